@@ -1,0 +1,54 @@
+/*
+ * Growing byte buffer with a ceiling given at birth. Failure (ceiling or memory) is sticky: append away, ask once.
+ * The body is public so that it can be embedded; touch its fields only through these functions.
+ */
+#ifndef MVPROXY_BASE_BUF_H
+#define MVPROXY_BASE_BUF_H
+
+#include <stdarg.h>
+
+#include "base/slice.h"
+
+struct buf {
+    char *p;
+    size_t start; /* consumed bytes at the front */
+    size_t end;   /* bytes in use end here */
+    size_t cap;
+    size_t ceiling;
+    bool failed;
+};
+
+/* No memory is taken before the first append. */
+void buf_init(struct buf *b, size_t ceiling);
+void buf_free(struct buf *b);
+/* Forgets content and failure, keeps memory. */
+void buf_reset(struct buf *b);
+/* Forgets content and gives memory back. */
+void buf_release(struct buf *b);
+
+static inline size_t buf_len(const struct buf *b)
+{
+    return b->end - b->start;
+}
+static inline struct slice buf_slice(const struct buf *b)
+{
+    return slice_of(b->p + b->start, b->end - b->start);
+}
+
+/* All of these return false (and append nothing) once the buffer has failed. */
+bool buf_append(struct buf *b, struct slice s);
+bool buf_append_str(struct buf *b, const char *s);
+bool buf_append_char(struct buf *b, char c);
+bool buf_append_u64(struct buf *b, uint64_t v);
+bool buf_append_hex(struct buf *b, uint64_t v);
+bool buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+bool buf_vprintf(struct buf *b, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
+/* Room for n more bytes: a pointer to write at, then buf_commit(n). NULL on failure. */
+char *buf_reserve(struct buf *b, size_t n);
+void buf_commit(struct buf *b, size_t n);
+/* Drops n bytes at the front (n <= buf_len). */
+void buf_consume(struct buf *b, size_t n);
+/* Appends s as the inside of a JSON string (quotes not added); invalid UTF-8 becomes U+FFFD. */
+bool buf_append_json(struct buf *b, struct slice s);
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * Digests (libcrypto) and the seeded hash of the maps.
+ */
+#ifndef MVPROXY_BASE_HASH_H
+#define MVPROXY_BASE_HASH_H
+
+#include "base/slice.h"
+
+enum { HASH_SHA256_BYTES = 32, HASH_SHA512_BYTES = 64 };
+
+/* False only if libcrypto fails. */
+bool hash_sha256(struct slice data, unsigned char out[HASH_SHA256_BYTES]);
+bool hash_sha512(struct slice data, unsigned char out[HASH_SHA512_BYTES]);
+/* Many pieces, one digest. */
+bool hash_sha512_pieces(const struct slice *pieces, size_t count, unsigned char out[HASH_SHA512_BYTES]);
+/* out gets 2 * n + 1 bytes, NUL-terminated. */
+void hash_hex(const unsigned char *digest, size_t n, bool upper, char *out);
+/* RFC 4648 base32, no padding, lower case: out gets ceil(n * 8 / 5) + 1 bytes. */
+void hash_base32_lower(const unsigned char *data, size_t n, char *out);
+/* SipHash-2-4 under the process's random seed. */
+uint64_t hash_seeded(struct slice data);
+/* Uniform random, from getrandom(2). */
+uint64_t hash_random(void);
+/* Uniform in [0, bound); bound > 0. */
+uint64_t hash_random_below(uint64_t bound);
+/* RFC 4122 version 4, lower case, 36 characters + NUL. */
+void hash_uuid(char out[37]);
+
+#endif

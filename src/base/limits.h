@@ -1,0 +1,50 @@
+/*
+ * Every ceiling and default timeout of the program, on one page. Bytes and milliseconds unless a name says otherwise.
+ */
+#ifndef MVPROXY_BASE_LIMITS_H
+#define MVPROXY_BASE_LIMITS_H
+
+enum {
+    /* HTTP heads; kube-apiserver accepts 1 MiB of request header (reference: http.Server.MaxHeaderBytes). */
+    LIMIT_HEAD_BYTES = 1 << 20,
+    LIMIT_HEAD_FIELDS = 256,
+    LIMIT_TARGET_BYTES = 64 << 10,
+    LIMIT_TRAILER_BYTES = 16 << 10,
+    LIMIT_CHUNK_LINE_BYTES = 64,
+    LIMIT_INTERIM_RESPONSES = 16,   /* 1xx heads a server may send before the final one */
+    LIMIT_EXCHANGE_ARENA = 4 << 20, /* everything that is kept per request, heads included */
+
+    /* Streams: what may wait in memory per direction. */
+    LIMIT_STREAM_READ_TURN = 64 << 10, /* ciphertext taken from the kernel per callback */
+    LIMIT_STREAM_INPUT = 128 << 10,    /* decrypted bytes not yet consumed: reading pauses above */
+    LIMIT_STREAM_OUTPUT_HIGH = 128 << 10, /* unsent bytes: the producer is told to pause above */
+    LIMIT_STREAM_OUTPUT_LOW = 32 << 10,   /* and to go on below */
+    LIMIT_STREAM_OUTPUT_HARD = 4 << 20,   /* a producer that ignores the pause is cut off here */
+
+    LIMIT_PIPELINED = 1, /* requests served at once on an HTTP/1.1 connection; the rest waits unread */
+
+    LIMIT_DISCOVERY_BYTES = 64 << 20,
+    LIMIT_DISCOVERY_DEPTH = 32,
+    LIMIT_WATCH_LINE_BYTES = 1 << 20, /* one Lease event; etcd caps objects at 1.5 MiB */
+    LIMIT_LEASE_LIST_BYTES = 16 << 20,
+    LIMIT_PEERS = 1000,
+    LIMIT_SMALL_BODY = 1 << 20, /* own API calls that are neither discovery nor lists */
+
+    LIMIT_POOL_IDLE_PER_ORIGIN = 1024,
+    LIMIT_POOL_WAITING = 10000,
+    LIMIT_METRIC_SERIES = 1000,
+};
+
+enum {
+    TIMEOUT_HANDSHAKE_MS = 10000,
+    TIMEOUT_CONNECT_MS = 5000,
+    TIMEOUT_HEADER_MS = 32000, /* kube-apiserver's ReadHeaderTimeout */
+    TIMEOUT_IDLE_MS = 90000,   /* kube-apiserver's IdleTimeout */
+    TIMEOUT_BACK_IDLE_MS = 60000, /* below the server's 90 s, so that we close first */
+    TIMEOUT_BODY_STALL_MS = 60000, /* no progress on an ordinary request's body */
+    TIMEOUT_LINGER_MS = 2000,
+    TIMEOUT_DISCOVERY_MS = 10000,
+    TIMEOUT_PEER_FIRST_ANSWER_MS = 5000,
+};
+
+#endif

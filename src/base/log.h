@@ -1,0 +1,55 @@
+/*
+ * Structured log lines as Kubernetes components print them: klog text
+ *   I1121 05:11:35.303239    8146 peers.c:148] "Peer added" id="apiserver-..." address="10.0.0.2:6443"
+ * or JSON, chosen once. Messages start with a capital and have no full stop; facts go into the pairs.
+ * The logger's own state is the documented exception to "no mutable globals". Never log credentials.
+ *
+ *   log_info("Peer added", LS("id", id), LU("port", port));
+ *   log_error("Could not load certificate", LT("file", path), LT("err", err.text));
+ */
+#ifndef MVPROXY_BASE_LOG_H
+#define MVPROXY_BASE_LOG_H
+
+#include <stdio.h>
+
+#include "base/slice.h"
+
+enum log_level { LOG_FATAL, LOG_ERROR, LOG_WARNING, LOG_INFO };
+enum log_format { LOG_TEXT, LOG_JSON };
+
+struct log_kv {
+    const char *key; /* NULL ends the array */
+    enum { LOG_KV_TEXT, LOG_KV_UINT, LOG_KV_INT, LOG_KV_BOOL } kind;
+    struct slice text;
+    uint64_t u;
+    int64_t i;
+};
+
+#define LS(k, s) {.key = (k), .kind = LOG_KV_TEXT, .text = (s)}
+#define LT(k, s) {.key = (k), .kind = LOG_KV_TEXT, .text = slice_str(s)}
+#define LU(k, v) {.key = (k), .kind = LOG_KV_UINT, .u = (uint64_t)(v)}
+#define LI(k, v) {.key = (k), .kind = LOG_KV_INT, .i = (int64_t)(v)}
+#define LB(k, v) {.key = (k), .kind = LOG_KV_BOOL, .u = (v)}
+
+/* `verbosity`: 0 always shown, n shown at -v=n and above (errors and warnings pass 0). */
+void log_emit(enum log_level level, int verbosity, const char *file, int line, const char *msg, const struct log_kv *kv);
+bool log_enabled(int verbosity);
+
+#define LOG_KVS(...) ((const struct log_kv[]){__VA_ARGS__ __VA_OPT__(, ){.key = NULL}})
+#define log_error(msg, ...) log_emit(LOG_ERROR, 0, __FILE__, __LINE__, (msg), LOG_KVS(__VA_ARGS__))
+#define log_warning(msg, ...) log_emit(LOG_WARNING, 0, __FILE__, __LINE__, (msg), LOG_KVS(__VA_ARGS__))
+#define log_info(msg, ...) log_emit(LOG_INFO, 0, __FILE__, __LINE__, (msg), LOG_KVS(__VA_ARGS__))
+/* Verbose: evaluated only when enabled. Levels as Kubernetes uses them: 2 changes of state, 3 requests that matter, 4 debug, 6 every request. */
+#define log_v(n, msg, ...)                                                                                             \
+    do {                                                                                                               \
+        if (log_enabled(n))                                                                                            \
+            log_emit(LOG_INFO, (n), __FILE__, __LINE__, (msg), LOG_KVS(__VA_ARGS__));                                  \
+    } while (0)
+
+void log_set_verbosity(int v);
+int log_verbosity(void);
+void log_set_format(enum log_format format);
+/* Where lines go; stderr by default. Tests may give a memory stream. */
+void log_set_stream(FILE *f);
+
+#endif

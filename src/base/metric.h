@@ -1,0 +1,62 @@
+/*
+ * Metric registry: declaring and bumping only. The text form is written by admin/metrics_text from metrics_walk().
+ * Everything is single-threaded. A metric pointer stays valid as long as its registry: look it up once, bump it often.
+ */
+#ifndef MVPROXY_BASE_METRIC_H
+#define MVPROXY_BASE_METRIC_H
+
+#include "base/mem.h"
+
+struct metrics;       /* registry */
+struct metric_family; /* one name, one help, one set of label names */
+struct metric;        /* one set of label values */
+
+enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
+enum { METRIC_MAX_LABELS = 6, METRIC_MAX_BUCKETS = 24 };
+
+struct metrics *metrics_new(void); /* ends the process when out of memory */
+void metrics_free(struct metrics *m);
+
+/*
+ * Declares a family. `labels` is a NULL-terminated array (NULL for none); names follow Prometheus' rules; both strings
+ * and label names must outlive the registry (literals). At most `max_series` children: further label sets share one
+ * child whose label values are all "other". Declaring a name twice returns the first.
+ */
+struct metric_family *metric_family(struct metrics *m, enum metric_kind kind, const char *name, const char *help,
+                                    const char *const *labels, size_t max_series);
+/* As above with upper bounds in ascending order (+Inf is implied), seconds for times. */
+struct metric_family *metric_histogram_family(struct metrics *m, const char *name, const char *help,
+                                              const char *const *labels, const double *bounds, size_t n_bounds);
+/* The child with these label values (as many as names; copied). Never NULL: falls back to the "other" child. */
+struct metric *metric_child(struct metric_family *f, const struct slice *values);
+/* Shorthand for a family without labels. */
+struct metric *metric_single(struct metrics *m, enum metric_kind kind, const char *name, const char *help);
+/* Forgets all children (e.g. gauges by peer, before they are set anew). Pointers to them die. */
+void metric_family_clear(struct metric_family *f);
+
+void metric_inc(struct metric *m);
+void metric_add(struct metric *m, double v);
+void metric_set(struct metric *m, double v);
+void metric_observe(struct metric *m, double v);
+double metric_value(const struct metric *m); /* counter or gauge; a histogram's count */
+
+/* Called before every exposition, to refresh gauges that are cheaper to compute than to keep. */
+void metrics_on_collect(struct metrics *m, void (*fn)(void *arg), void *arg);
+void metrics_collect(struct metrics *m);
+
+struct metric_view {
+    const char *name, *help;
+    enum metric_kind kind;
+    const char *const *label_names;
+    const struct slice *label_values;
+    double value;          /* counter, gauge; histogram: sum */
+    uint64_t count;        /* histogram */
+    const double *bounds;  /* histogram */
+    const uint64_t *counts; /* histogram, per bucket (not cumulative), n_bounds + 1 of them */
+    size_t n_labels, n_bounds;
+    bool first_of_family;
+};
+/* Families in name order, children in order of label values. */
+void metrics_walk(struct metrics *m, void (*fn)(const struct metric_view *v, void *arg), void *arg);
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * Name or address + port to an open stream: resolves (literals without any query), tries the addresses in turn,
+ * within one deadline. Cancellable.
+ */
+#ifndef MVPROXY_NET_DIAL_H
+#define MVPROXY_NET_DIAL_H
+
+#include "net/stream.h"
+
+struct dial;
+
+struct dial_opts {
+    const char *host; /* IPv4/IPv6 literal (no brackets), name, or "unix:/path" */
+    unsigned port;
+    struct tls_ctx *tls;     /* NULL: plain */
+    const char *server_name; /* NULL: the context's */
+    uint64_t timeout_ms;     /* resolve + connect + handshake */
+    /* NULL: any. Asked for every resolved address before connecting: false = must not be dialled (peer-allowed-cidrs). */
+    bool (*allow)(const struct sockaddr *addr, void *arg);
+    void *allow_arg;
+};
+
+/* On success s is open and the receiver owns it (stream_set_owner at once); otherwise s is NULL and `failure` says why. The dial is over. */
+typedef void dial_fn(struct stream *s, const char *failure, void *arg);
+
+/* NULL when out of memory. fn is never called from inside this call. */
+MEM_CHECK struct dial *dial_start(struct loop *l, const struct dial_opts *o, dial_fn *fn, void *arg);
+/* No callback any more. */
+void dial_cancel(struct dial *d);
+
+#endif

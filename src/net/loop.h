@@ -1,0 +1,63 @@
+/*
+ * The event loop: timers, signals, what happens after a callback and after a turn. libevent underneath.
+ *
+ * Order inside one turn: every callback that libevent runs ends with a flush of the streams that were written to
+ * (stream.h); after all callbacks of the turn the deferred queue runs. Nothing an event can still reach is freed
+ * before that.
+ */
+#ifndef MVPROXY_NET_LOOP_H
+#define MVPROXY_NET_LOOP_H
+
+#include "base/list.h"
+#include "base/mem.h"
+
+struct loop;
+struct loop_timer;
+struct metrics;
+struct event_base;
+
+/* Ends the process when the base cannot be made. `metrics` gets the loop-lag metrics; may be NULL. */
+struct loop *loop_new(struct metrics *metrics);
+void loop_free(struct loop *l);
+/* Runs until loop_stop. */
+void loop_run(struct loop *l);
+void loop_stop(struct loop *l);
+/* Runs at most one turn, blocking at most max_wait_ms: for tests. */
+void loop_run_once(struct loop *l, uint64_t max_wait_ms);
+
+/* Monotonic milliseconds, cached per turn. */
+uint64_t loop_now_ms(const struct loop *l);
+
+typedef void loop_fn(void *arg);
+
+/*
+ * One-shot timer. Setting a later deadline than the armed one costs nothing (it is re-armed when it fires early), so
+ * pushing an idle timeout forward on every byte is fine. NULL when out of memory. Freeing is allowed anywhere,
+ * also inside its own callback.
+ */
+MEM_CHECK struct loop_timer *loop_timer_new(struct loop *l, loop_fn *fn, void *arg);
+void loop_timer_free(struct loop_timer *t);
+void loop_timer_set(struct loop_timer *t, uint64_t delay_ms);
+void loop_timer_cancel(struct loop_timer *t);
+bool loop_timer_pending(const struct loop_timer *t);
+
+/*
+ * Work for the end of this turn, after all callbacks: frees, or anything that must not run inside the caller's
+ * caller. The node is embedded in the object; a node that is queued already stays queued once. What is queued while
+ * the queue runs, runs in the next turn (which then does not block).
+ */
+struct loop_deferred {
+    struct list_node node;
+    loop_fn *fn;
+    void *arg;
+};
+void loop_defer(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *arg);
+void loop_defer_cancel(struct loop *l, struct loop_deferred *d);
+
+/* Runs fn in the loop (not in signal context) whenever the signal arrives. */
+MEM_CHECK bool loop_on_signal(struct loop *l, int signo, loop_fn *fn, void *arg);
+
+/* For the few in net/ and admin/ that need libevent itself. */
+struct event_base *loop_base(struct loop *l);
+
+#endif

@@ -1,0 +1,42 @@
+/*
+ * TLS contexts, reference-counted and immutable: a reload makes new ones and lets the old drain away.
+ */
+#ifndef MVPROXY_NET_TLS_CTX_H
+#define MVPROXY_NET_TLS_CTX_H
+
+#include "base/err.h"
+#include "base/mem.h"
+
+struct tls_ctx;
+
+struct tls_server_opts {
+    const char *cert_file, *key_file;          /* PEM; the certificate may be a chain */
+    const char *client_ca_file;                /* NULL: nobody is verified by it */
+    const char *requestheader_ca_file;         /* NULL likewise */
+    bool http2;                                /* offer h2 before http/1.1 */
+    int min_version;                           /* 12 or 13; 0 = 12 */
+    const char *ciphers;                       /* TLS 1.2 list in OpenSSL's spelling or NULL */
+};
+
+struct tls_client_opts {
+    const char *ca_file;             /* required: the system's roots are never used */
+    const char *cert_file, *key_file; /* both or none */
+    const char *server_name;         /* SNI and name to verify */
+    bool http2;                      /* offer h2, http/1.1; otherwise http/1.1 only */
+};
+
+/*
+ * TLS 1.2 and 1.3, session resumption by tickets (which never outlive the context, so never cross a change of CA);
+ * client certificates are asked for (CA hint = both bundles) and never required: an unknown, expired or odd one does
+ * not fail the handshake, it only is not verified. NULL with *err naming file and cause.
+ */
+struct tls_ctx *tls_server_ctx_new(const struct tls_server_opts *o, struct err *err);
+/* Verifies chain, dates, name and serverAuth usage; keeps sessions for resumption. */
+struct tls_ctx *tls_client_ctx_new(const struct tls_client_opts *o, struct err *err);
+struct tls_ctx *tls_ctx_ref(struct tls_ctx *c);
+void tls_ctx_unref(struct tls_ctx *c);
+
+/* Earliest notAfter among the own certificates (seconds since 1970), 0 if there is none: for the expiry metric. */
+int64_t tls_ctx_not_after(const struct tls_ctx *c);
+
+#endif
