@@ -1,0 +1,161 @@
+"""A whole control plane on one machine: etcd, nodes, and the certificates and users of all."""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+
+from . import waiting
+from .daemon import Daemon
+from .node import Node
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "lib"))
+import certs  # noqa: E402 # pylint: disable=wrong-import-position
+
+# name: what a client of that user presents. The tokens are no secrets: they are worth something in the sandbox only.
+USERS = {
+    "admin": {"certificate": "admin"},
+    "alice": {"certificate": "alice"},
+    "deep": {"certificate": "deep"},
+    "foreign": {"certificate": "foreign"},
+    "root": {"token": "token-of-root"},
+    "bob": {"token": "token-of-bob"},
+    "stranger": {"token": "token-that-nobody-knows"},
+    "anonymous": {},
+}
+
+TOKENS = 'token-of-root,root,uid-of-root,"system:masters"\ntoken-of-bob,bob,uid-of-bob,"dev,night-shift"\n'
+
+NODE_RANGE = "192.0.2.%d"  # RFC 5737: for documentation, never routed
+LOOPBACK_RANGE = "127.0.0.%d"
+FIRST_NODE = 11
+
+
+def addresses(nodes):
+    """The addresses that a sandbox for so many nodes needs."""
+    return [NODE_RANGE % (FIRST_NODE + i) for i in range(nodes)]
+
+
+class Cluster:
+    """Call start(), use nodes, call stop() in any case. To be used inside a sandbox with addresses()."""
+
+    def __init__(self, specs, programs, mvproxy=None, options=None, directory=None):
+        """programs: the folder with VERSION/PROGRAM; mvproxy: its path, None to do without; options: for every mvproxy."""
+        self.dir = directory or tempfile.mkdtemp(prefix="mvproxy-cluster-")
+        self.logs = os.path.join(self.dir, "logs")
+        self.mvproxy = mvproxy
+        self.options = dict(options or {})
+        self._programs = programs
+        os.makedirs(self.logs, exist_ok=True)
+        self.nodes = []
+        self.pki = certs.make_all(os.path.join(self.dir, "pki"), {
+            spec.name: [self.node_address(i), self.loopback_address(i)] for i, spec in enumerate(specs)})
+        self.token_file = self._write("tokens.csv", TOKENS)
+        self.audit_policy = self._write("audit-policy.yaml", json.dumps({
+            "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
+            "rules": [{"level": "Metadata"}]}))
+        self.etcd_url = "https://127.0.0.1:2379"
+        self.etcd = Daemon("etcd", self._etcd_argv(), self.logs)
+        self.nodes += [Node(spec, i, self) for i, spec in enumerate(specs)]
+
+    @staticmethod
+    def node_address(index):
+        return NODE_RANGE % (FIRST_NODE + index)
+
+    @staticmethod
+    def loopback_address(index):
+        return LOOPBACK_RANGE % (FIRST_NODE + index)
+
+    def _write(self, name, text):
+        path = os.path.join(self.dir, name)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
+            out.write(text)
+        return path
+
+    def _etcd_argv(self):
+        return [
+            "etcd", "--name=etcd", "--data-dir=" + os.path.join(self.dir, "etcd"),
+            "--listen-client-urls=" + self.etcd_url, "--advertise-client-urls=" + self.etcd_url,
+            "--listen-peer-urls=http://127.0.0.1:2380", "--initial-advertise-peer-urls=http://127.0.0.1:2380",
+            "--initial-cluster=etcd=http://127.0.0.1:2380",
+            "--cert-file=" + self.pki.crt("etcd-server"), "--key-file=" + self.pki.key("etcd-server"),
+            "--client-cert-auth", "--trusted-ca-file=" + self.pki.crt("etcd-ca"),
+        ]
+
+    def program(self, version, name):
+        return os.path.join(self._programs, version, name)
+
+    def credentials(self, user):
+        """What Client and kubeconfig take for one of USERS."""
+        how = USERS[user]
+        if "certificate" in how:
+            return {"certificate": (self.pki.crt(how["certificate"]), self.pki.key(how["certificate"]))}
+        return dict(how)
+
+    def node(self, name):
+        return next(n for n in self.nodes if n.name == name)
+
+    def daemons(self):
+        found = [self.etcd]
+        for node in self.nodes:
+            found += [node.apiserver, node.mvproxy]
+        return found
+
+    def start_kubernetes(self):
+        """etcd, then every kube-apiserver at once, until all are ready."""
+        self.etcd.start()
+        for node in self.nodes:
+            node.start_apiserver()
+        for node in self.nodes:
+            node.await_apiserver()
+
+    def start_mvproxies(self):
+        for node in self.nodes:
+            node.start_mvproxy()
+        for node in self.nodes:
+            node.await_mvproxy()
+
+    def await_leases(self):
+        """Until every kube-apiserver of 1.26 or newer has published who it is."""
+        wanted = {n.name for n in self.nodes}
+        path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?labelSelector=" \
+               "apiserver.kubernetes.io%2Fidentity%3Dkube-apiserver"
+
+        def all_there():
+            items = self.nodes[0].direct().get(path).json()["items"]
+            return wanted <= {i["metadata"]["labels"]["kubernetes.io/hostname"] for i in items}
+        waiting.until(all_there, "identity Leases of " + ", ".join(sorted(wanted)))
+
+    def start(self):
+        self.start_kubernetes()
+        self.await_leases()
+        if self.mvproxy:
+            self.start_mvproxies()
+
+    def show_logs(self, out, lines=25):
+        """The end of every log, for somebody who has to find out."""
+        for daemon in self.daemons():
+            if os.path.exists(daemon.log):
+                out.write("  %s:\n%s" % (daemon.name, daemon.tail(lines)))
+
+    def keep_logs(self, directory):
+        """Copy all logs to a folder of that name that outlives the sandbox."""
+        shutil.copytree(self.logs, directory, dirs_exist_ok=True)
+
+    def stop(self):
+        """End everything and remove every file. What is thrown away need not end gracefully."""
+        for node in self.nodes:
+            node.mvproxy.kill()
+        for node in self.nodes:
+            node.apiserver.kill()
+        self.etcd.kill()
+        for _ in range(50):  # a killed program's last writes may still create a file
+            try:
+                shutil.rmtree(self.dir)
+                return
+            except FileNotFoundError:
+                return
+            except OSError:
+                time.sleep(0.1)

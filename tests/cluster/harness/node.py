@@ -1,0 +1,199 @@
+"""A control-plane node: a host name, an address, a kube-apiserver, and mvproxy in front of it."""
+
+import json
+import os
+import urllib.error
+import urllib.request
+
+from . import waiting
+from .client import Client
+from .daemon import Daemon
+from .kubectl import Kubectl, kubeconfig
+
+PORT = 6443
+ADMIN_PORT = 9443
+
+
+class NodeSpec:
+    """What a node is to be: its name, the Kubernetes version, more flags for kube-apiserver, more options for mvproxy."""
+
+    def __init__(self, name, version, flags=(), options=None):
+        self.name = name
+        self.version = version
+        self.flags = list(flags)
+        self.options = dict(options or {})
+
+    @property
+    def minor(self):
+        return ".".join(self.version.split(".")[:2])
+
+
+def yaml(options):
+    """A flat YAML mapping: strings quoted as JSON has them, lists in block form."""
+    lines = []
+    for key, value in options.items():
+        if isinstance(value, (list, tuple)):
+            lines.append("%s:%s" % (key, "" if value else " []"))
+            lines += ["  - %s" % json.dumps(v) for v in value]
+        else:
+            lines.append("%s: %s" % (key, json.dumps(value)))
+    return "\n".join(lines) + "\n"
+
+
+class Node:
+    """Same port, other address: kube-apiserver listens on loopback and advertises the node's address, where mvproxy is."""
+
+    def __init__(self, spec, index, cluster):
+        self.spec = spec
+        self.name = spec.name
+        self.address = cluster.node_address(index)
+        self.loopback = cluster.loopback_address(index)
+        self._cluster = cluster
+        self.audit_log = os.path.join(cluster.logs, "audit-%s.log" % self.name)
+        self.config = os.path.join(cluster.dir, "mvproxy-%s.yaml" % self.name)
+        self.apiserver = Daemon("kube-apiserver-" + self.name, [], cluster.logs, hostname=self.name)
+        self.mvproxy = Daemon("mvproxy-" + self.name, [cluster.mvproxy, "--config", self.config], cluster.logs,
+                              hostname=self.name)
+
+    # What runs here.
+
+    def _apiserver_argv(self):
+        pki = self._cluster.pki
+        return [
+            self._cluster.program(self.spec.version, "kube-apiserver"),
+            "--bind-address=" + self.loopback,
+            "--secure-port=%d" % PORT,
+            "--advertise-address=" + self.address,
+            "--etcd-servers=" + self._cluster.etcd_url,
+            "--etcd-cafile=" + pki.crt("etcd-ca"),
+            "--etcd-certfile=" + pki.crt("etcd-client"),
+            "--etcd-keyfile=" + pki.key("etcd-client"),
+            "--tls-cert-file=" + pki.crt("node-" + self.name),
+            "--tls-private-key-file=" + pki.key("node-" + self.name),
+            "--client-ca-file=" + pki.crt("ca"),
+            "--requestheader-client-ca-file=" + pki.crt("front-proxy-ca"),
+            "--requestheader-allowed-names=front-proxy-client",
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            "--proxy-client-cert-file=" + pki.crt("front-proxy-client"),
+            "--proxy-client-key-file=" + pki.key("front-proxy-client"),
+            "--service-account-issuer=https://kubernetes.default.svc",
+            "--service-account-key-file=" + os.path.join(pki.dir, "sa.pub"),
+            "--service-account-signing-key-file=" + os.path.join(pki.dir, "sa.key"),
+            "--service-cluster-ip-range=10.96.0.0/16",
+            "--authorization-mode=RBAC",
+            "--token-auth-file=" + self._cluster.token_file,
+            "--allow-privileged=true",
+            # Nobody makes service accounts here (that is kube-controller-manager's work), and pods are to be created.
+            "--disable-admission-plugins=ServiceAccount",
+            "--audit-policy-file=" + self._cluster.audit_policy,
+            "--audit-log-path=" + self.audit_log,
+            *self.spec.flags,
+        ]
+
+    def options(self):
+        """mvproxy's configuration here."""
+        pki = self._cluster.pki
+        options = {
+            "bind-address": self.address,
+            "secure-port": PORT,
+            "tls-cert-file": pki.crt("node-" + self.name),
+            "tls-private-key-file": pki.key("node-" + self.name),
+            "client-ca-file": pki.crt("ca"),
+            "requestheader-client-ca-file": pki.crt("front-proxy-ca"),
+            "requestheader-allowed-names": ["front-proxy-client"],
+            "proxy-client-cert-file": pki.crt("front-proxy-client"),
+            "proxy-client-key-file": pki.key("front-proxy-client"),
+            "apiserver": "https://%s:%d" % (self.loopback, PORT),
+            "apiserver-ca-file": pki.crt("ca"),
+            "peer-ca-file": pki.crt("ca"),
+            # These versions of Kubernetes write no peer addresses anywhere.
+            "peers": ["%s=%s:%d" % (n.name, n.address, PORT) for n in self._cluster.nodes if n is not self],
+            "admin-bind-address": "%s:%d" % (self.loopback, ADMIN_PORT),
+            "control-socket": os.path.join(self._cluster.dir, "control-%s.sock" % self.name),
+            "v": 4,
+        }
+        options.update(self._cluster.options)
+        options.update(self.spec.options)
+        return options
+
+    def write_config(self, **more):
+        """(Re)write mvproxy's config file; keys with _ for -."""
+        options = self.options()
+        options.update({k.replace("_", "-"): v for k, v in more.items()})
+        with open(self.config + ".new", "w", encoding="utf-8") as out:
+            out.write(yaml(options))
+        os.replace(self.config + ".new", self.config)
+
+    def start_apiserver(self):
+        self.apiserver.argv = self._apiserver_argv()
+        self.apiserver.start()
+
+    def await_apiserver(self, timeout=180.0):
+        def ready():
+            self.apiserver.check()
+            return self.direct().get("/readyz").status == 200
+        waiting.until(ready, "kube-apiserver on %s ready" % self.name, timeout, pause=0.3)
+
+    def start_mvproxy(self, **options):
+        self.write_config(**options)
+        self.mvproxy.start()
+
+    def await_mvproxy(self, timeout=60.0):
+        def ready():
+            self.mvproxy.check()
+            return self.admin("/readyz")[0] == 200
+        waiting.until(ready, "mvproxy on %s ready" % self.name, timeout)
+
+    # Asking it.
+
+    def admin(self, path):
+        """(status, text) of mvproxy's admin listener."""
+        try:
+            with urllib.request.urlopen("http://%s:%d%s" % (self.loopback, ADMIN_PORT, path), timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def metric(self, name, **labels):
+        """The sum of the samples of a metric whose labels contain these; 0 if there is none."""
+        total = 0.0
+        for line in self.admin("/metrics")[1].splitlines():
+            sample, _, value = line.rpartition(" ")
+            if sample.partition("{")[0] == name and all('%s="%s"' % (k, v) in sample for k, v in labels.items()):
+                total += float(value)
+        return total
+
+    def _client(self, address, user):
+        return Client(address, PORT, self._cluster.pki.crt("ca"), **self._cluster.credentials(user))
+
+    def direct(self, user="admin"):
+        """A client of kube-apiserver itself."""
+        return self._client(self.loopback, user)
+
+    def proxied(self, user="admin"):
+        """A client that goes through mvproxy."""
+        return self._client(self.address, user)
+
+    def kubeconfig(self, user="admin", direct=False):
+        """The path of a kubeconfig for that user."""
+        path = os.path.join(self._cluster.dir, "%s-%s%s.kubeconfig" % (self.name, user, "-direct" if direct else ""))
+        server = "https://%s:%d" % (self.loopback if direct else self.address, PORT)
+        return kubeconfig(path, server, self._cluster.pki.crt("ca"), **self._cluster.credentials(user))
+
+    def kubectl(self, version=None, user="admin", direct=False):
+        """kubectl of that version (default: the node's own)."""
+        program = self._cluster.program(version or self.spec.version, "kubectl")
+        return Kubectl(program, self.kubeconfig(user, direct), self._cluster.dir)
+
+    def audit(self, audit_id):
+        """The audit events that kube-apiserver here wrote for a request."""
+        found = []
+        with open(self.audit_log, encoding="utf-8") as lines:
+            for line in lines:
+                if audit_id in line:
+                    event = json.loads(line)
+                    if event.get("auditID") == audit_id:
+                        found.append(event)
+        return found
