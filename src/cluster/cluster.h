@@ -1,0 +1,73 @@
+/*
+ * What we know of the cluster, kept fresh: Leases → peers → discovery of everybody → merged → served snapshot.
+ * Never sees an inbound request; the proxy asks it for the snapshot and tells it of surprises.
+ */
+#ifndef MVPROXY_CLUSTER_CLUSTER_H
+#define MVPROXY_CLUSTER_CLUSTER_H
+
+#include "cluster/served.h"
+
+struct back;
+struct buf;
+struct cluster;
+struct loop;
+struct metrics;
+struct sockaddr;
+struct tls_ctx;
+
+struct cluster_static_peer {
+    const char *name; /* server ID or host name (turned into its server ID) */
+    const char *host;
+    unsigned port;
+};
+
+struct cluster_opts {
+    bool peers_enabled;         /* feature gate on and peer trust configured; false: local knowledge only */
+    const char *hostname;       /* of this node: gives the own server ID */
+    struct origin *local;       /* the local kube-apiserver */
+    const char *user;           /* as whom we ask: X-Remote-User … */
+    const char *const *groups;  /* NULL-terminated */
+    struct tls_ctx *peer_tls_cert, *peer_tls_no_cert; /* towards peers */
+    const struct cluster_static_peer *static_peers;
+    size_t n_static_peers;
+    bool (*peer_allowed)(const struct sockaddr *addr, void *arg); /* peer-allowed-cidrs; NULL: default rule */
+    void *peer_allowed_arg;
+    uint64_t refresh_interval_ms, stale_after_ms, forget_after_ms;
+    bool legacy_only_local;     /* tests */
+};
+
+/* Ends the process only when out of memory. Starts to work when the loop runs. Text and arrays are copied. */
+struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, const struct cluster_opts *o);
+void cluster_free(struct cluster *c);
+/* A reload: takes the new options; what did not change (informers, caches) goes on undisturbed. */
+void cluster_update(struct cluster *c, const struct cluster_opts *o);
+
+/* The current snapshot, never NULL; borrowed: served_ref it to keep it. */
+struct served *cluster_served(struct cluster *c);
+
+/*
+ * A resource was asked for that the local server does not serve as far as we know: refresh local discovery now
+ * (coalesced, at most once a second). `done` (may be NULL) is called once when a refresh that began after this call, or
+ * the one under way, has ended either way; never from inside this call. Returns a handle for cluster_forget_waiter, or
+ * NULL if out of memory or nothing will be refreshed (then done is not called).
+ */
+struct cluster_waiter;
+struct cluster_waiter *cluster_local_miss(struct cluster *c, void (*done)(void *arg), void *arg);
+void cluster_forget_waiter(struct cluster *c, struct cluster_waiter *w);
+/* A peer answered a rerouted request with 404 or 503, or could not be reached: look at its discovery again. */
+void cluster_peer_suspect(struct cluster *c, const char *peer_id);
+/* Everything, now (mvproxyctl refresh, SIGHUP). */
+void cluster_refresh(struct cluster *c);
+/* An authorized answer of the local server to a reader's own /apis request carried this ETag: if it is not the one we have, refresh. */
+void cluster_local_etag_seen(struct cluster *c, struct slice etag);
+
+/* For health checks; `reason` (>= 128 bytes) is filled when false. */
+bool cluster_local_synced(struct cluster *c, char *reason, size_t n);
+bool cluster_leases_synced(struct cluster *c, char *reason, size_t n);
+/* Each live peer answered once, or 5 s have passed since they became known. */
+bool cluster_peers_synced(struct cluster *c, char *reason, size_t n);
+bool cluster_local_reachable(struct cluster *c, char *reason, size_t n);
+/* Human-readable state as JSON: peers, life, address, document age (for the status page and control socket). */
+void cluster_describe(struct cluster *c, struct buf *out);
+
+#endif

@@ -1,0 +1,82 @@
+/*
+ * "Served": who serves which resource, and the discovery documents, as one immutable, reference-counted snapshot. A
+ * request takes a reference when it starts and keeps that view to its end.
+ */
+#ifndef MVPROXY_CLUSTER_SERVED_H
+#define MVPROXY_CLUSTER_SERVED_H
+
+#include "base/mem.h"
+#include "kube/disco.h"
+
+struct origin;
+struct served;
+
+enum served_life {
+    SERVED_LIVE,   /* its Lease is being renewed (or it is static) */
+    SERVED_LAPSED, /* not seen renewed for peer-stale-after: kept, its groups Stale */
+};
+
+struct served_peer {
+    const char *id;           /* server ID (or the text of a static peer that has no Lease yet) */
+    enum served_life life;
+    bool discovery_known;     /* fetched at least once since the Lease appeared or changed holder */
+    struct origin *origin;    /* NULL: no usable address */
+    const struct disco *disco; /* NULL until first fetched; the last known document afterwards */
+};
+
+/* One prepared response body for /apis. All text lives as long as the snapshot. */
+struct served_document {
+    struct slice body;
+    struct slice gzip; /* level 1; empty when the body is not over 128 KiB */
+    struct slice etag; /* quoted */
+};
+
+enum served_shape { SERVED_V2, SERVED_V2BETA1, SERVED_SHAPES };
+
+/* What is needed to build one; the arrays are copied, discos and origins referenced. */
+struct served_input {
+    bool peers_enabled;      /* feature gate on, peer CA and proxy pair configured (decision 1) */
+    bool leases_synced;      /* the Lease informer has listed (or is not needed) */
+    const char *local_id;
+    const struct disco *local; /* NULL until first fetched */
+    const struct served_peer *peers;
+    size_t n_peers;
+    const struct slice *excluded; /* "group/version" of CRDs and service-backed APIServices, now or until 5 minutes ago */
+    size_t n_excluded;
+    uint64_t generation;
+    /* The merged documents, made by the caller (cluster/publish); NULL body: not available yet. Ownership passes. */
+    struct served_document merged[SERVED_SHAPES];
+    char *merged_storage[SERVED_SHAPES * 3]; /* mem_free'd with the snapshot; the slices point into these */
+};
+
+/* NULL when out of memory. One reference. */
+MEM_CHECK struct served *served_new(const struct served_input *in);
+struct served *served_ref(struct served *s);
+void served_unref(struct served *s);
+
+uint64_t served_generation(const struct served *s);
+bool served_peers_enabled(const struct served *s);
+/* Local discovery and the Lease informer have both been seen at least once (decision 4). */
+bool served_synced(const struct served *s);
+size_t served_n_peers(const struct served *s);
+const struct served_peer *served_peer_at(const struct served *s, size_t i);
+const char *served_local_id(const struct served *s);
+
+/* Does the local server serve it? `subresource` and `verb` may be empty: then they are not asked for. */
+enum disco_answer served_local(const struct served *s, const struct gvr *gvr, struct slice subresource,
+                               struct slice verb);
+/* Same for one peer; DISCO_NO_RESOURCE while its discovery is unknown. */
+enum disco_answer served_by_peer(const struct served *s, size_t peer, const struct gvr *gvr, struct slice subresource,
+                                 struct slice verb);
+/* Decision 7. */
+bool served_excluded(const struct served *s, struct slice group, struct slice version);
+/* Decision 11: some live peer's discovery is still unknown. */
+bool served_unknown_peer(const struct served *s);
+
+/* The merged document, or NULL while there is none. */
+const struct served_document *served_merged(const struct served *s, enum served_shape shape);
+/* The quoted ETag of the local server's own v2 `/apis` document as it sent it; empty if unknown (legacy server). */
+struct slice served_local_etag(const struct served *s);
+const struct disco *served_local_disco(const struct served *s);
+
+#endif
