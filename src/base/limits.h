@@ -15,8 +15,8 @@ enum {
     LIMIT_EXCHANGE_ARENA = 4 << 20, /* everything that is kept per request, heads included */
 
     /* Streams: what may wait in memory per direction. */
-    LIMIT_STREAM_READ_TURN = 64 << 10, /* ciphertext taken from the kernel per callback */
-    LIMIT_STREAM_INPUT = 128 << 10,    /* decrypted bytes not yet consumed: reading pauses above */
+    LIMIT_STREAM_READ_TURN = 64 << 10,    /* ciphertext taken from the kernel per callback */
+    LIMIT_STREAM_INPUT = 128 << 10,       /* decrypted bytes not yet consumed: reading pauses above */
     LIMIT_STREAM_OUTPUT_HIGH = 128 << 10, /* unsent bytes: the producer is told to pause above */
     LIMIT_STREAM_OUTPUT_LOW = 32 << 10,   /* and to go on below */
     LIMIT_STREAM_OUTPUT_HARD = 4 << 20,   /* a producer that ignores the pause is cut off here */
@@ -38,9 +38,9 @@ enum {
 enum {
     TIMEOUT_HANDSHAKE_MS = 10000,
     TIMEOUT_CONNECT_MS = 5000,
-    TIMEOUT_HEADER_MS = 32000, /* kube-apiserver's ReadHeaderTimeout */
-    TIMEOUT_IDLE_MS = 90000,   /* kube-apiserver's IdleTimeout */
-    TIMEOUT_BACK_IDLE_MS = 60000, /* below the server's 90 s, so that we close first */
+    TIMEOUT_HEADER_MS = 32000,     /* kube-apiserver's ReadHeaderTimeout */
+    TIMEOUT_IDLE_MS = 90000,       /* kube-apiserver's IdleTimeout */
+    TIMEOUT_BACK_IDLE_MS = 60000,  /* below the server's 90 s, so that we close first */
     TIMEOUT_BODY_STALL_MS = 60000, /* no progress on an ordinary request's body */
     TIMEOUT_LINGER_MS = 2000,
     TIMEOUT_DISCOVERY_MS = 10000,

@@ -25,14 +25,17 @@ struct log_kv {
     int64_t i;
 };
 
+/* clang-format off */
 #define LS(k, s) {.key = (k), .kind = LOG_KV_TEXT, .text = (s)}
 #define LT(k, s) {.key = (k), .kind = LOG_KV_TEXT, .text = slice_str(s)}
 #define LU(k, v) {.key = (k), .kind = LOG_KV_UINT, .u = (uint64_t)(v)}
 #define LI(k, v) {.key = (k), .kind = LOG_KV_INT, .i = (int64_t)(v)}
 #define LB(k, v) {.key = (k), .kind = LOG_KV_BOOL, .u = (v)}
+/* clang-format on */
 
 /* `verbosity`: 0 always shown, n shown at -v=n and above (errors and warnings pass 0). */
-void log_emit(enum log_level level, int verbosity, const char *file, int line, const char *msg, const struct log_kv *kv);
+void log_emit(enum log_level level, int verbosity, const char *file, int line, const char *msg,
+              const struct log_kv *kv);
 bool log_enabled(int verbosity);
 
 #define LOG_KVS(...) ((const struct log_kv[]){__VA_ARGS__ __VA_OPT__(, ){.key = NULL}})

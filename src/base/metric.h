@@ -49,9 +49,9 @@ struct metric_view {
     enum metric_kind kind;
     const char *const *label_names;
     const struct slice *label_values;
-    double value;          /* counter, gauge; histogram: sum */
-    uint64_t count;        /* histogram */
-    const double *bounds;  /* histogram */
+    double value;           /* counter, gauge; histogram: sum */
+    uint64_t count;         /* histogram */
+    const double *bounds;   /* histogram */
     const uint64_t *counts; /* histogram, per bucket (not cumulative), n_bounds + 1 of them */
     size_t n_labels, n_bounds;
     bool first_of_family;
