@@ -1,0 +1,98 @@
+/*
+ * Discovery documents as a compact, immutable index over the server's own bytes.
+ *
+ * A server answers two: /api (core group) and /apis. Each becomes a `struct disco_doc`; `struct disco` is the pair, all that is
+ * known of one server. Parsing (disco_parse.h) and walking legacy servers (disco_legacy.h) make documents, disco_merge.h
+ * joins many into one.
+ */
+#ifndef MVPROXY_KUBE_DISCO_H
+#define MVPROXY_KUBE_DISCO_H
+
+#include "base/mem.h"
+#include "kube/gvr.h"
+
+#define DISCO_GROUP "apidiscovery.k8s.io"
+#define DISCO_LIST_KIND "APIGroupDiscoveryList"
+
+/* What a document was; legacy ones have been converted, so their raw bytes are ours, in v2 form. */
+enum disco_form { DISCO_V2, DISCO_V2BETA1 };
+
+/* Texts are decoded; `raw` are the bytes as sent. Lists are linked, in the server's order. Everything lives as long as the document. */
+struct disco_subresource {
+    const struct disco_subresource *next;
+    struct slice name, raw;
+    const struct slice *verbs;
+    size_t n_verbs;
+};
+
+struct disco_resource {
+    const struct disco_resource *next;
+    const struct disco_version *version;
+    struct slice name, raw;
+    struct slice scope; /* "Namespaced", "Cluster", or "" */
+    struct slice kind;  /* responseKind.kind, "" if absent or null */
+    const struct slice *verbs;
+    size_t n_verbs;
+    const struct disco_subresource *subresources;
+    size_t n_subresources;
+};
+
+struct disco_version {
+    const struct disco_version *next;
+    const struct disco_group *group;
+    struct slice name, raw;
+    bool stale; /* freshness: Stale */
+    const struct disco_resource *resources;
+    size_t n_resources;
+};
+
+struct disco_group {
+    const struct disco_group *next;
+    struct slice name, raw; /* "" is the core group */
+    const struct disco_version *versions;
+    size_t n_versions;
+};
+
+struct disco_doc; /* reference-counted, immutable */
+
+struct disco_doc *disco_doc_ref(const struct disco_doc *d);
+void disco_doc_unref(struct disco_doc *d); /* NULL is fine */
+const struct disco_group *disco_doc_groups(const struct disco_doc *d);
+size_t disco_doc_n_groups(const struct disco_doc *d);
+size_t disco_doc_n_resources(const struct disco_doc *d);
+enum disco_form disco_doc_form(const struct disco_doc *d);
+/* The whole body as sent. */
+struct slice disco_doc_raw(const struct disco_doc *d);
+/* The extent of the apiVersion's text (without quotes) within raw: whoever wants the other form replaces it. */
+struct slice disco_doc_api_version(const struct disco_doc *d);
+/* Heap bytes held, for metrics. */
+size_t disco_doc_bytes(const struct disco_doc *d);
+const struct disco_group *disco_doc_group(const struct disco_doc *d, struct slice group);
+const struct disco_version *disco_doc_version(const struct disco_doc *d, struct slice group, struct slice version);
+const struct disco_resource *disco_doc_resource(const struct disco_doc *d, const struct gvr *g);
+
+struct disco; /* reference-counted, immutable */
+
+/* Takes a reference to each; `core` may be NULL (a server without /api). NULL when out of memory. */
+MEM_CHECK struct disco *disco_new(const struct disco_doc *core, const struct disco_doc *apis);
+struct disco *disco_ref(const struct disco *d);
+void disco_unref(struct disco *d); /* NULL is fine */
+const struct disco_doc *disco_core(const struct disco *d); /* may be NULL */
+const struct disco_doc *disco_apis(const struct disco *d);
+
+enum disco_answer {
+    DISCO_SERVED,
+    DISCO_NO_RESOURCE, /* or one that exists only through its subresources, when none is named */
+    DISCO_NO_SUBRESOURCE,
+    DISCO_NO_VERB,
+};
+/*
+ * `subresource` and `verb` may be empty: not asked for. A verb must be in the subresource's verbs if one is named, else in the
+ * resource's. Group "" is looked up in /api, all others in /apis.
+ */
+enum disco_answer disco_lookup(const struct disco *d, const struct gvr *g, struct slice subresource, struct slice verb);
+
+enum disco_gv { DISCO_GV_ABSENT, DISCO_GV_STALE, DISCO_GV_CURRENT };
+enum disco_gv disco_gv(const struct disco *d, struct slice group, struct slice version);
+
+#endif

@@ -1,0 +1,46 @@
+/*
+ * What a request means to Kubernetes, read from method and target exactly as kube-apiserver reads them (RequestInfo;
+ * k8s.io/apiserver pkg/endpoints/request/requestinfo.go, described in our own words in docs/internals).
+ */
+#ifndef MVPROXY_KUBE_REQINFO_H
+#define MVPROXY_KUBE_REQINFO_H
+
+#include "base/mem.h"
+#include "kube/gvr.h"
+
+enum reqinfo_result {
+    REQINFO_OK,
+    REQINFO_BAD_TARGET, /* could be read two ways, or not origin-form: answer 400 */
+    REQINFO_NO_MEMORY,
+};
+
+/* Slices are never with a NULL p; they live as long as the arena (and the target). */
+struct reqinfo {
+    bool is_resource;
+    bool parse_error;  /* legacy /watch/ or /proxy/ with nothing behind: kube-apiserver answers 500; is_resource is true */
+    bool long_running; /* watch, legacy proxy, and attach exec proxy log portforward: no total timeout */
+    /*
+     * get list watch create update patch delete deletecollection proxy, or "" for other methods on resources;
+     * the lower-cased method on everything else. HEAD counts as get or list.
+     */
+    struct slice verb;
+    struct slice api_prefix; /* "api" or "apis"; "" if not a resource */
+    struct slice group, version, ns, resource, subresource, name;
+    struct slice path; /* percent-decoded, with its leading slash */
+    struct slice raw_path, raw_query; /* as sent; the query without '?' */
+};
+
+/*
+ * `target` is the request-target in origin-form ("/..."), or "*" for OPTIONS (a non-resource request whose path is "*").
+ * Refused as BAD_TARGET: empty, not starting with '/', bytes <= 0x20 or 0x7f or >= 0x80 or '#', bad percent escapes in the
+ * path, an escape that decodes to NUL, longer than LIMIT_TARGET_BYTES, or a method that is not a token.
+ * Bad escapes in the query are not refused: kube-apiserver ignores such pairs.
+ */
+enum reqinfo_result reqinfo_parse(struct arena *a, struct slice method, struct slice target, struct reqinfo *out);
+
+static inline struct gvr reqinfo_gvr(const struct reqinfo *r)
+{
+    return (struct gvr){r->group, r->version, r->resource};
+}
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * v1 Status: the only form in which our own errors leave the program (apimachinery, pkg/apis/meta/v1 and pkg/api/errors).
+ */
+#ifndef MVPROXY_KUBE_STATUS_H
+#define MVPROXY_KUBE_STATUS_H
+
+#include "base/buf.h"
+
+struct status {
+    unsigned code;        /* HTTP status; 502 is turned into 503, which client-go knows */
+    struct slice message; /* any bytes */
+    unsigned retry_after; /* seconds; 0 leaves details.retryAfterSeconds (and the Retry-After header) out */
+};
+
+/* The texts of kube-apiserver's peer proxy, and ours in the same spirit. */
+#define STATUS_NO_ENDPOINT "Error getting ip and port info of the remote server while proxying"
+#define STATUS_PROXY_FAILED "Error while proxying request to destination apiserver"
+#define STATUS_REROUTED "The request was already rerouted by a peer and the requested resource is not served here"
+#define STATUS_SYNCING "The proxy has not yet loaded what the API servers serve, please try again"
+#define STATUS_PEER_UNKNOWN "The requested resource is not served here and a live peer has not been asked yet, please try again"
+#define STATUS_NO_PEER_CONFIG "The requested resource is served by a peer, but peer proxying is not configured"
+#define STATUS_LOCAL_FAILED "Error while proxying request to the local apiserver"
+#define STATUS_SHUTTING_DOWN "The proxy is shutting down, please try again"
+#define STATUS_OVERLOADED "The proxy has too many requests in flight, please try again later"
+#define STATUS_NO_MEMORY "The proxy is out of memory, please try again later"
+#define STATUS_UNAUTHORIZED "Unauthorized"
+#define STATUS_BAD_TARGET "The request target is malformed or ambiguous"
+#define STATUS_BAD_REQUEST "The request is malformed"
+#define STATUS_TARGET_TOO_LONG "The request target is too long"
+#define STATUS_HEADERS_TOO_LARGE "The request header is too large"
+#define STATUS_BODY_TOO_LARGE "The request body is too large"
+#define STATUS_REQUEST_TIMEOUT "The request did not arrive in time"
+#define STATUS_GATEWAY_TIMEOUT "The API server did not answer in time"
+#define STATUS_INTERNAL "Internal error occurred"
+
+/* Seconds that our 503 and 429 ask clients to wait: client-go then retries up to ten times by itself. */
+enum { STATUS_RETRY_AFTER = 1 };
+
+/* 502 → 503, everything else as it is. */
+unsigned status_code(unsigned code);
+/* metav1.StatusReason for a code, "" where apimachinery has none (414, 431). Static. */
+const char *status_reason(unsigned code);
+/* Appends the compact JSON document, with the newline that kube-apiserver's encoder puts behind it. False: buffer failed. */
+bool status_print(const struct status *s, struct buf *out);
+#define STATUS_CONTENT_TYPE "application/json"
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * A watch stream: bytes in, events out. One JSON document per line, as kube-apiserver frames them.
+ */
+#ifndef MVPROXY_KUBE_WATCH_H
+#define MVPROXY_KUBE_WATCH_H
+
+#include "base/mem.h"
+
+enum watch_type { WATCH_ADDED, WATCH_MODIFIED, WATCH_DELETED, WATCH_BOOKMARK, WATCH_ERROR };
+
+struct watch_event {
+    enum watch_type type;
+    struct slice object;           /* raw JSON */
+    struct slice resource_version; /* object.metadata.resourceVersion; "" if absent */
+    unsigned code;                 /* WATCH_ERROR: the Status' code (410: relist), else 0 */
+    struct slice message;          /* WATCH_ERROR: the Status' message as JSON text without its quotes, else "" */
+};
+
+enum watch_result {
+    WATCH_EVENT,    /* *ev is filled; its slices live until the next call on the parser */
+    WATCH_MORE,     /* no complete line left: feed */
+    WATCH_BAD_LINE, /* a line that is no event was skipped: count it, the stream goes on at the next line (or relist) */
+    WATCH_TOO_LONG, /* a line over the limit is being skipped: as BAD_LINE */
+    WATCH_NO_MEMORY, /* sticky: end the stream */
+};
+
+struct watch_parser;
+
+/* `line_limit`: LIMIT_WATCH_LINE_BYTES. NULL when out of memory. */
+MEM_CHECK struct watch_parser *watch_parser_new(size_t line_limit);
+void watch_parser_free(struct watch_parser *p);
+/*
+ * Gives bytes to the parser, which copies them. Call watch_parser_next until WATCH_MORE before feeding again: then what is
+ * held is never more than one line and one feed.
+ */
+void watch_parser_feed(struct watch_parser *p, struct slice bytes);
+enum watch_result watch_parser_next(struct watch_parser *p, struct watch_event *ev);
+
+#endif
