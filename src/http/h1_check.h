@@ -1,0 +1,24 @@
+/*
+ * The rules a head must keep beyond llhttp's grammar, as pure functions over finished heads (design: strict parsing).
+ * Each returns NULL if all is well, else a short reason; *status becomes what a request is to be answered with.
+ */
+#ifndef MVPROXY_HTTP_H1_CHECK_H
+#define MVPROXY_HTTP_H1_CHECK_H
+
+#include "http/head.h"
+
+/* Line ends are CRLF only, no continuation lines, no control bytes but tab: over the raw text of a head. */
+const char *h1_check_bytes(struct slice text);
+/* Names are tokens (RFC 9110 5.1), so nothing stands between a name and its colon. */
+const char *h1_check_names(const struct http_head *head);
+/* Version, target, Host, framing. */
+const char *h1_check_request(const struct http_head *head, unsigned *status);
+/* Version, status code, framing. */
+const char *h1_check_response(const struct http_head *head);
+
+/* Is every byte a tchar, and is there at least one? */
+bool h1_is_token(struct slice s);
+/* No control bytes except tab: fit to be a field value. */
+bool h1_is_value(struct slice s);
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * Hop-by-hop rules: what ends at us and what goes on (RFC 9110 section 7.6.1).
+ */
+#ifndef MVPROXY_HTTP_HOP_H
+#define MVPROXY_HTTP_HOP_H
+
+#include "http/head.h"
+
+/*
+ * Appends the end-to-end fields of `from` to `to` (text is shared, not copied). Dropped: Connection and what it names,
+ * Keep-Alive, Proxy-Connection, Proxy-Authenticate, Proxy-Authorization, TE, Trailer, Transfer-Encoding, Upgrade and
+ * Content-Length (whoever writes the message frames it anew). `Connection` cannot be used to remove fields that are
+ * end-to-end by their nature (Host, Authorization, Content-Type …). False when out of memory or too many fields.
+ */
+MEM_CHECK bool hop_copy(const struct http_head *from, struct http_head *to, struct arena *a);
+/* Would hop_copy() drop this field of that head? */
+bool hop_is_hop_by_hop(const struct http_head *head, const struct http_field *field);
+/* Does any Connection field list this option (case-insensitive)? */
+bool hop_connection_has(const struct http_head *head, struct slice option);
+/* HTTP/1.1 with Connection: upgrade and a non-empty Upgrade field. */
+bool hop_wants_upgrade(const struct http_head *request);
+/* TE: trailers. */
+bool hop_accepts_trailers(const struct http_head *request);
+/* May this name stand in trailers? Not framing, routing, authentication, or hop-by-hop (RFC 9110 6.5.1). */
+bool hop_trailer_allowed(struct slice name);
+/* All X-Forwarded-For values in order with client_ip appended; p is NULL when out of memory. An empty ip adds nothing. */
+MEM_CHECK struct slice hop_forwarded_for(const struct http_head *request, struct slice client_ip, struct arena *a);
+
+#endif
