@@ -76,7 +76,7 @@ struct disco; /* reference-counted, immutable */
 /* Takes a reference to each; `core` may be NULL (a server without /api). NULL when out of memory. */
 MEM_CHECK struct disco *disco_new(const struct disco_doc *core, const struct disco_doc *apis);
 struct disco *disco_ref(const struct disco *d);
-void disco_unref(struct disco *d); /* NULL is fine */
+void disco_unref(struct disco *d);                         /* NULL is fine */
 const struct disco_doc *disco_core(const struct disco *d); /* may be NULL */
 const struct disco_doc *disco_apis(const struct disco *d);
 

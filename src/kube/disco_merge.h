@@ -20,7 +20,8 @@ enum {
     DISCO_SERVER_LAPSED = 2, /* group/versions that only lapsed servers have become freshness Stale */
 };
 /* Takes a reference to the document and copies the ID. False when out of memory or if the ID is there already. */
-MEM_CHECK bool disco_merge_add(struct disco_merge *m, struct slice server_id, const struct disco_doc *apis, unsigned flags);
+MEM_CHECK bool disco_merge_add(struct disco_merge *m, struct slice server_id, const struct disco_doc *apis,
+                               unsigned flags);
 /* This group/version never comes from peers (CRDs, service-backed APIServices). Copied. False when out of memory. */
 MEM_CHECK bool disco_merge_exclude(struct disco_merge *m, struct slice group, struct slice version);
 

@@ -17,7 +17,8 @@ enum reqinfo_result {
 /* Slices are never with a NULL p; they live as long as the arena (and the target). */
 struct reqinfo {
     bool is_resource;
-    bool parse_error;  /* legacy /watch/ or /proxy/ with nothing behind: kube-apiserver answers 500; is_resource is true */
+    bool
+        parse_error; /* legacy /watch/ or /proxy/ with nothing behind: kube-apiserver answers 500; is_resource is true */
     bool long_running; /* watch, legacy proxy, and attach exec proxy log portforward: no total timeout */
     /*
      * get list watch create update patch delete deletecollection proxy, or "" for other methods on resources;
@@ -26,7 +27,7 @@ struct reqinfo {
     struct slice verb;
     struct slice api_prefix; /* "api" or "apis"; "" if not a resource */
     struct slice group, version, ns, resource, subresource, name;
-    struct slice path; /* percent-decoded, with its leading slash */
+    struct slice path;                /* percent-decoded, with its leading slash */
     struct slice raw_path, raw_query; /* as sent; the query without '?' */
 };
 

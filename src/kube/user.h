@@ -55,7 +55,8 @@ enum user_result {
  * Empty uid and empty groups are left out. Nothing is emitted unless everything can be.
  */
 typedef bool user_emit_fn(void *arg, struct slice name, struct slice value);
-enum user_result user_encode(const struct user *u, const struct user_headers *h, struct arena *a, user_emit_fn *emit, void *arg);
+enum user_result user_encode(const struct user *u, const struct user_headers *h, struct arena *a, user_emit_fn *emit,
+                             void *arg);
 
 /*
  * Reads an identity from a request's headers: begin, one field call per header line in order of arrival, end. The same rules
