@@ -32,7 +32,7 @@ static inline size_t buf_len(const struct buf *b)
 }
 static inline struct slice buf_slice(const struct buf *b)
 {
-    return slice_of(b->p + b->start, b->end - b->start);
+    return b->p == NULL ? slice_of("", 0) : slice_of(b->p + b->start, b->end - b->start);
 }
 
 /* All of these return false (and append nothing) once the buffer has failed. */

@@ -24,7 +24,10 @@ enum { CLOCK_RFC3339_BYTES = 32 };
 void clock_rfc3339(int64_t wall_us, char out[CLOCK_RFC3339_BYTES]);
 /* Strict RFC 3339 with optional fraction and any offset; false if it is not one. */
 bool clock_parse_rfc3339(struct slice s, int64_t *wall_us);
-/* Go's time.Duration text as Kubernetes flags take it ("30s", "1m30s", "250ms", "0"), in milliseconds; no negatives. */
+/*
+ * Go's time.Duration text as Kubernetes flags take it ("30s", "1m30s", "250ms", "0"), in milliseconds.
+ * False also for negative ones and for those that are no whole number of milliseconds: they would become a silent 0.
+ */
 bool clock_parse_duration(struct slice s, uint64_t *ms);
 /* The inverse, NUL-terminated, e.g. "1m30s"; out of at least 32 bytes. */
 void clock_format_duration(uint64_t ms, char out[32]);

@@ -6,7 +6,7 @@
 
 #include "base/slice.h"
 
-enum { HASH_SHA256_BYTES = 32, HASH_SHA512_BYTES = 64 };
+enum { HASH_SHA256_BYTES = 32, HASH_SHA512_BYTES = 64, HASH_SIP_KEY_BYTES = 16 };
 
 /* False only if libcrypto fails. */
 bool hash_sha256(struct slice data, unsigned char out[HASH_SHA256_BYTES]);
@@ -17,7 +17,9 @@ bool hash_sha512_pieces(const struct slice *pieces, size_t count, unsigned char 
 void hash_hex(const unsigned char *digest, size_t n, bool upper, char *out);
 /* RFC 4648 base32, no padding, lower case: out gets ceil(n * 8 / 5) + 1 bytes. */
 void hash_base32_lower(const unsigned char *data, size_t n, char *out);
-/* SipHash-2-4 under the process's random seed. */
+/* SipHash-2-4. */
+uint64_t hash_siphash(const unsigned char key[HASH_SIP_KEY_BYTES], struct slice data);
+/* The same under the process's random seed. */
 uint64_t hash_seeded(struct slice data);
 /* Uniform random, from getrandom(2). */
 uint64_t hash_random(void);

@@ -38,6 +38,8 @@ enum {
     LIMIT_POOL_IDLE_PER_ORIGIN = 1024,
     LIMIT_POOL_WAITING = 10000,
     LIMIT_METRIC_SERIES = 1000,
+    LIMIT_LOG_VALUE = 4 << 10,   /* one value in a log line; the rest of it is cut off */
+    LIMIT_LOG_BUFFER = 64 << 10, /* lines that wait for the end of the loop turn */
 };
 
 enum {

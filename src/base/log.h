@@ -52,7 +52,16 @@ bool log_enabled(int verbosity);
 void log_set_verbosity(int v);
 int log_verbosity(void);
 void log_set_format(enum log_format format);
-/* Where lines go; stderr by default. Tests may give a memory stream. */
+/*
+ * Where lines go; stderr by default. Tests may give a memory stream. If it is the stream that systemd connected to the
+ * journal (JOURNAL_STREAM), each line starts with its priority in angle brackets.
+ */
 void log_set_stream(FILE *f);
+/*
+ * Buffered: information waits for log_flush(), which the event loop calls once per turn, and many lines become one
+ * write(2); warnings and errors are written at once, with all that waits before them. Off at first.
+ */
+void log_set_buffered(bool on);
+void log_flush(void);
 
 #endif

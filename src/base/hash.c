@@ -1,0 +1,193 @@
+#include "base/hash.h"
+
+#include <errno.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+bool hash_sha256(struct slice data, unsigned char out[HASH_SHA256_BYTES])
+{
+    return EVP_Digest(data.p, data.n, out, NULL, EVP_sha256(), NULL) == 1;
+}
+
+bool hash_sha512(struct slice data, unsigned char out[HASH_SHA512_BYTES])
+{
+    return EVP_Digest(data.p, data.n, out, NULL, EVP_sha512(), NULL) == 1;
+}
+
+bool hash_sha512_pieces(const struct slice *pieces, size_t count, unsigned char out[HASH_SHA512_BYTES])
+{
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    bool fine = ctx != NULL && EVP_DigestInit_ex(ctx, EVP_sha512(), NULL) == 1;
+
+    for (size_t i = 0; fine && i < count; i++)
+        fine = EVP_DigestUpdate(ctx, pieces[i].p, pieces[i].n) == 1;
+    fine = fine && EVP_DigestFinal_ex(ctx, out, NULL) == 1;
+    EVP_MD_CTX_free(ctx);
+    return fine;
+}
+
+void hash_hex(const unsigned char *digest, size_t n, bool upper, char *out)
+{
+    const char *digits = upper ? "0123456789ABCDEF" : "0123456789abcdef";
+
+    for (size_t i = 0; i < n; i++) {
+        *out++ = digits[digest[i] >> 4];
+        *out++ = digits[digest[i] & 15];
+    }
+    *out = '\0';
+}
+
+void hash_base32_lower(const unsigned char *data, size_t n, char *out)
+{
+    uint32_t bits = 0;
+    unsigned held = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        bits = bits << 8 | data[i];
+        held += 8;
+        while (held >= 5) {
+            held -= 5;
+            *out++ = "abcdefghijklmnopqrstuvwxyz234567"[bits >> held & 31];
+        }
+    }
+    if (held > 0)
+        *out++ = "abcdefghijklmnopqrstuvwxyz234567"[bits << (5 - held) & 31];
+    *out = '\0';
+}
+
+/* ---------------------------------------------------------------------------------------------------------- SipHash */
+
+struct sip {
+    uint64_t v0, v1, v2, v3;
+};
+
+static uint64_t rotate(uint64_t x, unsigned by)
+{
+    return x << by | x >> (64 - by);
+}
+
+static uint64_t load_le(const void *p)
+{
+    uint64_t v;
+
+    memcpy(&v, p, sizeof(v));
+    return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? __builtin_bswap64(v) : v;
+}
+
+static void sip_round(struct sip *s)
+{
+    s->v0 += s->v1;
+    s->v1 = rotate(s->v1, 13) ^ s->v0;
+    s->v0 = rotate(s->v0, 32);
+    s->v2 += s->v3;
+    s->v3 = rotate(s->v3, 16) ^ s->v2;
+    s->v0 += s->v3;
+    s->v3 = rotate(s->v3, 21) ^ s->v0;
+    s->v2 += s->v1;
+    s->v1 = rotate(s->v1, 17) ^ s->v2;
+    s->v2 = rotate(s->v2, 32);
+}
+
+static void sip_word(struct sip *s, uint64_t m)
+{
+    s->v3 ^= m;
+    sip_round(s);
+    sip_round(s);
+    s->v0 ^= m;
+}
+
+uint64_t hash_siphash(const unsigned char key[HASH_SIP_KEY_BYTES], struct slice data)
+{
+    uint64_t k0 = load_le(key), k1 = load_le(key + 8);
+    struct sip s = {k0 ^ 0x736f6d6570736575u, k1 ^ 0x646f72616e646f6du, k0 ^ 0x6c7967656e657261u,
+                    k1 ^ 0x7465646279746573u};
+    unsigned char tail[8] = {0};
+    size_t whole = data.n & ~(size_t)7;
+
+    for (size_t i = 0; i < whole; i += 8)
+        sip_word(&s, load_le(data.p + i));
+    if (data.n > whole)
+        memcpy(tail, data.p + whole, data.n - whole);
+    tail[7] = (unsigned char)data.n;
+    sip_word(&s, load_le(tail));
+    s.v2 ^= 0xff;
+    for (int i = 0; i < 4; i++)
+        sip_round(&s);
+    return s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- random */
+
+static void random_bytes(void *p, size_t n)
+{
+    unsigned char *at = p;
+
+    while (n > 0) {
+        ssize_t got = getrandom(at, n, 0);
+
+        if (got > 0) {
+            at += got;
+            n -= (size_t)got;
+        } else if (got == 0 || errno != EINTR) {
+            abort(); /* a kernel without getrandom: nothing here would be safe */
+        }
+    }
+}
+
+uint64_t hash_seeded(struct slice data)
+{
+    static unsigned char seed[HASH_SIP_KEY_BYTES]; /* written once */
+    static bool seeded;
+
+    if (!seeded) {
+        random_bytes(seed, sizeof(seed));
+        seeded = true;
+    }
+    return hash_siphash(seed, data);
+}
+
+uint64_t hash_random(void)
+{
+    /* Drawn in batches: a choice among peers must not cost a system call. */
+    static uint64_t batch[32];
+    static size_t left;
+    uint64_t v;
+
+    if (left == 0) {
+        random_bytes(batch, sizeof(batch));
+        left = sizeof(batch) / sizeof(batch[0]);
+    }
+    v = batch[--left];
+    batch[left] = 0;
+    return v;
+}
+
+uint64_t hash_random_below(uint64_t bound)
+{
+    /* Values below 2^64 mod bound are drawn again: they would favour small results. */
+    uint64_t least = -bound % bound;
+    uint64_t v;
+
+    do
+        v = hash_random();
+    while (v < least);
+    return v % bound;
+}
+
+void hash_uuid(char out[37])
+{
+    unsigned char raw[16];
+    char hex[33];
+
+    random_bytes(raw, sizeof(raw));
+    raw[6] = (unsigned char)((raw[6] & 0x0f) | 0x40);
+    raw[8] = (unsigned char)((raw[8] & 0x3f) | 0x80);
+    hash_hex(raw, sizeof(raw), false, hex);
+    for (size_t i = 0; i < 32; i++) {
+        if (i == 8 || i == 12 || i == 16 || i == 20)
+            *out++ = '-';
+        *out++ = hex[i];
+    }
+    *out = '\0';
+}
