@@ -1,0 +1,105 @@
+#include "base/hash.h"
+
+#include "lib/tap.h"
+
+static void digests(void)
+{
+    unsigned char d[HASH_SHA512_BYTES], again[HASH_SHA512_BYTES];
+    char hex[2 * HASH_SHA512_BYTES + 1];
+    struct slice pieces[] = {SLICE_LIT("a"), SLICE_NONE, SLICE_LIT("bc")};
+
+    /* FIPS 180-2, appendices B and C. */
+    ok(hash_sha256(SLICE_LIT("abc"), d), "SHA-256");
+    hash_hex(d, HASH_SHA256_BYTES, false, hex);
+    is_str(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", "of abc");
+    ok(hash_sha256(SLICE_NONE, d), "SHA-256 of nothing");
+    hash_hex(d, 4, true, hex);
+    is_str(hex, "E3B0C442", "upper case");
+    ok(hash_sha512(SLICE_LIT("abc"), d), "SHA-512");
+    hash_hex(d, HASH_SHA512_BYTES, false, hex);
+    is_str(hex,
+           "ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a"
+           "2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f",
+           "of abc");
+    ok(hash_sha512_pieces(pieces, ROWS(pieces), again) && memcmp(d, again, sizeof(d)) == 0, "in pieces");
+}
+
+static void base32(void)
+{
+    /* RFC 4648, section 10, in lower case and without padding. */
+    static const char *const rows[][2] = {
+        {"", ""},
+        {"f", "my"},
+        {"fo", "mzxq"},
+        {"foo", "mzxw6"},
+        {"foob", "mzxw6yq"},
+        {"fooba", "mzxw6ytb"},
+        {"foobar", "mzxw6ytboi"},
+    };
+    char out[32];
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        hash_base32_lower((const unsigned char *)rows[i][0], strlen(rows[i][0]), out);
+        is_str(out, rows[i][1], "base32 of \"%s\"", rows[i][0]);
+    }
+}
+
+static void sip(void)
+{
+    /* From the vectors that the authors of SipHash publish: key 00..0f, input 00..(n-1). */
+    static const struct {
+        size_t n;
+        uint64_t want;
+    } rows[] = {
+        {0, 0x726fdb47dd0e0e31}, {1, 0x74f839c593dc67fd},  {7, 0xab0200f58b01d137},
+        {8, 0x93f5f5799a932462}, {15, 0xa129ca6149be45e5}, {63, 0x958a324ceb064572},
+    };
+    unsigned char key[HASH_SIP_KEY_BYTES];
+    char data[64];
+
+    for (size_t i = 0; i < sizeof(key); i++)
+        key[i] = (unsigned char)i;
+    for (size_t i = 0; i < sizeof(data); i++)
+        data[i] = (char)i;
+    for (size_t i = 0; i < ROWS(rows); i++)
+        is_u64(hash_siphash(key, slice_of(data, rows[i].n)), rows[i].want, "SipHash of %zu bytes", rows[i].n);
+    ok(hash_seeded(SLICE_LIT("x")) == hash_seeded(SLICE_LIT("x")), "the seed stays");
+    ok(hash_seeded(SLICE_LIT("x")) != hash_seeded(SLICE_LIT("y")), "texts differ");
+}
+
+static void random_values(void)
+{
+    bool below = true, one = true;
+    unsigned seen = 0;
+    char a[37], b[37];
+
+    for (int i = 0; i < 1000; i++) {
+        uint64_t v = hash_random_below(7);
+
+        below = below && v < 7;
+        one = one && hash_random_below(1) == 0;
+        seen |= 1u << v;
+    }
+    ok(below, "below the bound");
+    ok(one, "below one is zero");
+    is_u64(seen, 0x7f, "every value turns up in 1000 draws");
+    ok(hash_random() != hash_random(), "two draws differ");
+
+    hash_uuid(a);
+    hash_uuid(b);
+    is_u64(strlen(a), 36, "length of a UUID");
+    is_u64(strspn(a, "0123456789abcdef-"), 36, "its characters");
+    ok(a[8] == '-' && a[13] == '-' && a[18] == '-' && a[23] == '-', "its dashes");
+    is_int(a[14], '4', "version 4");
+    ok(strchr("89ab", a[19]) != NULL, "variant of RFC 4122");
+    ok(strcmp(a, b) != 0, "the next one differs");
+}
+
+int main(void)
+{
+    digests();
+    base32();
+    sip();
+    random_values();
+    return tap_end();
+}

@@ -1,0 +1,189 @@
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "lib/tap.h"
+
+static char *text;
+static size_t length;
+static FILE *stream;
+
+/* What was written since the last call; the next call invalidates it. */
+static const char *written(void)
+{
+    static char copy[2 * LIMIT_LOG_BUFFER];
+
+    fflush(stream);
+    snprintf(copy, sizeof(copy), "%.*s", (int)length, text);
+    rewind(stream);
+    return copy;
+}
+
+/* The same line of klog with another process id and source line cannot be compared; cut to what follows "] ". */
+static const char *behind_header(const char *line)
+{
+    const char *at = strstr(line, "] ");
+
+    return at == NULL ? line : at + 2;
+}
+
+static void text_lines(void)
+{
+    char want[256];
+
+    clock_fake(0, INT64_C(1763701895303239));
+    log_info("Peer added", LS("id", SLICE_LIT("apiserver-x")), LU("port", 6443), LI("delta", -3), LB("live", true));
+    snprintf(want, sizeof(want),
+             "I1121 05:11:35.303239 %7d log_test.c:%d] "
+             "\"Peer added\" id=\"apiserver-x\" port=6443 delta=-3 live=true\n",
+             (int)getpid(), __LINE__ - 4);
+    is_str(written(), want, "a whole line");
+    log_warning("Slow");
+    ok(written()[0] == 'W', "severity of a warning");
+    log_error("Could not load", LT("err", "no such file"));
+    is_str(behind_header(written()), "\"Could not load\" err=\"no such file\"\n", "an error carries err");
+    log_emit(LOG_FATAL, 0, "a/b/c.c", 7, "Gone", NULL);
+    ok(strstr(written(), " c.c:7] \"Gone\"\n") != NULL, "basename, no pairs");
+    log_info("Odd", LT("none", NULL),
+             LT("v", "a\"b\\c\nd\re\tf\x01g\x7f-\xfc-\xc3\xbc-\xe2\x80\xae-\xc2\x85-\xef\xbb\xbf"));
+    is_str(behind_header(written()),
+           "\"Odd\" none=\"\" v=\"a\\\"b\\\\c\\nd\\re\\tf\\x01g\\x7f-\\xfc-\xc3\xbc-\\u202e-\\u0085-\\ufeff\"\n",
+           "nothing can forge a line or hide text");
+}
+
+static void json_lines(void)
+{
+    char want[256];
+
+    log_set_format(LOG_JSON);
+    log_info("Peer \"x\"", LT("id", "a\nb"), LU("n", 7), LB("live", false));
+    snprintf(want, sizeof(want),
+             "{\"ts\":1763701895303.239,\"caller\":\"log_test.c:%d\",\"msg\":\"Peer \\\"x\\\"\",\"v\":0,"
+             "\"id\":\"a\\nb\",\"n\":7,\"live\":false}\n",
+             __LINE__ - 4);
+    is_str(written(), want, "information");
+    log_error("Bad", LT("err", "why"));
+    snprintf(want, sizeof(want),
+             "{\"ts\":1763701895303.239,\"caller\":\"log_test.c:%d\",\"msg\":\"Bad\",\"err\":\"why\"}\n", __LINE__ - 2);
+    is_str(written(), want, "an error has no v");
+    log_set_verbosity(4);
+    log_v(4, "Detail");
+    ok(strstr(written(), "\"v\":4}") != NULL, "verbosity of the line");
+    log_set_verbosity(0);
+    log_set_format(LOG_TEXT);
+}
+
+static int evaluated;
+
+static uint64_t evaluate(void)
+{
+    evaluated++;
+    return 1;
+}
+
+static void verbosity(void)
+{
+    log_v(2, "Hidden", LU("n", evaluate()));
+    is_str(written(), "", "hidden at -v=0");
+    is_int(evaluated, 0, "and not evaluated");
+    log_set_verbosity(2);
+    is_int(log_verbosity(), 2, "set");
+    log_v(2, "Shown", LU("n", evaluate()));
+    is_str(behind_header(written()), "\"Shown\" n=1\n", "shown at -v=2");
+    log_v(3, "Hidden");
+    is_str(written(), "", "above is hidden");
+    log_set_verbosity(0);
+}
+
+static void buffering(void)
+{
+    static char big[3 * LIMIT_LOG_VALUE];
+    size_t lines = 0;
+    const char *at;
+
+    log_set_buffered(true);
+    log_info("One");
+    log_info("Two");
+    is_str(written(), "", "information waits");
+    log_flush();
+    at = written();
+    ok(strstr(at, "\"One\"") != NULL && strstr(at, "\"Two\"") != NULL, "until the flush");
+    log_info("Three");
+    log_error("Four");
+    at = written();
+    ok(strstr(at, "\"Three\"") != NULL && strstr(at, "\"Four\"") > strstr(at, "\"Three\""),
+       "an error takes along what waits, in order");
+
+    memset(big, 'x', sizeof(big) - 1);
+    log_info("Big", LT("v", big));
+    log_flush();
+    is_u64(strspn(strchr(written(), '=') + 2, "x"), LIMIT_LOG_VALUE, "a value is cut at its limit");
+    for (int i = 0; i < 20; i++)
+        log_info("Fill", LT("v", big));
+    log_flush();
+    for (at = written(); (at = strchr(at, '\n')) != NULL; at++)
+        lines++;
+    is_u64(lines, 20, "a full buffer loses nothing");
+    big[LIMIT_LOG_VALUE] = '\0';
+    log_info("Huge", LT("a", big), LT("b", big), LT("c", big), LT("d", big), LT("e", big), LT("f", big), LT("g", big),
+             LT("h", big), LT("i", big), LT("j", big), LT("k", big), LT("l", big), LT("m", big), LT("n", big),
+             LT("o", big), LT("p", big), LT("q", big));
+    log_set_buffered(false);
+    is_str(behind_header(written()), "\"Huge\"\n", "a line beyond the buffer keeps its message");
+}
+
+static void journal(void)
+{
+    FILE *f = tmpfile();
+    struct stat st;
+    char name[64], line[256];
+    static const char *const want[] = {"<6>I", "<7>I", "<4>W", "<3>E", "<2>F"};
+
+    if (f == NULL || fstat(fileno(f), &st) != 0)
+        tap_bail("no temporary file");
+    snprintf(name, sizeof(name), "%llu:%llu", (unsigned long long)st.st_dev, (unsigned long long)st.st_ino);
+    setenv("JOURNAL_STREAM", name, 1);
+    log_set_stream(f);
+    log_info("A");
+    log_set_verbosity(5);
+    log_v(5, "B");
+    log_set_verbosity(0);
+    log_warning("C");
+    log_error("D");
+    log_emit(LOG_FATAL, 0, __FILE__, __LINE__, "E", NULL);
+    rewind(f);
+    for (size_t i = 0; i < ROWS(want); i++) {
+        if (fgets(line, sizeof(line), f) == NULL)
+            tap_bail("line %zu is missing", i);
+        ok(slice_has_prefix(slice_str(line), slice_str(want[i])), "priority %s", want[i]);
+    }
+    rewind(f);
+    setenv("JOURNAL_STREAM", "1:1", 1);
+    log_set_stream(f);
+    log_info("A");
+    rewind(f);
+    ok(fgets(line, sizeof(line), f) != NULL && line[0] == 'I', "another stream gets no priorities");
+    log_set_stream(stream);
+    fclose(f);
+}
+
+int main(void)
+{
+    setenv("TZ", "UTC", 1);
+    unsetenv("JOURNAL_STREAM");
+    stream = open_memstream(&text, &length);
+    log_set_stream(stream);
+    text_lines();
+    json_lines();
+    verbosity();
+    buffering();
+    journal();
+    log_set_stream(stderr);
+    fclose(stream);
+    free(text);
+    return tap_end();
+}

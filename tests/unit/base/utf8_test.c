@@ -1,0 +1,46 @@
+#include "base/utf8.h"
+
+#include "lib/tap.h"
+
+static const struct {
+    const char *name, *text;
+    size_t len;
+    uint32_t code;
+} rows[] = {
+    {"ASCII", "ab", 1, 'a'},
+    {"first of two bytes", "\xc2\x80", 2, 0x80},
+    {"last of two bytes", "\xdf\xbf", 2, 0x7ff},
+    {"first of three bytes", "\xe0\xa0\x80", 3, 0x800},
+    {"last of three bytes", "\xef\xbf\xbf", 3, 0xffff},
+    {"before the surrogates", "\xed\x9f\xbf", 3, 0xd7ff},
+    {"behind the surrogates", "\xee\x80\x80", 3, 0xe000},
+    {"first of four bytes", "\xf0\x90\x80\x80", 4, 0x10000},
+    {"last code", "\xf4\x8f\xbf\xbf", 4, 0x10ffff},
+    {"nothing", "", 0, 0},
+    {"lone continuation", "\x80", 0, 0},
+    {"overlong of two", "\xc0\xaf", 0, 0},
+    {"overlong of two, last", "\xc1\xbf", 0, 0},
+    {"overlong of three", "\xe0\x9f\xbf", 0, 0},
+    {"overlong of four", "\xf0\x8f\xbf\xbf", 0, 0},
+    {"surrogate", "\xed\xa0\x80", 0, 0},
+    {"last surrogate", "\xed\xbf\xbf", 0, 0},
+    {"too large", "\xf4\x90\x80\x80", 0, 0},
+    {"never a lead", "\xf5\x80\x80\x80", 0, 0},
+    {"cut after one", "\xe2\x82", 0, 0},
+    {"cut of four", "\xf0\x9f\x98", 0, 0},
+    {"ASCII inside", "\xe2\x28\xa1", 0, 0},
+};
+
+int main(void)
+{
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        uint32_t code = 0;
+
+        is_u64(utf8_next(slice_str(rows[i].text), &code), rows[i].len, "%s: length", rows[i].name);
+        is_u64(code, rows[i].code, "%s: code", rows[i].name);
+    }
+    ok(utf8_valid(SLICE_LIT("gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80")), "valid text");
+    ok(utf8_valid(SLICE_NONE), "no text is valid");
+    ok(!utf8_valid(SLICE_LIT("gr\xfc\xdf")), "Latin-1 is not");
+    return tap_end();
+}
