@@ -32,12 +32,12 @@ struct exchange_sink {
 
 /* Facts about the connection; all text lives as long as the exchange. */
 struct exchange_client {
-    const char *address;         /* ip:port */
-    const char *ip;              /* "" for Unix sockets */
-    const struct tls_peer *tls;  /* never NULL */
-    const char *protocol;        /* "HTTP/1.1", "HTTP/2.0" */
-    uint64_t connection_id;      /* unique in the process */
-    uint64_t sequence;           /* the request's number on its connection, from 1 */
+    const char *address;        /* ip:port */
+    const char *ip;             /* "" for Unix sockets */
+    const struct tls_peer *tls; /* never NULL */
+    const char *protocol;       /* "HTTP/1.1", "HTTP/2.0" */
+    uint64_t connection_id;     /* unique in the process */
+    uint64_t sequence;          /* the request's number on its connection, from 1 */
 };
 
 const struct http_head *exchange_request(const struct exchange *x);

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "front/exchange.h"
 
+struct buf;
 struct front;
 struct loop;
 struct metrics;
@@ -20,10 +21,15 @@ struct front_opts {
     size_t max_connections_per_client; /* per IP, 0 = no limit: beyond: closed, counted */
     size_t max_head_bytes;
     uint64_t header_timeout_ms, idle_timeout_ms, handshake_timeout_ms;
+    uint64_t body_timeout_ms;             /* no progress on a request's body; 0: TIMEOUT_BODY_STALL_MS */
+    uint64_t linger_timeout_ms;           /* for the client to read our last answer; 0: TIMEOUT_LINGER_MS */
     uint64_t max_requests_per_connection; /* 0 = no limit */
     struct tls_ctx *tls;                  /* a reference is taken; NULL: plain text, for tests only */
     void (*on_request)(struct exchange *x, void *arg);
     void *arg;
+    /* Writes the JSON body of an answer that the front gives itself (400, 408, 431 …). NULL: plain text. */
+    void (*refusal_body)(struct buf *out, unsigned status, const char *message, void *arg);
+    void *refusal_arg;
 };
 
 /* Binds and accepts at once. NULL with *err. */
@@ -33,9 +39,12 @@ void front_update(struct front *f, const struct front_opts *o);
 unsigned front_port(const struct front *f);
 size_t front_connections(const struct front *f);
 size_t front_exchanges(const struct front *f); /* requests being served */
-/* Stops accepting; idle connections close, busy ones after their answer (`Connection: close`). on_drained is called once, when the last is gone. */
+/*
+ * Stops accepting; idle connections close, busy ones after their answer (`Connection: close`). on_drained is called
+ * once, when the last is gone, never from inside this or another call. May be called again to replace on_drained.
+ */
 void front_drain(struct front *f, void (*on_drained)(void *arg), void *arg);
-/* Ends whatever is still there, now. */
+/* Ends whatever is still there, now (sinks get on_gone). */
 void front_free(struct front *f);
 
 #endif

@@ -1,0 +1,250 @@
+#include "front/exchange_conn.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+/* The only place where the phase changes; keeps the count of requests in flight. */
+static void move(struct exchange *x, enum exchange_phase to)
+{
+    bool held = exchange_held(x);
+
+    x->phase = to;
+    if (held && !exchange_held(x))
+        front_stats_request_end(x->stats);
+    else if (!held && exchange_held(x))
+        front_stats_request_begin(x->stats);
+}
+
+static bool open_for_response(const struct exchange *x)
+{
+    return x->phase == EXCHANGE_ASKED || x->phase == EXCHANGE_ANSWERING;
+}
+
+static bool doom(struct exchange *x, const char *reason)
+{
+    if (!open_for_response(x))
+        return false;
+    x->doom_reason = reason;
+    move(x, EXCHANGE_DOOMED);
+    x->ops->doomed(x);
+    return false;
+}
+
+/* ---- the connection's face ---- */
+
+void exchange_begin(struct exchange *x)
+{
+    x->sink = NULL;
+    x->sink_arg = NULL;
+    x->started_us = clock_us();
+    x->request_bytes = x->response_bytes = 0;
+    x->answer = (struct http_body){HTTP_BODY_NONE, 0};
+    x->bodyless = false;
+    x->doom_reason = NULL;
+    move(x, EXCHANGE_ASKED);
+}
+
+bool exchange_held(const struct exchange *x)
+{
+    return x->phase == EXCHANGE_ASKED || x->phase == EXCHANGE_ANSWERING || x->phase == EXCHANGE_DOOMED;
+}
+
+bool exchange_taken(const struct exchange *x)
+{
+    return x->sink != NULL || !exchange_held(x);
+}
+
+void exchange_give_body(struct exchange *x, struct slice data)
+{
+    x->request_bytes += data.n;
+    if (open_for_response(x) && x->sink != NULL)
+        x->sink->on_body(x->sink_arg, data);
+}
+
+void exchange_give_end(struct exchange *x, const struct http_head *trailers)
+{
+    if (open_for_response(x) && x->sink != NULL)
+        x->sink->on_body_end(x->sink_arg, trailers);
+}
+
+void exchange_give_writable(struct exchange *x)
+{
+    if (open_for_response(x) && x->sink != NULL)
+        x->sink->on_writable(x->sink_arg);
+}
+
+void exchange_give_gone(struct exchange *x, const char *reason)
+{
+    if (!exchange_held(x))
+        return;
+    move(x, EXCHANGE_OVER);
+    if (x->sink != NULL)
+        x->sink->on_gone(x->sink_arg, reason);
+}
+
+/* ---- the proxy's face ---- */
+
+const struct http_head *exchange_request(const struct exchange *x)
+{
+    return &x->request;
+}
+
+struct http_body exchange_request_body(const struct exchange *x)
+{
+    return x->request_body;
+}
+
+bool exchange_expects_continue(const struct exchange *x)
+{
+    return x->expects_continue;
+}
+
+bool exchange_wants_upgrade(const struct exchange *x)
+{
+    return x->wants_upgrade;
+}
+
+const struct exchange_client *exchange_client(const struct exchange *x)
+{
+    return &x->client;
+}
+
+struct arena *exchange_arena(struct exchange *x)
+{
+    return x->arena;
+}
+
+uint64_t exchange_started_us(const struct exchange *x)
+{
+    return x->started_us;
+}
+
+uint64_t exchange_response_bytes(const struct exchange *x)
+{
+    return x->response_bytes;
+}
+
+uint64_t exchange_request_bytes(const struct exchange *x)
+{
+    return x->request_bytes;
+}
+
+bool exchange_responded(const struct exchange *x)
+{
+    return x->phase == EXCHANGE_ANSWERING;
+}
+
+void exchange_attach(struct exchange *x, const struct exchange_sink *sink, void *arg)
+{
+    x->sink = sink;
+    x->sink_arg = arg;
+}
+
+void exchange_pause_body(struct exchange *x)
+{
+    if (exchange_held(x))
+        x->ops->pause(x);
+}
+
+void exchange_resume_body(struct exchange *x)
+{
+    if (exchange_held(x))
+        x->ops->resume(x);
+}
+
+bool exchange_interim(struct exchange *x, const struct http_head *head)
+{
+    if (x->phase != EXCHANGE_ASKED)
+        return false;
+    if (head->status < 100 || head->status > 199 || head->status == 101)
+        return doom(x, "impossible interim response");
+    return x->ops->interim(x, head) || doom(x, "client cannot be written to");
+}
+
+/* RFC 9110 6.4.1, 15.3.5, 15.4.5: what has no content whatever the fields say. */
+static void settle_answer(struct exchange *x, unsigned status, struct http_body body)
+{
+    x->bodyless = x->request.method_id == HTTP_HEAD || status == 204 || status == 304;
+    x->answer = body;
+    if (body.kind == HTTP_BODY_CLOSE)
+        x->answer.kind = HTTP_BODY_CHUNKED;
+    if (status == 204)
+        x->answer.kind = HTTP_BODY_NONE;
+    /* Nothing announced and nothing forbidden: an empty body, said so. */
+    if (x->answer.kind == HTTP_BODY_NONE && !x->bodyless)
+        x->answer = (struct http_body){HTTP_BODY_LENGTH, 0};
+}
+
+bool exchange_respond(struct exchange *x, const struct http_head *head, struct http_body body)
+{
+    if (x->phase != EXCHANGE_ASKED)
+        return doom(x, "second response to one request");
+    if (head->status < 200 || head->status > 999)
+        return doom(x, "impossible response status");
+    settle_answer(x, head->status, body);
+    move(x, EXCHANGE_ANSWERING);
+    return x->ops->respond(x, head) || doom(x, "client cannot be written to");
+}
+
+bool exchange_body(struct exchange *x, struct slice data)
+{
+    if (x->phase != EXCHANGE_ANSWERING)
+        return doom(x, "response body before its head");
+    if (data.n == 0)
+        return true;
+    if (x->bodyless)
+        return doom(x, "body on a response that has none");
+    if (x->answer.kind == HTTP_BODY_LENGTH && data.n > x->answer.length - x->response_bytes)
+        return doom(x, "response longer than announced");
+    x->response_bytes += data.n;
+    return x->ops->body(x, data) || doom(x, "client cannot be written to");
+}
+
+bool exchange_congested(const struct exchange *x)
+{
+    return open_for_response(x) && x->ops->congested(x);
+}
+
+void exchange_abort(struct exchange *x, const char *reason)
+{
+    if (!exchange_held(x))
+        return;
+    move(x, EXCHANGE_OVER);
+    x->ops->abort(x, reason);
+}
+
+void exchange_finish(struct exchange *x, const struct http_head *trailers)
+{
+    if (x->phase == EXCHANGE_DOOMED) {
+        exchange_abort(x, x->doom_reason);
+    } else if (x->phase != EXCHANGE_ANSWERING) {
+        exchange_abort(x, "response finished before its head");
+    } else if (!x->bodyless && x->answer.kind == HTTP_BODY_LENGTH && x->response_bytes != x->answer.length) {
+        exchange_abort(x, "response shorter than announced");
+    } else {
+        move(x, EXCHANGE_OVER);
+        x->ops->finish(x, trailers);
+    }
+}
+
+void exchange_reply(struct exchange *x, const struct http_head *head, struct slice body)
+{
+    struct http_body how = {HTTP_BODY_LENGTH, body.n};
+
+    /* The length on a 304 would be that of the 200 it stands for, which nobody told us. */
+    if (head->status == 304)
+        how.kind = HTTP_BODY_NONE;
+    if (exchange_respond(x, head, how) && !x->bodyless)
+        exchange_body(x, body);
+    exchange_finish(x, NULL);
+}
+
+struct stream *exchange_upgrade(struct exchange *x, const struct http_head *head)
+{
+    if (x->phase != EXCHANGE_ASKED || !x->wants_upgrade || head->status != 101) {
+        exchange_abort(x, x->phase == EXCHANGE_DOOMED ? x->doom_reason : "impossible upgrade");
+        return NULL;
+    }
+    move(x, EXCHANGE_OVER);
+    return x->ops->upgrade(x, head);
+}

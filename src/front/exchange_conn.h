@@ -1,0 +1,75 @@
+/*
+ * The other face of an exchange: what a connection (HTTP/1.1 now, HTTP/2 beside it later) implements and how it hands
+ * the client's side over. The proxy never includes this.
+ *
+ * The rules that do not depend on the protocol live in exchange.c: the order of the calls, the announced length
+ * against the bytes given, and that on_gone comes once and never from inside a call of the proxy.
+ */
+#ifndef MVPROXY_FRONT_EXCHANGE_CONN_H
+#define MVPROXY_FRONT_EXCHANGE_CONN_H
+
+#include "front/exchange.h"
+#include "front/stats.h"
+
+/*
+ * None of these calls the sink. Those that return bool return false when the stream is broken or memory is short;
+ * exchange.c then dooms the exchange.
+ */
+struct exchange_ops {
+    bool (*interim)(struct exchange *x, const struct http_head *head);
+    /* x->answer says how the body is delimited: NONE, LENGTH or CHUNKED; x->bodyless that no byte of it follows. */
+    bool (*respond)(struct exchange *x, const struct http_head *head);
+    bool (*body)(struct exchange *x, struct slice data);
+    bool (*congested)(const struct exchange *x);
+    /* The exchange is over when one of these four is called; it is never touched again after they return. */
+    void (*finish)(struct exchange *x, const struct http_head *trailers);
+    void (*abort)(struct exchange *x, const char *reason);
+    struct stream *(*upgrade)(struct exchange *x, const struct http_head *head);
+    /* x->doom_reason is set: call exchange_give_gone() once the proxy's call is over, unless the exchange is over by then. */
+    void (*doomed)(struct exchange *x);
+    /* The proxy wants no body now / wants it again. */
+    void (*pause)(struct exchange *x);
+    void (*resume)(struct exchange *x);
+};
+
+enum exchange_phase {
+    EXCHANGE_UNUSED,    /* nobody holds it; waits for a request */
+    EXCHANGE_ASKED,     /* the proxy holds it; waits for the final head */
+    EXCHANGE_ANSWERING, /* the final head is written; waits for the rest of the response */
+    EXCHANGE_DOOMED,    /* broke inside a call of the proxy; waits for that call to end, then on_gone */
+    EXCHANGE_OVER,      /* the proxy let go of it, or was told that the client is gone */
+};
+
+/* Embedded in the connection or its stream. The connection fills the second part before exchange_begin(). */
+struct exchange {
+    enum exchange_phase phase;
+    const struct exchange_sink *sink;
+    void *sink_arg;
+    uint64_t started_us, request_bytes, response_bytes;
+    struct http_body answer; /* of the final response, normalized: never CLOSE */
+    bool bodyless;           /* HEAD, 204, 304: no byte follows, whatever is announced */
+    const char *doom_reason;
+
+    const struct exchange_ops *ops;
+    struct front_stats *stats;
+    struct arena *arena;
+    struct http_head request;
+    struct http_body request_body;
+    bool expects_continue, wants_upgrade;
+    struct exchange_client client;
+};
+
+/* The head is complete: the exchange may be shown to the proxy. Counts it. */
+void exchange_begin(struct exchange *x);
+/* The proxy holds it (ASKED, ANSWERING or DOOMED). */
+bool exchange_held(const struct exchange *x);
+/* The handler has attached a sink or is through with it; false means that it forgot both. */
+bool exchange_taken(const struct exchange *x);
+/* What the client sent. After each call the exchange may be over: look at exchange_held(). */
+void exchange_give_body(struct exchange *x, struct slice data);
+void exchange_give_end(struct exchange *x, const struct http_head *trailers);
+void exchange_give_writable(struct exchange *x);
+/* Tells the proxy that the client is gone, unless the exchange is over already. */
+void exchange_give_gone(struct exchange *x, const char *reason);
+
+#endif

@@ -1,0 +1,304 @@
+#include "front/front.h"
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/strmap.h"
+#include "front/h1_conn.h"
+#include "net/listener.h"
+#include "net/tls_ctx.h"
+
+struct front {
+    struct front_host host;
+    struct front_limits limits;
+    struct listener *listener; /* NULL once draining */
+    struct tls_ctx *tls;
+    struct list conns;
+    struct strmap *per_ip; /* text of the address → number of connections, kept in the pointer */
+    size_t max_connections, max_per_client;
+    uint64_t handshake_timeout_ms;
+    uint64_t next_id;
+    unsigned port;
+    bool paused; /* the listener, for max_connections */
+    void (*on_drained)(void *arg);
+    void *drained_arg;
+    struct loop_deferred drained;
+};
+
+/* ---- connections per client ---- */
+
+static size_t count_of(const struct front *f, struct slice ip)
+{
+    return (size_t)(uintptr_t)strmap_get(f->per_ip, ip);
+}
+
+/* Unix sockets have no address and are not limited. False beyond the limit or out of memory. */
+static bool count_in(struct front *f, struct slice ip)
+{
+    size_t n = count_of(f, ip) + 1;
+
+    if (ip.n == 0)
+        return true;
+    if (f->max_per_client != 0 && n > f->max_per_client)
+        return false;
+    return strmap_put(f->per_ip, ip, (void *)(uintptr_t)n, NULL);
+}
+
+static void count_out(struct front *f, struct slice ip)
+{
+    size_t n = count_of(f, ip);
+
+    if (n <= 1)
+        strmap_remove(f->per_ip, ip);
+    /* Replacing the value of a key that is there takes no memory. */
+    else if (!strmap_put(f->per_ip, ip, (void *)(uintptr_t)(n - 1), NULL))
+        strmap_remove(f->per_ip, ip);
+}
+
+/* ---- life of one connection ---- */
+
+/* Leaves new connections in the kernel's queue while there are as many as may be. */
+static void regulate(struct front *f)
+{
+    bool full = f->max_connections != 0 && f->conns.count >= f->max_connections;
+
+    if (f->listener == NULL || full == f->paused)
+        return;
+    f->paused = full;
+    if (full) {
+        log_warning("Connection limit reached, new clients wait", LU("limit", f->max_connections));
+        listener_pause(f->listener);
+    } else {
+        listener_resume(f->listener);
+    }
+}
+
+static void call_drained(void *arg)
+{
+    struct front *f = arg;
+
+    if (f->on_drained != NULL && f->conns.count == 0)
+        f->on_drained(f->drained_arg);
+}
+
+static void check_drained(struct front *f)
+{
+    if (f->host.draining && f->conns.count == 0)
+        loop_defer(f->host.loop, &f->drained, call_drained, f);
+}
+
+static void free_conn(void *arg)
+{
+    mem_free(arg);
+}
+
+static void take_off(struct front_conn *fc, enum front_close reason)
+{
+    struct front *f = fc->front;
+
+    count_out(f, slice_str(stream_remote_ip(fc->stream)));
+    list_remove(&f->conns, &fc->node);
+    front_stats_closed(f->host.stats, reason);
+    loop_defer(f->host.loop, &fc->gone, free_conn, fc);
+    regulate(f);
+    check_drained(f);
+}
+
+void front_conn_close(struct front_conn *fc, enum front_close reason, enum stream_close_how how)
+{
+    const char *failure = stream_failure(fc->stream);
+
+    log_v(4, "Connection closed", LU("connection", fc->id), LT("client", stream_remote_text(fc->stream)),
+          LT("reason", front_close_name(reason)), LT("failure", failure == NULL ? "" : failure),
+          LU("requests", fc->requests), LU("received", stream_bytes_in(fc->stream)),
+          LU("sent", stream_bytes_out(fc->stream)));
+    take_off(fc, reason);
+    stream_close(fc->stream, how);
+}
+
+void front_conn_give_away(struct front_conn *fc)
+{
+    log_v(4, "Connection upgraded", LU("connection", fc->id), LT("client", stream_remote_text(fc->stream)));
+    take_off(fc, FRONT_CLOSE_UPGRADED);
+}
+
+static void on_opened(struct front_conn *fc)
+{
+    front_stats_opened(fc->host->stats, clock_us() - fc->accepted_us);
+    log_v(5, "Connection opened", LU("connection", fc->id), LT("client", stream_remote_text(fc->stream)),
+          LT("alpn", stream_alpn(fc->stream)));
+    if (!h1_conn_start(fc))
+        front_conn_close(fc, FRONT_CLOSE_NO_MEMORY, STREAM_CLOSE_NOW);
+}
+
+static void on_handshake(struct stream *s, enum stream_event ev, void *arg)
+{
+    struct front_conn *fc = arg;
+
+    (void)s;
+    if (ev == STREAM_OPENED)
+        on_opened(fc);
+    else if (ev == STREAM_FAILED || ev == STREAM_EOF)
+        front_conn_close(fc, FRONT_CLOSE_HANDSHAKE, STREAM_CLOSE_NOW);
+}
+
+static void on_accept(int fd, void *arg)
+{
+    struct front *f = arg;
+    struct front_conn *fc = mem_zalloc(sizeof(*fc));
+    struct stream_opts o = {.fn = on_handshake, .arg = fc, .tls = f->tls, .open_timeout_ms = f->handshake_timeout_ms};
+    struct stream *s = stream_accept(f->host.loop, fd, &o);
+
+    front_stats_accepted(f->host.stats);
+    if (fc == NULL || s == NULL) {
+        front_stats_closed(f->host.stats, FRONT_CLOSE_NO_MEMORY);
+        if (s != NULL)
+            stream_close(s, STREAM_CLOSE_ABORT);
+        mem_free(fc);
+        return;
+    }
+    if (!count_in(f, slice_str(stream_remote_ip(s)))) {
+        log_v(3, "Too many connections of one client", LT("client", stream_remote_text(s)));
+        front_stats_closed(f->host.stats, FRONT_CLOSE_CLIENT_LIMIT);
+        stream_close(s, STREAM_CLOSE_ABORT);
+        mem_free(fc);
+        return;
+    }
+    fc->front = f;
+    fc->host = &f->host;
+    fc->stream = s;
+    fc->limits = f->limits;
+    fc->id = ++f->next_id;
+    fc->accepted_us = clock_us();
+    list_push_back(&f->conns, &fc->node);
+    regulate(f);
+}
+
+/* ---- the front as a whole ---- */
+
+static uint64_t or_default(uint64_t ms, uint64_t fallback)
+{
+    return ms != 0 ? ms : fallback;
+}
+
+static void apply(struct front *f, const struct front_opts *o)
+{
+    struct tls_ctx *old = f->tls;
+
+    f->tls = o->tls != NULL ? tls_ctx_ref(o->tls) : NULL;
+    if (old != NULL)
+        tls_ctx_unref(old);
+    f->max_connections = o->max_connections;
+    f->max_per_client = o->max_connections_per_client;
+    f->handshake_timeout_ms = or_default(o->handshake_timeout_ms, TIMEOUT_HANDSHAKE_MS);
+    f->limits = (struct front_limits){
+        .max_head_bytes = o->max_head_bytes != 0 ? o->max_head_bytes : LIMIT_HEAD_BYTES,
+        .header_timeout_ms = or_default(o->header_timeout_ms, TIMEOUT_HEADER_MS),
+        .idle_timeout_ms = or_default(o->idle_timeout_ms, TIMEOUT_IDLE_MS),
+        .body_timeout_ms = or_default(o->body_timeout_ms, TIMEOUT_BODY_STALL_MS),
+        .linger_timeout_ms = or_default(o->linger_timeout_ms, TIMEOUT_LINGER_MS),
+        .max_requests = o->max_requests_per_connection,
+    };
+    f->host.on_request = o->on_request;
+    f->host.arg = o->arg;
+    f->host.refusal_body = o->refusal_body;
+    f->host.refusal_arg = o->refusal_arg;
+}
+
+struct front *front_new(struct loop *l, struct metrics *m, const struct front_opts *o, struct err *err)
+{
+    /* A response head is at most as long as the longest head we read, plus what we add. */
+    enum { SCRATCH_BYTES = LIMIT_HEAD_BYTES + (64 << 10) };
+    struct front *f = must_zalloc(sizeof(*f));
+
+    f->host.loop = l;
+    f->host.stats = front_stats_new(m);
+    buf_init(&f->host.scratch, SCRATCH_BYTES);
+    list_init(&f->conns);
+    apply(f, o);
+    f->per_ip = strmap_new();
+    if (f->per_ip == NULL)
+        err_set(err, "out of memory");
+    else if (o->inherited_fd >= 0)
+        f->listener = listener_adopt(l, o->inherited_fd, on_accept, f, err);
+    else
+        f->listener = listener_open(l, o->bind_address, o->port, on_accept, f, err);
+    if (f->listener == NULL) {
+        front_free(f);
+        return NULL;
+    }
+    f->port = listener_port(f->listener);
+    return f;
+}
+
+void front_update(struct front *f, const struct front_opts *o)
+{
+    apply(f, o);
+    regulate(f);
+}
+
+unsigned front_port(const struct front *f)
+{
+    return f->port;
+}
+
+size_t front_connections(const struct front *f)
+{
+    return f->conns.count;
+}
+
+size_t front_exchanges(const struct front *f)
+{
+    return front_stats_requests_in_flight(f->host.stats);
+}
+
+static void stop_listening(struct front *f)
+{
+    if (f->listener != NULL)
+        listener_close(f->listener);
+    f->listener = NULL;
+}
+
+void front_drain(struct front *f, void (*on_drained)(void *arg), void *arg)
+{
+    struct list_node *n, *next;
+
+    f->on_drained = on_drained;
+    f->drained_arg = arg;
+    f->host.draining = true;
+    stop_listening(f);
+    /* One connection ends at most itself. */
+    for (n = list_first(&f->conns); n != NULL; n = next) {
+        struct front_conn *fc = list_entry(n, struct front_conn, node);
+
+        next = list_next(&f->conns, n);
+        if (fc->ops != NULL)
+            fc->ops->drain(fc->protocol);
+    }
+    check_drained(f);
+}
+
+void front_free(struct front *f)
+{
+    struct list_node *n;
+
+    f->host.draining = true;
+    stop_listening(f);
+    f->on_drained = NULL;
+    while ((n = list_first(&f->conns)) != NULL) {
+        struct front_conn *fc = list_entry(n, struct front_conn, node);
+
+        if (fc->ops != NULL)
+            fc->ops->shut(fc->protocol);
+        else
+            front_conn_close(fc, FRONT_CLOSE_SHUTDOWN, STREAM_CLOSE_NOW);
+    }
+    loop_defer_cancel(f->host.loop, &f->drained);
+    if (f->tls != NULL)
+        tls_ctx_unref(f->tls);
+    if (f->per_ip != NULL)
+        strmap_free(f->per_ip);
+    front_stats_free(f->host.stats);
+    buf_free(&f->host.scratch);
+    mem_free(f);
+}

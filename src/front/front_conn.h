@@ -1,0 +1,65 @@
+/*
+ * Between the front and the protocol of one connection: what they share, and the ops a protocol implements
+ * (h1_conn now; an HTTP/2 connection is added by one more constructor, chosen by ALPN in front.c).
+ */
+#ifndef MVPROXY_FRONT_FRONT_CONN_H
+#define MVPROXY_FRONT_FRONT_CONN_H
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "front/stats.h"
+#include "http/h1_write.h"
+#include "net/loop.h"
+#include "net/stream.h"
+
+struct exchange;
+
+/* Lives in the front, shared by all its connections. */
+struct front_host {
+    struct loop *loop;
+    struct front_stats *stats;
+    bool draining;
+    void (*on_request)(struct exchange *x, void *arg);
+    void *arg;
+    /* See front_opts. */
+    void (*refusal_body)(struct buf *out, unsigned status, const char *message, void *arg);
+    void *refusal_arg;
+    struct buf scratch; /* for one head at a time; empty between calls */
+    struct h1_date date;
+};
+
+/* What a connection keeps from the moment it was accepted. */
+struct front_limits {
+    size_t max_head_bytes;
+    uint64_t header_timeout_ms, idle_timeout_ms, body_timeout_ms, linger_timeout_ms;
+    uint64_t max_requests; /* 0 = no limit */
+};
+
+struct front_conn_ops {
+    /* Finish what is being served, take nothing new, then close. host->draining is set already. */
+    void (*drain)(void *protocol);
+    /* Close within this call. */
+    void (*shut)(void *protocol);
+};
+
+/* One accepted connection, on its front's list. */
+struct front_conn {
+    struct list_node node;
+    struct front *front;
+    struct front_host *host;
+    struct stream *stream;
+    const struct front_conn_ops *ops; /* NULL during the handshake */
+    void *protocol;
+    struct front_limits limits;
+    uint64_t id;
+    uint64_t accepted_us;
+    uint64_t requests;
+    struct loop_deferred gone;
+};
+
+/* The only way out: closes the stream, logs and counts the reason. The front_conn is dead at the end of the turn. */
+void front_conn_close(struct front_conn *fc, enum front_close reason, enum stream_close_how how);
+/* The same without closing: the stream has a new owner. */
+void front_conn_give_away(struct front_conn *fc);
+
+#endif

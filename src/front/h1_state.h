@@ -1,0 +1,65 @@
+/*
+ * Shared by the two halves of an HTTP/1.1 server connection: h1_conn.c (what comes in, timers, life) and h1_answer.c
+ * (what goes out). Nobody else includes this.
+ */
+#ifndef MVPROXY_FRONT_H1_STATE_H
+#define MVPROXY_FRONT_H1_STATE_H
+
+#include "front/exchange_conn.h"
+#include "front/front_conn.h"
+#include "http/h1_body.h"
+
+enum h1_state {
+    H1_AWAITING,   /* no request; waits for the first byte of a head. Idle timeout (at first: header timeout) */
+    H1_READING,    /* waits for the rest of a head. Header timeout */
+    H1_RECEIVING,  /* the proxy has the exchange; waits for the rest of the request's body. Stall timeout */
+    H1_SERVING,    /* the request is complete; waits for the rest of the response, as long as it takes */
+    H1_DISCARDING, /* the response is complete; waits for the short rest of a body that nobody wants. Stall timeout */
+    H1_LINGERING,  /* our last byte is queued; waits for the client's end, so that it can read that byte */
+    H1_CLOSED,     /* waits for the end of the turn, to be freed */
+};
+
+struct h1_conn {
+    struct exchange x;
+    struct front_conn *fc;
+    struct stream *stream; /* fc->stream; dead in H1_CLOSED */
+    enum h1_state state;
+    struct arena *arena;
+    struct h1_parser *parser;
+    struct h1_body body;
+    struct loop_timer *timer;
+    struct loop_deferred wake; /* goes on outside the caller's call; in H1_CLOSED: frees */
+
+    bool body_paused;      /* by the proxy */
+    bool continue_pending; /* the client waits for 100 (Continue) and has not sent any of its body */
+    bool head_written;     /* of the final response */
+    bool chunked;          /* the response is */
+    bool close_after;      /* the response is the last one, for this reason: */
+    enum front_close close_reason;
+
+    size_t unsent_seen; /* at the last look of a timer, to tell slow from stuck */
+    uint64_t progress_ms;
+};
+
+/* How much of an unwanted body is read for the sake of keeping the connection. */
+enum { H1_DISCARD_BYTES = 64 << 10 };
+
+const struct exchange_ops *h1_answer_ops(void);
+
+/* The one function that changes the state; sets the timer that belongs to it. */
+void h1_conn_move(struct h1_conn *c, enum h1_state to);
+/* The response is complete: on to the next request, or to the end. */
+void h1_conn_response_done(struct h1_conn *c);
+/* Half-closes and waits for the client's end. */
+void h1_conn_linger(struct h1_conn *c, enum front_close reason);
+void h1_conn_close(struct h1_conn *c, enum front_close reason, enum stream_close_how how);
+/* For an upgrade: the connection ends without its stream. */
+struct stream *h1_conn_give_away(struct h1_conn *c);
+/* Has h1_conn look again at what there is to do, later in this turn or in the next. */
+void h1_conn_wake(struct h1_conn *c);
+/* The rest of the request's body is known to be short. */
+bool h1_conn_rest_is_short(const struct h1_conn *c);
+/* Answers a request that the proxy does not hold (any more) and ends the connection. */
+void h1_answer_refuse(struct h1_conn *c, unsigned status, const char *message, enum front_close reason);
+
+#endif

@@ -1,0 +1,146 @@
+#include "front/stats.h"
+
+#include <stdio.h>
+
+#include "base/metric.h"
+
+struct front_stats {
+    size_t in_flight;
+    size_t connections;
+    struct metric *open, *accepted, *handshaken, *in_flight_gauge, *requests, *received, *sent, *handshake_seconds;
+    struct metric *closed[FRONT_CLOSE_COUNT];
+    struct metric_family *refused;
+};
+
+static const char *const close_names[FRONT_CLOSE_COUNT] = {
+    [FRONT_CLOSE_CLIENT] = "client",
+    [FRONT_CLOSE_CLIENT_REQUEST] = "client_request",
+    [FRONT_CLOSE_CLIENT_GONE] = "client_gone",
+    [FRONT_CLOSE_STREAM_FAILED] = "stream_failed",
+    [FRONT_CLOSE_HANDSHAKE] = "handshake",
+    [FRONT_CLOSE_NO_REQUEST] = "no_request",
+    [FRONT_CLOSE_IDLE_TIMEOUT] = "idle_timeout",
+    [FRONT_CLOSE_HEADER_TIMEOUT] = "header_timeout",
+    [FRONT_CLOSE_BODY_TIMEOUT] = "body_timeout",
+    [FRONT_CLOSE_BAD_REQUEST] = "bad_request",
+    [FRONT_CLOSE_BODY_UNREAD] = "body_unread",
+    [FRONT_CLOSE_RESPONSE_ABORTED] = "response_aborted",
+    [FRONT_CLOSE_REQUEST_LIMIT] = "request_limit",
+    [FRONT_CLOSE_CLIENT_LIMIT] = "client_limit",
+    [FRONT_CLOSE_NO_MEMORY] = "no_memory",
+    [FRONT_CLOSE_DRAIN] = "drain",
+    [FRONT_CLOSE_SHUTDOWN] = "shutdown",
+    [FRONT_CLOSE_UPGRADED] = "upgraded",
+};
+
+const char *front_close_name(enum front_close reason)
+{
+    return close_names[reason];
+}
+
+static void declare_closed(struct front_stats *s, struct metrics *m)
+{
+    static const char *const labels[] = {"reason", NULL};
+    struct metric_family *f = metric_family(m, METRIC_COUNTER, "mvproxy_front_closed_total",
+                                            "Client connections that ended, by reason.", labels, FRONT_CLOSE_COUNT);
+
+    for (size_t i = 0; i < FRONT_CLOSE_COUNT; i++) {
+        struct slice value = slice_str(close_names[i]);
+
+        s->closed[i] = metric_child(f, &value);
+    }
+}
+
+static void declare_connections(struct front_stats *s, struct metrics *m)
+{
+    static const char *const labels[] = {"result", NULL};
+    static const double bounds[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10};
+    struct metric_family *f =
+        metric_family(m, METRIC_COUNTER, "mvproxy_front_connections_total",
+                      "Client connections: accepted, and opened (TLS handshake done).", labels, 2);
+    struct slice accepted = SLICE_LIT("accepted"), opened = SLICE_LIT("opened");
+
+    s->accepted = metric_child(f, &accepted);
+    s->handshaken = metric_child(f, &opened);
+    s->open = metric_single(m, METRIC_GAUGE, "mvproxy_front_connections",
+                            "Client connections, handshakes included, tunnels not.");
+    s->handshake_seconds = metric_child(metric_histogram_family(m, "mvproxy_front_handshake_seconds",
+                                                                "Time from accept to the end of the TLS handshake.",
+                                                                NULL, bounds, sizeof(bounds) / sizeof(bounds[0])),
+                                        NULL);
+}
+
+struct front_stats *front_stats_new(struct metrics *m)
+{
+    static const char *const labels[] = {"code", NULL};
+    struct front_stats *s = must_zalloc(sizeof(*s));
+
+    declare_connections(s, m);
+    declare_closed(s, m);
+    s->in_flight_gauge =
+        metric_single(m, METRIC_GAUGE, "mvproxy_front_requests_in_flight", "Requests of clients being served.");
+    s->requests = metric_single(m, METRIC_COUNTER, "mvproxy_front_requests_total", "Requests of clients.");
+    s->refused = metric_family(m, METRIC_COUNTER, "mvproxy_front_refusals_total",
+                               "Requests refused for their form or their slowness, by status code.", labels, 16);
+    s->received = metric_single(m, METRIC_COUNTER, "mvproxy_front_received_bytes_total",
+                                "Bytes received from clients, inside TLS.");
+    s->sent = metric_single(m, METRIC_COUNTER, "mvproxy_front_sent_bytes_total", "Bytes sent to clients, inside TLS.");
+    return s;
+}
+
+void front_stats_free(struct front_stats *s)
+{
+    mem_free(s);
+}
+
+void front_stats_accepted(struct front_stats *s)
+{
+    metric_inc(s->accepted);
+    metric_set(s->open, (double)++s->connections);
+}
+
+void front_stats_opened(struct front_stats *s, uint64_t handshake_us)
+{
+    metric_inc(s->handshaken);
+    metric_observe(s->handshake_seconds, (double)handshake_us / 1e6);
+}
+
+void front_stats_closed(struct front_stats *s, enum front_close reason)
+{
+    metric_inc(s->closed[reason]);
+    metric_set(s->open, (double)--s->connections);
+}
+
+void front_stats_request_begin(struct front_stats *s)
+{
+    metric_inc(s->requests);
+    metric_set(s->in_flight_gauge, (double)++s->in_flight);
+}
+
+void front_stats_request_end(struct front_stats *s)
+{
+    metric_set(s->in_flight_gauge, (double)--s->in_flight);
+}
+
+void front_stats_refused(struct front_stats *s, unsigned status)
+{
+    char text[16];
+    struct slice value = {text, (size_t)snprintf(text, sizeof(text), "%u", status)};
+
+    metric_inc(metric_child(s->refused, &value));
+}
+
+void front_stats_received(struct front_stats *s, size_t n)
+{
+    metric_add(s->received, (double)n);
+}
+
+void front_stats_sent(struct front_stats *s, size_t n)
+{
+    metric_add(s->sent, (double)n);
+}
+
+size_t front_stats_requests_in_flight(const struct front_stats *s)
+{
+    return s->in_flight;
+}

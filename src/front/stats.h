@@ -1,0 +1,54 @@
+/*
+ * What the front counts, looked up once and bumped often; and the one list of reasons why a connection ends.
+ */
+#ifndef MVPROXY_FRONT_STATS_H
+#define MVPROXY_FRONT_STATS_H
+
+#include "base/mem.h"
+
+struct front_stats;
+struct metrics;
+
+enum front_close {
+    FRONT_CLOSE_CLIENT,           /* the client ended an idle connection */
+    FRONT_CLOSE_CLIENT_REQUEST,   /* the client asked for it (Connection: close, HTTP/1.0) and got its answer */
+    FRONT_CLOSE_CLIENT_GONE,      /* the client ended it in the middle of a request or of its answer */
+    FRONT_CLOSE_STREAM_FAILED,    /* reset, TLS error, unreachable */
+    FRONT_CLOSE_HANDSHAKE,        /* never got as far as a request: no or no good TLS handshake */
+    FRONT_CLOSE_NO_REQUEST,       /* connected and sent nothing */
+    FRONT_CLOSE_IDLE_TIMEOUT,     /* nothing more was asked */
+    FRONT_CLOSE_HEADER_TIMEOUT,   /* a head that never ended */
+    FRONT_CLOSE_BODY_TIMEOUT,     /* a body that never went on */
+    FRONT_CLOSE_BAD_REQUEST,      /* refused; framing no longer trusted */
+    FRONT_CLOSE_BODY_UNREAD,      /* answered before the client had sent its whole body */
+    FRONT_CLOSE_RESPONSE_ABORTED, /* the response could not be completed; the client saw a broken stream */
+    FRONT_CLOSE_REQUEST_LIMIT,    /* as many requests as one connection may make */
+    FRONT_CLOSE_CLIENT_LIMIT,     /* as many connections as one address may have */
+    FRONT_CLOSE_NO_MEMORY,
+    FRONT_CLOSE_DRAIN,    /* we are leaving */
+    FRONT_CLOSE_SHUTDOWN, /* we left before it was through */
+    FRONT_CLOSE_UPGRADED, /* not closed: the stream belongs to the tunnel now */
+    FRONT_CLOSE_COUNT
+};
+
+/* The label value, e.g. "idle_timeout". */
+const char *front_close_name(enum front_close reason);
+
+/* Ends the process when out of memory (start-up only). The registry must outlive it. */
+struct front_stats *front_stats_new(struct metrics *m);
+void front_stats_free(struct front_stats *s);
+
+void front_stats_accepted(struct front_stats *s);
+void front_stats_opened(struct front_stats *s, uint64_t handshake_us);
+/* Every connection that was accepted ends here, once. */
+void front_stats_closed(struct front_stats *s, enum front_close reason);
+void front_stats_request_begin(struct front_stats *s);
+void front_stats_request_end(struct front_stats *s);
+/* A request that we answered ourselves, before the proxy saw it or because its body broke. */
+void front_stats_refused(struct front_stats *s, unsigned status);
+/* Bytes inside TLS. */
+void front_stats_received(struct front_stats *s, size_t n);
+void front_stats_sent(struct front_stats *s, size_t n);
+size_t front_stats_requests_in_flight(const struct front_stats *s);
+
+#endif
