@@ -1,0 +1,3 @@
+module mvproxy/tests/apisim
+
+go 1.19
