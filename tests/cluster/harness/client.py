@@ -97,6 +97,18 @@ class Client:
 
     def watch(self, path):
         """Opens a watch; path has its query already."""
+        return self._open_watch(path)
+
+    def watch_from_now(self, collection, query=""):
+        """Opens a watch of a collection that begins after what a list shows now, as informers do."""
+        separator = "&" if query else ""
+        listed = self.get(collection + ("?" + query if query else ""))
+        if listed.status != 200:
+            raise AssertionError("listing %s: %r" % (collection, listed))
+        version = listed.json()["metadata"]["resourceVersion"]
+        return self._open_watch("%s?watch=true&resourceVersion=%s%s%s" % (collection, version, separator, query))
+
+    def _open_watch(self, path):
         connection = self.connect()
         connection.request("GET", path, headers=self._headers)
         return Watch(connection, connection.getresponse())

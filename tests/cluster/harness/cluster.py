@@ -20,6 +20,10 @@ USERS = {
     "alice": {"certificate": "alice"},
     "deep": {"certificate": "deep"},
     "foreign": {"certificate": "foreign"},
+    "front-proxy": {"certificate": "front-proxy-client"},
+    "front-proxy-other": {"certificate": "front-proxy-other"},
+    "foreign-with-token": {"certificate": "foreign", "token": "token-of-bob"},
+    "alice-with-token": {"certificate": "alice", "token": "token-of-bob"},
     "root": {"token": "token-of-root"},
     "bob": {"token": "token-of-bob"},
     "stranger": {"token": "token-that-nobody-knows"},
@@ -89,13 +93,23 @@ class Cluster:
 
     def credentials(self, user):
         """What Client and kubeconfig take for one of USERS."""
-        how = USERS[user]
+        how = dict(USERS[user])
         if "certificate" in how:
-            return {"certificate": (self.pki.crt(how["certificate"]), self.pki.key(how["certificate"]))}
-        return dict(how)
+            how["certificate"] = (self.pki.crt(how["certificate"]), self.pki.key(how["certificate"]))
+        return how
 
     def node(self, name):
         return next(n for n in self.nodes if n.name == name)
+
+    @property
+    def old(self):
+        """The node with the older version."""
+        return self.nodes[0]
+
+    @property
+    def new(self):
+        """The node with the newer version, which serves what the older one does not."""
+        return self.nodes[-1]
 
     def daemons(self):
         found = [self.etcd]

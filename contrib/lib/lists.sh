@@ -1,0 +1,28 @@
+# shellcheck shell=bash
+# Which Debian packages are needed for what. To be sourced.
+
+# llhttp_package: a library where Debian has one (13 and later), else its C sources in the package for node.
+llhttp_package() {
+    if apt-cache show libllhttp-dev >/dev/null 2>&1; then echo libllhttp-dev; else echo node-llhttp; fi
+}
+
+# packages_to_build: compilers, tools and libraries for mvproxy itself.
+packages_to_build() {
+    echo gcc libc6-dev make autoconf automake pkg-config \
+        libevent-dev libssl-dev libjson-c-dev libnghttp2-dev libyaml-dev zlib1g-dev "$(llhttp_package)"
+}
+
+# packages_to_run_cluster: what the sandbox with a cluster in it is made with (kube-apiserver and kubectl are built).
+packages_to_run_cluster() {
+    echo python3 openssl iproute2 etcd-server ca-certificates
+}
+
+# packages_to_check: what the tests and lints use besides.
+packages_to_check() {
+    echo clang-14 clang-format-14 libclang-rt-14-dev mandoc python3 python3-yaml openssl git
+}
+
+# packages_to_bench: whom mvproxy is measured against, and the tools.
+packages_to_bench() {
+    echo nginx haproxy python3 openssl iproute2
+}

@@ -1,0 +1,142 @@
+"""Discovery documents: one for all servers, and the local one for whoever asks for it."""
+
+from harness import waiting
+from harness.api import AGGREGATED, CRDS, NOPEER, crd, ensure, expect, remove, same
+
+KUBECTL_ACCEPT = (AGGREGATED + ",application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json")
+
+
+def _merged(node, user="admin", **headers):
+    return node.proxied(user).get("/apis", Accept=AGGREGATED, **headers)
+
+
+def _resources(document):
+    """{(group, version, resource or resource/subresource): set of verbs}"""
+    found = {}
+    for group in document["items"]:
+        for version in group["versions"]:
+            for resource in version.get("resources", []):
+                key = (group["metadata"]["name"], version["version"], resource["resource"])
+                found.setdefault(key, set()).update(resource.get("verbs", []))
+                for sub in resource.get("subresources", []):
+                    found.setdefault(key[:2] + ("%s/%s" % (key[2], sub["subresource"]),), set()).update(sub.get("verbs", []))
+    return found
+
+
+def test_equal(cluster):
+    """the merged document is the same at every node, byte for byte, with the same ETag"""
+    first = expect(_merged(cluster.old), 200)
+    tag = first.header("ETag")
+    assert tag and tag.startswith('"') and tag.endswith('"') and len(tag) > 20, tag
+    for node in cluster.nodes[1:]:
+        other = expect(_merged(node), 200)
+        assert (other.body, other.header("ETag")) == (first.body, tag), (first, other)
+
+
+def test_union(cluster):
+    """it has exactly what the servers have together: every resource, subresource and verb"""
+    union = {}
+    for node in cluster.nodes:
+        for key, verbs in _resources(expect(node.direct().get("/apis", Accept=AGGREGATED), 200).json()).items():
+            union.setdefault(key, set()).update(verbs)
+    merged = _resources(_merged(cluster.old).json())
+    assert set(merged) == set(union), set(merged) ^ set(union)
+    for key, verbs in union.items():
+        assert merged[key] == verbs, (key, merged[key], verbs)
+    names = [g["metadata"]["name"] for g in _merged(cluster.old).json()["items"]]
+    assert len(names) == len(set(names)), names
+
+
+def test_headers(cluster):
+    """its headers are those of kube-apiserver's own document"""
+    direct = expect(cluster.new.direct().get("/apis", Accept=AGGREGATED), 200)
+    for node in cluster.nodes:
+        through = _merged(node)
+        for name in ("Content-Type", "Vary", "Cache-Control"):
+            assert through.all(name) == direct.all(name), (name, through.all(name), direct.all(name))
+
+
+def test_not_modified(cluster):
+    """If-None-Match with its ETag gives 304 at every node, another one gives 200"""
+    tag = _merged(cluster.old).header("ETag")
+    for node in cluster.nodes:
+        answer = expect(_merged(node, If_None_Match=tag), 304)
+        assert answer.body == b"" and answer.header("ETag") == tag, answer
+        expect(_merged(node, If_None_Match='"something else"'), 200)
+
+
+def test_head(cluster):
+    """HEAD gives the headers and no body"""
+    answer = expect(cluster.old.proxied().request("HEAD", "/apis", headers={"Accept": AGGREGATED}), 200)
+    assert answer.body == b"" and answer.header("ETag") == _merged(cluster.old).header("ETag"), answer
+
+
+def test_nopeer(cluster):
+    """profile=nopeer gives the local server's own document"""
+    for node in cluster.nodes:
+        direct = expect(node.direct().get("/apis", Accept=AGGREGATED), 200)
+        through = expect(node.proxied().get("/apis", Accept=NOPEER), 200)
+        assert (through.body, through.header("ETag")) == (direct.body, direct.header("ETag")), (direct, through)
+        tag = direct.header("ETag")
+        expect(node.proxied().get("/apis", Accept=NOPEER, If_None_Match=tag), 304)
+
+
+def test_negotiation(cluster):
+    """what kubectl sends, and an unknown profile, give the merged document"""
+    tag = _merged(cluster.old).header("ETag")
+    for accept in (KUBECTL_ACCEPT, AGGREGATED + ";profile=somebody", "application/json," + AGGREGATED,
+                   AGGREGATED + ";q=0.1,application/json;q=0.9"):
+        answer = expect(cluster.old.proxied().get("/apis", Accept=accept), 200)
+        assert answer.header("ETag") == tag, (accept, answer)
+
+
+def test_legacy(cluster):
+    """everything else about discovery is the local server's answer"""
+    for node in cluster.nodes:
+        for path, accept in (("/apis", "application/json"), ("/apis/", "application/json"), ("/apis/apps", "application/json"),
+                             ("/apis/apps/v1", "application/json"), ("/api/v1", "application/json"), ("/api", AGGREGATED),
+                             ("/apis", "application/vnd.kubernetes.protobuf"), ("/apis", "application/yaml")):
+            direct = node.direct().get(path, Accept=accept)
+            through = node.proxied().get(path, Accept=accept)
+            assert (direct.status, direct.body) == (through.status, through.body), (path, accept, direct, through)
+
+
+def test_who_may_read(cluster):
+    """the merged document is given to those, and only those, whom the server would give its own"""
+    for node in cluster.nodes:
+        for user in ("admin", "alice", "root", "bob", "anonymous", "stranger", "foreign"):
+            direct = node.direct(user).get("/apis", Accept=AGGREGATED)
+            through = _merged(node, user)
+            assert direct.status == through.status, (user, direct, through)
+            if direct.status != 200:
+                assert direct.body == through.body, (user, direct, through)
+            # What an earlier user was allowed says nothing about the next one.
+            assert through.status != 200 or user not in ("anonymous", "stranger", "foreign"), (user, through)
+
+
+def test_custom_resource(cluster):
+    """a new CRD appears in the merged document of every node, and leaves it again"""
+    admin = cluster.old.proxied()
+
+    def groups(node):
+        return [g["metadata"]["name"] for g in _merged(node).json()["items"]]
+    try:
+        ensure(admin, CRDS, crd("gadgets", "Gadget", "discovery.example.com"))
+        for node in cluster.nodes:
+            waiting.until(lambda n=node: "discovery.example.com" in groups(n), "the new group at " + node.name, 60)
+    finally:
+        remove(admin, CRDS + "/gadgets.discovery.example.com")
+    for node in cluster.nodes:
+        waiting.until(lambda n=node: "discovery.example.com" not in groups(n), "the group gone at " + node.name, 60)
+    # The servers notice on their own; the documents are equal again once both have.
+    waiting.until(lambda: _merged(cluster.old).header("ETag") == _merged(cluster.new).header("ETag"), "equal ETags", 60)
+
+
+def test_entries(cluster):
+    """a resource that only one server has is described as that server describes it"""
+    def entry(document):
+        group = next(g for g in document["items"] if g["metadata"]["name"] == "resource.k8s.io")
+        return next(v for v in group["versions"] if v["version"] == "v1")["resources"]
+    own = entry(cluster.new.direct().get("/apis", Accept=AGGREGATED).json())
+    for node in cluster.nodes:
+        same(own, entry(_merged(node).json()), "the entries of resource.k8s.io/v1 at " + node.name)

@@ -1,0 +1,214 @@
+"""Parts of the control plane stop, die and come back: 503 or an answer, never a false 404."""
+
+import signal
+import threading
+import time
+
+from harness import waiting
+from harness.api import (DEVICE_CLASSES, DEVICE_CLASSES_KUBECTL, config_map, config_maps, device_class, ensure,
+                         ensure_namespace, expect, expect_unavailable, remove)
+from harness.load import Load
+
+LOCAL = "/api/v1/namespaces/default"
+
+
+def _await_healed(node):
+    waiting.until(lambda: node.proxied().get(DEVICE_CLASSES).status == 200, "200 again at " + node.name, 60)
+
+
+def _never_404(load):
+    assert load.total() > 20, "too few requests to say anything: %r" % load
+    assert 404 not in load.statuses, load
+    assert set(load.statuses) <= {200, 503}, (load, load.example)
+
+
+def test_stopped_and_back(cluster):
+    """the only server that has a resource is stopped and started: 503 with Retry-After meanwhile, then healed"""
+    with Load(cluster.old.proxied, DEVICE_CLASSES) as load:
+        cluster.new.apiserver.stop()
+        expect_unavailable(cluster.old.proxied().get(DEVICE_CLASSES))
+        expect(cluster.old.proxied().get(LOCAL), 200)
+        time.sleep(3)  # the load goes on in that state
+        cluster.new.start_apiserver()
+        cluster.new.await_apiserver()
+        _await_healed(cluster.old)
+        healed = load.statuses[200]
+        waiting.until(lambda: load.statuses[200] > healed + 20, "more answers", 30)
+    _never_404(load)
+    assert load.statuses[503] and load.statuses[200], load
+    expect_unavailable(load.example[503])
+
+
+def test_killed(cluster):
+    """the same server is killed: 503 Status objects, and everything that is served locally goes on"""
+    with Load(cluster.old.proxied, DEVICE_CLASSES) as load, Load(cluster.old.proxied, LOCAL, threads=1) as local:
+        cluster.new.apiserver.kill()
+        for _ in range(20):
+            expect_unavailable(cluster.old.proxied().get(DEVICE_CLASSES))
+        cluster.new.start_apiserver()
+        cluster.new.await_apiserver()
+        _await_healed(cluster.old)
+    _never_404(load)
+    assert set(local.statuses) == {200} and not local.broken, local
+
+
+def test_whole_node_gone(cluster):
+    """the whole other node is gone, its mvproxy too: 503, and healed when it returns"""
+    with Load(cluster.old.proxied, DEVICE_CLASSES) as load:
+        cluster.new.mvproxy.kill()
+        cluster.new.apiserver.kill()
+        for _ in range(10):
+            expect_unavailable(cluster.old.proxied().get(DEVICE_CLASSES))
+        cluster.new.start_apiserver()
+        cluster.new.await_apiserver()
+        cluster.new.start_mvproxy()
+        cluster.new.await_mvproxy()
+        _await_healed(cluster.old)
+    _never_404(load)
+
+
+def test_kubectl_rides_through(cluster):
+    """kubectl, started while the peer is away, waits by itself and succeeds once it is back"""
+    kubectl = cluster.old.kubectl()
+    assert kubectl.run("get", DEVICE_CLASSES_KUBECTL).status == 0
+    cluster.new.apiserver.kill()
+    expect_unavailable(cluster.old.proxied().get(DEVICE_CLASSES))
+    results = []
+    asking = threading.Thread(target=lambda: results.append(kubectl.run("get", DEVICE_CLASSES_KUBECTL, timeout=120)))
+    asking.start()
+    cluster.new.start_apiserver()
+    cluster.new.await_apiserver()
+    asking.join()
+    assert results and results[0].status == 0, results
+
+
+def test_peer_mvproxy_restarts(cluster):
+    """the peer's mvproxy is restarted gracefully and killed: 503 or an answer"""
+    with Load(cluster.old.proxied, DEVICE_CLASSES) as load:
+        for end in (cluster.new.mvproxy.stop, cluster.new.mvproxy.kill):
+            end()
+            cluster.new.start_mvproxy()
+            cluster.new.await_mvproxy()
+            _await_healed(cluster.old)
+    _never_404(load)
+
+
+def test_own_mvproxy_restarts(cluster):
+    """an mvproxy that is restarted never answers 404 while it learns what there is"""
+    for end in (cluster.old.mvproxy.stop, cluster.old.mvproxy.kill):
+        with Load(cluster.old.proxied, DEVICE_CLASSES, threads=3) as load:
+            waiting.until(lambda: load.statuses[200] > 20, "requests under way", 30)
+            end()
+            cluster.old.start_mvproxy()
+            cluster.old.await_mvproxy()
+            _await_healed(cluster.old)
+            before = load.statuses[200]
+            waiting.until(lambda: load.statuses[200] > before + 20, "more answers", 30)
+        _never_404(load)
+
+
+def test_graceful_stop(cluster):
+    """SIGTERM ends mvproxy with status 0"""
+    status = cluster.old.mvproxy.stop(timeout=90)
+    assert status == 0, "exit status %r\n%s" % (status, cluster.old.mvproxy.tail())
+
+
+def test_reload_under_load(cluster):
+    """SIGHUP again and again under load: no request fails, no watch breaks, a keep-alive connection lives on"""
+    path = config_maps(ensure_namespace(cluster.old.direct(), "failover"))
+    remove(cluster.old.direct(), path + "/reloaded")
+    client = cluster.old.proxied()
+    connection = client.connect()
+    with cluster.old.proxied().watch_from_now(path) as watch, \
+            Load(cluster.old.proxied, DEVICE_CLASSES, threads=2) as load, Load(cluster.old.proxied, LOCAL, threads=1) as local:
+        for number in range(10):
+            cluster.old.write_config(v=number % 3 + 2)
+            cluster.old.mvproxy.signal(signal.SIGHUP)
+            before = load.total()
+            waiting.until(lambda b=before: load.total() > b + 10, "requests after a reload", 30)
+            expect(client.request("GET", LOCAL, connection=connection), 200)
+        ensure(cluster.new.direct(), path, config_map("reloaded"))
+        assert watch.event()["type"] == "ADDED"
+    connection.close()
+    for one in (load, local):
+        assert set(one.statuses) == {200} and not one.broken, one
+    remove(cluster.old.direct(), path + "/reloaded")
+
+
+def test_reload_broken(cluster):
+    """SIGHUP with a broken configuration changes nothing, and says so"""
+    before = cluster.old.mvproxy.log_text()
+    with open(cluster.old.config, "a", encoding="utf-8") as config:
+        config.write("no-such-option: 1\n")
+    cluster.old.mvproxy.signal(signal.SIGHUP)
+    waiting.until(lambda: "no-such-option" in cluster.old.mvproxy.log_text()[len(before):], "a line about it in the log", 20)
+    expect(cluster.old.proxied().get(DEVICE_CLASSES), 200)
+    expect(cluster.old.proxied().get(LOCAL), 200)
+    cluster.old.write_config()
+    cluster.old.mvproxy.signal(signal.SIGHUP)
+    expect(cluster.old.proxied().get(LOCAL), 200)
+
+
+def test_local_server_away_at_start(cluster):
+    """started before its kube-apiserver: up, not ready, 503 with Retry-After, and ready by itself later"""
+    old = cluster.old
+    old.mvproxy.kill()
+    old.apiserver.kill()
+    old.start_mvproxy()
+    waiting.until(lambda: old.admin("/livez")[0] == 200, "mvproxy alive", 30)
+    for path in (LOCAL, DEVICE_CLASSES):
+        expect_unavailable(waiting.until(lambda p=path: old.proxied().get(p), "an answer", 30))
+    assert old.admin("/readyz")[0] != 200, old.admin("/readyz")
+    old.start_apiserver()
+    old.await_apiserver()
+    old.await_mvproxy()
+    expect(old.proxied().get(LOCAL), 200)
+    _await_healed(old)
+
+
+def test_local_server_restarts(cluster):
+    """the server behind mvproxy is killed and started: 503 meanwhile, then as before"""
+    with Load(cluster.old.proxied, LOCAL) as load:
+        waiting.until(lambda: load.statuses[200] > 5, "requests under way", 30)
+        cluster.old.apiserver.kill()
+        expect_unavailable(cluster.old.proxied().get(LOCAL))
+        cluster.old.start_apiserver()
+        cluster.old.await_apiserver()
+        waiting.until(lambda: cluster.old.proxied().get(LOCAL).status == 200, "200 again", 30)
+    # A kube-apiserver that is just coming up refuses some requests itself (403 until its roles are there).
+    assert set(load.statuses) <= {200, 503, 403, 429, 500} and load.statuses[200] and load.statuses[503], load
+    _await_healed(cluster.old)
+
+
+def test_watch_of_dead_peer(cluster):
+    """a watch whose server dies is broken off, not left hanging"""
+    with cluster.old.proxied().watch_from_now(DEVICE_CLASSES, "fieldSelector=metadata.name%3Ddying") as watch:
+        assert watch.status == 200
+        expect(cluster.new.direct().request("POST", DEVICE_CLASSES, device_class("dying")), 201)
+        assert watch.event()["type"] == "ADDED"
+        cluster.new.apiserver.kill()
+        ended = False
+        try:
+            ended = watch.event(timeout=30) is None
+        except TimeoutError:
+            raise AssertionError("the watch hangs") from None
+        except (OSError, ValueError):
+            ended = True
+        except Exception as error:  # pylint: disable=broad-except # http.client.IncompleteRead and its like
+            ended = "IncompleteRead" in type(error).__name__
+        assert ended
+    cluster.new.start_apiserver()
+    cluster.new.await_apiserver()
+    _await_healed(cluster.old)
+    remove(cluster.new.direct(), DEVICE_CLASSES + "/dying")
+
+
+def test_etcd_away(cluster):
+    """etcd stops for a while: the servers' own errors are relayed, nothing becomes a 404, all heals"""
+    with Load(cluster.old.proxied, DEVICE_CLASSES) as load:
+        cluster.etcd.stop()
+        time.sleep(3)  # the load goes on in that state
+        cluster.etcd.start()
+        waiting.until(lambda: all(n.direct().get("/readyz").status == 200 for n in cluster.nodes), "servers ready again", 90)
+        _await_healed(cluster.old)
+    assert 404 not in load.statuses and load.statuses[200], load

@@ -1,0 +1,163 @@
+"""The API server sees the same user as without mvproxy."""
+
+from harness import waiting
+from harness.api import DEVICE_CLASSES, WHOAMI, device_class, ensure, ensure_namespace, expect, grant, same, whoami
+
+
+def _ask(client, **headers):
+    return client.request("POST", WHOAMI, whoami(), {k.replace("_", "-"): v for k, v in headers.items()} or None)
+
+
+def _same_person(node, user, **headers):
+    """Who the server says that the user is, asked directly and through mvproxy; the answer."""
+    direct, through = _ask(node.direct(user), **headers), _ask(node.proxied(user), **headers)
+    assert direct.status == through.status, (user, direct, through)
+    if direct.status == 201:
+        same(direct.json()["status"], through.json()["status"], "what the server sees of " + user)
+    else:
+        same(direct.json(), through.json(), "refusals of " + user)
+    return through
+
+
+def test_whoami(cluster):
+    """with a certificate, a chain, a token, a wrong token, a foreign certificate, both, or nothing"""
+    wanted = {"admin": "kubernetes-admin", "alice": "alice", "deep": None, "root": "root", "bob": "bob",
+              "foreign-with-token": "bob", "alice-with-token": "alice", "stranger": 401, "foreign": 401, "anonymous": 403}
+    for node in cluster.nodes:
+        for user, who in wanted.items():
+            answer = _same_person(node, user)
+            if isinstance(who, int):
+                expect(answer, who)
+            elif who:
+                assert answer.json()["status"]["userInfo"]["username"] == who, (user, answer)
+
+
+def test_kubectl_whoami(cluster):
+    """kubectl auth whoami says the same with and without mvproxy, in both versions"""
+    for node in cluster.nodes:
+        for version in {n.spec.version for n in cluster.nodes}:
+            for user in ("admin", "alice", "bob"):
+                direct = node.kubectl(version, user, direct=True).run("auth", "whoami")
+                through = node.kubectl(version, user).run("auth", "whoami")
+                assert direct.status == 0 and (direct.status, direct.out) == (through.status, through.out), (direct, through)
+
+
+def _audited(cluster, answer):
+    events = waiting.until(lambda: cluster.new.audit(answer.header("Audit-Id")), "the audit event at the peer", 10)
+    return events[-1]
+
+
+def test_at_the_peer(cluster):
+    """a peer sees the very user, groups, uid and extras that it would see directly"""
+    for user in ("admin", "alice", "root", "bob", "anonymous"):
+        direct = _audited(cluster, cluster.new.direct(user).get(DEVICE_CLASSES))
+        through = _audited(cluster, cluster.old.proxied(user).get(DEVICE_CLASSES))
+        same(direct["user"], through["user"], "the user at the peer")
+        assert direct["responseStatus"]["code"] == through["responseStatus"]["code"], (direct, through)
+
+
+def test_limited_user(cluster):
+    """what RBAC allows and refuses is the same here, at the peer, and directly"""
+    admin = cluster.new.direct()
+    grant(admin, "look-at-device-classes", ["get", "list", "watch"], "deviceclasses", "resource.k8s.io", "alice")
+    ensure(admin, DEVICE_CLASSES, device_class("guarded"))
+    waiting.until(lambda: cluster.new.direct("alice").get(DEVICE_CLASSES).status == 200, "the new role to count")
+    for method, path, body in (("GET", DEVICE_CLASSES, None), ("GET", DEVICE_CLASSES + "/guarded", None),
+                               ("DELETE", DEVICE_CLASSES + "/guarded", None),
+                               ("POST", DEVICE_CLASSES, device_class("more")), ("GET", "/api/v1/secrets", None)):
+        direct = cluster.new.direct("alice").request(method, path, body)
+        for node in cluster.nodes:
+            through = node.proxied("alice").request(method, path, body)
+            assert (direct.status, direct.body) == (through.status, through.body), (method, path, direct, through)
+    assert cluster.old.proxied("alice").request("DELETE", DEVICE_CLASSES + "/guarded").status == 403
+    assert cluster.old.proxied("bob").get(DEVICE_CLASSES).status == 403
+
+
+FORGED = {"X-Remote-User": "kubernetes-admin", "X-Remote-Group": "system:masters", "X-Remote-Uid": "1",
+          "X-Remote-Extra-Scopes": "everything", "x-remote-user": "kubernetes-admin", "X_Remote_User": "kubernetes-admin",
+          "X_Remote_Group": "system:masters", "X-Kubernetes-Apiserver-Rerouted": "true", "X-Forwarded-For": "192.0.2.99"}
+
+
+def test_forged(cluster):
+    """identity headers that a client sends by itself make it nobody else, here or at the peer"""
+    for node in cluster.nodes:
+        for user in ("alice", "bob", "anonymous", "foreign", "stranger", "foreign-with-token"):
+            honest = _ask(node.direct(user))
+            forged = node.proxied(user).request("POST", WHOAMI, whoami(), FORGED)
+            assert honest.status == forged.status, (user, honest, forged)
+            if honest.status == 201:
+                same(honest.json()["status"], forged.json()["status"], "what the server sees of a forger")
+    headers = {k: v for k, v in FORGED.items() if "Rerouted" not in k}
+    for user in ("bob", "anonymous"):
+        event = _audited(cluster, cluster.old.proxied(user).request("GET", DEVICE_CLASSES, headers=headers))
+        assert event["user"]["username"] == {"bob": "bob", "anonymous": "system:anonymous"}[user], event
+
+
+def test_front_proxy_name(cluster):
+    """a certificate of the front-proxy CA whose name is not allowed gives no right to speak for others"""
+    for node in cluster.nodes:
+        headers = {"X-Remote-User": "kubernetes-admin", "X-Remote-Group": "system:masters"}
+        direct = node.direct("front-proxy-other").request("POST", WHOAMI, whoami(), headers)
+        through = node.proxied("front-proxy-other").request("POST", WHOAMI, whoami(), headers)
+        assert direct.status == through.status != 201, (direct, through)
+
+
+def test_front_proxy(cluster):
+    """another front proxy, with a certificate that is allowed, speaks for its users through mvproxy too"""
+    headers = {"X-Remote-User": "carol", "X-Remote-Group": "dev", "X-Remote-Extra-Scopes": "some"}
+    for node in cluster.nodes:
+        direct = node.direct("front-proxy").request("POST", WHOAMI, whoami(), headers)
+        through = expect(node.proxied("front-proxy").request("POST", WHOAMI, whoami(), headers), 201)
+        same(direct.json()["status"], through.json()["status"], "whom the front proxy speaks for")
+        assert through.json()["status"]["userInfo"]["username"] == "carol", through
+
+
+def test_impersonation(cluster):
+    """impersonation by who may, and not by who may not, here and at the peer"""
+    as_carol = {"Impersonate_User": "carol", "Impersonate_Group": "dev", "Impersonate_Uid": "7", "Impersonate_Extra_Scopes": "x"}
+    for node in cluster.nodes:
+        answer = expect(_same_person(node, "admin", **as_carol), 201)
+        assert answer.json()["status"]["userInfo"]["username"] == "carol", answer
+        expect(_same_person(node, "root", **as_carol), 201)
+        expect(_same_person(node, "alice", **as_carol), 403)
+        expect(_same_person(node, "bob", **as_carol), 403)
+    headers = {k.replace("_", "-"): v for k, v in as_carol.items()}
+    event = _audited(cluster, cluster.old.proxied().request("GET", DEVICE_CLASSES, headers=headers))
+    assert event["user"]["username"] == "kubernetes-admin" and event["impersonatedUser"]["username"] == "carol", event
+    result = cluster.old.kubectl().run("auth", "whoami", "--as=carol", "--as-group=dev", "-o", "jsonpath={.status.userInfo.username}")
+    assert result.out == "carol", result
+
+
+def test_service_account(cluster):
+    """a service account's token, made by one server, is good at both"""
+    admin = cluster.old.proxied()
+    ensure_namespace(admin, "identity")
+    accounts = "/api/v1/namespaces/identity/serviceaccounts"
+    ensure(admin, accounts, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}})
+    made = expect(admin.request("POST", accounts + "/robot/token", {
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 600}}), 201)
+    bearer = {"Authorization": "Bearer " + made.json()["status"]["token"]}
+    for node in cluster.nodes:
+        direct = expect(node.direct("anonymous").request("POST", WHOAMI, whoami(), bearer), 201)
+        through = expect(node.proxied("anonymous").request("POST", WHOAMI, whoami(), bearer), 201)
+        same(direct.json()["status"], through.json()["status"], "the service account")
+        assert through.json()["status"]["userInfo"]["username"] == "system:serviceaccount:identity:robot", through
+
+
+def test_connections_of_others(cluster):
+    """many users in turn on many connections: everybody is always themselves"""
+    clients = {user: [(node, node.proxied(user)) for node in cluster.nodes] for user in ("admin", "alice", "bob", "root")}
+    names = {"admin": "kubernetes-admin"}
+    open_connections = {}
+    try:
+        for turn in range(40):
+            for user, places in clients.items():
+                node, client = places[turn % len(places)]
+                key = (user, node.name)
+                if key not in open_connections:
+                    open_connections[key] = client.connect()
+                answer = expect(client.request("POST", WHOAMI, whoami(), connection=open_connections[key]), 201)
+                assert answer.json()["status"]["userInfo"]["username"] == names.get(user, user), (user, answer)
+    finally:
+        for connection in open_connections.values():
+            connection.close()

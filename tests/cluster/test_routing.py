@@ -1,0 +1,266 @@
+"""Requests reach a server that serves what they are about."""
+
+import gzip
+import json
+
+from harness import waiting
+from harness.api import (CRDS, DEVICE_CLASSES, claim, claims, config_map, config_maps, crd, device_class, ensure,
+                         ensure_namespace, expect, remove, same)
+
+
+def test_premise(cluster):
+    """without mvproxy, the old server answers 404 to what the new one serves"""
+    expect(cluster.old.direct().get(DEVICE_CLASSES), 404)
+    expect(cluster.new.direct().get(DEVICE_CLASSES), 200)
+
+
+def _lifecycle(node):
+    client = node.proxied()
+    path = DEVICE_CLASSES + "/life"
+    remove(client, path)
+    made = expect(client.request("POST", DEVICE_CLASSES, device_class("life")), 201).json()
+    got = expect(client.get(path), 200).json()
+    same(made, got, "what was created and what is there")
+    listed = expect(client.get(DEVICE_CLASSES + "?fieldSelector=metadata.name%3Dlife"), 200).json()
+    assert [i["metadata"]["name"] for i in listed["items"]] == ["life"], listed
+    got["metadata"]["labels"] = {"step": "put"}
+    expect(client.request("PUT", path, got), 200)
+    patched = expect(client.request("PATCH", path, json.dumps({"metadata": {"labels": {"step": "merge"}}}),
+                                    {"Content-Type": "application/merge-patch+json"}), 200).json()
+    assert patched["metadata"]["labels"]["step"] == "merge", patched
+    expect(client.request("PATCH", path, json.dumps([{"op": "remove", "path": "/metadata/labels/step"}]),
+                          {"Content-Type": "application/json-patch+json"}), 200)
+    applied = expect(client.request("PATCH", path + "?fieldManager=test&force=true",
+                                    json.dumps(device_class("life", {"step": "apply"})),
+                                    {"Content-Type": "application/apply-patch+yaml"}), 200).json()
+    assert applied["metadata"]["labels"]["step"] == "apply", applied
+    expect(client.request("DELETE", path), 200)
+    expect(client.get(path), 404)
+
+
+def test_verbs_old(cluster):
+    """create, get, list, update, four kinds of patch and delete of a peer's resource"""
+    _lifecycle(cluster.old)
+
+
+def test_verbs_new(cluster):
+    """the same at the server that has the resource itself"""
+    _lifecycle(cluster.new)
+
+
+def test_delete_collection(cluster):
+    """deletecollection of a peer's resource"""
+    client = cluster.old.proxied()
+    for name in ("many-1", "many-2", "many-3"):
+        ensure(client, DEVICE_CLASSES, device_class(name, {"set": "many"}))
+    expect(client.request("DELETE", DEVICE_CLASSES + "?labelSelector=set%3Dmany"), 200)
+    left = expect(client.get(DEVICE_CLASSES + "?labelSelector=set%3Dmany"), 200).json()
+    assert left["items"] == [], left
+
+
+def test_namespaced(cluster):
+    """a peer's namespaced resource, over all namespaces, and its status subresource"""
+    client = cluster.old.proxied()
+    ensure_namespace(client, "routing")
+    ensure(client, claims("routing"), claim("one"))
+    everywhere = expect(client.get("/apis/resource.k8s.io/v1/resourceclaims"), 200).json()
+    assert "one" in [i["metadata"]["name"] for i in everywhere["items"]], everywhere
+    status = expect(client.get(claims("routing") + "/one/status"), 200).json()
+    same(status, cluster.new.direct().get(claims("routing") + "/one/status").json(), "status through mvproxy and directly")
+    remove(client, claims("routing") + "/one")
+
+
+def test_who_answered(cluster):
+    """a peer's resource is answered by the peer once, and the local server never sees the request"""
+    answer = expect(cluster.old.proxied().get(DEVICE_CLASSES), 200)
+    ids = answer.all("Audit-Id")
+    assert len(ids) == 1, "Audit-Id: %r" % ids
+    waiting.until(lambda: cluster.new.audit(ids[0]), "an audit event at the new server", 10)
+    assert len(cluster.new.audit(ids[0])) == 1, cluster.new.audit(ids[0])
+    assert not cluster.old.audit(ids[0]), cluster.old.audit(ids[0])
+    for name in ("Cache-Control", "Content-Type", "Date", "X-Kubernetes-Pf-Flowschema-Uid"):
+        assert len(answer.all(name)) == 1, "%s: %r" % (name, answer.all(name))
+
+
+def test_local_stays_local(cluster):
+    """what both servers serve is answered by the local one"""
+    for node, other in ((cluster.old, cluster.new), (cluster.new, cluster.old)):
+        answer = expect(node.proxied().get("/api/v1/namespaces"), 200)
+        audit_id = answer.header("Audit-Id")
+        waiting.until(lambda n=node, i=audit_id: n.audit(i), "an audit event at " + node.name, 10)
+        assert not other.audit(audit_id), other.audit(audit_id)
+
+
+def test_not_found(cluster):
+    """what nobody serves gets the local server's own 404"""
+    paths = ("/apis/resource.k8s.io/v1/nosuchthings", "/apis/nosuch.example.com/v1/things", "/api/v1/nosuchthings",
+             "/apis/resource.k8s.io/v9/deviceclasses", "/nosuchpath")
+    for path in paths:
+        direct = expect(cluster.old.direct().get(path), 404)
+        through = expect(cluster.old.proxied().get(path), 404)
+        assert (direct.body, direct.header("Content-Type")) == (through.body, through.header("Content-Type")), (direct, through)
+
+
+def test_not_resources(cluster):
+    """paths that are not resources are the local server's"""
+    for node in cluster.nodes:
+        version = expect(node.proxied().get("/version"), 200).json()
+        assert version["gitVersion"] == "v" + node.spec.version, version
+        for path in ("/livez", "/readyz", "/healthz", "/openapi/v3", "/.well-known/openid-configuration"):
+            direct, through = node.direct().get(path), node.proxied().get(path)
+            assert (direct.status, direct.body) == (through.status, through.body), (path, direct, through)
+
+
+def test_same_answers(cluster):
+    """every representation of a list is, byte for byte, what the serving server gives"""
+    ensure(cluster.old.proxied(), DEVICE_CLASSES, device_class("shown"))
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    for path in (DEVICE_CLASSES, DEVICE_CLASSES + "/shown"):
+        for accept in ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf", table, "*/*",
+                       "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"):
+            direct = cluster.new.direct().get(path, Accept=accept)
+            through = cluster.old.proxied().get(path, Accept=accept)
+            assert (direct.status, direct.body) == (through.status, through.body), (accept, direct, through)
+            assert direct.header("Content-Type") == through.header("Content-Type"), (accept, direct, through)
+    unacceptable = cluster.old.proxied().get(DEVICE_CLASSES, Accept="text/html")
+    assert unacceptable.status == cluster.new.direct().get(DEVICE_CLASSES, Accept="text/html").status, unacceptable
+
+
+def test_methods(cluster):
+    """HEAD, OPTIONS and methods that do not exist get the server's own answer"""
+    for path in ("/api/v1/namespaces", DEVICE_CLASSES):
+        for method in ("HEAD", "OPTIONS", "TRACE", "PUT", "MKCOL"):
+            direct = cluster.new.direct().request(method, path)
+            through = cluster.new.proxied().request(method, path)
+            assert direct.status == through.status, (method, path, direct, through)
+
+
+def test_keep_alive(cluster):
+    """one connection carries requests to both servers, one after the other"""
+    client = cluster.old.proxied()
+    connection = client.connect()
+    try:
+        for _ in range(50):
+            expect(client.request("GET", DEVICE_CLASSES, connection=connection), 200)
+            namespaces = expect(client.request("GET", "/api/v1/namespaces/default", connection=connection), 200)
+            assert namespaces.json()["metadata"]["name"] == "default", namespaces
+    finally:
+        connection.close()
+
+
+def test_watch(cluster):
+    """a watch of a peer's resource shows each change as it happens, wherever it is made"""
+    remove(cluster.new.direct(), DEVICE_CLASSES + "/watched")
+    watchers = [node.proxied().watch_from_now(DEVICE_CLASSES, "fieldSelector=metadata.name%3Dwatched")
+                for node in cluster.nodes]
+    try:
+        for node in cluster.nodes:
+            client = node.proxied()
+            expect(client.request("POST", DEVICE_CLASSES, device_class("watched")), 201)
+            for watcher in watchers:
+                assert watcher.event()["type"] == "ADDED"
+            expect(client.request("DELETE", DEVICE_CLASSES + "/watched"), 200)
+            for watcher in watchers:
+                assert watcher.event()["type"] == "DELETED"
+    finally:
+        for watcher in watchers:
+            watcher.close()
+
+
+def test_watch_local(cluster):
+    """a watch of what both serve shows changes made at the other server; it ends when its time is over"""
+    ensure_namespace(cluster.old.proxied(), "routing")
+    path = config_maps("routing")
+    with cluster.old.proxied().watch_from_now(path, "timeoutSeconds=3&fieldSelector=metadata.name%3Dseen") as watcher:
+        expect(cluster.new.proxied().request("POST", path, config_map("seen")), 201)
+        event = watcher.event()
+        assert event["type"] == "ADDED" and event["object"]["metadata"]["name"] == "seen", event
+        remove(cluster.new.proxied(), path + "/seen")
+        assert watcher.event()["type"] == "DELETED"
+        assert watcher.event() is None, "the stream should end"
+
+
+def test_large_list(cluster):
+    """a list of several megabytes, plain, compressed and in pieces"""
+    path = config_maps(ensure_namespace(cluster.new.direct(), "large"))
+    for number in range(60):
+        ensure(cluster.new.direct(), path, config_map("big-%02d" % number, {"text": ("%02d" % number) * 50000}))
+    direct = expect(cluster.old.direct().get(path), 200)
+    assert len(direct.body) > 5_000_000, len(direct.body)
+    for node in cluster.nodes:
+        through = expect(node.proxied().get(path), 200)
+        assert through.body == direct.body, "bodies of %d and %d bytes" % (len(through.body), len(direct.body))
+        packed = expect(node.proxied().get(path, Accept_Encoding="gzip"), 200)
+        assert packed.header("Content-Encoding") == "gzip" and gzip.decompress(packed.body) == direct.body
+    names, following = [], path + "?limit=7"
+    while following:
+        page = expect(cluster.old.proxied().get(following), 200).json()
+        names += [i["metadata"]["name"] for i in page["items"]]
+        more = page["metadata"].get("continue")
+        following = path + "?limit=7&continue=" + more if more else None
+    assert names == ["big-%02d" % n for n in range(60)], names
+    expect(cluster.old.proxied().request("DELETE", path), 200)
+
+
+def test_large_bodies(cluster):
+    """bodies up to and beyond what kube-apiserver takes: its own verdict each time"""
+    path = config_maps(ensure_namespace(cluster.old.direct(), "large"))
+    for size in (1_000, 100_000, 1_000_000, 2_900_000, 3_300_000):
+        body = config_map("body", {"text": "x" * size})
+        answers = []
+        for client in (cluster.old.direct(), cluster.old.proxied(), cluster.new.proxied()):
+            answers.append(client.request("POST", path, body))
+            remove(client, path + "/body")
+        assert len({a.status for a in answers}) == 1, (size, answers)
+    # The same on the way to a peer: too much text for a label, but all of it must have arrived to be known.
+    thing = device_class("body")
+    thing["metadata"]["annotations"] = {"a": "x" * 200_000}
+    expect(cluster.old.proxied().request("POST", DEVICE_CLASSES, thing), 201)
+    got = expect(cluster.old.proxied().get(DEVICE_CLASSES + "/body"), 200).json()
+    assert len(got["metadata"]["annotations"]["a"]) == 200_000
+    remove(cluster.old.proxied(), DEVICE_CLASSES + "/body")
+
+
+def test_chunked_upload(cluster):
+    """a body without a length arrives whole, here and at a peer"""
+    text = json.dumps(device_class("chunked")).encode()
+
+    def pieces():
+        for start in range(0, len(text), 7):
+            yield text[start:start + 7]
+    for node in cluster.nodes:
+        client = node.proxied()
+        connection = client.connect()
+        try:
+            connection.request("POST", DEVICE_CLASSES, pieces(), {"Content-Type": "application/json"}, encode_chunked=True)
+            answer = connection.getresponse()
+            assert answer.status == 201, answer.read()
+        finally:
+            connection.close()
+        expect(client.request("DELETE", DEVICE_CLASSES + "/chunked"), 200)
+
+
+def test_custom_resources(cluster):
+    """a CRD made at one server is served by the other for its own clients, and never asked of a peer"""
+    admin = cluster.old.proxied()
+    ensure_namespace(admin, "routing")
+    path = "/apis/example.com/v1/namespaces/routing/widgets"
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "one"}}
+    asked = []
+    try:
+        ensure(admin, CRDS, crd("widgets", "Widget"))
+        for node in cluster.nodes:
+            def served(n=node):
+                answer = n.proxied().get(path)
+                asked.append((n, answer.header("Audit-Id")))
+                return answer.status == 200
+            waiting.until(served, "the custom resource at " + node.name, 30)
+        expect(cluster.old.proxied().request("POST", path, widget), 201)
+        expect(cluster.new.proxied().get(path + "/one"), 200)
+        expect(cluster.new.proxied().request("DELETE", path + "/one"), 200)
+        for node, audit_id in asked:
+            for other in cluster.nodes:
+                assert other is node or audit_id is None or not other.audit(audit_id), \
+                    "asked at %s, audited at %s" % (node.name, other.name)
+    finally:
+        remove(admin, CRDS + "/widgets.example.com")
