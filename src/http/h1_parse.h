@@ -41,6 +41,8 @@ const char *h1_parser_error(const struct h1_parser *p);
 /* Framing of a parsed request or response (the parser has made sure that it is unambiguous): RFC 9112 section 6.3. */
 struct http_body h1_request_body(const struct http_head *head);
 struct http_body h1_response_body(const struct http_head *head, enum http_method request_method);
+/* The (valid) Content-Length, also where no body follows (HEAD, 304). False if there is none. */
+bool h1_content_length(const struct http_head *head, uint64_t *length);
 /* May the connection be used again after this message, as far as its own head says? HTTP/1.0 never. */
 bool h1_keep_alive(const struct http_head *head);
 /* Expect: 100-continue on an HTTP/1.1 request. */

@@ -1,0 +1,14 @@
+#include "http/etag.h"
+
+void etag_from_sha512(const unsigned char digest[HASH_SHA512_BYTES], char out[ETAG_BYTES])
+{
+    out[0] = '"';
+    hash_hex(digest, HASH_SHA512_BYTES, true, out + 1);
+    out[ETAG_BYTES - 2] = '"';
+    out[ETAG_BYTES - 1] = '\0';
+}
+
+bool etag_matches(const struct http_head *request, struct slice etag)
+{
+    return etag.n > 0 && slice_eq(http_head_value(request, HTTP_IF_NONE_MATCH), etag);
+}

@@ -1,0 +1,175 @@
+#include "http/h1_check.h"
+
+/* What a byte may be part of: a token, a Host, anything in a head that is not a line end. */
+enum { T = 1, H = 2, B = 4, TB = T | B, HB = H | B, THB = T | H | B };
+
+static const unsigned char classes[256] = {
+    ['\t'] = B,          [' '] = B,         ['!'] = TB,         ['"'] = B,           ['#' ... '$'] = TB,  ['%'] = THB,
+    ['&' ... '\''] = TB, ['(' ... ')'] = B, ['*' ... '+'] = TB, [','] = B,           ['-' ... '.'] = THB, ['/'] = B,
+    ['0' ... '9'] = THB, [':'] = HB,        [';' ... '@'] = B,  ['A' ... 'Z'] = THB, ['['] = HB,          ['\\'] = B,
+    [']'] = HB,          ['^'] = TB,        ['_'] = THB,        ['`'] = TB,          ['a' ... 'z'] = THB, ['{'] = B,
+    ['|'] = TB,          ['}'] = B,         ['~'] = THB,        [0x80 ... 0xff] = B,
+};
+
+static bool all(struct slice s, unsigned char class)
+{
+    for (size_t i = 0; i < s.n; i++)
+        if ((classes[(unsigned char)s.p[i]] & class) == 0)
+            return false;
+    return true;
+}
+
+bool h1_is_token(struct slice s)
+{
+    return s.n > 0 && all(s, T);
+}
+
+bool h1_is_value(struct slice s)
+{
+    return all(s, B);
+}
+
+const char *h1_check_bytes(struct slice text, size_t *lines)
+{
+    size_t i = 0;
+
+    *lines = 0;
+    while (i < text.n) {
+        if ((classes[(unsigned char)text.p[i]] & B) != 0) {
+            i++;
+            continue;
+        }
+        if (text.p[i] == '\n')
+            return "bare LF in head";
+        if (text.p[i] != '\r')
+            return "control byte in head";
+        if (i + 1 >= text.n || text.p[i + 1] != '\n')
+            return "bare CR in head";
+        i += 2;
+        ++*lines;
+        if (i < text.n && (text.p[i] == ' ' || text.p[i] == '\t'))
+            return "line folding in head";
+    }
+    return NULL;
+}
+
+const char *h1_check_names(const struct http_head *head)
+{
+    for (size_t i = 0; i < head->n_fields; i++)
+        if (!h1_is_token(head->fields[i].name))
+            return "field name is not a token";
+    return NULL;
+}
+
+static bool is_hex(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+/* What kube-apiserver would route on and what we route on must not differ: no half escapes, no NUL, no fragment. */
+static const char *check_path(struct slice path)
+{
+    for (size_t i = 0; i < path.n; i++) {
+        if (path.p[i] != '%')
+            continue;
+        if (path.n - i < 3 || !is_hex(path.p[i + 1]) || !is_hex(path.p[i + 2]))
+            return "bad percent escape in request target";
+        if (path.p[i + 1] == '0' && path.p[i + 2] == '0')
+            return "NUL in request target";
+    }
+    return NULL;
+}
+
+static const char *check_target(const struct http_head *head)
+{
+    struct slice t = head->target;
+
+    if (slice_eq(t, SLICE_LIT("*")))
+        return head->method_id == HTTP_OPTIONS ? NULL : "request target * without OPTIONS";
+    if (t.n == 0 || t.p[0] != '/')
+        return "request target is not in origin form";
+    for (size_t i = 0; i < t.n; i++) {
+        unsigned char c = (unsigned char)t.p[i];
+
+        if (c <= ' ' || c >= 0x7f || c == '#')
+            return "forbidden byte in request target";
+    }
+    return check_path(slice_of(t.p, slice_index(t, '?')));
+}
+
+static const char *check_host(const struct http_head *head)
+{
+    const struct http_field *host = NULL;
+
+    for (size_t i = 0; i < head->n_fields; i++) {
+        if (head->fields[i].id != HTTP_HOST)
+            continue;
+        if (host != NULL)
+            return "more than one Host";
+        host = &head->fields[i];
+    }
+    if (host == NULL)
+        return head->minor == 0 ? NULL : "no Host";
+    return host->value.n > 0 && all(host->value, H) ? NULL : "invalid Host";
+}
+
+/* At most one Content-Length or one Transfer-Encoding: chunked; RFC 9112 6.1 and 6.3 at their strictest. */
+static const char *check_framing(const struct http_head *head, bool *unknown_coding)
+{
+    const struct http_field *length = NULL, *coding = NULL;
+    uint64_t n;
+
+    *unknown_coding = false;
+    for (size_t i = 0; i < head->n_fields; i++) {
+        const struct http_field *f = &head->fields[i];
+
+        if (f->id == HTTP_CONTENT_LENGTH) {
+            if (length != NULL)
+                return "more than one Content-Length";
+            length = f;
+        } else if (f->id == HTTP_TRANSFER_ENCODING) {
+            if (coding != NULL)
+                return "more than one Transfer-Encoding";
+            coding = f;
+        }
+    }
+    if (length != NULL && coding != NULL)
+        return "both Content-Length and Transfer-Encoding";
+    if (length != NULL && (!slice_u64(length->value, &n) || n > INT64_MAX))
+        return "invalid Content-Length";
+    if (coding == NULL)
+        return NULL;
+    if (head->minor == 0)
+        return "Transfer-Encoding in HTTP/1.0";
+    if (!slice_ieq(coding->value, SLICE_LIT("chunked"))) {
+        *unknown_coding = true;
+        return "Transfer-Encoding is not chunked";
+    }
+    return NULL;
+}
+
+const char *h1_check_request(const struct http_head *head, unsigned *status)
+{
+    const char *bad = check_target(head);
+    bool unknown_coding = false;
+
+    *status = 400;
+    if (bad == NULL)
+        bad = check_host(head);
+    if (bad == NULL)
+        bad = check_framing(head, &unknown_coding);
+    if (unknown_coding)
+        *status = 501;
+    return bad;
+}
+
+const char *h1_check_response(const struct http_head *head)
+{
+    bool unknown_coding;
+
+    if (head->status < 100 || head->status > 599)
+        return "status out of range";
+    if ((head->status < 200 || head->status == 204) && http_head_find(head, HTTP_TRANSFER_ENCODING) != NULL)
+        return "Transfer-Encoding in a response without body";
+    return check_framing(head, &unknown_coding);
+}

@@ -1,0 +1,173 @@
+#include "http/hop.h"
+
+/* Walks the comma-separated elements of every field with this id. */
+struct elements {
+    const struct http_head *head;
+    enum http_name id;
+    size_t field;
+    struct slice rest;
+};
+
+static bool next_element(struct elements *e, struct slice *element)
+{
+    for (;;) {
+        while (e->rest.p == NULL) {
+            while (e->field < e->head->n_fields && e->head->fields[e->field].id != e->id)
+                e->field++;
+            if (e->field >= e->head->n_fields)
+                return false;
+            e->rest = e->head->fields[e->field++].value;
+            if (e->rest.n == 0)
+                e->rest = SLICE_NONE;
+        }
+        if (!slice_split(&e->rest, ',', element))
+            continue;
+        *element = slice_trim(*element);
+        if (element->n > 0)
+            return true;
+    }
+}
+
+static bool lists(const struct http_head *head, enum http_name id, struct slice option)
+{
+    struct elements e = {.head = head, .id = id};
+    struct slice element;
+
+    while (next_element(&e, &element))
+        if (slice_ieq(element, option))
+            return true;
+    return false;
+}
+
+bool hop_connection_has(const struct http_head *head, struct slice option)
+{
+    return lists(head, HTTP_CONNECTION, option);
+}
+
+bool hop_wants_upgrade(const struct http_head *request)
+{
+    return request->minor >= 1 && http_head_value(request, HTTP_UPGRADE).n > 0 &&
+           hop_connection_has(request, SLICE_LIT("upgrade"));
+}
+
+bool hop_accepts_trailers(const struct http_head *request)
+{
+    return lists(request, HTTP_TE, SLICE_LIT("trailers"));
+}
+
+static bool always_drops(enum http_name id)
+{
+    switch (id) {
+    case HTTP_CONNECTION:
+    case HTTP_CONTENT_LENGTH:
+    case HTTP_KEEP_ALIVE:
+    case HTTP_PROXY_AUTHENTICATE:
+    case HTTP_PROXY_AUTHORIZATION:
+    case HTTP_PROXY_CONNECTION:
+    case HTTP_TE:
+    case HTTP_TRAILER:
+    case HTTP_TRANSFER_ENCODING:
+    case HTTP_UPGRADE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Only fields without a meaning of ours can be one hop's own; naming the others would be a way to make us forget them. */
+static bool can_be_named(enum http_name id)
+{
+    return id == HTTP_NAME_OTHER;
+}
+
+bool hop_is_hop_by_hop(const struct http_head *head, const struct http_field *field)
+{
+    return always_drops(field->id) || (can_be_named(field->id) && lists(head, HTTP_CONNECTION, field->name));
+}
+
+/* Options that name no field: with only these (nearly always) nobody needs to compare names. */
+static bool names_fields(const struct http_head *head)
+{
+    struct elements e = {.head = head, .id = HTTP_CONNECTION};
+    struct slice element;
+
+    while (next_element(&e, &element))
+        if (!slice_ieq(element, SLICE_LIT("close")) && !slice_ieq(element, SLICE_LIT("keep-alive")) &&
+            !slice_ieq(element, SLICE_LIT("upgrade")))
+            return true;
+    return false;
+}
+
+bool hop_copy(const struct http_head *from, struct http_head *to, struct arena *a)
+{
+    bool named = names_fields(from);
+
+    for (size_t i = 0; i < from->n_fields; i++) {
+        const struct http_field *f = &from->fields[i];
+
+        if (named ? hop_is_hop_by_hop(from, f) : always_drops(f->id))
+            continue;
+        if (!(f->id == HTTP_NAME_OTHER ? http_head_add(to, a, f->name, f->value)
+                                       : http_head_add_id(to, a, f->id, f->value)))
+            return false;
+    }
+    return true;
+}
+
+bool hop_trailer_allowed(struct slice name)
+{
+    enum http_name id = http_name_of(name);
+
+    switch (id) {
+    case HTTP_ACCEPT:
+    case HTTP_ACCEPT_ENCODING:
+    case HTTP_AUTHORIZATION:
+    case HTTP_CACHE_CONTROL:
+    case HTTP_CONTENT_ENCODING:
+    case HTTP_CONTENT_TYPE:
+    case HTTP_DATE:
+    case HTTP_EXPECT:
+    case HTTP_HOST:
+    case HTTP_IF_NONE_MATCH:
+    case HTTP_RETRY_AFTER:
+    case HTTP_SEC_WEBSOCKET_PROTOCOL:
+    case HTTP_VARY:
+    case HTTP_X_FORWARDED_FOR:
+    case HTTP_X_FORWARDED_PROTO:
+        return false;
+    default:
+        break;
+    }
+    return !always_drops(id) && !slice_has_iprefix(name, SLICE_LIT("X-Remote-")) &&
+           !slice_has_iprefix(name, SLICE_LIT("Impersonate-")) && !slice_ieq(name, SLICE_LIT("Cookie")) &&
+           !slice_ieq(name, SLICE_LIT("Set-Cookie")) && !slice_ieq(name, SLICE_LIT("Content-Range"));
+}
+
+struct slice hop_forwarded_for(const struct http_head *request, struct slice client_ip, struct arena *a)
+{
+    size_t n = client_ip.n, at = 0;
+    char *text;
+
+    for (size_t i = 0; i < request->n_fields; i++)
+        if (request->fields[i].id == HTTP_X_FORWARDED_FOR)
+            n += request->fields[i].value.n + 2;
+    text = arena_alloc(a, n + 1);
+    if (text == NULL)
+        return SLICE_NONE;
+    for (size_t i = 0; i < request->n_fields; i++) {
+        struct slice v = request->fields[i].value;
+
+        if (request->fields[i].id != HTTP_X_FORWARDED_FOR || v.n == 0)
+            continue;
+        memcpy(text + at, v.p, v.n);
+        at += v.n;
+        memcpy(text + at, ", ", 2);
+        at += 2;
+    }
+    memcpy(text + at, client_ip.p == NULL ? "" : client_ip.p, client_ip.n);
+    at += client_ip.n;
+    if (client_ip.n == 0 && at > 0)
+        at -= 2;
+    text[at] = '\0';
+    return slice_of(text, at);
+}
