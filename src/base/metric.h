@@ -12,7 +12,7 @@ struct metric_family; /* one name, one help, one set of label names */
 struct metric;        /* one set of label values */
 
 enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
-enum { METRIC_MAX_LABELS = 6, METRIC_MAX_BUCKETS = 24 };
+enum { METRIC_MAX_LABELS = 10, METRIC_MAX_BUCKETS = 24 };
 
 struct metrics *metrics_new(void); /* ends the process when out of memory */
 void metrics_free(struct metrics *m);

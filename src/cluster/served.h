@@ -21,6 +21,7 @@ struct served_peer {
     enum served_life life;
     bool discovery_known;     /* fetched at least once since the Lease appeared or changed holder */
     struct origin *origin;    /* NULL: no usable address */
+    bool mvproxy;             /* an mvproxy answers there (its answers to our marked requests say so) */
     const struct disco *disco; /* NULL until first fetched; the last known document afterwards */
 };
 
@@ -33,12 +34,19 @@ struct served_document {
 
 enum served_shape { SERVED_V2, SERVED_V2BETA1, SERVED_SHAPES };
 
+/*
+ * The merged documents of one build, shared by all snapshots whose discovery is the same although, say, an address differs.
+ * Reference-counted, immutable.
+ */
+struct served_documents;
+
 /* What is needed to build one; the arrays are copied, discos and origins referenced. */
 struct served_input {
     bool peers_enabled;      /* feature gate on, peer CA and proxy pair configured (decision 1) */
     bool leases_synced;      /* the Lease informer has listed (or is not needed) */
     const char *local_id;
     const struct disco *local; /* NULL until first fetched */
+    struct slice local_etag;   /* copied; see served_local_etag */
     const struct served_peer *peers;
     size_t n_peers;
     const struct slice *excluded; /* "group/version" of CRDs and service-backed APIServices, now or until 5 minutes ago */
@@ -47,9 +55,17 @@ struct served_input {
     /* The merged documents, made by the caller (cluster/publish); NULL body: not available yet. Ownership passes. */
     struct served_document merged[SERVED_SHAPES];
     char *merged_storage[SERVED_SHAPES * 3]; /* mem_free'd with the snapshot; the slices point into these */
+    struct served_documents *documents;      /* or these, which win if not NULL: referenced */
 };
 
-/* NULL when out of memory. One reference. */
+/* Owns `storage` (mem_free'd with the last reference) also when it fails: NULL when out of memory. */
+MEM_CHECK struct served_documents *served_documents_new(const struct served_document documents[SERVED_SHAPES],
+                                                        char *const storage[SERVED_SHAPES * 3]);
+struct served_documents *served_documents_ref(struct served_documents *d); /* NULL is fine, here and below */
+void served_documents_unref(struct served_documents *d);
+const struct served_document *served_documents_at(const struct served_documents *d, enum served_shape shape);
+
+/* NULL when out of memory: merged_storage is then freed as well. One reference. */
 MEM_CHECK struct served *served_new(const struct served_input *in);
 struct served *served_ref(struct served *s);
 void served_unref(struct served *s);

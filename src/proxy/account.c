@@ -1,0 +1,222 @@
+#include "proxy/account.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metric.h"
+
+enum { ACCOUNT_MAX_SERIES = 5000, ACCOUNT_CODES = 600 };
+
+struct account {
+    struct metric_family *requests, *rerouted, *peer_errors, *durations, *retries;
+    struct metric *discovery_hits, *discovery_nopeer;
+    struct metric *tunnels, *tunnel_bytes_in, *tunnel_bytes_out;
+    struct metric *by_route[ROUTE_ROW_NOBODY + 1]; /* children of durations, looked up once */
+    struct slice code_text[ACCOUNT_CODES];
+    char code_digits[ACCOUNT_CODES][4];
+    uint64_t open_tunnels;
+};
+
+static const char *const request_labels[] = {"verb",  "group",     "version", "resource", "subresource",
+                                             "scope", "component", "code",    NULL};
+static const char *const gvr_code_labels[] = {"code", "group", "version", "resource", NULL};
+static const char *const gvr_type_labels[] = {"type", "group", "version", "resource", NULL};
+static const char *const route_labels[] = {"route", NULL};
+static const char *const reason_labels[] = {"reason", NULL};
+static const double duration_bounds[] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
+                                         0.25,   0.5,   1,      2.5,   5,    10,    30,   60};
+
+static void declare_requests(struct account *a, struct metrics *m)
+{
+    a->requests =
+        metric_family(m, METRIC_COUNTER, "apiserver_request_total",
+                      "Requests answered, by what they asked for and the HTTP status code sent to the client.",
+                      request_labels, ACCOUNT_MAX_SERIES);
+    a->rerouted = metric_family(m, METRIC_COUNTER, "apiserver_rerouted_request_total",
+                                "Requests sent to a peer because the local API server does not serve the resource.",
+                                gvr_code_labels, ACCOUNT_MAX_SERIES);
+    a->peer_errors =
+        metric_family(m, METRIC_COUNTER, "apiserver_peer_proxy_errors_total",
+                      "Errors while sending requests to a peer, by type.", gvr_type_labels, ACCOUNT_MAX_SERIES);
+    a->retries =
+        metric_family(m, METRIC_COUNTER, "mvproxy_retries_total",
+                      "Requests that were sent to another peer after a failure, by reason.", reason_labels, 16);
+    a->durations =
+        metric_histogram_family(m, "mvproxy_request_duration_seconds",
+                                "Time from the request's head to the end of its answer, by route; "
+                                "long-running requests are left out.",
+                                route_labels, duration_bounds, sizeof(duration_bounds) / sizeof(duration_bounds[0]));
+}
+
+static void declare_others(struct account *a, struct metrics *m)
+{
+    a->discovery_hits = metric_single(m, METRIC_COUNTER, "aggregator_discovery_peer_aggregated_cache_hits_total",
+                                      "Requests for /apis that were answered from the merged document.");
+    a->discovery_nopeer = metric_single(m, METRIC_COUNTER, "aggregator_discovery_nopeer_requests_total",
+                                        "Requests for local-only discovery (profile=nopeer).");
+    a->tunnels = metric_single(m, METRIC_GAUGE, "mvproxy_tunnels", "Upgraded connections that are open.");
+    a->tunnel_bytes_in = metric_single(m, METRIC_COUNTER, "mvproxy_tunnel_client_bytes_total",
+                                       "Bytes that clients sent through upgraded connections.");
+    a->tunnel_bytes_out = metric_single(m, METRIC_COUNTER, "mvproxy_tunnel_server_bytes_total",
+                                        "Bytes that servers sent through upgraded connections.");
+}
+
+struct account *account_new(struct metrics *m)
+{
+    struct account *a = must_zalloc(sizeof(*a));
+
+    declare_requests(a, m);
+    declare_others(a, m);
+    for (unsigned i = ROUTE_ROW_DISABLED; i <= ROUTE_ROW_NOBODY; i++) {
+        struct slice name = slice_str(route_row_name((enum route_row)i));
+
+        a->by_route[i] = metric_child(a->durations, &name);
+    }
+    for (unsigned i = 0; i < ACCOUNT_CODES; i++) {
+        int n = snprintf(a->code_digits[i], sizeof(a->code_digits[i]), "%u", i);
+
+        a->code_text[i] = slice_of(a->code_digits[i], (size_t)n);
+    }
+    return a;
+}
+
+void account_free(struct account *a)
+{
+    mem_free(a);
+}
+
+static struct slice code_of(const struct account *a, unsigned status)
+{
+    return a->code_text[status < ACCOUNT_CODES ? status : 0];
+}
+
+/* Anybody can ask for any name: only those that some server has become label values. */
+static struct slice known(const struct route *r, struct slice text)
+{
+    return r->known_resource ? text : SLICE_LIT("other");
+}
+
+static struct slice scope_of(const struct reqinfo *info)
+{
+    if (!info->is_resource)
+        return slice_of("", 0);
+    if (info->name.n > 0)
+        return SLICE_LIT("resource");
+    return info->ns.n > 0 ? SLICE_LIT("namespace") : SLICE_LIT("cluster");
+}
+
+static bool known_verb(struct slice verb)
+{
+    static const char *const verbs[] = {"get",  "list",  "watch", "create",           "update", "patch",  "delete",
+                                        "head", "proxy", "post",  "deletecollection", "put",    "options"};
+
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
+        if (slice_eq(verb, slice_str(verbs[i])))
+            return true;
+    return false;
+}
+
+/* Upstream's label is the upper-case verb. */
+static struct slice verb_label(struct slice verb, char out[32])
+{
+    if (!known_verb(verb))
+        return SLICE_LIT("OTHER");
+    for (size_t i = 0; i < verb.n; i++)
+        out[i] = (char)(verb.p[i] >= 'a' && verb.p[i] <= 'z' ? verb.p[i] - 'a' + 'A' : verb.p[i]);
+    return slice_of(out, verb.n);
+}
+
+static void count_request(struct account *a, const struct reqinfo *info, const struct route *r, unsigned status)
+{
+    char verb[32];
+    struct slice none = slice_of("", 0);
+    bool resource = info->is_resource;
+    struct slice values[] = {
+        verb_label(info->verb, verb),
+        resource ? known(r, info->group) : none,
+        resource ? known(r, info->version) : none,
+        resource ? known(r, info->resource) : none,
+        /* A subresource is free text as long as nobody serves it. */
+        resource && !r->local_miss ? info->subresource : none,
+        scope_of(info),
+        SLICE_LIT("mvproxy"),
+        code_of(a, status),
+    };
+
+    metric_inc(metric_child(a->requests, values));
+}
+
+static void log_access(const struct exchange *x, const struct reqinfo *info, const struct route *r,
+                       const struct account_entry *e, uint64_t us)
+{
+    const struct exchange_client *c = exchange_client(x);
+    const struct http_head *h = exchange_request(x);
+
+    log_info("Request", LS("verb", info->verb), LS("method", h->method), LS("uri", h->target),
+             LT("protocol", c->protocol), LT("client", c->address), LT("identity", e->user_kind),
+             LT("route", route_row_name(r->row)), LT("peer", e->peer), LU("attempts", e->attempts),
+             LU("code", e->status), LU("requestBytes", exchange_request_bytes(x)),
+             LU("responseBytes", exchange_response_bytes(x)), LU("durationMicroseconds", us),
+             LS("userAgent", http_head_value(h, HTTP_USER_AGENT)), LS("auditID", http_head_value(h, HTTP_AUDIT_ID)),
+             LT("end", e->why == NULL ? "complete" : e->why));
+}
+
+void account_request(struct account *a, const struct exchange *x, const struct reqinfo *info, const struct route *r,
+                     const struct account_entry *e, bool access_log)
+{
+    uint64_t us = clock_us() - exchange_started_us(x);
+
+    count_request(a, info, r, e->status);
+    if (!e->long_running && r->row >= ROUTE_ROW_DISABLED && r->row <= ROUTE_ROW_NOBODY)
+        metric_observe(a->by_route[r->row], (double)us / 1e6);
+    if (access_log)
+        log_access(x, info, r, e, us);
+}
+
+/* Only resources that a peer is known to serve are ever sent to one, so the names are bounded. */
+void account_rerouted(struct account *a, unsigned status, const struct reqinfo *info)
+{
+    struct slice values[] = {code_of(a, status), info->group, info->version, info->resource};
+
+    metric_inc(metric_child(a->rerouted, values));
+}
+
+void account_peer_error(struct account *a, enum account_peer_error type, const struct reqinfo *info)
+{
+    struct slice values[] = {
+        type == ACCOUNT_ENDPOINT_RESOLUTION ? SLICE_LIT("endpoint_resolution") : SLICE_LIT("proxy_transport"),
+        info->group,
+        info->version,
+        info->resource,
+    };
+
+    metric_inc(metric_child(a->peer_errors, values));
+}
+
+void account_discovery_hit(struct account *a)
+{
+    metric_inc(a->discovery_hits);
+}
+
+void account_discovery_nopeer(struct account *a)
+{
+    metric_inc(a->discovery_nopeer);
+}
+
+void account_tunnel(struct account *a, int change)
+{
+    a->open_tunnels = change > 0 ? a->open_tunnels + 1 : a->open_tunnels - 1;
+    metric_set(a->tunnels, (double)a->open_tunnels);
+}
+
+void account_tunnel_bytes(struct account *a, uint64_t from_client, uint64_t from_server)
+{
+    metric_add(a->tunnel_bytes_in, (double)from_client);
+    metric_add(a->tunnel_bytes_out, (double)from_server);
+}
+
+void account_retry(struct account *a, const char *reason)
+{
+    struct slice value = slice_str(reason);
+
+    metric_inc(metric_child(a->retries, &value));
+}

@@ -1,0 +1,41 @@
+/*
+ * What is remembered of every request: metrics under upstream's names, and the access log.
+ */
+#ifndef MVPROXY_PROXY_ACCOUNT_H
+#define MVPROXY_PROXY_ACCOUNT_H
+
+#include "front/exchange.h"
+#include "kube/reqinfo.h"
+#include "proxy/route.h"
+
+struct account;
+struct metrics;
+
+struct account_entry {
+    unsigned status;       /* as sent to the client; 0: nothing was */
+    const char *peer;      /* server ID of who answered, NULL: local or ourselves */
+    const char *why;       /* how it ended when not well: "client gone", … static */
+    const char *user_kind; /* "certificate", "front-proxy", "pass", "refused" */
+    unsigned attempts;     /* requests made to servers */
+    bool long_running;
+};
+
+enum account_peer_error { ACCOUNT_ENDPOINT_RESOLUTION, ACCOUNT_PROXY_TRANSPORT };
+
+/* Ends the process when out of memory. */
+struct account *account_new(struct metrics *m);
+void account_free(struct account *a);
+
+/* Once per request, when it ends. */
+void account_request(struct account *a, const struct exchange *x, const struct reqinfo *info, const struct route *r,
+                     const struct account_entry *e, bool access_log);
+/* apiserver_rerouted_request_total: once per request sent to a peer, with the code the client got. */
+void account_rerouted(struct account *a, unsigned status, const struct reqinfo *info);
+void account_peer_error(struct account *a, enum account_peer_error type, const struct reqinfo *info);
+void account_discovery_hit(struct account *a);
+void account_discovery_nopeer(struct account *a);
+void account_tunnel(struct account *a, int change); /* +1 / -1 */
+void account_tunnel_bytes(struct account *a, uint64_t from_client, uint64_t from_server);
+void account_retry(struct account *a, const char *reason);
+
+#endif

@@ -1,0 +1,288 @@
+#include "proxy/forward.h"
+
+#include "base/log.h"
+#include "kube/status.h"
+#include "proxy/disco_serve.h"
+#include "proxy/rewrite.h"
+#include "proxy/upgrade.h"
+
+/* ---- towards the server: the client's body ---- */
+
+static void on_client_body(void *arg, struct slice data)
+{
+    struct job *j = arg;
+
+    if (j->back == NULL)
+        return; /* answered already: what still arrives is the connection's to drain */
+    j->body_started = true;
+    if (back_write(j->back, data) && back_congested(j->back))
+        exchange_pause_body(j->x);
+}
+
+static void on_client_body_end(void *arg, const struct http_head *trailers)
+{
+    struct job *j = arg;
+
+    j->body_ended = true;
+    if (j->back != NULL)
+        back_finish(j->back, trailers != NULL && trailers->n_fields > 0 ? trailers : NULL);
+}
+
+static void on_client_writable(void *arg)
+{
+    struct job *j = arg;
+
+    if (j->state == JOB_SERVING)
+        disco_serve_resume(j);
+    else if (j->back != NULL)
+        back_resume(j->back);
+}
+
+static void on_client_gone(void *arg, const char *reason)
+{
+    (void)reason;
+    job_release(arg, "client gone");
+}
+
+const struct exchange_sink *forward_sink(void)
+{
+    static const struct exchange_sink sink = {
+        .on_body = on_client_body,
+        .on_body_end = on_client_body_end,
+        .on_writable = on_client_writable,
+        .on_gone = on_client_gone,
+    };
+
+    return &sink;
+}
+
+/* ---- towards the client: the server's response ---- */
+
+static void on_interim(void *arg, const struct http_head *head)
+{
+    struct job *j = arg;
+    struct http_head out;
+
+    if (rewrite_response(head, NULL, exchange_arena(j->x), &out))
+        (void)exchange_interim(j->x, &out);
+}
+
+void forward_relay_head(struct job *j, const struct http_head *head, struct http_body body)
+{
+    struct http_head out;
+
+    if (!rewrite_response(head, j->peer != NULL ? j->peer->id : NULL, exchange_arena(j->x), &out)) {
+        job_refuse(j, 503, STATUS_NO_MEMORY);
+        return;
+    }
+    j->account.status = head->status;
+    job_set_state(j, JOB_RELAYING);
+    (void)exchange_respond(j->x, &out, body);
+}
+
+static bool is_plain_not_found(const struct http_head *head)
+{
+    return head->status == 404 && slice_has_iprefix(http_head_value(head, HTTP_CONTENT_TYPE), SLICE_LIT("text/plain"));
+}
+
+static bool try_next_peer(struct job *j);
+
+static void on_head(void *arg, const struct http_head *head, struct http_body body)
+{
+    struct job *j = arg;
+
+    if (j->peer != NULL && (head->status == 404 || head->status == 503))
+        cluster_peer_suspect(j->proxy->cluster, j->peer->id);
+    /*
+     * A peer that no longer knows the group/version answers with Go's plain "404 page not found": its knowledge and ours have
+     * drifted apart, and this 404 would be a false one.
+     */
+    if (j->peer != NULL && is_plain_not_found(head)) {
+        job_drop_back(j);
+        account_retry(j->proxy->account, "peer-not-found");
+        if (j->body_started || !try_next_peer(j))
+            job_refuse(j, 503, STATUS_PROXY_FAILED);
+        return;
+    }
+    forward_relay_head(j, head, body);
+}
+
+void forward_on_body(void *arg, struct slice data)
+{
+    struct job *j = arg;
+
+    if (exchange_body(j->x, data) && exchange_congested(j->x))
+        back_pause(j->back);
+}
+
+void forward_on_end(void *arg, const struct http_head *trailers)
+{
+    struct job *j = arg;
+
+    j->back = NULL;
+    job_finish(j, trailers != NULL && trailers->n_fields > 0 ? trailers : NULL);
+}
+
+static void on_server_writable(void *arg)
+{
+    struct job *j = arg;
+
+    exchange_resume_body(j->x);
+}
+
+/* ---- failure ---- */
+
+static bool may_repeat(const struct job *j, const struct back_failure_info *f)
+{
+    if (j->peer == NULL || j->body_started || f->body_sent || f->why == BACK_FAIL_TIMEOUT || f->why == BACK_FAIL_MEMORY)
+        return false;
+    return !f->request_sent || http_method_is_safe(j->request.method_id);
+}
+
+static const char *failure_message(const struct job *j, const struct back_failure_info *f)
+{
+    if (f->why == BACK_FAIL_TIMEOUT)
+        return STATUS_GATEWAY_TIMEOUT;
+    if (f->why == BACK_FAIL_MEMORY)
+        return STATUS_NO_MEMORY;
+    if (f->why == BACK_FAIL_BUSY)
+        return STATUS_OVERLOADED;
+    return j->peer != NULL ? STATUS_PROXY_FAILED : STATUS_LOCAL_FAILED;
+}
+
+static void log_failure(const struct job *j, const struct back_failure_info *f)
+{
+    log_v(3, "Request to API server failed", LT("server", j->peer != NULL ? j->peer->id : "local"),
+          LS("path", j->info.raw_path), LT("err", f->text), LB("reusedConnection", f->reused),
+          LB("requestSent", f->request_sent));
+}
+
+static void on_failed(void *arg, const struct back_failure_info *f)
+{
+    struct job *j = arg;
+
+    j->back = NULL;
+    log_failure(j, f);
+    if (j->state == JOB_RELAYING) {
+        job_abort(j, "server broke off its response");
+        return;
+    }
+    if (j->peer != NULL) {
+        cluster_peer_suspect(j->proxy->cluster, j->peer->id);
+        account_peer_error(j->proxy->account, ACCOUNT_PROXY_TRANSPORT, &j->info);
+    }
+    if (may_repeat(j, f)) {
+        job_drop_back(j);
+        account_retry(j->proxy->account, "next-peer");
+        if (try_next_peer(j))
+            return;
+    }
+    if (j->peer != NULL)
+        j->route.row = ROUTE_ROW_PEERS_FAILED;
+    job_refuse(j, f->why == BACK_FAIL_TIMEOUT ? 504 : 503, failure_message(j, f));
+}
+
+static const struct back_handler forward_handler = {
+    .on_interim = on_interim,
+    .on_head = on_head,
+    .on_body = forward_on_body,
+    .on_end = forward_on_end,
+    .on_writable = on_server_writable,
+    .on_failed = on_failed,
+    .on_upgraded = upgrade_on_upgraded,
+};
+
+/* ---- start ---- */
+
+bool forward_start(struct job *j, const struct back_handler *handler, bool with_cert, struct http_body body)
+{
+    struct back_opts o = {
+        .origin = j->target,
+        .with_cert = with_cert,
+        .head = &j->request,
+        .body = body,
+        .upgrade = exchange_wants_upgrade(j->x) && handler->on_upgraded != NULL,
+        .expect_continue = exchange_expects_continue(j->x),
+        .head_timeout_ms = j->account.long_running ? 0 : j->config->request_timeout_ms,
+        .handler = handler,
+        .arg = j,
+    };
+
+    j->account.attempts++;
+    j->back = back_start(j->proxy->back, &o);
+    if (j->back == NULL) {
+        job_refuse(j, 503, STATUS_NO_MEMORY);
+        return false;
+    }
+    /* The body is held back until the server can take it: until then another server may still be tried. */
+    if (body.kind != HTTP_BODY_NONE)
+        exchange_pause_body(j->x);
+    if (j->body_ended)
+        back_finish(j->back, NULL);
+    return true;
+}
+
+static void send_to(struct job *j, struct origin *origin, const struct served_peer *peer, bool with_cert)
+{
+    struct rewrite_in in = {
+        .head = exchange_request(j->x),
+        .authn = &j->authn,
+        .headers = &j->config->authn.headers,
+        .target = peer != NULL ? REWRITE_PEER : REWRITE_LOCAL,
+        .client_ip = exchange_client(j->x)->ip,
+        .upgrade = exchange_wants_upgrade(j->x),
+    };
+
+    switch (rewrite_request(&in, exchange_arena(j->x), &j->request)) {
+    case REWRITE_OK:
+        break;
+    case REWRITE_UNENCODABLE:
+        job_refuse(j, 401, STATUS_UNAUTHORIZED);
+        return;
+    case REWRITE_NO_MEMORY:
+        job_refuse(j, 503, STATUS_NO_MEMORY);
+        return;
+    }
+    j->target = origin_ref(origin);
+    j->peer = peer;
+    j->account.peer = peer != NULL ? peer->id : NULL;
+    job_set_state(j, JOB_FORWARDING);
+    (void)forward_start(j, &forward_handler, with_cert, exchange_request_body(j->x));
+}
+
+void forward_local(struct job *j)
+{
+    send_to(j, j->config->local, NULL, j->authn.kind == AUTHN_ASSERT);
+}
+
+/*
+ * An mvproxy in front of the peer knows a hop by its certificate, also when the identity is a token: only so can it believe
+ * the loop mark. A bare kube-apiserver may take the certificate for the user, so it gets none with tokens.
+ */
+static bool hop_with_cert(const struct job *j, const struct served_peer *p)
+{
+    return j->authn.kind == AUTHN_ASSERT || p->mvproxy;
+}
+
+static bool try_next_peer(struct job *j)
+{
+    while (j->next_candidate < j->route.n_candidates) {
+        const struct served_peer *p = served_peer_at(j->served, j->route.candidates[j->next_candidate++]);
+        size_t limit = j->config->max_in_flight_per_peer;
+        bool with_cert = hop_with_cert(j, p);
+
+        if (with_cert && !origin_has_cert(p->origin))
+            continue;
+        if (limit > 0 && origin_in_flight(p->origin) >= limit)
+            continue;
+        send_to(j, p->origin, p, with_cert);
+        return true;
+    }
+    return false;
+}
+
+void forward_peers(struct job *j)
+{
+    if (!try_next_peer(j))
+        job_refuse(j, 503, STATUS_OVERLOADED);
+}

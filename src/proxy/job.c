@@ -1,0 +1,78 @@
+#include "proxy/job.h"
+
+#include "base/buf.h"
+#include "kube/status.h"
+#include "proxy/refuse.h"
+
+void job_set_state(struct job *j, enum job_state state)
+{
+    j->state = state;
+}
+
+void job_drop_back(struct job *j)
+{
+    if (j->back != NULL) {
+        back_cancel(j->back);
+        j->back = NULL;
+    }
+    if (j->target != NULL) {
+        origin_unref(j->target);
+        j->target = NULL;
+    }
+}
+
+static void account(struct job *j)
+{
+    if (j->account.attempts > 0 && j->peer != NULL)
+        account_rerouted(j->proxy->account, j->account.status, &j->info);
+    account_request(j->proxy->account, j->x, &j->info, &j->route, &j->account, j->config->access_log);
+}
+
+/* Everything but the exchange: after this only the caller's last call into it is left. */
+static void settle(struct job *j, const char *why)
+{
+    if (why != NULL)
+        j->account.why = why;
+    account(j);
+    if (j->waiter != NULL)
+        cluster_forget_waiter(j->proxy->cluster, j->waiter);
+    j->waiter = NULL;
+    job_drop_back(j);
+    if (list_linked(&j->node))
+        list_remove(&j->proxy->long_running, &j->node);
+    if (j->scratch != NULL)
+        buf_free(j->scratch);
+    served_unref(j->served);
+    proxy_config_unref(j->config);
+    job_set_state(j, JOB_ENDED);
+}
+
+void job_refuse(struct job *j, unsigned status, const char *message)
+{
+    struct exchange *x = j->x;
+
+    j->account.status = status_code(status);
+    settle(j, message);
+    refuse_exchange(x, status, message);
+}
+
+void job_finish(struct job *j, const struct http_head *trailers)
+{
+    struct exchange *x = j->x;
+
+    settle(j, NULL);
+    exchange_finish(x, trailers);
+}
+
+void job_abort(struct job *j, const char *reason)
+{
+    struct exchange *x = j->x;
+
+    settle(j, reason);
+    exchange_abort(x, reason);
+}
+
+void job_release(struct job *j, const char *reason)
+{
+    settle(j, reason);
+}

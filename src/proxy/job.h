@@ -1,0 +1,102 @@
+/*
+ * One request on its way through the proxy: what the files of this folder share. Lives in the exchange's arena and ends
+ * with the exchange.
+ */
+#ifndef MVPROXY_PROXY_JOB_H
+#define MVPROXY_PROXY_JOB_H
+
+#include "back/back.h"
+#include "base/list.h"
+#include "cluster/cluster.h"
+#include "front/exchange.h"
+#include "kube/reqinfo.h"
+#include "proxy/account.h"
+#include "proxy/authn.h"
+#include "proxy/authz_cache.h"
+#include "proxy/route.h"
+
+struct loop;
+struct proxy;
+struct tunnel;
+
+/* Immutable, reference-counted form of struct proxy_opts: a request keeps the one it began with. */
+struct proxy_config {
+    unsigned refs;
+    struct arena *arena;
+    struct origin *local;
+    struct authn_opts authn;
+    uint64_t request_timeout_ms, discovery_authz_ttl_ms;
+    size_t max_in_flight_per_peer;
+    bool access_log;
+};
+
+void proxy_config_unref(struct proxy_config *c);
+
+enum job_state {
+    JOB_DECIDING,   /* inside the handler, or waiting for a refresh of local discovery */
+    JOB_ASKING,     /* waits for the local server's verdict on a reader of /apis */
+    JOB_FORWARDING, /* a request to a server is under way, nothing of the response has been relayed */
+    JOB_RELAYING,   /* the response's head has gone to the client */
+    JOB_SERVING,    /* sends a prepared document, piece by piece */
+    JOB_ENDED,      /* the exchange is over; the job must not be touched */
+};
+
+struct job {
+    struct proxy *proxy;
+    struct proxy_config *config;
+    struct served *served;
+    struct exchange *x;
+    enum job_state state;
+    struct list_node node; /* in proxy->long_running while it is one */
+
+    struct reqinfo info;
+    struct authn authn;
+    struct route route;
+    struct cluster_waiter *waiter;
+
+    /* forwarding */
+    struct back_request *back;
+    struct origin *target;          /* referenced while a request is under way */
+    const struct served_peer *peer; /* NULL: local */
+    size_t next_candidate;
+    struct http_head request; /* as sent to the target */
+    bool body_started;        /* the target took a byte of the client's body, or may have */
+    bool body_ended;          /* the client's body is complete */
+
+    /* serving a document */
+    struct slice document;
+    size_t document_sent;
+    unsigned char credential[AUTHN_KEY_BYTES];
+    bool verdict_allowed;
+    struct buf *scratch; /* holds `document` when it was made for this request; freed with the job */
+
+    struct account_entry account;
+};
+
+/* What a proxy consists of, for the files of this folder. */
+struct proxy {
+    struct loop *loop;
+    struct back *back;
+    struct cluster *cluster;
+    struct account *account;
+    struct authz_cache *authz;
+    struct proxy_config *config;
+    struct list long_running; /* of struct job */
+    struct list tunnels;      /* of struct upgrade, oldest first */
+    uint64_t dice;
+};
+
+/* The only way a job changes its state. */
+void job_set_state(struct job *j, enum job_state state);
+/*
+ * The ways a job ends. Each accounts for the request, cancels what is under way, drops the references and ends the exchange.
+ */
+void job_refuse(struct job *j, unsigned status, const char *message);
+void job_finish(struct job *j, const struct http_head *trailers);
+void job_abort(struct job *j, const char *reason);
+/* The exchange is over already (client gone, or given away to a tunnel). */
+void job_release(struct job *j, const char *reason);
+/* Drops a request to a server, if one is under way. */
+void job_drop_back(struct job *j);
+
+#endif

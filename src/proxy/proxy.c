@@ -1,0 +1,306 @@
+#include "proxy/proxy.h"
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "http/hop.h"
+#include "kube/status.h"
+#include "net/loop.h"
+#include "proxy/disco_serve.h"
+#include "proxy/forward.h"
+#include "proxy/refuse.h"
+#include "proxy/upgrade.h"
+
+#include <stdlib.h>
+
+enum {
+    PROXY_CONFIG_CEILING = 1 << 20,
+    PROXY_AUTHZ_VERDICTS = 10000,
+};
+
+/* ---- options ---- */
+
+static bool copy_list(struct arena *a, const char *const *list, const struct slice **out, size_t *n)
+{
+    struct slice *v;
+    size_t count = 0;
+
+    while (list != NULL && list[count] != NULL)
+        count++;
+    v = arena_alloc(a, (count + 1) * sizeof(*v));
+    if (v == NULL)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        v[i] = arena_copy(a, slice_str(list[i]));
+        if (v[i].p == NULL)
+            return false;
+    }
+    *out = v;
+    *n = count;
+    return true;
+}
+
+static bool fill_config(struct proxy_config *c, const struct proxy_opts *o)
+{
+    struct user_headers *h = &c->authn.headers;
+
+    c->authn.can_assert = o->can_assert;
+    c->request_timeout_ms = o->request_timeout_ms;
+    c->discovery_authz_ttl_ms = o->discovery_authz_ttl_ms;
+    c->max_in_flight_per_peer = o->max_in_flight_per_peer;
+    c->access_log = o->access_log;
+    return copy_list(c->arena, o->username_headers, &h->username, &h->n_username) &&
+           copy_list(c->arena, o->uid_headers, &h->uid, &h->n_uid) &&
+           copy_list(c->arena, o->group_headers, &h->group, &h->n_group) &&
+           copy_list(c->arena, o->extra_header_prefixes, &h->extra_prefix, &h->n_extra_prefix) &&
+           copy_list(c->arena, o->allowed_names, &c->authn.allowed_names, &c->authn.n_allowed_names);
+}
+
+static struct proxy_config *proxy_config_new(const struct proxy_opts *o)
+{
+    struct proxy_config *c = mem_zalloc(sizeof(*c));
+
+    if (c == NULL)
+        return NULL;
+    c->refs = 1;
+    c->local = origin_ref(o->local);
+    c->arena = arena_new(PROXY_CONFIG_CEILING);
+    if (c->arena == NULL || !fill_config(c, o)) {
+        proxy_config_unref(c);
+        return NULL;
+    }
+    return c;
+}
+
+void proxy_config_unref(struct proxy_config *c)
+{
+    if (c == NULL || --c->refs > 0)
+        return;
+    origin_unref(c->local);
+    if (c->arena != NULL)
+        arena_free(c->arena);
+    mem_free(c);
+}
+
+/* ---- the pipeline ---- */
+
+static bool peer_healthy(const struct served_peer *p, void *arg)
+{
+    (void)arg;
+    return origin_healthy(p->origin);
+}
+
+static void act(struct job *j);
+
+static void on_refreshed(void *arg)
+{
+    struct job *j = arg;
+
+    j->waiter = NULL;
+    served_unref(j->served);
+    j->served = served_ref(cluster_served(j->proxy->cluster));
+    act(j);
+}
+
+static void wait_for_refresh(struct job *j)
+{
+    j->waiter = cluster_local_miss(j->proxy->cluster, on_refreshed, j);
+    if (j->waiter == NULL)
+        act(j);
+}
+
+/* Which peer gets a request need not be unguessable: no system call for it. */
+static uint64_t next_dice(struct proxy *p)
+{
+    p->dice = p->dice * 6364136223846793005U + 1442695040888963407U;
+    return p->dice;
+}
+
+static void decide_route(struct job *j, bool refreshed)
+{
+    enum http_method method = exchange_request(j->x)->method_id;
+    struct route_query q = {
+        .info = &j->info,
+        .get_or_head = method == HTTP_GET || method == HTTP_HEAD,
+        .rerouted = j->authn.rerouted,
+        .refreshed = refreshed,
+        .served = j->served,
+        .healthy = peer_healthy,
+        .dice = next_dice(j->proxy),
+    };
+
+    route_decide(&q, &j->route);
+}
+
+/* Carries the route out. Called a second time after a refresh, which is not repeated. */
+static void act(struct job *j)
+{
+    bool refreshed = j->route.action == ROUTE_REFRESH;
+
+    decide_route(j, refreshed);
+    switch (j->route.action) {
+    case ROUTE_LOCAL:
+        if (j->route.local_miss)
+            (void)cluster_local_miss(j->proxy->cluster, NULL, NULL);
+        forward_local(j);
+        break;
+    case ROUTE_PEER:
+        (void)cluster_local_miss(j->proxy->cluster, NULL, NULL);
+        forward_peers(j);
+        break;
+    case ROUTE_DISCOVERY:
+        disco_serve(j);
+        break;
+    case ROUTE_REFRESH:
+        wait_for_refresh(j);
+        break;
+    case ROUTE_REFUSE:
+        if (j->route.row == ROUTE_ROW_NO_ADDRESS)
+            account_peer_error(j->proxy->account, ACCOUNT_ENDPOINT_RESOLUTION, &j->info);
+        job_refuse(j, 503, j->route.message);
+        break;
+    }
+}
+
+static const char *user_kind(const struct authn *au)
+{
+    if (au->kind == AUTHN_REFUSED)
+        return "refused";
+    if (au->kind == AUTHN_PASS)
+        return "pass";
+    return au->front_proxy ? "front-proxy" : "certificate";
+}
+
+/* False when the job has been answered. */
+static bool authenticate(struct job *j)
+{
+    const struct exchange_client *client = exchange_client(j->x);
+
+    if (authn_decide(&j->config->authn, exchange_request(j->x), client->tls, clock_wall_us() / 1000000,
+                     exchange_arena(j->x), &j->authn) != AUTHN_OK) {
+        job_refuse(j, 503, STATUS_NO_MEMORY);
+        return false;
+    }
+    j->account.user_kind = user_kind(&j->authn);
+    if (j->authn.kind != AUTHN_REFUSED)
+        return true;
+    log_v(2, "Unauthorized", LT("client", client->address), LT("why", j->authn.why));
+    job_refuse(j, 401, STATUS_UNAUTHORIZED);
+    return false;
+}
+
+static bool understand(struct job *j)
+{
+    const struct http_head *head = exchange_request(j->x);
+
+    switch (reqinfo_parse(exchange_arena(j->x), head->method, head->target, &j->info)) {
+    case REQINFO_OK:
+        break;
+    case REQINFO_BAD_TARGET:
+        job_refuse(j, 400, STATUS_BAD_TARGET);
+        return false;
+    case REQINFO_NO_MEMORY:
+        job_refuse(j, 503, STATUS_NO_MEMORY);
+        return false;
+    }
+    j->account.long_running = j->info.long_running || exchange_wants_upgrade(j->x);
+    if (head->method_id == HTTP_CONNECT) {
+        job_refuse(j, 405, "CONNECT is not supported");
+        return false;
+    }
+    return true;
+}
+
+void proxy_on_request(struct exchange *x, void *arg)
+{
+    struct proxy *p = arg;
+    struct job *j = arena_zalloc(exchange_arena(x), sizeof(*j));
+
+    if (j == NULL) {
+        refuse_exchange(x, 503, STATUS_NO_MEMORY);
+        return;
+    }
+    j->proxy = p;
+    j->x = x;
+    j->config = p->config;
+    j->config->refs++;
+    j->served = served_ref(cluster_served(p->cluster));
+    exchange_attach(x, forward_sink(), j);
+    if (!understand(j) || !authenticate(j))
+        return;
+    if (j->account.long_running)
+        list_push_back(&p->long_running, &j->node);
+    act(j);
+}
+
+/* ---- life ---- */
+
+struct proxy *proxy_new(struct loop *l, struct back *b, struct cluster *c, struct metrics *m,
+                        const struct proxy_opts *o)
+{
+    struct proxy *p = must_zalloc(sizeof(*p));
+
+    p->loop = l;
+    p->back = b;
+    p->cluster = c;
+    p->account = account_new(m);
+    p->dice = hash_random();
+    list_init(&p->long_running);
+    list_init(&p->tunnels);
+    p->authz = authz_cache_new(PROXY_AUTHZ_VERDICTS);
+    p->config = proxy_config_new(o);
+    if (p->authz == NULL || p->config == NULL)
+        abort();
+    return p;
+}
+
+bool proxy_update(struct proxy *p, const struct proxy_opts *o)
+{
+    struct proxy_config *c = proxy_config_new(o);
+
+    if (c == NULL)
+        return false;
+    proxy_config_unref(p->config);
+    p->config = c;
+    /* Whom a verdict was about may be read differently now (CAs, header names). */
+    authz_cache_clear(p->authz);
+    return true;
+}
+
+size_t proxy_tunnels(const struct proxy *p)
+{
+    return p->tunnels.count;
+}
+
+size_t proxy_long_running(const struct proxy *p)
+{
+    return p->long_running.count;
+}
+
+size_t proxy_end_long_running(struct proxy *p, size_t n)
+{
+    size_t ended = 0;
+
+    while (ended < n && p->long_running.count > 0) {
+        struct job *j = list_entry(list_first(&p->long_running), struct job, node);
+
+        /* A watch that ends in order makes client-go resume at once, elsewhere; a half log must not look whole. */
+        if (j->state == JOB_RELAYING && slice_eq(j->info.verb, SLICE_LIT("watch")))
+            job_finish(j, NULL);
+        else if (j->state == JOB_RELAYING)
+            job_abort(j, "shutting down");
+        else
+            job_refuse(j, 503, STATUS_SHUTTING_DOWN);
+        ended++;
+    }
+    return ended + upgrade_end_oldest(p, n - ended);
+}
+
+void proxy_free(struct proxy *p)
+{
+    (void)upgrade_end_oldest(p, SIZE_MAX);
+    authz_cache_free(p->authz);
+    account_free(p->account);
+    proxy_config_unref(p->config);
+    mem_free(p);
+}

@@ -1,0 +1,44 @@
+/*
+ * The pipeline: a request → who is asking → what it means → where it goes → forwarded, answered from the snapshot, tunnelled
+ * or refused.
+ */
+#ifndef MVPROXY_PROXY_PROXY_H
+#define MVPROXY_PROXY_PROXY_H
+
+#include "front/exchange.h"
+
+struct back;
+struct cluster;
+struct loop;
+struct metrics;
+struct origin;
+struct proxy;
+
+/* Text and arrays are copied, the origin is referenced. Lists are NULL-terminated; NULL is an empty list. */
+struct proxy_opts {
+    struct origin *local;
+    const char *const *username_headers, *const *uid_headers, *const *group_headers, *const *extra_header_prefixes;
+    const char *const *allowed_names; /* requestheader-allowed-names */
+    bool can_assert;                  /* a front-proxy certificate is configured */
+    uint64_t request_timeout_ms;      /* to the response head of requests that are not long-running; 0 = none */
+    uint64_t discovery_authz_ttl_ms;
+    size_t max_in_flight_per_peer; /* 0 = no limit; beyond: the next candidate, then 503 */
+    bool access_log;
+};
+
+/* Ends the process only when out of memory. */
+struct proxy *proxy_new(struct loop *l, struct back *b, struct cluster *c, struct metrics *m,
+                        const struct proxy_opts *o);
+/* Requests that are under way keep the options they began with. False (nothing changed) when out of memory. */
+MEM_CHECK bool proxy_update(struct proxy *p, const struct proxy_opts *o);
+/* Cancels every request and tunnel. The front must be gone or draining. */
+void proxy_free(struct proxy *p);
+/* For front_opts.on_request; arg is the proxy. */
+void proxy_on_request(struct exchange *x, void *arg);
+/* Tunnels under way and their forceful end (drain). */
+size_t proxy_tunnels(const struct proxy *p);
+size_t proxy_long_running(const struct proxy *p);
+/* Ends at most `n` of the long-running requests and tunnels, oldest first; the number that was ended (drain, spread over the grace period). */
+size_t proxy_end_long_running(struct proxy *p, size_t n);
+
+#endif

@@ -1,0 +1,95 @@
+#include "proxy/rewrite.h"
+
+#include "http/hop.h"
+
+struct emit {
+    struct http_head *out;
+    struct arena *arena;
+};
+
+static bool emit_field(void *arg, struct slice name, struct slice value)
+{
+    struct emit *e = arg;
+
+    return http_head_add(e->out, e->arena, name, value);
+}
+
+/* Fields that hop_copy let through and that must not go on for our reasons. */
+static bool dropped(const struct rewrite_in *in, const struct http_field *f)
+{
+    if (f->id == HTTP_X_FORWARDED_FOR)
+        return true; /* written anew with the client appended */
+    if (f->id == HTTP_AUTHORIZATION)
+        return in->authn->kind == AUTHN_ASSERT;
+    return f->id == HTTP_NAME_OTHER && user_header_is_identity(in->headers, f->name);
+}
+
+static void drop_fields(const struct rewrite_in *in, struct http_head *h)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < h->n_fields; i++)
+        if (!dropped(in, &h->fields[i]))
+            h->fields[kept++] = h->fields[i];
+    h->n_fields = kept;
+}
+
+static bool add_upgrade(const struct rewrite_in *in, struct arena *a, struct http_head *out)
+{
+    for (size_t i = 0; i < in->head->n_fields; i++)
+        if (in->head->fields[i].id == HTTP_UPGRADE &&
+            !http_head_add_id(out, a, HTTP_UPGRADE, in->head->fields[i].value))
+            return false;
+    return true;
+}
+
+/*
+ * Both markers go to a peer, kube-apiserver's own also to the local server: one with the feature switched on must not send
+ * the request on a second time.
+ */
+static bool add_marks(const struct rewrite_in *in, struct arena *a, struct http_head *out)
+{
+    if (!http_head_add(out, a, SLICE_LIT(USER_MARK_PROXIED), SLICE_LIT("true")))
+        return false;
+    return in->target != REWRITE_PEER || http_head_add(out, a, SLICE_LIT(USER_MARK_REROUTED), SLICE_LIT("true"));
+}
+
+enum rewrite_result rewrite_request(const struct rewrite_in *in, struct arena *a, struct http_head *out)
+{
+    struct emit emit = {out, a};
+    struct slice xff = hop_forwarded_for(in->head, slice_str(in->client_ip), a);
+
+    if (xff.p == NULL || !http_head_init(out, a, in->head->n_fields + 12) || !hop_copy(in->head, out, a))
+        return REWRITE_NO_MEMORY;
+    out->method = in->head->method;
+    out->method_id = in->head->method_id;
+    out->target = in->head->target;
+    out->minor = 1;
+    drop_fields(in, out);
+    if (xff.n > 0 && !http_head_add_id(out, a, HTTP_X_FORWARDED_FOR, xff))
+        return REWRITE_NO_MEMORY;
+    if (!add_marks(in, a, out) || (in->upgrade && !add_upgrade(in, a, out)))
+        return REWRITE_NO_MEMORY;
+    if (in->authn->kind == AUTHN_ASSERT) {
+        switch (user_encode(&in->authn->user, in->headers, a, emit_field, &emit)) {
+        case USER_OK:
+            break;
+        case USER_NO_MEMORY:
+            return REWRITE_NO_MEMORY;
+        case USER_NONE:
+        case USER_UNENCODABLE:
+            return REWRITE_UNENCODABLE;
+        }
+    }
+    return REWRITE_OK;
+}
+
+bool rewrite_response(const struct http_head *in, const char *served_by, struct arena *a, struct http_head *out)
+{
+    if (!http_head_init(out, a, in->n_fields + 4) || !hop_copy(in, out, a))
+        return false;
+    out->status = in->status;
+    out->reason = in->reason;
+    out->minor = 1;
+    return served_by == NULL || http_head_add(out, a, SLICE_LIT(REWRITE_SERVED_BY), slice_str(served_by));
+}

@@ -1,0 +1,41 @@
+/*
+ * The head that goes to the target: what the client sent, less what is hop-by-hop or claims an identity, plus what we
+ * vouch for. The request target stays the client's bytes.
+ */
+#ifndef MVPROXY_PROXY_REWRITE_H
+#define MVPROXY_PROXY_REWRITE_H
+
+#include "http/head.h"
+#include "proxy/authn.h"
+
+enum rewrite_target {
+    REWRITE_LOCAL,
+    REWRITE_PEER,
+};
+
+struct rewrite_in {
+    const struct http_head *head;
+    const struct authn *authn;
+    const struct user_headers
+        *headers; /* as configured: which names are stripped, and the spelling towards the local server */
+    enum rewrite_target target;
+    const char *client_ip;
+    bool upgrade; /* keep the Upgrade field */
+};
+
+enum rewrite_result { REWRITE_OK, REWRITE_UNENCODABLE, REWRITE_NO_MEMORY };
+
+/* Fills *out out of the arena. UNENCODABLE: the identity cannot be carried in headers: answer 401. */
+enum rewrite_result rewrite_request(const struct rewrite_in *in, struct arena *a, struct http_head *out);
+
+/*
+ * The response's end-to-end fields for the client. `served_by` (a server ID) is added as X-Mvproxy-Served-By when not NULL.
+ * False when out of memory.
+ */
+MEM_CHECK bool rewrite_response(const struct http_head *in, const char *served_by, struct arena *a,
+                                struct http_head *out);
+
+/* Names the server that answered, on responses relayed from a peer. */
+#define REWRITE_SERVED_BY "X-Mvproxy-Served-By"
+
+#endif

@@ -1,0 +1,63 @@
+/*
+ * Where does this request go? A pure function of the request's meaning, the loop mark, the served snapshot and the
+ * candidates' health: the heart of the program, tested as a table (design: the decision table; KEP-4020 "Proposal").
+ */
+#ifndef MVPROXY_PROXY_ROUTE_H
+#define MVPROXY_PROXY_ROUTE_H
+
+#include "cluster/served.h"
+#include "kube/reqinfo.h"
+
+enum { ROUTE_MAX_CANDIDATES = 16 };
+
+enum route_action {
+    ROUTE_LOCAL,     /* to the local kube-apiserver */
+    ROUTE_PEER,      /* to the candidates, in their order */
+    ROUTE_DISCOVERY, /* `/apis`: answered by proxy/disco_serve, or local if that has nothing */
+    ROUTE_REFRESH,   /* refresh local discovery (coalesced), then route again with `refreshed` set */
+    ROUTE_REFUSE,    /* 503 with `message` */
+};
+
+/* The rows of the decision table; stable names for logs, metrics and `explain`. */
+enum route_row {
+    ROUTE_ROW_DISABLED = 1,   /* 1: feature gate off */
+    ROUTE_ROW_NON_RESOURCE,   /* 2 */
+    ROUTE_ROW_REROUTED,       /* 3: carries the loop mark */
+    ROUTE_ROW_NOT_SYNCED,     /* 4 */
+    ROUTE_ROW_SERVED_LOCALLY, /* 5 */
+    ROUTE_ROW_NO_PEERS,       /* 6 */
+    ROUTE_ROW_EXCLUDED,       /* 7: CRD or aggregated APIService */
+    ROUTE_ROW_PEER,           /* 8 */
+    ROUTE_ROW_NO_ADDRESS,     /* 9 */
+    ROUTE_ROW_PEERS_FAILED,   /* 10: never decided here, but by what happens afterwards */
+    ROUTE_ROW_UNKNOWN_PEER,   /* 11 */
+    ROUTE_ROW_NOBODY,         /* 12 */
+};
+
+struct route_query {
+    const struct reqinfo *info;
+    bool get_or_head; /* the HTTP method: only these are answered at /apis */
+    bool rerouted;    /* a peer has sent this on already */
+    bool refreshed;   /* local discovery was refreshed for this request */
+    const struct served *served;
+    /* Health of a peer's origin; NULL: all healthy. */
+    bool (*healthy)(const struct served_peer *p, void *arg);
+    void *arg;
+    uint64_t dice; /* random: shuffles the candidates */
+};
+
+struct route {
+    enum route_action action;
+    enum route_row row;
+    const char *message; /* ROUTE_REFUSE: for the Status */
+    bool local_miss;     /* the local server lacks the resource as far as we know: its discovery wants a look */
+    bool known_resource; /* somebody serves group/version/resource: safe as a metric label */
+    size_t n_candidates;
+    uint16_t candidates[ROUTE_MAX_CANDIDATES]; /* indices of served peers; the healthy ones first, each part shuffled */
+};
+
+void route_decide(const struct route_query *q, struct route *out);
+/* "served-locally", "peer", … Static. */
+const char *route_row_name(enum route_row row);
+
+#endif

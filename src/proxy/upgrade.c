@@ -1,0 +1,101 @@
+#include "proxy/upgrade.h"
+
+#include "net/stream.h"
+#include "proxy/tunnel.h"
+
+/* Outlives the exchange, so it has nothing of the job's. */
+struct upgrade {
+    struct proxy *proxy;
+    struct tunnel *tunnel;
+    struct list_node node; /* in proxy->tunnels */
+};
+
+static void forget(struct upgrade *u)
+{
+    list_remove(&u->proxy->tunnels, &u->node);
+    account_tunnel(u->proxy->account, -1);
+    mem_free(u);
+}
+
+static void on_done(void *arg, uint64_t from_client, uint64_t from_server, const char *reason)
+{
+    struct upgrade *u = arg;
+
+    (void)reason;
+    account_tunnel_bytes(u->proxy->account, from_client, from_server);
+    forget(u);
+}
+
+static void join(struct proxy *p, struct stream *client, struct stream *server)
+{
+    struct upgrade *u = mem_zalloc(sizeof(*u));
+
+    if (u == NULL) {
+        stream_close(client, STREAM_CLOSE_ABORT);
+        stream_close(server, STREAM_CLOSE_ABORT);
+        return;
+    }
+    u->proxy = p;
+    list_push_back(&p->tunnels, &u->node);
+    account_tunnel(p->account, 1);
+    u->tunnel = tunnel_start(p->loop, client, server, on_done, u);
+    if (u->tunnel == NULL)
+        forget(u);
+}
+
+/* The Upgrade field is hop-by-hop, yet here it is the answer: the connection adds `Connection: Upgrade` to it. */
+static bool switching_head(const struct http_head *in, struct arena *a, struct http_head *out)
+{
+    if (!http_head_init(out, a, in->n_fields))
+        return false;
+    out->status = 101;
+    out->reason = http_reason(101);
+    out->minor = 1;
+    for (size_t i = 0; i < in->n_fields; i++) {
+        const struct http_field *f = &in->fields[i];
+
+        if (f->id == HTTP_CONNECTION || f->id == HTTP_CONTENT_LENGTH || f->id == HTTP_TRANSFER_ENCODING)
+            continue;
+        if (!http_head_add(out, a, f->name, f->value))
+            return false;
+    }
+    return true;
+}
+
+void upgrade_on_upgraded(void *arg, const struct http_head *head, struct stream *server)
+{
+    struct job *j = arg;
+    struct proxy *p = j->proxy;
+    struct exchange *x = j->x;
+    struct http_head out;
+    struct stream *client;
+
+    j->back = NULL;
+    if (!switching_head(head, exchange_arena(x), &out)) {
+        stream_close(server, STREAM_CLOSE_ABORT);
+        job_abort(j, "out of memory");
+        return;
+    }
+    j->account.status = 101;
+    /* The job's memory goes with the exchange. */
+    job_release(j, NULL);
+    client = exchange_upgrade(x, &out);
+    if (client == NULL)
+        stream_close(server, STREAM_CLOSE_ABORT);
+    else
+        join(p, client, server);
+}
+
+size_t upgrade_end_oldest(struct proxy *p, size_t n)
+{
+    size_t ended = 0;
+
+    while (ended < n && p->tunnels.count > 0) {
+        struct upgrade *u = list_entry(list_first(&p->tunnels), struct upgrade, node);
+
+        tunnel_cancel(u->tunnel);
+        forget(u);
+        ended++;
+    }
+    return ended;
+}

@@ -1,0 +1,14 @@
+/*
+ * Requests that leave HTTP: a 101 from the server turns exchange and back request into a tunnel.
+ */
+#ifndef MVPROXY_PROXY_UPGRADE_H
+#define MVPROXY_PROXY_UPGRADE_H
+
+#include "proxy/job.h"
+
+/* back_handler.on_upgraded of forwarded requests; arg is the job. */
+void upgrade_on_upgraded(void *arg, const struct http_head *head, struct stream *server);
+/* Ends the n oldest tunnels; returns how many. */
+size_t upgrade_end_oldest(struct proxy *p, size_t n);
+
+#endif
