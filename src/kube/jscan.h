@@ -19,6 +19,7 @@ struct jscan_value {
 struct jscan {
     struct slice text;
     size_t pos;
+    size_t limit;              /* scanning past this position is an error ("too big"); text.n: no limit */
     unsigned depth, max_depth; /* containers open around pos, entered or being skipped; max_depth <= JSCAN_MAX_DEPTH */
     const char *error;         /* sticky; static text, NULL if none */
 };

@@ -32,7 +32,7 @@ struct lease {
 bool lease_parse(struct arena *a, struct slice json, struct lease *out, struct err *err);
 
 /*
- * Whether this Lease may speak for an API server: namespace kube-system, the identity label, a server ID as its name, a holder,
+ * Whether this Lease may speak for an API server: namespace kube-system, the identity label, a name of the form that API servers use, a holder,
  * and the holder beginning with the name (kube-apiserver: "<id>_<uuid>"). NULL, or why not (static text).
  */
 const char *lease_refusal(const struct lease *l);

@@ -33,8 +33,8 @@ struct reqinfo {
 
 /*
  * `target` is the request-target in origin-form ("/..."), or "*" for OPTIONS (a non-resource request whose path is "*").
- * Refused as BAD_TARGET: empty, not starting with '/', bytes <= 0x20 or 0x7f or >= 0x80 or '#', bad percent escapes in the
- * path, an escape that decodes to NUL, longer than LIMIT_TARGET_BYTES, or a method that is not a token.
+ * Refused as BAD_TARGET: empty, not starting with '/', bytes <= 0x20 or 0x7f or '#', bad percent escapes in the path, an
+ * escape that decodes to NUL, longer than LIMIT_TARGET_BYTES, or a method that is not a token.
  * Bad escapes in the query are not refused: kube-apiserver ignores such pairs.
  */
 enum reqinfo_result reqinfo_parse(struct arena *a, struct slice method, struct slice target, struct reqinfo *out);

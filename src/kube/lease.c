@@ -1,0 +1,299 @@
+#include "kube/lease.h"
+
+#include <json-c/json.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "kube/jscan.h"
+
+enum { LEASE_DEPTH = 32, LEASE_NAME_BYTES = 63 };
+
+/* ----------------------------------------------------------------------------------------------------------- reading */
+
+/* A member of the given type. False only if it is there with another type; *out is NULL if it is absent or null. */
+static bool member(struct json_object *object, const char *key, enum json_type type, struct json_object **out)
+{
+    *out = NULL;
+    if (object == NULL || !json_object_object_get_ex(object, key, out) || *out == NULL)
+        return true;
+    return json_object_is_type(*out, type);
+}
+
+struct reader {
+    struct arena *arena;
+    struct err *err;
+};
+
+static bool text_member(const struct reader *r, struct json_object *object, const char *key, struct slice *out)
+{
+    struct json_object *v;
+
+    *out = SLICE_LIT("");
+    if (!member(object, key, json_type_string, &v))
+        return err_set(r->err, "%s is not a string", key);
+    if (v == NULL)
+        return true;
+    *out = arena_copy(r->arena, slice_of(json_object_get_string(v), (size_t)json_object_get_string_len(v)));
+    return out->p != NULL || err_set(r->err, "out of memory");
+}
+
+static bool object_member(const struct reader *r, struct json_object *object, const char *key, struct json_object **out)
+{
+    return member(object, key, json_type_object, out) || err_set(r->err, "%s is not an object", key);
+}
+
+static bool read_metadata(const struct reader *r, struct json_object *root, struct lease *out)
+{
+    struct json_object *meta, *labels, *annotations;
+
+    return object_member(r, root, "metadata", &meta) && object_member(r, meta, "labels", &labels) &&
+           object_member(r, meta, "annotations", &annotations) && text_member(r, meta, "namespace", &out->ns) &&
+           text_member(r, meta, "name", &out->name) && text_member(r, meta, "uid", &out->uid) &&
+           text_member(r, meta, "resourceVersion", &out->resource_version) &&
+           text_member(r, labels, LEASE_IDENTITY_LABEL, &out->identity_label) &&
+           text_member(r, labels, LEASE_HOSTNAME_LABEL, &out->hostname_label) &&
+           text_member(r, annotations, LEASE_ADVERTISE_ANNOTATION, &out->advertise);
+}
+
+static bool read_spec(const struct reader *r, struct json_object *root, struct lease *out)
+{
+    struct json_object *spec, *duration;
+    struct slice renewed;
+
+    if (!object_member(r, root, "spec", &spec) || !text_member(r, spec, "holderIdentity", &out->holder) ||
+        !text_member(r, spec, "renewTime", &renewed))
+        return false;
+    if (!member(spec, "leaseDurationSeconds", json_type_int, &duration))
+        return err_set(r->err, "leaseDurationSeconds is not an integer");
+    if (duration != NULL) {
+        out->duration_s = json_object_get_int64(duration);
+        if (out->duration_s < 0 || out->duration_s > INT32_MAX)
+            return err_set(r->err, "leaseDurationSeconds is out of range");
+        out->has_duration = true;
+    }
+    if (renewed.n == 0)
+        return true;
+    out->has_renew_time = clock_parse_rfc3339(renewed, &out->renew_us);
+    return out->has_renew_time || err_set(r->err, "renewTime is not a time");
+}
+
+static bool read_lease(const struct reader *r, struct json_object *root, struct lease *out)
+{
+    struct slice kind;
+
+    if (!json_object_is_type(root, json_type_object))
+        return err_set(r->err, "not a JSON object");
+    /* Items of a list carry no kind. */
+    if (!text_member(r, root, "kind", &kind))
+        return false;
+    if (kind.n > 0 && !slice_eq(kind, SLICE_LIT("Lease")))
+        return err_set(r->err, "not a Lease but a %.*s", (int)(kind.n < 64 ? kind.n : 64), kind.p);
+    if (!read_metadata(r, root, out) || !read_spec(r, root, out))
+        return false;
+    return out->name.n > 0 || err_set(r->err, "a Lease without a name");
+}
+
+bool lease_parse(struct arena *a, struct slice json, struct lease *out, struct err *err)
+{
+    struct reader r = {a, err};
+    struct json_tokener *tokener;
+    struct json_object *root;
+    bool good;
+
+    *out = (struct lease){.ns = SLICE_NONE};
+    if (json.n > LIMIT_WATCH_LINE_BYTES)
+        return err_set(err, "a Lease of %zu bytes", json.n);
+    tokener = json_tokener_new_ex(LEASE_DEPTH);
+    if (tokener == NULL)
+        return err_set(err, "out of memory");
+    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+    root = json_tokener_parse_ex(tokener, json.p, (int)json.n);
+    if (json_tokener_get_error(tokener) != json_tokener_success)
+        good = err_set(err, "not JSON: %s", json_tokener_error_desc(json_tokener_get_error(tokener)));
+    else if (slice_trim(slice_from(json, json_tokener_get_parse_end(tokener))).n > 0)
+        good = err_set(err, "something follows the JSON document");
+    else
+        good = read_lease(&r, root, out);
+    json_object_put(root);
+    json_tokener_free(tokener);
+    return good;
+}
+
+/* "apiserver-..." today, "kube-apiserver-..." before 1.27; what follows was hex once and is base32 now. */
+static bool is_identity_name(struct slice name)
+{
+    static const struct slice prefixes[] = {SLICE_LIT("apiserver-"), SLICE_LIT("kube-apiserver-")};
+
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+        size_t n = prefixes[i].n;
+
+        if (!slice_has_prefix(name, prefixes[i]) || name.n == n || name.n > LEASE_NAME_BYTES)
+            continue;
+        while (n < name.n && ((name.p[n] >= 'a' && name.p[n] <= 'z') || (name.p[n] >= '0' && name.p[n] <= '9')))
+            n++;
+        if (n == name.n)
+            return true;
+    }
+    return false;
+}
+
+const char *lease_refusal(const struct lease *l)
+{
+    if (!slice_eq(l->ns, SLICE_LIT(LEASE_NAMESPACE)))
+        return "not in namespace " LEASE_NAMESPACE;
+    if (!slice_eq(l->identity_label, SLICE_LIT(LEASE_IDENTITY_VALUE)))
+        return "label " LEASE_IDENTITY_LABEL " is not " LEASE_IDENTITY_VALUE;
+    if (!is_identity_name(l->name))
+        return "name is not that of an API server";
+    if (l->holder.n == 0)
+        return "no holderIdentity";
+    if (!slice_has_prefix(l->holder, l->name) || l->holder.n < l->name.n + 2 || l->holder.p[l->name.n] != '_')
+        return "holderIdentity does not begin with the name";
+    return NULL;
+}
+
+bool lease_expired(const struct lease *l, int64_t now_us)
+{
+    int64_t end;
+
+    if (!l->has_duration || !l->has_renew_time)
+        return true;
+    if (__builtin_add_overflow(l->renew_us, l->duration_s * 1000000, &end))
+        return false;
+    return end < now_us;
+}
+
+/* -------------------------------------------------------------------------------------------------------------- lists */
+
+static bool list_member(struct lease_list *l, const struct jscan_value *key, const struct jscan_value *v,
+                        struct err *err)
+{
+    struct jscan_value version;
+
+    if (jscan_text_eq(key, SLICE_LIT("items"))) {
+        if (v->type == JSCAN_NULL)
+            return true;
+        if (v->type != JSCAN_ARRAY || l->items.p != NULL)
+            return err_set(err, "items is not one array");
+        l->items = v->raw;
+    } else if (jscan_text_eq(key, SLICE_LIT("metadata"))) {
+        if (v->type != JSCAN_OBJECT)
+            return err_set(err, "metadata is not an object");
+        if (jscan_get(v->raw, SLICE_LIT("resourceVersion"), &version) && version.type == JSCAN_STRING &&
+            !version.escaped)
+            l->resource_version = slice_of(version.raw.p + 1, version.raw.n - 2);
+    } else if (jscan_text_eq(key, SLICE_LIT("kind"))) {
+        return jscan_text_eq(v, SLICE_LIT("LeaseList")) || err_set(err, "not a LeaseList");
+    }
+    return true;
+}
+
+bool lease_list_begin(struct lease_list *l, struct slice body, struct err *err)
+{
+    struct jscan s;
+    struct jscan_value key, value;
+    bool first;
+
+    *l = (struct lease_list){.resource_version = SLICE_LIT("")};
+    if (body.n > LIMIT_LEASE_LIST_BYTES)
+        return err_set(err, "a list of %zu bytes", body.n);
+    jscan_init(&s, body, LEASE_DEPTH);
+    if (jscan_enter_object(&s, &first))
+        while (jscan_member(&s, &first, &key) && jscan_value(&s, &value))
+            if (!list_member(l, &key, &value, err))
+                return false;
+    if (s.error != NULL || !jscan_end(&s))
+        return err_set(err, "not a JSON object: %s at byte %zu", s.error, s.pos);
+    if (l->items.p == NULL)
+        l->items = SLICE_LIT("[]");
+    l->pos = 1; /* behind the bracket */
+    return true;
+}
+
+bool lease_list_next(struct lease_list *l, struct slice *item_json)
+{
+    struct jscan s;
+    struct jscan_value value;
+    bool first = l->pos == 1;
+
+    jscan_init(&s, l->items, LEASE_DEPTH);
+    s.pos = l->pos;
+    s.depth = 1;
+    if (!jscan_element(&s, &first) || !jscan_value(&s, &value))
+        return false;
+    l->pos = s.pos;
+    *item_json = value.raw;
+    return true;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- writing */
+
+static void put_text(struct buf *out, const char *before, struct slice value)
+{
+    buf_append_str(out, before);
+    buf_append_char(out, '"');
+    buf_append_json(out, value);
+    buf_append_char(out, '"');
+}
+
+static void put_time(struct buf *out, const char *before, int64_t us)
+{
+    char text[CLOCK_RFC3339_BYTES];
+
+    clock_rfc3339(us, text);
+    put_text(out, before, slice_str(text));
+}
+
+/* Labels, annotation and preconditions; the caller has opened metadata and written what stands before `before`. */
+static void put_metadata(struct buf *out, const char *before, const struct lease *l)
+{
+    buf_append_str(out, before);
+    put_text(out, "\"labels\":{\"" LEASE_IDENTITY_LABEL "\":", l->identity_label);
+    if (l->hostname_label.n > 0)
+        put_text(out, ",\"" LEASE_HOSTNAME_LABEL "\":", l->hostname_label);
+    buf_append_char(out, '}');
+    if (l->advertise.n > 0) {
+        put_text(out, ",\"annotations\":{\"" LEASE_ADVERTISE_ANNOTATION "\":", l->advertise);
+        buf_append_char(out, '}');
+    }
+    if (l->uid.n > 0)
+        put_text(out, ",\"uid\":", l->uid);
+    if (l->resource_version.n > 0)
+        put_text(out, ",\"resourceVersion\":", l->resource_version);
+}
+
+static bool put_spec(struct buf *out, const struct lease *l)
+{
+    put_text(out, "},\"spec\":{\"holderIdentity\":", l->holder);
+    if (l->has_duration)
+        buf_printf(out, ",\"leaseDurationSeconds\":%lld", (long long)l->duration_s);
+    if (l->has_renew_time)
+        put_time(out, ",\"renewTime\":", l->renew_us);
+    return buf_append_str(out, "}}\n");
+}
+
+bool lease_print(const struct lease *l, struct buf *out)
+{
+    put_text(out, "{\"kind\":\"Lease\",\"apiVersion\":\"coordination.k8s.io/v1\",\"metadata\":{\"name\":", l->name);
+    put_text(out, ",\"namespace\":", l->ns);
+    put_metadata(out, ",", l);
+    return put_spec(out, l);
+}
+
+bool lease_print_renewal(const struct lease *l, struct buf *out)
+{
+    put_metadata(out, "{\"metadata\":{", l);
+    return put_spec(out, l);
+}
+
+bool lease_print_delete(const struct lease *l, struct buf *out)
+{
+    buf_append_str(out, "{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\",\"preconditions\":{");
+    if (l->uid.n > 0)
+        put_text(out, "\"uid\":", l->uid);
+    if (l->uid.n > 0 && l->resource_version.n > 0)
+        buf_append_char(out, ',');
+    if (l->resource_version.n > 0)
+        put_text(out, "\"resourceVersion\":", l->resource_version);
+    return buf_append_str(out, "}}\n");
+}

@@ -1,0 +1,24 @@
+/*
+ * Field and label selectors, as far as a request's name depends on them (apimachinery, pkg/fields and pkg/labels).
+ */
+#ifndef MVPROXY_KUBE_SELECTOR_H
+#define MVPROXY_KUBE_SELECTOR_H
+
+#include "base/mem.h"
+
+struct selector_name {
+    bool valid; /* the selector parses */
+    bool exact; /* it has a term metadata.name=X (or ==X) */
+    struct slice name;
+};
+/*
+ * Of several such terms the first in the order of the terms' text wins, because Kubernetes sorts the terms first. False when
+ * out of memory.
+ */
+bool selector_fields_name(struct arena *a, struct slice selector, struct selector_name *out);
+/* Whether a label selector parses: requirements of the forms k, !k, k=v, k==v, k!=v, k>n, k<n, k in (a,b), k notin (a,b). */
+bool selector_labels_valid(struct slice selector);
+/* May stand as one segment of a path: not "." or "..", no '/' and no '%'. */
+bool selector_path_segment(struct slice name);
+
+#endif

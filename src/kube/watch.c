@@ -1,0 +1,164 @@
+#include "kube/watch.h"
+
+#include "base/buf.h"
+#include "base/limits.h"
+#include "kube/jscan.h"
+
+struct watch_parser {
+    struct buf held;
+    size_t line_limit;
+    size_t searched;  /* of the held bytes: no newline in them */
+    size_t delivered; /* the line given out last, to be dropped before the next one */
+    bool skipping;    /* inside a line over the limit, already reported */
+};
+
+struct watch_parser *watch_parser_new(size_t line_limit)
+{
+    struct watch_parser *p = mem_zalloc(sizeof(*p));
+
+    if (p == NULL)
+        return NULL;
+    p->line_limit = line_limit;
+    /* Whoever obeys the contract never holds more than a line and a feed; a feed is at most what a stream's input may hold. */
+    buf_init(&p->held, line_limit + LIMIT_STREAM_INPUT + LIMIT_STREAM_READ_TURN);
+    return p;
+}
+
+void watch_parser_free(struct watch_parser *p)
+{
+    if (p == NULL)
+        return;
+    buf_free(&p->held);
+    mem_free(p);
+}
+
+static void drop_delivered(struct watch_parser *p)
+{
+    if (p->delivered > 0)
+        buf_consume(&p->held, p->delivered);
+    p->delivered = 0;
+}
+
+void watch_parser_feed(struct watch_parser *p, struct slice bytes)
+{
+    drop_delivered(p);
+    (void)buf_append(&p->held, bytes); /* a failure is sticky; next reports it */
+}
+
+static bool type_from(const struct jscan_value *v, enum watch_type *type)
+{
+    static const struct {
+        struct slice text;
+        enum watch_type type;
+    } types[] = {
+        {SLICE_LIT("ADDED"), WATCH_ADDED},     {SLICE_LIT("MODIFIED"), WATCH_MODIFIED},
+        {SLICE_LIT("DELETED"), WATCH_DELETED}, {SLICE_LIT("BOOKMARK"), WATCH_BOOKMARK},
+        {SLICE_LIT("ERROR"), WATCH_ERROR},
+    };
+
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        if (jscan_text_eq(v, types[i].text)) {
+            *type = types[i].type;
+            return true;
+        }
+    return false;
+}
+
+/* Inside of a plain string member; "" if it is absent or something else. */
+static struct slice string_member(struct slice object, const char *key)
+{
+    struct jscan_value v;
+
+    if (!jscan_get(object, slice_str(key), &v) || v.type != JSCAN_STRING)
+        return SLICE_LIT("");
+    return slice_of(v.raw.p + 1, v.raw.n - 2);
+}
+
+static void read_object(struct watch_event *ev)
+{
+    struct jscan_value v;
+    uint64_t code;
+
+    ev->resource_version = ev->message = SLICE_LIT("");
+    if (ev->type == WATCH_ERROR) {
+        ev->message = string_member(ev->object, "message");
+        if (jscan_get(ev->object, SLICE_LIT("code"), &v) && slice_u64(v.raw, &code) && code <= 999)
+            ev->code = (unsigned)code;
+        return;
+    }
+    if (jscan_get(ev->object, SLICE_LIT("metadata"), &v) && v.type == JSCAN_OBJECT)
+        ev->resource_version = string_member(v.raw, "resourceVersion");
+}
+
+/* {"type":...,"object":{...}} with each of the two exactly once. */
+static bool parse_line(struct slice line, struct watch_event *ev)
+{
+    struct jscan s;
+    struct jscan_value key, value;
+    bool first, have_type = false;
+
+    *ev = (struct watch_event){.object = SLICE_NONE};
+    jscan_init(&s, line, LIMIT_DISCOVERY_DEPTH);
+    if (!jscan_enter_object(&s, &first))
+        return false;
+    while (jscan_member(&s, &first, &key)) {
+        if (!jscan_value(&s, &value))
+            return false;
+        if (jscan_text_eq(&key, SLICE_LIT("type"))) {
+            if (have_type || !type_from(&value, &ev->type))
+                return false;
+            have_type = true;
+        } else if (jscan_text_eq(&key, SLICE_LIT("object"))) {
+            if (ev->object.p != NULL || value.type != JSCAN_OBJECT)
+                return false;
+            ev->object = value.raw;
+        }
+    }
+    if (s.error != NULL || !jscan_end(&s) || !have_type || ev->object.p == NULL)
+        return false;
+    read_object(ev);
+    return true;
+}
+
+/* The held bytes have no newline. */
+static enum watch_result wait_for_more(struct watch_parser *p)
+{
+    size_t held = buf_len(&p->held);
+
+    p->searched = held;
+    if (!p->skipping && held <= p->line_limit)
+        return WATCH_MORE;
+    buf_consume(&p->held, held);
+    p->searched = 0;
+    if (p->skipping)
+        return WATCH_MORE;
+    p->skipping = true;
+    return WATCH_TOO_LONG;
+}
+
+enum watch_result watch_parser_next(struct watch_parser *p, struct watch_event *ev)
+{
+    struct slice held, line;
+    const char *end;
+    bool skipped;
+
+    drop_delivered(p);
+    for (;;) {
+        if (p->held.failed)
+            return WATCH_NO_MEMORY;
+        held = buf_slice(&p->held);
+        end = p->searched < held.n ? memchr(held.p + p->searched, '\n', held.n - p->searched) : NULL;
+        if (end == NULL)
+            return wait_for_more(p);
+        line = slice_of(held.p, (size_t)(end - held.p));
+        skipped = p->skipping;
+        p->skipping = false;
+        p->searched = 0;
+        p->delivered = line.n + 1;
+        if (line.n > p->line_limit && !skipped)
+            return WATCH_TOO_LONG;
+        if (!skipped && slice_trim(line).n > 0 && !slice_eq(line, SLICE_LIT("\r")))
+            return parse_line(line, ev) ? WATCH_EVENT : WATCH_BAD_LINE;
+        drop_delivered(p); /* an empty line, or the rest of one that was reported */
+    }
+}
