@@ -20,7 +20,8 @@ static void print_text(const char *p, size_t n)
     }
 }
 
-static bool result(bool held, const char *file, int line, const char *name, va_list ap)
+__attribute__((format(printf, 4, 0))) static bool result(bool held, const char *file, int line, const char *name,
+                                                         va_list ap)
 {
     char text[512];
 
