@@ -19,8 +19,9 @@ struct strmap {
     size_t used; /* entries and graves */
 };
 
-/* Marks a slot whose entry was removed: probing goes on behind it. Never read or written through. */
-static struct entry grave;
+/* Marks a slot whose entry was removed: probing goes on behind it. Only its address matters. */
+static const struct entry grave;
+#define GRAVE ((struct entry *)(uintptr_t)&grave)
 
 struct strmap *strmap_new(void)
 {
@@ -32,7 +33,7 @@ void strmap_free(struct strmap *m)
     if (m == NULL)
         return;
     for (size_t i = 0; i < m->n_slots; i++) {
-        if (m->slots[i] != &grave)
+        if (m->slots[i] != GRAVE)
             mem_free(m->slots[i]);
     }
     mem_free(m->slots);
@@ -49,7 +50,7 @@ static size_t find(const struct strmap *m, struct slice key, uint64_t hash)
 
         if (e == NULL)
             return m->n_slots;
-        if (e != &grave && e->hash == hash && slice_eq(slice_of(e->key, e->len), key))
+        if (e != GRAVE && e->hash == hash && slice_eq(slice_of(e->key, e->len), key))
             return i;
     }
 }
@@ -84,7 +85,7 @@ static bool make_room(struct strmap *m)
     if (slots == NULL)
         return false;
     for (size_t i = 0; i < m->n_slots; i++) {
-        if (m->slots[i] != NULL && m->slots[i] != &grave)
+        if (m->slots[i] != NULL && m->slots[i] != GRAVE)
             place(slots, n_slots, m->slots[i]);
     }
     mem_free(m->slots);
@@ -131,7 +132,7 @@ void *strmap_remove(struct strmap *m, struct slice key)
         return NULL;
     value = m->slots[at]->value;
     mem_free(m->slots[at]);
-    m->slots[at] = &grave;
+    m->slots[at] = GRAVE;
     m->count--;
     return value;
 }
@@ -146,7 +147,7 @@ bool strmap_next(const struct strmap *m, size_t *cursor, struct slice *key, void
     while (*cursor < m->n_slots) {
         struct entry *e = m->slots[(*cursor)++];
 
-        if (e == NULL || e == &grave)
+        if (e == NULL || e == GRAVE)
             continue;
         if (key != NULL)
             *key = slice_of(e->key, e->len);
