@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import time
+from http.client import HTTPException
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "tests", "cluster"))
@@ -233,11 +234,12 @@ def introduce(t, cluster, simulated):
            stands in front of each kube-apiserver: same port, other address.%s""" % (
                old.name, old.spec.version, new.name, new.spec.version,
                " (Both servers and etcd are simulated in this run.)" if simulated else ""))
-    t.picture("""
-  clients --> {a}:6443 mvproxy --> {la}:6443 kube-apiserver {va:<8} --+
-                           |                                                  |-- etcd
-  clients --> {b}:6443 mvproxy --> {lb}:6443 kube-apiserver {vb:<8} --+
-""".format(a=old.address, la=old.loopback, va=old.spec.version, b=new.address, lb=new.loopback, vb=new.spec.version))
+    def line(node):
+        return "  clients --> %s:6443 mvproxy --> %s:6443 kube-apiserver %-8s --" % (
+            node.address, node.loopback, node.spec.version)
+    top, bottom = line(old), line(new)
+    column = top.index("mvproxy") + 3
+    t.picture("%s+\n%s+-- etcd\n%s+" % (top, " " * column + "|" + " " * (len(top) - column - 1), bottom))
 
 
 def start(t, cluster, simulated):
@@ -305,8 +307,8 @@ def play(args, box):
             explain_keep(t, cluster, look_around(cluster, box.host_pid, args.sim))
             box.detach()
             signal.pause()
-    except (waiting.Timeout, DaemonError) as error:
-        print("\nerror: %s\nThe logs:" % error)
+    except (waiting.Timeout, DaemonError, OSError, HTTPException, AssertionError) as error:
+        print("\nerror: %s: %s\nThe ends of the logs:" % (type(error).__name__, error))
         cluster.show_logs(sys.stdout)
     except KeyboardInterrupt:
         print("\nStopped by you.")
