@@ -1,0 +1,131 @@
+#include "kube/watch.h"
+
+#include <stdio.h>
+
+#include "base/limits.h"
+#include "lib/tap.h"
+
+static const char stream[] =
+    "{\"type\":\"ADDED\",\"object\":{\"kind\":\"Lease\",\"metadata\":{\"name\":\"a\",\"resourceVersion\":\"5\"}}}\n"
+    "{\"object\":{\"metadata\":{\"resourceVersion\":\"6\"},\"x\":\"\\n}\"},\"type\":\"MODIFIED\"}\r\n"
+    "\n"
+    "{\"type\":\"DELETED\",\"object\":{}}\n"
+    "garbage\n"
+    "{\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{\"resourceVersion\":\"9\"}},\"new\":[1]}\n"
+    "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"message\":\"too old\",\"code\":410}}\n";
+
+static const struct {
+    enum watch_result result;
+    enum watch_type type;
+    const char *version, *object_start;
+} expected[] = {
+    {WATCH_EVENT, WATCH_ADDED, "5", "{\"kind\":\"Lease\""},
+    {WATCH_EVENT, WATCH_MODIFIED, "6", "{\"metadata\""},
+    {WATCH_EVENT, WATCH_DELETED, "", "{}"},
+    {WATCH_BAD_LINE, WATCH_ADDED, "", ""},
+    {WATCH_EVENT, WATCH_BOOKMARK, "9", "{\"metadata\""},
+    {WATCH_EVENT, WATCH_ERROR, "", "{\"kind\":\"Status\""},
+};
+
+/* The same events come out however the bytes are cut. */
+static void test_pieces(size_t piece)
+{
+    struct watch_parser *p = watch_parser_new(LIMIT_WATCH_LINE_BYTES);
+    struct watch_event ev;
+    size_t next = 0, wrong = 0;
+    enum watch_result result;
+
+    for (size_t at = 0; at < sizeof(stream) - 1; at += piece) {
+        size_t left = sizeof(stream) - 1 - at;
+
+        watch_parser_feed(p, slice_of(stream + at, piece < left ? piece : left));
+        while ((result = watch_parser_next(p, &ev)) != WATCH_MORE) {
+            if (next == ROWS(expected) || result != expected[next].result) {
+                wrong++;
+                break;
+            }
+            if (result == WATCH_EVENT &&
+                (ev.type != expected[next].type || !slice_eq(ev.resource_version, slice_str(expected[next].version)) ||
+                 !slice_has_prefix(ev.object, slice_str(expected[next].object_start))))
+                wrong++;
+            if (result == WATCH_EVENT && ev.type == WATCH_ERROR &&
+                (ev.code != 410 || !slice_eq(ev.message, SLICE_LIT("too old"))))
+                wrong++;
+            next++;
+        }
+    }
+    ok(next == ROWS(expected) && wrong == 0, "in pieces of %zu", piece);
+    watch_parser_free(p);
+}
+
+static void test_bad_lines(void)
+{
+    static const char *const bad[] = {
+        "{}",
+        "[]",
+        "null",
+        "{\"type\":\"ADDED\"}",
+        "{\"object\":{}}",
+        "{\"type\":\"OTHER\",\"object\":{}}",
+        "{\"type\":1,\"object\":{}}",
+        "{\"type\":\"ADDED\",\"object\":[]}",
+        "{\"type\":\"ADDED\",\"object\":null}",
+        "{\"type\":\"ADDED\",\"type\":\"DELETED\",\"object\":{}}",
+        "{\"type\":\"ADDED\",\"object\":{},\"object\":{}}",
+        "{\"type\":\"ADDED\",\"object\":{}}{}",
+        "{\"type\":\"ADDED\",\"object\":{}",
+        "{\"type\":\"ADDED\",\"object\":{\"a\":\"\xff\"}}",
+        "{\"type\":\"ADDED\",\"object\":{\"a\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}}",
+    };
+    struct watch_parser *p = watch_parser_new(LIMIT_WATCH_LINE_BYTES);
+    struct watch_event ev;
+
+    for (size_t i = 0; i < ROWS(bad); i++) {
+        watch_parser_feed(p, slice_str(bad[i]));
+        watch_parser_feed(p, SLICE_LIT("\n{\"type\":\"DELETED\",\"object\":{}}\n"));
+        is_int(watch_parser_next(p, &ev), WATCH_BAD_LINE, "bad: %s", bad[i]);
+        ok(watch_parser_next(p, &ev) == WATCH_EVENT && ev.type == WATCH_DELETED, "the next line is read");
+        is_int(watch_parser_next(p, &ev), WATCH_MORE, "and no more");
+    }
+    watch_parser_free(p);
+}
+
+static void test_long_lines(void)
+{
+    struct watch_parser *p = watch_parser_new(100);
+    struct watch_event ev;
+    char filler[64];
+    unsigned reports = 0;
+
+    memset(filler, 'x', sizeof(filler));
+    for (unsigned i = 0; i < 10000; i++) {
+        watch_parser_feed(p, slice_of(filler, sizeof(filler)));
+        reports += watch_parser_next(p, &ev) == WATCH_TOO_LONG ? 1 : 0;
+    }
+    is_u64(reports, 1, "an endless line is reported once");
+    watch_parser_feed(p, SLICE_LIT("tail\n{\"type\":\"ADDED\",\"object\":{}}\n"));
+    ok(watch_parser_next(p, &ev) == WATCH_EVENT && ev.type == WATCH_ADDED, "the line after it is read");
+    is_int(watch_parser_next(p, &ev), WATCH_MORE, "and no more");
+    for (unsigned i = 0; i < 3; i++)
+        watch_parser_feed(p, slice_of(filler, sizeof(filler)));
+    watch_parser_feed(p, SLICE_LIT("\n{\"type\":\"BOOKMARK\",\"object\":{}}\n"));
+    is_int(watch_parser_next(p, &ev), WATCH_TOO_LONG, "a long line that came whole");
+    ok(watch_parser_next(p, &ev) == WATCH_EVENT && ev.type == WATCH_BOOKMARK, "the line after it is read");
+    watch_parser_free(p);
+    p = watch_parser_new(10);
+    for (unsigned i = 0; i < 100000; i++)
+        watch_parser_feed(p, slice_of(filler, sizeof(filler)));
+    is_int(watch_parser_next(p, &ev), WATCH_NO_MEMORY, "feeding without reading ends at a ceiling");
+    watch_parser_free(p);
+    watch_parser_free(NULL);
+}
+
+int main(void)
+{
+    for (size_t piece = 1; piece <= 64; piece++)
+        test_pieces(piece);
+    test_pieces(sizeof(stream));
+    test_bad_lines();
+    test_long_lines();
+    return tap_end();
+}
