@@ -44,7 +44,8 @@ void arena_reset(struct arena *a);
 /* Aligned for any type, not zeroed; NULL at the ceiling or out of memory. */
 MEM_CHECK void *arena_alloc(struct arena *a, size_t size);
 MEM_CHECK void *arena_zalloc(struct arena *a, size_t size);
-/* Copies; the result's p is NULL (with n 0) on failure, non-NULL otherwise even for empty text. NUL-terminated behind n. */
+/* Copies; the result's p is NULL (with n 0) on failure, non-NULL otherwise even for empty text. NUL-terminated behind
+ * n. */
 MEM_CHECK struct slice arena_copy(struct arena *a, struct slice s);
 /* printf into the arena; p is NULL on failure. */
 MEM_CHECK struct slice arena_printf(struct arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -1,0 +1,54 @@
+/* Lease objects and lists: what is taken can be printed, and reads the same again. */
+#include "fuzz/fuzz.h"
+#include "kube/lease.h"
+
+static void round_trip(struct arena *a, const struct lease *l)
+{
+    struct buf out;
+    struct lease again;
+    struct err err;
+
+    err_clear(&err);
+    buf_init(&out, 1 << 20);
+    (void)lease_refusal(l);
+    (void)lease_expired(l, 0);
+    if (lease_print(l, &out)) {
+        must_hold(lease_parse(a, buf_slice(&out), &again, &err));
+        must_hold(slice_eq(again.name, l->name) && slice_eq(again.holder, l->holder));
+        must_hold(slice_eq(again.advertise, l->advertise));
+        must_hold(again.has_renew_time == l->has_renew_time && (!l->has_renew_time || again.renew_us == l->renew_us));
+    }
+    buf_reset(&out);
+    (void)lease_print_renewal(l, &out);
+    buf_reset(&out);
+    (void)lease_print_delete(l, &out);
+    buf_free(&out);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct slice in = slice_of((const char *)data, size), item;
+    struct arena *a = arena_new(8 << 20);
+    struct lease_list list;
+    struct lease l;
+    struct err err;
+
+    must_hold(a != NULL);
+    err_clear(&err);
+    if (lease_parse(a, in, &l, &err))
+        round_trip(a, &l);
+    else
+        must_hold(err_is_set(&err));
+    err_clear(&err);
+    if (lease_list_begin(&list, in, &err)) {
+        while (lease_list_next(&list, &item)) {
+            must_hold(item.p >= in.p && item.p + item.n <= in.p + in.n);
+            if (lease_parse(a, item, &l, NULL))
+                round_trip(a, &l);
+        }
+    } else {
+        must_hold(err_is_set(&err));
+    }
+    arena_free(a);
+    return 0;
+}
