@@ -1,0 +1,221 @@
+#include "daemon/app.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/app_state.h"
+#include "daemon/drain.h"
+#include "daemon/logging.h"
+#include "daemon/reload.h"
+#include "net/tls_ctx.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { APP_HEARTBEAT_MS = 1000 };
+
+void app_set_phase(struct app *a, enum app_phase phase)
+{
+    a->phase = phase;
+}
+
+/* ---- readiness and status ---- */
+
+static bool ready(struct app *a, char *reason, size_t n)
+{
+    return cluster_local_reachable(a->cluster, reason, n) && cluster_local_synced(a->cluster, reason, n) &&
+           cluster_leases_synced(a->cluster, reason, n) && cluster_peers_synced(a->cluster, reason, n);
+}
+
+void app_update_status(struct app *a)
+{
+    char reason[192] = "", status[sizeof(a->status)];
+
+    if (ready(a, reason, sizeof(reason)))
+        (void)snprintf(status, sizeof(status), "Serving, %zu peers known", served_n_peers(cluster_served(a->cluster)));
+    else
+        (void)snprintf(status, sizeof(status), "Not ready: %s", reason);
+    if (strcmp(status, a->status) == 0)
+        return;
+    memcpy(a->status, status, sizeof(status));
+    notify_status(a->notify, a->status);
+    log_v(2, "Status", LT("status", a->status));
+}
+
+static void on_heartbeat(void *arg)
+{
+    struct app *a = arg;
+
+    if (a->phase == APP_SERVING)
+        app_update_status(a);
+    if (notify_watchdog_interval_ms(a->notify) > 0)
+        notify_watchdog(a->notify);
+    loop_timer_set(a->heartbeat, APP_HEARTBEAT_MS);
+}
+
+/* ---- signals ---- */
+
+static void on_hangup(void *arg)
+{
+    (void)reload_now(arg);
+}
+
+static void on_terminate(void *arg)
+{
+    drain_begin(arg);
+}
+
+static bool catch_signals(struct app *a)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+
+    (void)sigaction(SIGPIPE, &ignore, NULL);
+    return loop_on_signal(a->loop, SIGHUP, on_hangup, a) && loop_on_signal(a->loop, SIGTERM, on_terminate, a) &&
+           loop_on_signal(a->loop, SIGINT, on_terminate, a);
+}
+
+/* ---- construction ---- */
+
+static char *find_hostname(const struct config *c)
+{
+    char name[256] = "";
+
+    if (c->hostname_override[0] != '\0')
+        return must_strdup(c->hostname_override);
+    if (gethostname(name, sizeof(name) - 1) != 0)
+        name[0] = '\0';
+    return must_strdup(name);
+}
+
+static void declare_metrics(struct app *a)
+{
+    a->metrics = metrics_new();
+    a->reload_ok = metric_single(a->metrics, METRIC_GAUGE, "mvproxy_config_last_reload_successful",
+                                 "1 if the last reload of the configuration succeeded.");
+    a->reload_time = metric_single(a->metrics, METRIC_GAUGE, "mvproxy_config_last_reload_success_timestamp_seconds",
+                                   "When the configuration in force was loaded.");
+    a->cert_not_after = metric_single(a->metrics, METRIC_GAUGE, "mvproxy_serving_certificate_not_after_seconds",
+                                      "When the serving certificate expires, in seconds since 1970.");
+    metric_set(a->reload_ok, 1);
+    metric_set(a->reload_time, (double)clock_wall_us() / 1e6);
+}
+
+static void say_missing_trust(const struct app *a)
+{
+    if (!trust_has_peers(&a->trust))
+        log_warning("Peers cannot be used: peer-ca-file or the proxy-client pair is not configured; requests that "
+                    "would need one are answered with 503");
+    if (a->trust.local_cert == NULL)
+        log_warning("Certificate users are refused: proxy-client-cert-file is not configured");
+}
+
+static bool build_middle(struct app *a)
+{
+    struct wire_peers peers;
+    struct cluster_opts cluster;
+    struct proxy_opts proxy;
+
+    a->local = wire_local_origin(a->back, a->config, &a->trust);
+    a->networks = wire_networks_new(a->config);
+    if (a->local == NULL || a->networks == NULL || !wire_static_peers(a->config, &peers))
+        return false;
+    wire_cluster(a->config, &a->trust, a->local, &peers, a->networks, a->hostname, &cluster);
+    a->cluster = cluster_new(a->loop, a->back, a->metrics, &cluster);
+    wire_proxy(a->config, &a->trust, a->local, &proxy);
+    a->proxy = proxy_new(a->loop, a->back, a->cluster, a->metrics, &proxy);
+    return true;
+}
+
+static bool build_front(struct app *a, struct buf *errors)
+{
+    struct front_opts o;
+    struct err err;
+
+    err_clear(&err);
+    wire_front(a->config, &a->trust, &o);
+    o.arg = a->proxy;
+    o.inherited_fd = notify_inherited_fd();
+    a->front = front_new(a->loop, a->metrics, &o, &err);
+    if (a->front == NULL)
+        buf_printf(errors, "%s\n", err.text);
+    return a->front != NULL;
+}
+
+static bool build(struct app *a, struct buf *errors)
+{
+    if (!trust_load(a->config, &a->trust, errors))
+        return false;
+    a->loop = loop_new(a->metrics);
+    a->back = back_new(a->loop, a->metrics);
+    if (!build_middle(a) || !catch_signals(a)) {
+        buf_append_str(errors, "out of memory\n");
+        return false;
+    }
+    if (!build_front(a, errors))
+        return false;
+    metric_set(a->cert_not_after, (double)tls_ctx_not_after(a->trust.serving));
+    a->heartbeat = loop_timer_new(a->loop, on_heartbeat, a);
+    if (a->heartbeat == NULL) {
+        buf_append_str(errors, "out of memory\n");
+        return false;
+    }
+    return true;
+}
+
+struct app *app_new(struct config *c, const struct app_args *args, struct buf *errors)
+{
+    struct app *a = must_zalloc(sizeof(*a));
+
+    a->args = *args;
+    a->config = c;
+    a->hostname = find_hostname(c);
+    a->notify = notify_new();
+    declare_metrics(a);
+    logging_apply(c);
+    if (build(a, errors))
+        return a;
+    app_free(a);
+    return NULL;
+}
+
+int app_run(struct app *a)
+{
+    log_info("Serving", LT("version", a->args.version), LT("address", a->config->bind_address),
+             LU("port", front_port(a->front)), LT("hostname", a->hostname),
+             LT("serverID", served_local_id(cluster_served(a->cluster))));
+    say_missing_trust(a);
+    notify_ready(a->notify, "Starting");
+    loop_timer_set(a->heartbeat, 0);
+    loop_run(a->loop);
+    return 0;
+}
+
+/* In reverse order of construction; any part may be missing when construction failed. */
+void app_free(struct app *a)
+{
+    if (a->heartbeat != NULL)
+        loop_timer_free(a->heartbeat);
+    if (a->drain_step != NULL)
+        loop_timer_free(a->drain_step);
+    if (a->front != NULL)
+        front_free(a->front);
+    if (a->proxy != NULL)
+        proxy_free(a->proxy);
+    if (a->cluster != NULL)
+        cluster_free(a->cluster);
+    if (a->local != NULL)
+        origin_unref(a->local);
+    if (a->back != NULL)
+        back_free(a->back);
+    wire_networks_free(a->networks);
+    trust_free(&a->trust);
+    if (a->loop != NULL)
+        loop_free(a->loop);
+    metrics_free(a->metrics);
+    notify_free(a->notify);
+    config_free(a->config);
+    mem_free(a->hostname);
+    mem_free(a);
+}

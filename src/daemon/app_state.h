@@ -1,0 +1,54 @@
+/*
+ * What the files that run the program's life share: app.c builds it, reload.c replaces parts of it, drain.c ends it.
+ */
+#ifndef MVPROXY_DAEMON_APP_STATE_H
+#define MVPROXY_DAEMON_APP_STATE_H
+
+#include "base/metric.h"
+#include "daemon/app.h"
+#include "daemon/notify.h"
+#include "daemon/wire.h"
+#include "net/loop.h"
+
+struct admin;
+struct health;
+
+enum app_phase {
+    APP_SERVING,
+    APP_DELAYING, /* told to stop: unready, still serving (shutdown-delay-duration) */
+    APP_DRAINING, /* the listener is closed, what is under way may finish (shutdown-grace-period) */
+    APP_STOPPED,
+};
+
+struct app {
+    struct app_args args;
+    enum app_phase phase;
+    struct config *config;
+    struct trust trust;
+    char *hostname;
+
+    struct metrics *metrics;
+    struct loop *loop;
+    struct notify *notify;
+    struct back *back;
+    struct origin *local;
+    struct wire_networks *networks;
+    struct cluster *cluster;
+    struct proxy *proxy;
+    struct front *front;
+    struct health *health;
+    struct admin *admin; /* NULL: admin-bind-address is empty */
+
+    struct loop_timer *heartbeat; /* watchdog and status line */
+    struct loop_timer *drain_step;
+    uint64_t drain_ends_ms;
+    char status[256]; /* as last told to the service manager */
+
+    struct metric *reload_ok, *reload_time, *cert_not_after;
+};
+
+/* The service manager's status line, when it changed. */
+void app_update_status(struct app *a);
+void app_set_phase(struct app *a, enum app_phase phase);
+
+#endif

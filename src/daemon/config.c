@@ -1,0 +1,225 @@
+#include "daemon/config.h"
+
+#include "daemon/derive.h"
+#include "daemon/options.h"
+#include "daemon/yaml_file.h"
+#include "net/cidr.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { CONFIG_ARENA_CEILING = 16 << 20 };
+
+void config_complain(struct buf *errors, const struct config_setting *s, const struct config_place *place,
+                     const char *fmt, ...)
+{
+    va_list ap;
+
+    if (place->file != NULL)
+        buf_printf(errors, "%s:%zu:%zu: ", place->file, place->line, place->column);
+    else
+        buf_printf(errors, "--%.*s: ", (int)s->key.n, s->key.p);
+    va_start(ap, fmt);
+    buf_vprintf(errors, fmt, ap);
+    va_end(ap);
+    buf_append_char(errors, '\n');
+}
+
+/* ---- where settings came from, for the checks that look at several ---- */
+
+struct origins {
+    const struct config_setting *file, *flags;
+    size_t n_file, n_flags;
+    struct buf *errors;
+    bool ok;
+};
+
+static const struct config_setting *last_setting(const struct origins *o, const char *name)
+{
+    for (size_t i = o->n_flags; i > 0; i--)
+        if (slice_eq(o->flags[i - 1].key, slice_str(name)))
+            return &o->flags[i - 1];
+    for (size_t i = o->n_file; i > 0; i--)
+        if (slice_eq(o->file[i - 1].key, slice_str(name)))
+            return &o->file[i - 1];
+    return NULL;
+}
+
+static void wrong(struct origins *o, const char *name, const char *what)
+{
+    const struct config_setting *s = last_setting(o, name);
+
+    o->ok = false;
+    if (s == NULL)
+        buf_printf(o->errors, "%s: %s\n", name, what);
+    else
+        config_complain(o->errors, s, &s->place, "%s: %s", name, what);
+}
+
+/* ---- checks over the whole ---- */
+
+static bool given(const char *s)
+{
+    return s[0] != '\0';
+}
+
+static void need(struct origins *o, const char *name, const char *value)
+{
+    if (!given(value))
+        wrong(o, name, "is required");
+}
+
+static void check_pair(struct origins *o, const char *cert, const char *cert_name, const char *key,
+                       const char *key_name)
+{
+    if (given(cert) && !given(key))
+        wrong(o, key_name, "is required together with the certificate");
+    if (given(key) && !given(cert))
+        wrong(o, cert_name, "is required together with the key");
+}
+
+static void check_peers(struct origins *o, const struct config *c)
+{
+    char name[DERIVE_HOST_BYTES];
+    struct derive_address addr;
+    struct err err;
+
+    for (size_t i = 0; c->peers[i] != NULL; i++) {
+        err_clear(&err);
+        if (!derive_peer(c->peers[i], name, &addr, &err))
+            wrong(o, "peers", err.text);
+    }
+    for (size_t i = 0; c->peer_allowed_cidrs[i] != NULL; i++) {
+        struct cidr cidr;
+
+        err_clear(&err);
+        if (!cidr_parse(slice_str(c->peer_allowed_cidrs[i]), &cidr)) {
+            (void)err_set(&err, "\"%s\" is not a network such as 10.0.0.0/8", c->peer_allowed_cidrs[i]);
+            wrong(o, "peer-allowed-cidrs", err.text);
+        }
+    }
+    if (c->peer_forget_after < c->peer_stale_after)
+        wrong(o, "peer-forget-after", "must not be shorter than peer-stale-after");
+}
+
+static void check_addresses(struct origins *o, const struct config *c)
+{
+    struct derive_address addr;
+    struct derive_gates gates;
+    struct err err;
+
+    err_clear(&err);
+    if (!derive_url(c->apiserver, &addr, &err))
+        wrong(o, "apiserver", err.text);
+    err_clear(&err);
+    if (given(c->admin_bind_address) && !derive_host_port(slice_str(c->admin_bind_address), &addr, &err))
+        wrong(o, "admin-bind-address", err.text);
+    err_clear(&err);
+    if (!derive_gates(c->feature_gates, &gates, &err))
+        wrong(o, "feature-gates", err.text);
+}
+
+static bool is_token(const char *s)
+{
+    for (const char *p = s; *p != '\0'; p++)
+        if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') ||
+              strchr("!#$%&'*+-.^_`|~", *p) != NULL))
+            return false;
+    return *s != '\0';
+}
+
+static void check_header_names(struct origins *o, const char *name, const char *const *list)
+{
+    for (size_t i = 0; list[i] != NULL; i++)
+        if (!is_token(list[i]))
+            wrong(o, name, "not a header name");
+}
+
+static void check(struct origins *o, const struct config *c)
+{
+    need(o, "tls-cert-file", c->tls_cert_file);
+    need(o, "tls-private-key-file", c->tls_private_key_file);
+    need(o, "apiserver-ca-file", c->apiserver_ca_file);
+    need(o, "apiserver-user", c->apiserver_user);
+    check_pair(o, c->proxy_client_cert_file, "proxy-client-cert-file", c->proxy_client_key_file,
+               "proxy-client-key-file");
+    check_header_names(o, "requestheader-username-headers", c->requestheader_username_headers);
+    check_header_names(o, "requestheader-uid-headers", c->requestheader_uid_headers);
+    check_header_names(o, "requestheader-group-headers", c->requestheader_group_headers);
+    check_header_names(o, "requestheader-extra-headers-prefix", c->requestheader_extra_headers_prefix);
+    check_peers(o, c);
+    check_addresses(o, c);
+}
+
+/* ---- loading ---- */
+
+static bool apply(struct config *c, const struct config_setting *settings, size_t n, struct buf *errors)
+{
+    bool ok = true;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct option *o = options_find(settings[i].key);
+
+        if (o == NULL) {
+            config_complain(errors, &settings[i], &settings[i].place, "%.*s: unknown option", (int)settings[i].key.n,
+                            settings[i].key.p);
+            ok = false;
+        } else if (settings[i].n_values > 0 || settings[i].is_list) {
+            ok = options_set(c, o, &settings[i], errors) && ok;
+        }
+    }
+    return ok;
+}
+
+static struct config *config_new(void)
+{
+    struct config *c = mem_zalloc(sizeof(*c));
+
+    if (c == NULL)
+        return NULL;
+    c->arena = arena_new(CONFIG_ARENA_CEILING);
+    if (c->arena == NULL || !options_set_defaults(c)) {
+        config_free(c);
+        return NULL;
+    }
+    return c;
+}
+
+struct config *config_load(const char *file, const struct config_setting *flags, size_t n_flags, struct buf *errors)
+{
+    struct config *c = config_new();
+    struct origins o = {.flags = flags, .n_flags = n_flags, .errors = errors, .ok = true};
+    struct yaml_file yaml = {NULL, 0};
+    struct slice text;
+
+    if (c == NULL) {
+        buf_append_str(errors, "out of memory\n");
+        return NULL;
+    }
+    if (file != NULL) {
+        struct slice name = arena_copy(c->arena, slice_str(file));
+
+        o.ok = name.p != NULL && yaml_file_read(file, c->arena, &text, errors) &&
+               yaml_file_parse(name.p, text, c->arena, &yaml, errors);
+    }
+    o.file = yaml.settings;
+    o.n_file = yaml.n;
+    o.ok = apply(c, yaml.settings, yaml.n, errors) && o.ok;
+    o.ok = apply(c, flags, n_flags, errors) && o.ok;
+    /* What could not be read is reported as such, not as missing too. */
+    if (o.ok)
+        check(&o, c);
+    if (o.ok)
+        return c;
+    config_free(c);
+    return NULL;
+}
+
+void config_free(struct config *c)
+{
+    if (c == NULL)
+        return;
+    if (c->arena != NULL)
+        arena_free(c->arena);
+    mem_free(c);
+}

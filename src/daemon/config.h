@@ -1,0 +1,82 @@
+/*
+ * The effective configuration: one immutable snapshot, filled from the option table (options.h) out of defaults, file
+ * and command line. Lists are NULL-terminated. Text lives as long as the snapshot.
+ */
+#ifndef MVPROXY_DAEMON_CONFIG_H
+#define MVPROXY_DAEMON_CONFIG_H
+
+#include "base/buf.h"
+#include "base/mem.h"
+
+struct config {
+    struct arena *arena; /* holds all text below */
+
+    /* serving */
+    const char *bind_address;
+    uint64_t secure_port;
+    const char *tls_cert_file, *tls_private_key_file, *tls_min_version;
+    uint64_t max_connections, max_connections_per_client, max_request_header_bytes;
+    uint64_t client_header_timeout, client_idle_timeout; /* ms */
+
+    /* who is asking */
+    const char *client_ca_file;
+    const char *requestheader_client_ca_file;
+    const char *const *requestheader_allowed_names, *const *requestheader_username_headers;
+    const char *const *requestheader_uid_headers, *const *requestheader_group_headers;
+    const char *const *requestheader_extra_headers_prefix;
+
+    /* the local kube-apiserver */
+    const char *apiserver, *apiserver_ca_file, *apiserver_tls_server_name, *apiserver_user;
+    const char *const *apiserver_groups;
+    const char *proxy_client_cert_file, *proxy_client_key_file;
+    uint64_t request_timeout; /* ms */
+
+    /* peers */
+    const char *peer_ca_file, *hostname_override;
+    const char *const *peers, *const *peer_allowed_cidrs;
+    uint64_t peer_stale_after, peer_forget_after; /* ms */
+    uint64_t max_requests_inflight_per_peer;
+    const char *const *feature_gates;
+
+    /* discovery */
+    uint64_t discovery_refresh_interval, discovery_authz_cache_ttl; /* ms */
+
+    /* life */
+    uint64_t shutdown_delay_duration, shutdown_grace_period; /* ms */
+
+    /* operators */
+    const char *admin_bind_address;
+    uint64_t v;
+    const char *logging_format;
+    bool access_log;
+};
+
+/* Where a setting came from, for messages: file:line:column, or the command line. */
+struct config_place {
+    const char *file; /* NULL: command line */
+    size_t line, column;
+};
+
+/* One setting as given, before it has a type. A list may come as several values. */
+struct config_setting {
+    struct slice key;
+    const struct slice *values;
+    const struct config_place *places; /* one per value */
+    size_t n_values;
+    struct config_place place; /* of the key */
+    bool is_list;              /* given as a sequence */
+};
+
+/*
+ * Defaults, then `file` (NULL: none), then `flags` ("--name=value" without the dashes: settings made by the caller).
+ * All errors are gathered in *errors, a line each, "file:line:column: what is wrong"; NULL if there was any. The caller
+ * owns the result.
+ */
+struct config *config_load(const char *file, const struct config_setting *flags, size_t n_flags, struct buf *errors);
+void config_free(struct config *c);
+
+/* "file:line:column: text" or "--key: text", with a newline. */
+void config_complain(struct buf *errors, const struct config_setting *s, const struct config_place *place,
+                     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * Settings whose text means more than text: URLs, addresses, gates, peers. Pure; used to check and again to build.
+ */
+#ifndef MVPROXY_DAEMON_DERIVE_H
+#define MVPROXY_DAEMON_DERIVE_H
+
+#include "base/err.h"
+#include "base/slice.h"
+
+enum { DERIVE_HOST_BYTES = 256 };
+
+struct derive_address {
+    char host[DERIVE_HOST_BYTES]; /* without brackets */
+    unsigned port;
+};
+
+/* "https://host[:port][/]"; port 443 if missing. */
+bool derive_url(const char *url, struct derive_address *out, struct err *err);
+/* "host:port", "[v6]:port". */
+bool derive_host_port(struct slice s, struct derive_address *out, struct err *err);
+/* "ID=HOST:PORT"; name gets at most DERIVE_HOST_BYTES - 1 characters. */
+bool derive_peer(const char *text, char name[DERIVE_HOST_BYTES], struct derive_address *out, struct err *err);
+
+struct derive_gates {
+    bool unknown_version_interoperability_proxy;
+};
+/* kube-apiserver's feature gate notation, a NULL-terminated list of Name=bool; AllAlpha and AllBeta are understood.
+ * Unknown names are errors. */
+bool derive_gates(const char *const *list, struct derive_gates *out, struct err *err);
+
+#endif

@@ -1,0 +1,100 @@
+#include "daemon/drain.h"
+
+#include "base/log.h"
+#include "daemon/app_state.h"
+
+enum {
+    DRAIN_STEP_MS = 100,
+    DRAIN_QUIET_MS = 1000, /* the last part of the grace period is for what was told to end to do so */
+};
+
+static void stop(struct app *a, const char *why)
+{
+    if (a->phase == APP_STOPPED)
+        return;
+    app_set_phase(a, APP_STOPPED);
+    log_info("Stopped", LT("why", why), LU("connections", front_connections(a->front)),
+             LU("tunnels", proxy_tunnels(a->proxy)));
+    loop_stop(a->loop);
+}
+
+/* The front knows of requests, the proxy of the tunnels that have left it. */
+static bool idle(const struct app *a)
+{
+    return front_connections(a->front) == 0 && proxy_tunnels(a->proxy) == 0;
+}
+
+/* As many as it takes for the last to end shortly before the grace period does. */
+static size_t share_of_step(const struct app *a, uint64_t left_ms)
+{
+    size_t n = proxy_long_running(a->proxy) + proxy_tunnels(a->proxy);
+    uint64_t usable = left_ms > DRAIN_QUIET_MS ? left_ms - DRAIN_QUIET_MS : 0;
+    uint64_t steps = usable / DRAIN_STEP_MS;
+
+    return steps == 0 ? n : (n + (size_t)steps - 1) / (size_t)steps;
+}
+
+static void step(void *arg)
+{
+    struct app *a = arg;
+    uint64_t now = loop_now_ms(a->loop);
+
+    if (a->phase == APP_STOPPED)
+        return;
+    if (idle(a)) {
+        stop(a, "drained");
+        return;
+    }
+    if (now >= a->drain_ends_ms) {
+        stop(a, "grace period over");
+        return;
+    }
+    (void)proxy_end_long_running(a->proxy, share_of_step(a, a->drain_ends_ms - now));
+    notify_extend_timeout(a->notify, (uint64_t)DRAIN_STEP_MS * 1000 * 20);
+    loop_timer_set(a->drain_step, DRAIN_STEP_MS);
+}
+
+static void begin_draining(void *arg)
+{
+    struct app *a = arg;
+
+    app_set_phase(a, APP_DRAINING);
+    a->drain_ends_ms = loop_now_ms(a->loop) + a->config->shutdown_grace_period;
+    log_info("Draining", LU("connections", front_connections(a->front)), LU("requests", front_exchanges(a->front)),
+             LU("longRunning", proxy_long_running(a->proxy)), LU("tunnels", proxy_tunnels(a->proxy)));
+    front_drain(a->front, NULL, NULL);
+    step(a);
+}
+
+static void after_delay(void *arg)
+{
+    struct app *a = arg;
+
+    if (a->phase == APP_DELAYING)
+        begin_draining(a);
+    else
+        step(a);
+}
+
+void drain_begin(struct app *a)
+{
+    if (a->phase != APP_SERVING) {
+        stop(a, "second signal");
+        return;
+    }
+    app_set_phase(a, APP_DELAYING);
+    log_info("Shutting down", LU("delayMilliseconds", a->config->shutdown_delay_duration));
+    notify_stopping(a->notify);
+    a->drain_step = loop_timer_new(a->loop, after_delay, a);
+    if (a->drain_step == NULL) {
+        stop(a, "out of memory");
+        return;
+    }
+    if (a->config->shutdown_delay_duration > 0) {
+        notify_extend_timeout(a->notify,
+                              (a->config->shutdown_delay_duration + a->config->shutdown_grace_period) * 1000);
+        loop_timer_set(a->drain_step, a->config->shutdown_delay_duration);
+    } else {
+        begin_draining(a);
+    }
+}

@@ -1,0 +1,104 @@
+#include "daemon/flags.h"
+
+#include "daemon/options.h"
+
+struct parser {
+    char *const *argv;
+    int argc, next;
+    struct arena *arena;
+    struct flags *out;
+    struct buf *errors;
+};
+
+static const struct {
+    const char *name;
+    enum flags_mode mode;
+} modes[] = {
+    {"t", FLAGS_CHECK},   {"dump-config", FLAGS_DUMP}, {"version", FLAGS_VERSION},
+    {"help", FLAGS_HELP}, {"h", FLAGS_HELP},           {"print-options-mdoc", FLAGS_MDOC},
+};
+
+static bool set_mode(struct parser *p, struct slice name)
+{
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        if (!slice_eq(name, slice_str(modes[i].name)))
+            continue;
+        p->out->mode = modes[i].mode;
+        return true;
+    }
+    return false;
+}
+
+/* The value behind '=', or the next argument. */
+static bool take_value(struct parser *p, struct slice name, struct slice *rest)
+{
+    if (rest->p != NULL)
+        return true;
+    if (p->next >= p->argc) {
+        buf_printf(p->errors, "--%.*s: value missing\n", (int)name.n, name.p);
+        return false;
+    }
+    *rest = slice_str(p->argv[p->next++]);
+    return true;
+}
+
+static bool add_setting(struct parser *p, struct slice name, struct slice value)
+{
+    struct slice *v = arena_alloc(p->arena, sizeof(*v));
+    struct config_place *place = arena_zalloc(p->arena, sizeof(*place));
+
+    if (v == NULL || place == NULL)
+        return false;
+    *v = value;
+    p->out->settings[p->out->n++] = (struct config_setting){.key = name, .values = v, .places = place, .n_values = 1};
+    return true;
+}
+
+static bool is_bool_option(struct slice name)
+{
+    const struct option *o = options_find(name);
+
+    return o != NULL && o->type == OPTION_BOOL;
+}
+
+static bool parse_one(struct parser *p)
+{
+    const char *arg = p->argv[p->next++];
+    struct slice rest = slice_str(arg), name;
+
+    if (arg[0] != '-' || arg[1] == '\0') {
+        buf_printf(p->errors, "%s: unexpected argument\n", arg);
+        return false;
+    }
+    rest = slice_from(rest, arg[1] == '-' ? 2 : 1);
+    if (!slice_split(&rest, '=', &name) || name.n == 0) {
+        buf_printf(p->errors, "%s: unexpected argument\n", arg);
+        return false;
+    }
+    if (rest.p == NULL && set_mode(p, name))
+        return true;
+    /* As with Go's flags, a bare --flag is --flag=true. */
+    if (rest.p == NULL && is_bool_option(name))
+        rest = SLICE_LIT("true");
+    if (!take_value(p, name, &rest))
+        return false;
+    if (slice_eq(name, SLICE_LIT("config"))) {
+        p->out->config_file = rest.p;
+        return true;
+    }
+    return add_setting(p, name, rest);
+}
+
+bool flags_parse(int argc, char *const *argv, struct arena *a, struct flags *out, struct buf *errors)
+{
+    struct parser p = {argv, argc, 1, a, out, errors};
+    bool ok = true;
+
+    *out = (struct flags){.mode = FLAGS_RUN};
+    out->settings = arena_alloc(a, ((size_t)argc + 1) * sizeof(*out->settings));
+    if (out->settings == NULL)
+        return false;
+    while (p.next < argc)
+        ok = parse_one(&p) && ok;
+    return ok;
+}

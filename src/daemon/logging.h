@@ -1,0 +1,11 @@
+/*
+ * The logger's settings from the configuration.
+ */
+#ifndef MVPROXY_DAEMON_LOGGING_H
+#define MVPROXY_DAEMON_LOGGING_H
+
+#include "daemon/config.h"
+
+void logging_apply(const struct config *c);
+
+#endif

@@ -1,0 +1,140 @@
+#include "daemon/notify.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { FIRST_INHERITED_FD = 3, NOTIFY_MESSAGE_BYTES = 1024 };
+
+struct notify {
+    int fd; /* -1: no manager */
+    struct sockaddr_un address;
+    socklen_t address_len;
+    uint64_t watchdog_interval_ms;
+};
+
+static void find_socket(struct notify *n)
+{
+    const char *path = getenv("NOTIFY_SOCKET");
+    size_t len = path == NULL ? 0 : strlen(path);
+
+    if (len < 2 || (path[0] != '/' && path[0] != '@') || len >= sizeof(n->address.sun_path))
+        return;
+    n->address.sun_family = AF_UNIX;
+    memcpy(n->address.sun_path, path, len);
+    if (path[0] == '@')
+        n->address.sun_path[0] = '\0'; /* abstract name space */
+    n->address_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
+    n->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+static bool meant_for_us(const char *variable)
+{
+    const char *pid = getenv(variable);
+    uint64_t v;
+
+    return pid != NULL && slice_u64(slice_str(pid), &v) && v == (uint64_t)getpid();
+}
+
+static void find_watchdog(struct notify *n)
+{
+    const char *us = getenv("WATCHDOG_USEC");
+    uint64_t v;
+
+    if (us == NULL || !slice_u64(slice_str(us), &v) ||
+        (getenv("WATCHDOG_PID") != NULL && !meant_for_us("WATCHDOG_PID")))
+        return;
+    n->watchdog_interval_ms = v / 2000;
+}
+
+struct notify *notify_new(void)
+{
+    struct notify *n = must_zalloc(sizeof(*n));
+
+    n->fd = -1;
+    find_socket(n);
+    find_watchdog(n);
+    return n;
+}
+
+void notify_free(struct notify *n)
+{
+    if (n->fd >= 0)
+        close(n->fd);
+    mem_free(n);
+}
+
+static void send_message(struct notify *n, const char *text, int len)
+{
+    if (n->fd < 0 || len <= 0 || len >= NOTIFY_MESSAGE_BYTES)
+        return;
+    if (sendto(n->fd, text, (size_t)len, MSG_NOSIGNAL, (const struct sockaddr *)&n->address, n->address_len) < 0)
+        log_warning("Could not notify the service manager", LT("err", strerror(errno)));
+}
+
+void notify_ready(struct notify *n, const char *status)
+{
+    char m[NOTIFY_MESSAGE_BYTES];
+
+    send_message(n, m, snprintf(m, sizeof(m), "READY=1\nSTATUS=%s\n", status));
+}
+
+void notify_reloading(struct notify *n)
+{
+    char m[NOTIFY_MESSAGE_BYTES];
+
+    send_message(n, m, snprintf(m, sizeof(m), "RELOADING=1\nMONOTONIC_USEC=%llu\n", (unsigned long long)clock_us()));
+}
+
+void notify_status(struct notify *n, const char *status)
+{
+    char m[NOTIFY_MESSAGE_BYTES];
+
+    send_message(n, m, snprintf(m, sizeof(m), "STATUS=%s\n", status));
+}
+
+void notify_stopping(struct notify *n)
+{
+    char m[NOTIFY_MESSAGE_BYTES];
+
+    send_message(n, m, snprintf(m, sizeof(m), "STOPPING=1\nSTATUS=Shutting down\n"));
+}
+
+void notify_watchdog(struct notify *n)
+{
+    char m[NOTIFY_MESSAGE_BYTES];
+
+    send_message(n, m, snprintf(m, sizeof(m), "WATCHDOG=1\n"));
+}
+
+void notify_extend_timeout(struct notify *n, uint64_t us)
+{
+    char m[NOTIFY_MESSAGE_BYTES];
+
+    send_message(n, m, snprintf(m, sizeof(m), "EXTEND_TIMEOUT_USEC=%llu\n", (unsigned long long)us));
+}
+
+uint64_t notify_watchdog_interval_ms(const struct notify *n)
+{
+    return n->watchdog_interval_ms;
+}
+
+int notify_inherited_fd(void)
+{
+    const char *count = getenv("LISTEN_FDS");
+    uint64_t v;
+
+    if (!meant_for_us("LISTEN_PID") || count == NULL || !slice_u64(slice_str(count), &v) || v == 0)
+        return -1;
+    (void)fcntl(FIRST_INHERITED_FD, F_SETFD, FD_CLOEXEC);
+    return FIRST_INHERITED_FD;
+}

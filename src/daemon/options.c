@@ -1,0 +1,441 @@
+#include "daemon/options.h"
+
+#include "base/clock.h"
+
+#include <stddef.h>
+
+#define FIELD(name) .offset = offsetof(struct config, name)
+#define HOUR_MS ((uint64_t)3600 * 1000)
+
+static const struct option table[] = {
+/* clang-format off */
+#define SECTION "Serving"
+    {.name = "bind-address", .type = OPTION_TEXT, FIELD(bind_address), .initial = "0.0.0.0", .restart = true, .section = SECTION,
+     .argument = "ADDRESS", .help = "Address on which clients and peers are served; :: serves IPv4 and IPv6."},
+    {.name = "secure-port", .type = OPTION_NUMBER, FIELD(secure_port), .initial = "6443", .min = 0, .max = 65535, .restart = true,
+     .section = SECTION, .argument = "PORT", .help = "Port on which clients and peers are served; 0 picks a free one and logs it."},
+    {.name = "tls-cert-file", .type = OPTION_TEXT, FIELD(tls_cert_file), .initial = "", .section = SECTION, .argument = "FILE",
+     .help = "Serving certificate in PEM, followed by its intermediates. It must cover every name by which clients and peers reach this server, kubernetes.default.svc among them. Required."},
+    {.name = "tls-private-key-file", .type = OPTION_TEXT, FIELD(tls_private_key_file), .initial = "", .section = SECTION, .argument = "FILE",
+     .help = "Private key of tls-cert-file, in PEM and not encrypted. Required."},
+    {.name = "tls-min-version", .type = OPTION_TEXT, FIELD(tls_min_version), .initial = "VersionTLS12", .choices = "VersionTLS12|VersionTLS13",
+     .section = SECTION, .argument = "VERSION", .help = "Lowest TLS version accepted from clients."},
+    {.name = "max-connections", .type = OPTION_NUMBER, FIELD(max_connections), .initial = "50000", .min = 1, .max = 10000000,
+     .section = SECTION, .argument = "N", .help = "Client connections that may be open at once; more wait in the kernel's queue."},
+    {.name = "max-connections-per-client", .type = OPTION_NUMBER, FIELD(max_connections_per_client), .initial = "0", .min = 0, .max = 10000000,
+     .section = SECTION, .argument = "N", .help = "Connections that one client address may have open; more are closed. 0: no limit."},
+    {.name = "max-request-header-bytes", .type = OPTION_NUMBER, FIELD(max_request_header_bytes), .initial = "1048576", .min = 1024, .max = 1048576,
+     .section = SECTION, .argument = "BYTES", .help = "Longest request header; longer ones are answered with 431."},
+    {.name = "client-header-timeout", .type = OPTION_DURATION, FIELD(client_header_timeout), .initial = "32s", .min = 100, .max = HOUR_MS,
+     .section = SECTION, .argument = "DURATION", .help = "Time in which a request header must arrive once it has begun."},
+    {.name = "client-idle-timeout", .type = OPTION_DURATION, FIELD(client_idle_timeout), .initial = "90s", .min = 100, .max = 24 * HOUR_MS,
+     .section = SECTION, .argument = "DURATION", .help = "Idle connections are closed after this time."},
+#undef SECTION
+#define SECTION "Authentication"
+    {.name = "client-ca-file", .type = OPTION_TEXT, FIELD(client_ca_file), .initial = "", .section = SECTION, .argument = "FILE",
+     .help = "CA bundle for client certificates: the one kube-apiserver has. Certificates that it signs become X-Remote-User and X-Remote-Group."},
+    {.name = "requestheader-client-ca-file", .type = OPTION_TEXT, FIELD(requestheader_client_ca_file), .initial = "", .section = SECTION, .argument = "FILE",
+     .help = "CA bundle for the client certificates of peers and other front proxies, whose identity headers are believed."},
+    {.name = "requestheader-allowed-names", .type = OPTION_LIST, FIELD(requestheader_allowed_names), .initial = "", .section = SECTION, .argument = "NAMES",
+     .help = "Common names of front proxies' certificates. None: every certificate that requestheader-client-ca-file verifies."},
+    {.name = "requestheader-username-headers", .type = OPTION_LIST, FIELD(requestheader_username_headers), .initial = "X-Remote-User", .section = SECTION,
+     .argument = "NAMES", .help = "Headers that carry the user name; the first one is used towards API servers."},
+    {.name = "requestheader-uid-headers", .type = OPTION_LIST, FIELD(requestheader_uid_headers), .initial = "", .section = SECTION, .argument = "NAMES",
+     .help = "Headers that carry the user's UID (kube-apiserver 1.32 and later). None: X-Remote-Uid is sent and none is believed."},
+    {.name = "requestheader-group-headers", .type = OPTION_LIST, FIELD(requestheader_group_headers), .initial = "X-Remote-Group", .section = SECTION,
+     .argument = "NAMES", .help = "Headers that carry groups."},
+    {.name = "requestheader-extra-headers-prefix", .type = OPTION_LIST, FIELD(requestheader_extra_headers_prefix), .initial = "X-Remote-Extra-",
+     .section = SECTION, .argument = "PREFIXES", .help = "Prefixes of headers that carry further attributes."},
+#undef SECTION
+#define SECTION "Local API server"
+    {.name = "apiserver", .type = OPTION_TEXT, FIELD(apiserver), .initial = "https://127.0.0.1:6443", .section = SECTION, .argument = "URL",
+     .help = "The kube-apiserver behind this proxy."},
+    {.name = "apiserver-ca-file", .type = OPTION_TEXT, FIELD(apiserver_ca_file), .initial = "", .section = SECTION, .argument = "FILE",
+     .help = "CA bundle for its serving certificate. Required."},
+    {.name = "apiserver-tls-server-name", .type = OPTION_TEXT, FIELD(apiserver_tls_server_name), .initial = "kubernetes.default.svc", .section = SECTION,
+     .argument = "NAME", .help = "Name that its certificate must be valid for."},
+    {.name = "apiserver-user", .type = OPTION_TEXT, FIELD(apiserver_user), .initial = "system:apiserver", .section = SECTION, .argument = "USER",
+     .help = "As whom the proxy itself asks API servers (Leases, discovery)."},
+    {.name = "apiserver-groups", .type = OPTION_LIST, FIELD(apiserver_groups), .initial = "system:masters", .section = SECTION, .argument = "GROUPS",
+     .help = "Groups of that user."},
+    {.name = "proxy-client-cert-file", .type = OPTION_TEXT, FIELD(proxy_client_cert_file), .initial = "", .section = SECTION, .argument = "FILE",
+     .help = "Front-proxy client certificate, shown to the local API server and to peers. Without it certificate users are refused and peers cannot be used."},
+    {.name = "proxy-client-key-file", .type = OPTION_TEXT, FIELD(proxy_client_key_file), .initial = "", .section = SECTION, .argument = "FILE",
+     .help = "Its private key."},
+    {.name = "request-timeout", .type = OPTION_DURATION, FIELD(request_timeout), .initial = "75s", .min = 0, .max = 24 * HOUR_MS, .section = SECTION,
+     .argument = "DURATION", .help = "Longest wait for a response's header, long-running requests excepted; keep it above kube-apiserver's own. 0: no limit."},
+#undef SECTION
+#define SECTION "Peers"
+    {.name = "feature-gates", .type = OPTION_LIST, FIELD(feature_gates), .initial = "UnknownVersionInteroperabilityProxy=true", .section = SECTION,
+     .argument = "NAME=BOOL,...", .help = "UnknownVersionInteroperabilityProxy=false makes this an ordinary proxy before the local API server."},
+    {.name = "peer-ca-file", .type = OPTION_TEXT, FIELD(peer_ca_file), .initial = "", .section = SECTION, .argument = "FILE",
+     .help = "CA bundle for the serving certificates of peers, which must be valid for kubernetes.default.svc. Without it no peer is used, and requests that would need one are answered with 503."},
+    {.name = "peers", .type = OPTION_LIST, FIELD(peers), .initial = "", .section = SECTION, .argument = "ID=HOST:PORT,...",
+     .help = "Static peer addresses, by server ID or host name; they come before what Leases say."},
+    {.name = "peer-allowed-cidrs", .type = OPTION_LIST, FIELD(peer_allowed_cidrs), .initial = "", .section = SECTION, .argument = "CIDRS",
+     .help = "Networks in which peers may be dialled. None: every address except loopback, link-local, multicast and unspecified ones, which must be listed to be used."},
+    {.name = "peer-stale-after", .type = OPTION_DURATION, FIELD(peer_stale_after), .initial = "40s", .min = 1000, .max = 24 * HOUR_MS, .section = SECTION,
+     .argument = "DURATION", .help = "A peer whose Lease was not seen renewed for this long is lapsed: what only it serves is marked Stale in discovery."},
+    {.name = "peer-forget-after", .type = OPTION_DURATION, FIELD(peer_forget_after), .initial = "5m", .min = 1000, .max = 24 * HOUR_MS, .section = SECTION,
+     .argument = "DURATION", .help = "A peer that has been lapsed for this long is forgotten."},
+    {.name = "max-requests-inflight-per-peer", .type = OPTION_NUMBER, FIELD(max_requests_inflight_per_peer), .initial = "0", .min = 0, .max = 1000000,
+     .section = SECTION, .argument = "N", .help = "Requests under way to one peer; beyond, the next peer is tried, then 503. 0: no limit."},
+    {.name = "hostname-override", .type = OPTION_TEXT, FIELD(hostname_override), .initial = "", .restart = true, .section = SECTION, .argument = "NAME",
+     .help = "Host name from which the server ID is made, if the local API server runs under another one."},
+#undef SECTION
+#define SECTION "Discovery"
+    {.name = "discovery-refresh-interval", .type = OPTION_DURATION, FIELD(discovery_refresh_interval), .initial = "30s", .min = 1000, .max = HOUR_MS,
+     .section = SECTION, .argument = "DURATION", .help = "How often every server's discovery is read again (a conditional request); events make it at once."},
+    {.name = "discovery-authz-cache-ttl", .type = OPTION_DURATION, FIELD(discovery_authz_cache_ttl), .initial = "10s", .min = 0, .max = HOUR_MS,
+     .section = SECTION, .argument = "DURATION", .help = "How long the local API server's permission to read /apis is remembered per credential. 0: asked every time."},
+#undef SECTION
+#define SECTION "Shutdown"
+    {.name = "shutdown-delay-duration", .type = OPTION_DURATION, FIELD(shutdown_delay_duration), .initial = "0s", .min = 0, .max = HOUR_MS, .section = SECTION,
+     .argument = "DURATION", .help = "After SIGTERM: time to go on serving, unready, before the listener closes."},
+    {.name = "shutdown-grace-period", .type = OPTION_DURATION, FIELD(shutdown_grace_period), .initial = "60s", .min = 0, .max = HOUR_MS, .section = SECTION,
+     .argument = "DURATION", .help = "After that: time for requests to finish; watches end spread over it."},
+#undef SECTION
+#define SECTION "Operation"
+    {.name = "admin-bind-address", .type = OPTION_TEXT, FIELD(admin_bind_address), .initial = "127.0.0.1:9443", .restart = true, .section = SECTION,
+     .argument = "HOST:PORT", .help = "Where metrics and health are served: plain HTTP on loopback, TLS elsewhere. Empty: nowhere."},
+    {.name = "v", .type = OPTION_NUMBER, FIELD(v), .initial = "2", .min = 0, .max = 10, .section = SECTION, .argument = "LEVEL",
+     .help = "Verbosity of the log: 2 changes of state, 4 connections, 6 every request."},
+    {.name = "logging-format", .type = OPTION_TEXT, FIELD(logging_format), .initial = "text", .choices = "text|json", .section = SECTION,
+     .argument = "FORMAT", .help = "Form of log lines: klog text or JSON."},
+    {.name = "access-log", .type = OPTION_BOOL, FIELD(access_log), .initial = "false", .section = SECTION, .argument = "BOOL",
+     .help = "One line per request: who, what, the route taken and why, the peer, status, bytes, time."},
+#undef SECTION
+    /* clang-format on */
+};
+
+const struct option *options_table(size_t *count)
+{
+    *count = sizeof(table) / sizeof(table[0]);
+    return table;
+}
+
+const struct option *options_find(struct slice name)
+{
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        if (slice_eq(name, slice_str(table[i].name)))
+            return &table[i];
+    return NULL;
+}
+
+/* ---- fields ---- */
+
+#define FIELD_OF(c, o, type) (*(type *)(void *)((char *)(c) + (o)->offset))
+#define CFIELD_OF(c, o, type) (*(const type *)(const void *)((const char *)(c) + (o)->offset))
+
+static bool is_choice(const char *choices, struct slice v)
+{
+    struct slice rest = slice_str(choices), one;
+
+    while (slice_split(&rest, '|', &one))
+        if (slice_eq(one, v))
+            return true;
+    return false;
+}
+
+static bool set_text(struct config *c, const struct option *o, const struct config_setting *s, struct buf *errors)
+{
+    struct slice copy;
+
+    if (memchr(s->values[0].p, '\0', s->values[0].n) != NULL) {
+        config_complain(errors, s, &s->places[0], "%s: must not contain a NUL character", o->name);
+        return false;
+    }
+    if (o->choices != NULL && !is_choice(o->choices, s->values[0])) {
+        config_complain(errors, s, &s->places[0], "%s: must be one of %s, not \"%.*s\"", o->name, o->choices,
+                        (int)s->values[0].n, s->values[0].p);
+        return false;
+    }
+    copy = arena_copy(c->arena, s->values[0]);
+    FIELD_OF(c, o, const char *) = copy.p;
+    return copy.p != NULL;
+}
+
+static bool set_number(struct config *c, const struct option *o, const struct config_setting *s, struct buf *errors)
+{
+    bool duration = o->type == OPTION_DURATION;
+    char low[32], high[32];
+    uint64_t v = 0;
+
+    if (duration ? !clock_parse_duration(s->values[0], &v) : !slice_u64(s->values[0], &v)) {
+        config_complain(errors, s, &s->places[0], "%s: \"%.*s\" is not a %s", o->name, (int)s->values[0].n,
+                        s->values[0].p, duration ? "duration such as 1m30s" : "whole number");
+        return false;
+    }
+    if (v < o->min || v > o->max) {
+        clock_format_duration(o->min, low);
+        clock_format_duration(o->max, high);
+        if (!duration) {
+            (void)snprintf(low, sizeof(low), "%llu", (unsigned long long)o->min);
+            (void)snprintf(high, sizeof(high), "%llu", (unsigned long long)o->max);
+        }
+        config_complain(errors, s, &s->places[0], "%s: must be between %s and %s", o->name, low, high);
+        return false;
+    }
+    FIELD_OF(c, o, uint64_t) = v;
+    return true;
+}
+
+static bool set_bool(struct config *c, const struct option *o, const struct config_setting *s, struct buf *errors)
+{
+    bool yes = slice_eq(s->values[0], SLICE_LIT("true"));
+
+    if (!yes && !slice_eq(s->values[0], SLICE_LIT("false"))) {
+        config_complain(errors, s, &s->places[0], "%s: must be true or false, not \"%.*s\"", o->name,
+                        (int)s->values[0].n, s->values[0].p);
+        return false;
+    }
+    FIELD_OF(c, o, bool) = yes;
+    return true;
+}
+
+static size_t count_items(const struct config_setting *s)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n_values; i++)
+        for (size_t k = 0; k < s->values[i].n; k++)
+            n += s->values[i].p[k] == ',';
+    return n + s->n_values;
+}
+
+static bool next_item(struct slice *rest, bool whole, struct slice *item)
+{
+    if (!whole) {
+        bool more = slice_split(rest, ',', item);
+
+        *item = slice_trim(*item);
+        return more;
+    }
+    if (rest->p == NULL)
+        return false;
+    *item = *rest;
+    *rest = SLICE_NONE;
+    return true;
+}
+
+/* A sequence's items are taken whole; a scalar is split at commas, as kube-apiserver's flags are. */
+static bool set_list(struct config *c, const struct option *o, const struct config_setting *s, struct buf *errors)
+{
+    const char **v = arena_alloc(c->arena, (count_items(s) + 1) * sizeof(*v));
+    size_t n = 0;
+
+    if (v == NULL)
+        return false;
+    for (size_t i = 0; i < s->n_values; i++) {
+        struct slice rest = s->values[i], item;
+
+        while (next_item(&rest, s->is_list, &item)) {
+            struct slice copy;
+
+            if (item.n == 0) {
+                config_complain(errors, s, &s->places[i], "%s: empty item in the list", o->name);
+                return false;
+            }
+            copy = arena_copy(c->arena, item);
+            if (copy.p == NULL)
+                return false;
+            v[n++] = copy.p;
+        }
+    }
+    v[n] = NULL;
+    FIELD_OF(c, o, const char *const *) = v;
+    return true;
+}
+
+bool options_set(struct config *c, const struct option *o, const struct config_setting *s, struct buf *errors)
+{
+    if (o->type == OPTION_LIST)
+        return set_list(c, o, s, errors);
+    if (s->is_list || s->n_values != 1) {
+        config_complain(errors, s, &s->place, "%s: takes a single value, not a list", o->name);
+        return false;
+    }
+    switch (o->type) {
+    case OPTION_TEXT:
+        return set_text(c, o, s, errors);
+    case OPTION_BOOL:
+        return set_bool(c, o, s, errors);
+    case OPTION_NUMBER:
+    case OPTION_DURATION:
+        return set_number(c, o, s, errors);
+    case OPTION_LIST:
+        break;
+    }
+    return false;
+}
+
+bool options_set_defaults(struct config *c)
+{
+    struct config_place nowhere = {"default", 0, 0};
+    struct buf errors;
+    bool ok = true;
+
+    buf_init(&errors, 4096);
+    for (size_t i = 0; ok && i < sizeof(table) / sizeof(table[0]); i++) {
+        struct slice value = slice_str(table[i].initial);
+        struct config_setting s = {slice_str(table[i].name),
+                                   &value,
+                                   &nowhere,
+                                   value.n == 0 && table[i].type == OPTION_LIST ? 0 : 1,
+                                   nowhere,
+                                   false};
+
+        ok = options_set(c, &table[i], &s, &errors);
+    }
+    buf_free(&errors);
+    return ok;
+}
+
+/* ---- output ---- */
+
+static void print_wrapped(FILE *f, const char *text, size_t indent, size_t width)
+{
+    struct slice rest = slice_str(text), word;
+    size_t column = indent;
+
+    fprintf(f, "%*s", (int)indent, "");
+    while (slice_split(&rest, ' ', &word)) {
+        if (column + word.n > width && column > indent) {
+            fprintf(f, "\n%*s", (int)indent, "");
+            column = indent;
+        }
+        fprintf(f, "%.*s ", (int)word.n, word.p);
+        column += word.n + 1;
+    }
+    fputc('\n', f);
+}
+
+void options_print_help(FILE *f)
+{
+    const char *section = "";
+
+    fputs("Usage: mvproxy [--config FILE] [--OPTION=VALUE ...] [-t] [--dump-config] [--version] [--help]\n"
+          "\n"
+          "Mixed Version Proxy in front of one kube-apiserver.\n"
+          "\n"
+          "  --config FILE\n"
+          "      Configuration file: the options below as YAML keys. Default /etc/mvproxy/mvproxy.yaml.\n"
+          "      The command line wins over the file.\n"
+          "  -t\n"
+          "      Check the configuration, with everything it names, and exit.\n"
+          "  --dump-config\n"
+          "      Print the effective configuration and exit.\n",
+          f);
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        const struct option *o = &table[i];
+
+        if (strcmp(section, o->section) != 0)
+            fprintf(f, "\n%s\n", o->section);
+        section = o->section;
+        fprintf(f, "  --%s=%s", o->name, o->argument);
+        if (o->initial[0] != '\0')
+            fprintf(f, " [%s]", o->initial);
+        fputc('\n', f);
+        print_wrapped(f, o->help, 6, 100);
+    }
+}
+
+/* YAML's double-quoted style takes anything. */
+static void print_quoted(FILE *f, const char *s)
+{
+    struct buf b;
+
+    buf_init(&b, 1 << 20);
+    buf_append_json(&b, slice_str(s));
+    fprintf(f, "\"%.*s\"", (int)buf_len(&b), buf_len(&b) == 0 ? "" : buf_slice(&b).p);
+    buf_free(&b);
+}
+
+static void print_value(FILE *f, const struct config *c, const struct option *o)
+{
+    char duration[32];
+
+    switch (o->type) {
+    case OPTION_TEXT:
+        print_quoted(f, CFIELD_OF(c, o, char *const));
+        break;
+    case OPTION_NUMBER:
+        fprintf(f, "%llu", (unsigned long long)CFIELD_OF(c, o, uint64_t));
+        break;
+    case OPTION_DURATION:
+        clock_format_duration(CFIELD_OF(c, o, uint64_t), duration);
+        fputs(duration, f);
+        break;
+    case OPTION_BOOL:
+        fputs(CFIELD_OF(c, o, bool) ? "true" : "false", f);
+        break;
+    case OPTION_LIST: {
+        const char *const *v = CFIELD_OF(c, o, char *const *const);
+
+        fputc('[', f);
+        for (size_t i = 0; v[i] != NULL; i++) {
+            fputs(i == 0 ? "" : ", ", f);
+            print_quoted(f, v[i]);
+        }
+        fputc(']', f);
+        break;
+    }
+    }
+}
+
+void options_print_config(FILE *f, const struct config *c)
+{
+    const char *section = "";
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        if (strcmp(section, table[i].section) != 0)
+            fprintf(f, "%s# %s\n", i == 0 ? "" : "\n", table[i].section);
+        section = table[i].section;
+        fprintf(f, "%s: ", table[i].name);
+        print_value(f, c, &table[i]);
+        fputc('\n', f);
+    }
+}
+
+void options_print_mdoc(FILE *f)
+{
+    const char *section = "";
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        const struct option *o = &table[i];
+
+        if (strcmp(section, o->section) != 0)
+            fprintf(f, "%s.Ss %s\n.Bl -tag -width Ds\n", i == 0 ? "" : ".El\n", o->section);
+        section = o->section;
+        fprintf(f, ".It Ic %s : Ar %s\n", o->name, o->argument);
+        print_wrapped(f, o->help, 0, 90);
+        if (o->restart)
+            fputs("A reload cannot change it.\n", f);
+        if (o->initial[0] != '\0')
+            fprintf(f, "Default: %s\n", o->initial);
+    }
+    fputs(".El\n", f);
+}
+
+static bool same_value(const struct config *a, const struct config *b, const struct option *o)
+{
+    switch (o->type) {
+    case OPTION_TEXT:
+        return strcmp(CFIELD_OF(a, o, char *const), CFIELD_OF(b, o, char *const)) == 0;
+    case OPTION_BOOL:
+        return CFIELD_OF(a, o, bool) == CFIELD_OF(b, o, bool);
+    case OPTION_NUMBER:
+    case OPTION_DURATION:
+        return CFIELD_OF(a, o, uint64_t) == CFIELD_OF(b, o, uint64_t);
+    case OPTION_LIST:
+        break;
+    }
+    return true; /* no list needs a restart */
+}
+
+void options_restart_needed(const struct config *a, const struct config *b, struct buf *names)
+{
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        if (table[i].restart && !same_value(a, b, &table[i]))
+            buf_printf(names, "%s%s", buf_len(names) == 0 ? "" : ", ", table[i].name);
+}

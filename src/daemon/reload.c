@@ -1,0 +1,126 @@
+#include "daemon/reload.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/app_state.h"
+#include "daemon/logging.h"
+#include "daemon/options.h"
+#include "net/tls_ctx.h"
+
+enum { RELOAD_ERRORS_CEILING = 64 << 10 };
+
+/* Everything new, not yet in force. */
+struct plan {
+    struct config *config;
+    struct trust trust;
+    struct origin *local;
+    struct wire_networks *networks;
+    struct wire_peers peers;
+};
+
+static void discard(struct plan *p)
+{
+    wire_networks_free(p->networks);
+    if (p->local != NULL)
+        origin_unref(p->local);
+    trust_free(&p->trust);
+    config_free(p->config);
+}
+
+static bool refuse_restart_options(const struct app *a, const struct plan *p, struct buf *errors)
+{
+    struct buf names;
+    bool none;
+
+    buf_init(&names, 4096);
+    options_restart_needed(a->config, p->config, &names);
+    none = buf_len(&names) == 0;
+    if (!none)
+        buf_printf(errors, "cannot be changed without a restart: %.*s\n", (int)buf_len(&names), buf_slice(&names).p);
+    buf_free(&names);
+    return none;
+}
+
+static bool prepare(struct app *a, struct plan *p, struct buf *errors)
+{
+    p->config = config_load(a->args.config_file, a->args.flags, a->args.n_flags, errors);
+    if (p->config == NULL || !refuse_restart_options(a, p, errors) || !trust_load(p->config, &p->trust, errors))
+        return false;
+    p->local = wire_local_origin(a->back, p->config, &p->trust);
+    p->networks = wire_networks_new(p->config);
+    if (p->local == NULL || p->networks == NULL || !wire_static_peers(p->config, &p->peers)) {
+        buf_append_str(errors, "out of memory\n");
+        return false;
+    }
+    return true;
+}
+
+/* From here on nothing fails, except proxy_update for want of memory, which is tried first. */
+static bool commit(struct app *a, struct plan *p, struct buf *errors)
+{
+    struct proxy_opts proxy;
+    struct cluster_opts cluster;
+    struct front_opts front;
+
+    wire_proxy(p->config, &p->trust, p->local, &proxy);
+    if (!proxy_update(a->proxy, &proxy)) {
+        buf_append_str(errors, "out of memory\n");
+        return false;
+    }
+    wire_networks_replace(a->networks, p->networks);
+    wire_cluster(p->config, &p->trust, p->local, &p->peers, a->networks, a->hostname, &cluster);
+    cluster_update(a->cluster, &cluster);
+    wire_front(p->config, &p->trust, &front);
+    front.arg = a->proxy;
+    front_update(a->front, &front);
+    logging_apply(p->config);
+    origin_unref(a->local);
+    trust_free(&a->trust);
+    config_free(a->config);
+    a->local = p->local;
+    a->trust = p->trust;
+    a->config = p->config;
+    metric_set(a->cert_not_after, (double)tls_ctx_not_after(a->trust.serving));
+    return true;
+}
+
+static void say_failure(struct app *a, struct buf *errors)
+{
+    struct slice rest = buf_slice(errors), line;
+
+    while (slice_split(&rest, '\n', &line))
+        if (line.n > 0)
+            log_error("Reload refused, the running configuration stays", LS("err", line));
+    rest = buf_slice(errors);
+    if (slice_split(&rest, '\n', &line))
+        (void)snprintf(a->status, sizeof(a->status), "Reload refused: %.*s", (int)(line.n < 200 ? line.n : 200),
+                       line.p);
+    notify_ready(a->notify, a->status);
+}
+
+bool reload_now(struct app *a)
+{
+    struct plan plan = {0};
+    struct buf errors;
+    bool ok;
+
+    if (a->phase != APP_SERVING)
+        return false;
+    notify_reloading(a->notify);
+    log_info("Reloading", LT("config", a->args.config_file == NULL ? "" : a->args.config_file));
+    buf_init(&errors, RELOAD_ERRORS_CEILING);
+    ok = prepare(a, &plan, &errors) && commit(a, &plan, &errors);
+    metric_set(a->reload_ok, ok ? 1 : 0);
+    if (ok) {
+        metric_set(a->reload_time, (double)clock_wall_us() / 1e6);
+        log_info("Reloaded");
+        a->status[0] = '\0';
+        app_update_status(a);
+        notify_ready(a->notify, a->status);
+    } else {
+        discard(&plan);
+        say_failure(a, &errors);
+    }
+    buf_free(&errors);
+    return ok;
+}

@@ -1,0 +1,25 @@
+/*
+ * Every TLS context that a configuration names, made in one go: the part of a (re)load that can fail.
+ */
+#ifndef MVPROXY_DAEMON_TRUST_H
+#define MVPROXY_DAEMON_TRUST_H
+
+#include "base/buf.h"
+#include "daemon/config.h"
+
+struct tls_ctx;
+
+struct trust {
+    struct tls_ctx *serving;
+    struct tls_ctx *local_cert; /* NULL without proxy-client-cert-file */
+    struct tls_ctx *local_no_cert;
+    struct tls_ctx *peer_cert, *peer_no_cert; /* NULL without peer-ca-file or proxy-client-cert-file */
+};
+
+/* All or nothing; every failure is a line in *errors. */
+bool trust_load(const struct config *c, struct trust *out, struct buf *errors);
+void trust_free(struct trust *t);
+/* Are peers possible at all? */
+bool trust_has_peers(const struct trust *t);
+
+#endif

@@ -1,0 +1,179 @@
+#include "daemon/wire.h"
+
+#include "daemon/derive.h"
+#include "kube/status.h"
+#include "net/cidr.h"
+
+struct wire_networks {
+    struct cidr *list;
+    size_t n;
+};
+
+static size_t count(const char *const *list)
+{
+    size_t n = 0;
+
+    while (list[n] != NULL)
+        n++;
+    return n;
+}
+
+struct wire_networks *wire_networks_new(const struct config *c)
+{
+    struct wire_networks *w = mem_zalloc(sizeof(*w));
+    size_t n = count(c->peer_allowed_cidrs);
+
+    if (w == NULL)
+        return NULL;
+    w->list = mem_array(n + 1, sizeof(*w->list));
+    if (w->list == NULL) {
+        mem_free(w);
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (cidr_parse(slice_str(c->peer_allowed_cidrs[i]), &w->list[w->n]))
+            w->n++;
+    return w;
+}
+
+void wire_networks_free(struct wire_networks *n)
+{
+    if (n == NULL)
+        return;
+    mem_free(n->list);
+    mem_free(n);
+}
+
+void wire_networks_replace(struct wire_networks *into, struct wire_networks *from)
+{
+    mem_free(into->list);
+    into->list = from->list;
+    into->n = from->n;
+    mem_free(from);
+}
+
+/* A list that is given says everything; without one, only addresses that cannot belong to another machine are refused.
+ */
+static bool may_dial(const struct sockaddr *addr, void *arg)
+{
+    const struct wire_networks *w = arg;
+
+    if (w->n == 0)
+        return !cidr_is_special(addr);
+    for (size_t i = 0; i < w->n; i++)
+        if (cidr_contains(&w->list[i], addr))
+            return true;
+    return false;
+}
+
+struct origin *wire_local_origin(struct back *b, const struct config *c, const struct trust *t)
+{
+    struct derive_address addr = {"", 0};
+    struct err err;
+    struct origin_opts o;
+
+    err_clear(&err);
+    if (!derive_url(c->apiserver, &addr, &err))
+        return NULL;
+    o = (struct origin_opts){
+        .name = "local",
+        .host = addr.host,
+        .port = addr.port,
+        .tls_cert = t->local_cert,
+        .tls_no_cert = t->local_no_cert,
+    };
+    return origin_new(b, &o);
+}
+
+bool wire_static_peers(const struct config *c, struct wire_peers *out)
+{
+    size_t n = count(c->peers);
+
+    out->n = 0;
+    out->list = arena_zalloc(c->arena, (n + 1) * sizeof(*out->list));
+    for (size_t i = 0; out->list != NULL && i < n; i++) {
+        char name[DERIVE_HOST_BYTES];
+        struct derive_address addr;
+        struct slice name_copy, host_copy;
+        struct err err;
+
+        err_clear(&err);
+        if (!derive_peer(c->peers[i], name, &addr, &err))
+            continue;
+        name_copy = arena_copy(c->arena, slice_str(name));
+        host_copy = arena_copy(c->arena, slice_str(addr.host));
+        if (name_copy.p == NULL || host_copy.p == NULL)
+            return false;
+        out->list[out->n++] = (struct cluster_static_peer){name_copy.p, host_copy.p, addr.port};
+    }
+    return out->list != NULL;
+}
+
+void wire_cluster(const struct config *c, const struct trust *t, struct origin *local, const struct wire_peers *peers,
+                  struct wire_networks *networks, const char *hostname, struct cluster_opts *out)
+{
+    struct derive_gates gates = {false};
+    struct err err;
+
+    err_clear(&err);
+    (void)derive_gates(c->feature_gates, &gates, &err);
+    *out = (struct cluster_opts){
+        .peers_enabled = gates.unknown_version_interoperability_proxy,
+        .hostname = hostname,
+        .local = local,
+        .user = c->apiserver_user,
+        .groups = c->apiserver_groups,
+        .peer_tls_cert = t->peer_cert,
+        .peer_tls_no_cert = t->peer_no_cert,
+        .static_peers = peers->list,
+        .n_static_peers = peers->n,
+        .peer_allowed = may_dial,
+        .peer_allowed_arg = networks,
+        .refresh_interval_ms = c->discovery_refresh_interval,
+        .stale_after_ms = c->peer_stale_after,
+        .forget_after_ms = c->peer_forget_after,
+    };
+}
+
+void wire_proxy(const struct config *c, const struct trust *t, struct origin *local, struct proxy_opts *out)
+{
+    *out = (struct proxy_opts){
+        .local = local,
+        .username_headers = c->requestheader_username_headers,
+        .uid_headers = c->requestheader_uid_headers,
+        .group_headers = c->requestheader_group_headers,
+        .extra_header_prefixes = c->requestheader_extra_headers_prefix,
+        .allowed_names = c->requestheader_allowed_names,
+        .can_assert = t->local_cert != NULL,
+        .request_timeout_ms = c->request_timeout,
+        .discovery_authz_ttl_ms = c->discovery_authz_cache_ttl,
+        .max_in_flight_per_peer = c->max_requests_inflight_per_peer,
+        .access_log = c->access_log,
+    };
+}
+
+/* What the connection refuses by itself is a Status too. */
+static void refusal_body(struct buf *out, unsigned status, const char *message, void *arg)
+{
+    struct status s = {.code = status, .message = slice_str(message)};
+
+    (void)arg;
+    (void)status_print(&s, out);
+}
+
+void wire_front(const struct config *c, const struct trust *t, struct front_opts *out)
+{
+    *out = (struct front_opts){
+        .bind_address = c->bind_address,
+        .port = (unsigned)c->secure_port,
+        .inherited_fd = -1,
+        .max_connections = c->max_connections,
+        .max_connections_per_client = c->max_connections_per_client,
+        .max_head_bytes = c->max_request_header_bytes,
+        .header_timeout_ms = c->client_header_timeout,
+        .idle_timeout_ms = c->client_idle_timeout,
+        .tls = t->serving,
+        .on_request = proxy_on_request,
+        .refusal_body = refusal_body,
+    };
+}

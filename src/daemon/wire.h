@@ -1,0 +1,34 @@
+/*
+ * From configuration to the options of each module: nothing below daemon/ knows struct config.
+ */
+#ifndef MVPROXY_DAEMON_WIRE_H
+#define MVPROXY_DAEMON_WIRE_H
+
+#include "back/back.h"
+#include "cluster/cluster.h"
+#include "daemon/config.h"
+#include "daemon/trust.h"
+#include "front/front.h"
+#include "proxy/proxy.h"
+
+struct wire_peers {
+    struct cluster_static_peer *list; /* in the configuration's arena */
+    size_t n;
+};
+
+/* Where peers may be dialled (peer-allowed-cidrs). Origins of several configurations hold on to one: it lives as long
+ * as the program. */
+struct wire_networks;
+MEM_CHECK struct wire_networks *wire_networks_new(const struct config *c);
+void wire_networks_free(struct wire_networks *n);
+/* `into` takes the rule of `from`, at once and for every origin; `from` is freed. */
+void wire_networks_replace(struct wire_networks *into, struct wire_networks *from);
+
+/* The configuration has been checked, so none of these can fail but for memory (NULL / false). */
+MEM_CHECK struct origin *wire_local_origin(struct back *b, const struct config *c, const struct trust *t);
+MEM_CHECK bool wire_static_peers(const struct config *c, struct wire_peers *out);
+void wire_cluster(const struct config *c, const struct trust *t, struct origin *local, const struct wire_peers *peers,
+                  struct wire_networks *networks, const char *hostname, struct cluster_opts *out);
+void wire_proxy(const struct config *c, const struct trust *t, struct origin *local, struct proxy_opts *out);
+void wire_front(const struct config *c, const struct trust *t, struct front_opts *out);
+#endif

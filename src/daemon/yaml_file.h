@@ -1,0 +1,25 @@
+/*
+ * The configuration file: a flat YAML mapping whose values are scalars or sequences of scalars (libyaml).
+ */
+#ifndef MVPROXY_DAEMON_YAML_FILE_H
+#define MVPROXY_DAEMON_YAML_FILE_H
+
+#include "daemon/config.h"
+
+enum { YAML_FILE_MAX_BYTES = 1 << 20, YAML_FILE_MAX_SETTINGS = 1000, YAML_FILE_MAX_ITEMS = 10000 };
+
+struct yaml_file {
+    struct config_setting *settings;
+    size_t n;
+};
+
+/*
+ * Reads `text`, called `name` in messages. Syntax errors, nesting, aliases and repeated keys are complaints in *errors
+ * (false); the settings read before are in *out all the same, so that their errors can be said in one go. Everything
+ * lives in the arena.
+ */
+bool yaml_file_parse(const char *name, struct slice text, struct arena *a, struct yaml_file *out, struct buf *errors);
+/* Reads a file of at most YAML_FILE_MAX_BYTES into the arena. False with a complaint. */
+bool yaml_file_read(const char *path, struct arena *a, struct slice *text, struct buf *errors);
+
+#endif

@@ -1,0 +1,83 @@
+#include "net/cidr.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+static const unsigned char v4_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+static bool address_bytes(const struct sockaddr *addr, unsigned char out[16])
+{
+    if (addr->sa_family == AF_INET6) {
+        memcpy(out, &((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr, 16);
+        return true;
+    }
+    if (addr->sa_family != AF_INET)
+        return false;
+    memcpy(out, v4_prefix, 12);
+    memcpy(out + 12, &((const struct sockaddr_in *)(const void *)addr)->sin_addr, 4);
+    return true;
+}
+
+static bool parse_address(struct slice s, unsigned char out[16], unsigned *width)
+{
+    char text[INET6_ADDRSTRLEN];
+
+    if (s.n == 0 || s.n >= sizeof(text))
+        return false;
+    memcpy(text, s.p, s.n);
+    text[s.n] = '\0';
+    if (inet_pton(AF_INET6, text, out) == 1) {
+        *width = 128;
+        return true;
+    }
+    memcpy(out, v4_prefix, 12);
+    *width = 32;
+    return inet_pton(AF_INET, text, out + 12) == 1;
+}
+
+bool cidr_parse(struct slice s, struct cidr *out)
+{
+    struct slice rest = s, address;
+    uint64_t bits;
+    unsigned width;
+
+    if (!slice_split(&rest, '/', &address) || !parse_address(address, out->bytes, &width))
+        return false;
+    bits = width;
+    if (rest.p != NULL && (!slice_u64(rest, &bits) || bits > width))
+        return false;
+    out->bits = (unsigned)bits + 128 - width;
+    return true;
+}
+
+static bool bytes_in(const struct cidr *c, const unsigned char b[16])
+{
+    unsigned whole = c->bits / 8, rest = c->bits % 8;
+    unsigned char mask = (unsigned char)(0xff00U >> rest);
+
+    return memcmp(c->bytes, b, whole) == 0 && (rest == 0 || ((c->bytes[whole] ^ b[whole]) & mask) == 0);
+}
+
+bool cidr_contains(const struct cidr *c, const struct sockaddr *addr)
+{
+    unsigned char b[16];
+
+    return address_bytes(addr, b) && bytes_in(c, b);
+}
+
+bool cidr_is_special(const struct sockaddr *addr)
+{
+    static const char *const special[] = {"0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3",
+                                          "::/127",    "fe80::/10",   "ff00::/8"};
+    unsigned char b[16];
+
+    if (!address_bytes(addr, b))
+        return true;
+    for (size_t i = 0; i < sizeof(special) / sizeof(special[0]); i++) {
+        struct cidr c;
+
+        if (cidr_parse(slice_str(special[i]), &c) && bytes_in(&c, b))
+            return true;
+    }
+    return false;
+}

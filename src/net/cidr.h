@@ -1,0 +1,22 @@
+/*
+ * Networks, and whether an address may be dialled as a peer.
+ */
+#ifndef MVPROXY_NET_CIDR_H
+#define MVPROXY_NET_CIDR_H
+
+#include <sys/socket.h>
+
+#include "base/slice.h"
+
+struct cidr {
+    unsigned char bytes[16]; /* IPv4 as ::ffff:a.b.c.d */
+    unsigned bits;           /* 0-128 */
+};
+
+/* "10.0.0.0/8", "fd00::/8", or a single address. */
+bool cidr_parse(struct slice s, struct cidr *out);
+bool cidr_contains(const struct cidr *c, const struct sockaddr *addr);
+/* Loopback, link-local (with the cloud's metadata addresses), multicast, unspecified, or of no IP family. */
+bool cidr_is_special(const struct sockaddr *addr);
+
+#endif
