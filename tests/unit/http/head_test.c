@@ -1,0 +1,104 @@
+/*
+ * Heads as data, and the byte classes.
+ */
+#include "base/limits.h"
+#include "http/h1_check.h"
+#include "http/head.h"
+#include "lib/tap.h"
+
+static void names(void)
+{
+    ok(http_name_of(SLICE_LIT("content-LENGTH")) == HTTP_CONTENT_LENGTH, "case is folded");
+    for (enum http_name id = HTTP_NAME_OTHER + 1; id < HTTP_NAME_COUNT; id++) {
+        struct slice text = http_name_text(id);
+
+        is_int(http_name_of(text), id, "%.*s", (int)text.n, text.p);
+        is_int(http_name_of(slice_of(text.p, text.n - 1)), HTTP_NAME_OTHER, "%.*s less one", (int)text.n, text.p);
+    }
+    is_int(http_name_of(SLICE_LIT("Content-Length ")), HTTP_NAME_OTHER, "a space more");
+    is_int(http_name_of(SLICE_NONE), HTTP_NAME_OTHER, "nothing");
+    is_int(http_name_of(SLICE_LIT("Sec-WebSocket-Protocol-And-More-And-More")), HTTP_NAME_OTHER, "long");
+    is_slice(http_name_text(HTTP_NAME_OTHER), NULL, "no text for other names");
+}
+
+static void methods_and_reasons(void)
+{
+    static const struct {
+        const char *text;
+        enum http_method id;
+        bool safe;
+    } rows[] = {
+        {"GET", HTTP_GET, true},         {"HEAD", HTTP_HEAD, true},        {"POST", HTTP_POST, false},
+        {"PUT", HTTP_PUT, false},        {"PATCH", HTTP_PATCH, false},     {"DELETE", HTTP_DELETE, false},
+        {"OPTIONS", HTTP_OPTIONS, true}, {"CONNECT", HTTP_CONNECT, false}, {"get", HTTP_METHOD_OTHER, false},
+        {"", HTTP_METHOD_OTHER, false},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        is_int(http_method_of(slice_str(rows[i].text)), rows[i].id, "method %s", rows[i].text);
+        ok(http_method_is_safe(rows[i].id) == rows[i].safe, "safe: %s", rows[i].text);
+    }
+    is_slice(http_reason(503), "Service Unavailable", "reason of 503");
+    is_slice(http_reason(299), "Unknown", "reason of an odd status");
+}
+
+static void fields(void)
+{
+    struct arena *a = arena_new(1 << 20);
+    struct http_head h;
+    bool all = true;
+
+    if (a == NULL || !http_head_init(&h, a, 2))
+        tap_bail("no memory");
+    is_int(h.minor, 1, "heads we make are HTTP/1.1");
+    ok(http_head_add(&h, a, SLICE_LIT("host"), SLICE_LIT("h")), "add");
+    ok(http_head_add_id(&h, a, HTTP_ETAG, SLICE_LIT("\"x\"")), "add by id");
+    ok(http_head_add(&h, a, SLICE_LIT("X-A"), SLICE_LIT("1")), "grows");
+    ok(http_head_add(&h, a, SLICE_LIT("x-a"), SLICE_LIT("2")), "repeated");
+    is_slice(http_head_value(&h, HTTP_HOST), "h", "found whatever the spelling");
+    is_slice(h.fields[1].name, "ETag", "canonical spelling");
+    is_slice(http_head_value(&h, HTTP_DATE), NULL, "not there");
+    is_slice(http_head_find_name(&h, SLICE_LIT("X-a"))->value, "1", "the first of two");
+    is_null(http_head_find_name(&h, SLICE_LIT("X-")), "no such name");
+    while (all && h.n_fields < LIMIT_HEAD_FIELDS)
+        all = http_head_add(&h, a, SLICE_LIT("X"), SLICE_LIT("y"));
+    ok(all, "up to the limit");
+    ok(!http_head_add(&h, a, SLICE_LIT("X"), SLICE_LIT("y")), "not beyond");
+    is_u64(h.n_fields, LIMIT_HEAD_FIELDS, "count");
+    arena_free(a);
+    a = arena_new(64);
+    if (a == NULL)
+        tap_bail("no memory");
+    ok(!http_head_init(&h, a, 100), "an arena too small");
+    arena_free(a);
+}
+
+static void bytes(void)
+{
+    static const char separators[] = "\"(),/:;<=>?@[\\]{} \t";
+    unsigned token = 0, value = 0, wrong = 0;
+
+    for (int c = 0; c < 256; c++) {
+        char ch = (char)c;
+        bool is_sep = c != 0 && strchr(separators, c) != NULL, is_ctl = c < 32 || c == 127, high = c > 127;
+
+        token += h1_is_token(slice_of(&ch, 1));
+        value += h1_is_value(slice_of(&ch, 1));
+        wrong += h1_is_token(slice_of(&ch, 1)) != (!is_sep && !is_ctl && !high);
+        wrong += h1_is_value(slice_of(&ch, 1)) != (!is_ctl || c == '\t');
+    }
+    is_int(wrong, 0, "classes follow RFC 9110");
+    is_int(token, 77, "77 token characters");
+    is_int(value, 224, "224 value bytes");
+    ok(!h1_is_token(SLICE_NONE), "a token is not empty");
+    ok(h1_is_value(SLICE_NONE), "a value may be");
+}
+
+int main(void)
+{
+    names();
+    methods_and_reasons();
+    fields();
+    bytes();
+    return tap_end();
+}

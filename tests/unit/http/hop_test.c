@@ -1,0 +1,146 @@
+/*
+ * What ends at us and what goes on.
+ */
+#include "http/hop.h"
+#include "unit/http/feed.h"
+
+static const struct {
+    const char *name, *in, *want;
+} rows[] = {
+    {"nothing special", "A: b\r\n", "|Host=h|A=b"},
+    {"the standard ones",
+     "Connection: close\r\nKeep-Alive: 5\r\nProxy-Connection: x\r\nProxy-Authenticate: x\r\nProxy-Authorization: x\r\n"
+     "TE: trailers\r\nTrailer: A\r\nUpgrade: h2c\r\nA: b\r\n",
+     "|Host=h|A=b"},
+    {"framing", "Transfer-Encoding: chunked\r\nA: b\r\n", "|Host=h|A=b"},
+    {"length", "Content-Length: 5\r\nA: b\r\n", "|Host=h|A=b"},
+    {"named by Connection", "Connection: x-a, X-B\r\nX-A: 1\r\nx-b: 2\r\nX-C: 3\r\n", "|Host=h|X-C=3"},
+    {"named in a second Connection", "Connection: close\r\nConnection: X-A\r\nX-A: 1\r\nX-C: 3\r\n", "|Host=h|X-C=3"},
+    {"named before", "X-A: 1\r\nConnection: X-A\r\n", "|Host=h"},
+    {"odd lists", "Connection: , ,X-A,, \r\nX-A: 1\r\nX: 2\r\n", "|Host=h|X=2"},
+    {"empty Connection", "Connection:\r\nX: 2\r\n", "|Host=h|X=2"},
+    {"Host cannot be named", "Connection: Host\r\nX: 2\r\n", "|Host=h|X=2"},
+    {"Authorization cannot be named", "Connection: authorization\r\nAuthorization: Bearer t\r\n",
+     "|Host=h|Authorization=Bearer t"},
+    {"X-Forwarded-For cannot be named", "Connection: X-Forwarded-For\r\nX-Forwarded-For: 1\r\n",
+     "|Host=h|X-Forwarded-For=1"},
+    {"end-to-end fields stay",
+     "Authorization: a\r\nAccept: b\r\nX-Remote-User: c\r\nImpersonate-User: d\r\nCookie: e\r\nExpect: "
+     "100-continue\r\n",
+     "|Host=h|Authorization=a|Accept=b|X-Remote-User=c|Impersonate-User=d|Cookie=e|Expect=100-continue"},
+};
+
+static void parse(struct h1_parser *p, struct arena *a, const char *fields, struct http_head *head)
+{
+    char text[2048];
+    size_t took;
+
+    (void)snprintf(text, sizeof text, "GET / HTTP/1.1\r\nHost: h\r\n%s\r\n", fields);
+    h1_parser_begin(p, a, head);
+    if (h1_parser_feed(p, slice_str(text), &took) != H1_DONE)
+        tap_bail("does not parse: %s", text);
+}
+
+static void copies(struct h1_parser *p, struct arena *a)
+{
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct http_head from, to;
+        char text[1024];
+
+        parse(p, a, rows[i].in, &from);
+        if (!http_head_init(&to, a, 1) || !hop_copy(&from, &to, a))
+            tap_bail("no memory");
+        feed_render(&to, H1_TRAILERS, text, sizeof text);
+        is_str(text, rows[i].want, "%s", rows[i].name);
+        for (size_t k = 0; k < from.n_fields; k++) {
+            bool kept = http_head_find_name(&to, from.fields[k].name) != NULL;
+
+            if (kept == hop_is_hop_by_hop(&from, &from.fields[k]))
+                ok(false, "%s: one field alone", rows[i].name);
+        }
+    }
+}
+
+static void questions(struct h1_parser *p, struct arena *a)
+{
+    static const struct {
+        const char *fields;
+        bool upgrade, trailers, close;
+    } q[] = {
+        {"", false, false, false},
+        {"Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n", true, false, false},
+        {"Connection: keep-alive, upgrade\r\nUpgrade: websocket\r\n", true, false, false},
+        {"Connection: Upgrade\r\n", false, false, false},
+        {"Upgrade: websocket\r\n", false, false, false},
+        {"Connection: upgraded\r\nUpgrade: websocket\r\n", false, false, false},
+        {"Connection: Upgrade\r\nUpgrade:\r\n", false, false, false},
+        {"TE: trailers\r\n", false, true, false},
+        {"TE: deflate, Trailers\r\n", false, true, false},
+        {"TE: gzip\r\n", false, false, false},
+        {"Connection: Close\r\n", false, false, true},
+        {"Connection: a,close\r\n", false, false, true},
+        {"Connection: closed\r\n", false, false, false},
+    };
+
+    for (size_t i = 0; i < ROWS(q); i++) {
+        struct http_head h;
+
+        parse(p, a, q[i].fields, &h);
+        ok(hop_wants_upgrade(&h) == q[i].upgrade, "upgrade, row %zu", i);
+        ok(hop_accepts_trailers(&h) == q[i].trailers, "trailers, row %zu", i);
+        ok(hop_connection_has(&h, SLICE_LIT("close")) == q[i].close, "close, row %zu", i);
+        h.minor = 0;
+        ok(!hop_wants_upgrade(&h), "HTTP/1.0 cannot, row %zu", i);
+    }
+}
+
+static void forwarded(struct h1_parser *p, struct arena *a)
+{
+    static const struct {
+        const char *fields, *ip, *want;
+    } f[] = {
+        {"", "10.0.0.1", "10.0.0.1"},
+        {"X-Forwarded-For: 1.1.1.1\r\n", "::1", "1.1.1.1, ::1"},
+        {"X-Forwarded-For: 1.1.1.1, 2.2.2.2\r\nx-forwarded-for: 3.3.3.3\r\n", "4.4.4.4",
+         "1.1.1.1, 2.2.2.2, 3.3.3.3, 4.4.4.4"},
+        {"X-Forwarded-For:\r\n", "4.4.4.4", "4.4.4.4"},
+        {"X-Forwarded-For: 1.1.1.1\r\n", "", "1.1.1.1"},
+        {"", "", ""},
+    };
+
+    for (size_t i = 0; i < ROWS(f); i++) {
+        struct http_head h;
+
+        parse(p, a, f[i].fields, &h);
+        is_slice(hop_forwarded_for(&h, slice_str(f[i].ip), a), f[i].want, "forwarded, row %zu", i);
+    }
+}
+
+static void trailer_names(void)
+{
+    static const char *const no[] = {
+        "Content-Length",   "transfer-encoding", "Host",   "Authorization",    "Content-Type",
+        "Connection",       "Trailer",           "TE",     "Upgrade",          "X-Remote-Group",
+        "impersonate-user", "Set-Cookie",        "Cookie", "Content-Encoding", "Expect"};
+
+    for (size_t i = 0; i < ROWS(no); i++)
+        ok(!hop_trailer_allowed(slice_str(no[i])), "%s is no trailer", no[i]);
+    ok(hop_trailer_allowed(SLICE_LIT("X-Checksum")), "others are");
+    ok(hop_trailer_allowed(SLICE_LIT("Grpc-Status")), "gRPC's too");
+}
+
+int main(void)
+{
+    struct h1_parser *p = h1_parser_new(H1_REQUEST, 8192);
+    struct arena *a = arena_new(4 << 20);
+
+    if (p == NULL || a == NULL)
+        tap_bail("no memory");
+    copies(p, a);
+    questions(p, a);
+    forwarded(p, a);
+    trailer_names();
+    arena_free(a);
+    h1_parser_free(p);
+    return tap_end();
+}
