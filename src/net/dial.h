@@ -15,12 +15,14 @@ struct dial_opts {
     struct tls_ctx *tls;     /* NULL: plain */
     const char *server_name; /* NULL: the context's */
     uint64_t timeout_ms;     /* resolve + connect + handshake */
-    /* NULL: any. Asked for every resolved address before connecting: false = must not be dialled (peer-allowed-cidrs). */
+    /* NULL: any. Asked for every resolved address before connecting: false = must not be dialled (peer-allowed-cidrs).
+     */
     bool (*allow)(const struct sockaddr *addr, void *arg);
     void *allow_arg;
 };
 
-/* On success s is open and the receiver owns it (stream_set_owner at once); otherwise s is NULL and `failure` says why. The dial is over. */
+/* On success s is open and the receiver owns it (stream_set_owner at once); otherwise s is NULL and `failure` says why.
+ * The dial is over. */
 typedef void dial_fn(struct stream *s, const char *failure, void *arg);
 
 /* NULL when out of memory. fn is never called from inside this call. */

@@ -13,7 +13,8 @@ struct listener;
 /* The handler owns the fd (non-blocking, close-on-exec, TCP_NODELAY and keepalive set). */
 typedef void listener_fn(int fd, void *arg);
 
-/* Binds and listens; port 0 picks one (listener_port). NULL with *err: one clear line ("bind 0.0.0.0:6443: Address already in use"). */
+/* Binds and listens; port 0 picks one (listener_port). NULL with *err: one clear line ("bind 0.0.0.0:6443: Address
+ * already in use"). */
 struct listener *listener_open(struct loop *l, const char *host, unsigned port, listener_fn *fn, void *arg,
                                struct err *err);
 /* Takes over a listening fd given by the service manager. */

@@ -25,7 +25,8 @@ enum stream_event {
     STREAM_OPENED,   /* connected and handshake done; exactly once, first (unless FAILED comes first) */
     STREAM_READABLE, /* bytes to peek at: new ones, or old ones after stream_resume() */
     STREAM_WRITABLE, /* stream_congested() was true and is no longer */
-    STREAM_EOF,      /* orderly end of the other side (close_notify; FIN on a plain stream); every byte before it was announced */
+    STREAM_EOF,      /* orderly end of the other side (close_notify; FIN on a plain stream); every byte before it was
+                        announced */
     STREAM_FAILED,   /* broken: reset, TLS error, FIN without close_notify, deadline. The owner must close it */
 };
 
@@ -82,10 +83,10 @@ size_t stream_unsent(const struct stream *s);
 void stream_finish_writing(struct stream *s);
 
 /* NULL-terminated facts, valid as long as the stream. */
-const char *stream_remote_text(const struct stream *s);  /* "10.0.0.1:34567", "[::1]:80", "unix" */
-const char *stream_remote_ip(const struct stream *s);    /* without the port; "" for Unix sockets */
-const char *stream_failure(const struct stream *s);      /* after FAILED: what happened; never secrets */
-const char *stream_alpn(const struct stream *s);         /* "h2", "http/1.1" or "" */
+const char *stream_remote_text(const struct stream *s); /* "10.0.0.1:34567", "[::1]:80", "unix" */
+const char *stream_remote_ip(const struct stream *s);   /* without the port; "" for Unix sockets */
+const char *stream_failure(const struct stream *s);     /* after FAILED: what happened; never secrets */
+const char *stream_alpn(const struct stream *s);        /* "h2", "http/1.1" or "" */
 bool stream_is_tls(const struct stream *s);
 bool stream_is_open(const struct stream *s);
 /* The other side's certificate, checked against the context's CAs at the handshake; never NULL (see tls_peer.h). */

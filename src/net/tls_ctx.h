@@ -10,19 +10,19 @@
 struct tls_ctx;
 
 struct tls_server_opts {
-    const char *cert_file, *key_file;          /* PEM; the certificate may be a chain */
-    const char *client_ca_file;                /* NULL: nobody is verified by it */
-    const char *requestheader_ca_file;         /* NULL likewise */
-    bool http2;                                /* offer h2 before http/1.1 */
-    int min_version;                           /* 12 or 13; 0 = 12 */
-    const char *ciphers;                       /* TLS 1.2 list in OpenSSL's spelling or NULL */
+    const char *cert_file, *key_file;  /* PEM; the certificate may be a chain */
+    const char *client_ca_file;        /* NULL: nobody is verified by it */
+    const char *requestheader_ca_file; /* NULL likewise */
+    bool http2;                        /* offer h2 before http/1.1 */
+    int min_version;                   /* 12 or 13; 0 = 12 */
+    const char *ciphers;               /* TLS 1.2 list in OpenSSL's spelling or NULL */
 };
 
 struct tls_client_opts {
-    const char *ca_file;             /* required: the system's roots are never used */
+    const char *ca_file;              /* required: the system's roots are never used */
     const char *cert_file, *key_file; /* both or none */
-    const char *server_name;         /* SNI and name to verify */
-    bool http2;                      /* offer h2, http/1.1; otherwise http/1.1 only */
+    const char *server_name;          /* SNI and name to verify */
+    bool http2;                       /* offer h2, http/1.1; otherwise http/1.1 only */
 };
 
 /*

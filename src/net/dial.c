@@ -1,0 +1,300 @@
+#include "net/dial.h"
+
+#include <arpa/inet.h>
+#include <event2/dns.h>
+#include <event2/event.h>
+#include <event2/util.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/un.h>
+
+#include "net/loop_internal.h"
+#include "net/tls_ctx.h"
+
+enum { MAX_ADDRESSES = 16 };
+
+enum dial_state {
+    DIAL_RESOLVING, /* waits for the resolver */
+    DIAL_TRYING,    /* waits for the stream to open or fail; or, without stream, for its turn to try the next */
+    DIAL_OVER,
+};
+
+struct dial_address {
+    struct sockaddr_storage addr;
+    socklen_t len;
+};
+
+struct dial {
+    struct loop *loop;
+    enum dial_state state;
+    struct dial_opts opts; /* host and server_name are copies */
+    char *host, *server_name;
+    dial_fn *fn;
+    void *arg;
+    uint64_t deadline_ms;
+    struct loop_timer *timer;
+    struct evdns_getaddrinfo_request *query;
+    struct stream *stream;
+    struct dial_address addresses[MAX_ADDRESSES];
+    size_t n_addresses, next;
+    char failure[256];
+    struct loop_deferred step_work, free_work;
+};
+
+static void free_work(void *arg)
+{
+    struct dial *d = arg;
+
+    tls_ctx_unref(d->opts.tls);
+    mem_free(d->host);
+    mem_free(d->server_name);
+    mem_free(d);
+}
+
+/* Nothing calls back any more. A query under way ends by itself and finds nobody. */
+static void end(struct dial *d)
+{
+    struct evdns_getaddrinfo_request *query = d->query;
+
+    d->state = DIAL_OVER;
+    loop_timer_free(d->timer);
+    d->timer = NULL;
+    loop_defer_cancel(d->loop, &d->step_work);
+    if (d->stream != NULL)
+        stream_close(d->stream, STREAM_CLOSE_NOW);
+    d->stream = NULL;
+    if (query != NULL)
+        evdns_getaddrinfo_cancel(query); /* on_resolved() frees */
+    else
+        loop_defer(d->loop, &d->free_work, free_work, d);
+}
+
+static void note(struct dial *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void note(struct dial *d, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(d->failure, sizeof(d->failure), fmt, ap);
+    va_end(ap);
+}
+
+static void fail(struct dial *d)
+{
+    end(d); /* the memory stays until after the turn */
+    d->fn(NULL, d->failure, d->arg);
+}
+
+static void step(void *arg);
+
+static void on_stream(struct stream *s, enum stream_event ev, void *arg)
+{
+    struct dial *d = arg;
+
+    if (ev == STREAM_OPENED) {
+        d->stream = NULL;
+        stream_set_owner(s, NULL, NULL);
+        end(d);
+        d->fn(s, NULL, d->arg);
+    } else if (ev == STREAM_FAILED) {
+        note(d, "%s: %s", stream_remote_text(s), stream_failure(s));
+        d->stream = NULL;
+        stream_close(s, STREAM_CLOSE_NOW);
+        step(d);
+    }
+}
+
+static void try_address(struct dial *d, const struct dial_address *a)
+{
+    uint64_t now = loop_now_ms(d->loop);
+    uint64_t left = d->deadline_ms > now ? d->deadline_ms - now : 1;
+    struct stream_opts o = {
+        .fn = on_stream,
+        .arg = d,
+        .tls = d->opts.tls,
+        .server_name = d->server_name,
+        /* A silent address must not use up the time of those after it. */
+        .open_timeout_ms = left / (d->n_addresses - d->next + 1) + 1,
+    };
+    const struct sockaddr *addr = (const struct sockaddr *)&a->addr;
+
+    if (d->opts.allow != NULL && !d->opts.allow(addr, d->opts.allow_arg)) {
+        note(d, "%s: the address is not allowed", d->host);
+        return;
+    }
+    d->stream = stream_connect(d->loop, addr, a->len, &o);
+    if (d->stream == NULL)
+        note(d, "%s: out of memory or descriptors", d->host);
+}
+
+static void step(void *arg)
+{
+    struct dial *d = arg;
+
+    while (d->stream == NULL && d->next < d->n_addresses)
+        try_address(d, &d->addresses[d->next++]);
+    if (d->stream == NULL)
+        fail(d);
+}
+
+static void start_trying(struct dial *d)
+{
+    d->state = DIAL_TRYING;
+    loop_defer(d->loop, &d->step_work, step, d);
+}
+
+static void on_deadline(void *arg)
+{
+    struct dial *d = arg;
+
+    if (d->state == DIAL_RESOLVING)
+        note(d, "resolve %s: timed out", d->host);
+    else if (d->stream != NULL)
+        note(d, "%s: timed out", stream_remote_text(d->stream));
+    fail(d);
+}
+
+/* ---------------------------------------------------------------------------------------------------- addresses */
+
+static void add_address(struct dial *d, const struct sockaddr *addr, size_t len)
+{
+    struct dial_address *a = &d->addresses[d->n_addresses];
+
+    if (d->n_addresses == MAX_ADDRESSES || len > sizeof(a->addr))
+        return;
+    memcpy(&a->addr, addr, len);
+    a->len = (socklen_t)len;
+    d->n_addresses++;
+}
+
+static bool add_unix(struct dial *d)
+{
+    static const char prefix[] = "unix:";
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    const char *path = d->host + sizeof(prefix) - 1;
+
+    if (strncmp(d->host, prefix, sizeof(prefix) - 1) != 0)
+        return false;
+    strncpy(un.sun_path, path, sizeof(un.sun_path) - 1);
+    if (strlen(path) >= sizeof(un.sun_path))
+        note(d, "%s: the path is too long", d->host);
+    else
+        add_address(d, (struct sockaddr *)&un, sizeof(un));
+    return true;
+}
+
+static bool add_literal(struct dial *d)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons((uint16_t)d->opts.port)};
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)d->opts.port)};
+
+    if (inet_pton(AF_INET, d->host, &in.sin_addr) == 1)
+        add_address(d, (struct sockaddr *)&in, sizeof(in));
+    else if (inet_pton(AF_INET6, d->host, &in6.sin6_addr) == 1)
+        add_address(d, (struct sockaddr *)&in6, sizeof(in6));
+    else
+        return false;
+    return true;
+}
+
+static void release_resolver(void *resolver)
+{
+    evdns_base_free(resolver, 1);
+}
+
+static struct evdns_base *resolver_of(struct loop *l)
+{
+    struct evdns_base *dns = loop_resolver(l);
+
+    if (dns != NULL)
+        return dns;
+    dns = evdns_base_new(loop_base(l), EVDNS_BASE_DISABLE_WHEN_INACTIVE);
+    if (dns == NULL)
+        return NULL;
+    /* Without the file, or without a server in it, a server on this host is asked: resolv.conf(5). */
+    evdns_base_resolv_conf_parse(dns, DNS_OPTIONS_ALL, "/etc/resolv.conf");
+    loop_set_resolver(l, dns, release_resolver);
+    return dns;
+}
+
+static void on_resolved(int result, struct evutil_addrinfo *found, void *arg)
+{
+    struct dial *d = arg;
+    struct loop *l = d->loop;
+
+    loop_enter(l);
+    d->query = NULL;
+    if (d->state == DIAL_OVER) {
+        loop_defer(l, &d->free_work, free_work, d);
+    } else {
+        if (result != 0)
+            note(d, "resolve %s: %s", d->host, evutil_gai_strerror(result));
+        else
+            note(d, "resolve %s: no address", d->host);
+        for (struct evutil_addrinfo *a = found; a != NULL; a = a->ai_next)
+            add_address(d, a->ai_addr, a->ai_addrlen);
+        start_trying(d);
+    }
+    if (found != NULL)
+        evutil_freeaddrinfo(found);
+    loop_leave(l);
+}
+
+static void resolve(struct dial *d)
+{
+    struct evutil_addrinfo hints = {
+        .ai_family = AF_UNSPEC,
+        .ai_socktype = SOCK_STREAM,
+        .ai_protocol = IPPROTO_TCP,
+        .ai_flags = EVUTIL_AI_ADDRCONFIG,
+    };
+    struct evdns_base *dns = resolver_of(d->loop);
+    char service[16];
+
+    snprintf(service, sizeof(service), "%u", d->opts.port);
+    note(d, "resolve %s: out of memory", d->host);
+    if (dns == NULL) {
+        start_trying(d); /* with nothing to try: fails in the turn */
+        return;
+    }
+    /* What the hosts file answers is answered from inside this call, and there is no query then. */
+    d->query = evdns_getaddrinfo(dns, d->host, service, &hints, on_resolved, d);
+}
+
+/* ------------------------------------------------------------------------------------------------------- life */
+
+struct dial *dial_start(struct loop *l, const struct dial_opts *o, dial_fn *fn, void *arg)
+{
+    struct dial *d = mem_zalloc(sizeof(*d));
+
+    if (d == NULL)
+        return NULL;
+    d->loop = l;
+    d->opts = *o;
+    d->fn = fn;
+    d->arg = arg;
+    d->deadline_ms = loop_now_ms(l) + o->timeout_ms;
+    d->host = mem_strdup(o->host);
+    d->server_name = o->server_name == NULL ? NULL : mem_strdup(o->server_name);
+    d->timer = loop_timer_new(l, on_deadline, d);
+    if (d->opts.tls != NULL)
+        tls_ctx_ref(d->opts.tls);
+    if (d->host == NULL || (o->server_name != NULL && d->server_name == NULL) || d->timer == NULL) {
+        loop_timer_free(d->timer);
+        free_work(d);
+        return NULL;
+    }
+    loop_timer_set(d->timer, o->timeout_ms);
+    if (add_unix(d) || add_literal(d))
+        start_trying(d);
+    else
+        resolve(d);
+    return d;
+}
+
+void dial_cancel(struct dial *d)
+{
+    if (d->state != DIAL_OVER)
+        end(d);
+}

@@ -1,0 +1,321 @@
+#include "net/loop.h"
+
+#include <event2/event.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metric.h"
+#include "net/loop_internal.h"
+
+enum {
+    /* One allocation of a burst of records must not become an mmap and a munmap per request (page faults). */
+    MALLOC_MMAP_THRESHOLD = 8 << 20,
+    MALLOC_TRIM_THRESHOLD = 64 << 20,
+    DRAIN_ROUNDS = 1000, /* work that queues itself again and again ends here when the loop is freed */
+};
+
+struct loop_signal {
+    struct list_node node;
+    struct loop *loop;
+    struct event *event;
+    loop_fn *fn;
+    void *arg;
+};
+
+struct loop {
+    struct event_base *base;
+    struct event *wait_limit; /* ends the wait of loop_run_once() */
+    struct list deferred;     /* for the end of the turn */
+    struct list at_leave;     /* for the end of the outermost callback */
+    struct list signals;
+    struct metric *lag;
+    void *resolver;
+    void (*resolver_release)(void *resolver);
+    uint64_t turn;
+    uint64_t now_ms;         /* valid while awake */
+    uint64_t awake_since_us; /* valid while awake */
+    unsigned depth;          /* callbacks on the stack */
+    bool awake;              /* the turn has stamped its time */
+    bool stop;
+    struct recv_area area;
+};
+
+static void on_wait_limit(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    (void)arg;
+}
+
+static struct event_base *new_base(void)
+{
+    struct event_config *config = event_config_new();
+    struct event_base *base = NULL;
+
+    if (config != NULL) {
+        /* Adding and removing interest within a turn cancels out instead of costing two epoll_ctl. */
+        event_config_set_flag(config, EVENT_BASE_FLAG_EPOLL_USE_CHANGELIST);
+        base = event_base_new_with_config(config);
+        event_config_free(config);
+    }
+    return base;
+}
+
+static struct metric *lag_metric(struct metrics *metrics)
+{
+    static const double bounds[] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
+                                    0.025,  0.05,    0.1,    0.25,  0.5,    1};
+    struct metric_family *f =
+        metric_histogram_family(metrics, "mvproxy_loop_lag_seconds",
+                                "How long the turns of the event loop took: whatever arrived meanwhile waited as long.",
+                                NULL, bounds, sizeof(bounds) / sizeof(bounds[0]));
+
+    return metric_child(f, NULL);
+}
+
+struct loop *loop_new(struct metrics *metrics)
+{
+    struct loop *l = must_zalloc(sizeof(*l));
+
+    mallopt(M_MMAP_THRESHOLD, MALLOC_MMAP_THRESHOLD);
+    mallopt(M_TRIM_THRESHOLD, MALLOC_TRIM_THRESHOLD);
+    list_init(&l->deferred);
+    list_init(&l->at_leave);
+    list_init(&l->signals);
+    l->base = new_base();
+    if (l->base != NULL)
+        l->wait_limit = event_new(l->base, -1, 0, on_wait_limit, NULL);
+    if (l->wait_limit == NULL) {
+        log_emit(LOG_FATAL, 0, __FILE__, __LINE__, "Could not make the event loop", LOG_KVS());
+        exit(1);
+    }
+    if (metrics != NULL)
+        l->lag = lag_metric(metrics);
+    return l;
+}
+
+void loop_touch(struct loop *l)
+{
+    if (l->awake)
+        return;
+    l->awake = true;
+    l->now_ms = clock_ms();
+    l->awake_since_us = clock_us();
+}
+
+uint64_t loop_now_ms(const struct loop *l)
+{
+    return l->awake ? l->now_ms : clock_ms();
+}
+
+uint64_t loop_turn(const struct loop *l)
+{
+    return l->turn;
+}
+
+static void run_node(struct list_node *node)
+{
+    struct loop_deferred *d = list_entry(node, struct loop_deferred, node);
+
+    d->fn(d->arg);
+}
+
+void loop_enter(struct loop *l)
+{
+    loop_touch(l);
+    l->depth++;
+}
+
+void loop_leave(struct loop *l)
+{
+    /* Still inside while this runs, so that what it provokes joins the queue instead of nesting. */
+    if (l->depth == 1) {
+        struct list_node *node;
+
+        while ((node = list_pop_front(&l->at_leave)) != NULL)
+            run_node(node);
+    }
+    l->depth--;
+}
+
+static void queue(struct list *list, struct loop_deferred *d, loop_fn *fn, void *arg)
+{
+    d->fn = fn;
+    d->arg = arg;
+    if (!list_linked(&d->node))
+        list_push_back(list, &d->node);
+}
+
+static void unqueue(struct list *list, struct loop_deferred *d)
+{
+    if (list_linked(&d->node))
+        list_remove(list, &d->node);
+}
+
+void loop_at_leave(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *arg)
+{
+    queue(&l->at_leave, d, fn, arg);
+}
+
+void loop_at_leave_cancel(struct loop *l, struct loop_deferred *d)
+{
+    unqueue(&l->at_leave, d);
+}
+
+void loop_defer(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *arg)
+{
+    queue(&l->deferred, d, fn, arg);
+}
+
+void loop_defer_cancel(struct loop *l, struct loop_deferred *d)
+{
+    unqueue(&l->deferred, d);
+}
+
+/* Only what was queued when it starts: the rest belongs to the next turn, after the sockets had their chance. */
+static void run_deferred(struct loop *l)
+{
+    for (size_t left = l->deferred.count; left > 0; left--) {
+        struct list_node *node = list_pop_front(&l->deferred);
+
+        if (node == NULL)
+            return;
+        loop_enter(l);
+        run_node(node);
+        loop_leave(l);
+    }
+}
+
+static void run_turn(struct loop *l, bool may_block)
+{
+    int flags = EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY;
+
+    l->turn++;
+    if (l->at_leave.count > 0) { /* queued by calls from outside the loop */
+        loop_enter(l);
+        loop_leave(l);
+        l->awake = false;
+    }
+    if (!may_block || l->deferred.count > 0)
+        flags |= EVLOOP_NONBLOCK;
+    event_base_loop(l->base, flags);
+    run_deferred(l);
+    if (l->awake && l->lag != NULL)
+        metric_observe(l->lag, (double)(clock_us() - l->awake_since_us) / 1e6);
+    l->awake = false;
+}
+
+void loop_run(struct loop *l)
+{
+    while (!l->stop)
+        run_turn(l, true);
+    l->stop = false;
+}
+
+void loop_run_once(struct loop *l, uint64_t max_wait_ms)
+{
+    struct timeval tv = {.tv_sec = (time_t)(max_wait_ms / 1000), .tv_usec = (suseconds_t)(max_wait_ms % 1000 * 1000)};
+
+    if (max_wait_ms > 0)
+        event_add(l->wait_limit, &tv);
+    run_turn(l, max_wait_ms > 0);
+    event_del(l->wait_limit);
+}
+
+void loop_stop(struct loop *l)
+{
+    l->stop = true;
+}
+
+static void on_signal(evutil_socket_t signo, short what, void *arg)
+{
+    struct loop_signal *s = arg;
+
+    (void)signo;
+    (void)what;
+    loop_enter(s->loop);
+    s->fn(s->arg);
+    loop_leave(s->loop);
+}
+
+bool loop_on_signal(struct loop *l, int signo, loop_fn *fn, void *arg)
+{
+    struct loop_signal *s = mem_zalloc(sizeof(*s));
+
+    if (s == NULL)
+        return false;
+    s->loop = l;
+    s->fn = fn;
+    s->arg = arg;
+    s->event = evsignal_new(l->base, signo, on_signal, s);
+    if (s->event == NULL || evsignal_add(s->event, NULL) != 0) {
+        if (s->event != NULL)
+            event_free(s->event);
+        mem_free(s);
+        return false;
+    }
+    list_push_back(&l->signals, &s->node);
+    return true;
+}
+
+static void free_signals(struct loop *l)
+{
+    struct list_node *node;
+
+    while ((node = list_pop_front(&l->signals)) != NULL) {
+        struct loop_signal *s = list_entry(node, struct loop_signal, node);
+
+        event_free(s->event);
+        mem_free(s);
+    }
+}
+
+void loop_free(struct loop *l)
+{
+    if (l == NULL)
+        return;
+    loop_enter(l);
+    loop_leave(l);
+    if (l->resolver != NULL)
+        l->resolver_release(l->resolver);
+    /* The resolver's last callbacks and what libevent itself has put off come through the loop. */
+    for (unsigned i = 0; i < DRAIN_ROUNDS && (i < 2 || l->deferred.count > 0); i++)
+        run_turn(l, false);
+    free_signals(l);
+    event_free(l->wait_limit);
+    event_base_free(l->base);
+    mem_free(l);
+}
+
+struct event_base *loop_base(struct loop *l)
+{
+    return l->base;
+}
+
+struct recv_area *loop_recv_area_peek(struct loop *l)
+{
+    return &l->area;
+}
+
+struct recv_area *loop_recv_area(struct loop *l)
+{
+    if (l->area.holder != NULL)
+        l->area.evict(l->area.holder);
+    l->area.holder = NULL;
+    return &l->area;
+}
+
+void *loop_resolver(const struct loop *l)
+{
+    return l->resolver;
+}
+
+void loop_set_resolver(struct loop *l, void *resolver, void (*release)(void *resolver))
+{
+    l->resolver = resolver;
+    l->resolver_release = release;
+}

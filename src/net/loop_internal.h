@@ -1,0 +1,46 @@
+/*
+ * What the rest of net/ needs of the loop. Nobody outside includes this.
+ */
+#ifndef MVPROXY_NET_LOOP_INTERNAL_H
+#define MVPROXY_NET_LOOP_INTERNAL_H
+
+#include "base/limits.h"
+#include "net/loop.h"
+
+/*
+ * Every callback that libevent makes into net/ runs between these two. Leaving the outermost one runs what was
+ * queued with loop_at_leave(): that is how everything written during a callback leaves in one piece.
+ */
+void loop_enter(struct loop *l);
+void loop_leave(struct loop *l);
+/* The loop is awake: stamps the turn's time. loop_enter() does it; code that works before its first callback calls it
+ * too. */
+void loop_touch(struct loop *l);
+/*
+ * Work for the end of the outermost callback (or, outside of any, for the start of the next turn). A node that is
+ * queued stays queued once.
+ */
+void loop_at_leave(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *arg);
+void loop_at_leave_cancel(struct loop *l, struct loop_deferred *d);
+/* Number of the turn, from 1. */
+uint64_t loop_turn(const struct loop *l);
+
+/*
+ * One receive buffer for all streams of the loop. Who leaves bytes in it is its holder, and is told to take them
+ * away (evict) when somebody else needs it.
+ */
+struct recv_area {
+    void (*evict)(void *holder);
+    void *holder;
+    char bytes[LIMIT_STREAM_READ_TURN];
+};
+/* The area, free for the caller's use. */
+struct recv_area *loop_recv_area(struct loop *l);
+/* The same, whoever holds it. */
+struct recv_area *loop_recv_area_peek(struct loop *l);
+
+/* The resolver is made at its first use (dial.c) and lives as long as the loop. */
+void *loop_resolver(const struct loop *l);
+void loop_set_resolver(struct loop *l, void *resolver, void (*release)(void *resolver));
+
+#endif

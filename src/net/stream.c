@@ -1,0 +1,492 @@
+#include "net/stream_internal.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/event.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "net/sockopt.h"
+#include "net/tls_peer.h"
+
+static void move(struct stream *s, enum stream_state to)
+{
+    s->state = to;
+}
+
+/* ---------------------------------------------------------------------------------------------------- delivery */
+
+static void mark(struct stream *s, enum stream_event ev)
+{
+    s->pending |= 1U << ev;
+}
+
+static bool take(struct stream *s, enum stream_event ev)
+{
+    bool was = (s->pending & 1U << ev) != 0;
+
+    s->pending &= ~(1U << ev);
+    return was;
+}
+
+static bool paused(const struct stream *s)
+{
+    return s->pauses != 0;
+}
+
+/* The next event that may be told now, in the order of the contract. */
+static bool next_event(struct stream *s, enum stream_event *ev)
+{
+    if (take(s, STREAM_OPENED))
+        return *ev = STREAM_OPENED, true;
+    if (!paused(s) && take(s, STREAM_READABLE) && stream_input_len(s) > 0)
+        return *ev = STREAM_READABLE, true;
+    if (take(s, STREAM_FAILED)) {
+        s->pending = 0;
+        return *ev = STREAM_FAILED, true;
+    }
+    if (take(s, STREAM_WRITABLE))
+        return *ev = STREAM_WRITABLE, true;
+    if (!paused(s) && take(s, STREAM_EOF))
+        return *ev = STREAM_EOF, true;
+    return false;
+}
+
+void stream_deliver(struct stream *s)
+{
+    enum stream_event ev;
+
+    if (s->delivering)
+        return;
+    loop_defer_cancel(s->loop, &s->deliver_work);
+    s->delivering = true;
+    while (s->fn != NULL && next_event(s, &ev))
+        s->fn(s, ev, s->arg);
+    s->delivering = false;
+}
+
+static void deliver_work(void *arg)
+{
+    stream_deliver(arg);
+}
+
+void stream_deliver_later(struct stream *s)
+{
+    if (s->fn != NULL)
+        loop_defer(s->loop, &s->deliver_work, deliver_work, s);
+}
+
+void stream_opened(struct stream *s)
+{
+    loop_timer_free(s->timer);
+    s->timer = NULL;
+    move(s, STREAM_OPEN);
+    mark(s, STREAM_OPENED);
+    stream_deliver_later(s);
+    if (buf_len(&s->gather) > 0 || s->finish)
+        stream_flush_later(s);
+    stream_update_reading(s);
+}
+
+void stream_got_eof(struct stream *s)
+{
+    if (s->in_eof || s->state != STREAM_OPEN)
+        return;
+    if (s->send_broken) { /* the other side is gone, however orderly it left */
+        stream_read_idle(s);
+        return;
+    }
+    s->in_eof = true;
+    mark(s, STREAM_EOF);
+    stream_deliver_later(s);
+    stream_update_reading(s);
+}
+
+void stream_broke(struct stream *s, const char *fmt, ...)
+{
+    char text[256];
+    va_list ap;
+
+    if (s->state > STREAM_OPEN) {
+        if (s->state == STREAM_FLUSHING || s->state == STREAM_LINGERING)
+            stream_destroy(s, false);
+        return;
+    }
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    s->failure = mem_strdup(text);
+    move(s, STREAM_BROKEN);
+    stream_update_reading(s);
+    event_del(&s->writable);
+    mark(s, STREAM_FAILED);
+    stream_deliver_later(s);
+}
+
+/* ------------------------------------------------------------------------------------------------------- input */
+
+void stream_got_input(struct stream *s)
+{
+    size_t len = stream_input_len(s);
+
+    if (len == s->in_known)
+        return;
+    s->bytes_in += len - s->in_known;
+    s->in_known = len;
+    mark(s, STREAM_READABLE);
+    if (len >= LIMIT_STREAM_INPUT) {
+        s->full = true;
+        stream_update_reading(s);
+    }
+}
+
+bool stream_wants_input(const struct stream *s)
+{
+    return s->state == STREAM_OPEN && !s->in_eof && s->pauses == 0 && stream_input_len(s) < LIMIT_STREAM_INPUT;
+}
+
+void stream_update_reading(struct stream *s)
+{
+    bool want = s->state == STREAM_OPEN && !s->in_eof && s->pauses == 0 && !s->full;
+
+    if (want == s->reading)
+        return;
+    s->reading = want;
+    s->ops->set_reading(s, want);
+}
+
+struct slice stream_peek(struct stream *s)
+{
+    struct evbuffer_iovec piece;
+
+    if (stream_input_len(s) == 0 || evbuffer_peek(s->in, -1, NULL, &piece, 1) < 1)
+        return SLICE_NONE;
+    return slice_of(piece.iov_base, piece.iov_len);
+}
+
+void stream_consume(struct stream *s, size_t n)
+{
+    if (n == 0)
+        return;
+    evbuffer_drain(s->in, n);
+    s->in_known = stream_input_len(s);
+    if (s->full && s->in_known <= LIMIT_STREAM_INPUT / 2) {
+        s->full = false;
+        stream_update_reading(s);
+    }
+}
+
+size_t stream_input_len(const struct stream *s)
+{
+    return s->in == NULL ? 0 : evbuffer_get_length(s->in);
+}
+
+void stream_pause(struct stream *s, unsigned reasons)
+{
+    s->pauses |= reasons;
+    stream_update_reading(s);
+}
+
+void stream_resume(struct stream *s, unsigned reasons)
+{
+    if ((s->pauses & reasons) == 0)
+        return;
+    s->pauses &= ~reasons;
+    if (paused(s))
+        return;
+    if (stream_input_len(s) > 0)
+        mark(s, STREAM_READABLE);
+    if (s->pending != 0)
+        stream_deliver_later(s);
+    stream_update_reading(s);
+}
+
+/* -------------------------------------------------------------------------------------------------------- life */
+
+static void on_open_timeout(void *arg)
+{
+    struct stream *s = arg;
+
+    stream_broke(s, s->state == STREAM_CONNECTING ? "timed out while connecting" : "timed out in the TLS handshake");
+    stream_deliver(s);
+}
+
+static void describe(struct stream *s, const struct sockaddr *addr)
+{
+    char ip[INET6_ADDRSTRLEN] = "";
+
+    if (addr->sa_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)addr;
+
+        inet_ntop(AF_INET, &in->sin_addr, ip, sizeof(ip));
+        snprintf(s->remote, sizeof(s->remote), "%s:%u", ip, ntohs(in->sin_port));
+    } else if (addr->sa_family == AF_INET6) {
+        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)addr;
+        /* An IPv4 client of a dual-stack socket is shown, and counted, as what it is. */
+        bool mapped = IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr);
+
+        if (mapped)
+            inet_ntop(AF_INET, &in6->sin6_addr.s6_addr[12], ip, sizeof(ip));
+        else
+            inet_ntop(AF_INET6, &in6->sin6_addr, ip, sizeof(ip));
+        snprintf(s->remote, sizeof(s->remote), mapped ? "%s:%u" : "[%s]:%u", ip, ntohs(in6->sin6_port));
+    } else {
+        snprintf(s->remote, sizeof(s->remote), "unix");
+    }
+    snprintf(s->remote_ip, sizeof(s->remote_ip), "%s", ip);
+}
+
+static struct stream *stream_new(struct loop *l, int fd, const struct stream_opts *o)
+{
+    struct stream *s = mem_zalloc(sizeof(*s));
+
+    if (s == NULL) {
+        close(fd);
+        return NULL;
+    }
+    s->loop = l;
+    s->fd = fd;
+    s->fn = o->fn;
+    s->arg = o->arg;
+    s->ops = o->tls == NULL ? stream_plain_transport() : stream_tls_transport();
+    stream_out_init(s);
+    event_assign(&s->readable, loop_base(l), fd, 0, NULL, NULL);
+    s->timer = loop_timer_new(l, on_open_timeout, s);
+    if (o->tls == NULL)
+        s->in = evbuffer_new();
+    if (s->timer == NULL || (o->tls == NULL ? s->in == NULL : !stream_tls_init(s, o)))
+        goto fail;
+    loop_timer_set(s->timer, o->open_timeout_ms == 0 ? TIMEOUT_HANDSHAKE_MS : o->open_timeout_ms);
+    return s;
+
+fail:
+    s->fn = NULL;
+    stream_destroy(s, false);
+    return NULL;
+}
+
+static void start(struct stream *s)
+{
+    move(s, STREAM_HANDSHAKING);
+    s->ops->start(s);
+}
+
+struct stream *stream_accept(struct loop *l, int fd, const struct stream_opts *o)
+{
+    struct sockaddr_storage addr = {.ss_family = AF_UNIX};
+    socklen_t len = sizeof(addr);
+    struct stream *s = stream_new(l, fd, o);
+
+    if (s == NULL)
+        return NULL;
+    if (getpeername(fd, (struct sockaddr *)&addr, &len) != 0)
+        addr.ss_family = AF_UNIX; /* gone already: reading will tell */
+    describe(s, (const struct sockaddr *)&addr);
+    start(s);
+    return s;
+}
+
+static void on_connected(evutil_socket_t fd, short what, void *arg)
+{
+    struct stream *s = arg;
+    struct loop *l = s->loop;
+    int error = 0;
+    socklen_t len = sizeof(error);
+
+    (void)what;
+    loop_enter(l);
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
+        error = errno;
+    stream_out_arm(s); /* from now on "writable" has its usual meaning */
+    if (error != 0)
+        stream_broke(s, "connect: %s", strerror(error));
+    else
+        start(s);
+    stream_deliver(s);
+    loop_leave(l);
+}
+
+struct stream *stream_connect(struct loop *l, const struct sockaddr *addr, socklen_t len, const struct stream_opts *o)
+{
+    int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    struct stream *s;
+
+    if (fd < 0)
+        return NULL;
+    if (addr->sa_family != AF_UNIX)
+        sockopt_tune(fd);
+    s = stream_new(l, fd, o);
+    if (s == NULL)
+        return NULL;
+    describe(s, addr);
+    if (connect(fd, addr, len) == 0) {
+        start(s);
+    } else if (errno == EINPROGRESS) {
+        event_assign(&s->writable, loop_base(l), fd, EV_WRITE, on_connected, s);
+        event_add(&s->writable, NULL);
+    } else {
+        stream_broke(s, "connect: %s", strerror(errno));
+    }
+    return s;
+}
+
+void stream_set_owner(struct stream *s, stream_fn *fn, void *arg)
+{
+    s->fn = fn;
+    s->arg = arg;
+    if (stream_input_len(s) > 0)
+        mark(s, STREAM_READABLE);
+    if (s->in_eof)
+        mark(s, STREAM_EOF);
+    if (s->state == STREAM_BROKEN)
+        mark(s, STREAM_FAILED);
+    if (s->pending != 0)
+        stream_deliver_later(s);
+}
+
+static void free_work(void *arg)
+{
+    struct stream *s = arg;
+
+    s->ops->release(s);
+    stream_out_release(s);
+    mem_free(s->failure);
+    mem_free(s);
+}
+
+void stream_destroy(struct stream *s, bool reset)
+{
+    struct linger linger = {.l_onoff = 1, .l_linger = 0};
+
+    move(s, STREAM_CLOSED);
+    s->fn = NULL;
+    s->ops->detach(s);
+    event_del(&s->writable);
+    event_del(&s->readable);
+    loop_timer_free(s->timer);
+    s->timer = NULL;
+    loop_defer_cancel(s->loop, &s->deliver_work);
+    loop_at_leave_cancel(s->loop, &s->flush_work);
+    if (reset)
+        setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+    close(s->fd);
+    s->fd = -1;
+    loop_defer(s->loop, &s->free_work, free_work, s);
+}
+
+static void on_linger_timeout(void *arg)
+{
+    stream_destroy(arg, false);
+}
+
+static void on_linger_readable(evutil_socket_t fd, short what, void *arg)
+{
+    struct stream *s = arg;
+    struct loop *l = s->loop;
+    struct recv_area *area;
+    ssize_t n;
+
+    (void)what;
+    loop_enter(l);
+    area = loop_recv_area(l);
+    n = recv(fd, area->bytes, sizeof(area->bytes), 0);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        stream_destroy(s, false);
+    loop_leave(l);
+}
+
+/* Everything is sent: closing now, with bytes of the other side unread, would be a reset that destroys it on the way.
+ */
+void stream_linger(struct stream *s)
+{
+    if (s->in_eof) {
+        stream_destroy(s, false);
+        return;
+    }
+    move(s, STREAM_LINGERING);
+    s->ops->detach(s);
+    event_del(&s->readable);
+    event_assign(&s->readable, loop_base(s->loop), s->fd, EV_READ | EV_PERSIST, on_linger_readable, s);
+    if (event_add(&s->readable, NULL) != 0)
+        stream_destroy(s, false);
+}
+
+void stream_close(struct stream *s, enum stream_close_how how)
+{
+    bool was_open = s->state == STREAM_OPEN;
+
+    s->fn = NULL;
+    loop_defer_cancel(s->loop, &s->deliver_work);
+    if (!was_open || s->send_broken || how == STREAM_CLOSE_ABORT) {
+        stream_destroy(s, how == STREAM_CLOSE_ABORT);
+        return;
+    }
+    s->finish = true;
+    if (how == STREAM_CLOSE_NOW) {
+        stream_flush(s);
+        if (s->state != STREAM_CLOSED)
+            stream_destroy(s, false);
+        return;
+    }
+    move(s, STREAM_FLUSHING);
+    stream_update_reading(s);
+    s->timer = loop_timer_new(s->loop, on_linger_timeout, s);
+    if (s->timer == NULL) {
+        stream_destroy(s, false);
+        return;
+    }
+    loop_timer_set(s->timer, TIMEOUT_LINGER_MS);
+    stream_flush_later(s);
+}
+
+/* ------------------------------------------------------------------------------------------------------- facts */
+
+const char *stream_remote_text(const struct stream *s)
+{
+    return s->remote;
+}
+
+const char *stream_remote_ip(const struct stream *s)
+{
+    return s->remote_ip;
+}
+
+const char *stream_failure(const struct stream *s)
+{
+    return s->failure != NULL ? s->failure : s->state == STREAM_BROKEN ? "out of memory" : "";
+}
+
+const char *stream_alpn(const struct stream *s)
+{
+    return s->tls == NULL ? "" : tls_conn_alpn(s->tls);
+}
+
+bool stream_is_tls(const struct stream *s)
+{
+    return s->tls != NULL;
+}
+
+bool stream_is_open(const struct stream *s)
+{
+    return s->state == STREAM_OPEN;
+}
+
+const struct tls_peer *stream_tls_peer(const struct stream *s)
+{
+    static const struct tls_peer nobody;
+
+    return s->tls == NULL ? &nobody : tls_conn_peer(s->tls);
+}
+
+uint64_t stream_bytes_in(const struct stream *s)
+{
+    return s->bytes_in;
+}
+
+uint64_t stream_bytes_out(const struct stream *s)
+{
+    return s->bytes_out;
+}

@@ -1,0 +1,123 @@
+/*
+ * The inside of a stream, shared by stream*.c. One struct, four stories:
+ *   stream.c        life, the owner's view, delivery of events
+ *   stream_out.c    what was written, until the kernel has it
+ *   stream_plain.c  transport: bytes as they are
+ *   stream_tls.c    transport: a bufferevent whose SSL sits on tls_bio
+ */
+#ifndef MVPROXY_NET_STREAM_INTERNAL_H
+#define MVPROXY_NET_STREAM_INTERNAL_H
+
+#include <event2/event_struct.h>
+
+#include "base/buf.h"
+#include "net/loop_internal.h"
+#include "net/stream.h"
+
+struct evbuffer;
+struct tls_conn;
+
+enum stream_state {
+    STREAM_CONNECTING,  /* waits for the kernel's connect */
+    STREAM_HANDSHAKING, /* waits for the transport to say stream_opened() */
+    STREAM_OPEN,
+    STREAM_BROKEN,    /* waits for its owner to close it */
+    STREAM_FLUSHING,  /* closed by its owner: waits for the kernel to take the rest */
+    STREAM_LINGERING, /* all sent: waits for the other side's FIN, so that no reset overtakes what was sent */
+    STREAM_CLOSED,    /* no descriptor any more: waits for the end of the turn */
+};
+
+struct stream_ops {
+    /* The socket is connected. Ends, now or later, with stream_opened() or stream_broke(). */
+    void (*start)(struct stream *s);
+    /* Interest in input on or off. Switching on also finds bytes that were left inside. */
+    void (*set_reading)(struct stream *s, bool on);
+    /* Read again in this turn, whatever epoll says. Ends with input, EOF, stream_broke() or stream_read_idle(). */
+    void (*look_again)(struct stream *s);
+    /* Turns plain bytes into what goes on the wire, at the end of s->out. False: out of memory or broken. */
+    bool (*encode)(struct stream *s, struct slice data);
+    /* The same for the orderly end. */
+    void (*encode_end)(struct stream *s);
+    /* The descriptor is about to be closed: no event may be left. */
+    void (*detach)(struct stream *s);
+    /* End of the turn: nothing of the transport is on the stack any more. */
+    void (*release)(struct stream *s);
+};
+
+struct stream {
+    struct loop *loop;
+    const struct stream_ops *ops;
+    stream_fn *fn;
+    void *arg;
+    enum stream_state state;
+    int fd;
+    unsigned pauses;  /* enum stream_pause */
+    unsigned pending; /* events to deliver, 1 << enum stream_event */
+    bool delivering;  /* fn is on the stack */
+    bool reading;     /* what set_reading was told last */
+    bool full;        /* LIMIT_STREAM_INPUT was reached */
+    bool in_eof;
+    bool send_blocked; /* the kernel is full: wait for on_writable */
+    bool send_broken;  /* a send failed; what was received before is still to be read */
+    bool fin_sent;
+    int send_error;      /* errno of the failed send */
+    bool finish;         /* nothing will be written after what is queued */
+    bool finish_encoded; /* the orderly end is in s->out */
+    bool congested;
+    struct evbuffer *in; /* decrypted, not consumed; NULL before the transport starts */
+    size_t in_known;     /* length of in that was accounted for */
+    struct buf gather;   /* small writes of the running callback, plain */
+    struct buf out;      /* ready for the wire */
+    struct event writable;
+    struct event readable;    /* plain transport and lingering */
+    struct loop_timer *timer; /* opening, lingering */
+    struct loop_deferred deliver_work, flush_work, free_work;
+    char *failure;        /* NULL on a broken stream: out of memory */
+    struct tls_conn *tls; /* stream_tls.c's; NULL for plain */
+    uint64_t bytes_in, bytes_out;
+    char remote[64];
+    char remote_ip[48];
+};
+
+const struct stream_ops *stream_plain_transport(void);
+const struct stream_ops *stream_tls_transport(void);
+
+/* For transports: what happened. Each only takes note, and delivery follows. */
+void stream_opened(struct stream *s);
+void stream_got_eof(struct stream *s);
+void stream_broke(struct stream *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Accounts for what was added to s->in. */
+void stream_got_input(struct stream *s);
+/* Whether to go on taking in bytes. */
+bool stream_wants_input(const struct stream *s);
+/* Calls the owner for all that is pending. Only from a callback of libevent, never below a call of the owner. */
+void stream_deliver(struct stream *s);
+/* Delivers at the end of the turn. */
+void stream_deliver_later(struct stream *s);
+void stream_update_reading(struct stream *s);
+/* Ends it: descriptor closed, memory after the turn. */
+void stream_destroy(struct stream *s, bool reset);
+void stream_linger(struct stream *s);
+
+/* stream_out.c */
+void stream_out_init(struct stream *s);
+/* Points the write event at the descriptor. */
+void stream_out_arm(struct stream *s);
+void stream_out_release(struct stream *s);
+/* At the end of the callback. */
+void stream_flush_later(struct stream *s);
+/* Encodes what was gathered and sends what the kernel takes. */
+void stream_flush(struct stream *s);
+/* Only the sending. */
+void stream_send_out(struct stream *s);
+/* Drops what is queued: the other side cannot take it any more. */
+void stream_send_failed(struct stream *s, int error);
+/* The transport found nothing to read: if sending has failed, now is the time to say so. */
+void stream_read_idle(struct stream *s);
+
+/* stream_tls.c */
+bool stream_tls_init(struct stream *s, const struct stream_opts *o);
+const char *tls_conn_alpn(const struct tls_conn *t);
+const struct tls_peer *tls_conn_peer(const struct tls_conn *t);
+
+#endif

@@ -1,0 +1,212 @@
+/*
+ * The writing half: gather (plain, while a callback runs) -> encode -> out (ready for the wire) -> kernel.
+ */
+#include <errno.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "net/stream_internal.h"
+
+enum {
+    RECORD_BYTES = 16384, /* the largest TLS record */
+    /* From here on a copy costs more than the record that it might save. */
+    DIRECT_MIN = 4096,
+    /* What records and an alert add to LIMIT_STREAM_OUTPUT_HARD plain bytes. */
+    ENCODING_SPARE = 256 << 10,
+};
+
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+    struct stream *s = arg;
+    struct loop *l = s->loop;
+
+    (void)fd;
+    (void)what;
+    loop_enter(l);
+    s->send_blocked = false;
+    stream_flush(s);
+    stream_deliver(s);
+    loop_leave(l);
+}
+
+void stream_out_init(struct stream *s)
+{
+    buf_init(&s->gather, LIMIT_STREAM_OUTPUT_HARD);
+    buf_init(&s->out, LIMIT_STREAM_OUTPUT_HARD + ENCODING_SPARE);
+    stream_out_arm(s);
+}
+
+void stream_out_arm(struct stream *s)
+{
+    event_assign(&s->writable, loop_base(s->loop), s->fd, EV_WRITE, on_writable, s);
+}
+
+void stream_out_release(struct stream *s)
+{
+    buf_free(&s->gather);
+    buf_free(&s->out);
+}
+
+size_t stream_unsent(const struct stream *s)
+{
+    return buf_len(&s->gather) + buf_len(&s->out);
+}
+
+bool stream_congested(const struct stream *s)
+{
+    return s->congested;
+}
+
+void stream_send_failed(struct stream *s, int error)
+{
+    if (s->send_broken)
+        return;
+    s->send_broken = true;
+    s->send_error = error;
+    buf_release(&s->gather);
+    buf_release(&s->out);
+    if (s->state == STREAM_OPEN && s->reading)
+        s->ops->look_again(s); /* an answer may have come before the reset: it is told first */
+    else
+        stream_broke(s, "write: %s", strerror(error));
+}
+
+void stream_read_idle(struct stream *s)
+{
+    if (s->send_broken && s->state == STREAM_OPEN)
+        stream_broke(s, "write: %s", strerror(s->send_error));
+}
+
+static void all_sent(struct stream *s)
+{
+    buf_release(&s->out);
+    if (s->finish_encoded && !s->fin_sent) {
+        s->fin_sent = true;
+        shutdown(s->fd, SHUT_WR);
+    }
+    if (s->finish_encoded && s->state == STREAM_FLUSHING)
+        stream_linger(s);
+}
+
+void stream_send_out(struct stream *s)
+{
+    while (buf_len(&s->out) > 0 && !s->send_blocked) {
+        struct slice rest = buf_slice(&s->out);
+        ssize_t n = send(s->fd, rest.p, rest.n, MSG_NOSIGNAL);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno != EAGAIN) {
+            stream_send_failed(s, errno);
+            return;
+        }
+        if (n > 0)
+            buf_consume(&s->out, (size_t)n);
+        s->send_blocked = buf_len(&s->out) > 0;
+    }
+    if (s->send_blocked) {
+        if (event_add(&s->writable, NULL) != 0)
+            stream_send_failed(s, ENOMEM);
+    } else {
+        all_sent(s);
+    }
+}
+
+static void note_relief(struct stream *s)
+{
+    if (!s->congested || stream_unsent(s) > LIMIT_STREAM_OUTPUT_LOW || s->state != STREAM_OPEN)
+        return;
+    s->congested = false;
+    s->pending |= 1U << STREAM_WRITABLE;
+    stream_deliver_later(s);
+}
+
+static bool encode_gathered(struct stream *s)
+{
+    bool done = s->ops->encode(s, buf_slice(&s->gather));
+
+    buf_release(&s->gather);
+    if (!done)
+        stream_broke(s, "out of memory");
+    return done;
+}
+
+void stream_flush(struct stream *s)
+{
+    bool may_encode = s->state == STREAM_OPEN || s->state == STREAM_FLUSHING;
+
+    if (s->state == STREAM_CLOSED || s->state == STREAM_BROKEN || s->send_broken)
+        return;
+    if (may_encode && buf_len(&s->gather) > 0 && !encode_gathered(s))
+        return;
+    if (may_encode && s->finish && !s->finish_encoded) {
+        s->finish_encoded = true;
+        s->ops->encode_end(s);
+    }
+    if (!s->send_blocked)
+        stream_send_out(s);
+    note_relief(s);
+}
+
+static void flush_work(void *arg)
+{
+    stream_flush(arg);
+}
+
+void stream_flush_later(struct stream *s)
+{
+    if (s->state != STREAM_CLOSED)
+        loop_at_leave(s->loop, &s->flush_work, flush_work, s);
+}
+
+/* Full records as soon as they are full; what is left waits for more, or for the end of the callback. */
+static bool take_in(struct stream *s, struct slice data)
+{
+    size_t gathered = buf_len(&s->gather);
+    size_t room;
+
+    if (s->state != STREAM_OPEN)
+        return buf_append(&s->gather, data);
+    if (gathered == 0 && data.n >= DIRECT_MIN)
+        return s->ops->encode(s, data);
+    if (gathered + data.n <= RECORD_BYTES)
+        return buf_append(&s->gather, data);
+    room = gathered < RECORD_BYTES ? RECORD_BYTES - gathered : 0;
+    if (!buf_append(&s->gather, slice_of(data.p, room)) || !s->ops->encode(s, buf_slice(&s->gather)))
+        return false;
+    buf_reset(&s->gather);
+    data = slice_from(data, room);
+    return data.n >= DIRECT_MIN ? s->ops->encode(s, data) : buf_append(&s->gather, data);
+}
+
+bool stream_write(struct stream *s, struct slice data)
+{
+    if (s->state > STREAM_OPEN || s->finish || s->send_broken)
+        return false;
+    if (data.n == 0)
+        return true;
+    if (stream_unsent(s) + data.n > LIMIT_STREAM_OUTPUT_HARD) {
+        stream_broke(s, "more than %d bytes unsent", LIMIT_STREAM_OUTPUT_HARD);
+        return false;
+    }
+    if (!take_in(s, data)) {
+        stream_broke(s, "out of memory");
+        return false;
+    }
+    s->bytes_out += data.n;
+    stream_flush_later(s);
+    if (!s->send_blocked && buf_len(&s->out) > LIMIT_STREAM_OUTPUT_HIGH)
+        stream_send_out(s);
+    if (stream_unsent(s) > LIMIT_STREAM_OUTPUT_HIGH)
+        s->congested = true;
+    return !s->send_broken;
+}
+
+void stream_finish_writing(struct stream *s)
+{
+    if (s->state > STREAM_OPEN || s->finish)
+        return;
+    s->finish = true;
+    stream_flush_later(s);
+}

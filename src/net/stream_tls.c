@@ -1,0 +1,326 @@
+/*
+ * Transport with TLS: a bufferevent drives handshake and reading over tls_bio. Writing goes straight through
+ * SSL_write, which never blocks on this BIO; so the bufferevent's own writing half stays idle.
+ * docs/internals/stream.md tells why each of the less obvious calls is there.
+ */
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/bufferevent_ssl.h>
+#include <event2/bufferevent_struct.h>
+#include <event2/event.h>
+#include <openssl/err.h>
+
+#include "net/stream_internal.h"
+#include "net/tls_bio.h"
+#include "net/tls_internal.h"
+
+enum { RECORD_BYTES = 16384, RECORD_OVERHEAD = 64 };
+
+struct tls_conn {
+    struct tls_ctx *ctx;
+    SSL *ssl;
+    BIO *bio_object; /* belongs to ssl */
+    struct bufferevent *bev;
+    struct tls_bio bio;
+    struct tls_identity *identity;
+    char *server_name;
+    char *session_key;
+    char alpn[16];
+};
+
+const char *tls_conn_alpn(const struct tls_conn *t)
+{
+    return t->alpn;
+}
+
+const struct tls_peer *tls_conn_peer(const struct tls_conn *t)
+{
+    return tls_identity_peer(t->identity);
+}
+
+/* --------------------------------------------------------------------------------------------------- failures */
+
+static const char *phase(const struct stream *s)
+{
+    return s->state == STREAM_HANDSHAKING ? "TLS handshake" : "TLS";
+}
+
+/* `error` is OpenSSL's, taken from its queue, or 0. */
+static void report(struct stream *s, unsigned long error)
+{
+    struct tls_conn *t = s->tls;
+    long verdict = SSL_get_verify_result(t->ssl);
+    const char *reason = error == 0 ? NULL : ERR_reason_error_string(error);
+
+    stream_send_out(s); /* the alert, if one was written */
+    if (s->send_broken)
+        stream_read_idle(s);
+    if (t->bio.recv_error != 0)
+        stream_broke(s, "%s: read: %s", phase(s), strerror(t->bio.recv_error));
+    else if (t->bio.eof)
+        stream_broke(s, "%s: unexpected EOF", phase(s)); /* a FIN without close_notify may be a cut */
+    else if (verdict != X509_V_OK)
+        stream_broke(s, "%s: certificate refused: %s", phase(s), X509_verify_cert_error_string(verdict));
+    else
+        stream_broke(s, "%s: %s", phase(s), reason == NULL ? "protocol error" : reason);
+}
+
+static unsigned long queued_error(void)
+{
+    unsigned long first = ERR_get_error();
+
+    ERR_clear_error();
+    return first;
+}
+
+/* ---------------------------------------------------------------------------------------------------- reading */
+
+/* Something is inside that epoll does not know of. */
+static bool has_hidden_input(const struct tls_conn *t)
+{
+    return tls_bio_has_input(&t->bio) || SSL_pending(t->ssl) > 0;
+}
+
+/* False when there is no more for now. */
+static bool read_record(struct stream *s)
+{
+    struct tls_conn *t = s->tls;
+    struct evbuffer_iovec room;
+    int n;
+
+    if (evbuffer_reserve_space(s->in, RECORD_BYTES, &room, 1) != 1) {
+        stream_broke(s, "out of memory");
+        return false;
+    }
+    ERR_clear_error();
+    n = SSL_read(t->ssl, room.iov_base, RECORD_BYTES);
+    if (n > 0) {
+        room.iov_len = (size_t)n;
+        evbuffer_commit_space(s->in, &room, 1);
+        return true;
+    }
+    switch (SSL_get_error(t->ssl, n)) {
+    case SSL_ERROR_WANT_READ:
+    case SSL_ERROR_WANT_WRITE:
+        return false;
+    case SSL_ERROR_ZERO_RETURN:
+        stream_got_eof(s);
+        return false;
+    default:
+        report(s, queued_error());
+        return false;
+    }
+}
+
+/* The bufferevent stops after a record; epoll will not call again for what the BIO already took from the kernel. */
+static void read_the_rest(struct stream *s)
+{
+    while (stream_wants_input(s) && has_hidden_input(s->tls) && read_record(s))
+        ;
+    stream_got_input(s);
+}
+
+static void on_input(struct bufferevent *bev, void *arg)
+{
+    struct stream *s = arg;
+    struct loop *l = s->loop;
+
+    (void)bev;
+    loop_enter(l);
+    if (s->state == STREAM_OPEN)
+        read_the_rest(s);
+    else
+        stream_got_input(s);
+    stream_deliver(s);
+    loop_leave(l);
+}
+
+static void finish_handshake(struct stream *s)
+{
+    struct tls_conn *t = s->tls;
+    const unsigned char *alpn;
+    unsigned n;
+
+    SSL_get0_alpn_selected(t->ssl, &alpn, &n);
+    if (n < sizeof(t->alpn))
+        memcpy(t->alpn, alpn, n);
+    if (!tls_identity_new(t->ctx, t->ssl, &t->identity)) {
+        stream_broke(s, "out of memory");
+        return;
+    }
+    s->reading = true; /* the bufferevent was, for the handshake */
+    stream_opened(s);
+    if (s->reading && has_hidden_input(t))
+        event_active(&t->bev->ev_read, EV_READ, 1);
+}
+
+/*
+ * Events of the bufferevent come before the bytes of the same read: delivery waits for on_input() or, without bytes,
+ * for the end of the turn.
+ */
+static void on_event(struct bufferevent *bev, short what, void *arg)
+{
+    struct stream *s = arg;
+    struct loop *l = s->loop;
+
+    loop_enter(l);
+    if (what & BEV_EVENT_CONNECTED) {
+        finish_handshake(s);
+        stream_deliver(s);
+    } else if (what & BEV_EVENT_EOF && s->state == STREAM_OPEN) {
+        stream_got_eof(s);
+    } else {
+        report(s, bufferevent_get_openssl_error(bev));
+    }
+    loop_leave(l);
+}
+
+static void tls_set_reading(struct stream *s, bool on)
+{
+    struct tls_conn *t = s->tls;
+
+    if (t->bev == NULL)
+        return;
+    if (!on) {
+        bufferevent_disable(t->bev, EV_READ);
+    } else if (bufferevent_enable(t->bev, EV_READ) != 0) {
+        stream_broke(s, "out of memory");
+    } else if (has_hidden_input(t)) {
+        event_active(&t->bev->ev_read, EV_READ, 1);
+    }
+}
+
+static void tls_look_again(struct stream *s)
+{
+    tls_bio_recv_again(&s->tls->bio);
+    event_active(&s->tls->bev->ev_read, EV_READ, 1);
+}
+
+/* ---------------------------------------------------------------------------------------------------- writing */
+
+static bool tls_encode(struct stream *s, struct slice data)
+{
+    size_t records = data.n / RECORD_BYTES + 1;
+
+    if (buf_reserve(&s->out, data.n + records * RECORD_OVERHEAD) == NULL)
+        return false;
+    ERR_clear_error();
+    return SSL_write(s->tls->ssl, data.p, (int)data.n) == (int)data.n;
+}
+
+static void tls_encode_end(struct stream *s)
+{
+    ERR_clear_error();
+    SSL_shutdown(s->tls->ssl);
+    ERR_clear_error();
+}
+
+/* ------------------------------------------------------------------------------------------------------- life */
+
+bool stream_tls_init(struct stream *s, const struct stream_opts *o)
+{
+    struct tls_conn *t = mem_zalloc(sizeof(*t));
+
+    if (t == NULL)
+        return false;
+    s->tls = t;
+    t->ctx = tls_ctx_ref(o->tls);
+    if (o->server_name != NULL && (t->server_name = mem_strdup(o->server_name)) == NULL)
+        return false;
+    t->ssl = tls_ctx_new_ssl(t->ctx, t->server_name);
+    if (t->ssl == NULL)
+        return false;
+    t->bio_object = tls_bio_attach(&t->bio, s, t->ctx->bio_method);
+    if (t->bio_object == NULL)
+        return false;
+    SSL_set_bio(t->ssl, t->bio_object, t->bio_object);
+    return true;
+}
+
+static char *session_key(const struct stream *s, const struct tls_conn *t)
+{
+    struct buf b;
+    char *key = NULL;
+
+    buf_init(&b, LIMIT_TARGET_BYTES);
+    if (buf_printf(&b, "%s %s", s->remote, t->server_name == NULL ? "" : t->server_name))
+        key = mem_slicedup(buf_slice(&b));
+    buf_free(&b);
+    return key;
+}
+
+static void tls_start(struct stream *s)
+{
+    struct tls_conn *t = s->tls;
+    bool server = t->ctx->server;
+
+    t->bev = bufferevent_openssl_socket_new(loop_base(s->loop), s->fd, t->ssl,
+                                            server ? BUFFEREVENT_SSL_ACCEPTING : BUFFEREVENT_SSL_CONNECTING, 0);
+    if (t->bev == NULL) {
+        stream_broke(s, "out of memory");
+        return;
+    }
+    s->in = bufferevent_get_input(t->bev);
+    bufferevent_setcb(t->bev, on_input, NULL, on_event, s);
+    /* Writing is ours, and enabling it would cost a wakeup per connection for nothing. */
+    bufferevent_disable(t->bev, EV_WRITE);
+    if (!server) {
+        t->session_key = session_key(s, t);
+        if (t->session_key != NULL)
+            tls_sessions_offer(t->ctx, t->ssl, t->session_key);
+    }
+    if (bufferevent_enable(t->bev, EV_READ) != 0) {
+        stream_broke(s, "out of memory");
+        return;
+    }
+    if (!server)
+        event_active(&t->bev->ev_read, EV_READ, 1); /* the first move is ours */
+}
+
+static void tls_detach(struct stream *s)
+{
+    struct tls_conn *t = s->tls;
+
+    if (t == NULL)
+        return;
+    tls_bio_detach(&t->bio, t->bio_object);
+    if (t->bev == NULL)
+        return;
+    bufferevent_setcb(t->bev, NULL, NULL, NULL, NULL);
+    bufferevent_disable(t->bev, EV_READ | EV_WRITE);
+}
+
+static void tls_release(struct stream *s)
+{
+    struct tls_conn *t = s->tls;
+
+    if (t == NULL)
+        return;
+    if (t->bev != NULL)
+        bufferevent_free(t->bev); /* and s->in with it */
+    if (t->ssl != NULL) {
+        /* Otherwise a connection that was cut off takes its session with it. */
+        SSL_set_shutdown(t->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+        SSL_free(t->ssl);
+    }
+    tls_identity_free(t->identity);
+    tls_ctx_unref(t->ctx);
+    mem_free(t->session_key);
+    mem_free(t->server_name);
+    mem_free(t);
+}
+
+const struct stream_ops *stream_tls_transport(void)
+{
+    static const struct stream_ops ops = {
+        .start = tls_start,
+        .set_reading = tls_set_reading,
+        .look_again = tls_look_again,
+        .encode = tls_encode,
+        .encode_end = tls_encode_end,
+        .detach = tls_detach,
+        .release = tls_release,
+    };
+
+    return &ops;
+}

@@ -1,0 +1,185 @@
+#include "net/tls_bio.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "net/stream_internal.h"
+
+static void evict(void *holder)
+{
+    struct tls_bio *b = holder;
+    struct recv_area *area = loop_recv_area_peek(b->stream->loop);
+    size_t n = b->end - b->start;
+
+    b->kept = mem_alloc(n);
+    if (b->kept == NULL) {
+        b->recv_error = ENOMEM;
+        n = 0;
+    } else {
+        memcpy(b->kept, area->bytes + b->start, n);
+    }
+    b->start = 0;
+    b->end = n;
+}
+
+bool tls_bio_has_input(const struct tls_bio *b)
+{
+    return b->start < b->end;
+}
+
+static int take(struct tls_bio *b, char *out, size_t want)
+{
+    struct recv_area *area = loop_recv_area_peek(b->stream->loop);
+    const char *from = b->kept != NULL ? b->kept : area->bytes;
+    size_t n = b->end - b->start < want ? b->end - b->start : want;
+
+    memcpy(out, from + b->start, n);
+    b->start += n;
+    if (b->start == b->end) {
+        b->start = b->end = 0;
+        mem_free(b->kept);
+        b->kept = NULL;
+        if (area->holder == b)
+            area->holder = NULL;
+    }
+    return (int)n;
+}
+
+/* True when something new waits. */
+static bool receive(struct tls_bio *b)
+{
+    struct stream *s = b->stream;
+    struct recv_area *area;
+    ssize_t n;
+
+    loop_touch(s->loop);
+    area = loop_recv_area(s->loop);
+    b->recv_turn = loop_turn(s->loop);
+    n = recv(s->fd, area->bytes, sizeof(area->bytes), 0);
+    if (n > 0) {
+        area->holder = b;
+        area->evict = evict;
+        b->end = (size_t)n;
+        return true;
+    }
+    if (n == 0)
+        b->eof = true;
+    else if (errno != EAGAIN && errno != EINTR)
+        b->recv_error = errno;
+    else
+        stream_read_idle(s);
+    return false;
+}
+
+static int bio_read(BIO *bio, char *out, int want)
+{
+    struct tls_bio *b = BIO_get_data(bio);
+
+    BIO_clear_retry_flags(bio);
+    if (b == NULL || out == NULL || want <= 0)
+        return -1;
+    if (!tls_bio_has_input(b)) {
+        bool may_receive = !b->eof && b->recv_error == 0 && b->recv_turn != loop_turn(b->stream->loop);
+
+        if (!may_receive || !receive(b)) {
+            if (b->eof)
+                return 0;
+            if (b->recv_error == 0)
+                BIO_set_retry_read(bio);
+            return -1;
+        }
+    }
+    return take(b, out, (size_t)want);
+}
+
+static int bio_write(BIO *bio, const char *in, int n)
+{
+    struct tls_bio *b = BIO_get_data(bio);
+
+    BIO_clear_retry_flags(bio);
+    if (b == NULL || n < 0 || !buf_append(&b->stream->out, slice_of(in, (size_t)n)))
+        return -1;
+    stream_flush_later(b->stream);
+    return n;
+}
+
+static long bio_ctrl(BIO *bio, int cmd, long num, void *ptr)
+{
+    struct tls_bio *b = BIO_get_data(bio);
+
+    (void)num;
+    switch (cmd) {
+    case BIO_C_GET_FD: /* how bufferevent_openssl_socket_new() knows that the SSL has its socket */
+        if (b == NULL)
+            return -1;
+        if (ptr != NULL)
+            *(int *)ptr = b->stream->fd;
+        return b->stream->fd;
+    case BIO_CTRL_FLUSH:
+        /* The end of a handshake flight. No callback of ours may follow, so it goes now; a rest goes when it can. */
+        if (b != NULL && b->stream->state == STREAM_HANDSHAKING)
+            stream_flush(b->stream);
+        return 1;
+    case BIO_CTRL_EOF:
+        return b != NULL && b->eof && !tls_bio_has_input(b);
+    case BIO_CTRL_PENDING:
+        return b == NULL ? 0 : (long)(b->end - b->start);
+    case BIO_CTRL_WPENDING:
+        return b == NULL ? 0 : (long)buf_len(&b->stream->out);
+    case BIO_CTRL_DUP:
+    case BIO_CTRL_SET_CLOSE:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static int bio_create(BIO *bio)
+{
+    BIO_set_init(bio, 1);
+    return 1;
+}
+
+BIO_METHOD *tls_bio_method(void)
+{
+    BIO_METHOD *m = BIO_meth_new(BIO_TYPE_SOURCE_SINK | BIO_TYPE_DESCRIPTOR, "mvproxy stream");
+
+    if (m == NULL)
+        return NULL;
+    BIO_meth_set_read(m, bio_read);
+    BIO_meth_set_write(m, bio_write);
+    BIO_meth_set_ctrl(m, bio_ctrl);
+    BIO_meth_set_create(m, bio_create);
+    return m;
+}
+
+BIO *tls_bio_attach(struct tls_bio *b, struct stream *s, const BIO_METHOD *method)
+{
+    BIO *bio = BIO_new(method);
+
+    b->stream = s;
+    if (bio != NULL)
+        BIO_set_data(bio, b);
+    return bio;
+}
+
+void tls_bio_detach(struct tls_bio *b, BIO *bio)
+{
+    struct recv_area *area;
+
+    if (b->stream == NULL)
+        return;
+    area = loop_recv_area_peek(b->stream->loop);
+    if (area->holder == b)
+        area->holder = NULL;
+    mem_free(b->kept);
+    b->kept = NULL;
+    b->start = b->end = 0;
+    if (bio != NULL)
+        BIO_set_data(bio, NULL);
+}
+
+void tls_bio_recv_again(struct tls_bio *b)
+{
+    b->recv_turn = 0;
+}

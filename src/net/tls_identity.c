@@ -1,0 +1,195 @@
+/*
+ * From the other side's certificate to struct tls_peer. Done after every handshake, resumed ones too: a session keeps
+ * the certificate, and whether it still verifies is asked again.
+ */
+#include <openssl/x509v3.h>
+#include <time.h>
+
+#include "base/hash.h"
+#include "net/tls_internal.h"
+
+enum { MAX_SUBJECT_BYTES = 64 << 10 };
+
+struct tls_identity {
+    struct tls_peer peer;
+    char *text; /* what peer's slices point into */
+    size_t used, size;
+};
+
+/* Kubernetes 1.33 reads a user's UID from here. */
+static const char UID_OID[] = "1.3.6.1.4.1.57683.2";
+
+void tls_identity_free(struct tls_identity *id)
+{
+    if (id == NULL)
+        return;
+    mem_free(id->text);
+    mem_free(id);
+}
+
+const struct tls_peer *tls_identity_peer(const struct tls_identity *id)
+{
+    static const struct tls_peer nobody;
+
+    return id == NULL ? &nobody : &id->peer;
+}
+
+/*
+ * Go's crypto/x509, whose reading of a subject decides in Kubernetes, converts BMPString and takes the bytes of the
+ * other string types as they are.
+ */
+static bool add_text(struct tls_identity *id, const ASN1_STRING *value, struct slice *out)
+{
+    unsigned char *utf8 = NULL;
+    const unsigned char *p = ASN1_STRING_get0_data(value);
+    int n = ASN1_STRING_length(value);
+    bool fits;
+
+    if (ASN1_STRING_type(value) == V_ASN1_BMPSTRING) {
+        n = ASN1_STRING_to_UTF8(&utf8, value);
+        p = utf8;
+    }
+    fits = n >= 0 && (size_t)n <= id->size - id->used;
+    if (fits) {
+        if (n > 0)
+            memcpy(id->text + id->used, p, (size_t)n);
+        *out = slice_of(id->text + id->used, (size_t)n);
+        id->used += (size_t)n;
+    }
+    OPENSSL_free(utf8);
+    return fits;
+}
+
+static bool add_attribute(struct tls_identity *id, const X509_NAME_ENTRY *entry)
+{
+    const ASN1_OBJECT *type = X509_NAME_ENTRY_get_object(entry);
+    const ASN1_STRING *value = X509_NAME_ENTRY_get_data(entry);
+    struct tls_peer *p = &id->peer;
+    char oid[sizeof(UID_OID) + 1];
+
+    switch (OBJ_obj2nid(type)) {
+    case NID_commonName:
+        return add_text(id, value, &p->common_name); /* of several the last counts, as in Go */
+    case NID_organizationName:
+        if (p->n_orgs == TLS_PEER_MAX_ORGS) {
+            p->too_many_orgs = true;
+            return true;
+        }
+        return add_text(id, value, &p->orgs[p->n_orgs++]);
+    default:
+        if (OBJ_obj2txt(oid, sizeof(oid), type, 1) < 0 || strcmp(oid, UID_OID) != 0)
+            return true;
+        if (p->uid.p != NULL) /* kube-apiserver refuses a subject with two */
+            return false;
+        return add_text(id, value, &p->uid);
+    }
+}
+
+/* False: a subject that cannot mean anybody. */
+static bool read_subject(struct tls_identity *id, X509 *cert)
+{
+    const X509_NAME *subject = X509_get_subject_name(cert);
+
+    for (int i = 0; i < X509_NAME_entry_count(subject); i++)
+        if (!add_attribute(id, X509_NAME_get_entry(subject, i)))
+            return false;
+    return true;
+}
+
+/* X509_V_OK, or why the chain from `cert` to the bundle does not hold for a client. */
+static int verify(X509_STORE *store, X509 *cert, STACK_OF(X509) * others)
+{
+    X509_STORE_CTX *ctx;
+    int verdict = X509_V_ERR_UNSPECIFIED;
+
+    if (store == NULL)
+        return X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY;
+    ctx = X509_STORE_CTX_new();
+    if (ctx != NULL && X509_STORE_CTX_init(ctx, store, cert, others) == 1 &&
+        X509_STORE_CTX_set_default(ctx, "ssl_client") == 1) {
+        X509_verify_cert(ctx);
+        verdict = X509_STORE_CTX_get_error(ctx);
+    }
+    X509_STORE_CTX_free(ctx);
+    return verdict;
+}
+
+static void judge(struct tls_identity *id, const struct tls_ctx *c, X509 *cert, STACK_OF(X509) * others)
+{
+    struct tls_peer *p = &id->peer;
+    int client, requestheader;
+
+    client = verify(c->client_ca, cert, others);
+    requestheader = verify(c->requestheader_ca, cert, others);
+    p->client_ca = client == X509_V_OK;
+    p->requestheader_ca = requestheader == X509_V_OK;
+    if (!p->client_ca && !p->requestheader_ca) {
+        /* The more telling of the two: "unknown issuer" is what every foreign bundle says. */
+        bool foreign = client == X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY ||
+                       client == X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE;
+
+        p->why_not = X509_verify_cert_error_string(foreign ? requestheader : client);
+    }
+}
+
+static void refuse(struct tls_peer *p, const char *why)
+{
+    p->client_ca = p->requestheader_ca = false;
+    p->why_not = why;
+}
+
+static void set_not_after(struct tls_peer *p, X509 *cert)
+{
+    struct tm tm;
+
+    if (ASN1_TIME_to_tm(X509_get0_notAfter(cert), &tm) == 1)
+        p->not_after = (int64_t)timegm(&tm);
+}
+
+static bool set_fingerprint(struct tls_peer *p, X509 *cert)
+{
+    unsigned char *der = NULL;
+    unsigned char digest[HASH_SHA256_BYTES];
+    int n = i2d_X509(cert, &der);
+    bool done = n > 0 && hash_sha256(slice_of((const char *)der, (size_t)n), digest);
+
+    OPENSSL_free(der);
+    if (done)
+        hash_hex(digest, sizeof(digest), false, p->sha256);
+    return done;
+}
+
+static bool fill(struct tls_identity *id, const struct tls_ctx *c, SSL *ssl, X509 *cert)
+{
+    struct tls_peer *p = &id->peer;
+    int subject = i2d_X509_NAME(X509_get_subject_name(cert), NULL);
+
+    p->present = true;
+    set_not_after(p, cert);
+    if (!set_fingerprint(p, cert))
+        return false;
+    if (subject <= 0 || subject > MAX_SUBJECT_BYTES) {
+        refuse(p, "subject missing or too large");
+        return true;
+    }
+    id->size = 2 * (size_t)subject; /* UTF-8 needs at most three bytes for two of BMPString */
+    id->text = mem_alloc(id->size);
+    if (id->text == NULL)
+        return false;
+    judge(id, c, cert, SSL_get_peer_cert_chain(ssl));
+    if (!read_subject(id, cert))
+        refuse(p, "subject not understood");
+    else if (p->too_many_orgs)
+        refuse(p, "too many organizations");
+    return true;
+}
+
+bool tls_identity_new(const struct tls_ctx *c, SSL *ssl, struct tls_identity **id)
+{
+    X509 *cert = c->server ? SSL_get0_peer_certificate(ssl) : NULL;
+
+    if (cert == NULL)
+        return true;
+    *id = mem_zalloc(sizeof(**id));
+    return *id != NULL && fill(*id, c, ssl, cert);
+}

@@ -1,0 +1,51 @@
+/*
+ * TLS inside net/: what the contexts, the sessions and the identity check offer to stream_tls.c.
+ */
+#ifndef MVPROXY_NET_TLS_INTERNAL_H
+#define MVPROXY_NET_TLS_INTERNAL_H
+
+#include <openssl/ssl.h>
+
+#include "net/tls_ctx.h"
+#include "net/tls_peer.h"
+
+struct tls_sessions;
+struct tls_identity;
+
+struct tls_ctx {
+    unsigned refs;
+    bool server;
+    SSL_CTX *ssl_ctx;
+    BIO_METHOD *bio_method;
+    X509_STORE *client_ca;         /* server: NULL if not configured */
+    X509_STORE *requestheader_ca;  /* server: likewise */
+    char *server_name;             /* client */
+    struct tls_sessions *sessions; /* client */
+    bool http2;
+    int64_t not_after;
+};
+
+/* A connection's SSL, ready for the handshake but for its BIO. `name` (client; NULL: the context's) is SNI and what
+ * must be verified. */
+MEM_CHECK SSL *tls_ctx_new_ssl(struct tls_ctx *c, const char *name);
+
+/* tls_session.c: resumption. */
+MEM_CHECK struct tls_sessions *tls_sessions_new(void);
+void tls_sessions_free(struct tls_sessions *s);
+/* Client: keeps what the server gives under the key that the SSL carries, and offers it the next time. `key` must
+ * outlive ssl. */
+void tls_sessions_watch(struct tls_ctx *c);
+void tls_sessions_offer(struct tls_ctx *c, SSL *ssl, char *key);
+/* Server: tickets, except for clients whose chain would be lost with them. */
+void tls_tickets_enable(SSL_CTX *ctx);
+
+/*
+ * tls_identity.c: after the handshake. *id stays NULL when no certificate was shown (or on the client side). False when
+ * out of memory.
+ */
+MEM_CHECK bool tls_identity_new(const struct tls_ctx *c, SSL *ssl, struct tls_identity **id);
+void tls_identity_free(struct tls_identity *id);
+/* Of NULL: nobody. */
+const struct tls_peer *tls_identity_peer(const struct tls_identity *id);
+
+#endif
