@@ -1,0 +1,196 @@
+"""The proxies that are compared, each with the configuration that makes it do the same work.
+
+All: TLS 1.3 on both sides with one cipher, keep-alive and pools on both sides, client certificates asked for but not required, the
+server's certificate verified, one worker, no access log, the client's address appended to X-Forwarded-For.
+"""
+
+import os
+import re
+
+from harness.daemon import Daemon
+from harness.node import PORT, yaml
+
+NGINX_COMMON = """
+daemon off;
+user root;
+worker_processes 1;
+error_log stderr error;
+pid %(dir)s/%(name)s.pid;
+events { worker_connections 8192; }
+http {
+    access_log off;
+    keepalive_requests 1000000000;
+    keepalive_timeout 300s;
+    client_body_temp_path %(dir)s/%(name)s-body;
+    proxy_temp_path %(dir)s/%(name)s-proxy;
+    fastcgi_temp_path %(dir)s/%(name)s-f;
+    uwsgi_temp_path %(dir)s/%(name)s-u;
+    scgi_temp_path %(dir)s/%(name)s-s;
+    ssl_protocols TLSv1.2 TLSv1.3;
+    ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256;
+    ssl_session_cache off;
+    ssl_certificate %(crt)s;
+    ssl_certificate_key %(key)s;
+    ssl_client_certificate %(ca)s;
+    ssl_verify_client optional;
+"""
+
+NGINX_PROXY = NGINX_COMMON + """
+    upstream server { server %(server)s; keepalive 256; keepalive_requests 1000000000; keepalive_timeout 300s; }
+    server {
+        listen %(listen)s ssl backlog=4096;
+        location / {
+            proxy_pass https://server;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+            proxy_ssl_verify on;
+            proxy_ssl_trusted_certificate %(ca)s;
+            proxy_ssl_name kubernetes.default.svc;
+            proxy_ssl_server_name on;
+            proxy_ssl_protocols TLSv1.3;
+            proxy_ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256;
+            proxy_buffers 8 32k;
+            proxy_max_temp_file_size 0;
+        }
+    }
+}
+"""
+
+# The server behind all of them: the bodies that are measured are files; whatever else mvproxy asks for comes from the simulator.
+NGINX_BACKEND = NGINX_COMMON + """
+    upstream simulator { server %(simulator)s; keepalive 16; }
+    server {
+        listen %(listen)s ssl backlog=4096;
+        root %(dir)s/bodies;
+        location /api/v1/namespaces/bench/configmaps/ { default_type application/json; }
+        location / {
+            proxy_pass https://simulator;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_buffering off;
+            proxy_read_timeout 1h;
+            proxy_ssl_certificate %(proxy_crt)s;
+            proxy_ssl_certificate_key %(proxy_key)s;
+        }
+    }
+}
+"""
+
+HAPROXY = """
+global
+    nbthread 1
+    maxconn 4096
+    ssl-default-bind-options ssl-min-ver TLSv1.2
+    ssl-default-bind-ciphersuites TLS_AES_128_GCM_SHA256
+    ssl-default-server-ciphersuites TLS_AES_128_GCM_SHA256
+    tune.ssl.cachesize 0
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 300s
+    timeout server 300s
+    http-reuse always
+    option forwardfor
+frontend front
+    bind %(listen)s ssl crt %(pem)s ca-file %(ca)s verify optional crt-ignore-err all ca-ignore-err all no-tls-tickets
+    default_backend back
+backend back
+    server it %(server)s ssl ca-file %(ca)s verify required verifyhost kubernetes.default.svc sni str(kubernetes.default.svc) ssl-min-ver TLSv1.3
+"""
+
+
+class Contender:
+    """A proxy that listens on an address of its own, pinned to one core."""
+
+    def __init__(self, name, address, daemon, version):
+        self.name = name
+        self.address = address
+        self.daemon = daemon
+        self.version = version
+
+    def pids(self):
+        """The process and its children: where the work is done differs."""
+        found = [self.daemon.pid]
+        for entry in os.listdir("/proc"):
+            if not entry.isdigit():
+                continue
+            try:
+                with open("/proc/%s/stat" % entry, encoding="ascii", errors="replace") as file:
+                    parent = int(file.read().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            if parent == self.daemon.pid:
+                found.append(int(entry))
+        return found
+
+
+def pinned(name, argv, logs, core, hostname=None):
+    """A Daemon that runs on one core only."""
+    return Daemon(name, ["taskset", "-c", str(core), *argv], logs, hostname=hostname)
+
+
+def write(path, text):
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
+        out.write(text)
+    return path
+
+
+class Maker:
+    """Makes contenders that forward to one server."""
+
+    def __init__(self, directory, logs, pki, serving, core):
+        self._dir = directory
+        self._logs = logs
+        self._pki = pki
+        self._serving = serving  # name of the certificate
+        self._core = core
+
+    def _words(self, name, address, **more):
+        return {"dir": self._dir, "name": name, "listen": "%s:%d" % (address, PORT), "ca": self._pki.crt("ca"),
+                "crt": self._pki.crt(self._serving), "key": self._pki.key(self._serving), **more}
+
+    def nginx(self, program, address, server):
+        config = write(os.path.join(self._dir, "nginx.conf"), NGINX_PROXY % self._words("nginx", address, server=server))
+        return Contender("nginx", address, pinned("nginx", [program, "-c", config], self._logs, self._core),
+                         version_of(program, "-v"))
+
+    def backend(self, program, address, simulator, core):
+        words = self._words("backend", address, simulator=simulator, proxy_crt=self._pki.crt("front-proxy-client"),
+                            proxy_key=self._pki.key("front-proxy-client"))
+        # The backend is told of certificates by those that have one, and asks nobody for his identity.
+        config = write(os.path.join(self._dir, "backend.conf"), NGINX_BACKEND.replace(
+            "ssl_verify_client optional", "ssl_verify_client optional_no_ca") % words)
+        return pinned("backend", [program, "-c", config], self._logs, core)
+
+    def haproxy(self, program, address, server):
+        pem = os.path.join(self._dir, "haproxy.pem")
+        with open(self._pki.crt(self._serving), encoding="ascii") as crt, \
+                open(self._pki.key(self._serving), encoding="ascii") as key:
+            write(pem, crt.read() + key.read())
+        config = write(os.path.join(self._dir, "haproxy.cfg"),
+                       HAPROXY % self._words("haproxy", address, server=server, pem=pem))
+        return Contender("haproxy", address, pinned("haproxy", [program, "-db", "-f", config], self._logs, self._core),
+                         version_of(program, "-v"))
+
+    def mvproxy(self, program, address, server, admin, peers):
+        pki = self._pki
+        config = write(os.path.join(self._dir, "mvproxy.yaml"), yaml({
+            "bind-address": address, "secure-port": PORT,
+            "tls-cert-file": pki.crt(self._serving), "tls-private-key-file": pki.key(self._serving),
+            "client-ca-file": pki.crt("ca"), "requestheader-client-ca-file": pki.crt("front-proxy-ca"),
+            "requestheader-allowed-names": ["front-proxy-client"],
+            "proxy-client-cert-file": pki.crt("front-proxy-client"), "proxy-client-key-file": pki.key("front-proxy-client"),
+            "apiserver": "https://" + server, "apiserver-ca-file": pki.crt("ca"), "peer-ca-file": pki.crt("ca"),
+            "peers": peers, "admin-bind-address": admin, "control-socket": os.path.join(self._dir, "control.sock"),
+        }))
+        return Contender("mvproxy", address, pinned("mvproxy", [program, "--config", config], self._logs, self._core,
+                                                    hostname="local"), version_of(program, "--version"))
+
+
+def version_of(program, flag):
+    """The first number of the form 1.2.3 that the program says of itself."""
+    import subprocess
+    done = subprocess.run([program, flag], capture_output=True, text=True, check=False)
+    found = re.search(r"\d+\.\d+(\.\d+)?", done.stdout + done.stderr)
+    return found.group(0) if found else "?"
