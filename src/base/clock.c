@@ -46,22 +46,24 @@ int64_t clock_wall_us(void)
     return fake.on ? fake.wall_us : now_us(CLOCK_REALTIME);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- RFC 3339 */
+/* ---------------------------------------------------------------------------------------------------------- RFC 3339
+ */
 
 void clock_rfc3339(int64_t wall_us, char out[CLOCK_RFC3339_BYTES])
 {
     int64_t us = wall_us % US_PER_S;
     time_t s = (time_t)(wall_us / US_PER_S);
     struct tm tm = {0};
-    size_t n;
 
     if (us < 0) {
         us += US_PER_S;
         s--;
     }
     gmtime_r(&s, &tm);
-    n = strftime(out, CLOCK_RFC3339_BYTES, "%Y-%m-%dT%H:%M:%S", &tm);
-    snprintf(out + n, CLOCK_RFC3339_BYTES - n, ".%06uZ", (unsigned)us % US_PER_S);
+    /* The form has four digits for the year; nothing beyond it can be said. */
+    snprintf(out, CLOCK_RFC3339_BYTES, "%04u-%02u-%02uT%02u:%02u:%02u.%06uZ", (unsigned)(tm.tm_year + 1900) % 10000u,
+             (unsigned)(tm.tm_mon + 1) % 100u, (unsigned)tm.tm_mday % 100u, (unsigned)tm.tm_hour % 100u,
+             (unsigned)tm.tm_min % 100u, (unsigned)tm.tm_sec % 100u, (unsigned)us % US_PER_S);
 }
 
 /* n digits at the front of *s as a number, which must not exceed max; cut off. */
@@ -159,7 +161,8 @@ bool clock_parse_rfc3339(struct slice s, int64_t *wall_us)
     return true;
 }
 
-/* --------------------------------------------------------------------------------------------------------- durations */
+/* --------------------------------------------------------------------------------------------------------- durations
+ */
 
 static const struct {
     const char *name;

@@ -28,7 +28,7 @@ static inline uint8_t fuzz_byte(struct slice *in)
     if (in->n == 0)
         return 0;
     b = (uint8_t)in->p[0];
-    *in = slice_from(*in, 1);
+    *in = slice_of(in->p + 1, in->n - 1);
     return b;
 }
 
