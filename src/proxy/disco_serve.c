@@ -12,7 +12,8 @@
 
 enum { DISCO_SERVE_PIECE = 64 << 10 };
 
-/* What our own verdict request asks for: the local server's document alone, so that its ETag can be compared with ours. */
+/* What our own verdict request asks for: the local server's document alone, so that its ETag can be compared with ours.
+ */
 #define VERDICT_ACCEPT                                                                                                 \
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer,"                             \
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"                                            \

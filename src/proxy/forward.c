@@ -94,8 +94,8 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
     if (j->peer != NULL && (head->status == 404 || head->status == 503))
         cluster_peer_suspect(j->proxy->cluster, j->peer->id);
     /*
-     * A peer that no longer knows the group/version answers with Go's plain "404 page not found": its knowledge and ours have
-     * drifted apart, and this 404 would be a false one.
+     * A peer that no longer knows the group/version answers with Go's plain "404 page not found": its knowledge and
+     * ours have drifted apart, and this 404 would be a false one.
      */
     if (j->peer != NULL && is_plain_not_found(head)) {
         job_drop_back(j);
@@ -256,8 +256,8 @@ void forward_local(struct job *j)
 }
 
 /*
- * An mvproxy in front of the peer knows a hop by its certificate, also when the identity is a token: only so can it believe
- * the loop mark. A bare kube-apiserver may take the certificate for the user, so it gets none with tokens.
+ * An mvproxy in front of the peer knows a hop by its certificate, also when the identity is a token: only so can it
+ * believe the loop mark. A bare kube-apiserver may take the certificate for the user, so it gets none with tokens.
  */
 static bool hop_with_cert(const struct job *j, const struct served_peer *p)
 {

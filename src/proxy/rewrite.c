@@ -44,8 +44,8 @@ static bool add_upgrade(const struct rewrite_in *in, struct arena *a, struct htt
 }
 
 /*
- * Both markers go to a peer, kube-apiserver's own also to the local server: one with the feature switched on must not send
- * the request on a second time.
+ * Both markers go to a peer, kube-apiserver's own also to the local server: one with the feature switched on must not
+ * send the request on a second time.
  */
 static bool add_marks(const struct rewrite_in *in, struct arena *a, struct http_head *out)
 {

@@ -124,7 +124,7 @@ static void decide_among_peers(const struct route_query *q, struct route *out)
 
 static void decide_rerouted(const struct route_query *q, enum disco_answer local, struct route *out)
 {
-    if (served_synced(q->served) && local == DISCO_SERVED)
+    if (local == DISCO_SERVED)
         decide(out, ROUTE_LOCAL, ROUTE_ROW_REROUTED);
     else if (!q->refreshed)
         decide(out, ROUTE_REFRESH, ROUTE_ROW_REROUTED);

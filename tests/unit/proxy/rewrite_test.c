@@ -1,0 +1,176 @@
+/*
+ * What goes to the target: identity headers in every spelling are gone before ours are added.
+ */
+#include "proxy/rewrite.h"
+
+#include "lib/tap.h"
+
+static void head_of(struct arena *a, const char *lines, struct http_head *h)
+{
+    struct slice rest = slice_str(lines), line;
+
+    if (!http_head_init(h, a, 8))
+        tap_bail("out of memory");
+    h->method = SLICE_LIT("GET");
+    h->method_id = HTTP_GET;
+    h->target = SLICE_LIT("/apis/x%2Fy?b=1&a=2");
+    while (slice_split(&rest, '\n', &line)) {
+        struct slice value = line, name;
+
+        if (line.n == 0)
+            continue;
+        (void)slice_split(&value, ':', &name);
+        if (!http_head_add(h, a, name, slice_trim(value)))
+            tap_bail("out of memory");
+    }
+}
+
+static size_t count_of(const struct http_head *h, const char *name)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < h->n_fields; i++)
+        n += slice_ieq(h->fields[i].name, slice_str(name));
+    return n;
+}
+
+static struct slice value_of(const struct http_head *h, const char *name)
+{
+    const struct http_field *f = http_head_find_name(h, slice_str(name));
+
+    return f == NULL ? SLICE_NONE : f->value;
+}
+
+static void rewrite(struct arena *a, const char *lines, const struct authn *au, enum rewrite_target target,
+                    struct http_head *out)
+{
+    struct http_head head;
+    struct rewrite_in in = {&head, au, user_headers_default(), target, "10.0.0.9", false};
+
+    head_of(a, lines, &head);
+    if (rewrite_request(&in, a, out) != REWRITE_OK)
+        tap_bail("rewrite failed");
+}
+
+/* clang-format off */
+static const char *const hostile[] = {
+    "X-Remote-User: admin",          "x-remote-user: admin",
+    "X-REMOTE-USER: admin",          "X_Remote_User: admin",
+    "X-Remote_User: admin",          "x_remote-group: system:masters",
+    "X-Remote-Group: system:masters", "X-Remote-Uid: 1",
+    "X-Remote-Extra-scopes: all",    "X_Remote_Extra_scopes: all",
+    "X-Kubernetes-APIServer-Rerouted: true",
+    "x_kubernetes_peer_proxied: true",
+    "X-Remote-User: a\nX-Remote-User: b",
+    "Connection: X-Remote-User\nX-Remote-User: a",
+};
+/* clang-format on */
+
+static void test_stripping(void)
+{
+    struct authn pass = {.kind = AUTHN_PASS};
+    struct user jane = {.name = SLICE_LIT("jane")};
+    struct authn asserted = {.kind = AUTHN_ASSERT, .user = jane};
+
+    for (size_t i = 0; i < ROWS(hostile); i++) {
+        struct arena *a = arena_new(1 << 20);
+        struct http_head out;
+        size_t claims = 0;
+
+        rewrite(a, hostile[i], &pass, REWRITE_LOCAL, &out);
+        for (size_t k = 0; k < out.n_fields; k++)
+            claims += slice_has_iprefix(out.fields[k].name, SLICE_LIT("X-Remote")) ||
+                      slice_has_iprefix(out.fields[k].name, SLICE_LIT("X_")) ||
+                      slice_has_iprefix(out.fields[k].name, SLICE_LIT("X-Kubernetes-APIServer"));
+        is_u64(claims, 0, "gone: %s", hostile[i]);
+        rewrite(a, hostile[i], &asserted, REWRITE_PEER, &out);
+        is_u64(count_of(&out, "X-Remote-User"), 1, "one user with: %s", hostile[i]);
+        is_slice(value_of(&out, "X-Remote-User"), "jane", "ours, with: %s", hostile[i]);
+        is_u64(count_of(&out, "X-Remote-Group"), 0, "no group with: %s", hostile[i]);
+        arena_free(a);
+    }
+}
+
+static void test_credentials(void)
+{
+    struct arena *a = arena_new(1 << 20);
+    struct authn pass = {.kind = AUTHN_PASS}, asserted = {.kind = AUTHN_ASSERT, .user = {.name = SLICE_LIT("jane")}};
+    struct http_head out;
+
+    rewrite(a, "Authorization: Bearer t\nImpersonate-User: bob", &pass, REWRITE_LOCAL, &out);
+    is_slice(value_of(&out, "Authorization"), "Bearer t", "a token goes on as it is");
+    is_slice(value_of(&out, "Impersonate-User"), "bob", "impersonation is the target's business");
+    is_u64(count_of(&out, "X-Remote-User"), 0, "with it nobody is asserted");
+    rewrite(a, "Authorization: Bearer t\nImpersonate-User: bob", &asserted, REWRITE_LOCAL, &out);
+    is_u64(count_of(&out, "Authorization"), 0, "beside an asserted user the token is dropped");
+    is_slice(value_of(&out, "Impersonate-User"), "bob", "impersonation stays");
+    arena_free(a);
+}
+
+static void test_marks_and_forwarding(void)
+{
+    struct arena *a = arena_new(1 << 20);
+    struct authn pass = {.kind = AUTHN_PASS};
+    struct http_head out;
+
+    rewrite(a, "Host: k\nX-Forwarded-For: 1.2.3.4\nAudit-ID: abc\nConnection: keep-alive, foo\nFoo: 1", &pass,
+            REWRITE_LOCAL, &out);
+    is_slice(out.target, "/apis/x%2Fy?b=1&a=2", "the target keeps its bytes");
+    is_slice(value_of(&out, "X-Forwarded-For"), "1.2.3.4, 10.0.0.9", "the client is appended");
+    is_u64(count_of(&out, "X-Forwarded-For"), 1, "in one line");
+    is_slice(value_of(&out, "Audit-ID"), "abc", "the audit ID goes on");
+    is_slice(value_of(&out, "Host"), "k", "the host goes on");
+    is_u64(count_of(&out, "Foo"), 0, "what Connection names does not");
+    is_slice(value_of(&out, "x-kubernetes-peer-proxied"), "true", "the local server shall not send it on");
+    is_u64(count_of(&out, "X-Kubernetes-APIServer-Rerouted"), 0, "the KEP's mark is for peers");
+    rewrite(a, "", &pass, REWRITE_PEER, &out);
+    is_slice(value_of(&out, "X-Kubernetes-APIServer-Rerouted"), "true", "a peer gets the KEP's mark");
+    is_slice(value_of(&out, "x-kubernetes-peer-proxied"), "true", "and kube-apiserver's");
+    arena_free(a);
+}
+
+static void test_unencodable(void)
+{
+    static const char *const names[] = {"a\nb", "a\rb", " a", "a ", ""};
+
+    for (size_t i = 0; i < ROWS(names); i++) {
+        struct arena *a = arena_new(1 << 20);
+        struct authn au = {.kind = AUTHN_ASSERT, .user = {.name = slice_str(names[i])}};
+        struct http_head head, out;
+        struct rewrite_in in = {&head, &au, user_headers_default(), REWRITE_LOCAL, "::1", false};
+
+        head_of(a, "", &head);
+        is_int(rewrite_request(&in, a, &out), REWRITE_UNENCODABLE, "name %zu is refused, not mended", i);
+        arena_free(a);
+    }
+}
+
+static void test_response(void)
+{
+    struct arena *a = arena_new(1 << 20);
+    struct http_head in, out;
+
+    head_of(a,
+            "Content-Type: x\nConnection: close\nKeep-Alive: 5\nTransfer-Encoding: chunked\nWarning: w\nRetry-After: 1",
+            &in);
+    in.status = 429;
+    ok(rewrite_response(&in, "apiserver-x", a, &out), "a response is rewritten");
+    is_u64(out.status, 429, "status stays");
+    is_slice(value_of(&out, "Retry-After"), "1", "Retry-After stays");
+    is_slice(value_of(&out, "Warning"), "w", "warnings stay");
+    is_u64(count_of(&out, "Connection") + count_of(&out, "Keep-Alive") + count_of(&out, "Transfer-Encoding"), 0,
+           "hop-by-hop fields go");
+    is_slice(value_of(&out, REWRITE_SERVED_BY), "apiserver-x", "the server is named");
+    ok(rewrite_response(&in, NULL, a, &out) && count_of(&out, REWRITE_SERVED_BY) == 0, "the local one is not");
+    arena_free(a);
+}
+
+int main(void)
+{
+    test_stripping();
+    test_credentials();
+    test_marks_and_forwarding();
+    test_unencodable();
+    test_response();
+    return tap_end();
+}

@@ -1,0 +1,471 @@
+/*
+ * The decision table, row by row: every query in every world. A world is what the snapshot says; a query is a request.
+ * Each cell is the decision that the design's table demands.
+ */
+#include "proxy/route.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "back/back.h"
+#include "base/buf.h"
+#include "kube/disco_parse.h"
+#include "kube/status.h"
+#include "lib/tap.h"
+
+/* Origins are only compared and counted here: the real ones would drag sockets in. */
+struct origin {
+    const char *name;
+    bool healthy;
+};
+
+struct origin *origin_ref(struct origin *o)
+{
+    return o;
+}
+
+void origin_unref(struct origin *o)
+{
+    (void)o;
+}
+
+/* ---- documents, from lines "group/version resource verbs [subresource=verbs ...]"; verbs by letter ---- */
+
+static void print_verbs(struct buf *b, const char *letters)
+{
+    static const struct {
+        char letter;
+        const char *verb;
+    } verbs[] = {{'c', "create"}, {'d', "delete"}, {'D', "deletecollection"}, {'g', "get"},
+                 {'l', "list"},   {'p', "patch"},  {'u', "update"},           {'w', "watch"}};
+    const char *comma = "";
+
+    buf_append_str(b, "\"verbs\":[");
+    for (const char *l = letters; *l != '\0'; l++)
+        for (size_t i = 0; i < ROWS(verbs); i++)
+            if (verbs[i].letter == *l) {
+                buf_printf(b, "%s\"%s\"", comma, verbs[i].verb);
+                comma = ",";
+            }
+    buf_append_char(b, ']');
+}
+
+static void print_resource(struct buf *b, char *line)
+{
+    char *save = NULL, *name = strtok_r(line, " ", &save), *verbs = strtok_r(NULL, " ", &save), *sub;
+    const char *comma = "";
+
+    buf_printf(b, "{\"resource\":\"%s\",\"responseKind\":{\"group\":\"\",\"version\":\"\",\"kind\":\"K\"},", name);
+    buf_append_str(b, "\"scope\":\"Namespaced\",\"singularResource\":\"\",");
+    print_verbs(b, verbs);
+    buf_append_str(b, ",\"subresources\":[");
+    while ((sub = strtok_r(NULL, " ", &save)) != NULL) {
+        char *eq = strchr(sub, '=');
+
+        buf_printf(b, "%s{\"subresource\":\"%.*s\",", comma, (int)(eq - sub), sub);
+        print_verbs(b, eq + 1);
+        buf_append_char(b, '}');
+        comma = ",";
+    }
+    buf_append_str(b, "]}");
+}
+
+/* Lines of one group/version stand together, and so do the versions of a group. */
+static struct disco_doc *document(const char *const *lines, bool core)
+{
+    char gv[256] = "", group[256] = "";
+    struct disco_doc *doc;
+    struct err err;
+    struct buf b;
+    bool first_group = true;
+
+    buf_init(&b, 1 << 20);
+    buf_append_str(
+        &b,
+        "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},\"items\":[");
+    for (size_t i = 0; lines[i] != NULL; i++) {
+        char line[256], *rest, *slash;
+
+        (void)snprintf(line, sizeof line, "%s", lines[i]);
+        rest = strchr(line, ' ');
+        *rest++ = '\0';
+        slash = strchr(line, '/');
+        if (core != (slash == line))
+            continue;
+        if (strcmp(gv, line) == 0) {
+            buf_append_char(&b, ',');
+        } else {
+            char this_group[256];
+
+            (void)snprintf(this_group, sizeof this_group, "%.*s", (int)(slash - line), line);
+            if (!first_group && strcmp(group, this_group) == 0)
+                buf_append_str(&b, "]},");
+            else
+                buf_printf(&b, "%s{\"metadata\":{\"name\":\"%s\"},\"versions\":[", first_group ? "" : "]}]},",
+                           this_group);
+            buf_printf(&b, "{\"version\":\"%s\",\"freshness\":\"Current\",\"resources\":[", slash + 1);
+            (void)snprintf(group, sizeof group, "%s", this_group);
+            (void)snprintf(gv, sizeof gv, "%s", line);
+            first_group = false;
+        }
+        print_resource(&b, rest);
+    }
+    buf_append_str(&b, first_group ? "]}" : "]}]}]}");
+    err_clear(&err);
+    doc = disco_parse(buf_slice(&b), &err);
+    if (doc == NULL)
+        tap_bail("test document: %s", err.text);
+    buf_free(&b);
+    return doc;
+}
+
+static struct disco *disco_of(const char *const *lines)
+{
+    struct disco_doc *core = document(lines, true), *apis = document(lines, false);
+    struct disco *d = disco_new(core, apis);
+
+    disco_doc_unref(core);
+    disco_doc_unref(apis);
+    if (d == NULL)
+        tap_bail("out of memory");
+    return d;
+}
+
+static const char *const old_server[] = {
+    "/v1 namespaces cdDglpuw finalize=u status=gpu",
+    "/v1 nodes cdDglpuw proxy=cdgpu",
+    "/v1 pods cdDglpuw exec=cg log=g status=gpu",
+    "apps/v1 deployments cdDglpuw scale=gpu status=gpu",
+    "apps/v1 controllerrevisions gl",
+    "example.com/v1 widgets cdDglpuw",
+    NULL,
+};
+/* The old one's, and what a newer version brings: a group, a version, a subresource, a verb. */
+static const char *const new_server[] = {
+    "/v1 namespaces cdDglpuw finalize=u status=gpu",
+    "/v1 nodes cdDglpuw proxy=cdgpu",
+    "/v1 pods cdDglpuw exec=cg log=g status=gpu resize=gpu",
+    "apps/v1 deployments cdDglpuw scale=gpu status=gpu",
+    "apps/v1 controllerrevisions cdDglpuw",
+    "apps/v2 deployments cdDglpuw scale=gpu",
+    "example.com/v1 widgets cdDglpuw",
+    "example.com/v1 gadgets cdDglpuw",
+    "resource.k8s.io/v1 deviceclasses cdDglpuw",
+    "resource.k8s.io/v1 resourceclaims cdDglpuw status=gpu",
+    NULL,
+};
+
+/* ---- worlds ---- */
+
+enum peer_kind { NEW, NEW_NO_ADDRESS, UNKNOWN, UNKNOWN_LAPSED, OLD, NEW_LAPSED, END };
+
+static const struct world {
+    char letter;
+    const char *name;
+    bool disabled, local_missing, leases_missing;
+    enum peer_kind peers[4];
+} worlds[] = {
+    {.letter = 'd', .name = "gate off", .disabled = true, .peers = {NEW, END}},
+    {.letter = 's', .name = "local discovery missing", .local_missing = true, .peers = {NEW, END}},
+    {.letter = 't', .name = "Leases missing", .leases_missing = true, .peers = {END}},
+    {.letter = '0', .name = "no peers", .peers = {END}},
+    {.letter = '1', .name = "one newer peer", .peers = {NEW, END}},
+    {.letter = '2', .name = "two newer peers and an old one", .peers = {NEW, OLD, NEW, END}},
+    {.letter = 'a', .name = "newer peer without address", .peers = {NEW_NO_ADDRESS, END}},
+    {.letter = 'b', .name = "two newer peers, one with an address", .peers = {NEW_NO_ADDRESS, NEW, END}},
+    {.letter = 'u', .name = "live peer of unknown discovery", .peers = {OLD, UNKNOWN, END}},
+    {.letter = 'v', .name = "lapsed peer of unknown discovery", .peers = {UNKNOWN_LAPSED, END}},
+    {.letter = 'w', .name = "lapsed newer peer", .peers = {NEW_LAPSED, OLD, END}},
+    {.letter = 'm', .name = "newer peer and one of unknown discovery", .peers = {UNKNOWN, NEW, END}},
+    {.letter = 'o', .name = "only an old peer", .peers = {OLD, END}},
+};
+
+static struct origin origins[4] = {{"p0", true}, {"p1", true}, {"p2", true}, {"p3", true}};
+
+static void add_peer(struct served_peer *p, size_t i, enum peer_kind kind, struct disco *old, struct disco *newer)
+{
+    static const char *const ids[] = {"apiserver-a", "apiserver-b", "apiserver-c", "apiserver-d"};
+    bool lapsed = kind == UNKNOWN_LAPSED || kind == NEW_LAPSED, unknown = kind == UNKNOWN || kind == UNKNOWN_LAPSED;
+
+    p->id = ids[i];
+    p->life = lapsed ? SERVED_LAPSED : SERVED_LIVE;
+    p->discovery_known = !unknown;
+    p->origin = kind == NEW_NO_ADDRESS ? NULL : &origins[i];
+    p->disco = unknown ? NULL : kind == OLD ? old : newer;
+}
+
+static struct served *make_world(const struct world *w)
+{
+    static const struct slice excluded[] = {{"example.com/v1", sizeof("example.com/v1") - 1}};
+    struct disco *old = disco_of(old_server), *newer = disco_of(new_server);
+    struct served_peer peers[4] = {{0}};
+    struct served_input in = {
+        .peers_enabled = !w->disabled,
+        .leases_synced = !w->leases_missing,
+        .local_id = "apiserver-local",
+        .local = w->local_missing ? NULL : old,
+        .peers = peers,
+        .excluded = excluded,
+        .n_excluded = 1,
+    };
+    struct served *s;
+
+    for (; w->peers[in.n_peers] != END; in.n_peers++)
+        add_peer(&peers[in.n_peers], in.n_peers, w->peers[in.n_peers], old, newer);
+    s = served_new(&in);
+    if (s == NULL)
+        tap_bail("out of memory");
+    disco_unref(old);
+    disco_unref(newer);
+    return s;
+}
+
+/* ---- the table ---- */
+
+/* What a cell says, by letter. */
+static const struct verdict {
+    char letter;
+    enum route_action action;
+    enum route_row row;
+    const char *message;
+} verdicts[] = {
+    {'d', ROUTE_LOCAL, ROUTE_ROW_DISABLED, NULL},
+    {'n', ROUTE_LOCAL, ROUTE_ROW_NON_RESOURCE, NULL},
+    {'D', ROUTE_DISCOVERY, ROUTE_ROW_NON_RESOURCE, NULL},
+    {'r', ROUTE_LOCAL, ROUTE_ROW_REROUTED, NULL},
+    {'R', ROUTE_REFRESH, ROUTE_ROW_REROUTED, NULL},
+    {'x', ROUTE_REFUSE, ROUTE_ROW_REROUTED, STATUS_REROUTED},
+    {'s', ROUTE_REFUSE, ROUTE_ROW_NOT_SYNCED, STATUS_SYNCING},
+    {'l', ROUTE_LOCAL, ROUTE_ROW_SERVED_LOCALLY, NULL},
+    {'o', ROUTE_LOCAL, ROUTE_ROW_NO_PEERS, NULL},
+    {'e', ROUTE_LOCAL, ROUTE_ROW_EXCLUDED, NULL},
+    {'P', ROUTE_PEER, ROUTE_ROW_PEER, NULL},
+    {'a', ROUTE_REFUSE, ROUTE_ROW_NO_ADDRESS, STATUS_NO_ENDPOINT},
+    {'u', ROUTE_REFUSE, ROUTE_ROW_UNKNOWN_PEER, STATUS_PEER_UNKNOWN},
+    {'z', ROUTE_LOCAL, ROUTE_ROW_NOBODY, NULL},
+};
+
+/* The columns of `cells` are the worlds above, in their order. */
+/* clang-format off */
+static const struct query {
+    const char *method, *target;
+    const char *cells;    /* from an ordinary client */
+    const char *rerouted; /* with the loop mark, before and ... */
+    const char *refreshed; /* ... after the refresh */
+} queries[] = {
+    /*                                                        dst012abuvwmo     */
+    {"GET", "/api/v1/pods",                                  "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
+    {"HEAD", "/api/v1/namespaces/d/pods/x",                  "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
+    {"GET", "/api/v1/pods?watch=true",                       "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
+    {"GET", "/api/v1/watch/pods",                            "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
+    {"POST", "/api/v1/namespaces/d/pods",                    "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
+    {"DELETE", "/api/v1/namespaces/d/pods",                  "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
+    {"POST", "/api/v1/namespaces/d/pods/x/exec",             "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
+    {"GET", "/api/v1/namespaces/d/pods/x/log?follow=1",      "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
+    {"PUT", "/api/v1/namespaces/d/finalize",                 "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
+    {"PATCH", "/api/v1/namespaces/d/status",                 "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
+    {"GET", "/api/v1/proxy/nodes/n1",                        "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
+    {"OPTIONS", "/api/v1/pods",                              "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
+    {"GET", "/apis/apps/v1/deployments",                     "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
+    {"PUT", "/apis/apps/v1/namespaces/d/deployments/x/scale","dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
+    {"GET", "/apis/apps/v1/controllerrevisions",             "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
+    /* a group that only newer servers have */
+    {"GET", "/apis/resource.k8s.io/v1/deviceclasses",        "dssoPPaPuzPPz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
+    {"GET", "/apis/resource.k8s.io/v1/deviceclasses?watch=1","dssoPPaPuzPPz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
+    {"GET", "/apis/resource.k8s.io/v1/deviceclasses/x",      "dssoPPaPuzPPz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
+    {"POST", "/apis/resource.k8s.io/v1/deviceclasses",       "dssoPPaPuzPPz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
+    {"DELETE", "/apis/resource.k8s.io/v1/deviceclasses",     "dssoPPaPuzPPz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
+    {"PATCH", "/apis/resource.k8s.io/v1/deviceclasses/x",    "dssoPPaPuzPPz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
+    {"PUT", "/apis/resource.k8s.io/v1/namespaces/d/resourceclaims/x/status", "dssoPPaPuzPPz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
+    /* a version, a subresource and a verb that only newer servers have */
+    {"GET", "/apis/apps/v2/deployments",                     "dssoPPaPuzPPz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
+    {"PATCH", "/api/v1/namespaces/d/pods/x/resize",          "dssoPPaPuzPPz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
+    {"POST", "/apis/apps/v1/namespaces/d/controllerrevisions","dssoPPaPuzPPz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
+    /* what nobody has */
+    {"GET", "/apis/nobody.io/v1/things",                     "dssozzzzuzzuz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
+    {"GET", "/apis/apps/v3/deployments",                     "dssozzzzuzzuz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
+    {"GET", "/api/v1/namespaces/d/pods/x/nothing",           "dssozzzzuzzuz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
+    {"GET", "/api/v1//pods",                                 "dssozzzzuzzuz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
+    /* of a group/version that belongs to a CRD: never a peer's */
+    {"GET", "/apis/example.com/v1/widgets",                  "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
+    {"GET", "/apis/example.com/v1/gadgets",                  "dssoeeeeeeeee", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
+    /* not resources */
+    {"GET", "/apis",                                         "dDDDDDDDDDDDD", "dnnnnnnnnnnnn", "dnnnnnnnnnnnn"},
+    {"HEAD", "/apis?timeout=32s",                            "dDDDDDDDDDDDD", "dnnnnnnnnnnnn", "dnnnnnnnnnnnn"},
+    {"POST", "/apis",                                        "dnnnnnnnnnnnn", "dnnnnnnnnnnnn", "dnnnnnnnnnnnn"},
+    {"GET", "/apis/",                                        "dnnnnnnnnnnnn", "dnnnnnnnnnnnn", "dnnnnnnnnnnnn"},
+    {"GET", "/api",                                          "dnnnnnnnnnnnn", "dnnnnnnnnnnnn", "dnnnnnnnnnnnn"},
+    {"GET", "/apis/resource.k8s.io/v1",                      "dnnnnnnnnnnnn", "dnnnnnnnnnnnn", "dnnnnnnnnnnnn"},
+    {"GET", "/healthz",                                      "dnnnnnnnnnnnn", "dnnnnnnnnnnnn", "dnnnnnnnnnnnn"},
+    {"GET", "/openapi/v3/apis/resource.k8s.io/v1",           "dnnnnnnnnnnnn", "dnnnnnnnnnnnn", "dnnnnnnnnnnnn"},
+    {"OPTIONS", "*",                                         "dnnnnnnnnnnnn", "dnnnnnnnnnnnn", "dnnnnnnnnnnnn"},
+};
+/* clang-format on */
+
+static const struct verdict *verdict_of(char letter)
+{
+    for (size_t i = 0; i < ROWS(verdicts); i++)
+        if (verdicts[i].letter == letter)
+            return &verdicts[i];
+    tap_bail("no verdict %c", letter);
+}
+
+static bool is_healthy(const struct served_peer *p, void *arg)
+{
+    (void)arg;
+    return p->origin->healthy;
+}
+
+static struct route decide(const struct query *q, struct served *s, bool rerouted, bool refreshed, uint64_t dice)
+{
+    struct arena *a = arena_new(1 << 20);
+    struct reqinfo info;
+    struct route r;
+    struct route_query rq = {
+        .info = &info,
+        .get_or_head = strcmp(q->method, "GET") == 0 || strcmp(q->method, "HEAD") == 0,
+        .rerouted = rerouted,
+        .refreshed = refreshed,
+        .served = s,
+        .healthy = is_healthy,
+        .dice = dice,
+    };
+
+    if (a == NULL || reqinfo_parse(a, slice_str(q->method), slice_str(q->target), &info) != REQINFO_OK)
+        tap_bail("test request %s", q->target);
+    route_decide(&rq, &r);
+    arena_free(a);
+    return r;
+}
+
+static void check_cell(const struct query *q, size_t world, struct served *s, char letter, bool rerouted,
+                       bool refreshed)
+{
+    const struct verdict *v = verdict_of(letter);
+    struct route r = decide(q, s, rerouted, refreshed, 1);
+    bool message =
+        r.message == v->message || (r.message != NULL && v->message != NULL && strcmp(r.message, v->message) == 0);
+
+    ok(r.action == v->action && r.row == v->row && message, "%s %s in \"%s\"%s%s: %s", q->method, q->target,
+       worlds[world].name, rerouted ? ", rerouted" : "", refreshed ? ", refreshed" : "", route_row_name(v->row));
+    if (r.action != v->action || r.row != v->row)
+        diag("got action %d row %s", (int)r.action, route_row_name(r.row));
+}
+
+static void test_table(void)
+{
+    for (size_t w = 0; w < ROWS(worlds); w++) {
+        struct served *s = make_world(&worlds[w]);
+
+        for (size_t i = 0; i < ROWS(queries); i++) {
+            if (strlen(queries[i].cells) != ROWS(worlds) || strlen(queries[i].rerouted) != ROWS(worlds) ||
+                strlen(queries[i].refreshed) != ROWS(worlds))
+                tap_bail("row %zu has not one cell per world", i);
+            check_cell(&queries[i], w, s, queries[i].cells[w], false, false);
+            check_cell(&queries[i], w, s, queries[i].rerouted[w], true, false);
+            check_cell(&queries[i], w, s, queries[i].refreshed[w], true, true);
+        }
+        served_unref(s);
+    }
+}
+
+/* ---- candidates ---- */
+
+static const struct query peer_only = {"GET", "/apis/resource.k8s.io/v1/deviceclasses", "", "", ""};
+
+static struct served *world_of(char letter)
+{
+    for (size_t w = 0; w < ROWS(worlds); w++)
+        if (worlds[w].letter == letter)
+            return make_world(&worlds[w]);
+    tap_bail("no world %c", letter);
+}
+
+static void test_candidates(void)
+{
+    struct served *s = world_of('2');
+    size_t first[4] = {0};
+    struct route r;
+
+    for (uint64_t dice = 1; dice <= 2000; dice++) {
+        r = decide(&peer_only, s, false, false, dice * 0x9e3779b97f4a7c15U);
+        first[r.candidates[0]]++;
+    }
+    is_u64(r.n_candidates, 2, "both newer peers are candidates, the old one is not");
+    is_u64(first[1], 0, "the old peer never comes first");
+    ok(first[0] > 600 && first[2] > 600, "each of the two comes first about equally often");
+    origins[0].healthy = false;
+    for (uint64_t dice = 1; dice <= 50; dice++) {
+        r = decide(&peer_only, s, false, false, dice * 0x9e3779b97f4a7c15U);
+        if (r.candidates[0] != 2 || r.candidates[1] != 0)
+            break;
+    }
+    ok(r.n_candidates == 2 && r.candidates[0] == 2 && r.candidates[1] == 0, "the healthy peer always comes first");
+    origins[2].healthy = false;
+    r = decide(&peer_only, s, false, false, 7);
+    is_int(r.action, ROUTE_PEER, "when none is healthy they are tried all the same");
+    is_u64(r.n_candidates, 2, "all of them");
+    origins[0].healthy = origins[2].healthy = true;
+    served_unref(s);
+
+    s = world_of('b');
+    r = decide(&peer_only, s, false, false, 3);
+    ok(r.n_candidates == 1 && r.candidates[0] == 1, "a peer without address is no candidate");
+    served_unref(s);
+}
+
+/* More peers than fit: the healthy ones among the last are still found. */
+static void test_many_peers(void)
+{
+    enum { MANY = 60 };
+    struct disco *old = disco_of(old_server), *newer = disco_of(new_server);
+    struct served_peer peers[MANY];
+    char ids[MANY][16];
+    struct served_input in = {
+        .peers_enabled = true, .leases_synced = true, .local_id = "l", .local = old, .peers = peers, .n_peers = MANY};
+    struct origin sick = {"sick", false};
+    struct served *s;
+    struct route r;
+
+    for (size_t i = 0; i < MANY; i++) {
+        (void)snprintf(ids[i], sizeof ids[i], "peer-%02zu", i);
+        peers[i] = (struct served_peer){
+            .id = ids[i], .discovery_known = true, .disco = newer, .origin = i < MANY - 2 ? &sick : &origins[0]};
+    }
+    s = served_new(&in);
+    if (s == NULL)
+        tap_bail("out of memory");
+    r = decide(&peer_only, s, false, false, 99);
+    is_u64(r.n_candidates, ROUTE_MAX_CANDIDATES, "candidates are bounded");
+    ok(r.candidates[0] >= MANY - 2 && r.candidates[1] >= MANY - 2 && r.candidates[0] != r.candidates[1],
+       "the two healthy peers at the end of sixty come first");
+    served_unref(s);
+    disco_unref(old);
+    disco_unref(newer);
+}
+
+static void test_facts(void)
+{
+    struct served *s = world_of('1');
+    static const struct query nobody = {"GET", "/apis/nobody.io/v1/things", "", "", ""};
+    static const struct query local = {"GET", "/api/v1/pods", "", "", ""};
+    struct route r = decide(&nobody, s, false, false, 1);
+
+    ok(!r.known_resource && r.local_miss, "a resource that nobody has is not known, and a local miss");
+    r = decide(&peer_only, s, false, false, 1);
+    ok(r.known_resource && r.local_miss, "a peer's resource is known, and a local miss");
+    r = decide(&local, s, false, false, 1);
+    ok(r.known_resource && !r.local_miss, "a local resource is known and no miss");
+    served_unref(s);
+    is_str(route_row_name(ROUTE_ROW_PEER), "peer", "rows have names");
+    is_str(route_row_name((enum route_row)99), "none", "what is no row has none");
+}
+
+int main(void)
+{
+    test_table();
+    test_candidates();
+    test_many_peers();
+    test_facts();
+    return tap_end();
+}
