@@ -54,7 +54,8 @@ uint64_t exchange_started_us(const struct exchange *x);
 uint64_t exchange_response_bytes(const struct exchange *x); /* body bytes given so far */
 uint64_t exchange_request_bytes(const struct exchange *x);
 
-/* From now on the sink gets the body (nothing was delivered before). Must be called before the handler returns, unless it answered. */
+/* From now on the sink gets the body (nothing was delivered before). Must be called before the handler returns, unless
+ * it answered. */
 void exchange_attach(struct exchange *x, const struct exchange_sink *sink, void *arg);
 /* Stops / continues the delivery of the request's body (pieces under way are kept, bounded). */
 void exchange_pause_body(struct exchange *x);
@@ -62,22 +63,25 @@ void exchange_resume_body(struct exchange *x);
 
 /*
  * The response. Heads carry end-to-end fields only: the connection adds its own framing and connection fields and
- * refuses to write Connection, Transfer-Encoding, Content-Length or Keep-Alive from `head`; the length comes from `body`.
- * CLOSE and CHUNKED both mean "unknown length" (chunked for HTTP/1.1 clients, close-delimited for 1.0).
- * For HEAD requests and 304 `body` may be LENGTH: it is announced and no bytes follow.
- * All return false when the client is gone already (on_gone follows) or out of memory.
+ * refuses to write Connection, Transfer-Encoding, Content-Length or Keep-Alive from `head`; the length comes from
+ * `body`. CLOSE and CHUNKED both mean "unknown length" (chunked for HTTP/1.1 clients, close-delimited for 1.0). For
+ * HEAD requests and 304 `body` may be LENGTH: it is announced and no bytes follow. All return false when the client is
+ * gone already (on_gone follows) or out of memory.
  */
 bool exchange_interim(struct exchange *x, const struct http_head *head); /* 1xx except 101 */
 bool exchange_respond(struct exchange *x, const struct http_head *head, struct http_body body);
 bool exchange_body(struct exchange *x, struct slice data);
 bool exchange_congested(const struct exchange *x);
-/* The response is complete; trailers may be NULL. Unread request body: drained if short, else the connection closes after the answer. */
+/* The response is complete; trailers may be NULL. Unread request body: drained if short, else the connection closes
+ * after the answer. */
 void exchange_finish(struct exchange *x, const struct http_head *trailers);
 /* A whole response in one call; `body` is copied. Content-Length is added; ends the exchange. */
 void exchange_reply(struct exchange *x, const struct http_head *head, struct slice body);
-/* The client must see a broken stream: reset (HTTP/1.1) or RST_STREAM. Before a head was sent: just closes. `reason` is logged and counted. */
+/* The client must see a broken stream: reset (HTTP/1.1) or RST_STREAM. Before a head was sent: just closes. `reason` is
+ * logged and counted. */
 void exchange_abort(struct exchange *x, const char *reason);
-/* Writes the 101 head and gives the stream away, with all bytes that wait unread in it. NULL if the client is gone (on_gone is not called then). */
+/* Writes the 101 head and gives the stream away, with all bytes that wait unread in it. NULL if the client is gone
+ * (on_gone is not called then). */
 struct stream *exchange_upgrade(struct exchange *x, const struct http_head *head);
 /* True once a final response head was given. */
 bool exchange_responded(const struct exchange *x);

@@ -25,7 +25,8 @@ struct exchange_ops {
     void (*finish)(struct exchange *x, const struct http_head *trailers);
     void (*abort)(struct exchange *x, const char *reason);
     struct stream *(*upgrade)(struct exchange *x, const struct http_head *head);
-    /* x->doom_reason is set: call exchange_give_gone() once the proxy's call is over, unless the exchange is over by then. */
+    /* x->doom_reason is set: call exchange_give_gone() once the proxy's call is over, unless the exchange is over by
+     * then. */
     void (*doomed)(struct exchange *x);
     /* The proxy wants no body now / wants it again. */
     void (*pause)(struct exchange *x);

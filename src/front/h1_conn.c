@@ -4,7 +4,8 @@
 #include "front/h1_state.h"
 #include "http/hop.h"
 
-/* A connection that has not asked anything yet is given this long when we drain: its first request may be on its way. */
+/* A connection that has not asked anything yet is given this long when we drain: its first request may be on its way.
+ */
 enum { DRAIN_FRESH_MS = 1000 };
 
 /* ---- state and time ---- */
@@ -121,7 +122,8 @@ void h1_conn_linger(struct h1_conn *c, enum front_close reason)
     h1_conn_wake(c);
 }
 
-/* The client is gone, or what it sent makes it impossible to go on: the proxy is told first, while all facts still live. */
+/* The client is gone, or what it sent makes it impossible to go on: the proxy is told first, while all facts still
+ * live. */
 static void end_exchange(struct h1_conn *c, const char *why, enum front_close reason)
 {
     bool held = exchange_held(&c->x);
@@ -244,11 +246,12 @@ static void body_complete(struct h1_conn *c)
 
 static bool take_body(struct h1_conn *c)
 {
-    struct slice in, data = SLICE_NONE;
+    struct slice in = stream_peek(c->stream), data = SLICE_NONE;
+    bool all_seen = c->body.kind == HTTP_BODY_LENGTH && c->body.left == 0; /* the end needs no further byte */
     size_t used;
     enum h1_body_event ev;
 
-    if ((c->state == H1_RECEIVING && c->body_paused) || (in = stream_peek(c->stream)).n == 0)
+    if ((c->state == H1_RECEIVING && c->body_paused) || (in.n == 0 && !all_seen))
         return false;
     ev = h1_body_feed(&c->body, in, &used, &data);
     c->continue_pending = false;

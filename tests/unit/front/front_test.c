@@ -1,0 +1,353 @@
+/* The front as a whole: limits, drain, update, handshakes, counting, and memory that runs out. */
+#include "unit/front/world.h"
+
+#include <netinet/in.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "lib/tap.h"
+#include "net/tls_ctx.h"
+
+static void a_request(struct client *c, const char *target)
+{
+    char text[256];
+
+    snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: h\r\n\r\n", target);
+    client_send(c, text);
+}
+
+static double closed(struct world *w, const char *reason)
+{
+    return world_metric(w, "mvproxy_front_closed_total", reason);
+}
+
+/* ---- limits ---- */
+
+static void test_request_limit(struct world *w)
+{
+    struct client c;
+
+    w->opts.max_requests_per_connection = 2;
+    world_start(w);
+    client_open(w, &c);
+    a_request(&c, "/sync");
+    ok(client_ends_in(&c, "sync"), "first of two requests");
+    ok(strstr(client_take(&c), "Connection: close") == NULL, "not the last");
+    a_request(&c, "/sync");
+    is_int(client_ended(&c), CLIENT_EOF, "the second is the last");
+    ok(strstr(client_take(&c), "Connection: close\r\n") != NULL, "it says so");
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+    is_double(closed(w, "request_limit"), 1, "counted");
+}
+
+static void test_client_limit(struct world *w)
+{
+    struct client c[3];
+
+    w->opts.max_connections_per_client = 2;
+    world_start(w);
+    for (int i = 0; i < 2; i++) {
+        client_open(w, &c[i]);
+        a_request(&c[i], "/sync");
+        ok(client_ends_in(&c[i], "sync"), "connection %d of two", i + 1);
+    }
+    client_start(w, &c[2]);
+    is_int(client_ended(&c[2]), CLIENT_BROKEN, "a third of the same client is refused");
+    is_double(closed(w, "client_limit"), 1, "counted");
+    client_close(&c[2], STREAM_CLOSE_NOW);
+    client_close(&c[0], STREAM_CLOSE_NOW);
+    while (front_connections(w->front) > 1)
+        loop_run_once(w->loop, 20);
+    client_open(w, &c[2]);
+    a_request(&c[2], "/sync");
+    ok(client_ends_in(&c[2], "sync"), "when one has left there is room again");
+    client_close(&c[1], STREAM_CLOSE_NOW);
+    client_close(&c[2], STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+}
+
+static void test_connection_limit(struct world *w)
+{
+    struct client c[4];
+
+    w->opts.max_connections = 2;
+    world_start(w);
+    for (int i = 0; i < 4; i++)
+        client_start(w, &c[i]);
+    for (int i = 0; i < 2; i++) {
+        a_request(&c[i], "/sync");
+        ok(client_ends_in(&c[i], "sync"), "connection %d of two", i + 1);
+    }
+    a_request(&c[2], "/sync");
+    world_settle(w);
+    is_u64(front_connections(w->front), 2, "more wait in the kernel's queue");
+    is_u64(buf_len(&c[2].in), 0, "unanswered");
+    client_close(&c[0], STREAM_CLOSE_NOW);
+    ok(client_ends_in(&c[2], "sync"), "until somebody leaves");
+    w->opts.max_connections = 0;
+    front_update(w->front, &w->opts);
+    a_request(&c[3], "/sync");
+    ok(client_ends_in(&c[3], "sync"), "or the limit is lifted");
+    for (int i = 1; i < 4; i++)
+        client_close(&c[i], STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+}
+
+/* ---- drain ---- */
+
+static void on_drained(void *arg)
+{
+    ++*(int *)arg;
+}
+
+static bool is_drained(void *arg)
+{
+    return *(int *)arg > 0;
+}
+
+static void test_drain(struct world *w)
+{
+    struct client idle, fresh, busy, late;
+    int drained = 0;
+
+    world_start(w);
+    client_open(w, &idle);
+    a_request(&idle, "/sync");
+    client_ends_in(&idle, "sync");
+    client_open(w, &fresh);
+    client_open(w, &busy);
+    a_request(&busy, "/slow");
+    world_handled(w, 2);
+    front_drain(w->front, on_drained, &drained);
+    is_int(client_ended(&idle), CLIENT_EOF, "an idle connection ends");
+    client_start(w, &late);
+    is_int(client_ended(&late), CLIENT_BROKEN, "nobody gets in any more");
+    a_request(&fresh, "/sync");
+    is_int(client_ended(&fresh), CLIENT_EOF, "a connection that had not asked yet may ask once");
+    ok(strstr(client_take(&fresh), "Connection: close\r\n") != NULL, "and is told that it was the last time");
+    is_int(drained, 0, "not drained while a request is served");
+    is_int(w->gone, 0, "which nobody disturbs");
+    respond_whole(w, 200, "done");
+    is_int(client_ended(&busy), CLIENT_EOF, "it is answered");
+    ok(strstr(client_take(&busy), "Connection: close\r\n") != NULL, "and told");
+    client_close(&busy, STREAM_CLOSE_NOW);
+    ok(world_until(w, is_drained, &drained), "then the front is drained");
+    world_settle(w);
+    is_int(drained, 1, "which is said once");
+    client_close(&idle, STREAM_CLOSE_NOW);
+    client_close(&fresh, STREAM_CLOSE_NOW);
+    client_close(&late, STREAM_CLOSE_NOW);
+}
+
+static void test_drain_in_answer(struct world *w)
+{
+    struct client c;
+    int drained = 0;
+
+    world_start(w);
+    client_open(w, &c);
+    a_request(&c, "/x");
+    world_handled(w, 1);
+    exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_LENGTH, 2});
+    front_drain(w->front, on_drained, &drained);
+    exchange_body(w->x, SLICE_LIT("ok"));
+    exchange_finish(w->x, NULL);
+    is_int(client_ended(&c), CLIENT_EOF, "a head that is out already: closed all the same");
+    ok(client_ends_in(&c, "ok"), "after the whole answer");
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(world_until(w, is_drained, &drained), "drained");
+}
+
+static void test_drain_nobody(struct world *w)
+{
+    int drained = 0;
+
+    world_start(w);
+    front_drain(w->front, on_drained, &drained);
+    is_int(drained, 0, "nobody there: not said inside the call");
+    ok(world_until(w, is_drained, &drained), "but then");
+}
+
+static void test_free_busy(struct world *w)
+{
+    struct client c[4];
+
+    world_start(w);
+    client_open(w, &c[0]);
+    client_open(w, &c[1]);
+    client_send(&c[1], "GET / HT");
+    client_open(w, &c[2]);
+    a_request(&c[2], "/x");
+    world_handled(w, 1);
+    client_start(w, &c[3]);
+    front_free(w->front);
+    w->front = NULL;
+    is_int(w->gone, 1, "freed in the middle of it all: the proxy is told");
+    for (int i = 0; i < 4; i++) {
+        ok(client_ended(&c[i]) != CLIENT_OPEN, "client %d is closed", i);
+        client_close(&c[i], STREAM_CLOSE_NOW);
+    }
+}
+
+/* ---- opening ---- */
+
+static void test_bind_errors(struct world *w)
+{
+    struct front_opts o;
+    struct err err = {""};
+
+    world_start(w);
+    o = w->opts;
+    o.port = front_port(w->front);
+    ok(front_new(w->loop, w->metrics, &o, &err) == NULL, "a port in use is an error");
+    ok(strstr(err.text, "in use") != NULL, "that says so: %s", err.text);
+}
+
+static void test_inherited(struct world *w)
+{
+    struct sockaddr_storage addr = {.ss_family = AF_INET};
+    struct client c;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(struct sockaddr_in)) != 0 || listen(fd, 5) != 0)
+        tap_bail("no listening socket");
+    w->opts.inherited_fd = fd;
+    world_start(w);
+    client_open(w, &c);
+    a_request(&c, "/sync");
+    ok(client_ends_in(&c, "sync"), "a socket from the service manager is served");
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+}
+
+static void test_bad_handshake(struct world *w)
+{
+    struct tls_ctx *tls = w->client_tls;
+    struct client c;
+
+    if (tls == NULL)
+        return;
+    world_start(w);
+    w->client_tls = NULL;
+    client_open(w, &c);
+    client_send(&c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    ok(client_ended(&c) != CLIENT_OPEN, "plain text at a TLS port");
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(world_empty(w), "ends");
+    is_double(closed(w, "handshake"), 1, "counted");
+    w->opts.handshake_timeout_ms = 50;
+    front_update(w->front, &w->opts);
+    client_open(w, &c);
+    ok(client_ended(&c) != CLIENT_OPEN, "a handshake that never starts ends too");
+    client_close(&c, STREAM_CLOSE_NOW);
+    is_double(closed(w, "handshake"), 2, "counted");
+    w->client_tls = tls;
+    client_open(w, &c);
+    a_request(&c, "/who");
+    world_handled(w, 1);
+    ok(exchange_client(w->x)->tls->client_ca, "a client certificate is seen");
+    is_slice(exchange_client(w->x)->tls->common_name, "alice", "with its name");
+    respond_whole(w, 200, "ok");
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+    is_double(world_metric(w, "mvproxy_front_connections_total", "accepted"), 3, "three came");
+    is_double(world_metric(w, "mvproxy_front_connections_total", "opened"), 1, "one got in");
+}
+
+static void test_bytes(struct world *w)
+{
+    struct client c;
+    double sent;
+
+    world_start(w);
+    client_open(w, &c);
+    client_send(&c, "GET /sync HTTP/1.1\r\nHost: h\r\n\r\n");
+    client_ends_in(&c, "sync");
+    is_double(world_metric(w, "mvproxy_front_received_bytes_total", NULL), 31, "bytes received are counted");
+    sent = (double)buf_len(&c.in);
+    is_double(world_metric(w, "mvproxy_front_sent_bytes_total", NULL), sent, "and sent");
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+}
+
+/* ---- memory ---- */
+
+static bool client_done(void *arg)
+{
+    struct client *c = arg;
+
+    return c->end != CLIENT_OPEN || (buf_len(&c->in) > 0 && slice_has_suffix(buf_slice(&c->in), SLICE_LIT("sync")));
+}
+
+/* One request with the nth allocation failing (0: none). The client uses the same allocator, so it may be its own. */
+static bool one_request(struct world *w, uint64_t nth, uint64_t *calls)
+{
+    uint64_t before = mem_calls();
+    bool answered;
+    struct client c;
+
+    client_open(w, &c);
+    mem_fail_nth(nth);
+    client_send(&c, "GET /sync HTTP/1.1\r\nHost: h\r\nX-A: ");
+    world_settle(w);
+    client_send(&c, "b\r\n\r\n");
+    if (!world_until(w, client_done, &c))
+        ok(false, "allocation %llu: neither answered nor closed", (unsigned long long)nth);
+    mem_fail_nth(0);
+    answered = c.end == CLIENT_OPEN;
+    *calls = mem_calls() - before;
+    client_close(&c, STREAM_CLOSE_NOW);
+    world_empty(w);
+    return answered;
+}
+
+static void test_no_memory(struct world *w)
+{
+    uint64_t all, calls;
+    unsigned answered = 0, refused = 0;
+
+    world_start(w);
+    ok(one_request(w, 0, &all), "a request is answered");
+    ok(all > 0, "with %llu allocations, connection and client included", (unsigned long long)all);
+    for (uint64_t nth = 1; nth <= all; nth++) {
+        if (one_request(w, nth, &calls))
+            answered++;
+        else
+            refused++;
+    }
+    ok(refused > 0, "each of them failed once: %u times answered, %u times closed", answered, refused);
+    ok(one_request(w, 0, &calls), "all is well afterwards");
+}
+
+static const struct {
+    const char *name;
+    void (*run)(struct world *w);
+} tests[] = {
+    {"request limit", test_request_limit},
+    {"client limit", test_client_limit},
+    {"connection limit", test_connection_limit},
+    {"drain", test_drain},
+    {"drain in an answer", test_drain_in_answer},
+    {"drain with nobody there", test_drain_nobody},
+    {"free while busy", test_free_busy},
+    {"bind errors", test_bind_errors},
+    {"inherited socket", test_inherited},
+    {"bad handshake", test_bad_handshake},
+    {"bytes", test_bytes},
+    {"no memory", test_no_memory},
+};
+
+int main(void)
+{
+    for (size_t i = 0; i < 2 * ROWS(tests); i++) {
+        struct world w;
+        bool tls = i >= ROWS(tests);
+
+        diag("%s, %s", tests[i % ROWS(tests)].name, tls ? "TLS" : "plain");
+        world_init(&w, tls);
+        tests[i % ROWS(tests)].run(&w);
+        world_end(&w);
+    }
+    return tap_end();
+}

@@ -1,0 +1,396 @@
+#include "unit/front/world.h"
+
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "lib/tap.h"
+#include "net/tls_ctx.h"
+
+enum { PATIENCE_MS = 5000, SINK_BYTES = 1 << 20, CLIENT_BYTES = 64 << 20 };
+
+/* ---- the proxy's part ---- */
+
+static struct http_head *make_head(struct exchange *x, unsigned status, const char *name, const char *value)
+{
+    struct arena *a = exchange_arena(x);
+    struct http_head *h = arena_zalloc(a, sizeof(*h));
+
+    if (h == NULL || !http_head_init(h, a, 4))
+        tap_bail("out of memory");
+    h->status = status;
+    h->reason = http_reason(status);
+    h->minor = 1;
+    if (name != NULL && !http_head_add(h, a, slice_str(name), slice_str(value)))
+        tap_bail("out of memory");
+    return h;
+}
+
+struct http_head *head_of(struct world *w, unsigned status, const char *name, const char *value)
+{
+    return make_head(w->x, status, name, value);
+}
+
+void respond_whole(struct world *w, unsigned status, const char *body)
+{
+    struct exchange *x = w->x;
+
+    w->x = NULL;
+    exchange_reply(x, make_head(x, status, "Content-Type", "text/plain"), slice_str(body));
+}
+
+static void on_body(void *arg, struct slice data)
+{
+    struct world *w = arg;
+
+    buf_printf(&w->sink, "body(%.*s) ", (int)(data.n > 200 ? 200 : data.n), data.p);
+    if (w->finish_in_body)
+        respond_whole(w, 200, "early");
+}
+
+static void on_body_end(void *arg, const struct http_head *trailers)
+{
+    struct world *w = arg;
+
+    buf_append_str(&w->sink, "end");
+    for (size_t i = 0; i < trailers->n_fields; i++) {
+        buf_append_str(&w->sink, " trailer:");
+        buf_append(&w->sink, trailers->fields[i].name);
+    }
+    buf_append_char(&w->sink, ' ');
+}
+
+static void on_writable(void *arg)
+{
+    struct world *w = arg;
+
+    buf_append_str(&w->sink, "writable ");
+}
+
+static void on_gone(void *arg, const char *reason)
+{
+    struct world *w = arg;
+
+    w->gone++;
+    w->x = NULL;
+    buf_printf(&w->sink, "gone(%s) ", reason);
+}
+
+static const struct exchange_sink sink = {on_body, on_body_end, on_writable, on_gone};
+
+static void on_request(struct exchange *x, void *arg)
+{
+    struct world *w = arg;
+    struct slice target = exchange_request(x)->target;
+
+    w->handled++;
+    if (w->keep_quiet)
+        return;
+    if (slice_eq(target, SLICE_LIT("/sync"))) {
+        exchange_reply(x, make_head(x, 200, "Content-Type", "text/plain"), SLICE_LIT("sync"));
+        return;
+    }
+    w->x = x;
+    exchange_attach(x, &sink, w);
+}
+
+/* ---- the world ---- */
+
+static const char *certs_dir(void)
+{
+    static char dir[512];
+    const char *src = getenv("top_srcdir"), *build = getenv("top_builddir");
+    char command[2400];
+
+    if (dir[0] != '\0')
+        return dir;
+    snprintf(dir, sizeof(dir), "%s/tests/unit/front/certs", build == NULL ? "." : build);
+    snprintf(command, sizeof(command),
+             "mkdir -p '%s' && exec 9>'%s/lock' && flock 9 && python3 '%s/tests/lib/certs.py' '%s'", dir, dir,
+             src == NULL ? "." : src, dir);
+    if (system(command) != 0)
+        tap_bail("could not make certificates");
+    return dir;
+}
+
+static void make_tls(struct world *w)
+{
+    const char *dir = certs_dir();
+    char ca[600], cert[600], key[600], client_cert[600], client_key[600];
+    struct err err = {""};
+    struct tls_server_opts so = {.cert_file = cert, .key_file = key, .client_ca_file = ca};
+    struct tls_client_opts co = {
+        .ca_file = ca, .cert_file = client_cert, .key_file = client_key, .server_name = "localhost"};
+
+    snprintf(ca, sizeof(ca), "%s/ca.crt", dir);
+    snprintf(cert, sizeof(cert), "%s/node-a.crt", dir);
+    snprintf(key, sizeof(key), "%s/node-a.key", dir);
+    snprintf(client_cert, sizeof(client_cert), "%s/alice.crt", dir);
+    snprintf(client_key, sizeof(client_key), "%s/alice.key", dir);
+    w->server_tls = tls_server_ctx_new(&so, &err);
+    w->client_tls = tls_client_ctx_new(&co, &err);
+    if (w->server_tls == NULL || w->client_tls == NULL)
+        tap_bail("TLS: %s", err.text);
+}
+
+void world_init(struct world *w, bool tls)
+{
+    memset(w, 0, sizeof(*w));
+    w->metrics = metrics_new();
+    w->loop = loop_new(w->metrics);
+    buf_init(&w->sink, SINK_BYTES);
+    if (tls)
+        make_tls(w);
+    w->opts = (struct front_opts){
+        .bind_address = "127.0.0.1",
+        .inherited_fd = -1,
+        .max_head_bytes = 16 << 10,
+        .header_timeout_ms = 60000,
+        .idle_timeout_ms = 60000,
+        .linger_timeout_ms = 200,
+        .tls = w->server_tls,
+        .on_request = on_request,
+        .arg = w,
+    };
+}
+
+void world_start(struct world *w)
+{
+    struct err err = {""};
+
+    w->front = front_new(w->loop, w->metrics, &w->opts, &err);
+    if (w->front == NULL)
+        tap_bail("front_new: %s", err.text);
+    w->started = true;
+}
+
+void world_end(struct world *w)
+{
+    if (w->front != NULL)
+        front_free(w->front);
+    if (w->started) {
+        is_double(world_metric(w, "mvproxy_front_connections", NULL), 0, "no connection is left over");
+        is_double(world_metric(w, "mvproxy_front_requests_in_flight", NULL), 0, "no request is left over");
+    }
+    loop_free(w->loop);
+    metrics_free(w->metrics);
+    buf_free(&w->sink);
+    if (w->server_tls != NULL)
+        tls_ctx_unref(w->server_tls);
+    if (w->client_tls != NULL)
+        tls_ctx_unref(w->client_tls);
+}
+
+bool world_until(struct world *w, bool (*done)(void *arg), void *arg)
+{
+    uint64_t end = clock_ms() + PATIENCE_MS;
+
+    while (!done(arg)) {
+        if (clock_ms() > end)
+            return false;
+        loop_run_once(w->loop, 20);
+    }
+    return true;
+}
+
+void world_settle(struct world *w)
+{
+    for (int i = 0; i < 20; i++)
+        loop_run_once(w->loop, 1);
+}
+
+struct handled_goal {
+    struct world *w;
+    unsigned n;
+};
+
+static bool handled_reached(void *arg)
+{
+    struct handled_goal *g = arg;
+
+    return g->w->handled >= g->n;
+}
+
+bool world_handled(struct world *w, unsigned n)
+{
+    struct handled_goal g = {w, n};
+
+    return world_until(w, handled_reached, &g) && w->handled == n;
+}
+
+struct text_goal {
+    struct buf *b;
+    const char *text;
+};
+
+static bool text_there(void *arg)
+{
+    struct text_goal *g = arg;
+
+    return buf_len(g->b) > 0 && memmem(buf_slice(g->b).p, buf_len(g->b), g->text, strlen(g->text)) != NULL;
+}
+
+static bool text_last(void *arg)
+{
+    struct text_goal *g = arg;
+
+    return slice_has_suffix(buf_slice(g->b), slice_str(g->text));
+}
+
+bool world_sink_has(struct world *w, const char *text)
+{
+    struct text_goal g = {&w->sink, text};
+
+    return world_until(w, text_there, &g);
+}
+
+static bool no_connection(void *arg)
+{
+    struct world *w = arg;
+
+    return front_connections(w->front) == 0;
+}
+
+bool world_empty(struct world *w)
+{
+    return world_until(w, no_connection, w);
+}
+
+struct metric_query {
+    const char *name, *label_value;
+    double value;
+};
+
+static void match_metric(const struct metric_view *v, void *arg)
+{
+    struct metric_query *q = arg;
+
+    if (strcmp(v->name, q->name) != 0)
+        return;
+    if (q->label_value == NULL || (v->n_labels > 0 && slice_eq(v->label_values[0], slice_str(q->label_value))))
+        q->value = v->value;
+}
+
+double world_metric(struct world *w, const char *name, const char *label_value)
+{
+    struct metric_query q = {name, label_value, -1};
+
+    metrics_walk(w->metrics, match_metric, &q);
+    return q.value;
+}
+
+/* ---- clients ---- */
+
+static void on_client_event(struct stream *s, enum stream_event ev, void *arg)
+{
+    struct client *c = arg;
+    struct slice piece;
+
+    switch (ev) {
+    case STREAM_OPENED:
+        c->opened = true;
+        break;
+    case STREAM_READABLE:
+        while ((piece = stream_peek(s)).n > 0) {
+            buf_append(&c->in, piece);
+            stream_consume(s, piece.n);
+        }
+        break;
+    case STREAM_WRITABLE:
+        break;
+    case STREAM_EOF:
+        if (c->end == CLIENT_OPEN)
+            c->end = CLIENT_EOF;
+        break;
+    case STREAM_FAILED:
+        c->end = CLIENT_BROKEN;
+        break;
+    }
+}
+
+void client_start(struct world *w, struct client *c)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET,
+                               .sin_port = htons((uint16_t)front_port(w->front)),
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct stream_opts o = {.fn = on_client_event, .arg = c, .tls = w->client_tls};
+
+    memset(c, 0, sizeof(*c));
+    c->w = w;
+    buf_init(&c->in, CLIENT_BYTES);
+    c->s = stream_connect(w->loop, (struct sockaddr *)&addr, sizeof(addr), &o);
+    if (c->s == NULL)
+        tap_bail("stream_connect");
+}
+
+static bool client_is_open(void *arg)
+{
+    struct client *c = arg;
+
+    return c->opened || c->end != CLIENT_OPEN;
+}
+
+void client_open(struct world *w, struct client *c)
+{
+    client_start(w, c);
+    if (!world_until(w, client_is_open, c) || c->end != CLIENT_OPEN)
+        tap_bail("client cannot connect: %s", stream_failure(c->s));
+}
+
+void client_send_bytes(struct client *c, struct slice bytes)
+{
+    if (!stream_write(c->s, bytes))
+        c->end = CLIENT_BROKEN;
+}
+
+void client_send(struct client *c, const char *text)
+{
+    client_send_bytes(c, slice_str(text));
+}
+
+bool client_has(struct client *c, const char *text)
+{
+    struct text_goal g = {&c->in, text};
+
+    return world_until(c->w, text_there, &g);
+}
+
+bool client_ends_in(struct client *c, const char *text)
+{
+    struct text_goal g = {&c->in, text};
+
+    return world_until(c->w, text_last, &g);
+}
+
+static bool client_is_over(void *arg)
+{
+    struct client *c = arg;
+
+    return c->end != CLIENT_OPEN;
+}
+
+enum client_end client_ended(struct client *c)
+{
+    world_until(c->w, client_is_over, c);
+    return c->end;
+}
+
+const char *client_take(struct client *c)
+{
+    static char text[1 << 20];
+    struct slice s = buf_slice(&c->in);
+    size_t n = s.n < sizeof(text) - 1 ? s.n : sizeof(text) - 1;
+
+    if (n > 0)
+        memcpy(text, s.p, n);
+    text[n] = '\0';
+    buf_reset(&c->in);
+    return text;
+}
+
+void client_close(struct client *c, enum stream_close_how how)
+{
+    stream_close(c->s, how);
+    buf_free(&c->in);
+}
