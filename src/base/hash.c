@@ -27,6 +27,37 @@ bool hash_sha512_pieces(const struct slice *pieces, size_t count, unsigned char 
     return fine;
 }
 
+struct hash_stream {
+    EVP_MD_CTX *ctx;
+};
+
+struct hash_stream *hash_sha512_start(void)
+{
+    struct hash_stream *s = mem_zalloc(sizeof *s);
+
+    if (s == NULL)
+        return NULL;
+    s->ctx = EVP_MD_CTX_new();
+    if (s->ctx != NULL && EVP_DigestInit_ex(s->ctx, EVP_sha512(), NULL) == 1)
+        return s;
+    (void)hash_sha512_end(s, NULL);
+    return NULL;
+}
+
+bool hash_sha512_add(struct hash_stream *s, struct slice piece)
+{
+    return EVP_DigestUpdate(s->ctx, piece.p, piece.n) == 1;
+}
+
+bool hash_sha512_end(struct hash_stream *s, unsigned char out[HASH_SHA512_BYTES])
+{
+    bool fine = out != NULL && EVP_DigestFinal_ex(s->ctx, out, NULL) == 1;
+
+    EVP_MD_CTX_free(s->ctx);
+    mem_free(s);
+    return fine;
+}
+
 void hash_hex(const unsigned char *digest, size_t n, bool upper, char *out)
 {
     const char *digits = upper ? "0123456789ABCDEF" : "0123456789abcdef";

@@ -4,7 +4,7 @@
 #ifndef MVPROXY_BASE_HASH_H
 #define MVPROXY_BASE_HASH_H
 
-#include "base/slice.h"
+#include "base/mem.h"
 
 enum { HASH_SHA256_BYTES = 32, HASH_SHA512_BYTES = 64, HASH_SIP_KEY_BYTES = 16 };
 
@@ -13,6 +13,11 @@ bool hash_sha256(struct slice data, unsigned char out[HASH_SHA256_BYTES]);
 bool hash_sha512(struct slice data, unsigned char out[HASH_SHA512_BYTES]);
 /* Many pieces, one digest. */
 bool hash_sha512_pieces(const struct slice *pieces, size_t count, unsigned char out[HASH_SHA512_BYTES]);
+/* SHA-512 of what comes in turns. start: NULL when out of memory; end also frees, out NULL: only frees. */
+struct hash_stream;
+MEM_CHECK struct hash_stream *hash_sha512_start(void);
+bool hash_sha512_add(struct hash_stream *s, struct slice piece);
+bool hash_sha512_end(struct hash_stream *s, unsigned char out[HASH_SHA512_BYTES]);
 /* out gets 2 * n + 1 bytes, NUL-terminated. */
 void hash_hex(const unsigned char *digest, size_t n, bool upper, char *out);
 /* RFC 4648 base32, no padding, lower case: out gets ceil(n * 8 / 5) + 1 bytes. */

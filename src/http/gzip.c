@@ -42,34 +42,71 @@ static void z_give(z_stream *z, struct slice *in)
     *in = slice_from(*in, n);
 }
 
-enum gzip_result gzip_deflate(struct slice in, struct buf *out)
-{
-    z_stream z = z_stream_new();
-    enum gzip_result result = GZIP_OK;
-    int rc = deflateInit2(&z, LEVEL, Z_DEFLATED, GZIP_WINDOW, MEM_LEVEL, Z_DEFAULT_STRATEGY);
+struct gzipper {
+    z_stream z;
+};
 
-    if (rc != Z_OK)
-        return GZIP_MEMORY;
-    z_give(&z, &in);
-    while (rc == Z_OK) {
+/* Compresses all of `in`; to the end of the stream if it is the last. */
+static enum gzip_result deflate_all(z_stream *z, struct slice in, bool last, struct buf *out)
+{
+    int rc = Z_OK;
+
+    z_give(z, &in);
+    for (;;) {
         size_t room = out->ceiling - buf_len(out);
         unsigned n = room < PIECE ? (unsigned)room : PIECE;
         char *w = n > 0 ? buf_reserve(out, n) : NULL;
 
-        if (z.avail_in == 0 && in.n > 0)
-            z_give(&z, &in);
-        if (w == NULL) {
-            result = room > 0 ? GZIP_MEMORY : GZIP_TOO_LARGE;
-            break;
-        }
-        z.next_out = (unsigned char *)w;
-        z.avail_out = n;
-        rc = deflate(&z, in.n > 0 ? Z_NO_FLUSH : Z_FINISH);
-        buf_commit(out, n - z.avail_out);
-        if (rc == Z_BUF_ERROR)
-            rc = Z_OK;
+        if (z->avail_in == 0 && in.n > 0)
+            z_give(z, &in);
+        if (w == NULL)
+            return room > 0 ? GZIP_MEMORY : GZIP_TOO_LARGE;
+        z->next_out = (unsigned char *)w;
+        z->avail_out = n;
+        rc = deflate(z, last && in.n == 0 ? Z_FINISH : Z_NO_FLUSH);
+        buf_commit(out, n - z->avail_out);
+        if (rc == Z_STREAM_END)
+            return GZIP_OK;
+        /* Room left over means that everything given was taken. */
+        if (!last && in.n == 0 && z->avail_in == 0 && z->avail_out > 0)
+            return GZIP_OK;
+        if (rc != Z_OK && rc != Z_BUF_ERROR)
+            return GZIP_BROKEN;
     }
-    (void)deflateEnd(&z);
+}
+
+struct gzipper *gzipper_new(void)
+{
+    struct gzipper *g = mem_zalloc(sizeof *g);
+
+    if (g == NULL)
+        return NULL;
+    g->z = z_stream_new();
+    if (deflateInit2(&g->z, LEVEL, Z_DEFLATED, GZIP_WINDOW, MEM_LEVEL, Z_DEFAULT_STRATEGY) == Z_OK)
+        return g;
+    mem_free(g);
+    return NULL;
+}
+
+void gzipper_free(struct gzipper *g)
+{
+    if (g == NULL)
+        return;
+    (void)deflateEnd(&g->z);
+    mem_free(g);
+}
+
+enum gzip_result gzipper_feed(struct gzipper *g, struct slice in, bool last, struct buf *out)
+{
+    return deflate_all(&g->z, in, last, out);
+}
+
+enum gzip_result gzip_deflate(struct slice in, struct buf *out)
+{
+    struct gzipper *g = gzipper_new();
+    enum gzip_result result = g == NULL ? GZIP_MEMORY : gzipper_feed(g, in, true, out);
+
+    gzipper_free(g);
     return result;
 }
 

@@ -17,6 +17,11 @@ enum gzip_result {
 
 /* Appends the compressed form (level 1, as kube-apiserver) to out, whose ceiling holds. */
 enum gzip_result gzip_deflate(struct slice in, struct buf *out);
+/* The same in pieces, for big documents that must not hold up the loop. Not fed any more after `last` or a failure. */
+struct gzipper;
+MEM_CHECK struct gzipper *gzipper_new(void); /* NULL when out of memory */
+void gzipper_free(struct gzipper *g);        /* NULL is fine */
+enum gzip_result gzipper_feed(struct gzipper *g, struct slice in, bool last, struct buf *out);
 /* Appends the text of one or more complete gzip members to out, whose ceiling holds. */
 enum gzip_result gzip_inflate(struct slice in, struct buf *out);
 
