@@ -14,6 +14,7 @@ struct loop;
 struct metrics;
 struct sockaddr;
 struct tls_ctx;
+struct user_headers;
 
 struct cluster_static_peer {
     const char *name; /* server ID or host name (turned into its server ID) */
@@ -22,18 +23,19 @@ struct cluster_static_peer {
 };
 
 struct cluster_opts {
-    bool peers_enabled;         /* feature gate on and peer trust configured; false: local knowledge only */
-    const char *hostname;       /* of this node: gives the own server ID */
-    struct origin *local;       /* the local kube-apiserver */
-    const char *user;           /* as whom we ask: X-Remote-User … */
-    const char *const *groups;  /* NULL-terminated */
-    struct tls_ctx *peer_tls_cert, *peer_tls_no_cert; /* towards peers */
+    bool peers_enabled;                 /* feature gate on and peer trust configured; false: local knowledge only */
+    const char *hostname;               /* of this node: gives the own server ID */
+    struct origin *local;               /* the local kube-apiserver */
+    const char *user;                   /* as whom we ask: X-Remote-User … */
+    const char *const *groups;          /* NULL-terminated */
+    const struct user_headers *headers; /* under which names; NULL: the standard ones. Must outlive the cluster */
+    struct tls_ctx *peer_tls_cert, *peer_tls_no_cert; /* towards peers; must live until the next cluster_update */
     const struct cluster_static_peer *static_peers;
     size_t n_static_peers;
     bool (*peer_allowed)(const struct sockaddr *addr, void *arg); /* peer-allowed-cidrs; NULL: default rule */
     void *peer_allowed_arg;
     uint64_t refresh_interval_ms, stale_after_ms, forget_after_ms;
-    bool legacy_only_local;     /* tests */
+    bool legacy_only_local; /* tests */
 };
 
 /* Ends the process only when out of memory. Starts to work when the loop runs. Text and arrays are copied. */
@@ -58,7 +60,8 @@ void cluster_forget_waiter(struct cluster *c, struct cluster_waiter *w);
 void cluster_peer_suspect(struct cluster *c, const char *peer_id);
 /* Everything, now (mvproxyctl refresh, SIGHUP). */
 void cluster_refresh(struct cluster *c);
-/* An authorized answer of the local server to a reader's own /apis request carried this ETag: if it is not the one we have, refresh. */
+/* An authorized answer of the local server to a reader's own /apis request carried this ETag: if it is not the one we
+ * have, refresh. */
 void cluster_local_etag_seen(struct cluster *c, struct slice etag);
 
 /* For health checks; `reason` (>= 128 bytes) is filled when false. */

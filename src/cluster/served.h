@@ -17,11 +17,11 @@ enum served_life {
 };
 
 struct served_peer {
-    const char *id;           /* server ID (or the text of a static peer that has no Lease yet) */
+    const char *id; /* server ID (or the text of a static peer that has no Lease yet) */
     enum served_life life;
-    bool discovery_known;     /* fetched at least once since the Lease appeared or changed holder */
-    struct origin *origin;    /* NULL: no usable address */
-    bool mvproxy;             /* an mvproxy answers there (its answers to our marked requests say so) */
+    bool discovery_known;      /* fetched at least once since the Lease appeared or changed holder */
+    struct origin *origin;     /* NULL: no usable address */
+    bool mvproxy;              /* an mvproxy answers there (its answers to our marked requests say so) */
     const struct disco *disco; /* NULL until first fetched; the last known document afterwards */
 };
 
@@ -35,21 +35,22 @@ struct served_document {
 enum served_shape { SERVED_V2, SERVED_V2BETA1, SERVED_SHAPES };
 
 /*
- * The merged documents of one build, shared by all snapshots whose discovery is the same although, say, an address differs.
- * Reference-counted, immutable.
+ * The merged documents of one build, shared by all snapshots whose discovery is the same although, say, an address
+ * differs. Reference-counted, immutable.
  */
 struct served_documents;
 
 /* What is needed to build one; the arrays are copied, discos and origins referenced. */
 struct served_input {
-    bool peers_enabled;      /* feature gate on, peer CA and proxy pair configured (decision 1) */
-    bool leases_synced;      /* the Lease informer has listed (or is not needed) */
+    bool peers_enabled; /* feature gate on, peer CA and proxy pair configured (decision 1) */
+    bool leases_synced; /* the Lease informer has listed (or is not needed) */
     const char *local_id;
     const struct disco *local; /* NULL until first fetched */
     struct slice local_etag;   /* copied; see served_local_etag */
     const struct served_peer *peers;
     size_t n_peers;
-    const struct slice *excluded; /* "group/version" of CRDs and service-backed APIServices, now or until 5 minutes ago */
+    const struct slice
+        *excluded; /* "group/version" of CRDs and service-backed APIServices, now or until 5 minutes ago */
     size_t n_excluded;
     uint64_t generation;
     /* The merged documents, made by the caller (cluster/publish); NULL body: not available yet. Ownership passes. */

@@ -1,0 +1,275 @@
+#include "cluster/api.h"
+
+#include "base/log.h"
+#include "kube/user.h"
+#include "net/loop.h"
+
+enum { IDENTITY_FIELDS = 64, IDENTITY_BYTES = 64 << 10, OWN_FIELDS = 6, STREAM_BYTES = 64 << 10 };
+
+struct identity {
+    struct arena *arena;
+    struct http_field fields[IDENTITY_FIELDS];
+    size_t n;
+};
+
+struct api {
+    struct loop *loop;
+    struct back *back;
+    struct identity *identity;
+};
+
+struct api_stream {
+    struct api *api;
+    struct arena *arena;
+    struct http_head head;
+    struct back_request *request; /* NULL once over */
+    struct loop_deferred free;
+    const struct api_stream_handler *handler;
+    void *arg;
+};
+
+/* Requests name themselves, but never as kube-apiserver: that name is exempt from its shutdown answers. */
+static const struct http_field user_agent = {
+    .name = {"User-Agent", 10}, .value = {"mvproxy", 7}, .id = HTTP_USER_AGENT};
+
+static void identity_free(struct identity *i)
+{
+    if (i == NULL)
+        return;
+    arena_free(i->arena);
+    mem_free(i);
+}
+
+static bool identity_add(void *arg, struct slice name, struct slice value)
+{
+    struct identity *i = arg;
+    struct http_field *f = &i->fields[i->n];
+
+    if (i->n == IDENTITY_FIELDS)
+        return false;
+    f->name = arena_copy(i->arena, name);
+    f->value = arena_copy(i->arena, value);
+    f->id = http_name_of(name);
+    i->n++;
+    return f->name.p != NULL && f->value.p != NULL;
+}
+
+static struct identity *identity_new(const struct api_identity *who)
+{
+    const struct user_headers *headers = who->headers != NULL ? who->headers : user_headers_default();
+    struct identity *i = mem_zalloc(sizeof *i);
+    struct slice groups[IDENTITY_FIELDS];
+    struct user u = {.name = slice_str(who->user), .uid = SLICE_LIT(""), .groups = groups};
+
+    if (i == NULL)
+        return NULL;
+    for (; who->groups != NULL && who->groups[u.n_groups] != NULL && u.n_groups < IDENTITY_FIELDS; u.n_groups++)
+        groups[u.n_groups] = slice_str(who->groups[u.n_groups]);
+    i->arena = arena_new(IDENTITY_BYTES);
+    if (i->arena != NULL && user_encode(&u, headers, i->arena, identity_add, i) == USER_OK)
+        return i;
+    identity_free(i);
+    return NULL;
+}
+
+struct api *api_new(struct loop *l, struct back *b, const struct api_identity *who)
+{
+    struct api *a = must_zalloc(sizeof *a);
+
+    a->loop = l;
+    a->back = b;
+    if (!api_set_identity(a, who))
+        log_error("Could not express the own user in request headers", LT("user", who->user));
+    return a;
+}
+
+void api_free(struct api *a)
+{
+    identity_free(a->identity);
+    mem_free(a);
+}
+
+bool api_set_identity(struct api *a, const struct api_identity *who)
+{
+    struct identity *i = identity_new(who);
+
+    if (i == NULL)
+        return false;
+    identity_free(a->identity);
+    a->identity = i;
+    return true;
+}
+
+struct loop *api_loop(const struct api *a)
+{
+    return a->loop;
+}
+
+struct back *api_back(const struct api *a)
+{
+    return a->back;
+}
+
+static struct http_field field(enum http_name id, struct slice value)
+{
+    return (struct http_field){.name = http_name_text(id), .value = value, .id = id};
+}
+
+static struct http_field mark(const char *name)
+{
+    return (struct http_field){.name = slice_str(name), .value = SLICE_LIT("true"), .id = HTTP_NAME_OTHER};
+}
+
+/* Identity only over the front-proxy certificate: without it the headers would be ignored, and have no business there.
+ */
+static size_t add_identity(const struct api *a, const struct origin *o, struct http_field *fields)
+{
+    if (a->identity == NULL || !origin_has_cert(o))
+        return 0;
+    memcpy(fields, a->identity->fields, a->identity->n * sizeof *fields);
+    return a->identity->n;
+}
+
+struct fetch *api_get(struct api *a, const struct api_get *g, fetch_fn *fn, void *arg)
+{
+    struct http_field fields[IDENTITY_FIELDS + OWN_FIELDS];
+    size_t n = add_identity(a, g->origin, fields);
+    struct fetch_opts o = {
+        .origin = g->origin,
+        .with_cert = origin_has_cert(g->origin),
+        .method = SLICE_LIT("GET"),
+        .target = g->target,
+        .fields = fields,
+        .ceiling = g->ceiling,
+        .timeout_ms = g->timeout_ms,
+        .on_piece = g->on_piece,
+    };
+
+    fields[n++] = user_agent;
+    fields[n++] = field(HTTP_ACCEPT, g->accept);
+    if (g->if_none_match.n > 0)
+        fields[n++] = field(HTTP_IF_NONE_MATCH, g->if_none_match);
+    if (g->peer) {
+        fields[n++] = mark(USER_MARK_REROUTED);
+        fields[n++] = mark(USER_MARK_PROXIED);
+    }
+    o.n_fields = n;
+    return fetch_start(a->back, a->loop, &o, fn, arg);
+}
+
+static void stream_free(void *arg)
+{
+    struct api_stream *s = arg;
+
+    arena_free(s->arena);
+    mem_free(s);
+}
+
+static void stream_over(struct api_stream *s, const char *failure)
+{
+    s->request = NULL;
+    /* The client side may still look at the head in this turn. */
+    loop_defer(s->api->loop, &s->free, stream_free, s);
+    s->handler->on_over(s->arg, failure);
+}
+
+static void stream_on_head(void *arg, const struct http_head *head, struct http_body body)
+{
+    struct api_stream *s = arg;
+
+    (void)body;
+    s->handler->on_head(s->arg, head);
+}
+
+static void stream_on_body(void *arg, struct slice data)
+{
+    struct api_stream *s = arg;
+
+    /* The owner may have cancelled at the head. */
+    if (s->request != NULL)
+        s->handler->on_data(s->arg, data);
+}
+
+static void stream_on_end(void *arg, const struct http_head *trailers)
+{
+    (void)trailers;
+    stream_over(arg, NULL);
+}
+
+static void stream_on_failed(void *arg, const struct back_failure_info *info)
+{
+    stream_over(arg, info->text == NULL ? "failed" : info->text);
+}
+
+static void stream_on_writable(void *arg)
+{
+    (void)arg;
+}
+
+static const struct back_handler stream_handler = {
+    .on_head = stream_on_head,
+    .on_body = stream_on_body,
+    .on_end = stream_on_end,
+    .on_writable = stream_on_writable,
+    .on_failed = stream_on_failed,
+};
+
+static bool stream_head(struct api_stream *s, struct origin *o, struct slice target)
+{
+    struct http_field identity[IDENTITY_FIELDS];
+    size_t n = add_identity(s->api, o, identity);
+    struct slice host = arena_copy(s->arena, slice_str(origin_address(o)));
+
+    s->head.method = SLICE_LIT("GET");
+    s->head.method_id = HTTP_GET;
+    s->head.minor = 1;
+    s->head.target = arena_copy(s->arena, target);
+    if (s->head.target.p == NULL || host.p == NULL || !http_head_add_id(&s->head, s->arena, HTTP_HOST, host))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        /* A reload may free the identity while this request lives. */
+        struct slice name = arena_copy(s->arena, identity[i].name), value = arena_copy(s->arena, identity[i].value);
+
+        if (name.p == NULL || value.p == NULL || !http_head_add(&s->head, s->arena, name, value))
+            return false;
+    }
+    return http_head_add_id(&s->head, s->arena, HTTP_USER_AGENT, user_agent.value) &&
+           http_head_add_id(&s->head, s->arena, HTTP_ACCEPT, SLICE_LIT("application/json"));
+}
+
+struct api_stream *api_stream_start(struct api *a, struct origin *o, struct slice target, uint64_t head_timeout_ms,
+                                    const struct api_stream_handler *h, void *arg)
+{
+    struct api_stream *s = mem_zalloc(sizeof *s);
+    struct back_opts b = {.origin = o,
+                          .with_cert = origin_has_cert(o),
+                          .body = {.kind = HTTP_BODY_NONE},
+                          .head_timeout_ms = head_timeout_ms,
+                          .handler = &stream_handler};
+
+    if (s == NULL)
+        return NULL;
+    s->api = a;
+    s->handler = h;
+    s->arg = arg;
+    s->arena = arena_new(STREAM_BYTES);
+    if (s->arena != NULL && http_head_init(&s->head, s->arena, IDENTITY_FIELDS + OWN_FIELDS) &&
+        stream_head(s, o, target)) {
+        b.head = &s->head;
+        b.arg = s;
+        s->request = back_start(a->back, &b);
+    }
+    if (s->request != NULL)
+        return s;
+    stream_free(s);
+    return NULL;
+}
+
+void api_stream_cancel(struct api_stream *s)
+{
+    if (s->request == NULL)
+        return;
+    back_cancel(s->request);
+    s->request = NULL;
+    loop_defer(s->api->loop, &s->free, stream_free, s);
+}

@@ -1,0 +1,57 @@
+/*
+ * Requests of our own to API servers: as the configured user, over the front-proxy certificate. Towards peers they
+ * carry both loop marks, so that nobody proxies them a second time (KEP-4020; kube-apiserver's name for it is the
+ * second).
+ */
+#ifndef MVPROXY_CLUSTER_API_H
+#define MVPROXY_CLUSTER_API_H
+
+#include "back/fetch.h"
+
+struct api;
+struct back;
+struct loop;
+struct user_headers;
+
+struct api_identity {
+    const char *user;                   /* X-Remote-User */
+    const char *const *groups;          /* NULL-terminated; NULL for none */
+    const struct user_headers *headers; /* header names that servers expect; NULL: user_headers_default() */
+};
+
+/* Ends the process when out of memory. Identity text is copied; the header names must outlive it. */
+struct api *api_new(struct loop *l, struct back *b, const struct api_identity *who);
+void api_free(struct api *a);
+/* A reload: requests from now on. False (and nothing changed) when it cannot be put into headers. */
+bool api_set_identity(struct api *a, const struct api_identity *who);
+struct loop *api_loop(const struct api *a);
+struct back *api_back(const struct api *a);
+
+struct api_get {
+    struct origin *origin;
+    bool peer; /* adds the loop marks */
+    struct slice target, accept;
+    struct slice if_none_match;                                                    /* empty: none */
+    size_t ceiling;                                                                /* bytes of body */
+    uint64_t timeout_ms;                                                           /* for all of it */
+    bool (*on_piece)(void *arg, const struct http_head *head, struct slice piece); /* as in fetch_opts */
+};
+/* As fetch_start: fn is called once unless fetch_cancel'led, never from inside. NULL when out of memory. */
+MEM_CHECK struct fetch *api_get(struct api *a, const struct api_get *g, fetch_fn *fn, void *arg);
+
+struct api_stream;
+struct api_stream_handler {
+    void (*on_head)(void *arg, const struct http_head *head);
+    void (*on_data)(void *arg, struct slice data);
+    /* The last call; NULL: the server ended it properly. Not after api_stream_cancel. */
+    void (*on_over)(void *arg, const char *failure);
+};
+/*
+ * A GET whose answer never ends by itself (a watch). Cancel it from anywhere, also from its own callbacks; it is freed
+ * when the turn ends. Only to the local server. NULL when out of memory.
+ */
+MEM_CHECK struct api_stream *api_stream_start(struct api *a, struct origin *o, struct slice target,
+                                              uint64_t head_timeout_ms, const struct api_stream_handler *h, void *arg);
+void api_stream_cancel(struct api_stream *s);
+
+#endif

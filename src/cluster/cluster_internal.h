@@ -1,0 +1,31 @@
+/*
+ * The facade's own state, shared by cluster.c and cluster_describe.c.
+ */
+#ifndef MVPROXY_CLUSTER_CLUSTER_INTERNAL_H
+#define MVPROXY_CLUSTER_CLUSTER_INTERNAL_H
+
+#include "cluster/cluster.h"
+#include "cluster/cluster_metrics.h"
+#include "cluster/waiters.h"
+#include "kube/server_id.h"
+
+struct cluster {
+    struct loop *loop;
+    struct back *back;
+    struct cluster_opts o; /* without texts and arrays: they have been handed on */
+    char own_id[SERVER_ID_BYTES];
+    char *hostname;
+    struct api *api;
+    struct refresh *local;
+    /* All NULL while peers are off. */
+    struct peers *peers;
+    struct leases *leases;
+    struct exclusions *exclusions;
+    struct publish *publish;
+    struct waiters waiters;
+    struct loop_timer *memory_retry; /* starting the informers again */
+    bool peers_seen;                 /* cluster_peers_synced was true once */
+    struct cluster_metrics metrics;
+};
+
+#endif

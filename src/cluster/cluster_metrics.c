@@ -1,0 +1,49 @@
+#include "cluster/cluster_metrics.h"
+
+#include "base/limits.h"
+
+static struct metric *with_label(struct metric_family *f, const char *value)
+{
+    struct slice v = slice_str(value);
+
+    return metric_child(f, &v);
+}
+
+void cluster_metrics_init(struct cluster_metrics *cm, struct metrics *m)
+{
+    static const char *const type[] = {"type", NULL}, *const state[] = {"state", NULL},
+                             *const server[] = {"server", NULL};
+    static const char *const refresh[] = {"server", "trigger", "result", NULL};
+    static const double bounds[] = {0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1};
+    struct metric_family *f;
+
+    f = metric_family(m, METRIC_COUNTER, "apiserver_peer_discovery_sync_errors_total",
+                      "Errors while learning what peers serve, by type.", type, 8);
+    cm->sync_errors_lease_list = with_label(f, "lease_list");
+    cm->sync_errors_no_address = with_label(f, "hostport_resolution");
+    cm->sync_errors_fetch = with_label(f, "fetch_discovery");
+    cm->merges = metric_single(m, METRIC_COUNTER, "aggregator_discovery_peer_aggregated_cache_misses_total",
+                               "Times the merged discovery document was built.");
+    f = metric_histogram_family(
+        m, "mvproxy_discovery_merge_seconds",
+        "Processor time of one merge of all servers' discovery documents, preparation included.", NULL, bounds,
+        sizeof bounds / sizeof bounds[0]);
+    cm->merge_seconds = metric_child(f, NULL);
+    cm->merge_failures = metric_single(m, METRIC_COUNTER, "mvproxy_discovery_merge_failures_total",
+                                       "Merges that failed; the document before stays.");
+    cm->generation = metric_single(m, METRIC_GAUGE, "mvproxy_served_generation",
+                                   "Number of the current snapshot of who serves what.");
+    cm->merged_bytes = metric_single(m, METRIC_GAUGE, "mvproxy_discovery_merged_bytes",
+                                     "Size of the merged discovery document, uncompressed.");
+    cm->excluded = metric_single(m, METRIC_GAUGE, "mvproxy_excluded_group_versions",
+                                 "Group/versions that are never taken from peers.");
+    f = metric_family(m, METRIC_GAUGE, "mvproxy_peers", "Other API servers, by state.", state, 4);
+    cm->peers_live = with_label(f, "live");
+    cm->peers_lapsed = with_label(f, "lapsed");
+    cm->peers_forgotten = with_label(f, "forgotten");
+    cm->refreshes = metric_family(m, METRIC_COUNTER, "mvproxy_discovery_refreshes_total",
+                                  "Looks at a server's discovery, by kind of server, trigger and result.", refresh, 64);
+    cm->age =
+        metric_family(m, METRIC_GAUGE, "mvproxy_discovery_age_seconds",
+                      "Seconds since a server's discovery document was last confirmed.", server, LIMIT_METRIC_SERIES);
+}

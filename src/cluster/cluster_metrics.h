@@ -1,0 +1,21 @@
+/*
+ * What the cluster layer counts. Names that kube-apiserver has are kube-apiserver's.
+ */
+#ifndef MVPROXY_CLUSTER_CLUSTER_METRICS_H
+#define MVPROXY_CLUSTER_CLUSTER_METRICS_H
+
+#include "base/metric.h"
+
+struct cluster_metrics {
+    struct metric *sync_errors_lease_list, *sync_errors_no_address, *sync_errors_fetch;
+    struct metric *merges; /* aggregator_discovery_peer_aggregated_cache_misses_total: a build */
+    struct metric *merge_seconds, *merge_failures;
+    struct metric *generation, *merged_bytes, *excluded;
+    struct metric *peers_live, *peers_lapsed, *peers_forgotten;
+    struct metric_family *refreshes; /* server ("local", "peer"), trigger, result */
+    struct metric_family *age;       /* seconds since the document was last confirmed, by server ID */
+};
+
+void cluster_metrics_init(struct cluster_metrics *cm, struct metrics *m);
+
+#endif

@@ -1,0 +1,40 @@
+/*
+ * One look at one server's discovery: both documents at once, within one deadline, against what was known before.
+ */
+#ifndef MVPROXY_CLUSTER_DISCO_FETCH_H
+#define MVPROXY_CLUSTER_DISCO_FETCH_H
+
+#include "kube/disco.h"
+
+struct api;
+struct disco_fetch;
+struct origin;
+
+struct disco_fetch_opts {
+    struct api *api;
+    struct origin *origin;
+    bool peer;                         /* ask with the loop marks */
+    bool legacy_only;                  /* do not ask for the aggregated forms */
+    const struct disco *last;          /* what is known; NULL: nothing */
+    struct slice core_etag, apis_etag; /* of `last`; empty: none */
+    uint64_t timeout_ms;
+};
+
+enum disco_outcome { DISCO_CHANGED, DISCO_UNCHANGED, DISCO_FAILED };
+
+struct disco_fetch_result {
+    enum disco_outcome outcome;
+    const char *failure;               /* FAILED; valid during the call */
+    unsigned failed_paths;             /* FAILED: 1 or 2, as upstream's metric counts them */
+    const struct disco *disco;         /* CHANGED: disco_ref it to keep it */
+    struct slice core_etag, apis_etag; /* CHANGED, UNCHANGED: as they are now; valid during the call */
+};
+
+typedef void disco_fetch_fn(void *arg, const struct disco_fetch_result *r);
+
+/* fn is called once, never from inside, and the fetch is over then. NULL when out of memory. */
+MEM_CHECK struct disco_fetch *disco_fetch_start(const struct disco_fetch_opts *o, disco_fetch_fn *fn, void *arg);
+/* No call any more. Not from inside fn. */
+void disco_fetch_cancel(struct disco_fetch *f);
+
+#endif

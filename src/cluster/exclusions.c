@@ -1,0 +1,419 @@
+#include "cluster/exclusions.h"
+
+#include "back/back.h"
+#include "base/buf.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/strmap.h"
+#include "cluster/api.h"
+#include "cluster/informer.h"
+#include "cluster/object.h"
+#include "kube/gvr.h"
+#include "kube/jscan.h"
+#include "net/loop.h"
+
+enum {
+    CRD_PAGE = 20, /* custom resource definitions may be a megabyte each */
+    CRD_LIST_CEILING = 64 << 20,
+    CRD_LINE_LIMIT = 4 << 20,
+    APISERVICE_PAGE = 500,
+    APISERVICE_LIST_CEILING = 32 << 20,
+    VERSIONS_MAX = 64, /* of one custom resource definition */
+    GVS_MAX = 100000,
+};
+
+/* One group/version. Counted, because several resources share it. */
+struct gv {
+    unsigned users;      /* objects that have it now */
+    uint64_t gone_at_ms; /* when `users` became 0 */
+};
+
+/* What one object contributes. */
+struct contribution {
+    size_t n;
+    char *gv[];
+};
+
+/* One of the two collections. */
+struct source {
+    struct exclusions *owner;
+    struct informer *informer;
+    struct strmap *objects; /* key → contribution */
+    size_t (*extract)(struct slice json, struct slice *group, struct slice versions[VERSIONS_MAX]);
+};
+
+struct exclusions {
+    struct loop *loop;
+    const struct exclusions_handler *handler;
+    void *arg;
+    struct source crds, services;
+    struct strmap *gvs; /* "group/version" → struct gv */
+    struct loop_timer *reap, *patience;
+    bool settled, impatient;
+};
+
+/* ------------------------------------------------------------------------------------------------------- extraction */
+
+/* Every declared version: one that is not served is served by nobody, and a peer that says otherwise is behind. */
+static size_t extract_crd(struct slice json, struct slice *group, struct slice versions[VERSIONS_MAX])
+{
+    struct jscan_value spec, list, element, name;
+    struct jscan s;
+    bool first;
+    size_t n = 0;
+
+    *group = object_text(json, SLICE_LIT("spec"), SLICE_LIT("group"));
+    if (group->n == 0 || !jscan_get(json, SLICE_LIT("spec"), &spec) || spec.type != JSCAN_OBJECT ||
+        !jscan_get(spec.raw, SLICE_LIT("versions"), &list) || list.type != JSCAN_ARRAY)
+        return 0;
+    jscan_init(&s, list.raw, JSCAN_MAX_DEPTH);
+    if (!jscan_enter_array(&s, &first))
+        return 0;
+    while (n < VERSIONS_MAX && jscan_element(&s, &first) && jscan_value(&s, &element))
+        if (element.type == JSCAN_OBJECT && jscan_get(element.raw, SLICE_LIT("name"), &name) &&
+            name.type == JSCAN_STRING && !name.escaped)
+            versions[n++] = slice_of(name.raw.p + 1, name.raw.n - 2);
+    return n;
+}
+
+/* Without a service it only says that a server itself has the group/version. */
+static size_t extract_service(struct slice json, struct slice *group, struct slice versions[VERSIONS_MAX])
+{
+    struct jscan_value spec, service;
+
+    *group = object_text(json, SLICE_LIT("spec"), SLICE_LIT("group"));
+    versions[0] = object_text(json, SLICE_LIT("spec"), SLICE_LIT("version"));
+    if (group->n == 0 || versions[0].n == 0 || !jscan_get(json, SLICE_LIT("spec"), &spec) ||
+        !jscan_get(spec.raw, SLICE_LIT("service"), &service) || service.type != JSCAN_OBJECT)
+        return 0;
+    return 1;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ set */
+
+static void arm_reap(struct exclusions *x)
+{
+    uint64_t now = loop_now_ms(x->loop), next = UINT64_MAX;
+    size_t cursor = 0;
+    struct slice key;
+    void *value;
+
+    while (strmap_next(x->gvs, &cursor, &key, &value)) {
+        const struct gv *g = value;
+
+        if (g->users == 0 && g->gone_at_ms + EXCLUSIONS_GRACE_MS < next)
+            next = g->gone_at_ms + EXCLUSIONS_GRACE_MS;
+    }
+    if (next != UINT64_MAX)
+        loop_timer_set(x->reap, next > now ? next - now + 1 : 1);
+}
+
+static void on_reap(void *arg)
+{
+    struct exclusions *x = arg;
+    uint64_t now = loop_now_ms(x->loop);
+    size_t cursor = 0;
+    struct slice key;
+    void *value;
+    bool changed = false;
+
+    while (strmap_next(x->gvs, &cursor, &key, &value)) {
+        struct gv *g = value;
+
+        /* Strictly older, as in kube-apiserver. */
+        if (g->users > 0 || now - g->gone_at_ms <= EXCLUSIONS_GRACE_MS)
+            continue;
+        log_info("Group/version may come from peers again", LS("gv", key), LT("reason", "deleted five minutes ago"));
+        (void)strmap_remove(x->gvs, key);
+        mem_free(g);
+        changed = true;
+    }
+    arm_reap(x);
+    if (changed)
+        x->handler->on_change(x->arg);
+}
+
+static bool use(struct exclusions *x, const char *text)
+{
+    struct gv *g = strmap_get(x->gvs, slice_str(text));
+
+    if (g != NULL) {
+        g->users++;
+        return false;
+    }
+    g = strmap_count(x->gvs) < GVS_MAX ? mem_zalloc(sizeof *g) : NULL;
+    if (g == NULL || !strmap_put(x->gvs, slice_str(text), g, NULL)) {
+        log_error("Could not note a group/version that must not come from peers", LT("gv", text));
+        mem_free(g);
+        return false;
+    }
+    g->users = 1;
+    log_info("Group/version is never taken from peers", LT("gv", text));
+    return true;
+}
+
+static void unuse(struct exclusions *x, const char *text)
+{
+    struct gv *g = strmap_get(x->gvs, slice_str(text));
+
+    if (g == NULL || g->users == 0 || --g->users > 0)
+        return;
+    g->gone_at_ms = loop_now_ms(x->loop);
+    log_info("Group/version is gone from the cluster, still not taken from peers for five minutes", LT("gv", text));
+    arm_reap(x);
+}
+
+static void contribution_free(struct contribution *c)
+{
+    for (size_t i = 0; c != NULL && i < c->n; i++)
+        mem_free(c->gv[i]);
+    mem_free(c);
+}
+
+static void withdraw(struct exclusions *x, struct contribution *c)
+{
+    for (size_t i = 0; c != NULL && i < c->n; i++)
+        unuse(x, c->gv[i]);
+    contribution_free(c);
+}
+
+static char *join(struct slice group, struct slice version)
+{
+    char *text;
+
+    if (group.n > GVR_NAME_BYTES || version.n == 0 || version.n > GVR_NAME_BYTES)
+        return NULL;
+    text = mem_alloc(group.n + version.n + 2);
+    if (text == NULL)
+        return NULL;
+    memcpy(text, group.p, group.n);
+    text[group.n] = '/';
+    memcpy(text + group.n + 1, version.p, version.n);
+    text[group.n + 1 + version.n] = '\0';
+    return text;
+}
+
+static struct contribution *contribution_new(const struct source *s, struct slice json)
+{
+    struct slice group, versions[VERSIONS_MAX];
+    size_t n = s->extract(json, &group, versions);
+    struct contribution *c = mem_zalloc(sizeof *c + n * sizeof c->gv[0]);
+
+    for (size_t i = 0; c != NULL && i < n; i++) {
+        c->gv[c->n] = join(group, versions[i]);
+        c->n += c->gv[c->n] != NULL;
+    }
+    return c;
+}
+
+/* ------------------------------------------------------------------------------------------------------ collections */
+
+static void on_object(void *arg, struct slice key, struct slice json)
+{
+    struct source *s = arg;
+    struct exclusions *x = s->owner;
+    struct contribution *c = contribution_new(s, json);
+    void *old = NULL;
+    bool changed = false;
+
+    if (c == NULL || !strmap_put(s->objects, key, c, &old)) {
+        log_error("Out of memory for an object", LS("key", key));
+        contribution_free(c);
+        return;
+    }
+    /* The new ones first, so that what stays is never counted as gone. */
+    for (size_t i = 0; i < c->n; i++)
+        changed = use(x, c->gv[i]) || changed;
+    withdraw(x, old);
+    if (changed)
+        x->handler->on_change(x->arg);
+    if (informer_synced(s->informer))
+        x->handler->on_event(x->arg);
+}
+
+static void on_gone(void *arg, struct slice key)
+{
+    struct source *s = arg;
+    struct exclusions *x = s->owner;
+
+    withdraw(x, strmap_remove(s->objects, key));
+    x->handler->on_event(x->arg);
+}
+
+static bool answered(const struct source *s)
+{
+    return informer_synced(s->informer) || informer_refused(s->informer);
+}
+
+static void look_whether_settled(struct exclusions *x)
+{
+    if (x->settled || !(x->impatient || (answered(&x->crds) && answered(&x->services))))
+        return;
+    x->settled = true;
+    if (!exclusions_synced(x))
+        log_warning("Custom resources and aggregated APIs cannot be read: what peers say of them is believed for now",
+                    LT("customresourcedefinitions", informer_failure(x->crds.informer)),
+                    LT("apiservices", informer_failure(x->services.informer)));
+    x->handler->on_settled(x->arg);
+}
+
+static void on_synced(void *arg)
+{
+    struct source *s = arg;
+
+    look_whether_settled(s->owner);
+}
+
+static void on_health(void *arg, const char *why)
+{
+    struct source *s = arg;
+
+    look_whether_settled(s->owner);
+    s->owner->handler->on_health(s->owner->arg, why);
+}
+
+static void on_patience(void *arg)
+{
+    struct exclusions *x = arg;
+
+    x->impatient = true;
+    look_whether_settled(x);
+}
+
+static const struct informer_handler informer_handler = {
+    .on_object = on_object, .on_gone = on_gone, .on_synced = on_synced, .on_health = on_health};
+
+static bool source_init(struct source *s, struct exclusions *x, const struct informer_opts *o)
+{
+    s->owner = x;
+    s->objects = strmap_new();
+    if (s->objects != NULL)
+        s->informer = informer_new(o, &informer_handler, s);
+    return s->informer != NULL;
+}
+
+static void source_free(struct source *s)
+{
+    size_t cursor = 0;
+    struct slice key;
+    void *value;
+
+    informer_free(s->informer);
+    if (s->objects == NULL)
+        return;
+    while (strmap_next(s->objects, &cursor, &key, &value))
+        contribution_free(value);
+    strmap_free(s->objects);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ whole */
+
+struct exclusions *exclusions_new(struct api *api, struct origin *local, const struct exclusions_handler *h, void *arg)
+{
+    struct exclusions *x = mem_zalloc(sizeof *x);
+    const struct informer_opts crds = {
+        .api = api,
+        .origin = local,
+        .name = "customresourcedefinitions",
+        .path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        .page = CRD_PAGE,
+        .list_ceiling = CRD_LIST_CEILING,
+        .line_limit = CRD_LINE_LIMIT,
+    };
+    const struct informer_opts services = {
+        .api = api,
+        .origin = local,
+        .name = "apiservices",
+        .path = "/apis/apiregistration.k8s.io/v1/apiservices",
+        .page = APISERVICE_PAGE,
+        .list_ceiling = APISERVICE_LIST_CEILING,
+        .line_limit = LIMIT_WATCH_LINE_BYTES,
+    };
+
+    if (x == NULL)
+        return NULL;
+    x->loop = api_loop(api);
+    x->handler = h;
+    x->arg = arg;
+    x->crds.extract = extract_crd;
+    x->services.extract = extract_service;
+    x->gvs = strmap_new();
+    x->reap = loop_timer_new(x->loop, on_reap, x);
+    x->patience = loop_timer_new(x->loop, on_patience, x);
+    if (x->gvs == NULL || x->reap == NULL || x->patience == NULL || !source_init(&x->crds, x, &crds) ||
+        !source_init(&x->services, x, &services)) {
+        exclusions_free(x);
+        return NULL;
+    }
+    loop_timer_set(x->patience, EXCLUSIONS_PATIENCE_MS);
+    return x;
+}
+
+void exclusions_free(struct exclusions *x)
+{
+    size_t cursor = 0;
+    struct slice key;
+    void *value;
+
+    if (x == NULL)
+        return;
+    source_free(&x->crds);
+    source_free(&x->services);
+    while (x->gvs != NULL && strmap_next(x->gvs, &cursor, &key, &value))
+        mem_free(value);
+    if (x->gvs != NULL)
+        strmap_free(x->gvs);
+    if (x->reap != NULL)
+        loop_timer_free(x->reap);
+    if (x->patience != NULL)
+        loop_timer_free(x->patience);
+    mem_free(x);
+}
+
+void exclusions_restart(struct exclusions *x, struct origin *local)
+{
+    informer_restart(x->crds.informer, local);
+    informer_restart(x->services.informer, local);
+}
+
+bool exclusions_settled(const struct exclusions *x)
+{
+    return x->settled;
+}
+
+bool exclusions_synced(const struct exclusions *x)
+{
+    return informer_synced(x->crds.informer) && informer_synced(x->services.informer);
+}
+
+size_t exclusions_count(const struct exclusions *x)
+{
+    return strmap_count(x->gvs);
+}
+
+bool exclusions_next(const struct exclusions *x, size_t *cursor, struct slice *gv)
+{
+    void *value;
+
+    return strmap_next(x->gvs, cursor, gv, &value);
+}
+
+void exclusions_describe(const struct exclusions *x, struct buf *out)
+{
+    size_t cursor = 0;
+    struct slice gv;
+    bool first = true;
+
+    buf_append_str(out, "{\"informers\":[");
+    informer_describe(x->crds.informer, out);
+    buf_append_char(out, ',');
+    informer_describe(x->services.informer, out);
+    buf_append_str(out, "],\"groupVersions\":[");
+    while (exclusions_next(x, &cursor, &gv)) {
+        buf_append_str(out, first ? "\"" : ",\"");
+        buf_append_json(out, gv);
+        buf_append_char(out, '"');
+        first = false;
+    }
+    buf_append_str(out, "]}");
+}

@@ -1,0 +1,45 @@
+/*
+ * Group/versions that must never be taken from a peer: those of custom resources and of service-backed APIServices, now
+ * or until five minutes ago (kube-apiserver's GV exclusion manager). Their objects live in the shared etcd, so the
+ * local server can serve them itself; a peer's word about them can only be stale.
+ *
+ * Until both collections have been read nothing is known of them. Then nothing is excluded (excluding everything would
+ * make false 404s), but the cluster module holds back the first snapshot until they are settled: read, refused, or not
+ * answered within a few seconds.
+ */
+#ifndef MVPROXY_CLUSTER_EXCLUSIONS_H
+#define MVPROXY_CLUSTER_EXCLUSIONS_H
+
+#include "base/mem.h"
+
+struct api;
+struct buf;
+struct exclusions;
+struct origin;
+
+enum { EXCLUSIONS_GRACE_MS = 5 * 60 * 1000, EXCLUSIONS_PATIENCE_MS = 5000 };
+
+struct exclusions_handler {
+    void (*on_change)(void *arg); /* the set is another one */
+    void (*on_event)(
+        void *arg); /* a custom resource or an APIService came, changed or went: local discovery will follow */
+    void (*on_settled)(void *arg);                 /* once */
+    void (*on_health)(void *arg, const char *why); /* as informer_handler's */
+};
+
+/* NULL when out of memory. */
+MEM_CHECK struct exclusions *exclusions_new(struct api *api, struct origin *local, const struct exclusions_handler *h,
+                                            void *arg);
+void exclusions_free(struct exclusions *x); /* NULL is fine */
+void exclusions_restart(struct exclusions *x, struct origin *local);
+
+bool exclusions_settled(const struct exclusions *x);
+/* Both collections have been read. */
+bool exclusions_synced(const struct exclusions *x);
+size_t exclusions_count(const struct exclusions *x);
+/* The i-th "group/version" in no order, through a cursor that starts at 0. False at the end. Valid until the loop goes
+ * on. */
+bool exclusions_next(const struct exclusions *x, size_t *cursor, struct slice *gv);
+void exclusions_describe(const struct exclusions *x, struct buf *out);
+
+#endif

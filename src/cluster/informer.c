@@ -1,0 +1,581 @@
+#include "cluster/informer.h"
+
+#include "base/buf.h"
+#include "base/hash.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/strmap.h"
+#include "cluster/api.h"
+#include "cluster/backoff.h"
+#include "cluster/object.h"
+#include "kube/lease.h"
+#include "kube/watch.h"
+#include "net/loop.h"
+
+enum {
+    LIST_TIMEOUT_MS = 30000,
+    HEAD_TIMEOUT_MS = 30000,
+    WATCH_MIN_S = 300,            /* timeoutSeconds: as client-go, random between this and twice this */
+    WATCH_GRACE_MS = 30000,       /* beyond timeoutSeconds: then the stream is dead */
+    BOOKMARK_SILENCE_MS = 150000, /* a server that sends bookmarks does so about once a minute */
+    SETTLED_MS = 5000,            /* a watch that lived so long starts the backoff anew */
+    OBJECTS_PER_TURN = 64,
+    OBJECTS_MAX = 200000,
+    TARGET_BYTES = 8 << 10,
+    VERSION_BYTES = 256,
+};
+
+enum state {
+    STATE_LISTING,  /* a list request is under way */
+    STATE_TAKING,   /* its objects are given out, some per turn */
+    STATE_OPENING,  /* a watch request without an answer yet */
+    STATE_WATCHING, /* its events come in */
+    STATE_WAITING,  /* for the next attempt */
+};
+
+static const char *const state_names[] = {"listing", "taking", "opening", "watching", "waiting"};
+
+struct informer {
+    struct informer_opts o;
+    const struct informer_handler *handler;
+    void *arg;
+    struct loop *loop;
+    enum state state;
+    bool relist; /* the next attempt lists (else it watches) */
+    bool synced, refused;
+    struct err failure; /* empty: works */
+    char version[VERSION_BYTES];
+    struct strmap *keys; /* → the epoch in which it was seen last */
+    uintptr_t epoch;     /* one per list */
+    struct fetch *list;
+    struct buf page; /* the list answer being given out */
+    struct lease_list items;
+    char *more; /* continue token, NULL if the page was the last */
+    struct api_stream *stream;
+    struct watch_parser *parser;
+    bool bookmarked; /* this stream */
+    uint64_t opened_ms, lists, events, bad_lines;
+    struct backoff backoff;
+    struct loop_timer *timer; /* next attempt, or the end of a silent watch */
+    uint64_t stream_deadline_ms;
+    struct loop_deferred taking;
+};
+
+static void start_list(struct informer *i);
+static void start_watch(struct informer *i);
+
+/* ----------------------------------------------------------------------------------------------------- attempts */
+
+static void drop_stream(struct informer *i)
+{
+    if (i->stream != NULL)
+        api_stream_cancel(i->stream);
+    i->stream = NULL;
+    watch_parser_free(i->parser);
+    i->parser = NULL;
+}
+
+static void drop_list(struct informer *i)
+{
+    if (i->list != NULL)
+        fetch_cancel(i->list);
+    i->list = NULL;
+    loop_defer_cancel(i->loop, &i->taking);
+    buf_release(&i->page);
+    mem_free(i->more);
+    i->more = NULL;
+}
+
+static void works(struct informer *i)
+{
+    if (!err_is_set(&i->failure))
+        return;
+    err_clear(&i->failure);
+    i->refused = false;
+    log_info("Watching again", LT("collection", i->o.name));
+    i->handler->on_health(i->arg, NULL);
+}
+
+static void wait_ms(struct informer *i, uint64_t ms)
+{
+    drop_stream(i);
+    drop_list(i);
+    i->state = STATE_WAITING;
+    loop_timer_set(i->timer, ms);
+}
+
+/* The one way from any state to waiting because something went wrong. */
+static void fails(struct informer *i, bool relist, const char *why)
+{
+    uint64_t wait = backoff_next(&i->backoff);
+    bool news = !err_is_set(&i->failure);
+
+    i->relist = i->relist || relist;
+    err_clear(&i->failure);
+    (void)err_set(&i->failure, "%s", why);
+    if (news)
+        log_warning("Could not follow a collection", LT("collection", i->o.name), LT("state", state_names[i->state]),
+                    LT("err", why), LU("retryMs", wait));
+    else
+        log_v(3, "Still cannot follow a collection", LT("collection", i->o.name), LT("err", why), LU("retryMs", wait));
+    wait_ms(i, wait);
+    if (news)
+        i->handler->on_health(i->arg, i->failure.text);
+}
+
+/* The server no longer knows our resourceVersion: nothing is wrong, but only a list helps. */
+static void expired(struct informer *i)
+{
+    log_v(2, "Resource version expired, listing again", LT("collection", i->o.name), LT("resourceVersion", i->version));
+    i->relist = true;
+    wait_ms(i, backoff_next(&i->backoff));
+}
+
+static void fails_status(struct informer *i, unsigned status)
+{
+    char why[64];
+
+    if (status == 410) {
+        expired(i);
+        return;
+    }
+
+    i->refused = status == 401 || status == 403 || status == 404 || status == 405;
+    (void)snprintf(why, sizeof why, "answered %u", status);
+    fails(i, false, why);
+}
+
+static void next_attempt(struct informer *i)
+{
+    if (i->relist)
+        start_list(i);
+    else
+        start_watch(i);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- list */
+
+static bool print_target(const struct informer *i, struct buf *b)
+{
+    buf_append_str(b, i->o.path);
+    buf_append_char(b, '?');
+    if (i->o.query != NULL)
+        buf_printf(b, "%s&", i->o.query);
+    return !b->failed;
+}
+
+/* A continue token is base64url without need for escapes; anything else is not sent. */
+static bool token_is_plain(struct slice t)
+{
+    for (size_t k = 0; k < t.n; k++) {
+        char c = t.p[k];
+
+        if (!((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' || c == '_' ||
+              c == '.' || c == '='))
+            return false;
+    }
+    return true;
+}
+
+static uintptr_t seen_epoch(void *value)
+{
+    return (uintptr_t)value;
+}
+
+static void take_object(struct informer *i, struct slice json)
+{
+    char text[OBJECT_KEY_BYTES];
+    struct slice key = object_key(json, text);
+
+    if (key.p == NULL) {
+        log_v(2, "Skipped an object without a usable name", LT("collection", i->o.name));
+        return;
+    }
+    if (strmap_get(i->keys, key) == NULL && strmap_count(i->keys) >= OBJECTS_MAX)
+        return;
+    if (!strmap_put(i->keys, key, (void *)i->epoch, NULL)) {
+        log_error("Out of memory for an object", LT("collection", i->o.name), LS("key", key));
+        return;
+    }
+    i->handler->on_object(i->arg, key, json);
+}
+
+/* What the last list did not have is gone. */
+static void sweep(struct informer *i)
+{
+    size_t cursor = 0;
+    struct slice key;
+    void *value;
+
+    while (strmap_next(i->keys, &cursor, &key, &value)) {
+        char text[OBJECT_KEY_BYTES];
+        struct slice copy = slice_of(text, key.n);
+
+        if (seen_epoch(value) == i->epoch || key.n > sizeof text)
+            continue;
+        memcpy(text, key.p, key.n);
+        strmap_remove(i->keys, key);
+        i->handler->on_gone(i->arg, copy);
+    }
+}
+
+static void list_complete(struct informer *i)
+{
+    drop_list(i);
+    sweep(i);
+    i->relist = false;
+    i->synced = true;
+    i->lists++;
+    log_v(2, "Listed", LT("collection", i->o.name), LU("objects", strmap_count(i->keys)),
+          LT("resourceVersion", i->version));
+    i->handler->on_synced(i->arg);
+    start_watch(i);
+}
+
+static void take_some(void *arg)
+{
+    struct informer *i = arg;
+    struct slice json;
+
+    for (unsigned n = 0; n < OBJECTS_PER_TURN; n++) {
+        if (lease_list_next(&i->items, &json)) {
+            take_object(i, json);
+            continue;
+        }
+        if (i->more != NULL)
+            start_list(i);
+        else
+            list_complete(i);
+        return;
+    }
+    loop_defer(i->loop, &i->taking, take_some, i);
+}
+
+static bool keep_version(struct informer *i, struct slice version)
+{
+    if (version.n == 0 || version.n >= sizeof i->version || !token_is_plain(version))
+        return false;
+    memcpy(i->version, version.p, version.n);
+    i->version[version.n] = '\0';
+    return true;
+}
+
+static void take_page(struct informer *i, struct slice body)
+{
+    struct err err = {.text = ""};
+    struct slice token;
+
+    buf_release(&i->page);
+    if (!buf_append(&i->page, body)) {
+        fails(i, true, "out of memory");
+        return;
+    }
+    if (!lease_list_begin(&i->items, buf_slice(&i->page), &err)) {
+        fails(i, true, err.text);
+        return;
+    }
+    token = object_continue(buf_slice(&i->page));
+    mem_free(i->more);
+    i->more = NULL;
+    if (token.p != NULL) {
+        i->more = token_is_plain(token) ? mem_slicedup(token) : NULL;
+        if (i->more == NULL) {
+            fails(i, true, "unusable continue token");
+            return;
+        }
+    }
+    if (!keep_version(i, i->items.resource_version)) {
+        fails(i, true, "list without resourceVersion");
+        return;
+    }
+    i->state = STATE_TAKING;
+    take_some(i);
+}
+
+static void on_list(void *arg, const struct fetch_result *r)
+{
+    struct informer *i = arg;
+
+    i->list = NULL;
+    if (!r->ok)
+        fails(i, true, r->failure);
+    else if (r->head->status == 200)
+        take_page(i, r->body);
+    else
+        fails_status(i, r->head->status);
+}
+
+static void start_list(struct informer *i)
+{
+    struct buf target;
+    struct api_get g = {.origin = i->o.origin,
+                        .accept = SLICE_LIT("application/json"),
+                        .ceiling = i->o.list_ceiling,
+                        .timeout_ms = LIST_TIMEOUT_MS};
+
+    if (i->more == NULL)
+        i->epoch++;
+    i->state = STATE_LISTING;
+    i->relist = true;
+    buf_init(&target, TARGET_BYTES);
+    if (print_target(i, &target)) {
+        if (i->o.page > 0)
+            buf_printf(&target, "limit=%u", i->o.page);
+        if (i->more != NULL)
+            buf_printf(&target, "&continue=%s", i->more);
+    }
+    g.target = buf_slice(&target);
+    if (!target.failed)
+        i->list = api_get(i->o.api, &g, on_list, i);
+    buf_free(&target);
+    if (i->list == NULL)
+        fails(i, true, "out of memory");
+}
+
+/* --------------------------------------------------------------------------------------------------------- watch */
+
+static void arm_deadline(struct informer *i)
+{
+    uint64_t now = loop_now_ms(i->loop), wait = i->stream_deadline_ms > now ? i->stream_deadline_ms - now : 0;
+
+    if (i->bookmarked && wait > BOOKMARK_SILENCE_MS)
+        wait = BOOKMARK_SILENCE_MS;
+    if (i->o.silence_ms > 0 && i->state == STATE_WATCHING && strmap_count(i->keys) > 0 && i->o.silence_ms < wait)
+        wait = i->o.silence_ms;
+    loop_timer_set(i->timer, wait);
+}
+
+static void end_watch(struct informer *i, bool relist, const char *why)
+{
+    bool settled = i->state == STATE_WATCHING && loop_now_ms(i->loop) - i->opened_ms >= SETTLED_MS;
+
+    if (settled)
+        backoff_reset(&i->backoff);
+    if (!settled || why != NULL) {
+        fails(i, relist, why != NULL ? why : "watch ended at once");
+        return;
+    }
+    /* The server's timeout, as agreed: go on where it stopped. */
+    wait_ms(i, hash_random_below(100));
+}
+
+static void take_error(struct informer *i, const struct watch_event *ev)
+{
+    char why[128];
+
+    if (ev->code == 410) {
+        expired(i);
+        return;
+    }
+    (void)snprintf(why, sizeof why, "watch error %u: %.*s", ev->code, (int)(ev->message.n > 80 ? 80 : ev->message.n),
+                   ev->message.n > 0 ? ev->message.p : "");
+    /* Whatever it is: a list is always right, and the backoff bounds its cost. */
+    end_watch(i, true, why);
+}
+
+static void take_gone(struct informer *i, struct slice json)
+{
+    char text[OBJECT_KEY_BYTES];
+    struct slice key = object_key(json, text);
+
+    if (key.p == NULL || strmap_get(i->keys, key) == NULL)
+        return;
+    strmap_remove(i->keys, key);
+    i->handler->on_gone(i->arg, key);
+}
+
+/* False: the stream is over. */
+static bool take_event(struct informer *i, const struct watch_event *ev)
+{
+    i->events++;
+    if (ev->type == WATCH_ERROR) {
+        take_error(i, ev);
+        return false;
+    }
+    /* The version first: what the handler does must not come between an event and its place. */
+    if (!keep_version(i, ev->resource_version)) {
+        end_watch(i, true, "event without resourceVersion");
+        return false;
+    }
+    i->bookmarked = i->bookmarked || ev->type == WATCH_BOOKMARK;
+    if (ev->type == WATCH_DELETED)
+        take_gone(i, ev->object);
+    else if (ev->type != WATCH_BOOKMARK)
+        take_object(i, ev->object);
+    return true;
+}
+
+static void on_data(void *arg, struct slice data)
+{
+    struct informer *i = arg;
+    struct watch_event ev;
+
+    watch_parser_feed(i->parser, data);
+    for (;;) {
+        switch (watch_parser_next(i->parser, &ev)) {
+        case WATCH_EVENT:
+            if (!take_event(i, &ev))
+                return;
+            continue;
+        case WATCH_MORE:
+            arm_deadline(i);
+            return;
+        case WATCH_BAD_LINE:
+        case WATCH_TOO_LONG:
+            i->bad_lines++;
+            end_watch(i, true, "a line that is no watch event");
+            return;
+        case WATCH_NO_MEMORY:
+            end_watch(i, true, "out of memory");
+            return;
+        }
+    }
+}
+
+static void on_head(void *arg, const struct http_head *head)
+{
+    struct informer *i = arg;
+
+    if (head->status != 200) {
+        fails_status(i, head->status);
+        return;
+    }
+    i->state = STATE_WATCHING;
+    i->opened_ms = loop_now_ms(i->loop);
+    arm_deadline(i);
+    works(i);
+}
+
+static void on_over(void *arg, const char *failure)
+{
+    struct informer *i = arg;
+
+    i->stream = NULL;
+    end_watch(i, false, failure);
+}
+
+static const struct api_stream_handler stream_handler = {.on_head = on_head, .on_data = on_data, .on_over = on_over};
+
+static void start_watch(struct informer *i)
+{
+    struct buf target;
+    uint64_t timeout_s = WATCH_MIN_S + hash_random_below(WATCH_MIN_S + 1);
+
+    i->state = STATE_OPENING;
+    i->bookmarked = false;
+    buf_init(&target, TARGET_BYTES);
+    if (print_target(i, &target))
+        buf_printf(&target, "watch=true&allowWatchBookmarks=true&resourceVersion=%s&timeoutSeconds=%u", i->version,
+                   (unsigned)timeout_s);
+    i->parser = watch_parser_new(i->o.line_limit);
+    if (i->parser != NULL && !target.failed)
+        i->stream = api_stream_start(i->o.api, i->o.origin, buf_slice(&target), HEAD_TIMEOUT_MS, &stream_handler, i);
+    buf_free(&target);
+    if (i->stream == NULL) {
+        fails(i, false, "out of memory");
+        return;
+    }
+    i->stream_deadline_ms = loop_now_ms(i->loop) + timeout_s * 1000 + WATCH_GRACE_MS;
+    arm_deadline(i);
+}
+
+static void on_timer(void *arg)
+{
+    struct informer *i = arg;
+
+    if (i->state == STATE_WAITING)
+        next_attempt(i);
+    else if (i->state == STATE_OPENING || i->state == STATE_WATCHING)
+        end_watch(i, false, "the watch went silent");
+}
+
+/* ---------------------------------------------------------------------------------------------------------- life */
+
+struct informer *informer_new(const struct informer_opts *o, const struct informer_handler *h, void *arg)
+{
+    struct informer *i = mem_zalloc(sizeof *i);
+
+    if (i == NULL)
+        return NULL;
+    i->o = *o;
+    i->handler = h;
+    i->arg = arg;
+    i->loop = api_loop(o->api);
+    i->state = STATE_WAITING;
+    i->relist = true;
+    i->o.origin = origin_ref(o->origin);
+    buf_init(&i->page, o->list_ceiling);
+    backoff_init(&i->backoff, BACKOFF_FIRST_MS, BACKOFF_MAX_MS);
+    i->keys = strmap_new();
+    i->timer = loop_timer_new(i->loop, on_timer, i);
+    if (i->keys == NULL || i->timer == NULL) {
+        informer_free(i);
+        return NULL;
+    }
+    loop_timer_set(i->timer, 0);
+    return i;
+}
+
+void informer_free(struct informer *i)
+{
+    if (i == NULL)
+        return;
+    drop_stream(i);
+    drop_list(i);
+    if (i->timer != NULL)
+        loop_timer_free(i->timer);
+    if (i->keys != NULL)
+        strmap_free(i->keys);
+    buf_free(&i->page);
+    origin_unref(i->o.origin);
+    mem_free(i);
+}
+
+void informer_restart(struct informer *i, struct origin *origin)
+{
+    if (origin != NULL) {
+        struct origin *old = i->o.origin;
+
+        i->o.origin = origin_ref(origin);
+        origin_unref(old);
+    }
+    i->relist = true;
+    backoff_reset(&i->backoff);
+    wait_ms(i, 0);
+}
+
+bool informer_synced(const struct informer *i)
+{
+    return i->synced;
+}
+
+bool informer_watching(const struct informer *i)
+{
+    return i->state == STATE_WATCHING;
+}
+
+bool informer_refused(const struct informer *i)
+{
+    return i->refused;
+}
+
+const char *informer_failure(const struct informer *i)
+{
+    return err_is_set(&i->failure) ? i->failure.text : NULL;
+}
+
+size_t informer_count(const struct informer *i)
+{
+    return strmap_count(i->keys);
+}
+
+void informer_describe(const struct informer *i, struct buf *out)
+{
+    buf_printf(out, "{\"collection\":\"%s\",\"state\":\"%s\",\"synced\":%s,\"objects\":%zu,\"lists\":%llu,", i->o.name,
+               state_names[i->state], i->synced ? "true" : "false", strmap_count(i->keys),
+               (unsigned long long)i->lists);
+    buf_printf(out, "\"events\":%llu,\"badLines\":%llu,\"resourceVersion\":\"%s\",\"failure\":\"",
+               (unsigned long long)i->events, (unsigned long long)i->bad_lines, i->version);
+    buf_append_json(out, slice_str(i->failure.text));
+    buf_append_str(out, "\"}");
+}

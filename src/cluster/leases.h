@@ -1,0 +1,30 @@
+/*
+ * API server identity Leases: followed on the local server, judged, and handed to the peer table. Later also the place
+ * that knows whether the local server publishes its own.
+ */
+#ifndef MVPROXY_CLUSTER_LEASES_H
+#define MVPROXY_CLUSTER_LEASES_H
+
+#include "base/mem.h"
+
+struct api;
+struct informer;
+struct leases;
+struct origin;
+struct peers;
+
+struct leases_handler {
+    void (*on_synced)(void *arg);                  /* after each complete list */
+    void (*on_health)(void *arg, const char *why); /* as informer_handler's */
+};
+
+/* NULL when out of memory. */
+MEM_CHECK struct leases *leases_new(struct api *api, struct origin *local, struct peers *peers, const char *own_id,
+                                    const struct leases_handler *h, void *arg);
+void leases_free(struct leases *l); /* NULL is fine */
+void leases_restart(struct leases *l, struct origin *local);
+struct informer *leases_informer(struct leases *l);
+/* The local server's own Lease was seen: it publishes its identity itself. */
+bool leases_own_seen(const struct leases *l);
+
+#endif

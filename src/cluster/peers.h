@@ -1,0 +1,91 @@
+/*
+ * The peer table: which other API servers there are, whether each is alive, and where it can be reached.
+ *
+ * A peer is live while its Lease is seen to change (our monotonic clock: clock skew between nodes does not matter),
+ * lapsed after stale_after, forgotten after forget_after or its Lease's own duration. A deleted Lease forgets it at
+ * once. A static peer without a Lease is judged by its answers instead. While the Leases cannot be watched nobody ages:
+ * not seeing is no evidence.
+ *
+ * Addresses come from several sources with a fixed precedence: static configuration, etcd record, Lease annotation.
+ */
+#ifndef MVPROXY_CLUSTER_PEERS_H
+#define MVPROXY_CLUSTER_PEERS_H
+
+#include "back/back.h"
+#include "kube/lease.h"
+
+struct buf;
+struct cluster_static_peer;
+struct loop;
+struct peers;
+struct refresh;
+
+enum peer_life { PEER_LIVE, PEER_LAPSED, PEER_FORGOTTEN };
+enum peer_source { PEER_FROM_STATIC, PEER_FROM_ETCD, PEER_FROM_ANNOTATION, PEER_SOURCES };
+
+/* Read-only for everybody but peers.c, except `refresh`. Lives until handler.removed has returned. */
+struct peer {
+    char *id;
+    char *hostname; /* "" if unknown */
+    char *holder;   /* "" without Lease */
+    enum peer_life life;
+    bool leased, fixed; /* has a Lease; is in the configuration */
+    uint64_t known_ms;  /* since when it is in the table */
+    uint64_t seen_ms;   /* last sign of life */
+    int64_t renew_us;
+    uint64_t duration_ms; /* 0: no Lease */
+    struct {
+        char *host; /* NULL: this source says nothing */
+        unsigned port;
+    } address[PEER_SOURCES];
+    enum peer_source source; /* the one in use; PEER_SOURCES: none */
+    struct origin *origin;   /* NULL: no usable address, or forgotten */
+    struct refresh *refresh; /* the owner's: peers.c never looks at it */
+    void *owner;             /* the handler's argument */
+};
+
+enum { PEER_CHANGED_LIFE = 1, PEER_CHANGED_HOLDER = 2, PEER_CHANGED_ORIGIN = 4 };
+
+struct peers_handler {
+    void (*added)(void *arg, struct peer *p);
+    void (*changed)(void *arg, struct peer *p, unsigned what); /* PEER_CHANGED_* */
+    void (*removed)(void *arg, struct peer *p);
+};
+
+struct peers_opts {
+    struct loop *loop;
+    struct back *back;
+    const char *own_id; /* copied */
+    uint64_t stale_after_ms, forget_after_ms;
+    struct tls_ctx *tls_cert, *tls_no_cert;
+    bool (*allow)(const struct sockaddr *addr, void *arg); /* NULL: peer_rule_default */
+    void *allow_arg;
+};
+
+/* Ends the process when out of memory. */
+struct peers *peers_new(const struct peers_opts *o, const struct peers_handler *h, void *arg);
+void peers_free(struct peers *p); /* calls `removed` for each */
+/* A reload: origins are made anew if trust or the rule changed. */
+void peers_update(struct peers *p, const struct peers_opts *o);
+/* The whole static list; what is no longer in it loses that address, and the table if it has no Lease. */
+void peers_set_static(struct peers *p, const struct cluster_static_peer *list, size_t n);
+
+/* A Lease that lease_refusal() accepts, new, changed or listed again. */
+void peers_lease(struct peers *p, const struct lease *l);
+void peers_lease_gone(struct peers *p, struct slice id);
+/* An address from etcd's records; host NULL: the record is gone. */
+void peers_etcd_address(struct peers *p, struct slice id, const char *host, unsigned port);
+/* Its discovery was answered. */
+void peers_answered(struct peers *p, struct peer *peer);
+/* Whether Leases are being watched just now. Starts as false. */
+void peers_set_sight(struct peers *p, bool sighted);
+
+struct peer *peers_find(const struct peers *p, struct slice id);
+size_t peers_count(const struct peers *p); /* forgotten ones included */
+size_t peers_count_life(const struct peers *p, enum peer_life life);
+/* In the order of their IDs; *i starts at 0; NULL at the end. Table unchanged meanwhile. */
+struct peer *peers_next(const struct peers *p, size_t *i);
+const char *peer_life_name(enum peer_life life);
+const char *peer_source_name(enum peer_source s);
+
+#endif

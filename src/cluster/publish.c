@@ -1,0 +1,451 @@
+#include "cluster/publish.h"
+
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "cluster/cluster_metrics.h"
+#include "cluster/documents.h"
+#include "kube/disco_merge.h"
+#include "net/loop.h"
+
+enum {
+    MERGE_BUDGET = 10000, /* resources per turn: some 3 ms */
+    TURN_US = 4000,       /* small steps share a turn up to this */
+    RESTART_FOR_MS = 200, /* so long a stream of changes may put off the end of a merge */
+    MEMORY_RETRY_MS = 500,
+    KEY_CEILING = 8 << 20,
+};
+
+enum state {
+    STATE_SETTLED,   /* nothing to do */
+    STATE_REQUESTED, /* at the end of this turn */
+    STATE_MERGING,
+    STATE_PREPARING, /* merged: tags and compressed forms are being made */
+    STATE_RETRYING,  /* out of memory: after a while */
+};
+
+/* All that a merge depends on. Documents are compared by address, so the key keeps them. */
+struct key {
+    struct buf text;
+    const struct disco **held;
+    size_t n;
+};
+
+struct publish {
+    struct publish_opts o;
+    struct served *current;
+    uint64_t generation;
+    enum state state;
+    bool dirty;                         /* requested, and no snapshot made since */
+    bool outdated;                      /* the merge under way is of what was true before */
+    bool built;                         /* a merge has ended, well or badly */
+    struct served_documents *documents; /* of the key `have` */
+    struct key have, want;              /* want: of the merge under way */
+    bool has_key;
+    struct disco_merge *merge;
+    struct documents *preparing;
+    uint64_t merge_since_ms; /* the first start in a row of restarts */
+    uint64_t busy_us;
+    struct loop_deferred turn;
+    struct loop_timer *retry;
+};
+
+static void run(void *arg);
+
+/* ----------------------------------------------------------------------------------------------------------- key */
+
+static void key_free(struct key *k)
+{
+    for (size_t i = 0; i < k->n; i++)
+        disco_unref((struct disco *)(uintptr_t)k->held[i]);
+    mem_free(k->held);
+    buf_free(&k->text);
+    memset(k, 0, sizeof *k);
+}
+
+static void key_server(struct key *k, const char *id, const struct disco *d, unsigned flags, struct slice etag)
+{
+    if (d == NULL)
+        return;
+    k->held[k->n++] = disco_ref(d);
+    buf_printf(&k->text, "%s %p %u ", id, (const void *)d, flags);
+    buf_append(&k->text, etag);
+    buf_append_char(&k->text, '\n');
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return slice_cmp(*(const struct slice *)a, *(const struct slice *)b);
+}
+
+static bool key_make(struct key *k, struct publish_input *in)
+{
+    const struct served_input *s = &in->served;
+
+    memset(k, 0, sizeof *k);
+    buf_init(&k->text, KEY_CEILING);
+    k->held = mem_array(s->n_peers + 1, sizeof *k->held);
+    if (k->held == NULL)
+        return false;
+    key_server(k, s->local_id, s->local, DISCO_SERVER_LOCAL, s->local_etag);
+    for (size_t i = 0; s->peers_enabled && i < s->n_peers; i++)
+        key_server(k, s->peers[i].id, s->peers[i].disco, in->extra[i].stale ? DISCO_SERVER_LAPSED : 0,
+                   in->extra[i].etag);
+    if (s->n_excluded > 0)
+        qsort((void *)(uintptr_t)s->excluded, s->n_excluded, sizeof *s->excluded, by_text);
+    for (size_t i = 0; i < s->n_excluded; i++) {
+        buf_append(&k->text, s->excluded[i]);
+        buf_append_char(&k->text, '\n');
+    }
+    return !k->text.failed;
+}
+
+static bool key_same(const struct key *a, const struct key *b)
+{
+    return slice_eq(buf_slice(&a->text), buf_slice(&b->text));
+}
+
+/* ------------------------------------------------------------------------------------------------------ snapshots */
+
+static bool collect(struct publish *p, struct publish_input *in)
+{
+    memset(in, 0, sizeof *in);
+    return p->o.collect(p->o.arg, in);
+}
+
+static void input_free(struct publish_input *in)
+{
+    mem_free((void *)(uintptr_t)in->served.peers);
+    mem_free((void *)(uintptr_t)in->served.excluded);
+    mem_free(in->extra);
+}
+
+static bool swap(struct publish *p, struct publish_input *in)
+{
+    struct served_input *s = &in->served;
+    const struct served_document *d;
+    struct served *new;
+
+    s->generation = p->generation + 1;
+    s->documents = p->documents;
+    /* See the top of publish.h. */
+    s->leases_synced = s->leases_synced && (p->built || !s->peers_enabled);
+    new = served_new(s);
+    if (new == NULL)
+        return false;
+    p->generation++;
+    if (served_synced(new) != served_synced(p->current))
+        log_info("Who serves what", LB("known", served_synced(new)), LU("peers", served_n_peers(new)),
+                 LB("peersEnabled", s->peers_enabled));
+    served_unref(p->current);
+    p->current = new;
+    d = served_merged(new, SERVED_V2);
+    metric_set(p->o.metrics->generation, (double)p->generation);
+    metric_set(p->o.metrics->merged_bytes, d == NULL ? 0 : (double)d->body.n);
+    metric_set(p->o.metrics->excluded, (double)s->n_excluded);
+    log_v(2, "New snapshot", LU("generation", p->generation), LU("peers", s->n_peers), LU("excluded", s->n_excluded),
+          LU("mergedBytes", d == NULL ? 0 : d->body.n), LS("etag", d == NULL ? SLICE_NONE : d->etag));
+    return true;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- merging */
+
+static void drop_merge(struct publish *p)
+{
+    documents_free(p->preparing);
+    p->preparing = NULL;
+    disco_merge_free(p->merge);
+    p->merge = NULL;
+    key_free(&p->want);
+}
+
+static void retry_later(struct publish *p)
+{
+    log_error("Out of memory for a snapshot of who serves what");
+    drop_merge(p);
+    p->state = STATE_RETRYING;
+    loop_timer_set(p->retry, MEMORY_RETRY_MS);
+}
+
+static void go_on(struct publish *p, enum state s)
+{
+    p->state = s;
+    loop_defer(p->o.loop, &p->turn, run, p);
+}
+
+static void settle(struct publish *p)
+{
+    p->state = STATE_SETTLED;
+    if (p->dirty || p->outdated)
+        publish_request(p);
+}
+
+static bool merge_inputs(struct publish *p, const struct publish_input *in)
+{
+    const struct served_input *s = &in->served;
+
+    p->merge = disco_merge_new();
+    if (p->merge == NULL ||
+        !disco_merge_add(p->merge, slice_str(s->local_id), disco_apis(s->local), DISCO_SERVER_LOCAL))
+        return false;
+    for (size_t i = 0; s->peers_enabled && i < s->n_peers; i++)
+        if (s->peers[i].disco != NULL &&
+            !disco_merge_add(p->merge, slice_str(s->peers[i].id), disco_apis(s->peers[i].disco),
+                             in->extra[i].stale ? DISCO_SERVER_LAPSED : 0))
+            return false;
+    for (size_t i = 0; i < s->n_excluded; i++) {
+        struct slice version = s->excluded[i], group;
+
+        if (slice_split(&version, '/', &group) && !disco_merge_exclude(p->merge, group, version))
+            return false;
+    }
+    return true;
+}
+
+static bool start_merge(struct publish *p, const struct publish_input *in, struct key *key)
+{
+    p->want = *key;
+    memset(key, 0, sizeof *key);
+    p->busy_us = 0;
+    if (!merge_inputs(p, in))
+        return false;
+    go_on(p, STATE_MERGING);
+    return true;
+}
+
+/* After the snapshot: does a merge have to begin, to begin again, or is it as it should be? False when out of memory.
+ */
+static bool see_to_merge(struct publish *p, const struct publish_input *in, struct key *key)
+{
+    bool under_way = p->state == STATE_MERGING || p->state == STATE_PREPARING;
+    uint64_t now = loop_now_ms(p->o.loop);
+
+    p->outdated = false;
+    if (under_way && key_same(key, &p->want)) {
+        go_on(p, p->state);
+        return true;
+    }
+    if (under_way && now - p->merge_since_ms >= RESTART_FOR_MS) {
+        p->outdated = true;
+        go_on(p, p->state);
+        return true;
+    }
+    drop_merge(p);
+    if (!under_way)
+        p->merge_since_ms = now;
+    if (in->served.local != NULL && !(p->has_key && key_same(key, &p->have)))
+        return start_merge(p, in, key);
+    settle(p);
+    return true;
+}
+
+/* The snapshot first, then the merge if it is needed. */
+static void take_changes(struct publish *p)
+{
+    struct publish_input in;
+    struct key key = {.n = 0};
+    bool fine;
+
+    fine = collect(p, &in) && key_make(&key, &in) && swap(p, &in);
+    if (fine) {
+        p->dirty = false;
+        fine = see_to_merge(p, &in, &key);
+    }
+    key_free(&key);
+    input_free(&in);
+    if (!fine)
+        retry_later(p);
+    else
+        p->o.on_published(p->o.arg);
+}
+
+/*
+ * The local server's own tag, where the merged document is byte for byte its own and every peer sent the same bytes
+ * with the same tag: so all instances tag alike. Else none, and we make one from the bytes.
+ */
+static struct slice shared_etag(const struct publish_input *in, struct slice text)
+{
+    const struct served_input *s = &in->served;
+    struct slice raw = disco_doc_raw(disco_apis(s->local));
+
+    if (!slice_eq(text, raw))
+        return SLICE_NONE;
+    for (size_t i = 0; s->peers_enabled && i < s->n_peers; i++)
+        if (s->peers[i].disco != NULL && (!slice_eq(in->extra[i].etag, s->local_etag) ||
+                                          !slice_eq(disco_doc_raw(disco_apis(s->peers[i].disco)), raw)))
+            return SLICE_NONE;
+    return s->local_etag;
+}
+
+static void merge_failed(struct publish *p, const char *why)
+{
+    log_error("Could not merge discovery, the document before stays", LT("err", why));
+    metric_inc(p->o.metrics->merge_failures);
+    /* The same inputs would fail again: taken as done until they change. */
+    key_free(&p->have);
+    p->have = p->want;
+    memset(&p->want, 0, sizeof p->want);
+    p->has_key = p->built = true;
+    drop_merge(p);
+    p->dirty = true;
+    settle(p);
+}
+
+static void merged(struct publish *p)
+{
+    struct disco_merged m;
+    struct publish_input in;
+    struct slice text[SERVED_SHAPES], etag[SERVED_SHAPES] = {SLICE_NONE, SLICE_NONE};
+    struct key now = {.n = 0};
+    bool fine;
+
+    disco_merge_result(p->merge, &m);
+    text[SERVED_V2] = m.v2;
+    text[SERVED_V2BETA1] = m.v2beta1;
+    fine = collect(p, &in) && key_make(&now, &in);
+    /* Tags of servers may only be used if they are still those of what was merged. */
+    for (size_t i = 0; fine && i < SERVED_SHAPES && key_same(&now, &p->want); i++)
+        etag[i] = shared_etag(&in, text[i]);
+    if (fine)
+        p->preparing = documents_new(text, etag);
+    key_free(&now);
+    if (p->preparing == NULL)
+        retry_later(p);
+    else
+        go_on(p, STATE_PREPARING);
+    input_free(&in);
+}
+
+static void prepared(struct publish *p, struct served_documents *documents)
+{
+    struct publish_input in;
+    bool fine;
+
+    metric_inc(p->o.metrics->merges);
+    metric_observe(p->o.metrics->merge_seconds, (double)p->busy_us / 1e6);
+    served_documents_unref(p->documents);
+    p->documents = documents;
+    key_free(&p->have);
+    p->have = p->want;
+    memset(&p->want, 0, sizeof p->want);
+    p->has_key = p->built = true;
+    drop_merge(p);
+    log_v(2, "Merged discovery", LU("bytes", served_documents_at(documents, SERVED_V2)->body.n),
+          LS("etag", served_documents_at(documents, SERVED_V2)->etag), LU("servers", p->have.n),
+          LU("cpuUs", p->busy_us));
+    fine = collect(p, &in) && swap(p, &in);
+    input_free(&in);
+    if (!fine) {
+        retry_later(p);
+        return;
+    }
+    p->o.on_published(p->o.arg);
+    settle(p);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- turns */
+
+static enum disco_step some_steps(struct publish *p, struct served_documents **out, struct err *err)
+{
+    uint64_t start = clock_us(), now;
+    enum disco_step s;
+
+    do {
+        s = p->state == STATE_MERGING ? disco_merge_step(p->merge, MERGE_BUDGET, err)
+                                      : documents_step(p->preparing, out);
+        now = clock_us();
+    } while (s == DISCO_STEP_MORE && p->state == STATE_PREPARING && now - start < TURN_US);
+    p->busy_us += now - start;
+    return s;
+}
+
+static void work(struct publish *p)
+{
+    struct served_documents *documents = NULL;
+    struct err err = {.text = ""};
+
+    switch (some_steps(p, &documents, &err)) {
+    case DISCO_STEP_MORE:
+        go_on(p, p->state);
+        break;
+    case DISCO_STEP_DONE:
+        if (p->state == STATE_MERGING)
+            merged(p);
+        else
+            prepared(p, documents);
+        break;
+    case DISCO_STEP_FAILED:
+        merge_failed(p, err_is_set(&err) ? err.text : "out of memory");
+        break;
+    }
+}
+
+static void run(void *arg)
+{
+    struct publish *p = arg;
+
+    if (p->state == STATE_REQUESTED || p->dirty)
+        take_changes(p);
+    else
+        work(p);
+}
+
+static void on_retry(void *arg)
+{
+    struct publish *p = arg;
+
+    go_on(p, STATE_REQUESTED);
+}
+
+void publish_request(struct publish *p)
+{
+    p->dirty = true;
+    if (p->state == STATE_SETTLED)
+        go_on(p, STATE_REQUESTED);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- whole */
+
+struct publish *publish_new(const struct publish_opts *o)
+{
+    struct publish *p = must_zalloc(sizeof *p);
+    struct served_input nothing = {.local_id = "", .local_etag = SLICE_LIT("")};
+
+    p->o = *o;
+    p->current = served_new(&nothing);
+    p->retry = loop_timer_new(o->loop, on_retry, p);
+    if (p->current == NULL || p->retry == NULL)
+        abort();
+    return p;
+}
+
+void publish_free(struct publish *p)
+{
+    if (p == NULL)
+        return;
+    loop_defer_cancel(p->o.loop, &p->turn);
+    loop_timer_free(p->retry);
+    drop_merge(p);
+    key_free(&p->have);
+    served_documents_unref(p->documents);
+    served_unref(p->current);
+    mem_free(p);
+}
+
+bool publish_pending(const struct publish *p)
+{
+    return p->dirty;
+}
+
+bool publish_settled(const struct publish *p)
+{
+    return p->state == STATE_SETTLED;
+}
+
+struct served *publish_current(const struct publish *p)
+{
+    return p->current;
+}

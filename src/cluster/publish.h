@@ -1,0 +1,49 @@
+/*
+ * Makes snapshots. On a change: a snapshot with the new routing at once (with the merged documents as they were), and
+ * if what is merged has changed too, a merge in steps of a few milliseconds, then a snapshot with the new documents.
+ * The very first snapshot that counts as synced waits for its documents, so that nobody is served a document that will
+ * grow a moment later.
+ */
+#ifndef MVPROXY_CLUSTER_PUBLISH_H
+#define MVPROXY_CLUSTER_PUBLISH_H
+
+#include "cluster/served.h"
+
+struct cluster_metrics;
+struct loop;
+struct publish;
+
+/* What a peer adds beyond served_peer. */
+struct publish_extra {
+    bool stale;        /* lapsed, or its refreshes fail: group/versions that nobody else serves become Stale */
+    struct slice etag; /* of its /apis document; empty if unknown */
+};
+
+struct publish_input {
+    struct served_input
+        served; /* without documents and generation; arrays of mem_array, freed by publish; texts borrowed */
+    struct publish_extra *extra; /* one per peer; likewise */
+};
+
+struct publish_opts {
+    struct loop *loop;
+    struct cluster_metrics *metrics;
+    /* Fills *in (zeroed) with what is known now. False when out of memory: tried again a little later. */
+    bool (*collect)(void *arg, struct publish_input *in);
+    /* There is a new snapshot; its routing says all that is known (the documents may follow a moment later). */
+    void (*on_published)(void *arg);
+    void *arg;
+};
+
+/* Ends the process when out of memory; there is a (not synced) snapshot from the start. */
+struct publish *publish_new(const struct publish_opts *o);
+void publish_free(struct publish *p);
+/* Something changed. Cheap; takes effect when the turn ends. */
+void publish_request(struct publish *p);
+/* A requested snapshot has not been made yet. */
+bool publish_pending(const struct publish *p);
+/* Nothing is pending and no merge is under way. */
+bool publish_settled(const struct publish *p);
+struct served *publish_current(const struct publish *p);
+
+#endif

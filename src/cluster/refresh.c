@@ -1,0 +1,347 @@
+#include "cluster/refresh.h"
+
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "cluster/api.h"
+#include "cluster/backoff.h"
+#include "cluster/cluster_metrics.h"
+#include "cluster/disco_fetch.h"
+#include "net/loop.h"
+
+enum { INTERVAL_JITTER_PERCENT = 10 };
+
+enum state {
+    STATE_IDLE,    /* no origin */
+    STATE_WAITING, /* the timer runs */
+    STATE_LOOKING, /* a fetch is under way */
+};
+
+static const char *const trigger_names[REFRESH_TRIGGERS] = {
+    [REFRESH_START] = "start", [REFRESH_INTERVAL] = "interval",   [REFRESH_RETRY] = "retry",
+    [REFRESH_LEASE] = "lease", [REFRESH_RECOVERED] = "recovered", [REFRESH_OPERATOR] = "operator",
+    [REFRESH_EVENT] = "event", [REFRESH_MISS] = "miss",           [REFRESH_SUSPECT] = "suspect",
+    [REFRESH_ETAG] = "etag",
+};
+
+struct refresh {
+    struct refresh_opts o;
+    char *name;
+    struct loop *loop;
+    struct origin *origin;
+    enum state state;
+    enum refresh_trigger next; /* what the timer waits for, or what made the look under way */
+    uint64_t due_ms;           /* when the timer fires */
+    struct loop_timer *timer;
+    struct disco_fetch *fetch;
+    bool again; /* triggered during the look */
+    enum refresh_trigger again_for;
+    bool follow_up; /* look once more a second after this one */
+    bool ever;
+    uint64_t started_ms; /* the last look */
+    struct backoff backoff;
+    struct disco *disco;
+    char *core_etag, *apis_etag;
+    bool known;
+    unsigned failures; /* in a row */
+    uint64_t confirmed_ms, looks;
+    struct err failure;
+};
+
+static void look(struct refresh *r);
+
+static void schedule(struct refresh *r, enum refresh_trigger t, uint64_t delay_ms)
+{
+    r->state = STATE_WAITING;
+    r->next = t;
+    r->due_ms = loop_now_ms(r->loop) + delay_ms;
+    loop_timer_set(r->timer, delay_ms);
+}
+
+/* How long a trigger has to wait for the sake of its rate. */
+static uint64_t hold_back(const struct refresh *r, enum refresh_trigger t)
+{
+    uint64_t since = loop_now_ms(r->loop) - r->started_ms;
+
+    if (t < REFRESH_LIMITED || !r->ever || since >= REFRESH_LIMIT_MS)
+        return 0;
+    return REFRESH_LIMIT_MS - since;
+}
+
+static void plan(struct refresh *r, bool ok)
+{
+    if (r->again) {
+        r->again = false;
+        schedule(r, r->again_for, ok ? hold_back(r, r->again_for) : backoff_next(&r->backoff));
+    } else if (!ok)
+        schedule(r, REFRESH_RETRY, backoff_next(&r->backoff));
+    else if (r->follow_up) {
+        r->follow_up = false;
+        schedule(r, REFRESH_EVENT, REFRESH_LIMIT_MS);
+        r->next = REFRESH_INTERVAL; /* no follow-up of the follow-up */
+    } else
+        schedule(r, REFRESH_INTERVAL, jitter_ms(r->o.interval_ms, INTERVAL_JITTER_PERCENT));
+}
+
+static void count(struct refresh *r, const char *result)
+{
+    const struct slice labels[] = {r->o.peer ? SLICE_LIT("peer") : SLICE_LIT("local"),
+                                   slice_str(trigger_names[r->next]), slice_str(result)};
+
+    metric_inc(metric_child(r->o.metrics->refreshes, labels));
+}
+
+static void keep_text(char **slot, struct slice text)
+{
+    char *copy;
+
+    if (*slot != NULL && slice_eq(slice_str(*slot), text))
+        return;
+    copy = mem_slicedup(text); /* without memory: none known, a full answer next time */
+    mem_free(*slot);
+    *slot = copy;
+}
+
+static void failed(struct refresh *r, const struct disco_fetch_result *f)
+{
+    bool known = r->known;
+
+    count(r, "failed");
+    metric_add(r->o.metrics->sync_errors_fetch, r->o.peer ? f->failed_paths : 0);
+    r->failures++;
+    if (r->failures == 1 || r->failures == REFRESH_FAILING)
+        log_warning("Could not read discovery", LT("server", r->name), LT("trigger", trigger_names[r->next]),
+                    LU("failures", r->failures), LB("documentKept", r->disco != NULL), LB("known", known),
+                    LT("err", f->failure));
+    else
+        log_v(3, "Still cannot read discovery", LT("server", r->name), LU("failures", r->failures),
+              LT("err", f->failure));
+    err_clear(&r->failure);
+    (void)err_set(&r->failure, "%s", f->failure);
+}
+
+static bool succeeded(struct refresh *r, const struct disco_fetch_result *f)
+{
+    bool changed = f->outcome == DISCO_CHANGED || !r->known || refresh_failing(r);
+
+    count(r, f->outcome == DISCO_CHANGED ? "changed" : "unchanged");
+    if (f->outcome == DISCO_CHANGED) {
+        disco_unref(r->disco);
+        r->disco = disco_ref(f->disco);
+        log_info("Discovery read", LT("server", r->name), LT("trigger", trigger_names[r->next]),
+                 LU("groups", disco_doc_n_groups(disco_apis(r->disco))),
+                 LU("resources", disco_doc_n_resources(disco_apis(r->disco))),
+                 LU("bytes", disco_doc_raw(disco_apis(r->disco)).n));
+    } else if (changed)
+        log_info("Discovery read again, unchanged", LT("server", r->name), LU("failures", r->failures));
+    keep_text(&r->core_etag, f->core_etag);
+    keep_text(&r->apis_etag, f->apis_etag);
+    r->known = true;
+    r->failures = 0;
+    r->confirmed_ms = loop_now_ms(r->loop);
+    err_clear(&r->failure);
+    backoff_reset(&r->backoff);
+    return changed;
+}
+
+static void on_fetched(void *arg, const struct disco_fetch_result *f)
+{
+    struct refresh *r = arg;
+    bool ok = f->outcome != DISCO_FAILED, changed;
+
+    r->fetch = NULL;
+    r->looks++;
+    if (ok)
+        changed = succeeded(r, f);
+    else {
+        failed(r, f);
+        changed = r->failures == REFRESH_FAILING;
+    }
+    plan(r, ok);
+    r->o.on_end(r->o.arg, ok, changed);
+}
+
+static void look(struct refresh *r)
+{
+    struct disco_fetch_opts f = {
+        .api = r->o.api,
+        .origin = r->origin,
+        .peer = r->o.peer,
+        .legacy_only = r->o.legacy_only,
+        .last = r->disco,
+        .core_etag = slice_str(r->core_etag),
+        .apis_etag = slice_str(r->apis_etag),
+        .timeout_ms = TIMEOUT_DISCOVERY_MS,
+    };
+
+    loop_timer_cancel(r->timer);
+    r->state = STATE_LOOKING;
+    r->started_ms = loop_now_ms(r->loop);
+    r->follow_up = r->next == REFRESH_EVENT;
+    r->ever = true;
+    r->fetch = disco_fetch_start(&f, on_fetched, r);
+    if (r->fetch == NULL) {
+        log_error("Out of memory for a look at discovery", LT("server", r->name));
+        schedule(r, REFRESH_RETRY, backoff_next(&r->backoff));
+    }
+}
+
+static void on_timer(void *arg)
+{
+    look(arg);
+}
+
+bool refresh_trigger(struct refresh *r, enum refresh_trigger t)
+{
+    uint64_t delay = hold_back(r, t);
+
+    if (t < REFRESH_LIMITED)
+        backoff_reset(&r->backoff);
+    switch (r->state) {
+    case STATE_IDLE:
+        return false;
+    case STATE_WAITING:
+        if (loop_now_ms(r->loop) + delay < r->due_ms)
+            schedule(r, t, delay);
+        return true;
+    case STATE_LOOKING:
+        if (!r->again || t < r->again_for)
+            r->again_for = t;
+        r->again = true;
+        return true;
+    }
+    return false;
+}
+
+void refresh_doubt(struct refresh *r)
+{
+    r->known = false;
+    if (r->state == STATE_LOOKING) {
+        /* Whoever is answering may be the old one. */
+        disco_fetch_cancel(r->fetch);
+        r->fetch = NULL;
+        schedule(r, REFRESH_LEASE, 0);
+    }
+}
+
+void refresh_set_origin(struct refresh *r, struct origin *o)
+{
+    struct origin *old = r->origin;
+
+    if (r->fetch != NULL)
+        disco_fetch_cancel(r->fetch);
+    r->fetch = NULL;
+    r->again = false;
+    r->origin = o == NULL ? NULL : origin_ref(o);
+    if (old != NULL)
+        origin_unref(old);
+    backoff_reset(&r->backoff);
+    if (o == NULL) {
+        loop_timer_cancel(r->timer);
+        r->state = STATE_IDLE;
+    } else
+        schedule(r, r->ever ? REFRESH_LEASE : REFRESH_START, 0);
+}
+
+bool refresh_has_origin(const struct refresh *r)
+{
+    return r->origin != NULL;
+}
+
+void refresh_set_interval(struct refresh *r, uint64_t interval_ms)
+{
+    r->o.interval_ms = interval_ms;
+    if (r->state == STATE_WAITING && r->next == REFRESH_INTERVAL)
+        schedule(r, REFRESH_INTERVAL, jitter_ms(interval_ms, INTERVAL_JITTER_PERCENT));
+}
+
+struct refresh *refresh_new(const struct refresh_opts *o)
+{
+    struct refresh *r = mem_zalloc(sizeof *r);
+
+    if (r == NULL)
+        return NULL;
+    r->o = *o;
+    r->loop = api_loop(o->api);
+    r->name = mem_strdup(o->name);
+    backoff_init(&r->backoff, BACKOFF_FIRST_MS, BACKOFF_MAX_MS);
+    r->timer = loop_timer_new(r->loop, on_timer, r);
+    if (r->name != NULL && r->timer != NULL)
+        return r;
+    refresh_free(r);
+    return NULL;
+}
+
+void refresh_free(struct refresh *r)
+{
+    if (r == NULL)
+        return;
+    if (r->fetch != NULL)
+        disco_fetch_cancel(r->fetch);
+    if (r->timer != NULL)
+        loop_timer_free(r->timer);
+    if (r->origin != NULL)
+        origin_unref(r->origin);
+    disco_unref(r->disco);
+    mem_free(r->core_etag);
+    mem_free(r->apis_etag);
+    mem_free(r->name);
+    mem_free(r);
+}
+
+const struct disco *refresh_disco(const struct refresh *r)
+{
+    return r->disco;
+}
+
+bool refresh_known(const struct refresh *r)
+{
+    return r->known;
+}
+
+bool refresh_failing(const struct refresh *r)
+{
+    return r->failures >= REFRESH_FAILING;
+}
+
+const char *refresh_failure(const struct refresh *r)
+{
+    return err_is_set(&r->failure) ? r->failure.text : NULL;
+}
+
+struct slice refresh_apis_etag(const struct refresh *r)
+{
+    return slice_str(r->apis_etag);
+}
+
+uint64_t refresh_looks(const struct refresh *r)
+{
+    return r->looks;
+}
+
+uint64_t refresh_age_ms(const struct refresh *r)
+{
+    return r->disco == NULL ? UINT64_MAX : loop_now_ms(r->loop) - r->confirmed_ms;
+}
+
+void refresh_describe(const struct refresh *r, struct buf *out)
+{
+    static const char *const states[] = {"idle", "waiting", "looking"};
+
+    buf_printf(out, "\"refresh\":\"%s\",\"known\":%s,\"failures\":%u,\"looks\":%llu", states[r->state],
+               r->known ? "true" : "false", r->failures, (unsigned long long)r->looks);
+    if (r->state == STATE_WAITING)
+        buf_printf(out, ",\"nextTrigger\":\"%s\"", trigger_names[r->next]);
+    if (r->disco != NULL)
+        buf_printf(out, ",\"ageSeconds\":%.1f,\"groups\":%zu,\"resources\":%zu,\"bytes\":%zu",
+                   (double)refresh_age_ms(r) / 1000, disco_doc_n_groups(disco_apis(r->disco)),
+                   disco_doc_n_resources(disco_apis(r->disco)), disco_doc_raw(disco_apis(r->disco)).n);
+    if (err_is_set(&r->failure)) {
+        buf_append_str(out, ",\"failure\":\"");
+        buf_append_json(out, slice_str(r->failure.text));
+        buf_append_char(out, '"');
+    }
+}

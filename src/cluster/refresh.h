@@ -1,0 +1,74 @@
+/*
+ * Keeps one server's discovery document fresh: at every interval (± jitter), at once when something happens, and after
+ * failures with growing waits, for ever. The last known document survives every failure.
+ */
+#ifndef MVPROXY_CLUSTER_REFRESH_H
+#define MVPROXY_CLUSTER_REFRESH_H
+
+#include "base/mem.h"
+#include "kube/disco.h"
+
+struct api;
+struct buf;
+struct cluster_metrics;
+struct origin;
+struct refresh;
+
+enum refresh_trigger {
+    REFRESH_START,
+    REFRESH_INTERVAL,
+    REFRESH_RETRY,     /* after a failure */
+    REFRESH_LEASE,     /* the Lease appeared or changed holder; another address */
+    REFRESH_RECOVERED, /* the local server broke off or answers again */
+    REFRESH_OPERATOR,
+    REFRESH_LIMITED,                 /* from here on: at most one look a second */
+    REFRESH_EVENT = REFRESH_LIMITED, /* a custom resource or an APIService; looked at again a second later, for the
+                                        server takes its time */
+    REFRESH_MISS,                    /* a request for what it does not serve */
+    REFRESH_SUSPECT,                 /* a peer answered a rerouted request with 404 or 503 */
+    REFRESH_ETAG,                    /* somebody saw another ETag */
+    REFRESH_TRIGGERS
+};
+
+/* A failed look marks nothing yet: the first retry comes 0.2 s later. From so many in a row on, the document counts as
+ * stale. */
+enum { REFRESH_FAILING = 2, REFRESH_LIMIT_MS = 1000 };
+
+struct refresh_opts {
+    struct api *api;
+    const char *name; /* copied: "local" or a server ID */
+    bool peer, legacy_only;
+    uint64_t interval_ms;
+    struct cluster_metrics *metrics;
+    /* A look has ended. `changed`: document, knowledge of it, or whether it is failing is not what it was. May not free
+     * the refresh. */
+    void (*on_end)(void *arg, bool ok, bool changed);
+    void *arg;
+};
+
+/* NULL when out of memory. Looks for the first time when it has an origin. */
+MEM_CHECK struct refresh *refresh_new(const struct refresh_opts *o);
+void refresh_free(struct refresh *r); /* NULL is fine */
+/* NULL: nothing to ask; it waits. Another origin is asked at once; the document stays. */
+void refresh_set_origin(struct refresh *r, struct origin *o);
+bool refresh_has_origin(const struct refresh *r);
+void refresh_set_interval(struct refresh *r, uint64_t interval_ms);
+/*
+ * Looks as soon as the trigger's rule allows. A look under way counts only if it began after the event, so another one
+ * follows; many triggers make one look. False: nothing will be looked at (no origin).
+ */
+bool refresh_trigger(struct refresh *r, enum refresh_trigger t);
+/* The server was replaced: the document is kept, but is not knowledge until the next success. */
+void refresh_doubt(struct refresh *r);
+
+const struct disco *refresh_disco(const struct refresh *r); /* NULL until the first success */
+bool refresh_known(const struct refresh *r);                /* a success since the start or the last doubt */
+bool refresh_failing(const struct refresh *r);              /* REFRESH_FAILING or more failures in a row */
+const char *refresh_failure(const struct refresh *r);    /* of the last look; NULL if it was good or there was none */
+struct slice refresh_apis_etag(const struct refresh *r); /* empty if unknown */
+uint64_t refresh_looks(const struct refresh *r);         /* ended, whatever came of them */
+/* Milliseconds since the document was last confirmed; UINT64_MAX without one. */
+uint64_t refresh_age_ms(const struct refresh *r);
+void refresh_describe(const struct refresh *r, struct buf *out); /* JSON members without braces */
+
+#endif

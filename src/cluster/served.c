@@ -1,0 +1,262 @@
+#include "cluster/served.h"
+
+#include <stdlib.h>
+
+#include "back/back.h"
+
+struct served_documents {
+    unsigned refs;
+    struct served_document at[SERVED_SHAPES];
+    char *storage[SERVED_SHAPES * 3];
+};
+
+struct served {
+    unsigned refs;
+    uint64_t generation;
+    bool peers_enabled, leases_synced;
+    char *local_id;
+    char *local_etag;
+    struct disco *local;
+    struct served_peer *peers; /* IDs are owned here */
+    size_t n_peers;
+    struct slice *excluded; /* sorted, into excluded_text */
+    char *excluded_text;
+    size_t n_excluded;
+    struct served_documents *documents;
+};
+
+struct served_documents *served_documents_new(const struct served_document documents[SERVED_SHAPES],
+                                              char *const storage[SERVED_SHAPES * 3])
+{
+    struct served_documents *d = mem_zalloc(sizeof *d);
+
+    if (d == NULL) {
+        for (size_t i = 0; i < SERVED_SHAPES * 3; i++)
+            mem_free(storage[i]);
+        return NULL;
+    }
+    d->refs = 1;
+    memcpy(d->at, documents, sizeof d->at);
+    memcpy(d->storage, storage, sizeof d->storage);
+    return d;
+}
+
+struct served_documents *served_documents_ref(struct served_documents *d)
+{
+    if (d != NULL)
+        d->refs++;
+    return d;
+}
+
+void served_documents_unref(struct served_documents *d)
+{
+    if (d == NULL || --d->refs > 0)
+        return;
+    for (size_t i = 0; i < SERVED_SHAPES * 3; i++)
+        mem_free(d->storage[i]);
+    mem_free(d);
+}
+
+const struct served_document *served_documents_at(const struct served_documents *d, enum served_shape shape)
+{
+    return d == NULL || d->at[shape].body.p == NULL ? NULL : &d->at[shape];
+}
+
+static bool copy_peers(struct served *s, const struct served_input *in)
+{
+    if (in->n_peers == 0)
+        return true;
+    s->peers = mem_array(in->n_peers, sizeof *s->peers);
+    if (s->peers == NULL)
+        return false;
+    for (size_t i = 0; i < in->n_peers; i++) {
+        struct served_peer *p = &s->peers[i];
+
+        *p = in->peers[i];
+        p->id = mem_strdup(in->peers[i].id);
+        if (p->id == NULL)
+            return false;
+        if (p->origin != NULL)
+            origin_ref(p->origin);
+        if (p->disco != NULL)
+            p->disco = disco_ref(p->disco);
+        s->n_peers++;
+    }
+    return true;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return slice_cmp(*(const struct slice *)a, *(const struct slice *)b);
+}
+
+static bool copy_excluded(struct served *s, const struct served_input *in)
+{
+    size_t bytes = 0, at = 0;
+
+    if (in->n_excluded == 0)
+        return true;
+    for (size_t i = 0; i < in->n_excluded; i++)
+        bytes += in->excluded[i].n;
+    s->excluded = mem_array(in->n_excluded, sizeof *s->excluded);
+    s->excluded_text = mem_alloc(bytes + 1);
+    if (s->excluded == NULL || s->excluded_text == NULL)
+        return false;
+    for (size_t i = 0; i < in->n_excluded; i++) {
+        memcpy(s->excluded_text + at, in->excluded[i].p, in->excluded[i].n);
+        s->excluded[i] = slice_of(s->excluded_text + at, in->excluded[i].n);
+        at += in->excluded[i].n;
+    }
+    s->n_excluded = in->n_excluded;
+    qsort(s->excluded, s->n_excluded, sizeof *s->excluded, by_text);
+    return true;
+}
+
+struct served *served_new(const struct served_input *in)
+{
+    struct served *s = mem_zalloc(sizeof *s);
+    bool complete;
+
+    if (in->documents != NULL) {
+        if (s != NULL)
+            s->documents = served_documents_ref(in->documents);
+        for (size_t i = 0; i < SERVED_SHAPES * 3; i++)
+            mem_free(in->merged_storage[i]);
+    } else {
+        struct served_documents *own = served_documents_new(in->merged, in->merged_storage);
+
+        if (s != NULL)
+            s->documents = own;
+        else
+            served_documents_unref(own);
+    }
+    if (s == NULL)
+        return NULL;
+    s->refs = 1;
+    s->generation = in->generation;
+    s->peers_enabled = in->peers_enabled;
+    s->leases_synced = in->leases_synced;
+    s->local_id = mem_strdup(in->local_id);
+    s->local_etag = mem_slicedup(in->local_etag);
+    s->local = in->local == NULL ? NULL : disco_ref(in->local);
+    complete = copy_peers(s, in) && copy_excluded(s, in);
+    if (complete && s->local_id != NULL && s->local_etag != NULL && s->documents != NULL)
+        return s;
+    served_unref(s);
+    return NULL;
+}
+
+struct served *served_ref(struct served *s)
+{
+    s->refs++;
+    return s;
+}
+
+static void served_free(struct served *s)
+{
+    for (size_t i = 0; i < s->n_peers; i++) {
+        mem_free((void *)(uintptr_t)s->peers[i].id);
+        if (s->peers[i].origin != NULL)
+            origin_unref(s->peers[i].origin);
+        disco_unref((struct disco *)(uintptr_t)s->peers[i].disco);
+    }
+    mem_free(s->peers);
+    mem_free(s->excluded);
+    mem_free(s->excluded_text);
+    mem_free(s->local_id);
+    mem_free(s->local_etag);
+    disco_unref(s->local);
+    served_documents_unref(s->documents);
+    mem_free(s);
+}
+
+void served_unref(struct served *s)
+{
+    if (s != NULL && --s->refs == 0)
+        served_free(s);
+}
+
+uint64_t served_generation(const struct served *s)
+{
+    return s->generation;
+}
+
+bool served_peers_enabled(const struct served *s)
+{
+    return s->peers_enabled;
+}
+
+bool served_synced(const struct served *s)
+{
+    return s->local != NULL && s->leases_synced;
+}
+
+size_t served_n_peers(const struct served *s)
+{
+    return s->n_peers;
+}
+
+const struct served_peer *served_peer_at(const struct served *s, size_t i)
+{
+    return &s->peers[i];
+}
+
+const char *served_local_id(const struct served *s)
+{
+    return s->local_id;
+}
+
+enum disco_answer served_local(const struct served *s, const struct gvr *gvr, struct slice subresource,
+                               struct slice verb)
+{
+    return s->local == NULL ? DISCO_NO_RESOURCE : disco_lookup(s->local, gvr, subresource, verb);
+}
+
+enum disco_answer served_by_peer(const struct served *s, size_t peer, const struct gvr *gvr, struct slice subresource,
+                                 struct slice verb)
+{
+    const struct served_peer *p = &s->peers[peer];
+
+    /* After a change of holder the old document is good enough to advertise, but not to send somebody there. */
+    if (p->disco == NULL || !p->discovery_known)
+        return DISCO_NO_RESOURCE;
+    return disco_lookup(p->disco, gvr, subresource, verb);
+}
+
+bool served_excluded(const struct served *s, struct slice group, struct slice version)
+{
+    char text[2 * GVR_NAME_BYTES + 1];
+    struct slice key = slice_of(text, group.n + 1 + version.n);
+
+    if (group.n > GVR_NAME_BYTES || version.n > GVR_NAME_BYTES || s->n_excluded == 0)
+        return false;
+    if (group.n > 0)
+        memcpy(text, group.p, group.n);
+    text[group.n] = '/';
+    if (version.n > 0)
+        memcpy(text + group.n + 1, version.p, version.n);
+    return bsearch(&key, s->excluded, s->n_excluded, sizeof *s->excluded, by_text) != NULL;
+}
+
+bool served_unknown_peer(const struct served *s)
+{
+    for (size_t i = 0; i < s->n_peers; i++)
+        if (s->peers[i].life == SERVED_LIVE && !s->peers[i].discovery_known)
+            return true;
+    return false;
+}
+
+const struct served_document *served_merged(const struct served *s, enum served_shape shape)
+{
+    return served_documents_at(s->documents, shape);
+}
+
+struct slice served_local_etag(const struct served *s)
+{
+    return slice_str(s->local_etag);
+}
+
+const struct disco *served_local_disco(const struct served *s)
+{
+    return s->local;
+}
