@@ -1,0 +1,248 @@
+/*
+ * Configuration files and command lines: what they mean, and what is said of the wrong ones.
+ */
+#include "daemon/config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "daemon/flags.h"
+#include "daemon/options.h"
+#include "lib/tap.h"
+
+/* Enough to be complete. */
+#define BASE "tls-cert-file: c\ntls-private-key-file: k\napiserver-ca-file: a\n"
+
+static char path[64];
+
+static void write_file(const char *text)
+{
+    FILE *f = fopen(path, "w");
+
+    if (f == NULL || fputs(text, f) < 0 || fclose(f) != 0)
+        tap_bail("cannot write %s", path);
+}
+
+/* The configuration, or NULL with the complaints, the temporary path replaced by "F". */
+static struct config *load(const char *text, char *const *argv, char *complaints, size_t size)
+{
+    struct arena *a = arena_new(1 << 20);
+    struct buf errors;
+    struct flags flags = {0};
+    struct config *c = NULL;
+    size_t at = 0;
+    int argc = 1;
+
+    write_file(text);
+    buf_init(&errors, 1 << 20);
+    while (argv != NULL && argv[argc] != NULL)
+        argc++;
+    if (argv == NULL || flags_parse(argc, argv, a, &flags, &errors))
+        c = config_load(path, flags.settings, flags.n, &errors);
+    for (struct slice rest = buf_slice(&errors); rest.n > 0 && at + 2 < size;) {
+        if (slice_has_prefix(rest, slice_str(path))) {
+            complaints[at++] = 'F';
+            rest = slice_from(rest, strlen(path));
+        } else {
+            complaints[at++] = rest.p[0];
+            rest = slice_from(rest, 1);
+        }
+    }
+    complaints[at] = '\0';
+    buf_free(&errors);
+    /* Settings of the command line live in the arena only until they are applied. */
+    arena_free(a);
+    return c;
+}
+
+static const struct {
+    const char *name, *text, *complaints;
+} wrong[] = {
+    {"unknown option", BASE "bind-adress: x\n", "F:4:1: bind-adress: unknown option\n"},
+    {"repeated option", BASE "v: 1\nsecure-port: 1\nv: 2\n", "F:6:1: v: repeated, first given in line 4\n"},
+    {"number that is none", BASE "secure-port: abc\n", "F:4:14: secure-port: \"abc\" is not a whole number\n"},
+    {"negative number", BASE "secure-port: -1\n", "F:4:14: secure-port: \"-1\" is not a whole number\n"},
+    {"number out of range", BASE "secure-port: 65536\n", "F:4:14: secure-port: must be between 0 and 65535\n"},
+    {"duration that is none", BASE "client-idle-timeout: 10\n",
+     "F:4:22: client-idle-timeout: \"10\" is not a duration such as 1m30s\n"},
+    {"duration out of range", BASE "discovery-refresh-interval: 1ms\n",
+     "F:4:29: discovery-refresh-interval: must be between 1s and 1h0m0s\n"},
+    {"bool that is none", BASE "access-log: yes\n", "F:4:13: access-log: must be true or false, not \"yes\"\n"},
+    {"no such choice", BASE "logging-format: xml\n", "F:4:17: logging-format: must be one of text|json, not \"xml\"\n"},
+    {"list for a scalar", BASE "v: [1, 2]\n", "F:4:1: v: takes a single value, not a list\n"},
+    {"empty item", BASE "peer-allowed-cidrs: 10.0.0.0/8,,::1\n",
+     "F:4:21: peer-allowed-cidrs: empty item in the list\n"},
+    {"value missing", BASE "v:\n", "F:4:3: value missing\n"},
+    {"nested mapping", BASE "v:\n  x: 1\n", "F:5:3: nested mappings are not used: options are flat\n"},
+    {"alias", "tls-cert-file: &a c\ntls-private-key-file: *a\n", "F:2:23: aliases are not supported\n"},
+    {"two documents", BASE "---\nv: 1\n", "F:4:1: more than one document\n"},
+    {"not a mapping", "- a\n- b\n", "F:1:1: a list is not possible here\n"},
+    {"a lone word", "hello\n", "F:1:1: expected a mapping of options (name: value)\n"},
+    {"bad YAML", "v: \"1\n", "F:2:1: found unexpected end of stream\n"},
+    {"several at once", BASE "v: x\nnope: 1\naccess-log: 7\n",
+     "F:4:4: v: \"x\" is not a whole number\nF:5:1: nope: unknown option\n"
+     "F:6:13: access-log: must be true or false, not \"7\"\n"},
+    {"what is required", "v: 1\n",
+     "tls-cert-file: is required\ntls-private-key-file: is required\napiserver-ca-file: is required\n"},
+    {"half a pair", BASE "proxy-client-cert-file: x\n",
+     "proxy-client-key-file: is required together with the certificate\n"},
+    {"plain http", BASE "apiserver: http://127.0.0.1:6443\n",
+     "F:4:1: apiserver: \"http://127.0.0.1:6443\" is not an https:// URL\n"},
+    {"bad peer", BASE "peers: [a]\n", "F:4:1: peers: \"a\" is not ID=HOST:PORT\n"},
+    {"bad peer address", BASE "peers: [a=b]\n", "F:4:1: peers: \"b\" is not HOST:PORT\n"},
+    {"bad network", BASE "peer-allowed-cidrs: 10.0.0.0/33\n",
+     "F:4:1: peer-allowed-cidrs: \"10.0.0.0/33\" is not a network such as 10.0.0.0/8\n"},
+    {"unknown gate", BASE "feature-gates: Foo=true\n", "F:4:1: feature-gates: unrecognized feature gate: Foo\n"},
+    {"gate without value", BASE "feature-gates: UnknownVersionInteroperabilityProxy\n",
+     "F:4:1: feature-gates: missing bool value for UnknownVersionInteroperabilityProxy\n"},
+    {"forgotten before stale", BASE "peer-stale-after: 10m\n",
+     "peer-forget-after: must not be shorter than peer-stale-after\n"},
+    {"not a header name", BASE "requestheader-username-headers: \"a b\"\n",
+     "F:4:1: requestheader-username-headers: not a header name\n"},
+};
+
+static void test_wrong(void)
+{
+    for (size_t i = 0; i < ROWS(wrong); i++) {
+        char complaints[2048];
+        struct config *c = load(wrong[i].text, NULL, complaints, sizeof complaints);
+
+        is_null(c, "%s is refused", wrong[i].name);
+        is_str(complaints, wrong[i].complaints, "%s is named", wrong[i].name);
+        config_free(c);
+    }
+}
+
+static void test_good(void)
+{
+    char complaints[1024];
+    struct config *c = load(BASE "# a comment\n"
+                                 "peers: a=10.0.0.1:6443,b=[fd00::1]:6443\n"
+                                 "requestheader-allowed-names: [\"a,b\", c]\n"
+                                 "client-idle-timeout: 1m30s\naccess-log: true\nv: 4\n",
+                            NULL, complaints, sizeof complaints);
+
+    is_str(complaints, "", "a good file has no complaints");
+    if (c == NULL)
+        tap_bail("not loaded");
+    is_str(c->tls_cert_file, "c", "text");
+    is_u64(c->secure_port, 6443, "default number");
+    is_u64(c->client_idle_timeout, 90000, "duration");
+    is_str(c->peers[1], "b=[fd00::1]:6443", "a scalar list is split at commas");
+    is_str(c->requestheader_allowed_names[0], "a,b", "a sequence's items are taken whole");
+    is_str(c->requestheader_allowed_names[1], "c", "all of them");
+    is_null(c->requestheader_allowed_names[2], "and no more");
+    ok(c->access_log, "bool");
+    is_str(c->requestheader_username_headers[0], "X-Remote-User", "default list");
+    config_free(c);
+}
+
+static void test_command_line(void)
+{
+    char *const argv[] = {(char[]){"mvproxy"}, (char[]){"--secure-port=1234"}, (char[]){"-v"},
+                          (char[]){"7"},       (char[]){"--access-log"},       NULL};
+    char *const bad[] = {(char[]){"mvproxy"}, (char[]){"--nope=1"}, (char[]){"--v=x"}, NULL};
+    char *const worse[] = {(char[]){"mvproxy"}, (char[]){"word"}, (char[]){"--v"}, NULL};
+    char complaints[1024];
+    struct config *c = load(BASE "secure-port: 99\n", argv, complaints, sizeof complaints);
+
+    if (c == NULL)
+        tap_bail("%s", complaints);
+    is_u64(c->secure_port, 1234, "the command line wins over the file");
+    is_u64(c->v, 7, "a value may be the next argument");
+    ok(c->access_log, "a bare bool flag is true");
+    config_free(c);
+    c = load(BASE, bad, complaints, sizeof complaints);
+    is_null(c, "a bad command line is refused");
+    is_str(complaints, "--nope: nope: unknown option\n--v: v: \"x\" is not a whole number\n", "and named");
+    c = load(BASE, worse, complaints, sizeof complaints);
+    is_null(c, "a malformed command line is refused");
+    is_str(complaints, "word: unexpected argument\n--v: value missing\n", "and all of it is named");
+}
+
+static void test_missing_file(void)
+{
+    struct buf errors;
+
+    buf_init(&errors, 4096);
+    is_null(config_load("/nonexistent/mvproxy.yaml", NULL, 0, &errors), "a missing file is refused");
+    is_slice(buf_slice(&errors), "/nonexistent/mvproxy.yaml: No such file or directory\n", "in one clear line");
+    buf_free(&errors);
+}
+
+/* --dump-config is a configuration file that means the same. */
+static void test_dump_round_trip(void)
+{
+    char complaints[1024], first[16384], second[16384];
+    struct config *c =
+        load(BASE "peers: a=10.0.0.1:6443\nclient-header-timeout: 1h\napiserver-user: \"a \\\"b\\\" \\u00e9\"\n", NULL,
+             complaints, sizeof complaints);
+    FILE *f;
+
+    if (c == NULL)
+        tap_bail("%s", complaints);
+    for (int i = 0; i < 2; i++) {
+        char *out = i == 0 ? first : second;
+
+        f = fmemopen(out, sizeof first, "w");
+        options_print_config(f, c);
+        fclose(f);
+        config_free(c);
+        c = load(out, NULL, complaints, sizeof complaints);
+        if (c == NULL)
+            tap_bail("dumped file is refused: %s", complaints);
+    }
+    is_str(second, first, "the dump of a dump is the same");
+    is_str(c->apiserver_user, "a \"b\" \xc3\xa9", "quoting survives");
+    config_free(c);
+}
+
+static void test_restart_needed(void)
+{
+    char complaints[1024];
+    struct config *a = load(BASE, NULL, complaints, sizeof complaints);
+    struct config *b =
+        load(BASE "secure-port: 1\nv: 9\nbind-address: 127.0.0.1\n", NULL, complaints, sizeof complaints);
+    struct buf names;
+
+    buf_init(&names, 4096);
+    options_restart_needed(a, b, &names);
+    is_slice(buf_slice(&names), "bind-address, secure-port", "what a reload cannot change is named");
+    buf_reset(&names);
+    options_restart_needed(a, a, &names);
+    is_u64(buf_len(&names), 0, "nothing changed");
+    buf_free(&names);
+    config_free(a);
+    config_free(b);
+}
+
+static void test_table(void)
+{
+    size_t n;
+    const struct option *t = options_table(&n);
+
+    for (size_t i = 0; i < n; i++) {
+        size_t len = strlen(t[i].help);
+
+        ok(len > 10 && t[i].help[len - 1] == '.' && t[i].argument != NULL && t[i].section != NULL, "%s is documented",
+           t[i].name);
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(t[i].name, t[k].name) == 0 || t[i].offset == t[k].offset)
+                ok(false, "%s and %s are different options", t[i].name, t[k].name);
+    }
+}
+
+int main(void)
+{
+    (void)snprintf(path, sizeof path, "/tmp/mvproxy-config-test-%ld", (long)getpid());
+    test_wrong();
+    test_good();
+    test_command_line();
+    test_missing_file();
+    test_dump_round_trip();
+    test_restart_needed();
+    test_table();
+    (void)unlink(path);
+    return tap_end();
+}

@@ -1,0 +1,75 @@
+/*
+ * Settings that mean more than text.
+ */
+#include "daemon/derive.h"
+
+#include "lib/tap.h"
+
+static const struct {
+    const char *url, *host; /* NULL host: refused */
+    unsigned port;
+} urls[] = {
+    {"https://127.0.0.1:6443", "127.0.0.1", 6443},
+    {"https://127.0.0.1", "127.0.0.1", 443},
+    {"https://[::1]:6443/", "::1", 6443},
+    {"https://[::1]", "::1", 443},
+    {"https://api.example.com", "api.example.com", 443},
+    {"http://127.0.0.1:6443", NULL, 0},
+    {"127.0.0.1:6443", NULL, 0},
+    {"https://", NULL, 0},
+    {"https://a:0", NULL, 0},
+    {"https://a:65536", NULL, 0},
+    {"https://a/b", NULL, 0},
+    {"https://user@a", NULL, 0},
+    {"", NULL, 0},
+};
+
+static const struct {
+    const char *list[3];
+    bool ok, on;
+} gates[] = {
+    {{NULL}, true, true},
+    {{"UnknownVersionInteroperabilityProxy=true"}, true, true},
+    {{"UnknownVersionInteroperabilityProxy=false"}, true, false},
+    {{"UnknownVersionInteroperabilityProxy=F"}, true, false},
+    {{"AllBeta=false"}, true, false},
+    {{"AllBeta=false", "UnknownVersionInteroperabilityProxy=true"}, true, true},
+    {{"UnknownVersionInteroperabilityProxy=true", "AllBeta=false"}, true, true},
+    {{"AllAlpha=true"}, true, true},
+    {{"UnknownVersionInteroperabilityProxy=maybe"}, false, false},
+    {{"UnknownVersionInteroperabilityProxy"}, false, false},
+    {{"Nope=true"}, false, false},
+};
+
+int main(void)
+{
+    char name[DERIVE_HOST_BYTES];
+    struct derive_address a;
+    struct derive_gates g;
+    struct err err;
+
+    for (size_t i = 0; i < ROWS(urls); i++) {
+        bool good = urls[i].host != NULL;
+
+        err_clear(&err);
+        is_int(derive_url(urls[i].url, &a, &err), good, "\"%s\"", urls[i].url);
+        is_int(err_is_set(&err), !good, "\"%s\": said", urls[i].url);
+        if (good) {
+            is_str(a.host, urls[i].host, "\"%s\": host", urls[i].url);
+            is_u64(a.port, urls[i].port, "\"%s\": port", urls[i].url);
+        }
+    }
+    for (size_t i = 0; i < ROWS(gates); i++) {
+        err_clear(&err);
+        is_int(derive_gates(gates[i].list, &g, &err), gates[i].ok, "gates %zu", i);
+        if (gates[i].ok)
+            is_int(g.unknown_version_interoperability_proxy, gates[i].on, "gates %zu: on", i);
+    }
+    err_clear(&err);
+    ok(derive_peer("cp-b=10.0.0.2:6443", name, &a, &err), "a peer");
+    is_str(name, "cp-b", "its name");
+    is_str(a.host, "10.0.0.2", "its host");
+    ok(!derive_peer("=1.2.3.4:5", name, &a, &err), "a peer without a name");
+    ok(!derive_peer("a=b", name, &a, &err), "a peer without a port");
+    return tap_end();
+}

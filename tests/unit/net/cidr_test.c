@@ -1,0 +1,89 @@
+/*
+ * Networks: what they hold, and what is no other machine's address.
+ */
+#include "net/cidr.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/un.h>
+
+#include "lib/tap.h"
+
+union address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+    struct sockaddr_un unix_path;
+};
+
+static union address address_of(const char *text)
+{
+    union address a = {0};
+
+    if (strchr(text, ':') != NULL) {
+        a.v6.sin6_family = AF_INET6;
+        if (inet_pton(AF_INET6, text, &a.v6.sin6_addr) != 1)
+            tap_bail("%s", text);
+    } else {
+        a.v4.sin_family = AF_INET;
+        if (inet_pton(AF_INET, text, &a.v4.sin_addr) != 1)
+            tap_bail("%s", text);
+    }
+    return a;
+}
+
+static const struct {
+    const char *cidr, *address;
+    bool holds;
+} rows[] = {
+    {"10.0.0.0/8", "10.255.1.2", true},
+    {"10.0.0.0/8", "11.0.0.1", false},
+    {"10.1.2.3", "10.1.2.3", true},
+    {"10.1.2.3", "10.1.2.4", false},
+    {"192.168.4.0/22", "192.168.7.255", true},
+    {"192.168.4.0/22", "192.168.8.0", false},
+    {"0.0.0.0/0", "1.2.3.4", true},
+    {"0.0.0.0/0", "fd00::1", false},
+    {"::/0", "1.2.3.4", true},
+    {"fd00::/8", "fd12::1", true},
+    {"fd00::/8", "fe00::1", false},
+    {"10.0.0.0/8", "::ffff:10.1.1.1", true},
+    {"127.0.0.0/31", "127.0.0.1", true},
+    {"127.0.0.0/31", "127.0.0.2", false},
+};
+
+static const char *const bad[] = {"",          "10.0.0.0/33", "10.0.0/8",     "::/129", "10.0.0.0/-1",
+                                  "10.0.0.0/", "a",           "10.0.0.0/8/8", "[::1]"};
+static const char *const special[] = {
+    "127.0.0.1", "127.9.9.9", "0.0.0.0", "169.254.169.254", "224.0.0.1",        "255.255.255.255",
+    "::1",       "::",        "fe80::1", "ff02::1",         "::ffff:127.0.0.1", "::ffff:169.254.169.254"};
+static const char *const ordinary[] = {"10.0.0.1", "192.168.1.1", "172.16.0.1",     "8.8.8.8",
+                                       "fd00::1",  "2001:db8::1", "::ffff:10.0.0.1"};
+
+int main(void)
+{
+    union address local = {.unix_path = {.sun_family = AF_UNIX}};
+    struct cidr c;
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        union address a = address_of(rows[i].address);
+
+        if (!cidr_parse(slice_str(rows[i].cidr), &c))
+            tap_bail("%s", rows[i].cidr);
+        is_int(cidr_contains(&c, &a.any), rows[i].holds, "%s in %s", rows[i].address, rows[i].cidr);
+    }
+    for (size_t i = 0; i < ROWS(bad); i++)
+        ok(!cidr_parse(slice_str(bad[i]), &c), "\"%s\" is no network", bad[i]);
+    for (size_t i = 0; i < ROWS(special); i++) {
+        union address a = address_of(special[i]);
+
+        ok(cidr_is_special(&a.any), "%s is special", special[i]);
+    }
+    for (size_t i = 0; i < ROWS(ordinary); i++) {
+        union address a = address_of(ordinary[i]);
+
+        ok(!cidr_is_special(&a.any), "%s is ordinary", ordinary[i]);
+    }
+    ok(cidr_is_special(&local.any), "what is no IP address is special");
+    return tap_end();
+}
