@@ -4,9 +4,9 @@
 
 # Colours only where somebody sees them.
 if [ -t 1 ] && [ "${TERM:-dumb}" != dumb ]; then
-    say_bold=$'\033[1m' say_dim=$'\033[2m' say_off=$'\033[0m' say_tty=1
+    say_bold=$'\033[1m' say_off=$'\033[0m' say_tty=1
 else
-    say_bold='' say_dim='' say_off='' say_tty=''
+    say_bold='' say_off='' say_tty=''
 fi
 
 # say TEXT...: one line of ordinary text.
@@ -30,14 +30,28 @@ elapsed() {
     fi
 }
 
+# A step that is at work when the script ends is ended with it, with all its children: they form a process group.
+# A script with an EXIT trap of its own calls step_cleanup there.
+step_child=''
+step_cleanup() {
+    [ -z "$step_child" ] || kill -TERM -- "-$step_child" 2>/dev/null
+    step_child=''
+}
+trap step_cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
 # step LOGFILE TEXT COMMAND [ARG...]: runs a long command with its output in LOGFILE (appended), shows that it is still
 # at work, and how long it took. A command that fails has the end of its output shown; its exit status is returned.
 step() {
     local log=$1 text=$2 start=$SECONDS last=0 now status=0 pid
     shift 2
     printf '\n$ %s\n' "$*" >>"$log"
+    set -m
     "$@" >>"$log" 2>&1 </dev/null &
+    set +m
     pid=$!
+    step_child=$pid
     if [ -n "$say_tty" ]; then
         while kill -0 "$pid" 2>/dev/null; do
             printf '\r   %s ... %s' "$text" "$(elapsed $((SECONDS - start)))"
@@ -55,6 +69,7 @@ step() {
         done
     fi
     wait "$pid" || status=$?
+    step_child=''
     if [ "$status" = 0 ]; then
         [ -z "$say_tty" ] || printf '\r\033[K'
         printf '   %s: done, %s\n' "$text" "$(elapsed $((SECONDS - start)))"
