@@ -137,8 +137,12 @@ static void test_pipeline(struct world *w)
     ok(world_handled(w, 2), "but then");
     is_slice(exchange_request(w->x)->target, "/2", "in order");
     respond_whole(w, 200, "two");
-    ok(client_ends_in(&c, "syncHTTP/1.1 200 OK\r\n") || client_has(&c, "sync"), "the others follow");
-    ok(world_handled(w, 4), "each once");
+    ok(world_handled(w, 4), "the others follow");
+    ok(client_has(&c, "syncHTTP/1.1") && client_ends_in(&c, "sync"), "and are answered");
+    is_str(strstr(take_undated(&c), "two"),
+           "twoHTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\n"
+           "syncHTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nsync",
+           "each once, in order");
     client_close(&c, STREAM_CLOSE_NOW);
     ok(world_empty(w), "over");
 }
