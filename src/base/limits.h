@@ -27,7 +27,7 @@ enum {
     LIMIT_DISCOVERY_DEPTH = 32,
     LIMIT_DISCOVERY_INDEX_BYTES = 96 << 20, /* the index over one document */
     LIMIT_DISCOVERY_PART_BYTES = 1 << 20,   /* one resource, or one field that we pass over */
-    LIMIT_DISCOVERY_GROUPS = 100000,
+    LIMIT_DISCOVERY_GROUPS = 10000,
     LIMIT_DISCOVERY_VERSIONS = 256,   /* per group */
     LIMIT_DISCOVERY_RESOURCES = 5000, /* per group and version */
     LIMIT_WATCH_LINE_BYTES = 1 << 20, /* one Lease event; etcd caps objects at 1.5 MiB */

@@ -1,9 +1,9 @@
 /*
  * Discovery documents as a compact, immutable index over the server's own bytes.
  *
- * A server answers two: /api (core group) and /apis. Each becomes a `struct disco_doc`; `struct disco` is the pair, all that is
- * known of one server. Parsing (disco_parse.h) and walking legacy servers (disco_legacy.h) make documents, disco_merge.h
- * joins many into one.
+ * A server answers two: /api (core group) and /apis. Each becomes a `struct disco_doc`; `struct disco` is the pair, all
+ * that is known of one server. Parsing (disco_parse.h) and walking legacy servers (disco_legacy.h) make documents,
+ * disco_merge.h joins many into one.
  */
 #ifndef MVPROXY_KUBE_DISCO_H
 #define MVPROXY_KUBE_DISCO_H
@@ -17,7 +17,8 @@
 /* What a document was; legacy ones have been converted, so their raw bytes are ours, in v2 form. */
 enum disco_form { DISCO_V2, DISCO_V2BETA1 };
 
-/* Texts are decoded; `raw` are the bytes as sent. Lists are linked, in the server's order. Everything lives as long as the document. */
+/* Texts are decoded; `raw` are the bytes as sent. Lists are linked, in the server's order. Everything lives as long as
+ * the document. */
 struct disco_subresource {
     const struct disco_subresource *next;
     struct slice name, raw;
@@ -87,8 +88,8 @@ enum disco_answer {
     DISCO_NO_VERB,
 };
 /*
- * `subresource` and `verb` may be empty: not asked for. A verb must be in the subresource's verbs if one is named, else in the
- * resource's. Group "" is looked up in /api, all others in /apis.
+ * `subresource` and `verb` may be empty: not asked for. A verb must be in the subresource's verbs if one is named, else
+ * in the resource's. Group "" is looked up in /api, all others in /apis.
  */
 enum disco_answer disco_lookup(const struct disco *d, const struct gvr *g, struct slice subresource, struct slice verb);
 

@@ -16,7 +16,8 @@ struct disco_walk;
 
 MEM_CHECK struct disco_walk *disco_walk_new(enum disco_walk_kind kind);
 void disco_walk_free(struct disco_walk *w);
-/* The root document; false with a reason (wrong kind, not JSON, names that are no path segments, too many group/versions). */
+/* The root document; false with a reason (wrong kind, not JSON, names that are no path segments, too many
+ * group/versions). */
 bool disco_walk_root(struct disco_walk *w, struct slice body, struct err *err);
 size_t disco_walk_count(const struct disco_walk *w);
 /* "/api/v1", "/apis/apps/v1": lives as long as the walk. */

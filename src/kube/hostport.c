@@ -14,7 +14,8 @@ static bool is_literal(int family, struct slice s)
     return inet_pton(family, text, addr) == 1;
 }
 
-/* RFC 1123: labels of letters, digits and inner hyphens. A last label of digits only would be a malformed IPv4 address. */
+/* RFC 1123: labels of letters, digits and inner hyphens. A last label of digits only would be a malformed IPv4 address.
+ */
 static bool is_dns_name(struct slice s)
 {
     struct slice label;

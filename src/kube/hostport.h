@@ -13,7 +13,8 @@ struct hostport {
     bool ip;           /* a literal address of either family, no name */
 };
 
-/* Strict: port 1-65535 in plain decimal, IPv6 only in brackets and without zone, names of RFC 1123 characters up to 253 bytes. */
+/* Strict: port 1-65535 in plain decimal, IPv6 only in brackets and without zone, names of RFC 1123 characters up to 253
+ * bytes. */
 bool hostport_parse(struct slice s, struct hostport *out);
 /* The inverse; puts brackets around a host with a colon. */
 bool hostport_print(struct slice host, uint16_t port, struct buf *out);

@@ -69,8 +69,8 @@ static bool hex4(const char *p, size_t n, uint32_t *out)
 }
 
 /*
- * One escape sequence at p, which points at the backslash. Gives the code point and returns the length, 0 if it is malformed.
- * A surrogate must be one half of a pair.
+ * One escape sequence at p, which points at the backslash. Gives the code point and returns the length, 0 if it is
+ * malformed. A surrogate must be one half of a pair.
  */
 static size_t escape_decode(const char *p, size_t n, uint32_t *cp)
 {

@@ -1,6 +1,7 @@
 /*
- * A small strict JSON scanner (RFC 8259) that finds extents instead of building a tree: discovery documents are too big for
- * a tree (json-c: 11-20 ms per MB). It validates what it passes over: syntax, UTF-8, escapes, depth. It never recurses.
+ * A small strict JSON scanner (RFC 8259) that finds extents instead of building a tree: discovery documents are too big
+ * for a tree (json-c: 11-20 ms per MB). It validates what it passes over: syntax, UTF-8, escapes, depth. It never
+ * recurses.
  */
 #ifndef MVPROXY_KUBE_JSCAN_H
 #define MVPROXY_KUBE_JSCAN_H
@@ -33,7 +34,8 @@ void jscan_init(struct jscan *s, struct slice text, unsigned max_depth);
 bool jscan_value(struct jscan *s, struct jscan_value *out);
 /* The type of the next value, nothing consumed. */
 bool jscan_peek(struct jscan *s, enum jscan_type *type);
-/* Opens a container. Then member/element calls: false with no error when it is closed (and left). `*first` is the caller's, set by enter. */
+/* Opens a container. Then member/element calls: false with no error when it is closed (and left). `*first` is the
+ * caller's, set by enter. */
 bool jscan_enter_object(struct jscan *s, bool *first);
 bool jscan_enter_array(struct jscan *s, bool *first);
 /* Reads the key and the colon; the value must then be read or entered. */
@@ -43,7 +45,8 @@ bool jscan_element(struct jscan *s, bool *first);
 /* Only white space is left. */
 bool jscan_end(struct jscan *s);
 
-/* A string without quotes and escapes: into the text if it has no escapes, else in the arena. False: not a string, or out of memory. */
+/* A string without quotes and escapes: into the text if it has no escapes, else in the arena. False: not a string, or
+ * out of memory. */
 bool jscan_text(struct arena *a, const struct jscan_value *v, struct slice *out);
 /* Whether a string value equals `s`, without memory. A string with escapes is compared decoded. */
 bool jscan_text_eq(const struct jscan_value *v, struct slice s);

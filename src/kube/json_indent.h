@@ -6,7 +6,8 @@
 
 #include "base/buf.h"
 
-/* Appends the indented form of valid, compact JSON. False when the buffer fails or nesting exceeds LIMIT_DISCOVERY_DEPTH. */
+/* Appends the indented form of valid, compact JSON. False when the buffer fails or nesting exceeds
+ * LIMIT_DISCOVERY_DEPTH. */
 bool json_indent(struct slice compact, struct buf *out);
 
 #endif

@@ -16,7 +16,8 @@
 #define LEASE_COLLECTION_PATH "/apis/coordination.k8s.io/v1/namespaces/" LEASE_NAMESPACE "/leases"
 enum { LEASE_DURATION_SECONDS = 3600 };
 
-/* Absent texts are "" (p not NULL). All text lives in the arena given to lease_parse, or is the caller's for lease_print. */
+/* Absent texts are "" (p not NULL). All text lives in the arena given to lease_parse, or is the caller's for
+ * lease_print. */
 struct lease {
     struct slice ns, name, uid, resource_version;
     struct slice identity_label; /* value of LEASE_IDENTITY_LABEL */
@@ -32,16 +33,17 @@ struct lease {
 bool lease_parse(struct arena *a, struct slice json, struct lease *out, struct err *err);
 
 /*
- * Whether this Lease may speak for an API server: namespace kube-system, the identity label, a name of the form that API servers use, a holder,
- * and the holder beginning with the name (kube-apiserver: "<id>_<uuid>"). NULL, or why not (static text).
+ * Whether this Lease may speak for an API server: namespace kube-system, the identity label, a name of the form that
+ * API servers use, a holder, and the holder beginning with the name (kube-apiserver: "<id>_<uuid>"). NULL, or why not
+ * (static text).
  */
 const char *lease_refusal(const struct lease *l);
 /* renewTime + duration has passed at `now_us`, or one of them is missing (the rule of kube-apiserver's collector). */
 bool lease_expired(const struct lease *l, int64_t now_us);
 
 /*
- * A List document: the extents of its items, cut without building a tree, so that a caller may take them in several turns.
- * `body` must outlive the iterator. begin checks the whole document's syntax.
+ * A List document: the extents of its items, cut without building a tree, so that a caller may take them in several
+ * turns. `body` must outlive the iterator. begin checks the whole document's syntax.
  */
 struct lease_list {
     struct slice resource_version; /* metadata.resourceVersion, into the body; "" if absent */
@@ -57,7 +59,8 @@ bool lease_list_next(struct lease_list *l, struct slice *item_json);
  * preconditions. renewTime is printed if has_renew_time. False: buffer failed.
  */
 bool lease_print(const struct lease *l, struct buf *out);
-/* A merge patch that renews and leaves what others put into the object: renewTime, holder, annotation, label, precondition resourceVersion. */
+/* A merge patch that renews and leaves what others put into the object: renewTime, holder, annotation, label,
+ * precondition resourceVersion. */
 bool lease_print_renewal(const struct lease *l, struct buf *out);
 /* DeleteOptions with preconditions uid and resourceVersion (those that are not empty). */
 bool lease_print_delete(const struct lease *l, struct buf *out);

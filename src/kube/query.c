@@ -118,8 +118,8 @@ static bool go_int64(struct slice s)
 }
 
 /*
- * Absent, "0" and "false" in any case are false, everything else, also "", is true. The decoder folds case as Unicode does, under which
- * the long s (U+017F) is an 's'; the fallback only lower-cases.
+ * Absent, "0" and "false" in any case are false, everything else, also "", is true. The decoder folds case as Unicode
+ * does, under which the long s (U+017F) is an 's'; the fallback only lower-cases.
  */
 static bool watch_value(struct slice v, bool folded)
 {

@@ -9,7 +9,8 @@
 /* Percent-decoding; '+' becomes a space if `plus`. False on a malformed escape, or (out->p NULL) when out of memory. */
 bool query_unescape(struct arena *a, struct slice s, bool plus, struct slice *out);
 
-/* Pairs of a raw query in order. Skips what net/url skips: empty pairs, pairs with ';', pairs with malformed escapes. */
+/* Pairs of a raw query in order. Skips what net/url skips: empty pairs, pairs with ';', pairs with malformed escapes.
+ */
 struct query_iter {
     struct arena *arena;
     struct slice rest;

@@ -42,8 +42,8 @@ static struct slice lower(struct arena *a, struct slice s)
 }
 
 /*
- * Segments of the decoded path, slashes at both ends trimmed, inner empty segments kept. `next` says whether there is another one; reading goes
- * on as far as it is asked, so no list of segments is ever built.
+ * Segments of the decoded path, slashes at both ends trimmed, inner empty segments kept. `next` says whether there is
+ * another one; reading goes on as far as it is asked, so no list of segments is ever built.
  */
 struct segments {
     struct slice rest;

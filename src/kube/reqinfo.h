@@ -17,8 +17,8 @@ enum reqinfo_result {
 /* Slices are never with a NULL p; they live as long as the arena (and the target). */
 struct reqinfo {
     bool is_resource;
-    bool
-        parse_error; /* legacy /watch/ or /proxy/ with nothing behind: kube-apiserver answers 500; is_resource is true */
+    bool parse_error;  /* legacy /watch/ or /proxy/ with nothing behind: kube-apiserver answers 500; is_resource is true
+                        */
     bool long_running; /* watch, legacy proxy, and attach exec proxy log portforward: no total timeout */
     /*
      * get list watch create update patch delete deletecollection proxy, or "" for other methods on resources;
@@ -32,10 +32,10 @@ struct reqinfo {
 };
 
 /*
- * `target` is the request-target in origin-form ("/..."), or "*" for OPTIONS (a non-resource request whose path is "*").
- * Refused as BAD_TARGET: empty, not starting with '/', bytes <= 0x20 or 0x7f or '#', bad percent escapes in the path, an
- * escape that decodes to NUL, longer than LIMIT_TARGET_BYTES, or a method that is not a token.
- * Bad escapes in the query are not refused: kube-apiserver ignores such pairs.
+ * `target` is the request-target in origin-form ("/..."), or "*" for OPTIONS (a non-resource request whose path is
+ * "*"). Refused as BAD_TARGET: empty, not starting with '/', bytes <= 0x20 or 0x7f or '#', bad percent escapes in the
+ * path, an escape that decodes to NUL, longer than LIMIT_TARGET_BYTES, or a method that is not a token. Bad escapes in
+ * the query are not refused: kube-apiserver ignores such pairs.
  */
 enum reqinfo_result reqinfo_parse(struct arena *a, struct slice method, struct slice target, struct reqinfo *out);
 

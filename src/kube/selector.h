@@ -12,11 +12,12 @@ struct selector_name {
     struct slice name;
 };
 /*
- * Of several such terms the first in the order of the terms' text wins, because Kubernetes sorts the terms first. False when
- * out of memory.
+ * Of several such terms the first in the order of the terms' text wins, because Kubernetes sorts the terms first. False
+ * when out of memory.
  */
 bool selector_fields_name(struct arena *a, struct slice selector, struct selector_name *out);
-/* Whether a label selector parses: requirements of the forms k, !k, k=v, k==v, k!=v, k>n, k<n, k in (a,b), k notin (a,b). */
+/* Whether a label selector parses: requirements of the forms k, !k, k=v, k==v, k!=v, k>n, k<n, k in (a,b), k notin
+ * (a,b). */
 bool selector_labels_valid(struct slice selector);
 /* May stand as one segment of a path: not "." or "..", no '/' and no '%'. */
 bool selector_path_segment(struct slice name);

@@ -9,7 +9,8 @@
 #define SERVER_ID_PREFIX "apiserver-"
 enum { SERVER_ID_CHARS = 36, SERVER_ID_BYTES = SERVER_ID_CHARS + 1 };
 
-/* "apiserver-" + 26 lower-case base32 digits, NUL-terminated. False if the host name is empty or over 256 bytes, or if libcrypto fails. */
+/* "apiserver-" + 26 lower-case base32 digits, NUL-terminated. False if the host name is empty or over 256 bytes, or if
+ * libcrypto fails. */
 bool server_id_from_hostname(struct slice hostname, char out[SERVER_ID_BYTES]);
 /* True if `s` has the shape of a server ID (prefix, length, alphabet). */
 bool server_id_valid(struct slice s);

@@ -1,5 +1,6 @@
 /*
- * v1 Status: the only form in which our own errors leave the program (apimachinery, pkg/apis/meta/v1 and pkg/api/errors).
+ * v1 Status: the only form in which our own errors leave the program (apimachinery, pkg/apis/meta/v1 and
+ * pkg/api/errors).
  */
 #ifndef MVPROXY_KUBE_STATUS_H
 #define MVPROXY_KUBE_STATUS_H
@@ -41,7 +42,8 @@ enum { STATUS_RETRY_AFTER = 1 };
 unsigned status_code(unsigned code);
 /* metav1.StatusReason for a code, "" where apimachinery has none (414, 431). Static. */
 const char *status_reason(unsigned code);
-/* Appends the compact JSON document, with the newline that kube-apiserver's encoder puts behind it. False: buffer failed. */
+/* Appends the compact JSON document, with the newline that kube-apiserver's encoder puts behind it. False: buffer
+ * failed. */
 bool status_print(const struct status *s, struct buf *out);
 #define STATUS_CONTENT_TYPE "application/json"
 

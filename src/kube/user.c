@@ -24,7 +24,8 @@ const struct user_headers *user_headers_default(void)
     return &standard;
 }
 
-/* ------------------------------------------------------------------------------------------------------- recognition */
+/* ------------------------------------------------------------------------------------------------------- recognition
+ */
 
 static char fold(char c)
 {
@@ -84,7 +85,8 @@ bool user_header_marks_loop(struct slice name, struct slice value)
            slice_eq(value, SLICE_LIT("true"));
 }
 
-/* ----------------------------------------------------------------------------------------------------- escaping of keys */
+/* ----------------------------------------------------------------------------------------------------- escaping of
+ * keys */
 
 static bool is_token_byte(char c)
 {
@@ -144,9 +146,11 @@ struct slice user_unescape_key(struct arena *a, struct slice escaped)
     return slice_of(to, n);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- encoding */
+/* ---------------------------------------------------------------------------------------------------------- encoding
+ */
 
-/* A field value that every receiver reads back as it is: no control bytes, no white space at the ends (it would be trimmed). */
+/* A field value that every receiver reads back as it is: no control bytes, no white space at the ends (it would be
+ * trimmed). */
 static bool carries(struct slice value)
 {
     for (size_t i = 0; i < value.n; i++) {
@@ -158,7 +162,8 @@ static bool carries(struct slice value)
     return value.n == 0 || (value.p[0] != ' ' && value.p[value.n - 1] != ' ');
 }
 
-/* The receiver lower-cases keys, so one with capitals would arrive as another key. An empty key would be the bare prefix. */
+/* The receiver lower-cases keys, so one with capitals would arrive as another key. An empty key would be the bare
+ * prefix. */
 static bool key_carries(struct slice key)
 {
     for (size_t i = 0; i < key.n; i++)
@@ -209,7 +214,8 @@ enum user_result user_encode(const struct user *u, const struct user_headers *h,
     return USER_OK;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- decoding */
+/* ---------------------------------------------------------------------------------------------------------- decoding
+ */
 
 /* Lines of interest in order of arrival; `rank` is the position of the configured name that matched. */
 struct line {

@@ -39,7 +39,8 @@ const struct user_headers *user_headers_default(void);
  * as '-' (some servers fold it).
  */
 bool user_header_is_identity(const struct user_headers *h, struct slice name);
-/* True if this header marks a request that was already sent on by a peer: one of the two names, value exactly "true". */
+/* True if this header marks a request that was already sent on by a peer: one of the two names, value exactly "true".
+ */
 bool user_header_marks_loop(struct slice name, struct slice value);
 
 enum user_result {
@@ -50,17 +51,17 @@ enum user_result {
 };
 
 /*
- * Emits the headers for `u` in the order name, uid, groups, extras, under the first configured name of each kind, or the
- * standard name where none is configured. `emit` gets slices that live as long as `a` and `u`; it returns false when out of memory.
- * Empty uid and empty groups are left out. Nothing is emitted unless everything can be.
+ * Emits the headers for `u` in the order name, uid, groups, extras, under the first configured name of each kind, or
+ * the standard name where none is configured. `emit` gets slices that live as long as `a` and `u`; it returns false
+ * when out of memory. Empty uid and empty groups are left out. Nothing is emitted unless everything can be.
  */
 typedef bool user_emit_fn(void *arg, struct slice name, struct slice value);
 enum user_result user_encode(const struct user *u, const struct user_headers *h, struct arena *a, user_emit_fn *emit,
                              void *arg);
 
 /*
- * Reads an identity from a request's headers: begin, one field call per header line in order of arrival, end. The same rules
- * as kube-apiserver: the first configured user name header whose first line is not empty; all group values; extra
+ * Reads an identity from a request's headers: begin, one field call per header line in order of arrival, end. The same
+ * rules as kube-apiserver: the first configured user name header whose first line is not empty; all group values; extra
  * keys lower-cased and percent-decoded (left as they are if malformed).
  */
 struct user_decoder;
@@ -69,7 +70,8 @@ MEM_CHECK struct user_decoder *user_decoder_new(struct arena *a, const struct us
 MEM_CHECK bool user_decoder_field(struct user_decoder *d, struct slice name, struct slice value);
 enum user_result user_decoder_end(struct user_decoder *d, struct user *out);
 
-/* Escaping of extra keys: every byte that is not an RFC 7230 token character, and '%', becomes %XX. p is NULL without memory. */
+/* Escaping of extra keys: every byte that is not an RFC 7230 token character, and '%', becomes %XX. p is NULL without
+ * memory. */
 MEM_CHECK struct slice user_escape_key(struct arena *a, struct slice key);
 /* The inverse as the receiver does it: lower-cases, then decodes; malformed escapes leave the lower-cased text. */
 MEM_CHECK struct slice user_unescape_key(struct arena *a, struct slice escaped);

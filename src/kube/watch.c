@@ -19,7 +19,8 @@ struct watch_parser *watch_parser_new(size_t line_limit)
     if (p == NULL)
         return NULL;
     p->line_limit = line_limit;
-    /* Whoever obeys the contract never holds more than a line and a feed; a feed is at most what a stream's input may hold. */
+    /* Whoever obeys the contract never holds more than a line and a feed; a feed is at most what a stream's input may
+     * hold. */
     buf_init(&p->held, line_limit + LIMIT_STREAM_INPUT + LIMIT_STREAM_READ_TURN);
     return p;
 }

@@ -30,8 +30,8 @@ struct watch_parser;
 MEM_CHECK struct watch_parser *watch_parser_new(size_t line_limit);
 void watch_parser_free(struct watch_parser *p);
 /*
- * Gives bytes to the parser, which copies them. Call watch_parser_next until WATCH_MORE before feeding again: then what is
- * held is never more than one line and one feed.
+ * Gives bytes to the parser, which copies them. Call watch_parser_next until WATCH_MORE before feeding again: then what
+ * is held is never more than one line and one feed.
  */
 void watch_parser_feed(struct watch_parser *p, struct slice bytes);
 enum watch_result watch_parser_next(struct watch_parser *p, struct watch_event *ev);

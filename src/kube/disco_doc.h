@@ -1,0 +1,41 @@
+/*
+ * The inside of a discovery document, for those who build one (disco_parse.c). Everybody else: disco.h.
+ */
+#ifndef MVPROXY_KUBE_DISCO_DOC_H
+#define MVPROXY_KUBE_DISCO_DOC_H
+
+#include "base/buf.h"
+#include "kube/disco.h"
+
+enum disco_entry_kind { DISCO_ENTRY_NONE, DISCO_ENTRY_GROUP, DISCO_ENTRY_VERSION, DISCO_ENTRY_RESOURCE };
+
+struct disco_entry {
+    uint64_t hash;
+    enum disco_entry_kind kind;
+    const void *item;
+};
+
+struct disco_doc {
+    unsigned refs;
+    enum disco_form form;
+    struct buf body;
+    struct arena *arena; /* everything the index points to, except the body */
+    struct slice api_version;
+    struct disco_group *groups;
+    size_t n_groups, n_versions, n_resources;
+    struct disco_entry *entries; /* open addressing; a power of two, at most half full */
+    size_t n_entries;
+};
+
+/* An empty document with one reference; takes over the body's memory (body is empty afterwards). NULL when out of
+ * memory. */
+MEM_CHECK struct disco_doc *disco_doc_new(struct buf *body);
+/* Makes the table for as many entries as the counters say. False when out of memory. */
+MEM_CHECK bool disco_doc_index_init(struct disco_doc *d);
+/*
+ * Enters an item under its names (empty version or resource for a group or version). False if the name is there
+ * already, or can be no name: the item is then to be taken off its list.
+ */
+bool disco_doc_index_add(struct disco_doc *d, enum disco_entry_kind kind, const struct gvr *name, const void *item);
+
+#endif

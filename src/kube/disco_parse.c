@@ -1,0 +1,696 @@
+/*
+ * The scanner is resumable because all of its state is here: where it stands in the text, which containers are open
+ * (the stage says so, the nesting of the interesting ones being fixed), and the group and version being filled. A unit
+ * of work is one member of an open object, one element of an open array, or one whole resource; a unit looks at no more
+ * than LIMIT_DISCOVERY_PART_BYTES.
+ */
+#include "kube/disco_parse.h"
+
+#include "base/limits.h"
+#include "kube/disco_doc.h"
+#include "kube/jscan.h"
+
+enum stage {
+    STAGE_FEEDING,   /* waits for the first step */
+    STAGE_TOP,       /* in the document's object */
+    STAGE_GROUPS,    /* in items */
+    STAGE_GROUP,     /* in a group's object */
+    STAGE_VERSIONS,  /* in its versions */
+    STAGE_VERSION,   /* in a version's object */
+    STAGE_RESOURCES, /* in its resources */
+    STAGE_INDEX,     /* all read, names being entered into the table */
+    STAGE_DONE,
+};
+
+enum { MAX_VERBS = 64 };
+
+struct disco_parser {
+    struct buf body;
+    struct disco_doc *doc; /* from the first step on */
+    struct jscan s;
+    enum stage stage;
+    bool first[STAGE_INDEX];    /* per stage: no member seen yet */
+    unsigned seen[STAGE_INDEX]; /* per stage: known fields met, by number */
+    size_t start_group, start_version;
+    struct disco_group *group;
+    struct disco_version *version;
+    struct disco_resource *resource;
+    /* Where the next group, version, resource is to be linked. */
+    struct disco_group *last_group;
+    struct disco_version *last_version;
+    struct disco_resource *last_resource;
+};
+
+struct disco_parser *disco_parser_new(void)
+{
+    struct disco_parser *p = mem_zalloc(sizeof(*p));
+
+    if (p != NULL)
+        buf_init(&p->body, LIMIT_DISCOVERY_BYTES);
+    return p;
+}
+
+void disco_parser_free(struct disco_parser *p)
+{
+    if (p == NULL)
+        return;
+    buf_free(&p->body);
+    disco_doc_unref(p->doc);
+    mem_free(p);
+}
+
+bool disco_parser_feed(struct disco_parser *p, struct slice bytes, struct err *err)
+{
+    if (p->stage != STAGE_FEEDING)
+        return err_set(err, "bytes after the end of the document");
+    if (bytes.n > LIMIT_DISCOVERY_BYTES - buf_len(&p->body))
+        return err_set(err, "the document is over %d bytes", LIMIT_DISCOVERY_BYTES);
+    return buf_append(&p->body, bytes) || err_set(err, "out of memory");
+}
+
+/* ------------------------------------------------------------------------------------------------------------- helpers
+ */
+
+static bool bad(struct disco_parser *p, const char *why)
+{
+    if (p->s.error == NULL)
+        p->s.error = why;
+    return false;
+}
+
+static void *node(struct disco_parser *p, size_t size)
+{
+    void *n = arena_zalloc(p->doc->arena, size);
+
+    if (n == NULL)
+        bad(p, "out of memory, or too many parts");
+    return n;
+}
+
+/* Number of the key among `names`, n if it is none of them. A known key must not come twice: readers would disagree. */
+static unsigned key_number(struct disco_parser *p, const struct jscan_value *key, const struct slice *names, unsigned n,
+                           unsigned *seen)
+{
+    unsigned i = 0;
+
+    while (i < n && !jscan_text_eq(key, names[i]))
+        i++;
+    if (i < n && (*seen & (1U << i)) != 0)
+        bad(p, "a field comes twice");
+    *seen |= 1U << i;
+    return i;
+}
+
+static bool read_text(struct disco_parser *p, struct slice *out)
+{
+    struct jscan_value v;
+
+    if (!jscan_value(&p->s, &v))
+        return false;
+    if (v.type == JSCAN_NULL)
+        return true;
+    if (v.type != JSCAN_STRING)
+        return bad(p, "a string was expected");
+    return jscan_text(p->doc->arena, &v, out) || bad(p, "out of memory, or too many parts");
+}
+
+static bool skip(struct disco_parser *p)
+{
+    struct jscan_value v;
+
+    return jscan_value(&p->s, &v);
+}
+
+/* Opens an array; false with no error if there is null instead. */
+static bool enter_array_or_null(struct disco_parser *p, bool *first)
+{
+    enum jscan_type type;
+
+    if (!jscan_peek(&p->s, &type))
+        return false;
+    if (type != JSCAN_NULL)
+        return jscan_enter_array(&p->s, first);
+    (void)skip(p);
+    return false;
+}
+
+static bool enter_object_or_null(struct disco_parser *p, bool *first)
+{
+    enum jscan_type type;
+
+    if (!jscan_peek(&p->s, &type))
+        return false;
+    if (type != JSCAN_NULL)
+        return jscan_enter_object(&p->s, first);
+    (void)skip(p);
+    return false;
+}
+
+static bool read_verbs(struct disco_parser *p, const struct slice **out, size_t *n)
+{
+    struct slice verbs[MAX_VERBS], *copy;
+    size_t count = 0;
+    bool first;
+
+    if (!enter_array_or_null(p, &first))
+        return p->s.error == NULL;
+    while (jscan_element(&p->s, &first)) {
+        if (count == MAX_VERBS)
+            return bad(p, "too many verbs");
+        verbs[count] = SLICE_LIT("");
+        if (!read_text(p, &verbs[count++]))
+            return false;
+    }
+    if (p->s.error != NULL || count == 0)
+        return p->s.error == NULL;
+    copy = node(p, count * sizeof(*copy));
+    if (copy == NULL)
+        return false;
+    memcpy(copy, verbs, count * sizeof(*copy));
+    *out = copy;
+    *n = count;
+    return true;
+}
+
+/* Where the next value starts. */
+static size_t value_start(struct disco_parser *p)
+{
+    enum jscan_type type;
+
+    (void)jscan_peek(&p->s, &type);
+    return p->s.pos;
+}
+
+static struct slice text_since(const struct disco_parser *p, size_t start)
+{
+    return slice_of(p->s.text.p + start, p->s.pos - start);
+}
+
+/* Reads an object that is of interest for one string only (metadata.name, responseKind.kind). */
+static bool read_text_inside(struct disco_parser *p, struct slice field, struct slice *out)
+{
+    struct jscan_value key;
+    unsigned seen = 0;
+    bool first;
+
+    if (!enter_object_or_null(p, &first))
+        return p->s.error == NULL;
+    while (jscan_member(&p->s, &first, &key))
+        if (!(key_number(p, &key, &field, 1, &seen) == 0 ? read_text(p, out) : skip(p)))
+            return false;
+    return p->s.error == NULL;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- resources
+ */
+
+static bool read_subresource(struct disco_parser *p, struct disco_subresource *sub)
+{
+    static const struct slice keys[] = {SLICE_LIT("subresource"), SLICE_LIT("verbs")};
+    struct jscan_value key;
+    size_t start = value_start(p);
+    unsigned seen = 0;
+    bool first, good = true;
+
+    sub->name = SLICE_LIT("");
+    if (!jscan_enter_object(&p->s, &first))
+        return false;
+    while (good && jscan_member(&p->s, &first, &key)) {
+        switch (key_number(p, &key, keys, 2, &seen)) {
+        case 0:
+            good = read_text(p, &sub->name);
+            break;
+        case 1:
+            good = read_verbs(p, &sub->verbs, &sub->n_verbs);
+            break;
+        default:
+            good = skip(p);
+        }
+    }
+    sub->raw = text_since(p, start);
+    return p->s.error == NULL;
+}
+
+static bool read_subresources(struct disco_parser *p, struct disco_resource *r)
+{
+    struct disco_subresource *last = NULL, *sub;
+    bool first;
+
+    if (!enter_array_or_null(p, &first))
+        return p->s.error == NULL;
+    while (jscan_element(&p->s, &first)) {
+        sub = node(p, sizeof(*sub));
+        if (sub == NULL || !read_subresource(p, sub))
+            return false;
+        if (sub->name.n == 0)
+            continue;
+        if (last == NULL)
+            r->subresources = sub;
+        else
+            last->next = sub;
+        last = sub;
+        r->n_subresources++;
+    }
+    return p->s.error == NULL;
+}
+
+static bool read_resource_member(struct disco_parser *p, const struct jscan_value *key, struct disco_resource *r,
+                                 unsigned *seen)
+{
+    static const struct slice keys[] = {
+        SLICE_LIT("resource"),
+        SLICE_LIT("responseKind"),
+        SLICE_LIT("scope"),
+        SLICE_LIT("verbs"),
+        SLICE_LIT("subresources"),
+        /* Not read, but what is merged must not come twice either. */
+        SLICE_LIT("singularResource"),
+        SLICE_LIT("shortNames"),
+        SLICE_LIT("categories"),
+    };
+
+    switch (key_number(p, key, keys, sizeof(keys) / sizeof(keys[0]), seen)) {
+    case 0:
+        return read_text(p, &r->name);
+    case 1:
+        return read_text_inside(p, SLICE_LIT("kind"), &r->kind);
+    case 2:
+        return read_text(p, &r->scope);
+    case 3:
+        return read_verbs(p, &r->verbs, &r->n_verbs);
+    case 4:
+        return read_subresources(p, r);
+    default:
+        return skip(p);
+    }
+}
+
+static bool read_resource(struct disco_parser *p)
+{
+    struct disco_resource *r = node(p, sizeof(*r));
+    struct jscan_value key;
+    size_t start = value_start(p);
+    unsigned seen = 0;
+    bool first;
+
+    if (r == NULL || !jscan_enter_object(&p->s, &first))
+        return false;
+    if (p->version->n_resources == LIMIT_DISCOVERY_RESOURCES)
+        return bad(p, "too many resources in a version");
+    r->name = r->scope = r->kind = SLICE_LIT("");
+    r->version = p->version;
+    while (jscan_member(&p->s, &first, &key))
+        if (!read_resource_member(p, &key, r, &seen))
+            return false;
+    if (p->s.error != NULL)
+        return false;
+    r->raw = text_since(p, start);
+    if (p->last_resource == NULL)
+        p->version->resources = r;
+    else
+        p->last_resource->next = r;
+    p->last_resource = r;
+    p->version->n_resources++;
+    p->doc->n_resources++;
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------------------ units of work
+ */
+
+static void open_stage(struct disco_parser *p, enum stage stage)
+{
+    p->stage = stage;
+    p->seen[stage] = 0;
+}
+
+/* An array of interest begins (or null stands there, and the stage stays). */
+static void open_array(struct disco_parser *p, enum stage stage)
+{
+    if (enter_array_or_null(p, &p->first[stage]))
+        open_stage(p, stage);
+}
+
+static void unit_resources(struct disco_parser *p)
+{
+    if (!jscan_element(&p->s, &p->first[STAGE_RESOURCES]))
+        p->stage = STAGE_VERSION;
+    else
+        (void)read_resource(p);
+}
+
+static void unit_version(struct disco_parser *p)
+{
+    static const struct slice keys[] = {SLICE_LIT("version"), SLICE_LIT("freshness"), SLICE_LIT("resources")};
+    struct slice freshness = SLICE_LIT("");
+    struct jscan_value key;
+
+    if (!jscan_member(&p->s, &p->first[STAGE_VERSION], &key)) {
+        p->version->raw = text_since(p, p->start_version);
+        p->stage = STAGE_VERSIONS;
+        return;
+    }
+    switch (key_number(p, &key, keys, 3, &p->seen[STAGE_VERSION])) {
+    case 0:
+        (void)read_text(p, &p->version->name);
+        break;
+    case 1:
+        (void)read_text(p, &freshness);
+        p->version->stale = slice_eq(freshness, SLICE_LIT("Stale"));
+        break;
+    case 2:
+        p->last_resource = NULL;
+        open_array(p, STAGE_RESOURCES);
+        break;
+    default:
+        (void)skip(p);
+    }
+}
+
+static void unit_versions(struct disco_parser *p)
+{
+    struct disco_version *v;
+
+    if (!jscan_element(&p->s, &p->first[STAGE_VERSIONS])) {
+        p->stage = STAGE_GROUP;
+        return;
+    }
+    v = node(p, sizeof(*v));
+    p->start_version = value_start(p);
+    if (v == NULL || !jscan_enter_object(&p->s, &p->first[STAGE_VERSION]))
+        return;
+    if (p->group->n_versions == LIMIT_DISCOVERY_VERSIONS) {
+        bad(p, "too many versions in a group");
+        return;
+    }
+    v->name = SLICE_LIT("");
+    v->group = p->group;
+    if (p->last_version == NULL)
+        p->group->versions = v;
+    else
+        p->last_version->next = v;
+    p->version = p->last_version = v;
+    p->group->n_versions++;
+    p->doc->n_versions++;
+    open_stage(p, STAGE_VERSION);
+}
+
+static void unit_group(struct disco_parser *p)
+{
+    static const struct slice keys[] = {SLICE_LIT("metadata"), SLICE_LIT("versions")};
+    struct jscan_value key;
+
+    if (!jscan_member(&p->s, &p->first[STAGE_GROUP], &key)) {
+        p->group->raw = text_since(p, p->start_group);
+        p->stage = STAGE_GROUPS;
+        return;
+    }
+    switch (key_number(p, &key, keys, 2, &p->seen[STAGE_GROUP])) {
+    case 0:
+        (void)read_text_inside(p, SLICE_LIT("name"), &p->group->name);
+        break;
+    case 1:
+        p->last_version = NULL;
+        open_array(p, STAGE_VERSIONS);
+        break;
+    default:
+        (void)skip(p);
+    }
+}
+
+static void unit_groups(struct disco_parser *p)
+{
+    struct disco_group *g;
+
+    if (!jscan_element(&p->s, &p->first[STAGE_GROUPS])) {
+        p->stage = STAGE_TOP;
+        return;
+    }
+    g = node(p, sizeof(*g));
+    p->start_group = value_start(p);
+    if (g == NULL || !jscan_enter_object(&p->s, &p->first[STAGE_GROUP]))
+        return;
+    if (p->doc->n_groups == LIMIT_DISCOVERY_GROUPS) {
+        bad(p, "too many groups");
+        return;
+    }
+    g->name = SLICE_LIT("");
+    if (p->last_group == NULL)
+        p->doc->groups = g;
+    else
+        p->last_group->next = g;
+    p->group = p->last_group = g;
+    p->doc->n_groups++;
+    open_stage(p, STAGE_GROUP);
+}
+
+static bool read_api_version(struct disco_parser *p)
+{
+    struct jscan_value v;
+
+    if (!jscan_value(&p->s, &v))
+        return false;
+    if (jscan_text_eq(&v, SLICE_LIT(DISCO_GROUP "/v2")))
+        p->doc->form = DISCO_V2;
+    else if (jscan_text_eq(&v, SLICE_LIT(DISCO_GROUP "/v2beta1")))
+        p->doc->form = DISCO_V2BETA1;
+    else
+        return bad(p, "not a version of " DISCO_GROUP " that is known");
+    p->doc->api_version = slice_of(v.raw.p + 1, v.raw.n - 2);
+    return true;
+}
+
+static void end_of_document(struct disco_parser *p)
+{
+    const unsigned all = 7;
+
+    if (!jscan_end(&p->s))
+        return;
+    if ((p->seen[STAGE_TOP] & all) != all)
+        bad(p, "kind, apiVersion or items is missing");
+    else if (!disco_doc_index_init(p->doc))
+        bad(p, "out of memory");
+    else
+        p->stage = STAGE_INDEX;
+    p->group = p->last_group = NULL;
+    p->version = p->last_version = NULL;
+    p->resource = NULL;
+}
+
+static void unit_top(struct disco_parser *p)
+{
+    static const struct slice keys[] = {SLICE_LIT("kind"), SLICE_LIT("apiVersion"), SLICE_LIT("items")};
+    struct jscan_value key, v;
+
+    if (!jscan_member(&p->s, &p->first[STAGE_TOP], &key)) {
+        if (p->s.error == NULL)
+            end_of_document(p);
+        return;
+    }
+    switch (key_number(p, &key, keys, 3, &p->seen[STAGE_TOP])) {
+    case 0:
+        if (jscan_value(&p->s, &v) && !jscan_text_eq(&v, SLICE_LIT(DISCO_LIST_KIND)))
+            bad(p, "not an " DISCO_LIST_KIND);
+        break;
+    case 1:
+        (void)read_api_version(p);
+        break;
+    case 2:
+        open_array(p, STAGE_GROUPS);
+        break;
+    default:
+        (void)skip(p);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------------- index
+ */
+
+/* Drops const from a link of our own making: the document is not yet anybody else's. */
+#define OWN(type, pointer) ((type *)(uintptr_t)(pointer))
+
+/*
+ * Enters one item and goes on to the next in document order: a group, its first version, that one's resources... A name
+ * that is there already, or that can be none, takes the item off its list: the first of a name counts.
+ */
+static void index_resource(struct disco_parser *p)
+{
+    const struct disco_version *v = p->version;
+    struct disco_resource *r = OWN(struct disco_resource, p->resource == NULL ? v->resources : p->resource->next);
+    struct gvr name;
+
+    if (r == NULL) {
+        p->version = NULL;
+        return;
+    }
+    name = (struct gvr){v->group->name, v->name, r->name};
+    if (r->name.n > 0 && disco_doc_index_add(p->doc, DISCO_ENTRY_RESOURCE, &name, r)) {
+        p->resource = r;
+        return;
+    }
+    if (p->resource == NULL)
+        p->version->resources = r->next;
+    else
+        p->resource->next = r->next;
+    p->version->n_resources--;
+    p->doc->n_resources--;
+}
+
+static void index_version(struct disco_parser *p)
+{
+    struct disco_version *v =
+        OWN(struct disco_version, p->last_version == NULL ? p->group->versions : p->last_version->next);
+    struct gvr name;
+
+    if (v == NULL) {
+        p->last_group = p->group;
+        p->group = NULL;
+        return;
+    }
+    name = (struct gvr){p->group->name, v->name, SLICE_LIT("")};
+    if (v->name.n > 0 && disco_doc_index_add(p->doc, DISCO_ENTRY_VERSION, &name, v)) {
+        p->version = p->last_version = v;
+        p->resource = NULL;
+        return;
+    }
+    if (p->last_version == NULL)
+        p->group->versions = v->next;
+    else
+        p->last_version->next = v->next;
+    p->group->n_versions--;
+    p->doc->n_versions--;
+    p->doc->n_resources -= v->n_resources;
+}
+
+static void index_group(struct disco_parser *p)
+{
+    struct disco_group *g = OWN(struct disco_group, p->last_group == NULL ? p->doc->groups : p->last_group->next);
+    struct gvr name;
+
+    if (g == NULL) {
+        p->stage = STAGE_DONE;
+        return;
+    }
+    name = (struct gvr){g->name, SLICE_LIT(""), SLICE_LIT("")};
+    if (disco_doc_index_add(p->doc, DISCO_ENTRY_GROUP, &name, g)) {
+        p->group = g;
+        p->last_version = NULL;
+        return;
+    }
+    if (p->last_group == NULL)
+        p->doc->groups = OWN(struct disco_group, g->next);
+    else
+        p->last_group->next = g->next;
+    p->doc->n_groups--;
+    for (const struct disco_version *v = g->versions; v != NULL; v = v->next) {
+        p->doc->n_versions--;
+        p->doc->n_resources -= v->n_resources;
+    }
+}
+
+static void unit_index(struct disco_parser *p)
+{
+    if (p->version != NULL)
+        index_resource(p);
+    else if (p->group != NULL)
+        index_version(p);
+    else
+        index_group(p);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ stepping
+ */
+
+static void limit_unit(struct disco_parser *p)
+{
+    size_t rest = p->s.text.n - p->s.pos;
+
+    p->s.limit = p->s.pos + (rest < LIMIT_DISCOVERY_PART_BYTES ? rest : LIMIT_DISCOVERY_PART_BYTES);
+}
+
+static void unit(struct disco_parser *p)
+{
+    limit_unit(p);
+    switch (p->stage) {
+    case STAGE_TOP:
+        unit_top(p);
+        break;
+    case STAGE_GROUPS:
+        unit_groups(p);
+        break;
+    case STAGE_GROUP:
+        unit_group(p);
+        break;
+    case STAGE_VERSIONS:
+        unit_versions(p);
+        break;
+    case STAGE_VERSION:
+        unit_version(p);
+        break;
+    case STAGE_RESOURCES:
+        unit_resources(p);
+        break;
+    case STAGE_INDEX:
+        unit_index(p);
+        break;
+    case STAGE_FEEDING:
+    case STAGE_DONE:
+        break;
+    }
+}
+
+static bool start(struct disco_parser *p)
+{
+    p->doc = disco_doc_new(&p->body);
+    if (p->doc == NULL)
+        return false;
+    jscan_init(&p->s, disco_doc_raw(p->doc), LIMIT_DISCOVERY_DEPTH);
+    limit_unit(p);
+    if (jscan_enter_object(&p->s, &p->first[STAGE_TOP]))
+        open_stage(p, STAGE_TOP);
+    return true;
+}
+
+enum disco_step disco_parser_step(struct disco_parser *p, size_t max_bytes, struct disco_doc **out, struct err *err)
+{
+    /* Entering a name costs about as much as reading this many bytes. */
+    const size_t index_cost = 64;
+    size_t spent = 0;
+
+    *out = NULL;
+    if (p->stage == STAGE_FEEDING && (p->doc != NULL || !start(p))) {
+        err_set(err, "out of memory");
+        return DISCO_STEP_FAILED;
+    }
+    while (p->s.error == NULL && p->stage != STAGE_DONE && spent < max_bytes) {
+        size_t before = p->s.pos;
+
+        unit(p);
+        spent += p->stage == STAGE_INDEX ? index_cost : p->s.pos - before;
+    }
+    if (p->s.error != NULL) {
+        err_set(err, "%s at byte %zu", p->s.error, p->s.pos);
+        return DISCO_STEP_FAILED;
+    }
+    if (p->stage != STAGE_DONE)
+        return DISCO_STEP_MORE;
+    *out = p->doc;
+    p->doc = NULL;
+    return DISCO_STEP_DONE;
+}
+
+struct disco_doc *disco_parse(struct slice body, struct err *err)
+{
+    struct disco_parser *p = disco_parser_new();
+    struct disco_doc *doc = NULL;
+
+    if (p == NULL) {
+        err_set(err, "out of memory");
+        return NULL;
+    }
+    if (disco_parser_feed(p, body, err))
+        while (disco_parser_step(p, SIZE_MAX, &doc, err) == DISCO_STEP_MORE)
+            continue;
+    disco_parser_free(p);
+    return doc;
+}
