@@ -45,17 +45,17 @@ class Story:
 
     # Asking, and showing it.
 
-    def kubectl(self, node, *args, direct=False, stdin=None, limit=14):
+    def kubectl(self, node, *args, direct=False, limit=14):
         """Run kubectl of the old version, shown as one would type it in the state folder."""
-        shown = " ".join(a if " " not in a and "{" not in a else "'%s'" % a for a in args)
+        shown = " ".join("'%s'" % a if "{" in a else a.replace(self.cluster.dir + "/", "") for a in args)
         self.t.command("kubectl --kubeconfig %s%s %s" % (node.name, "-direct" if direct else "", shown))
-        result = node.kubectl(self.old.spec.version, direct=direct).run(*args, stdin=stdin)
+        result = node.kubectl(self.old.spec.version, direct=direct).run(*args)
         self.t.output(result.out + result.err, limit)
         return result
 
     def request(self, node, method, path, direct=False, body=None, headers=None, limit=4):
         client = node.direct() if direct else node.proxied()
-        self.t.command("%s https://%s:6443%s" % (method, client.address, path))
+        self.t.command("%s %s   at %s" % (method, path, self.place(node, direct)))
         answer = client.request(method, path, body=body, headers=headers)
         text = "HTTP %d" % answer.status
         if answer.header("Retry-After"):
@@ -64,6 +64,10 @@ class Story:
             text += "\n" + answer.body.decode(errors="replace")
         self.t.output(text, limit)
         return answer
+
+    @staticmethod
+    def place(node, direct):
+        return "%s's %s, %s:6443" % (node.name, "kube-apiserver" if direct else "mvproxy", node.loopback if direct else node.address)
 
     # The chapters.
 
@@ -100,16 +104,18 @@ class Story:
                % self.old.spec.version)
         watch = self.old.proxied().watch_from_now(COLLECTION, "fieldSelector=metadata.name%3Dgpu")
         self.t.command("kubectl --kubeconfig %s get %s gpu --watch &" % (self.old.name, KUBECTL_NAME))
+        manifest = os.path.join(self.cluster.dir, "gpu.json")
+        with open(manifest, "w", encoding="ascii") as out:
+            json.dump(device_class("gpu"), out)
         steps = (
-            (("create", "-f", "-"), json.dumps(device_class("gpu")), "created", "create"),
-            (("get", KUBECTL_NAME, "gpu"), None, "gpu", "get"),
-            (("get", KUBECTL_NAME), None, "from-the-new-server", "list"),
-            (("patch", KUBECTL_NAME, "gpu", "--type=merge", "-p", '{"metadata":{"labels":{"speed":"high"}}}'), None, "patched",
-             "patch"),
-            (("delete", KUBECTL_NAME, "gpu"), None, "deleted", "delete"),
+            (("create", "-f", manifest), "created", "create"),
+            (("get", KUBECTL_NAME, "gpu"), "gpu", "get"),
+            (("get", KUBECTL_NAME), "from-the-new-server", "list"),
+            (("patch", KUBECTL_NAME, "gpu", "--type=merge", "-p", '{"metadata":{"labels":{"speed":"high"}}}'), "patched", "patch"),
+            (("delete", KUBECTL_NAME, "gpu"), "deleted", "delete"),
         )
-        for args, stdin, wanted, verb in steps:
-            result = self.kubectl(self.old, *args, stdin=stdin)
+        for args, wanted, verb in steps:
+            result = self.kubectl(self.old, *args)
             t.expect(result.status == 0 and wanted in result.out, "%s works" % verb)
         self.expect_events(watch)
 
@@ -170,7 +176,7 @@ class Story:
     def etag(self, node, accept, direct=False):
         client = node.direct() if direct else node.proxied()
         answer = client.get("/apis", Accept=accept)
-        self.t.command("GET https://%s:6443/apis%s" % (client.address, "  (profile=nopeer)" if "nopeer" in accept else ""))
+        self.t.command("GET /apis%s   at %s" % (" (profile=nopeer)" if "nopeer" in accept else "", self.place(node, direct)))
         groups = [g["metadata"]["name"] for g in answer.json()["items"]]
         tag = answer.header("ETag")
         self.t.output("HTTP %d   %d groups, %s resource.k8s.io   ETag %s" % (
