@@ -3,14 +3,20 @@
  *
  * Life of a request: back_start() → on_interim* → on_head → on_body* → on_end, or on_upgraded instead of on_head, or
  * on_failed at any point before on_end. on_end, on_failed and on_upgraded are the last call and the handle is dead
- * after it. Callbacks are never called from inside a back_* call of the owner. back_cancel() ends it silently.
+ * after it. Callbacks are never called from inside a back_* call of the owner. back_cancel() ends it silently, and the
+ * connection with it.
+ *
+ * Retries here are the ones that nobody can notice: a connection lost before any byte of a response, nothing of the
+ * body taken, and the method safe or nothing sent. At most twice, the second time on a fresh connection. All others
+ * are the owner's decision (back_failure_info says what he needs to know). A response that is complete before the
+ * request's body is ends the request; the connection is closed then.
  */
 #ifndef MVPROXY_BACK_BACK_H
 #define MVPROXY_BACK_BACK_H
 
 #include "http/head.h"
 
-struct back;         /* all origins and their pools */
+struct back; /* all origins and their pools */
 struct back_request;
 struct loop;
 struct metrics;
@@ -20,55 +26,60 @@ struct stream;
 struct tls_ctx;
 
 enum back_failure {
-    BACK_FAIL_CONNECT,     /* no connection: refused, unreachable, TLS or certificate refused, resolve, deadline. Nothing was sent */
-    BACK_FAIL_BUSY,        /* pool and its queue are full. Nothing was sent */
-    BACK_FAIL_UNANSWERED,  /* connection lost before any byte of a response */
-    BACK_FAIL_HEAD,        /* garbage, lost, or over a limit in the middle of a head */
-    BACK_FAIL_BODY,        /* after on_head: truncated or broken framing */
-    BACK_FAIL_TIMEOUT,     /* head_timeout_ms passed */
+    BACK_FAIL_CONNECT,    /* no connection: refused, unreachable, TLS or certificate refused, resolve, deadline. Nothing
+                             was sent */
+    BACK_FAIL_BUSY,       /* pool and its queue are full, or no connection became free in time. Nothing was sent */
+    BACK_FAIL_UNANSWERED, /* connection lost before any byte of a response */
+    BACK_FAIL_HEAD,       /* garbage, lost, or over a limit in the middle of a head */
+    BACK_FAIL_BODY, /* after on_head: truncated or broken framing; at any time: the request's body was not as announced
+                     */
+    BACK_FAIL_TIMEOUT, /* head_timeout_ms passed */
     BACK_FAIL_MEMORY,
 };
 
 struct back_failure_info {
     enum back_failure why;
-    const char *text;      /* for the log, valid during the call */
-    bool reused;           /* the connection had served a request before (the keep-alive race) */
-    bool request_sent;     /* at least one byte of the request may have reached the server */
-    bool body_sent;        /* at least one byte of its body was taken from the owner */
+    const char *text;  /* for the log, valid during the call */
+    bool reused;       /* the connection had served a request before (the keep-alive race) */
+    bool request_sent; /* at least one byte of the request may have reached the server */
+    bool body_sent;    /* at least one byte of its body was taken from the owner */
 };
 
 struct back_handler {
-    void (*on_interim)(void *arg, const struct http_head *head); /* 1xx except 101; NULL: dropped */
+    void (*on_interim)(void *arg,
+                       const struct http_head *head); /* 1xx except 101, valid during the call; NULL: dropped */
     /* Heads and their text are valid until the request ends. `body` is NONE for HEAD, 204, 304. */
     void (*on_head)(void *arg, const struct http_head *head, struct http_body body);
     void (*on_body)(void *arg, struct slice data); /* valid during the call; all of it is taken */
     void (*on_end)(void *arg, const struct http_head *trailers);
     void (*on_writable)(void *arg); /* back_congested() is false now; also the first time the body can be written */
     void (*on_failed)(void *arg, const struct back_failure_info *info);
-    /* 101: the stream belongs to the owner now, unread bytes wait in it. NULL handler: 101 is a failure. */
+    /* 101: the stream belongs to the owner now (stream_set_owner at once), unread bytes wait in it. NULL handler: 101
+     * is a failure. */
     void (*on_upgraded)(void *arg, const struct http_head *head, struct stream *s);
 };
 
 struct origin_opts {
-    const char *name;      /* for logs and metrics: "local" or a server ID */
-    const char *host;      /* literal, name or unix:/path */
+    const char *name; /* for logs and metrics: "local" or a server ID */
+    const char *host; /* literal, name or unix:/path */
     unsigned port;
-    struct tls_ctx *tls_cert;    /* with the front-proxy certificate; NULL if there is none */
-    struct tls_ctx *tls_no_cert; /* without client certificate */
-    size_t max_connections;      /* per pool, 0 = LIMIT_POOL_IDLE_PER_ORIGIN */
-    uint64_t connect_timeout_ms; /* 0 = TIMEOUT_CONNECT_MS */
+    struct tls_ctx *tls_cert;                              /* with the front-proxy certificate; NULL if there is none */
+    struct tls_ctx *tls_no_cert;                           /* without client certificate */
+    size_t max_connections;                                /* per pool, 0 = LIMIT_POOL_IDLE_PER_ORIGIN */
+    uint64_t connect_timeout_ms;                           /* 0 = TIMEOUT_CONNECT_MS */
     bool (*allow)(const struct sockaddr *addr, void *arg); /* see net/dial.h */
     void *allow_arg;
 };
 
 struct back_opts {
     struct origin *origin;
-    bool with_cert;             /* which of the two pools */
-    const struct http_head *head; /* method, target and end-to-end fields, Host included; must live until the request ends */
-    struct http_body body;      /* NONE, LENGTH or CHUNKED; the connection adds the framing fields */
-    bool upgrade;               /* Connection: Upgrade goes out (the Upgrade field is in head), own connection, never pooled */
-    bool expect_continue;       /* Expect is in head: on_writable comes with 100 or any final head, or after 1 s */
-    uint64_t head_timeout_ms;   /* from the request having been sent to the response head; 0 = none */
+    bool with_cert; /* which of the two pools */
+    const struct http_head
+        *head;             /* method, target and end-to-end fields, Host included; must live until the request ends */
+    struct http_body body; /* NONE, LENGTH or CHUNKED; the connection adds the framing fields */
+    bool upgrade; /* Connection: Upgrade goes out (the Upgrade field is in head), own connection, never pooled */
+    bool expect_continue;     /* Expect is in head: on_writable comes with 100 or any final head, or after 1 s */
+    uint64_t head_timeout_ms; /* from the request having been sent to the response head; 0 = none */
     const struct back_handler *handler;
     void *arg;
 };
@@ -92,10 +103,14 @@ size_t origin_in_flight(const struct origin *o);
 /* NULL only when out of memory. */
 MEM_CHECK struct back_request *back_start(struct back *b, const struct back_opts *o);
 void back_cancel(struct back_request *r);
-/* Body bytes; only after on_writable said so (or with LENGTH/CHUNKED from the start they are buffered, bounded). False when it is over (on_failed follows). */
+/*
+ * Body bytes. They go out from the first on_writable on; what is given before is kept, bounded, and rules retries out.
+ * False when it is over (on_failed follows). LENGTH: the body is complete with its last byte.
+ */
 bool back_write(struct back_request *r, struct slice data);
+/* True as well while there is no connection yet: on_writable comes. */
 bool back_congested(const struct back_request *r);
-/* The body is complete (CHUNKED: with trailers or NULL). */
+/* The body is complete (CHUNKED: with trailers or NULL). Too short for its LENGTH: on_failed follows. */
 void back_finish(struct back_request *r, const struct http_head *trailers);
 /* Stops / continues on_body. */
 void back_pause(struct back_request *r);

@@ -23,15 +23,17 @@ struct fetch_opts {
     struct slice method, target;
     const struct http_field *fields; /* copied; Host is added if missing */
     size_t n_fields;
-    struct slice body; /* copied */
-    size_t ceiling;    /* of the response's body, bytes */
+    struct slice body;   /* copied */
+    size_t ceiling;      /* of the response's body, bytes */
     uint64_t timeout_ms; /* for all of it */
-    /* If set, gets the body piece by piece as it arrives (fetch_result.body is empty then); false ends the fetch as a failure. */
+    /* If set, gets the body piece by piece as it arrives (fetch_result.body is empty then); false ends the fetch as a
+     * failure. */
     bool (*on_piece)(void *arg, const struct http_head *head, struct slice piece);
 };
 
 /* fn is called exactly once unless cancelled, never from inside this call. NULL when out of memory. */
-MEM_CHECK struct fetch *fetch_start(struct back *b, struct loop *l, const struct fetch_opts *o, fetch_fn *fn, void *arg);
+MEM_CHECK struct fetch *fetch_start(struct back *b, struct loop *l, const struct fetch_opts *o, fetch_fn *fn,
+                                    void *arg);
 void fetch_cancel(struct fetch *f);
 
 #endif

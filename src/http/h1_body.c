@@ -184,6 +184,11 @@ enum h1_body_event h1_body_feed(struct h1_body *b, struct slice in, size_t *cons
     return H1_BODY_END;
 }
 
+bool h1_body_done(const struct h1_body *b)
+{
+    return b->state == COMPLETE;
+}
+
 bool h1_body_eof(struct h1_body *b)
 {
     if (b->state == COMPLETE)

@@ -10,7 +10,7 @@
 
 enum h1_body_event {
     H1_BODY_MORE, /* everything given was taken, more is needed */
-    H1_BODY_DATA, /* *data is a piece of payload (inside `in`); call again with the rest */
+    H1_BODY_DATA, /* *data is a piece of payload (inside `in`); call again with the rest, even an empty one */
     H1_BODY_END,  /* complete; the rest belongs to the next message */
     H1_BODY_ERROR /* h1_body_error() says what; the connection must close */
 };
@@ -29,6 +29,8 @@ struct h1_body {
 
 /* The arena takes the trailers; it must live until h1_body_reset(). */
 void h1_body_begin(struct h1_body *b, struct http_body how, struct arena *a);
+/* Has all of it been read? Then nothing needs to be fed, not even to learn of the end. */
+bool h1_body_done(const struct h1_body *b);
 /* *consumed bytes of `in` are done with (payload included). At H1_BODY_END or ERROR it must not be called again. */
 enum h1_body_event h1_body_feed(struct h1_body *b, struct slice in, size_t *consumed, struct slice *data);
 /* The connection ended: true if that completes the body (only HTTP_BODY_CLOSE), false if the body is truncated. */

@@ -1,0 +1,401 @@
+#include "back/back.h"
+
+#include <stdio.h>
+
+#include "back/back_internal.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/metric.h"
+#include "http/h1_write.h"
+#include "net/stream.h"
+
+enum { MAX_RETRIES = 2, SCRATCH_CEILING = 2 * LIMIT_HEAD_BYTES };
+
+/* ----------------------------------------------------------------------------------------------------- the whole */
+
+struct back *back_new(struct loop *l, struct metrics *m)
+{
+    static const char *const origin_state[] = {"origin", "state", NULL};
+    static const char *const origin_result[] = {"origin", "result", NULL};
+    static const char *const origin_reason[] = {"origin", "reason", NULL};
+    static const char *const origin_only[] = {"origin", NULL};
+    struct back *b = must_zalloc(sizeof *b);
+
+    b->loop = l;
+    if (m == NULL)
+        m = b->own_metrics = metrics_new();
+    list_init(&b->origins);
+    list_init(&b->dead_conns);
+    list_init(&b->dead_requests);
+    list_init(&b->failing);
+    buf_init(&b->scratch, SCRATCH_CEILING);
+    b->conns = metric_family(m, METRIC_GAUGE, "mvproxy_back_connections", "Open connections to servers, by state.",
+                             origin_state, LIMIT_METRIC_SERIES);
+    b->connects = metric_family(m, METRIC_COUNTER, "mvproxy_back_connects_total",
+                                "Attempts to connect to servers, by result.", origin_result, LIMIT_METRIC_SERIES);
+    b->reuses =
+        metric_family(m, METRIC_COUNTER, "mvproxy_back_connection_reuses_total",
+                      "Requests sent on a connection that had served another.", origin_only, LIMIT_METRIC_SERIES);
+    b->retries = metric_family(m, METRIC_COUNTER, "mvproxy_back_retries_total",
+                               "Requests sent again because their connection ended unanswered.", origin_only,
+                               LIMIT_METRIC_SERIES);
+    b->closes = metric_family(m, METRIC_COUNTER, "mvproxy_back_connections_closed_total",
+                              "Connections to servers that ended, by reason.", origin_reason, LIMIT_METRIC_SERIES);
+    b->failures = metric_family(m, METRIC_COUNTER, "mvproxy_back_failures_total",
+                                "Requests to servers that failed, by reason.", origin_reason, LIMIT_METRIC_SERIES);
+    return b;
+}
+
+static void request_free(struct back_request *r)
+{
+    struct back *b = r->back;
+    struct origin *o = r->pool->origin;
+
+    if (b->n_spare_arenas < sizeof b->spare_arenas / sizeof b->spare_arenas[0]) {
+        arena_reset(r->arena);
+        b->spare_arenas[b->n_spare_arenas++] = r->arena;
+    } else {
+        arena_free(r->arena);
+    }
+    buf_free(&r->pending);
+    mem_free(r);
+    o->users--;
+    origin_free_if_unused(o);
+}
+
+static void sweep(void *arg)
+{
+    struct back *b = arg;
+    struct list_node *n;
+
+    while ((n = list_pop_front(&b->dead_requests)) != NULL)
+        request_free(list_entry(n, struct back_request, node));
+    while ((n = list_pop_front(&b->dead_conns)) != NULL) {
+        struct h1_client *c = list_entry(n, struct h1_client, node);
+        struct origin *o = c->pool->origin;
+
+        h1_client_free(c);
+        o->users--;
+        origin_free_if_unused(o);
+    }
+}
+
+void back_bury_conn(struct back *b, struct h1_client *c)
+{
+    list_push_back(&b->dead_conns, &c->node);
+    loop_defer(b->loop, &b->sweep, sweep, b);
+}
+
+static void drop_all(struct pool *p)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&p->waiting)) != NULL)
+        back_cancel(list_entry(n, struct back_request, node));
+    for (size_t state = 0; state < CONN_GONE; state++)
+        while ((n = list_first(&p->conns[state])) != NULL) {
+            struct h1_client *c = list_entry(n, struct h1_client, node);
+            struct back_request *r = c->request != NULL ? c->request : c->dedicated;
+
+            if (r != NULL)
+                back_cancel(r);
+            else
+                h1_client_close(c, CLOSE_ORIGIN_GONE, "");
+        }
+}
+
+void back_free(struct back *b)
+{
+    struct list_node *n, *next;
+
+    if (b == NULL)
+        return;
+    for (n = list_first(&b->origins); n != NULL; n = list_next(&b->origins, n)) {
+        struct origin *o = list_entry(n, struct origin, node);
+
+        drop_all(&o->pools[0]);
+        drop_all(&o->pools[1]);
+    }
+    while ((n = list_first(&b->failing)) != NULL)
+        back_cancel(list_entry(n, struct back_request, node));
+    loop_defer_cancel(b->loop, &b->sweep);
+    sweep(b);
+    for (n = list_first(&b->origins); n != NULL; n = next) {
+        struct origin *o = list_entry(n, struct origin, node);
+
+        next = list_next(&b->origins, n);
+        pool_release(&o->pools[0]);
+        pool_release(&o->pools[1]);
+        list_remove(&b->origins, n);
+        o->back = NULL; /* somebody still holds it; it is of no use */
+    }
+    while (b->n_spare_arenas > 0)
+        arena_free(b->spare_arenas[--b->n_spare_arenas]);
+    buf_free(&b->scratch);
+    metrics_free(b->own_metrics);
+    mem_free(b);
+}
+
+/* -------------------------------------------------------------------------------------------------------- failing */
+
+static const char *failure_label(enum back_failure why)
+{
+    switch (why) {
+    case BACK_FAIL_CONNECT:
+        return "connect";
+    case BACK_FAIL_BUSY:
+        return "busy";
+    case BACK_FAIL_UNANSWERED:
+        return "unanswered";
+    case BACK_FAIL_HEAD:
+        return "head";
+    case BACK_FAIL_BODY:
+        return "body";
+    case BACK_FAIL_TIMEOUT:
+        return "timeout";
+    case BACK_FAIL_MEMORY:
+        return "memory";
+    }
+    return "other";
+}
+
+void request_over(struct back_request *r)
+{
+    r->state = REQUEST_OVER;
+    r->pool->origin->in_flight--;
+    loop_defer_cancel(r->back->loop, &r->kick);
+    list_push_back(&r->back->dead_requests, &r->node);
+    loop_defer(r->back->loop, &r->back->sweep, sweep, r->back);
+}
+
+/* Takes the request off whatever it is on, for good. */
+static void leave(struct back_request *r)
+{
+    struct h1_client *c = r->conn;
+
+    if (r->state == REQUEST_FAILING)
+        list_remove(&r->back->failing, &r->node);
+    else
+        pool_stop_waiting(r);
+    r->conn = NULL;
+    if (c != NULL)
+        h1_client_close(c, CLOSE_CANCELLED, "");
+}
+
+static void kick(void *arg)
+{
+    struct back_request *r = arg;
+
+    if (r->state == REQUEST_FAILING) {
+        leave(r);
+        request_over(r);
+        r->opts.handler->on_failed(r->opts.arg, &r->failure);
+    } else if (r->state == REQUEST_ACTIVE && r->tell_writable && r->body_open && !r->body_finished) {
+        r->tell_writable = false;
+        if (r->opts.handler->on_writable != NULL)
+            r->opts.handler->on_writable(r->opts.arg);
+    }
+}
+
+void request_fail(struct back_request *r, enum back_failure why, const char *text)
+{
+    struct slice labels[2] = {slice_str(r->pool->origin->name), slice_str(failure_label(why))};
+
+    (void)snprintf(r->failure_text, sizeof r->failure_text, "%s", text);
+    r->failure = (struct back_failure_info){
+        .why = why,
+        .text = r->failure_text,
+        .reused = r->reused,
+        .request_sent = r->sent,
+        .body_sent = r->body_taken,
+    };
+    r->state = REQUEST_FAILING;
+    list_push_back(&r->back->failing, &r->node);
+    metric_inc(metric_child(r->back->failures, labels));
+    log_v(3, "Request to server failed", LT("origin", r->pool->origin->name), LT("reason", failure_label(why)),
+          LT("err", r->failure_text), LB("reused", r->reused));
+    loop_defer(r->back->loop, &r->kick, kick, r);
+}
+
+void request_lost(struct back_request *r, enum back_failure why, const char *text)
+{
+    bool harmless = !r->sent || http_method_is_safe(r->opts.head->method_id);
+
+    if (why != BACK_FAIL_UNANSWERED || r->answered || r->body_taken || !harmless || r->opts.upgrade ||
+        r->retries >= MAX_RETRIES) {
+        request_fail(r, why, text);
+        return;
+    }
+    r->retries++;
+    r->sent = r->body_open = r->tell_writable = false;
+    metric_inc(r->pool->origin->m.retries);
+    log_v(4, "Sending request again", LT("origin", r->pool->origin->name), LT("err", text), LU("retry", r->retries));
+    pool_take(r->pool, r, r->retries == MAX_RETRIES);
+}
+
+/* ---------------------------------------------------------------------------------------------------- the request */
+
+/* An identity that the origin has no context for must not go out in another one's name, nor in the clear. */
+static bool has_identity(const struct back_opts *o)
+{
+    const struct origin_opts *origin = &o->origin->opts;
+
+    return (o->with_cert ? origin->tls_cert : origin->tls_no_cert) != NULL ||
+           (origin->tls_cert == NULL && origin->tls_no_cert == NULL);
+}
+
+static struct arena *take_arena(struct back *b)
+{
+    return b->n_spare_arenas > 0 ? b->spare_arenas[--b->n_spare_arenas] : arena_new(LIMIT_EXCHANGE_ARENA);
+}
+
+struct back_request *back_start(struct back *b, const struct back_opts *o)
+{
+    struct back_request *r = mem_zalloc(sizeof *r);
+
+    if (r == NULL)
+        return NULL;
+    r->arena = take_arena(b);
+    if (r->arena == NULL) {
+        mem_free(r);
+        return NULL;
+    }
+    r->back = b;
+    r->opts = *o;
+    r->pool = &o->origin->pools[o->with_cert];
+    r->length_left = o->body.kind == HTTP_BODY_LENGTH ? o->body.length : 0;
+    r->body_finished = o->body.kind == HTTP_BODY_NONE || (o->body.kind == HTTP_BODY_LENGTH && o->body.length == 0);
+    buf_init(&r->pending, LIMIT_STREAM_OUTPUT_HIGH + LIMIT_STREAM_INPUT);
+    o->origin->users++;
+    o->origin->in_flight++;
+    if (has_identity(o))
+        pool_take(r->pool, r, o->upgrade);
+    else
+        request_fail(r, BACK_FAIL_CONNECT,
+                     o->with_cert ? "no client certificate is configured" : "no TLS is configured");
+    return r;
+}
+
+void back_cancel(struct back_request *r)
+{
+    if (r->state == REQUEST_OVER)
+        return;
+    leave(r);
+    request_over(r);
+}
+
+static void give_up(struct back_request *r, const char *text)
+{
+    leave(r);
+    request_fail(r, BACK_FAIL_BODY, text);
+}
+
+static bool is_live(const struct back_request *r)
+{
+    return r->state == REQUEST_WAITING || r->state == REQUEST_ACTIVE;
+}
+
+static bool emit(struct back_request *r, struct slice data)
+{
+    if (r->body_open)
+        return h1_client_write(r->conn, data);
+    if (buf_append(&r->pending, data))
+        return true;
+    give_up(r, "request body came before there was a connection for it");
+    return false;
+}
+
+static void finished(struct back_request *r)
+{
+    r->body_finished = true;
+    if (r->body_open)
+        h1_client_body_finished(r->conn);
+}
+
+void request_open_body(struct back_request *r)
+{
+    struct h1_client *c = r->conn;
+    bool good = true;
+
+    r->body_open = true;
+    if (buf_len(&r->pending) > 0)
+        good = h1_client_write(c, buf_slice(&r->pending));
+    else if (r->opts.body.kind == HTTP_BODY_CHUNKED && r->body_finished)
+        good = h1_client_write(c, SLICE_LIT("0\r\n\r\n"));
+    if (!good)
+        return;
+    buf_release(&r->pending);
+    if (r->body_finished) {
+        h1_client_body_finished(c);
+    } else {
+        r->tell_writable = true;
+        loop_defer(r->back->loop, &r->kick, kick, r);
+    }
+}
+
+bool back_write(struct back_request *r, struct slice data)
+{
+    char head[H1_CHUNK_HEAD_BYTES];
+
+    if (!is_live(r))
+        return false;
+    if (data.n == 0)
+        return true;
+    if (r->body_finished || (r->opts.body.kind == HTTP_BODY_LENGTH && data.n > r->length_left)) {
+        give_up(r, "request body is longer than announced");
+        return false;
+    }
+    r->body_taken = true;
+    if (r->opts.body.kind == HTTP_BODY_CHUNKED)
+        return emit(r, h1_chunk_head(data.n, head)) && emit(r, data) && emit(r, H1_CHUNK_TAIL);
+    if (!emit(r, data))
+        return false;
+    r->length_left -= data.n;
+    if (r->length_left == 0)
+        finished(r);
+    return true;
+}
+
+bool back_congested(const struct back_request *r)
+{
+    return is_live(r) && (!r->body_open || stream_congested(r->conn->stream));
+}
+
+void back_finish(struct back_request *r, const struct http_head *trailers)
+{
+    struct buf *scratch = &r->back->scratch;
+
+    if (!is_live(r) || r->body_finished)
+        return;
+    if (r->opts.body.kind == HTTP_BODY_LENGTH) {
+        give_up(r, "request body is shorter than announced");
+        return;
+    }
+    if (trailers != NULL && trailers->n_fields > 0)
+        r->body_taken = true;
+    if (!r->body_open && !r->body_taken) { /* its end is written when it may go out, as often as that happens */
+        r->body_finished = true;
+        return;
+    }
+    buf_reset(scratch);
+    if (!h1_write_last_chunk(scratch, trailers)) {
+        give_up(r, "request trailers cannot be sent");
+        return;
+    }
+    if (emit(r, buf_slice(scratch)))
+        finished(r);
+}
+
+void back_pause(struct back_request *r)
+{
+    r->paused = true;
+    if (r->state == REQUEST_ACTIVE)
+        h1_client_pause(r->conn, true);
+}
+
+void back_resume(struct back_request *r)
+{
+    r->paused = false;
+    if (r->state == REQUEST_ACTIVE)
+        h1_client_pause(r->conn, false);
+}

@@ -1,0 +1,223 @@
+#include "back/fetch.h"
+
+#include "base/buf.h"
+#include "http/gzip.h"
+#include "net/loop.h"
+
+enum { REQUEST_BYTES = 1 << 20 };
+
+struct fetch {
+    struct loop *loop;
+    struct back_request *request; /* NULL once it is over */
+    struct fetch_opts opts;
+    fetch_fn *fn;
+    void *arg;
+    struct arena *arena; /* request and, when it is complete, nothing else: the response is the back request's */
+    struct http_head head;
+    const struct http_head *response;
+    struct gunzip *gunzip;
+    struct buf body;
+    size_t got; /* decoded bytes */
+    struct loop_timer *timer;
+    struct loop_deferred free_work;
+    bool too_large, stopped;
+};
+
+static void free_work(void *arg)
+{
+    struct fetch *f = arg;
+
+    gunzip_free(f->gunzip);
+    buf_free(&f->body);
+    arena_free(f->arena);
+    mem_free(f);
+}
+
+static void release(struct fetch *f)
+{
+    if (f->request != NULL)
+        back_cancel(f->request);
+    f->request = NULL;
+    loop_timer_free(f->timer);
+    f->timer = NULL;
+    loop_defer(f->loop, &f->free_work, free_work, f);
+}
+
+static void fail(struct fetch *f, const char *why)
+{
+    struct fetch_result r = {.ok = false, .failure = why};
+
+    release(f);
+    f->fn(f->arg, &r);
+}
+
+static bool take_text(void *arg, struct slice text)
+{
+    struct fetch *f = arg;
+
+    if (text.n > f->opts.ceiling - f->got) {
+        f->too_large = true;
+        return false;
+    }
+    f->got += text.n;
+    if (f->opts.on_piece == NULL)
+        return buf_append(&f->body, text);
+    f->stopped = !f->opts.on_piece(f->arg, f->response, text);
+    /* The receiver may have cancelled the fetch from in there. */
+    return !f->stopped && f->request != NULL;
+}
+
+static const char *gzip_failure(enum gzip_result r)
+{
+    return r == GZIP_BROKEN ? "damaged gzip" : r == GZIP_MEMORY ? "out of memory" : "response is too large";
+}
+
+static void on_head(void *arg, const struct http_head *head, struct http_body body)
+{
+    struct fetch *f = arg;
+    struct slice coding = http_head_value(head, HTTP_CONTENT_ENCODING);
+
+    f->response = head;
+    if (body.kind == HTTP_BODY_NONE || coding.n == 0 || slice_ieq(coding, SLICE_LIT("identity")))
+        return;
+    if (!slice_ieq(coding, SLICE_LIT("gzip"))) {
+        fail(f, "unknown content encoding");
+        return;
+    }
+    f->gunzip = gunzip_new(f->opts.ceiling);
+    if (f->gunzip == NULL)
+        fail(f, "out of memory");
+}
+
+static void on_body(void *arg, struct slice data)
+{
+    struct fetch *f = arg;
+    enum gzip_result r = GZIP_OK;
+    bool good;
+
+    if (f->gunzip != NULL) {
+        r = gunzip_feed(f->gunzip, data, take_text, f);
+        good = r == GZIP_OK;
+    } else {
+        good = take_text(f, data);
+    }
+    if (good || f->request == NULL)
+        return;
+    if (f->stopped)
+        fail(f, "stopped by its receiver");
+    else if (f->too_large)
+        fail(f, "response is too large");
+    else
+        fail(f, f->gunzip != NULL ? gzip_failure(r) : "out of memory");
+}
+
+static void on_end(void *arg, const struct http_head *trailers)
+{
+    struct fetch *f = arg;
+    struct fetch_result r = {.ok = true, .head = f->response};
+
+    (void)trailers;
+    f->request = NULL;
+    if (f->gunzip != NULL && f->response->status != 304 && !gunzip_complete(f->gunzip)) {
+        fail(f, "truncated gzip");
+        return;
+    }
+    r.body = buf_len(&f->body) > 0 ? buf_slice(&f->body) : SLICE_LIT("");
+    release(f);
+    f->fn(f->arg, &r);
+}
+
+static void on_writable(void *arg)
+{
+    struct fetch *f = arg;
+
+    if (f->opts.body.n > 0 && back_write(f->request, f->opts.body))
+        back_finish(f->request, NULL);
+}
+
+static void on_failed(void *arg, const struct back_failure_info *info)
+{
+    struct fetch *f = arg;
+
+    f->request = NULL;
+    fail(f, info->text);
+}
+
+static void on_timer(void *arg)
+{
+    fail(arg, "timed out");
+}
+
+static bool prepare(struct fetch *f, const struct fetch_opts *o)
+{
+    struct http_head *h = &f->head;
+
+    if (!http_head_init(h, f->arena, o->n_fields + 1))
+        return false;
+    h->method = arena_copy(f->arena, o->method);
+    h->method_id = http_method_of(o->method);
+    h->target = arena_copy(f->arena, o->target);
+    f->opts.body = arena_copy(f->arena, o->body);
+    if (h->method.p == NULL || h->target.p == NULL || f->opts.body.p == NULL)
+        return false;
+    for (size_t i = 0; i < o->n_fields; i++) {
+        struct slice name = arena_copy(f->arena, o->fields[i].name), value = arena_copy(f->arena, o->fields[i].value);
+
+        if (name.p == NULL || value.p == NULL || !http_head_add(h, f->arena, name, value))
+            return false;
+    }
+    if (http_head_find(h, HTTP_HOST) == NULL) {
+        struct slice host = arena_copy(f->arena, slice_str(origin_address(o->origin)));
+
+        return host.p != NULL && http_head_add_id(h, f->arena, HTTP_HOST, host);
+    }
+    return true;
+}
+
+struct fetch *fetch_start(struct back *b, struct loop *l, const struct fetch_opts *o, fetch_fn *fn, void *arg)
+{
+    static const struct back_handler handler = {
+        .on_head = on_head,
+        .on_body = on_body,
+        .on_end = on_end,
+        .on_writable = on_writable,
+        .on_failed = on_failed,
+    };
+    struct fetch *f = mem_zalloc(sizeof *f);
+    struct back_opts bo = {
+        .origin = o->origin,
+        .with_cert = o->with_cert,
+        .body = {.kind = o->body.n > 0 ? HTTP_BODY_LENGTH : HTTP_BODY_NONE, .length = o->body.n},
+        .handler = &handler,
+        .arg = f,
+    };
+
+    if (f == NULL)
+        return NULL;
+    f->loop = l;
+    f->opts = *o;
+    f->fn = fn;
+    f->arg = arg;
+    buf_init(&f->body, o->ceiling);
+    f->arena = arena_new(REQUEST_BYTES + o->body.n);
+    f->timer = loop_timer_new(l, on_timer, f);
+    if (f->arena == NULL || f->timer == NULL || !prepare(f, o))
+        goto fail;
+    bo.head = &f->head;
+    f->request = back_start(b, &bo);
+    if (f->request == NULL)
+        goto fail;
+    loop_timer_set(f->timer, o->timeout_ms);
+    return f;
+
+fail:
+    loop_timer_free(f->timer);
+    free_work(f);
+    return NULL;
+}
+
+void fetch_cancel(struct fetch *f)
+{
+    if (f->timer != NULL)
+        release(f);
+}

@@ -1,0 +1,340 @@
+/*
+ * One HTTP/1.1 connection to a server, one request at a time. The response's framing is trusted only as long as every
+ * byte of it was as expected: anything else ends the connection.
+ */
+#include "back/back_internal.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/metric.h"
+#include "http/h1_write.h"
+#include "http/hop.h"
+#include "net/stream.h"
+
+enum { CONTINUE_WAIT_MS = 1000 }; /* as net/http's ExpectContinueTimeout */
+
+static void on_timer(void *arg);
+static void on_stream(struct stream *s, enum stream_event ev, void *arg);
+
+struct h1_client *h1_client_new(struct pool *p)
+{
+    struct h1_client *c = mem_zalloc(sizeof *c);
+
+    if (c == NULL)
+        return NULL;
+    c->pool = p;
+    c->parser = h1_parser_new(H1_RESPONSE, LIMIT_HEAD_BYTES);
+    c->timer = loop_timer_new(p->origin->back->loop, on_timer, c);
+    if (c->parser == NULL || c->timer == NULL) {
+        h1_client_free(c);
+        return NULL;
+    }
+    return c;
+}
+
+void h1_client_free(struct h1_client *c)
+{
+    loop_timer_free(c->timer);
+    h1_parser_free(c->parser);
+    h1_body_reset(&c->body);
+    mem_free(c);
+}
+
+void h1_client_opened(struct h1_client *c, struct stream *s)
+{
+    c->stream = s;
+    stream_set_owner(s, on_stream, c);
+}
+
+void h1_client_close(struct h1_client *c, enum close_reason why, const char *detail)
+{
+    if (c->state == CONN_GONE)
+        return;
+    if (c->stream != NULL)
+        stream_close(c->stream, STREAM_CLOSE_NOW);
+    c->stream = NULL;
+    c->request = NULL;
+    loop_timer_cancel(c->timer);
+    pool_forget(c, why, detail);
+}
+
+/* The connection is no good any more, nor is the request on it. */
+static void fail(struct h1_client *c, enum back_failure why, const char *text)
+{
+    struct back_request *r = c->request;
+    char detail[160];
+    size_t n = strlen(text) < sizeof detail - 1 ? strlen(text) : sizeof detail - 1;
+
+    memcpy(detail, text, n); /* it may be the stream's */
+    detail[n] = '\0';
+    r->conn = NULL;
+    h1_client_close(c, CLOSE_BROKEN, detail);
+    request_lost(r, why, detail);
+}
+
+/* ------------------------------------------------------------------------------------------------------- sending */
+
+bool h1_client_write(struct h1_client *c, struct slice data)
+{
+    if (stream_write(c->stream, data))
+        return true;
+    /* A broken stream tells so itself; one that is not has more to send than anybody should have waiting. */
+    if (stream_is_open(c->stream))
+        fail(c, BACK_FAIL_BODY, "request body came faster than the back-pressure allows");
+    return false;
+}
+
+static bool send_head(struct h1_client *c, struct back_request *r)
+{
+    struct buf *scratch = &r->back->scratch;
+    bool sent;
+
+    buf_reset(scratch);
+    if (!h1_write_request(scratch, r->opts.head, r->opts.body, r->opts.upgrade ? H1_WRITE_UPGRADE : 0))
+        return false;
+    r->sent = true;
+    sent = h1_client_write(c, buf_slice(scratch));
+    if (scratch->cap > LIMIT_STREAM_OUTPUT_HIGH)
+        buf_release(scratch);
+    return sent || c->state == CONN_BUSY; /* broken: the stream will say so */
+}
+
+void h1_client_attach(struct h1_client *c, struct back_request *r)
+{
+    pool_move(c, CONN_BUSY);
+    c->request = r;
+    c->in_body = false;
+    c->keep = false;
+    c->interims = 0;
+    r->conn = c;
+    r->state = REQUEST_ACTIVE;
+    r->reused = c->served > 0;
+    if (c->served++ > 0)
+        metric_inc(c->pool->origin->m.reuses);
+    h1_parser_begin(c->parser, r->arena, &r->response);
+    if (!send_head(c, r)) {
+        if (c->request == r)
+            fail(c, BACK_FAIL_HEAD, "request head cannot be sent");
+        return;
+    }
+    if (r->opts.expect_continue && !r->body_finished)
+        loop_timer_set(c->timer, CONTINUE_WAIT_MS);
+    else
+        request_open_body(r);
+}
+
+void h1_client_body_finished(struct h1_client *c)
+{
+    if (c->request->opts.head_timeout_ms > 0 && !c->in_body)
+        loop_timer_set(c->timer, c->request->opts.head_timeout_ms);
+}
+
+static void on_timer(void *arg)
+{
+    struct h1_client *c = arg;
+
+    if (c->request == NULL || c->in_body)
+        return;
+    if (!c->request->body_open)
+        request_open_body(c->request);
+    else
+        fail(c, BACK_FAIL_TIMEOUT, "no response head in time");
+}
+
+/* ----------------------------------------------------------------------------------------------------- receiving */
+
+/* The response is complete: the connection is free (or closed) before the owner hears of it, so that he can use it. */
+static void complete(struct h1_client *c)
+{
+    struct back_request *r = c->request;
+    bool reusable = c->keep && r->body_finished && !c->got_eof && !c->is_broken && !r->opts.upgrade &&
+                    stream_input_len(c->stream) == 0;
+
+    r->trailers = *h1_body_trailers(&c->body);
+    r->conn = NULL;
+    c->request = NULL;
+    h1_body_reset(&c->body);
+    loop_timer_cancel(c->timer);
+    if (reusable) {
+        stream_resume(c->stream, STREAM_PAUSE_BODY);
+        pool_put(c);
+    } else {
+        h1_client_close(c, CLOSE_NOT_REUSABLE, "");
+    }
+    request_over(r);
+    r->opts.handler->on_end(r->opts.arg, &r->trailers);
+}
+
+static void upgraded(struct h1_client *c)
+{
+    struct back_request *r = c->request;
+    struct stream *s = c->stream;
+
+    if (!r->opts.upgrade || r->opts.handler->on_upgraded == NULL || !hop_wants_upgrade(&r->response)) {
+        fail(c, BACK_FAIL_HEAD, "server switches protocols unasked");
+        return;
+    }
+    c->stream = NULL;
+    r->conn = NULL;
+    h1_client_close(c, CLOSE_UPGRADED, "");
+    request_over(r);
+    r->opts.handler->on_upgraded(r->opts.arg, &r->response, s);
+}
+
+/* False: the connection serves this request no more. */
+static bool interim(struct h1_client *c)
+{
+    struct back_request *r = c->request;
+
+    if (++c->interims > LIMIT_INTERIM_RESPONSES) {
+        fail(c, BACK_FAIL_HEAD, "too many interim responses");
+        return false;
+    }
+    if (r->response.status == 100 && !r->body_open)
+        request_open_body(r);
+    if (c->request == r && r->opts.handler->on_interim != NULL)
+        r->opts.handler->on_interim(r->opts.arg, &r->response);
+    if (c->request != r)
+        return false;
+    h1_parser_begin(c->parser, r->arena, &r->response);
+    return true;
+}
+
+static bool final_head(struct h1_client *c)
+{
+    struct back_request *r = c->request;
+    struct http_body body = h1_response_body(&r->response, r->opts.head->method_id);
+
+    c->in_body = true;
+    c->keep = h1_keep_alive(&r->response) && body.kind != HTTP_BODY_CLOSE;
+    loop_timer_cancel(c->timer);
+    h1_body_begin(&c->body, body, r->arena);
+    if (!r->body_open)
+        request_open_body(r);
+    if (c->request != r)
+        return false;
+    if (r->paused)
+        stream_pause(c->stream, STREAM_PAUSE_BODY);
+    r->opts.handler->on_head(r->opts.arg, &r->response, body);
+    if (c->request != r)
+        return false;
+    if (!h1_body_done(&c->body))
+        return true;
+    complete(c);
+    return false;
+}
+
+static bool read_head(struct h1_client *c, struct slice in)
+{
+    struct back_request *r = c->request;
+    size_t took;
+    enum h1_result result = h1_parser_feed(c->parser, in, &took);
+
+    r->answered = true;
+    if (result == H1_ERROR) {
+        bool memory = h1_parser_status(c->parser) == 503;
+
+        fail(c, memory ? BACK_FAIL_MEMORY : BACK_FAIL_HEAD, h1_parser_error(c->parser));
+        return false;
+    }
+    stream_consume(c->stream, took);
+    if (result == H1_MORE)
+        return true;
+    if (r->response.status == 101) {
+        upgraded(c);
+        return false;
+    }
+    return r->response.status < 200 ? interim(c) : final_head(c);
+}
+
+static bool read_body(struct h1_client *c, struct slice in)
+{
+    struct back_request *r = c->request;
+    struct slice data;
+    size_t took;
+
+    switch (h1_body_feed(&c->body, in, &took, &data)) {
+    case H1_BODY_ERROR:
+        fail(c, BACK_FAIL_BODY, h1_body_error(&c->body));
+        return false;
+    case H1_BODY_DATA:
+        r->opts.handler->on_body(r->opts.arg, data);
+        if (c->request != r)
+            return false;
+        break;
+    case H1_BODY_MORE:
+    case H1_BODY_END:
+        break;
+    }
+    stream_consume(c->stream, took);
+    if (!h1_body_done(&c->body))
+        return true;
+    complete(c);
+    return false;
+}
+
+/* The server ended and everything it sent is read. */
+static void ended(struct h1_client *c)
+{
+    struct back_request *r = c->request;
+
+    if (r == NULL)
+        h1_client_close(c, CLOSE_BY_SERVER, c->is_broken ? stream_failure(c->stream) : "");
+    else if (!c->in_body)
+        fail(c, r->answered ? BACK_FAIL_HEAD : BACK_FAIL_UNANSWERED,
+             c->is_broken ? stream_failure(c->stream) : "server closed the connection");
+    else if (!c->is_broken && h1_body_eof(&c->body))
+        complete(c);
+    else
+        fail(c, BACK_FAIL_BODY, c->is_broken ? stream_failure(c->stream) : "response body is truncated");
+}
+
+static void read_input(struct h1_client *c)
+{
+    while (c->state == CONN_BUSY && !(c->in_body && c->request->paused)) {
+        struct slice in = stream_peek(c->stream);
+
+        if (in.n == 0)
+            break;
+        if (!(c->in_body ? read_body(c, in) : read_head(c, in)))
+            return;
+    }
+    if (c->state == CONN_IDLE && stream_input_len(c->stream) > 0)
+        h1_client_close(c, CLOSE_UNSOLICITED, "");
+    else if ((c->got_eof || c->is_broken) && c->state != CONN_GONE && stream_input_len(c->stream) == 0)
+        ended(c);
+}
+
+static void on_stream(struct stream *s, enum stream_event ev, void *arg)
+{
+    struct h1_client *c = arg;
+
+    (void)s;
+    switch (ev) {
+    case STREAM_OPENED:
+        return;
+    case STREAM_WRITABLE:
+        if (c->request != NULL && c->request->body_open && !c->request->body_finished &&
+            c->request->opts.handler->on_writable != NULL)
+            c->request->opts.handler->on_writable(c->request->opts.arg);
+        return;
+    case STREAM_EOF:
+        c->got_eof = true;
+        break;
+    case STREAM_FAILED:
+        c->is_broken = true;
+        break;
+    case STREAM_READABLE:
+        break;
+    }
+    read_input(c);
+}
+
+void h1_client_pause(struct h1_client *c, bool paused)
+{
+    if (!c->in_body)
+        return;
+    if (paused)
+        stream_pause(c->stream, STREAM_PAUSE_BODY);
+    else
+        stream_resume(c->stream, STREAM_PAUSE_BODY);
+}

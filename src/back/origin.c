@@ -1,0 +1,155 @@
+#include <stdio.h>
+
+#include "back/back_internal.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/metric.h"
+#include "net/tls_ctx.h"
+
+enum { BACKOFF_FIRST_MS = 200, BACKOFF_MAX_MS = 5000, BACKOFF_MAX_DOUBLINGS = 5 };
+
+static struct metric *child(struct metric_family *f, const struct origin *o, const char *second)
+{
+    struct slice values[2] = {slice_str(o->name), slice_str(second)};
+
+    return metric_child(f, values);
+}
+
+void origin_metrics_init(struct origin *o)
+{
+    struct back *b = o->back;
+
+    o->m.conns[CONN_DIALLING] = child(b->conns, o, "dialling");
+    o->m.conns[CONN_IDLE] = child(b->conns, o, "idle");
+    o->m.conns[CONN_BUSY] = child(b->conns, o, "busy");
+    o->m.connects = child(b->connects, o, "success");
+    o->m.connect_failures = child(b->connects, o, "failure");
+    o->m.reuses = child(b->reuses, o, "");
+    o->m.retries = child(b->retries, o, "");
+}
+
+static char *address_text(const struct origin_opts *o)
+{
+    char text[512];
+    bool is_unix = strncmp(o->host, "unix:", 5) == 0;
+    int n;
+
+    if (is_unix) /* a Host field needs a name: Go's clients send the same */
+        n = snprintf(text, sizeof text, "localhost");
+    else
+        n = snprintf(text, sizeof text, strchr(o->host, ':') != NULL ? "[%s]:%u" : "%s:%u", o->host, o->port);
+    return n < 0 || (size_t)n >= sizeof text ? NULL : mem_strdup(text);
+}
+
+static void destroy(struct origin *o)
+{
+    pool_release(&o->pools[0]);
+    pool_release(&o->pools[1]);
+    tls_ctx_unref(o->opts.tls_cert);
+    tls_ctx_unref(o->opts.tls_no_cert);
+    mem_free(o->name);
+    mem_free(o->host);
+    mem_free(o->address);
+    if (o->back != NULL)
+        list_remove(&o->back->origins, &o->node);
+    mem_free(o);
+}
+
+struct origin *origin_new(struct back *b, const struct origin_opts *opts)
+{
+    struct origin *o = mem_zalloc(sizeof *o);
+
+    if (o == NULL)
+        return NULL;
+    o->refs = 1;
+    o->opts = *opts;
+    o->opts.tls_cert = opts->tls_cert == NULL ? NULL : tls_ctx_ref(opts->tls_cert);
+    o->opts.tls_no_cert = opts->tls_no_cert == NULL ? NULL : tls_ctx_ref(opts->tls_no_cert);
+    if (o->opts.connect_timeout_ms == 0)
+        o->opts.connect_timeout_ms = TIMEOUT_CONNECT_MS;
+    o->name = mem_strdup(opts->name);
+    o->host = mem_strdup(opts->host);
+    o->address = address_text(opts);
+    o->opts.name = o->name;
+    o->opts.host = o->host;
+    o->back = b;
+    list_push_back(&b->origins, &o->node);
+    if (o->name == NULL || o->host == NULL || o->address == NULL || !pool_init(&o->pools[0], o, false) ||
+        !pool_init(&o->pools[1], o, true)) {
+        destroy(o);
+        return NULL;
+    }
+    origin_metrics_init(o);
+    return o;
+}
+
+struct origin *origin_ref(struct origin *o)
+{
+    o->refs++;
+    return o;
+}
+
+void origin_free_if_unused(struct origin *o)
+{
+    if (o->refs == 0 && o->users == 0)
+        destroy(o);
+}
+
+void origin_unref(struct origin *o)
+{
+    if (o == NULL || --o->refs > 0)
+        return;
+    o->users++; /* closing must not free it under our feet */
+    pool_close_idle(&o->pools[0], CLOSE_ORIGIN_GONE);
+    pool_close_idle(&o->pools[1], CLOSE_ORIGIN_GONE);
+    o->users--;
+    origin_free_if_unused(o);
+}
+
+const char *origin_name(const struct origin *o)
+{
+    return o->name;
+}
+
+const char *origin_address(const struct origin *o)
+{
+    return o->address;
+}
+
+bool origin_healthy(const struct origin *o)
+{
+    return o->connect_failures == 0 || o->back == NULL || loop_now_ms(o->back->loop) >= o->retry_at_ms;
+}
+
+bool origin_has_cert(const struct origin *o)
+{
+    return o->opts.tls_cert != NULL;
+}
+
+size_t origin_in_flight(const struct origin *o)
+{
+    return o->in_flight;
+}
+
+void origin_connected(struct origin *o)
+{
+    if (o->connect_failures > 0)
+        log_info("Origin can be reached again", LT("origin", o->name), LT("address", o->address));
+    o->connect_failures = 0;
+    metric_inc(o->m.connects);
+}
+
+void origin_connect_failed(struct origin *o, const char *why)
+{
+    unsigned doublings = o->connect_failures < BACKOFF_MAX_DOUBLINGS ? o->connect_failures : BACKOFF_MAX_DOUBLINGS;
+    uint64_t wait_ms = (uint64_t)BACKOFF_FIRST_MS << doublings;
+
+    metric_inc(o->m.connect_failures);
+    if (o->connect_failures == 0)
+        log_warning("Origin cannot be reached", LT("origin", o->name), LT("address", o->address), LT("err", why));
+    /* Many attempts that started together count once. */
+    if (o->connect_failures > 0 && !origin_healthy(o))
+        return;
+    o->connect_failures++;
+    o->retry_at_ms = loop_now_ms(o->back->loop) + (wait_ms < BACKOFF_MAX_MS ? wait_ms : BACKOFF_MAX_MS);
+}

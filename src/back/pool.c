@@ -1,0 +1,284 @@
+#include "back/back_internal.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/metric.h"
+#include "net/dial.h"
+
+static const char *const close_texts[CLOSE_REASONS] = {
+    [CLOSE_CONNECT_FAILED] = "connect_failed",
+    [CLOSE_IDLE_TIMEOUT] = "idle_timeout",
+    [CLOSE_BY_SERVER] = "closed_by_server",
+    [CLOSE_UNSOLICITED] = "unsolicited_bytes",
+    [CLOSE_NOT_REUSABLE] = "not_reusable",
+    [CLOSE_CANCELLED] = "cancelled",
+    [CLOSE_BROKEN] = "broken",
+    [CLOSE_UPGRADED] = "upgraded",
+    [CLOSE_ORIGIN_GONE] = "origin_gone",
+};
+
+static struct loop *loop_of(const struct pool *p)
+{
+    return p->origin->back->loop;
+}
+
+size_t pool_max(const struct pool *p)
+{
+    size_t max = p->origin->opts.max_connections;
+
+    return max == 0 ? LIMIT_POOL_IDLE_PER_ORIGIN : max;
+}
+
+static size_t pool_open(const struct pool *p)
+{
+    return p->conns[CONN_DIALLING].count + p->conns[CONN_IDLE].count + p->conns[CONN_BUSY].count;
+}
+
+void pool_move(struct h1_client *c, enum conn_state to)
+{
+    struct pool *p = c->pool;
+
+    if (list_linked(&c->node)) {
+        list_remove(&p->conns[c->state], &c->node);
+        metric_add(p->origin->m.conns[c->state], -1);
+    }
+    c->state = to;
+    if (to == CONN_GONE)
+        return;
+    list_push_front(&p->conns[to], &c->node);
+    metric_add(p->origin->m.conns[to], 1);
+}
+
+/* ------------------------------------------------------------------------------------------------------ dialling */
+
+static void balance(struct pool *p);
+
+static void dial_failed(struct h1_client *c, const char *failure)
+{
+    struct pool *p = c->pool;
+    struct back_request *r = c->dedicated;
+
+    origin_connect_failed(p->origin, failure);
+    if (r == NULL)
+        p->dialling_shared--;
+    c->dial = NULL;
+    c->dedicated = NULL;
+    if (r == NULL && p->waiting.count > p->dialling_shared) {
+        r = list_entry(list_first(&p->waiting), struct back_request, node);
+        pool_stop_waiting(r);
+    }
+    if (r != NULL) {
+        r->conn = NULL;
+        request_fail(r, BACK_FAIL_CONNECT, failure);
+    }
+    h1_client_close(c, CLOSE_CONNECT_FAILED, failure);
+}
+
+static void on_dialled(struct stream *s, const char *failure, void *arg)
+{
+    struct h1_client *c = arg;
+    struct pool *p = c->pool;
+    struct back_request *r = c->dedicated;
+
+    if (s == NULL) {
+        dial_failed(c, failure);
+        return;
+    }
+    origin_connected(p->origin);
+    c->dial = NULL;
+    c->dedicated = NULL;
+    h1_client_opened(c, s);
+    if (r != NULL) {
+        r->conn = NULL;
+        h1_client_attach(c, r);
+        return;
+    }
+    p->dialling_shared--;
+    pool_put(c);
+}
+
+static bool start_dial(struct pool *p, struct back_request *dedicated)
+{
+    const struct origin_opts *o = &p->origin->opts;
+    struct dial_opts d = {
+        .host = o->host,
+        .port = o->port,
+        .tls = p->with_cert ? o->tls_cert : o->tls_no_cert,
+        .timeout_ms = o->connect_timeout_ms,
+        .allow = o->allow,
+        .allow_arg = o->allow_arg,
+    };
+    struct h1_client *c = h1_client_new(p);
+
+    if (c == NULL)
+        return false;
+    c->dial = dial_start(loop_of(p), &d, on_dialled, c);
+    if (c->dial == NULL) {
+        h1_client_free(c);
+        return false;
+    }
+    p->origin->users++;
+    c->dedicated = dedicated;
+    if (dedicated != NULL)
+        dedicated->conn = c;
+    else
+        p->dialling_shared++;
+    pool_move(c, CONN_DIALLING);
+    return true;
+}
+
+/* As many dials as requests wait, up to the limit. */
+static void balance(struct pool *p)
+{
+    while (p->waiting.count > p->dialling_shared && pool_open(p) < pool_max(p)) {
+        struct back_request *r;
+
+        if (start_dial(p, NULL))
+            continue;
+        r = list_entry(list_first(&p->waiting), struct back_request, node);
+        pool_stop_waiting(r);
+        request_fail(r, BACK_FAIL_MEMORY, "out of memory for a connection");
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------- waiting */
+
+void pool_stop_waiting(struct back_request *r)
+{
+    if (list_linked(&r->node))
+        list_remove(&r->pool->waiting, &r->node);
+}
+
+/* A dial ends in time by itself; this is for those who wait for connections that stay busy. */
+static void on_wait_timer(void *arg)
+{
+    struct pool *p = arg;
+    uint64_t now = loop_now_ms(loop_of(p));
+
+    while (p->waiting.count > 0) {
+        struct back_request *r = list_entry(list_first(&p->waiting), struct back_request, node);
+
+        if (r->give_up_ms > now) {
+            loop_timer_set(p->wait_timer, r->give_up_ms - now);
+            return;
+        }
+        pool_stop_waiting(r);
+        request_fail(r, BACK_FAIL_BUSY, "no connection became free in time");
+    }
+}
+
+static void wait_in(struct pool *p, struct back_request *r)
+{
+    uint64_t patience = 2 * p->origin->opts.connect_timeout_ms;
+
+    if (p->waiting.count >= LIMIT_POOL_WAITING) {
+        request_fail(r, BACK_FAIL_BUSY, "too many requests wait for a connection");
+        return;
+    }
+    r->give_up_ms = loop_now_ms(loop_of(p)) + patience;
+    list_push_back(&p->waiting, &r->node);
+    if (!loop_timer_pending(p->wait_timer))
+        loop_timer_set(p->wait_timer, patience);
+    balance(p);
+}
+
+void pool_take(struct pool *p, struct back_request *r, bool fresh)
+{
+    struct list_node *n = fresh ? NULL : list_first(&p->conns[CONN_IDLE]);
+
+    r->state = REQUEST_WAITING;
+    if (n != NULL)
+        h1_client_attach(list_entry(n, struct h1_client, node), r);
+    else if (!fresh)
+        wait_in(p, r);
+    else if (pool_open(p) >= pool_max(p))
+        request_fail(r, BACK_FAIL_BUSY, "too many connections");
+    else if (!start_dial(p, r))
+        request_fail(r, BACK_FAIL_MEMORY, "out of memory for a connection");
+}
+
+/* ---------------------------------------------------------------------------------------------------------- idle */
+
+static void on_idle_timer(void *arg)
+{
+    struct pool *p = arg;
+    uint64_t now = loop_now_ms(loop_of(p));
+
+    while (p->conns[CONN_IDLE].count > 0) {
+        struct h1_client *c = list_entry(list_last(&p->conns[CONN_IDLE]), struct h1_client, node);
+        uint64_t end = c->idle_since_ms + TIMEOUT_BACK_IDLE_MS;
+
+        if (end > now) {
+            loop_timer_set(p->idle_timer, end - now);
+            return;
+        }
+        h1_client_close(c, CLOSE_IDLE_TIMEOUT, "");
+    }
+}
+
+void pool_put(struct h1_client *c)
+{
+    struct pool *p = c->pool;
+
+    if (p->waiting.count > 0) {
+        struct back_request *r = list_entry(list_first(&p->waiting), struct back_request, node);
+
+        pool_stop_waiting(r);
+        h1_client_attach(c, r);
+        return;
+    }
+    if (p->origin->refs == 0 || p->conns[CONN_IDLE].count >= LIMIT_POOL_IDLE_PER_ORIGIN) {
+        h1_client_close(c, CLOSE_ORIGIN_GONE, "");
+        return;
+    }
+    c->idle_since_ms = loop_now_ms(loop_of(p));
+    pool_move(c, CONN_IDLE);
+    if (!loop_timer_pending(p->idle_timer))
+        loop_timer_set(p->idle_timer, TIMEOUT_BACK_IDLE_MS);
+}
+
+void pool_forget(struct h1_client *c, enum close_reason why, const char *detail)
+{
+    struct pool *p = c->pool;
+    struct back *b = p->origin->back;
+    struct slice labels[2] = {slice_str(p->origin->name), slice_str(close_texts[why])};
+
+    if (c->dial != NULL) {
+        dial_cancel(c->dial);
+        c->dial = NULL;
+        if (c->dedicated == NULL)
+            p->dialling_shared--;
+    }
+    pool_move(c, CONN_GONE);
+    metric_inc(metric_child(b->closes, labels));
+    log_v(4, "Closed back connection", LT("origin", p->origin->name), LT("reason", close_texts[why]),
+          LT("detail", detail), LU("requests", c->served));
+    back_bury_conn(b, c);
+    balance(p);
+}
+
+void pool_close_idle(struct pool *p, enum close_reason why)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&p->conns[CONN_IDLE])) != NULL)
+        h1_client_close(list_entry(n, struct h1_client, node), why, "");
+}
+
+bool pool_init(struct pool *p, struct origin *o, bool with_cert)
+{
+    p->origin = o;
+    p->with_cert = with_cert;
+    for (size_t i = 0; i < CONN_GONE; i++)
+        list_init(&p->conns[i]);
+    list_init(&p->waiting);
+    p->idle_timer = loop_timer_new(o->back->loop, on_idle_timer, p);
+    p->wait_timer = loop_timer_new(o->back->loop, on_wait_timer, p);
+    return p->idle_timer != NULL && p->wait_timer != NULL;
+}
+
+void pool_release(struct pool *p)
+{
+    loop_timer_free(p->idle_timer);
+    loop_timer_free(p->wait_timer);
+    p->idle_timer = p->wait_timer = NULL;
+}
