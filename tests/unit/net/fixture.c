@@ -340,3 +340,24 @@ ssize_t bare_read(struct loop *l, SSL *ssl, char *out, size_t n)
     }
     return (ssize_t)got;
 }
+
+bool bare_write(struct loop *l, SSL *ssl, uint64_t pos, size_t n, size_t record)
+{
+    uint64_t give_up = deadline();
+    char piece[16384];
+
+    while (n > 0) {
+        size_t len = n < record ? n : record;
+
+        for (size_t i = 0; i < len; i++)
+            piece[i] = pattern(pos + i);
+        while (SSL_write(ssl, piece, (int)len) <= 0) {
+            if (SSL_get_error(ssl, -1) != SSL_ERROR_WANT_WRITE || passed(give_up))
+                return false;
+            loop_run_once(l, 1);
+        }
+        pos += len;
+        n -= len;
+    }
+    return true;
+}

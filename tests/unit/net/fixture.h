@@ -81,5 +81,7 @@ struct stream *half_pair(struct loop *l, struct end *e, struct tls_ctx *ctx, int
 SSL *bare_client(struct loop *l, int fd, const char *client, int max_version, SSL_SESSION *session);
 /* Reads until n bytes came or it ends; the number of bytes, or -1 on a broken connection (errno as recv leaves it). */
 ssize_t bare_read(struct loop *l, SSL *ssl, char *out, size_t n);
+/* Sends n bytes of the pattern from `pos`, in records of at most `record` bytes, while the loop runs. */
+bool bare_write(struct loop *l, SSL *ssl, uint64_t pos, size_t n, size_t record);
 
 #endif
