@@ -32,7 +32,7 @@ class Teller:
 
     def tell(self, text):
         self._line()
-        self._line(textwrap.fill(" ".join(text.split()), WIDTH))
+        self._line(textwrap.fill(" ".join(text.split()), WIDTH, break_on_hyphens=False))
 
     def picture(self, text):
         self._line()
