@@ -2,11 +2,11 @@
  * Command line, modes, exit status.
  */
 #include "base/log.h"
-#include "config.h"
 #include "daemon/app.h"
 #include "daemon/flags.h"
 #include "daemon/options.h"
 #include "daemon/trust.h"
+#include <config.h>
 
 #include <unistd.h>
 
