@@ -92,6 +92,9 @@ func (s *sim) controlServer(w http.ResponseWriter, r *http.Request) {
 	case "kill":
 		srv.end(false)
 	case "start":
+		if srv.isRunning() && r.ContentLength == 0 {
+			break // is what was asked for
+		}
 		if err = s.reconfigure(srv, r); err == nil {
 			err = srv.start()
 		}

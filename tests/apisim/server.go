@@ -256,6 +256,12 @@ func (s *server) state() object {
 		"profile": s.cfg.Profile, "running": s.running, "accepted": s.accepted, "open": len(s.conns)}
 }
 
+func (s *server) isRunning() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running
+}
+
 func (s *server) isReady() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,6 +12,7 @@ type watcher struct {
 	t         *target
 	sel       *selector
 	rv        uint64
+	gen       uint64 // of "end all watches" when it began
 	bookmarks bool
 	send      func(kind string, o interface{}) error
 	w         http.ResponseWriter
@@ -38,10 +39,11 @@ func (t *target) watch(w http.ResponseWriter, r *http.Request) {
 	if t.info.Name != "" {
 		sel.terms = append(sel.terms, term{field: true, key: "metadata.name", op: "=", values: []string{t.info.Name}})
 	}
+	watch := &watcher{t: t, sel: sel, rv: from, bookmarks: isTrue(query.Get("allowWatchBookmarks")), w: w,
+		gen: t.server.sim.store.generation(storeKey(t.row.Group, t.row.Resource))}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(200)
 	flush(w)
-	watch := &watcher{t: t, sel: sel, rv: from, bookmarks: isTrue(query.Get("allowWatchBookmarks")), w: w}
 	encoder := json.NewEncoder(w)
 	watch.send = func(kind string, o interface{}) error {
 		if err := encoder.Encode(watchFrame{kind, o}); err != nil {
@@ -91,7 +93,6 @@ func (w *watcher) bookmark(notes object) error {
 func (w *watcher) run(r *http.Request, limit time.Duration) {
 	st := w.t.server.sim.store
 	key := storeKey(w.t.row.Group, w.t.row.Resource)
-	generation := st.generation(key)
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	ticker := time.NewTicker(time.Duration(w.t.server.cfg.Bookmarks))
@@ -108,7 +109,7 @@ func (w *watcher) run(r *http.Request, limit time.Duration) {
 			}
 		}
 		// Looked at after the wake channel was taken: a command cannot fall between the two.
-		if st.generation(key) != generation {
+		if st.generation(key) != w.gen {
 			return
 		}
 		if wake == nil {
