@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -148,7 +149,14 @@ func simBytes(w http.ResponseWriter, r *http.Request) {
 
 // simEcho sends the body back while it arrives.
 func simEcho(w http.ResponseWriter, r *http.Request) {
-	enableFullDuplex(w)
+	source := io.Reader(r.Body)
+	if !enableFullDuplex(w) && r.ProtoMajor == 1 {
+		whole, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		source = bytes.NewReader(whole)
+	}
 	if text := r.Header.Get("Content-Type"); text != "" {
 		w.Header().Set("Content-Type", text)
 	}
@@ -157,7 +165,7 @@ func simEcho(w http.ResponseWriter, r *http.Request) {
 	flush(w)
 	buf := make([]byte, 32*1024)
 	for {
-		n, err := r.Body.Read(buf)
+		n, err := source.Read(buf)
 		if n > 0 {
 			if _, werr := w.Write(buf[:n]); werr != nil {
 				return

@@ -6,7 +6,7 @@ import "net/http"
 
 // enableFullDuplex lets an HTTP/1.1 handler answer while it still reads the body. Older Go reads
 // the rest of the body (up to 256 KiB) before the first write, and then closes the connection.
-func enableFullDuplex(w http.ResponseWriter) {
+func enableFullDuplex(w http.ResponseWriter) bool {
 	for {
 		switch inner := w.(type) {
 		case *statusWriter:
@@ -20,4 +20,5 @@ func enableFullDuplex(w http.ResponseWriter) {
 	}
 	// HTTP/2 is always full duplex and says so with an error.
 	_ = http.NewResponseController(w).EnableFullDuplex()
+	return true
 }

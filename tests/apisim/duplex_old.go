@@ -4,4 +4,5 @@ package main
 
 import "net/http"
 
-func enableFullDuplex(http.ResponseWriter) {}
+// enableFullDuplex is not possible over HTTP/1.1 before Go 1.21.
+func enableFullDuplex(http.ResponseWriter) bool { return false }
