@@ -2,8 +2,8 @@
  * What the parts of the client side know of each other. Who moves what: pool.c a connection between dialling, idle,
  * busy and gone; back.c a request between waiting, active, failing and over.
  */
-#ifndef MVPROXY_BACK_INTERNAL_H
-#define MVPROXY_BACK_INTERNAL_H
+#ifndef MVPROXY_BACK_BACK_INTERNAL_H
+#define MVPROXY_BACK_BACK_INTERNAL_H
 
 #include "back/back.h"
 #include "base/buf.h"
