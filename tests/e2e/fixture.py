@@ -493,7 +493,6 @@ class World:
         return {
             "bind-address": "127.0.0.1", "secure-port": self.ports[name],
             "admin-bind-address": "127.0.0.1:%d" % free_port(),
-            "control-socket": os.path.join(self.scratch, "control-%s.sock" % name),
             "tls-cert-file": certs.crt("node-" + name), "tls-private-key-file": certs.key("node-" + name),
             "client-ca-file": certs.crt("ca"),
             "requestheader-client-ca-file": certs.crt("front-proxy-ca"),
@@ -504,7 +503,7 @@ class World:
             "peer-ca-file": certs.crt("ca"), "hostname-override": "test-server-" + name,
             "peers": ["test-server-%s=127.0.0.1:%d" % (other, port)
                       for other, port in self.ports.items() if other != name],
-            "peer-allowed-cidrs": ["127.0.0.0/8"], "identity-lease": "observe", "v": 4,
+            "peer-allowed-cidrs": ["127.0.0.0/8"], "v": 4,
         }
 
     def start(self):
