@@ -1,0 +1,248 @@
+#include "admin/metrics_text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/utf8.h"
+
+struct writer {
+    struct buf *out;
+    enum metrics_format format;
+};
+
+/* ---- which format ---- */
+
+static bool is_parameter(struct slice s, const char *name, struct slice *value)
+{
+    size_t eq = slice_index(s, '=');
+
+    if (!slice_ieq(slice_trim(slice_of(s.p, eq)), slice_str(name)))
+        return false;
+    *value = slice_trim(slice_from(s, eq + 1));
+    if (value->n >= 2 && value->p[0] == '"' && value->p[value->n - 1] == '"')
+        *value = slice_of(value->p + 1, value->n - 2);
+    return true;
+}
+
+/* RFC 9110 12.4.2: a weight has at most three decimals; anything else counts as 0. */
+static unsigned weight_of(struct slice q)
+{
+    unsigned value = 0, unit = 100;
+
+    if (q.n == 0 || (q.p[0] != '0' && q.p[0] != '1') || (q.n > 1 && q.p[1] != '.') || q.n > 5)
+        return 0;
+    value = (unsigned)(q.p[0] - '0') * 1000;
+    for (size_t i = 2; i < q.n; i++, unit /= 10) {
+        if (q.p[i] < '0' || q.p[i] > '9')
+            return 0;
+        value += (unsigned)(q.p[i] - '0') * unit;
+    }
+    return value > 1000 ? 0 : value;
+}
+
+/* How much this clause wants the format: 0 is not at all, else 1000 * q. */
+static unsigned clause_weight(struct slice clause, enum metrics_format format)
+{
+    struct slice part = SLICE_NONE, type = SLICE_NONE, value;
+    unsigned weight = 1000;
+    bool fits = true;
+
+    slice_split(&clause, ';', &type);
+    type = slice_trim(type);
+    while (slice_split(&clause, ';', &part)) {
+        if (is_parameter(part, "q", &value))
+            weight = weight_of(value);
+        else if (is_parameter(part, "version", &value))
+            fits = slice_eq(value, format == METRICS_OPENMETRICS ? SLICE_LIT("1.0.0") : SLICE_LIT("0.0.4")) ||
+                   (format == METRICS_OPENMETRICS && slice_eq(value, SLICE_LIT("0.0.1")));
+    }
+    if (format == METRICS_OPENMETRICS)
+        fits = fits && slice_ieq(type, SLICE_LIT("application/openmetrics-text"));
+    else
+        fits = fits && (slice_ieq(type, SLICE_LIT("text/plain")) || slice_eq(type, SLICE_LIT("text/*")) ||
+                        slice_eq(type, SLICE_LIT("*/*")));
+    return fits ? weight : 0;
+}
+
+enum metrics_format metrics_text_negotiate(struct slice accept)
+{
+    struct slice clause;
+    unsigned best = 0;
+    enum metrics_format chosen = METRICS_PROMETHEUS;
+
+    while (slice_split(&accept, ',', &clause)) {
+        for (enum metrics_format f = METRICS_PROMETHEUS; f <= METRICS_OPENMETRICS; f++) {
+            unsigned weight = clause_weight(clause, f);
+
+            if (weight > best) {
+                best = weight;
+                chosen = f;
+            }
+        }
+    }
+    return chosen;
+}
+
+const char *metrics_text_content_type(enum metrics_format format)
+{
+    return format == METRICS_OPENMETRICS ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+                                         : "text/plain; version=0.0.4; charset=utf-8";
+}
+
+/* ---- values ---- */
+
+/* The shortest text that reads back as the same number, as Prometheus' own library writes it. */
+static void put_number(struct writer *w, double v)
+{
+    char text[32];
+
+    if (isnan(v)) {
+        buf_append_str(w->out, "NaN");
+        return;
+    }
+    if (isinf(v)) {
+        buf_append_str(w->out, v > 0 ? "+Inf" : "-Inf");
+        return;
+    }
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof(text), "%.*g", digits, v);
+        if (strtod(text, NULL) == v)
+            break;
+    }
+    buf_append_str(w->out, text);
+}
+
+/* OpenMetrics wants a bound to look like a float. */
+static void put_bound(struct writer *w, double v)
+{
+    size_t before = buf_len(w->out);
+
+    put_number(w, v);
+    if (w->format == METRICS_OPENMETRICS && isfinite(v) && !w->out->failed &&
+        strcspn(buf_slice(w->out).p + before, ".e") >= buf_len(w->out) - before)
+        buf_append_str(w->out, ".0");
+}
+
+/* Label values come from outside: what is no UTF-8 becomes U+FFFD, so that one odd name cannot spoil a scrape. */
+static void put_escaped(struct writer *w, struct slice s, bool quotes)
+{
+    while (s.n > 0) {
+        uint32_t code;
+        size_t n = utf8_next(s, &code);
+
+        if (n == 0)
+            buf_append_str(w->out, "\xEF\xBF\xBD");
+        else if (code == '\\')
+            buf_append_str(w->out, "\\\\");
+        else if (code == '\n')
+            buf_append_str(w->out, "\\n");
+        else if (code == '"' && quotes)
+            buf_append_str(w->out, "\\\"");
+        else
+            buf_append(w->out, slice_of(s.p, n));
+        s = slice_from(s, n == 0 ? 1 : n);
+    }
+}
+
+/* ---- families and samples ---- */
+
+static bool needs_total(const struct writer *w, const struct metric_view *v)
+{
+    return w->format == METRICS_OPENMETRICS && v->kind == METRIC_COUNTER &&
+           !slice_has_suffix(slice_str(v->name), SLICE_LIT("_total"));
+}
+
+/* OpenMetrics names a counter's family without the suffix that its samples have. */
+static struct slice family_name(const struct writer *w, const struct metric_view *v)
+{
+    struct slice name = slice_str(v->name);
+
+    if (w->format == METRICS_OPENMETRICS && v->kind == METRIC_COUNTER && !needs_total(w, v))
+        name.n -= sizeof("_total") - 1;
+    return name;
+}
+
+static void put_family(struct writer *w, const struct metric_view *v)
+{
+    static const char *const types[] = {
+        [METRIC_COUNTER] = "counter", [METRIC_GAUGE] = "gauge", [METRIC_HISTOGRAM] = "histogram"};
+    struct slice name = family_name(w, v);
+
+    buf_append_str(w->out, "# HELP ");
+    buf_append(w->out, name);
+    buf_append_char(w->out, ' ');
+    put_escaped(w, slice_str(v->help), w->format == METRICS_OPENMETRICS);
+    buf_append_str(w->out, "\n# TYPE ");
+    buf_append(w->out, name);
+    buf_printf(w->out, " %s\n", types[v->kind]);
+}
+
+static void put_name(struct writer *w, const struct metric_view *v, const char *suffix, const double *bound)
+{
+    const char *separator = "{";
+
+    buf_append_str(w->out, v->name);
+    buf_append_str(w->out, suffix);
+    for (size_t i = 0; i < v->n_labels; i++) {
+        buf_append_str(w->out, separator);
+        buf_append_str(w->out, v->label_names[i]);
+        buf_append_str(w->out, "=\"");
+        put_escaped(w, v->label_values[i], true);
+        buf_append_char(w->out, '"');
+        separator = ",";
+    }
+    if (bound != NULL) {
+        buf_printf(w->out, "%sle=\"", separator);
+        put_bound(w, *bound);
+        buf_append_char(w->out, '"');
+    }
+    if (v->n_labels > 0 || bound != NULL)
+        buf_append_char(w->out, '}');
+    buf_append_char(w->out, ' ');
+}
+
+static void put_sample(struct writer *w, const struct metric_view *v, const char *suffix, double value)
+{
+    put_name(w, v, suffix, NULL);
+    put_number(w, value);
+    buf_append_char(w->out, '\n');
+}
+
+static void put_histogram(struct writer *w, const struct metric_view *v)
+{
+    const double infinity = INFINITY;
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i <= v->n_bounds; i++) {
+        sum += v->counts[i];
+        put_name(w, v, "_bucket", i < v->n_bounds ? &v->bounds[i] : &infinity);
+        buf_append_u64(w->out, sum);
+        buf_append_char(w->out, '\n');
+    }
+    put_sample(w, v, "_sum", v->value);
+    put_sample(w, v, "_count", (double)v->count);
+}
+
+static void put_view(const struct metric_view *v, void *arg)
+{
+    struct writer *w = arg;
+
+    if (v->first_of_family)
+        put_family(w, v);
+    if (v->kind == METRIC_HISTOGRAM)
+        put_histogram(w, v);
+    else
+        put_sample(w, v, needs_total(w, v) ? "_total" : "", v->value);
+}
+
+bool metrics_text_write(struct buf *out, struct metrics *m, enum metrics_format format)
+{
+    struct writer w = {out, format};
+
+    metrics_collect(m);
+    metrics_walk(m, put_view, &w);
+    if (format == METRICS_OPENMETRICS)
+        buf_append_str(out, "# EOF\n");
+    return !out->failed;
+}

@@ -1,0 +1,20 @@
+/*
+ * The registry as text: Prometheus 0.0.4 and OpenMetrics 1.0.0
+ * (prometheus.io/docs/instrumenting/exposition_formats, .../content_negotiation).
+ */
+#ifndef MVPROXY_ADMIN_METRICS_TEXT_H
+#define MVPROXY_ADMIN_METRICS_TEXT_H
+
+#include "base/buf.h"
+#include "base/metric.h"
+
+enum metrics_format { METRICS_PROMETHEUS, METRICS_OPENMETRICS };
+
+/* By the Accept field: OpenMetrics if it is preferred to plain text, by q, then by order. An empty value: Prometheus.
+ */
+enum metrics_format metrics_text_negotiate(struct slice accept);
+const char *metrics_text_content_type(enum metrics_format format);
+/* Collects and appends everything. False when out of room. */
+bool metrics_text_write(struct buf *out, struct metrics *m, enum metrics_format format);
+
+#endif

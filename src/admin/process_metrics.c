@@ -1,0 +1,120 @@
+#include "admin/process_metrics.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+struct process_metrics {
+    struct metric *cpu, *resident, *virtual, *open_fds, *max_fds, *threads;
+};
+
+static double seconds_of(struct timeval tv)
+{
+    return (double)tv.tv_sec + (double)tv.tv_usec / 1e6;
+}
+
+/* proc(5): the fields of /proc/self/stat from the fourth on. The second, a name in parentheses, may hold anything. */
+static bool read_stat(unsigned long long *fields, size_t n)
+{
+    char text[1024];
+    FILE *f = fopen("/proc/self/stat", "re");
+    size_t got;
+    char *p;
+
+    if (f == NULL)
+        return false;
+    got = fread(text, 1, sizeof(text) - 1, f);
+    fclose(f);
+    text[got] = '\0';
+    p = strrchr(text, ')');
+    if (p == NULL || p[1] == '\0')
+        return false;
+    p += 3; /* the state, one letter, is field 3 */
+    for (size_t i = 0; i < n; i++)
+        fields[i] = strtoull(p + 1, &p, 10);
+    return true;
+}
+
+static double count_fds(void)
+{
+    DIR *d = opendir("/proc/self/fd");
+    double n = 0;
+
+    if (d == NULL)
+        return 0;
+    while (readdir(d) != NULL)
+        n++;
+    closedir(d);
+    return n - 3; /* ".", ".." and the directory itself */
+}
+
+static void collect(void *arg)
+{
+    enum { FIELD_THREADS = 20 - 4, FIELD_VSIZE = 23 - 4, FIELD_RSS = 24 - 4, FIELDS };
+    struct process_metrics *p = arg;
+    unsigned long long fields[FIELDS];
+    struct rusage usage;
+    struct rlimit limit;
+
+    if (getrusage(RUSAGE_SELF, &usage) == 0)
+        metric_add(p->cpu, seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime) - metric_value(p->cpu));
+    if (read_stat(fields, FIELDS)) {
+        metric_set(p->threads, (double)fields[FIELD_THREADS]);
+        metric_set(p->virtual, (double)fields[FIELD_VSIZE]);
+        metric_set(p->resident, (double)fields[FIELD_RSS] * (double)sysconf(_SC_PAGESIZE));
+    }
+    metric_set(p->open_fds, count_fds());
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+        metric_set(p->max_fds, (double)limit.rlim_cur);
+}
+
+/* Seconds since 1970: boot time plus field 22, in ticks since then. */
+static double start_time(void)
+{
+    enum { FIELD_STARTTIME = 22 - 4, FIELDS };
+    unsigned long long fields[FIELDS];
+    struct timespec wall, boot;
+
+    if (!read_stat(fields, FIELDS) || clock_gettime(CLOCK_REALTIME, &wall) != 0 ||
+        clock_gettime(CLOCK_BOOTTIME, &boot) != 0)
+        return 0;
+    return (double)wall.tv_sec - (double)boot.tv_sec + (double)(wall.tv_nsec - boot.tv_nsec) / 1e9 +
+           (double)fields[FIELD_STARTTIME] / (double)sysconf(_SC_CLK_TCK);
+}
+
+static void declare_build_info(struct metrics *m, const char *version)
+{
+    static const char *const labels[] = {"version", "compiler", NULL};
+    struct slice values[] = {slice_str(version), SLICE_LIT(__VERSION__)};
+
+    metric_set(metric_child(metric_family(m, METRIC_GAUGE, "mvproxy_build_info",
+                                          "Always 1; the labels say what is running.", labels, 1),
+                            values),
+               1);
+}
+
+struct process_metrics *process_metrics_new(struct metrics *m, const char *version)
+{
+    struct process_metrics *p = must_zalloc(sizeof(*p));
+
+    p->cpu = metric_single(m, METRIC_COUNTER, "process_cpu_seconds_total", "CPU time used, user and system.");
+    p->threads = metric_single(m, METRIC_GAUGE, "process_threads", "Threads of the process.");
+    p->virtual = metric_single(m, METRIC_GAUGE, "process_virtual_memory_bytes", "Virtual memory.");
+    p->resident = metric_single(m, METRIC_GAUGE, "process_resident_memory_bytes", "Resident memory.");
+    p->open_fds = metric_single(m, METRIC_GAUGE, "process_open_fds", "Open file descriptors.");
+    p->max_fds = metric_single(m, METRIC_GAUGE, "process_max_fds", "Most file descriptors that may be open.");
+    metric_set(
+        metric_single(m, METRIC_GAUGE, "process_start_time_seconds", "Start of the process, seconds since 1970."),
+        start_time());
+    declare_build_info(m, version);
+    metrics_on_collect(m, collect, p);
+    return p;
+}
+
+void process_metrics_free(struct process_metrics *p)
+{
+    mem_free(p);
+}

@@ -1,0 +1,158 @@
+#include "admin/zpages.h"
+
+#include <time.h>
+
+#define GROUP "config.k8s.io"
+#define VERSION "v1beta1"
+
+static const char *const kinds[] = {[ZPAGE_STATUSZ] = "Statusz", [ZPAGE_FLAGZ] = "Flagz"};
+static const char *const names[] = {[ZPAGE_STATUSZ] = "statusz", [ZPAGE_FLAGZ] = "flagz"};
+
+/* ---- negotiation ---- */
+
+static bool names_kind(struct slice parameters, enum zpage which)
+{
+    bool version = false, group = false, kind = false;
+    struct slice part;
+
+    while (slice_split(&parameters, ';', &part)) {
+        part = slice_trim(part);
+        version = version || slice_eq(part, SLICE_LIT("v=" VERSION));
+        group = group || slice_eq(part, SLICE_LIT("g=" GROUP));
+        kind = kind ||
+               (slice_has_prefix(part, SLICE_LIT("as=")) && slice_eq(slice_from(part, 3), slice_str(kinds[which])));
+    }
+    return version && group && kind;
+}
+
+static enum zpage_form form_of(struct slice clause, enum zpage which)
+{
+    struct slice type = SLICE_NONE;
+
+    slice_split(&clause, ';', &type);
+    type = slice_trim(type);
+    if (slice_ieq(type, SLICE_LIT("application/json")))
+        return names_kind(clause, which) ? ZPAGE_JSON : ZPAGE_NOT_ACCEPTABLE;
+    if (slice_ieq(type, SLICE_LIT("text/plain")) || slice_eq(type, SLICE_LIT("text/*")) ||
+        slice_eq(type, SLICE_LIT("*/*")))
+        return ZPAGE_TEXT;
+    return ZPAGE_NOT_ACCEPTABLE;
+}
+
+enum zpage_form zpage_negotiate(enum zpage which, struct slice accept)
+{
+    struct slice clause;
+
+    if (slice_trim(accept).n == 0)
+        return ZPAGE_TEXT;
+    while (slice_split(&accept, ',', &clause)) {
+        enum zpage_form form = form_of(clause, which);
+
+        if (form != ZPAGE_NOT_ACCEPTABLE)
+            return form;
+    }
+    return ZPAGE_NOT_ACCEPTABLE;
+}
+
+const char *zpage_content_type(enum zpage which, enum zpage_form form)
+{
+    if (form != ZPAGE_JSON)
+        return "text/plain; charset=utf-8";
+    return which == ZPAGE_STATUSZ ? "application/json;v=" VERSION ";g=" GROUP ";as=Statusz"
+                                  : "application/json;v=" VERSION ";g=" GROUP ";as=Flagz";
+}
+
+/* ---- writing ---- */
+
+static void begin(struct buf *out, enum zpage which, enum zpage_form form)
+{
+    if (form == ZPAGE_JSON)
+        buf_printf(out, "{\"kind\":\"%s\",\"apiVersion\":\"" GROUP "/" VERSION "\",\"metadata\":{\"name\":\"mvproxy\"}",
+                   kinds[which]);
+    else
+        buf_printf(out,
+                   "\nmvproxy %s\nWarning: This endpoint is not meant to be machine parseable, has no formatting "
+                   "compatibility guarantees and is for debugging purposes only.\n\n",
+                   names[which]);
+}
+
+static void put_string(struct buf *out, const char *s)
+{
+    buf_append_char(out, '"');
+    buf_append_json(out, slice_str(s));
+    buf_append_char(out, '"');
+}
+
+static void statusz_json(struct buf *out, const struct statusz *s)
+{
+    struct tm tm;
+    time_t t = (time_t)(s->started_wall_us / 1000000);
+    char text[32];
+
+    gmtime_r(&t, &tm);
+    strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+    buf_printf(out, ",\"startTime\":\"%s\",\"uptimeSeconds\":%llu,\"binaryVersion\":", text,
+               (unsigned long long)(s->uptime_ms / 1000));
+    put_string(out, s->version);
+    buf_append_str(out, ",\"paths\":[");
+    for (size_t i = 0; s->paths[i] != NULL; i++) {
+        if (i > 0)
+            buf_append_char(out, ',');
+        put_string(out, s->paths[i]);
+    }
+    buf_append_str(out, "]}\n");
+}
+
+static void statusz_text(struct buf *out, const struct statusz *s)
+{
+    uint64_t seconds = s->uptime_ms / 1000;
+    struct tm tm;
+    time_t t = (time_t)(s->started_wall_us / 1000000);
+    char text[64];
+
+    gmtime_r(&t, &tm);
+    strftime(text, sizeof(text), "%a %b %e %H:%M:%S UTC %Y", &tm);
+    buf_printf(out, "Started: %s\nUp: %llu hr %02llu min %02llu sec\nBinary version: %s\nPaths:", text,
+               (unsigned long long)(seconds / 3600), (unsigned long long)(seconds / 60 % 60),
+               (unsigned long long)(seconds % 60), s->version);
+    for (size_t i = 0; s->paths[i] != NULL; i++)
+        buf_printf(out, " %s", s->paths[i]);
+    buf_append_char(out, '\n');
+}
+
+void statusz_write(struct buf *out, enum zpage_form form, const struct statusz *s)
+{
+    begin(out, ZPAGE_STATUSZ, form);
+    if (form == ZPAGE_JSON)
+        statusz_json(out, s);
+    else
+        statusz_text(out, s);
+}
+
+void flagz_begin(struct flagz *f, struct buf *out, enum zpage_form form)
+{
+    *f = (struct flagz){out, form, false};
+    begin(out, ZPAGE_FLAGZ, form);
+    if (form == ZPAGE_JSON)
+        buf_append_str(out, ",\"flags\":{");
+}
+
+void flagz_add(struct flagz *f, const char *name, const char *value)
+{
+    if (f->form == ZPAGE_JSON) {
+        if (f->any)
+            buf_append_char(f->out, ',');
+        put_string(f->out, name);
+        buf_append_char(f->out, ':');
+        put_string(f->out, value);
+    } else {
+        buf_printf(f->out, "%s=%s\n", name, value);
+    }
+    f->any = true;
+}
+
+void flagz_end(struct flagz *f)
+{
+    if (f->form == ZPAGE_JSON)
+        buf_append_str(f->out, "}}\n");
+}
