@@ -183,8 +183,7 @@ struct app *app_new(struct config *c, const struct app_args *args, struct buf *e
 int app_run(struct app *a)
 {
     log_info("Serving", LT("version", a->args.version), LT("address", a->config->bind_address),
-             LU("port", front_port(a->front)), LT("hostname", a->hostname),
-             LT("serverID", served_local_id(cluster_served(a->cluster))));
+             LU("port", front_port(a->front)), LT("hostname", a->hostname));
     say_missing_trust(a);
     notify_ready(a->notify, "Starting");
     loop_timer_set(a->heartbeat, 0);

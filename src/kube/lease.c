@@ -185,7 +185,7 @@ static bool list_member(struct lease_list *l, const struct jscan_value *key, con
             !version.escaped)
             l->resource_version = slice_of(version.raw.p + 1, version.raw.n - 2);
     } else if (jscan_text_eq(key, SLICE_LIT("kind"))) {
-        return jscan_text_eq(v, SLICE_LIT("LeaseList")) || err_set(err, "not a LeaseList");
+        return (v->type == JSCAN_STRING && slice_has_suffix(v->raw, SLICE_LIT("List\""))) || err_set(err, "not a list");
     }
     return true;
 }
