@@ -1,0 +1,86 @@
+/*
+ * A server that says exactly what the test tells it to, on loopback in the same loop, and requests that write down
+ * what happens to them.
+ */
+#ifndef MVPROXY_TESTS_UNIT_BACK_KIT_H
+#define MVPROXY_TESTS_UNIT_BACK_KIT_H
+
+#include "back/back.h"
+#include "base/buf.h"
+#include "base/limits.h"
+#include "base/metric.h"
+#include "lib/tap.h"
+#include "net/loop.h"
+#include "net/stream.h"
+#include "net/tls_ctx.h"
+#include "unit/net/fixture.h"
+
+enum { KIT_CONNS = 600, KIT_BODY = 32 << 20 };
+
+struct kit;
+
+struct server_conn {
+    struct kit *kit;
+    struct stream *s; /* NULL once closed */
+    struct buf got;
+    bool eof, failed;
+    size_t answered; /* by kit->auto_reply */
+};
+
+struct kit {
+    struct loop *loop;
+    struct metrics *metrics;
+    struct back *back;
+    struct origin *origin;
+    struct listener *listener;
+    struct tls_ctx *server_tls, *client_tls, *client_cert_tls;
+    unsigned port;
+    struct server_conn conns[KIT_CONNS];
+    size_t n_conns;
+    const char *auto_reply; /* said after each head without body */
+    bool close_at_once;     /* accepted connections are closed */
+};
+
+/* One request. Zero it, change opts through call_start()'s arguments or before call_send(). */
+struct call {
+    struct kit *kit;
+    struct back_request *r; /* NULL once over */
+    struct arena *arena;
+    struct http_head head;
+    struct back_opts opts;
+    struct buf log;  /* "interim(100) head(200) end", "failed(unanswered)" … */
+    struct buf body; /* all of on_body */
+    size_t body_events;
+    unsigned writable;
+    struct back_failure_info failure;
+    char failure_text[256];
+    struct stream *upgraded;
+    const char *cancel_at; /* the event ("head", "body", "interim", "writable") in which the request is cancelled */
+    const char *pause_at;  /* likewise */
+    struct call *follow;   /* sent from inside on_end */
+};
+
+void kit_open(struct kit *k, bool tls, size_t max_connections);
+void kit_close(struct kit *k); /* checks that nothing is left in flight */
+/* The nth accepted connection, waits for it. */
+struct server_conn *kit_conn(struct kit *k, size_t n);
+/* Waits until the connection has received the text. */
+bool conn_has(struct server_conn *c, const char *text);
+/* Received text so far, forgotten by the call. */
+const char *conn_take(struct server_conn *c);
+void conn_say(struct server_conn *c, const char *text);
+void conn_close(struct server_conn *c, enum stream_close_how how);
+bool conn_closed(struct server_conn *c); /* waits until the client side has ended it */
+double kit_metric(struct kit *k, const char *name, const char *label);
+
+void call_init(struct call *c, struct kit *k, const char *method, const char *target);
+void call_send(struct call *c);
+/* Shorthand for both. */
+void call_start(struct call *c, struct kit *k, const char *method, const char *target);
+/* Waits until the log is exactly / contains the text. */
+bool call_is(struct call *c, const char *log);
+bool call_over(struct call *c);
+void call_free(struct call *c);
+bool buf_has(const struct buf *b, const char *text);
+
+#endif
