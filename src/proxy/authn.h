@@ -33,13 +33,14 @@ struct authn {
 
 enum { AUTHN_OK, AUTHN_NO_MEMORY };
 
-/* Text in *out lives as long as the arena, the head and the tls peer. `now_s`: wall seconds, for expiry since the handshake. */
+/* Text in *out lives as long as the arena, the head and the tls peer. `now_s`: wall seconds, for expiry since the
+ * handshake. */
 int authn_decide(const struct authn_opts *o, const struct http_head *head, const struct tls_peer *tls, int64_t now_s,
                  struct arena *a, struct authn *out);
 
 /*
- * A fixed-size name for the credential, so that verdicts can be kept per credential without keeping the credential: SHA-256
- * over kind and identity, or kind and Authorization. False if the digest fails.
+ * A fixed-size name for the credential, so that verdicts can be kept per credential without keeping the credential:
+ * SHA-256 over kind and identity, or kind and Authorization. False if the digest fails.
  */
 enum { AUTHN_KEY_BYTES = 32 };
 bool authn_credential_key(const struct authn *au, const struct http_head *head, unsigned char out[AUTHN_KEY_BYTES]);

@@ -12,7 +12,8 @@ struct authz_cache;
 /* At most `capacity` verdicts; the oldest goes first. NULL when out of memory. */
 MEM_CHECK struct authz_cache *authz_cache_new(size_t capacity);
 void authz_cache_free(struct authz_cache *c);
-/* Is there an unexpired "allowed" for this credential? Only permissions are kept: a refusal is asked for anew each time. */
+/* Is there an unexpired "allowed" for this credential? Only permissions are kept: a refusal is asked for anew each
+ * time. */
 bool authz_cache_allowed(struct authz_cache *c, const unsigned char key[AUTHN_KEY_BYTES], uint64_t now_ms);
 /* ttl_ms 0 keeps nothing. Out of memory: forgets, and the next request asks again. */
 void authz_cache_allow(struct authz_cache *c, const unsigned char key[AUTHN_KEY_BYTES], uint64_t now_ms,

@@ -63,15 +63,19 @@ static void on_interim(void *arg, const struct http_head *head)
     struct job *j = arg;
     struct http_head out;
 
-    if (rewrite_response(head, NULL, exchange_arena(j->x), &out))
+    if (rewrite_response(head, &(struct rewrite_origin){NULL, NULL}, exchange_arena(j->x), &out))
         (void)exchange_interim(j->x, &out);
 }
 
 void forward_relay_head(struct job *j, const struct http_head *head, struct http_body body)
 {
+    struct rewrite_origin from = {
+        .served_by = j->peer != NULL ? j->peer->id : NULL,
+        .hop = j->authn.rerouted ? served_local_id(j->served) : NULL,
+    };
     struct http_head out;
 
-    if (!rewrite_response(head, j->peer != NULL ? j->peer->id : NULL, exchange_arena(j->x), &out)) {
+    if (!rewrite_response(head, &from, exchange_arena(j->x), &out)) {
         job_refuse(j, 503, STATUS_NO_MEMORY);
         return;
     }

@@ -89,7 +89,8 @@ struct proxy {
 /* The only way a job changes its state. */
 void job_set_state(struct job *j, enum job_state state);
 /*
- * The ways a job ends. Each accounts for the request, cancels what is under way, drops the references and ends the exchange.
+ * The ways a job ends. Each accounts for the request, cancels what is under way, drops the references and ends the
+ * exchange.
  */
 void job_refuse(struct job *j, unsigned status, const char *message);
 void job_finish(struct job *j, const struct http_head *trailers);

@@ -1,6 +1,6 @@
 /*
- * The pipeline: a request → who is asking → what it means → where it goes → forwarded, answered from the snapshot, tunnelled
- * or refused.
+ * The pipeline: a request → who is asking → what it means → where it goes → forwarded, answered from the snapshot,
+ * tunnelled or refused.
  */
 #ifndef MVPROXY_PROXY_PROXY_H
 #define MVPROXY_PROXY_PROXY_H
@@ -38,7 +38,8 @@ void proxy_on_request(struct exchange *x, void *arg);
 /* Tunnels under way and their forceful end (drain). */
 size_t proxy_tunnels(const struct proxy *p);
 size_t proxy_long_running(const struct proxy *p);
-/* Ends at most `n` of the long-running requests and tunnels, oldest first; the number that was ended (drain, spread over the grace period). */
+/* Ends at most `n` of the long-running requests and tunnels, oldest first; the number that was ended (drain, spread
+ * over the grace period). */
 size_t proxy_end_long_running(struct proxy *p, size_t n);
 
 #endif

@@ -84,12 +84,27 @@ enum rewrite_result rewrite_request(const struct rewrite_in *in, struct arena *a
     return REWRITE_OK;
 }
 
-bool rewrite_response(const struct http_head *in, const char *served_by, struct arena *a, struct http_head *out)
+/* What another mvproxy told us is not the client's business, and a server behind us must not speak in our name. */
+static void drop_own_names(struct http_head *h)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < h->n_fields; i++)
+        if (h->fields[i].id != HTTP_NAME_OTHER || !slice_has_iprefix(h->fields[i].name, SLICE_LIT("X-Mvproxy-")))
+            h->fields[kept++] = h->fields[i];
+    h->n_fields = kept;
+}
+
+bool rewrite_response(const struct http_head *in, const struct rewrite_origin *from, struct arena *a,
+                      struct http_head *out)
 {
     if (!http_head_init(out, a, in->n_fields + 4) || !hop_copy(in, out, a))
         return false;
+    drop_own_names(out);
     out->status = in->status;
     out->reason = in->reason;
     out->minor = 1;
-    return served_by == NULL || http_head_add(out, a, SLICE_LIT(REWRITE_SERVED_BY), slice_str(served_by));
+    return (from->served_by == NULL ||
+            http_head_add(out, a, SLICE_LIT(REWRITE_SERVED_BY), slice_str(from->served_by))) &&
+           (from->hop == NULL || http_head_add(out, a, SLICE_LIT(REWRITE_HOP), slice_str(from->hop)));
 }

@@ -28,14 +28,22 @@ enum rewrite_result { REWRITE_OK, REWRITE_UNENCODABLE, REWRITE_NO_MEMORY };
 /* Fills *out out of the arena. UNENCODABLE: the identity cannot be carried in headers: answer 401. */
 enum rewrite_result rewrite_request(const struct rewrite_in *in, struct arena *a, struct http_head *out);
 
-/*
- * The response's end-to-end fields for the client. `served_by` (a server ID) is added as X-Mvproxy-Served-By when not NULL.
- * False when out of memory.
- */
-MEM_CHECK bool rewrite_response(const struct http_head *in, const char *served_by, struct arena *a,
+/* What is added to a response; either may be NULL. */
+struct rewrite_origin {
+    const char *served_by; /* the peer that answered, by server ID */
+    const char *hop;       /* our own server ID, on answers to a peer */
+};
+
+/* The response's end-to-end fields for the client. False when out of memory. */
+MEM_CHECK bool rewrite_response(const struct http_head *in, const struct rewrite_origin *from, struct arena *a,
                                 struct http_head *out);
 
 /* Names the server that answered, on responses relayed from a peer. */
 #define REWRITE_SERVED_BY "X-Mvproxy-Served-By"
+/*
+ * On answers to marked requests of verified front proxies: an mvproxy stands here. A peer that has seen it sends token
+ * users, too, over its front-proxy connection (see hop_with_cert in forward.c).
+ */
+#define REWRITE_HOP "X-Mvproxy-Hop"
 
 #endif
