@@ -469,6 +469,11 @@ bool stream_is_tls(const struct stream *s)
     return s->tls != NULL;
 }
 
+bool stream_tls_resumed(const struct stream *s)
+{
+    return s->tls != NULL && tls_conn_resumed(s->tls);
+}
+
 bool stream_is_open(const struct stream *s)
 {
     return s->state == STREAM_OPEN;

@@ -88,6 +88,7 @@ const char *stream_remote_ip(const struct stream *s);   /* without the port; "" 
 const char *stream_failure(const struct stream *s);     /* after FAILED: what happened; never secrets */
 const char *stream_alpn(const struct stream *s);        /* "h2", "http/1.1" or "" */
 bool stream_is_tls(const struct stream *s);
+bool stream_tls_resumed(const struct stream *s); /* the handshake was an abbreviated one */
 bool stream_is_open(const struct stream *s);
 /* The other side's certificate, checked against the context's CAs at the handshake; never NULL (see tls_peer.h). */
 const struct tls_peer *stream_tls_peer(const struct stream *s);

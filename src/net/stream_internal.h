@@ -118,6 +118,7 @@ void stream_read_idle(struct stream *s);
 /* stream_tls.c */
 bool stream_tls_init(struct stream *s, const struct stream_opts *o);
 const char *tls_conn_alpn(const struct tls_conn *t);
+bool tls_conn_resumed(const struct tls_conn *t);
 const struct tls_peer *tls_conn_peer(const struct tls_conn *t);
 
 #endif

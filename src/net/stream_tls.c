@@ -26,11 +26,17 @@ struct tls_conn {
     char *server_name;
     char *session_key;
     char alpn[16];
+    bool resumed;
 };
 
 const char *tls_conn_alpn(const struct tls_conn *t)
 {
     return t->alpn;
+}
+
+bool tls_conn_resumed(const struct tls_conn *t)
+{
+    return t->resumed;
 }
 
 const struct tls_peer *tls_conn_peer(const struct tls_conn *t)
@@ -141,8 +147,9 @@ static void finish_handshake(struct stream *s)
     const unsigned char *alpn;
     unsigned n;
 
+    t->resumed = SSL_session_reused(t->ssl) == 1; /* TLS 1.3 forgets it with the next ticket */
     SSL_get0_alpn_selected(t->ssl, &alpn, &n);
-    if (n < sizeof(t->alpn))
+    if (n > 0 && n < sizeof(t->alpn))
         memcpy(t->alpn, alpn, n);
     if (!tls_identity_new(t->ctx, t->ssl, &t->identity)) {
         stream_broke(s, "out of memory");

@@ -179,7 +179,8 @@ static struct tls_ctx *ctx_new(bool server, int min_version, const char *ciphers
     SSL_CTX_set_min_proto_version(ctx, min_version == 13 ? TLS1_3_VERSION : TLS1_2_VERSION);
     SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE |
                                  SSL_OP_PRIORITIZE_CHACHA);
-    SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
+    /* What the certificate file holds is the chain; the CA that we judge others by is not ours to send. */
+    SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN);
     SSL_CTX_set_timeout(ctx, SESSION_LIFETIME_S);
     if (SSL_CTX_set1_groups_list(ctx, curves) != 1 ||
         SSL_CTX_set_cipher_list(ctx, ciphers == NULL ? tls12_ciphers : ciphers) != 1) {

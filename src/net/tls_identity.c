@@ -114,6 +114,15 @@ static int verify(X509_STORE *store, X509 *cert, STACK_OF(X509) * others)
     return verdict;
 }
 
+bool tls_identity_stands_alone(const struct tls_ctx *c, SSL *ssl)
+{
+    X509 *cert = SSL_get0_peer_certificate(ssl);
+
+    if (cert == NULL || sk_X509_num(SSL_get_peer_cert_chain(ssl)) <= 0)
+        return true;
+    return verify(c->client_ca, cert, NULL) == X509_V_OK || verify(c->requestheader_ca, cert, NULL) == X509_V_OK;
+}
+
 static void judge(struct tls_identity *id, const struct tls_ctx *c, X509 *cert, STACK_OF(X509) * others)
 {
     struct tls_peer *p = &id->peer;

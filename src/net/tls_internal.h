@@ -44,6 +44,8 @@ void tls_tickets_enable(SSL_CTX *ctx);
  * out of memory.
  */
 MEM_CHECK bool tls_identity_new(const struct tls_ctx *c, SSL *ssl, struct tls_identity **id);
+/* Server: whether the client's certificate is judged the same without the intermediates that came along. */
+bool tls_identity_stands_alone(const struct tls_ctx *c, SSL *ssl);
 void tls_identity_free(struct tls_identity *id);
 /* Of NULL: nobody. */
 const struct tls_peer *tls_identity_peer(const struct tls_identity *id);

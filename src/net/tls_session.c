@@ -88,7 +88,7 @@ static int on_ticket_made(SSL *ssl, void *arg)
     static const char mark[] = "chain";
 
     (void)arg;
-    if (sk_X509_num(SSL_get_peer_cert_chain(ssl)) > 0)
+    if (!tls_identity_stands_alone(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)), ssl))
         return SSL_SESSION_set1_ticket_appdata(SSL_get_session(ssl), mark, sizeof(mark));
     return 1;
 }

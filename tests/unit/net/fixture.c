@@ -217,12 +217,15 @@ static void end_init(struct loop *l, struct end *e)
     buf_init(&e->got, COLLECT_MAX);
 }
 
-static int listen_on_loopback(struct sockaddr_in *addr)
+static int listen_on_loopback(struct sockaddr_in *addr, unsigned port)
 {
     socklen_t len = sizeof(*addr);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int on = 1;
 
-    *addr = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    *addr = (struct sockaddr_in){
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     if (fd < 0 || bind(fd, (struct sockaddr *)addr, len) != 0 || listen(fd, 16) != 0 ||
         getsockname(fd, (struct sockaddr *)addr, &len) != 0)
         tap_bail("listen: %s", strerror(errno));
@@ -231,10 +234,10 @@ static int listen_on_loopback(struct sockaddr_in *addr)
 
 void pair_start(struct loop *l, struct end *client, struct end *server, struct tls_ctx *cctx, struct tls_ctx *sctx)
 {
-    struct stream_opts co = {.fn = end_fn, .arg = client, .tls = cctx};
+    struct stream_opts co = {.fn = end_fn, .arg = client, .tls = cctx, .server_name = client->server_name};
     struct stream_opts so = {.fn = end_fn, .arg = server, .tls = sctx};
     struct sockaddr_in addr;
-    int listening = listen_on_loopback(&addr);
+    int listening = listen_on_loopback(&addr, client->port);
     int fd;
 
     end_init(l, client);
@@ -269,7 +272,7 @@ struct stream *half_pair(struct loop *l, struct end *e, struct tls_ctx *ctx, int
 {
     struct stream_opts o = {.fn = end_fn, .arg = e, .tls = ctx};
     struct sockaddr_in addr;
-    int listening = listen_on_loopback(&addr);
+    int listening = listen_on_loopback(&addr, 0);
     int fd;
 
     end_init(l, e);

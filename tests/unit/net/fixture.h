@@ -35,7 +35,9 @@ struct end {
     struct buf got;   /* consumed bytes, unless discard */
     uint64_t got_bytes;
     bool discard;
-    bool hoard; /* leaves what comes where it is */
+    const char *server_name; /* to dial with */
+    unsigned port;           /* to dial to, 0: any */
+    bool hoard;              /* leaves what comes where it is */
     bool echo;
     size_t send_left;   /* a pattern of so many bytes is sent, under flow control */
     size_t send_piece;  /* per write; 0 = 16000 */

@@ -1,0 +1,204 @@
+/* Timers, signals, and the order of things within a turn. */
+#include <signal.h>
+#include <unistd.h>
+
+#include "base/metric.h"
+#include "lib/tap.h"
+#include "net/loop_internal.h"
+#include "unit/net/fixture.h"
+
+struct log {
+    struct loop *l;
+    char text[64];
+    struct loop_timer *timer;
+    struct loop_deferred a, b, c;
+};
+
+static void add(struct log *g, const char *what)
+{
+    strncat(g->text, what, sizeof(g->text) - strlen(g->text) - 1);
+}
+
+static void say_a(void *arg)
+{
+    add(arg, "a");
+}
+
+static void say_b(void *arg)
+{
+    add(arg, "b");
+}
+
+static void say_c(void *arg)
+{
+    add(arg, "c");
+}
+
+static void say_a_and_defer_c(void *arg)
+{
+    struct log *g = arg;
+
+    add(g, "a");
+    loop_defer(g->l, &g->c, say_c, g);
+}
+
+static void test_deferred(struct loop *l)
+{
+    struct log g = {.l = l};
+
+    loop_defer(l, &g.a, say_a, &g);
+    loop_defer(l, &g.b, say_b, &g);
+    loop_defer(l, &g.a, say_a, &g);
+    is_str(g.text, "", "deferred work does not run at once");
+    loop_run_once(l, 10000);
+    is_str(g.text, "ab", "but in the next turn, which does not block, once and in order");
+    loop_run_once(l, 0);
+    is_str(g.text, "ab", "and not again");
+    loop_defer(l, &g.a, say_a, &g);
+    loop_defer_cancel(l, &g.a);
+    loop_defer_cancel(l, &g.a);
+    loop_run_once(l, 0);
+    is_str(g.text, "ab", "cancelled work never");
+    loop_defer(l, &g.a, say_a_and_defer_c, &g);
+    loop_run_once(l, 0);
+    is_str(g.text, "aba", "work that is queued by queued work");
+    loop_run_once(l, 10000);
+    is_str(g.text, "abac", "runs in the turn after, which does not block");
+}
+
+static void test_at_leave(struct loop *l)
+{
+    struct log g = {.l = l};
+
+    loop_enter(l);
+    loop_enter(l);
+    loop_at_leave(l, &g.a, say_a, &g);
+    loop_leave(l);
+    is_str(g.text, "", "leaving an inner callback");
+    loop_leave(l);
+    is_str(g.text, "a", "leaving the outermost");
+    loop_at_leave(l, &g.b, say_b, &g);
+    loop_at_leave(l, &g.c, say_c, &g);
+    loop_at_leave_cancel(l, &g.c);
+    is_str(g.text, "a", "outside of any");
+    loop_run_once(l, 0);
+    is_str(g.text, "ab", "at the start of the next turn");
+}
+
+static void test_timer(struct loop *l)
+{
+    struct log g = {.l = l};
+    uint64_t before = loop_now_ms(l);
+
+    g.timer = loop_timer_new(l, say_a, &g);
+    ok(!loop_timer_pending(g.timer), "a new timer is idle");
+    loop_timer_set(g.timer, 20);
+    ok(loop_timer_pending(g.timer), "a set one is not");
+    ok(run_until(l, g.text[0] != '\0'), "it fires");
+    ok(loop_now_ms(l) - before >= 20, "not early");
+    ok(!loop_timer_pending(g.timer), "and is idle again");
+    settle(l);
+    is_str(g.text, "a", "one shot");
+    loop_timer_set(g.timer, 1);
+    loop_timer_cancel(g.timer);
+    usleep(3000);
+    settle(l);
+    is_str(g.text, "a", "cancelled: silent");
+    loop_timer_set(g.timer, 10000);
+    loop_timer_set(g.timer, 1);
+    ok(run_until(l, strlen(g.text) == 2), "brought forward: fires");
+    loop_timer_free(g.timer);
+    settle(l);
+}
+
+static void test_timer_pushed_back(struct loop *l)
+{
+    struct log g = {.l = l};
+    uint64_t start = loop_now_ms(l);
+
+    g.timer = loop_timer_new(l, say_a, &g);
+    loop_timer_set(g.timer, 5);
+    for (int i = 0; i < 20; i++) {
+        usleep(1000);
+        loop_timer_set(g.timer, 30);
+        loop_run_once(l, 0);
+    }
+    ok(run_until(l, g.text[0] != '\0'), "a timer that is pushed back again and again fires in the end");
+    ok(loop_now_ms(l) - start >= 50, "after the last deadline");
+    loop_timer_free(g.timer);
+    settle(l);
+}
+
+static void free_itself(void *arg)
+{
+    struct log *g = arg;
+
+    add(g, "f");
+    loop_timer_free(g->timer);
+    g->timer = NULL;
+}
+
+static void test_timer_free_inside(struct loop *l)
+{
+    struct log g = {.l = l};
+
+    g.timer = loop_timer_new(l, free_itself, &g);
+    loop_timer_set(g.timer, 0);
+    ok(run_until(l, g.text[0] != '\0'), "a timer may free itself");
+    settle(l);
+    is_str(g.text, "f", "and is gone");
+}
+
+static void stop(void *arg)
+{
+    struct log *g = arg;
+
+    add(g, "s");
+    loop_stop(g->l);
+}
+
+static void test_run_and_signal(struct loop *l)
+{
+    struct log g = {.l = l};
+
+    ok(loop_on_signal(l, SIGUSR1, stop, &g), "a signal handler");
+    raise(SIGUSR1);
+    loop_run(l);
+    is_str(g.text, "s", "runs in the loop, and stopping ends the run");
+    loop_defer(l, &g.a, say_a, &g);
+    loop_stop(l);
+    loop_run(l);
+    is_str(g.text, "s", "stopped before it ran: nothing happens");
+    loop_run_once(l, 0);
+    is_str(g.text, "sa", "until the next turn");
+}
+
+static void test_metric(void)
+{
+    struct metrics *m = metrics_new();
+    struct loop *l = loop_new(m);
+    struct log g = {.l = l};
+    struct metric *lag = metric_child(metric_histogram_family(m, "mvproxy_loop_lag_seconds", "", NULL, NULL, 0), NULL);
+
+    is_double(metric_value(lag), 0, "no turn yet");
+    loop_defer(l, &g.a, say_a, &g);
+    loop_run_once(l, 0);
+    is_double(metric_value(lag), 1, "a turn with work is observed");
+    loop_free(l);
+    metrics_free(m);
+}
+
+int main(void)
+{
+    struct loop *l = loop_new(NULL);
+
+    test_deferred(l);
+    test_at_leave(l);
+    test_timer(l);
+    test_timer_pushed_back(l);
+    test_timer_free_inside(l);
+    test_run_and_signal(l);
+    test_metric();
+    loop_free(l);
+    return tap_end();
+}

@@ -1,0 +1,400 @@
+/* TLS streams against a bare OpenSSL client: versions, identity, resumption, cuts, and the stalls of stock
+ * bufferevents. */
+#include <errno.h>
+#include <openssl/err.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+#include "lib/tap.h"
+#include "unit/net/fixture.h"
+
+static struct tls_ctx *sctx;
+
+/* One stream (server) and one bare client, connected. */
+struct visit {
+    struct end server;
+    int fd;
+    SSL *ssl;
+};
+
+static bool visit(struct loop *l, struct visit *v, const char *client, int max_version, SSL_SESSION *session)
+{
+    half_pair(l, &v->server, sctx, &v->fd);
+    v->ssl = bare_client(l, v->fd, client, max_version, session);
+    settle(l); /* TLS 1.3: the server finishes after the client */
+    return v->ssl != NULL;
+}
+
+static void leave(struct loop *l, struct visit *v)
+{
+    end_release(&v->server);
+    SSL_free(v->ssl);
+    close(v->fd);
+    settle(l);
+}
+
+/* ----------------------------------------------------------------------------------------------------- versions */
+
+static void test_versions(struct loop *l)
+{
+    static const int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
+    char got[10];
+
+    for (size_t i = 0; i < ROWS(versions); i++) {
+        struct visit v = {.server = {.echo = true}};
+
+        ok(visit(l, &v, NULL, versions[i], NULL), "handshake %x", versions[i]);
+        is_int(SSL_version(v.ssl), versions[i], "version %x", versions[i]);
+        SSL_write(v.ssl, "0123456789", 10);
+        is_int(bare_read(l, v.ssl, got, 10), 10, "echo %x", versions[i]);
+        ok(memcmp(got, "0123456789", 10) == 0, "echo is the same %x", versions[i]);
+        ok(!stream_tls_peer(v.server.s)->present, "no certificate %x", versions[i]);
+        ok(stream_is_tls(v.server.s), "is TLS");
+        leave(l, &v);
+    }
+}
+
+static void test_old_version(struct loop *l)
+{
+    struct visit v = {.server = {.discard = true}};
+
+    ok(!visit(l, &v, NULL, TLS1_1_VERSION, NULL), "TLS 1.1 is refused");
+    ok(run_until(l, v.server.seen[STREAM_FAILED] == 1), "and the stream failed");
+    is_int(v.server.seen[STREAM_OPENED], 0, "without having been open");
+    diag("%s", v.server.failure);
+    leave(l, &v);
+}
+
+static void test_renegotiation(struct loop *l)
+{
+    struct visit v = {.server = {.discard = true}};
+
+    visit(l, &v, NULL, TLS1_2_VERSION, NULL);
+    is_int(SSL_renegotiate(v.ssl), 1, "a client may want to renegotiate");
+    for (int i = 0; i < 50 && v.server.seen[STREAM_FAILED] == 0; i++) {
+        SSL_do_handshake(v.ssl);
+        loop_run_once(l, 1);
+    }
+    ok(SSL_num_renegotiations(v.ssl) == 0 || v.server.seen[STREAM_FAILED] == 1, "but it is not done");
+    leave(l, &v);
+}
+
+static void test_garbage(struct loop *l)
+{
+    static const char http[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    struct end e = {.discard = true};
+    int fd;
+
+    half_pair(l, &e, sctx, &fd);
+    is_int(write(fd, http, sizeof(http) - 1), sizeof(http) - 1, "plain HTTP to a TLS port");
+    ok(run_until(l, e.seen[STREAM_FAILED] == 1), "fails");
+    ok(strstr(e.failure, "http request") != NULL, "and says so (%s)", e.failure);
+    end_release(&e);
+    close(fd);
+    settle(l);
+}
+
+static void test_handshake_timeout(struct loop *l)
+{
+    struct end e = {.discard = true};
+    struct stream_opts o = {.fn = end_fn, .arg = &e, .tls = sctx, .open_timeout_ms = 30};
+    int fds[2];
+
+    e.loop = l;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) != 0)
+        tap_bail("socketpair");
+    e.s = stream_accept(l, fds[0], &o);
+    is_str(stream_remote_text(e.s), "unix", "a Unix socket's remote text");
+    is_str(stream_remote_ip(e.s), "", "and no IP");
+    ok(run_until(l, e.seen[STREAM_FAILED] == 1), "a silent client does not stay for ever");
+    is_str(e.failure, "timed out in the TLS handshake", "reason");
+    end_release(&e);
+    close(fds[1]);
+    settle(l);
+}
+
+static void test_handshake_cut(struct loop *l)
+{
+    struct end e = {.discard = true};
+    int fd;
+
+    half_pair(l, &e, sctx, &fd);
+    is_int(write(fd, "\x16\x03\x01\x02", 4), 4, "the beginning of a hello");
+    close(fd);
+    ok(run_until(l, e.seen[STREAM_FAILED] == 1), "and a cut fail");
+    is_str(e.failure, "TLS handshake: unexpected EOF", "reason");
+    end_release(&e);
+    settle(l);
+}
+
+/* -------------------------------------------------------------------------------------------------------- ends */
+
+static void test_cut(struct loop *l)
+{
+    static const int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
+
+    for (size_t i = 0; i < ROWS(versions); i++) {
+        struct visit v = {.server = {.discard = true, .check = true}};
+
+        visit(l, &v, NULL, versions[i], NULL);
+        bare_write(l, v.ssl, 0, 1000, 1000);
+        shutdown(v.fd, SHUT_WR);
+        ok(run_until(l, v.server.seen[STREAM_FAILED] == 1), "FIN without close_notify is a failure %x", versions[i]);
+        is_str(v.server.failure, "TLS: unexpected EOF", "called so %x", versions[i]);
+        is_int(v.server.seen[STREAM_EOF], 0, "not an end %x", versions[i]);
+        is_u64(v.server.got_bytes, 1000, "after the bytes before it %x", versions[i]);
+        leave(l, &v);
+    }
+}
+
+static void test_half_close(struct loop *l)
+{
+    static const int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
+    char got[3000];
+
+    for (size_t i = 0; i < ROWS(versions); i++) {
+        struct visit v = {.server = {.discard = true, .check = true}};
+
+        visit(l, &v, NULL, versions[i], NULL);
+        bare_write(l, v.ssl, 0, 2000, 500);
+        SSL_shutdown(v.ssl);
+        ok(run_until(l, v.server.seen[STREAM_EOF] == 1), "close_notify is an end %x", versions[i]);
+        is_u64(v.server.got_bytes, 2000, "after the bytes %x", versions[i]);
+        v.server.send_left = sizeof(got);
+        v.server.finish_after = true;
+        pump(&v.server);
+        is_int(bare_read(l, v.ssl, got, sizeof(got)), sizeof(got), "and we can still answer %x", versions[i]);
+        settle(l);
+        is_int(v.server.seen[STREAM_FAILED], 0, "nothing failed %x", versions[i]);
+        is_u64(stream_unsent(v.server.s), 0, "all is sent %x", versions[i]);
+        leave(l, &v);
+    }
+}
+
+/* A clean close carries close_notify, an abort does not. */
+static void test_close_notify(struct loop *l)
+{
+    static const struct {
+        const char *name;
+        enum stream_close_how how;
+        ssize_t want;
+    } rows[] = {{"flush", STREAM_CLOSE_FLUSH, 0}, {"now", STREAM_CLOSE_NOW, 0}, {"abort", STREAM_CLOSE_ABORT, -1}};
+    char got[10];
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct visit v = {.server = {.discard = true}};
+
+        visit(l, &v, NULL, 0, NULL);
+        stream_close(v.server.s, rows[i].how);
+        v.server.s = NULL;
+        errno = 0;
+        is_int(bare_read(l, v.ssl, got, sizeof(got)), rows[i].want, "close %s", rows[i].name);
+        if (rows[i].how == STREAM_CLOSE_ABORT)
+            is_int(errno, ECONNRESET, "close %s: reset", rows[i].name);
+        leave(l, &v);
+    }
+}
+
+static void test_lingering_ends(struct loop *l)
+{
+    struct visit v = {.server = {.discard = true}};
+    char got[10];
+
+    visit(l, &v, NULL, 0, NULL);
+    stream_close(v.server.s, STREAM_CLOSE_FLUSH);
+    v.server.s = NULL;
+    is_int(bare_read(l, v.ssl, got, sizeof(got)), 0, "the end came");
+    /* The other side never closes: after TIMEOUT_LINGER_MS writing to it is answered by a reset. */
+    ok(run_until(l, send(v.fd, "x", 1, MSG_NOSIGNAL) < 0), "lingering has an end");
+    leave(l, &v);
+}
+
+/* ----------------------------------------------------------------------------------------------------- gathering */
+
+static void three_writes(struct end *e, enum stream_event ev)
+{
+    if (ev != STREAM_READABLE)
+        return;
+    stream_write(e->s, SLICE_LIT("HTTP/1.1 200 OK\r\n"));
+    stream_write(e->s, SLICE_LIT("Content-Length: 2\r\n\r\n"));
+    stream_write(e->s, SLICE_LIT("ok"));
+}
+
+static void test_gathering(struct loop *l)
+{
+    struct visit v = {.server = {.discard = true, .hook = three_writes}};
+    char got[100];
+
+    visit(l, &v, NULL, TLS1_2_VERSION, NULL);
+    SSL_write(v.ssl, "go", 2);
+    while (SSL_read(v.ssl, got, 1) != 1) /* one record is decrypted as a whole */
+        loop_run_once(l, 1);
+    is_int(SSL_pending(v.ssl), 17 + 21 + 2 - 1, "three writes of a callback are one record");
+    leave(l, &v);
+}
+
+/* ------------------------------------------------------------------------------------------------------- stalls */
+
+/* Takes 100 bytes at a time and pauses in between: what is left must come without anything new from the client. */
+static void nibble(struct end *e, enum stream_event ev)
+{
+    struct slice in;
+
+    if (ev != STREAM_READABLE)
+        return;
+    in = stream_peek(e->s);
+    e->got_bytes += in.n < 100 ? in.n : 100;
+    stream_consume(e->s, in.n < 100 ? in.n : 100);
+    stream_pause(e->s, STREAM_PAUSE_BODY);
+}
+
+static void test_stall_full_record(struct loop *l)
+{
+    struct visit v = {.server = {.hoard = true, .hook = nibble}};
+    uint64_t give_up = deadline();
+
+    visit(l, &v, NULL, 0, NULL);
+    bare_write(l, v.ssl, 0, 16384, 16384);
+    while (v.server.got_bytes < 16384 && !passed(give_up)) {
+        loop_run_once(l, 1);
+        stream_resume(v.server.s, STREAM_PAUSE_BODY);
+    }
+    is_u64(v.server.got_bytes, 16384, "one full record and a silent client: all is delivered");
+    leave(l, &v);
+}
+
+static void test_stall_small_records(struct loop *l)
+{
+    struct visit v = {.server = {.discard = true, .check = true}};
+    BIO *segment = BIO_new(BIO_s_mem());
+    BIO *socket;
+    char *bytes;
+    long n;
+
+    visit(l, &v, NULL, 0, NULL);
+    socket = SSL_get_wbio(v.ssl);
+    BIO_up_ref(socket);
+    SSL_set0_wbio(v.ssl, segment);
+    bare_write(l, v.ssl, 0, 300, 100);
+    n = BIO_get_mem_data(segment, &bytes);
+    is_int(send(v.fd, bytes, (size_t)n, 0), n, "three small records in one segment");
+    ok(run_until(l, v.server.got_bytes == 300), "all three are read");
+    ok(!v.server.mismatch, "in order");
+    SSL_set0_wbio(v.ssl, socket);
+    leave(l, &v);
+}
+
+static void pause_always(struct end *e, enum stream_event ev)
+{
+    if (ev == STREAM_READABLE)
+        stream_pause(e->s, STREAM_PAUSE_BODY);
+}
+
+static void test_stall_paused_upload(struct loop *l)
+{
+    struct visit v = {.server = {.discard = true, .check = true, .hook = pause_always}};
+    uint64_t give_up = deadline();
+
+    visit(l, &v, NULL, 0, NULL);
+    ok(bare_write(l, v.ssl, 0, 300000, 4096), "an upload of 300 kB");
+    while (v.server.got_bytes < 300000 && !passed(give_up)) {
+        loop_run_once(l, 0);
+        stream_resume(v.server.s, STREAM_PAUSE_BODY);
+        loop_run_once(l, 5);
+    }
+    is_u64(v.server.got_bytes, 300000, "paused after each piece, resumed, and complete");
+    ok(!v.server.mismatch, "in order");
+    leave(l, &v);
+}
+
+static void test_stall_pause_in_handshake(struct loop *l)
+{
+    struct visit v = {.server = {.discard = true, .check = true}};
+
+    half_pair(l, &v.server, sctx, &v.fd);
+    stream_pause(v.server.s, STREAM_PAUSE_PIPELINE);
+    v.ssl = bare_client(l, v.fd, "alice", 0, NULL);
+    ok(v.ssl != NULL, "a pause during the handshake does not stop the handshake");
+    bare_write(l, v.ssl, 0, 5000, 1000); /* with the last flight of the handshake, as likely as not */
+    settle(l);
+    is_int(v.server.seen[STREAM_OPENED], 1, "the stream opened");
+    is_u64(v.server.got_bytes, 0, "but reads nothing");
+    stream_resume(v.server.s, STREAM_PAUSE_PIPELINE);
+    ok(run_until(l, v.server.got_bytes == 5000), "until it is resumed");
+    leave(l, &v);
+}
+
+/* The bytes of one stream wait in the loop's receive area while another needs it. */
+static void test_shared_area(struct loop *l)
+{
+    struct visit v[4];
+
+    for (size_t i = 0; i < ROWS(v); i++) {
+        v[i] = (struct visit){.server = {.discard = true, .check = true, .hook = pause_always}};
+        visit(l, &v[i], NULL, 0, NULL);
+    }
+    for (size_t i = 0; i < ROWS(v); i++)
+        bare_write(l, v[i].ssl, 0, 60000, 3000);
+    for (int round = 0; round < 200; round++) {
+        for (size_t i = 0; i < ROWS(v); i++)
+            stream_resume(v[i].server.s, STREAM_PAUSE_BODY);
+        loop_run_once(l, 1);
+    }
+    for (size_t i = 0; i < ROWS(v); i++) {
+        is_u64(v[i].server.got_bytes, 60000, "stream %zu got everything", i);
+        ok(!v[i].server.mismatch, "stream %zu got its own bytes", i);
+        leave(l, &v[i]);
+    }
+}
+
+/* Readers that stand still cost a bounded amount each. */
+static void test_stalled_readers(struct loop *l)
+{
+    struct visit v = {.server = {.hoard = true}};
+    size_t sent = 0;
+    char record[16384] = "";
+
+    visit(l, &v, NULL, 0, NULL);
+    for (int quiet = 0; quiet < 50;) {
+        int n = SSL_write(v.ssl, record, sizeof(record));
+
+        if (n > 0)
+            sent += (size_t)n;
+        quiet = n > 0 ? 0 : quiet + 1;
+        loop_run_once(l, 1);
+    }
+    ok(sent > 2 * LIMIT_STREAM_INPUT, "the client sent what the kernel took (%zu)", sent);
+    ok(stream_input_len(v.server.s) <= LIMIT_STREAM_INPUT + 16384, "of which little is here (%zu)",
+       stream_input_len(v.server.s));
+    leave(l, &v);
+}
+
+int main(void)
+{
+    struct loop *l = loop_new(NULL);
+
+    sctx = server_ctx(false);
+    test_versions(l);
+    test_old_version(l);
+    test_renegotiation(l);
+    test_garbage(l);
+    test_handshake_timeout(l);
+    test_handshake_cut(l);
+    test_cut(l);
+    test_half_close(l);
+    test_close_notify(l);
+    test_lingering_ends(l);
+    test_gathering(l);
+    test_stall_full_record(l);
+    test_stall_small_records(l);
+    test_stall_paused_upload(l);
+    test_stall_pause_in_handshake(l);
+    test_shared_area(l);
+    test_stalled_readers(l);
+    loop_free(l);
+    tls_ctx_unref(sctx);
+    return tap_end();
+}

@@ -1,0 +1,244 @@
+/* What files make a context, and what a client context insists on. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/tap.h"
+#include "unit/net/fixture.h"
+
+/* ------------------------------------------------------------------------------------------------------- files */
+
+static const char *path(char *out, const char *name)
+{
+    snprintf(out, 640, "%s", cert_path(name));
+    return out;
+}
+
+static void refuses_server(const char *crt, const char *key, const char *ca, const char *ciphers, const char *want)
+{
+    char a[640], b[640], c[640];
+    struct tls_server_opts o = {.cert_file = path(a, crt), .key_file = path(b, key), .ciphers = ciphers};
+    struct err err = {""};
+    struct tls_ctx *ctx;
+
+    if (ca != NULL)
+        o.client_ca_file = path(c, ca);
+    ctx = tls_server_ctx_new(&o, &err);
+    is_null(ctx, "%s + %s + %s: refused", crt, key, ca == NULL ? "-" : ca);
+    ok(strstr(err.text, want) != NULL, "with \"%s\" (%s)", want, err.text);
+    tls_ctx_unref(ctx);
+}
+
+static void test_files(void)
+{
+    char command[2048];
+    char key[640];
+
+    scratch_file("garbage.pem", "not a certificate\n", 18);
+    scratch_file("half.pem", "-----BEGIN CERTIFICATE-----\nMIIB\n", 33);
+    scratch_file("empty.pem", "", 0);
+    snprintf(command, sizeof(command), "openssl ec -aes128 -passout pass:secret -in '%s' -out '%s.enc' 2>/dev/null",
+             path(key, "node-a.key"), key);
+    if (system(command) != 0)
+        tap_bail("openssl ec");
+    refuses_server("no-such.crt", "node-a.key", NULL, NULL, "no-such.crt: No such file");
+    refuses_server("garbage.pem", "node-a.key", NULL, NULL, "certificate ");
+    refuses_server("node-a.crt", "no-such.key", NULL, NULL, "no-such.key: No such file");
+    refuses_server("node-a.crt", "garbage.pem", NULL, NULL, "private key ");
+    refuses_server("node-a.crt", "node-b.key", NULL, NULL, "node-b.key: does not belong to");
+    refuses_server("node-a.crt", "node-a.key.enc", NULL, NULL, "encrypted");
+    refuses_server("node-a.crt", "node-a.key", "no-such-ca.crt", NULL, "no-such-ca.crt: No such file");
+    refuses_server("node-a.crt", "node-a.key", "garbage.pem", NULL, "no certificate in it");
+    refuses_server("node-a.crt", "node-a.key", "empty.pem", NULL, "no certificate in it");
+    refuses_server("node-a.crt", "node-a.key", "half.pem", NULL, "CA bundle ");
+    refuses_server("node-a.crt", "node-a.key", NULL, "NO-SUCH-CIPHER", "NO-SUCH-CIPHER");
+}
+
+static void test_client_files(void)
+{
+    char a[640], b[640], c[640];
+    struct tls_client_opts o = {.ca_file = path(a, "no-such.crt"), .server_name = "x"};
+    struct err err = {""};
+
+    is_null(tls_client_ctx_new(&o, &err), "client: no CA file");
+    ok(strstr(err.text, "no-such.crt: No such file") != NULL, "and why (%s)", err.text);
+    err_clear(&err);
+    o.ca_file = path(a, "ca.crt");
+    o.cert_file = path(b, "alice.crt");
+    o.key_file = path(c, "admin.key");
+    is_null(tls_client_ctx_new(&o, &err), "client: a pair that is none");
+    ok(strstr(err.text, "does not belong to") != NULL, "and why (%s)", err.text);
+}
+
+static void test_not_after(void)
+{
+    struct tls_ctx *s = server_ctx(false);
+    struct tls_ctx *without = client_ctx(NULL, false);
+    struct tls_ctx *expired = client_ctx("expired", false);
+
+    ok(tls_ctx_not_after(s) > (int64_t)time(NULL), "notAfter of a fresh pair");
+    is_int(tls_ctx_not_after(without), 0, "none without certificate");
+    is_int(tls_ctx_not_after(expired), 1577923200, "2020-01-02T00:00:00Z");
+    tls_ctx_unref(s);
+    tls_ctx_unref(without);
+    tls_ctx_unref(expired);
+}
+
+/* ----------------------------------------------------------------------------------------------------- client */
+
+struct client_row {
+    const char *name;
+    const char *server_crt, *server_key;
+    const char *server_name; /* of the connection; NULL: the context's */
+    const char *failure;     /* NULL: opens */
+};
+
+static const struct client_row client_rows[] = {
+    {"the context's name", "node-a.crt", "node-a.key", NULL, NULL},
+    {"another of its names", "node-a.crt", "node-a.key", "localhost", NULL},
+    {"an IPv4 address", "node-a.crt", "node-a.key", "127.0.0.1", NULL},
+    {"an IPv6 address", "node-a.crt", "node-a.key", "::1", NULL},
+    {"a name it lacks", "node-a.crt", "node-a.key", "example.com", "hostname mismatch"},
+    {"an address it lacks", "node-a.crt", "node-a.key", "192.0.2.1", "IP address mismatch"},
+    {"its CN only", "node-a.crt", "node-a.key", "kube-apiserver", "hostname mismatch"},
+    {"a foreign CA", "foreign-server.crt", "foreign-server.key", NULL, "unable to get local issuer certificate"},
+    {"a client's certificate", "alice.crt", "alice.key", NULL, "unsuitable certificate purpose"},
+};
+
+static void test_client_verifies(struct loop *l)
+{
+    struct tls_ctx *cctx = client_ctx("alice", false);
+
+    for (size_t i = 0; i < ROWS(client_rows); i++) {
+        const struct client_row *r = &client_rows[i];
+        char crt[640], key[640];
+        struct tls_server_opts o = {.cert_file = path(crt, r->server_crt), .key_file = path(key, r->server_key)};
+        struct err err = {""};
+        struct tls_ctx *sctx = tls_server_ctx_new(&o, &err);
+        struct end client = {.server_name = r->server_name};
+        struct end server = {.discard = true};
+
+        if (sctx == NULL)
+            tap_bail("%s", err.text);
+        pair_open(l, &client, &server, cctx, sctx);
+        is_int(client.seen[STREAM_OPENED], r->failure == NULL, "%s: %s", r->name,
+               r->failure == NULL ? "accepted" : "refused");
+        if (r->failure != NULL) {
+            ok(strstr(client.failure, r->failure) != NULL, "%s: because (%s)", r->name, client.failure);
+            ok(run_until(l, server.seen[STREAM_FAILED] == 1), "%s: the server is told", r->name);
+        }
+        end_release(&client);
+        end_release(&server);
+        settle(l);
+        tls_ctx_unref(sctx);
+    }
+    tls_ctx_unref(cctx);
+}
+
+static void test_alpn(struct loop *l)
+{
+    static const struct {
+        bool server, client;
+        const char *want;
+    } rows[] = {{true, true, "h2"}, {true, false, "http/1.1"}, {false, true, "http/1.1"}, {false, false, "http/1.1"}};
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct tls_ctx *sctx = server_ctx(rows[i].server);
+        struct tls_ctx *cctx = client_ctx(NULL, rows[i].client);
+        struct end client = {.discard = true};
+        struct end server = {.discard = true};
+
+        pair_open(l, &client, &server, cctx, sctx);
+        is_str(stream_alpn(client.s), rows[i].want, "ALPN %d %d, client", rows[i].server, rows[i].client);
+        is_str(stream_alpn(server.s), rows[i].want, "ALPN %d %d, server", rows[i].server, rows[i].client);
+        end_release(&client);
+        end_release(&server);
+        settle(l);
+        tls_ctx_unref(sctx);
+        tls_ctx_unref(cctx);
+    }
+}
+
+static void test_min_version(struct loop *l)
+{
+    char crt[640], key[640];
+    struct tls_server_opts o = {
+        .cert_file = path(crt, "node-a.crt"), .key_file = path(key, "node-a.key"), .min_version = 13};
+    struct err err = {""};
+    struct tls_ctx *sctx = tls_server_ctx_new(&o, &err);
+    struct end server = {.discard = true};
+    int fd;
+
+    half_pair(l, &server, sctx, &fd);
+    is_null(bare_client(l, fd, NULL, TLS1_2_VERSION, NULL), "min_version 13 refuses TLS 1.2");
+    end_release(&server);
+    close(fd);
+    settle(l);
+    tls_ctx_unref(sctx);
+}
+
+/* How the next connection of this client context to the same address goes. */
+static bool resumes(struct loop *l, struct tls_ctx *cctx, struct tls_ctx *sctx, unsigned port, const char *name)
+{
+    struct end client = {.server_name = name, .port = port};
+    struct end server = {.discard = true, .echo = true};
+    bool resumed;
+
+    pair_open(l, &client, &server, cctx, sctx);
+    client.send_left = 10;
+    pump(&client);
+    run_until(l, client.got_bytes == 10);
+    resumed = stream_tls_resumed(client.s);
+    stream_close(client.s, STREAM_CLOSE_ABORT);
+    client.s = NULL;
+    end_release(&client);
+    end_release(&server);
+    settle(l);
+    return resumed;
+}
+
+static unsigned free_port(void)
+{
+    struct loop *l = loop_new(NULL);
+    struct err err = {""};
+    struct listener *listener = listener_open(l, "127.0.0.1", 0, NULL, NULL, &err);
+    unsigned port = listener_port(listener);
+
+    listener_close(listener);
+    loop_free(l);
+    return port;
+}
+
+static void test_client_resumes(struct loop *l)
+{
+    struct tls_ctx *sctx = server_ctx(false);
+    struct tls_ctx *cctx = client_ctx("alice", false);
+    struct tls_ctx *other = client_ctx("alice", false);
+    unsigned port = free_port();
+
+    ok(!resumes(l, cctx, sctx, port, NULL), "the first connection is a full handshake");
+    ok(resumes(l, cctx, sctx, port, NULL), "the second is resumed");
+    ok(resumes(l, cctx, sctx, port, NULL), "and the third, although each was cut off");
+    ok(!resumes(l, cctx, sctx, port, "localhost"), "not under another name");
+    ok(!resumes(l, cctx, sctx, free_port(), NULL), "not to another address");
+    ok(!resumes(l, other, sctx, port, NULL), "not with another context");
+    tls_ctx_unref(sctx);
+    tls_ctx_unref(cctx);
+    tls_ctx_unref(other);
+}
+
+int main(void)
+{
+    struct loop *l = loop_new(NULL);
+
+    test_files();
+    test_client_files();
+    test_not_after();
+    test_client_verifies(l);
+    test_alpn(l);
+    test_min_version(l);
+    test_client_resumes(l);
+    loop_free(l);
+    return tap_end();
+}
