@@ -182,7 +182,7 @@ class Maker:
             "requestheader-allowed-names": ["front-proxy-client"],
             "proxy-client-cert-file": pki.crt("front-proxy-client"), "proxy-client-key-file": pki.key("front-proxy-client"),
             "apiserver": "https://" + server, "apiserver-ca-file": pki.crt("ca"), "peer-ca-file": pki.crt("ca"),
-            "peers": peers, "admin-bind-address": admin, "control-socket": os.path.join(self._dir, "control.sock"),
+            "peers": peers, "admin-bind-address": admin,
         }))
         return Contender("mvproxy", address, pinned("mvproxy", [program, "--config", config], self._logs, self._core,
                                                     hostname="local"), version_of(program, "--version"))

@@ -25,7 +25,8 @@ def _never_404(load):
 def test_stopped_and_back(cluster):
     """the only server that has a resource is stopped and started: 503 with Retry-After meanwhile, then healed"""
     with Load(cluster.old.proxied, DEVICE_CLASSES) as load:
-        cluster.new.apiserver.stop()
+        # Open watches would keep it from ending for a minute.
+        cluster.new.apiserver.stop(timeout=5)
         expect_unavailable(cluster.old.proxied().get(DEVICE_CLASSES))
         expect(cluster.old.proxied().get(LOCAL), 200)
         time.sleep(3)  # the load goes on in that state
@@ -36,7 +37,8 @@ def test_stopped_and_back(cluster):
         waiting.until(lambda: load.statuses[200] > healed + 20, "more answers", 30)
     _never_404(load)
     assert load.statuses[503] and load.statuses[200], load
-    expect_unavailable(load.example[503])
+    # The first one may be kube-apiserver's own, which is shutting down.
+    assert load.example[503].header("Retry-After", "").isdigit(), load.example[503]
 
 
 def test_killed(cluster):

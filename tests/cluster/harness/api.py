@@ -102,6 +102,23 @@ def crd(plural, kind, group="example.com"):
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
+def same_bytes(ask_one, ask_other, what):
+    """Both ways of asking give the same status, type and bytes; the other answer.
+
+    The resourceVersion of a list moves whenever anybody writes anything (Leases are renewed all the time), so what
+    counts is an answer that is framed by two equal ones.
+    """
+    for _ in range(20):
+        before, other, after = ask_one(), ask_other(), ask_one()
+        if (before.status, before.body) == (after.status, after.body):
+            break
+    else:
+        raise AssertionError("%s: never the same twice" % what)
+    assert (before.status, before.header("Content-Type")) == (other.status, other.header("Content-Type")), (what, before, other)
+    assert before.body == other.body, (what, len(before.body), len(other.body), before, other)
+    return other
+
+
 def normal(thing):
     """An object in a form that can be compared."""
     return json.dumps(thing, sort_keys=True, indent=1)

@@ -111,7 +111,6 @@ class Node:
             # These versions of Kubernetes write no peer addresses anywhere.
             "peers": ["%s=%s:%d" % (n.name, n.address, PORT) for n in self._cluster.nodes if n is not self],
             "admin-bind-address": "%s:%d" % (self.loopback, ADMIN_PORT),
-            "control-socket": os.path.join(self._cluster.dir, "control-%s.sock" % self.name),
             "v": 4,
         }
         options.update(self._cluster.options)
