@@ -92,35 +92,38 @@ const char *metrics_text_content_type(enum metrics_format format)
 
 /* ---- values ---- */
 
-/* The shortest text that reads back as the same number, as Prometheus' own library writes it. */
-static void put_number(struct writer *w, double v)
-{
-    char text[32];
+enum { NUMBER_BYTES = 32 };
 
-    if (isnan(v)) {
-        buf_append_str(w->out, "NaN");
-        return;
-    }
-    if (isinf(v)) {
-        buf_append_str(w->out, v > 0 ? "+Inf" : "-Inf");
+/* The shortest text that reads back as the same number, as Prometheus' own library writes it. */
+static void number_text(double v, char out[NUMBER_BYTES])
+{
+    if (isnan(v) || isinf(v)) {
+        snprintf(out, NUMBER_BYTES, "%s", isnan(v) ? "NaN" : v > 0 ? "+Inf" : "-Inf");
         return;
     }
     for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof(text), "%.*g", digits, v);
-        if (strtod(text, NULL) == v)
+        snprintf(out, NUMBER_BYTES, "%.*g", digits, v);
+        if (strtod(out, NULL) == v)
             break;
     }
+}
+
+static void put_number(struct writer *w, double v)
+{
+    char text[NUMBER_BYTES];
+
+    number_text(v, text);
     buf_append_str(w->out, text);
 }
 
 /* OpenMetrics wants a bound to look like a float. */
 static void put_bound(struct writer *w, double v)
 {
-    size_t before = buf_len(w->out);
+    char text[NUMBER_BYTES];
 
-    put_number(w, v);
-    if (w->format == METRICS_OPENMETRICS && isfinite(v) && !w->out->failed &&
-        strcspn(buf_slice(w->out).p + before, ".e") >= buf_len(w->out) - before)
+    number_text(v, text);
+    buf_append_str(w->out, text);
+    if (w->format == METRICS_OPENMETRICS && isfinite(v) && strpbrk(text, ".e") == NULL)
         buf_append_str(w->out, ".0");
 }
 

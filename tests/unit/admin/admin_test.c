@@ -1,0 +1,348 @@
+/* The admin listener over real sockets: in the clear on loopback, over TLS elsewhere, and who is let in. */
+#include "admin/admin.h"
+
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "admin/process_metrics.h"
+#include "base/clock.h"
+#include "lib/tap.h"
+#include "net/loop.h"
+#include "net/stream.h"
+#include "net/tls_ctx.h"
+
+enum { PATIENCE_MS = 10000, ANSWER_BYTES = 1 << 20 };
+
+struct world {
+    struct loop *loop;
+    struct metrics *metrics;
+    struct process_metrics *process;
+    struct health *health;
+    struct admin_opts opts;
+    struct admin *admin;
+    const char *not_ready;
+};
+
+/* ---- certificates ---- */
+
+static char certs[] = "/tmp/mvproxy-admin-XXXXXX";
+
+static void remove_certs(void)
+{
+    char command[64];
+
+    snprintf(command, sizeof(command), "rm -rf '%s'", certs);
+    if (system(command) != 0)
+        diag("could not remove %s", certs);
+}
+
+static void make_certs(void)
+{
+    const char *src = getenv("top_srcdir");
+    char command[2048];
+
+    if (mkdtemp(certs) == NULL)
+        tap_bail("mkdtemp");
+    atexit(remove_certs);
+    snprintf(command, sizeof(command),
+             "PYTHONDONTWRITEBYTECODE=1 PYTHONPATH='%s/tests/lib' python3 -c \"import certs; a = certs.Authority('%s');"
+             "a.issue('ca', 'ca', is_ca=True, eku='');a.issue('foreign-ca', 'x', is_ca=True, eku='');"
+             "a.issue('server', 's', ca='ca', eku='serverAuth', sans=('localhost',));"
+             "a.issue('admin', 'admin', ('system:masters',), ca='ca');"
+             "a.issue('monitor', 'm', ('system:monitoring',), ca='ca');"
+             "a.issue('alice', 'alice', ('dev',), ca='ca');"
+             "a.issue('foreign', 'admin', ('system:masters',), ca='foreign-ca')\"",
+             src == NULL ? "." : src, certs);
+    if (system(command) != 0)
+        tap_bail("could not make certificates");
+}
+
+static const char *file(const char *name, const char *suffix)
+{
+    static char paths[8][128];
+    static unsigned next;
+    char *path = paths[next++ % 8];
+
+    snprintf(path, sizeof(paths[0]), "%s/%s%s", certs, name, suffix);
+    return path;
+}
+
+static struct tls_ctx *server_tls(void)
+{
+    struct tls_server_opts o = {
+        .cert_file = file("server", ".crt"), .key_file = file("server", ".key"), .client_ca_file = file("ca", ".crt")};
+    struct err err = {""};
+    struct tls_ctx *c = tls_server_ctx_new(&o, &err);
+
+    if (c == NULL)
+        tap_bail("TLS: %s", err.text);
+    return c;
+}
+
+static struct tls_ctx *client_tls(const char *who)
+{
+    struct tls_client_opts o = {.ca_file = file("ca", ".crt"), .server_name = "localhost"};
+    struct err err = {""};
+    struct tls_ctx *c;
+
+    if (who != NULL) {
+        o.cert_file = file(who, ".crt");
+        o.key_file = file(who, ".key");
+    }
+    c = tls_client_ctx_new(&o, &err);
+    if (c == NULL)
+        tap_bail("TLS: %s", err.text);
+    return c;
+}
+
+/* ---- a client: one request, one answer, the end ---- */
+
+struct client {
+    struct buf in;
+    bool over;
+};
+
+static void on_event(struct stream *s, enum stream_event ev, void *arg)
+{
+    struct client *c = arg;
+    struct slice piece;
+
+    while (ev == STREAM_READABLE && (piece = stream_peek(s)).n > 0) {
+        buf_append(&c->in, piece);
+        stream_consume(s, piece.n);
+    }
+    if (ev == STREAM_EOF || ev == STREAM_FAILED)
+        c->over = true;
+}
+
+/* The whole answer, NUL-terminated, valid until the next call. */
+static const char *ask(struct world *w, struct tls_ctx *tls, const char *request)
+{
+    static char text[ANSWER_BYTES];
+    struct client c = {.over = false};
+    struct sockaddr_in addr = {.sin_family = AF_INET,
+                               .sin_port = htons((uint16_t)admin_port(w->admin)),
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct stream_opts o = {.fn = on_event, .arg = &c, .tls = tls};
+    uint64_t end = clock_ms() + PATIENCE_MS;
+    struct stream *s;
+
+    buf_init(&c.in, ANSWER_BYTES - 1);
+    s = stream_connect(w->loop, (struct sockaddr *)&addr, sizeof(addr), &o);
+    if (s == NULL || !stream_write(s, slice_str(request)))
+        tap_bail("no client");
+    while (!c.over && clock_ms() < end)
+        loop_run_once(w->loop, 20);
+    ok(c.over, "%.*s: the answer ends", (int)strcspn(request, "\r"), request);
+    snprintf(text, sizeof(text), "%.*s", (int)buf_len(&c.in), buf_len(&c.in) == 0 ? "" : buf_slice(&c.in).p);
+    stream_close(s, STREAM_CLOSE_NOW);
+    buf_free(&c.in);
+    return text;
+}
+
+static const char *get(struct world *w, struct tls_ctx *tls, const char *path)
+{
+    char request[512];
+
+    snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", path);
+    return ask(w, tls, request);
+}
+
+static bool has(const char *text, const char *part)
+{
+    if (strstr(text, part) != NULL)
+        return true;
+    diag("not found in: %.300s", text);
+    return false;
+}
+
+static const char *body_of(const char *answer)
+{
+    const char *end = strstr(answer, "\r\n\r\n");
+
+    return end == NULL ? "(no body)" : end + 4;
+}
+
+/* ---- the world ---- */
+
+static bool check_ready(void *arg, struct err *why)
+{
+    struct world *w = arg;
+
+    return w->not_ready == NULL || err_set(why, "%s", w->not_ready);
+}
+
+static void flags(admin_flag_fn *each, void *each_arg, void *arg)
+{
+    (void)arg;
+    each(each_arg, "secure-port", "6443");
+    each(each_arg, "v", "2");
+}
+
+static void status(struct page *p, void *arg)
+{
+    static const char *const columns[] = {"server", NULL};
+    const struct page_cell cell = {SLICE_LIT("<apiserver>"), PAGE_PLAIN};
+
+    (void)arg;
+    page_table(p, "Servers", columns);
+    page_row(p, &cell, 1);
+}
+
+static void world_init(struct world *w, const char *address, struct tls_ctx *tls)
+{
+    struct err err = {""};
+
+    memset(w, 0, sizeof(*w));
+    w->metrics = metrics_new();
+    w->process = process_metrics_new(w->metrics, "0.0");
+    w->loop = loop_new(w->metrics);
+    w->health = health_new();
+    health_add(w->health, HEALTH_READYZ, "ready", check_ready, w);
+    w->opts = (struct admin_opts){.bind_address = address,
+                                  .tls = tls,
+                                  .version = "0.0",
+                                  .metrics = w->metrics,
+                                  .health = w->health,
+                                  .flags = flags,
+                                  .status = status,
+                                  .arg = w};
+    w->admin = admin_new(w->loop, &w->opts, &err);
+    if (w->admin == NULL)
+        tap_bail("admin_new: %s", err.text);
+}
+
+static void world_end(struct world *w)
+{
+    admin_free(w->admin);
+    loop_free(w->loop);
+    health_free(w->health);
+    metrics_free(w->metrics);
+    process_metrics_free(w->process);
+}
+
+/* ---- tests ---- */
+
+static void test_pages(void)
+{
+    struct world w;
+    const char *a;
+
+    world_init(&w, "127.0.0.1", NULL);
+    a = get(&w, NULL, "/metrics");
+    ok(has(a, "HTTP/1.1 200 OK\r\n") && has(a, "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"),
+       "/metrics");
+    ok(has(a, "\nprocess_open_fds ") && has(a, "\nmvproxy_build_info{version=\"0.0\""), "has metrics");
+    a = ask(&w, NULL,
+            "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: application/openmetrics-text\r\nConnection: "
+            "close\r\n\r\n");
+    ok(has(a, "Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n") && has(a, "\n# EOF\n"),
+       "OpenMetrics on demand");
+    a = get(&w, NULL, "/readyz");
+    ok(has(a, "HTTP/1.1 200 OK\r\n") && has(a, "Content-Type: text/plain; charset=utf-8\r\n") &&
+           has(a, "X-Content-Type-Options: nosniff\r\n"),
+       "/readyz");
+    is_str(body_of(a), "ok", "is ok");
+    w.not_ready = "leases not listed";
+    a = get(&w, NULL, "/readyz?exclude=nothing");
+    ok(has(a, "HTTP/1.1 500 "), "not ready");
+    is_str(body_of(a),
+           "[+]ping ok\n[-]ready failed: reason withheld\nwarn: some health checks cannot be excluded: no matches for "
+           "\"nothing\"\nreadyz check failed\n",
+           "says what, not why");
+    ok(has(get(&w, NULL, "/livez"), "HTTP/1.1 200 OK\r\n"), "/livez does not care");
+    ok(has(get(&w, NULL, "/readyz/ready"), "internal server error: leases not listed"), "one check says why");
+    ok(has(get(&w, NULL, "/metrics/slis"), "kubernetes_healthcheck{name=\"ready\",type=\"readyz\"} 0\n"),
+       "/metrics/slis");
+    ok(has(get(&w, NULL, "/flagz"), "\nsecure-port=6443\n"), "/flagz");
+    ok(has(get(&w, NULL, "/statusz"), "\nBinary version: 0.0\n"), "/statusz");
+    a = ask(&w, NULL,
+            "GET /statusz HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\nConnection: close\r\n\r\n");
+    ok(has(a, "HTTP/1.1 406 "), "plain JSON is not acceptable");
+    a = get(&w, NULL, "/");
+    ok(has(a, "Content-Type: text/html; charset=utf-8\r\n") && has(a, "<td>&lt;apiserver&gt;</td>"), "the status page");
+    ok(has(a, "Content-Security-Policy: default-src 'none'"), "may load nothing");
+    world_end(&w);
+}
+
+static void test_manners(void)
+{
+    struct world w;
+    const char *a;
+
+    world_init(&w, "127.0.0.1", NULL);
+    ok(has(get(&w, NULL, "/nothing"), "HTTP/1.1 404 "), "an unknown path");
+    a = ask(&w, NULL, "POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    ok(has(a, "HTTP/1.1 405 ") && has(a, "Allow: GET, HEAD\r\n"), "POST");
+    a = ask(&w, NULL, "HEAD /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    ok(has(a, "Content-Length: 2\r\n"), "HEAD has the length");
+    is_str(body_of(a), "", "and no body");
+    a = ask(&w, NULL, "GET /metrics HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
+    ok(has(a, "HTTP/1.1 403 ") && strstr(a, "process_") == NULL, "a foreign Host gets nothing");
+    ok(has(get(&w, NULL, "/metrics"), "mvproxy_admin_requests_total{path=\"other\",code=\"404\"} 1\n"),
+       "requests are counted");
+    world_end(&w);
+}
+
+static void test_errors(void)
+{
+    struct world w;
+    struct admin_opts o;
+    struct err err = {""};
+
+    world_init(&w, "127.0.0.1", NULL);
+    o = w.opts;
+    o.port = admin_port(w.admin);
+    ok(admin_new(w.loop, &o, &err) == NULL && has(err.text, "Address already in use"), "a port in use: %s", err.text);
+    err_clear(&err);
+    o.bind_address = "0.0.0.0";
+    o.port = 0;
+    ok(admin_new(w.loop, &o, &err) == NULL && has(err.text, "0.0.0.0"), "never in the clear for others: %s", err.text);
+    world_end(&w);
+}
+
+static void expect(struct world *w, const char *who, const char *path, const char *status_line)
+{
+    struct tls_ctx *tls = client_tls(who);
+
+    ok(has(get(w, tls, path), status_line), "%s reads %s: %s", who == NULL ? "somebody" : who, path, status_line);
+    tls_ctx_unref(tls);
+}
+
+static void test_tls(void)
+{
+    struct tls_ctx *tls = server_tls(), *other;
+    struct world w;
+    const char *a;
+
+    world_init(&w, "0.0.0.0", tls);
+    expect(&w, NULL, "/readyz", "HTTP/1.1 200 ");
+    expect(&w, NULL, "/readyz/ping", "HTTP/1.1 401 ");
+    expect(&w, NULL, "/metrics", "HTTP/1.1 401 ");
+    expect(&w, NULL, "/", "HTTP/1.1 401 ");
+    expect(&w, "foreign", "/metrics", "HTTP/1.1 401 ");
+    expect(&w, "alice", "/metrics", "HTTP/1.1 403 ");
+    expect(&w, "alice", "/livez", "HTTP/1.1 200 ");
+    expect(&w, "monitor", "/metrics", "HTTP/1.1 200 ");
+    expect(&w, "admin", "/", "HTTP/1.1 200 ");
+    expect(&w, "admin", "/readyz/ping", "HTTP/1.1 200 ");
+    a = get(&w, NULL, "/livez");
+    ok(strstr(a, "200 OK") == NULL, "nothing in the clear");
+    other = server_tls();
+    admin_update(w.admin, other);
+    tls_ctx_unref(other);
+    expect(&w, "admin", "/metrics", "HTTP/1.1 200 ");
+    world_end(&w);
+    tls_ctx_unref(tls);
+}
+
+int main(void)
+{
+    make_certs();
+    test_pages();
+    test_manners();
+    test_errors();
+    test_tls();
+    return tap_end();
+}

@@ -1,0 +1,168 @@
+/* The exposition formats, byte for byte, and how one is chosen. */
+#include "admin/metrics_text.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "admin/process_metrics.h"
+#include "lib/tap.h"
+
+enum { TEXT_BYTES = 1 << 16 };
+
+static const char *const one[] = {"code", NULL};
+static const char *const two[] = {"code", "name", NULL};
+
+static struct metrics *sample(void)
+{
+    static const double bounds[] = {0.5, 1, 2.5};
+    struct metrics *m = metrics_new();
+    struct slice v = SLICE_LIT("200"), odd[] = {SLICE_LIT("404"), SLICE_LIT("a\"b\\c\nd\xff")};
+    struct metric *h = metric_child(metric_histogram_family(m, "b_seconds", "Time.", one, bounds, 3), &v);
+
+    metric_add(metric_single(m, METRIC_COUNTER, "a_total", "All \\ of\nit."), 3);
+    metric_observe(h, 0.25);
+    metric_observe(h, 1);
+    metric_observe(h, 7);
+    metric_add(metric_child(metric_family(m, METRIC_COUNTER, "c_total", "See.", two, 10), odd), 1.5);
+    metric_set(metric_single(m, METRIC_GAUGE, "d", "Gauge."), -INFINITY);
+    metric_inc(metric_single(m, METRIC_COUNTER, "e", "No suffix."));
+    return m;
+}
+
+static void test_formats(void)
+{
+    struct metrics *m = sample();
+    struct buf out;
+
+    buf_init(&out, TEXT_BYTES);
+    ok(metrics_text_write(&out, m, METRICS_PROMETHEUS), "Prometheus");
+    is_slice(buf_slice(&out),
+             "# HELP a_total All \\\\ of\\nit.\n# TYPE a_total counter\na_total 3\n"
+             "# HELP b_seconds Time.\n# TYPE b_seconds histogram\n"
+             "b_seconds_bucket{code=\"200\",le=\"0.5\"} 1\nb_seconds_bucket{code=\"200\",le=\"1\"} 2\n"
+             "b_seconds_bucket{code=\"200\",le=\"2.5\"} 2\nb_seconds_bucket{code=\"200\",le=\"+Inf\"} 3\n"
+             "b_seconds_sum{code=\"200\"} 8.25\nb_seconds_count{code=\"200\"} 3\n"
+             "# HELP c_total See.\n# TYPE c_total counter\n"
+             "c_total{code=\"404\",name=\"a\\\"b\\\\c\\nd\xEF\xBF\xBD\"} 1.5\n"
+             "# HELP d Gauge.\n# TYPE d gauge\nd -Inf\n"
+             "# HELP e No suffix.\n# TYPE e counter\ne 1\n",
+             "is what it must be");
+    buf_reset(&out);
+    ok(metrics_text_write(&out, m, METRICS_OPENMETRICS), "OpenMetrics");
+    is_slice(buf_slice(&out),
+             "# HELP a All \\\\ of\\nit.\n# TYPE a counter\na_total 3\n"
+             "# HELP b_seconds Time.\n# TYPE b_seconds histogram\n"
+             "b_seconds_bucket{code=\"200\",le=\"0.5\"} 1\nb_seconds_bucket{code=\"200\",le=\"1.0\"} 2\n"
+             "b_seconds_bucket{code=\"200\",le=\"2.5\"} 2\nb_seconds_bucket{code=\"200\",le=\"+Inf\"} 3\n"
+             "b_seconds_sum{code=\"200\"} 8.25\nb_seconds_count{code=\"200\"} 3\n"
+             "# HELP c See.\n# TYPE c counter\n"
+             "c_total{code=\"404\",name=\"a\\\"b\\\\c\\nd\xEF\xBF\xBD\"} 1.5\n"
+             "# HELP d Gauge.\n# TYPE d gauge\nd -Inf\n"
+             "# HELP e No suffix.\n# TYPE e counter\ne_total 1\n# EOF\n",
+             "is what it must be");
+    buf_free(&out);
+    buf_init(&out, 20);
+    ok(!metrics_text_write(&out, m, METRICS_PROMETHEUS), "no room is an error");
+    buf_free(&out);
+    metrics_free(m);
+}
+
+static void test_numbers(void)
+{
+    static const struct {
+        double value;
+        const char *text;
+    } rows[] = {
+        {0, "0"},
+        {1e15, "1e+15"},
+        {123456789, "123456789"},
+        {0.1, "0.1"},
+        {1.0 / 3, "0.333333333333333"},
+        {1e100, "1e+100"},
+        {INFINITY, "+Inf"},
+        {NAN, "NaN"},
+        {-2.5, "-2.5"},
+        {1700000000.123, "1700000000.123"},
+        {9007199254740993.0, "9007199254740992"},
+    };
+    struct buf out;
+    char want[128];
+
+    buf_init(&out, TEXT_BYTES);
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct metrics *m = metrics_new();
+        struct slice line;
+
+        metric_set(metric_single(m, METRIC_GAUGE, "g", "h"), rows[i].value);
+        buf_reset(&out);
+        metrics_text_write(&out, m, METRICS_PROMETHEUS);
+        line = slice_from(buf_slice(&out), sizeof("# HELP g h\n# TYPE g gauge\n") - 1);
+        snprintf(want, sizeof(want), "g %s\n", rows[i].text);
+        if (i == 4)
+            ok(slice_has_prefix(line, slice_str("g 0.3333333333333333")), "a third, to the last digit that counts");
+        else
+            is_slice(line, want, "%s", rows[i].text);
+        metrics_free(m);
+    }
+    buf_free(&out);
+}
+
+static void test_negotiation(void)
+{
+    static const struct {
+        const char *accept;
+        enum metrics_format want;
+    } rows[] = {
+        {"", METRICS_PROMETHEUS},
+        {"*/*", METRICS_PROMETHEUS},
+        {"text/plain", METRICS_PROMETHEUS},
+        {"application/openmetrics-text", METRICS_OPENMETRICS},
+        {"application/openmetrics-text; version=1.0.0", METRICS_OPENMETRICS},
+        {"application/openmetrics-text; version=\"0.0.1\"", METRICS_OPENMETRICS},
+        {"application/openmetrics-text; version=2.0.0", METRICS_PROMETHEUS},
+        {"application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1",
+         METRICS_OPENMETRICS},
+        {"application/openmetrics-text;q=0.2,text/plain;q=0.3", METRICS_PROMETHEUS},
+        {"application/openmetrics-text;q=0,text/plain;q=0.3", METRICS_PROMETHEUS},
+        {"application/openmetrics-text;q=0", METRICS_PROMETHEUS},
+        {"application/openmetrics-text;q=nonsense,*/*;q=0.001", METRICS_PROMETHEUS},
+        {"application/json", METRICS_PROMETHEUS},
+        {"text/html, application/openmetrics-text;q=1.000", METRICS_OPENMETRICS},
+        {",,;;=", METRICS_PROMETHEUS},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++)
+        is_int(metrics_text_negotiate(slice_str(rows[i].accept)), rows[i].want, "Accept: %s", rows[i].accept);
+}
+
+static void test_process(void)
+{
+    struct metrics *m = metrics_new();
+    struct process_metrics *p = process_metrics_new(m, "1.2\"3");
+    struct buf out;
+
+    buf_init(&out, TEXT_BYTES);
+    metrics_text_write(&out, m, METRICS_PROMETHEUS);
+    metrics_text_write(&out, m, METRICS_PROMETHEUS);
+    ok(memmem(buf_slice(&out).p, buf_len(&out), "mvproxy_build_info{version=\"1.2\\\"3\"", 35) != NULL, "build info");
+    ok(metric_value(metric_single(m, METRIC_GAUGE, "process_open_fds", "")) >= 3, "descriptors");
+    ok(metric_value(metric_single(m, METRIC_GAUGE, "process_threads", "")) >= 1, "threads");
+    ok(metric_value(metric_single(m, METRIC_GAUGE, "process_resident_memory_bytes", "")) > 100000, "memory");
+    ok(metric_value(metric_single(m, METRIC_GAUGE, "process_virtual_memory_bytes", "")) >
+           metric_value(metric_single(m, METRIC_GAUGE, "process_resident_memory_bytes", "")),
+       "more of it virtual");
+    ok(metric_value(metric_single(m, METRIC_GAUGE, "process_start_time_seconds", "")) > 1.6e9, "start");
+    ok(metric_value(metric_single(m, METRIC_COUNTER, "process_cpu_seconds_total", "")) >= 0, "CPU");
+    buf_free(&out);
+    metrics_free(m);
+    process_metrics_free(p);
+}
+
+int main(void)
+{
+    test_formats();
+    test_numbers();
+    test_negotiation();
+    test_process();
+    return tap_end();
+}

@@ -1,0 +1,111 @@
+/* Who serves what, as the status page shows it. */
+#include "admin/skew.h"
+
+#include <stdio.h>
+
+#include "admin/page.h"
+#include "kube/disco_parse.h"
+#include "lib/tap.h"
+
+/* One aggregated document; groups as "group version resource,resource;..." */
+static struct disco_doc *doc_of(const char *text)
+{
+    struct slice groups = slice_str(text), group, part, name;
+    struct err err = {""};
+    struct disco_doc *doc;
+    struct buf b;
+    bool first = true;
+
+    buf_init(&b, 1 << 16);
+    buf_append_str(&b, "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},"
+                       "\"items\":[");
+    while (slice_split(&groups, ';', &group)) {
+        slice_split(&group, ' ', &part);
+        buf_printf(&b, "%s{\"metadata\":{\"name\":\"%.*s\"},\"versions\":[{\"version\":\"", first ? "" : ",",
+                   (int)part.n, part.n == 0 ? "" : part.p);
+        slice_split(&group, ' ', &part);
+        buf_printf(&b, "%.*s\",\"resources\":[", (int)part.n, part.p);
+        for (bool one = true; slice_split(&group, ',', &name); one = false)
+            buf_printf(&b,
+                       "%s{\"resource\":\"%.*s\",\"responseKind\":{\"group\":\"\",\"version\":\"v1\",\"kind\":\"K\"},"
+                       "\"scope\":\"Namespaced\",\"singularResource\":\"k\",\"verbs\":[\"get\"]}",
+                       one ? "" : ",", (int)name.n, name.p);
+        buf_append_str(&b, "],\"freshness\":\"Current\"}]}");
+        first = false;
+    }
+    buf_append_str(&b, "]}");
+    doc = disco_parse(buf_slice(&b), &err);
+    if (doc == NULL)
+        tap_bail("disco_parse: %s", err.text);
+    buf_free(&b);
+    return doc;
+}
+
+static struct disco *server(const char *core, const char *apis)
+{
+    struct disco_doc *c = doc_of(core), *a = doc_of(apis);
+    struct disco *d = disco_new(c, a);
+
+    disco_doc_unref(c);
+    disco_doc_unref(a);
+    return d;
+}
+
+static void write_row(const struct skew_row *row, void *arg)
+{
+    struct buf *out = arg;
+    const struct gvr *g = &row->gvr;
+
+    buf_printf(out, "%.*s/%.*s/%.*s ", (int)g->group.n, g->group.n == 0 ? "" : g->group.p, (int)g->version.n,
+               g->version.p, (int)g->resource.n, g->resource.p);
+    for (size_t i = 0; i < row->n; i++)
+        buf_append_char(out, "?-+"[row->by[i]]);
+    buf_append_str(out, row->uneven ? " uneven\n" : "\n");
+}
+
+int main(void)
+{
+    struct disco *local = server(" v1 pods,nodes", "apps v1 deployments");
+    struct disco *newer = server(" v1 pods,nodes", "resource.k8s.io v1 deviceclasses;apps v1 deployments,z<z");
+    struct served_peer peers[] = {
+        {.id = "apiserver-a", .life = SERVED_LIVE, .discovery_known = true, .disco = newer},
+        {.id = "apiserver-b", .life = SERVED_LAPSED},
+    };
+    struct served_input in = {.peers_enabled = true,
+                              .leases_synced = true,
+                              .local_id = "apiserver-l",
+                              .local = local,
+                              .peers = peers,
+                              .n_peers = 2};
+    struct served *s = served_new(&in);
+    struct buf out;
+    struct page p;
+
+    if (s == NULL)
+        tap_bail("served_new");
+    buf_init(&out, 1 << 16);
+    ok(skew_walk(s, write_row, &out), "walk");
+    is_slice(buf_slice(&out),
+             "/v1/nodes ++?\n/v1/pods ++?\napps/v1/deployments ++?\napps/v1/z<z -+? uneven\n"
+             "resource.k8s.io/v1/deviceclasses -+? uneven\n",
+             "the union, sorted; who serves it; unknown servers have no say");
+    buf_reset(&out);
+    page_begin(&p, &out, "t");
+    skew_page(&p, s);
+    page_end(&p);
+    buf_append_char(&out, '\0');
+    ok(strstr(buf_slice(&out).p, "<tr><td>resource.k8s.io/v1 deviceclasses</td><td class=\"warning\">no</td>"
+                                 "<td class=\"good\">yes</td><td class=\"faint\">?</td></tr>") != NULL,
+       "a row of the matrix");
+    ok(strstr(buf_slice(&out).p,
+              "<td>apiserver-b</td><td class=\"warning\">lapsed</td><td class=\"warning\">not yet known</td>"
+              "<td class=\"bad\">none</td>") != NULL,
+       "a row of the servers");
+    ok(strstr(buf_slice(&out).p, "deployments</td>") == NULL, "what everybody serves is not shown");
+    ok(strstr(buf_slice(&out).p, "<p>2 of 5 resources are served by some servers only.</p>") != NULL, "but counted");
+    buf_free(&out);
+    served_unref(s);
+    disco_unref(local);
+    disco_unref(newer);
+    return tap_end();
+}

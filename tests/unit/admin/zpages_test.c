@@ -1,0 +1,81 @@
+/* z-pages: who gets which form, and what stands in it. */
+#include "admin/zpages.h"
+
+#include "lib/tap.h"
+
+static const struct {
+    enum zpage which;
+    const char *accept;
+    enum zpage_form want;
+} rows[] = {
+    {ZPAGE_STATUSZ, "", ZPAGE_TEXT},
+    {ZPAGE_STATUSZ, "*/*", ZPAGE_TEXT},
+    {ZPAGE_STATUSZ, "text/plain", ZPAGE_TEXT},
+    {ZPAGE_STATUSZ, "text/html,application/xhtml+xml,*/*;q=0.8", ZPAGE_TEXT},
+    {ZPAGE_STATUSZ, "application/json", ZPAGE_NOT_ACCEPTABLE},
+    {ZPAGE_STATUSZ, "application/json;v=v1beta1;g=config.k8s.io;as=Statusz", ZPAGE_JSON},
+    {ZPAGE_STATUSZ, "application/json; as=Statusz; g=config.k8s.io; v=v1beta1", ZPAGE_JSON},
+    {ZPAGE_STATUSZ, "application/json;v=v1;g=config.k8s.io;as=Statusz", ZPAGE_NOT_ACCEPTABLE},
+    {ZPAGE_STATUSZ, "application/json;v=v1beta1;g=config.k8s.io;as=Flagz", ZPAGE_NOT_ACCEPTABLE},
+    {ZPAGE_FLAGZ, "application/json;v=v1beta1;g=config.k8s.io;as=Flagz,text/plain", ZPAGE_JSON},
+    {ZPAGE_FLAGZ, "application/json,text/plain", ZPAGE_TEXT},
+    {ZPAGE_FLAGZ, "image/png", ZPAGE_NOT_ACCEPTABLE},
+};
+
+#define WARNING                                                                                                        \
+    "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is "  \
+    "for debugging purposes only.\n\n"
+
+static void test_statusz(struct buf *out)
+{
+    static const char *const paths[] = {"/livez", "/metrics", NULL};
+    struct statusz s = {.started_wall_us = 1725603591000000, .uptime_ms = 3723456, .version = "1.2.3", .paths = paths};
+
+    statusz_write(out, ZPAGE_TEXT, &s);
+    is_slice(buf_slice(out),
+             "\nmvproxy statusz\n" WARNING "Started: Fri Sep  6 06:19:51 UTC 2024\nUp: 1 hr 02 min 03 sec\n"
+             "Binary version: 1.2.3\nPaths: /livez /metrics\n",
+             "statusz as text");
+    buf_reset(out);
+    statusz_write(out, ZPAGE_JSON, &s);
+    is_slice(buf_slice(out),
+             "{\"kind\":\"Statusz\",\"apiVersion\":\"config.k8s.io/v1beta1\",\"metadata\":{\"name\":\"mvproxy\"},"
+             "\"startTime\":\"2024-09-06T06:19:51Z\",\"uptimeSeconds\":3723,\"binaryVersion\":\"1.2.3\","
+             "\"paths\":[\"/livez\",\"/metrics\"]}\n",
+             "statusz as JSON");
+    buf_reset(out);
+}
+
+static void test_flagz(struct buf *out)
+{
+    struct flagz f;
+
+    flagz_begin(&f, out, ZPAGE_TEXT);
+    flagz_add(&f, "a", "1");
+    flagz_add(&f, "b", "x=y");
+    flagz_end(&f);
+    is_slice(buf_slice(out), "\nmvproxy flagz\n" WARNING "a=1\nb=x=y\n", "flagz as text");
+    buf_reset(out);
+    flagz_begin(&f, out, ZPAGE_JSON);
+    flagz_add(&f, "a", "1");
+    flagz_add(&f, "b", "\"\\");
+    flagz_end(&f);
+    is_slice(buf_slice(out),
+             "{\"kind\":\"Flagz\",\"apiVersion\":\"config.k8s.io/v1beta1\",\"metadata\":{\"name\":\"mvproxy\"},"
+             "\"flags\":{\"a\":\"1\",\"b\":\"\\\"\\\\\"}}\n",
+             "flagz as JSON");
+    buf_reset(out);
+}
+
+int main(void)
+{
+    struct buf out;
+
+    buf_init(&out, 1 << 16);
+    for (size_t i = 0; i < ROWS(rows); i++)
+        is_int(zpage_negotiate(rows[i].which, slice_str(rows[i].accept)), rows[i].want, "Accept: %s", rows[i].accept);
+    test_statusz(&out);
+    test_flagz(&out);
+    buf_free(&out);
+    return tap_end();
+}
