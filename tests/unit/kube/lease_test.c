@@ -153,7 +153,7 @@ static void test_list(void)
         "{\"items\":[1,]}",
         "{\"items\":[],\"items\":[]}",
         "{\"items\":[]} x",
-        "{\"kind\":\"PodList\",\"items\":[]}",
+        "{\"kind\":\"Pod\",\"items\":[]}",
         "{\"metadata\":1}",
         "{\"items\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
     };

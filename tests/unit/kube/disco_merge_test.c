@@ -1,0 +1,464 @@
+/*
+ * Merging discovery documents: each rule once, as text; what random documents have in common is in
+ * disco_merge_random_test.c.
+ */
+#include "kube/disco_merge.h"
+
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "lib/tap.h"
+
+#define DOC(items)                                                                                                     \
+    "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},\"items\":[" items  \
+    "]}\n"
+#define BETA(items)                                                                                                    \
+    "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/"                                        \
+    "v2beta1\",\"metadata\":{},\"items\":[" items "]}\n"
+#define G(name, versions) "{\"metadata\":{\"name\":\"" name "\"},\"versions\":[" versions "]}"
+#define V(name, resources) "{\"version\":\"" name "\",\"resources\":[" resources "],\"freshness\":\"Current\"}"
+#define STALE(name, resources) "{\"version\":\"" name "\",\"resources\":[" resources "],\"freshness\":\"Stale\"}"
+#define R(name, rest)                                                                                                  \
+    "{\"resource\":\"" name "\",\"responseKind\":{\"group\":\"\",\"version\":\"\",\"kind\":\"K\"}," rest "}"
+#define PLAIN(name) R(name, "\"scope\":\"Cluster\",\"singularResource\":\"\",\"verbs\":[\"get\",\"list\"]")
+#define RV(name, verbs) R(name, "\"scope\":\"Cluster\",\"singularResource\":\"\",\"verbs\":[" verbs "]")
+#define RS(name, subs)                                                                                                 \
+    R(name, "\"scope\":\"Cluster\",\"singularResource\":\"\",\"verbs\":[\"get\"],\"subresources\":[" subs "]")
+
+enum { L = DISCO_SERVER_LOCAL, P = DISCO_SERVER_LAPSED };
+
+struct server {
+    const char *id, *doc;
+    unsigned flags;
+};
+
+struct row {
+    const char *name;
+    struct server servers[5];
+    const char *exclude[4]; /* "group/version" */
+    const char *want;
+    bool is_local;
+};
+
+static const struct row rows[] = {
+    {"one server", {{"a", DOC(G("g", V("v1", PLAIN("r")))), L}}, {0}, DOC(G("g", V("v1", PLAIN("r")))), true},
+    {"two that say the same",
+     {{"a", DOC(G("g", V("v1", PLAIN("r")))), L}, {"b", DOC(G("g", V("v1", PLAIN("r")))), 0}},
+     {0},
+     DOC(G("g", V("v1", PLAIN("r")))),
+     true},
+    {"a peer with less",
+     {{"a", DOC(G("g", V("v1", PLAIN("r"))) "," G("h", "")), L}, {"b", DOC(G("g", V("v1", PLAIN("r")))), 0}},
+     {0},
+     DOC(G("g", V("v1", PLAIN("r"))) "," G("h", "")),
+     true},
+    {"nothing anywhere", {{"a", DOC(""), L}, {"b", DOC(""), 0}}, {0}, DOC(""), true},
+    {"no server at all", {{0}}, {0}, DOC(""), false},
+    {"peers only", {{"a", DOC(G("g", V("v1", PLAIN("r")))), 0}}, {0}, DOC(G("g", V("v1", PLAIN("r")))), false},
+    {"an empty local server",
+     {{"a", DOC(""), L}, {"b", DOC(G("g", V("v1", PLAIN("r")))), 0}},
+     {0},
+     DOC(G("g", V("v1", PLAIN("r")))),
+     false},
+    {"a new group",
+     {{"a", DOC(G("g", V("v1", PLAIN("r")))), L},
+      {"b", DOC(G("g", V("v1", PLAIN("r"))) "," G("h", V("v1", PLAIN("x")))), 0}},
+     {0},
+     DOC(G("g", V("v1", PLAIN("r"))) "," G("h", V("v1", PLAIN("x")))),
+     false},
+    {"a new version",
+     {{"a", DOC(G("g", V("v1", PLAIN("r")))), L}, {"b", DOC(G("g", V("v2", PLAIN("r")) "," V("v1", PLAIN("r")))), 0}},
+     {0},
+     DOC(G("g", V("v2", PLAIN("r")) "," V("v1", PLAIN("r")))),
+     false},
+    {"a new resource",
+     {{"a", DOC(G("g", V("v1", PLAIN("r")))), L}, {"b", DOC(G("g", V("v1", PLAIN("q") "," PLAIN("r")))), 0}},
+     {0},
+     DOC(G("g", V("v1", PLAIN("q") "," PLAIN("r")))),
+     false},
+    {"resources that each has alone",
+     {{"a", DOC(G("g", V("v1", PLAIN("r") "," PLAIN("z")))), L},
+      {"b", DOC(G("g", V("v1", PLAIN("q") "," PLAIN("r")))), 0}},
+     {0},
+     DOC(G("g", V("v1", PLAIN("q") "," PLAIN("r") "," PLAIN("z")))),
+     false},
+    {"another group order, first complete list",
+     {{"a", DOC(G("g", "") "," G("h", "")), L}, {"b", DOC(G("h", "") "," G("g", "")), 0}},
+     {0},
+     DOC(G("g", "") "," G("h", "")),
+     true},
+    {"another group order, seen from the other side",
+     {{"a", DOC(G("g", "") "," G("h", "")), 0}, {"b", DOC(G("h", "") "," G("g", "")), L}},
+     {0},
+     DOC(G("g", "") "," G("h", "")),
+     false},
+    {"a cycle keeps the preferred version",
+     {{"a", DOC(G("g", V("v2", "") "," V("v1", ""))), L},
+      {"b", DOC(G("g", V("v1", "") "," V("v2", "") "," V("v0", ""))), 0},
+      {"c", DOC(G("g", V("va", ""))), 0}},
+     {0},
+     DOC(G("g", "{\"version\":\"v2\",\"resources\":[],\"freshness\":\"Current\"}," V("v1", "") "," V("v0", "") "," V(
+                    "va", ""))),
+     false},
+    {"verbs are united and sorted",
+     {{"a", DOC(G("g", V("v1", RV("r", "\"list\",\"get\"")))), L},
+      {"b", DOC(G("g", V("v1", RV("r", "\"patch\",\"get\"")))), 0}},
+     {0},
+     DOC(G("g", V("v1", RV("r", "\"get\",\"list\",\"patch\"")))),
+     false},
+    {"equal verbs are left as they are",
+     {{"a", DOC(G("g", V("v1", RV("r", "\"list\",\"get\"") "," PLAIN("x")))), L},
+      {"b", DOC(G("g", V("v1", RV("r", "\"list\",\"get\"")))), 0}},
+     {0},
+     DOC(G("g", V("v1", RV("r", "\"list\",\"get\"") "," PLAIN("x")))),
+     true},
+    {"null verbs and some",
+     {{"a", DOC(G("g", V("v1", "{\"resource\":\"r\",\"verbs\":null}"))), L},
+      {"b", DOC(G("g", V("v1", "{\"resource\":\"r\",\"verbs\":[\"get\"]}"))), 0}},
+     {0},
+     DOC(G("g", V("v1", "{\"resource\":\"r\",\"verbs\":[\"get\"]}"))),
+     false},
+    {"null verbs and none",
+     {{"a", DOC(G("g", V("v1", "{\"resource\":\"r\",\"verbs\":null}"))), L},
+      {"b", DOC(G("g", V("v1", "{\"resource\":\"r\",\"verbs\":[]}"))), 0}},
+     {0},
+     DOC(G("g", V("v1", "{\"resource\":\"r\",\"verbs\":null}"))),
+     true},
+    {"subresources are united and sorted",
+     {{"a", DOC(G("g", V("v1", RS("r", "{\"subresource\":\"status\",\"verbs\":[\"get\"]}")))), L},
+      {"b",
+       DOC(G(
+           "g",
+           V("v1",
+             RS("r",
+                "{\"subresource\":\"scale\",\"verbs\":[\"get\"]},{\"subresource\":\"status\",\"verbs\":[\"get\"]}")))),
+       0}},
+     {0},
+     DOC(G("g",
+           V("v1",
+             RS("r",
+                "{\"subresource\":\"scale\",\"verbs\":[\"get\"]},{\"subresource\":\"status\",\"verbs\":[\"get\"]}")))),
+     false},
+    {"an equal-named subresource: the later server, but all verbs",
+     {{"a",
+       DOC(G("g", V("v1", RS("r", "{\"subresource\":\"s\",\"responseKind\":{\"kind\":\"A\"},\"verbs\":[\"update\","
+                                  "\"get\"],\"old\":1}")))),
+       L},
+      {"b",
+       DOC(G("g", V("v1", RS("r", "{\"subresource\":\"s\",\"responseKind\":{\"kind\":\"B\"},\"acceptedTypes\":[{}],"
+                                  "\"verbs\":[\"patch\"],\"new\":2}")))),
+       0}},
+     {0},
+     DOC(G("g", V("v1", RS("r", "{\"subresource\":\"s\",\"responseKind\":{\"kind\":\"B\"},\"acceptedTypes\":[{}],"
+                                "\"verbs\":[\"get\",\"patch\",\"update\"],\"new\":2,\"old\":1}")))),
+     false},
+    {"the last server counts even if it repeats the first",
+     {{"a", DOC(G("g", V("v1", RS("r", "{\"subresource\":\"s\",\"x\":1,\"verbs\":[\"get\"]}")))), L},
+      {"b", DOC(G("g", V("v1", RS("r", "{\"subresource\":\"s\",\"x\":2,\"verbs\":[\"get\"]}")))), 0},
+      {"c", DOC(G("g", V("v1", RS("r", "{\"subresource\":\"s\",\"x\":1,\"verbs\":[\"get\"]}")))), 0}},
+     {0},
+     DOC(G("g", V("v1", RS("r", "{\"subresource\":\"s\",\"verbs\":[\"get\"],\"x\":1}")))),
+     false},
+    {"the last server counts even if only that resource repeats",
+     {{"a", DOC(G("g", V("v1", RS("r", "{\"subresource\":\"s\",\"x\":1,\"verbs\":[\"get\"]}")))), L},
+      {"b", DOC(G("g", V("v1", RS("r", "{\"subresource\":\"s\",\"x\":2,\"verbs\":[\"get\"]}")))), 0},
+      {"c", DOC(G("g", V("v1", RS("r", "{\"subresource\":\"s\",\"x\":1,\"verbs\":[\"get\"]}") "," PLAIN("t")))), 0}},
+     {0},
+     DOC(G("g", V("v1", RS("r", "{\"subresource\":\"s\",\"verbs\":[\"get\"],\"x\":1}") "," PLAIN("t")))),
+     false},
+    {"what the later subresource does not say comes from the earlier",
+     {{"a",
+       DOC(G("g", V("v1", RS("r", "{\"subresource\":\"s\",\"responseKind\":{\"kind\":\"A\"},\"verbs\":[\"get\"]}")))),
+       L},
+      {"b", DOC(G("g", V("v1", RS("r", "{\"subresource\":\"s\",\"responseKind\":{},\"verbs\":null}")))), 0}},
+     {0},
+     DOC(G("g", V("v1", RS("r", "{\"subresource\":\"s\",\"responseKind\":{\"kind\":\"A\"},\"verbs\":[\"get\"]}")))),
+     true},
+    {"short names and categories are united in order",
+     {{"a", DOC(G("g", V("v1", R("r", "\"verbs\":[\"get\"],\"shortNames\":[\"z\",\"a\"]")))), L},
+      {"b", DOC(G("g", V("v1", R("r", "\"verbs\":[\"get\"],\"shortNames\":[\"b\",\"a\"],\"categories\":[\"all\"]")))),
+       0}},
+     {0},
+     DOC(G("g", V("v1", R("r", "\"verbs\":[\"get\"],\"shortNames\":[\"z\",\"a\",\"b\"],\"categories\":[\"all\"]")))),
+     false},
+    {"scope, kind and singular of the first server",
+     {{"a",
+       DOC(G("g", V("v1", "{\"resource\":\"r\",\"responseKind\":{\"kind\":\"A\"},\"scope\":\"Cluster\","
+                          "\"singularResource\":\"a\",\"verbs\":[]}"))),
+       0},
+      {"b",
+       DOC(G("g", V("v1", "{\"resource\":\"r\",\"responseKind\":{\"kind\":\"B\"},\"scope\":\"Namespaced\","
+                          "\"singularResource\":\"b\",\"verbs\":[]}"))),
+       L}},
+     {0},
+     DOC(G("g", V("v1", "{\"resource\":\"r\",\"responseKind\":{\"kind\":\"A\"},\"scope\":\"Cluster\","
+                        "\"singularResource\":\"a\",\"verbs\":[]}"))),
+     false},
+    {"responseKind is never lost",
+     {{"a", DOC(G("g", V("v1", "{\"resource\":\"r\",\"responseKind\":null,\"singularResource\":\"\",\"verbs\":[]}"))),
+       L},
+      {"b",
+       DOC(G("g", V("v1",
+                    "{\"resource\":\"r\",\"responseKind\":{\"kind\":\"B\"},\"singularResource\":\"b\",\"verbs\":[]}"))),
+       0}},
+     {0},
+     DOC(G("g",
+           V("v1", "{\"resource\":\"r\",\"responseKind\":{\"kind\":\"B\"},\"singularResource\":\"b\",\"verbs\":[]}"))),
+     false},
+    {"unknown fields survive at every level",
+     {{"a",
+       DOC("{\"metadata\":{\"name\":\"g\"},\"g1\":1,\"versions\":[{\"version\":\"v1\",\"v1\":[1],\"resources\":[{"
+           "\"resource\":\"r\",\"r1\":{\"a\":1},\"verbs\":[]}]}]}"),
+       L},
+      {"b",
+       DOC("{\"metadata\":{\"name\":\"g\"},\"g1\":9,\"g2\":2,\"versions\":[{\"version\":\"v1\",\"v2\":\"x\","
+           "\"resources\":[{\"resource\":\"r\",\"r2\":null,\"verbs\":[]}]}]}"),
+       0}},
+     {0},
+     DOC("{\"metadata\":{\"name\":\"g\"},\"versions\":[{\"version\":\"v1\",\"resources\":[{\"resource\":\"r\","
+         "\"verbs\":[],\"r1\":{\"a\":1},\"r2\":null}],\"v1\":[1],\"v2\":\"x\"}],\"g1\":1,\"g2\":2}"),
+     false},
+    {"a lapsed server's own group is stale",
+     {{"a", DOC(G("g", "")), L}, {"b", DOC(G("g", "") "," G("h", V("v1", PLAIN("r")))), P}},
+     {0},
+     DOC(G("g", "") "," G("h", STALE("v1", PLAIN("r")))),
+     false},
+    {"a lapsed server's own version is stale",
+     {{"a", DOC(G("g", V("v1", PLAIN("r")))), L}, {"b", DOC(G("g", V("v2", PLAIN("r")) "," V("v1", PLAIN("r")))), P}},
+     {0},
+     DOC(G("g", STALE("v2", PLAIN("r")) "," V("v1", PLAIN("r")))),
+     false},
+    {"a lapsed version without freshness",
+     {{"a", DOC(""), L}, {"b", DOC(G("h", "{\"version\":\"v1\"}")), P}},
+     {0},
+     DOC(G("h", "{\"version\":\"v1\",\"freshness\":\"Stale\"}")),
+     false},
+    {"a live server makes it current again",
+     {{"a", DOC(""), L}, {"b", DOC(G("h", V("v1", PLAIN("r")))), P}, {"c", DOC(G("h", V("v1", PLAIN("r")))), 0}},
+     {0},
+     DOC(G("h", V("v1", PLAIN("r")))),
+     false},
+    {"what only a lapsed server adds to a live version stays",
+     {{"a", DOC(G("g", V("v1", PLAIN("r")))), L}, {"b", DOC(G("g", V("v1", PLAIN("r") "," PLAIN("s")))), P}},
+     {0},
+     DOC(G("g", V("v1", PLAIN("r") "," PLAIN("s")))),
+     false},
+    {"two lapsed servers",
+     {{"a", DOC(G("g", "")), L},
+      {"b", DOC(G("h", V("v1", PLAIN("r")))), P},
+      {"c", DOC(G("h", V("v1", PLAIN("s")))), P}},
+     {0},
+     DOC(G("g", "") "," G("h", STALE("v1", PLAIN("r") "," PLAIN("s")))),
+     false},
+    {"stale here, current there",
+     {{"a", DOC(G("g", STALE("v1", ""))), L}, {"b", DOC(G("g", V("v1", PLAIN("r")))), 0}},
+     {0},
+     DOC(G("g", V("v1", PLAIN("r")))),
+     false},
+    {"stale everywhere",
+     {{"a", DOC(G("g", STALE("v1", PLAIN("r")))), L}, {"b", DOC(G("g", STALE("v1", PLAIN("r")))), P}},
+     {0},
+     DOC(G("g", STALE("v1", PLAIN("r")))),
+     true},
+    {"the local server does not lapse",
+     {{"a", DOC(G("g", V("v1", PLAIN("r")))), L | P}},
+     {0},
+     DOC(G("g", V("v1", PLAIN("r")))),
+     true},
+    {"an excluded version never comes from peers",
+     {{"a", DOC(""), L}, {"b", DOC(G("g", V("v2", PLAIN("r")) "," V("v1", PLAIN("r")))), 0}},
+     {"g/v1"},
+     DOC(G("g", V("v2", PLAIN("r")))),
+     false},
+    {"nor a group of which nothing is left",
+     {{"a", DOC(G("h", "")), L}, {"b", DOC(G("g", V("v1", PLAIN("r"))) "," G("h", "")), 0}},
+     {"g/v1"},
+     DOC(G("h", "")),
+     true},
+    {"but from the local server",
+     {{"a", DOC(G("g", V("v1", PLAIN("r")))), L}, {"b", DOC(G("g", V("v1", PLAIN("old")))), 0}},
+     {"g/v1"},
+     DOC(G("g", V("v1", PLAIN("r")))),
+     true},
+    {"exclusion is by group and version",
+     {{"a", DOC(""), L}, {"b", DOC(G("g", V("v1", "")) "," G("h", V("v1", ""))), 0}},
+     {"h/v1", "g/v2"},
+     DOC(G("g", V("v1", ""))),
+     false},
+    {"equal bytes, but excluded at the peer",
+     {{"a", DOC(G("g", V("v2", "") "," V("v1", ""))), L}, {"b", DOC(G("g", V("v2", "") "," V("v1", ""))), 0}},
+     {"g/v1"},
+     DOC(G("g", V("v2", "") "," V("v1", ""))),
+     true},
+    {"an empty group is kept", {{"a", DOC(""), L}, {"b", DOC(G("g", "")), 0}}, {"g/v1"}, DOC(G("g", "")), false},
+    {"names with escapes",
+     {{"a", DOC(G("g", V("v1", PLAIN("r\\u0061")))), L}, {"b", DOC(G("g", V("v1", RV("ra", "\"watch\"")))), 0}},
+     {0},
+     DOC(G("g", V("v1", RV("ra", "\"get\",\"list\",\"watch\"")))),
+     false},
+    {"three servers",
+     {{"c", DOC(G("c", "") "," G("d", "")), 0},
+      {"a", DOC(G("a", "") "," G("b", "")), L},
+      {"b", DOC(G("b", "") "," G("c", "")), 0}},
+     {0},
+     DOC(G("a", "") "," G("b", "") "," G("c", "") "," G("d", "")),
+     false},
+};
+
+/* Runs one row with the servers added in the order given by `turn`, in steps of `budget`. */
+static struct disco_merge *run(const struct row *row, size_t turn, size_t budget)
+{
+    struct disco_merge *m = disco_merge_new();
+    struct err err = {""};
+    size_t n = 0;
+
+    while (n < ROWS(row->servers) && row->servers[n].id != NULL)
+        n++;
+    for (size_t i = 0; i < n; i++) {
+        const struct server *s = &row->servers[(i + turn) % n];
+        struct disco_doc *d = disco_parse(slice_str(s->doc), &err);
+
+        if (d == NULL || !disco_merge_add(m, slice_str(s->id), d, s->flags))
+            tap_bail("%s: %s", row->name, err.text);
+        disco_doc_unref(d);
+    }
+    for (size_t i = 0; i < ROWS(row->exclude) && row->exclude[i] != NULL; i++) {
+        struct slice group, version;
+
+        if (!gvr_parse_api_version(slice_str(row->exclude[i]), &group, &version) ||
+            !disco_merge_exclude(m, group, version))
+            tap_bail("no memory");
+    }
+    while (disco_merge_step(m, budget, &err) == DISCO_STEP_MORE)
+        continue;
+    if (err_is_set(&err))
+        tap_bail("%s: %s", row->name, err.text);
+    return m;
+}
+
+static void test_rules(void)
+{
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct disco_merge *m = run(&rows[i], 0, SIZE_MAX);
+        struct disco_merged out, other;
+        struct disco_doc *d;
+        struct err err = {""};
+
+        disco_merge_result(m, &out);
+        is_slice(out.v2, rows[i].want, "%s", rows[i].name);
+        is_int(out.is_local, rows[i].is_local, "%s: is it the local document", rows[i].name);
+        d = disco_parse(out.v2beta1, &err);
+        ok(d != NULL && disco_doc_form(d) == DISCO_V2BETA1 && out.v2beta1.n == out.v2.n + 5, "%s: v2beta1 %s",
+           rows[i].name, err.text);
+        disco_doc_unref(d);
+        for (size_t turn = 1; turn < 3; turn++) {
+            struct disco_merge *again = run(&rows[i], turn, 1);
+
+            disco_merge_result(again, &other);
+            ok(slice_eq(out.v2, other.v2) && slice_eq(out.v2beta1, other.v2beta1),
+               "%s: the same in another order and in steps", rows[i].name);
+            disco_merge_free(again);
+        }
+        disco_merge_free(m);
+    }
+}
+
+static void test_beta(void)
+{
+    const struct row same = {"v2beta1, nothing differs",
+                             {{"a", BETA(G("g", V("v1", PLAIN("r")))), L}, {"b", DOC(G("g", V("v1", PLAIN("r")))), 0}},
+                             {0},
+                             NULL,
+                             false};
+    const struct row more = {
+        "v2beta1 and a new group", {{"a", BETA(G("g", "")), L}, {"b", DOC(G("h", "")), 0}}, {0}, NULL, false};
+    struct disco_merge *m = run(&same, 0, SIZE_MAX);
+    struct disco_merged out;
+
+    disco_merge_result(m, &out);
+    is_slice(out.v2beta1, BETA(G("g", V("v1", PLAIN("r")))), "a v2beta1 server's document stays");
+    is_slice(out.v2, DOC(G("g", V("v1", PLAIN("r")))), "and is rendered as v2");
+    ok(!out.is_local, "which is not its own");
+    disco_merge_free(m);
+    m = run(&more, 0, SIZE_MAX);
+    disco_merge_result(m, &out);
+    is_slice(out.v2, DOC(G("g", "") "," G("h", "")), "merged with a v2 server");
+    is_slice(out.v2beta1, BETA(G("g", "") "," G("h", "")), "both ways");
+    disco_merge_free(m);
+}
+
+static void test_adding(void)
+{
+    struct err err = {""};
+    struct disco_doc *d = disco_parse(SLICE_LIT(DOC(G("g", ""))), &err);
+    struct disco_merge *m = disco_merge_new();
+    struct disco_merged out;
+
+    ok(disco_merge_add(m, SLICE_LIT("a"), d, L), "a server is added");
+    ok(!disco_merge_add(m, SLICE_LIT("a"), d, 0), "not twice");
+    ok(disco_merge_exclude(m, SLICE_LIT("a/b"), SLICE_LIT("v1")), "a group that cannot be is excluded in vain");
+    is_int(disco_merge_step(m, SIZE_MAX, &err), DISCO_STEP_DONE, "done");
+    is_int(disco_merge_step(m, SIZE_MAX, &err), DISCO_STEP_DONE, "done again");
+    ok(!disco_merge_add(m, SLICE_LIT("b"), d, 0), "too late");
+    disco_doc_unref(d);
+    disco_merge_result(m, &out);
+    is_slice(out.v2, DOC(G("g", "")), "the merge keeps the document alive");
+    disco_merge_free(m);
+    disco_merge_free(NULL);
+}
+
+static const struct row *row_named(const char *name)
+{
+    for (size_t i = 0; i < ROWS(rows); i++)
+        if (strcmp(rows[i].name, name) == 0)
+            return &rows[i];
+    tap_bail("no row '%s'", name);
+}
+
+/* Every allocation of a merge that goes through all rules fails in turn. */
+static void test_memory(void)
+{
+    const struct row *row = row_named("an equal-named subresource: the later server, but all verbs");
+    struct disco_doc *docs[2];
+    struct err err = {""};
+    unsigned failed = 0, silent = 0;
+    bool done = false;
+
+    for (size_t i = 0; i < 2; i++)
+        docs[i] = disco_parse(slice_str(row->servers[i].doc), &err);
+    for (uint64_t nth = 1; !done && nth < 300; nth++) {
+        struct disco_merge *m;
+        bool good;
+
+        err_clear(&err);
+        mem_fail_nth(nth);
+        m = disco_merge_new();
+        good = m != NULL && disco_merge_add(m, SLICE_LIT("a"), docs[0], L) &&
+               disco_merge_add(m, SLICE_LIT("b"), docs[1], 0) &&
+               disco_merge_exclude(m, SLICE_LIT("x"), SLICE_LIT("v1"));
+        done = good && disco_merge_step(m, SIZE_MAX, &err) == DISCO_STEP_DONE;
+        if (done) {
+            struct disco_merged out;
+
+            disco_merge_result(m, &out);
+            is_slice(out.v2, row->want, "with enough memory: %s", row->name);
+        }
+        failed += done ? 0 : 1;
+        silent += good && !done && !err_is_set(&err) ? 1 : 0;
+        disco_merge_free(m);
+    }
+    mem_fail_nth(0);
+    ok(done && failed > 20, "%u allocations failed in turn", failed);
+    is_u64(silent, 0, "each with a reason");
+    disco_doc_unref(docs[0]);
+    disco_doc_unref(docs[1]);
+}
+
+int main(void)
+{
+    test_rules();
+    test_beta();
+    test_adding();
+    test_memory();
+    return tap_end();
+}

@@ -1,0 +1,407 @@
+/*
+ * Discovery documents: parsing, looking up, refusing; and the walk over legacy servers.
+ */
+#include "kube/disco.h"
+
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/limits.h"
+#include "kube/disco_legacy.h"
+#include "kube/disco_parse.h"
+#include "lib/tap.h"
+
+#define HEAD "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},\"items\":["
+#define PODS                                                                                                           \
+    "{\"resource\":\"pods\",\"responseKind\":{\"group\":\"\",\"version\":\"\",\"kind\":\"Pod\"},\"scope\":"            \
+    "\"Namespaced\","                                                                                                  \
+    "\"singularResource\":\"pod\",\"verbs\":[\"create\",\"get\",\"list\"],\"shortNames\":[\"po\"],\"subresources\":[{" \
+    "\"subresource\":\"exec\",\"responseKind\":{\"kind\":\"PodExecOptions\"},\"verbs\":[\"create\",\"get\"]},{"        \
+    "\"subresource\":\"log\",\"responseKind\":null,\"verbs\":[\"get\"]}]}"
+#define APPS                                                                                                           \
+    "{\"metadata\":{\"name\":\"apps\",\"creationTimestamp\":null},\"versions\":[{\"version\":\"v1\",\"resources\":"    \
+    "[" PODS ",{\"resource\":\"only\",\"responseKind\":{},\"scope\":\"Cluster\",\"verbs\":null,\"subresources\":[{"    \
+    "\"subresource\":\"x\","                                                                                           \
+    "\"verbs\":[\"get\"]}]}],\"freshness\":\"Current\"},{\"version\":\"v1beta1\",\"freshness\":\"Stale\"}]}"
+#define BATCH                                                                                                          \
+    "{\"versions\":[{\"resources\":[{\"verbs\":[\"get\"],\"resource\":\"j\\u006fbs\"}],\"version\":\"v1\"}],"          \
+    "\"metadata\":{\"name\":\"batch\"}}"
+#define WHOLE HEAD APPS "," BATCH "]}\n"
+
+static struct gvr gvr(const char *g, const char *v, const char *r)
+{
+    return (struct gvr){slice_str(g), slice_str(v), slice_str(r)};
+}
+
+static struct disco_doc *must_parse(const char *text)
+{
+    struct err err = {""};
+    struct disco_doc *d = disco_parse(slice_str(text), &err);
+
+    if (d == NULL)
+        tap_bail("%s: %s", err.text, text);
+    return d;
+}
+
+static void test_shape(void)
+{
+    struct disco_doc *d = must_parse(WHOLE);
+    const struct disco_group *g = disco_doc_groups(d);
+    const struct disco_version *v;
+    const struct disco_resource *r;
+    const struct gvr jobs = gvr("batch", "v1", "jobs");
+
+    is_u64(disco_doc_n_groups(d), 2, "two groups");
+    is_u64(disco_doc_n_resources(d), 3, "three resources");
+    is_int(disco_doc_form(d), DISCO_V2, "v2");
+    is_slice(disco_doc_raw(d), WHOLE, "the bytes as sent");
+    is_slice(disco_doc_api_version(d), "apidiscovery.k8s.io/v2", "apiVersion's place");
+    ok(disco_doc_bytes(d) > sizeof(WHOLE), "memory is accounted for");
+    is_slice(g->name, "apps", "first group");
+    is_slice(g->raw, APPS, "its bytes");
+    v = g->versions;
+    is_slice(v->name, "v1", "first version");
+    ok(!v->stale && v->next != NULL && v->next->stale && v->next->next == NULL, "freshness");
+    is_slice(v->next->raw, "{\"version\":\"v1beta1\",\"freshness\":\"Stale\"}", "bytes of a version");
+    r = v->resources;
+    is_slice(r->name, "pods", "first resource");
+    is_slice(r->raw, PODS, "its bytes");
+    is_slice(r->scope, "Namespaced", "scope");
+    is_slice(r->kind, "Pod", "kind");
+    is_u64(r->n_verbs, 3, "verbs");
+    is_slice(r->verbs[2], "list", "in order");
+    is_u64(r->n_subresources, 2, "subresources");
+    is_slice(r->subresources->next->name, "log", "in order");
+    is_slice(r->subresources->next->raw, "{\"subresource\":\"log\",\"responseKind\":null,\"verbs\":[\"get\"]}",
+             "with their bytes");
+    ok(r->version == v && v->group == g, "links upwards");
+    r = disco_doc_resource(d, &jobs);
+    ok(r != NULL, "an escaped name is found under its real one");
+    is_slice(r->kind, "", "no kind");
+    is_slice(r->scope, "", "no scope");
+    ok(disco_doc_group(d, SLICE_LIT("batch")) == g->next && disco_doc_group(d, SLICE_LIT("v1")) == NULL,
+       "group by name");
+    ok(disco_doc_version(d, SLICE_LIT("apps"), SLICE_LIT("v1beta1")) == v->next, "version by name");
+    ok(disco_doc_version(d, SLICE_LIT("apps"), SLICE_LIT("v2")) == NULL, "no such version");
+    disco_doc_unref(d);
+}
+
+static void test_lookup(void)
+{
+    static const struct {
+        const char *group, *version, *resource, *subresource, *verb;
+        enum disco_answer want;
+    } rows[] = {
+        {"apps", "v1", "pods", "", "get", DISCO_SERVED},
+        {"apps", "v1", "pods", "", "", DISCO_SERVED},
+        {"apps", "v1", "pods", "", "watch", DISCO_NO_VERB},
+        {"apps", "v1", "pods", "exec", "create", DISCO_SERVED},
+        {"apps", "v1", "pods", "exec", "", DISCO_SERVED},
+        {"apps", "v1", "pods", "exec", "list", DISCO_NO_VERB},
+        {"apps", "v1", "pods", "resize", "patch", DISCO_NO_SUBRESOURCE},
+        {"apps", "v1", "pod", "", "get", DISCO_NO_RESOURCE},
+        {"apps", "v1", "Pods", "", "get", DISCO_NO_RESOURCE},
+        {"apps", "v1", "", "", "get", DISCO_NO_RESOURCE},
+        {"apps", "v2", "pods", "", "get", DISCO_NO_RESOURCE},
+        {"app", "sv1", "pods", "", "get", DISCO_NO_RESOURCE},
+        {"batch", "v1", "pods", "", "get", DISCO_NO_RESOURCE},
+        {"batch", "v1", "jobs", "", "get", DISCO_SERVED},
+        {"apps", "v1", "only", "x", "get", DISCO_SERVED},
+        {"apps", "v1", "only", "", "get", DISCO_NO_RESOURCE},
+        {"apps", "v1", "only", "", "", DISCO_NO_RESOURCE},
+        {"apps", "v1beta1", "pods", "", "get", DISCO_NO_RESOURCE},
+        {"", "v1", "pods", "", "get", DISCO_SERVED},
+        {"", "v1", "pods", "log", "get", DISCO_SERVED},
+        {"", "v1", "nodes", "", "get", DISCO_NO_RESOURCE},
+        {"apps/v1", "pods", "", "", "", DISCO_NO_RESOURCE},
+        {"apps", "v1/pods", "", "", "", DISCO_NO_RESOURCE},
+    };
+    struct disco_doc *core =
+        must_parse(HEAD "{\"metadata\":{},\"versions\":[{\"version\":\"v1\",\"resources\":[" PODS "]}]}]}");
+    struct disco_doc *apis = must_parse(WHOLE);
+    struct disco *both = disco_new(core, apis), *alone = disco_new(NULL, apis);
+    struct gvr g = gvr("", "v1", "pods");
+    char longest[GVR_NAME_BYTES + 2];
+
+    disco_doc_unref(core);
+    disco_doc_unref(apis);
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        g = gvr(rows[i].group, rows[i].version, rows[i].resource);
+        is_int(disco_lookup(both, &g, slice_str(rows[i].subresource), slice_str(rows[i].verb)), rows[i].want,
+               "%s/%s %s/%s %s", rows[i].group, rows[i].version, rows[i].resource, rows[i].subresource, rows[i].verb);
+    }
+    g = gvr("", "v1", "pods");
+    is_int(disco_lookup(alone, &g, SLICE_LIT(""), SLICE_LIT("")), DISCO_NO_RESOURCE, "a server without /api");
+    memset(longest, 'a', sizeof(longest));
+    g.resource = slice_of(longest, sizeof(longest));
+    is_int(disco_lookup(both, &g, SLICE_LIT(""), SLICE_LIT("")), DISCO_NO_RESOURCE, "a name longer than any");
+    is_int(disco_gv(both, SLICE_LIT("apps"), SLICE_LIT("v1")), DISCO_GV_CURRENT, "current");
+    is_int(disco_gv(both, SLICE_LIT("apps"), SLICE_LIT("v1beta1")), DISCO_GV_STALE, "stale");
+    is_int(disco_gv(both, SLICE_LIT("apps"), SLICE_LIT("v3")), DISCO_GV_ABSENT, "absent");
+    is_int(disco_gv(both, SLICE_LIT(""), SLICE_LIT("v1")), DISCO_GV_CURRENT, "core");
+    is_int(disco_gv(alone, SLICE_LIT(""), SLICE_LIT("v1")), DISCO_GV_ABSENT, "no core");
+    ok(disco_core(alone) == NULL && disco_apis(alone) == disco_apis(both), "documents are shared");
+    disco_unref(disco_ref(both));
+    disco_unref(both);
+    disco_unref(alone);
+    disco_unref(NULL);
+    disco_doc_unref(NULL);
+}
+
+/* However it is fed and stepped, the result is the same; a document cut short anywhere is refused. */
+static void test_pieces(void)
+{
+    const size_t n = sizeof(WHOLE) - 1;
+    struct disco_doc *d = NULL;
+    unsigned accepted = 0, good = 0;
+    struct err err;
+
+    for (size_t cut = 0; cut < n; cut++) {
+        char *copy = must_zalloc(cut);
+
+        err_clear(&err);
+        memcpy(copy, WHOLE, cut);
+        d = disco_parse(slice_of(copy, cut), &err);
+        /* Only the newline at the end may be missing. */
+        if (d != NULL ? cut != n - 1 : !err_is_set(&err))
+            accepted++;
+        disco_doc_unref(d);
+        mem_free(copy);
+    }
+    is_u64(accepted, 0, "truncated documents are refused, with a reason");
+    for (size_t piece = 1; piece < 200; piece += 3) {
+        struct disco_parser *p = disco_parser_new();
+        enum disco_step step;
+        unsigned steps = 0;
+
+        err_clear(&err);
+        for (size_t at = 0; at < n; at += piece)
+            if (!disco_parser_feed(p, slice_of(WHOLE + at, piece < n - at ? piece : n - at), &err))
+                break;
+        while ((step = disco_parser_step(p, piece, &d, &err)) == DISCO_STEP_MORE)
+            steps++;
+        if (step == DISCO_STEP_DONE && steps > 0 && disco_doc_n_resources(d) == 3 &&
+            slice_eq(disco_doc_raw(d), SLICE_LIT(WHOLE)))
+            good++;
+        disco_doc_unref(d);
+        disco_parser_free(p);
+    }
+    is_u64(good, 67, "pieces and steps of any size");
+}
+
+static void test_refused(void)
+{
+    static const struct {
+        const char *name, *text, *why;
+    } rows[] = {
+        {"nothing", "", "truncated"},
+        {"no JSON", "hello", "object was expected"},
+        {"HTML", "<html>", "object was expected"},
+        {"an array", "[]", "object was expected"},
+        {"legacy list", "{\"kind\":\"APIGroupList\",\"apiVersion\":\"v1\",\"groups\":[]}",
+         "not an APIGroupDiscoveryList"},
+        {"a Status", "{\"kind\":\"Status\",\"apiVersion\":\"v1\"}", "not an APIGroupDiscoveryList"},
+        {"unknown version",
+         "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v3\",\"items\":[]}", "known"},
+        {"no items", "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\"}", "missing"},
+        {"no kind", "{\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"items\":[]}", "missing"},
+        {"no apiVersion", "{\"kind\":\"APIGroupDiscoveryList\",\"items\":[]}", "missing"},
+        {"kind is a number", "{\"kind\":1}", "not an APIGroupDiscoveryList"},
+        {"items is an object", "{\"items\":{}}", "array was expected"},
+        {"items twice", "{\"items\":[],\"items\":[]}", "twice"},
+        {"group is a string", HEAD "\"x\"]}", "object was expected"},
+        {"group is null", HEAD "null]}", "object was expected"},
+        {"metadata is text", HEAD "{\"metadata\":\"x\"}]}", "object was expected"},
+        {"name is a number", HEAD "{\"metadata\":{\"name\":1}}]}", "string was expected"},
+        {"name twice", HEAD "{\"metadata\":{\"name\":\"a\",\"name\":\"b\"}}]}", "twice"},
+        {"versions is an object", HEAD "{\"versions\":{}}]}", "array was expected"},
+        {"versions twice", HEAD "{\"versions\":[],\"versions\":[]}]}", "twice"},
+        {"version is a number", HEAD "{\"versions\":[{\"version\":1}]}]}", "string was expected"},
+        {"resources is text", HEAD "{\"versions\":[{\"resources\":\"x\"}]}]}", "array was expected"},
+        {"resource is null", HEAD "{\"versions\":[{\"resources\":[null]}]}]}", "object was expected"},
+        {"verbs is text", HEAD "{\"versions\":[{\"resources\":[{\"verbs\":\"get\"}]}]}]}", "array was expected"},
+        {"a verb is a number", HEAD "{\"versions\":[{\"resources\":[{\"verbs\":[1]}]}]}]}", "string was expected"},
+        {"verbs twice", HEAD "{\"versions\":[{\"resources\":[{\"verbs\":[],\"verb\\u0073\":[]}]}]}]}", "twice"},
+        {"shortNames twice", HEAD "{\"versions\":[{\"resources\":[{\"shortNames\":[],\"shortNames\":[]}]}]}]}",
+         "twice"},
+        {"subresources is an object", HEAD "{\"versions\":[{\"resources\":[{\"subresources\":{}}]}]}]}",
+         "array was expected"},
+        {"subresource is text", HEAD "{\"versions\":[{\"resources\":[{\"subresources\":[\"x\"]}]}]}]}",
+         "object was expected"},
+        {"responseKind is text", HEAD "{\"versions\":[{\"resources\":[{\"responseKind\":\"x\"}]}]}]}",
+         "object was expected"},
+        {"comma too many", HEAD "{},]}", "comma"},
+        {"something behind", HEAD "]} {}", "follows"},
+        {"control byte", HEAD "{\"x\":\"\n\"}]}", "control byte"},
+        {"bad UTF-8", HEAD "{\"x\":\"\xff\"}]}", "UTF-8"},
+        {"too deep", HEAD "{\"x\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}]}",
+         "deeply"},
+    };
+    struct err err;
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        err_clear(&err);
+        is_null(disco_parse(slice_str(rows[i].text), &err), "refused: %s", rows[i].name);
+        ok(strstr(err.text, rows[i].why) != NULL, "%s: because '%s' (said '%s')", rows[i].name, rows[i].why, err.text);
+    }
+}
+
+/* Oddities that are no reason to lose a whole document. */
+static void test_tolerated(void)
+{
+    static const struct {
+        const char *name, *text;
+        size_t groups, resources;
+    } rows[] = {
+        {"no groups", HEAD "]}", 0, 0},
+        {"items null", "{\"items\":null,\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"kind\":\"APIGroupDiscoveryList\"}",
+         0, 0},
+        {"unknown fields",
+         HEAD "{\"metadata\":{\"name\":\"a\",\"x\":[{}]},\"new\":{\"a\":1},\"versions\":[]}],\"more\":[1,2]}", 1, 0},
+        {"an empty group", HEAD "{}]}", 1, 0},
+        {"a group twice: the first counts", HEAD APPS "," APPS "," BATCH "]}", 2, 3},
+        {"nulls",
+         HEAD "{\"metadata\":null,\"versions\":null},{\"metadata\":{\"name\":\"b\"},\"versions\":[{\"version\":\"v1\","
+              "\"resources\":null,\"freshness\":null}]}]}",
+         2, 0},
+        {"a version twice",
+         HEAD "{\"versions\":[{\"version\":\"v1\",\"resources\":[{\"resource\":\"a\"}]},{\"version\":\"v1\","
+              "\"resources\":[{\"resource\":\"b\"}]}]}]}",
+         1, 1},
+        {"a resource twice",
+         HEAD "{\"versions\":[{\"version\":\"v1\",\"resources\":[{\"resource\":\"a\"},{\"resource\":\"a\"},{"
+              "\"resource\":\"b\"}]}]}]}",
+         1, 2},
+        {"names that are none",
+         HEAD "{\"versions\":[{\"version\":\"v1\",\"resources\":[{\"resource\":\"\"},{\"resource\":\"a/"
+              "b\"},{},{\"resource\":\"c\"}]},{\"version\":\"\",\"resources\":[{\"resource\":\"d\"}]}]}]}",
+         1, 1},
+        {"white space",
+         " { \"kind\" : \"APIGroupDiscoveryList\" , \"apiVersion\" : \"apidiscovery.k8s.io/v2beta1\" , \"items\" : [ { "
+         "\"versions\" : [ { \"version\" : \"v1\" , \"resources\" : [ { \"resource\" : \"a\" } ] } ] } ] } \n",
+         1, 1},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct err err = {""};
+        struct disco_doc *d = disco_parse(slice_str(rows[i].text), &err);
+
+        ok(d != NULL, "accepted: %s %s", rows[i].name, err.text);
+        if (d == NULL)
+            continue;
+        is_u64(disco_doc_n_groups(d), rows[i].groups, "%s: groups", rows[i].name);
+        is_u64(disco_doc_n_resources(d), rows[i].resources, "%s: resources", rows[i].name);
+        disco_doc_unref(d);
+    }
+}
+
+struct unit {
+    const char *left, *right; /* around its number */
+};
+
+/* `before`, then n numbered units with commas between them, then `behind`. */
+static struct disco_doc *parse_many(const char *before, struct unit unit, size_t n, const char *behind, struct err *err)
+{
+    struct disco_parser *p = disco_parser_new();
+    struct disco_doc *d = NULL;
+    struct buf chunk;
+    bool good = disco_parser_feed(p, slice_str(before), err);
+
+    err_clear(err);
+    buf_init(&chunk, 4096);
+    for (size_t i = 0; good && i < n; i++) {
+        buf_reset(&chunk);
+        buf_printf(&chunk, "%s%s%zu%s", i == 0 ? "" : ",", unit.left, i, unit.right);
+        good = disco_parser_feed(p, buf_slice(&chunk), err);
+    }
+    good = good && disco_parser_feed(p, slice_str(behind), err);
+    while (good && disco_parser_step(p, 1 << 20, &d, err) == DISCO_STEP_MORE)
+        continue;
+    buf_free(&chunk);
+    disco_parser_free(p);
+    return d;
+}
+
+static void test_ceilings(void)
+{
+    const struct unit group = {"{\"metadata\":{\"name\":\"g", "\"}}"};
+    const struct unit version = {"{\"version\":\"v", "\"}"};
+    const struct unit resource = {"{\"resource\":\"r", "\"}"};
+    const struct unit verb = {"\"", "\""};
+    static const char versions[] = HEAD "{\"versions\":[";
+    static const char resources[] = HEAD "{\"versions\":[{\"version\":\"v1\",\"resources\":[";
+    static const char verbs[] = HEAD "{\"versions\":[{\"resources\":[{\"verbs\":[";
+    struct err err;
+    struct disco_doc *d;
+
+    d = parse_many(HEAD, group, LIMIT_DISCOVERY_GROUPS, "]}", &err);
+    ok(d != NULL && disco_doc_n_groups(d) == LIMIT_DISCOVERY_GROUPS, "as many groups as allowed %s", err.text);
+    disco_doc_unref(d);
+    is_null(parse_many(HEAD, group, LIMIT_DISCOVERY_GROUPS + 1, "]}", &err), "a group too many");
+    ok(strstr(err.text, "too many groups") != NULL, "because of it: %s", err.text);
+    is_null(parse_many(HEAD, group, 100000, "]}", &err), "a hundred thousand groups");
+    d = parse_many(versions, version, LIMIT_DISCOVERY_VERSIONS, "]}]}", &err);
+    ok(d != NULL, "as many versions as allowed %s", err.text);
+    disco_doc_unref(d);
+    is_null(parse_many(versions, version, LIMIT_DISCOVERY_VERSIONS + 1, "]}]}", &err), "a version too many");
+    d = parse_many(resources, resource, LIMIT_DISCOVERY_RESOURCES, "]}]}]}", &err);
+    ok(d != NULL && disco_doc_n_resources(d) == LIMIT_DISCOVERY_RESOURCES, "as many resources as allowed %s", err.text);
+    disco_doc_unref(d);
+    is_null(parse_many(resources, resource, LIMIT_DISCOVERY_RESOURCES + 1, "]}]}]}", &err), "a resource too many");
+    is_null(parse_many(verbs, verb, 65, "]}]}]}]}", &err), "a verb too many");
+}
+
+static void test_sizes(void)
+{
+    char *big = must_zalloc(LIMIT_DISCOVERY_PART_BYTES);
+    struct disco_parser *p = disco_parser_new();
+    struct disco_doc *d;
+    struct err err = {""};
+    bool fed;
+
+    memset(big, ' ', LIMIT_DISCOVERY_PART_BYTES);
+    fed = disco_parser_feed(p, SLICE_LIT(HEAD "{\"x\":\""), &err) &&
+          disco_parser_feed(p, slice_of(big, LIMIT_DISCOVERY_PART_BYTES), &err) &&
+          disco_parser_feed(p, SLICE_LIT("\"}]}"), &err);
+    ok(fed && disco_parser_step(p, SIZE_MAX, &d, &err) == DISCO_STEP_FAILED, "a part too big is refused");
+    ok(strstr(err.text, "too big") != NULL, "because of it: %s", err.text);
+    disco_parser_free(p);
+    p = disco_parser_new();
+    fed = true;
+    for (unsigned i = 0; fed && i < 80; i++)
+        fed = disco_parser_feed(p, slice_of(big, LIMIT_DISCOVERY_PART_BYTES), &err);
+    ok(!fed, "a document too big is refused");
+    disco_parser_free(p);
+    mem_free(big);
+}
+
+static void test_memory(void)
+{
+    struct err err;
+    uint64_t nth = 0;
+    struct disco_doc *d = NULL;
+
+    do {
+        err_clear(&err);
+        mem_fail_nth(++nth);
+        d = disco_parse(SLICE_LIT(WHOLE), &err);
+        if (d == NULL && !err_is_set(&err))
+            ok(false, "allocation %u failed without a word", (unsigned)nth);
+    } while (d == NULL && nth < 100);
+    mem_fail_nth(0);
+    ok(nth > 3 && nth < 100, "each of %u allocations may fail", (unsigned)nth - 1);
+    disco_doc_unref(d);
+}
+
+int main(void)
+{
+    test_shape();
+    test_lookup();
+    test_pieces();
+    test_refused();
+    test_tolerated();
+    test_ceilings();
+    test_sizes();
+    test_memory();
+    return tap_end();
+}
