@@ -1,0 +1,460 @@
+/*
+ * Bodies both ways: large ones, pauses, back-pressure, early answers, expectations; and the pool's queue.
+ */
+#include <stdlib.h>
+
+#include "net/listener.h"
+#include "unit/back/kit.h"
+
+#define OK5 "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+
+enum { BIG = 10 << 20 };
+
+static char *pattern(size_t n)
+{
+    char *p = malloc(n);
+
+    if (p == NULL)
+        tap_bail("no memory");
+    for (size_t i = 0; i < n; i++)
+        p[i] = (char)('a' + i % 23 + (i >> 16) % 3);
+    return p;
+}
+
+/* Sends as much as the other side takes. */
+static bool feed_server(struct server_conn *s, const char *text, size_t n, size_t *at)
+{
+    while (*at < n && !stream_congested(s->s)) {
+        size_t step = n - *at < 30000 ? n - *at : 30000;
+
+        if (!stream_write(s->s, slice_of(text + *at, step)))
+            return false;
+        *at += step;
+    }
+    return true;
+}
+
+static void big_download(bool tls, bool chunked)
+{
+    static struct kit k;
+    char *text = pattern(BIG), *wire = text;
+    size_t n = BIG, at = 0, paused = 0;
+    struct server_conn *s;
+    struct call c;
+    struct buf b;
+
+    kit_open(&k, tls, 0);
+    call_init(&c, &k, "GET", "/");
+    c.pause_at = "body";
+    call_send(&c);
+    s = kit_conn(&k, 0);
+    ok(conn_has(s, "\r\n\r\n"), "request");
+    buf_init(&b, 2 * BIG);
+    if (chunked) {
+        conn_say(s, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+        for (size_t i = 0; i < BIG; i += 77777) {
+            size_t step = BIG - i < 77777 ? BIG - i : 77777;
+
+            buf_printf(&b, "%zx\r\n", step);
+            buf_append(&b, slice_of(text + i, step));
+            buf_append_str(&b, "\r\n");
+        }
+        buf_append_str(&b, "0\r\n\r\n");
+        wire = b.p;
+        n = buf_len(&b);
+    } else {
+        conn_say(s, "HTTP/1.1 200 OK\r\nContent-Length: 10485760\r\n\r\n");
+    }
+    while (c.r != NULL && feed_server(s, wire, n, &at)) {
+        if (c.pause_at == NULL) { /* it has paused itself: nothing may come */
+            size_t before = buf_len(&c.body);
+
+            settle(k.loop);
+            if (c.r != NULL && buf_len(&c.body) != before) {
+                ok(false, "a body piece in a pause");
+                break;
+            }
+            c.pause_at = ++paused < 50 ? "body" : "never";
+            back_resume(c.r);
+        }
+        loop_run_once(k.loop, 20);
+    }
+    ok(paused >= 10, "%s%s: paused %zu times", tls ? "TLS, " : "", chunked ? "chunked" : "length", paused);
+    ok(call_is(&c, "head(200) end"), "complete");
+    ok(slice_eq(buf_slice(&c.body), slice_of(text, BIG)), "byte for byte");
+    call_free(&c);
+    settle(k.loop);
+    is_double(kit_metric(&k, "mvproxy_back_connections", "idle"), 1, "the connection is kept, unpaused");
+    k.auto_reply = OK5;
+    call_start(&c, &k, "GET", "/again");
+    ok(call_is(&c, "head(200) end"), "and works");
+    call_free(&c);
+    is_u64(k.n_conns, 1, "one connection");
+    kit_close(&k);
+    buf_free(&b);
+    free(text);
+}
+
+/* While the owner pauses, the server finishes and leaves: what it sent is not lost. */
+static void pause_and_close(bool tls, enum stream_close_how how, const char *log)
+{
+    static struct kit k;
+    struct server_conn *s;
+    struct call c;
+
+    kit_open(&k, tls, 0);
+    call_init(&c, &k, "GET", "/");
+    c.pause_at = "head";
+    call_send(&c);
+    s = kit_conn(&k, 0);
+    ok(conn_has(s, "\r\n\r\n"), "request");
+    conn_say(s, OK5);
+    conn_close(s, how);
+    settle(k.loop);
+    is_int(c.body_events, 0, "nothing in the pause");
+    back_resume(c.r);
+    ok(call_is(&c, log), "%sthen %s", tls ? "TLS: " : "", log);
+    ok(slice_eq(buf_slice(&c.body), SLICE_LIT("hello")), "with all of the body");
+    call_free(&c);
+    kit_close(&k);
+}
+
+static void upload(bool tls, bool chunked)
+{
+    static struct kit k;
+    char *text = pattern(BIG);
+    size_t at = 0, waits = 0;
+    struct server_conn *s;
+    struct call c;
+    bool congested = false;
+
+    kit_open(&k, tls, 0);
+    call_init(&c, &k, "PUT", "/");
+    c.opts.body = (struct http_body){chunked ? HTTP_BODY_CHUNKED : HTTP_BODY_LENGTH, chunked ? 0 : BIG};
+    call_send(&c);
+    ok(back_congested(c.r), "congested before there is a connection");
+    ok(run_until(k.loop, c.writable > 0), "writable");
+    s = kit_conn(&k, 0);
+    ok(conn_has(s, "\r\n\r\n"), "the head is there before the body");
+    stream_pause(s->s, STREAM_PAUSE_LIMIT);
+    while (at < BIG) {
+        size_t step = BIG - at < 10000 ? BIG - at : 10000;
+
+        if (back_congested(c.r)) {
+            unsigned before = c.writable;
+
+            if (!congested)
+                stream_resume(s->s, STREAM_PAUSE_LIMIT);
+            congested = true;
+            if (!run_until(k.loop, c.writable > before))
+                break;
+            ok(!back_congested(c.r), "on_writable means writable");
+            waits++;
+            continue;
+        }
+        if (!back_write(c.r, slice_of(text + at, step)))
+            break;
+        at += step;
+    }
+    is_u64(at, BIG, "all given");
+    ok(waits > 0, "%s%s: waited %zu times", tls ? "TLS, " : "", chunked ? "chunked" : "length", waits);
+    back_finish(c.r, NULL);
+    if (!congested)
+        stream_resume(s->s, STREAM_PAUSE_LIMIT);
+    if (chunked)
+        ok(conn_has(s, "\r\n0\r\n\r\n"), "last chunk");
+    else
+        ok(run_until(k.loop, buf_len(&s->got) > BIG), "all received");
+    settle(k.loop);
+    if (!chunked)
+        ok(slice_eq(slice_from(buf_slice(&s->got), buf_len(&s->got) - BIG), slice_of(text, BIG)), "byte for byte");
+    conn_say(s, "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n");
+    ok(call_is(&c, "head(201) end"), "answered");
+    settle(k.loop);
+    is_double(kit_metric(&k, "mvproxy_back_connections", "idle"), 1, "kept");
+    call_free(&c);
+    kit_close(&k);
+    free(text);
+}
+
+static void small_bodies(void)
+{
+    static struct kit k;
+    struct server_conn *s;
+    struct http_head trailers;
+    struct call c;
+
+    kit_open(&k, false, 0);
+    /* given before there is a connection */
+    call_init(&c, &k, "POST", "/early");
+    c.opts.body = (struct http_body){HTTP_BODY_CHUNKED, 0};
+    call_send(&c);
+    ok(back_write(c.r, SLICE_LIT("abc")) && back_write(c.r, SLICE_NONE) &&
+           back_write(c.r, SLICE_LIT("0123456789abcdef")),
+       "kept");
+    if (!http_head_init(&trailers, c.arena, 1) || !http_head_add(&trailers, c.arena, SLICE_LIT("A"), SLICE_LIT("b")))
+        tap_bail("no memory");
+    back_finish(c.r, &trailers);
+    s = kit_conn(&k, 0);
+    ok(conn_has(s, "\r\n0\r\n"), "sent");
+    settle(k.loop);
+    is_str(conn_take(s),
+           "POST /early HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: "
+           "chunked\r\n\r\n3\r\nabc\r\n10\r\n0123456789abcdef\r\n0\r\nA: b\r\n\r\n",
+           "as it was given");
+    conn_say(s, OK5);
+    ok(call_is(&c, "head(200) end"), "answered");
+    is_int(c.writable, 0, "no on_writable for who has finished");
+    call_free(&c);
+
+    /* an empty chunked body goes out twice when the server leaves: nothing of it was taken */
+    call_init(&c, &k, "GET", "/empty");
+    c.opts.body = (struct http_body){HTTP_BODY_CHUNKED, 0};
+    call_send(&c);
+    back_finish(c.r, NULL);
+    ok(conn_has(s, "0\r\n\r\n"), "empty chunked body");
+    conn_close(s, STREAM_CLOSE_NOW);
+    s = kit_conn(&k, 1);
+    ok(conn_has(s, "\r\n\r\n0\r\n\r\n"), "is repeated on a new connection");
+    conn_say(s, OK5);
+    ok(call_is(&c, "head(200) end"), "answered");
+    call_free(&c);
+
+    /* once a byte was taken there is no second try */
+    call_init(&c, &k, "GET", "/taken");
+    c.opts.body = (struct http_body){HTTP_BODY_LENGTH, 3};
+    call_send(&c);
+    ok(back_write(c.r, SLICE_LIT("abc")), "body");
+    ok(conn_has(s, "abc"), "sent");
+    conn_close(s, STREAM_CLOSE_NOW);
+    ok(call_is(&c, "failed: unanswered"), "lost");
+    ok(c.failure.body_sent && c.failure.request_sent && c.failure.reused, "and the owner knows");
+    call_free(&c);
+    kit_close(&k);
+}
+
+static void wrong_lengths(void)
+{
+    static struct kit k;
+    struct server_conn *s;
+    struct call c;
+
+    kit_open(&k, false, 0);
+    for (size_t i = 0; i < 3; i++) {
+        call_init(&c, &k, "POST", "/");
+        c.opts.body = (struct http_body){HTTP_BODY_LENGTH, 5};
+        call_send(&c);
+        if (i < 2)
+            ok(run_until(k.loop, c.writable > 0), "writable");
+        ok(back_write(c.r, SLICE_LIT("1234")), "four of five");
+        if (i == 0)
+            ok(!back_write(c.r, SLICE_LIT("56")), "two more are too many");
+        else
+            back_finish(c.r, NULL);
+        ok(!back_write(c.r, SLICE_LIT("x")), "over");
+        ok(call_is(&c, "failed: body"), "fails");
+        if (i < 2) {
+            s = kit_conn(&k, k.n_conns - 1);
+            ok(conn_closed(s), "the connection is closed: the server must not wait for the rest");
+            ok(!buf_has(&s->got, "56"), "nothing beyond the length went out");
+        }
+        call_free(&c);
+    }
+    kit_close(&k);
+}
+
+static void early_answer(void)
+{
+    static struct kit k;
+    struct server_conn *s;
+    struct call c;
+
+    kit_open(&k, false, 0);
+    call_init(&c, &k, "POST", "/");
+    c.opts.body = (struct http_body){HTTP_BODY_LENGTH, 1000000};
+    call_send(&c);
+    ok(run_until(k.loop, c.writable > 0), "writable");
+    ok(back_write(c.r, SLICE_LIT("some")), "some of the body");
+    s = kit_conn(&k, 0);
+    ok(conn_has(s, "some"), "there");
+    conn_say(s, "HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno");
+    ok(call_is(&c, "head(413) end"), "answered before the body was complete");
+    ok(conn_closed(s), "such a connection is not used again");
+    call_free(&c);
+    kit_close(&k);
+}
+
+static void expectations(void)
+{
+    static const char *const replies[] = {"HTTP/1.1 100 Continue\r\n\r\n", "", OK5};
+
+    for (size_t i = 0; i < ROWS(replies); i++) {
+        static struct kit k;
+        struct server_conn *s;
+        struct call c;
+
+        kit_open(&k, false, 0);
+        call_init(&c, &k, "POST", "/");
+        if (!http_head_add_id(&c.head, c.arena, HTTP_EXPECT, SLICE_LIT("100-continue")))
+            tap_bail("no memory");
+        c.opts.body = (struct http_body){HTTP_BODY_LENGTH, 3};
+        c.opts.expect_continue = true;
+        call_send(&c);
+        s = kit_conn(&k, 0);
+        ok(conn_has(s, "\r\n\r\n"), "head");
+        settle(k.loop);
+        is_int(c.writable, 0, "waits");
+        ok(back_congested(c.r), "congested");
+        if (i == 2) {
+            conn_say(s, replies[i]);
+            ok(call_is(&c, "head(200) end"), "a final answer instead");
+            call_free(&c);
+            kit_close(&k);
+            continue;
+        }
+        conn_say(s, replies[i]);
+        ok(run_until(k.loop, c.writable > 0), i == 0 ? "100 opens the way" : "so does waiting");
+        ok(back_write(c.r, SLICE_LIT("abc")), "body");
+        ok(conn_has(s, "abc"), "sent");
+        conn_say(s, OK5);
+        ok(call_is(&c, i == 0 ? "interim(100) head(200) end" : "head(200) end"), "answered");
+        call_free(&c);
+        kit_close(&k);
+    }
+}
+
+/* With one connection allowed, requests go in the order in which they came. */
+static void queue_order(bool tls)
+{
+    enum { N = 20 };
+    static struct kit k;
+    static struct call c[N];
+    char text[64];
+    struct server_conn *s;
+
+    kit_open(&k, tls, 1);
+    for (int i = 0; i < N; i++) {
+        (void)snprintf(text, sizeof text, "/%c", 'a' + i);
+        call_init(&c[i], &k, "GET", "/");
+        c[i].head.target = arena_copy(c[i].arena, slice_str(text));
+        call_send(&c[i]);
+    }
+    s = kit_conn(&k, 0);
+    for (int i = 0; i < N; i++) {
+        (void)snprintf(text, sizeof text, "GET /%c HTTP/1.1\r\nHost: h\r\n\r\n", 'a' + i);
+        ok(conn_has(s, text), "request %d", i);
+        settle(k.loop);
+        is_str(conn_take(s), text, "alone");
+        if (i == 10) { /* in the middle the server leaves: the order stays */
+            conn_close(s, STREAM_CLOSE_NOW);
+            s = kit_conn(&k, 1);
+            i--;
+            (void)snprintf(text, sizeof text, "GET /%c ", 'a' + 11);
+            ok(conn_has(s, text), "the next who waits has the new connection");
+            conn_take(s);
+            for (int j = 11; j < N; j++) {
+                conn_say(s, OK5);
+                ok(call_is(&c[j], "head(200) end"), "request %d", j);
+                (void)snprintf(text, sizeof text, "GET /%c ", 'a' + (j + 1 < N ? j + 1 : 10));
+                ok(conn_has(s, text), "then %s", text);
+                conn_take(s);
+            }
+            conn_say(s, OK5);
+            ok(call_is(&c[10], "head(200) end"), "the one that was sent again comes last");
+            break;
+        }
+        conn_say(s, OK5);
+        ok(call_is(&c[i], "head(200) end"), "answer %d", i);
+    }
+    is_u64(k.n_conns, 2, "never more than one at a time");
+    for (int i = 0; i < N; i++)
+        call_free(&c[i]);
+    kit_close(&k);
+}
+
+/* Who waits for a handshake takes a connection that becomes idle meanwhile. */
+static void first_idle_serves(void)
+{
+    static struct kit k;
+    struct server_conn *s;
+    struct call a, b;
+
+    kit_open(&k, false, 2);
+    call_start(&a, &k, "GET", "/a");
+    s = kit_conn(&k, 0);
+    ok(conn_has(s, "/a"), "first");
+    conn_say(s, OK5);
+    listener_pause(k.listener); /* new connections complete in the kernel, but nobody answers on them */
+    ok(call_is(&a, "head(200) end"), "answered");
+    call_start(&b, &k, "GET", "/b");
+    ok(conn_has(s, "/b"), "the idle one serves");
+    conn_say(s, OK5);
+    ok(call_is(&b, "head(200) end"), "answered");
+    listener_resume(k.listener);
+    call_free(&a);
+    call_free(&b);
+    kit_close(&k);
+}
+
+static void many_at_once(bool tls)
+{
+    enum { N = 300 };
+    static struct kit k;
+    static struct call c[N];
+    size_t done = 0;
+
+    kit_open(&k, tls, 7);
+    k.auto_reply = OK5;
+    for (size_t i = 0; i < N; i++)
+        call_start(&c[i], &k, i % 3 == 0 ? "DELETE" : "GET", "/");
+    is_u64(origin_in_flight(k.origin), N, "in flight");
+    for (size_t i = 0; i < N; i++) {
+        done += call_is(&c[i], "head(200) end");
+        call_free(&c[i]);
+    }
+    is_u64(done, N, "%sall are served", tls ? "TLS: " : "");
+    is_u64(k.n_conns, 7, "by as many connections as allowed");
+    kit_close(&k);
+}
+
+static void busy(void)
+{
+    static struct kit k;
+    struct call a, b;
+
+    kit_open(&k, false, 1);
+    call_start(&a, &k, "GET", "/a");
+    ok(conn_has(kit_conn(&k, 0), "/a"), "the only connection");
+    call_init(&b, &k, "POST", "/exec");
+    b.opts.upgrade = true;
+    call_send(&b);
+    ok(call_is(&b, "failed: busy"), "an upgrade beyond the limit is refused at once");
+    call_free(&b);
+    call_free(&a);
+    kit_close(&k);
+}
+
+int main(void)
+{
+    big_download(false, false);
+    big_download(false, true);
+    big_download(true, false);
+    big_download(true, true);
+    pause_and_close(false, STREAM_CLOSE_FLUSH, "head(200) end");
+    pause_and_close(true, STREAM_CLOSE_FLUSH, "head(200) end");
+    upload(false, false);
+    upload(false, true);
+    upload(true, false);
+    upload(true, true);
+    small_bodies();
+    wrong_lengths();
+    early_answer();
+    expectations();
+    queue_order(false);
+    queue_order(true);
+    first_idle_serves();
+    many_at_once(false);
+    many_at_once(true);
+    busy();
+    return tap_end();
+}
