@@ -512,7 +512,16 @@ class World:
             proxy.start(ready=False)
         for proxy in self.proxies.values():
             proxy.await_ready()
+        self.settle()
         return self
+
+    def settle(self):
+        """Wait until every mvproxy knows what every peer serves: before that a resource that nobody
+        has is answered with 503."""
+        for name, proxy in self.proxies.items():
+            if proxy.running():
+                until(lambda n=name: self.ask("GET", "/apis/nobody.has.it/v1/things", name=n).status == 404,
+                      "%s to know its peers" % name)
 
     # Clients.
 
@@ -548,7 +557,7 @@ class World:
         out = []
         for process in [*self.proxies.values(), self.sim]:
             if process.log():
-                out.append("--- %s\n%s" % (process.name, process.tail()))
+                out.append("--- %s\n%s" % (process.name, process.tail(12)))
         return "\n".join(out)
 
 
