@@ -140,7 +140,7 @@ static void read_excluded(struct excluded *ex, struct slice query)
     char name[MAX_NAME], value[MAX_NAME];
 
     ex->n = 0;
-    while (ex->n < MAX_EXCLUDED && query_next(&query, name, value, sizeof(name))) {
+    while (ex->n < MAX_EXCLUDED && admin_query_next(&query, name, value, sizeof(name))) {
         size_t i = 0;
 
         if (strcmp(name, "exclude") != 0)
@@ -232,7 +232,7 @@ static unsigned answer_all(struct health *h, size_t e, struct slice query, struc
         buf_printf(out, "%s check failed\n", endpoints[e].name);
         log_v(2, "Health check failed", LT("endpoint", endpoints[e].name), LS("checks", buf_slice(&t.names)),
               LS("reasons", buf_slice(&t.reasons)));
-    } else if (query_has(query, "verbose")) {
+    } else if (admin_query_has(query, "verbose")) {
         buf_append(out, buf_slice(&list));
         buf_printf(out, "%s check passed\n", endpoints[e].name);
     } else {

@@ -20,7 +20,7 @@ static bool unescape(struct slice s, char *out, size_t size)
     return true;
 }
 
-bool query_next(struct slice *rest, char *name, char *value, size_t size)
+bool admin_query_next(struct slice *rest, char *name, char *value, size_t size)
 {
     struct slice pair;
 
@@ -35,11 +35,11 @@ bool query_next(struct slice *rest, char *name, char *value, size_t size)
     return false;
 }
 
-bool query_has(struct slice query, const char *name)
+bool admin_query_has(struct slice query, const char *name)
 {
     char found[256], value[256];
 
-    while (query_next(&query, found, value, sizeof(found)))
+    while (admin_query_next(&query, found, value, sizeof(found)))
         if (strcmp(found, name) == 0)
             return true;
     return false;

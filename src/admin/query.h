@@ -10,7 +10,7 @@
  * Takes the next name=value off *rest and puts both, unescaped, NUL-terminated, into buffers of `size` bytes (longer
  * ones and bad escapes are skipped). A name without = has an empty value. False at the end.
  */
-bool query_next(struct slice *rest, char *name, char *value, size_t size);
-bool query_has(struct slice query, const char *name);
+bool admin_query_next(struct slice *rest, char *name, char *value, size_t size);
+bool admin_query_has(struct slice query, const char *name);
 
 #endif

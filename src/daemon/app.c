@@ -1,10 +1,12 @@
 #include "daemon/app.h"
 
+#include "admin/process_metrics.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/app_state.h"
 #include "daemon/drain.h"
 #include "daemon/logging.h"
+#include "daemon/observe.h"
 #include "daemon/reload.h"
 #include "net/tls_ctx.h"
 
@@ -23,17 +25,11 @@ void app_set_phase(struct app *a, enum app_phase phase)
 
 /* ---- readiness and status ---- */
 
-static bool ready(struct app *a, char *reason, size_t n)
-{
-    return cluster_local_reachable(a->cluster, reason, n) && cluster_local_synced(a->cluster, reason, n) &&
-           cluster_leases_synced(a->cluster, reason, n) && cluster_peers_synced(a->cluster, reason, n);
-}
-
 void app_update_status(struct app *a)
 {
     char reason[192] = "", status[sizeof(a->status)];
 
-    if (ready(a, reason, sizeof(reason)))
+    if (observe_ready(a, reason, sizeof(reason)))
         (void)snprintf(status, sizeof(status), "Serving, %zu peers known", served_n_peers(cluster_served(a->cluster)));
     else
         (void)snprintf(status, sizeof(status), "Not ready: %s", reason);
@@ -92,6 +88,7 @@ static char *find_hostname(const struct config *c)
 static void declare_metrics(struct app *a)
 {
     a->metrics = metrics_new();
+    a->process = process_metrics_new(a->metrics, a->args.version);
     a->reload_ok = metric_single(a->metrics, METRIC_GAUGE, "mvproxy_config_last_reload_successful",
                                  "1 if the last reload of the configuration succeeded.");
     a->reload_time = metric_single(a->metrics, METRIC_GAUGE, "mvproxy_config_last_reload_success_timestamp_seconds",
@@ -153,7 +150,7 @@ static bool build(struct app *a, struct buf *errors)
         buf_append_str(errors, "out of memory\n");
         return false;
     }
-    if (!build_front(a, errors))
+    if (!build_front(a, errors) || !observe_build(a, errors))
         return false;
     metric_set(a->cert_not_after, (double)tls_ctx_not_after(a->trust.serving));
     a->heartbeat = loop_timer_new(a->loop, on_heartbeat, a);
@@ -198,6 +195,7 @@ void app_free(struct app *a)
         loop_timer_free(a->heartbeat);
     if (a->drain_step != NULL)
         loop_timer_free(a->drain_step);
+    observe_free(a);
     if (a->front != NULL)
         front_free(a->front);
     if (a->proxy != NULL)
@@ -213,6 +211,7 @@ void app_free(struct app *a)
     if (a->loop != NULL)
         loop_free(a->loop);
     metrics_free(a->metrics);
+    process_metrics_free(a->process);
     notify_free(a->notify);
     config_free(a->config);
     mem_free(a->hostname);

@@ -12,6 +12,7 @@
 
 struct admin;
 struct health;
+struct process_metrics;
 
 enum app_phase {
     APP_SERVING,
@@ -28,6 +29,7 @@ struct app {
     char *hostname;
 
     struct metrics *metrics;
+    struct process_metrics *process;
     struct loop *loop;
     struct notify *notify;
     struct back *back;

@@ -341,60 +341,63 @@ void options_print_help(FILE *f)
 }
 
 /* YAML's double-quoted style takes anything. */
-static void print_quoted(FILE *f, const char *s)
+static void append_quoted(struct buf *out, const char *text)
 {
-    struct buf b;
-
-    buf_init(&b, 1 << 20);
-    buf_append_json(&b, slice_str(s));
-    fprintf(f, "\"%.*s\"", (int)buf_len(&b), buf_len(&b) == 0 ? "" : buf_slice(&b).p);
-    buf_free(&b);
+    buf_append_char(out, '"');
+    buf_append_json(out, slice_str(text));
+    buf_append_char(out, '"');
 }
 
-static void print_value(FILE *f, const struct config *c, const struct option *o)
+static void append_list(struct buf *out, const char *const *v)
+{
+    buf_append_char(out, '[');
+    for (size_t i = 0; v[i] != NULL; i++) {
+        buf_append_str(out, i == 0 ? "" : ", ");
+        append_quoted(out, v[i]);
+    }
+    buf_append_char(out, ']');
+}
+
+bool options_append_value(struct buf *out, const struct config *c, const struct option *o)
 {
     char duration[32];
 
     switch (o->type) {
     case OPTION_TEXT:
-        print_quoted(f, CFIELD_OF(c, o, char *const));
+        append_quoted(out, CFIELD_OF(c, o, char *const));
         break;
     case OPTION_NUMBER:
-        fprintf(f, "%llu", (unsigned long long)CFIELD_OF(c, o, uint64_t));
+        buf_append_u64(out, CFIELD_OF(c, o, uint64_t));
         break;
     case OPTION_DURATION:
         clock_format_duration(CFIELD_OF(c, o, uint64_t), duration);
-        fputs(duration, f);
+        buf_append_str(out, duration);
         break;
     case OPTION_BOOL:
-        fputs(CFIELD_OF(c, o, bool) ? "true" : "false", f);
+        buf_append_str(out, CFIELD_OF(c, o, bool) ? "true" : "false");
         break;
-    case OPTION_LIST: {
-        const char *const *v = CFIELD_OF(c, o, char *const *const);
-
-        fputc('[', f);
-        for (size_t i = 0; v[i] != NULL; i++) {
-            fputs(i == 0 ? "" : ", ", f);
-            print_quoted(f, v[i]);
-        }
-        fputc(']', f);
+    case OPTION_LIST:
+        append_list(out, CFIELD_OF(c, o, char *const *const));
         break;
     }
-    }
+    return !out->failed;
 }
 
 void options_print_config(FILE *f, const struct config *c)
 {
     const char *section = "";
+    struct buf value;
 
+    buf_init(&value, 1 << 20);
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         if (strcmp(section, table[i].section) != 0)
             fprintf(f, "%s# %s\n", i == 0 ? "" : "\n", table[i].section);
         section = table[i].section;
-        fprintf(f, "%s: ", table[i].name);
-        print_value(f, c, &table[i]);
-        fputc('\n', f);
+        buf_reset(&value);
+        (void)options_append_value(&value, c, &table[i]);
+        fprintf(f, "%s: %.*s\n", table[i].name, (int)buf_len(&value), buf_len(&value) == 0 ? "" : buf_slice(&value).p);
     }
+    buf_free(&value);
 }
 
 void options_print_mdoc(FILE *f)

@@ -42,6 +42,8 @@ bool options_set_defaults(struct config *c);
 void options_print_help(FILE *f);
 /* The effective configuration as a configuration file. */
 void options_print_config(FILE *f, const struct config *c);
+/* One effective value as it would stand in a configuration file. False when the buffer failed. */
+bool options_append_value(struct buf *out, const struct config *c, const struct option *o);
 /* The list of options for the manual. */
 void options_print_mdoc(FILE *f);
 /* Names of options marked `restart` that differ, comma-separated; empty if none does. */

@@ -1,5 +1,6 @@
 #include "daemon/reload.h"
 
+#include "admin/admin.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/app_state.h"
@@ -73,6 +74,8 @@ static bool commit(struct app *a, struct plan *p, struct buf *errors)
     wire_front(p->config, &p->trust, &front);
     front.arg = a->proxy;
     front_update(a->front, &front);
+    if (a->admin != NULL)
+        admin_update(a->admin, p->trust.serving);
     logging_apply(p->config);
     origin_unref(a->local);
     trust_free(&a->trust);

@@ -29,13 +29,13 @@ int main(void)
 
         buf_init(&got, 1000);
         buf_append_str(&got, "");
-        while (query_next(&rest, name, value, sizeof(name)))
+        while (admin_query_next(&rest, name, value, sizeof(name)))
             buf_printf(&got, "%s=%s|", name, value);
         is_slice(slice_of(buf_len(&got) == 0 ? "" : buf_slice(&got).p, buf_len(&got)), rows[i].want, "\"%s\"",
                  rows[i].query);
         buf_free(&got);
     }
-    ok(query_has(SLICE_LIT("x&verbose=0"), "verbose"), "has");
-    ok(!query_has(SLICE_LIT("verbos&verbosee"), "verbose"), "has not");
+    ok(admin_query_has(SLICE_LIT("x&verbose=0"), "verbose"), "has");
+    ok(!admin_query_has(SLICE_LIT("verbos&verbosee"), "verbose"), "has not");
     return tap_end();
 }

@@ -1,0 +1,138 @@
+#include "daemon/observe.h"
+
+#include "admin/admin.h"
+#include "admin/skew.h"
+#include "base/clock.h"
+#include "daemon/app_state.h"
+#include "daemon/derive.h"
+#include "daemon/options.h"
+#include "net/tls_ctx.h"
+
+/* ---- health ---- */
+
+typedef bool cluster_check(struct cluster *c, char *reason, size_t n);
+
+static bool check(cluster_check *fn, struct app *a, struct err *why)
+{
+    char reason[192] = "";
+
+    return fn(a->cluster, reason, sizeof(reason)) || err_set(why, "%s", reason);
+}
+
+static bool local_apiserver(void *arg, struct err *why)
+{
+    return check(cluster_local_reachable, arg, why);
+}
+
+static bool local_discovery_sync(void *arg, struct err *why)
+{
+    return check(cluster_local_synced, arg, why);
+}
+
+static bool lease_informer_sync(void *arg, struct err *why)
+{
+    return check(cluster_leases_synced, arg, why);
+}
+
+static bool peer_discovery_sync(void *arg, struct err *why)
+{
+    return check(cluster_peers_synced, arg, why);
+}
+
+static bool tls_certificates(void *arg, struct err *why)
+{
+    const struct app *a = arg;
+    int64_t ends = tls_ctx_not_after(a->trust.serving);
+
+    if (ends != 0 && clock_wall_us() / 1000000 > ends)
+        return err_set(why, "the serving certificate has expired");
+    return true;
+}
+
+static bool shutdown(void *arg, struct err *why)
+{
+    const struct app *a = arg;
+
+    return a->phase == APP_SERVING || err_set(why, "process is shutting down");
+}
+
+static struct health *build_health(struct app *a)
+{
+    unsigned ready = HEALTH_READYZ | HEALTH_HEALTHZ;
+    struct health *h = health_new();
+
+    health_add(h, ready, "local-apiserver", local_apiserver, a);
+    health_add(h, ready, "local-discovery-sync", local_discovery_sync, a);
+    health_add(h, ready, "lease-informer-sync", lease_informer_sync, a);
+    health_add(h, ready, "peer-discovery-sync", peer_discovery_sync, a);
+    health_add(h, ready, "tls-certificates", tls_certificates, a);
+    health_add(h, HEALTH_READYZ, "shutdown", shutdown, a);
+    return h;
+}
+
+bool observe_ready(struct app *a, char *reason, size_t n)
+{
+    return cluster_local_reachable(a->cluster, reason, n) && cluster_local_synced(a->cluster, reason, n) &&
+           cluster_leases_synced(a->cluster, reason, n) && cluster_peers_synced(a->cluster, reason, n);
+}
+
+/* ---- pages ---- */
+
+static void list_flags(admin_flag_fn *each, void *each_arg, void *arg)
+{
+    const struct app *a = arg;
+    struct buf value;
+    size_t n;
+    const struct option *t = options_table(&n);
+
+    buf_init(&value, 1 << 20);
+    for (size_t i = 0; i < n; i++) {
+        buf_reset(&value);
+        if (options_append_value(&value, a->config, &t[i]) && buf_append_char(&value, '\0'))
+            each(each_arg, t[i].name, buf_slice(&value).p);
+    }
+    buf_free(&value);
+}
+
+static void fill_page(struct page *p, void *arg)
+{
+    struct app *a = arg;
+
+    skew_page(p, cluster_served(a->cluster));
+}
+
+bool observe_build(struct app *a, struct buf *errors)
+{
+    struct derive_address at;
+    struct admin_opts o = {
+        .tls = a->trust.serving,
+        .version = a->args.version,
+        .metrics = a->metrics,
+        .flags = list_flags,
+        .status = fill_page,
+        .arg = a,
+    };
+    struct err err;
+
+    a->health = build_health(a);
+    if (a->config->admin_bind_address[0] == '\0')
+        return true;
+    err_clear(&err);
+    if (derive_host_port(slice_str(a->config->admin_bind_address), &at, &err)) {
+        o.bind_address = at.host;
+        o.port = at.port;
+        o.health = a->health;
+        a->admin = admin_new(a->loop, &o, &err);
+    }
+    if (a->admin == NULL)
+        buf_printf(errors, "admin-bind-address: %s\n", err.text);
+    return a->admin != NULL;
+}
+
+void observe_free(struct app *a)
+{
+    if (a->admin != NULL)
+        admin_free(a->admin);
+    if (a->health != NULL)
+        health_free(a->health);
+}

@@ -1,0 +1,18 @@
+/*
+ * What operators see: health checks and the admin listener, fed from the parts of the app.
+ */
+#ifndef MVPROXY_DAEMON_OBSERVE_H
+#define MVPROXY_DAEMON_OBSERVE_H
+
+#include "base/buf.h"
+
+struct app;
+
+/* After everything else has been built. False with a line in *errors. */
+bool observe_build(struct app *a, struct buf *errors);
+/* Whatever of it exists. */
+void observe_free(struct app *a);
+/* All that readiness depends on, but for shutting down; `reason` is filled when false. */
+bool observe_ready(struct app *a, char *reason, size_t n);
+
+#endif
