@@ -39,6 +39,7 @@ struct kit {
     size_t n_conns;
     const char *auto_reply; /* said after each head without body */
     bool close_at_once;     /* accepted connections are closed */
+    bool short_of_memory;   /* the server's own troubles are no failure of the test */
 };
 
 /* One request. Zero it, change opts through call_start()'s arguments or before call_send(). */

@@ -1,0 +1,276 @@
+/*
+ * Whole small exchanges; and every allocation of a request failing once.
+ */
+#include "back/fetch.h"
+
+#include <stdio.h>
+
+#include "http/gzip.h"
+#include "unit/back/kit.h"
+
+struct got {
+    struct kit *kit;
+    unsigned calls;
+    bool ok;
+    unsigned status;
+    char failure[256];
+    struct buf body, pieces;
+    size_t stop_after; /* pieces' bytes; 0 = never */
+    struct fetch *cancel_in_piece;
+};
+
+static void on_done(void *arg, const struct fetch_result *r)
+{
+    struct got *g = arg;
+
+    g->calls++;
+    g->ok = r->ok;
+    g->status = r->ok ? r->head->status : 0;
+    (void)snprintf(g->failure, sizeof g->failure, "%s", r->ok ? "" : r->failure);
+    buf_append(&g->body, r->ok ? r->body : SLICE_LIT(""));
+}
+
+static bool on_piece(void *arg, const struct http_head *head, struct slice piece)
+{
+    struct got *g = arg;
+
+    if (head->status != 200)
+        tap_bail("a piece without a head");
+    buf_append(&g->pieces, piece);
+    if (g->cancel_in_piece != NULL) {
+        fetch_cancel(g->cancel_in_piece);
+        g->cancel_in_piece = NULL;
+    }
+    return g->stop_after == 0 || buf_len(&g->pieces) < g->stop_after;
+}
+
+static void got_init(struct got *g, struct kit *k)
+{
+    memset(g, 0, sizeof *g);
+    g->kit = k;
+    buf_init(&g->body, 1 << 20);
+    buf_init(&g->pieces, 1 << 20);
+}
+
+static void got_free(struct got *g)
+{
+    buf_free(&g->body);
+    buf_free(&g->pieces);
+}
+
+static struct fetch_opts opts_of(struct kit *k)
+{
+    return (struct fetch_opts){.origin = k->origin,
+                               .method = SLICE_LIT("GET"),
+                               .target = SLICE_LIT("/x"),
+                               .ceiling = 1000,
+                               .timeout_ms = 10000};
+}
+
+static const char gz_text[] = "sphinx of black quartz, judge my vow; pack five dozen jugs";
+
+/* A gzipped answer; `cut` bytes are missing at the end of the member. */
+static void say_gzip(struct server_conn *s, size_t cut)
+{
+    struct buf packed, out;
+
+    buf_init(&packed, 1000);
+    buf_init(&out, 2000);
+    if (gzip_deflate(slice_str(gz_text), &packed) != GZIP_OK)
+        tap_bail("no gzip");
+    buf_printf(&out, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %zu\r\n\r\n",
+               buf_len(&packed) - cut);
+    buf_append(&out, slice_of(packed.p, buf_len(&packed) - cut));
+    if (!stream_write(s->s, buf_slice(&out)))
+        tap_bail("write");
+    buf_free(&packed);
+    buf_free(&out);
+}
+
+enum how { PLAIN, GZIP, GZIP_CUT };
+
+static const struct {
+    const char *name;
+    const char *reply; /* NULL: how */
+    enum how how;
+    size_t ceiling;
+    bool pieces;
+    size_t stop_after;
+    bool ok;
+    const char *text; /* body, or the failure */
+} rows[] = {
+    {"plain", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", PLAIN, 1000, false, 0, true, "hello"},
+    {"other status", "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno", PLAIN, 1000, false, 0, true, "no"},
+    {"empty", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", PLAIN, 1000, false, 0, true, ""},
+    {"not modified", "HTTP/1.1 304 x\r\nContent-Encoding: gzip\r\n\r\n", PLAIN, 1000, false, 0, true, ""},
+    {"identity", "HTTP/1.1 200 OK\r\nContent-Encoding: identity\r\nContent-Length: 2\r\n\r\nhi", PLAIN, 1000, false, 0,
+     true, "hi"},
+    {"exactly the ceiling", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", PLAIN, 5, false, 0, true, "hello"},
+    {"beyond the ceiling", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", PLAIN, 4, false, 0, false,
+     "response is too large"},
+    {"pieces beyond the ceiling", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", PLAIN, 4, true, 0, false,
+     "response is too large"},
+    {"pieces", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", PLAIN, 1000, true, 0, true, ""},
+    {"stopped", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", PLAIN, 1000, true, 1, false,
+     "stopped by its receiver"},
+    {"unknown coding", "HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 2\r\n\r\nhi", PLAIN, 1000, false, 0,
+     false, "unknown content encoding"},
+    {"gzip", NULL, GZIP, 1000, false, 0, true, gz_text},
+    {"gzip in pieces", NULL, GZIP, 1000, true, 0, true, ""},
+    {"gzip beyond the ceiling", NULL, GZIP, 20, false, 0, false, "response is too large"},
+    {"gzip stopped", NULL, GZIP, 1000, true, 1, false, "stopped by its receiver"},
+    {"truncated gzip", NULL, GZIP_CUT, 1000, false, 0, false, "truncated gzip"},
+    {"no gzip at all", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\nhello", PLAIN, 1000,
+     false, 0, false, "damaged gzip"},
+    {"garbage", "hello\r\n\r\n", PLAIN, 1000, false, 0, false, "malformed head"},
+};
+
+static void table(void)
+{
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        static struct kit k;
+        struct server_conn *s;
+        struct fetch_opts o;
+        struct got g;
+
+        kit_open(&k, false, 0);
+        got_init(&g, &k);
+        o = opts_of(&k);
+        o.ceiling = rows[i].ceiling;
+        o.on_piece = rows[i].pieces ? on_piece : NULL;
+        g.stop_after = rows[i].stop_after;
+        if (fetch_start(k.back, k.loop, &o, on_done, &g) == NULL)
+            tap_bail("no memory");
+        s = kit_conn(&k, 0);
+        ok(conn_has(s, "\r\n\r\n"), "request");
+        if (rows[i].how == PLAIN)
+            conn_say(s, rows[i].reply);
+        else
+            say_gzip(s, rows[i].how == GZIP_CUT ? 3 : 0);
+        ok(run_until(k.loop, g.calls > 0), "%s: done", rows[i].name);
+        settle(k.loop);
+        is_int(g.calls, 1, "once");
+        ok(g.ok == rows[i].ok, "as expected: %s", g.failure);
+        if (rows[i].ok)
+            ok(slice_eq(buf_slice(&g.body), slice_str(rows[i].text)), "body");
+        else
+            is_str(g.failure, rows[i].text, "failure");
+        if (rows[i].pieces && rows[i].ok)
+            ok(slice_eq(buf_slice(&g.pieces), slice_str(rows[i].how == GZIP ? gz_text : "hello")), "pieces");
+        got_free(&g);
+        kit_close(&k);
+    }
+}
+
+static void request_text(void)
+{
+    static struct kit k;
+    const struct http_field field = {SLICE_LIT("Accept"), SLICE_LIT("x/y"), HTTP_ACCEPT};
+    char want[256];
+    struct server_conn *s;
+    struct fetch_opts o;
+    struct got g;
+
+    kit_open(&k, false, 0);
+    got_init(&g, &k);
+    o = opts_of(&k);
+    o.method = SLICE_LIT("PUT");
+    o.body = SLICE_LIT("{}");
+    o.fields = &field;
+    o.n_fields = 1;
+    if (fetch_start(k.back, k.loop, &o, on_done, &g) == NULL)
+        tap_bail("no memory");
+    s = kit_conn(&k, 0);
+    ok(conn_has(s, "{}"), "request");
+    (void)snprintf(want, sizeof want,
+                   "PUT /x HTTP/1.1\r\nAccept: x/y\r\nHost: 127.0.0.1:%u\r\nContent-Length: 2\r\n\r\n{}", k.port);
+    is_str(conn_take(s), want, "with Host and body");
+    conn_say(s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    ok(run_until(k.loop, g.calls > 0) && g.ok, "done");
+    got_free(&g);
+    kit_close(&k);
+}
+
+static void ends(void)
+{
+    static struct kit k;
+    struct server_conn *s;
+    struct fetch_opts o;
+    struct fetch *f;
+    struct got g;
+
+    kit_open(&k, false, 0);
+    got_init(&g, &k);
+    o = opts_of(&k);
+    o.timeout_ms = 50;
+    f = fetch_start(k.back, k.loop, &o, on_done, &g);
+    ok(run_until(k.loop, g.calls > 0) && !g.ok, "no answer");
+    is_str(g.failure, "timed out", "times out");
+    o.timeout_ms = 10000;
+    f = fetch_start(k.back, k.loop, &o, on_done, &g);
+    fetch_cancel(f);
+    settle(k.loop);
+    is_int(g.calls, 1, "cancelled at once");
+    k.auto_reply = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+    o.on_piece = on_piece;
+    g.cancel_in_piece = fetch_start(k.back, k.loop, &o, on_done, &g);
+    s = kit_conn(&k, 1); /* the dial of the cancelled one was not wasted */
+    ok(conn_closed(s), "cancelled in the middle of a piece");
+    settle(k.loop);
+    is_int(g.calls, 1, "nothing is told");
+    is_slice(buf_slice(&g.pieces), "hello", "after that piece");
+    got_free(&g);
+    kit_close(&k);
+}
+
+/* Walks a failing allocation through start, dial, head, gzipped body and end: an error or success, never a crash. */
+static void memory(bool tls)
+{
+    static struct kit k;
+    bool clean = false;
+    unsigned failures = 0, n;
+
+    for (n = 1; n < 400 && !clean; n++) {
+        struct fetch_opts o;
+        uint64_t before;
+        struct fetch *f;
+        struct got g;
+
+        kit_open(&k, tls, 0);
+        k.short_of_memory = true;
+        k.auto_reply = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nA: b\r\n\r\n";
+        got_init(&g, &k);
+        if (!buf_append_str(&g.body, "x")) /* have the memory beforehand */
+            tap_bail("no memory");
+        buf_reset(&g.body);
+        o = opts_of(&k);
+        mem_fail_nth(n);
+        before = mem_calls();
+        f = fetch_start(k.back, k.loop, &o, on_done, &g);
+        if (f != NULL && !run_until(k.loop, g.calls > 0 || (k.n_conns > 0 && k.conns[0].failed)))
+            diag("allocation %u: neither answer nor failure", n);
+        if (f != NULL && g.calls == 0) /* the scripted server was the one without memory */
+            fetch_cancel(f);
+        clean = f != NULL && g.ok && mem_calls() - before < n;
+        failures += f == NULL || !g.ok;
+        if (f != NULL && g.ok && !slice_eq(buf_slice(&g.body), SLICE_LIT("hello")))
+            ok(false, "a wrong body after failure %u", n);
+        mem_fail_nth(0);
+        settle(k.loop);
+        got_free(&g);
+        if (origin_in_flight(k.origin) != 0)
+            ok(false, "something is left in flight after failure %u", n);
+        kit_close(&k);
+    }
+    ok(clean, "%sone of %u allocations fails at a time: %u fetches fail", tls ? "TLS: " : "", n, failures);
+    ok(failures > 5, "some do");
+}
+
+int main(void)
+{
+    table();
+    request_text();
+    ends();
+    memory(false);
+    return tap_end();
+}
