@@ -200,5 +200,9 @@ bool tls_identity_new(const struct tls_ctx *c, SSL *ssl, struct tls_identity **i
     if (cert == NULL)
         return true;
     *id = mem_zalloc(sizeof(**id));
-    return *id != NULL && fill(*id, c, ssl, cert);
+    if (*id != NULL && fill(*id, c, ssl, cert))
+        return true;
+    tls_identity_free(*id);
+    *id = NULL;
+    return false;
 }
