@@ -400,6 +400,14 @@ void options_print_config(FILE *f, const struct config *c)
     buf_free(&value);
 }
 
+/* mdoc wants each sentence to begin a line. */
+static void print_sentences(FILE *f, const char *text)
+{
+    for (const char *at; (at = strstr(text, ". ")) != NULL; text = at + 2)
+        fprintf(f, "%.*s.\n", (int)(at - text), text);
+    fprintf(f, "%s\n", text);
+}
+
 void options_print_mdoc(FILE *f)
 {
     const char *section = "";
@@ -411,7 +419,7 @@ void options_print_mdoc(FILE *f)
             fprintf(f, "%s.Ss %s\n.Bl -tag -width Ds\n", i == 0 ? "" : ".El\n", o->section);
         section = o->section;
         fprintf(f, ".It Ic %s : Ar %s\n", o->name, o->argument);
-        print_wrapped(f, o->help, 0, 90);
+        print_sentences(f, o->help);
         if (o->restart)
             fputs("A reload cannot change it.\n", f);
         if (o->initial[0] != '\0')
