@@ -9,14 +9,17 @@
 /*
  * `names[i]` is item i's text, all different. `lists[l]` are item numbers without duplicates; every item is in at least
  * one list; lists are in order of precedence. The result is a permutation of 0..n-1 in `order`:
- *  1. a list that has all items is the order (the first such list);
- *  2. else the topological order of the edges between neighbours in each list, the smaller name first where several may
- * come;
- *  3. on a cycle (kube-apiserver then sorts by name, which loses preferred versions): the lists laid into one another.
- * The first list is taken as it is; of each further list, names not yet placed go right behind the last-placed of the
- * names before them in that list, or, with none before them, right before the first-placed name of that list (at the
- * end if it shares none). So two names stand as in the first list that has both, unless earlier lists force them
- * otherwise.
+ *
+ *  1. A list that has all items is the order (the first such list).
+ *
+ *  2. Else the topological order of the edges between neighbours in each list, the smaller name first where several may
+ *     come.
+ *
+ *  3. On a cycle (kube-apiserver then sorts by name, which loses preferred versions) the lists are laid into one
+ *     another. The first list is taken as it is; of each further list, names not yet placed go right behind the
+ *     last-placed of the names before them in that list, or, with none before them, right before the first-placed name
+ *     of that list (at the end if it shares none). So two names stand as in the first list that has both, unless
+ *     earlier lists force them otherwise.
  */
 struct consensus_list {
     const uint32_t *items;

@@ -4,8 +4,7 @@
 #include "base/limits.h"
 #include "kube/disco_doc.h"
 
-/* ---------------------------------------------------------------------------------------------------------- documents
- */
+/* ----------------------------------------------------------------------------------------------------- documents */
 
 struct disco_doc *disco_doc_new(struct buf *body)
 {
@@ -78,8 +77,7 @@ size_t disco_doc_bytes(const struct disco_doc *d)
     return sizeof(*d) + d->body.cap + arena_used(d->arena) + d->n_entries * sizeof(*d->entries);
 }
 
-/* --------------------------------------------------------------------------------------------------------------- index
- */
+/* --------------------------------------------------------------------------------------------------------- index */
 
 bool disco_doc_index_init(struct disco_doc *d)
 {
@@ -166,8 +164,7 @@ const struct disco_resource *disco_doc_resource(const struct disco_doc *d, const
     return look_up(d, DISCO_ENTRY_RESOURCE, g);
 }
 
-/* --------------------------------------------------------------------------------------------------------- one server
- */
+/* ---------------------------------------------------------------------------------------------------- one server */
 
 struct disco {
     unsigned refs;

@@ -1,21 +1,32 @@
 /*
  * The rules of the merge.
  *
- *  servers     in bytewise order of their IDs, ours among them: nothing depends on who merges, or on the order of
- * adding. exclusion   an excluded group/version counts as absent from every server but ours; a group of which nothing
- * is left is absent. order       of groups, of versions in a group, of resources in a version: the consensus of the
- * servers' lists (consensus.h). Unlike kube-apiserver, which merges versions and resources two servers at a time, every
- * level looks at all lists at once. the same    what all its givers describe in the same bytes is copied as it is:
- * groups, versions and resources alike. group       metadata and unknown fields of the first server that has them.
- *  version     unknown fields of the first. Freshness: Current if any live server says so (without a lapsed flag and
- * not Stale), Stale otherwise. resource    responseKind, scope, singularResource and unknown fields of the first server
- * that says something; verbs: union, sorted; shortNames, categories: union in order of appearance; subresources: union
- * by name, sorted. subresource the last server takes precedence, as in kube-apiserver; but its verbs are united with
- * everybody's (there they are lost), and what it does not say (responseKind, acceptedTypes, unknown fields) comes from
- * the one before it.
+ *   servers      in bytewise order of their IDs, ours among them: nothing depends on who merges, or on the order of
+ *                adding.
  *
- * Where groups are different the work is cut by versions: one step never does more than the versions of one name in one
- * group.
+ *   exclusion    an excluded group/version counts as absent from every server but ours; a group of which nothing is
+ *                left is absent.
+ *
+ *   order        of groups, of versions in a group, of resources in a version: the consensus of the servers' lists
+ *                (consensus.h). kube-apiserver merges versions and resources two servers at a time; here every level
+ *                looks at all lists at once.
+ *
+ *   the same     what all its givers describe in the same bytes is copied as it is: groups, versions, resources.
+ *
+ *   group        metadata and unknown fields of the first server that has them.
+ *
+ *   version      unknown fields of the first. Freshness: Current if any server that has not lapsed says so, else Stale.
+ *
+ *   resource     responseKind, scope, singularResource and unknown fields of the first server that says something;
+ *                verbs: union, sorted; shortNames, categories: union in order of appearance; subresources: union by
+ *                name, sorted.
+ *
+ *   subresource  the last server takes precedence, as in kube-apiserver; but its verbs are united with everybody's
+ *                (there they are lost), and what it does not say (responseKind, acceptedTypes, unknown fields) comes
+ *                from the one before it.
+ *
+ * Where descriptions of a group are different the work is cut by versions: one step never does more than the versions
+ * of one name in one group.
  */
 #include "kube/disco_merge.h"
 
@@ -23,14 +34,22 @@
 #include "base/limits.h"
 #include "base/strmap.h"
 #include "kube/consensus.h"
-#include "kube/disco_union.h"
+#include "kube/disco_merge_group.h"
 
-enum { MERGE_ARENA_BYTES = 512 << 20, MERGE_OUTPUT_BYTES = 2 * LIMIT_DISCOVERY_BYTES };
+enum { MERGE_OUTPUT_BYTES = 2 * LIMIT_DISCOVERY_BYTES };
 
 #define HEAD_BEFORE_VERSION "{\"kind\":\"" DISCO_LIST_KIND "\",\"apiVersion\":\"" DISCO_GROUP "/"
 #define HEAD_AFTER_VERSION "\",\"metadata\":{},\"items\":["
 
-enum stage { STAGE_ADDING, STAGE_COLLECT, STAGE_ORDER, STAGE_GROUPS, STAGE_VERSIONS, STAGE_FINISH, STAGE_DONE };
+enum stage {
+    STAGE_ADDING,
+    STAGE_COLLECT, /* which server names which groups */
+    STAGE_ORDER,
+    STAGE_GROUPS,   /* between two groups */
+    STAGE_IN_GROUP, /* in one that needs several steps */
+    STAGE_FINISH,
+    STAGE_DONE,
+};
 
 struct server {
     char *id;
@@ -39,38 +58,10 @@ struct server {
     struct consensus_list groups; /* numbers of its groups, in its order */
 };
 
-/* What one server says of a group. */
-struct giver {
-    struct giver *next;
-    size_t server;
-    const struct disco_group *group;
-    bool partial; /* some versions are excluded */
-};
-
 struct group {
     struct slice name;
     uint32_t number;
-    struct giver *givers, **last;
-};
-
-/* One distinct description, and who gives it. */
-struct group_part {
-    const struct disco_group *group;
-    bool partial;
-    bool live;   /* one of the givers is not lapsed */
-    size_t last; /* number of the last giver */
-};
-
-struct version_part {
-    const struct disco_version *version;
-    bool live;
-    size_t last;
-};
-
-struct version {
-    struct slice name;
-    struct version_part *parts; /* distinct */
-    size_t n;
+    struct disco_group_giver *givers, **last;
 };
 
 struct disco_merge {
@@ -78,22 +69,15 @@ struct disco_merge {
     struct server *servers; /* in order of ID */
     size_t n_servers, cap_servers;
     struct strmap *excluded, *excluded_groups;
-    struct arena *work;     /* till the end of the merge */
-    struct arena *in_group; /* till the end of one group that differs */
-    struct arena *scratch;  /* till the end of one resource */
+    struct arena *work; /* till the end of the merge */
+    struct disco_group_merge *writer;
     struct strmap *by_name;
     struct group **groups;
     size_t n_groups, cap_groups;
     uint32_t *order;
     size_t at_server; /* STAGE_COLLECT */
     const struct disco_group *at_group;
-    size_t next_group, group_start; /* STAGE_GROUPS: place in order; where the open one starts in out */
-    struct group_part *parts;       /* STAGE_VERSIONS: of the open group */
-    size_t n_parts;
-    struct version *versions;
-    uint32_t *version_order;
-    size_t n_versions, next_version;
-    struct disco_union group_union;
+    size_t next_group, group_start;  /* STAGE_GROUPS: place in order; where the open one starts in out */
     const struct disco_group *local; /* next group of the local document to compare with */
     bool differs;
     size_t spent;
@@ -101,8 +85,23 @@ struct disco_merge {
     const struct disco_doc *local_doc;
 };
 
-/* -------------------------------------------------------------------------------------------------------- life and
- * inputs */
+/* ----------------------------------------------------------------------------------------------- life and inputs */
+
+static struct slice version_key(struct slice group, struct slice version, char out[GVR_KEY_BYTES])
+{
+    const struct gvr name = {group, version, SLICE_LIT("")};
+
+    return gvr_key(&name, out);
+}
+
+static bool is_excluded(void *arg, const struct disco_version *v)
+{
+    const struct disco_merge *m = arg;
+    char text[GVR_KEY_BYTES];
+    struct slice key = version_key(v->group->name, v->name, text);
+
+    return key.p != NULL && strmap_get(m->excluded, key) != NULL;
+}
 
 struct disco_merge *disco_merge_new(void)
 {
@@ -115,11 +114,10 @@ struct disco_merge *disco_merge_new(void)
     m->excluded = strmap_new();
     m->excluded_groups = strmap_new();
     m->by_name = strmap_new();
-    m->work = arena_new(MERGE_ARENA_BYTES);
-    m->in_group = arena_new(MERGE_ARENA_BYTES);
-    m->scratch = arena_new(MERGE_ARENA_BYTES);
+    m->work = arena_new(DISCO_MERGE_ARENA_BYTES);
+    m->writer = disco_group_merge_new(&m->out, is_excluded, m);
     if (m->excluded == NULL || m->excluded_groups == NULL || m->by_name == NULL || m->work == NULL ||
-        m->in_group == NULL || m->scratch == NULL) {
+        m->writer == NULL) {
         disco_merge_free(m);
         return NULL;
     }
@@ -133,22 +131,17 @@ static void free_map(struct strmap **map)
     *map = NULL;
 }
 
-static void free_arena(struct arena **arena)
-{
-    if (*arena != NULL)
-        arena_free(*arena);
-    *arena = NULL;
-}
-
 /* Everything but the results and the documents they may point into. */
 static void free_work(struct disco_merge *m)
 {
     free_map(&m->excluded);
     free_map(&m->excluded_groups);
     free_map(&m->by_name);
-    free_arena(&m->work);
-    free_arena(&m->in_group);
-    free_arena(&m->scratch);
+    if (m->work != NULL)
+        arena_free(m->work);
+    m->work = NULL;
+    disco_group_merge_free(m->writer);
+    m->writer = NULL;
     mem_free(m->groups);
     m->groups = NULL;
 }
@@ -210,13 +203,6 @@ bool disco_merge_add(struct disco_merge *m, struct slice server_id, const struct
     return true;
 }
 
-static struct slice version_key(struct slice group, struct slice version, char out[GVR_KEY_BYTES])
-{
-    const struct gvr name = {group, version, SLICE_LIT("")};
-
-    return gvr_key(&name, out);
-}
-
 bool disco_merge_exclude(struct disco_merge *m, struct slice group, struct slice version)
 {
     char text[GVR_KEY_BYTES];
@@ -227,16 +213,7 @@ bool disco_merge_exclude(struct disco_merge *m, struct slice group, struct slice
     return strmap_put(m->excluded, key, m, NULL) && strmap_put(m->excluded_groups, group, m, NULL);
 }
 
-/* -------------------------------------------------------------------------------------------------------------
- * collecting */
-
-static bool is_excluded(const struct disco_merge *m, const struct disco_version *v)
-{
-    char text[GVR_KEY_BYTES];
-    struct slice key = version_key(v->group->name, v->name, text);
-
-    return key.p != NULL && strmap_get(m->excluded, key) != NULL;
-}
+/* ---------------------------------------------------------------------------------------------------- collecting */
 
 static bool is_local(const struct disco_merge *m, size_t server)
 {
@@ -296,7 +273,7 @@ static bool collect_group(struct disco_merge *m, struct server *s, const struct 
 {
     size_t excluded = is_local(m, m->at_server) ? 0 : count_excluded(m, from);
     struct group *g;
-    struct giver *giver;
+    struct disco_group_giver *giver;
 
     m->spent++;
     if (excluded > 0 && excluded == from->n_versions)
@@ -305,7 +282,8 @@ static bool collect_group(struct disco_merge *m, struct server *s, const struct 
     giver = arena_zalloc(m->work, sizeof(*giver));
     if (g == NULL || giver == NULL)
         return false;
-    *giver = (struct giver){.server = m->at_server, .group = from, .partial = excluded > 0};
+    *giver = (struct disco_group_giver){
+        .server = m->at_server, .group = from, .partial = excluded > 0, .live = is_live(m, m->at_server)};
     *g->last = giver;
     g->last = &giver->next;
     /* Written where open_server made room; const for everybody else. */
@@ -363,288 +341,7 @@ static bool unit_order(struct disco_merge *m)
     return true;
 }
 
-/* --------------------------------------------------------------------------------------------------------------
- * resources */
-
-/* A name that several descriptions share; parts are distinct in their bytes, in order of their first giver. */
-struct resource {
-    struct resource *next;
-    uint32_t number;
-    struct disco_union_part *parts;
-    size_t n;
-};
-
-struct resources {
-    struct strmap *by_name;
-    struct resource *first, **last;
-    size_t n;
-};
-
-static bool add_resource(struct disco_merge *m, struct resources *all, const struct disco_resource *r, size_t last,
-                         size_t max_parts, uint32_t *number)
-{
-    struct resource *known = strmap_get(all->by_name, r->name);
-
-    m->spent++;
-    if (known == NULL) {
-        known = arena_zalloc(m->in_group, sizeof(*known));
-        if (known == NULL || !strmap_put(all->by_name, r->name, known, NULL))
-            return false;
-        known->number = (uint32_t)all->n++;
-        known->parts = arena_alloc(m->in_group, max_parts * sizeof(*known->parts));
-        if (known->parts == NULL)
-            return false;
-        *all->last = known;
-        all->last = &known->next;
-    }
-    *number = known->number;
-    for (size_t i = 0; i < known->n; i++)
-        if (slice_eq(known->parts[i].resource->raw, r->raw)) {
-            if (known->parts[i].last < last)
-                known->parts[i].last = last;
-            return true;
-        }
-    known->parts[known->n++] = (struct disco_union_part){r, last};
-    return true;
-}
-
-static bool put_resource(struct disco_merge *m, const struct resource *r)
-{
-    bool good;
-
-    if (r->n == 1)
-        return buf_append(&m->out, r->parts[0].resource->raw);
-    good = disco_union_resource(m->scratch, r->parts, r->n, &m->out);
-    arena_reset(m->scratch);
-    return good;
-}
-
-static bool order_resources(struct disco_merge *m, const struct resources *all, const struct consensus_list *lists,
-                            size_t n_lists, const struct resource ***ordered)
-{
-    const struct resource **by_number = arena_alloc(m->in_group, all->n * sizeof(*by_number));
-    struct slice *names = arena_alloc(m->in_group, all->n * sizeof(*names));
-    uint32_t *order = arena_alloc(m->in_group, all->n * sizeof(*order));
-
-    *ordered = arena_alloc(m->in_group, all->n * sizeof(**ordered));
-    if (by_number == NULL || names == NULL || order == NULL || *ordered == NULL)
-        return false;
-    for (const struct resource *r = all->first; r != NULL; r = r->next) {
-        by_number[r->number] = r;
-        names[r->number] = r->parts[0].resource->name;
-    }
-    if (!consensus_order(names, all->n, lists, n_lists, order))
-        return false;
-    for (size_t i = 0; i < all->n; i++)
-        (*ordered)[i] = by_number[order[i]];
-    return true;
-}
-
-static bool gather_resources(struct disco_merge *m, const struct version *v, struct resources *all,
-                             struct consensus_list *lists)
-{
-    for (size_t i = 0; i < v->n; i++) {
-        uint32_t *items = arena_alloc(m->in_group, v->parts[i].version->n_resources * sizeof(*items));
-
-        if (items == NULL)
-            return false;
-        lists[i] = (struct consensus_list){items, 0};
-        for (const struct disco_resource *r = v->parts[i].version->resources; r != NULL; r = r->next)
-            if (!add_resource(m, all, r, v->parts[i].last, v->n, &items[lists[i].n++]))
-                return false;
-    }
-    return true;
-}
-
-static bool put_resources(struct disco_merge *m, const struct version *v)
-{
-    struct resources all = {.by_name = strmap_new()};
-    struct consensus_list *lists = arena_alloc(m->in_group, v->n * sizeof(*lists));
-    const struct resource **ordered;
-    bool good;
-
-    all.last = &all.first;
-    good = all.by_name != NULL && lists != NULL && gather_resources(m, v, &all, lists) &&
-           order_resources(m, &all, lists, v->n, &ordered);
-    if (good && all.n > 0)
-        buf_append_str(&m->out, ",\"resources\":[");
-    for (size_t i = 0; good && i < all.n; i++) {
-        if (i > 0)
-            buf_append_char(&m->out, ',');
-        good = put_resource(m, ordered[i]);
-    }
-    if (good && all.n > 0)
-        buf_append_char(&m->out, ']');
-    if (all.by_name != NULL)
-        strmap_free(all.by_name);
-    return good;
-}
-
-/* ---------------------------------------------------------------------------------------------------------------
- * versions */
-
-enum version_field { VERSION_NAME, VERSION_RESOURCES, VERSION_FRESHNESS };
-
-/* The freshness that the merged version has: as some live server writes it, else Stale. p is NULL if it is left out. */
-static bool version_freshness(struct disco_merge *m, const struct version *v, struct slice *out)
-{
-    static const struct slice key = SLICE_LIT("freshness");
-    struct disco_union u;
-
-    *out = SLICE_LIT("\"Stale\"");
-    for (size_t i = 0; i < v->n; i++) {
-        if (!v->parts[i].live || v->parts[i].version->stale)
-            continue;
-        if (!disco_union_init(&u, m->in_group, &v->parts[i].version->raw, 1, &key, 1))
-            return false;
-        *out = disco_union_first(&u, 0);
-        return true;
-    }
-    return true;
-}
-
-static bool put_different_version(struct disco_merge *m, const struct version *v)
-{
-    static const struct slice keys[] = {
-        [VERSION_NAME] = SLICE_LIT("version"),
-        [VERSION_RESOURCES] = SLICE_LIT("resources"),
-        [VERSION_FRESHNESS] = SLICE_LIT("freshness"),
-    };
-    struct slice *raws = arena_alloc(m->in_group, v->n * sizeof(*raws)), freshness;
-    struct disco_union u;
-
-    if (raws == NULL)
-        return false;
-    for (size_t i = 0; i < v->n; i++)
-        raws[i] = v->parts[i].version->raw;
-    if (!disco_union_init(&u, m->in_group, raws, v->n, keys, 3) || !version_freshness(m, v, &freshness))
-        return false;
-    buf_append_str(&m->out, "{\"version\":");
-    buf_append(&m->out, disco_union_first(&u, VERSION_NAME));
-    if (!put_resources(m, v))
-        return false;
-    if (freshness.p != NULL) {
-        buf_append_str(&m->out, ",\"freshness\":");
-        buf_append(&m->out, freshness);
-    }
-    disco_union_put_unknown(&u, &m->out);
-    return buf_append_char(&m->out, '}');
-}
-
-static bool put_version(struct disco_merge *m, const struct version *v)
-{
-    m->spent++;
-    if (v->n == 1 && (v->parts[0].live || v->parts[0].version->stale))
-        return buf_append(&m->out, v->parts[0].version->raw);
-    return put_different_version(m, v);
-}
-
-static void add_version_part(struct version *v, const struct disco_version *from, const struct group_part *part)
-{
-    for (size_t i = 0; i < v->n; i++) {
-        struct version_part *known = &v->parts[i];
-
-        if (!slice_eq(known->version->raw, from->raw))
-            continue;
-        known->live = known->live || part->live;
-        if (known->last < part->last)
-            known->last = part->last;
-        return;
-    }
-    v->parts[v->n++] = (struct version_part){from, part->live, part->last};
-}
-
-static bool gather_versions(struct disco_merge *m, struct strmap *by_name, struct consensus_list *lists)
-{
-    size_t max = 0;
-
-    for (size_t i = 0; i < m->n_parts; i++)
-        max += m->parts[i].group->n_versions;
-    m->versions = arena_zalloc(m->in_group, max * sizeof(*m->versions));
-    if (m->versions == NULL)
-        return false;
-    for (size_t i = 0; i < m->n_parts; i++) {
-        const struct group_part *part = &m->parts[i];
-        uint32_t *items = arena_alloc(m->in_group, part->group->n_versions * sizeof(*items));
-
-        if (items == NULL)
-            return false;
-        lists[i] = (struct consensus_list){items, 0};
-        for (const struct disco_version *from = part->group->versions; from != NULL; from = from->next) {
-            struct version *v = strmap_get(by_name, from->name);
-
-            if (part->partial && is_excluded(m, from))
-                continue;
-            if (v == NULL) {
-                v = &m->versions[m->n_versions++];
-                v->name = from->name;
-                v->parts = arena_alloc(m->in_group, m->n_parts * sizeof(*v->parts));
-                if (v->parts == NULL || !strmap_put(by_name, from->name, v, NULL))
-                    return false;
-            }
-            add_version_part(v, from, part);
-            items[lists[i].n++] = (uint32_t)(v - m->versions);
-        }
-    }
-    return true;
-}
-
-static bool order_versions(struct disco_merge *m)
-{
-    struct strmap *by_name = strmap_new();
-    struct consensus_list *lists = arena_alloc(m->in_group, m->n_parts * sizeof(*lists));
-    struct slice *names;
-    bool good = by_name != NULL && lists != NULL && gather_versions(m, by_name, lists);
-
-    if (by_name != NULL)
-        strmap_free(by_name);
-    if (!good)
-        return false;
-    names = arena_alloc(m->in_group, m->n_versions * sizeof(*names));
-    m->version_order = arena_alloc(m->in_group, m->n_versions * sizeof(*m->version_order));
-    if (names == NULL || m->version_order == NULL)
-        return false;
-    for (size_t i = 0; i < m->n_versions; i++)
-        names[i] = m->versions[i].name;
-    return consensus_order(names, m->n_versions, lists, m->n_parts, m->version_order);
-}
-
-/* -----------------------------------------------------------------------------------------------------------------
- * groups */
-
-/* Distinct descriptions of a group. Servers mostly agree, so this is where most of the work ends. */
-static bool gather_parts(struct disco_merge *m, const struct group *g)
-{
-    size_t max = 0, i;
-
-    for (const struct giver *giver = g->givers; giver != NULL; giver = giver->next)
-        max++;
-    m->parts = arena_alloc(m->in_group, max * sizeof(*m->parts));
-    m->n_parts = 0;
-    if (m->parts == NULL)
-        return false;
-    for (const struct giver *giver = g->givers; giver != NULL; giver = giver->next) {
-        bool live = is_live(m, giver->server);
-
-        m->spent += 1 + giver->group->raw.n / 4096;
-        for (i = 0; i < m->n_parts; i++)
-            if (m->parts[i].partial == giver->partial && slice_eq(m->parts[i].group->raw, giver->group->raw))
-                break;
-        if (i == m->n_parts)
-            m->parts[m->n_parts++] = (struct group_part){giver->group, giver->partial, live, giver->server};
-        m->parts[i].live = m->parts[i].live || live;
-        m->parts[i].last = giver->server;
-    }
-    return true;
-}
-
-static bool all_stale(const struct disco_group *g)
-{
-    for (const struct disco_version *v = g->versions; v != NULL; v = v->next)
-        if (!v->stale)
-            return false;
-    return true;
-}
+/* -------------------------------------------------------------------------------------------------------- groups */
 
 /* Compares what was just written with the local document at the same place. */
 static void compare_with_local(struct disco_merge *m)
@@ -657,37 +354,17 @@ static void compare_with_local(struct disco_merge *m)
         m->local = m->local->next;
 }
 
-static bool close_group(struct disco_merge *m)
+static bool after_group_step(struct disco_merge *m, enum disco_step step)
 {
-    compare_with_local(m);
-    arena_reset(m->in_group);
-    m->stage = STAGE_GROUPS;
-    return !m->out.failed;
-}
-
-static bool open_different_group(struct disco_merge *m)
-{
-    static const struct slice keys[] = {SLICE_LIT("metadata"), SLICE_LIT("versions")};
-    struct slice *raws = arena_alloc(m->in_group, m->n_parts * sizeof(*raws)), metadata;
-
-    m->n_versions = m->next_version = 0;
-    if (raws == NULL || !order_versions(m))
-        return false;
-    for (size_t i = 0; i < m->n_parts; i++)
-        raws[i] = m->parts[i].group->raw;
-    if (!disco_union_init(&m->group_union, m->in_group, raws, m->n_parts, keys, 2))
-        return false;
-    metadata = disco_union_first(&m->group_union, 0);
-    buf_append_str(&m->out, "{\"metadata\":");
-    buf_append(&m->out, metadata.p == NULL ? SLICE_LIT("{}") : metadata);
-    m->stage = STAGE_VERSIONS;
-    return true;
+    if (step == DISCO_STEP_DONE)
+        compare_with_local(m);
+    m->stage = step == DISCO_STEP_DONE ? STAGE_GROUPS : STAGE_IN_GROUP;
+    return step != DISCO_STEP_FAILED;
 }
 
 static bool unit_groups(struct disco_merge *m)
 {
     const struct group *g;
-    const struct group_part *only;
 
     if (m->next_group == m->n_groups) {
         m->stage = STAGE_FINISH;
@@ -697,30 +374,15 @@ static bool unit_groups(struct disco_merge *m)
     if (m->next_group++ > 0)
         buf_append_char(&m->out, ',');
     m->group_start = buf_len(&m->out);
-    if (!gather_parts(m, g))
-        return false;
-    only = m->parts;
-    if (m->n_parts > 1 || only->partial || (!only->live && !all_stale(only->group)))
-        return open_different_group(m);
-    buf_append(&m->out, only->group->raw);
-    return close_group(m);
+    return after_group_step(m, disco_group_merge_open(m->writer, g->givers, &m->spent));
 }
 
-static bool unit_versions(struct disco_merge *m)
+static bool unit_in_group(struct disco_merge *m)
 {
-    if (m->next_version < m->n_versions) {
-        buf_append_str(&m->out, m->next_version == 0 ? ",\"versions\":[" : ",");
-        return put_version(m, &m->versions[m->version_order[m->next_version++]]);
-    }
-    if (m->n_versions > 0)
-        buf_append_char(&m->out, ']');
-    disco_union_put_unknown(&m->group_union, &m->out);
-    buf_append_char(&m->out, '}');
-    return close_group(m);
+    return after_group_step(m, disco_group_merge_step(m->writer, &m->spent));
 }
 
-/* ------------------------------------------------------------------------------------------------------------------
- * result */
+/* -------------------------------------------------------------------------------------------------------- result */
 
 /* `document` with its apiVersion's text (a slice of it) replaced. */
 static bool put_with_version(struct buf *out, struct slice document, struct slice version, const char *other)
@@ -783,8 +445,8 @@ static bool unit(struct disco_merge *m)
         return unit_order(m);
     case STAGE_GROUPS:
         return unit_groups(m);
-    case STAGE_VERSIONS:
-        return unit_versions(m);
+    case STAGE_IN_GROUP:
+        return unit_in_group(m);
     case STAGE_FINISH:
         return unit_finish(m);
     case STAGE_DONE:

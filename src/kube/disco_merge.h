@@ -25,12 +25,16 @@ MEM_CHECK bool disco_merge_add(struct disco_merge *m, struct slice server_id, co
 /* This group/version never comes from peers (CRDs, service-backed APIServices). Copied. False when out of memory. */
 MEM_CHECK bool disco_merge_exclude(struct disco_merge *m, struct slice group, struct slice version);
 
-/* After the last add: call until it is not MORE. `budget` is in resources looked at, roughly (20,000 is some 5 ms).
- * FAILED: no memory or too big (err). */
+/*
+ * After the last add: call until it is not MORE. `budget` is in resources looked at, roughly (20,000 is some 5 ms).
+ * FAILED: no memory or too big (err).
+ */
 enum disco_step disco_merge_step(struct disco_merge *m, size_t budget, struct err *err);
 
-/* After DONE. Compact JSON in kube-apiserver's form, newline at the end; owned by the merge (or the local document)
- * until taken. */
+/*
+ * After DONE. Compact JSON in kube-apiserver's form, newline at the end. The bytes live as long as the merge, which has
+ * given back everything else by then: keep it.
+ */
 struct disco_merged {
     struct slice v2;      /* apiVersion apidiscovery.k8s.io/v2 */
     struct slice v2beta1; /* the same document with the other apiVersion */

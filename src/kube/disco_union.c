@@ -17,8 +17,7 @@ struct disco_member {
     struct value *values, **last;
 };
 
-/* ------------------------------------------------------------------------------------------------------- members of
- * objects */
+/* -------------------------------------------------------------------------------------------- members of objects */
 
 static bool add_value(struct arena *scratch, struct disco_member *m, struct slice raw)
 {
@@ -109,8 +108,7 @@ void disco_union_put_unknown(const struct disco_union *u, struct buf *out)
     }
 }
 
-/* -------------------------------------------------------------------------------------------------------------- text
- * lists */
+/* ---------------------------------------------------------------------------------------------------- text lists */
 
 static void put_text(struct buf *out, struct slice text)
 {
@@ -193,8 +191,7 @@ static void put_united_arrays(struct buf *out, const struct value *values)
     buf_append_char(out, ']');
 }
 
-/* ------------------------------------------------------------------------------------------------------------
- * subresources */
+/* -------------------------------------------------------------------------------------------------- subresources */
 
 /* One server's subresource; a later place takes precedence (as in kube-apiserver, where it overwrites). */
 struct sub_part {
@@ -302,8 +299,7 @@ static bool put_subresources(struct arena *scratch, const struct disco_union_par
     return buf_append_char(out, ']');
 }
 
-/* ---------------------------------------------------------------------------------------------------------------
- * resources */
+/* ----------------------------------------------------------------------------------------------------- resources */
 
 enum resource_key { KEY_RESOURCE, KEY_KIND, KEY_SCOPE, KEY_SINGULAR, KEY_VERBS, KEY_SHORT, KEY_CATEGORIES, KEY_SUBS };
 

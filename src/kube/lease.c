@@ -8,8 +8,7 @@
 
 enum { LEASE_DEPTH = 32, LEASE_NAME_BYTES = 63 };
 
-/* ----------------------------------------------------------------------------------------------------------- reading
- */
+/* ------------------------------------------------------------------------------------------------------- reading */
 
 /* A member of the given type. False only if it is there with another type; *out is NULL if it is absent or null. */
 static bool member(struct json_object *object, const char *key, enum json_type type, struct json_object **out)
@@ -164,8 +163,7 @@ bool lease_expired(const struct lease *l, int64_t now_us)
     return end < now_us;
 }
 
-/* -------------------------------------------------------------------------------------------------------------- lists
- */
+/* --------------------------------------------------------------------------------------------------------- lists */
 
 static bool list_member(struct lease_list *l, const struct jscan_value *key, const struct jscan_value *v,
                         struct err *err)
@@ -228,8 +226,7 @@ bool lease_list_next(struct lease_list *l, struct slice *item_json)
     return true;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- writing
- */
+/* ------------------------------------------------------------------------------------------------------- writing */
 
 static void put_text(struct buf *out, const char *before, struct slice value)
 {

@@ -99,7 +99,7 @@ static bool parse_line(struct slice line, struct watch_event *ev)
     bool first, have_type = false;
 
     *ev = (struct watch_event){.object = SLICE_NONE};
-    jscan_init(&s, line, LIMIT_DISCOVERY_DEPTH);
+    jscan_init(&s, line, JSCAN_MAX_DEPTH);
     if (!jscan_enter_object(&s, &first))
         return false;
     while (jscan_member(&s, &first, &key)) {

@@ -1,0 +1,403 @@
+#include "kube/disco_merge_group.h"
+
+#include "base/strmap.h"
+#include "kube/consensus.h"
+#include "kube/disco_union.h"
+
+/* One distinct description of the group, and who gives it. */
+struct group_part {
+    const struct disco_group *group;
+    bool partial;
+    bool live;   /* one of the givers is */
+    size_t last; /* number of the last giver */
+};
+
+struct version_part {
+    const struct disco_version *version;
+    bool live;
+    size_t last;
+};
+
+struct version {
+    struct slice name;
+    struct version_part *parts; /* distinct */
+    size_t n;
+};
+
+struct disco_group_merge {
+    disco_excluded_fn *excluded;
+    void *arg;
+    struct buf *out;
+    struct arena *in_group; /* till the end of the group */
+    struct arena *scratch;  /* till the end of one resource */
+    struct group_part *parts;
+    size_t n_parts;
+    struct version *versions;
+    uint32_t *version_order;
+    size_t n_versions, next_version;
+    struct disco_union members;
+    size_t spent;
+};
+
+struct disco_group_merge *disco_group_merge_new(struct buf *out, disco_excluded_fn *excluded, void *arg)
+{
+    struct disco_group_merge *m = mem_zalloc(sizeof(*m));
+
+    if (m == NULL)
+        return NULL;
+    m->out = out;
+    m->excluded = excluded;
+    m->arg = arg;
+    m->in_group = arena_new(DISCO_MERGE_ARENA_BYTES);
+    m->scratch = arena_new(DISCO_MERGE_ARENA_BYTES);
+    if (m->in_group == NULL || m->scratch == NULL) {
+        disco_group_merge_free(m);
+        return NULL;
+    }
+    return m;
+}
+
+void disco_group_merge_free(struct disco_group_merge *m)
+{
+    if (m == NULL)
+        return;
+    if (m->in_group != NULL)
+        arena_free(m->in_group);
+    if (m->scratch != NULL)
+        arena_free(m->scratch);
+    mem_free(m);
+}
+
+/* ----------------------------------------------------------------------------------------------------- resources */
+
+/* A name that several descriptions share; parts are distinct in their bytes, in order of their first giver. */
+struct resource {
+    struct resource *next;
+    uint32_t number;
+    struct disco_union_part *parts;
+    size_t n;
+};
+
+struct resources {
+    struct strmap *by_name;
+    struct resource *first, **last;
+    size_t n;
+};
+
+static bool add_resource(struct disco_group_merge *m, struct resources *all, const struct disco_resource *r,
+                         size_t last, size_t max_parts, uint32_t *number)
+{
+    struct resource *known = strmap_get(all->by_name, r->name);
+
+    m->spent++;
+    if (known == NULL) {
+        known = arena_zalloc(m->in_group, sizeof(*known));
+        if (known == NULL || !strmap_put(all->by_name, r->name, known, NULL))
+            return false;
+        known->number = (uint32_t)all->n++;
+        known->parts = arena_alloc(m->in_group, max_parts * sizeof(*known->parts));
+        if (known->parts == NULL)
+            return false;
+        *all->last = known;
+        all->last = &known->next;
+    }
+    *number = known->number;
+    for (size_t i = 0; i < known->n; i++)
+        if (slice_eq(known->parts[i].resource->raw, r->raw)) {
+            if (known->parts[i].last < last)
+                known->parts[i].last = last;
+            return true;
+        }
+    known->parts[known->n++] = (struct disco_union_part){r, last};
+    return true;
+}
+
+static bool put_resource(struct disco_group_merge *m, const struct resource *r)
+{
+    bool good;
+
+    if (r->n == 1)
+        return buf_append(m->out, r->parts[0].resource->raw);
+    good = disco_union_resource(m->scratch, r->parts, r->n, m->out);
+    arena_reset(m->scratch);
+    return good;
+}
+
+static bool order_resources(struct disco_group_merge *m, const struct resources *all,
+                            const struct consensus_list *lists, size_t n_lists, const struct resource ***ordered)
+{
+    const struct resource **by_number = arena_alloc(m->in_group, all->n * sizeof(*by_number));
+    struct slice *names = arena_alloc(m->in_group, all->n * sizeof(*names));
+    uint32_t *order = arena_alloc(m->in_group, all->n * sizeof(*order));
+
+    *ordered = arena_alloc(m->in_group, all->n * sizeof(**ordered));
+    if (by_number == NULL || names == NULL || order == NULL || *ordered == NULL)
+        return false;
+    for (const struct resource *r = all->first; r != NULL; r = r->next) {
+        by_number[r->number] = r;
+        names[r->number] = r->parts[0].resource->name;
+    }
+    if (!consensus_order(names, all->n, lists, n_lists, order))
+        return false;
+    for (size_t i = 0; i < all->n; i++)
+        (*ordered)[i] = by_number[order[i]];
+    return true;
+}
+
+static bool gather_resources(struct disco_group_merge *m, const struct version *v, struct resources *all,
+                             struct consensus_list *lists)
+{
+    for (size_t i = 0; i < v->n; i++) {
+        uint32_t *items = arena_alloc(m->in_group, v->parts[i].version->n_resources * sizeof(*items));
+
+        if (items == NULL)
+            return false;
+        lists[i] = (struct consensus_list){items, 0};
+        for (const struct disco_resource *r = v->parts[i].version->resources; r != NULL; r = r->next)
+            if (!add_resource(m, all, r, v->parts[i].last, v->n, &items[lists[i].n++]))
+                return false;
+    }
+    return true;
+}
+
+static bool put_resources(struct disco_group_merge *m, const struct version *v)
+{
+    struct resources all = {.by_name = strmap_new()};
+    struct consensus_list *lists = arena_alloc(m->in_group, v->n * sizeof(*lists));
+    const struct resource **ordered;
+    bool good;
+
+    all.last = &all.first;
+    good = all.by_name != NULL && lists != NULL && gather_resources(m, v, &all, lists) &&
+           order_resources(m, &all, lists, v->n, &ordered);
+    if (good && all.n > 0)
+        buf_append_str(m->out, ",\"resources\":[");
+    for (size_t i = 0; good && i < all.n; i++) {
+        if (i > 0)
+            buf_append_char(m->out, ',');
+        good = put_resource(m, ordered[i]);
+    }
+    if (good && all.n > 0)
+        buf_append_char(m->out, ']');
+    if (all.by_name != NULL)
+        strmap_free(all.by_name);
+    return good;
+}
+
+/* ------------------------------------------------------------------------------------------------------ versions */
+
+enum version_field { VERSION_NAME, VERSION_RESOURCES, VERSION_FRESHNESS };
+
+/* The freshness that the merged version has: as some live server writes it, else Stale. p is NULL if it is left out. */
+static bool version_freshness(struct disco_group_merge *m, const struct version *v, struct slice *out)
+{
+    static const struct slice key = SLICE_LIT("freshness");
+    struct disco_union u;
+
+    *out = SLICE_LIT("\"Stale\"");
+    for (size_t i = 0; i < v->n; i++) {
+        if (!v->parts[i].live || v->parts[i].version->stale)
+            continue;
+        if (!disco_union_init(&u, m->in_group, &v->parts[i].version->raw, 1, &key, 1))
+            return false;
+        *out = disco_union_first(&u, 0);
+        return true;
+    }
+    return true;
+}
+
+static bool put_different_version(struct disco_group_merge *m, const struct version *v)
+{
+    static const struct slice keys[] = {
+        [VERSION_NAME] = SLICE_LIT("version"),
+        [VERSION_RESOURCES] = SLICE_LIT("resources"),
+        [VERSION_FRESHNESS] = SLICE_LIT("freshness"),
+    };
+    struct slice *raws = arena_alloc(m->in_group, v->n * sizeof(*raws)), freshness;
+    struct disco_union u;
+
+    if (raws == NULL)
+        return false;
+    for (size_t i = 0; i < v->n; i++)
+        raws[i] = v->parts[i].version->raw;
+    if (!disco_union_init(&u, m->in_group, raws, v->n, keys, 3) || !version_freshness(m, v, &freshness))
+        return false;
+    buf_append_str(m->out, "{\"version\":");
+    buf_append(m->out, disco_union_first(&u, VERSION_NAME));
+    if (!put_resources(m, v))
+        return false;
+    if (freshness.p != NULL) {
+        buf_append_str(m->out, ",\"freshness\":");
+        buf_append(m->out, freshness);
+    }
+    disco_union_put_unknown(&u, m->out);
+    return buf_append_char(m->out, '}');
+}
+
+static bool put_version(struct disco_group_merge *m, const struct version *v)
+{
+    m->spent++;
+    if (v->n == 1 && (v->parts[0].live || v->parts[0].version->stale))
+        return buf_append(m->out, v->parts[0].version->raw);
+    return put_different_version(m, v);
+}
+
+static void add_version_part(struct version *v, const struct disco_version *from, const struct group_part *part)
+{
+    for (size_t i = 0; i < v->n; i++) {
+        struct version_part *known = &v->parts[i];
+
+        if (!slice_eq(known->version->raw, from->raw))
+            continue;
+        known->live = known->live || part->live;
+        if (known->last < part->last)
+            known->last = part->last;
+        return;
+    }
+    v->parts[v->n++] = (struct version_part){from, part->live, part->last};
+}
+
+static bool gather_versions(struct disco_group_merge *m, struct strmap *by_name, struct consensus_list *lists)
+{
+    size_t max = 0;
+
+    for (size_t i = 0; i < m->n_parts; i++)
+        max += m->parts[i].group->n_versions;
+    m->versions = arena_zalloc(m->in_group, max * sizeof(*m->versions));
+    if (m->versions == NULL)
+        return false;
+    for (size_t i = 0; i < m->n_parts; i++) {
+        const struct group_part *part = &m->parts[i];
+        uint32_t *items = arena_alloc(m->in_group, part->group->n_versions * sizeof(*items));
+
+        if (items == NULL)
+            return false;
+        lists[i] = (struct consensus_list){items, 0};
+        for (const struct disco_version *from = part->group->versions; from != NULL; from = from->next) {
+            struct version *v = strmap_get(by_name, from->name);
+
+            if (part->partial && m->excluded(m->arg, from))
+                continue;
+            if (v == NULL) {
+                v = &m->versions[m->n_versions++];
+                v->name = from->name;
+                v->parts = arena_alloc(m->in_group, m->n_parts * sizeof(*v->parts));
+                if (v->parts == NULL || !strmap_put(by_name, from->name, v, NULL))
+                    return false;
+            }
+            add_version_part(v, from, part);
+            items[lists[i].n++] = (uint32_t)(v - m->versions);
+        }
+    }
+    return true;
+}
+
+static bool order_versions(struct disco_group_merge *m)
+{
+    struct strmap *by_name = strmap_new();
+    struct consensus_list *lists = arena_alloc(m->in_group, m->n_parts * sizeof(*lists));
+    struct slice *names;
+    bool good = by_name != NULL && lists != NULL && gather_versions(m, by_name, lists);
+
+    if (by_name != NULL)
+        strmap_free(by_name);
+    if (!good)
+        return false;
+    names = arena_alloc(m->in_group, m->n_versions * sizeof(*names));
+    m->version_order = arena_alloc(m->in_group, m->n_versions * sizeof(*m->version_order));
+    if (names == NULL || m->version_order == NULL)
+        return false;
+    for (size_t i = 0; i < m->n_versions; i++)
+        names[i] = m->versions[i].name;
+    return consensus_order(names, m->n_versions, lists, m->n_parts, m->version_order);
+}
+
+/* ----------------------------------------------------------------------------------------------------- the group */
+
+/* Distinct descriptions. Servers mostly agree, so this is where most of the work ends. */
+static bool gather_parts(struct disco_group_merge *m, const struct disco_group_giver *givers)
+{
+    size_t max = 0, i;
+
+    for (const struct disco_group_giver *giver = givers; giver != NULL; giver = giver->next)
+        max++;
+    m->parts = arena_alloc(m->in_group, max * sizeof(*m->parts));
+    m->n_parts = 0;
+    if (m->parts == NULL)
+        return false;
+    for (const struct disco_group_giver *giver = givers; giver != NULL; giver = giver->next) {
+        m->spent += 1 + giver->group->raw.n / 4096;
+        for (i = 0; i < m->n_parts; i++)
+            if (m->parts[i].partial == giver->partial && slice_eq(m->parts[i].group->raw, giver->group->raw))
+                break;
+        if (i == m->n_parts)
+            m->parts[m->n_parts++] = (struct group_part){giver->group, giver->partial, giver->live, giver->server};
+        m->parts[i].live = m->parts[i].live || giver->live;
+        m->parts[i].last = giver->server;
+    }
+    return true;
+}
+
+static bool all_stale(const struct disco_group *g)
+{
+    for (const struct disco_version *v = g->versions; v != NULL; v = v->next)
+        if (!v->stale)
+            return false;
+    return true;
+}
+
+static bool open_different_group(struct disco_group_merge *m)
+{
+    static const struct slice keys[] = {SLICE_LIT("metadata"), SLICE_LIT("versions")};
+    struct slice *raws = arena_alloc(m->in_group, m->n_parts * sizeof(*raws)), metadata;
+
+    m->n_versions = m->next_version = 0;
+    if (raws == NULL || !order_versions(m))
+        return false;
+    for (size_t i = 0; i < m->n_parts; i++)
+        raws[i] = m->parts[i].group->raw;
+    if (!disco_union_init(&m->members, m->in_group, raws, m->n_parts, keys, 2))
+        return false;
+    metadata = disco_union_first(&m->members, 0);
+    buf_append_str(m->out, "{\"metadata\":");
+    return buf_append(m->out, metadata.p == NULL ? SLICE_LIT("{}") : metadata);
+}
+
+enum disco_step disco_group_merge_open(struct disco_group_merge *m, const struct disco_group_giver *givers,
+                                       size_t *spent)
+{
+    const struct group_part *only;
+    enum disco_step step;
+
+    arena_reset(m->in_group);
+    m->spent = 0;
+    if (!gather_parts(m, givers))
+        return DISCO_STEP_FAILED;
+    only = m->parts;
+    if (m->n_parts > 1 || only->partial || (!only->live && !all_stale(only->group)))
+        step = open_different_group(m) ? DISCO_STEP_MORE : DISCO_STEP_FAILED;
+    else
+        step = buf_append(m->out, only->group->raw) ? DISCO_STEP_DONE : DISCO_STEP_FAILED;
+    *spent += m->spent;
+    return step;
+}
+
+enum disco_step disco_group_merge_step(struct disco_group_merge *m, size_t *spent)
+{
+    bool good, last = m->next_version == m->n_versions;
+
+    m->spent = 0;
+    if (!last) {
+        buf_append_str(m->out, m->next_version == 0 ? ",\"versions\":[" : ",");
+        good = put_version(m, &m->versions[m->version_order[m->next_version++]]);
+    } else {
+        if (m->n_versions > 0)
+            buf_append_char(m->out, ']');
+        disco_union_put_unknown(&m->members, m->out);
+        good = buf_append_char(m->out, '}');
+    }
+    *spent += m->spent;
+    if (!good)
+        return DISCO_STEP_FAILED;
+    return last ? DISCO_STEP_DONE : DISCO_STEP_MORE;
+}
