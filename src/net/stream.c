@@ -375,6 +375,14 @@ void stream_destroy(struct stream *s, bool reset)
     close(s->fd);
     s->fd = -1;
     loop_defer(s->loop, &s->free_work, free_work, s);
+    if (s->on_closed != NULL)
+        s->on_closed(s->on_closed_arg);
+}
+
+void stream_on_closed(struct stream *s, void (*fn)(void *arg), void *arg)
+{
+    s->on_closed = fn;
+    s->on_closed_arg = arg;
 }
 
 static void on_linger_timeout(void *arg)

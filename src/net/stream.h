@@ -62,6 +62,11 @@ MEM_CHECK struct stream *stream_connect(struct loop *l, const struct sockaddr *a
 /* Hands the stream to another owner; events from now on go there. Bytes that wait unread are announced to it again. */
 void stream_set_owner(struct stream *s, stream_fn *fn, void *arg);
 void stream_close(struct stream *s, enum stream_close_how how);
+/*
+ * Calls fn once, when the descriptor is closed, whoever owns the stream by then: for who counts descriptors. May be set
+ * (NULL: no longer wanted) until that moment, also after stream_close() and after the stream was handed on.
+ */
+void stream_on_closed(struct stream *s, void (*fn)(void *arg), void *arg);
 
 /* The first contiguous piece of what waits, valid until the next call on this stream; n is 0 when nothing waits. */
 struct slice stream_peek(struct stream *s);

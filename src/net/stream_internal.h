@@ -49,6 +49,8 @@ struct stream {
     const struct stream_ops *ops;
     stream_fn *fn;
     void *arg;
+    void (*on_closed)(void *arg);
+    void *on_closed_arg;
     enum stream_state state;
     int fd;
     unsigned pauses;  /* enum stream_pause */

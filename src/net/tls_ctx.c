@@ -11,7 +11,8 @@
 #include "net/tls_bio.h"
 #include "net/tls_internal.h"
 
-/* Like Go's defaults, which kube-apiserver uses: forward secrecy and AEAD; TLS 1.3's suites are OpenSSL's. */
+/* Like Go's defaults, which kube-apiserver uses: forward secrecy and AEAD, AES-128 first. */
+static const char tls13_suites[] = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
 static const char tls12_ciphers[] = "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:"
                                     "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:"
                                     "ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305";
@@ -182,7 +183,7 @@ static struct tls_ctx *ctx_new(bool server, int min_version, const char *ciphers
     /* What the certificate file holds is the chain; the CA that we judge others by is not ours to send. */
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN);
     SSL_CTX_set_timeout(ctx, SESSION_LIFETIME_S);
-    if (SSL_CTX_set1_groups_list(ctx, curves) != 1 ||
+    if (SSL_CTX_set1_groups_list(ctx, curves) != 1 || SSL_CTX_set_ciphersuites(ctx, tls13_suites) != 1 ||
         SSL_CTX_set_cipher_list(ctx, ciphers == NULL ? tls12_ciphers : ciphers) != 1) {
         err_set(err, "cipher suites %s: %s", ciphers == NULL ? tls12_ciphers : ciphers, openssl_reason());
         ctx_free(c);
