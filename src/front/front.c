@@ -1,5 +1,7 @@
 #include "front/front.h"
 
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -13,8 +15,9 @@ struct front {
     struct front_limits limits;
     struct listener *listener; /* NULL once draining */
     struct tls_ctx *tls;
-    struct list conns;
-    struct strmap *per_ip; /* text of the address → number of connections, kept in the pointer */
+    struct list conns;     /* being served */
+    struct list leaving;   /* their descriptors are still open: tunnels of the proxy now, or last bytes under way */
+    struct strmap *per_ip; /* text of the address → number of open descriptors, kept in the pointer */
     size_t max_connections, max_per_client;
     uint64_t handshake_timeout_ms;
     uint64_t next_id;
@@ -60,7 +63,7 @@ static void count_out(struct front *f, struct slice ip)
 /* Leaves new connections in the kernel's queue while there are as many as may be. */
 static void regulate(struct front *f)
 {
-    bool full = f->max_connections != 0 && f->conns.count >= f->max_connections;
+    bool full = f->max_connections != 0 && f->conns.count + f->leaving.count >= f->max_connections;
 
     if (f->listener == NULL || full == f->paused)
         return;
@@ -92,15 +95,25 @@ static void free_conn(void *arg)
     mem_free(arg);
 }
 
+/* The limits are about descriptors: a tunnel counts until its end, whoever owns it. */
+static void on_descriptor_closed(void *arg)
+{
+    struct front_conn *fc = arg;
+    struct front *f = fc->front;
+
+    count_out(f, slice_str(fc->ip));
+    list_remove(&f->leaving, &fc->node);
+    loop_defer(f->host.loop, &fc->gone, free_conn, fc);
+    regulate(f);
+}
+
 static void take_off(struct front_conn *fc, enum front_close reason)
 {
     struct front *f = fc->front;
 
-    count_out(f, slice_str(stream_remote_ip(fc->stream)));
     list_remove(&f->conns, &fc->node);
+    list_push_back(&f->leaving, &fc->node);
     front_stats_closed(f->host.stats, reason);
-    loop_defer(f->host.loop, &fc->gone, free_conn, fc);
-    regulate(f);
     check_drained(f);
 }
 
@@ -170,6 +183,8 @@ static void on_accept(int fd, void *arg)
     fc->limits = f->limits;
     fc->id = ++f->next_id;
     fc->accepted_us = clock_us();
+    snprintf(fc->ip, sizeof(fc->ip), "%s", stream_remote_ip(s));
+    stream_on_closed(s, on_descriptor_closed, fc);
     list_push_back(&f->conns, &fc->node);
     regulate(f);
 }
@@ -215,6 +230,7 @@ struct front *front_new(struct loop *l, struct metrics *m, const struct front_op
     f->host.stats = front_stats_new(m);
     buf_init(&f->host.scratch, SCRATCH_BYTES);
     list_init(&f->conns);
+    list_init(&f->leaving);
     apply(f, o);
     f->per_ip = strmap_new();
     if (f->per_ip == NULL)
@@ -292,6 +308,13 @@ void front_free(struct front *f)
             fc->ops->shut(fc->protocol);
         else
             front_conn_close(fc, FRONT_CLOSE_SHUTDOWN, STREAM_CLOSE_NOW);
+    }
+    /* What is left belongs to others, or to the kernel: it may outlive us uncounted. */
+    while ((n = list_pop_front(&f->leaving)) != NULL) {
+        struct front_conn *fc = list_entry(n, struct front_conn, node);
+
+        stream_on_closed(fc->stream, NULL, NULL);
+        loop_defer(f->host.loop, &fc->gone, free_conn, fc);
     }
     loop_defer_cancel(f->host.loop, &f->drained);
     if (f->tls != NULL)

@@ -17,8 +17,8 @@ struct front_opts {
     const char *bind_address;
     unsigned port;
     int inherited_fd;                  /* a listening socket from the service manager, or -1 */
-    size_t max_connections;            /* beyond: left in the kernel's queue */
-    size_t max_connections_per_client; /* per IP, 0 = no limit: beyond: closed, counted */
+    size_t max_connections;            /* tunnels included, 0 = no limit; beyond: left in the kernel's queue */
+    size_t max_connections_per_client; /* per IP, tunnels included, 0 = no limit; beyond: closed, counted */
     size_t max_head_bytes;
     uint64_t header_timeout_ms, idle_timeout_ms, handshake_timeout_ms;
     uint64_t body_timeout_ms;             /* no progress on a request's body; 0: TIMEOUT_BODY_STALL_MS */

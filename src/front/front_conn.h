@@ -42,7 +42,7 @@ struct front_conn_ops {
     void (*shut)(void *protocol);
 };
 
-/* One accepted connection, on its front's list. */
+/* One accepted connection, on one of its front's lists until its descriptor is closed. */
 struct front_conn {
     struct list_node node;
     struct front *front;
@@ -54,10 +54,11 @@ struct front_conn {
     uint64_t id;
     uint64_t accepted_us;
     uint64_t requests;
+    char ip[48]; /* under which it is counted */
     struct loop_deferred gone;
 };
 
-/* The only way out: closes the stream, logs and counts the reason. The front_conn is dead at the end of the turn. */
+/* The only way out: closes the stream, logs and counts the reason. The front_conn is dead to the protocol then. */
 void front_conn_close(struct front_conn *fc, enum front_close reason, enum stream_close_how how);
 /* The same without closing: the stream has a new owner. */
 void front_conn_give_away(struct front_conn *fc);

@@ -46,23 +46,25 @@ void h1_conn_move(struct h1_conn *c, enum h1_state to)
         loop_timer_cancel(c->timer);
     else
         loop_timer_set(c->timer, ms);
-    c->unsent_seen = 0;
+    c->unsent_seen = stream_unsent(c->stream);
+    c->written_seen = stream_bytes_out(c->stream);
     c->progress_ms = loop_now_ms(c->fc->host->loop);
 }
 
 /*
  * Has the client taken any of what we sent since the last look, or is there nothing to take? Looked at when a timer
- * fires, so that a slow reader is not cut off by a timeout meant for a silent one.
+ * fires, so that a slow reader is not cut off by a timeout meant for a silent one. More than fits into the queue can
+ * only have been written because some of it had left.
  */
 static bool client_is_reading(struct h1_conn *c)
 {
     size_t unsent = stream_unsent(c->stream);
-    bool moved = c->unsent_seen == 0 ? unsent > 0 : unsent < c->unsent_seen;
-    uint64_t now = loop_now_ms(c->fc->host->loop);
+    uint64_t written = stream_bytes_out(c->stream), now = loop_now_ms(c->fc->host->loop);
 
-    c->unsent_seen = unsent;
-    if (moved)
+    if (unsent < c->unsent_seen || written > c->written_seen)
         c->progress_ms = now;
+    c->unsent_seen = unsent;
+    c->written_seen = written;
     return unsent > 0 && now - c->progress_ms < c->fc->limits.body_timeout_ms;
 }
 

@@ -38,6 +38,7 @@ struct h1_conn {
     enum front_close close_reason;
 
     size_t unsent_seen; /* at the last look of a timer, to tell slow from stuck */
+    uint64_t written_seen;
     uint64_t progress_ms;
 };
 

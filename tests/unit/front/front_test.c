@@ -94,6 +94,46 @@ static void test_connection_limit(struct world *w)
     ok(world_empty(w), "over");
 }
 
+static void ignore_event(struct stream *s, enum stream_event ev, void *arg)
+{
+    (void)s;
+    (void)ev;
+    (void)arg;
+}
+
+static void test_tunnel_counts(struct world *w)
+{
+    struct client c, more;
+    struct stream *tunnel;
+
+    w->opts.max_connections_per_client = 1;
+    world_start(w);
+    client_open(w, &c);
+    client_send(&c, "GET /exec HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n");
+    world_handled(w, 1);
+    tunnel = exchange_upgrade(w->x, head_of(w, 101, "Upgrade", "x"));
+    stream_set_owner(tunnel, ignore_event, NULL);
+    is_u64(front_connections(w->front), 0, "a tunnel is no connection of the front");
+    client_start(w, &more);
+    is_int(client_ended(&more), CLIENT_BROKEN, "but it counts for the limit of its client");
+    client_close(&more, STREAM_CLOSE_NOW);
+    stream_close(tunnel, STREAM_CLOSE_NOW);
+    client_close(&c, STREAM_CLOSE_NOW);
+    world_settle(w);
+    client_open(w, &more);
+    a_request(&more, "/sync");
+    ok(client_ends_in(&more, "sync"), "until it ends");
+    client_send(&more, "GET /exec HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n");
+    world_handled(w, 3);
+    tunnel = exchange_upgrade(w->x, head_of(w, 101, "Upgrade", "x"));
+    stream_set_owner(tunnel, ignore_event, NULL);
+    front_free(w->front);
+    w->front = NULL;
+    stream_close(tunnel, STREAM_CLOSE_NOW);
+    client_close(&more, STREAM_CLOSE_NOW);
+    ok(true, "a tunnel may outlive the front");
+}
+
 /* ---- drain ---- */
 
 static void on_drained(void *arg)
@@ -281,7 +321,7 @@ static bool client_done(void *arg)
 }
 
 /* One request with the nth allocation failing (0: none). The client uses the same allocator, so it may be its own. */
-static bool one_request(struct world *w, uint64_t nth, uint64_t *calls)
+static bool one_request(struct world *w, const char *head, const char *rest, uint64_t nth, uint64_t *calls)
 {
     uint64_t before = mem_calls();
     bool answered;
@@ -289,9 +329,9 @@ static bool one_request(struct world *w, uint64_t nth, uint64_t *calls)
 
     client_open(w, &c);
     mem_fail_nth(nth);
-    client_send(&c, "GET /sync HTTP/1.1\r\nHost: h\r\nX-A: ");
+    client_send(&c, head);
     world_settle(w);
-    client_send(&c, "b\r\n\r\n");
+    client_send(&c, rest);
     if (!world_until(w, client_done, &c))
         ok(false, "allocation %llu: neither answered nor closed", (unsigned long long)nth);
     mem_fail_nth(0);
@@ -302,22 +342,29 @@ static bool one_request(struct world *w, uint64_t nth, uint64_t *calls)
     return answered;
 }
 
-static void test_no_memory(struct world *w)
+static void fail_each(struct world *w, const char *head, const char *rest)
 {
     uint64_t all, calls;
     unsigned answered = 0, refused = 0;
 
-    world_start(w);
-    ok(one_request(w, 0, &all), "a request is answered");
+    ok(one_request(w, head, rest, 0, &all), "%.*s: answered", (int)strcspn(head, "\r"), head);
     ok(all > 0, "with %llu allocations, connection and client included", (unsigned long long)all);
     for (uint64_t nth = 1; nth <= all; nth++) {
-        if (one_request(w, nth, &calls))
+        if (one_request(w, head, rest, nth, &calls))
             answered++;
         else
             refused++;
     }
     ok(refused > 0, "each of them failed once: %u times answered, %u times closed", answered, refused);
-    ok(one_request(w, 0, &calls), "all is well afterwards");
+    ok(one_request(w, head, rest, 0, &calls), "all is well afterwards");
+}
+
+static void test_no_memory(struct world *w)
+{
+    world_start(w);
+    fail_each(w, "GET /sync HTTP/1.1\r\nHost: h\r\nX-A: ", "b\r\n\r\n");
+    fail_each(w, "POST /whole HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nX-A: ",
+              "b\r\n\r\n3\r\nabc\r\n0\r\nX-T: a trailer\r\n\r\n");
 }
 
 static const struct {
@@ -327,6 +374,7 @@ static const struct {
     {"request limit", test_request_limit},
     {"client limit", test_client_limit},
     {"connection limit", test_connection_limit},
+    {"a tunnel counts", test_tunnel_counts},
     {"drain", test_drain},
     {"drain in an answer", test_drain_in_answer},
     {"drain with nobody there", test_drain_nobody},

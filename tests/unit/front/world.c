@@ -18,18 +18,32 @@ static struct http_head *make_head(struct exchange *x, unsigned status, const ch
     struct http_head *h = arena_zalloc(a, sizeof(*h));
 
     if (h == NULL || !http_head_init(h, a, 4))
-        tap_bail("out of memory");
+        return NULL;
     h->status = status;
     h->reason = http_reason(status);
     h->minor = 1;
     if (name != NULL && !http_head_add(h, a, slice_str(name), slice_str(value)))
-        tap_bail("out of memory");
+        return NULL;
     return h;
 }
 
 struct http_head *head_of(struct world *w, unsigned status, const char *name, const char *value)
 {
-    return make_head(w->x, status, name, value);
+    struct http_head *h = make_head(w->x, status, name, value);
+
+    if (h == NULL)
+        tap_bail("out of memory");
+    return h;
+}
+
+static void reply(struct exchange *x, unsigned status, const char *body)
+{
+    struct http_head *h = make_head(x, status, "Content-Type", "text/plain");
+
+    if (h == NULL)
+        exchange_abort(x, "out of memory");
+    else
+        exchange_reply(x, h, slice_str(body));
 }
 
 void respond_whole(struct world *w, unsigned status, const char *body)
@@ -37,7 +51,7 @@ void respond_whole(struct world *w, unsigned status, const char *body)
     struct exchange *x = w->x;
 
     w->x = NULL;
-    exchange_reply(x, make_head(x, status, "Content-Type", "text/plain"), slice_str(body));
+    reply(x, status, body);
 }
 
 static void on_body(void *arg, struct slice data)
@@ -59,6 +73,8 @@ static void on_body_end(void *arg, const struct http_head *trailers)
         buf_append(&w->sink, trailers->fields[i].name);
     }
     buf_append_char(&w->sink, ' ');
+    if (slice_eq(exchange_request(w->x)->target, SLICE_LIT("/whole")))
+        respond_whole(w, 200, "in sync");
 }
 
 static void on_writable(void *arg)
@@ -88,7 +104,7 @@ static void on_request(struct exchange *x, void *arg)
     if (w->keep_quiet)
         return;
     if (slice_eq(target, SLICE_LIT("/sync"))) {
-        exchange_reply(x, make_head(x, 200, "Content-Type", "text/plain"), SLICE_LIT("sync"));
+        reply(x, 200, "sync");
         return;
     }
     w->x = x;
