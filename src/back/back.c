@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "back/back_internal.h"
+#include "back/h1_client.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metric.h"

@@ -2,7 +2,8 @@
  * One HTTP/1.1 connection to a server, one request at a time. The response's framing is trusted only as long as every
  * byte of it was as expected: anything else ends the connection.
  */
-#include "back/back_internal.h"
+#include "back/h1_client.h"
+
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metric.h"

@@ -1,4 +1,6 @@
-#include "back/back_internal.h"
+#include "back/pool.h"
+
+#include "back/h1_client.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metric.h"

@@ -7,7 +7,8 @@
 
 #include "http/head.h"
 
-/* Line ends are CRLF only, no continuation lines, no control bytes but tab: over the raw text of a head. *lines: how many. */
+/* Line ends are CRLF only, no continuation lines, no control bytes but tab: over the raw text of a head. *lines: how
+ * many. */
 const char *h1_check_bytes(struct slice text, size_t *lines);
 /* Names are tokens (RFC 9110 5.1), so nothing stands between a name and its colon. */
 const char *h1_check_names(const struct http_head *head);

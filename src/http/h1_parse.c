@@ -262,7 +262,8 @@ static size_t start_line(const struct h1_parser *p, struct slice text)
     return at < text.n ? at + 1 : 0;
 }
 
-/* Turns marks into fields. Each line must be exactly name, colon, value: what llhttp saw and what stands there agree. */
+/* Turns marks into fields. Each line must be exactly name, colon, value: what llhttp saw and what stands there agree.
+ */
 static bool fill_fields(struct h1_parser *p, struct slice text, size_t at)
 {
     struct http_head *h = p->head;

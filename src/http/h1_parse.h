@@ -34,7 +34,8 @@ void h1_parser_begin(struct h1_parser *p, struct arena *a, struct http_head *hea
 enum h1_result h1_parser_feed(struct h1_parser *p, struct slice in, size_t *consumed);
 /* True once a byte of the head itself was seen (empty lines before a request line do not count). */
 bool h1_parser_started(const struct h1_parser *p);
-/* After H1_ERROR: the status to answer a request with (400, 414, 431, 501, 503, 505) and a short reason for log and body. */
+/* After H1_ERROR: the status to answer a request with (400, 414, 431, 501, 503, 505) and a short reason for log and
+ * body. */
 unsigned h1_parser_status(const struct h1_parser *p);
 const char *h1_parser_error(const struct h1_parser *p);
 

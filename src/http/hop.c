@@ -74,7 +74,8 @@ static bool always_drops(enum http_name id)
     }
 }
 
-/* Only fields without a meaning of ours can be one hop's own; naming the others would be a way to make us forget them. */
+/* Only fields without a meaning of ours can be one hop's own; naming the others would be a way to make us forget them.
+ */
 static bool can_be_named(enum http_name id)
 {
     return id == HTTP_NAME_OTHER;
@@ -116,31 +117,21 @@ bool hop_copy(const struct http_head *from, struct http_head *to, struct arena *
 
 bool hop_trailer_allowed(struct slice name)
 {
+    static const bool in_heads_only[HTTP_NAME_COUNT] = {
+        [HTTP_ACCEPT] = true,        [HTTP_ACCEPT_ENCODING] = true,  [HTTP_AUTHORIZATION] = true,
+        [HTTP_CACHE_CONTROL] = true, [HTTP_CONTENT_ENCODING] = true, [HTTP_CONTENT_TYPE] = true,
+        [HTTP_DATE] = true,          [HTTP_EXPECT] = true,           [HTTP_HOST] = true,
+        [HTTP_IF_NONE_MATCH] = true, [HTTP_RETRY_AFTER] = true,      [HTTP_SEC_WEBSOCKET_PROTOCOL] = true,
+        [HTTP_VARY] = true,          [HTTP_X_FORWARDED_FOR] = true,  [HTTP_X_FORWARDED_PROTO] = true,
+    };
+    static const struct slice others[] = {SLICE_LIT("Cookie"), SLICE_LIT("Set-Cookie"), SLICE_LIT("Content-Range")};
     enum http_name id = http_name_of(name);
 
-    switch (id) {
-    case HTTP_ACCEPT:
-    case HTTP_ACCEPT_ENCODING:
-    case HTTP_AUTHORIZATION:
-    case HTTP_CACHE_CONTROL:
-    case HTTP_CONTENT_ENCODING:
-    case HTTP_CONTENT_TYPE:
-    case HTTP_DATE:
-    case HTTP_EXPECT:
-    case HTTP_HOST:
-    case HTTP_IF_NONE_MATCH:
-    case HTTP_RETRY_AFTER:
-    case HTTP_SEC_WEBSOCKET_PROTOCOL:
-    case HTTP_VARY:
-    case HTTP_X_FORWARDED_FOR:
-    case HTTP_X_FORWARDED_PROTO:
-        return false;
-    default:
-        break;
-    }
-    return !always_drops(id) && !slice_has_iprefix(name, SLICE_LIT("X-Remote-")) &&
-           !slice_has_iprefix(name, SLICE_LIT("Impersonate-")) && !slice_ieq(name, SLICE_LIT("Cookie")) &&
-           !slice_ieq(name, SLICE_LIT("Set-Cookie")) && !slice_ieq(name, SLICE_LIT("Content-Range"));
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (slice_ieq(name, others[i]))
+            return false;
+    return !in_heads_only[id] && !always_drops(id) && !slice_has_iprefix(name, SLICE_LIT("X-Remote-")) &&
+           !slice_has_iprefix(name, SLICE_LIT("Impersonate-"));
 }
 
 struct slice hop_forwarded_for(const struct http_head *request, struct slice client_ip, struct arena *a)

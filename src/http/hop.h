@@ -23,7 +23,8 @@ bool hop_wants_upgrade(const struct http_head *request);
 bool hop_accepts_trailers(const struct http_head *request);
 /* May this name stand in trailers? Not framing, routing, authentication, or hop-by-hop (RFC 9110 6.5.1). */
 bool hop_trailer_allowed(struct slice name);
-/* All X-Forwarded-For values in order with client_ip appended; p is NULL when out of memory. An empty ip adds nothing. */
+/* All X-Forwarded-For values in order with client_ip appended; p is NULL when out of memory. An empty ip adds nothing.
+ */
 MEM_CHECK struct slice hop_forwarded_for(const struct http_head *request, struct slice client_ip, struct arena *a);
 
 #endif

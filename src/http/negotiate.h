@@ -33,7 +33,8 @@ struct negotiated negotiate_discovery(struct slice accept, unsigned offers);
 struct slice negotiate_content_type(enum negotiate_document document, enum negotiate_format format);
 /* Accept-Encoding (first line) has an element that is exactly `gzip`; "gzip;q=1" is not. */
 bool negotiate_gzip(const struct http_head *request);
-/* Indented JSON? `target` is the request target with its query: pretty=…, else the clause, else curl, Wget, Mozilla/5.0. */
+/* Indented JSON? `target` is the request target with its query: pretty=…, else the clause, else curl, Wget,
+ * Mozilla/5.0. */
 bool negotiate_pretty(const struct http_head *request, const struct negotiated *n);
 /* The value of the first `name=` in a target's query, not unescaped; p is NULL if there is none. */
 struct slice negotiate_query_value(struct slice target, struct slice name);

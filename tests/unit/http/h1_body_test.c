@@ -165,13 +165,14 @@ static void table(void)
 
 static void too_many_trailers(void)
 {
-    char *text = malloc(LIMIT_TRAILER_BYTES + 100);
+    size_t size = LIMIT_TRAILER_BYTES + 100;
+    char *text = malloc(size);
     struct got g;
     int n;
 
     if (text == NULL)
         tap_bail("no memory");
-    n = sprintf(text, "0\r\nA: %0*d\r\n\r\n", LIMIT_TRAILER_BYTES, 0);
+    n = snprintf(text, size, "0\r\nA: %0*d\r\n\r\n", LIMIT_TRAILER_BYTES, 0);
     read_body((struct http_body)C, slice_of(text, (size_t)n), 1000, &g);
     is_int(g.last, H1_BODY_ERROR, "trailers have a limit");
     free(text);

@@ -289,19 +289,20 @@ static const struct feed_row bad_framing[] = {
 static void limits(void)
 {
     struct h1_parser *p = h1_parser_new(H1_REQUEST, 1000);
-    char *text = malloc(LIMIT_TARGET_BYTES + 4096);
+    size_t size = LIMIT_TARGET_BYTES + 4096;
+    char *text = malloc(size);
     struct fed f;
     int n;
 
     if (p == NULL || text == NULL)
         tap_bail("no memory");
-    n = sprintf(text, "GET / HTTP/1.1\r\nHost: h\r\nA: %0*d\r\n\r\n", 1000 - 32, 0);
+    n = snprintf(text, size, "GET / HTTP/1.1\r\nHost: h\r\nA: %0*d\r\n\r\n", 1000 - 32, 0);
     is_int(n, 1000, "a head of exactly the limit");
     for (size_t piece = 0; piece < 2; piece++) {
         feed(p, H1_REQUEST, slice_of(text, (size_t)n), piece == 0 ? SIZE_MAX : 7, &f);
         is_int(f.result, H1_DONE, "is taken");
     }
-    n = sprintf(text, "GET / HTTP/1.1\r\nHost: h\r\nA: %0*d\r\n\r\n", 1000 - 31, 0);
+    n = snprintf(text, size, "GET / HTTP/1.1\r\nHost: h\r\nA: %0*d\r\n\r\n", 1000 - 31, 0);
     for (size_t piece = 0; piece < 2; piece++) {
         feed(p, H1_REQUEST, slice_of(text, (size_t)n), piece == 0 ? SIZE_MAX : 7, &f);
         is_int(f.result, H1_ERROR, "one byte more is not");
@@ -312,18 +313,18 @@ static void limits(void)
     p = h1_parser_new(H1_REQUEST, LIMIT_HEAD_BYTES);
     if (p == NULL)
         tap_bail("no memory");
-    n = sprintf(text, "GET /%0*d HTTP/1.1\r\nHost: h\r\n\r\n", LIMIT_TARGET_BYTES - 1, 0);
+    n = snprintf(text, size, "GET /%0*d HTTP/1.1\r\nHost: h\r\n\r\n", LIMIT_TARGET_BYTES - 1, 0);
     feed(p, H1_REQUEST, slice_of(text, (size_t)n), 4096, &f);
     is_int(f.result, H1_DONE, "a target of exactly the limit");
-    n = sprintf(text, "GET /%0*d HTTP/1.1\r\nHost: h\r\n\r\n", LIMIT_TARGET_BYTES, 0);
+    n = snprintf(text, size, "GET /%0*d HTTP/1.1\r\nHost: h\r\n\r\n", LIMIT_TARGET_BYTES, 0);
     feed(p, H1_REQUEST, slice_of(text, (size_t)n), 4096, &f);
     is_int(f.result, H1_ERROR, "one byte more");
     is_int(f.status, 414, "414");
     for (size_t extra = 0; extra < 2; extra++) {
-        n = sprintf(text, GH);
+        n = snprintf(text, size, GH);
         for (size_t i = 1; i < LIMIT_HEAD_FIELDS + extra; i++)
-            n += sprintf(text + n, "a%zu: b\r\n", i);
-        n += sprintf(text + n, "\r\n");
+            n += snprintf(text + n, size - (size_t)n, "a%zu: b\r\n", i);
+        n += snprintf(text + n, size - (size_t)n, "\r\n");
         feed(p, H1_REQUEST, slice_of(text, (size_t)n), 100, &f);
         is_int(f.result, extra == 0 ? H1_DONE : H1_ERROR, "%zu fields", LIMIT_HEAD_FIELDS + extra);
         is_int(f.status, extra == 0 ? 0 : 431, "status");

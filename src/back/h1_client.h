@@ -1,0 +1,46 @@
+/*
+ * One HTTP/1.1 connection to a server: opened by pool.c, serving one request at a time.
+ */
+#ifndef MVPROXY_BACK_H1_CLIENT_H
+#define MVPROXY_BACK_H1_CLIENT_H
+
+#include "back/back_internal.h"
+#include "http/h1_body.h"
+
+struct dial;
+
+struct h1_client {
+    struct list_node node;
+    struct pool *pool;
+    enum conn_state state;
+    struct dial *dial;              /* DIALLING */
+    struct back_request *dedicated; /* DIALLING: for this one only */
+    struct stream *stream;
+    struct back_request *request; /* BUSY */
+    struct h1_parser *parser;
+    struct h1_body body;
+    struct loop_timer *timer; /* for 100 (Continue), then for the response's head */
+    uint64_t idle_since_ms;
+    uint64_t served;
+    unsigned interims;
+    bool in_body;   /* the response's head is complete */
+    bool keep;      /* the response's head allows another request */
+    bool got_eof;   /* the server has ended; what it sent before may still wait */
+    bool is_broken; /* the stream failed; likewise */
+};
+
+MEM_CHECK struct h1_client *h1_client_new(struct pool *p);
+void h1_client_free(struct h1_client *c);
+/* The dial succeeded: the stream is the connection's from now on. */
+void h1_client_opened(struct h1_client *c, struct stream *s);
+/* Starts the request on an idle (or just opened) connection. */
+void h1_client_attach(struct h1_client *c, struct back_request *r);
+/* Framed body bytes. False: broken (the failure follows), or far too much unsent. */
+bool h1_client_write(struct h1_client *c, struct slice data);
+/* The request is all out: the response's head has its deadline. */
+void h1_client_body_finished(struct h1_client *c);
+void h1_client_pause(struct h1_client *c, bool paused);
+/* Closes the connection; its request, if any, is the caller's problem. */
+void h1_client_close(struct h1_client *c, enum close_reason why, const char *detail);
+
+#endif

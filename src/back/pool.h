@@ -1,0 +1,53 @@
+/*
+ * The connections to one origin under one identity, and the requests that wait for one.
+ */
+#ifndef MVPROXY_BACK_POOL_H
+#define MVPROXY_BACK_POOL_H
+
+#include "base/list.h"
+#include "base/mem.h"
+
+struct back_request;
+struct h1_client;
+struct loop_timer;
+struct origin;
+
+enum conn_state { CONN_DIALLING, CONN_IDLE, CONN_BUSY, CONN_GONE, CONN_STATES };
+
+enum close_reason {
+    CLOSE_CONNECT_FAILED,
+    CLOSE_IDLE_TIMEOUT,
+    CLOSE_BY_SERVER,
+    CLOSE_UNSOLICITED,  /* bytes that nobody asked for on an idle connection */
+    CLOSE_NOT_REUSABLE, /* the response or the request's unfinished body says so */
+    CLOSE_CANCELLED,
+    CLOSE_BROKEN,
+    CLOSE_UPGRADED, /* given away, not closed */
+    CLOSE_ORIGIN_GONE,
+    CLOSE_REASONS
+};
+
+/* Connections of one origin under one identity. */
+struct pool {
+    struct origin *origin;
+    bool with_cert;
+    struct list conns[CONN_GONE]; /* by state; idle: the most recently used first */
+    size_t dialling_shared;       /* dials that are for whoever waits first */
+    struct list waiting;          /* requests, the oldest first */
+    struct loop_timer *idle_timer, *wait_timer;
+};
+
+MEM_CHECK bool pool_init(struct pool *p, struct origin *o, bool with_cert);
+void pool_release(struct pool *p);
+/* Gives the request a connection: an idle one at once, else it waits. fresh: a dial of its own. Failures come later. */
+void pool_take(struct pool *p, struct back_request *r, bool fresh);
+void pool_stop_waiting(struct back_request *r);
+/* The connection can serve another request: the first that waits gets it, else it is idle. */
+void pool_put(struct h1_client *c);
+/* The connection is over; a dial may start for those who wait. */
+void pool_forget(struct h1_client *c, enum close_reason why, const char *detail);
+void pool_close_idle(struct pool *p, enum close_reason why);
+void pool_move(struct h1_client *c, enum conn_state to);
+size_t pool_max(const struct pool *p);
+
+#endif
