@@ -1,0 +1,360 @@
+/* The rules that no connection may interpret for itself: order of calls, announced length, who is told what, and when.
+ */
+#include "front/exchange_conn.h"
+
+#include "base/buf.h"
+#include "base/metric.h"
+#include "lib/tap.h"
+
+/* A connection that writes down what it is asked to do. */
+struct fake {
+    struct exchange x;
+    struct buf log;
+    bool broken; /* nothing can be written any more */
+};
+
+static struct fake *fake_of(const struct exchange *x)
+{
+    return (struct fake *)(void *)(uintptr_t)x;
+}
+
+static bool fake_interim(struct exchange *x, const struct http_head *head)
+{
+    buf_printf(&fake_of(x)->log, "interim(%u) ", head->status);
+    return !fake_of(x)->broken;
+}
+
+static bool fake_respond(struct exchange *x, const struct http_head *head)
+{
+    static const char *const kinds[] = {"none", "length", "chunked", "close"};
+
+    buf_printf(&fake_of(x)->log, "respond(%u %s %llu%s) ", head->status, kinds[x->answer.kind],
+               (unsigned long long)x->answer.length, x->bodyless ? " bodyless" : "");
+    return !fake_of(x)->broken;
+}
+
+static bool fake_body(struct exchange *x, struct slice data)
+{
+    buf_printf(&fake_of(x)->log, "body(%.*s) ", (int)data.n, data.p);
+    return !fake_of(x)->broken;
+}
+
+static bool fake_congested(const struct exchange *x)
+{
+    (void)x;
+    return true;
+}
+
+static void fake_finish(struct exchange *x, const struct http_head *trailers)
+{
+    buf_append_str(&fake_of(x)->log, trailers == NULL ? "finish " : "finish+trailers ");
+}
+
+static void fake_abort(struct exchange *x, const char *reason)
+{
+    buf_printf(&fake_of(x)->log, "abort(%s) ", reason);
+}
+
+static struct stream *fake_upgrade(struct exchange *x, const struct http_head *head)
+{
+    buf_printf(&fake_of(x)->log, "upgrade(%u) ", head->status);
+    return (struct stream *)x; /* anything that is not NULL */
+}
+
+static void fake_doomed(struct exchange *x)
+{
+    buf_printf(&fake_of(x)->log, "doomed(%s) ", x->doom_reason);
+}
+
+static void fake_pause(struct exchange *x)
+{
+    buf_append_str(&fake_of(x)->log, "pause ");
+}
+
+static void fake_resume(struct exchange *x)
+{
+    buf_append_str(&fake_of(x)->log, "resume ");
+}
+
+static const struct exchange_ops ops = {fake_interim, fake_respond, fake_body,   fake_congested, fake_finish,
+                                        fake_abort,   fake_upgrade, fake_doomed, fake_pause,     fake_resume};
+
+static void on_body(void *arg, struct slice data)
+{
+    buf_printf(&((struct fake *)arg)->log, "<body(%.*s) ", (int)data.n, data.p);
+}
+
+static void on_body_end(void *arg, const struct http_head *trailers)
+{
+    (void)trailers;
+    buf_append_str(&((struct fake *)arg)->log, "<end ");
+}
+
+static void on_writable(void *arg)
+{
+    buf_append_str(&((struct fake *)arg)->log, "<writable ");
+}
+
+/* Does what a careless proxy might do. */
+static void on_gone(void *arg, const char *reason)
+{
+    struct fake *f = arg;
+
+    buf_printf(&f->log, "<gone(%s) ", reason);
+    exchange_body(&f->x, SLICE_LIT("x"));
+    exchange_resume_body(&f->x);
+    exchange_finish(&f->x, NULL);
+    exchange_abort(&f->x, "again");
+}
+
+static const struct exchange_sink sink = {on_body, on_body_end, on_writable, on_gone};
+
+static void begin(struct fake *f, const char *method, bool attach)
+{
+    f->x.request.method = slice_str(method);
+    f->x.request.method_id = http_method_of(f->x.request.method);
+    f->broken = false;
+    buf_reset(&f->log);
+    exchange_begin(&f->x);
+    if (attach)
+        exchange_attach(&f->x, &sink, f);
+}
+
+static void log_is(struct fake *f, const char *want, const char *name)
+{
+    is_slice(slice_of(buf_len(&f->log) == 0 ? "" : buf_slice(&f->log).p, buf_len(&f->log)), want, "%s", name);
+    buf_reset(&f->log);
+}
+
+static bool respond(struct fake *f, unsigned status, enum http_body_kind kind, uint64_t length)
+{
+    struct http_head h = {.status = status, .minor = 1};
+
+    return exchange_respond(&f->x, &h, (struct http_body){kind, length});
+}
+
+static bool interim(struct fake *f, unsigned status)
+{
+    struct http_head h = {.status = status, .minor = 1};
+
+    return exchange_interim(&f->x, &h);
+}
+
+static bool body(struct fake *f, const char *text)
+{
+    return exchange_body(&f->x, slice_str(text));
+}
+
+/* ---- how a response's body is settled ---- */
+
+static const struct {
+    const char *method;
+    unsigned status;
+    enum http_body_kind kind;
+    uint64_t length;
+    const char *want;
+} settled[] = {
+    {"GET", 200, HTTP_BODY_LENGTH, 5, "respond(200 length 5) "},
+    {"GET", 200, HTTP_BODY_CHUNKED, 0, "respond(200 chunked 0) "},
+    {"GET", 200, HTTP_BODY_CLOSE, 0, "respond(200 chunked 0) "},
+    {"GET", 200, HTTP_BODY_NONE, 0, "respond(200 length 0) "},
+    {"HEAD", 200, HTTP_BODY_LENGTH, 5, "respond(200 length 5 bodyless) "},
+    {"HEAD", 200, HTTP_BODY_NONE, 0, "respond(200 none 0 bodyless) "},
+    {"HEAD", 200, HTTP_BODY_CHUNKED, 0, "respond(200 chunked 0 bodyless) "},
+    {"GET", 304, HTTP_BODY_LENGTH, 7, "respond(304 length 7 bodyless) "},
+    {"GET", 304, HTTP_BODY_NONE, 0, "respond(304 none 0 bodyless) "},
+    {"GET", 204, HTTP_BODY_LENGTH, 0, "respond(204 none 0 bodyless) "},
+    {"DELETE", 204, HTTP_BODY_NONE, 0, "respond(204 none 0 bodyless) "},
+};
+
+static void test_settled(struct fake *f)
+{
+    for (size_t i = 0; i < ROWS(settled); i++) {
+        begin(f, settled[i].method, true);
+        ok(respond(f, settled[i].status, settled[i].kind, settled[i].length), "%s, %u: accepted", settled[i].method,
+           settled[i].status);
+        log_is(f, settled[i].want, settled[i].want);
+        exchange_abort(&f->x, "");
+    }
+}
+
+/* ---- the order of calls ---- */
+
+static void test_order(struct fake *f)
+{
+    begin(f, "GET", true);
+    ok(interim(f, 103) && respond(f, 200, HTTP_BODY_LENGTH, 3) && body(f, "ab") && body(f, "") && body(f, "c"),
+       "the usual");
+    exchange_finish(&f->x, NULL);
+    log_is(f, "interim(103) respond(200 length 3) body(ab) body(c) finish ", "is passed on");
+    ok(!exchange_held(&f->x), "and over");
+    begin(f, "GET", true);
+    ok(!body(f, "ab"), "a body before its head");
+    log_is(f, "doomed(response body before its head) ", "dooms");
+    begin(f, "GET", true);
+    respond(f, 200, HTTP_BODY_CHUNKED, 0);
+    ok(!respond(f, 200, HTTP_BODY_CHUNKED, 0), "a second head");
+    log_is(f, "respond(200 chunked 0) doomed(second response to one request) ", "dooms");
+    begin(f, "GET", true);
+    respond(f, 200, HTTP_BODY_CHUNKED, 0);
+    ok(!interim(f, 103), "an interim response after the final one");
+    log_is(f, "respond(200 chunked 0) ", "is not written, and harms nobody");
+    begin(f, "GET", true);
+    ok(!interim(f, 101), "101 as an interim response");
+    log_is(f, "doomed(impossible interim response) ", "dooms");
+    begin(f, "GET", true);
+    ok(!respond(f, 100, HTTP_BODY_NONE, 0), "100 as a final response");
+    log_is(f, "doomed(impossible response status) ", "dooms");
+    begin(f, "GET", true);
+    exchange_finish(&f->x, NULL);
+    log_is(f, "abort(response finished before its head) ", "an end without a beginning aborts");
+}
+
+static void test_length(struct fake *f)
+{
+    begin(f, "GET", true);
+    respond(f, 200, HTTP_BODY_LENGTH, 3);
+    body(f, "ab");
+    exchange_finish(&f->x, NULL);
+    log_is(f, "respond(200 length 3) body(ab) abort(response shorter than announced) ", "too short");
+    begin(f, "GET", true);
+    respond(f, 200, HTTP_BODY_LENGTH, 3);
+    body(f, "ab");
+    ok(!body(f, "cd"), "too long");
+    log_is(f, "respond(200 length 3) body(ab) doomed(response longer than announced) ",
+           "not a byte of the excess is written");
+    ok(!body(f, "c"), "nothing more is taken");
+    exchange_finish(&f->x, NULL);
+    log_is(f, "abort(response longer than announced) ", "and finishing does not mend it");
+    begin(f, "HEAD", true);
+    respond(f, 200, HTTP_BODY_LENGTH, 3);
+    ok(!body(f, "abc"), "a body for HEAD");
+    log_is(f, "respond(200 length 3 bodyless) doomed(body on a response that has none) ", "dooms");
+    begin(f, "HEAD", true);
+    respond(f, 200, HTTP_BODY_LENGTH, 3);
+    exchange_finish(&f->x, NULL);
+    log_is(f, "respond(200 length 3 bodyless) finish ", "its announced length need not come");
+}
+
+static void test_reply(struct fake *f)
+{
+    struct http_head h = {.status = 200, .minor = 1};
+
+    begin(f, "GET", true);
+    exchange_reply(&f->x, &h, SLICE_LIT("abc"));
+    log_is(f, "respond(200 length 3) body(abc) finish ", "a reply in one call");
+    begin(f, "HEAD", true);
+    exchange_reply(&f->x, &h, SLICE_LIT("abc"));
+    log_is(f, "respond(200 length 3 bodyless) finish ", "to HEAD");
+    h.status = 304;
+    begin(f, "GET", true);
+    exchange_reply(&f->x, &h, SLICE_NONE);
+    log_is(f, "respond(304 none 0 bodyless) finish ", "304");
+    h.status = 200;
+    begin(f, "GET", true);
+    f->broken = true;
+    exchange_reply(&f->x, &h, SLICE_LIT("abc"));
+    log_is(f, "respond(200 length 3) doomed(client cannot be written to) abort(client cannot be written to) ",
+           "to a client that is gone: over, and nobody is told");
+    exchange_give_gone(&f->x, "late");
+    log_is(f, "", "not later either");
+}
+
+/* ---- the client's side ---- */
+
+static void test_gone(struct fake *f)
+{
+    begin(f, "POST", true);
+    exchange_give_body(&f->x, SLICE_LIT("ab"));
+    exchange_give_end(&f->x, &f->x.request);
+    exchange_give_writable(&f->x);
+    is_u64(exchange_request_bytes(&f->x), 2, "bytes are counted");
+    log_is(f, "<body(ab) <end <writable ", "what comes in is handed on");
+    exchange_give_gone(&f->x, "left");
+    log_is(f, "<gone(left) ", "gone: whatever the proxy does then goes nowhere");
+    exchange_give_gone(&f->x, "left again");
+    exchange_give_body(&f->x, SLICE_LIT("ab"));
+    exchange_give_end(&f->x, &f->x.request);
+    exchange_give_writable(&f->x);
+    log_is(f, "", "once, and nothing after it");
+    begin(f, "POST", true);
+    respond(f, 200, HTTP_BODY_CHUNKED, 0);
+    f->broken = true;
+    ok(!body(f, "x"), "a client that cannot be written to");
+    exchange_give_body(&f->x, SLICE_LIT("ab"));
+    exchange_give_writable(&f->x);
+    log_is(f, "respond(200 chunked 0) body(x) doomed(client cannot be written to) ", "gets no word in any more");
+    exchange_give_gone(&f->x, f->x.doom_reason);
+    log_is(f, "<gone(client cannot be written to) ", "then the proxy is told");
+    begin(f, "POST", true);
+    exchange_abort(&f->x, "enough");
+    exchange_give_gone(&f->x, "left");
+    log_is(f, "abort(enough) ", "who aborts is not told");
+}
+
+static void test_pause(struct fake *f)
+{
+    begin(f, "POST", true);
+    exchange_pause_body(&f->x);
+    exchange_resume_body(&f->x);
+    exchange_abort(&f->x, "");
+    exchange_pause_body(&f->x);
+    exchange_resume_body(&f->x);
+    ok(!exchange_congested(&f->x), "nothing is congested once it is over");
+    log_is(f, "pause resume abort() ", "pause and resume, while it lasts");
+}
+
+static void test_upgrade(struct fake *f)
+{
+    struct http_head h = {.status = 101, .minor = 1};
+
+    begin(f, "GET", true);
+    f->x.wants_upgrade = false;
+    ok(exchange_upgrade(&f->x, &h) == NULL, "nobody asked for an upgrade");
+    log_is(f, "abort(impossible upgrade) ", "aborted");
+    f->x.wants_upgrade = true;
+    begin(f, "GET", true);
+    ok(exchange_upgrade(&f->x, &h) != NULL, "an upgrade");
+    log_is(f, "upgrade(101) ", "is passed on");
+    ok(!exchange_held(&f->x), "and over");
+    begin(f, "GET", true);
+    respond(f, 200, HTTP_BODY_CHUNKED, 0);
+    ok(exchange_upgrade(&f->x, &h) == NULL, "not after a response");
+    h.status = 200;
+    begin(f, "GET", true);
+    ok(exchange_upgrade(&f->x, &h) == NULL, "not with another status");
+    f->x.wants_upgrade = false;
+}
+
+static void test_taken(struct fake *f)
+{
+    begin(f, "GET", false);
+    ok(!exchange_taken(&f->x), "neither attached nor answered");
+    exchange_give_gone(&f->x, "left");
+    log_is(f, "", "nobody to tell");
+    begin(f, "GET", true);
+    ok(exchange_taken(&f->x), "attached");
+    exchange_abort(&f->x, "");
+    ok(exchange_taken(&f->x), "answered");
+}
+
+int main(void)
+{
+    struct metrics *m = metrics_new();
+    struct front_stats *stats = front_stats_new(m);
+    struct fake f = {.x = {.ops = &ops, .stats = stats}};
+
+    buf_init(&f.log, 1 << 16);
+    test_settled(&f);
+    test_order(&f);
+    test_length(&f);
+    test_reply(&f);
+    test_gone(&f);
+    test_pause(&f);
+    test_upgrade(&f);
+    test_taken(&f);
+    buf_free(&f.log);
+    front_stats_free(stats);
+    metrics_free(m);
+    return tap_end();
+}
