@@ -176,7 +176,7 @@ static void test_pieces(void)
 
         err_clear(&err);
         for (size_t at = 0; at < n; at += piece)
-            if (!disco_parser_feed(p, slice_of(WHOLE + at, piece < n - at ? piece : n - at), &err))
+            if (!disco_parser_feed(p, slice_of(&WHOLE[at], piece < n - at ? piece : n - at), &err))
                 break;
         while ((step = disco_parser_step(p, piece, &d, &err)) == DISCO_STEP_MORE)
             steps++;

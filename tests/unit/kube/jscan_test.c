@@ -139,7 +139,7 @@ static void test_walk(struct arena *a)
 {
     struct jscan s;
     struct jscan_value key, v;
-    struct slice text;
+    struct slice text = SLICE_NONE;
     enum jscan_type type;
     bool first, inner;
 
