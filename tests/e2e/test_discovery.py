@@ -209,7 +209,7 @@ def test_merged_order_and_union(world):
             return {"watch", "list"} <= set(resources["deployments"]["verbs"]) and jobs == ["cronjobs", "jobs"]
         until(whole, "the union at a")
         until(lambda: apis(world, "a").body == apis(world, "b").body, "the same at b")
-        equal(world.ask("GET", BATCH, name="b").status, 200, "jobs through b")
+        until(lambda: world.ask("GET", BATCH, name="b").status == 200, "jobs through b")
     finally:
         for name in "ab":
             world.sim.restart_server(name, **{"runtime-config": []})

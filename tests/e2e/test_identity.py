@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""A server sees the same user with mvproxy in front as without it, and nobody can pretend."""
+
+import fixture
+from fixture import check, equal
+
+WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
+
+# (certificate, fields): everybody who may come.
+CALLERS = [
+    (None, {}),
+    (None, {"Authorization": "Bearer token-bob"}),
+    (None, {"Authorization": "bearer token-root"}),
+    (None, {"Authorization": "Bearer wrong"}),
+    (None, {"Authorization": "Basic YWRtaW46YWRtaW4="}),
+    ("admin", {}),
+    ("alice", {}),
+    ("alice", {"Authorization": "Bearer token-root"}),
+    ("alice", {"Authorization": "Bearer wrong"}),
+    ("deep", {}),
+    ("uid", {}),
+    ("utf8", {}),
+    ("no-groups", {}),
+    ("expired", {}),
+    ("expired", {"Authorization": "Bearer token-bob"}),
+    ("not-yet", {}),
+    ("not-yet", {"Authorization": "Bearer token-bob"}),
+    ("wrong-eku", {}),
+    ("wrong-eku", {"Authorization": "Bearer token-bob"}),
+    ("foreign", {}),
+    ("foreign", {"Authorization": "Bearer token-bob"}),
+    ("foreign", {"Authorization": "Bearer wrong"}),
+    ("front-proxy-client", {}),
+    ("front-proxy-client", {"Authorization": "Bearer token-bob"}),
+    ("front-proxy-client", {"Authorization": "Bearer wrong"}),
+    ("front-proxy-client", {"X-Remote-User": "carol"}),
+    ("front-proxy-client", {"X-Remote-User": "carol", "X-Remote-Group": "a,b",
+                            "X-Remote-Extra-Scopes": "x", "X-Remote-Extra-acme.com%2Fx%25y": "z"}),
+    ("front-proxy-client", {"X-Remote-User": "carol", "Authorization": "Bearer token-root"}),
+    ("front-proxy-client", {"X-Remote-User": "system:anonymous", "X-Remote-Group": "system:unauthenticated"}),
+    ("front-proxy-client", {"X-Remote-User": ""}),
+    ("front-proxy-other", {}),
+    ("front-proxy-other", {"X-Remote-User": "carol"}),
+    ("front-proxy-other", {"X-Remote-User": "carol", "Authorization": "Bearer token-bob"}),
+    ("admin", {"Impersonate-User": "dave", "Impersonate-Group": "g"}),
+    ("admin", {"Impersonate-User": "dave", "Impersonate-Extra-scopes": "x", "Impersonate-Uid": "7"}),
+    ("alice", {"Impersonate-User": "dave"}),
+    (None, {"Authorization": "Bearer token-root", "Impersonate-User": "system:anonymous"}),
+]
+
+# Who pretends, and with which words. None of it may have any effect.
+FORGERIES = [
+    {"X-Remote-User": "root"},
+    {"x-remote-user": "root", "X-REMOTE-GROUP": "system:masters"},
+    {"X-Remote-User": "root", "X-Remote-Group": "system:masters", "X-Remote-Uid": "0",
+     "X-Remote-Extra-Scopes": "all", "x-remote-extra-authentication.kubernetes.io%2fcredential-id": "X509SHA256=00"},
+    {"X_Remote_User": "root", "X_Remote_Group": "system:masters"},
+    {"X-Remote-User": "root", "Connection": "keep-alive, X-Remote-User"},
+    {"X-Kubernetes-Apiserver-Rerouted": "true", "x-kubernetes-peer-proxied": "true"},
+]
+
+
+def setup():
+    # kubeadm sets no UID header, and then a server ignores X-Remote-Uid; here it is set.
+    uid = {"requestheader-uid-headers": ["X-Remote-Uid"]}
+    world = fixture.World(options=uid, servers={"a": uid, "b": uid})
+    certs = world.certs
+    certs.extra("uid", "ursula", ("dev",), uid="uid-of-ursula")
+    certs.extra("utf8", "Zoë Ünal", ("größe", "a b"))
+    certs.extra("no-groups", "nobody-in-particular")
+    return world.start()
+
+
+def test_the_same_user(world):
+    """everybody is who he is without mvproxy: user, UID, groups, extras, and the refusals"""
+    for user, fields in CALLERS:
+        direct = world.ask("POST", WHO, REVIEW, "a", user, fields, direct=True)
+        through = world.ask("POST", WHO, REVIEW, "a", user, fields)
+        equal(through.status, direct.status, "%s %s: %r" % (user, fields, through))
+        if direct.status == 201:
+            equal(through.json()["status"], direct.json()["status"], "%s %s" % (user, fields))
+        else:
+            equal(through.json(), direct.json(), "%s %s" % (user, fields))
+
+
+def test_the_same_user_at_the_peer(world):
+    """and so he is at the peer"""
+    for user, fields in CALLERS:
+        direct = world.ask("GET", CLASSES, None, "b", user, fields, direct=True)
+        mark = world.sim.mark()
+        through = world.ask("GET", CLASSES, None, "a", user, fields)
+        equal((through.status, through.body), (direct.status, direct.body), "%s %s" % (user, fields))
+        seen = world.sim.requests("b", CLASSES, since=mark)
+        if through.status == 200:
+            equal(len(seen), 1, "requests at b")
+            before = [r for r in world.sim.requests("b", CLASSES) if r["seq"] <= mark][-1]
+            equal(seen[0]["user"], before["user"], "%s %s" % (user, fields))
+
+
+def test_wrong_token_at_the_peer(world):
+    """a connection that carries a token carries no certificate, here and at the peer"""
+    for path, server in ((WHO, "a"), (CLASSES, "b")):
+        mark = world.sim.mark()
+        world.ask("GET" if server == "b" else "POST", path, None if server == "b" else REVIEW, "a", None,
+                  {"Authorization": "Bearer token-root"})
+        record = world.sim.requests(server, path, since=mark)[-1]
+        equal(record.get("certCN"), None, "certificate at " + server)
+        equal(record["headers"]["Authorization"], ["Bearer token-root"], "Authorization at " + server)
+
+
+def test_certificate_drops_token(world):
+    """a certificate that verifies: the token goes no further"""
+    mark = world.sim.mark()
+    equal(world.ask("POST", WHO, REVIEW, "a", "alice", {"Authorization": "Bearer token-root"})
+          .json()["status"]["userInfo"]["username"], "alice", "user")
+    record = world.sim.requests("a", WHO, since=mark)[-1]
+    equal(record["certCN"], "front-proxy-client", "certificate")
+    check("Authorization" not in record["headers"], "the token was passed on")
+    equal(record["headers"]["X-Remote-User"], ["alice"], "X-Remote-User")
+    equal(sorted(record["headers"]["X-Remote-Group"]), ["dev", "testers"], "X-Remote-Group")
+
+
+def test_forgeries(world):
+    """identity headers of somebody who is no front proxy are gone, however they are spelled"""
+    for user in (None, "alice", "foreign", "expired", "front-proxy-other"):
+        for forged in FORGERIES:
+            fields = dict(forged)
+            if user not in (None, "alice"):
+                fields["Authorization"] = "Bearer token-bob"
+            plain = {k: v for k, v in fields.items() if k == "Authorization"}
+            mark = world.sim.mark()
+            honest = world.ask("POST", WHO, REVIEW, "a", user, plain)
+            answer = world.ask("POST", WHO, REVIEW, "a", user, fields)
+            equal((answer.status, answer.json().get("status")), (honest.status, honest.json().get("status")),
+                  "%s with %s" % (user, forged))
+            for record in world.sim.requests("a", WHO, since=mark):
+                sent = record["headers"]
+                for name, values in sent.items():
+                    folded = name.lower().replace("_", "-")
+                    if folded.startswith("x-remote-"):
+                        check(record["certCN"] == "front-proxy-client" and user == "alice" and "root" not in values and
+                              "system:masters" not in values and "X509SHA256=00" not in values,
+                              "%s: %s of %s arrived with %s" % (user, name, forged, values))
+
+
+def test_forged_trailers(world):
+    """trailers never become identity headers"""
+    with world.client("a", "alice") as client:
+        client.send("POST /sim/sink HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTrailer: X-Remote-User\r\n\r\n"
+                    "3\r\nabc\r\n0\r\nX-Remote-User: root\r\nX-Remote-Group: system:masters\r\n\r\n")
+        equal(client.answer().status, 200, "sink")
+    record = world.sim.requests("a", "/sim/sink")[-1]
+    equal(record["user"]["username"], "alice", "user")
+    for name in record.get("trailers") or {}:
+        check(not name.lower().startswith("x-remote-"), "trailer", name, "arrived")
+
+
+def test_two_tokens_on_one_connection(world):
+    """one client connection, several credentials: each request is its own user's"""
+    with world.client("a", None) as client:
+        for token, name in (("token-bob", "bob"), ("token-root", "root"), ("token-bob", "bob"), (None, "system:anonymous")) * 3:
+            fields = {"Authorization": "Bearer " + token} if token else {}
+            if token:
+                equal(client.ask("POST", WHO, REVIEW, fields).json()["status"]["userInfo"]["username"], name, "user")
+            else:
+                check(name in client.ask("POST", WHO, REVIEW, fields).json()["message"], "anonymous")
+
+
+def test_users_do_not_mix(world):
+    """many users in turn over the same pool: nobody gets another's answer"""
+    clients = [(name, world.client("a", cert), token) for name, cert, token in (
+        ("kubernetes-admin", "admin", None), ("alice", "alice", None), ("bob", None, "token-bob"),
+        ("deep", "deep", None), ("root", None, "token-root"), ("ursula", "uid", None))]
+    for _ in range(15):
+        for name, client, token in clients:
+            client.request("POST", WHO, {"Authorization": "Bearer " + token} if token else {}, REVIEW)
+        for name, client, token in clients:
+            equal(client.answer("POST").json()["status"]["userInfo"]["username"], name, "user")
+    for _, client, _ in clients:
+        client.close()
+
+
+def test_limited_user(world):
+    """what a user may do and may not do is the same with mvproxy, here and at the peer"""
+    world.sim.ask("rules", "PUT", [{"users": ["alice"], "verbs": ["get", "list"], "apiGroups": ["", "resource.k8s.io"],
+                                    "resources": ["configmaps", "deviceclasses"]}])
+    try:
+        for method, path, status in (
+                ("GET", "/api/v1/namespaces/default/configmaps", 200), ("GET", "/api/v1/namespaces/default/secrets", 403),
+                ("DELETE", "/api/v1/namespaces/default/configmaps/x", 403), ("GET", CLASSES, 200),
+                ("DELETE", CLASSES + "/x", 403), ("GET", "/apis/nobody.example.com/v1/things", 403), ("GET", "/metrics", 403)):
+            server = "b" if path.startswith(CLASSES) else "a"
+            direct = world.ask(method, path, None, server, "alice", direct=True)
+            through = world.ask(method, path, None, "a", "alice")
+            equal((through.status, through.body), (direct.status, direct.body), method + " " + path)
+            equal(through.status, status, method + " " + path)
+    finally:
+        world.sim.ask("rules", "PUT", [])
+
+
+def test_forwarded_for(world):
+    """the client's address is appended to X-Forwarded-For, in one line"""
+    for fields, wanted in (({}, "127.0.0.1"), ({"X-Forwarded-For": "192.0.2.1"}, "192.0.2.1, 127.0.0.1")):
+        mark = world.sim.mark()
+        world.ask("POST", WHO, REVIEW, "a", "alice", fields)
+        equal(world.sim.requests("a", WHO, since=mark)[-1]["headers"]["X-Forwarded-For"], [wanted], "X-Forwarded-For")
+
+
+def test_hop_by_hop(world):
+    """what is meant for one hop stays there"""
+    mark = world.sim.mark()
+    fields = {"Connection": "keep-alive, X-Mine", "X-Mine": "1", "Keep-Alive": "timeout=5", "Proxy-Connection": "close",
+              "Proxy-Authorization": "Basic eA==", "TE": "trailers", "X-Kept": "2"}
+    world.ask("POST", WHO, REVIEW, "a", "alice", fields)
+    sent = world.sim.requests("a", WHO, since=mark)[-1]["headers"]
+    for name in ("X-Mine", "Keep-Alive", "Proxy-Connection", "Proxy-Authorization"):
+        check(name not in sent, name, "was passed on")
+    equal(sent["X-Kept"], ["2"], "X-Kept")
+
+
+def test_names_and_tls(world):
+    """servers are called by the name that their certificates must have, with TLS 1.2 or later"""
+    world.ask("GET", CLASSES)
+    for record in world.sim.requests():
+        if record["user"] and record["user"]["username"] == "kubernetes-admin":
+            equal(record["sni"], "kubernetes.default.svc", "SNI")
+            check(record["tls"] in ("1.2", "1.3"), record["tls"])
+
+
+def test_nothing_secret_is_logged(world):
+    """no log has a token"""
+    for proxy in world.proxies.values():
+        for word in ("token-bob", "token-root", "Bearer"):
+            check(not proxy.log_contains(word), word, "in the log of", proxy.name)
+
+
+if __name__ == "__main__":
+    fixture.main(globals())
