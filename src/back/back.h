@@ -63,10 +63,12 @@ struct origin_opts {
     const char *name; /* for logs and metrics: "local" or a server ID */
     const char *host; /* literal, name or unix:/path */
     unsigned port;
-    struct tls_ctx *tls_cert;                              /* with the front-proxy certificate; NULL if there is none */
-    struct tls_ctx *tls_no_cert;                           /* without client certificate */
-    size_t max_connections;                                /* per pool, 0 = LIMIT_POOL_IDLE_PER_ORIGIN */
-    uint64_t connect_timeout_ms;                           /* 0 = TIMEOUT_CONNECT_MS */
+    struct tls_ctx *tls_cert;    /* with the front-proxy certificate; NULL if there is none */
+    struct tls_ctx *tls_no_cert; /* without client certificate */
+    size_t max_connections;      /* per pool, 0 = LIMIT_POOL_CONNECTIONS */
+    /* 0 = TIMEOUT_CONNECT_MS; a request waits at most twice that for a connection to become free. */
+    uint64_t connect_timeout_ms;
+    uint64_t idle_timeout_ms;                              /* 0 = TIMEOUT_BACK_IDLE_MS */
     bool (*allow)(const struct sockaddr *addr, void *arg); /* see net/dial.h */
     void *allow_arg;
 };

@@ -170,7 +170,9 @@ static void upgraded(struct h1_client *c)
     struct back_request *r = c->request;
     struct stream *s = c->stream;
 
-    if (!r->opts.upgrade || r->opts.handler->on_upgraded == NULL || !hop_wants_upgrade(&r->response)) {
+    /* With a body half sent nobody could tell its rest from the new protocol. */
+    if (!r->opts.upgrade || r->opts.handler->on_upgraded == NULL || !r->body_finished ||
+        !hop_wants_upgrade(&r->response)) {
         fail(c, BACK_FAIL_HEAD, "server switches protocols unasked");
         return;
     }

@@ -67,6 +67,8 @@ struct origin *origin_new(struct back *b, const struct origin_opts *opts)
     o->opts.tls_no_cert = opts->tls_no_cert == NULL ? NULL : tls_ctx_ref(opts->tls_no_cert);
     if (o->opts.connect_timeout_ms == 0)
         o->opts.connect_timeout_ms = TIMEOUT_CONNECT_MS;
+    if (o->opts.idle_timeout_ms == 0)
+        o->opts.idle_timeout_ms = TIMEOUT_BACK_IDLE_MS;
     o->name = mem_strdup(opts->name);
     o->host = mem_strdup(opts->host);
     o->address = address_text(opts);

@@ -27,7 +27,7 @@ size_t pool_max(const struct pool *p)
 {
     size_t max = p->origin->opts.max_connections;
 
-    return max == 0 ? LIMIT_POOL_IDLE_PER_ORIGIN : max;
+    return max == 0 ? LIMIT_POOL_CONNECTIONS : max;
 }
 
 static size_t pool_open(const struct pool *p)
@@ -96,6 +96,7 @@ static void on_dialled(struct stream *s, const char *failure, void *arg)
     }
     p->dialling_shared--;
     pool_put(c);
+    balance(p);
 }
 
 static bool start_dial(struct pool *p, struct back_request *dedicated)
@@ -128,10 +129,14 @@ static bool start_dial(struct pool *p, struct back_request *dedicated)
     return true;
 }
 
-/* As many dials as requests wait, up to the limit. */
+/*
+ * As many dials as requests wait, up to the limits. Not all at once: a burst is mostly served by the connections that
+ * become free meanwhile, and a restarted server need not shake thousands of hands at the same time.
+ */
 static void balance(struct pool *p)
 {
-    while (p->waiting.count > p->dialling_shared && pool_open(p) < pool_max(p)) {
+    while (p->waiting.count > p->dialling_shared && p->dialling_shared < LIMIT_POOL_DIALS &&
+           pool_open(p) < pool_max(p)) {
         struct back_request *r;
 
         if (start_dial(p, NULL))
@@ -207,7 +212,7 @@ static void on_idle_timer(void *arg)
 
     while (p->conns[CONN_IDLE].count > 0) {
         struct h1_client *c = list_entry(list_last(&p->conns[CONN_IDLE]), struct h1_client, node);
-        uint64_t end = c->idle_since_ms + TIMEOUT_BACK_IDLE_MS;
+        uint64_t end = c->idle_since_ms + p->origin->opts.idle_timeout_ms;
 
         if (end > now) {
             loop_timer_set(p->idle_timer, end - now);
@@ -235,7 +240,7 @@ void pool_put(struct h1_client *c)
     c->idle_since_ms = loop_now_ms(loop_of(p));
     pool_move(c, CONN_IDLE);
     if (!loop_timer_pending(p->idle_timer))
-        loop_timer_set(p->idle_timer, TIMEOUT_BACK_IDLE_MS);
+        loop_timer_set(p->idle_timer, p->origin->opts.idle_timeout_ms);
 }
 
 void pool_forget(struct h1_client *c, enum close_reason why, const char *detail)

@@ -36,6 +36,8 @@ enum {
     LIMIT_SMALL_BODY = 1 << 20, /* own API calls that are neither discovery nor lists */
 
     LIMIT_POOL_IDLE_PER_ORIGIN = 1024,
+    LIMIT_POOL_CONNECTIONS = 24000, /* an address pair has 28 000 ports */
+    LIMIT_POOL_DIALS = 128,         /* connections being made at once for those who wait in one pool */
     LIMIT_POOL_WAITING = 10000,
     LIMIT_METRIC_SERIES = 1000,
     LIMIT_LOG_VALUE = 4 << 10,   /* one value in a log line; the rest of it is cut off */

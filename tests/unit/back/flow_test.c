@@ -1,9 +1,8 @@
 /*
- * Bodies both ways: large ones, pauses, back-pressure, early answers, expectations; and the pool's queue.
+ * Bodies both ways: large ones, pauses, back-pressure, early answers and expectations.
  */
 #include <stdlib.h>
 
-#include "net/listener.h"
 #include "unit/back/kit.h"
 
 #define OK5 "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
@@ -323,117 +322,6 @@ static void expectations(void)
     }
 }
 
-/* With one connection allowed, requests go in the order in which they came. */
-static void queue_order(bool tls)
-{
-    enum { N = 20 };
-    static struct kit k;
-    static struct call c[N];
-    char text[64];
-    struct server_conn *s;
-
-    kit_open(&k, tls, 1);
-    for (int i = 0; i < N; i++) {
-        (void)snprintf(text, sizeof text, "/%c", 'a' + i);
-        call_init(&c[i], &k, "GET", "/");
-        c[i].head.target = arena_copy(c[i].arena, slice_str(text));
-        call_send(&c[i]);
-    }
-    s = kit_conn(&k, 0);
-    for (int i = 0; i < N; i++) {
-        (void)snprintf(text, sizeof text, "GET /%c HTTP/1.1\r\nHost: h\r\n\r\n", 'a' + i);
-        ok(conn_has(s, text), "request %d", i);
-        settle(k.loop);
-        is_str(conn_take(s), text, "alone");
-        if (i == 10) { /* in the middle the server leaves: the order stays */
-            conn_close(s, STREAM_CLOSE_NOW);
-            s = kit_conn(&k, 1);
-            i--;
-            (void)snprintf(text, sizeof text, "GET /%c ", 'a' + 11);
-            ok(conn_has(s, text), "the next who waits has the new connection");
-            conn_take(s);
-            for (int j = 11; j < N; j++) {
-                conn_say(s, OK5);
-                ok(call_is(&c[j], "head(200) end"), "request %d", j);
-                (void)snprintf(text, sizeof text, "GET /%c ", 'a' + (j + 1 < N ? j + 1 : 10));
-                ok(conn_has(s, text), "then %s", text);
-                conn_take(s);
-            }
-            conn_say(s, OK5);
-            ok(call_is(&c[10], "head(200) end"), "the one that was sent again comes last");
-            break;
-        }
-        conn_say(s, OK5);
-        ok(call_is(&c[i], "head(200) end"), "answer %d", i);
-    }
-    is_u64(k.n_conns, 2, "never more than one at a time");
-    for (int i = 0; i < N; i++)
-        call_free(&c[i]);
-    kit_close(&k);
-}
-
-/* Who waits for a handshake takes a connection that becomes idle meanwhile. */
-static void first_idle_serves(void)
-{
-    static struct kit k;
-    struct server_conn *s;
-    struct call a, b;
-
-    kit_open(&k, false, 2);
-    call_start(&a, &k, "GET", "/a");
-    s = kit_conn(&k, 0);
-    ok(conn_has(s, "/a"), "first");
-    conn_say(s, OK5);
-    listener_pause(k.listener); /* new connections complete in the kernel, but nobody answers on them */
-    ok(call_is(&a, "head(200) end"), "answered");
-    call_start(&b, &k, "GET", "/b");
-    ok(conn_has(s, "/b"), "the idle one serves");
-    conn_say(s, OK5);
-    ok(call_is(&b, "head(200) end"), "answered");
-    listener_resume(k.listener);
-    call_free(&a);
-    call_free(&b);
-    kit_close(&k);
-}
-
-static void many_at_once(bool tls)
-{
-    enum { N = 300 };
-    static struct kit k;
-    static struct call c[N];
-    size_t done = 0;
-
-    kit_open(&k, tls, 7);
-    k.auto_reply = OK5;
-    for (size_t i = 0; i < N; i++)
-        call_start(&c[i], &k, i % 3 == 0 ? "DELETE" : "GET", "/");
-    is_u64(origin_in_flight(k.origin), N, "in flight");
-    for (size_t i = 0; i < N; i++) {
-        done += call_is(&c[i], "head(200) end");
-        call_free(&c[i]);
-    }
-    is_u64(done, N, "%sall are served", tls ? "TLS: " : "");
-    is_u64(k.n_conns, 7, "by as many connections as allowed");
-    kit_close(&k);
-}
-
-static void busy(void)
-{
-    static struct kit k;
-    struct call a, b;
-
-    kit_open(&k, false, 1);
-    call_start(&a, &k, "GET", "/a");
-    ok(conn_has(kit_conn(&k, 0), "/a"), "the only connection");
-    call_init(&b, &k, "POST", "/exec");
-    b.opts.upgrade = true;
-    call_send(&b);
-    ok(call_is(&b, "failed: busy"), "an upgrade beyond the limit is refused at once");
-    call_free(&b);
-    call_free(&a);
-    kit_close(&k);
-}
-
 int main(void)
 {
     big_download(false, false);
@@ -450,11 +338,5 @@ int main(void)
     wrong_lengths();
     early_answer();
     expectations();
-    queue_order(false);
-    queue_order(true);
-    first_idle_serves();
-    many_at_once(false);
-    many_at_once(true);
-    busy();
     return tap_end();
 }

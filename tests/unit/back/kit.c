@@ -91,6 +91,21 @@ void kit_open(struct kit *k, bool tls, size_t max_connections)
         tap_bail("no memory");
 }
 
+void kit_origin(struct kit *k, const struct origin_opts *o)
+{
+    struct origin_opts changed = *o;
+
+    changed.name = "server";
+    changed.host = changed.host == NULL ? "127.0.0.1" : changed.host;
+    changed.port = k->port;
+    changed.tls_no_cert = k->client_tls;
+    changed.tls_cert = k->client_cert_tls;
+    origin_unref(k->origin);
+    k->origin = origin_new(k->back, &changed);
+    if (k->origin == NULL)
+        tap_bail("no memory");
+}
+
 void kit_close(struct kit *k)
 {
     is_u64(origin_in_flight(k->origin), 0, "nothing is left in flight");

@@ -62,6 +62,8 @@ struct call {
 };
 
 void kit_open(struct kit *k, bool tls, size_t max_connections);
+/* Another origin in the place of the first, at the same server. */
+void kit_origin(struct kit *k, const struct origin_opts *o);
 void kit_close(struct kit *k); /* checks that nothing is left in flight */
 /* The nth accepted connection, waits for it. */
 struct server_conn *kit_conn(struct kit *k, size_t n);

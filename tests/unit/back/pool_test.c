@@ -1,0 +1,307 @@
+/*
+ * Pools and origins: order of the queue, limits, idle connections, health, the life of an origin.
+ */
+#include "net/listener.h"
+#include "unit/back/kit.h"
+
+#define OK5 "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+
+/* With one connection allowed, requests go in the order in which they came. */
+static void queue_order(bool tls)
+{
+    enum { N = 20 };
+    static struct kit k;
+    static struct call c[N];
+    char text[64];
+    struct server_conn *s;
+
+    kit_open(&k, tls, 1);
+    for (int i = 0; i < N; i++) {
+        (void)snprintf(text, sizeof text, "/%c", 'a' + i);
+        call_init(&c[i], &k, "GET", "/");
+        c[i].head.target = arena_copy(c[i].arena, slice_str(text));
+        call_send(&c[i]);
+    }
+    s = kit_conn(&k, 0);
+    for (int i = 0; i < N; i++) {
+        (void)snprintf(text, sizeof text, "GET /%c HTTP/1.1\r\nHost: h\r\n\r\n", 'a' + i);
+        ok(conn_has(s, text), "request %d", i);
+        settle(k.loop);
+        is_str(conn_take(s), text, "alone");
+        if (i == 10) { /* in the middle the server leaves: the order stays */
+            conn_close(s, STREAM_CLOSE_NOW);
+            s = kit_conn(&k, 1);
+            i--;
+            (void)snprintf(text, sizeof text, "GET /%c ", 'a' + 11);
+            ok(conn_has(s, text), "the next who waits has the new connection");
+            conn_take(s);
+            for (int j = 11; j < N; j++) {
+                conn_say(s, OK5);
+                ok(call_is(&c[j], "head(200) end"), "request %d", j);
+                (void)snprintf(text, sizeof text, "GET /%c ", 'a' + (j + 1 < N ? j + 1 : 10));
+                ok(conn_has(s, text), "then %s", text);
+                conn_take(s);
+            }
+            conn_say(s, OK5);
+            ok(call_is(&c[10], "head(200) end"), "the one that was sent again comes last");
+            break;
+        }
+        conn_say(s, OK5);
+        ok(call_is(&c[i], "head(200) end"), "answer %d", i);
+    }
+    is_u64(k.n_conns, 2, "never more than one at a time");
+    for (int i = 0; i < N; i++)
+        call_free(&c[i]);
+    kit_close(&k);
+}
+
+/* Who waits for a handshake takes a connection that becomes idle meanwhile. */
+static void first_idle_serves(void)
+{
+    static struct kit k;
+    struct server_conn *s;
+    struct call a, b;
+
+    kit_open(&k, false, 2);
+    call_start(&a, &k, "GET", "/a");
+    s = kit_conn(&k, 0);
+    ok(conn_has(s, "/a"), "first");
+    conn_say(s, OK5);
+    listener_pause(k.listener); /* new connections complete in the kernel, but nobody answers on them */
+    ok(call_is(&a, "head(200) end"), "answered");
+    call_start(&b, &k, "GET", "/b");
+    ok(conn_has(s, "/b"), "the idle one serves");
+    conn_say(s, OK5);
+    ok(call_is(&b, "head(200) end"), "answered");
+    listener_resume(k.listener);
+    call_free(&a);
+    call_free(&b);
+    kit_close(&k);
+}
+
+static void many_at_once(bool tls)
+{
+    enum { N = 300 };
+    static struct kit k;
+    static struct call c[N];
+    size_t done = 0;
+
+    kit_open(&k, tls, 7);
+    k.auto_reply = OK5;
+    for (size_t i = 0; i < N; i++)
+        call_start(&c[i], &k, i % 3 == 0 ? "DELETE" : "GET", "/");
+    is_u64(origin_in_flight(k.origin), N, "in flight");
+    for (size_t i = 0; i < N; i++) {
+        done += call_is(&c[i], "head(200) end");
+        call_free(&c[i]);
+    }
+    is_u64(done, N, "%sall are served", tls ? "TLS: " : "");
+    is_u64(k.n_conns, 7, "by as many connections as allowed");
+    kit_close(&k);
+}
+
+/* More than are dialled at once: the rest takes what becomes free, or what is dialled next. */
+static void burst(void)
+{
+    enum { N = 3 * LIMIT_POOL_DIALS };
+    static struct kit k;
+    static struct call c[N];
+    size_t done = 0;
+
+    kit_open(&k, false, 0);
+    for (size_t i = 0; i < N; i++)
+        call_start(&c[i], &k, "GET", "/");
+    is_double(kit_metric(&k, "mvproxy_back_connections", "dialling"), LIMIT_POOL_DIALS,
+              "a burst dials so many at once");
+    ok(run_until(k.loop, k.n_conns == N), "but nobody waits for ever: all get a connection");
+    for (size_t i = 0; i < N; i++)
+        if (conn_has(kit_conn(&k, i), "\r\n\r\n"))
+            conn_say(&k.conns[i], OK5);
+    for (size_t i = 0; i < N; i++) {
+        done += call_is(&c[i], "head(200) end");
+        call_free(&c[i]);
+    }
+    is_u64(done, N, "and an answer");
+    kit_close(&k);
+}
+
+static void busy(void)
+{
+    static struct kit k;
+    struct call a, b;
+
+    kit_open(&k, false, 1);
+    kit_origin(&k, &(struct origin_opts){.max_connections = 1, .connect_timeout_ms = 200});
+    call_start(&a, &k, "GET", "/a");
+    ok(conn_has(kit_conn(&k, 0), "/a"), "the only connection");
+    call_init(&b, &k, "POST", "/exec");
+    b.opts.upgrade = true;
+    call_send(&b);
+    ok(call_is(&b, "failed: busy"), "an upgrade beyond the limit is refused at once");
+    call_free(&b);
+    call_start(&b, &k, "GET", "/b");
+    ok(call_is(&b, "failed: busy"), "who waits too long is refused");
+    ok(!b.failure.request_sent, "and nothing of it was sent");
+    call_free(&b);
+    call_free(&a);
+    kit_close(&k);
+}
+
+static void idle_reaping(void)
+{
+    static struct kit k;
+    struct call c[2];
+
+    kit_open(&k, false, 0);
+    kit_origin(&k, &(struct origin_opts){.idle_timeout_ms = 100});
+    k.auto_reply = OK5;
+    for (size_t i = 0; i < 2; i++)
+        call_start(&c[i], &k, "GET", "/");
+    for (size_t i = 0; i < 2; i++) {
+        ok(call_is(&c[i], "head(200) end"), "answer %zu", i);
+        call_free(&c[i]);
+    }
+    is_u64(k.n_conns, 2, "two connections");
+    ok(conn_closed(&k.conns[0]) && conn_closed(&k.conns[1]), "are closed when nobody needs them");
+    is_double(kit_metric(&k, "mvproxy_back_connections_closed_total", "idle_timeout"), 2, "and counted so");
+    is_double(kit_metric(&k, "mvproxy_back_connections", "idle"), 0, "none is idle");
+    kit_close(&k);
+}
+
+/* The owner lets go: idle connections close, what is under way finishes. */
+static void origin_life(void)
+{
+    static struct kit k;
+    struct server_conn *s;
+    struct call a, b;
+    struct origin *old;
+
+    kit_open(&k, false, 0);
+    k.auto_reply = OK5;
+    call_start(&a, &k, "GET", "/idle");
+    call_start(&b, &k, "GET", "/idle");
+    ok(call_is(&a, "head(200) end") && call_is(&b, "head(200) end"), "two idle connections");
+    call_free(&a);
+    call_free(&b);
+    k.auto_reply = NULL;
+    call_start(&a, &k, "GET", "/busy");
+    settle(k.loop);
+    old = origin_ref(k.origin);
+    kit_origin(&k, &(struct origin_opts){.max_connections = 1});
+    is_u64(origin_in_flight(old), 1, "one under way");
+    origin_unref(old);
+    s = buf_has(&k.conns[0].got, "/busy") ? &k.conns[0] : &k.conns[1];
+    ok(conn_closed(&k.conns[s == &k.conns[0]]), "the idle one closes");
+    conn_say(s, OK5);
+    ok(call_is(&a, "head(200) end"), "the busy one finishes");
+    ok(conn_closed(s), "and closes then");
+    call_free(&a);
+    kit_close(&k);
+}
+
+static bool refuse(const struct sockaddr *addr, void *arg)
+{
+    ++*(unsigned *)arg;
+    return addr->sa_family != AF_INET;
+}
+
+static void addresses(void)
+{
+    static const struct {
+        const char *host, *address;
+    } rows[] = {
+        {"10.0.0.1", "10.0.0.1:6443"}, {"::1", "[::1]:6443"}, {"node-a", "node-a:6443"}, {"unix:/x", "localhost"}};
+    static struct kit k;
+    unsigned asked = 0;
+    struct call c;
+
+    kit_open(&k, false, 0);
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct origin *o = origin_new(k.back, &(struct origin_opts){.name = "n", .host = rows[i].host, .port = 6443});
+
+        is_str(origin_address(o), rows[i].address, "address of %s", rows[i].host);
+        is_str(origin_name(o), "n", "its name");
+        ok(!origin_has_cert(o), "no certificate");
+        origin_unref(o);
+    }
+    kit_origin(&k, &(struct origin_opts){.allow = refuse, .allow_arg = &asked});
+    call_start(&c, &k, "GET", "/");
+    ok(call_is(&c, "failed: connect"), "an address that is not allowed is not dialled");
+    is_int(asked, 1, "it was asked");
+    is_u64(k.n_conns, 0, "and nobody came");
+    call_free(&c);
+    kit_close(&k);
+}
+
+/* What answers is no TLS server, or one that nobody vouches for. */
+static void bad_tls(void)
+{
+    static struct kit k;
+    struct call c;
+
+    kit_open(&k, true, 0);
+    tls_ctx_unref(k.server_tls);
+    k.server_tls = NULL;
+    k.close_at_once = true;
+    call_start(&c, &k, "GET", "/");
+    ok(call_is(&c, "failed: connect"), "no handshake, no request");
+    ok(!c.failure.request_sent, "nothing was sent");
+    call_free(&c);
+    k.server_tls = server_ctx(false);
+    k.close_at_once = false;
+    kit_origin(&k, &(struct origin_opts){.host = "127.0.0.1"});
+    tls_ctx_unref(k.client_tls);
+    k.client_tls = server_ctx(false); /* a context without CAs verifies nobody */
+    tls_ctx_unref(k.client_cert_tls);
+    k.client_cert_tls = NULL;
+    kit_origin(&k, &(struct origin_opts){.host = "127.0.0.1"});
+    call_init(&c, &k, "GET", "/");
+    c.opts.with_cert = true;
+    call_send(&c);
+    ok(call_is(&c, "failed: connect"), "no certificate to show: nothing goes out without");
+    is_str(c.failure_text, "no client certificate is configured", "and says so");
+    call_free(&c);
+    k.client_cert_tls = client_ctx("alice", false);
+    kit_close(&k);
+}
+
+/* Everything stops at once, whatever is going on. */
+static void free_in_the_middle(void)
+{
+    static struct kit k;
+    struct call c[6];
+
+    kit_open(&k, false, 3);
+    for (size_t i = 0; i < 5; i++)
+        call_start(&c[i], &k, "GET", "/");
+    call_init(&c[5], &k, "POST", "/");
+    c[5].opts.upgrade = true;
+    call_send(&c[5]); /* beyond the limit: its failure is due */
+    ok(conn_has(kit_conn(&k, 0), "\r\n\r\n"), "some are busy");
+    for (size_t i = 0; i < 6; i++)
+        c[i].r = NULL; /* the back's own business now */
+    back_free(k.back);
+    k.back = back_new(k.loop, NULL);
+    for (size_t i = 0; i < 6; i++) {
+        ok(!buf_has(&c[i].log, "head"), "no call after back_free, request %zu", i);
+        call_free(&c[i]);
+    }
+    kit_close(&k);
+}
+
+int main(void)
+{
+    queue_order(false);
+    queue_order(true);
+    first_idle_serves();
+    many_at_once(false);
+    many_at_once(true);
+    burst();
+    busy();
+    idle_reaping();
+    origin_life();
+    addresses();
+    bad_tls();
+    free_in_the_middle();
+    return tap_end();
+}
