@@ -11,14 +11,16 @@
 static const char *take_undated(struct client *c)
 {
     static char out[1 << 16];
-    const char *p = client_take(c), *date;
+    const char *p = client_take(c);
+    size_t n = 0;
 
-    out[0] = '\0';
-    while ((date = strstr(p, "Date: ")) != NULL) {
-        strncat(out, p, (size_t)(date - p));
-        p = strstr(date, "\r\n") + 2;
+    while (*p != '\0' && n < sizeof(out) - 1) {
+        if (strncmp(p, "Date: ", 6) == 0)
+            p = strstr(p, "\r\n") + 2;
+        else
+            out[n++] = *p++;
     }
-    strncat(out, p, sizeof(out) - strlen(out) - 1);
+    out[n] = '\0';
     return out;
 }
 
