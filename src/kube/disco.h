@@ -42,7 +42,9 @@ struct disco_version {
     const struct disco_version *next;
     const struct disco_group *group;
     struct slice name, raw;
-    bool stale; /* freshness: Stale */
+    struct slice freshness; /* "" if absent */
+    bool stale;             /* freshness is Stale */
+    bool extra;             /* has fields that we do not know */
     const struct disco_resource *resources;
     size_t n_resources;
 };
@@ -50,6 +52,8 @@ struct disco_version {
 struct disco_group {
     const struct disco_group *next;
     struct slice name, raw; /* "" is the core group */
+    struct slice metadata;  /* its bytes, "" if absent */
+    bool extra;             /* has fields that we do not know */
     const struct disco_version *versions;
     size_t n_versions;
 };

@@ -4,6 +4,9 @@
 #include "kube/consensus.h"
 #include "kube/disco_union.h"
 
+/* Uniting descriptions of a resource costs about as much as looking at this many. */
+enum { UNION_COST = 16 };
+
 /* One distinct description of the group, and who gives it. */
 struct group_part {
     const struct disco_group *group;
@@ -35,7 +38,6 @@ struct disco_group_merge {
     struct version *versions;
     uint32_t *version_order;
     size_t n_versions, next_version;
-    struct disco_union members;
     size_t spent;
 };
 
@@ -118,6 +120,7 @@ static bool put_resource(struct disco_group_merge *m, const struct resource *r)
 
     if (r->n == 1)
         return buf_append(m->out, r->parts[0].resource->raw);
+    m->spent += UNION_COST * r->n;
     good = disco_union_resource(m->scratch, r->parts, r->n, m->out);
     arena_reset(m->scratch);
     return good;
@@ -186,52 +189,61 @@ static bool put_resources(struct disco_group_merge *m, const struct version *v)
 
 /* ------------------------------------------------------------------------------------------------------ versions */
 
-enum version_field { VERSION_NAME, VERSION_RESOURCES, VERSION_FRESHNESS };
-
-/* The freshness that the merged version has: as some live server writes it, else Stale. p is NULL if it is left out. */
-static bool version_freshness(struct disco_group_merge *m, const struct version *v, struct slice *out)
+/* The freshness that the merged version has: as some live server writes it ("": not at all), else Stale. */
+static struct slice version_freshness(const struct version *v)
 {
-    static const struct slice key = SLICE_LIT("freshness");
+    for (size_t i = 0; i < v->n; i++)
+        if (v->parts[i].live && !v->parts[i].version->stale)
+            return v->parts[i].version->freshness;
+    return SLICE_LIT("Stale");
+}
+
+/* Fields that only some servers know, behind the others. Most have none: then nothing is looked through. */
+static bool put_unknown(struct disco_group_merge *m, const struct slice *raws, size_t n, const struct slice *known,
+                        size_t n_known)
+{
     struct disco_union u;
 
-    *out = SLICE_LIT("\"Stale\"");
-    for (size_t i = 0; i < v->n; i++) {
-        if (!v->parts[i].live || v->parts[i].version->stale)
-            continue;
-        if (!disco_union_init(&u, m->in_group, &v->parts[i].version->raw, 1, &key, 1))
-            return false;
-        *out = disco_union_first(&u, 0);
+    if (n == 0)
         return true;
-    }
+    if (!disco_union_init(&u, m->in_group, raws, n, known, n_known))
+        return false;
+    disco_union_put_unknown(&u, m->out);
     return true;
 }
 
-static bool put_different_version(struct disco_group_merge *m, const struct version *v)
+static bool put_unknown_of_version(struct disco_group_merge *m, const struct version *v)
 {
-    static const struct slice keys[] = {
-        [VERSION_NAME] = SLICE_LIT("version"),
-        [VERSION_RESOURCES] = SLICE_LIT("resources"),
-        [VERSION_FRESHNESS] = SLICE_LIT("freshness"),
-    };
-    struct slice *raws = arena_alloc(m->in_group, v->n * sizeof(*raws)), freshness;
-    struct disco_union u;
+    static const struct slice known[] = {SLICE_LIT("version"), SLICE_LIT("resources"), SLICE_LIT("freshness")};
+    struct slice *raws = arena_alloc(m->in_group, v->n * sizeof(*raws));
+    size_t n = 0;
 
     if (raws == NULL)
         return false;
     for (size_t i = 0; i < v->n; i++)
-        raws[i] = v->parts[i].version->raw;
-    if (!disco_union_init(&u, m->in_group, raws, v->n, keys, 3) || !version_freshness(m, v, &freshness))
-        return false;
-    buf_append_str(m->out, "{\"version\":");
-    buf_append(m->out, disco_union_first(&u, VERSION_NAME));
+        if (v->parts[i].version->extra)
+            raws[n++] = v->parts[i].version->raw;
+    return put_unknown(m, raws, n, known, 3);
+}
+
+static void put_text(struct buf *out, const char *before, struct slice text)
+{
+    buf_append_str(out, before);
+    buf_append_char(out, '"');
+    buf_append_json(out, text);
+    buf_append_char(out, '"');
+}
+
+static bool put_different_version(struct disco_group_merge *m, const struct version *v)
+{
+    struct slice freshness = version_freshness(v);
+
+    put_text(m->out, "{\"version\":", v->name);
     if (!put_resources(m, v))
         return false;
-    if (freshness.p != NULL) {
-        buf_append_str(m->out, ",\"freshness\":");
-        buf_append(m->out, freshness);
-    }
-    disco_union_put_unknown(&u, m->out);
-    return buf_append_char(m->out, '}');
+    if (freshness.n > 0)
+        put_text(m->out, ",\"freshness\":", freshness);
+    return put_unknown_of_version(m, v) && buf_append_char(m->out, '}');
 }
 
 static bool put_version(struct disco_group_merge *m, const struct version *v)
@@ -346,21 +358,32 @@ static bool all_stale(const struct disco_group *g)
     return true;
 }
 
-static bool open_different_group(struct disco_group_merge *m)
+static bool put_unknown_of_group(struct disco_group_merge *m)
 {
-    static const struct slice keys[] = {SLICE_LIT("metadata"), SLICE_LIT("versions")};
-    struct slice *raws = arena_alloc(m->in_group, m->n_parts * sizeof(*raws)), metadata;
+    static const struct slice known[] = {SLICE_LIT("metadata"), SLICE_LIT("versions")};
+    struct slice *raws = arena_alloc(m->in_group, m->n_parts * sizeof(*raws));
+    size_t n = 0;
 
-    m->n_versions = m->next_version = 0;
-    if (raws == NULL || !order_versions(m))
+    if (raws == NULL)
         return false;
     for (size_t i = 0; i < m->n_parts; i++)
-        raws[i] = m->parts[i].group->raw;
-    if (!disco_union_init(&m->members, m->in_group, raws, m->n_parts, keys, 2))
+        if (m->parts[i].group->extra)
+            raws[n++] = m->parts[i].group->raw;
+    return put_unknown(m, raws, n, known, 2);
+}
+
+static bool open_different_group(struct disco_group_merge *m)
+{
+    struct slice metadata = SLICE_LIT("{}");
+
+    m->n_versions = m->next_version = 0;
+    if (!order_versions(m))
         return false;
-    metadata = disco_union_first(&m->members, 0);
+    for (size_t i = m->n_parts; i > 0; i--)
+        if (m->parts[i - 1].group->metadata.n > 2 && m->parts[i - 1].group->metadata.p[0] == '{')
+            metadata = m->parts[i - 1].group->metadata;
     buf_append_str(m->out, "{\"metadata\":");
-    return buf_append(m->out, metadata.p == NULL ? SLICE_LIT("{}") : metadata);
+    return buf_append(m->out, metadata);
 }
 
 enum disco_step disco_group_merge_open(struct disco_group_merge *m, const struct disco_group_giver *givers,
@@ -393,8 +416,7 @@ enum disco_step disco_group_merge_step(struct disco_group_merge *m, size_t *spen
     } else {
         if (m->n_versions > 0)
             buf_append_char(m->out, ']');
-        disco_union_put_unknown(&m->members, m->out);
-        good = buf_append_char(m->out, '}');
+        good = put_unknown_of_group(m) && buf_append_char(m->out, '}');
     }
     *spent += m->spent;
     if (!good)

@@ -339,7 +339,6 @@ static void unit_resources(struct disco_parser *p)
 static void unit_version(struct disco_parser *p)
 {
     static const struct slice keys[] = {SLICE_LIT("version"), SLICE_LIT("freshness"), SLICE_LIT("resources")};
-    struct slice freshness = SLICE_LIT("");
     struct jscan_value key;
 
     if (!jscan_member(&p->s, &p->first[STAGE_VERSION], &key)) {
@@ -352,14 +351,15 @@ static void unit_version(struct disco_parser *p)
         (void)read_text(p, &p->version->name);
         break;
     case 1:
-        (void)read_text(p, &freshness);
-        p->version->stale = slice_eq(freshness, SLICE_LIT("Stale"));
+        (void)read_text(p, &p->version->freshness);
+        p->version->stale = slice_eq(p->version->freshness, SLICE_LIT("Stale"));
         break;
     case 2:
         p->last_resource = NULL;
         open_array(p, STAGE_RESOURCES);
         break;
     default:
+        p->version->extra = true;
         (void)skip(p);
     }
 }
@@ -380,7 +380,7 @@ static void unit_versions(struct disco_parser *p)
         bad(p, "too many versions in a group");
         return;
     }
-    v->name = SLICE_LIT("");
+    v->name = v->freshness = SLICE_LIT("");
     v->group = p->group;
     if (p->last_version == NULL)
         p->group->versions = v;
@@ -390,6 +390,14 @@ static void unit_versions(struct disco_parser *p)
     p->group->n_versions++;
     p->doc->n_versions++;
     open_stage(p, STAGE_VERSION);
+}
+
+static void read_metadata(struct disco_parser *p)
+{
+    size_t start = value_start(p);
+
+    if (read_text_inside(p, SLICE_LIT("name"), &p->group->name))
+        p->group->metadata = text_since(p, start);
 }
 
 static void unit_group(struct disco_parser *p)
@@ -404,13 +412,14 @@ static void unit_group(struct disco_parser *p)
     }
     switch (key_number(p, &key, keys, 2, &p->seen[STAGE_GROUP])) {
     case 0:
-        (void)read_text_inside(p, SLICE_LIT("name"), &p->group->name);
+        read_metadata(p);
         break;
     case 1:
         p->last_version = NULL;
         open_array(p, STAGE_VERSIONS);
         break;
     default:
+        p->group->extra = true;
         (void)skip(p);
     }
 }
@@ -431,7 +440,7 @@ static void unit_groups(struct disco_parser *p)
         bad(p, "too many groups");
         return;
     }
-    g->name = SLICE_LIT("");
+    g->name = g->metadata = SLICE_LIT("");
     if (p->last_group == NULL)
         p->doc->groups = g;
     else
