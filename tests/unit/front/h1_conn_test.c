@@ -628,6 +628,38 @@ static void test_back_pressure(struct world *w)
     ok(world_empty(w), "over");
 }
 
+/* The last answer of a connection must reach a client that takes longer for it than we linger. */
+static void test_slow_last_answer(struct world *w)
+{
+    static char piece[64 << 10];
+    struct client c;
+    size_t sent = 0;
+
+    memset(piece, 'z', sizeof(piece));
+    w->opts.linger_timeout_ms = 20;
+    world_start(w);
+    client_open(w, &c);
+    client_send(&c, "GET /x HTTP/1.0\r\nHost: h\r\n\r\n");
+    world_handled(w, 1);
+    stream_pause(c.s, STREAM_PAUSE_LIMIT);
+    exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CLOSE, 0});
+    while (!exchange_congested(w->x)) {
+        exchange_body(w->x, slice_of(piece, sizeof(piece)));
+        sent += sizeof(piece);
+        loop_run_once(w->loop, 0);
+    }
+    finish(w);
+    for (int i = 0; i < 10; i++)
+        loop_run_once(w->loop, 20);
+    is_u64(front_connections(w->front), 1, "the connection waits for a slow reader");
+    stream_resume(c.s, STREAM_PAUSE_LIMIT);
+    is_int(client_ended(&c), CLIENT_EOF, "which then sees the end");
+    ok(buf_len(&c.in) > sent, "and has got everything");
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+    is_double(closed(w, "client_request"), 1, "an ordinary end");
+}
+
 /* ---- upgrades ---- */
 
 static void on_tunnel(struct stream *s, enum stream_event ev, void *arg)
@@ -844,6 +876,7 @@ static const struct {
     {"wrong length", test_wrong_length},
     {"forgotten", test_forgotten},
     {"back-pressure", test_back_pressure},
+    {"slow last answer", test_slow_last_answer},
     {"upgrade", test_upgrade},
     {"refusals", test_refusals},
     {"timeouts", test_timeouts},
