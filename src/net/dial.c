@@ -176,7 +176,7 @@ static bool add_unix(struct dial *d)
 
     if (strncmp(d->host, prefix, sizeof(prefix) - 1) != 0)
         return false;
-    strncpy(un.sun_path, path, sizeof(un.sun_path) - 1);
+    snprintf(un.sun_path, sizeof(un.sun_path), "%s", path);
     if (strlen(path) >= sizeof(un.sun_path))
         note(d, "%s: the path is too long", d->host);
     else

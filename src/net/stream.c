@@ -1,16 +1,13 @@
 #include "net/stream_internal.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <event2/buffer.h>
 #include <event2/event.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "net/sockopt.h"
-#include "net/tls_peer.h"
 
 static void move(struct stream *s, enum stream_state to)
 {
@@ -214,31 +211,6 @@ static void on_open_timeout(void *arg)
     stream_deliver(s);
 }
 
-static void describe(struct stream *s, const struct sockaddr *addr)
-{
-    char ip[INET6_ADDRSTRLEN] = "";
-
-    if (addr->sa_family == AF_INET) {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)addr;
-
-        inet_ntop(AF_INET, &in->sin_addr, ip, sizeof(ip));
-        snprintf(s->remote, sizeof(s->remote), "%s:%u", ip, ntohs(in->sin_port));
-    } else if (addr->sa_family == AF_INET6) {
-        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)addr;
-        /* An IPv4 client of a dual-stack socket is shown, and counted, as what it is. */
-        bool mapped = IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr);
-
-        if (mapped)
-            inet_ntop(AF_INET, &in6->sin6_addr.s6_addr[12], ip, sizeof(ip));
-        else
-            inet_ntop(AF_INET6, &in6->sin6_addr, ip, sizeof(ip));
-        snprintf(s->remote, sizeof(s->remote), mapped ? "%s:%u" : "[%s]:%u", ip, ntohs(in6->sin6_port));
-    } else {
-        snprintf(s->remote, sizeof(s->remote), "unix");
-    }
-    snprintf(s->remote_ip, sizeof(s->remote_ip), "%s", ip);
-}
-
 static struct stream *stream_new(struct loop *l, int fd, const struct stream_opts *o)
 {
     struct stream *s = mem_zalloc(sizeof(*s));
@@ -284,7 +256,7 @@ struct stream *stream_accept(struct loop *l, int fd, const struct stream_opts *o
         return NULL;
     if (getpeername(fd, (struct sockaddr *)&addr, &len) != 0)
         addr.ss_family = AF_UNIX; /* gone already: reading will tell */
-    describe(s, (const struct sockaddr *)&addr);
+    stream_describe(s, (const struct sockaddr *)&addr);
     start(s);
     return s;
 }
@@ -321,7 +293,7 @@ struct stream *stream_connect(struct loop *l, const struct sockaddr *addr, sockl
     s = stream_new(l, fd, o);
     if (s == NULL)
         return NULL;
-    describe(s, addr);
+    stream_describe(s, addr);
     if (connect(fd, addr, len) == 0) {
         start(s);
     } else if (errno == EINPROGRESS) {
@@ -448,58 +420,4 @@ void stream_close(struct stream *s, enum stream_close_how how)
     }
     loop_timer_set(s->timer, TIMEOUT_LINGER_MS);
     stream_flush_later(s);
-}
-
-/* ------------------------------------------------------------------------------------------------------- facts */
-
-const char *stream_remote_text(const struct stream *s)
-{
-    return s->remote;
-}
-
-const char *stream_remote_ip(const struct stream *s)
-{
-    return s->remote_ip;
-}
-
-const char *stream_failure(const struct stream *s)
-{
-    return s->failure != NULL ? s->failure : s->state == STREAM_BROKEN ? "out of memory" : "";
-}
-
-const char *stream_alpn(const struct stream *s)
-{
-    return s->tls == NULL ? "" : tls_conn_alpn(s->tls);
-}
-
-bool stream_is_tls(const struct stream *s)
-{
-    return s->tls != NULL;
-}
-
-bool stream_tls_resumed(const struct stream *s)
-{
-    return s->tls != NULL && tls_conn_resumed(s->tls);
-}
-
-bool stream_is_open(const struct stream *s)
-{
-    return s->state == STREAM_OPEN;
-}
-
-const struct tls_peer *stream_tls_peer(const struct stream *s)
-{
-    static const struct tls_peer nobody;
-
-    return s->tls == NULL ? &nobody : tls_conn_peer(s->tls);
-}
-
-uint64_t stream_bytes_in(const struct stream *s)
-{
-    return s->bytes_in;
-}
-
-uint64_t stream_bytes_out(const struct stream *s)
-{
-    return s->bytes_out;
 }

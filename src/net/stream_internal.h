@@ -1,6 +1,7 @@
 /*
- * The inside of a stream, shared by stream*.c. One struct, four stories:
+ * The inside of a stream, shared by stream*.c. One struct, five stories:
  *   stream.c        life, the owner's view, delivery of events
+ *   stream_facts.c  what can be asked about it
  *   stream_out.c    what was written, until the kernel has it
  *   stream_plain.c  transport: bytes as they are
  *   stream_tls.c    transport: a bufferevent whose SSL sits on tls_bio
@@ -100,6 +101,9 @@ void stream_update_reading(struct stream *s);
 /* Ends it: descriptor closed, memory after the turn. */
 void stream_destroy(struct stream *s, bool reset);
 void stream_linger(struct stream *s);
+
+/* stream_facts.c: the texts about the other side's address. */
+void stream_describe(struct stream *s, const struct sockaddr *addr);
 
 /* stream_out.c */
 void stream_out_init(struct stream *s);

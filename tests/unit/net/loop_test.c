@@ -1,5 +1,6 @@
 /* Timers, signals, and the order of things within a turn. */
 #include <signal.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "base/metric.h"
@@ -16,7 +17,9 @@ struct log {
 
 static void add(struct log *g, const char *what)
 {
-    strncat(g->text, what, sizeof(g->text) - strlen(g->text) - 1);
+    size_t n = strlen(g->text);
+
+    snprintf(g->text + n, sizeof(g->text) - n, "%s", what);
 }
 
 static void say_a(void *arg)

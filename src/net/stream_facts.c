@@ -1,0 +1,85 @@
+/*
+ * What can be asked about a stream: who is on the other side, and how it went.
+ */
+#include <arpa/inet.h>
+#include <stdio.h>
+
+#include "net/stream_internal.h"
+#include "net/tls_peer.h"
+
+void stream_describe(struct stream *s, const struct sockaddr *addr)
+{
+    char ip[INET6_ADDRSTRLEN] = "";
+
+    if (addr->sa_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)addr;
+
+        inet_ntop(AF_INET, &in->sin_addr, ip, sizeof(ip));
+        snprintf(s->remote, sizeof(s->remote), "%s:%u", ip, ntohs(in->sin_port));
+    } else if (addr->sa_family == AF_INET6) {
+        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)addr;
+        /* An IPv4 client of a dual-stack socket is shown, and counted, as what it is. */
+        bool mapped = IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr);
+
+        if (mapped)
+            inet_ntop(AF_INET, &in6->sin6_addr.s6_addr[12], ip, sizeof(ip));
+        else
+            inet_ntop(AF_INET6, &in6->sin6_addr, ip, sizeof(ip));
+        snprintf(s->remote, sizeof(s->remote), mapped ? "%s:%u" : "[%s]:%u", ip, ntohs(in6->sin6_port));
+    } else {
+        snprintf(s->remote, sizeof(s->remote), "unix");
+    }
+    snprintf(s->remote_ip, sizeof(s->remote_ip), "%s", ip);
+}
+
+const char *stream_remote_text(const struct stream *s)
+{
+    return s->remote;
+}
+
+const char *stream_remote_ip(const struct stream *s)
+{
+    return s->remote_ip;
+}
+
+const char *stream_failure(const struct stream *s)
+{
+    return s->failure != NULL ? s->failure : s->state == STREAM_BROKEN ? "out of memory" : "";
+}
+
+const char *stream_alpn(const struct stream *s)
+{
+    return s->tls == NULL ? "" : tls_conn_alpn(s->tls);
+}
+
+bool stream_is_tls(const struct stream *s)
+{
+    return s->tls != NULL;
+}
+
+bool stream_tls_resumed(const struct stream *s)
+{
+    return s->tls != NULL && tls_conn_resumed(s->tls);
+}
+
+bool stream_is_open(const struct stream *s)
+{
+    return s->state == STREAM_OPEN;
+}
+
+const struct tls_peer *stream_tls_peer(const struct stream *s)
+{
+    static const struct tls_peer nobody;
+
+    return s->tls == NULL ? &nobody : tls_conn_peer(s->tls);
+}
+
+uint64_t stream_bytes_in(const struct stream *s)
+{
+    return s->bytes_in;
+}
+
+uint64_t stream_bytes_out(const struct stream *s)
+{
+    return s->bytes_out;
+}
