@@ -79,8 +79,10 @@ static void start_refresh(struct cluster *c, struct peer *peer)
 {
     refresh_free(peer->refresh);
     peer->refresh = new_refresh(c, peer->id, peer, on_peer_end);
-    if (peer->refresh == NULL)
+    if (peer->refresh == NULL) {
         log_error("Out of memory for a peer's discovery", LT("peer", peer->id));
+        loop_timer_set(c->memory_retry, MEMORY_RETRY_MS);
+    }
     set_origin(c, peer);
 }
 
@@ -191,17 +193,19 @@ static bool collect_peers(struct cluster *c, struct publish_input *in)
     if (peers == NULL || in->extra == NULL)
         return false;
     while ((p = peers_next(c->peers, &i)) != NULL) {
-        if (p->life == PEER_FORGOTTEN || p->refresh == NULL)
+        if (p->life == PEER_FORGOTTEN)
             continue;
         peers[used] = (struct served_peer){
             .id = p->id,
             .life = p->life == PEER_LIVE ? SERVED_LIVE : SERVED_LAPSED,
-            .discovery_known = refresh_known(p->refresh),
             .origin = p->origin,
-            .disco = refresh_disco(p->refresh),
         };
-        in->extra[used].stale = p->life != PEER_LIVE || refresh_failing(p->refresh);
-        in->extra[used].etag = refresh_apis_etag(p->refresh);
+        if (p->refresh != NULL) {
+            peers[used].discovery_known = refresh_known(p->refresh);
+            peers[used].disco = refresh_disco(p->refresh);
+            in->extra[used].stale = p->life != PEER_LIVE || refresh_failing(p->refresh);
+            in->extra[used].etag = refresh_apis_etag(p->refresh);
+        }
         used++;
     }
     in->served.n_peers = used;
@@ -283,9 +287,15 @@ static void start_peer_side(struct cluster *c)
 static void on_memory_retry(void *arg)
 {
     struct cluster *c = arg;
+    struct peer *p;
+    size_t i = 0;
 
-    if (c->o.peers_enabled)
-        start_peer_side(c);
+    if (!c->o.peers_enabled)
+        return;
+    start_peer_side(c);
+    while ((p = peers_next(c->peers, &i)) != NULL)
+        if (p->refresh == NULL)
+            start_refresh(c, p);
 }
 
 static void stop_peer_side(struct cluster *c)
@@ -501,7 +511,7 @@ static const struct peer *awaited(const struct cluster *c)
     size_t i = 0;
 
     while ((p = peers_next(c->peers, &i)) != NULL)
-        if (p->life == PEER_LIVE && p->refresh != NULL && !refresh_known(p->refresh) &&
+        if (p->life == PEER_LIVE && (p->refresh == NULL || !refresh_known(p->refresh)) &&
             now - p->known_ms < TIMEOUT_PEER_FIRST_ANSWER_MS)
             return p;
     return NULL;

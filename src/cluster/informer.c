@@ -8,7 +8,6 @@
 #include "cluster/api.h"
 #include "cluster/backoff.h"
 #include "cluster/object.h"
-#include "kube/lease.h"
 #include "kube/watch.h"
 #include "net/loop.h"
 
@@ -49,7 +48,7 @@ struct informer {
     uintptr_t epoch;     /* one per list */
     struct fetch *list;
     struct buf page; /* the list answer being given out */
-    struct lease_list items;
+    struct object_list items;
     char *more; /* continue token, NULL if the page was the last */
     struct api_stream *stream;
     struct watch_parser *parser;
@@ -238,7 +237,7 @@ static void take_some(void *arg)
     struct slice json;
 
     for (unsigned n = 0; n < OBJECTS_PER_TURN; n++) {
-        if (lease_list_next(&i->items, &json)) {
+        if (object_list_next(&i->items, &json)) {
             take_object(i, json);
             continue;
         }
@@ -270,11 +269,11 @@ static void take_page(struct informer *i, struct slice body)
         fails(i, true, "out of memory");
         return;
     }
-    if (!lease_list_begin(&i->items, buf_slice(&i->page), &err)) {
+    if (!object_list_begin(&i->items, buf_slice(&i->page), &err)) {
         fails(i, true, err.text);
         return;
     }
-    token = object_continue(buf_slice(&i->page));
+    token = i->items.more;
     mem_free(i->more);
     i->more = NULL;
     if (token.p != NULL) {

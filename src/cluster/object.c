@@ -36,9 +36,63 @@ struct slice object_key(struct slice json, char out[OBJECT_KEY_BYTES])
     return slice_of(out, n + name.n);
 }
 
-struct slice object_continue(struct slice list)
+/* A list is told by its kind, so that nothing else (a Status, a single object) passes for an empty one. */
+static bool is_list_kind(const struct jscan_value *v)
 {
-    struct slice token = object_text(list, SLICE_LIT("metadata"), SLICE_LIT("continue"));
+    return slice_has_suffix(plain_text(v), SLICE_LIT("List"));
+}
 
-    return token.n == 0 ? SLICE_NONE : token;
+static void list_metadata(struct object_list *l, const struct jscan_value *metadata)
+{
+    struct jscan_value v;
+
+    if (metadata->type != JSCAN_OBJECT)
+        return;
+    if (jscan_get(metadata->raw, SLICE_LIT("resourceVersion"), &v))
+        l->resource_version = plain_text(&v);
+    if (jscan_get(metadata->raw, SLICE_LIT("continue"), &v) && plain_text(&v).n > 0)
+        l->more = plain_text(&v);
+}
+
+bool object_list_begin(struct object_list *l, struct slice body, struct err *err)
+{
+    struct jscan s;
+    struct jscan_value key, value;
+    bool first, kind = false;
+
+    *l = (struct object_list){.items = SLICE_LIT("[]")};
+    jscan_init(&s, body, JSCAN_MAX_DEPTH);
+    if (jscan_enter_object(&s, &first))
+        while (jscan_member(&s, &first, &key) && jscan_value(&s, &value)) {
+            if (jscan_text_eq(&key, SLICE_LIT("kind")))
+                kind = is_list_kind(&value);
+            else if (jscan_text_eq(&key, SLICE_LIT("metadata")))
+                list_metadata(l, &value);
+            else if (jscan_text_eq(&key, SLICE_LIT("items")) && value.type == JSCAN_ARRAY)
+                l->items = value.raw;
+            else if (jscan_text_eq(&key, SLICE_LIT("items")) && value.type != JSCAN_NULL)
+                return err_set(err, "items is no array");
+        }
+    if (s.error != NULL || !jscan_end(&s))
+        return err_set(err, "not a JSON object: %s at byte %zu", s.error == NULL ? "more follows" : s.error, s.pos);
+    if (!kind)
+        return err_set(err, "not a list");
+    l->pos = 1; /* behind the bracket */
+    return true;
+}
+
+bool object_list_next(struct object_list *l, struct slice *json)
+{
+    struct jscan s;
+    struct jscan_value value;
+    bool first = l->pos == 1;
+
+    jscan_init(&s, l->items, JSCAN_MAX_DEPTH);
+    s.pos = l->pos;
+    s.depth = 1;
+    if (!jscan_element(&s, &first) || !jscan_value(&s, &value))
+        return false;
+    l->pos = s.pos;
+    *json = value.raw;
+    return true;
 }

@@ -4,6 +4,7 @@
 #ifndef MVPROXY_CLUSTER_OBJECT_H
 #define MVPROXY_CLUSTER_OBJECT_H
 
+#include "base/err.h"
 #include "base/mem.h"
 
 enum { OBJECT_KEY_BYTES = 640 };
@@ -14,7 +15,18 @@ struct slice object_key(struct slice json, char out[OBJECT_KEY_BYTES]);
 /* The plain text of a string member, e.g. ("spec", "group"); p is NULL if absent, no string, or escaped. Into the json.
  */
 struct slice object_text(struct slice json, struct slice outer, struct slice inner);
-/* metadata.continue of a list; p is NULL if absent or empty. */
-struct slice object_continue(struct slice list);
+/*
+ * A List document of any kind: the extents of its items, cut without building a tree, so that they can be taken in
+ * several turns. `body` must outlive the iterator. begin checks the syntax of the whole. False with a reason.
+ */
+struct object_list {
+    struct slice resource_version; /* metadata.resourceVersion; p is NULL if absent */
+    struct slice more;             /* metadata.continue; p is NULL if absent or empty */
+    struct slice items;            /* the array's text */
+    size_t pos;
+};
+bool object_list_begin(struct object_list *l, struct slice body, struct err *err);
+/* False at the end. */
+bool object_list_next(struct object_list *l, struct slice *json);
 
 #endif

@@ -15,13 +15,16 @@ enum {
     MERGE_BUDGET = 10000, /* resources per turn: some 3 ms */
     TURN_US = 4000,       /* small steps share a turn up to this */
     RESTART_FOR_MS = 200, /* so long a stream of changes may put off the end of a merge */
+    GATHER_MS = 5,        /* changes come in flocks: a merge waits for the rest */
     MEMORY_RETRY_MS = 500,
+    FAILED_RETRY_MS = 10000,
     KEY_CEILING = 8 << 20,
 };
 
 enum state {
     STATE_SETTLED,   /* nothing to do */
     STATE_REQUESTED, /* at the end of this turn */
+    STATE_GATHERING, /* a merge begins when the timer fires */
     STATE_MERGING,
     STATE_PREPARING, /* merged: tags and compressed forms are being made */
     STATE_RETRYING,  /* out of memory: after a while */
@@ -50,7 +53,9 @@ struct publish {
     uint64_t merge_since_ms; /* the first start in a row of restarts */
     uint64_t busy_us;
     struct loop_deferred turn;
-    struct loop_timer *retry;
+    bool gathered;            /* the timer has fired */
+    struct loop_timer *timer; /* GATHERING, RETRYING */
+    struct loop_timer *again; /* after a merge that failed */
 };
 
 static void run(void *arg);
@@ -167,7 +172,7 @@ static void retry_later(struct publish *p)
     log_error("Out of memory for a snapshot of who serves what");
     drop_merge(p);
     p->state = STATE_RETRYING;
-    loop_timer_set(p->retry, MEMORY_RETRY_MS);
+    loop_timer_set(p->timer, MEMORY_RETRY_MS);
 }
 
 static void go_on(struct publish *p, enum state s)
@@ -234,12 +239,21 @@ static bool see_to_merge(struct publish *p, const struct publish_input *in, stru
         return true;
     }
     drop_merge(p);
+    if (in->served.local == NULL || (p->has_key && key_same(key, &p->have))) {
+        loop_timer_cancel(p->timer);
+        settle(p);
+        return true;
+    }
+    if (!p->gathered && p->built) {
+        p->state = STATE_GATHERING;
+        if (!loop_timer_pending(p->timer))
+            loop_timer_set(p->timer, GATHER_MS);
+        return true;
+    }
+    p->gathered = false;
     if (!under_way)
         p->merge_since_ms = now;
-    if (in->served.local != NULL && !(p->has_key && key_same(key, &p->have)))
-        return start_merge(p, in, key);
-    settle(p);
-    return true;
+    return start_merge(p, in, key);
 }
 
 /* The snapshot first, then the merge if it is needed. */
@@ -284,7 +298,8 @@ static void merge_failed(struct publish *p, const char *why)
 {
     log_error("Could not merge discovery, the document before stays", LT("err", why));
     metric_inc(p->o.metrics->merge_failures);
-    /* The same inputs would fail again: taken as done until they change. */
+    /* The same inputs may well fail again: taken as done until they change, or a while has passed. */
+    loop_timer_set(p->again, FAILED_RETRY_MS);
     key_free(&p->have);
     p->have = p->want;
     memset(&p->want, 0, sizeof p->want);
@@ -393,18 +408,29 @@ static void run(void *arg)
         work(p);
 }
 
-static void on_retry(void *arg)
+static void on_timer(void *arg)
 {
     struct publish *p = arg;
 
+    p->gathered = p->state == STATE_GATHERING;
     go_on(p, STATE_REQUESTED);
+}
+
+static void on_again(void *arg)
+{
+    struct publish *p = arg;
+
+    p->has_key = false;
+    publish_request(p);
 }
 
 void publish_request(struct publish *p)
 {
     p->dirty = true;
     if (p->state == STATE_SETTLED)
-        go_on(p, STATE_REQUESTED);
+        p->state = STATE_REQUESTED;
+    if (p->state != STATE_RETRYING)
+        loop_defer(p->o.loop, &p->turn, run, p);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- whole */
@@ -416,8 +442,9 @@ struct publish *publish_new(const struct publish_opts *o)
 
     p->o = *o;
     p->current = served_new(&nothing);
-    p->retry = loop_timer_new(o->loop, on_retry, p);
-    if (p->current == NULL || p->retry == NULL)
+    p->timer = loop_timer_new(o->loop, on_timer, p);
+    p->again = loop_timer_new(o->loop, on_again, p);
+    if (p->current == NULL || p->timer == NULL || p->again == NULL)
         abort();
     return p;
 }
@@ -427,7 +454,8 @@ void publish_free(struct publish *p)
     if (p == NULL)
         return;
     loop_defer_cancel(p->o.loop, &p->turn);
-    loop_timer_free(p->retry);
+    loop_timer_free(p->timer);
+    loop_timer_free(p->again);
     drop_merge(p);
     key_free(&p->have);
     served_documents_unref(p->documents);

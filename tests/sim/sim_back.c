@@ -1,0 +1,558 @@
+#include "sim/sim_back.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "base/limits.h"
+#include "net/loop.h"
+
+enum { ARENA = 1 << 20, PIECE = 16 << 10 };
+
+struct back {
+    struct loop *loop;
+    struct list servers;
+    size_t open;
+};
+
+struct origin {
+    unsigned refs;
+    struct back *back;
+    char *name, *host, *address;
+    bool has_cert;
+    bool (*allow)(const struct sockaddr *addr, void *arg);
+    void *allow_arg;
+};
+
+enum event_kind { EVENT_ARRIVE, EVENT_HEAD, EVENT_BODY, EVENT_END, EVENT_FAIL };
+
+struct event {
+    struct list_node node;
+    enum event_kind kind;
+    uint64_t due;
+    struct http_head head;
+    struct slice data; /* malloc'ed */
+};
+
+/* One exchange; fetch and back_request are the two faces of it. */
+struct sim_request {
+    struct list_node node; /* on server.open once it has arrived */
+    struct back *back;
+    struct sim_server *server;
+    struct arena *arena;
+    struct http_head head, answer;
+    bool with_cert, dead, replied;
+    bool refused; /* by the allow rule */
+    struct list events;
+    struct loop_timer *timer, *timeout;
+    struct loop_deferred free;
+    void *note;
+    /* one of the two */
+    const struct back_handler *handler;
+    void *arg;
+    fetch_fn *fn;
+    bool (*on_piece)(void *arg, const struct http_head *head, struct slice piece);
+    struct buf body;
+};
+
+struct back_request {
+    struct sim_request q;
+};
+
+struct fetch {
+    struct sim_request q;
+};
+
+/* ------------------------------------------------------------------------------------------------------- world */
+
+struct back *back_new(struct loop *l, struct metrics *m)
+{
+    struct back *b = must_zalloc(sizeof *b);
+
+    (void)m;
+    b->loop = l;
+    list_init(&b->servers);
+    return b;
+}
+
+void back_free(struct back *b)
+{
+    struct list_node *n;
+
+    while ((n = list_pop_front(&b->servers)) != NULL) {
+        struct sim_server *s = list_entry(n, struct sim_server, node);
+
+        mem_free(s->address);
+        mem_free(s);
+    }
+    mem_free(b);
+}
+
+struct sim_server *sim_server_new(struct back *b, struct loop *l, const char *address,
+                                  void (*serve)(void *arg, struct sim_request *q), void *arg)
+{
+    struct sim_server *s = must_zalloc(sizeof *s);
+
+    s->address = must_strdup(address);
+    s->serve = serve;
+    s->arg = arg;
+    s->loop = l;
+    s->delay_ms = 2;
+    list_init(&s->open);
+    list_push_front(&b->servers, &s->node);
+    return s;
+}
+
+size_t sim_open(const struct back *b)
+{
+    return b->open;
+}
+
+static struct sim_server *find_server(const struct back *b, const char *address)
+{
+    for (struct list_node *n = list_first(&b->servers); n != NULL; n = list_next(&b->servers, n)) {
+        struct sim_server *s = list_entry(n, struct sim_server, node);
+
+        if (strcmp(s->address, address) == 0)
+            return s;
+    }
+    return NULL;
+}
+
+struct origin *origin_new(struct back *b, const struct origin_opts *o)
+{
+    struct origin *g = mem_zalloc(sizeof *g);
+    char text[400];
+
+    if (g == NULL)
+        return NULL;
+    (void)snprintf(text, sizeof text, strchr(o->host, ':') != NULL ? "[%s]:%u" : "%s:%u", o->host, o->port);
+    g->refs = 1;
+    g->back = b;
+    g->name = mem_strdup(o->name);
+    g->host = mem_strdup(o->host);
+    g->address = mem_strdup(text);
+    g->has_cert = o->tls_cert != NULL;
+    g->allow = o->allow;
+    g->allow_arg = o->allow_arg;
+    if (g->name != NULL && g->host != NULL && g->address != NULL)
+        return g;
+    origin_unref(g);
+    return NULL;
+}
+
+struct origin *origin_ref(struct origin *o)
+{
+    o->refs++;
+    return o;
+}
+
+void origin_unref(struct origin *o)
+{
+    if (--o->refs > 0)
+        return;
+    mem_free(o->name);
+    mem_free(o->host);
+    mem_free(o->address);
+    mem_free(o);
+}
+
+const char *origin_name(const struct origin *o)
+{
+    return o->name;
+}
+
+const char *origin_address(const struct origin *o)
+{
+    return o->address;
+}
+
+bool origin_healthy(const struct origin *o)
+{
+    const struct sim_server *s = find_server(o->back, o->address);
+
+    return s != NULL && s->fault != SIM_REFUSE;
+}
+
+bool origin_has_cert(const struct origin *o)
+{
+    return o->has_cert;
+}
+
+size_t origin_in_flight(const struct origin *o)
+{
+    (void)o;
+    return 0;
+}
+
+/* A literal address is put to the rule as the real dialler does; names resolve to 10.9.9.9. */
+static bool allowed(const struct origin *o)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+
+    if (o->allow == NULL)
+        return true;
+    if (inet_pton(AF_INET6, o->host, &v6.sin6_addr) == 1)
+        return o->allow((const struct sockaddr *)&v6, o->allow_arg);
+    if (inet_pton(AF_INET, o->host, &v4.sin_addr) != 1)
+        (void)inet_pton(AF_INET, "10.9.9.9", &v4.sin_addr);
+    return o->allow((const struct sockaddr *)&v4, o->allow_arg);
+}
+
+/* ------------------------------------------------------------------------------------------------------ requests */
+
+static void request_free(void *arg)
+{
+    struct sim_request *q = arg;
+    struct list_node *n;
+
+    while ((n = list_pop_front(&q->events)) != NULL) {
+        struct event *e = list_entry(n, struct event, node);
+
+        mem_free((void *)(uintptr_t)e->data.p);
+        mem_free(e);
+    }
+    if (q->timer != NULL)
+        loop_timer_free(q->timer);
+    if (q->timeout != NULL)
+        loop_timer_free(q->timeout);
+    buf_free(&q->body);
+    arena_free(q->arena);
+    mem_free(q); /* the first member of either face */
+}
+
+static void request_over(struct sim_request *q)
+{
+    if (q->dead)
+        return;
+    q->dead = true;
+    q->back->open--;
+    loop_timer_cancel(q->timer);
+    if (q->timeout != NULL)
+        loop_timer_cancel(q->timeout);
+    if (list_linked(&q->node)) {
+        list_remove(&q->server->open, &q->node);
+        if (q->server->gone != NULL)
+            q->server->gone(q->server->arg, q);
+    }
+    loop_defer(q->back->loop, &q->free, request_free, q);
+}
+
+static void fail(struct sim_request *q, enum back_failure why, const char *text)
+{
+    struct back_failure_info info = {.why = why, .text = text, .request_sent = why != BACK_FAIL_CONNECT};
+    struct fetch_result r = {.failure = text};
+
+    if (q->dead)
+        return;
+    request_over(q);
+    if (q->fn != NULL)
+        q->fn(q->arg, &r);
+    else
+        q->handler->on_failed(q->arg, &info);
+}
+
+static void arm(struct sim_request *q)
+{
+    struct list_node *n = list_first(&q->events);
+    uint64_t now = loop_now_ms(q->back->loop);
+
+    if (n == NULL || q->dead)
+        return;
+    loop_timer_set(q->timer,
+                   list_entry(n, struct event, node)->due > now ? list_entry(n, struct event, node)->due - now : 0);
+}
+
+static struct event *push(struct sim_request *q, enum event_kind kind)
+{
+    struct event *e = must_zalloc(sizeof *e);
+    struct list_node *last = list_last(&q->events);
+    bool whole_answer_delay = kind == EVENT_HEAD || kind == EVENT_FAIL;
+
+    e->kind = kind;
+    e->due = loop_now_ms(q->back->loop) + (whole_answer_delay && q->server != NULL ? q->server->delay_ms : 0);
+    if (last != NULL && list_entry(last, struct event, node)->due > e->due)
+        e->due = list_entry(last, struct event, node)->due;
+    list_push_back(&q->events, &e->node);
+    if (last == NULL)
+        arm(q);
+    return e;
+}
+
+static void arrive(struct sim_request *q)
+{
+    if (q->refused)
+        fail(q, BACK_FAIL_CONNECT, "address not allowed");
+    else if (q->server == NULL || q->server->fault == SIM_REFUSE)
+        fail(q, BACK_FAIL_CONNECT, "connection refused");
+    else {
+        q->server->requests++;
+        list_push_back(&q->server->open, &q->node);
+        if (q->server->fault == SIM_RESET)
+            fail(q, BACK_FAIL_UNANSWERED, "connection reset");
+        else if (q->server->fault != SIM_HANG)
+            q->server->serve(q->server->arg, q);
+    }
+}
+
+static void take_body(struct sim_request *q, struct slice data)
+{
+    if (q->fn == NULL)
+        q->handler->on_body(q->arg, data);
+    else if (q->on_piece == NULL) {
+        if (!buf_append(&q->body, data))
+            fail(q, BACK_FAIL_BODY, "the answer is too large");
+    } else
+        for (size_t at = 0; at < data.n && !q->dead; at += PIECE) {
+            struct slice p = slice_from(data, at);
+
+            if (p.n > PIECE)
+                p.n = PIECE;
+            if (!q->on_piece(q->arg, &q->answer, p))
+                fail(q, BACK_FAIL_BODY, "the receiver refused the answer");
+        }
+}
+
+static void take_end(struct sim_request *q)
+{
+    struct fetch_result r = {.ok = true, .head = &q->answer, .body = buf_slice(&q->body)};
+
+    request_over(q);
+    if (q->fn != NULL)
+        q->fn(q->arg, &r);
+    else
+        q->handler->on_end(q->arg, NULL);
+}
+
+static void on_timer(void *arg)
+{
+    struct sim_request *q = arg;
+    struct list_node *n = list_pop_front(&q->events);
+    struct event *e = list_entry(n, struct event, node);
+
+    switch (e->kind) {
+    case EVENT_ARRIVE:
+        arrive(q);
+        break;
+    case EVENT_HEAD:
+        if (q->fn == NULL)
+            q->handler->on_head(q->arg, &q->answer, (struct http_body){.kind = HTTP_BODY_CHUNKED});
+        break;
+    case EVENT_BODY:
+        take_body(q, e->data);
+        break;
+    case EVENT_END:
+        take_end(q);
+        break;
+    case EVENT_FAIL:
+        fail(q, BACK_FAIL_BODY, "connection lost");
+        break;
+    }
+    mem_free((void *)(uintptr_t)e->data.p);
+    mem_free(e);
+    if (!q->dead)
+        arm(q);
+}
+
+static void on_timeout(void *arg)
+{
+    fail(arg, BACK_FAIL_TIMEOUT, "timed out");
+}
+
+static bool copy_head(struct sim_request *q, struct slice method, struct slice target, const struct http_field *fields,
+                      size_t n)
+{
+    if (!http_head_init(&q->head, q->arena, n + 1))
+        return false;
+    q->head.method = arena_copy(q->arena, method);
+    q->head.target = arena_copy(q->arena, target);
+    for (size_t i = 0; i < n; i++)
+        if (!http_head_add(&q->head, q->arena, arena_copy(q->arena, fields[i].name),
+                           arena_copy(q->arena, fields[i].value)))
+            return false;
+    return q->head.method.p != NULL && q->head.target.p != NULL;
+}
+
+static bool request_init(struct sim_request *q, struct back *b, const struct origin *o, uint64_t timeout_ms)
+{
+    q->back = b;
+    q->server = find_server(b, o->address);
+    q->refused = !allowed(o);
+    list_init(&q->events);
+    buf_init(&q->body, 0);
+    q->arena = arena_new(ARENA);
+    q->timer = loop_timer_new(b->loop, on_timer, q);
+    q->timeout = loop_timer_new(b->loop, on_timeout, q);
+    if (q->arena == NULL || q->timer == NULL || q->timeout == NULL)
+        return false;
+    if (timeout_ms > 0)
+        loop_timer_set(q->timeout, timeout_ms);
+    return true;
+}
+
+static void launch(struct sim_request *q)
+{
+    q->back->open++;
+    push(q, EVENT_ARRIVE);
+}
+
+struct back_request *back_start(struct back *b, const struct back_opts *o)
+{
+    struct back_request *r = mem_zalloc(sizeof *r);
+
+    if (r == NULL)
+        return NULL;
+    r->q.handler = o->handler;
+    r->q.arg = o->arg;
+    r->q.with_cert = o->with_cert;
+    if (!request_init(&r->q, b, o->origin, o->head_timeout_ms) ||
+        !copy_head(&r->q, o->head->method, o->head->target, o->head->fields, o->head->n_fields)) {
+        request_free(&r->q);
+        return NULL;
+    }
+    launch(&r->q);
+    return r;
+}
+
+void back_cancel(struct back_request *r)
+{
+    request_over(&r->q);
+}
+
+struct fetch *fetch_start(struct back *b, struct loop *l, const struct fetch_opts *o, fetch_fn *fn, void *arg)
+{
+    struct fetch *f = mem_zalloc(sizeof *f);
+
+    (void)l;
+    if (f == NULL)
+        return NULL;
+    f->q.fn = fn;
+    f->q.arg = arg;
+    f->q.on_piece = o->on_piece;
+    f->q.with_cert = o->with_cert;
+    if (!request_init(&f->q, b, o->origin, o->timeout_ms) ||
+        !copy_head(&f->q, o->method, o->target, o->fields, o->n_fields)) {
+        request_free(&f->q);
+        return NULL;
+    }
+    f->q.body.ceiling = o->ceiling;
+    launch(&f->q);
+    return f;
+}
+
+void fetch_cancel(struct fetch *f)
+{
+    request_over(&f->q);
+}
+
+/* ---------------------------------------------------------------------------------------------------- for servers */
+
+void sim_server_break(struct sim_server *s)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&s->open)) != NULL)
+        fail(list_entry(n, struct sim_request, node), BACK_FAIL_BODY, "connection lost");
+}
+
+struct slice sim_method(const struct sim_request *q)
+{
+    return q->head.method;
+}
+
+struct slice sim_path(const struct sim_request *q)
+{
+    return slice_of(q->head.target.p, slice_index(q->head.target, '?'));
+}
+
+struct slice sim_query(const struct sim_request *q, const char *name)
+{
+    struct slice rest = slice_from(q->head.target, slice_index(q->head.target, '?') + 1), pair, key;
+
+    while (slice_split(&rest, '&', &pair)) {
+        struct slice value = pair;
+
+        if (slice_split(&value, '=', &key) && slice_eq(key, slice_str(name)))
+            return value.p == NULL ? SLICE_LIT("") : value;
+    }
+    return SLICE_NONE;
+}
+
+struct slice sim_header(const struct sim_request *q, const char *name)
+{
+    const struct http_field *f = http_head_find_name(&q->head, slice_str(name));
+
+    return f == NULL ? SLICE_NONE : f->value;
+}
+
+bool sim_with_cert(const struct sim_request *q)
+{
+    return q->with_cert;
+}
+
+void *sim_note(const struct sim_request *q)
+{
+    return q->note;
+}
+
+void sim_set_note(struct sim_request *q, void *note)
+{
+    q->note = note;
+}
+
+/* Memory may fail once, by order of a test, but it is not the server that is tested. */
+static void answer_field(struct sim_request *q, enum http_name id, const char *value)
+{
+    struct slice copy = arena_copy(q->arena, slice_str(value));
+
+    if (copy.p == NULL)
+        copy = arena_copy(q->arena, slice_str(value));
+    if (!http_head_add_id(&q->answer, q->arena, id, copy) && !http_head_add_id(&q->answer, q->arena, id, copy))
+        abort();
+}
+
+void sim_head(struct sim_request *q, unsigned status, const char *content_type, const char *etag)
+{
+    if (!http_head_init(&q->answer, q->arena, 4) && !http_head_init(&q->answer, q->arena, 4))
+        abort();
+    q->answer.status = status;
+    q->answer.minor = 1;
+    answer_field(q, HTTP_CONTENT_TYPE, content_type);
+    if (etag != NULL)
+        answer_field(q, HTTP_ETAG, etag);
+    if (q->timeout != NULL && q->fn == NULL)
+        loop_timer_cancel(q->timeout);
+    push(q, EVENT_HEAD);
+}
+
+void sim_write(struct sim_request *q, struct slice data)
+{
+    if (q->dead || data.n == 0 || q->server->fault == SIM_HANG)
+        return;
+    push(q, EVENT_BODY)->data = slice_of(must_slicedup(data), data.n);
+}
+
+void sim_end(struct sim_request *q)
+{
+    push(q, EVENT_END);
+}
+
+void sim_fail(struct sim_request *q)
+{
+    push(q, EVENT_FAIL);
+}
+
+void sim_reply(struct sim_request *q, unsigned status, const char *content_type, const char *etag, struct slice body)
+{
+    sim_head(q, status, content_type, etag);
+    if (q->server->fault == SIM_CUT) {
+        sim_write(q, slice_of(body.p, body.n / 2));
+        sim_fail(q);
+        return;
+    }
+    sim_write(q, body);
+    sim_end(q);
+}

@@ -1,0 +1,60 @@
+/*
+ * The simulated client side: the contracts of back/back.h and back/fetch.h, over servers that are C functions. Link it
+ * instead of libback. Servers answer when and how the test says; every failure of the real thing can be had.
+ */
+#ifndef MVPROXY_TESTS_SIM_SIM_BACK_H
+#define MVPROXY_TESTS_SIM_SIM_BACK_H
+
+#include "back/fetch.h"
+#include "base/list.h"
+
+struct sim_request;
+
+enum sim_fault {
+    SIM_FINE,
+    SIM_REFUSE, /* no connection */
+    SIM_HANG,   /* takes requests, says nothing; open streams stay silent */
+    SIM_RESET,  /* connection lost before the head */
+    SIM_CUT,    /* connection lost in the middle of the body */
+};
+
+struct sim_server {
+    struct list_node node;
+    char *address; /* host:port */
+    enum sim_fault fault;
+    uint64_t delay_ms; /* of every answer */
+    void (*serve)(void *arg, struct sim_request *q);
+    /* The request is over (answered, failed, or the client went): q dies. NULL: not asked. */
+    void (*gone)(void *arg, struct sim_request *q);
+    void *arg;
+    uint64_t requests; /* that arrived */
+    struct list open;
+    struct loop *loop;
+};
+
+/* At this address from now on; freed with the back. */
+struct sim_server *sim_server_new(struct back *b, struct loop *l, const char *address,
+                                  void (*serve)(void *arg, struct sim_request *q), void *arg);
+/* Every open request fails now: the process died. */
+void sim_server_break(struct sim_server *s);
+/* Requests under way, all servers. */
+size_t sim_open(const struct back *b);
+
+struct slice sim_method(const struct sim_request *q);
+struct slice sim_path(const struct sim_request *q); /* without query */
+/* The undecoded value of a query parameter; p is NULL if absent. */
+struct slice sim_query(const struct sim_request *q, const char *name);
+struct slice sim_header(const struct sim_request *q, const char *name); /* the first; p is NULL if absent */
+bool sim_with_cert(const struct sim_request *q);
+void *sim_note(const struct sim_request *q); /* for the server's own use */
+void sim_set_note(struct sim_request *q, void *note);
+
+/* A whole answer; etag NULL: none. The delay of the server applies once. */
+void sim_reply(struct sim_request *q, unsigned status, const char *content_type, const char *etag, struct slice body);
+/* An answer in pieces. */
+void sim_head(struct sim_request *q, unsigned status, const char *content_type, const char *etag);
+void sim_write(struct sim_request *q, struct slice data);
+void sim_end(struct sim_request *q);
+void sim_fail(struct sim_request *q);
+
+#endif

@@ -1,0 +1,421 @@
+#include "sim/sim_kube.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "http/etag.h"
+#include "kube/server_id.h"
+#include "kube/user.h"
+#include "sim/sim_kube_store.h"
+
+enum { CEILING = 256 << 20, RENEW_MS = 10000 };
+
+struct kube_server {
+    struct list_node node;
+    struct kube_store *store;
+    struct sim_server *sim;
+    char id[SERVER_ID_BYTES];
+    char *hostname, *address, *apis, *garbage, *forbidden;
+    unsigned forbidden_status;
+    enum kube_form form;
+    struct buf core, document; /* as served in the current form (aggregated ones) */
+    char core_etag[ETAG_BYTES], etag[ETAG_BYTES];
+    struct loop_timer *renew;
+    bool paused;
+    int64_t skew_us;
+    unsigned process;
+    uint64_t discovery, not_modified, unmarked;
+};
+
+/* ------------------------------------------------------------------------------------------------------ documents */
+
+/* The next "group/version:resources" of the list; group is "" in "v1:pods". */
+static bool next_gv(struct slice *rest, struct slice *group, struct slice *version, struct slice *resources)
+{
+    struct slice one, gv;
+
+    if (!slice_split(rest, ';', &one))
+        return false;
+    one = slice_trim(one);
+    *resources = one;
+    if (!slice_split(resources, ':', &gv))
+        gv = SLICE_NONE;
+    *version = gv;
+    if (slice_index(gv, '/') == gv.n)
+        *group = SLICE_LIT("");
+    else
+        (void)slice_split(version, '/', group);
+    return true;
+}
+
+static void print_resource(struct buf *b, struct slice group, struct slice version, struct slice name)
+{
+    struct slice sub = name, plain;
+    bool with_sub = slice_index(name, '+') < name.n; /* "pods+resize" */
+
+    if (with_sub)
+        (void)slice_split(&sub, '+', &plain);
+    else
+        plain = name;
+    buf_printf(
+        b,
+        "{\"resource\":\"%.*s\",\"responseKind\":{\"group\":\"%.*s\",\"version\":\"%.*s\",\"kind\":\"K%.*s\"},"
+        "\"scope\":\"Namespaced\",\"singularResource\":\"%.*s\",\"verbs\":[\"create\",\"delete\",\"get\",\"list\","
+        "\"watch\"]",
+        (int)plain.n, plain.p, (int)group.n, group.p, (int)version.n, version.p, (int)plain.n, plain.p,
+        (int)plain.n - 1, plain.p);
+    if (with_sub)
+        buf_printf(b, ",\"subresources\":[{\"subresource\":\"%.*s\",\"verbs\":[\"get\",\"patch\"]}]", (int)sub.n,
+                   sub.p);
+    buf_append_char(b, '}');
+}
+
+static void print_version(struct buf *b, struct slice group, struct slice version, struct slice resources)
+{
+    struct slice name;
+    bool first = true;
+
+    buf_printf(b, "{\"version\":\"%.*s\",\"resources\":[", (int)version.n, version.p);
+    while (slice_split(&resources, ',', &name)) {
+        if (!first)
+            buf_append_char(b, ',');
+        print_resource(b, group, version, name);
+        first = false;
+    }
+    buf_append_str(b, "],\"freshness\":\"Current\"}");
+}
+
+/* Versions of one group must follow each other in `apis`. */
+static void print_document(struct buf *b, const char *form, const char *apis)
+{
+    struct slice rest = slice_str(apis), group, version, resources, open = SLICE_NONE;
+    bool any = false;
+
+    buf_printf(
+        b, "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/%s\",\"metadata\":{},\"items\":[",
+        form);
+    while (next_gv(&rest, &group, &version, &resources)) {
+        if (any && slice_eq(group, open))
+            buf_append_char(b, ',');
+        else
+            buf_printf(b, "%s{\"metadata\":{\"name\":\"%.*s\"},\"versions\":[", any ? "]}," : "", (int)group.n,
+                       group.p);
+        print_version(b, group, version, resources);
+        open = group;
+        any = true;
+    }
+    buf_append_str(b, any ? "]}]}\n" : "]}\n");
+}
+
+static void make_etag(const struct buf *b, char out[ETAG_BYTES])
+{
+    unsigned char digest[HASH_SHA512_BYTES];
+
+    (void)hash_sha512(buf_slice(b), digest);
+    etag_from_sha512(digest, out);
+}
+
+static void rebuild_one(struct buf *b, const char *form, const char *apis)
+{
+    /* Memory may fail once, by order of a test, but it is not the server that is tested. */
+    do {
+        buf_release(b);
+        print_document(b, form, apis);
+    } while (b->failed);
+}
+
+static void rebuild(struct kube_server *k)
+{
+    const char *form = k->form == KUBE_V2BETA1 ? "v2beta1" : "v2";
+
+    rebuild_one(&k->core, form, "v1:pods+exec,services,configmaps");
+    rebuild_one(&k->document, form, k->apis);
+    make_etag(&k->core, k->core_etag);
+    make_etag(&k->document, k->etag);
+}
+
+/* --------------------------------------------------------------------------------------------------------- legacy */
+
+static void legacy_groups(struct kube_server *k, struct buf *b)
+{
+    struct slice rest = slice_str(k->apis), group, version, resources;
+    bool first = true;
+
+    buf_append_str(b, "{\"kind\":\"APIGroupList\",\"apiVersion\":\"v1\",\"groups\":[");
+    while (next_gv(&rest, &group, &version, &resources)) {
+        buf_printf(b, "%s{\"name\":\"%.*s\",\"versions\":[{\"groupVersion\":\"%.*s/%.*s\",\"version\":\"%.*s\"}],",
+                   first ? "" : ",", (int)group.n, group.p, (int)group.n, group.p, (int)version.n, version.p,
+                   (int)version.n, version.p);
+        buf_printf(b, "\"preferredVersion\":{\"groupVersion\":\"%.*s/%.*s\",\"version\":\"%.*s\"}}", (int)group.n,
+                   group.p, (int)version.n, version.p, (int)version.n, version.p);
+        first = false;
+    }
+    buf_append_str(b, "]}");
+}
+
+static void legacy_resources(struct buf *b, struct slice gv, struct slice resources)
+{
+    struct slice name;
+    bool first = true;
+
+    buf_printf(b, "{\"kind\":\"APIResourceList\",\"apiVersion\":\"v1\",\"groupVersion\":\"%.*s\",\"resources\":[",
+               (int)gv.n, gv.p);
+    while (slice_split(&resources, ',', &name)) {
+        name.n = slice_index(name, '+');
+        buf_printf(b,
+                   "%s{\"name\":\"%.*s\",\"singularName\":\"\",\"namespaced\":true,\"kind\":\"K%.*s\",\"verbs\":["
+                   "\"get\",\"list\"]}",
+                   first ? "" : ",", (int)name.n, name.p, (int)name.n, name.p);
+        first = false;
+    }
+    buf_append_str(b, "]}");
+}
+
+static bool legacy_body(struct kube_server *k, struct slice path, struct buf *b)
+{
+    struct slice rest = slice_str(k->apis), group, version, resources;
+    char want[300];
+
+    if (slice_eq(path, SLICE_LIT("/api")))
+        return buf_append_str(b, "{\"kind\":\"APIVersions\",\"versions\":[\"v1\"]}");
+    if (slice_eq(path, SLICE_LIT("/apis"))) {
+        legacy_groups(k, b);
+        return true;
+    }
+    if (slice_eq(path, SLICE_LIT("/api/v1"))) {
+        legacy_resources(b, SLICE_LIT("v1"), SLICE_LIT("pods,services,configmaps"));
+        return true;
+    }
+    while (next_gv(&rest, &group, &version, &resources)) {
+        (void)snprintf(want, sizeof want, "/apis/%.*s/%.*s", (int)group.n, group.p, (int)version.n, version.p);
+        if (slice_eq(path, slice_str(want))) {
+            legacy_resources(b, slice_from(slice_str(want), 6), resources);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void serve_legacy(struct kube_server *k, struct sim_request *q)
+{
+    struct buf b;
+
+    buf_init(&b, CEILING);
+    if (legacy_body(k, sim_path(q), &b))
+        sim_reply(q, 200, "application/json", NULL, buf_slice(&b));
+    else
+        sim_reply(q, 404, "application/json", NULL, SLICE_LIT("{\"kind\":\"Status\",\"code\":404}"));
+    buf_free(&b);
+}
+
+/* --------------------------------------------------------------------------------------------------------- serving */
+
+static bool contains(struct slice text, const char *what)
+{
+    return text.n > 0 && memmem(text.p, text.n, what, strlen(what)) != NULL;
+}
+
+static void serve_discovery(struct kube_server *k, struct sim_request *q)
+{
+    bool core = slice_eq(sim_path(q), SLICE_LIT("/api"));
+    struct slice accept = sim_header(q, "Accept"), known = sim_header(q, "If-None-Match");
+    const char *etag = core ? k->core_etag : k->etag;
+    const char *want = k->form == KUBE_V2BETA1 ? ";v=v2beta1;" : ";v=v2;";
+    char type[120];
+
+    k->discovery++;
+    if (!core && k->garbage != NULL)
+        sim_reply(q, 200, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", "\"garbage\"",
+                  slice_str(k->garbage));
+    else if (k->form == KUBE_LEGACY || !contains(accept, want))
+        serve_legacy(k, q);
+    else if (slice_eq(known, slice_str(etag))) {
+        k->not_modified++;
+        sim_reply(q, 304, "application/json", etag, SLICE_NONE);
+    } else {
+        (void)snprintf(type, sizeof type, "application/json;g=apidiscovery.k8s.io%sas=APIGroupDiscoveryList", want);
+        sim_reply(q, 200, type, etag, buf_slice(core ? &k->core : &k->document));
+    }
+}
+
+static void note_identity(struct kube_server *k, const struct sim_request *q)
+{
+    bool marked = slice_eq(sim_header(q, USER_MARK_REROUTED), SLICE_LIT("true")) &&
+                  slice_eq(sim_header(q, USER_MARK_PROXIED), SLICE_LIT("true"));
+    bool local = k->node.prev == &k->store->servers.head; /* the first one made is the local one */
+    bool named = slice_eq(sim_header(q, "X-Remote-User"), SLICE_LIT("system:apiserver")) && sim_with_cert(q);
+
+    k->unmarked += !named || (!local && !marked) || (local && marked);
+}
+
+static void serve(void *arg, struct sim_request *q)
+{
+    struct kube_server *k = arg;
+    struct slice path = sim_path(q);
+
+    note_identity(k, q);
+    if (k->forbidden != NULL && slice_has_prefix(path, slice_str(k->forbidden)))
+        sim_reply(q, k->forbidden_status, "application/json", NULL, SLICE_LIT("{\"kind\":\"Status\"}"));
+    else if (slice_eq(path, SLICE_LIT("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases")))
+        kube_store_serve(k->store, KUBE_LEASE, q);
+    else if (slice_eq(path, SLICE_LIT("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")))
+        kube_store_serve(k->store, KUBE_CRD, q);
+    else if (slice_eq(path, SLICE_LIT("/apis/apiregistration.k8s.io/v1/apiservices")))
+        kube_store_serve(k->store, KUBE_APISERVICE, q);
+    else if (slice_eq(path, SLICE_LIT("/api")) || slice_eq(path, SLICE_LIT("/apis")))
+        serve_discovery(k, q);
+    else
+        serve_legacy(k, q);
+}
+
+static void gone(void *arg, struct sim_request *q)
+{
+    (void)arg;
+    kube_store_gone(q);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- lives */
+
+static void renew(void *arg)
+{
+    struct kube_server *k = arg;
+    char holder[100];
+    struct kube_lease l = {
+        .name = k->id, .hostname = k->hostname, .holder = holder, .address = k->address, .duration_s = 3600};
+
+    (void)snprintf(holder, sizeof holder, "%s_process-%u", k->id, k->process);
+    l.renew_us = clock_wall_us() + k->skew_us;
+    if (!k->paused)
+        kube_put_lease(k->store, &l);
+    loop_timer_set(k->renew, RENEW_MS);
+}
+
+void kube_start(struct kube_server *k, int64_t skew_us)
+{
+    k->skew_us = skew_us;
+    k->process++;
+    k->sim->fault = SIM_FINE;
+    renew(k);
+}
+
+void kube_stop(struct kube_server *k, bool graceful)
+{
+    loop_timer_cancel(k->renew);
+    if (graceful)
+        kube_delete(k->store, KUBE_LEASE, k->id);
+    k->sim->fault = SIM_REFUSE;
+    sim_server_break(k->sim);
+}
+
+void kube_pause_renewal(struct kube_server *k, bool pause)
+{
+    k->paused = pause;
+}
+
+struct kube_server *kube_server_new(struct kube_store *s, struct back *b, const char *hostname, const char *address,
+                                    const char *apis)
+{
+    struct kube_server *k = must_zalloc(sizeof *k);
+
+    k->store = s;
+    k->hostname = must_strdup(hostname);
+    k->address = must_strdup(address);
+    k->apis = must_strdup(apis);
+    k->renew = loop_timer_new(s->loop, renew, k);
+    if (k->renew == NULL || !server_id_from_hostname(slice_str(hostname), k->id))
+        abort();
+    buf_init(&k->core, CEILING);
+    buf_init(&k->document, CEILING);
+    rebuild(k);
+    k->sim = sim_server_new(b, s->loop, address, serve, k);
+    k->sim->gone = gone;
+    list_push_back(&s->servers, &k->node);
+    return k;
+}
+
+static void server_free(struct kube_server *k)
+{
+    mem_free(k->hostname);
+    mem_free(k->address);
+    mem_free(k->apis);
+    mem_free(k->garbage);
+    mem_free(k->forbidden);
+    buf_free(&k->core);
+    buf_free(&k->document);
+    loop_timer_free(k->renew);
+    mem_free(k);
+}
+
+void kube_servers_free(struct kube_store *s)
+{
+    struct list_node *n;
+
+    while ((n = list_pop_front(&s->servers)) != NULL)
+        server_free(list_entry(n, struct kube_server, node));
+}
+
+struct sim_server *kube_sim(struct kube_server *k)
+{
+    return k->sim;
+}
+
+const char *kube_id(const struct kube_server *k)
+{
+    return k->id;
+}
+
+static void set_text(char **slot, const char *text)
+{
+    mem_free(*slot);
+    *slot = text == NULL ? NULL : must_strdup(text);
+}
+
+void kube_set_apis(struct kube_server *k, const char *apis)
+{
+    set_text(&k->apis, apis);
+    rebuild(k);
+}
+
+void kube_set_form(struct kube_server *k, enum kube_form f)
+{
+    k->form = f;
+    rebuild(k);
+}
+
+void kube_set_garbage(struct kube_server *k, const char *body)
+{
+    set_text(&k->garbage, body);
+}
+
+void kube_forbid(struct kube_server *k, const char *path_prefix, unsigned status)
+{
+    set_text(&k->forbidden, path_prefix);
+    k->forbidden_status = status;
+}
+
+uint64_t kube_discovery_requests(const struct kube_server *k)
+{
+    return k->discovery;
+}
+
+uint64_t kube_not_modified(const struct kube_server *k)
+{
+    return k->not_modified;
+}
+
+struct slice kube_document(const struct kube_server *k)
+{
+    return buf_slice(&k->document);
+}
+
+const char *kube_etag(const struct kube_server *k)
+{
+    return k->etag;
+}
+
+uint64_t kube_unmarked(const struct kube_server *k)
+{
+    return k->unmarked;
+}

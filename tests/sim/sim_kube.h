@@ -1,0 +1,72 @@
+/*
+ * A simulated cluster: one store, several kube-apiservers before it, each with its own version of discovery. As far as
+ * the cluster layer of mvproxy looks: discovery in three forms with entity tags, Leases, CRDs and APIServices with list
+ * (in pages) and watch (bookmarks, timeouts, 410), renewal of its own Lease.
+ */
+#ifndef MVPROXY_TESTS_SIM_SIM_KUBE_H
+#define MVPROXY_TESTS_SIM_SIM_KUBE_H
+
+#include "sim/sim_back.h"
+#include "sim/sim_loop.h"
+
+struct kube_store;
+struct kube_server;
+
+enum kube_kind { KUBE_LEASE, KUBE_CRD, KUBE_APISERVICE, KUBE_KINDS };
+enum kube_form { KUBE_V2, KUBE_V2BETA1, KUBE_LEGACY };
+
+struct kube_store *kube_store_new(struct loop *l);
+void kube_store_free(struct kube_store *s); /* with its servers */
+/* Creates or replaces an object: `members` are JSON members after metadata, `meta` further members inside it (each with
+ * its comma in front). */
+void kube_put(struct kube_store *s, enum kube_kind k, const char *name, const char *meta, const char *members);
+void kube_delete(struct kube_store *s, enum kube_kind k, const char *name);
+/* Watches from before now get 410. */
+void kube_compact(struct kube_store *s);
+/* Sends every open watch of that kind these bytes. */
+void kube_inject(struct kube_store *s, enum kube_kind k, const char *bytes);
+size_t kube_watches(const struct kube_store *s, enum kube_kind k);
+uint64_t kube_lists(const struct kube_store *s, enum kube_kind k);
+
+struct kube_lease {
+    const char *name;
+    const char *hostname, *holder, *address; /* NULL: none */
+    const char *ns;                          /* NULL: kube-system */
+    int64_t renew_us;                        /* wall clock */
+    unsigned duration_s;                     /* 0: none */
+    bool no_label;
+};
+void kube_put_lease(struct kube_store *s, const struct kube_lease *l);
+/* `versions`: space-separated. */
+void kube_put_crd(struct kube_store *s, const char *name, const char *group, const char *versions);
+void kube_put_apiservice(struct kube_store *s, const char *group, const char *version, bool service);
+
+/* An API server on a node of this name, at this address. `apis`: "apps/v1:deployments,replicasets; batch/v1:jobs"; the
+ * core group always has pods. */
+struct kube_server *kube_server_new(struct kube_store *s, struct back *b, const char *hostname, const char *address,
+                                    const char *apis);
+struct sim_server *kube_sim(struct kube_server *k); /* for faults, delay, counters */
+const char *kube_id(const struct kube_server *k);
+/* Serves other APIs from now on. */
+void kube_set_apis(struct kube_server *k, const char *apis);
+void kube_set_form(struct kube_server *k, enum kube_form f);
+/* What /apis answers instead of a document, as it stands; NULL: the document again. */
+void kube_set_garbage(struct kube_server *k, const char *body);
+/* Answers this status to whatever begins so; NULL: to nothing. */
+void kube_forbid(struct kube_server *k, const char *path_prefix, unsigned status);
+/* Publishes and renews its Lease every 10 s, with a clock that is off by so much; a new process has a new holder. */
+void kube_start(struct kube_server *k, int64_t skew_us);
+/* Stops renewing. `graceful`: the Lease is deleted first. Connections are refused and broken. */
+void kube_stop(struct kube_server *k, bool graceful);
+/* Stops (or goes on) renewing, nothing else. */
+void kube_pause_renewal(struct kube_server *k, bool pause);
+uint64_t kube_discovery_requests(const struct kube_server *k);
+uint64_t kube_not_modified(const struct kube_server *k);
+/* The /apis document it serves. */
+struct slice kube_document(const struct kube_server *k);
+const char *kube_etag(const struct kube_server *k);
+/* Requests without identity headers over a connection without certificate, or to a peer without the marks, are counted.
+ */
+uint64_t kube_unmarked(const struct kube_server *k);
+
+#endif

@@ -1,0 +1,360 @@
+#include "sim/sim_kube_store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+
+enum { CEILING = 256 << 20, BOOKMARK_MS = 60000 };
+
+static const struct {
+    const char *api_version, *kind, *list_kind;
+} kinds[KUBE_KINDS] = {
+    {"coordination.k8s.io/v1", "Lease", "LeaseList"},
+    {"apiextensions.k8s.io/v1", "CustomResourceDefinition", "CustomResourceDefinitionList"},
+    {"apiregistration.k8s.io/v1", "APIService", "APIServiceList"},
+};
+
+static void print_object(struct buf *b, enum kube_kind k, const struct kube_object *o, uint64_t version)
+{
+    buf_printf(
+        b, "{\"apiVersion\":\"%s\",\"kind\":\"%s\",\"metadata\":{\"name\":\"%s\",\"resourceVersion\":\"%llu\"%s}%s}",
+        kinds[k].api_version, kinds[k].kind, o->name, (unsigned long long)version, o->meta, o->members);
+}
+
+static void send_line(struct kube_store *s, enum kube_kind k, struct slice line)
+{
+    for (struct list_node *n = list_first(&s->watches); n != NULL; n = list_next(&s->watches, n)) {
+        struct kube_watch *w = list_entry(n, struct kube_watch, node);
+
+        if (w->kind == k)
+            sim_write(w->request, line);
+    }
+}
+
+static void happen(struct kube_store *s, enum kube_kind k, const char *type, const struct kube_object *o)
+{
+    struct kube_event *e = must_zalloc(sizeof *e);
+    struct buf b;
+
+    buf_init(&b, CEILING);
+    buf_printf(&b, "{\"type\":\"%s\",\"object\":", type);
+    print_object(&b, k, o, s->version);
+    buf_append_str(&b, "}\n");
+    e->kind = k;
+    e->version = s->version;
+    e->line = must_slicedup(buf_slice(&b));
+    list_push_back(&s->events, &e->node);
+    send_line(s, k, buf_slice(&b));
+    buf_free(&b);
+}
+
+static struct kube_object *find(struct kube_store *s, enum kube_kind k, const char *name)
+{
+    for (struct list_node *n = list_first(&s->objects[k]); n != NULL; n = list_next(&s->objects[k], n)) {
+        struct kube_object *o = list_entry(n, struct kube_object, node);
+
+        if (strcmp(o->name, name) == 0)
+            return o;
+    }
+    return NULL;
+}
+
+void kube_put(struct kube_store *s, enum kube_kind k, const char *name, const char *meta, const char *members)
+{
+    struct kube_object *o = find(s, k, name);
+    bool is_new = o == NULL;
+
+    if (is_new) {
+        o = must_zalloc(sizeof *o);
+        o->name = must_strdup(name);
+        list_push_back(&s->objects[k], &o->node);
+    }
+    mem_free(o->meta);
+    mem_free(o->members);
+    o->meta = must_strdup(meta);
+    o->members = must_strdup(members);
+    o->version = ++s->version;
+    happen(s, k, is_new ? "ADDED" : "MODIFIED", o);
+}
+
+static void object_free(struct kube_object *o)
+{
+    mem_free(o->name);
+    mem_free(o->meta);
+    mem_free(o->members);
+    mem_free(o);
+}
+
+void kube_delete(struct kube_store *s, enum kube_kind k, const char *name)
+{
+    struct kube_object *o = find(s, k, name);
+
+    if (o == NULL)
+        return;
+    s->version++;
+    happen(s, k, "DELETED", o);
+    list_remove(&s->objects[k], &o->node);
+    object_free(o);
+}
+
+void kube_put_lease(struct kube_store *s, const struct kube_lease *l)
+{
+    char meta[600], members[400], time[CLOCK_RFC3339_BYTES], address[160] = "", duration[64] = "";
+
+    clock_rfc3339(l->renew_us, time);
+    if (l->address != NULL)
+        (void)snprintf(address, sizeof address, ",\"annotations\":{\"kubernetes.io/peer-advertise-address\":\"%s\"}",
+                       l->address);
+    if (l->duration_s > 0)
+        (void)snprintf(duration, sizeof duration, ",\"leaseDurationSeconds\":%u", l->duration_s);
+    (void)snprintf(meta, sizeof meta,
+                   ",\"namespace\":\"%s\",\"uid\":\"u-%s\",\"labels\":{%s\"kubernetes.io/hostname\":\"%s\"}%s",
+                   l->ns == NULL ? "kube-system" : l->ns, l->name,
+                   l->no_label ? "" : "\"apiserver.kubernetes.io/identity\":\"kube-apiserver\",",
+                   l->hostname == NULL ? "" : l->hostname, address);
+    (void)snprintf(members, sizeof members, ",\"spec\":{\"holderIdentity\":\"%s\",\"renewTime\":\"%s\"%s}",
+                   l->holder == NULL ? "" : l->holder, time, duration);
+    kube_put(s, KUBE_LEASE, l->name, meta, members);
+}
+
+static void print_crd(struct buf *b, const char *group, const char *versions)
+{
+    struct slice rest = slice_str(versions), version;
+    bool first = true;
+
+    buf_printf(b, ",\"spec\":{\"group\":\"%s\",\"scope\":\"Cluster\",\"versions\":[", group);
+    while (slice_split(&rest, ' ', &version)) {
+        buf_printf(b, "%s{\"name\":\"%.*s\",\"served\":true,\"storage\":%s}", first ? "" : ",", (int)version.n,
+                   version.p, first ? "true" : "false");
+        first = false;
+    }
+    buf_append_str(b, "]}");
+}
+
+void kube_put_crd(struct kube_store *s, const char *name, const char *group, const char *versions)
+{
+    struct buf b;
+    char *text;
+
+    buf_init(&b, CEILING);
+    /* Memory may fail once, by order of a test, but it is not the server that is tested. */
+    do {
+        buf_release(&b);
+        print_crd(&b, group, versions);
+    } while (b.failed);
+    text = must_slicedup(buf_slice(&b));
+    kube_put(s, KUBE_CRD, name, "", text);
+    mem_free(text);
+    buf_free(&b);
+}
+
+void kube_put_apiservice(struct kube_store *s, const char *group, const char *version, bool service)
+{
+    char name[256], members[600];
+
+    (void)snprintf(name, sizeof name, "%s.%s", version, group);
+    (void)snprintf(members, sizeof members, ",\"spec\":{\"group\":\"%s\",\"version\":\"%s\"%s}", group, version,
+                   service ? ",\"service\":{\"name\":\"svc\",\"namespace\":\"default\"}" : "");
+    kube_put(s, KUBE_APISERVICE, name, "", members);
+}
+
+static void forget_events(struct kube_store *s)
+{
+    struct list_node *n;
+
+    while ((n = list_pop_front(&s->events)) != NULL) {
+        struct kube_event *e = list_entry(n, struct kube_event, node);
+
+        mem_free(e->line);
+        mem_free(e);
+    }
+}
+
+void kube_compact(struct kube_store *s)
+{
+    s->compacted = ++s->version;
+    forget_events(s);
+}
+
+void kube_inject(struct kube_store *s, enum kube_kind k, const char *bytes)
+{
+    send_line(s, k, slice_str(bytes));
+}
+
+size_t kube_watches(const struct kube_store *s, enum kube_kind k)
+{
+    size_t count = 0;
+
+    for (struct list_node *n = list_first(&s->watches); n != NULL; n = list_next(&s->watches, n))
+        count += list_entry(n, struct kube_watch, node)->kind == k;
+    return count;
+}
+
+uint64_t kube_lists(const struct kube_store *s, enum kube_kind k)
+{
+    return s->lists[k];
+}
+
+/* -------------------------------------------------------------------------------------------------------- serving */
+
+static bool selected(enum kube_kind k, struct sim_request *q, const struct kube_object *o)
+{
+    return k != KUBE_LEASE || sim_query(q, "labelSelector").p == NULL ||
+           strstr(o->meta, "\"apiserver.kubernetes.io/identity\":\"kube-apiserver\"") != NULL;
+}
+
+static void serve_list(struct kube_store *s, enum kube_kind k, struct sim_request *q)
+{
+    uint64_t limit = 0, skip = 0, index = 0, sent = 0;
+    struct slice token = sim_query(q, "continue");
+    bool more = false;
+    struct buf items, b;
+
+    s->lists[k]++;
+    (void)slice_u64(sim_query(q, "limit"), &limit);
+    if (token.p != NULL)
+        (void)slice_u64(slice_from(token, 1), &skip);
+    buf_init(&items, CEILING);
+    buf_init(&b, CEILING);
+    for (struct list_node *n = list_first(&s->objects[k]); n != NULL; n = list_next(&s->objects[k], n), index++) {
+        struct kube_object *o = list_entry(n, struct kube_object, node);
+
+        if (index < skip || !selected(k, q, o))
+            continue;
+        more = limit > 0 && sent == limit;
+        if (more)
+            break;
+        if (sent++ > 0)
+            buf_append_char(&items, ',');
+        print_object(&items, k, o, o->version);
+    }
+    buf_printf(&b, "{\"kind\":\"%s\",\"apiVersion\":\"%s\",\"metadata\":{\"resourceVersion\":\"%llu\"",
+               kinds[k].list_kind, kinds[k].api_version, (unsigned long long)s->version);
+    if (more)
+        buf_printf(&b, ",\"continue\":\"c%llu\"", (unsigned long long)index);
+    buf_append_str(&b, "},\"items\":[");
+    buf_append(&b, buf_slice(&items));
+    buf_append_str(&b, "]}\n");
+    sim_reply(q, 200, "application/json", NULL, buf_slice(&b));
+    buf_free(&items);
+    buf_free(&b);
+}
+
+static void on_bookmark(void *arg)
+{
+    struct kube_watch *w = arg;
+    char line[200];
+
+    (void)snprintf(line, sizeof line,
+                   "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"%s\",\"metadata\":{\"resourceVersion\":\"%llu\"}}}\n",
+                   kinds[w->kind].kind, (unsigned long long)w->store->version);
+    sim_write(w->request, slice_str(line));
+    loop_timer_set(w->bookmark, BOOKMARK_MS);
+}
+
+static void on_end(void *arg)
+{
+    struct kube_watch *w = arg;
+
+    sim_end(w->request);
+}
+
+static void watch_free(struct kube_watch *w)
+{
+    list_remove(&w->store->watches, &w->node);
+    loop_timer_free(w->bookmark);
+    loop_timer_free(w->end);
+    mem_free(w);
+}
+
+void kube_store_gone(struct sim_request *q)
+{
+    if (sim_note(q) != NULL)
+        watch_free(sim_note(q));
+    sim_set_note(q, NULL);
+}
+
+/* Memory may fail once, by order of a test, but it is not the server that is tested. */
+static struct loop_timer *timer(struct loop *l, loop_fn *fn, void *arg)
+{
+    struct loop_timer *t = loop_timer_new(l, fn, arg);
+
+    if (t == NULL)
+        t = loop_timer_new(l, fn, arg);
+    if (t == NULL)
+        abort();
+    return t;
+}
+
+static void serve_watch(struct kube_store *s, enum kube_kind k, struct sim_request *q)
+{
+    static const char expired[] =
+        "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},"
+        "\"status\":\"Failure\",\"message\":\"too old resource version\",\"reason\":\"Expired\","
+        "\"code\":410}}\n";
+    struct kube_watch *w;
+    uint64_t from = 0, seconds = 0;
+
+    (void)slice_u64(sim_query(q, "resourceVersion"), &from);
+    (void)slice_u64(sim_query(q, "timeoutSeconds"), &seconds);
+    sim_head(q, 200, "application/json", NULL);
+    if (from < s->compacted) {
+        sim_write(q, SLICE_LIT(expired));
+        sim_end(q);
+        return;
+    }
+    w = must_zalloc(sizeof *w);
+    w->kind = k;
+    w->request = q;
+    w->store = s;
+    w->bookmark = timer(s->loop, on_bookmark, w);
+    w->end = timer(s->loop, on_end, w);
+    loop_timer_set(w->bookmark, BOOKMARK_MS);
+    if (seconds > 0)
+        loop_timer_set(w->end, seconds * 1000);
+    list_push_back(&s->watches, &w->node);
+    sim_set_note(q, w);
+    for (struct list_node *n = list_first(&s->events); n != NULL; n = list_next(&s->events, n)) {
+        struct kube_event *e = list_entry(n, struct kube_event, node);
+
+        if (e->kind == k && e->version > from)
+            sim_write(q, slice_str(e->line));
+    }
+}
+
+void kube_store_serve(struct kube_store *s, enum kube_kind k, struct sim_request *q)
+{
+    if (slice_eq(sim_query(q, "watch"), SLICE_LIT("true")))
+        serve_watch(s, k, q);
+    else
+        serve_list(s, k, q);
+}
+
+struct kube_store *kube_store_new(struct loop *l)
+{
+    struct kube_store *s = must_zalloc(sizeof *s);
+
+    s->loop = l;
+    s->version = 100;
+    for (size_t k = 0; k < KUBE_KINDS; k++)
+        list_init(&s->objects[k]);
+    list_init(&s->events);
+    list_init(&s->watches);
+    list_init(&s->servers);
+    return s;
+}
+
+void kube_store_free(struct kube_store *s)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&s->watches)) != NULL)
+        kube_store_gone(list_entry(n, struct kube_watch, node)->request);
+    for (size_t k = 0; k < KUBE_KINDS; k++)
+        while ((n = list_pop_front(&s->objects[k])) != NULL)
+            object_free(list_entry(n, struct kube_object, node));
+    forget_events(s);
+    kube_servers_free(s);
+    mem_free(s);
+}

@@ -1,0 +1,42 @@
+/* Inside of the simulated cluster: the store, shared by sim_kube_store.c and sim_kube.c. */
+#ifndef MVPROXY_TESTS_SIM_SIM_KUBE_STORE_H
+#define MVPROXY_TESTS_SIM_SIM_KUBE_STORE_H
+
+#include "base/buf.h"
+#include "sim/sim_kube.h"
+
+struct kube_object {
+    struct list_node node;
+    char *name, *meta, *members;
+    uint64_t version;
+};
+
+struct kube_event {
+    struct list_node node;
+    enum kube_kind kind;
+    uint64_t version;
+    char *line; /* with its newline */
+};
+
+struct kube_watch {
+    struct list_node node;
+    enum kube_kind kind;
+    struct sim_request *request;
+    struct loop_timer *bookmark, *end;
+    struct kube_store *store;
+};
+
+struct kube_store {
+    struct loop *loop;
+    uint64_t version, compacted;
+    struct list objects[KUBE_KINDS], events, watches, servers;
+    uint64_t lists[KUBE_KINDS];
+};
+
+void kube_servers_free(struct kube_store *s);
+/* Serves a list or watch of that kind. */
+void kube_store_serve(struct kube_store *s, enum kube_kind k, struct sim_request *q);
+/* The request is over: its watch, if it is one, ends. */
+void kube_store_gone(struct sim_request *q);
+
+#endif

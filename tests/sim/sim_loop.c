@@ -1,0 +1,263 @@
+#include "sim/sim_loop.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+
+enum { RUNAWAY = 2000000 };
+
+struct loop_timer {
+    struct loop *loop;
+    size_t place; /* in loop.heap, from 1; 0: not pending */
+    loop_fn *fn;
+    void *arg;
+    uint64_t due, seq;
+};
+
+struct loop {
+    struct list deferred;
+    struct loop_timer **heap; /* [1..n], the earliest first */
+    size_t n, cap;
+    uint64_t now, seq, turns, idle_turns;
+};
+
+static const int64_t wall_start_us = 1764000000000000; /* some day in 2025 */
+static uint64_t random_state = 1;
+
+static void set_clock(struct loop *l)
+{
+    clock_fake(l->now * 1000, wall_start_us + (int64_t)l->now * 1000);
+}
+
+struct loop *loop_new(struct metrics *metrics)
+{
+    struct loop *l = must_zalloc(sizeof *l);
+
+    (void)metrics;
+    list_init(&l->deferred);
+    l->now = 1000000;
+    set_clock(l);
+    return l;
+}
+
+void loop_free(struct loop *l)
+{
+    sim_run_ms(l, 0);
+    clock_real();
+    free(l->heap);
+    mem_free(l);
+}
+
+uint64_t loop_now_ms(const struct loop *l)
+{
+    return l->now;
+}
+
+struct event_base *loop_base(struct loop *l)
+{
+    (void)l;
+    return NULL;
+}
+
+struct loop_timer *loop_timer_new(struct loop *l, loop_fn *fn, void *arg)
+{
+    struct loop_timer *t = mem_zalloc(sizeof *t);
+
+    if (t == NULL)
+        return NULL;
+    t->loop = l;
+    t->fn = fn;
+    t->arg = arg;
+    return t;
+}
+
+static bool before(const struct loop_timer *a, const struct loop_timer *b)
+{
+    return a->due != b->due ? a->due < b->due : a->seq < b->seq;
+}
+
+static void place(struct loop *l, size_t at, struct loop_timer *t)
+{
+    l->heap[at] = t;
+    t->place = at;
+}
+
+static void sift_up(struct loop *l, size_t at, struct loop_timer *t)
+{
+    for (; at > 1 && before(t, l->heap[at / 2]); at /= 2)
+        place(l, at, l->heap[at / 2]);
+    place(l, at, t);
+}
+
+static void sift_down(struct loop *l, size_t at, struct loop_timer *t)
+{
+    size_t child;
+
+    while ((child = 2 * at) <= l->n) {
+        if (child < l->n && before(l->heap[child + 1], l->heap[child]))
+            child++;
+        if (!before(l->heap[child], t))
+            break;
+        place(l, at, l->heap[child]);
+        at = child;
+    }
+    place(l, at, t);
+}
+
+void loop_timer_cancel(struct loop_timer *t)
+{
+    struct loop *l = t->loop;
+    size_t at = t->place;
+    struct loop_timer *last;
+
+    if (at == 0)
+        return;
+    t->place = 0;
+    last = l->heap[l->n--];
+    if (last == t)
+        return;
+    sift_down(l, at, last);
+    sift_up(l, last->place, last);
+}
+
+void loop_timer_free(struct loop_timer *t)
+{
+    loop_timer_cancel(t);
+    mem_free(t);
+}
+
+static void push(struct loop *l, struct loop_timer *t)
+{
+    if (l->n + 1 >= l->cap) {
+        l->cap = l->cap == 0 ? 64 : l->cap * 2;
+        l->heap = realloc(l->heap, l->cap * sizeof(struct loop_timer *));
+        if (l->heap == NULL)
+            abort();
+    }
+    l->n++;
+    sift_up(l, l->n, t);
+}
+
+void loop_timer_set(struct loop_timer *t, uint64_t delay_ms)
+{
+    loop_timer_cancel(t);
+    t->due = t->loop->now + delay_ms;
+    t->seq = t->loop->seq++;
+    push(t->loop, t);
+}
+
+bool loop_timer_pending(const struct loop_timer *t)
+{
+    return t->place != 0;
+}
+
+void loop_defer(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *arg)
+{
+    if (list_linked(&d->node))
+        return;
+    d->fn = fn;
+    d->arg = arg;
+    list_push_back(&l->deferred, &d->node);
+}
+
+void loop_defer_cancel(struct loop *l, struct loop_deferred *d)
+{
+    if (list_linked(&d->node))
+        list_remove(&l->deferred, &d->node);
+}
+
+/* What is queued while the queue runs, runs in the next turn. */
+static void run_deferred(struct loop *l)
+{
+    while (l->deferred.count > 0) {
+        size_t n = l->deferred.count;
+
+        l->turns++;
+        if (++l->idle_turns > RUNAWAY) {
+            fprintf(stderr, "sim: the loop never comes to rest\n");
+            abort();
+        }
+        /* A cancelled one makes the queue shorter than counted. */
+        for (size_t i = 0; i < n && l->deferred.count > 0; i++) {
+            struct list_node *node = list_pop_front(&l->deferred);
+            struct loop_deferred *d = list_entry(node, struct loop_deferred, node);
+
+            d->fn(d->arg);
+        }
+    }
+}
+
+/* One timer that is due by `end`; false if there is none. */
+static bool step(struct loop *l, uint64_t end)
+{
+    struct loop_timer *t;
+
+    run_deferred(l);
+    t = l->n == 0 ? NULL : l->heap[1];
+    if (t == NULL || t->due > end)
+        return false;
+    if (t->due > l->now) {
+        l->now = t->due;
+        l->idle_turns = 0;
+        set_clock(l);
+    }
+    l->turns++;
+    loop_timer_cancel(t);
+    t->fn(t->arg);
+    run_deferred(l);
+    return true;
+}
+
+void sim_run_ms(struct loop *l, uint64_t ms)
+{
+    uint64_t end = l->now + ms;
+
+    while (step(l, end)) {
+    }
+    l->now = end;
+    set_clock(l);
+}
+
+bool sim_run_until(struct loop *l, uint64_t max_ms, bool (*done)(void *arg), void *arg)
+{
+    uint64_t end = l->now + max_ms;
+
+    run_deferred(l);
+    while (!done(arg)) {
+        if (step(l, end))
+            continue;
+        l->now = end;
+        set_clock(l);
+        return done(arg);
+    }
+    return true;
+}
+
+uint64_t sim_turns(const struct loop *l)
+{
+    return l->turns;
+}
+
+void sim_seed(uint64_t seed)
+{
+    random_state = seed == 0 ? 1 : seed;
+}
+
+/* The linker puts these in place of base/hash.c's (-Wl,--wrap): xorshift64*. */
+uint64_t __wrap_hash_random(void);
+uint64_t __wrap_hash_random_below(uint64_t bound);
+
+uint64_t __wrap_hash_random(void)
+{
+    random_state ^= random_state >> 12;
+    random_state ^= random_state << 25;
+    random_state ^= random_state >> 27;
+    return random_state * 2685821657736338717u;
+}
+
+uint64_t __wrap_hash_random_below(uint64_t bound)
+{
+    return __wrap_hash_random() % bound;
+}

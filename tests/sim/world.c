@@ -1,0 +1,172 @@
+#include "sim/world.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/metric.h"
+#include "kube/disco_parse.h"
+#include "lib/tap.h"
+
+/* The contexts are never looked into. */
+static char cert, no_cert;
+
+void world_init(struct world *w, const char *apis)
+{
+    static const char *const groups[] = {"system:masters", NULL};
+    struct origin_opts o = {.name = "local",
+                            .host = "10.0.0.1",
+                            .port = 6443,
+                            .tls_cert = (struct tls_ctx *)(void *)&cert,
+                            .tls_no_cert = (struct tls_ctx *)(void *)&no_cert};
+
+    memset(w, 0, sizeof *w);
+    sim_seed(42);
+    w->loop = loop_new(NULL);
+    w->metrics = metrics_new();
+    w->back = back_new(w->loop, w->metrics);
+    w->store = kube_store_new(w->loop);
+    w->local = kube_server_new(w->store, w->back, "cp-a", "10.0.0.1:6443", apis);
+    w->origin = origin_new(w->back, &o);
+    w->opts = (struct cluster_opts){
+        .peers_enabled = true,
+        .hostname = "cp-a",
+        .local = w->origin,
+        .user = "system:apiserver",
+        .groups = groups,
+        .peer_tls_cert = (struct tls_ctx *)(void *)&cert,
+        .peer_tls_no_cert = (struct tls_ctx *)(void *)&no_cert,
+        .refresh_interval_ms = 30000,
+        .stale_after_ms = 40000,
+        .forget_after_ms = 300000,
+    };
+    kube_start(w->local, 0);
+}
+
+void world_start(struct world *w)
+{
+    w->cluster = cluster_new(w->loop, w->back, w->metrics, &w->opts);
+}
+
+void world_end(struct world *w)
+{
+    cluster_free(w->cluster);
+    sim_run_ms(w->loop, 0);
+    is_u64(sim_open(w->back), 0, "no request is left behind");
+    kube_store_free(w->store);
+    origin_unref(w->origin);
+    back_free(w->back);
+    loop_free(w->loop);
+    metrics_free(w->metrics);
+}
+
+struct kube_server *world_peer(struct world *w, const char *hostname, const char *address, const char *apis)
+{
+    struct kube_server *k = kube_server_new(w->store, w->back, hostname, address, apis);
+
+    kube_start(k, 0);
+    return k;
+}
+
+static bool is_ready(void *arg)
+{
+    struct world *w = arg;
+    char reason[128];
+
+    return cluster_local_synced(w->cluster, reason, sizeof reason) &&
+           cluster_leases_synced(w->cluster, reason, sizeof reason) &&
+           cluster_peers_synced(w->cluster, reason, sizeof reason);
+}
+
+bool world_ready(struct world *w, uint64_t max_ms)
+{
+    return sim_run_until(w->loop, max_ms, is_ready, w);
+}
+
+static size_t index_of(struct world *w, const struct kube_server *k)
+{
+    const struct served *s = cluster_served(w->cluster);
+    size_t i = 0;
+
+    while (i < served_n_peers(s) && strcmp(served_peer_at(s, i)->id, kube_id(k)) != 0)
+        i++;
+    return i;
+}
+
+const struct served_peer *world_peer_of(struct world *w, const struct kube_server *k)
+{
+    const struct served *s = cluster_served(w->cluster);
+    size_t i = index_of(w, k);
+
+    return i < served_n_peers(s) ? served_peer_at(s, i) : NULL;
+}
+
+bool world_local_serves(struct world *w, const char *group, const char *version, const char *resource)
+{
+    struct gvr g = {slice_str(group), slice_str(version), slice_str(resource)};
+
+    return served_local(cluster_served(w->cluster), &g, SLICE_NONE, SLICE_NONE) == DISCO_SERVED;
+}
+
+bool world_peer_serves(struct world *w, const struct kube_server *k, const char *group, const char *version,
+                       const char *resource)
+{
+    struct gvr g = {slice_str(group), slice_str(version), slice_str(resource)};
+    size_t i = index_of(w, k);
+
+    return i < served_n_peers(cluster_served(w->cluster)) &&
+           served_by_peer(cluster_served(w->cluster), i, &g, SLICE_NONE, SLICE_NONE) == DISCO_SERVED;
+}
+
+bool world_merged_has(struct world *w, const char *text)
+{
+    const struct served_document *d = served_merged(cluster_served(w->cluster), SERVED_V2);
+
+    return d != NULL && memmem(d->body.p, d->body.n, text, strlen(text)) != NULL;
+}
+
+const char *world_freshness(struct world *w, const char *group)
+{
+    const struct served_document *d = served_merged(cluster_served(w->cluster), SERVED_V2);
+    struct err err = {.text = ""};
+    struct disco_doc *doc = d == NULL ? NULL : disco_parse(d->body, &err);
+    const struct disco_group *g = doc == NULL ? NULL : disco_doc_group(doc, slice_str(group));
+    const char *answer = g == NULL || g->versions == NULL ? "" : g->versions->stale ? "Stale" : "Current";
+
+    disco_doc_unref(doc);
+    return answer;
+}
+
+struct wanted {
+    const char *name;
+    const char *labels[METRIC_MAX_LABELS];
+    size_t n;
+    double value;
+};
+
+static void look_at(const struct metric_view *v, void *arg)
+{
+    struct wanted *want = arg;
+
+    if (strcmp(v->name, want->name) != 0 || v->n_labels != want->n)
+        return;
+    for (size_t i = 0; i < want->n; i++)
+        if (!slice_eq(v->label_values[i], slice_str(want->labels[i])))
+            return;
+    want->value = v->kind == METRIC_HISTOGRAM ? (double)v->count : v->value;
+}
+
+double world_metric(struct world *w, const char *name, ...)
+{
+    struct wanted want = {.name = name};
+    const char *label;
+    va_list ap;
+
+    va_start(ap, name);
+    while ((label = va_arg(ap, const char *)) != NULL)
+        want.labels[want.n++] = label;
+    va_end(ap);
+    metrics_collect(w->metrics);
+    metrics_walk(w->metrics, look_at, &want);
+    return want.value;
+}

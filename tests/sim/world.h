@@ -1,0 +1,45 @@
+/*
+ * A simulated cluster with the cluster layer of mvproxy before its first server: what most tests start from.
+ */
+#ifndef MVPROXY_TESTS_SIM_WORLD_H
+#define MVPROXY_TESTS_SIM_WORLD_H
+
+#include "cluster/cluster.h"
+#include "sim/sim_kube.h"
+
+struct world {
+    struct loop *loop;
+    struct metrics *metrics;
+    struct back *back;
+    struct kube_store *store;
+    struct kube_server *local; /* node cp-a */
+    struct origin *origin;     /* of the local server */
+    struct cluster_opts opts;
+    struct cluster *cluster; /* NULL until world_start */
+};
+
+#define WORLD_BASE "apps/v1:deployments,replicasets"
+#define WORLD_BATCH WORLD_BASE ";batch/v1:jobs,cronjobs"
+
+/* The local server, at 10.0.0.1:6443, serves these APIs and publishes its Lease. */
+void world_init(struct world *w, const char *apis);
+void world_start(struct world *w); /* makes the cluster with w->opts */
+void world_end(struct world *w);   /* checks that nothing is left open */
+/* A further server, started. */
+struct kube_server *world_peer(struct world *w, const char *hostname, const char *address, const char *apis);
+/* Runs until ready, at most so long. */
+bool world_ready(struct world *w, uint64_t max_ms);
+
+/* Questions to the current snapshot. */
+const struct served_peer *world_peer_of(struct world *w, const struct kube_server *k); /* NULL: not in it */
+bool world_local_serves(struct world *w, const char *group, const char *version, const char *resource);
+bool world_peer_serves(struct world *w, const struct kube_server *k, const char *group, const char *version,
+                       const char *resource);
+/* The merged document has the text. */
+bool world_merged_has(struct world *w, const char *text);
+/* "Current", "Stale", or "" if the merged document lacks the group. */
+const char *world_freshness(struct world *w, const char *group);
+/* Of a metric without labels, or of one series: label values in order, NULL at the end. 0 if there is none. */
+double world_metric(struct world *w, const char *name, ...);
+
+#endif

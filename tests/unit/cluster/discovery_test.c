@@ -1,0 +1,439 @@
+/* What the whole layer makes of what the servers say: stories, each in a world of its own. */
+#include "base/buf.h"
+#include "lib/tap.h"
+#include "sim/world.h"
+
+static void mixed_pair(void)
+{
+    struct world w;
+    struct kube_server *b;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    world_start(&w);
+    ok(!served_synced(cluster_served(w.cluster)), "nothing is known at the start");
+    ok(world_ready(&w, 2000), "ready within two seconds");
+    ok(served_synced(cluster_served(w.cluster)), "the snapshot says so too");
+    is_u64(served_n_peers(cluster_served(w.cluster)), 1, "one peer, not ourselves");
+    ok(world_local_serves(&w, "apps", "v1", "deployments"), "deployments are local");
+    ok(!world_local_serves(&w, "batch", "v1", "jobs"), "jobs are not");
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "jobs are at the peer");
+    is_str(world_peer_of(&w, b)->id, kube_id(b), "the peer is named by its server ID");
+    is_str(origin_address(world_peer_of(&w, b)->origin), "10.0.0.2:6443", "its address comes from the annotation");
+    ok(!served_unknown_peer(cluster_served(w.cluster)), "nobody's discovery is unknown");
+    is_str(world_freshness(&w, "batch"), "Current", "the merged document has the peer's group");
+    is_slice(served_local_etag(cluster_served(w.cluster)), kube_etag(w.local), "the local tag is the local server's");
+    ok(!slice_eq(served_merged(cluster_served(w.cluster), SERVED_V2)->etag, slice_str(kube_etag(w.local))),
+       "the merged tag is another");
+    is_u64(kube_unmarked(w.local) + kube_unmarked(b), 0, "every request had identity and, to the peer, loop marks");
+    world_end(&w);
+}
+
+static void alone(void)
+{
+    struct world w;
+
+    world_init(&w, WORLD_BATCH);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready without peers");
+    ok(slice_eq(served_merged(cluster_served(w.cluster), SERVED_V2)->body, kube_document(w.local)),
+       "the local document byte for byte");
+    is_slice(served_merged(cluster_served(w.cluster), SERVED_V2)->etag, kube_etag(w.local), "under its own tag");
+    is_u64(served_n_peers(cluster_served(w.cluster)), 0, "no peers");
+    world_end(&w);
+}
+
+static void same_everywhere(void)
+{
+    struct world a, b;
+    struct slice body_a, body_b, etag_a, etag_b;
+
+    /* The second world is the first seen from the other node. */
+    world_init(&a, WORLD_BASE ";resource.k8s.io/v1:deviceclasses");
+    world_peer(&a, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    world_start(&a);
+    ok(world_ready(&a, 2000), "ready at the one node");
+    world_init(&b, WORLD_BATCH);
+    b.opts.hostname = "cp-b";
+    kube_stop(b.local, true);
+    b.local = kube_server_new(b.store, b.back, "cp-b", "10.0.0.1:6443", WORLD_BATCH);
+    kube_start(b.local, 0);
+    world_peer(&b, "cp-a", "10.0.0.2:6443", WORLD_BASE ";resource.k8s.io/v1:deviceclasses");
+    world_start(&b);
+    ok(world_ready(&b, 2000), "ready at the other");
+    body_a = served_merged(cluster_served(a.cluster), SERVED_V2)->body;
+    body_b = served_merged(cluster_served(b.cluster), SERVED_V2)->body;
+    etag_a = served_merged(cluster_served(a.cluster), SERVED_V2)->etag;
+    etag_b = served_merged(cluster_served(b.cluster), SERVED_V2)->etag;
+    ok(slice_eq(body_a, body_b), "the same bytes on both nodes");
+    ok(etag_a.n == 130 && slice_eq(etag_a, etag_b), "the same tag on both nodes");
+    body_a = served_merged(cluster_served(a.cluster), SERVED_V2BETA1)->body;
+    ok(memmem(body_a.p, body_a.n, "apidiscovery.k8s.io/v2beta1", 27) != NULL, "v2beta1 is there as well");
+    world_end(&b);
+    world_end(&a);
+}
+
+static void superset(void)
+{
+    struct world a, b;
+
+    /* Merged equals the larger server's own document; its tag must still be the same on both nodes. */
+    world_init(&a, WORLD_BATCH);
+    world_peer(&a, "cp-b", "10.0.0.2:6443", WORLD_BASE);
+    world_start(&a);
+    ok(world_ready(&a, 2000), "ready at the larger one");
+    world_init(&b, WORLD_BASE);
+    world_peer(&b, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    world_start(&b);
+    ok(world_ready(&b, 2000), "ready at the smaller one");
+    ok(slice_eq(served_merged(cluster_served(a.cluster), SERVED_V2)->body,
+                served_merged(cluster_served(b.cluster), SERVED_V2)->body),
+       "the same bytes");
+    ok(slice_eq(served_merged(cluster_served(a.cluster), SERVED_V2)->etag,
+                served_merged(cluster_served(b.cluster), SERVED_V2)->etag),
+       "the same tag");
+    world_end(&b);
+    world_end(&a);
+}
+
+static void forms(void)
+{
+    static const struct {
+        enum kube_form form;
+        const char *name;
+    } rows[] = {{KUBE_V2, "v2"}, {KUBE_V2BETA1, "v2beta1"}, {KUBE_LEGACY, "legacy"}};
+
+    for (size_t local = 0; local < ROWS(rows); local++)
+        for (size_t peer = 0; peer < ROWS(rows); peer++) {
+            struct world w;
+            struct kube_server *b;
+
+            world_init(&w, WORLD_BASE);
+            b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH ";policy/v1:poddisruptionbudgets");
+            kube_set_form(w.local, rows[local].form);
+            kube_set_form(b, rows[peer].form);
+            world_start(&w);
+            ok(world_ready(&w, 3000) && world_local_serves(&w, "apps", "v1", "replicasets") &&
+                   world_local_serves(&w, "", "v1", "pods") && world_peer_serves(&w, b, "batch", "v1", "cronjobs") &&
+                   !strcmp(world_freshness(&w, "policy"), "Current"),
+               "local %s, peer %s", rows[local].name, rows[peer].name);
+            world_end(&w);
+        }
+}
+
+static void conditional(void)
+{
+    struct world w;
+    struct kube_server *b;
+    uint64_t generation, answers;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    generation = served_generation(cluster_served(w.cluster));
+    answers = kube_discovery_requests(b);
+    sim_run_ms(w.loop, 10 * 60000);
+    ok(kube_discovery_requests(b) - answers >= 2 * 18 && kube_discovery_requests(b) - answers <= 2 * 23,
+       "asked every 30 s, both documents");
+    is_u64(kube_not_modified(b), kube_discovery_requests(b) - answers, "each answered with 304");
+    is_u64(served_generation(cluster_served(w.cluster)), generation, "no new snapshot out of nothing");
+    kube_set_apis(b, WORLD_BASE ";batch/v2:jobs");
+    sim_run_ms(w.loop, 34000);
+    ok(world_peer_serves(&w, b, "batch", "v2", "jobs"), "a change is seen within an interval");
+    ok(!world_peer_serves(&w, b, "batch", "v1", "jobs"), "and what is gone is gone");
+    world_end(&w);
+}
+
+static void count(void *arg)
+{
+    ++*(int *)arg;
+}
+
+static void local_miss(void)
+{
+    struct world w;
+    int called = 0, forgotten = 0;
+    uint64_t before;
+    struct cluster_waiter *gone;
+
+    world_init(&w, WORLD_BASE);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    sim_run_ms(w.loop, 5000);
+    kube_set_apis(w.local, WORLD_BATCH);
+    before = kube_discovery_requests(w.local);
+    for (int i = 0; i < 100; i++)
+        ok(cluster_local_miss(w.cluster, count, &called) != NULL, "waiter %d", i);
+    gone = cluster_local_miss(w.cluster, count, &forgotten);
+    cluster_forget_waiter(w.cluster, gone);
+    ok(cluster_local_miss(w.cluster, NULL, NULL) != NULL, "one who does not wait");
+    is_int(called, 0, "nobody is called from inside");
+    sim_run_ms(w.loop, 100);
+    is_int(called, 100, "all are called once");
+    is_int(forgotten, 0, "but not who has left");
+    ok(world_local_serves(&w, "batch", "v1", "jobs"), "after the new snapshot");
+    is_u64(kube_discovery_requests(w.local) - before, 2, "one look for all");
+    before = kube_discovery_requests(w.local);
+    for (int i = 0; i < 50; i++) {
+        ok(cluster_local_miss(w.cluster, count, &called) != NULL, "miss %d", i);
+        sim_run_ms(w.loop, 100);
+    }
+    sim_run_ms(w.loop, 1100);
+    ok(kube_discovery_requests(w.local) - before <= 2 * 7, "at most one look a second");
+    is_int(called, 150, "everybody is called in the end");
+    kube_sim(w.local)->fault = SIM_REFUSE;
+    ok(cluster_local_miss(w.cluster, count, &called) != NULL, "a miss while the server is away");
+    sim_run_ms(w.loop, 1100);
+    is_int(called, 151, "is called as well");
+    ok(world_local_serves(&w, "batch", "v1", "jobs"), "and the document has survived");
+    world_end(&w);
+}
+
+static void garbage(void)
+{
+    static const char *const bodies[] = {
+        "",
+        "{",
+        "null",
+        "[]",
+        "<html>not found</html>",
+        "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v3\",\"items\":[]}",
+        "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"items\":{}}",
+        "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/"
+        "v2\",\"items\":[{\"metadata\":{\"name\":7}}]}",
+        "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"items\":[",
+    };
+    struct world w;
+    struct kube_server *b, *c;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    c = world_peer(&w, "cp-c", "10.0.0.3:6443", WORLD_BASE ";policy/v1:poddisruptionbudgets");
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    for (size_t i = 0; i < ROWS(bodies); i++) {
+        kube_set_garbage(b, bodies[i]);
+        cluster_refresh(w.cluster);
+        sim_run_ms(w.loop, 3000);
+        ok(world_peer_serves(&w, b, "batch", "v1", "jobs") &&
+               world_peer_serves(&w, c, "policy", "v1", "poddisruptionbudgets"),
+           "garbage %zu: the last known document stays, nobody else notices", i);
+        is_str(world_freshness(&w, "batch"), "Stale", "garbage %zu: what only it serves is stale", i);
+        is_str(world_freshness(&w, "policy"), "Current", "garbage %zu: the other's is not", i);
+        kube_set_garbage(b, NULL);
+        cluster_refresh(w.cluster);
+        sim_run_ms(w.loop, 1000);
+        is_str(world_freshness(&w, "batch"), "Current", "garbage %zu: healed", i);
+    }
+    ok(world_metric(&w, "apiserver_peer_discovery_sync_errors_total", "fetch_discovery", NULL) >= (double)ROWS(bodies),
+       "and counted");
+    world_end(&w);
+}
+
+static void slow_peer(void)
+{
+    struct world w;
+    struct kube_server *b, *c;
+    char reason[128];
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    c = world_peer(&w, "cp-c", "10.0.0.3:6443", WORLD_BASE ";policy/v1:poddisruptionbudgets");
+    kube_sim(b)->fault = SIM_HANG;
+    world_start(&w);
+    sim_run_ms(w.loop, 1000);
+    ok(world_peer_serves(&w, c, "policy", "v1", "poddisruptionbudgets"), "one that hangs does not delay another");
+    ok(served_unknown_peer(cluster_served(w.cluster)), "it is unknown, which is not the same as not found");
+    ok(!cluster_peers_synced(w.cluster, reason, sizeof reason), "its first answer is awaited");
+    ok(strstr(reason, "cp-b") != NULL, "by name: %s", reason);
+    sim_run_ms(w.loop, 5000);
+    ok(cluster_peers_synced(w.cluster, reason, sizeof reason), "but not for ever");
+    kube_sim(b)->fault = SIM_FINE;
+    sim_run_ms(w.loop, 15000);
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "after its deadline it is asked again");
+    ok(!served_unknown_peer(cluster_served(w.cluster)), "and known");
+    world_end(&w);
+}
+
+static void suspicion(void)
+{
+    struct world w;
+    struct kube_server *b;
+    uint64_t before;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    sim_run_ms(w.loop, 5000);
+    before = kube_discovery_requests(b);
+    kube_set_apis(b, WORLD_BASE);
+    for (int i = 0; i < 1000; i++)
+        cluster_peer_suspect(w.cluster, kube_id(b));
+    cluster_peer_suspect(w.cluster, "apiserver-of-nobody");
+    sim_run_ms(w.loop, 50);
+    ok(!world_peer_serves(&w, b, "batch", "v1", "jobs"), "a suspect is looked at at once");
+    is_u64(kube_discovery_requests(b) - before, 2, "once");
+    is_str(world_freshness(&w, "batch"), "", "and its group leaves the merged document");
+    world_end(&w);
+}
+
+static void etag_seen(void)
+{
+    struct world w;
+    uint64_t before;
+
+    world_init(&w, WORLD_BASE);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    sim_run_ms(w.loop, 5000);
+    before = kube_discovery_requests(w.local);
+    cluster_local_etag_seen(w.cluster, slice_str(kube_etag(w.local)));
+    sim_run_ms(w.loop, 500);
+    is_u64(kube_discovery_requests(w.local), before, "the tag that we have is no news");
+    kube_set_apis(w.local, WORLD_BATCH);
+    cluster_local_etag_seen(w.cluster, slice_str(kube_etag(w.local)));
+    sim_run_ms(w.loop, 500);
+    ok(world_local_serves(&w, "batch", "v1", "jobs"), "another one is");
+    world_end(&w);
+}
+
+static void local_restart(void)
+{
+    struct world w;
+    char reason[128];
+
+    world_init(&w, WORLD_BASE);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    sim_run_ms(w.loop, 12345);
+    kube_stop(w.local, true);
+    sim_run_ms(w.loop, 1000);
+    ok(!cluster_local_reachable(w.cluster, reason, sizeof reason), "its going is noticed within a second: %s", reason);
+    ok(world_local_serves(&w, "apps", "v1", "deployments"), "what it served is remembered");
+    sim_run_ms(w.loop, 20000);
+    kube_set_apis(w.local, WORLD_BATCH);
+    kube_start(w.local, 0);
+    sim_run_ms(w.loop, 13000);
+    ok(cluster_local_reachable(w.cluster, reason, sizeof reason), "its return is noticed");
+    ok(world_local_serves(&w, "batch", "v1", "jobs"), "with what it serves now");
+    world_end(&w);
+}
+
+static void unreachable_at_start(void)
+{
+    struct world w;
+    char reason[128];
+
+    world_init(&w, WORLD_BASE);
+    kube_sim(w.local)->fault = SIM_REFUSE;
+    world_start(&w);
+    sim_run_ms(w.loop, 60000);
+    ok(!served_synced(cluster_served(w.cluster)), "not synced");
+    ok(!cluster_local_synced(w.cluster, reason, sizeof reason), "local discovery: %s", reason);
+    ok(!cluster_leases_synced(w.cluster, reason, sizeof reason), "leases: %s", reason);
+    ok(!cluster_peers_synced(w.cluster, reason, sizeof reason), "peers: %s", reason);
+    kube_sim(w.local)->fault = SIM_FINE;
+    ok(world_ready(&w, 13000), "ready by itself when it comes");
+    world_end(&w);
+}
+
+static void switched_off(void)
+{
+    struct world w;
+    struct kube_server *b;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    w.opts.peers_enabled = false;
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready with peers off");
+    ok(!served_peers_enabled(cluster_served(w.cluster)), "and says so");
+    is_u64(kube_sim(b)->requests, 0, "the peer is not asked");
+    is_u64(kube_watches(w.store, KUBE_LEASE), 0, "nor are leases watched");
+    w.opts.peers_enabled = true;
+    cluster_update(w.cluster, &w.opts);
+    ok(world_ready(&w, 2000) && world_peer_serves(&w, b, "batch", "v1", "jobs"), "switched on by a reload");
+    w.opts.peers_enabled = false;
+    cluster_update(w.cluster, &w.opts);
+    sim_run_ms(w.loop, 100);
+    is_u64(served_n_peers(cluster_served(w.cluster)), 0, "and off again: no peers");
+    is_str(world_freshness(&w, "batch"), "", "and nothing of theirs in the document");
+    ok(served_synced(cluster_served(w.cluster)), "still synced");
+    w.opts.peers_enabled = true;
+    cluster_update(w.cluster, &w.opts);
+    ok(world_ready(&w, 2000) && world_peer_serves(&w, b, "batch", "v1", "jobs"), "and on again");
+    world_end(&w);
+}
+
+static void big_document(void)
+{
+    struct world w;
+    struct kube_server *b;
+    const struct served_document *d;
+    struct buf apis;
+
+    buf_init(&apis, 8 << 20);
+    buf_append_str(&apis, WORLD_BASE);
+    for (int i = 0; i < 600; i++)
+        buf_printf(&apis, ";g%04d.example.com/v1:things%d,widgets%d", i, i, i);
+    buf_append_char(&apis, '\0');
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", apis.p + apis.start);
+    world_start(&w);
+    ok(world_ready(&w, 3000), "ready");
+    ok(world_peer_serves(&w, b, "g0599.example.com", "v1", "widgets599"), "a document in many pieces is whole");
+    d = served_merged(cluster_served(w.cluster), SERVED_V2);
+    ok(d->body.n > 128 << 10 && d->gzip.n > 0 && d->gzip.n < d->body.n / 2, "over 128 KiB there is a compressed form");
+    ok(served_merged(cluster_served(w.cluster), SERVED_V2BETA1)->gzip.n > 0, "of both shapes");
+    world_end(&w);
+    buf_free(&apis);
+}
+
+static void described(void)
+{
+    struct world w;
+    struct kube_server *b;
+    struct buf text;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    sim_run_ms(w.loop, 7000);
+    buf_init(&text, 1 << 20);
+    cluster_describe(w.cluster, &text);
+    ok(!text.failed && memmem(text.p, buf_len(&text), kube_id(b), 36) != NULL, "the description names the peer");
+    is_double(world_metric(&w, "mvproxy_peers", "live", NULL), 1, "one live peer");
+    ok(world_metric(&w, "mvproxy_discovery_age_seconds", kube_id(b), NULL) > 6, "the age of its document");
+    ok(world_metric(&w, "aggregator_discovery_peer_aggregated_cache_misses_total", NULL) >= 1, "builds are counted");
+    ok(world_metric(&w, "mvproxy_discovery_merge_seconds", NULL) >= 1, "and timed");
+    ok(world_metric(&w, "mvproxy_discovery_refreshes_total", "peer", "start", "changed", NULL) == 1,
+       "refreshes by trigger and result");
+    ok(world_metric(&w, "mvproxy_discovery_merged_bytes", NULL) > 0, "size");
+    ok(world_metric(&w, "mvproxy_served_generation", NULL) > 0, "generation");
+    buf_free(&text);
+    world_end(&w);
+}
+
+int main(void)
+{
+    mixed_pair();
+    alone();
+    same_everywhere();
+    superset();
+    forms();
+    conditional();
+    local_miss();
+    garbage();
+    slow_peer();
+    suspicion();
+    etag_seen();
+    local_restart();
+    unreachable_at_start();
+    switched_off();
+    big_document();
+    described();
+    return tap_end();
+}

@@ -1,0 +1,185 @@
+/* Custom resources and aggregated APIs are never taken from peers. */
+#include <stdio.h>
+
+#include "lib/tap.h"
+#include "sim/world.h"
+
+static bool excluded(struct world *w, const char *group, const char *version)
+{
+    return served_excluded(cluster_served(w->cluster), slice_str(group), slice_str(version));
+}
+
+static void kinds(void)
+{
+    struct world w;
+    struct kube_server *b;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443",
+                   WORLD_BATCH ";stable.example.com/v1:crontabs;metrics.k8s.io/v1beta1:nodes");
+    kube_put_crd(w.store, "crontabs.stable.example.com", "stable.example.com", "v1 v1alpha1");
+    kube_put_apiservice(w.store, "metrics.k8s.io", "v1beta1", true);
+    kube_put_apiservice(w.store, "batch", "v1", false);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    ok(excluded(&w, "stable.example.com", "v1") && excluded(&w, "stable.example.com", "v1alpha1"),
+       "every version of a custom resource");
+    ok(excluded(&w, "metrics.k8s.io", "v1beta1"), "a service-backed APIService");
+    ok(!excluded(&w, "batch", "v1"), "not one that a server has itself");
+    ok(world_peer_serves(&w, b, "stable.example.com", "v1", "crontabs"), "the peer says that it serves it");
+    is_str(world_freshness(&w, "stable.example.com"), "", "but it is not merged");
+    is_str(world_freshness(&w, "metrics.k8s.io"), "", "nor the aggregated one");
+    is_str(world_freshness(&w, "batch"), "Current", "the built-in is");
+    is_double(world_metric(&w, "mvproxy_excluded_group_versions", NULL), 3, "counted");
+    world_end(&w);
+}
+
+static void created_later(void)
+{
+    struct world w;
+    uint64_t before;
+
+    world_init(&w, WORLD_BASE);
+    world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BASE ";stable.example.com/v1:crontabs");
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    is_str(world_freshness(&w, "stable.example.com"), "Current", "a group like any other");
+    sim_run_ms(w.loop, 5000);
+    before = kube_discovery_requests(w.local);
+    kube_put_crd(w.store, "crontabs.stable.example.com", "stable.example.com", "v1");
+    sim_run_ms(w.loop, 20);
+    ok(excluded(&w, "stable.example.com", "v1"), "a definition appears: excluded at once");
+    is_str(world_freshness(&w, "stable.example.com"), "", "and out of the document");
+    kube_set_apis(w.local, WORLD_BASE ";stable.example.com/v1:crontabs");
+    ok(kube_discovery_requests(w.local) > before, "local discovery is looked at");
+    sim_run_ms(w.loop, 1100);
+    ok(world_local_serves(&w, "stable.example.com", "v1", "crontabs"),
+       "and again a second later, when it has followed");
+    world_end(&w);
+}
+
+static void grace(void)
+{
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BASE ";stable.example.com/v1:crontabs;b.example.com/v1:bs");
+    kube_put_crd(w.store, "crontabs.stable.example.com", "stable.example.com", "v1");
+    kube_put_crd(w.store, "others.stable.example.com", "stable.example.com", "v1");
+    kube_put_crd(w.store, "bs.b.example.com", "b.example.com", "v1");
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    kube_delete(w.store, KUBE_CRD, "crontabs.stable.example.com");
+    sim_run_ms(w.loop, 400000);
+    ok(excluded(&w, "stable.example.com", "v1"), "excluded while another definition has it");
+    kube_delete(w.store, KUBE_CRD, "others.stable.example.com");
+    sim_run_ms(w.loop, 200000);
+    kube_delete(w.store, KUBE_CRD, "bs.b.example.com");
+    sim_run_ms(w.loop, 99000);
+    ok(excluded(&w, "stable.example.com", "v1"), "and for almost five minutes after the last");
+    sim_run_ms(w.loop, 2000);
+    ok(!excluded(&w, "stable.example.com", "v1"), "not longer");
+    is_str(world_freshness(&w, "stable.example.com"), "Current", "then a peer's word counts");
+    ok(excluded(&w, "b.example.com", "v1"), "one deleted later has its own five minutes");
+    sim_run_ms(w.loop, 197000);
+    ok(excluded(&w, "b.example.com", "v1"), "to the end");
+    sim_run_ms(w.loop, 5000);
+    ok(!excluded(&w, "b.example.com", "v1"), "and not longer");
+    kube_put_crd(w.store, "bs.b.example.com", "b.example.com", "v1");
+    sim_run_ms(w.loop, 100);
+    kube_delete(w.store, KUBE_CRD, "bs.b.example.com");
+    sim_run_ms(w.loop, 200000);
+    kube_put_crd(w.store, "bs.b.example.com", "b.example.com", "v1");
+    sim_run_ms(w.loop, 200000);
+    ok(excluded(&w, "b.example.com", "v1"), "made again within the five minutes: stays");
+    world_end(&w);
+}
+
+static void changed_versions(void)
+{
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    kube_put_crd(w.store, "bs.b.example.com", "b.example.com", "v1 v2");
+    kube_put_apiservice(w.store, "m.example.com", "v1", true);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    kube_put_crd(w.store, "bs.b.example.com", "b.example.com", "v2 v3");
+    kube_put_apiservice(w.store, "m.example.com", "v1", false);
+    sim_run_ms(w.loop, 100);
+    ok(excluded(&w, "b.example.com", "v1") && excluded(&w, "b.example.com", "v2") &&
+           excluded(&w, "b.example.com", "v3"),
+       "old, kept and new version");
+    sim_run_ms(w.loop, 301000);
+    ok(!excluded(&w, "b.example.com", "v1"), "the old one goes after the grace");
+    ok(excluded(&w, "b.example.com", "v2") && excluded(&w, "b.example.com", "v3"), "the others stay");
+    ok(!excluded(&w, "m.example.com", "v1"), "an APIService that loses its service goes too");
+    world_end(&w);
+}
+
+static void many(void)
+{
+    struct world w;
+    char name[96], group[64];
+
+    world_init(&w, WORLD_BASE);
+    for (int i = 0; i < 137; i++) {
+        (void)snprintf(group, sizeof group, "g%d.example.com", i);
+        (void)snprintf(name, sizeof name, "things.%s", group);
+        kube_put_crd(w.store, name, group, "v1");
+    }
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    is_u64(kube_lists(w.store, KUBE_CRD), 7, "listed in pages of 20");
+    is_double(world_metric(&w, "mvproxy_excluded_group_versions", NULL), 137, "none is lost");
+    ok(excluded(&w, "g0.example.com", "v1") && excluded(&w, "g136.example.com", "v1"), "from the first to the last");
+    world_end(&w);
+}
+
+static void refused(void)
+{
+    static const unsigned codes[] = {401, 403, 404};
+
+    for (size_t i = 0; i < ROWS(codes); i++) {
+        struct world w;
+
+        world_init(&w, WORLD_BASE);
+        world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+        kube_forbid(w.local, "/apis/apiextensions.k8s.io", codes[i]);
+        world_start(&w);
+        ok(world_ready(&w, 500), "a %u on custom resources does not hold up readiness", codes[i]);
+        is_str(world_freshness(&w, "batch"), "Current", "and peers are believed");
+        kube_forbid(w.local, NULL, 0);
+        kube_put_crd(w.store, "jobs.batch", "batch", "v1");
+        sim_run_ms(w.loop, 13000);
+        ok(excluded(&w, "batch", "v1"), "it is asked on, and counts as soon as it answers");
+        world_end(&w);
+    }
+}
+
+static void silent(void)
+{
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    kube_forbid(w.local, "/apis/apiregistration.k8s.io", 503);
+    world_start(&w);
+    sim_run_ms(w.loop, 4900);
+    ok(!served_synced(cluster_served(w.cluster)), "a server that cannot say it yet is waited for");
+    ok(world_ready(&w, 300), "but not for more than five seconds");
+    ok(served_synced(cluster_served(w.cluster)), "then it goes on without");
+    world_end(&w);
+}
+
+int main(void)
+{
+    kinds();
+    created_later();
+    grace();
+    changed_versions();
+    many();
+    refused();
+    silent();
+    return tap_end();
+}

@@ -1,0 +1,313 @@
+/* List and watch against a server that does everything a server can do wrong. */
+#include "cluster/informer.h"
+
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/strmap.h"
+#include "cluster/api.h"
+#include "lib/tap.h"
+#include "sim/world.h"
+
+struct recorder {
+    struct world w;
+    struct api *api;
+    struct informer *informer;
+    struct strmap *objects; /* what the informer has told us of */
+    unsigned synced, gone, failures, recoveries, objects_told;
+    char last[200];
+};
+
+static void on_object(void *arg, struct slice key, struct slice json)
+{
+    struct recorder *r = arg;
+
+    r->objects_told++;
+    (void)snprintf(r->last, sizeof r->last, "%.*s", (int)key.n, key.p);
+    if (json.n == 0 || json.p[0] != '{' || !strmap_put(r->objects, key, r, NULL))
+        tap_bail("no object");
+}
+
+static void on_gone(void *arg, struct slice key)
+{
+    struct recorder *r = arg;
+
+    r->gone++;
+    (void)strmap_remove(r->objects, key);
+}
+
+static void on_synced(void *arg)
+{
+    ((struct recorder *)arg)->synced++;
+}
+
+static void on_health(void *arg, const char *why)
+{
+    struct recorder *r = arg;
+
+    if (why != NULL)
+        r->failures++;
+    else
+        r->recoveries++;
+}
+
+static const struct informer_handler handler = {
+    .on_object = on_object, .on_gone = on_gone, .on_synced = on_synced, .on_health = on_health};
+
+static void put(struct recorder *r, int i)
+{
+    char group[32];
+
+    (void)snprintf(group, sizeof group, "g%d", i);
+    kube_put_apiservice(r->w.store, group, "v1", true);
+}
+
+static void del(struct recorder *r, int i)
+{
+    char name[32];
+
+    (void)snprintf(name, sizeof name, "v1.g%d", i);
+    kube_delete(r->w.store, KUBE_APISERVICE, name);
+}
+
+static void start(struct recorder *r, uint64_t silence_ms)
+{
+    static const char *const groups[] = {"system:masters", NULL};
+    struct api_identity who = {.user = "system:apiserver", .groups = groups};
+    struct informer_opts o = {.name = "apiservices",
+                              .path = "/apis/apiregistration.k8s.io/v1/apiservices",
+                              .list_ceiling = 1 << 20,
+                              .line_limit = 4096,
+                              .silence_ms = silence_ms};
+
+    memset(r, 0, sizeof *r);
+    world_init(&r->w, WORLD_BASE);
+    put(r, 1);
+    put(r, 2);
+    r->objects = strmap_new();
+    r->api = api_new(r->w.loop, r->w.back, &who);
+    o.api = r->api;
+    o.origin = r->w.origin;
+    r->informer = informer_new(&o, &handler, r);
+    if (r->objects == NULL || r->informer == NULL)
+        tap_bail("no memory");
+    sim_run_ms(r->w.loop, 100);
+    ok(informer_synced(r->informer) && informer_watching(r->informer), "listed, and watching");
+    is_u64(strmap_count(r->objects), 2, "two objects");
+}
+
+static void end(struct recorder *r)
+{
+    informer_free(r->informer);
+    api_free(r->api);
+    strmap_free(r->objects);
+    world_end(&r->w);
+}
+
+static void ordinary(void)
+{
+    struct recorder r;
+
+    start(&r, 0);
+    put(&r, 3);
+    del(&r, 1);
+    sim_run_ms(r.w.loop, 10);
+    is_str(r.last, "v1.g3", "an object that comes");
+    is_u64(strmap_count(r.objects), 2, "and one that goes");
+    is_u64(informer_count(r.informer), 2, "are counted");
+    sim_run_ms(r.w.loop, 60 * 60000);
+    is_u64(kube_lists(r.w.store, KUBE_APISERVICE), 1, "an hour of timeouts needs no second list");
+    is_int((int)r.failures, 0, "and is no failure");
+    put(&r, 4);
+    sim_run_ms(r.w.loop, 300);
+    is_str(r.last, "v1.g4", "and the watch is open");
+    end(&r);
+}
+
+static void broken_streams(void)
+{
+    struct recorder r;
+
+    start(&r, 0);
+    for (int i = 10; i < 60; i++) {
+        sim_server_break(kube_sim(r.w.local));
+        put(&r, i);
+        sim_run_ms(r.w.loop, 11000);
+    }
+    is_u64(strmap_count(r.objects), 52, "nothing that happened between two watches is lost");
+    is_u64(kube_lists(r.w.store, KUBE_APISERVICE), 1, "without listing again");
+    is_int((int)r.failures, 50, "each break is said");
+    is_int((int)r.recoveries, 50, "and each return");
+    end(&r);
+}
+
+static void expired(void)
+{
+    struct recorder r;
+
+    start(&r, 0);
+    sim_server_break(kube_sim(r.w.local));
+    del(&r, 1);
+    put(&r, 5);
+    kube_compact(r.w.store);
+    sim_run_ms(r.w.loop, 2000);
+    is_u64(kube_lists(r.w.store, KUBE_APISERVICE), 2, "410: listed again");
+    is_u64(strmap_count(r.objects), 2, "what vanished meanwhile is told as gone");
+    is_int((int)r.gone, 1, "once");
+    ok(informer_watching(r.informer), "and watched again");
+    end(&r);
+}
+
+static void bad_lines(void)
+{
+    static const char *const lines[] = {
+        "this is no event\n",
+        "{\"type\":\"ADDED\"}\n",
+        "{\"type\":\"WHATEVER\",\"object\":{\"metadata\":{\"resourceVersion\":\"5\"}}}\n",
+        "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"x\"}}}\n",
+        "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"x\",\"resourceVersion\":\"5&x=y\"}}}\n",
+        "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":500,\"message\":\"etcd is gone\"}}\n",
+        "{\"type\":\"ERROR\",\"object\":{}}\n",
+    };
+    struct recorder r;
+    char *long_line;
+
+    start(&r, 0);
+    for (size_t i = 0; i < ROWS(lines); i++) {
+        uint64_t lists = kube_lists(r.w.store, KUBE_APISERVICE);
+
+        kube_inject(r.w.store, KUBE_APISERVICE, lines[i]);
+        sim_run_ms(r.w.loop, 15000);
+        is_u64(kube_lists(r.w.store, KUBE_APISERVICE), lists + 1, "line %zu: resynchronised", i);
+        ok(informer_watching(r.informer) && strmap_count(r.objects) == 2, "line %zu: all is well again", i);
+    }
+    long_line = must_zalloc(10001);
+    memset(long_line, 'x', 10000);
+    kube_inject(r.w.store, KUBE_APISERVICE, long_line);
+    kube_inject(r.w.store, KUBE_APISERVICE, "\n");
+    mem_free(long_line);
+    sim_run_ms(r.w.loop, 15000);
+    ok(informer_watching(r.informer) && strmap_count(r.objects) == 2, "a line over the limit: the same");
+    kube_inject(r.w.store, KUBE_APISERVICE,
+                "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"resourceVersion\":\"5000\"}}}\n");
+    sim_run_ms(r.w.loop, 100);
+    is_u64(strmap_count(r.objects), 2, "an object without name is skipped");
+    end(&r);
+}
+
+static void half_open(void)
+{
+    struct recorder r;
+
+    start(&r, 25000);
+    kube_sim(r.w.local)->fault = SIM_HANG;
+    put(&r, 7);
+    sim_run_ms(r.w.loop, 20000);
+    kube_sim(r.w.local)->fault = SIM_FINE;
+    ok(strmap_get(r.objects, SLICE_LIT("v1.g7")) == NULL, "a silent stream tells nothing");
+    sim_run_ms(r.w.loop, 6000);
+    ok(strmap_get(r.objects, SLICE_LIT("v1.g7")) != NULL, "but is given up after its silence");
+    end(&r);
+    start(&r, 0);
+    sim_run_ms(r.w.loop, 70000); /* a bookmark has come */
+    kube_sim(r.w.local)->fault = SIM_HANG;
+    put(&r, 7);
+    sim_run_ms(r.w.loop, 1000);
+    kube_sim(r.w.local)->fault = SIM_FINE;
+    sim_run_ms(r.w.loop, 10000);
+    kube_sim(r.w.local)->fault = SIM_HANG;
+    sim_run_ms(r.w.loop, 130000);
+    kube_sim(r.w.local)->fault = SIM_FINE;
+    sim_run_ms(r.w.loop, 190000);
+    ok(strmap_get(r.objects, SLICE_LIT("v1.g7")) != NULL, "a server that has sent bookmarks must go on sending them");
+    end(&r);
+}
+
+static void unavailable(void)
+{
+    static const struct {
+        unsigned status;
+        bool refused;
+    } rows[] = {{500, false}, {503, false}, {429, false}, {403, true}, {404, true}, {401, true}};
+    struct recorder r;
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        uint64_t before;
+
+        start(&r, 0);
+        kube_forbid(r.w.local, "/apis/apiregistration.k8s.io", rows[i].status);
+        sim_server_break(kube_sim(r.w.local));
+        before = kube_sim(r.w.local)->requests;
+        sim_run_ms(r.w.loop, 10 * 60000);
+        is_int(informer_refused(r.informer), rows[i].refused, "%u: refused or not", rows[i].status);
+        ok(informer_failure(r.informer) != NULL, "%u: %s", rows[i].status, informer_failure(r.informer));
+        ok(kube_sim(r.w.local)->requests - before > 50 && kube_sim(r.w.local)->requests - before < 90,
+           "%u: tried on, about every ten seconds", rows[i].status);
+        kube_forbid(r.w.local, NULL, 0);
+        put(&r, 9);
+        sim_run_ms(r.w.loop, 13000);
+        ok(informer_watching(r.informer) && informer_failure(r.informer) == NULL && !informer_refused(r.informer),
+           "%u: works again", rows[i].status);
+        is_u64(strmap_count(r.objects), 3, "%u: and has missed nothing", rows[i].status);
+        end(&r);
+    }
+}
+
+static void hot_loop(void)
+{
+    struct recorder r;
+    uint64_t before;
+
+    /* A server that ends every watch at once must not be asked in a tight loop. */
+    start(&r, 0);
+    before = kube_sim(r.w.local)->requests;
+    for (int i = 0; i < 6000; i++) {
+        sim_server_break(kube_sim(r.w.local));
+        sim_run_ms(r.w.loop, 10);
+    }
+    ok(kube_sim(r.w.local)->requests - before < 30, "%llu requests in a minute",
+       (unsigned long long)(kube_sim(r.w.local)->requests - before));
+    end(&r);
+}
+
+static void restarted(void)
+{
+    struct recorder r;
+
+    start(&r, 0);
+    put(&r, 8);
+    informer_restart(r.informer, NULL);
+    sim_run_ms(r.w.loop, 100);
+    is_u64(kube_lists(r.w.store, KUBE_APISERVICE), 2, "a restart lists again");
+    is_u64(strmap_count(r.objects), 3, "and goes on");
+    is_u64(kube_watches(r.w.store, KUBE_APISERVICE), 1, "with one watch");
+    end(&r);
+}
+
+static void described(void)
+{
+    struct recorder r;
+    struct buf b;
+
+    start(&r, 0);
+    buf_init(&b, 4096);
+    informer_describe(r.informer, &b);
+    buf_append_char(&b, '\0');
+    ok(strstr(b.p, "\"state\":\"watching\"") != NULL, "%s", b.p);
+    buf_free(&b);
+    end(&r);
+}
+
+int main(void)
+{
+    ordinary();
+    broken_streams();
+    expired();
+    bad_lines();
+    half_open();
+    unavailable();
+    hot_loop();
+    restarted();
+    described();
+    return tap_end();
+}

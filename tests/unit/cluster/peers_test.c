@@ -1,0 +1,398 @@
+/* Who is a peer, how long, and where: stories of Leases, clocks and addresses. */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/metric.h"
+#include "lib/tap.h"
+#include "sim/world.h"
+
+static const char *life_of(struct world *w, const struct kube_server *k)
+{
+    const struct served_peer *p = world_peer_of(w, k);
+
+    return p == NULL ? "none" : p->life == SERVED_LIVE ? "live" : "lapsed";
+}
+
+static const char *address_of(struct world *w, const struct kube_server *k)
+{
+    const struct served_peer *p = world_peer_of(w, k);
+
+    return p == NULL || p->origin == NULL ? NULL : origin_address(p->origin);
+}
+
+static struct kube_server *start_pair(struct world *w)
+{
+    struct kube_server *b;
+
+    world_init(w, WORLD_BASE);
+    b = world_peer(w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    world_start(w);
+    ok(world_ready(w, 2000), "ready");
+    return b;
+}
+
+static void crash(void)
+{
+    struct world w;
+    struct kube_server *b = start_pair(&w);
+
+    sim_run_ms(w.loop, 20000);
+    kube_stop(b, false);
+    sim_run_ms(w.loop, 3000);
+    is_str(life_of(&w, b), "live", "renewed a moment ago: live");
+    is_str(world_freshness(&w, "batch"), "Current", "its document was confirmed less than an interval ago");
+    sim_run_ms(w.loop, 39000);
+    is_str(life_of(&w, b), "lapsed", "after 40 s: lapsed");
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "it stays a candidate");
+    is_str(world_freshness(&w, "batch"), "Stale", "its group is marked, not dropped");
+    is_str(world_freshness(&w, "apps"), "Current", "what the local server serves too is not");
+    is_double(world_metric(&w, "mvproxy_peers", "lapsed", NULL), 1, "counted as lapsed");
+    ok(!served_unknown_peer(cluster_served(w.cluster)), "a lapsed one is not waited for");
+    sim_run_ms(w.loop, 260000);
+    is_str(life_of(&w, b), "none", "after five minutes: forgotten, although its Lease says an hour");
+    is_str(world_freshness(&w, "batch"), "", "and its groups with it");
+    is_double(world_metric(&w, "mvproxy_peers", "forgotten", NULL), 1, "its Lease is kept in mind");
+    kube_start(b, 0);
+    sim_run_ms(w.loop, 100);
+    is_str(life_of(&w, b), "live", "a renewal brings it back at once");
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "with its document");
+    is_str(world_freshness(&w, "batch"), "Current", "merged again");
+    world_end(&w);
+}
+
+static void graceful(void)
+{
+    struct world w;
+    struct kube_server *b = start_pair(&w);
+
+    kube_stop(b, true);
+    sim_run_ms(w.loop, 20);
+    is_str(life_of(&w, b), "none", "a deleted Lease forgets at once");
+    is_str(world_freshness(&w, "batch"), "", "the last peer's groups leave the document too");
+    ok(slice_eq(served_merged(cluster_served(w.cluster), SERVED_V2)->body, kube_document(w.local)),
+       "which is the local one again");
+    is_slice(served_merged(cluster_served(w.cluster), SERVED_V2)->etag, kube_etag(w.local), "under its tag");
+    kube_start(b, 0);
+    sim_run_ms(w.loop, 20);
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "20 ms after its Lease it is routed to");
+    world_end(&w);
+}
+
+static void holder_change(void)
+{
+    struct world w;
+    struct kube_server *b = start_pair(&w);
+
+    /* Rolled to another version without its Lease being deleted (before 1.35); slow to answer while it starts. */
+    sim_run_ms(w.loop, 3000);
+    kube_set_apis(b, WORLD_BASE ";batch/v2:jobs");
+    kube_sim(b)->delay_ms = 700;
+    kube_start(b, 0);
+    sim_run_ms(w.loop, 100);
+    is_str(life_of(&w, b), "live", "another holder: live");
+    ok(!world_peer_of(&w, b)->discovery_known, "but what it serves now is unknown");
+    ok(served_unknown_peer(cluster_served(w.cluster)), "which is decision 11");
+    ok(!world_peer_serves(&w, b, "batch", "v1", "jobs"), "nothing is routed by the old document");
+    is_str(world_freshness(&w, "batch"), "Current", "it is still advertised");
+    sim_run_ms(w.loop, 1500);
+    ok(world_peer_serves(&w, b, "batch", "v2", "jobs") && !world_peer_serves(&w, b, "batch", "v1", "jobs"),
+       "the new document counts");
+    ok(!served_unknown_peer(cluster_served(w.cluster)), "nothing is unknown");
+    world_end(&w);
+}
+
+static void restart_of_same(void)
+{
+    struct world w;
+    struct kube_server *b = start_pair(&w);
+
+    kube_stop(b, false);
+    kube_start(b, 0);
+    sim_run_ms(w.loop, 50);
+    ok(world_peer_of(&w, b)->discovery_known && world_peer_serves(&w, b, "batch", "v1", "jobs"),
+       "another holder with the same tag: 304 is knowledge");
+    world_end(&w);
+}
+
+static void skewed_clocks(void)
+{
+    static const int64_t skews_s[] = {-86400 / 2, -3000, -60, 60, 3000, 86400, 86400 * 365};
+
+    for (size_t i = 0; i < ROWS(skews_s); i++) {
+        struct world w;
+        struct kube_server *b = start_pair(&w);
+
+        kube_start(b, skews_s[i] * 1000000);
+        sim_run_ms(w.loop, 15 * 60000);
+        is_str(life_of(&w, b), "live", "a clock that is %lld s off: live", (long long)skews_s[i]);
+        is_str(world_freshness(&w, "batch"), "Current", "and current");
+        kube_pause_renewal(b, true);
+        sim_run_ms(w.loop, 55000);
+        is_str(life_of(&w, b), "lapsed", "and lapses when it stops renewing");
+        world_end(&w);
+    }
+}
+
+static void ghosts(void)
+{
+    struct world w;
+    struct kube_lease dead = {.name = "apiserver-tcwjsvs6hjq4qbwzx5rvp5fsqe",
+                              .hostname = "test-server-a",
+                              .holder = "apiserver-tcwjsvs6hjq4qbwzx5rvp5fsqe_x",
+                              .address = "10.0.0.7:6443",
+                              .duration_s = 3600};
+
+    world_init(&w, WORLD_BASE);
+    dead.renew_us = clock_wall_us() - 3700 * INT64_C(1000000);
+    kube_put_lease(w.store, &dead);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "an expired Lease does not delay readiness");
+    is_u64(served_n_peers(cluster_served(w.cluster)), 0, "and makes no peer");
+    dead.renew_us = clock_wall_us() - 3700 * INT64_C(1000000) + 10000000;
+    kube_put_lease(w.store, &dead);
+    sim_run_ms(w.loop, 10);
+    is_u64(served_n_peers(cluster_served(w.cluster)), 1, "unless it is seen to be renewed after all");
+    sim_run_ms(w.loop, 41000);
+    is_int(served_peer_at(cluster_served(w.cluster), 0)->life, SERVED_LAPSED, "and lapses again");
+    world_end(&w);
+}
+
+static void impostors(void)
+{
+    static const struct {
+        const char *why;
+        struct kube_lease lease;
+    } rows[] = {
+        {"another namespace",
+         {.name = "apiserver-tcwjsvs6hjq4qbwzx5rvp5fsqe",
+          .holder = "apiserver-tcwjsvs6hjq4qbwzx5rvp5fsqe_x",
+          .ns = "default",
+          .duration_s = 3600}},
+        {"no server ID", {.name = "kube-scheduler", .holder = "kube-scheduler_x", .duration_s = 3600}},
+        {"no holder", {.name = "apiserver-tcwjsvs6hjq4qbwzx5rvp5fsqe", .duration_s = 3600}},
+        {"another's holder",
+         {.name = "apiserver-tcwjsvs6hjq4qbwzx5rvp5fsqe",
+          .holder = "apiserver-scg43bmblmfhqplxpiyqlziyzi_x",
+          .duration_s = 3600}},
+        {"no label",
+         {.name = "apiserver-tcwjsvs6hjq4qbwzx5rvp5fsqe",
+          .holder = "apiserver-tcwjsvs6hjq4qbwzx5rvp5fsqe_x",
+          .no_label = true,
+          .duration_s = 3600}},
+    };
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct kube_lease l = rows[i].lease;
+
+        l.renew_us = clock_wall_us();
+        l.address = "10.0.0.7:6443";
+        kube_put_lease(w.store, &l);
+        sim_run_ms(w.loop, 100);
+        is_u64(served_n_peers(cluster_served(w.cluster)), 0, "no peer: %s", rows[i].why);
+        kube_delete(w.store, KUBE_LEASE, l.name);
+        sim_run_ms(w.loop, 100);
+    }
+    world_end(&w);
+}
+
+static void turns_bad(void)
+{
+    struct world w;
+    struct kube_server *b = start_pair(&w);
+    struct kube_lease l = {.name = kube_id(b), .hostname = "cp-b", .address = "10.0.0.2:6443", .duration_s = 3600};
+
+    l.renew_us = clock_wall_us();
+    kube_put_lease(w.store, &l);
+    sim_run_ms(w.loop, 50);
+    is_str(life_of(&w, b), "none", "a peer's Lease that loses its holder is no peer any more");
+    kube_start(b, 0);
+    sim_run_ms(w.loop, 50);
+    is_str(life_of(&w, b), "live", "until it is good again");
+    world_end(&w);
+}
+
+static void addresses(void)
+{
+    struct world w;
+    struct kube_server *b = start_pair(&w);
+    struct kube_lease l = {.name = kube_id(b), .hostname = "cp-b", .holder = NULL, .duration_s = 3600};
+    struct cluster_static_peer fixed = {.name = "cp-b", .host = "10.0.1.2", .port = 7443};
+    struct kube_server *other =
+        kube_server_new(w.store, w.back, "cp-b", "10.0.1.2:7443", WORLD_BASE ";static.example/v1:things");
+    struct kube_server *moved =
+        kube_server_new(w.store, w.back, "cp-b", "10.0.2.2:6443", WORLD_BASE ";moved.example/v1:things");
+    char holder[100];
+
+    (void)moved;
+    (void)other;
+    (void)snprintf(holder, sizeof holder, "%s_process-1", kube_id(b));
+    kube_pause_renewal(b, true);
+    l.holder = holder;
+    is_str(address_of(&w, b), "10.0.0.2:6443", "from the annotation");
+    l.renew_us = clock_wall_us();
+    l.address = "10.0.2.2:6443";
+    kube_put_lease(w.store, &l);
+    sim_run_ms(w.loop, 50);
+    is_str(address_of(&w, b), "10.0.2.2:6443", "the annotation changes");
+    ok(world_peer_serves(&w, b, "moved.example", "v1", "things"), "and the new place is asked at once");
+    l.address = "cp-b.example:6443";
+    l.renew_us += 10000000;
+    kube_put_lease(w.store, &l);
+    sim_run_ms(w.loop, 50);
+    is_str(address_of(&w, b), NULL, "a name in the annotation is no address");
+    ok(world_peer_of(&w, b) != NULL, "but the peer is one");
+    w.opts.static_peers = &fixed;
+    w.opts.n_static_peers = 1;
+    cluster_update(w.cluster, &w.opts);
+    sim_run_ms(w.loop, 50);
+    is_str(address_of(&w, b), "10.0.1.2:7443", "a static address by host name");
+    ok(world_peer_serves(&w, b, "static.example", "v1", "things"), "is used");
+    l.address = "10.0.0.2:6443";
+    l.renew_us += 10000000;
+    kube_put_lease(w.store, &l);
+    sim_run_ms(w.loop, 50);
+    is_str(address_of(&w, b), "10.0.1.2:7443", "static wins over the annotation");
+    w.opts.n_static_peers = 0;
+    cluster_update(w.cluster, &w.opts);
+    sim_run_ms(w.loop, 50);
+    is_str(address_of(&w, b), "10.0.0.2:6443", "taken away by a reload: the annotation again");
+    world_end(&w);
+}
+
+static void static_without_lease(void)
+{
+    struct world w;
+    struct kube_server *b;
+    struct cluster_static_peer fixed = {.name = "cp-b", .host = "127.0.0.1", .port = 7443};
+
+    world_init(&w, WORLD_BASE);
+    b = kube_server_new(w.store, w.back, "cp-b", "127.0.0.1:7443", WORLD_BATCH);
+    w.opts.static_peers = &fixed;
+    w.opts.n_static_peers = 1;
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    is_str(life_of(&w, b), "live", "a static peer needs no Lease");
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "and may be on loopback: it is listed explicitly");
+    sim_run_ms(w.loop, 10 * 60000);
+    is_str(life_of(&w, b), "live", "its answers keep it alive");
+    kube_stop(b, false);
+    sim_run_ms(w.loop, 75000);
+    is_str(life_of(&w, b), "lapsed", "without them it lapses");
+    is_str(world_freshness(&w, "batch"), "Stale", "and its groups are stale");
+    sim_run_ms(w.loop, 300000);
+    is_str(life_of(&w, b), "none", "and is forgotten, but asked on");
+    kube_sim(b)->fault = SIM_FINE;
+    sim_run_ms(w.loop, 13000);
+    is_str(life_of(&w, b), "live", "so its return is noticed");
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "and it serves again");
+    world_end(&w);
+}
+
+static void rules(void)
+{
+    static const char *const refused[] = {"127.0.0.1:6443", "169.254.169.254:6443", "[::1]:6443",
+                                          "[fe80::1]:6443", "0.0.0.0:6443",         "[::ffff:127.0.0.1]:6443"};
+
+    for (size_t i = 0; i < ROWS(refused); i++) {
+        struct world w;
+        struct kube_server *b;
+
+        world_init(&w, WORLD_BASE);
+        b = world_peer(&w, "cp-b", refused[i], WORLD_BATCH);
+        world_start(&w);
+        ok(world_ready(&w, 6000), "ready after the wait for the first answer");
+        is_u64(kube_sim(b)->requests, 0, "an annotation cannot aim us at %s", refused[i]);
+        ok(served_unknown_peer(cluster_served(w.cluster)), "and what it serves stays unknown");
+        world_end(&w);
+    }
+}
+
+static void local_outage(void)
+{
+    struct world w;
+    struct kube_server *b = start_pair(&w), *c;
+
+    c = world_peer(&w, "cp-c", "10.0.0.3:6443", WORLD_BASE ";policy/v1:poddisruptionbudgets");
+    sim_run_ms(w.loop, 20000);
+    kube_sim(w.local)->fault = SIM_REFUSE;
+    sim_server_break(kube_sim(w.local));
+    sim_run_ms(w.loop, 10 * 60000);
+    is_str(life_of(&w, b), "live", "while the Leases cannot be seen nobody lapses");
+    is_str(world_freshness(&w, "batch"), "Current", "what answers by itself is current");
+    kube_stop(c, false);
+    sim_run_ms(w.loop, 60000);
+    is_str(world_freshness(&w, "policy"), "Stale", "what does not answer is stale all the same");
+    kube_sim(w.local)->fault = SIM_FINE;
+    sim_run_ms(w.loop, 15000);
+    is_str(life_of(&w, b), "live", "and when they are seen again it goes on");
+    sim_run_ms(w.loop, 45000);
+    is_str(life_of(&w, b), "live", "for whoever renews");
+    is_str(life_of(&w, c), "lapsed", "not for whoever does not");
+    world_end(&w);
+}
+
+static void flapping(void)
+{
+    struct world w;
+    struct kube_server *b = start_pair(&w);
+
+    for (int i = 0; i < 200; i++) {
+        if (i % 2 == 0)
+            kube_stop(b, i % 4 == 0);
+        else
+            kube_start(b, 0);
+        sim_run_ms(w.loop, 37);
+    }
+    kube_start(b, 0);
+    sim_run_ms(w.loop, 12000);
+    is_str(life_of(&w, b), "live", "a peer that flaps ends up live");
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "and known");
+    is_str(world_freshness(&w, "batch"), "Current", "and current");
+    ok(sim_open(w.back) < 20, "without requests left behind (%zu open)", sim_open(w.back));
+    world_end(&w);
+}
+
+static void three(void)
+{
+    struct world w;
+    struct kube_server *b, *c;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    c = world_peer(&w, "cp-c", "10.0.0.3:6443", WORLD_BATCH);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs") && world_peer_serves(&w, c, "batch", "v1", "jobs"),
+       "two candidates");
+    kube_stop(b, false);
+    sim_run_ms(w.loop, 90000);
+    is_str(world_freshness(&w, "batch"), "Current", "one of them is enough for current");
+    kube_stop(c, false);
+    cluster_refresh(w.cluster);
+    sim_run_ms(w.loop, 1000);
+    is_str(world_freshness(&w, "batch"), "Stale", "none is not");
+    world_end(&w);
+}
+
+int main(void)
+{
+    crash();
+    graceful();
+    holder_change();
+    restart_of_same();
+    skewed_clocks();
+    ghosts();
+    impostors();
+    turns_bad();
+    addresses();
+    static_without_lease();
+    rules();
+    local_outage();
+    flapping();
+    three();
+    return tap_end();
+}

@@ -1,0 +1,175 @@
+/* The snapshot: what it answers, what it keeps alive. */
+#include "cluster/served.h"
+
+#include <stdio.h>
+
+#include "kube/disco_parse.h"
+#include "lib/tap.h"
+#include "sim/world.h"
+
+static struct disco *make_disco(const char *apis_items)
+{
+    static const char core[] =
+        "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},"
+        "\"items\":[{\"metadata\":{},\"versions\":[{\"version\":\"v1\",\"resources\":[{\"resource\":\"pods\","
+        "\"responseKind\":{\"group\":\"\",\"version\":\"v1\",\"kind\":\"Pod\"},\"scope\":\"Namespaced\","
+        "\"singularResource\":\"pod\",\"verbs\":[\"get\",\"list\"],\"subresources\":[{\"subresource\":"
+        "\"exec\",\"verbs\":[\"create\",\"get\"]}]}]}]}]}";
+    char text[2000];
+    struct err err = {.text = ""};
+    struct disco_doc *c = disco_parse(SLICE_LIT(core), &err), *a;
+    struct disco *d;
+
+    (void)snprintf(
+        text, sizeof text,
+        "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},\"items\":[%s]}",
+        apis_items);
+    a = disco_parse(slice_str(text), &err);
+    if (c == NULL || a == NULL)
+        tap_bail("test document: %s", err.text);
+    d = disco_new(c, a);
+    disco_doc_unref(c);
+    disco_doc_unref(a);
+    if (d == NULL)
+        tap_bail("no memory");
+    return d;
+}
+
+#define BATCH                                                                                                          \
+    "{\"metadata\":{\"name\":\"batch\"},\"versions\":[{\"version\":\"v1\",\"resources\":[{\"resource\":\"jobs\","      \
+    "\"responseKind\":"                                                                                                \
+    "{\"group\":\"batch\",\"version\":\"v1\",\"kind\":\"Job\"},\"scope\":\"Namespaced\",\"singularResource\":\"job\"," \
+    "\"verbs\":["                                                                                                      \
+    "\"get\"]}]}]}"
+
+static const struct gvr jobs = {{"batch", 5}, {"v1", 2}, {"jobs", 4}}, pods = {{"", 0}, {"v1", 2}, {"pods", 4}};
+
+static void answers(void)
+{
+    struct disco *local = make_disco(""), *other = make_disco(BATCH);
+    struct served_peer peers[] = {
+        {.id = "apiserver-b", .life = SERVED_LIVE, .discovery_known = true, .disco = other},
+        {.id = "apiserver-c", .life = SERVED_LAPSED, .discovery_known = false, .disco = other},
+        {.id = "apiserver-d", .life = SERVED_LAPSED, .discovery_known = false},
+    };
+    struct slice excluded[] = {SLICE_LIT("stable.example.com/v1"), SLICE_LIT("a/v1"),
+                               SLICE_LIT("metrics.k8s.io/v1beta1")};
+    struct served_input in = {.peers_enabled = true,
+                              .leases_synced = true,
+                              .local_id = "apiserver-a",
+                              .local = local,
+                              .local_etag = SLICE_LIT("\"ABC\""),
+                              .peers = peers,
+                              .n_peers = ROWS(peers),
+                              .excluded = excluded,
+                              .n_excluded = ROWS(excluded),
+                              .generation = 7};
+    struct served *s = served_new(&in), *again;
+
+    disco_unref(local);
+    disco_unref(other);
+    ok(s != NULL && served_synced(s) && served_peers_enabled(s), "made");
+    is_u64(served_generation(s), 7, "generation");
+    is_str(served_local_id(s), "apiserver-a", "own ID");
+    is_slice(served_local_etag(s), "\"ABC\"", "local tag");
+    is_u64(served_n_peers(s), 3, "peers");
+    is_int(served_local(s, &pods, SLICE_NONE, SLICE_LIT("list")), DISCO_SERVED, "pods are local");
+    is_int(served_local(s, &pods, SLICE_LIT("exec"), SLICE_LIT("create")), DISCO_SERVED, "with exec");
+    is_int(served_local(s, &pods, SLICE_LIT("resize"), SLICE_NONE), DISCO_NO_SUBRESOURCE, "without resize");
+    is_int(served_local(s, &pods, SLICE_NONE, SLICE_LIT("delete")), DISCO_NO_VERB, "not to be deleted");
+    is_int(served_local(s, &jobs, SLICE_NONE, SLICE_NONE), DISCO_NO_RESOURCE, "jobs are not local");
+    is_int(served_by_peer(s, 0, &jobs, SLICE_NONE, SLICE_NONE), DISCO_SERVED, "jobs at b");
+    is_int(served_by_peer(s, 1, &jobs, SLICE_NONE, SLICE_NONE), DISCO_NO_RESOURCE, "not at c, which is unknown again");
+    is_int(served_by_peer(s, 2, &jobs, SLICE_NONE, SLICE_NONE), DISCO_NO_RESOURCE, "not at d, never asked");
+    ok(!served_unknown_peer(s), "no live peer is unknown");
+    ok(served_excluded(s, SLICE_LIT("stable.example.com"), SLICE_LIT("v1")), "excluded");
+    ok(served_excluded(s, SLICE_LIT("a"), SLICE_LIT("v1")), "excluded, short");
+    ok(!served_excluded(s, SLICE_LIT("stable.example.com"), SLICE_LIT("v2")), "another version is not");
+    ok(!served_excluded(s, SLICE_LIT("stable.example"), SLICE_LIT("com/v1")), "nor another cut");
+    ok(!served_excluded(s, SLICE_LIT(""), SLICE_LIT("v1")), "nor the core group");
+    ok(served_merged(s, SERVED_V2) == NULL, "no merged document yet");
+    again = served_ref(s);
+    served_unref(s);
+    is_u64(served_n_peers(again), 3, "alive while referenced");
+    served_unref(again);
+}
+
+static void syncing(void)
+{
+    struct disco *local = make_disco("");
+    struct served_peer unknown = {.id = "apiserver-b", .life = SERVED_LIVE};
+    struct served_input in = {.local_id = "a", .leases_synced = true};
+    struct served *s = served_new(&in);
+
+    ok(!served_synced(s), "without local discovery: not synced");
+    is_int(served_local(s, &pods, SLICE_NONE, SLICE_NONE), DISCO_NO_RESOURCE, "and nothing is served");
+    is_slice(served_local_etag(s), "", "no tag");
+    served_unref(s);
+    in.local = local;
+    in.leases_synced = false;
+    in.peers = &unknown;
+    in.n_peers = 1;
+    s = served_new(&in);
+    ok(!served_synced(s), "without Leases: not synced");
+    ok(served_unknown_peer(s), "a live peer that was never asked is unknown");
+    served_unref(s);
+    disco_unref(local);
+}
+
+static void documents(void)
+{
+    struct served_input in = {.local_id = "a"};
+    struct served_document d[SERVED_SHAPES] = {{.body = SLICE_LIT("{}")}, {.body = SLICE_NONE}};
+    char *storage[SERVED_SHAPES * 3] = {NULL};
+    struct served_documents *shared = served_documents_new(d, storage);
+    struct served *one, *two;
+
+    in.documents = shared;
+    one = served_new(&in);
+    two = served_new(&in);
+    served_documents_unref(shared);
+    is_slice(served_merged(one, SERVED_V2)->body, "{}", "a shared document");
+    ok(served_merged(one, SERVED_V2) == served_merged(two, SERVED_V2), "is one document");
+    ok(served_merged(one, SERVED_V2BETA1) == NULL, "what is not there is not there");
+    served_unref(one);
+    is_slice(served_merged(two, SERVED_V2)->body, "{}", "and outlives the first snapshot");
+    served_unref(two);
+    in.documents = NULL;
+    in.merged_storage[0] = mem_strdup("[]");
+    in.merged[SERVED_V2].body = slice_str(in.merged_storage[0]);
+    one = served_new(&in);
+    is_slice(served_merged(one, SERVED_V2)->body, "[]", "an own document");
+    served_unref(one);
+}
+
+static void no_memory(void)
+{
+    struct disco *local = make_disco(BATCH);
+    struct served_peer peer = {.id = "apiserver-b", .disco = local};
+    struct slice excluded = SLICE_LIT("a/v1");
+    struct served_input in = {
+        .local_id = "a", .local = local, .peers = &peer, .n_peers = 1, .excluded = &excluded, .n_excluded = 1};
+    unsigned failed = 0;
+
+    for (uint64_t n = 1; n < 50; n++) {
+        struct served *s;
+
+        in.merged_storage[0] = mem_strdup("{}");
+        mem_fail_nth(n);
+        s = served_new(&in);
+        mem_fail_nth(0);
+        failed += s == NULL;
+        served_unref(s);
+    }
+    ok(failed >= 6, "each allocation may fail (%u did)", failed);
+    disco_unref(local);
+}
+
+int main(void)
+{
+    answers();
+    syncing();
+    documents();
+    no_memory();
+    return tap_end();
+}
