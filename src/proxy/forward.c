@@ -1,6 +1,7 @@
 #include "proxy/forward.h"
 
 #include "base/log.h"
+#include "http/h1_parse.h"
 #include "kube/status.h"
 #include "proxy/disco_serve.h"
 #include "proxy/rewrite.h"
@@ -67,6 +68,16 @@ static void on_interim(void *arg, const struct http_head *head)
         (void)exchange_interim(j->x, &out);
 }
 
+/* RFC 9110 8.6: the length that a HEAD's or a 304's answer announces belongs to the resource, and is passed on. */
+static struct http_body announced(const struct job *j, const struct http_head *head, struct http_body body)
+{
+    bool about_another = exchange_request(j->x)->method_id == HTTP_HEAD || head->status == 304;
+
+    if (body.kind == HTTP_BODY_NONE && about_another && h1_content_length(head, &body.length))
+        body.kind = HTTP_BODY_LENGTH;
+    return body;
+}
+
 void forward_relay_head(struct job *j, const struct http_head *head, struct http_body body)
 {
     struct rewrite_origin from = {
@@ -81,7 +92,7 @@ void forward_relay_head(struct job *j, const struct http_head *head, struct http
     }
     j->account.status = head->status;
     job_set_state(j, JOB_RELAYING);
-    (void)exchange_respond(j->x, &out, body);
+    (void)exchange_respond(j->x, &out, announced(j, head, body));
 }
 
 static bool is_plain_not_found(const struct http_head *head)
