@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/buf.h"
 #include "lib/tap.h"
 
 enum { MAX_NAMES = 64, MAX_LISTS = 8, MAX_LENGTH = 64 };
@@ -43,14 +44,16 @@ static void build(struct fixture *f, const char *text)
     }
 }
 
-static void print(const struct fixture *f, const uint32_t *order, char *out)
+static const char *print(const struct fixture *f, const uint32_t *order, struct buf *out)
 {
-    out[0] = '\0';
+    buf_reset(out);
     for (size_t i = 0; i < f->n; i++) {
         if (i > 0)
-            strcat(out, " ");
-        strncat(out, f->names[order[i]].p, f->names[order[i]].n);
+            buf_append_char(out, ' ');
+        buf_append(out, f->names[order[i]]);
     }
+    buf_append_char(out, '\0');
+    return buf_slice(out).p;
 }
 
 static void test_table(void)
@@ -89,14 +92,15 @@ static void test_table(void)
     };
     struct fixture f;
     uint32_t order[MAX_NAMES];
-    char got[512];
+    struct buf got;
 
+    buf_init(&got, 1024);
     for (size_t i = 0; i < ROWS(rows); i++) {
         build(&f, rows[i].lists);
         ok(consensus_order(f.names, f.n, f.lists, f.n_lists, order), "%s: done", rows[i].name);
-        print(&f, order, got);
-        is_str(got, rows[i].want, "%s", rows[i].name);
+        is_str(print(&f, order, &got), rows[i].want, "%s", rows[i].name);
     }
+    buf_free(&got);
 }
 
 static uint64_t state;

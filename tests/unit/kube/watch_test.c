@@ -75,7 +75,8 @@ static void test_bad_lines(void)
         "{\"type\":\"ADDED\",\"object\":{}}{}",
         "{\"type\":\"ADDED\",\"object\":{}",
         "{\"type\":\"ADDED\",\"object\":{\"a\":\"\xff\"}}",
-        "{\"type\":\"ADDED\",\"object\":{\"a\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}}",
+        "{\"type\":\"ADDED\",\"object\":{\"a\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]"
+        "]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}}",
     };
     struct watch_parser *p = watch_parser_new(LIMIT_WATCH_LINE_BYTES);
     struct watch_event ev;
