@@ -10,7 +10,6 @@ enum {
     LIMIT_HEAD_FIELDS = 256,
     LIMIT_TARGET_BYTES = 64 << 10,
     LIMIT_TRAILER_BYTES = 16 << 10,
-    LIMIT_CHUNK_LINE_BYTES = 64,
     LIMIT_INTERIM_RESPONSES = 16,   /* 1xx heads a server may send before the final one */
     LIMIT_EXCHANGE_ARENA = 4 << 20, /* everything that is kept per request, heads included */
 
