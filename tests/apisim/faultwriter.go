@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -245,17 +244,9 @@ func (w *faultWriter) finish() {
 		w.Flush()
 		w.Header().Set("X-Sim-Checksum", "12345")
 	case "silent-close":
-		// The whole answer, as keep-alive, and then an end that was not announced.
-		w.Flush()
+		// The whole answer, as keep-alive, and then, when the connection is idle, an end that was not announced.
 		if c := connOf(w.r); c != nil {
-			go func() {
-				time.Sleep(time.Duration(w.f.MS) * time.Millisecond)
-				if strings.EqualFold(w.f.How, "reset") {
-					c.reset()
-				} else {
-					c.Close()
-				}
-			}()
+			c.whenIdle.Store(w.f)
 		}
 	}
 }

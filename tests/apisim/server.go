@@ -41,6 +41,8 @@ type conn struct {
 	server *server
 	tls    *tls.Conn
 	closed int32
+
+	whenIdle atomic.Value // *fault: ends the connection once the answer is out
 }
 
 func (c *conn) Close() error {
@@ -50,6 +52,22 @@ func (c *conn) Close() error {
 		c.server.mu.Unlock()
 	}
 	return c.Conn.Close()
+}
+
+// idle is told by net/http when an answer is out and the connection waits for the next request.
+func (c *conn) idle() {
+	f, _ := c.whenIdle.Load().(*fault)
+	if f == nil {
+		return
+	}
+	go func() {
+		f.wait(nil, time.Duration(f.MS)*time.Millisecond)
+		if f.How == "reset" {
+			c.reset()
+		} else {
+			c.Close()
+		}
+	}()
 }
 
 // reset closes the connection with a TCP RST.
@@ -123,6 +141,13 @@ func (s *server) httpServer(config *tls.Config) *http.Server {
 		IdleTimeout:       90 * time.Second,
 		MaxHeaderBytes:    1 << 20,
 		ErrorLog:          log.New(sink, "apisim http ", 0),
+		ConnState: func(c net.Conn, state http.ConnState) {
+			if t, ok := c.(*tls.Conn); ok && state == http.StateIdle {
+				if own, ok := t.NetConn().(*conn); ok {
+					own.idle()
+				}
+			}
+		},
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			if t, ok := c.(*tls.Conn); ok {
 				return context.WithValue(ctx, connKey{}, t.NetConn())
