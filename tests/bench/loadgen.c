@@ -91,13 +91,20 @@ static uint64_t cpu_ticks(const struct run *run)
         size_t n = fread(text, 1, sizeof text - 1, file);
         fclose(file);
         text[n] = '\0';
-        const char *after = strrchr(text, ')'); /* the name may hold anything */
-        unsigned long user, sys;
-        if (after == NULL || sscanf(after, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &sys) != 2)
+        char *at = strrchr(text, ')'); /* the name may hold anything */
+        for (int field = 2; at != NULL && field < 14; field++)
+            at = strchr(at + 1, ' ');
+        if (at == NULL)
             fail(path);
+        uint64_t user = strtoul(at, &at, 10), sys = strtoul(at, NULL, 10);
         sum += user + sys;
     }
     return sum;
+}
+
+static int number(const char *text)
+{
+    return (int)strtol(text, NULL, 10);
 }
 
 static void conn_interest(struct run *run, struct conn *c, uint32_t events)
@@ -171,7 +178,7 @@ static bool conn_head(struct run *run, struct conn *c, const char **p, const cha
         if (c->head_len < 4 || memcmp(c->head + c->head_len - 4, "\r\n\r\n", 4) != 0)
             continue;
         c->head[c->head_len] = '\0';
-        int status = c->head_len > 12 ? atoi(c->head + 9) : 0;
+        int status = c->head_len > 12 ? number(c->head + 9) : 0;
         if (status != run->expected && run->measuring)
             run->bad_status++;
         const char *length = head_value(c->head, "content-length");
@@ -395,7 +402,7 @@ static void set_address(struct run *run, char *text)
     *colon = '\0';
     run->host = text;
     run->addr.sin_family = AF_INET;
-    run->addr.sin_port = htons((uint16_t)atoi(colon + 1));
+    run->addr.sin_port = htons((uint16_t)number(colon + 1));
     if (inet_pton(AF_INET, text, &run->addr.sin_addr) != 1)
         usage();
 }
@@ -431,16 +438,16 @@ static void parse(struct run *run, int argc, char **argv, const char **ca, char 
             run->path = optarg;
             break;
         case 'n':
-            run->connections = atoi(optarg);
+            run->connections = number(optarg);
             break;
         case 's':
-            run->seconds = atof(optarg);
+            run->seconds = strtod(optarg, NULL);
             break;
         case 'w':
-            run->warmup = atof(optarg);
+            run->warmup = strtod(optarg, NULL);
             break;
         case 'e':
-            run->expected = atoi(optarg);
+            run->expected = number(optarg);
             break;
         case 'x':
             run->close_each = true;
@@ -448,7 +455,7 @@ static void parse(struct run *run, int argc, char **argv, const char **ca, char 
         case 'c':
             if (run->pid_count == MAX_PIDS)
                 usage();
-            run->pids[run->pid_count++] = atol(optarg);
+            run->pids[run->pid_count++] = number(optarg);
             break;
         case 'h':
             used += (size_t)snprintf(headers + used, size - used, "%s\r\n", optarg);
