@@ -65,6 +65,7 @@ bool query_next(struct query_iter *it, struct slice *key, struct slice *value)
         if (pair.n == 0 || slice_index(pair, ';') != pair.n)
             continue;
         eq = slice_index(pair, '=');
+        *value = SLICE_LIT(""); /* not reached when the key is malformed */
         if (query_unescape(it->arena, slice_of(pair.p, eq), true, key) &&
             query_unescape(it->arena, slice_from(pair, eq + 1), true, value))
             return true;
