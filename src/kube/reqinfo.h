@@ -1,6 +1,6 @@
 /*
- * What a request means to Kubernetes, read from method and target exactly as kube-apiserver reads them (RequestInfo;
- * k8s.io/apiserver pkg/endpoints/request/requestinfo.go, described in our own words in docs/internals).
+ * What a request means to Kubernetes, read from method and target exactly as kube-apiserver reads them (RequestInfo:
+ * k8s.io/apiserver, pkg/endpoints/request/requestinfo.go).
  */
 #ifndef MVPROXY_KUBE_REQINFO_H
 #define MVPROXY_KUBE_REQINFO_H
