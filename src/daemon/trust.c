@@ -7,11 +7,23 @@ static const char *or_null(const char *s)
     return s[0] == '\0' ? NULL : s;
 }
 
+/* Contexts share files: what is wrong with one of them is said once. */
+static bool is_said(const struct buf *errors, const char *text)
+{
+    struct slice rest = buf_slice(errors), line;
+
+    while (slice_split(&rest, '\n', &line))
+        if (slice_eq(line, slice_str(text)))
+            return true;
+    return false;
+}
+
 static struct tls_ctx *keep(struct tls_ctx *ctx, struct err *err, struct buf *errors, bool *ok)
 {
     if (ctx == NULL) {
         *ok = false;
-        buf_printf(errors, "%s\n", err->text);
+        if (!is_said(errors, err->text))
+            buf_printf(errors, "%s\n", err->text);
     }
     err_clear(err);
     return ctx;
