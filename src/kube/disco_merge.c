@@ -4,8 +4,9 @@
  *   servers      in bytewise order of their IDs, ours among them: nothing depends on who merges, or on the order of
  *                adding.
  *
- *   exclusion    an excluded group/version counts as absent from every server but ours; a group of which nothing is
- *                left is absent.
+ *   exclusion    an excluded group/version comes from our server only; a group of which nothing is left is absent.
+ *                Where ours has it, the others still have a say in the order and in the group's metadata: so all
+ *                servers, each of which takes its own, come to the same bytes.
  *
  *   order        of groups, of versions in a group, of resources in a version: the consensus of the servers' lists
  *                (consensus.h). kube-apiserver merges versions and resources two servers at a time; here every level
@@ -276,7 +277,8 @@ static bool collect_group(struct disco_merge *m, struct server *s, const struct 
     struct disco_group_giver *giver;
 
     m->spent++;
-    if (excluded > 0 && excluded == from->n_versions)
+    if (excluded > 0 && excluded == from->n_versions &&
+        (m->local_doc == NULL || disco_doc_group(m->local_doc, from->name) == NULL))
         return true;
     g = group_named(m, from->name);
     giver = arena_zalloc(m->work, sizeof(*giver));

@@ -269,7 +269,19 @@ static void add_version_part(struct version *v, const struct disco_version *from
     v->parts[v->n++] = (struct version_part){from, part->live, part->last};
 }
 
-static bool gather_versions(struct disco_group_merge *m, struct strmap *by_name, struct consensus_list *lists)
+static struct version *version_named(struct disco_group_merge *m, struct strmap *by_name, struct slice name)
+{
+    struct version *v = strmap_get(by_name, name);
+
+    if (v != NULL)
+        return v;
+    v = &m->versions[m->n_versions++];
+    v->name = name;
+    v->parts = arena_alloc(m->in_group, m->n_parts * sizeof(*v->parts));
+    return v->parts != NULL && strmap_put(by_name, name, v, NULL) ? v : NULL;
+}
+
+static bool gather_versions(struct disco_group_merge *m, struct strmap *by_name)
 {
     size_t max = 0;
 
@@ -280,25 +292,36 @@ static bool gather_versions(struct disco_group_merge *m, struct strmap *by_name,
         return false;
     for (size_t i = 0; i < m->n_parts; i++) {
         const struct group_part *part = &m->parts[i];
-        uint32_t *items = arena_alloc(m->in_group, part->group->n_versions * sizeof(*items));
+
+        for (const struct disco_version *from = part->group->versions; from != NULL; from = from->next) {
+            struct version *v;
+
+            if (part->partial && m->excluded(m->arg, from))
+                continue;
+            v = version_named(m, by_name, from->name);
+            if (v == NULL)
+                return false;
+            add_version_part(v, from, part);
+        }
+    }
+    return true;
+}
+
+/* Also the place of an excluded version counts, if it comes from elsewhere. */
+static bool list_versions(struct disco_group_merge *m, const struct strmap *by_name, struct consensus_list *lists)
+{
+    for (size_t i = 0; i < m->n_parts; i++) {
+        const struct disco_group *group = m->parts[i].group;
+        uint32_t *items = arena_alloc(m->in_group, group->n_versions * sizeof(*items));
 
         if (items == NULL)
             return false;
         lists[i] = (struct consensus_list){items, 0};
-        for (const struct disco_version *from = part->group->versions; from != NULL; from = from->next) {
-            struct version *v = strmap_get(by_name, from->name);
+        for (const struct disco_version *from = group->versions; from != NULL; from = from->next) {
+            const struct version *v = strmap_get(by_name, from->name);
 
-            if (part->partial && m->excluded(m->arg, from))
-                continue;
-            if (v == NULL) {
-                v = &m->versions[m->n_versions++];
-                v->name = from->name;
-                v->parts = arena_alloc(m->in_group, m->n_parts * sizeof(*v->parts));
-                if (v->parts == NULL || !strmap_put(by_name, from->name, v, NULL))
-                    return false;
-            }
-            add_version_part(v, from, part);
-            items[lists[i].n++] = (uint32_t)(v - m->versions);
+            if (v != NULL)
+                items[lists[i].n++] = (uint32_t)(v - m->versions);
         }
     }
     return true;
@@ -309,7 +332,7 @@ static bool order_versions(struct disco_group_merge *m)
     struct strmap *by_name = strmap_new();
     struct consensus_list *lists = arena_alloc(m->in_group, m->n_parts * sizeof(*lists));
     struct slice *names;
-    bool good = by_name != NULL && lists != NULL && gather_versions(m, by_name, lists);
+    bool good = by_name != NULL && lists != NULL && gather_versions(m, by_name) && list_versions(m, by_name, lists);
 
     if (by_name != NULL)
         strmap_free(by_name);

@@ -96,6 +96,35 @@ static void superset(void)
     world_end(&a);
 }
 
+/* What each server takes from itself alone must not make their documents differ. */
+static void same_with_crds(void)
+{
+    static const char older[] = WORLD_BASE ";example.com/v1:widgets", newer[] = WORLD_BASE
+                                                                      ";resource.k8s.io/v1:deviceclasses;"
+                                                                      "example.com/v1:widgets";
+    struct world a, b;
+
+    world_init(&a, older);
+    world_peer(&a, "cp-b", "10.0.0.2:6443", newer);
+    kube_put_crd(a.store, "widgets.example.com", "example.com", "v1");
+    world_start(&a);
+    ok(world_ready(&a, 2000), "ready at the older one");
+    world_init(&b, newer);
+    kube_delete(b.store, KUBE_LEASE, kube_id(b.local));
+    kube_pause_renewal(b.local, true);
+    b.opts.hostname = "cp-b";
+    world_peer(&b, "cp-a", "10.0.0.2:6443", older);
+    kube_put_crd(b.store, "widgets.example.com", "example.com", "v1");
+    world_start(&b);
+    ok(world_ready(&b, 2000), "ready at the newer one");
+    is_str(world_freshness(&a, "example.com"), "Current", "a custom resource's group is there");
+    ok(slice_eq(served_merged(cluster_served(a.cluster), SERVED_V2)->body,
+                served_merged(cluster_served(b.cluster), SERVED_V2)->body),
+       "in the same bytes on both nodes");
+    world_end(&b);
+    world_end(&a);
+}
+
 static void forms(void)
 {
     static const struct {
@@ -423,6 +452,7 @@ int main(void)
     alone();
     same_everywhere();
     superset();
+    same_with_crds();
     forms();
     conditional();
     local_miss();
