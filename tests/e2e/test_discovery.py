@@ -238,6 +238,8 @@ def test_compressed(world):
         equal(apis(world, Accept_Encoding="gzip", If_None_Match=plain.header("ETag")).status, 304, "304")
     finally:
         world.sim.restart_server("b", extra=[])
+    for name in "ab":
+        until(lambda n=name: "many.example.com" not in groups(apis(world, n)), "the small document at " + name)
     settled(world)
 
 
@@ -275,7 +277,8 @@ def test_without_difference(world):
     world.sim.restart_server("a", profile="v1.34")
     try:
         until(lambda: apis(world).body == apis(world, direct=True).body, "the local document")
-        equal(apis(world).header("ETag"), apis(world, direct=True).header("ETag"), "ETag")
+        # The bytes may have been the same before, as the merger of both: then the tag follows them.
+        until(lambda: apis(world).header("ETag") == apis(world, direct=True).header("ETag"), "its ETag")
         equal(apis(world, "b").body, apis(world, "a").body, "at both")
     finally:
         world.sim.restart_server("a", profile="v1.33")
