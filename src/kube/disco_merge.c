@@ -183,11 +183,12 @@ static bool room_for_server(struct disco_merge *m)
 
 bool disco_merge_add(struct disco_merge *m, struct slice server_id, const struct disco_doc *apis, unsigned flags)
 {
-    size_t at = 0;
+    size_t at = m->n_servers;
     struct server s = {.flags = flags};
 
-    while (at < m->n_servers && slice_cmp(slice_str(m->servers[at].id), server_id) < 0)
-        at++;
+    /* From the end: most callers add in order. */
+    while (at > 0 && slice_cmp(slice_str(m->servers[at - 1].id), server_id) >= 0)
+        at--;
     if (m->stage != STAGE_ADDING || (at < m->n_servers && slice_eq(slice_str(m->servers[at].id), server_id)))
         return false;
     if (!room_for_server(m))
