@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""A configuration with an error never starts; every error is one clear line with its place."""
+
+import os
+import re
+import socket
+import subprocess
+
+import fixture
+from fixture import check, equal
+
+
+def setup():
+    return fixture.World({"a": "v1.33"}).start()
+
+
+def run(world, text=None, *arguments, name="bad.yaml"):
+    """Run the daemon to its end: (exit status, standard output, standard error)."""
+    path = os.path.join(world.scratch, name)
+    argv = [fixture.mvproxy_binary()]
+    if text is not None:
+        with open(path, "wb") as out:
+            out.write(text if isinstance(text, bytes) else text.encode())
+        argv += ["--config", path]
+    done = subprocess.run(argv + list(arguments), stdin=subprocess.DEVNULL, capture_output=True, check=False,
+                          timeout=fixture.PATIENCE)
+    errors = done.stderr.decode(errors="replace")
+    for alarm in fixture.ALARMS:
+        check(alarm not in errors, errors)
+    return done.returncode, done.stdout.decode(errors="replace"), errors.replace(path, "FILE")
+
+
+def good(world, **changes):
+    """A configuration that would start, with changes; None takes an option away."""
+    options = dict(world.options("a"), **{k.replace("_", "-"): v for k, v in changes.items()})
+    options["secure-port"] = changes.get("secure_port", fixture.free_port())
+    return fixture.yaml({k: v for k, v in options.items() if v is not None})
+
+
+def test_good(world):
+    """a good configuration passes -t, silently, without being started"""
+    status, out, errors = run(world, good(world), "-t")
+    equal((status, errors), (0, ""), "-t " + out)
+
+
+# What is wrong, and where it must be said to be: (text, [pattern of one line ...]).
+PLACES = [
+    ("nonsense: 1\n", [r"^FILE:1:1: .*nonsense"]),
+    ("v: 2\n\nnonsense: 1\n", [r"^FILE:3:1: .*nonsense"]),
+    ("v: 2\nv: 3\n", [r"^FILE:2:1: .*v.*repeated"]),
+    ("secure-port: x\n", [r"^FILE:1:14: secure-port.*x"]),
+    ("secure-port: 65536\n", [r"^FILE:1:14: secure-port"]),
+    ("secure-port: -1\n", [r"^FILE:1:14: secure-port"]),
+    ("secure-port:\n", [r"^FILE:1:13: .*missing"]),
+    ("peer-stale-after: 5 apples\n", [r"^FILE:1:19: peer-stale-after"]),
+    ("peer-stale-after: [1s]\nv: {a: b}\n", [r"^FILE:1:1: peer-stale-after", r"^FILE:2:4: "]),
+    ("access-log: perhaps\n", [r"^FILE:1:13: access-log"]),
+    ("logging-format: xml\n", [r"^FILE:1:17: logging-format.*text"]),
+    ("peers: [nonsense]\n", [r"^FILE:1:\d+: peers.*nonsense"]),
+    ("peers: [a=127.0.0.1:99999]\n", [r"^FILE:1:\d+: peers"]),
+    ("peer-allowed-cidrs: [10.0.0.0/33]\n", [r"^FILE:1:\d+: peer-allowed-cidrs.*10\.0\.0\.0/33"]),
+    ("apiserver: http://127.0.0.1:6443\n", [r"^FILE:1:\d+: apiserver"]),
+    ("apiserver: https://\n", [r"^FILE:1:\d+: apiserver"]),
+    ("admin-bind-address: nowhere\n", [r"^FILE:1:\d+: admin-bind-address"]),
+    ("feature-gates: [Nonsense=true]\n", [r"^FILE:1:\d+: feature-gates.*Nonsense"]),
+    ("feature-gates: [UnknownVersionInteroperabilityProxy=perhaps]\n", [r"^FILE:1:\d+: feature-gates"]),
+    ("v: 2\n  secure-port: 1\n", [r"^FILE:\d+:\d+: "]),
+    ("[1, 2]\n", [r"^FILE:1:1: "]),
+    ("just words\n", [r"^FILE:1:1: "]),
+    ("v: [1\n", [r"^FILE:\d+:\d+: "]),
+    ("v: \"2\n", [r"^FILE:\d+:\d+: "]),
+    ("a: &x 1\nv: *x\n", [r"^FILE:\d+:\d+: "]),
+    ("v: 1\n---\nv: 2\n", [r"^FILE:\d+:\d+: "]),
+    ("\tv: 1\n", [r"^FILE:1:\d+: "]),
+    (b"v: \xff\xfe\n", [r"^FILE:\d+:\d+: "]),
+    (b"v: 1\x00\n", [r"^FILE:\d+:\d+: "]),
+    # Several at once.
+    ("nonsense: 1\nsecure-port: x\nv: 99\naccess-log: 7\n",
+     [r"^FILE:1:1: .*nonsense", r"^FILE:2:14: secure-port", r"^FILE:3:4: v", r"^FILE:4:13: access-log"]),
+]
+
+
+def test_places(world):
+    """each error names file, line and column; several are told in one go; exit status not 0"""
+    for text, patterns in PLACES:
+        for mode in ("-t", "--dump-config", None):
+            status, _, errors = run(world, text, *([mode] if mode else []))
+            check(status not in (0, None) and status > 0, text, "exit status", status)
+            for pattern in patterns:
+                check(re.search(pattern, errors, re.M), "%r: no line matches %s in:\n%s" % (text, pattern, errors))
+
+
+FILES = ("tls-cert-file", "tls-private-key-file", "client-ca-file", "requestheader-client-ca-file", "apiserver-ca-file",
+         "peer-ca-file", "proxy-client-cert-file", "proxy-client-key-file")
+
+
+def test_files(world):
+    """a file that is missing, empty, a folder, unreadable as what it should be: one line that names it"""
+    empty, junk = os.path.join(world.scratch, "empty"), os.path.join(world.scratch, "junk")
+    open(empty, "w", encoding="ascii").close()
+    with open(junk, "w", encoding="ascii") as out:
+        out.write("-----BEGIN CERTIFICATE-----\nbm90aGluZw==\n-----END CERTIFICATE-----\n")
+    for option in FILES:
+        for path in ("/nonexistent/file", world.scratch, empty, junk):
+            for mode in ("-t", None):
+                status, _, errors = run(world, good(world, **{option.replace("-", "_"): path}), *([mode] if mode else []))
+                check(status > 0, option, path, "exit status", status)
+                lines = [line for line in errors.splitlines() if path in line]
+                check(len(lines) == 1, "%s %s: %d lines name it:\n%s" % (option, path, len(lines), errors))
+
+
+def test_required(world):
+    """what is needed and not given is named, all of it at once"""
+    status, _, errors = run(world, "v: 2\n", "-t")
+    check(status > 0, status)
+    for option in ("tls-cert-file", "tls-private-key-file", "apiserver-ca-file"):
+        check(option in errors, option, "is not named in", errors)
+
+
+def test_pairs(world):
+    """a certificate that does not match its key"""
+    for cert, key in (("tls-cert-file", "tls-private-key-file"), ("proxy-client-cert-file", "proxy-client-key-file")):
+        for mode in ("-t", None):
+            text = good(world, **{key.replace("-", "_"): world.certs.key("foreign")})
+            status, _, errors = run(world, text, *([mode] if mode else []))
+            check(status > 0 and ("match" in errors or "belong" in errors) and (cert in errors or world.certs.crt("node-a") in errors
+                  or world.certs.key("foreign") in errors), "%s: %d %s" % (key, status, errors))
+        status, _, errors = run(world, good(world, **{cert.replace("-", "_"): None}), "-t")
+        check(status > 0 and cert in errors, "half a pair: %d %s" % (status, errors))
+
+
+def test_port_in_use(world):
+    """a port in use: one line that names the address, exit status not 0"""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        for changes in ({"secure_port": port}, {"admin_bind_address": "127.0.0.1:%d" % port}):
+            status, _, errors = run(world, good(world, **changes))
+            check(status > 0, changes, status)
+            lines = [line for line in errors.splitlines() if str(port) in line and "in use" in line]
+            equal(len(lines), 1, "lines in\n" + errors)
+
+
+def test_address_not_ours(world):
+    """an address that this machine does not have"""
+    for address in ("192.0.2.77", "not an address"):
+        status, _, errors = run(world, good(world, bind_address=address))
+        check(status > 0 and address in errors, status, errors)
+
+
+def test_no_file(world):
+    """a configuration file that is not there, or a folder"""
+    for path in ("/nonexistent.yaml", world.scratch):
+        status, _, errors = run(world, None, "--config", path)
+        check(status > 0 and path in errors, status, errors)
+
+
+def test_command_line(world):
+    """the command line wins over the file, and its errors are as clear"""
+    status, out, errors = run(world, good(world), "--dump-config", "--v=7", "--peer-stale-after=99s")
+    equal((status, errors), (0, ""), "--dump-config")
+    check(re.search(r"^v: \"?7\"?$", out, re.M) and "99s" in out or "1m39s" in out, out)
+    for argument, text in (("--nonsense=1", "nonsense"), ("--v=x", "v"), ("--v", "v"), ("stray", "stray"),
+                           ("--secure-port=70000", "secure-port"), ("--logging-format=xml", "logging-format")):
+        status, _, errors = run(world, good(world), argument, "-t")
+        check(status > 0 and text in errors, "%s: %d %s" % (argument, status, errors))
+
+
+def test_dump_is_a_config(world):
+    """what --dump-config prints is a configuration that means the same"""
+    status, first, errors = run(world, good(world), "--dump-config")
+    equal((status, errors), (0, ""), "dump")
+    status, second, errors = run(world, first, "--dump-config")
+    equal((status, errors, second), (0, "", first), "the dump of the dump")
+    equal(run(world, first, "-t")[0], 0, "-t of the dump")
+
+
+def test_help_and_version(world):
+    """--help names every option of --dump-config; --version is one line"""
+    status, text, _ = run(world, None, "--help")
+    equal(status, 0, "--help")
+    for line in run(world, good(world), "--dump-config")[1].splitlines():
+        match = re.match(r"([a-z0-9-]+):", line)
+        if match:
+            check("--%s=" % match.group(1) in text, match.group(1), "is not in --help")
+    status, text, _ = run(world, None, "--version")
+    check(status == 0 and re.match(r"mvproxy \d+\.\d+", text), text)
+
+
+def test_running_one_is_not_disturbed(world):
+    """all the while the running one served"""
+    equal(world.ask("GET", "/api/v1/namespaces").status, 200, "status")
+
+
+if __name__ == "__main__":
+    fixture.main(globals())

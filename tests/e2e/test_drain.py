@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""SIGTERM: unready at once, what is under way ends well, exit status 0."""
+
+import socket
+import time
+
+import fixture
+from fixture import check, equal, until
+from rawhttp import Broken, pattern
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
+
+
+def setup():
+    return fixture.World(options={"shutdown-grace-period": "4s"}).start()
+
+
+def again(world, **options):
+    """Start the instance anew, with other options."""
+    proxy = world.proxies["a"]
+    if proxy.running():
+        proxy.stop()
+    proxy.options = dict(world.proxies["a"].options, **{k.replace("_", "-"): v for k, v in options.items()})
+    proxy.start()
+    world.settle()
+    return proxy
+
+
+def test_idle(world):
+    """nothing to do: it ends, and the port is closed"""
+    proxy = world.proxies["a"]
+    proxy.signal(15)
+    equal(proxy.wait_exit(), 0, "exit status")
+    with socket.socket() as probe:
+        check(probe.connect_ex(proxy.address) != 0, "the port is open")
+    again(world)
+
+
+def test_idle_connections(world):
+    """idle connections are closed with a goodbye"""
+    proxy = world.proxies["a"]
+    clients = [world.client() for _ in range(10)]
+    for client in clients[:5]:
+        equal(client.ask("GET", MAPS).status, 200, "status")
+    proxy.signal(15)
+    for client in clients[:5]:
+        equal(client.at_end(), "closed", "end")
+    for client in clients[5:]:
+        client.at_end()
+    equal(proxy.wait_exit(), 0, "exit status")
+    again(world)
+
+
+def test_requests_finish(world):
+    """requests that are under way are answered, with Connection: close"""
+    proxy = again(world, shutdown_grace_period="60s")
+    world.sim.fault("delay-head", path="/sim/bytes", ms=1000)
+    with world.client() as slow, world.client() as upload:
+        slow.request("GET", "/sim/bytes?n=100000")
+        upload.request("POST", CLASSES + "?simbody=sink", {"Content-Length": "10"})
+        upload.send(b"01234")
+        until(lambda: len([r for r in world.sim.requests() if not r["done"] and "sim" in r["target"]]) == 2, "both requests")
+        proxy.signal(15)
+        until(lambda: proxy.log_contains("erminat") or proxy.log_contains("rain") or proxy.log_contains("hutting"), "the signal")
+        upload.send(b"56789")
+        equal(upload.answer("POST").json()["bytes"], 10, "upload")
+        equal(upload.at_end(), "closed", "end")
+        answer = slow.answer()
+        check(answer.body == pattern(100000), "download")
+        equal(slow.at_end(), "closed", "end")
+    equal(proxy.wait_exit(), 0, "exit status")
+    again(world, shutdown_grace_period="4s")
+
+
+def test_watches_end(world):
+    """watches end within the grace period, as a server ends them: whole"""
+    proxy = world.proxies["a"]
+    clients = []
+    for number in range(10):
+        client = world.client()
+        client.request("GET", (MAPS, CLASSES)[number % 2] + "?watch=true")
+        equal(client.final_head().status, 200, "watch")
+        clients.append(client)
+    proxy.signal(15)
+    for client in clients:
+        try:
+            while client.chunk():
+                pass
+            equal(client.fields(), [], "trailers")
+        except Broken as error:
+            check(False, "a watch was broken off:", error)
+        equal(client.at_end(), "closed", "end")
+    equal(proxy.wait_exit(), 0, "exit status")
+    again(world)
+
+
+def test_delay(world):
+    """shutdown-delay-duration: unready at once, and served on until it is over"""
+    proxy = again(world, shutdown_delay_duration="3s")
+    with world.client() as client:
+        equal(client.ask("GET", MAPS).status, 200, "before")
+        proxy.signal(15)
+        until(lambda: proxy.get("/readyz")[0] == 500, "unready")
+        equal(proxy.get("/livez")[0], 200, "alive")
+        equal(client.ask("GET", MAPS).status, 200, "an old connection")
+        equal(world.ask("GET", CLASSES).status, 200, "a new connection")
+    equal(proxy.wait_exit(), 0, "exit status")
+    again(world, shutdown_delay_duration="0s")
+
+
+def test_grace_is_bounded(world):
+    """what does not end by itself is ended when the grace period is over"""
+    proxy = again(world, shutdown_grace_period="1s")
+    world.sim.fault("hang", path=MAPS, exact=True)
+    with world.client() as client:
+        client.request("GET", MAPS)
+        until(lambda: any(not r["done"] and r["path"] == MAPS for r in world.sim.requests()), "the request")
+        proxy.signal(15)
+        equal(proxy.wait_exit(), 0, "exit status")
+        try:
+            check(client.answer().status == 503, "an answer from nowhere")
+        except Broken:
+            pass
+    world.sim.heal()
+    again(world, shutdown_grace_period="4s")
+
+
+def test_second_signal(world):
+    """a second signal ends it now"""
+    proxy = again(world, shutdown_grace_period="1h", shutdown_delay_duration="1h")
+    with world.client() as client:
+        client.request("GET", MAPS + "?watch=true")
+        equal(client.final_head().status, 200, "watch")
+        proxy.signal(15)
+        until(lambda: proxy.get("/readyz")[0] == 500, "unready")
+        time.sleep(0.2)
+        check(proxy.running(), "ended before its time")
+        proxy.signal(15)
+        proxy.wait_exit()
+    again(world, shutdown_grace_period="4s", shutdown_delay_duration="0s")
+
+
+def test_interrupt(world):
+    """SIGINT means the same"""
+    proxy = world.proxies["a"]
+    proxy.signal(2)
+    equal(proxy.wait_exit(), 0, "exit status")
+    again(world)
+
+
+def test_restarts(world):
+    """started and ended ten times in a row"""
+    for _ in range(10):
+        proxy = again(world)
+        equal(world.ask("GET", CLASSES).status, 200, "status")
+        proxy.stop()
+    again(world)
+
+
+def test_others_see_it(world):
+    """the peers answer 503 while it is away, and use it again"""
+    world.proxies["b"].stop()
+    equal(world.ask("GET", CLASSES).status, 503, "away")
+    world.proxies["b"].start()
+    until(lambda: world.ask("GET", CLASSES).status == 200, "the peer to be used again")
+
+
+if __name__ == "__main__":
+    fixture.main(globals())

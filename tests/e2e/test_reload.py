@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+"""SIGHUP: all or nothing, and nobody who is connected notices."""
+
+import os
+import shutil
+import socket
+import ssl
+import tempfile
+
+import fixture
+from fixture import check, equal, until
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
+OK = "mvproxy_config_last_reload_successful"
+
+
+def setup():
+    world = fixture.World()
+    # The files that are going to change are this story's own.
+    for name in ("cert", "key"):
+        proxy = world.proxies["a"]
+        option = "tls-%s-file" % ("cert" if name == "cert" else "private-key")
+        path = os.path.join(world.scratch, "serving." + name)
+        shutil.copy(proxy.options[option], path)
+        proxy.options[option] = path
+    return world.start()
+
+
+def succeed(world, **options):
+    proxy = world.proxies["a"]
+    before = proxy.metric("mvproxy_config_last_reload_success_timestamp_seconds")
+    mark = proxy.reload({k.replace("_", "-"): v for k, v in options.items()})
+    until(lambda: proxy.log_contains("Reloaded", mark), "the reload")
+    equal(proxy.metric(OK), 1.0, OK)
+    check(proxy.metric("mvproxy_config_last_reload_success_timestamp_seconds") >= before, "timestamp")
+
+
+def fail(world, *words, text=None, **options):
+    """A reload that must be refused, for a reason that has these words in it."""
+    proxy = world.proxies["a"]
+    good = dict(proxy.options)
+    mark = proxy.reload({k.replace("_", "-"): v for k, v in options.items()}, text)
+    until(lambda: proxy.log_contains("Reload refused", mark), "the refusal")
+    for word in words:
+        check(proxy.log_contains(word, mark), word, "is not in the log:", proxy.log()[mark:])
+    until(lambda: proxy.metric(OK) == 0.0, "the metric")
+    proxy.options = good
+    proxy.write_config()
+    equal(world.ask("GET", MAPS).status, 200, "it serves on")
+
+
+def served_certificate(world):
+    host, port = world.proxies["a"].address
+    with socket.create_connection((host, port), timeout=fixture.PATIENCE) as tcp:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        with context.wrap_socket(tcp) as tls:
+            return tls.getpeercert(binary_form=True)
+
+
+def install(world, name):
+    """Put another pair in the place of the serving pair."""
+    for suffix, source in (("cert", world.certs.crt(name)), ("key", world.certs.key(name))):
+        staged = os.path.join(world.scratch, "staged")
+        shutil.copy(source, staged)
+        os.replace(staged, os.path.join(world.scratch, "serving." + suffix))
+
+
+def test_nothing_changes(world):
+    """a reload without a change is a success"""
+    succeed(world)
+    equal(world.ask("GET", CLASSES).status, 200, "rerouted")
+
+
+def test_broken_configurations(world):
+    """a broken file leaves everything as it was, and says why"""
+    fail(world, "nonsense", text="nonsense: 1\n")
+    fail(world, ":2:", text="v: 2\n]\n")
+    fail(world, "/nonexistent", client_ca_file="/nonexistent")
+    fail(world, "/nonexistent", peer_ca_file="/nonexistent")
+    fail(world, world.certs.key("foreign"), proxy_client_key_file=world.certs.key("foreign"))
+    fail(world, "restart", secure_port=fixture.free_port())
+    os.rename(world.proxies["a"].config_path, world.proxies["a"].config_path + ".away")
+    mark = world.proxies["a"].log_mark()
+    world.proxies["a"].signal(1)
+    until(lambda: world.proxies["a"].log_contains("Reload refused", mark), "the refusal")
+    world.proxies["a"].write_config()
+    succeed(world)
+
+
+def test_broken_pair(world):
+    """a serving certificate without its key, or half written, is not taken"""
+    before = served_certificate(world)
+    shutil.copy(world.certs.crt("node-b"), os.path.join(world.scratch, "serving.cert"))
+    fail(world, "serving.key")
+    equal(served_certificate(world), before, "the certificate")
+    with open(os.path.join(world.scratch, "serving.cert"), "r+", encoding="ascii") as pem:
+        pem.truncate(300)
+    fail(world, "serving.cert")
+    equal(served_certificate(world), before, "the certificate")
+    install(world, "node-a")
+    succeed(world)
+
+
+def test_new_certificate(world):
+    """a new pair is served to new connections, and the old ones go on"""
+    before = served_certificate(world)
+    with world.client() as old:
+        equal(old.ask("GET", MAPS).status, 200, "before")
+        install(world, "node-c")
+        succeed(world)
+        check(served_certificate(world) != before, "the same certificate")
+        equal(old.ask("GET", MAPS).status, 200, "the old connection")
+        equal(old.ask("GET", CLASSES).status, 200, "the old connection, rerouted")
+    equal(world.ask("GET", MAPS).status, 200, "a new connection")
+    install(world, "node-a")
+    succeed(world)
+
+
+def test_open_connections(world):
+    """watches, downloads and uploads that are under way do not notice"""
+    with world.client() as watcher, world.client() as peers, world.client() as reader, world.client() as writer:
+        watcher.request("GET", MAPS + "?watch=true")
+        equal(watcher.final_head().status, 200, "watch")
+        peers.request("GET", CLASSES + "?watch=true")
+        equal(peers.final_head().status, 200, "watch at the peer")
+        reader.request("GET", "/sim/bytes?n=3000000")
+        head = reader.final_head()
+        writer.request("POST", CLASSES + "?simbody=sink", {"Content-Length": "20"})
+        writer.send(b"0123456789")
+        for _ in range(5):
+            succeed(world, v=5)
+            succeed(world, v=4)
+        equal(len(reader.body(head).body), 3000000, "download")
+        writer.send(b"0123456789")
+        equal(writer.answer("POST").json()["bytes"], 20, "upload")
+        world.ask("POST", MAPS, {"metadata": {"name": "seen"}}, direct=True)
+        check(b'"seen"' in watcher.chunk(), "the watch")
+        world.ask("POST", CLASSES, {"metadata": {"name": "seen"}}, "b", direct=True)
+        check(b'"seen"' in peers.chunk(), "the watch at the peer")
+    world.ask("DELETE", MAPS, direct=True)
+    world.ask("DELETE", CLASSES, name="b", direct=True)
+
+
+def test_client_ca(world):
+    """another client CA counts from the reload on, and the old one no more"""
+    both = os.path.join(world.scratch, "both.crt")
+    with open(both, "w", encoding="ascii") as out:
+        for name in ("ca", "foreign-ca"):
+            with open(world.certs.crt(name), encoding="ascii") as pem:
+                out.write(pem.read())
+    equal(world.ask("GET", MAPS, user="foreign").status, 401, "before")
+    succeed(world, client_ca_file=both)
+    equal(world.ask("GET", MAPS, user="foreign").status, 200, "trusted")
+    equal(world.ask("GET", MAPS).status, 200, "admin")
+    succeed(world, client_ca_file=world.certs.crt("ca"))
+    equal(world.ask("GET", MAPS, user="foreign").status, 401, "trusted no more")
+
+
+def test_feature_gate(world):
+    """switched off and on again: local only, then rerouted as before; without a restart"""
+    accept = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
+
+    def local():
+        answer = world.ask("GET", CLASSES)
+        return answer.status == 404 and answer.body == b"404 page not found\n" and \
+            world.ask("GET", "/apis", headers=accept).body == world.ask("GET", "/apis", headers=accept, direct=True).body
+
+    for _ in range(2):
+        succeed(world, feature_gates=["UnknownVersionInteroperabilityProxy=false"])
+        until(local, "everything to be local")
+        succeed(world, feature_gates=["UnknownVersionInteroperabilityProxy=true"])
+        until(lambda: world.ask("GET", CLASSES).status == 200, "rerouting")
+        until(lambda: b"resource.k8s.io" in world.ask("GET", "/apis", headers=accept).body, "merged discovery")
+
+
+def test_peers(world):
+    """a peer's address can be changed"""
+    good = world.proxies["a"].options["peers"]
+    succeed(world, peers=["test-server-b=127.0.0.1:%d" % fixture.free_port()])
+    until(lambda: world.ask("GET", CLASSES).status == 503, "the wrong address")
+    succeed(world, peers=good)
+    until(lambda: world.ask("GET", CLASSES).status == 200, "the right address")
+
+
+def test_local_server_address(world):
+    """the local server can move"""
+    proxy = world.proxies["a"]
+    old = proxy.options["apiserver"]
+    succeed(world, apiserver="https://127.0.0.1:%d" % world.addresses["b"][1])
+    until(lambda: world.ask("GET", "/version").json()["minor"] == "34", "the other server")
+    succeed(world, apiserver=old)
+    until(lambda: world.ask("GET", "/version").json()["minor"] == "33", "the old server")
+    world.settle()
+
+
+def test_under_load(world):
+    """twenty reloads while requests run: not one fails"""
+    with world.client() as one, world.client(user=None) as two:
+        for number in range(20):
+            world.proxies["a"].signal(1)
+            for _ in range(5):
+                equal(one.ask("GET", CLASSES if number % 2 else MAPS).status, 200, "certificate")
+                equal(two.ask("GET", MAPS, None, {"Authorization": "Bearer token-root"}).status, 200, "token")
+    world.settle()
+    equal(world.ask("GET", CLASSES).status, 200, "afterwards")
+
+
+def test_service_manager(world):
+    """a service manager is told READY, RELOADING with the time, READY again, STOPPING"""
+    path = os.path.join(tempfile.mkdtemp(dir=world.scratch), "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(path)
+        manager.settimeout(fixture.PATIENCE)
+        options = dict(world.options("a"), **{"secure-port": fixture.free_port()})
+        proxy = fixture.Mvproxy("mvproxy-notify", world.scratch, options)
+        proxy.env["NOTIFY_SOCKET"] = path
+
+        def message(*words):
+            while True:
+                text = manager.recv(4096).decode()
+                if all(any(line.startswith(word) for line in text.splitlines()) for word in words):
+                    return text
+        proxy.start()
+        message("READY=1")
+        proxy.signal(1)
+        message("RELOADING=1", "MONOTONIC_USEC=")
+        message("READY=1")
+        proxy.reload(text="nonsense: 1\n")
+        message("RELOADING=1")
+        check("refused" in message("READY=1", "STATUS="), "the status does not say that it was refused")
+        proxy.signal(15)
+        message("STOPPING=1")
+        equal(proxy.wait_exit(), 0, "exit status")
+        proxy.examine()
+
+
+if __name__ == "__main__":
+    fixture.main(globals())
