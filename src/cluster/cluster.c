@@ -118,7 +118,11 @@ static void on_peer_changed(void *arg, struct peer *peer, unsigned what)
     }
     if (what & PEER_CHANGED_ORIGIN)
         set_origin(c, peer);
-    publish_request(c->publish);
+    /* A server that comes back renews its Lease first of all: no waiting for the next retry then. */
+    if ((what & PEER_CHANGED_RENEWED) && peer->refresh != NULL && refresh_failing(peer->refresh))
+        (void)refresh_trigger(peer->refresh, REFRESH_RECOVERED);
+    if (what & ~(unsigned)PEER_CHANGED_RENEWED)
+        publish_request(c->publish);
 }
 
 static void on_peer_removed(void *arg, struct peer *peer)
@@ -457,6 +461,14 @@ void cluster_peer_suspect(struct cluster *c, const char *peer_id)
 
     if (p != NULL && p->refresh != NULL)
         (void)refresh_trigger(p->refresh, REFRESH_SUSPECT);
+}
+
+void cluster_peer_answered(struct cluster *c, const char *peer_id)
+{
+    struct peer *p = c->peers == NULL ? NULL : peers_find(c->peers, slice_str(peer_id));
+
+    if (p != NULL && p->refresh != NULL && refresh_failing(p->refresh))
+        (void)refresh_trigger(p->refresh, REFRESH_ANSWERED);
 }
 
 void cluster_refresh(struct cluster *c)

@@ -58,6 +58,9 @@ struct cluster_waiter *cluster_local_miss(struct cluster *c, void (*done)(void *
 void cluster_forget_waiter(struct cluster *c, struct cluster_waiter *w);
 /* A peer answered a rerouted request with 404 or 503, or could not be reached: look at its discovery again. */
 void cluster_peer_suspect(struct cluster *c, const char *peer_id);
+/* A peer answered a rerouted request: if its discovery could not be read lately, look again now (at most once a
+ * second). */
+void cluster_peer_answered(struct cluster *c, const char *peer_id);
 /* Everything, now (mvproxyctl refresh, SIGHUP). */
 void cluster_refresh(struct cluster *c);
 /* An authorized answer of the local server to a reader's own /apis request carried this ETag: if it is not the one we

@@ -420,6 +420,8 @@ static unsigned renewed(struct peers *p, struct peer *peer, const struct lease *
     take_lease(peer, l, loop_now_ms(p->o.loop));
     if (holder || regained)
         what |= PEER_CHANGED_HOLDER;
+    if (moved)
+        what |= PEER_CHANGED_RENEWED;
     if (regained && lease_expired(l, clock_wall_us()))
         return what;
     return what | move(p, peer, PEER_LIVE, regained ? "Lease appeared" : "Lease renewed");

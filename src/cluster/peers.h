@@ -44,7 +44,8 @@ struct peer {
     void *owner;             /* the handler's argument */
 };
 
-enum { PEER_CHANGED_LIFE = 1, PEER_CHANGED_HOLDER = 2, PEER_CHANGED_ORIGIN = 4 };
+/* RENEWED alone: only the Lease's renewTime moved. */
+enum { PEER_CHANGED_LIFE = 1, PEER_CHANGED_HOLDER = 2, PEER_CHANGED_ORIGIN = 4, PEER_CHANGED_RENEWED = 8 };
 
 struct peers_handler {
     void (*added)(void *arg, struct peer *p);

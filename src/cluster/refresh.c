@@ -24,7 +24,7 @@ static const char *const trigger_names[REFRESH_TRIGGERS] = {
     [REFRESH_START] = "start", [REFRESH_INTERVAL] = "interval",   [REFRESH_RETRY] = "retry",
     [REFRESH_LEASE] = "lease", [REFRESH_RECOVERED] = "recovered", [REFRESH_OPERATOR] = "operator",
     [REFRESH_EVENT] = "event", [REFRESH_MISS] = "miss",           [REFRESH_SUSPECT] = "suspect",
-    [REFRESH_ETAG] = "etag",
+    [REFRESH_ETAG] = "etag",   [REFRESH_ANSWERED] = "answered",
 };
 
 struct refresh {

@@ -19,7 +19,7 @@ enum refresh_trigger {
     REFRESH_INTERVAL,
     REFRESH_RETRY,     /* after a failure */
     REFRESH_LEASE,     /* the Lease appeared or changed holder; another address */
-    REFRESH_RECOVERED, /* the local server broke off or answers again */
+    REFRESH_RECOVERED, /* the local server broke off or answers again; a peer whose looks failed renewed its Lease */
     REFRESH_OPERATOR,
     REFRESH_LIMITED,                 /* from here on: at most one look a second */
     REFRESH_EVENT = REFRESH_LIMITED, /* a custom resource or an APIService; looked at again a second later, for the
@@ -27,6 +27,7 @@ enum refresh_trigger {
     REFRESH_MISS,                    /* a request for what it does not serve */
     REFRESH_SUSPECT,                 /* a peer answered a rerouted request with 404 or 503 */
     REFRESH_ETAG,                    /* somebody saw another ETag */
+    REFRESH_ANSWERED,                /* a peer whose looks failed answered a rerouted request */
     REFRESH_TRIGGERS
 };
 

@@ -108,6 +108,8 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
 
     if (j->peer != NULL && (head->status == 404 || head->status == 503))
         cluster_peer_suspect(j->proxy->cluster, j->peer->id);
+    else if (j->peer != NULL)
+        cluster_peer_answered(j->proxy->cluster, j->peer->id);
     /*
      * A peer that no longer knows the group/version answers with Go's plain "404 page not found": its knowledge and
      * ours have drifted apart, and this 404 would be a false one.
