@@ -1,19 +1,28 @@
 # shellcheck shell=bash
 # Counting test results: of automake's .trs files and of TAP. To be sourced. A result is a line "PASS|FAIL|SKIP NAME".
 
-# results_of_trs DIR: the results that `make check` left in the build folder DIR.
+# results_of_trs DIR: the results that `make check` left in the build folder DIR. The .trs files count; what a test is called
+# stands in the .log beside, in the same order.
 results_of_trs() {
+    local trs
     find "$1" -name '*.trs' -print0 | sort -z | while IFS= read -r -d '' trs; do
-        awk -v file="$(basename "$trs" .trs)" '
+        awk -v file="${trs#"$1"/}" '
+            FNR == NR {
+                if (match($0, /^(PASS|FAIL|SKIP|XFAIL|XPASS|ERROR): /)) {
+                    kind = substr($0, 1, RLENGTH - 2)
+                    name[kind, ++named[kind]] = substr($0, RLENGTH + 1)
+                }
+                next
+            }
             /^:test-result:/ {
                 kind = $2
-                sub(/^:test-result: [A-Z]+ */, "")
+                text = ++used[kind] <= named[kind] ? name[kind, used[kind]] : file
                 if (kind == "XFAIL") kind = "PASS"
                 if (kind == "XPASS" || kind == "ERROR") kind = "FAIL"
-                print kind, file, $0
+                print kind, text
                 seen = 1
             }
-            END { if (!seen) print "FAIL", file, "left no result" }' "$trs"
+            END { if (!seen) print "FAIL", file, "left no result" }' "${trs%.trs}.log" "$trs"
     done
 }
 
