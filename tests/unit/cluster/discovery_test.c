@@ -229,8 +229,8 @@ static void garbage(void)
         "<html>not found</html>",
         "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v3\",\"items\":[]}",
         "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"items\":{}}",
-        "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/"
-        "v2\",\"items\":[{\"metadata\":{\"name\":7}}]}",
+        ("{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/"
+         "v2\",\"items\":[{\"metadata\":{\"name\":7}}]}"),
         "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"items\":[",
     };
     struct world w;
