@@ -59,11 +59,28 @@ def _heal(cluster):
             node.await_mvproxy()
 
 
+def memory_errors(cluster):
+    """What AddressSanitizer and its like wrote into mvproxy's logs (of a build with them)."""
+    found = []
+    for node in cluster.nodes:
+        if os.path.exists(node.mvproxy.log):
+            found += [line for line in node.mvproxy.log_text().splitlines()
+                      if "Sanitizer" in line or "runtime error:" in line]
+    return found
+
+
+def _judge_logs(cluster, number, out):
+    found = memory_errors(cluster)
+    out.write("%s %d - logs: no mvproxy has reported a memory error\n" % ("not ok" if found else "ok", number))
+    out.write("".join("# %s\n" % line for line in found[:20]))
+    return 1 if found else 0
+
+
 def run(cluster, tests, out=sys.stdout):
     """Returns the number of tests that failed."""
     failed = 0
     signal.signal(signal.SIGALRM, _too_long)
-    out.write("1..%d\n" % len(tests))
+    out.write("1..%d\n" % (len(tests) + 1))
     for number, (name, function) in enumerate(tests, 1):
         started = time.monotonic()
         trouble = skipped = None
@@ -90,4 +107,4 @@ def run(cluster, tests, out=sys.stdout):
             _diagnose(cluster, out, traceback.format_exc())
             out.write("Bail out! the cluster does not come back after: %s\n" % name)
             return failed + len(tests) - number
-    return failed
+    return failed + _judge_logs(cluster, len(tests) + 1, out)
