@@ -44,10 +44,29 @@ bool hop_connection_has(const struct http_head *head, struct slice option)
     return lists(head, HTTP_CONNECTION, option);
 }
 
+/* HTTP itself, or TLS below it: in a tunnel of these a client would write requests that nobody checks. */
+static bool carries_requests(struct slice protocol)
+{
+    static const struct slice names[] = {SLICE_LIT("h2c"), SLICE_LIT("h2"), SLICE_LIT("h3"), SLICE_LIT("HTTP"),
+                                         SLICE_LIT("TLS")};
+
+    protocol = slice_of(protocol.p, slice_index(protocol, '/'));
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (slice_ieq(slice_trim(protocol), names[i]))
+            return true;
+    return false;
+}
+
 bool hop_wants_upgrade(const struct http_head *request)
 {
-    return request->minor >= 1 && http_head_value(request, HTTP_UPGRADE).n > 0 &&
-           hop_connection_has(request, SLICE_LIT("upgrade"));
+    struct elements e = {.head = request, .id = HTTP_UPGRADE};
+    struct slice protocol;
+    bool any = false;
+
+    for (; next_element(&e, &protocol); any = true)
+        if (carries_requests(protocol))
+            return false;
+    return any && request->minor >= 1 && hop_connection_has(request, SLICE_LIT("upgrade"));
 }
 
 bool hop_accepts_trailers(const struct http_head *request)

@@ -17,7 +17,8 @@ MEM_CHECK bool hop_copy(const struct http_head *from, struct http_head *to, stru
 bool hop_is_hop_by_hop(const struct http_head *head, const struct http_field *field);
 /* Does any Connection field list this option (case-insensitive)? */
 bool hop_connection_has(const struct http_head *head, struct slice option);
-/* HTTP/1.1 with Connection: upgrade and a non-empty Upgrade field. */
+/* HTTP/1.1 with Connection: upgrade and an Upgrade field of protocols other than HTTP and TLS (RFC 9110 7.8 lets us
+ * ignore those; kube-apiserver has none). */
 bool hop_wants_upgrade(const struct http_head *request);
 /* TE: trailers. */
 bool hop_accepts_trailers(const struct http_head *request);
