@@ -154,6 +154,11 @@ const char *h1_check_request(const struct http_head *head, unsigned *status)
     bool unknown_coding = false;
 
     *status = 400;
+    /* What follows it may be meant for a tunnel, so the connection must not go on. */
+    if (head->method_id == HTTP_CONNECT) {
+        *status = 405;
+        return "CONNECT is not supported";
+    }
     if (bad == NULL)
         bad = check_host(head);
     if (bad == NULL)
