@@ -23,10 +23,15 @@ static void on_client_body(void *arg, struct slice data)
 static void on_client_body_end(void *arg, const struct http_head *trailers)
 {
     struct job *j = arg;
+    struct http_head kept = {0};
 
     j->body_ended = true;
-    if (j->back != NULL)
-        back_finish(j->back, trailers != NULL && trailers->n_fields > 0 ? trailers : NULL);
+    if (j->back == NULL)
+        return;
+    /* Nobody relies on trailers (RFC 9110 6.5.1): without memory for them there are none. */
+    if (trailers != NULL && !rewrite_trailers(trailers, &j->config->authn.headers, exchange_arena(j->x), &kept))
+        kept.n_fields = 0;
+    back_finish(j->back, kept.n_fields > 0 ? &kept : NULL);
 }
 
 static void on_client_writable(void *arg)

@@ -66,6 +66,10 @@ enum rewrite_result rewrite_request(const struct rewrite_in *in, struct arena *a
     out->target = in->head->target;
     out->minor = 1;
     drop_fields(in, out);
+    /* HTTP/1.0 may come without, HTTP/1.1 must not (RFC 9112 3.2): the name that every API server answers to. */
+    if (http_head_find(out, HTTP_HOST) == NULL &&
+        !http_head_add_id(out, a, HTTP_HOST, SLICE_LIT("kubernetes.default.svc")))
+        return REWRITE_NO_MEMORY;
     if (xff.n > 0 && !http_head_add_id(out, a, HTTP_X_FORWARDED_FOR, xff))
         return REWRITE_NO_MEMORY;
     if (!add_marks(in, a, out) || (in->upgrade && !add_upgrade(in, a, out)))
@@ -82,6 +86,18 @@ enum rewrite_result rewrite_request(const struct rewrite_in *in, struct arena *a
         }
     }
     return REWRITE_OK;
+}
+
+bool rewrite_trailers(const struct http_head *in, const struct user_headers *headers, struct arena *a,
+                      struct http_head *out)
+{
+    if (!http_head_init(out, a, in->n_fields))
+        return false;
+    for (size_t i = 0; i < in->n_fields; i++)
+        if (!user_header_is_identity(headers, in->fields[i].name) &&
+            !http_head_add(out, a, in->fields[i].name, in->fields[i].value))
+            return false;
+    return true;
 }
 
 /* What another mvproxy told us is not the client's business, and a server behind us must not speak in our name. */

@@ -28,6 +28,10 @@ enum rewrite_result { REWRITE_OK, REWRITE_UNENCODABLE, REWRITE_NO_MEMORY };
 /* Fills *out out of the arena. UNENCODABLE: the identity cannot be carried in headers: answer 401. */
 enum rewrite_result rewrite_request(const struct rewrite_in *in, struct arena *a, struct http_head *out);
 
+/* The trailers that may go on: those that claim no identity, however it is spelled. False when out of memory. */
+MEM_CHECK bool rewrite_trailers(const struct http_head *in, const struct user_headers *headers, struct arena *a,
+                                struct http_head *out);
+
 /* What is added to a response; either may be NULL. */
 struct rewrite_origin {
     const char *served_by; /* the peer that answered, by server ID */
