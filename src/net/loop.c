@@ -31,6 +31,7 @@ struct loop {
     struct event *wait_limit; /* ends the wait of loop_run_once() */
     struct list deferred;     /* for the end of the turn */
     struct list at_leave;     /* for the end of the outermost callback */
+    struct list at_exit;      /* for loop_free */
     struct list signals;
     struct metric *lag;
     void *resolver;
@@ -85,6 +86,7 @@ struct loop *loop_new(struct metrics *metrics)
     mallopt(M_TRIM_THRESHOLD, MALLOC_TRIM_THRESHOLD);
     list_init(&l->deferred);
     list_init(&l->at_leave);
+    list_init(&l->at_exit);
     list_init(&l->signals);
     l->base = new_base();
     if (l->base != NULL)
@@ -164,6 +166,16 @@ void loop_at_leave(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *a
 void loop_at_leave_cancel(struct loop *l, struct loop_deferred *d)
 {
     unqueue(&l->at_leave, d);
+}
+
+void loop_at_exit(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *arg)
+{
+    queue(&l->at_exit, d, fn, arg);
+}
+
+void loop_at_exit_cancel(struct loop *l, struct loop_deferred *d)
+{
+    unqueue(&l->at_exit, d);
 }
 
 void loop_defer(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *arg)
@@ -279,6 +291,8 @@ void loop_free(struct loop *l)
     if (l == NULL)
         return;
     loop_enter(l);
+    for (struct list_node *node; (node = list_pop_front(&l->at_exit)) != NULL;)
+        run_node(node);
     loop_leave(l);
     if (l->resolver != NULL)
         l->resolver_release(l->resolver);

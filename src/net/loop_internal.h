@@ -22,6 +22,9 @@ void loop_touch(struct loop *l);
  */
 void loop_at_leave(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *arg);
 void loop_at_leave_cancel(struct loop *l, struct loop_deferred *d);
+/* Called by loop_free(): for what nobody owns any more but events still reach, such as a stream that lingers. */
+void loop_at_exit(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *arg);
+void loop_at_exit_cancel(struct loop *l, struct loop_deferred *d);
 /* Number of the turn, from 1. */
 uint64_t loop_turn(const struct loop *l);
 

@@ -342,6 +342,7 @@ void stream_destroy(struct stream *s, bool reset)
     s->timer = NULL;
     loop_defer_cancel(s->loop, &s->deliver_work);
     loop_at_leave_cancel(s->loop, &s->flush_work);
+    loop_at_exit_cancel(s->loop, &s->exit_work);
     if (reset)
         setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
     close(s->fd);
@@ -419,5 +420,6 @@ void stream_close(struct stream *s, enum stream_close_how how)
         return;
     }
     loop_timer_set(s->timer, TIMEOUT_LINGER_MS);
+    loop_at_exit(s->loop, &s->exit_work, on_linger_timeout, s);
     stream_flush_later(s);
 }

@@ -74,7 +74,7 @@ struct stream {
     struct event writable;
     struct event readable;    /* plain transport and lingering */
     struct loop_timer *timer; /* opening, lingering */
-    struct loop_deferred deliver_work, flush_work, free_work;
+    struct loop_deferred deliver_work, flush_work, free_work, exit_work;
     char *failure;        /* NULL on a broken stream: out of memory */
     struct tls_conn *tls; /* stream_tls.c's; NULL for plain */
     uint64_t bytes_in, bytes_out;
