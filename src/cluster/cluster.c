@@ -206,6 +206,7 @@ static bool collect_peers(struct cluster *c, struct publish_input *in)
         };
         if (p->refresh != NULL) {
             peers[used].discovery_known = refresh_known(p->refresh);
+            peers[used].mvproxy = refresh_mvproxy(p->refresh);
             peers[used].disco = refresh_disco(p->refresh);
             in->extra[used].stale = p->life != PEER_LIVE || refresh_failing(p->refresh);
             in->extra[used].etag = refresh_apis_etag(p->refresh);

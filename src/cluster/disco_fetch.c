@@ -12,7 +12,7 @@ struct side {
     struct disco_half *half; /* NULL: answered */
     char *old_etag, *etag;
     struct disco_doc *doc;
-    bool failed, not_modified;
+    bool failed, not_modified, mvproxy;
 };
 
 struct disco_fetch {
@@ -110,6 +110,7 @@ static void deliver_documents(struct disco_fetch *f)
     }
     r.core_etag = etag_now(&f->sides[CORE]);
     r.apis_etag = etag_now(&f->sides[APIS]);
+    r.mvproxy = f->sides[CORE].mvproxy && f->sides[APIS].mvproxy;
     f->fn(f->arg, &r);
     disco_unref(d);
     fetch_free(f);
@@ -123,6 +124,7 @@ static void on_half(void *arg, const struct disco_half_result *r)
     s->half = NULL;
     s->failed = !r->ok;
     s->not_modified = r->ok && r->not_modified;
+    s->mvproxy = r->ok && r->mvproxy;
     s->doc = r->doc;
     s->etag = mem_slicedup(r->etag);
     if (!r->ok)

@@ -28,6 +28,7 @@ struct disco_fetch_result {
     unsigned failed_paths;             /* FAILED: 1 or 2, as upstream's metric counts them */
     const struct disco *disco;         /* CHANGED: disco_ref it to keep it */
     struct slice core_etag, apis_etag; /* CHANGED, UNCHANGED: as they are now; valid during the call */
+    bool mvproxy;                      /* CHANGED, UNCHANGED: both answers came through an mvproxy */
 };
 
 typedef void disco_fetch_fn(void *arg, const struct disco_fetch_result *r);

@@ -8,6 +8,8 @@
 #include "cluster/api.h"
 #include "kube/disco_legacy.h"
 #include "kube/disco_parse.h"
+#include "kube/server_id.h"
+#include "kube/user.h"
 #include "net/loop.h"
 
 #define ACCEPT_V2 "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -52,7 +54,7 @@ struct disco_half {
     size_t next, running; /* of the walk */
     char etag[ETAG_BYTES_MAX];
     struct err err;
-    bool failed, not_modified;
+    bool failed, not_modified, mvproxy;
     struct disco_doc *doc;
     struct loop_deferred turn;
 };
@@ -82,6 +84,7 @@ static void deliver(void *arg)
         .not_modified = h->not_modified,
         .doc = h->doc,
         .etag = slice_str(h->etag),
+        .mvproxy = h->mvproxy,
     };
 
     h->doc = NULL;
@@ -266,6 +269,14 @@ static void keep_etag(struct disco_half *h, const struct http_head *head)
     h->etag[etag.n] = '\0';
 }
 
+/* Only a peer is asked with marks, and only to marks an mvproxy answers so. */
+static bool says_hop(const struct disco_half *h, const struct http_head *head)
+{
+    const struct http_field *f = http_head_find_name(head, SLICE_LIT(USER_HOP));
+
+    return h->o.peer && f != NULL && server_id_valid(f->value);
+}
+
 static void on_status(struct disco_half *h, unsigned status)
 {
     char why[32];
@@ -288,6 +299,7 @@ static void on_root(void *arg, const struct fetch_result *r)
     struct disco_half *h = arg;
 
     h->root = NULL;
+    h->mvproxy = r->ok && says_hop(h, r->head);
     if (!r->ok)
         fails(h, path(h), r->failure);
     else if (r->head->status != 200)

@@ -45,7 +45,7 @@ struct refresh {
     struct backoff backoff;
     struct disco *disco;
     char *core_etag, *apis_etag;
-    bool known;
+    bool known, mvproxy;
     unsigned failures; /* in a row */
     uint64_t confirmed_ms, looks;
     struct err failure;
@@ -125,7 +125,7 @@ static void failed(struct refresh *r, const struct disco_fetch_result *f)
 
 static bool succeeded(struct refresh *r, const struct disco_fetch_result *f)
 {
-    bool changed = f->outcome == DISCO_CHANGED || !r->known || refresh_failing(r);
+    bool changed = f->outcome == DISCO_CHANGED || !r->known || refresh_failing(r) || f->mvproxy != r->mvproxy;
 
     count(r, f->outcome == DISCO_CHANGED ? "changed" : "unchanged");
     if (f->outcome == DISCO_CHANGED) {
@@ -135,8 +135,12 @@ static bool succeeded(struct refresh *r, const struct disco_fetch_result *f)
                  LU("groups", disco_doc_n_groups(disco_apis(r->disco))),
                  LU("resources", disco_doc_n_resources(disco_apis(r->disco))),
                  LU("bytes", disco_doc_raw(disco_apis(r->disco)).n));
-    } else if (changed)
+    } else if (!r->known || refresh_failing(r))
         log_info("Discovery read again, unchanged", LT("server", r->name), LU("failures", r->failures));
+    if (f->mvproxy != r->mvproxy)
+        log_info(f->mvproxy ? "An mvproxy answers for this server" : "No mvproxy answers for this server any more",
+                 LT("server", r->name));
+    r->mvproxy = f->mvproxy;
     keep_text(&r->core_etag, f->core_etag);
     keep_text(&r->apis_etag, f->apis_etag);
     r->known = true;
@@ -218,7 +222,7 @@ bool refresh_trigger(struct refresh *r, enum refresh_trigger t)
 
 void refresh_doubt(struct refresh *r)
 {
-    r->known = false;
+    r->known = r->mvproxy = false;
     if (r->state == STATE_LOOKING) {
         /* Whoever is answering may be the old one. */
         disco_fetch_cancel(r->fetch);
@@ -234,7 +238,7 @@ void refresh_set_origin(struct refresh *r, struct origin *o)
     if (r->fetch != NULL)
         disco_fetch_cancel(r->fetch);
     r->fetch = NULL;
-    r->again = false;
+    r->again = r->mvproxy = false;
     r->origin = o == NULL ? NULL : origin_ref(o);
     if (old != NULL)
         origin_unref(old);
@@ -302,6 +306,11 @@ bool refresh_known(const struct refresh *r)
     return r->known;
 }
 
+bool refresh_mvproxy(const struct refresh *r)
+{
+    return r->mvproxy;
+}
+
 bool refresh_failing(const struct refresh *r)
 {
     return r->failures >= REFRESH_FAILING;
@@ -331,8 +340,8 @@ void refresh_describe(const struct refresh *r, struct buf *out)
 {
     static const char *const states[] = {"idle", "waiting", "looking"};
 
-    buf_printf(out, "\"refresh\":\"%s\",\"known\":%s,\"failures\":%u,\"looks\":%llu", states[r->state],
-               r->known ? "true" : "false", r->failures, (unsigned long long)r->looks);
+    buf_printf(out, "\"refresh\":\"%s\",\"known\":%s,\"mvproxy\":%s,\"failures\":%u,\"looks\":%llu", states[r->state],
+               r->known ? "true" : "false", r->mvproxy ? "true" : "false", r->failures, (unsigned long long)r->looks);
     if (r->state == STATE_WAITING)
         buf_printf(out, ",\"nextTrigger\":\"%s\"", trigger_names[r->next]);
     if (r->disco != NULL)

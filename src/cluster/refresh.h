@@ -64,7 +64,10 @@ void refresh_doubt(struct refresh *r);
 
 const struct disco *refresh_disco(const struct refresh *r); /* NULL until the first success */
 bool refresh_known(const struct refresh *r);                /* a success since the start or the last doubt */
-bool refresh_failing(const struct refresh *r);              /* REFRESH_FAILING or more failures in a row */
+/* The last success came through an mvproxy. Not any more once there is another process or address: a bare
+ * kube-apiserver that is taken for one could take our certificate for the user. */
+bool refresh_mvproxy(const struct refresh *r);
+bool refresh_failing(const struct refresh *r);           /* REFRESH_FAILING or more failures in a row */
 const char *refresh_failure(const struct refresh *r);    /* of the last look; NULL if it was good or there was none */
 struct slice refresh_apis_etag(const struct refresh *r); /* empty if unknown */
 uint64_t refresh_looks(const struct refresh *r);         /* ended, whatever came of them */

@@ -29,6 +29,8 @@ struct user_headers {
 
 #define USER_MARK_REROUTED "X-Kubernetes-APIServer-Rerouted" /* KEP-4020's name */
 #define USER_MARK_PROXIED "x-kubernetes-peer-proxied"        /* kube-apiserver's name */
+/* On answers to marked requests of verified front proxies: an mvproxy stands here; the value is its server ID. */
+#define USER_HOP "X-Mvproxy-Hop"
 
 /* X-Remote-User, X-Remote-Group, X-Remote-Extra-; no uid header (kubeadm's defaults). Static. */
 const struct user_headers *user_headers_default(void);

@@ -6,6 +6,7 @@
 #define MVPROXY_PROXY_REWRITE_H
 
 #include "http/head.h"
+#include "kube/user.h"
 #include "proxy/authn.h"
 
 enum rewrite_target {
@@ -48,6 +49,6 @@ MEM_CHECK bool rewrite_response(const struct http_head *in, const struct rewrite
  * On answers to marked requests of verified front proxies: an mvproxy stands here. A peer that has seen it sends token
  * users, too, over its front-proxy connection (see hop_with_cert in forward.c).
  */
-#define REWRITE_HOP "X-Mvproxy-Hop"
+#define REWRITE_HOP USER_HOP
 
 #endif

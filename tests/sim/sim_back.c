@@ -528,6 +528,19 @@ void sim_head(struct sim_request *q, unsigned status, const char *content_type, 
     push(q, EVENT_HEAD);
 }
 
+void sim_field(struct sim_request *q, const char *name, const char *value)
+{
+    struct slice n = slice_str(name), v = slice_str(value);
+
+    for (int tries = 0; tries < 4; tries++) {
+        struct slice nc = arena_copy(q->arena, n), vc = arena_copy(q->arena, v);
+
+        if (nc.p != NULL && vc.p != NULL && http_head_add(&q->answer, q->arena, nc, vc))
+            return;
+    }
+    abort();
+}
+
 void sim_write(struct sim_request *q, struct slice data)
 {
     if (q->dead || data.n == 0 || q->server->fault == SIM_HANG)

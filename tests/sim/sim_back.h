@@ -53,6 +53,8 @@ void sim_set_note(struct sim_request *q, void *note);
 void sim_reply(struct sim_request *q, unsigned status, const char *content_type, const char *etag, struct slice body);
 /* An answer in pieces. */
 void sim_head(struct sim_request *q, unsigned status, const char *content_type, const char *etag);
+/* A further field of the answer, after sim_head or sim_reply. */
+void sim_field(struct sim_request *q, const char *name, const char *value);
 void sim_write(struct sim_request *q, struct slice data);
 void sim_end(struct sim_request *q);
 void sim_fail(struct sim_request *q);

@@ -17,7 +17,7 @@ struct kube_server {
     struct kube_store *store;
     struct sim_server *sim;
     char id[SERVER_ID_BYTES];
-    char *hostname, *address, *apis, *garbage, *forbidden;
+    char *hostname, *address, *apis, *garbage, *forbidden, *hop;
     unsigned forbidden_status;
     enum kube_form form;
     struct buf core, document; /* as served in the current form (aggregated ones) */
@@ -268,6 +268,8 @@ static void serve(void *arg, struct sim_request *q)
         serve_discovery(k, q);
     else
         serve_legacy(k, q);
+    if (k->hop != NULL && sim_header(q, USER_MARK_REROUTED).p != NULL)
+        sim_field(q, USER_HOP, k->hop);
 }
 
 static void gone(void *arg, struct sim_request *q)
@@ -341,6 +343,7 @@ static void server_free(struct kube_server *k)
     mem_free(k->address);
     mem_free(k->apis);
     mem_free(k->garbage);
+    mem_free(k->hop);
     mem_free(k->forbidden);
     buf_free(&k->core);
     buf_free(&k->document);
@@ -382,6 +385,11 @@ void kube_set_form(struct kube_server *k, enum kube_form f)
 {
     k->form = f;
     rebuild(k);
+}
+
+void kube_set_hop(struct kube_server *k, const char *value)
+{
+    set_text(&k->hop, value);
 }
 
 void kube_set_garbage(struct kube_server *k, const char *body)

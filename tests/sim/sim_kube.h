@@ -50,6 +50,8 @@ const char *kube_id(const struct kube_server *k);
 /* Serves other APIs from now on. */
 void kube_set_apis(struct kube_server *k, const char *apis);
 void kube_set_form(struct kube_server *k, enum kube_form f);
+/* An mvproxy stands in front of it from now on: its answers to marked requests say so. NULL: no more. */
+void kube_set_hop(struct kube_server *k, const char *value);
 /* What /apis answers instead of a document, as it stands; NULL: the document again. */
 void kube_set_garbage(struct kube_server *k, const char *body);
 /* Answers this status to whatever begins so; NULL: to nothing. */
