@@ -20,6 +20,17 @@ enum {
     LIMIT_STREAM_OUTPUT_LOW = 32 << 10,   /* and to go on below */
     LIMIT_STREAM_OUTPUT_HARD = 4 << 20,   /* a producer that ignores the pause is cut off here */
 
+    /* HTTP/2 to clients, each number as in kube-apiserver where it has one (--http2-max-streams-per-connection and its
+     * upload buffers); the rates are per connection and second. */
+    LIMIT_H2_STREAMS = 100,
+    LIMIT_H2_STREAM_WINDOW = 256 << 10,   /* of a request's body that the proxy does not take now */
+    LIMIT_H2_CONNECTION_WINDOW = 1 << 20, /* of all bodies, on their way; given back at once */
+    LIMIT_H2_OUTPUT_HIGH = 64 << 10,      /* of one response that waits: its producer is told to pause above */
+    LIMIT_H2_OUTPUT_LOW = 16 << 10,
+    LIMIT_H2_RESETS = 100,          /* requests given up or malformed before their answer: more are an attack */
+    LIMIT_H2_CONTROL_FRAMES = 1000, /* PING, SETTINGS, PRIORITY, CONTINUATION, RST_STREAM, DATA without data */
+    LIMIT_H2_UNSENT_ACKS = 1000,    /* answers to PING and SETTINGS that a client does not read */
+
     LIMIT_PIPELINED = 1, /* requests served at once on an HTTP/1.1 connection; the rest waits unread */
 
     LIMIT_DISCOVERY_BYTES = 64 << 20,
@@ -51,6 +62,8 @@ enum {
     TIMEOUT_BACK_IDLE_MS = 60000,  /* below the server's 90 s, so that we close first */
     TIMEOUT_BODY_STALL_MS = 60000, /* no progress on an ordinary request's body */
     TIMEOUT_LINGER_MS = 2000,
+    TIMEOUT_TCP_USER_MS = 15 * 60 * 1000, /* data unacknowledged or the window shut: longer than a reader pauses */
+    TIMEOUT_H2_GOAWAY_MS = 1000,          /* for the client to hear that we leave, before we refuse new streams */
     TIMEOUT_DISCOVERY_MS = 10000,
     TIMEOUT_PEER_FIRST_ANSWER_MS = 5000,
 };

@@ -1,5 +1,7 @@
 #include "net/sockopt.h"
 
+#include "base/limits.h"
+
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -8,7 +10,6 @@ enum {
     KEEPALIVE_IDLE_S = 30,
     KEEPALIVE_INTERVAL_S = 15,
     KEEPALIVE_COUNT = 4,
-    USER_TIMEOUT_MS = 60000,
 };
 
 static void set(int fd, int level, int name, int value)
@@ -23,5 +24,6 @@ void sockopt_tune(int fd)
     set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
     set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
     set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT);
-    set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, USER_TIMEOUT_MS);
+    /* Also runs while the other side's window is shut, acknowledged probes or not (tcp(7)): a reader may pause long. */
+    set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, TIMEOUT_TCP_USER_MS);
 }
