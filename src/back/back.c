@@ -241,7 +241,7 @@ static bool has_identity(const struct back_opts *o)
     const struct origin_opts *origin = &o->origin->opts;
 
     return (o->with_cert ? origin->tls_cert : origin->tls_no_cert) != NULL ||
-           (origin->tls_cert == NULL && origin->tls_no_cert == NULL);
+           (!origin->tls_required && origin->tls_cert == NULL && origin->tls_no_cert == NULL);
 }
 
 static struct arena *take_arena(struct back *b)

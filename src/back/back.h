@@ -65,6 +65,7 @@ struct origin_opts {
     unsigned port;
     struct tls_ctx *tls_cert;    /* with the front-proxy certificate; NULL if there is none */
     struct tls_ctx *tls_no_cert; /* without client certificate */
+    bool tls_required;           /* without a context nothing is sent; else two missing ones mean plain text (tests) */
     size_t max_connections;      /* per pool, 0 = LIMIT_POOL_CONNECTIONS */
     /* 0 = TIMEOUT_CONNECT_MS; a request waits at most twice that for a connection to become free. */
     uint64_t connect_timeout_ms;

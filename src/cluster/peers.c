@@ -200,6 +200,7 @@ static struct origin *make_origin(const struct peers *p, const struct peer *peer
         .port = peer->address[s].port,
         .tls_cert = p->o.tls_cert,
         .tls_no_cert = p->o.tls_no_cert,
+        .tls_required = true,
         .allow = p->o.allow != NULL ? p->o.allow : peer_rule_default,
         .allow_arg = p->o.allow_arg,
     };

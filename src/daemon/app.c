@@ -28,11 +28,13 @@ void app_set_phase(struct app *a, enum app_phase phase)
 void app_update_status(struct app *a)
 {
     char reason[192] = "", status[sizeof(a->status)];
+    const char *refused = a->reload_refused, *separator = refused[0] == '\0' ? "" : "; last reload refused: ";
 
     if (observe_ready(a, reason, sizeof(reason)))
-        (void)snprintf(status, sizeof(status), "Serving, %zu peers known", served_n_peers(cluster_served(a->cluster)));
+        (void)snprintf(status, sizeof(status), "Serving, %zu peers known%s%s",
+                       served_n_peers(cluster_served(a->cluster)), separator, refused);
     else
-        (void)snprintf(status, sizeof(status), "Not ready: %s", reason);
+        (void)snprintf(status, sizeof(status), "Not ready: %s%s%s", reason, separator, refused);
     if (strcmp(status, a->status) == 0)
         return;
     memcpy(a->status, status, sizeof(status));
@@ -43,12 +45,13 @@ void app_update_status(struct app *a)
 static void on_heartbeat(void *arg)
 {
     struct app *a = arg;
+    uint64_t watchdog_ms = notify_watchdog_interval_ms(a->notify);
 
     if (a->phase == APP_SERVING)
         app_update_status(a);
-    if (notify_watchdog_interval_ms(a->notify) > 0)
+    if (watchdog_ms > 0)
         notify_watchdog(a->notify);
-    loop_timer_set(a->heartbeat, APP_HEARTBEAT_MS);
+    loop_timer_set(a->heartbeat, watchdog_ms > 0 && watchdog_ms < APP_HEARTBEAT_MS ? watchdog_ms : APP_HEARTBEAT_MS);
 }
 
 /* ---- signals ---- */
@@ -110,17 +113,14 @@ static void say_missing_trust(const struct app *a)
 
 static bool build_middle(struct app *a)
 {
-    struct wire_peers peers;
     struct cluster_opts cluster;
     struct proxy_opts proxy;
 
-    a->local = wire_local_origin(a->back, a->config, &a->trust);
-    a->networks = wire_networks_new(a->config);
-    if (a->local == NULL || a->networks == NULL || !wire_static_peers(a->config, &peers))
+    if (!wire_surroundings_make(a->back, a->config, &a->trust, &a->around))
         return false;
-    wire_cluster(a->config, &a->trust, a->local, &peers, a->networks, a->hostname, &cluster);
+    wire_cluster(a->config, &a->trust, &a->around, a->hostname, &cluster);
     a->cluster = cluster_new(a->loop, a->back, a->metrics, &cluster);
-    wire_proxy(a->config, &a->trust, a->local, &proxy);
+    wire_proxy(a->config, &a->trust, a->around.local, &proxy);
     a->proxy = proxy_new(a->loop, a->back, a->cluster, a->metrics, &proxy);
     return true;
 }
@@ -202,11 +202,11 @@ void app_free(struct app *a)
         proxy_free(a->proxy);
     if (a->cluster != NULL)
         cluster_free(a->cluster);
-    if (a->local != NULL)
-        origin_unref(a->local);
+    if (a->around.local != NULL)
+        origin_unref(a->around.local);
     if (a->back != NULL)
         back_free(a->back);
-    wire_networks_free(a->networks);
+    wire_networks_free(a->around.networks);
     trust_free(&a->trust);
     if (a->loop != NULL)
         loop_free(a->loop);

@@ -33,8 +33,7 @@ struct app {
     struct loop *loop;
     struct notify *notify;
     struct back *back;
-    struct origin *local;
-    struct wire_networks *networks;
+    struct wire_surroundings around; /* the local origin and the networks are ours */
     struct cluster *cluster;
     struct proxy *proxy;
     struct front *front;
@@ -44,7 +43,8 @@ struct app {
     struct loop_timer *heartbeat; /* watchdog and status line */
     struct loop_timer *drain_step;
     uint64_t drain_ends_ms;
-    char status[256]; /* as last told to the service manager */
+    char status[512];         /* as last told to the service manager */
+    char reload_refused[256]; /* why the last reload was; empty once one succeeds */
 
     struct metric *reload_ok, *reload_time, *cert_not_after;
 };

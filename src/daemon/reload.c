@@ -14,16 +14,14 @@ enum { RELOAD_ERRORS_CEILING = 64 << 10 };
 struct plan {
     struct config *config;
     struct trust trust;
-    struct origin *local;
-    struct wire_networks *networks;
-    struct wire_peers peers;
+    struct wire_surroundings around;
 };
 
 static void discard(struct plan *p)
 {
-    wire_networks_free(p->networks);
-    if (p->local != NULL)
-        origin_unref(p->local);
+    wire_networks_free(p->around.networks);
+    if (p->around.local != NULL)
+        origin_unref(p->around.local);
     trust_free(&p->trust);
     config_free(p->config);
 }
@@ -47,9 +45,7 @@ static bool prepare(struct app *a, struct plan *p, struct buf *errors)
     p->config = config_load(a->args.config_file, a->args.flags, a->args.n_flags, errors);
     if (p->config == NULL || !refuse_restart_options(a, p, errors) || !trust_load(p->config, &p->trust, errors))
         return false;
-    p->local = wire_local_origin(a->back, p->config, &p->trust);
-    p->networks = wire_networks_new(p->config);
-    if (p->local == NULL || p->networks == NULL || !wire_static_peers(p->config, &p->peers)) {
+    if (!wire_surroundings_make(a->back, p->config, &p->trust, &p->around)) {
         buf_append_str(errors, "out of memory\n");
         return false;
     }
@@ -62,14 +58,17 @@ static bool commit(struct app *a, struct plan *p, struct buf *errors)
     struct proxy_opts proxy;
     struct cluster_opts cluster;
     struct front_opts front;
+    struct origin *old_local = a->around.local;
 
-    wire_proxy(p->config, &p->trust, p->local, &proxy);
+    wire_proxy(p->config, &p->trust, p->around.local, &proxy);
     if (!proxy_update(a->proxy, &proxy)) {
         buf_append_str(errors, "out of memory\n");
         return false;
     }
-    wire_networks_replace(a->networks, p->networks);
-    wire_cluster(p->config, &p->trust, p->local, &p->peers, a->networks, a->hostname, &cluster);
+    wire_networks_replace(a->around.networks, p->around.networks);
+    p->around.networks = a->around.networks;
+    a->around = p->around;
+    wire_cluster(p->config, &p->trust, &a->around, a->hostname, &cluster);
     cluster_update(a->cluster, &cluster);
     wire_front(p->config, &p->trust, &front);
     front.arg = a->proxy;
@@ -77,10 +76,9 @@ static bool commit(struct app *a, struct plan *p, struct buf *errors)
     if (a->admin != NULL)
         admin_update(a->admin, p->trust.serving);
     logging_apply(p->config);
-    origin_unref(a->local);
+    origin_unref(old_local);
     trust_free(&a->trust);
     config_free(a->config);
-    a->local = p->local;
     a->trust = p->trust;
     a->config = p->config;
     metric_set(a->cert_not_after, (double)tls_ctx_not_after(a->trust.serving));
@@ -96,8 +94,9 @@ static void say_failure(struct app *a, struct buf *errors)
             log_error("Reload refused, the running configuration stays", LS("err", line));
     rest = buf_slice(errors);
     if (slice_split(&rest, '\n', &line))
-        (void)snprintf(a->status, sizeof(a->status), "Reload refused: %.*s", (int)(line.n < 200 ? line.n : 200),
+        (void)snprintf(a->reload_refused, sizeof(a->reload_refused), "%.*s", (int)(line.n < 200 ? line.n : 200),
                        line.p);
+    app_update_status(a);
     notify_ready(a->notify, a->status);
 }
 
@@ -117,7 +116,7 @@ bool reload_now(struct app *a)
     if (ok) {
         metric_set(a->reload_time, (double)clock_wall_us() / 1e6);
         log_info("Reloaded");
-        a->status[0] = '\0';
+        a->reload_refused[0] = '\0';
         app_update_status(a);
         notify_ready(a->notify, a->status);
     } else {

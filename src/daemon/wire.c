@@ -81,6 +81,7 @@ struct origin *wire_local_origin(struct back *b, const struct config *c, const s
         .port = addr.port,
         .tls_cert = t->local_cert,
         .tls_no_cert = t->local_no_cert,
+        .tls_required = true,
     };
     return origin_new(b, &o);
 }
@@ -109,8 +110,37 @@ bool wire_static_peers(const struct config *c, struct wire_peers *out)
     return out->list != NULL;
 }
 
-void wire_cluster(const struct config *c, const struct trust *t, struct origin *local, const struct wire_peers *peers,
-                  struct wire_networks *networks, const char *hostname, struct cluster_opts *out)
+static bool copy_names(struct arena *a, const char *const *names, const struct slice **out, size_t *n)
+{
+    struct slice *v = arena_alloc(a, (count(names) + 1) * sizeof(*v));
+
+    if (v == NULL)
+        return false;
+    for (*n = 0; names[*n] != NULL; (*n)++)
+        v[*n] = slice_str(names[*n]);
+    *out = v;
+    return true;
+}
+
+static bool wire_headers(const struct config *c, struct user_headers *out)
+{
+    return copy_names(c->arena, c->requestheader_username_headers, &out->username, &out->n_username) &&
+           copy_names(c->arena, c->requestheader_uid_headers, &out->uid, &out->n_uid) &&
+           copy_names(c->arena, c->requestheader_group_headers, &out->group, &out->n_group) &&
+           copy_names(c->arena, c->requestheader_extra_headers_prefix, &out->extra_prefix, &out->n_extra_prefix);
+}
+
+bool wire_surroundings_make(struct back *b, const struct config *c, const struct trust *t,
+                            struct wire_surroundings *out)
+{
+    out->local = wire_local_origin(b, c, t);
+    out->networks = wire_networks_new(c);
+    return out->local != NULL && out->networks != NULL && wire_static_peers(c, &out->peers) &&
+           wire_headers(c, &out->headers);
+}
+
+void wire_cluster(const struct config *c, const struct trust *t, const struct wire_surroundings *s,
+                  const char *hostname, struct cluster_opts *out)
 {
     struct derive_gates gates = {false};
     struct err err;
@@ -120,15 +150,16 @@ void wire_cluster(const struct config *c, const struct trust *t, struct origin *
     *out = (struct cluster_opts){
         .peers_enabled = gates.unknown_version_interoperability_proxy,
         .hostname = hostname,
-        .local = local,
+        .local = s->local,
         .user = c->apiserver_user,
         .groups = c->apiserver_groups,
+        .headers = &s->headers,
         .peer_tls_cert = t->peer_cert,
         .peer_tls_no_cert = t->peer_no_cert,
-        .static_peers = peers->list,
-        .n_static_peers = peers->n,
+        .static_peers = s->peers.list,
+        .n_static_peers = s->peers.n,
         .peer_allowed = may_dial,
-        .peer_allowed_arg = networks,
+        .peer_allowed_arg = s->networks,
         .refresh_interval_ms = c->discovery_refresh_interval,
         .stale_after_ms = c->peer_stale_after,
         .forget_after_ms = c->peer_forget_after,

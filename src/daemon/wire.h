@@ -9,6 +9,7 @@
 #include "daemon/config.h"
 #include "daemon/trust.h"
 #include "front/front.h"
+#include "kube/user.h"
 #include "proxy/proxy.h"
 
 struct wire_peers {
@@ -24,11 +25,22 @@ void wire_networks_free(struct wire_networks *n);
 /* `into` takes the rule of `from`, at once and for every origin; `from` is freed. */
 void wire_networks_replace(struct wire_networks *into, struct wire_networks *from);
 
+/* What the cluster is told beside options: servers, where they may be, and the names of identity headers. */
+struct wire_surroundings {
+    struct origin *local;
+    struct wire_networks *networks;
+    struct wire_peers peers;
+    struct user_headers headers; /* text and arrays in the configuration's arena */
+};
+
 /* The configuration has been checked, so none of these can fail but for memory (NULL / false). */
 MEM_CHECK struct origin *wire_local_origin(struct back *b, const struct config *c, const struct trust *t);
 MEM_CHECK bool wire_static_peers(const struct config *c, struct wire_peers *out);
-void wire_cluster(const struct config *c, const struct trust *t, struct origin *local, const struct wire_peers *peers,
-                  struct wire_networks *networks, const char *hostname, struct cluster_opts *out);
+/* All of it. After false the caller frees what has been made (local, networks). */
+MEM_CHECK bool wire_surroundings_make(struct back *b, const struct config *c, const struct trust *t,
+                                      struct wire_surroundings *out);
+void wire_cluster(const struct config *c, const struct trust *t, const struct wire_surroundings *s,
+                  const char *hostname, struct cluster_opts *out);
 void wire_proxy(const struct config *c, const struct trust *t, struct origin *local, struct proxy_opts *out);
 void wire_front(const struct config *c, const struct trust *t, struct front_opts *out);
 #endif

@@ -76,8 +76,10 @@ static bool add_value(struct reader *r, const yaml_event_t *e)
         return false;
     }
     r->values[r->n_values] = arena_copy(r->arena, slice_of((const char *)e->data.scalar.value, e->data.scalar.length));
-    if (r->values[r->n_values].p == NULL)
+    if (r->values[r->n_values].p == NULL) {
+        complain(r, m, "out of memory");
         return false;
+    }
     r->places[r->n_values++] = place_of(r, m);
     return true;
 }
@@ -114,8 +116,10 @@ static bool begin_setting(struct reader *r, const yaml_event_t *e)
     s->key = arena_copy(r->arena, slice_of((const char *)e->data.scalar.value, e->data.scalar.length));
     s->values = &r->values[r->n_values];
     s->places = &r->places[r->n_values];
-    if (s->key.p == NULL)
+    if (s->key.p == NULL) {
+        complain(r, &e->start_mark, "out of memory");
         return false;
+    }
     check_repeated(r, &e->start_mark, s->key);
     r->state = READER_VALUE;
     return true;

@@ -1,0 +1,112 @@
+/* What the service manager is told, byte for byte, through a socket of its kind. */
+#include "daemon/notify.h"
+
+#include "lib/tap.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static int manager = -1;
+
+/* An abstract address: nothing is left behind. */
+static void open_manager(void)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    char name[64];
+    int n = snprintf(name, sizeof(name), "@mvproxy-notify-test-%d", (int)getpid());
+
+    memcpy(a.sun_path, name, (size_t)n);
+    a.sun_path[0] = '\0';
+    manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (manager < 0 ||
+        bind(manager, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)n)) != 0)
+        tap_bail("cannot make a notify socket");
+    (void)setenv("NOTIFY_SOCKET", name, 1);
+}
+
+static const char *told(void)
+{
+    static char text[4096];
+    ssize_t n = recv(manager, text, sizeof(text) - 1, MSG_DONTWAIT);
+
+    text[n < 0 ? 0 : n] = '\0';
+    return text;
+}
+
+static void messages(void)
+{
+    struct notify *n = notify_new();
+    unsigned long long us = 0;
+    char end = '\0';
+
+    notify_ready(n, "Serving, 2 peers known");
+    is_str(told(), "READY=1\nSTATUS=Serving, 2 peers known\n", "ready");
+    notify_reloading(n);
+    ok(sscanf(told(), "RELOADING=1\nMONOTONIC_USEC=%llu%c", &us, &end) == 2 && us > 0 && end == '\n', "reloading");
+    notify_status(n, "last reload refused: x");
+    is_str(told(), "STATUS=last reload refused: x\n", "status");
+    notify_stopping(n);
+    is_str(told(), "STOPPING=1\nSTATUS=Shutting down\n", "stopping");
+    notify_extend_timeout(n, 2000000);
+    is_str(told(), "EXTEND_TIMEOUT_USEC=2000000\n", "more time");
+    notify_watchdog(n);
+    is_str(told(), "WATCHDOG=1\n", "alive");
+    notify_free(n);
+}
+
+static const struct {
+    const char *name, *usec, *pid;
+    uint64_t want;
+} watchdogs[] = {
+    {"none", NULL, NULL, 0},          {"30 s", "30000000", NULL, 15000}, {"1 s", "1000000", NULL, 500},
+    {"ours", "1000000", "self", 500}, {"another's", "1000000", "1", 0},  {"nonsense", "soon", NULL, 0},
+};
+
+static void watchdog(void)
+{
+    for (size_t i = 0; i < ROWS(watchdogs); i++) {
+        char self[32];
+        const char *pid = watchdogs[i].pid;
+        struct notify *n;
+
+        (void)snprintf(self, sizeof(self), "%d", (int)getpid());
+        (void)unsetenv("WATCHDOG_USEC");
+        (void)unsetenv("WATCHDOG_PID");
+        if (watchdogs[i].usec != NULL)
+            (void)setenv("WATCHDOG_USEC", watchdogs[i].usec, 1);
+        if (pid != NULL)
+            (void)setenv("WATCHDOG_PID", strcmp(pid, "self") == 0 ? self : pid, 1);
+        n = notify_new();
+        is_u64(notify_watchdog_interval_ms(n), watchdogs[i].want, "watchdog: %s", watchdogs[i].name);
+        notify_free(n);
+    }
+}
+
+static void no_manager(void)
+{
+    struct notify *n;
+
+    (void)unsetenv("NOTIFY_SOCKET");
+    n = notify_new();
+    notify_ready(n, "nobody listens");
+    is_str(told(), "", "without a manager nothing is sent");
+    notify_free(n);
+    is_int(notify_inherited_fd(), -1, "no socket is inherited");
+    (void)setenv("LISTEN_FDS", "1", 1);
+    (void)setenv("LISTEN_PID", "1", 1);
+    is_int(notify_inherited_fd(), -1, "nor one that is another's");
+}
+
+int main(void)
+{
+    open_manager();
+    messages();
+    watchdog();
+    no_manager();
+    (void)close(manager);
+    return tap_end();
+}
