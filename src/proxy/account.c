@@ -1,8 +1,12 @@
 #include "proxy/account.h"
 
+#include "base/buf.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/metric.h"
+#include "kube/query.h"
+#include "proxy/redact.h"
 
 enum { ACCOUNT_MAX_SERIES = 5000, ACCOUNT_CODES = 600 };
 
@@ -16,8 +20,8 @@ struct account {
     uint64_t open_tunnels;
 };
 
-static const char *const request_labels[] = {"verb",  "group",     "version", "resource", "subresource",
-                                             "scope", "component", "code",    NULL};
+static const char *const request_labels[] = {"verb",        "dry_run", "group",     "version", "resource",
+                                             "subresource", "scope",   "component", "code",    NULL};
 static const char *const gvr_code_labels[] = {"code", "group", "version", "resource", NULL};
 static const char *const gvr_type_labels[] = {"type", "group", "version", "resource", NULL};
 static const char *const route_labels[] = {"route", NULL};
@@ -95,6 +99,11 @@ static struct slice known(const struct route *r, struct slice text)
     return r->known_resource ? text : SLICE_LIT("other");
 }
 
+static struct slice known_subresource(const struct route *r, struct slice text)
+{
+    return r->known_subresource || text.n == 0 ? text : SLICE_LIT("other");
+}
+
 static struct slice scope_of(const struct reqinfo *info)
 {
     if (!info->is_resource)
@@ -125,18 +134,38 @@ static struct slice verb_label(struct slice verb, char out[32])
     return slice_of(out, verb.n);
 }
 
-static void count_request(struct account *a, const struct reqinfo *info, const struct route *r, unsigned status)
+/* As upstream's cleanDryRun (k8s.io/apiserver pkg/endpoints/metrics): "All" is the only legal value. */
+static struct slice dry_run_label(struct exchange *x)
+{
+    struct slice path, query = exchange_request(x)->target, key, value, label = SLICE_LIT("");
+    struct query_iter it;
+
+    if (!slice_split(&query, '?', &path) || query.p == NULL)
+        return label;
+    query_begin(&it, exchange_arena(x), query);
+    while (query_next(&it, &key, &value)) {
+        if (!slice_eq(key, SLICE_LIT("dryRun")))
+            continue;
+        if (!slice_eq(value, SLICE_LIT("All")))
+            return SLICE_LIT("invalid");
+        label = SLICE_LIT("All");
+    }
+    return label;
+}
+
+static void count_request(struct account *a, struct exchange *x, const struct reqinfo *info, const struct route *r,
+                          unsigned status)
 {
     char verb[32];
     struct slice none = slice_of("", 0);
     bool resource = info->is_resource;
     struct slice values[] = {
         verb_label(info->verb, verb),
+        dry_run_label(x),
         resource ? known(r, info->group) : none,
         resource ? known(r, info->version) : none,
         resource ? known(r, info->resource) : none,
-        /* A subresource is free text as long as nobody serves it. */
-        resource && !r->local_miss ? info->subresource : none,
+        resource ? known_subresource(r, info->subresource) : none,
         scope_of(info),
         SLICE_LIT("mvproxy"),
         code_of(a, status),
@@ -150,22 +179,26 @@ static void log_access(const struct exchange *x, const struct reqinfo *info, con
 {
     const struct exchange_client *c = exchange_client(x);
     const struct http_head *h = exchange_request(x);
+    struct buf uri;
 
-    log_info("Request", LS("verb", info->verb), LS("method", h->method), LS("uri", h->target),
+    buf_init(&uri, 2 * LIMIT_LOG_VALUE);
+    redact_target(h->target, &uri);
+    log_info("Request", LS("verb", info->verb), LS("method", h->method), LS("uri", buf_slice(&uri)),
              LT("protocol", c->protocol), LT("client", c->address), LT("identity", e->user_kind),
              LT("route", route_row_name(r->row)), LT("peer", e->peer), LU("attempts", e->attempts),
              LU("code", e->status), LU("requestBytes", exchange_request_bytes(x)),
              LU("responseBytes", exchange_response_bytes(x)), LU("durationMicroseconds", us),
              LS("userAgent", http_head_value(h, HTTP_USER_AGENT)), LS("auditID", http_head_value(h, HTTP_AUDIT_ID)),
              LT("end", e->why == NULL ? "complete" : e->why));
+    buf_free(&uri);
 }
 
-void account_request(struct account *a, const struct exchange *x, const struct reqinfo *info, const struct route *r,
+void account_request(struct account *a, struct exchange *x, const struct reqinfo *info, const struct route *r,
                      const struct account_entry *e, bool access_log)
 {
     uint64_t us = clock_us() - exchange_started_us(x);
 
-    count_request(a, info, r, e->status);
+    count_request(a, x, info, r, e->status);
     if (!e->long_running && r->row >= ROUTE_ROW_DISABLED && r->row <= ROUTE_ROW_NOBODY)
         metric_observe(a->by_route[r->row], (double)us / 1e6);
     if (access_log)

@@ -27,7 +27,7 @@ struct account *account_new(struct metrics *m);
 void account_free(struct account *a);
 
 /* Once per request, when it ends. */
-void account_request(struct account *a, const struct exchange *x, const struct reqinfo *info, const struct route *r,
+void account_request(struct account *a, struct exchange *x, const struct reqinfo *info, const struct route *r,
                      const struct account_entry *e, bool access_log);
 /* apiserver_rerouted_request_total: once per request sent to a peer, with the code the client got. */
 void account_rerouted(struct account *a, unsigned status, const struct reqinfo *info);

@@ -31,15 +31,24 @@ static const struct served_document *wanted_document(const struct job *j, const 
     return served_merged(j->served, n->document == NEGOTIATE_V2BETA1 ? SERVED_V2BETA1 : SERVED_V2);
 }
 
-static bool document_head(struct job *j, const struct negotiated *n, const struct served_document *doc, bool gzipped,
-                          struct http_head *h)
+/* Status and the fields that a 200 and its 304 have in common. */
+static bool document_head(struct job *j, unsigned status, const struct served_document *doc, struct http_head *h)
 {
     struct arena *a = exchange_arena(j->x);
 
-    return http_head_init(h, a, 8) && http_head_add_id(h, a, HTTP_CACHE_CONTROL, SLICE_LIT("public")) &&
-           http_head_add_id(h, a, HTTP_ETAG, doc->etag) && http_head_add_id(h, a, HTTP_VARY, SLICE_LIT("Accept")) &&
-           (h->status == 304 ||
-            http_head_add_id(h, a, HTTP_CONTENT_TYPE, negotiate_content_type(n->document, n->format))) &&
+    if (!http_head_init(h, a, 8))
+        return false;
+    h->status = status;
+    h->reason = http_reason(status);
+    return http_head_add_id(h, a, HTTP_CACHE_CONTROL, SLICE_LIT("public")) &&
+           http_head_add_id(h, a, HTTP_ETAG, doc->etag) && http_head_add_id(h, a, HTTP_VARY, SLICE_LIT("Accept"));
+}
+
+static bool content_fields(struct job *j, const struct negotiated *n, bool gzipped, struct http_head *h)
+{
+    struct arena *a = exchange_arena(j->x);
+
+    return http_head_add_id(h, a, HTTP_CONTENT_TYPE, negotiate_content_type(n->document, n->format)) &&
            (!gzipped || (http_head_add_id(h, a, HTTP_CONTENT_ENCODING, SLICE_LIT("gzip")) &&
                          http_head_add_id(h, a, HTTP_VARY, SLICE_LIT("Accept-Encoding"))));
 }
@@ -79,17 +88,15 @@ static void send_document(struct job *j, const struct negotiated *n, const struc
     bool match = etag_matches(request, doc->etag);
     bool pretty = !match && negotiate_pretty(request, n);
     bool gzipped = !match && !pretty && doc->gzip.n > 0 && negotiate_gzip(request);
-    struct http_head head = {.status = match ? 304 : 200};
+    struct http_head head;
     struct http_body body = {HTTP_BODY_NONE, 0};
 
     j->document = gzipped ? doc->gzip : doc->body;
-    if ((pretty && !indent(j, doc->body)) || !document_head(j, n, doc, gzipped, &head)) {
+    if ((pretty && !indent(j, doc->body)) || !document_head(j, match ? 304 : 200, doc, &head) ||
+        (!match && !content_fields(j, n, gzipped, &head))) {
         job_refuse(j, 503, STATUS_NO_MEMORY);
         return;
     }
-    head.status = match ? 304 : 200;
-    head.reason = http_reason(head.status);
-    head.minor = 1;
     if (!match)
         body = (struct http_body){HTTP_BODY_LENGTH, j->document.n};
     j->account.status = head.status;
@@ -142,7 +149,10 @@ static void on_verdict_end(void *arg, const struct http_head *trailers)
         return;
     }
     j->back = NULL;
-    authz_cache_allow(j->proxy->authz, j->credential, loop_now_ms(j->proxy->loop), j->config->discovery_authz_ttl_ms);
+    /* A verdict of before a reload is good for this request only. */
+    if (j->config == j->proxy->config)
+        authz_cache_allow(j->proxy->authz, j->credential, loop_now_ms(j->proxy->loop),
+                          j->config->discovery_authz_ttl_ms);
     answer(j);
 }
 
@@ -150,10 +160,11 @@ static void on_verdict_failed(void *arg, const struct back_failure_info *f)
 {
     struct job *j = arg;
 
-    (void)f;
     j->back = NULL;
     if (j->state == JOB_RELAYING)
         job_abort(j, "server broke off its response");
+    else if (f->why == BACK_FAIL_TIMEOUT)
+        job_refuse(j, 504, STATUS_GATEWAY_TIMEOUT);
     else
         job_refuse(j, 503, STATUS_LOCAL_FAILED);
 }

@@ -100,12 +100,23 @@ void forward_relay_head(struct job *j, const struct http_head *head, struct http
     (void)exchange_respond(j->x, &out, announced(j, head, body));
 }
 
-static bool is_plain_not_found(const struct http_head *head)
+/* What stands behind a `proxy` subresource is any program: its 404 is its own. */
+static bool reaches_through(const struct reqinfo *info)
 {
-    return head->status == 404 && slice_has_iprefix(http_head_value(head, HTTP_CONTENT_TYPE), SLICE_LIT("text/plain"));
+    return slice_eq(info->subresource, SLICE_LIT("proxy")) || slice_eq(info->verb, SLICE_LIT("proxy"));
 }
 
-static bool try_next_peer(struct job *j);
+/*
+ * A peer that no longer knows the group/version answers with Go's plain "404 page not found": its knowledge and ours
+ * have drifted apart, and this 404 would be a false one.
+ */
+static bool denies_all_knowledge(const struct job *j, const struct http_head *head)
+{
+    return j->peer != NULL && head->status == 404 && !reaches_through(&j->info) &&
+           slice_has_iprefix(http_head_value(head, HTTP_CONTENT_TYPE), SLICE_LIT("text/plain"));
+}
+
+static bool try_next_peer(struct job *j, const char *retry_reason);
 
 static void on_head(void *arg, const struct http_head *head, struct http_body body)
 {
@@ -115,18 +126,15 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
         cluster_peer_suspect(j->proxy->cluster, j->peer->id);
     else if (j->peer != NULL)
         cluster_peer_answered(j->proxy->cluster, j->peer->id);
-    /*
-     * A peer that no longer knows the group/version answers with Go's plain "404 page not found": its knowledge and
-     * ours have drifted apart, and this 404 would be a false one.
-     */
-    if (j->peer != NULL && is_plain_not_found(head)) {
-        job_drop_back(j);
-        account_retry(j->proxy->account, "peer-not-found");
-        if (j->body_started || !try_next_peer(j))
-            job_refuse(j, 503, STATUS_PROXY_FAILED);
+    if (!denies_all_knowledge(j, head)) {
+        forward_relay_head(j, head, body);
         return;
     }
-    forward_relay_head(j, head, body);
+    job_drop_back(j);
+    if (!j->body_started && try_next_peer(j, "peer-not-found"))
+        return;
+    j->route.row = ROUTE_ROW_PEERS_FAILED;
+    job_refuse(j, 503, STATUS_PROXY_FAILED);
 }
 
 void forward_on_body(void *arg, struct slice data)
@@ -195,8 +203,7 @@ static void on_failed(void *arg, const struct back_failure_info *f)
     }
     if (may_repeat(j, f)) {
         job_drop_back(j);
-        account_retry(j->proxy->account, "next-peer");
-        if (try_next_peer(j))
+        if (try_next_peer(j, "next-peer"))
             return;
     }
     if (j->peer != NULL)
@@ -286,7 +293,8 @@ static bool hop_with_cert(const struct job *j, const struct served_peer *p)
     return j->authn.kind == AUTHN_ASSERT || p->mvproxy;
 }
 
-static bool try_next_peer(struct job *j)
+/* False when none is left. Otherwise a request is under way, or the job is over. `retry_reason` NULL: the first. */
+static bool try_next_peer(struct job *j, const char *retry_reason)
 {
     while (j->next_candidate < j->route.n_candidates) {
         const struct served_peer *p = served_peer_at(j->served, j->route.candidates[j->next_candidate++]);
@@ -295,8 +303,12 @@ static bool try_next_peer(struct job *j)
 
         if (with_cert && !origin_has_cert(p->origin))
             continue;
-        if (limit > 0 && origin_in_flight(p->origin) >= limit)
+        if (limit > 0 && origin_in_flight(p->origin) >= limit) {
+            j->peers_busy = true;
             continue;
+        }
+        if (retry_reason != NULL)
+            account_retry(j->proxy->account, retry_reason);
         send_to(j, p->origin, p, with_cert);
         return true;
     }
@@ -305,6 +317,6 @@ static bool try_next_peer(struct job *j)
 
 void forward_peers(struct job *j)
 {
-    if (!try_next_peer(j))
-        job_refuse(j, 503, STATUS_OVERLOADED);
+    if (!try_next_peer(j, NULL))
+        job_refuse(j, 503, j->peers_busy ? STATUS_OVERLOADED : STATUS_NO_PEER_CONFIG);
 }

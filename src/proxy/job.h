@@ -59,6 +59,7 @@ struct job {
     struct origin *target;          /* referenced while a request is under way */
     const struct served_peer *peer; /* NULL: local */
     size_t next_candidate;
+    bool peers_busy;          /* a candidate was passed over for max_in_flight_per_peer */
     struct http_head request; /* as sent to the target */
     bool body_started;        /* the target took a byte of the client's body, or may have */
     bool body_ended;          /* the client's body is complete */

@@ -107,6 +107,8 @@ static void wait_for_refresh(struct job *j)
     j->waiter = cluster_local_miss(j->proxy->cluster, on_refreshed, j);
     if (j->waiter == NULL)
         act(j);
+    else
+        exchange_pause_body(j->x); /* there is nobody yet who could take it */
 }
 
 /* Which peer gets a request need not be unguessable: no system call for it. */

@@ -69,6 +69,12 @@ static void add_candidate(struct route *r, size_t *n_healthy, uint16_t peer, boo
     r->n_candidates++;
 }
 
+static void note_answer(struct route *r, enum disco_answer a)
+{
+    r->known_resource |= a != DISCO_NO_RESOURCE;
+    r->known_subresource |= a == DISCO_SERVED || a == DISCO_NO_VERB;
+}
+
 struct survey {
     bool served;      /* by some peer, as asked */
     size_t n_healthy; /* candidates at the front of the list */
@@ -84,7 +90,7 @@ static struct survey survey_peers(const struct route_query *q, struct route *out
         const struct served_peer *p = served_peer_at(q->served, i);
         enum disco_answer a = served_by_peer(q->served, i, &gvr, q->info->subresource, verb_to_ask(q->info));
 
-        out->known_resource |= a != DISCO_NO_RESOURCE;
+        note_answer(out, a);
         if (a != DISCO_SERVED)
             continue;
         s.served = true;
@@ -148,7 +154,7 @@ void route_decide(const struct route_query *q, struct route *out)
         return;
     }
     local = ask_local(q);
-    out->known_resource = local != DISCO_NO_RESOURCE;
+    note_answer(out, local);
     out->local_miss = local != DISCO_SERVED;
     if (q->rerouted)
         decide_rerouted(q, local, out);

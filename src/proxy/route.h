@@ -49,9 +49,10 @@ struct route_query {
 struct route {
     enum route_action action;
     enum route_row row;
-    const char *message; /* ROUTE_REFUSE: for the Status */
-    bool local_miss;     /* the local server lacks the resource as far as we know: its discovery wants a look */
-    bool known_resource; /* somebody serves group/version/resource: safe as a metric label */
+    const char *message;    /* ROUTE_REFUSE: for the Status */
+    bool local_miss;        /* the local server lacks the resource as far as we know: its discovery wants a look */
+    bool known_resource;    /* somebody serves group/version/resource: safe as a metric label */
+    bool known_subresource; /* and the subresource that was named, if any */
     size_t n_candidates;
     uint16_t candidates[ROUTE_MAX_CANDIDATES]; /* indices of served peers; the healthy ones first, each part shuffled */
 };

@@ -12,8 +12,12 @@ struct half {
     bool ended;     /* `from` sent its end, and all before it was handed on */
 };
 
+/* Nobody tells when the last byte has left: looked at so often once both sides have ended. */
+enum { TUNNEL_FLUSH_LOOK_MS = 100 };
+
 struct tunnel {
     struct loop *loop;
+    struct loop_timer *flush_look;
     struct half client, server;
     tunnel_done_fn *done;
     void *arg;
@@ -23,7 +27,10 @@ struct tunnel {
 
 static void release(void *arg)
 {
-    mem_free(arg);
+    struct tunnel *t = arg;
+
+    loop_timer_free(t->flush_look);
+    mem_free(t);
 }
 
 static void finish(struct tunnel *t, enum stream_close_how how, const char *reason)
@@ -31,6 +38,7 @@ static void finish(struct tunnel *t, enum stream_close_how how, const char *reas
     if (t->over)
         return;
     t->over = true;
+    loop_timer_cancel(t->flush_look);
     stream_close(t->client.from, how);
     stream_close(t->server.from, how);
     loop_defer(t->loop, &t->release, release, t);
@@ -61,13 +69,27 @@ static bool pump(struct half *h)
     return true;
 }
 
+/*
+ * Both sides have ended. stream_close() gives what is unsent two seconds, which would cut the end of an output whose
+ * reader is slow or has paused, so the streams stay until all is sent. A reader that is gone fails them.
+ */
+static void end_when_sent(void *arg)
+{
+    struct tunnel *t = arg;
+
+    if (stream_unsent(t->client.from) > 0 || stream_unsent(t->server.from) > 0)
+        loop_timer_set(t->flush_look, TUNNEL_FLUSH_LOOK_MS);
+    else
+        finish(t, STREAM_CLOSE_FLUSH, "both sides ended");
+}
+
 static void on_end(struct half *h)
 {
     h->ended = true;
     if (!pump(h))
         return;
     if (h->other->ended && stream_input_len(h->from) == 0 && stream_input_len(h->other->from) == 0)
-        finish(h->tunnel, STREAM_CLOSE_FLUSH, "both sides ended");
+        end_when_sent(h->tunnel);
 }
 
 static void on_event(struct stream *s, enum stream_event ev, void *arg)
@@ -99,13 +121,16 @@ struct tunnel *tunnel_start(struct loop *l, struct stream *client, struct stream
                             void *arg)
 {
     struct tunnel *t = mem_zalloc(sizeof(*t));
+    struct loop_timer *timer = t == NULL ? NULL : loop_timer_new(l, end_when_sent, t);
 
-    if (t == NULL) {
+    if (timer == NULL) {
+        mem_free(t);
         stream_close(client, STREAM_CLOSE_ABORT);
         stream_close(server, STREAM_CLOSE_ABORT);
         return NULL;
     }
     t->loop = l;
+    t->flush_look = timer;
     t->done = done;
     t->arg = arg;
     t->client = (struct half){.tunnel = t, .from = client, .other = &t->server};

@@ -1,6 +1,7 @@
 #include "proxy/upgrade.h"
 
 #include "net/stream.h"
+#include "proxy/rewrite.h"
 #include "proxy/tunnel.h"
 
 /* Outlives the exchange, so it has nothing of the job's. */
@@ -44,21 +45,15 @@ static void join(struct proxy *p, struct stream *client, struct stream *server)
 }
 
 /* The Upgrade field is hop-by-hop, yet here it is the answer: the connection adds `Connection: Upgrade` to it. */
-static bool switching_head(const struct http_head *in, struct arena *a, struct http_head *out)
+static bool switching_head(const struct job *j, const struct http_head *in, struct arena *a, struct http_head *out)
 {
-    if (!http_head_init(out, a, in->n_fields))
-        return false;
-    out->status = 101;
-    out->reason = http_reason(101);
-    out->minor = 1;
-    for (size_t i = 0; i < in->n_fields; i++) {
-        const struct http_field *f = &in->fields[i];
+    struct rewrite_origin from = {.served_by = j->peer != NULL ? j->peer->id : NULL, .hop = NULL};
 
-        if (f->id == HTTP_CONNECTION || f->id == HTTP_CONTENT_LENGTH || f->id == HTTP_TRANSFER_ENCODING)
-            continue;
-        if (!http_head_add(out, a, f->name, f->value))
+    if (!rewrite_response(in, &from, a, out))
+        return false;
+    for (size_t i = 0; i < in->n_fields; i++)
+        if (in->fields[i].id == HTTP_UPGRADE && !http_head_add_id(out, a, HTTP_UPGRADE, in->fields[i].value))
             return false;
-    }
     return true;
 }
 
@@ -71,7 +66,7 @@ void upgrade_on_upgraded(void *arg, const struct http_head *head, struct stream 
     struct stream *client;
 
     j->back = NULL;
-    if (!switching_head(head, exchange_arena(x), &out)) {
+    if (!switching_head(j, head, exchange_arena(x), &out)) {
         stream_close(server, STREAM_CLOSE_ABORT);
         job_abort(j, "out of memory");
         return;

@@ -1,0 +1,16 @@
+/*
+ * What of a request target may stand in a log.
+ */
+#ifndef MVPROXY_PROXY_REDACT_H
+#define MVPROXY_PROXY_REDACT_H
+
+#include "base/buf.h"
+
+/*
+ * Appends the target as the client sent it, but with the values of query parameters that are not kube-apiserver's own
+ * left out: behind the proxy subresource any program may be given a token there, and exec's commands hold passwords.
+ * Cut off at the buffer's ceiling.
+ */
+void redact_target(struct slice target, struct buf *out);
+
+#endif

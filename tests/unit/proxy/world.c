@@ -1,0 +1,389 @@
+#include "unit/proxy/world.h"
+
+#include "back/back.h"
+#include "base/metric.h"
+#include "cluster/cluster.h"
+#include "front/front.h"
+#include "kube/disco_parse.h"
+#include "net/listener.h"
+#include "net/loop.h"
+
+#include <netinet/in.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define LIST_HEAD                                                                                                      \
+    "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},\"items\":["
+#define PODS_GROUP                                                                                                     \
+    "{\"metadata\":{},\"versions\":[{\"version\":\"v1\",\"resources\":[{\"resource\":\"pods\",\"responseKind\":{"      \
+    "\"group\":\"\",\"version\":\"v1\",\"kind\":\"Pod\"},\"scope\":\"Namespaced\",\"singularResource\":\"pod\","       \
+    "\"verbs\":[\"get\",\"list\",\"watch\",\"create\"],\"subresources\":[{\"subresource\":\"exec\",\"verbs\":["        \
+    "\"create\",\"get\"]}]}]}]}"
+#define JOBS_GROUP                                                                                                     \
+    "{\"metadata\":{\"name\":\"batch\"},\"versions\":[{\"version\":\"v1\",\"resources\":[{\"resource\":\"jobs\","      \
+    "\"responseKind\":{\"group\":\"batch\",\"version\":\"v1\",\"kind\":\"Job\"},\"scope\":\"Namespaced\","             \
+    "\"singularResource\":\"job\",\"verbs\":[\"get\",\"list\",\"watch\",\"create\",\"delete\"],\"subresources\":[{"    \
+    "\"subresource\":\"proxy\",\"verbs\":[\"get\"]},{\"subresource\":\"exec\",\"verbs\":[\"get\"]}]}]}]}"
+
+const char world_document[] = LIST_HEAD JOBS_GROUP "]}";
+
+/* ---- cluster/cluster.h, as the test wants it ---- */
+
+struct cluster_waiter {
+    void (*done)(void *arg);
+    void *arg;
+};
+
+struct cluster {
+    struct world *w;
+    struct served *served;
+    struct cluster_waiter waiter;
+};
+
+struct served *cluster_served(struct cluster *c)
+{
+    return c->served;
+}
+
+struct cluster_waiter *cluster_local_miss(struct cluster *c, void (*done)(void *arg), void *arg)
+{
+    c->w->misses++;
+    if (c->w->no_refresh || done == NULL)
+        return NULL;
+    if (c->waiter.done != NULL)
+        tap_bail("one waiter is enough for these tests");
+    c->waiter = (struct cluster_waiter){done, arg};
+    return &c->waiter;
+}
+
+void cluster_forget_waiter(struct cluster *c, struct cluster_waiter *waiter)
+{
+    (void)waiter;
+    c->waiter.done = NULL;
+}
+
+void cluster_peer_suspect(struct cluster *c, const char *peer_id)
+{
+    (void)peer_id;
+    c->w->suspects++;
+}
+
+void cluster_local_etag_seen(struct cluster *c, struct slice etag)
+{
+    (void)snprintf(c->w->seen_etag, sizeof(c->w->seen_etag), "%.*s", (int)etag.n, etag.n > 0 ? etag.p : "");
+}
+
+void cluster_peer_answered(struct cluster *c, const char *peer_id)
+{
+    (void)peer_id;
+    c->w->answered++;
+}
+
+bool world_waiting(const struct world *w)
+{
+    return w->cluster->waiter.done != NULL;
+}
+
+void world_refreshed(struct world *w)
+{
+    struct cluster_waiter waiter = w->cluster->waiter;
+
+    w->cluster->waiter.done = NULL;
+    waiter.done(waiter.arg);
+}
+
+static struct disco_doc *parse(const char *text)
+{
+    struct err err = {""};
+    struct disco_doc *d = disco_parse(slice_str(text), &err);
+
+    if (d == NULL)
+        tap_bail("test document: %s", err.text);
+    return d;
+}
+
+static struct disco *make_disco(bool jobs)
+{
+    struct disco_doc *core = parse(LIST_HEAD PODS_GROUP "]}");
+    struct disco_doc *apis = parse(jobs ? world_document : LIST_HEAD "]}");
+    struct disco *d = disco_new(core, apis);
+
+    disco_doc_unref(core);
+    disco_doc_unref(apis);
+    if (d == NULL)
+        tap_bail("no memory");
+    return d;
+}
+
+void world_know(struct world *w)
+{
+    static const char *const ids[WORLD_PEERS] = {"apiserver-b", "apiserver-c"};
+    struct disco *local = make_disco(w->local_has_jobs), *other = make_disco(true);
+    struct served_peer peers[WORLD_PEERS];
+    struct served_input in = {.peers_enabled = true,
+                              .leases_synced = true,
+                              .local_id = "apiserver-a",
+                              .local = local,
+                              .local_etag = SLICE_LIT("\"L\""),
+                              .peers = peers,
+                              .n_peers = w->n_peers};
+
+    for (size_t i = 0; i < w->n_peers; i++)
+        peers[i] = (struct served_peer){
+            .id = ids[i], .life = SERVED_LIVE, .discovery_known = true, .disco = other, .origin = w->peers[i].origin};
+    for (size_t i = 0; i < SERVED_SHAPES; i++) {
+        in.merged_storage[i] = mem_strdup(world_document);
+        in.merged[i] = (struct served_document){.body = slice_str(in.merged_storage[i]), .etag = SLICE_LIT(WORLD_ETAG)};
+    }
+    if (w->cluster->served != NULL)
+        served_unref(w->cluster->served);
+    w->cluster->served = served_new(&in);
+    disco_unref(local);
+    disco_unref(other);
+    if (w->cluster->served == NULL)
+        tap_bail("no memory");
+}
+
+/* ---- the test's ends of connections ---- */
+
+static void take_all(struct side *s)
+{
+    struct slice in;
+
+    while (!s->stopped && s->s != NULL && (in = stream_peek(s->s)).n > 0) {
+        s->n_got += in.n;
+        if (!s->count_only && !buf_append(&s->got, in) && !s->w->short_of_memory)
+            tap_bail("too much");
+        stream_consume(s->s, in.n);
+    }
+}
+
+static void on_side_event(struct stream *stream, enum stream_event ev, void *arg)
+{
+    struct side *s = arg;
+
+    (void)stream;
+    s->opened |= ev == STREAM_OPENED;
+    if (ev == STREAM_READABLE)
+        take_all(s);
+    s->eof |= ev == STREAM_EOF;
+    s->failed |= ev == STREAM_FAILED;
+}
+
+static struct side *begin_side(struct world *w, struct side *s)
+{
+    *s = (struct side){.w = w};
+    buf_init(&s->got, WORLD_BYTES);
+    return s;
+}
+
+static void end_side(struct side *s)
+{
+    hang_up(s, STREAM_CLOSE_NOW);
+    buf_free(&s->got);
+}
+
+struct side *client(struct world *w)
+{
+    struct side *s = begin_side(w, &w->clients[w->n_clients++]);
+    struct stream_opts o = {.fn = on_side_event, .arg = s};
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)front_port(w->front))};
+
+    if (w->n_clients > WORLD_CONNS)
+        tap_bail("too many clients");
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    s->s = stream_connect(w->loop, (const struct sockaddr *)&to, sizeof(to), &o);
+    if (s->s == NULL && !w->short_of_memory)
+        tap_bail("connect");
+    s->failed = s->s == NULL;
+    if (s->s != NULL)
+        (void)until(w, s->opened || s->failed);
+    return s;
+}
+
+static void on_accept(int fd, void *arg)
+{
+    struct server *server = arg;
+    struct side *s;
+    struct stream_opts o = {.fn = on_side_event};
+
+    if (server->refuse || server->n_conns == WORLD_CONNS) {
+        close(fd);
+        return;
+    }
+    s = begin_side(server->w, &server->conns[server->n_conns++]);
+    o.arg = s;
+    s->s = stream_accept(server->w->loop, fd, &o);
+    s->failed = s->s == NULL;
+}
+
+struct side *conn(struct server *s, size_t n)
+{
+    if (!until(s->w, s->n_conns > n))
+        tap_bail("no connection %zu", n);
+    return &s->conns[n];
+}
+
+void say_bytes(struct side *s, struct slice bytes)
+{
+    if (s->s != NULL)
+        (void)stream_write(s->s, bytes);
+}
+
+void say(struct side *s, const char *text)
+{
+    say_bytes(s, slice_str(text));
+}
+
+bool got(const struct side *s, const char *text)
+{
+    struct slice g = buf_slice(&s->got);
+
+    return g.n > 0 && memmem(g.p, g.n, text, strlen(text)) != NULL;
+}
+
+bool has(struct side *s, const char *text)
+{
+    if (until(s->w, got(s, text)))
+        return true;
+    diag("got: %.*s", (int)buf_len(&s->got), buf_len(&s->got) == 0 ? "" : buf_slice(&s->got).p);
+    return false;
+}
+
+bool ended(struct side *s)
+{
+    return until(s->w, s->eof || s->failed || s->s == NULL);
+}
+
+void stop_reading(struct side *s)
+{
+    s->stopped = true;
+    stream_pause(s->s, STREAM_PAUSE_BODY);
+}
+
+void go_on_reading(struct side *s)
+{
+    s->stopped = false;
+    stream_resume(s->s, STREAM_PAUSE_BODY);
+}
+
+void hang_up(struct side *s, enum stream_close_how how)
+{
+    if (s->s != NULL)
+        stream_close(s->s, how);
+    s->s = NULL;
+}
+
+/* ---- the whole ---- */
+
+static void start_server(struct world *w, struct server *s, const char *name)
+{
+    struct err err = {""};
+    struct origin_opts o = {.name = name, .host = "127.0.0.1"};
+
+    s->w = w;
+    s->listener = listener_open(w->loop, "127.0.0.1", 0, on_accept, s, &err);
+    if (s->listener == NULL)
+        tap_bail("%s", err.text);
+    s->port = o.port = listener_port(s->listener);
+    s->origin = origin_new(w->back, &o);
+    if (s->origin == NULL)
+        tap_bail("no memory");
+}
+
+void world_init(struct world *w, size_t n_peers)
+{
+    static const char *const names[WORLD_PEERS] = {"peer-b", "peer-c"};
+
+    memset(w, 0, sizeof(*w));
+    w->n_peers = n_peers;
+    w->loop = loop_new(NULL);
+    w->metrics = metrics_new();
+    w->back = back_new(w->loop, w->metrics);
+    start_server(w, &w->local, "local");
+    for (size_t i = 0; i < n_peers; i++)
+        start_server(w, &w->peers[i], names[i]);
+    w->cluster = must_zalloc(sizeof(*w->cluster));
+    w->cluster->w = w;
+    w->opts = (struct proxy_opts){.local = w->local.origin, .discovery_authz_ttl_ms = 60000};
+}
+
+void world_start(struct world *w)
+{
+    struct err err = {""};
+    struct front_opts o = {.bind_address = "127.0.0.1", .inherited_fd = -1, .on_request = proxy_on_request};
+
+    world_know(w);
+    w->proxy = proxy_new(w->loop, w->back, w->cluster, w->metrics, &w->opts);
+    o.arg = w->proxy;
+    w->front = front_new(w->loop, w->metrics, &o, &err);
+    if (w->front == NULL)
+        tap_bail("%s", err.text);
+}
+
+void world_open(struct world *w, size_t n_peers)
+{
+    world_init(w, n_peers);
+    world_start(w);
+}
+
+static void end_server(struct server *s)
+{
+    listener_close(s->listener);
+    for (size_t i = 0; i < s->n_conns; i++)
+        end_side(&s->conns[i]);
+    is_u64(origin_in_flight(s->origin), 0, "nothing is left in flight");
+    origin_unref(s->origin);
+}
+
+void world_close(struct world *w)
+{
+    for (size_t i = 0; i < w->n_clients; i++)
+        end_side(&w->clients[i]);
+    settle(w);
+    front_free(w->front);
+    is_u64(proxy_long_running(w->proxy), 0, "no long-running request is left");
+    proxy_free(w->proxy);
+    ok(w->cluster->waiter.done == NULL, "nobody waits");
+    served_unref(w->cluster->served);
+    end_server(&w->local);
+    for (size_t i = 0; i < w->n_peers; i++)
+        end_server(&w->peers[i]);
+    settle(w);
+    back_free(w->back);
+    loop_free(w->loop);
+    metrics_free(w->metrics);
+    mem_free(w->cluster);
+}
+
+void settle(struct world *w)
+{
+    for (unsigned i = 0; i < 10; i++)
+        loop_run_once(w->loop, 1);
+}
+
+struct lookup {
+    const char *name, *label;
+    double value;
+};
+
+static void look(const struct metric_view *v, void *arg)
+{
+    struct lookup *l = arg;
+    bool found = l->label == NULL;
+
+    if (strcmp(v->name, l->name) != 0)
+        return;
+    for (size_t i = 0; i < v->n_labels; i++)
+        found = found || slice_eq(v->label_values[i], slice_str(l->label));
+    if (found)
+        l->value += v->value;
+}
+
+double world_metric(struct world *w, const char *name, const char *label_value)
+{
+    struct lookup l = {name, label_value, 0};
+
+    metrics_walk(w->metrics, look, &l);
+    return l.value;
+}

@@ -1,0 +1,95 @@
+/*
+ * A whole data plane in one loop: clients, front, proxy, back, and servers that say exactly what the test tells them
+ * to. Plain text on loopback. What the proxy knows of the cluster is what the test says: world.c stands in for
+ * cluster/cluster.c.
+ */
+#ifndef MVPROXY_TESTS_UNIT_PROXY_WORLD_H
+#define MVPROXY_TESTS_UNIT_PROXY_WORLD_H
+
+#include "base/buf.h"
+#include "lib/tap.h"
+#include "net/stream.h"
+#include "proxy/proxy.h"
+
+enum { WORLD_PEERS = 2, WORLD_CONNS = 64, WORLD_BYTES = 32 << 20 };
+
+/* An end of a connection that the test plays. */
+struct side {
+    struct world *w;
+    struct stream *s; /* NULL once closed */
+    struct buf got;   /* unless `count_only` */
+    uint64_t n_got;
+    bool opened, eof, failed;
+    bool count_only, stopped; /* stopped: reads nothing */
+};
+
+struct server {
+    struct world *w;
+    struct listener *listener;
+    struct origin *origin;
+    unsigned port;
+    struct side conns[WORLD_CONNS];
+    size_t n_conns;
+    bool refuse; /* what connects is cut off at once */
+};
+
+struct world {
+    struct loop *loop;
+    struct metrics *metrics;
+    struct back *back;
+    struct front *front;
+    struct proxy *proxy;
+    struct cluster *cluster;
+    struct proxy_opts opts; /* may be changed before world_start() */
+    struct server local, peers[WORLD_PEERS];
+    size_t n_peers;
+    bool local_has_jobs;  /* the local server serves batch/v1 jobs, too */
+    bool no_refresh;      /* there is nothing to be refreshed */
+    bool short_of_memory; /* the test's own parts may fail, too */
+    unsigned misses, suspects, answered;
+    char seen_etag[64];
+    struct side clients[WORLD_CONNS];
+    size_t n_clients;
+};
+
+#define JOBS "/apis/batch/v1/namespaces/d/jobs"
+#define PODS "/api/v1/namespaces/d/pods"
+/* Of the merged documents; the local server's own is "L". */
+#define WORLD_ETAG "\"M\""
+extern const char world_document[];
+
+void world_init(struct world *w, size_t n_peers);
+void world_start(struct world *w);
+/* init and start */
+void world_open(struct world *w, size_t n_peers);
+/* Frees all and checks that nothing is left under way. */
+void world_close(struct world *w);
+/* What the cluster knows, made anew out of w (after a change of local_has_jobs, say). */
+void world_know(struct world *w);
+/* The refresh that a request waits for ends. */
+void world_refreshed(struct world *w);
+bool world_waiting(const struct world *w);
+double world_metric(struct world *w, const char *name, const char *label_value);
+
+/* Runs the loop until the condition holds or ten seconds have passed (false). */
+#define until(w, cond)                                                                                                 \
+    ({                                                                                                                 \
+        for (unsigned turn_ = 0; turn_ < 2000 && !(cond); turn_++)                                                     \
+            loop_run_once((w)->loop, 5);                                                                               \
+        (cond);                                                                                                        \
+    })
+void settle(struct world *w);
+
+struct side *client(struct world *w);
+/* The server's nth connection, from 0. */
+struct side *conn(struct server *s, size_t n);
+void say(struct side *s, const char *text);
+void say_bytes(struct side *s, struct slice bytes);
+bool has(struct side *s, const char *text);
+bool got(const struct side *s, const char *text); /* without waiting */
+bool ended(struct side *s);                       /* waits for EOF or failure */
+void stop_reading(struct side *s);
+void go_on_reading(struct side *s);
+void hang_up(struct side *s, enum stream_close_how how);
+
+#endif
