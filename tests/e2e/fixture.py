@@ -384,6 +384,11 @@ class Mvproxy(Process):
     def admin(self):
         return self.options["admin-bind-address"]
 
+    def sanitized(self):
+        """Whether it runs with AddressSanitizer, whose quarantine makes memory figures meaningless."""
+        with open(self.argv[0], "rb") as binary:
+            return b"__asan_init" in binary.read()
+
     def write_config(self, text=None):
         staged = self.config_path + ".new"
         with open(staged, "w", encoding="utf-8") as out:
