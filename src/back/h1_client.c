@@ -202,13 +202,22 @@ static bool interim(struct h1_client *c)
     return true;
 }
 
+/* A server that announces a body where none can be may send it all the same, later, as somebody else's answer. */
+static bool promises_more(const struct http_head *response)
+{
+    uint64_t length;
+
+    return (response->status == 204 && h1_content_length(response, &length) && length > 0) ||
+           (response->status == 304 && http_head_find(response, HTTP_TRANSFER_ENCODING) != NULL);
+}
+
 static bool final_head(struct h1_client *c)
 {
     struct back_request *r = c->request;
     struct http_body body = h1_response_body(&r->response, r->opts.head->method_id);
 
     c->in_body = true;
-    c->keep = h1_keep_alive(&r->response) && body.kind != HTTP_BODY_CLOSE;
+    c->keep = h1_keep_alive(&r->response) && body.kind != HTTP_BODY_CLOSE && !promises_more(&r->response);
     loop_timer_cancel(c->timer);
     h1_body_begin(&c->body, body, r->arena);
     if (!r->body_open)

@@ -5,6 +5,9 @@
 #include "base/log.h"
 #include "base/metric.h"
 #include "net/dial.h"
+#include "net/stream.h"
+
+enum { MAX_LOOKS = 4 }; /* at idle connections, for one request */
 
 static const char *const close_texts[CLOSE_REASONS] = {
     [CLOSE_CONNECT_FAILED] = "connect_failed",
@@ -188,13 +191,32 @@ static void wait_in(struct pool *p, struct back_request *r)
     balance(p);
 }
 
+/*
+ * Bytes that have come before the request was sent are no answer to it, but would be taken for one: then each answer on
+ * this connection would go to the request, and perhaps the user, after the right one. The read event will judge it.
+ */
+static bool is_quiet(const struct h1_client *c)
+{
+    return c->served == 0 || stream_is_quiet(c->stream);
+}
+
+static struct h1_client *find_idle(const struct pool *p)
+{
+    struct list_node *n = list_first(&p->conns[CONN_IDLE]);
+
+    for (unsigned i = 0; i < MAX_LOOKS && n != NULL; i++, n = list_next(&p->conns[CONN_IDLE], n))
+        if (is_quiet(list_entry(n, struct h1_client, node)))
+            return list_entry(n, struct h1_client, node);
+    return NULL;
+}
+
 void pool_take(struct pool *p, struct back_request *r, bool fresh)
 {
-    struct list_node *n = fresh ? NULL : list_first(&p->conns[CONN_IDLE]);
+    struct h1_client *c = fresh ? NULL : find_idle(p);
 
     r->state = REQUEST_WAITING;
-    if (n != NULL)
-        h1_client_attach(list_entry(n, struct h1_client, node), r);
+    if (c != NULL)
+        h1_client_attach(c, r);
     else if (!fresh)
         wait_in(p, r);
     else if (pool_open(p) >= pool_max(p))
@@ -226,6 +248,10 @@ void pool_put(struct h1_client *c)
 {
     struct pool *p = c->pool;
 
+    if (p->waiting.count > 0 && !is_quiet(c)) {
+        h1_client_close(c, CLOSE_UNSOLICITED, "");
+        return;
+    }
     if (p->waiting.count > 0) {
         struct back_request *r = list_entry(list_first(&p->waiting), struct back_request, node);
 

@@ -95,6 +95,8 @@ const char *stream_alpn(const struct stream *s);        /* "h2", "http/1.1" or "
 bool stream_is_tls(const struct stream *s);
 bool stream_tls_resumed(const struct stream *s); /* the handshake was an abbreviated one */
 bool stream_is_open(const struct stream *s);
+/* True if nothing has come that was not consumed, and no end: asks the kernel, one system call. */
+bool stream_is_quiet(const struct stream *s);
 /* The other side's certificate, checked against the context's CAs at the handshake; never NULL (see tls_peer.h). */
 const struct tls_peer *stream_tls_peer(const struct stream *s);
 uint64_t stream_bytes_in(const struct stream *s);  /* decrypted */

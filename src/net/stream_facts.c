@@ -2,7 +2,9 @@
  * What can be asked about a stream: who is on the other side, and how it went.
  */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdio.h>
+#include <sys/socket.h>
 
 #include "net/stream_internal.h"
 #include "net/tls_peer.h"
@@ -60,6 +62,14 @@ bool stream_is_tls(const struct stream *s)
 bool stream_tls_resumed(const struct stream *s)
 {
     return s->tls != NULL && tls_conn_resumed(s->tls);
+}
+
+bool stream_is_quiet(const struct stream *s)
+{
+    char byte;
+
+    return stream_input_len(s) == 0 && recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+           (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
 bool stream_is_open(const struct stream *s)
