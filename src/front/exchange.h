@@ -1,5 +1,5 @@
 /*
- * One request and its response, whatever the protocol of the connection. The connection (front/h1_conn, later h2)
+ * One request and its response, whatever the protocol of the connection. The connection (front/h1_conn, front/h2_conn)
  * makes it and gives it ops; the proxy consumes it. Nobody else touches either.
  *
  * Life: the handler given to front_new() is called with a parsed request head; it attaches a sink and answers by

@@ -1,5 +1,5 @@
 /*
- * The other face of an exchange: what a connection (HTTP/1.1 now, HTTP/2 beside it later) implements and how it hands
+ * The other face of an exchange: what a connection (HTTP/1.1, HTTP/2) implements and how it hands
  * the client's side over. The proxy never includes this.
  *
  * The rules that do not depend on the protocol live in exchange.c: the order of the calls, the announced length

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/strmap.h"
 #include "front/h1_conn.h"
+#include "front/h2_conn.h"
 #include "net/listener.h"
 #include "net/tls_ctx.h"
 
@@ -137,10 +138,12 @@ void front_conn_give_away(struct front_conn *fc)
 
 static void on_opened(struct front_conn *fc)
 {
+    bool http2 = slice_eq(slice_str(stream_alpn(fc->stream)), SLICE_LIT("h2"));
+
     front_stats_opened(fc->host->stats, clock_us() - fc->accepted_us);
     log_v(5, "Connection opened", LU("connection", fc->id), LT("client", stream_remote_text(fc->stream)),
           LT("alpn", stream_alpn(fc->stream)));
-    if (!h1_conn_start(fc))
+    if (!(http2 ? h2_conn_start(fc) : h1_conn_start(fc)))
         front_conn_close(fc, FRONT_CLOSE_NO_MEMORY, STREAM_CLOSE_NOW);
 }
 

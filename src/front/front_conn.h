@@ -1,6 +1,6 @@
 /*
  * Between the front and the protocol of one connection: what they share, and the ops a protocol implements
- * (h1_conn now; an HTTP/2 connection is added by one more constructor, chosen by ALPN in front.c).
+ * (h1_conn and h2_conn, chosen by ALPN in front.c).
  */
 #ifndef MVPROXY_FRONT_FRONT_CONN_H
 #define MVPROXY_FRONT_FRONT_CONN_H

@@ -23,6 +23,7 @@ static const char *const close_names[FRONT_CLOSE_COUNT] = {
     [FRONT_CLOSE_HEADER_TIMEOUT] = "header_timeout",
     [FRONT_CLOSE_BODY_TIMEOUT] = "body_timeout",
     [FRONT_CLOSE_BAD_REQUEST] = "bad_request",
+    [FRONT_CLOSE_FLOOD] = "flood",
     [FRONT_CLOSE_BODY_UNREAD] = "body_unread",
     [FRONT_CLOSE_RESPONSE_ABORTED] = "response_aborted",
     [FRONT_CLOSE_REQUEST_LIMIT] = "request_limit",

@@ -20,6 +20,7 @@ enum front_close {
     FRONT_CLOSE_HEADER_TIMEOUT,   /* a head that never ended */
     FRONT_CLOSE_BODY_TIMEOUT,     /* a body that never went on */
     FRONT_CLOSE_BAD_REQUEST,      /* refused; framing no longer trusted */
+    FRONT_CLOSE_FLOOD,            /* HTTP/2: more resets or control frames than anybody needs */
     FRONT_CLOSE_BODY_UNREAD,      /* answered before the client had sent its whole body */
     FRONT_CLOSE_RESPONSE_ABORTED, /* the response could not be completed; the client saw a broken stream */
     FRONT_CLOSE_REQUEST_LIMIT,    /* as many requests as one connection may make */

@@ -420,6 +420,18 @@ enum h1_result h1_parser_feed(struct h1_parser *p, struct slice in, size_t *cons
     return H1_DONE;
 }
 
+bool h1_method_known(struct slice method)
+{
+#define METHOD_TEXT(number, name, string) SLICE_LIT(#string),
+    static const struct slice known[] = {HTTP_METHOD_MAP(METHOD_TEXT)};
+#undef METHOD_TEXT
+
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (slice_eq(method, known[i]))
+            return true;
+    return false;
+}
+
 bool h1_parser_started(const struct h1_parser *p)
 {
     return p->before_piece > 0 || p->state == DONE || p->state == FAILED;

@@ -46,6 +46,8 @@ struct http_body h1_response_body(const struct http_head *head, enum http_method
 bool h1_content_length(const struct http_head *head, uint64_t *length);
 /* May the connection be used again after this message, as far as its own head says? HTTP/1.0 never. */
 bool h1_keep_alive(const struct http_head *head);
+/* Is it one of the methods that requests may have here? HTTP/2 asks the same question. */
+bool h1_method_known(struct slice method);
 /* Expect: 100-continue on an HTTP/1.1 request. */
 bool h1_expects_continue(const struct http_head *head);
 

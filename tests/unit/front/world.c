@@ -148,14 +148,14 @@ static const char *certs_dir(void)
     return certs;
 }
 
-static void make_tls(struct world *w)
+static void make_tls(struct world *w, bool http2)
 {
     const char *dir = certs_dir();
     char ca[600], cert[600], key[600], client_cert[600], client_key[600];
     struct err err = {""};
-    struct tls_server_opts so = {.cert_file = cert, .key_file = key, .client_ca_file = ca};
+    struct tls_server_opts so = {.cert_file = cert, .key_file = key, .client_ca_file = ca, .http2 = http2};
     struct tls_client_opts co = {
-        .ca_file = ca, .cert_file = client_cert, .key_file = client_key, .server_name = "localhost"};
+        .ca_file = ca, .cert_file = client_cert, .key_file = client_key, .server_name = "localhost", .http2 = http2};
 
     snprintf(ca, sizeof(ca), "%s/ca.crt", dir);
     snprintf(cert, sizeof(cert), "%s/server.crt", dir);
@@ -168,14 +168,14 @@ static void make_tls(struct world *w)
         tap_bail("TLS: %s", err.text);
 }
 
-void world_init(struct world *w, bool tls)
+static void init(struct world *w, bool tls, bool http2)
 {
     memset(w, 0, sizeof(*w));
     w->metrics = metrics_new();
     w->loop = loop_new(w->metrics);
     buf_init(&w->sink, SINK_BYTES);
     if (tls)
-        make_tls(w);
+        make_tls(w, http2);
     w->opts = (struct front_opts){
         .bind_address = "127.0.0.1",
         .inherited_fd = -1,
@@ -187,6 +187,16 @@ void world_init(struct world *w, bool tls)
         .on_request = on_request,
         .arg = w,
     };
+}
+
+void world_init(struct world *w, bool tls)
+{
+    init(w, tls, false);
+}
+
+void world_init_http2(struct world *w)
+{
+    init(w, true, true);
 }
 
 void world_start(struct world *w)

@@ -41,6 +41,8 @@ struct client {
 
 /* Opts are made with short names for "no limit" and plain text; change w->opts before world_start(). */
 void world_init(struct world *w, bool tls);
+/* With TLS, and HTTP/2 offered on both sides. */
+void world_init_http2(struct world *w);
 void world_start(struct world *w);
 /* Frees all and checks that no request and no connection is left over. */
 void world_end(struct world *w);

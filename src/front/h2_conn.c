@@ -1,0 +1,383 @@
+#include "front/h2_conn.h"
+
+#include "base/log.h"
+#include "front/h2_state.h"
+
+/* So that what one connection makes us do between two looks at its output stays small. */
+enum { PIECE_BYTES = 16 << 10, RATE_MS = 1000 };
+
+static uint64_t now_of(const struct h2_conn *c)
+{
+    return loop_now_ms(c->fc->host->loop);
+}
+
+void h2_conn_move(struct h2_conn *c, enum h2_state to)
+{
+    c->state = to;
+}
+
+bool h2_rate_exceeded(struct h2_conn *c, struct h2_rate *r, unsigned limit)
+{
+    uint64_t now = now_of(c);
+
+    if (now - r->since_ms >= RATE_MS)
+        *r = (struct h2_rate){now, 0};
+    return ++r->count > limit;
+}
+
+/* ---- the end ---- */
+
+static void free_conn(void *arg)
+{
+    struct h2_conn *c = arg;
+
+    nghttp2_session_del(c->session);
+    loop_timer_free(c->timer);
+    mem_free(c);
+}
+
+/* The proxy is told first, while all facts still live. */
+static void end_streams(struct h2_conn *c, const char *why)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&c->streams)) != NULL) {
+        struct h2_stream *st = list_entry(n, struct h2_stream, node);
+
+        h2_stream_free_later(st);
+        exchange_give_gone(&st->x, why);
+    }
+}
+
+static void close_conn(struct h2_conn *c, const char *why, enum front_close reason, enum stream_close_how how)
+{
+    struct loop *l = c->fc->host->loop;
+
+    if (c->state == H2_CLOSED)
+        return;
+    h2_conn_move(c, H2_CLOSED);
+    end_streams(c, why);
+    loop_defer_cancel(l, &c->work);
+    loop_defer(l, &c->work, free_conn, c);
+    front_conn_close(c->fc, reason, how);
+}
+
+void h2_conn_fail(struct h2_conn *c, uint32_t code, enum front_close reason)
+{
+    if (c->state == H2_FAILING || c->state == H2_CLOSED)
+        return;
+    if (code != NGHTTP2_NO_ERROR)
+        log_v(3, "HTTP/2 connection refused", LU("connection", c->fc->id), LT("client", stream_remote_text(c->stream)),
+              LT("reason", front_close_name(reason)));
+    c->close_reason = reason;
+    h2_conn_move(c, H2_FAILING);
+    c->failed_ms = now_of(c);
+    if (nghttp2_session_terminate_session(c->session, code) != 0)
+        c->no_memory = true;
+    h2_conn_wake(c);
+}
+
+/* RFC 9113 6.8: first a GOAWAY that promises to take everything, so that no request under way is lost; the last one
+ * when the client must have seen that. */
+static void announce(struct h2_conn *c, enum front_close reason)
+{
+    if (c->state != H2_SERVING)
+        return;
+    h2_conn_move(c, H2_ANNOUNCED);
+    c->close_reason = reason;
+    c->announced_ms = now_of(c);
+    if (nghttp2_submit_shutdown_notice(c->session) != 0 ||
+        nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL) != 0)
+        c->no_memory = true;
+    h2_conn_wake(c);
+}
+
+void h2_conn_leave(struct h2_conn *c)
+{
+    h2_conn_move(c, H2_LEAVING);
+    if (nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(c->session),
+                              NGHTTP2_NO_ERROR, NULL, 0) != 0)
+        c->no_memory = true;
+    h2_conn_wake(c);
+}
+
+/* ---- what there is to do outside of all calls ---- */
+
+static void attend(struct h2_stream *st)
+{
+    if (st->x.phase == EXCHANGE_DOOMED) {
+        exchange_give_gone(&st->x, st->x.doom_reason);
+        h2_stream_reset(st, NGHTTP2_INTERNAL_ERROR);
+        return;
+    }
+    if (st->was_full) {
+        st->was_full = false;
+        exchange_give_writable(&st->x);
+    }
+    h2_stream_deliver(st);
+}
+
+/* Only those that are there now: what they wake up again comes in the next turn. */
+static void attend_woken(struct h2_conn *c)
+{
+    for (size_t n = c->woken.count; n > 0 && c->woken.count > 0; n--)
+        attend(list_entry(list_pop_front(&c->woken), struct h2_stream, woken));
+}
+
+bool h2_conn_write(struct h2_conn *c, struct slice data)
+{
+    c->unwritable = c->unwritable || !stream_write(c->stream, data);
+    if (!c->unwritable)
+        front_stats_sent(c->fc->host->stats, data.n);
+    return !c->unwritable;
+}
+
+static void close_broken(struct h2_conn *c)
+{
+    if (c->unwritable)
+        close_conn(c, "client cannot be written to", FRONT_CLOSE_STREAM_FAILED, STREAM_CLOSE_NOW);
+    else
+        close_conn(c, "out of memory", FRONT_CLOSE_NO_MEMORY, STREAM_CLOSE_NOW);
+}
+
+/* False: stream or session are broken beyond use. */
+static bool send_output(struct h2_conn *c)
+{
+    const uint8_t *p;
+    ssize_t n = 1;
+
+    while (n > 0 && !stream_congested(c->stream)) {
+        n = nghttp2_session_mem_send(c->session, &p);
+        if (n > 0 && !h2_conn_write(c, slice_of((const char *)p, (size_t)n)))
+            return false;
+    }
+    return n >= 0;
+}
+
+static enum front_close reason_of(ssize_t error)
+{
+    switch (error) {
+    case NGHTTP2_ERR_NOMEM:
+        return FRONT_CLOSE_NO_MEMORY;
+    case NGHTTP2_ERR_FLOODED:
+        return FRONT_CLOSE_FLOOD;
+    default:
+        return FRONT_CLOSE_BAD_REQUEST;
+    }
+}
+
+/* False: closed. */
+static bool take_input(struct h2_conn *c)
+{
+    struct slice in;
+
+    /* While answers of ours wait for the client there is no reason to make more of them. */
+    while (!stream_congested(c->stream) && (in = stream_peek(c->stream)).n > 0) {
+        ssize_t used;
+
+        if (in.n > PIECE_BYTES)
+            in.n = PIECE_BYTES;
+        used =
+            c->state == H2_FAILING ? (ssize_t)in.n : nghttp2_session_mem_recv(c->session, (const uint8_t *)in.p, in.n);
+        if (used < 0) {
+            close_conn(c, nghttp2_strerror((int)used), reason_of(used), STREAM_CLOSE_FLUSH);
+            return false;
+        }
+        stream_consume(c->stream, in.n);
+        front_stats_received(c->fc->host->stats, in.n);
+        if (!send_output(c)) {
+            close_broken(c);
+            return false;
+        }
+    }
+    return true;
+}
+
+static uint64_t idle_limit(const struct h2_conn *c)
+{
+    return c->fc->requests > 0 ? c->fc->limits.idle_timeout_ms : c->fc->limits.header_timeout_ms;
+}
+
+static bool may_stall(const struct h2_stream *st)
+{
+    /* Not the client's turn: the proxy wants nothing now, or owes it a 100 (Continue), or it is busy reading. */
+    return st->receiving == H2_BODY && !st->body_paused && !st->continue_pending && buf_len(&st->out) == 0;
+}
+
+/* The timer looks after everything at once; it is never later than the first of them, and may be early. */
+static void arm(struct h2_conn *c)
+{
+    uint64_t now = now_of(c), at = UINT64_MAX;
+
+    if (c->streams.count == 0)
+        at = c->idle_since_ms + idle_limit(c);
+    if (c->n_bodies > 0 && now + c->fc->limits.body_timeout_ms < at)
+        at = now + c->fc->limits.body_timeout_ms;
+    if (c->head_since_ms != 0 && c->head_since_ms + c->fc->limits.header_timeout_ms < at)
+        at = c->head_since_ms + c->fc->limits.header_timeout_ms;
+    if (c->state == H2_ANNOUNCED && c->announced_ms + TIMEOUT_H2_GOAWAY_MS < at)
+        at = c->announced_ms + TIMEOUT_H2_GOAWAY_MS;
+    if (c->state == H2_FAILING)
+        at = c->failed_ms + c->fc->limits.linger_timeout_ms;
+    if (at == UINT64_MAX)
+        loop_timer_cancel(c->timer);
+    else
+        loop_timer_set(c->timer, at > now ? at - now : 1);
+}
+
+/* The one place where bytes go in and out. */
+static void settle(struct h2_conn *c)
+{
+    attend_woken(c);
+    if (!take_input(c))
+        return;
+    if (c->no_memory || !send_output(c)) {
+        close_broken(c);
+        return;
+    }
+    if (!nghttp2_session_want_read(c->session) && !nghttp2_session_want_write(c->session)) {
+        close_conn(c, "HTTP/2 connection ended", c->close_reason, STREAM_CLOSE_FLUSH);
+        return;
+    }
+    if (c->fc->limits.max_requests != 0 && c->fc->requests >= c->fc->limits.max_requests)
+        announce(c, FRONT_CLOSE_REQUEST_LIMIT);
+    if (c->woken.count > 0)
+        h2_conn_wake(c);
+    arm(c);
+}
+
+static void on_work(void *arg)
+{
+    settle(arg);
+}
+
+void h2_conn_wake(struct h2_conn *c)
+{
+    if (c->state != H2_CLOSED)
+        loop_defer(c->fc->host->loop, &c->work, on_work, c);
+}
+
+void h2_stream_wake(struct h2_stream *st)
+{
+    if (!list_linked(&st->woken))
+        list_push_back(&st->c->woken, &st->woken);
+    h2_conn_wake(st->c);
+}
+
+/* ---- events ---- */
+
+static void on_eof(struct h2_conn *c)
+{
+    enum front_close reason = c->streams.count > 0   ? FRONT_CLOSE_CLIENT_GONE
+                              : c->fc->requests == 0 ? FRONT_CLOSE_NO_REQUEST
+                                                     : FRONT_CLOSE_CLIENT;
+
+    if (c->state != H2_SERVING)
+        reason = c->close_reason;
+    close_conn(c, "client closed the connection", reason, STREAM_CLOSE_FLUSH);
+}
+
+static void on_event(struct stream *s, enum stream_event ev, void *arg)
+{
+    struct h2_conn *c = arg;
+
+    (void)s;
+    switch (ev) {
+    case STREAM_OPENED:
+        break;
+    case STREAM_READABLE:
+    case STREAM_WRITABLE:
+        settle(c);
+        break;
+    case STREAM_EOF:
+        on_eof(c);
+        break;
+    case STREAM_FAILED:
+        close_conn(c, stream_failure(c->stream), c->state == H2_SERVING ? FRONT_CLOSE_STREAM_FAILED : c->close_reason,
+                   STREAM_CLOSE_NOW);
+        break;
+    }
+}
+
+static void refuse_stalled(struct h2_conn *c, uint64_t now)
+{
+    struct list_node *n;
+
+    /* Nothing leaves the list here: streams are closed by the session. */
+    for (n = list_first(&c->streams); n != NULL; n = list_next(&c->streams, n)) {
+        struct h2_stream *st = list_entry(n, struct h2_stream, node);
+
+        if (!may_stall(st))
+            st->progress_ms = now;
+        else if (now - st->progress_ms >= c->fc->limits.body_timeout_ms)
+            h2_stream_stalled(st);
+    }
+}
+
+static void on_timer(void *arg)
+{
+    struct h2_conn *c = arg;
+    uint64_t now = now_of(c);
+
+    if (c->state == H2_FAILING && now - c->failed_ms >= c->fc->limits.linger_timeout_ms) {
+        close_conn(c, "client does not read", c->close_reason, STREAM_CLOSE_ABORT);
+        return;
+    }
+    if (c->streams.count == 0 && stream_unsent(c->stream) > 0)
+        c->idle_since_ms = now; /* the client is still reading */
+    if (c->head_since_ms != 0 && now - c->head_since_ms >= c->fc->limits.header_timeout_ms)
+        h2_conn_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, FRONT_CLOSE_HEADER_TIMEOUT);
+    else if (c->streams.count == 0 && now - c->idle_since_ms >= idle_limit(c))
+        h2_conn_fail(c, NGHTTP2_NO_ERROR, c->fc->requests > 0 ? FRONT_CLOSE_IDLE_TIMEOUT : FRONT_CLOSE_NO_REQUEST);
+    if (c->state == H2_ANNOUNCED && now - c->announced_ms >= TIMEOUT_H2_GOAWAY_MS)
+        h2_conn_leave(c);
+    if (c->n_bodies > 0)
+        refuse_stalled(c, now);
+    settle(c);
+}
+
+/* ---- the front's side ---- */
+
+static void drain(void *protocol)
+{
+    announce(protocol, FRONT_CLOSE_DRAIN);
+}
+
+static void shut(void *protocol)
+{
+    struct h2_conn *c = protocol;
+
+    if (nghttp2_session_terminate_session(c->session, NGHTTP2_NO_ERROR) == 0)
+        (void)send_output(c);
+    close_conn(c, "shutting down", FRONT_CLOSE_SHUTDOWN, STREAM_CLOSE_NOW);
+}
+
+static const struct front_conn_ops conn_ops = {.drain = drain, .shut = shut};
+
+bool h2_conn_start(struct front_conn *fc)
+{
+    struct h2_conn *c = mem_zalloc(sizeof(*c));
+
+    if (c == NULL)
+        return false;
+    c->fc = fc;
+    c->stream = fc->stream;
+    c->close_reason = FRONT_CLOSE_CLIENT;
+    c->idle_since_ms = now_of(c);
+    list_init(&c->streams);
+    list_init(&c->woken);
+    c->timer = loop_timer_new(fc->host->loop, on_timer, c);
+    c->session = c->timer == NULL ? NULL : h2_session_new(c);
+    if (c->session == NULL) {
+        free_conn(c);
+        return false;
+    }
+    fc->ops = &conn_ops;
+    fc->protocol = c;
+    stream_set_owner(fc->stream, on_event, c);
+    if (fc->host->draining)
+        announce(c, FRONT_CLOSE_DRAIN);
+    h2_conn_wake(c);
+    arm(c);
+    return true;
+}

@@ -1,0 +1,235 @@
+#include "front/h2_head.h"
+
+#include "base/clock.h"
+#include "http/h1_check.h"
+#include "http/h1_parse.h"
+#include "http/hop.h"
+
+/* RFC 9113 6.5.2: what a field counts for besides its text. */
+enum { FIELD_OVERHEAD = 32 };
+
+/* ---- requests: nghttp2 has made sure of names in lower case, the set and order of pseudo-header fields, no fields of
+ * connections, and content-length against the body (RFC 9113 8.1.1, 8.2, 8.3) ---- */
+
+static void refuse(struct h2_stream *st, unsigned status, const char *reason)
+{
+    if (st->refusal == 0) {
+        st->refusal = status;
+        st->refusal_reason = reason;
+    }
+}
+
+static struct slice keep(struct h2_stream *st, struct slice text)
+{
+    struct slice copy = arena_copy(st->x.arena, text);
+
+    if (copy.p == NULL)
+        refuse(st, 503, "out of memory");
+    return copy;
+}
+
+static void pseudo_field(struct h2_stream *st, struct slice name, struct slice value)
+{
+    struct http_head *h = &st->x.request;
+
+    if (slice_eq(name, SLICE_LIT(":method"))) {
+        h->method = keep(st, value);
+        h->method_id = http_method_of(h->method);
+    } else if (slice_eq(name, SLICE_LIT(":path"))) {
+        if (value.n > LIMIT_TARGET_BYTES)
+            refuse(st, 414, "request target is too long");
+        else
+            h->target = keep(st, value);
+    } else if (slice_eq(name, SLICE_LIT(":authority"))) {
+        /* Pseudo-header fields come first: so does Host. */
+        if (!http_head_add_id(h, st->x.arena, HTTP_HOST, keep(st, value)))
+            refuse(st, 503, "out of memory");
+    }
+}
+
+/* RFC 9113 8.2.3: a cookie may come in crumbs; whoever does not speak HTTP/2 must see one field. */
+static bool join_cookie(struct h2_stream *st, struct slice value)
+{
+    struct http_head *h = &st->x.request;
+
+    for (size_t i = 0; i < h->n_fields; i++) {
+        struct http_field *f = &h->fields[i];
+
+        if (!slice_eq(f->name, SLICE_LIT("cookie")))
+            continue;
+        f->value = arena_printf(st->x.arena, "%.*s; %.*s", (int)f->value.n, f->value.p, (int)value.n, value.p);
+        if (f->value.p == NULL)
+            refuse(st, 431, "cookies are too long");
+        return true;
+    }
+    return false;
+}
+
+static void regular_field(struct h2_stream *st, struct slice name, struct slice value)
+{
+    struct http_head *h = &st->x.request;
+    enum http_name id = http_name_of(name);
+    const struct http_field *host;
+
+    value = slice_trim(value);
+    if (id == HTTP_HOST && (host = http_head_find(h, HTTP_HOST)) != NULL) {
+        /* Next to :authority it may stand only with the same value (RFC 9113 8.3.1). */
+        if (!slice_ieq(host->value, value))
+            refuse(st, 400, "Host and :authority differ");
+        return;
+    }
+    if (slice_eq(name, SLICE_LIT("cookie")) && join_cookie(st, value))
+        return;
+    name = id == HTTP_NAME_OTHER ? keep(st, name) : http_name_text(id);
+    value = keep(st, value);
+    if (st->refusal == 0 && !http_head_add(h, st->x.arena, name, value))
+        refuse(st, 503, "out of memory");
+}
+
+/* Against both limits; false beyond. */
+static bool count_field(struct h2_stream *st, struct slice name, struct slice value, size_t most)
+{
+    st->head_bytes += name.n + value.n + FIELD_OVERHEAD;
+    st->head_fields++;
+    if (st->head_bytes > most)
+        refuse(st, 431, "head is too large");
+    else if (st->head_fields > LIMIT_HEAD_FIELDS)
+        refuse(st, 431, "too many fields");
+    return st->refusal == 0;
+}
+
+void h2_head_field(struct h2_stream *st, struct slice name, struct slice value)
+{
+    if (!count_field(st, name, value, st->c->fc->limits.max_head_bytes))
+        return;
+    if (name.n > 0 && name.p[0] == ':')
+        pseudo_field(st, name, value);
+    else
+        regular_field(st, name, value);
+}
+
+void h2_head_trailer(struct h2_stream *st, struct slice name, struct slice value)
+{
+    struct arena *a = st->x.arena;
+
+    if (!count_field(st, name, value, LIMIT_TRAILER_BYTES) || !hop_trailer_allowed(name))
+        return;
+    name = keep(st, name);
+    value = keep(st, slice_trim(value));
+    if (st->refusal == 0 && !http_head_add(&st->trailers, a, name, value))
+        refuse(st, 503, "out of memory");
+}
+
+/* The same judgement as on HTTP/1.1: what is refused there is refused here. */
+const char *h2_head_check(struct h2_stream *st, unsigned *status)
+{
+    const struct http_head *h = &st->x.request;
+    const char *bad;
+
+    *status = st->refusal;
+    if (st->refusal != 0)
+        return st->refusal_reason;
+    *status = 405;
+    if (h->method_id == HTTP_CONNECT)
+        return "CONNECT is not served";
+    *status = 501;
+    if (!h1_method_known(h->method))
+        return "unknown method";
+    *status = 400;
+    bad = h1_check_names(h);
+    for (size_t i = 0; bad == NULL && i < h->n_fields; i++)
+        if (!h1_is_value(h->fields[i].value))
+            bad = "control byte in head";
+    return bad != NULL ? bad : h1_check_request(h, status);
+}
+
+/* ---- responses ---- */
+
+static nghttp2_nv nv_of(struct slice name, struct slice value)
+{
+    return (nghttp2_nv){(uint8_t *)(uintptr_t)name.p, (uint8_t *)(uintptr_t)value.p, name.n, value.n,
+                        NGHTTP2_NV_FLAG_NONE};
+}
+
+static bool is_of_connection(enum http_name id)
+{
+    switch (id) {
+    case HTTP_CONNECTION:
+    case HTTP_CONTENT_LENGTH:
+    case HTTP_KEEP_ALIVE:
+    case HTTP_PROXY_CONNECTION:
+    case HTTP_TRANSFER_ENCODING:
+    case HTTP_UPGRADE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* nghttp2 writes names in lower case when it copies them. False: one must not be sent. */
+static bool put_fields(nghttp2_nv *nva, size_t *n, const struct http_head *head)
+{
+    for (size_t i = 0; i < head->n_fields; i++) {
+        const struct http_field *f = &head->fields[i];
+
+        if (is_of_connection(f->id))
+            continue;
+        if (!h1_is_token(f->name) || !h1_is_value(f->value))
+            return false;
+        nva[(*n)++] = nv_of(f->name, f->value);
+    }
+    return true;
+}
+
+nghttp2_nv *h2_head_response(struct h2_stream *st, const struct http_head *head, struct http_body body, size_t *n)
+{
+    struct arena *a = st->x.arena;
+    nghttp2_nv *nva = arena_alloc(a, (head->n_fields + 3) * sizeof(*nva));
+    struct slice status = arena_printf(a, "%u", head->status), length = SLICE_NONE, date;
+
+    *n = 0;
+    if (nva == NULL || status.p == NULL || head->status < 100 || head->status > 999)
+        return NULL;
+    nva[(*n)++] = nv_of(SLICE_LIT(":status"), status);
+    if (!put_fields(nva, n, head))
+        return NULL;
+    date = head->status < 200 ? SLICE_NONE : h1_date_text(&st->c->fc->host->date, clock_wall_us());
+    if (date.n > 0 && http_head_find(head, HTTP_DATE) == NULL)
+        nva[(*n)++] = nv_of(SLICE_LIT("date"), date);
+    if (body.kind == HTTP_BODY_LENGTH) {
+        length = arena_printf(a, "%llu", (unsigned long long)body.length);
+        if (length.p == NULL)
+            return NULL;
+        nva[(*n)++] = nv_of(SLICE_LIT("content-length"), length);
+    }
+    return nva;
+}
+
+nghttp2_nv *h2_head_trailers(struct h2_stream *st, const struct http_head *trailers, size_t *n)
+{
+    nghttp2_nv *nva = arena_alloc(st->x.arena, trailers->n_fields * sizeof(*nva));
+
+    *n = 0;
+    for (size_t i = 0; nva != NULL && i < trailers->n_fields; i++) {
+        const struct http_field *f = &trailers->fields[i];
+
+        if (!h1_is_token(f->name) || !h1_is_value(f->value))
+            return NULL;
+        if (hop_trailer_allowed(f->name))
+            nva[(*n)++] = nv_of(f->name, f->value);
+    }
+    return nva;
+}
+
+bool h2_head_keep(struct h2_stream *st, nghttp2_nv *nva, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct slice name = arena_copy(st->x.arena, slice_of((const char *)nva[i].name, nva[i].namelen));
+        struct slice value = arena_copy(st->x.arena, slice_of((const char *)nva[i].value, nva[i].valuelen));
+
+        if (name.p == NULL || value.p == NULL)
+            return false;
+        nva[i] = nv_of(name, value);
+    }
+    return true;
+}

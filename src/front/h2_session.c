@@ -1,0 +1,266 @@
+#include "front/h2_state.h"
+
+#include "base/log.h"
+#include "front/h2_head.h"
+
+/* ---- memory: what a client makes nghttp2 allocate fails like ours, and can be made to fail in tests ---- */
+
+static void *session_alloc(size_t size, void *arg)
+{
+    (void)arg;
+    return mem_alloc(size);
+}
+
+static void session_free(void *p, void *arg)
+{
+    (void)arg;
+    mem_free(p);
+}
+
+static void *session_calloc(size_t count, size_t size, void *arg)
+{
+    (void)arg;
+    return mem_array(count, size);
+}
+
+static void *session_realloc(void *p, size_t size, void *arg)
+{
+    (void)arg;
+    return mem_realloc(p, size);
+}
+
+/* ---- what came in ---- */
+
+static struct h2_stream *stream_by(nghttp2_session *session, int32_t id)
+{
+    return nghttp2_session_get_stream_user_data(session, id);
+}
+
+/* Frames that cost the client next to nothing and us some work (RFC 9113 10.5). Bodies and WINDOW_UPDATE, of which
+ * there are many in good order, are not among them. */
+static bool is_cheap(const nghttp2_frame_hd *hd)
+{
+    switch (hd->type) {
+    case NGHTTP2_DATA:
+        return hd->length == 0 && (hd->flags & NGHTTP2_FLAG_END_STREAM) == 0;
+    case NGHTTP2_SETTINGS:
+    case NGHTTP2_PING:
+        return (hd->flags & NGHTTP2_FLAG_ACK) == 0;
+    case NGHTTP2_HEADERS:
+    case NGHTTP2_WINDOW_UPDATE:
+        return false;
+    default:
+        return true;
+    }
+}
+
+static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *arg)
+{
+    struct h2_conn *c = arg;
+
+    (void)session;
+    if (is_cheap(hd) && h2_rate_exceeded(c, &c->control, LIMIT_H2_CONTROL_FRAMES))
+        h2_conn_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, FRONT_CLOSE_FLOOD);
+    return 0;
+}
+
+static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+{
+    struct h2_conn *c = arg;
+    struct h2_stream *st;
+
+    c->head_since_ms = loop_now_ms(c->fc->host->loop);
+    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+        return 0;
+    st = h2_stream_new(c, frame->hd.stream_id);
+    if (st == NULL)
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    /* Fails only for a stream that is not there. */
+    if (nghttp2_session_set_stream_user_data(session, st->id, st) != 0) {
+        h2_stream_free_later(st);
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    }
+    return 0;
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
+                     const uint8_t *value, size_t value_len, uint8_t flags, void *arg)
+{
+    struct h2_stream *st = stream_by(session, frame->hd.stream_id);
+    struct slice n = slice_of((const char *)name, name_len), v = slice_of((const char *)value, value_len);
+
+    (void)flags;
+    (void)arg;
+    if (st == NULL)
+        return 0;
+    if (frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+        h2_head_field(st, n, v);
+    else
+        h2_head_trailer(st, n, v);
+    return 0;
+}
+
+static void headers_complete(struct h2_stream *st, const nghttp2_frame *frame)
+{
+    bool ended = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+
+    if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
+        h2_stream_request(st, ended);
+    } else if (ended) {
+        h2_stream_end(st);
+    }
+}
+
+static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+{
+    struct h2_conn *c = arg;
+    struct h2_stream *st = frame->hd.stream_id == 0 ? NULL : stream_by(session, frame->hd.stream_id);
+
+    switch (frame->hd.type) {
+    case NGHTTP2_HEADERS:
+        c->head_since_ms = 0;
+        if (st != NULL)
+            headers_complete(st, frame);
+        break;
+    case NGHTTP2_DATA:
+        if (st != NULL && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0)
+            h2_stream_end(st);
+        break;
+    case NGHTTP2_PING:
+        if ((frame->hd.flags & NGHTTP2_FLAG_ACK) != 0 && c->state == H2_ANNOUNCED)
+            h2_conn_leave(c);
+        break;
+    default:
+        break;
+    }
+    return 0;
+}
+
+static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int code, void *arg)
+{
+    struct h2_conn *c = arg;
+
+    (void)session;
+    if (frame->hd.type == NGHTTP2_HEADERS)
+        c->head_since_ms = 0;
+    log_v(4, "Bad HTTP/2 frame", LU("connection", c->fc->id), LT("client", stream_remote_text(c->stream)),
+          LU("type", frame->hd.type), LU("stream", (uint64_t)frame->hd.stream_id),
+          LT("reason", nghttp2_strerror(code)));
+    return 0;
+}
+
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data, size_t n, void *arg)
+{
+    struct h2_stream *st = stream_by(session, id);
+
+    (void)flags;
+    if (st != NULL)
+        h2_stream_body(st, slice_of((const char *)data, n));
+    else if (nghttp2_session_consume_connection(session, n) != 0)
+        ((struct h2_conn *)arg)->no_memory = true;
+    return 0;
+}
+
+/*
+ * Rapid reset (CVE-2023-44487) and its sister, errors on purpose that make us reset (CVE-2025-8671): requests begun and
+ * thrown away make work without being limited by the number of streams. What we reset by ourselves is not the
+ * client's doing.
+ */
+static bool thrown_away(const struct h2_stream *st, uint32_t code)
+{
+    return code != NGHTTP2_NO_ERROR && st->sending == H2_NOTHING;
+}
+
+static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *arg)
+{
+    struct h2_conn *c = arg;
+    struct h2_stream *st = stream_by(session, id);
+    bool thrown;
+
+    if (st == NULL)
+        return 0;
+    thrown = thrown_away(st, code);
+    h2_stream_closed(st, code);
+    if (c->streams.count == 0)
+        c->idle_since_ms = loop_now_ms(c->fc->host->loop);
+    if (thrown && h2_rate_exceeded(c, &c->resets, LIMIT_H2_RESETS))
+        h2_conn_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, FRONT_CLOSE_FLOOD);
+    return 0;
+}
+
+/* ---- what went out ---- */
+
+static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+{
+    struct h2_conn *c = arg;
+    bool may_end = frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS;
+    struct h2_stream *st;
+
+    if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR &&
+        (c->state == H2_SERVING || c->state == H2_ANNOUNCED || c->state == H2_LEAVING)) {
+        c->close_reason = FRONT_CLOSE_BAD_REQUEST;
+        log_v(3, "HTTP/2 protocol error", LU("connection", c->fc->id), LT("client", stream_remote_text(c->stream)),
+              LT("reason", nghttp2_http2_strerror(frame->goaway.error_code)));
+        c->failed_ms = loop_now_ms(c->fc->host->loop);
+        h2_conn_move(c, H2_FAILING);
+    }
+    if (!may_end || (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0)
+        return 0;
+    /* RFC 9113 8.1: the whole answer is out; the client may spare itself the rest of its body. */
+    st = stream_by(session, frame->hd.stream_id);
+    if (st != NULL && st->receiving == H2_BODY)
+        h2_stream_reset(st, NGHTTP2_NO_ERROR);
+    return 0;
+}
+
+/* ---- making one ---- */
+
+static void set_callbacks(nghttp2_session_callbacks *cb)
+{
+    nghttp2_session_callbacks_set_on_begin_frame_callback(cb, on_begin_frame);
+    nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
+    nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame_recv);
+    nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(cb, on_invalid_frame);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
+    nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
+    nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_frame_send);
+    nghttp2_session_callbacks_set_send_data_callback(cb, h2_answer_send);
+}
+
+static bool submit_preface(nghttp2_session *s, const struct front_limits *l)
+{
+    const nghttp2_settings_entry settings[] = {
+        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, LIMIT_H2_STREAMS},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, LIMIT_H2_STREAM_WINDOW},
+        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE,
+         l->max_head_bytes < UINT32_MAX ? (uint32_t)l->max_head_bytes : UINT32_MAX},
+    };
+
+    return nghttp2_submit_settings(s, NGHTTP2_FLAG_NONE, settings, sizeof(settings) / sizeof(settings[0])) == 0 &&
+           nghttp2_session_set_local_window_size(s, NGHTTP2_FLAG_NONE, 0, LIMIT_H2_CONNECTION_WINDOW) == 0;
+}
+
+nghttp2_session *h2_session_new(struct h2_conn *c)
+{
+    nghttp2_mem mem = {NULL, session_alloc, session_free, session_calloc, session_realloc};
+    nghttp2_session_callbacks *callbacks = NULL;
+    nghttp2_option *option = NULL;
+    nghttp2_session *session = NULL;
+
+    if (nghttp2_session_callbacks_new(&callbacks) != 0 || nghttp2_option_new(&option) != 0)
+        goto out;
+    set_callbacks(callbacks);
+    nghttp2_option_set_no_auto_window_update(option, 1);
+    nghttp2_option_set_max_outbound_ack(option, LIMIT_H2_UNSENT_ACKS);
+    if (nghttp2_session_server_new3(&session, callbacks, c, option, &mem) != 0)
+        session = NULL;
+    if (session != NULL && !submit_preface(session, &c->fc->limits)) {
+        nghttp2_session_del(session);
+        session = NULL;
+    }
+out:
+    nghttp2_option_del(option);
+    nghttp2_session_callbacks_del(callbacks);
+    return session;
+}

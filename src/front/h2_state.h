@@ -1,0 +1,145 @@
+/*
+ * Shared by the parts of an HTTP/2 server connection: h2_conn.c (life, time, the two directions of bytes), h2_session.c
+ * (what nghttp2 calls), h2_stream.c (one request's way in), h2_answer.c (what goes out). Nobody else
+ * includes this.
+ *
+ * Two rules carry the rest. The session is fed and asked for bytes in one place only, settle() of h2_conn.c, and never from
+ * inside a call of the proxy or of nghttp2; what those provoke is submitted, and goes out at the end of the turn. And a
+ * stream leaves its connection's list only when nghttp2 says that it is closed, so only in that place.
+ */
+#ifndef MVPROXY_FRONT_H2_STATE_H
+#define MVPROXY_FRONT_H2_STATE_H
+
+#include <nghttp2/nghttp2.h>
+
+#include "base/limits.h"
+#include "front/exchange_conn.h"
+#include "front/front_conn.h"
+
+enum h2_state {
+    H2_SERVING,
+    H2_ANNOUNCED, /* the client was told that we leave; its new streams are still taken until it has heard */
+    H2_LEAVING,   /* last GOAWAY is queued; waits for the open streams to end */
+    H2_FAILING,   /* very last GOAWAY is queued or sent; what the client still sends is thrown away */
+    H2_CLOSED,    /* waits for the end of the turn, to be freed */
+};
+
+/* The request's way. */
+enum h2_receiving {
+    H2_HEAD,     /* fields arrive */
+    H2_BODY,     /* the body arrives */
+    H2_ENDED,    /* all of it is here; some may wait for the proxy */
+    H2_RECEIVED, /* the proxy has been told of the end, or nobody wants the rest */
+};
+
+/* The response's way. */
+enum h2_sending {
+    H2_NOTHING,
+    H2_ANSWERING, /* the head was given */
+    H2_ENDING,    /* everything was given; the rest waits to be sent */
+    H2_RESET,     /* RST_STREAM is queued */
+};
+
+struct h2_stream {
+    struct exchange x;
+    struct h2_conn *c;
+    struct list_node node;  /* of c->streams */
+    struct list_node woken; /* of c->woken */
+    struct loop_deferred gone;
+    int32_t id;
+    enum h2_receiving receiving;
+    enum h2_sending sending;
+
+    size_t head_bytes, head_fields; /* as SETTINGS_MAX_HEADER_LIST_SIZE counts */
+    unsigned refusal;               /* status, when the head is known to be no good before its end; 0 */
+    const char *refusal_reason;
+    struct http_head trailers;
+
+    struct buf in;        /* body that the proxy has paused; at most the stream's window */
+    uint64_t progress_ms; /* when the client last sent some of it */
+    bool body_paused;
+    bool continue_pending; /* the client waits for 100 (Continue) and has not sent any of its body */
+
+    struct buf out;  /* body of the response that the client's window or socket does not take yet */
+    bool full;       /* so much that its producer must wait; it is told when no longer */
+    bool was_full;   /* it is to be told now */
+    bool deferred;   /* nghttp2 waits for nghttp2_session_resume_data() */
+    nghttp2_nv *nva; /* of a head that is to be sent together with its end; else NULL */
+    size_t n_nva;
+    nghttp2_nv *trailer_nva;
+    size_t n_trailer_nva;
+};
+
+/* Events in a running second. */
+struct h2_rate {
+    uint64_t since_ms;
+    unsigned count;
+};
+
+struct h2_conn {
+    struct front_conn *fc;
+    struct stream *stream; /* fc->stream; dead in H2_CLOSED */
+    nghttp2_session *session;
+    enum h2_state state;
+    enum front_close close_reason;
+    struct list streams; /* all that nghttp2 has not closed */
+    struct list woken;   /* something to do for them, outside of all calls */
+    size_t n_bodies;     /* streams in H2_BODY */
+    struct loop_timer *timer;
+    struct loop_deferred work; /* settles; in H2_CLOSED: frees */
+    uint64_t idle_since_ms;    /* without streams */
+    uint64_t head_since_ms;    /* a head has begun and not ended; 0: none */
+    uint64_t announced_ms, failed_ms;
+    struct h2_rate resets, control;
+    bool unwritable;
+    bool no_memory; /* something could not be queued that had to be */
+};
+
+/* h2_conn.c */
+/* The one function that changes the state. */
+void h2_conn_move(struct h2_conn *c, enum h2_state to);
+/* Has h2_conn look again at what there is to do, later in this turn or in the next. */
+void h2_conn_wake(struct h2_conn *c);
+/* The same, and at this stream. */
+void h2_stream_wake(struct h2_stream *st);
+/* GOAWAY, mostly with an error; what is open ends with it. */
+void h2_conn_fail(struct h2_conn *c, uint32_t code, enum front_close reason);
+/* The client has heard that we leave. */
+void h2_conn_leave(struct h2_conn *c);
+/* False: the stream is broken. */
+bool h2_conn_write(struct h2_conn *c, struct slice data);
+/* Counts one; true beyond the limit. */
+bool h2_rate_exceeded(struct h2_conn *c, struct h2_rate *r, unsigned limit);
+
+/* h2_session.c: NULL when out of memory. The connection preface is queued. */
+MEM_CHECK nghttp2_session *h2_session_new(struct h2_conn *c);
+
+/* h2_stream.c */
+MEM_CHECK struct h2_stream *h2_stream_new(struct h2_conn *c, int32_t id);
+/* At the end of the turn. */
+void h2_stream_free_later(struct h2_stream *st);
+void h2_stream_free(struct h2_stream *st);
+/* The head is complete; `ended`: so is the request. */
+void h2_stream_request(struct h2_stream *st, bool ended);
+void h2_stream_body(struct h2_stream *st, struct slice data);
+/* The body is complete, and the trailers, if there are any. */
+void h2_stream_end(struct h2_stream *st);
+/* Gives the proxy what waits for it. */
+void h2_stream_deliver(struct h2_stream *st);
+/* The body is overdue. */
+void h2_stream_stalled(struct h2_stream *st);
+/* nghttp2 has closed it. */
+void h2_stream_closed(struct h2_stream *st, uint32_t code);
+void h2_stream_reset(struct h2_stream *st, uint32_t code);
+
+/* h2_answer.c */
+const struct exchange_ops *h2_answer_ops(void);
+/* Answers a request that the proxy does not hold (any more). */
+void h2_answer_refuse(struct h2_stream *st, unsigned status, const char *message);
+/* nghttp2_data_source_read_callback and nghttp2_send_data_callback. */
+ssize_t h2_answer_read(nghttp2_session *session, int32_t id, uint8_t *buf, size_t length, uint32_t *flags,
+                       nghttp2_data_source *source, void *arg);
+int h2_answer_send(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *head, size_t length,
+                   nghttp2_data_source *source, void *arg);
+
+#endif

@@ -1,0 +1,92 @@
+/*
+ * An HTTP/2 client of a front, made with nghttp2, and a proxy that holds many exchanges at once and does what the test
+ * says. In the loop of unit/front/world.h.
+ */
+#ifndef MVPROXY_TESTS_UNIT_FRONT_H2_KIT_H
+#define MVPROXY_TESTS_UNIT_FRONT_H2_KIT_H
+
+#include <nghttp2/nghttp2.h>
+
+#include "unit/front/world.h"
+
+enum { KIT_EXCHANGES = 400, KIT_REQUESTS = 400 };
+
+/* What the proxy holds, in the order in which the requests came. */
+struct held {
+    struct exchange *x; /* NULL when it is over */
+    struct buf told;    /* "body end trailer:name=value writable gone(reason)"; bodies as counts */
+    uint64_t body;      /* bytes */
+    unsigned sum;       /* of them */
+    unsigned gone, writable;
+    bool ended;
+};
+
+/* What the client asked for. */
+struct req {
+    int32_t id;
+    unsigned status, interim;
+    struct buf fields, trailers; /* "name: value\n" */
+    struct buf body;             /* only its first bytes */
+    uint64_t body_bytes;
+    unsigned sum;
+    bool ended, closed;
+    uint32_t code;         /* of its closing */
+    uint64_t upload, sent; /* bytes of body to send; UINT64_MAX: no end yet */
+    bool upload_trailer;
+};
+
+struct kit {
+    struct world w;
+    struct held held[KIT_EXCHANGES];
+    unsigned n_held;
+    bool quiet;         /* the handler neither attaches nor answers */
+    bool pause_all;     /* it pauses the bodies */
+    bool answer_in_end; /* the sink answers when the body ends */
+
+    struct stream *s;
+    nghttp2_session *session;
+    bool opened, trickle;
+    enum client_end end;
+    struct req req[KIT_REQUESTS];
+    unsigned n_req;
+    unsigned goaways, pings, settings;
+    uint32_t goaway_code;
+    int32_t goaway_last;
+    uint64_t received; /* DATA bytes */
+};
+
+/* change k->w.opts, then kit_start(). */
+void kit_init(struct kit *k);
+void kit_start(struct kit *k);
+void kit_end(struct kit *k);
+/* A connection, with a session unless raw. `manual`: windows open only by the test. */
+void kit_connect(struct kit *k, bool raw, bool manual);
+void kit_disconnect(struct kit *k);
+/* Sends what the session has to send. */
+void kit_flush(struct kit *k);
+void kit_raw(struct kit *k, const void *bytes, size_t n);
+
+/* `fields`: "name: value\n" lines, added to :method, :scheme, :path and :authority (those with NULL are left out).
+ * `upload`: bytes of body, 0: END_STREAM at once. */
+struct req *kit_ask(struct kit *k, const char *method, const char *path, const char *authority, const char *fields,
+                    uint64_t upload);
+struct req *kit_get(struct kit *k, const char *path);
+
+bool kit_held(struct kit *k, unsigned n);
+bool kit_closed(struct kit *k, struct req *r);
+bool kit_status(struct kit *k, struct req *r);
+bool kit_told(struct kit *k, struct held *h, const char *text);
+bool kit_ended(struct kit *k);
+bool kit_until(struct kit *k, bool (*done)(void *arg), void *arg);
+void kit_settle(struct kit *k);
+/* Text with NUL; valid until the next call. */
+const char *kit_text(struct buf *b);
+
+/* The proxy's part. */
+struct http_head *kit_head(struct held *h, unsigned status, const char *name, const char *value);
+void kit_reply(struct held *h, unsigned status, const char *body);
+/* Gives bytes until `total` were given or the exchange is congested; the new sum. */
+uint64_t kit_pump(struct held *h, uint64_t given, uint64_t total);
+unsigned kit_sum(uint64_t n);
+
+#endif
