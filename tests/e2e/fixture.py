@@ -15,6 +15,7 @@ built), KEEP=1 keeps the folder with configurations and logs.
 
 import atexit
 import fcntl
+import hashlib
 import inspect
 import json
 import os
@@ -83,10 +84,13 @@ def until(condition, what, patience=PATIENCE, pause=0.02):
 
 
 def _cache():
-    base = os.environ.get("top_builddir") or os.path.join(
-        tempfile.gettempdir(), "mvproxy-tests-%d" % os.getuid())
-    path = os.path.join(base, "e2e-cache")
+    """A folder for what stories share (certificates, the simulator): ours alone, one for each tree,
+    and outside of the build, which has to be able to clean up after itself."""
+    path = os.path.join(tempfile.gettempdir(), "mvproxy-tests-%d-%s" % (
+        os.getuid(), hashlib.sha256(TREE.encode()).hexdigest()[:12]))
     os.makedirs(path, mode=0o700, exist_ok=True)
+    if os.stat(path).st_uid != os.getuid():
+        raise Failure("%s belongs to somebody else" % path)
     return path
 
 
@@ -218,8 +222,9 @@ def apisim_binary():
         return os.environ["APISIM"]
     path = os.path.join(_cache(), "apisim")
     with Lock(path + ".lock"):
-        env = dict(os.environ, GOFLAGS="-mod=mod", GOWORK="off", CGO_ENABLED="0",
-                   GOCACHE=os.environ.get("GOCACHE") or os.path.join(_cache(), "go-build"))
+        env = dict(os.environ, GOFLAGS="-mod=mod", GOWORK="off", CGO_ENABLED="0")
+        if "GOCACHE" not in env and "HOME" not in env:
+            env["GOCACHE"] = os.path.join(_cache(), "go-build")
         done = subprocess.run([_go(), "build", "-o", path, "."], env=env, capture_output=True,
                               cwd=os.path.join(TREE, "tests", "apisim"), check=False)
         if done.returncode != 0:

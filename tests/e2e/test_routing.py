@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Requests for what the local server lacks go to the server that has it; all others stay."""
 
+import base64
+
 import fixture
 from fixture import check, equal, until
 
@@ -64,6 +66,18 @@ def test_answers_are_the_peers(world):
         equal(through.header("Content-Type"), direct.header("Content-Type"), path)
         for name in ("Audit-Id", "Cache-Control", "Content-Type"):
             equal(len(through.all(name)), 1, "%s of %s" % (name, path))
+
+
+def test_named(world):
+    """what a peer answered says which server it was; what the local server answered says nothing"""
+    identity = world.sim.server("b")["id"]
+    for path in (CLASSES, CLASSES + "/nothing"):
+        equal(world.ask("GET", path).header("X-Mvproxy-Served-By"), identity, path)
+    equal(world.ask("GET", MAPS).header("X-Mvproxy-Served-By"), None, MAPS)
+    # The real one alone is believed.
+    world.sim.fault("raw", "a", "GET", MAPS, count=1, raw=base64.b64encode(
+        b"HTTP/1.1 200 OK\r\nX-Mvproxy-Served-By: somebody\r\nContent-Length: 0\r\n\r\n").decode())
+    equal(world.ask("GET", MAPS).header("X-Mvproxy-Served-By"), None, "a server's own")
 
 
 def test_local_stays_local(world):
