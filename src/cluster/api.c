@@ -4,7 +4,7 @@
 #include "kube/user.h"
 #include "net/loop.h"
 
-enum { IDENTITY_FIELDS = 64, IDENTITY_BYTES = 64 << 10, OWN_FIELDS = 6, STREAM_BYTES = 64 << 10 };
+enum { IDENTITY_FIELDS = 64, IDENTITY_BYTES = 64 << 10, OWN_FIELDS = 7, STREAM_BYTES = 64 << 10 };
 
 struct identity {
     struct arena *arena;
@@ -137,8 +137,9 @@ struct fetch *api_get(struct api *a, const struct api_get *g, fetch_fn *fn, void
     struct fetch_opts o = {
         .origin = g->origin,
         .with_cert = origin_has_cert(g->origin),
-        .method = SLICE_LIT("GET"),
+        .method = g->method.n > 0 ? g->method : SLICE_LIT("GET"),
         .target = g->target,
+        .body = g->body,
         .fields = fields,
         .ceiling = g->ceiling,
         .timeout_ms = g->timeout_ms,
@@ -147,6 +148,8 @@ struct fetch *api_get(struct api *a, const struct api_get *g, fetch_fn *fn, void
 
     fields[n++] = user_agent;
     fields[n++] = field(HTTP_ACCEPT, g->accept);
+    if (g->content_type.n > 0)
+        fields[n++] = field(HTTP_CONTENT_TYPE, g->content_type);
     if (g->if_none_match.n > 0)
         fields[n++] = field(HTTP_IF_NONE_MATCH, g->if_none_match);
     if (g->peer) {

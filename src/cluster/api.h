@@ -29,8 +29,10 @@ struct back *api_back(const struct api *a);
 
 struct api_get {
     struct origin *origin;
-    bool peer; /* adds the loop marks */
+    bool peer;           /* adds the loop marks */
+    struct slice method; /* empty: GET */
     struct slice target, accept;
+    struct slice content_type, body;                                               /* empty: none; copied */
     struct slice if_none_match;                                                    /* empty: none */
     size_t ceiling;                                                                /* bytes of body */
     uint64_t timeout_ms;                                                           /* for all of it */

@@ -154,10 +154,51 @@ static void on_leases_health(void *arg, const char *why)
 
     if (why != NULL)
         metric_inc(c->metrics.sync_errors_lease_list);
+    else
+        identity_recheck(c->identity);
     (void)refresh_trigger(c->local, REFRESH_RECOVERED);
 }
 
-static const struct leases_handler leases_handler = {.on_synced = on_leases_synced, .on_health = on_leases_health};
+static void on_own_lease(void *arg, const struct lease *l)
+{
+    struct cluster *c = arg;
+
+    identity_seen(c->identity, l);
+}
+
+static const struct leases_handler leases_handler = {
+    .on_synced = on_leases_synced, .on_own = on_own_lease, .on_health = on_leases_health};
+
+/* One instance's worth of effort: the first of those that live collects. */
+static bool collects(void *arg)
+{
+    struct cluster *c = arg;
+    struct peer *p;
+    size_t i = 0;
+
+    while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL)
+        if (p->leased && p->life == PEER_LIVE && strcmp(p->id, c->own_id) < 0)
+            return false;
+    return c->peers != NULL;
+}
+
+static void make_identity(struct cluster *c)
+{
+    const struct identity_opts o = {
+        .api = c->api,
+        .local = c->o.local,
+        .id = c->own_id,
+        .hostname = c->hostname,
+        .mode = c->own_id[0] == '\0' ? IDENTITY_OFF : c->o.identity,
+        .advertise = c->advertise,
+        .metrics = &c->metrics,
+        .collects = collects,
+        .arg = c,
+    };
+
+    identity_free(c->identity);
+    c->identity = identity_new(&o);
+}
 
 static void on_exclusions_change(void *arg)
 {
@@ -283,6 +324,8 @@ static void start_peer_side(struct cluster *c)
         c->leases = leases_new(c->api, c->o.local, c->peers, c->own_id, &leases_handler, c);
     if (c->exclusions == NULL)
         c->exclusions = exclusions_new(c->api, c->o.local, &exclusions_handler, c);
+    if (!c->ending)
+        identity_start(c->identity);
     if (c->leases == NULL || c->exclusions == NULL) {
         log_error("Out of memory for following the cluster");
         loop_timer_set(c->memory_retry, MEMORY_RETRY_MS);
@@ -312,6 +355,7 @@ static void stop_peer_side(struct cluster *c)
     c->exclusions = NULL;
     c->peers = NULL;
     c->peers_seen = false;
+    identity_stop(c->identity, NULL, NULL);
 }
 
 /* Keeps what is needed later; texts and arrays have only been borrowed. */
@@ -323,7 +367,7 @@ static void take_options(struct cluster *c, const struct cluster_opts *o)
     c->o.local = origin_ref(o->local);
     if (old != NULL)
         origin_unref(old);
-    c->o.hostname = c->o.user = NULL;
+    c->o.hostname = c->o.user = c->o.advertise = NULL;
     c->o.groups = NULL;
     c->o.static_peers = NULL;
     c->o.n_static_peers = 0;
@@ -357,10 +401,12 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     c->loop = l;
     c->back = b;
     take_options(c, o);
+    c->advertise = must_strdup(o->advertise == NULL ? "" : o->advertise);
     set_hostname(c, o->hostname);
     cluster_metrics_init(&c->metrics, m);
     cluster_metrics_follow(c, m);
     c->api = api_new(l, b, &who);
+    make_identity(c);
     waiters_init(&c->waiters, l);
     c->publish = publish_new(&p);
     c->memory_retry = loop_timer_new(l, on_memory_retry, c);
@@ -381,6 +427,7 @@ void cluster_free(struct cluster *c)
     if (c == NULL)
         return;
     stop_peer_side(c);
+    identity_free(c->identity);
     waiters_clear(&c->waiters);
     refresh_free(c->local);
     publish_free(c->publish);
@@ -388,6 +435,7 @@ void cluster_free(struct cluster *c)
     api_free(c->api);
     origin_unref(c->o.local);
     mem_free(c->hostname);
+    mem_free(c->advertise);
     mem_free(c);
 }
 
@@ -421,16 +469,26 @@ void cluster_update(struct cluster *c, const struct cluster_opts *o)
         set_hostname(c, o->hostname);
     if (was_enabled && (renamed || !o->peers_enabled))
         stop_peer_side(c);
+    if (renamed)
+        make_identity(c);
     if (was_enabled != o->peers_enabled)
         log_info(o->peers_enabled ? "Peers are on" : "Peers are off: local knowledge only");
-    if (moved)
+    if (moved) {
         refresh_set_origin(c->local, c->o.local);
+        identity_set_origin(c->identity, c->o.local);
+    }
     refresh_set_interval(c->local, o->refresh_interval_ms);
     if (o->peers_enabled) {
         start_peer_side(c);
         update_peer_side(c, o, moved && was_enabled && !renamed);
     }
     publish_request(c->publish);
+}
+
+void cluster_stop(struct cluster *c, void (*done)(void *arg), void *arg)
+{
+    c->ending = true;
+    identity_stop(c->identity, done, arg);
 }
 
 struct served *cluster_served(struct cluster *c)

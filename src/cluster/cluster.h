@@ -5,6 +5,7 @@
 #ifndef MVPROXY_CLUSTER_CLUSTER_H
 #define MVPROXY_CLUSTER_CLUSTER_H
 
+#include "cluster/identity.h"
 #include "cluster/served.h"
 
 struct back;
@@ -35,7 +36,9 @@ struct cluster_opts {
     bool (*peer_allowed)(const struct sockaddr *addr, void *arg); /* peer-allowed-cidrs; NULL: default rule */
     void *peer_allowed_arg;
     uint64_t refresh_interval_ms, stale_after_ms, forget_after_ms;
-    bool legacy_only_local; /* tests */
+    enum identity_mode identity; /* a reload does not change it, nor the next one */
+    const char *advertise;       /* "ip:port" under which peers reach us; NULL: not told */
+    bool legacy_only_local;      /* tests */
 };
 
 /* Ends the process only when out of memory. Starts to work when the loop runs. Text and arrays are copied. */
@@ -43,6 +46,11 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
 void cluster_free(struct cluster *c);
 /* A reload: takes the new options; what did not change (informers, caches) goes on undisturbed. */
 void cluster_update(struct cluster *c, const struct cluster_opts *o);
+
+/*
+ * The process is going to end: withdraws what it has published (2 s at most). `done` is called once, never from inside.
+ */
+void cluster_stop(struct cluster *c, void (*done)(void *arg), void *arg);
 
 /* The current snapshot, never NULL; borrowed: served_ref it to keep it. */
 struct served *cluster_served(struct cluster *c);

@@ -70,6 +70,7 @@ void cluster_describe(struct cluster *c, struct buf *out)
     refresh_describe(c->local, out);
     buf_append_char(out, '}');
     describe_peers(c, out);
+    buf_printf(out, ",\"identityLease\":\"%s\"", identity_state_name(c->identity));
     if (c->leases != NULL) {
         buf_printf(out, ",\"ownLeaseSeen\":%s,\"leases\":", leases_own_seen(c->leases) ? "true" : "false");
         informer_describe(leases_informer(c->leases), out);

@@ -14,13 +14,15 @@ struct cluster {
     struct back *back;
     struct cluster_opts o; /* without texts and arrays: they have been handed on */
     char own_id[SERVER_ID_BYTES];
-    char *hostname;
+    char *hostname, *advertise;
     struct api *api;
     struct refresh *local;
     /* All NULL while peers are off. */
     struct peers *peers;
     struct leases *leases;
     struct exclusions *exclusions;
+    struct identity *identity; /* stopped while peers are off */
+    bool ending;               /* cluster_stop */
     struct publish *publish;
     struct waiters waiters;
     struct loop_timer *memory_retry; /* starting the informers again */

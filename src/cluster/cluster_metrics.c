@@ -12,7 +12,7 @@ static struct metric *with_label(struct metric_family *f, const char *value)
 void cluster_metrics_init(struct cluster_metrics *cm, struct metrics *m)
 {
     static const char *const type[] = {"type", NULL}, *const state[] = {"state", NULL},
-                             *const server[] = {"server", NULL};
+                             *const server[] = {"server", NULL}, *const result[] = {"result", NULL};
     static const char *const refresh[] = {"server", "trigger", "result", NULL};
     static const double bounds[] = {0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1};
     struct metric_family *f;
@@ -41,6 +41,12 @@ void cluster_metrics_init(struct cluster_metrics *cm, struct metrics *m)
     cm->peers_live = with_label(f, "live");
     cm->peers_lapsed = with_label(f, "lapsed");
     cm->peers_forgotten = with_label(f, "forgotten");
+    cm->identity_publishing = metric_single(m, METRIC_GAUGE, "mvproxy_identity_lease_publishing",
+                                            "1 while this instance publishes the identity Lease of its server.");
+    cm->identity_collected = metric_single(m, METRIC_COUNTER, "mvproxy_identity_leases_collected_total",
+                                           "Expired identity Leases that this instance deleted.");
+    cm->identity_renewals = metric_family(m, METRIC_COUNTER, "mvproxy_identity_lease_renewals_total",
+                                          "Writes of the own identity Lease, by result.", result, 4);
     cm->refreshes = metric_family(m, METRIC_COUNTER, "mvproxy_discovery_refreshes_total",
                                   "Looks at a server's discovery, by kind of server, trigger and result.", refresh, 64);
     cm->age =

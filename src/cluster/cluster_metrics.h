@@ -12,8 +12,10 @@ struct cluster_metrics {
     struct metric *merge_seconds, *merge_failures;
     struct metric *generation, *merged_bytes, *excluded;
     struct metric *peers_live, *peers_lapsed, *peers_forgotten;
-    struct metric_family *refreshes; /* server ("local", "peer"), trigger, result */
-    struct metric_family *age;       /* seconds since the document was last confirmed, by server ID */
+    struct metric *identity_publishing, *identity_collected;
+    struct metric_family *identity_renewals; /* result: "ok", "conflict", "failed", "yielded" */
+    struct metric_family *refreshes;         /* server ("local", "peer"), trigger, result */
+    struct metric_family *age;               /* seconds since the document was last confirmed, by server ID */
 };
 
 void cluster_metrics_init(struct cluster_metrics *cm, struct metrics *m);

@@ -53,9 +53,10 @@ static void on_object(void *arg, struct slice key, struct slice json)
         return;
     }
     (void)strmap_remove(l->refused, key);
-    if (slice_eq(lease.name, slice_str(l->own_id)))
+    if (slice_eq(lease.name, slice_str(l->own_id))) {
         l->own_seen = true;
-    else
+        l->handler->on_own(l->arg, &lease);
+    } else
         peers_lease(l->peers, &lease);
 }
 

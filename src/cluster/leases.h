@@ -9,13 +9,15 @@
 
 struct api;
 struct informer;
+struct lease;
 struct leases;
 struct origin;
 struct peers;
 
 struct leases_handler {
-    void (*on_synced)(void *arg);                  /* after each complete list */
-    void (*on_health)(void *arg, const char *why); /* as informer_handler's */
+    void (*on_synced)(void *arg);                     /* after each complete list */
+    void (*on_own)(void *arg, const struct lease *l); /* the Lease of our own name was seen */
+    void (*on_health)(void *arg, const char *why);    /* as informer_handler's */
 };
 
 /* NULL when out of memory. */

@@ -43,6 +43,7 @@ struct sim_request {
     struct sim_server *server;
     struct arena *arena;
     struct http_head head, answer;
+    struct slice sent; /* the body */
     bool with_cert, dead, replied;
     bool refused; /* by the allow rule */
     struct list events;
@@ -439,6 +440,7 @@ struct fetch *fetch_start(struct back *b, struct loop *l, const struct fetch_opt
         return NULL;
     }
     f->q.body.ceiling = o->ceiling;
+    f->q.sent = arena_copy(f->q.arena, o->body);
     launch(&f->q);
     return f;
 }
@@ -486,6 +488,11 @@ struct slice sim_header(const struct sim_request *q, const char *name)
     const struct http_field *f = http_head_find_name(&q->head, slice_str(name));
 
     return f == NULL ? SLICE_NONE : f->value;
+}
+
+struct slice sim_body(const struct sim_request *q)
+{
+    return q->sent;
 }
 
 bool sim_with_cert(const struct sim_request *q)

@@ -46,6 +46,7 @@ struct slice sim_path(const struct sim_request *q); /* without query */
 struct slice sim_query(const struct sim_request *q, const char *name);
 struct slice sim_header(const struct sim_request *q, const char *name); /* the first; p is NULL if absent */
 bool sim_with_cert(const struct sim_request *q);
+struct slice sim_body(const struct sim_request *q);
 void *sim_note(const struct sim_request *q); /* for the server's own use */
 void sim_set_note(struct sim_request *q, void *note);
 

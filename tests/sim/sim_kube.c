@@ -25,7 +25,7 @@ struct kube_server {
     struct loop_timer *renew;
     bool paused;
     int64_t skew_us;
-    unsigned process;
+    unsigned process, minor;
     uint64_t discovery, not_modified, unmarked;
 };
 
@@ -250,6 +250,14 @@ static void note_identity(struct kube_server *k, const struct sim_request *q)
     k->unmarked += !named || (!local && !marked) || (local && marked);
 }
 
+static void serve_version(struct kube_server *k, struct sim_request *q)
+{
+    char body[80];
+
+    (void)snprintf(body, sizeof body, "{\"major\":\"1\",\"minor\":\"%u+\"}\n", k->minor);
+    sim_reply(q, 200, "application/json", NULL, slice_str(body));
+}
+
 static void serve(void *arg, struct sim_request *q)
 {
     struct kube_server *k = arg;
@@ -258,7 +266,13 @@ static void serve(void *arg, struct sim_request *q)
     note_identity(k, q);
     if (k->forbidden != NULL && slice_has_prefix(path, slice_str(k->forbidden)))
         sim_reply(q, k->forbidden_status, "application/json", NULL, SLICE_LIT("{\"kind\":\"Status\"}"));
-    else if (slice_eq(path, SLICE_LIT("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases")))
+    else if (slice_eq(path, SLICE_LIT("/version")))
+        serve_version(k, q);
+    else if (slice_has_prefix(path, SLICE_LIT(LEASE_COLLECTION_PATH "/")))
+        kube_store_serve_lease(k->store, slice_from(path, sizeof LEASE_COLLECTION_PATH), q);
+    else if (slice_eq(path, SLICE_LIT(LEASE_COLLECTION_PATH)) && slice_eq(sim_method(q), SLICE_LIT("POST")))
+        kube_store_serve_lease(k->store, SLICE_NONE, q);
+    else if (slice_eq(path, SLICE_LIT(LEASE_COLLECTION_PATH)))
         kube_store_serve(k->store, KUBE_LEASE, q);
     else if (slice_eq(path, SLICE_LIT("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")))
         kube_store_serve(k->store, KUBE_CRD, q);
@@ -322,6 +336,7 @@ struct kube_server *kube_server_new(struct kube_store *s, struct back *b, const 
     struct kube_server *k = must_zalloc(sizeof *k);
 
     k->store = s;
+    k->minor = 34;
     k->hostname = must_strdup(hostname);
     k->address = must_strdup(address);
     k->apis = must_strdup(apis);
@@ -385,6 +400,11 @@ void kube_set_form(struct kube_server *k, enum kube_form f)
 {
     k->form = f;
     rebuild(k);
+}
+
+void kube_set_minor(struct kube_server *k, unsigned minor)
+{
+    k->minor = minor;
 }
 
 void kube_set_hop(struct kube_server *k, const char *value)

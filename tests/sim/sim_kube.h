@@ -6,6 +6,7 @@
 #ifndef MVPROXY_TESTS_SIM_SIM_KUBE_H
 #define MVPROXY_TESTS_SIM_SIM_KUBE_H
 
+#include "kube/lease.h"
 #include "sim/sim_back.h"
 #include "sim/sim_loop.h"
 
@@ -37,6 +38,10 @@ struct kube_lease {
     bool no_label;
 };
 void kube_put_lease(struct kube_store *s, const struct kube_lease *l);
+/* The Lease as it is; text lives in the arena. False: there is none. */
+bool kube_get_lease(struct kube_store *s, const char *name, struct arena *a, struct lease *out);
+/* Counts of writes that succeeded. */
+uint64_t kube_lease_writes(const struct kube_store *s, const char *method);
 /* `versions`: space-separated. */
 void kube_put_crd(struct kube_store *s, const char *name, const char *group, const char *versions);
 void kube_put_apiservice(struct kube_store *s, const char *group, const char *version, bool service);
@@ -56,6 +61,8 @@ void kube_set_hop(struct kube_server *k, const char *value);
 void kube_set_garbage(struct kube_server *k, const char *body);
 /* Answers this status to whatever begins so; NULL: to nothing. */
 void kube_forbid(struct kube_server *k, const char *path_prefix, unsigned status);
+/* What /version says; 34 at first. */
+void kube_set_minor(struct kube_server *k, unsigned minor);
 /* Publishes and renews its Lease every 10 s, with a clock that is off by so much; a new process has a new holder. */
 void kube_start(struct kube_server *k, int64_t skew_us);
 /* Stops renewing. `graceful`: the Lease is deleted first. Connections are refused and broken. */

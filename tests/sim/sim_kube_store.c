@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "kube/jscan.h"
 
 enum { CEILING = 256 << 20, BOOKMARK_MS = 60000 };
 
@@ -321,6 +322,155 @@ static void serve_watch(struct kube_store *s, enum kube_kind k, struct sim_reque
         if (e->kind == k && e->version > from)
             sim_write(q, slice_str(e->line));
     }
+}
+
+static void reply_status(struct sim_request *q, unsigned code)
+{
+    char body[80];
+
+    (void)snprintf(body, sizeof body, "{\"kind\":\"Status\",\"code\":%u}\n", code);
+    sim_reply(q, code, "application/json", NULL, slice_str(body));
+}
+
+static void reply_lease(struct sim_request *q, unsigned code, const struct kube_object *o)
+{
+    struct buf b;
+
+    buf_init(&b, CEILING);
+    print_object(&b, KUBE_LEASE, o, o->version);
+    sim_reply(q, code, "application/json", NULL, buf_slice(&b));
+    buf_free(&b);
+}
+
+bool kube_get_lease(struct kube_store *s, const char *name, struct arena *a, struct lease *out)
+{
+    struct kube_object *o = find(s, KUBE_LEASE, name);
+    struct err err = {.text = ""};
+    struct buf b;
+    bool ok;
+
+    if (o == NULL)
+        return false;
+    buf_init(&b, CEILING);
+    print_object(&b, KUBE_LEASE, o, o->version);
+    ok = lease_parse(a, arena_copy(a, buf_slice(&b)), out, &err);
+    buf_free(&b);
+    return ok;
+}
+
+uint64_t kube_lease_writes(const struct kube_store *s, const char *method)
+{
+    return strcmp(method, "POST") == 0 ? s->posts : strcmp(method, "PATCH") == 0 ? s->patches : s->deletes;
+}
+
+/* A text by its path in an object, "" if it is not there. */
+static struct slice at(struct arena *a, struct slice json, const char *const *path)
+{
+    struct jscan_value v = {.raw = json};
+    struct slice text;
+
+    for (; *path != NULL; path++)
+        if (!jscan_get(v.raw, slice_str(*path), &v))
+            return SLICE_LIT("");
+    return jscan_text(a, &v, &text) ? text : SLICE_LIT("");
+}
+
+static const char *text_of(struct arena *a, struct slice s)
+{
+    return s.n == 0 ? NULL : arena_copy(a, s).p;
+}
+
+static void store_lease(struct kube_store *s, struct arena *a, const struct lease *l)
+{
+    const struct kube_lease k = {
+        .name = text_of(a, l->name),
+        .hostname = text_of(a, l->hostname_label),
+        .holder = text_of(a, l->holder),
+        .address = text_of(a, l->advertise),
+        .renew_us = l->renew_us,
+        .duration_s = (unsigned)l->duration_s,
+        .no_label = !slice_eq(l->identity_label, SLICE_LIT(LEASE_IDENTITY_VALUE)),
+    };
+
+    kube_put_lease(s, &k);
+}
+
+static void patch_lease(struct kube_store *s, struct arena *a, struct lease *l, struct slice body)
+{
+    static const char *const advertise[] = {"metadata", "annotations", LEASE_ADVERTISE_ANNOTATION, NULL};
+    static const char *const holder[] = {"spec", "holderIdentity", NULL}, *const time[] = {"spec", "renewTime", NULL};
+    struct slice text;
+
+    text = at(a, body, advertise);
+    if (text.n > 0)
+        l->advertise = text;
+    text = at(a, body, holder);
+    if (text.n > 0)
+        l->holder = text;
+    (void)clock_parse_rfc3339(at(a, body, time), &l->renew_us);
+    s->patches++;
+    store_lease(s, a, l);
+}
+
+static bool precondition(struct slice wanted, struct slice is)
+{
+    return wanted.n == 0 || slice_eq(wanted, is);
+}
+
+static void change_lease(struct kube_store *s, struct arena *a, const char *name, struct sim_request *q)
+{
+    static const char *const meta_uid[] = {"metadata", "uid", NULL},
+                             *const meta_version[] = {"metadata", "resourceVersion", NULL},
+                             *const pre_uid[] = {"preconditions", "uid", NULL},
+                             *const pre_version[] = {"preconditions", "resourceVersion", NULL};
+    bool delete = slice_eq(sim_method(q), SLICE_LIT("DELETE"));
+    struct lease l;
+
+    if (!kube_get_lease(s, name, a, &l))
+        reply_status(q, 404);
+    else if (!precondition(at(a, sim_body(q), delete ? pre_uid : meta_uid), l.uid) ||
+             !precondition(at(a, sim_body(q), delete ? pre_version : meta_version), l.resource_version))
+        reply_status(q, 409);
+    else if (delete) {
+        s->deletes++;
+        kube_delete(s, KUBE_LEASE, name);
+        reply_status(q, 200);
+    } else {
+        patch_lease(s, a, &l, sim_body(q));
+        reply_lease(q, 200, find(s, KUBE_LEASE, name));
+    }
+}
+
+static void create_lease(struct kube_store *s, struct arena *a, struct sim_request *q)
+{
+    struct err err = {.text = ""};
+    struct lease l;
+
+    if (!lease_parse(a, sim_body(q), &l, &err))
+        reply_status(q, 400);
+    else if (find(s, KUBE_LEASE, text_of(a, l.name)) != NULL)
+        reply_status(q, 409);
+    else {
+        s->posts++;
+        store_lease(s, a, &l);
+        reply_lease(q, 201, find(s, KUBE_LEASE, text_of(a, l.name)));
+    }
+}
+
+void kube_store_serve_lease(struct kube_store *s, struct slice name, struct sim_request *q)
+{
+    struct arena *a = arena_new(CEILING);
+    const char *text = name.p == NULL ? NULL : text_of(a, name);
+
+    if (text == NULL)
+        create_lease(s, a, q);
+    else if (!slice_eq(sim_method(q), SLICE_LIT("GET")))
+        change_lease(s, a, text, q);
+    else if (find(s, KUBE_LEASE, text) == NULL)
+        reply_status(q, 404);
+    else
+        reply_lease(q, 200, find(s, KUBE_LEASE, text));
+    arena_free(a);
 }
 
 void kube_store_serve(struct kube_store *s, enum kube_kind k, struct sim_request *q)

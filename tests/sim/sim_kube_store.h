@@ -31,11 +31,14 @@ struct kube_store {
     uint64_t version, compacted;
     struct list objects[KUBE_KINDS], events, watches, servers;
     uint64_t lists[KUBE_KINDS];
+    uint64_t posts, patches, deletes; /* of Leases, that succeeded */
 };
 
 void kube_servers_free(struct kube_store *s);
 /* Serves a list or watch of that kind. */
 void kube_store_serve(struct kube_store *s, enum kube_kind k, struct sim_request *q);
+/* One Lease: create (POST to the collection: name SLICE_NONE), get, merge patch, delete, with preconditions. */
+void kube_store_serve_lease(struct kube_store *s, struct slice name, struct sim_request *q);
 /* The request is over: its watch, if it is one, ends. */
 void kube_store_gone(struct sim_request *q);
 

@@ -1,0 +1,57 @@
+/*
+ * The API server identity Lease of this node: published where the local kube-apiserver does not do it (before 1.26, or
+ * told so), else only observed. The object is the one that kube-apiserver >= 1.26 keeps: kube-system, named by the
+ * server ID, holder "<id>_<uuid>", 3600 s, renewed every 10 s ± 4 % (pkg/controlplane/apiserver, lease/controller.go).
+ *
+ * Unlike kube-apiserver, nothing is deleted without preconditions, and of two processes with the same host name the one
+ * that finds the other's Lease being renewed gives way: nobody deletes what is alive.
+ */
+#ifndef MVPROXY_CLUSTER_IDENTITY_H
+#define MVPROXY_CLUSTER_IDENTITY_H
+
+#include "base/mem.h"
+#include "kube/lease.h"
+
+struct api;
+struct cluster_metrics;
+struct identity;
+struct origin;
+
+enum identity_mode {
+    IDENTITY_OFF,
+    IDENTITY_AUTO,    /* publish if the local server is older than 1.26, and nobody renews a Lease of our name */
+    IDENTITY_OBSERVE, /* leave it to the server; at most add the address that peers need */
+    IDENTITY_PUBLISH,
+};
+
+struct identity_opts {
+    struct api *api;
+    struct origin *local;
+    const char *id, *hostname; /* copied */
+    enum identity_mode mode;
+    const char *advertise; /* "ip:port" for LEASE_ADVERTISE_ANNOTATION; copied; NULL or "": none */
+    struct cluster_metrics *metrics;
+    /* Whether this instance is the one that collects expired Leases; asked once an hour. */
+    bool (*collects)(void *arg);
+    void *arg;
+};
+
+/* Starts as stopped. Ends the process when out of memory. */
+struct identity *identity_new(const struct identity_opts *o);
+void identity_free(struct identity *i); /* NULL is fine; leaves the Lease as it is */
+void identity_start(struct identity *i);
+/*
+ * Removes our Lease, if it is still ours, in 2 s at most; then `done` (may be NULL) is called once, never from inside.
+ * May be started again afterwards.
+ */
+void identity_stop(struct identity *i, void (*done)(void *arg), void *arg);
+/* Another address of the local server, from the next request on. */
+void identity_set_origin(struct identity *i, struct origin *local);
+/* The local server was away and is back, maybe as another version: decides again if it is for us to decide. */
+void identity_recheck(struct identity *i);
+/* The Lease of our name, as it was seen in the watch. */
+void identity_seen(struct identity *i, const struct lease *l);
+/* "deciding", "publishing", ... : for people. */
+const char *identity_state_name(const struct identity *i);
+
+#endif

@@ -1,0 +1,233 @@
+#include "cluster/lease_gc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "cluster/api.h"
+#include "cluster/backoff.h"
+#include "kube/lease.h"
+#include "kube/server_id.h"
+#include "net/loop.h"
+
+enum {
+    PERIOD_MS = 3600 * 1000,
+    JITTER_PERCENT = 4,
+    CALL_MS = 10000,
+    PER_TURN = 64,
+    BODY_BYTES = 4 << 10,
+    ANSWER_BYTES = 64 << 10,
+};
+
+enum state {
+    STATE_STOPPED,
+    STATE_WAITING, /* for the next round */
+    STATE_LISTING,
+    STATE_WALKING,  /* through the list */
+    STATE_CHECKING, /* one Lease, live */
+    STATE_DELETING,
+};
+
+struct lease_gc {
+    struct lease_gc_opts o;
+    char *own_id;
+    struct loop *loop;
+    enum state state;
+    struct loop_timer *timer;
+    struct loop_deferred turn;
+    struct fetch *call;
+    struct buf body; /* the list */
+    struct lease_list list;
+    struct arena *arena;
+};
+
+static void walk(void *arg);
+
+static void wait(struct lease_gc *g)
+{
+    buf_release(&g->body);
+    g->state = STATE_WAITING;
+    loop_timer_set(g->timer, jitter_ms(PERIOD_MS, JITTER_PERCENT));
+}
+
+static void walk_on(struct lease_gc *g)
+{
+    g->state = STATE_WALKING;
+    loop_defer(g->loop, &g->turn, walk, g);
+}
+
+static bool send(struct lease_gc *g, const char *method, const char *target, struct slice body, size_t ceiling,
+                 fetch_fn *fn)
+{
+    struct api_get get = {
+        .origin = g->o.local,
+        .method = slice_str(method),
+        .target = slice_str(target),
+        .accept = SLICE_LIT("application/json"),
+        .ceiling = ceiling,
+        .timeout_ms = CALL_MS,
+    };
+
+    if (body.n > 0) {
+        get.content_type = SLICE_LIT("application/json");
+        get.body = body;
+    }
+    g->call = api_get(g->o.api, &get, fn, g);
+    return g->call != NULL;
+}
+
+static void lease_path(struct slice name, char out[300])
+{
+    (void)snprintf(out, 300, LEASE_COLLECTION_PATH "/%.*s", SERVER_ID_CHARS, name.p);
+}
+
+/* Names of another shape are nobody's identity, and not for a path. */
+static bool dead(const struct lease_gc *g, const struct lease *l)
+{
+    return slice_eq(l->ns, SLICE_LIT(LEASE_NAMESPACE)) &&
+           slice_eq(l->identity_label, SLICE_LIT(LEASE_IDENTITY_VALUE)) && server_id_valid(l->name) &&
+           !slice_eq(l->name, slice_str(g->own_id)) && lease_expired(l, clock_wall_us());
+}
+
+static void on_deleted(void *arg, const struct fetch_result *r)
+{
+    struct lease_gc *g = arg;
+
+    g->call = NULL;
+    if (r->ok && r->head->status == 200)
+        metric_inc(g->o.collected);
+    else
+        log_v(2, "An expired Lease was not collected", LU("status", r->ok ? r->head->status : 0));
+    walk_on(g);
+}
+
+static void on_checked(void *arg, const struct fetch_result *r)
+{
+    struct lease_gc *g = arg;
+    struct err err = {.text = ""};
+    struct lease l;
+    struct buf body;
+    char path[300];
+
+    g->call = NULL;
+    arena_reset(g->arena);
+    if (!r->ok || r->head->status != 200 || !lease_parse(g->arena, r->body, &l, &err) || !dead(g, &l) || l.uid.n == 0 ||
+        l.resource_version.n == 0) {
+        walk_on(g);
+        return;
+    }
+    log_info("Collecting an expired identity Lease", LS("lease", l.name), LS("holder", l.holder));
+    g->state = STATE_DELETING;
+    buf_init(&body, BODY_BYTES);
+    lease_path(l.name, path);
+    if (!lease_print_delete(&l, &body) || !send(g, "DELETE", path, buf_slice(&body), ANSWER_BYTES, on_deleted))
+        walk_on(g);
+    buf_free(&body);
+}
+
+static void walk(void *arg)
+{
+    struct lease_gc *g = arg;
+    struct slice item;
+    char path[300];
+
+    for (unsigned n = 0; n < PER_TURN; n++) {
+        struct err err = {.text = ""};
+        struct lease l;
+
+        if (!lease_list_next(&g->list, &item)) {
+            wait(g);
+            return;
+        }
+        arena_reset(g->arena);
+        if (!lease_parse(g->arena, item, &l, &err) || !dead(g, &l))
+            continue;
+        g->state = STATE_CHECKING;
+        lease_path(l.name, path);
+        if (!send(g, "GET", path, SLICE_NONE, ANSWER_BYTES, on_checked))
+            wait(g);
+        return;
+    }
+    walk_on(g);
+}
+
+static void on_listed(void *arg, const struct fetch_result *r)
+{
+    struct lease_gc *g = arg;
+    struct err err = {.text = ""};
+
+    g->call = NULL;
+    if (!r->ok || r->head->status != 200 || !buf_append(&g->body, r->body) ||
+        !lease_list_begin(&g->list, buf_slice(&g->body), &err))
+        wait(g);
+    else
+        walk_on(g);
+}
+
+static void on_timer(void *arg)
+{
+    struct lease_gc *g = arg;
+
+    g->state = STATE_LISTING;
+    if (!g->o.collects(g->o.arg) ||
+        !send(g, "GET",
+              LEASE_COLLECTION_PATH "?labelSelector=apiserver.kubernetes.io%2Fidentity%3D" LEASE_IDENTITY_VALUE,
+              SLICE_NONE, LIMIT_LEASE_LIST_BYTES, on_listed))
+        wait(g);
+}
+
+void lease_gc_start(struct lease_gc *g)
+{
+    if (g->state == STATE_STOPPED)
+        wait(g);
+}
+
+void lease_gc_stop(struct lease_gc *g)
+{
+    if (g->call != NULL)
+        fetch_cancel(g->call);
+    g->call = NULL;
+    loop_defer_cancel(g->loop, &g->turn);
+    loop_timer_cancel(g->timer);
+    buf_release(&g->body);
+    g->state = STATE_STOPPED;
+}
+
+struct lease_gc *lease_gc_new(const struct lease_gc_opts *o)
+{
+    struct lease_gc *g = must_zalloc(sizeof *g);
+
+    g->o = *o;
+    g->o.local = origin_ref(o->local);
+    g->own_id = must_strdup(o->own_id);
+    g->loop = api_loop(o->api);
+    g->timer = loop_timer_new(g->loop, on_timer, g);
+    g->arena = arena_new(2 * LIMIT_WATCH_LINE_BYTES);
+    buf_init(&g->body, LIMIT_LEASE_LIST_BYTES);
+    if (g->timer == NULL || g->arena == NULL)
+        abort();
+    return g;
+}
+
+void lease_gc_free(struct lease_gc *g)
+{
+    if (g == NULL)
+        return;
+    lease_gc_stop(g);
+    loop_timer_free(g->timer);
+    arena_free(g->arena);
+    buf_free(&g->body);
+    origin_unref(g->o.local);
+    mem_free(g->own_id);
+    mem_free(g);
+}
+
+void lease_gc_set_origin(struct lease_gc *g, struct origin *local)
+{
+    struct origin *old = g->o.local;
+
+    g->o.local = origin_ref(local);
+    origin_unref(old);
+}

@@ -1,0 +1,338 @@
+/* The identity Lease of this node: published, observed, contested, removed, collected. */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "kube/server_id.h"
+#include "lib/tap.h"
+#include "sim/world.h"
+
+enum { ARENA = 1 << 20, RENEWALS_MS = 10400, HOUR_MS = 3600 * 1000 };
+
+struct story {
+    struct world w;
+    struct arena *arena;
+    struct lease lease; /* as last looked at */
+    const char *id;
+    bool left;
+};
+
+/* A local server of this version, that does not publish by itself. */
+static void prepare(struct story *s, unsigned minor, enum identity_mode mode)
+{
+    memset(s, 0, sizeof *s);
+    s->arena = arena_new(ARENA);
+    world_init(&s->w, WORLD_BASE);
+    kube_stop(s->w.local, true);
+    kube_sim(s->w.local)->fault = SIM_FINE;
+    kube_set_minor(s->w.local, minor);
+    s->id = kube_id(s->w.local);
+    s->w.opts.identity = mode;
+    s->w.opts.advertise = "10.0.0.1:16443";
+}
+
+static bool lease_there(struct story *s)
+{
+    arena_reset(s->arena);
+    return kube_get_lease(s->w.store, s->id, s->arena, &s->lease);
+}
+
+static void end(struct story *s)
+{
+    world_end(&s->w);
+    arena_free(s->arena);
+}
+
+static void on_left(void *arg)
+{
+    struct story *s = arg;
+
+    s->left = true;
+}
+
+static void leave(struct story *s, uint64_t ms)
+{
+    cluster_stop(s->w.cluster, on_left, s);
+    ok(!s->left, "not told from inside");
+    sim_run_ms(s->w.loop, ms);
+    ok(s->left, "told");
+}
+
+static void put(struct story *s, const char *id, const char *holder, int64_t renew_us)
+{
+    const struct kube_lease l = {
+        .name = id, .hostname = "cp-x", .holder = holder, .renew_us = renew_us, .duration_s = 3600};
+
+    kube_put_lease(s->w.store, &l);
+}
+
+static bool by_us(struct story *s)
+{
+    return lease_there(s) && slice_has_prefix(s->lease.holder, slice_str(s->id)) && s->lease.holder.n == 36 + 1 + 36;
+}
+
+static void publishes(void)
+{
+    struct story s;
+    int64_t renewed;
+
+    prepare(&s, 24, IDENTITY_AUTO);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 200);
+    ok(by_us(&s), "an old server's Lease is published, with a holder of its ID and a UUID");
+    is_slice(s.lease.ns, "kube-system", "namespace");
+    is_slice(s.lease.identity_label, "kube-apiserver", "label");
+    is_slice(s.lease.hostname_label, "cp-a", "host name");
+    is_slice(s.lease.advertise, "10.0.0.1:16443", "address");
+    ok(s.lease.has_duration && s.lease.duration_s == 3600, "an hour");
+    is_int(s.lease.renew_us / 1000000, clock_wall_us() / 1000000, "now");
+    renewed = s.lease.renew_us;
+    sim_run_ms(s.w.loop, RENEWALS_MS);
+    ok(by_us(&s) && s.lease.renew_us >= renewed + 9600000 && s.lease.renew_us <= renewed + 10500000, "renewed");
+    sim_run_ms(s.w.loop, 100000);
+    ok(kube_lease_writes(s.w.store, "PATCH") >= 9 && kube_lease_writes(s.w.store, "PATCH") <= 12, "every 10 s");
+    is_u64(kube_lease_writes(s.w.store, "POST"), 1, "made once");
+    is_u64(kube_unmarked(s.w.local), 0, "asked as ourselves");
+    is_double(world_metric(&s.w, "mvproxy_identity_lease_publishing", NULL), 1, "metric");
+    leave(&s, 100);
+    ok(!lease_there(&s), "removed at the end");
+    end(&s);
+}
+
+static void observes(unsigned minor, enum identity_mode mode)
+{
+    struct story s;
+
+    prepare(&s, minor, mode);
+    s.w.opts.advertise = NULL;
+    kube_start(s.w.local, 0);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 60000);
+    is_u64(kube_lease_writes(s.w.store, "POST") + kube_lease_writes(s.w.store, "PATCH") +
+               kube_lease_writes(s.w.store, "DELETE"),
+           0, "nothing is written");
+    leave(&s, 100);
+    ok(lease_there(&s), "the server's Lease stays");
+    end(&s);
+}
+
+/* 1.25 with the feature switched on: only its renewals tell. */
+static void server_publishes_unexpectedly(void)
+{
+    struct story s;
+
+    prepare(&s, 25, IDENTITY_AUTO);
+    kube_start(s.w.local, 0);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 120000);
+    is_u64(kube_lease_writes(s.w.store, "DELETE") + kube_lease_writes(s.w.store, "POST"), 0,
+           "who is alive is left alone");
+    ok(lease_there(&s) && slice_index(s.lease.holder, 'p') < s.lease.holder.n, "the server holds it");
+    end(&s);
+}
+
+static void conflicts(void)
+{
+    struct story s;
+    char holder[200];
+    int64_t renewed;
+
+    prepare(&s, 24, IDENTITY_PUBLISH);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 200);
+    ok(by_us(&s), "published");
+    (void)snprintf(holder, sizeof holder, "%.*s", (int)s.lease.holder.n, s.lease.holder.p);
+    renewed = s.lease.renew_us;
+    put(&s, s.id, holder, renewed); /* somebody wrote into it, but renewed nothing */
+    sim_run_ms(s.w.loop, RENEWALS_MS);
+    ok(by_us(&s) && s.lease.renew_us > renewed, "a conflict is resolved at once");
+    is_double(world_metric(&s.w, "mvproxy_identity_lease_renewals_total", "conflict", NULL), 1, "and counted");
+    kube_delete(s.w.store, KUBE_LEASE, s.id);
+    sim_run_ms(s.w.loop, RENEWALS_MS);
+    ok(by_us(&s), "deleted by somebody: made again");
+    put(&s, s.id, holder, clock_wall_us() + 1); /* as a kube-apiserver that was upgraded does: the holder stays */
+    sim_run_ms(s.w.loop, 25000);
+    ok(lease_there(&s), "renewed by somebody else under our holder");
+    is_double(world_metric(&s.w, "mvproxy_identity_lease_publishing", NULL), 0, "left to them");
+    leave(&s, 100);
+    ok(lease_there(&s), "also at the end");
+    end(&s);
+}
+
+static void leftovers(int64_t age_us, uint64_t until_ms)
+{
+    struct story s;
+    char holder[100];
+
+    prepare(&s, 24, IDENTITY_AUTO);
+    (void)snprintf(holder, sizeof holder, "%s_earlier", s.id);
+    put(&s, s.id, holder, clock_wall_us() - age_us);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 200);
+    is_int(by_us(&s), until_ms <= 200, "only what is old for certain is removed at once");
+    sim_run_ms(s.w.loop, until_ms);
+    ok(by_us(&s), "nobody renewed it: removed, and made anew");
+    is_u64(kube_lease_writes(s.w.store, "DELETE"), 1, "deleted once");
+    end(&s);
+}
+
+/* A second instance with the same host name, before another server on the same store. */
+static void twins(int64_t skew_us)
+{
+    struct story s;
+    char holder[100];
+    uint64_t writes;
+
+    prepare(&s, 24, IDENTITY_PUBLISH);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 200);
+    (void)snprintf(holder, sizeof holder, "%s_twin", s.id);
+    put(&s, s.id, holder, clock_wall_us() + skew_us);
+    writes = kube_lease_writes(s.w.store, "DELETE");
+    for (int i = 0; i < 12; i++) {
+        sim_run_ms(s.w.loop, 10000);
+        put(&s, s.id, holder, clock_wall_us() + skew_us);
+    }
+    is_u64(kube_lease_writes(s.w.store, "DELETE"), writes, "no war of deletions");
+    ok(lease_there(&s) && slice_eq(s.lease.holder, slice_str(holder)), "the other one has it");
+    ok(world_metric(&s.w, "mvproxy_identity_lease_renewals_total", "yielded", NULL) >= 1, "given way");
+    sim_run_ms(s.w.loop, 120000);
+    ok(by_us(&s), "taken over when the other one renews no more");
+    end(&s);
+}
+
+static void outages(void)
+{
+    struct story s;
+    int64_t renewed;
+
+    prepare(&s, 24, IDENTITY_AUTO);
+    kube_sim(s.w.local)->fault = SIM_REFUSE;
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 30000);
+    kube_sim(s.w.local)->fault = SIM_FINE;
+    sim_run_ms(s.w.loop, 9000);
+    ok(by_us(&s), "published when the server is there, after 9 s at most");
+    renewed = s.lease.renew_us;
+    kube_sim(s.w.local)->fault = SIM_REFUSE;
+    sim_run_ms(s.w.loop, 60000);
+    kube_sim(s.w.local)->fault = SIM_FINE;
+    sim_run_ms(s.w.loop, 9000);
+    ok(by_us(&s) && s.lease.renew_us > renewed + 60000000, "renewed again after an outage");
+    is_u64(kube_lease_writes(s.w.store, "POST"), 1, "the same one");
+    kube_sim(s.w.local)->fault = SIM_HANG;
+    cluster_stop(s.w.cluster, on_left, &s);
+    sim_run_ms(s.w.loop, 1900);
+    ok(!s.left, "it tries for a while to remove the Lease");
+    sim_run_ms(s.w.loop, 200);
+    ok(s.left, "but for no more than 2 s");
+    end(&s);
+}
+
+static void stops_early(void)
+{
+    struct story s;
+
+    prepare(&s, 24, IDENTITY_PUBLISH);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 1);
+    leave(&s, 2100);
+    ok(!lease_there(&s), "nothing left behind");
+    sim_run_ms(s.w.loop, 30000);
+    ok(!lease_there(&s), "and nothing comes later");
+    end(&s);
+}
+
+static void upgrade(void)
+{
+    struct story s;
+
+    prepare(&s, 24, IDENTITY_AUTO);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 1000);
+    ok(by_us(&s), "published for 1.24");
+    kube_sim(s.w.local)->fault = SIM_REFUSE;
+    sim_server_break(kube_sim(s.w.local));
+    sim_run_ms(s.w.loop, 2000);
+    kube_set_minor(s.w.local, 28);
+    kube_sim(s.w.local)->fault = SIM_FINE;
+    sim_run_ms(s.w.loop, 40000);
+    is_double(world_metric(&s.w, "mvproxy_identity_lease_publishing", NULL), 0, "left to 1.28");
+    leave(&s, 100);
+    ok(lease_there(&s), "which renews what is there");
+    end(&s);
+}
+
+static void annotates(unsigned minor, const char *own, const char *wanted)
+{
+    struct story s;
+    char holder[100];
+    struct kube_lease l = {.hostname = "cp-a", .holder = holder, .address = own, .duration_s = 3600};
+
+    prepare(&s, minor, IDENTITY_AUTO);
+    l.name = s.id;
+    (void)snprintf(holder, sizeof holder, "%s_server", s.id);
+    world_start(&s.w);
+    for (int i = 0; i < 4; i++) {
+        l.renew_us = clock_wall_us();
+        if (own == NULL && lease_there(&s)) /* the server keeps what it does not know */
+            l.address = s.lease.advertise.n > 0 ? "10.0.0.1:16443" : NULL;
+        kube_put_lease(s.w.store, &l);
+        sim_run_ms(s.w.loop, 10000);
+    }
+    ok(lease_there(&s), "there");
+    is_slice(s.lease.advertise, wanted, "the address in the server's Lease");
+    ok(kube_lease_writes(s.w.store, "PATCH") <= 1, "written once at most");
+    end(&s);
+}
+
+static void collects(bool first)
+{
+    struct story s;
+    char dead[SERVER_ID_BYTES], fresh[SERVER_ID_BYTES];
+
+    prepare(&s, 24, IDENTITY_PUBLISH);
+    /* cp-b's ID sorts before cp-a's. */
+    if (!first)
+        (void)world_peer(&s.w, "cp-b", "10.0.0.2:6443", WORLD_BASE);
+    (void)server_id_from_hostname(SLICE_LIT("dead"), dead);
+    (void)server_id_from_hostname(SLICE_LIT("fresh"), fresh);
+    put(&s, dead, "x_dead", clock_wall_us());
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 1000);
+    ok(by_us(&s), "published");
+    sim_run_ms(s.w.loop, HOUR_MS - 3 * 60 * 1000);
+    put(&s, fresh, "x_fresh", clock_wall_us());
+    put(&s, "not-an-identity", "x", clock_wall_us() - (int64_t)7200 * 1000000);
+    sim_run_ms(s.w.loop, HOUR_MS);
+    arena_reset(s.arena);
+    is_int(kube_get_lease(s.w.store, dead, s.arena, &s.lease), !first, "the expired one");
+    ok(kube_get_lease(s.w.store, fresh, s.arena, &s.lease), "one that has not expired stays");
+    ok(kube_get_lease(s.w.store, "not-an-identity", s.arena, &s.lease), "one of another shape stays");
+    ok(by_us(&s), "our own stays");
+    end(&s);
+}
+
+int main(void)
+{
+    publishes();
+    observes(34, IDENTITY_AUTO);
+    observes(24, IDENTITY_OBSERVE);
+    observes(24, IDENTITY_OFF);
+    server_publishes_unexpectedly();
+    conflicts();
+    leftovers((int64_t)600 * 1000000, 200);
+    leftovers((int64_t)5 * 1000000, 13000);
+    leftovers(-(int64_t)3600 * 1000000, 13000);
+    twins(0);
+    twins(-(int64_t)3600 * 1000000);
+    twins((int64_t)3600 * 1000000);
+    outages();
+    stops_early();
+    upgrade();
+    annotates(33, NULL, "10.0.0.1:16443");
+    annotates(33, "10.9.9.9:6443", "10.9.9.9:6443");
+    annotates(36, "10.9.9.9:6443", "10.9.9.9:6443");
+    collects(true);
+    collects(false);
+    return tap_end();
+}
