@@ -40,13 +40,16 @@ static const char *told(void)
 static void messages(void)
 {
     struct notify *n = notify_new();
-    unsigned long long us = 0;
-    char end = '\0';
+    struct slice rest, line;
+    uint64_t us = 0;
 
     notify_ready(n, "Serving, 2 peers known");
     is_str(told(), "READY=1\nSTATUS=Serving, 2 peers known\n", "ready");
     notify_reloading(n);
-    ok(sscanf(told(), "RELOADING=1\nMONOTONIC_USEC=%llu%c", &us, &end) == 2 && us > 0 && end == '\n', "reloading");
+    rest = slice_str(told());
+    ok(slice_split(&rest, '\n', &line) && slice_eq(line, SLICE_LIT("RELOADING=1")), "reloading");
+    ok(slice_split(&rest, '=', &line) && slice_eq(line, SLICE_LIT("MONOTONIC_USEC")), "with the time");
+    ok(slice_split(&rest, '\n', &line) && slice_u64(line, &us) && us > 0 && rest.n == 0, "in microseconds");
     notify_status(n, "last reload refused: x");
     is_str(told(), "STATUS=last reload refused: x\n", "status");
     notify_stopping(n);

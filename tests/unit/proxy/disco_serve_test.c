@@ -22,7 +22,7 @@ static void allowed(void)
     ok(got(s, "If-None-Match: \"L\"\r\n") && !got(s, "\"mine\""), "and our condition instead of the client's");
     ok(got(s, "profile=nopeer"), "for its own document");
     say(s, NOT_MODIFIED);
-    ok(has(c, world_document), "the merged document comes");
+    ok(has(c, world_document()), "the merged document comes");
     ok(got(c, "ETag: " WORLD_ETAG "\r\n") && got(c, "Vary: Accept\r\n") && got(c, "Cache-Control: public\r\n"),
        "with its fields");
     ok(got(c, "Content-Type: " V2 "\r\n"), "and type");
@@ -53,7 +53,7 @@ static void changed_locally(void)
     say(c, ASK("GET", V2, ""));
     (void)has(conn(&w.local, 0), "\r\n\r\n");
     say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nETag: \"L2\"\r\nContent-Length: 5\r\n\r\nlocal");
-    ok(has(c, world_document), "200 means yes as well");
+    ok(has(c, world_document()), "200 means yes as well");
     ok(!got(c, "local"), "and its body is not the answer");
     is_str(w.seen_etag, "\"L2\"", "the news is passed on");
     world_close(&w);
@@ -134,7 +134,7 @@ static void old_verdict_after_reload(void)
     (void)has(conn(&w.local, 0), "\r\n\r\n");
     ok(proxy_update(w.proxy, &w.opts), "a reload while the local server thinks");
     say(conn(&w.local, 0), NOT_MODIFIED);
-    ok(has(c, world_document), "the verdict holds for its request");
+    ok(has(c, world_document()), "the verdict holds for its request");
     before = buf_len(&conn(&w.local, 0)->got);
     say(c, ASK("GET", V2, ""));
     ok(until(&w, buf_len(&conn(&w.local, 0)->got) > before), "and is asked for anew by the next");

@@ -25,7 +25,10 @@
     "\"singularResource\":\"job\",\"verbs\":[\"get\",\"list\",\"watch\",\"create\",\"delete\"],\"subresources\":[{"    \
     "\"subresource\":\"proxy\",\"verbs\":[\"get\"]},{\"subresource\":\"exec\",\"verbs\":[\"get\"]}]}]}]}"
 
-const char world_document[] = LIST_HEAD JOBS_GROUP "]}";
+const char *world_document(void)
+{
+    return LIST_HEAD JOBS_GROUP "]}";
+}
 
 /* ---- cluster/cluster.h, as the test wants it ---- */
 
@@ -105,7 +108,7 @@ static struct disco_doc *parse(const char *text)
 static struct disco *make_disco(bool jobs)
 {
     struct disco_doc *core = parse(LIST_HEAD PODS_GROUP "]}");
-    struct disco_doc *apis = parse(jobs ? world_document : LIST_HEAD "]}");
+    struct disco_doc *apis = parse(jobs ? world_document() : LIST_HEAD "]}");
     struct disco *d = disco_new(core, apis);
 
     disco_doc_unref(core);
@@ -132,7 +135,7 @@ void world_know(struct world *w)
         peers[i] = (struct served_peer){
             .id = ids[i], .life = SERVED_LIVE, .discovery_known = true, .disco = other, .origin = w->peers[i].origin};
     for (size_t i = 0; i < SERVED_SHAPES; i++) {
-        in.merged_storage[i] = mem_strdup(world_document);
+        in.merged_storage[i] = mem_strdup(world_document());
         in.merged[i] = (struct served_document){.body = slice_str(in.merged_storage[i]), .etag = SLICE_LIT(WORLD_ETAG)};
     }
     if (w->cluster->served != NULL)
@@ -146,14 +149,25 @@ void world_know(struct world *w)
 
 /* ---- the test's ends of connections ---- */
 
+/* With one of the test's own allocations gone this end is of no use, and must not keep anybody waiting. */
+static void lose(struct side *s)
+{
+    if (!s->w->short_of_memory)
+        tap_bail("too much");
+    hang_up(s, STREAM_CLOSE_NOW);
+    s->failed = true;
+}
+
 static void take_all(struct side *s)
 {
     struct slice in;
 
     while (!s->stopped && s->s != NULL && (in = stream_peek(s->s)).n > 0) {
         s->n_got += in.n;
-        if (!s->count_only && !buf_append(&s->got, in) && !s->w->short_of_memory)
-            tap_bail("too much");
+        if (!s->count_only && !buf_append(&s->got, in)) {
+            lose(s);
+            return;
+        }
         stream_consume(s->s, in.n);
     }
 }
@@ -168,6 +182,8 @@ static void on_side_event(struct stream *stream, enum stream_event ev, void *arg
         take_all(s);
     s->eof |= ev == STREAM_EOF;
     s->failed |= ev == STREAM_FAILED;
+    if (ev == STREAM_FAILED && s->w->short_of_memory)
+        hang_up(s, STREAM_CLOSE_NOW);
 }
 
 static struct side *begin_side(struct world *w, struct side *s)
@@ -226,8 +242,8 @@ struct side *conn(struct server *s, size_t n)
 
 void say_bytes(struct side *s, struct slice bytes)
 {
-    if (s->s != NULL)
-        (void)stream_write(s->s, bytes);
+    if (s->s != NULL && !stream_write(s->s, bytes) && s->w->short_of_memory)
+        lose(s);
 }
 
 void say(struct side *s, const char *text)

@@ -56,7 +56,7 @@ struct world {
 #define PODS "/api/v1/namespaces/d/pods"
 /* Of the merged documents; the local server's own is "L". */
 #define WORLD_ETAG "\"M\""
-extern const char world_document[];
+const char *world_document(void);
 
 void world_init(struct world *w, size_t n_peers);
 void world_start(struct world *w);
