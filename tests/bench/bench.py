@@ -134,6 +134,23 @@ def show(case, result):
     sys.stdout.flush()
 
 
+def markdown(report):
+    """The tables for docs/performance.md."""
+    titles = {case.name: case.title for case in PROXY_CASES + [APIS_CASE, APIS_304_CASE]}
+    out = ["%s, %d cores, Linux %s, %s; %d rounds of %g s." % (
+        report["machine"]["cpu"], report["machine"]["cores"], report["machine"]["kernel"], report["machine"]["date"],
+        report["rounds"], report["seconds"])]
+    out.append(", ".join("%s %s" % item for item in sorted(report["versions"].items())) + ".")
+    for name, result in report["cases"].items():
+        base = min((s["cpu_us"] for who, s in result.items() if who != "mvproxy"), default=None)
+        out += ["", "**%s**" % titles[name], "", "| | CPU µs/request | ratio | requests/s | p50 ms | p99 ms |",
+                "| --- | --- | --- | --- | --- | --- |"]
+        out += ["| %s | %.1f | %s | %.0f | %.2f | %.2f |" % (
+            who, s["cpu_us"], "%.2f" % (s["cpu_us"] / base) if base else "-", s["rps"], s["p50_ms"], s["p99_ms"])
+            for who, s in sorted(result.items(), key=lambda item: item[1]["cpu_us"])]
+    return "\n".join(out) + "\n"
+
+
 class ProxyBench:
     """The proxies before one static server."""
 
@@ -289,7 +306,9 @@ def inside(args):
     if args.json:
         with open(args.json, "w", encoding="utf-8") as out:
             json.dump(report, out, indent=1)
-        print("\nAll figures: %s" % args.json)
+        with open(args.json + ".md", "w", encoding="utf-8") as out:
+            out.write(markdown(report))
+        print("\nAll figures: %s, and as tables in %s.md" % (args.json, args.json))
     return 0
 
 
