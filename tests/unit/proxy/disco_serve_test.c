@@ -139,7 +139,7 @@ static void old_verdict_after_reload(void)
     say(c, ASK("GET", V2, ""));
     ok(until(&w, buf_len(&conn(&w.local, 0)->got) > before), "and is asked for anew by the next");
     say(conn(&w.local, 0), NOT_MODIFIED);
-    settle(&w);
+    world_settle(&w);
     world_close(&w);
 }
 

@@ -34,7 +34,7 @@ static void local_and_peer(void)
     ok(has(conn(&w.peers[0], 0), "x-kubernetes-peer-proxied: true"), "an unknown one goes to the peer, marked");
     say(conn(&w.peers[0], 0), OK_ANSWER);
     ok(has(c, "X-Mvproxy-Served-By: apiserver-b"), "who is named");
-    settle(&w);
+    world_settle(&w);
     is_double(world_metric(&w, "apiserver_rerouted_request_total", "jobs"), 1, "and counted");
     world_close(&w);
 }
@@ -123,7 +123,7 @@ static void all_fail(void)
     ask(c, "GET", JOBS, "");
     ok(has(c, "HTTP/1.1 503 "), "no peer works: 503");
     ok(has(c, "Error while proxying request to destination apiserver"), "as kube-apiserver says it");
-    settle(&w);
+    world_settle(&w);
     is_double(world_metric(&w, "mvproxy_request_duration_seconds", "peers-failed") > 0, 1, "row 10");
     world_close(&w);
 }
@@ -139,7 +139,7 @@ static void not_found_everywhere(void)
     (void)has(conn(&w.peers[0], 0), "\r\n\r\n");
     say(conn(&w.peers[0], 0), GO_NOT_FOUND);
     ok(has(c, "HTTP/1.1 503 "), "a peer's plain 404 is not believed");
-    settle(&w);
+    world_settle(&w);
     is_double(world_metric(&w, "mvproxy_retries_total", NULL), 0, "and nothing was retried");
     ask(c, "GET", JOBS "/x/proxy/", "");
     (void)has(conn(&w.peers[0], 1), "\r\n\r\n");
@@ -422,7 +422,7 @@ static void reload_meanwhile(void)
     ask(c, "GET", PODS "/later", "");
     ok(has(conn(&w.peers[0], 0), "/later"), "the next goes by the new ones");
     say(conn(&w.peers[0], 0), OK_ANSWER);
-    settle(&w);
+    world_settle(&w);
     world_close(&w);
 }
 
@@ -462,7 +462,7 @@ static void labels(void)
     (void)has(conn(&w.local, 0), "nonsense");
     say(conn(&w.local, 0), GO_NOT_FOUND);
     (void)has(c, "404 page");
-    settle(&w);
+    world_settle(&w);
     is_double(world_metric(&w, "apiserver_request_total", "All"), 1, "dry_run");
     is_double(world_metric(&w, "apiserver_request_total", "nonsense-of-a-client"), 0, "no label of a client's making");
     is_double(world_metric(&w, "apiserver_request_total", "other"), 1, "but other");

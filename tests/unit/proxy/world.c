@@ -7,6 +7,7 @@
 #include "kube/disco_parse.h"
 #include "net/listener.h"
 #include "net/loop.h"
+#include "net/tls_ctx.h"
 
 #include <netinet/in.h>
 #include <stdio.h>
@@ -202,7 +203,7 @@ static void end_side(struct side *s)
 struct side *client(struct world *w)
 {
     struct side *s = begin_side(w, &w->clients[w->n_clients++]);
-    struct stream_opts o = {.fn = on_side_event, .arg = s};
+    struct stream_opts o = {.fn = on_side_event, .arg = s, .tls = w->client_tls};
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)front_port(w->front))};
 
     if (w->n_clients > WORLD_CONNS)
@@ -332,6 +333,7 @@ void world_start(struct world *w)
     world_know(w);
     w->proxy = proxy_new(w->loop, w->back, w->cluster, w->metrics, &w->opts);
     o.arg = w->proxy;
+    o.tls = w->front_tls;
     w->front = front_new(w->loop, w->metrics, &o, &err);
     if (w->front == NULL)
         tap_bail("%s", err.text);
@@ -356,7 +358,7 @@ void world_close(struct world *w)
 {
     for (size_t i = 0; i < w->n_clients; i++)
         end_side(&w->clients[i]);
-    settle(w);
+    world_settle(w);
     front_free(w->front);
     is_u64(proxy_long_running(w->proxy), 0, "no long-running request is left");
     proxy_free(w->proxy);
@@ -365,14 +367,18 @@ void world_close(struct world *w)
     end_server(&w->local);
     for (size_t i = 0; i < w->n_peers; i++)
         end_server(&w->peers[i]);
-    settle(w);
+    world_settle(w);
     back_free(w->back);
+    if (w->front_tls != NULL) {
+        tls_ctx_unref(w->front_tls);
+        tls_ctx_unref(w->client_tls);
+    }
     loop_free(w->loop);
     metrics_free(w->metrics);
     mem_free(w->cluster);
 }
 
-void settle(struct world *w)
+void world_settle(struct world *w)
 {
     for (unsigned i = 0; i < 10; i++)
         loop_run_once(w->loop, 1);

@@ -40,7 +40,8 @@ struct world {
     struct front *front;
     struct proxy *proxy;
     struct cluster *cluster;
-    struct proxy_opts opts; /* may be changed before world_start() */
+    struct proxy_opts opts;                 /* may be changed before world_start() */
+    struct tls_ctx *front_tls, *client_tls; /* NULL: plain text; may be set before world_start(), ours then */
     struct server local, peers[WORLD_PEERS];
     size_t n_peers;
     bool local_has_jobs;  /* the local server serves batch/v1 jobs, too */
@@ -78,7 +79,7 @@ double world_metric(struct world *w, const char *name, const char *label_value);
             loop_run_once((w)->loop, 5);                                                                               \
         (cond);                                                                                                        \
     })
-void settle(struct world *w);
+void world_settle(struct world *w);
 
 struct side *client(struct world *w);
 /* The server's nth connection, from 0. */

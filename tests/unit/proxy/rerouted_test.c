@@ -1,0 +1,101 @@
+/* Requests that a peer has sent on: served here or refused, after one look at what is served; never sent on again. */
+#include "net/loop.h"
+#include "net/tls_ctx.h"
+#include "unit/net/fixture.h"
+#include "unit/proxy/world.h"
+
+#define MARKED " HTTP/1.1\r\nHost: k\r\nx-kubernetes-peer-proxied: true\r\n"
+
+static void open_with(struct world *w, const char *certificate)
+{
+    world_init(w, 1);
+    w->front_tls = server_ctx(false);
+    w->client_tls = client_ctx(certificate, false);
+    world_start(w);
+}
+
+static struct side *waiting(struct world *w)
+{
+    struct side *c;
+
+    open_with(w, "front-proxy-client");
+    c = client(w);
+    say(c, "POST " JOBS MARKED "Content-Length: 6\r\n\r\nabc");
+    ok(until(w, world_waiting(w)), "not served as far as we know: looks again");
+    say(c, "def");
+    world_settle(w);
+    return c;
+}
+
+static void served_after_all(void)
+{
+    struct world w;
+    struct side *c = waiting(&w);
+
+    w.local_has_jobs = true;
+    world_know(&w);
+    world_refreshed(&w);
+    ok(has(conn(&w.local, 0), "abcdef"), "served after all, with all of the body");
+    say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    ok(has(c, "\r\n\r\nok"), "answered");
+    ok(got(c, "X-Mvproxy-Hop: apiserver-a"), "and a peer's mvproxy learns of us");
+    world_close(&w);
+}
+
+static void not_served(void)
+{
+    struct world w;
+    struct side *c = waiting(&w);
+
+    world_refreshed(&w);
+    ok(has(c, "HTTP/1.1 503 ") && has(c, "Retry-After: "), "still not served: 503");
+    is_u64(w.peers[0].n_conns, 0, "never sent on again");
+    world_close(&w);
+}
+
+static void client_leaves(void)
+{
+    struct world w;
+    struct side *c = waiting(&w);
+
+    hang_up(c, STREAM_CLOSE_ABORT);
+    ok(until(&w, !world_waiting(&w)), "a client that leaves waits no more");
+    world_close(&w);
+}
+
+static void nothing_to_refresh(void)
+{
+    struct world w;
+    struct side *c;
+
+    open_with(&w, "front-proxy-client");
+    w.no_refresh = true;
+    c = client(&w);
+    say(c, "GET " JOBS MARKED "\r\n");
+    ok(has(c, "HTTP/1.1 503 "), "nothing to look at: 503 at once");
+    world_close(&w);
+}
+
+static void mark_of_anybody(void)
+{
+    struct world w;
+    struct side *c;
+
+    open_with(&w, NULL);
+    c = client(&w);
+    say(c, "GET " JOBS MARKED "\r\n");
+    ok(has(conn(&w.peers[0], 0), "GET "), "a mark without the certificate is none");
+    say(conn(&w.peers[0], 0), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    ok(has(c, "\r\n\r\nok") && !got(c, "X-Mvproxy-Hop"), "and learns nothing");
+    world_close(&w);
+}
+
+int main(void)
+{
+    served_after_all();
+    not_served();
+    client_leaves();
+    nothing_to_refresh();
+    mark_of_anybody();
+    return tap_end();
+}
