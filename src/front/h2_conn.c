@@ -363,6 +363,7 @@ bool h2_conn_start(struct front_conn *fc)
     c->fc = fc;
     c->stream = fc->stream;
     c->close_reason = FRONT_CLOSE_CLIENT;
+    c->last_id = -1;
     c->idle_since_ms = now_of(c);
     list_init(&c->streams);
     list_init(&c->woken);

@@ -54,6 +54,22 @@ static bool is_cheap(const nghttp2_frame_hd *hd)
     }
 }
 
+/*
+ * RFC 9113 5.1.1: a stream that a client has skipped it may not open afterwards. nghttp2 takes such HEADERS for
+ * trailers of a stream that was reset, and ignores them; the ids skipped last are enough to tell the two apart.
+ */
+static bool opens_backwards(struct h2_conn *c, int32_t id)
+{
+    if (id <= c->last_id)
+        return id >= c->skipped_from && id <= c->skipped_to;
+    if (id > c->last_id + 2) {
+        c->skipped_from = c->last_id + 2;
+        c->skipped_to = id - 2;
+    }
+    c->last_id = id;
+    return false;
+}
+
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *arg)
 {
     struct h2_conn *c = arg;
@@ -61,6 +77,8 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
     (void)session;
     if (is_cheap(hd) && h2_rate_exceeded(c, &c->control, LIMIT_H2_CONTROL_FRAMES))
         h2_conn_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, FRONT_CLOSE_FLOOD);
+    if (hd->type == NGHTTP2_HEADERS && hd->stream_id % 2 == 1 && opens_backwards(c, hd->stream_id))
+        h2_conn_fail(c, NGHTTP2_PROTOCOL_ERROR, FRONT_CLOSE_BAD_REQUEST);
     return 0;
 }
 

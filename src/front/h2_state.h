@@ -3,9 +3,9 @@
  * (what nghttp2 calls), h2_stream.c (one request's way in), h2_answer.c (what goes out). Nobody else
  * includes this.
  *
- * Two rules carry the rest. The session is fed and asked for bytes in one place only, settle() of h2_conn.c, and never from
- * inside a call of the proxy or of nghttp2; what those provoke is submitted, and goes out at the end of the turn. And a
- * stream leaves its connection's list only when nghttp2 says that it is closed, so only in that place.
+ * Two rules carry the rest. The session is fed and asked for bytes in one place only, settle() of h2_conn.c, and never
+ * from inside a call of the proxy or of nghttp2; what those provoke is submitted, and goes out at the end of the turn.
+ * And a stream leaves its connection's list only when nghttp2 says that it is closed, so only in that place.
  */
 #ifndef MVPROXY_FRONT_H2_STATE_H
 #define MVPROXY_FRONT_H2_STATE_H
@@ -86,9 +86,10 @@ struct h2_conn {
     struct list woken;   /* something to do for them, outside of all calls */
     size_t n_bodies;     /* streams in H2_BODY */
     struct loop_timer *timer;
-    struct loop_deferred work; /* settles; in H2_CLOSED: frees */
-    uint64_t idle_since_ms;    /* without streams */
-    uint64_t head_since_ms;    /* a head has begun and not ended; 0: none */
+    struct loop_deferred work;                 /* settles; in H2_CLOSED: frees */
+    int32_t last_id, skipped_from, skipped_to; /* of the client's streams; the ids skipped last */
+    uint64_t idle_since_ms;                    /* without streams */
+    uint64_t head_since_ms;                    /* a head has begun and not ended; 0: none */
     uint64_t announced_ms, failed_ms;
     struct h2_rate resets, control;
     bool unwritable;

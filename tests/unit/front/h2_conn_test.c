@@ -276,6 +276,24 @@ static void test_bad_frames(struct kit *k)
     is_double(closed(k, "bad_request"), 1, "counted");
 }
 
+static void test_backwards(struct kit *k)
+{
+    /* :method GET, :scheme https, :path /, authority "h", on streams 5, then 3. */
+    static const unsigned char five[] = {0, 0, 6, 1, 5, 0, 0, 0, 5, 0x82, 0x87, 0x84, 0x41, 1, 'h'};
+    static const unsigned char three[] = {0, 0, 6, 1, 5, 0, 0, 0, 3, 0x82, 0x87, 0x84, 0x41, 1, 'h'};
+
+    kit_connect(k, true, false);
+    kit_raw(k, PREFACE, sizeof(PREFACE) - 1);
+    kit_raw(k, five, sizeof(five));
+    ok(kit_held(k, 1), "a client may skip streams");
+    kit_raw(k, three, sizeof(three));
+    ok(kit_ended(k), "but not open them later");
+    is_int(k->n_held, 1, "nobody is shown the request");
+    is_int(k->held[0].gone, 1, "the other one ends with the connection");
+    ok(world_empty(&k->w), "over");
+    is_double(closed(k, "bad_request"), 1, "counted");
+}
+
 /* ---- flow control ---- */
 
 enum { LARGE = 10 << 20 };
@@ -895,6 +913,7 @@ static const struct {
     {"long heads", test_long_heads},
     {"bad preface", test_bad_preface},
     {"bad frames", test_bad_frames},
+    {"backwards", test_backwards},
     {"upload", test_upload},
     {"download", test_download},
     {"slow stream", test_slow_stream},
