@@ -191,6 +191,7 @@ static void make_identity(struct cluster *c)
         .hostname = c->hostname,
         .mode = c->own_id[0] == '\0' ? IDENTITY_OFF : c->o.identity,
         .advertise = c->advertise,
+        .annotate = c->o.annotate,
         .metrics = &c->metrics,
         .collects = collects,
         .arg = c,

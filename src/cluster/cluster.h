@@ -38,6 +38,7 @@ struct cluster_opts {
     uint64_t refresh_interval_ms, stale_after_ms, forget_after_ms;
     enum identity_mode identity; /* a reload does not change it, nor the next one */
     const char *advertise;       /* "ip:port" under which peers reach us; NULL: not told */
+    bool annotate;               /* it was configured: also for a Lease that the local server publishes */
     bool legacy_only_local;      /* tests */
 };
 

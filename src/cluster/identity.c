@@ -525,7 +525,7 @@ static void annotate(struct identity *i, const struct lease *l)
 
 void identity_seen(struct identity *i, const struct lease *l)
 {
-    if (i->state != STATE_OBSERVING || i->call != NULL || i->advertise[0] == '\0')
+    if (i->state != STATE_OBSERVING || i->call != NULL || !i->o.annotate || i->advertise[0] == '\0')
         return;
     if (slice_eq(l->advertise, slice_str(i->advertise)))
         return;

@@ -30,6 +30,7 @@ struct identity_opts {
     const char *id, *hostname; /* copied */
     enum identity_mode mode;
     const char *advertise; /* "ip:port" for LEASE_ADVERTISE_ANNOTATION; copied; NULL or "": none */
+    bool annotate;         /* write it into the Lease of a server that publishes its own, too */
     struct cluster_metrics *metrics;
     /* Whether this instance is the one that collects expired Leases; asked once an hour. */
     bool (*collects)(void *arg);

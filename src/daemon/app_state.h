@@ -43,6 +43,7 @@ struct app {
     struct loop_timer *heartbeat; /* watchdog and status line */
     struct loop_timer *drain_step;
     uint64_t drain_ends_ms;
+    bool withdrawn;           /* what we had published is gone, or it took too long */
     char status[512];         /* as last told to the service manager */
     char reload_refused[256]; /* why the last reload was; empty once one succeeds */
 

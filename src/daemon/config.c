@@ -107,6 +107,7 @@ static void check_addresses(struct origins *o, const struct config *c)
     struct derive_address addr;
     struct derive_gates gates;
     struct err err;
+    char advertise[DERIVE_HOST_BYTES];
 
     err_clear(&err);
     if (!derive_url(c->apiserver, &addr, &err))
@@ -117,6 +118,9 @@ static void check_addresses(struct origins *o, const struct config *c)
     err_clear(&err);
     if (!derive_gates(c->feature_gates, &gates, &err))
         wrong(o, "feature-gates", err.text);
+    err_clear(&err);
+    if (!derive_advertise(c->peer_advertise_ip, c->peer_advertise_port, advertise, &err))
+        wrong(o, given(c->peer_advertise_ip) ? "peer-advertise-ip" : "peer-advertise-port", err.text);
 }
 
 static bool is_token(const char *s)

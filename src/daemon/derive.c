@@ -1,7 +1,10 @@
 #include "daemon/derive.h"
 
 #include "kube/hostport.h"
+#include "net/cidr.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -102,4 +105,50 @@ bool derive_gates(const char *const *list, struct derive_gates *out, struct err 
         if (!set_gate(list[i], out, &explicit_gate, err))
             return false;
     return true;
+}
+
+static void print_address(struct slice host, uint64_t port, char out[DERIVE_HOST_BYTES])
+{
+    struct buf b;
+
+    buf_init(&b, DERIVE_HOST_BYTES - 1);
+    out[0] = '\0';
+    if (hostport_print(host, (uint16_t)port, &b)) {
+        memcpy(out, buf_slice(&b).p, buf_len(&b));
+        out[buf_len(&b)] = '\0';
+    }
+    buf_free(&b);
+}
+
+static bool is_ip(const char *text)
+{
+    unsigned char bytes[16];
+
+    return inet_pton(AF_INET, text, bytes) == 1 || inet_pton(AF_INET6, text, bytes) == 1;
+}
+
+bool derive_advertise(const char *ip, uint64_t port, char out[DERIVE_HOST_BYTES], struct err *err)
+{
+    out[0] = '\0';
+    if (ip[0] == '\0' && port == 0)
+        return true;
+    if (ip[0] == '\0' || port == 0)
+        return err_set(err, "peer-advertise-ip and peer-advertise-port must be given together");
+    if (!is_ip(ip))
+        return err_set(err, "\"%s\" is not an IP address", ip);
+    print_address(slice_str(ip), port, out);
+    return true;
+}
+
+void derive_advertise_default(const char *bind, uint64_t port, char out[DERIVE_HOST_BYTES])
+{
+    struct sockaddr_in in = {.sin_family = AF_INET};
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
+
+    out[0] = '\0';
+    if (port == 0)
+        return;
+    if ((inet_pton(AF_INET, bind, &in.sin_addr) == 1 && !cidr_is_special((struct sockaddr *)(void *)&in)) ||
+        (inet_pton(AF_INET6, bind, &in6.sin6_addr) == 1 && !cidr_is_special((struct sockaddr *)(void *)&in6)))
+        print_address(slice_str(bind), port, out);
 }

@@ -21,6 +21,11 @@ bool derive_host_port(struct slice s, struct derive_address *out, struct err *er
 /* "ID=HOST:PORT"; name gets at most DERIVE_HOST_BYTES - 1 characters. */
 bool derive_peer(const char *text, char name[DERIVE_HOST_BYTES], struct derive_address *out, struct err *err);
 
+/* "ip:port" out of peer-advertise-ip and -port, "" if neither is given. False: half a pair, or no IP address. */
+bool derive_advertise(const char *ip, uint64_t port, char out[DERIVE_HOST_BYTES], struct err *err);
+/* The same out of the address that is listened on; "" unless it is one that another machine could reach. */
+void derive_advertise_default(const char *bind, uint64_t port, char out[DERIVE_HOST_BYTES]);
+
 struct derive_gates {
     bool unknown_version_interoperability_proxy;
 };

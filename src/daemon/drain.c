@@ -41,15 +41,11 @@ static void step(void *arg)
 
     if (a->phase == APP_STOPPED)
         return;
-    if (idle(a)) {
-        stop(a, "drained");
+    if (a->withdrawn && (idle(a) || now >= a->drain_ends_ms)) {
+        stop(a, idle(a) ? "drained" : "grace period over");
         return;
     }
-    if (now >= a->drain_ends_ms) {
-        stop(a, "grace period over");
-        return;
-    }
-    (void)proxy_end_long_running(a->proxy, share_of_step(a, a->drain_ends_ms - now));
+    (void)proxy_end_long_running(a->proxy, share_of_step(a, a->drain_ends_ms > now ? a->drain_ends_ms - now : 0));
     notify_extend_timeout(a->notify, (uint64_t)DRAIN_STEP_MS * 1000 * 20);
     loop_timer_set(a->drain_step, DRAIN_STEP_MS);
 }
@@ -76,6 +72,16 @@ static void after_delay(void *arg)
         step(a);
 }
 
+static void on_withdrawn(void *arg)
+{
+    struct app *a = arg;
+
+    a->withdrawn = true;
+    /* Nothing else to wait for: without waiting for the next step. */
+    if (a->phase == APP_DRAINING && idle(a))
+        stop(a, "drained");
+}
+
 void drain_begin(struct app *a)
 {
     if (a->phase != APP_SERVING) {
@@ -85,6 +91,8 @@ void drain_begin(struct app *a)
     app_set_phase(a, APP_DELAYING);
     log_info("Shutting down", LU("delayMilliseconds", a->config->shutdown_delay_duration));
     notify_stopping(a->notify);
+    /* First of all, so that peers send nothing here any more. */
+    cluster_stop(a->cluster, on_withdrawn, a);
     a->drain_step = loop_timer_new(a->loop, after_delay, a);
     if (a->drain_step == NULL) {
         stop(a, "out of memory");

@@ -130,13 +130,39 @@ static bool wire_headers(const struct config *c, struct user_headers *out)
            copy_names(c->arena, c->requestheader_extra_headers_prefix, &out->extra_prefix, &out->n_extra_prefix);
 }
 
+static void take_advertise(const struct config *c, struct wire_surroundings *out)
+{
+    struct err err;
+
+    err_clear(&err);
+    out->annotate = c->peer_advertise_ip[0] != '\0';
+    if (!out->annotate || !derive_advertise(c->peer_advertise_ip, c->peer_advertise_port, out->advertise, &err))
+        derive_advertise_default(c->bind_address, c->secure_port, out->advertise);
+}
+
 bool wire_surroundings_make(struct back *b, const struct config *c, const struct trust *t,
                             struct wire_surroundings *out)
 {
     out->local = wire_local_origin(b, c, t);
     out->networks = wire_networks_new(c);
+    take_advertise(c, out);
     return out->local != NULL && out->networks != NULL && wire_static_peers(c, &out->peers) &&
            wire_headers(c, &out->headers);
+}
+
+static enum identity_mode identity_mode(const char *text)
+{
+    static const char *const names[] = {
+        [IDENTITY_OFF] = "off",
+        [IDENTITY_AUTO] = "auto",
+        [IDENTITY_OBSERVE] = "observe",
+        [IDENTITY_PUBLISH] = "publish",
+    };
+    unsigned m = IDENTITY_OFF;
+
+    while (m < IDENTITY_PUBLISH && strcmp(names[m], text) != 0)
+        m++;
+    return (enum identity_mode)m;
 }
 
 void wire_cluster(const struct config *c, const struct trust *t, const struct wire_surroundings *s,
@@ -163,6 +189,9 @@ void wire_cluster(const struct config *c, const struct trust *t, const struct wi
         .refresh_interval_ms = c->discovery_refresh_interval,
         .stale_after_ms = c->peer_stale_after,
         .forget_after_ms = c->peer_forget_after,
+        .identity = identity_mode(c->identity_lease),
+        .advertise = s->advertise,
+        .annotate = s->annotate,
     };
 }
 

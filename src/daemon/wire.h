@@ -7,6 +7,7 @@
 #include "back/back.h"
 #include "cluster/cluster.h"
 #include "daemon/config.h"
+#include "daemon/derive.h"
 #include "daemon/trust.h"
 #include "front/front.h"
 #include "kube/user.h"
@@ -30,7 +31,9 @@ struct wire_surroundings {
     struct origin *local;
     struct wire_networks *networks;
     struct wire_peers peers;
-    struct user_headers headers; /* text and arrays in the configuration's arena */
+    char advertise[DERIVE_HOST_BYTES]; /* where peers reach us; "": not told */
+    bool annotate;                     /* it was configured, not derived */
+    struct user_headers headers;       /* text and arrays in the configuration's arena */
 };
 
 /* The configuration has been checked, so none of these can fail but for memory (NULL / false). */

@@ -28,6 +28,7 @@ static void prepare(struct story *s, unsigned minor, enum identity_mode mode)
     s->id = kube_id(s->w.local);
     s->w.opts.identity = mode;
     s->w.opts.advertise = "10.0.0.1:16443";
+    s->w.opts.annotate = true;
 }
 
 static bool lease_there(struct story *s)
@@ -103,7 +104,7 @@ static void observes(unsigned minor, enum identity_mode mode)
     struct story s;
 
     prepare(&s, minor, mode);
-    s.w.opts.advertise = NULL;
+    s.w.opts.annotate = false; /* an address by default is for our own Lease */
     kube_start(s.w.local, 0);
     world_start(&s.w);
     sim_run_ms(s.w.loop, 60000);

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Servers that publish no identity: their mvproxies do, find each other by it, and withdraw it when they end."""
+
+import fixture
+from fixture import check, equal, until
+
+LEASES = "leases.coordination.k8s.io"
+BATCH = "/apis/batch/v1/namespaces/default/jobs"
+
+
+def setup():
+    # b lacks nothing; a has batch switched off. Nobody lists peers.
+    world = fixture.World({"a": "v1.24", "b": "v1.24"}, servers={"a": {"runtime-config": ["batch/v1=false"]}},
+                          options={"discovery-refresh-interval": "1s", "peers": []})
+    for name, proxy in world.proxies.items():
+        proxy.options["peer-advertise-ip"] = "127.0.0.1"
+        proxy.options["peer-advertise-port"] = world.ports[name]
+    for proxy in world.proxies.values():
+        proxy.start(ready=False)
+    for proxy in world.proxies.values():
+        proxy.await_ready()
+    return world
+
+
+def lease_of(world, name):
+    identity = world.sim.server(name)["id"]
+    for item in world.sim.stored(LEASES, "kube-system"):
+        if item["metadata"]["name"] == identity:
+            return item
+    return None
+
+
+def test_published(world):
+    """the Lease is the one that kube-apiserver would keep, with the address for peers"""
+    for name in "ab":
+        lease = until(lambda n=name: lease_of(world, n), "the Lease of " + name)
+        identity = world.sim.server(name)["id"]
+        equal(lease["metadata"]["labels"], {"apiserver.kubernetes.io/identity": "kube-apiserver",
+                                            "kubernetes.io/hostname": "test-server-" + name}, "labels")
+        equal(lease["metadata"]["annotations"], {
+            "kubernetes.io/peer-advertise-address": "127.0.0.1:%d" % world.ports[name]}, "annotations")
+        check(lease["spec"]["holderIdentity"].startswith(identity + "_"), lease["spec"])
+        equal(lease["spec"]["leaseDurationSeconds"], 3600, "duration")
+
+
+def test_routing(world):
+    """they find each other: what a's server lacks comes from b's"""
+    until(lambda: world.ask("GET", BATCH).status == 200, "the jobs of b through a")
+    equal(world.ask("GET", BATCH, direct=True).status, 404, "straight at a's server")
+    equal(world.sim.requests(path=BATCH)[-2]["server"], "b", "who answered")
+
+
+def test_renewed(world):
+    """it is renewed, by the same holder, in the same object"""
+    before = lease_of(world, "b")
+    after = until(lambda: lease_of(world, "b")["spec"]["renewTime"] != before["spec"]["renewTime"] and
+                  lease_of(world, "b"), "a renewal")
+    equal(after["spec"]["holderIdentity"], before["spec"]["holderIdentity"], "holder")
+    equal(after["metadata"]["uid"], before["metadata"]["uid"], "uid")
+
+
+def test_withdrawn(world):
+    """after SIGTERM the Lease is gone; a new process publishes a new one"""
+    for name in "ba":
+        proxy = world.proxies[name]
+        holder = lease_of(world, name)["spec"]["holderIdentity"]
+        proxy.stop()
+        equal(lease_of(world, name), None, "the Lease after the end")
+        proxy.start()
+        until(lambda n=name: lease_of(world, n), "the Lease after the start")
+        check(lease_of(world, name)["spec"]["holderIdentity"] != holder, "the same holder")
+    until(lambda: world.ask("GET", BATCH).status == 200, "the jobs of b through a again")
+
+
+def test_left_behind(world):
+    """killed: what it left is replaced when nobody renews it"""
+    proxy = world.proxies["b"]
+    holder = lease_of(world, "b")["spec"]["holderIdentity"]
+    proxy.kill()
+    equal(lease_of(world, "b")["spec"]["holderIdentity"], holder, "the Lease of the killed one")
+    proxy.start()
+    until(lambda: lease_of(world, "b") and lease_of(world, "b")["spec"]["holderIdentity"] != holder, "another holder")
+    until(lambda: world.ask("GET", BATCH).status == 200, "the jobs of b through a")
+
+
+def test_server_takes_over(world):
+    """the server is upgraded to one that publishes: it is left to it, and gets the address"""
+    world.sim.restart_server("b", profile="v1.28")
+    world.proxies["b"].await_log("left to the local kube-apiserver")
+    world.proxies["b"].stop()
+    check(lease_of(world, "b"), "the server's Lease is gone")
+    world.sim.delete(LEASES, world.sim.server("b")["id"], "kube-system")
+    world.sim.restart_server("b")
+    world.proxies["b"].start()
+    until(lambda: lease_of(world, "b")["metadata"].get("annotations") == {
+        "kubernetes.io/peer-advertise-address": "127.0.0.1:%d" % world.ports["b"]}, "the address in the server's Lease")
+    until(lambda: world.ask("GET", BATCH).status == 200, "the jobs of b through a")
+
+
+if __name__ == "__main__":
+    fixture.main(globals())
