@@ -410,8 +410,24 @@ static void identities(void)
     kit_close(&k);
 }
 
+/* An origin that must speak TLS and has no context for it: a token in the clear would be everybody's. */
+static void never_in_the_clear(void)
+{
+    struct kit k;
+    struct call c;
+
+    kit_open(&k, false, 0);
+    kit_origin(&k, &(struct origin_opts){.tls_required = true});
+    call_start(&c, &k, "GET", "/a");
+    ok(call_over(&c) && buf_has(&c.log, "connect (no TLS is configured)"), "without a context nothing is sent");
+    is_u64(k.n_conns, 0, "not even a connection is made");
+    call_free(&c);
+    kit_close(&k);
+}
+
 int main(void)
 {
+    never_in_the_clear();
     answer_table(false, false);
     answer_table(false, true);
     answer_table(true, false);
