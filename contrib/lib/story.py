@@ -228,6 +228,11 @@ class Story:
             took, "" if took <= HEALED_WITHIN else " (that is longer than it should take)"))
         t.expect(404 not in seen, "healed, and again without a single 404")
         self.request(self.old, "GET", COLLECTION + "/from-the-new-server", limit=2)
+        if not self.simulated:
+            waiting.until(lambda: self.old.kubectl().run("get", KUBECTL_NAME).status == 0, "kubectl knows the resource", 30, 0.05)
+            result = self.kubectl(self.old, "get", KUBECTL_NAME)
+            t.expect("from-the-new-server" in result.out, "kubectl knows the resource again, %.1f s after the server was ready"
+                     % (time.monotonic() - ready))
 
     def tell(self):
         for chapter in (self.problem, self.healed, self.discovery, self.outage, self.back):
