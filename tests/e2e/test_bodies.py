@@ -53,8 +53,8 @@ def test_uploads(world):
 
 
 def test_large(world):
-    """64 MB down and up, hashes compared, memory flat"""
-    size = 64 << 20
+    """32 MB down and up, hashes compared, memory flat"""
+    size = 32 << 20
     before = memory(world)
     for title, way in WAYS:
         with world.client() as client:

@@ -13,7 +13,7 @@ CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 
 
 def setup():
-    return fixture.World(options={"shutdown-grace-period": "4s"}).start()
+    return fixture.World(options={"shutdown-grace-period": "2s"}).start()
 
 
 def again(world, **options):
@@ -70,7 +70,7 @@ def test_requests_finish(world):
         check(answer.body == pattern(100000), "download")
         equal(slow.at_end(), "closed", "end")
     equal(proxy.wait_exit(), 0, "exit status")
-    again(world, shutdown_grace_period="4s")
+    again(world, shutdown_grace_period="2s")
 
 
 def test_watches_end(world):
@@ -97,7 +97,7 @@ def test_watches_end(world):
 
 def test_delay(world):
     """shutdown-delay-duration: unready at once, and served on until it is over"""
-    proxy = again(world, shutdown_delay_duration="3s")
+    proxy = again(world, shutdown_delay_duration="2s")
     with world.client() as client:
         equal(client.ask("GET", MAPS).status, 200, "before")
         proxy.signal(15)
@@ -123,7 +123,7 @@ def test_grace_is_bounded(world):
         except Broken:
             pass
     world.sim.heal()
-    again(world, shutdown_grace_period="4s")
+    again(world, shutdown_grace_period="2s")
 
 
 def test_second_signal(world):
@@ -138,7 +138,7 @@ def test_second_signal(world):
         check(proxy.running(), "ended before its time")
         proxy.signal(15)
         proxy.wait_exit()
-    again(world, shutdown_grace_period="4s", shutdown_delay_duration="0s")
+    again(world, shutdown_grace_period="2s", shutdown_delay_duration="0s")
 
 
 def test_interrupt(world):

@@ -29,7 +29,7 @@ BROKEN_BODY = [{"action": "abort-body", "bytes": 5000}, {"action": "abort-body",
 
 
 def setup():
-    return fixture.World(options={"request-timeout": "3s"}).start()
+    return fixture.World(options={"request-timeout": "2s"}).start()
 
 
 def refusal(answer, text):

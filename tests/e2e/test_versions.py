@@ -17,7 +17,8 @@ class Worlds:
         without = {"runtime-config": ["batch/v1=false"]}
         for version in ("v1.24", "v1.28", "v1.36"):
             self.all[version] = fixture.World({"a": version, "b": "v1.37" if version == "v1.36" else version},
-                                              servers={"b": without})
+                                              servers={"b": without},
+                                              options={"identity-lease": "off" if version == "v1.24" else "auto"})
         self.scratch = self.all["v1.24"].scratch
         self.proxies = {"%s %s" % (v, n): p for v, w in self.all.items() for n, p in w.proxies.items()}
         self.sim = self

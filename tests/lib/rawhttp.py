@@ -280,12 +280,14 @@ def chunked(*pieces, trailers=()):
     return out + b"\r\n"
 
 
+_BASE = b"".join(hashlib.sha256(b"apisim %d" % k).digest() for k in range(2048))[8:]
+
+
 def pattern(n, offset=0):
     """The bytes of the simulator's /sim/bytes: see bodies.go."""
-    base = b"".join(hashlib.sha256(b"apisim %d" % k).digest() for k in range(2048))
     out = bytearray()
     first = offset // 65536
     for number in range(first, (offset + n + 65535) // 65536):
-        out += number.to_bytes(8, "big") + base[8:]
+        out += number.to_bytes(8, "big") + _BASE
     start = offset - first * 65536
     return bytes(out[start:start + n])

@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""HTTP/2 clients: the conformance test, and programs that people use, each as it is."""
+
+import glob
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+
+import fixture
+from fixture import Skip, check, equal, until
+from rawhttp import pattern
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
+PATIENCE = 300
+
+
+def setup():
+    return fixture.World(options={"v": 5}).start()
+
+
+def run(argv, **more):
+    done = subprocess.run(argv, capture_output=True, timeout=PATIENCE, check=False, **more)
+    text = done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
+    check(done.returncode == 0, argv[0], "ended with", done.returncode, text[-3000:])
+    return done
+
+
+def need(name):
+    path = shutil.which(name)
+    if not path:
+        raise Skip("no %s here" % name)
+    return path
+
+
+def h2spec():
+    if os.environ.get("H2SPEC"):
+        return os.environ["H2SPEC"]
+    script = os.path.join(fixture.TREE, "contrib", "lib", "build-h2spec")
+    done = subprocess.run([script], capture_output=True, timeout=PATIENCE, check=False)
+    if done.returncode != 0:
+        raise Skip("h2spec cannot be built here: " + done.stderr.decode(errors="replace").strip().splitlines()[-1])
+    return done.stdout.decode().strip().splitlines()[-1]
+
+
+def curl(world, path, *more, name="a", user="admin"):
+    host, port = world.proxies[name].address
+    return run([need("curl"), "-sS", "--http2", "--cacert", world.certs.crt("ca"), "--cert", world.certs.crt(user),
+                "--key", world.certs.key(user), *more, "https://%s:%d%s" % (host, port, path)])
+
+
+def test_conformance(world):
+    """h2spec: every test passes"""
+    host, port = world.proxies["a"].address
+    done = run([h2spec(), "-h", host, "-p", str(port), "-t", "-k", "-o", "5", "--path", "/version"])
+    last = done.stdout.decode().strip().splitlines()[-1]
+    check(" 0 skipped, 0 failed" in last and not last.startswith("0 "), last)
+
+
+def test_versions(world):
+    """who offers HTTP/2 gets it, who does not gets HTTP/1.1"""
+    for flag, wanted in (("--http2", "2"), ("--http1.1", "1.1")):
+        done = curl(world, "/api", flag, "-o", "/dev/null", "-w", "%{http_version} %{response_code}")
+        equal(done.stdout.decode(), wanted + " 200", flag)
+
+
+def test_same_answers(world):
+    """the same answers as over HTTP/1.1, from the local server, from the peer, and from mvproxy itself"""
+    for path in ("/version", "/apis", "/api", MAPS, CLASSES, "/apis/nobody.example.com/v1/things"):
+        over_h1 = world.ask("GET", path)
+        body, _, code = curl(world, path, "-A", "", "-w", "\n%{response_code}").stdout.rpartition(b"\n")
+        equal((int(code), body), (over_h1.status, over_h1.body), path)
+    check(json.loads(curl(world, CLASSES).stdout)["kind"] == "DeviceClassList", "the peer's resource")
+
+
+def test_bodies(world):
+    """8 MB down and up, to the local server and to the peer"""
+    size = 8 << 20
+    data = pattern(size)
+    digest = hashlib.sha256(data).hexdigest()
+    upload = os.path.join(world.scratch, "upload")
+    with open(upload, "wb") as out:
+        out.write(data)
+    for way in ("/sim/%s", CLASSES + "?simbody=%s"):
+        mark = "&" if "?" in way else "?"
+        for framing in ("", "&chunked=1"):
+            got = curl(world, way % "bytes" + "%sn=%d%s" % (mark, size, framing)).stdout
+            equal(hashlib.sha256(got).hexdigest(), digest, way + framing)
+        for how in (("--data-binary", "@" + upload), ("-T", upload, "-X", "POST")):
+            got = json.loads(curl(world, way % "sink", *how, "-H", "Expect:").stdout)
+            equal((got["bytes"], got["sha256"]), (size, digest), way)
+
+
+def test_load(world):
+    """h2load: hundreds of streams on few connections, all answered"""
+    host, port = world.proxies["a"].address
+    done = run([need("h2load"), "-n", "3000", "-c", "4", "-m", "100", "-H", "authorization: Bearer token-root",
+                "https://%s:%d%s" % (host, port, MAPS)])
+    text = done.stdout.decode()
+    check("3000 succeeded, 0 failed, 0 errored" in text and "3000 2xx" in text, text)
+
+
+def kubectl():
+    found = os.environ.get("KUBECTL") or shutil.which("kubectl")
+    cache = os.environ.get("MVPROXY_K8S_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "mvproxy", "k8s")
+    found = found or next(iter(sorted(glob.glob(os.path.join(cache, "*", "kubectl")))[::-1]), None)
+    if not found:
+        raise Skip("no kubectl here (contrib/lib/build-kubernetes makes one)")
+    return found
+
+
+def ask_kubectl(world, *arguments, **more):
+    host, port = world.proxies["a"].address
+    certs = world.certs
+    argv = [kubectl(), "--server=https://%s:%d" % (host, port), "--certificate-authority=" + certs.crt("ca"),
+            "--client-certificate=" + certs.crt("admin"), "--client-key=" + certs.key("admin"), *arguments]
+    env = dict(os.environ, HOME=world.scratch, KUBECONFIG="/dev/null")
+    return run(argv, env=env, **more).stdout.decode()
+
+
+def test_kubectl(world):
+    """kubectl, which speaks HTTP/2 whenever it can: discovery, local and peer's resources"""
+    mark = world.proxies["a"].log_mark()
+    text = ask_kubectl(world, "api-resources")
+    check("deviceclasses" in text and "configmaps" in text, text)
+    world.sim.put("configmaps", {"apiVersion": "v1", "kind": "ConfigMap",
+                                 "metadata": {"name": "over-h2", "namespace": "default"}})
+    check("over-h2" in ask_kubectl(world, "get", "configmaps", "-o", "name"), "no configmap")
+    equal(json.loads(ask_kubectl(world, "get", "--raw", CLASSES))["kind"], "DeviceClassList", "peer's")
+    check('alpn="h2"' in world.proxies["a"].log()[mark:], "kubectl did not use HTTP/2")
+
+
+def test_watch(world):
+    """a watch over HTTP/2: events come while it is open, and it ends at the server when the client leaves"""
+    host, port = world.proxies["a"].address
+    argv = [need("curl"), "-sSN", "--http2", "--cacert", world.certs.crt("ca"), "--cert", world.certs.crt("admin"),
+            "--key", world.certs.key("admin"), "https://%s:%d%s?watch=1" % (host, port, MAPS)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
+        try:
+            world.sim.put("configmaps", {"apiVersion": "v1", "kind": "ConfigMap",
+                                         "metadata": {"name": "watched-h2", "namespace": "default"}})
+            for line in child.stdout:
+                if b"watched-h2" in line:
+                    break
+            else:
+                raise fixture.Failure("the watch ended without the event")
+        finally:
+            child.kill()
+    until(lambda: world.proxies["a"].metric("mvproxy_front_requests_in_flight") == 0, "the watch to be over")
+
+
+if __name__ == "__main__":
+    fixture.main(globals())
