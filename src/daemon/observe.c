@@ -105,7 +105,7 @@ bool observe_build(struct app *a, struct buf *errors)
 {
     struct derive_address at;
     struct admin_opts o = {
-        .tls = a->trust.serving,
+        .tls = a->trust.admin,
         .version = a->args.version,
         .metrics = a->metrics,
         .flags = list_flags,

@@ -74,7 +74,7 @@ static bool commit(struct app *a, struct plan *p, struct buf *errors)
     front.arg = a->proxy;
     front_update(a->front, &front);
     if (a->admin != NULL)
-        admin_update(a->admin, p->trust.serving);
+        admin_update(a->admin, p->trust.admin);
     logging_apply(p->config);
     origin_unref(old_local);
     trust_free(&a->trust);

@@ -29,13 +29,14 @@ static struct tls_ctx *keep(struct tls_ctx *ctx, struct err *err, struct buf *er
     return ctx;
 }
 
-static struct tls_ctx *load_serving(const struct config *c, struct err *err)
+static struct tls_ctx *load_serving(const struct config *c, bool http2, struct err *err)
 {
     struct tls_server_opts o = {
         .cert_file = c->tls_cert_file,
         .key_file = c->tls_private_key_file,
         .client_ca_file = or_null(c->client_ca_file),
         .requestheader_ca_file = or_null(c->requestheader_client_ca_file),
+        .http2 = http2,
         .min_version = strcmp(c->tls_min_version, "VersionTLS13") == 0 ? 13 : 12,
     };
 
@@ -63,7 +64,10 @@ bool trust_load(const struct config *c, struct trust *out, struct buf *errors)
 
     *out = (struct trust){0};
     err_clear(&err);
-    out->serving = keep(load_serving(c, &err), &err, errors, &ok);
+    out->serving = keep(load_serving(c, true, &err), &err, errors, &ok);
+    /* What is wrong with one is wrong with both, and is said once. */
+    if (out->serving != NULL)
+        out->admin = keep(load_serving(c, false, &err), &err, errors, &ok);
     out->local_no_cert = keep(load_client(c, c->apiserver_ca_file, local_name, false, &err), &err, errors, &ok);
     if (has_cert)
         out->local_cert = keep(load_client(c, c->apiserver_ca_file, local_name, true, &err), &err, errors, &ok);
@@ -89,6 +93,7 @@ static void drop(struct tls_ctx **ctx)
 void trust_free(struct trust *t)
 {
     drop(&t->serving);
+    drop(&t->admin);
     drop(&t->local_cert);
     drop(&t->local_no_cert);
     drop(&t->peer_cert);

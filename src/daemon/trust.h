@@ -10,7 +10,8 @@
 struct tls_ctx;
 
 struct trust {
-    struct tls_ctx *serving;
+    struct tls_ctx *serving;    /* HTTP/2 and HTTP/1.1 */
+    struct tls_ctx *admin;      /* the same for the admin listener, which speaks HTTP/1.1 only */
     struct tls_ctx *local_cert; /* NULL without proxy-client-cert-file */
     struct tls_ctx *local_no_cert;
     struct tls_ctx *peer_cert, *peer_no_cert; /* NULL without peer-ca-file or proxy-client-cert-file */
