@@ -41,6 +41,51 @@ static const struct {
     {{"Nope=true"}, false, false},
 };
 
+static const struct {
+    const char *ip;
+    uint64_t port;
+    const char *want; /* NULL: wrong */
+} advertised[] = {
+    {"", 0, ""},
+    {"10.0.0.1", 6443, "10.0.0.1:6443"},
+    {"fd00::1", 6443, "[fd00::1]:6443"},
+    {"10.0.0.1", 0, NULL},
+    {"", 6443, NULL},
+    {"cp-a", 6443, NULL},
+    {"10.0.0.1:80", 6443, NULL},
+};
+
+static const struct {
+    const char *bind;
+    uint64_t port;
+    const char *want;
+} listening[] = {
+    {"0.0.0.0", 6443, ""},
+    {"::", 6443, ""},
+    {"127.0.0.1", 6443, ""},
+    {"10.0.0.1", 0, ""},
+    {"10.0.0.1", 6443, "10.0.0.1:6443"},
+    {"fd00::1", 6443, "[fd00::1]:6443"},
+};
+
+static void advertise(void)
+{
+    char text[DERIVE_HOST_BYTES];
+    struct err err;
+
+    for (size_t i = 0; i < ROWS(advertised); i++) {
+        err_clear(&err);
+        is_int(derive_advertise(advertised[i].ip, advertised[i].port, text, &err), advertised[i].want != NULL,
+               "peer-advertise-ip %zu", i);
+        if (advertised[i].want != NULL)
+            is_str(text, advertised[i].want, "peer-advertise-ip %zu: address", i);
+    }
+    for (size_t i = 0; i < ROWS(listening); i++) {
+        derive_advertise_default(listening[i].bind, listening[i].port, text);
+        is_str(text, listening[i].want, "by default, listening on %s", listening[i].bind);
+    }
+}
+
 int main(void)
 {
     char name[DERIVE_HOST_BYTES];
@@ -71,5 +116,6 @@ int main(void)
     is_str(a.host, "10.0.0.2", "its host");
     ok(!derive_peer("=1.2.3.4:5", name, &a, &err), "a peer without a name");
     ok(!derive_peer("a=b", name, &a, &err), "a peer without a port");
+    advertise();
     return tap_end();
 }
