@@ -356,7 +356,8 @@ static void stop_peer_side(struct cluster *c)
     c->exclusions = NULL;
     c->peers = NULL;
     c->peers_seen = false;
-    identity_stop(c->identity, NULL, NULL);
+    if (!c->ending) /* else whoever ends it waits to hear of it */
+        identity_stop(c->identity, NULL, NULL);
 }
 
 /* Keeps what is needed later; texts and arrays have only been borrowed. */
