@@ -201,7 +201,8 @@ static uint64_t idle_limit(const struct h2_conn *c)
 static bool may_stall(const struct h2_stream *st)
 {
     /* Not the client's turn: the proxy wants nothing now, or owes it a 100 (Continue), or it is busy reading. */
-    return st->receiving == H2_BODY && !st->body_paused && !st->continue_pending && buf_len(&st->out) == 0;
+    return st->receiving == H2_BODY && !st->body_paused && !st->continue_pending && buf_len(&st->out) == 0 &&
+           !stream_congested(st->c->stream);
 }
 
 /* The timer looks after everything at once; it is never later than the first of them, and may be early. */
