@@ -107,34 +107,62 @@ static bool reaches_through(const struct reqinfo *info)
 }
 
 /*
- * A peer that no longer knows the group/version answers with Go's plain "404 page not found": its knowledge and ours
- * have drifted apart, and this 404 would be a false one.
+ * A server that does not know the group/version at all answers with Go's plain "404 page not found". If we believed
+ * that it does, what we know has drifted from what is, and this 404 would be a false one.
  */
 static bool denies_all_knowledge(const struct job *j, const struct http_head *head)
 {
-    return j->peer != NULL && head->status == 404 && !reaches_through(&j->info) &&
+    return head->status == 404 && !reaches_through(&j->info) &&
+           (j->peer != NULL || j->route.row == ROUTE_ROW_SERVED_LOCALLY) &&
            slice_has_iprefix(http_head_value(head, HTTP_CONTENT_TYPE), SLICE_LIT("text/plain"));
 }
 
 static bool try_next_peer(struct job *j, const char *retry_reason);
 
-static void on_head(void *arg, const struct http_head *head, struct http_body body)
+static void peer_denies(struct job *j)
 {
-    struct job *j = arg;
-
-    if (j->peer != NULL && (head->status == 404 || head->status == 503))
-        cluster_peer_suspect(j->proxy->cluster, j->peer->id);
-    else if (j->peer != NULL)
-        cluster_peer_answered(j->proxy->cluster, j->peer->id);
-    if (!denies_all_knowledge(j, head)) {
-        forward_relay_head(j, head, body);
-        return;
-    }
     job_drop_back(j);
     if (!j->body_started && try_next_peer(j, "peer-not-found"))
         return;
     j->route.row = ROUTE_ROW_PEERS_FAILED;
     job_refuse(j, 503, STATUS_PROXY_FAILED);
+}
+
+/* The local server has come back serving less, and its discovery has not been read since: look, then decide again. */
+static void local_denies(struct job *j)
+{
+    job_drop_back(j);
+    account_retry(j->proxy->account, "local-not-found");
+    if (j->body_started) {
+        (void)cluster_local_miss(j->proxy->cluster, NULL, NULL);
+        job_refuse(j, 503, STATUS_SYNCING);
+        return;
+    }
+    j->looked_again = true;
+    job_route_again(j);
+}
+
+static void note_peer_answer(const struct job *j, unsigned status)
+{
+    if (j->peer == NULL)
+        return;
+    if (status == 404 || status == 503)
+        cluster_peer_suspect(j->proxy->cluster, j->peer->id);
+    else
+        cluster_peer_answered(j->proxy->cluster, j->peer->id);
+}
+
+static void on_head(void *arg, const struct http_head *head, struct http_body body)
+{
+    struct job *j = arg;
+
+    note_peer_answer(j, head->status);
+    if (!denies_all_knowledge(j, head) || (j->peer == NULL && j->looked_again))
+        forward_relay_head(j, head, body);
+    else if (j->peer != NULL)
+        peer_denies(j);
+    else
+        local_denies(j);
 }
 
 void forward_on_body(void *arg, struct slice data)

@@ -63,6 +63,7 @@ struct job {
     struct http_head request; /* as sent to the target */
     bool body_started;        /* the target took a byte of the client's body, or may have */
     bool body_ended;          /* the client's body is complete */
+    bool looked_again;        /* the local server denied what we believed of it: its next answer is final */
 
     /* serving a document */
     struct slice document;
@@ -98,6 +99,8 @@ void job_finish(struct job *j, const struct http_head *trailers);
 void job_abort(struct job *j, const char *reason);
 /* The exchange is over already (client gone, or given away to a tunnel). */
 void job_release(struct job *j, const char *reason);
+/* Refreshes local discovery (coalesced), then decides anew. Nothing may be under way. */
+void job_route_again(struct job *j);
 /* Drops a request to a server, if one is under way. */
 void job_drop_back(struct job *j);
 

@@ -111,6 +111,13 @@ static void wait_for_refresh(struct job *j)
         exchange_pause_body(j->x); /* there is nobody yet who could take it */
 }
 
+void job_route_again(struct job *j)
+{
+    job_set_state(j, JOB_DECIDING);
+    j->route.action = ROUTE_REFRESH;
+    wait_for_refresh(j);
+}
+
 /* Which peer gets a request need not be unguessable: no system call for it. */
 static uint64_t next_dice(struct proxy *p)
 {
