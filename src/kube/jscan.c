@@ -309,10 +309,28 @@ bool jscan_peek(struct jscan *s, enum jscan_type *type)
     return type_of(s, type);
 }
 
-/* Passes over a container with a stack of one bit per level: set for objects. */
+/* One bit per level: set for objects. */
+struct kinds {
+    uint64_t bits[JSCAN_MAX_DEPTH / 64];
+};
+
+static void set_kind(struct kinds *k, unsigned depth, bool object)
+{
+    uint64_t bit = (uint64_t)1 << ((depth - 1) % 64);
+    uint64_t *word = &k->bits[(depth - 1) / 64];
+
+    *word = object ? *word | bit : *word & ~bit;
+}
+
+static bool is_object(const struct kinds *k, unsigned depth)
+{
+    return (k->bits[(depth - 1) / 64] >> ((depth - 1) % 64) & 1) != 0;
+}
+
+/* Passes over a container without recursion. */
 static bool skip_container(struct jscan *s)
 {
-    uint64_t objects = 0;
+    struct kinds kinds; /* written at each level before it is read */
     unsigned outer = s->depth;
     enum jscan_type type;
     struct jscan_value key;
@@ -325,18 +343,17 @@ static bool skip_container(struct jscan *s)
         if (type == JSCAN_OBJECT || type == JSCAN_ARRAY) {
             if (!enter(s, type == JSCAN_OBJECT ? '{' : '[', &first))
                 return false;
-            objects = (objects << 1) | (type == JSCAN_OBJECT);
+            set_kind(&kinds, s->depth, type == JSCAN_OBJECT);
         } else if (!skip_scalar(s, type, &escaped)) {
             return false;
         }
         /* Then close what ends here, up to the next value. */
-        while (s->depth > outer && !more(s, (objects & 1) != 0 ? '}' : ']', &first)) {
+        while (s->depth > outer && !more(s, is_object(&kinds, s->depth) ? '}' : ']', &first)) {
             if (s->error != NULL)
                 return false;
-            objects >>= 1;
             first = false; /* the container around it now has a member */
         }
-        if (s->depth > outer && (objects & 1) != 0 && !skip_key(s, &key))
+        if (s->depth > outer && is_object(&kinds, s->depth) && !skip_key(s, &key))
             return false;
     } while (s->depth > outer);
     return true;

@@ -24,7 +24,8 @@ struct jscan {
     unsigned depth, max_depth; /* containers open around pos, entered or being skipped; max_depth <= JSCAN_MAX_DEPTH */
     const char *error;         /* sticky; static text, NULL if none */
 };
-enum { JSCAN_MAX_DEPTH = 64 };
+/* Schemas of real CRDs nest deeper than one expects: two levels for each field within a field. */
+enum { JSCAN_MAX_DEPTH = 512 };
 
 void jscan_init(struct jscan *s, struct slice text, unsigned max_depth);
 

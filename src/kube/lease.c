@@ -197,7 +197,7 @@ bool lease_list_begin(struct lease_list *l, struct slice body, struct err *err)
     *l = (struct lease_list){.resource_version = SLICE_LIT("")};
     if (body.n > LIMIT_LEASE_LIST_BYTES)
         return err_set(err, "a list of %zu bytes", body.n);
-    jscan_init(&s, body, LEASE_DEPTH);
+    jscan_init(&s, body, JSCAN_MAX_DEPTH);
     if (jscan_enter_object(&s, &first))
         while (jscan_member(&s, &first, &key) && jscan_value(&s, &value))
             if (!list_member(l, &key, &value, err))
@@ -216,7 +216,7 @@ bool lease_list_next(struct lease_list *l, struct slice *item_json)
     struct jscan_value value;
     bool first = l->pos == 1;
 
-    jscan_init(&s, l->items, LEASE_DEPTH);
+    jscan_init(&s, l->items, JSCAN_MAX_DEPTH);
     s.pos = l->pos;
     s.depth = 1;
     if (!jscan_element(&s, &first) || !jscan_value(&s, &value))

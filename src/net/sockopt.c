@@ -1,7 +1,5 @@
 #include "net/sockopt.h"
 
-#include "base/limits.h"
-
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -24,6 +22,8 @@ void sockopt_tune(int fd)
     set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
     set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
     set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT);
-    /* Also runs while the other side's window is shut, acknowledged probes or not (tcp(7)): a reader may pause long. */
-    set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, TIMEOUT_TCP_USER_MS);
+    /*
+     * No TCP_USER_TIMEOUT: it would also cut a reader that pauses (its window is shut, though it answers every probe),
+     * and it overrides the count of keepalive probes, by which a dead host is noticed on an idle connection after 90 s.
+     */
 }

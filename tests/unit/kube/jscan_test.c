@@ -127,12 +127,21 @@ static void test_depth(void)
     ok(accepts(SLICE_LIT("[[],[[]],[{}]]"), 3), "siblings do not count");
     memset(text, '[', 400000);
     ok(!accepts(slice_of(text, 400000), 1000), "no stack is used up");
-    memset(text, '[', 64);
-    memset(text + 64, ']', 64);
-    ok(accepts(slice_of(text, 128), 1000), "64 levels are the most");
-    memset(text, '[', 65);
-    memset(text + 65, ']', 65);
-    ok(!accepts(slice_of(text, 130), 1000), "65 are too many");
+    for (size_t levels = 60; levels <= JSCAN_MAX_DEPTH + 1; levels++) {
+        /* Objects and arrays in turn, so that each level's kind matters. */
+        size_t n = 0;
+
+        for (size_t i = 0; i < levels; i++)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s", i % 3 == 0 ? "{\"a\":" : "[");
+        n += (size_t)snprintf(text + n, sizeof text - n, "1");
+        for (size_t i = levels; i > 0; i--)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s", (i - 1) % 3 == 0 ? "}" : "]");
+        if (accepts(slice_of(text, n), 1000) != (levels <= JSCAN_MAX_DEPTH)) {
+            ok(false, "%zu levels", levels);
+            return;
+        }
+    }
+    ok(true, "up to the limit and no further, whatever the kinds");
 }
 
 static void test_walk(struct arena *a)

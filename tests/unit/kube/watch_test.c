@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/limits.h"
+#include "kube/jscan.h"
 #include "lib/tap.h"
 
 static const char stream[] =
@@ -58,6 +59,17 @@ static void test_pieces(size_t piece)
     watch_parser_free(p);
 }
 
+static void check_bad_line(struct watch_parser *p, struct slice line, const char *name)
+{
+    struct watch_event ev;
+
+    watch_parser_feed(p, line);
+    watch_parser_feed(p, SLICE_LIT("\n{\"type\":\"DELETED\",\"object\":{}}\n"));
+    is_int(watch_parser_next(p, &ev), WATCH_BAD_LINE, "bad: %s", name);
+    ok(watch_parser_next(p, &ev) == WATCH_EVENT && ev.type == WATCH_DELETED, "the next line is read");
+    is_int(watch_parser_next(p, &ev), WATCH_MORE, "and no more");
+}
+
 static void test_bad_lines(void)
 {
     static const char *const bad[] = {
@@ -75,20 +87,14 @@ static void test_bad_lines(void)
         "{\"type\":\"ADDED\",\"object\":{}}{}",
         "{\"type\":\"ADDED\",\"object\":{}",
         "{\"type\":\"ADDED\",\"object\":{\"a\":\"\xff\"}}",
-        ("{\"type\":\"ADDED\",\"object\":{\"a\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]"
-         "]"
-         "]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}}"),
     };
     struct watch_parser *p = watch_parser_new(LIMIT_WATCH_LINE_BYTES);
-    struct watch_event ev;
+    char deep[4 * JSCAN_MAX_DEPTH];
 
-    for (size_t i = 0; i < ROWS(bad); i++) {
-        watch_parser_feed(p, slice_str(bad[i]));
-        watch_parser_feed(p, SLICE_LIT("\n{\"type\":\"DELETED\",\"object\":{}}\n"));
-        is_int(watch_parser_next(p, &ev), WATCH_BAD_LINE, "bad: %s", bad[i]);
-        ok(watch_parser_next(p, &ev) == WATCH_EVENT && ev.type == WATCH_DELETED, "the next line is read");
-        is_int(watch_parser_next(p, &ev), WATCH_MORE, "and no more");
-    }
+    for (size_t i = 0; i < ROWS(bad); i++)
+        check_bad_line(p, slice_str(bad[i]), bad[i]);
+    memset(deep, '[', sizeof(deep));
+    check_bad_line(p, slice_of(deep, sizeof(deep)), "too deep");
     watch_parser_free(p);
 }
 
