@@ -184,7 +184,9 @@ int app_run(struct app *a)
     say_missing_trust(a);
     notify_ready(a->notify, "Starting");
     loop_timer_set(a->heartbeat, 0);
+    log_set_buffered(true); /* the loop flushes once per turn */
     loop_run(a->loop);
+    log_set_buffered(false);
     return 0;
 }
 

@@ -216,6 +216,7 @@ static void run_turn(struct loop *l, bool may_block)
         flags |= EVLOOP_NONBLOCK;
     event_base_loop(l->base, flags);
     run_deferred(l);
+    log_flush();
     if (l->awake && l->lag != NULL)
         metric_observe(l->lag, (double)(clock_us() - l->awake_since_us) / 1e6);
     l->awake = false;
