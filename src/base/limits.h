@@ -62,7 +62,7 @@ enum {
     TIMEOUT_BACK_IDLE_MS = 60000,  /* below the server's 90 s, so that we close first */
     TIMEOUT_BODY_STALL_MS = 60000, /* no progress on an ordinary request's body */
     TIMEOUT_LINGER_MS = 2000,
-    TIMEOUT_H2_GOAWAY_MS = 1000,          /* for the client to hear that we leave, before we refuse new streams */
+    TIMEOUT_H2_GOAWAY_MS = 1000, /* for the client to hear that we leave, before we refuse new streams */
     TIMEOUT_DISCOVERY_MS = 10000,
     TIMEOUT_PEER_FIRST_ANSWER_MS = 5000,
 };
