@@ -6,6 +6,7 @@ import shutil
 import socket
 import ssl
 import tempfile
+import threading
 
 import fixture
 from fixture import check, equal, until
@@ -24,7 +25,22 @@ def setup():
         path = os.path.join(world.scratch, "serving." + name)
         shutil.copy(proxy.options[option], path)
         proxy.options[option] = path
+    world.told = listen_as_manager(world.proxies["a"], os.path.join(world.scratch, "notify"))
     return world.start()
+
+
+def listen_as_manager(proxy, path):
+    """The service manager's end of the notification socket; all that it is told, as dicts, in a list that grows."""
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    manager.bind(path)
+    proxy.env["NOTIFY_SOCKET"] = path
+    messages = []
+
+    def read():
+        while True:
+            messages.append(dict(line.split("=", 1) for line in manager.recv(4096).decode().splitlines()))
+    threading.Thread(target=read, daemon=True).start()
+    return messages
 
 
 def succeed(world, **options):
@@ -209,32 +225,16 @@ def test_under_load(world):
 
 
 def test_service_manager(world):
-    """a service manager is told READY, RELOADING with the time, READY again, STOPPING"""
-    path = os.path.join(tempfile.mkdtemp(dir=world.scratch), "notify")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(path)
-        manager.settimeout(fixture.PATIENCE)
-        options = dict(world.options("a"), **{"secure-port": fixture.free_port()})
-        proxy = fixture.Mvproxy("mvproxy-notify", world.scratch, options)
-        proxy.env["NOTIFY_SOCKET"] = path
-
-        def message(*words):
-            while True:
-                text = manager.recv(4096).decode()
-                if all(any(line.startswith(word) for line in text.splitlines()) for word in words):
-                    return text
-        proxy.start()
-        message("READY=1")
-        proxy.signal(1)
-        message("RELOADING=1", "MONOTONIC_USEC=")
-        message("READY=1")
-        proxy.reload(text="nonsense: 1\n")
-        message("RELOADING=1")
-        check("refused" in message("READY=1", "STATUS="), "the status does not say that it was refused")
-        proxy.signal(15)
-        message("STOPPING=1")
-        equal(proxy.wait_exit(), 0, "exit status")
-        proxy.examine()
+    """the service manager hears of every reload, and why one was refused"""
+    equal([m["STATUS"] for m in world.told if "READY" in m][0], "Starting", "at the start")
+    for reload, status in ((lambda: fail(world, "unknown option", text="no-such-option: 1\n"), "no-such-option: unknown option"),
+                           (lambda: succeed(world), "Serving")):
+        before = len(world.told)
+        reload()
+        until(lambda b=before: any("READY" in m for m in world.told[b:]), "READY=1")
+        since = [m for m in world.told[before:] if "RELOADING" in m or "READY" in m]
+        check(int(since[0]["MONOTONIC_USEC"]) > 0, "RELOADING=1 comes first, with its time:", since)
+        check(status in since[1]["STATUS"], "then READY=1 and what came of it:", since)
 
 
 if __name__ == "__main__":
