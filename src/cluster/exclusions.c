@@ -7,9 +7,9 @@
 #include "base/strmap.h"
 #include "cluster/api.h"
 #include "cluster/informer.h"
-#include "cluster/object.h"
 #include "kube/gvr.h"
 #include "kube/jscan.h"
+#include "kube/object.h"
 #include "net/loop.h"
 
 enum {

@@ -7,7 +7,7 @@
 #include "base/strmap.h"
 #include "cluster/api.h"
 #include "cluster/backoff.h"
-#include "cluster/object.h"
+#include "kube/object.h"
 #include "kube/watch.h"
 #include "net/loop.h"
 

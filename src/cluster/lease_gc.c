@@ -9,6 +9,7 @@
 #include "cluster/api.h"
 #include "cluster/backoff.h"
 #include "kube/lease.h"
+#include "kube/object.h"
 #include "kube/server_id.h"
 #include "net/loop.h"
 
@@ -39,7 +40,7 @@ struct lease_gc {
     struct loop_deferred turn;
     struct fetch *call;
     struct buf body; /* the list */
-    struct lease_list list;
+    struct object_list list;
     struct arena *arena;
 };
 
@@ -137,7 +138,7 @@ static void walk(void *arg)
         struct err err = {.text = ""};
         struct lease l;
 
-        if (!lease_list_next(&g->list, &item)) {
+        if (!object_list_next(&g->list, &item)) {
             wait(g);
             return;
         }
@@ -160,7 +161,7 @@ static void on_listed(void *arg, const struct fetch_result *r)
 
     g->call = NULL;
     if (!r->ok || r->head->status != 200 || !buf_append(&g->body, r->body) ||
-        !lease_list_begin(&g->list, buf_slice(&g->body), &err))
+        !object_list_begin(&g->list, buf_slice(&g->body), &err))
         wait(g);
     else
         walk_on(g);

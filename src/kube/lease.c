@@ -163,69 +163,6 @@ bool lease_expired(const struct lease *l, int64_t now_us)
     return end < now_us;
 }
 
-/* --------------------------------------------------------------------------------------------------------- lists */
-
-static bool list_member(struct lease_list *l, const struct jscan_value *key, const struct jscan_value *v,
-                        struct err *err)
-{
-    struct jscan_value version;
-
-    if (jscan_text_eq(key, SLICE_LIT("items"))) {
-        if (v->type == JSCAN_NULL)
-            return true;
-        if (v->type != JSCAN_ARRAY || l->items.p != NULL)
-            return err_set(err, "items is not one array");
-        l->items = v->raw;
-    } else if (jscan_text_eq(key, SLICE_LIT("metadata"))) {
-        if (v->type != JSCAN_OBJECT)
-            return err_set(err, "metadata is not an object");
-        if (jscan_get(v->raw, SLICE_LIT("resourceVersion"), &version) && version.type == JSCAN_STRING &&
-            !version.escaped)
-            l->resource_version = slice_of(version.raw.p + 1, version.raw.n - 2);
-    } else if (jscan_text_eq(key, SLICE_LIT("kind"))) {
-        return (v->type == JSCAN_STRING && slice_has_suffix(v->raw, SLICE_LIT("List\""))) || err_set(err, "not a list");
-    }
-    return true;
-}
-
-bool lease_list_begin(struct lease_list *l, struct slice body, struct err *err)
-{
-    struct jscan s;
-    struct jscan_value key, value;
-    bool first;
-
-    *l = (struct lease_list){.resource_version = SLICE_LIT("")};
-    if (body.n > LIMIT_LEASE_LIST_BYTES)
-        return err_set(err, "a list of %zu bytes", body.n);
-    jscan_init(&s, body, JSCAN_MAX_DEPTH);
-    if (jscan_enter_object(&s, &first))
-        while (jscan_member(&s, &first, &key) && jscan_value(&s, &value))
-            if (!list_member(l, &key, &value, err))
-                return false;
-    if (s.error != NULL || !jscan_end(&s))
-        return err_set(err, "not a JSON object: %s at byte %zu", s.error, s.pos);
-    if (l->items.p == NULL)
-        l->items = SLICE_LIT("[]");
-    l->pos = 1; /* behind the bracket */
-    return true;
-}
-
-bool lease_list_next(struct lease_list *l, struct slice *item_json)
-{
-    struct jscan s;
-    struct jscan_value value;
-    bool first = l->pos == 1;
-
-    jscan_init(&s, l->items, JSCAN_MAX_DEPTH);
-    s.pos = l->pos;
-    s.depth = 1;
-    if (!jscan_element(&s, &first) || !jscan_value(&s, &value))
-        return false;
-    l->pos = s.pos;
-    *item_json = value.raw;
-    return true;
-}
-
 /* ------------------------------------------------------------------------------------------------------- writing */
 
 static void put_text(struct buf *out, const char *before, struct slice value)

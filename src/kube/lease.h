@@ -42,19 +42,6 @@ const char *lease_refusal(const struct lease *l);
 bool lease_expired(const struct lease *l, int64_t now_us);
 
 /*
- * A List document: the extents of its items, cut without building a tree, so that a caller may take them in several
- * turns. `body` must outlive the iterator. begin checks the whole document's syntax.
- */
-struct lease_list {
-    struct slice resource_version; /* metadata.resourceVersion, into the body; "" if absent */
-    struct slice items;            /* the array's text */
-    size_t pos;
-};
-bool lease_list_begin(struct lease_list *l, struct slice body, struct err *err);
-/* False at the end. */
-bool lease_list_next(struct lease_list *l, struct slice *item_json);
-
-/*
  * The whole object for create (POST) or replace (PUT), compact JSON; uid and resourceVersion only if not empty, i.e. as
  * preconditions. renewTime is printed if has_renew_time. False: buffer failed.
  */

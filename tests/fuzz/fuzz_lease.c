@@ -2,6 +2,7 @@
 #include "base/utf8.h"
 #include "fuzz/fuzz.h"
 #include "kube/lease.h"
+#include "kube/object.h"
 
 /* json-c lets overlong UTF-8 in; it goes out as U+FFFD. */
 static void same_text(struct slice got, struct slice want)
@@ -37,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct slice in = slice_of((const char *)data, size), item;
     struct arena *a = arena_new(8 << 20);
-    struct lease_list list;
+    struct object_list list;
     struct lease l;
     struct err err;
 
@@ -48,8 +49,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     else
         must_hold(err_is_set(&err));
     err_clear(&err);
-    if (lease_list_begin(&list, in, &err)) {
-        while (lease_list_next(&list, &item)) {
+    if (object_list_begin(&list, in, &err)) {
+        while (object_list_next(&list, &item)) {
             must_hold(item.p >= in.p && item.p + item.n <= in.p + in.n);
             if (lease_parse(a, item, &l, NULL))
                 round_trip(a, &l);

@@ -142,48 +142,6 @@ static void test_expiry(void)
     ok(!lease_expired(&l, INT64_MAX), "no overflow");
 }
 
-static void test_list(void)
-{
-    static const char *const bad[] = {
-        "",
-        "[]",
-        "{",
-        "{\"items\":1}",
-        "{\"items\":{}}",
-        "{\"items\":[1,]}",
-        "{\"items\":[],\"items\":[]}",
-        "{\"items\":[]} x",
-        "{\"kind\":\"Pod\",\"items\":[]}",
-        "{\"metadata\":1}",
-        "{\"items\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
-    };
-    struct lease_list list;
-    struct slice item;
-    struct err err = {""};
-
-    ok(lease_list_begin(&list,
-                        SLICE_LIT("{\"kind\":\"LeaseList\",\"metadata\":{\"resourceVersion\":\"9\"},\"items\":[ "
-                                  "{\"a\":[1]} ,{}, {\"b\":\"]\"}]}"),
-                        &err),
-       "a list");
-    is_slice(list.resource_version, "9", "its resourceVersion");
-    ok(lease_list_next(&list, &item), "first item");
-    is_slice(item, "{\"a\":[1]}", "its text");
-    ok(lease_list_next(&list, &item), "second item");
-    is_slice(item, "{}", "its text");
-    ok(lease_list_next(&list, &item), "third item");
-    is_slice(item, "{\"b\":\"]\"}", "its text");
-    ok(!lease_list_next(&list, &item) && !lease_list_next(&list, &item), "the end, and again");
-    ok(lease_list_begin(&list, SLICE_LIT("{\"items\":null,\"metadata\":{}}"), &err) && !lease_list_next(&list, &item),
-       "null items");
-    ok(lease_list_begin(&list, SLICE_LIT("{}"), &err) && !lease_list_next(&list, &item), "no items");
-    is_slice(list.resource_version, "", "no resourceVersion");
-    for (size_t i = 0; i < ROWS(bad); i++) {
-        err_clear(&err);
-        ok(!lease_list_begin(&list, slice_str(bad[i]), &err) && err_is_set(&err), "refused: %s (%s)", bad[i], err.text);
-    }
-}
-
 static void test_print(struct arena *a)
 {
     struct lease l, back;
@@ -239,7 +197,6 @@ int main(void)
     test_refused(a);
     test_identity();
     test_expiry();
-    test_list();
     test_print(a);
     arena_free(a);
     return tap_end();

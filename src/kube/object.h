@@ -1,8 +1,8 @@
 /*
  * The few fields of any Kubernetes object that list and watch need, without building a tree.
  */
-#ifndef MVPROXY_CLUSTER_OBJECT_H
-#define MVPROXY_CLUSTER_OBJECT_H
+#ifndef MVPROXY_KUBE_OBJECT_H
+#define MVPROXY_KUBE_OBJECT_H
 
 #include "base/err.h"
 #include "base/mem.h"

@@ -1,4 +1,4 @@
-#include "cluster/object.h"
+#include "kube/object.h"
 
 #include "kube/jscan.h"
 
@@ -42,42 +42,59 @@ static bool is_list_kind(const struct jscan_value *v)
     return slice_has_suffix(plain_text(v), SLICE_LIT("List"));
 }
 
-static void list_metadata(struct object_list *l, const struct jscan_value *metadata)
+static bool list_metadata(struct object_list *l, const struct jscan_value *metadata, struct err *err)
 {
     struct jscan_value v;
 
     if (metadata->type != JSCAN_OBJECT)
-        return;
+        return err_set(err, "metadata is not an object");
     if (jscan_get(metadata->raw, SLICE_LIT("resourceVersion"), &v))
         l->resource_version = plain_text(&v);
     if (jscan_get(metadata->raw, SLICE_LIT("continue"), &v) && plain_text(&v).n > 0)
         l->more = plain_text(&v);
+    return true;
+}
+
+static bool list_items(struct object_list *l, const struct jscan_value *items, struct err *err)
+{
+    if (items->type == JSCAN_NULL)
+        return true;
+    if (items->type != JSCAN_ARRAY || l->items.p != NULL)
+        return err_set(err, "items is not one array");
+    l->items = items->raw;
+    return true;
+}
+
+static bool list_member(struct object_list *l, const struct jscan_value *key, const struct jscan_value *v,
+                        bool *is_list, struct err *err)
+{
+    if (jscan_text_eq(key, SLICE_LIT("items")))
+        return list_items(l, v, err);
+    if (jscan_text_eq(key, SLICE_LIT("metadata")))
+        return list_metadata(l, v, err);
+    if (jscan_text_eq(key, SLICE_LIT("kind")))
+        *is_list = is_list_kind(v);
+    return true;
 }
 
 bool object_list_begin(struct object_list *l, struct slice body, struct err *err)
 {
     struct jscan s;
     struct jscan_value key, value;
-    bool first, kind = false;
+    bool first, is_list = false;
 
-    *l = (struct object_list){.items = SLICE_LIT("[]")};
+    *l = (struct object_list){.pos = 1}; /* behind the bracket */
     jscan_init(&s, body, JSCAN_MAX_DEPTH);
     if (jscan_enter_object(&s, &first))
-        while (jscan_member(&s, &first, &key) && jscan_value(&s, &value)) {
-            if (jscan_text_eq(&key, SLICE_LIT("kind")))
-                kind = is_list_kind(&value);
-            else if (jscan_text_eq(&key, SLICE_LIT("metadata")))
-                list_metadata(l, &value);
-            else if (jscan_text_eq(&key, SLICE_LIT("items")) && value.type == JSCAN_ARRAY)
-                l->items = value.raw;
-            else if (jscan_text_eq(&key, SLICE_LIT("items")) && value.type != JSCAN_NULL)
-                return err_set(err, "items is no array");
-        }
+        while (jscan_member(&s, &first, &key) && jscan_value(&s, &value))
+            if (!list_member(l, &key, &value, &is_list, err))
+                return false;
     if (s.error != NULL || !jscan_end(&s))
         return err_set(err, "not a JSON object: %s at byte %zu", s.error == NULL ? "more follows" : s.error, s.pos);
-    if (!kind)
+    if (!is_list)
         return err_set(err, "not a list");
-    l->pos = 1; /* behind the bracket */
+    if (l->items.p == NULL)
+        l->items = SLICE_LIT("[]");
     return true;
 }
 

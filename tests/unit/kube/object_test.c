@@ -1,0 +1,77 @@
+/*
+ * What list and watch need of any object, and the items of lists of any kind.
+ */
+#include "kube/object.h"
+
+#include "lib/tap.h"
+
+static void test_list(void)
+{
+    static const char *const bad[] = {
+        "",
+        "[]",
+        "{",
+        "{\"items\":1}",
+        "{\"items\":{}}",
+        "{\"items\":[1,]}",
+        "{\"items\":[],\"items\":[]}",
+        "{\"items\":[]} x",
+        "{\"kind\":\"Pod\",\"items\":[]}",
+        "{\"kind\":\"WidgetList\",\"metadata\":1}",
+        "{\"kind\":\"WidgetList\",\"items\":[],\"items\":[]}",
+        "{}",
+        "{\"items\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
+    };
+    struct object_list list;
+    struct slice item;
+    struct err err = {""};
+
+    ok(object_list_begin(&list,
+                         SLICE_LIT("{\"kind\":\"WidgetList\",\"metadata\":{\"resourceVersion\":\"9\"},\"items\":[ "
+                                   "{\"a\":[1]} ,{}, {\"b\":\"]\"}]}"),
+                         &err),
+       "a list");
+    is_slice(list.resource_version, "9", "its resourceVersion");
+    ok(object_list_next(&list, &item), "first item");
+    is_slice(item, "{\"a\":[1]}", "its text");
+    ok(object_list_next(&list, &item), "second item");
+    is_slice(item, "{}", "its text");
+    ok(object_list_next(&list, &item), "third item");
+    is_slice(item, "{\"b\":\"]\"}", "its text");
+    ok(!object_list_next(&list, &item) && !object_list_next(&list, &item), "the end, and again");
+    ok(object_list_begin(&list, SLICE_LIT("{\"kind\":\"WidgetList\",\"items\":null,\"metadata\":{}}"), &err) &&
+           !object_list_next(&list, &item),
+       "null items");
+    ok(object_list_begin(&list, SLICE_LIT("{\"kind\":\"WidgetList\"}"), &err) && !object_list_next(&list, &item),
+       "no items");
+    is_slice(list.resource_version, NULL, "no resourceVersion");
+    is_slice(list.more, NULL, "no page follows");
+    ok(object_list_begin(&list, SLICE_LIT("{\"kind\":\"WidgetList\",\"metadata\":{\"continue\":\"c\"}}"), &err),
+       "a page");
+    is_slice(list.more, "c", "and there are more");
+    for (size_t i = 0; i < ROWS(bad); i++) {
+        err_clear(&err);
+        ok(!object_list_begin(&list, slice_str(bad[i]), &err) && err_is_set(&err), "refused: %s (%s)", bad[i],
+           err.text);
+    }
+}
+
+static void test_key(void)
+{
+    char out[OBJECT_KEY_BYTES];
+
+    is_slice(object_key(SLICE_LIT("{\"metadata\":{\"name\":\"n\",\"namespace\":\"s\"}}"), out), "s/n",
+             "namespace and name");
+    is_slice(object_key(SLICE_LIT("{\"metadata\":{\"name\":\"n\"}}"), out), "n", "a name alone");
+    is_slice(object_key(SLICE_LIT("{\"metadata\":{}}"), out), NULL, "no name");
+    is_slice(object_key(SLICE_LIT("{\"metadata\":{\"name\":\"a\\u0062\"}}"), out), NULL, "an escaped name is none");
+    is_slice(object_text(SLICE_LIT("{\"spec\":{\"group\":\"g\"}}"), SLICE_LIT("spec"), SLICE_LIT("group")), "g",
+             "a text");
+}
+
+int main(void)
+{
+    test_list();
+    test_key();
+    return tap_end();
+}
