@@ -8,21 +8,6 @@
 #include "lib/tap.h"
 #include "net/tls_ctx.h"
 
-static void a_request(struct client *c, const char *target)
-{
-    char text[256];
-
-    snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: h\r\n\r\n", target);
-    client_send(c, text);
-}
-
-static double closed(struct world *w, const char *reason)
-{
-    return world_metric(w, "mvproxy_front_closed_total", reason);
-}
-
-/* ---- limits ---- */
-
 static void test_request_limit(struct world *w)
 {
     struct client c;
@@ -30,15 +15,15 @@ static void test_request_limit(struct world *w)
     w->opts.max_requests_per_connection = 2;
     world_start(w);
     client_open(w, &c);
-    a_request(&c, "/sync");
+    client_ask(&c, "/sync");
     ok(client_ends_in(&c, "sync"), "first of two requests");
     ok(strstr(client_take(&c), "Connection: close") == NULL, "not the last");
-    a_request(&c, "/sync");
+    client_ask(&c, "/sync");
     is_int(client_ended(&c), CLIENT_EOF, "the second is the last");
     ok(strstr(client_take(&c), "Connection: close\r\n") != NULL, "it says so");
     client_close(&c, STREAM_CLOSE_NOW);
     ok(world_empty(w), "over");
-    is_double(closed(w, "request_limit"), 1, "counted");
+    is_double(world_closed(w, "request_limit"), 1, "counted");
 }
 
 static void test_client_limit(struct world *w)
@@ -49,18 +34,18 @@ static void test_client_limit(struct world *w)
     world_start(w);
     for (int i = 0; i < 2; i++) {
         client_open(w, &c[i]);
-        a_request(&c[i], "/sync");
+        client_ask(&c[i], "/sync");
         ok(client_ends_in(&c[i], "sync"), "connection %d of two", i + 1);
     }
     client_start(w, &c[2]);
     is_int(client_ended(&c[2]), CLIENT_BROKEN, "a third of the same client is refused");
-    is_double(closed(w, "client_limit"), 1, "counted");
+    is_double(world_closed(w, "client_limit"), 1, "counted");
     client_close(&c[2], STREAM_CLOSE_NOW);
     client_close(&c[0], STREAM_CLOSE_NOW);
     while (front_connections(w->front) > 1)
         loop_run_once(w->loop, 20);
     client_open(w, &c[2]);
-    a_request(&c[2], "/sync");
+    client_ask(&c[2], "/sync");
     ok(client_ends_in(&c[2], "sync"), "when one has left there is room again");
     client_close(&c[1], STREAM_CLOSE_NOW);
     client_close(&c[2], STREAM_CLOSE_NOW);
@@ -76,10 +61,10 @@ static void test_connection_limit(struct world *w)
     for (int i = 0; i < 4; i++)
         client_start(w, &c[i]);
     for (int i = 0; i < 2; i++) {
-        a_request(&c[i], "/sync");
+        client_ask(&c[i], "/sync");
         ok(client_ends_in(&c[i], "sync"), "connection %d of two", i + 1);
     }
-    a_request(&c[2], "/sync");
+    client_ask(&c[2], "/sync");
     world_settle(w);
     is_u64(front_connections(w->front), 2, "more wait in the kernel's queue");
     is_u64(buf_len(&c[2].in), 0, "unanswered");
@@ -87,7 +72,7 @@ static void test_connection_limit(struct world *w)
     ok(client_ends_in(&c[2], "sync"), "until somebody leaves");
     w->opts.max_connections = 0;
     front_update(w->front, &w->opts);
-    a_request(&c[3], "/sync");
+    client_ask(&c[3], "/sync");
     ok(client_ends_in(&c[3], "sync"), "or the limit is lifted");
     for (int i = 1; i < 4; i++)
         client_close(&c[i], STREAM_CLOSE_NOW);
@@ -121,7 +106,7 @@ static void test_tunnel_counts(struct world *w)
     client_close(&c, STREAM_CLOSE_NOW);
     world_settle(w);
     client_open(w, &more);
-    a_request(&more, "/sync");
+    client_ask(&more, "/sync");
     ok(client_ends_in(&more, "sync"), "until it ends");
     client_send(&more, "GET /exec HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n");
     world_handled(w, 3);
@@ -153,17 +138,17 @@ static void test_drain(struct world *w)
 
     world_start(w);
     client_open(w, &idle);
-    a_request(&idle, "/sync");
+    client_ask(&idle, "/sync");
     client_ends_in(&idle, "sync");
     client_open(w, &fresh);
     client_open(w, &busy);
-    a_request(&busy, "/slow");
+    client_ask(&busy, "/slow");
     world_handled(w, 2);
     front_drain(w->front, on_drained, &drained);
     is_int(client_ended(&idle), CLIENT_EOF, "an idle connection ends");
     client_start(w, &late);
     is_int(client_ended(&late), CLIENT_BROKEN, "nobody gets in any more");
-    a_request(&fresh, "/sync");
+    client_ask(&fresh, "/sync");
     is_int(client_ended(&fresh), CLIENT_EOF, "a connection that had not asked yet may ask once");
     ok(strstr(client_take(&fresh), "Connection: close\r\n") != NULL, "and is told that it was the last time");
     is_int(drained, 0, "not drained while a request is served");
@@ -187,7 +172,7 @@ static void test_drain_in_answer(struct world *w)
 
     world_start(w);
     client_open(w, &c);
-    a_request(&c, "/x");
+    client_ask(&c, "/x");
     world_handled(w, 1);
     exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_LENGTH, 2});
     front_drain(w->front, on_drained, &drained);
@@ -218,7 +203,7 @@ static void test_free_busy(struct world *w)
     client_open(w, &c[1]);
     client_send(&c[1], "GET / HT");
     client_open(w, &c[2]);
-    a_request(&c[2], "/x");
+    client_ask(&c[2], "/x");
     world_handled(w, 1);
     client_start(w, &c[3]);
     front_free(w->front);
@@ -255,7 +240,7 @@ static void test_inherited(struct world *w)
     w->opts.inherited_fd = fd;
     world_start(w);
     client_open(w, &c);
-    a_request(&c, "/sync");
+    client_ask(&c, "/sync");
     ok(client_ends_in(&c, "sync"), "a socket from the service manager is served");
     client_close(&c, STREAM_CLOSE_NOW);
     ok(world_empty(w), "over");
@@ -275,16 +260,16 @@ static void test_bad_handshake(struct world *w)
     ok(client_ended(&c) != CLIENT_OPEN, "plain text at a TLS port");
     client_close(&c, STREAM_CLOSE_NOW);
     ok(world_empty(w), "ends");
-    is_double(closed(w, "handshake"), 1, "counted");
+    is_double(world_closed(w, "handshake"), 1, "counted");
     w->opts.handshake_timeout_ms = 50;
     front_update(w->front, &w->opts);
     client_open(w, &c);
     ok(client_ended(&c) != CLIENT_OPEN, "a handshake that never starts ends too");
     client_close(&c, STREAM_CLOSE_NOW);
-    is_double(closed(w, "handshake"), 2, "counted");
+    is_double(world_closed(w, "handshake"), 2, "counted");
     w->client_tls = tls;
     client_open(w, &c);
-    a_request(&c, "/who");
+    client_ask(&c, "/who");
     world_handled(w, 1);
     ok(exchange_client(w->x)->tls->client_ca, "a client certificate is seen");
     is_slice(exchange_client(w->x)->tls->common_name, "alice", "with its name");
@@ -367,10 +352,7 @@ static void test_no_memory(struct world *w)
               "b\r\n\r\n3\r\nabc\r\n0\r\nX-T: a trailer\r\n\r\n");
 }
 
-static const struct {
-    const char *name;
-    void (*run)(struct world *w);
-} tests[] = {
+static const struct world_story stories[] = {
     {"request limit", test_request_limit},
     {"client limit", test_client_limit},
     {"connection limit", test_connection_limit},
@@ -388,14 +370,6 @@ static const struct {
 
 int main(void)
 {
-    for (size_t i = 0; i < 2 * ROWS(tests); i++) {
-        struct world w;
-        bool tls = i >= ROWS(tests);
-
-        diag("%s, %s", tests[i % ROWS(tests)].name, tls ? "TLS" : "plain");
-        world_init(&w, tls);
-        tests[i % ROWS(tests)].run(&w);
-        world_end(&w);
-    }
+    world_run(stories, ROWS(stories));
     return tap_end();
 }

@@ -39,6 +39,11 @@ const char *kit_text(struct buf *b)
     return text;
 }
 
+bool kit_has(struct buf *b, const char *text)
+{
+    return strstr(kit_text(b), text) != NULL;
+}
+
 /* ---- the proxy's part ---- */
 
 static struct http_head *try_head(struct exchange *x, unsigned status, const char *name, const char *value)
@@ -540,4 +545,19 @@ void kit_end(struct kit *k)
     world_end(&k->w);
     for (unsigned i = 0; i < k->n_held; i++)
         buf_free(&k->held[i].told);
+}
+
+void kit_run(const struct kit_story *stories, size_t n, const char *only)
+{
+    static struct kit k;
+
+    for (size_t i = 0; i < n; i++) {
+        if (only != NULL && strcmp(only, stories[i].name) != 0)
+            continue;
+        diag("%s", stories[i].name);
+        kit_init(&k);
+        kit_start(&k);
+        stories[i].run(&k);
+        kit_end(&k);
+    }
 }

@@ -9,7 +9,11 @@
 
 #include "unit/front/world.h"
 
+/* The client's preface with empty SETTINGS, for connections without a session. */
+#define KIT_PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
+
 enum { KIT_EXCHANGES = 400, KIT_REQUESTS = 400 };
+enum { KIT_LARGE = 10 << 20 }; /* bytes of a body that no window holds */
 
 /* What the proxy holds, in the order in which the requests came. */
 struct held {
@@ -81,6 +85,7 @@ bool kit_until(struct kit *k, bool (*done)(void *arg), void *arg);
 void kit_settle(struct kit *k);
 /* Text with NUL; valid until the next call. */
 const char *kit_text(struct buf *b);
+bool kit_has(struct buf *b, const char *text);
 
 /* The proxy's part. */
 struct http_head *kit_head(struct held *h, unsigned status, const char *name, const char *value);
@@ -88,5 +93,13 @@ void kit_reply(struct held *h, unsigned status, const char *body);
 /* Gives bytes until `total` were given or the exchange is congested; the new sum. */
 uint64_t kit_pump(struct held *h, uint64_t given, uint64_t total);
 unsigned kit_sum(uint64_t n);
+
+struct kit_story {
+    const char *name;
+    void (*run)(struct kit *k); /* the front is started; options change with front_update() */
+};
+
+/* Each before a front of its own; `only`: just the story of this name, NULL: all. */
+void kit_run(const struct kit_story *stories, size_t n, const char *only);
 
 #endif

@@ -439,3 +439,70 @@ void client_close(struct client *c, enum stream_close_how how)
     stream_close(c->s, how);
     buf_free(&c->in);
 }
+
+bool respond_more(struct world *w, const char *text)
+{
+    return exchange_body(w->x, slice_str(text));
+}
+
+void respond_end(struct world *w)
+{
+    struct exchange *x = w->x;
+
+    w->x = NULL;
+    exchange_finish(x, NULL);
+}
+
+const char *world_sunk(struct world *w)
+{
+    static char text[1 << 16];
+
+    snprintf(text, sizeof(text), "%.*s", (int)buf_len(&w->sink), buf_len(&w->sink) == 0 ? "" : buf_slice(&w->sink).p);
+    buf_reset(&w->sink);
+    return text;
+}
+
+double world_closed(struct world *w, const char *reason)
+{
+    return world_metric(w, "mvproxy_front_closed_total", reason);
+}
+
+void client_ask(struct client *c, const char *target)
+{
+    char text[256];
+
+    snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: h\r\n\r\n", target);
+    client_send(c, text);
+}
+
+const char *client_take_undated(struct client *c)
+{
+    static char out[1 << 16];
+    const char *p = client_take(c);
+    size_t n = 0;
+
+    while (*p != '\0' && n < sizeof(out) - 1) {
+        if (strncmp(p, "Date: ", 6) == 0)
+            p = strstr(p, "\r\n") + 2;
+        else
+            out[n++] = *p++;
+    }
+    out[n] = '\0';
+    return out;
+}
+
+/* ---- stories ---- */
+
+void world_run(const struct world_story *stories, size_t n)
+{
+    for (size_t i = 0; i < 2 * n; i++) {
+        const struct world_story *story = &stories[i % n];
+        struct world w;
+        bool tls = i >= n;
+
+        diag("%s, %s", story->name, tls ? "TLS" : "plain");
+        world_init(&w, tls);
+        story->run(&w);
+        world_end(&w);
+    }
+}

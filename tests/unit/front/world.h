@@ -58,6 +58,10 @@ bool world_sink_has(struct world *w, const char *text);
 /* Until no connection is left. */
 bool world_empty(struct world *w);
 double world_metric(struct world *w, const char *name, const char *label_value);
+/* How many connections were closed for this reason. */
+double world_closed(struct world *w, const char *reason);
+/* What the sink was told since the last call; valid until the next. */
+const char *world_sunk(struct world *w);
 
 /* Connects and waits until open. */
 void client_open(struct world *w, struct client *c);
@@ -65,16 +69,31 @@ void client_open(struct world *w, struct client *c);
 void client_start(struct world *w, struct client *c);
 void client_send(struct client *c, const char *text);
 void client_send_bytes(struct client *c, struct slice bytes);
+/* A GET without fields but Host. */
+void client_ask(struct client *c, const char *target);
 /* Until what was received contains the text / ends in it. */
 bool client_has(struct client *c, const char *text);
 bool client_ends_in(struct client *c, const char *text);
 enum client_end client_ended(struct client *c);
 /* What was received so far, NUL-terminated, and forgets it. Valid until the next call. */
 const char *client_take(struct client *c);
+/* The same without Date lines: they differ every second. */
+const char *client_take_undated(struct client *c);
 void client_close(struct client *c, enum stream_close_how how);
 
 /* The proxy's part: a head with status and optionally one field more. */
 struct http_head *head_of(struct world *w, unsigned status, const char *name, const char *value);
 void respond_whole(struct world *w, unsigned status, const char *body);
+/* A piece of the body, after exchange_respond(); the end of it. */
+bool respond_more(struct world *w, const char *text);
+void respond_end(struct world *w);
+
+struct world_story {
+    const char *name;
+    void (*run)(struct world *w); /* the world is made and not started; it is ended and checked afterwards */
+};
+
+/* Each in a world of its own, once in plain text and once over TLS. */
+void world_run(const struct world_story *stories, size_t n);
 
 #endif
