@@ -1,10 +1,10 @@
 #include "admin/health.h"
 
-#include "admin/query.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "kube/query.h"
 
-enum { MAX_NAME = 128, MAX_EXCLUDED = 32, MAX_CHECKS = 64, LOG_BYTES = 4096 };
+enum { MAX_EXCLUDED = 32, MAX_CHECKS = 64, LOG_BYTES = 4096, QUERY_BYTES = 64 << 10 };
 
 struct check {
     struct list_node node;
@@ -20,10 +20,12 @@ struct health {
     struct metric_family *state, *results;
 };
 
-struct excluded {
-    char names[MAX_EXCLUDED][MAX_NAME];
+/* What the query asks for. */
+struct asked {
+    struct slice excluded[MAX_EXCLUDED];
     bool used[MAX_EXCLUDED];
     size_t n;
+    bool verbose;
 };
 
 static const struct {
@@ -135,49 +137,57 @@ static bool run(struct health *h, const struct check *c, const char *endpoint, s
 }
 
 /* Repeated names count once, as in the set that Kubernetes makes of them. */
-static void read_excluded(struct excluded *ex, struct slice query)
+static void exclude(struct asked *asked, struct slice name)
 {
-    char name[MAX_NAME], value[MAX_NAME];
+    size_t i = 0;
 
-    ex->n = 0;
-    while (ex->n < MAX_EXCLUDED && admin_query_next(&query, name, value, sizeof(name))) {
-        size_t i = 0;
-
-        if (strcmp(name, "exclude") != 0)
-            continue;
-        while (i < ex->n && strcmp(ex->names[i], value) != 0)
-            i++;
-        if (i < ex->n)
-            continue;
-        memcpy(ex->names[ex->n], value, sizeof(value));
-        ex->used[ex->n++] = false;
-    }
+    while (i < asked->n && !slice_eq(asked->excluded[i], name))
+        i++;
+    if (i == asked->n && i < MAX_EXCLUDED)
+        asked->excluded[asked->n++] = name;
 }
 
-static bool is_excluded(struct excluded *ex, const char *name)
+/* False when out of memory. */
+static bool read_query(struct asked *asked, struct arena *a, struct slice query)
 {
-    for (size_t i = 0; i < ex->n; i++)
-        if (strcmp(ex->names[i], name) == 0)
-            return ex->used[i] = true;
+    struct query_iter it;
+    struct slice name, value;
+
+    *asked = (struct asked){.n = 0};
+    query_begin(&it, a, query);
+    while (query_next(&it, &name, &value)) {
+        if (slice_eq(name, SLICE_LIT("exclude")))
+            exclude(asked, value);
+        else if (slice_eq(name, SLICE_LIT("verbose")))
+            asked->verbose = true;
+    }
+    return !it.no_memory;
+}
+
+static bool is_excluded(struct asked *asked, const char *name)
+{
+    for (size_t i = 0; i < asked->n; i++)
+        if (slice_eq(asked->excluded[i], slice_str(name)))
+            return asked->used[i] = true;
     return false;
 }
 
 /* The rest of the excluded names in order of their bytes, in quotes. */
-static void warn_unmatched(struct excluded *ex, struct buf *out)
+static void warn_unmatched(struct asked *asked, struct buf *out)
 {
     const char *separator = "warn: some health checks cannot be excluded: no matches for ";
 
     for (;;) {
-        size_t least = ex->n;
+        size_t least = asked->n;
 
-        for (size_t i = 0; i < ex->n; i++)
-            if (!ex->used[i] && (least == ex->n || strcmp(ex->names[i], ex->names[least]) < 0))
+        for (size_t i = 0; i < asked->n; i++)
+            if (!asked->used[i] && (least == asked->n || slice_cmp(asked->excluded[i], asked->excluded[least]) < 0))
                 least = i;
-        if (least == ex->n)
+        if (least == asked->n)
             break;
-        ex->used[least] = true;
+        asked->used[least] = true;
         buf_printf(out, "%s\"", separator);
-        buf_append_json(out, slice_str(ex->names[least]));
+        buf_append_json(out, asked->excluded[least]);
         buf_append_char(out, '"');
         separator = ", ";
     }
@@ -196,7 +206,7 @@ static void note_failure(struct tally *t, const struct check *c, const struct er
     buf_printf(&t->reasons, "[-]%s failed: %s; ", c->name, why->text);
 }
 
-static void run_all(struct health *h, size_t e, struct excluded *ex, struct buf *list, struct tally *t)
+static void run_all(struct health *h, size_t e, struct asked *asked, struct buf *list, struct tally *t)
 {
     for (struct list_node *n = list_first(&h->checks); n != NULL; n = list_next(&h->checks, n)) {
         const struct check *c = list_entry(n, struct check, node);
@@ -204,7 +214,7 @@ static void run_all(struct health *h, size_t e, struct excluded *ex, struct buf 
 
         if ((c->endpoints & endpoints[e].bit) == 0)
             continue;
-        if (is_excluded(ex, c->name)) {
+        if (is_excluded(asked, c->name)) {
             buf_printf(list, "[+]%s excluded: ok\n", c->name);
         } else if (run(h, c, endpoints[e].name, &why)) {
             buf_printf(list, "[+]%s ok\n", c->name);
@@ -215,24 +225,22 @@ static void run_all(struct health *h, size_t e, struct excluded *ex, struct buf 
     }
 }
 
-static unsigned answer_all(struct health *h, size_t e, struct slice query, struct buf *out)
+static unsigned run_and_tell(struct health *h, size_t e, struct asked *asked, struct buf *out)
 {
-    struct excluded ex;
     struct tally t = {0};
     struct buf list;
 
     buf_init(&list, out->ceiling);
     buf_init(&t.names, LOG_BYTES);
     buf_init(&t.reasons, LOG_BYTES);
-    read_excluded(&ex, query);
-    run_all(h, e, &ex, &list, &t);
-    warn_unmatched(&ex, &list);
+    run_all(h, e, asked, &list, &t);
+    warn_unmatched(asked, &list);
     if (t.failed > 0) {
         buf_append(out, buf_slice(&list));
         buf_printf(out, "%s check failed\n", endpoints[e].name);
         log_v(2, "Health check failed", LT("endpoint", endpoints[e].name), LS("checks", buf_slice(&t.names)),
               LS("reasons", buf_slice(&t.reasons)));
-    } else if (admin_query_has(query, "verbose")) {
+    } else if (asked->verbose) {
         buf_append(out, buf_slice(&list));
         buf_printf(out, "%s check passed\n", endpoints[e].name);
     } else {
@@ -242,6 +250,20 @@ static unsigned answer_all(struct health *h, size_t e, struct slice query, struc
     buf_free(&t.names);
     buf_free(&t.reasons);
     return t.failed > 0 ? 500 : 200;
+}
+
+static unsigned answer_all(struct health *h, size_t e, struct slice query, struct buf *out)
+{
+    struct arena *a = arena_new(QUERY_BYTES);
+    struct asked asked;
+    unsigned status = 500;
+
+    if (a != NULL && read_query(&asked, a, query))
+        status = run_and_tell(h, e, &asked, out);
+    else
+        buf_append_str(out, "internal server error: out of memory\n");
+    arena_free(a);
+    return status;
 }
 
 static unsigned answer_one(struct health *h, size_t e, struct slice name, struct buf *out)
