@@ -228,6 +228,15 @@ static const struct exclusions_handler exclusions_handler = {.on_change = on_exc
 
 /* ---------------------------------------------------------------------------------------------------- snapshots */
 
+/*
+ * Another process behind the same Lease may serve other things than the document says. But of one that has left without
+ * having answered, the document is the best there is: by it a request is held back (503) and not denied (404).
+ */
+static bool discovery_known(const struct peer *p)
+{
+    return refresh_known(p->refresh) || (p->left && refresh_disco(p->refresh) != NULL);
+}
+
 static bool collect_peers(struct cluster *c, struct publish_input *in)
 {
     size_t n = peers_count(c->peers), i = 0, used = 0;
@@ -247,7 +256,7 @@ static bool collect_peers(struct cluster *c, struct publish_input *in)
             .origin = p->origin,
         };
         if (p->refresh != NULL) {
-            peers[used].discovery_known = refresh_known(p->refresh);
+            peers[used].discovery_known = discovery_known(p);
             peers[used].mvproxy = refresh_mvproxy(p->refresh);
             peers[used].disco = refresh_disco(p->refresh);
             in->extra[used].stale = p->life != PEER_LIVE || refresh_failing(p->refresh);
@@ -306,6 +315,7 @@ static struct peers_opts peers_options(const struct cluster *c)
         .own_id = c->own_id,
         .stale_after_ms = c->o.stale_after_ms,
         .forget_after_ms = c->o.forget_after_ms,
+        .leave_grace_ms = c->o.leave_grace_ms,
         .tls_cert = c->o.peer_tls_cert,
         .tls_no_cert = c->o.peer_tls_no_cert,
         .allow = c->o.peer_allowed,

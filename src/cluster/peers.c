@@ -136,17 +136,45 @@ static struct peer *peer_new(const struct peers *p, struct slice id)
     return NULL;
 }
 
+static void take_out(struct peers *p, struct peer *peer, const char *why)
+{
+    bool found;
+    size_t at = position(p, slice_str(peer->id), &found);
+
+    log_info("Peer removed", LT("peer", peer->id), LT("host", peer->hostname), LT("reason", why));
+    p->handler->removed(p->arg, peer);
+    memmove(&p->table[at], &p->table[at + 1], (p->n - at - 1) * sizeof *p->table);
+    p->n--;
+    peer_free(peer);
+}
+
+/* A full table has room for who is there rather than for who left: of those, the one that was seen longest ago goes. */
+static bool make_room(struct peers *p)
+{
+    struct peer *oldest = NULL;
+
+    if (p->n < LIMIT_PEERS)
+        return true;
+    for (size_t i = 0; i < p->n; i++)
+        if (p->table[i]->left && !p->table[i]->fixed && (oldest == NULL || p->table[i]->seen_ms < oldest->seen_ms))
+            oldest = p->table[i];
+    if (oldest != NULL)
+        take_out(p, oldest, "Lease deleted, and its place is needed");
+    return oldest != NULL;
+}
+
 /* Known to nobody yet: the caller fills it in and then calls announce(). NULL: full, or out of memory. */
 static struct peer *insert(struct peers *p, struct slice id)
 {
-    bool found;
-    size_t at = position(p, id, &found);
     struct peer *peer;
+    size_t at;
+    bool found;
 
-    if (p->n >= LIMIT_PEERS) {
+    if (!make_room(p)) {
         log_warning("Ignoring an API server: there are too many", LS("peer", id), LU("limit", LIMIT_PEERS));
         return NULL;
     }
+    at = position(p, id, &found);
     peer = grow(p) ? peer_new(p, id) : NULL;
     if (peer == NULL) {
         log_error("Out of memory for a peer", LS("peer", id));
@@ -158,18 +186,6 @@ static struct peer *insert(struct peers *p, struct slice id)
     if (!loop_timer_pending(p->tick))
         loop_timer_set(p->tick, TICK_MS);
     return peer;
-}
-
-static void take_out(struct peers *p, struct peer *peer, const char *why)
-{
-    bool found;
-    size_t at = position(p, slice_str(peer->id), &found);
-
-    log_info("Peer removed", LT("peer", peer->id), LT("host", peer->hostname), LT("reason", why));
-    p->handler->removed(p->arg, peer);
-    memmove(&p->table[at], &p->table[at + 1], (p->n - at - 1) * sizeof *p->table);
-    p->n--;
-    peer_free(peer);
 }
 
 /* ------------------------------------------------------------------------------------------------------- origins */
@@ -284,6 +300,8 @@ static unsigned move(struct peers *p, struct peer *peer, enum peer_life to, cons
     if (from == to)
         return 0;
     peer->life = to;
+    if (to == PEER_FORGOTTEN)
+        peer->answered = false;
     log_info("Peer life", LT("peer", peer->id), LT("host", peer->hostname), LT("from", peer_life_name(from)),
              LT("to", peer_life_name(to)), LT("reason", why), LU("silentMs", loop_now_ms(p->o.loop) - peer->seen_ms));
     return PEER_CHANGED_LIFE;
@@ -303,19 +321,38 @@ static void announce(struct peers *p, struct peer *peer)
     p->handler->added(p->arg, peer);
 }
 
+/* How long it may be silent before it is forgotten. */
+static uint64_t patience(const struct peers *p, const struct peer *peer)
+{
+    if (peer->left)
+        return p->o.leave_grace_ms;
+    return peer->leased && peer->duration_ms < p->o.forget_after_ms ? peer->duration_ms : p->o.forget_after_ms;
+}
+
+static void forget_left(struct peers *p, struct peer *peer, const char *why)
+{
+    peer->left = false;
+    if (peer->fixed)
+        report(p, peer, move(p, peer, PEER_FORGOTTEN, why));
+    else
+        take_out(p, peer, why);
+}
+
 static void judge(struct peers *p, struct peer *peer, uint64_t now)
 {
-    uint64_t silent = now - peer->seen_ms, forget = p->o.forget_after_ms;
+    uint64_t silent = now - peer->seen_ms;
+    const char *why = peer->leased ? "Lease not renewed" : "no answers";
 
     /* Without sight of the Leases there is nothing to judge by. */
-    if (peer->leased && !p->sighted)
+    if ((peer->leased || peer->left) && !p->sighted)
         return;
-    if (peer->leased && peer->duration_ms < forget)
-        forget = peer->duration_ms;
-    if (silent >= forget)
-        report(p, peer, move(p, peer, PEER_FORGOTTEN, peer->leased ? "Lease not renewed" : "no answers"));
-    else if (silent >= p->o.stale_after_ms && peer->life == PEER_LIVE)
-        report(p, peer, move(p, peer, PEER_LAPSED, peer->leased ? "Lease not renewed" : "no answers"));
+    if (silent >= patience(p, peer)) {
+        if (peer->left)
+            forget_left(p, peer, "Lease deleted, and not made again");
+        else
+            report(p, peer, move(p, peer, PEER_FORGOTTEN, why));
+    } else if (silent >= p->o.stale_after_ms && peer->life == PEER_LIVE)
+        report(p, peer, move(p, peer, PEER_LAPSED, why));
 }
 
 static void on_tick(void *arg)
@@ -323,7 +360,8 @@ static void on_tick(void *arg)
     struct peers *p = arg;
     uint64_t now = loop_now_ms(p->o.loop);
 
-    for (size_t i = 0; i < p->n; i++) {
+    /* Downwards: one that is taken out moves only those that have been seen to. */
+    for (size_t i = p->n; i-- > 0;) {
         /* An origin that could not be made for want of memory. */
         if (p->table[i]->origin == NULL && settle_origin(p, p->table[i], false))
             report(p, p->table[i], PEER_CHANGED_ORIGIN);
@@ -349,15 +387,18 @@ void peers_set_sight(struct peers *p, bool sighted)
         struct peer *peer = p->table[i];
         uint64_t from = peer->seen_ms > p->blind_since_ms ? peer->seen_ms : p->blind_since_ms;
 
-        if (peer->leased)
+        if (peer->leased || peer->left)
             peer->seen_ms += now - from;
     }
 }
 
 void peers_answered(struct peers *p, struct peer *peer)
 {
-    if (peer->leased)
+    peer->answered = true;
+    /* Who has left may answer to the last moment: that prolongs nothing, unless it needs no Lease at all. */
+    if (peer->leased || (peer->left && !peer->fixed))
         return;
+    peer->left = false;
     peer->seen_ms = loop_now_ms(p->o.loop);
     report(p, peer, move(p, peer, PEER_LIVE, "answered"));
 }
@@ -386,6 +427,7 @@ static void take_lease(struct peer *peer, const struct lease *l, uint64_t now)
     peer->duration_ms = l->has_duration && l->duration_s > 0 ? (uint64_t)l->duration_s * 1000 : 0;
     peer->seen_ms = now;
     peer->leased = true;
+    peer->left = false;
 }
 
 static void first_lease(struct peers *p, const struct lease *l)
@@ -445,19 +487,32 @@ void peers_lease(struct peers *p, const struct lease *l)
     report(p, peer, what);
 }
 
+/* Nothing to keep: it was dead already, or has never said what it serves. */
+static bool worth_keeping(const struct peers *p, const struct peer *peer)
+{
+    return p->o.leave_grace_ms > 0 && peer->life != PEER_FORGOTTEN && peer->answered;
+}
+
 void peers_lease_gone(struct peers *p, struct slice id)
 {
     struct peer *peer = peers_find(p, id);
 
     if (peer == NULL || !peer->leased)
         return;
+    peer->leased = false;
+    peer->duration_ms = 0;
+    (void)replace_text(&peer->holder, SLICE_LIT(""));
+    if (worth_keeping(p, peer)) {
+        peer->left = true;
+        if (peer->life == PEER_LIVE)
+            peer->seen_ms = loop_now_ms(p->o.loop);
+        report(p, peer, move(p, peer, PEER_LAPSED, "Lease deleted"));
+        return;
+    }
     if (!peer->fixed) {
         take_out(p, peer, "Lease deleted");
         return;
     }
-    peer->leased = false;
-    peer->duration_ms = 0;
-    (void)replace_text(&peer->holder, SLICE_LIT(""));
     (void)set_address(peer, PEER_FROM_ANNOTATION, NULL, 0);
     report(p, peer, PEER_CHANGED_HOLDER | move(p, peer, PEER_FORGOTTEN, "Lease deleted"));
 }
@@ -525,7 +580,7 @@ void peers_set_static(struct peers *p, const struct cluster_static_peer *list, s
         if (!peer->fixed || listed(list, n, peer->id))
             continue;
         peer->fixed = false;
-        if (!peer->leased)
+        if (!peer->leased && !peer->left)
             take_out(p, peer, "no longer configured");
         else if (set_address(peer, PEER_FROM_STATIC, NULL, 0) && settle_origin(p, peer, false))
             report(p, peer, PEER_CHANGED_ORIGIN);

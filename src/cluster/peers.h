@@ -2,9 +2,10 @@
  * The peer table: which other API servers there are, whether each is alive, and where it can be reached.
  *
  * A peer is live while its Lease is seen to change (our monotonic clock: clock skew between nodes does not matter),
- * lapsed after stale_after, forgotten after forget_after or its Lease's own duration. A deleted Lease forgets it at
- * once. A static peer without a Lease is judged by its answers instead. While the Leases cannot be watched nobody ages:
- * not seeing is no evidence.
+ * lapsed after stale_after, forgotten after forget_after or its Lease's own duration. One whose Lease is deleted has
+ * left: lapsed at once, forgotten after leave_grace, for servers delete their Leases whenever they restart (1.35 and
+ * later). A static peer without a Lease is judged by its answers instead. While the Leases cannot be watched nobody
+ * ages: not seeing is no evidence.
  *
  * Addresses come from several sources with a fixed precedence: static configuration, etcd record, Lease annotation.
  */
@@ -30,6 +31,8 @@ struct peer {
     char *holder;   /* "" without Lease */
     enum peer_life life;
     bool leased, fixed; /* has a Lease; is in the configuration */
+    bool left;          /* its Lease was deleted, and it is kept for a while */
+    bool answered;      /* its discovery was, once at least */
     uint64_t known_ms;  /* since when it is in the table */
     uint64_t seen_ms;   /* last sign of life */
     int64_t renew_us;
@@ -58,6 +61,7 @@ struct peers_opts {
     struct back *back;
     const char *own_id; /* copied */
     uint64_t stale_after_ms, forget_after_ms;
+    uint64_t leave_grace_ms; /* 0: whose Lease is deleted is forgotten at once */
     struct tls_ctx *tls_cert, *tls_no_cert;
     bool (*allow)(const struct sockaddr *addr, void *arg); /* NULL: peer_rule_default */
     void *allow_arg;

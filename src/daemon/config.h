@@ -34,7 +34,7 @@ struct config {
     /* peers */
     const char *peer_ca_file, *hostname_override;
     const char *const *peers, *const *peer_allowed_cidrs;
-    uint64_t peer_stale_after, peer_forget_after; /* ms */
+    uint64_t peer_stale_after, peer_forget_after, peer_leave_grace; /* ms */
     uint64_t max_requests_inflight_per_peer;
     const char *identity_lease, *peer_advertise_ip;
     uint64_t peer_advertise_port; /* 0: none given */

@@ -189,6 +189,7 @@ void wire_cluster(const struct config *c, const struct trust *t, const struct wi
         .refresh_interval_ms = c->discovery_refresh_interval,
         .stale_after_ms = c->peer_stale_after,
         .forget_after_ms = c->peer_forget_after,
+        .leave_grace_ms = c->peer_leave_grace,
         .identity = identity_mode(c->identity_lease),
         .advertise = s->advertise,
         .annotate = s->annotate,

@@ -94,8 +94,10 @@ static struct survey survey_peers(const struct route_query *q, struct route *out
         if (a != DISCO_SERVED)
             continue;
         s.served = true;
+        /* Who has lapsed may still answer, but those who are known to be there come first. */
         if (p->origin != NULL)
-            add_candidate(out, &s.n_healthy, (uint16_t)i, q->healthy == NULL || q->healthy(p, q->arg));
+            add_candidate(out, &s.n_healthy, (uint16_t)i,
+                          p->life == SERVED_LIVE && (q->healthy == NULL || q->healthy(p, q->arg)));
     }
     return s;
 }

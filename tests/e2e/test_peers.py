@@ -163,7 +163,7 @@ def test_silent_peer(world):
 
 
 def test_lease_deleted(world):
-    """a Lease that is deleted takes its peer with it, one that comes back brings it"""
+    """whose Lease is deleted is asked after the others, one that comes back brings it"""
     proxy = world.proxies["a"]
     static = proxy.options["peers"]
     mark = proxy.reload({"peers": [p for p in static if not p.startswith("test-server-b=")]})

@@ -118,12 +118,13 @@ def test_newest(worlds):
 
 
 def test_graceful_restart(worlds):
-    """1.36: a server that stops removes its Lease and is forgotten; it comes back with another holder"""
+    """1.36: a server that stops removes its Lease; it comes back with another holder"""
     world = worlds.all["v1.36"]
     for _ in range(3):
         before = world.sim.stored("leases.coordination.k8s.io")
         world.sim.stop_server("a")
         equal(len(world.sim.stored("leases.coordination.k8s.io")), len(before) - 1, "Leases")
+        equal({world.ask("GET", JOBS, name="b").status for _ in range(10)}, {503}, "while it is away")
         world.sim.start_server("a")
         until(lambda: world.ask("GET", JOBS, name="b").status == 200, "a to be back")
 

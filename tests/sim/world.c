@@ -39,6 +39,7 @@ void world_init(struct world *w, const char *apis)
         .refresh_interval_ms = 30000,
         .stale_after_ms = 40000,
         .forget_after_ms = 300000,
+        .leave_grace_ms = 300000,
     };
     kube_start(w->local, 0);
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/metric.h"
 #include "lib/tap.h"
 #include "sim/world.h"
@@ -67,7 +68,16 @@ static void graceful(void)
 
     kube_stop(b, true);
     sim_run_ms(w.loop, 20);
-    is_str(life_of(&w, b), "none", "a deleted Lease forgets at once");
+    is_str(life_of(&w, b), "lapsed", "a deleted Lease: lapsed at once");
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "it stays a candidate: 503 and not 404");
+    is_str(world_freshness(&w, "batch"), "Stale", "what only it serves is stale");
+    is_str(world_freshness(&w, "apps"), "Current", "the rest is not");
+    ok(!served_unknown_peer(cluster_served(w.cluster)), "nobody waits for it to say more");
+    sim_run_ms(w.loop, 298000);
+    is_str(life_of(&w, b), "lapsed", "just below five minutes later still");
+    sim_run_ms(w.loop, 3000);
+    is_str(life_of(&w, b), "none", "then it is forgotten");
+    is_double(world_metric(&w, "mvproxy_peers", "forgotten", NULL), 0, "altogether");
     is_str(world_freshness(&w, "batch"), "", "the last peer's groups leave the document too");
     ok(slice_eq(served_merged(cluster_served(w.cluster), SERVED_V2)->body, kube_document(w.local)),
        "which is the local one again");
@@ -75,6 +85,172 @@ static void graceful(void)
     kube_start(b, 0);
     sim_run_ms(w.loop, 20);
     ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "20 ms after its Lease it is routed to");
+    world_end(&w);
+}
+
+/* As kube-apiserver 1.35 and later restart: the Lease goes, and comes back with another holder. */
+static void graceful_restart(void)
+{
+    struct world w;
+    struct kube_server *b = start_pair(&w);
+
+    kube_stop(b, true);
+    sim_run_ms(w.loop, 100000);
+    kube_set_apis(b, WORLD_BASE ";batch/v2:jobs");
+    kube_sim(b)->delay_ms = 700;
+    kube_start(b, 0);
+    sim_run_ms(w.loop, 100);
+    is_str(life_of(&w, b), "live", "back: live at once");
+    ok(!world_peer_of(&w, b)->discovery_known && served_unknown_peer(cluster_served(w.cluster)),
+       "what it serves now is unknown, so nothing is denied");
+    kube_stop(b, true);
+    sim_run_ms(w.loop, 20);
+    is_str(life_of(&w, b), "lapsed", "gone again before it answered");
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "the old document is the best there is");
+    kube_start(b, 0);
+    sim_run_ms(w.loop, 2000);
+    ok(world_peer_serves(&w, b, "batch", "v2", "jobs"), "its answer counts");
+    ok(!world_peer_serves(&w, b, "batch", "v1", "jobs"), "and nothing is left of what it served before");
+    ok(!world_merged_has(&w, "cronjobs"), "in the merged document neither");
+    sim_run_ms(w.loop, 400000);
+    is_str(life_of(&w, b), "live", "the grace is over, and it goes on living");
+    world_end(&w);
+}
+
+/* Never has a Lease that comes and goes made anybody deny what it serves. */
+static void restarts_over_and_over(void)
+{
+    struct world w;
+    struct kube_server *b = start_pair(&w);
+    unsigned denied = 0;
+
+    for (unsigned i = 0; i < 200; i++) {
+        kube_stop(b, true);
+        for (unsigned n = 0; n < 10; n++) {
+            sim_run_ms(w.loop, hash_random_below(3000));
+            denied +=
+                !world_peer_serves(&w, b, "batch", "v1", "jobs") && !served_unknown_peer(cluster_served(w.cluster));
+        }
+        kube_start(b, 0);
+        for (unsigned n = 0; n < 10; n++) {
+            sim_run_ms(w.loop, hash_random_below(30));
+            denied +=
+                !world_peer_serves(&w, b, "batch", "v1", "jobs") && !served_unknown_peer(cluster_served(w.cluster));
+        }
+    }
+    is_u64(denied, 0, "over 200 graceful restarts it is a candidate, or waited for");
+    world_end(&w);
+}
+
+static void no_grace(void)
+{
+    struct world w;
+    struct kube_server *b = start_pair(&w);
+
+    w.opts.leave_grace_ms = 0;
+    cluster_update(w.cluster, &w.opts);
+    kube_stop(b, true);
+    sim_run_ms(w.loop, 20);
+    is_str(life_of(&w, b), "none", "without grace a deleted Lease forgets at once");
+    is_str(world_freshness(&w, "batch"), "", "and its groups");
+    kube_start(b, 0);
+    sim_run_ms(w.loop, 20);
+    w.opts.leave_grace_ms = 300000;
+    cluster_update(w.cluster, &w.opts);
+    kube_stop(b, true);
+    sim_run_ms(w.loop, 1000);
+    is_str(life_of(&w, b), "lapsed", "with it it is kept");
+    w.opts.leave_grace_ms = 0;
+    cluster_update(w.cluster, &w.opts);
+    sim_run_ms(w.loop, 1000);
+    is_str(life_of(&w, b), "none", "until it is taken away");
+    world_end(&w);
+}
+
+/* The grace is for whoever was there: not for the dead, not for what never answered. */
+static void left_for_good(void)
+{
+    struct world w;
+    struct kube_server *b = start_pair(&w), *c, *d;
+
+    c = world_peer(&w, "cp-c", "10.0.0.3:6443", WORLD_BATCH);
+    d = world_peer(&w, "cp-d", "10.0.0.4:6443", WORLD_BATCH);
+    kube_sim(d)->fault = SIM_HANG;
+    sim_run_ms(w.loop, 30000);
+    kube_delete(w.store, KUBE_LEASE, kube_id(d));
+    kube_stop(d, false);
+    sim_run_ms(w.loop, 20);
+    is_str(life_of(&w, d), "none", "who never said what it serves is forgotten with its Lease");
+    kube_stop(b, false);
+    sim_run_ms(w.loop, 200000);
+    is_str(life_of(&w, b), "lapsed", "one that crashed");
+    kube_delete(w.store, KUBE_LEASE, kube_id(b));
+    sim_run_ms(w.loop, 70000);
+    is_str(life_of(&w, b), "lapsed", "and whose Lease is then deleted");
+    sim_run_ms(w.loop, 31000);
+    is_str(life_of(&w, b), "none", "gets no more time than before");
+    kube_stop(c, false);
+    sim_run_ms(w.loop, 301000);
+    is_double(world_metric(&w, "mvproxy_peers", "forgotten", NULL), 1, "another one is forgotten, its Lease is there");
+    kube_delete(w.store, KUBE_LEASE, kube_id(c));
+    sim_run_ms(w.loop, 20);
+    is_double(world_metric(&w, "mvproxy_peers", "forgotten", NULL), 0, "and goes with it");
+    world_end(&w);
+}
+
+/* While nothing can be seen nobody runs out of grace: the new Lease may be there already. */
+static void left_unseen(void)
+{
+    struct world w;
+    struct kube_server *b = start_pair(&w);
+
+    kube_stop(b, true);
+    sim_run_ms(w.loop, 60000);
+    kube_sim(w.local)->fault = SIM_REFUSE;
+    sim_server_break(kube_sim(w.local));
+    sim_run_ms(w.loop, 600000);
+    is_str(life_of(&w, b), "lapsed", "who has left is kept while the Leases cannot be seen");
+    kube_start(b, 0);
+    kube_sim(w.local)->fault = SIM_FINE;
+    sim_run_ms(w.loop, 15000);
+    is_str(life_of(&w, b), "live", "and is back with them");
+    kube_stop(b, true);
+    sim_run_ms(w.loop, 301000);
+    is_str(life_of(&w, b), "none", "or not");
+    world_end(&w);
+}
+
+static void static_leaves(void)
+{
+    struct world w;
+    struct cluster_static_peer fixed = {.name = "cp-b", .host = "10.0.0.2", .port = 6443};
+    struct kube_server *b = start_pair(&w);
+
+    w.opts.static_peers = &fixed;
+    w.opts.n_static_peers = 1;
+    cluster_update(w.cluster, &w.opts);
+    sim_run_ms(w.loop, 20000);
+    kube_stop(b, true);
+    sim_run_ms(w.loop, 5000);
+    is_str(life_of(&w, b), "lapsed", "a static peer whose Lease is deleted has lapsed");
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "and stays a candidate");
+    kube_sim(b)->fault = SIM_FINE;
+    sim_run_ms(w.loop, 13000);
+    is_str(life_of(&w, b), "live", "it needs no Lease to be live: an answer will do");
+    kube_stop(b, false);
+    sim_run_ms(w.loop, 320000);
+    is_str(life_of(&w, b), "none", "without either it is forgotten");
+    kube_start(b, 0);
+    sim_run_ms(w.loop, 15000);
+    is_str(life_of(&w, b), "live", "and back with its Lease");
+    kube_stop(b, true);
+    sim_run_ms(w.loop, 5000);
+    w.opts.n_static_peers = 0;
+    cluster_update(w.cluster, &w.opts);
+    sim_run_ms(w.loop, 1000);
+    is_str(life_of(&w, b), "lapsed", "one that has left is no longer configured either: it keeps its time");
+    sim_run_ms(w.loop, 301000);
+    is_str(life_of(&w, b), "none", "which passes");
     world_end(&w);
 }
 
@@ -208,7 +384,7 @@ static void turns_bad(void)
     l.renew_us = clock_wall_us();
     kube_put_lease(w.store, &l);
     sim_run_ms(w.loop, 50);
-    is_str(life_of(&w, b), "none", "a peer's Lease that loses its holder is no peer any more");
+    is_str(life_of(&w, b), "lapsed", "a peer's Lease that loses its holder is as good as none");
     kube_start(b, 0);
     sim_run_ms(w.loop, 50);
     is_str(life_of(&w, b), "live", "until it is good again");
@@ -382,6 +558,12 @@ int main(void)
 {
     crash();
     graceful();
+    graceful_restart();
+    restarts_over_and_over();
+    no_grace();
+    left_for_good();
+    left_unseen();
+    static_leaves();
     holder_change();
     restart_of_same();
     skewed_clocks();

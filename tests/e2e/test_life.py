@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""A peer's life by its Lease alone: restarts, graceful and not, and never a 404 for what exists."""
+
+import fixture
+from fixture import check, equal, until
+
+CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
+NOBODYS = "/apis/nobody.example.com/v1/things"
+LEASES = "leases.coordination.k8s.io"
+V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+def setup():
+    world = fixture.World({"a": "v1.33", "b": "v1.36"}, options={"peers": [], "discovery-refresh-interval": "1s"})
+    for name, proxy in world.proxies.items():
+        proxy.options.update({"peer-advertise-ip": "127.0.0.1", "peer-advertise-port": world.ports[name]})
+    world.start()
+    until(lambda: world.ask("GET", CLASSES).status == 200, "the peers to have found each other")
+    return world
+
+
+def freshness(world):
+    """Of the group that only b has: "" if it is not in discovery."""
+    for group in world.ask("GET", "/apis", headers={"Accept": V2}).json()["items"]:
+        if group["metadata"]["name"] == "resource.k8s.io":
+            return group["versions"][0].get("freshness")
+    return ""
+
+
+def has_lease(world):
+    return any(i["metadata"]["name"] == world.sim.server("b")["id"] for i in world.sim.stored(LEASES))
+
+
+def refused(world):
+    """503 with Retry-After, again and again."""
+    for _ in range(10):
+        answer = world.ask("GET", CLASSES)
+        equal(answer.status, 503, answer.body)
+        check(int(answer.header("Retry-After")) >= 1, "Retry-After")
+
+
+def test_server_restarts(world):
+    """the server stops, and its Lease goes with it: 503 and Stale, not 404 and gone; back it is used at once"""
+    proxy = world.proxies["a"]
+    for _ in range(3):
+        mark = proxy.log_mark()
+        world.sim.stop_server("b")
+        check(not has_lease(world), "1.36 deletes its Lease")
+        proxy.await_log('reason="Lease deleted"', mark)
+        refused(world)
+        until(lambda: freshness(world) == "Stale", "the group to be stale")
+        equal(world.ask("GET", NOBODYS).status, 404, "what nobody has")
+        equal(proxy.metric("mvproxy_peers", state="lapsed"), 1.0, "lapsed")
+        seen = set()
+        world.sim.start_server("b")
+        until(lambda: seen.add(world.ask("GET", CLASSES).status) or 200 in seen, "the peer to be used again")
+        check(seen <= {200, 503}, "statuses", seen)
+        until(lambda: freshness(world) == "Current", "the group to be current")
+
+
+def test_proxy_restarts_with_it(world):
+    """mvproxy and its server restart together, as when a node is upgraded"""
+    world.proxies["b"].stop()
+    world.sim.stop_server("b")
+    refused(world)
+    until(lambda: freshness(world) == "Stale", "the group to be stale")
+    world.sim.start_server("b")
+    seen = {world.ask("GET", CLASSES).status for _ in range(20)}
+    world.proxies["b"].start()
+    until(lambda: seen.add(world.ask("GET", CLASSES).status) or 200 in seen, "the peer to be used again")
+    check(seen <= {200, 503}, "statuses", seen)
+
+
+def test_back_as_another(world):
+    """what comes back with other APIs keeps nothing of the old ones"""
+    proxy = world.proxies["a"]
+    mark = proxy.log_mark()
+    world.sim.stop_server("b")
+    proxy.await_log('reason="Lease deleted"', mark)
+    refused(world)
+    world.sim.start_server("b", profile="v1.33")
+    until(lambda: world.ask("GET", CLASSES).status == 404, "the truth")
+    until(lambda: freshness(world) == "", "the group to be gone")
+    world.sim.restart_server("b", profile="v1.36")
+    until(lambda: world.ask("GET", CLASSES).status == 200, "the peer to be used again")
+
+
+def test_without_grace(world):
+    """peer-leave-grace 0s, by a reload: who deletes its Lease is forgotten at once"""
+    proxy = world.proxies["a"]
+    mark = proxy.reload({"peer-leave-grace": "0s"})
+    proxy.await_log("Reloaded", mark)
+    world.sim.stop_server("b")
+    until(lambda: world.ask("GET", CLASSES).status == 404 and freshness(world) == "", "it to be forgotten")
+    equal(proxy.metric("mvproxy_peers"), 0.0, "peers")
+    mark = proxy.reload({"peer-leave-grace": "5m"})
+    proxy.await_log("Reloaded", mark)
+    world.sim.start_server("b")
+    until(lambda: world.ask("GET", CLASSES).status == 200, "the peer to be used again")
+
+
+def test_grace_ends(world):
+    """the grace ends when nobody comes back"""
+    proxy = world.proxies["a"]
+    mark = proxy.reload({"peer-leave-grace": "2s"})
+    proxy.await_log("Reloaded", mark)
+    world.sim.stop_server("b")
+    proxy.await_log('reason="Lease deleted"', mark)
+    until(lambda: world.ask("GET", CLASSES).status == 404 and freshness(world) == "", "it to be forgotten")
+    proxy.await_log("Lease deleted, and not made again", mark)
+    world.sim.start_server("b")
+    until(lambda: world.ask("GET", CLASSES).status == 200, "the peer to be used again")
+
+
+if __name__ == "__main__":
+    fixture.main(globals())
