@@ -5,15 +5,15 @@ import threading
 import time
 
 from harness import waiting
-from harness.api import (DEVICE_CLASSES, DEVICE_CLASSES_KUBECTL, config_map, config_maps, device_class, ensure,
-                         ensure_namespace, expect, expect_unavailable, remove)
+from harness.api import config_map, config_maps, ensure, ensure_namespace, expect, expect_unavailable, remove
 from harness.load import Load
 
 LOCAL = "/api/v1/namespaces/default"
 
 
-def _await_healed(node):
-    waiting.until(lambda: node.proxied().get(DEVICE_CLASSES).status == 200, "200 again at " + node.name, 60)
+def _await_healed(cluster):
+    waiting.until(lambda: cluster.old.proxied().get(cluster.skew.collection).status == 200,
+                  "200 again at " + cluster.old.name, 60)
 
 
 def _never_404(load):
@@ -24,15 +24,15 @@ def _never_404(load):
 
 def test_stopped_and_back(cluster):
     """the only server that has a resource is stopped and started: 503 with Retry-After meanwhile, then healed"""
-    with Load(cluster.old.proxied, DEVICE_CLASSES) as load:
+    with Load(cluster.old.proxied, cluster.skew.collection) as load:
         # Open watches would keep it from ending for a minute.
         cluster.new.apiserver.stop(timeout=5)
-        expect_unavailable(cluster.old.proxied().get(DEVICE_CLASSES))
+        expect_unavailable(cluster.old.proxied().get(cluster.skew.collection))
         expect(cluster.old.proxied().get(LOCAL), 200)
         time.sleep(3)  # the load goes on in that state
         cluster.new.start_apiserver()
         cluster.new.await_apiserver()
-        _await_healed(cluster.old)
+        _await_healed(cluster)
         healed = load.statuses[200]
         waiting.until(lambda: load.statuses[200] > healed + 20, "more answers", 30)
     _never_404(load)
@@ -43,29 +43,29 @@ def test_stopped_and_back(cluster):
 
 def test_killed(cluster):
     """the same server is killed: 503 Status objects, and everything that is served locally goes on"""
-    with Load(cluster.old.proxied, DEVICE_CLASSES) as load, Load(cluster.old.proxied, LOCAL, threads=1) as local:
+    with Load(cluster.old.proxied, cluster.skew.collection) as load, Load(cluster.old.proxied, LOCAL, threads=1) as local:
         cluster.new.apiserver.kill()
         for _ in range(20):
-            expect_unavailable(cluster.old.proxied().get(DEVICE_CLASSES))
+            expect_unavailable(cluster.old.proxied().get(cluster.skew.collection))
         cluster.new.start_apiserver()
         cluster.new.await_apiserver()
-        _await_healed(cluster.old)
+        _await_healed(cluster)
     _never_404(load)
     assert set(local.statuses) == {200} and not local.broken, local
 
 
 def test_whole_node_gone(cluster):
     """the whole other node is gone, its mvproxy too: 503, and healed when it returns"""
-    with Load(cluster.old.proxied, DEVICE_CLASSES) as load:
+    with Load(cluster.old.proxied, cluster.skew.collection) as load:
         cluster.new.mvproxy.kill()
         cluster.new.apiserver.kill()
         for _ in range(10):
-            expect_unavailable(cluster.old.proxied().get(DEVICE_CLASSES))
+            expect_unavailable(cluster.old.proxied().get(cluster.skew.collection))
         cluster.new.start_apiserver()
         cluster.new.await_apiserver()
         cluster.new.start_mvproxy()
         cluster.new.await_mvproxy()
-        _await_healed(cluster.old)
+        _await_healed(cluster)
     _never_404(load)
 
 
@@ -73,11 +73,11 @@ def test_kubectl_rides_through(cluster):
     """kubectl, started while the peer is away, waits by itself and succeeds once it is back"""
     kubectl = cluster.old.kubectl()
     # Discovery that was Stale while the peer was away (in an earlier test) is read again a moment after it is back.
-    waiting.until(lambda: kubectl.run("get", DEVICE_CLASSES_KUBECTL).status == 0, "kubectl knows the resource", 30)
+    waiting.until(lambda: kubectl.run("get", cluster.skew.kubectl).status == 0, "kubectl knows the resource", 30)
     cluster.new.apiserver.kill()
-    expect_unavailable(cluster.old.proxied().get(DEVICE_CLASSES))
+    expect_unavailable(cluster.old.proxied().get(cluster.skew.collection))
     results = []
-    asking = threading.Thread(target=lambda: results.append(kubectl.run("get", DEVICE_CLASSES_KUBECTL, timeout=120)))
+    asking = threading.Thread(target=lambda: results.append(kubectl.run("get", cluster.skew.kubectl, timeout=120)))
     asking.start()
     cluster.new.start_apiserver()
     cluster.new.await_apiserver()
@@ -87,24 +87,24 @@ def test_kubectl_rides_through(cluster):
 
 def test_peer_mvproxy_restarts(cluster):
     """the peer's mvproxy is restarted gracefully and killed: 503 or an answer"""
-    with Load(cluster.old.proxied, DEVICE_CLASSES) as load:
+    with Load(cluster.old.proxied, cluster.skew.collection) as load:
         for end in (cluster.new.mvproxy.stop, cluster.new.mvproxy.kill):
             end()
             cluster.new.start_mvproxy()
             cluster.new.await_mvproxy()
-            _await_healed(cluster.old)
+            _await_healed(cluster)
     _never_404(load)
 
 
 def test_own_mvproxy_restarts(cluster):
     """an mvproxy that is restarted never answers 404 while it learns what there is"""
     for end in (cluster.old.mvproxy.stop, cluster.old.mvproxy.kill):
-        with Load(cluster.old.proxied, DEVICE_CLASSES, threads=3) as load:
+        with Load(cluster.old.proxied, cluster.skew.collection, threads=3) as load:
             waiting.until(lambda: load.statuses[200] > 20, "requests under way", 30)
             end()
             cluster.old.start_mvproxy()
             cluster.old.await_mvproxy()
-            _await_healed(cluster.old)
+            _await_healed(cluster)
             before = load.statuses[200]
             waiting.until(lambda: load.statuses[200] > before + 20, "more answers", 30)
         _never_404(load)
@@ -123,7 +123,8 @@ def test_reload_under_load(cluster):
     client = cluster.old.proxied()
     connection = client.connect()
     with cluster.old.proxied().watch_from_now(path) as watch, \
-            Load(cluster.old.proxied, DEVICE_CLASSES, threads=2) as load, Load(cluster.old.proxied, LOCAL, threads=1) as local:
+            Load(cluster.old.proxied, cluster.skew.collection, threads=2) as load, \
+            Load(cluster.old.proxied, LOCAL, threads=1) as local:
         for number in range(10):
             cluster.old.write_config(v=number % 3 + 2)
             cluster.old.mvproxy.signal(signal.SIGHUP)
@@ -145,7 +146,7 @@ def test_reload_broken(cluster):
         config.write("no-such-option: 1\n")
     cluster.old.mvproxy.signal(signal.SIGHUP)
     waiting.until(lambda: "no-such-option" in cluster.old.mvproxy.log_text()[len(before):], "a line about it in the log", 20)
-    expect(cluster.old.proxied().get(DEVICE_CLASSES), 200)
+    expect(cluster.old.proxied().get(cluster.skew.collection), 200)
     expect(cluster.old.proxied().get(LOCAL), 200)
     cluster.old.write_config()
     cluster.old.mvproxy.signal(signal.SIGHUP)
@@ -159,14 +160,14 @@ def test_local_server_away_at_start(cluster):
     old.apiserver.kill()
     old.start_mvproxy()
     waiting.until(lambda: old.admin("/livez")[0] == 200, "mvproxy alive", 30)
-    for path in (LOCAL, DEVICE_CLASSES):
+    for path in (LOCAL, cluster.skew.collection):
         expect_unavailable(waiting.until(lambda p=path: old.proxied().get(p), "an answer", 30))
     assert old.admin("/readyz")[0] != 200, old.admin("/readyz")
     old.start_apiserver()
     old.await_apiserver()
     old.await_mvproxy()
     expect(old.proxied().get(LOCAL), 200)
-    _await_healed(old)
+    _await_healed(cluster)
 
 
 def test_local_server_restarts(cluster):
@@ -180,14 +181,14 @@ def test_local_server_restarts(cluster):
         waiting.until(lambda: cluster.old.proxied().get(LOCAL).status == 200, "200 again", 30)
     # A kube-apiserver that is just coming up refuses some requests itself (403 until its roles are there).
     assert set(load.statuses) <= {200, 503, 403, 429, 500} and load.statuses[200] and load.statuses[503], load
-    _await_healed(cluster.old)
+    _await_healed(cluster)
 
 
 def test_watch_of_dead_peer(cluster):
     """a watch whose server dies is broken off, not left hanging"""
-    with cluster.old.proxied().watch_from_now(DEVICE_CLASSES, "fieldSelector=metadata.name%3Ddying") as watch:
+    with cluster.old.proxied().watch_from_now(cluster.skew.collection, "fieldSelector=metadata.name%3Ddying") as watch:
         assert watch.status == 200
-        expect(cluster.new.direct().request("POST", DEVICE_CLASSES, device_class("dying")), 201)
+        expect(cluster.new.direct().request("POST", cluster.skew.collection, cluster.skew.thing("dying")), 201)
         assert watch.event()["type"] == "ADDED"
         cluster.new.apiserver.kill()
         ended = False
@@ -202,16 +203,16 @@ def test_watch_of_dead_peer(cluster):
         assert ended
     cluster.new.start_apiserver()
     cluster.new.await_apiserver()
-    _await_healed(cluster.old)
-    remove(cluster.new.direct(), DEVICE_CLASSES + "/dying")
+    _await_healed(cluster)
+    remove(cluster.new.direct(), cluster.skew.collection + "/dying")
 
 
 def test_etcd_away(cluster):
     """etcd stops for a while: the servers' own errors are relayed, nothing becomes a 404, all heals"""
-    with Load(cluster.old.proxied, DEVICE_CLASSES) as load:
+    with Load(cluster.old.proxied, cluster.skew.collection) as load:
         cluster.etcd.stop()
         time.sleep(3)  # the load goes on in that state
         cluster.etcd.start()
         waiting.until(lambda: all(n.direct().get("/readyz").status == 200 for n in cluster.nodes), "servers ready again", 90)
-        _await_healed(cluster.old)
+        _await_healed(cluster)
     assert 404 not in load.statuses and load.statuses[200], load

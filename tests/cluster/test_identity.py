@@ -1,7 +1,7 @@
 """The API server sees the same user as without mvproxy."""
 
 from harness import waiting
-from harness.api import DEVICE_CLASSES, WHOAMI, device_class, ensure, ensure_namespace, expect, grant, same, whoami
+from harness.api import WHOAMI, ensure, ensure_namespace, expect, grant, same, whoami
 
 
 def _ask(client, **headers):
@@ -50,8 +50,8 @@ def _audited(cluster, answer):
 def test_at_the_peer(cluster):
     """a peer sees the very user, groups, uid and extras that it would see directly"""
     for user in ("admin", "alice", "root", "bob", "anonymous"):
-        direct = _audited(cluster, cluster.new.direct(user).get(DEVICE_CLASSES))
-        through = _audited(cluster, cluster.old.proxied(user).get(DEVICE_CLASSES))
+        direct = _audited(cluster, cluster.new.direct(user).get(cluster.skew.collection))
+        through = _audited(cluster, cluster.old.proxied(user).get(cluster.skew.collection))
         same(direct["user"], through["user"], "the user at the peer")
         assert direct["responseStatus"]["code"] == through["responseStatus"]["code"], (direct, through)
 
@@ -60,17 +60,17 @@ def test_limited_user(cluster):
     """what RBAC allows and refuses is the same here, at the peer, and directly"""
     admin = cluster.new.direct()
     grant(admin, "look-at-device-classes", ["get", "list", "watch"], "deviceclasses", "resource.k8s.io", "alice")
-    ensure(admin, DEVICE_CLASSES, device_class("guarded"))
-    waiting.until(lambda: cluster.new.direct("alice").get(DEVICE_CLASSES).status == 200, "the new role to count")
-    for method, path, body in (("GET", DEVICE_CLASSES, None), ("GET", DEVICE_CLASSES + "/guarded", None),
-                               ("DELETE", DEVICE_CLASSES + "/guarded", None),
-                               ("POST", DEVICE_CLASSES, device_class("more")), ("GET", "/api/v1/secrets", None)):
+    ensure(admin, cluster.skew.collection, cluster.skew.thing("guarded"))
+    waiting.until(lambda: cluster.new.direct("alice").get(cluster.skew.collection).status == 200, "the new role to count")
+    for method, path, body in (("GET", cluster.skew.collection, None), ("GET", cluster.skew.collection + "/guarded", None),
+                               ("DELETE", cluster.skew.collection + "/guarded", None),
+                               ("POST", cluster.skew.collection, cluster.skew.thing("more")), ("GET", "/api/v1/secrets", None)):
         direct = cluster.new.direct("alice").request(method, path, body)
         for node in cluster.nodes:
             through = node.proxied("alice").request(method, path, body)
             assert (direct.status, direct.body) == (through.status, through.body), (method, path, direct, through)
-    assert cluster.old.proxied("alice").request("DELETE", DEVICE_CLASSES + "/guarded").status == 403
-    assert cluster.old.proxied("bob").get(DEVICE_CLASSES).status == 403
+    assert cluster.old.proxied("alice").request("DELETE", cluster.skew.collection + "/guarded").status == 403
+    assert cluster.old.proxied("bob").get(cluster.skew.collection).status == 403
 
 
 FORGED = {"X-Remote-User": "kubernetes-admin", "X-Remote-Group": "system:masters", "X-Remote-Uid": "1",
@@ -89,7 +89,7 @@ def test_forged(cluster):
                 same(honest.json()["status"], forged.json()["status"], "what the server sees of a forger")
     headers = {k: v for k, v in FORGED.items() if "Rerouted" not in k}
     for user in ("bob", "anonymous"):
-        event = _audited(cluster, cluster.old.proxied(user).request("GET", DEVICE_CLASSES, headers=headers))
+        event = _audited(cluster, cluster.old.proxied(user).request("GET", cluster.skew.collection, headers=headers))
         assert event["user"]["username"] == {"bob": "bob", "anonymous": "system:anonymous"}[user], event
 
 
@@ -122,7 +122,7 @@ def test_impersonation(cluster):
         expect(_same_person(node, "alice", **as_carol), 403)
         expect(_same_person(node, "bob", **as_carol), 403)
     headers = {k.replace("_", "-"): v for k, v in as_carol.items()}
-    event = _audited(cluster, cluster.old.proxied().request("GET", DEVICE_CLASSES, headers=headers))
+    event = _audited(cluster, cluster.old.proxied().request("GET", cluster.skew.collection, headers=headers))
     assert event["user"]["username"] == "kubernetes-admin" and event["impersonatedUser"]["username"] == "carol", event
     result = cluster.old.kubectl().run("auth", "whoami", "--as=carol", "--as-group=dev", "-o", "jsonpath={.status.userInfo.username}")
     assert result.out == "carol", result

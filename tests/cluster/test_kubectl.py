@@ -2,7 +2,8 @@
 
 import json
 
-from harness.api import DEVICE_CLASSES, DEVICE_CLASSES_KUBECTL, NEW_GROUP_VERSION, device_class, ensure_namespace
+from harness.api import ensure_namespace
+from harness.runner import core, needs
 
 MANIFEST = """
 apiVersion: v1
@@ -17,7 +18,7 @@ data:
 def _everywhere(cluster, user="admin"):
     """(node, kubectl through mvproxy) for each node and each version."""
     for node in cluster.nodes:
-        for version in [n.spec.version for n in cluster.nodes]:
+        for version in cluster.kubectls:
             yield node, node.kubectl(version, user)
 
 
@@ -26,34 +27,38 @@ def _ok(result):
     return result.out
 
 
+@core
 def test_new_resource(cluster):
     """create, get, describe, label, patch, edit by apply, and delete a resource of the newer server"""
     for _, kubectl in _everywhere(cluster):
-        manifest = json.dumps(device_class("kubectl"))
+        manifest = json.dumps(cluster.skew.thing("kubectl"))
         assert "created" in _ok(kubectl.run("create", "-f", "-", stdin=manifest))
-        assert "kubectl" in _ok(kubectl.run("get", DEVICE_CLASSES_KUBECTL))
-        assert "Name:         kubectl" in _ok(kubectl.run("describe", DEVICE_CLASSES_KUBECTL, "kubectl"))
-        assert "labeled" in _ok(kubectl.run("label", DEVICE_CLASSES_KUBECTL, "kubectl", "a=b"))
-        assert "patched" in _ok(kubectl.run("patch", DEVICE_CLASSES_KUBECTL, "kubectl", "--type=merge", "-p",
+        assert "kubectl" in _ok(kubectl.run("get", cluster.skew.kubectl))
+        assert "Name:         kubectl" in _ok(kubectl.run("describe", cluster.skew.kubectl, "kubectl"))
+        assert "labeled" in _ok(kubectl.run("label", cluster.skew.kubectl, "kubectl", "a=b"))
+        assert "patched" in _ok(kubectl.run("patch", cluster.skew.kubectl, "kubectl", "--type=merge", "-p",
                                             '{"metadata":{"labels":{"a":"c"}}}'))
-        changed = json.dumps(device_class("kubectl", {"a": "d"}))
+        changed = json.dumps(cluster.skew.thing("kubectl", {"a": "d"}))
         assert "serverside-applied" in _ok(kubectl.run("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=changed))
-        label = _ok(kubectl.run("get", DEVICE_CLASSES_KUBECTL, "kubectl", "-o", "jsonpath={.metadata.labels.a}"))
+        label = _ok(kubectl.run("get", cluster.skew.kubectl, "kubectl", "-o", "jsonpath={.metadata.labels.a}"))
         assert label == "d", label
-        assert "deleted" in _ok(kubectl.run("delete", DEVICE_CLASSES_KUBECTL, "kubectl"))
+        assert "deleted" in _ok(kubectl.run("delete", cluster.skew.kubectl, "kubectl"))
 
 
+@core
+@needs("no gate")
 def test_premise(cluster):
     """without mvproxy the old server gives none of it"""
-    result = cluster.old.kubectl(direct=True).run("get", DEVICE_CLASSES_KUBECTL)
+    result = cluster.old.kubectl(direct=True).run("get", cluster.skew.kubectl)
     assert result.status != 0 and "the server doesn't have a resource type" in result.err, result
-    result = cluster.old.kubectl(direct=True).run("get", "--raw", DEVICE_CLASSES)
+    result = cluster.old.kubectl(direct=True).run("get", "--raw", cluster.skew.collection)
     assert result.status != 0 and "NotFound" in result.err, result
 
 
+@core
 def test_api_resources(cluster):
     """api-resources and api-versions are the same at every node: all of the newest and of the oldest"""
-    for version in [n.spec.version for n in cluster.nodes]:
+    for version in cluster.kubectls:
         seen, union, versions = [], set(), []
         for node in cluster.nodes:
             union |= set(_ok(node.kubectl(version, direct=True).run("api-resources", "-o", "wide", "--no-headers")).splitlines())
@@ -63,7 +68,7 @@ def test_api_resources(cluster):
             assert one == seen[0], one ^ seen[0]
         names = {line.split()[0] for line in seen[0]}
         assert {line.split()[0] for line in union} == names, names ^ {line.split()[0] for line in union}
-        assert versions[0] == versions[-1] and NEW_GROUP_VERSION in versions[0].split(), versions
+        assert versions[0] == versions[-1] and cluster.skew.group_version in versions[0].split(), versions
 
 
 def test_apply(cluster):
@@ -83,15 +88,17 @@ def test_explain(cluster):
         assert "containers" in _ok(kubectl.run("explain", "pod.spec"))
 
 
+@core
 def test_raw(cluster):
     """get --raw of resources, discovery and health"""
     for node, kubectl in _everywhere(cluster):
-        assert json.loads(_ok(kubectl.run("get", "--raw", DEVICE_CLASSES)))["kind"] == "DeviceClassList"
+        assert json.loads(_ok(kubectl.run("get", "--raw", cluster.skew.collection)))["kind"] == cluster.skew.kind + "List"
         assert json.loads(_ok(kubectl.run("get", "--raw", "/apis")))["kind"] == "APIGroupList"
         assert json.loads(_ok(kubectl.run("get", "--raw", "/version")))["gitVersion"] == "v" + node.spec.version
         assert _ok(kubectl.run("get", "--raw", "/livez")) == "ok"
 
 
+@core
 def test_version(cluster):
     """the server's version is the local server's"""
     for node, kubectl in _everywhere(cluster):
@@ -99,18 +106,19 @@ def test_version(cluster):
         assert seen["serverVersion"]["gitVersion"] == "v" + node.spec.version, seen
 
 
+@core
 def test_watch(cluster):
     """get --watch prints each change of a peer's resource as it comes"""
     kubectl = cluster.old.kubectl()
     client = cluster.new.direct()
-    client.request("DELETE", DEVICE_CLASSES + "/printed")
-    watch = kubectl.start("get", DEVICE_CLASSES_KUBECTL, "--watch", "--no-headers", "--field-selector=metadata.name=printed",
+    client.request("DELETE", cluster.skew.collection + "/printed")
+    watch = kubectl.start("get", cluster.skew.kubectl, "--watch", "--no-headers", "--field-selector=metadata.name=printed",
                           "--output-watch-events")
     try:
-        client.request("POST", DEVICE_CLASSES, device_class("printed"))
+        client.request("POST", cluster.skew.collection, cluster.skew.thing("printed"))
         line = watch.stdout.readline()
         assert "ADDED" in line and "printed" in line, line
-        client.request("DELETE", DEVICE_CLASSES + "/printed")
+        client.request("DELETE", cluster.skew.collection + "/printed")
         line = watch.stdout.readline()
         assert "DELETED" in line, line
     finally:
@@ -125,7 +133,7 @@ def test_can_i(cluster):
         direct = node.kubectl(user="alice", direct=True)
         newest = cluster.new.kubectl(user="alice", direct=True)
         for question, whom in ((("get", "secrets"), direct), (("create", "deployments.apps"), direct),
-                               (("get", "deviceclasses.resource.k8s.io"), newest)):
+                               (("get", cluster.skew.full_name), newest)):
             one, two = whom.run("auth", "can-i", *question), kubectl.run("auth", "can-i", *question)
             assert (one.status, one.out) == (two.status, two.out), (one, two)
 
@@ -135,5 +143,5 @@ def test_everything(cluster):
     for node in cluster.nodes:
         kubectl = node.kubectl()
         names = _ok(kubectl.run("api-resources", "--verbs=list", "-o", "name")).split()
-        assert len(names) > 50 and "deviceclasses.resource.k8s.io" in names, names
+        assert len(names) > 50 and cluster.skew.full_name in names, names
         _ok(kubectl.run("get", ",".join(names), "--all-namespaces", "-o", "name", "--ignore-not-found"))

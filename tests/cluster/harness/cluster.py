@@ -10,6 +10,8 @@ import time
 from . import waiting
 from .daemon import Daemon
 from .node import Node
+from .setups import Setup
+from .skew import device_classes
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "lib"))
 import certs  # noqa: E402 # pylint: disable=wrong-import-position
@@ -45,8 +47,13 @@ def addresses(nodes):
 class Cluster:
     """Call start(), use nodes, call stop() in any case. To be used inside a sandbox with addresses()."""
 
-    def __init__(self, specs, programs, mvproxy=None, options=None, directory=None):
-        """programs: the folder with VERSION/PROGRAM; mvproxy: its path, None to do without; options: for every mvproxy."""
+    def __init__(self, setup, programs, mvproxy=None, options=None, directory=None):
+        """setup: a Setup, or a list of NodeSpec of which the first lacks device classes; programs: the folder with
+        VERSION/PROGRAM; mvproxy: its path, None to do without; options: for every mvproxy."""
+        if not isinstance(setup, Setup):
+            setup = Setup("", setup, device_classes(setup[0].name), addresses="static")
+        specs = setup.nodes
+        self.setup = setup
         self.dir = directory or tempfile.mkdtemp(prefix="mvproxy-cluster-")
         self.logs = os.path.join(self.dir, "logs")
         self.mvproxy = mvproxy
@@ -102,14 +109,31 @@ class Cluster:
         return next(n for n in self.nodes if n.name == name)
 
     @property
+    def skew(self):
+        return self.setup.skew
+
+    @property
+    def traits(self):
+        return self.setup.traits
+
+    @property
+    def kubectls(self):
+        """The versions of kubectl that are tried, the oldest first."""
+        return self.setup.kubectl
+
+    @property
     def old(self):
-        """The node with the older version."""
-        return self.nodes[0]
+        """A node that lacks what the skew is about: in most clusters the one with the older version."""
+        return next(n for n in self.nodes if n.lacks)
 
     @property
     def new(self):
-        """The node with the newer version, which serves what the older one does not."""
-        return self.nodes[-1]
+        """The last node that serves what others lack."""
+        return [n for n in self.nodes if not n.lacks][-1]
+
+    def audit(self, audit_id):
+        """[(node, audit event)]: what all servers together say about a request."""
+        return [(n, e) for n in self.nodes for e in n.audit(audit_id)]
 
     def daemons(self):
         found = [self.etcd]
@@ -125,11 +149,22 @@ class Cluster:
         for node in self.nodes:
             node.await_apiserver()
 
+    @property
+    def proxies(self):
+        """The nodes that have an mvproxy."""
+        return [n for n in self.nodes if self.mvproxy and not n.spec.bare]
+
     def start_mvproxies(self):
-        for node in self.nodes:
+        for node in self.proxies:
             node.start_mvproxy()
-        for node in self.nodes:
+        for node in self.proxies:
             node.await_mvproxy()
+
+    def await_settled(self):
+        """Until every mvproxy knows a way to what the skew is about."""
+        for node in self.proxies:
+            waiting.until(lambda n=node: n.proxied().get(self.skew.everywhere).status == 200,
+                          "%s at %s" % (self.skew.kubectl, node.name))
 
     def await_leases(self):
         """Until every kube-apiserver of 1.26 or newer has published who it is."""
@@ -144,9 +179,10 @@ class Cluster:
 
     def start(self):
         self.start_kubernetes()
-        self.await_leases()
-        if self.mvproxy:
-            self.start_mvproxies()
+        if "leases" in self.traits:
+            self.await_leases()
+        self.start_mvproxies()
+        self.await_settled()
 
     def show_logs(self, out, lines=25):
         """The end of every log, for somebody who has to find out."""

@@ -14,18 +14,35 @@ PORT = 6443
 ADMIN_PORT = 9443
 
 
-class NodeSpec:
-    """What a node is to be: its name, the Kubernetes version, more flags for kube-apiserver, more options for mvproxy."""
+GATE_OFF = "--feature-gates=UnknownVersionInteroperabilityProxy=false"
 
-    def __init__(self, name, version, flags=(), options=None):
+
+def numbers(version):
+    """A version as something that can be compared: (1, 34, 4)."""
+    return tuple(int(n) for n in version.split("."))
+
+
+class NodeSpec:
+    """What a node is to be: its name, the Kubernetes version, more flags for kube-apiserver, more options for mvproxy.
+
+    bare: kube-apiserver listens on the node's address itself, and no mvproxy is there.
+    """
+
+    def __init__(self, name, version, flags=(), options=None, bare=False):
         self.name = name
         self.version = version
         self.flags = list(flags)
         self.options = dict(options or {})
+        self.bare = bare
 
     @property
     def minor(self):
         return ".".join(self.version.split(".")[:2])
+
+    @property
+    def gate(self):
+        """Whether kube-apiserver here is a proxy to its peers itself: so by default since 1.36."""
+        return numbers(self.version) >= (1, 36) and GATE_OFF not in self.flags
 
 
 def yaml(options):
@@ -40,6 +57,15 @@ def yaml(options):
     return "\n".join(lines) + "\n"
 
 
+def _sum(text, name, labels):
+    total = 0.0
+    for line in text.splitlines():
+        sample, _, value = line.rpartition(" ")
+        if sample.partition("{")[0] == name and all('%s="%s"' % (k, v) in sample for k, v in labels.items()):
+            total += float(value)
+    return total
+
+
 class Node:
     """Same port, other address: kube-apiserver listens on loopback and advertises the node's address, where mvproxy is."""
 
@@ -47,13 +73,18 @@ class Node:
         self.spec = spec
         self.name = spec.name
         self.address = cluster.node_address(index)
-        self.loopback = cluster.loopback_address(index)
+        self.loopback = self.address if spec.bare else cluster.loopback_address(index)
         self._cluster = cluster
         self.audit_log = os.path.join(cluster.logs, "audit-%s.log" % self.name)
         self.config = os.path.join(cluster.dir, "mvproxy-%s.yaml" % self.name)
         self.apiserver = Daemon("kube-apiserver-" + self.name, [], cluster.logs, hostname=self.name)
         self.mvproxy = Daemon("mvproxy-" + self.name, [cluster.mvproxy, "--config", self.config], cluster.logs,
                               hostname=self.name)
+
+    @property
+    def lacks(self):
+        """Whether kube-apiserver here does not serve what the cluster's skew is about."""
+        return self.name in self._cluster.skew.lacking
 
     # What runs here.
 
@@ -89,8 +120,16 @@ class Node:
             "--disable-admission-plugins=ServiceAccount",
             "--audit-policy-file=" + self._cluster.audit_policy,
             "--audit-log-path=" + self.audit_log,
+            *(["--peer-ca-file=" + pki.crt("ca")] if self.spec.gate else []),
             *self.spec.flags,
         ]
+
+    def _addresses(self):
+        """Where mvproxy has the addresses of its peers from."""
+        if self._cluster.setup.addresses == "static":
+            # Kubernetes before 1.36 writes no peer addresses anywhere.
+            return {"peers": ["%s=%s:%d" % (n.name, n.address, PORT) for n in self._cluster.nodes if n is not self]}
+        return {"peer-advertise-ip": self.address, "peer-advertise-port": PORT}
 
     def options(self):
         """mvproxy's configuration here."""
@@ -108,8 +147,7 @@ class Node:
             "apiserver": "https://%s:%d" % (self.loopback, PORT),
             "apiserver-ca-file": pki.crt("ca"),
             "peer-ca-file": pki.crt("ca"),
-            # These versions of Kubernetes write no peer addresses anywhere.
-            "peers": ["%s=%s:%d" % (n.name, n.address, PORT) for n in self._cluster.nodes if n is not self],
+            **self._addresses(),
             "admin-bind-address": "%s:%d" % (self.loopback, ADMIN_PORT),
             "v": 4,
         }
@@ -156,13 +194,12 @@ class Node:
             return error.code, error.read().decode()
 
     def metric(self, name, **labels):
-        """The sum of the samples of a metric whose labels contain these; 0 if there is none."""
-        total = 0.0
-        for line in self.admin("/metrics")[1].splitlines():
-            sample, _, value = line.rpartition(" ")
-            if sample.partition("{")[0] == name and all('%s="%s"' % (k, v) in sample for k, v in labels.items()):
-                total += float(value)
-        return total
+        """The sum of the samples of one of mvproxy's metrics whose labels contain these; 0 if there is none."""
+        return _sum(self.admin("/metrics")[1], name, labels)
+
+    def server_metric(self, name, **labels):
+        """The same of kube-apiserver's own metrics."""
+        return _sum(self.direct().get("/metrics").body.decode(), name, labels)
 
     def _client(self, address, user):
         return Client(address, PORT, self._cluster.pki.crt("ca"), **self._cluster.credentials(user))

@@ -16,6 +16,25 @@ class Skip(Exception):
     """This test cannot be done here; the text says why."""
 
 
+def core(function):
+    """Marks a test that is run on every cluster, not on one alone."""
+    function.core = True
+    return function
+
+
+def needs(*traits):
+    """Marks a test that is about clusters with all these traits (see Setup) and no others."""
+    def mark(function):
+        function.needs = set(traits)
+        return function
+    return mark
+
+
+def fits(function, setup):
+    """Whether a test is to be run on a cluster of that setup."""
+    return getattr(function, "needs", set()) <= setup.traits and (getattr(function, "core", False) or not setup.core)
+
+
 class TooLong(Exception):
     """A test reached TEST_LIMIT."""
 
@@ -37,7 +56,7 @@ def load(path):
 def _diagnose(cluster, out, text):
     for line in text.rstrip("\n").split("\n"):
         out.write("# %s\n" % line)
-    for node in cluster.nodes:
+    for node in cluster.proxies:
         out.write("# end of %s's log:\n" % node.mvproxy.name)
         out.write("".join("# %s\n" % line for line in node.mvproxy.tail(12).splitlines()))
 
@@ -51,12 +70,11 @@ def _heal(cluster):
         node.start_apiserver()
     for node in down:
         node.await_apiserver()
-    if cluster.mvproxy:
-        for node in cluster.nodes:
-            if not node.mvproxy.running():
-                node.start_mvproxy()
-        for node in cluster.nodes:
-            node.await_mvproxy()
+    for node in cluster.proxies:
+        if not node.mvproxy.running():
+            node.start_mvproxy()
+    for node in cluster.proxies:
+        node.await_mvproxy()
 
 
 def memory_errors(cluster):

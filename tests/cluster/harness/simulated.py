@@ -64,8 +64,8 @@ class SimulatedServer:
 class SimulatedCluster(Cluster):
     """Call start(), use nodes, call stop(): as Cluster."""
 
-    def __init__(self, specs, apisim, mvproxy=None, options=None, directory=None):
-        super().__init__(specs, "", mvproxy, options, directory)
+    def __init__(self, setup, apisim, mvproxy=None, options=None, directory=None):
+        super().__init__(setup, "", mvproxy, options, directory)
         config = self._write("apisim.json", json.dumps({
             "control": CONTROL, "servers": [self._server(n) for n in self.nodes]}, indent=1))
         self.etcd = Daemon("apisim", [apisim, "--config", config, "-v"], self.logs)

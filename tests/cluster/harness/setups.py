@@ -1,0 +1,71 @@
+"""The clusters that the tests run on: which versions beside each other, with which flags, and what is skewed in them."""
+
+from . import skew
+from .node import GATE_OFF, NodeSpec, numbers
+
+EVERYTHING = ("test_discovery.py", "test_facts.py", "test_failover.py", "test_identity.py", "test_kubectl.py", "test_routing.py",
+              "test_versions.py")
+CORE = ("test_discovery.py", "test_kubectl.py", "test_routing.py", "test_versions.py")
+
+
+class Setup:
+    """A cluster that can be built.
+
+    nodes: in the order of their age. skew: what the first lacks and the last has. addresses: where mvproxy has those of its
+    peers from, "static" (configuration) or "records" (what the servers and the mvproxies publish). core: only the tests
+    that are marked so. kubectl: versions, if not those of the nodes. traits: what tests may ask for with needs().
+    """
+
+    def __init__(self, name, nodes, skewed, files=CORE, **more):
+        self.name = name
+        self.nodes = list(nodes)
+        self.skew = skewed
+        self.files = files
+        self.addresses = more.pop("addresses", "records")
+        self.core = more.pop("core", True)
+        self.kubectl = more.pop("kubectl", None) or self._oldest_and_newest()
+        self.traits = self._traits() | set(more.pop("traits", ()))
+        assert not more, more
+
+    def _oldest_and_newest(self):
+        versions = sorted({n.version for n in self.nodes}, key=numbers)
+        return [versions[0], versions[-1]] if len(versions) > 1 else versions
+
+    def _traits(self):
+        found = {"gate" if any(n.gate for n in self.nodes) else "no gate"}
+        oldest = min(numbers(n.version) for n in self.nodes)
+        found.add("leases" if oldest >= (1, 26) else "no leases")
+        if oldest >= (1, 30):
+            found.add("v2")
+        return found
+
+    @property
+    def programs(self):
+        """{version: programs}: what must have been built."""
+        found = {}
+        for node in self.nodes:
+            found.setdefault(node.version, set()).add("kube-apiserver")
+        for version in self.kubectl:
+            found.setdefault(version, set()).add("kubectl")
+        return found
+
+
+def _two(old, new, flags_old=(), flags_new=()):
+    return [NodeSpec("cp-a", old, flags_old), NodeSpec("cp-b", new, flags_new)]
+
+
+def all_setups():
+    """Every one, the one that the whole suite is run on first."""
+    return [
+        Setup("1.33+1.34", _two("1.33.13", "1.34.4"), skew.device_classes("cp-a"), EVERYTHING, addresses="static", core=False,
+              traits=["claims"]),
+        Setup("1.24+1.24", _two("1.24.17", "1.24.17", [skew.NO_JOBS]), skew.jobs("cp-a"), kubectl=["1.24.17", "1.33.13"]),
+        Setup("1.28+1.28", _two("1.28.15", "1.28.15", [skew.NO_JOBS]), skew.jobs("cp-a"), kubectl=["1.28.15", "1.33.13"]),
+        Setup("1.36+1.37", _two("1.36.3", "1.37.0"), skew.migrations("cp-a")),
+        Setup("1.36+1.37-off", _two("1.36.3", "1.37.0", [GATE_OFF], [GATE_OFF]), skew.taint_rules("cp-a")),
+        Setup("1.33+1.36+1.37", [NodeSpec("cp-a", "1.33.13"), NodeSpec("cp-b", "1.36.3"), NodeSpec("cp-c", "1.37.0")],
+              skew.migrations("cp-a", "cp-b")),
+    ]
+
+
+DEFAULT = ("1.33+1.34", "1.36+1.37")

@@ -1,0 +1,129 @@
+"""What is particular about some versions of Kubernetes: their own proxying, and what they do not have yet."""
+
+from harness import waiting
+from harness.api import expect, expect_unavailable
+from harness.runner import core, needs
+
+REROUTED = "apiserver_rerouted_request_total"
+
+
+def _rerouted(cluster):
+    """How often each kube-apiserver, and each mvproxy, has sent a request for the skewed resource to a peer."""
+    labels = {"group": cluster.skew.group, "version": cluster.skew.version, "resource": cluster.skew.resource}
+    return ({n.name: n.server_metric(REROUTED, **labels) for n in cluster.nodes},
+            {n.name: n.metric(REROUTED, **labels) for n in cluster.proxies})
+
+
+@core
+@needs("gate")
+def test_one_hop(cluster):
+    """a request is sent on once, by mvproxy, and no kube-apiserver whose own gate is on sends it on as well"""
+    servers, proxies = _rerouted(cluster)
+    rounds = 10
+    for node in cluster.proxies:
+        for _ in range(rounds):
+            answer = expect(node.proxied().get(cluster.skew.collection), 200)
+            ids = answer.all("Audit-Id")
+            assert len(ids) == 1, "Audit-Id: %r" % ids
+            seen = waiting.until(lambda i=ids[0]: cluster.audit(i), "an audit event", 10)
+            assert len(seen) == 1 and not seen[0][0].lacks, seen
+    servers_after, proxies_after = _rerouted(cluster)
+    assert servers_after == servers, (servers, servers_after)
+    for node in cluster.proxies:
+        assert proxies_after[node.name] - proxies[node.name] == (rounds if node.lacks else 0), (node.name, proxies, proxies_after)
+
+
+@core
+@needs("gate")
+def test_marked(cluster):
+    """what a peer has sent on already is answered here or with 503, whoever marked it, and goes nowhere else"""
+    before = _rerouted(cluster)
+    for header in ("x-kubernetes-peer-proxied", "X-Kubernetes-APIServer-Rerouted"):
+        headers = {header: "true", "X-Remote-User": "carol", "X-Remote-Group": "system:masters"}
+        for node in cluster.proxies:
+            answer = node.proxied("front-proxy").request("GET", cluster.skew.collection, headers=headers)
+            if node.lacks:
+                expect_unavailable(answer)
+            else:
+                expect(answer, 200)
+            expect(node.proxied("front-proxy").request("GET", "/api/v1/namespaces", headers=headers), 200)
+    assert _rerouted(cluster) == before, (before, _rerouted(cluster))
+
+
+@core
+@needs("gate")
+def test_nobody_has_it(cluster):
+    """what nobody serves is asked of the local server only, which asks no peer either"""
+    servers, _ = _rerouted(cluster)
+    for node in cluster.proxies:
+        answer = expect(node.proxied().get("/apis/%s/nosuchthings" % cluster.skew.group_version), 404)
+        seen = cluster.audit(answer.header("Audit-Id"))
+        assert {n.name for n, _ in seen} <= {node.name}, seen
+        unmarked = [n.server_metric(REROUTED, resource="nosuchthings") for n in cluster.nodes]
+        assert not any(unmarked), unmarked
+    assert _rerouted(cluster)[0] == servers
+
+
+@core
+@needs("gate")
+def test_gate_away(cluster):
+    """the only server that has a resource dies: mvproxy's 503, not the local server's, which is not asked"""
+    servers, _ = _rerouted(cluster)
+    down = [n for n in cluster.nodes if not n.lacks]
+    for node in down:
+        node.apiserver.kill()
+    for _ in range(10):
+        expect_unavailable(cluster.old.proxied().get(cluster.skew.collection))
+    after = cluster.old.server_metric(REROUTED, resource=cluster.skew.resource)
+    assert after == servers[cluster.old.name], (servers, after)
+    for node in down:
+        node.start_apiserver()
+    for node in down:
+        node.await_apiserver()
+    cluster.await_settled()
+
+
+@core
+def test_forged_mark(cluster):
+    """a client's own mark of a rerouted request counts for nothing"""
+    for header in ("x-kubernetes-peer-proxied", "X-Kubernetes-APIServer-Rerouted"):
+        for node in cluster.proxies:
+            expect(node.proxied().request("GET", cluster.skew.collection, headers={header: "true"}), 200)
+
+
+def _lease(cluster, node):
+    path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?labelSelector=" \
+           "apiserver.kubernetes.io%2Fidentity%3Dkube-apiserver"
+    items = expect(cluster.nodes[0].direct().get(path), 200).json()["items"]
+    return next((i for i in items if i["metadata"]["labels"]["kubernetes.io/hostname"] == node.name), None)
+
+
+@core
+def test_leases(cluster):
+    """each server has one identity Lease, with an address where it is needed, and it goes on being renewed"""
+    before = {n.name: waiting.until(lambda n=n: _lease(cluster, n), "the Lease of " + n.name, 30) for n in cluster.nodes}
+    for node in cluster.nodes:
+        spec, meta = before[node.name]["spec"], before[node.name]["metadata"]
+        assert spec["holderIdentity"].startswith(meta["name"] + "_") and spec["leaseDurationSeconds"] == 3600, before[node.name]
+        if cluster.setup.addresses == "records":
+            address = meta["annotations"]["kubernetes.io/peer-advertise-address"]
+            assert address == "%s:6443" % node.address, before[node.name]
+    for node in cluster.nodes:
+        waiting.until(lambda n=node: _lease(cluster, n)["spec"]["renewTime"] != before[n.name]["spec"]["renewTime"],
+                      "a renewal of the Lease of " + node.name, 60)
+
+
+@core
+@needs("no leases")
+def test_published(cluster):
+    """where kube-apiserver publishes no identity Lease mvproxy does, removes it when it stops, and peers go by it"""
+    mine = cluster.new
+    before = _lease(cluster, mine)
+    mine.mvproxy.stop()
+    assert _lease(cluster, mine) is None, _lease(cluster, mine)
+    mine.start_mvproxy()
+    mine.await_mvproxy()
+    after = waiting.until(lambda: _lease(cluster, mine), "the Lease again", 30)
+    assert after["metadata"]["name"] == before["metadata"]["name"], (before, after)
+    assert after["spec"]["holderIdentity"] != before["spec"]["holderIdentity"], (before, after)
+    cluster.await_settled()
