@@ -95,6 +95,8 @@ MEM_CHECK struct origin *origin_new(struct back *b, const struct origin_opts *o)
 struct origin *origin_ref(struct origin *o);
 /* With the last reference its idle connections close; requests under way finish. */
 void origin_unref(struct origin *o);
+/* Whether both stand for the same place, reached in the same way, over the very same TLS contexts. */
+bool origin_same(const struct origin *a, const struct origin *b);
 const char *origin_name(const struct origin *o);
 const char *origin_address(const struct origin *o); /* host:port, brackets for IPv6: also the Host field to send */
 /* Passive health: false while recent connection attempts have failed (backs off 0.2 s … 5 s between trials). */

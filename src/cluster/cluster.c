@@ -320,6 +320,7 @@ static struct peers_opts peers_options(const struct cluster *c)
         .tls_no_cert = c->o.peer_tls_no_cert,
         .allow = c->o.peer_allowed,
         .allow_arg = c->o.peer_allowed_arg,
+        .rule_changed = c->o.peer_rule_changed,
     };
 }
 

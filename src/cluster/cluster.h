@@ -35,6 +35,7 @@ struct cluster_opts {
     size_t n_static_peers;
     bool (*peer_allowed)(const struct sockaddr *addr, void *arg); /* peer-allowed-cidrs; NULL: default rule */
     void *peer_allowed_arg;
+    bool peer_rule_changed; /* cluster_update: peer_allowed judges otherwise than before */
     uint64_t refresh_interval_ms, stale_after_ms, forget_after_ms, leave_grace_ms; /* see peers.h */
     enum identity_mode identity; /* a reload does not change it, nor the next one */
     const char *advertise;       /* "ip:port" under which peers reach us; NULL: not told */

@@ -632,7 +632,7 @@ void peers_free(struct peers *p)
 void peers_update(struct peers *p, const struct peers_opts *o)
 {
     bool anew = o->tls_cert != p->o.tls_cert || o->tls_no_cert != p->o.tls_no_cert || o->allow != p->o.allow ||
-                o->allow_arg != p->o.allow_arg;
+                o->allow_arg != p->o.allow_arg || o->rule_changed;
 
     p->o = *o;
     p->o.own_id = p->own_id;

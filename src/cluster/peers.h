@@ -65,6 +65,7 @@ struct peers_opts {
     struct tls_ctx *tls_cert, *tls_no_cert;
     bool (*allow)(const struct sockaddr *addr, void *arg); /* NULL: peer_rule_default */
     void *allow_arg;
+    bool rule_changed; /* peers_update: `allow` judges otherwise than before, although it is the same */
 };
 
 /* Ends the process when out of memory. */

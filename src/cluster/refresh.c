@@ -257,6 +257,8 @@ bool refresh_has_origin(const struct refresh *r)
 
 void refresh_set_interval(struct refresh *r, uint64_t interval_ms)
 {
+    if (interval_ms == r->o.interval_ms) /* many reloads must not put off what is due */
+        return;
     r->o.interval_ms = interval_ms;
     if (r->state == STATE_WAITING && r->next == REFRESH_INTERVAL)
         schedule(r, REFRESH_INTERVAL, jitter_ms(interval_ms, INTERVAL_JITTER_PERCENT));

@@ -40,15 +40,26 @@ static bool refuse_restart_options(const struct app *a, const struct plan *p, st
     return none;
 }
 
+/* The same server, reached in the same way: its connections, and whoever watches it, go on undisturbed. */
+static void keep_local(const struct app *a, struct plan *p)
+{
+    if (!origin_same(p->around.local, a->around.local))
+        return;
+    origin_unref(p->around.local);
+    p->around.local = origin_ref(a->around.local);
+}
+
 static bool prepare(struct app *a, struct plan *p, struct buf *errors)
 {
     p->config = config_load(a->args.config_file, a->args.flags, a->args.n_flags, errors);
     if (p->config == NULL || !refuse_restart_options(a, p, errors) || !trust_load(p->config, &p->trust, errors))
         return false;
+    trust_keep_same(&p->trust, &a->trust);
     if (!wire_surroundings_make(a->back, p->config, &p->trust, &p->around)) {
         buf_append_str(errors, "out of memory\n");
         return false;
     }
+    keep_local(a, p);
     return true;
 }
 
@@ -59,16 +70,19 @@ static bool commit(struct app *a, struct plan *p, struct buf *errors)
     struct cluster_opts cluster;
     struct front_opts front;
     struct origin *old_local = a->around.local;
+    bool renetworked;
 
     wire_proxy(p->config, &p->trust, p->around.local, &proxy);
     if (!proxy_update(a->proxy, &proxy)) {
         buf_append_str(errors, "out of memory\n");
         return false;
     }
+    renetworked = !wire_networks_same(a->around.networks, p->around.networks);
     wire_networks_replace(a->around.networks, p->around.networks);
     p->around.networks = a->around.networks;
     a->around = p->around;
     wire_cluster(p->config, &p->trust, &a->around, a->hostname, &cluster);
+    cluster.peer_rule_changed = renetworked;
     cluster_update(a->cluster, &cluster);
     wire_front(p->config, &p->trust, &front);
     front.arg = a->proxy;

@@ -90,6 +90,24 @@ static void drop(struct tls_ctx **ctx)
     *ctx = NULL;
 }
 
+static void keep_same(struct tls_ctx **ctx, struct tls_ctx *old)
+{
+    if (*ctx == NULL || old == NULL || !tls_ctx_same(*ctx, old))
+        return;
+    tls_ctx_unref(*ctx);
+    *ctx = tls_ctx_ref(old);
+}
+
+void trust_keep_same(struct trust *t, const struct trust *old)
+{
+    keep_same(&t->serving, old->serving);
+    keep_same(&t->admin, old->admin);
+    keep_same(&t->local_cert, old->local_cert);
+    keep_same(&t->local_no_cert, old->local_no_cert);
+    keep_same(&t->peer_cert, old->peer_cert);
+    keep_same(&t->peer_no_cert, old->peer_no_cert);
+}
+
 void trust_free(struct trust *t)
 {
     drop(&t->serving);

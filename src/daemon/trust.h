@@ -19,6 +19,8 @@ struct trust {
 
 /* All or nothing; every failure is a line in *errors. */
 bool trust_load(const struct config *c, struct trust *out, struct buf *errors);
+/* Puts the contexts of `old` in the place of those that are the same, so that nobody has to connect anew. */
+void trust_keep_same(struct trust *t, const struct trust *old);
 void trust_free(struct trust *t);
 /* Are peers possible at all? */
 bool trust_has_peers(const struct trust *t);

@@ -44,6 +44,15 @@ void wire_networks_free(struct wire_networks *n)
     mem_free(n);
 }
 
+bool wire_networks_same(const struct wire_networks *a, const struct wire_networks *b)
+{
+    bool same = a->n == b->n;
+
+    for (size_t i = 0; same && i < a->n; i++)
+        same = cidr_same(&a->list[i], &b->list[i]);
+    return same;
+}
+
 void wire_networks_replace(struct wire_networks *into, struct wire_networks *from)
 {
     mem_free(into->list);

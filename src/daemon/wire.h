@@ -23,6 +23,7 @@ struct wire_peers {
 struct wire_networks;
 MEM_CHECK struct wire_networks *wire_networks_new(const struct config *c);
 void wire_networks_free(struct wire_networks *n);
+bool wire_networks_same(const struct wire_networks *a, const struct wire_networks *b);
 /* `into` takes the rule of `from`, at once and for every origin; `from` is freed. */
 void wire_networks_replace(struct wire_networks *into, struct wire_networks *from);
 

@@ -58,6 +58,11 @@ static bool bytes_in(const struct cidr *c, const unsigned char b[16])
     return memcmp(c->bytes, b, whole) == 0 && (rest == 0 || ((c->bytes[whole] ^ b[whole]) & mask) == 0);
 }
 
+bool cidr_same(const struct cidr *a, const struct cidr *b)
+{
+    return a->bits == b->bits && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
+}
+
 bool cidr_contains(const struct cidr *c, const struct sockaddr *addr)
 {
     unsigned char b[16];

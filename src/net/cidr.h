@@ -15,6 +15,7 @@ struct cidr {
 
 /* "10.0.0.0/8", "fd00::/8", or a single address. */
 bool cidr_parse(struct slice s, struct cidr *out);
+bool cidr_same(const struct cidr *a, const struct cidr *b);
 bool cidr_contains(const struct cidr *c, const struct sockaddr *addr);
 /* Loopback, link-local (with the cloud's metadata addresses), multicast, unspecified, or of no IP family. */
 bool cidr_is_special(const struct sockaddr *addr);

@@ -36,6 +36,10 @@ struct tls_ctx *tls_client_ctx_new(const struct tls_client_opts *o, struct err *
 struct tls_ctx *tls_ctx_ref(struct tls_ctx *c);
 void tls_ctx_unref(struct tls_ctx *c);
 
+/* The same certificates, keys, trust and settings, wherever they were read from: a reload keeps the old one then, and
+ * with it connections and sessions. NULL is the same as NULL only. */
+bool tls_ctx_same(const struct tls_ctx *a, const struct tls_ctx *b);
+
 /* Earliest notAfter among the own certificates (seconds since 1970), 0 if there is none: for the expiry metric. */
 int64_t tls_ctx_not_after(const struct tls_ctx *c);
 

@@ -85,6 +85,18 @@ def test_back_as_another(world):
     until(lambda: world.ask("GET", CLASSES).status == 200, "the peer to be used again")
 
 
+def test_networks(world):
+    """a network that is taken away by a reload is used no more, not even over connections that are there"""
+    proxy = world.proxies["a"]
+    equal(world.ask("GET", CLASSES).status, 200, "before")
+    mark = proxy.reload({"peer-allowed-cidrs": ["10.0.0.0/8"]})
+    proxy.await_log("Reloaded", mark)
+    refused(world)
+    mark = proxy.reload({"peer-allowed-cidrs": ["127.0.0.0/8"]})
+    proxy.await_log("Reloaded", mark)
+    until(lambda: world.ask("GET", CLASSES).status == 200, "the peer to be used again")
+
+
 def test_without_grace(world):
     """peer-leave-grace 0s, by a reload: who deletes its Lease is forgotten at once"""
     proxy = world.proxies["a"]

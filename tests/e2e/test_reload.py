@@ -25,6 +25,7 @@ def setup():
         path = os.path.join(world.scratch, "serving." + name)
         shutil.copy(proxy.options[option], path)
         proxy.options[option] = path
+    world.proxies["b"].options["discovery-refresh-interval"] = "1h"  # so that what is asked by the clock is a's
     world.told = listen_as_manager(world.proxies["a"], os.path.join(world.scratch, "notify"))
     return world.start()
 
@@ -88,6 +89,41 @@ def test_nothing_changes(world):
     """a reload without a change is a success"""
     succeed(world)
     equal(world.ask("GET", CLASSES).status, 200, "rerouted")
+
+
+def connections(world):
+    """How many a has made, and what its own requests to any server have been since the mark."""
+    return world.proxies["a"].metric("mvproxy_back_connects_total", result="success")
+
+
+def own_requests(world, since):
+    return [r["path"] for r in world.sim.requests(since=since) if r["user"] and r["user"]["username"] == "system:apiserver"]
+
+
+def test_nothing_is_done_again(world):
+    """without a change nobody lists, watches, connects or reads discovery anew; other files with the same contents are no change"""
+    succeed(world, discovery_refresh_interval="1h")
+    mark, before = world.sim.mark(), connections(world)
+    for _ in range(5):
+        succeed(world)
+        install(world, "node-a")
+    for number, option in enumerate(("apiserver-ca-file", "peer-ca-file", "proxy-client-cert-file", "proxy-client-key-file")):
+        copy = os.path.join(world.scratch, "copy-%d" % number)
+        shutil.copy(world.proxies["a"].options[option], copy)
+        succeed(world, **{option.replace("-", "_"): copy})
+    equal(own_requests(world, mark), [], "requests of mvproxy's own at a or b")
+    check(before >= 1, "connections")
+    equal(connections(world), before, "connections")
+    equal(world.ask("GET", CLASSES).status, 200, "rerouted")
+    log = world.proxies["a"].log_mark()
+    with open(os.path.join(world.scratch, "copy-0"), "a", encoding="ascii") as out, \
+            open(world.certs.crt("foreign-ca"), encoding="ascii") as pem:
+        out.write(pem.read())  # the local server's CA only
+    succeed(world)
+    until(lambda: any("/leases" in path for path in own_requests(world, mark)), "the local server to be asked anew")
+    check(not world.proxies["a"].log_contains("Peer address", log), "the peers are not")
+    succeed(world, discovery_refresh_interval="30s")
+    world.settle()
 
 
 def test_broken_configurations(world):

@@ -228,6 +228,74 @@ static void test_client_resumes(struct loop *l)
     tls_ctx_unref(other);
 }
 
+static struct tls_ctx *server_of(const char *pair, const char *ca, const char *requestheader_ca, int version)
+{
+    char crt[640], key[640], client[640], rh[640], name[64];
+    struct tls_server_opts o = {.cert_file = crt, .key_file = key, .min_version = version};
+    struct err err = {""};
+
+    snprintf(name, sizeof(name), "%s.crt", pair);
+    path(crt, name);
+    snprintf(name, sizeof(name), "%s.key", pair);
+    path(key, name);
+    if (ca != NULL)
+        o.client_ca_file = path(client, ca);
+    if (requestheader_ca != NULL)
+        o.requestheader_ca_file = path(rh, requestheader_ca);
+    return tls_server_ctx_new(&o, &err);
+}
+
+/* Whether two contexts made from these are the same; both are released. */
+static bool same_of(struct tls_ctx *a, struct tls_ctx *b)
+{
+    bool same = tls_ctx_same(a, b);
+
+    is_int(tls_ctx_same(b, a), same, "either way round");
+    tls_ctx_unref(a);
+    tls_ctx_unref(b);
+    return same;
+}
+
+static void both_bundles(const char *name, bool reversed)
+{
+    static char text[2 << 20];
+    size_t n = 0;
+
+    for (int i = 0; i < 2; i++) {
+        FILE *f = fopen(cert_path((i == 0) != reversed ? "ca.crt" : "front-proxy-ca.crt"), "r");
+
+        if (f == NULL)
+            tap_bail("no CA");
+        n += fread(text + n, 1, sizeof(text) - n, f);
+        fclose(f);
+    }
+    (void)scratch_file(name, text, n);
+}
+
+static void test_same(void)
+{
+    struct tls_ctx *one = server_ctx(true);
+
+    ok(tls_ctx_same(one, one) && !tls_ctx_same(one, NULL) && !tls_ctx_same(NULL, one), "itself, and nothing");
+    ok(same_of(one, server_ctx(true)), "the same files, read again");
+    ok(!same_of(server_ctx(true), server_ctx(false)), "another choice of protocols");
+    ok(!same_of(server_ctx(true), client_ctx("alice", true)), "server and client");
+    ok(same_of(client_ctx("alice", false), client_ctx("alice", false)), "clients");
+    ok(!same_of(client_ctx("alice", false), client_ctx("admin", false)), "of another user");
+    ok(!same_of(client_ctx("alice", false), client_ctx(NULL, false)), "of nobody");
+    ok(same_of(server_of("node-a", "ca.crt", NULL, 12), server_of("node-a", "ca.crt", NULL, 12)), "one bundle");
+    ok(!same_of(server_of("node-a", "ca.crt", NULL, 12), server_of("node-b", "ca.crt", NULL, 12)), "another pair");
+    ok(!same_of(server_of("node-a", "ca.crt", NULL, 12), server_of("node-a", "ca.crt", NULL, 13)), "another version");
+    ok(!same_of(server_of("node-a", "ca.crt", NULL, 12), server_of("node-a", NULL, "ca.crt", 12)), "another purpose");
+    ok(!same_of(server_of("node-a", "ca.crt", NULL, 12), server_of("node-a", "front-proxy-ca.crt", NULL, 12)),
+       "another CA");
+    both_bundles("both.crt", false);
+    both_bundles("reversed.crt", true);
+    ok(!same_of(server_of("node-a", "ca.crt", NULL, 12), server_of("node-a", "both.crt", NULL, 12)), "one CA more");
+    ok(same_of(server_of("node-a", "both.crt", NULL, 12), server_of("node-a", "reversed.crt", NULL, 12)),
+       "two CAs in either order");
+}
+
 int main(void)
 {
     struct loop *l = loop_new(NULL);
@@ -239,6 +307,7 @@ int main(void)
     test_alpn(l);
     test_min_version(l);
     test_client_resumes(l);
+    test_same();
     loop_free(l);
     return tap_end();
 }

@@ -1,0 +1,166 @@
+/* Reloads as the cluster layer sees them: what did not change goes on undisturbed, what did is followed. */
+#include <stdio.h>
+
+#include "lib/tap.h"
+#include "sim/world.h"
+
+struct story {
+    struct world w;
+    struct kube_server *b;
+};
+
+static void start(struct story *s)
+{
+    world_init(&s->w, WORLD_BASE);
+    s->b = world_peer(&s->w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    world_start(&s->w);
+    ok(world_ready(&s->w, 2000), "ready");
+    sim_run_ms(s->w.loop, 1000);
+}
+
+static uint64_t lists(const struct story *s)
+{
+    return kube_lists(s->w.store, KUBE_LEASE) + kube_lists(s->w.store, KUBE_CRD) +
+           kube_lists(s->w.store, KUBE_APISERVICE);
+}
+
+static size_t watches(const struct story *s)
+{
+    return kube_watches(s->w.store, KUBE_LEASE) + kube_watches(s->w.store, KUBE_CRD) +
+           kube_watches(s->w.store, KUBE_APISERVICE);
+}
+
+static uint64_t requests(const struct story *s)
+{
+    return kube_sim(s->w.local)->requests + kube_sim(s->b)->requests;
+}
+
+static void reload(struct story *s)
+{
+    cluster_update(s->w.cluster, &s->w.opts);
+    sim_run_ms(s->w.loop, 50);
+}
+
+static void nothing_changes(void)
+{
+    struct story s;
+    uint64_t before;
+
+    start(&s);
+    before = requests(&s);
+    for (int i = 0; i < 10; i++)
+        reload(&s);
+    is_u64(requests(&s), before, "ten reloads without a change: nobody is asked anything");
+    is_u64(lists(&s), 3, "nothing is listed again");
+    is_u64(watches(&s), 3, "the watches go on");
+    ok(world_peer_serves(&s.w, s.b, "batch", "v1", "jobs"), "what is known stays known");
+    ok(world_ready(&s.w, 0), "and ready");
+    before = kube_discovery_requests(s.b);
+    for (int i = 0; i < 100; i++) {
+        cluster_update(s.w.cluster, &s.w.opts);
+        sim_run_ms(s.w.loop, 1000);
+    }
+    ok(kube_discovery_requests(s.b) >= before + 4, "many reloads do not put off the next look");
+    world_end(&s.w);
+}
+
+static void small_changes(void)
+{
+    struct story s;
+    uint64_t before;
+
+    start(&s);
+    before = requests(&s);
+    s.w.opts.stale_after_ms = 20000;
+    s.w.opts.forget_after_ms = 60000;
+    s.w.opts.refresh_interval_ms = 60000;
+    reload(&s);
+    is_u64(requests(&s), before, "other times: nobody is asked anything");
+    kube_stop(s.b, false);
+    sim_run_ms(s.w.loop, 21000);
+    ok(world_peer_of(&s.w, s.b) != NULL && world_peer_of(&s.w, s.b)->life == SERVED_LAPSED, "but they count");
+    sim_run_ms(s.w.loop, 40000);
+    ok(world_peer_of(&s.w, s.b) == NULL, "all of them");
+    world_end(&s.w);
+}
+
+/* Trust or place of one side is another: that side is asked anew, the other is not. */
+static void one_side(void)
+{
+    struct story s;
+    uint64_t before;
+    struct origin_opts o = {.name = "local", .host = "10.0.0.1", .port = 6443};
+    struct origin *moved, *old;
+
+    start(&s);
+    before = kube_sim(s.w.local)->requests;
+    s.w.opts.peer_rule_changed = true;
+    reload(&s);
+    s.w.opts.peer_rule_changed = false;
+    is_u64(kube_sim(s.w.local)->requests, before, "peers are dialled by another rule: not the local server's affair");
+    ok(world_peer_serves(&s.w, s.b, "batch", "v1", "jobs"), "and nothing is forgotten");
+    before = kube_sim(s.b)->requests;
+    moved = origin_new(s.w.back, &o);
+    if (moved == NULL)
+        tap_bail("no origin");
+    old = s.w.opts.local;
+    s.w.opts.local = moved;
+    reload(&s);
+    is_u64(lists(&s), 6, "the local server is reached in another way: listed again");
+    is_u64(watches(&s), 3, "watched once");
+    is_u64(kube_sim(s.b)->requests, before, "not the peer's affair");
+    ok(world_ready(&s.w, 0), "ready all the time");
+    s.w.opts.local = old;
+    reload(&s);
+    origin_unref(moved);
+    is_u64(watches(&s), 3, "and back");
+    world_end(&s.w);
+}
+
+static void gate(void)
+{
+    struct story s;
+
+    start(&s);
+    for (int i = 0; i < 3; i++) {
+        uint64_t before, generation;
+
+        s.w.opts.peers_enabled = false;
+        reload(&s);
+        is_u64(watches(&s), 0, "off: nothing is watched any more");
+        ok(!served_peers_enabled(cluster_served(s.w.cluster)), "the snapshot says so");
+        is_u64(served_n_peers(cluster_served(s.w.cluster)), 0, "and knows no peer");
+        ok(slice_eq(served_merged(cluster_served(s.w.cluster), SERVED_V2)->body, kube_document(s.w.local)),
+           "discovery is the local server's");
+        is_slice(served_merged(cluster_served(s.w.cluster), SERVED_V2)->etag, kube_etag(s.w.local), "with its tag");
+        ok(world_ready(&s.w, 0), "ready");
+        before = kube_sim(s.b)->requests;
+        generation = served_generation(cluster_served(s.w.cluster));
+        kube_put_crd(s.w.store, "widgets.example.com", "example.com", "v1");
+        sim_run_ms(s.w.loop, 100000);
+        kube_delete(s.w.store, KUBE_CRD, "widgets.example.com");
+        is_u64(kube_sim(s.b)->requests, before, "nobody asks peers");
+        is_u64(served_generation(cluster_served(s.w.cluster)), generation, "and what happens there is not heard of");
+        s.w.opts.peers_enabled = true;
+        cluster_update(s.w.cluster, &s.w.opts);
+        sim_run_ms(s.w.loop, 1);
+        ok(world_peer_serves(&s.w, s.b, "batch", "v1", "jobs") || !served_synced(cluster_served(s.w.cluster)) ||
+               served_unknown_peer(cluster_served(s.w.cluster)),
+           "on: while nothing is known nothing is denied");
+        sim_run_ms(s.w.loop, 200);
+        is_u64(watches(&s), 3, "watched again");
+        ok(world_peer_serves(&s.w, s.b, "batch", "v1", "jobs"), "the peer is known again");
+        is_str(world_freshness(&s.w, "batch"), "Current", "and merged");
+        ok(world_ready(&s.w, 0), "ready");
+    }
+    world_end(&s.w);
+}
+
+int main(void)
+{
+    nothing_changes();
+    small_changes();
+    one_side();
+    gate();
+    return tap_end();
+}
