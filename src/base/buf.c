@@ -29,6 +29,21 @@ void buf_release(struct buf *b)
     *b = (struct buf){.ceiling = b->ceiling};
 }
 
+void buf_adopt(struct buf *b, char *p, size_t cap)
+{
+    b->p = p;
+    b->cap = cap;
+    b->start = b->end = 0;
+}
+
+char *buf_disown(struct buf *b)
+{
+    char *p = b->p;
+
+    *b = (struct buf){.ceiling = b->ceiling};
+    return p;
+}
+
 static void compact(struct buf *b)
 {
     memmove(b->p, b->p + b->start, buf_len(b));

@@ -25,6 +25,10 @@ void buf_free(struct buf *b);
 void buf_reset(struct buf *b);
 /* Forgets content and gives memory back. */
 void buf_release(struct buf *b);
+/* `cap` bytes from mem_* become the memory of a buffer that has none, and at most its ceiling. */
+void buf_adopt(struct buf *b, char *p, size_t cap);
+/* Forgets the content; the memory, b->cap bytes, is the caller's. NULL if there is none. */
+char *buf_disown(struct buf *b);
 
 static inline size_t buf_len(const struct buf *b)
 {

@@ -17,13 +17,16 @@ bool slice_has_prefix(struct slice s, struct slice prefix)
 
 bool slice_has_iprefix(struct slice s, struct slice prefix)
 {
+    size_t i = 0;
+
     if (s.n < prefix.n)
         return false;
-    for (size_t i = 0; i < prefix.n; i++) {
-        if (fold(s.p[i]) != fold(prefix.p[i]))
-            return false;
-    }
-    return true;
+    /* Most are equal as they stand, or differ at once. */
+    while (i < prefix.n && s.p[i] == prefix.p[i])
+        i++;
+    while (i < prefix.n && fold(s.p[i]) == fold(prefix.p[i]))
+        i++;
+    return i == prefix.n;
 }
 
 bool slice_has_suffix(struct slice s, struct slice suffix)

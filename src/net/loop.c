@@ -42,6 +42,7 @@ struct loop {
     unsigned depth;          /* callbacks on the stack */
     bool awake;              /* the turn has stamped its time */
     bool stop;
+    struct spare spare;
     struct recv_area area;
 };
 
@@ -303,6 +304,7 @@ void loop_free(struct loop *l)
     free_signals(l);
     event_free(l->wait_limit);
     event_base_free(l->base);
+    spare_free(&l->spare);
     mem_free(l);
 }
 
@@ -322,6 +324,11 @@ struct recv_area *loop_recv_area(struct loop *l)
         l->area.evict(l->area.holder);
     l->area.holder = NULL;
     return &l->area;
+}
+
+struct spare *loop_spare(struct loop *l)
+{
+    return &l->spare;
 }
 
 void *loop_resolver(const struct loop *l)

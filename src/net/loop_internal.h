@@ -6,6 +6,7 @@
 
 #include "base/limits.h"
 #include "net/loop.h"
+#include "net/spare.h"
 
 /*
  * Every callback that libevent makes into net/ runs between these two. Leaving the outermost one runs what was
@@ -41,6 +42,9 @@ struct recv_area {
 struct recv_area *loop_recv_area(struct loop *l);
 /* The same, whoever holds it. */
 struct recv_area *loop_recv_area_peek(struct loop *l);
+
+/* The memory that writing buffers share. */
+struct spare *loop_spare(struct loop *l);
 
 /* The resolver is made at its first use (dial.c) and lives as long as the loop. */
 void *loop_resolver(const struct loop *l);

@@ -44,8 +44,8 @@ void stream_out_arm(struct stream *s)
 
 void stream_out_release(struct stream *s)
 {
-    buf_free(&s->gather);
-    buf_free(&s->out);
+    spare_return(loop_spare(s->loop), &s->gather);
+    spare_return(loop_spare(s->loop), &s->out);
 }
 
 size_t stream_unsent(const struct stream *s)
@@ -64,8 +64,7 @@ void stream_send_failed(struct stream *s, int error)
         return;
     s->send_broken = true;
     s->send_error = error;
-    buf_release(&s->gather);
-    buf_release(&s->out);
+    stream_out_release(s);
     if (s->state == STREAM_OPEN && s->reading)
         s->ops->look_again(s); /* an answer may have come before the reset: it is told first */
     else
@@ -80,7 +79,7 @@ void stream_read_idle(struct stream *s)
 
 static void all_sent(struct stream *s)
 {
-    buf_release(&s->out);
+    spare_return(loop_spare(s->loop), &s->out);
     if (s->finish_encoded && !s->fin_sent) {
         s->fin_sent = true;
         shutdown(s->fd, SHUT_WR);
@@ -126,7 +125,7 @@ static bool encode_gathered(struct stream *s)
 {
     bool done = s->ops->encode(s, buf_slice(&s->gather));
 
-    buf_release(&s->gather);
+    spare_return(loop_spare(s->loop), &s->gather);
     if (!done)
         stream_broke(s, "out of memory");
     return done;
@@ -160,6 +159,12 @@ void stream_flush_later(struct stream *s)
         loop_at_leave(s->loop, &s->flush_work, flush_work, s);
 }
 
+static bool gather(struct stream *s, struct slice data)
+{
+    spare_lend(loop_spare(s->loop), &s->gather, data.n);
+    return buf_append(&s->gather, data);
+}
+
 /* Full records as soon as they are full; what is left waits for more, or for the end of the callback. */
 static bool take_in(struct stream *s, struct slice data)
 {
@@ -167,17 +172,17 @@ static bool take_in(struct stream *s, struct slice data)
     size_t room;
 
     if (s->state != STREAM_OPEN)
-        return buf_append(&s->gather, data);
+        return gather(s, data);
     if (gathered == 0 && data.n >= DIRECT_MIN)
         return s->ops->encode(s, data);
     if (gathered + data.n <= RECORD_BYTES)
-        return buf_append(&s->gather, data);
+        return gather(s, data);
     room = gathered < RECORD_BYTES ? RECORD_BYTES - gathered : 0;
-    if (!buf_append(&s->gather, slice_of(data.p, room)) || !s->ops->encode(s, buf_slice(&s->gather)))
+    if (!gather(s, slice_of(data.p, room)) || !s->ops->encode(s, buf_slice(&s->gather)))
         return false;
     buf_reset(&s->gather);
     data = slice_from(data, room);
-    return data.n >= DIRECT_MIN ? s->ops->encode(s, data) : buf_append(&s->gather, data);
+    return data.n >= DIRECT_MIN ? s->ops->encode(s, data) : gather(s, data);
 }
 
 bool stream_write(struct stream *s, struct slice data)

@@ -1,0 +1,27 @@
+#include "net/spare.h"
+
+#include "base/mem.h"
+
+void spare_lend(struct spare *s, struct buf *b, size_t need)
+{
+    if (b->p != NULL || need > SPARE_BYTES)
+        return;
+    if (s->n > 0)
+        buf_adopt(b, s->pieces[--s->n], SPARE_BYTES);
+    else
+        (void)buf_reserve(b, SPARE_BYTES); /* its failure is the buffer's own, and shows at the next append */
+}
+
+void spare_return(struct spare *s, struct buf *b)
+{
+    if (b->cap == SPARE_BYTES && s->n < SPARE_PIECES)
+        s->pieces[s->n++] = buf_disown(b);
+    else
+        buf_release(b);
+}
+
+void spare_free(struct spare *s)
+{
+    while (s->n > 0)
+        mem_free(s->pieces[--s->n]);
+}
