@@ -65,6 +65,12 @@ struct served *cluster_served(struct cluster *c);
  */
 struct cluster_waiter;
 struct cluster_waiter *cluster_local_miss(struct cluster *c, void (*done)(void *arg), void *arg);
+/*
+ * Somebody wants the merged documents in protobuf form, which are not made before that. `done` is called once when they
+ * are there or cannot be made; never from inside this call. NULL if out of memory or they are already made or cannot
+ * be (then done is not called).
+ */
+struct cluster_waiter *cluster_want_protobuf(struct cluster *c, void (*done)(void *arg), void *arg);
 void cluster_forget_waiter(struct cluster *c, struct cluster_waiter *w);
 /* A peer answered a rerouted request with 404 or 503, or could not be reached: look at its discovery again. */
 void cluster_peer_suspect(struct cluster *c, const char *peer_id);
