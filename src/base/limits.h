@@ -10,8 +10,9 @@ enum {
     LIMIT_HEAD_FIELDS = 256,
     LIMIT_TARGET_BYTES = 64 << 10,
     LIMIT_TRAILER_BYTES = 16 << 10,
-    LIMIT_INTERIM_RESPONSES = 16,   /* 1xx heads a server may send before the final one */
-    LIMIT_EXCHANGE_ARENA = 4 << 20, /* everything that is kept per request, heads included */
+    LIMIT_INTERIM_RESPONSES = 16,        /* 1xx heads a server may send before the final one */
+    LIMIT_CONNECT_HEAD_BYTES = 64 << 10, /* a proxy's answer to CONNECT */
+    LIMIT_EXCHANGE_ARENA = 4 << 20,      /* everything that is kept per request, heads included */
 
     /* Streams: what may wait in memory per direction. */
     LIMIT_STREAM_READ_TURN = 64 << 10,    /* ciphertext taken from the kernel per callback */

@@ -328,6 +328,7 @@ static struct peers_opts peers_options(const struct cluster *c)
         .allow = c->o.peer_allowed,
         .allow_arg = c->o.peer_allowed_arg,
         .rule_changed = c->o.peer_rule_changed,
+        .via = c->o.peer_via,
     };
 }
 
