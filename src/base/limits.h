@@ -51,8 +51,10 @@ enum {
     LIMIT_POOL_DIALS = 128,         /* connections being made at once for those who wait in one pool */
     LIMIT_POOL_WAITING = 10000,
     LIMIT_METRIC_SERIES = 1000,
-    LIMIT_LOG_VALUE = 4 << 10,   /* one value in a log line; the rest of it is cut off */
-    LIMIT_LOG_BUFFER = 64 << 10, /* lines that wait for the end of the loop turn */
+    LIMIT_PEM_BYTES = 16 << 20,           /* a file of certificates or keys */
+    LIMIT_CLIENT_CHAIN_BYTES = 100 << 10, /* the certificates that a client shows */
+    LIMIT_LOG_VALUE = 4 << 10,            /* one value in a log line; the rest of it is cut off */
+    LIMIT_LOG_BUFFER = 64 << 10,          /* lines that wait for the end of the loop turn */
 };
 
 enum {
