@@ -24,5 +24,5 @@ packages_to_check() {
 
 # packages_to_bench: whom mvproxy is measured against, and the tools.
 packages_to_bench() {
-    echo nginx haproxy python3 openssl iproute2
+    echo nginx haproxy nghttp2-proxy nghttp2-client python3 openssl iproute2
 }

@@ -10,7 +10,6 @@ import json
 import os
 import platform
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.join(HERE, "..", "cluster"), os.path.join(HERE, "..", "lib"), HERE]
 
 import certs  # noqa: E402 # pylint: disable=wrong-import-position
+from cases import APIS_304_CASE, APIS_CASE, BODY_PATH, LOAD_CORE, PEER_PATH, PROXY_CASES  # noqa: E402
 from contenders import Maker, pinned  # noqa: E402 # pylint: disable=wrong-import-position
 from harness import sandbox, waiting  # noqa: E402 # pylint: disable=wrong-import-position
 from harness.api import AGGREGATED  # noqa: E402 # pylint: disable=wrong-import-position
@@ -29,36 +29,10 @@ from harness.cluster import TOKENS, Cluster, addresses  # noqa: E402 # pylint: d
 from harness.daemon import DaemonError  # noqa: E402 # pylint: disable=wrong-import-position
 from harness.node import PORT, NodeSpec  # noqa: E402 # pylint: disable=wrong-import-position
 
-PROXY_CORE, LOAD_CORE = 1, 0
-LOOPBACKS = {"mvproxy": "127.0.0.21", "nginx": "127.0.0.22", "haproxy": "127.0.0.23", "server": "127.0.0.31",
-             "local": "127.0.0.32", "peer": "127.0.0.33"}
-BODIES = {"1k": 1024, "100k": 102400}
-TOKEN = ["--header", "Authorization: Bearer token-of-root"]
-
-
-class Case:
-    """What is asked for, and how."""
-
-    def __init__(self, name, title, path, *flags):
-        self.name = name
-        self.title = title
-        self.path = path
-        self.flags = list(flags)
-
-
-BODY_PATH = "/api/v1/namespaces/bench/configmaps/"
-PROXY_CASES = [
-    Case("get-1k", "GET, 1 KB body, 32 connections", BODY_PATH + "1k", "--connections", "32", *TOKEN),
-    Case("get-100k", "GET, 100 KB body, 32 connections", BODY_PATH + "100k", "--connections", "32", *TOKEN),
-    Case("get-1k-128", "GET, 1 KB body, 128 connections", BODY_PATH + "1k", "--connections", "128", *TOKEN),
-    Case("get-100k-128", "GET, 100 KB body, 128 connections", BODY_PATH + "100k", "--connections", "128", *TOKEN),
-    Case("handshake", "a new connection and full handshake for each GET of 1 KB, 16 at a time", BODY_PATH + "1k",
-         "--connections", "16", "--close", *TOKEN),
-]
-APIS_CASE = Case("apis", "GET /apis, aggregated discovery, 32 connections", "/apis", "--connections", "32", *TOKEN,
-                 "--header", "Accept: " + AGGREGATED)
-APIS_304_CASE = Case("apis-304", "the same with If-None-Match: 304", "/apis", "--connections", "32", *TOKEN,
-                     "--header", "Accept: " + AGGREGATED, "--expect", "304")
+PROXY_CORE = 1
+LOOPBACKS = {"mvproxy": "127.0.0.21", "nginx": "127.0.0.22", "haproxy": "127.0.0.23", "nghttpx": "127.0.0.24",
+             "server": "127.0.0.31", "local": "127.0.0.32", "peer": "127.0.0.33", "peer-server": "127.0.0.34"}
+BODIES = {BODY_PATH: {"1k": 1024, "100k": 102400}, PEER_PATH: {"1k": 1024, "10m": 10 << 20}}
 
 
 def parse():
@@ -75,79 +49,54 @@ def parse():
     return parser.parse_args()
 
 
-def measure(args, ca, case, address, pids, more=()):
-    """One run of the load generator; its figures."""
-    command = ["taskset", "-c", str(LOAD_CORE), args.loadgen, "--connect", "%s:%d" % (address, PORT), "--ca", ca,
-               "--path", case.path, "--seconds", str(args.seconds), *case.flags, *more]
-    for pid in pids:
-        command += ["--cpu-of", str(pid)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=args.seconds + 60)
-    if done.returncode != 0:
-        raise DaemonError("loadgen: " + done.stderr)
-    figures = json.loads(done.stdout)
-    if figures["requests"] == 0 or figures["errors"] > figures["requests"] / 1000 + 5:
-        raise DaemonError("%s at %s: %r" % (case.name, address, figures))
-    return figures
-
-
-def median(rounds, key):
-    return statistics.median(key(r) for r in rounds)
-
-
-def summarize(rounds):
-    """Medians over the rounds."""
-    return {
-        "cpu_us": median(rounds, lambda r: r["cpu_seconds"] / r["requests"] * 1e6),
-        "rps": median(rounds, lambda r: r["requests"] / r["seconds"]),
-        "p50_ms": median(rounds, lambda r: r["p50_ms"]),
-        "p99_ms": median(rounds, lambda r: r["p99_ms"]),
-        "bad_status": sum(r["bad_status"] for r in rounds),
-        "rounds": rounds,
-    }
-
-
 def compare(args, ca, case, contenders, more=lambda contender: ()):
-    """All contenders in alternating rounds; {name: summary}."""
+    """Those whom the case is for, in alternating rounds; {name: [figures of each round]}."""
+    contenders = [c for c in contenders if c.name in case.only]
     seen = {c.name: [] for c in contenders}
-    for number in range(args.rounds):
+    for number in range(min(args.rounds, case.rounds)):
         # Each round begins with another one, so that none always follows the same.
         shift = number % len(contenders)
         for contender in contenders[shift:] + contenders[:shift]:
-            seen[contender.name].append(measure(args, ca, case, contender.address, contender.pids(), more(contender)))
+            seen[contender.name].append(case.measure(args, ca, contender, more(contender)))
             sys.stderr.write(".")
             sys.stderr.flush()
     sys.stderr.write("\n")
-    return {name: summarize(rounds) for name, rounds in seen.items()}
+    return seen
+
+
+def table(case, result):
+    """Header and rows of text, by the first column; the ratio is to the best of the others in the same run."""
+    first = case.columns[0]
+    others = [first.value(rounds) for name, rounds in result.items() if name != "mvproxy"]
+    base = min(others) if others else None
+    yield ["", first.title, "ratio", *(c.title for c in case.columns[1:])]
+    for name, rounds in sorted(result.items(), key=lambda item: first.value(item[1])):
+        ratio = "%.2f" % (first.value(rounds) / base) if base else "-"
+        yield [name, first.form % first.value(rounds), ratio, *(c.form % c.value(rounds) for c in case.columns[1:])]
 
 
 def show(case, result):
-    """Print one case as a table; ratios are to the best of the others."""
-    others = [s["cpu_us"] for name, s in result.items() if name != "mvproxy"]
-    base = min(others) if others else None
+    """Print one case as a table."""
     print("\n%s" % case.title)
-    print("  %-16s %14s %10s %12s %10s %10s" % ("", "CPU us/request", "ratio", "requests/s", "p50 ms", "p99 ms"))
-    for name, s in sorted(result.items(), key=lambda item: item[1]["cpu_us"]):
-        ratio = "%.2f" % (s["cpu_us"] / base) if base else "-"
-        print("  %-16s %14.1f %10s %12.0f %10.2f %10.2f%s" % (
-            name, s["cpu_us"], ratio, s["rps"], s["p50_ms"], s["p99_ms"],
-            "   (%d of the wrong status)" % s["bad_status"] if s["bad_status"] else ""))
+    for row in table(case, result):
+        print("  " + " ".join(("%-16s" if i == 0 else "%14s") % cell for i, cell in enumerate(row)))
+    wrong = sum(r.get("bad_status", 0) for rounds in result.values() for r in rounds)
+    if wrong:
+        print("  %d answers had the wrong status" % wrong)
     sys.stdout.flush()
 
 
 def markdown(report):
     """The tables for docs/performance.md."""
-    titles = {case.name: case.title for case in PROXY_CASES + [APIS_CASE, APIS_304_CASE]}
+    cases = {case.name: case for case in PROXY_CASES + [APIS_CASE, APIS_304_CASE]}
     out = ["%s, %d cores, Linux %s, %s; %d rounds of %g s." % (
         report["machine"]["cpu"], report["machine"]["cores"], report["machine"]["kernel"], report["machine"]["date"],
         report["rounds"], report["seconds"])]
     out.append(", ".join("%s %s" % item for item in sorted(report["versions"].items())) + ".")
     for name, result in report["cases"].items():
-        base = min((s["cpu_us"] for who, s in result.items() if who != "mvproxy"), default=None)
-        out += ["", "**%s**" % titles[name], "", "| | CPU µs/request | ratio | requests/s | p50 ms | p99 ms |",
-                "| --- | --- | --- | --- | --- | --- |"]
-        out += ["| %s | %.1f | %s | %.0f | %.2f | %.2f |" % (
-            who, s["cpu_us"], "%.2f" % (s["cpu_us"] / base) if base else "-", s["rps"], s["p50_ms"], s["p99_ms"])
-            for who, s in sorted(result.items(), key=lambda item: item[1]["cpu_us"])]
+        rows = list(table(cases[name], result))
+        out += ["", "**%s**" % cases[name].title, "", "| " + " | ".join(rows[0]) + " |", "|" + " --- |" * len(rows[0])]
+        out += ["| " + " | ".join(row) + " |" for row in rows[1:]]
     return "\n".join(out) + "\n"
 
 
@@ -158,17 +107,18 @@ class ProxyBench:
         self.args = args
         self.dir = directory
         self.logs = os.path.join(directory, "logs")
-        os.makedirs(os.path.join(directory, "bodies" + BODY_PATH))
         os.makedirs(self.logs)
-        for name, size in BODIES.items():
-            self._write_body(name, size)
+        for path, bodies in BODIES.items():
+            os.makedirs(os.path.join(directory, "bodies" + path))
+            for name, size in bodies.items():
+                self._write_body(path, name, size)
         self.pki = certs.make_all(os.path.join(directory, "pki"), {"local": list(LOOPBACKS.values())})
         self.daemons = []
 
-    def _write_body(self, name, size):
-        thing = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name, "namespace": "bench"}, "data": {"text": ""}}
+    def _write_body(self, path, name, size):
+        thing = {"kind": "Thing", "apiVersion": "v1", "metadata": {"name": name, "namespace": "bench"}, "data": {"text": ""}}
         thing["data"]["text"] = "x" * (size - len(json.dumps(thing)))
-        with open(os.path.join(self.dir, "bodies" + BODY_PATH + name), "w", encoding="ascii") as out:
+        with open(os.path.join(self.dir, "bodies" + path + name), "w", encoding="ascii") as out:
             json.dump(thing, out)
 
     def _simulator(self):
@@ -188,29 +138,46 @@ class ProxyBench:
 
     def start(self):
         maker = Maker(self.dir, self.logs, self.pki, "node-local", PROXY_CORE)
-        server = "%s:%d" % (LOOPBACKS["server"], PORT)
-        nginx, haproxy = shutil.which("nginx"), shutil.which("haproxy")
-        contenders = [maker.nginx(nginx, LOOPBACKS["nginx"], server), maker.haproxy(haproxy, LOOPBACKS["haproxy"], server)]
+
+        def at(name):
+            return "%s:%d" % (LOOPBACKS[name], PORT)
+        nginx = shutil.which("nginx")
+        contenders = [maker.nginx(nginx, LOOPBACKS["nginx"], at("server"), at("peer-server")),
+                      maker.haproxy(shutil.which("haproxy"), LOOPBACKS["haproxy"], at("server"), at("peer-server")),
+                      maker.nghttpx(shutil.which("nghttpx"), LOOPBACKS["nghttpx"], at("server"))]
         if self.args.mvproxy:
-            contenders.insert(0, maker.mvproxy(self.args.mvproxy, LOOPBACKS["mvproxy"], server, "127.0.0.21:9443",
-                                               ["peer=%s:%d" % (LOOPBACKS["peer"], PORT)]))
-        self.daemons = [self._simulator(), maker.backend(nginx, LOOPBACKS["server"],
-                                                         "%s:%d" % (LOOPBACKS["local"], PORT), LOAD_CORE)]
+            contenders.insert(0, maker.mvproxy(self.args.mvproxy, LOOPBACKS["mvproxy"], at("server"), "127.0.0.21:9443",
+                                               ["peer=" + at("peer-server")]))
+        # Both servers are nginx with files, so that what is measured does not wait for the simulator.
+        self.daemons = [self._simulator(), maker.backend(nginx, "server", LOOPBACKS["server"], at("local"), LOAD_CORE),
+                        maker.backend(nginx, "peer-server", LOOPBACKS["peer-server"], at("peer"), LOAD_CORE)]
         for daemon in self.daemons:
             daemon.start()
-        self._await(self.daemons[-1], LOOPBACKS["server"])
+        self._await(self.daemons[1], LOOPBACKS["server"])
+        self._await(self.daemons[2], LOOPBACKS["peer-server"], PEER_PATH)
+        self._make_pod()
         for contender in contenders:
             self.daemons.append(contender.daemon)
             contender.daemon.start()
             self._await(contender.daemon, contender.address)
+        if self.args.mvproxy:
+            self._await(contenders[0].daemon, LOOPBACKS["mvproxy"], PEER_PATH)
         return contenders
 
-    def _await(self, daemon, address):
+    def _make_pod(self):
+        """The other end of the tunnels."""
+        pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "source"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+        client = Client(LOOPBACKS["local"], PORT, self.pki.crt("ca"), token="token-of-root")
+        answer = client.request("POST", "/api/v1/namespaces/default/pods", json.dumps(pod), {"Content-Type": "application/json"})
+        if answer.status != 201:
+            raise DaemonError("the simulator makes no pod: %r" % answer)
+
+    def _await(self, daemon, address, path=BODY_PATH):
         client = Client(address, PORT, self.pki.crt("ca"), token="token-of-root")
 
         def answers():
             daemon.check()
-            return client.get(BODY_PATH + "1k").status == 200
+            return client.get(path + "1k").status == 200
         waiting.until(answers, daemon.name + " ready", 60)
 
     def run(self):
@@ -316,9 +283,9 @@ def main():
     args = parse()
     if os.cpu_count() < 2:
         sys.exit("two cores are needed: one for the proxy, one for the rest")
-    for name in ("nginx", "haproxy", "taskset", "ip"):
+    for name in ("nginx", "haproxy", "nghttpx", "h2load", "taskset", "ip"):
         if not shutil.which(name):
-            sys.exit("%s is missing (Debian: nginx haproxy util-linux iproute2)" % name)
+            sys.exit("%s is missing (Debian: nginx haproxy nghttp2-proxy nghttp2-client util-linux iproute2)" % name)
     return sandbox.run(lambda _: inside(args), addresses(2))
 
 

@@ -36,38 +36,44 @@ http {
 """
 
 NGINX_PROXY = NGINX_COMMON + """
+    map $http_upgrade $hop { default upgrade; "" ""; }
     upstream server { server %(server)s; keepalive 256; keepalive_requests 1000000000; keepalive_timeout 300s; }
+    upstream other { server %(other)s; keepalive 256; keepalive_requests 1000000000; keepalive_timeout 300s; }
     server {
-        listen %(listen)s ssl backlog=4096;
-        location / {
-            proxy_pass https://server;
-            proxy_http_version 1.1;
-            proxy_set_header Connection "";
-            proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
-            proxy_ssl_verify on;
-            proxy_ssl_trusted_certificate %(ca)s;
-            proxy_ssl_name kubernetes.default.svc;
-            proxy_ssl_server_name on;
-            proxy_ssl_protocols TLSv1.3;
-            proxy_ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256;
-            proxy_buffers 8 32k;
-            proxy_max_temp_file_size 0;
-        }
+        listen %(listen)s ssl http2 backlog=4096;
+        proxy_http_version 1.1;
+        proxy_set_header Connection $hop;
+        proxy_set_header Upgrade $http_upgrade;
+        proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+        proxy_ssl_verify on;
+        proxy_ssl_trusted_certificate %(ca)s;
+        proxy_ssl_name kubernetes.default.svc;
+        proxy_ssl_server_name on;
+        proxy_ssl_protocols TLSv1.3;
+        proxy_ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256;
+        proxy_buffers 8 32k;
+        proxy_max_temp_file_size 0;
+        location / { proxy_pass https://server; }
+        location /apis/resource.k8s.io/ { proxy_pass https://other; }
     }
 }
 """
 
 # The server behind all of them: the bodies that are measured are files; whatever else mvproxy asks for comes from the simulator.
 NGINX_BACKEND = NGINX_COMMON + """
+    map $http_upgrade $hop { default upgrade; "" ""; }
     upstream simulator { server %(simulator)s; keepalive 16; }
     server {
         listen %(listen)s ssl backlog=4096;
         root %(dir)s/bodies;
+        sendfile_max_chunk 64k;
         location /api/v1/namespaces/bench/configmaps/ { default_type application/json; }
+        location /apis/resource.k8s.io/v1/deviceclasses/ { default_type application/json; }
         location / {
             proxy_pass https://simulator;
             proxy_http_version 1.1;
-            proxy_set_header Connection "";
+            proxy_set_header Connection $hop;
+            proxy_set_header Upgrade $http_upgrade;
             proxy_buffering off;
             proxy_read_timeout 1h;
             proxy_ssl_certificate %(proxy_crt)s;
@@ -90,13 +96,17 @@ defaults
     timeout connect 5s
     timeout client 300s
     timeout server 300s
+    timeout tunnel 300s
     http-reuse always
     option forwardfor
 frontend front
-    bind %(listen)s ssl crt %(pem)s ca-file %(ca)s verify optional crt-ignore-err all ca-ignore-err all no-tls-tickets
+    bind %(listen)s ssl alpn h2,http/1.1 crt %(pem)s ca-file %(ca)s verify optional crt-ignore-err all ca-ignore-err all no-tls-tickets
+    use_backend other if { path_beg /apis/resource.k8s.io/ }
     default_backend back
 backend back
     server it %(server)s ssl ca-file %(ca)s verify required verifyhost kubernetes.default.svc sni str(kubernetes.default.svc) ssl-min-ver TLSv1.3
+backend other
+    server it %(other)s ssl ca-file %(ca)s verify required verifyhost kubernetes.default.svc sni str(kubernetes.default.svc) ssl-min-ver TLSv1.3
 """
 
 
@@ -137,7 +147,7 @@ def write(path, text):
 
 
 class Maker:
-    """Makes contenders that forward to one server."""
+    """Makes contenders that forward to one server, and to another one what only that has (the simulator's 1.34)."""
 
     def __init__(self, directory, logs, pki, serving, core):
         self._dir = directory
@@ -150,28 +160,38 @@ class Maker:
         return {"dir": self._dir, "name": name, "listen": "%s:%d" % (address, PORT), "ca": self._pki.crt("ca"),
                 "crt": self._pki.crt(self._serving), "key": self._pki.key(self._serving), **more}
 
-    def nginx(self, program, address, server):
-        config = write(os.path.join(self._dir, "nginx.conf"), NGINX_PROXY % self._words("nginx", address, server=server))
+    def nginx(self, program, address, server, other):
+        config = write(os.path.join(self._dir, "nginx.conf"), NGINX_PROXY % self._words("nginx", address, server=server, other=other))
         return Contender("nginx", address, pinned("nginx", [program, "-c", config], self._logs, self._core),
                          version_of(program, "-v"))
 
-    def backend(self, program, address, simulator, core):
-        words = self._words("backend", address, simulator=simulator, proxy_crt=self._pki.crt("front-proxy-client"),
+    def backend(self, program, name, address, simulator, core):
+        words = self._words(name, address, simulator=simulator, proxy_crt=self._pki.crt("front-proxy-client"),
                             proxy_key=self._pki.key("front-proxy-client"))
         # The backend is told of certificates by those that have one, and asks nobody for his identity.
-        config = write(os.path.join(self._dir, "backend.conf"), NGINX_BACKEND.replace(
+        config = write(os.path.join(self._dir, name + ".conf"), NGINX_BACKEND.replace(
             "ssl_verify_client optional", "ssl_verify_client optional_no_ca") % words)
-        return pinned("backend", [program, "-c", config], self._logs, core)
+        return pinned(name, [program, "-c", config], self._logs, core)
 
-    def haproxy(self, program, address, server):
+    def haproxy(self, program, address, server, other):
         pem = os.path.join(self._dir, "haproxy.pem")
         with open(self._pki.crt(self._serving), encoding="ascii") as crt, \
                 open(self._pki.key(self._serving), encoding="ascii") as key:
             write(pem, crt.read() + key.read())
         config = write(os.path.join(self._dir, "haproxy.cfg"),
-                       HAPROXY % self._words("haproxy", address, server=server, pem=pem))
+                       HAPROXY % self._words("haproxy", address, server=server, other=other, pem=pem))
         return Contender("haproxy", address, pinned("haproxy", [program, "-db", "-f", config], self._logs, self._core),
                          version_of(program, "-v"))
+
+    def nghttpx(self, program, address, server):
+        host, _, port = server.rpartition(":")
+        listen = "%s,%d" % (address, PORT)
+        argv = [program, "--conf=/dev/null", "--workers=1", "--single-process", "--frontend=" + listen,
+                "--backend=%s,%s;;proto=http/1.1;tls;sni=kubernetes.default.svc" % (host, port), "--cacert=" + self._pki.crt("ca"),
+                "--tls13-ciphers=TLS_AES_128_GCM_SHA256", "--tls13-client-ciphers=TLS_AES_128_GCM_SHA256",
+                "--add-x-forwarded-for", "--backend-connections-per-host=256", "--errorlog-file=/dev/stderr",
+                "--accesslog-file=/dev/null", "--no-ocsp", self._pki.key(self._serving), self._pki.crt(self._serving)]
+        return Contender("nghttpx", address, pinned("nghttpx", argv, self._logs, self._core), version_of(program, "--version"))
 
     def mvproxy(self, program, address, server, admin, peers):
         pki = self._pki

@@ -1,6 +1,6 @@
 /*
  * Load for benchmarks: GETs over TLS 1.3 and HTTP/1.1 on many connections from one thread, closed loop. Prints one JSON
- * object.
+ * object. With --tunnel each connection is upgraded, and what counts is the bytes that come then.
  *
  * It reads the CPU time of the processes under test itself, at the very start and end of what it measures.
  * It trusts its servers: a response that it does not understand ends the connection and counts as an error.
@@ -34,7 +34,8 @@ enum conn_state {
     CONN_CHUNK_SIZE,
     CONN_CHUNK,
     CONN_CHUNK_END,
-    CONN_TRAILER
+    CONN_TRAILER,
+    CONN_TUNNEL, /* upgraded: whatever comes is counted */
 };
 
 struct conn {
@@ -54,7 +55,7 @@ struct run {
     int connections, pid_count, expected;
     long pids[MAX_PIDS];
     double seconds, warmup;
-    bool close_each;
+    bool close_each, tunnel;
     char *request;
     size_t request_len;
     SSL_CTX *tls;
@@ -181,6 +182,10 @@ static bool conn_head(struct run *run, struct conn *c, const char **p, const cha
         int status = c->head_len > 12 ? number(c->head + 9) : 0;
         if (status != run->expected && run->measuring)
             run->bad_status++;
+        if (status == 101 && run->tunnel) {
+            c->state = CONN_TUNNEL;
+            return true;
+        }
         const char *length = head_value(c->head, "content-length");
         const char *coding = head_value(c->head, "transfer-encoding");
         c->head_len = 0;
@@ -249,6 +254,8 @@ static bool conn_parse(struct run *run, struct conn *c, const char *p, const cha
             if (conn_line(c, &p, end) && c->head[0] == '\0')
                 conn_done(run, c);
             break;
+        case CONN_TUNNEL:
+            return true;
         case CONN_HANDSHAKE:
         case CONN_WRITE:
             return false; /* more than was asked for */
@@ -389,7 +396,7 @@ static void make_tls(struct run *run, const char *ca)
 static void usage(void)
 {
     fputs("usage: loadgen --connect IP:PORT --ca FILE --path PATH [--connections N] [--seconds S] [--warmup S]\n"
-          "               [--header 'NAME: VALUE']... [--cpu-of PID]... [--expect STATUS] [--close]\n",
+          "               [--header 'NAME: VALUE']... [--cpu-of PID]... [--expect STATUS] [--close] [--tunnel]\n",
           stderr);
     exit(2);
 }
@@ -408,17 +415,12 @@ static void set_address(struct run *run, char *text)
 }
 
 static const struct option options[] = {
-    {"connect", required_argument, NULL, 'a'},
-    {"ca", required_argument, NULL, 'r'},
-    {"path", required_argument, NULL, 'p'},
-    {"connections", required_argument, NULL, 'n'},
-    {"seconds", required_argument, NULL, 's'},
-    {"warmup", required_argument, NULL, 'w'},
-    {"header", required_argument, NULL, 'h'},
-    {"cpu-of", required_argument, NULL, 'c'},
-    {"expect", required_argument, NULL, 'e'},
-    {"close", no_argument, NULL, 'x'},
-    {NULL, 0, NULL, 0},
+    {"connect", required_argument, NULL, 'a'}, {"ca", required_argument, NULL, 'r'},
+    {"path", required_argument, NULL, 'p'},    {"connections", required_argument, NULL, 'n'},
+    {"seconds", required_argument, NULL, 's'}, {"warmup", required_argument, NULL, 'w'},
+    {"header", required_argument, NULL, 'h'},  {"cpu-of", required_argument, NULL, 'c'},
+    {"expect", required_argument, NULL, 'e'},  {"close", no_argument, NULL, 'x'},
+    {"tunnel", no_argument, NULL, 't'},        {NULL, 0, NULL, 0},
 };
 
 /* Reads the command line; the CA file goes to *ca, header lines to headers. */
@@ -451,6 +453,10 @@ static void parse(struct run *run, int argc, char **argv, const char **ca, char 
             break;
         case 'x':
             run->close_each = true;
+            break;
+        case 't':
+            run->tunnel = true;
+            run->expected = 101;
             break;
         case 'c':
             if (run->pid_count == MAX_PIDS)
