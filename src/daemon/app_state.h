@@ -11,8 +11,6 @@
 #include "net/loop.h"
 
 struct admin;
-struct expiry;
-struct file_watch;
 struct health;
 struct process_metrics;
 
@@ -48,11 +46,8 @@ struct app {
     bool withdrawn;           /* what we had published is gone, or it took too long */
     char status[512];         /* as last told to the service manager */
     char reload_refused[256]; /* why the last reload was; empty once one succeeds */
-    char files_refused[512];  /* why changed certificate files were not taken; empty once they are */
 
-    struct expiry *expiry;
-    struct file_watch *watch; /* of certificates, keys and bundles */
-    struct metric *reload_ok, *reload_time, *files_ok, *files_changes;
+    struct metric *reload_ok, *reload_time, *cert_not_after;
 };
 
 /* The service manager's status line, when it changed. */

@@ -39,7 +39,7 @@ void exchange_begin(struct exchange *x)
     x->started_us = clock_us();
     x->request_bytes = x->response_bytes = 0;
     x->answer = (struct http_body){HTTP_BODY_NONE, 0};
-    x->bodyless = false;
+    x->bodyless = x->sent_away = false;
     x->doom_reason = NULL;
     move(x, EXCHANGE_ASKED);
 }
@@ -198,6 +198,11 @@ bool exchange_body(struct exchange *x, struct slice data)
         return doom(x, "response longer than announced");
     x->response_bytes += data.n;
     return x->ops->body(x, data) || doom(x, "client cannot be written to");
+}
+
+void exchange_send_away(struct exchange *x)
+{
+    x->sent_away = true;
 }
 
 bool exchange_congested(const struct exchange *x)

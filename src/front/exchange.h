@@ -75,6 +75,9 @@ bool exchange_congested(const struct exchange *x);
 /* The response is complete; trailers may be NULL. Unread request body: drained if short, else the connection closes
  * after the answer. */
 void exchange_finish(struct exchange *x, const struct http_head *trailers);
+/* The client had better ask another server next time: this answer is the last one on its connection (Connection: close;
+ * GOAWAY, and other requests under way go on to their end). To be called before the final head is given. */
+void exchange_send_away(struct exchange *x);
 /* A whole response in one call; `body` is copied. Content-Length is added; ends the exchange. */
 void exchange_reply(struct exchange *x, const struct http_head *head, struct slice body);
 /* The client must see a broken stream: reset (HTTP/1.1) or RST_STREAM. Before a head was sent: just closes. `reason` is

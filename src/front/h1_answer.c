@@ -65,6 +65,8 @@ static void settle_last(struct h1_conn *c)
         c->close_reason = FRONT_CLOSE_REQUEST_LIMIT;
     else if (fc->host->draining)
         c->close_reason = FRONT_CLOSE_DRAIN;
+    else if (c->x.sent_away)
+        c->close_reason = FRONT_CLOSE_SENT_AWAY;
     else
         c->close_after = false;
 }

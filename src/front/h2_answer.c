@@ -110,6 +110,7 @@ static bool answer_respond(struct exchange *x, const struct http_head *head)
 
     if (nva == NULL)
         return false;
+    st->c->send_away |= x->sent_away;
     if (!whole) {
         if (!submit_head(st, nva, n, true))
             return false;

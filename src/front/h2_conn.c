@@ -242,6 +242,8 @@ static void settle(struct h2_conn *c)
     }
     if (c->fc->limits.max_requests != 0 && c->fc->requests >= c->fc->limits.max_requests)
         announce(c, FRONT_CLOSE_REQUEST_LIMIT);
+    else if (c->send_away)
+        announce(c, FRONT_CLOSE_SENT_AWAY);
     if (c->woken.count > 0)
         h2_conn_wake(c);
     arm(c);

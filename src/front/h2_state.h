@@ -93,6 +93,7 @@ struct h2_conn {
     uint64_t announced_ms, failed_ms;
     struct h2_rate resets, control;
     bool unwritable;
+    bool send_away; /* an answer said so: GOAWAY */
     bool no_memory; /* something could not be queued that had to be */
 };
 

@@ -28,6 +28,7 @@ static const char *const close_names[FRONT_CLOSE_COUNT] = {
     [FRONT_CLOSE_RESPONSE_ABORTED] = "response_aborted",
     [FRONT_CLOSE_REQUEST_LIMIT] = "request_limit",
     [FRONT_CLOSE_CLIENT_LIMIT] = "client_limit",
+    [FRONT_CLOSE_SENT_AWAY] = "sent_away",
     [FRONT_CLOSE_NO_MEMORY] = "no_memory",
     [FRONT_CLOSE_DRAIN] = "drain",
     [FRONT_CLOSE_SHUTDOWN] = "shutdown",

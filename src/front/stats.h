@@ -25,6 +25,7 @@ enum front_close {
     FRONT_CLOSE_RESPONSE_ABORTED, /* the response could not be completed; the client saw a broken stream */
     FRONT_CLOSE_REQUEST_LIMIT,    /* as many requests as one connection may make */
     FRONT_CLOSE_CLIENT_LIMIT,     /* as many connections as one address may have */
+    FRONT_CLOSE_SENT_AWAY,        /* another server serves this client better now */
     FRONT_CLOSE_NO_MEMORY,
     FRONT_CLOSE_DRAIN,    /* we are leaving */
     FRONT_CLOSE_SHUTDOWN, /* we left before it was through */

@@ -236,7 +236,10 @@ static void on_failed(void *arg, const struct back_failure_info *f)
     }
     if (j->peer != NULL)
         j->route.row = ROUTE_ROW_PEERS_FAILED;
-    job_refuse(j, f->why == BACK_FAIL_TIMEOUT ? 504 : 503, failure_message(j, f));
+    if (j->peer == NULL && f->why == BACK_FAIL_CONNECT)
+        job_refuse_unserved(j, failure_message(j, f));
+    else
+        job_refuse(j, f->why == BACK_FAIL_TIMEOUT ? 504 : 503, failure_message(j, f));
 }
 
 static const struct back_handler forward_handler = {

@@ -1,7 +1,7 @@
 #include "proxy/job.h"
 
+#include "base/buf.h"
 #include "kube/status.h"
-#include "proxy/disco_pretty.h"
 #include "proxy/refuse.h"
 
 void job_set_state(struct job *j, enum job_state state)
@@ -40,7 +40,8 @@ static void settle(struct job *j, const char *why)
     job_drop_back(j);
     if (list_linked(&j->node))
         list_remove(&j->proxy->long_running, &j->node);
-    disco_pretty_free(j->pretty);
+    if (j->scratch != NULL)
+        buf_free(j->scratch);
     served_unref(j->served);
     proxy_config_unref(j->config);
     job_set_state(j, JOB_ENDED);
@@ -53,6 +54,13 @@ void job_refuse(struct job *j, unsigned status, const char *message)
     j->account.status = status_code(status);
     settle(j, message);
     refuse_exchange(x, status, message);
+}
+
+void job_refuse_unserved(struct job *j, const char *message)
+{
+    if (!j->authn.rerouted)
+        exchange_send_away(j->x);
+    job_refuse(j, 503, message);
 }
 
 void job_finish(struct job *j, const struct http_head *trailers)

@@ -15,7 +15,6 @@
 #include "proxy/authz_cache.h"
 #include "proxy/route.h"
 
-struct disco_pretty;
 struct loop;
 struct proxy;
 struct tunnel;
@@ -40,13 +39,6 @@ enum job_state {
     JOB_RELAYING,   /* the response's head has gone to the client */
     JOB_SERVING,    /* sends a prepared document, piece by piece */
     JOB_ENDED,      /* the exchange is over; the job must not be touched */
-};
-
-/* What the local server said to a reader of /apis. */
-enum verdict {
-    VERDICT_OTHER,   /* its own trouble: relayed */
-    VERDICT_ALLOWED, /* 200, 304 */
-    VERDICT_REFUSED, /* 401, 403 */
 };
 
 struct job {
@@ -77,8 +69,8 @@ struct job {
     struct slice document;
     size_t document_sent;
     unsigned char credential[AUTHN_KEY_BYTES];
-    enum verdict verdict;
-    struct disco_pretty *pretty; /* instead of `document`: made while it is sent; freed with the job */
+    bool verdict_allowed;
+    struct buf *scratch; /* holds `document` when it was made for this request; freed with the job */
 
     struct account_entry account;
 };
@@ -103,6 +95,12 @@ void job_set_state(struct job *j, enum job_state state);
  * exchange.
  */
 void job_refuse(struct job *j, unsigned status, const char *message);
+/*
+ * 503 because the server behind us cannot serve anybody now. A client that came by itself is sent away: behind a load
+ * balancer that sees connections only it would otherwise stay here for as long as its HTTP/2 connection lives, where
+ * without us it would have lost it. A peer wants this very server.
+ */
+void job_refuse_unserved(struct job *j, const char *message);
 void job_finish(struct job *j, const struct http_head *trailers);
 void job_abort(struct job *j, const char *reason);
 /* The exchange is over already (client gone, or given away to a tunnel). */

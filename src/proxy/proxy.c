@@ -166,7 +166,10 @@ static void act(struct job *j)
     case ROUTE_REFUSE:
         if (j->route.row == ROUTE_ROW_NO_ADDRESS)
             account_peer_error(j->proxy->account, ACCOUNT_ENDPOINT_RESOLUTION, &j->info);
-        job_refuse(j, 503, j->route.message);
+        if (j->route.row == ROUTE_ROW_NOT_SYNCED)
+            job_refuse_unserved(j, j->route.message);
+        else
+            job_refuse(j, 503, j->route.message);
         break;
     }
 }

@@ -105,6 +105,19 @@ def test_port_closed(world):
         healthy(world)
 
 
+def test_sent_away(world):
+    """nobody listens behind us: the client's connection ends with the answer, so that a balancer may choose again; not so a peer's fault"""
+    for path, server, text in TARGETS:
+        world.sim.kill_server(server)
+        until(lambda p=path: world.ask("GET", p).status == 503, "the server to be away")
+        with world.client() as client:
+            answer = client.ask("GET", path)
+            refusal(answer, text)
+            equal(answer.header("Connection"), "close" if server == "a" else None, "Connection, asking for " + path)
+        world.sim.start_server(server)
+        healthy(world)
+
+
 def test_handshake_fails(world):
     """a TLS handshake that is cut, refused or answered with something else: 503"""
     for action in ("tls-close", "tls-reset", "tls-garbage"):

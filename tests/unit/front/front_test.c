@@ -26,6 +26,23 @@ static void test_request_limit(struct world *w)
     is_double(world_closed(w, "request_limit"), 1, "counted");
 }
 
+static void test_sent_away(struct world *w)
+{
+    struct client c;
+
+    world_start(w);
+    client_open(w, &c);
+    client_ask(&c, "/sync");
+    ok(client_ends_in(&c, "sync"), "an ordinary answer");
+    ok(strstr(client_take(&c), "Connection: close") == NULL, "not the last");
+    client_ask(&c, "/away");
+    is_int(client_ended(&c), CLIENT_EOF, "one that sends the client away is the last");
+    ok(strstr(client_take(&c), "Connection: close\r\n") != NULL, "it says so");
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+    is_double(world_closed(w, "sent_away"), 1, "counted");
+}
+
 static void test_client_limit(struct world *w)
 {
     struct client c[3];
@@ -354,6 +371,7 @@ static void test_no_memory(struct world *w)
 
 static const struct world_story stories[] = {
     {"request limit", test_request_limit},
+    {"sent away", test_sent_away},
     {"client limit", test_client_limit},
     {"connection limit", test_connection_limit},
     {"a tunnel counts", test_tunnel_counts},

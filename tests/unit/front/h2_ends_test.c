@@ -395,6 +395,24 @@ static void test_request_limit(struct kit *k)
     is_double(world_closed(&k->w, "request_limit"), 1, "counted");
 }
 
+static void test_sent_away(struct kit *k)
+{
+    struct req *held, *r;
+
+    kit_connect(k, false, false);
+    held = kit_get(k, "/held");
+    kit_held(k, 1);
+    r = kit_get(k, "/away");
+    ok(kit_closed(k, r) && r->status == 200, "an answer that sends the client away");
+    kit_settle(k);
+    ok(k->goaways >= 1 && !held->closed, "GOAWAY, and what else is under way goes on");
+    kit_reply(&k->held[0], 200, "held");
+    ok(kit_closed(k, held) && held->status == 200, "to its end");
+    ok(kit_ended(k), "then the connection ends");
+    ok(world_empty(&k->w), "over");
+    is_double(world_closed(&k->w, "sent_away"), 1, "counted");
+}
+
 static void test_ping(struct kit *k)
 {
     kit_connect(k, false, false);
@@ -473,6 +491,7 @@ static const struct kit_story stories[] = {
     {"drain silent", test_drain_silent},
     {"free while busy", test_free_busy},
     {"request limit", test_request_limit},
+    {"sent away", test_sent_away},
     {"ping", test_ping},
     {"no memory", test_no_memory},
 };

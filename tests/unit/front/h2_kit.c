@@ -150,7 +150,10 @@ static void on_request(struct exchange *x, void *arg)
 
     if (k->quiet)
         return;
-    if (slice_eq(exchange_request(x)->target, SLICE_LIT("/sync"))) {
+    if (slice_eq(exchange_request(x)->target, SLICE_LIT("/away")))
+        exchange_send_away(x);
+    if (slice_eq(exchange_request(x)->target, SLICE_LIT("/sync")) ||
+        slice_eq(exchange_request(x)->target, SLICE_LIT("/away"))) {
         reply(x, 200, "sync");
         return;
     }

@@ -103,7 +103,9 @@ static void on_request(struct exchange *x, void *arg)
     w->handled++;
     if (w->keep_quiet)
         return;
-    if (slice_eq(target, SLICE_LIT("/sync"))) {
+    if (slice_eq(target, SLICE_LIT("/away")))
+        exchange_send_away(x);
+    if (slice_eq(target, SLICE_LIT("/sync")) || slice_eq(target, SLICE_LIT("/away"))) {
         reply(x, 200, "sync");
         return;
     }
