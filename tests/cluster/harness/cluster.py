@@ -20,6 +20,7 @@ import certs  # noqa: E402 # pylint: disable=wrong-import-position
 USERS = {
     "admin": {"certificate": "admin"},
     "alice": {"certificate": "alice"},
+    "controller-manager": {"certificate": "controller-manager"},
     "deep": {"certificate": "deep"},
     "foreign": {"certificate": "foreign"},
     "front-proxy": {"certificate": "front-proxy-client"},

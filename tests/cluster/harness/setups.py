@@ -13,7 +13,8 @@ class Setup:
 
     nodes: in the order of their age. skew: what the first lacks and the last has. addresses: where mvproxy has those of its
     peers from, "static" (configuration) or "records" (what the servers and the mvproxies publish). core: only the tests
-    that are marked so. kubectl: versions, if not those of the nodes. traits: what tests may ask for with needs().
+    that are marked so. kubectl: versions, if not those of the nodes. controllers: the version of kube-controller-manager.
+    traits: what tests may ask for with needs().
     """
 
     def __init__(self, name, nodes, skewed, files=CORE, **more):
@@ -23,6 +24,7 @@ class Setup:
         self.files = files
         self.addresses = more.pop("addresses", "records")
         self.core = more.pop("core", True)
+        self.controllers = more.pop("controllers", None)
         self.kubectl = more.pop("kubectl", None) or self._oldest_and_newest()
         self.traits = self._traits() | set(more.pop("traits", ()))
         assert not more, more
@@ -35,6 +37,8 @@ class Setup:
         found = {"gate" if any(n.gate for n in self.nodes) else "no gate"}
         oldest = min(numbers(n.version) for n in self.nodes)
         found.add("leases" if oldest >= (1, 26) else "no leases")
+        if oldest >= (1, 26):
+            found.add("aggregated")
         if oldest >= (1, 30):
             found.add("v2")
         return found
@@ -45,6 +49,8 @@ class Setup:
         found = {}
         for node in self.nodes:
             found.setdefault(node.version, set()).add("kube-apiserver")
+        if self.controllers:
+            found.setdefault(self.controllers, set()).add("kube-controller-manager")
         for version in self.kubectl:
             found.setdefault(version, set()).add("kubectl")
         return found
@@ -59,13 +65,15 @@ def all_setups():
     return [
         Setup("1.33+1.34", _two("1.33.13", "1.34.4"), skew.device_classes("cp-a"), EVERYTHING, addresses="static", core=False,
               traits=["claims"]),
-        Setup("1.24+1.24", _two("1.24.17", "1.24.17", [skew.NO_JOBS]), skew.jobs("cp-a"), kubectl=["1.24.17", "1.33.13"]),
-        Setup("1.28+1.28", _two("1.28.15", "1.28.15", [skew.NO_JOBS]), skew.jobs("cp-a"), kubectl=["1.28.15", "1.33.13"]),
+        Setup("1.24+1.24", _two("1.24.17", "1.24.17", [skew.NO_JOBS]), skew.cron_jobs("cp-a"), kubectl=["1.24.17", "1.33.13"]),
+        Setup("1.28+1.28", _two("1.28.15", "1.28.15", [skew.NO_JOBS]), skew.cron_jobs("cp-a"), kubectl=["1.28.15", "1.33.13"]),
         Setup("1.36+1.37", _two("1.36.3", "1.37.0"), skew.migrations("cp-a")),
         Setup("1.36+1.37-off", _two("1.36.3", "1.37.0", [GATE_OFF], [GATE_OFF]), skew.taint_rules("cp-a")),
         Setup("1.33+1.36+1.37", [NodeSpec("cp-a", "1.33.13"), NodeSpec("cp-b", "1.36.3"), NodeSpec("cp-c", "1.37.0")],
               skew.migrations("cp-a", "cp-b")),
+        Setup("stories", _two("1.33.13", "1.34.4", [skew.NO_JOBS]), skew.jobs("cp-a"), ("test_stories.py",), core=False,
+              controllers="1.33.13"),
     ]
 
 
-DEFAULT = ("1.33+1.34", "1.36+1.37")
+DEFAULT = ("1.33+1.34", "1.24+1.24", "1.36+1.37", "stories")

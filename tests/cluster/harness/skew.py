@@ -46,15 +46,21 @@ def device_classes(*lacking):
                 {"selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]}, lacking)
 
 
-def job_spec(image="example.com/none"):
+def job_spec():
     """Suspended: there is no controller that would run it, and no need for one."""
     return {"suspend": True, "template": {"spec": {
-        "restartPolicy": "Never", "containers": [{"name": "main", "image": image}]}}}
+        "restartPolicy": "Never", "containers": [{"name": "main", "image": "example.com/none"}]}}}
 
 
 def jobs(*lacking, namespace="default"):
     """Jobs, where NO_JOBS is among the flags of the nodes that lack them."""
     return Skew("batch/v1", "jobs", "Job", job_spec(), lacking, namespace)
+
+
+def cron_jobs(*lacking):
+    """The same group and version. Unlike Jobs, deleted ones are gone at once, with no garbage collector there."""
+    spec = {"schedule": "0 0 1 1 *", "suspend": True, "jobTemplate": {"spec": {"template": job_spec()["template"]}}}
+    return Skew("batch/v1", "cronjobs", "CronJob", spec, lacking, "default")
 
 
 NO_JOBS = "--runtime-config=batch/v1=false"
