@@ -24,6 +24,7 @@ struct origin;
 struct sockaddr;
 struct stream;
 struct tls_ctx;
+struct via;
 
 enum back_failure {
     BACK_FAIL_CONNECT,    /* no connection: refused, unreachable, TLS or certificate refused, resolve, deadline. Nothing
@@ -72,6 +73,7 @@ struct origin_opts {
     uint64_t idle_timeout_ms;                              /* 0 = TIMEOUT_BACK_IDLE_MS */
     bool (*allow)(const struct sockaddr *addr, void *arg); /* see net/dial.h */
     void *allow_arg;
+    struct via *via; /* the proxy on the way there (net/via.h); NULL: none. Referenced */
 };
 
 struct back_opts {

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/metric.h"
 #include "net/tls_ctx.h"
+#include "net/via.h"
 
 enum { BACKOFF_FIRST_MS = 200, BACKOFF_MAX_MS = 5000, BACKOFF_MAX_DOUBLINGS = 5 };
 
@@ -47,6 +48,7 @@ static void destroy(struct origin *o)
     pool_release(&o->pools[1]);
     tls_ctx_unref(o->opts.tls_cert);
     tls_ctx_unref(o->opts.tls_no_cert);
+    via_unref(o->opts.via);
     mem_free(o->name);
     mem_free(o->host);
     mem_free(o->address);
@@ -65,6 +67,8 @@ struct origin *origin_new(struct back *b, const struct origin_opts *opts)
     o->opts = *opts;
     o->opts.tls_cert = opts->tls_cert == NULL ? NULL : tls_ctx_ref(opts->tls_cert);
     o->opts.tls_no_cert = opts->tls_no_cert == NULL ? NULL : tls_ctx_ref(opts->tls_no_cert);
+    if (opts->via != NULL)
+        via_ref(opts->via);
     if (o->opts.connect_timeout_ms == 0)
         o->opts.connect_timeout_ms = TIMEOUT_CONNECT_MS;
     if (o->opts.idle_timeout_ms == 0)

@@ -112,6 +112,7 @@ static bool start_dial(struct pool *p, struct back_request *dedicated)
         .timeout_ms = o->connect_timeout_ms,
         .allow = o->allow,
         .allow_arg = o->allow_arg,
+        .via = o->via,
     };
     struct h1_client *c = h1_client_new(p);
 

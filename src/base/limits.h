@@ -10,8 +10,9 @@ enum {
     LIMIT_HEAD_FIELDS = 256,
     LIMIT_TARGET_BYTES = 64 << 10,
     LIMIT_TRAILER_BYTES = 16 << 10,
-    LIMIT_INTERIM_RESPONSES = 16,   /* 1xx heads a server may send before the final one */
-    LIMIT_EXCHANGE_ARENA = 4 << 20, /* everything that is kept per request, heads included */
+    LIMIT_INTERIM_RESPONSES = 16,        /* 1xx heads a server may send before the final one */
+    LIMIT_CONNECT_HEAD_BYTES = 64 << 10, /* a proxy's answer to CONNECT */
+    LIMIT_EXCHANGE_ARENA = 4 << 20,      /* everything that is kept per request, heads included */
 
     /* Streams: what may wait in memory per direction. */
     LIMIT_STREAM_READ_TURN = 64 << 10,    /* ciphertext taken from the kernel per callback */
@@ -50,8 +51,10 @@ enum {
     LIMIT_POOL_DIALS = 128,         /* connections being made at once for those who wait in one pool */
     LIMIT_POOL_WAITING = 10000,
     LIMIT_METRIC_SERIES = 1000,
-    LIMIT_LOG_VALUE = 4 << 10,   /* one value in a log line; the rest of it is cut off */
-    LIMIT_LOG_BUFFER = 64 << 10, /* lines that wait for the end of the loop turn */
+    LIMIT_PEM_BYTES = 16 << 20,           /* a file of certificates or keys */
+    LIMIT_CLIENT_CHAIN_BYTES = 100 << 10, /* the certificates that a client shows */
+    LIMIT_LOG_VALUE = 4 << 10,            /* one value in a log line; the rest of it is cut off */
+    LIMIT_LOG_BUFFER = 64 << 10,          /* lines that wait for the end of the loop turn */
 };
 
 enum {

@@ -305,6 +305,13 @@ static void on_published(void *arg)
     waiters_published(&c->waiters);
 }
 
+static void on_settled(void *arg)
+{
+    struct cluster *c = arg;
+
+    waiters_looked(&c->protobuf_waiters, false);
+}
+
 /* ------------------------------------------------------------------------------------------------------ the parts */
 
 static struct peers_opts peers_options(const struct cluster *c)
@@ -321,6 +328,7 @@ static struct peers_opts peers_options(const struct cluster *c)
         .allow = c->o.peer_allowed,
         .allow_arg = c->o.peer_allowed_arg,
         .rule_changed = c->o.peer_rule_changed,
+        .via = c->o.peer_via,
     };
 }
 
@@ -408,8 +416,12 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
 {
     struct cluster *c = must_zalloc(sizeof *c);
     struct api_identity who = identity(o);
-    const struct publish_opts p = {
-        .loop = l, .metrics = &c->metrics, .collect = collect, .on_published = on_published, .arg = c};
+    const struct publish_opts p = {.loop = l,
+                                   .metrics = &c->metrics,
+                                   .collect = collect,
+                                   .on_published = on_published,
+                                   .on_settled = on_settled,
+                                   .arg = c};
 
     c->loop = l;
     c->back = b;
@@ -421,6 +433,7 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     c->api = api_new(l, b, &who);
     make_identity(c);
     waiters_init(&c->waiters, l);
+    waiters_init(&c->protobuf_waiters, l);
     c->publish = publish_new(&p);
     c->memory_retry = loop_timer_new(l, on_memory_retry, c);
     c->local = new_refresh(c, "local", NULL, on_local_end);
@@ -442,6 +455,7 @@ void cluster_free(struct cluster *c)
     stop_peer_side(c);
     identity_free(c->identity);
     waiters_clear(&c->waiters);
+    waiters_clear(&c->protobuf_waiters);
     refresh_free(c->local);
     publish_free(c->publish);
     loop_timer_free(c->memory_retry);
@@ -519,6 +533,13 @@ struct cluster_waiter *cluster_local_miss(struct cluster *c, void (*done)(void *
         return NULL;
     w = waiters_add(&c->waiters, done, arg);
     return w;
+}
+
+struct cluster_waiter *cluster_want_protobuf(struct cluster *c, void (*done)(void *arg), void *arg)
+{
+    if (!publish_want_protobuf(c->publish))
+        return NULL;
+    return waiters_add(&c->protobuf_waiters, done, arg);
 }
 
 void cluster_forget_waiter(struct cluster *c, struct cluster_waiter *w)

@@ -16,6 +16,7 @@ struct metrics;
 struct sockaddr;
 struct tls_ctx;
 struct user_headers;
+struct via;
 
 struct cluster_static_peer {
     const char *name; /* server ID or host name (turned into its server ID) */
@@ -35,6 +36,7 @@ struct cluster_opts {
     size_t n_static_peers;
     bool (*peer_allowed)(const struct sockaddr *addr, void *arg); /* peer-allowed-cidrs; NULL: default rule */
     void *peer_allowed_arg;
+    struct via *peer_via;   /* the proxy through which peers are reached; NULL: none. Lives as long as peer_tls_* */
     bool peer_rule_changed; /* cluster_update: peer_allowed judges otherwise than before */
     uint64_t refresh_interval_ms, stale_after_ms, forget_after_ms, leave_grace_ms; /* see peers.h */
     enum identity_mode identity; /* a reload does not change it, nor the next one */
@@ -65,6 +67,12 @@ struct served *cluster_served(struct cluster *c);
  */
 struct cluster_waiter;
 struct cluster_waiter *cluster_local_miss(struct cluster *c, void (*done)(void *arg), void *arg);
+/*
+ * Somebody wants the merged documents in protobuf form, which are not made before that. `done` is called once when they
+ * are there or cannot be made; never from inside this call. NULL if out of memory or they are already made or cannot
+ * be (then done is not called).
+ */
+struct cluster_waiter *cluster_want_protobuf(struct cluster *c, void (*done)(void *arg), void *arg);
 void cluster_forget_waiter(struct cluster *c, struct cluster_waiter *w);
 /* A peer answered a rerouted request with 404 or 503, or could not be reached: look at its discovery again. */
 void cluster_peer_suspect(struct cluster *c, const char *peer_id);

@@ -25,6 +25,7 @@ struct cluster {
     bool ending;               /* cluster_stop */
     struct publish *publish;
     struct waiters waiters;
+    struct waiters protobuf_waiters; /* for the documents' protobuf forms */
     struct loop_timer *memory_retry; /* starting the informers again */
     bool peers_seen;                 /* cluster_peers_synced was true once */
     struct cluster_metrics metrics;

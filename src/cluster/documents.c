@@ -1,16 +1,21 @@
 #include "cluster/documents.h"
 
 #include "base/buf.h"
+#include "base/err.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "http/etag.h"
 #include "http/gzip.h"
+#include "kube/disco_proto.h"
 
-enum { COPY_BYTES = 4 << 20, HASH_BYTES = 1 << 20, GZIP_BYTES = 256 << 10 };
+enum { COPY_BYTES = 4 << 20, HASH_BYTES = 1 << 20, GZIP_BYTES = 256 << 10, PARSE_BYTES = 256 << 10 };
 
-enum stage { STAGE_COPY, STAGE_HASH, STAGE_GZIP, STAGE_NEXT };
+/* Each shape passes COPY, TAG, GZIP, NEXT; before the first protobuf shape the document is read again and encoded. */
+enum stage { STAGE_COPY, STAGE_TAG, STAGE_GZIP, STAGE_NEXT, STAGE_FEED, STAGE_PARSE, STAGE_ENCODE };
 
 struct documents {
-    struct slice text[SERVED_SHAPES], given_etag[SERVED_SHAPES];
+    struct slice text[SERVED_JSON_SHAPES], given_etag[SERVED_JSON_SHAPES];
+    bool protobuf;
     size_t shape;
     enum stage stage;
     size_t at; /* bytes of this stage that are done */
@@ -19,16 +24,30 @@ struct documents {
     struct hash_stream *hash;
     struct gzipper *gzip;
     struct buf compressed;
+    struct disco_parser *parser;
+    struct disco_doc *parsed;
+    struct disco_proto *proto;
+    struct slice rest; /* of the piece of `proto` being copied */
 };
 
-struct documents *documents_new(const struct slice text[SERVED_SHAPES], const struct slice etag[SERVED_SHAPES])
+struct documents *documents_new(const struct documents_input *in)
 {
     struct documents *d = mem_zalloc(sizeof *d);
 
     if (d == NULL)
         return NULL;
-    memcpy(d->text, text, sizeof d->text);
-    memcpy(d->given_etag, etag, sizeof d->given_etag);
+    memcpy(d->text, in->text, sizeof d->text);
+    d->protobuf = in->protobuf;
+    if (in->parsed != NULL)
+        d->parsed = disco_doc_ref(in->parsed);
+    for (size_t i = 0; i < SERVED_JSON_SHAPES; i++) {
+        d->storage[i * 3 + 1] = in->etag[i].n > 0 ? mem_slicedup(in->etag[i]) : NULL;
+        d->given_etag[i] = slice_str(d->storage[i * 3 + 1]);
+        if (in->etag[i].n > 0 && d->storage[i * 3 + 1] == NULL) {
+            documents_free(d);
+            return NULL;
+        }
+    }
     return d;
 }
 
@@ -42,20 +61,87 @@ static void drop_tools(struct documents *d)
     buf_release(&d->compressed);
 }
 
+static void drop_protobuf(struct documents *d)
+{
+    disco_parser_free(d->parser);
+    d->parser = NULL;
+    disco_doc_unref(d->parsed);
+    d->parsed = NULL;
+    disco_proto_free(d->proto);
+    d->proto = NULL;
+}
+
 void documents_free(struct documents *d)
 {
     if (d == NULL)
         return;
     drop_tools(d);
+    drop_protobuf(d);
     for (size_t i = 0; i < SERVED_SHAPES * 3; i++)
         mem_free(d->storage[i]);
     mem_free(d);
 }
 
-/* The next piece of this shape's text; empties at its end. */
+static void enter(struct documents *d, enum stage s)
+{
+    d->stage = s;
+    d->at = 0;
+}
+
+static bool is_protobuf(const struct documents *d)
+{
+    return d->shape >= SERVED_JSON_SHAPES;
+}
+
+static enum disco_form form(const struct documents *d)
+{
+    return d->shape == SERVED_V2_PROTOBUF ? DISCO_V2 : DISCO_V2BETA1;
+}
+
+/* --------------------------------------------------------------------------------------------------------- copies */
+
+static size_t body_bytes(const struct documents *d)
+{
+    return is_protobuf(d) ? disco_proto_bytes(d->proto, form(d)) : d->text[d->shape].n;
+}
+
+static bool begin_copy(struct documents *d)
+{
+    d->storage[d->shape * 3] = mem_alloc(body_bytes(d) + 1);
+    d->rest = is_protobuf(d) ? SLICE_LIT("") : d->text[d->shape];
+    return d->storage[d->shape * 3] != NULL && (!is_protobuf(d) || disco_proto_rewind(d->proto, form(d)));
+}
+
+static bool step_copy(struct documents *d)
+{
+    size_t n, left = COPY_BYTES, whole = body_bytes(d);
+    char *body;
+
+    if (d->at == 0 && !begin_copy(d))
+        return false;
+    body = d->storage[d->shape * 3];
+    while (left > 0 && d->at < whole) {
+        if (d->rest.n == 0 && (!is_protobuf(d) || !disco_proto_next(d->proto, &d->rest)))
+            return false;
+        n = d->rest.n < left ? d->rest.n : left;
+        memcpy(body + d->at, d->rest.p, n);
+        d->rest = slice_from(d->rest, n);
+        d->at += n;
+        left -= n;
+    }
+    if (d->at < whole)
+        return true;
+    d->made[d->shape].body = slice_of(body, whole);
+    enter(d, STAGE_TAG);
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------- tags, compressed forms */
+
+/* The next piece of this shape's body; empty at its end. */
 static struct slice piece(struct documents *d, size_t most)
 {
-    struct slice rest = slice_from(d->text[d->shape], d->at);
+    struct slice rest = slice_from(d->made[d->shape].body, d->at);
 
     if (rest.n > most)
         rest.n = most;
@@ -65,51 +151,28 @@ static struct slice piece(struct documents *d, size_t most)
 
 static bool all_done(const struct documents *d)
 {
-    return d->at >= d->text[d->shape].n;
-}
-
-static void enter(struct documents *d, enum stage s)
-{
-    d->stage = s;
-    d->at = 0;
-}
-
-static bool step_copy(struct documents *d)
-{
-    char **body = &d->storage[d->shape * 3];
-    size_t from = d->at;
-    struct slice p;
-
-    if (*body == NULL)
-        *body = mem_alloc(d->text[d->shape].n + 1);
-    if (*body == NULL)
-        return false;
-    p = piece(d, COPY_BYTES);
-    if (p.n > 0)
-        memcpy(*body + from, p.p, p.n);
-    if (all_done(d)) {
-        d->made[d->shape].body = slice_of(*body, d->text[d->shape].n);
-        enter(d, STAGE_HASH);
-    }
-    return true;
+    return d->at >= d->made[d->shape].body.n;
 }
 
 static bool keep_etag(struct documents *d, struct slice etag)
 {
     char **slot = &d->storage[d->shape * 3 + 1];
 
-    *slot = mem_slicedup(etag);
+    if (*slot == NULL)
+        *slot = mem_slicedup(etag);
     d->made[d->shape].etag = slice_str(*slot);
     enter(d, STAGE_GZIP);
     return *slot != NULL;
 }
 
-static bool step_hash(struct documents *d)
+static bool step_tag(struct documents *d)
 {
     unsigned char digest[HASH_SHA512_BYTES];
     char text[ETAG_BYTES];
     bool fine;
 
+    if (is_protobuf(d))
+        return keep_etag(d, d->made[d->shape - SERVED_JSON_SHAPES].etag);
     if (d->given_etag[d->shape].n > 0)
         return keep_etag(d, d->given_etag[d->shape]);
     if (d->hash == NULL)
@@ -139,7 +202,7 @@ static bool keep_gzip(struct documents *d)
 
 static bool step_gzip(struct documents *d)
 {
-    struct slice text = d->text[d->shape], p;
+    struct slice text = d->made[d->shape].body, p;
 
     if (text.n <= DOCUMENTS_GZIP_ABOVE) {
         enter(d, STAGE_NEXT);
@@ -157,11 +220,86 @@ static bool step_gzip(struct documents *d)
     return !all_done(d) || keep_gzip(d);
 }
 
+/* ------------------------------------------------------------------------------------------------ protobuf forms */
+
+static bool no_protobuf(struct documents *d, const struct err *err)
+{
+    log_error("Merged discovery has no protobuf form", LT("err", err_is_set(err) ? err->text : "out of memory"));
+    drop_protobuf(d);
+    d->protobuf = false;
+    enter(d, STAGE_NEXT);
+    d->shape = SERVED_JSON_SHAPES - 1;
+    return true;
+}
+
+static bool step_feed(struct documents *d, struct err *err)
+{
+    struct slice text = slice_from(d->text[SERVED_V2], d->at);
+
+    if (d->parsed != NULL) {
+        enter(d, STAGE_PARSE);
+        return true;
+    }
+    if (d->parser == NULL)
+        d->parser = disco_parser_new();
+    text.n = text.n > COPY_BYTES ? COPY_BYTES : text.n;
+    d->at += text.n;
+    if (d->parser == NULL || !disco_parser_feed(d->parser, text, err))
+        return false;
+    if (d->at == d->text[SERVED_V2].n)
+        enter(d, STAGE_PARSE);
+    return true;
+}
+
+static bool step_parse(struct documents *d, struct err *err)
+{
+    if (d->parsed == NULL && disco_parser_step(d->parser, PARSE_BYTES, &d->parsed, err) == DISCO_STEP_FAILED)
+        return false;
+    if (d->parsed == NULL)
+        return true;
+    d->proto = disco_proto_new(d->parsed);
+    enter(d, STAGE_ENCODE);
+    return d->proto != NULL;
+}
+
+static bool step_encode(struct documents *d, struct err *err)
+{
+    enum disco_step s = disco_proto_step(d->proto, PARSE_BYTES, err);
+
+    if (s == DISCO_STEP_DONE)
+        enter(d, STAGE_COPY);
+    return s != DISCO_STEP_FAILED;
+}
+
+static bool step_protobuf(struct documents *d)
+{
+    struct err err = {.text = ""};
+    bool good = true;
+
+    if (d->stage == STAGE_FEED)
+        good = step_feed(d, &err);
+    else if (d->stage == STAGE_PARSE)
+        good = step_parse(d, &err);
+    else
+        good = step_encode(d, &err);
+    return good || no_protobuf(d, &err);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- steps */
+
 static enum disco_step finish(struct documents *d, struct served_documents **out)
 {
     *out = served_documents_new(d->made, d->storage);
     memset(d->storage, 0, sizeof d->storage);
     return *out == NULL ? DISCO_STEP_FAILED : DISCO_STEP_DONE;
+}
+
+/* False: that was the last one. */
+static bool next_shape(struct documents *d)
+{
+    d->shape++;
+    enter(d, d->shape == SERVED_JSON_SHAPES ? STAGE_FEED : STAGE_COPY);
+    return d->shape < (d->protobuf ? SERVED_SHAPES : SERVED_JSON_SHAPES);
 }
 
 enum disco_step documents_step(struct documents *d, struct served_documents **out)
@@ -172,16 +310,20 @@ enum disco_step documents_step(struct documents *d, struct served_documents **ou
     case STAGE_COPY:
         fine = step_copy(d);
         break;
-    case STAGE_HASH:
-        fine = step_hash(d);
+    case STAGE_TAG:
+        fine = step_tag(d);
         break;
     case STAGE_GZIP:
         fine = step_gzip(d);
         break;
     case STAGE_NEXT:
-        enter(d, STAGE_COPY);
-        if (++d->shape == SERVED_SHAPES)
+        if (!next_shape(d))
             return finish(d, out);
+        break;
+    case STAGE_FEED:
+    case STAGE_PARSE:
+    case STAGE_ENCODE:
+        fine = step_protobuf(d);
         break;
     }
     return fine ? DISCO_STEP_MORE : DISCO_STEP_FAILED;

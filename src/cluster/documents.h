@@ -12,14 +12,20 @@ struct documents;
 
 enum { DOCUMENTS_GZIP_ABOVE = 128 << 10 }; /* kube-apiserver compresses only what is over 128 KiB */
 
-/* The text of each shape must live until the last step. `etag`: a tag to use instead of our own; empty: none. NULL when
- * out of memory. */
-MEM_CHECK struct documents *documents_new(const struct slice text[SERVED_SHAPES],
-                                          const struct slice etag[SERVED_SHAPES]);
+struct documents_input {
+    struct slice text[SERVED_JSON_SHAPES]; /* lives until the last step */
+    struct slice etag[SERVED_JSON_SHAPES]; /* to be used instead of our own; empty: none. Copied */
+    bool protobuf;                         /* make the protobuf forms as well */
+    const struct disco_doc *parsed;        /* the document of `text`, referenced; NULL: parsed here if needed */
+};
+
+/* NULL when out of memory. */
+MEM_CHECK struct documents *documents_new(const struct documents_input *in);
 void documents_free(struct documents *d); /* NULL is fine */
 /*
  * Call until it is not MORE; one call is some 2 ms. DONE gives the result, the caller's reference. Own tags are the
- * quoted upper-case hex SHA-512 of the body: the same bytes have the same tag wherever they were merged.
+ * quoted upper-case hex SHA-512 of the JSON body: the same bytes have the same tag wherever they were merged. A
+ * document that cannot be put into protobuf form (too big) is there in JSON only; that is logged.
  */
 enum disco_step documents_step(struct documents *d, struct served_documents **out);
 

@@ -66,6 +66,7 @@ struct peers_opts {
     bool (*allow)(const struct sockaddr *addr, void *arg); /* NULL: peer_rule_default */
     void *allow_arg;
     bool rule_changed; /* peers_update: `allow` judges otherwise than before, although it is the same */
+    struct via *via;   /* NULL: directly */
 };
 
 /* Ends the process when out of memory. */

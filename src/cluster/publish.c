@@ -45,6 +45,7 @@ struct publish {
     bool dirty;                         /* requested, and no snapshot made since */
     bool outdated;                      /* the merge under way is of what was true before */
     bool built;                         /* a merge has ended, well or badly */
+    bool protobuf;                      /* is wanted */
     struct served_documents *documents; /* of the key `have` */
     struct key have, want;              /* want: of the merge under way */
     bool has_key;
@@ -86,7 +87,7 @@ static int by_text(const void *a, const void *b)
     return slice_cmp(*(const struct slice *)a, *(const struct slice *)b);
 }
 
-static bool key_make(struct key *k, struct publish_input *in)
+static bool key_make(struct key *k, struct publish_input *in, bool protobuf)
 {
     const struct served_input *s = &in->served;
 
@@ -105,6 +106,8 @@ static bool key_make(struct key *k, struct publish_input *in)
         buf_append(&k->text, s->excluded[i]);
         buf_append_char(&k->text, '\n');
     }
+    if (protobuf)
+        buf_append_str(&k->text, "protobuf\n");
     return !k->text.failed;
 }
 
@@ -186,6 +189,8 @@ static void settle(struct publish *p)
     p->state = STATE_SETTLED;
     if (p->dirty || p->outdated)
         publish_request(p);
+    else
+        p->o.on_settled(p->o.arg);
 }
 
 static bool merge_inputs(struct publish *p, const struct publish_input *in)
@@ -263,7 +268,7 @@ static void take_changes(struct publish *p)
     struct key key = {.n = 0};
     bool fine;
 
-    fine = collect(p, &in) && key_make(&key, &in) && swap(p, &in);
+    fine = collect(p, &in) && key_make(&key, &in, p->protobuf) && swap(p, &in);
     if (fine) {
         p->dirty = false;
         fine = see_to_merge(p, &in, &key);
@@ -311,21 +316,22 @@ static void merge_failed(struct publish *p, const char *why)
 
 static void merged(struct publish *p)
 {
+    struct documents_input make = {.protobuf = p->protobuf};
     struct disco_merged m;
     struct publish_input in;
-    struct slice text[SERVED_SHAPES], etag[SERVED_SHAPES] = {SLICE_NONE, SLICE_NONE};
     struct key now = {.n = 0};
     bool fine;
 
     disco_merge_result(p->merge, &m);
-    text[SERVED_V2] = m.v2;
-    text[SERVED_V2BETA1] = m.v2beta1;
-    fine = collect(p, &in) && key_make(&now, &in);
+    make.text[SERVED_V2] = m.v2;
+    make.text[SERVED_V2BETA1] = m.v2beta1;
+    make.parsed = m.parsed;
+    fine = collect(p, &in) && key_make(&now, &in, p->protobuf);
     /* Tags of servers may only be used if they are still those of what was merged. */
-    for (size_t i = 0; fine && i < SERVED_SHAPES && key_same(&now, &p->want); i++)
-        etag[i] = shared_etag(&in, text[i]);
+    for (size_t i = 0; fine && i < SERVED_JSON_SHAPES && key_same(&now, &p->want); i++)
+        make.etag[i] = shared_etag(&in, make.text[i]);
     if (fine)
-        p->preparing = documents_new(text, etag);
+        p->preparing = documents_new(&make);
     key_free(&now);
     if (p->preparing == NULL)
         retry_later(p);
@@ -461,6 +467,16 @@ void publish_free(struct publish *p)
     served_documents_unref(p->documents);
     served_unref(p->current);
     mem_free(p);
+}
+
+bool publish_want_protobuf(struct publish *p)
+{
+    if (p->protobuf && !p->dirty && p->state == STATE_SETTLED)
+        return false;
+    if (!p->protobuf)
+        publish_request(p);
+    p->protobuf = true;
+    return true;
 }
 
 bool publish_pending(const struct publish *p)

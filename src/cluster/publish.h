@@ -32,6 +32,8 @@ struct publish_opts {
     bool (*collect)(void *arg, struct publish_input *in);
     /* There is a new snapshot; its routing says all that is known (the documents may follow a moment later). */
     void (*on_published)(void *arg);
+    /* Nothing is under way any more: the documents are those of what is known. */
+    void (*on_settled)(void *arg);
     void *arg;
 };
 
@@ -40,6 +42,9 @@ struct publish *publish_new(const struct publish_opts *o);
 void publish_free(struct publish *p);
 /* Something changed. Cheap; takes effect when the turn ends. */
 void publish_request(struct publish *p);
+/* From now on documents are prepared in protobuf form as well, the current one by a merge that is requested here.
+ * False: they were already, and nothing is under way. */
+bool publish_want_protobuf(struct publish *p);
 /* A requested snapshot has not been made yet. */
 bool publish_pending(const struct publish *p);
 /* Nothing is pending and no merge is under way. */

@@ -29,10 +29,18 @@ struct served_peer {
 struct served_document {
     struct slice body;
     struct slice gzip; /* level 1; empty when the body is not over 128 KiB */
-    struct slice etag; /* quoted */
+    struct slice etag; /* quoted; a document's protobuf form has that of its JSON form, as with kube-apiserver */
 };
 
-enum served_shape { SERVED_V2, SERVED_V2BETA1, SERVED_SHAPES };
+enum served_shape {
+    SERVED_V2,
+    SERVED_V2BETA1,
+    SERVED_JSON_SHAPES,
+    /* There only after somebody wanted them: cluster_want_protobuf(). */
+    SERVED_V2_PROTOBUF = SERVED_JSON_SHAPES,
+    SERVED_V2BETA1_PROTOBUF,
+    SERVED_SHAPES
+};
 
 /*
  * The merged documents of one build, shared by all snapshots whose discovery is the same although, say, an address

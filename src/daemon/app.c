@@ -5,10 +5,12 @@
 #include "base/log.h"
 #include "daemon/app_state.h"
 #include "daemon/drain.h"
+#include "daemon/expiry.h"
 #include "daemon/logging.h"
 #include "daemon/observe.h"
 #include "daemon/reload.h"
-#include "net/tls_ctx.h"
+#include "daemon/rotation.h"
+#include "net/file_watch.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -49,6 +51,7 @@ static void on_heartbeat(void *arg)
 
     if (a->phase == APP_SERVING)
         app_update_status(a);
+    expiry_check(a->expiry);
     if (watchdog_ms > 0)
         notify_watchdog(a->notify);
     loop_timer_set(a->heartbeat, watchdog_ms > 0 && watchdog_ms < APP_HEARTBEAT_MS ? watchdog_ms : APP_HEARTBEAT_MS);
@@ -96,8 +99,11 @@ static void declare_metrics(struct app *a)
                                  "1 if the last reload of the configuration succeeded.");
     a->reload_time = metric_single(a->metrics, METRIC_GAUGE, "mvproxy_config_last_reload_success_timestamp_seconds",
                                    "When the configuration in force was loaded.");
-    a->cert_not_after = metric_single(a->metrics, METRIC_GAUGE, "mvproxy_serving_certificate_not_after_seconds",
-                                      "When the serving certificate expires, in seconds since 1970.");
+    a->files_ok = metric_single(a->metrics, METRIC_GAUGE, "mvproxy_certificate_files_good",
+                                "0 while files of certificates or keys have changed and cannot be used.");
+    a->files_changes = metric_single(a->metrics, METRIC_COUNTER, "mvproxy_certificate_files_changes_total",
+                                     "How often changed files of certificates or keys were taken into use.");
+    a->expiry = expiry_new(a->metrics);
     metric_set(a->reload_ok, 1);
     metric_set(a->reload_time, (double)clock_wall_us() / 1e6);
 }
@@ -142,9 +148,12 @@ static bool build_front(struct app *a, struct buf *errors)
 
 static bool build(struct app *a, struct buf *errors)
 {
-    if (!trust_load(a->config, &a->trust, errors))
-        return false;
     a->loop = loop_new(a->metrics);
+    a->watch = rotation_watch(a, a->config); /* before the files are read */
+    if (a->watch == NULL)
+        buf_append_str(errors, "out of memory\n");
+    if (a->watch == NULL || !trust_load(a->config, &a->trust, errors))
+        return false;
     a->back = back_new(a->loop, a->metrics);
     if (!build_middle(a) || !catch_signals(a)) {
         buf_append_str(errors, "out of memory\n");
@@ -152,7 +161,7 @@ static bool build(struct app *a, struct buf *errors)
     }
     if (!build_front(a, errors) || !observe_build(a, errors))
         return false;
-    metric_set(a->cert_not_after, (double)tls_ctx_not_after(a->trust.serving));
+    rotation_replace(a, a->watch);
     a->heartbeat = loop_timer_new(a->loop, on_heartbeat, a);
     if (a->heartbeat == NULL) {
         buf_append_str(errors, "out of memory\n");
@@ -210,8 +219,10 @@ void app_free(struct app *a)
         back_free(a->back);
     wire_networks_free(a->around.networks);
     trust_free(&a->trust);
+    file_watch_free(a->watch);
     if (a->loop != NULL)
         loop_free(a->loop);
+    expiry_free(a->expiry);
     metrics_free(a->metrics);
     process_metrics_free(a->process);
     notify_free(a->notify);

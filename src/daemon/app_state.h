@@ -11,6 +11,8 @@
 #include "net/loop.h"
 
 struct admin;
+struct expiry;
+struct file_watch;
 struct health;
 struct process_metrics;
 
@@ -46,8 +48,11 @@ struct app {
     bool withdrawn;           /* what we had published is gone, or it took too long */
     char status[512];         /* as last told to the service manager */
     char reload_refused[256]; /* why the last reload was; empty once one succeeds */
+    char files_refused[512];  /* why changed certificate files were not taken; empty once they are */
 
-    struct metric *reload_ok, *reload_time, *cert_not_after;
+    struct expiry *expiry;
+    struct file_watch *watch; /* of certificates, keys and bundles */
+    struct metric *reload_ok, *reload_time, *files_ok, *files_changes;
 };
 
 /* The service manager's status line, when it changed. */

@@ -4,6 +4,8 @@
 #include "daemon/options.h"
 #include "daemon/yaml_file.h"
 #include "net/cidr.h"
+#include "net/tls_sni.h"
+#include "net/tls_suites.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -139,6 +141,39 @@ static void check_header_names(struct origins *o, const char *name, const char *
             wrong(o, name, "not a header name");
 }
 
+static void check_cipher_suites(struct origins *o, const char *const *names)
+{
+    bool any = names[0] == NULL;
+    struct err err;
+
+    for (size_t i = 0; names[i] != NULL; i++) {
+        enum tls_suite_kind kind = tls_suite_kind(names[i]);
+
+        any = any || (kind != TLS_SUITE_UNKNOWN && kind != TLS_SUITE_MISSING);
+        if (kind != TLS_SUITE_UNKNOWN)
+            continue;
+        err_clear(&err);
+        (void)err_set(&err, "\"%s\" is not a cipher suite that kube-apiserver knows", names[i]);
+        wrong(o, "tls-cipher-suites", err.text);
+        return;
+    }
+    if (!any)
+        wrong(o, "tls-cipher-suites", "the TLS library here has none of them");
+}
+
+static void check_tls(struct origins *o, const struct config *c)
+{
+    struct tls_sni_spec spec;
+    struct err err;
+
+    check_cipher_suites(o, c->tls_cipher_suites);
+    for (size_t i = 0; c->tls_sni_cert_key[i] != NULL; i++) {
+        err_clear(&err);
+        if (!tls_sni_parse(c->tls_sni_cert_key[i], &spec, &err))
+            wrong(o, "tls-sni-cert-key", err.text);
+    }
+}
+
 static void check(struct origins *o, const struct config *c)
 {
     need(o, "tls-cert-file", c->tls_cert_file);
@@ -151,27 +186,43 @@ static void check(struct origins *o, const struct config *c)
     check_header_names(o, "requestheader-uid-headers", c->requestheader_uid_headers);
     check_header_names(o, "requestheader-group-headers", c->requestheader_group_headers);
     check_header_names(o, "requestheader-extra-headers-prefix", c->requestheader_extra_headers_prefix);
+    check_tls(o, c);
     check_peers(o, c);
     check_addresses(o, c);
 }
 
 /* ---- loading ---- */
 
+/* The first setting of such an option replaces what a default or the file says, further ones add to it. */
+static bool is_first(const struct config_setting *all, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (slice_eq(all[k].key, all[i].key))
+            return false;
+    return true;
+}
+
+static bool apply_one(struct config *c, const struct config_setting *all, size_t i, struct buf *errors)
+{
+    const struct option *o = options_find(all[i].key);
+
+    if (o == NULL) {
+        config_complain(errors, &all[i], &all[i].place, "%.*s: unknown option", (int)all[i].key.n, all[i].key.p);
+        return false;
+    }
+    if (all[i].n_values == 0 && !all[i].is_list)
+        return true;
+    if (o->type == OPTION_ITEMS && is_first(all, i))
+        options_forget_items(c, o);
+    return options_set(c, o, &all[i], errors);
+}
+
 static bool apply(struct config *c, const struct config_setting *settings, size_t n, struct buf *errors)
 {
     bool ok = true;
 
-    for (size_t i = 0; i < n; i++) {
-        const struct option *o = options_find(settings[i].key);
-
-        if (o == NULL) {
-            config_complain(errors, &settings[i], &settings[i].place, "%.*s: unknown option", (int)settings[i].key.n,
-                            settings[i].key.p);
-            ok = false;
-        } else if (settings[i].n_values > 0 || settings[i].is_list) {
-            ok = options_set(c, o, &settings[i], errors) && ok;
-        }
-    }
+    for (size_t i = 0; i < n; i++)
+        ok = apply_one(c, settings, i, errors) && ok;
     return ok;
 }
 

@@ -2,11 +2,10 @@
 
 #include "admin/admin.h"
 #include "admin/skew.h"
-#include "base/clock.h"
 #include "daemon/app_state.h"
 #include "daemon/derive.h"
+#include "daemon/expiry.h"
 #include "daemon/options.h"
-#include "net/tls_ctx.h"
 
 /* ---- health ---- */
 
@@ -42,11 +41,8 @@ static bool peer_discovery_sync(void *arg, struct err *why)
 static bool tls_certificates(void *arg, struct err *why)
 {
     const struct app *a = arg;
-    int64_t ends = tls_ctx_not_after(a->trust.serving);
 
-    if (ends != 0 && clock_wall_us() / 1000000 > ends)
-        return err_set(why, "the serving certificate has expired");
-    return true;
+    return !expiry_is_over(a->expiry, "tls-cert-file") || err_set(why, "the serving certificate has expired");
 }
 
 static bool shutdown(void *arg, struct err *why)

@@ -20,6 +20,10 @@ static const struct option table[] = {
      .help = "Private key of tls-cert-file, in PEM and not encrypted. Required."},
     {.name = "tls-min-version", .type = OPTION_TEXT, FIELD(tls_min_version), .initial = "VersionTLS12", .choices = "VersionTLS12|VersionTLS13",
      .section = SECTION, .argument = "VERSION", .help = "Lowest TLS version accepted from clients."},
+    {.name = "tls-cipher-suites", .type = OPTION_LIST, FIELD(tls_cipher_suites), .initial = "", .section = SECTION, .argument = "NAMES",
+     .help = "Cipher suites of TLS 1.2 for clients, by kube-apiserver's names; their order does not matter, and those of TLS 1.3 are always on. None: the ones with ECDHE and AEAD."},
+    {.name = "tls-sni-cert-key", .type = OPTION_ITEMS, FIELD(tls_sni_cert_key), .initial = "", .section = SECTION, .argument = "CERT,KEY[:NAMES]",
+     .help = "A further serving pair, for clients that ask for one of its names by SNI: those given, comma-separated, perhaps with a leading wildcard label, else those of the certificate. Given names trump the certificates' own, whole names wildcards, and earlier pairs later ones. In the file a list, on the command line once for each pair."},
     {.name = "max-connections", .type = OPTION_NUMBER, FIELD(max_connections), .initial = "50000", .min = 1, .max = 10000000,
      .section = SECTION, .argument = "N", .help = "Client connections that may be open at once; more wait in the kernel's queue."},
     {.name = "max-connections-per-client", .type = OPTION_NUMBER, FIELD(max_connections_per_client), .initial = "0", .min = 0, .max = 10000000,
@@ -226,18 +230,31 @@ static bool next_item(struct slice *rest, bool whole, struct slice *item)
     return true;
 }
 
-/* A sequence's items are taken whole; a scalar is split at commas, as kube-apiserver's flags are. */
+static size_t count_list(const char *const *v)
+{
+    size_t n = 0;
+
+    while (v != NULL && v[n] != NULL)
+        n++;
+    return n;
+}
+
+/* A sequence's items are taken whole; a scalar is split at commas, as kube-apiserver's flags are, if they separate. */
 static bool set_list(struct config *c, const struct option *o, const struct config_setting *s, struct buf *errors)
 {
-    const char **v = arena_alloc(c->arena, (count_items(s) + 1) * sizeof(*v));
-    size_t n = 0;
+    bool whole = s->is_list || o->type == OPTION_ITEMS;
+    const char *const *old = o->type == OPTION_ITEMS ? FIELD_OF(c, o, const char *const *) : NULL;
+    size_t n = count_list(old);
+    const char **v = arena_alloc(c->arena, (n + count_items(s) + 1) * sizeof(*v));
 
     if (v == NULL)
         return false;
+    for (size_t i = 0; i < n; i++)
+        v[i] = old[i];
     for (size_t i = 0; i < s->n_values; i++) {
         struct slice rest = s->values[i], item;
 
-        while (next_item(&rest, s->is_list, &item)) {
+        while (next_item(&rest, whole, &item)) {
             struct slice copy;
 
             if (item.n == 0) {
@@ -255,9 +272,14 @@ static bool set_list(struct config *c, const struct option *o, const struct conf
     return true;
 }
 
+void options_forget_items(struct config *c, const struct option *o)
+{
+    FIELD_OF(c, o, const char *const *) = NULL;
+}
+
 bool options_set(struct config *c, const struct option *o, const struct config_setting *s, struct buf *errors)
 {
-    if (o->type == OPTION_LIST)
+    if (o->type == OPTION_LIST || o->type == OPTION_ITEMS)
         return set_list(c, o, s, errors);
     if (s->is_list || s->n_values != 1) {
         config_complain(errors, s, &s->place, "%s: takes a single value, not a list", o->name);
@@ -272,9 +294,15 @@ bool options_set(struct config *c, const struct option *o, const struct config_s
     case OPTION_DURATION:
         return set_number(c, o, s, errors);
     case OPTION_LIST:
+    case OPTION_ITEMS:
         break;
     }
     return false;
+}
+
+static bool is_list(const struct option *o)
+{
+    return o->type == OPTION_LIST || o->type == OPTION_ITEMS;
 }
 
 bool options_set_defaults(struct config *c)
@@ -286,12 +314,8 @@ bool options_set_defaults(struct config *c)
     buf_init(&errors, 4096);
     for (size_t i = 0; ok && i < sizeof(table) / sizeof(table[0]); i++) {
         struct slice value = slice_str(table[i].initial);
-        struct config_setting s = {slice_str(table[i].name),
-                                   &value,
-                                   &nowhere,
-                                   value.n == 0 && table[i].type == OPTION_LIST ? 0 : 1,
-                                   nowhere,
-                                   false};
+        struct config_setting s = {
+            slice_str(table[i].name), &value, &nowhere, value.n == 0 && is_list(&table[i]) ? 0 : 1, nowhere, false};
 
         ok = options_set(c, &table[i], &s, &errors);
     }
@@ -385,6 +409,7 @@ bool options_append_value(struct buf *out, const struct config *c, const struct 
         buf_append_str(out, CFIELD_OF(c, o, bool) ? "true" : "false");
         break;
     case OPTION_LIST:
+    case OPTION_ITEMS:
         append_list(out, CFIELD_OF(c, o, char *const *const));
         break;
     }
@@ -447,6 +472,7 @@ static bool same_value(const struct config *a, const struct config *b, const str
     case OPTION_DURATION:
         return CFIELD_OF(a, o, uint64_t) == CFIELD_OF(b, o, uint64_t);
     case OPTION_LIST:
+    case OPTION_ITEMS:
         break;
     }
     return true; /* no list needs a restart */

@@ -12,6 +12,7 @@
 enum option_type {
     OPTION_TEXT,
     OPTION_LIST,     /* comma-separated or a YAML sequence */
+    OPTION_ITEMS,    /* values with commas of their own: a YAML sequence, or the flag several times */
     OPTION_NUMBER,   /* plain decimal */
     OPTION_DURATION, /* Go's notation, e.g. 1m30s */
     OPTION_BOOL,     /* true or false */
@@ -34,8 +35,10 @@ struct option {
 const struct option *options_table(size_t *count);
 const struct option *options_find(struct slice name);
 
-/* Parses and stores one setting; false with a complaint in *errors. */
+/* Parses and stores one setting; false with a complaint in *errors. ITEMS are added to those that are there. */
 bool options_set(struct config *c, const struct option *o, const struct config_setting *s, struct buf *errors);
+/* ITEMS: forgets those that are there; options_set() must follow. */
+void options_forget_items(struct config *c, const struct option *o);
 /* Sets every default. False when out of memory. */
 bool options_set_defaults(struct config *c);
 

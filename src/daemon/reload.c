@@ -6,7 +6,8 @@
 #include "daemon/app_state.h"
 #include "daemon/logging.h"
 #include "daemon/options.h"
-#include "net/tls_ctx.h"
+#include "daemon/rotation.h"
+#include "net/file_watch.h"
 
 enum { RELOAD_ERRORS_CEILING = 64 << 10 };
 
@@ -15,6 +16,7 @@ struct plan {
     struct config *config;
     struct trust trust;
     struct wire_surroundings around;
+    struct file_watch *watch;
 };
 
 static void discard(struct plan *p)
@@ -23,6 +25,7 @@ static void discard(struct plan *p)
     if (p->around.local != NULL)
         origin_unref(p->around.local);
     trust_free(&p->trust);
+    file_watch_free(p->watch);
     config_free(p->config);
 }
 
@@ -41,61 +44,86 @@ static bool refuse_restart_options(const struct app *a, const struct plan *p, st
 }
 
 /* The same server, reached in the same way: its connections, and whoever watches it, go on undisturbed. */
-static void keep_local(const struct app *a, struct plan *p)
+static void keep_local(const struct app *a, struct wire_surroundings *s)
 {
-    if (!origin_same(p->around.local, a->around.local))
+    if (!origin_same(s->local, a->around.local))
         return;
-    origin_unref(p->around.local);
-    p->around.local = origin_ref(a->around.local);
+    origin_unref(s->local);
+    s->local = origin_ref(a->around.local);
 }
 
 static bool prepare(struct app *a, struct plan *p, struct buf *errors)
 {
     p->config = config_load(a->args.config_file, a->args.flags, a->args.n_flags, errors);
-    if (p->config == NULL || !refuse_restart_options(a, p, errors) || !trust_load(p->config, &p->trust, errors))
+    if (p->config == NULL || !refuse_restart_options(a, p, errors))
         return false;
-    trust_keep_same(&p->trust, &a->trust);
+    p->watch = rotation_watch(a, p->config); /* before the files are read */
+    if (p->watch == NULL) {
+        buf_append_str(errors, "out of memory\n");
+        return false;
+    }
+    if (!trust_load(p->config, &p->trust, errors))
+        return false;
+    (void)trust_keep_same(&p->trust, &a->trust);
     if (!wire_surroundings_make(a->back, p->config, &p->trust, &p->around)) {
         buf_append_str(errors, "out of memory\n");
         return false;
     }
-    keep_local(a, p);
+    keep_local(a, &p->around);
     return true;
 }
 
-/* From here on nothing fails, except proxy_update for want of memory, which is tried first. */
-static bool commit(struct app *a, struct plan *p, struct buf *errors)
+/*
+ * Tells everybody. Nothing fails here, except proxy_update for want of memory, which is tried first: then all is as it
+ * was. What a->config, a->trust and a->around hold is the caller's to replace.
+ */
+static bool put_in_force(struct app *a, const struct config *c, const struct trust *t, struct wire_surroundings *s,
+                         struct buf *errors)
 {
     struct proxy_opts proxy;
     struct cluster_opts cluster;
     struct front_opts front;
-    struct origin *old_local = a->around.local;
-    bool renetworked;
+    bool renetworked = s->networks != a->around.networks && !wire_networks_same(a->around.networks, s->networks);
 
-    wire_proxy(p->config, &p->trust, p->around.local, &proxy);
+    wire_proxy(c, t, s->local, &proxy);
     if (!proxy_update(a->proxy, &proxy)) {
         buf_append_str(errors, "out of memory\n");
         return false;
     }
-    renetworked = !wire_networks_same(a->around.networks, p->around.networks);
-    wire_networks_replace(a->around.networks, p->around.networks);
-    p->around.networks = a->around.networks;
-    a->around = p->around;
-    wire_cluster(p->config, &p->trust, &a->around, a->hostname, &cluster);
+    if (s->networks != a->around.networks) {
+        wire_networks_replace(a->around.networks, s->networks);
+        s->networks = a->around.networks;
+    }
+    wire_cluster(c, t, s, a->hostname, &cluster);
     cluster.peer_rule_changed = renetworked;
     cluster_update(a->cluster, &cluster);
-    wire_front(p->config, &p->trust, &front);
+    wire_front(c, t, &front);
     front.arg = a->proxy;
     front_update(a->front, &front);
     if (a->admin != NULL)
-        admin_update(a->admin, p->trust.admin);
-    logging_apply(p->config);
-    origin_unref(old_local);
+        admin_update(a->admin, t->admin);
+    return true;
+}
+
+static void replace_trust(struct app *a, const struct trust *t)
+{
     trust_free(&a->trust);
+    a->trust = *t;
+}
+
+static bool commit(struct app *a, struct plan *p, struct buf *errors)
+{
+    struct origin *old_local = a->around.local;
+
+    if (!put_in_force(a, p->config, &p->trust, &p->around, errors))
+        return false;
+    a->around = p->around;
+    origin_unref(old_local);
+    logging_apply(p->config);
+    replace_trust(a, &p->trust);
     config_free(a->config);
-    a->trust = p->trust;
     a->config = p->config;
-    metric_set(a->cert_not_after, (double)tls_ctx_not_after(a->trust.serving));
+    rotation_replace(a, p->watch);
     return true;
 }
 
@@ -139,4 +167,33 @@ bool reload_now(struct app *a)
     }
     buf_free(&errors);
     return ok;
+}
+
+bool reload_trust(struct app *a, struct buf *errors)
+{
+    struct wire_surroundings around = a->around;
+    struct trust t;
+
+    if (!trust_load(a->config, &t, errors))
+        return false;
+    if (!trust_keep_same(&t, &a->trust)) {
+        trust_free(&t);
+        return true;
+    }
+    around.local = wire_local_origin(a->back, a->config, &t);
+    if (around.local == NULL)
+        buf_append_str(errors, "out of memory\n");
+    else
+        keep_local(a, &around);
+    if (around.local == NULL || !put_in_force(a, a->config, &t, &around, errors)) {
+        if (around.local != NULL)
+            origin_unref(around.local);
+        trust_free(&t);
+        return false;
+    }
+    origin_unref(a->around.local);
+    a->around = around;
+    replace_trust(a, &t);
+    rotation_changed(a);
+    return true;
 }

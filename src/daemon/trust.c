@@ -1,6 +1,9 @@
 #include "daemon/trust.h"
 
+#include <stdio.h>
+
 #include "net/tls_ctx.h"
+#include "net/tls_sni.h"
 
 static const char *or_null(const char *s)
 {
@@ -38,6 +41,8 @@ static struct tls_ctx *load_serving(const struct config *c, bool http2, struct e
         .requestheader_ca_file = or_null(c->requestheader_client_ca_file),
         .http2 = http2,
         .min_version = strcmp(c->tls_min_version, "VersionTLS13") == 0 ? 13 : 12,
+        .cipher_suites = c->tls_cipher_suites,
+        .sni = c->tls_sni_cert_key,
     };
 
     return tls_server_ctx_new(&o, err);
@@ -90,24 +95,6 @@ static void drop(struct tls_ctx **ctx)
     *ctx = NULL;
 }
 
-static void keep_same(struct tls_ctx **ctx, struct tls_ctx *old)
-{
-    if (*ctx == NULL || old == NULL || !tls_ctx_same(*ctx, old))
-        return;
-    tls_ctx_unref(*ctx);
-    *ctx = tls_ctx_ref(old);
-}
-
-void trust_keep_same(struct trust *t, const struct trust *old)
-{
-    keep_same(&t->serving, old->serving);
-    keep_same(&t->admin, old->admin);
-    keep_same(&t->local_cert, old->local_cert);
-    keep_same(&t->local_no_cert, old->local_no_cert);
-    keep_same(&t->peer_cert, old->peer_cert);
-    keep_same(&t->peer_no_cert, old->peer_no_cert);
-}
-
 void trust_free(struct trust *t)
 {
     drop(&t->serving);
@@ -116,6 +103,67 @@ void trust_free(struct trust *t)
     drop(&t->local_no_cert);
     drop(&t->peer_cert);
     drop(&t->peer_no_cert);
+}
+
+static void keep_same(struct tls_ctx **ctx, struct tls_ctx *old, bool *changed)
+{
+    if (!tls_ctx_same(*ctx, old)) {
+        *changed = true;
+    } else if (old != NULL) {
+        tls_ctx_unref(*ctx);
+        *ctx = tls_ctx_ref(old);
+    }
+}
+
+bool trust_keep_same(struct trust *t, const struct trust *old)
+{
+    bool changed = false;
+
+    keep_same(&t->serving, old->serving, &changed);
+    keep_same(&t->admin, old->admin, &changed);
+    keep_same(&t->local_cert, old->local_cert, &changed);
+    keep_same(&t->local_no_cert, old->local_no_cert, &changed);
+    keep_same(&t->peer_cert, old->peer_cert, &changed);
+    keep_same(&t->peer_no_cert, old->peer_no_cert, &changed);
+    return changed;
+}
+
+static void each_sni_file(const struct config *c, trust_file_fn *fn, void *arg)
+{
+    struct tls_sni_spec spec;
+    char option[64];
+    struct err err;
+
+    for (size_t i = 0; c->tls_sni_cert_key[i] != NULL; i++) {
+        err_clear(&err);
+        if (!tls_sni_parse(c->tls_sni_cert_key[i], &spec, &err))
+            continue;
+        snprintf(option, sizeof(option), "tls-sni-cert-key[%zu]", i);
+        fn(option, spec.cert_file, TRUST_CERTIFICATE, arg);
+        fn(option, spec.key_file, TRUST_KEY, arg);
+    }
+}
+
+void trust_each_file(const struct config *c, trust_file_fn *fn, void *arg)
+{
+    const struct {
+        const char *option, *path;
+        enum trust_file_kind kind;
+    } files[] = {
+        {"tls-cert-file", c->tls_cert_file, TRUST_CERTIFICATE},
+        {"tls-private-key-file", c->tls_private_key_file, TRUST_KEY},
+        {"client-ca-file", c->client_ca_file, TRUST_BUNDLE},
+        {"requestheader-client-ca-file", c->requestheader_client_ca_file, TRUST_BUNDLE},
+        {"proxy-client-cert-file", c->proxy_client_cert_file, TRUST_CERTIFICATE},
+        {"proxy-client-key-file", c->proxy_client_key_file, TRUST_KEY},
+        {"apiserver-ca-file", c->apiserver_ca_file, TRUST_BUNDLE},
+        {"peer-ca-file", c->peer_ca_file, TRUST_BUNDLE},
+    };
+
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+        if (files[i].path[0] != '\0')
+            fn(files[i].option, files[i].path, files[i].kind, arg);
+    each_sni_file(c, fn, arg);
 }
 
 bool trust_has_peers(const struct trust *t)

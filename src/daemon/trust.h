@@ -19,9 +19,17 @@ struct trust {
 
 /* All or nothing; every failure is a line in *errors. */
 bool trust_load(const struct config *c, struct trust *out, struct buf *errors);
-/* Puts the contexts of `old` in the place of those that are the same, so that nobody has to connect anew. */
-void trust_keep_same(struct trust *t, const struct trust *old);
+/* Puts the contexts of `old` in the place of those that are the same, so that nobody has to connect anew. True if any
+ * is not. */
+bool trust_keep_same(struct trust *t, const struct trust *old);
 void trust_free(struct trust *t);
+enum trust_file_kind { TRUST_CERTIFICATE, TRUST_KEY, TRUST_BUNDLE };
+typedef void trust_file_fn(const char *option, const char *path, enum trust_file_kind kind, void *arg);
+/*
+ * Every file that trust_load() reads, with the option that names it: they are watched for changes, and what is no key
+ * for its end. What is loaded from a file must be in this list: one line each. Text is valid during the call.
+ */
+void trust_each_file(const struct config *c, trust_file_fn *fn, void *arg);
 /* Are peers possible at all? */
 bool trust_has_peers(const struct trust *t);
 

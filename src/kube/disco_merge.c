@@ -430,6 +430,7 @@ void disco_merge_result(const struct disco_merge *m, struct disco_merged *out)
     *out = (struct disco_merged){.v2 = buf_slice(&m->out), .v2beta1 = other};
     if (m->differs)
         return;
+    out->parsed = m->local_doc;
     out->is_local = disco_doc_form(m->local_doc) == DISCO_V2;
     out->v2 = out->is_local ? disco_doc_raw(m->local_doc) : other;
     out->v2beta1 = out->is_local ? other : disco_doc_raw(m->local_doc);

@@ -36,9 +36,10 @@ enum disco_step disco_merge_step(struct disco_merge *m, size_t budget, struct er
  * given back everything else by then: keep it.
  */
 struct disco_merged {
-    struct slice v2;      /* apiVersion apidiscovery.k8s.io/v2 */
-    struct slice v2beta1; /* the same document with the other apiVersion */
-    bool is_local;        /* v2 is the local server's body byte for byte: nothing differs */
+    struct slice v2;                /* apiVersion apidiscovery.k8s.io/v2 */
+    struct slice v2beta1;           /* the same document with the other apiVersion */
+    bool is_local;                  /* v2 is the local server's body byte for byte: nothing differs */
+    const struct disco_doc *parsed; /* the document, if it is the local one in whatever form; else NULL */
 };
 void disco_merge_result(const struct disco_merge *m, struct disco_merged *out);
 

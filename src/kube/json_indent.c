@@ -29,39 +29,42 @@ static bool closes(char c)
     return c == '}' || c == ']';
 }
 
-bool json_indent(struct slice s, struct buf *out)
+/* One string, bracket, mark or character; how much of the text that was. */
+static size_t put_part(struct json_indenter *j, struct buf *out)
 {
-    size_t depth = 0;
+    struct slice s = j->rest;
+    size_t n = 1;
+    char c = s.p[0];
 
-    for (size_t i = 0; i < s.n && !out->failed; i++) {
-        char c = s.p[i];
-
-        if (c == '"') {
-            size_t n = string_length(slice_from(s, i));
-
-            buf_append(out, slice_of(s.p + i, n));
-            i += n - 1;
-        } else if (opens(c) && i + 1 < s.n && closes(s.p[i + 1])) {
-            buf_append(out, slice_of(s.p + i, 2)); /* empty ones stay on their line */
-            i++;
-        } else if (opens(c)) {
-            buf_append_char(out, c);
-            if (++depth > LIMIT_DISCOVERY_DEPTH)
-                return false;
-            new_line(out, depth);
-        } else if (closes(c)) {
-            if (depth > 0)
-                depth--;
-            new_line(out, depth);
-            buf_append_char(out, c);
-        } else if (c == ',') {
-            buf_append_char(out, c);
-            new_line(out, depth);
-        } else if (c == ':') {
-            buf_append(out, SLICE_LIT(": "));
-        } else {
-            buf_append_char(out, c);
-        }
+    if (c == '"') {
+        n = string_length(s);
+        buf_append(out, slice_of(s.p, n));
+    } else if (opens(c) && s.n > 1 && closes(s.p[1])) {
+        n = 2; /* empty ones stay on their line */
+        buf_append(out, slice_of(s.p, n));
+    } else if (opens(c)) {
+        buf_append_char(out, c);
+        new_line(out, ++j->depth);
+    } else if (closes(c)) {
+        j->depth -= j->depth > 0 ? 1 : 0;
+        new_line(out, j->depth);
+        buf_append_char(out, c);
+    } else if (c == ',') {
+        buf_append_char(out, c);
+        new_line(out, j->depth);
+    } else if (c == ':') {
+        buf_append(out, SLICE_LIT(": "));
+    } else {
+        buf_append_char(out, c);
     }
-    return !out->failed;
+    return n;
+}
+
+bool json_indent_some(struct json_indenter *j, size_t most, struct buf *out)
+{
+    size_t before = buf_len(out);
+
+    while (j->rest.n > 0 && !out->failed && j->depth <= LIMIT_DISCOVERY_DEPTH && buf_len(out) - before < most)
+        j->rest = slice_from(j->rest, put_part(j, out));
+    return !out->failed && j->depth <= LIMIT_DISCOVERY_DEPTH;
 }

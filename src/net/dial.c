@@ -9,20 +9,24 @@
 #include <stdio.h>
 #include <sys/un.h>
 
-#include "net/loop_internal.h"
+#include "net/connect.h"
+#include "net/relay.h"
+#include "net/stream_internal.h"
 #include "net/tls_ctx.h"
+#include "net/via.h"
 
 enum { MAX_ADDRESSES = 16 };
 
 enum dial_state {
     DIAL_RESOLVING, /* waits for the resolver */
-    DIAL_TRYING,    /* waits for the stream to open or fail; or, without stream, for its turn to try the next */
+    DIAL_TRYING, /* waits for the tunnel or the stream to open or fail; or, without either, for its turn to try the next
+                  */
     DIAL_OVER,
 };
 
 struct dial_address {
     struct sockaddr_storage addr;
-    socklen_t len;
+    socklen_t len; /* 0: only the proxy knows */
 };
 
 struct dial {
@@ -35,10 +39,11 @@ struct dial {
     uint64_t deadline_ms;
     struct loop_timer *timer;
     struct evdns_getaddrinfo_request *query;
+    struct connect *tunnel; /* on the way through opts.via */
     struct stream *stream;
     struct dial_address addresses[MAX_ADDRESSES];
     size_t n_addresses, next;
-    char failure[256];
+    char failure[512];
     struct loop_deferred step_work, free_work;
 };
 
@@ -47,6 +52,7 @@ static void free_work(void *arg)
     struct dial *d = arg;
 
     tls_ctx_unref(d->opts.tls);
+    via_unref(d->opts.via);
     mem_free(d->host);
     mem_free(d->server_name);
     mem_free(d);
@@ -61,6 +67,9 @@ static void end(struct dial *d)
     loop_timer_free(d->timer);
     d->timer = NULL;
     loop_defer_cancel(d->loop, &d->step_work);
+    if (d->tunnel != NULL)
+        connect_cancel(d->tunnel);
+    d->tunnel = NULL;
     if (d->stream != NULL)
         stream_close(d->stream, STREAM_CLOSE_NOW);
     d->stream = NULL;
@@ -105,36 +114,122 @@ static void on_stream(struct stream *s, enum stream_event ev, void *arg)
     }
 }
 
-static void try_address(struct dial *d, const struct dial_address *a)
+static const struct sockaddr *sockaddr_of(const struct dial_address *a)
+{
+    return a->len == 0 ? NULL : (const struct sockaddr *)(const void *)&a->addr;
+}
+
+/* A silent address must not use up the time of those after it. */
+static uint64_t share_ms(const struct dial *d)
 {
     uint64_t now = loop_now_ms(d->loop);
     uint64_t left = d->deadline_ms > now ? d->deadline_ms - now : 1;
-    struct stream_opts o = {
+
+    return left / (d->n_addresses - d->next + 1) + 1;
+}
+
+static struct stream_opts stream_opts(struct dial *d)
+{
+    return (struct stream_opts){
         .fn = on_stream,
         .arg = d,
         .tls = d->opts.tls,
         .server_name = d->server_name,
-        /* A silent address must not use up the time of those after it. */
-        .open_timeout_ms = left / (d->n_addresses - d->next + 1) + 1,
+        .open_timeout_ms = share_ms(d),
     };
-    const struct sockaddr *addr = (const struct sockaddr *)&a->addr;
+}
 
-    if (d->opts.allow != NULL && !d->opts.allow(addr, d->opts.allow_arg)) {
-        note(d, "%s: the address is not allowed", d->host);
-        return;
-    }
-    d->stream = stream_connect(d->loop, addr, a->len, &o);
+static void try_directly(struct dial *d, const struct dial_address *a)
+{
+    struct stream_opts o = stream_opts(d);
+
+    d->stream = stream_connect(d->loop, sockaddr_of(a), a->len, &o);
     if (d->stream == NULL)
         note(d, "%s: out of memory or descriptors", d->host);
+}
+
+/* What a proxy is asked for: the address, or the name if nobody here has to know more. */
+static bool target_text(const struct dial *d, const struct dial_address *a, char *out, size_t size)
+{
+    char ip[INET6_ADDRSTRLEN];
+    const struct sockaddr *addr = sockaddr_of(a);
+    int n;
+
+    if (addr == NULL) {
+        n = snprintf(out, size, "%s:%u", d->host, d->opts.port);
+        return n > 0 && (size_t)n < size;
+    }
+    if (addr->sa_family == AF_INET)
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)addr)->sin_addr, ip, sizeof(ip));
+    else
+        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr, ip, sizeof(ip));
+    n = snprintf(out, size, addr->sa_family == AF_INET ? "%s:%u" : "[%s]:%u", ip, d->opts.port);
+    return n > 0 && (size_t)n < size;
+}
+
+static void on_tunnel(int fd, struct relay *relay, const char *failure, void *arg)
+{
+    struct dial *d = arg;
+    const struct dial_address *a = &d->addresses[d->next - 1];
+    struct stream_opts o = stream_opts(d);
+
+    d->tunnel = NULL;
+    if (fd < 0) {
+        note(d, "%s", failure);
+        step(d);
+        return;
+    }
+    d->stream = stream_adopt(d->loop, fd, sockaddr_of(a), d->host, &o);
+    if (d->stream != NULL && relay != NULL) {
+        relay_bind(relay, d->stream);
+    } else if (d->stream == NULL) {
+        if (relay != NULL)
+            relay_drop(relay);
+        note(d, "%s: out of memory", d->host);
+        step(d);
+    }
+}
+
+static void try_through_proxy(struct dial *d, const struct dial_address *a)
+{
+    char target[512];
+
+    if (a->len != 0 && a->addr.ss_family == AF_UNIX) {
+        note(d, "%s: a Unix socket is not reached through a proxy", d->host);
+        return;
+    }
+    if (!target_text(d, a, target, sizeof(target))) {
+        note(d, "%s: the name is too long", d->host);
+        return;
+    }
+    /* Somewhat less than the whole, so that it is the proxy that is seen to be late. */
+    d->tunnel = connect_start(d->loop, d->opts.via, target, share_ms(d) * 15 / 16, on_tunnel, d);
+    if (d->tunnel == NULL)
+        note(d, "%s: out of memory", d->host);
+}
+
+static void try_address(struct dial *d, const struct dial_address *a)
+{
+    if (d->opts.allow != NULL && !d->opts.allow(sockaddr_of(a), d->opts.allow_arg))
+        note(d, "%s: the address is not allowed", d->host);
+    else if (d->opts.via != NULL)
+        try_through_proxy(d, a);
+    else
+        try_directly(d, a);
+}
+
+static bool is_trying(const struct dial *d)
+{
+    return d->stream != NULL || d->tunnel != NULL;
 }
 
 static void step(void *arg)
 {
     struct dial *d = arg;
 
-    while (d->stream == NULL && d->next < d->n_addresses)
+    while (!is_trying(d) && d->next < d->n_addresses)
         try_address(d, &d->addresses[d->next++]);
-    if (d->stream == NULL)
+    if (!is_trying(d))
         fail(d);
 }
 
@@ -152,6 +247,8 @@ static void on_deadline(void *arg)
         note(d, "resolve %s: timed out", d->host);
     else if (d->stream != NULL)
         note(d, "%s: timed out", stream_remote_text(d->stream));
+    else if (d->tunnel != NULL)
+        note(d, "egress proxy %s: timed out", via_text(d->opts.via));
     fail(d);
 }
 
@@ -195,6 +292,15 @@ static bool add_literal(struct dial *d)
         add_address(d, (struct sockaddr *)&in6, sizeof(in6));
     else
         return false;
+    return true;
+}
+
+/* Only the proxy resolves, if nobody here has to judge the address. */
+static bool leave_to_proxy(struct dial *d)
+{
+    if (d->opts.via == NULL || d->opts.allow != NULL)
+        return false;
+    d->n_addresses = 1;
     return true;
 }
 
@@ -280,13 +386,15 @@ struct dial *dial_start(struct loop *l, const struct dial_opts *o, dial_fn *fn, 
     d->timer = loop_timer_new(l, on_deadline, d);
     if (d->opts.tls != NULL)
         tls_ctx_ref(d->opts.tls);
+    if (d->opts.via != NULL)
+        via_ref(d->opts.via);
     if (d->host == NULL || (o->server_name != NULL && d->server_name == NULL) || d->timer == NULL) {
         loop_timer_free(d->timer);
         free_work(d);
         return NULL;
     }
     loop_timer_set(d->timer, o->timeout_ms);
-    if (add_unix(d) || add_literal(d))
+    if (add_unix(d) || add_literal(d) || leave_to_proxy(d))
         start_trying(d);
     else
         resolve(d);

@@ -34,6 +34,7 @@ struct loop {
     struct list at_exit;      /* for loop_free */
     struct list signals;
     struct metric *lag;
+    struct metrics *metrics;
     void *resolver;
     void (*resolver_release)(void *resolver);
     uint64_t turn;
@@ -96,6 +97,7 @@ struct loop *loop_new(struct metrics *metrics)
         log_emit(LOG_FATAL, 0, __FILE__, __LINE__, "Could not make the event loop", LOG_KVS());
         exit(1);
     }
+    l->metrics = metrics;
     if (metrics != NULL)
         l->lag = lag_metric(metrics);
     return l;
@@ -329,6 +331,11 @@ struct recv_area *loop_recv_area(struct loop *l)
 struct spare *loop_spare(struct loop *l)
 {
     return &l->spare;
+}
+
+struct metrics *loop_metrics(const struct loop *l)
+{
+    return l->metrics;
 }
 
 void *loop_resolver(const struct loop *l)

@@ -46,6 +46,9 @@ struct recv_area *loop_recv_area_peek(struct loop *l);
 /* The memory that writing buffers share. */
 struct spare *loop_spare(struct loop *l);
 
+/* As given to loop_new(); may be NULL. */
+struct metrics *loop_metrics(const struct loop *l);
+
 /* The resolver is made at its first use (dial.c) and lives as long as the loop. */
 void *loop_resolver(const struct loop *l);
 void loop_set_resolver(struct loop *l, void *resolver, void (*release)(void *resolver));

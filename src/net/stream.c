@@ -92,6 +92,10 @@ void stream_got_eof(struct stream *s)
 {
     if (s->in_eof || s->state != STREAM_OPEN)
         return;
+    if (s->tls == NULL && s->carrier_failure != NULL) {
+        stream_broke(s, "%s", s->carrier_failure);
+        return;
+    }
     if (s->send_broken) { /* the other side is gone, however orderly it left */
         stream_read_idle(s);
         return;
@@ -261,6 +265,22 @@ struct stream *stream_accept(struct loop *l, int fd, const struct stream_opts *o
     return s;
 }
 
+struct stream *stream_adopt(struct loop *l, int fd, const struct sockaddr *addr, const char *name,
+                            const struct stream_opts *o)
+{
+    struct stream *s = stream_new(l, fd, o);
+
+    if (s == NULL)
+        return NULL;
+    s->tunnelled = true;
+    if (addr != NULL)
+        stream_describe(s, addr);
+    else
+        (void)snprintf(s->remote, sizeof(s->remote), "%s", name);
+    start(s);
+    return s;
+}
+
 static void on_connected(evutil_socket_t fd, short what, void *arg)
 {
     struct stream *s = arg;
@@ -326,6 +346,7 @@ static void free_work(void *arg)
     s->ops->release(s);
     stream_out_release(s);
     mem_free(s->failure);
+    mem_free(s->carrier_failure);
     mem_free(s);
 }
 
@@ -343,13 +364,41 @@ void stream_destroy(struct stream *s, bool reset)
     loop_defer_cancel(s->loop, &s->deliver_work);
     loop_at_leave_cancel(s->loop, &s->flush_work);
     loop_at_exit_cancel(s->loop, &s->exit_work);
-    if (reset)
+    if (reset && s->fd >= 0)
         setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
-    close(s->fd);
+    if (s->fd >= 0)
+        close(s->fd);
     s->fd = -1;
     loop_defer(s->loop, &s->free_work, free_work, s);
+    if (s->carrier_fn != NULL)
+        s->carrier_fn(s->carrier_arg, reset);
     if (s->on_closed != NULL)
         s->on_closed(s->on_closed_arg);
+}
+
+int stream_surrender(struct stream *s)
+{
+    int fd = s->fd;
+
+    s->ops->detach(s);
+    event_del(&s->writable);
+    event_del(&s->readable);
+    s->fd = -1;
+    stream_destroy(s, false);
+    return fd;
+}
+
+void stream_carried(struct stream *s, void (*fn)(void *arg, bool reset), void *arg)
+{
+    s->carrier_fn = fn;
+    s->carrier_arg = arg;
+}
+
+void stream_carrier_lost(struct stream *s, const char *failure)
+{
+    s->carrier_fn = NULL;
+    if (failure != NULL && s->carrier_failure == NULL)
+        s->carrier_failure = mem_strdup(failure);
 }
 
 void stream_on_closed(struct stream *s, void (*fn)(void *arg), void *arg)

@@ -78,6 +78,10 @@ struct stream {
     char *failure;        /* NULL on a broken stream: out of memory */
     struct tls_conn *tls; /* stream_tls.c's; NULL for plain */
     uint64_t bytes_in, bytes_out;
+    bool tunnelled;                            /* through a proxy */
+    char *carrier_failure;                     /* why the relay below ended; its bytes are read first */
+    void (*carrier_fn)(void *arg, bool reset); /* the relay below, told when the descriptor is closed */
+    void *carrier_arg;
     char remote[64];
     char remote_ip[48];
 };
@@ -101,6 +105,22 @@ void stream_update_reading(struct stream *s);
 /* Ends it: descriptor closed, memory after the turn. */
 void stream_destroy(struct stream *s, bool reset);
 void stream_linger(struct stream *s);
+
+/*
+ * For tunnels through proxies. As stream_connect(), but over a descriptor that reaches the server already. `addr` is
+ * the server's address, or NULL and `name` says what to call it. NULL (fd closed) when out of memory.
+ */
+MEM_CHECK struct stream *stream_adopt(struct loop *l, int fd, const struct sockaddr *addr, const char *name,
+                                      const struct stream_opts *o);
+/* The descriptor of a plain open stream that holds nothing, the caller's now; the stream is closed. */
+int stream_surrender(struct stream *s);
+/* fn is called when the stream's descriptor is closed; `reset`: the other side must see a broken stream. */
+void stream_carried(struct stream *s, void (*fn)(void *arg, bool reset), void *arg);
+/*
+ * Its carrier is gone, and does not want to be called any more. `failure`, if not NULL, is why: the end of what waits
+ * in the descriptor is then no orderly one.
+ */
+void stream_carrier_lost(struct stream *s, const char *failure);
 
 /* stream_facts.c: the texts about the other side's address. */
 void stream_describe(struct stream *s, const struct sockaddr *addr);

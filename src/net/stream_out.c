@@ -79,8 +79,11 @@ void stream_read_idle(struct stream *s)
 
 static void all_sent(struct stream *s)
 {
+    /* Proxies take a FIN for the end of both directions; under TLS close_notify has said it, and the FIN can wait. */
+    bool fin_waits = s->tunnelled && s->tls != NULL && s->state == STREAM_OPEN;
+
     spare_return(loop_spare(s->loop), &s->out);
-    if (s->finish_encoded && !s->fin_sent) {
+    if (s->finish_encoded && !s->fin_sent && !fin_waits) {
         s->fin_sent = true;
         shutdown(s->fd, SHUT_WR);
     }

@@ -63,6 +63,8 @@ static void report(struct stream *s, unsigned long error)
         stream_read_idle(s);
     if (t->bio.recv_error != 0)
         stream_broke(s, "%s: read: %s", phase(s), strerror(t->bio.recv_error));
+    else if (t->bio.eof && s->carrier_failure != NULL)
+        stream_broke(s, "%s: the egress proxy's connection ended: %s", phase(s), s->carrier_failure);
     else if (t->bio.eof)
         stream_broke(s, "%s: unexpected EOF", phase(s)); /* a FIN without close_notify may be a cut */
     else if (verdict != X509_V_OK)

@@ -1,142 +1,35 @@
 #include "net/tls_ctx.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/x509v3.h>
-#include <stdio.h>
-#include <time.h>
 
+#include "base/buf.h"
+#include "base/limits.h"
 #include "net/tls_bio.h"
 #include "net/tls_internal.h"
+#include "net/tls_suites.h"
 
-/* Like Go's defaults, which kube-apiserver uses: forward secrecy and AEAD, AES-128 first. */
-static const char tls13_suites[] = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
-static const char tls12_ciphers[] = "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:"
-                                    "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:"
-                                    "ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305";
-static const char curves[] = "X25519:P-256:P-384";
+/* The first is for OpenSSL 3.5 and later: post-quantum key exchange, as by Go 1.24. */
+static const char *const curves[] = {"X25519MLKEM768:X25519:P-256:P-384", "X25519:P-256:P-384"};
 
-enum { SESSION_LIFETIME_S = 3600 };
-
-/* ----------------------------------------------------------------------------------------------------- files */
-
-/* The last error is the closest to the cause that a person can do something about. */
-static const char *openssl_reason(void)
-{
-    const char *reason = ERR_reason_error_string(ERR_peek_last_error());
-
-    ERR_clear_error();
-    return reason == NULL ? "unknown error" : reason;
-}
-
-static bool readable(const char *what, const char *path, struct err *err)
-{
-    FILE *f = fopen(path, "r");
-
-    if (f == NULL)
-        return err_set(err, "%s %s: %s", what, path, strerror(errno));
-    fclose(f);
-    return true;
-}
-
-/* Never asks a terminal; remembers that it was needed. */
-static int no_passphrase(char *out, int size, int writing, void *arg)
-{
-    (void)out;
-    (void)size;
-    (void)writing;
-    *(bool *)arg = true;
-    return -1;
-}
-
-static bool use_key(SSL_CTX *ctx, const char *path, struct err *err)
-{
-    bool encrypted = false;
-    int done;
-
-    if (!readable("private key", path, err))
-        return false;
-    ERR_clear_error();
-    SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
-    SSL_CTX_set_default_passwd_cb_userdata(ctx, &encrypted);
-    done = SSL_CTX_use_PrivateKey_file(ctx, path, SSL_FILETYPE_PEM);
-    SSL_CTX_set_default_passwd_cb_userdata(ctx, NULL);
-    SSL_CTX_set_default_passwd_cb(ctx, NULL);
-    if (encrypted)
-        return err_set(err, "private key %s: it is encrypted, and there is nobody to ask for the passphrase", path);
-    if (done == 1)
-        return true;
-    if (ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH)
-        return err_set(err, "private key %s: does not belong to the certificate", path);
-    return err_set(err, "private key %s: %s", path, openssl_reason());
-}
-
-static int64_t seconds_of(const ASN1_TIME *t)
-{
-    struct tm tm;
-
-    return t != NULL && ASN1_TIME_to_tm(t, &tm) == 1 ? (int64_t)timegm(&tm) : 0;
-}
-
-static void note_expiry(struct tls_ctx *c, X509 *cert)
-{
-    int64_t t = cert == NULL ? 0 : seconds_of(X509_get0_notAfter(cert));
-
-    if (t != 0 && (c->not_after == 0 || t < c->not_after))
-        c->not_after = t;
-}
+enum {
+    SESSION_LIFETIME_S = 3600,
+    MAX_CHAIN_DEPTH = 10, /* intermediates between a certificate and its CA */
+};
 
 static bool use_pair(struct tls_ctx *c, const char *cert_file, const char *key_file, struct err *err)
 {
-    STACK_OF(X509) *chain = NULL;
+    struct tls_pair pair;
+    bool done;
 
-    if (!readable("certificate", cert_file, err))
+    if (!tls_pair_load(cert_file, key_file, &pair, &c->digest, err))
         return false;
     ERR_clear_error();
-    if (SSL_CTX_use_certificate_chain_file(c->ssl_ctx, cert_file) != 1)
-        return err_set(err, "certificate %s: %s", cert_file, openssl_reason());
-    if (!use_key(c->ssl_ctx, key_file, err))
-        return false;
-    if (SSL_CTX_check_private_key(c->ssl_ctx) != 1) {
-        ERR_clear_error();
-        return err_set(err, "private key %s: does not belong to certificate %s", key_file, cert_file);
-    }
-    note_expiry(c, SSL_CTX_get0_certificate(c->ssl_ctx));
-    SSL_CTX_get0_chain_certs(c->ssl_ctx, &chain);
-    for (int i = 0; i < sk_X509_num(chain); i++)
-        note_expiry(c, sk_X509_value(chain, i));
-    return true;
-}
-
-/* Adds what the bundle holds to the store and, if not NULL, its subjects to `hints`. */
-static bool load_bundle(X509_STORE *store, STACK_OF(X509_NAME) * hints, const char *path, struct err *err)
-{
-    FILE *f = fopen(path, "r");
-    unsigned count = 0;
-    bool good = true;
-    X509 *cert;
-
-    if (f == NULL)
-        return err_set(err, "CA bundle %s: %s", path, strerror(errno));
-    ERR_clear_error();
-    while (good && (cert = PEM_read_X509(f, NULL, NULL, NULL)) != NULL) {
-        X509_NAME *name = hints == NULL ? NULL : X509_NAME_dup(X509_get_subject_name(cert));
-
-        good = X509_STORE_add_cert(store, cert) == 1;
-        if (hints != NULL && (name == NULL || sk_X509_NAME_push(hints, name) == 0)) {
-            X509_NAME_free(name);
-            good = false;
-        }
-        X509_free(cert);
-        count++;
-    }
-    fclose(f);
-    if (!good || (ERR_peek_last_error() != 0 && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE))
-        return err_set(err, "CA bundle %s: certificate %u: %s", path, count + good, openssl_reason());
-    ERR_clear_error();
-    return count > 0 || err_set(err, "CA bundle %s: no certificate in it", path);
+    done = SSL_CTX_use_cert_and_key(c->ssl_ctx, pair.cert, pair.key, pair.chain, 1) == 1 ||
+           err_set(err, "certificate %s: %s", cert_file, tls_reason());
+    tls_pair_clear(&pair);
+    return done;
 }
 
 static X509_STORE *new_store(void)
@@ -144,8 +37,10 @@ static X509_STORE *new_store(void)
     X509_STORE *store = X509_STORE_new();
 
     /* What the bundle holds is trusted as it is, self-signed or not: as Go's roots. */
-    if (store != NULL)
+    if (store != NULL) {
         X509_STORE_set_flags(store, X509_V_FLAG_PARTIAL_CHAIN);
+        X509_STORE_set_depth(store, MAX_CHAIN_DEPTH);
+    }
     return store;
 }
 
@@ -157,25 +52,47 @@ static void ctx_free(struct tls_ctx *c)
     X509_STORE_free(c->client_ca);
     X509_STORE_free(c->requestheader_ca);
     BIO_meth_free(c->bio_method);
+    tls_sni_free(c->sni);
     tls_sessions_free(c->sessions);
     mem_free(c->server_name);
     mem_free(c);
 }
 
-static struct tls_ctx *ctx_new(bool server, int min_version, const char *ciphers, struct err *err)
+static void fold_number(struct tls_ctx *c, int n)
 {
-    struct tls_ctx *c = must_zalloc(sizeof(*c));
-    SSL_CTX *ctx;
+    tls_digest_add(&c->digest, slice_of((const char *)&n, sizeof(n)));
+}
 
-    c->refs = 1;
-    c->server = server;
-    c->bio_method = tls_bio_method();
-    c->ssl_ctx = ctx = SSL_CTX_new(server ? TLS_server_method() : TLS_client_method());
-    if (ctx == NULL || c->bio_method == NULL) {
-        err_set(err, "TLS: %s", openssl_reason());
-        ctx_free(c);
-        return NULL;
-    }
+static bool set_groups(SSL_CTX *ctx)
+{
+    for (size_t i = 0; i < sizeof(curves) / sizeof(curves[0]); i++)
+        if (SSL_CTX_set1_groups_list(ctx, curves[i]) == 1)
+            return true;
+    return false;
+}
+
+/* A list without any suite of TLS 1.2 leaves TLS 1.3, as with Go. */
+static bool set_suites(struct tls_ctx *c, const char *const *names, struct err *err)
+{
+    struct buf list;
+    bool tls12, good;
+
+    buf_init(&list, 4096);
+    tls12 = tls_suites_for_tls12(names, &list);
+    tls_digest_add(&c->digest, buf_slice(&list));
+    good = buf_append_char(&list, '\0') && (!tls12 || SSL_CTX_set_cipher_list(c->ssl_ctx, buf_slice(&list).p) == 1) &&
+           (tls12 || SSL_CTX_set_min_proto_version(c->ssl_ctx, TLS1_3_VERSION) == 1) &&
+           SSL_CTX_set_ciphersuites(c->ssl_ctx, tls_suites_for_tls13()) == 1;
+    buf_free(&list);
+    return good || err_set(err, "cipher suites: %s", tls_reason());
+}
+
+static bool set_up(struct tls_ctx *c, int min_version, const char *const *cipher_suites, struct err *err)
+{
+    SSL_CTX *ctx = c->ssl_ctx;
+
+    if (ctx == NULL || c->bio_method == NULL)
+        return err_set(err, "TLS: %s", tls_reason());
     SSL_CTX_set_app_data(ctx, c);
     SSL_CTX_set_min_proto_version(ctx, min_version == 13 ? TLS1_3_VERSION : TLS1_2_VERSION);
     SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE |
@@ -183,13 +100,26 @@ static struct tls_ctx *ctx_new(bool server, int min_version, const char *ciphers
     /* What the certificate file holds is the chain; the CA that we judge others by is not ours to send. */
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN);
     SSL_CTX_set_timeout(ctx, SESSION_LIFETIME_S);
-    if (SSL_CTX_set1_groups_list(ctx, curves) != 1 || SSL_CTX_set_ciphersuites(ctx, tls13_suites) != 1 ||
-        SSL_CTX_set_cipher_list(ctx, ciphers == NULL ? tls12_ciphers : ciphers) != 1) {
-        err_set(err, "cipher suites %s: %s", ciphers == NULL ? tls12_ciphers : ciphers, openssl_reason());
-        ctx_free(c);
-        return NULL;
-    }
-    return c;
+    SSL_CTX_set_max_cert_list(ctx, LIMIT_CLIENT_CHAIN_BYTES);
+    fold_number(c, c->server);
+    fold_number(c, min_version);
+    if (!set_groups(ctx))
+        return err_set(err, "TLS: %s", tls_reason());
+    return set_suites(c, cipher_suites, err);
+}
+
+static struct tls_ctx *ctx_new(bool server, int min_version, const char *const *cipher_suites, struct err *err)
+{
+    struct tls_ctx *c = must_zalloc(sizeof(*c));
+
+    c->refs = 1;
+    c->server = server;
+    c->bio_method = tls_bio_method();
+    c->ssl_ctx = SSL_CTX_new(server ? TLS_server_method() : TLS_client_method());
+    if (set_up(c, min_version, cipher_suites, err))
+        return c;
+    ctx_free(c);
+    return NULL;
 }
 
 struct tls_ctx *tls_ctx_ref(struct tls_ctx *c)
@@ -204,23 +134,33 @@ void tls_ctx_unref(struct tls_ctx *c)
         ctx_free(c);
 }
 
-int64_t tls_ctx_not_after(const struct tls_ctx *c)
+bool tls_ctx_same(const struct tls_ctx *a, const struct tls_ctx *b)
 {
-    return c->not_after;
+    return a == b || (a != NULL && b != NULL && memcmp(&a->digest, &b->digest, sizeof(a->digest)) == 0);
 }
 
 /* ---------------------------------------------------------------------------------------------------- server */
+
+/* RFC 9113, 9.2.2: no HTTP/2 over TLS 1.2 with a suite that lacks AEAD or forward secrecy. */
+static bool fit_for_http2(SSL *ssl)
+{
+    const SSL_CIPHER *cipher = SSL_get_pending_cipher(ssl);
+
+    if (SSL_version(ssl) >= TLS1_3_VERSION || cipher == NULL)
+        return true;
+    return SSL_CIPHER_is_aead(cipher) == 1 && SSL_CIPHER_get_kx_nid(cipher) == NID_kx_ecdhe;
+}
 
 static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *outlen, const unsigned char *in,
                            unsigned inlen, void *arg)
 {
     const struct tls_ctx *c = arg;
     static const unsigned char ours[] = "\x02h2\x08http/1.1";
-    const unsigned char *from = c->http2 ? ours : ours + 3;
-    unsigned n = (unsigned)(sizeof(ours) - 1) - (c->http2 ? 0U : 3U);
+    bool http2 = c->http2 && fit_for_http2(ssl);
+    const unsigned char *from = http2 ? ours : ours + 3;
+    unsigned n = (unsigned)(sizeof(ours) - 1) - (http2 ? 0U : 3U);
     unsigned char *chosen;
 
-    (void)ssl;
     /* Who names protocols and none of ours is refused (RFC 7301, 3.2), as by kube-apiserver. */
     if (SSL_select_next_proto(&chosen, outlen, from, n, in, inlen) != OPENSSL_NPN_NEGOTIATED)
         return SSL_TLSEXT_ERR_ALERT_FATAL;
@@ -243,13 +183,15 @@ static bool load_client_cas(struct tls_ctx *c, const struct tls_server_opts *o, 
 
     if (!good)
         return err_set(err, "out of memory");
+    fold_number(c, o->client_ca_file != NULL ? 1 : 0);
     if (o->client_ca_file != NULL) {
         c->client_ca = new_store();
-        good = c->client_ca != NULL && load_bundle(c->client_ca, hints, o->client_ca_file, err);
+        good = c->client_ca != NULL && tls_bundle_load(c->client_ca, hints, o->client_ca_file, &c->digest, err);
     }
     if (good && o->requestheader_ca_file != NULL) {
         c->requestheader_ca = new_store();
-        good = c->requestheader_ca != NULL && load_bundle(c->requestheader_ca, hints, o->requestheader_ca_file, err);
+        good = c->requestheader_ca != NULL &&
+               tls_bundle_load(c->requestheader_ca, hints, o->requestheader_ca_file, &c->digest, err);
     }
     if (!good) {
         sk_X509_NAME_pop_free(hints, X509_NAME_free);
@@ -259,14 +201,23 @@ static bool load_client_cas(struct tls_ctx *c, const struct tls_server_opts *o, 
     return true;
 }
 
+static bool load_sni(struct tls_ctx *c, const char *const *specs, struct err *err)
+{
+    if (specs == NULL || specs[0] == NULL)
+        return true;
+    c->sni = tls_sni_new(specs, &c->digest, err);
+    return c->sni != NULL;
+}
+
 struct tls_ctx *tls_server_ctx_new(const struct tls_server_opts *o, struct err *err)
 {
-    struct tls_ctx *c = ctx_new(true, o->min_version, o->ciphers, err);
+    struct tls_ctx *c = ctx_new(true, o->min_version, o->cipher_suites, err);
 
     if (c == NULL)
         return NULL;
     c->http2 = o->http2;
-    if (!use_pair(c, o->cert_file, o->key_file, err) || !load_client_cas(c, o, err)) {
+    fold_number(c, o->http2);
+    if (!use_pair(c, o->cert_file, o->key_file, err) || !load_client_cas(c, o, err) || !load_sni(c, o->sni, err)) {
         ctx_free(c);
         return NULL;
     }
@@ -276,6 +227,7 @@ struct tls_ctx *tls_server_ctx_new(const struct tls_server_opts *o, struct err *
     }
     SSL_CTX_set_alpn_select_cb(c->ssl_ctx, choose_protocol, c);
     tls_tickets_enable(c->ssl_ctx);
+    tls_sni_enable(c);
     return c;
 }
 
@@ -287,7 +239,7 @@ struct tls_ctx *tls_client_ctx_new(const struct tls_client_opts *o, struct err *
     struct tls_ctx *c = ctx_new(false, 12, NULL, err);
     X509_STORE *store = new_store();
 
-    if (c == NULL || store == NULL || !load_bundle(store, NULL, o->ca_file, err))
+    if (c == NULL || store == NULL || !tls_bundle_load(store, NULL, o->ca_file, &c->digest, err))
         goto fail;
     SSL_CTX_set_cert_store(c->ssl_ctx, store); /* takes the reference */
     store = NULL;
@@ -295,7 +247,10 @@ struct tls_ctx *tls_client_ctx_new(const struct tls_client_opts *o, struct err *
         goto fail;
     if (o->server_name != NULL)
         c->server_name = must_strdup(o->server_name);
+    tls_digest_add(&c->digest, slice_str(o->server_name));
     c->http2 = o->http2;
+    fold_number(c, o->http2);
+    fold_number(c, o->cert_file != NULL);
     SSL_CTX_set_verify(c->ssl_ctx, SSL_VERIFY_PEER, NULL);
     if (SSL_CTX_set_alpn_protos(c->ssl_ctx, o->http2 ? both : both + 3,
                                 (unsigned)(sizeof(both) - 1) - (o->http2 ? 0U : 3U)) != 0)

@@ -15,7 +15,8 @@ struct tls_server_opts {
     const char *requestheader_ca_file; /* NULL likewise */
     bool http2;                        /* offer h2 before http/1.1 */
     int min_version;                   /* 12 or 13; 0 = 12 */
-    const char *ciphers;               /* TLS 1.2 list in OpenSSL's spelling or NULL */
+    const char *const *cipher_suites;  /* see tls_suites.h; NULL or empty: the default ones */
+    const char *const *sni;            /* further pairs, see tls_sni.h; NULL-terminated, NULL: none */
 };
 
 struct tls_client_opts {
@@ -26,7 +27,8 @@ struct tls_client_opts {
 };
 
 /*
- * TLS 1.2 and 1.3, session resumption by tickets (which never outlive the context, so never cross a change of CA);
+ * TLS 1.2 and 1.3, session resumption by tickets (which never outlive the context, so never cross a change of CA, and
+ * hold for one server name only);
  * client certificates are asked for (CA hint = both bundles) and never required: an unknown, expired or odd one does
  * not fail the handshake, it only is not verified. NULL with *err naming file and cause.
  */
@@ -36,11 +38,17 @@ struct tls_ctx *tls_client_ctx_new(const struct tls_client_opts *o, struct err *
 struct tls_ctx *tls_ctx_ref(struct tls_ctx *c);
 void tls_ctx_unref(struct tls_ctx *c);
 
-/* The same certificates, keys, trust and settings, wherever they were read from: a reload keeps the old one then, and
- * with it connections and sessions. NULL is the same as NULL only. */
+/* Made of the same bytes and settings, wherever they were read from: a reload keeps the old one then, and with it
+ * connections and sessions. NULL is the same as NULL only. */
 bool tls_ctx_same(const struct tls_ctx *a, const struct tls_ctx *b);
 
-/* Earliest notAfter among the own certificates (seconds since 1970), 0 if there is none: for the expiry metric. */
-int64_t tls_ctx_not_after(const struct tls_ctx *c);
+struct tls_validity {
+    int64_t not_before, not_after; /* seconds since 1970 */
+};
+/*
+ * Of a file of certificates: the first to end of a chain, the last to end of a bundle of CAs. False (and zeros) if
+ * there is none in it or it cannot be read.
+ */
+bool tls_file_validity(const char *path, bool bundle, struct tls_validity *out);
 
 #endif

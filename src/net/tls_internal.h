@@ -8,9 +8,11 @@
 
 #include "net/tls_ctx.h"
 #include "net/tls_peer.h"
+#include "net/tls_pem.h"
 
 struct tls_sessions;
 struct tls_identity;
+struct tls_sni;
 
 struct tls_ctx {
     unsigned refs;
@@ -21,13 +23,20 @@ struct tls_ctx {
     X509_STORE *requestheader_ca;  /* server: likewise */
     char *server_name;             /* client */
     struct tls_sessions *sessions; /* client */
+    struct tls_sni *sni;           /* server: NULL if there is only one certificate */
     bool http2;
-    int64_t not_after;
+    struct tls_digest digest; /* of all that it was made of */
 };
 
 /* A connection's SSL, ready for the handshake but for its BIO. `name` (client; NULL: the context's) is SNI and what
  * must be verified. */
 MEM_CHECK SSL *tls_ctx_new_ssl(struct tls_ctx *c, const char *name);
+
+/* tls_sni.c: certificates by name. `specs` is NULL-terminated, in the option's notation; NULL with *err. */
+struct tls_sni *tls_sni_new(const char *const *specs, struct tls_digest *d, struct err *err);
+void tls_sni_free(struct tls_sni *s);
+/* Server: certificates are chosen by name, and sessions are bound to the name. */
+void tls_sni_enable(struct tls_ctx *c);
 
 /* tls_session.c: resumption. */
 MEM_CHECK struct tls_sessions *tls_sessions_new(void);

@@ -1,16 +1,15 @@
 #include "proxy/disco_serve.h"
 
-#include "base/buf.h"
-#include "base/limits.h"
 #include "http/etag.h"
 #include "http/negotiate.h"
-#include "kube/json_indent.h"
 #include "kube/status.h"
 #include "net/loop.h"
+#include "proxy/disco_pretty.h"
 #include "proxy/forward.h"
 #include "proxy/rewrite.h"
 
 enum { DISCO_SERVE_PIECE = 64 << 10 };
+enum { WITHOUT_PROTOBUF = NEGOTIATE_OFFER_V2BETA1, OFFERS = WITHOUT_PROTOBUF | NEGOTIATE_OFFER_PROTOBUF };
 
 /* What our own verdict request asks for: the local server's document alone, so that its ETag can be compared with ours.
  */
@@ -21,14 +20,18 @@ enum { DISCO_SERVE_PIECE = 64 << 10 };
 
 /* ---- the answer ---- */
 
-static struct negotiated negotiate(const struct job *j)
+static struct negotiated negotiate(const struct job *j, unsigned offers)
 {
-    return negotiate_discovery(http_head_value(exchange_request(j->x), HTTP_ACCEPT), NEGOTIATE_OFFER_V2BETA1);
+    return negotiate_discovery(http_head_value(exchange_request(j->x), HTTP_ACCEPT), offers);
 }
 
-static const struct served_document *wanted_document(const struct job *j, const struct negotiated *n)
+/* NULL while there is none. */
+static const struct served_document *document_as(const struct job *j, enum negotiate_document d,
+                                                 enum negotiate_format f)
 {
-    return served_merged(j->served, n->document == NEGOTIATE_V2BETA1 ? SERVED_V2BETA1 : SERVED_V2);
+    if (f == NEGOTIATE_PROTOBUF)
+        return served_merged(j->served, d == NEGOTIATE_V2BETA1 ? SERVED_V2BETA1_PROTOBUF : SERVED_V2_PROTOBUF);
+    return served_merged(j->served, d == NEGOTIATE_V2BETA1 ? SERVED_V2BETA1 : SERVED_V2);
 }
 
 /* Status and the fields that a 200 and its 304 have in common. */
@@ -53,20 +56,25 @@ static bool content_fields(struct job *j, const struct negotiated *n, bool gzipp
                          http_head_add_id(h, a, HTTP_VARY, SLICE_LIT("Accept-Encoding"))));
 }
 
-/* For people with curl or a browser; the entity tag stays that of the compact form, as with kube-apiserver. */
-static bool indent(struct job *j, struct slice body)
+static void send_pretty(struct job *j)
 {
-    j->scratch = arena_alloc(exchange_arena(j->x), sizeof(*j->scratch));
-    if (j->scratch == NULL)
-        return false;
-    buf_init(j->scratch, LIMIT_DISCOVERY_BYTES);
-    if (!json_indent(body, j->scratch))
-        return false;
-    j->document = buf_slice(j->scratch);
-    return true;
+    struct slice piece;
+
+    while (!exchange_congested(j->x)) {
+        if (!disco_pretty_next(j->pretty, &piece)) {
+            job_abort(j, STATUS_NO_MEMORY);
+            return;
+        }
+        if (piece.n == 0) {
+            job_finish(j, NULL);
+            return;
+        }
+        if (!exchange_body(j->x, piece))
+            return; /* on_gone follows */
+    }
 }
 
-void disco_serve_resume(struct job *j)
+static void send_prepared(struct job *j)
 {
     while (j->document_sent < j->document.n) {
         struct slice piece = slice_from(j->document, j->document_sent);
@@ -82,52 +90,116 @@ void disco_serve_resume(struct job *j)
     job_finish(j, NULL);
 }
 
-static void send_document(struct job *j, const struct negotiated *n, const struct served_document *doc)
+void disco_serve_resume(struct job *j)
 {
-    const struct http_head *request = exchange_request(j->x);
-    bool match = etag_matches(request, doc->etag);
-    bool pretty = !match && negotiate_pretty(request, n);
-    bool gzipped = !match && !pretty && doc->gzip.n > 0 && negotiate_gzip(request);
-    struct http_head head;
-    struct http_body body = {HTTP_BODY_NONE, 0};
+    if (j->pretty != NULL)
+        send_pretty(j);
+    else
+        send_prepared(j);
+}
 
-    j->document = gzipped ? doc->gzip : doc->body;
-    if ((pretty && !indent(j, doc->body)) || !document_head(j, match ? 304 : 200, doc, &head) ||
-        (!match && !content_fields(j, n, gzipped, &head))) {
-        job_refuse(j, 503, STATUS_NO_MEMORY);
-        return;
-    }
-    if (!match)
-        body = (struct http_body){HTTP_BODY_LENGTH, j->document.n};
-    j->account.status = head.status;
+static void respond(struct job *j, const struct http_head *head, struct http_body body)
+{
+    bool no_body = head->status == 304 || exchange_request(j->x)->method_id == HTTP_HEAD;
+
+    j->account.status = head->status;
     job_set_state(j, JOB_SERVING);
-    if (match || request->method_id == HTTP_HEAD)
-        j->document_sent = j->document.n;
-    if (exchange_respond(j->x, &head, body))
+    if (!exchange_respond(j->x, head, body))
+        return;
+    if (no_body)
+        job_finish(j, NULL);
+    else
         disco_serve_resume(j);
 }
 
-static void answer(struct job *j)
+static void send_not_modified(struct job *j, const struct served_document *doc)
 {
-    struct negotiated n = negotiate(j);
-    const struct served_document *doc = wanted_document(j, &n);
+    struct http_head head;
 
+    if (document_head(j, 304, doc, &head))
+        respond(j, &head, (struct http_body){HTTP_BODY_NONE, 0});
+    else
+        job_refuse(j, 503, STATUS_NO_MEMORY);
+}
+
+static void send_document(struct job *j, const struct negotiated *n, const struct served_document *doc)
+{
+    const struct http_head *request = exchange_request(j->x);
+    bool gzipped = negotiate_gzip(request) && doc->gzip.n > 0, good = true;
+    struct http_body body = {HTTP_BODY_CHUNKED, 0};
+    struct http_head head;
+
+    /* For people with curl or a browser; the entity tag stays that of the compact form, as with kube-apiserver. */
+    if (negotiate_pretty(request, n)) {
+        j->pretty = disco_pretty_new(doc->body, negotiate_gzip(request));
+        good = j->pretty != NULL;
+        gzipped = good && disco_pretty_gzipped(j->pretty);
+    } else {
+        j->document = gzipped ? doc->gzip : doc->body;
+        body = (struct http_body){HTTP_BODY_LENGTH, j->document.n};
+    }
+    if (good && document_head(j, 200, doc, &head) && content_fields(j, n, gzipped, &head))
+        respond(j, &head, body);
+    else
+        job_refuse(j, 503, STATUS_NO_MEMORY);
+}
+
+static void on_protobuf_there(void *arg);
+
+static void answer(struct job *j, bool waited)
+{
+    struct negotiated n = negotiate(j, OFFERS);
+    const struct served_document *doc = document_as(j, n.document, n.format);
+
+    if (doc == NULL && !waited) {
+        job_set_state(j, JOB_DECIDING);
+        j->waiter = cluster_want_protobuf(j->proxy->cluster, on_protobuf_there, j);
+        if (j->waiter != NULL)
+            return;
+    }
+    if (doc == NULL) { /* it is too big to be put so, or there was no memory */
+        n = negotiate(j, WITHOUT_PROTOBUF);
+        doc = document_as(j, n.document, NEGOTIATE_JSON);
+    }
+    if (doc == NULL || n.document == NEGOTIATE_LEGACY) {
+        forward_local(j);
+        return;
+    }
     account_discovery_hit(j->proxy->account);
-    send_document(j, &n, doc);
+    if (etag_matches(exchange_request(j->x), doc->etag))
+        send_not_modified(j, doc);
+    else
+        send_document(j, &n, doc);
+}
+
+static void on_protobuf_there(void *arg)
+{
+    struct job *j = arg;
+
+    j->waiter = NULL;
+    served_unref(j->served);
+    j->served = served_ref(cluster_served(j->proxy->cluster));
+    answer(j, true);
 }
 
 /* ---- may this client read it? ask the local server ---- */
+
+static enum verdict verdict_of(unsigned status)
+{
+    if (status == 200 || status == 304)
+        return VERDICT_ALLOWED;
+    return status == 401 || status == 403 ? VERDICT_REFUSED : VERDICT_OTHER;
+}
 
 static void on_verdict_head(void *arg, const struct http_head *head, struct http_body body)
 {
     struct job *j = arg;
 
-    if (head->status != 200 && head->status != 304) {
+    j->verdict = verdict_of(head->status);
+    if (j->verdict != VERDICT_ALLOWED)
         authz_cache_deny(j->proxy->authz, j->credential);
+    if (j->verdict == VERDICT_OTHER)
         forward_relay_head(j, head, body);
-        return;
-    }
-    j->verdict_allowed = true;
     if (head->status == 200)
         cluster_local_etag_seen(j->proxy->cluster, http_head_value(head, HTTP_ETAG));
 }
@@ -136,7 +208,7 @@ static void on_verdict_body(void *arg, struct slice data)
 {
     struct job *j = arg;
 
-    if (!j->verdict_allowed)
+    if (j->verdict == VERDICT_OTHER)
         forward_on_body(j, data);
 }
 
@@ -144,16 +216,22 @@ static void on_verdict_end(void *arg, const struct http_head *trailers)
 {
     struct job *j = arg;
 
-    if (!j->verdict_allowed) {
+    if (j->verdict == VERDICT_OTHER) {
         forward_on_end(j, trailers);
         return;
     }
     j->back = NULL;
+    job_drop_back(j);
+    /* What was refused is our question, with our Accept: the client shall hear it in the form that it asked for. */
+    if (j->verdict == VERDICT_REFUSED) {
+        forward_local(j);
+        return;
+    }
     /* A verdict of before a reload is good for this request only. */
     if (j->config == j->proxy->config)
         authz_cache_allow(j->proxy->authz, j->credential, loop_now_ms(j->proxy->loop),
                           j->config->discovery_authz_ttl_ms);
-    answer(j);
+    answer(j, false);
 }
 
 static void on_verdict_failed(void *arg, const struct back_failure_info *f)
@@ -219,7 +297,7 @@ static void ask_local(struct job *j)
 
 void disco_serve(struct job *j)
 {
-    struct negotiated n = negotiate(j);
+    struct negotiated n = negotiate(j, OFFERS);
 
     if (n.document != NEGOTIATE_LEGACY && n.profile.p != NULL && slice_eq(n.profile, SLICE_LIT("nopeer"))) {
         account_discovery_nopeer(j->proxy->account);
@@ -227,15 +305,15 @@ void disco_serve(struct job *j)
         return;
     }
     /* A body on a GET is none of discovery's business: the local server shall say so. */
-    if (n.document == NEGOTIATE_LEGACY || wanted_document(j, &n) == NULL || exchange_wants_upgrade(j->x) ||
-        exchange_request_body(j->x).kind != HTTP_BODY_NONE) {
+    if (n.document == NEGOTIATE_LEGACY || document_as(j, n.document, NEGOTIATE_JSON) == NULL ||
+        exchange_wants_upgrade(j->x) || exchange_request_body(j->x).kind != HTTP_BODY_NONE) {
         forward_local(j);
         return;
     }
     if (!authn_credential_key(&j->authn, exchange_request(j->x), j->credential))
         job_refuse(j, 503, STATUS_NO_MEMORY);
     else if (authz_cache_allowed(j->proxy->authz, j->credential, loop_now_ms(j->proxy->loop)))
-        answer(j);
+        answer(j, false);
     else
         ask_local(j);
 }

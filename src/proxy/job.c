@@ -1,7 +1,7 @@
 #include "proxy/job.h"
 
-#include "base/buf.h"
 #include "kube/status.h"
+#include "proxy/disco_pretty.h"
 #include "proxy/refuse.h"
 
 void job_set_state(struct job *j, enum job_state state)
@@ -40,8 +40,7 @@ static void settle(struct job *j, const char *why)
     job_drop_back(j);
     if (list_linked(&j->node))
         list_remove(&j->proxy->long_running, &j->node);
-    if (j->scratch != NULL)
-        buf_free(j->scratch);
+    disco_pretty_free(j->pretty);
     served_unref(j->served);
     proxy_config_unref(j->config);
     job_set_state(j, JOB_ENDED);

@@ -15,6 +15,7 @@
 #include "proxy/authz_cache.h"
 #include "proxy/route.h"
 
+struct disco_pretty;
 struct loop;
 struct proxy;
 struct tunnel;
@@ -39,6 +40,13 @@ enum job_state {
     JOB_RELAYING,   /* the response's head has gone to the client */
     JOB_SERVING,    /* sends a prepared document, piece by piece */
     JOB_ENDED,      /* the exchange is over; the job must not be touched */
+};
+
+/* What the local server said to a reader of /apis. */
+enum verdict {
+    VERDICT_OTHER,   /* its own trouble: relayed */
+    VERDICT_ALLOWED, /* 200, 304 */
+    VERDICT_REFUSED, /* 401, 403 */
 };
 
 struct job {
@@ -69,8 +77,8 @@ struct job {
     struct slice document;
     size_t document_sent;
     unsigned char credential[AUTHN_KEY_BYTES];
-    bool verdict_allowed;
-    struct buf *scratch; /* holds `document` when it was made for this request; freed with the job */
+    enum verdict verdict;
+    struct disco_pretty *pretty; /* instead of `document`: made while it is sent; freed with the job */
 
     struct account_entry account;
 };

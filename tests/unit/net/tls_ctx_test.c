@@ -15,10 +15,10 @@ static const char *path(char *out, const char *name)
     return out;
 }
 
-static void refuses_server(const char *crt, const char *key, const char *ca, const char *ciphers, const char *want)
+static void refuses_server(const char *crt, const char *key, const char *ca, const char *want)
 {
     char a[640], b[640], c[640];
-    struct tls_server_opts o = {.cert_file = path(a, crt), .key_file = path(b, key), .ciphers = ciphers};
+    struct tls_server_opts o = {.cert_file = path(a, crt), .key_file = path(b, key)};
     struct err err = {""};
     struct tls_ctx *ctx;
 
@@ -42,17 +42,16 @@ static void test_files(void)
              path(key, "node-a.key"), key);
     if (system(command) != 0)
         tap_bail("openssl ec");
-    refuses_server("no-such.crt", "node-a.key", NULL, NULL, "no-such.crt: No such file");
-    refuses_server("garbage.pem", "node-a.key", NULL, NULL, "certificate ");
-    refuses_server("node-a.crt", "no-such.key", NULL, NULL, "no-such.key: No such file");
-    refuses_server("node-a.crt", "garbage.pem", NULL, NULL, "private key ");
-    refuses_server("node-a.crt", "node-b.key", NULL, NULL, "node-b.key: does not belong to");
-    refuses_server("node-a.crt", "node-a.key.enc", NULL, NULL, "encrypted");
-    refuses_server("node-a.crt", "node-a.key", "no-such-ca.crt", NULL, "no-such-ca.crt: No such file");
-    refuses_server("node-a.crt", "node-a.key", "garbage.pem", NULL, "no certificate in it");
-    refuses_server("node-a.crt", "node-a.key", "empty.pem", NULL, "no certificate in it");
-    refuses_server("node-a.crt", "node-a.key", "half.pem", NULL, "CA bundle ");
-    refuses_server("node-a.crt", "node-a.key", NULL, "NO-SUCH-CIPHER", "NO-SUCH-CIPHER");
+    refuses_server("no-such.crt", "node-a.key", NULL, "no-such.crt: No such file");
+    refuses_server("garbage.pem", "node-a.key", NULL, "certificate ");
+    refuses_server("node-a.crt", "no-such.key", NULL, "no-such.key: No such file");
+    refuses_server("node-a.crt", "garbage.pem", NULL, "private key ");
+    refuses_server("node-a.crt", "node-b.key", NULL, "node-b.key: does not belong to");
+    refuses_server("node-a.crt", "node-a.key.enc", NULL, "encrypted");
+    refuses_server("node-a.crt", "node-a.key", "no-such-ca.crt", "no-such-ca.crt: No such file");
+    refuses_server("node-a.crt", "node-a.key", "garbage.pem", "no certificate in it");
+    refuses_server("node-a.crt", "node-a.key", "empty.pem", "no certificate in it");
+    refuses_server("node-a.crt", "node-a.key", "half.pem", "CA bundle ");
 }
 
 static void test_client_files(void)
@@ -71,18 +70,27 @@ static void test_client_files(void)
     ok(strstr(err.text, "does not belong to") != NULL, "and why (%s)", err.text);
 }
 
-static void test_not_after(void)
+static void test_validity(void)
 {
-    struct tls_ctx *s = server_ctx(false);
-    struct tls_ctx *without = client_ctx(NULL, false);
-    struct tls_ctx *expired = client_ctx("expired", false);
+    struct tls_validity v;
+    size_t n;
+    char *new, *old, both[16384];
 
-    ok(tls_ctx_not_after(s) > (int64_t)time(NULL), "notAfter of a fresh pair");
-    is_int(tls_ctx_not_after(without), 0, "none without certificate");
-    is_int(tls_ctx_not_after(expired), 1577923200, "2020-01-02T00:00:00Z");
-    tls_ctx_unref(s);
-    tls_ctx_unref(without);
-    tls_ctx_unref(expired);
+    ok(tls_file_validity(cert_path("node-a.crt"), false, &v), "a certificate has an end");
+    ok(v.not_after > (int64_t)time(NULL) && v.not_before <= (int64_t)time(NULL), "and it is in date");
+    ok(tls_file_validity(cert_path("expired.crt"), false, &v), "so has an expired one");
+    is_int(v.not_after, 1577923200, "2020-01-02T00:00:00Z");
+    is_int(v.not_before, 1577836800, "2020-01-01T00:00:00Z");
+    new = read_file(cert_path("ca.crt"), &n);
+    old = read_file(cert_path("expired.crt"), &n);
+    snprintf(both, sizeof(both), "%s%s", new, old);
+    scratch_file("both.pem", both, strlen(both));
+    ok(tls_file_validity(cert_path("both.pem"), false, &v) && v.not_after == 1577923200, "a chain: the first to end");
+    ok(tls_file_validity(cert_path("both.pem"), true, &v) && v.not_after > (int64_t)time(NULL), "a bundle: the last");
+    ok(!tls_file_validity(cert_path("node-a.key"), false, &v) && v.not_after == 0, "a key has none");
+    ok(!tls_file_validity(cert_path("no-such.crt"), false, &v), "nor has what is not there");
+    free(new);
+    free(old);
 }
 
 /* ----------------------------------------------------------------------------------------------------- client */
@@ -291,9 +299,12 @@ static void test_same(void)
        "another CA");
     both_bundles("both.crt", false);
     both_bundles("reversed.crt", true);
+    both_bundles("again.crt", false);
     ok(!same_of(server_of("node-a", "ca.crt", NULL, 12), server_of("node-a", "both.crt", NULL, 12)), "one CA more");
-    ok(same_of(server_of("node-a", "both.crt", NULL, 12), server_of("node-a", "reversed.crt", NULL, 12)),
-       "two CAs in either order");
+    ok(!same_of(server_of("node-a", "both.crt", NULL, 12), server_of("node-a", "reversed.crt", NULL, 12)),
+       "bytes count: two CAs in another order");
+    ok(same_of(server_of("node-a", "both.crt", NULL, 12), server_of("node-a", "again.crt", NULL, 12)),
+       "names do not: a copy of the bundle");
 }
 
 int main(void)
@@ -302,7 +313,7 @@ int main(void)
 
     test_files();
     test_client_files();
-    test_not_after();
+    test_validity();
     test_client_verifies(l);
     test_alpn(l);
     test_min_version(l);

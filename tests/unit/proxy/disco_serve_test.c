@@ -1,9 +1,13 @@
 /* `/apis`: who gets the merged document, in which form, and what is asked of the local server for it. */
+#include <stdio.h>
+
 #include "net/loop.h"
 #include "unit/proxy/world.h"
 
 #define V2 "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 #define V2BETA1 "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
+#define PROTOBUF "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+#define PROTOBUF_V2BETA1 "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
 #define ASK(method, accept, more)                                                                                      \
     method " /apis HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer t\r\nAccept: " accept "\r\n" more "\r\n"
 #define NOT_MODIFIED "HTTP/1.1 304 Not Modified\r\nETag: \"L\"\r\n\r\n"
@@ -59,24 +63,166 @@ static void changed_locally(void)
     world_close(&w);
 }
 
+/* The refusal comes in the form that the client asked for: our question had another Accept. */
 static void denied(void)
+{
+    static const unsigned statuses[] = {401, 403};
+
+    for (size_t i = 0; i < ROWS(statuses); i++) {
+        char answer[100];
+        struct world w;
+        struct side *s;
+
+        (void)snprintf(answer, sizeof answer, "HTTP/1.1 %u No\r\nContent-Length: 4\r\n\r\n", statuses[i]);
+        world_open(&w, 1);
+        for (size_t round = 0; round < 2; round++) {
+            struct side *c = client(&w);
+
+            say(c, ASK("GET", V2, "User-Agent: curl/8\r\n"));
+            s = conn(&w.local, 0);
+            ok(has(s, "profile=nopeer") && has(s, "\r\n\r\n"), "%u: asked, %s", statuses[i],
+               round == 0 ? "once" : "and a no is not remembered");
+            buf_reset(&s->got);
+            say(s, answer);
+            say(s, "mine");
+            ok(has(s, "\r\n\r\n") && got(s, "Accept: " V2 "\r\n") && got(s, "User-Agent: curl/8\r\n") &&
+                   !got(s, "If-None-Match"),
+               "%u: the client's own request follows", statuses[i]);
+            buf_reset(&s->got);
+            say(s, answer);
+            say(s, "nope");
+            ok(has(c, "nope") && got(c, " No\r\n") && !got(c, "mine"), "%u: and its answer", statuses[i]);
+            ok(!got(c, "jobs"), "%u: without a word of the document", statuses[i]);
+        }
+        is_u64(w.local.n_conns, 1, "%u: all on one connection", statuses[i]);
+        world_close(&w);
+    }
+}
+
+static void in_trouble(void)
 {
     struct world w;
     struct side *c;
 
     world_open(&w, 1);
-    for (size_t i = 0; i < 2; i++) {
+    c = client(&w);
+    say(c, ASK("GET", V2, ""));
+    (void)has(conn(&w.local, 0), "\r\n\r\n");
+    say(conn(&w.local, 0), "HTTP/1.1 429 Too Many Requests\r\nContent-Length: 4\r\n\r\nbusy");
+    ok(has(c, "HTTP/1.1 429 ") && has(c, "busy"), "the local server's trouble is relayed");
+    world_close(&w);
+}
+
+/* Lets the reader in; its document follows. */
+static void allow(struct world *w)
+{
+    (void)has(conn(&w->local, 0), "\r\n\r\n");
+    say(conn(&w->local, 0), NOT_MODIFIED);
+}
+
+static void protobuf(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_open(&w, 1);
+    c = client(&w);
+    say(c, ASK("GET", PROTOBUF, ""));
+    allow(&w);
+    ok(until(&w, world_waiting(&w)) && buf_len(&c->got) == 0, "not there yet: it waits");
+    w.has_protobuf = true;
+    world_know(&w);
+    world_refreshed(&w);
+    ok(has(c, "\r\n\r\n" WORLD_PROTOBUF), "the protobuf form");
+    ok(got(c, "Content-Type: " PROTOBUF "\r\n") && got(c, "ETag: " WORLD_ETAG "\r\n") && got(c, "Vary: Accept\r\n") &&
+           got(c, "Cache-Control: public\r\n"),
+       "with its fields");
+    buf_reset(&c->got);
+    say(c, ASK("GET", PROTOBUF_V2BETA1 "," V2, "User-Agent: curl/8\r\n"));
+    ok(has(c, WORLD_PROTOBUF) && got(c, PROTOBUF_V2BETA1 "\r\n"), "the first clause wins; it is never laid out");
+    buf_reset(&c->got);
+    say(c, ASK("GET", PROTOBUF, "If-None-Match: " WORLD_ETAG "\r\n"));
+    ok(has(c, "HTTP/1.1 304 "), "the same tag as JSON's");
+    buf_reset(&c->got);
+    say(c, ASK("HEAD", PROTOBUF, ""));
+    ok(has(c, "HTTP/1.1 200 ") && has(c, "\r\n\r\n") && !got(c, "merged"), "HEAD");
+    is_int(w.wanted_protobuf, 1, "wanted once");
+    world_close(&w);
+}
+
+/* Laid out for people, and compressed if that is over 128 KiB, be the compact form ever so small. */
+static void pretty(void)
+{
+    static const struct {
+        size_t elements;
+        bool gzipped;
+    } rows[] = {{10, false}, {10000, false}, {26300, true}, {100000, true}};
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct world w;
+        struct side *c;
+        struct buf text;
+
+        buf_init(&text, 1 << 20);
+        buf_append_char(&text, '[');
+        for (size_t k = 0; k < rows[i].elements; k++)
+            buf_append_str(&text, k == 0 ? "1" : ",1");
+        buf_append(&text, SLICE_LIT("]\0"));
+        world_init(&w, 1);
+        w.document = text.p;
+        world_start(&w);
         c = client(&w);
-        say(c, ASK("GET", V2, ""));
-        (void)until(&w, i == 0 ? w.local.n_conns > 0 && got(&w.local.conns[0], "\r\n\r\n") : w.misses == 0);
-        if (i == 1)
-            (void)until(&w, buf_len(&w.local.conns[0].got) > 0);
-        (void)has(conn(&w.local, 0), "\r\n\r\n");
-        buf_reset(&w.local.conns[0].got);
-        say(conn(&w.local, 0), "HTTP/1.1 403 Forbidden\r\nContent-Length: 4\r\n\r\nnope");
-        ok(has(c, "HTTP/1.1 403 ") && has(c, "nope"), "a no is relayed, %s", i == 0 ? "once" : "and not remembered");
-        ok(!got(c, "jobs"), "without a word of the document");
+        say(c, ASK("GET", V2, "User-Agent: Wget/1\r\nAccept-Encoding: gzip\r\n"));
+        allow(&w);
+        ok(has(c, "\r\n0\r\n\r\n") && got(c, "Transfer-Encoding: chunked\r\n"), "%zu elements: sent in pieces",
+           rows[i].elements);
+        ok(got(c, "Content-Encoding: gzip\r\nVary: Accept-Encoding\r\n") == rows[i].gzipped, "%zu: compressed or not",
+           rows[i].elements);
+        buf_reset(&c->got);
+        say(c, ASK("GET", V2 ";pretty=1", ""));
+        ok(has(c, "  1\n]\r\n0\r\n\r\n") && !got(c, "gzip"), "%zu: all of it", rows[i].elements);
+        ok(buf_len(&c->got) > 5 * rows[i].elements, "%zu: each on its line", rows[i].elements);
+        buf_reset(&c->got);
+        say(c, "HEAD /apis?pretty=true HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer t\r\nAccept: " V2 "\r\n\r\n");
+        ok(has(c, "HTTP/1.1 200 ") && has(c, "\r\n\r\n") && !got(c, "  1"), "%zu: HEAD", rows[i].elements);
+        world_close(&w);
+        buf_free(&text);
     }
+}
+
+static void no_protobuf(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.no_protobuf = true;
+    world_start(&w);
+    c = client(&w);
+    say(c, ASK("GET", PROTOBUF "," V2BETA1, ""));
+    allow(&w);
+    ok(has(c, world_document()) && got(c, "Content-Type: " V2BETA1 "\r\n"), "no protobuf: what else is accepted");
+    buf_reset(&c->got);
+    buf_reset(&conn(&w.local, 0)->got);
+    say(c, ASK("GET", PROTOBUF, ""));
+    ok(has(conn(&w.local, 0), "Accept: " PROTOBUF "\r\n"), "nothing else is: the local server's");
+    say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nlocal");
+    ok(has(c, "\r\n\r\nlocal"), "answer");
+    world_close(&w);
+}
+
+static void gone_while_waiting(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_open(&w, 1);
+    c = client(&w);
+    say(c, ASK("GET", PROTOBUF, ""));
+    allow(&w);
+    (void)until(&w, world_waiting(&w));
+    hang_up(c, STREAM_CLOSE_NOW);
+    ok(until(&w, !world_waiting(&w)), "a client that goes while it waits is forgotten");
     world_close(&w);
 }
 
@@ -148,6 +294,11 @@ int main(void)
     allowed();
     changed_locally();
     denied();
+    in_trouble();
+    protobuf();
+    pretty();
+    no_protobuf();
+    gone_while_waiting();
     verdict_fails();
     passed_on();
     old_verdict_after_reload();

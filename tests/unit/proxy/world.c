@@ -60,6 +60,17 @@ struct cluster_waiter *cluster_local_miss(struct cluster *c, void (*done)(void *
     return &c->waiter;
 }
 
+struct cluster_waiter *cluster_want_protobuf(struct cluster *c, void (*done)(void *arg), void *arg)
+{
+    c->w->wanted_protobuf++;
+    if (c->w->no_protobuf)
+        return NULL;
+    if (c->waiter.done != NULL)
+        tap_bail("one waiter is enough for these tests");
+    c->waiter = (struct cluster_waiter){done, arg};
+    return &c->waiter;
+}
+
 void cluster_forget_waiter(struct cluster *c, struct cluster_waiter *waiter)
 {
     (void)waiter;
@@ -135,8 +146,12 @@ void world_know(struct world *w)
     for (size_t i = 0; i < w->n_peers; i++)
         peers[i] = (struct served_peer){
             .id = ids[i], .life = SERVED_LIVE, .discovery_known = true, .disco = other, .origin = w->peers[i].origin};
-    for (size_t i = 0; i < SERVED_SHAPES; i++) {
-        in.merged_storage[i] = mem_strdup(world_document());
+    for (size_t i = 0; i < (w->has_protobuf ? SERVED_SHAPES : SERVED_JSON_SHAPES); i++) {
+        bool json = i < SERVED_JSON_SHAPES;
+
+        in.merged_storage[i] = mem_strdup(!json                 ? WORLD_PROTOBUF
+                                          : w->document != NULL ? w->document
+                                                                : world_document());
         in.merged[i] = (struct served_document){.body = slice_str(in.merged_storage[i]), .etag = SLICE_LIT(WORLD_ETAG)};
     }
     if (w->cluster->served != NULL)

@@ -47,7 +47,10 @@ struct world {
     bool local_has_jobs;  /* the local server serves batch/v1 jobs, too */
     bool no_refresh;      /* there is nothing to be refreshed */
     bool short_of_memory; /* the test's own parts may fail, too */
-    unsigned misses, suspects, answered;
+    const char *document; /* the merged one; NULL: world_document() */
+    bool has_protobuf;    /* the merged documents are there in protobuf form */
+    bool no_protobuf;     /* and never will be */
+    unsigned misses, suspects, answered, wanted_protobuf;
     char seen_etag[64];
     struct side clients[WORLD_CONNS];
     size_t n_clients;
@@ -57,6 +60,7 @@ struct world {
 #define PODS "/api/v1/namespaces/d/pods"
 /* Of the merged documents; the local server's own is "L". */
 #define WORLD_ETAG "\"M\""
+#define WORLD_PROTOBUF "(merged, in protobuf)"
 const char *world_document(void);
 
 void world_init(struct world *w, size_t n_peers);

@@ -1,0 +1,88 @@
+#include "daemon/rotation.h"
+
+#include "base/log.h"
+#include "daemon/app_state.h"
+#include "daemon/expiry.h"
+#include "daemon/reload.h"
+#include "net/file_watch.h"
+
+#include <stdio.h>
+
+enum { ROTATION_ERRORS_CEILING = 64 << 10 };
+
+/* A file that stays broken is said once. */
+static void say_failure(struct app *a, const struct buf *errors)
+{
+    struct slice text = buf_slice(errors), line;
+
+    if (slice_eq(slice_trim(text), slice_str(a->files_refused)))
+        return;
+    (void)snprintf(a->files_refused, sizeof(a->files_refused), "%.*s", (int)text.n, text.p);
+    while (slice_split(&text, '\n', &line))
+        if (line.n > 0)
+            log_error("Certificate files changed but cannot be used, the old ones stay", LS("err", line));
+}
+
+static bool on_change(void *arg)
+{
+    struct app *a = arg;
+    struct buf errors;
+    bool ok;
+
+    if (a->phase != APP_SERVING)
+        return true;
+    buf_init(&errors, ROTATION_ERRORS_CEILING);
+    ok = reload_trust(a, &errors);
+    metric_set(a->files_ok, ok ? 1 : 0);
+    if (ok)
+        a->files_refused[0] = '\0';
+    else
+        say_failure(a, &errors);
+    buf_free(&errors);
+    return ok;
+}
+
+struct additions {
+    struct file_watch *watch;
+    bool ok;
+};
+
+static void add_file(const char *option, const char *path, enum trust_file_kind kind, void *arg)
+{
+    struct additions *to = arg;
+
+    (void)option;
+    (void)kind;
+    to->ok = to->ok && file_watch_add(to->watch, path);
+}
+
+struct file_watch *rotation_watch(struct app *a, const struct config *c)
+{
+    struct additions to = {file_watch_new(a->loop, on_change, a), true};
+
+    if (to.watch == NULL)
+        return NULL;
+    trust_each_file(c, add_file, &to);
+    if (to.ok)
+        return to.watch;
+    file_watch_free(to.watch);
+    return NULL;
+}
+
+void rotation_replace(struct app *a, struct file_watch *w)
+{
+    if (a->watch != w)
+        file_watch_free(a->watch);
+    a->watch = w;
+    file_watch_start(w);
+    a->files_refused[0] = '\0';
+    metric_set(a->files_ok, 1);
+    expiry_read(a->expiry, a->config);
+}
+
+void rotation_changed(struct app *a)
+{
+    log_info("Certificate files changed, new connections use the new ones");
+    metric_inc(a->files_changes);
+    expiry_read(a->expiry, a->config);
+}

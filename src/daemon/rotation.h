@@ -1,0 +1,21 @@
+/*
+ * Certificates change while we run, and they end. Their files are watched and read again when they change (reload.h);
+ * what is going to expire is said (expiry.h).
+ */
+#ifndef MVPROXY_DAEMON_ROTATION_H
+#define MVPROXY_DAEMON_ROTATION_H
+
+#include "base/mem.h"
+
+struct app;
+struct config;
+struct file_watch;
+
+/* A watch over every file of the configuration, from now on but not started. NULL when out of memory. */
+MEM_CHECK struct file_watch *rotation_watch(struct app *a, const struct config *c);
+/* The watch in force is this one now, and starts: its configuration has been committed. Takes it over. */
+void rotation_replace(struct app *a, struct file_watch *w);
+/* The certificates in force may be others now. */
+void rotation_changed(struct app *a);
+
+#endif

@@ -1,0 +1,98 @@
+#include "proxy/disco_pretty.h"
+
+#include "base/buf.h"
+#include "base/limits.h"
+#include "cluster/documents.h"
+#include "http/gzip.h"
+#include "kube/json_indent.h"
+
+/* The longest part of a document is a resource's text; compressed data can be a little longer than what it is of. */
+enum { PIECE_BYTES = 64 << 10, CEILING = PIECE_BYTES + LIMIT_DISCOVERY_PART_BYTES, GZIP_CEILING = 2 * CEILING };
+
+struct disco_pretty {
+    struct json_indenter indenter;
+    struct gzipper *gzip;
+    struct buf text, compressed;
+    bool ended; /* the last piece has been compressed */
+};
+
+/* Is the laid out text over the threshold? Lays out no more than it takes to know. */
+static bool is_long(struct disco_pretty *p)
+{
+    struct json_indenter trial = p->indenter;
+    size_t n = p->indenter.rest.n;
+
+    if (n > DOCUMENTS_GZIP_ABOVE)
+        return true;
+    for (n = 0; n <= DOCUMENTS_GZIP_ABOVE && trial.rest.n > 0; n += buf_len(&p->text)) {
+        buf_reset(&p->text);
+        if (!json_indent_some(&trial, PIECE_BYTES, &p->text))
+            return false; /* the first piece will say so */
+    }
+    buf_reset(&p->text);
+    return n > DOCUMENTS_GZIP_ABOVE;
+}
+
+struct disco_pretty *disco_pretty_new(struct slice compact, bool gzip)
+{
+    struct disco_pretty *p = mem_zalloc(sizeof *p);
+
+    if (p == NULL)
+        return NULL;
+    /* kube-apiserver puts a line feed behind the compact form only. */
+    if (compact.n > 0 && compact.p[compact.n - 1] == '\n')
+        compact.n--;
+    p->indenter.rest = compact;
+    buf_init(&p->text, CEILING);
+    buf_init(&p->compressed, GZIP_CEILING);
+    if (!gzip || !is_long(p))
+        return p;
+    p->gzip = gzipper_new();
+    if (p->gzip != NULL)
+        return p;
+    disco_pretty_free(p);
+    return NULL;
+}
+
+void disco_pretty_free(struct disco_pretty *p)
+{
+    if (p == NULL)
+        return;
+    gzipper_free(p->gzip);
+    buf_free(&p->text);
+    buf_free(&p->compressed);
+    mem_free(p);
+}
+
+bool disco_pretty_gzipped(const struct disco_pretty *p)
+{
+    return p->gzip != NULL;
+}
+
+static bool lay_out(struct disco_pretty *p)
+{
+    buf_reset(&p->text);
+    return json_indent_some(&p->indenter, PIECE_BYTES, &p->text);
+}
+
+/* The compressor keeps back what it can: several pieces may go in before one comes out. */
+static bool compress(struct disco_pretty *p)
+{
+    buf_reset(&p->compressed);
+    while (!p->ended && buf_len(&p->compressed) == 0) {
+        if (!lay_out(p))
+            return false;
+        p->ended = p->indenter.rest.n == 0;
+        if (gzipper_feed(p->gzip, buf_slice(&p->text), p->ended, &p->compressed) != GZIP_OK)
+            return false;
+    }
+    return true;
+}
+
+bool disco_pretty_next(struct disco_pretty *p, struct slice *piece)
+{
+    bool good = p->gzip != NULL ? compress(p) : lay_out(p);
+
+    *piece = p->gzip != NULL ? buf_slice(&p->compressed) : buf_slice(&p->text);
+    return good;
+}

@@ -1,0 +1,298 @@
+#!/usr/bin/env python3
+"""Certificates and CAs that change while the daemon runs, in the ways in which files are changed: nobody reloads."""
+
+import hashlib
+import os
+import shutil
+import socket
+import ssl
+
+import fixture
+from fixture import check, equal, until
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
+WHOAMI = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+CHANGES = "mvproxy_certificate_files_changes_total"
+GOOD = "mvproxy_certificate_files_good"
+END = "mvproxy_certificate_not_after_seconds"
+
+# Which file of the story's folder each option names.
+FILES = {"tls-cert-file": "serving.crt", "tls-private-key-file": "serving.key", "client-ca-file": "client-ca.crt",
+         "requestheader-client-ca-file": "front-proxy-ca.crt", "proxy-client-cert-file": "proxy.crt",
+         "proxy-client-key-file": "proxy.key", "apiserver-ca-file": "apiserver-ca.crt", "peer-ca-file": "peer-ca.crt"}
+
+
+def setup():
+    world = fixture.World()
+    proxy = world.proxies["a"]
+    world.pki = os.path.join(world.scratch, "pki")
+    os.mkdir(world.pki)
+    for option, name in FILES.items():
+        shutil.copy(proxy.options[option], path(world, name))
+        proxy.options[option] = path(world, name)
+    # A pair in a folder as a Kubernetes volume lays it out, and one as kubelet keeps its own.
+    volume(world, 1, "node-b")
+    for suffix in ("crt", "key"):
+        os.symlink("..data/tls." + suffix, os.path.join(world.pki, "volume", "tls." + suffix))
+    kubelet(world, 1, "node-c")
+    proxy.options["tls-sni-cert-key"] = [
+        "%s/volume/tls.crt,%s/volume/tls.key:volume.example.com" % (world.pki, world.pki),
+        "%s/kubelet/current.pem,%s/kubelet/current.pem:kubelet.example.com" % (world.pki, world.pki)]
+    return world.start()
+
+
+def path(world, name):
+    return os.path.join(world.pki, name)
+
+
+def replace(world, name, source):
+    """Another file in the place of this one, by rename."""
+    staged = path(world, name) + ".tmp"
+    shutil.copy(source, staged)
+    os.replace(staged, path(world, name))
+
+
+def volume(world, number, pair):
+    """What kubelet does to a secret volume: a new folder, and ..data is swapped."""
+    folder = os.path.join(world.pki, "volume")
+    stamped = os.path.join(folder, "..2026_%d" % number)
+    os.makedirs(stamped)
+    shutil.copy(world.certs.crt(pair), os.path.join(stamped, "tls.crt"))
+    shutil.copy(world.certs.key(pair), os.path.join(stamped, "tls.key"))
+    os.symlink(os.path.basename(stamped), os.path.join(folder, "..data_tmp"))
+    os.rename(os.path.join(folder, "..data_tmp"), os.path.join(folder, "..data"))
+    old = os.path.join(folder, "..2026_%d" % (number - 1))
+    if os.path.exists(old):
+        shutil.rmtree(old)
+
+
+def kubelet(world, number, pair):
+    """What kubelet does to its client certificate: both in one dated file, and -current is swapped."""
+    folder = os.path.join(world.pki, "kubelet")
+    os.makedirs(folder, exist_ok=True)
+    dated = os.path.join(folder, "dated-%d.pem" % number)
+    with open(dated, "w", encoding="ascii") as out:
+        for source in (world.certs.crt(pair), world.certs.key(pair)):
+            with open(source, encoding="ascii") as text:
+                out.write(text.read())
+    os.symlink(dated, os.path.join(folder, "updated.pem"))
+    os.rename(os.path.join(folder, "updated.pem"), os.path.join(folder, "current.pem"))
+
+
+def served(world, name="localhost"):
+    """The fingerprint of the certificate that a client gets who asks for this name."""
+    with socket.create_connection(world.proxies["a"].address, timeout=fixture.PATIENCE) as tcp:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        with context.wrap_socket(tcp, server_hostname=name) as tls:
+            return hashlib.sha256(tls.getpeercert(binary_form=True)).hexdigest()
+
+
+def fingerprint(file):
+    with open(file, encoding="ascii") as text:
+        pem = text.read()
+    end = "-----END CERTIFICATE-----"
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem[:pem.index(end) + len(end)])).hexdigest()
+
+
+def await_served(world, pair, name="localhost"):
+    until(lambda: served(world, name) == fingerprint(world.certs.crt(pair)), "the certificate of " + pair)
+
+
+def changes(world):
+    return world.proxies["a"].metric(CHANGES)
+
+
+def test_at_rest(world):
+    """at first nothing has changed; every certificate has its end among the metrics"""
+    equal(changes(world), 0.0, CHANGES)
+    equal(world.proxies["a"].metric(GOOD), 1.0, GOOD)
+    for option, name in FILES.items():
+        if not name.endswith(".key"):
+            check((world.proxies["a"].metric(END, option=option, file=path(world, name)) or 0) > 1.7e9, option)
+    check(world.proxies["a"].metric(END, option="tls-sni-cert-key[0]"), "the first pair by name")
+    check(world.proxies["a"].metric(END, option="tls-sni-cert-key[1]"), "the second pair by name")
+    equal(served(world), fingerprint(world.certs.crt("node-a")), "served")
+
+
+def test_renamed_over(world):
+    """a serving pair that is renamed over the old one is served, and what is open goes on"""
+    with world.client() as old, world.client() as watcher:
+        watcher.request("GET", MAPS + "?watch=true")
+        equal(watcher.final_head().status, 200, "watch")
+        replace(world, "serving.crt", world.certs.crt("node-b"))
+        replace(world, "serving.key", world.certs.key("node-b"))
+        await_served(world, "node-b")
+        equal(old.ask("GET", MAPS).status, 200, "the old connection")
+        equal(old.ask("GET", CLASSES).status, 200, "the old connection, rerouted")
+        world.ask("POST", MAPS, {"metadata": {"name": "seen"}})
+        check(b'"seen"' in watcher.chunk(), "the watch")
+    world.ask("DELETE", MAPS + "/seen")
+    check(changes(world) >= 1, CHANGES)
+
+
+def test_written_in_place(world):
+    """so is one that is written into the old files"""
+    for suffix, source in (("crt", world.certs.crt("node-c")), ("key", world.certs.key("node-c"))):
+        shutil.copyfile(source, path(world, "serving." + suffix))
+    await_served(world, "node-c")
+
+
+def test_volume(world):
+    """a Kubernetes volume: ..data points to another folder"""
+    equal(served(world, "volume.example.com"), fingerprint(world.certs.crt("node-b")), "before")
+    volume(world, 2, "node-a")
+    await_served(world, "node-a", "volume.example.com")
+    volume(world, 3, "node-b")
+    await_served(world, "node-b", "volume.example.com")
+
+
+def test_kubelet(world):
+    """kubelet's way: current.pem points to another file"""
+    equal(served(world, "kubelet.example.com"), fingerprint(world.certs.crt("node-c")), "before")
+    kubelet(world, 2, "node-a")
+    await_served(world, "node-a", "kubelet.example.com")
+    kubelet(world, 3, "node-b")
+    await_served(world, "node-b", "kubelet.example.com")
+
+
+def test_half_a_pair(world):
+    """a certificate whose key has not come yet: the old pair stays, it is said once, and the key ends it"""
+    proxy = world.proxies["a"]
+    before, mark = served(world), proxy.log_mark()
+    replace(world, "serving.crt", world.certs.crt("node-a"))
+    until(lambda: proxy.metric(GOOD) == 0.0, "the metric")
+    check(proxy.log_contains("does not belong to", mark), "said")
+    equal(served(world), before, "served")
+    proxy.await_log("cannot be used", mark)
+    for _ in range(3):
+        equal(world.ask("GET", MAPS).status, 200, "it serves on")
+    equal(proxy.log()[mark:].count("cannot be used"), 1, "times that it was said")
+    replace(world, "serving.key", world.certs.key("node-a"))
+    await_served(world, "node-a")
+    until(lambda: proxy.metric(GOOD) == 1.0, "the metric")
+
+
+def test_broken_file(world):
+    """a file that is cut short, empty or gone: the old one stays"""
+    proxy = world.proxies["a"]
+    for spoil in (lambda: os.truncate(path(world, "serving.crt"), 300), lambda: os.truncate(path(world, "serving.crt"), 0),
+                  lambda: os.unlink(path(world, "serving.crt"))):
+        before = served(world)
+        spoil()
+        until(lambda: proxy.metric(GOOD) == 0.0, "the metric")
+        equal(served(world), before, "served")
+        replace(world, "serving.crt", world.certs.crt("node-a"))
+        until(lambda: proxy.metric(GOOD) == 1.0, "the metric")
+    equal(served(world), before, "served")
+
+
+def test_client_ca(world):
+    """another client CA counts at once for new connections; a ticket from before is worth nothing"""
+    def who(client):
+        return client.ask("POST", WHOAMI, {}).json()["status"]["userInfo"]["username"]
+
+    equal(world.ask("GET", MAPS, user="foreign").status, 401, "before")
+    before = changes(world)
+    with open(path(world, "both"), "w", encoding="ascii") as out:
+        for name in ("ca", "foreign-ca"):
+            with open(world.certs.crt(name), encoding="ascii") as pem:
+                out.write(pem.read())
+    replace(world, "client-ca.crt", path(world, "both"))
+    until(lambda: changes(world) == before + 1, "the change")
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        if version == ssl.TLSVersion.TLSv1_3:
+            replace(world, "client-ca.crt", path(world, "both"))
+            until(lambda: world.ask("GET", MAPS, user="foreign").status == 200, "trust")
+        with world.client(user="foreign", version=version) as first:
+            equal(who(first), "kubernetes-admin", "trusted")
+            session, context = first.sock.session, first.context
+        with world.client(user="foreign", version=version, session=session, context=context) as second:
+            check(second.sock.session_reused, "nothing has changed, and it was not resumed")
+            before = changes(world)
+            replace(world, "client-ca.crt", world.certs.crt("ca"))
+            until(lambda b=before: changes(world) == b + 1, "the change")
+        with world.client(user="foreign", version=version, session=session, context=context) as third:
+            check(not third.sock.session_reused, "a ticket has outlived the CA")
+            equal(third.ask("GET", MAPS).status, 401, "trusted no more")
+
+
+def test_requestheader_ca(world):
+    """the same for the CA of front proxies"""
+    name = {"X-Remote-User": "kubernetes-admin", "X-Remote-Group": "system:masters"}
+
+    def asserts(**more):
+        with world.client(user="front-proxy-client", **more) as client:
+            status = client.ask("GET", MAPS, None, name).status
+            return status, client.sock.session, client.context, client.sock.session_reused
+
+    status, session, context, _ = asserts()
+    equal(status, 200, "believed")
+    equal(asserts(session=session, context=context)[::3], (200, True), "resumed")
+    before = changes(world)
+    replace(world, "front-proxy-ca.crt", world.certs.crt("foreign-ca"))
+    until(lambda: changes(world) == before + 1, "the change")
+    equal(asserts(session=session, context=context)[::3], (401, False), "believed no more")
+    replace(world, "front-proxy-ca.crt", world.certs.crt("front-proxy-ca"))
+    until(lambda: asserts()[0] == 200, "believed again")
+
+
+def test_proxy_client_pair(world):
+    """the certificate that servers see: new connections show the new one, and idle old ones are not used any more"""
+    world.certs.extra("proxy-2", "front-proxy-client", ca="front-proxy-ca")
+    equal(world.ask("GET", MAPS).status, 200, "before")
+    old = {r["conn"] for r in world.sim.requests("a", MAPS)}
+    before = changes(world)
+    replace(world, "proxy.crt", world.certs.crt("proxy-2"))
+    replace(world, "proxy.key", world.certs.key("proxy-2"))
+    until(lambda: changes(world) > before, "the change")
+    mark = world.sim.mark()
+    equal(world.ask("GET", MAPS).status, 200, "local")
+    equal(world.ask("GET", CLASSES).status, 200, "rerouted")
+    new = {r["conn"] for r in world.sim.requests("a", MAPS, mark)}
+    check(new and not new & old, "an old connection was used", old, new)
+
+
+def test_server_ca(world):
+    """CAs of servers: what they do not verify is not reached, and comes back with them"""
+    for name, target, good in (("apiserver-ca.crt", MAPS, "ca"), ("peer-ca.crt", CLASSES, "ca")):
+        replace(world, name, world.certs.crt("foreign-ca"))
+        until(lambda t=target: world.ask("GET", t).status == 503, name + ": 503")
+        replace(world, name, world.certs.crt(good))
+        until(lambda t=target: world.ask("GET", t).status == 200, name + ": 200")
+    world.settle()
+
+
+def test_nothing_new(world):
+    """the same content again changes nothing, and tickets live on; so they do over SIGHUP"""
+    proxy, before = world.proxies["a"], changes(world)
+    with world.client() as first:
+        equal(first.ask("GET", MAPS).status, 200, "first")
+        session, context = first.sock.session, first.context
+    replace(world, "serving.crt", world.certs.crt("node-a"))
+    mark = proxy.reload()
+    proxy.await_log("Reloaded", mark)
+    replace(world, "serving.crt", world.certs.crt("node-a"))
+    with world.client(session=session, context=context) as second:
+        check(second.sock.session_reused, "the ticket is gone")
+        equal(second.ask("GET", MAPS).status, 200, "second")
+    equal(changes(world), before, CHANGES)
+
+
+def test_other_files(world):
+    """after a reload the files that it names are watched"""
+    proxy = world.proxies["a"]
+    shutil.copy(world.certs.crt("node-b"), path(world, "other.crt"))
+    shutil.copy(world.certs.key("node-b"), path(world, "other.key"))
+    mark = proxy.reload({"tls-cert-file": path(world, "other.crt"), "tls-private-key-file": path(world, "other.key")})
+    proxy.await_log("Reloaded", mark)
+    await_served(world, "node-b")
+    replace(world, "other.crt", world.certs.crt("node-c"))
+    replace(world, "other.key", world.certs.key("node-c"))
+    await_served(world, "node-c")
+
+
+if __name__ == "__main__":
+    fixture.main(globals())

@@ -1,0 +1,273 @@
+/* Which changes of files are noticed, and what is called how often. */
+#include "net/file_watch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/tap.h"
+#include "unit/net/fixture.h"
+
+static char folder[256];
+
+static const char *in(const char *name)
+{
+    static char paths[4][512];
+    static unsigned next;
+    char *p = paths[next++ % 4];
+
+    snprintf(p, sizeof(paths[0]), "%s/%s", folder, name);
+    return p;
+}
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+
+    if (f == NULL || fputs(text, f) < 0 || fclose(f) != 0)
+        tap_bail("%s", path);
+}
+
+static void must(int result)
+{
+    if (result != 0)
+        tap_bail("%d", errno);
+}
+
+struct calls {
+    unsigned n;
+    unsigned refuse; /* so many calls are answered with false */
+};
+
+static bool on_change(void *arg)
+{
+    struct calls *c = arg;
+
+    c->n++;
+    if (c->refuse == 0)
+        return true;
+    c->refuse--;
+    return false;
+}
+
+static struct file_watch *watch(struct loop *l, struct calls *c, const char *path)
+{
+    struct file_watch *w = file_watch_new(l, on_change, c);
+
+    if (w == NULL || !file_watch_add(w, path))
+        tap_bail("memory");
+    file_watch_start(w);
+    settle(l);
+    return w;
+}
+
+/* ------------------------------------------------------------------------------------------------------- kinds */
+
+static void to_rename(void)
+{
+    write_file(in("staged"), "2");
+    must(rename(in("staged"), in("file")));
+}
+
+static void to_write(void)
+{
+    write_file(in("file"), "22");
+}
+
+static void to_truncate(void)
+{
+    must(truncate(in("file"), 0));
+}
+
+static void to_remove(void)
+{
+    must(unlink(in("file")));
+}
+
+static void to_create(void)
+{
+    must(unlink(in("file")));
+    write_file(in("file"), "333");
+}
+
+static void to_chmod(void)
+{
+    must(chmod(in("file"), 0400));
+}
+
+static void to_relink(void)
+{
+    write_file(in("other"), "4");
+    must(symlink("other", in("staged")));
+    must(rename(in("staged"), in("link")));
+}
+
+/* ..data of a Kubernetes volume. */
+static void to_swap_folder(void)
+{
+    must(mkdir(in("two"), 0700));
+    write_file(in("two/file"), "5");
+    must(symlink("two", in("staged")));
+    must(rename(in("staged"), in("data")));
+}
+
+/* Where the link leads is another folder: there it is replaced. */
+static void to_rename_far(void)
+{
+    write_file(in("one/staged"), "6");
+    must(rename(in("one/staged"), in("one/file")));
+}
+
+static void to_touch_another(void)
+{
+    write_file(in("nothing-of-ours"), "7");
+}
+
+static const struct {
+    const char *what, *file;
+    void (*act)(void);
+    bool noticed;
+} rows[] = {
+    {"renamed over", "file", to_rename, true},
+    {"written in place", "file", to_write, true},
+    {"truncated by its path", "file", to_truncate, true},
+    {"removed", "file", to_remove, true},
+    {"removed and made again", "file", to_create, true},
+    {"its mode changed", "file", to_chmod, true},
+    {"a link that leads elsewhere", "link", to_relink, true},
+    {"what a link leads to, renamed over", "link", to_rename, true},
+    {"a folder that is a link, swapped", "data/file", to_swap_folder, true},
+    {"a link through such a folder, swapped", "through", to_swap_folder, true},
+    {"renamed over in such a folder", "through", to_rename_far, true},
+    {"an absolute link", "absolute", to_rename_far, true},
+    {"a link in a circle", "circle", to_touch_another, false},
+    {"another file of the folder", "file", to_touch_another, false},
+};
+
+static void clean_up(void)
+{
+    char command[600];
+
+    snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+    must(system(command));
+}
+
+static void set_up(void)
+{
+    clean_up();
+    must(mkdir(folder, 0700));
+    must(mkdir(in("one"), 0700));
+    write_file(in("file"), "1");
+    write_file(in("one/file"), "1");
+    must(symlink("file", in("link")));
+    must(symlink("one", in("data")));
+    must(symlink("data/file", in("through")));
+    must(symlink(in("one/file"), in("absolute")));
+    must(symlink("circle", in("circle")));
+}
+
+static void test_kinds(struct loop *l)
+{
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct calls c = {0, 0};
+        struct calls sentinel = {0, 0};
+        struct file_watch *w, *other;
+
+        set_up();
+        w = watch(l, &c, in(rows[i].file));
+        is_u64(c.n, 0, "%s: not before", rows[i].what);
+        rows[i].act();
+        if (rows[i].noticed) {
+            ok(run_until(l, c.n > 0), "%s: noticed", rows[i].what);
+            settle(l);
+        } else {
+            /* Another watch, of a file that changes later, has had its turn: so would this one have. */
+            write_file(in("sentinel"), "1");
+            other = watch(l, &sentinel, in("sentinel"));
+            write_file(in("sentinel"), "22");
+            ok(run_until(l, sentinel.n > 0), "%s: a change elsewhere is noticed", rows[i].what);
+            file_watch_free(other);
+        }
+        is_u64(c.n, rows[i].noticed ? 1 : 0, "%s: called", rows[i].what);
+        file_watch_free(w);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------- calls */
+
+static void test_follows(struct loop *l)
+{
+    struct calls c = {0, 0};
+    struct file_watch *w;
+
+    set_up();
+    w = watch(l, &c, in("through"));
+    to_swap_folder();
+    ok(run_until(l, c.n == 1), "the folder is swapped");
+    write_file(in("two/staged"), "8");
+    must(rename(in("two/staged"), in("two/file")));
+    ok(run_until(l, c.n == 2), "and the file in the new folder is watched");
+    file_watch_free(w);
+}
+
+static void test_before_start(struct loop *l)
+{
+    struct calls c = {0, 0};
+    struct file_watch *w = file_watch_new(l, on_change, &c);
+
+    set_up();
+    if (w == NULL || !file_watch_add(w, in("file")))
+        tap_bail("memory");
+    to_rename();
+    settle(l);
+    is_u64(c.n, 0, "nobody is called before the start");
+    file_watch_start(w);
+    ok(run_until(l, c.n == 1), "what changed since the file was added is found then");
+    file_watch_free(w);
+}
+
+static void test_absent(struct loop *l)
+{
+    struct calls c = {0, 0};
+    struct file_watch *w;
+
+    set_up();
+    w = watch(l, &c, in("late"));
+    write_file(in("late"), "1");
+    ok(run_until(l, c.n == 1), "a file that comes into being");
+    file_watch_free(w);
+}
+
+static void test_retry(struct loop *l)
+{
+    struct calls c = {0, 2};
+    struct file_watch *w;
+
+    set_up();
+    w = watch(l, &c, in("file"));
+    to_rename();
+    ok(run_until(l, c.n == 3), "refused twice, called three times for one change");
+    is_u64(c.refuse, 0, "and then it was taken");
+    settle(l);
+    is_u64(c.n, 3, "that is all");
+    file_watch_free(w);
+}
+
+int main(void)
+{
+    struct loop *l = loop_new(NULL);
+
+    snprintf(folder, sizeof(folder), "%s/mvproxy-watch-XXXXXX", getenv("TMPDIR") == NULL ? "/tmp" : getenv("TMPDIR"));
+    if (mkdtemp(folder) == NULL)
+        tap_bail("mkdtemp");
+    test_kinds(l);
+    test_follows(l);
+    test_before_start(l);
+    test_absent(l);
+    test_retry(l);
+    loop_free(l);
+    clean_up();
+    return tap_end();
+}
