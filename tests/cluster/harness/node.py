@@ -1,5 +1,7 @@
 """A control-plane node: a host name, an address, a kube-apiserver, and mvproxy in front of it."""
 
+import base64
+import hashlib
 import json
 import os
 import urllib.error
@@ -80,6 +82,12 @@ class Node:
         self.apiserver = Daemon("kube-apiserver-" + self.name, [], cluster.logs, hostname=self.name)
         self.mvproxy = Daemon("mvproxy-" + self.name, [cluster.mvproxy, "--config", self.config], cluster.logs,
                               hostname=self.name)
+
+    @property
+    def server_id(self):
+        """What kube-apiserver makes of its host name."""
+        data = b"".join(len(p).to_bytes(2, "big") + p for p in (self.name.encode(), b"kube-apiserver"))
+        return "apiserver-" + base64.b32encode(hashlib.sha256(data).digest()[:16]).decode().rstrip("=").lower()
 
     @property
     def lacks(self):

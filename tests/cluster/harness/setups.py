@@ -73,7 +73,10 @@ def all_setups():
               skew.migrations("cp-a", "cp-b")),
         Setup("stories", _two("1.33.13", "1.34.4", [skew.NO_JOBS]), skew.jobs("cp-a"), ("test_stories.py",), core=False,
               controllers="1.33.13"),
+        Setup("interop", [NodeSpec("cp-a", "1.33.13"), NodeSpec("cp-b", "1.36.3", [skew.NO_BUDGETS]),
+                          NodeSpec("cp-c", "1.37.0", [skew.NO_JOBS_NO_BUDGETS], bare=True)],
+              skew.migrations("cp-a", "cp-b"), ("test_interop.py",), core=False),
     ]
 
 
-DEFAULT = ("1.33+1.34", "1.24+1.24", "1.36+1.37", "stories")
+DEFAULT = ("1.33+1.34", "1.24+1.24", "1.36+1.37", "interop", "stories")

@@ -66,6 +66,16 @@ def cron_jobs(*lacking):
 NO_JOBS = "--runtime-config=batch/v1=false"
 
 
+def disruption_budgets(*lacking):
+    """Where NO_BUDGETS is among the flags of the nodes that lack them."""
+    return Skew("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget",
+                {"minAvailable": 1, "selector": {"matchLabels": {"app": "none"}}}, lacking, "default")
+
+
+NO_JOBS_NO_BUDGETS = NO_JOBS + ",policy/v1=false"
+NO_BUDGETS = "--runtime-config=policy/v1=false"
+
+
 def migrations(*lacking):
     """Kubernetes 1.37 serves them in v1, 1.36 does not."""
     return Skew("storagemigration.k8s.io/v1", "storageversionmigrations", "StorageVersionMigration",
