@@ -74,36 +74,85 @@ static bool parse_bool(struct slice s, bool *value)
     return false;
 }
 
-static bool set_gate(const char *text, struct derive_gates *out, bool *explicit_gate, struct err *err)
+/* As strings.TrimSpace, for ASCII. */
+static struct slice trim_space(struct slice s)
 {
-    struct slice rest = slice_str(text), name;
+    while (s.n > 0 && strchr(" \t\n\v\f\r", s.p[0]) != NULL) {
+        s.p++;
+        s.n--;
+    }
+    while (s.n > 0 && strchr(" \t\n\v\f\r", s.p[s.n - 1]) != NULL)
+        s.n--;
+    return s;
+}
+
+enum switched { UNSET, OFF, ON };
+
+struct gates {
+    enum switched all_beta, proxy;
+    bool bare, prefixed; /* without and with "kube:" */
+    struct slice unknown;
+};
+
+static bool take_component(struct slice *rest, struct gates *g, struct err *err)
+{
+    struct slice after = *rest, component;
+
+    if (!slice_split(&after, ':', &component) || after.p == NULL) {
+        g->bare = true;
+        return true;
+    }
+    component = trim_space(component);
+    g->prefixed = g->prefixed || component.n > 0;
+    g->bare = g->bare || component.n == 0;
+    if (component.n > 0 && !slice_eq(component, SLICE_LIT("kube")))
+        return err_set(err, "component not registered: %.*s", (int)component.n, component.p);
+    *rest = trim_space(after);
+    return true;
+}
+
+static bool read_gate(struct slice rest, struct gates *g, struct err *err)
+{
+    struct slice name;
     bool value;
 
+    if (!take_component(&rest, g, err))
+        return false;
     if (!slice_split(&rest, '=', &name) || rest.p == NULL)
-        return err_set(err, "missing bool value for %s", text);
-    if (!parse_bool(slice_trim(rest), &value))
-        return err_set(err, "invalid value of %.*s: %.*s", (int)name.n, name.p, (int)rest.n, rest.p);
-    name = slice_trim(name);
-    if (slice_eq(name, SLICE_LIT("UnknownVersionInteroperabilityProxy"))) {
-        out->unknown_version_interoperability_proxy = value;
-        *explicit_gate = true;
-    } else if (slice_eq(name, SLICE_LIT("AllBeta"))) {
-        if (!*explicit_gate)
-            out->unknown_version_interoperability_proxy = value;
-    } else if (!slice_eq(name, SLICE_LIT("AllAlpha"))) {
-        return err_set(err, "unrecognized feature gate: %.*s", (int)name.n, name.p);
-    }
+        return err_set(err, "missing bool value for %.*s", (int)name.n, name.n == 0 ? "" : name.p);
+    name = trim_space(name);
+    rest = trim_space(rest);
+    if (!parse_bool(rest, &value))
+        return err_set(err, "invalid value of %.*s=%.*s", (int)name.n, name.p, (int)rest.n, rest.p);
+    if (slice_eq(name, SLICE_LIT("UnknownVersionInteroperabilityProxy")))
+        g->proxy = value ? ON : OFF;
+    else if (slice_eq(name, SLICE_LIT("AllBeta")))
+        g->all_beta = value ? ON : OFF;
+    else if (!slice_eq(name, SLICE_LIT("AllAlpha")) && g->unknown.p == NULL)
+        g->unknown = name;
     return true;
+}
+
+/* Beta, and on unless told otherwise, as in kube-apiserver 1.36. */
+static bool resolve(const struct gates *g)
+{
+    if (g->proxy != UNSET)
+        return g->proxy == ON;
+    return g->all_beta != OFF;
 }
 
 bool derive_gates(const char *const *list, struct derive_gates *out, struct err *err)
 {
-    bool explicit_gate = false;
+    struct gates g = {.all_beta = UNSET};
 
-    out->unknown_version_interoperability_proxy = true;
     for (size_t i = 0; list[i] != NULL; i++)
-        if (!set_gate(list[i], out, &explicit_gate, err))
+        if (!read_gate(slice_str(list[i]), &g, err))
             return false;
+    if (g.bare && g.prefixed)
+        return err_set(err, "gates with and without the prefix kube: must not be mixed");
+    if (g.unknown.p != NULL)
+        return err_set(err, "unrecognized feature gate: %.*s", (int)g.unknown.n, g.unknown.p);
+    out->unknown_version_interoperability_proxy = resolve(&g);
     return true;
 }
 

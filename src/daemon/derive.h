@@ -29,8 +29,11 @@ void derive_advertise_default(const char *bind, uint64_t port, char out[DERIVE_H
 struct derive_gates {
     bool unknown_version_interoperability_proxy;
 };
-/* kube-apiserver's feature gate notation, a NULL-terminated list of Name=bool; AllAlpha and AllBeta are understood.
- * Unknown names are errors. */
+/*
+ * kube-apiserver's feature gate notation (k8s.io/component-base, featuregate and compatibility), a NULL-terminated list
+ * of Name=bool or kube:Name=bool, one way throughout. The last one of a name counts; AllBeta counts for what is not
+ * named, wherever it stands. Unknown names and components are errors.
+ */
 bool derive_gates(const char *const *list, struct derive_gates *out, struct err *err);
 
 #endif

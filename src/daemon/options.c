@@ -70,8 +70,8 @@ static const struct option table[] = {
      .argument = "DURATION", .help = "Longest wait for a response's header, long-running requests excepted; keep it above kube-apiserver's own. 0: no limit."},
 #undef SECTION
 #define SECTION "Peers"
-    {.name = "feature-gates", .type = OPTION_LIST, FIELD(feature_gates), .initial = "UnknownVersionInteroperabilityProxy=true", .section = SECTION,
-     .argument = "NAME=BOOL,...", .help = "UnknownVersionInteroperabilityProxy=false makes this an ordinary proxy before the local API server."},
+    {.name = "feature-gates", .type = OPTION_LIST, FIELD(feature_gates), .initial = "UnknownVersionInteroperabilityProxy=true", .skips_empty = true,
+     .section = SECTION, .argument = "NAME=BOOL,...", .help = "UnknownVersionInteroperabilityProxy=false makes this an ordinary proxy before the local API server. Written as for kube-apiserver, which the prefix kube: may say; AllBeta and AllAlpha are known, any other gate is an error."},
     {.name = "peer-ca-file", .type = OPTION_TEXT, FIELD(peer_ca_file), .initial = "", .section = SECTION, .argument = "FILE",
      .help = "CA bundle for the serving certificates of peers, which must be valid for kubernetes.default.svc. Without it no peer is used, and requests that would need one are answered with 503."},
     {.name = "peers", .type = OPTION_LIST, FIELD(peers), .initial = "", .section = SECTION, .argument = "ID=HOST:PORT,...",
@@ -257,6 +257,8 @@ static bool set_list(struct config *c, const struct option *o, const struct conf
         while (next_item(&rest, whole, &item)) {
             struct slice copy;
 
+            if (item.n == 0 && o->skips_empty)
+                continue;
             if (item.n == 0) {
                 config_complain(errors, s, &s->places[i], "%s: empty item in the list", o->name);
                 return false;

@@ -25,6 +25,7 @@ struct option {
     const char *initial;  /* default, as one would write it; "" for none */
     uint64_t min, max;    /* NUMBER; DURATION in ms */
     const char *choices;  /* TEXT: "a|b|c", NULL: anything */
+    bool skips_empty;     /* LIST: nothing between two commas is nothing, else it is an error */
     bool restart;         /* a reload cannot change it */
     const char *section;  /* heading in help and manual */
     const char *argument; /* e.g. "FILE" */

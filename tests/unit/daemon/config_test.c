@@ -94,6 +94,8 @@ static const struct {
     {"bad network", BASE "peer-allowed-cidrs: 10.0.0.0/33\n",
      "F:4:1: peer-allowed-cidrs: \"10.0.0.0/33\" is not a network such as 10.0.0.0/8\n"},
     {"unknown gate", BASE "feature-gates: Foo=true\n", "F:4:1: feature-gates: unrecognized feature gate: Foo\n"},
+    {"gate of another component", BASE "feature-gates: wardle:A=true\n",
+     "F:4:1: feature-gates: component not registered: wardle\n"},
     {"gate without value", BASE "feature-gates: UnknownVersionInteroperabilityProxy\n",
      "F:4:1: feature-gates: missing bool value for UnknownVersionInteroperabilityProxy\n"},
     {"forgotten before stale", BASE "peer-stale-after: 10m\n",
@@ -136,6 +138,27 @@ static void test_good(void)
     ok(c->access_log, "bool");
     is_str(c->requestheader_username_headers[0], "X-Remote-User", "default list");
     config_free(c);
+}
+
+/* As with kube-apiserver, nothing between commas is nothing. */
+static void test_empty_gates(void)
+{
+    static const char *const texts[] = {"feature-gates: ',AllBeta=false, ,'\n", "feature-gates: ''\n",
+                                        "feature-gates: []\n"};
+    char complaints[1024];
+
+    for (size_t i = 0; i < ROWS(texts); i++) {
+        char text[512];
+        struct config *c;
+
+        (void)snprintf(text, sizeof text, BASE "%s", texts[i]);
+        c = load(text, NULL, complaints, sizeof complaints);
+        if (c == NULL)
+            tap_bail("%s", complaints);
+        is_str(c->feature_gates[0], i == 0 ? "AllBeta=false" : NULL, "%s: what there is", texts[i]);
+        ok(c->feature_gates[0] == NULL || c->feature_gates[1] == NULL, "and nothing else");
+        config_free(c);
+    }
 }
 
 static void test_command_line(void)
@@ -238,6 +261,7 @@ int main(void)
     (void)snprintf(path, sizeof path, "/tmp/mvproxy-config-test-%ld", (long)getpid());
     test_wrong();
     test_good();
+    test_empty_gates();
     test_command_line();
     test_missing_file();
     test_dump_round_trip();

@@ -25,9 +25,42 @@ static const struct {
 };
 
 static const struct {
-    const char *list[3];
+    const char *list[4];
     bool ok, on;
 } gates[] = {
+    {{" UnknownVersionInteroperabilityProxy = false "}, true, false},
+    {{"UnknownVersionInteroperabilityProxy=\tT\n"}, true, true},
+    {{"UnknownVersionInteroperabilityProxy=true", "UnknownVersionInteroperabilityProxy=false"}, true, false},
+    {{"UnknownVersionInteroperabilityProxy=false", "AllBeta=true", "UnknownVersionInteroperabilityProxy=1"},
+     true,
+     true},
+    {{"UnknownVersionInteroperabilityProxy=0"}, true, false},
+    {{"UnknownVersionInteroperabilityProxy=FALSE"}, true, false},
+    {{"UnknownVersionInteroperabilityProxy=f"}, true, false},
+    {{"UnknownVersionInteroperabilityProxy=False"}, true, false},
+    {{"UnknownVersionInteroperabilityProxy=fALSE"}, false, false},
+    {{"UnknownVersionInteroperabilityProxy=yes"}, false, false},
+    {{"UnknownVersionInteroperabilityProxy=false=true"}, false, false},
+    {{"UnknownVersionInteroperabilityProxy="}, false, false},
+    {{"unknownversioninteroperabilityproxy=true"}, false, false},
+    {{"AllBeta=true"}, true, true},
+    {{"AllBeta=false", "AllBeta=true"}, true, true},
+    {{"AllBeta=true", "AllBeta=false"}, true, false},
+    {{"AllAlpha=false"}, true, true},
+    {{"AllAlpha=x"}, false, false},
+    {{"allbeta=false"}, false, false},
+    {{"APIServerIdentity=true"}, false, false},
+    {{"=true"}, false, false},
+    {{" =true"}, false, false},
+    {{"="}, false, false},
+    {{"kube:UnknownVersionInteroperabilityProxy=false"}, true, false},
+    {{" kube : UnknownVersionInteroperabilityProxy=false"}, true, false},
+    {{":UnknownVersionInteroperabilityProxy=false"}, true, false},
+    {{"kube:AllBeta=false", "kube:UnknownVersionInteroperabilityProxy=true"}, true, true},
+    {{"kube:AllBeta=false", "UnknownVersionInteroperabilityProxy=true"}, false, false},
+    {{"wardle:UnknownVersionInteroperabilityProxy=false"}, false, false},
+    {{"kube:wardle:UnknownVersionInteroperabilityProxy=false"}, false, false},
+    {{"kube:"}, false, false},
     {{NULL}, true, true},
     {{"UnknownVersionInteroperabilityProxy=true"}, true, true},
     {{"UnknownVersionInteroperabilityProxy=false"}, true, false},
