@@ -182,6 +182,11 @@ static bool collects(void *arg)
     return c->peers != NULL;
 }
 
+static enum identity_mode identity_mode(const struct cluster *c)
+{
+    return c->own_id[0] == '\0' ? IDENTITY_OFF : c->o.identity;
+}
+
 static void make_identity(struct cluster *c)
 {
     const struct identity_opts o = {
@@ -189,7 +194,7 @@ static void make_identity(struct cluster *c)
         .local = c->o.local,
         .id = c->own_id,
         .hostname = c->hostname,
-        .mode = c->own_id[0] == '\0' ? IDENTITY_OFF : c->o.identity,
+        .mode = identity_mode(c),
         .advertise = c->advertise,
         .annotate = c->o.annotate,
         .metrics = &c->metrics,
@@ -399,6 +404,12 @@ static struct api_identity identity(const struct cluster_opts *o)
     return (struct api_identity){.user = o->user, .groups = o->groups, .headers = o->headers};
 }
 
+static char *replace_text(char *old, const char *text)
+{
+    mem_free(old);
+    return must_strdup(text == NULL ? "" : text);
+}
+
 static void set_hostname(struct cluster *c, const char *hostname)
 {
     mem_free(c->hostname);
@@ -426,7 +437,7 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     c->loop = l;
     c->back = b;
     take_options(c, o);
-    c->advertise = must_strdup(o->advertise == NULL ? "" : o->advertise);
+    c->advertise = replace_text(NULL, o->advertise);
     set_hostname(c, o->hostname);
     cluster_metrics_init(&c->metrics, m);
     cluster_metrics_follow(c, m);
@@ -496,8 +507,11 @@ void cluster_update(struct cluster *c, const struct cluster_opts *o)
         set_hostname(c, o->hostname);
     if (was_enabled && (renamed || !o->peers_enabled))
         stop_peer_side(c);
+    c->advertise = replace_text(c->advertise, o->advertise);
     if (renamed)
         make_identity(c);
+    else
+        identity_update(c->identity, identity_mode(c), c->advertise, c->o.annotate);
     if (was_enabled != o->peers_enabled)
         log_info(o->peers_enabled ? "Peers are on" : "Peers are off: local knowledge only");
     if (moved) {

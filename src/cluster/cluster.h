@@ -39,10 +39,10 @@ struct cluster_opts {
     struct via *peer_via;   /* the proxy through which peers are reached; NULL: none. Lives as long as peer_tls_* */
     bool peer_rule_changed; /* cluster_update: peer_allowed judges otherwise than before */
     uint64_t refresh_interval_ms, stale_after_ms, forget_after_ms, leave_grace_ms; /* see peers.h */
-    enum identity_mode identity; /* a reload does not change it, nor the next one */
-    const char *advertise;       /* "ip:port" under which peers reach us; NULL: not told */
-    bool annotate;               /* it was configured: also for a Lease that the local server publishes */
-    bool legacy_only_local;      /* tests */
+    enum identity_mode identity;
+    const char *advertise;  /* "ip:port" under which peers reach us; NULL: not told */
+    bool annotate;          /* it was configured: also for a Lease that the local server publishes */
+    bool legacy_only_local; /* tests */
 };
 
 /* Ends the process only when out of memory. Starts to work when the loop runs. Text and arrays are copied. */

@@ -62,6 +62,7 @@ struct identity {
     unsigned failed; /* in a row */
     unsigned minor;  /* of the local server, 0: unknown */
     bool decide_again;
+    bool returning; /* LEAVING only for a moment: then decides anew, by another mode */
     bool may_exist; /* we have asked for it to be created, or it is ours */
     bool conceded;  /* that somebody else renews it has been said */
     char *uid, *version;
@@ -69,6 +70,7 @@ struct identity {
     char *other_holder;            /* as last looked at */
     int64_t other_renew_us;
     bool patched;   /* the annotation, in somebody else's Lease */
+    char *written;  /* what we had patched in before the address changed; NULL: nothing */
     bool overruled; /* a differing address of the server's own stands */
     struct arena *arena;
     struct lease_gc *gc;
@@ -346,6 +348,7 @@ static void on_look(void *arg, const struct fetch_result *r)
     } else if (!ok_status(r, 200) || !read_lease(i, r, &l)) {
         failing(i, "look", ok_status(r, 200) ? "not a Lease" : why_of(r, text), look);
     } else if (is_ours(i, &l)) {
+        i->may_exist = true;
         i->confirmed_us = l.renew_us;
         if (!keep(&i->uid, l.uid) || !keep(&i->version, l.resource_version))
             failing(i, "look", "out of memory", look);
@@ -467,7 +470,7 @@ static void decide(struct identity *i)
 
 void identity_start(struct identity *i)
 {
-    if (i->o.mode == IDENTITY_OFF || (i->state != STATE_STOPPED && i->state != STATE_LEAVING))
+    if (i->o.mode == IDENTITY_OFF || i->returning || (i->state != STATE_STOPPED && i->state != STATE_LEAVING))
         return;
     if (i->call != NULL)
         fetch_cancel(i->call);
@@ -529,7 +532,8 @@ void identity_seen(struct identity *i, const struct lease *l)
         return;
     if (slice_eq(l->advertise, slice_str(i->advertise)))
         return;
-    if (l->advertise.n == 0 || (!i->patched && i->minor < FIRST_ADVERTISING_MINOR)) {
+    if (l->advertise.n == 0 || (i->written != NULL && slice_eq(l->advertise, slice_str(i->written))) ||
+        (!i->patched && i->minor < FIRST_ADVERTISING_MINOR)) {
         annotate(i, l);
         return;
     }
@@ -559,6 +563,10 @@ static void gone(struct identity *i)
     i->may_exist = false;
     set_state(i, STATE_STOPPED);
     loop_defer(i->loop, &i->over, tell, i);
+    if (!i->returning)
+        return;
+    i->returning = false;
+    identity_start(i);
 }
 
 static void on_deadline(void *arg)
@@ -622,6 +630,7 @@ void identity_stop(struct identity *i, void (*done)(void *arg), void *arg)
 {
     bool ours = i->may_exist;
 
+    i->returning = false;
     i->done = done;
     i->done_arg = arg;
     loop_timer_cancel(i->timer);
@@ -638,6 +647,52 @@ void identity_stop(struct identity *i, void (*done)(void *arg), void *arg)
     /* What is under way may change the Lease yet: first its answer. */
     if (i->call == NULL)
         leave(i);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- reload */
+
+static void change_address(struct identity *i, const char *advertise)
+{
+    if (strcmp(advertise, i->advertise) == 0)
+        return;
+    if (i->patched) {
+        mem_free(i->written);
+        i->written = i->advertise;
+    } else
+        mem_free(i->advertise);
+    i->advertise = must_strdup(advertise);
+    i->overruled = i->patched = false;
+    if (i->state == STATE_PUBLISHING && i->call == NULL)
+        after(i, 0, renew);
+}
+
+static void change_mode(struct identity *i, enum identity_mode mode)
+{
+    if (mode == i->o.mode)
+        return;
+    i->o.mode = mode;
+    if (i->state == STATE_STOPPED || i->state == STATE_LEAVING)
+        return;
+    log_info("Another way to keep the identity Lease of this server", LT("lease", i->id),
+             LT("state", identity_state_name(i)));
+    if (mode == IDENTITY_OFF || (mode == IDENTITY_OBSERVE && i->may_exist)) {
+        identity_stop(i, NULL, NULL);
+        i->returning = mode != IDENTITY_OFF && i->state == STATE_LEAVING;
+    } else if (i->state == STATE_PUBLISHING) {
+        i->decide_again = true; /* at the next renewal */
+    } else {
+        if (i->call != NULL)
+            fetch_cancel(i->call);
+        i->call = NULL;
+        after(i, 0, decide);
+    }
+}
+
+void identity_update(struct identity *i, enum identity_mode mode, const char *advertise, bool annotate)
+{
+    i->o.annotate = annotate;
+    change_address(i, advertise == NULL ? "" : advertise);
+    change_mode(i, mode);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- whole */
@@ -690,6 +745,7 @@ void identity_free(struct identity *i)
     mem_free(i->uid);
     mem_free(i->version);
     mem_free(i->other_holder);
+    mem_free(i->written);
     mem_free(i);
 }
 

@@ -313,6 +313,150 @@ static void collects(bool first)
     end(&s);
 }
 
+static void reload(struct story *s, enum identity_mode mode, const char *advertise)
+{
+    s->w.opts.identity = mode;
+    s->w.opts.advertise = advertise;
+    cluster_update(s->w.cluster, &s->w.opts);
+    sim_run_ms(s->w.loop, 100);
+}
+
+static void changes_address(void)
+{
+    struct story s;
+
+    prepare(&s, 24, IDENTITY_AUTO);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 200);
+    ok(by_us(&s), "published");
+    reload(&s, IDENTITY_AUTO, "10.0.0.9:7443");
+    ok(by_us(&s), "by the same process");
+    is_slice(s.lease.advertise, "10.0.0.9:7443", "a reload's address is written at once");
+    is_u64(kube_lease_writes(s.w.store, "POST"), 1, "into the same Lease");
+    reload(&s, IDENTITY_AUTO, "10.0.0.9:7443");
+    is_u64(kube_lease_writes(s.w.store, "PATCH"), 1, "the same address is no news");
+    end(&s);
+}
+
+/* Into the Lease of a server that publishes its own: whatever we wrote is ours to change. */
+static void changes_annotation(unsigned minor)
+{
+    struct story s;
+    char holder[100];
+    struct kube_lease l = {.hostname = "cp-a", .holder = holder, .duration_s = 3600};
+
+    prepare(&s, minor, IDENTITY_AUTO);
+    l.name = s.id;
+    (void)snprintf(holder, sizeof holder, "%s_server", s.id);
+    l.renew_us = clock_wall_us();
+    kube_put_lease(s.w.store, &l);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 500);
+    l.renew_us = clock_wall_us();
+    kube_put_lease(s.w.store, &l);
+    sim_run_ms(s.w.loop, 500);
+    ok(lease_there(&s), "there");
+    is_slice(s.lease.advertise, "10.0.0.1:16443", "1.%u: the address in the server's Lease", minor);
+    reload(&s, IDENTITY_AUTO, "10.0.0.9:7443");
+    l.address = "10.0.0.1:16443";
+    for (int i = 0; i < 3; i++) {
+        l.renew_us = clock_wall_us();
+        kube_put_lease(s.w.store, &l);
+        sim_run_ms(s.w.loop, 100);
+        ok(lease_there(&s), "there");
+        is_slice(s.lease.advertise, "10.0.0.9:7443", "1.%u: at the next renewal the one of the reload", minor);
+        l.address = "10.0.0.9:7443"; /* the server keeps what it does not know */
+    }
+    is_u64(kube_lease_writes(s.w.store, "PATCH"), 2, "written twice in all");
+    end(&s);
+}
+
+static void changes_mode(void)
+{
+    struct story s;
+    uint64_t posts;
+
+    prepare(&s, 28, IDENTITY_PUBLISH);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 200);
+    ok(by_us(&s), "published because it was told to");
+    reload(&s, IDENTITY_OBSERVE, "10.0.0.1:16443");
+    ok(!lease_there(&s), "observe: what was published is removed");
+    is_double(world_metric(&s.w, "mvproxy_identity_lease_publishing", NULL), 0, "and no more of it");
+    sim_run_ms(s.w.loop, 60000);
+    ok(!lease_there(&s), "nothing comes later");
+    posts = kube_lease_writes(s.w.store, "POST");
+    reload(&s, IDENTITY_AUTO, "10.0.0.1:16443");
+    sim_run_ms(s.w.loop, 60000);
+    is_u64(kube_lease_writes(s.w.store, "POST"), posts, "auto: 1.28 does it by itself");
+    reload(&s, IDENTITY_PUBLISH, "10.0.0.1:16443");
+    ok(by_us(&s), "publish: at once");
+    reload(&s, IDENTITY_OFF, "10.0.0.1:16443");
+    ok(!lease_there(&s), "off: removed");
+    reload(&s, IDENTITY_PUBLISH, "10.0.0.1:16443");
+    ok(by_us(&s), "and on");
+    reload(&s, IDENTITY_AUTO, "10.0.0.1:16443");
+    sim_run_ms(s.w.loop, RENEWALS_MS);
+    is_double(world_metric(&s.w, "mvproxy_identity_lease_publishing", NULL), 0, "auto: left to 1.28");
+    ok(lease_there(&s), "with what is there");
+    leave(&s, 100);
+    end(&s);
+}
+
+/* The server is away while the mode changes, back and forth. */
+static void changes_mode_blindly(void)
+{
+    struct story s;
+
+    prepare(&s, 24, IDENTITY_PUBLISH);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 200);
+    kube_sim(s.w.local)->fault = SIM_REFUSE;
+    for (int i = 0; i < 20; i++)
+        reload(&s, (enum identity_mode)(i % 4), "10.0.0.1:16443");
+    reload(&s, IDENTITY_OBSERVE, "10.0.0.1:16443");
+    sim_run_ms(s.w.loop, 10000);
+    kube_sim(s.w.local)->fault = SIM_FINE;
+    reload(&s, IDENTITY_PUBLISH, "10.0.0.1:16443");
+    sim_run_ms(s.w.loop, 30000);
+    ok(by_us(&s), "published in the end");
+    reload(&s, IDENTITY_OBSERVE, "10.0.0.1:16443");
+    cluster_stop(s.w.cluster, on_left, &s);
+    sim_run_ms(s.w.loop, 2100);
+    ok(s.left && !lease_there(&s), "and removed");
+    sim_run_ms(s.w.loop, 60000);
+    ok(!lease_there(&s), "for good");
+    end(&s);
+}
+
+/* A Lease that its owner renews while we make up our mind is never deleted. */
+static void collects_carefully(uint64_t when_ms)
+{
+    struct story s;
+    char dead[SERVER_ID_BYTES];
+    uint64_t lists;
+
+    prepare(&s, 24, IDENTITY_PUBLISH);
+    (void)server_id_from_hostname(SLICE_LIT("dead"), dead);
+    put(&s, dead, "x_dead", clock_wall_us() - (int64_t)4000 * 1000000);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 1000);
+    lists = kube_lists(s.w.store, KUBE_LEASE);
+    while (kube_lists(s.w.store, KUBE_LEASE) == lists) {
+        /* Answers take a second, so that a renewal can come between list, look and deletion. */
+        kube_sim(s.w.local)->delay_ms = 1000;
+        sim_run_ms(s.w.loop, 10);
+    }
+    sim_run_ms(s.w.loop, when_ms);
+    put(&s, dead, "x_dead", clock_wall_us());
+    sim_run_ms(s.w.loop, 20000);
+    arena_reset(s.arena);
+    ok(kube_get_lease(s.w.store, dead, s.arena, &s.lease), "renewed %llu ms after the list: not collected",
+       (unsigned long long)when_ms);
+    is_double(world_metric(&s.w, "mvproxy_identity_leases_collected_total", NULL), 0, "and not counted");
+    end(&s);
+}
+
 int main(void)
 {
     publishes();
@@ -335,5 +479,12 @@ int main(void)
     annotates(36, "10.9.9.9:6443", "10.9.9.9:6443");
     collects(true);
     collects(false);
+    collects_carefully(100);
+    collects_carefully(1500);
+    changes_address();
+    changes_annotation(33);
+    changes_annotation(36);
+    changes_mode();
+    changes_mode_blindly();
     return tap_end();
 }
