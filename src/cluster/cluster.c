@@ -299,6 +299,7 @@ static bool collect(void *arg, struct publish_input *in)
     in->served.leases_synced = !c->o.peers_enabled || leases_known(c);
     in->served.local_id = c->own_id;
     in->served.local = refresh_disco(c->local);
+    in->served.local_refused = refresh_refused(c->local);
     in->served.local_etag = refresh_apis_etag(c->local);
     return (c->peers == NULL || collect_peers(c, in)) && (c->exclusions == NULL || collect_excluded(c, in));
 }
@@ -605,7 +606,8 @@ static bool not_yet(char *reason, size_t n, const char *what, const char *why)
 
 bool cluster_local_synced(struct cluster *c, char *reason, size_t n)
 {
-    if (refresh_disco(c->local) != NULL)
+    /* What we may not know is not waited for: the server goes on being served without it. */
+    if (refresh_disco(c->local) != NULL || refresh_refused(c->local))
         return true;
     return not_yet(reason, n, "local discovery not read yet", refresh_failure(c->local));
 }
@@ -616,7 +618,7 @@ bool cluster_leases_synced(struct cluster *c, char *reason, size_t n)
         return true;
     if (c->leases == NULL)
         return not_yet(reason, n, "out of memory", NULL);
-    if (!informer_synced(leases_informer(c->leases)))
+    if (!informer_synced(leases_informer(c->leases)) && !informer_refused(leases_informer(c->leases)))
         return not_yet(reason, n, "leases not listed yet", informer_failure(leases_informer(c->leases)));
     if (c->exclusions == NULL || !exclusions_settled(c->exclusions))
         return not_yet(reason, n, "custom resources and APIServices not listed yet", NULL);
@@ -636,6 +638,12 @@ static const struct peer *awaited(const struct cluster *c)
     return NULL;
 }
 
+/* Nothing more will be known than is. */
+static bool refused(const struct cluster *c)
+{
+    return refresh_refused(c->local) || informer_refused(leases_informer(c->leases));
+}
+
 bool cluster_peers_synced(struct cluster *c, char *reason, size_t n)
 {
     const struct peer *p;
@@ -649,7 +657,7 @@ bool cluster_peers_synced(struct cluster *c, char *reason, size_t n)
     if (p != NULL)
         return not_yet(reason, n, "a peer has not answered yet", p->hostname[0] != '\0' ? p->hostname : p->id);
     /* What the last one answered must have reached the snapshot. */
-    if (!publish_settled(c->publish) || !served_synced(publish_current(c->publish)))
+    if (!publish_settled(c->publish) || (!served_synced(publish_current(c->publish)) && !refused(c)))
         return not_yet(reason, n, "discovery is being merged", NULL);
     c->peers_seen = true;
     return true;
@@ -659,7 +667,7 @@ bool cluster_local_reachable(struct cluster *c, char *reason, size_t n)
 {
     const char *failure = refresh_failure(c->local);
 
-    if (failure == NULL && refresh_looks(c->local) > 0)
+    if ((failure == NULL && refresh_looks(c->local) > 0) || refresh_refused(c->local))
         return true;
     return not_yet(reason, n, failure == NULL ? "not asked yet" : "the local kube-apiserver does not answer", failure);
 }

@@ -12,7 +12,7 @@ struct side {
     struct disco_half *half; /* NULL: answered */
     char *old_etag, *etag;
     struct disco_doc *doc;
-    bool failed, not_modified, mvproxy;
+    bool failed, refused, not_modified, mvproxy;
 };
 
 struct disco_fetch {
@@ -53,6 +53,7 @@ static void deliver_failure(struct disco_fetch *f)
     struct disco_fetch_result r = {
         .outcome = DISCO_FAILED,
         .failure = f->err.text,
+        .refused = f->sides[CORE].refused || f->sides[APIS].refused,
         .failed_paths = (unsigned)f->sides[CORE].failed + (unsigned)f->sides[APIS].failed,
     };
 
@@ -123,6 +124,7 @@ static void on_half(void *arg, const struct disco_half_result *r)
 
     s->half = NULL;
     s->failed = !r->ok;
+    s->refused = !r->ok && r->refused;
     s->not_modified = r->ok && r->not_modified;
     s->mvproxy = r->ok && r->mvproxy;
     s->doc = r->doc;

@@ -54,7 +54,7 @@ struct disco_half {
     size_t next, running; /* of the walk */
     char etag[ETAG_BYTES_MAX];
     struct err err;
-    bool failed, not_modified, mvproxy;
+    bool failed, refused, not_modified, mvproxy;
     struct disco_doc *doc;
     struct loop_deferred turn;
 };
@@ -81,6 +81,7 @@ static void deliver(void *arg)
     struct disco_half_result r = {
         .ok = !h->failed,
         .failure = h->failed ? h->err.text : NULL,
+        .refused = h->refused,
         .not_modified = h->not_modified,
         .doc = h->doc,
         .etag = slice_str(h->etag),
@@ -290,6 +291,7 @@ static void on_status(struct disco_half *h, unsigned status)
         over(h);
         return;
     }
+    h->refused = status == 401 || status == 403;
     (void)snprintf(why, sizeof why, "answered %u", status);
     fails(h, path(h), why);
 }

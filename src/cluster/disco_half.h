@@ -26,6 +26,7 @@ struct disco_half_opts {
 struct disco_half_result {
     bool ok;
     const char *failure;   /* when not ok; valid during the call */
+    bool refused;          /* when not ok: it says that we may not know (401, 403) */
     bool not_modified;     /* 304: what was known still holds */
     struct disco_doc *doc; /* the receiver's reference; NULL if not_modified, or /api does not exist */
     struct slice etag;     /* as sent; empty if none; valid during the call */

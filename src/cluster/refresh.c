@@ -45,7 +45,7 @@ struct refresh {
     struct backoff backoff;
     struct disco *disco;
     char *core_etag, *apis_etag;
-    bool known, mvproxy;
+    bool known, mvproxy, refused;
     unsigned failures; /* in a row */
     uint64_t confirmed_ms, looks;
     struct err failure;
@@ -105,9 +105,10 @@ static void keep_text(char **slot, struct slice text)
     *slot = copy;
 }
 
-static void failed(struct refresh *r, const struct disco_fetch_result *f)
+/* Whether it is believed otherwise now. */
+static bool failed(struct refresh *r, const struct disco_fetch_result *f)
 {
-    bool known = r->known;
+    bool known = r->known, refused = r->refused;
 
     count(r, "failed");
     metric_add(r->o.metrics->sync_errors_fetch, r->o.peer ? f->failed_paths : 0);
@@ -121,6 +122,8 @@ static void failed(struct refresh *r, const struct disco_fetch_result *f)
               LT("err", f->failure));
     err_clear(&r->failure);
     (void)err_set(&r->failure, "%s", f->failure);
+    r->refused = f->refused;
+    return r->failures == REFRESH_FAILING || r->refused != refused;
 }
 
 static bool succeeded(struct refresh *r, const struct disco_fetch_result *f)
@@ -144,6 +147,7 @@ static bool succeeded(struct refresh *r, const struct disco_fetch_result *f)
     keep_text(&r->core_etag, f->core_etag);
     keep_text(&r->apis_etag, f->apis_etag);
     r->known = true;
+    r->refused = false;
     r->failures = 0;
     r->confirmed_ms = loop_now_ms(r->loop);
     err_clear(&r->failure);
@@ -160,10 +164,8 @@ static void on_fetched(void *arg, const struct disco_fetch_result *f)
     r->looks++;
     if (ok)
         changed = succeeded(r, f);
-    else {
-        failed(r, f);
-        changed = r->failures == REFRESH_FAILING;
-    }
+    else
+        changed = failed(r, f);
     plan(r, ok);
     r->o.on_end(r->o.arg, ok, changed);
 }
@@ -316,6 +318,11 @@ bool refresh_mvproxy(const struct refresh *r)
 bool refresh_failing(const struct refresh *r)
 {
     return r->failures >= REFRESH_FAILING;
+}
+
+bool refresh_refused(const struct refresh *r)
+{
+    return r->refused;
 }
 
 const char *refresh_failure(const struct refresh *r)

@@ -67,7 +67,9 @@ bool refresh_known(const struct refresh *r);                /* a success since t
 /* The last success came through an mvproxy. Not any more once there is another process or address: a bare
  * kube-apiserver that is taken for one could take our certificate for the user. */
 bool refresh_mvproxy(const struct refresh *r);
-bool refresh_failing(const struct refresh *r);           /* REFRESH_FAILING or more failures in a row */
+bool refresh_failing(const struct refresh *r); /* REFRESH_FAILING or more failures in a row */
+/* The last look was answered with "you may not know" (401, 403): waiting brings nothing. */
+bool refresh_refused(const struct refresh *r);
 const char *refresh_failure(const struct refresh *r);    /* of the last look; NULL if it was good or there was none */
 struct slice refresh_apis_etag(const struct refresh *r); /* empty if unknown */
 uint64_t refresh_looks(const struct refresh *r);         /* ended, whatever came of them */

@@ -13,7 +13,7 @@ struct served_documents {
 struct served {
     unsigned refs;
     uint64_t generation;
-    bool peers_enabled, leases_synced;
+    bool peers_enabled, leases_synced, local_refused;
     char *local_id;
     char *local_etag;
     struct disco *local;
@@ -136,6 +136,7 @@ struct served *served_new(const struct served_input *in)
     s->generation = in->generation;
     s->peers_enabled = in->peers_enabled;
     s->leases_synced = in->leases_synced;
+    s->local_refused = in->local_refused;
     s->local_id = mem_strdup(in->local_id);
     s->local_etag = mem_slicedup(in->local_etag);
     s->local = in->local == NULL ? NULL : disco_ref(in->local);
@@ -189,6 +190,11 @@ bool served_peers_enabled(const struct served *s)
 bool served_synced(const struct served *s)
 {
     return s->local != NULL && s->leases_synced;
+}
+
+bool served_blind(const struct served *s)
+{
+    return s->local == NULL && s->local_refused;
 }
 
 size_t served_n_peers(const struct served *s)

@@ -53,6 +53,7 @@ struct served_input {
     bool peers_enabled; /* feature gate on, peer CA and proxy pair configured (decision 1) */
     bool leases_synced; /* the Lease informer has listed (or is not needed) */
     const char *local_id;
+    bool local_refused;        /* the local server does not let us know what it serves */
     const struct disco *local; /* NULL until first fetched */
     struct slice local_etag;   /* copied; see served_local_etag */
     const struct served_peer *peers;
@@ -83,6 +84,8 @@ uint64_t served_generation(const struct served *s);
 bool served_peers_enabled(const struct served *s);
 /* Local discovery and the Lease informer have both been seen at least once (decision 4). */
 bool served_synced(const struct served *s);
+/* What the local server serves is unknown and will stay so: it does not let us read its discovery. */
+bool served_blind(const struct served *s);
 size_t served_n_peers(const struct served *s);
 const struct served_peer *served_peer_at(const struct served *s, size_t i);
 const char *served_local_id(const struct served *s);

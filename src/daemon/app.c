@@ -108,12 +108,12 @@ static void declare_metrics(struct app *a)
     metric_set(a->reload_time, (double)clock_wall_us() / 1e6);
 }
 
-static void say_missing_trust(const struct app *a)
+void app_say_missing_trust(const struct app *a, const struct trust *before)
 {
-    if (!trust_has_peers(&a->trust))
+    if (!trust_has_peers(&a->trust) && (before == NULL || trust_has_peers(before)))
         log_warning("Peers cannot be used: peer-ca-file or the proxy-client pair is not configured; requests that "
                     "would need one are answered with 503");
-    if (a->trust.local_cert == NULL)
+    if (a->trust.local_cert == NULL && (before == NULL || before->local_cert != NULL))
         log_warning("Certificate users are refused: proxy-client-cert-file is not configured");
 }
 
@@ -190,7 +190,7 @@ int app_run(struct app *a)
 {
     log_info("Serving", LT("version", a->args.version), LT("address", a->config->bind_address),
              LU("port", front_port(a->front)), LT("hostname", a->hostname));
-    say_missing_trust(a);
+    app_say_missing_trust(a, NULL);
     notify_ready(a->notify, "Starting");
     loop_timer_set(a->heartbeat, 0);
     log_set_buffered(true); /* the loop flushes once per turn */

@@ -57,6 +57,9 @@ struct app {
 
 /* The service manager's status line, when it changed. */
 void app_update_status(struct app *a);
+/* Says what cannot be done because files are not configured. `before`: what a reload replaces, of which nothing is said
+ * again; NULL at the start. */
+void app_say_missing_trust(const struct app *a, const struct trust *before);
 void app_set_phase(struct app *a, enum app_phase phase);
 
 #endif

@@ -107,8 +107,11 @@ static bool put_in_force(struct app *a, const struct config *c, const struct tru
 
 static void replace_trust(struct app *a, const struct trust *t)
 {
-    trust_free(&a->trust);
+    struct trust old = a->trust;
+
     a->trust = *t;
+    app_say_missing_trust(a, &old);
+    trust_free(&old);
 }
 
 static bool commit(struct app *a, struct plan *p, struct buf *errors)

@@ -14,7 +14,7 @@ struct account {
     struct metric_family *requests, *rerouted, *peer_errors, *durations, *retries;
     struct metric *discovery_hits, *discovery_nopeer;
     struct metric *tunnels, *tunnel_bytes_in, *tunnel_bytes_out;
-    struct metric *by_route[ROUTE_ROW_NOBODY + 1]; /* children of durations, looked up once */
+    struct metric *by_route[ROUTE_ROWS]; /* children of durations, looked up once */
     struct slice code_text[ACCOUNT_CODES];
     char code_digits[ACCOUNT_CODES][4];
     uint64_t open_tunnels;
@@ -70,7 +70,7 @@ struct account *account_new(struct metrics *m)
 
     declare_requests(a, m);
     declare_others(a, m);
-    for (unsigned i = ROUTE_ROW_DISABLED; i <= ROUTE_ROW_NOBODY; i++) {
+    for (unsigned i = ROUTE_ROW_DISABLED; i < ROUTE_ROWS; i++) {
         struct slice name = slice_str(route_row_name((enum route_row)i));
 
         a->by_route[i] = metric_child(a->durations, &name);
@@ -199,7 +199,7 @@ void account_request(struct account *a, struct exchange *x, const struct reqinfo
     uint64_t us = clock_us() - exchange_started_us(x);
 
     count_request(a, x, info, r, e->status);
-    if (!e->long_running && r->row >= ROUTE_ROW_DISABLED && r->row <= ROUTE_ROW_NOBODY)
+    if (!e->long_running && r->row >= ROUTE_ROW_DISABLED && r->row < ROUTE_ROWS)
         metric_observe(a->by_route[r->row], (double)us / 1e6);
     if (access_log)
         log_access(x, info, r, e, us);

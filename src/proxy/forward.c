@@ -113,7 +113,7 @@ static bool reaches_through(const struct reqinfo *info)
 static bool denies_all_knowledge(const struct job *j, const struct http_head *head)
 {
     return head->status == 404 && !reaches_through(&j->info) &&
-           (j->peer != NULL || j->route.row == ROUTE_ROW_SERVED_LOCALLY) &&
+           (j->peer != NULL || j->route.row == ROUTE_ROW_SERVED_LOCALLY || j->route.row == ROUTE_ROW_BLIND) &&
            slice_has_iprefix(http_head_value(head, HTTP_CONTENT_TYPE), SLICE_LIT("text/plain"));
 }
 
@@ -128,12 +128,15 @@ static void peer_denies(struct job *j)
     job_refuse(j, 503, STATUS_PROXY_FAILED);
 }
 
-/* The local server has come back serving less, and its discovery has not been read since: look, then decide again. */
+/*
+ * The local server has come back serving less, and its discovery has not been read since: look, then decide again. Or
+ * what it serves is not for us to know: then a peer may serve it, and 404 would be more than anybody knows.
+ */
 static void local_denies(struct job *j)
 {
     job_drop_back(j);
     account_retry(j->proxy->account, "local-not-found");
-    if (j->body_started) {
+    if (j->body_started || j->route.row == ROUTE_ROW_BLIND) {
         (void)cluster_local_miss(j->proxy->cluster, NULL, NULL);
         job_refuse(j, 503, STATUS_SYNCING);
         return;

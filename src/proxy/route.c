@@ -155,15 +155,19 @@ void route_decide(const struct route_query *q, struct route *out)
         decide(out, discovery && !q->rerouted ? ROUTE_DISCOVERY : ROUTE_LOCAL, ROUTE_ROW_NON_RESOURCE);
         return;
     }
+    if (served_blind(q->served)) {
+        decide(out, ROUTE_LOCAL, ROUTE_ROW_BLIND);
+        return;
+    }
     local = ask_local(q);
     note_answer(out, local);
     out->local_miss = local != DISCO_SERVED;
     if (q->rerouted)
         decide_rerouted(q, local, out);
-    else if (!served_synced(q->served))
-        refuse(out, ROUTE_ROW_NOT_SYNCED, STATUS_SYNCING);
     else if (local == DISCO_SERVED)
         decide(out, ROUTE_LOCAL, ROUTE_ROW_SERVED_LOCALLY);
+    else if (!served_synced(q->served))
+        refuse(out, ROUTE_ROW_NOT_SYNCED, STATUS_SYNCING);
     else
         decide_among_peers(q, out);
 }
@@ -183,9 +187,10 @@ const char *route_row_name(enum route_row row)
         [ROUTE_ROW_PEERS_FAILED] = "peers-failed",
         [ROUTE_ROW_UNKNOWN_PEER] = "unknown-peer",
         [ROUTE_ROW_NOBODY] = "nobody",
+        [ROUTE_ROW_BLIND] = "blind",
     };
 
-    if (row < ROUTE_ROW_DISABLED || row > ROUTE_ROW_NOBODY)
+    if (row < ROUTE_ROW_DISABLED || row >= ROUTE_ROWS)
         return "none";
     return names[row];
 }

@@ -32,6 +32,8 @@ enum route_row {
     ROUTE_ROW_PEERS_FAILED,   /* 10: never decided here, but by what happens afterwards */
     ROUTE_ROW_UNKNOWN_PEER,   /* 11 */
     ROUTE_ROW_NOBODY,         /* 12 */
+    ROUTE_ROW_BLIND,          /* the local server does not let us know what it serves */
+    ROUTE_ROWS
 };
 
 struct route_query {

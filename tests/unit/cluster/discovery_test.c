@@ -368,6 +368,30 @@ static void unreachable_at_start(void)
     world_end(&w);
 }
 
+/* Waiting for what we may not know would keep the local server's traffic down for ever. */
+static void refused_at_start(void)
+{
+    struct world w;
+    struct kube_server *b;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    kube_forbid(w.local, "/", 403);
+    world_start(&w);
+    ok(!world_ready(&w, 0), "not ready before anybody was asked");
+    ok(world_ready(&w, 6000), "ready although nothing may be read");
+    ok(served_blind(cluster_served(w.cluster)) && !served_synced(cluster_served(w.cluster)), "and nothing is believed");
+    kube_forbid(w.local, "/apis/coordination.k8s.io", 403);
+    sim_run_ms(w.loop, 13000);
+    ok(world_local_serves(&w, "apps", "v1", "deployments"), "discovery may be read: known");
+    ok(!served_blind(cluster_served(w.cluster)) && !served_synced(cluster_served(w.cluster)), "the Leases are not");
+    ok(world_ready(&w, 0), "still ready");
+    kube_forbid(w.local, NULL, 0);
+    sim_run_ms(w.loop, 13000);
+    ok(served_synced(cluster_served(w.cluster)) && world_peer_serves(&w, b, "batch", "v1", "jobs"), "all may be read");
+    world_end(&w);
+}
+
 static void switched_off(void)
 {
     struct world w;
@@ -462,6 +486,7 @@ int main(void)
     etag_seen();
     local_restart();
     unreachable_at_start();
+    refused_at_start();
     switched_off();
     big_document();
     described();

@@ -162,7 +162,7 @@ enum peer_kind { NEW, NEW_NO_ADDRESS, UNKNOWN, UNKNOWN_LAPSED, OLD, NEW_LAPSED, 
 static const struct world {
     char letter;
     const char *name;
-    bool disabled, local_missing, leases_missing;
+    bool disabled, local_missing, local_refused, leases_missing;
     enum peer_kind peers[4];
 } worlds[] = {
     {.letter = 'd', .name = "gate off", .disabled = true, .peers = {NEW, END}},
@@ -178,6 +178,11 @@ static const struct world {
     {.letter = 'w', .name = "lapsed newer peer", .peers = {NEW_LAPSED, OLD, END}},
     {.letter = 'm', .name = "newer peer and one of unknown discovery", .peers = {UNKNOWN, NEW, END}},
     {.letter = 'o', .name = "only an old peer", .peers = {OLD, END}},
+    {.letter = 'B',
+     .name = "local discovery refused",
+     .local_missing = true,
+     .local_refused = true,
+     .peers = {NEW, END}},
 };
 
 static struct origin origins[4] = {{"p0", true}, {"p1", true}, {"p2", true}, {"p3", true}};
@@ -204,6 +209,7 @@ static struct served *make_world(const struct world *w)
         .leases_synced = !w->leases_missing,
         .local_id = "apiserver-local",
         .local = w->local_missing ? NULL : old,
+        .local_refused = w->local_refused,
         .peers = peers,
         .excluded = excluded,
         .n_excluded = 1,
@@ -243,6 +249,7 @@ static const struct verdict {
     {'a', ROUTE_REFUSE, ROUTE_ROW_NO_ADDRESS, STATUS_NO_ENDPOINT},
     {'u', ROUTE_REFUSE, ROUTE_ROW_UNKNOWN_PEER, STATUS_PEER_UNKNOWN},
     {'z', ROUTE_LOCAL, ROUTE_ROW_NOBODY, NULL},
+    {'B', ROUTE_LOCAL, ROUTE_ROW_BLIND, NULL},
 };
 
 /* The columns of `cells` are the worlds above, in their order. */
@@ -253,52 +260,52 @@ static const struct query {
     const char *rerouted; /* with the loop mark, before and ... */
     const char *refreshed; /* ... after the refresh */
 } queries[] = {
-    /*                                                        dst012abuvwmo     */
-    {"GET", "/api/v1/pods",                                  "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
-    {"HEAD", "/api/v1/namespaces/d/pods/x",                  "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
-    {"GET", "/api/v1/pods?watch=true",                       "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
-    {"GET", "/api/v1/watch/pods",                            "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
-    {"POST", "/api/v1/namespaces/d/pods",                    "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
-    {"DELETE", "/api/v1/namespaces/d/pods",                  "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
-    {"POST", "/api/v1/namespaces/d/pods/x/exec",             "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
-    {"GET", "/api/v1/namespaces/d/pods/x/log?follow=1",      "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
-    {"PUT", "/api/v1/namespaces/d/finalize",                 "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
-    {"PATCH", "/api/v1/namespaces/d/status",                 "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
-    {"GET", "/api/v1/proxy/nodes/n1",                        "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
-    {"OPTIONS", "/api/v1/pods",                              "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
-    {"GET", "/apis/apps/v1/deployments",                     "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
-    {"PUT", "/apis/apps/v1/namespaces/d/deployments/x/scale","dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
-    {"GET", "/apis/apps/v1/controllerrevisions",             "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
+    /*                                                        dst012abuvwmoB    */
+    {"GET", "/api/v1/pods",                                  "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
+    {"HEAD", "/api/v1/namespaces/d/pods/x",                  "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
+    {"GET", "/api/v1/pods?watch=true",                       "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
+    {"GET", "/api/v1/watch/pods",                            "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
+    {"POST", "/api/v1/namespaces/d/pods",                    "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
+    {"DELETE", "/api/v1/namespaces/d/pods",                  "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
+    {"POST", "/api/v1/namespaces/d/pods/x/exec",             "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
+    {"GET", "/api/v1/namespaces/d/pods/x/log?follow=1",      "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
+    {"PUT", "/api/v1/namespaces/d/finalize",                 "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
+    {"PATCH", "/api/v1/namespaces/d/status",                 "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
+    {"GET", "/api/v1/proxy/nodes/n1",                        "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
+    {"OPTIONS", "/api/v1/pods",                              "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
+    {"GET", "/apis/apps/v1/deployments",                     "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
+    {"PUT", "/apis/apps/v1/namespaces/d/deployments/x/scale","dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
+    {"GET", "/apis/apps/v1/controllerrevisions",             "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
     /* a group that only newer servers have */
-    {"GET", "/apis/resource.k8s.io/v1/deviceclasses",        "dssoPPaPuzPPz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
-    {"GET", "/apis/resource.k8s.io/v1/deviceclasses?watch=1","dssoPPaPuzPPz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
-    {"GET", "/apis/resource.k8s.io/v1/deviceclasses/x",      "dssoPPaPuzPPz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
-    {"POST", "/apis/resource.k8s.io/v1/deviceclasses",       "dssoPPaPuzPPz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
-    {"DELETE", "/apis/resource.k8s.io/v1/deviceclasses",     "dssoPPaPuzPPz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
-    {"PATCH", "/apis/resource.k8s.io/v1/deviceclasses/x",    "dssoPPaPuzPPz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
-    {"PUT", "/apis/resource.k8s.io/v1/namespaces/d/resourceclaims/x/status", "dssoPPaPuzPPz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
+    {"GET", "/apis/resource.k8s.io/v1/deviceclasses",        "dssoPPaPuzPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"GET", "/apis/resource.k8s.io/v1/deviceclasses?watch=1","dssoPPaPuzPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"GET", "/apis/resource.k8s.io/v1/deviceclasses/x",      "dssoPPaPuzPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"POST", "/apis/resource.k8s.io/v1/deviceclasses",       "dssoPPaPuzPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"DELETE", "/apis/resource.k8s.io/v1/deviceclasses",     "dssoPPaPuzPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"PATCH", "/apis/resource.k8s.io/v1/deviceclasses/x",    "dssoPPaPuzPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"PUT", "/apis/resource.k8s.io/v1/namespaces/d/resourceclaims/x/status", "dssoPPaPuzPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
     /* a version, a subresource and a verb that only newer servers have */
-    {"GET", "/apis/apps/v2/deployments",                     "dssoPPaPuzPPz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
-    {"PATCH", "/api/v1/namespaces/d/pods/x/resize",          "dssoPPaPuzPPz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
-    {"POST", "/apis/apps/v1/namespaces/d/controllerrevisions","dssoPPaPuzPPz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
+    {"GET", "/apis/apps/v2/deployments",                     "dssoPPaPuzPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"PATCH", "/api/v1/namespaces/d/pods/x/resize",          "dssoPPaPuzPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"POST", "/apis/apps/v1/namespaces/d/controllerrevisions","dssoPPaPuzPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
     /* what nobody has */
-    {"GET", "/apis/nobody.io/v1/things",                     "dssozzzzuzzuz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
-    {"GET", "/apis/apps/v3/deployments",                     "dssozzzzuzzuz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
-    {"GET", "/api/v1/namespaces/d/pods/x/nothing",           "dssozzzzuzzuz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
-    {"GET", "/api/v1//pods",                                 "dssozzzzuzzuz", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
+    {"GET", "/apis/nobody.io/v1/things",                     "dssozzzzuzzuzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"GET", "/apis/apps/v3/deployments",                     "dssozzzzuzzuzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"GET", "/api/v1/namespaces/d/pods/x/nothing",           "dssozzzzuzzuzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"GET", "/api/v1//pods",                                 "dssozzzzuzzuzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
     /* of a group/version that belongs to a CRD: never a peer's */
-    {"GET", "/apis/example.com/v1/widgets",                  "dssllllllllll", "dRrrrrrrrrrrr", "dxrrrrrrrrrrr"},
-    {"GET", "/apis/example.com/v1/gadgets",                  "dssoeeeeeeeee", "dRRRRRRRRRRRR", "dxxxxxxxxxxxx"},
+    {"GET", "/apis/example.com/v1/widgets",                  "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
+    {"GET", "/apis/example.com/v1/gadgets",                  "dssoeeeeeeeeeB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
     /* not resources */
-    {"GET", "/apis",                                         "dDDDDDDDDDDDD", "dnnnnnnnnnnnn", "dnnnnnnnnnnnn"},
-    {"HEAD", "/apis?timeout=32s",                            "dDDDDDDDDDDDD", "dnnnnnnnnnnnn", "dnnnnnnnnnnnn"},
-    {"POST", "/apis",                                        "dnnnnnnnnnnnn", "dnnnnnnnnnnnn", "dnnnnnnnnnnnn"},
-    {"GET", "/apis/",                                        "dnnnnnnnnnnnn", "dnnnnnnnnnnnn", "dnnnnnnnnnnnn"},
-    {"GET", "/api",                                          "dnnnnnnnnnnnn", "dnnnnnnnnnnnn", "dnnnnnnnnnnnn"},
-    {"GET", "/apis/resource.k8s.io/v1",                      "dnnnnnnnnnnnn", "dnnnnnnnnnnnn", "dnnnnnnnnnnnn"},
-    {"GET", "/healthz",                                      "dnnnnnnnnnnnn", "dnnnnnnnnnnnn", "dnnnnnnnnnnnn"},
-    {"GET", "/openapi/v3/apis/resource.k8s.io/v1",           "dnnnnnnnnnnnn", "dnnnnnnnnnnnn", "dnnnnnnnnnnnn"},
-    {"OPTIONS", "*",                                         "dnnnnnnnnnnnn", "dnnnnnnnnnnnn", "dnnnnnnnnnnnn"},
+    {"GET", "/apis",                                         "dDDDDDDDDDDDDD", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
+    {"HEAD", "/apis?timeout=32s",                            "dDDDDDDDDDDDDD", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
+    {"POST", "/apis",                                        "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
+    {"GET", "/apis/",                                        "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
+    {"GET", "/api",                                          "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
+    {"GET", "/apis/resource.k8s.io/v1",                      "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
+    {"GET", "/healthz",                                      "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
+    {"GET", "/openapi/v3/apis/resource.k8s.io/v1",           "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
+    {"OPTIONS", "*",                                         "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
 };
 /* clang-format on */
 
