@@ -29,6 +29,7 @@ struct back *back_new(struct loop *l, struct metrics *m)
     list_init(&b->dead_requests);
     list_init(&b->failing);
     buf_init(&b->scratch, SCRATCH_CEILING);
+    b->arenas.ceiling = LIMIT_EXCHANGE_ARENA;
     b->conns = metric_family(m, METRIC_GAUGE, "mvproxy_back_connections", "Open connections to servers, by state.",
                              origin_state, LIMIT_METRIC_SERIES);
     b->connects = metric_family(m, METRIC_COUNTER, "mvproxy_back_connects_total",
@@ -51,12 +52,7 @@ static void request_free(struct back_request *r)
     struct back *b = r->back;
     struct origin *o = r->pool->origin;
 
-    if (b->n_spare_arenas < sizeof b->spare_arenas / sizeof b->spare_arenas[0]) {
-        arena_reset(r->arena);
-        b->spare_arenas[b->n_spare_arenas++] = r->arena;
-    } else {
-        arena_free(r->arena);
-    }
+    arena_pool_give(&b->arenas, r->arena);
     buf_free(&r->pending);
     mem_free(r);
     o->users--;
@@ -129,8 +125,7 @@ void back_free(struct back *b)
         list_remove(&b->origins, n);
         o->back = NULL; /* somebody still holds it; it is of no use */
     }
-    while (b->n_spare_arenas > 0)
-        arena_free(b->spare_arenas[--b->n_spare_arenas]);
+    arena_pool_free(&b->arenas);
     buf_free(&b->scratch);
     metrics_free(b->own_metrics);
     mem_free(b);
@@ -244,18 +239,13 @@ static bool has_identity(const struct back_opts *o)
            (!origin->tls_required && origin->tls_cert == NULL && origin->tls_no_cert == NULL);
 }
 
-static struct arena *take_arena(struct back *b)
-{
-    return b->n_spare_arenas > 0 ? b->spare_arenas[--b->n_spare_arenas] : arena_new(LIMIT_EXCHANGE_ARENA);
-}
-
 struct back_request *back_start(struct back *b, const struct back_opts *o)
 {
     struct back_request *r = mem_zalloc(sizeof *r);
 
     if (r == NULL)
         return NULL;
-    r->arena = take_arena(b);
+    r->arena = arena_pool_take(&b->arenas);
     if (r->arena == NULL) {
         mem_free(r);
         return NULL;

@@ -7,6 +7,7 @@
 
 #include "back/back.h"
 #include "back/pool.h"
+#include "base/arena_pool.h"
 #include "base/buf.h"
 #include "net/loop.h"
 
@@ -42,8 +43,7 @@ struct back {
     struct list dead_conns, dead_requests; /* until the end of the turn */
     struct loop_deferred sweep;
     struct buf scratch; /* heads on their way out */
-    struct arena *spare_arenas[16];
-    size_t n_spare_arenas;
+    struct arena_pool arenas;
 };
 
 enum request_state { REQUEST_WAITING, REQUEST_ACTIVE, REQUEST_FAILING, REQUEST_OVER };

@@ -8,6 +8,7 @@
 #include "base/strmap.h"
 #include "front/h1_conn.h"
 #include "front/h2_conn.h"
+#include "http/h1_parse.h"
 #include "net/listener.h"
 #include "net/tls_ctx.h"
 
@@ -232,6 +233,7 @@ struct front *front_new(struct loop *l, struct metrics *m, const struct front_op
     f->host.loop = l;
     f->host.stats = front_stats_new(m);
     buf_init(&f->host.scratch, SCRATCH_BYTES);
+    f->host.arenas.ceiling = LIMIT_EXCHANGE_ARENA;
     list_init(&f->conns);
     list_init(&f->leaving);
     apply(f, o);
@@ -326,5 +328,7 @@ void front_free(struct front *f)
         strmap_free(f->per_ip);
     front_stats_free(f->host.stats);
     buf_free(&f->host.scratch);
+    arena_pool_free(&f->host.arenas);
+    h1_parser_free(f->host.spare_parser);
     mem_free(f);
 }

@@ -5,6 +5,7 @@
 #ifndef MVPROXY_FRONT_FRONT_CONN_H
 #define MVPROXY_FRONT_FRONT_CONN_H
 
+#include "base/arena_pool.h"
 #include "base/buf.h"
 #include "base/list.h"
 #include "front/stats.h"
@@ -13,6 +14,7 @@
 #include "net/stream.h"
 
 struct exchange;
+struct h1_parser;
 
 /* Lives in the front, shared by all its connections. */
 struct front_host {
@@ -24,7 +26,9 @@ struct front_host {
     /* See front_opts. */
     void (*refusal_body)(struct buf *out, unsigned status, const char *message, void *arg);
     void *refusal_arg;
-    struct buf scratch; /* for one head at a time; empty between calls */
+    struct arena_pool arenas;
+    struct h1_parser *spare_parser; /* for the next head; nearly always one is enough */
+    struct buf scratch;             /* for one head at a time; empty between calls */
     struct h1_date date;
 };
 

@@ -151,8 +151,8 @@ static void refuse_body(struct h1_conn *c, unsigned status, const char *why, enu
 static void next_request(struct h1_conn *c)
 {
     h1_body_reset(&c->body);
-    arena_reset(c->arena);
-    h1_parser_begin(c->parser, c->arena, &c->x.request);
+    arena_pool_give(&c->fc->host->arenas, c->arena);
+    c->arena = c->x.arena = NULL;
     h1_conn_move(c, H1_AWAITING);
     /* Never from here: the caller may be the proxy, in the middle of ending the exchange before. */
     if (stream_input_len(c->stream) > 0)
@@ -210,6 +210,37 @@ static void start_exchange(struct h1_conn *c)
         refuse_body(c, 500, "request was not handled", FRONT_CLOSE_RESPONSE_ABORTED);
 }
 
+/* Idle connections have neither arena nor parser: there are many of them, and these two are most of their memory. */
+static bool begin_head(struct h1_conn *c)
+{
+    struct front_host *host = c->fc->host;
+
+    c->arena = c->x.arena = arena_pool_take(&host->arenas);
+    c->parser = host->spare_parser;
+    host->spare_parser = NULL;
+    if (c->parser != NULL)
+        h1_parser_limit(c->parser, c->fc->limits.max_head_bytes);
+    else
+        c->parser = h1_parser_new(H1_REQUEST, c->fc->limits.max_head_bytes);
+    if (c->arena == NULL || c->parser == NULL) {
+        h1_conn_close(c, FRONT_CLOSE_NO_MEMORY, STREAM_CLOSE_NOW);
+        return false;
+    }
+    h1_parser_begin(c->parser, c->arena, &c->x.request);
+    return true;
+}
+
+static void end_head(struct h1_conn *c)
+{
+    struct front_host *host = c->fc->host;
+
+    if (host->spare_parser == NULL)
+        host->spare_parser = c->parser;
+    else
+        h1_parser_free(c->parser);
+    c->parser = NULL;
+}
+
 /* These two take what they can of the waiting bytes and return whether there is reason to look again at once. */
 static bool take_head(struct h1_conn *c)
 {
@@ -220,6 +251,8 @@ static bool take_head(struct h1_conn *c)
     /* Answers of ours wait for the client: no reason to make more of them. */
     if (stream_congested(c->stream) || (in = stream_peek(c->stream)).n == 0)
         return false;
+    if (c->parser == NULL && !begin_head(c))
+        return false;
     r = h1_parser_feed(c->parser, in, &used);
     if (r == H1_ERROR) {
         h1_answer_refuse(c, h1_parser_status(c->parser), h1_parser_error(c->parser), FRONT_CLOSE_BAD_REQUEST);
@@ -228,6 +261,7 @@ static bool take_head(struct h1_conn *c)
     stream_consume(c->stream, used);
     front_stats_received(c->fc->host->stats, used);
     if (r == H1_DONE) {
+        end_head(c);
         start_exchange(c);
         return c->state == H1_RECEIVING;
     }
@@ -473,16 +507,13 @@ bool h1_conn_start(struct front_conn *fc)
         return false;
     c->fc = fc;
     c->stream = fc->stream;
-    c->arena = arena_new(LIMIT_EXCHANGE_ARENA);
-    c->parser = h1_parser_new(H1_REQUEST, fc->limits.max_head_bytes);
     c->timer = loop_timer_new(fc->host->loop, on_timer, c);
-    if (c->arena == NULL || c->parser == NULL || c->timer == NULL) {
+    if (c->timer == NULL) {
         free_conn(c);
         return false;
     }
     c->x.ops = h1_answer_ops();
     c->x.stats = fc->host->stats;
-    c->x.arena = c->arena;
     c->x.client = (struct exchange_client){
         .address = stream_remote_text(fc->stream),
         .ip = stream_remote_ip(fc->stream),

@@ -24,8 +24,8 @@ struct h1_conn {
     struct front_conn *fc;
     struct stream *stream; /* fc->stream; dead in H1_CLOSED */
     enum h1_state state;
-    struct arena *arena;
-    struct h1_parser *parser;
+    struct arena *arena;      /* of the request; NULL between requests */
+    struct h1_parser *parser; /* of the head; NULL before and behind it */
     struct h1_body body;
     struct loop_timer *timer;
     struct loop_deferred wake; /* goes on outside the caller's call; in H1_CLOSED: frees */

@@ -166,11 +166,17 @@ struct h1_parser *h1_parser_new(enum h1_kind kind, size_t max_bytes)
     if (p == NULL)
         return NULL;
     p->kind = kind;
-    p->max_bytes = max_bytes < UINT32_MAX ? max_bytes : UINT32_MAX;
     p->state = FAILED;
     p->error = "not begun";
-    buf_init(&p->partial, p->max_bytes);
+    h1_parser_limit(p, max_bytes);
     return p;
+}
+
+void h1_parser_limit(struct h1_parser *p, size_t max_bytes)
+{
+    p->max_bytes = max_bytes < UINT32_MAX ? max_bytes : UINT32_MAX;
+    buf_free(&p->partial);
+    buf_init(&p->partial, p->max_bytes);
 }
 
 void h1_parser_free(struct h1_parser *p)

@@ -1,0 +1,24 @@
+#include "base/arena_pool.h"
+
+struct arena *arena_pool_take(struct arena_pool *p)
+{
+    return p->n > 0 ? p->spare[--p->n] : arena_new(p->ceiling);
+}
+
+void arena_pool_give(struct arena_pool *p, struct arena *a)
+{
+    if (a == NULL)
+        return;
+    if (p->n == ARENA_POOL_SPARE) {
+        arena_free(a);
+        return;
+    }
+    arena_reset(a);
+    p->spare[p->n++] = a;
+}
+
+void arena_pool_free(struct arena_pool *p)
+{
+    while (p->n > 0)
+        arena_free(p->spare[--p->n]);
+}
