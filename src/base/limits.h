@@ -44,7 +44,8 @@ enum {
     LIMIT_WATCH_LINE_BYTES = 1 << 20, /* one Lease event; etcd caps objects at 1.5 MiB */
     LIMIT_LEASE_LIST_BYTES = 16 << 20,
     LIMIT_PEERS = 1000,
-    LIMIT_SMALL_BODY = 1 << 20, /* own API calls that are neither discovery nor lists */
+    LIMIT_ETCD_ANSWER_BYTES = 4 << 20, /* all endpoint records, or one line of a watch */
+    LIMIT_SMALL_BODY = 1 << 20,        /* own API calls that are neither discovery nor lists */
 
     LIMIT_POOL_IDLE_PER_ORIGIN = 1024,
     LIMIT_POOL_CONNECTIONS = 24000, /* an address pair has 28 000 ports */

@@ -1,0 +1,31 @@
+/*
+ * A bounded reader of the protobuf wire format (https://protobuf.dev/programming-guides/encoding/): the fields of one
+ * message, one after the other, without copying. A nested message is the bytes of a field, read by a reader of its own.
+ * Groups, which proto3 has not, and field numbers out of range are errors.
+ */
+#ifndef MVPROXY_KUBE_PBREAD_H
+#define MVPROXY_KUBE_PBREAD_H
+
+#include "base/slice.h"
+
+enum pb_wire { PB_VARINT = 0, PB_FIXED64 = 1, PB_BYTES = 2, PB_FIXED32 = 5 };
+
+struct pbread {
+    struct slice rest;
+    const char *error; /* sticky; static text, NULL: none */
+};
+
+struct pb_field {
+    uint32_t number;
+    enum pb_wire wire;
+    uint64_t value;     /* not of PB_BYTES */
+    struct slice bytes; /* PB_BYTES: into the message */
+};
+
+void pbread_init(struct pbread *r, struct slice message);
+/* False at the end (error NULL) and at an error. */
+bool pbread_next(struct pbread *r, struct pb_field *out);
+/* Whether the field has this number and carries bytes (text, a nested message). */
+bool pb_is_bytes(const struct pb_field *f, uint32_t number);
+
+#endif

@@ -1,0 +1,259 @@
+/* Answers are those of etcd 3.4.23, as they came over its gateway. */
+#include "kube/etcd_json.h"
+
+#include "lib/tap.h"
+
+#define HEADER                                                                                                         \
+    "\"header\":{\"cluster_id\":\"2037210783374497686\",\"member_id\":\"13195394291058371180\",\"revision\":\"299\","  \
+    "\"raft_term\":\"2\"}"
+#define KV                                                                                                             \
+    "{\"key\":\"L2Ev\",\"create_revision\":\"298\",\"mod_revision\":\"299\",\"version\":\"2\",\"value\":\"dmFsdWU=\"," \
+    "\"lease\":\"77\"}"
+
+static void test_requests(void)
+{
+    struct etcd_put put = {.key = SLICE_LIT("/a/"), .value = SLICE_LIT("value"), .lease = 77};
+    struct buf b;
+
+    buf_init(&b, 4096);
+    ok(etcd_print_range(&b, SLICE_LIT("/a/"), 1001), "range");
+    is_slice(buf_slice(&b), "{\"key\":\"L2Ev\",\"range_end\":\"L2Ew\",\"limit\":\"1001\"}", "of a prefix");
+    buf_reset(&b);
+    ok(etcd_print_watch(&b, SLICE_LIT("/a/"), 300), "watch");
+    is_slice(buf_slice(&b), "{\"create_request\":{\"key\":\"L2Ev\",\"range_end\":\"L2Ew\",\"start_revision\":\"300\"}}",
+             "of a prefix from a revision on");
+    buf_reset(&b);
+    ok(etcd_print_grant(&b, 15), "grant");
+    is_slice(buf_slice(&b), "{\"TTL\":\"15\"}", "of a lease");
+    buf_reset(&b);
+    ok(etcd_print_lease(&b, 7668682379436570474), "keepalive");
+    is_slice(buf_slice(&b), "{\"ID\":\"7668682379436570474\"}", "of a lease");
+    buf_reset(&b);
+    ok(etcd_print_put(&b, &put), "put");
+    is_slice(buf_slice(&b),
+             "{\"compare\":[{\"key\":\"L2Ev\",\"result\":\"EQUAL\",\"target\":\"CREATE\",\"create_revision\":\"0\"}],"
+             "\"success\":[{\"request_put\":{\"key\":\"L2Ev\",\"value\":\"dmFsdWU=\",\"lease\":\"77\"}}],"
+             "\"failure\":[{\"request_range\":{\"key\":\"L2Ev\"}}]}",
+             "where there is none");
+    put.condition = ETCD_IF_LEASE;
+    put.expected = 77;
+    buf_reset(&b);
+    ok(etcd_print_put(&b, &put) && strstr(b.p, "\"target\":\"LEASE\",\"lease\":\"77\"}]") != NULL, "where it is ours");
+    put.condition = ETCD_IF_REVISION;
+    put.expected = 5;
+    buf_reset(&b);
+    ok(etcd_print_put(&b, &put) && strstr(b.p, "\"target\":\"MOD\",\"mod_revision\":\"5\"}]") != NULL,
+       "where nobody has written since");
+    buf_free(&b);
+    buf_init(&b, 20);
+    ok(!etcd_print_put(&b, &put), "the ceiling holds");
+    buf_free(&b);
+}
+
+static void test_headers(void)
+{
+    static const char *const refused[] = {
+        "",
+        "null",
+        "[]",
+        "{}",
+        "<html>",
+        "{\"header\":7}",
+        "{\"header\":{}}",
+        "{\"header\":{\"cluster_id\":\"0\"}}",
+        "{\"header\":{\"cluster_id\":\"-1\"}}",
+        "{\"header\":{\"cluster_id\":\"18446744073709551616\"}}",
+        "{\"header\":{\"cluster_id\":\"1\",\"revision\":\"x\"}}",
+        "{" HEADER "}{",
+        "{" HEADER,
+        "{\"result\":{}}",
+    };
+    struct etcd_header h;
+    struct err err;
+
+    err_clear(&err);
+    ok(etcd_read_header(SLICE_LIT("{" HEADER "}"), &h, &err), "an answer: %s", err.text);
+    is_u64(h.cluster, 2037210783374497686u, "cluster");
+    is_u64(h.member, 13195394291058371180u, "member");
+    is_u64(h.revision, 299, "revision");
+    ok(etcd_read_header(SLICE_LIT("{\"result\":{" HEADER "}}\n"), &h, &err) && h.revision == 299, "one of a stream");
+    ok(etcd_read_header(SLICE_LIT("{\"header\":{\"cluster_id\":5}}"), &h, &err) && h.cluster == 5, "plain numbers");
+    for (size_t i = 0; i < ROWS(refused); i++) {
+        err_clear(&err);
+        ok(!etcd_read_header(slice_str(refused[i]), &h, &err) && err_is_set(&err), "no answer: %s (%s)", refused[i],
+           err.text);
+    }
+}
+
+static void test_errors(void)
+{
+    static const struct {
+        const char *text, *said;
+        uint64_t code;
+    } rows[] = {
+        {"{\"error\":\"etcdserver: requested lease not found\",\"message\":\"etcdserver: requested lease not "
+         "found\",\"code\":5}",
+         "etcdserver: requested lease not found", 5},
+        {"{\"error\":{\"grpc_code\":14,\"http_code\":503,\"message\":\"etcdserver: no "
+         "leader\",\"http_status\":\"Service "
+         "Unavailable\"}}",
+         "etcdserver: no leader", 14},
+        {"{\"error\":\"only this\"}", "only this", 0},
+        {"{\"code\":\"x\"}", "", 0},
+        {"Not Found\n", "", 0},
+        {"", "", 0},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        uint64_t code = 99;
+
+        is_slice(etcd_read_error(slice_str(rows[i].text), &code), rows[i].said, "says: %s", rows[i].text);
+        is_u64(code, rows[i].code, "and its code");
+    }
+}
+
+static void test_leases(void)
+{
+    uint64_t id, ttl;
+
+    ok(etcd_read_lease(SLICE_LIT("{" HEADER ",\"ID\":\"77\",\"TTL\":\"15\"}"), &id, &ttl) && id == 77 && ttl == 15,
+       "granted");
+    ok(etcd_read_lease(SLICE_LIT("{\"result\":{" HEADER ",\"ID\":\"77\",\"TTL\":\"14\"}}\n"), &id, &ttl) && ttl == 14,
+       "kept");
+    ok(etcd_read_lease(SLICE_LIT("{\"result\":{" HEADER ",\"ID\":\"77\"}}\n"), &id, &ttl) && ttl == 0,
+       "expired: no TTL");
+    ok(!etcd_read_lease(SLICE_LIT("{" HEADER "}"), &id, &ttl), "no lease");
+    ok(!etcd_read_lease(SLICE_LIT("{\"ID\":[]}"), &id, &ttl), "no number");
+    ok(!etcd_read_lease(SLICE_LIT("{\"ID\":\"77\""), &id, &ttl), "cut");
+}
+
+static void test_ranges(void)
+{
+    struct etcd_kvs i;
+    struct etcd_kv kv;
+    struct err err = {""};
+
+    ok(etcd_kvs_of_range(&i, SLICE_LIT("{" HEADER ",\"kvs\":[" KV "," KV "],\"count\":\"2\"}"), &err), "a range: %s",
+       err.text);
+    ok(etcd_kvs_next(&i, &kv), "has keys");
+    is_slice(kv.key, "/a/", "key");
+    is_slice(kv.value, "value", "value");
+    ok(kv.lease == 77 && kv.revision == 299 && !kv.deleted, "lease and revision");
+    ok(etcd_kvs_next(&i, &kv) && !etcd_kvs_next(&i, &kv) && i.error == NULL, "two of them");
+    etcd_kvs_free(&i);
+    ok(etcd_kvs_of_range(&i, SLICE_LIT("{" HEADER "}"), &err) && !etcd_kvs_next(&i, &kv) && i.error == NULL, "none");
+    etcd_kvs_free(&i);
+    ok(!etcd_kvs_of_range(&i, SLICE_LIT("{" HEADER ",\"kvs\":{}}"), &err), "no list");
+    etcd_kvs_free(&i);
+}
+
+static void test_bad_keys(void)
+{
+    static const char *const rows[] = {
+        "{\"kvs\":[7]}",
+        "{\"kvs\":[{\"key\":7}]}",
+        "{\"kvs\":[{\"key\":\"L2E\"}]}",
+        "{\"kvs\":[{\"key\":\"\\u0041\"}]}",
+        "{\"kvs\":[{\"key\":\"L2Ev\",\"value\":\"*\"}]}",
+        "{\"kvs\":[{\"key\":\"L2Ev\",\"lease\":\"-7\"}]}",
+        "{\"kvs\":[{\"key\":\"L2Ev\",\"mod_revision\":[]}]}",
+    };
+
+    for (size_t n = 0; n < ROWS(rows); n++) {
+        struct etcd_kvs i;
+        struct etcd_kv kv;
+
+        ok(etcd_kvs_of_range(&i, slice_str(rows[n]), NULL), "begins: %s", rows[n]);
+        ok(!etcd_kvs_next(&i, &kv) && i.error != NULL, "and is refused: %s", i.error);
+        ok(!etcd_kvs_next(&i, &kv), "for good");
+        etcd_kvs_free(&i);
+    }
+}
+
+static void test_puts(void)
+{
+    struct etcd_kvs i;
+    struct etcd_kv kv;
+    struct err err = {""};
+    bool put;
+
+    ok(etcd_read_put(SLICE_LIT("{" HEADER
+                               ",\"succeeded\":true,\"responses\":[{\"response_put\":{\"header\":{\"revision\":"
+                               "\"298\"}}}]}"),
+                     &put, &i, &err) &&
+           put,
+       "it put");
+    etcd_kvs_free(&i);
+    ok(etcd_read_put(SLICE_LIT("{" HEADER
+                               ",\"responses\":[{\"response_range\":{\"header\":{\"revision\":\"299\"},\"kvs\":[" KV
+                               "],\"count\":\"1\"}}]}"),
+                     &put, &i, &err) &&
+           !put,
+       "it did not: %s", err.text);
+    ok(etcd_kvs_next(&i, &kv) && kv.lease == 77, "and says what is there");
+    etcd_kvs_free(&i);
+    ok(etcd_read_put(SLICE_LIT("{" HEADER ",\"responses\":[{\"response_range\":{\"header\":{}}}]}"), &put, &i, &err) &&
+           !put && !etcd_kvs_next(&i, &kv),
+       "nothing is there");
+    etcd_kvs_free(&i);
+    ok(!etcd_read_put(SLICE_LIT("{" HEADER "}"), &put, &i, &err), "no responses");
+    etcd_kvs_free(&i);
+    ok(!etcd_read_put(SLICE_LIT("{" HEADER ",\"responses\":[{\"response_put\":{}}]}"), &put, &i, &err),
+       "the wrong one");
+    etcd_kvs_free(&i);
+}
+
+static void test_frames(void)
+{
+    struct etcd_frame f;
+    struct etcd_kv kv;
+    struct err err = {""};
+
+    ok(etcd_read_frame(SLICE_LIT("{\"result\":{" HEADER ",\"created\":true}}"), &f, &err) && f.created && !f.canceled &&
+           f.header.revision == 299 && !etcd_kvs_next(&f.events, &kv),
+       "the first");
+    etcd_kvs_free(&f.events);
+    ok(etcd_read_frame(SLICE_LIT("{\"result\":{" HEADER ",\"events\":[{\"kv\":" KV
+                                 "},{\"type\":\"DELETE\",\"kv\":{\"key\":\"L2Ev\",\"mod_revision\":\"352\"}}]}}"),
+                       &f, &err),
+       "events: %s", err.text);
+    ok(etcd_kvs_next(&f.events, &kv) && !kv.deleted && kv.lease == 77, "a put");
+    ok(etcd_kvs_next(&f.events, &kv) && kv.deleted && kv.revision == 352 && kv.value.n == 0, "a delete");
+    is_slice(kv.key, "/a/", "of the key");
+    ok(!etcd_kvs_next(&f.events, &kv) && f.events.error == NULL, "no more");
+    etcd_kvs_free(&f.events);
+    ok(etcd_read_frame(SLICE_LIT("{\"result\":{" HEADER
+                                 ",\"canceled\":true,\"compact_revision\":\"338\",\"cancel_reason\":"
+                                 "\"x\"}}"),
+                       &f, &err) &&
+           f.canceled && f.compacted == 338,
+       "compacted");
+    is_slice(f.reason, "x", "with its reason");
+    etcd_kvs_free(&f.events);
+    ok(etcd_read_frame(SLICE_LIT("{\"error\":{\"grpc_code\":14,\"message\":\"etcdserver: no leader\"}}"), &f, &err) &&
+           f.canceled,
+       "an error ends it");
+    is_slice(f.reason, "etcdserver: no leader", "and says why");
+    etcd_kvs_free(&f.events);
+    ok(!etcd_read_frame(SLICE_LIT("{}"), &f, &err), "nothing");
+    etcd_kvs_free(&f.events);
+    ok(!etcd_read_frame(SLICE_LIT("{\"result\":{\"created\":true}}"), &f, &err), "without a header");
+    etcd_kvs_free(&f.events);
+    ok(etcd_read_frame(SLICE_LIT("{\"result\":{" HEADER ",\"events\":[{}]}}"), &f, &err) &&
+           !etcd_kvs_next(&f.events, &kv) && f.events.error != NULL,
+       "an event without a key");
+    etcd_kvs_free(&f.events);
+}
+
+int main(void)
+{
+    test_requests();
+    test_headers();
+    test_errors();
+    test_leases();
+    test_ranges();
+    test_bad_keys();
+    test_puts();
+    test_frames();
+    return tap_end();
+}
