@@ -2,6 +2,7 @@
 
 #include "kube/hostport.h"
 #include "net/cidr.h"
+#include "net/own_address.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -27,25 +28,41 @@ bool derive_host_port(struct slice s, struct derive_address *out, struct err *er
     return take_host(hp.host, hp.port, out, err);
 }
 
-bool derive_url(const char *url, struct derive_address *out, struct err *err)
+/* What follows the scheme. */
+static bool take_authority(struct slice s, unsigned default_port, struct derive_address *out, struct err *err)
 {
-    struct slice s = slice_str(url), scheme = SLICE_LIT("https://");
     char with_port[DERIVE_HOST_BYTES + 8];
     struct hostport hp;
 
-    if (!slice_has_prefix(s, scheme))
-        return err_set(err, "\"%s\" is not an https:// URL", url);
-    s = slice_from(s, scheme.n);
     if (s.n > 0 && s.p[s.n - 1] == '/')
         s.n--;
     if (hostport_parse(s, &hp))
         return take_host(hp.host, hp.port, out, err);
     if (s.n >= DERIVE_HOST_BYTES)
         return err_set(err, "the host is too long");
-    (void)snprintf(with_port, sizeof(with_port), "%.*s:443", (int)s.n, s.n == 0 ? "" : s.p);
+    (void)snprintf(with_port, sizeof(with_port), "%.*s:%u", (int)s.n, s.n == 0 ? "" : s.p, default_port);
     if (!hostport_parse(slice_str(with_port), &hp))
-        return err_set(err, "\"%s\" is not https://HOST[:PORT]", url);
+        return err_set(err, "\"%.*s\" is not HOST[:PORT]", (int)s.n, s.n == 0 ? "" : s.p);
     return take_host(hp.host, hp.port, out, err);
+}
+
+bool derive_url(const char *url, struct derive_address *out, struct err *err)
+{
+    struct slice s = slice_str(url), scheme = SLICE_LIT("https://");
+
+    if (!slice_has_prefix(s, scheme))
+        return err_set(err, "\"%s\" is not an https:// URL", url);
+    return take_authority(slice_from(s, scheme.n), 443, out, err);
+}
+
+bool derive_etcd_url(const char *url, struct derive_address *out, bool *tls, struct err *err)
+{
+    struct slice s = slice_str(url), secure = SLICE_LIT("https://"), plain = SLICE_LIT("http://");
+
+    *tls = slice_has_prefix(s, secure);
+    if (!*tls && !slice_has_prefix(s, plain))
+        return err_set(err, "\"%s\" is not an http:// or https:// URL", url);
+    return take_authority(slice_from(s, *tls ? secure.n : plain.n), 2379, out, err);
 }
 
 bool derive_peer(const char *text, char name[DERIVE_HOST_BYTES], struct derive_address *out, struct err *err)
@@ -194,9 +211,16 @@ void derive_advertise_default(const char *bind, uint64_t port, char out[DERIVE_H
     struct sockaddr_in in = {.sin_family = AF_INET};
     struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
 
+    char own[OWN_ADDRESS_BYTES];
+
     out[0] = '\0';
     if (port == 0)
         return;
+    if (strcmp(bind, "0.0.0.0") == 0 || strcmp(bind, "::") == 0) {
+        if (own_address(AF_INET, own) || (bind[0] == ':' && own_address(AF_INET6, own)))
+            print_address(slice_str(own), port, out);
+        return;
+    }
     if ((inet_pton(AF_INET, bind, &in.sin_addr) == 1 && !cidr_is_special((struct sockaddr *)(void *)&in)) ||
         (inet_pton(AF_INET6, bind, &in6.sin6_addr) == 1 && !cidr_is_special((struct sockaddr *)(void *)&in6)))
         print_address(slice_str(bind), port, out);

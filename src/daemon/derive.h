@@ -16,6 +16,8 @@ struct derive_address {
 
 /* "https://host[:port][/]"; port 443 if missing. */
 bool derive_url(const char *url, struct derive_address *out, struct err *err);
+/* "http[s]://host[:port][/]"; port 2379 if missing. */
+bool derive_etcd_url(const char *url, struct derive_address *out, bool *tls, struct err *err);
 /* "host:port", "[v6]:port". */
 bool derive_host_port(struct slice s, struct derive_address *out, struct err *err);
 /* "ID=HOST:PORT"; name gets at most DERIVE_HOST_BYTES - 1 characters. */
@@ -23,7 +25,8 @@ bool derive_peer(const char *text, char name[DERIVE_HOST_BYTES], struct derive_a
 
 /* "ip:port" out of peer-advertise-ip and -port, "" if neither is given. False: half a pair, or no IP address. */
 bool derive_advertise(const char *ip, uint64_t port, char out[DERIVE_HOST_BYTES], struct err *err);
-/* The same out of the address that is listened on; "" unless it is one that another machine could reach. */
+/* The same out of the address that is listened on; of the unspecified one, that of the default route. "" unless it is
+ * one that another machine could reach. */
 void derive_advertise_default(const char *bind, uint64_t port, char out[DERIVE_HOST_BYTES]);
 
 struct derive_gates {

@@ -3,7 +3,10 @@
  */
 #include "daemon/derive.h"
 
+#include <arpa/inet.h>
+
 #include "lib/tap.h"
+#include "net/cidr.h"
 
 static const struct {
     const char *url, *host; /* NULL host: refused */
@@ -93,8 +96,6 @@ static const struct {
     uint64_t port;
     const char *want;
 } listening[] = {
-    {"0.0.0.0", 6443, ""},
-    {"::", 6443, ""},
     {"127.0.0.1", 6443, ""},
     {"10.0.0.1", 0, ""},
     {"10.0.0.1", 6443, "10.0.0.1:6443"},
@@ -116,6 +117,63 @@ static void advertise(void)
     for (size_t i = 0; i < ROWS(listening); i++) {
         derive_advertise_default(listening[i].bind, listening[i].port, text);
         is_str(text, listening[i].want, "by default, listening on %s", listening[i].bind);
+    }
+}
+
+static void etcd_urls(void)
+{
+    static const struct {
+        const char *url, *host; /* NULL host: refused */
+        unsigned port;
+        bool tls;
+    } rows[] = {
+        {"https://10.0.0.1:2379", "10.0.0.1", 2379, true},
+        {"https://etcd-0.example.com", "etcd-0.example.com", 2379, true},
+        {"http://127.0.0.1:4001/", "127.0.0.1", 4001, false},
+        {"https://[::1]", "::1", 2379, true},
+        {"10.0.0.1:2379", NULL, 0, false},
+        {"unix:///run/etcd.sock", NULL, 0, false},
+        {"https://", NULL, 0, false},
+        {"https://a b", NULL, 0, false},
+        {"http://h:0", NULL, 0, false},
+        {"https://h/path", NULL, 0, false},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct derive_address a;
+        struct err err;
+        bool tls;
+
+        err_clear(&err);
+        is_int(derive_etcd_url(rows[i].url, &a, &tls, &err), rows[i].host != NULL, "etcd at \"%s\"", rows[i].url);
+        if (rows[i].host == NULL)
+            continue;
+        is_str(a.host, rows[i].host, "host of %s", rows[i].url);
+        ok(a.port == rows[i].port && tls == rows[i].tls, "port and scheme of %s", rows[i].url);
+    }
+}
+
+/* What it is depends on the machine; in a sandbox there may be no route at all. */
+static void default_route(void)
+{
+    static const char *const unspecified[] = {"0.0.0.0", "::"};
+    char text[DERIVE_HOST_BYTES];
+    struct derive_address at;
+    struct cidr loopback;
+
+    ok(cidr_parse(SLICE_LIT("127.0.0.0/8"), &loopback), "loopback");
+    for (size_t i = 0; i < ROWS(unspecified); i++) {
+        struct sockaddr_in in = {.sin_family = AF_INET};
+        struct err err;
+
+        err_clear(&err);
+        derive_advertise_default(unspecified[i], 6443, text);
+        diag("listening on %s: \"%s\"", unspecified[i], text);
+        ok(text[0] == '\0' || (derive_host_port(slice_str(text), &at, &err) && at.port == 6443),
+           "an address and the port, or nothing");
+        if (text[0] != '\0' && inet_pton(AF_INET, at.host, &in.sin_addr) == 1)
+            ok(!cidr_is_special((struct sockaddr *)&in) && !cidr_contains(&loopback, (struct sockaddr *)&in),
+               "one that others could use");
     }
 }
 
@@ -150,5 +208,7 @@ int main(void)
     ok(!derive_peer("=1.2.3.4:5", name, &a, &err), "a peer without a name");
     ok(!derive_peer("a=b", name, &a, &err), "a peer without a port");
     advertise();
+    etcd_urls();
+    default_route();
     return tap_end();
 }

@@ -1,0 +1,55 @@
+#include "net/own_address.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "net/cidr.h"
+
+enum { DISCARD_PORT = 9 };
+
+/* Addresses that nobody has (RFC 5737, RFC 3849), so only the default route leads to them. */
+static bool somewhere_else(int family, struct sockaddr_storage *out, socklen_t *n)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)out;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)out;
+
+    memset(out, 0, sizeof *out);
+    if (family == AF_INET) {
+        v4->sin_family = AF_INET;
+        v4->sin_port = htons(DISCARD_PORT);
+        *n = sizeof *v4;
+        return inet_pton(AF_INET, "203.0.113.1", &v4->sin_addr) == 1;
+    }
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = htons(DISCARD_PORT);
+    *n = sizeof *v6;
+    return inet_pton(AF_INET6, "2001:db8::1", &v6->sin6_addr) == 1;
+}
+
+/* Connecting a datagram socket chooses a route and a source address, and sends nothing. */
+static bool source_of(int family, struct sockaddr_storage *out)
+{
+    struct sockaddr_storage to;
+    socklen_t n, got = sizeof *out;
+    int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool ok;
+
+    if (fd < 0)
+        return false;
+    ok = somewhere_else(family, &to, &n) && connect(fd, (struct sockaddr *)(void *)&to, n) == 0 &&
+         getsockname(fd, (struct sockaddr *)(void *)out, &got) == 0;
+    (void)close(fd);
+    return ok;
+}
+
+bool own_address(int family, char out[OWN_ADDRESS_BYTES])
+{
+    struct sockaddr_storage from;
+    const void *bytes = family == AF_INET ? (const void *)&((struct sockaddr_in *)(void *)&from)->sin_addr
+                                          : (const void *)&((struct sockaddr_in6 *)(void *)&from)->sin6_addr;
+
+    return source_of(family, &from) && !cidr_is_special((const struct sockaddr *)(const void *)&from) &&
+           inet_ntop(family, bytes, out, OWN_ADDRESS_BYTES) != NULL;
+}

@@ -1,0 +1,19 @@
+/*
+ * The address of this machine that others are likely to reach it by.
+ */
+#ifndef MVPROXY_NET_OWN_ADDRESS_H
+#define MVPROXY_NET_OWN_ADDRESS_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+enum { OWN_ADDRESS_BYTES = 46 };
+
+/*
+ * The source address of the default route (AF_INET or AF_INET6): what kube-apiserver calls the default interface's.
+ * Asks the kernel's routing table; nothing is sent. False: there is no such route, or it has no address that another
+ * machine could use.
+ */
+bool own_address(int family, char out[OWN_ADDRESS_BYTES]);
+
+#endif
