@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "admin/page.h"
+#include "back/back.h"
 #include "base/strmap.h"
 
 /* ---- the union of what everybody serves ---- */
@@ -164,18 +165,19 @@ static void put_matrix_row(const struct skew_row *row, void *arg)
 
 static void put_servers(struct page *p, const struct served *s)
 {
-    static const char *const columns[] = {"server", "life", "discovery", "address", NULL};
+    static const char *const columns[] = {"server", "life", "discovery", "address", "known from", NULL};
     struct page_cell local[] = {
         {slice_str(served_local_id(s)), PAGE_PLAIN},
         {SLICE_LIT("local"), PAGE_PLAIN},
         {SLICE_LIT("known"), PAGE_GOOD},
         {SLICE_LIT("local"), PAGE_PLAIN},
+        {SLICE_LIT(""), PAGE_PLAIN},
     };
 
     page_table(p, "API servers", columns);
     if (served_local_disco(s) == NULL)
         local[2] = (struct page_cell){SLICE_LIT("not yet known"), PAGE_BAD};
-    page_row(p, local, 4);
+    page_row(p, local, 5);
     for (size_t i = 0; i < served_n_peers(s); i++) {
         const struct served_peer *peer = served_peer_at(s, i);
         bool live = peer->life == SERVED_LIVE;
@@ -184,11 +186,12 @@ static void put_servers(struct page *p, const struct served *s)
             {live ? SLICE_LIT("live") : SLICE_LIT("lapsed"), live ? PAGE_GOOD : PAGE_WARNING},
             {peer->discovery_known ? SLICE_LIT("known") : SLICE_LIT("not yet known"),
              peer->discovery_known ? PAGE_GOOD : PAGE_WARNING},
-            {peer->origin != NULL ? SLICE_LIT("known") : SLICE_LIT("none"),
+            {peer->origin != NULL ? slice_str(origin_address(peer->origin)) : SLICE_LIT("none"),
              peer->origin != NULL ? PAGE_GOOD : PAGE_BAD},
+            {slice_str(peer->origin != NULL && peer->source != NULL ? peer->source : ""), PAGE_PLAIN},
         };
 
-        page_row(p, cells, 4);
+        page_row(p, cells, 5);
     }
 }
 

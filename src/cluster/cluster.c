@@ -14,6 +14,7 @@
 #include "cluster/leases.h"
 #include "cluster/peers.h"
 #include "cluster/publish.h"
+#include "cluster/records.h"
 #include "cluster/refresh.h"
 
 enum { MEMORY_RETRY_MS = 1000 };
@@ -91,6 +92,7 @@ static void on_peer_added(void *arg, struct peer *peer)
     struct cluster *c = arg;
 
     start_refresh(c, peer);
+    records_tell(c->records, slice_str(peer->id));
     publish_request(c->publish);
 }
 
@@ -206,6 +208,59 @@ static void make_identity(struct cluster *c)
     c->identity = identity_new(&o);
 }
 
+static void on_record_address(void *arg, struct slice id, const char *host, unsigned port)
+{
+    struct cluster *c = arg;
+
+    if (c->peers != NULL)
+        peers_etcd_address(c->peers, id, host, port);
+}
+
+static bool answers(void *arg)
+{
+    const struct cluster *c = arg;
+
+    return refresh_looks(c->local) > 0 && refresh_failure(c->local) == NULL;
+}
+
+static bool is_annotated(void *arg, struct slice id)
+{
+    const struct cluster *c = arg;
+    const struct peer *p = c->peers == NULL ? NULL : peers_find(c->peers, id);
+
+    return p != NULL && p->address[PEER_FROM_ANNOTATION].host != NULL;
+}
+
+static void make_records(struct cluster *c)
+{
+    const struct records_opts o = {
+        .loop = c->loop,
+        .back = c->back,
+        .metrics = &c->metrics,
+        .own_id = c->own_id,
+        .on_address = on_record_address,
+        .may_publish = answers,
+        .has_other = is_annotated,
+        .arg = c,
+    };
+
+    records_free(c->records);
+    c->records = records_new(&o);
+}
+
+/* With the options as given; what c keeps of them lacks the texts. */
+static void configure_records(struct cluster *c, const struct cluster_opts *o)
+{
+    const struct records_config r = {
+        .servers = o->etcd_servers,
+        .n_servers = o->peers_enabled ? o->n_etcd_servers : 0,
+        .prefix = o->etcd_prefix,
+        .advertise = o->advertise,
+    };
+
+    records_configure(c->records, &r);
+}
+
 static void on_exclusions_change(void *arg)
 {
     struct cluster *c = arg;
@@ -259,6 +314,7 @@ static bool collect_peers(struct cluster *c, struct publish_input *in)
             .id = p->id,
             .life = p->life == PEER_LIVE ? SERVED_LIVE : SERVED_LAPSED,
             .origin = p->origin,
+            .source = peer_source_name(p->source),
         };
         if (p->refresh != NULL) {
             peers[used].discovery_known = discovery_known(p);
@@ -397,6 +453,8 @@ static void take_options(struct cluster *c, const struct cluster_opts *o)
     c->o.hostname = c->o.user = c->o.advertise = NULL;
     c->o.groups = NULL;
     c->o.static_peers = NULL;
+    c->o.etcd_servers = NULL;
+    c->o.etcd_prefix = NULL;
     c->o.n_static_peers = 0;
 }
 
@@ -444,6 +502,7 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     cluster_metrics_follow(c, m);
     c->api = api_new(l, b, &who);
     make_identity(c);
+    make_records(c);
     waiters_init(&c->waiters, l);
     waiters_init(&c->protobuf_waiters, l);
     c->publish = publish_new(&p);
@@ -456,6 +515,7 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
         start_peer_side(c);
         peers_set_static(c->peers, o->static_peers, o->n_static_peers);
     }
+    configure_records(c, o);
     publish_request(c->publish);
     return c;
 }
@@ -466,6 +526,7 @@ void cluster_free(struct cluster *c)
         return;
     stop_peer_side(c);
     identity_free(c->identity);
+    records_free(c->records);
     waiters_clear(&c->waiters);
     waiters_clear(&c->protobuf_waiters);
     refresh_free(c->local);
@@ -510,6 +571,8 @@ void cluster_update(struct cluster *c, const struct cluster_opts *o)
         stop_peer_side(c);
     c->advertise = replace_text(c->advertise, o->advertise);
     if (renamed)
+        make_records(c);
+    if (renamed)
         make_identity(c);
     else
         identity_update(c->identity, identity_mode(c), c->advertise, c->o.annotate);
@@ -524,13 +587,26 @@ void cluster_update(struct cluster *c, const struct cluster_opts *o)
         start_peer_side(c);
         update_peer_side(c, o, moved && was_enabled && !renamed);
     }
+    configure_records(c, o);
     publish_request(c->publish);
+}
+
+static void on_part_withdrawn(void *arg)
+{
+    struct cluster *c = arg;
+
+    if (--c->withdrawing == 0)
+        c->withdrawn(c->withdrawn_arg);
 }
 
 void cluster_stop(struct cluster *c, void (*done)(void *arg), void *arg)
 {
     c->ending = true;
-    identity_stop(c->identity, done, arg);
+    c->withdrawn = done;
+    c->withdrawn_arg = arg;
+    c->withdrawing = 2;
+    records_stop(c->records, on_part_withdrawn, c);
+    identity_stop(c->identity, on_part_withdrawn, c);
 }
 
 struct served *cluster_served(struct cluster *c)

@@ -40,8 +40,11 @@ struct cluster_opts {
     bool peer_rule_changed; /* cluster_update: peer_allowed judges otherwise than before */
     uint64_t refresh_interval_ms, stale_after_ms, forget_after_ms, leave_grace_ms; /* see peers.h */
     enum identity_mode identity;
-    const char *advertise;  /* "ip:port" under which peers reach us; NULL: not told */
-    bool annotate;          /* it was configured: also for a Lease that the local server publishes */
+    const char *advertise;              /* "ip:port" under which peers reach us; NULL: not told */
+    bool annotate;                      /* it was configured: also for a Lease that the local server publishes */
+    struct origin *const *etcd_servers; /* for peer endpoint records; n_etcd_servers 0: none */
+    size_t n_etcd_servers;
+    const char *etcd_prefix;
     bool legacy_only_local; /* tests */
 };
 
@@ -91,6 +94,8 @@ bool cluster_leases_synced(struct cluster *c, char *reason, size_t n);
 /* Each live peer answered once, or 5 s have passed since they became known. */
 bool cluster_peers_synced(struct cluster *c, char *reason, size_t n);
 bool cluster_local_reachable(struct cluster *c, char *reason, size_t n);
+/* One line on how it stands with etcd's endpoint records, for people. */
+void cluster_etcd_state(struct cluster *c, char *text, size_t n);
 /* Human-readable state as JSON: peers, life, address, document age (for the status page and control socket). */
 void cluster_describe(struct cluster *c, struct buf *out);
 

@@ -8,6 +8,7 @@
 #include "cluster/leases.h"
 #include "cluster/peers.h"
 #include "cluster/publish.h"
+#include "cluster/records.h"
 #include "cluster/refresh.h"
 
 static void text(struct buf *out, const char *name, const char *value)
@@ -72,6 +73,8 @@ void cluster_describe(struct cluster *c, struct buf *out)
     buf_append_char(out, '}');
     describe_peers(c, out);
     buf_printf(out, ",\"identityLease\":\"%s\"", identity_state_name(c->identity));
+    buf_append_str(out, ",\"etcd\":");
+    records_describe(c->records, out);
     if (c->leases != NULL) {
         buf_printf(out, ",\"ownLeaseSeen\":%s,\"leases\":", leases_own_seen(c->leases) ? "true" : "false");
         informer_describe(leases_informer(c->leases), out);
@@ -81,6 +84,11 @@ void cluster_describe(struct cluster *c, struct buf *out)
         exclusions_describe(c->exclusions, out);
     }
     buf_append_char(out, '}');
+}
+
+void cluster_etcd_state(struct cluster *c, char *text, size_t n)
+{
+    records_state(c->records, text, n);
 }
 
 static void set_age(const struct cluster *c, const char *id, const struct refresh *r)

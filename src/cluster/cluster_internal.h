@@ -22,7 +22,11 @@ struct cluster {
     struct leases *leases;
     struct exclusions *exclusions;
     struct identity *identity; /* stopped while peers are off */
-    bool ending;               /* cluster_stop */
+    struct records *records;   /* switched off while peers are off */
+    size_t withdrawing;        /* parts that have not said yet that they are gone (cluster_stop) */
+    void (*withdrawn)(void *arg);
+    void *withdrawn_arg;
+    bool ending; /* cluster_stop */
     struct publish *publish;
     struct waiters waiters;
     struct waiters protobuf_waiters; /* for the documents' protobuf forms */

@@ -9,6 +9,28 @@ static struct metric *with_label(struct metric_family *f, const char *value)
     return metric_child(f, &v);
 }
 
+static void init_records(struct cluster_metrics *cm, struct metrics *m)
+{
+    static const char *const change[] = {"change", NULL}, *const result[] = {"result", NULL};
+    static const char *const request[] = {"operation", "result", NULL};
+
+    cm->etcd_working = metric_single(m, METRIC_GAUGE, "mvproxy_etcd_working",
+                                     "1 if the last request to etcd was answered by some endpoint.");
+    cm->etcd_requests = metric_family(m, METRIC_COUNTER, "mvproxy_etcd_requests_total",
+                                      "Requests to etcd's endpoints, by operation and result.", request, 16);
+    cm->record_watching = metric_single(m, METRIC_GAUGE, "mvproxy_peer_endpoint_records_watching",
+                                        "1 while changes of peer endpoint records in etcd are seen as they happen.");
+    cm->records = metric_single(m, METRIC_GAUGE, "mvproxy_peer_endpoint_records",
+                                "Usable peer endpoint records in etcd, the own one included.");
+    cm->record_changes =
+        metric_family(m, METRIC_COUNTER, "mvproxy_peer_endpoint_record_changes_total",
+                      "Peer endpoint records that came, changed, went, or could not be used.", change, 8);
+    cm->record_publishing = metric_single(m, METRIC_GAUGE, "mvproxy_peer_endpoint_record_publishing",
+                                          "1 while this instance publishes the endpoint record of its server in etcd.");
+    cm->record_writes = metric_family(m, METRIC_COUNTER, "mvproxy_peer_endpoint_record_writes_total",
+                                      "Writes of the own peer endpoint record, by result.", result, 4);
+}
+
 void cluster_metrics_init(struct cluster_metrics *cm, struct metrics *m)
 {
     static const char *const type[] = {"type", NULL}, *const state[] = {"state", NULL},
@@ -52,4 +74,5 @@ void cluster_metrics_init(struct cluster_metrics *cm, struct metrics *m)
     cm->age =
         metric_family(m, METRIC_GAUGE, "mvproxy_discovery_age_seconds",
                       "Seconds since a server's discovery document was last confirmed.", server, LIMIT_METRIC_SERIES);
+    init_records(cm, m);
 }

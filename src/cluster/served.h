@@ -21,6 +21,7 @@ struct served_peer {
     enum served_life life;
     bool discovery_known;      /* fetched at least once since the Lease appeared or changed holder */
     struct origin *origin;     /* NULL: no usable address */
+    const char *source;        /* of the address: literal; NULL: not told */
     bool mvproxy;              /* an mvproxy answers there (its answers to our marked requests say so) */
     const struct disco *disco; /* NULL until first fetched; the last known document afterwards */
 };

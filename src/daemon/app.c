@@ -215,6 +215,7 @@ void app_free(struct app *a)
         cluster_free(a->cluster);
     if (a->around.local != NULL)
         origin_unref(a->around.local);
+    wire_etcd_free(&a->around);
     if (a->back != NULL)
         back_free(a->back);
     wire_networks_free(a->around.networks);

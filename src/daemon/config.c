@@ -1,5 +1,6 @@
 #include "daemon/config.h"
 
+#include "cluster/etcd.h"
 #include "daemon/derive.h"
 #include "daemon/options.h"
 #include "daemon/yaml_file.h"
@@ -10,7 +11,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { CONFIG_ARENA_CEILING = 16 << 20 };
+enum { CONFIG_ARENA_CEILING = 16 << 20, PREFIX_BYTES = 1024 };
 
 void config_complain(struct buf *errors, const struct config_setting *s, const struct config_place *place,
                      const char *fmt, ...)
@@ -125,6 +126,29 @@ static void check_addresses(struct origins *o, const struct config *c)
         wrong(o, given(c->peer_advertise_ip) ? "peer-advertise-ip" : "peer-advertise-port", err.text);
 }
 
+static void check_etcd(struct origins *o, const struct config *c)
+{
+    bool any_tls = false, tls;
+    struct derive_address addr;
+    struct err err;
+    size_t n = 0;
+
+    for (; c->etcd_servers[n] != NULL; n++) {
+        err_clear(&err);
+        if (!derive_etcd_url(c->etcd_servers[n], &addr, &tls, &err))
+            wrong(o, "etcd-servers", err.text);
+        else
+            any_tls = any_tls || tls;
+    }
+    if (n > ETCD_SERVERS_MAX)
+        wrong(o, "etcd-servers", "too many endpoints");
+    if (any_tls)
+        need(o, "etcd-cafile", c->etcd_cafile);
+    check_pair(o, c->etcd_certfile, "etcd-certfile", c->etcd_keyfile, "etcd-keyfile");
+    if (strlen(c->etcd_prefix) > PREFIX_BYTES)
+        wrong(o, "etcd-prefix", "too long");
+}
+
 static bool is_token(const char *s)
 {
     for (const char *p = s; *p != '\0'; p++)
@@ -189,6 +213,7 @@ static void check(struct origins *o, const struct config *c)
     check_tls(o, c);
     check_peers(o, c);
     check_addresses(o, c);
+    check_etcd(o, c);
 }
 
 /* ---- loading ---- */

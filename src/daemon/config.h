@@ -40,6 +40,8 @@ struct config {
     const char *identity_lease, *peer_advertise_ip;
     uint64_t peer_advertise_port; /* 0: none given */
     const char *const *feature_gates;
+    const char *const *etcd_servers;
+    const char *etcd_cafile, *etcd_certfile, *etcd_keyfile, *etcd_prefix;
 
     /* discovery */
     uint64_t discovery_refresh_interval, discovery_authz_cache_ttl; /* ms */

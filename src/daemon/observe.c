@@ -1,6 +1,7 @@
 #include "daemon/observe.h"
 
 #include "admin/admin.h"
+#include "admin/page.h"
 #include "admin/skew.h"
 #include "daemon/app_state.h"
 #include "daemon/derive.h"
@@ -92,9 +93,14 @@ static void list_flags(admin_flag_fn *each, void *each_arg, void *arg)
 
 static void fill_page(struct page *p, void *arg)
 {
+    static const char *const columns[] = {"what", "state", NULL};
     struct app *a = arg;
+    char text[512];
 
     skew_page(p, cluster_served(a->cluster));
+    page_table(p, "Peer endpoint records", columns);
+    cluster_etcd_state(a->cluster, text, sizeof(text));
+    page_fact(p, "etcd", slice_str(text));
 }
 
 bool observe_build(struct app *a, struct buf *errors)

@@ -94,6 +94,16 @@ static const struct option table[] = {
      .section = SECTION, .argument = "PORT", .help = "Port that belongs to peer-advertise-ip. 0: none is given."},
     {.name = "hostname-override", .type = OPTION_TEXT, FIELD(hostname_override), .initial = "", .restart = true, .section = SECTION, .argument = "NAME",
      .help = "Host name from which the server ID is made, if the local API server runs under another one."},
+    {.name = "etcd-servers", .type = OPTION_LIST, FIELD(etcd_servers), .initial = "", .section = SECTION, .argument = "URL,...",
+     .help = "etcd of the cluster, whose peer endpoint records are read and written as kube-apiserver 1.36 does; several endpoints of one etcd cluster, https:// or http://. None: only Lease annotations say where peers are."},
+    {.name = "etcd-cafile", .type = OPTION_TEXT, FIELD(etcd_cafile), .initial = "", .section = SECTION, .argument = "FILE",
+     .help = "CA bundle for etcd's serving certificates, which must be valid for the hosts in etcd-servers. Required with https://."},
+    {.name = "etcd-certfile", .type = OPTION_TEXT, FIELD(etcd_certfile), .initial = "", .section = SECTION, .argument = "FILE",
+     .help = "Client certificate for etcd."},
+    {.name = "etcd-keyfile", .type = OPTION_TEXT, FIELD(etcd_keyfile), .initial = "", .section = SECTION, .argument = "FILE",
+     .help = "Its private key."},
+    {.name = "etcd-prefix", .type = OPTION_TEXT, FIELD(etcd_prefix), .initial = "/registry", .section = SECTION, .argument = "PREFIX",
+     .help = "What kube-apiserver's keys in etcd begin with."},
 #undef SECTION
 #define SECTION "Discovery"
     {.name = "discovery-refresh-interval", .type = OPTION_DURATION, FIELD(discovery_refresh_interval), .initial = "30s", .min = 1000, .max = HOUR_MS,

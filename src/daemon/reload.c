@@ -24,6 +24,7 @@ static void discard(struct plan *p)
     wire_networks_free(p->around.networks);
     if (p->around.local != NULL)
         origin_unref(p->around.local);
+    wire_etcd_free(&p->around);
     trust_free(&p->trust);
     file_watch_free(p->watch);
     config_free(p->config);
@@ -120,6 +121,7 @@ static bool commit(struct app *a, struct plan *p, struct buf *errors)
 
     if (!put_in_force(a, p->config, &p->trust, &p->around, errors))
         return false;
+    wire_etcd_free(&a->around); /* the cluster has its own references */
     a->around = p->around;
     origin_unref(old_local);
     logging_apply(p->config);
@@ -176,6 +178,7 @@ bool reload_trust(struct app *a, struct buf *errors)
 {
     struct wire_surroundings around = a->around;
     struct trust t;
+    bool made;
 
     if (!trust_load(a->config, &t, errors))
         return false;
@@ -184,16 +187,19 @@ bool reload_trust(struct app *a, struct buf *errors)
         return true;
     }
     around.local = wire_local_origin(a->back, a->config, &t);
-    if (around.local == NULL)
+    made = wire_etcd(a->back, a->config, &t, &around) && around.local != NULL;
+    if (!made)
         buf_append_str(errors, "out of memory\n");
     else
         keep_local(a, &around);
-    if (around.local == NULL || !put_in_force(a, a->config, &t, &around, errors)) {
+    if (!made || !put_in_force(a, a->config, &t, &around, errors)) {
         if (around.local != NULL)
             origin_unref(around.local);
+        wire_etcd_free(&around);
         trust_free(&t);
         return false;
     }
+    wire_etcd_free(&a->around);
     origin_unref(a->around.local);
     a->around = around;
     replace_trust(a, &t);

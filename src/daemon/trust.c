@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "daemon/derive.h"
 #include "net/tls_ctx.h"
 #include "net/tls_sni.h"
 
@@ -61,6 +62,32 @@ static struct tls_ctx *load_client(const struct config *c, const char *ca_file, 
     return tls_client_ctx_new(&o, err);
 }
 
+static struct tls_ctx *load_etcd(const struct config *c, const char *host, struct err *err)
+{
+    struct tls_client_opts o = {
+        .ca_file = c->etcd_cafile,
+        .cert_file = or_null(c->etcd_certfile),
+        .key_file = or_null(c->etcd_keyfile),
+        .server_name = host,
+    };
+
+    return tls_client_ctx_new(&o, err);
+}
+
+/* The configuration has been checked: the URLs are good, and there are not too many. */
+static void load_etcds(const struct config *c, struct trust *out, struct buf *errors, bool *ok)
+{
+    struct derive_address addr;
+    struct err err;
+    bool tls;
+
+    for (size_t i = 0; c->etcd_servers[i] != NULL && i < ETCD_SERVERS_MAX; i++) {
+        err_clear(&err);
+        if (derive_etcd_url(c->etcd_servers[i], &addr, &tls, &err) && tls)
+            out->etcd[i] = keep(load_etcd(c, addr.host, &err), &err, errors, ok);
+    }
+}
+
 bool trust_load(const struct config *c, struct trust *out, struct buf *errors)
 {
     const char *local_name = c->apiserver_tls_server_name;
@@ -83,6 +110,7 @@ bool trust_load(const struct config *c, struct trust *out, struct buf *errors)
         out->peer_cert = keep(load_client(c, c->peer_ca_file, peer_name, true, &err), &err, errors, &ok);
         out->peer_no_cert = keep(load_client(c, c->peer_ca_file, peer_name, false, &err), &err, errors, &ok);
     }
+    load_etcds(c, out, errors, &ok);
     if (!ok)
         trust_free(out);
     return ok;
@@ -103,6 +131,8 @@ void trust_free(struct trust *t)
     drop(&t->local_no_cert);
     drop(&t->peer_cert);
     drop(&t->peer_no_cert);
+    for (size_t i = 0; i < ETCD_SERVERS_MAX; i++)
+        drop(&t->etcd[i]);
 }
 
 static void keep_same(struct tls_ctx **ctx, struct tls_ctx *old, bool *changed)
@@ -125,6 +155,8 @@ bool trust_keep_same(struct trust *t, const struct trust *old)
     keep_same(&t->local_no_cert, old->local_no_cert, &changed);
     keep_same(&t->peer_cert, old->peer_cert, &changed);
     keep_same(&t->peer_no_cert, old->peer_no_cert, &changed);
+    for (size_t i = 0; i < ETCD_SERVERS_MAX; i++)
+        keep_same(&t->etcd[i], old->etcd[i], &changed);
     return changed;
 }
 
@@ -158,6 +190,9 @@ void trust_each_file(const struct config *c, trust_file_fn *fn, void *arg)
         {"proxy-client-key-file", c->proxy_client_key_file, TRUST_KEY},
         {"apiserver-ca-file", c->apiserver_ca_file, TRUST_BUNDLE},
         {"peer-ca-file", c->peer_ca_file, TRUST_BUNDLE},
+        {"etcd-cafile", c->etcd_cafile, TRUST_BUNDLE},
+        {"etcd-certfile", c->etcd_certfile, TRUST_CERTIFICATE},
+        {"etcd-keyfile", c->etcd_keyfile, TRUST_KEY},
     };
 
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)

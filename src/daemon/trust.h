@@ -5,6 +5,7 @@
 #define MVPROXY_DAEMON_TRUST_H
 
 #include "base/buf.h"
+#include "cluster/etcd.h"
 #include "daemon/config.h"
 
 struct tls_ctx;
@@ -14,6 +15,7 @@ struct trust {
     struct tls_ctx *admin;      /* the same for the admin listener, which speaks HTTP/1.1 only */
     struct tls_ctx *local_cert; /* NULL without proxy-client-cert-file */
     struct tls_ctx *local_no_cert;
+    struct tls_ctx *etcd[ETCD_SERVERS_MAX];   /* one per etcd-servers, for each has its name; NULL for http:// */
     struct tls_ctx *peer_cert, *peer_no_cert; /* NULL without peer-ca-file or proxy-client-cert-file */
 };
 

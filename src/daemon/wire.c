@@ -119,6 +119,42 @@ bool wire_static_peers(const struct config *c, struct wire_peers *out)
     return out->list != NULL;
 }
 
+static struct origin *etcd_origin(struct back *b, const char *url, struct tls_ctx *ctx)
+{
+    struct derive_address addr = {"", 0};
+    struct err err;
+    bool tls;
+    struct origin_opts o;
+
+    err_clear(&err);
+    if (!derive_etcd_url(url, &addr, &tls, &err))
+        return NULL;
+    o = (struct origin_opts){
+        .name = "etcd",
+        .host = addr.host,
+        .port = addr.port,
+        .tls_no_cert = ctx, /* it shows etcd-certfile, which is no certificate of the front proxy */
+        .tls_required = tls,
+    };
+    return origin_new(b, &o);
+}
+
+bool wire_etcd(struct back *b, const struct config *c, const struct trust *t, struct wire_surroundings *out)
+{
+    for (out->n_etcd = 0; c->etcd_servers[out->n_etcd] != NULL && out->n_etcd < ETCD_SERVERS_MAX; out->n_etcd++) {
+        out->etcd[out->n_etcd] = etcd_origin(b, c->etcd_servers[out->n_etcd], t->etcd[out->n_etcd]);
+        if (out->etcd[out->n_etcd] == NULL)
+            return false;
+    }
+    return true;
+}
+
+void wire_etcd_free(struct wire_surroundings *s)
+{
+    while (s->n_etcd > 0)
+        origin_unref(s->etcd[--s->n_etcd]);
+}
+
 static bool copy_names(struct arena *a, const char *const *names, const struct slice **out, size_t *n)
 {
     struct slice *v = arena_alloc(a, (count(names) + 1) * sizeof(*v));
@@ -156,7 +192,7 @@ bool wire_surroundings_make(struct back *b, const struct config *c, const struct
     out->networks = wire_networks_new(c);
     take_advertise(c, out);
     return out->local != NULL && out->networks != NULL && wire_static_peers(c, &out->peers) &&
-           wire_headers(c, &out->headers);
+           wire_headers(c, &out->headers) && wire_etcd(b, c, t, out);
 }
 
 static enum identity_mode identity_mode(const char *text)
@@ -202,6 +238,9 @@ void wire_cluster(const struct config *c, const struct trust *t, const struct wi
         .identity = identity_mode(c->identity_lease),
         .advertise = s->advertise,
         .annotate = s->annotate,
+        .etcd_servers = s->etcd,
+        .n_etcd_servers = s->n_etcd,
+        .etcd_prefix = c->etcd_prefix,
     };
 }
 

@@ -31,6 +31,8 @@ void wire_networks_replace(struct wire_networks *into, struct wire_networks *fro
 struct wire_surroundings {
     struct origin *local;
     struct wire_networks *networks;
+    struct origin *etcd[ETCD_SERVERS_MAX];
+    size_t n_etcd;
     struct wire_peers peers;
     char advertise[DERIVE_HOST_BYTES]; /* where peers reach us; "": not told */
     bool annotate;                     /* it was configured, not derived */
@@ -40,9 +42,11 @@ struct wire_surroundings {
 /* The configuration has been checked, so none of these can fail but for memory (NULL / false). */
 MEM_CHECK struct origin *wire_local_origin(struct back *b, const struct config *c, const struct trust *t);
 MEM_CHECK bool wire_static_peers(const struct config *c, struct wire_peers *out);
-/* All of it. After false the caller frees what has been made (local, networks). */
+/* All of it. After false the caller frees what has been made (local, networks, etcd). */
 MEM_CHECK bool wire_surroundings_make(struct back *b, const struct config *c, const struct trust *t,
                                       struct wire_surroundings *out);
+MEM_CHECK bool wire_etcd(struct back *b, const struct config *c, const struct trust *t, struct wire_surroundings *out);
+void wire_etcd_free(struct wire_surroundings *s);
 void wire_cluster(const struct config *c, const struct trust *t, const struct wire_surroundings *s,
                   const char *hostname, struct cluster_opts *out);
 void wire_proxy(const struct config *c, const struct trust *t, struct origin *local, struct proxy_opts *out);

@@ -160,6 +160,12 @@ void origin_unref(struct origin *o)
     mem_free(o);
 }
 
+bool origin_same(const struct origin *a, const struct origin *b)
+{
+    return strcmp(a->name, b->name) == 0 && strcmp(a->address, b->address) == 0 && a->has_cert == b->has_cert &&
+           a->allow == b->allow && a->allow_arg == b->allow_arg;
+}
+
 const char *origin_name(const struct origin *o)
 {
     return o->name;

@@ -1,0 +1,424 @@
+#include "cluster/etcd.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "back/fetch.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "cluster/cluster_metrics.h"
+#include "net/loop.h"
+
+enum {
+    CALL_MS = 5000,
+    WATCH_MS = 300000,
+    WATCH_BYTES = 256 << 20, /* of one watch in all; then the next */
+    ERROR_BYTES = 4 << 10,
+    /* An endpoint of another cluster is an error; but etcd may have been set up anew. */
+    OTHER_CLUSTER_MS = 60000,
+};
+
+static const struct {
+    const char *path, *name;
+} ops[ETCD_OPS] = {
+    [ETCD_RANGE] = {"/v3/kv/range", "range"},       [ETCD_PUT] = {"/v3/kv/txn", "put"},
+    [ETCD_GRANT] = {"/v3/lease/grant", "grant"},    [ETCD_KEEPALIVE] = {"/v3/lease/keepalive", "keepalive"},
+    [ETCD_REVOKE] = {"/v3/lease/revoke", "revoke"}, [ETCD_WATCH] = {"/v3/watch", "watch"},
+};
+
+enum trouble { TROUBLE_UNKNOWN, TROUBLE_NONE, TROUBLE_SAID };
+
+struct etcd {
+    struct loop *loop;
+    struct back *back;
+    struct cluster_metrics *metrics;
+    struct origin *servers[ETCD_SERVERS_MAX];
+    size_t n, current;
+    enum trouble trouble;
+    struct err failure; /* the last */
+    uint64_t worked_ms;
+    uint64_t cluster, cluster_ms; /* who we talk to, and when it last answered */
+    size_t calls;
+};
+
+struct etcd_call {
+    struct etcd *etcd;
+    enum etcd_op op;
+    struct fetch *fetch; /* NULL: over, or between two endpoints */
+    struct buf body;
+    struct buf text; /* of a watch: the line that is not complete; of an error: what it says */
+    size_t server;   /* that was asked */
+    size_t tries;
+    bool dead;
+    struct err why;
+    etcd_line_fn *on_line;
+    etcd_fn *fn;
+    void *arg;
+    struct loop_deferred over;
+};
+
+static void on_fetched(void *arg, const struct fetch_result *r);
+
+/* ------------------------------------------------------------------------------------------------------------- health
+ */
+
+static void count(struct etcd *e, enum etcd_op op, const char *result)
+{
+    const struct slice labels[] = {slice_str(ops[op].name), slice_str(result)};
+
+    metric_inc(metric_child(e->metrics->etcd_requests, labels));
+}
+
+static void set_trouble(struct etcd *e, enum trouble t)
+{
+    e->trouble = t;
+    metric_set(e->metrics->etcd_working, t == TROUBLE_NONE ? 1 : 0);
+}
+
+static void works(struct etcd *e)
+{
+    e->worked_ms = loop_now_ms(e->loop);
+    if (e->trouble == TROUBLE_NONE)
+        return;
+    log_info(e->trouble == TROUBLE_SAID ? "etcd answers again" : "etcd answers",
+             LT("endpoint", origin_address(e->servers[e->current])));
+    set_trouble(e, TROUBLE_NONE);
+}
+
+/* Said once: it lasts, and is tried for ever. */
+static void fails(struct etcd *e, const char *what, const char *why)
+{
+    err_clear(&e->failure);
+    (void)err_set(&e->failure, "%s", why);
+    if (e->trouble == TROUBLE_SAID) {
+        log_v(3, "etcd still cannot be used", LT("doing", what), LT("err", why));
+        return;
+    }
+    log_warning("etcd cannot be used: peer endpoint records are neither read nor written, Lease annotations still are",
+                LT("doing", what), LT("err", why), LU("endpoints", e->n));
+    set_trouble(e, TROUBLE_SAID);
+}
+
+void etcd_next_server(struct etcd *e)
+{
+    if (e->n > 1)
+        e->current = (e->current + 1) % e->n;
+}
+
+/* A wrong endpoint in the list must not mix the records of two clusters. */
+static bool right_cluster(struct etcd *e, const struct etcd_header *h, struct err *why)
+{
+    uint64_t now = loop_now_ms(e->loop);
+
+    if (e->cluster != 0 && h->cluster != e->cluster) {
+        if (now - e->cluster_ms < OTHER_CLUSTER_MS)
+            return err_set(why, "it belongs to another etcd cluster than the one that answered before");
+        log_warning("etcd is another cluster than before", LT("endpoint", origin_address(e->servers[e->current])));
+    }
+    e->cluster = h->cluster;
+    e->cluster_ms = now;
+    return true;
+}
+
+/* -------------------------------------------------------------------------------------------------------------- calls
+ */
+
+static void call_free(void *arg)
+{
+    struct etcd_call *c = arg;
+
+    buf_free(&c->body);
+    buf_free(&c->text);
+    mem_free(c);
+}
+
+/* Whatever its callers still hold of it is valid to the end of the turn. */
+static void bury(struct etcd_call *c)
+{
+    if (c->dead)
+        return;
+    c->dead = true;
+    c->etcd->calls--;
+    if (c->fetch != NULL)
+        fetch_cancel(c->fetch);
+    c->fetch = NULL;
+    loop_defer_cancel(c->etcd->loop, &c->over);
+    loop_defer(c->etcd->loop, &c->over, call_free, c);
+}
+
+void etcd_cancel(struct etcd_call *c)
+{
+    if (c != NULL)
+        bury(c);
+}
+
+static void finish(struct etcd_call *c, const struct etcd_answer *a)
+{
+    bury(c);
+    c->fn(c->arg, a);
+}
+
+static void give_up(struct etcd_call *c, const char *why)
+{
+    struct etcd_answer a = {.result = ETCD_FAILED, .failure = why, .body = SLICE_LIT("")};
+
+    /* A watch ends for many reasons; the request that follows it tells whether there is trouble. */
+    if (c->op != ETCD_WATCH)
+        fails(c->etcd, ops[c->op].name, why);
+    finish(c, &a);
+}
+
+/* A watch goes on as lines; anything else that a server says to it is an error. */
+static bool take_lines(struct etcd_call *c, struct slice piece)
+{
+    while (piece.n > 0) {
+        size_t n = slice_index(piece, '\n');
+        bool whole = n < piece.n;
+
+        if (!buf_append(&c->text, slice_of(piece.p, n)))
+            return err_set(&c->why, "a line of the watch is too long");
+        piece = slice_from(piece, whole ? n + 1 : n);
+        if (!whole)
+            break;
+        if (buf_len(&c->text) > 0 && !c->on_line(c->arg, buf_slice(&c->text)))
+            return err_set(&c->why, "the watch says what no etcd says");
+        if (c->dead)
+            return false;
+        buf_reset(&c->text);
+    }
+    return true;
+}
+
+static bool on_piece(void *arg, const struct http_head *head, struct slice piece)
+{
+    struct etcd_call *c = arg;
+
+    if (head->status == 200)
+        return take_lines(c, piece);
+    return buf_len(&c->text) + piece.n > ERROR_BYTES || buf_append(&c->text, piece);
+}
+
+static bool send(struct etcd_call *c)
+{
+    static const struct http_field fields[] = {
+        {.name = {"Content-Type", 12}, .value = {"application/json", 16}, .id = HTTP_CONTENT_TYPE},
+        /* A watch at a member that has lost its leader ends instead of going silent (etcd's client does the same). */
+        {.name = {"Grpc-Metadata-hasleader", 23}, .value = {"true", 4}, .id = HTTP_NAME_OTHER},
+    };
+    struct etcd *e = c->etcd;
+    struct fetch_opts o = {
+        .origin = e->servers[e->current],
+        .method = SLICE_LIT("POST"),
+        .target = slice_str(ops[c->op].path),
+        .fields = fields,
+        .n_fields = sizeof fields / sizeof fields[0],
+        .body = buf_slice(&c->body),
+        .ceiling = c->on_line != NULL ? (size_t)WATCH_BYTES : (size_t)LIMIT_ETCD_ANSWER_BYTES,
+        .timeout_ms = c->on_line != NULL ? WATCH_MS : CALL_MS,
+        .on_piece = c->on_line != NULL ? on_piece : NULL,
+    };
+
+    c->server = e->current;
+    c->tries++;
+    buf_reset(&c->text);
+    c->fetch = fetch_start(e->back, e->loop, &o, on_fetched, c);
+    return c->fetch != NULL;
+}
+
+/* The endpoint could not do it: the next, unless all have been asked. */
+static void failed_here(struct etcd_call *c, const char *why)
+{
+    struct etcd *e = c->etcd;
+    struct err text = {.text = ""};
+
+    count(e, c->op, "failed");
+    (void)err_set(&text, "%s: %s", c->server < e->n ? origin_address(e->servers[c->server]) : "", why);
+    log_v(3, "Request to etcd failed", LT("doing", ops[c->op].name), LT("err", text.text));
+    if (c->server == e->current)
+        etcd_next_server(e);
+    if (c->on_line == NULL && c->tries < e->n && send(c))
+        return;
+    give_up(c, text.text);
+}
+
+static void refused(struct etcd_call *c, unsigned status, struct slice body)
+{
+    struct etcd_answer a = {.result = ETCD_NO_LEASE, .body = SLICE_LIT("")};
+    struct err why = {.text = ""};
+    struct slice said;
+    uint64_t code;
+
+    said = etcd_read_error(body, &code);
+    if (status == 404 && code == ETCD_CODE_NOT_FOUND && c->op != ETCD_RANGE) {
+        count(c->etcd, c->op, "ok");
+        works(c->etcd);
+        finish(c, &a);
+        return;
+    }
+    if (said.n > 0)
+        (void)err_set(&why, "answered %u: %.*s", status, (int)(said.n < 200 ? said.n : 200), said.p);
+    else
+        (void)err_set(&why, "answered %u%s", status, status == 404 ? ": no etcd, or one without its JSON gateway" : "");
+    failed_here(c, why.text);
+}
+
+static void answered(struct etcd_call *c, struct slice body)
+{
+    struct etcd_answer a = {.result = ETCD_OK, .body = body};
+    struct err why = {.text = ""};
+
+    if (!etcd_read_header(body, &a.header, &why) || !right_cluster(c->etcd, &a.header, &why)) {
+        failed_here(c, why.text);
+        return;
+    }
+    count(c->etcd, c->op, "ok");
+    works(c->etcd);
+    finish(c, &a);
+}
+
+static void on_fetched(void *arg, const struct fetch_result *r)
+{
+    struct etcd_call *c = arg;
+
+    c->fetch = NULL;
+    if (!r->ok)
+        failed_here(c, err_is_set(&c->why) ? c->why.text : r->failure);
+    else if (r->head->status != 200)
+        refused(c, r->head->status, c->on_line != NULL ? buf_slice(&c->text) : r->body);
+    else if (c->on_line != NULL)
+        failed_here(c, "the watch ended");
+    else
+        answered(c, r->body);
+}
+
+static void on_unsent(void *arg)
+{
+    struct etcd_call *c = arg;
+
+    give_up(c, c->etcd->n == 0 ? "no endpoints" : "out of memory");
+}
+
+static struct etcd_call *start(struct etcd *e, enum etcd_op op, struct slice body, etcd_line_fn *on_line)
+{
+    struct etcd_call *c = mem_zalloc(sizeof *c);
+
+    if (c == NULL)
+        return NULL;
+    c->etcd = e;
+    c->op = op;
+    c->on_line = on_line;
+    buf_init(&c->body, LIMIT_ETCD_ANSWER_BYTES);
+    buf_init(&c->text, LIMIT_ETCD_ANSWER_BYTES);
+    if (!buf_append(&c->body, body)) {
+        call_free(c);
+        return NULL;
+    }
+    e->calls++;
+    if (e->n == 0 || !send(c))
+        loop_defer(e->loop, &c->over, on_unsent, c);
+    return c;
+}
+
+struct etcd_call *etcd_call(struct etcd *e, enum etcd_op op, struct slice body, etcd_fn *fn, void *arg)
+{
+    struct etcd_call *c = start(e, op, body, NULL);
+
+    if (c == NULL)
+        return NULL;
+    c->fn = fn;
+    c->arg = arg;
+    return c;
+}
+
+struct etcd_call *etcd_watch(struct etcd *e, struct slice body, etcd_line_fn *on_line, etcd_fn *fn, void *arg)
+{
+    struct etcd_call *c = start(e, ETCD_WATCH, body, on_line);
+
+    if (c == NULL)
+        return NULL;
+    c->fn = fn;
+    c->arg = arg;
+    return c;
+}
+
+/* -------------------------------------------------------------------------------------------------------------- whole
+ */
+
+struct etcd *etcd_new(struct loop *l, struct back *b, struct cluster_metrics *m)
+{
+    struct etcd *e = must_zalloc(sizeof *e);
+
+    e->loop = l;
+    e->back = b;
+    e->metrics = m;
+    return e;
+}
+
+static void drop_servers(struct etcd *e)
+{
+    while (e->n > 0)
+        origin_unref(e->servers[--e->n]);
+    e->current = 0;
+}
+
+void etcd_free(struct etcd *e)
+{
+    if (e == NULL)
+        return;
+    drop_servers(e);
+    mem_free(e);
+}
+
+bool etcd_set_servers(struct etcd *e, struct origin *const *servers, size_t n)
+{
+    struct origin *kept[ETCD_SERVERS_MAX];
+    bool same;
+
+    n = n < ETCD_SERVERS_MAX ? n : ETCD_SERVERS_MAX;
+    same = n == e->n;
+    for (size_t i = 0; same && i < n; i++)
+        same = origin_same(servers[i], e->servers[i]);
+    if (same)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        kept[i] = origin_ref(servers[i]);
+    drop_servers(e);
+    memcpy(e->servers, kept, n * sizeof *kept);
+    e->n = n;
+    return true;
+}
+
+struct loop *etcd_loop(const struct etcd *e)
+{
+    return e->loop;
+}
+
+bool etcd_works(const struct etcd *e)
+{
+    return e->trouble == TROUBLE_NONE;
+}
+
+const char *etcd_failure(const struct etcd *e)
+{
+    return etcd_works(e) ? NULL : e->failure.text;
+}
+
+uint64_t etcd_worked_ms(const struct etcd *e)
+{
+    return e->worked_ms;
+}
+
+void etcd_describe(const struct etcd *e, struct buf *out)
+{
+    buf_printf(out, "\"working\":%s,\"endpoints\":[", etcd_works(e) ? "true" : "false");
+    for (size_t i = 0; i < e->n; i++) {
+        buf_append_str(out, i == 0 ? "\"" : ",\"");
+        buf_append_json(out, slice_str(origin_address(e->servers[i])));
+        buf_append_char(out, '"');
+    }
+    buf_append_str(out, "],\"endpoint\":\"");
+    buf_append_json(out, e->n == 0 ? SLICE_NONE : slice_str(origin_address(e->servers[e->current])));
+    buf_append_str(out, "\",\"failure\":\"");
+    buf_append_json(out, etcd_works(e) ? SLICE_NONE : slice_str(e->failure.text));
+    buf_append_char(out, '"');
+}

@@ -1,0 +1,313 @@
+#include "cluster/records.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "cluster/cluster_metrics.h"
+#include "cluster/etcd.h"
+#include "cluster/record_publish.h"
+#include "cluster/record_watch.h"
+#include "net/loop.h"
+
+enum {
+    TICK_MS = 1000,
+    /*
+     * Four lives of a record: what could not be confirmed for so long says less than a Lease annotation. (Where there
+     * is none it stays: an old address that a certificate has to stand for is better than none.)
+     */
+    DOUBT_MS = 60000,
+};
+
+struct records {
+    struct records_opts o;
+    char *own_id, *prefix, *advertise;
+    struct etcd *etcd;
+    struct record_watch *watch;     /* NULL without endpoints, or out of memory */
+    struct record_publish *publish; /* the same */
+    struct loop_timer *tick;
+    bool on, stopped, doubted;
+    uint64_t since_ms; /* that etcd has been in use */
+    void (*done)(void *arg);
+    void *done_arg;
+    struct loop_deferred over;
+};
+
+/* ------------------------------------------------------------------------------------------------------------ reading
+ */
+
+static bool is_own(const struct records *r, struct slice id)
+{
+    return slice_eq(id, slice_str(r->own_id));
+}
+
+static void on_record(void *arg, const struct peer_record *record, uint64_t lease)
+{
+    struct records *r = arg;
+    struct slice id = slice_str(record->id);
+
+    if (!is_own(r, id))
+        r->o.on_address(r->o.arg, id, record->ip, record->port);
+    else if (r->publish != NULL)
+        record_publish_seen(r->publish, record, lease);
+}
+
+static void on_gone(void *arg, struct slice id)
+{
+    struct records *r = arg;
+
+    if (!is_own(r, id))
+        r->o.on_address(r->o.arg, id, NULL, 0);
+    else if (r->publish != NULL)
+        record_publish_seen(r->publish, NULL, 0);
+}
+
+static const struct record_watch_handler watch_handler = {.on_record = on_record, .on_gone = on_gone};
+
+void records_tell(struct records *r, struct slice id)
+{
+    const struct peer_record *record;
+
+    if (r->watch == NULL || is_own(r, id))
+        return;
+    record = record_watch_find(r->watch, id);
+    if (record != NULL && !(r->doubted && r->o.has_other(r->o.arg, id)))
+        r->o.on_address(r->o.arg, id, record->ip, record->port);
+}
+
+static void forget_all(struct records *r)
+{
+    size_t cursor = 0;
+    struct slice id;
+
+    while (r->watch != NULL && (id = record_watch_next(r->watch, &cursor)).p != NULL)
+        if (!is_own(r, id))
+            r->o.on_address(r->o.arg, id, NULL, 0);
+}
+
+/* Out of sight for long. */
+static void doubt(struct records *r)
+{
+    size_t cursor = 0;
+    struct slice id;
+
+    log_warning("etcd has not answered for a minute: where there is a Lease annotation, its address counts now",
+                LU("seconds", DOUBT_MS / 1000));
+    r->doubted = true;
+    while ((id = record_watch_next(r->watch, &cursor)).p != NULL)
+        if (!is_own(r, id) && r->o.has_other(r->o.arg, id))
+            r->o.on_address(r->o.arg, id, NULL, 0);
+}
+
+static void trust_again(struct records *r)
+{
+    size_t cursor = 0;
+    struct slice id;
+
+    r->doubted = false;
+    while ((id = record_watch_next(r->watch, &cursor)).p != NULL)
+        records_tell(r, id);
+}
+
+/* -------------------------------------------------------------------------------------------------------------- parts
+ */
+
+static bool may_publish(void *arg)
+{
+    const struct records *r = arg;
+
+    return r->o.may_publish(r->o.arg);
+}
+
+static void start_parts(struct records *r)
+{
+    const struct record_watch_opts w = {
+        .etcd = r->etcd, .prefix = r->prefix, .metrics = r->o.metrics, .handler = &watch_handler, .arg = r};
+    const struct record_publish_opts p = {
+        .etcd = r->etcd, .prefix = r->prefix, .id = r->own_id, .may = may_publish, .arg = r, .metrics = r->o.metrics};
+
+    if (r->watch == NULL)
+        r->watch = record_watch_new(&w);
+    if (r->publish == NULL && r->own_id[0] != '\0') {
+        r->publish = record_publish_new(&p);
+        if (r->publish != NULL) {
+            record_publish_set_address(r->publish, r->advertise);
+            if (!r->stopped)
+                record_publish_start(r->publish);
+        }
+    }
+    if (r->watch == NULL || (r->publish == NULL && r->own_id[0] != '\0'))
+        log_error("Out of memory for peer endpoint records");
+}
+
+static void drop_parts(struct records *r)
+{
+    forget_all(r);
+    record_watch_free(r->watch);
+    record_publish_free(r->publish);
+    r->watch = NULL;
+    r->publish = NULL;
+    r->doubted = false;
+}
+
+static void on_tick(void *arg)
+{
+    struct records *r = arg;
+    uint64_t now = loop_now_ms(r->o.loop), seen = etcd_worked_ms(r->etcd);
+
+    if (!r->on)
+        return;
+    if (seen < r->since_ms)
+        seen = r->since_ms;
+    if (r->watch == NULL || r->publish == NULL)
+        start_parts(r); /* they could not be made for want of memory */
+    if (r->watch != NULL && !r->doubted && now - seen >= DOUBT_MS)
+        doubt(r);
+    else if (r->watch != NULL && r->doubted && now - seen < DOUBT_MS && etcd_works(r->etcd))
+        trust_again(r);
+    loop_timer_set(r->tick, TICK_MS);
+}
+
+/* ------------------------------------------------------------------------------------------------------ configuration
+ */
+
+static bool replace_text(char **slot, const char *text)
+{
+    if (*slot != NULL && strcmp(*slot, text) == 0)
+        return false;
+    mem_free(*slot);
+    *slot = must_strdup(text);
+    return true;
+}
+
+static void say_missing(const struct records *r)
+{
+    if (r->on && r->advertise[0] == '\0')
+        log_warning(
+            "No address to publish for peers: bind-address is none that they could reach; set peer-advertise-ip and "
+            "peer-advertise-port");
+}
+
+/* The endpoints stay until the own record is removed, and longer: there is nobody else to ask. */
+static void switch_off(struct records *r)
+{
+    loop_timer_cancel(r->tick);
+    forget_all(r);
+    record_watch_free(r->watch);
+    r->watch = NULL;
+    r->doubted = false;
+    if (r->publish != NULL && !r->stopped)
+        record_publish_stop(r->publish, NULL, NULL);
+}
+
+void records_configure(struct records *r, const struct records_config *c)
+{
+    const char *advertise = c->advertise == NULL ? "" : c->advertise;
+    bool was_on = r->on, moved = replace_text(&r->prefix, c->prefix == NULL ? "" : c->prefix);
+    bool news = replace_text(&r->advertise, advertise), others;
+
+    r->on = c->n_servers > 0;
+    if (was_on && moved)
+        drop_parts(r); /* the record under the old prefix expires */
+    if (!r->on) {
+        switch_off(r);
+        return;
+    }
+    others = etcd_set_servers(r->etcd, c->servers, c->n_servers);
+    if (!was_on)
+        r->since_ms = loop_now_ms(r->o.loop);
+    if (r->watch != NULL && others)
+        record_watch_restart(r->watch);
+    if (r->publish != NULL) {
+        record_publish_set_address(r->publish, r->advertise);
+        if (!r->stopped)
+            record_publish_start(r->publish);
+    }
+    start_parts(r);
+    if (!was_on || news)
+        say_missing(r);
+    loop_timer_set(r->tick, TICK_MS);
+}
+
+/* -------------------------------------------------------------------------------------------------------------- whole
+ */
+
+struct records *records_new(const struct records_opts *o)
+{
+    struct records *r = must_zalloc(sizeof *r);
+
+    r->o = *o;
+    r->own_id = must_strdup(o->own_id);
+    r->etcd = etcd_new(o->loop, o->back, o->metrics);
+    r->tick = loop_timer_new(o->loop, on_tick, r);
+    if (r->tick == NULL)
+        abort();
+    return r;
+}
+
+void records_free(struct records *r)
+{
+    if (r == NULL)
+        return;
+    record_watch_free(r->watch);
+    record_publish_free(r->publish);
+    loop_defer_cancel(r->o.loop, &r->over);
+    loop_timer_free(r->tick);
+    etcd_free(r->etcd);
+    mem_free(r->own_id);
+    mem_free(r->prefix);
+    mem_free(r->advertise);
+    mem_free(r);
+}
+
+static void tell_done(void *arg)
+{
+    struct records *r = arg;
+    void (*done)(void *arg) = r->done;
+
+    r->done = NULL;
+    if (done != NULL)
+        done(r->done_arg);
+}
+
+void records_stop(struct records *r, void (*done)(void *arg), void *arg)
+{
+    r->stopped = true;
+    if (r->publish != NULL) {
+        record_publish_stop(r->publish, done, arg);
+        return;
+    }
+    r->done = done;
+    r->done_arg = arg;
+    loop_defer(r->o.loop, &r->over, tell_done, r);
+}
+
+void records_state(const struct records *r, char *text, size_t n)
+{
+    const char *why = etcd_failure(r->etcd);
+
+    if (!r->on)
+        (void)snprintf(text, n, "not configured");
+    else if (r->watch == NULL)
+        (void)snprintf(text, n, "out of memory");
+    else
+        (void)snprintf(text, n, "%s%s; %zu records, %s; own record: %s",
+                       why == NULL ? "works" : "cannot be used: ", why == NULL ? "" : why, record_watch_count(r->watch),
+                       record_watch_synced(r->watch) ? "read" : "not read yet",
+                       r->publish == NULL ? "none" : record_publish_state_name(r->publish));
+}
+
+void records_describe(const struct records *r, struct buf *out)
+{
+    buf_append_char(out, '{');
+    if (r->on) {
+        etcd_describe(r->etcd, out);
+        if (r->watch != NULL) {
+            buf_append_char(out, ',');
+            record_watch_describe(r->watch, out);
+        }
+        buf_printf(out, ",\"ownRecord\":\"%s\"", r->publish == NULL ? "none" : record_publish_state_name(r->publish));
+    }
+    buf_append_char(out, '}');
+}
