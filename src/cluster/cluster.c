@@ -570,12 +570,12 @@ void cluster_update(struct cluster *c, const struct cluster_opts *o)
     if (was_enabled && (renamed || !o->peers_enabled))
         stop_peer_side(c);
     c->advertise = replace_text(c->advertise, o->advertise);
-    if (renamed)
-        make_records(c);
-    if (renamed)
+    if (renamed) {
         make_identity(c);
-    else
+        make_records(c);
+    } else {
         identity_update(c->identity, identity_mode(c), c->advertise, c->o.annotate);
+    }
     if (was_enabled != o->peers_enabled)
         log_info(o->peers_enabled ? "Peers are on" : "Peers are off: local knowledge only");
     if (moved) {
