@@ -329,6 +329,28 @@ static bool collect_peers(struct cluster *c, struct publish_input *in)
     return true;
 }
 
+/*
+ * Only for peers that can be reached in principle: of one that has no address nothing will ever be known, and a
+ * document that says so for ever would keep namespaces from ever being deleted.
+ */
+static bool collect_unknown(const struct cluster *c, struct publish_input *in)
+{
+    size_t n = exclusions_n_services(c->exclusions), cursor = 0;
+
+    for (size_t i = 0; c->o.peers_enabled && i < in->served.n_peers; i++)
+        in->unknown |= in->served.peers[i].origin != NULL && in->served.peers[i].disco == NULL;
+    if (!in->unknown)
+        return true;
+    in->registered = mem_array(n + 1, sizeof *in->registered);
+    if (in->registered == NULL)
+        return false;
+    while (in->n_registered < n &&
+           exclusions_registered(c->exclusions, &cursor, &in->registered[in->n_registered].group,
+                                 &in->registered[in->n_registered].version))
+        in->n_registered++;
+    return true;
+}
+
 static bool collect_excluded(struct cluster *c, struct publish_input *in)
 {
     size_t n = exclusions_count(c->exclusions), cursor = 0;
@@ -357,7 +379,9 @@ static bool collect(void *arg, struct publish_input *in)
     in->served.local = refresh_disco(c->local);
     in->served.local_refused = refresh_refused(c->local);
     in->served.local_etag = refresh_apis_etag(c->local);
-    return (c->peers == NULL || collect_peers(c, in)) && (c->exclusions == NULL || collect_excluded(c, in));
+    if (c->peers != NULL && !collect_peers(c, in))
+        return false;
+    return c->exclusions == NULL || (collect_excluded(c, in) && collect_unknown(c, in));
 }
 
 static void on_published(void *arg)

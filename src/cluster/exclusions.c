@@ -398,6 +398,36 @@ bool exclusions_next(const struct exclusions *x, size_t *cursor, struct slice *g
     return strmap_next(x->gvs, cursor, gv, &value);
 }
 
+size_t exclusions_n_services(const struct exclusions *x)
+{
+    return strmap_count(x->services.objects);
+}
+
+static bool is_excluded(const struct exclusions *x, struct slice group, struct slice version)
+{
+    char *text = join(group, version);
+    bool found = text != NULL && strmap_get(x->gvs, slice_str(text)) != NULL;
+
+    mem_free(text);
+    return found;
+}
+
+bool exclusions_registered(const struct exclusions *x, size_t *cursor, struct slice *group, struct slice *version)
+{
+    struct slice key;
+    void *value;
+
+    while (strmap_next(x->services.objects, cursor, &key, &value)) {
+        const struct contribution *c = value;
+
+        /* kube-apiserver sees to it that an APIService's name is VERSION.GROUP; the core group's is empty. */
+        *group = key;
+        if (c->n == 0 && slice_split(group, '.', version) && group->n > 0 && !is_excluded(x, *group, *version))
+            return true;
+    }
+    return false;
+}
+
 void exclusions_describe(const struct exclusions *x, struct buf *out)
 {
     size_t cursor = 0;

@@ -40,6 +40,10 @@ size_t exclusions_count(const struct exclusions *x);
 /* The i-th "group/version" in no order, through a cursor that starts at 0. False at the end. Valid until the loop goes
  * on. */
 bool exclusions_next(const struct exclusions *x, size_t *cursor, struct slice *gv);
+/* The same for those that an APIService without a service names and that may come from peers: some server of the
+ * cluster has, or had, them itself. */
+bool exclusions_registered(const struct exclusions *x, size_t *cursor, struct slice *group, struct slice *version);
+size_t exclusions_n_services(const struct exclusions *x);
 void exclusions_describe(const struct exclusions *x, struct buf *out);
 
 #endif

@@ -82,6 +82,19 @@ static void key_server(struct key *k, const char *id, const struct disco *d, uns
     buf_append_char(&k->text, '\n');
 }
 
+/* In the order in which they are kept: another order only makes a merge more. */
+static void key_unknown(struct key *k, const struct publish_input *in)
+{
+    buf_append_str(&k->text, "unknown");
+    for (size_t i = 0; i < in->n_registered; i++) {
+        buf_append_char(&k->text, ' ');
+        buf_append(&k->text, in->registered[i].version);
+        buf_append_char(&k->text, '.');
+        buf_append(&k->text, in->registered[i].group);
+    }
+    buf_append_char(&k->text, '\n');
+}
+
 static int by_text(const void *a, const void *b)
 {
     return slice_cmp(*(const struct slice *)a, *(const struct slice *)b);
@@ -106,6 +119,8 @@ static bool key_make(struct key *k, struct publish_input *in, bool protobuf)
         buf_append(&k->text, s->excluded[i]);
         buf_append_char(&k->text, '\n');
     }
+    if (in->unknown)
+        key_unknown(k, in);
     if (protobuf)
         buf_append_str(&k->text, "protobuf\n");
     return !k->text.failed;
@@ -129,6 +144,7 @@ static void input_free(struct publish_input *in)
     mem_free((void *)(uintptr_t)in->served.peers);
     mem_free((void *)(uintptr_t)in->served.excluded);
     mem_free(in->extra);
+    mem_free(in->registered);
 }
 
 static bool swap(struct publish *p, struct publish_input *in)
@@ -193,6 +209,15 @@ static void settle(struct publish *p)
         p->o.on_settled(p->o.arg);
 }
 
+static bool add_placeholder(struct publish *p, const struct publish_input *in)
+{
+    struct disco_doc *doc = placeholder_new(in->registered, in->n_registered);
+    bool fine = doc != NULL && disco_merge_add(p->merge, SLICE_LIT(PLACEHOLDER_ID), doc, DISCO_SERVER_LAPSED);
+
+    disco_doc_unref(doc);
+    return fine;
+}
+
 static bool merge_inputs(struct publish *p, const struct publish_input *in)
 {
     const struct served_input *s = &in->served;
@@ -206,6 +231,8 @@ static bool merge_inputs(struct publish *p, const struct publish_input *in)
             !disco_merge_add(p->merge, slice_str(s->peers[i].id), disco_apis(s->peers[i].disco),
                              in->extra[i].stale ? DISCO_SERVER_LAPSED : 0))
             return false;
+    if (in->unknown && !add_placeholder(p, in))
+        return false;
     for (size_t i = 0; i < s->n_excluded; i++) {
         struct slice version = s->excluded[i], group;
 

@@ -177,6 +177,19 @@ def _parts(cluster, controllers):
         found.append(("server-" + node.name, node.apiserver.kill, lambda n=node: _restart_apiserver(n), True))
         found.append(("proxy-stop-" + node.name, node.mvproxy.stop, lambda n=node: _restart_mvproxy(n), True))
         found.append(("proxy-kill-" + node.name, node.mvproxy.kill, lambda n=node: _restart_mvproxy(n), True))
+    old, new = cluster.old, cluster.new
+
+    def end_blind():
+        """The proxy starts while the only server that could tell of Jobs is away, and everybody asks this proxy."""
+        new.apiserver.kill()
+        old.mvproxy.kill()
+        _restart_mvproxy(old)
+        controllers.only(old)
+
+    def begin_blind():
+        _restart_apiserver(new)
+        controllers.only(*cluster.nodes)
+    found.append(("blind", end_blind, begin_blind, True))
     found.append(("manager", controllers.manager.kill, controllers.manager.start, False))
     found.append(("balancer", controllers.balancer.stop, controllers.balancer.start, False))
     return found

@@ -67,8 +67,66 @@ static void it_renews(void)
     world_end(&w);
 }
 
+/* Started while a peer is away: what it may have is stale, not absent, until it has told or is forgotten. */
+static void never_read(void)
+{
+    struct world w;
+    struct kube_server *b;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    kube_put_apiservice(w.store, "apps", "v1", false);
+    kube_put_apiservice(w.store, "batch", "v1", false);
+    kube_put_apiservice(w.store, "batch", "v1beta1", false);
+    kube_put_apiservice(w.store, "metrics.example.com", "v1", true);
+    kube_put_apiservice(w.store, "", "v1", false);
+    kube_sim(b)->fault = SIM_REFUSE;
+    world_start(&w);
+    ok(world_ready(&w, 8000), "ready without the peer");
+    is_str(world_freshness(&w, "apps"), "Current", "what the local server has is as it is");
+    is_str(world_freshness(&w, "batch"), "Stale", "what only stored APIServices name is stale");
+    ok(world_merged_has(&w, "v1beta1"), "each version of it");
+    is_str(world_freshness(&w, "metrics.example.com"), "", "what a service has is not made up");
+    is_str(world_freshness(&w, "unknown-peer.mvproxy.invalid"), "Stale",
+           "and the document says that it is not complete");
+    kube_sim(b)->fault = SIM_FINE;
+    sim_run_ms(w.loop, 15000);
+    is_str(world_freshness(&w, "batch"), "Current", "the peer has told");
+    ok(!world_merged_has(&w, "v1beta1"), "what it does not have is gone");
+    is_str(world_freshness(&w, "unknown-peer.mvproxy.invalid"), "", "nothing is unknown");
+    kube_sim(b)->fault = SIM_REFUSE;
+    kube_pause_renewal(b, true);
+    sim_run_ms(w.loop, 60000);
+    is_str(world_freshness(&w, "batch"), "Stale", "away again: what it told is stale");
+    is_str(world_freshness(&w, "unknown-peer.mvproxy.invalid"), "", "but not unknown");
+    world_end(&w);
+}
+
+/* A peer that nobody can ask, for want of an address, holds nothing up. */
+static void nowhere(void)
+{
+    const struct kube_lease lease = {.name = "apiserver-scg43bmblmfhqplxpiyqlziyzi",
+                                     .hostname = "test-server-b",
+                                     .holder = "apiserver-scg43bmblmfhqplxpiyqlziyzi_1",
+                                     .renew_us = clock_wall_us(),
+                                     .duration_s = 3600};
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    kube_put_apiservice(w.store, "batch", "v1", false);
+    kube_put_lease(w.store, &lease);
+    world_start(&w);
+    ok(world_ready(&w, 8000), "ready");
+    is_double(world_metric(&w, "mvproxy_peers", "live", NULL), 1, "a peer is known to be there");
+    is_str(world_freshness(&w, "unknown-peer.mvproxy.invalid"), "", "no address: nothing is waited for");
+    is_str(world_freshness(&w, "batch"), "", "and nothing made up");
+    world_end(&w);
+}
+
 int main(void)
 {
+    never_read();
+    nowhere();
     it_answers();
     it_renews();
     return tap_end();

@@ -1,0 +1,30 @@
+/*
+ * What stands in the merged document for peers whose discovery was never read: unknown must not look like not there.
+ * The namespace controller takes a document without a group for proof that no object of it exists, and leaves them
+ * behind (KEP-4020, motivation); a group/version that is `Stale` makes it wait, and the garbage collector keep what it
+ * watches (client-go: ErrGroupDiscoveryFailed).
+ *
+ * What the cluster's stored APIServices name is somebody's group/version, so those that nobody known serves are most
+ * likely the unknown peer's. It may have more than that, resources in versions that others have too: a group/version
+ * of our own, PLACEHOLDER_GROUP, says that the document is not complete.
+ */
+#ifndef MVPROXY_CLUSTER_PLACEHOLDER_H
+#define MVPROXY_CLUSTER_PLACEHOLDER_H
+
+#include "base/mem.h"
+#include "base/slice.h"
+
+struct disco_doc;
+
+#define PLACEHOLDER_GROUP "unknown-peer.mvproxy.invalid"
+#define PLACEHOLDER_ID "~unknown" /* behind every server ID */
+
+struct placeholder_gv {
+    struct slice group, version;
+};
+
+/* All of these and PLACEHOLDER_GROUP, without resources. Sorts `gvs`. The reference is the caller's; NULL when out of
+ * memory. */
+MEM_CHECK struct disco_doc *placeholder_new(struct placeholder_gv *gvs, size_t n);
+
+#endif
