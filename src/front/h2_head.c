@@ -3,10 +3,8 @@
 #include "base/clock.h"
 #include "http/h1_check.h"
 #include "http/h1_parse.h"
+#include "http/h2_fields.h"
 #include "http/hop.h"
-
-/* RFC 9113 6.5.2: what a field counts for besides its text. */
-enum { FIELD_OVERHEAD = 32 };
 
 /* ---- requests: nghttp2 has made sure of names in lower case, the set and order of pseudo-header fields, no fields of
  * connections, and content-length against the body (RFC 9113 8.1.1, 8.2, 8.3) ---- */
@@ -89,7 +87,7 @@ static void regular_field(struct h2_stream *st, struct slice name, struct slice 
 /* Against both limits; false beyond. */
 static bool count_field(struct h2_stream *st, struct slice name, struct slice value, size_t most)
 {
-    st->head_bytes += name.n + value.n + FIELD_OVERHEAD;
+    st->head_bytes += name.n + value.n + H2_FIELD_OVERHEAD;
     st->head_fields++;
     if (st->head_bytes > most)
         refuse(st, 431, "head is too large");
@@ -145,42 +143,6 @@ const char *h2_head_check(struct h2_stream *st, unsigned *status)
 
 /* ---- responses ---- */
 
-static nghttp2_nv nv_of(struct slice name, struct slice value)
-{
-    return (nghttp2_nv){(uint8_t *)(uintptr_t)name.p, (uint8_t *)(uintptr_t)value.p, name.n, value.n,
-                        NGHTTP2_NV_FLAG_NONE};
-}
-
-static bool is_of_connection(enum http_name id)
-{
-    switch (id) {
-    case HTTP_CONNECTION:
-    case HTTP_CONTENT_LENGTH:
-    case HTTP_KEEP_ALIVE:
-    case HTTP_PROXY_CONNECTION:
-    case HTTP_TRANSFER_ENCODING:
-    case HTTP_UPGRADE:
-        return true;
-    default:
-        return false;
-    }
-}
-
-/* nghttp2 writes names in lower case when it copies them. False: one must not be sent. */
-static bool put_fields(nghttp2_nv *nva, size_t *n, const struct http_head *head)
-{
-    for (size_t i = 0; i < head->n_fields; i++) {
-        const struct http_field *f = &head->fields[i];
-
-        if (is_of_connection(f->id))
-            continue;
-        if (!h1_is_token(f->name) || !h1_is_value(f->value))
-            return false;
-        nva[(*n)++] = nv_of(f->name, f->value);
-    }
-    return true;
-}
-
 nghttp2_nv *h2_head_response(struct h2_stream *st, const struct http_head *head, struct http_body body, size_t *n)
 {
     struct arena *a = st->x.arena;
@@ -190,17 +152,17 @@ nghttp2_nv *h2_head_response(struct h2_stream *st, const struct http_head *head,
     *n = 0;
     if (nva == NULL || status.p == NULL || head->status < 100 || head->status > 999)
         return NULL;
-    nva[(*n)++] = nv_of(SLICE_LIT(":status"), status);
-    if (!put_fields(nva, n, head))
+    nva[(*n)++] = h2_nv(SLICE_LIT(":status"), status);
+    if (!h2_put_fields(nva, n, head))
         return NULL;
     date = head->status < 200 ? SLICE_NONE : h1_date_text(&st->c->fc->host->date, clock_wall_us());
     if (date.n > 0 && http_head_find(head, HTTP_DATE) == NULL)
-        nva[(*n)++] = nv_of(SLICE_LIT("date"), date);
+        nva[(*n)++] = h2_nv(SLICE_LIT("date"), date);
     if (body.kind == HTTP_BODY_LENGTH) {
         length = arena_printf(a, "%llu", (unsigned long long)body.length);
         if (length.p == NULL)
             return NULL;
-        nva[(*n)++] = nv_of(SLICE_LIT("content-length"), length);
+        nva[(*n)++] = h2_nv(SLICE_LIT("content-length"), length);
     }
     return nva;
 }
@@ -216,7 +178,7 @@ nghttp2_nv *h2_head_trailers(struct h2_stream *st, const struct http_head *trail
         if (!h1_is_token(f->name) || !h1_is_value(f->value))
             return NULL;
         if (hop_trailer_allowed(f->name))
-            nva[(*n)++] = nv_of(f->name, f->value);
+            nva[(*n)++] = h2_nv(f->name, f->value);
     }
     return nva;
 }
@@ -229,7 +191,7 @@ bool h2_head_keep(struct h2_stream *st, nghttp2_nv *nva, size_t n)
 
         if (name.p == NULL || value.p == NULL)
             return false;
-        nva[i] = nv_of(name, value);
+        nva[i] = h2_nv(name, value);
     }
     return true;
 }

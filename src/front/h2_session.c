@@ -2,32 +2,7 @@
 
 #include "base/log.h"
 #include "front/h2_head.h"
-
-/* ---- memory: what a client makes nghttp2 allocate fails like ours, and can be made to fail in tests ---- */
-
-static void *session_alloc(size_t size, void *arg)
-{
-    (void)arg;
-    return mem_alloc(size);
-}
-
-static void session_free(void *p, void *arg)
-{
-    (void)arg;
-    mem_free(p);
-}
-
-static void *session_calloc(size_t count, size_t size, void *arg)
-{
-    (void)arg;
-    return mem_array(count, size);
-}
-
-static void *session_realloc(void *p, size_t size, void *arg)
-{
-    (void)arg;
-    return mem_realloc(p, size);
-}
+#include "http/h2_fields.h"
 
 /* ---- what came in ---- */
 
@@ -261,7 +236,7 @@ static bool submit_preface(nghttp2_session *s, const struct front_limits *l)
 
 nghttp2_session *h2_session_new(struct h2_conn *c)
 {
-    nghttp2_mem mem = {NULL, session_alloc, session_free, session_calloc, session_realloc};
+    nghttp2_mem mem = h2_mem();
     nghttp2_session_callbacks *callbacks = NULL;
     nghttp2_option *option = NULL;
     nghttp2_session *session = NULL;
