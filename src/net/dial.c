@@ -135,6 +135,7 @@ static struct stream_opts stream_opts(struct dial *d)
         .arg = d,
         .tls = d->opts.tls,
         .server_name = d->server_name,
+        .http2 = d->opts.http2,
         .open_timeout_ms = share_ms(d),
     };
 }

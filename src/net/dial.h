@@ -17,6 +17,7 @@ struct dial_opts {
     struct tls_ctx *tls;     /* NULL: plain */
     const char *server_name; /* NULL: the context's */
     uint64_t timeout_ms;     /* resolve + connect + handshake */
+    bool http2;              /* offers h2 (see stream.h): stream_alpn() tells what was agreed on */
     /* NULL: any. Asked for every resolved address before connecting: false = must not be dialled (peer-allowed-cidrs).
      */
     bool (*allow)(const struct sockaddr *addr, void *arg);

@@ -240,7 +240,7 @@ bool stream_tls_init(struct stream *s, const struct stream_opts *o)
     if (o->server_name != NULL && (t->server_name = mem_strdup(o->server_name)) == NULL)
         return false;
     t->ssl = tls_ctx_new_ssl(t->ctx, t->server_name);
-    if (t->ssl == NULL)
+    if (t->ssl == NULL || (o->http2 && !t->ctx->server && !tls_offer_http2(t->ssl)))
         return false;
     t->bio_object = tls_bio_attach(&t->bio, s, t->ctx->bio_method);
     if (t->bio_object == NULL)

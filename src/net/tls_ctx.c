@@ -233,9 +233,15 @@ struct tls_ctx *tls_server_ctx_new(const struct tls_server_opts *o, struct err *
 
 /* ---------------------------------------------------------------------------------------------------- client */
 
+static const unsigned char both_protocols[] = "\x02h2\x08http/1.1";
+
+bool tls_offer_http2(SSL *ssl)
+{
+    return SSL_set_alpn_protos(ssl, both_protocols, sizeof(both_protocols) - 1) == 0;
+}
+
 struct tls_ctx *tls_client_ctx_new(const struct tls_client_opts *o, struct err *err)
 {
-    static const unsigned char both[] = "\x02h2\x08http/1.1";
     struct tls_ctx *c = ctx_new(false, 12, NULL, err);
     X509_STORE *store = new_store();
 
@@ -252,8 +258,8 @@ struct tls_ctx *tls_client_ctx_new(const struct tls_client_opts *o, struct err *
     fold_number(c, o->http2);
     fold_number(c, o->cert_file != NULL);
     SSL_CTX_set_verify(c->ssl_ctx, SSL_VERIFY_PEER, NULL);
-    if (SSL_CTX_set_alpn_protos(c->ssl_ctx, o->http2 ? both : both + 3,
-                                (unsigned)(sizeof(both) - 1) - (o->http2 ? 0U : 3U)) != 0)
+    if (SSL_CTX_set_alpn_protos(c->ssl_ctx, o->http2 ? both_protocols : both_protocols + 3,
+                                (unsigned)(sizeof(both_protocols) - 1) - (o->http2 ? 0U : 3U)) != 0)
         goto fail;
     c->sessions = tls_sessions_new();
     if (c->sessions == NULL)

@@ -31,6 +31,8 @@ struct tls_ctx {
 /* A connection's SSL, ready for the handshake but for its BIO. `name` (client; NULL: the context's) is SNI and what
  * must be verified. */
 MEM_CHECK SSL *tls_ctx_new_ssl(struct tls_ctx *c, const char *name);
+/* Offers h2 before http/1.1 on this connection. False when out of memory. */
+MEM_CHECK bool tls_offer_http2(SSL *ssl);
 
 /* tls_sni.c: certificates by name. `specs` is NULL-terminated, in the option's notation; NULL with *err. */
 struct tls_sni *tls_sni_new(const char *const *specs, struct tls_digest *d, struct err *err);
