@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "back/h1_client.h"
+#include "back/h2_client.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metric.h"
@@ -26,6 +27,7 @@ struct back *back_new(struct loop *l, struct metrics *m)
         m = b->own_metrics = metrics_new();
     list_init(&b->origins);
     list_init(&b->dead_conns);
+    list_init(&b->dead_h2);
     list_init(&b->dead_requests);
     list_init(&b->failing);
     buf_init(&b->scratch, SCRATCH_CEILING);
@@ -40,6 +42,8 @@ struct back *back_new(struct loop *l, struct metrics *m)
     b->retries = metric_family(m, METRIC_COUNTER, "mvproxy_back_retries_total",
                                "Requests sent again because their connection ended unanswered.", origin_only,
                                LIMIT_METRIC_SERIES);
+    b->streams = metric_family(m, METRIC_GAUGE, "mvproxy_back_streams", "Requests under way on HTTP/2 connections.",
+                               origin_only, LIMIT_METRIC_SERIES);
     b->closes = metric_family(m, METRIC_COUNTER, "mvproxy_back_connections_closed_total",
                               "Connections to servers that ended, by reason.", origin_reason, LIMIT_METRIC_SERIES);
     b->failures = metric_family(m, METRIC_COUNTER, "mvproxy_back_failures_total",
@@ -54,6 +58,7 @@ static void request_free(struct back_request *r)
 
     arena_pool_give(&b->arenas, r->arena);
     buf_free(&r->pending);
+    h2_call_free(r->call);
     mem_free(r);
     o->users--;
     origin_free_if_unused(o);
@@ -74,6 +79,20 @@ static void sweep(void *arg)
         o->users--;
         origin_free_if_unused(o);
     }
+    while ((n = list_pop_front(&b->dead_h2)) != NULL) {
+        struct h2_client *c = list_entry(n, struct h2_client, node);
+        struct origin *o = c->pool->origin;
+
+        h2_client_free(c);
+        o->users--;
+        origin_free_if_unused(o);
+    }
+}
+
+void back_bury_h2(struct back *b, struct h2_client *c)
+{
+    list_push_back(&b->dead_h2, &c->node);
+    loop_defer(b->loop, &b->sweep, sweep, b);
 }
 
 void back_bury_conn(struct back *b, struct h1_client *c)
@@ -86,6 +105,7 @@ static void drop_all(struct pool *p)
 {
     struct list_node *n;
 
+    h2_pool_drop_all(p);
     while ((n = list_first(&p->waiting)) != NULL)
         back_cancel(list_entry(n, struct back_request, node));
     for (size_t state = 0; state < CONN_GONE; state++)
@@ -154,6 +174,11 @@ static const char *failure_label(enum back_failure why)
     return "other";
 }
 
+bool request_on_h2(const struct back_request *r)
+{
+    return r->call != NULL && r->call->state != H2_CALL_UNUSED;
+}
+
 void request_over(struct back_request *r)
 {
     r->state = REQUEST_OVER;
@@ -175,6 +200,8 @@ static void leave(struct back_request *r)
     r->conn = NULL;
     if (c != NULL)
         h1_client_close(c, CLOSE_CANCELLED, "");
+    if (request_on_h2(r))
+        h2_call_cancel(r->call);
 }
 
 static void kick(void *arg)
@@ -225,7 +252,22 @@ void request_lost(struct back_request *r, enum back_failure why, const char *tex
     r->sent = r->body_open = r->tell_writable = false;
     metric_inc(r->pool->origin->m.retries);
     log_v(4, "Sending request again", LT("origin", r->pool->origin->name), LT("err", text), LU("retry", r->retries));
-    pool_take(r->pool, r, r->retries == MAX_RETRIES);
+    request_place(r, r->retries == MAX_RETRIES);
+}
+
+void request_place(struct back_request *r, bool fresh)
+{
+    r->state = REQUEST_WAITING;
+    if (!fresh && h2_pool_serves(r))
+        h2_pool_take(r->pool, r);
+    else
+        pool_take(r->pool, r, fresh);
+}
+
+void request_complete(struct back_request *r, const struct http_head *trailers)
+{
+    request_over(r);
+    r->opts.handler->on_end(r->opts.arg, trailers);
 }
 
 /* ---------------------------------------------------------------------------------------------------- the request */
@@ -259,7 +301,7 @@ struct back_request *back_start(struct back *b, const struct back_opts *o)
     o->origin->users++;
     o->origin->in_flight++;
     if (has_identity(o))
-        pool_take(r->pool, r, o->upgrade);
+        request_place(r, o->upgrade);
     else
         request_fail(r, BACK_FAIL_CONNECT,
                      o->with_cert ? "no client certificate is configured" : "no TLS is configured");
@@ -376,16 +418,21 @@ void back_finish(struct back_request *r, const struct http_head *trailers)
         finished(r);
 }
 
+static void set_paused(struct back_request *r, bool paused)
+{
+    r->paused = paused;
+    if (r->state == REQUEST_ACTIVE && request_on_h2(r))
+        h2_call_pause(r->call, paused);
+    else if (r->state == REQUEST_ACTIVE)
+        h1_client_pause(r->conn, paused);
+}
+
 void back_pause(struct back_request *r)
 {
-    r->paused = true;
-    if (r->state == REQUEST_ACTIVE)
-        h1_client_pause(r->conn, true);
+    set_paused(r, true);
 }
 
 void back_resume(struct back_request *r)
 {
-    r->paused = false;
-    if (r->state == REQUEST_ACTIVE)
-        h1_client_pause(r->conn, false);
+    set_paused(r, false);
 }

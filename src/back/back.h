@@ -1,13 +1,15 @@
 /*
- * The client side: requests to origins over pooled connections. Protocol-neutral; HTTP/1.1 underneath (HTTP/2 later).
+ * The client side: requests to origins over pooled connections. Protocol-neutral; HTTP/1.1 underneath, or HTTP/2 for
+ * requests whose owner wants it and whose server speaks it.
  *
  * Life of a request: back_start() → on_interim* → on_head → on_body* → on_end, or on_upgraded instead of on_head, or
  * on_failed at any point before on_end. on_end, on_failed and on_upgraded are the last call and the handle is dead
- * after it. Callbacks are never called from inside a back_* call of the owner. back_cancel() ends it silently, and the
- * connection with it.
+ * after it. Callbacks are never called from inside a back_* call of the owner. back_cancel() ends it silently, and an
+ * HTTP/1.1 connection with it.
  *
  * Retries here are the ones that nobody can notice: a connection lost before any byte of a response, nothing of the
- * body taken, and the method safe or nothing sent. At most twice, the second time on a fresh connection. All others
+ * body taken, and the method safe or nothing sent (or, on HTTP/2, the server says that it has not looked at it). At
+ * most twice, the second time on a fresh connection, over HTTP/1.1. All others
  * are the owner's decision (back_failure_info says what he needs to know). A response that is complete before the
  * request's body is ends the request; the connection is closed then.
  */
@@ -60,6 +62,13 @@ struct back_handler {
     void (*on_upgraded)(void *arg, const struct http_head *head, struct stream *s);
 };
 
+/* Whose requests may share an HTTP/2 connection. */
+enum back_http2 {
+    BACK_HTTP1,             /* HTTP/1.1 it is */
+    BACK_HTTP2_SHARED,      /* with_cert, and the identity travels in the request: everybody's */
+    BACK_HTTP2_SAME_BEARER, /* requests with the very same Authorization; without one: HTTP/1.1 */
+};
+
 struct origin_opts {
     const char *name; /* for logs and metrics: "local" or a server ID */
     const char *host; /* literal, name or unix:/path */
@@ -71,6 +80,7 @@ struct origin_opts {
     /* 0 = TIMEOUT_CONNECT_MS; a request waits at most twice that for a connection to become free. */
     uint64_t connect_timeout_ms;
     uint64_t idle_timeout_ms;                              /* 0 = TIMEOUT_BACK_IDLE_MS */
+    uint64_t ping_after_ms, ping_timeout_ms;               /* HTTP/2; 0 = TIMEOUT_H2_PING_MS, TIMEOUT_H2_PONG_MS */
     bool (*allow)(const struct sockaddr *addr, void *arg); /* see net/dial.h */
     void *allow_arg;
     struct via *via; /* the proxy on the way there (net/via.h); NULL: none. Referenced */
@@ -79,6 +89,8 @@ struct origin_opts {
 struct back_opts {
     struct origin *origin;
     bool with_cert; /* which of the two pools */
+    /* A wish: for long requests without a body, of which there may be thousands (watches). */
+    enum back_http2 http2;
     const struct http_head
         *head;             /* method, target and end-to-end fields, Host included; must live until the request ends */
     struct http_body body; /* NONE, LENGTH or CHUNKED; the connection adds the framing fields */

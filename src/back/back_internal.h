@@ -12,12 +12,14 @@
 #include "net/loop.h"
 
 struct h1_client;
+struct h2_call;
+struct h2_client;
 struct metric;
 struct metric_family;
 
 struct origin_metrics {
     struct metric *conns[CONN_GONE];
-    struct metric *connects, *connect_failures, *reuses, *retries;
+    struct metric *connects, *connect_failures, *reuses, *retries, *streams;
 };
 
 struct origin {
@@ -37,10 +39,10 @@ struct origin {
 struct back {
     struct loop *loop;
     struct metrics *own_metrics; /* if none were given */
-    struct metric_family *closes, *failures, *conns, *connects, *reuses, *retries;
+    struct metric_family *closes, *failures, *conns, *connects, *reuses, *retries, *streams;
     struct list origins;
-    struct list failing;                   /* requests whose on_failed is due */
-    struct list dead_conns, dead_requests; /* until the end of the turn */
+    struct list failing;                            /* requests whose on_failed is due */
+    struct list dead_conns, dead_h2, dead_requests; /* until the end of the turn */
     struct loop_deferred sweep;
     struct buf scratch; /* heads on their way out */
     struct arena_pool arenas;
@@ -49,10 +51,12 @@ struct back {
 enum request_state { REQUEST_WAITING, REQUEST_ACTIVE, REQUEST_FAILING, REQUEST_OVER };
 
 struct back_request {
-    struct list_node node; /* of pool->waiting, back->failing or back->dead_requests */
+    struct list_node node; /* of *waits_in, back->failing or back->dead_requests */
+    struct list *waits_in; /* WAITING: the pool's list, or an HTTP/2 connection's; NULL: a dial is for it only */
     struct back *back;
     struct pool *pool;
     struct h1_client *conn; /* ACTIVE, or the dial that is for this request only */
+    struct h2_call *call;   /* once it was tried over HTTP/2 */
     enum request_state state;
     struct back_opts opts;
     struct arena *arena;
@@ -66,6 +70,7 @@ struct back_request {
     bool body_open;  /* body bytes may go out */
     bool paused;
     bool reused, sent, answered;
+    bool http1; /* no more over HTTP/2 */
     bool tell_writable;
     struct loop_deferred kick; /* delivers a failure, or on_writable */
     struct back_failure_info failure;
@@ -80,6 +85,8 @@ void origin_connect_failed(struct origin *o, const char *why);
 void origin_free_if_unused(struct origin *o);
 
 /* back.c */
+/* Is it on an HTTP/2 stream, or still reading from what was one? */
+bool request_on_h2(const struct back_request *r);
 /* The request's connection ended without an answer of any use: tries again if that is allowed, else on_failed later. */
 void request_lost(struct back_request *r, enum back_failure why, const char *text);
 /* on_failed, from the deferred queue. The request is on no list and no connection. */
@@ -88,6 +95,11 @@ void request_fail(struct back_request *r, enum back_failure why, const char *tex
 void request_over(struct back_request *r);
 /* Sends what waited, and tells the owner that he may write. */
 void request_open_body(struct back_request *r);
+/* The response is complete. */
+void request_complete(struct back_request *r, const struct http_head *trailers);
+/* Looks for a connection. */
+void request_place(struct back_request *r, bool fresh);
 void back_bury_conn(struct back *b, struct h1_client *c);
+void back_bury_h2(struct back *b, struct h2_client *c);
 
 #endif

@@ -161,8 +161,7 @@ static void complete(struct h1_client *c)
     } else {
         h1_client_close(c, CLOSE_NOT_REUSABLE, "");
     }
-    request_over(r);
-    r->opts.handler->on_end(r->opts.arg, &r->trailers);
+    request_complete(r, &r->trailers);
 }
 
 static void upgraded(struct h1_client *c)

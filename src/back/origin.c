@@ -1,6 +1,7 @@
 #include <stdio.h>
 
 #include "back/back_internal.h"
+#include "back/h2_pool.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metric.h"
@@ -27,6 +28,7 @@ void origin_metrics_init(struct origin *o)
     o->m.connect_failures = child(b->connects, o, "failure");
     o->m.reuses = child(b->reuses, o, "");
     o->m.retries = child(b->retries, o, "");
+    o->m.streams = child(b->streams, o, "");
 }
 
 static char *address_text(const struct origin_opts *o)
@@ -73,6 +75,10 @@ struct origin *origin_new(struct back *b, const struct origin_opts *opts)
         o->opts.connect_timeout_ms = TIMEOUT_CONNECT_MS;
     if (o->opts.idle_timeout_ms == 0)
         o->opts.idle_timeout_ms = TIMEOUT_BACK_IDLE_MS;
+    if (o->opts.ping_after_ms == 0)
+        o->opts.ping_after_ms = TIMEOUT_H2_PING_MS;
+    if (o->opts.ping_timeout_ms == 0)
+        o->opts.ping_timeout_ms = TIMEOUT_H2_PONG_MS;
     o->name = mem_strdup(opts->name);
     o->host = mem_strdup(opts->host);
     o->address = address_text(opts);
@@ -108,6 +114,8 @@ void origin_unref(struct origin *o)
     o->users++; /* closing must not free it under our feet */
     pool_close_idle(&o->pools[0], CLOSE_ORIGIN_GONE);
     pool_close_idle(&o->pools[1], CLOSE_ORIGIN_GONE);
+    h2_pool_close_idle(&o->pools[0], CLOSE_ORIGIN_GONE);
+    h2_pool_close_idle(&o->pools[1], CLOSE_ORIGIN_GONE);
     o->users--;
     origin_free_if_unused(o);
 }

@@ -19,7 +19,20 @@ static const char *const close_texts[CLOSE_REASONS] = {
     [CLOSE_BROKEN] = "broken",
     [CLOSE_UPGRADED] = "upgraded",
     [CLOSE_ORIGIN_GONE] = "origin_gone",
+    [CLOSE_NO_HTTP2] = "no_http2",
+    [CLOSE_GOAWAY] = "goaway",
+    [CLOSE_PROTOCOL] = "protocol_error",
+    [CLOSE_FLOW_CONTROL] = "flow_control",
+    [CLOSE_FLOOD] = "flood",
+    [CLOSE_PING_TIMEOUT] = "ping_timeout",
+    [CLOSE_MAKE_ROOM] = "make_room",
+    [CLOSE_NO_MEMORY] = "no_memory",
 };
+
+const char *pool_close_text(enum close_reason why)
+{
+    return close_texts[why];
+}
 
 static struct loop *loop_of(const struct pool *p)
 {
@@ -102,7 +115,7 @@ static void on_dialled(struct stream *s, const char *failure, void *arg)
     balance(p);
 }
 
-static bool start_dial(struct pool *p, struct back_request *dedicated)
+struct dial *pool_dial(struct pool *p, bool http2, dial_fn *fn, void *arg)
 {
     const struct origin_opts *o = &p->origin->opts;
     struct dial_opts d = {
@@ -110,15 +123,36 @@ static bool start_dial(struct pool *p, struct back_request *dedicated)
         .port = o->port,
         .tls = p->with_cert ? o->tls_cert : o->tls_no_cert,
         .timeout_ms = o->connect_timeout_ms,
+        .http2 = http2,
         .allow = o->allow,
         .allow_arg = o->allow_arg,
         .via = o->via,
     };
+
+    return dial_start(loop_of(p), &d, fn, arg);
+}
+
+void pool_adopt(struct pool *p, struct stream *s)
+{
+    struct h1_client *c = h1_client_new(p);
+
+    if (c == NULL) {
+        stream_close(s, STREAM_CLOSE_NOW);
+        return;
+    }
+    p->origin->users++;
+    h1_client_opened(c, s);
+    pool_move(c, CONN_IDLE);
+    pool_put(c);
+}
+
+static bool start_dial(struct pool *p, struct back_request *dedicated)
+{
     struct h1_client *c = h1_client_new(p);
 
     if (c == NULL)
         return false;
-    c->dial = dial_start(loop_of(p), &d, on_dialled, c);
+    c->dial = pool_dial(p, false, on_dialled, c);
     if (c->dial == NULL) {
         h1_client_free(c);
         return false;
@@ -155,8 +189,11 @@ static void balance(struct pool *p)
 
 void pool_stop_waiting(struct back_request *r)
 {
-    if (list_linked(&r->node))
-        list_remove(&r->pool->waiting, &r->node);
+    if (!list_linked(&r->node))
+        return;
+    if (r->waits_in != &r->pool->waiting)
+        r->pool->h2_waiting--;
+    list_remove(r->waits_in, &r->node);
 }
 
 /* A dial ends in time by itself; this is for those who wait for connections that stay busy. */
@@ -186,6 +223,7 @@ static void wait_in(struct pool *p, struct back_request *r)
         return;
     }
     r->give_up_ms = loop_now_ms(loop_of(p)) + patience;
+    r->waits_in = &p->waiting;
     list_push_back(&p->waiting, &r->node);
     if (!loop_timer_pending(p->wait_timer))
         loop_timer_set(p->wait_timer, patience);
@@ -305,6 +343,7 @@ bool pool_init(struct pool *p, struct origin *o, bool with_cert)
     for (size_t i = 0; i < CONN_GONE; i++)
         list_init(&p->conns[i]);
     list_init(&p->waiting);
+    list_init(&p->h2_clients);
     p->idle_timer = loop_timer_new(o->back->loop, on_idle_timer, p);
     p->wait_timer = loop_timer_new(o->back->loop, on_wait_timer, p);
     return p->idle_timer != NULL && p->wait_timer != NULL;

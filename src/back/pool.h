@@ -5,7 +5,7 @@
 #define MVPROXY_BACK_POOL_H
 
 #include "base/list.h"
-#include "base/mem.h"
+#include "net/dial.h"
 
 struct back_request;
 struct h1_client;
@@ -24,6 +24,15 @@ enum close_reason {
     CLOSE_BROKEN,
     CLOSE_UPGRADED, /* given away, not closed */
     CLOSE_ORIGIN_GONE,
+    /* Of HTTP/2 connections only: */
+    CLOSE_NO_HTTP2,     /* given to the HTTP/1.1 pool, or the server takes no streams */
+    CLOSE_GOAWAY,       /* the server wanted no more requests on it, and the last is over */
+    CLOSE_PROTOCOL,     /* the server broke the rules */
+    CLOSE_FLOW_CONTROL, /* it sent more than it may */
+    CLOSE_FLOOD,        /* it made too much work */
+    CLOSE_PING_TIMEOUT, /* it does not answer */
+    CLOSE_MAKE_ROOM,    /* idle, and another identity needs one */
+    CLOSE_NO_MEMORY,
     CLOSE_REASONS
 };
 
@@ -35,6 +44,11 @@ struct pool {
     size_t dialling_shared;       /* dials that are for whoever waits first */
     struct list waiting;          /* requests, the oldest first */
     struct loop_timer *idle_timer, *wait_timer;
+
+    struct list h2_clients;  /* HTTP/2 connections; those that are being made or were made last come first */
+    size_t h2_dials;         /* of them in DIALLING or OPENING */
+    size_t h2_waiting;       /* requests that wait for those */
+    uint64_t http1_until_ms; /* the server does not speak HTTP/2; asked again then */
 };
 
 MEM_CHECK bool pool_init(struct pool *p, struct origin *o, bool with_cert);
@@ -42,6 +56,11 @@ void pool_release(struct pool *p);
 /* Gives the request a connection: an idle one at once, else it waits. fresh: a dial of its own. Failures come later. */
 void pool_take(struct pool *p, struct back_request *r, bool fresh);
 void pool_stop_waiting(struct back_request *r);
+/* NULL when out of memory. */
+MEM_CHECK struct dial *pool_dial(struct pool *p, bool http2, dial_fn *fn, void *arg);
+/* Takes an open stream that speaks HTTP/1.1 as one of its idle connections. */
+void pool_adopt(struct pool *p, struct stream *s);
+const char *pool_close_text(enum close_reason why);
 /* The connection can serve another request: the first that waits gets it, else it is idle. */
 void pool_put(struct h1_client *c);
 /* The connection is over; a dial may start for those who wait. */

@@ -32,6 +32,14 @@ enum {
     LIMIT_H2_CONTROL_FRAMES = 1000, /* PING, SETTINGS, PRIORITY, CONTINUATION, RST_STREAM, DATA without data */
     LIMIT_H2_UNSENT_ACKS = 1000,    /* answers to PING and SETTINGS that a client does not read */
 
+    /* HTTP/2 to servers. */
+    LIMIT_H2_BACK_CONNECTIONS = 1024,          /* per pool; when they are all busy requests go over HTTP/1.1 */
+    LIMIT_H2_BACK_STREAMS = 250,               /* per connection, or what the server allows; Go's servers: 100 or 250 */
+    LIMIT_H2_BACK_DIALS = 32,                  /* connections being made at once, per pool */
+    LIMIT_H2_BACK_WINDOW = 64 << 10,           /* of a response that its owner does not take now */
+    LIMIT_H2_BACK_WINDOW_MAX = 1 << 20,        /* one that is taken as fast as it comes may have more on its way */
+    LIMIT_H2_BACK_CONNECTION_WINDOW = 4 << 20, /* of all responses, on their way; given back at once */
+
     LIMIT_PIPELINED = 1, /* requests served at once on an HTTP/1.1 connection; the rest waits unread */
 
     LIMIT_DISCOVERY_BYTES = 64 << 20,
@@ -66,7 +74,10 @@ enum {
     TIMEOUT_BACK_IDLE_MS = 60000,  /* below the server's 90 s, so that we close first */
     TIMEOUT_BODY_STALL_MS = 60000, /* no progress on an ordinary request's body */
     TIMEOUT_LINGER_MS = 2000,
-    TIMEOUT_H2_GOAWAY_MS = 1000, /* for the client to hear that we leave, before we refuse new streams */
+    TIMEOUT_H2_GOAWAY_MS = 1000,       /* for the client to hear that we leave, before we refuse new streams */
+    TIMEOUT_H2_PING_MS = 30000,        /* without a word of the server: it is asked; as client-go */
+    TIMEOUT_H2_PONG_MS = 15000,        /* and without an answer it is dead */
+    TIMEOUT_HTTP2_REFUSED_MS = 300000, /* a server that did not speak HTTP/2 is asked again */
     TIMEOUT_DISCOVERY_MS = 10000,
     TIMEOUT_PEER_FIRST_ANSWER_MS = 5000,
 };

@@ -257,11 +257,23 @@ static const struct back_handler forward_handler = {
 
 /* ---- start ---- */
 
+/*
+ * Watches are what there are thousands of, and each would hold a connection of its own. Who asks stands in the fields
+ * of a request with the certificate, unless it is a token that an mvproxy or the server is to judge.
+ */
+static enum back_http2 http2_for(const struct job *j)
+{
+    if (!slice_eq(j->info.verb, SLICE_LIT("watch")) || exchange_expects_continue(j->x))
+        return BACK_HTTP1;
+    return j->authn.kind == AUTHN_ASSERT ? BACK_HTTP2_SHARED : BACK_HTTP2_SAME_BEARER;
+}
+
 bool forward_start(struct job *j, const struct back_handler *handler, bool with_cert, struct http_body body)
 {
     struct back_opts o = {
         .origin = j->target,
         .with_cert = with_cert,
+        .http2 = http2_for(j),
         .head = &j->request,
         .body = body,
         .upgrade = exchange_wants_upgrade(j->x) && handler->on_upgraded != NULL,

@@ -56,6 +56,11 @@ static void on_accept(int fd, void *arg)
     struct server_conn *c = &k->conns[k->n_conns++];
     struct stream_opts o = {.fn = on_server_event, .arg = c, .tls = k->server_tls};
 
+    if (k->on_accept != NULL) {
+        k->n_conns--;
+        k->on_accept(k, fd);
+        return;
+    }
     if (k->n_conns > KIT_CONNS)
         tap_bail("too many connections");
     *c = (struct server_conn){.kit = k};
@@ -235,7 +240,7 @@ static void on_body(void *arg, struct slice data)
     struct call *c = arg;
 
     c->body_events++;
-    if (data.n == 0 || !buf_append(&c->body, data))
+    if (data.n == 0 || (!buf_append(&c->body, data) && !c->kit->short_of_memory))
         tap_bail("a piece of body that is empty or too large");
     act(c, "body");
 }

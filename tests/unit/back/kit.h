@@ -37,9 +37,10 @@ struct kit {
     unsigned port;
     struct server_conn conns[KIT_CONNS];
     size_t n_conns;
-    const char *auto_reply; /* said after each head without body */
-    bool close_at_once;     /* accepted connections are closed */
-    bool short_of_memory;   /* the server's own troubles are no failure of the test */
+    const char *auto_reply;                   /* said after each head without body */
+    void (*on_accept)(struct kit *k, int fd); /* another server in the place of this one */
+    bool close_at_once;                       /* accepted connections are closed */
+    bool short_of_memory;                     /* the server's own troubles are no failure of the test */
 };
 
 /* One request. Zero it, change opts through call_start()'s arguments or before call_send(). */

@@ -1,0 +1,492 @@
+#include <stdio.h>
+
+#include "back/h2_client.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/metric.h"
+#include "http/h1_check.h"
+#include "http/h1_parse.h"
+#include "http/h2_fields.h"
+#include "http/hop.h"
+#include "net/stream.h"
+
+enum {
+    FIRST_FIELDS = 12,
+    DELIVERY_BYTES = 16 << 10, /* given at once of what waited */
+    WINDOW_FAST_MS = 500,      /* whoever takes a window's worth in less may have a larger one */
+};
+
+static uint64_t now_of(const struct h2_call *call)
+{
+    return loop_now_ms(call->r->back->loop);
+}
+
+/* ---- life ---- */
+
+static void stop_timer(struct h2_call *call)
+{
+    if (call->timer != NULL)
+        loop_timer_cancel(call->timer);
+}
+
+/* No stream any more; the request may still be reading. */
+static void detach(struct h2_call *call)
+{
+    struct h2_client *c = call->c;
+
+    if (c == NULL)
+        return;
+    (void)nghttp2_session_set_stream_user_data(c->session, call->id, NULL);
+    list_remove(&c->calls, &call->node);
+    call->c = NULL;
+    stop_timer(call);
+    metric_add(c->pool->origin->m.streams, -1);
+    if (c->calls.count == 0)
+        c->idle_since_ms = now_of(call);
+    h2_client_show(c);
+    if (c->calls.count == 0)
+        h2_client_wake(c); /* it may be over, or idle */
+}
+
+static void reset(struct h2_call *call, uint32_t code)
+{
+    struct h2_client *c = call->c;
+
+    if (c == NULL)
+        return;
+    if (nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, call->id, code) != 0)
+        h2_client_note_broken(c, CLOSE_NO_MEMORY, "out of memory");
+    h2_client_wake(c);
+    detach(call);
+}
+
+/* The request has what it wanted of HTTP/2. */
+static void leave(struct h2_call *call)
+{
+    loop_defer_cancel(call->r->back->loop, &call->work);
+    buf_release(&call->in);
+    call->state = H2_CALL_UNUSED;
+}
+
+void h2_call_cancel(struct h2_call *call)
+{
+    reset(call, NGHTTP2_CANCEL);
+    leave(call);
+}
+
+void h2_call_free(struct h2_call *call)
+{
+    if (call == NULL)
+        return;
+    loop_timer_free(call->timer);
+    buf_free(&call->in);
+    mem_free(call);
+}
+
+/* The stream is reset with the code, the request fails. */
+static void fail(struct h2_call *call, uint32_t code, enum back_failure why, const char *text)
+{
+    struct back_request *r = call->r;
+
+    reset(call, code);
+    leave(call);
+    request_lost(r, why, text);
+}
+
+/* ---- the request ---- */
+
+static void on_timer(void *arg)
+{
+    struct h2_call *call = arg;
+
+    if (call->state == H2_CALL_HEAD)
+        fail(call, NGHTTP2_CANCEL, BACK_FAIL_TIMEOUT, "no response head in time");
+}
+
+/* False when it cannot be sent: *why says why. */
+static bool submit(struct h2_call *call, enum back_failure *why)
+{
+    const struct http_head *head = call->r->opts.head;
+    struct slice host = http_head_value(head, HTTP_HOST);
+    nghttp2_nv nva[LIMIT_HEAD_FIELDS + 4];
+    size_t n = 0;
+
+    nva[n++] = h2_nv(SLICE_LIT(":method"), head->method);
+    nva[n++] = h2_nv(SLICE_LIT(":scheme"), SLICE_LIT("https"));
+    nva[n++] = h2_nv(SLICE_LIT(":authority"), host);
+    nva[n++] = h2_nv(SLICE_LIT(":path"), head->target);
+    *why = BACK_FAIL_HEAD;
+    for (size_t i = 0; i < head->n_fields; i++)
+        if (head->fields[i].id != HTTP_HOST && !h2_put_field(nva, &n, &head->fields[i]))
+            return false;
+    if (!h1_is_value(host) || !h1_is_token(head->method) || !h1_is_value(head->target))
+        return false;
+    *why = BACK_FAIL_MEMORY;
+    call->id = nghttp2_submit_request(call->c->session, NULL, nva, n, NULL, call);
+    return call->id > 0;
+}
+
+static bool prepare(struct h2_client *c, struct back_request *r)
+{
+    struct h2_call *call = r->call;
+
+    if (call == NULL) {
+        call = r->call = mem_zalloc(sizeof *call);
+        if (call == NULL)
+            return false;
+        buf_init(&call->in, LIMIT_H2_BACK_WINDOW_MAX);
+        call->r = r;
+    }
+    if (r->opts.head_timeout_ms > 0 && call->timer == NULL) {
+        call->timer = loop_timer_new(r->back->loop, on_timer, call);
+        if (call->timer == NULL)
+            return false;
+    }
+    call->submitted = false;
+    call->interims = 0;
+    call->bad = call->why = NULL;
+    call->no_memory = false;
+    call->window_got = 0;
+    call->window = LIMIT_H2_BACK_WINDOW;
+    call->c = c;
+    return true;
+}
+
+void h2_call_start(struct h2_client *c, struct back_request *r)
+{
+    enum back_failure why = BACK_FAIL_MEMORY;
+    struct h2_call *call;
+
+    if (!prepare(c, r) || !submit(r->call, &why)) {
+        if (r->call != NULL)
+            r->call->c = NULL;
+        request_fail(r, why, why == BACK_FAIL_HEAD ? "request head cannot be sent" : "out of memory");
+        return;
+    }
+    call = r->call;
+    call->state = H2_CALL_HEAD;
+    list_push_back(&c->calls, &call->node);
+    r->state = REQUEST_ACTIVE;
+    r->sent = true;
+    r->reused = c->served > 0;
+    if (c->served++ > 0)
+        metric_inc(c->pool->origin->m.reuses);
+    metric_add(c->pool->origin->m.streams, 1);
+    if (call->timer != NULL)
+        loop_timer_set(call->timer, r->opts.head_timeout_ms);
+    h2_client_show(c);
+    h2_client_wake(c);
+}
+
+/* ---- the response's head: the same judgement as on HTTP/1.1 ---- */
+
+static void refuse(struct h2_call *call, const char *why)
+{
+    if (call->bad == NULL)
+        call->bad = why;
+}
+
+static void refuse_memory(struct h2_call *call)
+{
+    refuse(call, "out of memory");
+    call->no_memory = true;
+}
+
+static struct slice keep(struct h2_call *call, struct slice text)
+{
+    struct slice copy = arena_copy(call->r->arena, text);
+
+    if (copy.p == NULL)
+        refuse_memory(call);
+    return copy;
+}
+
+void h2_call_fields_begin(struct h2_call *call)
+{
+    struct back_request *r = call->r;
+
+    call->in_head = call->state == H2_CALL_HEAD;
+    call->head_bytes = call->head_fields = 0;
+    if (!call->in_head)
+        return;
+    if (!http_head_init(&r->response, r->arena, FIRST_FIELDS))
+        refuse_memory(call);
+    r->response.minor = 1;
+}
+
+void h2_call_field(struct h2_call *call, struct slice name, struct slice value)
+{
+    struct back_request *r = call->r;
+    struct http_head *h = call->in_head ? &r->response : &r->trailers;
+    enum http_name id = http_name_of(name);
+    uint64_t status;
+
+    call->head_bytes += name.n + value.n + H2_FIELD_OVERHEAD;
+    if (call->head_bytes > (call->in_head ? LIMIT_HEAD_BYTES : LIMIT_TRAILER_BYTES) ||
+        ++call->head_fields > LIMIT_HEAD_FIELDS)
+        refuse(call, "response head is too large");
+    if (call->bad != NULL)
+        return;
+    if (name.n > 0 && name.p[0] == ':') { /* nghttp2 lets only :status pass, once, with three digits */
+        if (slice_u64(value, &status))
+            h->status = (unsigned)status;
+        return;
+    }
+    if (!call->in_head && !hop_trailer_allowed(name))
+        return;
+    name = id == HTTP_NAME_OTHER ? keep(call, name) : http_name_text(id);
+    value = keep(call, slice_trim(value));
+    if (call->bad == NULL && !http_head_add(h, r->arena, name, value))
+        refuse_memory(call);
+}
+
+static const char *check(const struct http_head *h)
+{
+    const char *bad = h1_check_names(h);
+
+    for (size_t i = 0; bad == NULL && i < h->n_fields; i++)
+        if (!h1_is_value(h->fields[i].value))
+            bad = "control byte in head";
+    return bad != NULL ? bad : h1_check_response(h);
+}
+
+static struct http_body body_of(const struct back_request *r, bool ended)
+{
+    const struct http_head *h = &r->response;
+    struct http_body body = {HTTP_BODY_CHUNKED, 0};
+
+    if (r->opts.head->method_id == HTTP_HEAD || h->status == 204 || h->status == 304)
+        body.kind = HTTP_BODY_NONE;
+    else if (h1_content_length(h, &body.length) || ended)
+        body.kind = HTTP_BODY_LENGTH;
+    return body;
+}
+
+static void interim(struct h2_call *call)
+{
+    struct back_request *r = call->r;
+
+    if (++call->interims > LIMIT_INTERIM_RESPONSES)
+        fail(call, NGHTTP2_ENHANCE_YOUR_CALM, BACK_FAIL_HEAD, "too many interim responses");
+    else if (r->opts.handler->on_interim != NULL)
+        r->opts.handler->on_interim(r->opts.arg, &r->response);
+}
+
+/*
+ * kube-apiserver wants no more requests on a connection on which one was not authenticated; with another's credential
+ * it never will be, so that it need not say so itself.
+ */
+static void heed_refusal(struct h2_call *call)
+{
+    if (call->c != NULL && call->c->credential != NULL && call->r->response.status == 401)
+        h2_client_leave(call->c);
+}
+
+static void final_head(struct h2_call *call, bool ended)
+{
+    struct back_request *r = call->r;
+    struct http_body body = body_of(r, ended);
+
+    call->state = H2_CALL_BODY;
+    call->window_since_ms = now_of(call);
+    stop_timer(call);
+    heed_refusal(call);
+    r->opts.handler->on_head(r->opts.arg, &r->response, body);
+    if (ended && call->state == H2_CALL_BODY)
+        h2_call_end(call);
+}
+
+static enum back_failure failure_of(const struct h2_call *call)
+{
+    if (call->state == H2_CALL_BODY)
+        return BACK_FAIL_BODY;
+    return call->no_memory ? BACK_FAIL_MEMORY : BACK_FAIL_HEAD;
+}
+
+void h2_call_fields_end(struct h2_call *call, bool ended)
+{
+    struct back_request *r = call->r;
+    const char *bad = call->bad;
+
+    r->answered = true;
+    if (bad == NULL && call->state == H2_CALL_HEAD)
+        bad = check(&r->response);
+    if (bad == NULL && call->state == H2_CALL_HEAD && r->response.status == 101)
+        bad = "server switches protocols on HTTP/2";
+    if (bad != NULL)
+        fail(call, call->no_memory ? NGHTTP2_INTERNAL_ERROR : NGHTTP2_PROTOCOL_ERROR, failure_of(call), bad);
+    else if (call->state == H2_CALL_HEAD && r->response.status < 200)
+        interim(call);
+    else if (call->state == H2_CALL_HEAD)
+        final_head(call, ended);
+    else if (ended)
+        h2_call_end(call);
+}
+
+/* ---- the response's body ---- */
+
+static void set_window(struct h2_call *call, int32_t size)
+{
+    call->window = size;
+    if (nghttp2_session_set_local_window_size(call->c->session, NGHTTP2_FLAG_NONE, call->id, size) != 0)
+        h2_client_note_broken(call->c, CLOSE_NO_MEMORY, "out of memory");
+}
+
+/* A window is what may be under way: too small a one makes each of its fillings cost a round trip. */
+static void adapt_window(struct h2_call *call, size_t n)
+{
+    uint64_t now = now_of(call);
+
+    call->window_got += n;
+    if (call->window_got < (uint64_t)call->window)
+        return;
+    if (now - call->window_since_ms < WINDOW_FAST_MS && call->window < LIMIT_H2_BACK_WINDOW_MAX)
+        set_window(call, call->window * 2);
+    call->window_got = 0;
+    call->window_since_ms = now;
+}
+
+/* The stream's window opens again by what was taken. False: the owner has let go of the request. */
+static bool give(struct h2_call *call, struct slice data)
+{
+    struct back_request *r = call->r;
+
+    if (call->c != NULL && nghttp2_session_consume_stream(call->c->session, call->id, data.n) != 0)
+        h2_client_note_broken(call->c, CLOSE_NO_MEMORY, "out of memory");
+    r->opts.handler->on_body(r->opts.arg, data);
+    return call->state != H2_CALL_UNUSED;
+}
+
+static void finish(struct h2_call *call)
+{
+    struct back_request *r = call->r;
+
+    detach(call);
+    leave(call);
+    request_complete(r, &r->trailers);
+}
+
+/* Gives the owner what waits for it, and then the end. */
+static void deliver(struct h2_call *call)
+{
+    struct back_request *r = call->r;
+
+    while (!r->paused && buf_len(&call->in) > 0) {
+        struct slice piece = buf_slice(&call->in);
+
+        if (piece.n > DELIVERY_BYTES)
+            piece.n = DELIVERY_BYTES;
+        if (!give(call, piece))
+            return;
+        buf_consume(&call->in, piece.n);
+    }
+    if (call->c != NULL)
+        h2_client_wake(call->c);
+    if (buf_len(&call->in) > 0)
+        return;
+    buf_release(&call->in);
+    if (r->paused)
+        return;
+    if (call->state == H2_CALL_ENDED) {
+        finish(call);
+    } else if (call->state == H2_CALL_LOST) {
+        const char *why = call->why;
+
+        leave(call);
+        request_lost(r, BACK_FAIL_BODY, why);
+    }
+}
+
+static void on_work(void *arg)
+{
+    deliver(arg);
+}
+
+void h2_call_pause(struct h2_call *call, bool paused)
+{
+    if (!paused)
+        loop_defer(call->r->back->loop, &call->work, on_work, call);
+    else if (call->c != NULL && call->window > LIMIT_H2_BACK_WINDOW)
+        set_window(call, LIMIT_H2_BACK_WINDOW);
+}
+
+void h2_call_data(struct h2_call *call, struct slice data)
+{
+    struct back_request *r = call->r;
+
+    if (call->state != H2_CALL_BODY)
+        return;
+    if (!r->paused && buf_len(&call->in) == 0) {
+        adapt_window(call, data.n);
+        (void)give(call, data);
+    } else if (!buf_append(&call->in, data)) {
+        fail(call, NGHTTP2_INTERNAL_ERROR, BACK_FAIL_MEMORY, "out of memory");
+    }
+}
+
+void h2_call_end(struct h2_call *call)
+{
+    if (call->state != H2_CALL_BODY)
+        return;
+    call->state = H2_CALL_ENDED;
+    deliver(call);
+}
+
+/* ---- ends that are none ---- */
+
+/* The body broke off. What came before it is still the owner's, when he wants it. */
+static void break_off(struct h2_call *call, const char *why)
+{
+    call->state = H2_CALL_LOST;
+    call->why = why;
+    if (buf_len(&call->in) > 0)
+        return;
+    leave(call);
+    request_lost(call->r, BACK_FAIL_BODY, why);
+}
+
+/* The server has not looked at it (RFC 9113 8.7): it may be sent again whatever it is. */
+static void not_processed(struct h2_call *call, uint32_t code)
+{
+    struct back_request *r = call->r;
+
+    leave(call);
+    r->sent = false;
+    r->http1 = r->http1 || code == NGHTTP2_HTTP_1_1_REQUIRED;
+    request_lost(r, BACK_FAIL_UNANSWERED, nghttp2_http2_strerror(code));
+}
+
+void h2_call_closed(struct h2_call *call, uint32_t code)
+{
+    bool ours = call->bad != NULL;
+
+    detach(call);
+    if (call->state == H2_CALL_BODY) {
+        break_off(call, ours ? call->bad : nghttp2_http2_strerror(code));
+    } else if (call->state == H2_CALL_HEAD) {
+        struct back_request *r = call->r;
+
+        if (!r->answered && !ours &&
+            (!call->submitted || code == NGHTTP2_REFUSED_STREAM || code == NGHTTP2_HTTP_1_1_REQUIRED)) {
+            not_processed(call, code);
+            return;
+        }
+        leave(call);
+        request_lost(r, r->answered || ours ? BACK_FAIL_HEAD : BACK_FAIL_UNANSWERED,
+                     ours ? call->bad : nghttp2_http2_strerror(code));
+    }
+}
+
+void h2_call_lost(struct h2_call *call, const char *text)
+{
+    struct back_request *r = call->r;
+
+    detach(call);
+    if (call->state == H2_CALL_BODY) {
+        break_off(call, "connection to the server is lost");
+    } else if (call->state == H2_CALL_HEAD) {
+        r->sent = call->submitted;
+        leave(call);
+        request_lost(r, r->answered ? BACK_FAIL_HEAD : BACK_FAIL_UNANSWERED, text);
+    }
+}

@@ -1,0 +1,373 @@
+#include "back/h2_client.h"
+
+#include <stdio.h>
+
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/metric.h"
+#include "net/stream.h"
+
+/* So that what one connection makes us do between two looks at its output stays small. */
+enum { PIECE_BYTES = 16 << 10, RATE_MS = 1000 };
+
+static struct loop *loop_of(const struct h2_client *c)
+{
+    return c->pool->origin->back->loop;
+}
+
+static uint64_t now_of(const struct h2_client *c)
+{
+    return loop_now_ms(loop_of(c));
+}
+
+bool h2_client_rate_exceeded(struct h2_client *c, struct h2_rate *r, unsigned limit)
+{
+    uint64_t now = now_of(c);
+
+    if (now - r->since_ms >= RATE_MS)
+        *r = (struct h2_rate){now, 0};
+    return ++r->count > limit;
+}
+
+/* ---- states, and how they are counted ---- */
+
+static enum conn_state shown_as(const struct h2_client *c)
+{
+    switch (c->state) {
+    case H2C_DIALLING:
+    case H2C_OPENING:
+        return CONN_DIALLING;
+    case H2C_OPEN:
+    case H2C_LEAVING:
+        return c->calls.count > 0 ? CONN_BUSY : CONN_IDLE;
+    case H2C_GONE:
+        break;
+    }
+    return CONN_GONE;
+}
+
+void h2_client_show(struct h2_client *c)
+{
+    enum conn_state as = shown_as(c);
+    struct origin_metrics *m = &c->pool->origin->m;
+
+    if (as == c->shown)
+        return;
+    if (c->shown != CONN_GONE)
+        metric_add(m->conns[c->shown], -1);
+    if (as != CONN_GONE)
+        metric_add(m->conns[as], 1);
+    if (as == CONN_DIALLING)
+        c->pool->h2_dials++;
+    else if (c->shown == CONN_DIALLING)
+        c->pool->h2_dials--;
+    c->shown = as;
+}
+
+static void move(struct h2_client *c, enum h2_client_state to)
+{
+    c->state = to;
+    h2_client_show(c);
+}
+
+size_t h2_client_room(const struct h2_client *c)
+{
+    size_t most;
+
+    if (c->state != H2C_OPEN || c->broken != CLOSE_REASONS)
+        return 0;
+    most = nghttp2_session_get_remote_settings(c->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
+    if (most > LIMIT_H2_BACK_STREAMS)
+        most = LIMIT_H2_BACK_STREAMS;
+    return c->calls.count < most && nghttp2_session_check_request_allowed(c->session) != 0 ? most - c->calls.count : 0;
+}
+
+/* ---- the end ---- */
+
+void h2_client_free(struct h2_client *c)
+{
+    nghttp2_session_del(c->session);
+    loop_timer_free(c->timer);
+    mem_free_secret(c->credential, c->credential_len);
+    mem_free(c);
+}
+
+void h2_client_close(struct h2_client *c, enum close_reason why, const char *detail)
+{
+    struct list_node *n;
+    char text[160];
+
+    if (c->state == H2C_GONE)
+        return;
+    (void)snprintf(text, sizeof text, "%s", detail); /* it may be the stream's */
+    move(c, H2C_GONE);
+    if (c->dial != NULL)
+        dial_cancel(c->dial);
+    c->dial = NULL;
+    while ((n = list_first(&c->calls)) != NULL)
+        h2_call_lost(list_entry(n, struct h2_call, node), text);
+    h2_pool_failed(c, text);
+    if (c->stream != NULL)
+        stream_close(c->stream, STREAM_CLOSE_NOW);
+    c->stream = NULL;
+    loop_timer_cancel(c->timer);
+    loop_defer_cancel(loop_of(c), &c->work);
+    h2_pool_forget(c, why, text);
+}
+
+void h2_client_note_broken(struct h2_client *c, enum close_reason why, const char *text)
+{
+    if (c->broken != CLOSE_REASONS)
+        return;
+    c->broken = why;
+    (void)snprintf(c->broken_text, sizeof c->broken_text, "%s", text);
+    h2_client_wake(c);
+}
+
+void h2_client_fail(struct h2_client *c, uint32_t code, enum close_reason why, const char *text)
+{
+    if (c->broken != CLOSE_REASONS)
+        return;
+    log_v(3, "HTTP/2 connection to server given up", LT("origin", c->pool->origin->name),
+          LT("address", stream_remote_text(c->stream)), LT("reason", pool_close_text(why)), LT("detail", text));
+    h2_client_note_broken(c, why, text);
+    (void)nghttp2_session_terminate_session(c->session, code);
+}
+
+void h2_client_leave(struct h2_client *c)
+{
+    if (c->state != H2C_OPEN)
+        return;
+    move(c, H2C_LEAVING);
+    h2_client_wake(c);
+}
+
+/* ---- what there is to do outside of all calls ---- */
+
+/* False: stream or session are broken beyond use. */
+static bool send_output(struct h2_client *c)
+{
+    const uint8_t *p;
+    ssize_t n = 1;
+
+    while (n > 0 && !stream_congested(c->stream)) {
+        n = nghttp2_session_mem_send(c->session, &p);
+        if (n > 0 && !stream_write(c->stream, slice_of((const char *)p, (size_t)n)))
+            return false;
+    }
+    if (n < 0)
+        h2_client_note_broken(c, CLOSE_NO_MEMORY, nghttp2_strerror((int)n));
+    return n >= 0;
+}
+
+/* What nghttp2 refuses without saying so itself. */
+static void refuse_input(struct h2_client *c, ssize_t error)
+{
+    const char *text = nghttp2_strerror((int)error);
+
+    if (error == NGHTTP2_ERR_NOMEM)
+        h2_client_fail(c, NGHTTP2_INTERNAL_ERROR, CLOSE_NO_MEMORY, text);
+    else if (error == NGHTTP2_ERR_FLOODED)
+        h2_client_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, CLOSE_FLOOD, text);
+    else
+        h2_client_fail(c, NGHTTP2_PROTOCOL_ERROR, CLOSE_PROTOCOL, text);
+}
+
+static void take_input(struct h2_client *c)
+{
+    struct slice in;
+
+    /* While frames of ours wait for the server there is no reason to make more of them. */
+    while (!stream_congested(c->stream) && (in = stream_peek(c->stream)).n > 0) {
+        ssize_t used;
+
+        if (in.n > PIECE_BYTES)
+            in.n = PIECE_BYTES;
+        c->heard_ms = now_of(c);
+        c->pinged_ms = 0;
+        used = nghttp2_session_mem_recv(c->session, (const uint8_t *)in.p, in.n);
+        if (c->state == H2C_GONE) /* the owner dropped the origin in there */
+            return;
+        if (used < 0)
+            refuse_input(c, used);
+        stream_consume(c->stream, in.n);
+        if (!send_output(c) || c->broken != CLOSE_REASONS)
+            return;
+    }
+}
+
+/* The timer looks after everything at once; it is never later than the first of them, and may be early. */
+static void arm(struct h2_client *c)
+{
+    const struct origin_opts *o = &c->pool->origin->opts;
+    uint64_t now = now_of(c), at = c->heard_ms + o->ping_after_ms;
+
+    if (c->state == H2C_OPENING)
+        at = c->opening_ms + o->connect_timeout_ms;
+    else if (c->pinged_ms != 0)
+        at = c->pinged_ms + o->ping_timeout_ms;
+    if (c->state == H2C_OPEN && c->calls.count == 0 && c->idle_since_ms + o->idle_timeout_ms < at)
+        at = c->idle_since_ms + o->idle_timeout_ms;
+    loop_timer_set(c->timer, at > now ? at - now : 1);
+}
+
+/* Before the server's SETTINGS it was no connection yet. */
+static void ended(struct h2_client *c, enum close_reason why, const char *text)
+{
+    if (c->state == H2C_OPENING) {
+        origin_connect_failed(c->pool->origin, text);
+        why = CLOSE_CONNECT_FAILED;
+    }
+    h2_client_close(c, why, text);
+}
+
+/* The one place where bytes go in and out. */
+static void settle(struct h2_client *c)
+{
+    if (c->broken == CLOSE_REASONS)
+        take_input(c);
+    if (c->state == H2C_GONE)
+        return;
+    if (!send_output(c) && c->broken == CLOSE_REASONS)
+        return; /* the stream is broken, and says so itself */
+    if (c->broken != CLOSE_REASONS)
+        ended(c, c->broken, c->broken_text);
+    else if (c->state == H2C_LEAVING && c->calls.count == 0)
+        h2_client_close(c, CLOSE_GOAWAY, "");
+    else if (c->state == H2C_OPEN && c->calls.count == 0 && c->pool->origin->refs == 0)
+        h2_client_close(c, CLOSE_ORIGIN_GONE, "");
+    else
+        arm(c);
+}
+
+static void on_work(void *arg)
+{
+    settle(arg);
+}
+
+void h2_client_wake(struct h2_client *c)
+{
+    if (c->state != H2C_GONE && c->state != H2C_DIALLING)
+        loop_defer(loop_of(c), &c->work, on_work, c);
+}
+
+/* ---- events ---- */
+
+static void on_stream(struct stream *s, enum stream_event ev, void *arg)
+{
+    struct h2_client *c = arg;
+
+    (void)s;
+    switch (ev) {
+    case STREAM_OPENED:
+        break;
+    case STREAM_READABLE:
+    case STREAM_WRITABLE:
+        settle(c);
+        break;
+    case STREAM_EOF:
+        ended(c, c->state == H2C_LEAVING ? CLOSE_GOAWAY : CLOSE_BY_SERVER, "server closed the connection");
+        break;
+    case STREAM_FAILED:
+        ended(c, c->calls.count > 0 ? CLOSE_BROKEN : CLOSE_BY_SERVER, stream_failure(c->stream));
+        break;
+    }
+}
+
+static void on_timer(void *arg)
+{
+    struct h2_client *c = arg;
+    const struct origin_opts *o = &c->pool->origin->opts;
+    uint64_t now = now_of(c);
+
+    if (c->state == H2C_OPENING && now - c->opening_ms >= o->connect_timeout_ms) {
+        ended(c, CLOSE_CONNECT_FAILED, "no HTTP/2 SETTINGS in time");
+        return;
+    }
+    if (c->pinged_ms != 0 && now - c->pinged_ms >= o->ping_timeout_ms) {
+        h2_client_close(c, CLOSE_PING_TIMEOUT, "server does not answer PING");
+        return;
+    }
+    if (c->state == H2C_OPEN && c->calls.count == 0 && now - c->idle_since_ms >= o->idle_timeout_ms) {
+        h2_client_close(c, CLOSE_IDLE_TIMEOUT, "");
+        return;
+    }
+    if (c->state != H2C_OPENING && c->pinged_ms == 0 && now - c->heard_ms >= o->ping_after_ms) {
+        c->pinged_ms = now;
+        if (nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL) != 0)
+            h2_client_note_broken(c, CLOSE_NO_MEMORY, "out of memory");
+    }
+    settle(c);
+}
+
+void h2_client_heard_settings(struct h2_client *c)
+{
+    if (c->state != H2C_OPENING)
+        return;
+    origin_connected(c->pool->origin);
+    c->idle_since_ms = now_of(c);
+    move(c, H2C_OPEN);
+    if (h2_client_room(c) == 0 && c->broken == CLOSE_REASONS) {
+        h2_client_note_broken(c, CLOSE_NO_HTTP2, "server takes no streams");
+        h2_pool_refused(c);
+        return;
+    }
+    h2_pool_opened(c);
+}
+
+/* ---- making one ---- */
+
+static void on_dialled(struct stream *s, const char *failure, void *arg)
+{
+    struct h2_client *c = arg;
+
+    c->dial = NULL;
+    if (s == NULL) {
+        origin_connect_failed(c->pool->origin, failure);
+        h2_client_close(c, CLOSE_CONNECT_FAILED, failure);
+        return;
+    }
+    if (strcmp(stream_alpn(s), "h2") != 0) {
+        origin_connected(c->pool->origin);
+        pool_adopt(c->pool, s);
+        h2_pool_refused(c);
+        h2_client_close(c, CLOSE_NO_HTTP2, "");
+        return;
+    }
+    c->stream = s;
+    stream_set_owner(s, on_stream, c);
+    c->opening_ms = c->heard_ms = now_of(c);
+    move(c, H2C_OPENING);
+    c->session = h2_client_session_new(c);
+    if (c->session == NULL)
+        h2_client_close(c, CLOSE_NO_MEMORY, "out of memory");
+    else
+        settle(c);
+}
+
+struct h2_client *h2_client_new(struct pool *p, struct slice credential)
+{
+    struct h2_client *c = mem_zalloc(sizeof *c);
+
+    if (c == NULL)
+        return NULL;
+    c->pool = p;
+    c->shown = CONN_GONE;
+    c->broken = CLOSE_REASONS;
+    list_init(&c->waiting);
+    list_init(&c->calls);
+    c->timer = loop_timer_new(loop_of(c), on_timer, c);
+    c->credential_len = credential.n;
+    if (credential.p != NULL)
+        c->credential = mem_slicedup(credential);
+    if (c->timer != NULL && (credential.p == NULL || c->credential != NULL))
+        c->dial = pool_dial(p, true, on_dialled, c);
+    if (c->dial == NULL) {
+        h2_client_free(c);
+        return NULL;
+    }
+    p->origin->users++;
+    list_push_front(&p->h2_clients, &c->node);
+    move(c, H2C_DIALLING);
+    return c;
+}

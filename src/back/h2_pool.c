@@ -1,0 +1,247 @@
+#include "back/h2_pool.h"
+
+#include "back/h2_client.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/metric.h"
+#include "net/loop.h"
+
+static uint64_t now_of(const struct pool *p)
+{
+    return loop_now_ms(p->origin->back->loop);
+}
+
+/* ---- whose requests share a connection ---- */
+
+/* The one Authorization; NONE: without, or with several, of which nobody knows which one counts. */
+static struct slice bearer_of(const struct http_head *head)
+{
+    struct slice found = SLICE_NONE;
+
+    for (size_t i = 0; i < head->n_fields; i++) {
+        if (head->fields[i].id != HTTP_AUTHORIZATION)
+            continue;
+        if (found.n > 0)
+            return SLICE_NONE;
+        found = head->fields[i].value;
+    }
+    return found;
+}
+
+static bool is_shared(const struct back_request *r)
+{
+    return r->opts.http2 == BACK_HTTP2_SHARED && r->opts.with_cert;
+}
+
+/* As h2_client.credential: NONE is everybody's. */
+static struct slice credential_of(const struct back_request *r)
+{
+    return is_shared(r) ? SLICE_NONE : bearer_of(r->opts.head);
+}
+
+bool h2_pool_serves(const struct back_request *r)
+{
+    const struct pool *p = r->pool;
+    const struct origin_opts *o = &p->origin->opts;
+
+    if (r->opts.http2 == BACK_HTTP1 || r->http1 || r->opts.upgrade || r->opts.body.kind != HTTP_BODY_NONE)
+        return false;
+    if ((p->with_cert ? o->tls_cert : o->tls_no_cert) == NULL) /* without ALPN nobody can tell */
+        return false;
+    return now_of(p) >= p->http1_until_ms && (is_shared(r) || bearer_of(r->opts.head).n > 0);
+}
+
+static bool is_of(const struct h2_client *c, struct slice credential)
+{
+    if (c->credential == NULL || credential.p == NULL)
+        return c->credential == NULL && credential.p == NULL;
+    return slice_eq(slice_of(c->credential, c->credential_len), credential);
+}
+
+/* ---- which one ---- */
+
+static bool is_being_made(const struct h2_client *c)
+{
+    return c->state == H2C_DIALLING || c->state == H2C_OPENING;
+}
+
+static struct h2_client *find_open(const struct pool *p, struct slice credential)
+{
+    struct list_node *n;
+
+    for (n = list_first(&p->h2_clients); n != NULL; n = list_next(&p->h2_clients, n)) {
+        struct h2_client *c = list_entry(n, struct h2_client, node);
+
+        if (h2_client_room(c) > 0 && is_of(c, credential))
+            return c;
+    }
+    return NULL;
+}
+
+/* One that is being made, with fewer than `most` requests that wait for it. */
+static struct h2_client *find_coming(const struct pool *p, struct slice credential, size_t most)
+{
+    struct list_node *n;
+
+    for (n = list_first(&p->h2_clients); n != NULL; n = list_next(&p->h2_clients, n)) {
+        struct h2_client *c = list_entry(n, struct h2_client, node);
+
+        if (is_being_made(c) && c->waiting.count < most && is_of(c, credential))
+            return c;
+    }
+    return NULL;
+}
+
+static bool is_idle(const struct h2_client *c)
+{
+    return c->state == H2C_OPEN && c->calls.count == 0;
+}
+
+/* The one that has been idle for longest; it is not that often that the list is walked. */
+static bool make_room(struct pool *p)
+{
+    struct h2_client *oldest = NULL;
+    struct list_node *n;
+
+    for (n = list_first(&p->h2_clients); n != NULL; n = list_next(&p->h2_clients, n)) {
+        struct h2_client *c = list_entry(n, struct h2_client, node);
+
+        if (is_idle(c) && (oldest == NULL || c->idle_since_ms < oldest->idle_since_ms))
+            oldest = c;
+    }
+    if (oldest != NULL)
+        h2_client_close(oldest, CLOSE_MAKE_ROOM, "");
+    return oldest != NULL;
+}
+
+static struct h2_client *make(struct pool *p, struct slice credential)
+{
+    if (p->h2_dials >= LIMIT_H2_BACK_DIALS)
+        return NULL;
+    if (p->h2_clients.count >= LIMIT_H2_BACK_CONNECTIONS && !make_room(p))
+        return NULL;
+    return h2_client_new(p, credential);
+}
+
+static void wait_for(struct h2_client *c, struct back_request *r)
+{
+    struct pool *p = c->pool;
+
+    if (r->give_up_ms == 0)
+        r->give_up_ms = now_of(p) + 2 * p->origin->opts.connect_timeout_ms;
+    r->waits_in = &c->waiting;
+    list_push_back(&c->waiting, &r->node);
+    p->h2_waiting++;
+}
+
+void h2_pool_take(struct pool *p, struct back_request *r)
+{
+    struct slice credential = credential_of(r);
+    struct h2_client *c = find_open(p, credential);
+
+    if (c != NULL) {
+        h2_call_start(c, r);
+        return;
+    }
+    if (p->h2_waiting >= LIMIT_POOL_WAITING) {
+        request_fail(r, BACK_FAIL_BUSY, "too many requests wait for an HTTP/2 connection");
+        return;
+    }
+    c = find_coming(p, credential, LIMIT_H2_BACK_STREAMS);
+    if (c == NULL)
+        c = make(p, credential);
+    if (c == NULL)
+        c = find_coming(p, credential, SIZE_MAX);
+    if (c != NULL)
+        wait_for(c, r);
+    else
+        pool_take(p, r, false);
+}
+
+/* ---- what becomes of those who wait ---- */
+
+static struct back_request *next_waiting(struct h2_client *c)
+{
+    struct list_node *n = list_first(&c->waiting);
+    struct back_request *r = n == NULL ? NULL : list_entry(n, struct back_request, node);
+
+    if (r != NULL)
+        pool_stop_waiting(r);
+    return r;
+}
+
+void h2_pool_opened(struct h2_client *c)
+{
+    uint64_t now = now_of(c->pool);
+    struct back_request *r;
+
+    while ((r = next_waiting(c)) != NULL) {
+        if (h2_client_room(c) > 0)
+            h2_call_start(c, r);
+        else if (now >= r->give_up_ms)
+            request_fail(r, BACK_FAIL_BUSY, "no HTTP/2 connection had room in time");
+        else
+            request_place(r, false);
+    }
+}
+
+void h2_pool_refused(struct h2_client *c)
+{
+    struct pool *p = c->pool;
+    struct back_request *r;
+
+    log_v(2, "Origin does not serve HTTP/2; its watches go over HTTP/1.1", LT("origin", p->origin->name));
+    p->http1_until_ms = now_of(p) + TIMEOUT_HTTP2_REFUSED_MS;
+    while ((r = next_waiting(c)) != NULL)
+        request_place(r, false);
+}
+
+void h2_pool_failed(struct h2_client *c, const char *failure)
+{
+    struct back_request *r;
+
+    while ((r = next_waiting(c)) != NULL)
+        request_fail(r, BACK_FAIL_CONNECT, failure);
+}
+
+/* ---- ends ---- */
+
+void h2_pool_forget(struct h2_client *c, enum close_reason why, const char *detail)
+{
+    struct origin *o = c->pool->origin;
+    struct slice labels[2] = {slice_str(o->name), slice_str(pool_close_text(why))};
+
+    list_remove(&c->pool->h2_clients, &c->node);
+    metric_inc(metric_child(o->back->closes, labels));
+    log_v(4, "Closed back connection", LT("origin", o->name), LT("reason", pool_close_text(why)), LT("detail", detail),
+          LT("protocol", "h2"), LU("requests", c->served));
+    back_bury_h2(o->back, c);
+}
+
+void h2_pool_close_idle(struct pool *p, enum close_reason why)
+{
+    struct list_node *n = list_first(&p->h2_clients), *next;
+
+    for (; n != NULL; n = next) {
+        struct h2_client *c = list_entry(n, struct h2_client, node);
+
+        next = list_next(&p->h2_clients, n);
+        if (is_idle(c))
+            h2_client_close(c, why, "");
+    }
+}
+
+void h2_pool_drop_all(struct pool *p)
+{
+    struct list_node *n, *m;
+
+    while ((n = list_first(&p->h2_clients)) != NULL) {
+        struct h2_client *c = list_entry(n, struct h2_client, node);
+
+        while ((m = list_first(&c->waiting)) != NULL)
+            back_cancel(list_entry(m, struct back_request, node));
+        while ((m = list_first(&c->calls)) != NULL)
+            back_cancel(list_entry(m, struct h2_call, node)->r);
+        h2_client_close(c, CLOSE_ORIGIN_GONE, "");
+    }
+}

@@ -1,0 +1,418 @@
+/*
+ * Which HTTP/2 connection a request gets: identities, streams that fill up, waiting, servers that speak HTTP/1.1 only,
+ * the ends of idle connections; and each allocation failing in turn.
+ */
+#include <stdio.h>
+
+#include "net/listener.h"
+#include "unit/back/h2_kit.h"
+
+#define OK_HEAD ":status: 200\n"
+#define OK5 "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+
+/* ---- identities ---- */
+
+static void identities(void)
+{
+    static struct h2_kit k;
+    static struct call c[6];
+    static const struct {
+        const char *bearer; /* NULL: with the certificate */
+        size_t conn, nth;
+    } rows[] = {
+        {NULL, 0, 0}, {NULL, 0, 1}, {"Bearer a", 1, 0}, {"Bearer b", 2, 0}, {"Bearer aa", 3, 0}, {"Bearer a", 1, 1},
+    };
+
+    h2_open(&k);
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct h2_conn *s;
+
+        h2_call_send(&c[i], &k, "/x", rows[i].bearer);
+        s = h2_conn(&k, rows[i].conn);
+        h2_headers(s, h2_asked(s, rows[i].nth)->id, OK_HEAD, false);
+        ok(call_is(&c[i], "head(200)"), "%s: connection %zu", rows[i].bearer == NULL ? "certificate" : rows[i].bearer,
+           rows[i].conn);
+    }
+    is_u64(k.n_conns, 4, "so many connections for so many identities");
+    for (size_t i = 0; i < ROWS(rows); i++)
+        call_free(&c[i]);
+    h2_close(&k);
+}
+
+/* Whoever the server does not know shares nothing with anybody. */
+static void unauthorized(void)
+{
+    static struct h2_kit k;
+    struct h2_conn *s;
+    struct call c;
+
+    h2_open(&k);
+    h2_call_send(&c, &k, "/x", "Bearer bad");
+    s = h2_conn(&k, 0);
+    h2_headers(s, h2_asked(s, 0)->id, ":status: 401\n", true);
+    ok(call_is(&c, "head(401) end"), "401");
+    ok(h2_ended(s), "ends the connection");
+    call_free(&c);
+    h2_close(&k);
+}
+
+/* What may not go over HTTP/2 goes over HTTP/1.1. */
+static void not_for_h2(void)
+{
+    static struct kit k;
+    struct call c[4];
+
+    kit_open(&k, true, 0);
+    tls_ctx_unref(k.server_tls);
+    k.server_tls = server_ctx(true);
+    k.auto_reply = OK5;
+    for (size_t i = 0; i < ROWS(c); i++) {
+        call_init(&c[i], &k, "GET", "/x");
+        c[i].opts.http2 = i == 3 ? BACK_HTTP2_SHARED : BACK_HTTP2_SAME_BEARER;
+    }
+    /* 0: without credential; 1: two of them; 2: a body; 3: shared, but without the certificate */
+    if (!http_head_add_id(&c[1].head, c[1].arena, HTTP_AUTHORIZATION, SLICE_LIT("Bearer a")) ||
+        !http_head_add_id(&c[1].head, c[1].arena, HTTP_AUTHORIZATION, SLICE_LIT("Bearer b")) ||
+        !http_head_add_id(&c[2].head, c[2].arena, HTTP_AUTHORIZATION, SLICE_LIT("Bearer a")))
+        tap_bail("no memory");
+    c[2].opts.body = (struct http_body){HTTP_BODY_LENGTH, 0};
+    for (size_t i = 0; i < ROWS(c); i++) {
+        call_send(&c[i]);
+        ok(call_is(&c[i], "head(200) end"), "request %zu", i);
+        call_free(&c[i]);
+    }
+    is_u64(k.n_conns, 1, "on one HTTP/1.1 connection");
+    ok(buf_has(&k.conns[0].got, "GET /x HTTP/1.1"), "which it is");
+    kit_close(&k);
+}
+
+/* ---- streams that fill up ---- */
+
+static void filling(void)
+{
+    enum { N = 25 };
+    static struct h2_kit k;
+    static struct call c[N];
+    size_t seen = 0;
+
+    h2_open(&k);
+    k.max_streams = 10;
+    for (size_t i = 0; i < N; i++)
+        h2_call_send(&c[i], &k, "/x", NULL);
+    for (size_t n = 0; seen < N; n++) {
+        struct h2_conn *s = h2_conn(&k, n);
+        size_t mine = N - seen < 10 ? N - seen : 10;
+
+        for (size_t i = 0; i < mine; i++)
+            h2_headers(s, h2_asked(s, i)->id, OK_HEAD, false);
+        settle(k.k.loop);
+        is_u64(s->n_asked, mine, "no more streams than the server allows");
+        seen += mine;
+    }
+    for (size_t i = 0; i < N; i++)
+        ok(call_is(&c[i], "head(200)"), "request %zu", i);
+    is_u64(k.n_conns, 3, "no more connections than are needed");
+    is_double(kit_metric(&k.k, "mvproxy_back_streams", NULL), N, "counted");
+    back_cancel(c[0].r);
+    c[0].r = NULL;
+    ok(h2_was_reset(k.conns[0], 0), "one ends");
+    call_free(&c[0]);
+    h2_settings(k.conns[0], NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 9);
+    h2_settings(k.conns[2], NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 5);
+    settle(k.k.loop);
+    h2_call_send(&c[0], &k, "/x", NULL);
+    h2_headers(h2_conn(&k, 3), h2_asked(h2_conn(&k, 3), 0)->id, OK_HEAD, true);
+    ok(call_is(&c[0], "head(200) end"), "a changed limit is heeded");
+    for (size_t i = 0; i < N; i++)
+        call_free(&c[i]);
+    h2_close(&k);
+}
+
+/* More than wait for all connections that may be made at once. */
+static void burst(void)
+{
+    enum { N = 600 };
+    static struct h2_kit k;
+    static struct call c[N];
+    size_t asked;
+
+    h2_open(&k);
+    k.max_streams = 1000;
+    for (size_t i = 0; i < N; i++)
+        h2_call_send(&c[i], &k, "/x", NULL);
+    ok(run_until(k.k.loop, ({
+                     asked = 0;
+                     for (size_t i = 0; i < k.n_conns; i++)
+                         asked += k.conns[i]->n_asked;
+                     asked == N;
+                 })),
+       "all are asked");
+    is_u64(k.n_conns, (N + LIMIT_H2_BACK_STREAMS - 1) / LIMIT_H2_BACK_STREAMS, "within our own limit of streams");
+    for (size_t i = 0; i < N; i++)
+        call_free(&c[i]);
+    h2_close(&k);
+}
+
+/* ---- servers without HTTP/2 ---- */
+
+static void http1_server(void)
+{
+    enum { N = 5 };
+    static struct kit k;
+    struct call c[N];
+
+    kit_open(&k, true, 0);
+    k.auto_reply = OK5;
+    for (size_t i = 0; i < N; i++) {
+        call_init(&c[i], &k, "GET", "/x");
+        c[i].opts.with_cert = true;
+        c[i].opts.http2 = BACK_HTTP2_SHARED;
+        call_send(&c[i]);
+    }
+    for (size_t i = 0; i < N; i++) {
+        ok(call_is(&c[i], "head(200) end"), "request %zu", i);
+        call_free(&c[i]);
+    }
+    is_double(kit_metric(&k, "mvproxy_back_failures_total", NULL), 0, "nothing failed");
+    is_double(kit_metric(&k, "mvproxy_back_connections_closed_total", NULL), 1, "only the HTTP/2 shell is gone");
+    is_double(kit_metric(&k, "mvproxy_back_connections_closed_total", "no_http2"), 1, "with its reason");
+    ok(buf_has(&k.conns[0].got, "GET /x HTTP/1.1"), "the connection itself is used");
+    call_init(&c[0], &k, "GET", "/x");
+    c[0].opts.with_cert = true;
+    c[0].opts.http2 = BACK_HTTP2_SHARED;
+    call_send(&c[0]);
+    ok(call_is(&c[0], "head(200) end"), "later ones know");
+    is_double(kit_metric(&k, "mvproxy_back_connections_closed_total", "no_http2"), 1, "without asking again");
+    call_free(&c[0]);
+    kit_close(&k);
+}
+
+static void no_streams_at_all(void)
+{
+    static struct h2_kit k;
+    struct call c;
+
+    h2_open(&k);
+    k.max_streams = 0;
+    h2_call_send(&c, &k, "/x", NULL);
+    ok(run_until(k.k.loop, k.n_conns == 2), "HTTP/1.1 is tried instead");
+    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "no_http2"), 1, "and the other closed");
+    is_double(kit_metric(&k.k, "mvproxy_back_failures_total", NULL), 0, "nothing failed");
+    call_free(&c);
+    h2_close(&k);
+}
+
+static void http_1_1_required(void)
+{
+    static struct h2_kit k;
+    struct h2_conn *s;
+    struct call c;
+
+    h2_open(&k);
+    h2_call_send(&c, &k, "/x", NULL);
+    s = h2_conn(&k, 0);
+    h2_rst(s, h2_asked(s, 0)->id, NGHTTP2_HTTP_1_1_REQUIRED);
+    ok(run_until(k.k.loop, k.n_conns == 2), "goes over HTTP/1.1");
+    settle(k.k.loop);
+    is_u64(s->n_asked, 1, "not over HTTP/2 again");
+    call_free(&c);
+    h2_close(&k);
+}
+
+/* ---- connections that never become one ---- */
+
+static void unreachable(void)
+{
+    enum { N = 3 };
+    static struct h2_kit k;
+    struct call c[N];
+
+    h2_open(&k);
+    listener_close(k.k.listener);
+    k.k.listener = NULL;
+    for (size_t i = 0; i < N; i++)
+        h2_call_send(&c[i], &k, "/x", NULL);
+    for (size_t i = 0; i < N; i++) {
+        ok(call_is(&c[i], "failed: connect"), "refused");
+        ok(!c[i].failure.request_sent, "not sent");
+        call_free(&c[i]);
+    }
+    ok(!origin_healthy(k.k.origin), "the origin's health suffers");
+    h2_close(&k);
+}
+
+static void never_opens(bool closes)
+{
+    static struct h2_kit k;
+    struct origin_opts o = {.connect_timeout_ms = closes ? 5000 : 200};
+    struct call c;
+
+    h2_open(&k);
+    k.silent = true;
+    kit_origin(&k.k, &o);
+    h2_call_send(&c, &k, "/x", NULL);
+    if (closes)
+        h2_conn_close(h2_conn(&k, 0), STREAM_CLOSE_FLUSH);
+    ok(call_is(&c, "failed: connect"), "no SETTINGS");
+    ok(!c.failure.request_sent, "so nothing was sent");
+    ok(!origin_healthy(k.k.origin), "the origin's health suffers");
+    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "connect_failed"), 1, "counted");
+    is_double(kit_metric(&k.k, "mvproxy_back_connections", "dialling"), 0, "none is dialling");
+    call_free(&c);
+    h2_close(&k);
+}
+
+static void cancelled_in_time(void)
+{
+    static struct h2_kit k;
+    struct h2_conn *s;
+    struct call c;
+
+    h2_open(&k);
+    h2_call_send(&c, &k, "/x", NULL);
+    back_cancel(c.r);
+    c.r = NULL;
+    call_free(&c);
+    s = h2_conn(&k, 0);
+    settle(k.k.loop);
+    is_u64(s->n_asked, 0, "a request that was cancelled while it waited is never sent");
+    h2_call_send(&c, &k, "/y", NULL);
+    h2_headers(s, h2_asked(s, 0)->id, OK_HEAD, true);
+    ok(call_is(&c, "head(200) end"), "the connection serves the next");
+    call_free(&c);
+    h2_close(&k);
+}
+
+/* ---- the end of those that are idle ---- */
+
+static void idle(bool origin_gone)
+{
+    static struct h2_kit k;
+    struct origin_opts o = {.idle_timeout_ms = origin_gone ? 60000 : 50};
+    struct h2_conn *s;
+    struct call c;
+
+    h2_open(&k);
+    kit_origin(&k.k, &o);
+    h2_call_send(&c, &k, "/x", NULL);
+    s = h2_conn(&k, 0);
+    h2_headers(s, h2_asked(s, 0)->id, OK_HEAD, false);
+    ok(call_is(&c, "head(200)"), "in use");
+    if (origin_gone) {
+        kit_origin(&k.k, &o);
+        settle(k.k.loop);
+        ok(stream_is_open(s->s) && !s->eof, "an origin that is let go of serves what it has");
+    }
+    h2_data(s, s->asked[0].id, "", true);
+    ok(call_is(&c, "head(200) end"), "the end");
+    ok(h2_ended(s), "then it is closed");
+    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", origin_gone ? "origin_gone" : "idle_timeout"),
+              1, "with its reason");
+    call_free(&c);
+    h2_close(&k);
+}
+
+static void freed_in_the_middle(void)
+{
+    static struct h2_kit k;
+    struct call waiting, active;
+
+    h2_open(&k);
+    h2_call_send(&active, &k, "/x", NULL);
+    (void)h2_asked(h2_conn(&k, 0), 0);
+    h2_call_send(&waiting, &k, "/x", "Bearer a");
+    origin_unref(k.k.origin);
+    back_free(k.k.back);
+    ok(h2_ended(k.conns[0]), "all connections are closed with the whole");
+    is_u64(buf_len(&waiting.log) + buf_len(&active.log), 0, "nobody is told");
+    waiting.r = active.r = NULL;
+    call_free(&waiting);
+    call_free(&active);
+    k.k.back = back_new(k.k.loop, k.k.metrics);
+    k.k.origin = origin_new(k.k.back, &(struct origin_opts){.name = "server", .host = "127.0.0.1", .port = 1});
+    if (k.k.origin == NULL)
+        tap_bail("no memory");
+    h2_close(&k);
+}
+
+/* ---- memory ---- */
+
+/* The nth allocation of a request's life fails; 0: none. */
+static void scene(struct h2_kit *k, uint64_t nth)
+{
+    struct call c;
+    struct h2_conn *s;
+
+    h2_call_init(&c, k, "/x", "Bearer a");
+    c.opts.head_timeout_ms = 200; /* the server may have lost the request */
+    c.pause_at = "head";
+    mem_fail_nth(nth);
+    c.r = back_start(k->k.back, &c.opts);
+    if (c.r != NULL)
+        (void)run_until(k->k.loop, c.r == NULL || (k->n_conns > 0 && k->conns[0]->n_asked > 0));
+    s = k->n_conns == 0 ? NULL : k->conns[0];
+    if (s != NULL && s->n_asked > 0 && s->s != NULL) {
+        h2_headers(s, s->asked[0].id, OK_HEAD "x-a: b\n", false);
+        h2_data(s, s->asked[0].id, "hello", false);
+        h2_headers(s, s->asked[0].id, "x-sum: 1\n", true);
+        settle(k->k.loop);
+        if (c.r != NULL)
+            back_resume(c.r);
+        for (int i = 0; i < 20 && c.r != NULL; i++)
+            loop_run_once(k->k.loop, 10);
+    }
+    if (c.r != NULL)
+        back_cancel(c.r);
+    c.r = NULL;
+    mem_fail_nth(0);
+    call_free(&c);
+}
+
+static void fails_once(uint64_t nth)
+{
+    static struct h2_kit k;
+    struct origin_opts o = {.connect_timeout_ms = 300};
+
+    h2_open(&k);
+    kit_origin(&k.k, &o);
+    k.k.short_of_memory = true;
+    scene(&k, nth);
+    h2_close(&k);
+}
+
+static void short_of_memory(void)
+{
+    static struct h2_kit k;
+    uint64_t calls;
+
+    h2_open(&k);
+    calls = mem_calls();
+    scene(&k, 0);
+    calls = mem_calls() - calls;
+    h2_close(&k);
+    ok(calls > 40, "a request makes %llu allocations, the server's included", (unsigned long long)calls);
+    for (uint64_t nth = 1; nth <= calls + 5; nth++)
+        fails_once(nth);
+    ok(true, "each may fail");
+}
+
+int main(void)
+{
+    identities();
+    unauthorized();
+    not_for_h2();
+    filling();
+    burst();
+    http1_server();
+    no_streams_at_all();
+    http_1_1_required();
+    unreachable();
+    never_opens(true);
+    never_opens(false);
+    cancelled_in_time();
+    idle(false);
+    idle(true);
+    freed_in_the_middle();
+    short_of_memory();
+    return tap_end();
+}
