@@ -135,8 +135,10 @@ def test_gone(world):
     """410 as an event, and as a status"""
     for _, path, server in KINDS:
         resource = "configmaps" if path is MAPS else "deviceclasses.resource.k8s.io"
+        make(world, path, "one", server)
         with world.client() as client:
             watch = Watch(client, path)
+            watch.expect("ADDED", "one")  # from here on it has a version that can be gone
             world.sim.compact(resource)
             kind, _, obj = watch.next()
             equal((kind, obj["code"], obj["reason"]), ("ERROR", 410, "Expired"), "event")
@@ -144,6 +146,7 @@ def test_gone(world):
         world.sim.fault("status", server, "GET", path, status=410, count=1)
         answer = world.ask("GET", path + "?watch=true")
         equal((answer.status, answer.json()["reason"]), (410, "Expired"), "status")
+    clean(world)
 
 
 def test_client_leaves(world):
