@@ -18,6 +18,7 @@ enum {
     WATCH_GRACE_MS = 30000,       /* beyond timeoutSeconds: then the stream is dead */
     BOOKMARK_SILENCE_MS = 150000, /* a server that sends bookmarks does so about once a minute */
     SETTLED_MS = 5000,            /* a watch that lived so long starts the backoff anew */
+    REFUSALS_MAX = 3,             /* watches refused in a row: then our resourceVersion may be what is wrong */
     OBJECTS_PER_TURN = 64,
     OBJECTS_MAX = 200000,
     TARGET_BYTES = 8 << 10,
@@ -52,7 +53,9 @@ struct informer {
     char *more; /* continue token, NULL if the page was the last */
     struct api_stream *stream;
     struct watch_parser *parser;
-    bool bookmarked; /* this stream */
+    bool bookmarked;         /* this stream */
+    uint64_t stream_events;  /* of this stream, bookmarks included */
+    unsigned watch_refusals; /* in a row */
     uint64_t opened_ms, lists, events, bad_lines;
     struct backoff backoff;
     struct loop_timer *timer; /* next attempt, or the end of a silent watch */
@@ -139,6 +142,8 @@ static void fails_status(struct informer *i, unsigned status)
         return;
     }
 
+    if (i->state == STATE_OPENING && ++i->watch_refusals >= REFUSALS_MAX)
+        i->relist = true;
     i->refused = status == 401 || status == 403 || status == 404 || status == 405;
     (void)snprintf(why, sizeof why, "answered %u", status);
     fails(i, false, why);
@@ -344,12 +349,18 @@ static void arm_deadline(struct informer *i)
     loop_timer_set(i->timer, wait);
 }
 
+/*
+ * A watch that told nothing at all may wait for a resourceVersion that is long in the future: after etcd was restored
+ * from a backup everything that happens is older. Only a list brings it back to what is.
+ */
 static void end_watch(struct informer *i, bool relist, const char *why)
 {
     bool settled = i->state == STATE_WATCHING && loop_now_ms(i->loop) - i->opened_ms >= SETTLED_MS;
 
     if (settled)
         backoff_reset(&i->backoff);
+    if (settled && i->stream_events == 0)
+        i->relist = true;
     if (!settled || why != NULL) {
         fails(i, relist, why != NULL ? why : "watch ended at once");
         return;
@@ -387,6 +398,7 @@ static void take_gone(struct informer *i, struct slice json)
 static bool take_event(struct informer *i, const struct watch_event *ev)
 {
     i->events++;
+    i->stream_events++;
     if (ev->type == WATCH_ERROR) {
         take_error(i, ev);
         return false;
@@ -440,6 +452,7 @@ static void on_head(void *arg, const struct http_head *head)
         return;
     }
     i->state = STATE_WATCHING;
+    i->watch_refusals = 0;
     i->opened_ms = loop_now_ms(i->loop);
     arm_deadline(i);
     works(i);
@@ -462,6 +475,7 @@ static void start_watch(struct informer *i)
 
     i->state = STATE_OPENING;
     i->bookmarked = false;
+    i->stream_events = 0;
     buf_init(&target, TARGET_BYTES);
     if (print_target(i, &target))
         buf_printf(&target, "watch=true&allowWatchBookmarks=true&resourceVersion=%s&timeoutSeconds=%u", i->version,

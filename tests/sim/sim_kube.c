@@ -18,7 +18,7 @@ struct kube_server {
     struct sim_server *sim;
     char id[SERVER_ID_BYTES];
     char *hostname, *address, *apis, *garbage, *forbidden, *hop;
-    unsigned forbidden_status;
+    unsigned watches_forbidden, forbidden_status;
     enum kube_form form;
     struct buf core, document; /* as served in the current form (aggregated ones) */
     char core_etag[ETAG_BYTES], etag[ETAG_BYTES];
@@ -266,6 +266,8 @@ static void serve(void *arg, struct sim_request *q)
     note_identity(k, q);
     if (k->forbidden != NULL && slice_has_prefix(path, slice_str(k->forbidden)))
         sim_reply(q, k->forbidden_status, "application/json", NULL, SLICE_LIT("{\"kind\":\"Status\"}"));
+    else if (k->watches_forbidden != 0 && sim_query(q, "watch").n > 0)
+        sim_reply(q, k->watches_forbidden, "application/json", NULL, SLICE_LIT("{\"kind\":\"Status\"}"));
     else if (slice_eq(path, SLICE_LIT("/version")))
         serve_version(k, q);
     else if (slice_has_prefix(path, SLICE_LIT(LEASE_COLLECTION_PATH "/")))
@@ -366,6 +368,11 @@ static void server_free(struct kube_server *k)
     mem_free(k);
 }
 
+void kube_server_break(struct list_node *n)
+{
+    sim_server_break(list_entry(n, struct kube_server, node)->sim);
+}
+
 void kube_servers_free(struct kube_store *s)
 {
     struct list_node *n;
@@ -421,6 +428,11 @@ void kube_forbid(struct kube_server *k, const char *path_prefix, unsigned status
 {
     set_text(&k->forbidden, path_prefix);
     k->forbidden_status = status;
+}
+
+void kube_forbid_watches(struct kube_server *k, unsigned status)
+{
+    k->watches_forbidden = status;
 }
 
 uint64_t kube_discovery_requests(const struct kube_server *k)

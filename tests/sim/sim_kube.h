@@ -24,6 +24,8 @@ void kube_put(struct kube_store *s, enum kube_kind k, const char *name, const ch
 void kube_delete(struct kube_store *s, enum kube_kind k, const char *name);
 /* Watches from before now get 410. */
 void kube_compact(struct kube_store *s);
+/* As when etcd is restored from a backup: versions start again so many below, objects stay, servers start anew. */
+void kube_restore(struct kube_store *s, uint64_t versions);
 /* Sends every open watch of that kind these bytes. */
 void kube_inject(struct kube_store *s, enum kube_kind k, const char *bytes);
 size_t kube_watches(const struct kube_store *s, enum kube_kind k);
@@ -61,6 +63,8 @@ void kube_set_hop(struct kube_server *k, const char *value);
 void kube_set_garbage(struct kube_server *k, const char *body);
 /* Answers this status to whatever begins so; NULL: to nothing. */
 void kube_forbid(struct kube_server *k, const char *path_prefix, unsigned status);
+/* Answers this status to every watch; 0: to none. */
+void kube_forbid_watches(struct kube_server *k, unsigned status);
 /* What /version says; 34 at first. */
 void kube_set_minor(struct kube_server *k, unsigned minor);
 /* Publishes and renews its Lease every 10 s, with a clock that is off by so much; a new process has a new holder. */

@@ -23,12 +23,12 @@ static void print_object(struct buf *b, enum kube_kind k, const struct kube_obje
         kinds[k].api_version, kinds[k].kind, o->name, (unsigned long long)version, o->meta, o->members);
 }
 
-static void send_line(struct kube_store *s, enum kube_kind k, struct slice line)
+static void send_line(struct kube_store *s, enum kube_kind k, struct slice line, uint64_t version)
 {
     for (struct list_node *n = list_first(&s->watches); n != NULL; n = list_next(&s->watches, n)) {
         struct kube_watch *w = list_entry(n, struct kube_watch, node);
 
-        if (w->kind == k)
+        if (w->kind == k && version > w->from)
             sim_write(w->request, line);
     }
 }
@@ -46,7 +46,7 @@ static void happen(struct kube_store *s, enum kube_kind k, const char *type, con
     e->version = s->version;
     e->line = must_slicedup(buf_slice(&b));
     list_push_back(&s->events, &e->node);
-    send_line(s, k, buf_slice(&b));
+    send_line(s, k, buf_slice(&b), s->version);
     buf_free(&b);
 }
 
@@ -178,9 +178,18 @@ void kube_compact(struct kube_store *s)
     forget_events(s);
 }
 
+void kube_restore(struct kube_store *s, uint64_t versions)
+{
+    s->version = s->version > versions ? s->version - versions : 1;
+    s->compacted = 0;
+    forget_events(s);
+    for (struct list_node *n = list_first(&s->servers); n != NULL; n = list_next(&s->servers, n))
+        kube_server_break(n);
+}
+
 void kube_inject(struct kube_store *s, enum kube_kind k, const char *bytes)
 {
-    send_line(s, k, slice_str(bytes));
+    send_line(s, k, slice_str(bytes), UINT64_MAX);
 }
 
 size_t kube_watches(const struct kube_store *s, enum kube_kind k)
@@ -247,11 +256,14 @@ static void on_bookmark(void *arg)
     struct kube_watch *w = arg;
     char line[200];
 
+    loop_timer_set(w->bookmark, BOOKMARK_MS);
+    if (w->store->version < w->from)
+        return;
+
     (void)snprintf(line, sizeof line,
                    "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"%s\",\"metadata\":{\"resourceVersion\":\"%llu\"}}}\n",
                    kinds[w->kind].kind, (unsigned long long)w->store->version);
     sim_write(w->request, slice_str(line));
-    loop_timer_set(w->bookmark, BOOKMARK_MS);
 }
 
 static void on_end(void *arg)
@@ -308,6 +320,7 @@ static void serve_watch(struct kube_store *s, enum kube_kind k, struct sim_reque
     w = must_zalloc(sizeof *w);
     w->kind = k;
     w->request = q;
+    w->from = from;
     w->store = s;
     w->bookmark = timer(s->loop, on_bookmark, w);
     w->end = timer(s->loop, on_end, w);

@@ -22,6 +22,7 @@ struct kube_watch {
     struct list_node node;
     enum kube_kind kind;
     struct sim_request *request;
+    uint64_t from; /* nothing older is sent */
     struct loop_timer *bookmark, *end;
     struct kube_store *store;
 };
@@ -34,6 +35,7 @@ struct kube_store {
     uint64_t posts, patches, deletes; /* of Leases, that succeeded */
 };
 
+void kube_server_break(struct list_node *n); /* of store->servers */
 void kube_servers_free(struct kube_store *s);
 /* Serves a list or watch of that kind. */
 void kube_store_serve(struct kube_store *s, enum kube_kind k, struct sim_request *q);

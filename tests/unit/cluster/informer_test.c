@@ -253,6 +253,50 @@ static void unavailable(void)
     }
 }
 
+/* A server that no longer likes our resourceVersion, and does not say so with 410 (as "Too large resource version"). */
+static void watches_refused(void)
+{
+    static const unsigned statuses[] = {504, 500, 429, 400};
+
+    for (size_t i = 0; i < ROWS(statuses); i++) {
+        struct recorder r;
+
+        start(&r, 0);
+        kube_forbid_watches(r.w.local, statuses[i]);
+        sim_server_break(kube_sim(r.w.local));
+        put(&r, 9);
+        sim_run_ms(r.w.loop, 30000);
+        ok(kube_lists(r.w.store, KUBE_APISERVICE) >= 2, "%u: listed again", statuses[i]);
+        ok(kube_lists(r.w.store, KUBE_APISERVICE) <= 12, "%u: not in a tight loop", statuses[i]);
+        is_u64(strmap_count(r.objects), 3, "%u: so that what happens is seen all the same", statuses[i]);
+        kube_forbid_watches(r.w.local, 0);
+        sim_run_ms(r.w.loop, 13000);
+        ok(informer_watching(r.informer), "%u: watched again", statuses[i]);
+        end(&r);
+    }
+}
+
+/* etcd restored from a backup: what happens now is older than what we know, and a watch from there says nothing. */
+static void restored(uint64_t silence_ms, uint64_t within_ms)
+{
+    struct recorder r;
+
+    start(&r, silence_ms);
+    for (int i = 10; i < 200; i++)
+        put(&r, i);
+    sim_run_ms(r.w.loop, 100);
+    kube_restore(r.w.store, 150);
+    del(&r, 1);
+    put(&r, 300);
+    sim_run_ms(r.w.loop, within_ms);
+    ok(strmap_get(r.objects, SLICE_LIT("v1.g300")) != NULL && strmap_get(r.objects, SLICE_LIT("v1.g1")) == NULL,
+       "what happened after a restore is known within %llu ms", (unsigned long long)within_ms);
+    put(&r, 301);
+    sim_run_ms(r.w.loop, 100);
+    is_str(r.last, "v1.g301", "and followed");
+    end(&r);
+}
+
 static void hot_loop(void)
 {
     struct recorder r;
@@ -306,6 +350,9 @@ int main(void)
     bad_lines();
     half_open();
     unavailable();
+    watches_refused();
+    restored(25000, 40000);
+    restored(0, 700000);
     hot_loop();
     restarted();
     described();
