@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""UnknownVersionInteroperabilityProxy on, off and on again, by reload and by restart: nothing is left of either state."""
+
+import fixture
+from fixture import check, equal, until
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
+LEASES = "leases.coordination.k8s.io"
+V2 = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
+GATE = "UnknownVersionInteroperabilityProxy"
+
+
+def setup():
+    # The servers publish no identity, so that the Leases are the proxies'.
+    world = fixture.World(servers={n: {"no-lease": True} for n in "ab"},
+                          options={"identity-lease": "publish", "discovery-refresh-interval": "1s", "peers": []})
+    for name, proxy in world.proxies.items():
+        proxy.options.update({"peer-advertise-ip": "127.0.0.1", "peer-advertise-port": world.ports[name]})
+    world.start()
+    until(lambda: is_on(world), "the peers to have found each other")
+    return world
+
+
+def has_lease(world, name="a"):
+    return any(i["metadata"]["name"] == world.sim.server(name)["id"] for i in world.sim.stored(LEASES, "kube-system"))
+
+
+def merged(world):
+    return world.ask("GET", "/apis", headers=V2)
+
+
+def is_on(world):
+    other = world.ask("GET", "/apis", name="b", headers=V2)
+    mine = merged(world)
+    return world.ask("GET", CLASSES).status == 200 and b"resource.k8s.io" in mine.body and \
+        (mine.body, mine.header("ETag")) == (other.body, other.header("ETag")) and has_lease(world)
+
+
+def is_off(world):
+    """Everything is the local server's: bytes, tags, 404s. Nothing of ours is published."""
+    direct, mine = world.ask("GET", "/apis", headers=V2, direct=True), merged(world)
+    denied = world.ask("GET", CLASSES)
+    return (mine.status, mine.body, mine.header("ETag")) == (direct.status, direct.body, direct.header("ETag")) and \
+        (denied.status, denied.body) == (404, b"404 page not found\n") and not has_lease(world) and \
+        world.ask("GET", "/apis", headers=dict(V2, **{"If-None-Match": direct.header("ETag")})).status == 304
+
+
+def by_reload(world, gates):
+    proxy = world.proxies["a"]
+    mark = proxy.reload({"feature-gates": gates})
+    proxy.await_log("Reloaded", mark)
+
+
+def by_restart(world, gates):
+    proxy = world.proxies["a"]
+    proxy.stop()
+    proxy.options["feature-gates"] = gates
+    proxy.start()
+
+
+def own_watches(world, since=0):
+    """Watches of a's mvproxy that its server has open."""
+    return [r["path"] for r in world.sim.requests(server="a", since=since)
+            if not r["done"] and r["user"] and r["user"]["username"] == "system:apiserver"]
+
+
+def test_by_reload(world):
+    """by reload, three times over"""
+    for _ in range(3):
+        by_reload(world, [GATE + "=false"])
+        until(lambda: is_off(world), "all to be local")
+        until(lambda: own_watches(world) == [], "the informers to have stopped")
+        equal(world.proxies["a"].metric("mvproxy_peers"), 0.0, "peers")
+        equal(world.proxies["a"].get("/readyz"), (200, "ok"), "readyz")
+        by_reload(world, [GATE + "=true"])
+        until(lambda: is_on(world), "all to be as before")
+        equal(len(own_watches(world)), 3, "watches")
+        equal(world.proxies["a"].get("/readyz"), (200, "ok"), "readyz")
+
+
+def test_by_restart(world):
+    """by restart, in every way in which it can be written"""
+    for off, on in ((GATE + "=false", GATE + "=true"), ("AllBeta=false", "AllAlpha=true"), ("kube:%s = F" % GATE, "kube:%s=1" % GATE)):
+        by_restart(world, [off])
+        until(lambda: is_off(world), "all to be local with " + off)
+        equal(own_watches(world), [], "watches")
+        by_restart(world, [on])
+        until(lambda: is_on(world), "all to be as before with " + on)
+
+
+def test_under_way(world):
+    """what is under way goes on as it began: watches here and there, an upload to the peer"""
+    with world.client() as here, world.client() as there, world.client() as upload, world.client() as late:
+        for client, path in ((here, MAPS), (there, CLASSES)):
+            client.request("GET", path + "?watch=true")
+            equal(client.final_head().status, 200, path)
+        upload.request("POST", CLASSES + "?simbody=sink", {"Content-Length": "20"})
+        upload.send(b"0123456789")
+        equal(late.ask("GET", CLASSES).status, 200, "on a connection that will be used again")
+        by_reload(world, [GATE + "=false"])
+        until(lambda: is_off(world), "all to be local")
+        equal(late.ask("GET", CLASSES).status, 404, "the next request on an old connection")
+        upload.send(b"0123456789")
+        equal(upload.answer("POST").json()["bytes"], 20, "upload")
+        by_reload(world, [GATE + "=true"])
+        until(lambda: is_on(world), "all to be as before")
+        equal(late.ask("GET", CLASSES).status, 200, "and the one after it")
+        for client, path, server in ((here, MAPS, "a"), (there, CLASSES, "b")):
+            world.ask("POST", path, {"metadata": {"name": "seen"}}, server, direct=True)
+            check(b'"seen"' in client.chunk(), "the watch of", path)
+            world.ask("DELETE", path + "/seen", name=server, direct=True)
+
+
+def test_load(world):
+    """requests without end while it is switched: right, local, or 503; what is local is never disturbed"""
+    seen = set()
+    with world.client() as client:
+        for turn in range(10):
+            world.proxies["a"].reload({"feature-gates": ["%s=%s" % (GATE, "true" if turn % 2 else "false")]})
+            for _ in range(20):
+                seen.add(world.ask("GET", CLASSES).status)
+                equal(client.ask("GET", MAPS).status, 200, "local")
+    check(seen <= {200, 404, 503}, "statuses", seen)
+    until(lambda: is_on(world), "all to be as before")
+
+
+def test_unknown_gate(world):
+    """a gate that is not known is refused, and what was stays"""
+    proxy = world.proxies["a"]
+    good = proxy.options["feature-gates"]
+    mark = proxy.reload({"feature-gates": ["NoSuchGate=true"]})
+    proxy.await_log("Reload refused", mark)
+    check(proxy.log_contains("unrecognized feature gate: NoSuchGate", mark), "why")
+    check(is_on(world), "still on")
+    proxy.options["feature-gates"] = good
+    proxy.write_config()
+
+
+if __name__ == "__main__":
+    fixture.main(globals())
