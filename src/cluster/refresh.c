@@ -10,6 +10,7 @@
 #include "cluster/backoff.h"
 #include "cluster/cluster_metrics.h"
 #include "cluster/disco_fetch.h"
+#include "cluster/disco_news.h"
 #include "net/loop.h"
 
 enum { INTERVAL_JITTER_PERCENT = 10 };
@@ -126,19 +127,27 @@ static bool failed(struct refresh *r, const struct disco_fetch_result *f)
     return r->failures == REFRESH_FAILING || r->refused != refused;
 }
 
+static void replace(struct refresh *r, const struct disco *now)
+{
+    struct disco_news news;
+
+    disco_news(r->disco, now, &news);
+    log_info("Discovery read", LT("server", r->name), LT("trigger", trigger_names[r->next]),
+             LU("groups", disco_doc_n_groups(disco_apis(now))), LU("resources", disco_doc_n_resources(disco_apis(now))),
+             LU("bytes", disco_doc_raw(disco_apis(now)).n), LT("came", news.came), LT("gone", news.gone),
+             LT("changed", news.changed));
+    disco_unref(r->disco);
+    r->disco = disco_ref(now);
+}
+
 static bool succeeded(struct refresh *r, const struct disco_fetch_result *f)
 {
     bool changed = f->outcome == DISCO_CHANGED || !r->known || refresh_failing(r) || f->mvproxy != r->mvproxy;
 
     count(r, f->outcome == DISCO_CHANGED ? "changed" : "unchanged");
-    if (f->outcome == DISCO_CHANGED) {
-        disco_unref(r->disco);
-        r->disco = disco_ref(f->disco);
-        log_info("Discovery read", LT("server", r->name), LT("trigger", trigger_names[r->next]),
-                 LU("groups", disco_doc_n_groups(disco_apis(r->disco))),
-                 LU("resources", disco_doc_n_resources(disco_apis(r->disco))),
-                 LU("bytes", disco_doc_raw(disco_apis(r->disco)).n));
-    } else if (!r->known || refresh_failing(r))
+    if (f->outcome == DISCO_CHANGED)
+        replace(r, f->disco);
+    else if (!r->known || refresh_failing(r))
         log_info("Discovery read again, unchanged", LT("server", r->name), LU("failures", r->failures));
     if (f->mvproxy != r->mvproxy)
         log_info(f->mvproxy ? "An mvproxy answers for this server" : "No mvproxy answers for this server any more",

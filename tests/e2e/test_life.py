@@ -81,6 +81,7 @@ def test_back_as_another(world):
     world.sim.start_server("b", profile="v1.33")
     until(lambda: world.ask("GET", CLASSES).status == 404, "the truth")
     until(lambda: freshness(world) == "", "the group to be gone")
+    check(proxy.log_contains("resource.k8s.io/v1", mark), "the log says what went")
     world.sim.restart_server("b", profile="v1.36")
     until(lambda: world.ask("GET", CLASSES).status == 200, "the peer to be used again")
 
