@@ -71,6 +71,36 @@ def test_proxy_restarts_with_it(world):
     check(seen <= {200, 503}, "statuses", seen)
 
 
+def errors(world, kind):
+    """As kube-apiserver counts them."""
+    return world.proxies["a"].metric("apiserver_peer_proxy_errors_total", type=kind, group="resource.k8s.io", version="v1",
+                                     resource="deviceclasses") or 0
+
+
+def test_counted(world):
+    """what goes wrong on the way to a peer is counted by kind and resource: not reached, and no address at all"""
+    proxy = world.proxies["a"]
+    world.proxies["b"].kill()
+    world.sim.kill_server("b")
+    transport, rerouted = errors(world, "proxy_transport"), "apiserver_rerouted_request_total"
+    before = proxy.metric(rerouted, code="503", resource="deviceclasses") or 0
+    refused(world)
+    equal(errors(world, "proxy_transport"), transport + 10, "not reached")
+    equal(proxy.metric(rerouted, code="503", resource="deviceclasses"), before + 10, rerouted)
+    lease = [i for i in world.sim.stored(LEASES) if i["metadata"]["name"] == world.sim.server("b")["id"]][0]
+    del lease["metadata"]["annotations"]
+    world.sim.put(LEASES, lease)
+    proxy.await_log("Peer has no usable address")
+    resolution = errors(world, "endpoint_resolution")
+    answer = world.ask("GET", CLASSES)
+    equal((answer.status, answer.json()["reason"]), (503, "ServiceUnavailable"), "without an address")
+    equal(errors(world, "endpoint_resolution"), resolution + 1, "no address")
+    check(proxy.metric("apiserver_peer_discovery_sync_errors_total", type="hostport_resolution") >= 1, "hostport_resolution")
+    world.sim.start_server("b")
+    world.proxies["b"].start()
+    until(lambda: world.ask("GET", CLASSES).status == 200, "the peer to be used again")
+
+
 def test_back_as_another(world):
     """what comes back with other APIs keeps nothing of the old ones"""
     proxy = world.proxies["a"]

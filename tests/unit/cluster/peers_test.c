@@ -420,6 +420,8 @@ static void addresses(void)
     kube_put_lease(w.store, &l);
     sim_run_ms(w.loop, 50);
     is_str(address_of(&w, b), NULL, "a name in the annotation is no address");
+    is_double(world_metric(&w, "apiserver_peer_discovery_sync_errors_total", "hostport_resolution", NULL), 1,
+              "which is counted");
     ok(world_peer_of(&w, b) != NULL, "but the peer is one");
     w.opts.static_peers = &fixed;
     w.opts.n_static_peers = 1;
@@ -498,6 +500,8 @@ static void local_outage(void)
     sim_server_break(kube_sim(w.local));
     sim_run_ms(w.loop, 10 * 60000);
     is_str(life_of(&w, b), "live", "while the Leases cannot be seen nobody lapses");
+    is_double(world_metric(&w, "apiserver_peer_discovery_sync_errors_total", "lease_list", NULL), 1,
+              "once is counted that they cannot");
     is_str(world_freshness(&w, "batch"), "Current", "what answers by itself is current");
     kube_stop(c, false);
     sim_run_ms(w.loop, 60000);
