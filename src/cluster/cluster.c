@@ -330,14 +330,15 @@ static bool collect_peers(struct cluster *c, struct publish_input *in)
 }
 
 /*
- * Only for peers that can be reached in principle: of one that has no address nothing will ever be known, and a
- * document that says so for ever would keep namespaces from ever being deleted.
+ * Only for peers that can be reached in principle: of one that has no address, or while nothing is configured to trust
+ * peers by, nothing will ever be known, and a document that says so for ever would keep namespaces from ever being
+ * deleted.
  */
 static bool collect_unknown(const struct cluster *c, struct publish_input *in)
 {
     size_t n = exclusions_n_services(c->exclusions), cursor = 0;
 
-    for (size_t i = 0; c->o.peers_enabled && i < in->served.n_peers; i++)
+    for (size_t i = 0; c->o.peers_enabled && c->o.peer_tls_cert != NULL && i < in->served.n_peers; i++)
         in->unknown |= in->served.peers[i].origin != NULL && in->served.peers[i].disco == NULL;
     if (!in->unknown)
         return true;
