@@ -14,7 +14,7 @@ enum {
     RENEW_MS = 10000,
     RENEW_JITTER_PERCENT = 4,
     RETRY_MAX_MS = 5000, /* a short failure must not outlast what is left of the lease */
-    NOT_NOW_MS = 1000,
+    NOT_NOW_MS = 250,
     YIELDED_MS = 30000, /* without a word of who writes it */
     STOP_MS = 2000,
     IMMEDIATE_TRIES = 5,
