@@ -180,9 +180,11 @@ static void take_advertise(const struct config *c, struct wire_surroundings *out
     struct err err;
 
     err_clear(&err);
-    out->annotate = c->peer_advertise_ip[0] != '\0';
-    if (!out->annotate || !derive_advertise(c->peer_advertise_ip, c->peer_advertise_port, out->advertise, &err))
+    if (c->peer_advertise_ip[0] == '\0' ||
+        !derive_advertise(c->peer_advertise_ip, c->peer_advertise_port, out->advertise, &err))
         derive_advertise_default(c->bind_address, c->secure_port, out->advertise);
+    /* As kube-apiserver does it since 1.36, whether it was configured or derived. */
+    out->annotate = out->advertise[0] != '\0';
 }
 
 bool wire_surroundings_make(struct back *b, const struct config *c, const struct trust *t,

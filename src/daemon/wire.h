@@ -35,7 +35,7 @@ struct wire_surroundings {
     size_t n_etcd;
     struct wire_peers peers;
     char advertise[DERIVE_HOST_BYTES]; /* where peers reach us; "": not told */
-    bool annotate;                     /* it was configured, not derived */
+    bool annotate;                     /* and it goes into the Lease of a server that publishes its own, too */
     struct user_headers headers;       /* text and arrays in the configuration's arena */
 };
 
