@@ -178,6 +178,24 @@ uint64_t hash_seeded(struct slice data)
     return hash_siphash(seed, data);
 }
 
+uint64_t hash_quick(struct slice data)
+{
+    const uint64_t odd = 0x9e3779b97f4a7c15;
+    uint64_t h = data.n * odd, word;
+    size_t i = 0;
+
+    for (; i + sizeof word <= data.n; i += sizeof word) {
+        memcpy(&word, data.p + i, sizeof word);
+        h = (h ^ word) * odd;
+        h ^= h >> 32;
+    }
+    word = 0;
+    if (i < data.n)
+        memcpy(&word, data.p + i, data.n - i);
+    h = (h ^ word) * odd;
+    return h ^ h >> 32;
+}
+
 uint64_t hash_random(void)
 {
     /* Drawn in batches: a choice among peers must not cost a system call. */

@@ -26,6 +26,8 @@ void hash_base32_lower(const unsigned char *data, size_t n, char *out);
 uint64_t hash_siphash(const unsigned char key[HASH_SIP_KEY_BYTES], struct slice data);
 /* The same under the process's random seed. */
 uint64_t hash_seeded(struct slice data);
+/* Fast, unseeded, easily made to collide: only to tell apart quickly what is compared as well. */
+uint64_t hash_quick(struct slice data);
 /* Uniform random, from getrandom(2). */
 uint64_t hash_random(void);
 /* Uniform in [0, bound); bound > 0. */

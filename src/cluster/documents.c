@@ -8,7 +8,7 @@
 #include "http/gzip.h"
 #include "kube/disco_proto.h"
 
-enum { COPY_BYTES = 4 << 20, HASH_BYTES = 1 << 20, GZIP_BYTES = 256 << 10, PARSE_BYTES = 256 << 10 };
+enum { COPY_BYTES = 1 << 20, HASH_BYTES = 1 << 20, GZIP_BYTES = 256 << 10, PARSE_BYTES = 256 << 10 };
 
 /* Each shape passes COPY, TAG, GZIP, NEXT; before the first protobuf shape the document is read again and encoded. */
 enum stage { STAGE_COPY, STAGE_TAG, STAGE_GZIP, STAGE_NEXT, STAGE_FEED, STAGE_PARSE, STAGE_ENCODE };

@@ -26,12 +26,26 @@ struct disco_subresource {
     size_t n_verbs;
 };
 
+/* Those whose bytes are kept besides what was read of them. */
+enum disco_field {
+    DISCO_FIELD_KIND,
+    DISCO_FIELD_SCOPE,
+    DISCO_FIELD_VERBS,
+    DISCO_FIELD_SINGULAR,
+    DISCO_FIELD_SHORT_NAMES,
+    DISCO_FIELD_CATEGORIES,
+    DISCO_FIELDS
+};
+
 struct disco_resource {
     const struct disco_resource *next;
     const struct disco_version *version;
     struct slice name, raw;
-    struct slice scope; /* "Namespaced", "Cluster", or "" */
-    struct slice kind;  /* responseKind.kind, "" if absent or null */
+    uint64_t hash;                     /* the same raw bytes have the same; here and below */
+    struct slice fields[DISCO_FIELDS]; /* values as sent; p is NULL if absent */
+    bool extra;                        /* has fields that we do not know */
+    struct slice scope;                /* "Namespaced", "Cluster", or "" */
+    struct slice kind;                 /* responseKind.kind, "" if absent or null */
     const struct slice *verbs;
     size_t n_verbs;
     const struct disco_subresource *subresources;
@@ -42,6 +56,7 @@ struct disco_version {
     const struct disco_version *next;
     const struct disco_group *group;
     struct slice name, raw;
+    uint64_t hash;
     struct slice freshness; /* "" if absent */
     bool stale;             /* freshness is Stale */
     bool extra;             /* has fields that we do not know */
@@ -52,8 +67,9 @@ struct disco_version {
 struct disco_group {
     const struct disco_group *next;
     struct slice name, raw; /* "" is the core group */
-    struct slice metadata;  /* its bytes, "" if absent */
-    bool extra;             /* has fields that we do not know */
+    uint64_t hash;
+    struct slice metadata; /* its bytes, "" if absent */
+    bool extra;            /* has fields that we do not know */
     const struct disco_version *versions;
     size_t n_versions;
 };

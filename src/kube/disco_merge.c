@@ -38,6 +38,8 @@
 #include "kube/disco_merge_group.h"
 
 enum { MERGE_OUTPUT_BYTES = 2 * LIMIT_DISCOVERY_BYTES };
+/* Copying: a piece, and how much of it takes as long as looking at a resource. */
+enum { OTHER_BYTES = 256 << 10, BYTES_PER_RESOURCE = 256 };
 
 #define HEAD_BEFORE_VERSION "{\"kind\":\"" DISCO_LIST_KIND "\",\"apiVersion\":\"" DISCO_GROUP "/"
 #define HEAD_AFTER_VERSION "\",\"metadata\":{},\"items\":["
@@ -49,6 +51,7 @@ enum stage {
     STAGE_GROUPS,   /* between two groups */
     STAGE_IN_GROUP, /* in one that needs several steps */
     STAGE_FINISH,
+    STAGE_OTHER, /* the other form is being written */
     STAGE_DONE,
 };
 
@@ -78,11 +81,14 @@ struct disco_merge {
     uint32_t *order;
     size_t at_server; /* STAGE_COLLECT */
     const struct disco_group *at_group;
+    size_t expected; /* the number of the group that probably comes next: most servers have the same order */
     size_t next_group, group_start;  /* STAGE_GROUPS: place in order; where the open one starts in out */
     const struct disco_group *local; /* next group of the local document to compare with */
     bool differs;
     size_t spent;
     struct buf out, other; /* the merged document; the chosen document with the other apiVersion */
+    struct slice document; /* the chosen one */
+    size_t at_byte;        /* STAGE_OTHER */
     const struct disco_doc *local_doc;
 };
 
@@ -257,7 +263,8 @@ static bool room_for_group(struct disco_merge *m)
 /* The group with this name, made if there is none. NULL when out of memory. */
 static struct group *group_named(struct disco_merge *m, struct slice name)
 {
-    struct group *g = strmap_get(m->by_name, name);
+    bool guessed = m->expected < m->n_groups && slice_eq(m->groups[m->expected]->name, name);
+    struct group *g = guessed ? m->groups[m->expected] : strmap_get(m->by_name, name);
 
     if (g != NULL)
         return g;
@@ -285,6 +292,7 @@ static bool collect_group(struct disco_merge *m, struct server *s, const struct 
     giver = arena_zalloc(m->work, sizeof(*giver));
     if (g == NULL || giver == NULL)
         return false;
+    m->expected = g->number + 1U;
     *giver = (struct disco_group_giver){
         .server = m->at_server, .group = from, .partial = excluded > 0, .live = is_live(m, m->at_server)};
     *g->last = giver;
@@ -298,6 +306,7 @@ static bool open_server(struct disco_merge *m, struct server *s)
 {
     s->groups.items = arena_alloc(m->work, disco_doc_n_groups(s->doc) * sizeof(*s->groups.items));
     m->at_group = disco_doc_groups(s->doc);
+    m->expected = 0;
     return s->groups.items != NULL;
 }
 
@@ -387,40 +396,47 @@ static bool unit_in_group(struct disco_merge *m)
 
 /* -------------------------------------------------------------------------------------------------------- result */
 
-/* `document` with its apiVersion's text (a slice of it) replaced. */
-static bool put_with_version(struct buf *out, struct slice document, struct slice version, const char *other)
-{
-    size_t before = (size_t)(version.p - document.p);
-
-    buf_append(out, slice_of(document.p, before));
-    buf_append_str(out, other);
-    return buf_append(out, slice_of(version.p + version.n, document.n - before - version.n));
-}
-
 static bool unit_finish(struct disco_merge *m)
 {
-    struct slice document, version;
-    bool beta = false, good;
+    struct slice version;
+    bool beta = false;
 
     buf_append_str(&m->out, "]}\n");
     if (m->local != NULL)
         m->differs = true;
     if (m->differs) {
-        document = buf_slice(&m->out);
-        version =
-            slice_of(document.p + sizeof(HEAD_BEFORE_VERSION) - 1 - sizeof(DISCO_GROUP), sizeof(DISCO_GROUP "/v2") - 1);
+        m->document = buf_slice(&m->out);
+        version = slice_of(m->document.p + sizeof(HEAD_BEFORE_VERSION) - 1 - sizeof(DISCO_GROUP),
+                           sizeof(DISCO_GROUP "/v2") - 1);
     } else {
-        document = disco_doc_raw(m->local_doc);
+        m->document = disco_doc_raw(m->local_doc);
         version = disco_doc_api_version(m->local_doc);
         beta = disco_doc_form(m->local_doc) == DISCO_V2BETA1;
     }
-    good = !m->out.failed &&
-           put_with_version(&m->other, document, version, beta ? DISCO_GROUP "/v2" : DISCO_GROUP "/v2beta1");
+    if (m->out.failed || buf_reserve(&m->other, m->document.n + sizeof(DISCO_GROUP "/v2beta1")) == NULL)
+        return false;
+    /* The same but for the apiVersion. */
+    buf_append(&m->other, slice_of(m->document.p, (size_t)(version.p - m->document.p)));
+    buf_append_str(&m->other, beta ? DISCO_GROUP "/v2" : DISCO_GROUP "/v2beta1");
+    m->at_byte = (size_t)(version.p - m->document.p) + version.n;
     if (!m->differs)
         buf_release(&m->out);
     free_work(m);
-    m->stage = STAGE_DONE;
-    return good;
+    m->stage = STAGE_OTHER;
+    return true;
+}
+
+static bool unit_other(struct disco_merge *m)
+{
+    struct slice rest = slice_from(m->document, m->at_byte);
+
+    if (rest.n > OTHER_BYTES)
+        rest.n = OTHER_BYTES;
+    m->at_byte += rest.n;
+    m->spent += rest.n / BYTES_PER_RESOURCE;
+    if (m->at_byte == m->document.n)
+        m->stage = STAGE_DONE;
+    return buf_append(&m->other, rest);
 }
 
 void disco_merge_result(const struct disco_merge *m, struct disco_merged *out)
@@ -453,6 +469,8 @@ static bool unit(struct disco_merge *m)
         return unit_in_group(m);
     case STAGE_FINISH:
         return unit_finish(m);
+    case STAGE_OTHER:
+        return unit_other(m);
     case STAGE_DONE:
         break;
     }

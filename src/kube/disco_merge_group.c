@@ -10,6 +10,7 @@ enum { UNION_COST = 16 };
 /* One distinct description of the group, and who gives it. */
 struct group_part {
     const struct disco_group *group;
+    uint64_t hash; /* the group's, where it is quickly found */
     bool partial;
     bool live;   /* one of the givers is */
     size_t last; /* number of the last giver */
@@ -17,6 +18,7 @@ struct group_part {
 
 struct version_part {
     const struct disco_version *version;
+    uint64_t hash;
     bool live;
     size_t last;
 };
@@ -83,13 +85,21 @@ struct resource {
 struct resources {
     struct strmap *by_name;
     struct resource *first, **last;
+    struct resource *expected; /* servers mostly have the same ones in the same order: often this comes next */
     size_t n;
 };
+
+static struct resource *find_resource(struct resources *all, struct slice name)
+{
+    struct resource *r = all->expected;
+
+    return r != NULL && slice_eq(r->parts[0].resource->name, name) ? r : strmap_get(all->by_name, name);
+}
 
 static bool add_resource(struct disco_group_merge *m, struct resources *all, const struct disco_resource *r,
                          size_t last, size_t max_parts, uint32_t *number)
 {
-    struct resource *known = strmap_get(all->by_name, r->name);
+    struct resource *known = find_resource(all, r->name);
 
     m->spent++;
     if (known == NULL) {
@@ -103,14 +113,15 @@ static bool add_resource(struct disco_group_merge *m, struct resources *all, con
         *all->last = known;
         all->last = &known->next;
     }
+    all->expected = known->next;
     *number = known->number;
     for (size_t i = 0; i < known->n; i++)
-        if (slice_eq(known->parts[i].resource->raw, r->raw)) {
+        if (known->parts[i].hash == r->hash && slice_eq(known->parts[i].resource->raw, r->raw)) {
             if (known->parts[i].last < last)
                 known->parts[i].last = last;
             return true;
         }
-    known->parts[known->n++] = (struct disco_union_part){r, last};
+    known->parts[known->n++] = (struct disco_union_part){r, r->hash, last};
     return true;
 }
 
@@ -156,6 +167,7 @@ static bool gather_resources(struct disco_group_merge *m, const struct version *
         if (items == NULL)
             return false;
         lists[i] = (struct consensus_list){items, 0};
+        all->expected = all->first;
         for (const struct disco_resource *r = v->parts[i].version->resources; r != NULL; r = r->next)
             if (!add_resource(m, all, r, v->parts[i].last, v->n, &items[lists[i].n++]))
                 return false;
@@ -259,14 +271,14 @@ static void add_version_part(struct version *v, const struct disco_version *from
     for (size_t i = 0; i < v->n; i++) {
         struct version_part *known = &v->parts[i];
 
-        if (!slice_eq(known->version->raw, from->raw))
+        if (known->hash != from->hash || !slice_eq(known->version->raw, from->raw))
             continue;
         known->live = known->live || part->live;
         if (known->last < part->last)
             known->last = part->last;
         return;
     }
-    v->parts[v->n++] = (struct version_part){from, part->live, part->last};
+    v->parts[v->n++] = (struct version_part){from, from->hash, part->live, part->last};
 }
 
 static struct version *version_named(struct disco_group_merge *m, struct strmap *by_name, struct slice name)
@@ -363,10 +375,12 @@ static bool gather_parts(struct disco_group_merge *m, const struct disco_group_g
     for (const struct disco_group_giver *giver = givers; giver != NULL; giver = giver->next) {
         m->spent += 1 + giver->group->raw.n / 4096;
         for (i = 0; i < m->n_parts; i++)
-            if (m->parts[i].partial == giver->partial && slice_eq(m->parts[i].group->raw, giver->group->raw))
+            if (m->parts[i].hash == giver->group->hash && m->parts[i].partial == giver->partial &&
+                slice_eq(m->parts[i].group->raw, giver->group->raw))
                 break;
         if (i == m->n_parts)
-            m->parts[m->n_parts++] = (struct group_part){giver->group, giver->partial, giver->live, giver->server};
+            m->parts[m->n_parts++] = (struct group_part){
+                .group = giver->group, .hash = giver->group->hash, .partial = giver->partial, .live = giver->live};
         m->parts[i].live = m->parts[i].live || giver->live;
         m->parts[i].last = giver->server;
     }

@@ -6,6 +6,7 @@
  */
 #include "kube/disco_parse.h"
 
+#include "base/hash.h"
 #include "base/limits.h"
 #include "kube/disco_doc.h"
 #include "kube/jscan.h"
@@ -255,32 +256,49 @@ static bool read_subresources(struct disco_parser *p, struct disco_resource *r)
 static bool read_resource_member(struct disco_parser *p, const struct jscan_value *key, struct disco_resource *r,
                                  unsigned *seen)
 {
+    enum { NAME = DISCO_FIELDS, SUBRESOURCES };
     static const struct slice keys[] = {
-        SLICE_LIT("resource"),
-        SLICE_LIT("responseKind"),
-        SLICE_LIT("scope"),
-        SLICE_LIT("verbs"),
-        SLICE_LIT("subresources"),
-        /* Not read, but what is merged must not come twice either. */
-        SLICE_LIT("singularResource"),
-        SLICE_LIT("shortNames"),
-        SLICE_LIT("categories"),
+        [DISCO_FIELD_KIND] = SLICE_LIT("responseKind"),
+        [DISCO_FIELD_SCOPE] = SLICE_LIT("scope"),
+        [DISCO_FIELD_VERBS] = SLICE_LIT("verbs"),
+        [DISCO_FIELD_SINGULAR] = SLICE_LIT("singularResource"),
+        [DISCO_FIELD_SHORT_NAMES] = SLICE_LIT("shortNames"),
+        [DISCO_FIELD_CATEGORIES] = SLICE_LIT("categories"),
+        [NAME] = SLICE_LIT("resource"),
+        [SUBRESOURCES] = SLICE_LIT("subresources"),
     };
+    unsigned number = key_number(p, key, keys, sizeof(keys) / sizeof(keys[0]), seen);
+    size_t start = value_start(p);
+    bool good;
 
-    switch (key_number(p, key, keys, sizeof(keys) / sizeof(keys[0]), seen)) {
-    case 0:
+    switch (number) {
+    case NAME:
         return read_text(p, &r->name);
-    case 1:
-        return read_text_inside(p, SLICE_LIT("kind"), &r->kind);
-    case 2:
-        return read_text(p, &r->scope);
-    case 3:
-        return read_verbs(p, &r->verbs, &r->n_verbs);
-    case 4:
+    case SUBRESOURCES:
         return read_subresources(p, r);
+    case DISCO_FIELD_KIND:
+        good = read_text_inside(p, SLICE_LIT("kind"), &r->kind);
+        break;
+    case DISCO_FIELD_SCOPE:
+        good = read_text(p, &r->scope);
+        break;
+    case DISCO_FIELD_VERBS:
+        good = read_verbs(p, &r->verbs, &r->n_verbs);
+        break;
     default:
-        return skip(p);
+        good = skip(p);
     }
+    if (number < DISCO_FIELDS)
+        r->fields[number] = text_since(p, start);
+    else
+        r->extra = true;
+    return good;
+}
+
+/* Versions and groups are not looked at once more: theirs is made of what their resources have. */
+static uint64_t combine(uint64_t hash, uint64_t part)
+{
+    return (hash ^ part) * 0x9e3779b97f4a7c15 + 1;
 }
 
 static bool read_resource(struct disco_parser *p)
@@ -303,6 +321,8 @@ static bool read_resource(struct disco_parser *p)
     if (p->s.error != NULL)
         return false;
     r->raw = text_since(p, start);
+    r->hash = hash_quick(r->raw);
+    p->version->hash = combine(p->version->hash, r->hash);
     if (p->last_resource == NULL)
         p->version->resources = r;
     else
@@ -343,6 +363,8 @@ static void unit_version(struct disco_parser *p)
 
     if (!jscan_member(&p->s, &p->first[STAGE_VERSION], &key)) {
         p->version->raw = text_since(p, p->start_version);
+        p->version->hash = combine(p->version->hash, p->version->raw.n);
+        p->group->hash = combine(p->group->hash, p->version->hash);
         p->stage = STAGE_VERSIONS;
         return;
     }
@@ -407,6 +429,7 @@ static void unit_group(struct disco_parser *p)
 
     if (!jscan_member(&p->s, &p->first[STAGE_GROUP], &key)) {
         p->group->raw = text_since(p, p->start_group);
+        p->group->hash = combine(p->group->hash, p->group->raw.n);
         p->stage = STAGE_GROUPS;
         return;
     }

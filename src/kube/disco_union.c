@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/strmap.h"
 #include "kube/jscan.h"
 
 enum { MAX_UNKNOWN = 64 };
@@ -140,55 +141,94 @@ static void put_sorted_texts(struct buf *out, struct slice *texts, size_t n)
     buf_append_char(out, ']');
 }
 
-/* Elements that stand in none of the arrays before; arrays and elements stay in their order, as the servers wrote them.
- */
-static bool seen_before(const struct value *values, const struct value *here, const struct jscan *at, struct slice raw)
-{
-    for (const struct value *v = values; v != NULL; v = v->next) {
-        struct jscan s;
-        struct jscan_value element;
-        bool first;
+/* What has been put into an array already. Most arrays are short; the others are not gone through for each element. */
+struct text_set {
+    struct slice few[16];
+    size_t n;
+    struct strmap *many; /* NULL while there are few */
+};
 
-        jscan_init(&s, v->raw, JSCAN_MAX_DEPTH);
-        if (jscan_enter_array(&s, &first))
-            while (jscan_element(&s, &first) && jscan_value(&s, &element)) {
-                if (v == here && s.pos >= at->pos)
-                    return false;
-                if (slice_eq(element.raw, raw))
-                    return true;
-            }
-        if (v == here)
+/* False when out of memory. */
+static bool to_many(struct text_set *s)
+{
+    if (s->many == NULL)
+        s->many = strmap_new();
+    for (size_t i = 0; s->many != NULL && i < s->n; i++)
+        if (!strmap_put(s->many, s->few[i], s, NULL))
             return false;
+    return s->many != NULL;
+}
+
+/* *fresh: it was not there. False when out of memory. */
+static bool text_set_add(struct text_set *s, struct slice text, bool *fresh)
+{
+    const size_t few = sizeof(s->few) / sizeof(s->few[0]);
+
+    *fresh = false;
+    for (size_t i = 0; s->many == NULL && i < s->n; i++)
+        if (slice_eq(s->few[i], text))
+            return true;
+    if (s->many != NULL && strmap_get(s->many, text) != NULL)
+        return true;
+    *fresh = true;
+    if (s->many == NULL && s->n < few) {
+        s->few[s->n++] = text;
+        return true;
     }
-    return false;
+    return (s->many != NULL || to_many(s)) && strmap_put(s->many, text, s, NULL);
 }
 
 /* Short names and categories are a handful; an array longer than this is left out of the union. */
 enum { MAX_NAMES_BYTES = 2048 };
 
-static void put_united_arrays(struct buf *out, const struct value *values)
+/* Appends the elements of one array that are not there yet. */
+static bool put_new_elements(struct buf *out, struct slice array, struct text_set *there)
 {
-    bool any = false;
+    struct jscan s;
+    struct jscan_value element;
+    bool first, fresh;
 
-    buf_append_char(out, '[');
-    for (const struct value *v = values; v != NULL; v = v->next) {
-        struct jscan s;
-        struct jscan_value element;
-        bool first;
+    jscan_init(&s, array, JSCAN_MAX_DEPTH);
+    if (array.n > MAX_NAMES_BYTES || array.p[0] != '[' || !jscan_enter_array(&s, &first))
+        return true;
+    while (jscan_element(&s, &first) && jscan_value(&s, &element)) {
+        bool none = there->n == 0;
 
-        jscan_init(&s, v->raw, JSCAN_MAX_DEPTH);
-        if (v->raw.n > MAX_NAMES_BYTES || v->raw.p[0] != '[' || !jscan_enter_array(&s, &first))
-            continue;
-        while (jscan_element(&s, &first) && jscan_value(&s, &element)) {
-            if (seen_before(values, v, &s, element.raw))
-                continue;
-            if (any)
-                buf_append_char(out, ',');
-            any = true;
+        if (!text_set_add(there, element.raw, &fresh))
+            return false;
+        if (fresh && !none)
+            buf_append_char(out, ',');
+        if (fresh)
             buf_append(out, element.raw);
-        }
     }
-    buf_append_char(out, ']');
+    return true;
+}
+
+/* Arrays and elements stay in their order, as the servers wrote them. */
+static bool put_united_arrays(struct buf *out, const char *key, const struct disco_union_part *parts, size_t n,
+                              enum disco_field field)
+{
+    struct slice before = SLICE_NONE;
+    struct text_set there = {.n = 0};
+    bool good = true;
+
+    for (size_t i = 0; good && i < n; i++) {
+        struct slice array = parts[i].resource->fields[field];
+
+        if (array.p == NULL)
+            continue;
+        if (before.p == NULL)
+            buf_append_str(out, key);
+        /* The same as its predecessor: the usual case. */
+        if (before.p == NULL || !slice_eq(array, before))
+            good = put_new_elements(out, array, &there);
+        before = array;
+    }
+    if (before.p != NULL)
+        buf_append_char(out, ']');
+    if (there.many != NULL)
+        strmap_free(there.many);
+    return good;
 }
 
 /* -------------------------------------------------------------------------------------------------- subresources */
@@ -269,13 +309,43 @@ static bool put_subresource(struct arena *scratch, const struct sub_part *parts,
     return buf_append_char(out, '}');
 }
 
+static bool same_subresources(const struct disco_resource *a, const struct disco_resource *b)
+{
+    const struct disco_subresource *s = a->subresources, *t = b->subresources;
+
+    if (a->n_subresources != b->n_subresources)
+        return false;
+    for (; s != NULL && t != NULL; s = s->next, t = t->next)
+        if (!slice_eq(s->raw, t->raw))
+            return false;
+    return true;
+}
+
+/* Drops descriptions whose subresources are those of the one before: the usual case. The rest stays in order. */
+static size_t distinct_subresources(const struct disco_union_part *parts, size_t n, struct disco_union_part *kept)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (count == 0 || !same_subresources(kept[count - 1].resource, parts[i].resource))
+            kept[count++] = parts[i];
+        else if (kept[count - 1].last < parts[i].last)
+            kept[count - 1].last = parts[i].last;
+    }
+    return count;
+}
+
 static bool put_subresources(struct arena *scratch, const struct disco_union_part *parts, size_t n, struct buf *out)
 {
+    struct disco_union_part *kept = arena_alloc(scratch, n * sizeof(*kept));
     struct sub_part *subs;
     size_t total = 0, count = 0, same;
 
+    if (kept == NULL)
+        return false;
+    n = distinct_subresources(parts, n, kept);
     for (size_t i = 0; i < n; i++)
-        total += parts[i].resource->n_subresources;
+        total += kept[i].resource->n_subresources;
     if (total == 0)
         return true;
     subs = arena_alloc(scratch, total * sizeof(*subs));
@@ -284,8 +354,8 @@ static bool put_subresources(struct arena *scratch, const struct disco_union_par
     for (size_t i = 0; i < n; i++) {
         size_t index = 0;
 
-        for (const struct disco_subresource *s = parts[i].resource->subresources; s != NULL; s = s->next)
-            subs[count++] = (struct sub_part){s, parts[i].last, index++};
+        for (const struct disco_subresource *s = kept[i].resource->subresources; s != NULL; s = s->next)
+            subs[count++] = (struct sub_part){s, kept[i].last, index++};
     }
     qsort(subs, count, sizeof(*subs), by_name_latest_first);
     buf_append_str(out, ",\"subresources\":");
@@ -301,60 +371,113 @@ static bool put_subresources(struct arena *scratch, const struct disco_union_par
 
 /* ----------------------------------------------------------------------------------------------------- resources */
 
-enum resource_key { KEY_RESOURCE, KEY_KIND, KEY_SCOPE, KEY_SINGULAR, KEY_VERBS, KEY_SHORT, KEY_CATEGORIES, KEY_SUBS };
-
-static bool gather_verbs(struct arena *scratch, const struct disco_union_part *parts, size_t n, struct slice **verbs,
-                         size_t *n_verbs)
+/* The first value that says something, else the first at all; p is NULL if nobody has the field. */
+static struct slice first_value(const struct disco_union_part *parts, size_t n, enum disco_field field)
 {
-    size_t total = 0, count = 0;
+    struct slice first = SLICE_NONE;
+
+    for (size_t i = 0; i < n; i++) {
+        struct slice raw = parts[i].resource->fields[field];
+
+        if (raw.p != NULL && says_something(raw))
+            return raw;
+        if (first.p == NULL)
+            first = raw;
+    }
+    return first;
+}
+
+static void put_first(struct buf *out, const char *key, const struct disco_union_part *parts, size_t n,
+                      enum disco_field field)
+{
+    struct slice raw = first_value(parts, n, field);
+
+    if (raw.p == NULL)
+        return;
+    buf_append_str(out, key);
+    buf_append(out, raw);
+}
+
+static bool same_verbs(const struct disco_resource *a, const struct disco_resource *b)
+{
+    if (slice_eq(a->fields[DISCO_FIELD_VERBS], b->fields[DISCO_FIELD_VERBS]))
+        return true; /* one look at text that lies together */
+    if (a->n_verbs != b->n_verbs)
+        return false;
+    for (size_t i = 0; i < a->n_verbs; i++)
+        if (!slice_eq(a->verbs[i], b->verbs[i]))
+            return false;
+    return true;
+}
+
+static bool put_united_verbs(struct arena *scratch, const struct disco_union_part *parts, size_t n, struct buf *out)
+{
+    const struct disco_resource *before = NULL;
+    struct slice *verbs;
+    size_t total = 0;
 
     for (size_t i = 0; i < n; i++)
         total += parts[i].resource->n_verbs;
-    *verbs = arena_alloc(scratch, total * sizeof(**verbs));
-    if (*verbs == NULL)
+    if (total == 0) {
+        put_first(out, ",\"verbs\":", parts, n, DISCO_FIELD_VERBS);
+        return true;
+    }
+    verbs = arena_alloc(scratch, total * sizeof(*verbs));
+    if (verbs == NULL)
         return false;
+    total = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct disco_resource *r = parts[i].resource;
+
+        if (before != NULL && same_verbs(before, r))
+            continue;
+        before = r;
+        for (size_t v = 0; v < r->n_verbs; v++)
+            verbs[total++] = r->verbs[v];
+    }
+    buf_append_str(out, ",\"verbs\":");
+    put_sorted_texts(out, verbs, total);
+    return true;
+}
+
+static bool put_unknown_fields(struct arena *scratch, const struct disco_union_part *parts, size_t n, struct buf *out)
+{
+    static const struct slice keys[] = {
+        SLICE_LIT("resource"), SLICE_LIT("responseKind"), SLICE_LIT("scope"),      SLICE_LIT("singularResource"),
+        SLICE_LIT("verbs"),    SLICE_LIT("shortNames"),   SLICE_LIT("categories"), SLICE_LIT("subresources"),
+    };
+    struct slice *raws;
+    struct disco_union u;
+    size_t count = 0;
+
     for (size_t i = 0; i < n; i++)
-        for (size_t v = 0; v < parts[i].resource->n_verbs; v++)
-            (*verbs)[count++] = parts[i].resource->verbs[v];
-    *n_verbs = count;
+        count += parts[i].resource->extra ? 1 : 0;
+    if (count == 0)
+        return true;
+    raws = arena_alloc(scratch, count * sizeof(*raws));
+    if (raws == NULL)
+        return false;
+    count = 0;
+    for (size_t i = 0; i < n; i++)
+        if (parts[i].resource->extra)
+            raws[count++] = parts[i].resource->raw;
+    if (!disco_union_init(&u, scratch, raws, count, keys, sizeof(keys) / sizeof(keys[0])))
+        return false;
+    disco_union_put_unknown(&u, out);
     return true;
 }
 
 bool disco_union_resource(struct arena *scratch, const struct disco_union_part *parts, size_t n, struct buf *out)
 {
-    static const struct slice keys[] = {
-        [KEY_RESOURCE] = SLICE_LIT("resource"),     [KEY_KIND] = SLICE_LIT("responseKind"),
-        [KEY_SCOPE] = SLICE_LIT("scope"),           [KEY_SINGULAR] = SLICE_LIT("singularResource"),
-        [KEY_VERBS] = SLICE_LIT("verbs"),           [KEY_SHORT] = SLICE_LIT("shortNames"),
-        [KEY_CATEGORIES] = SLICE_LIT("categories"), [KEY_SUBS] = SLICE_LIT("subresources"),
-    };
-    struct slice *raws = arena_alloc(scratch, n * sizeof(*raws)), *verbs;
-    struct disco_union u;
-    size_t n_verbs;
-
-    if (raws == NULL)
-        return false;
-    for (size_t i = 0; i < n; i++)
-        raws[i] = parts[i].resource->raw;
-    if (!gather_verbs(scratch, parts, n, &verbs, &n_verbs) ||
-        !disco_union_init(&u, scratch, raws, n, keys, sizeof(keys) / sizeof(keys[0])))
-        return false;
     buf_append_str(out, "{\"resource\":");
     put_text(out, parts[0].resource->name);
-    put_field(out, ",\"responseKind\":", &u, KEY_KIND);
-    put_field(out, ",\"scope\":", &u, KEY_SCOPE);
-    put_field(out, ",\"singularResource\":", &u, KEY_SINGULAR);
-    put_verbs(out, verbs, n_verbs, &u, KEY_VERBS);
-    if (u.known[KEY_SHORT].values != NULL) {
-        buf_append_str(out, ",\"shortNames\":");
-        put_united_arrays(out, u.known[KEY_SHORT].values);
-    }
-    if (u.known[KEY_CATEGORIES].values != NULL) {
-        buf_append_str(out, ",\"categories\":");
-        put_united_arrays(out, u.known[KEY_CATEGORIES].values);
-    }
-    if (!put_subresources(scratch, parts, n, out))
+    put_first(out, ",\"responseKind\":", parts, n, DISCO_FIELD_KIND);
+    put_first(out, ",\"scope\":", parts, n, DISCO_FIELD_SCOPE);
+    put_first(out, ",\"singularResource\":", parts, n, DISCO_FIELD_SINGULAR);
+    if (!put_united_verbs(scratch, parts, n, out) ||
+        !put_united_arrays(out, ",\"shortNames\":[", parts, n, DISCO_FIELD_SHORT_NAMES) ||
+        !put_united_arrays(out, ",\"categories\":[", parts, n, DISCO_FIELD_CATEGORIES) ||
+        !put_subresources(scratch, parts, n, out) || !put_unknown_fields(scratch, parts, n, out))
         return false;
-    disco_union_put_unknown(&u, out);
     return buf_append_char(out, '}');
 }

@@ -28,6 +28,7 @@ void disco_union_put_unknown(const struct disco_union *u, struct buf *out);
 /* One distinct description of a resource and the number of the last server that gives it. */
 struct disco_union_part {
     const struct disco_resource *resource;
+    uint64_t hash; /* the resource's, where it is quickly found */
     size_t last;
 };
 /* Parts in server order (of their first giver), at least two. False: buffer failed or out of memory. */

@@ -1,8 +1,8 @@
 /*
- * What holds for every merge, tried on random documents: the same bytes whoever merges and however; everything that
- * somebody serves, and nothing else, is in it; each list keeps its order where lists do not contradict each other. A
- * failing case prints its seed; MVPROXY_MERGE_SEED=n runs that one alone, MVPROXY_MERGE_CASES=n another number of
- * cases.
+ * What holds for every merge, tried on random documents: the same bytes, in protobuf form too, whoever merges and
+ * however; everything that somebody serves, and nothing else, is in it; each list keeps its order where lists do not
+ * contradict each other. A failing case prints its seed; MVPROXY_MERGE_SEED=n runs that one alone,
+ * MVPROXY_MERGE_CASES=n another number of cases.
  */
 #include <json-c/json.h>
 #include <stdio.h>
@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "kube/disco_merge.h"
+#include "lib/proto_check.h"
 #include "lib/tap.h"
 
 #ifdef MVPROXY_SANITIZED
@@ -327,6 +328,42 @@ static const char *check_freshness(const struct world *w, struct slice merged, s
     return wrong;
 }
 
+/* The protobuf form as an instance makes it: of its own parsed document where nothing differs, else of what it merged.
+ */
+static void put_protobuf(const struct disco_merge *m, size_t budget, struct buf *out)
+{
+    struct disco_merged merged;
+    struct err err = {""};
+    struct disco_doc *doc;
+
+    disco_merge_result(m, &merged);
+    doc = merged.parsed != NULL ? disco_doc_ref(merged.parsed) : disco_parse(merged.v2, &err);
+    buf_reset(out);
+    if (doc == NULL || !pb_encode(doc, budget, DISCO_V2, out))
+        tap_bail("no protobuf form: %s", err.text);
+    if (!pb_agrees(buf_slice(out), doc, DISCO_GROUP "/v2"))
+        buf_reset(out);
+    disco_doc_unref(doc);
+}
+
+static const char *check_protobuf(const struct disco_merge *one, const struct disco_merge *two)
+{
+    const char *wrong = NULL;
+    struct buf a, b;
+
+    buf_init(&a, 1 << 20);
+    buf_init(&b, 1 << 20);
+    put_protobuf(one, SIZE_MAX, &a);
+    put_protobuf(two, 1, &b);
+    if (buf_len(&a) == 0 || buf_len(&b) == 0)
+        wrong = "the protobuf form says something else";
+    else if (!slice_eq(buf_slice(&a), buf_slice(&b)))
+        wrong = "another protobuf form";
+    buf_free(&a);
+    buf_free(&b);
+    return wrong;
+}
+
 static const char *check_world(const struct world *w)
 {
     struct disco_merge *first = merge(w, 0, 0, SIZE_MAX), *again;
@@ -336,6 +373,8 @@ static const char *check_world(const struct world *w)
         again = merge(w, 0, turn, 1 + turn);
         if (!slice_eq(result(first), result(again)))
             wrong = "other bytes in another order";
+        else
+            wrong = check_protobuf(first, again);
         disco_merge_free(again);
     }
     /* Who merges matters only through exclusions and a lapsed server's own view of itself. */
@@ -345,6 +384,8 @@ static const char *check_world(const struct world *w)
         again = merge(w, local, 0, 7);
         if (!slice_eq(result(first), result(again)))
             wrong = "other bytes on another instance";
+        else
+            wrong = check_protobuf(first, again);
         disco_merge_free(again);
     }
     if (wrong == NULL)
