@@ -420,6 +420,53 @@ static void switched_off(void)
     world_end(&w);
 }
 
+/* Ceilings: on bytes, on depth, on groups. */
+static void enormous(void)
+{
+    static const char head[] =
+        "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"items\":[";
+    static const struct {
+        const char *name, *part;
+        size_t n;
+    } rows[] = {
+        {"over 64 MiB", "                                                                ", (64 << 20) / 64 + 1},
+        {"a hundred thousand groups", "{\"metadata\":{\"name\":\"a\"}},", 100000},
+        {"a hundred thousand levels", "[", 100000},
+        {"a long name without an end", "\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 100000},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct world w;
+        struct kube_server *b;
+        struct buf body;
+
+        buf_init(&body, 80 << 20);
+        buf_append_str(&body, head);
+        for (size_t k = 0; k < rows[i].n; k++)
+            buf_append_str(&body, rows[i].part);
+        buf_append_str(&body, "{\"metadata\":{}}]}");
+        buf_append_char(&body, '\0');
+        world_init(&w, WORLD_BASE);
+        b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+        world_peer(&w, "cp-c", "10.0.0.3:6443", WORLD_BASE ";policy/v1:poddisruptionbudgets");
+        world_start(&w);
+        ok(!body.failed && world_ready(&w, 2000), "%s: ready", rows[i].name);
+        kube_set_garbage(b, body.p + body.start);
+        cluster_refresh(w.cluster);
+        sim_run_ms(w.loop, 1000);
+        ok(world_metric(&w, "apiserver_peer_discovery_sync_errors_total", "fetch_discovery", NULL) >= 1, "%s: counted",
+           rows[i].name);
+        ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "%s: the last known document stays", rows[i].name);
+        is_str(world_freshness(&w, "policy"), "Current", "%s: nobody else notices", rows[i].name);
+        kube_set_garbage(b, NULL);
+        cluster_refresh(w.cluster);
+        sim_run_ms(w.loop, 1000);
+        is_str(world_freshness(&w, "batch"), "Current", "%s: healed", rows[i].name);
+        world_end(&w);
+        buf_free(&body);
+    }
+}
+
 static void big_document(void)
 {
     struct world w;
@@ -488,6 +535,7 @@ int main(void)
     unreachable_at_start();
     refused_at_start();
     switched_off();
+    enormous();
     big_document();
     described();
     return tap_end();

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""What discovery costs the whole daemon, in the simulator's world (tests/e2e/fixture.py): CPU time of refreshing peers that
+have not changed, the time from a peer's Lease event to changed routing, and the turns of the loop while a document of
+10 MB comes in.  Environment as for tests/e2e: MVPROXY, APISIM."""
+
+import json
+import os
+import re
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
+
+import fixture  # noqa: E402
+from fixture import until  # noqa: E402
+
+PEERS = "bcdef"
+SECONDS = 10
+CRDS, RESOURCES = 2000, 14
+
+
+def world():
+    made = fixture.World(profiles=dict({"a": "v1.33"}, **{p: "v1.36" for p in PEERS}), proxies=["a"],
+                         options={"discovery-refresh-interval": "1s", "v": 0, "discovery-authz-cache-ttl": "0s"})
+    made.proxies["a"].options["peers"] = ["test-server-%s=%s:%d" % ((p,) + made.addresses[p]) for p in PEERS]
+    return made.start()
+
+
+def cpu_ms(proxy):
+    with open("/proc/%d/schedstat" % proxy.child.pid, encoding="ascii") as stat:
+        return int(stat.read().split()[0]) / 1e6
+
+
+def metric(proxy, pattern):
+    text = proxy.get("/metrics")[1]
+    return sum(float(m.group(1)) for m in re.finditer(pattern + r" ([0-9.e+]+)", text))
+
+
+def refreshes(proxy, result):
+    return metric(proxy, r'mvproxy_discovery_refreshes_total\{[^}]*result="%s"[^}]*\}' % result)
+
+
+def long_turns(proxy):
+    name = "mvproxy_loop_lag_seconds_bucket"
+    return metric(proxy, name + r'\{le="\+Inf"\}') - metric(proxy, name + r'\{le="0.01"\}')
+
+
+def unchanged(proxy):
+    time.sleep(3)
+    before, looks = cpu_ms(proxy), refreshes(proxy, "unchanged")
+    time.sleep(SECONDS)
+    looks = refreshes(proxy, "unchanged") - looks
+    print("5 unchanged servers refreshed: %.2f ms of CPU (%d looks in %d s, everything else included)" % (
+        (cpu_ms(proxy) - before) / looks * 5, looks, SECONDS), flush=True)
+
+
+def thing(number):
+    return {"group": "thing%d.example.com" % number, "version": "v1", "resource": "things", "kind": "Thing", "namespaced": False,
+            "verbs": ["get", "list"]}
+
+
+def lease_to_routing(made):
+    took = []
+    for i in range(7):
+        made.sim.kill_server("f")
+        made.sim.start_server("f", extra=[thing(i)])
+        started = time.monotonic()
+        until(lambda n=i: made.ask("GET", "/apis/thing%d.example.com/v1/things" % n).status == 200, "routing", pause=0.005)
+        took.append((time.monotonic() - started) * 1000)
+    took.sort()
+    print("a peer's Lease changes holder: routing has changed %.0f ms later, median of %d (best %.0f, worst %.0f)" % (
+        took[len(took) // 2], len(took), took[0], took[-1]), flush=True)
+
+
+def document():
+    """What a server with so many custom resource definitions says, some 10 MB."""
+    resource = {"responseKind": {"group": "", "version": "", "kind": "Thing"}, "scope": "Namespaced", "singularResource": "thing",
+                "verbs": ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"], "shortNames": ["t"],
+                "subresources": [{"subresource": "status", "responseKind": {"group": "", "version": "", "kind": "Thing"},
+                                  "verbs": ["get", "patch", "update"]}]}
+    items = [{"metadata": {"name": "g%d.example.com" % i}, "versions": [{
+        "version": "v1", "freshness": "Current",
+        "resources": [dict(resource, resource="things%d" % k) for k in range(RESOURCES)]}]} for i in range(CRDS)]
+    return json.dumps({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items},
+                      separators=(",", ":"))
+
+
+def big(made):
+    proxy = made.proxies["a"]
+    turns, before = long_turns(proxy), cpu_ms(proxy)
+    fault = made.sim.fault("status", "b", "GET", "/apis", exact=True, count=1, status=200, body=document(),
+                           contentType="application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+    until(lambda: metric(proxy, "mvproxy_discovery_merged_bytes") > 8e6, "a document of 10 MB", pause=0.3)
+    made.sim.heal(fault)
+    print("%.1f MB of merged discovery: %.0f ms of CPU, %d turns of the loop over 10 ms" % (
+        metric(proxy, "mvproxy_discovery_merged_bytes") / 1e6, cpu_ms(proxy) - before, long_turns(proxy) - turns), flush=True)
+
+
+def main():
+    made = world()
+    unchanged(made.proxies["a"])
+    lease_to_routing(made)
+    big(made)
+    made.close()
+
+
+if __name__ == "__main__":
+    main()
