@@ -420,6 +420,38 @@ static void switched_off(void)
     world_end(&w);
 }
 
+/* A server before 1.26 is asked for each of its group/versions: several at a time, but not all. */
+static void long_walk(void)
+{
+    struct world w;
+    struct kube_server *b;
+    struct buf apis;
+    size_t before, most = 0;
+
+    buf_init(&apis, 1 << 20);
+    buf_append_str(&apis, WORLD_BASE);
+    for (int i = 0; i < 60; i++)
+        buf_printf(&apis, ";g%d.example.com/v1:things%d", i, i);
+    buf_append_char(&apis, '\0');
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", apis.p + apis.start);
+    kube_set_form(b, KUBE_LEGACY);
+    world_start(&w);
+    ok(world_ready(&w, 3000), "ready");
+    sim_run_ms(w.loop, 3000);
+    before = sim_open(w.back);
+    kube_sim(b)->delay_ms = 20;
+    cluster_refresh(w.cluster);
+    for (unsigned ms = 0; ms < 1000; ms++) {
+        sim_run_ms(w.loop, 1);
+        most = sim_open(w.back) > before + most ? sim_open(w.back) - before : most;
+    }
+    ok(most >= 8 && most <= 9, "eight at once, and /api beside them (%zu)", most);
+    ok(world_peer_serves(&w, b, "g59.example.com", "v1", "things59"), "all are walked to");
+    world_end(&w);
+    buf_free(&apis);
+}
+
 /* Ceilings: on bytes, on depth, on groups. */
 static void enormous(void)
 {
@@ -535,6 +567,7 @@ int main(void)
     unreachable_at_start();
     refused_at_start();
     switched_off();
+    long_walk();
     enormous();
     big_document();
     described();
