@@ -123,11 +123,57 @@ static void nowhere(void)
     world_end(&w);
 }
 
+/* What kube-apiserver shows of etcd's troubles: nobody lapses for it, and nothing is denied meanwhile. */
+static void etcd_changes_leader(void)
+{
+    static const char *const errors[] = {
+        "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":500,\"message\":\"etcdserver: leader "
+        "changed\"}}\n",
+        "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":504,\"message\":\"Too large resource "
+        "version\"}}\n",
+        "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410,\"reason\":\"Expired\"}}\n",
+    };
+    static const unsigned statuses[] = {500, 503, 504, 429};
+    struct world w;
+    struct kube_server *b;
+    unsigned denied = 0;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    for (size_t i = 0; i < 48; i++) {
+        if (i % 4 == 0)
+            kube_inject(w.store, KUBE_LEASE, errors[i / 4 % ROWS(errors)]);
+        else if (i % 4 == 1)
+            kube_forbid(w.local, "/apis/coordination.k8s.io", statuses[i / 4 % ROWS(statuses)]);
+        else if (i % 4 == 2)
+            kube_restore(w.store, i);
+        else
+            kube_forbid_watches(w.local, statuses[i / 4 % ROWS(statuses)]);
+        for (unsigned k = 0; k < 25; k++) {
+            sim_run_ms(w.loop, 1000);
+            denied += !world_peer_serves(&w, b, "batch", "v1", "jobs");
+        }
+        kube_forbid(w.local, NULL, 0);
+        kube_forbid_watches(w.local, 0);
+    }
+    is_u64(denied, 0, "twenty minutes of trouble: its resources are a peer's all the time");
+    sim_run_ms(w.loop, 40000);
+    ok(world_peer_of(&w, b)->life == SERVED_LIVE, "and it is live");
+    is_str(world_freshness(&w, "batch"), "Current", "and current");
+    kube_stop(b, true);
+    sim_run_ms(w.loop, 1000);
+    ok(world_peer_of(&w, b)->life == SERVED_LAPSED, "and the Leases are followed again");
+    world_end(&w);
+}
+
 int main(void)
 {
     never_read();
     nowhere();
     it_answers();
     it_renews();
+    etcd_changes_leader();
     return tap_end();
 }
