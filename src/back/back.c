@@ -4,13 +4,14 @@
 
 #include "back/h1_client.h"
 #include "back/h2_client.h"
+#include "back/retry.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metric.h"
 #include "http/h1_write.h"
 #include "net/stream.h"
 
-enum { MAX_RETRIES = 2, SCRATCH_CEILING = 2 * LIMIT_HEAD_BYTES };
+enum { SCRATCH_CEILING = 2 * LIMIT_HEAD_BYTES };
 
 /* ----------------------------------------------------------------------------------------------------- the whole */
 
@@ -44,6 +45,15 @@ struct back *back_new(struct loop *l, struct metrics *m)
                                LIMIT_METRIC_SERIES);
     b->streams = metric_family(m, METRIC_GAUGE, "mvproxy_back_streams", "Requests under way on HTTP/2 connections.",
                                origin_only, LIMIT_METRIC_SERIES);
+    b->retries_refused = metric_family(m, METRIC_COUNTER, "mvproxy_back_retries_refused_total",
+                                       "Requests not sent again because the retry budget of the origin was used up.",
+                                       origin_only, LIMIT_METRIC_SERIES);
+    b->ejections = metric_family(m, METRIC_COUNTER, "mvproxy_back_ejections_total",
+                                 "Times that a server was put last because of failures in a row.", origin_only,
+                                 LIMIT_METRIC_SERIES);
+    b->ejected =
+        metric_family(m, METRIC_GAUGE, "mvproxy_back_ejected",
+                      "1 while a server is put last because of failures in a row.", origin_only, LIMIT_METRIC_SERIES);
     b->closes = metric_family(m, METRIC_COUNTER, "mvproxy_back_connections_closed_total",
                               "Connections to servers that ended, by reason.", origin_reason, LIMIT_METRIC_SERIES);
     b->failures = metric_family(m, METRIC_COUNTER, "mvproxy_back_failures_total",
@@ -59,6 +69,7 @@ static void request_free(struct back_request *r)
     arena_pool_give(&b->arenas, r->arena);
     buf_free(&r->pending);
     h2_call_free(r->call);
+    buf_free(&r->copy);
     mem_free(r);
     o->users--;
     origin_free_if_unused(o);
@@ -153,7 +164,7 @@ void back_free(struct back *b)
 
 /* -------------------------------------------------------------------------------------------------------- failing */
 
-static const char *failure_label(enum back_failure why)
+const char *back_failure_name(enum back_failure why)
 {
     switch (why) {
     case BACK_FAIL_CONNECT:
@@ -221,7 +232,7 @@ static void kick(void *arg)
 
 void request_fail(struct back_request *r, enum back_failure why, const char *text)
 {
-    struct slice labels[2] = {slice_str(r->pool->origin->name), slice_str(failure_label(why))};
+    struct slice labels[2] = {slice_str(r->pool->origin->name), slice_str(back_failure_name(why))};
 
     (void)snprintf(r->failure_text, sizeof r->failure_text, "%s", text);
     r->failure = (struct back_failure_info){
@@ -234,25 +245,52 @@ void request_fail(struct back_request *r, enum back_failure why, const char *tex
     r->state = REQUEST_FAILING;
     list_push_back(&r->back->failing, &r->node);
     metric_inc(metric_child(r->back->failures, labels));
-    log_v(3, "Request to server failed", LT("origin", r->pool->origin->name), LT("reason", failure_label(why)),
+    origin_request_failed(r->pool->origin, why, r->failure_text);
+    log_v(3, "Request to server failed", LT("origin", r->pool->origin->name), LT("reason", back_failure_name(why)),
           LT("err", r->failure_text), LB("reused", r->reused));
     loop_defer(r->back->loop, &r->kick, kick, r);
 }
 
+/* What was given of the body goes out again from its beginning. Out of memory: none of it will. */
+static bool rewind_body(struct back_request *r)
+{
+    bool kept = buf_len(&r->copy) == 0 || buf_append(&r->pending, buf_slice(&r->copy));
+
+    buf_release(&r->copy);
+    r->keeps_copy = false;
+    r->sent = r->body_open = r->tell_writable = r->stuck = false;
+    return kept;
+}
+
 void request_lost(struct back_request *r, enum back_failure why, const char *text)
 {
-    bool harmless = !r->sent || http_method_is_safe(r->opts.head->method_id);
+    struct origin *o = r->pool->origin;
+    struct retry_case c = {
+        .method = r->opts.head->method_id,
+        .why = why,
+        .relayed = r->answered,
+        .sent = r->sent,
+        .body_gone = r->body_taken && !r->keeps_copy,
+        .upgrade = r->opts.upgrade,
+        .affordable = origin_may_repeat(o),
+        .repeated = r->retries,
+    };
 
-    if (why != BACK_FAIL_UNANSWERED || r->answered || r->body_taken || !harmless || r->opts.upgrade ||
-        r->retries >= MAX_RETRIES) {
+    if (retry_decide(&c) != RETRY_HERE) {
+        if (!c.affordable)
+            origin_note_refused_repeat(o);
         request_fail(r, why, text);
         return;
     }
+    if (!rewind_body(r)) {
+        request_fail(r, BACK_FAIL_MEMORY, "out of memory for the body");
+        return;
+    }
     r->retries++;
-    r->sent = r->body_open = r->tell_writable = false;
-    metric_inc(r->pool->origin->m.retries);
-    log_v(4, "Sending request again", LT("origin", r->pool->origin->name), LT("err", text), LU("retry", r->retries));
-    request_place(r, r->retries == MAX_RETRIES);
+    origin_note_repeat(o);
+    metric_inc(o->m.retries);
+    log_v(4, "Sending request again", LT("origin", o->name), LT("err", text), LU("retry", r->retries));
+    request_place(r, r->retries == RETRY_MAX_HERE);
 }
 
 void request_place(struct back_request *r, bool fresh)
@@ -298,8 +336,9 @@ struct back_request *back_start(struct back *b, const struct back_opts *o)
     r->length_left = o->body.kind == HTTP_BODY_LENGTH ? o->body.length : 0;
     r->body_finished = o->body.kind == HTTP_BODY_NONE || (o->body.kind == HTTP_BODY_LENGTH && o->body.length == 0);
     buf_init(&r->pending, LIMIT_STREAM_OUTPUT_HIGH + LIMIT_STREAM_INPUT);
+    buf_init(&r->copy, LIMIT_REPLAY_BYTES);
     o->origin->users++;
-    o->origin->in_flight++;
+    origin_note_request(o->origin);
     if (has_identity(o))
         request_place(r, o->upgrade);
     else
@@ -327,10 +366,32 @@ static bool is_live(const struct back_request *r)
     return r->state == REQUEST_WAITING || r->state == REQUEST_ACTIVE;
 }
 
+/* A body too long for that is the price of a rare race: its request is not repeated then. */
+static void keep_copy(struct back_request *r, struct slice data)
+{
+    if (!r->keeps_copy)
+        return;
+    r->keeps_copy = buf_append(&r->copy, data);
+    if (!r->keeps_copy)
+        buf_release(&r->copy);
+}
+
+void request_keep_copy(struct back_request *r)
+{
+    r->keeps_copy = r->reused && !r->opts.upgrade && r->retries == 0;
+    if (buf_len(&r->pending) > 0)
+        keep_copy(r, buf_slice(&r->pending));
+}
+
 static bool emit(struct back_request *r, struct slice data)
 {
-    if (r->body_open)
-        return h1_client_write(r->conn, data);
+    keep_copy(r, data);
+    if (r->body_open) {
+        bool taken = h1_client_write(r->conn, data);
+
+        r->stuck = !taken && r->state == REQUEST_ACTIVE;
+        return taken;
+    }
     if (buf_append(&r->pending, data))
         return true;
     give_up(r, "request body came before there was a connection for it");
@@ -397,7 +458,7 @@ void back_finish(struct back_request *r, const struct http_head *trailers)
 {
     struct buf *scratch = &r->back->scratch;
 
-    if (!is_live(r) || r->body_finished)
+    if (!is_live(r) || r->body_finished || r->stuck)
         return;
     if (r->opts.body.kind == HTTP_BODY_LENGTH) {
         give_up(r, "request body is shorter than announced");

@@ -7,11 +7,11 @@
  * after it. Callbacks are never called from inside a back_* call of the owner. back_cancel() ends it silently, and an
  * HTTP/1.1 connection with it.
  *
- * Retries here are the ones that nobody can notice: a connection lost before any byte of a response, nothing of the
- * body taken, and the method safe or nothing sent (or, on HTTP/2, the server says that it has not looked at it). At
- * most twice, the second time on a fresh connection, over HTTP/1.1. All others
- * are the owner's decision (back_failure_info says what he needs to know). A response that is complete before the
- * request's body is ends the request; the connection is closed then.
+ * Retries here are the ones that nobody can notice: a connection lost before any byte of a response, and the method is
+ * safe or the server cannot have read any of the request, or says on HTTP/2 that it has not looked at it
+ * (back/retry.h). At most twice, the second time on a fresh connection, over HTTP/1.1. All others are the owner's
+ * decision (back_failure_info says what he needs to know). A response that is complete before the request's body is
+ * ends the request; the connection is closed then.
  */
 #ifndef MVPROXY_BACK_BACK_H
 #define MVPROXY_BACK_BACK_H
@@ -44,9 +44,11 @@ struct back_failure_info {
     enum back_failure why;
     const char *text;  /* for the log, valid during the call */
     bool reused;       /* the connection had served a request before (the keep-alive race) */
-    bool request_sent; /* at least one byte of the request may have reached the server */
+    bool request_sent; /* the server may have read some of the request; false is certain (stream_unread) */
     bool body_sent;    /* at least one byte of its body was taken from the owner */
 };
+
+const char *back_failure_name(enum back_failure why); /* "connect", …: as in metrics and logs. Static */
 
 struct back_handler {
     void (*on_interim)(void *arg,
@@ -76,6 +78,7 @@ struct origin_opts {
     struct tls_ctx *tls_cert;    /* with the front-proxy certificate; NULL if there is none */
     struct tls_ctx *tls_no_cert; /* without client certificate */
     bool tls_required;           /* without a context nothing is sent; else two missing ones mean plain text (tests) */
+    bool sole;                   /* nobody can take its place: never ejected */
     size_t max_connections;      /* per pool, 0 = LIMIT_POOL_CONNECTIONS */
     /* 0 = TIMEOUT_CONNECT_MS; a request waits at most twice that for a connection to become free. */
     uint64_t connect_timeout_ms;
@@ -113,11 +116,20 @@ void origin_unref(struct origin *o);
 bool origin_same(const struct origin *a, const struct origin *b);
 const char *origin_name(const struct origin *o);
 const char *origin_address(const struct origin *o); /* host:port, brackets for IPv6: also the Host field to send */
-/* Passive health: false while recent connection attempts have failed (backs off 0.2 s … 5 s between trials). */
+/*
+ * Passive health: false while attempts to connect fail (0.2 s … 5 s between trials) or requests do, five in a row (1 s
+ * … 30 s). When the time is over it is true until a request goes there, the trial.
+ */
 bool origin_healthy(const struct origin *o);
 /* True if the certificate pool can be used (tls_cert was given). */
 bool origin_has_cert(const struct origin *o);
 size_t origin_in_flight(const struct origin *o);
+bool origin_ejected(const struct origin *o); /* from when it was found wanting until a request there succeeds */
+/* The retry budget (back/health.h): the owner asks before he sends elsewhere what failed here, and notes what he did.
+ */
+bool origin_may_repeat(const struct origin *o);
+void origin_note_repeat(struct origin *o);
+void origin_note_refused_repeat(struct origin *o);
 
 /* NULL only when out of memory. */
 MEM_CHECK struct back_request *back_start(struct back *b, const struct back_opts *o);

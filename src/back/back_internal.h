@@ -6,6 +6,7 @@
 #define MVPROXY_BACK_BACK_INTERNAL_H
 
 #include "back/back.h"
+#include "back/health.h"
 #include "back/pool.h"
 #include "base/arena_pool.h"
 #include "base/buf.h"
@@ -19,7 +20,7 @@ struct metric_family;
 
 struct origin_metrics {
     struct metric *conns[CONN_GONE];
-    struct metric *connects, *connect_failures, *reuses, *retries, *streams;
+    struct metric *connects, *connect_failures, *reuses, *retries, *retries_refused, *ejections, *ejected, *streams;
 };
 
 struct origin {
@@ -31,15 +32,17 @@ struct origin {
     struct origin_opts opts;
     struct pool pools[2]; /* [with certificate] */
     size_t in_flight;
-    unsigned connect_failures; /* in a row */
-    uint64_t retry_at_ms;
+    bool unreachable; /* the last attempt to connect failed */
+    struct health health;
+    struct budget budget;
     struct origin_metrics m;
 };
 
 struct back {
     struct loop *loop;
     struct metrics *own_metrics; /* if none were given */
-    struct metric_family *closes, *failures, *conns, *connects, *reuses, *retries, *streams;
+    struct metric_family *closes, *failures, *conns, *connects, *reuses;
+    struct metric_family *retries, *retries_refused, *ejections, *ejected, *streams;
     struct list origins;
     struct list failing;                            /* requests whose on_failed is due */
     struct list dead_conns, dead_h2, dead_requests; /* until the end of the turn */
@@ -62,16 +65,19 @@ struct back_request {
     struct arena *arena;
     struct http_head response, trailers;
     struct buf pending; /* framed body from before it may go out */
+    struct buf copy;    /* of the framed body that is out, while `keeps_copy` */
     uint64_t length_left;
     uint64_t give_up_ms; /* WAITING */
     unsigned retries;
     bool body_finished;
-    bool body_taken; /* at least a byte: no retry any more */
+    bool body_taken; /* at least a byte */
+    bool keeps_copy; /* the connection was used before, and the whole body so far is in `copy` */
     bool body_open;  /* body bytes may go out */
     bool paused;
     bool reused, sent, answered;
     bool http1; /* no more over HTTP/2 */
     bool tell_writable;
+    bool stuck;                /* the connection takes no more of the body: it is broken, and about to say so */
     struct loop_deferred kick; /* delivers a failure, or on_writable */
     struct back_failure_info failure;
     char failure_text[192];
@@ -81,6 +87,12 @@ struct back_request {
 void origin_metrics_init(struct origin *o);
 void origin_connected(struct origin *o);
 void origin_connect_failed(struct origin *o, const char *why);
+/* A final head has come. */
+void origin_answered(struct origin *o, unsigned status);
+/* For good: what is sent again is not counted. */
+void origin_request_failed(struct origin *o, enum back_failure why, const char *text);
+/* A new request is in flight. */
+void origin_note_request(struct origin *o);
 /* After refs or users went down. */
 void origin_free_if_unused(struct origin *o);
 
@@ -93,6 +105,11 @@ void request_lost(struct back_request *r, enum back_failure why, const char *tex
 void request_fail(struct back_request *r, enum back_failure why, const char *text);
 /* Marks the end; the memory goes after the turn. No callback any more. */
 void request_over(struct back_request *r);
+/*
+ * The request goes out on a connection now. One that was used before may have been closed by the server meanwhile: a
+ * copy of the body, up to LIMIT_REPLAY_BYTES, lets the request go out again if nothing of it was read.
+ */
+void request_keep_copy(struct back_request *r);
 /* Sends what waited, and tells the owner that he may write. */
 void request_open_body(struct back_request *r);
 /* The response is complete. */

@@ -65,6 +65,8 @@ static void fail(struct h1_client *c, enum back_failure why, const char *text)
     char detail[160];
     size_t n = strlen(text) < sizeof detail - 1 ? strlen(text) : sizeof detail - 1;
 
+    if (r->sent && stream_unread(c->stream, c->wire_mark))
+        r->sent = false;
     memcpy(detail, text, n); /* it may be the stream's */
     detail[n] = '\0';
     r->conn = NULL;
@@ -111,6 +113,8 @@ void h1_client_attach(struct h1_client *c, struct back_request *r)
     r->reused = c->served > 0;
     if (c->served++ > 0)
         metric_inc(c->pool->origin->m.reuses);
+    c->wire_mark = stream_wire_bytes(c->stream);
+    request_keep_copy(r);
     h1_parser_begin(c->parser, r->arena, &r->response);
     if (!send_head(c, r)) {
         if (c->request == r)
@@ -175,6 +179,7 @@ static void upgraded(struct h1_client *c)
         fail(c, BACK_FAIL_HEAD, "server switches protocols unasked");
         return;
     }
+    origin_answered(c->pool->origin, r->response.status);
     c->stream = NULL;
     r->conn = NULL;
     h1_client_close(c, CLOSE_UPGRADED, "");
@@ -225,6 +230,7 @@ static bool final_head(struct h1_client *c)
         return false;
     if (r->paused)
         stream_pause(c->stream, STREAM_PAUSE_BODY);
+    origin_answered(c->pool->origin, r->response.status);
     r->opts.handler->on_head(r->opts.arg, &r->response, body);
     if (c->request != r)
         return false;

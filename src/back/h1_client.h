@@ -20,6 +20,7 @@ struct h1_client {
     struct h1_parser *parser;
     struct h1_body body;
     struct loop_timer *timer; /* for 100 (Continue), then for the response's head */
+    uint64_t wire_mark;       /* of the stream, before the request */
     uint64_t idle_since_ms;
     uint64_t served;
     unsigned interims;

@@ -291,6 +291,7 @@ static void final_head(struct h2_call *call, bool ended)
     call->window_since_ms = now_of(call);
     stop_timer(call);
     heed_refusal(call);
+    origin_answered(r->pool->origin, r->response.status);
     r->opts.handler->on_head(r->opts.arg, &r->response, body);
     if (ended && call->state == H2_CALL_BODY)
         h2_call_end(call);

@@ -8,8 +8,6 @@
 #include "net/tls_ctx.h"
 #include "net/via.h"
 
-enum { BACKOFF_FIRST_MS = 200, BACKOFF_MAX_MS = 5000, BACKOFF_MAX_DOUBLINGS = 5 };
-
 static struct metric *child(struct metric_family *f, const struct origin *o, const char *second)
 {
     struct slice values[2] = {slice_str(o->name), slice_str(second)};
@@ -29,6 +27,9 @@ void origin_metrics_init(struct origin *o)
     o->m.reuses = child(b->reuses, o, "");
     o->m.retries = child(b->retries, o, "");
     o->m.streams = child(b->streams, o, "");
+    o->m.retries_refused = child(b->retries_refused, o, "");
+    o->m.ejections = child(b->ejections, o, "");
+    o->m.ejected = child(b->ejected, o, "");
 }
 
 static char *address_text(const struct origin_opts *o)
@@ -140,9 +141,19 @@ const char *origin_address(const struct origin *o)
     return o->address;
 }
 
+static uint64_t now_of(const struct origin *o)
+{
+    return loop_now_ms(o->back->loop);
+}
+
 bool origin_healthy(const struct origin *o)
 {
-    return o->connect_failures == 0 || o->back == NULL || loop_now_ms(o->back->loop) >= o->retry_at_ms;
+    return o->back == NULL || !health_is_out(&o->health, now_of(o));
+}
+
+bool origin_ejected(const struct origin *o)
+{
+    return o->health.out;
 }
 
 bool origin_has_cert(const struct origin *o)
@@ -155,25 +166,86 @@ size_t origin_in_flight(const struct origin *o)
     return o->in_flight;
 }
 
+/* ---- health ---- */
+
+static void failed(struct origin *o, enum health_cause cause, const char *why)
+{
+    uint64_t now = now_of(o);
+
+    if (o->opts.sole || !health_failed(&o->health, cause, now))
+        return;
+    metric_inc(o->m.ejections);
+    metric_set(o->m.ejected, 1);
+    log_warning("Origin is tried last for a while", LT("origin", o->name), LT("address", o->address), LT("err", why),
+                LU("milliseconds", o->health.until_ms - now));
+}
+
+static void succeeded(struct origin *o, enum health_cause cause)
+{
+    if (!health_succeeded(&o->health, cause, now_of(o)))
+        return;
+    metric_set(o->m.ejected, 0);
+    log_info("Origin works again", LT("origin", o->name), LT("address", o->address));
+}
+
 void origin_connected(struct origin *o)
 {
-    if (o->connect_failures > 0)
+    if (o->unreachable)
         log_info("Origin can be reached again", LT("origin", o->name), LT("address", o->address));
-    o->connect_failures = 0;
+    o->unreachable = false;
     metric_inc(o->m.connects);
+    succeeded(o, HEALTH_CONNECT);
 }
 
 void origin_connect_failed(struct origin *o, const char *why)
 {
-    unsigned doublings = o->connect_failures < BACKOFF_MAX_DOUBLINGS ? o->connect_failures : BACKOFF_MAX_DOUBLINGS;
-    uint64_t wait_ms = (uint64_t)BACKOFF_FIRST_MS << doublings;
-
     metric_inc(o->m.connect_failures);
-    if (o->connect_failures == 0)
+    if (!o->unreachable)
         log_warning("Origin cannot be reached", LT("origin", o->name), LT("address", o->address), LT("err", why));
-    /* Many attempts that started together count once. */
-    if (o->connect_failures > 0 && !origin_healthy(o))
-        return;
-    o->connect_failures++;
-    o->retry_at_ms = loop_now_ms(o->back->loop) + (wait_ms < BACKOFF_MAX_MS ? wait_ms : BACKOFF_MAX_MS);
+    o->unreachable = true;
+    failed(o, HEALTH_CONNECT, why);
+}
+
+void origin_request_failed(struct origin *o, enum back_failure why, const char *text)
+{
+    /* What broke in a body had an answer before; connecting is counted where it is done. */
+    if (why == BACK_FAIL_HEAD || why == BACK_FAIL_TIMEOUT || why == BACK_FAIL_UNANSWERED)
+        failed(o, HEALTH_REQUEST, text);
+}
+
+void origin_answered(struct origin *o, unsigned status)
+{
+    /* What a server says that is not up, or a proxy before one: any other answer is one, errors included. */
+    if (status == 502 || status == 503 || status == 504)
+        failed(o, HEALTH_REQUEST, "502, 503 or 504 again and again");
+    else
+        succeeded(o, HEALTH_REQUEST);
+}
+
+/* ---- retry budget ---- */
+
+void origin_note_request(struct origin *o)
+{
+    uint64_t now = now_of(o);
+
+    o->in_flight++;
+    budget_request(&o->budget, now);
+    health_try(&o->health, now);
+}
+
+bool origin_may_repeat(const struct origin *o)
+{
+    return o->back != NULL && budget_allows(&o->budget, now_of(o));
+}
+
+void origin_note_repeat(struct origin *o)
+{
+    if (o->back != NULL)
+        budget_spend(&o->budget, now_of(o));
+}
+
+void origin_note_refused_repeat(struct origin *o)
+{
+    if (o->back != NULL)
+        metric_inc(o->m.retries_refused);
 }

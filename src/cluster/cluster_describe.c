@@ -29,9 +29,11 @@ static void describe_peer(const struct cluster *c, const struct peer *p, struct 
     if (p->origin != NULL)
         text(out, "address", origin_address(p->origin));
     buf_printf(out,
-               "\"lease\":%s,\"left\":%s,\"static\":%s,\"healthy\":%s,\"silentSeconds\":%.1f,\"knownSeconds\":%.1f",
+               "\"lease\":%s,\"left\":%s,\"static\":%s,\"healthy\":%s,\"ejected\":%s,\"silentSeconds\":%.1f,"
+               "\"knownSeconds\":%.1f",
                p->leased ? "true" : "false", p->left ? "true" : "false", p->fixed ? "true" : "false",
                p->origin != NULL && origin_healthy(p->origin) ? "true" : "false",
+               p->origin != NULL && origin_ejected(p->origin) ? "true" : "false",
                (double)(loop_now_ms(c->loop) - p->seen_ms) / 1000, (double)(loop_now_ms(c->loop) - p->known_ms) / 1000);
     if (p->refresh != NULL) {
         buf_append_char(out, ',');

@@ -91,6 +91,7 @@ struct origin *wire_local_origin(struct back *b, const struct config *c, const s
         .tls_cert = t->local_cert,
         .tls_no_cert = t->local_no_cert,
         .tls_required = true,
+        .sole = true,
     };
     return origin_new(b, &o);
 }
@@ -269,6 +270,8 @@ static void refusal_body(struct buf *out, unsigned status, const char *message, 
     struct status s = {.code = status, .message = slice_str(message)};
 
     (void)arg;
+    if (status == 429 || status == 503)
+        s.retry_after = STATUS_RETRY_AFTER;
     (void)status_print(&s, out);
 }
 
@@ -286,5 +289,6 @@ void wire_front(const struct config *c, const struct trust *t, struct front_opts
         .tls = t->serving,
         .on_request = proxy_on_request,
         .refusal_body = refusal_body,
+        .retry_after_s = STATUS_RETRY_AFTER,
     };
 }

@@ -222,6 +222,9 @@ static void apply(struct front *f, const struct front_opts *o)
     f->host.arg = o->arg;
     f->host.refusal_body = o->refusal_body;
     f->host.refusal_arg = o->refusal_arg;
+    f->host.retry_after[0] = '\0';
+    if (o->retry_after_s > 0)
+        snprintf(f->host.retry_after, sizeof(f->host.retry_after), "%u", o->retry_after_s);
 }
 
 struct front *front_new(struct loop *l, struct metrics *m, const struct front_opts *o, struct err *err)

@@ -30,6 +30,7 @@ struct front_opts {
     /* Writes the JSON body of an answer that the front gives itself (400, 408, 431 …). NULL: plain text. */
     void (*refusal_body)(struct buf *out, unsigned status, const char *message, void *arg);
     void *refusal_arg;
+    unsigned retry_after_s; /* Retry-After of our own 429 and 503; 0: none */
 };
 
 /* Binds and accepts at once. NULL with *err. */

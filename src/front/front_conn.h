@@ -26,6 +26,7 @@ struct front_host {
     /* See front_opts. */
     void (*refusal_body)(struct buf *out, unsigned status, const char *message, void *arg);
     void *refusal_arg;
+    char retry_after[12]; /* "" for none */
     struct arena_pool arenas;
     struct h1_parser *spare_parser; /* for the next head; nearly always one is enough */
     struct buf scratch;             /* for one head at a time; empty between calls */

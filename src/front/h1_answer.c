@@ -1,4 +1,5 @@
 #include "front/h1_state.h"
+#include "front/refusal.h"
 
 #include "base/clock.h"
 #include "base/limits.h"
@@ -185,23 +186,17 @@ void h1_answer_refuse(struct h1_conn *c, unsigned status, const char *message, e
 {
     enum { REFUSAL_BYTES = 4096 };
     struct front_host *host = c->fc->host;
-    struct http_field field = {SLICE_LIT("Content-Type"), SLICE_LIT("text/plain; charset=utf-8"), HTTP_CONTENT_TYPE};
-    struct http_head head = {.status = status, .minor = 1, .fields = &field, .n_fields = 1, .cap_fields = 1};
+    struct http_field fields[REFUSAL_FIELDS];
+    struct http_head head;
     struct buf body;
 
     front_stats_refused(host->stats, status);
     log_v(3, "Request refused", LU("connection", c->fc->id), LT("client", stream_remote_text(c->stream)),
           LU("code", status), LT("reason", message));
     buf_init(&body, REFUSAL_BYTES);
-    if (host->refusal_body != NULL) {
-        field.value = SLICE_LIT("application/json");
-        host->refusal_body(&body, status, message, host->refusal_arg);
-    } else {
-        buf_printf(&body, "%s\n", message);
-    }
+    refusal_make(host, status, message, fields, &head, &body);
     if (body.failed)
         buf_reset(&body);
-    head.reason = http_reason(status);
     if (write_head(c, &head, (struct http_body){HTTP_BODY_LENGTH, buf_len(&body)}, H1_WRITE_CLOSE) &&
         (c->x.request.method_id == HTTP_HEAD || write_bytes(c, buf_slice(&body))))
         h1_conn_linger(c, reason);

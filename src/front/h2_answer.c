@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "front/h2_head.h"
+#include "front/refusal.h"
 #include "http/h1_parse.h"
 
 static struct h2_stream *stream_of(struct exchange *x)
@@ -227,18 +228,13 @@ const struct exchange_ops *h2_answer_ops(void)
 static bool refusal(struct h2_stream *st, unsigned status, const char *message)
 {
     struct front_host *host = st->c->fc->host;
-    struct http_field field = {SLICE_LIT("content-type"), SLICE_LIT("text/plain; charset=utf-8"), HTTP_CONTENT_TYPE};
-    struct http_head head = {.status = status, .minor = 1, .fields = &field, .n_fields = 1, .cap_fields = 1};
+    struct http_field fields[REFUSAL_FIELDS];
+    struct http_head head;
     bool bodyless = st->x.request.method_id == HTTP_HEAD;
     nghttp2_nv *nva;
     size_t n;
 
-    if (host->refusal_body != NULL) {
-        field.value = SLICE_LIT("application/json");
-        host->refusal_body(&st->out, status, message, host->refusal_arg);
-    } else {
-        buf_printf(&st->out, "%s\n", message);
-    }
+    refusal_make(host, status, message, fields, &head, &st->out);
     if (st->out.failed)
         return false;
     nva = h2_head_response(st, &head, (struct http_body){HTTP_BODY_LENGTH, buf_len(&st->out)}, &n);

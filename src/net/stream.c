@@ -88,6 +88,12 @@ void stream_opened(struct stream *s)
     stream_update_reading(s);
 }
 
+/* After a reset that send has told of, recv says 0. EPIPE means that a FIN had come first (Linux, tcp_reset()). */
+void stream_read_fin(struct stream *s)
+{
+    s->peer_ended = !s->send_broken || s->send_error == EPIPE;
+}
+
 void stream_got_eof(struct stream *s)
 {
     if (s->in_eof || s->state != STREAM_OPEN)

@@ -98,6 +98,14 @@ bool stream_tls_resumed(const struct stream *s); /* the handshake was an abbrevi
 bool stream_is_open(const struct stream *s);
 /* True if nothing has come that was not consumed, and no end: asks the kernel, one system call. */
 bool stream_is_quiet(const struct stream *s);
+/* Bytes that the kernel has taken so far, as they go over the wire: a mark for stream_unread(). */
+uint64_t stream_wire_bytes(const struct stream *s);
+/*
+ * True if it is certain that the other side's program has read nothing of what was written after the mark: none of it
+ * left, or the other side ended (FIN or close_notify, not a reset) and had acknowledged none of it by then (RFC 9293:
+ * the acknowledgement is in the same segment). Asks the kernel.
+ */
+bool stream_unread(const struct stream *s, uint64_t mark);
 /* The other side's certificate, checked against the context's CAs at the handshake; never NULL (see tls_peer.h). */
 const struct tls_peer *stream_tls_peer(const struct stream *s);
 uint64_t stream_bytes_in(const struct stream *s);  /* decrypted */

@@ -3,7 +3,9 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "net/stream_internal.h"
@@ -70,6 +72,23 @@ bool stream_is_quiet(const struct stream *s)
 
     return stream_input_len(s) == 0 && recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
            (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+uint64_t stream_wire_bytes(const struct stream *s)
+{
+    return s->wire_out;
+}
+
+bool stream_unread(const struct stream *s, uint64_t mark)
+{
+    uint64_t sent = s->wire_out - mark;
+    int unacknowledged;
+
+    if (sent == 0)
+        return true;
+    /* A Unix socket acknowledges nothing, and what a relay acknowledged it may not have passed on. */
+    return s->peer_ended && s->remote_ip[0] != '\0' && !s->tunnelled && s->carrier_fn == NULL &&
+           ioctl(s->fd, SIOCOUTQ, &unacknowledged) == 0 && unacknowledged > 0 && (uint64_t)unacknowledged >= sent;
 }
 
 bool stream_is_open(const struct stream *s)

@@ -60,6 +60,7 @@ struct stream {
     bool reading;     /* what set_reading was told last */
     bool full;        /* LIMIT_STREAM_INPUT was reached */
     bool in_eof;
+    bool peer_ended;   /* FIN or close_notify was read, even if sending has failed since */
     bool send_blocked; /* the kernel is full: wait for on_writable */
     bool send_broken;  /* a send failed; what was received before is still to be read */
     bool fin_sent;
@@ -77,7 +78,7 @@ struct stream {
     struct loop_deferred deliver_work, flush_work, free_work, exit_work;
     char *failure;        /* NULL on a broken stream: out of memory */
     struct tls_conn *tls; /* stream_tls.c's; NULL for plain */
-    uint64_t bytes_in, bytes_out;
+    uint64_t bytes_in, bytes_out, wire_out;
     bool tunnelled;                            /* through a proxy */
     char *carrier_failure;                     /* why the relay below ended; its bytes are read first */
     void (*carrier_fn)(void *arg, bool reset); /* the relay below, told when the descriptor is closed */
@@ -92,6 +93,7 @@ const struct stream_ops *stream_tls_transport(void);
 /* For transports: what happened. Each only takes note, and delivery follows. */
 void stream_opened(struct stream *s);
 void stream_got_eof(struct stream *s);
+void stream_read_fin(struct stream *s); /* recv said 0 */
 void stream_broke(struct stream *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Accounts for what was added to s->in. */
 void stream_got_input(struct stream *s);
@@ -130,12 +132,10 @@ void stream_out_init(struct stream *s);
 /* Points the write event at the descriptor. */
 void stream_out_arm(struct stream *s);
 void stream_out_release(struct stream *s);
-/* At the end of the callback. */
-void stream_flush_later(struct stream *s);
+void stream_flush_later(struct stream *s); /* at the end of the callback */
 /* Encodes what was gathered and sends what the kernel takes. */
 void stream_flush(struct stream *s);
-/* Only the sending. */
-void stream_send_out(struct stream *s);
+void stream_send_out(struct stream *s); /* only the sending */
 /* Drops what is queued: the other side cannot take it any more. */
 void stream_send_failed(struct stream *s, int error);
 /* The transport found nothing to read: if sending has failed, now is the time to say so. */

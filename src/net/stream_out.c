@@ -103,8 +103,10 @@ void stream_send_out(struct stream *s)
             stream_send_failed(s, errno);
             return;
         }
-        if (n > 0)
+        if (n > 0) {
+            s->wire_out += (uint64_t)n;
             buf_consume(&s->out, (size_t)n);
+        }
         s->send_blocked = buf_len(&s->out) > 0;
     }
     if (s->send_blocked) {

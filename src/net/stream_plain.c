@@ -22,6 +22,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
         else
             stream_broke(s, "out of memory");
     } else if (n == 0) {
+        stream_read_fin(s);
         stream_got_eof(s);
     } else if (errno == EAGAIN || errno == EINTR) {
         stream_read_idle(s);

@@ -112,6 +112,7 @@ static bool read_record(struct stream *s)
     case SSL_ERROR_WANT_WRITE:
         return false;
     case SSL_ERROR_ZERO_RETURN:
+        s->peer_ended = true;
         stream_got_eof(s);
         return false;
     default:
@@ -177,6 +178,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
         finish_handshake(s);
         stream_deliver(s);
     } else if (what & BEV_EVENT_EOF && s->state == STREAM_OPEN) {
+        s->peer_ended = true; /* close_notify: a FIN alone is an error */
         stream_got_eof(s);
     } else {
         report(s, bufferevent_get_openssl_error(bev));

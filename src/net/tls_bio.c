@@ -62,12 +62,14 @@ static bool receive(struct tls_bio *b)
         b->end = (size_t)n;
         return true;
     }
-    if (n == 0)
+    if (n == 0) {
         b->eof = true;
-    else if (errno != EAGAIN && errno != EINTR)
+        stream_read_fin(s);
+    } else if (errno != EAGAIN && errno != EINTR) {
         b->recv_error = errno;
-    else
+    } else {
         stream_read_idle(s);
+    }
     return false;
 }
 

@@ -1,5 +1,6 @@
 #include "proxy/forward.h"
 
+#include "back/retry.h"
 #include "base/log.h"
 #include "http/h1_parse.h"
 #include "kube/status.h"
@@ -193,11 +194,24 @@ static void on_server_writable(void *arg)
 
 /* ---- failure ---- */
 
-static bool may_repeat(const struct job *j, const struct back_failure_info *f)
+static enum retry_verdict decide_retry(const struct job *j, const struct back_failure_info *f)
 {
-    if (j->peer == NULL || j->body_started || f->body_sent || f->why == BACK_FAIL_TIMEOUT || f->why == BACK_FAIL_MEMORY)
-        return false;
-    return !f->request_sent || http_method_is_safe(j->request.method_id);
+    struct retry_case c = {
+        .method = j->request.method_id,
+        .why = f->why,
+        .relayed = j->state == JOB_RELAYING,
+        .sent = f->request_sent,
+        .body_gone = j->body_started || f->body_sent,
+        .others = j->peer != NULL && j->next_candidate < j->route.n_candidates,
+        .affordable = true,
+        .repeated = RETRY_MAX_HERE,
+    };
+
+    if (retry_decide(&c) != RETRY_ELSEWHERE || origin_may_repeat(j->target))
+        return retry_decide(&c);
+    origin_note_refused_repeat(j->target);
+    c.affordable = false;
+    return retry_decide(&c);
 }
 
 static const char *failure_message(const struct job *j, const struct back_failure_info *f)
@@ -221,20 +235,23 @@ static void log_failure(const struct job *j, const struct back_failure_info *f)
 static void on_failed(void *arg, const struct back_failure_info *f)
 {
     struct job *j = arg;
+    enum retry_verdict verdict = decide_retry(j, f);
 
     j->back = NULL;
     log_failure(j, f);
-    if (j->state == JOB_RELAYING) {
+    if (verdict == RETRY_BREAK) {
         job_abort(j, "server broke off its response");
         return;
     }
+    j->maybe_done = !retry_is_harmless(j->request.method_id, f->request_sent);
     if (j->peer != NULL) {
         cluster_peer_suspect(j->proxy->cluster, j->peer->id);
         account_peer_error(j->proxy->account, ACCOUNT_PROXY_TRANSPORT, &j->info);
     }
-    if (may_repeat(j, f)) {
+    if (verdict == RETRY_ELSEWHERE) {
+        origin_note_repeat(j->target);
         job_drop_back(j);
-        if (try_next_peer(j, "next-peer"))
+        if (try_next_peer(j, back_failure_name(f->why)))
             return;
     }
     if (j->peer != NULL)

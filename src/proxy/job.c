@@ -1,5 +1,6 @@
 #include "proxy/job.h"
 
+#include "back/retry.h"
 #include "kube/status.h"
 #include "proxy/disco_pretty.h"
 #include "proxy/refuse.h"
@@ -46,13 +47,20 @@ static void settle(struct job *j, const char *why)
     job_set_state(j, JOB_ENDED);
 }
 
+/* A request that is under way now may be carried out as well as one that was lost. */
+static bool may_be_repeated(const struct job *j)
+{
+    return !j->maybe_done && (j->back == NULL || retry_is_harmless(j->request.method_id, true));
+}
+
 void job_refuse(struct job *j, unsigned status, const char *message)
 {
     struct exchange *x = j->x;
+    bool again = may_be_repeated(j);
 
     j->account.status = status_code(status);
     settle(j, message);
-    refuse_exchange(x, status, message);
+    refuse_exchange(x, status, message, again);
 }
 
 void job_refuse_unserved(struct job *j, const char *message)

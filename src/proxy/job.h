@@ -71,6 +71,7 @@ struct job {
     struct http_head request; /* as sent to the target */
     bool body_started;        /* the target took a byte of the client's body, or may have */
     bool body_ended;          /* the client's body is complete */
+    bool maybe_done;          /* it may have been carried out: the client must not be told to send it again */
     bool looked_again;        /* the local server denied what we believed of it: its next answer is final */
 
     /* serving a document */

@@ -28,13 +28,13 @@ static bool make_head(struct http_head *h, struct arena *a, const struct status 
     return seconds.p != NULL && http_head_add_id(h, a, HTTP_RETRY_AFTER, seconds);
 }
 
-void refuse_exchange(struct exchange *x, unsigned status, const char *message)
+void refuse_exchange(struct exchange *x, unsigned status, const char *message, bool again)
 {
     struct status s = {.code = status_code(status), .message = slice_str(message)};
     struct http_head head;
     struct buf body;
 
-    s.retry_after = retry_helps(s.code) ? STATUS_RETRY_AFTER : 0;
+    s.retry_after = again && retry_helps(s.code) ? STATUS_RETRY_AFTER : 0;
     buf_init(&body, REFUSE_BODY_CEILING);
     if (make_head(&head, exchange_arena(x), &s) && status_print(&s, &body))
         exchange_reply(x, &head, buf_slice(&body));

@@ -32,13 +32,14 @@ def setup():
     return fixture.World(options={"request-timeout": "2s"}).start()
 
 
-def refusal(answer, text):
+def refusal(answer, text, again=True):
     equal(answer.status, 503, "status of %r" % answer)
     status = answer.json()
     equal((status["kind"], status["status"], status["reason"], status["code"]),
           ("Status", "Failure", "ServiceUnavailable", 503), "the Status")
     check(text in status["message"], status["message"], "does not say", text)
-    check(int(answer.header("Retry-After")) >= 1, "Retry-After")
+    # A request that may have been carried out, and must not be twice, is nothing for client-go to repeat.
+    equal((answer.all("Retry-After"), "details" in status), (["1"], True) if again else ([], False), "Retry-After")
 
 
 def healthy(world):
@@ -57,7 +58,7 @@ def test_dies_before_the_head(world):
                     client.request(method, path, {}, {"metadata": {"name": "x"}} if method == "POST" else None)
                     answer = client.answer(method)
                     equal((answer.status, method, fault), (503, method, fault), "%r" % answer)
-                    refusal(answer, text)
+                    refusal(answer, text, method != "POST")
                 world.sim.heal()
                 until(lambda p=path: world.ask("GET", p).status == 200, "%s after %s" % (path, fault))
 

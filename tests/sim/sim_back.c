@@ -183,6 +183,11 @@ bool origin_healthy(const struct origin *o)
     return s != NULL && s->fault != SIM_REFUSE;
 }
 
+bool origin_ejected(const struct origin *o)
+{
+    return !origin_healthy(o);
+}
+
 bool origin_has_cert(const struct origin *o)
 {
     return o->has_cert;

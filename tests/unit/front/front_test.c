@@ -322,6 +322,13 @@ static bool client_done(void *arg)
     return c->end != CLIENT_OPEN || (buf_len(&c->in) > 0 && slice_has_suffix(buf_slice(&c->in), SLICE_LIT("sync")));
 }
 
+static bool client_got(const struct client *c, const char *text)
+{
+    struct slice in = buf_slice(&c->in);
+
+    return in.n > 0 && memmem(in.p, in.n, text, strlen(text)) != NULL;
+}
+
 /* One request with the nth allocation failing (0: none). The client uses the same allocator, so it may be its own. */
 static bool one_request(struct world *w, const char *head, const char *rest, uint64_t nth, uint64_t *calls)
 {
@@ -337,6 +344,8 @@ static bool one_request(struct world *w, const char *head, const char *rest, uin
     if (!world_until(w, client_done, &c))
         ok(false, "allocation %llu: neither answered nor closed", (unsigned long long)nth);
     mem_fail_nth(0);
+    if (client_got(&c, " 503 "))
+        ok(client_got(&c, "\r\nRetry-After: 7\r\n"), "a refusal for want of memory says when to come back");
     answered = c.end == CLIENT_OPEN;
     *calls = mem_calls() - before;
     client_close(&c, STREAM_CLOSE_NOW);
@@ -363,6 +372,7 @@ static void fail_each(struct world *w, const char *head, const char *rest)
 
 static void test_no_memory(struct world *w)
 {
+    w->opts.retry_after_s = 7;
     world_start(w);
     fail_each(w, "GET /sync HTTP/1.1\r\nHost: h\r\nX-A: ", "b\r\n\r\n");
     fail_each(w, "POST /whole HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nX-A: ",

@@ -45,16 +45,18 @@ static const struct {
     const char *name, *method, *more;
     enum failing how;
     bool again;
+    bool by_client; /* the client is told to try again */
 } failures[] = {
-    {"GET, cut off at once", "GET", "", REFUSES, true},
-    {"POST with a body, cut off at once", "POST", "Content-Length: 4\r\n", REFUSES, false},
-    {"GET, connection closed", "GET", "", CLOSES, true},
-    {"POST, connection closed", "POST", "Content-Length: 0\r\n", CLOSES, false},
-    {"DELETE, connection closed", "DELETE", "", CLOSES, false},
-    {"GET, half a head", "GET", "", HALF_A_HEAD, true},
-    {"DELETE, half a head", "DELETE", "", HALF_A_HEAD, false},
-    {"GET, plain 404", "GET", "", NOT_FOUND, true},
-    {"DELETE, plain 404", "DELETE", "", NOT_FOUND, true},
+    {"GET, cut off at once", "GET", "", REFUSES, true, true},
+    {"POST with a body, cut off at once", "POST", "Content-Length: 4\r\n", REFUSES, false, false},
+    {"GET, connection closed", "GET", "", CLOSES, true, true},
+    {"POST, connection closed", "POST", "Content-Length: 0\r\n", CLOSES, false, false},
+    {"DELETE, connection closed", "DELETE", "", CLOSES, false, true},
+    {"GET, half a head", "GET", "", HALF_A_HEAD, true, true},
+    {"POST, half a head", "POST", "Content-Length: 0\r\n", HALF_A_HEAD, false, false},
+    {"DELETE, half a head", "DELETE", "", HALF_A_HEAD, false, true},
+    {"GET, plain 404", "GET", "", NOT_FOUND, true, true},
+    {"DELETE, plain 404", "DELETE", "", NOT_FOUND, true, true},
 };
 
 /* The server that is asked first is one of two, at random: fails whoever gets a connection before the other does. */
@@ -103,8 +105,9 @@ static void failing_first(size_t row)
         is_double(world_metric(&w, "mvproxy_retries_total", NULL), 1, "%s: counted", failures[row].name);
     } else {
         ok(has(c, "HTTP/1.1 503 "), "%s: refused", failures[row].name);
-        ok(has(c, "Retry-After: "), "%s: with Retry-After", failures[row].name);
         ok(has(c, "\"kind\":\"Status\""), "%s: as a Status", failures[row].name);
+        ok(got(c, "Retry-After: ") == failures[row].by_client, "%s: Retry-After", failures[row].name);
+        ok(got(c, "retryAfterSeconds") == failures[row].by_client, "%s: and in the Status", failures[row].name);
         is_u64(second->n_conns, 0, "%s: and not repeated", failures[row].name);
     }
     ok(w.suspects > 0, "%s: the peer is looked at again", failures[row].name);

@@ -132,7 +132,7 @@ static struct disco *make_disco(bool jobs)
 
 void world_know(struct world *w)
 {
-    static const char *const ids[WORLD_PEERS] = {"apiserver-b", "apiserver-c"};
+    static const char *const ids[WORLD_PEERS] = {"apiserver-b", "apiserver-c", "apiserver-d"};
     struct disco *local = make_disco(w->local_has_jobs), *other = make_disco(true);
     struct served_peer peers[WORLD_PEERS];
     struct served_input in = {.peers_enabled = true,
@@ -325,7 +325,7 @@ static void start_server(struct world *w, struct server *s, const char *name)
 
 void world_init(struct world *w, size_t n_peers)
 {
-    static const char *const names[WORLD_PEERS] = {"peer-b", "peer-c"};
+    static const char *const names[WORLD_PEERS] = {"peer-b", "peer-c", "peer-d"};
 
     memset(w, 0, sizeof(*w));
     w->n_peers = n_peers;

@@ -1,0 +1,24 @@
+#include "back/retry.h"
+
+/* Failures that another attempt would only repeat, or that are not the server's. */
+static bool is_final(enum back_failure why)
+{
+    return why == BACK_FAIL_MEMORY || why == BACK_FAIL_TIMEOUT || why == BACK_FAIL_BODY;
+}
+
+enum retry_verdict retry_decide(const struct retry_case *c)
+{
+    if (c->relayed)
+        return RETRY_BREAK;
+    if (is_final(c->why) || c->body_gone || !c->affordable || (c->sent && !http_method_is_safe(c->method)))
+        return RETRY_ANSWER;
+    /* A pool that is full, a server that cannot be reached or talks nonsense is no better a moment later. */
+    if (c->why == BACK_FAIL_UNANSWERED && !c->upgrade && c->repeated < RETRY_MAX_HERE)
+        return RETRY_HERE;
+    return c->others ? RETRY_ELSEWHERE : RETRY_ANSWER;
+}
+
+bool retry_is_harmless(enum http_method method, bool sent)
+{
+    return !sent || http_method_is_idempotent(method);
+}

@@ -1,0 +1,42 @@
+/*
+ * May a request be sent again, and where? One pure function for the whole program, tested as a table
+ * (docs/internals/retry.md): back.c asks it whether to repeat at the same origin, the proxy whether to try another.
+ *
+ * The rule (RFC 9110 9.2.2; Go's http.Transport is stricter by one case): what a server may have read is repeated only
+ * if its method is safe, what none can have read always, and nothing once a part of the answer was passed on.
+ */
+#ifndef MVPROXY_BACK_RETRY_H
+#define MVPROXY_BACK_RETRY_H
+
+#include "back/back.h"
+
+enum { RETRY_MAX_HERE = 2 }; /* repetitions at one origin; the last on a connection of its own */
+
+enum retry_verdict {
+    RETRY_HERE,      /* the same origin, on another connection */
+    RETRY_ELSEWHERE, /* the next candidate */
+    RETRY_ANSWER,    /* with an error of ours */
+    RETRY_BREAK,     /* part of the response is with the client: it must see that it is broken */
+};
+
+struct retry_case {
+    enum http_method method;
+    enum back_failure why;
+    bool relayed;      /* a final head has gone to the client */
+    bool sent;         /* the server may have read some of the request */
+    bool body_gone;    /* some of its body was taken and cannot be given again */
+    bool upgrade;      /* has a connection of its own anyway */
+    bool others;       /* another candidate is left */
+    bool affordable;   /* by the retry budget of the origin that failed */
+    unsigned repeated; /* at this origin so far; RETRY_MAX_HERE for who asks about another one */
+};
+
+enum retry_verdict retry_decide(const struct retry_case *c);
+/*
+ * Whether the client may be told to try again by itself (Retry-After: client-go does so for every method). Not if the
+ * request may have been carried out and doing so twice is not the same as once: a second create would report
+ * AlreadyExists for an object that it made, or make two by generateName.
+ */
+bool retry_is_harmless(enum http_method method, bool sent);
+
+#endif

@@ -1,0 +1,236 @@
+/*
+ * The keep-alive race: a server closes an idle connection while a request is on its way there. The kernel's account of
+ * what was acknowledged tells a request that nobody can have read from one that somebody may have.
+ */
+#include "unit/back/kit.h"
+
+#define OK5 "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+
+/* What the server does with an old connection while a request is on its way there. */
+enum race {
+    CLOSES_BEFORE, /* in order, the request not having come */
+    CUTS_BEFORE,   /* with a reset */
+    CLOSES_AFTER,  /* in order, having read the request */
+    CUTS_AFTER,
+};
+
+static const struct {
+    const char *name, *method, *body;
+    enum race how;
+    const char *log;
+} rows[] = {
+    {"GET, closed before", "GET", NULL, CLOSES_BEFORE, "head(200) end"},
+    {"POST, closed before", "POST", NULL, CLOSES_BEFORE, "head(200) end"},
+    {"POST with a body, closed before", "POST", "{\"a\":1}", CLOSES_BEFORE, "head(200) end"},
+    {"PATCH with a body, closed before", "PATCH", "{\"a\":1}", CLOSES_BEFORE, "head(200) end"},
+    {"POST, cut before", "POST", NULL, CUTS_BEFORE, "head(200) end"},
+    {"PUT with a body, cut before", "PUT", "{\"a\":1}", CUTS_BEFORE, "head(200) end"},
+    {"GET, read and closed", "GET", NULL, CLOSES_AFTER, "head(200) end"},
+    {"POST, read and closed", "POST", NULL, CLOSES_AFTER, "failed: unanswered"},
+    {"POST with a body, read and closed", "POST", "{\"a\":1}", CLOSES_AFTER, "failed: unanswered"},
+    {"DELETE, read and closed", "DELETE", NULL, CLOSES_AFTER, "failed: unanswered"},
+    {"GET, read and cut", "GET", NULL, CUTS_AFTER, "head(200) end"},
+    {"POST, read and cut", "POST", NULL, CUTS_AFTER, "failed: unanswered"},
+};
+
+static void warm_up(struct kit *k)
+{
+    struct call c;
+
+    k->auto_reply = OK5;
+    call_start(&c, k, "GET", "/warm");
+    ok(call_is(&c, "head(200) end"), "a connection in the pool");
+    call_free(&c);
+    (void)conn_take(kit_conn(k, 0));
+}
+
+/* What the owner gives leaves at the end of the turn: until then the connection can end unseen. */
+static void send_request(struct call *c, const char *body, bool chunked)
+{
+    if (body != NULL && chunked)
+        c->opts.body = (struct http_body){HTTP_BODY_CHUNKED, 0};
+    else if (body != NULL)
+        c->opts.body = (struct http_body){HTTP_BODY_LENGTH, strlen(body)};
+    call_send(c);
+    if (body == NULL)
+        return;
+    ok(back_write(c->r, slice_str(body)), "the body is taken");
+    if (chunked)
+        back_finish(c->r, NULL);
+}
+
+static void race(size_t row, bool tls, bool chunked)
+{
+    static struct kit k;
+    struct server_conn *s;
+    struct call c;
+    bool before = rows[row].how == CLOSES_BEFORE || rows[row].how == CUTS_BEFORE;
+    bool cut = rows[row].how == CUTS_BEFORE || rows[row].how == CUTS_AFTER;
+
+    kit_open(&k, tls, 0);
+    warm_up(&k);
+    s = kit_conn(&k, 0);
+    k.auto_reply = NULL;
+    call_init(&c, &k, rows[row].method, "/race");
+    send_request(&c, rows[row].body, chunked);
+    if (!before && !conn_has(s, rows[row].body == NULL ? "\r\n\r\n" : rows[row].body))
+        tap_bail("the request does not come");
+    k.auto_reply = OK5;
+    conn_close(s, cut ? STREAM_CLOSE_ABORT : STREAM_CLOSE_NOW);
+    ok(call_is(&c, rows[row].log), "%s%s%s", rows[row].name, tls ? ", TLS" : "", chunked ? ", chunked" : "");
+    if (buf_has(&c.log, "failed"))
+        ok(c.failure.reused && c.failure.request_sent, "it may have been carried out");
+    else if (rows[row].body != NULL)
+        ok(conn_has(kit_conn(&k, 1), rows[row].body), "the body came with it");
+    is_u64(k.n_conns, buf_has(&c.log, "failed") ? 1 : 2, "connections");
+    is_int(buf_len(&s->got) > 0, !before, "what the first connection saw of it");
+    call_free(&c);
+    kit_close(&k);
+}
+
+/* A body of which no copy is kept: the owner must know that it cannot be sent again, but that it was not read. */
+static void long_body(void)
+{
+    static struct kit k;
+    static char body[LIMIT_REPLAY_BYTES + 1];
+    struct call c;
+
+    memset(body, 'b', sizeof(body));
+    kit_open(&k, false, 0);
+    warm_up(&k);
+    k.auto_reply = NULL;
+    call_init(&c, &k, "POST", "/long");
+    c.opts.body = (struct http_body){HTTP_BODY_LENGTH, sizeof(body)};
+    call_send(&c);
+    ok(back_write(c.r, slice_of(body, sizeof(body))), "a long body is taken");
+    conn_close(kit_conn(&k, 0), STREAM_CLOSE_NOW);
+    ok(call_is(&c, "failed: unanswered"), "and not sent again");
+    ok(c.failure.body_sent && !c.failure.request_sent, "though nobody can have read it");
+    call_free(&c);
+    kit_close(&k);
+}
+
+/* The rest of a body that was half given when the connection went. */
+static void half_given(void)
+{
+    static struct kit k;
+    struct call c;
+
+    kit_open(&k, false, 0);
+    warm_up(&k);
+    call_init(&c, &k, "POST", "/half");
+    c.opts.body = (struct http_body){HTTP_BODY_LENGTH, 10};
+    call_send(&c);
+    ok(back_write(c.r, SLICE_LIT("01234")), "half of the body");
+    conn_close(kit_conn(&k, 0), STREAM_CLOSE_NOW);
+    k.auto_reply = NULL;
+    ok(conn_has(kit_conn(&k, 1), "01234"), "goes out again");
+    ok(back_write(c.r, SLICE_LIT("56789")), "the other half");
+    ok(conn_has(kit_conn(&k, 1), "0123456789"), "follows it");
+    conn_say(kit_conn(&k, 1), OK5);
+    ok(call_is(&c, "head(200) end"), "answered");
+    call_free(&c);
+    kit_close(&k);
+}
+
+/* A reset acknowledges nothing, yet the head was read: neither may be taken for a request that came too late. */
+static void cut_in_the_middle(bool tls, enum stream_close_how how)
+{
+    static struct kit k;
+    struct call c;
+
+    kit_open(&k, tls, 0);
+    warm_up(&k);
+    k.auto_reply = NULL;
+    call_init(&c, &k, "POST", "/middle");
+    c.opts.body = (struct http_body){HTTP_BODY_LENGTH, 10};
+    call_send(&c);
+    ok(conn_has(kit_conn(&k, 0), "/middle"), "the head is read");
+    conn_close(kit_conn(&k, 0), how);
+    for (unsigned i = 0; i < 2 && c.r != NULL && back_write(c.r, SLICE_LIT("01234")); i++)
+        loop_run_once(k.loop, 0);
+    if (c.r != NULL)
+        back_finish(c.r, NULL);
+    ok(call_is(&c, "failed: unanswered"), "%s in the middle%s", how == STREAM_CLOSE_ABORT ? "cut" : "closed",
+       tls ? ", TLS" : "");
+    ok(c.failure.request_sent, "it may have been carried out");
+    is_u64(k.n_conns, 1, "and is not sent again");
+    call_free(&c);
+    kit_close(&k);
+}
+
+/* An outage does not multiply: beyond the budget the first failure is the last. */
+static void budget(void)
+{
+    enum { REQUESTS = 300 };
+    static struct kit k;
+    struct call c;
+    double repeated;
+
+    kit_open(&k, false, 0);
+    k.close_at_once = true;
+    for (unsigned i = 0; i < REQUESTS; i++) {
+        call_start(&c, &k, "GET", "/");
+        if (!call_over(&c))
+            tap_bail("a request without end");
+        call_free(&c);
+        k.n_conns = 0; /* they are gone */
+    }
+    repeated = kit_metric(&k, "mvproxy_back_retries_total", NULL);
+    ok(repeated >= 100 && repeated <= 200, "%.0f of %d requests were sent again", repeated, REQUESTS);
+    ok(kit_metric(&k, "mvproxy_back_retries_refused_total", NULL) > 0, "others were not, and are counted");
+    ok(!origin_may_repeat(k.origin), "the owner is told");
+    kit_close(&k);
+}
+
+static void ejection(void)
+{
+    static struct kit k;
+    struct call c;
+
+    kit_open(&k, false, 0);
+    k.auto_reply = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
+    for (unsigned i = 0; i < 5; i++) {
+        ok(!origin_ejected(k.origin), "%u answers of a server that is not up", i);
+        call_start(&c, &k, "GET", "/");
+        ok(call_is(&c, "head(503) end"), "its answer is passed on");
+        call_free(&c);
+    }
+    ok(origin_ejected(k.origin) && !origin_healthy(k.origin), "after five it is out");
+    is_double(kit_metric(&k, "mvproxy_back_ejections_total", NULL), 1, "counted");
+    is_double(kit_metric(&k, "mvproxy_back_ejected", NULL), 1, "and shown");
+    k.auto_reply = OK5;
+    call_start(&c, &k, "GET", "/");
+    ok(call_is(&c, "head(200) end"), "it is still used if nobody else is there");
+    call_free(&c);
+    ok(!origin_ejected(k.origin) && origin_healthy(k.origin), "and an answer brings it back");
+    is_double(kit_metric(&k, "mvproxy_back_ejected", NULL), 0, "which is shown");
+    kit_origin(&k, &(struct origin_opts){.sole = true});
+    listener_close(k.listener);
+    k.listener = NULL;
+    conn_close(kit_conn(&k, 0), STREAM_CLOSE_ABORT);
+    for (unsigned i = 0; i < 5; i++) {
+        call_start(&c, &k, "GET", "/");
+        ok(call_over(&c), "nobody there");
+        call_free(&c);
+    }
+    ok(origin_healthy(k.origin), "one that nobody can stand in for is never out");
+    kit_close(&k);
+}
+
+int main(void)
+{
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        race(i, false, false);
+        race(i, true, false);
+        if (rows[i].body != NULL)
+            race(i, true, true);
+    }
+    long_body();
+    half_given();
+    for (unsigned i = 0; i < 4; i++)
+        cut_in_the_middle(i % 2 != 0, i < 2 ? STREAM_CLOSE_ABORT : STREAM_CLOSE_NOW);
+    budget();
+    ejection();
+    return tap_end();
+}

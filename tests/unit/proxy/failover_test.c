@@ -1,0 +1,137 @@
+/* The first peer is down, or full, or wanting: who is asked next, and what happens when nobody is left. */
+#include "back/back.h"
+#include "net/listener.h"
+#include "net/loop.h"
+#include "unit/proxy/world.h"
+
+#include <stdio.h>
+
+#define OK_ANSWER "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+
+static void ask(struct side *c, const char *method, const char *more)
+{
+    char head[1000];
+
+    (void)snprintf(head, sizeof(head), "%s " JOBS "%s HTTP/1.1\r\nHost: k\r\n%s\r\n", method,
+                   method[0] == 'D' ? "/x" : "", more);
+    say(c, head);
+}
+
+static void shut_down(struct server *s)
+{
+    listener_close(s->listener);
+    s->listener = NULL;
+}
+
+/* The peer that got the request, of those that have connections more than `seen`; NULL: it was answered instead. */
+static struct server *asked(struct world *w, struct side *c)
+{
+    struct server *s = NULL;
+
+    for (unsigned turn = 0; turn < 2000 && s == NULL && !got(c, "HTTP/1.1 "); turn++) {
+        loop_run_once(w->loop, 5);
+        for (size_t i = 0; i < w->n_peers; i++)
+            if (w->peers[i].n_conns > 0 && got(&w->peers[i].conns[0], "\r\n\r\n"))
+                s = &w->peers[i];
+    }
+    return s;
+}
+
+/* KEP-4020, test plan: "the first eligible peer is down, the request succeeds through the second", and the third. */
+static void down(size_t n_down, const char *method, const char *more)
+{
+    struct world w;
+    struct side *c;
+    struct server *s;
+
+    world_init(&w, 3);
+    world_start(&w);
+    for (size_t i = 0; i < n_down; i++)
+        shut_down(&w.peers[i]);
+    for (unsigned turn = 0; turn < 12; turn++) {
+        c = client(&w);
+        ask(c, method, more);
+        s = asked(&w, c);
+        if (n_down == 3) {
+            ok(has(c, "HTTP/1.1 503 ") && got(c, "Retry-After: 1\r\n"), "%s, all are down: 503, %u", method, turn);
+        } else {
+            ok(s != NULL, "%s, %zu are down: another is asked, %u", method, n_down, turn);
+            if (s != NULL)
+                say(&s->conns[0], OK_ANSWER);
+            ok(has(c, "HTTP/1.1 200 "), "and answers");
+            hang_up(c, STREAM_CLOSE_NOW);
+            for (size_t i = 0; s != NULL && i < s->n_conns; i++)
+                buf_reset(&s->conns[i].got);
+        }
+    }
+    for (size_t i = 0; i < 3; i++)
+        ok(origin_ejected(w.peers[i].origin) == (i < n_down), "peer %zu is %s", i, i < n_down ? "out" : "in");
+    ok(world_metric(&w, "mvproxy_back_ejections_total", NULL) >= (double)n_down, "counted");
+    ok((world_metric(&w, "mvproxy_retries_total", "connect") > 0) == (n_down > 0), "so are retries, by reason");
+    world_close(&w);
+}
+
+/* Beyond max-requests-inflight-per-peer the next one is asked; when all are full the client waits. */
+static void full(void)
+{
+    struct world w;
+    struct side *c[4];
+
+    world_init(&w, 3);
+    w.opts.max_in_flight_per_peer = 1;
+    world_start(&w);
+    for (size_t i = 0; i < 4; i++) {
+        c[i] = client(&w);
+        ask(c[i], "POST", "Content-Length: 0\r\n");
+        if (i < 3)
+            ok(until(&w, w.peers[0].n_conns + w.peers[1].n_conns + w.peers[2].n_conns == i + 1), "request %zu", i);
+    }
+    ok(has(c[3], "HTTP/1.1 503 ") && got(c[3], "Retry-After: 1\r\n"), "one too many: 503, and when to come back");
+    ok(has(c[3], "too many requests in flight"), "which says why");
+    for (size_t i = 0; i < 3; i++) {
+        is_u64(w.peers[i].n_conns, 1, "peer %zu has one", i);
+        ok(has(conn(&w.peers[i], 0), "\r\n\r\n"), "and got the request");
+        say(conn(&w.peers[i], 0), OK_ANSWER);
+    }
+    for (size_t i = 0; i < 3; i++)
+        ok(has(c[i], "HTTP/1.1 200 "), "request %zu is answered", i);
+    world_close(&w);
+}
+
+/* A peer that connects and then cuts every request off is tried last after a while. */
+static void outlier(void)
+{
+    struct world w;
+    struct side *c;
+    unsigned turn;
+
+    world_init(&w, 2);
+    w.peers[0].refuse = true;
+    world_start(&w);
+    for (turn = 0; turn < 40 && !origin_ejected(w.peers[0].origin); turn++) {
+        struct server *good = &w.peers[1];
+
+        c = client(&w);
+        say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
+        (void)until(&w, good->n_conns > 0 && got(&good->conns[0], "\r\n\r\n"));
+        say(&good->conns[0], OK_ANSWER);
+        ok(has(c, "HTTP/1.1 200 "), "request %u is answered by the other", turn);
+        hang_up(c, STREAM_CLOSE_NOW);
+        buf_reset(&good->conns[0].got);
+    }
+    ok(turn < 40, "out after %u requests", turn);
+    ok(!origin_ejected(w.peers[1].origin), "the other is not");
+    world_close(&w);
+}
+
+int main(void)
+{
+    down(1, "GET", "");
+    down(1, "POST", "Content-Length: 0\r\n");
+    down(2, "GET", "");
+    down(2, "DELETE", "");
+    down(3, "POST", "Content-Length: 0\r\n");
+    full();
+    outlier();
+    return tap_end();
+}
