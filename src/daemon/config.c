@@ -109,6 +109,7 @@ static void check_addresses(struct origins *o, const struct config *c)
 {
     struct derive_address addr;
     struct derive_gates gates;
+    double chance;
     struct err err;
     char advertise[DERIVE_HOST_BYTES];
 
@@ -118,6 +119,9 @@ static void check_addresses(struct origins *o, const struct config *c)
     err_clear(&err);
     if (given(c->admin_bind_address) && !derive_host_port(slice_str(c->admin_bind_address), &addr, &err))
         wrong(o, "admin-bind-address", err.text);
+    err_clear(&err);
+    if (!derive_chance(c->goaway_chance, &chance, &err))
+        wrong(o, "goaway-chance", err.text);
     err_clear(&err);
     if (!derive_gates(c->feature_gates, &gates, &err))
         wrong(o, "feature-gates", err.text);

@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool take_host(struct slice host, uint64_t port, struct derive_address *out, struct err *err)
@@ -224,4 +225,18 @@ void derive_advertise_default(const char *bind, uint64_t port, char out[DERIVE_H
     if ((inet_pton(AF_INET, bind, &in.sin_addr) == 1 && !cidr_is_special((struct sockaddr *)(void *)&in)) ||
         (inet_pton(AF_INET6, bind, &in6.sin6_addr) == 1 && !cidr_is_special((struct sockaddr *)(void *)&in6)))
         print_address(slice_str(bind), port, out);
+}
+
+bool derive_chance(const char *text, double *out, struct err *err)
+{
+    size_t digits = strspn(text, "0123456789"),
+           rest = text[digits] == '.' ? 1 + strspn(text + digits + 1, "0123456789") : 0;
+
+    *out = 0;
+    if (digits + rest == 0 || (digits == 0 && rest == 1) || text[digits + rest] != '\0')
+        return err_set(err, "\"%s\" is not a decimal fraction", text), false;
+    *out = strtod(text, NULL); /* never in another locale than C */
+    if (*out > 0.02)
+        return err_set(err, "must be between 0 and 0.02"), false;
+    return true;
 }

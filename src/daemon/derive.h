@@ -29,6 +29,9 @@ bool derive_advertise(const char *ip, uint64_t port, char out[DERIVE_HOST_BYTES]
  * one that another machine could reach. */
 void derive_advertise_default(const char *bind, uint64_t port, char out[DERIVE_HOST_BYTES]);
 
+/* goaway-chance: a plain decimal fraction from 0 to 0.02, kube-apiserver's bounds (pkg/server/options). */
+bool derive_chance(const char *text, double *out, struct err *err);
+
 struct derive_gates {
     bool unknown_version_interoperability_proxy;
 };

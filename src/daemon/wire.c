@@ -247,6 +247,16 @@ void wire_cluster(const struct config *c, const struct trust *t, const struct wi
     };
 }
 
+static double goaway_chance(const struct config *c)
+{
+    double chance = 0;
+    struct err err;
+
+    err_clear(&err);
+    (void)derive_chance(c->goaway_chance, &chance, &err);
+    return chance;
+}
+
 void wire_proxy(const struct config *c, const struct trust *t, struct origin *local, struct proxy_opts *out)
 {
     *out = (struct proxy_opts){
@@ -260,6 +270,7 @@ void wire_proxy(const struct config *c, const struct trust *t, struct origin *lo
         .request_timeout_ms = c->request_timeout,
         .discovery_authz_ttl_ms = c->discovery_authz_cache_ttl,
         .max_in_flight_per_peer = c->max_requests_inflight_per_peer,
+        .goaway_chance = goaway_chance(c),
         .access_log = c->access_log,
     };
 }

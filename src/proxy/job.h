@@ -28,6 +28,7 @@ struct proxy_config {
     struct authn_opts authn;
     uint64_t request_timeout_ms, discovery_authz_ttl_ms;
     size_t max_in_flight_per_peer;
+    double goaway_chance;
     bool access_log;
 };
 

@@ -48,6 +48,7 @@ static bool fill_config(struct proxy_config *c, const struct proxy_opts *o)
     c->request_timeout_ms = o->request_timeout_ms;
     c->discovery_authz_ttl_ms = o->discovery_authz_ttl_ms;
     c->max_in_flight_per_peer = o->max_in_flight_per_peer;
+    c->goaway_chance = o->goaway_chance;
     c->access_log = o->access_log;
     return copy_list(c->arena, o->username_headers, &h->username, &h->n_username) &&
            copy_list(c->arena, o->uid_headers, &h->uid, &h->n_uid) &&
@@ -123,6 +124,19 @@ static uint64_t next_dice(struct proxy *p)
 {
     p->dice = p->dice * 6364136223846793005U + 1442695040888963407U;
     return p->dice;
+}
+
+/*
+ * goaway-chance, as kube-apiserver's WithProbabilisticGoaway has it: HTTP/2 only, whose connections last for ever, and
+ * any request. A peer that sends one on is no client that a load balancer could bring to another server.
+ */
+static void maybe_send_away(struct job *j)
+{
+    double dice = j->config->goaway_chance > 0 ? (double)(next_dice(j->proxy) >> 32) / 4294967296.0 : 1;
+
+    if (dice < j->config->goaway_chance && !j->authn.rerouted &&
+        slice_eq(slice_str(exchange_client(j->x)->protocol), SLICE_LIT("HTTP/2.0")))
+        exchange_send_away(j->x);
 }
 
 static void decide_route(struct job *j, bool refreshed)
@@ -240,6 +254,7 @@ void proxy_on_request(struct exchange *x, void *arg)
     exchange_attach(x, forward_sink(), j);
     if (!understand(j) || !authenticate(j))
         return;
+    maybe_send_away(j);
     if (j->account.long_running)
         list_push_back(&p->long_running, &j->node);
     act(j);

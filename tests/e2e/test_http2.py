@@ -102,6 +102,28 @@ def test_load(world):
     check("3000 succeeded, 0 failed, 0 errored" in text and "3000 2xx" in text, text)
 
 
+def many(world, flag, *more):
+    """1000 requests on as few connections as curl needs: how many that were."""
+    done = curl(world, MAPS + "?n=[1-1000]", flag, "-o", "/dev/null", *more, "-w", "%{response_code} %{num_connects}\\n")
+    lines = [line.split() for line in done.stdout.decode().splitlines()]
+    equal([code for code, _ in lines], ["200"] * 1000, "codes")
+    return sum(int(connects) for _, connects in lines)
+
+
+def test_goaway_chance(world):
+    """goaway-chance: HTTP/2 clients make new connections now and then, and lose nothing; HTTP/1.1 clients do not"""
+    proxy = world.proxies["a"]
+    equal(many(world, "--http2"), 1, "connections without it")
+    mark = proxy.reload({"goaway-chance": "0.02"})
+    proxy.await_log("Reloaded", mark)
+    # The chance that none of so many is hit is 1 in 600 million.
+    check(many(world, "--http2") > 1, "no request was the last of its connection")
+    check(many(world, "--http2", "--parallel", "--parallel-max", "20") > 1, "nor among others under way")
+    equal(many(world, "--http1.1"), 1, "connections over HTTP/1.1")
+    until(lambda: (proxy.metric("mvproxy_front_closed_total", reason="sent_away") or 0) > 1, "it to be counted")
+    proxy.reload({"goaway-chance": "0"})
+
+
 def kubectl():
     found = os.environ.get("KUBECTL") or shutil.which("kubectl")
     cache = os.environ.get("MVPROXY_K8S_CACHE") or os.path.join(

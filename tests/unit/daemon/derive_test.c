@@ -177,6 +177,26 @@ static void default_route(void)
     }
 }
 
+static void chances(void)
+{
+    static const char *const good[] = {"0", "0.02", ".001", "0.0", "00.01", "0."};
+    static const double values[] = {0, 0.02, 0.001, 0, 0.01, 0};
+    static const char *const bad[] = {"",     ".",     "1",   "0.021", "-0.01", "+0.01",
+                                      "1e-3", "0.01 ", "nan", "0x0",   "0,01",  "0.0.1"};
+    double v;
+    struct err err;
+
+    for (size_t i = 0; i < ROWS(good); i++) {
+        err_clear(&err);
+        ok(derive_chance(good[i], &v, &err), "chance \"%s\"", good[i]);
+        is_double(v, values[i], "is %g", values[i]);
+    }
+    for (size_t i = 0; i < ROWS(bad); i++) {
+        err_clear(&err);
+        ok(!derive_chance(bad[i], &v, &err) && err_is_set(&err), "no chance: \"%s\"", bad[i]);
+    }
+}
+
 int main(void)
 {
     char name[DERIVE_HOST_BYTES];
@@ -210,5 +230,6 @@ int main(void)
     advertise();
     etcd_urls();
     default_route();
+    chances();
     return tap_end();
 }
