@@ -19,7 +19,13 @@
 #include "net/tls_bufferevent.h"
 #include "net/tls_peer.h"
 
-enum { MAX_REQUEST_HEADERS = 16 << 10, MAX_REQUEST_BODY = 1024, MAX_ANSWER = 32 << 20, TIMEOUT_SECONDS = 30 };
+enum {
+    MAX_REQUEST_HEADERS = 16 << 10,
+    MAX_REQUEST_BODY = 1024,
+    MAX_ANSWER = 32 << 20,
+    MAX_EJECTED = 64 << 10,
+    TIMEOUT_SECONDS = 30
+};
 
 struct admin {
     struct event_base *base;
@@ -30,6 +36,7 @@ struct admin {
     struct metric_family *requests;
     void (*flags)(admin_flag_fn *each, void *each_arg, void *arg);
     void (*status)(struct page *p, void *arg);
+    void (*ejected)(struct buf *out, void *arg);
     void *arg;
     char *version;
     int64_t started_wall_us;
@@ -97,8 +104,16 @@ static void serve_statusz(struct call *c)
                         .version = c->admin->version,
                         .paths = paths};
 
-    if (accepts(c, ZPAGE_STATUSZ, &form))
-        statusz_write(&c->body, form, &s);
+    struct buf ejected;
+
+    if (!accepts(c, ZPAGE_STATUSZ, &form))
+        return;
+    buf_init(&ejected, MAX_EJECTED);
+    if (c->admin->ejected != NULL)
+        c->admin->ejected(&ejected, c->admin->arg);
+    s.ejected = buf_slice(&ejected);
+    statusz_write(&c->body, form, &s);
+    buf_free(&ejected);
 }
 
 static void each_flag(void *arg, const char *name, const char *value)
@@ -324,6 +339,7 @@ struct admin *admin_new(struct loop *l, const struct admin_opts *o, struct err *
 {
     static const char *const labels[] = {"path", "code", NULL};
     struct admin *a;
+    int why;
 
     if (!access_is_loopback(o->bind_address) && o->tls == NULL) {
         err_set(err, "admin listener: %s can be reached by others, and there is no certificate to serve with",
@@ -337,6 +353,7 @@ struct admin *admin_new(struct loop *l, const struct admin_opts *o, struct err *
     a->metrics = o->metrics;
     a->flags = o->flags;
     a->status = o->status;
+    a->ejected = o->ejected;
     a->arg = o->arg;
     a->version = must_strdup(o->version);
     a->started_wall_us = clock_wall_us();
@@ -348,8 +365,11 @@ struct admin *admin_new(struct loop *l, const struct admin_opts *o, struct err *
     a->http = new_http(a);
     if (a->http == NULL)
         err_set(err, "admin listener: out of memory");
+    errno = 0;
     if (a->http == NULL || !listen_on(a, o->bind_address, o->port, err)) {
+        why = errno;
         admin_free(a);
+        errno = why;
         return NULL;
     }
     return a;

@@ -33,12 +33,14 @@ struct admin_opts {
     void (*flags)(admin_flag_fn *each, void *each_arg, void *arg);
     /* Adds tables to the status page (page.h). */
     void (*status)(struct page *p, void *arg);
-    void *arg; /* for both */
+    /* Appends the names of the servers that are tried last (back/health.h), for /statusz. NULL: there are none. */
+    void (*ejected)(struct buf *out, void *arg);
+    void *arg; /* for all */
 };
 
 /*
  * Binds and serves. `health` and `metrics` must outlive it, the text of `o` is copied. NULL with *err: one line, also
- * for an address that others can reach while there is no TLS context.
+ * for an address that others can reach while there is no TLS context; errno is EADDRINUSE if somebody listens there.
  */
 struct admin *admin_new(struct loop *l, const struct admin_opts *o, struct err *err);
 /* New connections get the new context; the rest of the options cannot change. */

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { APP_HEARTBEAT_MS = 1000 };
+enum { APP_HEARTBEAT_MS = 1000, APP_HELD_BEATS = 10 };
 
 void app_set_phase(struct app *a, enum app_phase phase)
 {
@@ -44,11 +44,31 @@ void app_update_status(struct app *a)
     log_v(2, "Status", LT("status", a->status));
 }
 
+/*
+ * Whoever comes by an inherited socket can be served by the process before us, or waits in the kernel's queue: better
+ * than a 503 while we do not know yet what is served. But not for ever: without a local server we are never ready.
+ */
+static void accept_when_ready(struct app *a)
+{
+    char reason[192];
+
+    if (a->held_beats == 0)
+        return;
+    if (observe_ready(a, reason, sizeof(reason)))
+        a->held_beats = 1;
+    if (--a->held_beats > 0)
+        return;
+    log_info("Accepting connections from the inherited socket");
+    front_release(a->front);
+}
+
 static void on_heartbeat(void *arg)
 {
     struct app *a = arg;
     uint64_t watchdog_ms = notify_watchdog_interval_ms(a->notify);
 
+    accept_when_ready(a);
+    observe_retry(a);
     if (a->phase == APP_SERVING)
         app_update_status(a);
     expiry_check(a->expiry);
@@ -140,6 +160,8 @@ static bool build_front(struct app *a, struct buf *errors)
     wire_front(a->config, &a->trust, &o);
     o.arg = a->proxy;
     o.inherited_fd = notify_inherited_fd();
+    o.hold = a->inherited = o.inherited_fd >= 0;
+    a->held_beats = o.hold ? APP_HELD_BEATS : 0;
     a->front = front_new(a->loop, a->metrics, &o, &err);
     if (a->front == NULL)
         buf_printf(errors, "%s\n", err.text);

@@ -45,6 +45,9 @@ struct app {
     struct loop_timer *heartbeat; /* watchdog and status line */
     struct loop_timer *drain_step;
     uint64_t drain_ends_ms;
+    bool inherited;           /* the listening socket; another process may be serving it still */
+    bool admin_waits;         /* for the process before us to let go of its address */
+    unsigned held_beats;      /* heartbeats to wait at most before connections are accepted from it */
     bool withdrawn;           /* what we had published is gone, or it took too long */
     char status[512];         /* as last told to the service manager */
     char reload_refused[256]; /* why the last reload was; empty once one succeeds */

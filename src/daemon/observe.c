@@ -3,10 +3,13 @@
 #include "admin/admin.h"
 #include "admin/page.h"
 #include "admin/skew.h"
+#include "base/log.h"
 #include "daemon/app_state.h"
 #include "daemon/derive.h"
 #include "daemon/expiry.h"
 #include "daemon/options.h"
+
+#include <errno.h>
 
 /* ---- health ---- */
 
@@ -103,7 +106,20 @@ static void fill_page(struct page *p, void *arg)
     page_fact(p, "etcd", slice_str(text));
 }
 
-bool observe_build(struct app *a, struct buf *errors)
+static void list_ejected(struct buf *out, void *arg)
+{
+    const struct app *a = arg;
+    const struct served *s = cluster_served(a->cluster);
+
+    for (size_t i = 0; i < served_n_peers(s); i++) {
+        const struct served_peer *p = served_peer_at(s, i);
+
+        if (p->origin != NULL && origin_ejected(p->origin))
+            buf_printf(out, "%s%s", buf_len(out) > 0 ? ", " : "", p->id);
+    }
+}
+
+static bool open_admin(struct app *a, struct err *err)
 {
     struct derive_address at;
     struct admin_opts o = {
@@ -112,23 +128,47 @@ bool observe_build(struct app *a, struct buf *errors)
         .metrics = a->metrics,
         .flags = list_flags,
         .status = fill_page,
+        .ejected = list_ejected,
+        .health = a->health,
         .arg = a,
     };
+
+    if (!derive_host_port(slice_str(a->config->admin_bind_address), &at, err))
+        return false;
+    o.bind_address = at.host;
+    o.port = at.port;
+    a->admin = admin_new(a->loop, &o, err);
+    return a->admin != NULL;
+}
+
+bool observe_build(struct app *a, struct buf *errors)
+{
     struct err err;
 
     a->health = build_health(a);
     if (a->config->admin_bind_address[0] == '\0')
         return true;
     err_clear(&err);
-    if (derive_host_port(slice_str(a->config->admin_bind_address), &at, &err)) {
-        o.bind_address = at.host;
-        o.port = at.port;
-        o.health = a->health;
-        a->admin = admin_new(a->loop, &o, &err);
+    if (open_admin(a, &err))
+        return true;
+    if (a->inherited && errno == EADDRINUSE) {
+        log_info("The admin listener waits for the process before this one", LT("err", err.text));
+        a->admin_waits = true;
+        return true;
     }
-    if (a->admin == NULL)
-        buf_printf(errors, "admin-bind-address: %s\n", err.text);
-    return a->admin != NULL;
+    buf_printf(errors, "admin-bind-address: %s\n", err.text);
+    return false;
+}
+
+void observe_retry(struct app *a)
+{
+    struct err err;
+
+    err_clear(&err);
+    if (!a->admin_waits || !open_admin(a, &err))
+        return;
+    a->admin_waits = false;
+    log_info("The admin listener is open", LT("address", a->config->admin_bind_address));
 }
 
 void observe_free(struct app *a)

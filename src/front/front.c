@@ -24,7 +24,8 @@ struct front {
     uint64_t handshake_timeout_ms;
     uint64_t next_id;
     unsigned port;
-    bool paused; /* the listener, for max_connections */
+    bool paused; /* the listener: max_connections, or held */
+    bool held;
     void (*on_drained)(void *arg);
     void *drained_arg;
     struct loop_deferred drained;
@@ -67,11 +68,12 @@ static void regulate(struct front *f)
 {
     bool full = f->max_connections != 0 && f->conns.count + f->leaving.count >= f->max_connections;
 
-    if (f->listener == NULL || full == f->paused)
+    if (f->listener == NULL || (full || f->held) == f->paused)
         return;
-    f->paused = full;
-    if (full) {
+    f->paused = full || f->held;
+    if (full)
         log_warning("Connection limit reached, new clients wait", LU("limit", f->max_connections));
+    if (f->paused) {
         listener_pause(f->listener);
     } else {
         listener_resume(f->listener);
@@ -252,7 +254,15 @@ struct front *front_new(struct loop *l, struct metrics *m, const struct front_op
         return NULL;
     }
     f->port = listener_port(f->listener);
+    f->held = o->hold;
+    regulate(f);
     return f;
+}
+
+void front_release(struct front *f)
+{
+    f->held = false;
+    regulate(f);
 }
 
 void front_update(struct front *f, const struct front_opts *o)

@@ -95,6 +95,29 @@ def test_watches_end(world):
     again(world)
 
 
+def test_watches_are_spread(world):
+    """the ends of watches are spread over the grace period: when the first has ended the last still gets events"""
+    proxy = again(world, shutdown_grace_period="20s")
+    clients = []
+    for _ in range(10):
+        client = world.client()
+        client.request("GET", MAPS + "?watch=true")
+        equal(client.final_head().status, 200, "watch")
+        clients.append(client)
+    proxy.signal(15)
+    while clients[0].chunk():  # the oldest goes first
+        pass
+    world.sim.put("configmaps", {"apiVersion": "v1", "kind": "ConfigMap",
+                                 "metadata": {"name": "late", "namespace": "default"}})
+    check(b'"late"' in clients[-1].chunk(), "the last one has ended, too")
+    for client in clients[1:]:
+        while client.chunk():
+            pass
+    equal(proxy.wait_exit(), 0, "exit status")
+    world.sim.delete("configmaps", "late", "default")
+    again(world, shutdown_grace_period="2s")
+
+
 def test_delay(world):
     """shutdown-delay-duration: unready at once, and served on until it is over"""
     proxy = again(world, shutdown_delay_duration="2s")

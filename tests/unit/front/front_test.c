@@ -255,10 +255,17 @@ static void test_inherited(struct world *w)
     if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(struct sockaddr_in)) != 0 || listen(fd, 5) != 0)
         tap_bail("no listening socket");
     w->opts.inherited_fd = fd;
+    w->opts.hold = true;
     world_start(w);
-    client_open(w, &c);
+    client_start(w, &c);
+    world_settle(w);
+    is_u64(front_connections(w->front), 0, "who comes while it is held waits");
+    front_update(w->front, &w->opts);
+    world_settle(w);
+    is_u64(front_connections(w->front), 0, "through a reload as well");
+    front_release(w->front);
     client_ask(&c, "/sync");
-    ok(client_ends_in(&c, "sync"), "a socket from the service manager is served");
+    ok(client_ends_in(&c, "sync"), "then a socket from the service manager is served");
     client_close(&c, STREAM_CLOSE_NOW);
     ok(world_empty(w), "over");
 }
