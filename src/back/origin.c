@@ -128,7 +128,8 @@ bool origin_same(const struct origin *a, const struct origin *b)
     return strcmp(a->name, b->name) == 0 && strcmp(a->host, b->host) == 0 && x->port == y->port &&
            x->tls_cert == y->tls_cert && x->tls_no_cert == y->tls_no_cert && x->tls_required == y->tls_required &&
            x->max_connections == y->max_connections && x->connect_timeout_ms == y->connect_timeout_ms &&
-           x->idle_timeout_ms == y->idle_timeout_ms && x->allow == y->allow && x->allow_arg == y->allow_arg;
+           x->idle_timeout_ms == y->idle_timeout_ms && x->allow == y->allow && x->allow_arg == y->allow_arg &&
+           x->via == y->via;
 }
 
 const char *origin_name(const struct origin *o)

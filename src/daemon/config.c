@@ -4,6 +4,7 @@
 #include "daemon/derive.h"
 #include "daemon/options.h"
 #include "daemon/yaml_file.h"
+#include "daemon/yaml_tree.h"
 #include "net/cidr.h"
 #include "net/tls_sni.h"
 #include "net/tls_suites.h"
@@ -283,7 +284,7 @@ struct config *config_load(const char *file, const struct config_setting *flags,
     if (file != NULL) {
         struct slice name = arena_copy(c->arena, slice_str(file));
 
-        o.ok = name.p != NULL && yaml_file_read(file, c->arena, &text, errors) &&
+        o.ok = name.p != NULL && yaml_tree_read(file, c->arena, &text, errors) &&
                yaml_file_parse(name.p, text, c->arena, &yaml, errors);
     }
     o.file = yaml.settings;

@@ -43,6 +43,7 @@ struct config {
     const char *const *feature_gates;
     const char *const *etcd_servers;
     const char *etcd_cafile, *etcd_certfile, *etcd_keyfile, *etcd_prefix;
+    const char *egress_selector_config_file;
 
     /* discovery */
     uint64_t discovery_refresh_interval, discovery_authz_cache_ttl; /* ms */

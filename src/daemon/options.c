@@ -88,6 +88,8 @@ static const struct option table[] = {
      .argument = "DURATION", .help = "A peer whose Lease is deleted, as API servers do when they restart, is kept as lapsed for this long: what only it serves is marked Stale, and requests for it get 503, not 404. 0s: it is forgotten at once."},
     {.name = "max-requests-inflight-per-peer", .type = OPTION_NUMBER, FIELD(max_requests_inflight_per_peer), .initial = "0", .min = 0, .max = 1000000,
      .section = SECTION, .argument = "N", .help = "Requests under way to one peer; beyond, the next peer is tried, then 503. 0: no limit."},
+    {.name = "egress-selector-config-file", .type = OPTION_TEXT, FIELD(egress_selector_config_file), .initial = "", .section = SECTION, .argument = "FILE",
+     .help = "EgressSelectorConfiguration (apiserver.k8s.io/v1beta1), as for kube-apiserver: its selection controlplane is the HTTP CONNECT proxy through which peers are dialled, and etcd the one for etcd-servers. Read again, with the certificates that it names, by a reload and when one of these files changes. None: all are dialled directly."},
     {.name = "identity-lease", .type = OPTION_TEXT, FIELD(identity_lease), .initial = "auto", .choices = "auto|observe|publish|off",
      .section = SECTION, .argument = "MODE", .help = "Who publishes this server's identity Lease: the local API server (observe), this proxy (publish), the proxy if the server is older than 1.26 (auto). off: not even the address is added to the server's Lease."},
     {.name = "peer-advertise-ip", .type = OPTION_TEXT, FIELD(peer_advertise_ip), .initial = "", .section = SECTION, .argument = "IP",

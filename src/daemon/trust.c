@@ -3,8 +3,12 @@
 #include <stdio.h>
 
 #include "daemon/derive.h"
+#include "daemon/egress.h"
 #include "net/tls_ctx.h"
 #include "net/tls_sni.h"
+#include "net/via.h"
+
+enum { EGRESS_ARENA_CEILING = 8 << 20, EGRESS_ERRORS_CEILING = 64 << 10 };
 
 static const char *or_null(const char *s)
 {
@@ -88,6 +92,28 @@ static void load_etcds(const struct config *c, struct trust *out, struct buf *er
     }
 }
 
+static bool load_egress(const struct config *c, struct trust *out, struct buf *errors)
+{
+    struct arena *a = arena_new(EGRESS_ARENA_CEILING); /* not the configuration's, which lives through many of these */
+    struct egress egress;
+    struct err err;
+    bool ok;
+
+    if (a == NULL) {
+        buf_append_str(errors, "out of memory\n");
+        return false;
+    }
+    err_clear(&err);
+    ok = egress_load(c->egress_selector_config_file, a, &egress, errors);
+    if (ok && !(egress_via(&egress, EGRESS_CONTROLPLANE, &out->peer_via, &err) &&
+                egress_via(&egress, EGRESS_ETCD, &out->etcd_via, &err))) {
+        buf_printf(errors, "%s: %s\n", c->egress_selector_config_file, err.text);
+        ok = false;
+    }
+    arena_free(a);
+    return ok;
+}
+
 bool trust_load(const struct config *c, struct trust *out, struct buf *errors)
 {
     const char *local_name = c->apiserver_tls_server_name;
@@ -111,6 +137,8 @@ bool trust_load(const struct config *c, struct trust *out, struct buf *errors)
         out->peer_no_cert = keep(load_client(c, c->peer_ca_file, peer_name, false, &err), &err, errors, &ok);
     }
     load_etcds(c, out, errors, &ok);
+    if (or_null(c->egress_selector_config_file) != NULL)
+        ok = load_egress(c, out, errors) && ok;
     if (!ok)
         trust_free(out);
     return ok;
@@ -133,6 +161,9 @@ void trust_free(struct trust *t)
     drop(&t->peer_no_cert);
     for (size_t i = 0; i < ETCD_SERVERS_MAX; i++)
         drop(&t->etcd[i]);
+    via_unref(t->peer_via);
+    via_unref(t->etcd_via);
+    t->peer_via = t->etcd_via = NULL;
 }
 
 static void keep_same(struct tls_ctx **ctx, struct tls_ctx *old, bool *changed)
@@ -142,6 +173,16 @@ static void keep_same(struct tls_ctx **ctx, struct tls_ctx *old, bool *changed)
     } else if (old != NULL) {
         tls_ctx_unref(*ctx);
         *ctx = tls_ctx_ref(old);
+    }
+}
+
+static void keep_same_via(struct via **via, struct via *old, bool *changed)
+{
+    if (!via_same(*via, old)) {
+        *changed = true;
+    } else if (old != NULL) {
+        via_unref(*via);
+        *via = via_ref(old);
     }
 }
 
@@ -157,6 +198,8 @@ bool trust_keep_same(struct trust *t, const struct trust *old)
     keep_same(&t->peer_no_cert, old->peer_no_cert, &changed);
     for (size_t i = 0; i < ETCD_SERVERS_MAX; i++)
         keep_same(&t->etcd[i], old->etcd[i], &changed);
+    keep_same_via(&t->peer_via, old->peer_via, &changed);
+    keep_same_via(&t->etcd_via, old->etcd_via, &changed);
     return changed;
 }
 
@@ -174,6 +217,39 @@ static void each_sni_file(const struct config *c, trust_file_fn *fn, void *arg)
         fn(option, spec.cert_file, TRUST_CERTIFICATE, arg);
         fn(option, spec.key_file, TRUST_KEY, arg);
     }
+}
+
+static const char egress_option[] = "egress-selector-config-file";
+
+static void each_file_of(const struct egress_selection *s, trust_file_fn *fn, void *arg)
+{
+    if (!s->given || !s->tls)
+        return;
+    if (s->ca_bundle.text[0] != '\0')
+        fn(egress_option, s->ca_bundle.text, TRUST_BUNDLE, arg);
+    fn(egress_option, s->client_cert.text, TRUST_CERTIFICATE, arg);
+    fn(egress_option, s->client_key.text, TRUST_KEY, arg);
+}
+
+/* The file itself, and what it names as it is now. */
+static void each_egress_file(const struct config *c, trust_file_fn *fn, void *arg)
+{
+    const char *path = or_null(c->egress_selector_config_file);
+    struct arena *a = path == NULL ? NULL : arena_new(EGRESS_ARENA_CEILING);
+    struct egress egress;
+    struct buf errors;
+
+    if (path != NULL)
+        fn(egress_option, path, TRUST_KEY, arg); /* it has no end */
+    if (a == NULL)
+        return;
+    buf_init(&errors, EGRESS_ERRORS_CEILING); /* said by who loads it */
+    if (egress_load(path, a, &egress, &errors)) {
+        each_file_of(&egress.of[EGRESS_CONTROLPLANE], fn, arg);
+        each_file_of(&egress.of[EGRESS_ETCD], fn, arg);
+    }
+    buf_free(&errors);
+    arena_free(a);
 }
 
 void trust_each_file(const struct config *c, trust_file_fn *fn, void *arg)
@@ -199,6 +275,7 @@ void trust_each_file(const struct config *c, trust_file_fn *fn, void *arg)
         if (files[i].path[0] != '\0')
             fn(files[i].option, files[i].path, files[i].kind, arg);
     each_sni_file(c, fn, arg);
+    each_egress_file(c, fn, arg);
 }
 
 bool trust_has_peers(const struct trust *t)

@@ -1,5 +1,5 @@
 /*
- * Every TLS context that a configuration names, made in one go: the part of a (re)load that can fail.
+ * Every TLS context and every proxy that a configuration names, made in one go: the part of a (re)load that can fail.
  */
 #ifndef MVPROXY_DAEMON_TRUST_H
 #define MVPROXY_DAEMON_TRUST_H
@@ -9,6 +9,7 @@
 #include "daemon/config.h"
 
 struct tls_ctx;
+struct via;
 
 struct trust {
     struct tls_ctx *serving;    /* HTTP/2 and HTTP/1.1 */
@@ -17,11 +18,12 @@ struct trust {
     struct tls_ctx *local_no_cert;
     struct tls_ctx *etcd[ETCD_SERVERS_MAX];   /* one per etcd-servers, for each has its name; NULL for http:// */
     struct tls_ctx *peer_cert, *peer_no_cert; /* NULL without peer-ca-file or proxy-client-cert-file */
+    struct via *peer_via, *etcd_via;          /* the egress selector's; NULL: dialled directly */
 };
 
 /* All or nothing; every failure is a line in *errors. */
 bool trust_load(const struct config *c, struct trust *out, struct buf *errors);
-/* Puts the contexts of `old` in the place of those that are the same, so that nobody has to connect anew. True if any
+/* Puts what `old` has in the place of those that are the same, so that nobody has to connect anew. True if any
  * is not. */
 bool trust_keep_same(struct trust *t, const struct trust *old);
 void trust_free(struct trust *t);

@@ -1,12 +1,12 @@
 /*
- * The configuration file: a flat YAML mapping whose values are scalars or sequences of scalars (libyaml).
+ * The configuration file: a flat YAML mapping whose values are scalars or sequences of scalars.
  */
 #ifndef MVPROXY_DAEMON_YAML_FILE_H
 #define MVPROXY_DAEMON_YAML_FILE_H
 
 #include "daemon/config.h"
 
-enum { YAML_FILE_MAX_BYTES = 1 << 20, YAML_FILE_MAX_SETTINGS = 1000, YAML_FILE_MAX_ITEMS = 10000 };
+enum { YAML_FILE_MAX_SETTINGS = 1000 };
 
 struct yaml_file {
     struct config_setting *settings;
@@ -19,7 +19,5 @@ struct yaml_file {
  * lives in the arena.
  */
 bool yaml_file_parse(const char *name, struct slice text, struct arena *a, struct yaml_file *out, struct buf *errors);
-/* Reads a file of at most YAML_FILE_MAX_BYTES into the arena. False with a complaint. */
-bool yaml_file_read(const char *path, struct arena *a, struct slice *text, struct buf *errors);
 
 #endif

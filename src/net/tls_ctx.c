@@ -245,10 +245,12 @@ struct tls_ctx *tls_client_ctx_new(const struct tls_client_opts *o, struct err *
     struct tls_ctx *c = ctx_new(false, 12, NULL, err);
     X509_STORE *store = new_store();
 
-    if (c == NULL || store == NULL || !tls_bundle_load(store, NULL, o->ca_file, &c->digest, err))
+    if (c == NULL || store == NULL || (!o->system_roots && !tls_bundle_load(store, NULL, o->ca_file, &c->digest, err)))
         goto fail;
     SSL_CTX_set_cert_store(c->ssl_ctx, store); /* takes the reference */
     store = NULL;
+    if (o->system_roots && SSL_CTX_set_default_verify_paths(c->ssl_ctx) != 1)
+        goto fail;
     if (o->cert_file != NULL && !use_pair(c, o->cert_file, o->key_file, err))
         goto fail;
     if (o->server_name != NULL)
@@ -257,6 +259,7 @@ struct tls_ctx *tls_client_ctx_new(const struct tls_client_opts *o, struct err *
     c->http2 = o->http2;
     fold_number(c, o->http2);
     fold_number(c, o->cert_file != NULL);
+    fold_number(c, o->system_roots);
     SSL_CTX_set_verify(c->ssl_ctx, SSL_VERIFY_PEER, NULL);
     if (SSL_CTX_set_alpn_protos(c->ssl_ctx, o->http2 ? both_protocols : both_protocols + 3,
                                 (unsigned)(sizeof(both_protocols) - 1) - (o->http2 ? 0U : 3U)) != 0)

@@ -61,6 +61,13 @@ void via_unref(struct via *v)
         destroy(v);
 }
 
+bool via_same(const struct via *a, const struct via *b)
+{
+    if (a == NULL || b == NULL)
+        return a == b;
+    return strcmp(a->host, b->host) == 0 && a->opts.port == b->opts.port && tls_ctx_same(a->opts.tls, b->opts.tls);
+}
+
 const struct via_opts *via_opts(const struct via *v)
 {
     return &v->opts;

@@ -21,6 +21,8 @@ MEM_CHECK struct via *via_new(const struct via_opts *o);
 struct via *via_ref(struct via *v);
 void via_unref(struct via *v); /* NULL is fine */
 const struct via_opts *via_opts(const struct via *v);
+/* Whether dialling through either is the same. NULL is a direct connection. */
+bool via_same(const struct via *a, const struct via *b);
 /* "10.0.0.1:3128" or "unix:/path", for messages. */
 const char *via_text(const struct via *v);
 

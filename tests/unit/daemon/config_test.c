@@ -77,7 +77,7 @@ static const struct {
     {"nested mapping", BASE "v:\n  x: 1\n", "F:5:3: nested mappings are not used: options are flat\n"},
     {"alias", "tls-cert-file: &a c\ntls-private-key-file: *a\n", "F:2:23: aliases are not supported\n"},
     {"two documents", BASE "---\nv: 1\n", "F:4:1: more than one document\n"},
-    {"not a mapping", "- a\n- b\n", "F:1:1: a list is not possible here\n"},
+    {"not a mapping", "- a\n- b\n", "F:1:1: expected a mapping of options (name: value)\n"},
     {"a lone word", "hello\n", "F:1:1: expected a mapping of options (name: value)\n"},
     {"bad YAML", "v: \"1\n", "F:2:1: found unexpected end of stream\n"},
     {"several at once", BASE "v: x\nnope: 1\naccess-log: 7\n",
