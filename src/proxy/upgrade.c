@@ -47,8 +47,12 @@ static void join(struct proxy *p, struct stream *client, struct stream *server)
 /* The Upgrade field is hop-by-hop, yet here it is the answer: the connection adds `Connection: Upgrade` to it. */
 static bool switching_head(const struct job *j, const struct http_head *in, struct arena *a, struct http_head *out)
 {
-    struct rewrite_origin from = {.served_by = j->peer != NULL ? j->peer->id : NULL, .hop = NULL};
+    /* It is written when the job has let go of the snapshot that the peer is in. */
+    struct slice id = j->peer == NULL ? SLICE_NONE : arena_copy(a, slice_str(j->peer->id));
+    struct rewrite_origin from = {.served_by = id.p, .hop = NULL};
 
+    if (j->peer != NULL && id.p == NULL)
+        return false;
     if (!rewrite_response(in, &from, a, out))
         return false;
     for (size_t i = 0; i < in->n_fields; i++)
