@@ -127,12 +127,15 @@ static void written_and_renewed(void)
 static void restart_takes_over(void)
 {
     struct story s;
+    struct metrics *old;
     uint64_t before;
 
     begin(&s);
     start(&s);
     before = sim_etcd_lease_of(s.etcd, s.key);
     cluster_free(s.w.cluster);
+    old = s.w.metrics; /* a process has its own */
+    s.w.metrics = metrics_new();
     world_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
     ok(ours(&s) && sim_etcd_lease_of(s.etcd, s.key) != before, "what the process before left is taken over at once");
@@ -141,6 +144,7 @@ static void restart_takes_over(void)
     is_double(world_metric(&s.w, "mvproxy_peer_endpoint_record_writes_total", "yielded", NULL), 0,
               "nobody was given way to");
     end(&s);
+    metrics_free(old);
 }
 
 static void count_done(void *arg)
