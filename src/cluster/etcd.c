@@ -38,7 +38,6 @@ struct etcd {
     struct err failure; /* the last */
     uint64_t worked_ms;
     uint64_t cluster, cluster_ms; /* who we talk to, and when it last answered */
-    size_t calls;
 };
 
 struct etcd_call {
@@ -138,7 +137,6 @@ static void bury(struct etcd_call *c)
     if (c->dead)
         return;
     c->dead = true;
-    c->etcd->calls--;
     if (c->fetch != NULL)
         fetch_cancel(c->fetch);
     c->fetch = NULL;
@@ -313,7 +311,6 @@ static struct etcd_call *start(struct etcd *e, enum etcd_op op, struct slice bod
         call_free(c);
         return NULL;
     }
-    e->calls++;
     if (e->n == 0 || !send(c))
         loop_defer(e->loop, &c->over, on_unsent, c);
     return c;
