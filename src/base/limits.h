@@ -81,6 +81,7 @@ enum {
     TIMEOUT_HTTP2_REFUSED_MS = 300000, /* a server that did not speak HTTP/2 is asked again */
     TIMEOUT_DISCOVERY_MS = 10000,
     TIMEOUT_PEER_FIRST_ANSWER_MS = 5000,
+    TIMEOUT_PEER_ADDRESS_MS = 60000, /* for a peer to get an address, once it was seen */
 };
 
 #endif

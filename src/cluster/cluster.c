@@ -7,6 +7,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "cluster/api.h"
+#include "cluster/cluster_collect.h"
 #include "cluster/cluster_describe.h"
 #include "cluster/cluster_internal.h"
 #include "cluster/exclusions.h"
@@ -288,101 +289,11 @@ static const struct exclusions_handler exclusions_handler = {.on_change = on_exc
 
 /* ---------------------------------------------------------------------------------------------------- snapshots */
 
-/*
- * Another process behind the same Lease may serve other things than the document says. But of one that has left without
- * having answered, the document is the best there is: by it a request is held back (503) and not denied (404).
- */
-static bool discovery_known(const struct peer *p)
-{
-    return refresh_known(p->refresh) || (p->left && refresh_disco(p->refresh) != NULL);
-}
-
-static bool collect_peers(struct cluster *c, struct publish_input *in)
-{
-    size_t n = peers_count(c->peers), i = 0, used = 0;
-    struct served_peer *peers = mem_array(n + 1, sizeof *peers);
-    struct peer *p;
-
-    in->served.peers = peers;
-    in->extra = mem_array(n + 1, sizeof *in->extra);
-    if (peers == NULL || in->extra == NULL)
-        return false;
-    while ((p = peers_next(c->peers, &i)) != NULL) {
-        if (p->life == PEER_FORGOTTEN)
-            continue;
-        peers[used] = (struct served_peer){
-            .id = p->id,
-            .life = p->life == PEER_LIVE ? SERVED_LIVE : SERVED_LAPSED,
-            .origin = p->origin,
-            .source = peer_source_name(p->source),
-        };
-        if (p->refresh != NULL) {
-            peers[used].discovery_known = discovery_known(p);
-            peers[used].mvproxy = refresh_mvproxy(p->refresh);
-            peers[used].disco = refresh_disco(p->refresh);
-            in->extra[used].stale = p->life != PEER_LIVE || refresh_failing(p->refresh);
-            in->extra[used].etag = refresh_apis_etag(p->refresh);
-        }
-        used++;
-    }
-    in->served.n_peers = used;
-    return true;
-}
-
-/*
- * Only for peers that can be reached in principle: of one that has no address, or while nothing is configured to trust
- * peers by, nothing will ever be known, and a document that says so for ever would keep namespaces from ever being
- * deleted.
- */
-static bool collect_unknown(const struct cluster *c, struct publish_input *in)
-{
-    size_t n = exclusions_n_services(c->exclusions), cursor = 0;
-
-    for (size_t i = 0; c->o.peers_enabled && c->o.peer_tls_cert != NULL && i < in->served.n_peers; i++)
-        in->unknown |= in->served.peers[i].origin != NULL && in->served.peers[i].disco == NULL;
-    if (!in->unknown)
-        return true;
-    in->registered = mem_array(n + 1, sizeof *in->registered);
-    if (in->registered == NULL)
-        return false;
-    while (in->n_registered < n &&
-           exclusions_registered(c->exclusions, &cursor, &in->registered[in->n_registered].group,
-                                 &in->registered[in->n_registered].version))
-        in->n_registered++;
-    return true;
-}
-
-static bool collect_excluded(struct cluster *c, struct publish_input *in)
-{
-    size_t n = exclusions_count(c->exclusions), cursor = 0;
-    struct slice *gvs = mem_array(n + 1, sizeof *gvs);
-
-    in->served.excluded = gvs;
-    if (gvs == NULL)
-        return false;
-    while (in->served.n_excluded < n && exclusions_next(c->exclusions, &cursor, &gvs[in->served.n_excluded]))
-        in->served.n_excluded++;
-    return true;
-}
-
-static bool leases_known(const struct cluster *c)
-{
-    return c->leases != NULL && informer_synced(leases_informer(c->leases)) && exclusions_settled(c->exclusions);
-}
-
-static bool collect(void *arg, struct publish_input *in)
+static void on_patience(void *arg)
 {
     struct cluster *c = arg;
 
-    in->served.peers_enabled = c->o.peers_enabled;
-    in->served.leases_synced = !c->o.peers_enabled || leases_known(c);
-    in->served.local_id = c->own_id;
-    in->served.local = refresh_disco(c->local);
-    in->served.local_refused = refresh_refused(c->local);
-    in->served.local_etag = refresh_apis_etag(c->local);
-    if (c->peers != NULL && !collect_peers(c, in))
-        return false;
-    return c->exclusions == NULL || (collect_excluded(c, in) && collect_unknown(c, in));
+    publish_request(c->publish);
 }
 
 static void on_published(void *arg)
@@ -513,7 +424,7 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     struct api_identity who = identity(o);
     const struct publish_opts p = {.loop = l,
                                    .metrics = &c->metrics,
-                                   .collect = collect,
+                                   .collect = cluster_collect,
                                    .on_published = on_published,
                                    .on_settled = on_settled,
                                    .arg = c};
@@ -532,8 +443,9 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     waiters_init(&c->protobuf_waiters, l);
     c->publish = publish_new(&p);
     c->memory_retry = loop_timer_new(l, on_memory_retry, c);
+    c->patience = loop_timer_new(l, on_patience, c);
     c->local = new_refresh(c, "local", NULL, on_local_end);
-    if (c->local == NULL || c->memory_retry == NULL)
+    if (c->local == NULL || c->memory_retry == NULL || c->patience == NULL)
         abort();
     refresh_set_origin(c->local, c->o.local);
     if (o->peers_enabled) {
@@ -557,6 +469,7 @@ void cluster_free(struct cluster *c)
     refresh_free(c->local);
     publish_free(c->publish);
     loop_timer_free(c->memory_retry);
+    loop_timer_free(c->patience);
     api_free(c->api);
     origin_unref(c->o.local);
     mem_free(c->hostname);

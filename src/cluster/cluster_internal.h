@@ -1,5 +1,5 @@
 /*
- * The facade's own state, shared by cluster.c and cluster_describe.c.
+ * The facade's own state, shared by cluster.c, cluster_collect.c and cluster_describe.c.
  */
 #ifndef MVPROXY_CLUSTER_CLUSTER_INTERNAL_H
 #define MVPROXY_CLUSTER_CLUSTER_INTERNAL_H
@@ -31,6 +31,7 @@ struct cluster {
     struct waiters waiters;
     struct waiters protobuf_waiters; /* for the documents' protobuf forms */
     struct loop_timer *memory_retry; /* starting the informers again */
+    struct loop_timer *patience;     /* with peers that have no address */
     bool peers_seen;                 /* cluster_peers_synced was true once */
     struct cluster_metrics metrics;
 };

@@ -43,6 +43,7 @@ struct informer {
     enum state state;
     bool relist; /* the next attempt lists (else it watches) */
     bool synced, refused;
+    bool recovered;     /* it worked again, and no resourceVersion has expired since */
     struct err failure; /* empty: works */
     char version[VERSION_BYTES];
     struct strmap *keys; /* → the epoch in which it was seen last */
@@ -94,6 +95,7 @@ static void works(struct informer *i)
         return;
     err_clear(&i->failure);
     i->refused = false;
+    i->recovered = true;
     log_info("Watching again", LT("collection", i->o.name));
     i->handler->on_health(i->arg, NULL);
 }
@@ -125,9 +127,15 @@ static void fails(struct informer *i, bool relist, const char *why)
         i->handler->on_health(i->arg, i->failure.text);
 }
 
-/* The server no longer knows our resourceVersion: nothing is wrong, but only a list helps. */
+/*
+ * The server no longer knows our resourceVersion: nothing is wrong, but only a list helps. A server that was away for
+ * long says so first thing: what it was waited for last is no measure then.
+ */
 static void expired(struct informer *i)
 {
+    if (i->recovered)
+        backoff_reset(&i->backoff);
+    i->recovered = false;
     log_v(2, "Resource version expired, listing again", LT("collection", i->o.name), LT("resourceVersion", i->version));
     i->relist = true;
     wait_ms(i, backoff_next(&i->backoff));

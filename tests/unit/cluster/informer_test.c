@@ -158,6 +158,34 @@ static void expired(void)
     end(&r);
 }
 
+static bool has_recovered(void *arg)
+{
+    const struct recorder *r = arg;
+
+    return r->recoveries > 0;
+}
+
+/* After a long absence the waits are long, but a server that answers 410 is there. */
+static void expired_after_absence(void)
+{
+    struct recorder r;
+
+    start(&r, 0);
+    kube_sim(r.w.local)->fault = SIM_REFUSE;
+    sim_server_break(kube_sim(r.w.local));
+    sim_run_ms(r.w.loop, 60000);
+    del(&r, 1);
+    put(&r, 5);
+    kube_compact(r.w.store);
+    kube_sim(r.w.local)->fault = SIM_FINE;
+    sim_run_until(r.w.loop, 20000, has_recovered, &r);
+    is_int((int)r.recoveries, 1, "the server is back");
+    sim_run_ms(r.w.loop, 1000);
+    is_u64(kube_lists(r.w.store, KUBE_APISERVICE), 2, "and what it no longer knows is listed soon");
+    is_int((int)r.gone, 1, "what vanished meanwhile is gone");
+    end(&r);
+}
+
 static void bad_lines(void)
 {
     static const char *const lines[] = {
@@ -347,6 +375,7 @@ int main(void)
     ordinary();
     broken_streams();
     expired();
+    expired_after_absence();
     bad_lines();
     half_open();
     unavailable();

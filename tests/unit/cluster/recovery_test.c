@@ -102,7 +102,7 @@ static void never_read(void)
     world_end(&w);
 }
 
-/* A peer that nobody can ask, for want of an address, holds nothing up. */
+/* A peer that nobody can ask, for want of an address, holds things up for a minute only. */
 static void nowhere(void)
 {
     const struct kube_lease lease = {.name = "apiserver-scg43bmblmfhqplxpiyqlziyzi",
@@ -115,10 +115,17 @@ static void nowhere(void)
     world_init(&w, WORLD_BASE);
     kube_put_apiservice(w.store, "batch", "v1", false);
     kube_put_lease(w.store, &lease);
+    w.opts.stale_after_ms = 200000;
+    w.opts.forget_after_ms = 300000;
     world_start(&w);
     ok(world_ready(&w, 8000), "ready");
     is_double(world_metric(&w, "mvproxy_peers", "live", NULL), 1, "a peer is known to be there");
-    is_str(world_freshness(&w, "unknown-peer.mvproxy.invalid"), "", "no address: nothing is waited for");
+    is_str(world_freshness(&w, "batch"), "Stale", "it may get an address yet");
+    sim_run_ms(w.loop, 50000);
+    is_str(world_freshness(&w, "unknown-peer.mvproxy.invalid"), "Stale", "still");
+    sim_run_ms(w.loop, 15000);
+    is_double(world_metric(&w, "mvproxy_peers", "live", NULL), 1, "it is there still");
+    is_str(world_freshness(&w, "unknown-peer.mvproxy.invalid"), "", "but nothing is waited for");
     is_str(world_freshness(&w, "batch"), "", "and nothing made up");
     world_end(&w);
 }

@@ -1,0 +1,121 @@
+#include "cluster/cluster_collect.h"
+
+#include "base/limits.h"
+#include "cluster/cluster_internal.h"
+#include "cluster/exclusions.h"
+#include "cluster/informer.h"
+#include "cluster/leases.h"
+#include "cluster/peers.h"
+#include "cluster/refresh.h"
+#include "net/loop.h"
+
+/*
+ * Another process behind the same Lease may serve other things than the document says. But of one that has left without
+ * having answered, the document is the best there is: by it a request is held back (503) and not denied (404).
+ */
+static bool discovery_known(const struct peer *p)
+{
+    return refresh_known(p->refresh) || (p->left && refresh_disco(p->refresh) != NULL);
+}
+
+/*
+ * Is there something to be learnt of this peer? Not while nothing is configured to trust peers by, nor without an
+ * address. The mvproxy before a server that has just come up gives it one in seconds; if nobody does, nobody will, and
+ * a document that says for ever that it is not complete would keep namespaces from ever being deleted.
+ */
+static bool untold(const struct cluster *c, const struct peer *p)
+{
+    uint64_t age = loop_now_ms(c->loop) - p->known_ms;
+
+    if (!c->o.peers_enabled || c->o.peer_tls_cert == NULL)
+        return false;
+    if (p->refresh != NULL && refresh_disco(p->refresh) != NULL)
+        return false;
+    if (p->origin != NULL)
+        return true;
+    if (age >= TIMEOUT_PEER_ADDRESS_MS)
+        return false;
+    if (!loop_timer_pending(c->patience))
+        loop_timer_set(c->patience, TIMEOUT_PEER_ADDRESS_MS - age);
+    return true;
+}
+
+static bool collect_peers(struct cluster *c, struct publish_input *in)
+{
+    size_t n = peers_count(c->peers), i = 0, used = 0;
+    struct served_peer *peers = mem_array(n + 1, sizeof *peers);
+    struct peer *p;
+
+    in->served.peers = peers;
+    in->extra = mem_array(n + 1, sizeof *in->extra);
+    if (peers == NULL || in->extra == NULL)
+        return false;
+    while ((p = peers_next(c->peers, &i)) != NULL) {
+        if (p->life == PEER_FORGOTTEN)
+            continue;
+        peers[used] = (struct served_peer){
+            .id = p->id,
+            .life = p->life == PEER_LIVE ? SERVED_LIVE : SERVED_LAPSED,
+            .origin = p->origin,
+            .source = peer_source_name(p->source),
+        };
+        if (p->refresh != NULL) {
+            peers[used].discovery_known = discovery_known(p);
+            peers[used].mvproxy = refresh_mvproxy(p->refresh);
+            peers[used].disco = refresh_disco(p->refresh);
+            in->extra[used].stale = p->life != PEER_LIVE || refresh_failing(p->refresh);
+            in->extra[used].etag = refresh_apis_etag(p->refresh);
+        }
+        in->unknown |= untold(c, p);
+        used++;
+    }
+    in->served.n_peers = used;
+    return true;
+}
+
+static bool collect_registered(const struct cluster *c, struct publish_input *in)
+{
+    size_t n = exclusions_n_services(c->exclusions), cursor = 0;
+
+    in->registered = mem_array(n + 1, sizeof *in->registered);
+    if (in->registered == NULL)
+        return false;
+    while (in->n_registered < n &&
+           exclusions_registered(c->exclusions, &cursor, &in->registered[in->n_registered].group,
+                                 &in->registered[in->n_registered].version))
+        in->n_registered++;
+    return true;
+}
+
+static bool collect_excluded(struct cluster *c, struct publish_input *in)
+{
+    size_t n = exclusions_count(c->exclusions), cursor = 0;
+    struct slice *gvs = mem_array(n + 1, sizeof *gvs);
+
+    in->served.excluded = gvs;
+    if (gvs == NULL)
+        return false;
+    while (in->served.n_excluded < n && exclusions_next(c->exclusions, &cursor, &gvs[in->served.n_excluded]))
+        in->served.n_excluded++;
+    return true;
+}
+
+static bool leases_known(const struct cluster *c)
+{
+    return c->leases != NULL && informer_synced(leases_informer(c->leases)) && exclusions_settled(c->exclusions);
+}
+
+bool cluster_collect(void *arg, struct publish_input *in)
+{
+    struct cluster *c = arg;
+
+    in->served.peers_enabled = c->o.peers_enabled;
+    in->served.leases_synced = !c->o.peers_enabled || leases_known(c);
+    in->served.local_id = c->own_id;
+    in->served.local = refresh_disco(c->local);
+    in->served.local_refused = refresh_refused(c->local);
+    in->served.local_etag = refresh_apis_etag(c->local);
+    if (c->peers != NULL && !collect_peers(c, in))
+        return false;
+    return c->exclusions == NULL || (collect_excluded(c, in) && (!in->unknown || collect_registered(c, in)));
+}

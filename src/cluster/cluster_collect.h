@@ -1,0 +1,12 @@
+/*
+ * What is known of the cluster just now, gathered for a snapshot.
+ */
+#ifndef MVPROXY_CLUSTER_CLUSTER_COLLECT_H
+#define MVPROXY_CLUSTER_CLUSTER_COLLECT_H
+
+#include "cluster/publish.h"
+
+/* publish_opts.collect, with the struct cluster. */
+bool cluster_collect(void *arg, struct publish_input *in);
+
+#endif
