@@ -6,7 +6,6 @@ well, cp-a too old to have one.
 
 from harness import etcd, waiting
 from harness.api import AGGREGATED, expect, expect_unavailable, grant, same
-from harness.runner import needs
 from harness.skew import cron_jobs, disruption_budgets
 
 RECORDS = "/registry/peerserverleases/"
@@ -73,7 +72,6 @@ def test_we_find_it(cluster):
     assert _rerouted(bare, cluster.skew) == before
 
 
-@needs("etcd")
 def test_finds_the_old(cluster):
     """a bare kube-apiserver uses a server that has no record of its own: mvproxy's record leads to it"""
     bare, old = cluster.node("cp-c"), cluster.node("cp-a")
@@ -83,7 +81,6 @@ def test_finds_the_old(cluster):
     assert _only(cluster, answer, ["cp-a", "cp-b"]) is old
 
 
-@needs("etcd")
 def test_records(cluster):
     """each server has one record, ours is removed when mvproxy stops and written anew when it starts"""
     names = sorted(RECORDS + n.server_id for n in cluster.nodes)

@@ -173,11 +173,10 @@ def _restart_mvproxy(node):
 def _parts(cluster, controllers):
     """(name, how it ends, how it begins again, whether the controllers go on meanwhile)"""
     found = []
-    for node in cluster.nodes:
-        found.append(("server-" + node.name, node.apiserver.kill, lambda n=node: _restart_apiserver(n), True))
-        found.append(("proxy-stop-" + node.name, node.mvproxy.stop, lambda n=node: _restart_mvproxy(n), True))
-        found.append(("proxy-kill-" + node.name, node.mvproxy.kill, lambda n=node: _restart_mvproxy(n), True))
     old, new = cluster.old, cluster.new
+    for node, end in ((old, old.mvproxy.stop), (new, new.mvproxy.kill)):
+        found.append(("server-" + node.name, node.apiserver.kill, lambda n=node: _restart_apiserver(n), True))
+        found.append(("proxy-" + node.name, end, lambda n=node: _restart_mvproxy(n), True))
 
     def end_blind():
         """The proxy starts while the only server that could tell of Jobs is away, and everybody asks this proxy."""

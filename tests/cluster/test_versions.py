@@ -105,7 +105,7 @@ def test_leases(cluster):
     for node in cluster.nodes:
         spec, meta = before[node.name]["spec"], before[node.name]["metadata"]
         assert spec["holderIdentity"].startswith(meta["name"] + "_") and spec["leaseDurationSeconds"] == 3600, before[node.name]
-        if cluster.setup.addresses == "records":
+        if cluster.setup.addresses != "static":
             address = meta["annotations"]["kubernetes.io/peer-advertise-address"]
             assert address == "%s:6443" % node.address, before[node.name]
     for node in cluster.nodes:

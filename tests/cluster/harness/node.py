@@ -137,7 +137,12 @@ class Node:
         if self._cluster.setup.addresses == "static":
             # Kubernetes before 1.36 writes no peer addresses anywhere.
             return {"peers": ["%s=%s:%d" % (n.name, n.address, PORT) for n in self._cluster.nodes if n is not self]}
-        return {"peer-advertise-ip": self.address, "peer-advertise-port": PORT}
+        own = {"peer-advertise-ip": self.address, "peer-advertise-port": PORT}
+        if self._cluster.setup.addresses == "etcd":
+            pki = self._cluster.pki
+            own.update({"etcd-servers": [self._cluster.etcd_url], "etcd-cafile": pki.crt("etcd-ca"),
+                        "etcd-certfile": pki.crt("etcd-client"), "etcd-keyfile": pki.key("etcd-client")})
+        return own
 
     def options(self):
         """mvproxy's configuration here."""

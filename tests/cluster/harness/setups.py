@@ -12,7 +12,7 @@ class Setup:
     """A cluster that can be built.
 
     nodes: in the order of their age. skew: what the first lacks and the last has. addresses: where mvproxy has those of its
-    peers from, "static" (configuration) or "records" (what the servers and the mvproxies publish). core: only the tests
+    peers from, "static" (configuration), "annotations" (of Leases), or "etcd" (records there, and annotations). core: only the tests
     that are marked so. kubectl: versions, if not those of the nodes. controllers: the version of kube-controller-manager.
     traits: what tests may ask for with needs().
     """
@@ -22,7 +22,7 @@ class Setup:
         self.nodes = list(nodes)
         self.skew = skewed
         self.files = files
-        self.addresses = more.pop("addresses", "records")
+        self.addresses = more.pop("addresses", "annotations")
         self.core = more.pop("core", True)
         self.controllers = more.pop("controllers", None)
         self.kubectl = more.pop("kubectl", None) or self._oldest_and_newest()
@@ -77,7 +77,7 @@ def all_setups():
               core=False, controllers="1.33.13"),
         Setup("interop", [NodeSpec("cp-a", "1.33.13"), NodeSpec("cp-b", "1.36.3", [skew.NO_BUDGETS]),
                           NodeSpec("cp-c", "1.37.0", [skew.NO_JOBS_NO_BUDGETS], bare=True)],
-              skew.migrations("cp-a", "cp-b"), ("test_interop.py",), core=False),
+              skew.migrations("cp-a", "cp-b"), ("test_interop.py",), core=False, addresses="etcd"),
     ]
 
 
