@@ -132,14 +132,15 @@ def test_at_most_one_step(cluster):
     for node in cluster.nodes:
         answer = node.proxied().get("/apis/%s/nosuchthings" % JOBS.group_version)
         expect(answer, 404, 503)
-    # The bare server believes for a while that cp-a and cp-b are there, and sends them what they lack now.
+    # The bare server believes for a while that cp-a and cp-b are there, and sends them what they cannot serve now. After that
+    # it answers 404 by itself; mvproxy never does.
     for node in cluster.proxies:
         node.apiserver.kill()
     statuses = set()
     for _ in range(10):
         statuses.add(bare.proxied().get(JOBS.everywhere).status)
         expect_unavailable(ours.proxied().get(JOBS.everywhere))
-    assert statuses == {503}, statuses
+    assert statuses <= {404, 503}, statuses
     totals = {n.name: n.metric(REROUTED) for n in cluster.proxies}
     for node in cluster.proxies:
         headers = {"x-kubernetes-peer-proxied": "true", "X-Remote-User": "carol", "X-Remote-Group": "system:masters"}
