@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Three servers behind mvproxy for what the local one lacks: some are down, some full, some cut requests off."""
+
+import fixture
+from fixture import check, equal, until
+
+CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
+CLASS = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "spec": {}}
+PEERS = ("b", "c", "d")
+
+
+def setup():
+    profiles = dict({"a": "v1.33"}, **{name: "v1.34" for name in PEERS})
+    world = fixture.World(profiles=profiles, proxies=["a"], options={"max-requests-inflight-per-peer": 1})
+    proxy = world.proxies["a"]
+    # Straight to the servers: what they do is not softened by an mvproxy of theirs.
+    proxy.options["peers"] = ["test-server-%s=127.0.0.1:%d" % (name, world.addresses[name][1]) for name in PEERS]
+    return world.start()
+
+
+def refused(answer, again):
+    equal((answer.status, answer.json()["kind"]), (503, "Status"), "answer")
+    equal(bool(answer.all("Retry-After")), again, "Retry-After of %r" % answer)
+
+
+def healthy(world):
+    world.sim.heal()
+    for _ in range(3):
+        until(lambda: world.ask("GET", CLASSES).status == 200, "the peers")
+
+
+def test_first_is_down(world):
+    """KEP-4020's own test: the first eligible peer is down, the request succeeds through the second, and the third"""
+    for n, name in enumerate(PEERS[:2], 1):
+        world.sim.kill_server(name)
+        for i in range(12):
+            equal(world.ask("GET", CLASSES).status, 200, "GET, %d down" % n)
+            made = world.ask("POST", CLASSES, dict(CLASS, metadata={"name": "made-%d-%d" % (n, i)}))
+            equal(made.status, 201, "POST, %d down" % n)
+    world.sim.kill_server("d")
+    refused(world.ask("GET", CLASSES), True)
+    refused(world.ask("POST", CLASSES, dict(CLASS, metadata={"name": "never"})), True)
+    check("Peers tried last: apiserver-" in world.proxies["a"].get("/statusz")[1], "/statusz")
+    check(world.proxies["a"].metric("mvproxy_back_ejections_total") >= 3, "ejections")
+    check(world.proxies["a"].metric("mvproxy_retries_total", reason="connect") > 0, "retries by reason")
+    for name in PEERS:
+        world.sim.start_server(name)
+    healthy(world)
+
+
+def test_every_method(world):
+    """sent and not answered: who may repeat it, and whether the client is told to"""
+    rows = (("GET", "", None, True), ("HEAD", "", None, True), ("PUT", "/x", CLASS, True), ("DELETE", "/x", None, True),
+            ("POST", "", CLASS, False), ("PATCH", "/x", {}, False))
+    for action in ("reset", "garbage", "half-head"):
+        for method, name, body, again in rows:
+            fault = world.sim.fault(action, method=method, path=CLASSES)
+            answer = world.ask(method, CLASSES + name, body, headers={"Content-Type": "application/merge-patch+json"} if method == "PATCH" else None)
+            if method == "HEAD":
+                equal((answer.status, bool(answer.all("Retry-After"))), (503, True), "HEAD")
+            else:
+                refused(answer, again)
+            hits = world.sim.hits(fault)
+            # reset: three times at each of three servers; no head: once at each; unsafe methods once in all
+            if method in ("GET", "HEAD"):
+                check(hits >= 3, method, action, hits)
+            else:
+                equal(hits, 1, "%s %s" % (method, action))
+            world.sim.heal()
+
+
+def test_next_when_full(world):
+    """max-requests-inflight-per-peer: the next one is asked, and when all are full the client is told to come back"""
+    fault = world.sim.fault("hang", method="GET", path=CLASSES)
+    waiting = [world.client() for _ in PEERS]
+    mark = world.sim.mark()
+    for client in waiting:
+        client.request("GET", CLASSES)
+    until(lambda: len({r["server"] for r in world.sim.requests(path=CLASSES, since=mark) if not r["done"]}) == 3,
+          "one request at each peer")
+    answer = world.ask("POST", CLASSES, dict(CLASS, metadata={"name": "too-many"}))
+    refused(answer, True)
+    check("too many requests in flight" in answer.json()["message"], "message")
+    world.sim.heal(fault)
+    for client in waiting:
+        client.abort()
+    healthy(world)
+
+
+def test_budget(world):
+    """retries do not multiply an outage: beyond the budget a failure is answered at once"""
+    proxy = world.proxies["a"]
+    fault = world.sim.fault("reset", method="GET", path=CLASSES)
+    for _ in range(400):
+        equal(world.ask("GET", CLASSES).status, 503, "status")
+    hits = world.sim.hits(fault)
+    check(hits < 400 + 3 * 200, "400 requests arrived", hits, "times")
+    check(proxy.metric("mvproxy_back_retries_refused_total") > 0, "not counted")
+    world.sim.heal()
+    until(lambda: world.ask("GET", CLASSES).status == 200, "recovery")
+
+
+if __name__ == "__main__":
+    fixture.main(globals())
