@@ -11,7 +11,10 @@
 #include "http/h1_write.h"
 #include "net/stream.h"
 
-enum { SCRATCH_CEILING = 2 * LIMIT_HEAD_BYTES };
+enum {
+    SCRATCH_CEILING = 2 * LIMIT_HEAD_BYTES,
+    WATCH_ARENA_BYTES = 1024, /* holds the head of kube-apiserver's answer to a watch */
+};
 
 /* ----------------------------------------------------------------------------------------------------- the whole */
 
@@ -66,7 +69,10 @@ static void request_free(struct back_request *r)
     struct back *b = r->back;
     struct origin *o = r->pool->origin;
 
-    arena_pool_give(&b->arenas, r->arena);
+    if (r->opts.http2 == BACK_HTTP1)
+        arena_pool_give(&b->arenas, r->arena);
+    else
+        arena_free(r->arena);
     buf_free(&r->pending);
     h2_call_free(r->call);
     buf_free(&r->copy);
@@ -325,7 +331,8 @@ struct back_request *back_start(struct back *b, const struct back_opts *o)
 
     if (r == NULL)
         return NULL;
-    r->arena = arena_pool_take(&b->arenas);
+    r->arena =
+        o->http2 == BACK_HTTP1 ? arena_pool_take(&b->arenas) : arena_new_sized(LIMIT_EXCHANGE_ARENA, WATCH_ARENA_BYTES);
     if (r->arena == NULL) {
         mem_free(r);
         return NULL;

@@ -152,7 +152,12 @@ static size_t round_up(size_t n)
 
 struct arena *arena_new(size_t ceiling)
 {
-    size_t cap = ceiling < FIRST_BLOCK ? ceiling : FIRST_BLOCK;
+    return arena_new_sized(ceiling, FIRST_BLOCK);
+}
+
+struct arena *arena_new_sized(size_t ceiling, size_t first)
+{
+    size_t cap = ceiling < first ? ceiling : first;
     struct arena *a = mem_alloc(sizeof(*a) + cap);
 
     if (a == NULL)
@@ -160,7 +165,7 @@ struct arena *arena_new(size_t ceiling)
     memset(a, 0, sizeof(*a));
     a->ceiling = ceiling;
     a->taken = cap;
-    a->next_cap = (size_t)FIRST_BLOCK * 2;
+    a->next_cap = cap * 2;
     a->first.cap = cap;
     a->current = &a->first;
     POISON(a->first.bytes, cap);
@@ -178,7 +183,7 @@ void arena_reset(struct arena *a)
     }
     a->first.used = 0;
     a->taken = a->first.cap;
-    a->next_cap = (size_t)FIRST_BLOCK * 2;
+    a->next_cap = a->first.cap * 2;
     a->current = &a->first;
     POISON(a->first.bytes, a->first.cap);
 }

@@ -38,6 +38,8 @@ struct arena;
 
 /* An empty arena whose blocks together never exceed `ceiling` bytes. NULL when out of memory. */
 MEM_CHECK struct arena *arena_new(size_t ceiling);
+/* The same with a first block of so many bytes: for those of which there are very many. */
+MEM_CHECK struct arena *arena_new_sized(size_t ceiling, size_t first);
 void arena_free(struct arena *a);
 /* Keeps the first block, forgets the rest: for reuse by the next request of a connection. */
 void arena_reset(struct arena *a);
