@@ -62,7 +62,8 @@ def measure(args, world):
 
 def main():
     args = parse()
-    if not allow_descriptors(2 * args.watches + 10000):
+    connections = 2 * args.watches if args.http1 else args.watches // 20
+    if not allow_descriptors(connections + 4096):
         sys.exit("more descriptors are needed than are allowed")
     world = World({"a": "v1.34"}, options={"v": 0, "max-connections": args.watches + 1000, "access-log": False}).start()
     try:
