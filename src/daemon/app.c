@@ -213,6 +213,7 @@ int app_run(struct app *a)
     log_info("Serving", LT("version", a->args.version), LT("address", a->config->bind_address),
              LU("port", front_port(a->front)), LT("hostname", a->hostname));
     app_say_missing_trust(a, NULL);
+    trust_say_suites(a->config);
     notify_ready(a->notify, "Starting");
     loop_timer_set(a->heartbeat, 0);
     log_set_buffered(true); /* the loop flushes once per turn */

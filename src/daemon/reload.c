@@ -163,6 +163,7 @@ bool reload_now(struct app *a)
     if (ok) {
         metric_set(a->reload_time, (double)clock_wall_us() / 1e6);
         log_info("Reloaded");
+        trust_say_suites(a->config);
         a->reload_refused[0] = '\0';
         app_update_status(a);
         notify_ready(a->notify, a->status);

@@ -2,10 +2,12 @@
 
 #include <stdio.h>
 
+#include "base/log.h"
 #include "daemon/derive.h"
 #include "daemon/egress.h"
 #include "net/tls_ctx.h"
 #include "net/tls_sni.h"
+#include "net/tls_suites.h"
 #include "net/via.h"
 
 enum { EGRESS_ARENA_CEILING = 8 << 20, EGRESS_ERRORS_CEILING = 64 << 10 };
@@ -201,6 +203,18 @@ bool trust_keep_same(struct trust *t, const struct trust *old)
     keep_same_via(&t->peer_via, old->peer_via, &changed);
     keep_same_via(&t->etcd_via, old->etcd_via, &changed);
     return changed;
+}
+
+void trust_say_suites(const struct config *c)
+{
+    for (size_t i = 0; c->tls_cipher_suites[i] != NULL; i++) {
+        enum tls_suite_kind kind = tls_suite_kind(c->tls_cipher_suites[i]);
+
+        if (kind == TLS_SUITE_INSECURE)
+            log_warning("Insecure cipher suite in use", LT("suite", c->tls_cipher_suites[i]));
+        else if (kind == TLS_SUITE_MISSING)
+            log_warning("The TLS library lacks a cipher suite, it is left out", LT("suite", c->tls_cipher_suites[i]));
+    }
 }
 
 static void each_sni_file(const struct config *c, trust_file_fn *fn, void *arg)

@@ -27,6 +27,9 @@ bool trust_load(const struct config *c, struct trust *out, struct buf *errors);
  * is not. */
 bool trust_keep_same(struct trust *t, const struct trust *old);
 void trust_free(struct trust *t);
+/* Warns of cipher suites that are configured and insecure (as kube-apiserver does) or not to be had. */
+void trust_say_suites(const struct config *c);
+
 enum trust_file_kind { TRUST_CERTIFICATE, TRUST_KEY, TRUST_BUNDLE };
 typedef void trust_file_fn(const char *option, const char *path, enum trust_file_kind kind, void *arg);
 /*

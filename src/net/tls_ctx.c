@@ -65,9 +65,11 @@ static void fold_number(struct tls_ctx *c, int n)
 
 static bool set_groups(SSL_CTX *ctx)
 {
-    for (size_t i = 0; i < sizeof(curves) / sizeof(curves[0]); i++)
+    for (size_t i = 0; i < sizeof(curves) / sizeof(curves[0]); i++) {
+        ERR_clear_error();
         if (SSL_CTX_set1_groups_list(ctx, curves[i]) == 1)
             return true;
+    }
     return false;
 }
 

@@ -168,7 +168,7 @@ static bool set_fingerprint(struct tls_peer *p, X509 *cert)
     return done;
 }
 
-static bool fill(struct tls_identity *id, const struct tls_ctx *c, SSL *ssl, X509 *cert)
+static bool fill(struct tls_identity *id, const struct tls_ctx *c, X509 *cert, STACK_OF(X509) * others)
 {
     struct tls_peer *p = &id->peer;
     int subject = i2d_X509_NAME(X509_get_subject_name(cert), NULL);
@@ -185,7 +185,7 @@ static bool fill(struct tls_identity *id, const struct tls_ctx *c, SSL *ssl, X50
     id->text = mem_alloc(id->size);
     if (id->text == NULL)
         return false;
-    judge(id, c, cert, SSL_get_peer_cert_chain(ssl));
+    judge(id, c, cert, others);
     if (!read_subject(id, cert))
         refuse(p, "subject not understood");
     else if (p->too_many_orgs)
@@ -193,16 +193,19 @@ static bool fill(struct tls_identity *id, const struct tls_ctx *c, SSL *ssl, X50
     return true;
 }
 
-bool tls_identity_new(const struct tls_ctx *c, SSL *ssl, struct tls_identity **id)
+bool tls_identity_of(const struct tls_ctx *c, X509 *cert, STACK_OF(X509) * others, struct tls_identity **id)
 {
-    X509 *cert = c->server ? SSL_get0_peer_certificate(ssl) : NULL;
-
-    if (cert == NULL)
-        return true;
     *id = mem_zalloc(sizeof(**id));
-    if (*id != NULL && fill(*id, c, ssl, cert))
+    if (*id != NULL && fill(*id, c, cert, others))
         return true;
     tls_identity_free(*id);
     *id = NULL;
     return false;
+}
+
+bool tls_identity_new(const struct tls_ctx *c, SSL *ssl, struct tls_identity **id)
+{
+    X509 *cert = c->server ? SSL_get0_peer_certificate(ssl) : NULL;
+
+    return cert == NULL || tls_identity_of(c, cert, SSL_get_peer_cert_chain(ssl), id);
 }
