@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import threading
 
+import etcd as etcdlib
 import fixture
 from fixture import Process, Skip, check, equal, free_port, until
 from rawhttp import Broken, pattern
@@ -126,8 +127,8 @@ def answered(world, status=200):
 def test_requests(world):
     """through each kind: a request, and the connection is kept for the next"""
     for kind in KINDS:
-        choose(world, kind)
         before = world.egress.connects()
+        choose(world, kind)
         answered(world)
         check(world.egress.connects() > before, kind, "the proxy was not asked")
         before = world.egress.connects()
@@ -140,12 +141,11 @@ def test_requests(world):
 
 def test_local_is_direct(world):
     """what the local server serves does not go there"""
-    before = world.egress.connects()
     with world.client() as client:
         for _ in range(10):
             equal(client.ask("GET", "/api/v1/namespaces/default/configmaps").status, 200, "status")
     port = world.addresses["a"][1]
-    check("CONNECT 127.0.0.1:%d" % port not in world.egress.running["tinyproxy"].log(), "the local server was asked for", before)
+    check("CONNECT 127.0.0.1:%d" % port not in world.egress.running["tinyproxy"].log(), "the local server was asked for")
 
 
 def test_watches(world):
@@ -333,6 +333,30 @@ def test_certificates_are_read_again(world):
     take("admin")
     proxy.await_log("Reloaded", proxy.reload())
     answered(world)
+
+
+def test_etcd(world):
+    """the selection etcd: the records in a real etcd are written through the proxy, peers are dialled directly"""
+    proxy = world.proxies["a"]
+    etcd = etcdlib.Etcd(world.scratch, world.certs, members=1)
+    etcd.start()
+    try:
+        write(world, selection(transport(world, "tls")).replace("controlplane", "etcd"))
+        before = world.egress.connects()
+        proxy.await_log("Reloaded", proxy.reload({
+            "peer-advertise-ip": "127.0.0.1", "peer-advertise-port": world.ports["a"],
+            "etcd-servers": etcd.urls, "etcd-cafile": world.certs.crt("etcd-ca"),
+            "etcd-certfile": world.certs.crt("etcd-client"), "etcd-keyfile": world.certs.key("etcd-client")}))
+        until(lambda: etcd.record(world.sim.server("a")["id"])[0], "the record")
+        answered(world)
+        log = world.egress.running["tinyproxy"].log()
+        check(world.egress.connects() > before, "the proxy was not asked")
+        check("CONNECT " + etcd.urls[0][len("https://"):] in log, "not for etcd")
+        check("CONNECT 127.0.0.1:%d" % world.ports["b"] not in log.split("CONNECT " + etcd.urls[0][len("https://"):], 1)[1],
+              "for a peer")
+        proxy.await_log("Reloaded", proxy.reload({"etcd-servers": []}))
+    finally:
+        etcd.destroy()
 
 
 def test_direct_again(world):

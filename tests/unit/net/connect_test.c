@@ -265,6 +265,41 @@ static void test_cancel(struct stage *st, const char *name)
     ok(true, "%s: a dial may be cancelled at any time", name);
 }
 
+/* True if there was a stream on both sides. */
+static bool play_without_memory(struct stage *st, uint64_t nth)
+{
+    struct dial_opts o = dial_through(st);
+    uint64_t give_up = deadline();
+    struct dial *d;
+    bool open;
+
+    o.timeout_ms = 300; /* what was lost at the proxy or at the server is not told */
+    mem_fail_nth(nth);
+    d = dial_start(st->l, &o, on_dialled, st);
+    while (d != NULL && st->calls == 0 && !passed(give_up))
+        loop_run_once(st->l, 20);
+    settle(st->l);
+    mem_fail_nth(0);
+    open = st->client.s != NULL && st->client.seen[STREAM_FAILED] == 0;
+    if (d != NULL && (st->calls != 1 || (st->client.s == NULL && st->failure[0] == '\0')))
+        ok(false, "allocation %llu: no stream and no reason", (unsigned long long)nth);
+    clear_stage(st);
+    return open;
+}
+
+static void test_memory(struct stage *st, const char *name)
+{
+    uint64_t before = mem_calls(), calls;
+    unsigned whole = 0;
+
+    ok(play_without_memory(st, 0), "%s: with memory enough", name);
+    calls = mem_calls() - before;
+    for (uint64_t n = 1; n <= calls; n++)
+        whole += play_without_memory(st, n);
+    ok(whole < calls, "%s: each of %llu allocations may fail (%u did no harm)", name, (unsigned long long)calls, whole);
+    ok(play_without_memory(st, 0), "%s: and then it works again", name);
+}
+
 /* ---------------------------------------------------------------------------------------------- bad proxies */
 
 static const struct {
@@ -433,6 +468,7 @@ int main(void)
         test_proxy_dies(&st, kind_names[k]);
         test_wrong_server(&st, kind_names[k]);
         test_cancel(&st, kind_names[k]);
+        test_memory(&st, kind_names[k]);
         test_bad(&st, kind_names[k], 0);
         test_bad(&st, kind_names[k], 1);
         if (k == PLAIN) {
