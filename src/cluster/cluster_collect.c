@@ -40,7 +40,7 @@ static bool untold(const struct cluster *c, const struct peer *p)
     return true;
 }
 
-static bool collect_peers(struct cluster *c, struct publish_input *in)
+static bool collect_peers(struct cluster *c, struct publish_input *in, bool *unknown)
 {
     size_t n = peers_count(c->peers), i = 0, used = 0;
     struct served_peer *peers = mem_array(n + 1, sizeof *peers);
@@ -66,7 +66,7 @@ static bool collect_peers(struct cluster *c, struct publish_input *in)
             in->extra[used].stale = p->life != PEER_LIVE || refresh_failing(p->refresh);
             in->extra[used].etag = refresh_apis_etag(p->refresh);
         }
-        in->unknown |= untold(c, p);
+        *unknown |= untold(c, p);
         used++;
     }
     in->served.n_peers = used;
@@ -108,6 +108,7 @@ static bool leases_known(const struct cluster *c)
 bool cluster_collect(void *arg, struct publish_input *in)
 {
     struct cluster *c = arg;
+    bool unknown = false;
 
     in->served.peers_enabled = c->o.peers_enabled;
     in->served.leases_synced = !c->o.peers_enabled || leases_known(c);
@@ -115,7 +116,7 @@ bool cluster_collect(void *arg, struct publish_input *in)
     in->served.local = refresh_disco(c->local);
     in->served.local_refused = refresh_refused(c->local);
     in->served.local_etag = refresh_apis_etag(c->local);
-    if (c->peers != NULL && !collect_peers(c, in))
+    if (c->peers != NULL && !collect_peers(c, in, &unknown))
         return false;
-    return c->exclusions == NULL || (collect_excluded(c, in) && (!in->unknown || collect_registered(c, in)));
+    return c->exclusions == NULL || (collect_excluded(c, in) && (!unknown || collect_registered(c, in)));
 }

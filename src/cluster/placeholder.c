@@ -41,11 +41,12 @@ static void print(struct buf *b, const struct placeholder_gv *gvs, size_t n)
         if (first)
             print_group(b, gvs[i].group);
         print_version(b, gvs[i].version);
-        buf_append_str(b, last ? "]}," : ",");
+        if (last)
+            buf_append_str(b, "]}");
+        if (i + 1 < n)
+            buf_append_char(b, ',');
     }
-    print_group(b, SLICE_LIT(PLACEHOLDER_GROUP));
-    print_version(b, SLICE_LIT("v1"));
-    buf_append_str(b, "]}]}");
+    buf_append_str(b, "]}");
 }
 
 struct disco_doc *placeholder_new(struct placeholder_gv *gvs, size_t n)
@@ -54,8 +55,7 @@ struct disco_doc *placeholder_new(struct placeholder_gv *gvs, size_t n)
     struct err err = {.text = ""};
     struct buf b;
 
-    if (n > 0)
-        qsort(gvs, n, sizeof *gvs, by_name);
+    qsort(gvs, n, sizeof *gvs, by_name);
     buf_init(&b, PLACEHOLDER_CEILING);
     print(&b, gvs, n);
     if (!b.failed)

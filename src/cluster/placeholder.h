@@ -5,8 +5,7 @@
  * watches (client-go: ErrGroupDiscoveryFailed).
  *
  * What the cluster's stored APIServices name is somebody's group/version, so those that nobody known serves are most
- * likely the unknown peer's. It may have more than that, resources in versions that others have too: a group/version
- * of our own, PLACEHOLDER_GROUP, says that the document is not complete.
+ * likely the unknown peer's. Nothing tells of resources that it has in versions that others have too.
  */
 #ifndef MVPROXY_CLUSTER_PLACEHOLDER_H
 #define MVPROXY_CLUSTER_PLACEHOLDER_H
@@ -16,15 +15,14 @@
 
 struct disco_doc;
 
-#define PLACEHOLDER_GROUP "unknown-peer.mvproxy.invalid"
 #define PLACEHOLDER_ID "~unknown" /* behind every server ID */
 
 struct placeholder_gv {
     struct slice group, version;
 };
 
-/* All of these and PLACEHOLDER_GROUP, without resources. Sorts `gvs`. The reference is the caller's; NULL when out of
- * memory. */
+/* All of these, without resources. Sorts `gvs`, of which there is at least one. The reference is the caller's; NULL
+ * when out of memory. */
 MEM_CHECK struct disco_doc *placeholder_new(struct placeholder_gv *gvs, size_t n);
 
 #endif

@@ -83,9 +83,9 @@ static void key_server(struct key *k, const char *id, const struct disco *d, uns
 }
 
 /* In the order in which they are kept: another order only makes a merge more. */
-static void key_unknown(struct key *k, const struct publish_input *in)
+static void key_registered(struct key *k, const struct publish_input *in)
 {
-    buf_append_str(&k->text, "unknown");
+    buf_append_str(&k->text, "registered");
     for (size_t i = 0; i < in->n_registered; i++) {
         buf_append_char(&k->text, ' ');
         buf_append(&k->text, in->registered[i].version);
@@ -119,8 +119,8 @@ static bool key_make(struct key *k, struct publish_input *in, bool protobuf)
         buf_append(&k->text, s->excluded[i]);
         buf_append_char(&k->text, '\n');
     }
-    if (in->unknown)
-        key_unknown(k, in);
+    if (in->n_registered > 0)
+        key_registered(k, in);
     if (protobuf)
         buf_append_str(&k->text, "protobuf\n");
     return !k->text.failed;
@@ -231,7 +231,7 @@ static bool merge_inputs(struct publish *p, const struct publish_input *in)
             !disco_merge_add(p->merge, slice_str(s->peers[i].id), disco_apis(s->peers[i].disco),
                              in->extra[i].stale ? DISCO_SERVER_LAPSED : 0))
             return false;
-    if (in->unknown && !add_placeholder(p, in))
+    if (in->n_registered > 0 && !add_placeholder(p, in))
         return false;
     for (size_t i = 0; i < s->n_excluded; i++) {
         struct slice version = s->excluded[i], group;

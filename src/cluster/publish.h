@@ -24,8 +24,7 @@ struct publish_input {
     struct served_input
         served; /* without documents and generation; arrays of mem_array, freed by publish; texts borrowed */
     struct publish_extra *extra;       /* one per peer; likewise */
-    bool unknown;                      /* some peer's discovery was never read: */
-    struct placeholder_gv *registered; /* what APIServices name; likewise */
+    struct placeholder_gv *registered; /* what APIServices name, if some peer's discovery was never read; likewise */
     size_t n_registered;
 };
 
