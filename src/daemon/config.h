@@ -56,6 +56,7 @@ struct config {
     uint64_t v;
     const char *logging_format;
     bool access_log;
+    bool legacy_discovery;
 };
 
 /* Where a setting came from, for messages: file:line:column, or the command line. */

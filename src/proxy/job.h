@@ -29,7 +29,7 @@ struct proxy_config {
     uint64_t request_timeout_ms, discovery_authz_ttl_ms;
     size_t max_in_flight_per_peer;
     double goaway_chance;
-    bool access_log;
+    bool access_log, legacy_discovery;
 };
 
 void proxy_config_unref(struct proxy_config *c);

@@ -50,6 +50,7 @@ static bool fill_config(struct proxy_config *c, const struct proxy_opts *o)
     c->max_in_flight_per_peer = o->max_in_flight_per_peer;
     c->goaway_chance = o->goaway_chance;
     c->access_log = o->access_log;
+    c->legacy_discovery = o->legacy_discovery;
     return copy_list(c->arena, o->username_headers, &h->username, &h->n_username) &&
            copy_list(c->arena, o->uid_headers, &h->uid, &h->n_uid) &&
            copy_list(c->arena, o->group_headers, &h->group, &h->n_group) &&
@@ -147,6 +148,7 @@ static void decide_route(struct job *j, bool refreshed)
         .get_or_head = method == HTTP_GET || method == HTTP_HEAD,
         .rerouted = j->authn.rerouted,
         .refreshed = refreshed,
+        .legacy = j->config->legacy_discovery,
         .served = j->served,
         .healthy = peer_healthy,
         .dice = next_dice(j->proxy),

@@ -25,6 +25,7 @@ struct proxy_opts {
     size_t max_in_flight_per_peer; /* 0 = no limit; beyond: the next candidate, then 503 */
     double goaway_chance; /* of an HTTP/2 request to be the last but those under way on its connection, 0 to 1 */
     bool access_log;
+    bool legacy_discovery; /* route_query.legacy */
 };
 
 /* Ends the process only when out of memory. */

@@ -75,23 +75,49 @@ static void note_answer(struct route *r, enum disco_answer a)
     r->known_subresource |= a == DISCO_SERVED || a == DISCO_NO_VERB;
 }
 
+/* What a request is about: a resource, or in legacy discovery a whole group (then version is empty) or group/version.
+ */
+struct subject {
+    bool legacy;
+    struct slice group, version;
+};
+
+static bool lists(const struct disco *d, const struct subject *what)
+{
+    if (d == NULL)
+        return false;
+    if (what->version.n == 0)
+        return disco_doc_group(disco_apis(d), what->group) != NULL;
+    return disco_doc_version(disco_apis(d), what->group, what->version) != NULL;
+}
+
 struct survey {
     bool served;      /* by some peer, as asked */
     size_t n_healthy; /* candidates at the front of the list */
 };
 
-static struct survey survey_peers(const struct route_query *q, struct route *out)
+static bool serves(const struct route_query *q, const struct subject *what, size_t peer, struct route *out)
+{
+    const struct served_peer *p = served_peer_at(q->served, peer);
+    struct gvr gvr = reqinfo_gvr(q->info);
+    enum disco_answer a;
+
+    if (what->legacy)
+        return p->discovery_known && lists(p->disco, what);
+    a = served_by_peer(q->served, peer, &gvr, q->info->subresource, verb_to_ask(q->info));
+    note_answer(out, a);
+    return a == DISCO_SERVED;
+}
+
+static struct survey survey_peers(const struct route_query *q, const struct subject *what, struct route *out)
 {
     struct survey s = {false, 0};
-    struct gvr gvr = reqinfo_gvr(q->info);
     size_t n = served_n_peers(q->served);
 
     for (size_t i = 0; i < n && i <= UINT16_MAX; i++) {
         const struct served_peer *p = served_peer_at(q->served, i);
-        enum disco_answer a = served_by_peer(q->served, i, &gvr, q->info->subresource, verb_to_ask(q->info));
 
-        note_answer(out, a);
-        if (a != DISCO_SERVED)
+        if (!serves(q, what, i, out))
             continue;
         s.served = true;
         /* Who has lapsed may still answer, but those who are known to be there come first. */
@@ -103,7 +129,7 @@ static struct survey survey_peers(const struct route_query *q, struct route *out
 }
 
 /* Rows 6 to 12: the local server does not serve it. */
-static void decide_among_peers(const struct route_query *q, struct route *out)
+static void decide_among_peers(const struct route_query *q, const struct subject *what, struct route *out)
 {
     struct survey s;
     uint64_t state = q->dice | 1;
@@ -112,11 +138,11 @@ static void decide_among_peers(const struct route_query *q, struct route *out)
         decide(out, ROUTE_LOCAL, ROUTE_ROW_NO_PEERS);
         return;
     }
-    if (served_excluded(q->served, q->info->group, q->info->version)) {
+    if (served_excluded(q->served, what->group, what->version)) {
         decide(out, ROUTE_LOCAL, ROUTE_ROW_EXCLUDED);
         return;
     }
-    s = survey_peers(q, out);
+    s = survey_peers(q, what, out);
     if (out->n_candidates > 0) {
         shuffle(out->candidates, s.n_healthy, &state);
         shuffle(out->candidates + s.n_healthy, out->n_candidates - s.n_healthy, &state);
@@ -128,6 +154,47 @@ static void decide_among_peers(const struct route_query *q, struct route *out)
     } else {
         decide(out, ROUTE_LOCAL, ROUTE_ROW_NOBODY);
     }
+}
+
+/* `/apis/GROUP` or `/apis/GROUP/VERSION`, as clients write them. */
+static bool names_group(struct slice path, struct subject *what)
+{
+    struct slice rest = path, part[5];
+    size_t n = 0;
+
+    while (n < 5 && slice_split(&rest, '/', &part[n]))
+        n++;
+    if (n < 3 || n > 4 || part[0].n != 0 || !slice_eq(part[1], SLICE_LIT("apis")) || part[2].n == 0 ||
+        part[n - 1].n == 0)
+        return false;
+    *what = (struct subject){.legacy = true, .group = part[2], .version = n == 4 ? part[3] : SLICE_NONE};
+    return true;
+}
+
+/*
+ * Legacy discovery, of a group/version that the local server does not list: unless asked for by configuration only
+ * where the local server has no other. Its list of groups is made of stored APIServices, so clients learn of the group
+ * and go on to ask for this; and client-go of every version does so, for without an aggregated /api it looks at no
+ * aggregated /apis.
+ */
+static bool is_legacy_gap(const struct route_query *q, struct subject *what)
+{
+    const struct disco *local = served_local_disco(q->served);
+
+    return q->get_or_head && !q->rerouted && served_synced(q->served) && local != NULL &&
+           (q->legacy || served_local_etag(q->served).n == 0) && names_group(q->info->path, what) &&
+           !lists(local, what);
+}
+
+static void decide_non_resource(const struct route_query *q, struct route *out)
+{
+    bool discovery = q->get_or_head && slice_eq(q->info->path, SLICE_LIT("/apis"));
+    struct subject what;
+
+    if (is_legacy_gap(q, &what))
+        decide_among_peers(q, &what, out);
+    else
+        decide(out, discovery && !q->rerouted ? ROUTE_DISCOVERY : ROUTE_LOCAL, ROUTE_ROW_NON_RESOURCE);
 }
 
 static void decide_rerouted(const struct route_query *q, enum disco_answer local, struct route *out)
@@ -150,9 +217,7 @@ void route_decide(const struct route_query *q, struct route *out)
         return;
     }
     if (!q->info->is_resource) {
-        bool discovery = q->get_or_head && slice_eq(q->info->path, SLICE_LIT("/apis"));
-
-        decide(out, discovery && !q->rerouted ? ROUTE_DISCOVERY : ROUTE_LOCAL, ROUTE_ROW_NON_RESOURCE);
+        decide_non_resource(q, out);
         return;
     }
     if (served_blind(q->served)) {
@@ -169,7 +234,7 @@ void route_decide(const struct route_query *q, struct route *out)
     else if (!served_synced(q->served))
         refuse(out, ROUTE_ROW_NOT_SYNCED, STATUS_SYNCING);
     else
-        decide_among_peers(q, out);
+        decide_among_peers(q, &(struct subject){false, q->info->group, q->info->version}, out);
 }
 
 const char *route_row_name(enum route_row row)

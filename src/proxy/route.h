@@ -41,6 +41,7 @@ struct route_query {
     bool get_or_head; /* the HTTP method: only these are answered at /apis */
     bool rerouted;    /* a peer has sent this on already */
     bool refreshed;   /* local discovery was refreshed for this request */
+    bool legacy;      /* heal legacy discovery, too, even if the local server has the aggregated one */
     const struct served *served;
     /* Health of a peer's origin; NULL: all healthy. */
     bool (*healthy)(const struct served_peer *p, void *arg);
