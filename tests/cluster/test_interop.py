@@ -40,7 +40,8 @@ def _whole_life(node, skew):
     client.request("DELETE", path)
     with client.watch_from_now(skew.collection, "fieldSelector=metadata.name%3Dinterop") as watch:
         made = expect(client.request("POST", skew.collection, skew.thing("interop")), 201).json()
-        same(made, expect(client.get(path), 200).json(), "what was created and what is there")
+        # Which of two versions answers is chance, and what they write differs in small things.
+        assert expect(client.get(path), 200).json()["metadata"]["uid"] == made["metadata"]["uid"], made
         assert watch.event()["type"] == "ADDED"
         expect(client.request("PATCH", path, '{"metadata":{"labels":{"a":"b"}}}',
                               {"Content-Type": "application/merge-patch+json"}), 200)

@@ -162,7 +162,7 @@ enum peer_kind { NEW, NEW_NO_ADDRESS, UNKNOWN, UNKNOWN_LAPSED, OLD, NEW_LAPSED, 
 static const struct world {
     char letter;
     const char *name;
-    bool disabled, local_missing, local_refused, leases_missing;
+    bool disabled, local_missing, local_refused, leases_missing, legacy;
     enum peer_kind peers[4];
 } worlds[] = {
     {.letter = 'd', .name = "gate off", .disabled = true, .peers = {NEW, END}},
@@ -208,6 +208,7 @@ static struct served *make_world(const struct world *w)
         .peers_enabled = !w->disabled,
         .leases_synced = !w->leases_missing,
         .local_id = "apiserver-local",
+        .local_etag = w->legacy ? SLICE_NONE : SLICE_LIT("\"tag\""),
         .local = w->local_missing ? NULL : old,
         .local_refused = w->local_refused,
         .peers = peers,
@@ -307,6 +308,21 @@ static const struct query {
     {"GET", "/openapi/v3/apis/resource.k8s.io/v1",           "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
     {"OPTIONS", "*",                                         "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
 };
+
+/* Legacy discovery before a server that has no other: as for a resource of that group/version. */
+static const struct query healed[] = {
+    /*                                                        dst012abuvwmoB    */
+    {"GET", "/apis/resource.k8s.io/v1",                      "dnnoPPaPuzPPzn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
+    {"HEAD", "/apis/resource.k8s.io",                        "dnnoPPaPuzPPzn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
+    {"GET", "/apis/apps/v2",                                 "dnnoPPaPuzPPzn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
+    {"GET", "/apis/apps/v1",                                 "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
+    {"GET", "/apis/apps",                                    "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
+    {"POST", "/apis/resource.k8s.io/v1",                     "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
+    {"GET", "/apis/resource.k8s.io/",                        "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
+    {"GET", "/apis//v1",                                     "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
+    {"GET", "/openapi/resource.k8s.io/v1",                   "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
+    {"GET", "/apis/nobody.io/v1",                            "dnnozzzzuzzuzn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
+};
 /* clang-format on */
 
 static const struct verdict *verdict_of(char letter)
@@ -359,18 +375,21 @@ static void check_cell(const struct query *q, size_t world, struct served *s, ch
         diag("got action %d row %s", (int)r.action, route_row_name(r.row));
 }
 
-static void test_table(void)
+static void test_table(const struct query *table, size_t n, bool legacy)
 {
     for (size_t w = 0; w < ROWS(worlds); w++) {
-        struct served *s = make_world(&worlds[w]);
+        struct world world = worlds[w];
+        struct served *s;
 
-        for (size_t i = 0; i < ROWS(queries); i++) {
-            if (strlen(queries[i].cells) != ROWS(worlds) || strlen(queries[i].rerouted) != ROWS(worlds) ||
-                strlen(queries[i].refreshed) != ROWS(worlds))
+        world.legacy = legacy;
+        s = make_world(&world);
+        for (size_t i = 0; i < n; i++) {
+            if (strlen(table[i].cells) != ROWS(worlds) || strlen(table[i].rerouted) != ROWS(worlds) ||
+                strlen(table[i].refreshed) != ROWS(worlds))
                 tap_bail("row %zu has not one cell per world", i);
-            check_cell(&queries[i], w, s, queries[i].cells[w], false, false);
-            check_cell(&queries[i], w, s, queries[i].rerouted[w], true, false);
-            check_cell(&queries[i], w, s, queries[i].refreshed[w], true, true);
+            check_cell(&table[i], w, s, table[i].cells[w], false, false);
+            check_cell(&table[i], w, s, table[i].rerouted[w], true, false);
+            check_cell(&table[i], w, s, table[i].refreshed[w], true, true);
         }
         served_unref(s);
     }
@@ -468,9 +487,31 @@ static void test_facts(void)
     is_str(route_row_name((enum route_row)99), "none", "what is no row has none");
 }
 
+/* Elsewhere it is healed if the configuration says so. */
+static void test_legacy_wanted(void)
+{
+    struct served *s = world_of('1');
+    struct arena *a = arena_new(1 << 20);
+    struct reqinfo info;
+    struct route_query q = {.info = &info, .get_or_head = true, .served = s, .healthy = is_healthy, .dice = 1};
+    struct route r;
+
+    if (a == NULL || reqinfo_parse(a, SLICE_LIT("GET"), SLICE_LIT("/apis/resource.k8s.io/v1"), &info) != REQINFO_OK)
+        tap_bail("test request");
+    route_decide(&q, &r);
+    is_int(r.row, ROUTE_ROW_NON_RESOURCE, "a server with aggregated discovery answers for itself");
+    q.legacy = true;
+    route_decide(&q, &r);
+    is_int(r.row, ROUTE_ROW_PEER, "unless a peer is wanted to");
+    arena_free(a);
+    served_unref(s);
+}
+
 int main(void)
 {
-    test_table();
+    test_table(queries, ROWS(queries), false);
+    test_table(healed, ROWS(healed), true);
+    test_legacy_wanted();
     test_candidates();
     test_many_peers();
     test_facts();
