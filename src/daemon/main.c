@@ -5,6 +5,7 @@
 #include "daemon/app.h"
 #include "daemon/flags.h"
 #include "daemon/options.h"
+#include "daemon/rlimits.h"
 #include "daemon/trust.h"
 #include <config.h>
 
@@ -38,9 +39,11 @@ static int check(const struct config *c, struct buf *errors)
 
 static int run(struct config *c, const struct app_args *args, struct buf *errors)
 {
-    struct app *a = app_new(c, args, errors);
+    struct app *a;
     int status;
 
+    rlimits_prepare();
+    a = app_new(c, args, errors);
     if (a == NULL) {
         struct slice rest = buf_slice(errors), line;
 

@@ -1,6 +1,7 @@
 #include "daemon/wire.h"
 
 #include "daemon/derive.h"
+#include "daemon/rlimits.h"
 #include "kube/status.h"
 #include "net/cidr.h"
 
@@ -289,6 +290,16 @@ static void refusal_body(struct buf *out, unsigned status, const char *message, 
     (void)status_print(&s, out);
 }
 
+/* A quarter of the descriptors: the other clients need theirs twice, here and towards the servers. */
+static size_t fresh_connections(const struct config *c)
+{
+    size_t quarter = rlimits_descriptors() / 4;
+
+    return quarter != 0 && (c->max_fresh_connections == 0 || c->max_fresh_connections > quarter)
+               ? quarter
+               : c->max_fresh_connections;
+}
+
 void wire_front(const struct config *c, const struct trust *t, struct front_opts *out)
 {
     *out = (struct front_opts){
@@ -297,6 +308,7 @@ void wire_front(const struct config *c, const struct trust *t, struct front_opts
         .inherited_fd = -1,
         .max_connections = c->max_connections,
         .max_connections_per_client = c->max_connections_per_client,
+        .max_fresh_connections = fresh_connections(c),
         .max_head_bytes = c->max_request_header_bytes,
         .header_timeout_ms = c->client_header_timeout,
         .idle_timeout_ms = c->client_idle_timeout,

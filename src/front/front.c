@@ -5,63 +5,50 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/strmap.h"
 #include "front/h1_conn.h"
 #include "front/h2_conn.h"
 #include "http/h1_parse.h"
 #include "net/listener.h"
 #include "net/tls_ctx.h"
 
+enum {
+    FULL_SAID_MS = 60000, /* between two lines that say that the connection limit is reached */
+    FRESH_ALWAYS = 64,    /* silent connections that a low max_connections does not forbid */
+};
+
 struct front {
     struct front_host host;
     struct front_limits limits;
     struct listener *listener; /* NULL once draining */
     struct tls_ctx *tls;
-    struct list conns;     /* being served */
-    struct list leaving;   /* their descriptors are still open: tunnels of the proxy now, or last bytes under way */
-    struct strmap *per_ip; /* text of the address → number of open descriptors, kept in the pointer */
-    size_t max_connections, max_per_client;
+    struct list conns;   /* being served */
+    struct list leaving; /* their descriptors are still open: tunnels of the proxy now, or last bytes under way */
+    struct clients *clients;
+    size_t max_connections, max_per_client, max_fresh;
     uint64_t handshake_timeout_ms;
     uint64_t next_id;
     unsigned port;
     bool paused; /* the listener: max_connections, or held */
     bool held;
+    uint64_t full_said_ms; /* when the limit was last logged; 0: never */
     void (*on_drained)(void *arg);
     void *drained_arg;
     struct loop_deferred drained;
 };
 
-/* ---- connections per client ---- */
-
-static size_t count_of(const struct front *f, struct slice ip)
-{
-    return (size_t)(uintptr_t)strmap_get(f->per_ip, ip);
-}
-
-/* Unix sockets have no address and are not limited. False beyond the limit or out of memory. */
-static bool count_in(struct front *f, struct slice ip)
-{
-    size_t n = count_of(f, ip) + 1;
-
-    if (ip.n == 0)
-        return true;
-    if (f->max_per_client != 0 && n > f->max_per_client)
-        return false;
-    return strmap_put(f->per_ip, ip, (void *)(uintptr_t)n, NULL);
-}
-
-static void count_out(struct front *f, struct slice ip)
-{
-    size_t n = count_of(f, ip);
-
-    if (n <= 1)
-        strmap_remove(f->per_ip, ip);
-    /* Replacing the value of a key that is there takes no memory. */
-    else if (!strmap_put(f->per_ip, ip, (void *)(uintptr_t)(n - 1), NULL))
-        strmap_remove(f->per_ip, ip);
-}
-
 /* ---- life of one connection ---- */
+
+/* Clients can make it come and go as often as they like: not every time is worth a line. */
+static void say_full(struct front *f)
+{
+    uint64_t now = loop_now_ms(f->host.loop);
+
+    front_stats_accept_paused(f->host.stats, FRONT_PAUSE_CONNECTIONS);
+    if (f->full_said_ms != 0 && now - f->full_said_ms < FULL_SAID_MS)
+        return;
+    f->full_said_ms = now;
+    log_warning("Connection limit reached, new clients wait", LU("limit", f->max_connections));
+}
 
 /* Leaves new connections in the kernel's queue while there are as many as may be. */
 static void regulate(struct front *f)
@@ -72,7 +59,7 @@ static void regulate(struct front *f)
         return;
     f->paused = full || f->held;
     if (full)
-        log_warning("Connection limit reached, new clients wait", LU("limit", f->max_connections));
+        say_full(f);
     if (f->paused) {
         listener_pause(f->listener);
     } else {
@@ -105,10 +92,25 @@ static void on_descriptor_closed(void *arg)
     struct front_conn *fc = arg;
     struct front *f = fc->front;
 
-    count_out(f, slice_str(fc->ip));
+    clients_leave(f->clients, &fc->client);
     list_remove(&f->leaving, &fc->node);
     loop_defer(f->host.loop, &fc->gone, free_conn, fc);
     regulate(f);
+}
+
+static void no_longer_fresh(struct front_conn *fc)
+{
+    struct front *f = fc->front;
+
+    clients_asked(f->clients, &fc->client);
+    front_stats_fresh(f->host.stats, clients_fresh(f->clients));
+}
+
+uint64_t front_conn_count_request(struct front_conn *fc)
+{
+    if (++fc->requests == 1)
+        no_longer_fresh(fc);
+    return fc->requests;
 }
 
 static void take_off(struct front_conn *fc, enum front_close reason)
@@ -118,6 +120,7 @@ static void take_off(struct front_conn *fc, enum front_close reason)
     list_remove(&f->conns, &fc->node);
     list_push_back(&f->leaving, &fc->node);
     front_stats_closed(f->host.stats, reason);
+    no_longer_fresh(fc);
     check_drained(f);
 }
 
@@ -161,12 +164,38 @@ static void on_handshake(struct stream *s, enum stream_event ev, void *arg)
         front_conn_close(fc, FRONT_CLOSE_HANDSHAKE, STREAM_CLOSE_NOW);
 }
 
+static void shut(struct front_conn *fc, const char *why, enum front_close reason)
+{
+    if (fc->ops != NULL)
+        fc->ops->shut(fc->protocol, why, reason);
+    else
+        front_conn_close(fc, reason, STREAM_CLOSE_NOW);
+}
+
+static size_t fresh_budget(const struct front *f)
+{
+    size_t half = f->max_connections / 2 > FRESH_ALWAYS ? f->max_connections / 2 : FRESH_ALWAYS;
+
+    return f->max_connections != 0 && (f->max_fresh == 0 || f->max_fresh > half) ? half : f->max_fresh;
+}
+
+/* Who is silent must not keep others from being heard. */
+static void make_room(struct front *f, struct front_conn *newcomer)
+{
+    struct client_member *m = clients_surplus(f->clients, &newcomer->client, fresh_budget(f));
+
+    if (m != NULL)
+        shut(list_entry(m, struct front_conn, client), "too many silent connections", FRONT_CLOSE_CROWDED_OUT);
+    front_stats_fresh(f->host.stats, clients_fresh(f->clients));
+}
+
 static void on_accept(int fd, void *arg)
 {
     struct front *f = arg;
     struct front_conn *fc = mem_zalloc(sizeof(*fc));
     struct stream_opts o = {.fn = on_handshake, .arg = fc, .tls = f->tls, .open_timeout_ms = f->handshake_timeout_ms};
     struct stream *s = stream_accept(f->host.loop, fd, &o);
+    enum clients_verdict verdict;
 
     front_stats_accepted(f->host.stats);
     if (fc == NULL || s == NULL) {
@@ -176,9 +205,12 @@ static void on_accept(int fd, void *arg)
         mem_free(fc);
         return;
     }
-    if (!count_in(f, slice_str(stream_remote_ip(s)))) {
-        log_v(3, "Too many connections of one client", LT("client", stream_remote_text(s)));
-        front_stats_closed(f->host.stats, FRONT_CLOSE_CLIENT_LIMIT);
+    verdict = clients_enter(f->clients, &fc->client, slice_str(stream_remote_ip(s)), f->max_per_client);
+    if (verdict != CLIENTS_WELCOME) {
+        log_v(3, "Connection refused", LT("client", stream_remote_text(s)),
+              LT("reason", verdict == CLIENTS_TOO_MANY ? "too many of one client" : "out of memory"));
+        front_stats_closed(f->host.stats,
+                           verdict == CLIENTS_TOO_MANY ? FRONT_CLOSE_CLIENT_LIMIT : FRONT_CLOSE_NO_MEMORY);
         stream_close(s, STREAM_CLOSE_ABORT);
         mem_free(fc);
         return;
@@ -189,10 +221,15 @@ static void on_accept(int fd, void *arg)
     fc->limits = f->limits;
     fc->id = ++f->next_id;
     fc->accepted_us = clock_us();
-    snprintf(fc->ip, sizeof(fc->ip), "%s", stream_remote_ip(s));
     stream_on_closed(s, on_descriptor_closed, fc);
     list_push_back(&f->conns, &fc->node);
+    make_room(f, fc);
     regulate(f);
+}
+
+static void on_starved(void *arg)
+{
+    front_stats_accept_paused(((struct front *)arg)->host.stats, FRONT_PAUSE_DESCRIPTORS);
 }
 
 /* ---- the front as a whole ---- */
@@ -211,6 +248,7 @@ static void apply(struct front *f, const struct front_opts *o)
         tls_ctx_unref(old);
     f->max_connections = o->max_connections;
     f->max_per_client = o->max_connections_per_client;
+    f->max_fresh = o->max_fresh_connections;
     f->handshake_timeout_ms = or_default(o->handshake_timeout_ms, TIMEOUT_HANDSHAKE_MS);
     f->limits = (struct front_limits){
         .max_head_bytes = o->max_head_bytes != 0 ? o->max_head_bytes : LIMIT_HEAD_BYTES,
@@ -242,8 +280,8 @@ struct front *front_new(struct loop *l, struct metrics *m, const struct front_op
     list_init(&f->conns);
     list_init(&f->leaving);
     apply(f, o);
-    f->per_ip = strmap_new();
-    if (f->per_ip == NULL)
+    f->clients = clients_new();
+    if (f->clients == NULL)
         err_set(err, "out of memory");
     else if (o->inherited_fd >= 0)
         f->listener = listener_adopt(l, o->inherited_fd, on_accept, f, err);
@@ -254,6 +292,7 @@ struct front *front_new(struct loop *l, struct metrics *m, const struct front_op
         return NULL;
     }
     f->port = listener_port(f->listener);
+    listener_on_starved(f->listener, on_starved);
     f->held = o->hold;
     regulate(f);
     return f;
@@ -322,10 +361,7 @@ void front_free(struct front *f)
     while ((n = list_first(&f->conns)) != NULL) {
         struct front_conn *fc = list_entry(n, struct front_conn, node);
 
-        if (fc->ops != NULL)
-            fc->ops->shut(fc->protocol);
-        else
-            front_conn_close(fc, FRONT_CLOSE_SHUTDOWN, STREAM_CLOSE_NOW);
+        shut(fc, "shutting down", FRONT_CLOSE_SHUTDOWN);
     }
     /* What is left belongs to others, or to the kernel: it may outlive us uncounted. */
     while ((n = list_pop_front(&f->leaving)) != NULL) {
@@ -337,8 +373,7 @@ void front_free(struct front *f)
     loop_defer_cancel(f->host.loop, &f->drained);
     if (f->tls != NULL)
         tls_ctx_unref(f->tls);
-    if (f->per_ip != NULL)
-        strmap_free(f->per_ip);
+    clients_free(f->clients);
     front_stats_free(f->host.stats);
     buf_free(&f->host.scratch);
     arena_pool_free(&f->host.arenas);

@@ -20,6 +20,10 @@ struct front_opts {
     bool hold;                         /* accepts nothing until front_release() */
     size_t max_connections;            /* tunnels included, 0 = no limit; beyond: left in the kernel's queue */
     size_t max_connections_per_client; /* per IP, tunnels included, 0 = no limit; beyond: closed, counted */
+    /* Connections that have not asked anything yet, handshakes included, 0 = no limit; beyond: the oldest of an
+     * address that has more than its share is closed. Never more than half of max_connections, if that is a large
+     * number. */
+    size_t max_fresh_connections;
     size_t max_head_bytes;
     uint64_t header_timeout_ms, idle_timeout_ms, handshake_timeout_ms;
     uint64_t body_timeout_ms;             /* no progress on a request's body; 0: TIMEOUT_BODY_STALL_MS */

@@ -8,6 +8,7 @@
 #include "base/arena_pool.h"
 #include "base/buf.h"
 #include "base/list.h"
+#include "front/clients.h"
 #include "front/stats.h"
 #include "http/h1_write.h"
 #include "net/loop.h"
@@ -43,8 +44,8 @@ struct front_limits {
 struct front_conn_ops {
     /* Finish what is being served, take nothing new, then close. host->draining is set already. */
     void (*drain)(void *protocol);
-    /* Close within this call. */
-    void (*shut)(void *protocol);
+    /* Close within this call; why: for the proxy, if it has an exchange. */
+    void (*shut)(void *protocol, const char *why, enum front_close reason);
 };
 
 /* One accepted connection, on one of its front's lists until its descriptor is closed. */
@@ -59,10 +60,12 @@ struct front_conn {
     uint64_t id;
     uint64_t accepted_us;
     uint64_t requests;
-    char ip[48]; /* under which it is counted */
+    struct client_member client;
     struct loop_deferred gone;
 };
 
+/* A request has begun; its number on this connection, from 1. */
+uint64_t front_conn_count_request(struct front_conn *fc);
 /* The only way out: closes the stream, logs and counts the reason. The front_conn is dead to the protocol then. */
 void front_conn_close(struct front_conn *fc, enum front_close reason, enum stream_close_how how);
 /* The same without closing: the stream has a new owner. */

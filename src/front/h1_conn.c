@@ -200,7 +200,7 @@ static void start_exchange(struct h1_conn *c)
     x->request_body = body;
     x->expects_continue = body.kind != HTTP_BODY_NONE && h1_expects_continue(&x->request);
     x->wants_upgrade = body.kind == HTTP_BODY_NONE && hop_wants_upgrade(&x->request);
-    x->client.sequence = ++c->fc->requests;
+    x->client.sequence = front_conn_count_request(c->fc);
     c->continue_pending = x->expects_continue;
     c->body_paused = c->head_written = c->chunked = c->close_after = false;
     h1_conn_move(c, body.kind == HTTP_BODY_NONE ? H1_SERVING : H1_RECEIVING);
@@ -492,9 +492,9 @@ static void drain(void *protocol)
         h1_conn_move(c, H1_AWAITING);
 }
 
-static void shut(void *protocol)
+static void shut(void *protocol, const char *why, enum front_close reason)
 {
-    end_exchange(protocol, "shutting down", FRONT_CLOSE_SHUTDOWN);
+    end_exchange(protocol, why, reason);
 }
 
 static const struct front_conn_ops conn_ops = {.drain = drain, .shut = shut};

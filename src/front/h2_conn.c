@@ -346,13 +346,13 @@ static void drain(void *protocol)
     announce(protocol, FRONT_CLOSE_DRAIN);
 }
 
-static void shut(void *protocol)
+static void shut(void *protocol, const char *why, enum front_close reason)
 {
     struct h2_conn *c = protocol;
 
     if (nghttp2_session_terminate_session(c->session, NGHTTP2_NO_ERROR) == 0)
         (void)send_output(c);
-    close_conn(c, "shutting down", FRONT_CLOSE_SHUTDOWN, STREAM_CLOSE_NOW);
+    close_conn(c, why, reason, STREAM_CLOSE_NOW);
 }
 
 static const struct front_conn_ops conn_ops = {.drain = drain, .shut = shut};

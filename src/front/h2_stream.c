@@ -120,7 +120,7 @@ void h2_stream_request(struct h2_stream *st, bool ended)
     unsigned status;
     const char *bad = h2_head_check(st, &status);
 
-    x->client.sequence = ++c->fc->requests;
+    x->client.sequence = front_conn_count_request(c->fc);
     st->progress_ms = loop_now_ms(host->loop);
     move(st, ended ? H2_RECEIVED : H2_BODY);
     if (bad != NULL) {

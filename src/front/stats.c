@@ -7,8 +7,10 @@
 struct front_stats {
     size_t in_flight;
     size_t connections;
-    struct metric *open, *accepted, *handshaken, *in_flight_gauge, *requests, *received, *sent, *handshake_seconds;
+    struct metric *open, *fresh, *accepted, *handshaken, *in_flight_gauge, *requests, *received, *sent,
+        *handshake_seconds;
     struct metric *closed[FRONT_CLOSE_COUNT];
+    struct metric *paused[FRONT_PAUSE_COUNT];
     struct metric_family *refused;
 };
 
@@ -28,6 +30,7 @@ static const char *const close_names[FRONT_CLOSE_COUNT] = {
     [FRONT_CLOSE_RESPONSE_ABORTED] = "response_aborted",
     [FRONT_CLOSE_REQUEST_LIMIT] = "request_limit",
     [FRONT_CLOSE_CLIENT_LIMIT] = "client_limit",
+    [FRONT_CLOSE_CROWDED_OUT] = "crowded_out",
     [FRONT_CLOSE_SENT_AWAY] = "sent_away",
     [FRONT_CLOSE_NO_MEMORY] = "no_memory",
     [FRONT_CLOSE_DRAIN] = "drain",
@@ -66,10 +69,24 @@ static void declare_connections(struct front_stats *s, struct metrics *m)
     s->handshaken = metric_child(f, &opened);
     s->open = metric_single(m, METRIC_GAUGE, "mvproxy_front_connections",
                             "Client connections, handshakes included, tunnels not.");
+    s->fresh = metric_single(m, METRIC_GAUGE, "mvproxy_front_connections_fresh",
+                             "Client connections that have not asked anything yet, handshakes included.");
     s->handshake_seconds = metric_child(metric_histogram_family(m, "mvproxy_front_handshake_seconds",
                                                                 "Time from accept to the end of the TLS handshake.",
                                                                 NULL, bounds, sizeof(bounds) / sizeof(bounds[0])),
                                         NULL);
+}
+
+static void declare_pauses(struct front_stats *s, struct metrics *m)
+{
+    static const char *const labels[] = {"reason", NULL};
+    struct metric_family *f = metric_family(
+        m, METRIC_COUNTER, "mvproxy_front_accept_pauses_total",
+        "Times that new clients were left waiting in the kernel's queue, by reason.", labels, FRONT_PAUSE_COUNT);
+    struct slice connections = SLICE_LIT("connections"), descriptors = SLICE_LIT("descriptors");
+
+    s->paused[FRONT_PAUSE_CONNECTIONS] = metric_child(f, &connections);
+    s->paused[FRONT_PAUSE_DESCRIPTORS] = metric_child(f, &descriptors);
 }
 
 struct front_stats *front_stats_new(struct metrics *m)
@@ -79,6 +96,7 @@ struct front_stats *front_stats_new(struct metrics *m)
 
     declare_connections(s, m);
     declare_closed(s, m);
+    declare_pauses(s, m);
     s->in_flight_gauge =
         metric_single(m, METRIC_GAUGE, "mvproxy_front_requests_in_flight", "Requests of clients being served.");
     s->requests = metric_single(m, METRIC_COUNTER, "mvproxy_front_requests_total", "Requests of clients.");
@@ -111,6 +129,16 @@ void front_stats_closed(struct front_stats *s, enum front_close reason)
 {
     metric_inc(s->closed[reason]);
     metric_set(s->open, (double)--s->connections);
+}
+
+void front_stats_fresh(struct front_stats *s, size_t n)
+{
+    metric_set(s->fresh, (double)n);
+}
+
+void front_stats_accept_paused(struct front_stats *s, enum front_pause why)
+{
+    metric_inc(s->paused[why]);
 }
 
 void front_stats_request_begin(struct front_stats *s)

@@ -25,6 +25,7 @@ enum front_close {
     FRONT_CLOSE_RESPONSE_ABORTED, /* the response could not be completed; the client saw a broken stream */
     FRONT_CLOSE_REQUEST_LIMIT,    /* as many requests as one connection may make */
     FRONT_CLOSE_CLIENT_LIMIT,     /* as many connections as one address may have */
+    FRONT_CLOSE_CROWDED_OUT,      /* too many have not asked anything yet, and it was the oldest of them */
     FRONT_CLOSE_SENT_AWAY,        /* another server serves this client better now */
     FRONT_CLOSE_NO_MEMORY,
     FRONT_CLOSE_DRAIN,    /* we are leaving */
@@ -32,6 +33,8 @@ enum front_close {
     FRONT_CLOSE_UPGRADED, /* not closed: the stream belongs to the tunnel now */
     FRONT_CLOSE_COUNT
 };
+
+enum front_pause { FRONT_PAUSE_CONNECTIONS, FRONT_PAUSE_DESCRIPTORS, FRONT_PAUSE_COUNT };
 
 /* The label value, e.g. "idle_timeout". */
 const char *front_close_name(enum front_close reason);
@@ -46,6 +49,10 @@ void front_stats_opened(struct front_stats *s, uint64_t handshake_us);
 void front_stats_closed(struct front_stats *s, enum front_close reason);
 void front_stats_request_begin(struct front_stats *s);
 void front_stats_request_end(struct front_stats *s);
+/* How many connections have not asked anything yet. */
+void front_stats_fresh(struct front_stats *s, size_t n);
+/* New clients are left waiting in the kernel's queue from now on, for want of what? */
+void front_stats_accept_paused(struct front_stats *s, enum front_pause why);
 /* A request that we answered ourselves, before the proxy saw it or because its body broke. */
 void front_stats_refused(struct front_stats *s, unsigned status);
 /* Bytes inside TLS. */

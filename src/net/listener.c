@@ -29,6 +29,7 @@ struct listener {
     bool closed;
     uint64_t emfile_pauses;
     listener_fn *fn;
+    void (*on_starved)(void *arg);
     void *arg;
     struct loop_deferred release;
 };
@@ -52,6 +53,8 @@ static void on_retry(void *arg)
 static void starve(struct listener *l)
 {
     l->emfile_pauses++;
+    if (l->on_starved != NULL)
+        l->on_starved(l->arg);
     l->starving = true;
     loop_timer_set(l->retry, EMFILE_PAUSE_MS);
     update(l);
@@ -218,6 +221,11 @@ void listener_resume(struct listener *l)
 unsigned listener_port(const struct listener *l)
 {
     return l->port;
+}
+
+void listener_on_starved(struct listener *l, void (*fn)(void *arg))
+{
+    l->on_starved = fn;
 }
 
 uint64_t listener_emfile_pauses(const struct listener *l)

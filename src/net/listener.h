@@ -25,6 +25,8 @@ void listener_close(struct listener *l);
 void listener_pause(struct listener *l);
 void listener_resume(struct listener *l);
 unsigned listener_port(const struct listener *l);
+/* Called, with the same arg as the handler, each time that accepting pauses for want of descriptors. */
+void listener_on_starved(struct listener *l, void (*fn)(void *arg));
 uint64_t listener_emfile_pauses(const struct listener *l);
 
 #endif

@@ -35,6 +35,11 @@ void front_conn_close(struct front_conn *fc, enum front_close reason, enum strea
     stream_close(fc->stream, how);
 }
 
+uint64_t front_conn_count_request(struct front_conn *fc)
+{
+    return ++fc->requests;
+}
+
 void front_conn_give_away(struct front_conn *fc)
 {
     (void)fc;

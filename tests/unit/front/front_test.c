@@ -96,6 +96,63 @@ static void test_connection_limit(struct world *w)
     ok(world_empty(w), "over");
 }
 
+static void test_silent_clients(struct world *w)
+{
+    struct client quiet[3], busy, slow;
+
+    w->opts.max_fresh_connections = 3;
+    world_start(w);
+    client_open(w, &busy);
+    client_ask(&busy, "/sync");
+    ok(client_ends_in(&busy, "sync"), "somebody who has asked");
+    client_open(w, &slow);
+    client_send(&slow, "GET / HT");
+    for (int i = 0; i < 2; i++)
+        client_open(w, &quiet[i]);
+    world_settle(w);
+    is_double(world_metric(w, "mvproxy_front_connections_fresh", NULL), 3, "three that have not");
+    is_u64(front_connections(w->front), 4, "are there");
+    client_open(w, &quiet[2]);
+    ok(client_ended(&slow) != CLIENT_OPEN, "a fourth one pushes out the oldest, in the middle of its head");
+    is_double(world_closed(w, "crowded_out"), 1, "counted");
+    client_ask(&quiet[0], "/sync");
+    ok(client_ends_in(&quiet[0], "sync"), "whoever asks then stays");
+    is_double(world_metric(w, "mvproxy_front_connections_fresh", NULL), 2, "and is none of them any more");
+    client_ask(&busy, "/sync");
+    ok(client_ends_in(&busy, "sync"), "who has asked before stays anyway");
+    client_close(&slow, STREAM_CLOSE_NOW);
+    client_close(&busy, STREAM_CLOSE_NOW);
+    for (int i = 0; i < 3; i++)
+        client_close(&quiet[i], STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+    is_double(world_metric(w, "mvproxy_front_connections_fresh", NULL), 0, "nobody is left");
+}
+
+/* Whoever says nothing at a TLS port: the handshake does not begin. */
+static void test_half_open(struct world *w)
+{
+    struct tls_ctx *tls = w->client_tls;
+    struct client silent[4], c;
+
+    if (tls == NULL)
+        return;
+    w->opts.max_fresh_connections = 3;
+    world_start(w);
+    w->client_tls = NULL;
+    for (int i = 0; i < 4; i++)
+        client_open(w, &silent[i]);
+    ok(client_ended(&silent[0]) != CLIENT_OPEN, "the oldest half-open handshake makes room");
+    w->client_tls = tls;
+    client_open(w, &c);
+    client_ask(&c, "/sync");
+    ok(client_ends_in(&c, "sync"), "for somebody who goes on");
+    is_double(world_closed(w, "crowded_out"), 2, "counted");
+    client_close(&c, STREAM_CLOSE_NOW);
+    for (int i = 0; i < 4; i++)
+        client_close(&silent[i], STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+}
+
 static void ignore_event(struct stream *s, enum stream_event ev, void *arg)
 {
     (void)s;
@@ -391,6 +448,8 @@ static const struct world_story stories[] = {
     {"sent away", test_sent_away},
     {"client limit", test_client_limit},
     {"connection limit", test_connection_limit},
+    {"silent clients", test_silent_clients},
+    {"half-open handshakes", test_half_open},
     {"a tunnel counts", test_tunnel_counts},
     {"drain", test_drain},
     {"drain in an answer", test_drain_in_answer},

@@ -1,0 +1,136 @@
+#include "front/clients.h"
+
+#include <stdio.h>
+
+#include "base/strmap.h"
+
+/* How far we look for somebody with more than a share; beyond, age alone decides. */
+enum { SEARCHED = 32 };
+
+struct client_address {
+    size_t open;       /* descriptors */
+    struct list fresh; /* by client_member.of_address, oldest first */
+    char ip[48];
+};
+
+struct clients {
+    struct strmap *by_ip;
+    struct list fresh;      /* by client_member.among_all, oldest first */
+    size_t fresh_addresses; /* addresses that have any */
+};
+
+struct clients *clients_new(void)
+{
+    struct clients *c = mem_zalloc(sizeof(*c));
+
+    if (c == NULL)
+        return NULL;
+    list_init(&c->fresh);
+    c->by_ip = strmap_new();
+    if (c->by_ip == NULL) {
+        mem_free(c);
+        return NULL;
+    }
+    return c;
+}
+
+void clients_free(struct clients *c)
+{
+    size_t cursor = 0;
+    struct slice key;
+    void *address;
+
+    if (c == NULL)
+        return;
+    while (strmap_next(c->by_ip, &cursor, &key, &address))
+        mem_free(address);
+    strmap_free(c->by_ip);
+    mem_free(c);
+}
+
+static struct client_address *address_of(struct clients *c, struct slice ip)
+{
+    struct client_address *a = strmap_get(c->by_ip, ip);
+
+    if (a != NULL)
+        return a;
+    a = mem_zalloc(sizeof(*a));
+    if (a == NULL)
+        return NULL;
+    list_init(&a->fresh);
+    snprintf(a->ip, sizeof(a->ip), "%.*s", (int)ip.n, ip.p);
+    if (strmap_put(c->by_ip, slice_str(a->ip), a, NULL))
+        return a;
+    mem_free(a);
+    return NULL;
+}
+
+enum clients_verdict clients_enter(struct clients *c, struct client_member *m, struct slice ip, size_t max)
+{
+    struct client_address *a = address_of(c, ip);
+
+    if (a == NULL)
+        return CLIENTS_NO_MEMORY;
+    if (max != 0 && ip.n > 0 && a->open >= max)
+        return CLIENTS_TOO_MANY;
+    a->open++;
+    m->address = a;
+    if (a->fresh.count == 0)
+        c->fresh_addresses++;
+    list_push_back(&a->fresh, &m->of_address);
+    list_push_back(&c->fresh, &m->among_all);
+    return CLIENTS_WELCOME;
+}
+
+void clients_asked(struct clients *c, struct client_member *m)
+{
+    if (m->address == NULL || !list_linked(&m->among_all))
+        return;
+    list_remove(&c->fresh, &m->among_all);
+    list_remove(&m->address->fresh, &m->of_address);
+    if (m->address->fresh.count == 0)
+        c->fresh_addresses--;
+}
+
+void clients_leave(struct clients *c, struct client_member *m)
+{
+    struct client_address *a = m->address;
+
+    if (a == NULL)
+        return;
+    clients_asked(c, m);
+    m->address = NULL;
+    if (--a->open > 0)
+        return;
+    strmap_remove(c->by_ip, slice_str(a->ip));
+    mem_free(a);
+}
+
+size_t clients_fresh(const struct clients *c)
+{
+    return c->fresh.count;
+}
+
+static struct client_member *oldest_of(const struct client_address *a)
+{
+    return list_entry(list_first(&a->fresh), struct client_member, of_address);
+}
+
+struct client_member *clients_surplus(const struct clients *c, const struct client_member *newcomer, size_t max)
+{
+    struct list_node *n;
+    size_t share, seen = 0;
+
+    if (max == 0 || c->fresh.count <= max)
+        return NULL;
+    share = max / c->fresh_addresses;
+    if (newcomer->address->fresh.count > share && newcomer->address->fresh.count > 1)
+        return oldest_of(newcomer->address);
+    for (n = list_first(&c->fresh); n != NULL && seen < SEARCHED; n = list_next(&c->fresh, n), seen++) {
+        struct client_member *m = list_entry(n, struct client_member, among_all);
+
+        if (m->address->fresh.count > share && m != newcomer)
+            return m;
+    }
+    return list_entry(list_first(&c->fresh), struct client_member, among_all);
+}

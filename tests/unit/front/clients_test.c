@@ -1,0 +1,123 @@
+/* Who has to go when too many connections have not asked anything. */
+#include "front/clients.h"
+
+#include <stdio.h>
+
+#include "lib/tap.h"
+
+static struct client_member members[200];
+
+static void enter(struct clients *c, size_t i, const char *ip)
+{
+    members[i] = (struct client_member){.address = NULL};
+    is_int(clients_enter(c, &members[i], slice_str(ip), 0), CLIENTS_WELCOME, "%s comes", ip);
+}
+
+/* The index of who has to go, -1 for nobody. */
+static int surplus(struct clients *c, size_t newcomer, size_t max)
+{
+    struct client_member *m = clients_surplus(c, &members[newcomer], max);
+
+    return m == NULL ? -1 : (int)(m - members);
+}
+
+static void leave_all(struct clients *c)
+{
+    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
+        clients_leave(c, &members[i]);
+    is_u64(clients_fresh(c), 0, "nobody is left");
+}
+
+static void test_limit(void)
+{
+    struct clients *c = clients_new();
+
+    for (size_t i = 0; i < 2; i++)
+        is_int(clients_enter(c, &members[i], SLICE_LIT("10.0.0.1"), 2), CLIENTS_WELCOME, "%zu of two", i + 1);
+    is_int(clients_enter(c, &members[2], SLICE_LIT("10.0.0.1"), 2), CLIENTS_TOO_MANY, "a third one");
+    clients_leave(c, &members[2]);
+    is_u64(clients_fresh(c), 2, "is not counted");
+    is_int(clients_enter(c, &members[2], SLICE_LIT("10.0.0.2"), 2), CLIENTS_WELCOME, "another address");
+    clients_asked(c, &members[0]);
+    clients_asked(c, &members[0]);
+    is_u64(clients_fresh(c), 2, "who has asked is not fresh any more");
+    is_int(clients_enter(c, &members[3], SLICE_LIT("10.0.0.1"), 2), CLIENTS_TOO_MANY, "but still there");
+    clients_leave(c, &members[0]);
+    is_int(clients_enter(c, &members[3], SLICE_LIT("10.0.0.1"), 2), CLIENTS_WELCOME, "until it leaves");
+    for (size_t i = 4; i < 8; i++)
+        is_int(clients_enter(c, &members[i], SLICE_LIT(""), 2), CLIENTS_WELCOME, "without address there is no limit");
+    leave_all(c);
+    clients_free(c);
+}
+
+static void test_surplus(void)
+{
+    struct clients *c = clients_new();
+
+    enter(c, 0, "10.0.0.1"); /* honest, and the oldest */
+    for (size_t i = 1; i < 10; i++)
+        enter(c, i, "10.0.0.66");
+    is_int(surplus(c, 9, 10), -1, "ten of ten: nobody goes");
+    is_int(surplus(c, 9, 0), -1, "no limit");
+    enter(c, 10, "10.0.0.66");
+    is_int(surplus(c, 10, 10), 1, "the flood pushes out its own oldest, not the honest client");
+    clients_leave(c, &members[1]);
+    enter(c, 11, "10.0.0.2");
+    is_int(surplus(c, 11, 10), 2, "an honest newcomer pushes out the flood's oldest");
+    clients_leave(c, &members[2]);
+    clients_asked(c, &members[3]);
+    is_int(surplus(c, 11, 9), -1, "one that has asked makes room by itself");
+    is_int(surplus(c, 11, 8), 4, "and is never pushed out");
+    leave_all(c);
+    clients_free(c);
+}
+
+static void test_many_addresses(void)
+{
+    struct clients *c = clients_new();
+    char ip[48];
+
+    for (size_t i = 0; i < 100; i++) {
+        snprintf(ip, sizeof(ip), "10.0.1.%zu", i);
+        enter(c, i, ip);
+    }
+    enter(c, 100, "10.0.2.1");
+    is_int(surplus(c, 100, 100), 0, "one each: the oldest goes");
+    clients_leave(c, &members[0]);
+    is_int(surplus(c, 100, 50), 1, "also when there is less than one for each");
+    enter(c, 101, "10.0.2.1");
+    is_int(surplus(c, 101, 100), 100, "two of one address: its own oldest");
+    leave_all(c);
+    clients_free(c);
+}
+
+static void test_no_memory(void)
+{
+    uint64_t nth = 1;
+    enum clients_verdict v;
+
+    for (;; nth++) {
+        struct clients *c;
+
+        mem_fail_nth(nth);
+        c = clients_new();
+        v = c == NULL ? CLIENTS_NO_MEMORY : clients_enter(c, &members[0], SLICE_LIT("10.0.0.1"), 1);
+        mem_fail_nth(0);
+        if (c != NULL)
+            clients_leave(c, &members[0]);
+        clients_free(c);
+        if (v == CLIENTS_WELCOME)
+            break;
+        is_int(v, CLIENTS_NO_MEMORY, "allocation %u fails", (unsigned)nth);
+    }
+    ok(nth > 2, "all of them");
+}
+
+int main(void)
+{
+    test_limit();
+    test_surplus();
+    test_many_addresses();
+    test_no_memory();
+    return tap_end();
+}
