@@ -305,7 +305,7 @@ static struct bufferevent *make_bufferevent(struct event_base *base, void *arg)
 
 static bool listen_on(struct admin *a, const char *address, unsigned port, struct err *err)
 {
-    struct sockaddr_storage bound;
+    struct sockaddr_storage bound = {.ss_family = AF_UNSPEC};
     socklen_t len = sizeof(bound);
     struct evhttp_bound_socket *s = evhttp_bind_socket_with_handle(a->http, address, (uint16_t)port);
 

@@ -60,7 +60,7 @@ static bool grow(struct buf *b, size_t need)
         cap = cap > SIZE_MAX / 2 ? need : cap * 2;
     if (cap > b->ceiling)
         cap = b->ceiling;
-    if (b->start > 0)
+    if (b->p != NULL && b->start > 0)
         compact(b);
     p = mem_realloc(b->p, cap);
     if (p == NULL)

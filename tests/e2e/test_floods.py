@@ -28,7 +28,7 @@ SOURCES = ["127.0.9.%d" % i for i in range(1, 9)]
 
 
 def setup():
-    need = 2 * SIZE + 2000
+    need = SIZE + 2000
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit[1] != resource.RLIM_INFINITY and limit[1] < need:
         raise fixture.Skip("needs %d descriptors, may have %d" % (need, limit[1]))
