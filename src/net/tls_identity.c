@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/hash.h"
+#include "base/utf8.h"
 #include "net/tls_internal.h"
 
 enum { MAX_SUBJECT_BYTES = 64 << 10 };
@@ -35,29 +36,40 @@ const struct tls_peer *tls_identity_peer(const struct tls_identity *id)
 }
 
 /*
- * Go's crypto/x509, whose reading of a subject decides in Kubernetes, converts BMPString and takes the bytes of the
- * other string types as they are.
+ * Go's crypto/x509, whose reading of a subject decides in Kubernetes, converts BMPString, and T61String as if it were
+ * Latin-1 (older releases left its bytes alone); it knows four types more, and takes no text that is not UTF-8 for a
+ * certificate.
  */
 static bool add_text(struct tls_identity *id, const ASN1_STRING *value, struct slice *out)
 {
     unsigned char *utf8 = NULL;
     const unsigned char *p = ASN1_STRING_get0_data(value);
     int n = ASN1_STRING_length(value);
-    bool fits;
+    bool good;
 
-    if (ASN1_STRING_type(value) == V_ASN1_BMPSTRING) {
+    switch (ASN1_STRING_type(value)) {
+    case V_ASN1_BMPSTRING:
+    case V_ASN1_T61STRING:
         n = ASN1_STRING_to_UTF8(&utf8, value);
         p = utf8;
+        break;
+    case V_ASN1_UTF8STRING:
+    case V_ASN1_PRINTABLESTRING:
+    case V_ASN1_IA5STRING:
+    case V_ASN1_NUMERICSTRING:
+        break;
+    default:
+        return false;
     }
-    fits = n >= 0 && (size_t)n <= id->size - id->used;
-    if (fits) {
+    good = n >= 0 && (size_t)n <= id->size - id->used && utf8_valid(slice_of((const char *)p, (size_t)n));
+    if (good) {
         if (n > 0)
             memcpy(id->text + id->used, p, (size_t)n);
         *out = slice_of(id->text + id->used, (size_t)n);
         id->used += (size_t)n;
     }
     OPENSSL_free(utf8);
-    return fits;
+    return good;
 }
 
 static bool add_attribute(struct tls_identity *id, const X509_NAME_ENTRY *entry)
@@ -96,6 +108,21 @@ static bool read_subject(struct tls_identity *id, X509 *cert)
     return true;
 }
 
+/*
+ * Go's crypto/x509 lets anyExtendedKeyUsage stand for client authentication; the library's purposes know it not. Asked
+ * about the leaf only, and what else is demanded of a client's certificate stays demanded.
+ */
+static int allow_any_usage(int ok, X509_STORE_CTX *ctx)
+{
+    X509 *cert = X509_STORE_CTX_get_current_cert(ctx);
+
+    if (ok || X509_STORE_CTX_get_error(ctx) != X509_V_ERR_INVALID_PURPOSE || X509_STORE_CTX_get_error_depth(ctx) != 0 ||
+        (X509_get_extended_key_usage(cert) & XKU_ANYEKU) == 0 || (X509_get_key_usage(cert) & KU_DIGITAL_SIGNATURE) == 0)
+        return ok;
+    X509_STORE_CTX_set_error(ctx, X509_V_OK);
+    return 1;
+}
+
 /* X509_V_OK, or why the chain from `cert` to the bundle does not hold for a client. */
 static int verify(X509_STORE *store, X509 *cert, STACK_OF(X509) * others)
 {
@@ -107,8 +134,9 @@ static int verify(X509_STORE *store, X509 *cert, STACK_OF(X509) * others)
     ctx = X509_STORE_CTX_new();
     if (ctx != NULL && X509_STORE_CTX_init(ctx, store, cert, others) == 1 &&
         X509_STORE_CTX_set_default(ctx, "ssl_client") == 1) {
-        X509_verify_cert(ctx);
-        verdict = X509_STORE_CTX_get_error(ctx);
+        X509_STORE_CTX_set_verify_cb(ctx, allow_any_usage);
+        if (X509_verify_cert(ctx) == 1 || X509_STORE_CTX_get_error(ctx) != X509_V_OK)
+            verdict = X509_STORE_CTX_get_error(ctx);
     }
     X509_STORE_CTX_free(ctx);
     return verdict;
@@ -181,7 +209,7 @@ static bool fill(struct tls_identity *id, const struct tls_ctx *c, X509 *cert, S
         refuse(p, "subject missing or too large");
         return true;
     }
-    id->size = 2 * (size_t)subject; /* UTF-8 needs at most three bytes for two of BMPString */
+    id->size = 2 * (size_t)subject; /* UTF-8 needs at most three bytes for two of BMPString, two for one of T61String */
     id->text = mem_alloc(id->size);
     if (id->text == NULL)
         return false;

@@ -18,6 +18,7 @@ The standard set, each as NAME.crt and NAME.key in DIR:
     alice                 CN=alice, O=dev, O=testers (a limited user)
     expired, not-yet      CN=alice with a validity that is over, or has not begun
     wrong-eku             CN=alice, usable as a server certificate only
+    any-eku               CN=alice, usable for anything
     intermediate-ca       a CA below ca
     deep                  CN=deep, O=dev, issued by intermediate-ca; the file has the chain
     controller-manager    CN=system:kube-controller-manager
@@ -61,7 +62,7 @@ kubeUserUID = {oid}
 [req]
 distinguished_name = dn
 prompt = no
-string_mask = utf8only
+string_mask = {mask}
 utf8 = yes
 [dn]
 {dn}
@@ -114,10 +115,12 @@ def _san(names):
 
 
 def _escape(value):
-    """One value of an openssl config line: $, \\, # and quotes have a meaning there."""
+    """One value of an openssl config line: $, \\, # and quotes have a meaning there; a space in front is lost unless escaped."""
     out = ""
-    for char in value:
-        if char in "\\$#\"'`;":
+    for index, char in enumerate(value):
+        if char in "\n\r\t":
+            out += {"\n": "\\n", "\r": "\\r", "\t": "\\t"}[char]
+        elif char in "\\$#\"'`;" or (char == " " and index == 0):
             out += "\\" + char
         else:
             out += char
@@ -138,20 +141,21 @@ class Authority:
         return os.path.join(self.dir, name + ".key")
 
     def issue(self, name, cn, orgs=(), *, ca=None, sans=(), eku="clientAuth", uid=None,
-              is_ca=False, days=3650, start=None, end=None, key_from=None):
+              is_ca=False, days=3650, start=None, end=None, key_from=None, mask="utf8only"):
         """Write NAME.crt and NAME.key.
 
         ca is the name of the issuing pair (None: self-signed); eku is openssl's spelling, "" for
-        none; start and end are YYYYMMDDHHMMSSZ; key_from reuses another pair's key.  When the
+        none; start and end are YYYYMMDDHHMMSSZ; key_from reuses another pair's key; mask is the
+        string type of the subject's values, as openssl names it; cn and uid may be tuples, for a subject
+        that has several of them.  When the
         issuer is itself below a CA the issuer's certificate is appended to NAME.crt.
         """
         lines = []
         for index, org in enumerate(orgs):
             lines.append("%d.O = %s" % (index, _escape(org)))
-        if uid is not None:
-            lines.append("kubeUserUID = %s" % _escape(uid))
-        if cn is not None:
-            lines.append("CN = %s" % _escape(cn))
+        for label, value in (("kubeUserUID", uid), ("CN", cn)):
+            for index, one in enumerate((value,) if isinstance(value, str) else value or ()):
+                lines.append("%d.%s = %s" % (index, label, _escape(one)))
         extra = []
         if eku:
             extra.append("extendedKeyUsage = " + eku)
@@ -163,7 +167,7 @@ class Authority:
             config = os.path.join(tmp, "openssl.cnf")
             with open(config, "w", encoding="utf-8") as out:
                 out.write(_CONFIG.format(
-                    oid=UID_OID, dir=tmp, dn="\n".join(lines),
+                    oid=UID_OID, dir=tmp, mask=mask, dn="\n".join(lines),
                     basic="CA:TRUE" if is_ca else "CA:FALSE",
                     usage="keyCertSign,cRLSign,digitalSignature" if is_ca
                     else "digitalSignature,keyEncipherment",
@@ -247,6 +251,7 @@ def _plan(nodes):
     yield "not-yet", {"cn": "alice", "orgs": ("dev",), "ca": "ca",
                       "start": "20480101000000Z", "end": "20490101000000Z"}
     yield "wrong-eku", {"cn": "alice", "orgs": ("dev",), "ca": "ca", "eku": "serverAuth"}
+    yield "any-eku", {"cn": "alice", "orgs": ("dev",), "ca": "ca", "eku": "anyExtendedKeyUsage"}
     yield "deep", {"cn": "deep", "orgs": ("dev",), "ca": "intermediate-ca"}
     yield "controller-manager", {"cn": "system:kube-controller-manager", "ca": "ca"}
     yield "foreign", {"cn": "kubernetes-admin", "orgs": ("system:masters",), "ca": "foreign-ca"}

@@ -97,9 +97,14 @@ class Node:
     # What runs here.
 
     def _apiserver_argv(self):
+        """A flag of the spec takes the place of ours: with kube-apiserver, lists that are given twice add up."""
+        replaced = {flag.partition("=")[0] for flag in self.spec.flags}
+        return [self._cluster.program(self.spec.version, "kube-apiserver"),
+                *(f for f in self._own_flags() if f.partition("=")[0] not in replaced), *self.spec.flags]
+
+    def _own_flags(self):
         pki = self._cluster.pki
         return [
-            self._cluster.program(self.spec.version, "kube-apiserver"),
             "--bind-address=" + self.loopback,
             "--secure-port=%d" % PORT,
             "--advertise-address=" + self.address,
@@ -129,7 +134,6 @@ class Node:
             "--audit-policy-file=" + self._cluster.audit_policy,
             "--audit-log-path=" + self.audit_log,
             *(["--peer-ca-file=" + pki.crt("ca")] if self.spec.gate else []),
-            *self.spec.flags,
         ]
 
     def _addresses(self):

@@ -58,6 +58,18 @@ def _two(old, new, flags_old=(), flags_new=()):
     return [NodeSpec("cp-a", old, flags_old), NodeSpec("cp-b", new, flags_new)]
 
 
+# A front proxy's words as kubeadm has them, and others besides with any name of its CA allowed; UIDs and bootstrap tokens in both.
+WORDS = {"requestheader-uid-headers": ["X-Remote-Uid"]}
+OTHER_WORDS = {"requestheader-allowed-names": [], "requestheader-username-headers": ["X-Remote-User", "X-Login"],
+               "requestheader-group-headers": ["X-Remote-Group", "X-Teams"], "requestheader-uid-headers": ["X-Remote-Uid", "X-Number"],
+               "requestheader-extra-headers-prefix": ["X-Remote-Extra-", "X-More-"]}
+
+
+def _with_words(name, version, words):
+    flags = ["--%s=%s" % (key, ",".join(value)) for key, value in words.items()]
+    return NodeSpec(name, version, [*flags, "--enable-bootstrap-token-auth"], words)
+
+
 def all_setups():
     """Every one, the one that the whole suite is run on first."""
     return [
@@ -73,10 +85,12 @@ def all_setups():
               core=False, controllers="1.36.3"),
         Setup("stories-1.33", _two("1.33.13", "1.34.4", [skew.NO_JOBS]), skew.jobs("cp-a"), ("test_stories.py",),
               core=False, controllers="1.33.13"),
+        Setup("callers", [_with_words("cp-a", "1.33.13", WORDS), _with_words("cp-b", "1.34.4", OTHER_WORDS)],
+              skew.device_classes("cp-a"), ("test_callers.py",), core=False, addresses="static"),
         Setup("interop", [NodeSpec("cp-a", "1.33.13"), NodeSpec("cp-b", "1.36.3", [skew.NO_BUDGETS]),
                           NodeSpec("cp-c", "1.37.0", [skew.NO_JOBS_NO_BUDGETS], bare=True)],
               skew.migrations("cp-a", "cp-b"), ("test_interop.py",), core=False, addresses="etcd"),
     ]
 
 
-DEFAULT = ("1.33+1.34", "1.24+1.24", "1.36+1.37", "interop", "stories")
+DEFAULT = ("1.33+1.34", "1.24+1.24", "1.36+1.37", "callers", "interop", "stories")

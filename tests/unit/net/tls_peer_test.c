@@ -54,6 +54,7 @@ static const struct row rows[] = {
     {"foreign", false, false, "kubernetes-admin", "system:masters", "unable to get local issuer certificate"},
     {"expired", false, false, "alice", "dev", "certificate has expired"},
     {"not-yet", false, false, "alice", "dev", "certificate is not yet valid"},
+    {"any-eku", true, false, "alice", "dev", NULL},
     {"wrong-eku", false, false, "alice", "dev", "unsuitable certificate purpose"},
 };
 
@@ -141,6 +142,7 @@ struct odd {
     const char *cn[2];
     int cn_len[2];
     unsigned n_cn, n_orgs, n_uid;
+    int type; /* of the CN; 0: UTF8String */
     long lifetime_s;
 };
 
@@ -154,7 +156,8 @@ static X509_NAME *odd_subject(const struct odd *o)
         X509_NAME_add_entry_by_txt(name, "O", MBSTRING_UTF8, (unsigned char *)org, -1, -1, 0);
     }
     for (unsigned i = 0; i < o->n_cn; i++)
-        X509_NAME_add_entry_by_txt(name, "CN", V_ASN1_UTF8STRING, (const unsigned char *)o->cn[i], o->cn_len[i], -1, 0);
+        X509_NAME_add_entry_by_txt(name, "CN", o->type == 0 ? V_ASN1_UTF8STRING : o->type,
+                                   (const unsigned char *)o->cn[i], o->cn_len[i], -1, 0);
     for (unsigned i = 0; i < o->n_uid; i++) {
         ASN1_OBJECT *oid = OBJ_txt2obj("1.3.6.1.4.1.57683.2", 1);
 
@@ -214,6 +217,28 @@ static void test_odd_subjects(struct loop *l)
         {"no names at all", {.n_cn = 0}, true, 0, 0, NULL, NULL},
         {"control bytes and NUL in the CN", {.cn = {"a\0b\r\nX: y"}, .cn_len = {9}, .n_cn = 1}, true, 9, 0, NULL, NULL},
         {"two CNs: the last counts", {.cn = {"first", "second"}, .cn_len = {5, 6}, .n_cn = 2}, true, 6, 0, NULL, NULL},
+        {"T61String", {.cn = {"Zo\xeb"}, .cn_len = {3}, .n_cn = 1, .type = V_ASN1_T61STRING}, true, 4, 0, NULL, NULL},
+        {"BMPString",
+         {.cn = {"\0Z\0o\0\xeb"}, .cn_len = {6}, .n_cn = 1, .type = V_ASN1_BMPSTRING},
+         true,
+         4,
+         0,
+         NULL,
+         NULL},
+        {"an IA5String that is not UTF-8",
+         {.cn = {"Zo\xeb"}, .cn_len = {3}, .n_cn = 1, .type = V_ASN1_IA5STRING},
+         false,
+         0,
+         0,
+         NULL,
+         "subject not understood"},
+        {"a string type that Go does not know",
+         {.cn = {"\0\0\0Z"}, .cn_len = {4}, .n_cn = 1, .type = V_ASN1_UNIVERSALSTRING},
+         false,
+         0,
+         0,
+         NULL,
+         "subject not understood"},
         {"as many organizations as fit", {.n_orgs = TLS_PEER_MAX_ORGS}, true, 0, TLS_PEER_MAX_ORGS, NULL, NULL},
         {"one too many", {.n_orgs = ODD_ORGS_MAX}, false, 0, TLS_PEER_MAX_ORGS, NULL, "too many organizations"},
         {"a UID", {.cn = {"u"}, .cn_len = {1}, .n_cn = 1, .n_uid = 1}, true, 1, 0, "uid-42", NULL},
