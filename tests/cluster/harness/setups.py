@@ -11,10 +11,10 @@ CORE = ("test_discovery.py", "test_kubectl.py", "test_routing.py", "test_version
 class Setup:
     """A cluster that can be built.
 
-    nodes: in the order of their age. skew: what the first lacks and the last has. addresses: where mvproxy has those of its
-    peers from, "static" (configuration), "annotations" (of Leases), or "etcd" (records there, and annotations). core: only the tests
-    that are marked so. kubectl: versions, if not those of the nodes. controllers: the version of kube-controller-manager.
-    traits: what tests may ask for with needs().
+    nodes: in the order of their age. skew: what the first lacks and the last has. addresses: where mvproxy has those of
+    its peers from, "static" (configuration), "annotations" (of Leases), or "etcd" (records there, and annotations).
+    core: only the tests that are marked so. kubectl: versions, if not those of the nodes. controllers: the version of
+    kube-controller-manager. traits: what tests may ask for with needs().
     """
 
     def __init__(self, name, nodes, skewed, files=CORE, **more):
