@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Memory and processor time of one mvproxy for very many watches. Run by hand; see README.md.
 
-The server is the simulator. Nothing may be lost or doubled, and order is kept: the load program checks sequence numbers.
+The server is the simulator, or with --programs (as root) a real kube-apiserver. Nothing may be lost or doubled, and order is kept: the load program checks sequence numbers.
 """
 
 import argparse
@@ -10,9 +10,13 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
-sys.path[:0] = [os.path.join(HERE, "..", "e2e"), os.path.join(HERE, "..", "lib")]
+sys.path[:0] = [os.path.join(HERE, "..", "e2e"), os.path.join(HERE, "..", "cluster"), os.path.join(HERE, "..", "lib")]
 
-from fixture import World  # noqa: E402 # pylint: disable=wrong-import-position
+from fixture import World, mvproxy_binary  # noqa: E402 # pylint: disable=wrong-import-position
+from harness import sandbox  # noqa: E402 # pylint: disable=wrong-import-position
+from harness.cluster import Cluster, addresses  # noqa: E402 # pylint: disable=wrong-import-position
+from harness.node import PORT, NodeSpec  # noqa: E402 # pylint: disable=wrong-import-position
+from rawhttp import Raw  # noqa: E402 # pylint: disable=wrong-import-position
 from watchload import Load, Writer, allow_descriptors, cpu, memory, settle  # noqa: E402 # pylint: disable=wrong-import-position
 
 WARM_UP, STEP = 200, 5000
@@ -24,15 +28,47 @@ def parse():
     parser.add_argument("--watches", type=int, default=50000)
     parser.add_argument("--http1", action="store_true", help="clients with a connection each; else HTTP/2")
     parser.add_argument("--events", type=int, default=3)
+    parser.add_argument("--programs", help="folder with VERSION/kube-apiserver")
+    parser.add_argument("--version", default="1.34.4", help="of the kube-apiserver in there")
     return parser.parse_args()
 
 
-def measure(args, world):
-    proxy = world.proxies["a"]
-    pid, http2 = proxy.child.pid, not args.http1
-    program = Load("watchload", world.scratch, proxy.address, (world.certs.crt("admin"), world.certs.key("admin")),
-                   world.certs.crt("ca"), http2)
-    with world.client(direct=True) as client:
+class Simulated:
+    """mvproxy before the simulator."""
+
+    def __init__(self, args):
+        options = {"v": 0, "max-connections": args.watches + 1000}
+        self._world = World({"a": "v1.34"}, options=options).start()
+        certs, self.scratch = self._world.certs, self._world.scratch
+        self.proxy, self.server = self._world.proxies["a"].address, self._world.addresses["a"]
+        self.pid = self._world.proxies["a"].child.pid
+        self.ca, self.pair = certs.crt("ca"), (certs.crt("admin"), certs.key("admin"))
+
+    def stop(self):
+        for process in [*self._world.proxies.values(), self._world.sim]:
+            process.destroy()
+
+
+class Real:
+    """mvproxy before a kube-apiserver, in namespaces of their own."""
+
+    def __init__(self, args):
+        options = {"v": 0, "max-connections": args.watches + 1000}
+        self._cluster = Cluster([NodeSpec("cp-a", args.version)], args.programs, mvproxy_binary(), options)
+        self._cluster.start_kubernetes()
+        self._cluster.start_mvproxies()
+        node, pki, self.scratch = self._cluster.nodes[0], self._cluster.pki, self._cluster.dir
+        self.proxy, self.server, self.pid = (node.address, PORT), (node.loopback, PORT), node.mvproxy.pid
+        self.ca, self.pair = pki.crt("ca"), (pki.crt("admin"), pki.key("admin"))
+
+    def stop(self):
+        self._cluster.stop()
+
+
+def measure(args, place):
+    pid, http2 = place.pid, not args.http1
+    program = Load("watchload", place.scratch, place.proxy, place.pair, place.ca, http2)
+    with Raw(place.server, place.ca, place.pair) as client:
         writer = Writer(client)
         writer.create()
     program.spawn()
@@ -45,12 +81,10 @@ def measure(args, world):
         program.wait(1)
         settle(pid)
         each = (memory(pid) - before) / (opened - WARM_UP)
-        print("%d watches over %s: %d bytes each, %d connections to the server" % (
-            opened, "HTTP/2" if http2 else "HTTP/1.1", each,
-            sum(proxy.metric("mvproxy_back_connections", origin="local", state=s) or 0 for s in ("busy", "idle"))))
+        print("%d watches over %s: %d bytes each" % (opened, "HTTP/2" if http2 else "HTTP/1.1", each))
         for _ in range(args.events):
             start = cpu(pid)
-            with world.client(direct=True) as client:  # the first one's connection is long closed
+            with Raw(place.server, place.ca, place.pair) as client:  # the first one's connection is long closed
                 writer.client = client
                 program.wait(writer.event())
             settle(pid)
@@ -62,19 +96,22 @@ def measure(args, world):
     return each <= BOUNDS[http2]
 
 
+def run(args):
+    place = Real(args) if args.programs else Simulated(args)
+    try:
+        good = measure(args, place)
+    finally:
+        place.stop()
+    return 0 if good else 1
+
+
 def main():
     args = parse()
     connections = 2 * args.watches if args.http1 else args.watches // 20
     if not allow_descriptors(connections + 4096):
         sys.exit("more descriptors are needed than are allowed")
-    world = World({"a": "v1.34"}, options={"v": 0, "max-connections": args.watches + 1000, "access-log": False}).start()
-    try:
-        good = measure(args, world)
-    finally:
-        for process in [*world.proxies.values(), world.sim]:
-            process.destroy()
-    sys.exit(0 if good else "more memory than allowed")
+    return sandbox.run(lambda _: run(args), addresses(1)) if args.programs else run(args)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -3,7 +3,7 @@
 // answered by one line of JSON:
 //
 //	open N     opens N more watches; answers when all have their head
-//	wait SEQ   waits until each has seen the event SEQ
+//	wait SEQ   waits until each has seen the event SEQ, or one has ended
 //	stats      what was seen so far
 package main
 
@@ -107,7 +107,7 @@ func (l *load) read(w *watch, body io.ReadCloser) {
 	defer body.Close()
 	r := bufio.NewReaderSize(body, 2048)
 	for {
-		line, err := r.ReadSlice('\n')
+		line, err := r.ReadBytes('\n')
 		if err != nil {
 			atomic.AddInt64(&l.ended, 1)
 			return
@@ -158,7 +158,7 @@ func (l *load) behind(seq int64) int {
 }
 
 func (l *load) wait(seq int64) {
-	for end := time.Now().Add(patience); l.behind(seq) > 0 && time.Now().Before(end); {
+	for end := time.Now().Add(patience); l.behind(seq) > 0 && atomic.LoadInt64(&l.ended) == 0 && time.Now().Before(end); {
 		time.Sleep(20 * time.Millisecond)
 	}
 }
