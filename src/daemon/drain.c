@@ -91,6 +91,7 @@ void drain_begin(struct app *a)
     app_set_phase(a, APP_DELAYING);
     log_info("Shutting down", LU("delayMilliseconds", a->config->shutdown_delay_duration));
     notify_stopping(a->notify);
+    proxy_set_stopping(a->proxy);
     /* First of all, so that peers send nothing here any more. */
     cluster_stop(a->cluster, on_withdrawn, a);
     a->drain_step = loop_timer_new(a->loop, after_delay, a);

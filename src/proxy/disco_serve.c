@@ -295,6 +295,21 @@ static void ask_local(struct job *j)
     (void)forward_start(j, &verdict_handler, j->authn.kind == AUTHN_ASSERT, (struct http_body){HTTP_BODY_NONE, 0});
 }
 
+/*
+ * A client takes /apis for all there is: a namespace controller would leave behind what it does not find, and kubectl
+ * not know a resource type. So nobody hears of the local server alone before the peers were asked: 503, as for
+ * resources.
+ */
+static bool complete(struct job *j)
+{
+    char why[128];
+
+    if (cluster_peers_synced(j->proxy->cluster, why, sizeof why))
+        return true;
+    job_refuse_unserved(j, STATUS_SYNCING);
+    return false;
+}
+
 void disco_serve(struct job *j)
 {
     struct negotiated n = negotiate(j, OFFERS);
@@ -304,6 +319,8 @@ void disco_serve(struct job *j)
         forward_local(j);
         return;
     }
+    if (n.document != NEGOTIATE_LEGACY && !complete(j))
+        return;
     /* A body on a GET is none of discovery's business: the local server shall say so. */
     if (n.document == NEGOTIATE_LEGACY || document_as(j, n.document, NEGOTIATE_JSON) == NULL ||
         exchange_wants_upgrade(j->x) || exchange_request_body(j->x).kind != HTTP_BODY_NONE) {

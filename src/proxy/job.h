@@ -96,6 +96,7 @@ struct proxy {
     struct list long_running; /* of struct job */
     struct list tunnels;      /* of struct upgrade, oldest first */
     uint64_t dice;
+    bool stopping;
 };
 
 /* The only way a job changes its state. */

@@ -239,6 +239,12 @@ static bool understand(struct job *j)
     return true;
 }
 
+/* A probe, asking for the way to the local server. A peer's question is about the server itself. */
+static bool asks_whether_ready(const struct job *j)
+{
+    return !j->authn.rerouted && !j->info.is_resource && slice_eq(j->info.path, SLICE_LIT("/readyz"));
+}
+
 void proxy_on_request(struct exchange *x, void *arg)
 {
     struct proxy *p = arg;
@@ -257,6 +263,10 @@ void proxy_on_request(struct exchange *x, void *arg)
     if (!understand(j) || !authenticate(j))
         return;
     maybe_send_away(j);
+    if (p->stopping && asks_whether_ready(j)) {
+        job_refuse(j, 503, STATUS_SHUTTING_DOWN);
+        return;
+    }
     if (j->account.long_running)
         list_push_back(&p->long_running, &j->node);
     act(j);
@@ -294,6 +304,11 @@ bool proxy_update(struct proxy *p, const struct proxy_opts *o)
     /* Whom a verdict was about may be read differently now (CAs, header names). */
     authz_cache_clear(p->authz);
     return true;
+}
+
+void proxy_set_stopping(struct proxy *p)
+{
+    p->stopping = true;
 }
 
 size_t proxy_tunnels(const struct proxy *p)

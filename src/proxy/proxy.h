@@ -37,6 +37,9 @@ MEM_CHECK bool proxy_update(struct proxy *p, const struct proxy_opts *o);
 void proxy_free(struct proxy *p);
 /* For front_opts.on_request; arg is the proxy. */
 void proxy_on_request(struct exchange *x, void *arg);
+/* From now on a client's GET /readyz is answered 503 here: the local server may be ready, but this way to it is about
+ * to close, and a load balancer that probes it is to know. As kube-apiserver's own /readyz does from SIGTERM on. */
+void proxy_set_stopping(struct proxy *p);
 /* Tunnels under way and their forceful end (drain). */
 size_t proxy_tunnels(const struct proxy *p);
 size_t proxy_long_running(const struct proxy *p);

@@ -123,9 +123,13 @@ def test_delay(world):
     proxy = again(world, shutdown_delay_duration="2s")
     with world.client() as client:
         equal(client.ask("GET", MAPS).status, 200, "before")
+        equal(client.ask("GET", "/readyz").status, 200, "the server behind is ready")
         proxy.signal(15)
         until(lambda: proxy.get("/readyz")[0] == 500, "unready")
         equal(proxy.get("/livez")[0], 200, "alive")
+        answer = client.ask("GET", "/readyz?verbose")
+        equal(answer.status, 503, "for a load balancer that probes the API")
+        equal(answer.json()["kind"], "Status", "its form")
         equal(client.ask("GET", MAPS).status, 200, "an old connection")
         equal(world.ask("GET", CLASSES).status, 200, "a new connection")
     equal(proxy.wait_exit(), 0, "exit status")

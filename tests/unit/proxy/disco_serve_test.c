@@ -241,6 +241,33 @@ static void verdict_fails(void)
     world_close(&w);
 }
 
+static void peers_unread(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.unread_peers = true;
+    world_start(&w);
+    c = client(&w);
+    say(c, ASK("GET", V2, ""));
+    ok(has(c, "HTTP/1.1 503 ") && has(c, "Retry-After: "), "before the peers were asked: 503");
+    ok(until(&w, c->eof), "and the client had better ask elsewhere");
+    is_u64(w.local.n_conns, 0, "the local server is not all there is");
+    c = client(&w);
+    say(c, ASK("GET", V2 ";profile=nopeer", ""));
+    ok(has(conn(&w.local, 0), "GET /apis "), "whoever wants the local server alone gets it");
+    say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nlocal");
+    ok(has(c, "\r\n\r\nlocal"), "as ever");
+    w.unread_peers = false;
+    buf_reset(&c->got);
+    say(c, ASK("GET", V2, ""));
+    ok(has(conn(&w.local, 0), "If-None-Match"), "afterwards the local server is asked who may read");
+    say(conn(&w.local, 0), NOT_MODIFIED);
+    ok(has(c, world_document()), "and the merged document comes");
+    world_close(&w);
+}
+
 static const struct {
     const char *name, *request;
 } untouched[] = {
@@ -300,6 +327,7 @@ int main(void)
     no_protobuf();
     gone_while_waiting();
     verdict_fails();
+    peers_unread();
     passed_on();
     old_verdict_after_reload();
     return tap_end();

@@ -46,6 +46,7 @@ struct world {
     size_t n_peers;
     bool local_has_jobs;  /* the local server serves batch/v1 jobs, too */
     bool no_refresh;      /* there is nothing to be refreshed */
+    bool unread_peers;    /* cluster_peers_synced() is not true yet */
     bool short_of_memory; /* the test's own parts may fail, too */
     const char *document; /* the merged one; NULL: world_document() */
     bool has_protobuf;    /* the merged documents are there in protobuf form */
