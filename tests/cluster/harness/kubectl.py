@@ -43,18 +43,18 @@ class Kubectl:
     def __init__(self, program, config, state_dir):
         self.program = program
         self.config = config
-        self._cache = tempfile.mkdtemp(prefix="kubectl-", dir=state_dir)
+        self.cache = tempfile.mkdtemp(prefix="kubectl-", dir=state_dir)
 
     def argv(self, *args):
-        return [self.program, "--kubeconfig", self.config, "--cache-dir", self._cache, *args]
+        return [self.program, "--kubeconfig", self.config, "--cache-dir", self.cache, *args]
 
     def run(self, *args, stdin=None, timeout=60.0):
         done = subprocess.run(self.argv(*args), input=stdin, capture_output=True, text=True, timeout=timeout, check=False,
                               stdin=subprocess.DEVNULL if stdin is None else None,
-                              env={"PATH": os.environ["PATH"], "HOME": self._cache})
+                              env={"PATH": os.environ["PATH"], "HOME": self.cache})
         return Result(["kubectl", *args], done)
 
     def start(self, *args):
         """kubectl in the background, its output readable line by line."""
         return subprocess.Popen(self.argv(*args), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT, text=True, env={"PATH": os.environ["PATH"], "HOME": self._cache})
+                                stderr=subprocess.STDOUT, text=True, env={"PATH": os.environ["PATH"], "HOME": self.cache})

@@ -77,6 +77,7 @@ class Node:
         self.address = cluster.node_address(index)
         self.loopback = self.address if spec.bare else cluster.loopback_address(index)
         self._cluster = cluster
+        self.before_start = lambda: None  # called once, when kube-apiserver is started the next time
         self.audit_log = os.path.join(cluster.logs, "audit-%s.log" % self.name)
         self.config = os.path.join(cluster.dir, "mvproxy-%s.yaml" % self.name)
         self.apiserver = Daemon("kube-apiserver-" + self.name, [], cluster.logs, hostname=self.name)
@@ -180,7 +181,11 @@ class Node:
             out.write(yaml(options))
         os.replace(self.config + ".new", self.config)
 
-    def start_apiserver(self):
+    def start_apiserver(self, version=None):
+        """version: what it is to be from now on."""
+        self.before_start()
+        self.before_start = lambda: None
+        self.spec.version = version or self.spec.version
         self.apiserver.argv = self._apiserver_argv()
         self.apiserver.start()
 

@@ -14,7 +14,7 @@ class Setup:
     nodes: in the order of their age. skew: what the first lacks and the last has. addresses: where mvproxy has those of
     its peers from, "static" (configuration), "annotations" (of Leases), or "etcd" (records there, and annotations).
     core: only the tests that are marked so. kubectl: versions, if not those of the nodes. controllers: the version of
-    kube-controller-manager. traits: what tests may ask for with needs().
+    kube-controller-manager. upgrade: a version that the nodes are taken to, which has what they all lack. traits: what tests may ask for with needs().
     """
 
     def __init__(self, name, nodes, skewed, files=CORE, **more):
@@ -25,12 +25,13 @@ class Setup:
         self.addresses = more.pop("addresses", "annotations")
         self.core = more.pop("core", True)
         self.controllers = more.pop("controllers", None)
+        self.upgrade = more.pop("upgrade", None)
         self.kubectl = more.pop("kubectl", None) or self._oldest_and_newest()
         self.traits = self._traits() | set(more.pop("traits", ()))
         assert not more, more
 
     def _oldest_and_newest(self):
-        versions = sorted({n.version for n in self.nodes}, key=numbers)
+        versions = sorted({n.version for n in self.nodes} | {self.upgrade} - {None}, key=numbers)
         return [versions[0], versions[-1]] if len(versions) > 1 else versions
 
     def _traits(self):
@@ -47,6 +48,8 @@ class Setup:
         found = {}
         for node in self.nodes:
             found.setdefault(node.version, set()).add("kube-apiserver")
+        if self.upgrade:
+            found.setdefault(self.upgrade, set()).add("kube-apiserver")
         if self.controllers:
             found.setdefault(self.controllers, set()).add("kube-controller-manager")
         for version in self.kubectl:
@@ -70,6 +73,13 @@ def _with_words(name, version, words):
     return NodeSpec(name, version, [*flags, "--enable-bootstrap-token-auth"], words)
 
 
+def _upgrade(name, old, new, skewed):
+    """Three nodes. Watches end quickly when a server stops, and when mvproxy does, else each step would take a minute."""
+    names = ["cp-a", "cp-b", "cp-c"]
+    return Setup(name, [NodeSpec(n, old, ["--shutdown-watch-termination-grace-period=2s"], {"shutdown-grace-period": "5s"})
+                        for n in names], skewed(*names), ("test_upgrade.py",), core=False, upgrade=new)
+
+
 def all_setups():
     """Every one, the one that the whole suite is run on first."""
     return [
@@ -90,7 +100,9 @@ def all_setups():
         Setup("interop", [NodeSpec("cp-a", "1.33.13"), NodeSpec("cp-b", "1.36.3", [skew.NO_BUDGETS]),
                           NodeSpec("cp-c", "1.37.0", [skew.NO_JOBS_NO_BUDGETS], bare=True)],
               skew.migrations("cp-a", "cp-b"), ("test_interop.py",), core=False, addresses="etcd"),
+        _upgrade("upgrade", "1.33.13", "1.34.4", skew.device_classes),
+        _upgrade("upgrade-1.37", "1.36.3", "1.37.0", skew.migrations),
     ]
 
 
-DEFAULT = ("1.33+1.34", "1.24+1.24", "1.36+1.37", "callers", "interop", "stories")
+DEFAULT = ("1.33+1.34", "1.24+1.24", "1.36+1.37", "callers", "interop", "stories", "upgrade")
