@@ -147,7 +147,7 @@ nghttp2_nv *h2_head_response(struct h2_stream *st, const struct http_head *head,
 {
     struct arena *a = st->x.arena;
     nghttp2_nv *nva = arena_alloc(a, (head->n_fields + 3) * sizeof(*nva));
-    struct slice status = arena_printf(a, "%u", head->status), length = SLICE_NONE, date;
+    struct slice status = arena_printf(a, "%u", head->status), length, date;
 
     *n = 0;
     if (nva == NULL || status.p == NULL || head->status < 100 || head->status > 999)

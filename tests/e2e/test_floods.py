@@ -208,10 +208,14 @@ def test_idle_connections(world):
 def test_silent_connections(world):
     """clients that finish the handshake and ask nothing make room as well"""
     proxy = world.proxies["a"]
-    before = closed(proxy, "crowded_out")
+
+    def ended():  # a machine that is slow at handshakes sees their time run out first
+        return sum(closed(proxy, reason) for reason in ("crowded_out", "no_request", "handshake"))
+
+    before = ended()
     with Others(world) as others:
         flood = handshakes(proxy, SIZE, b"")
-        until(lambda: closed(proxy, "crowded_out") - before > 0, "the surplus to be closed")
+        until(lambda: ended() - before >= SIZE - FRESH, "the surplus to be closed")
         check(proxy.metric("mvproxy_front_connections_fresh") <= FRESH, "more than the budget")
         in_bounds(proxy, BASE_BYTES + FRESH * FRESH_BYTES, "silent connections")
     others.tell("silent connections")
