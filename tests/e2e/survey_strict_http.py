@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table of test_strict_http.py sent to nginx and haproxy before the same simulated server: what reaches it.
+"""The table of test_strict_http.py sent to nginx, haproxy and Node's http module before the same simulated server: what reaches it.
 Prints one line per vector on which they differ from mvproxy (docs/strict-http.md is made of it).
 
     top_builddir=... tests/e2e/survey_strict_http.py
@@ -36,6 +36,34 @@ backend b
 """
 
 
+# Node's http module on both sides, as the plainest proxy of it: fields as they are but for one hop's, bodies by stream. What it
+# accepts and then cannot write ends that request and not the server.
+NODE = """const https = require("https"), fs = require("fs");
+process.on("uncaughtException", () => {{}});
+const agent = new https.Agent({{keepAlive: true, rejectUnauthorized: false}});
+https.createServer({{cert: fs.readFileSync("{crt}"), key: fs.readFileSync("{key}")}}, (req, res) => {{
+  let back;
+  for (const name of ["connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade"])
+    delete req.headers[name];
+  try {{
+    back = https.request({{host: "{host}", port: {back}, path: req.url, method: req.method, headers: req.headers, agent}});
+  }} catch {{ // what Node accepts but does not write
+    res.destroy();
+    return;
+  }}
+  back.on("response", (answer) => {{
+    res.writeHead(answer.statusCode, answer.headers);
+    answer.pipe(res);
+  }});
+  back.on("error", () => res.destroy());
+  req.on("error", () => back.destroy());
+  req.on("aborted", () => back.destroy());
+  req.pipe(back);
+}}).listen({port}, "127.0.0.1");
+"""
+CONFIGS = {"nginx": NGINX, "haproxy": HAPROXY, "node": NODE}
+
+
 class Contender:
     """A proxy before the simulated server a."""
 
@@ -51,8 +79,8 @@ class Contender:
         host, back = world.addresses["a"]
         config = os.path.join(self.dir, "config")
         with open(config, "w", encoding="ascii") as out:
-            out.write((NGINX if name == "nginx" else HAPROXY).format(dir=self.dir, host=host, back=back, port=self.port, crt=crt, key=key, pem=pem))
-        command = ["nginx", "-c", config, "-p", self.dir] if name == "nginx" else ["haproxy", "-db", "-f", config]
+            out.write(CONFIGS[name].format(dir=self.dir, host=host, back=back, port=self.port, crt=crt, key=key, pem=pem))
+        command = {"nginx": ["nginx", "-c", config, "-p", self.dir], "haproxy": ["haproxy", "-db", "-f", config], "node": ["node", config]}[name]
         self.child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
         def listening():
@@ -104,7 +132,7 @@ def main():
     world = fixture.World({"a": "v1.33"}).start()
     results = {"mvproxy": survey(world, "mvproxy", world.proxies["a"].address[1])}
     try:
-        for name in ("nginx", "haproxy"):
+        for name in CONFIGS:
             contender = Contender(name, world)
             results[name] = survey(world, name, contender.port)
             contender.close()
