@@ -1,8 +1,13 @@
 #!/usr/bin/env python3
-"""Bodies of every size and framing arrive as they were sent, in both directions, here and at the peer."""
+"""Bodies of every size and framing arrive as they were sent, in both directions, here and at the peer.
 
+Environment: MVPROXY_TEST_BODY=MEGABYTES the size of the largest (64; contrib/check --matrix takes 5000).
+"""
+
+import gzip
 import hashlib
 import os
+import time
 import threading
 
 import fixture
@@ -52,22 +57,126 @@ def test_uploads(world):
                     equal((got["bytes"], got["sha256"], got["contentLength"]), wanted + (-1,), "%s in pieces of %d" % (title, piece))
 
 
+LARGEST = int(os.environ.get("MVPROXY_TEST_BODY", "64")) << 20
+
+
 def test_large(world):
-    """32 MB down and up, hashes compared, memory flat"""
-    size = 32 << 20
+    """the largest body there is, down and up, with a length and chunked: hashes compared, memory flat"""
     before = memory(world)
+    wanted = large_hash(LARGEST)
+    for title, way in WAYS[1:]:
+        for chunks in (False, True):
+            with world.client() as client:
+                total, start = hashlib.sha256(), time.monotonic()
+                client.request("GET", url(way, "bytes", "n=%d%s" % (LARGEST, "&chunked=1" if chunks else "")))
+                client.body(client.final_head(), sink=total.update)
+                equal(total.hexdigest(), wanted, title)
+            told("down", title, chunks, start)
+            with world.client() as client:
+                start = time.monotonic()
+                client.request("POST", url(way, "sink"), {"Transfer-Encoding": "chunked"} if chunks else {"Content-Length": str(LARGEST)})
+                for piece in pieces(LARGEST):
+                    client.send(b"%x\r\n%s\r\n" % (len(piece), piece) if chunks else piece)
+                client.send(b"0\r\n\r\n" if chunks else b"")
+                equal(client.answer("POST").json()["sha256"], wanted, title)
+            told("up", title, chunks, start)
+            flat(world, before, 16 << 10)
+    if LARGEST > 1 << 30:
+        print("# resident KiB before %s, after %s" % (before, memory(world)))
+
+
+def told(way, title, chunks, start):
+    """Large sizes are tried by people, who want to know."""
+    if LARGEST > 1 << 30:
+        print("# %s, %s, %s: %.0f MB/s" % (title, way, "chunked" if chunks else "with length", LARGEST / 1e6 / (time.monotonic() - start)))
+
+
+def pieces(size):
+    """The pattern in pieces of 1 MiB."""
+    for start in range(0, size, 1 << 20):
+        yield pattern(min(1 << 20, size - start), start)
+
+
+def test_compressed(world):
+    """gzip passes through as it is, both ways: nobody looks into it"""
+    packed = gzip.compress(pattern(300000))
     for title, way in WAYS:
         with world.client() as client:
-            total = hashlib.sha256()
-            client.request("GET", url(way, "bytes", "n=%d" % size))
-            client.body(client.final_head(), sink=total.update)
-            equal(total.hexdigest(), large_hash(size), title)
-        with world.client() as client:
-            client.request("POST", url(way, "sink"), {"Content-Length": str(size)})
-            for start in range(0, size, 1 << 20):
-                client.send(pattern(1 << 20, start))
-            equal(client.answer("POST").json()["sha256"], large_hash(size), title)
-    flat(world, before, 48 << 10)
+            got = client.ask("POST", url(way, "sink"), packed, {"Content-Encoding": "gzip", "Content-Type": "application/json"}).json()
+            equal((got["bytes"], got["sha256"]), (len(packed), hashlib.sha256(packed).hexdigest()), title)
+    for server, way in (("a", LOCAL), ("b", PEER)):
+        path = way.split("?")[0]
+        for number in range(40):
+            world.sim.put(resource_of(way), {"metadata": {"name": "zipped-%d" % number, "namespace": "default" if way is LOCAL else "",
+                                                          "annotations": {"text": "x" * 5000}}})
+        plain = world.ask("GET", path, name=server, direct=True)
+        check(len(plain.body) > 131072, "a large list")
+        for encoding in ("gzip", "identity", None):
+            fields = {"Accept-Encoding": encoding} if encoding else {}
+            straight = world.ask("GET", path, name=server, direct=True, headers=fields)
+            through = world.ask("GET", path, headers=fields)
+            for name in ("Content-Encoding", "Content-Type", "Vary"):
+                equal(through.header(name), straight.header(name), name)
+            equal(through.header("Content-Encoding"), "gzip" if encoding == "gzip" else None, path)
+            check(through.body == straight.body, path, encoding, "differs")
+        check(gzip.decompress(world.ask("GET", path, headers={"Accept-Encoding": "gzip"}).body) == plain.body, path, "differs unpacked")
+        for number in range(40):
+            world.ask("DELETE", "%s/zipped-%d" % (path, number))
+
+
+def resource_of(way):
+    return "configmaps" if way is LOCAL else "deviceclasses.resource.k8s.io"
+
+
+def test_large_list(world):
+    """a list of 6 MB, here and at the peer, byte by byte the server's own"""
+    for server, way in (("a", LOCAL), ("b", PEER)):
+        for number in range(60):
+            world.sim.put(resource_of(way), {"metadata": {"name": "many-%d" % number, "namespace": "default" if way is LOCAL else "",
+                                                          "annotations": {"text": "y" * 100000}}})
+        path = way.split("?")[0]
+        straight, through = (whole_list(world, path, n, d) for n, d in ((server, True), ("a", False)))
+        check(len(straight) > 6000000 and straight == through, path, len(straight), len(through))
+        for number in range(60):
+            world.ask("DELETE", "%s/many-%d" % (path, number))
+
+
+def whole_list(world, path, name, direct):
+    """The bytes of a list without its version, which moves with every Lease."""
+    got = bytearray()
+    with world.client(name, direct=direct) as client:
+        client.request("GET", path)
+        answer = client.body(client.final_head(), sink=got.extend)
+    equal(answer.status, 200, path)
+    text = bytes(got)
+    head = text.index(b'"resourceVersion"')  # the list's own comes first
+    return text[:head] + text[text.index(b"}", head):]
+
+
+PATCHES = (("application/merge-patch+json", b'{"metadata":{"annotations":{"n":"1"}}}'),
+           ("application/strategic-merge-patch+json", b'{"metadata":{"annotations":{"n":"2"}}}'),
+           ("application/json-patch+json", b'[{"op":"replace","path":"/metadata/annotations/n","value":"3"}]'),
+           # To a parser of JSON the simulator's YAML is JSON; kube-apiserver's is tried by tests/cluster.
+           ("application/apply-patch+yaml", b'{"apiVersion":"%s","kind":"%s","metadata":{"name":"patched","annotations":{"n":"4"}}}'))
+
+
+def test_patches(world):
+    """every type of PATCH keeps its type, its query and its bytes"""
+    for server, way, version, kind in (("a", LOCAL, b"v1", b"ConfigMap"), ("b", PEER, b"resource.k8s.io/v1", b"DeviceClass")):
+        path = way.split("?")[0]
+        equal(world.ask("POST", path, {"metadata": {"name": "patched"}}).status, 201, path)
+        for number, (content_type, body) in enumerate(PATCHES, 1):
+            body = body % (version, kind) if b"%s" in body else body
+            query = "?fieldManager=test&force=true" if "apply" in content_type else "?fieldManager=test"
+            mark = world.sim.mark()
+            answer = world.ask("PATCH", path + "/patched" + query, body, headers={"Content-Type": content_type})
+            equal((answer.status, answer.json()["metadata"]["annotations"]["n"]), (200, str(number)), content_type)
+            record = world.sim.requests(path=path, since=mark)[-1]
+            equal((record["server"], record["headers"]["Content-Type"], record["target"]),
+                  (server, [content_type], path + "/patched" + query), content_type)
+        unknown = world.ask("PATCH", path + "/patched", b"{}", headers={"Content-Type": "application/none"})
+        equal(unknown.status, 415, "an unknown type")
+        world.ask("DELETE", path + "/patched")
 
 
 _hashes = {}
@@ -76,8 +185,8 @@ _hashes = {}
 def large_hash(size):
     if size not in _hashes:
         total = hashlib.sha256()
-        for start in range(0, size, 1 << 20):
-            total.update(pattern(1 << 20, start))
+        for piece in pieces(size):
+            total.update(piece)
         _hashes[size] = total.hexdigest()
     return _hashes[size]
 
