@@ -67,6 +67,11 @@ type serverConfig struct {
 	PeerAddress   string   `json:"peer-advertise-address"`
 	Bookmarks     duration `json:"bookmark-interval"`
 	V2Beta1       bool     `json:"v2beta1-discovery"` // 1.33 and 1.34 with the removal gate turned back
+
+	Kubelet     string `json:"kubelet"` // its address: pods' streams and logs are asked of it
+	KubeletCert string `json:"kubelet-client-certificate"`
+	KubeletKey  string `json:"kubelet-client-key"`
+	KubeletCA   string `json:"kubelet-certificate-authority"`
 }
 
 func (c *serverConfig) defaults() error {

@@ -16,6 +16,9 @@ func (t *target) subresource(w http.ResponseWriter, r *http.Request) {
 		writeStatus(w, r, notFound(t.row.Group, t.row.Resource, t.info.Name))
 		return
 	}
+	if t.server.cfg.Kubelet != "" && t.atKubelet(w, r) {
+		return
+	}
 	switch t.info.Subresource {
 	case "log":
 		t.logs(w, r, o)
