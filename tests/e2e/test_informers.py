@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A real informer (client-go's, tests/kube) before a server or a peer that dies, is restarted, or forgets its history: it resumes by
-itself, and in the end it knows what is there."""
+"""Real informers (client-go's, tests/kube, and @kubernetes/client-node's, tests/node) before a server or a peer that dies, is restarted,
+or forgets its history: they resume by themselves, and in the end they know what is there."""
 
 import json
 import os
@@ -16,17 +16,38 @@ KINDS = (("local", "v1/configmaps", "configmaps", "/api/v1/namespaces/default/co
 PATIENCE = 90  # client-go waits longer and longer between attempts
 
 
-def program():
-    script = os.path.join(fixture.TREE, "contrib", "lib", "build-kube-parts")
-    done = subprocess.run([script, "--built"], capture_output=True, check=False)
+def built(script):
+    """(folder, None), or (None, why there is none)."""
+    done = subprocess.run([os.path.join(fixture.TREE, "contrib", "lib", script), "--built"], capture_output=True, check=False)
     if done.returncode != 0:
-        raise Skip("no informer: " + done.stderr.decode(errors="replace").strip()[-200:])
-    return os.path.join(done.stdout.decode().strip(), "informer")
+        return None, done.stderr.decode(errors="replace").strip()[-200:]
+    return done.stdout.decode().strip(), None
+
+
+def clients():
+    """{name: (command to which configuration and resource are added, environment)} of those that are here."""
+    found, reasons = {}, []
+    folder, why = built("build-kube-parts")
+    if folder:
+        found["client-go"] = (lambda config, resource: [os.path.join(folder, "informer"), "--kubeconfig", config, "--resource", resource], {})
+    reasons.append(why)
+    modules, why = built("build-node-parts")
+    if modules:
+        script = os.path.join(fixture.TREE, "tests", "node", "client.cjs")
+        found["client-node"] = (lambda config, resource: ["node", script, "informer", config, resource], {"NODE_PATH": modules})
+    reasons.append(why)
+    for why in filter(None, reasons):
+        print("# without: " + why)
+    if not found:
+        raise Skip("no informer: " + " ".join(filter(None, reasons)))
+    return found
 
 
 def setup():
-    program()
-    return fixture.World().start()
+    found = clients()
+    world = fixture.World().start()
+    world.informers = found
+    return world
 
 
 def kubeconfig(world):
@@ -44,10 +65,11 @@ def kubeconfig(world):
 class Informer:
     """The program, what it has said, and what it holds by that."""
 
-    def __init__(self, world, resource):
+    def __init__(self, world, client, resource):
         self.lines, self.holds, self.versions, self.errors, self.synced = queue.Queue(), {}, {}, [], False
-        self.child = subprocess.Popen([program(), "--kubeconfig", kubeconfig(world), "--resource", resource], text=True,
-                                      stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        command, variables = world.informers[client]
+        self.child = subprocess.Popen(command(kubeconfig(world), resource), text=True, stdin=subprocess.DEVNULL,
+                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=dict(os.environ, **variables))
         threading.Thread(target=self.read, daemon=True).start()
 
     def read(self):
@@ -97,26 +119,34 @@ def drop(world, resource, name):
 
 
 def trouble(world, how):
-    """Each kind: what is done to it, and how it is seen that the watch had to begin anew."""
-    for title, argument, resource, path, server in KINDS:
-        put(world, resource, "stays", "1")
-        put(world, resource, "goes", "1")
-        with Informer(world, argument) as informer:
-            informer.await_objects({"stays": "1", "goes": "1"})
-            mark = world.sim.mark()
-            how(world, resource, server)
-            put(world, resource, "stays", "2")
-            put(world, resource, "comes", "1")
-            drop(world, resource, "goes")
-            if how is die:
-                world.sim.start_server(server)
-            informer.await_objects({"stays": "2", "comes": "1"})
-            put(world, resource, "comes", "2")
-            informer.await_objects({"stays": "2", "comes": "2"})
-            check([r for r in world.sim.requests(path=path.replace("/namespaces/default", ""), since=mark) if "watch=" in r["target"]],
-                  title, "no second watch: nothing was tried")
-        for name in ("stays", "comes"):
-            drop(world, resource, name)
+    """Before each kind and each client: what is done to it, and that it had to begin anew."""
+    for client in world.informers:
+        for title, argument, resource, path, server in KINDS:
+            put(world, resource, "stays", "1")
+            put(world, resource, "goes", "1")
+            with Informer(world, client, argument) as informer:
+                informer.await_objects({"stays": "1", "goes": "1"})
+                until(lambda p=path: watches(world, p, 0), "the watch")
+                mark = world.sim.mark()
+                how(world, resource, server)
+                put(world, resource, "stays", "2")
+                put(world, resource, "comes", "1")
+                drop(world, resource, "goes")
+                if how is die:
+                    world.sim.start_server(server)
+                informer.await_objects({"stays": "2", "comes": "1"})
+                put(world, resource, "comes", "2")
+                informer.await_objects({"stays": "2", "comes": "2"})
+                check(watches(world, path, mark), client, title, "no second watch: nothing was tried")
+            for name in ("stays", "comes"):
+                drop(world, resource, name)
+            until(lambda p=path: all(r["done"] for r in watches(world, p, 0)), "the watches to be over")
+            world.sim.reset()
+
+
+def watches(world, path, mark):
+    return [r for r in world.sim.requests(since=mark) if r["user"]["username"] == "kubernetes-admin" and "watch=" in r["target"]
+            and r["target"].split("?")[0] in (path, path.replace("/namespaces/default", ""))]
 
 
 def die(world, resource, server):
