@@ -20,7 +20,7 @@ packages_to_run_cluster() {
 # packages_to_check: what the tests and lints use besides.
 packages_to_check() {
     echo clang-14 clang-format-14 etcd-server libclang-rt-14-dev mandoc python3 python3-yaml openssl git systemd \
-        tinyproxy stunnel4 socat testssl.sh sslscan slowhttptest gcovr
+        curl nghttp2-client tinyproxy stunnel4 socat testssl.sh sslscan slowhttptest gcovr
 }
 
 # packages_to_bench: whom mvproxy is measured against, and the tools.
