@@ -27,14 +27,18 @@ type failure struct {
 	Verb  string    `json:"verb"`
 	Name  string    `json:"name"`
 	Text  string    `json:"text"`
-	// Code is the status of the answer, 0 if there was none.
-	Code int32 `json:"code"`
+	// Code is the status of the answer, 0 if there was none, and RetryAfter what its Status asked for, 0 if for nothing.
+	Code       int32 `json:"code"`
+	RetryAfter int32 `json:"retryAfter"`
 }
 
 func failureOf(begun time.Time, verb, name string, err error) failure {
 	f := failure{Begun: begun, Ended: time.Now(), Verb: verb, Name: name, Text: err.Error()}
 	if status, ok := err.(apierrors.APIStatus); ok {
 		f.Code = status.Status().Code
+		if details := status.Status().Details; details != nil {
+			f.RetryAfter = details.RetryAfterSeconds
+		}
 	}
 	return f
 }

@@ -294,7 +294,7 @@ class SkewTruth:
 class Writer(Worker):
     """Through the balancer: makes, reads, changes and deletes objects of its own, each with contents of its own, byte for byte.
 
-    Excused is only: a request that may not be repeated got no answer while a node was being worked on.
+    Excused is only: of a request that may not be repeated nobody knows whether it was carried out, while a node was being worked on.
     """
 
     def __init__(self, client, collection, make, windows, ledger):
@@ -321,7 +321,8 @@ class Writer(Worker):
         """Whether it is one of these; None if nobody knows what has become of it."""
         if asked.answer.status in statuses:
             return True
-        if asked.answer.status == 0 and asked.method != "GET" and self._windows.overlap(asked.begun, asked.ended):
+        unknown = asked.answer.status == 0 or asked.answer.status == 503 and not ridden(asked)
+        if unknown and asked.method != "GET" and self._windows.overlap(asked.begun, asked.ended):
             self.ledger.excuse(self.name, asked)
             return None
         self.ledger.accuse(self.name, "not %s" % "/".join(map(str, statuses)), asked)

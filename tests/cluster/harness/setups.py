@@ -14,7 +14,8 @@ class Setup:
     nodes: in the order of their age. skew: what the first lacks and the last has. addresses: where mvproxy has those of
     its peers from, "static" (configuration), "annotations" (of Leases), or "etcd" (records there, and annotations).
     core: only the tests that are marked so. kubectl: versions, if not those of the nodes. controllers: the version of
-    kube-controller-manager. upgrade: a version that the nodes are taken to, which has what they all lack. traits: what tests may ask for with needs().
+    kube-controller-manager. upgrade: a version that the nodes are taken to, which has what they all lack. traits: what
+    tests may ask for with needs().
     """
 
     def __init__(self, name, nodes, skewed, files=CORE, **more):
