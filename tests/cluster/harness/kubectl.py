@@ -48,13 +48,15 @@ class Kubectl:
     def argv(self, *args):
         return [self.program, "--kubeconfig", self.config, "--cache-dir", self.cache, *args]
 
-    def run(self, *args, stdin=None, timeout=60.0):
+    def run(self, *args, stdin=None, timeout=60.0, variables=None):
+        """variables: more of the environment."""
         done = subprocess.run(self.argv(*args), input=stdin, capture_output=True, text=True, timeout=timeout, check=False,
                               stdin=subprocess.DEVNULL if stdin is None else None,
-                              env={"PATH": os.environ["PATH"], "HOME": self.cache})
+                              env={"PATH": os.environ["PATH"], "HOME": self.cache, **(variables or {})})
         return Result(["kubectl", *args], done)
 
-    def start(self, *args):
+    def start(self, *args, variables=None):
         """kubectl in the background, its output readable line by line."""
         return subprocess.Popen(self.argv(*args), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT, text=True, env={"PATH": os.environ["PATH"], "HOME": self.cache})
+                                stderr=subprocess.STDOUT, text=True,
+                                env={"PATH": os.environ["PATH"], "HOME": self.cache, **(variables or {})})

@@ -123,6 +123,11 @@ class Node:
             "--requestheader-extra-headers-prefix=X-Remote-Extra-",
             "--proxy-client-cert-file=" + pki.crt("front-proxy-client"),
             "--proxy-client-key-file=" + pki.key("front-proxy-client"),
+            # Of a kubelet: test_streams.py has one.
+            "--kubelet-client-certificate=" + pki.crt("admin"),
+            "--kubelet-client-key=" + pki.key("admin"),
+            "--kubelet-certificate-authority=" + pki.crt("ca"),
+            "--kubelet-preferred-address-types=InternalIP",
             "--service-account-issuer=https://kubernetes.default.svc",
             "--service-account-key-file=" + os.path.join(pki.dir, "sa.pub"),
             "--service-account-signing-key-file=" + os.path.join(pki.dir, "sa.key"),
