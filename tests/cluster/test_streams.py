@@ -8,7 +8,10 @@ import subprocess
 import tempfile
 import threading
 
+from harness import cluster as _harness  # noqa: F401 # finds tests/lib
+from harness.node import PORT as SERVER_PORT
 from harness.runner import Skip
+from rawhttp import Raw
 
 LIB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "contrib", "lib")
 VARIABLES = ("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "KUBECTL_PORT_FORWARD_WEBSOCKETS")
@@ -134,3 +137,35 @@ def test_port_forward(cluster):
                 child.kill()
                 child.wait()
                 child.stdout.close()
+
+
+def _frame(client):
+    """The payload of the next WebSocket text frame (RFC 6455, section 5.2); a server's are not masked."""
+    head = client.exactly(2, b"")
+    assert head[0] == 0x81 and head[1] < 128, head
+    size = head[1]
+    if size >= 126:
+        size = int.from_bytes(client.exactly(2 if size == 126 else 8, b""), "big")
+    return json.loads(client.exactly(size, b""))
+
+
+def test_websocket_watch(cluster):
+    """a watch over WebSocket, of a local and of a peer's resource: each event is a frame, and it comes before the next change"""
+    pki, node = cluster.pki, cluster.old
+    maps = "/api/v1/namespaces/default/configmaps"
+    for path, thing, server in ((maps, lambda name: {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}, cluster.old),
+                                (cluster.skew.collection, cluster.skew.thing, cluster.new)):
+        writer = server.direct()
+        with Raw((node.address, SERVER_PORT), pki.crt("ca"), (pki.crt("admin"), pki.key("admin"))) as client:
+            # Version 0: without one, a cache of the server that nobody has used for long may wait in vain to catch up with etcd.
+            client.request("GET", path + "?watch=true&resourceVersion=0&fieldSelector=metadata.name%3Dframed",
+                           {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+                            "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==", "Origin": "https://" + node.address})
+            answer = client.final_head()
+            assert answer.status == 101, answer
+            for _ in range(5):
+                assert writer.request("POST", path, thing("framed")).status == 201
+                event = _frame(client)
+                assert (event["type"], event["object"]["metadata"].get("name")) == ("ADDED", "framed"), (path, event)
+                assert writer.request("DELETE", path + "/framed").status == 200
+                assert _frame(client)["type"] == "DELETED"

@@ -242,5 +242,30 @@ def test_refused(world):
         world.sim.heal(fault)
 
 
+def test_client_node(world):
+    """@kubernetes/client-node: exec with its own WebSocket client, 1 MB in and back, and a command that fails"""
+    done = subprocess.run([os.path.join(fixture.TREE, "contrib", "lib", "build-node-parts"), "--built"], capture_output=True, check=False)
+    if done.returncode != 0:
+        raise Skip(done.stderr.decode(errors="replace").strip()[-200:])
+    variables = dict(os.environ, NODE_PATH=done.stdout.decode().strip())
+    script, certs = os.path.join(fixture.TREE, "tests", "node", "client.cjs"), world.certs
+    data = hashlib.sha256(b"node").hexdigest().encode() * 16384
+    for title, node in NODES:
+        mark = world.sim.mark()
+        config = os.path.join(world.scratch, "kubeconfig-" + node)
+        with open(config, "w", encoding="ascii") as out:
+            json.dump({"apiVersion": "v1", "kind": "Config", "current-context": "it",
+                       "clusters": [{"name": "it", "cluster": {"server": "https://%s:%d" % world.proxies[node].address,
+                                                               "certificate-authority": certs.crt("ca")}}],
+                       "users": [{"name": "it", "user": {"client-certificate": certs.crt("admin"), "client-key": certs.key("admin")}}],
+                       "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}]}, out)
+        for command_line, given, wanted, status in ((["head", "-c", str(len(data))], data, data, 0), (["sh", "-c", "exit 3"], b"", b"", 1)):
+            done = subprocess.run(["node", script, "exec", config, "p", *command_line], input=given, capture_output=True, timeout=4 * PATIENCE,
+                                  env=variables, check=False)
+            check(done.returncode == status and done.stdout == wanted, title, command_line, done.returncode, len(done.stdout),
+                  done.stderr.decode(errors="replace")[-500:])
+        upgraded(world, mark, "exec", "websocket", title)
+
+
 if __name__ == "__main__":
     fixture.main(globals())
