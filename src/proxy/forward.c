@@ -323,6 +323,7 @@ static void send_to(struct job *j, struct origin *origin, const struct served_pe
         .target = peer != NULL ? REWRITE_PEER : REWRITE_LOCAL,
         .client_ip = exchange_client(j->x)->ip,
         .upgrade = exchange_wants_upgrade(j->x),
+        .may_send_on = !served_peers_enabled(j->served),
     };
 
     switch (rewrite_request(&in, exchange_arena(j->x), &j->request)) {

@@ -45,10 +45,12 @@ static bool add_upgrade(const struct rewrite_in *in, struct arena *a, struct htt
 
 /*
  * Both markers go to a peer, kube-apiserver's own also to the local server: one with the feature switched on must not
- * send the request on a second time.
+ * send the request on a second time. With ours switched off its own is what there is.
  */
 static bool add_marks(const struct rewrite_in *in, struct arena *a, struct http_head *out)
 {
+    if (in->target == REWRITE_LOCAL && in->may_send_on && !in->authn->rerouted)
+        return true;
     if (!http_head_add(out, a, SLICE_LIT(USER_MARK_PROXIED), SLICE_LIT("true")))
         return false;
     return in->target != REWRITE_PEER || http_head_add(out, a, SLICE_LIT(USER_MARK_REROUTED), SLICE_LIT("true"));

@@ -21,7 +21,8 @@ struct rewrite_in {
         *headers; /* as configured: which names are stripped, and the spelling towards the local server */
     enum rewrite_target target;
     const char *client_ip;
-    bool upgrade; /* keep the Upgrade field */
+    bool upgrade;     /* keep the Upgrade field */
+    bool may_send_on; /* what nobody has sent on yet the local server may send to a peer: we do not */
 };
 
 enum rewrite_result { REWRITE_OK, REWRITE_UNENCODABLE, REWRITE_NO_MEMORY };

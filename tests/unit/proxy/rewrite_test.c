@@ -45,9 +45,20 @@ static void rewrite(struct arena *a, const char *lines, const struct authn *au, 
                     struct http_head *out)
 {
     struct http_head head;
-    struct rewrite_in in = {&head, au, user_headers_default(), target, "10.0.0.9", false};
+    struct rewrite_in in = {&head, au, user_headers_default(), target, "10.0.0.9", false, false};
 
     head_of(a, lines, &head);
+    if (rewrite_request(&in, a, out) != REWRITE_OK)
+        tap_bail("rewrite failed");
+}
+
+/* With our own part switched off. */
+static void rewrite_off(struct arena *a, const struct authn *au, struct http_head *out)
+{
+    struct http_head head;
+    struct rewrite_in in = {&head, au, user_headers_default(), REWRITE_LOCAL, "10.0.0.9", false, true};
+
+    head_of(a, "Host: k", &head);
     if (rewrite_request(&in, a, out) != REWRITE_OK)
         tap_bail("rewrite failed");
 }
@@ -110,7 +121,7 @@ static void test_credentials(void)
 static void test_marks_and_forwarding(void)
 {
     struct arena *a = arena_new(1 << 20);
-    struct authn pass = {.kind = AUTHN_PASS};
+    struct authn pass = {.kind = AUTHN_PASS}, sent_on = {.kind = AUTHN_PASS, .rerouted = true};
     struct http_head out;
 
     rewrite(a, "Host: k\nX-Forwarded-For: 1.2.3.4\nAudit-ID: abc\nConnection: keep-alive, foo\nFoo: 1", &pass,
@@ -126,6 +137,10 @@ static void test_marks_and_forwarding(void)
     rewrite(a, "", &pass, REWRITE_PEER, &out);
     is_slice(value_of(&out, "X-Kubernetes-APIServer-Rerouted"), "true", "a peer gets the KEP's mark");
     is_slice(value_of(&out, "x-kubernetes-peer-proxied"), "true", "and kube-apiserver's");
+    rewrite_off(a, &pass, &out);
+    is_u64(count_of(&out, "x-kubernetes-peer-proxied"), 0, "switched off, we leave it to the local server");
+    rewrite_off(a, &sent_on, &out);
+    is_slice(value_of(&out, "x-kubernetes-peer-proxied"), "true", "but not what a peer has sent on");
     arena_free(a);
 }
 
@@ -137,7 +152,7 @@ static void test_unencodable(void)
         struct arena *a = arena_new(1 << 20);
         struct authn au = {.kind = AUTHN_ASSERT, .user = {.name = slice_str(names[i])}};
         struct http_head head, out;
-        struct rewrite_in in = {&head, &au, user_headers_default(), REWRITE_LOCAL, "::1", false};
+        struct rewrite_in in = {&head, &au, user_headers_default(), REWRITE_LOCAL, "::1", false, false};
 
         head_of(a, "", &head);
         is_int(rewrite_request(&in, a, &out), REWRITE_UNENCODABLE, "name %zu is refused, not mended", i);
