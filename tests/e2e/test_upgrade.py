@@ -76,6 +76,39 @@ def test_websocket(world):
         equal(world.sim.requests(path=path)[-1]["server"], server, "who")
 
 
+def frame(opcode, payload, first=0x80):
+    """A masked frame as clients send it (RFC 6455, 5.2); `first` has FIN and the reserved bits."""
+    mask = os.urandom(4)
+    size = bytes([0x80 | len(payload)]) if len(payload) < 126 else b"\xfe" + len(payload).to_bytes(2, "big")
+    return bytes([first | opcode]) + size + mask + bytes(b ^ mask[i % 4] for i, b in enumerate(payload))
+
+
+def test_frames_cut_anywhere(world):
+    """WebSocket frames, good ones and bad ones, cut between any two bytes: nobody between the ends reads them"""
+    frames = (frame(2, b"\x00stdin") + frame(9, b"ping") + frame(2, b"\x04" + pattern(300)) +
+              frame(3, b"of no known kind", first=0xf0) + b"\x82\xff" + b"\xff" * 8 + frame(8, b"\x03\xe8"))
+    for path, _ in TARGETS:
+        for cut in range(0, len(frames), 7):
+            with world.client() as client:
+                head = websocket(path, base64.b64encode(os.urandom(16)).decode()).encode()
+                client.send(head + frames[:cut])
+                equal(client.final_head().status, 101, "cut %d" % cut)
+                exchange_rest(client, frames, cut)
+        with world.client() as client:
+            client.send(websocket(path, base64.b64encode(os.urandom(16)).decode()))
+            equal(client.final_head().status, 101, "byte by byte")
+            for at in range(len(frames)):
+                exchange(client, frames[at:at + 1])
+
+
+def exchange_rest(client, frames, cut):
+    """The part up to the cut was sent with the request."""
+    client.send(frames[cut:])
+    while len(client.buffer) < len(frames):
+        check(client.fill(), "the tunnel ended after %d bytes" % len(client.buffer))
+    check(client.buffer == frames, "other bytes came back")
+
+
 def test_bytes_with_the_request(world):
     """what a client sends right behind its request is the tunnel's"""
     for path, _ in TARGETS:
