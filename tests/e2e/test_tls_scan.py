@@ -43,18 +43,25 @@ def target(world):
     return "%s:%d" % world.proxies["a"].address
 
 
-def test_testssl(world):
-    """testssl.sh: no finding from LOW upwards"""
-    out = os.path.join(world.scratch, "testssl.json")
+def testssl(world, attempt):
+    """What it prints, and its findings from LOW upwards that are not allowed."""
+    out = os.path.join(world.scratch, "testssl-%d.json" % attempt)
     done = subprocess.run([program("testssl", "testssl.sh"), "--quiet", "--color", "0", "--warnings", "off", "--ip", "one",
                            "--severity", "LOW", "--jsonfile", out, *CHECKS, target(world)], stdin=subprocess.DEVNULL,
                           capture_output=True, check=False)
-    text = done.stdout.decode(errors="replace")
+    with open(out, encoding="utf-8") as findings:
+        return done.stdout.decode(errors="replace"), [f for f in json.load(findings) if f["id"] not in ALLOWED]
+
+
+def test_testssl(world):
+    """testssl.sh: no finding from LOW upwards"""
+    text, bad = testssl(world, 1)
+    # WARN is no finding: a check of its own did not come to an end (on a busy machine its clients time out). It counts if it stays.
+    if bad and all(f["severity"] == "WARN" for f in bad):
+        text, bad = testssl(world, 2)
     for word in ("Testing protocols", "Testing server preferences", "Testing vulnerabilities", "Done "):
         check(word in text, "it did not get to \"%s\":" % word, text[-3000:])
     check("TLS 1.3" in text and "offered (OK): final" in text, "no TLS 1.3?", text[:3000])
-    with open(out, encoding="utf-8") as findings:
-        bad = [f for f in json.load(findings) if f["id"] not in ALLOWED]
     check(not bad, "\n".join("%s %s: %s" % (f["severity"], f["id"], f["finding"]) for f in bad))
 
 
