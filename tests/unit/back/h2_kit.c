@@ -155,6 +155,8 @@ void h2_open(struct h2_kit *k)
 
 void h2_close(struct h2_kit *k)
 {
+    for (size_t i = 0; i < k->n_conns; i++)
+        h2_conn_close(k->conns[i], STREAM_CLOSE_NOW);
     kit_close(&k->k);
     for (size_t i = 0; i < k->n_conns; i++) {
         struct h2_conn *c = k->conns[i];
