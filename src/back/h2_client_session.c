@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "http/h2_fields.h"
+#include "http/h2_open.h"
 #include "net/stream.h"
 
 static struct h2_call *call_of(nghttp2_session *session, int32_t id)
@@ -195,7 +196,7 @@ static void set_callbacks(nghttp2_session_callbacks *cb)
     nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_frame_send);
 }
 
-static bool submit_preface(nghttp2_session *s)
+nghttp2_session *h2_client_session_new(struct h2_client *c)
 {
     static const nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
@@ -203,30 +204,11 @@ static bool submit_preface(nghttp2_session *s)
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, LIMIT_HEAD_BYTES},
     };
 
-    return nghttp2_submit_settings(s, NGHTTP2_FLAG_NONE, settings, sizeof(settings) / sizeof(settings[0])) == 0 &&
-           nghttp2_session_set_local_window_size(s, NGHTTP2_FLAG_NONE, 0, LIMIT_H2_BACK_CONNECTION_WINDOW) == 0;
-}
-
-nghttp2_session *h2_client_session_new(struct h2_client *c)
-{
-    nghttp2_mem mem = h2_mem();
-    nghttp2_session_callbacks *callbacks = NULL;
-    nghttp2_option *option = NULL;
-    nghttp2_session *session = NULL;
-
-    if (nghttp2_session_callbacks_new(&callbacks) != 0 || nghttp2_option_new(&option) != 0)
-        goto out;
-    set_callbacks(callbacks);
-    nghttp2_option_set_no_auto_window_update(option, 1);
-    nghttp2_option_set_max_outbound_ack(option, LIMIT_H2_UNSENT_ACKS);
-    if (nghttp2_session_client_new3(&session, callbacks, c, option, &mem) != 0)
-        session = NULL;
-    if (session != NULL && !submit_preface(session)) {
-        nghttp2_session_del(session);
-        session = NULL;
-    }
-out:
-    nghttp2_option_del(option);
-    nghttp2_session_callbacks_del(callbacks);
-    return session;
+    return h2_session_open(&(struct h2_opening){
+        .set_callbacks = set_callbacks,
+        .arg = c,
+        .settings = settings,
+        .n_settings = sizeof(settings) / sizeof(settings[0]),
+        .window = LIMIT_H2_BACK_CONNECTION_WINDOW,
+    });
 }

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "front/h2_head.h"
 #include "http/h2_fields.h"
+#include "http/h2_open.h"
 
 /* ---- what came in ---- */
 
@@ -221,39 +222,21 @@ static void set_callbacks(nghttp2_session_callbacks *cb)
     nghttp2_session_callbacks_set_send_data_callback(cb, h2_answer_send);
 }
 
-static bool submit_preface(nghttp2_session *s, const struct front_limits *l)
+nghttp2_session *h2_session_new(struct h2_conn *c)
 {
+    size_t most = c->fc->limits.max_head_bytes;
     const nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, LIMIT_H2_STREAMS},
         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, LIMIT_H2_STREAM_WINDOW},
-        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE,
-         l->max_head_bytes < UINT32_MAX ? (uint32_t)l->max_head_bytes : UINT32_MAX},
+        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, most < UINT32_MAX ? (uint32_t)most : UINT32_MAX},
     };
 
-    return nghttp2_submit_settings(s, NGHTTP2_FLAG_NONE, settings, sizeof(settings) / sizeof(settings[0])) == 0 &&
-           nghttp2_session_set_local_window_size(s, NGHTTP2_FLAG_NONE, 0, LIMIT_H2_CONNECTION_WINDOW) == 0;
-}
-
-nghttp2_session *h2_session_new(struct h2_conn *c)
-{
-    nghttp2_mem mem = h2_mem();
-    nghttp2_session_callbacks *callbacks = NULL;
-    nghttp2_option *option = NULL;
-    nghttp2_session *session = NULL;
-
-    if (nghttp2_session_callbacks_new(&callbacks) != 0 || nghttp2_option_new(&option) != 0)
-        goto out;
-    set_callbacks(callbacks);
-    nghttp2_option_set_no_auto_window_update(option, 1);
-    nghttp2_option_set_max_outbound_ack(option, LIMIT_H2_UNSENT_ACKS);
-    if (nghttp2_session_server_new3(&session, callbacks, c, option, &mem) != 0)
-        session = NULL;
-    if (session != NULL && !submit_preface(session, &c->fc->limits)) {
-        nghttp2_session_del(session);
-        session = NULL;
-    }
-out:
-    nghttp2_option_del(option);
-    nghttp2_session_callbacks_del(callbacks);
-    return session;
+    return h2_session_open(&(struct h2_opening){
+        .server = true,
+        .set_callbacks = set_callbacks,
+        .arg = c,
+        .settings = settings,
+        .n_settings = sizeof(settings) / sizeof(settings[0]),
+        .window = LIMIT_H2_CONNECTION_WINDOW,
+    });
 }

@@ -2,35 +2,6 @@
 
 #include "http/h1_check.h"
 
-static void *session_alloc(size_t size, void *arg)
-{
-    (void)arg;
-    return mem_alloc(size);
-}
-
-static void session_free(void *p, void *arg)
-{
-    (void)arg;
-    mem_free(p);
-}
-
-static void *session_calloc(size_t count, size_t size, void *arg)
-{
-    (void)arg;
-    return mem_array(count, size);
-}
-
-static void *session_realloc(void *p, size_t size, void *arg)
-{
-    (void)arg;
-    return mem_realloc(p, size);
-}
-
-nghttp2_mem h2_mem(void)
-{
-    return (nghttp2_mem){NULL, session_alloc, session_free, session_calloc, session_realloc};
-}
-
 nghttp2_nv h2_nv(struct slice name, struct slice value)
 {
     return (nghttp2_nv){(uint8_t *)(uintptr_t)name.p, (uint8_t *)(uintptr_t)value.p, name.n, value.n,

@@ -1,5 +1,5 @@
 /*
- * What both ends of an HTTP/2 connection (front/h2_*, back/h2_*) need of header fields and of nghttp2's memory.
+ * What both ends of an HTTP/2 connection (front/h2_*, back/h2_*) need of header fields.
  */
 #ifndef MVPROXY_HTTP_H2_FIELDS_H
 #define MVPROXY_HTTP_H2_FIELDS_H
@@ -11,8 +11,6 @@
 /* RFC 9113 6.5.2: what a field counts for besides its text. */
 enum { H2_FIELD_OVERHEAD = 32 };
 
-/* What the other side makes nghttp2 allocate fails like ours, and can be made to fail in tests. */
-nghttp2_mem h2_mem(void);
 /* nghttp2 writes names in lower case when it copies them. */
 nghttp2_nv h2_nv(struct slice name, struct slice value);
 /* Appends the field unless it is of an HTTP/1.1 connection or frames its messages (RFC 9113 8.2.2, Content-Length).

@@ -1,0 +1,63 @@
+#include "http/h2_open.h"
+
+#include "base/limits.h"
+#include "base/mem.h"
+
+static void *session_alloc(size_t size, void *arg)
+{
+    (void)arg;
+    return mem_alloc(size);
+}
+
+static void session_free(void *p, void *arg)
+{
+    (void)arg;
+    mem_free(p);
+}
+
+static void *session_calloc(size_t count, size_t size, void *arg)
+{
+    (void)arg;
+    return mem_array(count, size);
+}
+
+static void *session_realloc(void *p, size_t size, void *arg)
+{
+    (void)arg;
+    return mem_realloc(p, size);
+}
+
+static nghttp2_session *session_new(const struct h2_opening *o, const nghttp2_session_callbacks *callbacks,
+                                    const nghttp2_option *option)
+{
+    nghttp2_mem mem = {NULL, session_alloc, session_free, session_calloc, session_realloc};
+    nghttp2_session *session = NULL;
+    int failed = o->server ? nghttp2_session_server_new3(&session, callbacks, o->arg, option, &mem)
+                           : nghttp2_session_client_new3(&session, callbacks, o->arg, option, &mem);
+
+    if (failed != 0)
+        return NULL;
+    if (nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, o->settings, o->n_settings) != 0 ||
+        nghttp2_session_set_local_window_size(session, NGHTTP2_FLAG_NONE, 0, o->window) != 0) {
+        nghttp2_session_del(session);
+        return NULL;
+    }
+    return session;
+}
+
+nghttp2_session *h2_session_open(const struct h2_opening *o)
+{
+    nghttp2_session_callbacks *callbacks = NULL;
+    nghttp2_option *option = NULL;
+    nghttp2_session *session = NULL;
+
+    if (nghttp2_session_callbacks_new(&callbacks) == 0 && nghttp2_option_new(&option) == 0) {
+        o->set_callbacks(callbacks);
+        nghttp2_option_set_no_auto_window_update(option, 1);
+        nghttp2_option_set_max_outbound_ack(option, LIMIT_H2_UNSENT_ACKS);
+        session = session_new(o, callbacks, option);
+    }
+    nghttp2_option_del(option);
+    nghttp2_session_callbacks_del(callbacks);
+    return session;
+}

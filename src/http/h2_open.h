@@ -1,0 +1,23 @@
+/*
+ * What the nghttp2 sessions of both sides (front/h2_*, back/h2_*) have in common: memory that fails like ours and can
+ * be made to fail in tests, windows that only we open, and a bound on answers that a peer provokes and does not read.
+ */
+#ifndef MVPROXY_HTTP_H2_OPEN_H
+#define MVPROXY_HTTP_H2_OPEN_H
+
+#include <nghttp2/nghttp2.h>
+#include <stdbool.h>
+
+struct h2_opening {
+    bool server;
+    void (*set_callbacks)(nghttp2_session_callbacks *cb);
+    void *arg; /* of the callbacks */
+    const nghttp2_settings_entry *settings;
+    size_t n_settings;
+    int32_t window; /* the connection's, bytes */
+};
+
+/* SETTINGS and window are submitted, not sent. NULL when out of memory. */
+nghttp2_session *h2_session_open(const struct h2_opening *o);
+
+#endif
