@@ -145,11 +145,17 @@ class Cluster:
         return found
 
     def start_kubernetes(self):
-        """etcd, then every kube-apiserver at once, until all are ready."""
+        """etcd, then the first kube-apiserver, then all others at once, until all are ready.
+
+        The first makes what is there once in a cluster. Two that do so together may end: "cannot create cluster IP allocator:
+        another caller has already initialized the resource". A kubelet would start it again; here nobody does."""
         self.etcd.start()
-        for node in self.nodes:
+        first, *others = self.nodes
+        first.start_apiserver()
+        first.await_apiserver()
+        for node in others:
             node.start_apiserver()
-        for node in self.nodes:
+        for node in others:
             node.await_apiserver()
 
     @property
