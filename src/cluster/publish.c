@@ -57,6 +57,7 @@ struct publish {
     bool gathered;            /* the timer has fired */
     struct loop_timer *timer; /* GATHERING, RETRYING */
     struct loop_timer *again; /* after a merge that failed */
+    unsigned failed;          /* merges in a row */
 };
 
 static void run(void *arg);
@@ -330,8 +331,11 @@ static void merge_failed(struct publish *p, const char *why)
 {
     log_error("Could not merge discovery, the document before stays", LT("err", why));
     metric_inc(p->o.metrics->merge_failures);
-    /* The same inputs may well fail again: taken as done until they change, or a while has passed. */
-    loop_timer_set(p->again, FAILED_RETRY_MS);
+    /* The same inputs may well fail again: after the second time taken as done until they change, or a while has
+     * passed.
+     */
+    p->failed++;
+    loop_timer_set(p->again, p->failed == 1 ? MEMORY_RETRY_MS : FAILED_RETRY_MS);
     key_free(&p->have);
     p->have = p->want;
     memset(&p->want, 0, sizeof p->want);
@@ -374,6 +378,7 @@ static void prepared(struct publish *p, struct served_documents *documents)
 
     metric_inc(p->o.metrics->merges);
     metric_observe(p->o.metrics->merge_seconds, (double)p->busy_us / 1e6);
+    p->failed = 0;
     served_documents_unref(p->documents);
     p->documents = documents;
     key_free(&p->have);
@@ -513,7 +518,7 @@ bool publish_pending(const struct publish *p)
 
 bool publish_settled(const struct publish *p)
 {
-    return p->state == STATE_SETTLED;
+    return p->state == STATE_SETTLED && p->failed != 1;
 }
 
 struct served *publish_current(const struct publish *p)

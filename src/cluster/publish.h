@@ -50,7 +50,8 @@ void publish_request(struct publish *p);
 bool publish_want_protobuf(struct publish *p);
 /* A requested snapshot has not been made yet. */
 bool publish_pending(const struct publish *p);
-/* Nothing is pending and no merge is under way. */
+/* Nothing is pending, no merge is under way, and none that failed will be tried again at once (that it is the first
+ * time: who starts must not take the document of before for what the peers have said). */
 bool publish_settled(const struct publish *p);
 struct served *publish_current(const struct publish *p);
 

@@ -1,0 +1,173 @@
+/* Merges that fail: the document before stays, routing goes on, it is counted, and tried again. */
+#include "base/buf.h"
+#include "lib/tap.h"
+#include "sim/world.h"
+
+enum { MERGED_MS = 100, SOON_MS = 1000, RETRY_MS = 500, RETRIED_MS = 10500, MOST = 2000 };
+
+/* A peer whose document has changed: its routing is known, the merge is about to begin. */
+struct story {
+    struct world w;
+    struct kube_server *b;
+    struct buf before; /* the merged document */
+};
+
+static bool routed(void *arg)
+{
+    struct story *s = arg;
+
+    return world_peer_serves(&s->w, s->b, "policy", "v1", "poddisruptionbudgets");
+}
+
+static void begin(struct story *s)
+{
+    const struct served_document *d;
+
+    world_init(&s->w, WORLD_BASE);
+    s->b = world_peer(&s->w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    world_start(&s->w);
+    if (!world_ready(&s->w, 2000))
+        tap_bail("not ready");
+    sim_run_ms(s->w.loop, SOON_MS);
+    d = served_merged(cluster_served(s->w.cluster), SERVED_V2);
+    buf_init(&s->before, 1 << 20);
+    if (!buf_append(&s->before, d->body) || world_merged_has(&s->w, "poddisruptionbudgets"))
+        tap_bail("no document to begin with");
+    kube_set_apis(s->b, WORLD_BATCH ";policy/v1:poddisruptionbudgets");
+    cluster_peer_suspect(s->w.cluster, kube_id(s->b));
+    if (!sim_run_until(s->w.loop, SOON_MS, routed, s) || world_merged_has(&s->w, "poddisruptionbudgets"))
+        tap_bail("the merge is over before it could fail");
+}
+
+static void end(struct story *s)
+{
+    buf_free(&s->before);
+    world_end(&s->w);
+}
+
+static double failures(struct story *s)
+{
+    return world_metric(&s->w, "mvproxy_discovery_merge_failures_total", NULL);
+}
+
+/* After a merge that was counted as failed. */
+static void is_kept(struct story *s, uint64_t n)
+{
+    const struct served *now = cluster_served(s->w.cluster);
+
+    ok(slice_eq(served_merged(now, SERVED_V2)->body, buf_slice(&s->before)), "%llu: the document before stays",
+       (unsigned long long)n);
+    ok(routed(s), "%llu: the routing is the new one all the same", (unsigned long long)n);
+    is_double(failures(s), 1, "%llu: counted once", (unsigned long long)n);
+}
+
+/* Whichever allocation of a merge fails. */
+static void without_memory(void)
+{
+    unsigned failed = 0, unseen = 0;
+    struct story s;
+    uint64_t calls;
+
+    begin(&s);
+    is_double(failures(&s), 0, "no failure to begin with");
+    calls = mem_calls();
+    sim_run_ms(s.w.loop, MERGED_MS);
+    calls = mem_calls() - calls;
+    ok(world_merged_has(&s.w, "poddisruptionbudgets") && calls < MOST, "a merge takes %llu allocations",
+       (unsigned long long)calls);
+    end(&s);
+    for (uint64_t n = 1; n <= calls; n++) {
+        begin(&s);
+        mem_fail_nth(n);
+        sim_run_ms(s.w.loop, MERGED_MS);
+        mem_fail_nth(0);
+        if (failures(&s) > 0) {
+            failed++;
+            is_kept(&s, n);
+        }
+        sim_run_ms(s.w.loop, SOON_MS);
+        unseen += !world_merged_has(&s.w, "poddisruptionbudgets");
+        end(&s);
+    }
+    ok(failed >= 10, "most of them are the merge's own: %u failed merges", failed);
+    is_u64(unseen, 0, "after each of them the change is merged in the end");
+}
+
+/* A merge for which the nth allocation fails. */
+static void begin_failing(struct story *s, uint64_t n)
+{
+    begin(s);
+    mem_fail_nth(n);
+    sim_run_ms(s->w.loop, MERGED_MS);
+    mem_fail_nth(0);
+}
+
+/* The retry of it, half a second later, for which the nth fails, too. */
+static void fail_again(struct story *s, uint64_t n)
+{
+    sim_run_ms(s->w.loop, RETRY_MS - MERGED_MS - 1);
+    mem_fail_nth(n);
+    sim_run_ms(s->w.loop, MERGED_MS);
+    mem_fail_nth(0);
+}
+
+/* What fails again is left alone for a while. */
+static void again(void)
+{
+    uint64_t first = 1, second = 1;
+    struct story s;
+
+    begin_failing(&s, first);
+    while (failures(&s) < 1 && first < MOST) {
+        end(&s);
+        begin_failing(&s, ++first);
+    }
+    fail_again(&s, second);
+    while (failures(&s) < 2 && second < MOST) {
+        end(&s);
+        begin_failing(&s, first);
+        fail_again(&s, ++second);
+    }
+    is_double(failures(&s), 2, "the retry fails, too");
+    sim_run_ms(s.w.loop, RETRIED_MS - SOON_MS);
+    ok(!world_merged_has(&s.w, "poddisruptionbudgets"), "then it is left alone for a while");
+    sim_run_ms(s.w.loop, SOON_MS);
+    ok(world_merged_has(&s.w, "poddisruptionbudgets"), "and succeeds at last");
+    is_double(failures(&s), 2, "no more than two failures");
+    end(&s);
+}
+
+/* The very first one: nobody is ready with a document that lacks what peers have told. */
+static void at_the_start(void)
+{
+    unsigned failed = 0, ready = 0, short_documents = 0;
+    struct world w;
+
+    for (uint64_t n = 1; n < MOST; n += 1 + n / 200) {
+        bool is_ready;
+
+        world_init(&w, WORLD_BASE);
+        (void)world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+        world_start(&w);
+        mem_fail_nth(n);
+        is_ready = world_ready(&w, SOON_MS);
+        mem_fail_nth(0);
+        if (world_metric(&w, "mvproxy_discovery_merge_failures_total", NULL) > 0) {
+            failed++;
+            ready += is_ready;
+            short_documents += !world_merged_has(&w, "cronjobs");
+        }
+        world_end(&w);
+    }
+    ok(failed >= 10, "%u first merges failed", failed);
+    is_u64(ready, failed, "all of these instances became ready");
+    is_u64(short_documents, 0, "none of them with a document without the peer's part");
+}
+
+int main(void)
+{
+    without_memory();
+    again();
+    at_the_start();
+    return tap_end();
+}
