@@ -10,12 +10,12 @@
 #include "net/loop.h"
 
 /*
- * Another process behind the same Lease may serve other things than the document says. But of one that has left without
- * having answered, the document is the best there is: by it a request is held back (503) and not denied (404).
+ * Another process behind the same Lease may serve other things than the document says. But of one that has lapsed
+ * without having answered, the document is the best there is: by it a request is held back (503) and not denied (404).
  */
 static bool discovery_known(const struct peer *p)
 {
-    return refresh_known(p->refresh) || (p->left && refresh_disco(p->refresh) != NULL);
+    return refresh_known(p->refresh) || (p->life != PEER_LIVE && refresh_disco(p->refresh) != NULL);
 }
 
 /*
@@ -73,17 +73,17 @@ static bool collect_peers(struct cluster *c, struct publish_input *in, bool *unk
     return true;
 }
 
-static bool collect_registered(const struct cluster *c, struct publish_input *in)
+static bool collect_untold(const struct cluster *c, struct publish_input *in)
 {
     size_t n = exclusions_n_services(c->exclusions), cursor = 0;
 
-    in->registered = mem_array(n + 1, sizeof *in->registered);
-    if (in->registered == NULL)
+    in->served.untold = mem_array(n + 1, sizeof *in->served.untold);
+    if (in->served.untold == NULL)
         return false;
-    while (in->n_registered < n &&
-           exclusions_registered(c->exclusions, &cursor, &in->registered[in->n_registered].group,
-                                 &in->registered[in->n_registered].version))
-        in->n_registered++;
+    while (in->served.n_untold < n &&
+           exclusions_registered(c->exclusions, &cursor, &in->served.untold[in->served.n_untold].group,
+                                 &in->served.untold[in->served.n_untold].version))
+        in->served.n_untold++;
     return true;
 }
 
@@ -118,5 +118,5 @@ bool cluster_collect(void *arg, struct publish_input *in)
     in->served.local_etag = refresh_apis_etag(c->local);
     if (c->peers != NULL && !collect_peers(c, in, &unknown))
         return false;
-    return c->exclusions == NULL || (collect_excluded(c, in) && (!unknown || collect_registered(c, in)));
+    return c->exclusions == NULL || (collect_excluded(c, in) && (!unknown || collect_untold(c, in)));
 }

@@ -10,7 +10,7 @@ enum { PLACEHOLDER_CEILING = 4 << 20 };
 
 static int by_name(const void *a, const void *b)
 {
-    const struct placeholder_gv *x = a, *y = b;
+    const struct served_gv *x = a, *y = b;
     int order = slice_cmp(x->group, y->group);
 
     return order != 0 ? order : slice_cmp(x->version, y->version);
@@ -30,7 +30,7 @@ static void print_group(struct buf *b, struct slice group)
     buf_append_str(b, "\"},\"versions\":[");
 }
 
-static void print(struct buf *b, const struct placeholder_gv *gvs, size_t n)
+static void print(struct buf *b, const struct served_gv *gvs, size_t n)
 {
     buf_append_str(b, "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},"
                       "\"items\":[");
@@ -49,7 +49,7 @@ static void print(struct buf *b, const struct placeholder_gv *gvs, size_t n)
     buf_append_str(b, "]}");
 }
 
-struct disco_doc *placeholder_new(struct placeholder_gv *gvs, size_t n)
+struct disco_doc *placeholder_new(struct served_gv *gvs, size_t n)
 {
     struct disco_doc *doc = NULL;
     struct err err = {.text = ""};

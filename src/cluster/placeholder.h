@@ -10,19 +10,12 @@
 #ifndef MVPROXY_CLUSTER_PLACEHOLDER_H
 #define MVPROXY_CLUSTER_PLACEHOLDER_H
 
-#include "base/mem.h"
-#include "base/slice.h"
-
-struct disco_doc;
+#include "cluster/served.h"
 
 #define PLACEHOLDER_ID "~unknown" /* behind every server ID */
 
-struct placeholder_gv {
-    struct slice group, version;
-};
-
 /* All of these, without resources. Sorts `gvs`, of which there is at least one. The reference is the caller's; NULL
  * when out of memory. */
-MEM_CHECK struct disco_doc *placeholder_new(struct placeholder_gv *gvs, size_t n);
+MEM_CHECK struct disco_doc *placeholder_new(struct served_gv *gvs, size_t n);
 
 #endif

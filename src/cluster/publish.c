@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "cluster/cluster_metrics.h"
 #include "cluster/documents.h"
+#include "cluster/placeholder.h"
 #include "kube/disco_merge.h"
 #include "net/loop.h"
 
@@ -84,14 +85,14 @@ static void key_server(struct key *k, const char *id, const struct disco *d, uns
 }
 
 /* In the order in which they are kept: another order only makes a merge more. */
-static void key_registered(struct key *k, const struct publish_input *in)
+static void key_untold(struct key *k, const struct publish_input *in)
 {
-    buf_append_str(&k->text, "registered");
-    for (size_t i = 0; i < in->n_registered; i++) {
+    buf_append_str(&k->text, "untold");
+    for (size_t i = 0; i < in->served.n_untold; i++) {
         buf_append_char(&k->text, ' ');
-        buf_append(&k->text, in->registered[i].version);
+        buf_append(&k->text, in->served.untold[i].version);
         buf_append_char(&k->text, '.');
-        buf_append(&k->text, in->registered[i].group);
+        buf_append(&k->text, in->served.untold[i].group);
     }
     buf_append_char(&k->text, '\n');
 }
@@ -120,8 +121,8 @@ static bool key_make(struct key *k, struct publish_input *in, bool protobuf)
         buf_append(&k->text, s->excluded[i]);
         buf_append_char(&k->text, '\n');
     }
-    if (in->n_registered > 0)
-        key_registered(k, in);
+    if (in->served.n_untold > 0)
+        key_untold(k, in);
     if (protobuf)
         buf_append_str(&k->text, "protobuf\n");
     return !k->text.failed;
@@ -145,7 +146,7 @@ static void input_free(struct publish_input *in)
     mem_free((void *)(uintptr_t)in->served.peers);
     mem_free((void *)(uintptr_t)in->served.excluded);
     mem_free(in->extra);
-    mem_free(in->registered);
+    mem_free(in->served.untold);
 }
 
 static bool swap(struct publish *p, struct publish_input *in)
@@ -212,7 +213,7 @@ static void settle(struct publish *p)
 
 static bool add_placeholder(struct publish *p, const struct publish_input *in)
 {
-    struct disco_doc *doc = placeholder_new(in->registered, in->n_registered);
+    struct disco_doc *doc = placeholder_new(in->served.untold, in->served.n_untold);
     bool fine = doc != NULL && disco_merge_add(p->merge, SLICE_LIT(PLACEHOLDER_ID), doc, DISCO_SERVER_LAPSED);
 
     disco_doc_unref(doc);
@@ -232,7 +233,7 @@ static bool merge_inputs(struct publish *p, const struct publish_input *in)
             !disco_merge_add(p->merge, slice_str(s->peers[i].id), disco_apis(s->peers[i].disco),
                              in->extra[i].stale ? DISCO_SERVER_LAPSED : 0))
             return false;
-    if (in->n_registered > 0 && !add_placeholder(p, in))
+    if (in->served.n_untold > 0 && !add_placeholder(p, in))
         return false;
     for (size_t i = 0; i < s->n_excluded; i++) {
         struct slice version = s->excluded[i], group;

@@ -7,7 +7,6 @@
 #ifndef MVPROXY_CLUSTER_PUBLISH_H
 #define MVPROXY_CLUSTER_PUBLISH_H
 
-#include "cluster/placeholder.h"
 #include "cluster/served.h"
 
 struct cluster_metrics;
@@ -23,9 +22,7 @@ struct publish_extra {
 struct publish_input {
     struct served_input
         served; /* without documents and generation; arrays of mem_array, freed by publish; texts borrowed */
-    struct publish_extra *extra;       /* one per peer; likewise */
-    struct placeholder_gv *registered; /* what APIServices name, if some peer's discovery was never read; likewise */
-    size_t n_registered;
+    struct publish_extra *extra; /* one per peer; likewise */
 };
 
 struct publish_opts {

@@ -22,6 +22,9 @@ struct served {
     struct slice *excluded; /* sorted, into excluded_text */
     char *excluded_text;
     size_t n_excluded;
+    struct served_gv *untold; /* into untold_text */
+    char *untold_text;
+    size_t n_untold;
     struct served_documents *documents;
 };
 
@@ -112,6 +115,36 @@ static bool copy_excluded(struct served *s, const struct served_input *in)
     return true;
 }
 
+static struct slice put_text(char *at, struct slice s)
+{
+    if (s.n > 0)
+        memcpy(at, s.p, s.n);
+    return slice_of(at, s.n);
+}
+
+static bool copy_untold(struct served *s, const struct served_input *in)
+{
+    size_t bytes = 0;
+    char *at;
+
+    if (in->n_untold == 0)
+        return true;
+    for (size_t i = 0; i < in->n_untold; i++)
+        bytes += in->untold[i].group.n + in->untold[i].version.n;
+    s->untold = mem_array(in->n_untold, sizeof *s->untold);
+    at = s->untold_text = mem_alloc(bytes + 1);
+    if (s->untold == NULL || at == NULL)
+        return false;
+    for (size_t i = 0; i < in->n_untold; i++) {
+        s->untold[i].group = put_text(at, in->untold[i].group);
+        at += in->untold[i].group.n;
+        s->untold[i].version = put_text(at, in->untold[i].version);
+        at += in->untold[i].version.n;
+    }
+    s->n_untold = in->n_untold;
+    return true;
+}
+
 struct served *served_new(const struct served_input *in)
 {
     struct served *s = mem_zalloc(sizeof *s);
@@ -140,7 +173,7 @@ struct served *served_new(const struct served_input *in)
     s->local_id = mem_strdup(in->local_id);
     s->local_etag = mem_slicedup(in->local_etag);
     s->local = in->local == NULL ? NULL : disco_ref(in->local);
-    complete = copy_peers(s, in) && copy_excluded(s, in);
+    complete = copy_peers(s, in) && copy_excluded(s, in) && copy_untold(s, in);
     if (complete && s->local_id != NULL && s->local_etag != NULL && s->documents != NULL)
         return s;
     served_unref(s);
@@ -164,6 +197,8 @@ static void served_free(struct served *s)
     mem_free(s->peers);
     mem_free(s->excluded);
     mem_free(s->excluded_text);
+    mem_free(s->untold);
+    mem_free(s->untold_text);
     mem_free(s->local_id);
     mem_free(s->local_etag);
     disco_unref(s->local);
@@ -248,6 +283,14 @@ bool served_unknown_peer(const struct served *s)
 {
     for (size_t i = 0; i < s->n_peers; i++)
         if (s->peers[i].life == SERVED_LIVE && !s->peers[i].discovery_known)
+            return true;
+    return false;
+}
+
+bool served_untold(const struct served *s, struct slice group, struct slice version)
+{
+    for (size_t i = 0; i < s->n_untold; i++)
+        if (slice_eq(s->untold[i].group, group) && (version.n == 0 || slice_eq(s->untold[i].version, version)))
             return true;
     return false;
 }

@@ -49,6 +49,10 @@ enum served_shape {
  */
 struct served_documents;
 
+struct served_gv {
+    struct slice group, version;
+};
+
 /* What is needed to build one; the arrays are copied, discos and origins referenced. */
 struct served_input {
     bool peers_enabled; /* feature gate on, peer CA and proxy pair configured (decision 1) */
@@ -62,6 +66,9 @@ struct served_input {
     const struct slice
         *excluded; /* "group/version" of CRDs and service-backed APIServices, now or until 5 minutes ago */
     size_t n_excluded;
+    /* While some peer never told what it serves: what the cluster's stored APIServices name. */
+    struct served_gv *untold;
+    size_t n_untold;
     uint64_t generation;
     /* The merged documents, made by the caller (cluster/publish); NULL body: not available yet. Ownership passes. */
     struct served_document merged[SERVED_SHAPES];
@@ -101,6 +108,9 @@ enum disco_answer served_by_peer(const struct served *s, size_t peer, const stru
 bool served_excluded(const struct served *s, struct slice group, struct slice version);
 /* Decision 11: some live peer's discovery is still unknown. */
 bool served_unknown_peer(const struct served *s);
+/* The same for peers that have lapsed without ever having told what they serve, until they are forgotten: only what
+ * stored APIServices name can be theirs. Version empty: any of the group. */
+bool served_untold(const struct served *s, struct slice group, struct slice version);
 
 /* The merged document, or NULL while there is none. */
 const struct served_document *served_merged(const struct served *s, enum served_shape shape);

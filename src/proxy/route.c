@@ -149,7 +149,7 @@ static void decide_among_peers(const struct route_query *q, const struct subject
         decide(out, ROUTE_PEER, ROUTE_ROW_PEER);
     } else if (s.served) {
         refuse(out, ROUTE_ROW_NO_ADDRESS, STATUS_NO_ENDPOINT);
-    } else if (served_unknown_peer(q->served)) {
+    } else if (served_unknown_peer(q->served) || served_untold(q->served, what->group, what->version)) {
         refuse(out, ROUTE_ROW_UNKNOWN_PEER, STATUS_PEER_UNKNOWN);
     } else {
         decide(out, ROUTE_LOCAL, ROUTE_ROW_NOBODY);

@@ -277,6 +277,26 @@ static void holder_change(void)
     world_end(&w);
 }
 
+/* Its new process is never heard of: what the old one said is the best there is. */
+static void holder_changes_and_dies(void)
+{
+    struct world w;
+    struct kube_server *b = start_pair(&w);
+
+    kube_sim(b)->delay_ms = 3600000;
+    kube_start(b, 0);
+    sim_run_ms(w.loop, 5000);
+    ok(!world_peer_serves(&w, b, "batch", "v1", "jobs") && served_unknown_peer(cluster_served(w.cluster)),
+       "another holder that does not answer: unknown");
+    kube_stop(b, false);
+    sim_run_ms(w.loop, 60000);
+    is_str(life_of(&w, b), "lapsed", "and lapses");
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "what it served before is held back, not denied");
+    is_str(world_freshness(&w, "batch"), "Stale", "as the merged document has it");
+    ok(!served_unknown_peer(cluster_served(w.cluster)), "what nobody ever served is not");
+    world_end(&w);
+}
+
 static void restart_of_same(void)
 {
     struct world w;
@@ -569,6 +589,7 @@ int main(void)
     left_unseen();
     static_leaves();
     holder_change();
+    holder_changes_and_dies();
     restart_of_same();
     skewed_clocks();
     ghosts();

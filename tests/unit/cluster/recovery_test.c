@@ -99,6 +99,42 @@ static void never_read(void)
     world_end(&w);
 }
 
+static bool untold(struct world *w, const char *group, const char *version)
+{
+    return served_untold(cluster_served(w->cluster), slice_str(group), slice_str(version));
+}
+
+/* It was dead when we started: what may be its is held back until it is forgotten, and nothing else is. */
+static void never_read_and_dead(void)
+{
+    struct world w;
+    struct kube_server *b;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    kube_put_apiservice(w.store, "apps", "v1", false);
+    kube_put_apiservice(w.store, "batch", "v1", false);
+    kube_put_apiservice(w.store, "metrics.example.com", "v1", true);
+    kube_stop(b, false);
+    world_start(&w);
+    ok(world_ready(&w, 8000), "ready without the peer");
+    ok(served_unknown_peer(cluster_served(w.cluster)), "it may be alive: nothing is denied");
+    sim_run_ms(w.loop, 60000);
+    ok(world_peer_of(&w, b)->life == SERVED_LAPSED && !served_unknown_peer(cluster_served(w.cluster)), "it is not");
+    ok(untold(&w, "batch", "v1") && untold(&w, "batch", ""), "what stored APIServices name is held back");
+    ok(untold(&w, "apps", "v1"), "although others serve the version: it may have more in it");
+    ok(!untold(&w, "batch", "v2") && !untold(&w, "nobody.example.com", ""), "what nobody names is denied");
+    ok(!untold(&w, "metrics.example.com", "v1"), "and what a service has is no peer's");
+    is_str(world_freshness(&w, "batch"), "Stale", "the merged document says so too");
+    sim_run_ms(w.loop, 250000);
+    ok(world_peer_of(&w, b) == NULL && !untold(&w, "batch", "v1"), "until the peer is forgotten");
+    is_str(world_freshness(&w, "batch"), "", "everywhere");
+    kube_start(b, 0);
+    sim_run_ms(w.loop, 15000);
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs") && !untold(&w, "apps", "v1"), "it is back, and tells");
+    world_end(&w);
+}
+
 /* A peer that nobody can ask, for want of an address, holds things up for a minute only. */
 static void nowhere(void)
 {
@@ -174,6 +210,7 @@ static void etcd_changes_leader(void)
 int main(void)
 {
     never_read();
+    never_read_and_dead();
     nowhere();
     it_answers();
     it_renews();

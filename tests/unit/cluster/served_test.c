@@ -116,6 +116,27 @@ static void syncing(void)
     disco_unref(local);
 }
 
+static void untold(void)
+{
+    struct served_gv gvs[] = {{SLICE_LIT(""), SLICE_LIT("v1")},
+                              {SLICE_LIT("batch"), SLICE_LIT("v1")},
+                              {SLICE_LIT("batch"), SLICE_LIT("v1beta1")}};
+    struct served_input in = {.local_id = "a", .untold = gvs, .n_untold = ROWS(gvs)};
+    struct served *s = served_new(&in);
+
+    memset(gvs, 0, sizeof gvs);
+    ok(served_untold(s, SLICE_LIT("batch"), SLICE_LIT("v1")) && served_untold(s, SLICE_LIT(""), SLICE_LIT("v1")),
+       "what is named may be somebody's");
+    ok(served_untold(s, SLICE_LIT("batch"), SLICE_LIT("")), "so may the group");
+    ok(!served_untold(s, SLICE_LIT("batch"), SLICE_LIT("v2")) && !served_untold(s, SLICE_LIT("bat"), SLICE_LIT("")),
+       "what is not named is nobody's");
+    served_unref(s);
+    in.n_untold = 0;
+    s = served_new(&in);
+    ok(!served_untold(s, SLICE_LIT("batch"), SLICE_LIT("v1")), "everybody has told: nothing is");
+    served_unref(s);
+}
+
 static void documents(void)
 {
     struct served_input in = {.local_id = "a"};
@@ -147,8 +168,15 @@ static void no_memory(void)
     struct disco *local = make_disco(BATCH);
     struct served_peer peer = {.id = "apiserver-b", .disco = local};
     struct slice excluded = SLICE_LIT("a/v1");
-    struct served_input in = {
-        .local_id = "a", .local = local, .peers = &peer, .n_peers = 1, .excluded = &excluded, .n_excluded = 1};
+    struct served_gv untold = {SLICE_LIT("batch"), SLICE_LIT("v1")};
+    struct served_input in = {.local_id = "a",
+                              .local = local,
+                              .peers = &peer,
+                              .n_peers = 1,
+                              .excluded = &excluded,
+                              .n_excluded = 1,
+                              .untold = &untold,
+                              .n_untold = 1};
     unsigned failed = 0;
 
     for (uint64_t n = 1; n < 50; n++) {
@@ -161,7 +189,7 @@ static void no_memory(void)
         failed += s == NULL;
         served_unref(s);
     }
-    ok(failed >= 6, "each allocation may fail (%u did)", failed);
+    ok(failed >= 8, "each allocation may fail (%u did)", failed);
     disco_unref(local);
 }
 
@@ -169,6 +197,7 @@ int main(void)
 {
     answers();
     syncing();
+    untold();
     documents();
     no_memory();
     return tap_end();

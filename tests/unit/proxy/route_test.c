@@ -163,6 +163,7 @@ static const struct world {
     char letter;
     const char *name;
     bool disabled, local_missing, local_refused, leases_missing, legacy;
+    bool named; /* by stored APIServices: core/v1, apps/v1 and v2, resource.k8s.io/v1 */
     enum peer_kind peers[4];
 } worlds[] = {
     {.letter = 'd', .name = "gate off", .disabled = true, .peers = {NEW, END}},
@@ -173,10 +174,10 @@ static const struct world {
     {.letter = '2', .name = "two newer peers and an old one", .peers = {NEW, OLD, NEW, END}},
     {.letter = 'a', .name = "newer peer without address", .peers = {NEW_NO_ADDRESS, END}},
     {.letter = 'b', .name = "two newer peers, one with an address", .peers = {NEW_NO_ADDRESS, NEW, END}},
-    {.letter = 'u', .name = "live peer of unknown discovery", .peers = {OLD, UNKNOWN, END}},
-    {.letter = 'v', .name = "lapsed peer of unknown discovery", .peers = {UNKNOWN_LAPSED, END}},
+    {.letter = 'u', .name = "live peer of unknown discovery", .named = true, .peers = {OLD, UNKNOWN, END}},
+    {.letter = 'v', .name = "lapsed peer of unknown discovery", .named = true, .peers = {UNKNOWN_LAPSED, END}},
     {.letter = 'w', .name = "lapsed newer peer", .peers = {NEW_LAPSED, OLD, END}},
-    {.letter = 'm', .name = "newer peer and one of unknown discovery", .peers = {UNKNOWN, NEW, END}},
+    {.letter = 'm', .name = "newer peer and one of unknown discovery", .named = true, .peers = {UNKNOWN, NEW, END}},
     {.letter = 'o', .name = "only an old peer", .peers = {OLD, END}},
     {.letter = 'B',
      .name = "local discovery refused",
@@ -204,6 +205,10 @@ static struct served *make_world(const struct world *w)
     static const struct slice excluded[] = {{"example.com/v1", sizeof("example.com/v1") - 1}};
     struct disco *old = disco_of(old_server), *newer = disco_of(new_server);
     struct served_peer peers[4] = {{0}};
+    struct served_gv named[] = {{SLICE_LIT(""), SLICE_LIT("v1")},
+                                {SLICE_LIT("apps"), SLICE_LIT("v1")},
+                                {SLICE_LIT("apps"), SLICE_LIT("v2")},
+                                {SLICE_LIT("resource.k8s.io"), SLICE_LIT("v1")}};
     struct served_input in = {
         .peers_enabled = !w->disabled,
         .leases_synced = !w->leases_missing,
@@ -214,6 +219,8 @@ static struct served *make_world(const struct world *w)
         .peers = peers,
         .excluded = excluded,
         .n_excluded = 1,
+        .untold = named,
+        .n_untold = w->named ? ROWS(named) : 0,
     };
     struct served *s;
 
@@ -278,22 +285,22 @@ static const struct query {
     {"PUT", "/apis/apps/v1/namespaces/d/deployments/x/scale","dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
     {"GET", "/apis/apps/v1/controllerrevisions",             "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
     /* a group that only newer servers have */
-    {"GET", "/apis/resource.k8s.io/v1/deviceclasses",        "dssoPPaPuzPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
-    {"GET", "/apis/resource.k8s.io/v1/deviceclasses?watch=1","dssoPPaPuzPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
-    {"GET", "/apis/resource.k8s.io/v1/deviceclasses/x",      "dssoPPaPuzPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
-    {"POST", "/apis/resource.k8s.io/v1/deviceclasses",       "dssoPPaPuzPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
-    {"DELETE", "/apis/resource.k8s.io/v1/deviceclasses",     "dssoPPaPuzPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
-    {"PATCH", "/apis/resource.k8s.io/v1/deviceclasses/x",    "dssoPPaPuzPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
-    {"PUT", "/apis/resource.k8s.io/v1/namespaces/d/resourceclaims/x/status", "dssoPPaPuzPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"GET", "/apis/resource.k8s.io/v1/deviceclasses",        "dssoPPaPuuPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"GET", "/apis/resource.k8s.io/v1/deviceclasses?watch=1","dssoPPaPuuPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"GET", "/apis/resource.k8s.io/v1/deviceclasses/x",      "dssoPPaPuuPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"POST", "/apis/resource.k8s.io/v1/deviceclasses",       "dssoPPaPuuPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"DELETE", "/apis/resource.k8s.io/v1/deviceclasses",     "dssoPPaPuuPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"PATCH", "/apis/resource.k8s.io/v1/deviceclasses/x",    "dssoPPaPuuPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"PUT", "/apis/resource.k8s.io/v1/namespaces/d/resourceclaims/x/status", "dssoPPaPuuPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
     /* a version, a subresource and a verb that only newer servers have */
-    {"GET", "/apis/apps/v2/deployments",                     "dssoPPaPuzPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
-    {"PATCH", "/api/v1/namespaces/d/pods/x/resize",          "dssoPPaPuzPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
-    {"POST", "/apis/apps/v1/namespaces/d/controllerrevisions","dssoPPaPuzPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"GET", "/apis/apps/v2/deployments",                     "dssoPPaPuuPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"PATCH", "/api/v1/namespaces/d/pods/x/resize",          "dssoPPaPuuPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"POST", "/apis/apps/v1/namespaces/d/controllerrevisions","dssoPPaPuuPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
     /* what nobody has */
     {"GET", "/apis/nobody.io/v1/things",                     "dssozzzzuzzuzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
     {"GET", "/apis/apps/v3/deployments",                     "dssozzzzuzzuzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
-    {"GET", "/api/v1/namespaces/d/pods/x/nothing",           "dssozzzzuzzuzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
-    {"GET", "/api/v1//pods",                                 "dssozzzzuzzuzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"GET", "/api/v1/namespaces/d/pods/x/nothing",           "dssozzzzuuzuzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"GET", "/api/v1//pods",                                 "dssozzzzuuzuzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
     /* of a group/version that belongs to a CRD: never a peer's */
     {"GET", "/apis/example.com/v1/widgets",                  "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
     {"GET", "/apis/example.com/v1/gadgets",                  "dssoeeeeeeeeeB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
@@ -312,9 +319,9 @@ static const struct query {
 /* Legacy discovery before a server that has no other: as for a resource of that group/version. */
 static const struct query healed[] = {
     /*                                                        dst012abuvwmoB    */
-    {"GET", "/apis/resource.k8s.io/v1",                      "dnnoPPaPuzPPzn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
-    {"HEAD", "/apis/resource.k8s.io",                        "dnnoPPaPuzPPzn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
-    {"GET", "/apis/apps/v2",                                 "dnnoPPaPuzPPzn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
+    {"GET", "/apis/resource.k8s.io/v1",                      "dnnoPPaPuuPPzn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
+    {"HEAD", "/apis/resource.k8s.io",                        "dnnoPPaPuuPPzn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
+    {"GET", "/apis/apps/v2",                                 "dnnoPPaPuuPPzn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
     {"GET", "/apis/apps/v1",                                 "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
     {"GET", "/apis/apps",                                    "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
     {"POST", "/apis/resource.k8s.io/v1",                     "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
