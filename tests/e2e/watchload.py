@@ -40,8 +40,8 @@ def allow_descriptors(number):
 class Load(Process):
     """The load program, which is told what to do line by line."""
 
-    def __init__(self, name, scratch, address, pair, ca, http2, path=PATH):
-        argv = [binary(), "--url", "https://%s:%d%s?watch=true&resourceVersion=0" % (*address, path),
+    def __init__(self, name, scratch, address, pair, ca, http2, target=PATH + "?watch=true&resourceVersion=0"):
+        argv = [binary(), "--url", "https://%s:%d%s" % (*address, target),
                 "--ca", ca, "--cert", pair[0], "--key", pair[1]]
         super().__init__(name, argv + (["--http2"] if http2 else []), scratch)
 
