@@ -17,7 +17,7 @@ from harness import sandbox  # noqa: E402 # pylint: disable=wrong-import-positio
 from harness.cluster import Cluster, addresses  # noqa: E402 # pylint: disable=wrong-import-position
 from harness.node import PORT, NodeSpec  # noqa: E402 # pylint: disable=wrong-import-position
 from rawhttp import Raw  # noqa: E402 # pylint: disable=wrong-import-position
-from watchload import Load, Writer, allow_descriptors, cpu, memory, settle  # noqa: E402 # pylint: disable=wrong-import-position
+from watchload import PATH, Load, Writer, allow_descriptors, cpu, memory, settle  # noqa: E402 # pylint: disable=wrong-import-position
 
 WARM_UP, STEP = 200, 5000
 BOUNDS = {True: 10240, False: 40960}
@@ -28,6 +28,8 @@ def parse():
     parser.add_argument("--watches", type=int, default=50000)
     parser.add_argument("--http1", action="store_true", help="clients with a connection each; else HTTP/2")
     parser.add_argument("--events", type=int, default=3)
+    parser.add_argument("--direct", action="store_true", help="without mvproxy in between: whether something is the server's own doing")
+    parser.add_argument("--unversioned", action="store_true", help="watches without resourceVersion, which kube-apiserver serves from etcd's newest state")
     parser.add_argument("--programs", help="folder with VERSION/kube-apiserver")
     parser.add_argument("--version", default="1.34.4", help="of the kube-apiserver in there")
     return parser.parse_args()
@@ -67,7 +69,8 @@ class Real:
 
 def measure(args, place):
     pid, http2 = place.pid, not args.http1
-    program = Load("watchload", place.scratch, place.proxy, place.pair, place.ca, http2)
+    target = PATH + "?watch=true" + ("" if args.unversioned else "&resourceVersion=0")
+    program = Load("watchload", place.scratch, place.server if args.direct else place.proxy, place.pair, place.ca, http2, target)
     with Raw(place.server, place.ca, place.pair) as client:
         writer = Writer(client)
         writer.create()

@@ -61,7 +61,7 @@ class Raw:
     """A TLS connection."""
 
     def __init__(self, address, ca, pair=None, alpn=("http/1.1",), name=SERVER_NAME, version=None,
-                 session=None, context=None):
+                 session=None, context=None, receive_buffer=None):
         self.address = address
         if context is None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -73,7 +73,15 @@ class Raw:
             if version:
                 context.minimum_version = context.maximum_version = version
         self.context = context
-        tcp = socket.create_connection(address, timeout=TIMEOUT)
+        tcp = socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
+        if receive_buffer:  # before the handshake: it decides on the window
+            tcp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        tcp.settimeout(TIMEOUT)
+        try:
+            tcp.connect(address)
+        except BaseException:
+            tcp.close()
+            raise
         tcp.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             self.sock = context.wrap_socket(tcp, server_hostname=name, session=session,

@@ -32,6 +32,7 @@ const (
 	patience = 5 * time.Minute // of one command
 	// A source address has so many ports; further connections come from the next one.
 	perAddress = 20000
+	told       = 10 // of each kind of trouble; the rest is counted
 )
 
 // watch is one of them, as seen by its reader.
@@ -49,7 +50,7 @@ type load struct {
 	watches []*watch
 	dialled int64
 
-	events, lost, repeated, ended, failed int64
+	events, lost, repeated, ended, failed, errors int64
 }
 
 func (l *load) transport() *http.Transport {
@@ -109,11 +110,16 @@ func (l *load) read(w *watch, body io.ReadCloser) {
 	for {
 		line, err := r.ReadBytes('\n')
 		if err != nil {
-			atomic.AddInt64(&l.ended, 1)
+			if atomic.AddInt64(&l.ended, 1) <= told {
+				fmt.Fprintf(os.Stderr, "a watch that had seen %d ended: %v\n", atomic.LoadInt64(&w.last), err)
+			}
 			return
 		}
 		n, ok := sequence(line)
 		if !ok {
+			if bytes.HasPrefix(line, []byte(`{"type":"ERROR"`)) && atomic.AddInt64(&l.errors, 1) <= told {
+				fmt.Fprintf(os.Stderr, "a watch got %s", line)
+			}
 			continue
 		}
 		last := atomic.LoadInt64(&w.last)
