@@ -41,7 +41,7 @@ struct cluster_opts {
     uint64_t refresh_interval_ms, stale_after_ms, forget_after_ms, leave_grace_ms; /* see peers.h */
     enum identity_mode identity;
     const char *advertise;              /* "ip:port" under which peers reach us; NULL: not told */
-    bool annotate;                      /* it was configured: also for a Lease that the local server publishes */
+    bool annotate;                      /* also into a Lease that the local server publishes */
     struct origin *const *etcd_servers; /* for peer endpoint records; n_etcd_servers 0: none */
     size_t n_etcd_servers;
     const char *etcd_prefix;

@@ -95,7 +95,7 @@ static const struct option table[] = {
     {.name = "identity-lease", .type = OPTION_TEXT, FIELD(identity_lease), .initial = "auto", .choices = "auto|observe|publish|off",
      .section = SECTION, .argument = "MODE", .help = "Who publishes this server's identity Lease: the local API server (observe), this proxy (publish), the proxy if the server is older than 1.26 (auto). off: not even the address is added to the server's Lease."},
     {.name = "peer-advertise-ip", .type = OPTION_TEXT, FIELD(peer_advertise_ip), .initial = "", .section = SECTION, .argument = "IP",
-     .help = "Address under which peers reach this proxy, written into the identity Lease together with peer-advertise-port. None: bind-address and secure-port in a Lease that this proxy publishes, if bind-address is a specific one. An API server that writes an address itself keeps its own."},
+     .help = "Address under which peers reach this proxy, written into the identity Lease together with peer-advertise-port. None: secure-port at bind-address or, if that is unspecified, at the default route's address; nothing on loopback. An API server that writes an address itself keeps its own."},
     {.name = "peer-advertise-port", .type = OPTION_NUMBER, FIELD(peer_advertise_port), .initial = "0", .min = 0, .max = 65535,
      .section = SECTION, .argument = "PORT", .help = "Port that belongs to peer-advertise-ip. 0: none is given."},
     {.name = "hostname-override", .type = OPTION_TEXT, FIELD(hostname_override), .initial = "", .restart = true, .section = SECTION, .argument = "NAME",
