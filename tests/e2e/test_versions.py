@@ -87,6 +87,10 @@ def test_legacy(worlds):
         equal(through.status, 200, "status")
         if through.header("ETag") is None:  # what an old server's clients get: its own document
             equal(through.body, direct.body, "/apis")
+    for path in ("/apis/batch", "/apis/batch/v1"):  # of the legacy discovery of a server that has no other
+        equal(world.ask("GET", path, name="b").body, world.ask("GET", path, name="a", direct=True).body, path)
+    # The group is there, in another version: that stays the local server's to say.
+    equal(world.ask("GET", "/apis/batch/v1", name="b", direct=True).status, 404, "directly at b")
 
 
 def test_beta(worlds):
