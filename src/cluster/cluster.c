@@ -39,7 +39,6 @@ static struct refresh *new_refresh(struct cluster *c, const char *name, struct p
         .api = c->api,
         .name = name,
         .peer = peer != NULL,
-        .legacy_only = peer == NULL && c->o.legacy_only_local,
         .interval_ms = c->o.refresh_interval_ms,
         .metrics = &c->metrics,
         .on_end = on_end,

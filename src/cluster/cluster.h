@@ -45,7 +45,6 @@ struct cluster_opts {
     struct origin *const *etcd_servers; /* for peer endpoint records; n_etcd_servers 0: none */
     size_t n_etcd_servers;
     const char *etcd_prefix;
-    bool legacy_only_local; /* tests */
 };
 
 /* Ends the process only when out of memory. Starts to work when the loop runs. Text and arrays are copied. */

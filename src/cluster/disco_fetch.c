@@ -159,7 +159,6 @@ static bool start_side(struct disco_fetch *f, size_t i, const struct disco_fetch
         .origin = o->origin,
         .peer = o->peer,
         .core = i == CORE,
-        .legacy_only = o->legacy_only,
         .timeout_ms = o->timeout_ms,
     };
 

@@ -14,7 +14,6 @@ struct disco_fetch_opts {
     struct api *api;
     struct origin *origin;
     bool peer;                         /* ask with the loop marks */
-    bool legacy_only;                  /* do not ask for the aggregated forms */
     const struct disco *last;          /* what is known; NULL: nothing */
     struct slice core_etag, apis_etag; /* of `last`; empty: none */
     uint64_t timeout_ms;

@@ -338,8 +338,6 @@ struct disco_half *disco_half_start(const struct disco_half_opts *o, disco_half_
     h->loop = api_loop(o->api);
     h->o.origin = origin_ref(o->origin);
     buf_init(&h->legacy, LEGACY_ROOT_BYTES);
-    if (o->legacy_only)
-        g.accept = SLICE_LIT(ACCEPT_JSON);
     h->parser = disco_parser_new();
     if (h->parser != NULL)
         h->root = api_get(o->api, &g, on_root, h);

@@ -18,7 +18,6 @@ struct disco_half_opts {
     struct origin *origin;
     bool peer;                  /* ask with the loop marks */
     bool core;                  /* /api (whose absence is fine), else /apis */
-    bool legacy_only;           /* do not ask for the aggregated forms */
     struct slice if_none_match; /* of the document already known; empty: none */
     uint64_t timeout_ms;
 };

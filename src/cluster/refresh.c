@@ -185,7 +185,6 @@ static void look(struct refresh *r)
         .api = r->o.api,
         .origin = r->origin,
         .peer = r->o.peer,
-        .legacy_only = r->o.legacy_only,
         .last = r->disco,
         .core_etag = slice_str(r->core_etag),
         .apis_etag = slice_str(r->apis_etag),

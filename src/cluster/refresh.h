@@ -38,7 +38,7 @@ enum { REFRESH_FAILING = 2, REFRESH_LIMIT_MS = 1000 };
 struct refresh_opts {
     struct api *api;
     const char *name; /* copied: "local" or a server ID */
-    bool peer, legacy_only;
+    bool peer;
     uint64_t interval_ms;
     struct cluster_metrics *metrics;
     /* A look has ended. `changed`: document, knowledge of it, or whether it is failing is not what it was. May not free
