@@ -9,47 +9,7 @@ import ssl
 import threading
 
 import fixture
-
-DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
-NO_ERROR, PROTOCOL_ERROR, INTERNAL_ERROR, FLOW_CONTROL_ERROR, SETTINGS_TIMEOUT, STREAM_CLOSED, FRAME_SIZE_ERROR, REFUSED_STREAM, CANCEL, \
-    COMPRESSION_ERROR, CONNECT_ERROR, ENHANCE_YOUR_CALM, INADEQUATE_SECURITY, HTTP_1_1_REQUIRED = range(14)
-END_STREAM, ACK, END_HEADERS = 1, 1, 4
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-LAST = (1 << 31) - 1
-
-
-def frame(kind, stream=0, payload=b"", flags=0, length=None):
-    """A frame; `length` lies about its payload's."""
-    return (len(payload) if length is None else length).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
-
-
-def goaway(last, code=NO_ERROR):
-    return frame(GOAWAY, 0, last.to_bytes(4, "big") + code.to_bytes(4, "big"))
-
-
-def reset(stream, code):
-    return frame(RST_STREAM, stream, code.to_bytes(4, "big"))
-
-
-class Frames:
-    """Cuts a stream of bytes into frames."""
-
-    def __init__(self, preface):
-        self.buffer, self.preface = b"", preface
-
-    def take(self, data):
-        """(kind, flags, stream, whole frame), for each that is complete; kind None: what is to be passed on as it is."""
-        self.buffer += data
-        if self.preface:
-            if len(self.buffer) < len(PREFACE):
-                return
-            yield None, 0, 0, self.buffer[:len(PREFACE)]
-            self.buffer, self.preface = self.buffer[len(PREFACE):], False
-        while len(self.buffer) >= 9 and len(self.buffer) >= 9 + int.from_bytes(self.buffer[:3], "big"):
-            end = 9 + int.from_bytes(self.buffer[:3], "big")
-            one, self.buffer = self.buffer[:end], self.buffer[end:]
-            yield one[3], one[4], int.from_bytes(one[5:9], "big") & LAST, one
-
+from rawh2 import GOAWAY, HEADERS, RST_STREAM, Frames, reset
 
 class Joint:
     """One connection of mvproxy's, and ours to the server for it."""

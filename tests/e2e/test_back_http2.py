@@ -6,9 +6,10 @@ import contextlib
 import json
 
 import fixture
-import middle
+import rawh2
 from fixture import check, equal, until
-from middle import Middle, frame, goaway, reset
+from middle import Middle
+from rawh2 import frame, goaway, reset
 from rawhttp import Broken
 from test_watch import CLASSES, MAPS, Watch, change, make
 
@@ -93,7 +94,7 @@ def joint(world):
 def none_left(world):
     """No connection of a test before is used in this one."""
     for one in world.middle.h2():
-        one.say(goaway(middle.LAST))
+        one.say(goaway(rawh2.LAST))
     until(lambda: not world.middle.h2(), "the connections to be closed")
 
 
@@ -102,7 +103,7 @@ def test_going_away(world):
     with Watches(world, 6) as watches:
         first = joint(world)
         watches.see()
-        first.say(goaway(middle.LAST))
+        first.say(goaway(rawh2.LAST))
         watches.see()
         watches.add(3)
         watches.see(10)
@@ -160,19 +161,19 @@ def not_looked_at(world, how, code):
 
 def test_not_processed(world):
     """GOAWAY before streams that were under way: they are sent again elsewhere, and lose nothing"""
-    for code in (middle.NO_ERROR, middle.ENHANCE_YOUR_CALM):
+    for code in (rawh2.NO_ERROR, rawh2.ENHANCE_YOUR_CALM):
         equal(not_looked_at(world, "hold", code), ["HTTP/2.0"] * 7, "protocols")
 
 
 def test_refused_streams(world):
     """REFUSED_STREAM: sent again, at last over HTTP/1.1"""
-    protocols = not_looked_at(world, middle.REFUSED_STREAM, None)
+    protocols = not_looked_at(world, rawh2.REFUSED_STREAM, None)
     equal(protocols[-2:], ["HTTP/2.0"] * 2, "protocols")
 
 
 def test_http1_required(world):
     """HTTP_1_1_REQUIRED: over HTTP/1.1, those alone"""
-    equal(not_looked_at(world, middle.HTTP_1_1_REQUIRED, None), ["HTTP/1.1"] * 5 + ["HTTP/2.0"] * 2, "protocols")
+    equal(not_looked_at(world, rawh2.HTTP_1_1_REQUIRED, None), ["HTTP/1.1"] * 5 + ["HTTP/2.0"] * 2, "protocols")
 
 
 def test_http1_only(world):
@@ -192,7 +193,7 @@ def test_falls_back(world):
         first = joint(world)
         watches.see()
         world.middle.protocols = ["http/1.1"]
-        first.say(goaway(middle.LAST))
+        first.say(goaway(rawh2.LAST))
         watches.add(3)
         watches.see(10)
         equal((len(first.open_streams()), len(world.middle.h2())), (3, 1), "streams, and HTTP/2 connections")
@@ -244,37 +245,37 @@ def resident(proxy):
 
 def bulk(stream):
     """64 MB on one stream whatever its window; nobody has so much room."""
-    return frame(middle.DATA, stream, bytes(16384)) * 4096
+    return frame(rawh2.DATA, stream, bytes(16384)) * 4096
 
 
 # What the server says on a connection with open streams, of which it is given one; the code of mvproxy's GOAWAY, and why it closed.
 CRIMES = {
-    "DATA beyond a stream's window": (bulk, middle.FLOW_CONTROL_ERROR, "flow_control"),
-    "WINDOW_UPDATE beyond 2^31-1": (lambda s: frame(middle.WINDOW_UPDATE, 0, b"\x7f\xff\xff\xff"), middle.FLOW_CONTROL_ERROR, "flow_control"),
-    "the same for a stream": (lambda s: frame(middle.WINDOW_UPDATE, s, b"\x7f\xff\xff\xff"), middle.FLOW_CONTROL_ERROR, "flow_control"),
-    "INITIAL_WINDOW_SIZE beyond 2^31-1": (lambda s: frame(middle.SETTINGS, 0, b"\0\x04\xff\xff\xff\xff"), middle.FLOW_CONTROL_ERROR, "flow_control"),
-    "a frame that is too large": (lambda s: frame(middle.DATA, s, bytes(16385)), middle.FRAME_SIZE_ERROR, "protocol_error"),
-    "a frame of 16 MB": (lambda s: frame(middle.DATA, s, b"x", length=(1 << 24) - 1), middle.FRAME_SIZE_ERROR, "protocol_error"),
-    "a PING of 7 bytes": (lambda s: frame(middle.PING, 0, b"1234567"), middle.FRAME_SIZE_ERROR, "protocol_error"),
-    "SETTINGS of 5 bytes": (lambda s: frame(middle.SETTINGS, 0, b"12345"), middle.FRAME_SIZE_ERROR, "protocol_error"),
-    "SETTINGS on a stream": (lambda s: frame(middle.SETTINGS, s), middle.PROTOCOL_ERROR, "protocol_error"),
-    "PING on a stream": (lambda s: frame(middle.PING, s, b"12345678"), middle.PROTOCOL_ERROR, "protocol_error"),
-    "GOAWAY on a stream": (lambda s: frame(middle.GOAWAY, s, bytes(8)), middle.PROTOCOL_ERROR, "protocol_error"),
-    "a WINDOW_UPDATE of nothing": (lambda s: frame(middle.WINDOW_UPDATE, s, bytes(4)), middle.PROTOCOL_ERROR, "protocol_error"),
-    "DATA on stream 0": (lambda s: frame(middle.DATA, 0, b"x"), middle.PROTOCOL_ERROR, "protocol_error"),
-    "DATA on a stream that nobody opened": (lambda s: frame(middle.DATA, s + 1000, b"x"), middle.PROTOCOL_ERROR, "protocol_error"),
-    "RST_STREAM on a stream that nobody opened": (lambda s: reset(s + 1000, middle.CANCEL), middle.PROTOCOL_ERROR, "protocol_error"),
-    "a stream that the server opens": (lambda s: frame(middle.HEADERS, 2, b"\x88", middle.END_HEADERS), middle.PROTOCOL_ERROR, "protocol_error"),
-    "PUSH_PROMISE": (lambda s: frame(middle.PUSH_PROMISE, s, b"\0\0\0\2\x82", middle.END_HEADERS), middle.PROTOCOL_ERROR, "protocol_error"),
-    "CONTINUATION of nothing": (lambda s: frame(middle.CONTINUATION, s, b"\x88", middle.END_HEADERS), middle.PROTOCOL_ERROR, "protocol_error"),
-    "HEADERS and then something else": (lambda s: frame(middle.HEADERS, s, b"\x88") + frame(middle.PING, 0, bytes(8)), middle.PROTOCOL_ERROR, "protocol_error"),
-    "more padding than frame": (lambda s: frame(middle.DATA, s, b"\xffx", 8), middle.PROTOCOL_ERROR, "protocol_error"),
-    "header compression that is none": (lambda s: frame(middle.HEADERS, s, b"\xff" * 10, middle.END_HEADERS | middle.END_STREAM), middle.COMPRESSION_ERROR, "protocol_error"),
-    "HTTP/1.1": (lambda s: b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", middle.FRAME_SIZE_ERROR, "protocol_error"),
-    "a flood of PING": (lambda s: frame(middle.PING, 0, bytes(8)) * 3000, middle.ENHANCE_YOUR_CALM, "flood"),
-    "a flood of SETTINGS": (lambda s: frame(middle.SETTINGS) * 3000, middle.ENHANCE_YOUR_CALM, "flood"),
-    "a flood of empty DATA": (lambda s: frame(middle.DATA, s) * 3000, middle.ENHANCE_YOUR_CALM, "flood"),
-    "a flood of PRIORITY": (lambda s: frame(middle.PRIORITY, s, bytes(5)) * 3000, middle.ENHANCE_YOUR_CALM, "flood"),
+    "DATA beyond a stream's window": (bulk, rawh2.FLOW_CONTROL_ERROR, "flow_control"),
+    "WINDOW_UPDATE beyond 2^31-1": (lambda s: frame(rawh2.WINDOW_UPDATE, 0, b"\x7f\xff\xff\xff"), rawh2.FLOW_CONTROL_ERROR, "flow_control"),
+    "the same for a stream": (lambda s: frame(rawh2.WINDOW_UPDATE, s, b"\x7f\xff\xff\xff"), rawh2.FLOW_CONTROL_ERROR, "flow_control"),
+    "INITIAL_WINDOW_SIZE beyond 2^31-1": (lambda s: frame(rawh2.SETTINGS, 0, b"\0\x04\xff\xff\xff\xff"), rawh2.FLOW_CONTROL_ERROR, "flow_control"),
+    "a frame that is too large": (lambda s: frame(rawh2.DATA, s, bytes(16385)), rawh2.FRAME_SIZE_ERROR, "protocol_error"),
+    "a frame of 16 MB": (lambda s: frame(rawh2.DATA, s, b"x", length=(1 << 24) - 1), rawh2.FRAME_SIZE_ERROR, "protocol_error"),
+    "a PING of 7 bytes": (lambda s: frame(rawh2.PING, 0, b"1234567"), rawh2.FRAME_SIZE_ERROR, "protocol_error"),
+    "SETTINGS of 5 bytes": (lambda s: frame(rawh2.SETTINGS, 0, b"12345"), rawh2.FRAME_SIZE_ERROR, "protocol_error"),
+    "SETTINGS on a stream": (lambda s: frame(rawh2.SETTINGS, s), rawh2.PROTOCOL_ERROR, "protocol_error"),
+    "PING on a stream": (lambda s: frame(rawh2.PING, s, b"12345678"), rawh2.PROTOCOL_ERROR, "protocol_error"),
+    "GOAWAY on a stream": (lambda s: frame(rawh2.GOAWAY, s, bytes(8)), rawh2.PROTOCOL_ERROR, "protocol_error"),
+    "a WINDOW_UPDATE of nothing": (lambda s: frame(rawh2.WINDOW_UPDATE, s, bytes(4)), rawh2.PROTOCOL_ERROR, "protocol_error"),
+    "DATA on stream 0": (lambda s: frame(rawh2.DATA, 0, b"x"), rawh2.PROTOCOL_ERROR, "protocol_error"),
+    "DATA on a stream that nobody opened": (lambda s: frame(rawh2.DATA, s + 1000, b"x"), rawh2.PROTOCOL_ERROR, "protocol_error"),
+    "RST_STREAM on a stream that nobody opened": (lambda s: reset(s + 1000, rawh2.CANCEL), rawh2.PROTOCOL_ERROR, "protocol_error"),
+    "a stream that the server opens": (lambda s: frame(rawh2.HEADERS, 2, b"\x88", rawh2.END_HEADERS), rawh2.PROTOCOL_ERROR, "protocol_error"),
+    "PUSH_PROMISE": (lambda s: frame(rawh2.PUSH_PROMISE, s, b"\0\0\0\2\x82", rawh2.END_HEADERS), rawh2.PROTOCOL_ERROR, "protocol_error"),
+    "CONTINUATION of nothing": (lambda s: frame(rawh2.CONTINUATION, s, b"\x88", rawh2.END_HEADERS), rawh2.PROTOCOL_ERROR, "protocol_error"),
+    "HEADERS and then something else": (lambda s: frame(rawh2.HEADERS, s, b"\x88") + frame(rawh2.PING, 0, bytes(8)), rawh2.PROTOCOL_ERROR, "protocol_error"),
+    "more padding than frame": (lambda s: frame(rawh2.DATA, s, b"\xffx", 8), rawh2.PROTOCOL_ERROR, "protocol_error"),
+    "header compression that is none": (lambda s: frame(rawh2.HEADERS, s, b"\xff" * 10, rawh2.END_HEADERS | rawh2.END_STREAM), rawh2.COMPRESSION_ERROR, "protocol_error"),
+    "HTTP/1.1": (lambda s: b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", rawh2.FRAME_SIZE_ERROR, "protocol_error"),
+    "a flood of PING": (lambda s: frame(rawh2.PING, 0, bytes(8)) * 3000, rawh2.ENHANCE_YOUR_CALM, "flood"),
+    "a flood of SETTINGS": (lambda s: frame(rawh2.SETTINGS) * 3000, rawh2.ENHANCE_YOUR_CALM, "flood"),
+    "a flood of empty DATA": (lambda s: frame(rawh2.DATA, s) * 3000, rawh2.ENHANCE_YOUR_CALM, "flood"),
+    "a flood of PRIORITY": (lambda s: frame(rawh2.PRIORITY, s, bytes(5)) * 3000, rawh2.ENHANCE_YOUR_CALM, "flood"),
 }
 
 
@@ -309,9 +310,9 @@ def test_crimes(world):
 
 # The same for one stream: the connection and the streams beside it go on.
 LAPSES = {
-    "RST_STREAM": lambda s: reset(s, middle.INTERNAL_ERROR),
-    "a pseudo-header field in trailers": lambda s: frame(middle.HEADERS, s, b"\x88", middle.END_HEADERS | middle.END_STREAM),
-    "trailers that do not end": lambda s: frame(middle.HEADERS, s, b"\x00\x01x\x01y", middle.END_HEADERS),
+    "RST_STREAM": lambda s: reset(s, rawh2.INTERNAL_ERROR),
+    "a pseudo-header field in trailers": lambda s: frame(rawh2.HEADERS, s, b"\x88", rawh2.END_HEADERS | rawh2.END_STREAM),
+    "trailers that do not end": lambda s: frame(rawh2.HEADERS, s, b"\x00\x01x\x01y", rawh2.END_HEADERS),
 }
 
 

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""HTTP/2 clients: the conformance test, and programs that people use, each as it is."""
+"""HTTP/2 clients: the conformance test, and programs that people use, each as it is.
+
+Environment: MVPROXY_TEST_BODY=MEGABYTES the size of the largest body, as in test_bodies.py.
+"""
 
 import glob
 import hashlib
@@ -7,10 +10,14 @@ import json
 import os
 import shutil
 import subprocess
+import threading
+import time
 
 import fixture
 from fixture import Skip, check, equal, until
+from rawh2 import RawH2
 from rawhttp import pattern
+from test_bodies import LARGEST, flat, large_hash, memory, pieces, told
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
@@ -91,6 +98,91 @@ def test_bodies(world):
         for how in (("--data-binary", "@" + upload), ("-T", upload, "-X", "POST")):
             got = json.loads(curl(world, way % "sink", *how, "-H", "Expect:").stdout)
             equal((got["bytes"], got["sha256"]), (size, digest), way)
+
+
+def stream(world, path, *more, data=()):
+    """curl over HTTP/2, fed from `data` piece by piece; (bytes, SHA-256, the last KB) of what came."""
+    host, port = world.proxies["a"].address
+    argv = [need("curl"), "-sSN", "--fail", "--http2", "--cacert", world.certs.crt("ca"), "--cert", world.certs.crt("admin"),
+            "--key", world.certs.key("admin"), *more, "https://%s:%d%s" % (host, port, path)]
+    total, got, last = hashlib.sha256(), 0, b""
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        def feed():
+            for piece in data:
+                child.stdin.write(piece)
+            child.stdin.close()
+        feeder = threading.Thread(target=feed)
+        feeder.start()
+        while True:
+            piece = child.stdout.read1(1 << 20)
+            if not piece:
+                break
+            total.update(piece)
+            got, last = got + len(piece), (last + piece)[-1024:]
+        feeder.join()
+        equal(child.wait(), 0, "curl's status")
+    return got, total.hexdigest(), last
+
+
+def test_large(world):
+    """the largest body there is, down and up, to the local server and to the peer: hashes compared, memory flat"""
+    before, digest = memory(world), large_hash(LARGEST)
+    for way in (MAPS, CLASSES):
+        start = time.monotonic()
+        equal(stream(world, "%s?simbody=bytes&n=%d" % (way, LARGEST))[:2], (LARGEST, digest), way)
+        told("down", way, True, start)
+        start = time.monotonic()
+        answer = json.loads(stream(world, way + "?simbody=sink", "-X", "POST", "-T", "-", "-H", "Expect:", data=pieces(LARGEST))[2])
+        equal((answer["bytes"], answer["sha256"]), (LARGEST, digest), way)
+        told("up", way, False, start)
+        flat(world, before, 16 << 10)
+    if LARGEST > 1 << 30:
+        print("# resident KiB before %s, after %s" % (before, memory(world)))
+
+
+def raw(world, user="admin"):
+    return RawH2(world.client(user=user, alpn=("h2",)))
+
+
+def test_early_answer(world):
+    """a 413 in the middle of an upload reaches the client that is still sending, and the connection's other streams go on"""
+    client = raw(world)
+    for server, way in (("a", MAPS), ("b", CLASSES)):
+        world.sim.fault("early", server, "POST", way, status=413)
+        beside = client.request("POST", "/sim/sink", pattern(30000), end=False)
+        stream = client.request("POST", way, pattern(30000), end=False)
+        check(b"RequestEntityTooLarge" in client.whole(stream), "answer", client.data)
+        check(not client.ok(stream), "status")
+        # Told not to send the rest (RFC 9113, section 8.1).
+        client.until(lambda s=stream: s in client.resets)
+        equal(client.resets[stream], 0, "code of RST_STREAM")
+        client.body(stream, b"what was on its way", end=False)
+        client.body(beside, b"", end=True)
+        equal(json.loads(client.whole(beside))["sha256"], hashlib.sha256(pattern(30000)).hexdigest(), "the stream beside it")
+        world.sim.heal()
+    client.conn.close()
+
+
+def test_watch_ends(world):
+    """a watch's timeoutSeconds, the server's end and its death end the stream and not the connection; only the first two are whole"""
+    client = raw(world)
+    for server, path, resource in (("a", MAPS, "configmaps"), ("b", CLASSES, "deviceclasses.resource.k8s.io")):
+        timed = client.request("GET", path + "?watch=true&timeoutSeconds=1&allowWatchBookmarks=true&resourceVersion=0")
+        last = json.loads(client.whole(timed).splitlines()[-1])
+        equal((last["type"], client.ok(timed)), ("BOOKMARK", True), "the last event")
+        ended = client.request("GET", path + "?watch=true")
+        check(client.ok(ended), "watch")
+        world.sim.end_watches(resource)
+        client.whole(ended)
+        dies = client.request("GET", path + "?watch=true")
+        check(client.ok(dies), "watch")
+        world.sim.kill_server(server)
+        client.until(lambda s=dies: s in client.resets or s in client.ended)
+        check(dies not in client.ended, "a stream that broke off ended as if it were whole")
+        world.sim.start_server(server)
+        until(lambda p=path: world.ask("GET", p).status == 200, "the server to be back")
+        check(client.ok(client.request("GET", path)), "the connection afterwards")
+    client.conn.close()
 
 
 def test_load(world):
