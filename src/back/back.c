@@ -486,6 +486,11 @@ void back_finish(struct back_request *r, const struct http_head *trailers)
         finished(r);
 }
 
+uint64_t back_connection(const struct back_request *r)
+{
+    return r->state == REQUEST_ACTIVE && r->conn != NULL ? r->conn->number : 0;
+}
+
 static void set_paused(struct back_request *r, bool paused)
 {
     r->paused = paused;

@@ -47,7 +47,8 @@ struct back {
     struct list failing;                            /* requests whose on_failed is due */
     struct list dead_conns, dead_h2, dead_requests; /* until the end of the turn */
     struct loop_deferred sweep;
-    struct buf scratch; /* heads on their way out */
+    struct buf scratch;   /* heads on their way out */
+    uint64_t connections; /* HTTP/1.1, opened so far */
     struct arena_pool arenas;
 };
 

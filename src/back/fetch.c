@@ -18,6 +18,7 @@ struct fetch {
     struct gunzip *gunzip;
     struct buf body;
     size_t got; /* decoded bytes */
+    uint64_t connection;
     struct loop_timer *timer;
     struct loop_deferred free_work;
     bool too_large, stopped;
@@ -78,6 +79,7 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
     struct slice coding = http_head_value(head, HTTP_CONTENT_ENCODING);
 
     f->response = head;
+    f->connection = back_connection(f->request);
     if (body.kind == HTTP_BODY_NONE || coding.n == 0 || slice_ieq(coding, SLICE_LIT("identity")))
         return;
     if (!slice_ieq(coding, SLICE_LIT("gzip"))) {
@@ -114,7 +116,7 @@ static void on_body(void *arg, struct slice data)
 static void on_end(void *arg, const struct http_head *trailers)
 {
     struct fetch *f = arg;
-    struct fetch_result r = {.ok = true, .head = f->response};
+    struct fetch_result r = {.ok = true, .head = f->response, .connection = f->connection};
 
     (void)trailers;
     f->request = NULL;

@@ -13,6 +13,7 @@ struct fetch_result {
     const char *failure;          /* when not ok */
     const struct http_head *head; /* when ok */
     struct slice body;            /* decoded if it came gzipped; valid during the call */
+    uint64_t connection;          /* back_connection() of the response, when ok */
 };
 
 typedef void fetch_fn(void *arg, const struct fetch_result *r);

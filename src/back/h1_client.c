@@ -43,6 +43,7 @@ void h1_client_free(struct h1_client *c)
 void h1_client_opened(struct h1_client *c, struct stream *s)
 {
     c->stream = s;
+    c->number = ++c->pool->origin->back->connections;
     stream_set_owner(s, on_stream, c);
 }
 

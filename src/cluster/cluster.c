@@ -32,6 +32,14 @@ static void on_local_end(void *arg, bool ok, bool changed)
     waiters_looked(&c->waiters, publish_pending(c->publish));
 }
 
+static bool is_watched(void *arg)
+{
+    const struct peer *peer = arg;
+    const struct cluster *c = peer->owner;
+
+    return peers_watched(c->peers, peer);
+}
+
 static struct refresh *new_refresh(struct cluster *c, const char *name, struct peer *peer,
                                    void (*on_end)(void *arg, bool ok, bool changed))
 {
@@ -41,6 +49,7 @@ static struct refresh *new_refresh(struct cluster *c, const char *name, struct p
         .peer = peer != NULL,
         .interval_ms = c->o.refresh_interval_ms,
         .metrics = &c->metrics,
+        .watched = peer != NULL ? is_watched : NULL,
         .on_end = on_end,
         .arg = peer != NULL ? (void *)peer : (void *)c,
     };

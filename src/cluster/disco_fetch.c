@@ -13,13 +13,16 @@ struct side {
     char *old_etag, *etag;
     struct disco_doc *doc;
     bool failed, refused, not_modified, mvproxy;
+    uint64_t connection;
 };
 
 struct disco_fetch {
-    struct loop *loop;
+    struct disco_fetch_opts o; /* without documents and tags */
     disco_fetch_fn *fn;
     void *arg;
     struct disco *last;
+    bool core_later; /* /api waits for the answer of /apis */
+    bool core_asked;
     struct side sides[HALVES];
     struct loop_timer *deadline;
     struct err err;
@@ -39,6 +42,7 @@ static void fetch_free(struct disco_fetch *f)
     if (f->deadline != NULL)
         loop_timer_free(f->deadline);
     disco_unref(f->last);
+    origin_unref(f->o.origin);
     mem_free(f);
 }
 
@@ -55,6 +59,7 @@ static void deliver_failure(struct disco_fetch *f)
         .failure = f->err.text,
         .refused = f->sides[CORE].refused || f->sides[APIS].refused,
         .failed_paths = (unsigned)f->sides[CORE].failed + (unsigned)f->sides[APIS].failed,
+        .core_asked = f->core_asked,
     };
 
     deliver(f, &r);
@@ -93,7 +98,7 @@ static struct slice etag_now(const struct side *s)
 
 static void deliver_documents(struct disco_fetch *f)
 {
-    struct disco_fetch_result r = {.outcome = DISCO_UNCHANGED};
+    struct disco_fetch_result r = {.outcome = DISCO_UNCHANGED, .core_asked = f->core_asked};
     bool changed = f->last == NULL;
     const struct disco_doc *core = new_doc(f, CORE, &changed), *apis = new_doc(f, APIS, &changed);
     struct disco *d = NULL;
@@ -112,9 +117,40 @@ static void deliver_documents(struct disco_fetch *f)
     r.core_etag = etag_now(&f->sides[CORE]);
     r.apis_etag = etag_now(&f->sides[APIS]);
     r.mvproxy = f->sides[CORE].mvproxy && f->sides[APIS].mvproxy;
+    r.core_connection = f->sides[CORE].connection;
     f->fn(f->arg, &r);
     disco_unref(d);
     fetch_free(f);
+}
+
+static bool start_side(struct disco_fetch *f, size_t i);
+
+/* Does the answer of /apis come from the process whose /api is known? One that is over takes its connections with it;
+ * an older connection than that of /api's last answer cannot lead to a newer process. */
+static bool core_holds(const struct disco_fetch *f)
+{
+    const struct side *apis = &f->sides[APIS];
+
+    return apis->not_modified && apis->mvproxy == f->o.mvproxy && apis->connection > 0 &&
+           apis->connection <= f->o.core_connection;
+}
+
+/* /apis has been answered. */
+static void see_to_core(struct disco_fetch *f)
+{
+    struct side *core = &f->sides[CORE];
+
+    f->core_later = false;
+    if (f->sides[APIS].failed)
+        return;
+    if (core_holds(f)) {
+        core->not_modified = true;
+        core->mvproxy = f->o.mvproxy;
+        core->connection = f->o.core_connection;
+    } else if (!start_side(f, CORE)) {
+        core->failed = true;
+        (void)err_set(&f->err, "out of memory");
+    }
 }
 
 static void on_half(void *arg, const struct disco_half_result *r)
@@ -127,12 +163,15 @@ static void on_half(void *arg, const struct disco_half_result *r)
     s->refused = !r->ok && r->refused;
     s->not_modified = r->ok && r->not_modified;
     s->mvproxy = r->ok && r->mvproxy;
+    s->connection = r->connection;
     s->doc = r->doc;
     s->etag = mem_slicedup(r->etag);
     if (!r->ok)
         (void)err_set(&f->err, "%s", r->failure);
     else if (s->etag == NULL)
         s->failed = !err_set(&f->err, "out of memory");
+    if (f->core_later)
+        see_to_core(f);
     if (f->sides[CORE].half != NULL || f->sides[APIS].half != NULL)
         return;
     if (f->sides[CORE].failed || f->sides[APIS].failed)
@@ -151,24 +190,33 @@ static void on_deadline(void *arg)
     deliver_failure(f);
 }
 
-static bool start_side(struct disco_fetch *f, size_t i, const struct disco_fetch_opts *o)
+static bool start_side(struct disco_fetch *f, size_t i)
 {
     struct side *s = &f->sides[i];
-    struct disco_half_opts h = {
-        .api = o->api,
-        .origin = o->origin,
-        .peer = o->peer,
+    const struct disco_half_opts h = {
+        .api = f->o.api,
+        .origin = f->o.origin,
+        .peer = f->o.peer,
         .core = i == CORE,
-        .timeout_ms = o->timeout_ms,
+        .if_none_match = slice_str(s->old_etag),
+        .timeout_ms = f->o.timeout_ms,
     };
 
-    s->fetch = f;
-    s->old_etag = mem_slicedup(i == CORE ? o->core_etag : o->apis_etag);
-    if (s->old_etag == NULL)
-        return false;
-    h.if_none_match = slice_str(s->old_etag);
+    f->core_asked = f->core_asked || i == CORE;
     s->half = disco_half_start(&h, on_half, s);
     return s->half != NULL;
+}
+
+static bool start_sides(struct disco_fetch *f, const struct disco_fetch_opts *o)
+{
+    struct side *core = &f->sides[CORE], *apis = &f->sides[APIS];
+
+    core->fetch = apis->fetch = f;
+    core->old_etag = mem_slicedup(o->core_etag);
+    apis->old_etag = mem_slicedup(o->apis_etag);
+    f->core_later = o->apis_first;
+    return core->old_etag != NULL && apis->old_etag != NULL && (o->apis_first || start_side(f, CORE)) &&
+           start_side(f, APIS);
 }
 
 struct disco_fetch *disco_fetch_start(const struct disco_fetch_opts *o, disco_fetch_fn *fn, void *arg)
@@ -177,12 +225,15 @@ struct disco_fetch *disco_fetch_start(const struct disco_fetch_opts *o, disco_fe
 
     if (f == NULL)
         return NULL;
-    f->loop = api_loop(o->api);
+    f->o = *o;
+    f->o.last = NULL;
+    f->o.core_etag = f->o.apis_etag = SLICE_NONE;
+    f->o.origin = origin_ref(o->origin);
+    f->last = o->last == NULL ? NULL : disco_ref(o->last);
     f->fn = fn;
     f->arg = arg;
-    f->last = o->last == NULL ? NULL : disco_ref(o->last);
-    f->deadline = loop_timer_new(f->loop, on_deadline, f);
-    if (f->deadline == NULL || !start_side(f, CORE, o) || !start_side(f, APIS, o)) {
+    f->deadline = loop_timer_new(api_loop(o->api), on_deadline, f);
+    if (f->deadline == NULL || !start_sides(f, o)) {
         fetch_free(f);
         return NULL;
     }

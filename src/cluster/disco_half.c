@@ -55,6 +55,7 @@ struct disco_half {
     char etag[ETAG_BYTES_MAX];
     struct err err;
     bool failed, refused, not_modified, mvproxy;
+    uint64_t connection; /* of the root's answer */
     struct disco_doc *doc;
     struct loop_deferred turn;
 };
@@ -86,6 +87,7 @@ static void deliver(void *arg)
         .doc = h->doc,
         .etag = slice_str(h->etag),
         .mvproxy = h->mvproxy,
+        .connection = h->connection,
     };
 
     h->doc = NULL;
@@ -302,6 +304,7 @@ static void on_root(void *arg, const struct fetch_result *r)
 
     h->root = NULL;
     h->mvproxy = r->ok && says_hop(h, r->head);
+    h->connection = r->connection;
     if (!r->ok)
         fails(h, path(h), r->failure);
     else if (r->head->status != 200)

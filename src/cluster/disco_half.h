@@ -30,6 +30,7 @@ struct disco_half_result {
     struct disco_doc *doc; /* the receiver's reference; NULL if not_modified, or /api does not exist */
     struct slice etag;     /* as sent; empty if none; valid during the call */
     bool mvproxy;          /* when ok: the answer says that an mvproxy stands there (USER_HOP) */
+    uint64_t connection;   /* when ok: fetch_result's */
 };
 
 typedef void disco_half_fn(void *arg, const struct disco_half_result *r);

@@ -86,6 +86,8 @@ void peers_etcd_address(struct peers *p, struct slice id, const char *host, unsi
 void peers_answered(struct peers *p, struct peer *peer);
 /* Whether Leases are being watched just now. Starts as false. */
 void peers_set_sight(struct peers *p, bool sighted);
+/* Whether it would be seen that another process has taken this peer's place: its Lease would change holder. */
+bool peers_watched(const struct peers *p, const struct peer *peer);
 
 struct peer *peers_find(const struct peers *p, struct slice id);
 size_t peers_count(const struct peers *p); /* forgotten ones included */

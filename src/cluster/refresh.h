@@ -1,6 +1,9 @@
 /*
  * Keeps one server's discovery document fresh: at every interval (± jitter), at once when something happens, and after
  * failures with growing waits, for ever. The last known document survives every failure.
+ *
+ * Looks that only an interval makes leave /api out as long as nothing speaks for another process than the one whose
+ * /api is known (disco_fetch.h), but not more than REFRESH_WITHOUT_CORE times in a row. All others ask for both.
  */
 #ifndef MVPROXY_CLUSTER_REFRESH_H
 #define MVPROXY_CLUSTER_REFRESH_H
@@ -33,7 +36,7 @@ enum refresh_trigger {
 
 /* A failed look marks nothing yet: the first retry comes 0.2 s later. From so many in a row on, the document counts as
  * stale. */
-enum { REFRESH_FAILING = 2, REFRESH_LIMIT_MS = 1000 };
+enum { REFRESH_FAILING = 2, REFRESH_LIMIT_MS = 1000, REFRESH_WITHOUT_CORE = 9 };
 
 struct refresh_opts {
     struct api *api;
@@ -41,6 +44,8 @@ struct refresh_opts {
     bool peer;
     uint64_t interval_ms;
     struct cluster_metrics *metrics;
+    /* Would another process in this server's place be heard of, other than by its connections breaking? NULL: no. */
+    bool (*watched)(void *arg);
     /* A look has ended. `changed`: document, knowledge of it, or whether it is failing is not what it was. May not free
      * the refresh. */
     void (*on_end)(void *arg, bool ok, bool changed);

@@ -15,6 +15,7 @@ struct back {
     struct loop *loop;
     struct list servers;
     size_t open;
+    uint64_t connections;
 };
 
 struct origin {
@@ -46,6 +47,7 @@ struct sim_request {
     struct slice sent; /* the body */
     bool with_cert, dead, replied;
     bool refused; /* by the allow rule */
+    uint64_t connection;
     struct list events;
     struct loop_timer *timer, *timeout;
     struct loop_deferred free;
@@ -296,12 +298,17 @@ static struct event *push(struct sim_request *q, enum event_kind kind)
 
 static void arrive(struct sim_request *q)
 {
+    if (q->server != NULL && (q->server->fault == SIM_REFUSE || q->server->fault == SIM_RESET))
+        q->server->connection = 0;
     if (q->refused)
         fail(q, BACK_FAIL_CONNECT, "address not allowed");
     else if (q->server == NULL || q->server->fault == SIM_REFUSE)
         fail(q, BACK_FAIL_CONNECT, "connection refused");
     else {
         q->server->requests++;
+        if (q->server->connection == 0)
+            q->server->connection = ++q->back->connections;
+        q->connection = q->server->connection;
         list_push_back(&q->server->open, &q->node);
         if (q->server->fault == SIM_RESET)
             fail(q, BACK_FAIL_UNANSWERED, "connection reset");
@@ -330,7 +337,7 @@ static void take_body(struct sim_request *q, struct slice data)
 
 static void take_end(struct sim_request *q)
 {
-    struct fetch_result r = {.ok = true, .head = &q->answer, .body = buf_slice(&q->body)};
+    struct fetch_result r = {.ok = true, .head = &q->answer, .body = buf_slice(&q->body), .connection = q->connection};
 
     request_over(q);
     if (q->fn != NULL)
@@ -467,6 +474,7 @@ void sim_server_break(struct sim_server *s)
 {
     struct list_node *n;
 
+    s->connection = 0;
     while ((n = list_first(&s->open)) != NULL)
         fail(list_entry(n, struct sim_request, node), BACK_FAIL_BODY, "connection lost");
 }

@@ -27,7 +27,8 @@ struct sim_server {
     /* The request is over (answered, failed, or the client went): q dies. NULL: not asked. */
     void (*gone)(void *arg, struct sim_request *q);
     void *arg;
-    uint64_t requests; /* that arrived */
+    uint64_t requests;   /* that arrived */
+    uint64_t connection; /* all its requests go over one, of this number; 0: the next one opens another */
     struct list open;
     struct loop *loop;
 };

@@ -17,7 +17,7 @@ struct kube_server {
     struct kube_store *store;
     struct sim_server *sim;
     char id[SERVER_ID_BYTES];
-    char *hostname, *address, *apis, *garbage, *forbidden, *hop;
+    char *hostname, *address, *apis, *core_apis, *garbage, *forbidden, *hop;
     unsigned watches_forbidden, forbidden_status;
     enum kube_form form;
     struct buf core, document; /* as served in the current form (aggregated ones) */
@@ -26,7 +26,7 @@ struct kube_server {
     bool paused;
     int64_t skew_us;
     unsigned process, minor;
-    uint64_t discovery, not_modified, unmarked;
+    uint64_t discovery, core_asked, not_modified, unmarked;
 };
 
 /* ------------------------------------------------------------------------------------------------------ documents */
@@ -130,7 +130,7 @@ static void rebuild(struct kube_server *k)
 {
     const char *form = k->form == KUBE_V2BETA1 ? "v2beta1" : "v2";
 
-    rebuild_one(&k->core, form, "v1:pods+exec,services,configmaps");
+    rebuild_one(&k->core, form, k->core_apis);
     rebuild_one(&k->document, form, k->apis);
     make_etag(&k->core, k->core_etag);
     make_etag(&k->document, k->etag);
@@ -226,6 +226,7 @@ static void serve_discovery(struct kube_server *k, struct sim_request *q)
     char type[120];
 
     k->discovery++;
+    k->core_asked += core;
     if (!core && k->garbage != NULL)
         sim_reply(q, 200, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", "\"garbage\"",
                   slice_str(k->garbage));
@@ -342,6 +343,7 @@ struct kube_server *kube_server_new(struct kube_store *s, struct back *b, const 
     k->hostname = must_strdup(hostname);
     k->address = must_strdup(address);
     k->apis = must_strdup(apis);
+    k->core_apis = must_strdup("v1:pods+exec,services,configmaps");
     k->renew = loop_timer_new(s->loop, renew, k);
     if (k->renew == NULL || !server_id_from_hostname(slice_str(hostname), k->id))
         abort();
@@ -359,6 +361,7 @@ static void server_free(struct kube_server *k)
     mem_free(k->hostname);
     mem_free(k->address);
     mem_free(k->apis);
+    mem_free(k->core_apis);
     mem_free(k->garbage);
     mem_free(k->hop);
     mem_free(k->forbidden);
@@ -403,6 +406,12 @@ void kube_set_apis(struct kube_server *k, const char *apis)
     rebuild(k);
 }
 
+void kube_set_core(struct kube_server *k, const char *resources)
+{
+    set_text(&k->core_apis, resources);
+    rebuild(k);
+}
+
 void kube_set_form(struct kube_server *k, enum kube_form f)
 {
     k->form = f;
@@ -438,6 +447,11 @@ void kube_forbid_watches(struct kube_server *k, unsigned status)
 uint64_t kube_discovery_requests(const struct kube_server *k)
 {
     return k->discovery;
+}
+
+uint64_t kube_core_requests(const struct kube_server *k)
+{
+    return k->core_asked;
 }
 
 uint64_t kube_not_modified(const struct kube_server *k)

@@ -56,6 +56,8 @@ struct sim_server *kube_sim(struct kube_server *k); /* for faults, delay, counte
 const char *kube_id(const struct kube_server *k);
 /* Serves other APIs from now on. */
 void kube_set_apis(struct kube_server *k, const char *apis);
+/* The same of the core group, aggregated forms: "v1:pods,services". */
+void kube_set_core(struct kube_server *k, const char *resources);
 void kube_set_form(struct kube_server *k, enum kube_form f);
 /* An mvproxy stands in front of it from now on: its answers to marked requests say so. NULL: no more. */
 void kube_set_hop(struct kube_server *k, const char *value);
@@ -73,7 +75,8 @@ void kube_start(struct kube_server *k, int64_t skew_us);
 void kube_stop(struct kube_server *k, bool graceful);
 /* Stops (or goes on) renewing, nothing else. */
 void kube_pause_renewal(struct kube_server *k, bool pause);
-uint64_t kube_discovery_requests(const struct kube_server *k);
+uint64_t kube_discovery_requests(const struct kube_server *k); /* for /api and /apis */
+uint64_t kube_core_requests(const struct kube_server *k);      /* of these, for /api */
 uint64_t kube_not_modified(const struct kube_server *k);
 /* The /apis document it serves. */
 struct slice kube_document(const struct kube_server *k);

@@ -13,6 +13,7 @@ struct got {
     unsigned calls;
     bool ok;
     unsigned status;
+    uint64_t connection;
     char failure[256];
     struct buf body, pieces;
     size_t stop_after; /* pieces' bytes; 0 = never */
@@ -26,6 +27,7 @@ static void on_done(void *arg, const struct fetch_result *r)
     g->calls++;
     g->ok = r->ok;
     g->status = r->ok ? r->head->status : 0;
+    g->connection = r->connection;
     (void)snprintf(g->failure, sizeof g->failure, "%s", r->ok ? "" : r->failure);
     buf_append(&g->body, r->ok ? r->body : SLICE_LIT(""));
 }
@@ -223,6 +225,37 @@ static void ends(void)
     kit_close(&k);
 }
 
+/* Asks, and gives the number of the connection that the answer came over. */
+static uint64_t number(struct kit *k, const struct fetch_opts *o)
+{
+    struct got g;
+
+    got_init(&g, k);
+    if (fetch_start(k->back, k->loop, o, on_done, &g) == NULL)
+        tap_bail("no memory");
+    ok(run_until(k->loop, g.calls > 0) && g.ok, "an answer");
+    got_free(&g);
+    return g.connection;
+}
+
+static void connections(void)
+{
+    static struct kit k;
+    struct fetch_opts o;
+    uint64_t first;
+
+    kit_open(&k, false, 0);
+    k.auto_reply = "HTTP/1.1 304 x\r\n\r\n";
+    o = opts_of(&k);
+    first = number(&k, &o);
+    ok(first > 0, "connections have numbers");
+    is_u64(number(&k, &o), first, "the same one, the same number");
+    conn_close(kit_conn(&k, 0), STREAM_CLOSE_NOW);
+    ok(number(&k, &o) > first, "a later one has a higher number");
+    is_u64(k.n_conns, 2, "it is another one");
+    kit_close(&k);
+}
+
 /* Walks a failing allocation through start, dial, head, gzipped body and end: an error or success, never a crash. */
 static void memory(bool tls)
 {
@@ -271,6 +304,7 @@ int main(void)
     table();
     request_text();
     ends();
+    connections();
     memory(false);
     return tap_end();
 }
