@@ -18,7 +18,10 @@
 #include "cluster/records.h"
 #include "cluster/refresh.h"
 
-enum { MEMORY_RETRY_MS = 1000 };
+enum {
+    MEMORY_RETRY_MS = 1000,
+    LOOKS_TOGETHER = 8, /* that join another in one turn of the loop: some 50 us each */
+};
 
 /* ------------------------------------------------------------------------------------------------------- local */
 
@@ -40,6 +43,28 @@ static bool is_watched(void *arg)
     return peers_watched(c->peers, peer);
 }
 
+static void look_together(struct cluster *c)
+{
+    unsigned joined = refresh_join(c->local);
+    struct peer *p;
+    size_t i = 0;
+
+    while (c->peers != NULL && joined < LOOKS_TOGETHER && (p = peers_next(c->peers, &i)) != NULL)
+        joined += p->refresh != NULL && refresh_join(p->refresh);
+}
+
+static void on_local_interval(void *arg)
+{
+    look_together(arg);
+}
+
+static void on_peer_interval(void *arg)
+{
+    const struct peer *peer = arg;
+
+    look_together(peer->owner);
+}
+
 static struct refresh *new_refresh(struct cluster *c, const char *name, struct peer *peer,
                                    void (*on_end)(void *arg, bool ok, bool changed))
 {
@@ -50,6 +75,7 @@ static struct refresh *new_refresh(struct cluster *c, const char *name, struct p
         .interval_ms = c->o.refresh_interval_ms,
         .metrics = &c->metrics,
         .watched = peer != NULL ? is_watched : NULL,
+        .on_interval = peer != NULL ? on_peer_interval : on_local_interval,
         .on_end = on_end,
         .arg = peer != NULL ? (void *)peer : (void *)c,
     };

@@ -221,7 +221,22 @@ static void look(struct refresh *r)
 
 static void on_timer(void *arg)
 {
-    look(arg);
+    struct refresh *r = arg;
+    bool by_interval = r->next == REFRESH_INTERVAL;
+
+    look(r);
+    if (by_interval && r->o.on_interval != NULL)
+        r->o.on_interval(r->o.arg);
+}
+
+/* From half an interval on, so that any two come together at once and stay so: all that go along start anew. */
+bool refresh_join(struct refresh *r)
+{
+    if (r->state != STATE_WAITING || r->next != REFRESH_INTERVAL ||
+        loop_now_ms(r->loop) - r->started_ms < r->o.interval_ms / 2)
+        return false;
+    look(r);
+    return true;
 }
 
 bool refresh_trigger(struct refresh *r, enum refresh_trigger t)

@@ -46,6 +46,8 @@ struct refresh_opts {
     struct cluster_metrics *metrics;
     /* Would another process in this server's place be heard of, other than by its connections breaking? NULL: no. */
     bool (*watched)(void *arg);
+    /* A look that nothing but the interval has made has begun: a chance for refresh_join(). NULL: nobody cares. */
+    void (*on_interval)(void *arg);
     /* A look has ended. `changed`: document, knowledge of it, or whether it is failing is not what it was. May not free
      * the refresh. */
     void (*on_end)(void *arg, bool ok, bool changed);
@@ -64,6 +66,9 @@ void refresh_set_interval(struct refresh *r, uint64_t interval_ms);
  * follows; many triggers make one look. False: nothing will be looked at (no origin).
  */
 bool refresh_trigger(struct refresh *r, enum refresh_trigger t);
+/* Another server is being looked at by interval: goes along if it would be time before long. Many looks in one turn of
+ * the loop cost less than each in its own. */
+bool refresh_join(struct refresh *r);
 /* The server was replaced: the document is kept, but is not knowledge until the next success. */
 void refresh_doubt(struct refresh *r);
 
