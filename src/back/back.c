@@ -486,7 +486,7 @@ void back_finish(struct back_request *r, const struct http_head *trailers)
         finished(r);
 }
 
-uint64_t back_connection(const struct back_request *r)
+uint64_t request_connection(const struct back_request *r)
 {
     return r->state == REQUEST_ACTIVE && r->conn != NULL ? r->conn->number : 0;
 }

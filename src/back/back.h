@@ -143,8 +143,6 @@ bool back_write(struct back_request *r, struct slice data);
 bool back_congested(const struct back_request *r);
 /* The body is complete (CHUNKED: with trailers or NULL). Too short for its LENGTH: on_failed follows. */
 void back_finish(struct back_request *r, const struct http_head *trailers);
-/* The connection that the request is on: one opened later has a higher number. 0: none, or HTTP/2. */
-uint64_t back_connection(const struct back_request *r);
 /* Stops / continues on_body. */
 void back_pause(struct back_request *r);
 void back_resume(struct back_request *r);

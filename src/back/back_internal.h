@@ -117,6 +117,8 @@ void request_open_body(struct back_request *r);
 void request_complete(struct back_request *r, const struct http_head *trailers);
 /* Looks for a connection. */
 void request_place(struct back_request *r, bool fresh);
+/* The connection that the request is on: one opened later has a higher number. 0: none, or HTTP/2. */
+uint64_t request_connection(const struct back_request *r);
 void back_bury_conn(struct back *b, struct h1_client *c);
 void back_bury_h2(struct back *b, struct h2_client *c);
 

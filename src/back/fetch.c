@@ -1,5 +1,6 @@
 #include "back/fetch.h"
 
+#include "back/back_internal.h"
 #include "base/buf.h"
 #include "http/gzip.h"
 #include "net/loop.h"
@@ -79,7 +80,7 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
     struct slice coding = http_head_value(head, HTTP_CONTENT_ENCODING);
 
     f->response = head;
-    f->connection = back_connection(f->request);
+    f->connection = request_connection(f->request);
     if (body.kind == HTTP_BODY_NONE || coding.n == 0 || slice_ieq(coding, SLICE_LIT("identity")))
         return;
     if (!slice_ieq(coding, SLICE_LIT("gzip"))) {

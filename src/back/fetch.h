@@ -13,7 +13,7 @@ struct fetch_result {
     const char *failure;          /* when not ok */
     const struct http_head *head; /* when ok */
     struct slice body;            /* decoded if it came gzipped; valid during the call */
-    uint64_t connection;          /* back_connection() of the response, when ok */
+    uint64_t connection;          /* when ok: that it came over; one opened later has a higher number */
 };
 
 typedef void fetch_fn(void *arg, const struct fetch_result *r);

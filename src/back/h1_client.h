@@ -22,7 +22,7 @@ struct h1_client {
     struct loop_timer *timer; /* for 100 (Continue), then for the response's head */
     uint64_t wire_mark;       /* of the stream, before the request */
     uint64_t idle_since_ms;
-    uint64_t number; /* back_connection() */
+    uint64_t number; /* request_connection() */
     uint64_t served;
     unsigned interims;
     bool in_body;   /* the response's head is complete */
