@@ -28,6 +28,8 @@ void kube_compact(struct kube_store *s);
 void kube_restore(struct kube_store *s, uint64_t versions);
 /* Sends every open watch of that kind these bytes. */
 void kube_inject(struct kube_store *s, enum kube_kind k, const char *bytes);
+/* Every watch that is open says nothing any more, not even that it is over: as behind a firewall that forgot it. */
+void kube_deafen(struct kube_store *s);
 size_t kube_watches(const struct kube_store *s, enum kube_kind k);
 uint64_t kube_lists(const struct kube_store *s, enum kube_kind k);
 

@@ -192,6 +192,17 @@ void kube_inject(struct kube_store *s, enum kube_kind k, const char *bytes)
     send_line(s, k, slice_str(bytes), UINT64_MAX);
 }
 
+void kube_deafen(struct kube_store *s)
+{
+    for (struct list_node *n = list_first(&s->watches); n != NULL; n = list_next(&s->watches, n)) {
+        struct kube_watch *w = list_entry(n, struct kube_watch, node);
+
+        w->from = UINT64_MAX;
+        loop_timer_cancel(w->bookmark);
+        loop_timer_cancel(w->end);
+    }
+}
+
 size_t kube_watches(const struct kube_store *s, enum kube_kind k)
 {
     size_t count = 0;

@@ -1,0 +1,241 @@
+/* What makes discovery be read again at once, and in which order answers may come. */
+#include <stdio.h>
+
+#include "lib/tap.h"
+#include "sim/world.h"
+
+enum { QUIET_MS = 5000, SOON_MS = 100 };
+
+/* Looks of that trigger, whatever came of them. */
+static double looks(struct world *w, const char *whose, const char *trigger)
+{
+    static const char *const results[] = {"changed", "unchanged", "failed"};
+    double n = 0;
+
+    for (size_t i = 0; i < ROWS(results); i++)
+        n += world_metric(w, "mvproxy_discovery_refreshes_total", whose, trigger, results[i], NULL);
+    return n;
+}
+
+static struct kube_server *start_pair(struct world *w)
+{
+    struct kube_server *b;
+
+    world_init(w, WORLD_BASE);
+    b = world_peer(w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    world_start(w);
+    if (!world_ready(w, 2000))
+        tap_bail("not ready");
+    sim_run_ms(w->loop, QUIET_MS);
+    return b;
+}
+
+/* ---- each cause, and how often it was heard of ---- */
+
+static void crd(struct world *w, struct kube_server *b)
+{
+    (void)b;
+    kube_put_crd(w->store, "things.x.example.com", "x.example.com", "v1");
+}
+
+static void crd_goes(struct world *w, struct kube_server *b)
+{
+    (void)b;
+    kube_delete(w->store, KUBE_CRD, "things.x.example.com");
+}
+
+static void api_service(struct world *w, struct kube_server *b)
+{
+    (void)b;
+    kube_put_apiservice(w->store, "y.example.com", "v1", true);
+}
+
+static void api_service_goes(struct world *w, struct kube_server *b)
+{
+    (void)b;
+    kube_delete(w->store, KUBE_APISERVICE, "v1.y.example.com");
+}
+
+static void miss(struct world *w, struct kube_server *b)
+{
+    (void)b;
+    (void)cluster_local_miss(w->cluster, NULL, NULL);
+}
+
+static void another_etag(struct world *w, struct kube_server *b)
+{
+    (void)b;
+    cluster_local_etag_seen(w->cluster, SLICE_LIT("\"another\""));
+}
+
+static void broken_watch(struct world *w, struct kube_server *b)
+{
+    (void)b;
+    sim_server_break(kube_sim(w->local));
+}
+
+static void suspect(struct world *w, struct kube_server *b)
+{
+    cluster_peer_suspect(w->cluster, kube_id(b));
+}
+
+static void other_holder(struct world *w, struct kube_server *b)
+{
+    (void)w;
+    kube_start(b, 0);
+}
+
+static void lease_comes_back(struct world *w, struct kube_server *b)
+{
+    kube_stop(b, true);
+    sim_run_ms(w->loop, SOON_MS);
+    kube_start(b, 0);
+}
+
+static void operator_asks(struct world *w, struct kube_server *b)
+{
+    (void)b;
+    cluster_refresh(w->cluster);
+}
+
+static void causes(void)
+{
+    static const struct {
+        const char *name;
+        void (*happen)(struct world *w, struct kube_server *b);
+        const char *whose, *trigger;
+    } rows[] = {
+        {"a custom resource definition comes", crd, "local", "event"},
+        {"one goes", crd_goes, "local", "event"},
+        {"an APIService comes", api_service, "local", "event"},
+        {"one goes", api_service_goes, "local", "event"},
+        {"a request misses", miss, "local", "miss"},
+        {"the local server shows another entity tag", another_etag, "local", "etag"},
+        {"the watch of Leases breaks", broken_watch, "local", "recovered"},
+        {"a peer answers 404 or 503", suspect, "peer", "suspect"},
+        {"a Lease has another holder", other_holder, "peer", "lease"},
+        {"a Lease is deleted and made again", lease_comes_back, "peer", "lease"},
+        {"somebody asks for it", operator_asks, "local", "operator"},
+        {"somebody asks for it", operator_asks, "peer", "operator"},
+    };
+    struct world w;
+    struct kube_server *b = start_pair(&w), *c;
+
+    is_double(looks(&w, "local", "start") + looks(&w, "peer", "start"), 2, "each was looked at when it was first seen");
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        double before = looks(&w, rows[i].whose, rows[i].trigger);
+
+        rows[i].happen(&w, b);
+        sim_run_ms(w.loop, SOON_MS);
+        ok(looks(&w, rows[i].whose, rows[i].trigger) > before, "%s: %s is looked at", rows[i].name, rows[i].whose);
+        sim_run_ms(w.loop, QUIET_MS);
+    }
+    c = world_peer(&w, "cp-c", "10.0.0.3:6443", WORLD_BASE ";policy/v1:poddisruptionbudgets");
+    sim_run_ms(w.loop, SOON_MS);
+    ok(world_peer_serves(&w, c, "policy", "v1", "poddisruptionbudgets"), "a Lease comes: its server is looked at");
+    is_double(looks(&w, "peer", "start"), 2, "for the first time");
+    world_end(&w);
+}
+
+/* ---- answers that come late ---- */
+
+/* What the old process was asked and answers late says nothing of the new one. */
+static void answer_of_the_old_process(void)
+{
+    struct world w;
+    struct kube_server *b = start_pair(&w);
+
+    kube_sim(b)->delay_ms = 1500;
+    kube_set_apis(b, WORLD_BATCH ";policy/v1:poddisruptionbudgets");
+    cluster_peer_suspect(w.cluster, kube_id(b));
+    sim_run_ms(w.loop, SOON_MS);
+    kube_set_apis(b, WORLD_BASE ";batch/v2:jobs");
+    kube_sim(b)->delay_ms = 5;
+    kube_start(b, 0);
+    sim_run_ms(w.loop, SOON_MS);
+    ok(world_peer_serves(&w, b, "batch", "v2", "jobs"), "the new process was asked at once, and its answer counts");
+    sim_run_ms(w.loop, 3000);
+    ok(world_peer_serves(&w, b, "batch", "v2", "jobs") && !world_peer_serves(&w, b, "batch", "v1", "jobs"),
+       "an answer of the old one comes to nobody");
+    ok(!world_merged_has(&w, "poddisruptionbudgets"), "nor into the document");
+    world_end(&w);
+}
+
+/* Peers that answer in the order of 3, 1, 2, each time another: the document is that of one world. */
+static void any_order(void)
+{
+    static const uint64_t orders[][3] = {{10, 20, 30}, {30, 10, 20}, {20, 30, 10}, {30, 20, 10}, {1, 1000, 500}};
+    char first[200] = "";
+
+    for (size_t i = 0; i < ROWS(orders); i++) {
+        struct world w;
+        struct kube_server *peers[3];
+        struct slice etag;
+
+        world_init(&w, WORLD_BASE);
+        peers[0] = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+        peers[1] = world_peer(&w, "cp-c", "10.0.0.3:6443", "batch/v2:jobs;" WORLD_BASE);
+        peers[2] = world_peer(&w, "cp-d", "10.0.0.4:6443", WORLD_BASE ";policy/v1:poddisruptionbudgets");
+        for (size_t k = 0; k < ROWS(peers); k++)
+            kube_sim(peers[k])->delay_ms = orders[i][k];
+        world_start(&w);
+        ok(world_ready(&w, 4000), "ready");
+        etag = served_merged(cluster_served(w.cluster), SERVED_V2)->etag;
+        if (i == 0)
+            (void)snprintf(first, sizeof first, "%.*s", (int)etag.n, etag.p);
+        is_slice(etag, first, "order %zu: the same document", i);
+        world_end(&w);
+    }
+}
+
+/* ---- connections that are half open ---- */
+
+/* The watch of the Leases says nothing more, although nobody has closed it: it is noticed before anybody lapses. */
+static void deaf_watch(void)
+{
+    struct world w;
+    struct kube_server *b = start_pair(&w);
+    unsigned not_live = 0;
+
+    for (unsigned s = 0; s < 300; s++) {
+        if (s % 50 == 0)
+            kube_deafen(w.store);
+        sim_run_ms(w.loop, 1000);
+        not_live += world_peer_of(&w, b) == NULL || world_peer_of(&w, b)->life != SERVED_LIVE;
+    }
+    is_u64(not_live, 0, "nobody lapses for a watch that has gone silent, six times over");
+    kube_stop(b, true);
+    sim_run_ms(w.loop, SOON_MS);
+    ok(world_peer_of(&w, b)->life == SERVED_LAPSED, "and the next one is heard");
+    world_end(&w);
+}
+
+/* A peer takes requests and says nothing; its Lease is renewed. */
+static void deaf_peer(void)
+{
+    struct world w;
+    struct kube_server *b = start_pair(&w);
+
+    kube_sim(b)->fault = SIM_HANG;
+    cluster_peer_suspect(w.cluster, kube_id(b));
+    sim_run_ms(w.loop, 25000);
+    ok(world_peer_of(&w, b)->life == SERVED_LIVE, "it is there");
+    is_str(world_freshness(&w, "batch"), "Stale", "but what it said is old");
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "and the best there is");
+    is_str(world_freshness(&w, "apps"), "Current", "others go on");
+    kube_sim(b)->fault = SIM_FINE;
+    sim_run_ms(w.loop, 20000);
+    is_str(world_freshness(&w, "batch"), "Current", "it speaks again");
+    ok(sim_open(w.back) < 10, "without requests left behind (%zu open)", sim_open(w.back));
+    world_end(&w);
+}
+
+int main(void)
+{
+    causes();
+    answer_of_the_old_process();
+    any_order();
+    deaf_watch();
+    deaf_peer();
+    return tap_end();
+}
