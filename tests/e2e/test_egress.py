@@ -135,8 +135,9 @@ def test_requests(world):
         for _ in range(20):
             equal(world.ask("GET", CLASSES).status, 200, kind)
         check(world.egress.connects() <= before + 2, kind, "each request has its own tunnel")
-    started = world.proxies["a"].metric("apiserver_egress_dialer_dial_start_total", protocol="http_connect", transport="uds")
-    check(started and started >= 1, "counted", started)
+    for name in ("start_total", "duration_seconds_count"):
+        counted = world.proxies["a"].metric("apiserver_egress_dialer_dial_" + name, protocol="http_connect", transport="uds")
+        check(counted and counted >= 1, "counted", name, counted)
 
 
 def test_local_is_direct(world):

@@ -151,6 +151,38 @@ static void not_found_everywhere(void)
     world_close(&w);
 }
 
+/* What the answer to a rerouted request says of the peer: it may have lost what it served, or it is there again. */
+static void what_answers_tell(void)
+{
+    static const struct {
+        const char *answer, *status;
+        bool suspect;
+    } rows[] = {
+        {"HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}", "404", true},
+        {"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\n{}", "503", true},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "200", false},
+        {"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 2\r\n\r\n{}", "500", false},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        char line[20];
+        struct world w;
+        struct side *c;
+
+        (void)snprintf(line, sizeof line, "HTTP/1.1 %s ", rows[i].status);
+        world_open(&w, 1);
+        c = client(&w);
+        ask(c, "GET", JOBS "/x", "");
+        (void)has(conn(&w.peers[0], 0), "\r\n\r\n");
+        say(conn(&w.peers[0], 0), rows[i].answer);
+        ok(has(c, line), "a peer's %s is relayed", rows[i].status);
+        world_settle(&w);
+        is_u64(w.suspects, rows[i].suspect, "%s: it is looked at again, or not", rows[i].status);
+        is_u64(w.answered, !rows[i].suspect, "%s: it is there, or not", rows[i].status);
+        world_close(&w);
+    }
+}
+
 static void breaks_off(void)
 {
     struct world w;
@@ -479,6 +511,7 @@ int main(void)
         failing_first(i);
     all_fail();
     not_found_everywhere();
+    what_answers_tell();
     breaks_off();
     slow_server();
     slow_client();
