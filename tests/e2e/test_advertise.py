@@ -50,8 +50,8 @@ def setup():
 def advertised(world, name):
     """What the Lease of that server says; None: nothing."""
     identity = world.sim.server(name)["id"]
-    lease = next(item for item in world.sim.stored(LEASES, "kube-system") if item["metadata"]["name"] == identity)
-    return (lease["metadata"].get("annotations") or {}).get("kubernetes.io/peer-advertise-address")
+    leases = [item for item in world.sim.stored(LEASES, "kube-system") if item["metadata"]["name"] == identity]
+    return (leases[0]["metadata"].get("annotations") or {}).get("kubernetes.io/peer-advertise-address")
 
 
 def found(world, name, ip_address):

@@ -30,6 +30,16 @@ def lease_of(world, name):
     return None
 
 
+def holder_of(world, name):
+    lease = lease_of(world, name)
+    return lease and lease["spec"]["holderIdentity"]
+
+
+def annotations_of(world, name):
+    lease = lease_of(world, name)
+    return lease and lease["metadata"].get("annotations")
+
+
 def test_published(world):
     """the Lease is the one that kube-apiserver would keep, with the address for peers"""
     for name in "ab":
@@ -53,8 +63,11 @@ def test_routing(world):
 def test_renewed(world):
     """it is renewed, by the same holder, in the same object"""
     before = lease_of(world, "b")
-    after = until(lambda: lease_of(world, "b")["spec"]["renewTime"] != before["spec"]["renewTime"] and
-                  lease_of(world, "b"), "a renewal")
+
+    def renewed():
+        lease = lease_of(world, "b")
+        return lease and lease["spec"]["renewTime"] != before["spec"]["renewTime"] and lease
+    after = until(renewed, "a renewal")
     equal(after["spec"]["holderIdentity"], before["spec"]["holderIdentity"], "holder")
     equal(after["metadata"]["uid"], before["metadata"]["uid"], "uid")
 
@@ -63,23 +76,23 @@ def test_withdrawn(world):
     """after SIGTERM the Lease is gone; a new process publishes a new one"""
     for name in "ba":
         proxy = world.proxies[name]
-        holder = lease_of(world, name)["spec"]["holderIdentity"]
+        holder = holder_of(world, name)
         proxy.stop()
         equal(lease_of(world, name), None, "the Lease after the end")
         proxy.start()
         until(lambda n=name: lease_of(world, n), "the Lease after the start")
-        check(lease_of(world, name)["spec"]["holderIdentity"] != holder, "the same holder")
+        check(holder_of(world, name) != holder, "the same holder")
     until(lambda: world.ask("GET", BATCH).status == 200, "the jobs of b through a again")
 
 
 def test_left_behind(world):
     """killed: what it left is replaced when nobody renews it"""
     proxy = world.proxies["b"]
-    holder = lease_of(world, "b")["spec"]["holderIdentity"]
+    holder = holder_of(world, "b")
     proxy.kill()
-    equal(lease_of(world, "b")["spec"]["holderIdentity"], holder, "the Lease of the killed one")
+    equal(holder_of(world, "b"), holder, "the Lease of the killed one")
     proxy.start()
-    until(lambda: lease_of(world, "b") and lease_of(world, "b")["spec"]["holderIdentity"] != holder, "another holder")
+    until(lambda: holder_of(world, "b") not in (None, holder), "another holder")
     until(lambda: world.ask("GET", BATCH).status == 200, "the jobs of b through a")
 
 
@@ -92,7 +105,7 @@ def test_server_takes_over(world):
     world.sim.delete(LEASES, world.sim.server("b")["id"], "kube-system")
     world.sim.restart_server("b")
     world.proxies["b"].start()
-    until(lambda: lease_of(world, "b")["metadata"].get("annotations") == {
+    until(lambda: annotations_of(world, "b") == {
         "kubernetes.io/peer-advertise-address": "127.0.0.1:%d" % world.ports["b"]}, "the address in the server's Lease")
     until(lambda: world.ask("GET", BATCH).status == 200, "the jobs of b through a")
 
