@@ -137,6 +137,30 @@ static void causes(void)
     world_end(&w);
 }
 
+/* 0.2, 0.4, 0.8 s, up to ten seconds between them, for ever. */
+static void retries(void)
+{
+    struct world w;
+    struct kube_server *b = start_pair(&w);
+    double before;
+
+    kube_pause_renewal(b, true); /* nor a Lease that says it is there */
+    w.opts.stale_after_ms = w.opts.forget_after_ms = 3600000;
+    cluster_update(w.cluster, &w.opts);
+    kube_forbid(b, "/", 500);
+    cluster_peer_suspect(w.cluster, kube_id(b));
+    sim_run_ms(w.loop, 3200);
+    before = looks(&w, "peer", "retry");
+    ok(before >= 3 && before <= 5, "in three seconds %.0f", before);
+    sim_run_ms(w.loop, 10 * 60000);
+    before = looks(&w, "peer", "retry") - before;
+    ok(before >= 50 && before <= 85, "then every ten seconds or so: %.0f in ten minutes", before);
+    kube_forbid(b, NULL, 0);
+    sim_run_ms(w.loop, 13000);
+    is_str(world_freshness(&w, "batch"), "Current", "until it answers");
+    world_end(&w);
+}
+
 /* ---- answers that come late ---- */
 
 /* What the old process was asked and answers late says nothing of the new one. */
@@ -233,6 +257,7 @@ static void deaf_peer(void)
 int main(void)
 {
     causes();
+    retries();
     answer_of_the_old_process();
     any_order();
     deaf_watch();

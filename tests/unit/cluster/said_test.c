@@ -1,0 +1,185 @@
+/* A line of the log for every change of what is believed: who, what, why. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "lib/tap.h"
+#include "sim/world.h"
+
+enum { WORDS = 5 };
+
+struct story {
+    struct world w;
+    struct kube_server *b;
+    FILE *stream;
+    char *text;
+    size_t bytes;
+};
+
+static void listen(struct story *s)
+{
+    s->stream = open_memstream(&s->text, &s->bytes);
+    if (s->stream == NULL)
+        tap_bail("no memory stream");
+    log_set_stream(s->stream);
+}
+
+static void stop_listening(struct story *s)
+{
+    log_flush();
+    log_set_stream(stderr);
+    (void)fclose(s->stream);
+}
+
+/* One line has all these words. */
+static bool said(const struct story *s, const char *const words[WORDS])
+{
+    struct slice rest = slice_of(s->text, s->bytes), line;
+
+    while (slice_split(&rest, '\n', &line)) {
+        bool all = true;
+
+        for (size_t i = 0; all && i < WORDS && words[i] != NULL; i++)
+            all = line.n > 0 && memmem(line.p, line.n, words[i], strlen(words[i])) != NULL;
+        if (all)
+            return true;
+    }
+    return false;
+}
+
+/* ---- what happens ---- */
+
+static void starts(struct story *s)
+{
+    world_start(&s->w);
+}
+
+static void changes(struct story *s)
+{
+    kube_set_apis(s->b, WORLD_BASE ";policy/v1:poddisruptionbudgets");
+    cluster_peer_suspect(s->w.cluster, kube_id(s->b));
+}
+
+static void speaks_nonsense(struct story *s)
+{
+    kube_set_garbage(s->b, "<html>");
+    cluster_refresh(s->w.cluster);
+}
+
+static void speaks_again(struct story *s)
+{
+    kube_set_garbage(s->b, NULL);
+    cluster_refresh(s->w.cluster);
+}
+
+static void moves(struct story *s)
+{
+    char holder[100];
+    const struct kube_lease l = {.name = kube_id(s->b),
+                                 .hostname = "cp-b",
+                                 .holder = holder,
+                                 .address = "10.0.0.9:6443",
+                                 .renew_us = 1764000000000000,
+                                 .duration_s = 3600};
+
+    (void)snprintf(holder, sizeof holder, "%s_process-1", kube_id(s->b));
+    kube_put_lease(s->w.store, &l);
+}
+
+static void crashes(struct story *s)
+{
+    kube_stop(s->b, false);
+}
+
+static void starts_anew(struct story *s)
+{
+    kube_start(s->b, 0);
+}
+
+static void ends(struct story *s)
+{
+    kube_stop(s->b, true);
+}
+
+static void nothing(struct story *s)
+{
+    (void)s;
+}
+
+static void crd_comes(struct story *s)
+{
+    kube_put_crd(s->w.store, "things.x.example.com", "x.example.com", "v1");
+}
+
+static void crd_goes(struct story *s)
+{
+    kube_delete(s->w.store, KUBE_CRD, "things.x.example.com");
+}
+
+static void watch_breaks(struct story *s)
+{
+    kube_sim(s->w.local)->fault = SIM_REFUSE;
+    sim_server_break(kube_sim(s->w.local));
+}
+
+static void watch_is_back(struct story *s)
+{
+    kube_sim(s->w.local)->fault = SIM_FINE;
+}
+
+static void gate_off(struct story *s)
+{
+    s->w.opts.peers_enabled = false;
+    cluster_update(s->w.cluster, &s->w.opts);
+}
+
+/* One after the other, in one life. @ stands for the peer. */
+static const struct {
+    void (*happens)(struct story *s);
+    uint64_t then_ms;
+    const char *words[WORDS];
+} rows[] = {
+    {starts, 2000, {"Peer added", "@", "host=\"cp-b\"", "life=\"live\""}},
+    {changes, 1000, {"Discovery read", "@", "trigger=\"suspect\"", "came=\"policy/v1\"", "gone=\"batch/v1\""}},
+    {speaks_nonsense, 2000, {"Could not read discovery", "@", "documentKept=true", "err="}},
+    {speaks_again, 2000, {"Discovery read again, unchanged", "@"}},
+    {moves, 100, {"Peer address", "@", "10.0.0.9:6443", "source=\"annotation\""}},
+    {crashes, 60000, {"Peer life", "@", "from=\"live\"", "to=\"lapsed\"", "reason="}},
+    {nothing, 300000, {"Peer life", "@", "from=\"lapsed\"", "to=\"forgotten\"", "reason="}},
+    {starts_anew, 1000, {"Peer life", "@", "from=\"forgotten\"", "to=\"live\"", "reason="}},
+    {starts_anew, 1000, {"Peer restarted: its Lease has another holder", "@", "host=\"cp-b\""}},
+    {crd_comes, 100, {"Group/version is never taken from peers", "x.example.com/v1"}},
+    {crd_goes, 100, {"Group/version is gone from the cluster", "x.example.com/v1"}},
+    {nothing, 301000, {"Group/version may come from peers again", "x.example.com/v1", "reason="}},
+    {watch_breaks, 1000, {"Could not follow a collection", "leases", "err="}},
+    {watch_is_back, 15000, {"Watching again", "leases"}},
+    {ends, 100, {"Peer life", "@", "to=\"lapsed\"", "reason=\"Lease deleted\""}},
+    {nothing, 301000, {"Peer removed", "@", "reason=\"Lease deleted, and not made again\""}},
+    {gate_off, 100, {"Peers are off: local knowledge only"}},
+};
+
+int main(void)
+{
+    struct story s = {.bytes = 0};
+
+    world_init(&s.w, WORLD_BASE);
+    s.b = world_peer(&s.w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        const char *words[WORDS];
+        char name[200] = "";
+
+        for (size_t k = 0; k < WORDS; k++) {
+            words[k] = rows[i].words[k] != NULL && rows[i].words[k][0] == '@' ? kube_id(s.b) : rows[i].words[k];
+            (void)snprintf(name + strlen(name), sizeof name - strlen(name), " %s", words[k] == NULL ? "" : words[k]);
+        }
+        listen(&s);
+        rows[i].happens(&s);
+        sim_run_ms(s.w.loop, rows[i].then_ms);
+        stop_listening(&s);
+        if (!ok(said(&s, words), "said:%s", name))
+            diag("%s", s.text);
+        free(s.text);
+    }
+    world_end(&s.w);
+    return tap_end();
+}
