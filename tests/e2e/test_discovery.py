@@ -324,6 +324,26 @@ def test_dead_peer_is_stale(world):
     settled(world)
 
 
+def test_died_before_we_started(world):
+    """a peer that died before mvproxy started never told what it serves: what may be its is Stale, and 503, until it is back"""
+    settled(world)
+    world.sim.kill_server("b")
+    proxy = world.proxies["a"]
+    proxy.stop()
+    proxy.start()
+    until(lambda: proxy.metric("mvproxy_peers", state="lapsed") == 1.0, "the peer to have lapsed")
+    for path in ("/apis/resource.k8s.io/v1/deviceclasses", "/apis/resource.k8s.io/v1/deviceclasses/x"):
+        answer = world.ask("GET", path)
+        equal(answer.status, 503, path)
+        check(int(answer.header("Retry-After")) >= 1, "Retry-After")
+    equal(freshness(apis(world), "resource.k8s.io").get("v1"), "Stale", "the merged document says the same")
+    equal(world.ask("GET", "/apis/nobody.example.com/v1/things").status, 404, "what nobody names")
+    equal(world.ask("GET", BATCH).status, 200, "what the local server has")
+    world.sim.start_server("b")
+    until(lambda: world.ask("GET", "/apis/resource.k8s.io/v1/deviceclasses").status == 200, "the peer to be back")
+    settled(world)
+
+
 def test_without_difference(world):
     """when the servers serve the same, the local document is served byte for byte"""
     world.sim.restart_server("a", profile="v1.34")

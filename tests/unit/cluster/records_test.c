@@ -325,6 +325,28 @@ static void faults(void)
     }
 }
 
+/* Answers in time, but only just: nothing waits for it, and what it says counts. */
+static void slow(void)
+{
+    struct story s;
+
+    begin(&s, 1);
+    put_record(&s, s.b, "10.0.0.21", 6443, 3600);
+    s.members[0]->delay_ms = 4000;
+    world_start(&s.w);
+    ok(world_ready(&s.w, 2000), "ready before a slow etcd has answered");
+    from(&s, "annotation", "by what the annotations say");
+    sim_run_ms(s.w.loop, 30000);
+    from(&s, "etcd", "its records count when they are there");
+    ok(own_is(&s, "10.0.0.11"), "and ours is written");
+    s.members[0]->delay_ms = 6000;
+    sim_server_break(s.members[0]);
+    sim_run_ms(s.w.loop, 90000);
+    from(&s, "annotation", "slower than that is as good as none");
+    is_double(world_metric(&s.w, "mvproxy_etcd_working", NULL), 0, "and said");
+    end(&s, 1);
+}
+
 static void only_source(void)
 {
     struct story s;
@@ -452,6 +474,7 @@ int main(void)
     garbage();
     not_etcd();
     faults();
+    slow();
     only_source();
     failover();
     leader_change();
