@@ -385,16 +385,22 @@ static void keep_copy(struct back_request *r, struct slice data)
 
 void request_keep_copy(struct back_request *r)
 {
-    r->keeps_copy = r->reused && !r->opts.upgrade && r->retries == 0;
+    r->keeps_copy = (r->reused || request_on_h2(r)) && !r->opts.upgrade && r->retries < RETRY_MAX_HERE;
     if (buf_len(&r->pending) > 0)
         keep_copy(r, buf_slice(&r->pending));
+}
+
+/* To the connection. */
+static bool put(struct back_request *r, struct slice data)
+{
+    return request_on_h2(r) ? h2_call_write(r->call, data) : h1_client_write(r->conn, data);
 }
 
 static bool emit(struct back_request *r, struct slice data)
 {
     keep_copy(r, data);
     if (r->body_open) {
-        bool taken = h1_client_write(r->conn, data);
+        bool taken = put(r, data);
 
         r->stuck = !taken && r->state == REQUEST_ACTIVE;
         return taken;
@@ -405,32 +411,43 @@ static bool emit(struct back_request *r, struct slice data)
     return false;
 }
 
+static void tell_finished(struct back_request *r)
+{
+    if (request_on_h2(r))
+        h2_call_body_finished(r->call);
+    else
+        h1_client_body_finished(r->conn);
+}
+
 static void finished(struct back_request *r)
 {
     r->body_finished = true;
     if (r->body_open)
-        h1_client_body_finished(r->conn);
+        tell_finished(r);
+}
+
+void request_wants_body(struct back_request *r)
+{
+    r->tell_writable = true;
+    loop_defer(r->back->loop, &r->kick, kick, r);
 }
 
 void request_open_body(struct back_request *r)
 {
-    struct h1_client *c = r->conn;
     bool good = true;
 
     r->body_open = true;
     if (buf_len(&r->pending) > 0)
-        good = h1_client_write(c, buf_slice(&r->pending));
+        good = put(r, buf_slice(&r->pending));
     else if (r->opts.body.kind == HTTP_BODY_CHUNKED && r->body_finished)
-        good = h1_client_write(c, SLICE_LIT("0\r\n\r\n"));
+        good = put(r, SLICE_LIT("0\r\n\r\n"));
     if (!good)
         return;
     buf_release(&r->pending);
-    if (r->body_finished) {
-        h1_client_body_finished(c);
-    } else {
-        r->tell_writable = true;
-        loop_defer(r->back->loop, &r->kick, kick, r);
-    }
+    if (r->body_finished)
+        tell_finished(r);
+    else
+        request_wants_body(r);
 }
 
 bool back_write(struct back_request *r, struct slice data)
@@ -458,7 +475,11 @@ bool back_write(struct back_request *r, struct slice data)
 
 bool back_congested(const struct back_request *r)
 {
-    return is_live(r) && (!r->body_open || stream_congested(r->conn->stream));
+    if (!is_live(r))
+        return false;
+    if (!r->body_open)
+        return true;
+    return request_on_h2(r) ? h2_call_congested(r->call) : stream_congested(r->conn->stream);
 }
 
 void back_finish(struct back_request *r, const struct http_head *trailers)

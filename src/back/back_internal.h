@@ -10,6 +10,7 @@
 #include "back/pool.h"
 #include "base/arena_pool.h"
 #include "base/buf.h"
+#include "base/limits.h"
 #include "net/loop.h"
 
 struct h1_client;
@@ -47,8 +48,9 @@ struct back {
     struct list failing;                            /* requests whose on_failed is due */
     struct list dead_conns, dead_h2, dead_requests; /* until the end of the turn */
     struct loop_deferred sweep;
-    struct buf scratch;   /* heads on their way out */
-    uint64_t connections; /* HTTP/1.1, opened so far */
+    struct buf scratch;                        /* heads on their way out */
+    uint64_t connections;                      /* HTTP/1.1, opened so far */
+    uint64_t accepted[LIMIT_ACCEPTED_BEARERS]; /* h2_pool.c */
     struct arena_pool arenas;
 };
 
@@ -72,7 +74,7 @@ struct back_request {
     unsigned retries;
     bool body_finished;
     bool body_taken; /* at least a byte */
-    bool keeps_copy; /* the connection was used before, and the whole body so far is in `copy` */
+    bool keeps_copy; /* the server may refuse it unread, and the whole body so far is in `copy` */
     bool body_open;  /* body bytes may go out */
     bool paused;
     bool reused, sent, answered;
@@ -107,12 +109,15 @@ void request_fail(struct back_request *r, enum back_failure why, const char *tex
 /* Marks the end; the memory goes after the turn. No callback any more. */
 void request_over(struct back_request *r);
 /*
- * The request goes out on a connection now. One that was used before may have been closed by the server meanwhile: a
- * copy of the body, up to LIMIT_REPLAY_BYTES, lets the request go out again if nothing of it was read.
+ * The request goes out on a connection now. One that was used before may have been closed by the server meanwhile, and
+ * of one that speaks HTTP/2 the server may say so: a copy of the body, up to LIMIT_REPLAY_BYTES, lets the request go
+ * out again if nothing of it was read.
  */
 void request_keep_copy(struct back_request *r);
 /* Sends what waited, and tells the owner that he may write. */
 void request_open_body(struct back_request *r);
+/* Tells the owner, from the deferred queue, that he may write. */
+void request_wants_body(struct back_request *r);
 /* The response is complete. */
 void request_complete(struct back_request *r, const struct http_head *trailers);
 /* Looks for a connection. */

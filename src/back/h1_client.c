@@ -4,6 +4,7 @@
  */
 #include "back/h1_client.h"
 
+#include "back/h2_pool.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metric.h"
@@ -232,6 +233,7 @@ static bool final_head(struct h1_client *c)
     if (r->paused)
         stream_pause(c->stream, STREAM_PAUSE_BODY);
     origin_answered(c->pool->origin, r->response.status);
+    h2_pool_answered(r);
     r->opts.handler->on_head(r->opts.arg, &r->response, body);
     if (c->request != r)
         return false;

@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "back/h2_client.h"
@@ -65,6 +66,7 @@ static void leave(struct h2_call *call)
 {
     loop_defer_cancel(call->r->back->loop, &call->work);
     buf_release(&call->in);
+    buf_release(&call->out);
     call->state = H2_CALL_UNUSED;
 }
 
@@ -80,11 +82,11 @@ void h2_call_free(struct h2_call *call)
         return;
     loop_timer_free(call->timer);
     buf_free(&call->in);
+    buf_free(&call->out);
     mem_free(call);
 }
 
-/* The stream is reset with the code, the request fails. */
-static void fail(struct h2_call *call, uint32_t code, enum back_failure why, const char *text)
+void h2_call_fail(struct h2_call *call, uint32_t code, enum back_failure why, const char *text)
 {
     struct back_request *r = call->r;
 
@@ -100,7 +102,7 @@ static void on_timer(void *arg)
     struct h2_call *call = arg;
 
     if (call->state == H2_CALL_HEAD)
-        fail(call, NGHTTP2_CANCEL, BACK_FAIL_TIMEOUT, "no response head in time");
+        h2_call_fail(call, NGHTTP2_CANCEL, BACK_FAIL_TIMEOUT, "no response head in time");
 }
 
 /* False when it cannot be sent: *why says why. */
@@ -108,7 +110,8 @@ static bool submit(struct h2_call *call, enum back_failure *why)
 {
     const struct http_head *head = call->r->opts.head;
     struct slice host = http_head_value(head, HTTP_HOST);
-    nghttp2_nv nva[LIMIT_HEAD_FIELDS + 4];
+    nghttp2_nv nva[LIMIT_HEAD_FIELDS + 5];
+    char length[24];
     size_t n = 0;
 
     nva[n++] = h2_nv(SLICE_LIT(":method"), head->method);
@@ -119,10 +122,14 @@ static bool submit(struct h2_call *call, enum back_failure *why)
     for (size_t i = 0; i < head->n_fields; i++)
         if (head->fields[i].id != HTTP_HOST && !h2_put_field(nva, &n, &head->fields[i]))
             return false;
+    if (call->r->opts.body.kind == HTTP_BODY_LENGTH) {
+        (void)snprintf(length, sizeof length, "%" PRIu64, call->r->opts.body.length);
+        nva[n++] = h2_nv(http_name_text(HTTP_CONTENT_LENGTH), slice_str(length));
+    }
     if (!h1_is_value(host) || !h1_is_token(head->method) || !h1_is_value(head->target))
         return false;
     *why = BACK_FAIL_MEMORY;
-    call->id = nghttp2_submit_request(call->c->session, NULL, nva, n, NULL, call);
+    call->id = nghttp2_submit_request(call->c->session, NULL, nva, n, h2_call_upload(call), call);
     return call->id > 0;
 }
 
@@ -135,6 +142,7 @@ static bool prepare(struct h2_client *c, struct back_request *r)
         if (call == NULL)
             return false;
         buf_init(&call->in, LIMIT_H2_BACK_WINDOW_MAX);
+        buf_init(&call->out, LIMIT_H2_BACK_UPLOAD);
         call->r = r;
     }
     if (r->opts.head_timeout_ms > 0 && call->timer == NULL) {
@@ -172,10 +180,10 @@ void h2_call_start(struct h2_client *c, struct back_request *r)
     if (c->served++ > 0)
         metric_inc(c->pool->origin->m.reuses);
     metric_add(c->pool->origin->m.streams, 1);
-    if (call->timer != NULL)
-        loop_timer_set(call->timer, r->opts.head_timeout_ms);
     h2_client_show(c);
     h2_client_wake(c);
+    request_keep_copy(r);
+    request_open_body(r);
 }
 
 /* ---- the response's head: the same judgement as on HTTP/1.1 ---- */
@@ -267,7 +275,7 @@ static void interim(struct h2_call *call)
     struct back_request *r = call->r;
 
     if (++call->interims > LIMIT_INTERIM_RESPONSES)
-        fail(call, NGHTTP2_ENHANCE_YOUR_CALM, BACK_FAIL_HEAD, "too many interim responses");
+        h2_call_fail(call, NGHTTP2_ENHANCE_YOUR_CALM, BACK_FAIL_HEAD, "too many interim responses");
     else if (r->opts.handler->on_interim != NULL)
         r->opts.handler->on_interim(r->opts.arg, &r->response);
 }
@@ -278,8 +286,10 @@ static void interim(struct h2_call *call)
  */
 static void heed_refusal(struct h2_call *call)
 {
-    if (call->c != NULL && call->c->credential != NULL && call->r->response.status == 401)
-        h2_client_leave(call->c);
+    if (call->c == NULL || call->c->credential == NULL || call->r->response.status != 401)
+        return;
+    h2_pool_answered(call->r);
+    h2_client_leave(call->c);
 }
 
 static void final_head(struct h2_call *call, bool ended)
@@ -315,7 +325,7 @@ void h2_call_fields_end(struct h2_call *call, bool ended)
     if (bad == NULL && call->state == H2_CALL_HEAD && r->response.status == 101)
         bad = "server switches protocols on HTTP/2";
     if (bad != NULL)
-        fail(call, call->no_memory ? NGHTTP2_INTERNAL_ERROR : NGHTTP2_PROTOCOL_ERROR, failure_of(call), bad);
+        h2_call_fail(call, call->no_memory ? NGHTTP2_INTERNAL_ERROR : NGHTTP2_PROTOCOL_ERROR, failure_of(call), bad);
     else if (call->state == H2_CALL_HEAD && r->response.status < 200)
         interim(call);
     else if (call->state == H2_CALL_HEAD)
@@ -362,6 +372,8 @@ static void finish(struct h2_call *call)
 {
     struct back_request *r = call->r;
 
+    if (!call->uploaded)
+        reset(call, NGHTTP2_NO_ERROR); /* as RFC 9113 8.1 has servers do: nobody needs the rest of the body */
     detach(call);
     leave(call);
     request_complete(r, &r->trailers);
@@ -421,7 +433,7 @@ void h2_call_data(struct h2_call *call, struct slice data)
         adapt_window(call, data.n);
         (void)give(call, data);
     } else if (!buf_append(&call->in, data)) {
-        fail(call, NGHTTP2_INTERNAL_ERROR, BACK_FAIL_MEMORY, "out of memory");
+        h2_call_fail(call, NGHTTP2_INTERNAL_ERROR, BACK_FAIL_MEMORY, "out of memory");
     }
 }
 

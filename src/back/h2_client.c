@@ -177,8 +177,11 @@ static void take_input(struct h2_client *c)
 {
     struct slice in;
 
-    /* While frames of ours wait for the server there is no reason to make more of them. */
-    while (!stream_congested(c->stream) && (in = stream_peek(c->stream)).n > 0) {
+    /*
+     * Also while bodies wait for the server: one that does not read either until it has been read from would wait for
+     * us for ever. What its frames make us say is bounded by nghttp2 (LIMIT_H2_UNSENT_ACKS) and by the rate below.
+     */
+    while ((in = stream_peek(c->stream)).n > 0) {
         ssize_t used;
 
         if (in.n > PIECE_BYTES)

@@ -1,6 +1,7 @@
 /*
  * One HTTP/2 connection to a server, shared by its parts: h2_client.c (life, time, the two directions of bytes),
- * h2_client_session.c (what nghttp2 calls), h2_call.c (one request on it), h2_pool.c (which connection a request gets).
+ * h2_client_session.c (what nghttp2 calls), h2_call.c (one request on it), h2_upload.c (its body), h2_pool.c (which
+ * connection a request gets).
  *
  * As on the client's side (front/h2_state.h) the session is fed and asked for bytes in one place only, settle() of
  * h2_client.c, never from inside a call of the owner or of nghttp2; what those provoke is submitted, and goes out at
@@ -49,6 +50,7 @@ struct h2_client {
     uint64_t pinged_ms; /* a PING is unanswered; 0: none */
     uint64_t served;
     struct h2_rate control;
+    uint64_t updates_due;     /* WINDOW_UPDATEs that the bodies sent so far account for */
     enum close_reason broken; /* CLOSE_REASONS: it is not */
     char broken_text[96];
 };
@@ -76,6 +78,9 @@ struct h2_call {
     bool no_memory;  /* that is what is wrong */
     const char *why; /* LOST: for the log; likewise */
     struct buf in;   /* body that the owner has paused; at most the stream's window */
+    struct buf out;  /* of the request's body: waits for the server's windows */
+    bool starved;    /* nghttp2 asked for more of it when there was none */
+    bool uploaded;   /* its last byte was taken by nghttp2 */
     int32_t window;
     uint64_t window_since_ms, window_got;
     struct loop_timer *timer; /* for the head; NULL: none */
@@ -112,8 +117,18 @@ void h2_call_start(struct h2_client *c, struct back_request *r);
 /* Lets go of the stream, with RST_STREAM CANCEL if it is not over. The request is the caller's problem. */
 void h2_call_cancel(struct h2_call *call);
 void h2_call_free(struct h2_call *call);
+/* Resets the stream with the code; the request fails. */
+void h2_call_fail(struct h2_call *call, uint32_t code, enum back_failure why, const char *text);
 void h2_call_pause(struct h2_call *call, bool paused);
-/* What nghttp2 has for it. */
+/* h2_upload.c. What nghttp2 is to take the body from; NULL: there is none. */
+const nghttp2_data_provider *h2_call_upload(struct h2_call *call);
+/* A piece of the body. False: the request has failed. */
+bool h2_call_write(struct h2_call *call, struct slice data);
+/* Enough of it waits for the server's windows; request_wants_body() when that is over. */
+bool h2_call_congested(const struct h2_call *call);
+/* No more of it will come. */
+void h2_call_body_finished(struct h2_call *call);
+/* h2_call.c. What nghttp2 has for it. */
 void h2_call_fields_begin(struct h2_call *call);
 void h2_call_field(struct h2_call *call, struct slice name, struct slice value);
 /* A block of fields is complete; `ended`: so is the response. */

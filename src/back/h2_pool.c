@@ -1,6 +1,7 @@
 #include "back/h2_pool.h"
 
 #include "back/h2_client.h"
+#include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metric.h"
@@ -39,12 +40,21 @@ static struct slice credential_of(const struct back_request *r)
     return is_shared(r) ? SLICE_NONE : bearer_of(r->opts.head);
 }
 
+/* The price of a short one is small, and large uploads are what HTTP/1.1 is better at. */
+static bool has_fit_body(const struct back_request *r)
+{
+    const struct http_body *body = &r->opts.body;
+
+    return body->kind == HTTP_BODY_NONE ||
+           (body->kind == HTTP_BODY_LENGTH && body->length <= LIMIT_H2_BACK_UPLOAD_LENGTH);
+}
+
 bool h2_pool_serves(const struct back_request *r)
 {
     const struct pool *p = r->pool;
     const struct origin_opts *o = &p->origin->opts;
 
-    if (r->opts.http2 == BACK_HTTP1 || r->http1 || r->opts.upgrade || r->opts.body.kind != HTTP_BODY_NONE)
+    if (r->opts.http2 == BACK_HTTP1 || r->http1 || r->opts.upgrade || r->opts.expect_continue || !has_fit_body(r))
         return false;
     if ((p->with_cert ? o->tls_cert : o->tls_no_cert) == NULL) /* without ALPN nobody can tell */
         return false;
@@ -56,6 +66,40 @@ static bool is_of(const struct h2_client *c, struct slice credential)
     if (c->credential == NULL || credential.p == NULL)
         return c->credential == NULL && credential.p == NULL;
     return slice_eq(slice_of(c->credential, c->credential_len), credential);
+}
+
+/*
+ * A connection for a token is made only after some server has taken that token: else anybody could have us make one for
+ * each of his requests, with a new invented token every time. A slot is a token's seeded hash; two tokens that share
+ * one take turns over HTTP/1.1.
+ */
+static uint64_t *slot_of(struct back *b, uint64_t hash)
+{
+    return &b->accepted[hash % LIMIT_ACCEPTED_BEARERS];
+}
+
+static bool may_make(const struct pool *p, struct slice credential)
+{
+    uint64_t hash;
+
+    if (credential.p == NULL)
+        return true;
+    hash = hash_seeded(credential);
+    return *slot_of(p->origin->back, hash) == hash;
+}
+
+void h2_pool_answered(const struct back_request *r)
+{
+    struct slice bearer = r->opts.http2 == BACK_HTTP2_SAME_BEARER ? bearer_of(r->opts.head) : SLICE_NONE;
+    uint64_t hash;
+
+    if (bearer.n == 0)
+        return;
+    hash = hash_seeded(bearer);
+    if (r->response.status != 401)
+        *slot_of(r->back, hash) = hash;
+    else if (*slot_of(r->back, hash) == hash)
+        *slot_of(r->back, hash) = 0;
 }
 
 /* ---- which one ---- */
@@ -116,7 +160,7 @@ static bool make_room(struct pool *p)
 
 static struct h2_client *make(struct pool *p, struct slice credential)
 {
-    if (p->h2_dials >= LIMIT_H2_BACK_DIALS)
+    if (p->h2_dials >= LIMIT_H2_BACK_DIALS || !may_make(p, credential))
         return NULL;
     if (p->h2_clients.count >= LIMIT_H2_BACK_CONNECTIONS && !make_room(p))
         return NULL;
@@ -190,7 +234,7 @@ void h2_pool_refused(struct h2_client *c)
     struct pool *p = c->pool;
     struct back_request *r;
 
-    log_v(2, "Origin does not serve HTTP/2; its watches go over HTTP/1.1", LT("origin", p->origin->name));
+    log_v(2, "Origin does not serve HTTP/2; watches and writes go over HTTP/1.1", LT("origin", p->origin->name));
     p->http1_until_ms = now_of(p) + TIMEOUT_HTTP2_REFUSED_MS;
     while ((r = next_waiting(c)) != NULL)
         request_place(r, false);

@@ -1,10 +1,11 @@
 /*
- * HTTP/2 connections to one origin under one of its two identities (pool.h), for requests that are long and many.
+ * HTTP/2 connections to one origin under one of its two identities (pool.h), for watches and for writes.
  *
  * A connection belongs to a class: one with the front-proxy certificate to all users, because who asks stands in the
  * request; one without only to requests with the same Authorization, compared in full. A request without either goes
  * over HTTP/1.1 (kube-apiserver ends HTTP/2 connections on 401: UnauthenticatedHTTP2DOSMitigation), and so does one for
- * which there is no HTTP/2 connection to be had. Connections are opened as the streams of those that are there fill up.
+ * which there is no HTTP/2 connection to be had, as the first one of a token. Connections are opened as the streams of
+ * those that are there fill up.
  */
 #ifndef MVPROXY_BACK_H2_POOL_H
 #define MVPROXY_BACK_H2_POOL_H
@@ -13,10 +14,12 @@
 
 struct h2_client;
 
-/* May the request go over HTTP/2? It has no body, and does not change protocols. */
+/* May the request go over HTTP/2? Its body is not too long, and it does not change protocols. */
 bool h2_pool_serves(const struct back_request *r);
 /* Gives the request a stream, or has it wait for a connection; over HTTP/1.1 if that cannot be. Failures come later. */
 void h2_pool_take(struct pool *p, struct back_request *r);
+/* The request's final head is here: remembers whether its token was taken. */
+void h2_pool_answered(const struct back_request *r);
 /* The server has spoken: those who wait get their streams. */
 void h2_pool_opened(struct h2_client *c);
 /* The server does not speak HTTP/2, or takes no streams: those who wait, and who come soon, go over HTTP/1.1. */

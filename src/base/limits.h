@@ -36,9 +36,12 @@ enum {
     LIMIT_H2_BACK_CONNECTIONS = 1024,          /* per pool; when they are all busy requests go over HTTP/1.1 */
     LIMIT_H2_BACK_STREAMS = 250,               /* per connection, or what the server allows; Go's servers: 100 or 250 */
     LIMIT_H2_BACK_DIALS = 32,                  /* connections being made at once, per pool */
+    LIMIT_ACCEPTED_BEARERS = 4096,             /* tokens that a server took, remembered as a hash each */
     LIMIT_H2_BACK_WINDOW = 64 << 10,           /* of a response that its owner does not take now */
     LIMIT_H2_BACK_WINDOW_MAX = 1 << 20,        /* one that is taken as fast as it comes may have more on its way */
     LIMIT_H2_BACK_CONNECTION_WINDOW = 4 << 20, /* of all responses, on their way; given back at once */
+    LIMIT_H2_BACK_UPLOAD = 512 << 10,          /* of a request's body: waits for the server's windows */
+    LIMIT_H2_BACK_UPLOAD_LENGTH = 4 << 20, /* longer bodies go over HTTP/1.1; kube-apiserver takes objects of 3 MB */
 
     LIMIT_PIPELINED = 1, /* requests served at once on an HTTP/1.1 connection; the rest waits unread */
 

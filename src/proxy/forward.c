@@ -275,12 +275,14 @@ static const struct back_handler forward_handler = {
 /* ---- start ---- */
 
 /*
- * Watches are what there are thousands of, and each would hold a connection of its own. Who asks stands in the fields
- * of a request with the certificate, unless it is a token that an mvproxy or the server is to judge.
+ * Watches are what there are thousands of, and each would hold a connection of its own. Of a write a server that stops
+ * can say on HTTP/2 only that it has not looked at it, so that it may be sent again (docs/internals/retry.md). Who asks
+ * stands in the fields of a request with the certificate, unless it is a token that an mvproxy or the server is to
+ * judge.
  */
 static enum back_http2 http2_for(const struct job *j)
 {
-    if (!slice_eq(j->info.verb, SLICE_LIT("watch")) || exchange_expects_continue(j->x))
+    if (http_method_is_safe(j->request.method_id) && !slice_eq(j->info.verb, SLICE_LIT("watch")))
         return BACK_HTTP1;
     return j->authn.kind == AUTHN_ASSERT ? BACK_HTTP2_SHARED : BACK_HTTP2_SAME_BEARER;
 }

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "back/back_internal.h"
+#include "back/h2_pool.h"
 #include "net/listener.h"
 
 enum { FRAME_BYTES = 16384 };
@@ -27,6 +29,18 @@ static int on_begin(nghttp2_session *session, const nghttp2_frame *frame, void *
     *a = (struct h2_asked){.id = frame->hd.stream_id};
     a->window = nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE);
     buf_init(&a->head, 1 << 16);
+    buf_init(&a->body, KIT_BODY);
+    return 0;
+}
+
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data, size_t n, void *arg)
+{
+    struct h2_asked *a = asked_by(arg, id);
+
+    (void)session;
+    (void)flags;
+    if (!buf_append(&a->body, slice_of((const char *)data, n)) && !((struct h2_conn *)arg)->k->k.short_of_memory)
+        tap_bail("a body that is too large");
     return 0;
 }
 
@@ -49,6 +63,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     (void)session;
     switch (frame->hd.type) {
     case NGHTTP2_HEADERS:
+    case NGHTTP2_DATA:
         if (a != NULL)
             a->ended = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
         break;
@@ -111,6 +126,7 @@ static void on_event(struct stream *s, enum stream_event ev, void *arg)
 static nghttp2_session *session_new(struct h2_conn *c)
 {
     nghttp2_session_callbacks *cb;
+    nghttp2_option *option;
     nghttp2_session *session;
     nghttp2_settings_entry settings = {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, c->k->max_streams};
 
@@ -119,8 +135,13 @@ static nghttp2_session *session_new(struct h2_conn *c)
     nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin);
     nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
     nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame);
-    if (nghttp2_session_server_new(&session, cb, c) != 0)
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
+    if (nghttp2_option_new(&option) != 0)
         tap_bail("nghttp2");
+    nghttp2_option_set_no_auto_window_update(option, c->k->holds);
+    if (nghttp2_session_server_new2(&session, cb, c, option) != 0)
+        tap_bail("nghttp2");
+    nghttp2_option_del(option);
     nghttp2_session_callbacks_del(cb);
     nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, &settings, 1);
     return session;
@@ -161,8 +182,10 @@ void h2_close(struct h2_kit *k)
     for (size_t i = 0; i < k->n_conns; i++) {
         struct h2_conn *c = k->conns[i];
 
-        for (size_t j = 0; j < c->n_asked; j++)
+        for (size_t j = 0; j < c->n_asked; j++) {
             buf_free(&c->asked[j].head);
+            buf_free(&c->asked[j].body);
+        }
         nghttp2_session_del(c->session);
         free(c);
     }
@@ -186,6 +209,13 @@ struct h2_asked *h2_asked(struct h2_conn *c, size_t n)
 {
     if (!run_until(c->k->k.loop, c->n_asked > n && c->asked[n].ended))
         tap_bail("no request %zu", n);
+    return &c->asked[n];
+}
+
+struct h2_asked *h2_asked_body(struct h2_conn *c, size_t n, size_t bytes)
+{
+    if (!run_until(c->k->k.loop, c->n_asked > n && buf_len(&c->asked[n].body) >= bytes))
+        tap_bail("no %zu bytes of request %zu", bytes, n);
     return &c->asked[n];
 }
 
@@ -300,7 +330,26 @@ void h2_settings(struct h2_conn *c, uint16_t id, uint32_t value)
     h2_frame(c, NGHTTP2_SETTINGS, 0, 0, slice_of((const char *)payload, sizeof payload));
 }
 
+void h2_open_windows(struct h2_conn *c, int32_t id, uint32_t by)
+{
+    if (nghttp2_submit_window_update(c->session, NGHTTP2_FLAG_NONE, id, (int32_t)by) != 0 ||
+        nghttp2_submit_window_update(c->session, NGHTTP2_FLAG_NONE, 0, (int32_t)by) != 0)
+        tap_bail("nghttp2");
+    say(c);
+}
+
 /* ---- requests ---- */
+
+void h2_judge_bearer(struct h2_kit *k, const char *bearer, unsigned status)
+{
+    struct call c;
+    struct back_request asked = {.back = k->k.back, .response = {.status = status}};
+
+    h2_call_init(&c, k, "/", bearer);
+    asked.opts = c.opts;
+    h2_pool_answered(&asked);
+    call_free(&c);
+}
 
 void h2_call_init(struct call *c, struct h2_kit *k, const char *target, const char *bearer)
 {

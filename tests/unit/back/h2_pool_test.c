@@ -4,6 +4,8 @@
  */
 #include <stdio.h>
 
+#include "back/back_internal.h"
+#include "back/h2_pool.h"
 #include "net/listener.h"
 #include "unit/back/h2_kit.h"
 
@@ -27,6 +29,9 @@ static void identities(void)
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct h2_conn *s;
 
+        if (rows[i].bearer != NULL)
+            h2_judge_bearer(&k, rows[i].bearer, 403);
+
         h2_call_send(&c[i], &k, "/x", rows[i].bearer);
         s = h2_conn(&k, rows[i].conn);
         h2_headers(s, h2_asked(s, rows[i].nth)->id, OK_HEAD, false);
@@ -47,13 +52,45 @@ static void unauthorized(void)
     struct call c;
 
     h2_open(&k);
+    h2_judge_bearer(&k, "Bearer bad", 200);
     h2_call_send(&c, &k, "/x", "Bearer bad");
     s = h2_conn(&k, 0);
     h2_headers(s, h2_asked(s, 0)->id, ":status: 401\n", true);
     ok(call_is(&c, "head(401) end"), "401");
     ok(h2_ended(s), "ends the connection");
     call_free(&c);
+    h2_call_send(&c, &k, "/x", "Bearer bad");
+    ok(run_until(k.k.loop, k.n_conns == 2), "there is no second one");
+    settle(k.k.loop);
+    is_u64(k.conns[1]->n_asked, 0, "the request goes over HTTP/1.1");
+    call_free(&c);
     h2_close(&k);
+}
+
+/* Who invents tokens does not make us make connections. */
+static void unknown_bearers(void)
+{
+    static struct kit k;
+    struct call c;
+
+    kit_open(&k, true, 0);
+    tls_ctx_unref(k.server_tls);
+    k.server_tls = server_ctx(true);
+    k.auto_reply = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n";
+    for (size_t i = 0; i < 5; i++) {
+        char bearer[32];
+
+        (void)snprintf(bearer, sizeof bearer, "Bearer %zu", i);
+        call_init(&c, &k, "GET", "/x");
+        c.opts.http2 = BACK_HTTP2_SAME_BEARER;
+        if (!http_head_add_id(&c.head, c.arena, HTTP_AUTHORIZATION, slice_str(bearer)))
+            tap_bail("no memory");
+        call_send(&c);
+        ok(call_is(&c, "head(401) end"), "an invented token is refused");
+        call_free(&c);
+    }
+    is_u64(k.n_conns, 1, "on one HTTP/1.1 connection");
+    kit_close(&k);
 }
 
 /* What may not go over HTTP/2 goes over HTTP/1.1. */
@@ -61,6 +98,7 @@ static void not_for_h2(void)
 {
     static struct kit k;
     struct call c[4];
+    struct back_request known = {.response = {.status = 200}};
 
     kit_open(&k, true, 0);
     tls_ctx_unref(k.server_tls);
@@ -68,16 +106,20 @@ static void not_for_h2(void)
     k.auto_reply = OK5;
     for (size_t i = 0; i < ROWS(c); i++) {
         call_init(&c[i], &k, "GET", "/x");
-        c[i].opts.http2 = i == 3 ? BACK_HTTP2_SHARED : BACK_HTTP2_SAME_BEARER;
+        c[i].opts.http2 = i == 2 ? BACK_HTTP2_SHARED : BACK_HTTP2_SAME_BEARER;
     }
-    /* 0: without credential; 1: two of them; 2: a body; 3: shared, but without the certificate */
+    /* 0: without credential; 1: two of them; 2: shared, but without the certificate; 3: a body of unknown length */
     if (!http_head_add_id(&c[1].head, c[1].arena, HTTP_AUTHORIZATION, SLICE_LIT("Bearer a")) ||
         !http_head_add_id(&c[1].head, c[1].arena, HTTP_AUTHORIZATION, SLICE_LIT("Bearer b")) ||
-        !http_head_add_id(&c[2].head, c[2].arena, HTTP_AUTHORIZATION, SLICE_LIT("Bearer a")))
+        !http_head_add_id(&c[3].head, c[3].arena, HTTP_AUTHORIZATION, SLICE_LIT("Bearer a")))
         tap_bail("no memory");
-    c[2].opts.body = (struct http_body){HTTP_BODY_LENGTH, 0};
+    c[3].opts.body = (struct http_body){HTTP_BODY_CHUNKED, 0};
+    known.back = k.back;
+    known.opts = c[3].opts;
+    h2_pool_answered(&known);
     for (size_t i = 0; i < ROWS(c); i++) {
         call_send(&c[i]);
+        back_finish(c[i].r, NULL);
         ok(call_is(&c[i], "head(200) end"), "request %zu", i);
         call_free(&c[i]);
     }
@@ -320,6 +362,7 @@ static void freed_in_the_middle(void)
     h2_open(&k);
     h2_call_send(&active, &k, "/x", NULL);
     (void)h2_asked(h2_conn(&k, 0), 0);
+    h2_judge_bearer(&k, "Bearer a", 200);
     h2_call_send(&waiting, &k, "/x", "Bearer a");
     origin_unref(k.k.origin);
     back_free(k.k.back);
@@ -343,6 +386,7 @@ static void scene(struct h2_kit *k, uint64_t nth)
     struct call c;
     struct h2_conn *s;
 
+    h2_judge_bearer(k, "Bearer a", 200);
     h2_call_init(&c, k, "/x", "Bearer a");
     c.opts.head_timeout_ms = 200; /* the server may have lost the request */
     c.pause_at = "head";
@@ -400,6 +444,7 @@ int main(void)
 {
     identities();
     unauthorized();
+    unknown_bearers();
     not_for_h2();
     filling();
     burst();
