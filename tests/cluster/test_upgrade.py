@@ -14,9 +14,8 @@ Who asks, and what is a failure:
   writes: nothing lost, nothing doubled, in order, the cache in the end as what is stored.
 
 Excused, and counted, is one thing only: a request that may not be repeated (no GET), of which nobody knows whether it was carried out, while a node
-is being worked on. Either it ends without an answer (EOF, reset, refused), since a TCP balancer may have chosen that node at that
-moment, or with mvproxy's 503 without Retry-After: kube-apiserver closed the connection just when the request was sent. And for what only new servers have: a 503 that
-outlasts ten tries, and kubectl not finding the resource type (that is what it makes of Stale), while not a single new server, or its
+is being worked on: it ends without an answer (EOF, reset, refused), since a TCP balancer may have chosen that node at that
+moment. An mvproxy that is there has no doubts: servers stop gracefully here. And for what only new servers have: a 503 that outlasts ten tries, and kubectl not finding the resource type (that is what it makes of Stale), while not a single new server, or its
 mvproxy, is there.
 """
 
@@ -41,7 +40,6 @@ from harness.runner import Skip, limit
 BALANCER = ("127.0.0.1", 7443)  # an address that every server's certificate has
 NO_ANSWER = re.compile(r"EOF|connection reset|connection refused|broken pipe|GOAWAY|connection lost|closed network connection|"
                        r"server closed idle connection")
-MAYBE_DONE = re.compile(r"Error while proxying request")  # mvproxy's 503
 KUBECTL_NO_ANSWER = re.compile(r'(Post|Put|Patch|Delete) "https://[^"]+": .*(%s)' % NO_ANSWER.pattern)
 
 
@@ -75,8 +73,7 @@ class KubectlLoop(Worker):
         self.ledger.count_plain("%s %s" % (self.name, "ok" if done.status == 0 else "failed"))
         if done.status == 0:
             return done.out
-        unknown = KUBECTL_NO_ANSWER.search(done.err) or args[0] != "get" and MAYBE_DONE.search(done.err)
-        if unknown and self._load.windows.overlap(begun, time.time()) or \
+        if KUBECTL_NO_ANSWER.search(done.err) and self._load.windows.overlap(begun, time.time()) or \
                 outage and outage.overlap(begun, time.time()):
             self.ledger.excuse(self.name, done)
         else:
@@ -158,8 +155,7 @@ class Everybody:
             self.ledger.accuse("informer " + name, "wrong", wrong)
         for failed in verdict["failures"]:
             when = failed["begun"], failed["ended"]
-            unknown = failed["verb"] != "get" and (failed["code"] == 0 and NO_ANSWER.search(failed["text"]) or
-                                                   failed["code"] == 503 and not failed["retryAfter"])
+            unknown = failed["verb"] != "get" and failed["code"] == 0 and NO_ANSWER.search(failed["text"])
             if unknown and self.windows.overlap(*when) or \
                     failed["code"] == 503 and name == "skewed" and self.away.overlap(*when):
                 self.ledger.excuse("informer " + name, failed)

@@ -321,8 +321,7 @@ class Writer(Worker):
         """Whether it is one of these; None if nobody knows what has become of it."""
         if asked.answer.status in statuses:
             return True
-        unknown = asked.answer.status == 0 or asked.answer.status == 503 and not ridden(asked)
-        if unknown and asked.method != "GET" and self._windows.overlap(asked.begun, asked.ended):
+        if asked.answer.status == 0 and asked.method != "GET" and self._windows.overlap(asked.begun, asked.ended):
             self.ledger.excuse(self.name, asked)
             return None
         self.ledger.accuse(self.name, "not %s" % "/".join(map(str, statuses)), asked)
