@@ -92,8 +92,7 @@ struct origin_opts {
 struct back_opts {
     struct origin *origin;
     bool with_cert; /* which of the two pools */
-    /* A wish: for long requests, of which there may be thousands (watches), and for those that only the server's word
-     * lets us send again (writes). A body of unknown or great length goes over HTTP/1.1 all the same. */
+    /* A wish: for watches and writes (docs/internals/back-http2.md). */
     enum back_http2 http2;
     const struct http_head
         *head;             /* method, target and end-to-end fields, Host included; must live until the request ends */
