@@ -1,6 +1,9 @@
 """Streams of pods through real kube-apiservers: kubectl over SPDY and over WebSocket, and a stand-in for the kubelet (tests/kube)."""
 
+import base64
 import contextlib
+import hashlib
+import http.server
 import json
 import os
 import socket
@@ -9,15 +12,18 @@ import tempfile
 import threading
 
 from harness import cluster as _harness  # noqa: F401 # finds tests/lib
+from harness import waiting
 from harness.node import PORT as SERVER_PORT
 from harness.runner import Skip
-from rawhttp import Raw
+from rawhttp import Raw, pattern
 
 LIB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "contrib", "lib")
 VARIABLES = ("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "KUBECTL_PORT_FORWARD_WEBSOCKETS")
 PROTOCOLS = (("SPDY", {v: "false" for v in VARIABLES}), ("WebSocket", {v: "true" for v in VARIABLES}))
 PORT = 10250
+BEHIND = 8080  # what listens in the pod
 PODS = "/api/v1/namespaces/default/pods"
+SERVICES, ENDPOINTS = PODS.replace("pods", "services"), PODS.replace("pods", "endpoints")
 
 
 def _program():
@@ -51,7 +57,8 @@ def _pod(cluster):
             assert answer.status == 200, answer
             _create(client, PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "streams"},
                                    "spec": {"nodeName": "worker", "containers": [{"name": "main", "image": "example.com/none"}]}})
-            answer = client.request("PATCH", PODS + "/streams/status", {"status": {"phase": "Running"}}, merge)
+            status = {"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}}
+            answer = client.request("PATCH", PODS + "/streams/status", status, merge)
             assert answer.status == 200, answer
             yield root
         finally:
@@ -139,6 +146,28 @@ def test_port_forward(cluster):
                 child.stdout.close()
 
 
+WEBSOCKET = {"Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+UPGRADES = ({"Upgrade": "raw/1"}, {**WEBSOCKET, "Sec-WebSocket-Protocol": "a.example.com"})
+
+
+def _open(cluster, address, user, target, fields):
+    """A raw client that has asked for an upgrade, and the head of the answer."""
+    how = cluster.credentials(user)
+    client = Raw((address, SERVER_PORT), cluster.pki.crt("ca"), how.get("certificate"))
+    token = {"Authorization": "Bearer " + how["token"]} if "token" in how else {}
+    client.request("GET", target, {"Connection": "Upgrade", **token, **fields})
+    return client, client.final_head()
+
+
+def _seen_as(node, target):
+    """Whom kube-apiserver there saw ask for it, by its audit log."""
+    def names():
+        with open(node.audit_log, encoding="utf-8") as lines:
+            path = target.partition("?")[0]  # its query stands there with escapes
+            return {event["user"]["username"] for event in map(json.loads, (line for line in lines if path in line)) if event["requestURI"] == target}
+    return waiting.until(names, "%s in the audit log" % target)
+
+
 def _frame(client):
     """The payload of the next WebSocket text frame (RFC 6455, section 5.2); a server's are not masked."""
     head = client.exactly(2, b"")
@@ -150,22 +179,130 @@ def _frame(client):
 
 
 def test_websocket_watch(cluster):
-    """a watch over WebSocket, of a local and of a peer's resource: each event is a frame, and it comes before the next change"""
-    pki, node = cluster.pki, cluster.old
+    """a watch over WebSocket, of a local and of a peer's resource: each event is a frame that comes before the next change, and the caller is himself"""
+    node = cluster.old
     maps = "/api/v1/namespaces/default/configmaps"
     for path, thing, server in ((maps, lambda name: {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}, cluster.old),
                                 (cluster.skew.collection, cluster.skew.thing, cluster.new)):
         writer = server.direct()
-        with Raw((node.address, SERVER_PORT), pki.crt("ca"), (pki.crt("admin"), pki.key("admin"))) as client:
+        for user, name in (("admin", "kubernetes-admin"), ("root", "root")):
             # Version 0: without one, a cache of the server that nobody has used for long may wait in vain to catch up with etcd.
-            client.request("GET", path + "?watch=true&resourceVersion=0&fieldSelector=metadata.name%3Dframed",
-                           {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
-                            "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==", "Origin": "https://" + node.address})
-            answer = client.final_head()
-            assert answer.status == 101, answer
-            for _ in range(5):
-                assert writer.request("POST", path, thing("framed")).status == 201
-                event = _frame(client)
-                assert (event["type"], event["object"]["metadata"].get("name")) == ("ADDED", "framed"), (path, event)
-                assert writer.request("DELETE", path + "/framed").status == 200
-                assert _frame(client)["type"] == "DELETED"
+            target = "%s?watch=true&resourceVersion=0&fieldSelector=metadata.name%%3Dframed&as=%s" % (path, user)
+            client, answer = _open(cluster, node.address, user, target, {**WEBSOCKET, "Origin": "https://" + node.address})
+            with client:
+                assert answer.status == 101, answer
+                for _ in range(5):
+                    assert writer.request("POST", path, thing("framed")).status == 201
+                    event = _frame(client)
+                    assert (event["type"], event["object"]["metadata"].get("name")) == ("ADDED", "framed"), (path, event)
+                    assert writer.request("DELETE", path + "/framed").status == 200
+                    assert _frame(client)["type"] == "DELETED"
+            assert _seen_as(server, target) == {name}, target
+
+
+class _Behind(http.server.BaseHTTPRequestHandler):
+    """What runs in the pod: tells what it was asked, refuses or accepts upgrades, and after one echoes bytes until the end."""
+
+    protocol_version = "HTTP/1.1"
+    GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+
+    def log_message(self, *unused):
+        pass
+
+    def do_GET(self):  # pylint: disable=invalid-name # http.server calls it so
+        upgrade = self.headers.get("Upgrade")
+        if not upgrade:
+            body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            self._say(200, json.dumps({"method": self.command, "target": self.path, "sha256": hashlib.sha256(body).hexdigest(),
+                                       "names": sorted(name.lower() for name in self.headers)}).encode())
+        elif "refused" in self.path:
+            self._say(418, b"no tunnels on Sundays\n")
+        else:
+            self._echo(upgrade)
+
+    do_POST = do_GET
+
+    def _say(self, status, body):
+        self.send_response(status)
+        self.send_header("Content-Type", "text/x-behind")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _echo(self, upgrade):
+        self.send_response(101)
+        self.send_header("Upgrade", upgrade)
+        self.send_header("Connection", "Upgrade")
+        if "Sec-WebSocket-Key" in self.headers:
+            accept = hashlib.sha1(self.headers["Sec-WebSocket-Key"].encode() + self.GUID).digest()
+            self.send_header("Sec-WebSocket-Accept", base64.b64encode(accept).decode())
+            self.send_header("Sec-WebSocket-Protocol", self.headers["Sec-WebSocket-Protocol"])
+        self.end_headers()
+        self.close_connection = True
+        while True:
+            data = self.rfile.read1(65536)
+            if not data:
+                return
+            self.wfile.write(data)
+
+
+@contextlib.contextmanager
+def _behind(cluster):
+    """A pod with a program in it and a service before it; gives the paths under which the API server proxies to it."""
+    client, address = cluster.nodes[0].direct(), cluster.nodes[0].address
+    with _pod(cluster), http.server.ThreadingHTTPServer((address, BEHIND), _Behind) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            pod = {"kind": "Pod", "namespace": "default", "name": "streams"}  # without one the server trusts no address
+            _create(client, SERVICES, {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "behind"},
+                                       "spec": {"ports": [{"name": "main", "port": 80, "targetPort": BEHIND}]}})
+            _create(client, ENDPOINTS, {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "behind"},
+                                        "subsets": [{"addresses": [{"ip": address, "targetRef": pod}],
+                                                     "ports": [{"name": "main", "port": BEHIND}]}]})
+            yield "%s/streams:%d/proxy" % (PODS, BEHIND), SERVICES + "/behind:main/proxy"
+        finally:
+            for path in (SERVICES, ENDPOINTS):
+                client.request("DELETE", path + "/behind")
+            server.shutdown()
+
+
+def test_proxied_upgrades(cluster):
+    """pods/proxy and services/proxy: upgrades are tunnels in both directions, as the caller's own; refusals as the program said them"""
+    with _behind(cluster) as paths:
+        for number, (node, path) in enumerate((n, p) for n in cluster.proxies for p in paths):
+            for kind, fields in enumerate(UPGRADES):
+                for user, name in (("admin", "kubernetes-admin"), ("root", "root")):
+                    target = "%s/tunnel?number=%d-%d-%s" % (path, number, kind, user)
+                    client, answer = _open(cluster, node.address, user, target, fields)
+                    with client:
+                        assert (answer.status, answer.header("Upgrade")) == (101, fields["Upgrade"]), (target, answer)
+                        if "Sec-WebSocket-Key" in fields:  # the example of RFC 6455, section 1.3
+                            assert answer.header("Sec-WebSocket-Accept") == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=", answer.headers
+                            assert answer.header("Sec-WebSocket-Protocol") == "a.example.com", answer.headers
+                        for size in (1, 1000, 300000):
+                            sender = threading.Thread(target=client.send, args=(pattern(size),))
+                            sender.start()
+                            assert client.exactly(size, b"") == pattern(size), target
+                            sender.join()
+                    assert _seen_as(node, target) == {name}, target
+                for user, status in (("admin", 418), ("alice", 403), ("stranger", 401)):
+                    seen = []
+                    for address in (node.address, node.loopback):
+                        client, answer = _open(cluster, address, user, path + "/refused", fields)
+                        with client:
+                            client.body(answer)
+                            seen.append((answer.status, answer.header("Content-Type"), answer.body))
+                    assert seen[0] == seen[1] and seen[0][0] == status, (path, user, seen)
+
+
+def test_proxied_requests(cluster):
+    """pods/proxy and services/proxy: plain requests arrive as without mvproxy"""
+    with _behind(cluster) as paths:
+        for node in cluster.proxies:
+            for path in paths:
+                for method, tail, body in (("GET", "/a%20b/c?x=1&y=%2F", None), ("GET", "/", None), ("POST", "/up", pattern(300000).hex())):
+                    seen = [client.request(method, path + tail, body, {"Content-Type": "text/plain"}) for client in (node.proxied(), node.direct())]
+                    assert [answer.status for answer in seen] == [200, 200], seen
+                    through, straight = (answer.json() for answer in seen)
+                    through["names"].remove("x-kubernetes-peer-proxied")  # which keeps the server from asking its peers itself
+                    assert through == straight and through["target"].startswith(tail.partition("?")[0]), (through, straight)
