@@ -2,6 +2,8 @@
 
 #include <endian.h>
 
+#include "base/limits.h"
+
 /* What a byte may be part of: a token, a Host. */
 enum { T = 1, H = 2, TH = T | H };
 
@@ -177,6 +179,23 @@ static const char *check_framing(const struct http_head *head, bool *unknown_cod
     return NULL;
 }
 
+/* What they name is looked for among all fields: a list without bound would make that their product. */
+static const char *check_connection(const struct http_head *head)
+{
+    size_t options = 0;
+
+    for (size_t i = 0; i < head->n_fields; i++) {
+        struct slice rest = head->fields[i].value, option;
+
+        if (head->fields[i].id != HTTP_CONNECTION)
+            continue;
+        /* Empty ones count: they are walked over just as well. */
+        while (options <= LIMIT_CONNECTION_OPTIONS && slice_split(&rest, ',', &option))
+            options++;
+    }
+    return options > LIMIT_CONNECTION_OPTIONS ? "too many Connection options" : NULL;
+}
+
 const char *h1_check_request(const struct http_head *head, unsigned *status)
 {
     const char *bad = check_target(head);
@@ -191,6 +210,8 @@ const char *h1_check_request(const struct http_head *head, unsigned *status)
     if (bad == NULL)
         bad = check_host(head);
     if (bad == NULL)
+        bad = check_connection(head);
+    if (bad == NULL)
         bad = check_framing(head, &unknown_coding);
     if (unknown_coding)
         *status = 501;
@@ -199,11 +220,12 @@ const char *h1_check_request(const struct http_head *head, unsigned *status)
 
 const char *h1_check_response(const struct http_head *head)
 {
+    const char *bad = check_connection(head);
     bool unknown_coding;
 
     if (head->status < 100 || head->status > 599)
         return "status out of range";
     if ((head->status < 200 || head->status == 204) && http_head_find(head, HTTP_TRANSFER_ENCODING) != NULL)
         return "Transfer-Encoding in a response without body";
-    return check_framing(head, &unknown_coding);
+    return bad != NULL ? bad : check_framing(head, &unknown_coding);
 }

@@ -12,9 +12,9 @@
 const char *h1_check_bytes(struct slice text, size_t *lines);
 /* Names are tokens (RFC 9110 5.1), so nothing stands between a name and its colon. */
 const char *h1_check_names(const struct http_head *head);
-/* Target, Host, framing. */
+/* Target, Host, Connection, framing. */
 const char *h1_check_request(const struct http_head *head, unsigned *status);
-/* Status code, framing. */
+/* Status code, Connection, framing. */
 const char *h1_check_response(const struct http_head *head);
 
 /* Is every byte a tchar, and is there at least one? */

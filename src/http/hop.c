@@ -93,16 +93,18 @@ static bool always_drops(enum http_name id)
     }
 }
 
-/* Only fields without a meaning of ours can be one hop's own; naming the others would be a way to make us forget them.
+/*
+ * Only fields without a meaning of ours can be one hop's own; naming the others would be a way to make us forget them.
+ * So would naming Impersonate-*: a client of a proxy that adds these and lets Connection pass would become that proxy.
  */
-static bool can_be_named(enum http_name id)
+static bool can_be_named(const struct http_field *field)
 {
-    return id == HTTP_NAME_OTHER;
+    return field->id == HTTP_NAME_OTHER && !slice_has_iprefix(field->name, SLICE_LIT("Impersonate-"));
 }
 
 bool hop_is_hop_by_hop(const struct http_head *head, const struct http_field *field)
 {
-    return always_drops(field->id) || (can_be_named(field->id) && lists(head, HTTP_CONNECTION, field->name));
+    return always_drops(field->id) || (can_be_named(field) && lists(head, HTTP_CONNECTION, field->name));
 }
 
 /* Options that name no field: with only these (nearly always) nobody needs to compare names. */

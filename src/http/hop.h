@@ -10,7 +10,8 @@
  * Appends the end-to-end fields of `from` to `to` (text is shared, not copied). Dropped: Connection and what it names,
  * Keep-Alive, Proxy-Connection, Proxy-Authenticate, Proxy-Authorization, TE, Trailer, Transfer-Encoding, Upgrade and
  * Content-Length (whoever writes the message frames it anew). `Connection` cannot be used to remove fields that are
- * end-to-end by their nature (Host, Authorization, Content-Type …). False when out of memory or too many fields.
+ * end-to-end by their nature (Host, Authorization, Content-Type, Impersonate-* …). False when out of memory or too many
+ * fields.
  */
 MEM_CHECK bool hop_copy(const struct http_head *from, struct http_head *to, struct arena *a);
 /* Would hop_copy() drop this field of that head? */

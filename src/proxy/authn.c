@@ -154,8 +154,10 @@ static void describe_credential(const struct authn *au, const struct http_head *
     for (size_t i = 0; i < head->n_fields; i++) {
         const struct http_field *f = &head->fields[i];
 
-        if (au->kind == AUTHN_PASS && (f->id == HTTP_AUTHORIZATION || f->id == HTTP_SEC_WEBSOCKET_PROTOCOL))
+        if (au->kind == AUTHN_PASS && f->id == HTTP_AUTHORIZATION)
             add_part(b, 'a', f->value);
+        if (au->kind == AUTHN_PASS && f->id == HTTP_SEC_WEBSOCKET_PROTOCOL)
+            add_part(b, 'p', f->value);
         /* Impersonation changes who the target sees. */
         if (slice_has_iprefix(f->name, SLICE_LIT("Impersonate-"))) {
             add_part(b, 'n', f->name);

@@ -47,6 +47,7 @@ def heads():
     ok = b"HTTP/1.1 200 OK\r\n"
     for name, head in {
         "both length and chunked": ok + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", "chunked and length": ok + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+        "17 Connection options": ok + b"Connection: %s\r\nContent-Length: 5\r\n" % (b"a," * 16), "500,000 Connection options": ok + b"Connection: %s\r\n" % (b"a," * 500000) + b"b: c\r\n" * 200,
         "two lengths": ok + b"Content-Length: 5\r\nContent-Length: 11\r\n", "two equal lengths": ok + b"Content-Length: 5\r\nContent-Length: 5\r\n",
         "a list of lengths": ok + b"Content-Length: 5, 11\r\n", "a length with plus": ok + b"Content-Length: +5\r\n", "a negative length": ok + b"Content-Length: -5\r\n",
         "a hex length": ok + b"Content-Length: 0x5\r\n", "an empty length": ok + b"Content-Length:\r\n", "a huge length": ok + b"Content-Length: 99999999999999999999\r\n",

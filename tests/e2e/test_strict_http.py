@@ -235,6 +235,8 @@ def names():
     get("the same name thrice", "X: a\r\nX: b\r\nx: c\r\n", OK, fields={"X": ["a", "b", "c"]})
     get("Connection: X drops X", "Connection: X-One\r\nX-One: 1\r\nX-Two: 2\r\n", OK, fields={"X-One": None, "X-Two": ["2"]})
     get("Connection: Authorization drops nothing", "Connection: Authorization, Host\r\nX-Two: 2\r\n", OK, fields={"X-Two": ["2"]})
+    get("Connection: Impersonate-User drops nothing", "Connection: keep-alive, Impersonate-User\r\nImpersonate-User: kubernetes-admin\r\n", (OK, OTHER),
+        fields={"Impersonate-User": ["kubernetes-admin"]})
     for name in ("Keep-Alive", "Proxy-Connection", "Proxy-Authorization", "TE", "Upgrade", "Trailer", "Proxy-Authenticate"):
         get("%s stays here" % name, "%s: trailers\r\n" % name, OK, fields={name: None})
     identity = ("X-Remote-User", "x-remote-user", "X-REMOTE-USER", "X_Remote_User", "X-Remote_User", "x_remote_user", "X-Remote-Group", "X_REMOTE_GROUP",
@@ -322,6 +324,10 @@ def limits():
     get("257 fields", "X: y\r\n" * 257, 431)
     get("10,000 fields", "X: y\r\n" * 10000, 431)
     get("100,000 fields without end", "X: y\r\n" * 100000 + "X", 431)
+    get("16 Connection options", "Connection: keep-alive%s\r\n" % (",X" * 15), OK)
+    get("17 Connection options", "Connection: keep-alive%s\r\n" % (",X" * 16))
+    get("17 empty Connection options", "Connection: %s\r\n" % ("," * 16))
+    get("500,000 Connection options and 200 fields", "Connection: %s\r\n" % ("a," * 500000) + "b: c\r\n" * 200)
     vector("a target of 60,000 bytes", "GET {T}&q=%s HTTP/1.1\r\n" % ("q" * 60000) + HOST.decode() + "\r\n", OK, target="{T}&q=" + "q" * 60000)
     vector("a target of 70,000 bytes", "GET {T}&q=%s HTTP/1.1\r\n" % ("q" * 70000) + HOST.decode() + "\r\n", 414)
     vector("a target without end", "GET /" + "q" * 70000, 414)

@@ -1,5 +1,8 @@
 #include "base/hash.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "lib/tap.h"
 
 static void digests(void)
@@ -67,6 +70,36 @@ static void sip(void)
     ok(hash_seeded(SLICE_LIT("x")) != hash_seeded(SLICE_LIT("y")), "texts differ");
 }
 
+/* What a process of its own, which has hashed nothing yet, makes of a text. */
+static uint64_t elsewhere(void)
+{
+    uint64_t h = 0;
+    int ends[2];
+    pid_t child;
+
+    if (pipe(ends) != 0 || (child = fork()) < 0)
+        tap_bail("no child");
+    if (child == 0) {
+        h = hash_seeded(SLICE_LIT("x"));
+        _exit(write(ends[1], &h, sizeof h) == sizeof h ? 0 : 1);
+    }
+    if (read(ends[0], &h, sizeof h) != sizeof h || waitpid(child, NULL, 0) != child)
+        tap_bail("the child says nothing");
+    close(ends[0]);
+    close(ends[1]);
+    return h;
+}
+
+/* Must come first: afterwards children inherit the seed. */
+static void seeds(void)
+{
+    uint64_t one = elsewhere(), two = elsewhere();
+
+    ok(one != two && one != hash_seeded(SLICE_LIT("x")) && two != hash_seeded(SLICE_LIT("x")),
+       "each process has a seed of its own");
+    ok(elsewhere() == hash_seeded(SLICE_LIT("x")), "which stays");
+}
+
 static void random_values(void)
 {
     bool below = true, one = true;
@@ -97,6 +130,7 @@ static void random_values(void)
 
 int main(void)
 {
+    seeds();
     digests();
     base32();
     sip();

@@ -9,6 +9,7 @@
 #define P "POST / HTTP/1.1\r\nHost: h\r\n"
 #define GH G "Host: h\r\n"
 #define END "\r\n"
+#define FIFTEEN ",a,b,c,d,e,f,g,h,i,j,k,l,m,n,o"
 
 static const struct feed_row good[] = {
     {"plain", V(GH END), 0, "GET / 1|Host=h", 0},
@@ -60,6 +61,8 @@ static const struct feed_row good[] = {
      "POST / 1|Host=h|Content-Length=9223372036854775807", 0},
     {"Transfer-Encoding first", V("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nHost: h\r\n\r\n"), 0,
      "POST / 1|Transfer-Encoding=chunked|Host=h", 0},
+    {"sixteen Connection options", V(GH "Connection: close" FIFTEEN "\r\n\r\n"), 0,
+     "GET / 1|Host=h|Connection=close" FIFTEEN, 0},
     {"Expect", V(P "Expect: 100-continue\r\nContent-Length: 1\r\n\r\nx"), 0,
      "POST / 1|Host=h|Expect=100-continue|Content-Length=1", 1},
 };
@@ -212,6 +215,9 @@ static const struct feed_row bad_host[] = {
     {"two Hosts", V(GH "Host: other\r\n\r\n"), 400, NULL, 0},
     {"the same Host twice", V(GH "Host: h\r\n\r\n"), 400, NULL, 0},
     {"two Hosts, other spelling", V(GH "hOST: h\r\n\r\n"), 400, NULL, 0},
+    {"seventeen Connection options", V(GH "Connection: close,close" FIFTEEN "\r\n\r\n"), 400, NULL, 0},
+    {"as many, empty", V(GH "Connection: ,,,,,,,,,,,,,,,,\r\n\r\n"), 400, NULL, 0},
+    {"as many in two fields", V(GH "Connection: close\r\nconnection: close" FIFTEEN "\r\n\r\n"), 400, NULL, 0},
     {"two Hosts in HTTP/1.0", V("GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n"), 400, NULL, 0},
     {"empty Host", V(G "Host:\r\n\r\n"), 400, NULL, 0},
     {"list in Host", V(G "Host: a, b\r\n\r\n"), 400, NULL, 0},

@@ -47,6 +47,7 @@ static const struct feed_row responses[] = {
     {"space before colon", V(R "A : b\r\n\r\n"), 400, NULL, 0},
     {"NUL in value", V(R "A: b\0c\r\n\r\n"), 400, NULL, 0},
     {"control in value", V(R "A: \x02\r\n\r\n"), 400, NULL, 0},
+    {"seventeen Connection options", V(R "Connection: a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q\r\n\r\n"), 400, NULL, 0},
     {"two lengths", V(R "Content-Length: 1\r\nContent-Length: 2\r\n\r\n"), 400, NULL, 0},
     {"the same length twice", V(R "Content-Length: 1\r\nContent-Length: 1\r\n\r\n"), 400, NULL, 0},
     {"length list", V(R "Content-Length: 1, 1\r\n\r\n"), 400, NULL, 0},

@@ -24,6 +24,10 @@ static const struct {
      "|Host=h|Authorization=Bearer t"},
     {"X-Forwarded-For cannot be named", "Connection: X-Forwarded-For\r\nX-Forwarded-For: 1\r\n",
      "|Host=h|X-Forwarded-For=1"},
+    {"Impersonate-* cannot be named",
+     "Connection: impersonate-user, Impersonate-Group, Impersonate-Extra-a, X-A\r\nImpersonate-User: 1\r\n"
+     "impersonate-group: 2\r\nImpersonate-Extra-A: 3\r\nX-A: 4\r\n",
+     "|Host=h|Impersonate-User=1|impersonate-group=2|Impersonate-Extra-A=3"},
     {"end-to-end fields stay",
      "Authorization: a\r\nAccept: b\r\nX-Remote-User: c\r\nImpersonate-User: d\r\nCookie: e\r\nExpect: "
      "100-continue\r\n",
