@@ -1,6 +1,7 @@
 #include "daemon/options.h"
 
 #include "base/clock.h"
+#include "base/utf8.h"
 
 #include <stddef.h>
 
@@ -392,11 +393,30 @@ void options_print_help(FILE *f)
     }
 }
 
-/* YAML's double-quoted style takes anything. */
+/* What a YAML file may not hold as it is (YAML 1.1, 5.1), or would take for the end of a line. */
+static bool is_unprintable(uint32_t code)
+{
+    return (code >= 0x7f && code <= 0x9f) || code == 0x2028 || code == 0x2029 || code == 0xfeff || code == 0xfffe ||
+           code == 0xffff;
+}
+
+/* YAML's double-quoted style takes anything, some of it escaped. */
 static void append_quoted(struct buf *out, const char *text)
 {
+    size_t n;
+
     buf_append_char(out, '"');
-    buf_append_json(out, slice_str(text));
+    for (struct slice rest = slice_str(text); rest.n > 0; rest = slice_from(rest, n)) {
+        uint32_t code;
+
+        n = utf8_next(rest, &code);
+        if (n > 0 && is_unprintable(code)) {
+            buf_printf(out, "\\u%04x", code);
+        } else {
+            n = n > 0 ? n : 1;
+            buf_append_json(out, slice_of(rest.p, n));
+        }
+    }
     buf_append_char(out, '"');
 }
 

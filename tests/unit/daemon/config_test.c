@@ -209,9 +209,9 @@ static void test_missing_file(void)
 static void test_dump_round_trip(void)
 {
     char complaints[1024], first[16384], second[16384];
-    struct config *c =
-        load(BASE "peers: a=10.0.0.1:6443\nclient-header-timeout: 1h\napiserver-user: \"a \\\"b\\\" \\u00e9\"\n", NULL,
-             complaints, sizeof complaints);
+    struct config *c = load(BASE "peers: a=10.0.0.1:6443\nclient-header-timeout: 1h\napiserver-user: \"a \\\"b\\\" "
+                                 "\\u00e9 \\x84\\N\\u2028\\uFEFF\"\n",
+                            NULL, complaints, sizeof complaints);
     FILE *f;
 
     if (c == NULL)
@@ -228,7 +228,7 @@ static void test_dump_round_trip(void)
             tap_bail("dumped file is refused: %s", complaints);
     }
     is_str(second, first, "the dump of a dump is the same");
-    is_str(c->apiserver_user, "a \"b\" \xc3\xa9", "quoting survives");
+    is_str(c->apiserver_user, "a \"b\" \xc3\xa9 \xc2\x84\xc2\x85\xe2\x80\xa8\xef\xbb\xbf", "quoting survives");
     config_free(c);
 }
 
