@@ -235,7 +235,7 @@ struct side *client(struct world *w)
         tap_bail("connect");
     s->failed = s->s == NULL;
     if (s->s != NULL)
-        (void)until(w, s->opened || s->failed);
+        (void)until(w, s->opened || s->failed || s->eof);
     return s;
 }
 
@@ -243,7 +243,7 @@ static void on_accept(int fd, void *arg)
 {
     struct server *server = arg;
     struct side *s;
-    struct stream_opts o = {.fn = on_side_event};
+    struct stream_opts o = {.fn = on_side_event, .tls = server->w->server_tls};
 
     if (server->refuse || server->n_conns == WORLD_CONNS) {
         close(fd);
@@ -317,7 +317,7 @@ void hang_up(struct side *s, enum stream_close_how how)
 static void start_server(struct world *w, struct server *s, const char *name)
 {
     struct err err = {""};
-    struct origin_opts o = {.name = name, .host = "127.0.0.1"};
+    struct origin_opts o = {.name = name, .host = "127.0.0.1", .tls_cert = w->back_tls, .tls_no_cert = w->back_tls};
 
     s->w = w;
     s->listener = listener_open(w->loop, "127.0.0.1", 0, on_accept, s, &err);
@@ -331,10 +331,17 @@ static void start_server(struct world *w, struct server *s, const char *name)
 
 void world_init(struct world *w, size_t n_peers)
 {
+    world_init_tls(w, n_peers, NULL, NULL);
+}
+
+void world_init_tls(struct world *w, size_t n_peers, struct tls_ctx *server, struct tls_ctx *back)
+{
     static const char *const names[WORLD_PEERS] = {"peer-b", "peer-c", "peer-d"};
 
     memset(w, 0, sizeof(*w));
     w->n_peers = n_peers;
+    w->server_tls = server;
+    w->back_tls = back;
     w->loop = loop_new(NULL);
     w->metrics = metrics_new();
     w->back = back_new(w->loop, w->metrics);
@@ -377,6 +384,8 @@ static void end_server(struct server *s)
 
 void world_close(struct world *w)
 {
+    struct tls_ctx *const contexts[] = {w->front_tls, w->client_tls, w->server_tls, w->back_tls};
+
     for (size_t i = 0; i < w->n_clients; i++)
         end_side(&w->clients[i]);
     world_settle(w);
@@ -390,10 +399,9 @@ void world_close(struct world *w)
         end_server(&w->peers[i]);
     world_settle(w);
     back_free(w->back);
-    if (w->front_tls != NULL) {
-        tls_ctx_unref(w->front_tls);
-        tls_ctx_unref(w->client_tls);
-    }
+    for (size_t i = 0; i < ROWS(contexts); i++)
+        if (contexts[i] != NULL)
+            tls_ctx_unref(contexts[i]);
     loop_free(w->loop);
     metrics_free(w->metrics);
     mem_free(w->cluster);

@@ -42,6 +42,7 @@ struct world {
     struct cluster *cluster;
     struct proxy_opts opts;                 /* may be changed before world_start() */
     struct tls_ctx *front_tls, *client_tls; /* NULL: plain text; may be set before world_start(), ours then */
+    struct tls_ctx *server_tls, *back_tls;  /* of world_init_tls() */
     struct server local, peers[WORLD_PEERS];
     size_t n_peers;
     bool local_has_jobs;  /* the local server serves batch/v1 jobs, too */
@@ -65,6 +66,8 @@ struct world {
 const char *world_document(void);
 
 void world_init(struct world *w, size_t n_peers);
+/* The same with servers that speak TLS, and what we dial them with; both are ours then. */
+void world_init_tls(struct world *w, size_t n_peers, struct tls_ctx *server, struct tls_ctx *back);
 void world_start(struct world *w);
 /* init and start */
 void world_open(struct world *w, size_t n_peers);
