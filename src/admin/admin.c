@@ -6,9 +6,7 @@
 #include <event2/event.h>
 #include <event2/http.h>
 #include <event2/listener.h>
-#include <netinet/in.h>
 #include <stdio.h>
-#include <sys/socket.h>
 
 #include "admin/access.h"
 #include "admin/metrics_text.h"
@@ -16,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "net/loop.h"
+#include "net/sockopt.h"
 #include "net/tls_bufferevent.h"
 #include "net/tls_peer.h"
 
@@ -305,16 +304,11 @@ static struct bufferevent *make_bufferevent(struct event_base *base, void *arg)
 
 static bool listen_on(struct admin *a, const char *address, unsigned port, struct err *err)
 {
-    struct sockaddr_storage bound = {.ss_family = AF_UNSPEC};
-    socklen_t len = sizeof(bound);
     struct evhttp_bound_socket *s = evhttp_bind_socket_with_handle(a->http, address, (uint16_t)port);
 
     if (s == NULL)
         return err_set(err, "admin listener: bind %s port %u: %s", address, port, strerror(errno));
-    a->port = port;
-    if (getsockname(evhttp_bound_socket_get_fd(s), (struct sockaddr *)&bound, &len) == 0)
-        a->port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)(void *)&bound)->sin6_port
-                                                    : ((struct sockaddr_in *)(void *)&bound)->sin_port);
+    a->port = sockopt_port(evhttp_bound_socket_get_fd(s));
     return true;
 }
 

@@ -1,6 +1,7 @@
 #include "back/pool.h"
 
 #include "back/h1_client.h"
+#include "base/contract.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metric.h"
@@ -70,6 +71,15 @@ void pool_move(struct h1_client *c, enum conn_state to)
 
 static void balance(struct pool *p);
 
+/* There must be one. */
+static struct back_request *first_waiting(struct pool *p)
+{
+    struct list_node *first = list_first(&p->waiting);
+
+    contract(first != NULL);
+    return list_entry(first, struct back_request, node);
+}
+
 static void dial_failed(struct h1_client *c, const char *failure)
 {
     struct pool *p = c->pool;
@@ -81,7 +91,7 @@ static void dial_failed(struct h1_client *c, const char *failure)
     c->dial = NULL;
     c->dedicated = NULL;
     if (r == NULL && p->waiting.count > p->dialling_shared) {
-        r = list_entry(list_first(&p->waiting), struct back_request, node);
+        r = first_waiting(p);
         pool_stop_waiting(r);
     }
     if (r != NULL) {
@@ -179,7 +189,7 @@ static void balance(struct pool *p)
 
         if (start_dial(p, NULL))
             continue;
-        r = list_entry(list_first(&p->waiting), struct back_request, node);
+        r = first_waiting(p); /* a dial that is not begun takes nobody off the list */
         pool_stop_waiting(r);
         request_fail(r, BACK_FAIL_MEMORY, "out of memory for a connection");
     }
@@ -203,7 +213,7 @@ static void on_wait_timer(void *arg)
     uint64_t now = loop_now_ms(loop_of(p));
 
     while (p->waiting.count > 0) {
-        struct back_request *r = list_entry(list_first(&p->waiting), struct back_request, node);
+        struct back_request *r = first_waiting(p);
 
         if (r->give_up_ms > now) {
             loop_timer_set(p->wait_timer, r->give_up_ms - now);
@@ -292,7 +302,7 @@ void pool_put(struct h1_client *c)
         return;
     }
     if (p->waiting.count > 0) {
-        struct back_request *r = list_entry(list_first(&p->waiting), struct back_request, node);
+        struct back_request *r = first_waiting(p);
 
         pool_stop_waiting(r);
         h1_client_attach(c, r);

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/contract.h"
+
 struct list_node {
     struct list_node *prev, *next;
 };
@@ -50,6 +52,7 @@ static inline void list_push_front(struct list *l, struct list_node *n)
 
 static inline void list_remove(struct list *l, struct list_node *n)
 {
+    contract(n->prev != NULL && n->next != NULL);
     n->prev->next = n->next;
     n->next->prev = n->prev;
     n->prev = n->next = NULL;

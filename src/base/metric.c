@@ -1,5 +1,6 @@
 #include "base/metric.h"
 
+#include "base/contract.h"
 #include "base/limits.h"
 
 struct metric {
@@ -155,7 +156,7 @@ static size_t family_at(const struct metrics *m, const char *name, bool *found)
 struct metric_family *metric_family(struct metrics *m, enum metric_kind kind, const char *name, const char *help,
                                     const char *const *labels, size_t max_series)
 {
-    struct slice others[METRIC_MAX_LABELS];
+    struct slice others[METRIC_MAX_LABELS] = {SLICE_NONE};
     struct metric_family *f;
     bool found;
     size_t at = family_at(m, name, &found);
@@ -212,8 +213,9 @@ struct metric *metric_child(struct metric_family *f, const struct slice *values)
     size_t low = 0, high = f->n_children;
     struct metric *m;
 
+    contract(values != NULL || f->n_labels == 0);
     /* Also the only child of a family without labels, and the real thing where all values happen to be "other". */
-    if (compare_labels(f->other->labels, values, f->n_labels) == 0) {
+    if (values == NULL || compare_labels(f->other->labels, values, f->n_labels) == 0) {
         f->other_used = true;
         return f->other;
     }

@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/contract.h"
+
 struct slice {
     const char *p;
     size_t n;
@@ -36,7 +38,10 @@ static inline struct slice slice_from(struct slice s, size_t offset)
 
 static inline bool slice_eq(struct slice a, struct slice b)
 {
-    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
+    if (a.n != b.n || a.n == 0)
+        return a.n == b.n;
+    contract(a.p != NULL && b.p != NULL);
+    return memcmp(a.p, b.p, a.n) == 0;
 }
 
 /* ASCII case folding only; the locale is never asked. */

@@ -268,7 +268,7 @@ static bool set_list(struct config *c, const struct option *o, const struct conf
 
     if (v == NULL)
         return false;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; old != NULL && old[i] != NULL; i++)
         v[i] = old[i];
     for (size_t i = 0; i < s->n_values; i++) {
         struct slice rest = s->values[i], item;

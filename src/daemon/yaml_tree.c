@@ -10,6 +10,8 @@
 #include <unistd.h>
 #include <yaml.h>
 
+#include "base/contract.h"
+
 struct reader {
     const char *name;
     struct arena *arena;
@@ -159,6 +161,7 @@ static bool on_start(struct reader *r, const yaml_event_t *e, enum yaml_kind kin
 
 static bool on_end(struct reader *r)
 {
+    contract(r->open != NULL); /* libyaml tells of no end without its beginning */
     r->open = r->open->parent;
     r->depth--;
     return true;

@@ -33,11 +33,12 @@ static enum connect_verdict refuse(struct connect_head *h, const char *why)
 
 static enum connect_verdict on_status_byte(struct connect_head *h, unsigned char c)
 {
-    if (h->column < CONNECT_LINE_SHOWN)
-        h->line[h->column] = c >= ' ' && c < 0x7f ? (char)c : '?';
-    h->column++;
+    size_t at = h->column++;
+
+    if (at < CONNECT_LINE_SHOWN)
+        h->line[at] = c >= ' ' && c < 0x7f ? (char)c : '?';
     /* Whatever this is, no end of a line need come: it is judged as early as possible. */
-    if (h->column < sizeof(begin) && h->line[h->column - 1] != begin[h->column - 1])
+    if (at < sizeof(begin) - 1 && h->line[at] != begin[at])
         return refuse(h, "the answer is not HTTP/1");
     return CONNECT_UNDECIDED;
 }

@@ -91,8 +91,6 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 static struct listener *listener_new(struct loop *loop, int fd, listener_fn *fn, void *arg, struct err *err)
 {
     struct listener *l = must_zalloc(sizeof(*l));
-    struct sockaddr_storage addr;
-    socklen_t len = sizeof(addr);
 
     l->loop = loop;
     l->fd = fd;
@@ -105,12 +103,7 @@ static struct listener *listener_new(struct loop *loop, int fd, listener_fn *fn,
         listener_close(l);
         return NULL;
     }
-    if (getsockname(fd, (struct sockaddr *)&addr, &len) == 0) {
-        if (addr.ss_family == AF_INET)
-            l->port = ntohs(((struct sockaddr_in *)&addr)->sin_port);
-        else if (addr.ss_family == AF_INET6)
-            l->port = ntohs(((struct sockaddr_in6 *)&addr)->sin6_port);
-    }
+    l->port = sockopt_port(fd);
     return l;
 }
 

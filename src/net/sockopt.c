@@ -1,5 +1,6 @@
 #include "net/sockopt.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -26,4 +27,25 @@ void sockopt_tune(int fd)
      * No TCP_USER_TIMEOUT: it would also cut a reader that pauses (its window is shut, though it answers every probe),
      * and it overrides the count of keepalive probes, by which a dead host is noticed on an idle connection after 90 s.
      */
+}
+
+unsigned sockopt_port(int fd)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } bound = {.any = {.sa_family = AF_UNSPEC}};
+    socklen_t len = sizeof(bound);
+
+    if (getsockname(fd, &bound.any, &len) != 0)
+        return 0;
+    switch (bound.any.sa_family) {
+    case AF_INET:
+        return ntohs(bound.v4.sin_port);
+    case AF_INET6:
+        return ntohs(bound.v6.sin6_port);
+    default:
+        return 0;
+    }
 }

@@ -1,5 +1,5 @@
 /*
- * What every TCP socket of ours gets, accepted or dialled.
+ * What every TCP socket of ours gets, accepted or dialled, and what is asked of it.
  */
 #ifndef MVPROXY_NET_SOCKOPT_H
 #define MVPROXY_NET_SOCKOPT_H
@@ -10,5 +10,8 @@
  * them.
  */
 void sockopt_tune(int fd);
+
+/* The port that a bound socket has; 0 if it has none. */
+unsigned sockopt_port(int fd);
 
 #endif

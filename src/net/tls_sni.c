@@ -247,16 +247,20 @@ static struct slice name_of_hello(SSL *ssl)
 /* The address that the client connected to. */
 static bool local_address(SSL *ssl, char out[NAME_BYTES])
 {
-    struct sockaddr_storage a;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } a = {.any = {.sa_family = AF_UNSPEC}};
     socklen_t len = sizeof(a);
     int fd = -1;
 
-    if (BIO_get_fd(SSL_get_rbio(ssl), &fd) < 0 || getsockname(fd, (struct sockaddr *)&a, &len) != 0)
+    if (BIO_get_fd(SSL_get_rbio(ssl), &fd) < 0 || getsockname(fd, &a.any, &len) != 0)
         return false;
-    if (a.ss_family == AF_INET)
-        return inet_ntop(AF_INET, &((struct sockaddr_in *)&a)->sin_addr, out, NAME_BYTES) != NULL;
-    if (a.ss_family == AF_INET6) {
-        const struct in6_addr *v6 = &((struct sockaddr_in6 *)&a)->sin6_addr;
+    if (a.any.sa_family == AF_INET)
+        return inet_ntop(AF_INET, &a.v4.sin_addr, out, NAME_BYTES) != NULL;
+    if (a.any.sa_family == AF_INET6) {
+        const struct in6_addr *v6 = &a.v6.sin6_addr;
 
         return IN6_IS_ADDR_V4MAPPED(v6) ? inet_ntop(AF_INET, &v6->s6_addr[12], out, NAME_BYTES) != NULL
                                         : inet_ntop(AF_INET6, v6, out, NAME_BYTES) != NULL;

@@ -27,6 +27,14 @@ static void forget(struct authz_cache *c, struct verdict *v)
     mem_free(v);
 }
 
+static void forget_oldest(struct authz_cache *c)
+{
+    struct list_node *oldest = list_first(&c->ages);
+
+    if (oldest != NULL)
+        forget(c, list_entry(oldest, struct verdict, by_age));
+}
+
 struct authz_cache *authz_cache_new(size_t capacity)
 {
     struct authz_cache *c = mem_zalloc(sizeof(*c));
@@ -46,7 +54,7 @@ struct authz_cache *authz_cache_new(size_t capacity)
 void authz_cache_clear(struct authz_cache *c)
 {
     while (c->ages.count > 0)
-        forget(c, list_entry(list_first(&c->ages), struct verdict, by_age));
+        forget_oldest(c);
 }
 
 void authz_cache_free(struct authz_cache *c)
@@ -87,7 +95,7 @@ void authz_cache_allow(struct authz_cache *c, const unsigned char key[AUTHN_KEY_
     if (ttl_ms == 0 || c->capacity == 0)
         return;
     if (c->ages.count >= c->capacity)
-        forget(c, list_entry(list_first(&c->ages), struct verdict, by_age));
+        forget_oldest(c);
     v = mem_zalloc(sizeof(*v));
     if (v == NULL)
         return;
