@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #include "base/log.h"
@@ -15,6 +16,9 @@ void rlimits_prepare(void)
         if (setrlimit(RLIMIT_NOFILE, &files) != 0)
             log_warning("Could not raise the limit of descriptors", LT("err", strerror(errno)));
     }
+    /* No dump by whatever way, and no other process of the same user may look into this one's memory (ptrace(2)). */
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
+        log_warning("Could not hide this process's memory", LT("err", strerror(errno)));
     if (getrlimit(RLIMIT_CORE, &core) != 0 || core.rlim_max == 0)
         return;
     /* 1, not 0: a core_pattern that is a pipe ignores every limit but this one (core(5)). */

@@ -58,12 +58,14 @@ class RawH2:
         assert len(text) < 127
         return bytes([index, len(text)]) + text.encode()
 
-    def request(self, method, path, body=None, end=True):
-        """Opens a stream, and gives its number. end: nothing more of the body follows."""
+    def request(self, method, path, body=None, end=True, fields=None):
+        """Opens a stream, and gives its number. end: nothing more of the body follows. fields: more, each shorter than 127."""
         stream, self.next = self.next, self.next + 2
         # The path alone may be long: its length is a number with a prefix of 7 bits (section 5.1).
         length = bytes([len(path)]) if len(path) < 127 else bytes([127, (len(path) - 127) % 128 | 128, (len(path) - 127) // 128])
         head = {"GET": b"\x82", "POST": b"\x83"}[method] + b"\x87\x04" + length + path.encode() + self._literal(1, "kubernetes")
+        for name, value in (fields or {}).items():
+            head += self._literal(0, name.lower()) + self._literal(0, value)[1:]
         self.conn.send(frame(HEADERS, stream, head, END_HEADERS | (END_STREAM if end and body is None else 0)))
         if body is not None:
             self.body(stream, body, end)
