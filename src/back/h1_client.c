@@ -177,7 +177,7 @@ static void upgraded(struct h1_client *c)
 
     /* With a body half sent nobody could tell its rest from the new protocol. */
     if (!r->opts.upgrade || r->opts.handler->on_upgraded == NULL || !r->body_finished ||
-        !hop_wants_upgrade(&r->response)) {
+        !hop_accepts_upgrade(r->opts.head, &r->response)) {
         fail(c, BACK_FAIL_HEAD, "server switches protocols unasked");
         return;
     }

@@ -69,6 +69,17 @@ bool hop_wants_upgrade(const struct http_head *request)
     return any && request->minor >= 1 && hop_connection_has(request, SLICE_LIT("upgrade"));
 }
 
+bool hop_accepts_upgrade(const struct http_head *request, const struct http_head *response)
+{
+    struct elements e = {.head = response, .id = HTTP_UPGRADE};
+    struct slice protocol;
+
+    while (next_element(&e, &protocol))
+        if (!lists(request, HTTP_UPGRADE, protocol))
+            return false;
+    return hop_wants_upgrade(response);
+}
+
 bool hop_accepts_trailers(const struct http_head *request)
 {
     return lists(request, HTTP_TE, SLICE_LIT("trailers"));

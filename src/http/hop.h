@@ -21,6 +21,8 @@ bool hop_connection_has(const struct http_head *head, struct slice option);
 /* HTTP/1.1 with Connection: upgrade and an Upgrade field of protocols other than HTTP and TLS (RFC 9110 7.8 lets us
  * ignore those; kube-apiserver has none). */
 bool hop_wants_upgrade(const struct http_head *request);
+/* Is this 101 what hop_wants_upgrade() means, and to nothing that the request has not offered (RFC 9110 7.8)? */
+bool hop_accepts_upgrade(const struct http_head *request, const struct http_head *response);
 /* TE: trailers. */
 bool hop_accepts_trailers(const struct http_head *request);
 /* May this name stand in trailers? Not framing, routing, authentication, or hop-by-hop (RFC 9110 6.5.1). */

@@ -31,6 +31,7 @@ OPEN, CLOSE, RESET, PAUSE = "open", "close", "reset", "pause"
 # What the server sends, how it goes on, and what the client may see: ("whole", status, body), "refused" (a 503 of ours,
 # and nothing of the server's) or "broken" (a head, and then an end that cannot be taken for a whole answer).
 REFUSED, BROKEN = "refused", "broken"
+UPGRADING = "GET, to a WebSocket"
 LIES = {}
 
 
@@ -121,8 +122,34 @@ def bodies():
         lie("chunks: " + name, CHUNKED + part + SECOND, BROKEN)
 
 
+UPGRADE = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+
+
+def upgrades():
+    """Answers to a request for a WebSocket that are none."""
+    switching, to = b"HTTP/1.1 101 Switching Protocols\r\n", b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
+    for name, head in {
+        "names no protocol": switching + b"Connection: Upgrade\r\n", "has no Connection": switching + b"Upgrade: websocket\r\n", "has neither": switching,
+        "to another protocol": switching + b"Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n", "to another as well": switching + to + b"Upgrade: foo\r\n",
+        "to HTTP/2": switching + b"Connection: Upgrade\r\nUpgrade: h2c\r\n", "in HTTP/1.0": switching.replace(b"/1.1", b"/1.0") + to,
+        "with chunks": switching + to + b"Transfer-Encoding: chunked\r\n", "with two lengths": switching + to + b"Content-Length: 1\r\nContent-Length: 2\r\n",
+        "with NUL": switching + to + b"X: \0\r\n", "with two megabytes": switching + to + b"X: %s\r\n" % (b"y" * 2000000), "without digits": b"HTTP/1.1 1O1 Switching\r\n" + to,
+    }.items():
+        lie("101 " + name, head + b"\r\n" + SECRET, REFUSED, UPGRADING)
+    lie("no HTTP for an upgrade", b"\x81\x05" + SECRET, REFUSED, UPGRADING)
+    for end in (CLOSE, RESET):
+        for name, part in {"nothing": b"", "half a 101": switching, "a 101 without its empty line": switching + to}.items():
+            lie("upgrade, %s after %s" % (end, name), [part, end], REFUSED, UPGRADING)
+        lie("upgrade, %s in a refusal" % end, [response(b"n", b"403 Forbidden", length=2), end], BROKEN, UPGRADING)
+    lie("a refused upgrade", response(b"no", b"403 Forbidden"), whole(b"no", 403), UPGRADING)
+    lie("a refused upgrade in chunks", CHUNKED.replace(b"200 OK", b"400 Bad") + b"2\r\nno\r\n0\r\n\r\n", whole(b"no", 400), UPGRADING)
+    lie("a refusal and what follows it", response(b"no", b"403 Forbidden") + SECOND, whole(b"no", 403), UPGRADING)
+    lie("a 200 that says Upgrade", response(b"hello", fields=to), whole(b"hello"), UPGRADING)
+
+
 heads()
 bodies()
+upgrades()
 
 
 # ---------------------------------------------------------------------------------------------- the server that lies
@@ -242,7 +269,7 @@ def setup():
 
 def see(client, method, target):
     """What a client sees: ("whole", status, body), REFUSED, BROKEN; anything else is an error."""
-    client.request(method, target)
+    client.request("GET" if method == UPGRADING else method, target, UPGRADE if method == UPGRADING else None)
     answer = client.final_head()
     check(len(answer.interim) <= 17, "interim answers", len(answer.interim))
     try:
@@ -316,8 +343,13 @@ def test_many_lies(world):
 
 
 def test_local_server_lies(world):
-    """every lie of the local server"""
+    """every lie of the local server, and heads that are none are counted"""
+    def counted():
+        return world.proxies["a"].metric("mvproxy_back_failures_total", origin="local", reason="head") or 0
+    before = counted()
     all_lies(world, "local")
+    least = sum(outcome == REFUSED and OPEN in pieces for pieces, outcome, _, _ in LIES.values())
+    check(counted() - before >= least, "counted", counted() - before, "of", least)
 
 
 def test_peer_lies(world):

@@ -104,6 +104,38 @@ static void questions(struct h1_parser *p, struct arena *a)
     }
 }
 
+static void accepted(struct h1_parser *p, struct arena *a)
+{
+#define OFFER(protocols) "Connection: Upgrade\r\nUpgrade: " protocols "\r\n"
+    static const struct {
+        const char *asked, *said;
+        bool good;
+    } answers[] = {
+        {OFFER("SPDY/3.1"), OFFER("SPDY/3.1"), true},
+        {OFFER("websocket"), OFFER("WebSocket"), true},
+        {OFFER("foo, websocket"), OFFER("websocket"), true},
+        {OFFER("foo\r\nUpgrade: websocket"), OFFER("websocket, foo"), true},
+        {OFFER("websocket"), OFFER("SPDY/3.1"), false},
+        {OFFER("SPDY/3.1"), OFFER("SPDY/3"), false},
+        {OFFER("websocket"), OFFER("websocket, foo"), false},
+        {OFFER("websocket"), OFFER("websocket\r\nUpgrade: foo"), false},
+        {OFFER("websocket"), OFFER(""), false},
+        {OFFER("websocket"), "Connection: Upgrade\r\n", false},
+        {OFFER("websocket"), "Upgrade: websocket\r\n", false},
+        {OFFER("h2c"), OFFER("h2c"), false},
+        {"", OFFER("websocket"), false},
+    };
+
+    for (size_t i = 0; i < ROWS(answers); i++) {
+        struct http_head asked, said;
+
+        parse(p, a, answers[i].asked, &asked);
+        parse(p, a, answers[i].said, &said);
+        ok(hop_accepts_upgrade(&asked, &said) == answers[i].good, "101, row %zu", i);
+    }
+#undef OFFER
+}
+
 static void forwarded(struct h1_parser *p, struct arena *a)
 {
     static const struct {
@@ -148,6 +180,7 @@ int main(void)
         tap_bail("no memory");
     copies(p, a);
     questions(p, a);
+    accepted(p, a);
     forwarded(p, a);
     trailer_names();
     arena_free(a);
