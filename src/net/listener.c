@@ -9,12 +9,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "net/loop_internal.h"
 #include "net/sockopt.h"
 
 enum {
-    ACCEPT_BATCH = 64,     /* per turn, so that a flood of connections does not starve the open ones */
-    BACKLOG = 4096,        /* the kernel cuts it to net.core.somaxconn */
+    ACCEPT_BATCH = 64,    /* per turn, so that a flood of connections does not starve the open ones */
+    ACCEPT_TURN_US = 250, /* likewise, on a slow machine */
+    BACKLOG = 65535, /* the kernel cuts it to net.core.somaxconn: how long the queue is, is the operator's choice */
     EMFILE_PAUSE_MS = 100, /* out of descriptors: they come back as connections close */
 };
 
@@ -69,14 +71,14 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
     struct listener *l = arg;
     struct loop *loop = l->loop;
+    uint64_t end = clock_us() + ACCEPT_TURN_US;
 
     (void)what;
     loop_enter(loop);
-    for (int i = 0; i < ACCEPT_BATCH && !l->paused && !l->closed; i++) {
+    for (int i = 0; i < ACCEPT_BATCH && !l->paused && !l->closed && (i == 0 || clock_us() < end); i++) {
         int client = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (client >= 0) {
-            sockopt_tune(client);
             l->fn(client, l->arg);
         } else if (out_of_resources(errno)) {
             starve(l);
@@ -97,6 +99,7 @@ static struct listener *listener_new(struct loop *loop, int fd, listener_fn *fn,
     l->fn = fn;
     l->arg = arg;
     l->retry = loop_timer_new(loop, on_retry, l);
+    sockopt_tune(fd); /* what it accepts inherits that, so it costs no system calls for each */
     event_assign(&l->readable, loop_base(loop), fd, EV_READ | EV_PERSIST, on_readable, l);
     if (l->retry == NULL || event_add(&l->readable, NULL) != 0) {
         err_set(err, "listening socket: out of memory");

@@ -33,6 +33,7 @@ struct loop {
     struct list at_leave;     /* for the end of the outermost callback */
     struct list at_exit;      /* for loop_free */
     struct list signals;
+    struct newcomers *newcomers;
     struct metric *lag;
     struct metrics *metrics;
     void *resolver;
@@ -93,7 +94,8 @@ struct loop *loop_new(struct metrics *metrics)
     l->base = new_base();
     if (l->base != NULL)
         l->wait_limit = event_new(l->base, -1, 0, on_wait_limit, NULL);
-    if (l->wait_limit == NULL) {
+    l->newcomers = newcomers_new();
+    if (l->wait_limit == NULL || l->newcomers == NULL) {
         log_emit(LOG_FATAL, 0, __FILE__, __LINE__, "Could not make the event loop", LOG_KVS());
         exit(1);
     }
@@ -191,6 +193,21 @@ void loop_defer_cancel(struct loop *l, struct loop_deferred *d)
     unqueue(&l->deferred, d);
 }
 
+/* At least one, so that they get on however busy the others are. */
+static void run_newcomers(struct loop *l)
+{
+    uint64_t end = clock_us() + NEWCOMERS_TURN_US;
+    struct newcomer *n;
+
+    while ((n = newcomers_next(l->newcomers)) != NULL) {
+        loop_enter(l);
+        n->fn(n->arg);
+        loop_leave(l);
+        if (clock_us() >= end)
+            return;
+    }
+}
+
 /* Only what was queued when it starts: the rest belongs to the next turn, after the sockets had their chance. */
 static void run_deferred(struct loop *l)
 {
@@ -215,9 +232,11 @@ static void run_turn(struct loop *l, bool may_block)
         loop_leave(l);
         l->awake = false;
     }
-    if (!may_block || l->deferred.count > 0)
+    if (!may_block || l->deferred.count > 0 || newcomers_waiting(l->newcomers) > 0)
         flags |= EVLOOP_NONBLOCK;
     event_base_loop(l->base, flags);
+    if (newcomers_waiting(l->newcomers) > 0)
+        run_newcomers(l);
     run_deferred(l);
     log_flush();
     if (l->awake && l->lag != NULL)
@@ -304,6 +323,7 @@ void loop_free(struct loop *l)
     for (unsigned i = 0; i < DRAIN_ROUNDS && (i < 2 || l->deferred.count > 0); i++)
         run_turn(l, false);
     free_signals(l);
+    newcomers_free(l->newcomers);
     event_free(l->wait_limit);
     event_base_free(l->base);
     spare_free(&l->spare);
@@ -331,6 +351,11 @@ struct recv_area *loop_recv_area(struct loop *l)
 struct spare *loop_spare(struct loop *l)
 {
     return &l->spare;
+}
+
+struct newcomers *loop_newcomers(struct loop *l)
+{
+    return l->newcomers;
 }
 
 struct metrics *loop_metrics(const struct loop *l)

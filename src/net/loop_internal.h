@@ -6,6 +6,7 @@
 
 #include "base/limits.h"
 #include "net/loop.h"
+#include "net/newcomers.h"
 #include "net/spare.h"
 
 /*
@@ -45,6 +46,9 @@ struct recv_area *loop_recv_area_peek(struct loop *l);
 
 /* The memory that writing buffers share. */
 struct spare *loop_spare(struct loop *l);
+
+/* Work that has only a part of each turn. */
+struct newcomers *loop_newcomers(struct loop *l);
 
 /* As given to loop_new(); may be NULL. */
 struct metrics *loop_metrics(const struct loop *l);

@@ -1,5 +1,5 @@
 /*
- * What every TCP socket of ours gets, accepted or dialled, and what is asked of it.
+ * What every TCP socket of ours gets, listening (for what it accepts) or dialled, and what is asked of it.
  */
 #ifndef MVPROXY_NET_SOCKOPT_H
 #define MVPROXY_NET_SOCKOPT_H

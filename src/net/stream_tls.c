@@ -1,6 +1,7 @@
 /*
- * Transport with TLS: a bufferevent drives handshake and reading over tls_bio. Writing goes straight through
- * SSL_write, which never blocks on this BIO; so the bufferevent's own writing half stays idle.
+ * Transport with TLS, over tls_bio. The handshake is ours, step by step; clients' handshakes wait for their part of a
+ * turn (newcomers.h), and cost next to nothing before a byte has come. Then a bufferevent reads. Writing goes straight
+ * through SSL_write, which never blocks on this BIO; so the bufferevent's own writing half stays idle.
  * docs/internals/stream.md tells why each of the less obvious calls is there.
  */
 #include <event2/buffer.h>
@@ -18,10 +19,11 @@ enum { RECORD_BYTES = 16384, RECORD_OVERHEAD = 64 };
 
 struct tls_conn {
     struct tls_ctx *ctx;
-    SSL *ssl;
-    BIO *bio_object; /* belongs to ssl */
-    struct bufferevent *bev;
+    SSL *ssl;                /* server: NULL before the first byte */
+    BIO *bio_object;         /* belongs to ssl */
+    struct bufferevent *bev; /* NULL before the end of the handshake */
     struct tls_bio bio;
+    struct newcomer step; /* server: of the handshake */
     struct tls_identity *identity;
     char *server_name;
     char *session_key;
@@ -55,7 +57,7 @@ static const char *phase(const struct stream *s)
 static void report(struct stream *s, unsigned long error)
 {
     struct tls_conn *t = s->tls;
-    long verdict = SSL_get_verify_result(t->ssl);
+    long verdict = t->ssl == NULL ? X509_V_OK : SSL_get_verify_result(t->ssl);
     const char *reason = error == 0 ? NULL : ERR_reason_error_string(error);
 
     stream_send_out(s); /* the alert, if one was written */
@@ -144,26 +146,6 @@ static void on_input(struct bufferevent *bev, void *arg)
     loop_leave(l);
 }
 
-static void finish_handshake(struct stream *s)
-{
-    struct tls_conn *t = s->tls;
-    const unsigned char *alpn;
-    unsigned n;
-
-    t->resumed = SSL_session_reused(t->ssl) == 1; /* TLS 1.3 forgets it with the next ticket */
-    SSL_get0_alpn_selected(t->ssl, &alpn, &n);
-    if (n > 0 && n < sizeof(t->alpn))
-        memcpy(t->alpn, alpn, n);
-    if (!tls_identity_new(t->ctx, t->ssl, &t->identity)) {
-        stream_broke(s, "out of memory");
-        return;
-    }
-    s->reading = true; /* the bufferevent was, for the handshake */
-    stream_opened(s);
-    if (s->reading && has_hidden_input(t))
-        event_active(&t->bev->ev_read, EV_READ, 1);
-}
-
 /*
  * Events of the bufferevent come before the bytes of the same read: delivery waits for on_input() or, without bytes,
  * for the end of the turn.
@@ -174,10 +156,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
     struct loop *l = s->loop;
 
     loop_enter(l);
-    if (what & BEV_EVENT_CONNECTED) {
-        finish_handshake(s);
-        stream_deliver(s);
-    } else if (what & BEV_EVENT_EOF && s->state == STREAM_OPEN) {
+    if (what & BEV_EVENT_EOF && s->state == STREAM_OPEN) {
         s->peer_ended = true; /* close_notify: a FIN alone is an error */
         stream_got_eof(s);
     } else {
@@ -201,6 +180,7 @@ static void tls_set_reading(struct stream *s, bool on)
     }
 }
 
+/* Only of an open stream. */
 static void tls_look_again(struct stream *s)
 {
     tls_bio_recv_again(&s->tls->bio);
@@ -229,6 +209,123 @@ static void tls_encode_end(struct stream *s)
     ERR_clear_error();
 }
 
+/* -------------------------------------------------------------------------------------------------- handshake */
+
+static bool make_ssl(struct stream *s)
+{
+    struct tls_conn *t = s->tls;
+
+    t->ssl = tls_ctx_new_ssl(t->ctx, t->server_name);
+    if (t->ssl == NULL)
+        return false;
+    t->bio_object = tls_bio_attach(&t->bio, t->ctx->bio_method);
+    if (t->bio_object == NULL)
+        return false;
+    SSL_set_bio(t->ssl, t->bio_object, t->bio_object);
+    if (t->ctx->server)
+        SSL_set_accept_state(t->ssl);
+    else
+        SSL_set_connect_state(t->ssl);
+    return true;
+}
+
+static bool make_reader(struct stream *s)
+{
+    struct tls_conn *t = s->tls;
+
+    t->bev = bufferevent_openssl_socket_new(loop_base(s->loop), s->fd, t->ssl, BUFFEREVENT_SSL_OPEN, 0);
+    if (t->bev == NULL)
+        return false;
+    s->in = bufferevent_get_input(t->bev);
+    bufferevent_setcb(t->bev, on_input, NULL, on_event, s);
+    /* Writing is ours, and enabling it would cost a wakeup per connection for nothing. */
+    bufferevent_disable(t->bev, EV_WRITE);
+    return true;
+}
+
+static void finish_handshake(struct stream *s)
+{
+    struct tls_conn *t = s->tls;
+    const unsigned char *alpn;
+    unsigned n;
+
+    t->resumed = SSL_session_reused(t->ssl) == 1; /* TLS 1.3 forgets it with the next ticket */
+    SSL_get0_alpn_selected(t->ssl, &alpn, &n);
+    if (n > 0 && n < sizeof(t->alpn))
+        memcpy(t->alpn, alpn, n);
+    if (tls_identity_new(t->ctx, t->ssl, &t->identity) && make_reader(s))
+        stream_opened(s);
+    else
+        stream_broke(s, "out of memory");
+}
+
+static void await_more(struct stream *s)
+{
+    if (event_add(&s->readable, NULL) != 0)
+        stream_broke(s, "out of memory");
+}
+
+static void shake_hands(struct stream *s)
+{
+    int n;
+
+    ERR_clear_error();
+    n = SSL_do_handshake(s->tls->ssl);
+    if (s->state != STREAM_HANDSHAKING) /* sending failed */
+        return;
+    if (n == 1)
+        finish_handshake(s);
+    else if (SSL_get_error(s->tls->ssl, n) == SSL_ERROR_WANT_READ)
+        await_more(s);
+    else
+        report(s, queued_error());
+}
+
+/* Whoever connects and says nothing has cost no SSL. */
+static void begin_or_go_on(struct stream *s)
+{
+    struct tls_conn *t = s->tls;
+
+    if (t->ssl == NULL && !tls_bio_look(&t->bio)) {
+        if (t->bio.eof || t->bio.recv_error != 0)
+            report(s, 0);
+        else
+            await_more(s);
+    } else if (t->ssl == NULL && !make_ssl(s)) {
+        stream_broke(s, "out of memory");
+    } else {
+        shake_hands(s);
+    }
+}
+
+/* In the part of the turn that newcomers have. */
+static void step_of_server(void *arg)
+{
+    struct stream *s = arg;
+
+    if (s->state == STREAM_HANDSHAKING)
+        begin_or_go_on(s);
+    stream_deliver(s);
+}
+
+static void on_handshake_input(evutil_socket_t fd, short what, void *arg)
+{
+    struct stream *s = arg;
+    struct tls_conn *t = s->tls;
+    struct loop *l = s->loop;
+
+    (void)fd;
+    (void)what;
+    loop_enter(l);
+    if (s->state == STREAM_HANDSHAKING && t->ctx->server) {
+        newcomers_add(loop_newcomers(l), &t->step, slice_str(s->remote_ip), t->ssl != NULL);
+    } else if (s->state == STREAM_HANDSHAKING) {
+        shake_hands(s);
+        stream_deliver(s);
+    }
+    loop_leave(l);
+}
+
 /* ------------------------------------------------------------------------------------------------------- life */
 
 bool stream_tls_init(struct stream *s, const struct stream_opts *o)
@@ -241,14 +338,9 @@ bool stream_tls_init(struct stream *s, const struct stream_opts *o)
     t->ctx = tls_ctx_ref(o->tls);
     if (o->server_name != NULL && (t->server_name = mem_strdup(o->server_name)) == NULL)
         return false;
-    t->ssl = tls_ctx_new_ssl(t->ctx, t->server_name);
-    if (t->ssl == NULL || (o->http2 && !t->ctx->server && !tls_offer_http2(t->ssl)))
-        return false;
-    t->bio_object = tls_bio_attach(&t->bio, s, t->ctx->bio_method);
-    if (t->bio_object == NULL)
-        return false;
-    SSL_set_bio(t->ssl, t->bio_object, t->bio_object);
-    return true;
+    t->step = (struct newcomer){.fn = step_of_server, .arg = s};
+    tls_bio_init(&t->bio, s);
+    return t->ctx->server || (make_ssl(s) && (!o->http2 || tls_offer_http2(t->ssl)));
 }
 
 static char *session_key(const struct stream *s, const struct tls_conn *t)
@@ -266,29 +358,16 @@ static char *session_key(const struct stream *s, const struct tls_conn *t)
 static void tls_start(struct stream *s)
 {
     struct tls_conn *t = s->tls;
-    bool server = t->ctx->server;
 
-    t->bev = bufferevent_openssl_socket_new(loop_base(s->loop), s->fd, t->ssl,
-                                            server ? BUFFEREVENT_SSL_ACCEPTING : BUFFEREVENT_SSL_CONNECTING, 0);
-    if (t->bev == NULL) {
-        stream_broke(s, "out of memory");
+    event_assign(&s->readable, loop_base(s->loop), s->fd, EV_READ, on_handshake_input, s);
+    if (t->ctx->server) {
+        await_more(s);
         return;
     }
-    s->in = bufferevent_get_input(t->bev);
-    bufferevent_setcb(t->bev, on_input, NULL, on_event, s);
-    /* Writing is ours, and enabling it would cost a wakeup per connection for nothing. */
-    bufferevent_disable(t->bev, EV_WRITE);
-    if (!server) {
-        t->session_key = session_key(s, t);
-        if (t->session_key != NULL)
-            tls_sessions_offer(t->ctx, t->ssl, t->session_key);
-    }
-    if (bufferevent_enable(t->bev, EV_READ) != 0) {
-        stream_broke(s, "out of memory");
-        return;
-    }
-    if (!server)
-        event_active(&t->bev->ev_read, EV_READ, 1); /* the first move is ours */
+    t->session_key = session_key(s, t);
+    if (t->session_key != NULL)
+        tls_sessions_offer(t->ctx, t->ssl, t->session_key);
+    event_active(&s->readable, EV_READ, 1); /* the first move is ours */
 }
 
 static void tls_detach(struct stream *s)
@@ -297,6 +376,7 @@ static void tls_detach(struct stream *s)
 
     if (t == NULL)
         return;
+    newcomers_cancel(loop_newcomers(s->loop), &t->step);
     tls_bio_detach(&t->bio, t->bio_object);
     if (t->bev == NULL)
         return;

@@ -73,6 +73,13 @@ static bool receive(struct tls_bio *b)
     return false;
 }
 
+bool tls_bio_look(struct tls_bio *b)
+{
+    bool may_receive = !b->eof && b->recv_error == 0 && b->recv_turn != loop_turn(b->stream->loop);
+
+    return tls_bio_has_input(b) || (may_receive && receive(b));
+}
+
 static int bio_read(BIO *bio, char *out, int want)
 {
     struct tls_bio *b = BIO_get_data(bio);
@@ -80,16 +87,12 @@ static int bio_read(BIO *bio, char *out, int want)
     BIO_clear_retry_flags(bio);
     if (b == NULL || out == NULL || want <= 0)
         return -1;
-    if (!tls_bio_has_input(b)) {
-        bool may_receive = !b->eof && b->recv_error == 0 && b->recv_turn != loop_turn(b->stream->loop);
-
-        if (!may_receive || !receive(b)) {
-            if (b->eof)
-                return 0;
-            if (b->recv_error == 0)
-                BIO_set_retry_read(bio);
-            return -1;
-        }
+    if (!tls_bio_look(b)) {
+        if (b->eof)
+            return 0;
+        if (b->recv_error == 0)
+            BIO_set_retry_read(bio);
+        return -1;
     }
     return take(b, out, (size_t)want);
 }
@@ -117,17 +120,13 @@ static long bio_ctrl(BIO *bio, int cmd, long num, void *ptr)
         if (ptr != NULL)
             *(int *)ptr = b->stream->fd;
         return b->stream->fd;
-    case BIO_CTRL_FLUSH:
-        /* The end of a handshake flight. No callback of ours may follow, so it goes now; a rest goes when it can. */
-        if (b != NULL && b->stream->state == STREAM_HANDSHAKING)
-            stream_flush(b->stream);
-        return 1;
     case BIO_CTRL_EOF:
         return b != NULL && b->eof && !tls_bio_has_input(b);
     case BIO_CTRL_PENDING:
         return b == NULL ? 0 : (long)(b->end - b->start);
     case BIO_CTRL_WPENDING:
         return b == NULL ? 0 : (long)buf_len(&b->stream->out);
+    case BIO_CTRL_FLUSH: /* stream_flush_later() is under way */
     case BIO_CTRL_DUP:
     case BIO_CTRL_SET_CLOSE:
         return 1;
@@ -155,11 +154,15 @@ BIO_METHOD *tls_bio_method(void)
     return m;
 }
 
-BIO *tls_bio_attach(struct tls_bio *b, struct stream *s, const BIO_METHOD *method)
+void tls_bio_init(struct tls_bio *b, struct stream *s)
+{
+    b->stream = s;
+}
+
+BIO *tls_bio_attach(struct tls_bio *b, const BIO_METHOD *method)
 {
     BIO *bio = BIO_new(method);
 
-    b->stream = s;
     if (bio != NULL)
         BIO_set_data(bio, b);
     return bio;

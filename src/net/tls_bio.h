@@ -13,7 +13,7 @@
 
 struct stream;
 
-/* Zeroed, then tls_bio_attach(). Embedded in the TLS connection. */
+/* Zeroed, then tls_bio_init(). Embedded in the TLS connection. */
 struct tls_bio {
     struct stream *stream;
     char *kept;        /* own copy of what was left in the receive area */
@@ -25,12 +25,15 @@ struct tls_bio {
 
 /* The method table; it must outlive the BIOs made of it. NULL when out of memory. */
 BIO_METHOD *tls_bio_method(void);
+void tls_bio_init(struct tls_bio *b, struct stream *s);
 /* The BIO for SSL_set_bio; NULL when out of memory. */
-BIO *tls_bio_attach(struct tls_bio *b, struct stream *s, const BIO_METHOD *method);
-/* From now on reads and writes fail: the stream lets go of its descriptor. Frees what waits. */
+BIO *tls_bio_attach(struct tls_bio *b, const BIO_METHOD *method);
+/* From now on reads and writes fail: the stream lets go of its descriptor. Frees what waits. `bio` may be NULL. */
 void tls_bio_detach(struct tls_bio *b, BIO *bio);
 /* Ciphertext waits here, and epoll knows nothing of it. */
 bool tls_bio_has_input(const struct tls_bio *b);
+/* The same, after looking into the kernel for more. False also at the end and for an error: eof, recv_error. */
+bool tls_bio_look(struct tls_bio *b);
 /* Allows one more recv in this turn. */
 void tls_bio_recv_again(struct tls_bio *b);
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/metric.h"
 #include "lib/tap.h"
 #include "net/loop_internal.h"
@@ -152,6 +153,45 @@ static void test_timer_free_inside(struct loop *l)
     is_str(g.text, "f", "and is gone");
 }
 
+struct dear {
+    struct newcomer n;
+    struct log *g;
+    const char *name;
+};
+
+/* Takes what all of them may take in a turn. */
+static void spend(void *arg)
+{
+    struct dear *d = arg;
+    uint64_t end = clock_us() + NEWCOMERS_TURN_US;
+
+    add(d->g, d->name);
+    while (clock_us() < end)
+        ;
+}
+
+static void test_newcomers(struct loop *l)
+{
+    struct log g = {.l = l};
+    struct dear dear[3] = {{.name = "1"}, {.name = "2"}, {.name = "3"}};
+
+    for (size_t i = 0; i < ROWS(dear); i++) {
+        dear[i].g = &g;
+        dear[i].n = (struct newcomer){.fn = spend, .arg = &dear[i]};
+        newcomers_add(loop_newcomers(l), &dear[i].n, SLICE_LIT("10.0.0.1"), false);
+    }
+    loop_defer(l, &g.a, say_a, &g);
+    loop_run_once(l, 10000);
+    is_str(g.text, "1a", "a turn ends when newcomers have had their part, and does not block while they wait");
+    loop_defer(l, &g.b, say_b, &g);
+    loop_run_once(l, 10000);
+    is_str(g.text, "1a2b", "what came meanwhile has its turn");
+    newcomers_cancel(loop_newcomers(l), &dear[2].n);
+    loop_defer(l, &g.c, say_c, &g);
+    loop_run_once(l, 10000);
+    is_str(g.text, "1a2bc", "who has gone is not served");
+}
+
 static void stop(void *arg)
 {
     struct log *g = arg;
@@ -200,6 +240,7 @@ int main(void)
     test_timer(l);
     test_timer_pushed_back(l);
     test_timer_free_inside(l);
+    test_newcomers(l);
     test_run_and_signal(l);
     test_metric();
     loop_free(l);
