@@ -31,6 +31,8 @@ static const struct option table[] = {
      .section = SECTION, .argument = "N", .help = "Connections that one client address may have open; more are closed. 0: no limit."},
     {.name = "max-fresh-connections", .type = OPTION_NUMBER, FIELD(max_fresh_connections), .initial = "4096", .min = 0, .max = 10000000,
      .section = SECTION, .argument = "N", .help = "Connections that have not asked anything yet (TLS handshakes under way, silence, a first header that does not end); beyond, the oldest one of an address that has more than an equal share is closed. Never more than half of max-connections, nor a quarter of the descriptors that the process may have. 0: only those."},
+    {.name = "max-requests-per-connection", .type = OPTION_NUMBER, FIELD(max_requests_per_connection), .initial = "0", .min = 0, .max = 1000000000,
+     .section = SECTION, .argument = "N", .help = "Requests that a new connection may make; the answer to the last one says so (over HTTP/2 by GOAWAY, and what had come before the client knew is served, too). 0: no limit, as with kube-apiserver."},
     {.name = "goaway-chance", .type = OPTION_TEXT, FIELD(goaway_chance), .initial = "0", .section = SECTION, .argument = "FRACTION",
      .help = "Part of the HTTP/2 requests after which the client is told to make a new connection, so that clients spread anew over the servers behind a load balancer; requests under way are not disturbed. 0 (never) to 0.02; 0.001 is a good begin. Not for clusters with one API server or without a load balancer."},
     {.name = "max-request-header-bytes", .type = OPTION_NUMBER, FIELD(max_request_header_bytes), .initial = "1048576", .min = 1024, .max = 1048576,

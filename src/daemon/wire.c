@@ -309,6 +309,7 @@ void wire_front(const struct config *c, const struct trust *t, struct front_opts
         .max_connections = c->max_connections,
         .max_connections_per_client = c->max_connections_per_client,
         .max_fresh_connections = fresh_connections(c),
+        .max_requests_per_connection = c->max_requests_per_connection,
         .max_head_bytes = c->max_request_header_bytes,
         .header_timeout_ms = c->client_header_timeout,
         .idle_timeout_ms = c->client_idle_timeout,
