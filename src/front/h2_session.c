@@ -198,6 +198,9 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
         c->failed_ms = loop_now_ms(c->fc->host->loop);
         h2_conn_move(c, H2_FAILING);
     }
+    /* nghttp2 would let the others go on; but whoever ignores windows makes us hold what we said we would not. */
+    if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code == NGHTTP2_FLOW_CONTROL_ERROR)
+        h2_conn_fail(c, NGHTTP2_FLOW_CONTROL_ERROR, FRONT_CLOSE_BAD_REQUEST);
     if (!may_end || (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0)
         return 0;
     /* RFC 9113 8.1: the whole answer is out; the client may spare itself the rest of its body. */

@@ -50,6 +50,7 @@ class RawH2:
     def __init__(self, conn):
         self.conn, self.frames, self.next = conn, Frames(False), 1
         self.heads, self.data, self.ended, self.resets, self.goaway = {}, {}, set(), {}, None
+        self.keep = set()  # streams whose windows do not open again
         conn.send(PREFACE + frame(SETTINGS))
 
     @staticmethod
@@ -84,7 +85,7 @@ class RawH2:
         elif kind == DATA:
             self.data[stream] = self.data.get(stream, b"") + one[9:]
             if len(one) > 9:
-                self.conn.send(b"".join(frame(WINDOW_UPDATE, s, (len(one) - 9).to_bytes(4, "big")) for s in {0, stream}))
+                self.conn.send(b"".join(frame(WINDOW_UPDATE, s, (len(one) - 9).to_bytes(4, "big")) for s in {0, stream} - self.keep))
         elif kind == RST_STREAM:
             self.resets[stream] = int.from_bytes(one[9:13], "big")
         elif kind == GOAWAY:
