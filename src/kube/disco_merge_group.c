@@ -7,6 +7,28 @@
 /* Uniting descriptions of a resource costs about as much as looking at this many. */
 enum { UNION_COST = 16 };
 
+/* A server's documents are many megabytes, of which the processor's caches have nothing: what is needed in a moment is
+ * fetched while the one before is looked at. */
+static void soon(const void *p)
+{
+    __builtin_prefetch(p);
+}
+
+/* Which hashes may have been met: where all descriptions are different, none is compared with all others. */
+struct met {
+    uint64_t bits[8];
+};
+
+/* Whether it may have been; from now on it has. */
+static bool meet(struct met *m, uint64_t hash)
+{
+    uint64_t *word = &m->bits[(hash >> 6) % (sizeof(m->bits) / sizeof(m->bits[0]))], bit = (uint64_t)1 << (hash & 63);
+    bool met = (*word & bit) != 0;
+
+    *word |= bit;
+    return met;
+}
+
 /* One distinct description of the group, and who gives it. */
 struct group_part {
     const struct disco_group *group;
@@ -27,6 +49,7 @@ struct version {
     struct slice name;
     struct version_part *parts; /* distinct */
     size_t n;
+    struct met met;
 };
 
 struct disco_group_merge {
@@ -80,6 +103,7 @@ struct resource {
     uint32_t number;
     struct disco_union_part *parts;
     size_t n;
+    struct met met;
 };
 
 struct resources {
@@ -115,7 +139,7 @@ static bool add_resource(struct disco_group_merge *m, struct resources *all, con
     }
     all->expected = known->next;
     *number = known->number;
-    for (size_t i = 0; i < known->n; i++)
+    for (size_t i = 0, n = meet(&known->met, r->hash) ? known->n : 0; i < n; i++)
         if (known->parts[i].hash == r->hash && slice_eq(known->parts[i].resource->raw, r->raw)) {
             if (known->parts[i].last < last)
                 known->parts[i].last = last;
@@ -168,9 +192,16 @@ static bool gather_resources(struct disco_group_merge *m, const struct version *
             return false;
         lists[i] = (struct consensus_list){items, 0};
         all->expected = all->first;
-        for (const struct disco_resource *r = v->parts[i].version->resources; r != NULL; r = r->next)
+        if (i + 2 < v->n)
+            soon(v->parts[i + 2].version->resources);
+        if (i + 1 < v->n && v->parts[i + 1].version->resources != NULL)
+            soon(v->parts[i + 1].version->resources->name.p);
+        for (const struct disco_resource *r = v->parts[i].version->resources; r != NULL; r = r->next) {
+            if (r->next != NULL)
+                soon(r->next->name.p);
             if (!add_resource(m, all, r, v->parts[i].last, v->n, &items[lists[i].n++]))
                 return false;
+        }
     }
     return true;
 }
@@ -268,7 +299,7 @@ static bool put_version(struct disco_group_merge *m, const struct version *v)
 
 static void add_version_part(struct version *v, const struct disco_version *from, const struct group_part *part)
 {
-    for (size_t i = 0; i < v->n; i++) {
+    for (size_t i = 0, n = meet(&v->met, from->hash) ? v->n : 0; i < n; i++) {
         struct version_part *known = &v->parts[i];
 
         if (known->hash != from->hash || !slice_eq(known->version->raw, from->raw))
@@ -364,6 +395,7 @@ static bool order_versions(struct disco_group_merge *m)
 /* Distinct descriptions. Servers mostly agree, so this is where most of the work ends. */
 static bool gather_parts(struct disco_group_merge *m, const struct disco_group_giver *givers)
 {
+    struct met met = {{0}};
     size_t max = 0, i;
 
     for (const struct disco_group_giver *giver = givers; giver != NULL; giver = giver->next)
@@ -374,7 +406,9 @@ static bool gather_parts(struct disco_group_merge *m, const struct disco_group_g
         return false;
     for (const struct disco_group_giver *giver = givers; giver != NULL; giver = giver->next) {
         m->spent += 1 + giver->group->raw.n / 4096;
-        for (i = 0; i < m->n_parts; i++)
+        if (giver->next != NULL)
+            soon(giver->next->group);
+        for (i = meet(&met, giver->group->hash) ? 0 : m->n_parts; i < m->n_parts; i++)
             if (m->parts[i].hash == giver->group->hash && m->parts[i].partial == giver->partial &&
                 slice_eq(m->parts[i].group->raw, giver->group->raw))
                 break;

@@ -163,19 +163,24 @@ static bool to_many(struct text_set *s)
 static bool text_set_add(struct text_set *s, struct slice text, bool *fresh)
 {
     const size_t few = sizeof(s->few) / sizeof(s->few[0]);
+    size_t before;
 
     *fresh = false;
     for (size_t i = 0; s->many == NULL && i < s->n; i++)
         if (slice_eq(s->few[i], text))
             return true;
-    if (s->many != NULL && strmap_get(s->many, text) != NULL)
-        return true;
-    *fresh = true;
     if (s->many == NULL && s->n < few) {
         s->few[s->n++] = text;
+        *fresh = true;
         return true;
     }
-    return (s->many != NULL || to_many(s)) && strmap_put(s->many, text, s, NULL);
+    if (s->many == NULL && !to_many(s))
+        return false;
+    before = strmap_count(s->many);
+    if (!strmap_put(s->many, text, s, NULL))
+        return false;
+    *fresh = strmap_count(s->many) > before;
+    return true;
 }
 
 /* Short names and categories are a handful; an array longer than this is left out of the union. */
@@ -410,8 +415,21 @@ static bool same_verbs(const struct disco_resource *a, const struct disco_resour
     return true;
 }
 
+/* A resource's text is gone through from verbs to subresources, once for each field: fetched while those before it are
+ * looked at. */
+static void fetch_soon(const struct disco_resource *r)
+{
+    enum { LINE = 64, MOST = 1024 };
+    const char *verbs = r->fields[DISCO_FIELD_VERBS].p, *end = r->raw.p + r->raw.n;
+
+    for (const char *p = verbs; p != NULL && p < end && p < verbs + MOST; p += LINE)
+        __builtin_prefetch(p);
+    __builtin_prefetch(r->subresources);
+}
+
 static bool put_united_verbs(struct arena *scratch, const struct disco_union_part *parts, size_t n, struct buf *out)
 {
+    enum { AHEAD = 4 };
     const struct disco_resource *before = NULL;
     struct slice *verbs;
     size_t total = 0;
@@ -429,6 +447,8 @@ static bool put_united_verbs(struct arena *scratch, const struct disco_union_par
     for (size_t i = 0; i < n; i++) {
         const struct disco_resource *r = parts[i].resource;
 
+        if (i + AHEAD < n)
+            fetch_soon(parts[i + AHEAD].resource);
         if (before != NULL && same_verbs(before, r))
             continue;
         before = r;
