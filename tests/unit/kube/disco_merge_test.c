@@ -454,8 +454,106 @@ static void test_memory(void)
     disco_doc_unref(docs[1]);
 }
 
+static void add_text(struct disco_merge *m, const char *id, struct buf *text, unsigned flags)
+{
+    struct err err = {""};
+    struct disco_doc *d;
+
+    buf_append_str(text, "]}\n");
+    d = text->failed ? NULL : disco_parse(buf_slice(text), &err);
+    if (d == NULL || !disco_merge_add(m, slice_str(id), d, flags))
+        tap_bail("%s: %s", id, err.text);
+    disco_doc_unref(d);
+}
+
+static void begin_text(struct buf *text)
+{
+    buf_reset(text);
+    buf_append_str(text,
+                   "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},"
+                   "\"items\":[");
+}
+
+/* Large groups that only one server has are copied as they are, but not many megabytes in one step. */
+static void test_copying(void)
+{
+    enum { BIG_GROUPS = 40, GROUP_BYTES = 100000, BUDGET = 1000, BYTES_EACH = 256 };
+    struct disco_merge *m = disco_merge_new();
+    struct disco_merged out;
+    struct err err = {""};
+    struct buf text;
+    size_t steps = 1, least = 2 * BIG_GROUPS * GROUP_BYTES / BYTES_EACH / BUDGET - 8;
+
+    buf_init(&text, 16 << 20);
+    begin_text(&text);
+    buf_append_str(&text, G("a", ""));
+    add_text(m, "a", &text, L);
+    begin_text(&text);
+    for (int i = 0; i < BIG_GROUPS; i++) {
+        buf_printf(
+            &text,
+            "%s{\"metadata\":{\"name\":\"g%d\"},\"versions\":[{\"version\":\"v1\",\"resources\":[{\"resource\":\"",
+            i == 0 ? "" : ",", i);
+        for (int k = 0; k < GROUP_BYTES / 10; k++)
+            buf_append_str(&text, k < 6 ? "resources-" : k == 6 ? "\",\"x\":\"" : "0123456789");
+        buf_append_str(&text, "\"}]}]}");
+    }
+    add_text(m, "b", &text, 0);
+    while (disco_merge_step(m, BUDGET, &err) == DISCO_STEP_MORE)
+        steps++;
+    disco_merge_result(m, &out);
+    ok(!err_is_set(&err) && out.v2.n > BIG_GROUPS * (GROUP_BYTES - 100), "%zu bytes merged", out.v2.n);
+    ok(steps >= least, "in %zu steps, both forms: at least %zu", steps, least);
+    disco_merge_free(m);
+    buf_free(&text);
+}
+
+/* More descriptions and names than are gone through one by one. */
+static void test_many_names(void)
+{
+    enum { SERVERS = 60, NAMES = 30 };
+    struct disco_merge *m = disco_merge_new();
+    struct buf text, want;
+    struct disco_merged out;
+    struct err err = {""};
+    char id[8];
+
+    buf_init(&text, 1 << 20);
+    buf_init(&want, 1 << 20);
+    buf_append_str(&want, "\"categories\":[\"all\"");
+    for (int i = 0; i < SERVERS; i++) {
+        begin_text(&text);
+        buf_printf(
+            &text,
+            "{\"metadata\":{\"name\":\"g\"},\"versions\":[{\"version\":\"v1\",\"resources\":[{\"resource\":\"r\","
+            "\"verbs\":[\"get\"],\"categories\":[\"all\",\"of-%d\",\"of-%d\"]}]}]}",
+            i % NAMES, i * 7 % NAMES);
+        (void)snprintf(id, sizeof id, "s%02d", i);
+        add_text(m, id, &text, i == 0 ? L : 0);
+    }
+    for (int i = 0, seen[NAMES] = {0}; i < SERVERS; i++)
+        for (int k = 0; k < 2; k++) {
+            int name = k == 0 ? i % NAMES : i * 7 % NAMES;
+
+            if (!seen[name])
+                buf_printf(&want, ",\"of-%d\"", name);
+            seen[name] = 1;
+        }
+    buf_append_str(&want, "]");
+    while (disco_merge_step(m, SIZE_MAX, &err) == DISCO_STEP_MORE)
+        continue;
+    disco_merge_result(m, &out);
+    ok(memmem(out.v2.p, out.v2.n, buf_slice(&want).p, buf_len(&want)) != NULL, "each name once, as they appeared: %.*s",
+       (int)buf_len(&want), buf_slice(&want).p);
+    disco_merge_free(m);
+    buf_free(&text);
+    buf_free(&want);
+}
+
 int main(void)
 {
+    test_copying();
+    test_many_names();
     test_rules();
     test_beta();
     test_adding();
