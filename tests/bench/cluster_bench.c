@@ -2,7 +2,7 @@
  * What discovery costs: merging many servers' documents, reading and preparing very big ones. CPU time of this thread
  * and the longest step, which is the longest a turn of the loop is held up; best and median of several rounds.
  *
- *   cluster_bench [ROUNDS]
+ *   cluster_bench [ROUNDS [merge|big]]
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -293,17 +293,25 @@ static void big(size_t rounds)
     disco_doc_unref(docs[1]);
 }
 
-int main(int argc, char **argv)
+static void many(size_t rounds)
 {
-    size_t rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 11;
-
-    if (rounds == 0 || rounds > MAX_ROUNDS)
-        die("from 1 to 101 rounds");
     (void)printf("%d servers with %d groups each\n\n", SERVERS, GROUPS);
     (void)printf("| | CPU ms, best | median | longest step ms, best | median |\n| --- | --- | --- | --- | --- |\n");
     bench_merge("all equal", EQUAL, rounds);
     bench_merge("one group of each differs", ONE_GROUP, rounds);
     bench_merge("every resource of every group differs", ALL_GROUPS, rounds);
-    big(rounds);
+}
+
+int main(int argc, char **argv)
+{
+    size_t rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 11;
+    const char *only = argc > 2 ? argv[2] : "";
+
+    if (rounds == 0 || rounds > MAX_ROUNDS)
+        die("from 1 to 101 rounds");
+    if (strcmp(only, "big") != 0)
+        many(rounds);
+    if (strcmp(only, "merge") != 0)
+        big(rounds);
     return 0;
 }

@@ -6,6 +6,8 @@ have not changed, the time from a peer's Lease event to changed routing, and the
 import json
 import os
 import re
+import struct
+import subprocess
 import sys
 import time
 
@@ -17,6 +19,29 @@ from fixture import until  # noqa: E402
 PEERS = "bcdef"
 SECONDS, QUIET_SECONDS = 50, 20
 CRDS, RESOURCES = 2000, 14
+
+
+class Turns:
+    """The turns of the loop, by the clock and in CPU time (turns.c, preloaded)."""
+
+    FORM = "=4Q"
+
+    def __init__(self, made, proxy):
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "turns.c")
+        library, self.path = os.path.join(made.scratch, "turns.so"), os.path.join(made.scratch, "turns")
+        subprocess.run([os.environ.get("CC", "cc"), "-O2", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library, source, "-ldl"],
+                       check=True)
+        proxy.env.update(LD_PRELOAD=library, TURNS_FILE=self.path)
+
+    def forget(self):
+        with open(self.path, "r+b") as told:
+            told.write(struct.pack(self.FORM, 0, 0, 0, 0))
+
+    def told(self):
+        with open(self.path, "rb") as told:
+            turns, over, cpu_us, us = struct.unpack(self.FORM, told.read(struct.calcsize(self.FORM)))
+        return "longest of %d turns %.1f ms of CPU, %.1f ms by the clock; %d over 10 ms of CPU, aim 0" % (
+            turns, cpu_us / 1000, us / 1000, over)
 
 
 def world():
@@ -98,14 +123,22 @@ def document():
 
 
 def big(made):
+    """On its own: what is preloaded costs, too."""
     proxy = made.proxies["a"]
-    turns, before = long_turns(proxy), cpu_ms(proxy)
+    proxy.stop()
+    turns = Turns(made, proxy)
+    proxy.start()
+    made.settle()
+    time.sleep(3)
+    lag, before = long_turns(proxy), cpu_ms(proxy)
+    turns.forget()
     fault = made.sim.fault("status", "b", "GET", "/apis", exact=True, count=1, status=200, body=document(),
                            contentType="application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
     until(lambda: metric(proxy, "mvproxy_discovery_merged_bytes") > 8e6, "a document of 10 MB", pause=0.3)
     made.sim.heal(fault)
-    print("%.1f MB of merged discovery: %.0f ms of CPU, %d turns of the loop over 10 ms" % (
-        metric(proxy, "mvproxy_discovery_merged_bytes") / 1e6, cpu_ms(proxy) - before, long_turns(proxy) - turns), flush=True)
+    told = turns.told()
+    print("%.1f MB of merged discovery: %.0f ms of CPU; %s; by the metric %d over 10 ms" % (
+        metric(proxy, "mvproxy_discovery_merged_bytes") / 1e6, cpu_ms(proxy) - before, told, long_turns(proxy) - lag), flush=True)
 
 
 def main():
