@@ -332,9 +332,7 @@ static void merge_failed(struct publish *p, const char *why)
 {
     log_error("Could not merge discovery, the document before stays", LT("err", why));
     metric_inc(p->o.metrics->merge_failures);
-    /* The same inputs may well fail again: after the second time taken as done until they change, or a while has
-     * passed.
-     */
+    /* The same inputs may well fail again: then they are taken as done until they change, or a while has passed. */
     p->failed++;
     loop_timer_set(p->again, p->failed == 1 ? MEMORY_RETRY_MS : FAILED_RETRY_MS);
     key_free(&p->have);
