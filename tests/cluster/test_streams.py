@@ -14,23 +14,15 @@ import threading
 from harness import cluster as _harness  # noqa: F401 # finds tests/lib
 from harness import waiting
 from harness.node import PORT as SERVER_PORT
-from harness.runner import Skip
+from harness.parts import part
 from rawhttp import Raw, pattern
 
-LIB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "contrib", "lib")
 VARIABLES = ("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "KUBECTL_PORT_FORWARD_WEBSOCKETS")
 PROTOCOLS = (("SPDY", {v: "false" for v in VARIABLES}), ("WebSocket", {v: "true" for v in VARIABLES}))
 PORT = 10250
 BEHIND = 8080  # what listens in the pod
 PODS = "/api/v1/namespaces/default/pods"
 SERVICES, ENDPOINTS = PODS.replace("pods", "services"), PODS.replace("pods", "endpoints")
-
-
-def _program():
-    done = subprocess.run([os.path.join(LIB, "build-kube-parts"), "--built"], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise Skip(done.stderr.strip()[-200:])
-    return os.path.join(done.stdout.strip(), "kubelet")
 
 
 def _create(client, path, thing):
@@ -41,7 +33,7 @@ def _create(client, path, thing):
 @contextlib.contextmanager
 def _pod(cluster):
     """A pod "streams" on a node whose kubelet is the stand-in; gives the folder in which its commands run."""
-    program, pki, address = _program(), cluster.pki, cluster.nodes[0].address
+    program, pki, address = part("kubelet"), cluster.pki, cluster.nodes[0].address
     client = cluster.nodes[0].direct()
     with tempfile.TemporaryDirectory(prefix="mvproxy-container-") as root, subprocess.Popen(
             [program, "--listen=%s:%d" % (address, PORT), "--tls-cert-file=" + pki.crt("node-" + cluster.nodes[0].name),

@@ -10,7 +10,7 @@ Who asks, and what is a failure:
 - A raw writer through a TCP balancer over all nodes makes, reads, changes and deletes objects. It rides through what client-go
   rides through (429 and 5xx with Retry-After, a GET without an answer), ten times. Wrong is any other answer than the right one, byte for
   byte: a 409 after a 503, too, for what was answered with 503 must not have happened.
-- kubectl of both versions does the same; client-go itself (tests/informer) too, over HTTP/2 and HTTP/1.1, and follows with informers what it
+- kubectl of both versions does the same; client-go itself (tests/kube/workload) too, over HTTP/2 and HTTP/1.1, and follows with informers what it
   writes: nothing lost, nothing doubled, in order, the cache in the end as what is stored.
 
 Excused, and counted, is one thing only: a request that may not be repeated (no GET), of which nobody knows whether it was carried out, while a node
@@ -35,7 +35,8 @@ from harness.informer import Informer
 from harness.knowing import Ledger, NodeReader, SkewTruth, Worker, Writer
 from harness.kubectl import Kubectl, kubeconfig
 from harness.node import PORT
-from harness.runner import Skip, limit
+from harness.parts import part
+from harness.runner import limit
 
 BALANCER = ("127.0.0.1", 7443)  # an address that every server's certificate has
 NO_ANSWER = re.compile(r"EOF|connection reset|connection refused|broken pipe|GOAWAY|connection lost|closed network connection|"
@@ -118,6 +119,7 @@ class Everybody:
         self._workers.append(Writer(Client(*BALANCER, ca, **who), config_maps(self.namespace), _make_map, self.windows, self.ledger))
         self._workers += [KubectlLoop(self, version) for version in cluster.kubectls]
         self._informers = []
+        self._program = part("workload")
 
     def _store(self, collection, things, node=None):
         """Made, and {path: bytes} of how they read."""
@@ -135,7 +137,7 @@ class Everybody:
 
     def follow(self, name, resource, thing, **more):
         thing = {**thing, "metadata": {}}
-        self._informers.append(Informer(self.cluster.informer, name, self.kubeconfig, resource, thing, self.cluster.logs, **more))
+        self._informers.append(Informer(self._program, name, self.kubeconfig, resource, thing, self.cluster.logs, **more))
         self._informers[-1].await_synced()
 
     def await_progress(self):
@@ -254,15 +256,17 @@ def _downgrade(cluster, load, version, orders):
 @limit(1500)
 def test_rolling(cluster):
     """up node by node and down again under load: not a false 404, not a wrong byte, no error that client-go does not ride through"""
-    if not cluster.informer:
-        raise Skip("tests/informer is not built (--informer)")
     old, new = cluster.nodes[0].spec.version, cluster.setup.upgrade
+    up = [rolling.together, rolling.proxy_first, rolling.server_alone]
+    down = [rolling.server_first, rolling.together, rolling.proxy_first]
+    if cluster.setup.name != "upgrade":  # so that two setups have every order in both directions
+        up, down = down, up
     with Everybody(cluster) as load:
         load.follow("http2", "configmaps.v1.", config_map(""), namespace="informer-2")
         load.follow("http1", "configmaps.v1.", config_map(""), namespace="informer-1", http1=True)
         load.await_progress()
-        _upgrade(cluster, load, new, [rolling.together, rolling.proxy_first, rolling.server_alone])
-        _downgrade(cluster, load, old, [rolling.server_first, rolling.together, rolling.proxy_first])
+        _upgrade(cluster, load, new, up)
+        _downgrade(cluster, load, old, down)
         load.await_progress()
         load.judge_informer("http2")
         load.judge_informer("http1")

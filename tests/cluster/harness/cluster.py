@@ -48,10 +48,9 @@ def addresses(nodes):
 class Cluster:
     """Call start(), use nodes, call stop() in any case. To be used inside a sandbox with addresses()."""
 
-    def __init__(self, setup, programs, mvproxy=None, options=None, directory=None, informer=None):
+    def __init__(self, setup, programs, mvproxy=None, options=None, directory=None):
         """setup: a Setup, or a list of NodeSpec of which the first lacks device classes; programs: the folder with
-        VERSION/PROGRAM; mvproxy: its path, None to do without; options: for every mvproxy;
-        informer: the program of tests/informer."""
+        VERSION/PROGRAM; mvproxy: its path, None to do without; options: for every mvproxy."""
         if not isinstance(setup, Setup):
             setup = Setup("", setup, device_classes(setup[0].name), addresses="static")
         specs = setup.nodes
@@ -59,7 +58,6 @@ class Cluster:
         self.dir = directory or tempfile.mkdtemp(prefix="mvproxy-cluster-")
         self.logs = os.path.join(self.dir, "logs")
         self.mvproxy = mvproxy
-        self.informer = informer
         self.options = dict(options or {})
         self._programs = programs
         os.makedirs(self.logs, exist_ok=True)

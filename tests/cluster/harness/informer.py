@@ -1,4 +1,4 @@
-"""The client-go client of tests/informer: writes, follows what it writes with an informer, and judges."""
+"""The client-go client of tests/kube/workload: writes, follows what it writes with an informer, and judges."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from . import waiting
 
 
 class Informer:
-    """One run of it. end() gives its verdict; see tests/informer/judge.go for what is in there."""
+    """One run of it. end() gives its verdict; see tests/kube/workload/judge.go for what is in there."""
 
     def __init__(self, program, name, config, resource, thing, log_dir, namespace=None, http1=False):
         """thing: what it is to make, without a name; config: a kubeconfig."""

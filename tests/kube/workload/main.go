@@ -1,4 +1,4 @@
-// Command informer is a client-go client that knows what it must see: it writes objects of one type, follows the same type with a shared
+// Command workload is a client-go client that knows what it must see: it writes objects of one type, follows the same type with a shared
 // informer, and compares. Everything goes through whatever the kubeconfig points at.
 //
 // On standard output it writes one JSON object per line: {"synced":true} when the informer has its first list, {"progress":...} now and
