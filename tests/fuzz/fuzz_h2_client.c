@@ -11,13 +11,14 @@
 #include "net/loop.h"
 #include "net/tls_internal.h"
 
-enum { PAUSED = 1, ONE_BYTE = 2, CANCELS = 4, NO_SETTINGS = 8, CALLS = 6 };
+enum { PAUSED = 1, ONE_BYTE = 2, CANCELS = 4, NO_SETTINGS = 8, UPLOADS = 16, CALLS = 6, UPLOAD_BYTES = 100000 };
 
 struct outcome {
     struct back_request *r;
     struct http_head head;
     struct http_field host;
     uint64_t announced, bytes;
+    size_t to_upload;
     unsigned knobs, events;
     bool headed, over;
 };
@@ -89,8 +90,28 @@ static void on_failed(void *arg, const struct back_failure_info *info)
     o->over = true;
 }
 
-static const struct back_handler handler = {
-    .on_interim = on_interim, .on_head = on_head, .on_body = on_body, .on_end = on_end, .on_failed = on_failed};
+static void on_writable(void *arg)
+{
+    static const char piece[7000];
+    struct outcome *o = arg;
+
+    must_hold(!o->over && o->to_upload > 0);
+    while (o->to_upload > 0 && !back_congested(o->r)) {
+        size_t n = o->to_upload < sizeof piece ? o->to_upload : sizeof piece;
+
+        if (!back_write(o->r, slice_of(piece, n)))
+            return;
+        o->to_upload -= n;
+    }
+    maybe_cancel(o);
+}
+
+static const struct back_handler handler = {.on_interim = on_interim,
+                                            .on_head = on_head,
+                                            .on_body = on_body,
+                                            .on_end = on_end,
+                                            .on_writable = on_writable,
+                                            .on_failed = on_failed};
 
 /* ---- the network: one connection without TLS, on which HTTP/2 is agreed ---- */
 
@@ -168,6 +189,12 @@ static void ask(struct scene *sc)
                                      .fields = &o->host,
                                      .n_fields = 1,
                                      .minor = 1};
+        if ((sc->knobs & UPLOADS) != 0 && i % 2 == 0) {
+            o->head.method = SLICE_LIT("POST");
+            o->head.method_id = HTTP_POST;
+            o->to_upload = i == 0 ? 5 : UPLOAD_BYTES;
+            opts.body = (struct http_body){HTTP_BODY_LENGTH, o->to_upload};
+        }
         o->r = back_start(sc->back, &opts);
         must_hold(o->r != NULL);
     }
