@@ -48,8 +48,9 @@ unsigned front_port(const struct front *f);
 size_t front_connections(const struct front *f);
 size_t front_exchanges(const struct front *f); /* requests being served */
 /*
- * Stops accepting; idle connections close, busy ones after their answer (`Connection: close`). on_drained is called
- * once, when the last is gone, never from inside this or another call. May be called again to replace on_drained.
+ * Stops accepting; busy connections close after their answer (`Connection: close`), idle ones after a second.
+ * on_drained is called once, when the last is gone, never from inside this or another call. May be called again to
+ * replace on_drained.
  */
 void front_drain(struct front *f, void (*on_drained)(void *arg), void *arg);
 /* Ends whatever is still there, now (sinks get on_gone). */

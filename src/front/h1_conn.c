@@ -4,21 +4,23 @@
 #include "front/h1_state.h"
 #include "http/hop.h"
 
-/* A connection that has not asked anything yet is given this long when we drain: its first request may be on its way.
+/*
+ * A connection that waits for a request is given this long when we drain, because one may be on its way. Its answer
+ * says that it was the last; closed without a word, a client could not tell whether it was carried out.
  */
-enum { DRAIN_FRESH_MS = 1000 };
+enum { DRAIN_IDLE_MS = 1000 };
 
 /* ---- state and time ---- */
 
 static uint64_t timeout_of(const struct h1_conn *c, enum h1_state state)
 {
     const struct front_limits *l = &c->fc->limits;
+    uint64_t ms;
 
     switch (state) {
     case H1_AWAITING:
-        if (c->fc->requests > 0)
-            return l->idle_timeout_ms;
-        return c->fc->host->draining && l->header_timeout_ms > DRAIN_FRESH_MS ? DRAIN_FRESH_MS : l->header_timeout_ms;
+        ms = c->fc->requests > 0 ? l->idle_timeout_ms : l->header_timeout_ms;
+        return c->fc->host->draining && ms > DRAIN_IDLE_MS ? DRAIN_IDLE_MS : ms;
     case H1_READING:
         return l->header_timeout_ms;
     case H1_RECEIVING:
@@ -163,8 +165,6 @@ static void request_read(struct h1_conn *c)
 {
     if (c->close_after)
         h1_conn_linger(c, c->close_reason);
-    else if (c->fc->host->draining)
-        h1_conn_linger(c, FRONT_CLOSE_DRAIN);
     else
         next_request(c);
 }
@@ -427,7 +427,7 @@ static void on_idle(struct h1_conn *c)
     enum front_close reason = c->fc->requests > 0 ? FRONT_CLOSE_IDLE_TIMEOUT : FRONT_CLOSE_NO_REQUEST;
 
     if (client_is_reading(c))
-        loop_timer_set(c->timer, c->fc->limits.idle_timeout_ms);
+        loop_timer_set(c->timer, timeout_of(c, H1_AWAITING));
     else
         h1_conn_close(c, c->fc->host->draining ? FRONT_CLOSE_DRAIN : reason, STREAM_CLOSE_FLUSH);
 }
@@ -483,12 +483,7 @@ static void drain(void *protocol)
 {
     struct h1_conn *c = protocol;
 
-    /* A request that waits unread was sent in good faith; it is the last one. */
-    if (c->state != H1_AWAITING || stream_input_len(c->stream) > 0)
-        return;
-    if (c->fc->requests > 0)
-        h1_conn_close(c, FRONT_CLOSE_DRAIN, STREAM_CLOSE_FLUSH);
-    else
+    if (c->state == H1_AWAITING && stream_input_len(c->stream) == 0)
         h1_conn_move(c, H1_AWAITING);
 }
 

@@ -207,24 +207,31 @@ static bool is_drained(void *arg)
 
 static void test_drain(struct world *w)
 {
-    struct client idle, fresh, busy, late;
+    struct client idle, again, fresh, busy, late;
     int drained = 0;
 
     world_start(w);
     client_open(w, &idle);
     client_ask(&idle, "/sync");
     client_ends_in(&idle, "sync");
+    client_open(w, &again);
+    client_ask(&again, "/sync");
+    client_ends_in(&again, "sync");
     client_open(w, &fresh);
     client_open(w, &busy);
     client_ask(&busy, "/slow");
-    world_handled(w, 2);
+    world_handled(w, 3);
     front_drain(w->front, on_drained, &drained);
-    is_int(client_ended(&idle), CLIENT_EOF, "an idle connection ends");
     client_start(w, &late);
-    is_int(client_ended(&late), CLIENT_BROKEN, "nobody gets in any more");
     client_ask(&fresh, "/sync");
+    client_take(&again);
+    client_ask(&again, "/sync");
     is_int(client_ended(&fresh), CLIENT_EOF, "a connection that had not asked yet may ask once");
     ok(strstr(client_take(&fresh), "Connection: close\r\n") != NULL, "and is told that it was the last time");
+    is_int(client_ended(&again), CLIENT_EOF, "one that is between two requests may, too");
+    ok(strstr(client_take(&again), "Connection: close\r\n") != NULL, "and is told so as well");
+    is_int(client_ended(&late), CLIENT_BROKEN, "nobody gets in any more");
+    is_int(client_ended(&idle), CLIENT_EOF, "an idle connection ends after a while");
     is_int(drained, 0, "not drained while a request is served");
     is_int(w->gone, 0, "which nobody disturbs");
     respond_whole(w, 200, "done");
@@ -235,6 +242,7 @@ static void test_drain(struct world *w)
     world_settle(w);
     is_int(drained, 1, "which is said once");
     client_close(&idle, STREAM_CLOSE_NOW);
+    client_close(&again, STREAM_CLOSE_NOW);
     client_close(&fresh, STREAM_CLOSE_NOW);
     client_close(&late, STREAM_CLOSE_NOW);
 }
