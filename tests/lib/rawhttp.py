@@ -61,7 +61,7 @@ class Raw:
     """A TLS connection."""
 
     def __init__(self, address, ca, pair=None, alpn=("http/1.1",), name=SERVER_NAME, version=None,
-                 session=None, context=None, receive_buffer=None):
+                 session=None, context=None, receive_buffer=None, source=None):
         self.address = address
         if context is None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -78,6 +78,8 @@ class Raw:
             tcp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         tcp.settimeout(TIMEOUT)
         try:
+            if source:
+                tcp.bind((source, 0))
             tcp.connect(address)
         except BaseException:
             tcp.close()
