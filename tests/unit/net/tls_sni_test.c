@@ -256,6 +256,65 @@ static void test_address(struct loop *l)
     tls_ctx_unref(sctx);
 }
 
+struct visit {
+    struct loop *loop;
+    struct tls_ctx *tls;
+    struct end server;
+    char failure[256];
+    bool over;
+};
+
+static void on_visitor(int fd, void *arg)
+{
+    struct visit *v = arg;
+    struct stream_opts o = {.fn = end_fn, .arg = &v->server, .tls = v->tls};
+
+    v->server.loop = v->loop;
+    v->server.s = stream_accept(v->loop, fd, &o);
+}
+
+static void on_dialled(struct stream *s, const char *failure, void *arg)
+{
+    struct visit *v = arg;
+
+    v->over = true;
+    if (s != NULL)
+        stream_close(s, STREAM_CLOSE_NOW);
+    snprintf(v->failure, sizeof(v->failure), "%s", failure == NULL ? "none" : failure);
+}
+
+/* The same where the client's address is written in 16 bytes: a socket for both families has it so for IPv4 as well. */
+static void test_address_of(struct loop *l, const char *bind, const char *host)
+{
+    const char *const sni[] = {spec("sni-one", "127.0.0.1,0:0:0:0:0:0:0:1"), NULL};
+    struct visit v = {.loop = l, .server = {.discard = true}};
+    struct err err = {""};
+    struct listener *listener = listener_open(l, bind, 0, on_visitor, &v, &err);
+    struct tls_client_opts o = {.server_name = "127.0.0.1"};
+    struct dial_opts d = {.host = host, .timeout_ms = 60000};
+    struct tls_ctx *cctx;
+    char ca[640];
+
+    if (listener == NULL) {
+        diag("no IPv6 here: %s", err.text);
+        return;
+    }
+    snprintf(ca, sizeof(ca), "%s", cert_path("sni-one.crt"));
+    o.ca_file = ca;
+    v.tls = ctx_with(sni, NULL, NULL);
+    d.tls = cctx = tls_client_ctx_new(&o, NULL);
+    d.port = listener_port(listener);
+    if (dial_start(l, &d, on_dialled, &v) == NULL)
+        tap_bail("dial");
+    ok(run_until(l, v.over) && strstr(v.failure, "IP address mismatch") != NULL, "the pair of %s (%s)", host,
+       v.failure);
+    listener_close(listener);
+    end_release(&v.server);
+    settle(l);
+    tls_ctx_unref(cctx);
+    tls_ctx_unref(v.tls);
+}
+
 static void test_broken_pairs(void)
 {
     static const char *const want[] = {"does not belong to", "no-such.crt", "is not CERT,KEY"};
@@ -383,6 +442,8 @@ int main(void)
     test_notation();
     test_choice(l);
     test_address(l);
+    test_address_of(l, "::1", "::1");
+    test_address_of(l, "::", "127.0.0.1");
     test_broken_pairs();
     test_sessions(l, TLS1_2_VERSION);
     test_sessions(l, TLS1_3_VERSION);
