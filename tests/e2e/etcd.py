@@ -94,6 +94,14 @@ class Etcd:
             return None, None
         return found[0], json.loads(base64.b64decode(found[0]["value"]))
 
+    def put(self, server_id, record):
+        """As somebody who may write to etcd."""
+        pair = {"key": FOLDER + server_id, "value": json.dumps(record)}
+        self.ask("/v3/kv/put", {k: base64.b64encode(v.encode()).decode() for k, v in pair.items()})
+
+    def delete(self, server_id):
+        self.ask("/v3/kv/deleterange", {"key": base64.b64encode((FOLDER + server_id).encode()).decode()})
+
     def revision(self, server_id):
         """Of the record; 0: there is none."""
         return int((self.record(server_id)[0] or {}).get("mod_revision", 0))

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Peer endpoint records in a real etcd of three members, with TLS and client certificates: read, written, survived."""
 
+import base64
+import hashlib
 import http.server
 import signal
 import threading
@@ -8,6 +10,7 @@ import threading
 import etcd as etcdlib
 import fixture
 from fixture import check, equal, until
+from test_spoofing import LEASES, Trap, forged
 
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 
@@ -79,6 +82,80 @@ def test_routing(world):
     check("works; 2 records, read; own record: published" in page, "and how it stands with etcd:", page)
     equal(world.proxies["a"].metric("mvproxy_etcd_working"), 1.0, "mvproxy_etcd_working")
     equal(world.proxies["a"].metric("mvproxy_peer_endpoint_records"), 2.0, "mvproxy_peer_endpoint_records")
+
+
+def forge(world, word, ip, port):
+    """A Lease and a record as an API server's, whose address is somebody's choice; its ID."""
+    name = "apiserver-" + base64.b32encode(hashlib.sha256(word.encode()).digest()[:16]).decode().rstrip("=").lower()
+    lease = forged(name, "")
+    del lease["metadata"]["annotations"]
+    record = {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": name, "labels": {"apiserverIdentity": name}}}
+    record["subsets"] = [{"addresses": [{"ip": ip}], "ports": [{"name": "https", "port": port, "protocol": "TCP"}]}]
+    world.etcd.put(name, record)
+    world.sim.put(LEASES, lease)
+    return name
+
+
+def unforge(world, names):
+    for name in names:
+        world.sim.delete(LEASES, name, "kube-system")
+        world.etcd.delete(name)
+
+
+def test_forged_records(world):
+    """records that point to loopback, our own listener, metadata services and other ports are not followed; one that may be gets a greeting"""
+    a, traps = world.proxies["a"], [Trap()]
+    try:
+        traps.append(Trap("::1", fixture.socket.AF_INET6))
+    except OSError:
+        pass  # this host has no IPv6
+    allowed, other_port = Trap("127.0.0.2"), Trap("127.0.0.3")
+    world.proxies["b"].stop()  # it may dial all of loopback
+    mark = a.reload({"peer-allowed-cidrs": ["127.0.0.2/32"]})
+    a.await_log('"Reloaded"', mark)
+    before = a.metric("mvproxy_front_connections_total", result="accepted")
+    v4, v6, own = traps[0].port, traps[-1].port, a.address[1]
+    places = [("127.0.0.1", v4), ("127.1.2.3", v4), ("0.0.0.0", v4), ("::1", v6), ("::", v6), ("::ffff:127.0.0.1", v4), ("::127.0.0.1", v4), ("127.0.0.1", own),
+              ("::ffff:127.0.0.1", own), ("127.0.0.3", other_port.port), ("169.254.169.254", 80), ("::ffff:169.254.169.254", 80), ("fe80::1", 443), ("ff02::1", 443),
+              ("224.0.0.1", 80), ("255.255.255.255", 80),
+              # and what is no address, or no port
+              ("localhost", v4), ("127.1", v4), ("0x7f000001", v4), ("2130706433", v4), ("0177.0.0.1", v4), ("127.0.0.1:%d" % v4, v4), ("[::1]", v6), ("::1%lo", v6),
+              ("", v4), ("127.0.0.1", 0), ("127.0.0.2", 65536 + allowed.port), ("127.0.0.2", -1), ("127.0.0.2", str(allowed.port)), (["127.0.0.1"], v4)]
+    names = [forge(world, "forged %d" % n, *place) for n, place in enumerate(places)]
+    try:
+        names.append(forge(world, "allowed", "127.0.0.2", allowed.port))  # the last: when it is called a second time, all others have had their turn
+        until(lambda: allowed.visits >= 2, "the allowed one to be called")
+        for name in names:
+            check(name in a.get("/")[1], name, "is not known")
+        equal([t.visits for t in (*traps, other_port)], [0] * (len(traps) + 1), "visits")
+        equal(a.metric("mvproxy_front_connections_total", result="accepted"), before, "connections to our own listener")
+        until(lambda: allowed.heard, "its greeting")
+        check(allowed.heard[:2] == b"\x16\x03" and b"HTTP" not in allowed.heard and b"uthorization" not in allowed.heard, "it heard", allowed.heard)
+        equal(world.ask("GET", "/api/v1/namespaces/default").status, 200, "a local resource meanwhile")
+    finally:
+        unforge(world, names)
+        mark = a.reload({"peer-allowed-cidrs": ["127.0.0.0/8"]})
+        a.await_log('"Reloaded"', mark)
+        world.proxies["b"].start()
+    until(lambda: routed(world), "b's resource through a")
+
+
+def test_own_address(world):
+    """a record that leads back to the proxy itself, where that may be dialled: no request goes round"""
+    a = world.proxies["a"]
+    a.options.update({"access-log": True})
+    a.await_log('"Reloaded"', a.reload())
+    name = forge(world, "self", "127.0.0.1", a.address[1])
+    try:
+        until(lambda: '"An mvproxy answers for this server" peer="%s"' % name in a.log() or name in a.get("/")[1], "the record to be followed")
+        for target in ("/apis/nobody.example.com/v1/things?resourceVersion=1", CLASSES + "?resourceVersion=2"):
+            mark = a.log_mark()
+            answer = world.ask("GET", target)
+            check(answer.status in (200, 404, 503), answer)
+            until(lambda t=target, m=mark: 'uri="%s"' % t in a.log()[m:], "the access log")
+            check(a.log()[mark:].count('uri="%s"' % target) <= 2, target, "went round:", a.log()[mark:])
+    finally:
+        unforge(world, [name])
 
 
 def test_rewritten(world):

@@ -2,6 +2,7 @@
 """Nobody becomes somebody else, and nobody makes mvproxy call where it should not: header names as configured, front
 proxies with and without names, and Leases that were forged."""
 
+import contextlib
 import socket
 import threading
 
@@ -19,19 +20,21 @@ CONFIGURED = ("X-Login", "X-Teams", "X-Number", "X-More-Scopes", "X-Remote-User"
 
 
 class Trap:
-    """A listening socket that counts who comes."""
+    """A listening socket that counts who comes, and keeps what he says first."""
 
     def __init__(self, host="127.0.0.1", family=socket.AF_INET):
         self.listener = socket.create_server((host, 0), family=family)
         self.port = self.listener.getsockname()[1]
-        self.visits = 0
+        self.visits, self.heard = 0, b""
         threading.Thread(target=self.run, daemon=True).start()
 
     def run(self):
         while True:
             conn, _ = self.listener.accept()
             self.visits += 1
-            conn.close()
+            with contextlib.suppress(OSError), conn:
+                conn.settimeout(5)
+                self.heard += conn.recv(65536)
 
 
 def setup():

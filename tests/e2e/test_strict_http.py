@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 """Requests that can be read in two ways never get through: a table of raw bytes, each sent to the daemon twice,
 once for the local server and once for what only a peer has.  After each the server has seen exactly what the table
-says, no request that was hidden in another one, and the next connection works.
+says, no request that was hidden in another one, and the next connection works.  What mvproxy wrote to the servers is
+kept, too: it has one reading, and the servers, which are Go's net/http, have taken it for the same.
 
 docs/strict-http.md says what other servers make of them.
 """
 
 import hashlib
+import re
+from collections import Counter
 
 import fixture
-from fixture import check, equal
+from fixture import check, equal, until
 from rawhttp import Broken
+from wire import Wire
 
 # Where a vector's requests go: T is its target, H a target hidden in a body or behind a request, which nobody may see.
 PLACES = {
@@ -495,6 +499,89 @@ def check_record(case, record):
         equal([v for n, v in headers.items() if n.lower() == "x-remote-user"], [["kubernetes-admin"]], str(case))
 
 
+# ----------------------------------------------------------------------------------------------------- what was forwarded
+
+# What net/http takes out of the fields, and Connection, which is one hop's.
+FRAMING = {"host", "content-length", "transfer-encoding", "trailer", "connection"}
+
+
+def setup():
+    """Between each mvproxy and its server somebody listens."""
+    world = fixture.World(options={"access-log": True})
+    world.wires = {name: Wire(world.certs, address) for name, address in world.addresses.items()}
+    for name, proxy in world.proxies.items():
+        proxy.options["apiserver"] = world.wires[name].url
+    return world.start()
+
+
+def printable(value):
+    """JSON from Go cannot carry what is no UTF-8."""
+    return re.sub(r"[^\x20-\x7e]+", "?", value)
+
+
+def fields_of(pairs):
+    found = {}
+    for name, value in pairs:
+        if name.lower() not in FRAMING:
+            found.setdefault(name.lower(), []).append(printable(value))
+    return found
+
+
+def compare(request, record):
+    """The strictest reading of what was sent, and Go's."""
+    what = " of what was sent as %s %s" % (request.method, request.target[:100])
+    equal(record["method"], request.method, "method" + what)
+    theirs = fields_of((name, value) for name, values in record["headers"].items() for value in values)
+    equal(theirs, fields_of((name, value.decode("latin-1")) for name, value in request.fields), "fields" + what)
+    equal(record["host"].encode(), request.all("host")[0], "host" + what)
+    if request.whole and record["status"] == 200 and "sink" in record["target"]:
+        equal(record["body"], len(request.body), "length of the body" + what)
+
+
+def by_target(place, items, target):
+    found = {}
+    for item in items:
+        if re.search("[=]%s-[0-9]" % place, target(item)):
+            found.setdefault(target(item), []).append(item)
+    return found
+
+
+def one_reading(world, place, cases, records):
+    """Nothing came to a server that was not sent to it as exactly that, nothing was sent that it read as more or as less, and
+    mvproxy says the same of itself."""
+    theirs_to_refuse = {case.wanted_target for case in cases if case.outcome in (THEIRS, BODY)}
+    compared = told = 0
+    for name, wire in world.wires.items():
+        sent = by_target(place, wire.requests(), lambda r: r.target)
+        seen = by_target(place, [r for r in records if r["server"] == name], lambda r: r["target"])
+        check(not set(seen) - set(sent), "not sent and yet seen:", set(seen) - set(sent))
+        missing = [t for t, requests in sent.items() if t not in seen and requests[0].whole and t not in theirs_to_refuse]
+        check(not missing, "sent and not seen:", missing)
+        for target, mine in seen.items():
+            check(len(mine) <= len(sent[target]), target, "was sent", len(sent[target]), "times and seen", len(mine))
+            for record in mine:
+                compare(sent[target][-1], record)
+                compared += 1
+        if name == {"local": "a", "peer": "b"}[place]:
+            told += await_told(world.proxies[name], PLACES[place][0].decode().partition("?")[0], sent)
+    check(compared > 100 and told > 100, "only", compared, "and", told, "were compared")
+
+
+def completed(proxy, path):
+    """Of the access log: the methods of what was sent on to that path and answered; queries are not logged whole."""
+    lines = re.findall('"Request".* method="([A-Z-]+)" uri="([^"?]*)[^"]*" .* attempts=([0-9]+) .* end="complete"', proxy.log())
+    return Counter(method for method, where, attempts in lines if where == path and attempts != "0")
+
+
+def await_told(proxy, path, sent):
+    """mvproxy says the same of itself: a line for each that it has sent whole, and none for what it has not sent at all."""
+    mine = [requests[-1] for target, requests in sent.items() if target.partition("?")[0] == path]
+    whole = Counter(request.method for request in mine if request.whole)
+    until(lambda: not whole - completed(proxy, path), "%d requests to %s in the access log of %s" % (sum(whole.values()), path, proxy.name))
+    equal(completed(proxy, path) - Counter(request.method for request in mine), Counter(), "in the log of %s, and never sent" % proxy.name)
+    return len(mine)
+
+
 def run_place(world, place):
     cases = [Case(number, place, entry) for number, entry in enumerate(VECTORS)]
     wrong = []
@@ -511,6 +598,7 @@ def run_place(world, place):
             examine_records(case, records)
         except AssertionError as error:
             wrong.append("%s; sent %r" % (error, case.raw[:300]))
+    one_reading(world, place, cases, records)
     check(not wrong, "%d of %d went wrong:\n" % (len(wrong), len(cases)) + "\n".join(w[:900] for w in wrong))
 
 

@@ -62,7 +62,8 @@ def _two(old, new, flags_old=(), flags_new=()):
     return [NodeSpec("cp-a", old, flags_old), NodeSpec("cp-b", new, flags_new)]
 
 
-# A front proxy's words as kubeadm has them, and others besides with any name of its CA allowed; UIDs and bootstrap tokens in both.
+# A front proxy's words as kubeadm has them, and others besides with any name of its CA allowed; UIDs and bootstrap tokens
+# in both, and what is taken away is soon gone.
 WORDS = {"requestheader-uid-headers": ["X-Remote-Uid"]}
 OTHER_WORDS = {"requestheader-allowed-names": [], "requestheader-username-headers": ["X-Remote-User", "X-Login"],
                "requestheader-group-headers": ["X-Remote-Group", "X-Teams"], "requestheader-uid-headers": ["X-Remote-Uid", "X-Number"],
@@ -71,7 +72,7 @@ OTHER_WORDS = {"requestheader-allowed-names": [], "requestheader-username-header
 
 def _with_words(name, version, words):
     flags = ["--%s=%s" % (key, ",".join(value)) for key, value in words.items()]
-    return NodeSpec(name, version, [*flags, "--enable-bootstrap-token-auth"], words)
+    return NodeSpec(name, version, [*flags, "--enable-bootstrap-token-auth"], {"discovery-authz-cache-ttl": "2s", **words})
 
 
 def _upgrade(name, old, new, skewed):
