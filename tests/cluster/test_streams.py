@@ -15,10 +15,12 @@ from harness import cluster as _harness  # noqa: F401 # finds tests/lib
 from harness import waiting
 from harness.node import PORT as SERVER_PORT
 from harness.parts import part
+from rawh2 import RawH2
 from rawhttp import Raw, pattern
 
 VARIABLES = ("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "KUBECTL_PORT_FORWARD_WEBSOCKETS")
 PROTOCOLS = (("SPDY", {v: "false" for v in VARIABLES}), ("WebSocket", {v: "true" for v in VARIABLES}))
+MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE, MAX_HEADER_LIST_SIZE = 3, 4, 6  # RFC 9113, section 6.5.2
 PORT = 10250
 BEHIND = 8080  # what listens in the pod
 PODS = "/api/v1/namespaces/default/pods"
@@ -136,6 +138,23 @@ def test_port_forward(cluster):
                 child.kill()
                 child.wait()
                 child.stdout.close()
+
+
+def test_settings(cluster):
+    """HTTP/2 clients find the same limits as without mvproxy: streams at once, windows, size of headers"""
+    pki = cluster.pki
+    for node in cluster.proxies:
+        found = []
+        for address in (node.address, node.loopback):
+            with Raw((address, SERVER_PORT), pki.crt("ca"), (pki.crt("admin"), pki.key("admin")), alpn=("h2",)) as conn:
+                client = RawH2(conn)
+                client.until(lambda c=client: c.settings)
+                found.append(client.settings)
+        through, straight = found
+        for number in (MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE):
+            assert through[number] == straight[number], found
+        # Go adds room for ten fields' overhead to its limit of 1 MiB.
+        assert through[MAX_HEADER_LIST_SIZE] <= straight[MAX_HEADER_LIST_SIZE] <= through[MAX_HEADER_LIST_SIZE] + 320, found
 
 
 WEBSOCKET = {"Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}

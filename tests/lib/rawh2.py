@@ -50,6 +50,7 @@ class RawH2:
     def __init__(self, conn):
         self.conn, self.frames, self.next = conn, Frames(False), 1
         self.heads, self.data, self.ended, self.resets, self.goaway = {}, {}, set(), {}, None
+        self.settings = {}  # the server's, by their numbers
         self.keep = set()  # streams whose windows do not open again
         conn.send(PREFACE + frame(SETTINGS))
 
@@ -79,6 +80,7 @@ class RawH2:
 
     def _take(self, kind, flags, stream, one):
         if kind == SETTINGS and not flags & ACK:
+            self.settings.update((int.from_bytes(one[at:at + 2], "big"), int.from_bytes(one[at + 2:at + 6], "big")) for at in range(9, len(one), 6))
             self.conn.send(frame(SETTINGS, 0, b"", ACK))
         elif kind == HEADERS:
             self.heads.setdefault(stream, one[9:])
