@@ -1,5 +1,6 @@
 #include "net/newcomers.h"
 
+#include "base/contract.h"
 #include "base/strmap.h"
 
 struct newcomers_lane {
@@ -59,8 +60,11 @@ static struct newcomers_lane *new_lane(struct newcomers *q, struct slice address
 
 static struct newcomers_lane *lane_of(struct newcomers *q, struct slice address)
 {
-    struct newcomers_lane *lane = address.n == 0 ? &q->shared : strmap_get(q->by_address, address);
+    struct newcomers_lane *lane;
 
+    if (address.n == 0)
+        return &q->shared;
+    lane = strmap_get(q->by_address, address);
     if (lane == NULL)
         lane = new_lane(q, address);
     return lane == NULL ? &q->shared : lane;
@@ -112,12 +116,14 @@ size_t newcomers_waiting(const struct newcomers *q)
 
 struct newcomer *newcomers_next(struct newcomers *q)
 {
-    struct list_node *ring = list_first(&q->ring);
+    struct list_node *ring = list_first(&q->ring), *first;
     struct newcomer *n;
 
     if (ring == NULL)
         return NULL;
-    n = list_entry(list_first(&list_entry(ring, struct newcomers_lane, node)->waiting), struct newcomer, node);
+    first = list_first(&list_entry(ring, struct newcomers_lane, node)->waiting);
+    contract(first != NULL); /* an empty lane is not in the ring */
+    n = list_entry(first, struct newcomer, node);
     take_out(q, n, true);
     return n;
 }
