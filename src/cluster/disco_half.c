@@ -57,7 +57,8 @@ struct disco_half {
     bool failed, refused, not_modified, mvproxy;
     uint64_t connection; /* of the root's answer */
     struct disco_doc *doc;
-    struct loop_deferred turn;
+    struct loop_deferred turn; /* delivers */
+    struct api_work work;      /* parses */
 };
 
 static void half_free(struct disco_half *h)
@@ -68,6 +69,7 @@ static void half_free(struct disco_half *h)
         if (h->steps[i].fetch != NULL)
             fetch_cancel(h->steps[i].fetch);
     loop_defer_cancel(h->loop, &h->turn);
+    api_work_cancel(h->o.api, &h->work);
     disco_parser_free(h->parser);
     disco_walk_free(h->walk);
     buf_free(&h->legacy);
@@ -123,7 +125,7 @@ static void parse_some(void *arg)
 
     switch (disco_parser_step(h->parser, STEP_BYTES, &h->doc, &h->err)) {
     case DISCO_STEP_MORE:
-        loop_defer(h->loop, &h->turn, parse_some, h);
+        api_work_queue(h->o.api, &h->work, parse_some, h);
         return;
     case DISCO_STEP_DONE:
         over(h);
@@ -137,7 +139,7 @@ static void parse_some(void *arg)
 static void start_parsing(struct disco_half *h)
 {
     h->state = STATE_PARSING;
-    loop_defer(h->loop, &h->turn, parse_some, h);
+    api_work_queue(h->o.api, &h->work, parse_some, h);
 }
 
 /* -------------------------------------------------------------------------------------------------- the legacy walk */
