@@ -13,7 +13,7 @@ PEERS = ("b", "c", "d")
 
 def setup():
     profiles = dict({"a": "v1.33"}, **{name: "v1.34" for name in PEERS})
-    world = fixture.World(profiles=profiles, proxies=["a"], options={"max-requests-inflight-per-peer": 1})
+    world = fixture.World(profiles=profiles, proxies=["a"])
     proxy = world.proxies["a"]
     # Straight to the servers: what they do is not softened by an mvproxy of theirs.
     proxy.options["peers"] = ["test-server-%s=127.0.0.1:%d" % (name, world.addresses[name][1]) for name in PEERS]
@@ -71,21 +71,33 @@ def test_every_method(world):
             world.sim.heal()
 
 
+def limit(world, most):
+    proxy = world.proxies["a"]
+    proxy.await_log("Reloaded", proxy.reload({"max-requests-inflight-per-peer": most}))
+
+
 def test_next_when_full(world):
     """max-requests-inflight-per-peer: the next one is asked, and when all are full the client is told to come back"""
+    limit(world, 1)
     fault = world.sim.fault("hang", method="GET", path=CLASSES)
-    waiting = [world.client() for _ in PEERS]
+    waiting = []
     mark = world.sim.mark()
-    for client in waiting:
-        client.request("GET", CLASSES)
-    until(lambda: len({r["server"] for r in world.sim.requests(path=CLASSES, since=mark) if not r["done"]}) == 3,
-          "one request at each peer")
+
+    def one_at_each():
+        if len({r["server"] for r in world.sim.requests(path=CLASSES, since=mark) if not r["done"]}) == len(PEERS):
+            return True
+        # A peer that is just being asked for its discovery is full, too: then this one is refused, and another follows.
+        waiting.append(world.client())
+        waiting[-1].request("GET", CLASSES)
+        return False
+    until(one_at_each, "one request at each peer", pause=0.2)
     answer = world.ask("POST", CLASSES, dict(CLASS, metadata={"name": "too-many"}))
     refused(answer, True)
     check("too many requests in flight" in answer.json()["message"], "message")
     world.sim.heal(fault)
     for client in waiting:
         client.abort()
+    limit(world, 0)
     healthy(world)
 
 
