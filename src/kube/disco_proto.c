@@ -138,7 +138,10 @@ static bool put_text(struct disco_proto *p, struct buf *out, unsigned field, con
     return pb_put(out, field, text);
 }
 
-static bool put_texts(struct disco_proto *p, struct buf *out, unsigned field, const struct jscan_value *v)
+typedef bool put_fn(struct disco_proto *p, struct buf *out, unsigned field, const struct jscan_value *v);
+
+/* One field for each element; nothing if it is no array. */
+static bool put_each(struct disco_proto *p, struct buf *out, unsigned field, const struct jscan_value *v, put_fn *put)
 {
     struct jscan_value element;
     struct jscan s;
@@ -148,7 +151,7 @@ static bool put_texts(struct disco_proto *p, struct buf *out, unsigned field, co
     if (v->raw.p == NULL || v->type != JSCAN_ARRAY || !jscan_enter_array(&s, &first))
         return true;
     while (jscan_element(&s, &first) && jscan_value(&s, &element))
-        if (!put_text(p, out, field, &element))
+        if (!put(p, out, field, &element))
             return false;
     return true;
 }
@@ -176,22 +179,12 @@ static bool put_kind(struct disco_proto *p, struct buf *out, unsigned field, con
     return pb_put(out, KIND_KIND, texts[2]);
 }
 
-static bool put_kinds(struct disco_proto *p, struct buf *out, unsigned field, const struct jscan_value *v)
+/* An element of an array, where Go reads null as an empty one. */
+static bool put_kind_of_many(struct disco_proto *p, struct buf *out, unsigned field, const struct jscan_value *v)
 {
-    struct jscan_value element;
-    struct jscan s;
-    bool first;
+    static const struct jscan_value empty = {.type = JSCAN_OBJECT, .raw = SLICE_LIT("{}")};
 
-    jscan_init(&s, v->raw, JSCAN_MAX_DEPTH);
-    if (v->raw.p == NULL || v->type != JSCAN_ARRAY || !jscan_enter_array(&s, &first))
-        return true;
-    while (jscan_element(&s, &first) && jscan_value(&s, &element)) {
-        if (element.type == JSCAN_NULL) /* Go reads it as an empty one */
-            element = (struct jscan_value){.type = JSCAN_OBJECT, .raw = SLICE_LIT("{}")};
-        if (!put_kind(p, out, field, &element))
-            return false;
-    }
-    return true;
+    return put_kind(p, out, field, v->type == JSCAN_NULL ? &empty : v);
 }
 
 /* ------------------------------------------------------------------------------------------------------- messages */
@@ -212,7 +205,7 @@ static bool put_subresource(struct disco_proto *p, const struct disco_subresourc
     buf_reset(out);
     read_members(sub->raw, keys, values, 2);
     pb_put(out, SUB_SUBRESOURCE, sub->name);
-    return put_kind(p, out, SUB_KIND, &values[0]) && put_kinds(p, out, SUB_ACCEPTED, &values[1]) &&
+    return put_kind(p, out, SUB_KIND, &values[0]) && put_each(p, out, SUB_ACCEPTED, &values[1], put_kind_of_many) &&
            put_verbs(out, SUB_VERBS, sub->verbs, sub->n_verbs) &&
            pb_put(&p->resource_out, RESOURCE_SUBRESOURCES, buf_slice(out));
 }
@@ -231,7 +224,8 @@ static bool make_resource(struct disco_proto *p, const struct disco_resource *r)
         return false;
     pb_put(out, RESOURCE_SCOPE, r->scope);
     if (!put_text(p, out, RESOURCE_SINGULAR, &values[1]) || !put_verbs(out, RESOURCE_VERBS, r->verbs, r->n_verbs) ||
-        !put_texts(p, out, RESOURCE_SHORT_NAMES, &values[2]) || !put_texts(p, out, RESOURCE_CATEGORIES, &values[3]))
+        !put_each(p, out, RESOURCE_SHORT_NAMES, &values[2], put_text) ||
+        !put_each(p, out, RESOURCE_CATEGORIES, &values[3], put_text))
         return false;
     for (const struct disco_subresource *sub = r->subresources; sub != NULL; sub = sub->next)
         if (!put_subresource(p, sub))

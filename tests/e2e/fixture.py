@@ -217,19 +217,22 @@ def _go():
     raise Skip("no Go toolchain to build the simulator with")
 
 
-def apisim_binary():
-    if os.environ.get("APISIM"):
-        return os.environ["APISIM"]
-    path = os.path.join(_cache(), "apisim")
+def go_binary(name, package):
+    """The path of a program of the module tests/apisim, built if need be."""
+    path = os.path.join(_cache(), name)
     with Lock(path + ".lock"):
         env = dict(os.environ, GOFLAGS="-mod=mod", GOWORK="off", CGO_ENABLED="0")
         if "GOCACHE" not in env and "HOME" not in env:
             env["GOCACHE"] = os.path.join(_cache(), "go-build")
-        done = subprocess.run([_go(), "build", "-o", path, "."], env=env, capture_output=True,
+        done = subprocess.run([_go(), "build", "-o", path, package], env=env, capture_output=True,
                               cwd=os.path.join(TREE, "tests", "apisim"), check=False)
         if done.returncode != 0:
-            raise Failure("apisim does not build: " + done.stderr.decode(errors="replace"))
+            raise Failure("%s does not build: %s" % (name, done.stderr.decode(errors="replace")))
     return path
+
+
+def apisim_binary():
+    return os.environ.get("APISIM") or go_binary("apisim", ".")
 
 
 class ApiSim(Process):

@@ -6,25 +6,12 @@ import resource
 import subprocess
 import time
 
-from fixture import TREE, Failure, Lock, Process, _cache, _go, check, equal  # pylint: disable=import-private-name
+from fixture import Failure, Process, check, equal, go_binary
 
 PATH = "/api/v1/namespaces/default/configmaps"
 NAME = "sequence"
 PATCH = {"Content-Type": "application/merge-patch+json"}
 ANSWER_SECONDS = 900
-
-
-def binary():
-    path = os.path.join(_cache(), "watchload")
-    with Lock(path + ".lock"):
-        env = dict(os.environ, GOFLAGS="-mod=mod", GOWORK="off", CGO_ENABLED="0")
-        if "GOCACHE" not in env and "HOME" not in env:
-            env["GOCACHE"] = os.path.join(_cache(), "go-build")
-        done = subprocess.run([_go(), "build", "-o", path, "./watchload"], env=env, capture_output=True,
-                              cwd=os.path.join(TREE, "tests", "apisim"), check=False)
-        if done.returncode != 0:
-            raise Failure("watchload does not build: " + done.stderr.decode(errors="replace"))
-    return path
 
 
 def allow_descriptors(number):
@@ -41,7 +28,7 @@ class Load(Process):
     """The load program, which is told what to do line by line."""
 
     def __init__(self, name, scratch, address, pair, ca, http2, target=PATH + "?watch=true&resourceVersion=0"):
-        argv = [binary(), "--url", "https://%s:%d%s" % (*address, target),
+        argv = [go_binary("watchload", "./watchload"), "--url", "https://%s:%d%s" % (*address, target),
                 "--ca", ca, "--cert", pair[0], "--key", pair[1]]
         super().__init__(name, argv + (["--http2"] if http2 else []), scratch)
 
