@@ -71,10 +71,13 @@ static inline void feed(struct h1_parser *p, enum h1_kind kind, struct slice tex
     arena_free(a);
 }
 
+/* 400 or 505: to some versions of llhttp a wrong line end behind the version is a wrong version. */
+enum { EITHER_STATUS = 1 };
+
 struct feed_row {
     const char *name;
     struct slice text;
-    unsigned status;  /* 0: must parse */
+    unsigned status;  /* 0: must parse; EITHER_STATUS */
     const char *want; /* when it must parse: its rendering; NULL: must stay incomplete */
     size_t rest;      /* bytes behind the head */
 };
@@ -88,7 +91,8 @@ static inline void feed_check(struct h1_parser *p, enum h1_kind kind, const stru
     for (size_t i = 0; good && i < ROWS(pieces); i++) {
         feed(p, kind, r->text, pieces[i], &f);
         if (r->status != 0)
-            good = f.result == H1_ERROR && f.status == r->status;
+            good = f.result == H1_ERROR &&
+                   (f.status == r->status || (r->status == EITHER_STATUS && (f.status == 400 || f.status == 505)));
         else if (r->want == NULL)
             good = f.result == H1_MORE;
         else
