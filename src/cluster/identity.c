@@ -70,7 +70,6 @@ struct identity {
     char *other_holder;            /* as last looked at */
     int64_t other_renew_us;
     bool patched;   /* the annotation, in somebody else's Lease */
-    char *written;  /* what we had patched in before the address changed; NULL: nothing */
     bool overruled; /* a differing address of the server's own stands */
     struct arena *arena;
     struct lease_gc *gc;
@@ -517,6 +516,8 @@ static void annotate(struct identity *i, const struct lease *l)
     buf_init(&body, BODY_BYTES);
     buf_append_str(&body, "{\"metadata\":{\"annotations\":{\"" LEASE_ADVERTISE_ANNOTATION "\":\"");
     buf_append_json(&body, slice_str(i->advertise));
+    buf_append_str(&body, "\",\"" LEASE_WRITTEN_ANNOTATION "\":\"");
+    buf_append_json(&body, slice_str(i->advertise));
     buf_append_str(&body, "\"},\"uid\":\"");
     buf_append_json(&body, l->uid);
     buf_append_str(&body, "\",\"resourceVersion\":\"");
@@ -532,7 +533,7 @@ void identity_seen(struct identity *i, const struct lease *l)
         return;
     if (slice_eq(l->advertise, slice_str(i->advertise)))
         return;
-    if (l->advertise.n == 0 || (i->written != NULL && slice_eq(l->advertise, slice_str(i->written))) ||
+    if (l->advertise.n == 0 || slice_eq(l->advertise, l->written) ||
         (!i->patched && i->minor < FIRST_ADVERTISING_MINOR)) {
         annotate(i, l);
         return;
@@ -655,11 +656,7 @@ static void change_address(struct identity *i, const char *advertise)
 {
     if (strcmp(advertise, i->advertise) == 0)
         return;
-    if (i->patched) {
-        mem_free(i->written);
-        i->written = i->advertise;
-    } else
-        mem_free(i->advertise);
+    mem_free(i->advertise);
     i->advertise = must_strdup(advertise);
     i->overruled = i->patched = false;
     if (i->state == STATE_PUBLISHING && i->call == NULL)
@@ -745,7 +742,6 @@ void identity_free(struct identity *i)
     mem_free(i->uid);
     mem_free(i->version);
     mem_free(i->other_holder);
-    mem_free(i->written);
     mem_free(i);
 }
 

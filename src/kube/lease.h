@@ -13,6 +13,8 @@
 #define LEASE_IDENTITY_VALUE "kube-apiserver"
 #define LEASE_HOSTNAME_LABEL "kubernetes.io/hostname"
 #define LEASE_ADVERTISE_ANNOTATION "kubernetes.io/peer-advertise-address"
+/* Ours: the address that an mvproxy wrote into the other one, by which a later process knows it for ours to change. */
+#define LEASE_WRITTEN_ANNOTATION "mvproxy/peer-advertise-address"
 #define LEASE_COLLECTION_PATH "/apis/coordination.k8s.io/v1/namespaces/" LEASE_NAMESPACE "/leases"
 enum { LEASE_DURATION_SECONDS = 3600 };
 
@@ -23,6 +25,7 @@ struct lease {
     struct slice identity_label; /* value of LEASE_IDENTITY_LABEL */
     struct slice hostname_label;
     struct slice advertise; /* value of LEASE_ADVERTISE_ANNOTATION, as it stands */
+    struct slice written;   /* of LEASE_WRITTEN_ANNOTATION, which lease_print leaves out */
     struct slice holder;
     bool has_duration, has_renew_time;
     int64_t duration_s;

@@ -36,6 +36,7 @@ uint64_t kube_lists(const struct kube_store *s, enum kube_kind k);
 struct kube_lease {
     const char *name;
     const char *hostname, *holder, *address; /* NULL: none */
+    const char *written;                     /* LEASE_WRITTEN_ANNOTATION; goes with an address only */
     const char *ns;                          /* NULL: kube-system */
     int64_t renew_us;                        /* wall clock */
     unsigned duration_s;                     /* 0: none */

@@ -101,12 +101,14 @@ void kube_delete(struct kube_store *s, enum kube_kind k, const char *name)
 
 void kube_put_lease(struct kube_store *s, const struct kube_lease *l)
 {
-    char meta[600], members[400], time[CLOCK_RFC3339_BYTES], address[160] = "", duration[64] = "";
+    char meta[600], members[400], time[CLOCK_RFC3339_BYTES], address[240] = "", duration[64] = "";
 
     clock_rfc3339(l->renew_us, time);
     if (l->address != NULL)
-        (void)snprintf(address, sizeof address, ",\"annotations\":{\"kubernetes.io/peer-advertise-address\":\"%s\"}",
-                       l->address);
+        (void)snprintf(address, sizeof address,
+                       ",\"annotations\":{\"kubernetes.io/peer-advertise-address\":\"%s\","
+                       "\"mvproxy/peer-advertise-address\":\"%s\"}",
+                       l->address, l->written == NULL ? "" : l->written);
     if (l->duration_s > 0)
         (void)snprintf(duration, sizeof duration, ",\"leaseDurationSeconds\":%u", l->duration_s);
     (void)snprintf(meta, sizeof meta,
@@ -411,6 +413,7 @@ static void store_lease(struct kube_store *s, struct arena *a, const struct leas
         .hostname = text_of(a, l->hostname_label),
         .holder = text_of(a, l->holder),
         .address = text_of(a, l->advertise),
+        .written = text_of(a, l->written),
         .renew_us = l->renew_us,
         .duration_s = (unsigned)l->duration_s,
         .no_label = !slice_eq(l->identity_label, SLICE_LIT(LEASE_IDENTITY_VALUE)),
@@ -422,12 +425,16 @@ static void store_lease(struct kube_store *s, struct arena *a, const struct leas
 static void patch_lease(struct kube_store *s, struct arena *a, struct lease *l, struct slice body)
 {
     static const char *const advertise[] = {"metadata", "annotations", LEASE_ADVERTISE_ANNOTATION, NULL};
+    static const char *const written[] = {"metadata", "annotations", LEASE_WRITTEN_ANNOTATION, NULL};
     static const char *const holder[] = {"spec", "holderIdentity", NULL}, *const time[] = {"spec", "renewTime", NULL};
     struct slice text;
 
     text = at(a, body, advertise);
     if (text.n > 0)
         l->advertise = text;
+    text = at(a, body, written);
+    if (text.n > 0)
+        l->written = text;
     text = at(a, body, holder);
     if (text.n > 0)
         l->holder = text;

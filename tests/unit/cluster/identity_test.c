@@ -263,11 +263,12 @@ static void upgrade(void)
     end(&s);
 }
 
-static void annotates(unsigned minor, const char *own, const char *wanted)
+static void annotates(unsigned minor, const char *own, const char *written, const char *wanted)
 {
     struct story s;
     char holder[100];
-    struct kube_lease l = {.hostname = "cp-a", .holder = holder, .address = own, .duration_s = 3600};
+    struct kube_lease l = {
+        .hostname = "cp-a", .holder = holder, .address = own, .written = written, .duration_s = 3600};
 
     prepare(&s, minor, IDENTITY_AUTO);
     l.name = s.id;
@@ -275,8 +276,9 @@ static void annotates(unsigned minor, const char *own, const char *wanted)
     world_start(&s.w);
     for (int i = 0; i < 4; i++) {
         l.renew_us = clock_wall_us();
-        if (own == NULL && lease_there(&s)) /* the server keeps what it does not know */
-            l.address = s.lease.advertise.n > 0 ? "10.0.0.1:16443" : NULL;
+        if ((own == NULL || written == own) && lease_there(&s) &&
+            slice_eq(s.lease.advertise, slice_str("10.0.0.1:16443")))
+            l.address = l.written = "10.0.0.1:16443"; /* the server keeps what it does not know */
         kube_put_lease(s.w.store, &l);
         sim_run_ms(s.w.loop, 10000);
     }
@@ -358,14 +360,14 @@ static void changes_annotation(unsigned minor)
     ok(lease_there(&s), "there");
     is_slice(s.lease.advertise, "10.0.0.1:16443", "1.%u: the address in the server's Lease", minor);
     reload(&s, IDENTITY_AUTO, "10.0.0.9:7443");
-    l.address = "10.0.0.1:16443";
+    l.address = l.written = "10.0.0.1:16443";
     for (int i = 0; i < 3; i++) {
         l.renew_us = clock_wall_us();
         kube_put_lease(s.w.store, &l);
         sim_run_ms(s.w.loop, 100);
         ok(lease_there(&s), "there");
         is_slice(s.lease.advertise, "10.0.0.9:7443", "1.%u: at the next renewal the one of the reload", minor);
-        l.address = "10.0.0.9:7443"; /* the server keeps what it does not know */
+        l.address = l.written = "10.0.0.9:7443"; /* the server keeps what it does not know */
     }
     is_u64(kube_lease_writes(s.w.store, "PATCH"), 2, "written twice in all");
     end(&s);
@@ -459,6 +461,8 @@ static void collects_carefully(uint64_t when_ms)
 
 int main(void)
 {
+    static const char left[] = "10.8.8.8:6443";
+
     publishes();
     observes(34, IDENTITY_AUTO);
     observes(24, IDENTITY_OBSERVE);
@@ -474,9 +478,12 @@ int main(void)
     outages();
     stops_early();
     upgrade();
-    annotates(33, NULL, "10.0.0.1:16443");
-    annotates(33, "10.9.9.9:6443", "10.9.9.9:6443");
-    annotates(36, "10.9.9.9:6443", "10.9.9.9:6443");
+    annotates(33, NULL, NULL, "10.0.0.1:16443");
+    annotates(33, "10.9.9.9:6443", NULL, "10.9.9.9:6443");
+    annotates(36, "10.9.9.9:6443", NULL, "10.9.9.9:6443");
+    annotates(36, "10.9.9.9:6443", "10.8.8.8:6443", "10.9.9.9:6443");
+    /* left behind by the process before */
+    annotates(36, left, left, "10.0.0.1:16443");
     collects(true);
     collects(false);
     collects_carefully(100);
