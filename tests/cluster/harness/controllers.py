@@ -49,7 +49,7 @@ class Controllers:
 
         def begun():
             self.manager.check()
-            return "Proceeding to collect garbage" in self.manager.log_text()
+            return "Proceeding to collect garbage" in self.manager.log_text().rpartition("---- started ")[2]
         waiting.until(begun, "the garbage collector of kube-controller-manager", 90)
 
     def __enter__(self):

@@ -176,6 +176,9 @@ void h2_open(struct h2_kit *k)
 
 void h2_close(struct h2_kit *k)
 {
+    if (k->k.listener != NULL) /* what would come in from here on nobody would close */
+        listener_close(k->k.listener);
+    k->k.listener = NULL;
     for (size_t i = 0; i < k->n_conns; i++)
         h2_conn_close(k->conns[i], STREAM_CLOSE_NOW);
     kit_close(&k->k);
