@@ -519,12 +519,17 @@ class World:
             "peer-allowed-cidrs": ["127.0.0.0/8"], "v": 4,
         }
 
-    def start(self):
+    def start_proxies(self):
         """Start every mvproxy; ready when all are."""
         for proxy in self.proxies.values():
             proxy.start(ready=False)
         for proxy in self.proxies.values():
             proxy.await_ready()
+        return self
+
+    def start(self):
+        """The same, and each knows the others."""
+        self.start_proxies()
         self.settle()
         return self
 

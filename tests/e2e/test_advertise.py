@@ -40,11 +40,7 @@ def setup():
                           servers={"a": {"runtime-config": ["batch/v1=false"]}, "b": {"runtime-config": ["policy/v1=false"]}},
                           options={"discovery-refresh-interval": "1s", "peers": [], "bind-address": "0.0.0.0",
                                    "peer-allowed-cidrs": ["192.0.2.0/24"]})
-    for proxy in world.proxies.values():
-        proxy.start(ready=False)
-    for proxy in world.proxies.values():
-        proxy.await_ready()
-    return world
+    return world.start_proxies()
 
 
 def advertised(world, name):

@@ -15,11 +15,7 @@ def setup():
     for name, proxy in world.proxies.items():
         proxy.options["peer-advertise-ip"] = "127.0.0.1"
         proxy.options["peer-advertise-port"] = world.ports[name]
-    for proxy in world.proxies.values():
-        proxy.start(ready=False)
-    for proxy in world.proxies.values():
-        proxy.await_ready()
-    return world
+    return world.start_proxies()
 
 
 def lease_of(world, name):
@@ -105,8 +101,10 @@ def test_server_takes_over(world):
     world.sim.delete(LEASES, world.sim.server("b")["id"], "kube-system")
     world.sim.restart_server("b")
     world.proxies["b"].start()
+    address = "127.0.0.1:%d" % world.ports["b"]
     until(lambda: annotations_of(world, "b") == {
-        "kubernetes.io/peer-advertise-address": "127.0.0.1:%d" % world.ports["b"]}, "the address in the server's Lease")
+        "kubernetes.io/peer-advertise-address": address,
+        "mvproxy/peer-advertise-address": address}, "the address in the server's Lease, and whose it is")
     until(lambda: world.ask("GET", BATCH).status == 200, "the jobs of b through a")
 
 

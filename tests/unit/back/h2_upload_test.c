@@ -322,6 +322,16 @@ static void updates(bool accounted)
 
 /* ---- ends in the middle ---- */
 
+/* Five bytes of a body of a thousand, on the first connection. */
+static struct h2_conn *upload_begin(struct call *c, struct h2_kit *k)
+{
+    upload_init(c, k, 1000);
+    call_send(c);
+    if (!back_write(c->r, SLICE_LIT("hello")))
+        tap_bail("the body is not taken");
+    return h2_conn(k, 0);
+}
+
 static void early_answer(void)
 {
     static struct h2_kit k;
@@ -329,11 +339,7 @@ static void early_answer(void)
     struct call c;
 
     h2_open(&k);
-    upload_init(&c, &k, 1000);
-    call_send(&c);
-    if (!back_write(c.r, SLICE_LIT("hello")))
-        tap_bail("the body is not taken");
-    s = h2_conn(&k, 0);
+    s = upload_begin(&c, &k);
     h2_headers(s, h2_asked_body(s, 0, 5)->id, ":status: 413\n", false);
     h2_data(s, s->asked[0].id, "too much", true);
     ok(call_is(&c, "head(413) end"), "an answer that does not wait for the rest");
@@ -354,11 +360,7 @@ static void too_short(void)
     struct call c;
 
     h2_open(&k);
-    upload_init(&c, &k, 1000);
-    call_send(&c);
-    if (!back_write(c.r, SLICE_LIT("hello")))
-        tap_bail("the body is not taken");
-    s = h2_conn(&k, 0);
+    s = upload_begin(&c, &k);
     (void)h2_asked_body(s, 0, 5);
     back_finish(c.r, NULL);
     ok(call_is(&c, "failed: body"), "a body that ends early");
