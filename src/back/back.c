@@ -390,21 +390,23 @@ void request_keep_copy(struct back_request *r)
         keep_copy(r, buf_slice(&r->pending));
 }
 
-/* To the connection. */
+/*
+ * To the connection. One that is broken takes no more and is about to say so, after an answer that came before: until
+ * then the rest is for the copy alone. False: the request is over.
+ */
 static bool put(struct back_request *r, struct slice data)
 {
-    return request_on_h2(r) ? h2_call_write(r->call, data) : h1_client_write(r->conn, data);
+    bool taken = r->stuck || (request_on_h2(r) ? h2_call_write(r->call, data) : h1_client_write(r->conn, data));
+
+    r->stuck = r->stuck || (!taken && r->state == REQUEST_ACTIVE);
+    return taken || r->stuck;
 }
 
 static bool emit(struct back_request *r, struct slice data)
 {
     keep_copy(r, data);
-    if (r->body_open) {
-        bool taken = put(r, data);
-
-        r->stuck = !taken && r->state == REQUEST_ACTIVE;
-        return taken;
-    }
+    if (r->body_open)
+        return put(r, data);
     if (buf_append(&r->pending, data))
         return true;
     give_up(r, "request body came before there was a connection for it");
@@ -486,7 +488,7 @@ void back_finish(struct back_request *r, const struct http_head *trailers)
 {
     struct buf *scratch = &r->back->scratch;
 
-    if (!is_live(r) || r->body_finished || r->stuck)
+    if (!is_live(r) || r->body_finished)
         return;
     if (r->opts.body.kind == HTTP_BODY_LENGTH) {
         give_up(r, "request body is shorter than announced");

@@ -80,27 +80,21 @@ static void fail(struct h1_client *c, enum back_failure why, const char *text)
 
 bool h1_client_write(struct h1_client *c, struct slice data)
 {
-    if (stream_write(c->stream, data))
-        return true;
-    /* A broken stream tells so itself; one that is not has more to send than anybody should have waiting. */
-    if (stream_is_open(c->stream))
-        fail(c, BACK_FAIL_BODY, "request body came faster than the back-pressure allows");
-    return false;
+    return stream_write(c->stream, data);
 }
 
 static bool send_head(struct h1_client *c, struct back_request *r)
 {
     struct buf *scratch = &r->back->scratch;
-    bool sent;
 
     buf_reset(scratch);
     if (!h1_write_request(scratch, r->opts.head, r->opts.body, r->opts.upgrade ? H1_WRITE_UPGRADE : 0))
         return false;
     r->sent = true;
-    sent = h1_client_write(c, buf_slice(scratch));
+    (void)h1_client_write(c, buf_slice(scratch)); /* broken: the stream will say so */
     if (scratch->cap > LIMIT_STREAM_OUTPUT_HIGH)
         buf_release(scratch);
-    return sent || c->state == CONN_BUSY; /* broken: the stream will say so */
+    return true;
 }
 
 void h1_client_attach(struct h1_client *c, struct back_request *r)
@@ -153,7 +147,7 @@ static void on_timer(void *arg)
 static void complete(struct h1_client *c)
 {
     struct back_request *r = c->request;
-    bool reusable = c->keep && r->body_finished && !c->got_eof && !c->is_broken && !r->opts.upgrade &&
+    bool reusable = c->keep && r->body_finished && !r->stuck && !c->got_eof && !c->is_broken && !r->opts.upgrade &&
                     stream_input_len(c->stream) == 0;
 
     r->trailers = *h1_body_trailers(&c->body);

@@ -37,7 +37,7 @@ void h1_client_free(struct h1_client *c);
 void h1_client_opened(struct h1_client *c, struct stream *s);
 /* Starts the request on an idle (or just opened) connection. */
 void h1_client_attach(struct h1_client *c, struct back_request *r);
-/* Framed body bytes. False: broken (the failure follows), or far too much unsent. */
+/* Framed bytes. False: the connection is broken, or far too much is unsent; its end follows. */
 bool h1_client_write(struct h1_client *c, struct slice data);
 /* The request is all out: the response's head has its deadline. */
 void h1_client_body_finished(struct h1_client *c);

@@ -2,6 +2,11 @@
  * The keep-alive race: a server closes an idle connection while a request is on its way there. The kernel's account of
  * what was acknowledged tells a request that nobody can have read from one that somebody may have.
  */
+#include <errno.h>
+#include <inttypes.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "unit/back/kit.h"
 
 #define OK5 "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
@@ -159,6 +164,127 @@ static void cut_in_the_middle(bool tls, enum stream_close_how how)
     kit_close(&k);
 }
 
+/*
+ * A server that answers early and goes at once: the rest of the body finds nobody, but the answer is here, and is what
+ * the owner is to hear of.
+ */
+static int early_fd = -1;
+
+static void take_raw(struct kit *k, int fd)
+{
+    (void)k;
+    early_fd = fd;
+}
+
+static void early_answer(void)
+{
+    static const char answer[] = "HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno";
+    static const struct linger at_once = {.l_onoff = 1};
+    static struct kit k;
+    static char body[200 << 10];
+    struct call c;
+
+    memset(body, 'b', sizeof(body));
+    kit_open(&k, false, 0);
+    k.on_accept = take_raw;
+    early_fd = -1;
+    call_init(&c, &k, "POST", "/early");
+    c.opts.body = (struct http_body){HTTP_BODY_LENGTH, 2 * sizeof(body)};
+    call_send(&c);
+    ok(run_until(k.loop, early_fd >= 0 && c.writable > 0), "a body is wanted");
+    if (send(early_fd, answer, sizeof(answer) - 1, 0) != sizeof(answer) - 1)
+        tap_bail("send: %s", strerror(errno));
+    (void)setsockopt(early_fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    close(early_fd);
+    for (unsigned i = 0; i < 2; i++)
+        ok(back_write(c.r, slice_of(body, sizeof(body))), "half %u of the body comes too late", i);
+    ok(call_is(&c, "head(413) end"), "the answer is told");
+    is_slice(buf_slice(&c.body), "no", "all of it");
+    call_free(&c);
+    kit_close(&k);
+}
+
+static size_t count(const struct buf *b, char wanted)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < buf_len(b); i++)
+        n += buf_slice(b).p[i] == wanted;
+    return n;
+}
+
+enum { ONCE_BYTES = 20 << 10 };
+
+/* Two connections in the pool; the second is the one that is taken first. */
+static void warm_up_two(struct kit *k)
+{
+    struct call c[2];
+
+    for (size_t i = 0; i < ROWS(c); i++)
+        call_start(&c[i], k, "GET", "/warm");
+    for (size_t i = 0; i < ROWS(c); i++)
+        if (!conn_has(kit_conn(k, i), "/warm"))
+            tap_bail("no connection");
+    conn_say(&k->conns[0], OK5);
+    if (!run_until(k->loop, c[0].r == NULL || c[1].r == NULL))
+        tap_bail("no answer");
+    conn_say(&k->conns[1], OK5);
+    for (size_t i = 0; i < ROWS(c); i++) {
+        if (!call_over(&c[i]))
+            tap_bail("no answer");
+        call_free(&c[i]);
+    }
+}
+
+/* A body that goes out again, while the nth allocation from then on fails. The most of it that one connection saw. */
+static size_t most_of_body(uint64_t nth, uint64_t *calls)
+{
+    static struct kit k;
+    static char body[ONCE_BYTES];
+    struct call c;
+    size_t most = 0;
+
+    memset(body, '~', sizeof(body));
+    kit_open(&k, false, 0);
+    warm_up_two(&k);
+    k.short_of_memory = nth > 0;
+    call_init(&c, &k, "PUT", "/once");
+    c.opts.body = (struct http_body){HTTP_BODY_LENGTH, sizeof(body)};
+    call_send(&c);
+    if (!back_write(c.r, slice_of(body, sizeof(body))))
+        tap_bail("the body is not taken");
+    conn_close(&k.conns[1], STREAM_CLOSE_NOW);
+    *calls = mem_calls();
+    mem_fail_nth(nth);
+    for (size_t turn = 0, whole = 0; turn < 50 && c.r != NULL && whole < 3; turn++) {
+        loop_run_once(k.loop, 20);
+        for (size_t i = 0; i < k.n_conns; i++) {
+            size_t n = count(&k.conns[i].got, '~');
+
+            most = n > most ? n : most;
+        }
+        whole += most >= sizeof(body); /* a few turns more: nothing may follow */
+    }
+    *calls = mem_calls() - *calls;
+    mem_fail_nth(0);
+    call_free(&c);
+    kit_close(&k);
+    return most;
+}
+
+/* Bytes beyond its length would be read as the next request on the connection: as anybody whom they name. */
+static void body_comes_once(void)
+{
+    uint64_t calls, unused;
+
+    is_u64(most_of_body(0, &calls), ONCE_BYTES, "a body goes out again");
+    for (uint64_t nth = 1; nth <= calls + 5; nth++) {
+        size_t most = most_of_body(nth, &unused);
+
+        ok(most <= ONCE_BYTES, "allocation %" PRIu64 " of %" PRIu64 " fails: %zu bytes of it", nth, calls, most);
+    }
+}
+
 /* An outage does not multiply: beyond the budget the first failure is the last. */
 static void budget(void)
 {
@@ -230,6 +356,8 @@ int main(void)
     half_given();
     for (unsigned i = 0; i < 4; i++)
         cut_in_the_middle(i % 2 != 0, i < 2 ? STREAM_CLOSE_ABORT : STREAM_CLOSE_NOW);
+    early_answer();
+    body_comes_once();
     budget();
     ejection();
     return tap_end();
