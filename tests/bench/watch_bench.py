@@ -110,7 +110,7 @@ def run(args):
 
 def main():
     args = parse()
-    connections = 2 * args.watches if args.http1 else args.watches // 20
+    connections = args.watches if args.http1 else args.watches // 20  # of each process
     if not allow_descriptors(connections + 4096):
         sys.exit("more descriptors are needed than are allowed")
     return sandbox.run(lambda _: run(args), addresses(1)) if args.programs else run(args)

@@ -12,8 +12,8 @@ from . import waiting
 class Informer:
     """One run of it. end() gives its verdict; see tests/kube/workload/judge.go for what is in there."""
 
-    def __init__(self, program, name, config, resource, thing, log_dir, namespace=None, http1=False):
-        """thing: what it is to make, without a name; config: a kubeconfig."""
+    def __init__(self, program, name, config, resource, thing, log_dir, namespace=None, http1=False, pause=None):
+        """thing: what it is to make, without a name; config: a kubeconfig; pause: between writes, as Go has durations."""
         self.name = name
         self.progress = {"writes": 0, "events": 0}
         self._verdict = None
@@ -22,6 +22,7 @@ class Informer:
         argv = [program, "--kubeconfig", config, "--resource", resource, "--object", json.dumps(thing)]
         argv += ["--namespace", namespace] if namespace else []
         argv += ["--http1"] if http1 else []
+        argv += ["--pause", pause] if pause else []
         with open(self._log, "ab") as log:
             self._process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
         self._reader = threading.Thread(target=self._read, daemon=True)

@@ -3,8 +3,8 @@
 from . import skew
 from .node import GATE_OFF, NodeSpec, numbers
 
-EVERYTHING = ("test_discovery.py", "test_facts.py", "test_failover.py", "test_identity.py", "test_kubectl.py", "test_routing.py",
-              "test_streams.py", "test_versions.py")
+EVERYTHING = ("test_discovery.py", "test_facts.py", "test_failover.py", "test_goaway.py", "test_identity.py", "test_kubectl.py",
+              "test_routing.py", "test_streams.py", "test_versions.py")
 CORE = ("test_discovery.py", "test_kubectl.py", "test_routing.py", "test_versions.py")
 
 
@@ -58,6 +58,10 @@ class Setup:
         return found
 
 
+# As kube-apiservers behind a balancer are started, with the highest value that is taken: one of fifty answers over HTTP/2 ends its connection.
+GOAWAY = "--goaway-chance=0.02"
+
+
 def _two(old, new, flags_old=(), flags_new=()):
     return [NodeSpec("cp-a", old, flags_old), NodeSpec("cp-b", new, flags_new)]
 
@@ -85,8 +89,8 @@ def _upgrade(name, old, new, skewed):
 def all_setups():
     """Every one, the one that the whole suite is run on first."""
     return [
-        Setup("1.33+1.34", _two("1.33.13", "1.34.4"), skew.device_classes("cp-a"), EVERYTHING, addresses="static", core=False,
-              traits=["claims"]),
+        Setup("1.33+1.34", _two("1.33.13", "1.34.4", [GOAWAY], [GOAWAY]), skew.device_classes("cp-a"), EVERYTHING, addresses="static",
+              core=False, traits=["claims", "goaway"]),
         Setup("1.24+1.24", _two("1.24.17", "1.24.17", [skew.NO_JOBS]), skew.cron_jobs("cp-a"), kubectl=["1.24.17", "1.33.13"]),
         Setup("1.28+1.28", _two("1.28.15", "1.28.15", [skew.NO_JOBS]), skew.cron_jobs("cp-a"), kubectl=["1.28.15", "1.33.13"]),
         Setup("1.36+1.37", _two("1.36.3", "1.37.0"), skew.migrations("cp-a")),
