@@ -153,7 +153,9 @@ static void on_peer_changed(void *arg, struct peer *peer, unsigned what)
         refresh_doubt(peer->refresh);
         (void)refresh_trigger(peer->refresh, REFRESH_LEASE);
     }
-    if (what & PEER_CHANGED_ORIGIN)
+    /* With its Lease a static peer that was forgotten loses what kept it from being asked. */
+    if ((what & PEER_CHANGED_ORIGIN) ||
+        (peer->origin != NULL && peer->refresh != NULL && worth_asking(peer) && !refresh_has_origin(peer->refresh)))
         set_origin(c, peer);
     /* A server that comes back renews its Lease first of all: no waiting for the next retry then. */
     if ((what & PEER_CHANGED_RENEWED) && peer->refresh != NULL && refresh_failing(peer->refresh))

@@ -133,13 +133,14 @@ static void on_reap(void *arg)
         x->handler->on_change(x->arg);
 }
 
-static bool use(struct exclusions *x, const char *text)
+/* False: not noted. */
+static bool use(struct exclusions *x, const char *text, bool *is_new)
 {
     struct gv *g = strmap_get(x->gvs, slice_str(text));
 
     if (g != NULL) {
         g->users++;
-        return false;
+        return true;
     }
     g = strmap_count(x->gvs) < GVS_MAX ? mem_zalloc(sizeof *g) : NULL;
     if (g == NULL || !strmap_put(x->gvs, slice_str(text), g, NULL)) {
@@ -148,6 +149,7 @@ static bool use(struct exclusions *x, const char *text)
         return false;
     }
     g->users = 1;
+    *is_new = true;
     log_info("Group/version is never taken from peers", LT("gv", text));
     return true;
 }
@@ -160,7 +162,8 @@ static void unuse(struct exclusions *x, const char *text)
         return;
     g->gone_at_ms = loop_now_ms(x->loop);
     log_info("Group/version is gone from the cluster, still not taken from peers for five minutes", LT("gv", text));
-    arm_reap(x);
+    if (!loop_timer_pending(x->reap)) /* else it waits for one that went earlier */
+        loop_timer_set(x->reap, EXCLUSIONS_GRACE_MS + 1);
 }
 
 static void contribution_free(struct contribution *c)
@@ -177,13 +180,16 @@ static void withdraw(struct exclusions *x, struct contribution *c)
     contribution_free(c);
 }
 
+static bool can_join(struct slice group, struct slice version)
+{
+    return group.n <= GVR_NAME_BYTES && version.n > 0 && version.n <= GVR_NAME_BYTES;
+}
+
+/* NULL: out of memory, or too long to be one. */
 static char *join(struct slice group, struct slice version)
 {
-    char *text;
+    char *text = can_join(group, version) ? mem_alloc(group.n + version.n + 2) : NULL;
 
-    if (group.n > GVR_NAME_BYTES || version.n == 0 || version.n > GVR_NAME_BYTES)
-        return NULL;
-    text = mem_alloc(group.n + version.n + 2);
     if (text == NULL)
         return NULL;
     memcpy(text, group.p, group.n);
@@ -193,6 +199,7 @@ static char *join(struct slice group, struct slice version)
     return text;
 }
 
+/* NULL: out of memory. */
 static struct contribution *contribution_new(const struct source *s, struct slice json)
 {
     struct slice group, versions[VERSIONS_MAX];
@@ -200,35 +207,54 @@ static struct contribution *contribution_new(const struct source *s, struct slic
     struct contribution *c = mem_zalloc(sizeof *c + n * sizeof c->gv[0]);
 
     for (size_t i = 0; c != NULL && i < n; i++) {
+        if (!can_join(group, versions[i]))
+            continue;
         c->gv[c->n] = join(group, versions[i]);
-        c->n += c->gv[c->n] != NULL;
+        if (c->gv[c->n] == NULL) {
+            contribution_free(c);
+            return NULL;
+        }
+        c->n++;
     }
     return c;
 }
 
+/* What cannot be noted must not be taken back later. False: something could not. */
+static bool note(struct exclusions *x, struct contribution *c, bool *is_new)
+{
+    size_t n = c->n;
+
+    for (size_t i = c->n; i-- > 0;) {
+        if (use(x, c->gv[i], is_new))
+            continue;
+        mem_free(c->gv[i]);
+        c->gv[i] = c->gv[--c->n];
+    }
+    return c->n == n;
+}
+
 /* ------------------------------------------------------------------------------------------------------ collections */
 
-static void on_object(void *arg, struct slice key, struct slice json)
+static bool on_object(void *arg, struct slice key, struct slice json)
 {
     struct source *s = arg;
     struct exclusions *x = s->owner;
     struct contribution *c = contribution_new(s, json);
     void *old = NULL;
-    bool changed = false;
+    bool changed = false, whole;
 
     if (c == NULL || !strmap_put(s->objects, key, c, &old)) {
-        log_error("Out of memory for an object", LS("key", key));
         contribution_free(c);
-        return;
+        return false;
     }
     /* The new ones first, so that what stays is never counted as gone. */
-    for (size_t i = 0; i < c->n; i++)
-        changed = use(x, c->gv[i]) || changed;
+    whole = note(x, c, &changed);
     withdraw(x, old);
     if (changed)
         x->handler->on_change(x->arg);
     if (informer_synced(s->informer))
         x->handler->on_event(x->arg);
+    return whole || strmap_count(x->gvs) >= GVS_MAX;
 }
 
 static void on_gone(void *arg, struct slice key)

@@ -194,22 +194,22 @@ static uintptr_t seen_epoch(void *value)
     return (uintptr_t)value;
 }
 
-static void take_object(struct informer *i, struct slice json)
+/* False: out of memory. */
+static bool take_object(struct informer *i, struct slice json)
 {
     char text[OBJECT_KEY_BYTES];
     struct slice key = object_key(json, text);
 
     if (key.p == NULL) {
         log_v(2, "Skipped an object without a usable name", LT("collection", i->o.name));
-        return;
+        return true;
     }
     if (strmap_get(i->keys, key) == NULL && strmap_count(i->keys) >= OBJECTS_MAX)
-        return;
-    if (!strmap_put(i->keys, key, (void *)i->epoch, NULL)) {
-        log_error("Out of memory for an object", LT("collection", i->o.name), LS("key", key));
-        return;
-    }
-    i->handler->on_object(i->arg, key, json);
+        return true;
+    if (strmap_put(i->keys, key, (void *)i->epoch, NULL) && i->handler->on_object(i->arg, key, json))
+        return true;
+    log_error("Out of memory for an object", LT("collection", i->o.name), LS("key", key));
+    return false;
 }
 
 /* What the last list did not have is gone. */
@@ -251,8 +251,10 @@ static void take_some(void *arg)
 
     for (unsigned n = 0; n < OBJECTS_PER_TURN; n++) {
         if (object_list_next(&i->items, &json)) {
-            take_object(i, json);
-            continue;
+            if (take_object(i, json))
+                continue;
+            fails(i, true, "out of memory for an object");
+            return;
         }
         if (i->more != NULL)
             start_list(i);
@@ -419,8 +421,10 @@ static bool take_event(struct informer *i, const struct watch_event *ev)
     i->bookmarked = i->bookmarked || ev->type == WATCH_BOOKMARK;
     if (ev->type == WATCH_DELETED)
         take_gone(i, ev->object);
-    else if (ev->type != WATCH_BOOKMARK)
-        take_object(i, ev->object);
+    else if (ev->type != WATCH_BOOKMARK && !take_object(i, ev->object)) {
+        end_watch(i, true, "out of memory for an object");
+        return false;
+    }
     return true;
 }
 

@@ -31,8 +31,11 @@ struct informer_opts {
 };
 
 struct informer_handler {
-    /* New, changed, or merely listed again. The key is "namespace/name" or "name". Both live during the call. */
-    void (*on_object)(void *arg, struct slice key, struct slice json);
+    /*
+     * New, changed, or merely listed again. The key is "namespace/name" or "name". Both live during the call. False:
+     * for want of memory it could not be kept, and is to be listed again.
+     */
+    bool (*on_object)(void *arg, struct slice key, struct slice json);
     void (*on_gone)(void *arg, struct slice key);
     /* A whole list has been given out. */
     void (*on_synced)(void *arg);

@@ -27,12 +27,13 @@ static void complain(struct leases *l, struct slice key, const char *why)
 {
     if (strmap_get(l->refused, key) != NULL)
         return;
-    if (strmap_count(l->refused) < LIMIT_PEERS && !strmap_put(l->refused, key, l, NULL))
+    if (strmap_count(l->refused) >= LIMIT_PEERS || !strmap_put(l->refused, key, l, NULL))
         return;
     log_warning("Ignoring a Lease that is no API server identity", LS("lease", key), LT("err", why));
 }
 
-static void on_object(void *arg, struct slice key, struct slice json)
+/* What is lost for want of memory comes again with the next renewal. */
+static bool on_object(void *arg, struct slice key, struct slice json)
 {
     struct leases *l = arg;
     struct lease lease;
@@ -42,7 +43,7 @@ static void on_object(void *arg, struct slice key, struct slice json)
     arena_reset(l->arena);
     if (!lease_parse(l->arena, json, &lease, &err)) {
         complain(l, key, err.text);
-        return;
+        return true;
     }
     refusal = lease_refusal(&lease);
     if (refusal != NULL) {
@@ -50,7 +51,7 @@ static void on_object(void *arg, struct slice key, struct slice json)
         /* It may have been a good one before. */
         if (slice_eq(lease.ns, SLICE_LIT(LEASE_NAMESPACE)))
             peers_lease_gone(l->peers, lease.name);
-        return;
+        return true;
     }
     (void)strmap_remove(l->refused, key);
     if (slice_eq(lease.name, slice_str(l->own_id))) {
@@ -58,6 +59,7 @@ static void on_object(void *arg, struct slice key, struct slice json)
         l->handler->on_own(l->arg, &lease);
     } else
         peers_lease(l->peers, &lease);
+    return true;
 }
 
 static void on_gone(void *arg, struct slice key)
@@ -78,7 +80,8 @@ static void on_synced(void *arg)
 {
     struct leases *l = arg;
 
-    peers_set_sight(l->peers, true);
+    /* One list while watching fails says nothing of what comes after it. */
+    peers_set_sight(l->peers, informer_failure(l->informer) == NULL);
     l->handler->on_synced(l->arg);
 }
 

@@ -148,18 +148,23 @@ static void take_out(struct peers *p, struct peer *peer, const char *why)
     peer_free(peer);
 }
 
-/* A full table has room for who is there rather than for who left: of those, the one that was seen longest ago goes. */
+/*
+ * A full table has room for who is there rather than for who left or is dead: of those, the one that was seen longest
+ * ago goes.
+ */
 static bool make_room(struct peers *p)
 {
     struct peer *oldest = NULL;
 
-    if (p->n < LIMIT_PEERS)
-        return true;
-    for (size_t i = 0; i < p->n; i++)
-        if (p->table[i]->left && !p->table[i]->fixed && (oldest == NULL || p->table[i]->seen_ms < oldest->seen_ms))
-            oldest = p->table[i];
+    for (size_t i = 0; i < p->n; i++) {
+        struct peer *peer = p->table[i];
+
+        if (!peer->fixed && (peer->left || peer->life == PEER_FORGOTTEN) &&
+            (oldest == NULL || peer->seen_ms < oldest->seen_ms))
+            oldest = peer;
+    }
     if (oldest != NULL)
-        take_out(p, oldest, "Lease deleted, and its place is needed");
+        take_out(p, oldest, oldest->left ? "Lease deleted, and its place is needed" : "dead, and its place is needed");
     return oldest != NULL;
 }
 
@@ -170,7 +175,7 @@ static struct peer *insert(struct peers *p, struct slice id)
     size_t at;
     bool found;
 
-    if (!make_room(p)) {
+    if (p->n >= LIMIT_PEERS && !make_room(p)) {
         log_warning("Ignoring an API server: there are too many", LS("peer", id), LU("limit", LIMIT_PEERS));
         return NULL;
     }
@@ -438,14 +443,15 @@ static void take_lease(struct peer *peer, const struct lease *l, uint64_t now)
 
 static void first_lease(struct peers *p, const struct lease *l)
 {
-    struct peer *peer = insert(p, l->name);
+    bool expired = lease_expired(l, clock_wall_us());
+    /* What a dead server left behind is kept in mind, so that a renewal is noticed, but is no peer. */
+    struct peer *peer = expired && p->n >= LIMIT_PEERS ? NULL : insert(p, l->name);
 
     if (peer == NULL)
         return;
     take_lease(peer, l, loop_now_ms(p->o.loop));
     (void)set_annotation(peer, l->advertise);
-    /* What a dead server left behind is kept in mind, so that a renewal is noticed, but is no peer. */
-    if (lease_expired(l, clock_wall_us()))
+    if (expired)
         log_info("Lease has expired", LT("peer", peer->id), LT("host", peer->hostname));
     else
         peer->life = PEER_LIVE;
@@ -471,7 +477,9 @@ static unsigned renewed(struct peers *p, struct peer *peer, const struct lease *
         what |= PEER_CHANGED_HOLDER;
     if (moved)
         what |= PEER_CHANGED_RENEWED;
-    if (regained && lease_expired(l, clock_wall_us()))
+    /* Without a duration nobody can tell how long it holds: kube-apiserver takes that for expired (as lease_expired).
+     */
+    if ((regained || peer->duration_ms == 0) && lease_expired(l, clock_wall_us()))
         return what;
     return what | move(p, peer, PEER_LIVE, regained ? "Lease appeared" : "Lease renewed");
 }

@@ -40,7 +40,7 @@ struct refresh {
     struct disco_fetch *fetch;
     bool again; /* triggered during the look */
     enum refresh_trigger again_for;
-    bool follow_up; /* look once more a second after this one */
+    uint64_t follow_up_ms; /* a look from then on is needed, because of an event; 0: none */
     bool ever;
     uint64_t started_ms; /* the last look */
     struct backoff backoff;
@@ -74,6 +74,18 @@ static uint64_t hold_back(const struct refresh *r, enum refresh_trigger t)
     return REFRESH_LIMIT_MS - since;
 }
 
+/* Whatever makes the second look at what an event was about, it counts only if it does not come too early. */
+static void schedule_interval(struct refresh *r)
+{
+    uint64_t delay = hold_back(r, REFRESH_EVENT), now = loop_now_ms(r->loop);
+
+    if (r->follow_up_ms == 0)
+        delay = jitter_ms(r->o.interval_ms, INTERVAL_JITTER_PERCENT);
+    else if (r->follow_up_ms > now + delay)
+        delay = r->follow_up_ms - now;
+    schedule(r, REFRESH_INTERVAL, delay);
+}
+
 static void plan(struct refresh *r, bool ok)
 {
     if (r->again) {
@@ -81,12 +93,8 @@ static void plan(struct refresh *r, bool ok)
         schedule(r, r->again_for, ok ? hold_back(r, r->again_for) : backoff_next(&r->backoff));
     } else if (!ok)
         schedule(r, REFRESH_RETRY, backoff_next(&r->backoff));
-    else if (r->follow_up) {
-        r->follow_up = false;
-        schedule(r, REFRESH_EVENT, REFRESH_LIMIT_MS);
-        r->next = REFRESH_INTERVAL; /* no follow-up of the follow-up */
-    } else
-        schedule(r, REFRESH_INTERVAL, jitter_ms(r->o.interval_ms, INTERVAL_JITTER_PERCENT));
+    else
+        schedule_interval(r);
 }
 
 static void count(struct refresh *r, const char *result)
@@ -210,7 +218,10 @@ static void look(struct refresh *r)
     loop_timer_cancel(r->timer);
     r->state = STATE_LOOKING;
     r->started_ms = loop_now_ms(r->loop);
-    r->follow_up = r->next == REFRESH_EVENT;
+    if (r->started_ms >= r->follow_up_ms)
+        r->follow_up_ms = 0;
+    if (r->next == REFRESH_EVENT)
+        r->follow_up_ms = r->started_ms + REFRESH_LIMIT_MS;
     r->ever = true;
     r->fetch = disco_fetch_start(&f, on_fetched, r);
     if (r->fetch == NULL) {
@@ -245,6 +256,8 @@ bool refresh_trigger(struct refresh *r, enum refresh_trigger t)
 
     if (t < REFRESH_LIMITED)
         backoff_reset(&r->backoff);
+    if (t == REFRESH_EVENT)
+        r->follow_up_ms = loop_now_ms(r->loop) + REFRESH_LIMIT_MS;
     switch (r->state) {
     case STATE_IDLE:
         return false;
@@ -302,7 +315,7 @@ void refresh_set_interval(struct refresh *r, uint64_t interval_ms)
         return;
     r->o.interval_ms = interval_ms;
     if (r->state == STATE_WAITING && r->next == REFRESH_INTERVAL)
-        schedule(r, REFRESH_INTERVAL, jitter_ms(interval_ms, INTERVAL_JITTER_PERCENT));
+        schedule_interval(r);
 }
 
 struct refresh *refresh_new(const struct refresh_opts *o)

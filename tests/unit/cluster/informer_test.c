@@ -15,17 +15,23 @@ struct recorder {
     struct informer *informer;
     struct strmap *objects; /* what the informer has told us of */
     unsigned synced, gone, failures, recoveries, objects_told;
+    unsigned refuse; /* so many objects, for want of memory */
     char last[200];
 };
 
-static void on_object(void *arg, struct slice key, struct slice json)
+static bool on_object(void *arg, struct slice key, struct slice json)
 {
     struct recorder *r = arg;
 
     r->objects_told++;
+    if (r->refuse > 0) {
+        r->refuse--;
+        return false;
+    }
     (void)snprintf(r->last, sizeof r->last, "%.*s", (int)key.n, key.p);
     if (json.n == 0 || json.p[0] != '{' || !strmap_put(r->objects, key, r, NULL))
         tap_bail("no object");
+    return true;
 }
 
 static void on_gone(void *arg, struct slice key)
@@ -342,6 +348,24 @@ static void hot_loop(void)
     end(&r);
 }
 
+/* What the handler could not keep is listed again, whether a list or a watch told of it. */
+static void not_kept(void)
+{
+    struct recorder r;
+
+    start(&r, 0);
+    r.refuse = 3;
+    put(&r, 3);
+    sim_run_ms(r.w.loop, 5000);
+    is_u64(strmap_count(r.objects), 3,
+           "an event that could not be kept, nor two lists after it: it is there in the end");
+    is_u64(kube_lists(r.w.store, KUBE_APISERVICE), 4, "by other lists");
+    put(&r, 4);
+    sim_run_ms(r.w.loop, 300);
+    is_u64(strmap_count(r.objects), 4, "and the watch is open");
+    end(&r);
+}
+
 static void restarted(void)
 {
     struct recorder r;
@@ -384,6 +408,7 @@ int main(void)
     restored(0, 700000);
     hot_loop();
     restarted();
+    not_kept();
     described();
     return tap_end();
 }

@@ -254,9 +254,40 @@ static void deaf_peer(void)
     world_end(&w);
 }
 
+/* What an event is about may not be there yet when it comes: there is a second look, whoever else asks for looks
+ * meanwhile. */
+static void slow_server(uint64_t operator_ms)
+{
+    struct world w;
+    struct kube_server *b = start_pair(&w);
+
+    kube_put_crd(w.store, "things.x.example.com", "x.example.com", "v1");
+    if (operator_ms > 0) {
+        sim_run_ms(w.loop, operator_ms);
+        cluster_refresh(w.cluster);
+    } else {
+        kube_sim(w.local)->delay_ms = 50;
+        cluster_refresh(w.cluster); /* before the event has come in */
+        cluster_refresh(w.cluster);
+        sim_run_ms(w.loop, 60);
+        kube_sim(w.local)->delay_ms = 0;
+    }
+    sim_run_ms(w.loop, 300);
+    kube_set_apis(w.local, WORLD_BASE ";x.example.com/v1:things");
+    sim_run_ms(w.loop, 2500);
+    ok(world_local_serves(&w, "x.example.com", "v1", "things"),
+       "served after a while, looked at meanwhile (%u): known soon", (unsigned)operator_ms);
+    (void)b;
+    world_end(&w);
+}
+
 int main(void)
 {
     causes();
+    slow_server(0);
+    slow_server(1);
+    slow_server(100);
+
     retries();
     answer_of_the_old_process();
     any_order();

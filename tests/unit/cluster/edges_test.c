@@ -1,0 +1,167 @@
+/* The peer table at its edges: Leases half seen, collected, without an end; a table full of the dead. */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "lib/tap.h"
+#include "sim/world.h"
+
+enum { FULL = 1000, LIVING = 20 };
+
+#define SECOND_US INT64_C(1000000)
+
+static const char *life_of(struct world *w, const struct kube_server *k)
+{
+    static const char *const names[] = {"live", "lapsed"};
+    const struct served_peer *p = world_peer_of(w, k);
+
+    return p == NULL ? "none" : names[p->life];
+}
+
+/* The local server answers one list on its way down, while watches fail already. */
+static void half_seen(void)
+{
+    struct world w;
+    struct kube_server *b;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    kube_forbid_watches(w.local, 503);
+    sim_server_break(kube_sim(w.local));
+    sim_run_ms(w.loop, 20000);
+    ok(kube_lists(w.store, KUBE_LEASE) > 1, "Leases are listed, and cannot be watched");
+    kube_sim(w.local)->fault = SIM_REFUSE;
+    sim_run_ms(w.loop, 10 * 60000);
+    is_str(life_of(&w, b), "live", "nobody lapses after that, for nobody can be seen");
+    kube_forbid_watches(w.local, 0);
+    kube_sim(w.local)->fault = SIM_FINE;
+    sim_run_ms(w.loop, 15000);
+    kube_stop(b, false);
+    sim_run_ms(w.loop, 45000);
+    is_str(life_of(&w, b), "lapsed", "until Leases can be seen again");
+    world_end(&w);
+}
+
+/* The Lease of a static peer runs out and is collected; then a server comes in its place that keeps none. */
+static void collected(void)
+{
+    struct world w;
+    struct cluster_static_peer fixed = {.name = "cp-b", .host = "10.0.0.2", .port = 6443};
+    struct kube_server *b;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    w.opts.static_peers = &fixed;
+    w.opts.n_static_peers = 1;
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    kube_stop(b, false);
+    sim_run_ms(w.loop, 10 * 60000);
+    is_str(life_of(&w, b), "none", "a static peer whose Lease nobody renews is forgotten");
+    kube_delete(w.store, KUBE_LEASE, kube_id(b));
+    sim_run_ms(w.loop, 10000);
+    is_str(life_of(&w, b), "none", "its Lease is collected: still nobody answers");
+    kube_sim(b)->fault = SIM_FINE;
+    sim_run_ms(w.loop, 15000);
+    is_str(life_of(&w, b), "live", "who answers at its address needs no Lease");
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "and is asked");
+    world_end(&w);
+}
+
+static void put_dead(struct world *w, int i)
+{
+    char name[64], holder[80];
+    const struct kube_lease l = {.name = name,
+                                 .hostname = "dead",
+                                 .holder = holder,
+                                 .address = "10.9.9.9:6443",
+                                 .renew_us = clock_wall_us() - 4000 * SECOND_US,
+                                 .duration_s = 3600};
+
+    (void)snprintf(name, sizeof name, "apiserver-%026d", i);
+    for (char *c = name; *c != '\0'; c++) /* base32 has neither 0, 1, 8 nor 9 */
+        if (*c >= '0' && *c <= '9')
+            *c = (char)('a' + (*c - '0'));
+    (void)snprintf(holder, sizeof holder, "%s_x", name);
+    kube_put_lease(w->store, &l);
+}
+
+static struct kube_server *living(struct world *w, int i)
+{
+    char hostname[32], address[32];
+
+    (void)snprintf(hostname, sizeof hostname, "node-%d", i);
+    (void)snprintf(address, sizeof address, "10.1.0.%d:6443", i + 1);
+    return world_peer(w, hostname, address, WORLD_BATCH);
+}
+
+/* Nobody has collected the Leases of dead servers for long: there is room for the living, whoever was seen first. */
+static void full_of_the_dead(void)
+{
+    struct world w;
+    struct kube_server *late;
+
+    world_init(&w, WORLD_BASE);
+    for (int i = 0; i < FULL + 50; i++)
+        put_dead(&w, i);
+    for (int i = 0; i < LIVING; i++)
+        (void)living(&w, i);
+    world_start(&w);
+    ok(world_ready(&w, 5000), "ready");
+    is_double(world_metric(&w, "mvproxy_peers", "live", NULL), LIVING, "all who live are peers");
+    late = living(&w, LIVING);
+    sim_run_ms(w.loop, 1000);
+    is_str(life_of(&w, late), "live", "and a newcomer becomes one");
+    kube_compact(w.store);
+    sim_server_break(kube_sim(w.local));
+    sim_run_ms(w.loop, 15000);
+    is_double(world_metric(&w, "mvproxy_peers", "live", NULL), LIVING + 1,
+              "another list of all the dead takes no place away");
+    world_end(&w);
+}
+
+/* kube-apiserver takes a Lease without a duration for expired; so it is no sign of life, however often it is renewed.
+ */
+static void without_duration(void)
+{
+    struct world w;
+    struct kube_server *b;
+    struct kube_lease l = {.hostname = "cp-b", .address = "10.0.0.2:6443"};
+    char holder[80];
+    unsigned lives = 0;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    kube_pause_renewal(b, true);
+    (void)snprintf(holder, sizeof holder, "%s_process-1", kube_id(b));
+    l.name = kube_id(b);
+    l.holder = holder;
+    for (int i = 0; i < 10; i++) {
+        l.renew_us = clock_wall_us();
+        kube_put_lease(w.store, &l);
+        sim_run_ms(w.loop, 100);
+        if (i > 0)
+            lives += world_peer_of(&w, b) != NULL;
+        sim_run_ms(w.loop, 9900);
+        lives += world_peer_of(&w, b) != NULL;
+    }
+    is_u64(lives, 0, "a peer whose Lease loses its duration is none, and stays none");
+    l.duration_s = 3600;
+    l.renew_us = clock_wall_us();
+    kube_put_lease(w.store, &l);
+    sim_run_ms(w.loop, 1000);
+    is_str(life_of(&w, b), "live", "until it has one again");
+    world_end(&w);
+}
+
+int main(void)
+{
+    half_seen();
+    collected();
+    full_of_the_dead();
+    without_duration();
+    return tap_end();
+}
