@@ -53,6 +53,7 @@ struct publish {
     struct disco_merge *merge;
     struct documents *preparing;
     uint64_t merge_since_ms; /* the first start in a row of restarts */
+    bool put_off;            /* that merge gave way to newer changes, and none has ended since */
     uint64_t busy_us;
     struct loop_deferred turn;
     bool gathered;            /* the timer has fired */
@@ -205,6 +206,7 @@ static void go_on(struct publish *p, enum state s)
 static void settle(struct publish *p)
 {
     p->state = STATE_SETTLED;
+    p->put_off = false;
     if (p->dirty || p->outdated)
         publish_request(p);
     else
@@ -278,6 +280,7 @@ static bool see_to_merge(struct publish *p, const struct publish_input *in, stru
         settle(p);
         return true;
     }
+    p->put_off = p->put_off || under_way;
     if (!p->gathered && p->built) {
         p->state = STATE_GATHERING;
         if (!loop_timer_pending(p->timer))
@@ -285,7 +288,7 @@ static bool see_to_merge(struct publish *p, const struct publish_input *in, stru
         return true;
     }
     p->gathered = false;
-    if (!under_way)
+    if (!p->put_off)
         p->merge_since_ms = now;
     return start_merge(p, in, key);
 }

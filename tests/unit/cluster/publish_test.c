@@ -1,6 +1,12 @@
 /* Merges that fail: the document before stays, routing goes on, it is counted, and tried again. */
+#include <stdio.h>
+
 #include "base/buf.h"
+#include "cluster/cluster_metrics.h"
+#include "cluster/publish.h"
+#include "kube/disco_parse.h"
 #include "lib/tap.h"
+#include "net/loop.h"
 #include "sim/world.h"
 
 enum { MERGED_MS = 100, SOON_MS = 1000, RETRY_MS = 500, RETRIED_MS = 10500, MOST = 2000 };
@@ -164,10 +170,118 @@ static void at_the_start(void)
     is_u64(short_documents, 0, "none of them with a document without the peer's part");
 }
 
+/* ---- changes without end ---- */
+
+enum { STORM_MS = 2000, GUST_MS = 7 };
+
+/* Somebody who knows something new all the time, also while a merge is being made of what he knew before. */
+struct storm {
+    struct loop *loop;
+    struct publish *publish;
+    struct disco *disco;
+    struct loop_timer *timer;
+    struct loop_deferred again;
+    unsigned changes, published;
+    char excluded[32];
+};
+
+static bool collect(void *arg, struct publish_input *in)
+{
+    struct storm *s = arg;
+    struct slice *excluded = mem_array(1, sizeof *excluded);
+
+    if (excluded == NULL)
+        tap_bail("no memory");
+    (void)snprintf(s->excluded, sizeof s->excluded, "example.com/v%u", s->changes);
+    excluded[0] = slice_str(s->excluded);
+    in->served = (struct served_input){.local_id = "apiserver-a",
+                                       .leases_synced = true,
+                                       .local = s->disco,
+                                       .local_etag = SLICE_LIT(""),
+                                       .excluded = excluded,
+                                       .n_excluded = 1};
+    return true;
+}
+
+static void ignore(void *arg)
+{
+    (void)arg;
+}
+
+static void change(void *arg)
+{
+    struct storm *s = arg;
+
+    s->changes++;
+    publish_request(s->publish);
+}
+
+/* After a change the snapshot comes first and a merge is put off for a moment; at the second one it has just begun. */
+static void on_published(void *arg)
+{
+    struct storm *s = arg;
+
+    if (++s->published % 2 == 0)
+        loop_defer(s->loop, &s->again, change, s);
+}
+
+static void gust(void *arg)
+{
+    struct storm *s = arg;
+
+    s->published = 0;
+    change(s);
+    loop_timer_set(s->timer, GUST_MS);
+}
+
+static struct disco *some_disco(void)
+{
+    static const char text[] = "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\","
+                               "\"metadata\":{},\"items\":[{\"metadata\":{\"name\":\"apps\"},\"versions\":[]}]}";
+    struct err err = {.text = ""};
+    struct disco_doc *doc = disco_parse(slice_str(text), &err);
+    struct disco *d = doc == NULL ? NULL : disco_new(NULL, doc);
+
+    disco_doc_unref(doc);
+    if (d == NULL)
+        tap_bail("no document: %s", err.text);
+    return d;
+}
+
+/* They put off the end of a merge, but not for ever. */
+static void storm(void)
+{
+    struct loop *l = loop_new(NULL);
+    struct metrics *m = metrics_new();
+    struct cluster_metrics counts;
+    struct storm s = {.loop = l, .disco = some_disco(), .timer = loop_timer_new(l, gust, &s)};
+    struct publish_opts o = {.loop = l,
+                             .metrics = &counts,
+                             .collect = collect,
+                             .on_published = on_published,
+                             .on_settled = ignore,
+                             .arg = &s};
+    double merges;
+
+    cluster_metrics_init(&counts, m);
+    s.publish = publish_new(&o);
+    gust(&s);
+    sim_run_ms(l, STORM_MS);
+    merges = metric_value(counts.merges);
+    ok(merges >= 5, "%.0f merges end while %u changes come in two seconds", merges, s.changes);
+    loop_timer_free(s.timer);
+    loop_defer_cancel(l, &s.again);
+    publish_free(s.publish);
+    disco_unref(s.disco);
+    metrics_free(m);
+    loop_free(l);
+}
+
 int main(void)
 {
     without_memory();
     again();
     at_the_start();
+    storm();
     return tap_end();
 }
