@@ -35,6 +35,7 @@ struct origin {
     size_t in_flight;
     bool unreachable; /* the last attempt to connect failed */
     struct health health;
+    bool shown_out; /* in the gauge */
     struct budget budget;
     struct origin_metrics m;
 };

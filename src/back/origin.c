@@ -108,10 +108,22 @@ void origin_free_if_unused(struct origin *o)
         destroy(o);
 }
 
+/* Another of the same name may follow it: what nobody can choose any more is not told of. */
+static void show_ejected(struct origin *o)
+{
+    bool out = o->health.out && o->refs > 0;
+
+    if (o->back == NULL || out == o->shown_out)
+        return;
+    o->shown_out = out;
+    metric_add(o->m.ejected, out ? 1 : -1);
+}
+
 void origin_unref(struct origin *o)
 {
     if (o == NULL || --o->refs > 0)
         return;
+    show_ejected(o);
     o->users++; /* closing must not free it under our feet */
     pool_close_idle(&o->pools[0], CLOSE_ORIGIN_GONE);
     pool_close_idle(&o->pools[1], CLOSE_ORIGIN_GONE);
@@ -176,7 +188,7 @@ static void failed(struct origin *o, enum health_cause cause, const char *why)
     if (o->opts.sole || !health_failed(&o->health, cause, now))
         return;
     metric_inc(o->m.ejections);
-    metric_set(o->m.ejected, 1);
+    show_ejected(o);
     log_warning("Origin is tried last for a while", LT("origin", o->name), LT("address", o->address), LT("err", why),
                 LU("milliseconds", o->health.until_ms - now));
 }
@@ -185,7 +197,7 @@ static void succeeded(struct origin *o, enum health_cause cause)
 {
     if (!health_succeeded(&o->health, cause, now_of(o)))
         return;
-    metric_set(o->m.ejected, 0);
+    show_ejected(o);
     log_info("Origin works again", LT("origin", o->name), LT("address", o->address));
 }
 

@@ -331,7 +331,15 @@ static void ejection(void)
     call_free(&c);
     ok(!origin_ejected(k.origin) && origin_healthy(k.origin), "and an answer brings it back");
     is_double(kit_metric(&k, "mvproxy_back_ejected", NULL), 0, "which is shown");
+    k.auto_reply = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
+    for (unsigned i = 0; i < 5; i++) {
+        call_start(&c, &k, "GET", "/");
+        ok(call_over(&c), "it fails again");
+        call_free(&c);
+    }
+    is_double(kit_metric(&k, "mvproxy_back_ejected", NULL), 1, "out, as is shown");
     kit_origin(&k, &(struct origin_opts){.sole = true});
+    is_double(kit_metric(&k, "mvproxy_back_ejected", NULL), 0, "another in its place is not");
     listener_close(k.listener);
     k.listener = NULL;
     conn_close(kit_conn(&k, 0), STREAM_CLOSE_ABORT);
