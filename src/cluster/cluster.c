@@ -221,6 +221,14 @@ static bool collects(void *arg)
     return c->peers != NULL;
 }
 
+static bool renewed(void *arg, struct slice id)
+{
+    const struct cluster *c = arg;
+    const struct peer *p = c->peers == NULL ? NULL : peers_find(c->peers, id);
+
+    return p != NULL && p->leased && p->life == PEER_LIVE;
+}
+
 static enum identity_mode identity_mode(const struct cluster *c)
 {
     return c->own_id[0] == '\0' ? IDENTITY_OFF : c->o.identity;
@@ -238,6 +246,7 @@ static void make_identity(struct cluster *c)
         .annotate = c->o.annotate,
         .metrics = &c->metrics,
         .collects = collects,
+        .renewed = renewed,
         .arg = c,
     };
 

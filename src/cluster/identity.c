@@ -702,6 +702,7 @@ struct identity *identity_new(const struct identity_opts *o)
                                .own_id = o->id,
                                .collected = o->metrics->identity_collected,
                                .collects = o->collects,
+                               .renewed = o->renewed,
                                .arg = o->arg};
     char uuid[37];
 

@@ -34,6 +34,7 @@ struct identity_opts {
     struct cluster_metrics *metrics;
     /* Whether this instance is the one that collects expired Leases; asked once an hour. */
     bool (*collects)(void *arg);
+    bool (*renewed)(void *arg, struct slice id); /* see lease_gc.h */
     void *arg;
 };
 

@@ -89,7 +89,8 @@ static bool dead(const struct lease_gc *g, const struct lease *l)
 {
     return slice_eq(l->ns, SLICE_LIT(LEASE_NAMESPACE)) &&
            slice_eq(l->identity_label, SLICE_LIT(LEASE_IDENTITY_VALUE)) && server_id_valid(l->name) &&
-           !slice_eq(l->name, slice_str(g->own_id)) && lease_expired(l, clock_wall_us());
+           !slice_eq(l->name, slice_str(g->own_id)) && lease_expired(l, clock_wall_us()) &&
+           !g->o.renewed(g->o.arg, l->name);
 }
 
 static void on_deleted(void *arg, const struct fetch_result *r)

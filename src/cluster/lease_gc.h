@@ -1,7 +1,8 @@
 /*
  * The collector of expired identity Leases, as kube-apiserver has one (apiserverleasegc): hourly, kube-system, only
  * with the identity label, judged once more by a live read before deletion. Unlike there, deletion has preconditions,
- * so that a Lease which is renewed in between stays, and one instance does it for all.
+ * so that a Lease which is renewed in between stays; one that is seen to be renewed stays whatever the clocks say, ours
+ * and its owner's; and one instance does it for all.
  */
 #ifndef MVPROXY_CLUSTER_LEASE_GC_H
 #define MVPROXY_CLUSTER_LEASE_GC_H
@@ -15,9 +16,10 @@ struct origin;
 struct lease_gc_opts {
     struct api *api;
     struct origin *local;
-    const char *own_id;          /* copied; never collected */
-    struct metric *collected;    /* counts them */
-    bool (*collects)(void *arg); /* asked before every round */
+    const char *own_id;                            /* copied; never collected */
+    struct metric *collected;                      /* counts them */
+    bool (*collects)(void *arg);                   /* asked before every round */
+    bool (*renewed)(void *arg, struct slice name); /* somebody has lately been seen to renew that Lease */
     void *arg;
 };
 

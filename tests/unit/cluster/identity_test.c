@@ -459,6 +459,28 @@ static void collects_carefully(uint64_t when_ms)
     end(&s);
 }
 
+/* An owner whose clock is two hours behind, or ours that many before: his Lease is renewed all the same. */
+static void wrong_clocks(void)
+{
+    struct story s;
+    struct kube_server *slow;
+
+    prepare(&s, 24, IDENTITY_PUBLISH);
+    slow = kube_server_new(s.w.store, s.w.back, "slow-2", "10.0.0.2:6443", WORLD_BASE);
+    kube_start(slow, -(int64_t)7200 * 1000000);
+    ok(strcmp(kube_id(slow), s.id) > 0, "it is for us to collect");
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 2 * HOUR_MS);
+    ok(by_us(&s), "published");
+    is_u64(kube_lease_writes(s.w.store, "DELETE"), 0, "nothing is deleted");
+    is_double(world_metric(&s.w, "mvproxy_identity_leases_collected_total", NULL), 0, "nor counted");
+    kube_stop(slow, true);
+    sim_run_ms(s.w.loop, 2 * HOUR_MS);
+    arena_reset(s.arena);
+    ok(!kube_get_lease(s.w.store, kube_id(slow), s.arena, &s.lease), "when nobody renews it any more it goes");
+    end(&s);
+}
+
 int main(void)
 {
     static const char left[] = "10.8.8.8:6443";
@@ -488,6 +510,7 @@ int main(void)
     collects(false);
     collects_carefully(100);
     collects_carefully(1500);
+    wrong_clocks();
     changes_address();
     changes_annotation(33);
     changes_annotation(36);
