@@ -210,6 +210,18 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
     return 0;
 }
 
+/* nghttp2 drops a head that it cannot send, and with it the answer: nobody would ever hear of the stream again. */
+static int on_frame_not_send(nghttp2_session *session, const nghttp2_frame *frame, int code, void *arg)
+{
+    struct h2_stream *st = frame->hd.type == NGHTTP2_HEADERS ? stream_by(session, frame->hd.stream_id) : NULL;
+
+    (void)code;
+    (void)arg;
+    if (st != NULL)
+        h2_stream_reset(st, NGHTTP2_INTERNAL_ERROR);
+    return 0;
+}
+
 /* ---- making one ---- */
 
 static void set_callbacks(nghttp2_session_callbacks *cb)
@@ -222,6 +234,7 @@ static void set_callbacks(nghttp2_session_callbacks *cb)
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
     nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
     nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_frame_send);
+    nghttp2_session_callbacks_set_on_frame_not_send_callback(cb, on_frame_not_send);
     nghttp2_session_callbacks_set_send_data_callback(cb, h2_answer_send);
 }
 

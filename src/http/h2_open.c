@@ -3,6 +3,12 @@
 #include "base/limits.h"
 #include "base/mem.h"
 
+/*
+ * What a block of header fields that we send may count: nghttp2 refuses longer ones, and its own limit is 64 KiB. A
+ * head that HTTP/1.1 would carry has at most LIMIT_HEAD_BYTES; ours come on top, and 12 bytes for each field.
+ */
+enum { SEND_HEAD_BYTES = LIMIT_HEAD_BYTES + (64 << 10) };
+
 static void *session_alloc(size_t size, void *arg)
 {
     (void)arg;
@@ -55,6 +61,7 @@ nghttp2_session *h2_session_open(const struct h2_opening *o)
         o->set_callbacks(callbacks);
         nghttp2_option_set_no_auto_window_update(option, 1);
         nghttp2_option_set_max_outbound_ack(option, LIMIT_H2_UNSENT_ACKS);
+        nghttp2_option_set_max_send_header_block_length(option, SEND_HEAD_BYTES);
         session = session_new(o, callbacks, option);
     }
     nghttp2_option_del(option);

@@ -1,6 +1,7 @@
 /*
  * What the nghttp2 sessions of both sides (front/h2_*, back/h2_*) have in common: memory that fails like ours and can
- * be made to fail in tests, windows that only we open, and a bound on answers that a peer provokes and does not read.
+ * be made to fail in tests, windows that only we open, heads as long as on HTTP/1.1, and a bound on answers that a peer
+ * provokes and does not read.
  */
 #ifndef MVPROXY_HTTP_H2_OPEN_H
 #define MVPROXY_HTTP_H2_OPEN_H

@@ -52,6 +52,31 @@ static void well_formed(void)
     h2_close(&k);
 }
 
+/* nghttp2 by itself sends no block of header fields of more than 64 KiB. */
+static void long_head(void)
+{
+    static struct h2_kit k;
+    static char value[30001];
+    struct h2_conn *s;
+    struct h2_asked *a;
+    struct call c;
+
+    memset(value, 'v', sizeof(value) - 1);
+    h2_open(&k);
+    h2_call_init(&c, &k, "/x?watch=1", NULL);
+    for (unsigned i = 0; i < 3; i++)
+        if (!http_head_add(&c.head, c.arena, SLICE_LIT("X-Long"), slice_str(value)))
+            tap_bail("no memory");
+    call_send(&c);
+    s = h2_conn(&k, 0);
+    a = h2_asked(s, 0);
+    ok(buf_len(&a->head) > 90000, "a request with 90 KB of head arrives");
+    h2_headers(s, a->id, ":status: 204\n", true);
+    ok(call_is(&c, "head(204) end"), "and is answered");
+    call_free(&c);
+    h2_close(&k);
+}
+
 static void say_bad_head(struct h2_conn *s, int32_t id)
 {
     h2_headers(s, id, OK_HEAD "connection: close\n", false);
@@ -642,6 +667,7 @@ static void dead_server(void)
 int main(void)
 {
     well_formed();
+    long_head();
     malformed();
     cancelled();
     head_timeout();

@@ -28,7 +28,7 @@ static int on_begin(nghttp2_session *session, const nghttp2_frame *frame, void *
         tap_bail("too many requests");
     *a = (struct h2_asked){.id = frame->hd.stream_id};
     a->window = nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE);
-    buf_init(&a->head, 1 << 16);
+    buf_init(&a->head, 1 << 20);
     buf_init(&a->body, KIT_BODY);
     return 0;
 }

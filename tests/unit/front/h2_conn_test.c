@@ -440,6 +440,42 @@ static void test_stuck_client(struct kit *k)
     is_int(good, 10, "and end when it does");
 }
 
+/* A head with so many fields of 30 KB; nghttp2 by itself sends at most 64 KiB, and drops the rest without a word. */
+static struct req *answer_with_long_head(struct kit *k, unsigned fields)
+{
+    static char value[30001];
+    struct held *h = &k->held[k->n_held];
+    struct req *r = kit_get(k, "/x");
+    struct exchange *x;
+    struct http_head *head;
+
+    memset(value, 'v', sizeof(value) - 1);
+    kit_held(k, k->n_held + 1);
+    x = h->x;
+    head = kit_head(h, 200, NULL, NULL);
+    for (unsigned i = 0; i < fields; i++)
+        if (!http_head_add(head, exchange_arena(x), SLICE_LIT("X-Long"), slice_str(value)))
+            tap_bail("out of memory");
+    exchange_reply(x, head, SLICE_LIT("long"));
+    return r;
+}
+
+static void test_long_answer_heads(struct kit *k)
+{
+    struct req *r;
+
+    kit_connect(k, false, false);
+    r = answer_with_long_head(k, 3);
+    ok(kit_closed(k, r), "an answer with 90 KB of head");
+    is_int(r->status, 200, "arrives");
+    is_str(kit_text(&r->body), "long", "with its body");
+    r = answer_with_long_head(k, 100);
+    ok(kit_closed(k, r), "one with 3 MB");
+    is_int((int)r->code, NGHTTP2_INTERNAL_ERROR, "breaks");
+    r = kit_get(k, "/sync");
+    ok(kit_closed(k, r) && r->status == 200, "the connection goes on");
+}
+
 static const struct kit_story stories[] = {
     {"request", test_request},
     {"multiplex", test_multiplex},
@@ -448,6 +484,7 @@ static const struct kit_story stories[] = {
     {"interim responses and trailers", test_interim_and_trailers},
     {"refusals", test_refusals},
     {"long heads", test_long_heads},
+    {"long heads of answers", test_long_answer_heads},
     {"bad preface", test_bad_preface},
     {"bad frames", test_bad_frames},
     {"backwards", test_backwards},
