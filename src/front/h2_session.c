@@ -58,14 +58,23 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
     return 0;
 }
 
+/* They have a limit of their own. */
+static void trailers_begin(struct h2_stream *st)
+{
+    if (st != NULL)
+        st->head_bytes = st->head_fields = 0;
+}
+
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
     struct h2_conn *c = arg;
     struct h2_stream *st;
 
     c->head_since_ms = loop_now_ms(c->fc->host->loop);
-    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
+        trailers_begin(stream_by(session, frame->hd.stream_id));
         return 0;
+    }
     st = h2_stream_new(c, frame->hd.stream_id);
     if (st == NULL)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;

@@ -50,7 +50,7 @@ struct h2_stream {
     enum h2_receiving receiving;
     enum h2_sending sending;
 
-    size_t head_bytes, head_fields; /* as SETTINGS_MAX_HEADER_LIST_SIZE counts */
+    size_t head_bytes, head_fields; /* as SETTINGS_MAX_HEADER_LIST_SIZE counts; then of the trailers */
     unsigned refusal;               /* status, when the head is known to be no good before its end; 0 */
     const char *refusal_reason;
     struct http_head trailers;

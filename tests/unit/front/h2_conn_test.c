@@ -476,6 +476,26 @@ static void test_long_answer_heads(struct kit *k)
     ok(kit_closed(k, r) && r->status == 200, "the connection goes on");
 }
 
+static void test_trailer_behind_long_head(struct kit *k)
+{
+    static char field[LIMIT_TRAILER_BYTES + 100]; /* a line and NUL */
+    struct req *r;
+
+    k->w.opts.max_head_bytes = 64 << 10;
+    front_update(k->w.front, &k->w.opts);
+    kit_connect(k, false, false);
+    memset(field, 'v', sizeof(field) - 2);
+    memcpy(field, "x-long: ", 8);
+    field[sizeof(field) - 2] = '\n';
+    r = kit_ask(k, "POST", "/whole?trailer", "h", field, 1000);
+    kit_held(k, 1);
+    ok(kit_told(k, &k->held[0], "end x-sum=abc"), "a long head leaves room for trailers");
+    if (k->held[0].x != NULL)
+        kit_reply(&k->held[0], 200, "yes");
+    ok(kit_closed(k, r), "answered");
+    is_int(r->status, 200, "and not refused");
+}
+
 static const struct kit_story stories[] = {
     {"request", test_request},
     {"multiplex", test_multiplex},
@@ -485,6 +505,7 @@ static const struct kit_story stories[] = {
     {"refusals", test_refusals},
     {"long heads", test_long_heads},
     {"long heads of answers", test_long_answer_heads},
+    {"a trailer behind a long head", test_trailer_behind_long_head},
     {"bad preface", test_bad_preface},
     {"bad frames", test_bad_frames},
     {"backwards", test_backwards},
