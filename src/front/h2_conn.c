@@ -205,15 +205,15 @@ static bool may_stall(const struct h2_stream *st)
            !stream_congested(st->c->stream);
 }
 
-/* The timer looks after everything at once; it is never later than the first of them, and may be early. */
+/* The timer looks after everything at once, whatever else goes on: it is never later than the first of them is due. */
 static void arm(struct h2_conn *c)
 {
     uint64_t now = now_of(c), at = UINT64_MAX;
 
     if (c->streams.count == 0)
         at = c->idle_since_ms + idle_limit(c);
-    if (c->n_bodies > 0 && now + c->fc->limits.body_timeout_ms < at)
-        at = now + c->fc->limits.body_timeout_ms;
+    if (c->n_bodies > 0 && c->stall_due_ms < at)
+        at = c->stall_due_ms;
     if (c->head_since_ms != 0 && c->head_since_ms + c->fc->limits.header_timeout_ms < at)
         at = c->head_since_ms + c->fc->limits.header_timeout_ms;
     if (c->state == H2_ANNOUNCED && c->announced_ms + TIMEOUT_H2_GOAWAY_MS < at)
@@ -223,7 +223,7 @@ static void arm(struct h2_conn *c)
     if (at == UINT64_MAX)
         loop_timer_cancel(c->timer);
     else
-        loop_timer_set(c->timer, at > now ? at - now : 1);
+        loop_timer_set(c->timer, at > now ? at - now : 0);
 }
 
 /* The one place where bytes go in and out. */
@@ -304,16 +304,20 @@ static void on_event(struct stream *s, enum stream_event ev, void *arg)
 
 static void refuse_stalled(struct h2_conn *c, uint64_t now)
 {
+    uint64_t timeout = c->fc->limits.body_timeout_ms;
     struct list_node *n;
 
+    c->stall_due_ms = now + timeout;
     /* Nothing leaves the list here: streams are closed by the session. */
     for (n = list_first(&c->streams); n != NULL; n = list_next(&c->streams, n)) {
         struct h2_stream *st = list_entry(n, struct h2_stream, node);
 
         if (!may_stall(st))
             st->progress_ms = now;
-        else if (now - st->progress_ms >= c->fc->limits.body_timeout_ms)
+        else if (now - st->progress_ms >= timeout)
             h2_stream_stalled(st);
+        else if (st->progress_ms + timeout < c->stall_due_ms)
+            c->stall_due_ms = st->progress_ms + timeout;
     }
 }
 
@@ -334,7 +338,7 @@ static void on_timer(void *arg)
         h2_conn_fail(c, NGHTTP2_NO_ERROR, c->fc->requests > 0 ? FRONT_CLOSE_IDLE_TIMEOUT : FRONT_CLOSE_NO_REQUEST);
     if (c->state == H2_ANNOUNCED && now - c->announced_ms >= TIMEOUT_H2_GOAWAY_MS)
         h2_conn_leave(c);
-    if (c->n_bodies > 0)
+    if (c->n_bodies > 0 && now >= c->stall_due_ms)
         refuse_stalled(c, now);
     settle(c);
 }

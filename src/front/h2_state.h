@@ -90,6 +90,7 @@ struct h2_conn {
     int32_t last_id, skipped_from, skipped_to; /* of the client's streams; the ids skipped last */
     uint64_t idle_since_ms;                    /* without streams */
     uint64_t head_since_ms;                    /* a head has begun and not ended; 0: none */
+    uint64_t stall_due_ms;                     /* no body can have stalled before; valid while there are any */
     uint64_t announced_ms, failed_ms;
     struct h2_rate resets, control;
     bool unwritable;

@@ -8,10 +8,12 @@
 
 static void move(struct h2_stream *st, enum h2_receiving to)
 {
+    struct h2_conn *c = st->c;
+
     if (st->receiving == H2_BODY)
-        st->c->n_bodies--;
-    if (to == H2_BODY)
-        st->c->n_bodies++;
+        c->n_bodies--;
+    if (to == H2_BODY && c->n_bodies++ == 0)
+        c->stall_due_ms = loop_now_ms(c->fc->host->loop) + c->fc->limits.body_timeout_ms;
     st->receiving = to;
 }
 

@@ -162,6 +162,38 @@ static void test_timeouts(struct kit *k)
     is_int(r->status, 408, "with 408");
 }
 
+struct busy_wait {
+    struct kit *k;
+    struct held *h;
+};
+
+/* Each look sends a frame, so that the connection is never at rest. */
+static bool stalled_among_others(void *arg)
+{
+    struct busy_wait *b = arg;
+
+    nghttp2_submit_window_update(b->k->session, NGHTTP2_FLAG_NONE, 0, 1);
+    kit_flush(b->k);
+    return b->h->gone > 0;
+}
+
+static void test_stall_on_busy_connection(struct kit *k)
+{
+    struct busy_wait b = {k, &k->held[1]};
+
+    k->w.opts.body_timeout_ms = 100;
+    front_update(k->w.front, &k->w.opts);
+    kit_connect(k, false, true);
+    kit_get(k, "/long");
+    kit_held(k, 1);
+    kit_ask(k, "POST", "/stall", "h", NULL, UINT64_MAX - 1); /* as far as the window goes */
+    kit_held(k, 2);
+    stream_pause(k->s, STREAM_PAUSE_LIMIT); /* no WINDOW_UPDATE is seen: nothing more is sent */
+    ok(kit_until(k, stalled_among_others, &b), "a body that stalls while the connection is busy");
+    ok(kit_has(&k->held[1].told, "gone(request body stalled)"), "its time is up all the same");
+    is_int(k->held[0].gone, 0, "and the other request goes on");
+}
+
 static void test_header_timeout(struct kit *k)
 {
     static const unsigned char head_begun[] = {0, 0, 1, 1, 0, 0, 0, 0, 1, 0x82};
@@ -479,6 +511,7 @@ static const struct kit_story stories[] = {
     {"client leaves", test_client_leaves},
     {"client says goodbye", test_client_goaway},
     {"timeouts", test_timeouts},
+    {"stall on a busy connection", test_stall_on_busy_connection},
     {"header timeout", test_header_timeout},
     {"cheap floods", test_cheap_floods},
     {"empty DATA", test_empty_data},
