@@ -65,24 +65,28 @@ static void trailers_begin(struct h2_stream *st)
         st->head_bytes = st->head_fields = 0;
 }
 
+static bool request_begins(struct h2_conn *c, int32_t id)
+{
+    struct h2_stream *st = h2_stream_new(c, id);
+
+    if (st == NULL)
+        return false;
+    /* Fails only for a stream that is not there. */
+    if (nghttp2_session_set_stream_user_data(c->session, id, st) == 0)
+        return true;
+    h2_stream_free_later(st);
+    return false;
+}
+
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
     struct h2_conn *c = arg;
-    struct h2_stream *st;
 
-    c->head_since_ms = loop_now_ms(c->fc->host->loop);
-    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
+    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         trailers_begin(stream_by(session, frame->hd.stream_id));
-        return 0;
-    }
-    st = h2_stream_new(c, frame->hd.stream_id);
-    if (st == NULL)
-        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-    /* Fails only for a stream that is not there. */
-    if (nghttp2_session_set_stream_user_data(session, st->id, st) != 0) {
-        h2_stream_free_later(st);
-        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-    }
+    else if (!request_begins(c, frame->hd.stream_id))
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* of whose end nobody is told */
+    c->head_since_ms = loop_now_ms(c->fc->host->loop);
     return 0;
 }
 

@@ -504,6 +504,49 @@ static void test_no_memory(struct kit *k)
     k->n_held = 0;
 }
 
+struct refused_goal {
+    struct kit *k;
+    struct req *r;
+    unsigned n_held;
+};
+
+static bool refused_or_held(void *arg)
+{
+    struct refused_goal *g = arg;
+
+    return g->r->closed || g->k->end != CLIENT_OPEN || g->k->n_held > g->n_held;
+}
+
+/* The head of a request that there was no memory for is over, too: its time must not run on. */
+static void test_no_memory_for_a_head(struct kit *k)
+{
+    bool seen = false;
+
+    k->w.opts.header_timeout_ms = 50;
+    front_update(k->w.front, &k->w.opts);
+    for (uint64_t nth = 1; nth < 20 && !seen; nth++) {
+        struct req *r;
+        uint64_t refused_ms;
+
+        kit_connect(k, false, false);
+        kit_closed(k, kit_get(k, "/sync"));
+        kit_settle(k);
+        mem_fail_nth(nth);
+        r = kit_get(k, "/x");
+        kit_until(k, refused_or_held, &(struct refused_goal){k, r, k->n_held});
+        mem_fail_nth(0);
+        seen = r->closed && k->end == CLIENT_OPEN;
+        refused_ms = loop_now_ms(k->w.loop);
+        while (seen && loop_now_ms(k->w.loop) - refused_ms < 150)
+            loop_run_once(k->w.loop, 10);
+        if (seen)
+            is_int(k->goaways, 0, "a request without memory, and its connection goes on");
+        kit_disconnect(k);
+        world_empty(&k->w);
+    }
+    ok(seen, "seen");
+}
+
 static const struct kit_story stories[] = {
     {"client resets", test_client_resets},
     {"aborts", test_aborts},
@@ -527,6 +570,7 @@ static const struct kit_story stories[] = {
     {"sent away", test_sent_away},
     {"ping", test_ping},
     {"no memory", test_no_memory},
+    {"no memory for a head", test_no_memory_for_a_head},
 };
 
 int main(int argc, char **argv)
