@@ -92,13 +92,20 @@ static void announce(struct h2_conn *c, enum front_close reason)
     h2_conn_wake(c);
 }
 
-void h2_conn_leave(struct h2_conn *c)
+/*
+ * What the last GOAWAY does not name was not looked at, so that the client may send it again elsewhere; nghttp2 ends
+ * such streams when it is sent. Hence it names all that was read by then: it is made when no input is half looked at,
+ * and nothing more is read until it is out.
+ */
+static void leave_if_heard(struct h2_conn *c)
 {
+    if (!c->heard || c->state != H2_ANNOUNCED)
+        return;
     h2_conn_move(c, H2_LEAVING);
+    c->parting = true;
     if (nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(c->session),
                               NGHTTP2_NO_ERROR, NULL, 0) != 0)
         c->no_memory = true;
-    h2_conn_wake(c);
 }
 
 /* ---- what there is to do outside of all calls ---- */
@@ -172,7 +179,7 @@ static bool take_input(struct h2_conn *c)
     struct slice in;
 
     /* While answers of ours wait for the client there is no reason to make more of them. */
-    while (!stream_congested(c->stream) && (in = stream_peek(c->stream)).n > 0) {
+    while (!c->parting && !stream_congested(c->stream) && (in = stream_peek(c->stream)).n > 0) {
         ssize_t used;
 
         if (in.n > PIECE_BYTES)
@@ -185,11 +192,13 @@ static bool take_input(struct h2_conn *c)
         }
         stream_consume(c->stream, in.n);
         front_stats_received(c->fc->host->stats, in.n);
+        leave_if_heard(c);
         if (!send_output(c)) {
             close_broken(c);
             return false;
         }
     }
+    leave_if_heard(c);
     return true;
 }
 
@@ -230,6 +239,10 @@ static void arm(struct h2_conn *c)
 static void settle(struct h2_conn *c)
 {
     attend_woken(c);
+    if (c->parting && !send_output(c)) {
+        close_broken(c);
+        return;
+    }
     if (!take_input(c))
         return;
     if (c->no_memory || !send_output(c)) {
@@ -337,7 +350,7 @@ static void on_timer(void *arg)
     else if (c->streams.count == 0 && now - c->idle_since_ms >= idle_limit(c))
         h2_conn_fail(c, NGHTTP2_NO_ERROR, c->fc->requests > 0 ? FRONT_CLOSE_IDLE_TIMEOUT : FRONT_CLOSE_NO_REQUEST);
     if (c->state == H2_ANNOUNCED && now - c->announced_ms >= TIMEOUT_H2_GOAWAY_MS)
-        h2_conn_leave(c);
+        c->heard = true;
     if (c->n_bodies > 0 && now >= c->stall_due_ms)
         refuse_stalled(c, now);
     settle(c);

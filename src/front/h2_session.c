@@ -135,7 +135,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
         break;
     case NGHTTP2_PING:
         if ((frame->hd.flags & NGHTTP2_FLAG_ACK) != 0 && c->state == H2_ANNOUNCED)
-            h2_conn_leave(c);
+            c->heard = true;
         break;
     default:
         break;
@@ -211,6 +211,8 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
         c->failed_ms = loop_now_ms(c->fc->host->loop);
         h2_conn_move(c, H2_FAILING);
     }
+    if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.last_stream_id < INT32_MAX)
+        c->parting = false;
     /* nghttp2 would let the others go on; but whoever ignores windows makes us hold what we said we would not. */
     if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code == NGHTTP2_FLOW_CONTROL_ERROR)
         h2_conn_fail(c, NGHTTP2_FLOW_CONTROL_ERROR, FRONT_CLOSE_BAD_REQUEST);

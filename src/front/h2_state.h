@@ -93,6 +93,8 @@ struct h2_conn {
     uint64_t stall_due_ms;                     /* no body can have stalled before; valid while there are any */
     uint64_t announced_ms, failed_ms;
     struct h2_rate resets, control;
+    bool heard;   /* ANNOUNCED: the client has answered our PING, or had its time */
+    bool parting; /* the last GOAWAY is queued and not sent: until then nothing is read */
     bool unwritable;
     bool send_away; /* an answer said so: GOAWAY */
     bool no_memory; /* something could not be queued that had to be */
@@ -107,8 +109,6 @@ void h2_conn_wake(struct h2_conn *c);
 void h2_stream_wake(struct h2_stream *st);
 /* GOAWAY, mostly with an error; what is open ends with it. */
 void h2_conn_fail(struct h2_conn *c, uint32_t code, enum front_close reason);
-/* The client has heard that we leave. */
-void h2_conn_leave(struct h2_conn *c);
 /* False: the stream is broken. */
 bool h2_conn_write(struct h2_conn *c, struct slice data);
 /* Counts one; true beyond the limit. */

@@ -376,6 +376,44 @@ static void test_drain(struct kit *k)
     is_double(world_closed(&k->w, "drain"), 1, "counted");
 }
 
+/* A client that opens a stream in the same breath in which it says that it has heard the first GOAWAY. */
+static void test_drain_late(struct kit *k)
+{
+    static const unsigned char heard[17] = {0, 0, 8, 6, 1};
+    struct req *busy, *late;
+    struct buf both;
+    const uint8_t *p;
+    ssize_t n;
+
+    kit_connect(k, false, false);
+    busy = kit_get(k, "/x");
+    kit_held(k, 1);
+    kit_settle(k);
+    stream_pause(k->s, STREAM_PAUSE_LIMIT);
+    front_drain(k->w.front, NULL, NULL);
+    kit_settle(k);
+    buf_init(&both, 64 << 10);
+    buf_append(&both, slice_of((const char *)heard, sizeof(heard)));
+    k->hold_output = true;
+    late = kit_get(k, "/late");
+    while ((n = nghttp2_session_mem_send(k->session, &p)) > 0)
+        buf_append(&both, slice_of((const char *)p, (size_t)n));
+    k->hold_output = false;
+    kit_raw(k, buf_slice(&both).p, buf_len(&both));
+    buf_free(&both);
+    stream_resume(k->s, STREAM_PAUSE_LIMIT);
+    ok(kit_held(k, 2), "a request behind the answer to our PING is shown to the proxy");
+    kit_settle(k);
+    is_int(k->held[1].gone, 0, "which keeps it");
+    is_int(k->goaway_last, late->id, "so the last GOAWAY must not say that it was not looked at");
+    if (k->held[1].x != NULL)
+        kit_reply(&k->held[1], 200, "late");
+    ok(kit_closed(k, late) && late->status == 200, "it is answered");
+    kit_reply(&k->held[0], 200, "busy");
+    ok(kit_closed(k, busy) && busy->status == 200, "as is the other");
+    ok(kit_ended(k), "then the connection ends");
+}
+
 static void test_drain_idle(struct kit *k)
 {
     int drained = 0;
@@ -563,6 +601,7 @@ static const struct kit_story stories[] = {
     {"provoked resets", test_provoked_resets},
     {"stream limit", test_stream_limit},
     {"drain", test_drain},
+    {"drain late", test_drain_late},
     {"drain idle", test_drain_idle},
     {"drain silent", test_drain_silent},
     {"free while busy", test_free_busy},

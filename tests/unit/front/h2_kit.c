@@ -290,7 +290,7 @@ void kit_flush(struct kit *k)
     const uint8_t *p;
     ssize_t n;
 
-    while (k->session != NULL && k->end == CLIENT_OPEN && !stream_congested(k->s) &&
+    while (k->session != NULL && !k->hold_output && k->end == CLIENT_OPEN && !stream_congested(k->s) &&
            (n = nghttp2_session_mem_send(k->session, &p)) > 0)
         kit_raw(k, p, (size_t)n);
 }
