@@ -6,6 +6,9 @@
 /* So that what one connection makes us do between two looks at its output stays small. */
 enum { PIECE_BYTES = 16 << 10, RATE_MS = 1000 };
 
+/* Nobody tells when the client has got the last byte: looked at so often. */
+enum { PARTED_LOOK_MS = 100 };
+
 static uint64_t now_of(const struct h2_conn *c)
 {
     return loop_now_ms(c->fc->host->loop);
@@ -184,8 +187,9 @@ static bool take_input(struct h2_conn *c)
 
         if (in.n > PIECE_BYTES)
             in.n = PIECE_BYTES;
-        used =
-            c->state == H2_FAILING ? (ssize_t)in.n : nghttp2_session_mem_recv(c->session, (const uint8_t *)in.p, in.n);
+        used = c->state == H2_FAILING || c->state == H2_PARTED
+                   ? (ssize_t)in.n
+                   : nghttp2_session_mem_recv(c->session, (const uint8_t *)in.p, in.n);
         if (used < 0) {
             close_conn(c, nghttp2_strerror((int)used), reason_of(used), STREAM_CLOSE_FLUSH);
             return false;
@@ -235,6 +239,34 @@ static void arm(struct h2_conn *c)
         loop_timer_set(c->timer, at > now ? at - now : 0);
 }
 
+/*
+ * The session has nothing more to say. What is on its way is the end of an answer: stream_close() would give it two
+ * seconds, who waits for the front to drain would not wait for it at all, and a window update that comes when the
+ * socket is closed makes the kernel drop what it holds. So the connection stays until the client's kernel has all of
+ * it, or has taken nothing for as long as a body may stall.
+ */
+static void end_when_taken(struct h2_conn *c)
+{
+    size_t untaken = stream_unacknowledged(c->stream);
+    uint64_t now = now_of(c);
+
+    if (untaken == 0 || c->state == H2_FAILING) {
+        close_conn(c, "HTTP/2 connection ended", c->close_reason, STREAM_CLOSE_FLUSH);
+    } else if (c->state != H2_PARTED) {
+        h2_conn_move(c, H2_PARTED);
+        c->untaken_seen = untaken;
+        c->progress_ms = now;
+        h2_conn_wake(c); /* it leaves at the end of this callback, if the client reads */
+    } else if (untaken >= c->untaken_seen && now - c->progress_ms >= c->fc->limits.body_timeout_ms) {
+        close_conn(c, "client does not read", c->close_reason, STREAM_CLOSE_ABORT);
+    } else {
+        if (untaken < c->untaken_seen)
+            c->progress_ms = now;
+        c->untaken_seen = untaken;
+        loop_timer_set(c->timer, PARTED_LOOK_MS);
+    }
+}
+
 /* The one place where bytes go in and out. */
 static void settle(struct h2_conn *c)
 {
@@ -250,7 +282,7 @@ static void settle(struct h2_conn *c)
         return;
     }
     if (!nghttp2_session_want_read(c->session) && !nghttp2_session_want_write(c->session)) {
-        close_conn(c, "HTTP/2 connection ended", c->close_reason, STREAM_CLOSE_FLUSH);
+        end_when_taken(c);
         return;
     }
     if (c->fc->limits.max_requests != 0 && c->fc->requests >= c->fc->limits.max_requests)
@@ -341,6 +373,10 @@ static void on_timer(void *arg)
 
     if (c->state == H2_FAILING && now - c->failed_ms >= c->fc->limits.linger_timeout_ms) {
         close_conn(c, "client does not read", c->close_reason, STREAM_CLOSE_ABORT);
+        return;
+    }
+    if (c->state == H2_PARTED) {
+        settle(c);
         return;
     }
     if (c->streams.count == 0 && stream_unsent(c->stream) > 0)

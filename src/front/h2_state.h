@@ -20,6 +20,7 @@ enum h2_state {
     H2_SERVING,
     H2_ANNOUNCED, /* the client was told that we leave; its new streams are still taken until it has heard */
     H2_LEAVING,   /* last GOAWAY is queued; waits for the open streams to end */
+    H2_PARTED,    /* all is said; waits for the client to take the rest of it */
     H2_FAILING,   /* very last GOAWAY is queued or sent; what the client still sends is thrown away */
     H2_CLOSED,    /* waits for the end of the turn, to be freed */
 };
@@ -92,12 +93,13 @@ struct h2_conn {
     uint64_t head_since_ms;                    /* a head has begun and not ended; 0: none */
     uint64_t stall_due_ms;                     /* no body can have stalled before; valid while there are any */
     uint64_t announced_ms, failed_ms;
+    uint64_t progress_ms; /* PARTED: when this last became less: */
+    size_t untaken_seen;
     struct h2_rate resets, control;
-    bool heard;   /* ANNOUNCED: the client has answered our PING, or had its time */
-    bool parting; /* the last GOAWAY is queued and not sent: until then nothing is read */
-    bool unwritable;
-    bool send_away; /* an answer said so: GOAWAY */
-    bool no_memory; /* something could not be queued that had to be */
+    bool heard;                 /* ANNOUNCED: the client has answered our PING, or had its time */
+    bool parting;               /* the last GOAWAY is queued and not sent: until then nothing is read */
+    bool send_away;             /* an answer said so: GOAWAY */
+    bool unwritable, no_memory; /* the latter: something could not be queued that had to be */
 };
 
 /* h2_conn.c */

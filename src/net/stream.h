@@ -85,6 +85,8 @@ bool stream_write(struct stream *s, struct slice data);
 /* More than LIMIT_STREAM_OUTPUT_HIGH unsent: stop producing until WRITABLE. */
 bool stream_congested(const struct stream *s);
 size_t stream_unsent(const struct stream *s);
+/* The same, and what the kernel has and the other side's has not acknowledged: asks it, one system call. */
+size_t stream_unacknowledged(const struct stream *s);
 /* Half-close: after what is queued, close_notify (and FIN); reading goes on. */
 void stream_finish_writing(struct stream *s);
 

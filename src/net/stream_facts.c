@@ -91,6 +91,15 @@ bool stream_unread(const struct stream *s, uint64_t mark)
            ioctl(s->fd, SIOCOUTQ, &unacknowledged) == 0 && unacknowledged > 0 && (uint64_t)unacknowledged >= sent;
 }
 
+size_t stream_unacknowledged(const struct stream *s)
+{
+    int queued = 0;
+
+    if (ioctl(s->fd, SIOCOUTQ, &queued) != 0 || queued < 0)
+        queued = 0;
+    return stream_unsent(s) + (size_t)queued;
+}
+
 bool stream_is_open(const struct stream *s)
 {
     return s->state == STREAM_OPEN;

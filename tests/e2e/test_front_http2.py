@@ -5,6 +5,7 @@ import hashlib
 import json
 import shutil
 import subprocess
+import time
 
 import fixture
 import rawh2
@@ -176,6 +177,36 @@ def test_drain(world):
     client.body(upload, pattern(5, 10000), end=True)
     equal(json.loads(client.whole(upload))["bytes"], 10005, "the upload")
     client.whole(watch)
+    to_the_end(client)
+    equal(proxy.wait_exit(), 0, "status")
+    client.conn.close()
+    proxy.start()
+    world.settle()
+
+
+def test_drain_slow_reader(world):
+    """SIGTERM while a client takes its answer slowly: the process stays until it has all of it"""
+    size, proxy = 6 << 20, world.proxies["a"]
+    proxy.reload({"shutdown-grace-period": "120s"})
+    proxy.stop()
+    proxy.start()
+    world.settle()
+    client = RawH2(world.client(alpn=("h2",), receive_buffer=8192))
+    client.keep = {0, 1}  # windows as large as the answer: only the socket holds it back
+    client.conn.send(frame(rawh2.SETTINGS, 0, b"\0\x04" + (size * 2).to_bytes(4, "big")) + frame(rawh2.WINDOW_UPDATE, 0, (size * 2).to_bytes(4, "big")))
+    stream = client.request("GET", MAPS + "?simbody=bytes&n=%d" % size)
+    check(client.ok(stream), "the answer's head")
+    proxy.signal(15)
+    client.until(lambda: client.goaway is not None)
+    taken = 0
+    while stream not in client.ended:
+        client.fill()
+        got = len(client.data.get(stream, b""))
+        if size // 3 < got < size - (256 << 10) and got - taken > 128 << 10:  # when the last of it is given, as much again is in the kernel's hands
+            taken = got
+            client.conn.send(frame(rawh2.WINDOW_UPDATE, 0, (1).to_bytes(4, "big")))  # a closed socket would not have this
+            time.sleep(0.15)
+    check(client.data[stream] == pattern(size), "the answer differs", len(client.data[stream]))
     to_the_end(client)
     equal(proxy.wait_exit(), 0, "status")
     client.conn.close()

@@ -105,12 +105,14 @@ static void test_pause(struct loop *l, const struct flavour *f)
     is_u64(server.got_bytes, 50, "%s: nothing is announced while paused", f->name);
     ok(stream_input_len(server.s) <= LIMIT_STREAM_INPUT, "%s: and what waits is bounded", f->name);
     ok(stream_congested(client.s), "%s: the other side is told to wait", f->name);
+    ok(stream_unacknowledged(client.s) > stream_unsent(client.s), "%s: some wait in the kernel", f->name);
     stream_resume(server.s, STREAM_PAUSE_BODY);
     settle(l);
     is_u64(server.got_bytes, 50, "%s: one of two reasons is left", f->name);
     stream_resume(server.s, STREAM_PAUSE_LIMIT);
     is_u64(server.got_bytes, 50, "%s: resuming does not call back by itself", f->name);
     ok(run_until(l, server.got_bytes == 50 + BEYOND_SOCKET), "%s: all comes after the last reason is gone", f->name);
+    ok(run_until(l, stream_unacknowledged(client.s) == 0), "%s: and is acknowledged", f->name);
     release_pair(l, &client, &server);
 }
 
