@@ -25,11 +25,24 @@ enum {
 
 /* ------------------------------------------------------------------------------------------------------- local */
 
+/* Many things break a watch. But the connections of a process end with it, so that another one answers over a newer
+ * one. */
+static void look_for_restart(struct cluster *c)
+{
+    uint64_t before = c->local_connection;
+
+    c->local_connection = refresh_connection(c->local);
+    if (c->local_suspect && before > 0 && c->local_connection > before)
+        identity_restarted(c->identity);
+    c->local_suspect = false;
+}
+
 static void on_local_end(void *arg, bool ok, bool changed)
 {
     struct cluster *c = arg;
 
-    (void)ok;
+    if (ok)
+        look_for_restart(c);
     if (changed)
         publish_request(c->publish);
     waiters_looked(&c->waiters, publish_pending(c->publish));
@@ -195,6 +208,7 @@ static void on_leases_health(void *arg, const char *why)
         metric_inc(c->metrics.sync_errors_lease_list);
     else
         identity_recheck(c->identity);
+    c->local_suspect = true;
     (void)refresh_trigger(c->local, REFRESH_RECOVERED);
 }
 

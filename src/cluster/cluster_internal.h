@@ -17,6 +17,8 @@ struct cluster {
     char *hostname, *advertise;
     struct api *api;
     struct refresh *local;
+    bool local_suspect;        /* the Leases' watch broke, or goes again: the server may be another process */
+    uint64_t local_connection; /* refresh_connection() at its last good look */
     /* All NULL while peers are off. */
     struct peers *peers;
     struct leases *leases;

@@ -51,6 +51,8 @@ struct identity {
     struct identity_opts o;
     char *id, *hostname, *advertise;
     char holder[HOLDER_BYTES];
+    char former[HOLDER_BYTES]; /* until the present one is confirmed: the Lease may still have this; "": no such */
+    bool anew;                 /* another holder, as soon as the present one is confirmed */
     char path[sizeof LEASE_COLLECTION_PATH + SERVER_ID_BYTES + 1];
     struct loop *loop;
     enum state state;
@@ -228,8 +230,10 @@ static bool read_lease(struct identity *i, const struct fetch_result *r, struct 
 
 static bool is_ours(const struct identity *i, const struct lease *l)
 {
-    return slice_eq(l->holder, slice_str(i->holder)) && l->has_renew_time &&
-           (l->renew_us == i->sent_us || l->renew_us == i->confirmed_us);
+    bool by_us = slice_eq(l->holder, slice_str(i->holder)) ||
+                 (i->former[0] != '\0' && slice_eq(l->holder, slice_str(i->former)));
+
+    return by_us && l->has_renew_time && (l->renew_us == i->sent_us || l->renew_us == i->confirmed_us);
 }
 
 /* It is as we wrote it, or somebody has added something. */
@@ -246,8 +250,9 @@ static void adopt(struct identity *i, const struct lease *l)
     i->confirmed_us = l->renew_us;
     i->tries = i->failed = 0;
     i->conceded = false;
+    i->former[0] = '\0';
     backoff_reset(&i->backoff);
-    after(i, jitter_ms(RENEW_MS, RENEW_JITTER_PERCENT), renew);
+    after(i, i->anew ? 0 : jitter_ms(RENEW_MS, RENEW_JITTER_PERCENT), renew);
 }
 
 /* Somebody else renews it. Fighting would take the Lease away from both. */
@@ -389,6 +394,14 @@ static void on_written(void *arg, const struct fetch_result *r)
     }
 }
 
+static void take_holder(struct identity *i)
+{
+    char uuid[37];
+
+    hash_uuid(uuid);
+    (void)snprintf(i->holder, sizeof i->holder, "%.*s_%s", SERVER_ID_CHARS, i->id, uuid);
+}
+
 static void renew(struct identity *i)
 {
     struct lease l;
@@ -397,6 +410,13 @@ static void renew(struct identity *i)
     if (i->decide_again) {
         decide(i);
         return;
+    }
+    if (i->anew && i->former[0] == '\0') {
+        memcpy(i->former, i->holder, sizeof i->former);
+        take_holder(i);
+        i->anew = false;
+        log_info("The local kube-apiserver is another process: its Lease gets another holder", LT("lease", i->id),
+                 LT("holder", i->holder));
     }
     l = wanted(i);
     l.uid = slice_str(i->uid);
@@ -488,6 +508,19 @@ void identity_recheck(struct identity *i)
         i->decide_again = true;
     else if (i->state == STATE_OBSERVING && i->call == NULL)
         after(i, 0, decide);
+}
+
+/* If a look is due instead, nobody knows what has become of the last write: only the look may lead to the next one. */
+static void renew_now(struct identity *i)
+{
+    if (i->state == STATE_PUBLISHING && i->call == NULL && i->next == renew)
+        after(i, 0, renew);
+}
+
+void identity_restarted(struct identity *i)
+{
+    i->anew = i->state == STATE_PUBLISHING;
+    renew_now(i);
 }
 
 /* ------------------------------------------------------------------------------- the address in the server's own Lease
@@ -659,8 +692,7 @@ static void change_address(struct identity *i, const char *advertise)
     mem_free(i->advertise);
     i->advertise = must_strdup(advertise);
     i->overruled = i->patched = false;
-    if (i->state == STATE_PUBLISHING && i->call == NULL)
-        after(i, 0, renew);
+    renew_now(i);
 }
 
 static void change_mode(struct identity *i, enum identity_mode mode)
@@ -704,7 +736,6 @@ struct identity *identity_new(const struct identity_opts *o)
                                .collects = o->collects,
                                .renewed = o->renewed,
                                .arg = o->arg};
-    char uuid[37];
 
     i->o = *o;
     i->o.local = origin_ref(o->local);
@@ -712,8 +743,7 @@ struct identity *identity_new(const struct identity_opts *o)
     i->id = must_strdup(o->id);
     i->hostname = must_strdup(o->hostname);
     i->advertise = must_strdup(o->advertise == NULL ? "" : o->advertise);
-    hash_uuid(uuid);
-    (void)snprintf(i->holder, sizeof i->holder, "%.*s_%s", SERVER_ID_CHARS, o->id, uuid);
+    take_holder(i);
     (void)snprintf(i->path, sizeof i->path, LEASE_COLLECTION_PATH "/%.*s", SERVER_ID_CHARS, o->id);
     backoff_init(&i->backoff, BACKOFF_FIRST_MS, ENSURE_MAX_MS);
     i->arena = arena_new(2 * LIMIT_WATCH_LINE_BYTES);

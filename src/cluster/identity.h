@@ -56,6 +56,11 @@ void identity_update(struct identity *i, enum identity_mode mode, const char *ad
 void identity_set_origin(struct identity *i, struct origin *local);
 /* The local server was away and is back, maybe as another version: decides again if it is for us to decide. */
 void identity_recheck(struct identity *i);
+/*
+ * The local server's process is another one: the Lease that stands for it gets another holder, as that of
+ * kube-apiserver would. By that all others know that what they know of it may be old.
+ */
+void identity_restarted(struct identity *i);
 /* The Lease of our name, as it was seen in the watch. */
 void identity_seen(struct identity *i, const struct lease *l);
 /* "deciding", "publishing", ... : for people. */

@@ -387,6 +387,11 @@ struct slice refresh_apis_etag(const struct refresh *r)
     return slice_str(r->apis_etag);
 }
 
+uint64_t refresh_connection(const struct refresh *r)
+{
+    return r->core_connection;
+}
+
 uint64_t refresh_looks(const struct refresh *r)
 {
     return r->looks;

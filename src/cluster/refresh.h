@@ -82,7 +82,9 @@ bool refresh_failing(const struct refresh *r); /* REFRESH_FAILING or more failur
 bool refresh_refused(const struct refresh *r);
 const char *refresh_failure(const struct refresh *r);    /* of the last look; NULL if it was good or there was none */
 struct slice refresh_apis_etag(const struct refresh *r); /* empty if unknown */
-uint64_t refresh_looks(const struct refresh *r);         /* ended, whatever came of them */
+/* Over which /api was answered last (fetch_result): another process answers over a newer one. 0: unknown. */
+uint64_t refresh_connection(const struct refresh *r);
+uint64_t refresh_looks(const struct refresh *r); /* ended, whatever came of them */
 /* Milliseconds since the document was last confirmed; UINT64_MAX without one. */
 uint64_t refresh_age_ms(const struct refresh *r);
 void refresh_describe(const struct refresh *r, struct buf *out); /* JSON members without braces */

@@ -6,11 +6,13 @@ from fixture import check, equal, until
 
 LEASES = "leases.coordination.k8s.io"
 BATCH = "/apis/batch/v1/namespaces/default/jobs"
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 
 
 def setup():
-    # b lacks nothing; a has batch switched off. Nobody lists peers.
-    world = fixture.World({"a": "v1.24", "b": "v1.24"}, servers={"a": {"runtime-config": ["batch/v1=false"]}},
+    # a has batch switched off, and both have policy/v1. Nobody lists peers.
+    world = fixture.World({"a": "v1.24", "b": "v1.24"}, servers={"a": {"runtime-config": ["batch/v1=false", "policy/v1=false"]},
+                                                                 "b": {"runtime-config": ["policy/v1=false"]}},
                           options={"discovery-refresh-interval": "1s", "peers": []})
     for name, proxy in world.proxies.items():
         proxy.options["peer-advertise-ip"] = "127.0.0.1"
@@ -66,6 +68,18 @@ def test_renewed(world):
     after = until(renewed, "a renewal")
     equal(after["spec"]["holderIdentity"], before["spec"]["holderIdentity"], "holder")
     equal(after["metadata"]["uid"], before["metadata"]["uid"], "uid")
+
+
+def test_server_restarts(world):
+    """the server behind a Lease is another process: another holder, by which its peers look at it without waiting for their interval"""
+    proxy = world.proxies["a"]
+    proxy.await_log("Reloaded", proxy.reload({"discovery-refresh-interval": "1h"}))
+    holder = holder_of(world, "b")
+    equal(world.ask("GET", BUDGETS).status, 404, "what nobody serves")
+    world.sim.restart_server("b", **{"runtime-config": ["policy/v1=true"]})
+    until(lambda: holder_of(world, "b") not in (None, holder), "another holder")
+    until(lambda: world.ask("GET", BUDGETS).status == 200, "what b's server has now")
+    proxy.await_log("Reloaded", proxy.reload({"discovery-refresh-interval": "1s"}))
 
 
 def test_withdrawn(world):

@@ -229,6 +229,85 @@ static void outages(void)
     end(&s);
 }
 
+static bool same_holder(struct story *s, char text[100])
+{
+    bool same;
+
+    if (!by_us(s))
+        return false;
+    same = slice_eq(s->lease.holder, slice_str(text));
+    (void)snprintf(text, 100, "%.*s", (int)s->lease.holder.n, s->lease.holder.p);
+    return same;
+}
+
+/* The Lease stands for the server: another process of it is another holder, as with kube-apiserver's own. */
+static void server_restarts(enum identity_mode mode, enum sim_fault away)
+{
+    static const char trouble[] = "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":500,\"message\":"
+                                  "\"etcdserver: leader changed\"}}\n";
+    struct story s;
+    char holder[100] = "";
+
+    prepare(&s, 24, mode);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 1000);
+    ok(by_us(&s) && !same_holder(&s, holder), "published");
+    sim_run_ms(s.w.loop, 60000);
+    kube_inject(s.w.store, KUBE_LEASE, trouble);
+    sim_run_ms(s.w.loop, 20000);
+    ok(same_holder(&s, holder), "a watch that ends for another reason changes nothing");
+    for (int i = 0; i < 3; i++) {
+        kube_sim(s.w.local)->fault = away;
+        sim_server_break(kube_sim(s.w.local));
+        sim_run_ms(s.w.loop, 3000);
+        kube_sim(s.w.local)->fault = SIM_FINE;
+        sim_run_ms(s.w.loop, 13000);
+        ok(!same_holder(&s, holder) && by_us(&s), "another process: another holder");
+        sim_run_ms(s.w.loop, 60000);
+        ok(same_holder(&s, holder), "which stays");
+    }
+    is_u64(kube_lease_writes(s.w.store, "POST"), 1, "in the same object");
+    is_double(world_metric(&s.w, "mvproxy_identity_lease_renewals_total", "yielded", NULL), 0,
+              "and nobody takes it for a stranger's");
+    leave(&s, 100);
+    ok(!lease_there(&s), "it is ours to the end");
+    end(&s);
+}
+
+/* Whatever is lost on the way of the write that changes the holder, the Lease is ours. */
+static void restarts_in_doubt(void)
+{
+    struct story s;
+    char path[200];
+
+    prepare(&s, 24, IDENTITY_PUBLISH);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 1000);
+    (void)snprintf(path, sizeof path, LEASE_COLLECTION_PATH "/%s", s.id);
+    kube_sim(s.w.local)->delay_ms = 20;
+    for (unsigned i = 0; i < 300; i++) { /* each moment of what follows a restart */
+        sim_server_break(kube_sim(s.w.local));
+        sim_run_ms(s.w.loop, i / 3);
+        if (i % 3 == 0)
+            kube_forbid(s.w.local, path, 503);
+        else
+            kube_sim(s.w.local)->fault = i % 3 == 1 ? SIM_CUT : SIM_RESET;
+        if (i % 3 > 0)
+            sim_server_break(kube_sim(s.w.local));
+        sim_run_ms(s.w.loop, 100);
+        kube_sim(s.w.local)->fault = SIM_FINE;
+        kube_forbid(s.w.local, NULL, 0);
+        sim_run_ms(s.w.loop, 14000);
+    }
+    sim_run_ms(s.w.loop, 20000);
+    ok(by_us(&s), "published");
+    is_u64(kube_lease_writes(s.w.store, "POST"), 1, "the same one");
+    is_double(world_metric(&s.w, "mvproxy_identity_lease_renewals_total", "yielded", NULL), 0, "never given up");
+    leave(&s, 100);
+    ok(!lease_there(&s), "removed at the end");
+    end(&s);
+}
+
 static void stops_early(void)
 {
     struct story s;
@@ -498,6 +577,10 @@ int main(void)
     twins(-(int64_t)3600 * 1000000);
     twins((int64_t)3600 * 1000000);
     outages();
+    server_restarts(IDENTITY_AUTO, SIM_REFUSE);
+    server_restarts(IDENTITY_PUBLISH, SIM_REFUSE);
+    server_restarts(IDENTITY_PUBLISH, SIM_RESET);
+    restarts_in_doubt();
     stops_early();
     upgrade();
     annotates(33, NULL, NULL, "10.0.0.1:16443");
