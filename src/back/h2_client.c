@@ -194,7 +194,8 @@ static void take_input(struct h2_client *c)
         if (used < 0)
             refuse_input(c, used);
         stream_consume(c->stream, in.n);
-        if (!send_output(c) || c->broken != CLOSE_REASONS)
+        (void)send_output(c); /* when nobody reads any more, what was said before still counts */
+        if (c->broken != CLOSE_REASONS)
             return;
     }
 }

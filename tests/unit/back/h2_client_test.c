@@ -4,6 +4,8 @@
  */
 #include <stdio.h>
 
+#include "back/h2_client.h"
+#include "net/stream_internal.h"
 #include "unit/back/h2_kit.h"
 
 #define OK_HEAD ":status: 200\n"
@@ -403,6 +405,40 @@ static void lost(void)
     h2_close(&k);
 }
 
+/* A server that is killed: what we write finds nobody, but what it had said before is here, behind a PING as well. */
+static void heard_out(void)
+{
+    static struct h2_kit k;
+    struct h2_conn *s;
+    struct stream *ours;
+    struct call c, d;
+
+    h2_open(&k);
+    h2_call_send(&c, &k, "/bulk", NULL);
+    h2_call_init(&d, &k, "/done", NULL);
+    d.head.method = SLICE_LIT("POST");
+    d.head.method_id = HTTP_POST;
+    call_send(&d);
+    s = h2_conn(&k, 0);
+    (void)h2_asked(s, 0);
+    (void)h2_asked(s, 1);
+    h2_frame(s, NGHTTP2_PING, 0, 0, SLICE_LIT("12345678"));
+    h2_headers(s, s->asked[0].id, OK_HEAD, false);
+    h2_bulk(s, s->asked[0].id, 40000);
+    h2_headers(s, s->asked[1].id, ":status: 201\n", true);
+    stream_flush(s->s);
+    h2_conn_close(s, STREAM_CLOSE_ABORT);
+    ours = d.r->call->c->stream;
+    if (!stream_write(ours, SLICE_LIT("lost")))
+        tap_bail("the connection is known to be broken");
+    stream_flush(ours);
+    ok(call_is(&d, "head(201) end"), "an answer that had come is told");
+    ok(call_over(&c) && buf_len(&c.body) == 40000, "and all of the one that had not ended");
+    call_free(&c);
+    call_free(&d);
+    h2_close(&k);
+}
+
 /* A whole answer that waits for its reader survives its connection. */
 static void kept_answer(void)
 {
@@ -674,6 +710,7 @@ int main(void)
     goaway();
     refused();
     lost();
+    heard_out();
     kept_answer();
     windows();
     ignored_windows(false);
