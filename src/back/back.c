@@ -199,7 +199,7 @@ bool request_on_h2(const struct back_request *r)
 void request_over(struct back_request *r)
 {
     r->state = REQUEST_OVER;
-    r->pool->origin->in_flight--;
+    origin_note_over(r->pool->origin, r->opts.own);
     loop_defer_cancel(r->back->loop, &r->kick);
     list_push_back(&r->back->dead_requests, &r->node);
     loop_defer(r->back->loop, &r->back->sweep, sweep, r->back);
@@ -345,7 +345,7 @@ struct back_request *back_start(struct back *b, const struct back_opts *o)
     buf_init(&r->pending, LIMIT_STREAM_OUTPUT_HIGH + LIMIT_STREAM_INPUT);
     buf_init(&r->copy, LIMIT_REPLAY_BYTES);
     o->origin->users++;
-    origin_note_request(o->origin);
+    origin_note_request(o->origin, o->own);
     if (has_identity(o))
         request_place(r, o->upgrade);
     else

@@ -100,6 +100,7 @@ struct back_opts {
     bool upgrade; /* Connection: Upgrade goes out (the Upgrade field is in head), own connection, never pooled */
     bool expect_continue;     /* Expect is in head: on_writable comes with 100 or any final head, or after 1 s */
     uint64_t head_timeout_ms; /* from the request having been sent to the response head; 0 = none */
+    bool own;                 /* asked for ourselves, not for a client: limits on clients do not count it */
     const struct back_handler *handler;
     void *arg;
 };
@@ -124,6 +125,8 @@ bool origin_healthy(const struct origin *o);
 /* True if the certificate pool can be used (tls_cert was given). */
 bool origin_has_cert(const struct origin *o);
 size_t origin_in_flight(const struct origin *o);
+/* Of them, those that are not our own. */
+size_t origin_clients_in_flight(const struct origin *o);
 bool origin_ejected(const struct origin *o); /* from when it was found wanting until a request there succeeds */
 /* The retry budget (back/health.h): the owner asks before he sends elsewhere what failed here, and notes what he did.
  */

@@ -31,9 +31,9 @@ struct origin {
     size_t users;          /* connections and requests that point here */
     char *name, *host, *address;
     struct origin_opts opts;
-    struct pool pools[2]; /* [with certificate] */
-    size_t in_flight;
-    bool unreachable; /* the last attempt to connect failed */
+    struct pool pools[2];            /* [with certificate] */
+    size_t in_flight, own_in_flight; /* the second are among the first */
+    bool unreachable;                /* the last attempt to connect failed */
     struct health health;
     bool shown_out; /* in the gauge */
     struct budget budget;
@@ -95,8 +95,9 @@ void origin_connect_failed(struct origin *o, const char *why);
 void origin_answered(struct origin *o, unsigned status);
 /* For good: what is sent again is not counted. */
 void origin_request_failed(struct origin *o, enum back_failure why, const char *text);
-/* A new request is in flight. */
-void origin_note_request(struct origin *o);
+/* A new request is in flight, and over. */
+void origin_note_request(struct origin *o, bool own);
+void origin_note_over(struct origin *o, bool own);
 /* After refs or users went down. */
 void origin_free_if_unused(struct origin *o);
 

@@ -190,6 +190,7 @@ struct fetch *fetch_start(struct back *b, struct loop *l, const struct fetch_opt
     struct back_opts bo = {
         .origin = o->origin,
         .with_cert = o->with_cert,
+        .own = true,
         .body = {.kind = o->body.n > 0 ? HTTP_BODY_LENGTH : HTTP_BODY_NONE, .length = o->body.n},
         .handler = &handler,
         .arg = f,

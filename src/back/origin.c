@@ -179,6 +179,11 @@ size_t origin_in_flight(const struct origin *o)
     return o->in_flight;
 }
 
+size_t origin_clients_in_flight(const struct origin *o)
+{
+    return o->in_flight - o->own_in_flight;
+}
+
 /* ---- health ---- */
 
 static void failed(struct origin *o, enum health_cause cause, const char *why)
@@ -237,13 +242,20 @@ void origin_answered(struct origin *o, unsigned status)
 
 /* ---- retry budget ---- */
 
-void origin_note_request(struct origin *o)
+void origin_note_request(struct origin *o, bool own)
 {
     uint64_t now = now_of(o);
 
     o->in_flight++;
+    o->own_in_flight += own;
     budget_request(&o->budget, now);
     health_try(&o->health, now);
+}
+
+void origin_note_over(struct origin *o, bool own)
+{
+    o->in_flight--;
+    o->own_in_flight -= own;
 }
 
 bool origin_may_repeat(const struct origin *o)

@@ -281,6 +281,7 @@ struct api_stream *api_stream_start(struct api *a, struct origin *o, struct slic
                           .with_cert = origin_has_cert(o),
                           .body = {.kind = HTTP_BODY_NONE},
                           .head_timeout_ms = head_timeout_ms,
+                          .own = true,
                           .handler = &stream_handler};
 
     if (s == NULL)

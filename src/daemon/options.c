@@ -92,7 +92,7 @@ static const struct option table[] = {
     {.name = "peer-leave-grace", .type = OPTION_DURATION, FIELD(peer_leave_grace), .initial = "5m", .min = 0, .max = 24 * HOUR_MS, .section = SECTION,
      .argument = "DURATION", .help = "A peer whose Lease is deleted, as API servers do when they restart, is kept as lapsed for this long: what only it serves is marked Stale, and requests for it get 503, not 404. 0s: it is forgotten at once."},
     {.name = "max-requests-inflight-per-peer", .type = OPTION_NUMBER, FIELD(max_requests_inflight_per_peer), .initial = "0", .min = 0, .max = 1000000,
-     .section = SECTION, .argument = "N", .help = "Requests under way to one peer; beyond, the next peer is tried, then 503. 0: no limit."},
+     .section = SECTION, .argument = "N", .help = "Requests of clients under way to one peer; beyond, the next peer is tried, then 503. What mvproxy asks for itself, as discovery, neither counts nor waits. 0: no limit."},
     {.name = "egress-selector-config-file", .type = OPTION_TEXT, FIELD(egress_selector_config_file), .initial = "", .section = SECTION, .argument = "FILE",
      .help = "EgressSelectorConfiguration (apiserver.k8s.io/v1beta1), as for kube-apiserver: its selection controlplane is the HTTP CONNECT proxy through which peers are dialled, and etcd the one for etcd-servers. Read again, with the certificates that it names, by a reload and when one of these files changes. None: all are dialled directly."},
     {.name = "identity-lease", .type = OPTION_TEXT, FIELD(identity_lease), .initial = "auto", .choices = "auto|observe|publish|off",

@@ -369,7 +369,7 @@ static bool try_next_peer(struct job *j, const char *retry_reason)
 
         if (with_cert && !origin_has_cert(p->origin))
             continue;
-        if (limit > 0 && origin_in_flight(p->origin) >= limit) {
+        if (limit > 0 && origin_clients_in_flight(p->origin) >= limit) {
             j->peers_busy = true;
             continue;
         }

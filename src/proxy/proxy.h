@@ -22,7 +22,7 @@ struct proxy_opts {
     bool can_assert;                  /* a front-proxy certificate is configured */
     uint64_t request_timeout_ms;      /* to the response head of requests that are not long-running; 0 = none */
     uint64_t discovery_authz_ttl_ms;
-    size_t max_in_flight_per_peer; /* 0 = no limit; beyond: the next candidate, then 503 */
+    size_t max_in_flight_per_peer; /* clients' requests, 0 = no limit; beyond: the next candidate, then 503 */
     double goaway_chance; /* of an HTTP/2 request to be the last but those under way on its connection, 0 to 1 */
     bool access_log;
     bool legacy_discovery; /* route_query.legacy */

@@ -1,5 +1,6 @@
 /* The first peer is down, or full, or wanting: who is asked next, and what happens when nobody is left. */
 #include "back/back.h"
+#include "back/fetch.h"
 #include "net/listener.h"
 #include "net/loop.h"
 #include "unit/proxy/world.h"
@@ -98,6 +99,43 @@ static void full(void)
     world_close(&w);
 }
 
+static void on_fetched(void *arg, const struct fetch_result *r)
+{
+    *(bool *)arg = r->ok;
+}
+
+/* What we ask a peer for ourselves takes no client's place under max-requests-inflight-per-peer, and needs none. */
+static void own_requests(void)
+{
+    struct world w;
+    struct side *c[2];
+    struct fetch_opts o = {
+        .method = SLICE_LIT("GET"), .target = SLICE_LIT("/apis"), .ceiling = 1000, .timeout_ms = 60000};
+    bool fetched[2] = {false, false};
+
+    world_init(&w, 1);
+    w.opts.max_in_flight_per_peer = 1;
+    world_start(&w);
+    o.origin = w.peers[0].origin;
+    ok(fetch_start(w.back, w.loop, &o, on_fetched, &fetched[0]) != NULL && has(conn(&w.peers[0], 0), "GET /apis "),
+       "our own look comes first");
+    c[0] = client(&w);
+    ask(c[0], "GET", "");
+    ok(has(conn(&w.peers[0], 1), "GET " JOBS " "), "a client's request goes beside it");
+    c[1] = client(&w);
+    ask(c[1], "GET", "");
+    ok(has(c[1], "too many requests in flight"), "a second one is too many");
+    ok(fetch_start(w.back, w.loop, &o, on_fetched, &fetched[1]) != NULL && has(conn(&w.peers[0], 2), "GET /apis "),
+       "another look of ours is not");
+    is_u64(origin_in_flight(o.origin), 3, "three are under way");
+    is_u64(origin_clients_in_flight(o.origin), 1, "one of them is a client's");
+    for (size_t i = 0; i < 3; i++)
+        say(conn(&w.peers[0], i), OK_ANSWER);
+    ok(has(c[0], "HTTP/1.1 200 ") && until(&w, fetched[0] && fetched[1]), "all three are answered");
+    is_u64(origin_clients_in_flight(o.origin), 0, "none is left");
+    world_close(&w);
+}
+
 /* A peer that connects and then cuts every request off is tried last after a while. */
 static void outlier(void)
 {
@@ -132,6 +170,7 @@ int main(void)
     down(2, "DELETE", "");
     down(3, "POST", "Content-Length: 0\r\n");
     full();
+    own_requests();
     outlier();
     return tap_end();
 }
