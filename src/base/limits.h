@@ -11,6 +11,7 @@ enum {
     LIMIT_CONNECTION_OPTIONS = 16, /* in all Connection fields of a head; each may be compared with every field */
     LIMIT_TARGET_BYTES = 64 << 10,
     LIMIT_TRAILER_BYTES = 16 << 10,
+    LIMIT_CHUNK_EXCESS = 16 << 10,       /* of a body's chunk framing beyond what is fair, as Go's net/http */
     LIMIT_INTERIM_RESPONSES = 16,        /* 1xx heads a server may send before the final one */
     LIMIT_CONNECT_HEAD_BYTES = 64 << 10, /* a proxy's answer to CONNECT */
     LIMIT_EXCHANGE_ARENA = 4 << 20,      /* everything that is kept per request, heads included */

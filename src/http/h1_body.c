@@ -18,7 +18,10 @@ enum state {
     FAILED
 };
 
-enum { MAX_SIZE_DIGITS = 16 };
+enum {
+    MAX_SIZE_DIGITS = 16,
+    CHUNK_OVERHEAD = 16, /* bytes of framing that each chunk may have, and twice its payload besides */
+};
 
 void h1_body_begin(struct h1_body *b, struct http_body how, struct arena *a)
 {
@@ -64,6 +67,20 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+/*
+ * Much more framing than payload is work for nothing. The account is that of Go's net/http (since 1.21.5,
+ * CVE-2023-39326): a body of single bytes is somebody's stream and passes; with fifteen leading zeros before each it
+ * does not, for long.
+ */
+static bool in_proportion(struct h1_body *b)
+{
+    /* The size, its line end, and the one behind the payload. */
+    uint64_t cost = b->excess + b->digits + 4, fair = CHUNK_OVERHEAD + 2 * b->left;
+
+    b->excess = cost > fair ? cost - fair : 0;
+    return b->excess <= LIMIT_CHUNK_EXCESS;
+}
+
 /* Digits of a chunk's size up to its CR. */
 static const char *read_size(struct h1_body *b, char c)
 {
@@ -81,6 +98,8 @@ static const char *read_size(struct h1_body *b, char c)
         return "malformed chunk size";
     if (b->left > INT64_MAX)
         return "chunk size is too large";
+    if (!in_proportion(b))
+        return "more chunk framing than payload";
     b->state = SIZE_LF;
     return NULL;
 }

@@ -1,7 +1,8 @@
 /*
  * Reads a message's body out of the connection's bytes: payload is yielded in place, nothing is copied. Chunk sizes
- * are strict (plain hex, at most 16 digits, CRLF); chunk extensions are refused: nobody in Kubernetes sends any and
- * they are a known smuggling vector. Trailers are parsed like heads; names that must not be there are dropped.
+ * are strict (plain hex, at most 16 digits, CRLF) and no great part of the body; chunk extensions are refused: nobody
+ * in Kubernetes sends any and they are a known smuggling vector. Trailers are parsed like heads; names that must not be
+ * there are dropped.
  */
 #ifndef MVPROXY_HTTP_H1_BODY_H
 #define MVPROXY_HTTP_H1_BODY_H
@@ -21,6 +22,7 @@ struct h1_body {
     unsigned state; /* enum of h1_body.c */
     uint64_t left;  /* bytes of payload still to come in this body or chunk */
     unsigned digits;
+    uint64_t excess; /* bytes of chunk framing beyond what is fair */
     struct arena *arena;
     struct h1_parser *trailer_parser; /* only while trailers arrive */
     struct http_head trailers;

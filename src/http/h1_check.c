@@ -1,16 +1,18 @@
 #include "http/h1_check.h"
 
+#include <arpa/inet.h>
 #include <endian.h>
+#include <netinet/in.h>
 
 #include "base/limits.h"
 
-/* What a byte may be part of: a token, a Host. */
+/* What a byte may be part of: a token, a host's name. */
 enum { T = 1, H = 2, TH = T | H };
 
 static const unsigned char classes[256] = {
-    ['!'] = T,  ['#' ... '$'] = T,  ['%'] = TH,         ['&' ... '\''] = T, ['*' ... '+'] = T, ['-' ... '.'] = TH,
-    [':'] = H,  ['0' ... '9'] = TH, ['A' ... 'Z'] = TH, ['['] = H,          [']'] = H,         ['^'] = T,
-    ['_'] = TH, ['`'] = T,          ['a' ... 'z'] = TH, ['|'] = T,          ['~'] = TH,
+    ['!'] = T,          ['#' ... '$'] = T,  ['%'] = TH,         ['&' ... '\''] = T, ['*' ... '+'] = T,
+    ['-' ... '.'] = TH, ['0' ... '9'] = TH, ['A' ... 'Z'] = TH, ['^'] = T,          ['_'] = TH,
+    ['`'] = T,          ['a' ... 'z'] = TH, ['|'] = T,          ['~'] = TH,
 };
 
 /* Does not stop at the first byte that is wrong: there is none, nearly always. */
@@ -97,13 +99,19 @@ static bool is_hex(char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
+/* Is the % there the beginning of an escape (RFC 3986 2.1)? */
+static bool is_escape(struct slice s, size_t at)
+{
+    return s.n - at >= 3 && is_hex(s.p[at + 1]) && is_hex(s.p[at + 2]);
+}
+
 /* What kube-apiserver would route on and what we route on must not differ: no half escapes, no NUL, no fragment. */
 static const char *check_path(struct slice path)
 {
     for (size_t i = 0; i < path.n; i++) {
         if (path.p[i] != '%')
             continue;
-        if (path.n - i < 3 || !is_hex(path.p[i + 1]) || !is_hex(path.p[i + 2]))
+        if (!is_escape(path, i))
             return "bad percent escape in request target";
         if (path.p[i + 1] == '0' && path.p[i + 2] == '0')
             return "NUL in request target";
@@ -128,6 +136,56 @@ static const char *check_target(const struct http_head *head)
     return check_path(slice_of(t.p, slice_index(t, '?')));
 }
 
+/* RFC 3986 3.2.2 without sub-delims, which no host has, and by which a list or a parameter would pass for a name. */
+static bool is_host_name(struct slice s)
+{
+    if (s.n == 0 || !all(s, H))
+        return false;
+    for (size_t i = slice_index(s, '%'); i < s.n; i++)
+        if (s.p[i] == '%' && !is_escape(s, i))
+            return false;
+    return true;
+}
+
+/* What is in the brackets. The zone is written "%25eth0" by RFC 6874 and "%eth0" by many: both have one reading. */
+static bool is_ipv6(struct slice s)
+{
+    char text[INET6_ADDRSTRLEN] = "";
+    struct in6_addr address;
+    size_t zone = slice_index(s, '%');
+
+    if (zone >= sizeof(text))
+        return false;
+    memcpy(text, s.p, zone);
+    return inet_pton(AF_INET6, text, &address) == 1 && (zone == s.n || is_host_name(slice_from(s, zone + 1)));
+}
+
+/* It may be empty (RFC 3986 3.2.3). */
+static bool is_port(struct slice s)
+{
+    uint64_t port;
+
+    return s.n == 0 || (s.n <= 5 && slice_u64(s, &port) && port <= UINT16_MAX);
+}
+
+/* uri-host [ ":" port ] (RFC 9112 3.2); an https URI has a host that is not empty (RFC 9110 4.2.2). */
+static bool is_authority(struct slice s)
+{
+    size_t end;
+
+    if (s.n > 0 && s.p[0] == '[') {
+        end = slice_index(s, ']');
+        if (end == s.n || !is_ipv6(slice_of(s.p + 1, end - 1)))
+            return false;
+        end++;
+    } else {
+        end = slice_index(s, ':');
+        if (!is_host_name(slice_of(s.p, end)))
+            return false;
+    }
+    return end == s.n || (s.p[end] == ':' && is_port(slice_from(s, end + 1)));
+}
+
 static const char *check_host(const struct http_head *head)
 {
     const struct http_field *host = NULL;
@@ -141,7 +199,7 @@ static const char *check_host(const struct http_head *head)
     }
     if (host == NULL)
         return head->minor == 0 ? NULL : "no Host";
-    return host->value.n > 0 && all(host->value, H) ? NULL : "invalid Host";
+    return is_authority(host->value) ? NULL : "invalid Host";
 }
 
 /* At most one Content-Length or one Transfer-Encoding: chunked; RFC 9112 6.1 and 6.3 at their strictest. */

@@ -106,6 +106,8 @@ def bodies():
     lie("a HEAD with a second answer", response(b"", length=5) + SECOND, whole(b""), method="HEAD")
     lie("a HEAD with a body later", [response(b"", length=len(SECOND)), PAUSE, SECOND, OPEN], whole(b""), method="HEAD", reusable=True)
     lie("sixteen interim answers", b"HTTP/1.1 103 Early Hints\r\nX: y\r\n\r\n" * 16 + response(b"hello"), whole(b"hello"), reusable=True)
+    lie("five thousand chunks of a byte", CHUNKED + b"1\r\nx\r\n" * 5000 + b"0\r\n\r\n", whole(b"x" * 5000), reusable=True)
+    lie("nine thousand chunks of a byte with fifteen zeros", CHUNKED + b"0000000000000001\r\nx\r\n" * 9000 + b"0\r\n\r\n", BROKEN)
     for end in (CLOSE, RESET):
         lie("%s in the body" % end, [response(b"hel", length=5), end], BROKEN)
         lie("%s before the body" % end, [response(b"", length=5), end], BROKEN)

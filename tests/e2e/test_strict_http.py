@@ -147,6 +147,8 @@ def chunks():
             "sixteen digits": "0000000000000005\r\nhello\r\n0\r\n\r\n"}
     for name, body in good.items():
         post("chunk size with " + name, TE, body, OK, body=b"hello")
+    post("five thousand chunks of a byte", TE, "1\r\nx\r\n" * 5000 + "0\r\n\r\n", OK, body=b"x" * 5000)
+    post("nine thousand chunks of a byte with fifteen zeros", TE, b"0000000000000001\r\nx\r\n" * 9000 + b"0\r\n\r\n" + HIDDEN, BODY)
     post("chunk size in capitals", TE, "A\r\n0123456789\r\n0\r\n\r\n", OK, body=b"0123456789")
     for name, body in {
         "with plus": "+5\r\nhello\r\n0\r\n\r\n", "with minus": "-5\r\nhello\r\n0\r\n\r\n", "minus zero": "-0\r\n\r\n",
@@ -260,9 +262,14 @@ def hosts():
         "with backslash": b"Host: a\\b\r\n", "with NUL": b"Host: a\0b\r\n", "with tab": b"Host: a\tb\r\n", "with semicolon": b"Host: a;b\r\n",
         "with quote": b'Host: "a"\r\n', "in UTF-8": b"Host: \xc3\xa9\r\n", "with less-than": b"Host: <a>\r\n", "with brace": b"Host: {a}\r\n",
         "a URL": b"Host: http://a/\r\n", "folded": b"Host:\r\n a\r\n",
+        "with two ports": b"Host: a:1:2\r\n", "with a port of letters": b"Host: a:b\r\n", "with a port too large": b"Host: a:65536\r\n",
+        "a port alone": b"Host: :443\r\n", "half an IPv6": b"Host: [::1\r\n", "IPv6 without brackets": b"Host: ::1\r\n",
+        "IPv6 with letters behind": b"Host: [::1]a\r\n", "letters before IPv6": b"Host: a[::1]:443\r\n", "IPv6 that is none": b"Host: [1:2:3]:443\r\n",
+        "with half an escape": b"Host: a%4\r\n", "with ampersand": b"Host: a&b\r\n",
     }.items():
         get("Host " + name, "", host=host)
-    for name, host in {"with port": b"Host: a:443\r\n", "IPv6": b"Host: [::1]:6443\r\n", "behind other fields": b"X: y\r\nHost: a\r\n",
+    for name, host in {"with port": b"Host: a:443\r\n", "IPv6": b"Host: [::1]:6443\r\n", "IPv6 with a zone": b"Host: [fe80::1%25eth0]:6443\r\n",
+                       "with a colon and no port": b"Host: a:\r\n", "behind other fields": b"X: y\r\nHost: a\r\n",
                        "without space": b"Host:a\r\n", "in capitals": b"HOST: A\r\n"}.items():
         get("Host " + name, "", OK, host=host)
 

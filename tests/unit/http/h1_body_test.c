@@ -178,6 +178,40 @@ static void too_many_trailers(void)
     free(text);
 }
 
+/* Chunks of `payload` bytes behind a size of `digits` digits, until they are refused or `most` were taken. */
+static size_t chunks_taken(unsigned digits, unsigned payload, size_t most, struct h1_body *b)
+{
+    char chunk[128];
+    size_t taken = 0, used;
+    struct slice data;
+    int n = snprintf(chunk, sizeof chunk, "%0*x\r\n%0*d\r\n", (int)digits, payload, (int)payload, 0);
+
+    h1_body_begin(b, (struct http_body)C, NULL);
+    for (; taken < most; taken++) {
+        enum h1_body_event event = H1_BODY_DATA;
+
+        for (struct slice in = slice_of(chunk, (size_t)n); event == H1_BODY_DATA; in = slice_from(in, used))
+            event = h1_body_feed(b, in, &used, &data);
+        if (event != H1_BODY_MORE)
+            break;
+    }
+    return taken;
+}
+
+/* As Go's net/http counts it: 16 bytes of each chunk and twice its payload are fair. */
+static void too_much_framing(void)
+{
+    struct h1_body b = {0};
+
+    is_u64(chunks_taken(1, 1, 100000, &b), 100000, "a hundred thousand chunks of a byte are a stream");
+    is_u64(chunks_taken(14, 1, 100000, &b), 100000, "so they are with thirteen zeros before each");
+    is_u64(chunks_taken(15, 1, 100000, &b), LIMIT_CHUNK_EXCESS, "with fourteen there is a byte too many each time");
+    is_str(h1_body_error(&b), "more chunk framing than payload", "which is why");
+    is_u64(chunks_taken(16, 1, 100000, &b), LIMIT_CHUNK_EXCESS / 2, "with fifteen two");
+    is_u64(chunks_taken(16, 2, 100000, &b), 100000, "two bytes of payload make up for that");
+    h1_body_reset(&b);
+}
+
 static void memory(void)
 {
     struct got g;
@@ -198,6 +232,7 @@ int main(void)
     srand(4020);
     table();
     too_many_trailers();
+    too_much_framing();
     memory();
     return tap_end();
 }

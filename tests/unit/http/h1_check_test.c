@@ -1,4 +1,5 @@
-/* Which bytes a head may have, wherever they stand: the fast scan against the rule, byte by byte. */
+/* Which bytes a head may have, wherever they stand: the fast scan against the rule, byte by byte. And what a Host is.
+ */
 #include "http/h1_check.h"
 
 #include <ctype.h>
@@ -78,9 +79,57 @@ static void test_lines(void)
     }
 }
 
+static void check_host(struct slice host, const char *wanted)
+{
+    struct http_field field = {.id = HTTP_HOST, .name = SLICE_LIT("Host"), .value = host};
+    struct http_head head = {
+        .method_id = HTTP_GET, .target = SLICE_LIT("/"), .minor = 1, .fields = &field, .n_fields = 1};
+    unsigned status;
+
+    is_str(h1_check_request(&head, &status), wanted, "Host: %.*s", (int)host.n, host.p);
+}
+
+static void check_hosts(const char *hosts, const char *wanted)
+{
+    struct slice rest = slice_str(hosts), host;
+
+    while (slice_split(&rest, ' ', &host))
+        check_host(host, wanted);
+}
+
+static void test_hosts(void)
+{
+    /* What clients send, and what else the grammar allows. */
+    check_hosts(
+        "a A.b-c_d~e kubernetes.default.svc a. . .. - a%2Db %41 10.0.0.1 999.1 0x7f.1 a: a:0 a:1 a:443 a:00443 "
+        "a:65535 10.0.0.1:6443 [::] [::1] [::1]: [::1]:6443 [2001:DB8::a:b]:1 [1:2:3:4:5:6:7:8] "
+        "[::ffff:1.2.3.4]:80 [fe80::1%25eth0] [fe80::1%25eth0]:6443 [fe80::1%eth0] [fe80::1%1] [fe80::1%25n%2D1]",
+        NULL);
+    check_host(SLICE_LIT(""), "invalid Host");
+    check_host(SLICE_LIT("a b"), "invalid Host");
+    check_host(SLICE_LIT("a\0b"), "invalid Host");
+    /* The port. */
+    check_hosts(
+        ": :80 a:b a:1:2 a:: a::1 a:1: a:-1 a:+1 a:1.2 a:65536 a:000443 a:99999 a:18446744073709551617 a:0x1 a:%31",
+        "invalid Host");
+    /* The name. */
+    check_hosts(
+        "a[ a] a[::1] [a] % a% a%4 a%zz a%%41 a/b a@b a?b a#b a,b a;b a=b a&b a!b a$b a'b (a) a*b a+b a|b a^b a`b "
+        "{a} <a> \"a\" a\\b a\tb a\x7f \xc3\xa4 http://a",
+        "invalid Host");
+    /* The address. */
+    check_hosts("::1 1:2:3:4:5:6:7:8 [ ] [] []:80 [::1 ::1] [[::1]] [::1]] [::1]a [::1]. [::1][::1] [::1]80 [::1]:a "
+                "[::1]:65536 [::1]:1:2 [:1] [1::2::3] [12345::] [1:2:3:4:5:6:7] [1:2:3:4:5:6:7:8:9] [::g] [1.2.3.4] "
+                "[::1.2.3] [::1.2.3.256] [v1.a] [::1%] [%eth0] [%25eth0] [fe80::1%25]x [fe80::1%e[0] [fe80::1%e:0] "
+                "[fe80::1%25e%] [fe80::1%25e%zz] [fe80::1/64] [1111:2222:3333:4444:5555:6666:255.255.255.255000] "
+                "[00000000000000000000000000000000000000000000000::1]",
+                "invalid Host");
+}
+
 int main(void)
 {
     test_bytes();
     test_lines();
+    test_hosts();
     return tap_end();
 }

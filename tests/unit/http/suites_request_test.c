@@ -159,7 +159,6 @@ static const struct message_row targets[] = {
 
 #define HOST(value) "GET / HTTP/1.1\r\nHost: " value "\r\n\r\n"
 
-/* Nobody here reads Host: it goes on as it is, so its bytes are looked at, and not how they stand together. */
 static const struct message_row hosts[] = {
     {"llhttp: equals sign", V(HOST("0.0.0.0=5000")), "!400"},
     {"llhttp: IPv4 and port", V("GET / HTTP/1.0\r\nHost: 0.0.0.0:5000\r\nAccept: */*\r\n\r\n"),
@@ -176,14 +175,14 @@ static const struct message_row hosts[] = {
     {"nginx: repeated behind bare LF", V(HOST("h\nHost: again")), "!400"},
     {"nginx: a dot alone", V(HOST(".")), "GET / 1|Host=."},
     {"nginx: two dots", V(HOST("..a.com")), "GET / 1|Host=..a.com"},
-    {"nginx: port with a dot", V(HOST("a.:1.2")), "GET / 1|Host=a.:1.2"},
-    {"nginx: port too large", V(HOST("1.2.3.4:98777")), "GET / 1|Host=1.2.3.4:98777"},
-    {"nginx: two ports", V(HOST("1.2.3.4:9000:80")), "GET / 1|Host=1.2.3.4:9000:80"},
-    {"nginx: dot behind IPv6", V(HOST("[::1].:98")), "GET / 1|Host=[::1].:98"},
-    {"nginx: letters before IPv6", V(HOST("a[::1]:98")), "GET / 1|Host=a[::1]:98"},
-    {"nginx: half of IPv6", V(HOST("[::1")), "GET / 1|Host=[::1"},
+    {"nginx: port with a dot", V(HOST("a.:1.2")), "!400"},
+    {"nginx: port too large", V(HOST("1.2.3.4:98777")), "!400"},
+    {"nginx: two ports", V(HOST("1.2.3.4:9000:80")), "!400"},
+    {"nginx: dot behind IPv6", V(HOST("[::1].:98")), "!400"},
+    {"nginx: letters before IPv6", V(HOST("a[::1]:98")), "!400"},
+    {"nginx: half of IPv6", V(HOST("[::1")), "!400"},
     {"haproxy: the same with and without port", V("GET / HTTP/1.1\r\nHost: a:80\r\nHost: a\r\n\r\n"), "!400"},
-    {"haproxy: a port alone", V(HOST(":80")), "GET / 1|Host=:80"},
+    {"haproxy: a port alone", V(HOST(":80")), "!400"},
 };
 
 static const struct message_row fields[] = {
