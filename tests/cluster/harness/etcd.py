@@ -10,16 +10,29 @@ def _text(value):
     return base64.b64encode(value.encode()).decode()
 
 
-def keys(cluster, prefix):
-    """All keys that begin with this, sorted."""
+def _ask(cluster, path, what):
     tls = ssl.create_default_context(cafile=cluster.pki.crt("etcd-ca"))
     tls.load_cert_chain(cluster.pki.crt("etcd-client"), cluster.pki.key("etcd-client"))
     connection = http.client.HTTPSConnection("127.0.0.1", 2379, timeout=30, context=tls)
-    end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
-    connection.request("POST", "/v3/kv/range", json.dumps(
-        {"key": _text(prefix), "range_end": _text(end), "keys_only": True}))
+    connection.request("POST", path, json.dumps(what))
     answer = connection.getresponse()
     body = json.loads(answer.read())
     connection.close()
     assert answer.status == 200, body
+    return body
+
+
+def keys(cluster, prefix):
+    """All keys that begin with this, sorted."""
+    end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+    body = _ask(cluster, "/v3/kv/range", {"key": _text(prefix), "range_end": _text(end), "keys_only": True})
     return sorted(base64.b64decode(one["key"]).decode() for one in body.get("kvs", []))
+
+
+def put(cluster, key, thing):
+    """An object, as JSON."""
+    _ask(cluster, "/v3/kv/put", {"key": _text(key), "value": _text(json.dumps(thing))})
+
+
+def delete(cluster, key):
+    _ask(cluster, "/v3/kv/deleterange", {"key": _text(key)})
