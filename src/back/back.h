@@ -34,8 +34,7 @@ enum back_failure {
     BACK_FAIL_BUSY,       /* pool and its queue are full, or no connection became free in time. Nothing was sent */
     BACK_FAIL_UNANSWERED, /* connection lost before any byte of a response */
     BACK_FAIL_HEAD,       /* garbage, lost, or over a limit in the middle of a head */
-    BACK_FAIL_BODY, /* after on_head: truncated or broken framing; at any time: the request's body was not as announced
-                     */
+    BACK_FAIL_BODY,    /* after on_head: truncated or broken framing; any time: the request's body, not as announced */
     BACK_FAIL_TIMEOUT, /* head_timeout_ms passed */
     BACK_FAIL_MEMORY,
 };
@@ -125,11 +124,9 @@ bool origin_healthy(const struct origin *o);
 /* True if the certificate pool can be used (tls_cert was given). */
 bool origin_has_cert(const struct origin *o);
 size_t origin_in_flight(const struct origin *o);
-/* Of them, those that are not our own. */
-size_t origin_clients_in_flight(const struct origin *o);
+size_t origin_clients_in_flight(const struct origin *o); /* without what is our own */
 bool origin_ejected(const struct origin *o); /* from when it was found wanting until a request there succeeds */
-/* The retry budget (back/health.h): the owner asks before he sends elsewhere what failed here, and notes what he did.
- */
+/* The retry budget (back/health.h): the owner asks before sending elsewhere what failed here, and notes what he did. */
 bool origin_may_repeat(const struct origin *o);
 void origin_note_repeat(struct origin *o);
 void origin_note_refused_repeat(struct origin *o);
