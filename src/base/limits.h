@@ -22,6 +22,7 @@ enum {
     LIMIT_STREAM_OUTPUT_HIGH = 128 << 10, /* unsent bytes: the producer is told to pause above */
     LIMIT_STREAM_OUTPUT_LOW = 32 << 10,   /* and to go on below */
     LIMIT_STREAM_OUTPUT_HARD = 4 << 20,   /* a producer that ignores the pause is cut off here */
+    LIMIT_TLS_MESSAGES = 32,              /* after the handshake, per minute: new keys, tickets */
 
     /* HTTP/2 to clients, each number as in kube-apiserver where it has one (--http2-max-streams-per-connection and its
      * upload buffers); the rates are per connection and second. */

@@ -168,20 +168,30 @@ BIO *tls_bio_attach(struct tls_bio *b, const BIO_METHOD *method)
     return bio;
 }
 
-void tls_bio_detach(struct tls_bio *b, BIO *bio)
+static void forget(struct tls_bio *b)
 {
-    struct recv_area *area;
+    struct recv_area *area = loop_recv_area_peek(b->stream->loop);
 
-    if (b->stream == NULL)
-        return;
-    area = loop_recv_area_peek(b->stream->loop);
     if (area->holder == b)
         area->holder = NULL;
     mem_free(b->kept);
     b->kept = NULL;
     b->start = b->end = 0;
+}
+
+void tls_bio_detach(struct tls_bio *b, BIO *bio)
+{
+    if (b->stream == NULL)
+        return;
+    forget(b);
     if (bio != NULL)
         BIO_set_data(bio, NULL);
+}
+
+void tls_bio_refuse(struct tls_bio *b)
+{
+    forget(b);
+    b->recv_error = EPROTO;
 }
 
 void tls_bio_recv_again(struct tls_bio *b)

@@ -34,6 +34,8 @@ void tls_bio_detach(struct tls_bio *b, BIO *bio);
 bool tls_bio_has_input(const struct tls_bio *b);
 /* The same, after looking into the kernel for more. False also at the end and for an error: eof, recv_error. */
 bool tls_bio_look(struct tls_bio *b);
+/* Nothing more will be read: what waits is forgotten, and reading fails as if the socket had. */
+void tls_bio_refuse(struct tls_bio *b);
 /* Allows one more recv in this turn. */
 void tls_bio_recv_again(struct tls_bio *b);
 

@@ -82,6 +82,42 @@ static void test_renegotiation(struct loop *l)
     leave(l, &v);
 }
 
+/* So many changes of keys, in one piece. */
+static void change_keys(struct visit *v, unsigned times, int type)
+{
+    BIO *segment = BIO_new(BIO_s_mem()), *socket = SSL_get_wbio(v->ssl);
+    char *bytes;
+    long n;
+
+    BIO_up_ref(socket);
+    SSL_set0_wbio(v->ssl, segment);
+    for (unsigned i = 0; i < times; i++)
+        if (SSL_key_update(v->ssl, type) != 1 || SSL_do_handshake(v->ssl) != 1)
+            tap_bail("no change of keys");
+    n = BIO_get_mem_data(segment, &bytes);
+    is_int(send(v->fd, bytes, (size_t)n, 0), n, "%u changes of keys", times);
+    SSL_set0_wbio(v->ssl, socket);
+}
+
+static void test_key_updates(struct loop *l)
+{
+    static const int types[] = {SSL_KEY_UPDATE_REQUESTED, SSL_KEY_UPDATE_NOT_REQUESTED};
+    char got[10];
+
+    for (size_t i = 0; i < ROWS(types); i++) {
+        struct visit v = {.server = {.echo = true}};
+
+        visit(l, &v, NULL, 0, NULL);
+        change_keys(&v, 3, types[i]);
+        SSL_write(v.ssl, "0123456789", 10);
+        is_int(bare_read(l, v.ssl, got, 10), 10, "a client may change its keys");
+        change_keys(&v, 1000, types[i]);
+        ok(run_until(l, v.server.seen[STREAM_FAILED] == 1), "but not all the time");
+        is_str(v.server.failure, "TLS: too many handshake messages", "reason");
+        leave(l, &v);
+    }
+}
+
 static void test_garbage(struct loop *l)
 {
     static const char http[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -380,6 +416,7 @@ int main(void)
     test_versions(l);
     test_old_version(l);
     test_renegotiation(l);
+    test_key_updates(l);
     test_garbage(l);
     test_handshake_timeout(l);
     test_handshake_cut(l);
