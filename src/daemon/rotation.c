@@ -23,25 +23,6 @@ static void say_failure(struct app *a, const struct buf *errors)
             log_error("Certificate files changed but cannot be used, the old ones stay", LS("err", line));
 }
 
-static bool on_change(void *arg)
-{
-    struct app *a = arg;
-    struct buf errors;
-    bool ok;
-
-    if (a->phase != APP_SERVING)
-        return true;
-    buf_init(&errors, ROTATION_ERRORS_CEILING);
-    ok = reload_trust(a, &errors);
-    metric_set(a->files_ok, ok ? 1 : 0);
-    if (ok)
-        a->files_refused[0] = '\0';
-    else
-        say_failure(a, &errors);
-    buf_free(&errors);
-    return ok;
-}
-
 struct additions {
     struct file_watch *watch;
     bool ok;
@@ -56,16 +37,44 @@ static void add_file(const char *option, const char *path, enum trust_file_kind 
     to->ok = to->ok && file_watch_add(to->watch, path);
 }
 
+static bool add_files(struct file_watch *w, const struct config *c)
+{
+    struct additions to = {w, true};
+
+    trust_each_file(c, add_file, &to);
+    return to.ok;
+}
+
+static bool on_change(void *arg)
+{
+    struct app *a = arg;
+    struct buf errors;
+    bool ok;
+
+    if (a->phase != APP_SERVING)
+        return true;
+    buf_init(&errors, ROTATION_ERRORS_CEILING);
+    /* Before they are read; a changed egress selector's file may name others than before. */
+    ok = add_files(a->watch, a->config);
+    if (!ok)
+        buf_append_str(&errors, "out of memory\n");
+    ok = ok && reload_trust(a, &errors);
+    metric_set(a->files_ok, ok ? 1 : 0);
+    if (ok)
+        a->files_refused[0] = '\0';
+    else
+        say_failure(a, &errors);
+    buf_free(&errors);
+    return ok;
+}
+
 struct file_watch *rotation_watch(struct app *a, const struct config *c)
 {
-    struct additions to = {file_watch_new(a->loop, on_change, a), true};
+    struct file_watch *w = file_watch_new(a->loop, on_change, a);
 
-    if (to.watch == NULL)
-        return NULL;
-    trust_each_file(c, add_file, &to);
-    if (to.ok)
-        return to.watch;
-    file_watch_free(to.watch);
+    if (w == NULL || add_files(w, c))
+        return w;
+    file_watch_free(w);
     return NULL;
 }
 

@@ -280,14 +280,28 @@ void file_watch_free(struct file_watch *w)
     mem_free(w);
 }
 
+static bool is_watched(const struct file_watch *w, const char *path)
+{
+    const struct watched_file *f = first_file(w);
+
+    while (f != NULL && strcmp(f->path, path) != 0)
+        f = next_file(w, f);
+    return f != NULL;
+}
+
 bool file_watch_add(struct file_watch *w, const char *path)
 {
-    struct watched_file *f = mem_zalloc(sizeof(*f));
+    struct watched_file *f;
 
+    if (is_watched(w, path))
+        return true;
+    f = mem_zalloc(sizeof(*f));
     if (f == NULL || (f->path = mem_strdup(path)) == NULL) {
         mem_free(f);
         return false;
     }
+    if (w->inotify >= 0)
+        watch_way(w, path);
     f->stamp = stamp_of(path);
     list_push_back(&w->files, &f->node);
     return true;

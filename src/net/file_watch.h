@@ -20,7 +20,7 @@ typedef bool file_watch_fn(void *arg);
 
 MEM_CHECK struct file_watch *file_watch_new(struct loop *l, file_watch_fn *fn, void *arg);
 void file_watch_free(struct file_watch *w);
-/* Before the file is read: what changes from here on is noticed. It need not exist. */
+/* Before the file is read: what changes from here on is noticed. It need not exist. Also later, and from inside fn. */
 MEM_CHECK bool file_watch_add(struct file_watch *w, const char *path);
 /* Starts to call fn. */
 void file_watch_start(struct file_watch *w);

@@ -336,6 +336,26 @@ def test_certificates_are_read_again(world):
     answered(world)
 
 
+def test_files_named_anew(world):
+    """the file changes and names another pair: both changes are noticed without a reload"""
+    folder = os.path.join(world.scratch, "next")
+    os.mkdir(folder)
+
+    def take(pair):
+        for what in ("crt", "key"):
+            shutil.copy(getattr(world.certs, what)(pair), os.path.join(folder, "new"))
+            os.replace(os.path.join(folder, "new"), os.path.join(folder, "client." + what))
+
+    take("foreign")
+    text = selection(transport(world, "tls"))
+    for what in ("crt", "key"):
+        text = text.replace(getattr(world.certs, what)("admin"), os.path.join(folder, "client." + what))
+    write(world, text)
+    answered(world, 503)
+    take("admin")
+    answered(world)
+
+
 def test_etcd(world):
     """the selection etcd: the records in a real etcd are written through the proxy, peers are dialled directly"""
     proxy = world.proxies["a"]

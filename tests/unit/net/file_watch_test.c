@@ -228,6 +228,21 @@ static void test_before_start(struct loop *l)
     file_watch_free(w);
 }
 
+/* Of another folder, added while the watch is at work. */
+static void test_added_later(struct loop *l)
+{
+    struct calls c = {0, 0};
+    struct file_watch *w;
+
+    set_up();
+    w = watch(l, &c, in("file"));
+    if (!file_watch_add(w, in("one/file")) || !file_watch_add(w, in("one/file")))
+        tap_bail("memory");
+    to_rename_far();
+    ok(run_until(l, c.n == 1), "a file that was added later");
+    file_watch_free(w);
+}
+
 static void test_absent(struct loop *l)
 {
     struct calls c = {0, 0};
@@ -265,6 +280,7 @@ int main(void)
     test_kinds(l);
     test_follows(l);
     test_before_start(l);
+    test_added_later(l);
     test_absent(l);
     test_retry(l);
     loop_free(l);
