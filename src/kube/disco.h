@@ -26,26 +26,36 @@ struct disco_subresource {
     size_t n_verbs;
 };
 
-/* Those whose bytes are kept besides what was read of them. */
+/* Those whose bytes are kept besides what was read of them. The first ones have marks. */
 enum disco_field {
-    DISCO_FIELD_KIND,
-    DISCO_FIELD_SCOPE,
-    DISCO_FIELD_VERBS,
-    DISCO_FIELD_SINGULAR,
-    DISCO_FIELD_SHORT_NAMES,
     DISCO_FIELD_CATEGORIES,
+    DISCO_FIELD_SHORT_NAMES,
+    DISCO_FIELD_VERBS,
+    DISCO_FIELD_SUBRESOURCES,
+    DISCO_MARKS,
+    DISCO_FIELD_KIND = DISCO_MARKS,
+    DISCO_FIELD_SCOPE,
+    DISCO_FIELD_SINGULAR,
     DISCO_FIELDS
 };
 
+/*
+ * Marks are hash_seeded() of a text, 0 if it is absent. Nobody outside can make two texts have the same, and by chance
+ * they have once in 2^64: equal marks are equal texts, and the text needs no look. A name's mark is that of the whole
+ * name, with group and version. What a merge asks of each of very many descriptions stands first, in one line or two of
+ * the processor's caches.
+ */
 struct disco_resource {
     const struct disco_resource *next;
-    const struct disco_version *version;
-    struct slice name, raw;
-    uint64_t hash;                     /* the same raw bytes have the same; here and below */
-    struct slice fields[DISCO_FIELDS]; /* values as sent; p is NULL if absent */
+    uint64_t hash; /* the same raw bytes have the same; here and below */
+    uint64_t name_mark;
+    uint64_t marks[DISCO_MARKS];
     bool extra;                        /* has fields that we do not know */
-    struct slice scope;                /* "Namespaced", "Cluster", or "" */
-    struct slice kind;                 /* responseKind.kind, "" if absent or null */
+    struct slice fields[DISCO_FIELDS]; /* values as sent; p is NULL if absent */
+    struct slice name, raw;
+    const struct disco_version *version;
+    struct slice scope; /* "Namespaced", "Cluster", or "" */
+    struct slice kind;  /* responseKind.kind, "" if absent or null */
     const struct slice *verbs;
     size_t n_verbs;
     const struct disco_subresource *subresources;
@@ -54,24 +64,24 @@ struct disco_resource {
 
 struct disco_version {
     const struct disco_version *next;
-    const struct disco_group *group;
-    struct slice name, raw;
-    uint64_t hash;
-    struct slice freshness; /* "" if absent */
-    bool stale;             /* freshness is Stale */
-    bool extra;             /* has fields that we do not know */
+    uint64_t hash, name_mark;
     const struct disco_resource *resources;
     size_t n_resources;
+    bool stale; /* freshness is Stale */
+    bool extra; /* has fields that we do not know */
+    struct slice name, raw;
+    struct slice freshness; /* "" if absent */
+    const struct disco_group *group;
 };
 
 struct disco_group {
     const struct disco_group *next;
-    struct slice name, raw; /* "" is the core group */
-    uint64_t hash;
-    struct slice metadata; /* its bytes, "" if absent */
-    bool extra;            /* has fields that we do not know */
+    uint64_t hash, name_mark;
     const struct disco_version *versions;
     size_t n_versions;
+    bool extra;             /* has fields that we do not know */
+    struct slice name, raw; /* "" is the core group */
+    struct slice metadata;  /* its bytes, "" if absent */
 };
 
 struct disco_doc; /* reference-counted, immutable */

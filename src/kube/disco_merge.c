@@ -64,8 +64,10 @@ struct server {
 
 struct group {
     struct slice name;
+    uint64_t name_mark;
     uint32_t number;
-    struct disco_group_giver *givers, **last;
+    struct disco_group_giver *givers;
+    size_t n_givers, cap_givers;
 };
 
 struct disco_merge {
@@ -260,10 +262,11 @@ static bool room_for_group(struct disco_merge *m)
     return true;
 }
 
-/* The group with this name, made if there is none. NULL when out of memory. */
-static struct group *group_named(struct disco_merge *m, struct slice name)
+/* The group with this one's name, made if there is none. NULL when out of memory. */
+static struct group *group_named(struct disco_merge *m, const struct disco_group *from)
 {
-    bool guessed = m->expected < m->n_groups && slice_eq(m->groups[m->expected]->name, name);
+    bool guessed = m->expected < m->n_groups && m->groups[m->expected]->name_mark == from->name_mark;
+    struct slice name = guessed ? SLICE_NONE : from->name;
     struct group *g = guessed ? m->groups[m->expected] : strmap_get(m->by_name, name);
 
     if (g != NULL)
@@ -272,31 +275,43 @@ static struct group *group_named(struct disco_merge *m, struct slice name)
     if (g == NULL || !room_for_group(m) || !strmap_put(m->by_name, name, g, NULL))
         return NULL;
     g->name = name;
+    g->name_mark = from->name_mark;
     g->number = (uint32_t)m->n_groups;
-    g->last = &g->givers;
     m->groups[m->n_groups++] = g;
     return g;
+}
+
+static bool room_for_giver(struct disco_merge *m, struct group *g)
+{
+    struct disco_group_giver *grown;
+
+    if (g->n_givers < g->cap_givers)
+        return true;
+    g->cap_givers = g->cap_givers == 0 ? 2 : 2 * g->cap_givers;
+    grown = arena_alloc(m->work, g->cap_givers * sizeof(*grown));
+    if (grown == NULL)
+        return false;
+    if (g->n_givers > 0)
+        memcpy(grown, g->givers, g->n_givers * sizeof(*grown));
+    g->givers = grown;
+    return true;
 }
 
 static bool collect_group(struct disco_merge *m, struct server *s, const struct disco_group *from)
 {
     size_t excluded = is_local(m, m->at_server) ? 0 : count_excluded(m, from);
     struct group *g;
-    struct disco_group_giver *giver;
 
     m->spent++;
     if (excluded > 0 && excluded == from->n_versions &&
         (m->local_doc == NULL || disco_doc_group(m->local_doc, from->name) == NULL))
         return true;
-    g = group_named(m, from->name);
-    giver = arena_zalloc(m->work, sizeof(*giver));
-    if (g == NULL || giver == NULL)
+    g = group_named(m, from);
+    if (g == NULL || !room_for_giver(m, g))
         return false;
     m->expected = g->number + 1U;
-    *giver = (struct disco_group_giver){
+    g->givers[g->n_givers++] = (struct disco_group_giver){
         .server = m->at_server, .group = from, .partial = excluded > 0, .live = is_live(m, m->at_server)};
-    *g->last = giver;
-    g->last = &giver->next;
     /* Written where open_server made room; const for everybody else. */
     ((uint32_t *)(uintptr_t)s->groups.items)[s->groups.n++] = g->number;
     return true;
@@ -324,6 +339,7 @@ static bool unit_collect(struct disco_merge *m)
         m->at_server++;
         return true;
     }
+    __builtin_prefetch(m->at_group->next);
     if (!collect_group(m, s, m->at_group))
         return false;
     m->at_group = m->at_group->next;
@@ -386,7 +402,7 @@ static bool unit_groups(struct disco_merge *m)
     if (m->next_group++ > 0)
         buf_append_char(&m->out, ',');
     m->group_start = buf_len(&m->out);
-    return after_group_step(m, disco_group_merge_open(m->writer, g->givers, &m->spent));
+    return after_group_step(m, disco_group_merge_open(m->writer, g->givers, g->n_givers, &m->spent));
 }
 
 static bool unit_in_group(struct disco_merge *m)

@@ -10,9 +10,13 @@ enum { UNION_COST = 16, BYTES_PER_RESOURCE = 256 };
 
 /* A server's documents are many megabytes, of which the processor's caches have nothing: what is needed in a moment is
  * fetched while the one before is looked at. */
+enum { AHEAD = 8 };
+
+/* What a merge looks at first (disco.h) is 64 bytes, in one line of the caches or two. */
 static void soon(const void *p)
 {
     __builtin_prefetch(p);
+    __builtin_prefetch((const char *)p + 48);
 }
 
 /* Which hashes may have been met: where all descriptions are different, none is compared with all others. */
@@ -48,6 +52,7 @@ struct version_part {
 
 struct version {
     struct slice name;
+    uint64_t name_mark;
     struct version_part *parts; /* distinct */
     size_t n;
     struct met met;
@@ -101,6 +106,7 @@ void disco_group_merge_free(struct disco_group_merge *m)
 /* A name that several descriptions share; parts are distinct in their bytes, in order of their first giver. */
 struct resource {
     struct resource *next;
+    uint64_t name_mark;
     uint32_t number;
     struct disco_union_part *parts;
     size_t n;
@@ -114,23 +120,24 @@ struct resources {
     size_t n;
 };
 
-static struct resource *find_resource(struct resources *all, struct slice name)
+static struct resource *find_resource(struct resources *all, const struct disco_resource *like)
 {
     struct resource *r = all->expected;
 
-    return r != NULL && slice_eq(r->parts[0].resource->name, name) ? r : strmap_get(all->by_name, name);
+    return r != NULL && r->name_mark == like->name_mark ? r : strmap_get(all->by_name, like->name);
 }
 
 static bool add_resource(struct disco_group_merge *m, struct resources *all, const struct disco_resource *r,
                          size_t last, size_t max_parts, uint32_t *number)
 {
-    struct resource *known = find_resource(all, r->name);
+    struct resource *known = find_resource(all, r);
 
     m->spent++;
     if (known == NULL) {
         known = arena_zalloc(m->in_group, sizeof(*known));
         if (known == NULL || !strmap_put(all->by_name, r->name, known, NULL))
             return false;
+        known->name_mark = r->name_mark;
         known->number = (uint32_t)all->n++;
         known->parts = arena_alloc(m->in_group, max_parts * sizeof(*known->parts));
         if (known->parts == NULL)
@@ -189,6 +196,20 @@ static bool order_resources(struct disco_group_merge *m, const struct resources 
     return true;
 }
 
+/* The first resources of the versions ahead, each found through the one before it. */
+static void soon_resources(const struct version_part *parts, size_t n)
+{
+    enum { STEP = AHEAD / 4 };
+    const struct disco_resource *r;
+
+    if (AHEAD < n)
+        soon(parts[AHEAD].version->resources);
+    if (AHEAD - STEP < n && (r = parts[AHEAD - STEP].version->resources) != NULL)
+        soon(r->next);
+    if (AHEAD - 2 * STEP < n && (r = parts[AHEAD - 2 * STEP].version->resources) != NULL && r->next != NULL)
+        soon(r->next->next);
+}
+
 static bool gather_resources(struct disco_group_merge *m, const struct version *v, struct resources *all,
                              struct consensus_list *lists)
 {
@@ -199,13 +220,9 @@ static bool gather_resources(struct disco_group_merge *m, const struct version *
             return false;
         lists[i] = (struct consensus_list){items, 0};
         all->expected = all->first;
-        if (i + 2 < v->n)
-            soon(v->parts[i + 2].version->resources);
-        if (i + 1 < v->n && v->parts[i + 1].version->resources != NULL)
-            soon(v->parts[i + 1].version->resources->name.p);
+        soon_resources(v->parts + i, v->n - i);
         for (const struct disco_resource *r = v->parts[i].version->resources; r != NULL; r = r->next) {
-            if (r->next != NULL)
-                soon(r->next->name.p);
+            soon(r->next);
             if (!add_resource(m, all, r, v->parts[i].last, v->n, &items[lists[i].n++]))
                 return false;
         }
@@ -319,16 +336,28 @@ static void add_version_part(struct version *v, const struct disco_version *from
     v->parts[v->n++] = (struct version_part){from, from->hash, part->live, part->last};
 }
 
-static struct version *version_named(struct disco_group_merge *m, struct strmap *by_name, struct slice name)
+/* Servers mostly have the same ones in the same order: the one at place `guess` is tried first. NULL if there is none.
+ */
+static struct version *find_version(struct disco_group_merge *m, const struct strmap *by_name,
+                                    const struct disco_version *like, size_t guess)
 {
-    struct version *v = strmap_get(by_name, name);
+    if (guess < m->n_versions && m->versions[guess].name_mark == like->name_mark)
+        return &m->versions[guess];
+    return strmap_get(by_name, like->name);
+}
+
+static struct version *version_named(struct disco_group_merge *m, struct strmap *by_name,
+                                     const struct disco_version *from, size_t guess)
+{
+    struct version *v = find_version(m, by_name, from, guess);
 
     if (v != NULL)
         return v;
     v = &m->versions[m->n_versions++];
-    v->name = name;
+    v->name = from->name;
+    v->name_mark = from->name_mark;
     v->parts = arena_alloc(m->in_group, m->n_parts * sizeof(*v->parts));
-    return v->parts != NULL && strmap_put(by_name, name, v, NULL) ? v : NULL;
+    return v->parts != NULL && strmap_put(by_name, from->name, v, NULL) ? v : NULL;
 }
 
 static bool gather_versions(struct disco_group_merge *m, struct strmap *by_name)
@@ -342,13 +371,16 @@ static bool gather_versions(struct disco_group_merge *m, struct strmap *by_name)
         return false;
     for (size_t i = 0; i < m->n_parts; i++) {
         const struct group_part *part = &m->parts[i];
+        size_t guess = 0;
 
+        if (i + AHEAD < m->n_parts)
+            soon(m->parts[i + AHEAD].group->versions);
         for (const struct disco_version *from = part->group->versions; from != NULL; from = from->next) {
             struct version *v;
 
             if (part->partial && m->excluded(m->arg, from))
                 continue;
-            v = version_named(m, by_name, from->name);
+            v = version_named(m, by_name, from, guess++);
             if (v == NULL)
                 return false;
             add_version_part(v, from, part);
@@ -361,6 +393,7 @@ static bool gather_versions(struct disco_group_merge *m, struct strmap *by_name)
 static bool list_versions(struct disco_group_merge *m, const struct strmap *by_name, struct consensus_list *lists)
 {
     for (size_t i = 0; i < m->n_parts; i++) {
+        size_t guess = 0;
         const struct disco_group *group = m->parts[i].group;
         uint32_t *items = arena_alloc(m->in_group, group->n_versions * sizeof(*items));
 
@@ -368,7 +401,7 @@ static bool list_versions(struct disco_group_merge *m, const struct strmap *by_n
             return false;
         lists[i] = (struct consensus_list){items, 0};
         for (const struct disco_version *from = group->versions; from != NULL; from = from->next) {
-            const struct version *v = strmap_get(by_name, from->name);
+            const struct version *v = find_version(m, by_name, from, guess++);
 
             if (v != NULL)
                 items[lists[i].n++] = (uint32_t)(v - m->versions);
@@ -400,28 +433,28 @@ static bool order_versions(struct disco_group_merge *m)
 /* ----------------------------------------------------------------------------------------------------- the group */
 
 /* Distinct descriptions. Servers mostly agree, so this is where most of the work ends. */
-static bool gather_parts(struct disco_group_merge *m, const struct disco_group_giver *givers)
+static bool gather_parts(struct disco_group_merge *m, const struct disco_group_giver *givers, size_t n)
 {
     struct met met = {{0}};
-    size_t max = 0, i;
+    size_t i;
 
-    for (const struct disco_group_giver *giver = givers; giver != NULL; giver = giver->next)
-        max++;
-    m->parts = arena_alloc(m->in_group, max * sizeof(*m->parts));
+    m->parts = arena_alloc(m->in_group, n * sizeof(*m->parts));
     m->n_parts = 0;
     if (m->parts == NULL)
         return false;
-    for (const struct disco_group_giver *giver = givers; giver != NULL; giver = giver->next) {
-        m->spent += 1 + giver->group->raw.n / 4096;
-        if (giver->next != NULL)
-            soon(giver->next->group);
-        for (i = meet(&met, giver->group->hash) ? 0 : m->n_parts; i < m->n_parts; i++)
-            if (m->parts[i].hash == giver->group->hash && m->parts[i].partial == giver->partial &&
-                slice_eq(m->parts[i].group->raw, giver->group->raw))
+    for (const struct disco_group_giver *giver = givers; giver < givers + n; giver++) {
+        const struct disco_group *group = giver->group;
+
+        m->spent += 1 + group->raw.n / 4096;
+        if (giver + AHEAD < givers + n)
+            soon(giver[AHEAD].group);
+        for (i = meet(&met, group->hash) ? 0 : m->n_parts; i < m->n_parts; i++)
+            if (m->parts[i].hash == group->hash && m->parts[i].partial == giver->partial &&
+                slice_eq(m->parts[i].group->raw, group->raw))
                 break;
         if (i == m->n_parts)
             m->parts[m->n_parts++] = (struct group_part){
-                .group = giver->group, .hash = giver->group->hash, .partial = giver->partial, .live = giver->live};
+                .group = group, .hash = group->hash, .partial = giver->partial, .live = giver->live};
         m->parts[i].live = m->parts[i].live || giver->live;
         m->parts[i].last = giver->server;
     }
@@ -464,7 +497,7 @@ static bool open_different_group(struct disco_group_merge *m)
     return buf_append(m->out, metadata);
 }
 
-enum disco_step disco_group_merge_open(struct disco_group_merge *m, const struct disco_group_giver *givers,
+enum disco_step disco_group_merge_open(struct disco_group_merge *m, const struct disco_group_giver *givers, size_t n,
                                        size_t *spent)
 {
     const struct group_part *only;
@@ -472,7 +505,7 @@ enum disco_step disco_group_merge_open(struct disco_group_merge *m, const struct
 
     arena_reset(m->in_group);
     m->spent = 0;
-    if (!gather_parts(m, givers))
+    if (!gather_parts(m, givers, n))
         return DISCO_STEP_FAILED;
     only = m->parts;
     if (m->n_parts > 1 || only->partial || (!only->live && !all_stale(only->group)))

@@ -11,9 +11,8 @@
 
 enum { DISCO_MERGE_ARENA_BYTES = 512 << 20 };
 
-/* What one server says of the group; a list in order of servers. */
+/* What one server says of the group. */
 struct disco_group_giver {
-    struct disco_group_giver *next;
     size_t server; /* its number */
     const struct disco_group *group;
     bool partial; /* some of its versions are excluded: ask `excluded` for each */
@@ -28,10 +27,11 @@ struct disco_group_merge;
 MEM_CHECK struct disco_group_merge *disco_group_merge_new(struct buf *out, disco_excluded_fn *excluded, void *arg);
 void disco_group_merge_free(struct disco_group_merge *m); /* NULL is fine */
 /*
- * Begins a group. DONE: all say the same, it is written. MORE: step until it is not; one step writes one version.
+ * Begins a group, given by `n` servers, in their order. DONE: all say the same, it is written. MORE: step until it is
+ * not; one step writes one version.
  * *spent grows by the resources looked at. FAILED: out of memory, or `out` has failed.
  */
-enum disco_step disco_group_merge_open(struct disco_group_merge *m, const struct disco_group_giver *givers,
+enum disco_step disco_group_merge_open(struct disco_group_merge *m, const struct disco_group_giver *givers, size_t n,
                                        size_t *spent);
 enum disco_step disco_group_merge_step(struct disco_group_merge *m, size_t *spent);
 

@@ -40,6 +40,9 @@ struct disco_parser {
     struct disco_group *last_group;
     struct disco_version *last_version;
     struct disco_resource *last_resource;
+    /* The field of each kind that was marked last: many resources have the same verbs. */
+    struct slice marked[DISCO_MARKS];
+    uint64_t mark[DISCO_MARKS];
 };
 
 struct disco_parser *disco_parser_new(void)
@@ -253,19 +256,28 @@ static bool read_subresources(struct disco_parser *p, struct disco_resource *r)
     return p->s.error == NULL;
 }
 
+static uint64_t mark_of(struct disco_parser *p, unsigned field, struct slice text)
+{
+    if (p->marked[field].p == NULL || !slice_eq(p->marked[field], text)) {
+        p->marked[field] = text;
+        p->mark[field] = hash_seeded(text);
+    }
+    return p->mark[field];
+}
+
 static bool read_resource_member(struct disco_parser *p, const struct jscan_value *key, struct disco_resource *r,
                                  unsigned *seen)
 {
-    enum { NAME = DISCO_FIELDS, SUBRESOURCES };
+    enum { NAME = DISCO_FIELDS };
     static const struct slice keys[] = {
-        [DISCO_FIELD_KIND] = SLICE_LIT("responseKind"),
-        [DISCO_FIELD_SCOPE] = SLICE_LIT("scope"),
         [DISCO_FIELD_VERBS] = SLICE_LIT("verbs"),
-        [DISCO_FIELD_SINGULAR] = SLICE_LIT("singularResource"),
         [DISCO_FIELD_SHORT_NAMES] = SLICE_LIT("shortNames"),
         [DISCO_FIELD_CATEGORIES] = SLICE_LIT("categories"),
+        [DISCO_FIELD_SUBRESOURCES] = SLICE_LIT("subresources"),
+        [DISCO_FIELD_KIND] = SLICE_LIT("responseKind"),
+        [DISCO_FIELD_SCOPE] = SLICE_LIT("scope"),
+        [DISCO_FIELD_SINGULAR] = SLICE_LIT("singularResource"),
         [NAME] = SLICE_LIT("resource"),
-        [SUBRESOURCES] = SLICE_LIT("subresources"),
     };
     unsigned number = key_number(p, key, keys, sizeof(keys) / sizeof(keys[0]), seen);
     size_t start = value_start(p);
@@ -274,8 +286,9 @@ static bool read_resource_member(struct disco_parser *p, const struct jscan_valu
     switch (number) {
     case NAME:
         return read_text(p, &r->name);
-    case SUBRESOURCES:
-        return read_subresources(p, r);
+    case DISCO_FIELD_SUBRESOURCES:
+        good = read_subresources(p, r);
+        break;
     case DISCO_FIELD_KIND:
         good = read_text_inside(p, SLICE_LIT("kind"), &r->kind);
         break;
@@ -292,6 +305,8 @@ static bool read_resource_member(struct disco_parser *p, const struct jscan_valu
         r->fields[number] = text_since(p, start);
     else
         r->extra = true;
+    if (good && number < DISCO_MARKS)
+        r->marks[number] = mark_of(p, number, r->fields[number]);
     return good;
 }
 
@@ -552,7 +567,7 @@ static void index_resource(struct disco_parser *p)
         return;
     }
     name = (struct gvr){v->group->name, v->name, r->name};
-    if (r->name.n > 0 && disco_doc_index_add(p->doc, DISCO_ENTRY_RESOURCE, &name, r)) {
+    if (r->name.n > 0 && disco_doc_index_add(p->doc, DISCO_ENTRY_RESOURCE, &name, r, &r->name_mark)) {
         p->resource = r;
         return;
     }
@@ -576,7 +591,7 @@ static void index_version(struct disco_parser *p)
         return;
     }
     name = (struct gvr){p->group->name, v->name, SLICE_LIT("")};
-    if (v->name.n > 0 && disco_doc_index_add(p->doc, DISCO_ENTRY_VERSION, &name, v)) {
+    if (v->name.n > 0 && disco_doc_index_add(p->doc, DISCO_ENTRY_VERSION, &name, v, &v->name_mark)) {
         p->version = p->last_version = v;
         p->resource = NULL;
         return;
@@ -600,7 +615,7 @@ static void index_group(struct disco_parser *p)
         return;
     }
     name = (struct gvr){g->name, SLICE_LIT(""), SLICE_LIT("")};
-    if (disco_doc_index_add(p->doc, DISCO_ENTRY_GROUP, &name, g)) {
+    if (disco_doc_index_add(p->doc, DISCO_ENTRY_GROUP, &name, g, &g->name_mark)) {
         p->group = g;
         p->last_version = NULL;
         return;

@@ -2,10 +2,11 @@
 
 #include <stdlib.h>
 
-#include "base/strmap.h"
+#include "base/hash.h"
 #include "kube/jscan.h"
 
-enum { MAX_UNKNOWN = 64 };
+/* Text of other descriptions is fetched while those before it are looked at: so many places ahead. */
+enum { MAX_UNKNOWN = 64, AHEAD = 8 };
 
 struct value {
     struct value *next;
@@ -141,45 +142,79 @@ static void put_sorted_texts(struct buf *out, struct slice *texts, size_t n)
     buf_append_char(out, ']');
 }
 
-/* What has been put into an array already. Most arrays are short; the others are not gone through for each element. */
+/*
+ * What has been put into an array already. Most arrays are short; of the others a table in the scratch arena, open
+ * addressing, at most half full.
+ */
 struct text_set {
-    struct slice few[16];
-    size_t n;
-    struct strmap *many; /* NULL while there are few */
+    struct arena *scratch;
+    struct slice few[8];
+    struct known_text {
+        uint64_t hash;
+        struct slice text; /* p is NULL: free */
+    } * table;
+    size_t n, n_slots;
 };
 
-/* False when out of memory. */
-static bool to_many(struct text_set *s)
+/* The slot of the text, or the free one where it belongs. */
+static struct known_text *slot_of(const struct text_set *s, struct slice text, uint64_t hash)
 {
-    if (s->many == NULL)
-        s->many = strmap_new();
-    for (size_t i = 0; s->many != NULL && i < s->n; i++)
-        if (!strmap_put(s->many, s->few[i], s, NULL))
-            return false;
-    return s->many != NULL;
+    for (size_t i = hash & (s->n_slots - 1);; i = (i + 1) & (s->n_slots - 1)) {
+        struct known_text *slot = &s->table[i];
+
+        if (slot->text.p == NULL || (slot->hash == hash && slice_eq(slot->text, text)))
+            return slot;
+    }
+}
+
+/* Room for one more in the table. False when out of memory. */
+static bool text_set_grow(struct text_set *s)
+{
+    enum { FIRST_SLOTS = 256 };
+    const struct text_set old = *s;
+
+    if (2 * s->n < s->n_slots)
+        return true;
+    s->n_slots = s->table == NULL ? FIRST_SLOTS : 2 * s->n_slots;
+    s->table = arena_zalloc(s->scratch, s->n_slots * sizeof(*s->table));
+    if (s->table == NULL)
+        return false;
+    for (size_t i = 0; i < old.n_slots; i++)
+        if (old.table[i].text.p != NULL)
+            *slot_of(s, old.table[i].text, old.table[i].hash) = old.table[i];
+    for (size_t i = 0; old.table == NULL && i < old.n; i++) {
+        const struct known_text known = {hash_seeded(old.few[i]), old.few[i]};
+
+        *slot_of(s, known.text, known.hash) = known;
+    }
+    return true;
 }
 
 /* *fresh: it was not there. False when out of memory. */
 static bool text_set_add(struct text_set *s, struct slice text, bool *fresh)
 {
     const size_t few = sizeof(s->few) / sizeof(s->few[0]);
-    size_t before;
+    struct known_text *slot;
+    uint64_t hash;
 
     *fresh = false;
-    for (size_t i = 0; s->many == NULL && i < s->n; i++)
+    for (size_t i = 0; s->table == NULL && i < s->n; i++)
         if (slice_eq(s->few[i], text))
             return true;
-    if (s->many == NULL && s->n < few) {
+    if (s->table == NULL && s->n < few) {
         s->few[s->n++] = text;
         *fresh = true;
         return true;
     }
-    if (s->many == NULL && !to_many(s))
+    if (!text_set_grow(s))
         return false;
-    before = strmap_count(s->many);
-    if (!strmap_put(s->many, text, s, NULL))
-        return false;
-    *fresh = strmap_count(s->many) > before;
+    hash = hash_seeded(text);
+    slot = slot_of(s, text, hash);
+    if (slot->text.p != NULL)
+        return true;
+    *slot = (struct known_text){hash, text};
+    s->n++;
+    *fresh = true;
     return true;
 }
 
@@ -210,30 +245,31 @@ static bool put_new_elements(struct buf *out, struct slice array, struct text_se
 }
 
 /* Arrays and elements stay in their order, as the servers wrote them. */
-static bool put_united_arrays(struct buf *out, const char *key, const struct disco_union_part *parts, size_t n,
-                              enum disco_field field)
+static bool put_united_arrays(struct arena *scratch, struct buf *out, const char *key,
+                              const struct disco_union_part *parts, size_t n, enum disco_field field)
 {
-    struct slice before = SLICE_NONE;
-    struct text_set there = {.n = 0};
-    bool good = true;
+    struct text_set there = {.scratch = scratch};
+    uint64_t before = 0;
 
-    for (size_t i = 0; good && i < n; i++) {
-        struct slice array = parts[i].resource->fields[field];
+    for (size_t i = 0; i < n; i++) {
+        uint64_t mark = parts[i].resource->marks[field];
 
-        if (array.p == NULL)
-            continue;
-        if (before.p == NULL)
-            buf_append_str(out, key);
+        if (i + AHEAD < n)
+            __builtin_prefetch(&parts[i + AHEAD].resource->fields[field]);
+        if (i + AHEAD / 2 < n)
+            __builtin_prefetch(parts[i + AHEAD / 2].resource->fields[field].p);
         /* The same as its predecessor: the usual case. */
-        if (before.p == NULL || !slice_eq(array, before))
-            good = put_new_elements(out, array, &there);
-        before = array;
+        if (mark == 0 || mark == before)
+            continue;
+        if (before == 0)
+            buf_append_str(out, key);
+        before = mark;
+        if (!put_new_elements(out, parts[i].resource->fields[field], &there))
+            return false;
     }
-    if (before.p != NULL)
+    if (before != 0)
         buf_append_char(out, ']');
-    if (there.many != NULL)
-        strmap_free(there.many);
-    return good;
+    return true;
 }
 
 /* -------------------------------------------------------------------------------------------------- subresources */
@@ -314,25 +350,14 @@ static bool put_subresource(struct arena *scratch, const struct sub_part *parts,
     return buf_append_char(out, '}');
 }
 
-static bool same_subresources(const struct disco_resource *a, const struct disco_resource *b)
-{
-    const struct disco_subresource *s = a->subresources, *t = b->subresources;
-
-    if (a->n_subresources != b->n_subresources)
-        return false;
-    for (; s != NULL && t != NULL; s = s->next, t = t->next)
-        if (!slice_eq(s->raw, t->raw))
-            return false;
-    return true;
-}
-
 /* Drops descriptions whose subresources are those of the one before: the usual case. The rest stays in order. */
 static size_t distinct_subresources(const struct disco_union_part *parts, size_t n, struct disco_union_part *kept)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < n; i++) {
-        if (count == 0 || !same_subresources(kept[count - 1].resource, parts[i].resource))
+        if (count == 0 || kept[count - 1].resource->marks[DISCO_FIELD_SUBRESOURCES] !=
+                              parts[i].resource->marks[DISCO_FIELD_SUBRESOURCES])
             kept[count++] = parts[i];
         else if (kept[count - 1].last < parts[i].last)
             kept[count - 1].last = parts[i].last;
@@ -403,57 +428,43 @@ static void put_first(struct buf *out, const char *key, const struct disco_union
     buf_append(out, raw);
 }
 
-static bool same_verbs(const struct disco_resource *a, const struct disco_resource *b)
+/* All verbs of those that differ from their predecessor: few. False when out of memory. */
+static bool gather_verbs(struct arena *scratch, const struct disco_union_part *parts, size_t n, struct slice **verbs,
+                         size_t *total)
 {
-    if (slice_eq(a->fields[DISCO_FIELD_VERBS], b->fields[DISCO_FIELD_VERBS]))
-        return true; /* one look at text that lies together */
-    if (a->n_verbs != b->n_verbs)
+    const struct disco_resource **kept = arena_alloc(scratch, n * sizeof(*kept));
+    size_t count = 0, at = 0;
+
+    *total = 0;
+    if (kept == NULL)
         return false;
-    for (size_t i = 0; i < a->n_verbs; i++)
-        if (!slice_eq(a->verbs[i], b->verbs[i]))
-            return false;
+    for (size_t i = 0; i < n; i++) {
+        const struct disco_resource *r = parts[i].resource;
+
+        if (count > 0 && kept[count - 1]->marks[DISCO_FIELD_VERBS] == r->marks[DISCO_FIELD_VERBS])
+            continue;
+        kept[count++] = r;
+        *total += r->n_verbs;
+    }
+    *verbs = arena_alloc(scratch, *total * sizeof(**verbs));
+    if (*verbs == NULL)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        for (size_t v = 0; v < kept[i]->n_verbs; v++)
+            (*verbs)[at++] = kept[i]->verbs[v];
     return true;
-}
-
-/* A resource's text is gone through from verbs to subresources, once for each field: fetched while those before it are
- * looked at. */
-static void fetch_soon(const struct disco_resource *r)
-{
-    enum { LINE = 64, MOST = 1024 };
-    const char *verbs = r->fields[DISCO_FIELD_VERBS].p, *end = r->raw.p + r->raw.n;
-
-    for (const char *p = verbs; p != NULL && p < end && p < verbs + MOST; p += LINE)
-        __builtin_prefetch(p);
-    __builtin_prefetch(r->subresources);
 }
 
 static bool put_united_verbs(struct arena *scratch, const struct disco_union_part *parts, size_t n, struct buf *out)
 {
-    enum { AHEAD = 4 };
-    const struct disco_resource *before = NULL;
     struct slice *verbs;
-    size_t total = 0;
+    size_t total;
 
-    for (size_t i = 0; i < n; i++)
-        total += parts[i].resource->n_verbs;
+    if (!gather_verbs(scratch, parts, n, &verbs, &total))
+        return false;
     if (total == 0) {
         put_first(out, ",\"verbs\":", parts, n, DISCO_FIELD_VERBS);
         return true;
-    }
-    verbs = arena_alloc(scratch, total * sizeof(*verbs));
-    if (verbs == NULL)
-        return false;
-    total = 0;
-    for (size_t i = 0; i < n; i++) {
-        const struct disco_resource *r = parts[i].resource;
-
-        if (i + AHEAD < n)
-            fetch_soon(parts[i + AHEAD].resource);
-        if (before != NULL && same_verbs(before, r))
-            continue;
-        before = r;
-        for (size_t v = 0; v < r->n_verbs; v++)
-            verbs[total++] = r->verbs[v];
     }
     buf_append_str(out, ",\"verbs\":");
     put_sorted_texts(out, verbs, total);
@@ -495,8 +506,8 @@ bool disco_union_resource(struct arena *scratch, const struct disco_union_part *
     put_first(out, ",\"scope\":", parts, n, DISCO_FIELD_SCOPE);
     put_first(out, ",\"singularResource\":", parts, n, DISCO_FIELD_SINGULAR);
     if (!put_united_verbs(scratch, parts, n, out) ||
-        !put_united_arrays(out, ",\"shortNames\":[", parts, n, DISCO_FIELD_SHORT_NAMES) ||
-        !put_united_arrays(out, ",\"categories\":[", parts, n, DISCO_FIELD_CATEGORIES) ||
+        !put_united_arrays(scratch, out, ",\"shortNames\":[", parts, n, DISCO_FIELD_SHORT_NAMES) ||
+        !put_united_arrays(scratch, out, ",\"categories\":[", parts, n, DISCO_FIELD_CATEGORIES) ||
         !put_subresources(scratch, parts, n, out) || !put_unknown_fields(scratch, parts, n, out))
         return false;
     return buf_append_char(out, '}');

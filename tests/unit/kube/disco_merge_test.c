@@ -511,7 +511,7 @@ static void test_copying(void)
 /* More descriptions and names than are gone through one by one. */
 static void test_many_names(void)
 {
-    enum { SERVERS = 60, NAMES = 30 };
+    enum { SERVERS = 300, NAMES = 290 };
     struct disco_merge *m = disco_merge_new();
     struct buf text, want;
     struct disco_merged out;
@@ -528,7 +528,7 @@ static void test_many_names(void)
             "{\"metadata\":{\"name\":\"g\"},\"versions\":[{\"version\":\"v1\",\"resources\":[{\"resource\":\"r\","
             "\"verbs\":[\"get\"],\"categories\":[\"all\",\"of-%d\",\"of-%d\"]}]}]}",
             i % NAMES, i * 7 % NAMES);
-        (void)snprintf(id, sizeof id, "s%02d", i);
+        (void)snprintf(id, sizeof id, "s%03d", i);
         add_text(m, id, &text, i == 0 ? L : 0);
     }
     for (int i = 0, seen[NAMES] = {0}; i < SERVERS; i++)
@@ -543,8 +543,8 @@ static void test_many_names(void)
     while (disco_merge_step(m, SIZE_MAX, &err) == DISCO_STEP_MORE)
         continue;
     disco_merge_result(m, &out);
-    ok(memmem(out.v2.p, out.v2.n, buf_slice(&want).p, buf_len(&want)) != NULL, "each name once, as they appeared: %.*s",
-       (int)buf_len(&want), buf_slice(&want).p);
+    ok(memmem(out.v2.p, out.v2.n, buf_slice(&want).p, buf_len(&want)) != NULL,
+       "each of %d names once, as they appeared", NAMES);
     disco_merge_free(m);
     buf_free(&text);
     buf_free(&want);
