@@ -1,10 +1,11 @@
 #include "cluster/api.h"
 
 #include "base/log.h"
+#include "cluster/work.h"
 #include "kube/user.h"
 #include "net/loop.h"
 
-enum { IDENTITY_FIELDS = 64, IDENTITY_BYTES = 64 << 10, OWN_FIELDS = 7, STREAM_BYTES = 64 << 10, PIECES_PER_TURN = 2 };
+enum { IDENTITY_FIELDS = 64, IDENTITY_BYTES = 64 << 10, OWN_FIELDS = 7, STREAM_BYTES = 64 << 10 };
 
 struct identity {
     struct arena *arena;
@@ -16,8 +17,7 @@ struct api {
     struct loop *loop;
     struct back *back;
     struct identity *identity;
-    struct list work;
-    struct loop_deferred turn; /* while there is work */
+    struct work_queue work;
 };
 
 struct api_stream {
@@ -80,7 +80,7 @@ struct api *api_new(struct loop *l, struct back *b, const struct api_identity *w
 
     a->loop = l;
     a->back = b;
-    list_init(&a->work);
+    work_queue_init(&a->work, l);
     if (!api_set_identity(a, who))
         log_error("Could not express the own user in request headers", LT("user", who->user));
     return a;
@@ -88,7 +88,7 @@ struct api *api_new(struct loop *l, struct back *b, const struct api_identity *w
 
 void api_free(struct api *a)
 {
-    loop_defer_cancel(a->loop, &a->turn);
+    work_queue_close(&a->work);
     identity_free(a->identity);
     mem_free(a);
 }
@@ -114,33 +114,9 @@ struct back *api_back(const struct api *a)
     return a->back;
 }
 
-static void some_work(void *arg)
+struct work_queue *api_work(struct api *a)
 {
-    struct api *a = arg;
-    struct list_node *n;
-
-    for (unsigned i = 0; i < PIECES_PER_TURN && (n = list_pop_front(&a->work)) != NULL; i++) {
-        struct api_work *w = list_entry(n, struct api_work, node);
-
-        w->fn(w->arg);
-    }
-    if (a->work.count > 0)
-        loop_defer(a->loop, &a->turn, some_work, a);
-}
-
-void api_work_queue(struct api *a, struct api_work *w, void (*fn)(void *arg), void *arg)
-{
-    w->fn = fn;
-    w->arg = arg;
-    if (!list_linked(&w->node))
-        list_push_back(&a->work, &w->node);
-    loop_defer(a->loop, &a->turn, some_work, a);
-}
-
-void api_work_cancel(struct api *a, struct api_work *w)
-{
-    if (list_linked(&w->node))
-        list_remove(&a->work, &w->node);
+    return &a->work;
 }
 
 static struct http_field field(enum http_name id, struct slice value)

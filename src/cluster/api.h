@@ -7,12 +7,12 @@
 #define MVPROXY_CLUSTER_API_H
 
 #include "back/fetch.h"
-#include "base/list.h"
 
 struct api;
 struct back;
 struct loop;
 struct user_headers;
+struct work_queue;
 
 struct api_identity {
     const char *user;                   /* X-Remote-User */
@@ -28,15 +28,8 @@ bool api_set_identity(struct api *a, const struct api_identity *who);
 struct loop *api_loop(const struct api *a);
 struct back *api_back(const struct api *a);
 
-/* A piece of work on an answer, of some 2 ms. One turn of the loop does two, whoever they are for; the others wait. */
-struct api_work {
-    struct list_node node;
-    void (*fn)(void *arg);
-    void *arg;
-};
-/* fn is called once, in this turn or a later one, never from inside. */
-void api_work_queue(struct api *a, struct api_work *w, void (*fn)(void *arg), void *arg);
-void api_work_cancel(struct api *a, struct api_work *w); /* also if it is not queued */
+/* Where work on answers waits for its turns. */
+struct work_queue *api_work(struct api *a);
 
 struct api_get {
     struct origin *origin;

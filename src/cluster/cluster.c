@@ -481,12 +481,12 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
 {
     struct cluster *c = must_zalloc(sizeof *c);
     struct api_identity who = identity(o);
-    const struct publish_opts p = {.loop = l,
-                                   .metrics = &c->metrics,
-                                   .collect = cluster_collect,
-                                   .on_published = on_published,
-                                   .on_settled = on_settled,
-                                   .arg = c};
+    struct publish_opts p = {.loop = l,
+                             .metrics = &c->metrics,
+                             .collect = cluster_collect,
+                             .on_published = on_published,
+                             .on_settled = on_settled,
+                             .arg = c};
 
     c->loop = l;
     c->back = b;
@@ -500,6 +500,7 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     make_records(c);
     waiters_init(&c->waiters, l);
     waiters_init(&c->protobuf_waiters, l);
+    p.work = api_work(c->api);
     c->publish = publish_new(&p);
     c->memory_retry = loop_timer_new(l, on_memory_retry, c);
     c->patience = loop_timer_new(l, on_patience, c);

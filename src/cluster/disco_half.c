@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/limits.h"
 #include "cluster/api.h"
+#include "cluster/work.h"
 #include "kube/disco_legacy.h"
 #include "kube/disco_parse.h"
 #include "kube/server_id.h"
@@ -17,7 +18,7 @@
 #define ACCEPT_JSON "application/json"
 
 enum {
-    STEP_BYTES = 256 << 10, /* of a document per turn: some 2 ms */
+    STEP_BYTES = 256 << 10, /* of a document at a time: some 2 ms */
     WALK_PARALLEL = 8,
     LEGACY_ROOT_BYTES = 8 << 20,
     LEGACY_LIST_BYTES = 8 << 20,
@@ -58,7 +59,7 @@ struct disco_half {
     uint64_t connection; /* of the root's answer */
     struct disco_doc *doc;
     struct loop_deferred turn; /* delivers */
-    struct api_work work;      /* parses */
+    struct work work;          /* parses */
 };
 
 static void half_free(struct disco_half *h)
@@ -69,7 +70,7 @@ static void half_free(struct disco_half *h)
         if (h->steps[i].fetch != NULL)
             fetch_cancel(h->steps[i].fetch);
     loop_defer_cancel(h->loop, &h->turn);
-    api_work_cancel(h->o.api, &h->work);
+    work_cancel(api_work(h->o.api), &h->work);
     disco_parser_free(h->parser);
     disco_walk_free(h->walk);
     buf_free(&h->legacy);
@@ -125,7 +126,7 @@ static void parse_some(void *arg)
 
     switch (disco_parser_step(h->parser, STEP_BYTES, &h->doc, &h->err)) {
     case DISCO_STEP_MORE:
-        api_work_queue(h->o.api, &h->work, parse_some, h);
+        work_add(api_work(h->o.api), &h->work, parse_some, h);
         return;
     case DISCO_STEP_DONE:
         over(h);
@@ -139,7 +140,7 @@ static void parse_some(void *arg)
 static void start_parsing(struct disco_half *h)
 {
     h->state = STATE_PARSING;
-    api_work_queue(h->o.api, &h->work, parse_some, h);
+    work_add(api_work(h->o.api), &h->work, parse_some, h);
 }
 
 /* -------------------------------------------------------------------------------------------------- the legacy walk */

@@ -6,19 +6,23 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "cluster/alike.h"
 #include "cluster/cluster_metrics.h"
 #include "cluster/documents.h"
 #include "cluster/placeholder.h"
+#include "cluster/work.h"
 #include "kube/disco_merge.h"
 #include "net/loop.h"
 
 enum {
-    MERGE_BUDGET = 10000, /* resources per turn: some 3 ms */
-    TURN_US = 4000,       /* small steps share a turn up to this */
+    MERGE_BUDGET = 10000, /* resources in a piece of work: some 2 ms */
+    PIECE_US = 2000,      /* small steps share a piece up to this */
+    FORGET_US = 1000,     /* old documents are given back so long at a time */
     RESTART_FOR_MS = 200, /* so long a stream of changes may put off the end of a merge */
     GATHER_MS = 5,        /* changes come in flocks: a merge waits for the rest */
     MEMORY_RETRY_MS = 500,
     FAILED_RETRY_MS = 10000,
+    COMPARE_BYTES = 8 << 20, /* in a piece: some 2 ms */
     KEY_CEILING = 8 << 20,
 };
 
@@ -27,7 +31,8 @@ enum state {
     STATE_REQUESTED, /* at the end of this turn */
     STATE_GATHERING, /* a merge begins when the timer fires */
     STATE_MERGING,
-    STATE_PREPARING, /* merged: tags and compressed forms are being made */
+    STATE_COMPARING, /* merged: have all servers sent the same bytes? */
+    STATE_PREPARING, /* tags and compressed forms are being made */
     STATE_RETRYING,  /* out of memory: after a while */
 };
 
@@ -51,18 +56,24 @@ struct publish {
     struct key have, want;              /* want: of the merge under way */
     bool has_key;
     struct disco_merge *merge;
+    struct alike alike; /* COMPARING: what `want` holds */
     struct documents *preparing;
     uint64_t merge_since_ms; /* the first start in a row of restarts */
     bool put_off;            /* that merge gave way to newer changes, and none has ended since */
     uint64_t busy_us;
-    struct loop_deferred turn;
+    struct loop_deferred turn; /* REQUESTED */
+    struct work work;          /* MERGING, COMPARING, PREPARING */
+    const struct disco **old;  /* held by keys until now, being given back */
+    size_t n_old;
+    struct work forget;
     bool gathered;            /* the timer has fired */
     struct loop_timer *timer; /* GATHERING, RETRYING */
     struct loop_timer *again; /* after a merge that failed */
     unsigned failed;          /* merges in a row */
 };
 
-static void run(void *arg);
+static void on_turn(void *arg);
+static void on_work(void *arg);
 
 /* ----------------------------------------------------------------------------------------------------------- key */
 
@@ -180,13 +191,39 @@ static bool swap(struct publish *p, struct publish_input *in)
 
 /* ---------------------------------------------------------------------------------------------------------- merging */
 
+static void forget(void *arg)
+{
+    struct publish *p = arg;
+    uint64_t start = clock_us();
+
+    while (p->n_old > 0 && clock_us() - start < FORGET_US)
+        disco_unref((struct disco *)(uintptr_t)p->old[--p->n_old]);
+    if (p->n_old > 0)
+        work_add(p->o.work, &p->forget, forget, p);
+}
+
+/* Like key_free, but its documents may be the last of many large ones: they go one after the other. */
+static void retire(struct publish *p, struct key *k)
+{
+    const struct disco **grown = k->n == 0 ? NULL : mem_realloc(p->old, (p->n_old + k->n) * sizeof *grown);
+
+    if (grown != NULL) {
+        memcpy(grown + p->n_old, k->held, k->n * sizeof *grown);
+        p->old = grown;
+        p->n_old += k->n;
+        k->n = 0;
+        work_add(p->o.work, &p->forget, forget, p);
+    }
+    key_free(k);
+}
+
 static void drop_merge(struct publish *p)
 {
     documents_free(p->preparing);
     p->preparing = NULL;
     disco_merge_free(p->merge);
     p->merge = NULL;
-    key_free(&p->want);
+    retire(p, &p->want);
 }
 
 static void retry_later(struct publish *p)
@@ -200,7 +237,7 @@ static void retry_later(struct publish *p)
 static void go_on(struct publish *p, enum state s)
 {
     p->state = s;
-    loop_defer(p->o.loop, &p->turn, run, p);
+    work_add(p->o.work, &p->work, on_work, p);
 }
 
 static void settle(struct publish *p)
@@ -257,11 +294,16 @@ static bool start_merge(struct publish *p, const struct publish_input *in, struc
     return true;
 }
 
+static bool is_under_way(const struct publish *p)
+{
+    return p->state == STATE_MERGING || p->state == STATE_COMPARING || p->state == STATE_PREPARING;
+}
+
 /* After the snapshot: does a merge have to begin, to begin again, or is it as it should be? False when out of memory.
  */
 static bool see_to_merge(struct publish *p, const struct publish_input *in, struct key *key)
 {
-    bool under_way = p->state == STATE_MERGING || p->state == STATE_PREPARING;
+    bool under_way = is_under_way(p);
     uint64_t now = loop_now_ms(p->o.loop);
 
     p->outdated = false;
@@ -313,33 +355,13 @@ static void take_changes(struct publish *p)
         p->o.on_published(p->o.arg);
 }
 
-/* Group by group: who compared all bytes of many large documents would hold up the loop. Their tags are the same, so it
- * is only a server that gives one tag to different documents which has to be found out. */
-static bool same_document(const struct disco *a, const struct disco *b)
-{
-    const struct disco_group *g = disco_doc_groups(disco_apis(a)), *h = disco_doc_groups(disco_apis(b));
-
-    if (disco_doc_raw(disco_apis(a)).n != disco_doc_raw(disco_apis(b)).n)
-        return false;
-    for (; g != NULL && h != NULL && g->hash == h->hash; g = g->next)
-        h = h->next;
-    return g == NULL && h == NULL;
-}
-
-/*
- * The local server's own tag, where the merged document is byte for byte its own and every peer sent the same bytes
- * with the same tag: so all instances tag alike. Else none, and we make one from the bytes.
- */
-static struct slice shared_etag(const struct publish_input *in, struct slice text)
+/* The local server's own tag, if every peer uses it as well; else none. */
+static struct slice shared_etag(const struct publish_input *in)
 {
     const struct served_input *s = &in->served;
-    struct slice raw = disco_doc_raw(disco_apis(s->local));
 
-    if (text.p != raw.p && !slice_eq(text, raw))
-        return SLICE_NONE;
     for (size_t i = 0; s->peers_enabled && i < s->n_peers; i++)
-        if (s->peers[i].disco != NULL &&
-            (!slice_eq(in->extra[i].etag, s->local_etag) || !same_document(s->peers[i].disco, s->local)))
+        if (s->peers[i].disco != NULL && !slice_eq(in->extra[i].etag, s->local_etag))
             return SLICE_NONE;
     return s->local_etag;
 }
@@ -351,7 +373,7 @@ static void merge_failed(struct publish *p, const char *why)
     /* The same inputs may well fail again: then they are taken as done until they change, or a while has passed. */
     p->failed++;
     loop_timer_set(p->again, p->failed == 1 ? MEMORY_RETRY_MS : FAILED_RETRY_MS);
-    key_free(&p->have);
+    retire(p, &p->have);
     p->have = p->want;
     memset(&p->want, 0, sizeof p->want);
     p->has_key = p->built = true;
@@ -360,7 +382,11 @@ static void merge_failed(struct publish *p, const char *why)
     settle(p);
 }
 
-static void merged(struct publish *p)
+/*
+ * The local server's own tag is used where the merged document is byte for byte its own and every peer sent the same
+ * bytes with the same tag (`alike`): so all instances tag alike. Else we make one from the bytes.
+ */
+static void compared(struct publish *p, bool alike)
 {
     struct documents_input make = {.protobuf = p->protobuf};
     struct disco_merged m;
@@ -374,8 +400,8 @@ static void merged(struct publish *p)
     make.parsed = m.parsed;
     fine = collect(p, &in) && key_make(&now, &in, p->protobuf);
     /* Tags of servers may only be used if they are still those of what was merged. */
-    for (size_t i = 0; fine && i < SERVED_JSON_SHAPES && key_same(&now, &p->want); i++)
-        make.etag[i] = shared_etag(&in, make.text[i]);
+    if (fine && alike && m.parsed != NULL && key_same(&now, &p->want))
+        make.etag[disco_doc_form(m.parsed) == DISCO_V2 ? SERVED_V2 : SERVED_V2BETA1] = shared_etag(&in);
     if (fine)
         p->preparing = documents_new(&make);
     key_free(&now);
@@ -384,6 +410,22 @@ static void merged(struct publish *p)
     else
         go_on(p, STATE_PREPARING);
     input_free(&in);
+}
+
+static void compare(struct publish *p)
+{
+    enum alike_answer a = alike_step(&p->alike, COMPARE_BYTES);
+
+    if (a == ALIKE_MORE)
+        go_on(p, STATE_COMPARING);
+    else
+        compared(p, a == ALIKE_YES);
+}
+
+static void merged(struct publish *p)
+{
+    alike_init(&p->alike, p->want.held, p->want.n);
+    compare(p);
 }
 
 static void prepared(struct publish *p, struct served_documents *documents)
@@ -396,7 +438,7 @@ static void prepared(struct publish *p, struct served_documents *documents)
     p->failed = 0;
     served_documents_unref(p->documents);
     p->documents = documents;
-    key_free(&p->have);
+    retire(p, &p->have);
     p->have = p->want;
     memset(&p->want, 0, sizeof p->want);
     p->has_key = p->built = true;
@@ -425,12 +467,12 @@ static enum disco_step some_steps(struct publish *p, struct served_documents **o
         s = p->state == STATE_MERGING ? disco_merge_step(p->merge, MERGE_BUDGET, err)
                                       : documents_step(p->preparing, out);
         now = clock_us();
-    } while (s == DISCO_STEP_MORE && p->state == STATE_PREPARING && now - start < TURN_US);
+    } while (s == DISCO_STEP_MORE && p->state == STATE_PREPARING && now - start < PIECE_US);
     p->busy_us += now - start;
     return s;
 }
 
-static void work(struct publish *p)
+static void merge_some(struct publish *p)
 {
     struct served_documents *documents = NULL;
     struct err err = {.text = ""};
@@ -451,14 +493,22 @@ static void work(struct publish *p)
     }
 }
 
-static void run(void *arg)
+static void on_turn(void *arg)
+{
+    take_changes(arg);
+}
+
+static void on_work(void *arg)
 {
     struct publish *p = arg;
 
-    if (p->state == STATE_REQUESTED || p->dirty)
-        take_changes(p);
+    /* What has changed is looked at first, which goes on with the merge or begins another. */
+    if (p->dirty || !is_under_way(p))
+        return;
+    if (p->state == STATE_COMPARING)
+        compare(p);
     else
-        work(p);
+        merge_some(p);
 }
 
 static void on_timer(void *arg)
@@ -466,7 +516,8 @@ static void on_timer(void *arg)
     struct publish *p = arg;
 
     p->gathered = p->state == STATE_GATHERING;
-    go_on(p, STATE_REQUESTED);
+    p->state = STATE_REQUESTED;
+    loop_defer(p->o.loop, &p->turn, on_turn, p);
 }
 
 static void on_again(void *arg)
@@ -483,7 +534,7 @@ void publish_request(struct publish *p)
     if (p->state == STATE_SETTLED)
         p->state = STATE_REQUESTED;
     if (p->state != STATE_RETRYING)
-        loop_defer(p->o.loop, &p->turn, run, p);
+        loop_defer(p->o.loop, &p->turn, on_turn, p);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- whole */
@@ -510,7 +561,12 @@ void publish_free(struct publish *p)
     loop_timer_free(p->timer);
     loop_timer_free(p->again);
     drop_merge(p);
-    key_free(&p->have);
+    retire(p, &p->have);
+    while (p->n_old > 0)
+        disco_unref((struct disco *)(uintptr_t)p->old[--p->n_old]);
+    mem_free(p->old);
+    work_cancel(p->o.work, &p->work);
+    work_cancel(p->o.work, &p->forget);
     served_documents_unref(p->documents);
     served_unref(p->current);
     mem_free(p);

@@ -12,6 +12,7 @@
 struct cluster_metrics;
 struct loop;
 struct publish;
+struct work_queue;
 
 /* What a peer adds beyond served_peer. */
 struct publish_extra {
@@ -27,6 +28,7 @@ struct publish_input {
 
 struct publish_opts {
     struct loop *loop;
+    struct work_queue *work; /* merges take their turns there */
     struct cluster_metrics *metrics;
     /* Fills *in (zeroed) with what is known now. False when out of memory: tried again a little later. */
     bool (*collect)(void *arg, struct publish_input *in);

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "cluster/cluster_metrics.h"
 #include "cluster/publish.h"
+#include "cluster/work.h"
 #include "kube/disco_parse.h"
 #include "lib/tap.h"
 #include "net/loop.h"
@@ -255,7 +256,9 @@ static void storm(void)
     struct metrics *m = metrics_new();
     struct cluster_metrics counts;
     struct storm s = {.loop = l, .disco = some_disco(), .timer = loop_timer_new(l, gust, &s)};
+    struct work_queue work;
     struct publish_opts o = {.loop = l,
+                             .work = &work,
                              .metrics = &counts,
                              .collect = collect,
                              .on_published = on_published,
@@ -263,6 +266,7 @@ static void storm(void)
                              .arg = &s};
     double merges;
 
+    work_queue_init(&work, l);
     cluster_metrics_init(&counts, m);
     s.publish = publish_new(&o);
     gust(&s);
@@ -272,6 +276,7 @@ static void storm(void)
     loop_timer_free(s.timer);
     loop_defer_cancel(l, &s.again);
     publish_free(s.publish);
+    work_queue_close(&work);
     disco_unref(s.disco);
     metrics_free(m);
     loop_free(l);
