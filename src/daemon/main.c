@@ -7,6 +7,7 @@
 #include "daemon/options.h"
 #include "daemon/rlimits.h"
 #include "daemon/trust.h"
+#include "net/tls_memory.h"
 #include <config.h>
 
 #include <unistd.h>
@@ -106,6 +107,7 @@ int main(int argc, char **argv)
     struct buf errors;
     int status = EXIT_BAD_USAGE;
 
+    tls_memory_wipe();
     buf_init(&errors, MAIN_ERRORS_CEILING);
     if (arena != NULL && flags_parse(argc, argv, arena, &flags, &errors))
         status = act(&flags, &errors);

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Nothing secret is written anywhere: not into the log at its most talkative, not into metrics, not into a core dump."""
+"""Nothing secret is written anywhere: not into the log at its most talkative, not into metrics, not into a core dump; and none is kept in memory
+longer than it is needed.  The daemon needs no system call that its unit does not allow."""
 
 import base64
 import os
+import re
 import shutil
 import subprocess
 import sys
 
 import fixture
-from fixture import check, equal
+from fixture import check, equal, until
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"  # only the peer has it
@@ -67,6 +69,129 @@ def test_keys(world):
         with open("/proc/%d/limits" % proxy.child.pid, encoding="ascii") as limits:
             line = next(each for each in limits if each.startswith("Max core file size"))
         check(all(int(word) <= 1 for word in line.split()[4:6]), line)
+
+
+def scalar(key):
+    """The private number of an EC key, as bytes."""
+    told = subprocess.run(["openssl", "pkey", "-in", key, "-noout", "-text"], capture_output=True, text=True, check=True).stdout
+    return bytes.fromhex("".join(re.search(r"priv:([0-9a-f:\s]+)pub:", told).group(1).replace(":", "").split()))[-32:]
+
+
+def memory(pid):
+    """What the process may write to, piece by piece."""
+    with open("/proc/%d/maps" % pid, encoding="ascii") as maps, open("/proc/%d/mem" % pid, "rb", 0) as mem:
+        for line in maps:
+            span, rights, *_ = line.split()
+            begin, end = (int(word, 16) for word in span.split("-"))
+            if rights.startswith("rw"):
+                mem.seek(begin)
+                yield mem.read(end - begin)
+
+
+def forms(key):
+    """How a key may stand in memory: as OpenSSL computes with it; as it is written in files, in DER and in lines of text."""
+    number = scalar(key)
+    with open(key, encoding="ascii") as text:
+        lines = [line.encode() for line in text.read().splitlines()[1:-1]]
+    return number[::-1], [number, *lines[:2]]
+
+
+def test_wiped_keys(world):
+    """a key is in memory only as OpenSSL works with it, not as it came from its file; and when it was replaced, not at all"""
+    a = world.proxies["a"]
+    if os.getuid() != 0 or a.sanitized():
+        raise fixture.Skip("this needs root, and memory as it is without sanitizers")
+    before = {name: forms(world.certs.key(name)) for name in ("node-a", "front-proxy-client")}
+    found = list(memory(a.child.pid))
+    for name, (used, written_so) in before.items():
+        check(any(used in piece for piece in found), name, "is not found as OpenSSL has it: this test sees nothing")
+        check(not any(form in piece for form in written_so for piece in found), name, "is in memory as it was in its file")
+    world.certs.extra("new-a", "kube-apiserver", sans=["kubernetes.default.svc", "127.0.0.1"], eku="serverAuth")
+    mark = a.reload({"tls-cert-file": world.certs.crt("new-a"), "tls-private-key-file": world.certs.key("new-a")})
+    a.await_log("Reloaded", since=mark)
+    world.proxies["b"].stop()  # its connections still have the old one
+    old, new = before["node-a"], forms(world.certs.key("new-a"))
+
+    def forgotten():
+        now = list(memory(a.child.pid))
+        check(any(new[0] in piece for piece in now), "the new key is not there")
+        check(not any(form in piece for form in new[1] for piece in now), "the new one is in memory as it was in its file")
+        return not any(form in piece for form in (old[0], *old[1]) for piece in now)
+    until(forgotten, "the old key to be wiped")
+    world.proxies["b"].start()
+
+
+def test_bad_keys(world):
+    """what is wrong with a file of keys is said without a word of what is in it"""
+    a, canary = world.proxies["a"], base64.b64encode(b"canary in a key file, " * 4).decode()
+    right = a.options["tls-private-key-file"]
+    for number, text in enumerate((canary, "-----BEGIN PRIVATE KEY-----\n%s\n-----END PRIVATE KEY-----\n" % canary, "%s: %s\n" % (canary, canary))):
+        path = os.path.join(world.scratch, "bad-%d.key" % number)
+        with open(path, "w", encoding="ascii") as out:
+            out.write(text)
+        mark = a.reload({"tls-private-key-file": path})
+        a.await_log(path, since=mark)
+        check(canary not in a.log() and canary[:20] not in a.log(), "the log has what is in the file")
+    mark = a.reload({"tls-private-key-file": right})
+    a.await_log('"Reloaded"', since=mark)
+
+
+def groups_of_calls():
+    """name: system calls, as systemd knows them."""
+    told, groups, name = subprocess.run(["systemd-analyze", "syscall-filter"], capture_output=True, text=True, check=True).stdout, {}, None
+    for line in told.splitlines():
+        word = line.strip()
+        if line.startswith("@"):
+            name = word
+            groups[name] = []
+        elif word and not word.startswith("#") and name:
+            groups[name].append(word)
+
+    def whole(group):
+        out = set()
+        for word in groups[group]:
+            out |= whole(word) if word.startswith("@") else {word}
+        return out
+    return {group: whole(group) for group in groups}
+
+
+def allowed_calls():
+    """By the SystemCallFilter= lines of the unit."""
+    groups, out = groups_of_calls(), set()
+    with open(os.path.join(fixture.TREE, "contrib/systemd/mvproxy.service.in"), encoding="utf-8") as unit:
+        for line in unit:
+            key, _, value = line.strip().partition("=")
+            for word in value.lstrip("~").split() if key == "SystemCallFilter" else ():
+                calls = groups[word] if word.startswith("@") else {word}
+                out = out - calls if value.startswith("~") else out | calls
+    return out
+
+
+def test_system_calls(world):
+    """from start to stop, with a reload, it makes no system call that its unit forbids"""
+    if not shutil.which("strace") or not shutil.which("systemd-analyze"):
+        raise fixture.Skip("this needs strace and systemd-analyze")
+    if world.proxies["a"].sanitized() or subprocess.run(["strace", "-qq", "-o", "/dev/null", "true"], check=False, stderr=subprocess.DEVNULL).returncode:
+        raise fixture.Skip("nothing can be traced here")
+    traced, trace = world.proxies["a"], os.path.join(world.scratch, "trace")
+    plain = traced.argv
+    traced.stop()
+    traced.argv = ["strace", "-D", "-f", "-qq", "-o", trace, *plain]
+    try:
+        traced.start()
+        for path in (MAPS, CLASSES, "/apis"):
+            equal(world.ask("GET", path).status, 200, path)
+        mark = traced.reload({"v": 9})
+        traced.await_log("Reloaded", since=mark)
+        equal(world.ask("GET", CLASSES).status, 200, "afterwards")
+        traced.stop()
+    finally:
+        traced.argv = plain
+    with open(trace, encoding="utf-8", errors="replace") as lines:
+        made = {found.group(1) for found in (re.match(r"\d+ +([a-z0-9_]+)\(", line) for line in lines) if found}
+    check({"accept4", "epoll_wait"} & made, "nothing of it is in the trace:", made)
+    equal(made - allowed_calls(), set(), "system calls that the unit forbids")
+    traced.start()
 
 
 NOBODY = 65534
