@@ -72,8 +72,20 @@ bool cidr_contains(const struct cidr *c, const struct sockaddr *addr)
 
 bool cidr_is_special(const struct sockaddr *addr)
 {
-    static const char *const special[] = {"0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3",
-                                          "::/127",    "fe80::/10",   "ff00::/8"};
+    static const char *const special[] = {
+        "0.0.0.0/8",
+        "127.0.0.0/8",
+        "169.254.0.0/16",
+        "224.0.0.0/3",
+        "::/96",
+        "fe80::/10",
+        "ff00::/8",
+        /* Metadata services that are not link-local: Amazon's, Google's, Alibaba's, Azure's. */
+        "fd00:ec2::254",
+        "fd20:ce::254",
+        "100.100.100.200",
+        "168.63.129.16",
+    };
     unsigned char b[16];
 
     if (!address_bytes(addr, b))

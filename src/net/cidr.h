@@ -17,7 +17,7 @@ struct cidr {
 bool cidr_parse(struct slice s, struct cidr *out);
 bool cidr_same(const struct cidr *a, const struct cidr *b);
 bool cidr_contains(const struct cidr *c, const struct sockaddr *addr);
-/* Loopback, link-local (with the cloud's metadata addresses), multicast, unspecified, or of no IP family. */
+/* Loopback, link-local, multicast, unspecified, a metadata service of the known clouds, or of no IP family. */
 bool cidr_is_special(const struct sockaddr *addr);
 
 #endif

@@ -144,7 +144,7 @@ def test_refused_addresses(cluster):
     node, ear = cluster.old, Ear("127.0.0.1")
     places = {"loopback": ("127.0.0.1", ear.port), "mapped": ("::ffff:127.0.0.1", ear.port), "unspecified": ("0.0.0.0", ear.port),
               "etcd": ("127.0.0.1", 2379), "server": (node.loopback, PORT), "other-server": (cluster.new.loopback, PORT), "admin": (node.loopback, ADMIN_PORT),
-              "metadata": ("169.254.169.254", 80), "link-local": ("fe80::1", 443), "multicast": ("224.0.0.1", 443)}
+              "metadata": ("169.254.169.254", 80), "metadata6": ("fd00:ec2::254", 80), "link-local": ("fe80::1", 443), "multicast": ("224.0.0.1", 443)}
     with contextlib.suppress(OSError):  # no IPv6 here
         ear6 = Ear("::1")
         places["loopback6"] = ("::1", ear6.port)
