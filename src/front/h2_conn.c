@@ -1,10 +1,14 @@
 #include "front/h2_conn.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "front/h2_state.h"
 
-/* So that what one connection makes us do between two looks at its output stays small. */
-enum { PIECE_BYTES = 16 << 10, RATE_MS = 1000 };
+/*
+ * So that what one connection makes us do between two looks at its output, and in one turn, stays small. Header
+ * compression can make of 16 KB fields of 64 MB that are to be looked at, so pieces shrink when they take long.
+ */
+enum { PIECE_BYTES = 16 << 10, SMALLEST_PIECE = 512, INPUT_TURN_US = 1000, RATE_MS = 1000 };
 
 /* Nobody tells when the client has got the last byte: looked at so often. */
 enum { PARTED_LOOK_MS = 100 };
@@ -179,14 +183,15 @@ static enum front_close reason_of(ssize_t error)
 /* False: closed. */
 static bool take_input(struct h2_conn *c)
 {
+    uint64_t end = clock_us() + INPUT_TURN_US;
     struct slice in;
 
     /* While answers of ours wait for the client there is no reason to make more of them. */
     while (!c->parting && !stream_congested(c->stream) && (in = stream_peek(c->stream)).n > 0) {
         ssize_t used;
 
-        if (in.n > PIECE_BYTES)
-            in.n = PIECE_BYTES;
+        if (in.n > c->piece_bytes)
+            in.n = c->piece_bytes;
         used = c->state == H2_FAILING || c->state == H2_PARTED
                    ? (ssize_t)in.n
                    : nghttp2_session_mem_recv(c->session, (const uint8_t *)in.p, in.n);
@@ -201,6 +206,12 @@ static bool take_input(struct h2_conn *c)
             close_broken(c);
             return false;
         }
+        if (clock_us() >= end) {
+            c->piece_bytes = c->piece_bytes / 4 > SMALLEST_PIECE ? c->piece_bytes / 4 : SMALLEST_PIECE;
+            h2_conn_wake(c);
+            break;
+        }
+        c->piece_bytes = c->piece_bytes * 2 < PIECE_BYTES ? c->piece_bytes * 2 : PIECE_BYTES;
     }
     leave_if_heard(c);
     return true;
@@ -420,6 +431,7 @@ bool h2_conn_start(struct front_conn *fc)
     c->stream = fc->stream;
     c->close_reason = FRONT_CLOSE_CLIENT;
     c->last_id = -1;
+    c->piece_bytes = PIECE_BYTES;
     c->idle_since_ms = now_of(c);
     list_init(&c->streams);
     list_init(&c->woken);

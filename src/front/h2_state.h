@@ -86,20 +86,20 @@ struct h2_conn {
     struct list streams; /* all that nghttp2 has not closed */
     struct list woken;   /* something to do for them, outside of all calls */
     size_t n_bodies;     /* streams in H2_BODY */
+    size_t piece_bytes;  /* of input that nghttp2 gets at once */
     struct loop_timer *timer;
-    struct loop_deferred work;                 /* settles; in H2_CLOSED: frees */
-    int32_t last_id, skipped_from, skipped_to; /* of the client's streams; the ids skipped last */
-    uint64_t idle_since_ms;                    /* without streams */
-    uint64_t head_since_ms;                    /* a head has begun and not ended; 0: none */
-    uint64_t stall_due_ms;                     /* no body can have stalled before; valid while there are any */
-    uint64_t announced_ms, failed_ms;
-    uint64_t progress_ms; /* PARTED: when this last became less: */
+    struct loop_deferred work;                     /* settles; in H2_CLOSED: frees */
+    int32_t last_id, skipped_from, skipped_to;     /* of the client's streams; the ids skipped last */
+    uint64_t idle_since_ms;                        /* without streams */
+    uint64_t head_since_ms;                        /* a head has begun and not ended; 0: none */
+    uint64_t stall_due_ms;                         /* no body can have stalled before; valid while there are any */
+    uint64_t announced_ms, failed_ms, progress_ms; /* the last: PARTED, when this last became less: */
     size_t untaken_seen;
     struct h2_rate resets, control;
     bool heard;                 /* ANNOUNCED: the client has answered our PING, or had its time */
     bool parting;               /* the last GOAWAY is queued and not sent: until then nothing is read */
-    bool send_away;             /* an answer said so: GOAWAY */
-    bool unwritable, no_memory; /* the latter: something could not be queued that had to be */
+    bool send_away, unwritable; /* the former: an answer said so, GOAWAY is due */
+    bool no_memory;             /* something could not be queued that had to be */
 };
 
 /* h2_conn.c */

@@ -306,6 +306,54 @@ static void test_provoked_resets(struct kit *k)
     is_double(world_closed(&k->w, "flood"), 1, "counted");
 }
 
+enum { DEAR_BYTES = 16384, DEAR_VALUE = 4000 };
+
+/* HEADERS of a request with a field of 4000 bytes twelve thousand times, a byte each by header compression. */
+static void append_dear_head(struct buf *b, unsigned nth)
+{
+    static const unsigned char request[] = {0x82, 0x87, 0x84, 0x01, 1, 'h'};
+    static const unsigned char field[] = {0x40, 1, 'a', 0x7f, (DEAR_VALUE - 127) % 128 | 128, (DEAR_VALUE - 127) / 128};
+    unsigned char head[9] = {0, DEAR_BYTES >> 8, 0, 1, 5, 0, 0, 0, (unsigned char)(2 * nth + 1)};
+    static char value[DEAR_VALUE], again[DEAR_BYTES];
+    size_t start;
+
+    memset(value, 'v', sizeof(value));
+    memset(again, 0xbe, sizeof(again)); /* the newest entry of the dynamic table */
+    buf_append(b, slice_of((const char *)head, sizeof(head)));
+    start = buf_len(b);
+    buf_append(b, slice_of((const char *)request, sizeof(request)));
+    if (nth == 0) {
+        buf_append(b, slice_of((const char *)field, sizeof(field)));
+        buf_append(b, slice_of(value, sizeof(value)));
+    }
+    buf_append(b, slice_of(again, DEAR_BYTES - (buf_len(b) - start)));
+}
+
+static void test_dear_heads(struct kit *k)
+{
+    enum { HEADS = 8 };
+    double before = 0, most = 0;
+    struct buf b;
+
+    kit_connect(k, true, false);
+    buf_init(&b, 1 << 20);
+    buf_append(&b, slice_of(KIT_PREFACE, sizeof(KIT_PREFACE) - 1));
+    for (unsigned i = 0; i < HEADS; i++)
+        append_dear_head(&b, i);
+    kit_raw(k, buf_slice(&b).p, buf_len(&b));
+    buf_free(&b);
+    for (int turn = 0; turn < 1000 && before < HEADS; turn++) {
+        double now;
+
+        loop_run_once(k->w.loop, 20);
+        now = world_metric(&k->w, "mvproxy_front_refusals_total", "431");
+        most = now - before > most ? now - before : most;
+        before = now;
+    }
+    is_double(before, HEADS, "heads that cost us more than their sender are refused");
+    ok(most <= 2, "at most two of them in a turn (%.0f)", most);
+}
+
 static void test_stream_limit(struct kit *k)
 {
     struct req *r[150];
@@ -599,6 +647,7 @@ static const struct kit_story stories[] = {
     {"continuation", test_continuation},
     {"rapid reset", test_rapid_reset},
     {"provoked resets", test_provoked_resets},
+    {"dear heads", test_dear_heads},
     {"stream limit", test_stream_limit},
     {"drain", test_drain},
     {"drain late", test_drain_late},
