@@ -149,7 +149,9 @@ static void yield(struct record_publish *p, const struct peer_record *other)
 
     (void)snprintf(port, sizeof port, "%u", other->port);
     if (!p->conceded && same)
-        log_info("The peer endpoint record of this server is written by the local kube-apiserver itself",
+        log_info(other->form == PEER_RECORD_JSON
+                     ? "The peer endpoint record of this server is written by another process of this node now"
+                     : "The peer endpoint record of this server is written by the local kube-apiserver itself",
                  LT("id", p->record.id), LT("ip", other->ip), LT("port", port));
     else if (!p->conceded)
         log_warning(
@@ -177,18 +179,21 @@ static void write_again(struct record_publish *p)
 
 /*
  * The key is there and not under our lease. kube-apiserver writes protobuf, and without looking: if it was so, it is
- * alive. A record in JSON with our address is what an earlier process of ours has left.
+ * alive. A record in JSON with our address is what an earlier process of ours has left; or, if it has replaced the one
+ * that we keep up, what a later one has written that takes over from us. Both would else write by turns, without end.
  */
 static void judge(struct record_publish *p, const struct etcd_kv *kv)
 {
     struct peer_record other;
     bool readable = peer_record_parse(kv->value, &other, NULL);
+    bool left_behind = readable && other.form == PEER_RECORD_JSON && peer_record_same_address(&other, &p->record) &&
+                       p->state != STATE_PUBLISHED;
+    bool useless = !readable && kv->lease == 0; /* to anybody, and nobody keeps it */
 
     if (kv->lease == p->lease && p->lease != 0) { /* written by a request whose answer was lost */
         p->mine = true;
         write_again(p);
-    } else if (readable ? other.form == PEER_RECORD_JSON && peer_record_same_address(&other, &p->record)
-                        : kv->lease == 0) { /* what nobody can use, and nobody keeps */
+    } else if (left_behind || useless) {
         p->take_over = kv->revision;
         p->mine = false;
         write_again(p);

@@ -147,6 +147,30 @@ static void restart_takes_over(void)
     metrics_free(old);
 }
 
+/* A new process has come and the old one still serves: both say the same, and need not say it all the time. */
+static void handover(void)
+{
+    struct story s;
+    struct metrics *second = metrics_new();
+    struct cluster *next;
+    uint64_t writes;
+
+    begin(&s);
+    start(&s);
+    writes = sim_etcd_writes(s.etcd);
+    next = cluster_new(s.w.loop, s.w.back, second, &s.w.opts);
+    sim_run_ms(s.w.loop, 60000);
+    ok(ours(&s), "it is there");
+    writes = sim_etcd_writes(s.etcd) - writes;
+    ok(writes <= 10, "written %llu times in a minute by two", (unsigned long long)writes);
+    cluster_free(s.w.cluster);
+    s.w.cluster = next;
+    sim_run_ms(s.w.loop, 60000);
+    ok(ours(&s), "and stays when the old one has gone");
+    end(&s);
+    metrics_free(second);
+}
+
 static void count_done(void *arg)
 {
     ++*(int *)arg;
@@ -365,6 +389,7 @@ int main(void)
 {
     written_and_renewed();
     restart_takes_over();
+    handover();
     graceful();
     graceful_without_etcd();
     local_is_down();
