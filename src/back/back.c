@@ -278,13 +278,16 @@ void request_lost(struct back_request *r, enum back_failure why, const char *tex
         .sent = r->sent,
         .body_gone = r->body_taken && !r->keeps_copy,
         .upgrade = r->opts.upgrade,
-        .affordable = origin_may_repeat(o),
+        .affordable = true,
         .repeated = r->retries,
     };
+    bool here = retry_decide(&c) == RETRY_HERE;
 
-    if (retry_decide(&c) != RETRY_HERE) {
-        if (!c.affordable)
-            origin_note_refused_repeat(o);
+    if (here && !origin_may_repeat(o)) {
+        origin_note_refused_repeat(o);
+        here = false;
+    }
+    if (!here) {
         request_fail(r, why, text);
         return;
     }

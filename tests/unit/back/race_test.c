@@ -291,7 +291,7 @@ static void budget(void)
     enum { REQUESTS = 300 };
     static struct kit k;
     struct call c;
-    double repeated;
+    double repeated, refused;
 
     kit_open(&k, false, 0);
     k.close_at_once = true;
@@ -306,6 +306,15 @@ static void budget(void)
     ok(repeated >= 100 && repeated <= 200, "%.0f of %d requests were sent again", repeated, REQUESTS);
     ok(kit_metric(&k, "mvproxy_back_retries_refused_total", NULL) > 0, "others were not, and are counted");
     ok(!origin_may_repeat(k.origin), "the owner is told");
+    refused = kit_metric(&k, "mvproxy_back_retries_refused_total", NULL);
+    k.close_at_once = false;
+    k.n_conns = 0;
+    call_start(&c, &k, "POST", "/in-doubt");
+    ok(conn_has(kit_conn(&k, 0), "/in-doubt"), "one that would not be sent again in any case");
+    conn_close(kit_conn(&k, 0), STREAM_CLOSE_NOW);
+    ok(call_is(&c, "failed: unanswered"), "fails");
+    is_double(kit_metric(&k, "mvproxy_back_retries_refused_total", NULL), refused, "and is not counted");
+    call_free(&c);
     kit_close(&k);
 }
 
