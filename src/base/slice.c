@@ -5,6 +5,23 @@ static unsigned char fold(char c)
     return (unsigned char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
 }
 
+/* Eight bytes at once: those that differ must do so in the bit of the case only, and be letters. */
+static bool word_ieq(const char *a, const char *b)
+{
+    const uint64_t ones = 0x0101010101010101, tops = ones << 7;
+    uint64_t u, v, other, lower, letters;
+
+    memcpy(&u, a, sizeof(u));
+    memcpy(&v, b, sizeof(v));
+    other = u ^ v;
+    if ((other & ~(ones * 0x20)) != 0)
+        return false;
+    lower = (u | ones * 0x20) & ~tops;
+    /* No byte can carry into the next: all are below 0x80 before the addition. */
+    letters = (lower + ones * (0x80 - 'a')) & ~(lower + ones * (0x7f - 'z')) & ~u & tops;
+    return (other << 2 & ~letters) == 0;
+}
+
 bool slice_ieq(struct slice a, struct slice b)
 {
     return a.n == b.n && slice_has_iprefix(a, b);
@@ -21,9 +38,11 @@ bool slice_has_iprefix(struct slice s, struct slice prefix)
 
     if (s.n < prefix.n)
         return false;
-    /* Most are equal as they stand, or differ at once. */
-    while (i < prefix.n && s.p[i] == prefix.p[i])
-        i++;
+    for (; prefix.n - i >= 8; i += 8)
+        if (!word_ieq(s.p + i, prefix.p + i))
+            return false;
+    if (i > 0 && i < prefix.n) /* the last eight again, rather than what is left one by one */
+        return word_ieq(s.p + prefix.n - 8, prefix.p + prefix.n - 8);
     while (i < prefix.n && fold(s.p[i]) == fold(prefix.p[i]))
         i++;
     return i == prefix.n;
@@ -105,6 +124,16 @@ bool slice_u64(struct slice s, uint64_t *value)
     }
     *value = v;
     return true;
+}
+
+struct slice slice_u64_text(uint64_t v, char out[SLICE_U64_BYTES])
+{
+    size_t at = SLICE_U64_BYTES;
+
+    do
+        out[--at] = (char)('0' + v % 10);
+    while ((v /= 10) > 0);
+    return slice_of(out + at, SLICE_U64_BYTES - at);
 }
 
 static int hex_digit(char c)

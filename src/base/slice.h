@@ -68,6 +68,9 @@ bool slice_split(struct slice *rest, char sep, struct slice *field);
 
 /* Plain decimal digits only (no sign, no space), no overflow; false otherwise and *value untouched. */
 bool slice_u64(struct slice s, uint64_t *value);
+/* The other way round: the text lies at the end of `out`. */
+enum { SLICE_U64_BYTES = 20 };
+struct slice slice_u64_text(uint64_t v, char out[SLICE_U64_BYTES]);
 /* Plain hex digits only, at most 16. */
 bool slice_hex_u64(struct slice s, uint64_t *value);
 

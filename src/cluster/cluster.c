@@ -616,12 +616,10 @@ struct served *cluster_served(struct cluster *c)
 
 struct cluster_waiter *cluster_local_miss(struct cluster *c, void (*done)(void *arg), void *arg)
 {
-    struct cluster_waiter *w;
-
-    if (!refresh_trigger(c->local, REFRESH_MISS))
+    /* Each request to a peer comes here, and most wait for nothing. */
+    if (!refresh_trigger(c->local, REFRESH_MISS) || done == NULL)
         return NULL;
-    w = waiters_add(&c->waiters, done, arg);
-    return w;
+    return waiters_add(&c->waiters, done, arg);
 }
 
 struct cluster_waiter *cluster_want_protobuf(struct cluster *c, void (*done)(void *arg), void *arg)

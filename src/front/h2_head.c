@@ -68,6 +68,7 @@ static void regular_field(struct h2_stream *st, struct slice name, struct slice 
     struct http_head *h = &st->x.request;
     enum http_name id = http_name_of(name);
     const struct http_field *host;
+    struct http_field field;
 
     value = slice_trim(value);
     if (id == HTTP_HOST && (host = http_head_find(h, HTTP_HOST)) != NULL) {
@@ -78,9 +79,8 @@ static void regular_field(struct h2_stream *st, struct slice name, struct slice 
     }
     if (slice_eq(name, SLICE_LIT("cookie")) && join_cookie(st, value))
         return;
-    name = id == HTTP_NAME_OTHER ? keep(st, name) : http_name_text(id);
-    value = keep(st, value);
-    if (st->refusal == 0 && !http_head_add(h, st->x.arena, name, value))
+    field = (struct http_field){id == HTTP_NAME_OTHER ? keep(st, name) : http_name_text(id), keep(st, value), id};
+    if (st->refusal == 0 && !http_head_add_field(h, st->x.arena, &field))
         refuse(st, 503, "out of memory");
 }
 
@@ -143,11 +143,18 @@ const char *h2_head_check(struct h2_stream *st, unsigned *status)
 
 /* ---- responses ---- */
 
+static struct slice number(struct arena *a, uint64_t v)
+{
+    char *out = arena_alloc(a, SLICE_U64_BYTES);
+
+    return out == NULL ? SLICE_NONE : slice_u64_text(v, out);
+}
+
 nghttp2_nv *h2_head_response(struct h2_stream *st, const struct http_head *head, struct http_body body, size_t *n)
 {
     struct arena *a = st->x.arena;
     nghttp2_nv *nva = arena_alloc(a, (head->n_fields + 3) * sizeof(*nva));
-    struct slice status = arena_printf(a, "%u", head->status), length, date;
+    struct slice status = number(a, head->status), length, date;
 
     *n = 0;
     if (nva == NULL || status.p == NULL || head->status < 100 || head->status > 999)
@@ -159,7 +166,7 @@ nghttp2_nv *h2_head_response(struct h2_stream *st, const struct http_head *head,
     if (date.n > 0 && http_head_find(head, HTTP_DATE) == NULL)
         nva[(*n)++] = h2_nv(SLICE_LIT("date"), date);
     if (body.kind == HTTP_BODY_LENGTH) {
-        length = arena_printf(a, "%llu", (unsigned long long)body.length);
+        length = number(a, body.length);
         if (length.p == NULL)
             return NULL;
         nva[(*n)++] = h2_nv(SLICE_LIT("content-length"), length);

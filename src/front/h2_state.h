@@ -123,7 +123,6 @@ MEM_CHECK nghttp2_session *h2_session_new(struct h2_conn *c);
 MEM_CHECK struct h2_stream *h2_stream_new(struct h2_conn *c, int32_t id);
 /* At the end of the turn. */
 void h2_stream_free_later(struct h2_stream *st);
-void h2_stream_free(struct h2_stream *st);
 /* The head is complete; `ended`: so is the request. */
 void h2_stream_request(struct h2_stream *st, bool ended);
 void h2_stream_body(struct h2_stream *st, struct slice data);

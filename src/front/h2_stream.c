@@ -19,19 +19,19 @@ static void move(struct h2_stream *st, enum h2_receiving to)
 
 struct h2_stream *h2_stream_new(struct h2_conn *c, int32_t id)
 {
-    struct h2_stream *st = mem_zalloc(sizeof(*st));
+    struct arena_pool *arenas = &c->fc->host->arenas;
+    struct arena *arena = arena_pool_take(arenas);
+    struct h2_stream *st = arena == NULL ? NULL : arena_zalloc(arena, sizeof(*st));
 
-    if (st == NULL)
-        return NULL;
-    st->c = c;
-    st->id = id;
-    buf_init(&st->in, LIMIT_H2_STREAM_WINDOW);
-    buf_init(&st->out, LIMIT_STREAM_OUTPUT_HARD);
-    st->x.arena = arena_new(LIMIT_EXCHANGE_ARENA);
-    if (st->x.arena == NULL || !http_head_init(&st->x.request, st->x.arena, 12)) {
-        h2_stream_free(st);
+    if (st == NULL || !http_head_init(&st->x.request, arena, 12)) {
+        arena_pool_give(arenas, arena);
         return NULL;
     }
+    st->c = c;
+    st->id = id;
+    st->x.arena = arena;
+    buf_init(&st->in, LIMIT_H2_STREAM_WINDOW);
+    buf_init(&st->out, LIMIT_STREAM_OUTPUT_HARD);
     st->x.ops = h2_answer_ops();
     st->x.stats = c->fc->host->stats;
     st->x.client = (struct exchange_client){
@@ -47,16 +47,15 @@ struct h2_stream *h2_stream_new(struct h2_conn *c, int32_t id)
 
 static void free_stream(void *arg)
 {
-    h2_stream_free(arg);
-}
+    struct h2_stream *st = arg;
+    struct arena *arena = st->x.arena; /* which it lies in */
 
-void h2_stream_free(struct h2_stream *st)
-{
-    if (st->x.arena != NULL)
-        arena_free(st->x.arena);
     buf_free(&st->in);
     buf_free(&st->out);
-    mem_free(st);
+    if (st->c->state == H2_CLOSED) /* the front may be gone as well */
+        arena_free(arena);
+    else
+        arena_pool_give(&st->c->fc->host->arenas, arena);
 }
 
 void h2_stream_free_later(struct h2_stream *st)

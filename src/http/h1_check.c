@@ -86,10 +86,15 @@ const char *h1_check_bytes(struct slice text, size_t *lines)
     return NULL;
 }
 
+bool h1_has_name(const struct http_field *f)
+{
+    return f->id != HTTP_NAME_OTHER || h1_is_token(f->name);
+}
+
 const char *h1_check_names(const struct http_head *head)
 {
     for (size_t i = 0; i < head->n_fields; i++)
-        if (!h1_is_token(head->fields[i].name))
+        if (!h1_has_name(&head->fields[i]))
             return "field name is not a token";
     return NULL;
 }

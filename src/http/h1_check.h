@@ -19,6 +19,8 @@ const char *h1_check_response(const struct http_head *head);
 
 /* Is every byte a tchar, and is there at least one? */
 bool h1_is_token(struct slice s);
+/* Is the field's name a token? One that has an id was compared with a token of ours. */
+bool h1_has_name(const struct http_field *f);
 /* No control bytes except tab: fit to be a field value. */
 bool h1_is_value(struct slice s);
 

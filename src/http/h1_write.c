@@ -32,7 +32,7 @@ static bool measure(const struct http_head *head, unsigned flags, size_t *n)
 
         if (skips(f->id, flags))
             continue;
-        if (!h1_is_token(f->name) || !h1_is_value(f->value))
+        if (!h1_has_name(f) || !h1_is_value(f->value))
             return false;
         *n += f->name.n + f->value.n + 4;
     }
@@ -63,17 +63,11 @@ static char *put_fields(char *w, const struct http_head *head, unsigned flags)
     return w;
 }
 
-static size_t u64_text(uint64_t v, char out[20])
+static char *put_u64(char *w, uint64_t v)
 {
-    char digits[20];
-    size_t n = 0;
+    char digits[SLICE_U64_BYTES];
 
-    do
-        digits[n++] = (char)('0' + v % 10);
-    while ((v /= 10) > 0);
-    for (size_t i = 0; i < n; i++)
-        out[i] = digits[n - 1 - i];
-    return n;
+    return put(w, slice_u64_text(v, digits));
 }
 
 /* The fields that belong to this connection only: framing, then Connection. */
@@ -85,7 +79,7 @@ static struct slice own_fields(struct http_body body, bool zero_length, unsigned
         w = put(w, SLICE_LIT("Transfer-Encoding: chunked\r\n"));
     } else if (body.kind == HTTP_BODY_LENGTH || zero_length) {
         w = put(w, SLICE_LIT("Content-Length: "));
-        w += u64_text(body.kind == HTTP_BODY_LENGTH ? body.length : 0, w);
+        w = put_u64(w, body.kind == HTTP_BODY_LENGTH ? body.length : 0);
         w = put(w, SLICE_LIT("\r\n"));
     }
     if ((flags & H1_WRITE_UPGRADE) != 0)
@@ -149,7 +143,7 @@ bool h1_write_response(struct buf *out, const struct http_head *head, struct htt
     if (w == NULL)
         return false;
     w = put(w, SLICE_LIT("HTTP/1.1 "));
-    w += u64_text(head->status, w);
+    w = put_u64(w, head->status);
     *w++ = ' ';
     w = put(w, reason);
     w = put(w, SLICE_LIT("\r\n"));

@@ -27,7 +27,7 @@ bool h2_put_field(nghttp2_nv *nva, size_t *n, const struct http_field *f)
 {
     if (is_of_connection(f->id))
         return true;
-    if (!h1_is_token(f->name) || !h1_is_value(f->value))
+    if (!h1_has_name(f) || !h1_is_value(f->value))
         return false;
     nva[(*n)++] = h2_nv(f->name, f->value);
     return true;

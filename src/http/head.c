@@ -195,6 +195,11 @@ bool http_head_add_id(struct http_head *h, struct arena *a, enum http_name id, s
     return add(h, a, &(struct http_field){names[id], value, id});
 }
 
+bool http_head_add_field(struct http_head *h, struct arena *a, const struct http_field *f)
+{
+    return add(h, a, f);
+}
+
 const struct http_field *http_head_find(const struct http_head *h, enum http_name id)
 {
     for (size_t i = 0; i < h->n_fields; i++)

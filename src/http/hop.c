@@ -140,8 +140,7 @@ bool hop_copy(const struct http_head *from, struct http_head *to, struct arena *
 
         if (named ? hop_is_hop_by_hop(from, f) : always_drops(f->id))
             continue;
-        if (!(f->id == HTTP_NAME_OTHER ? http_head_add(to, a, f->name, f->value)
-                                       : http_head_add_id(to, a, f->id, f->value)))
+        if (!(f->id == HTTP_NAME_OTHER ? http_head_add_field(to, a, f) : http_head_add_id(to, a, f->id, f->value)))
             return false;
     }
     return true;

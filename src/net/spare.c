@@ -4,12 +4,18 @@
 
 void spare_lend(struct spare *s, struct buf *b, size_t need)
 {
+    char *piece;
+
     if (b->p != NULL || need > SPARE_BYTES)
         return;
     if (s->n > 0)
-        buf_adopt(b, s->pieces[--s->n], SPARE_BYTES);
+        piece = s->pieces[--s->n];
     else
-        (void)buf_reserve(b, SPARE_BYTES); /* its failure is the buffer's own, and shows at the next append */
+        piece = b->ceiling < SPARE_BYTES ? NULL : mem_alloc(SPARE_BYTES);
+    if (piece != NULL)
+        buf_adopt(b, piece, SPARE_BYTES);
+    else
+        b->failed = true; /* shows at the next append */
 }
 
 void spare_return(struct spare *s, struct buf *b)

@@ -8,7 +8,7 @@
 #include "base/buf.h"
 
 enum {
-    SPARE_BYTES = 8192, /* a head and a small body */
+    SPARE_BYTES = 17 << 10, /* the largest record, and what TLS adds to it */
     SPARE_PIECES = 64,
 };
 

@@ -19,6 +19,39 @@ static void equality(void)
     ok(!slice_has_suffix(SLICE_LIT("json"), SLICE_LIT(".json")), "suffix longer than text");
 }
 
+static char folded(char c)
+{
+    return (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
+}
+
+/* Any two bytes, in each place of texts shorter than a word, of a word, and longer. */
+static void any_bytes(void)
+{
+    unsigned wrong = 0;
+
+    for (size_t n = 1; n <= 17; n += n == 1 ? 6 : 1)
+        for (unsigned pair = 0; pair < 1 << 16; pair++)
+            for (size_t at = 0; at<n; at += n> 9 ? 5 : 1) {
+                char a[17], b[17];
+
+                memset(a, 'x', sizeof(a));
+                memset(b, 'X', sizeof(b));
+                a[at] = (char)(pair & 255);
+                b[at] = (char)(pair >> 8);
+                wrong += slice_ieq(slice_of(a, n), slice_of(b, n)) != (folded(a[at]) == folded(b[at]));
+            }
+    is_u64(wrong, 0, "case is folded for letters of ASCII and for nothing else");
+}
+
+static void number_texts(void)
+{
+    char text[SLICE_U64_BYTES];
+
+    ok(slice_eq(slice_u64_text(0, text), SLICE_LIT("0")), "zero");
+    ok(slice_eq(slice_u64_text(1024, text), SLICE_LIT("1024")), "a number");
+    ok(slice_eq(slice_u64_text(UINT64_MAX, text), SLICE_LIT("18446744073709551615")), "the largest");
+}
+
 static void order(void)
 {
     static const struct {
@@ -108,6 +141,8 @@ static void numbers(void)
 int main(void)
 {
     equality();
+    any_bytes();
+    number_texts();
     order();
     cutting();
     numbers();
