@@ -35,7 +35,7 @@ static const struct slice names[HTTP_NAME_COUNT] = {
     [HTTP_X_FORWARDED_PROTO] = SLICE_LIT("X-Forwarded-Proto"),
 };
 
-/* Names by length: at most four candidates are compared, nearly always decided by the first letter. */
+/* Names by length: at most four candidates, nearly always decided by the first letter. */
 static const unsigned char by_length[LONGEST_NAME + 1][SAME_LENGTH] = {
     [2] = {HTTP_TE},
     [4] = {HTTP_HOST, HTTP_DATE, HTTP_VARY, HTTP_ETAG},
@@ -57,11 +57,16 @@ static const unsigned char by_length[LONGEST_NAME + 1][SAME_LENGTH] = {
 
 enum http_name http_name_of(struct slice name)
 {
+    enum { CASE_BIT = 0x20 };
+
     if (name.n > LONGEST_NAME)
         return HTTP_NAME_OTHER;
-    for (size_t i = 0; i < SAME_LENGTH && by_length[name.n][i] != HTTP_NAME_OTHER; i++)
-        if (slice_ieq(name, names[by_length[name.n][i]]))
+    for (size_t i = 0; i < SAME_LENGTH && by_length[name.n][i] != HTTP_NAME_OTHER; i++) {
+        struct slice known = names[by_length[name.n][i]];
+
+        if (((name.p[0] ^ known.p[0]) & ~CASE_BIT) == 0 && slice_ieq(name, known))
             return (enum http_name)by_length[name.n][i];
+    }
     return HTTP_NAME_OTHER;
 }
 
