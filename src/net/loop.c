@@ -12,8 +12,12 @@
 #include "net/loop_internal.h"
 
 enum {
-    /* One allocation of a burst of records must not become an mmap and a munmap per request (page faults). */
-    MALLOC_MMAP_THRESHOLD = 8 << 20,
+    /*
+     * One allocation of a burst of records must not become an mmap and a munmap per request (page faults). But what is
+     * larger than any of those must be one: then it grows without being copied, which for several documents of many
+     * megabytes that come in side by side took longer than a turn may.
+     */
+    MALLOC_MMAP_THRESHOLD = 1 << 20,
     MALLOC_TRIM_THRESHOLD = 64 << 20,
     DRAIN_ROUNDS = 1000, /* work that queues itself again and again ends here when the loop is freed */
 };
