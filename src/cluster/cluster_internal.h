@@ -1,11 +1,14 @@
 /*
- * The facade's own state, shared by cluster.c, cluster_collect.c and cluster_describe.c.
+ * The facade's own state, shared by cluster.c (life, surprises), cluster_parts.c (what it consists of),
+ * cluster_health.c, cluster_collect.c and cluster_describe.c.
  */
 #ifndef MVPROXY_CLUSTER_CLUSTER_INTERNAL_H
 #define MVPROXY_CLUSTER_CLUSTER_INTERNAL_H
 
 #include "cluster/cluster.h"
 #include "cluster/cluster_metrics.h"
+#include "cluster/identity.h"
+#include "cluster/peers.h"
 #include "cluster/waiters.h"
 #include "kube/server_id.h"
 
@@ -37,5 +40,19 @@ struct cluster {
     bool peers_seen;                 /* cluster_peers_synced was true once */
     struct cluster_metrics metrics;
 };
+
+/* cluster_parts.c. Discovery of the local server; NULL when out of memory. */
+MEM_CHECK struct refresh *cluster_local_refresh(struct cluster *c);
+/* For the host name, server ID and options that c has now; the one before is freed. */
+void cluster_make_identity(struct cluster *c);
+void cluster_make_records(struct cluster *c);
+/* With the options as given; what c keeps of them lacks the texts. */
+void cluster_configure_records(struct cluster *c, const struct cluster_opts *o);
+enum identity_mode cluster_identity_mode(const struct cluster *c);
+struct peers_opts cluster_peers_options(const struct cluster *c);
+/* Whatever of the peer side is missing. Without memory the rest is tried again. */
+void cluster_start_peer_side(struct cluster *c);
+void cluster_stop_peer_side(struct cluster *c);
+void cluster_on_memory_retry(void *arg); /* c->memory_retry */
 
 #endif

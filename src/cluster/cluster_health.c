@@ -1,0 +1,85 @@
+/* What is awaited before this instance is ready, and what is wrong with it. */
+#include <stdio.h>
+
+#include "base/limits.h"
+#include "cluster/cluster_internal.h"
+#include "cluster/exclusions.h"
+#include "cluster/informer.h"
+#include "cluster/leases.h"
+#include "cluster/publish.h"
+#include "cluster/refresh.h"
+#include "net/loop.h"
+
+static bool not_yet(char *reason, size_t n, const char *what, const char *why)
+{
+    (void)snprintf(reason, n, "%s%s%s", what, why == NULL ? "" : ": ", why == NULL ? "" : why);
+    return false;
+}
+
+bool cluster_local_synced(struct cluster *c, char *reason, size_t n)
+{
+    /* What we may not know is not waited for: the server goes on being served without it. */
+    if (refresh_disco(c->local) != NULL || refresh_refused(c->local))
+        return true;
+    return not_yet(reason, n, "local discovery not read yet", refresh_failure(c->local));
+}
+
+bool cluster_leases_synced(struct cluster *c, char *reason, size_t n)
+{
+    if (!c->o.peers_enabled)
+        return true;
+    if (c->leases == NULL)
+        return not_yet(reason, n, "out of memory", NULL);
+    if (!informer_synced(leases_informer(c->leases)) && !informer_refused(leases_informer(c->leases)))
+        return not_yet(reason, n, "leases not listed yet", informer_failure(leases_informer(c->leases)));
+    if (c->exclusions == NULL || !exclusions_settled(c->exclusions))
+        return not_yet(reason, n, "custom resources and APIServices not listed yet", NULL);
+    return true;
+}
+
+static const struct peer *awaited(const struct cluster *c)
+{
+    uint64_t now = loop_now_ms(c->loop);
+    struct peer *p;
+    size_t i = 0;
+
+    while ((p = peers_next(c->peers, &i)) != NULL)
+        if (p->life == PEER_LIVE && (p->refresh == NULL || !refresh_known(p->refresh)) &&
+            now - p->known_ms < TIMEOUT_PEER_FIRST_ANSWER_MS)
+            return p;
+    return NULL;
+}
+
+/* Nothing more will be known than is. */
+static bool refused(const struct cluster *c)
+{
+    return refresh_refused(c->local) || informer_refused(leases_informer(c->leases));
+}
+
+bool cluster_peers_synced(struct cluster *c, char *reason, size_t n)
+{
+    const struct peer *p;
+
+    /* Once is enough: a peer that joins later must not take this instance out of service. */
+    if (!c->o.peers_enabled || c->peers_seen)
+        return true;
+    if (!cluster_leases_synced(c, reason, n))
+        return false;
+    p = awaited(c);
+    if (p != NULL)
+        return not_yet(reason, n, "a peer has not answered yet", p->hostname[0] != '\0' ? p->hostname : p->id);
+    /* What the last one answered must have reached the snapshot. */
+    if (!publish_settled(c->publish) || (!served_synced(publish_current(c->publish)) && !refused(c)))
+        return not_yet(reason, n, "discovery is being merged", NULL);
+    c->peers_seen = true;
+    return true;
+}
+
+bool cluster_local_reachable(struct cluster *c, char *reason, size_t n)
+{
+    const char *failure = refresh_failure(c->local);
+
+    if ((failure == NULL && refresh_looks(c->local) > 0) || refresh_refused(c->local))
+        return true;
+    return not_yet(reason, n, failure == NULL ? "not asked yet" : "the local kube-apiserver does not answer", failure);
+}

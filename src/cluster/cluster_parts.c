@@ -1,0 +1,407 @@
+/* The parts that follow the cluster: made here, and what comes of their news. */
+#include "base/log.h"
+#include "cluster/cluster_internal.h"
+#include "cluster/exclusions.h"
+#include "cluster/informer.h"
+#include "cluster/leases.h"
+#include "cluster/publish.h"
+#include "cluster/records.h"
+#include "cluster/refresh.h"
+
+enum {
+    MEMORY_RETRY_MS = 1000,
+    LOOKS_TOGETHER = 8, /* that join another in one turn of the loop: some 50 us each */
+};
+
+/* ------------------------------------------------------------------------------------------------------- local */
+
+/* Many things break a watch. But the connections of a process end with it, so that another one answers over a newer
+ * one. */
+static void look_for_restart(struct cluster *c)
+{
+    uint64_t before = c->local_connection;
+
+    c->local_connection = refresh_connection(c->local);
+    if (c->local_suspect && before > 0 && c->local_connection > before)
+        identity_restarted(c->identity);
+    c->local_suspect = false;
+}
+
+static void on_local_end(void *arg, bool ok, bool changed)
+{
+    struct cluster *c = arg;
+
+    if (ok)
+        look_for_restart(c);
+    if (changed)
+        publish_request(c->publish);
+    waiters_looked(&c->waiters, publish_pending(c->publish));
+}
+
+static bool is_watched(void *arg)
+{
+    const struct peer *peer = arg;
+    const struct cluster *c = peer->owner;
+
+    return peers_watched(c->peers, peer);
+}
+
+static void look_together(struct cluster *c)
+{
+    unsigned joined = refresh_join(c->local);
+    struct peer *p;
+    size_t i = 0;
+
+    while (c->peers != NULL && joined < LOOKS_TOGETHER && (p = peers_next(c->peers, &i)) != NULL)
+        joined += p->refresh != NULL && refresh_join(p->refresh);
+}
+
+static void on_local_interval(void *arg)
+{
+    look_together(arg);
+}
+
+static void on_peer_interval(void *arg)
+{
+    const struct peer *peer = arg;
+
+    look_together(peer->owner);
+}
+
+static struct refresh *new_refresh(struct cluster *c, const char *name, struct peer *peer,
+                                   void (*on_end)(void *arg, bool ok, bool changed))
+{
+    const struct refresh_opts o = {
+        .api = c->api,
+        .name = name,
+        .peer = peer != NULL,
+        .interval_ms = c->o.refresh_interval_ms,
+        .metrics = &c->metrics,
+        .watched = peer != NULL ? is_watched : NULL,
+        .on_interval = peer != NULL ? on_peer_interval : on_local_interval,
+        .on_end = on_end,
+        .arg = peer != NULL ? (void *)peer : (void *)c,
+    };
+
+    return refresh_new(&o);
+}
+
+struct refresh *cluster_local_refresh(struct cluster *c)
+{
+    return new_refresh(c, "local", NULL, on_local_end);
+}
+
+/* ------------------------------------------------------------------------------------------------------- peers */
+
+static void on_peer_end(void *arg, bool ok, bool changed)
+{
+    struct peer *peer = arg;
+    struct cluster *c = peer->owner;
+
+    if (changed)
+        publish_request(c->publish);
+    if (ok)
+        peers_answered(c->peers, peer);
+}
+
+/* A forgotten peer is asked no more; without a Lease its answers are the only sign of life there can be. */
+static bool worth_asking(const struct peer *peer)
+{
+    return peer->life != PEER_FORGOTTEN || !peer->leased;
+}
+
+static void set_origin(struct cluster *c, struct peer *peer)
+{
+    if (peer->refresh == NULL)
+        return;
+    if (peer->origin == NULL && peer->life == PEER_LIVE)
+        metric_inc(c->metrics.sync_errors_no_address);
+    refresh_set_origin(peer->refresh, worth_asking(peer) ? peer->origin : NULL);
+}
+
+static void start_refresh(struct cluster *c, struct peer *peer)
+{
+    refresh_free(peer->refresh);
+    peer->refresh = new_refresh(c, peer->id, peer, on_peer_end);
+    if (peer->refresh == NULL) {
+        log_error("Out of memory for a peer's discovery", LT("peer", peer->id));
+        loop_timer_set(c->memory_retry, MEMORY_RETRY_MS);
+    }
+    set_origin(c, peer);
+}
+
+static void on_peer_added(void *arg, struct peer *peer)
+{
+    struct cluster *c = arg;
+
+    start_refresh(c, peer);
+    records_tell(c->records, slice_str(peer->id));
+    publish_request(c->publish);
+}
+
+static void on_peer_life(struct cluster *c, struct peer *peer)
+{
+    if (peer->life == PEER_FORGOTTEN)
+        start_refresh(c, peer); /* with it goes the document */
+    else if (peer->life == PEER_LIVE && peer->refresh == NULL)
+        start_refresh(c, peer);
+    else if (peer->life == PEER_LIVE && !refresh_has_origin(peer->refresh))
+        set_origin(c, peer);
+    else if (peer->life == PEER_LIVE && peer->leased)
+        (void)refresh_trigger(peer->refresh, REFRESH_LEASE);
+}
+
+static void on_peer_changed(void *arg, struct peer *peer, unsigned what)
+{
+    struct cluster *c = arg;
+
+    if (what & PEER_CHANGED_LIFE)
+        on_peer_life(c, peer);
+    if (peer->refresh != NULL && (what & PEER_CHANGED_HOLDER) && peer->life != PEER_FORGOTTEN) {
+        refresh_doubt(peer->refresh);
+        (void)refresh_trigger(peer->refresh, REFRESH_LEASE);
+    }
+    /* With its Lease a static peer that was forgotten loses what kept it from being asked. */
+    if ((what & PEER_CHANGED_ORIGIN) ||
+        (peer->origin != NULL && peer->refresh != NULL && worth_asking(peer) && !refresh_has_origin(peer->refresh)))
+        set_origin(c, peer);
+    /* A server that comes back renews its Lease first of all: no waiting for the next retry then. */
+    if ((what & PEER_CHANGED_RENEWED) && peer->refresh != NULL && refresh_failing(peer->refresh))
+        (void)refresh_trigger(peer->refresh, REFRESH_RECOVERED);
+    if (what & ~(unsigned)PEER_CHANGED_RENEWED)
+        publish_request(c->publish);
+}
+
+static void on_peer_removed(void *arg, struct peer *peer)
+{
+    struct cluster *c = arg;
+
+    refresh_free(peer->refresh);
+    peer->refresh = NULL;
+    publish_request(c->publish);
+}
+
+static const struct peers_handler peers_handler = {
+    .added = on_peer_added, .changed = on_peer_changed, .removed = on_peer_removed};
+
+/* ------------------------------------------------------------------------------------------- leases, exclusions */
+
+static void on_leases_synced(void *arg)
+{
+    struct cluster *c = arg;
+
+    publish_request(c->publish);
+}
+
+/* A stream that breaks is the first sign that the local server goes, and its return that there is a new one, maybe of
+ * another version. */
+static void on_leases_health(void *arg, const char *why)
+{
+    struct cluster *c = arg;
+
+    if (why != NULL)
+        metric_inc(c->metrics.sync_errors_lease_list);
+    else
+        identity_recheck(c->identity);
+    c->local_suspect = true;
+    (void)refresh_trigger(c->local, REFRESH_RECOVERED);
+}
+
+static void on_own_lease(void *arg, const struct lease *l)
+{
+    struct cluster *c = arg;
+
+    identity_seen(c->identity, l);
+}
+
+static const struct leases_handler leases_handler = {
+    .on_synced = on_leases_synced, .on_own = on_own_lease, .on_health = on_leases_health};
+
+/* One instance's worth of effort: the first of those that live collects. */
+static bool collects(void *arg)
+{
+    struct cluster *c = arg;
+    struct peer *p;
+    size_t i = 0;
+
+    while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL)
+        if (p->leased && p->life == PEER_LIVE && strcmp(p->id, c->own_id) < 0)
+            return false;
+    return c->peers != NULL;
+}
+
+static bool renewed(void *arg, struct slice id)
+{
+    const struct cluster *c = arg;
+    const struct peer *p = c->peers == NULL ? NULL : peers_find(c->peers, id);
+
+    return p != NULL && p->leased && p->life == PEER_LIVE;
+}
+
+enum identity_mode cluster_identity_mode(const struct cluster *c)
+{
+    return c->own_id[0] == '\0' ? IDENTITY_OFF : c->o.identity;
+}
+
+void cluster_make_identity(struct cluster *c)
+{
+    const struct identity_opts o = {
+        .api = c->api,
+        .local = c->o.local,
+        .id = c->own_id,
+        .hostname = c->hostname,
+        .mode = cluster_identity_mode(c),
+        .advertise = c->advertise,
+        .annotate = c->o.annotate,
+        .metrics = &c->metrics,
+        .collects = collects,
+        .renewed = renewed,
+        .arg = c,
+    };
+
+    identity_free(c->identity);
+    c->identity = identity_new(&o);
+}
+
+static void on_record_address(void *arg, struct slice id, const char *host, unsigned port)
+{
+    struct cluster *c = arg;
+
+    if (c->peers != NULL)
+        peers_etcd_address(c->peers, id, host, port);
+}
+
+static bool answers(void *arg)
+{
+    const struct cluster *c = arg;
+
+    return refresh_looks(c->local) > 0 && refresh_failure(c->local) == NULL;
+}
+
+static bool is_annotated(void *arg, struct slice id)
+{
+    const struct cluster *c = arg;
+    const struct peer *p = c->peers == NULL ? NULL : peers_find(c->peers, id);
+
+    return p != NULL && p->address[PEER_FROM_ANNOTATION].host != NULL;
+}
+
+void cluster_make_records(struct cluster *c)
+{
+    const struct records_opts o = {
+        .loop = c->loop,
+        .back = c->back,
+        .metrics = &c->metrics,
+        .own_id = c->own_id,
+        .on_address = on_record_address,
+        .may_publish = answers,
+        .has_other = is_annotated,
+        .arg = c,
+    };
+
+    records_free(c->records);
+    c->records = records_new(&o);
+}
+
+void cluster_configure_records(struct cluster *c, const struct cluster_opts *o)
+{
+    const struct records_config r = {
+        .servers = o->etcd_servers,
+        .n_servers = o->peers_enabled ? o->n_etcd_servers : 0,
+        .prefix = o->etcd_prefix,
+        .advertise = o->advertise,
+    };
+
+    records_configure(c->records, &r);
+}
+
+static void on_exclusions_change(void *arg)
+{
+    struct cluster *c = arg;
+
+    publish_request(c->publish);
+}
+
+static void on_exclusions_event(void *arg)
+{
+    struct cluster *c = arg;
+
+    (void)refresh_trigger(c->local, REFRESH_EVENT);
+}
+
+static void on_exclusions_health(void *arg, const char *why)
+{
+    (void)arg;
+    (void)why;
+}
+
+static const struct exclusions_handler exclusions_handler = {.on_change = on_exclusions_change,
+                                                             .on_event = on_exclusions_event,
+                                                             .on_settled = on_exclusions_change,
+                                                             .on_health = on_exclusions_health};
+
+/* ------------------------------------------------------------------------------------------------------ the parts */
+
+struct peers_opts cluster_peers_options(const struct cluster *c)
+{
+    return (struct peers_opts){
+        .loop = c->loop,
+        .back = c->back,
+        .own_id = c->own_id,
+        .stale_after_ms = c->o.stale_after_ms,
+        .forget_after_ms = c->o.forget_after_ms,
+        .leave_grace_ms = c->o.leave_grace_ms,
+        .tls_cert = c->o.peer_tls_cert,
+        .tls_no_cert = c->o.peer_tls_no_cert,
+        .allow = c->o.peer_allowed,
+        .allow_arg = c->o.peer_allowed_arg,
+        .rule_changed = c->o.peer_rule_changed,
+        .via = c->o.peer_via,
+    };
+}
+
+void cluster_start_peer_side(struct cluster *c)
+{
+    if (c->peers == NULL) {
+        struct peers_opts o = cluster_peers_options(c);
+
+        c->peers = peers_new(&o, &peers_handler, c);
+    }
+    if (c->leases == NULL)
+        c->leases = leases_new(c->api, c->o.local, c->peers, c->own_id, &leases_handler, c);
+    if (c->exclusions == NULL)
+        c->exclusions = exclusions_new(c->api, c->o.local, &exclusions_handler, c);
+    if (!c->ending)
+        identity_start(c->identity);
+    if (c->leases == NULL || c->exclusions == NULL) {
+        log_error("Out of memory for following the cluster");
+        loop_timer_set(c->memory_retry, MEMORY_RETRY_MS);
+    }
+}
+
+void cluster_on_memory_retry(void *arg)
+{
+    struct cluster *c = arg;
+    struct peer *p;
+    size_t i = 0;
+
+    if (!c->o.peers_enabled)
+        return;
+    cluster_start_peer_side(c);
+    while ((p = peers_next(c->peers, &i)) != NULL)
+        if (p->refresh == NULL)
+            start_refresh(c, p);
+}
+
+void cluster_stop_peer_side(struct cluster *c)
+{
+    leases_free(c->leases);
+    exclusions_free(c->exclusions);
+    peers_free(c->peers);
+    c->leases = NULL;
+    c->exclusions = NULL;
+    c->peers = NULL;
+    c->peers_seen = false;
+    if (!c->ending) /* else whoever ends it waits to hear of it */
+        identity_stop(c->identity, NULL, NULL);
+}
