@@ -29,6 +29,7 @@ enum {
     LIMIT_H2_STREAMS = 100,
     LIMIT_H2_STREAM_WINDOW = 256 << 10,   /* of a request's body that the proxy does not take now */
     LIMIT_H2_CONNECTION_WINDOW = 1 << 20, /* of all bodies, on their way; given back at once */
+    LIMIT_H2_HEADS = 4 << 20,             /* of all requests that are open; compressed they are next to nothing */
     LIMIT_H2_OUTPUT_HIGH = 64 << 10,      /* of one response that waits: its producer is told to pause above */
     LIMIT_H2_OUTPUT_LOW = 16 << 10,
     LIMIT_H2_RESETS = 100,          /* requests given up or malformed before their answer: more are an attack */

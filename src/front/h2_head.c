@@ -96,9 +96,23 @@ static bool count_field(struct h2_stream *st, struct slice name, struct slice va
     return st->refusal == 0;
 }
 
+/* What all open requests of the connection keep; false beyond. */
+static bool hold_field(struct h2_stream *st, size_t n)
+{
+    struct h2_conn *c = st->c;
+
+    if (c->heads_held + n > LIMIT_H2_HEADS) {
+        refuse(st, 429, "heads of too many bytes at once");
+        return false;
+    }
+    c->heads_held += n;
+    st->head_held += n;
+    return true;
+}
+
 void h2_head_field(struct h2_stream *st, struct slice name, struct slice value)
 {
-    if (!count_field(st, name, value, st->c->fc->limits.max_head_bytes))
+    if (!count_field(st, name, value, st->c->fc->limits.max_head_bytes) || !hold_field(st, name.n + value.n))
         return;
     if (name.n > 0 && name.p[0] == ':')
         pseudo_field(st, name, value);

@@ -52,6 +52,7 @@ struct h2_stream {
     enum h2_sending sending;
 
     size_t head_bytes, head_fields; /* as SETTINGS_MAX_HEADER_LIST_SIZE counts; then of the trailers */
+    size_t head_held;               /* its part of c->heads_held */
     unsigned refusal;               /* status, when the head is known to be no good before its end; 0 */
     const char *refusal_reason;
     struct http_head trailers;
@@ -83,23 +84,22 @@ struct h2_conn {
     nghttp2_session *session;
     enum h2_state state;
     enum front_close close_reason;
-    struct list streams; /* all that nghttp2 has not closed */
-    struct list woken;   /* something to do for them, outside of all calls */
-    size_t n_bodies;     /* streams in H2_BODY */
-    size_t piece_bytes;  /* of input that nghttp2 gets at once */
+    struct list streams;              /* all that nghttp2 has not closed */
+    struct list woken;                /* something to do for them, outside of all calls */
+    size_t n_bodies, heads_held;      /* streams in H2_BODY; bytes of the heads of all */
+    size_t piece_bytes, untaken_seen; /* of input that nghttp2 gets at once; PARTED: not acknowledged yet */
     struct loop_timer *timer;
     struct loop_deferred work;                     /* settles; in H2_CLOSED: frees */
     int32_t last_id, skipped_from, skipped_to;     /* of the client's streams; the ids skipped last */
     uint64_t idle_since_ms;                        /* without streams */
     uint64_t head_since_ms;                        /* a head has begun and not ended; 0: none */
     uint64_t stall_due_ms;                         /* no body can have stalled before; valid while there are any */
-    uint64_t announced_ms, failed_ms, progress_ms; /* the last: PARTED, when this last became less: */
-    size_t untaken_seen;
+    uint64_t announced_ms, failed_ms, progress_ms; /* PARTED: when untaken_seen last became less */
     struct h2_rate resets, control;
-    bool heard;                 /* ANNOUNCED: the client has answered our PING, or had its time */
-    bool parting;               /* the last GOAWAY is queued and not sent: until then nothing is read */
-    bool send_away, unwritable; /* the former: an answer said so, GOAWAY is due */
-    bool no_memory;             /* something could not be queued that had to be */
+    /* ANNOUNCED: the client answered our PING or had its time. LEAVING: until GOAWAY is sent nothing is read. */
+    bool heard, parting;
+    /* An answer said so: GOAWAY is due; the socket is broken; something could not be queued that had to be. */
+    bool send_away, unwritable, no_memory;
 };
 
 /* h2_conn.c */

@@ -63,6 +63,7 @@ void h2_stream_free_later(struct h2_stream *st)
     struct h2_conn *c = st->c;
 
     move(st, H2_RECEIVED);
+    c->heads_held -= st->head_held;
     list_remove(&c->streams, &st->node);
     if (list_linked(&st->woken))
         list_remove(&c->woken, &st->woken);
