@@ -6,10 +6,16 @@
 #include "base/mem.h"
 
 /*
- * Larger blocks are the buffers of records, which come and go with each: traffic, and no keys. A key of RSA with 16384
- * bits has 9 KiB.
+ * Which blocks may hold what was read of a key: 48 bytes are the DER form of one of Ed25519, 9 KiB that of RSA with
+ * 16384 bits. Most of a handshake's are smaller (secret numbers among them OpenSSL clears itself), and larger ones are
+ * buffers of records, which come and go with each.
  */
-enum { WIPED_BYTES = 12 << 10 };
+enum { WIPED_LEAST = 48, WIPED_MOST = 12 << 10 };
+
+static bool is_wiped(size_t size)
+{
+    return size >= WIPED_LEAST && size <= WIPED_MOST;
+}
 
 static void wipe_and_free(void *p, const char *file, int line)
 {
@@ -17,10 +23,10 @@ static void wipe_and_free(void *p, const char *file, int line)
 
     (void)file;
     (void)line;
-    if (size > WIPED_BYTES)
-        mem_free(p);
-    else
+    if (is_wiped(size))
         mem_free_secret(p, size);
+    else
+        mem_free(p);
 }
 
 /* Never moves a block without wiping where it was. */
@@ -29,7 +35,7 @@ static void *wipe_and_realloc(void *p, size_t size, const char *file, int line)
     size_t old = p == NULL ? 0 : malloc_usable_size(p);
     void *moved;
 
-    if (old > WIPED_BYTES || p == NULL)
+    if (size > 0 && !is_wiped(old))
         return mem_realloc(p, size);
     if (size > 0 && size <= old)
         return p;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The table of test_strict_http.py sent to nginx, haproxy and Node's http module before the same simulated server: what reaches it.
-Prints one line per vector on which they differ from mvproxy (docs/strict-http.md is made of it).
+"""What mvproxy, nginx, haproxy and Node's http module make of the same bytes, before the same simulated server: of the requests in test_strict_http.py
+and in the unit tests suites_*_test.c, and of the answers in test_hostile_server.py and there.  Prints the tables of docs/strict-http.md: a line for
+each way in which they differ.
 
     top_builddir=... tests/e2e/survey_strict_http.py
 """
@@ -12,9 +13,12 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 import fixture
+import test_hostile_server as hostile
 import test_strict_http as table
+from rawhttp import Broken, Malformed
 
 NGINX = """daemon off; master_process off; pid {dir}/nginx.pid; error_log {dir}/error.log; events {{ worker_connections 256; }}
 http {{ access_log off; client_body_temp_path {dir}/b; proxy_temp_path {dir}/p; fastcgi_temp_path {dir}/f; uwsgi_temp_path {dir}/u; scgi_temp_path {dir}/s;
@@ -65,9 +69,9 @@ CONFIGS = {"nginx": NGINX, "haproxy": HAPROXY, "node": NODE}
 
 
 class Contender:
-    """A proxy before the simulated server a."""
+    """A proxy before the server at an address."""
 
-    def __init__(self, name, world):
+    def __init__(self, name, world, server):
         self.name, self.port = name, fixture.free_port()
         self.dir = tempfile.mkdtemp(prefix="survey-")
         crt, key = world.certs.crt("node-a"), world.certs.key("node-a")
@@ -76,7 +80,7 @@ class Contender:
             for part in (crt, key):
                 with open(part, encoding="ascii") as source:
                     out.write(source.read())
-        host, back = world.addresses["a"]
+        host, back = server
         config = os.path.join(self.dir, "config")
         with open(config, "w", encoding="ascii") as out:
             out.write(CONFIGS[name].format(dir=self.dir, host=host, back=back, port=self.port, crt=crt, key=key, pem=pem))
@@ -94,10 +98,70 @@ class Contender:
         shutil.rmtree(self.dir)
 
 
+def rows(kind):
+    """(name, bytes) of the unit tests' requests or answers."""
+    seen = set(hostile.LIES) | {entry[0] for entry in table.VECTORS}
+    for program in ("suites_request_test", "suites_message_test"):
+        path = os.path.join(os.environ.get("top_builddir") or fixture.TREE, "tests/unit/http", program)
+        told = subprocess.run([path], env=dict(os.environ, MVPROXY_TEST_ROWS="1"), capture_output=True, text=True, check=True).stdout
+        for line in told.splitlines():
+            if line.startswith("# %s " % kind):
+                raw, _, name = line[len(kind) + 3:].partition(" ")
+                while name in seen:
+                    name += " again"
+                seen.add(name)
+                yield name, bytes.fromhex(raw)
+
+
+def connect(world, port):
+    return fixture.Raw(("127.0.0.1", port), world.certs.crt("ca"), (world.certs.crt("admin"), world.certs.key("admin")))
+
+
+# ------------------------------------------------------------------------------------ requests
+
+
+def whole(record):
+    """Whether the server has read all of it. (That it serves nobody in particular, before the others, makes some a 403.)"""
+    own = record["target"] in ("/api", "/apis")  # mvproxy's looks at the server
+    return not own and not record["aborted"] and record["status"] != 400
+
+
+class Row:
+    """A vector of the unit tests, with a target whose body the server reads, if it has one that can be changed."""
+
+    def __init__(self, number, name, raw):
+        self.name, self.id = name, "row-%d" % number
+        self.raw = re.sub(rb"(?m)^([A-Z]+) /([a-z]{0,3}) HTTP/", rb"\1 /sim/sink?v=%s&p=\2 HTTP/" % self.id.encode(), raw)
+
+    def reached(self, records):
+        return len([r for r in records if whole(r)]), 0
+
+    def is_own(self, record):
+        return "v=%s&" % self.id in record["target"]
+
+    @property
+    def has_id(self):
+        return self.id.encode() in self.raw
+
+
+class Vector(table.Case):
+    """One of test_strict_http.py."""
+
+    has_id = True
+
+    def reached(self, records):
+        """How many were read to their end; a body that breaks off is an aborted request to the server. And how many hidden ones."""
+        hidden = [r for r in records if r["target"].endswith("hidden=" + self.id)]
+        return len([r for r in records if r not in hidden and whole(r)]), len(hidden)
+
+    def is_own(self, record):
+        return record["target"].partition("v=")[2].partition("&")[0] == self.id or record["target"].endswith("hidden=" + self.id)
+
+
 def exchange(world, port, raw):
     """The status codes of the answers, as far as they come within a moment."""
     try:
-        client = fixture.Raw(("127.0.0.1", port), world.certs.crt("ca"), (world.certs.crt("admin"), world.certs.key("admin")))
+        client = connect(world, port)
     except OSError:
         return ["-"]
     with client:
@@ -111,38 +175,111 @@ def exchange(world, port, raw):
         return re.findall(r"HTTP/1\.[01] ([1-9][0-9][0-9]) ", client.buffer.decode("latin-1")) or ["-"]
 
 
-def survey(world, name, port):
-    """By vector: (statuses, requests that reached the server, hidden requests that did)."""
+def settled(world, since):
+    """The requests after that one, each to its end."""
+    def ended():
+        records = world.sim.requests(since=since)
+        return (records,) if all(r["done"] for r in records) else None
+    time.sleep(0.2)
+    return fixture.until(ended, "requests to end")[0]
+
+
+def survey_requests(world, port):
+    """By vector: (what happened, statuses)."""
     world.sim.reset()
-    cases = [table.Case(number, "local", entry) for number, entry in enumerate(table.VECTORS)]
-    statuses = [exchange(world, port, case.raw) for case in cases]
-    records = world.sim.requests()
-    out = {}
-    for case, seen in zip(cases, statuses):
-        # What a server read to its end; a body that breaks off is an aborted request to it.
-        mine = [r for r in records if r["target"].partition("v=")[2].partition("&")[0] == case.id and r["status"] == 200 and not r["aborted"]]
-        hidden = [r for r in records if r["target"].endswith("hidden=" + case.id)]
-        out[case.name] = (",".join(seen), len(mine), len(hidden))
-    sys.stderr.write("%s: %d requests reached the server, %d hidden ones\n" % (
-        name, sum(v[1] for v in out.values()), sum(v[2] for v in out.values())))
+    cases = [Vector(number, "local", entry) for number, entry in enumerate(table.VECTORS)]
+    cases += [Row(number, name, raw) for number, (name, raw) in enumerate(rows("request"))]
+    out, reached = {}, {}
+    for case in cases:  # first those without an ID: what comes is theirs
+        if not case.has_id:
+            since = world.sim.mark()
+            out[case.name] = exchange(world, port, case.raw)
+            reached[case.name] = settled(world, since)
+    since = world.sim.mark()
+    for case in cases:
+        if case.has_id:
+            out[case.name] = exchange(world, port, case.raw)
+    records = settled(world, since)
+    for case in cases:
+        passed, hidden = case.reached([r for r in records if case.is_own(r)] if case.has_id else reached[case.name])
+        out[case.name] = ("two" if passed > 1 or (passed and hidden) else "passed" if passed else "stopped", ",".join(out[case.name]))
     return out
 
 
-def main():
-    world = fixture.World({"a": "v1.33"}).start()
-    results = {"mvproxy": survey(world, "mvproxy", world.proxies["a"].address[1])}
+# ------------------------------------------------------------------------------------ answers
+
+
+def survey_answers(world, port):
+    """By lie: (what the client had of it, status)."""
+    out = {}
+    for number, (name, (_, _, method, _)) in enumerate(hostile.LIES.items()):
+        try:
+            with connect(world, port) as client:
+                client.sock.settimeout(2)
+                out[name] = look(client, method, "/sim/whoami?lie=%d" % number)
+        except Malformed:  # what the server wrote reaches a client as it is
+            out[name] = ("malformed", "-")
+        except (OSError, ValueError, IndexError):
+            out[name] = ("none", "-")
+    return out
+
+
+def look(client, method, target):
+    client.request("GET" if method == hostile.UPGRADING else method, target, hostile.UPGRADE if method == hostile.UPGRADING else None)
     try:
-        for name in CONFIGS:
-            contender = Contender(name, world)
-            results[name] = survey(world, name, contender.port)
+        answer = client.final_head()
+    except Broken:
+        return "none", "-"
+    try:
+        client.body(answer, method)
+    except (Broken, OSError):
+        return "broken", str(answer.status)
+    if hostile.SECRET in answer.body:
+        return "another's", str(answer.status)
+    return "none" if answer.status in (500, 502, 503) else "whole", str(answer.status)
+
+
+def tell(title, results):
+    """A line of the table for each way in which they differ, with the statuses of mvproxy."""
+    kinds = {}
+    for name in results["mvproxy"]:
+        seen = tuple(result[name][0] for result in results.values())
+        if len(set(seen)) > 1:
+            statuses, names = kinds.setdefault(seen, (set(), []))
+            statuses.add(results["mvproxy"][name][1])
+            names.append(name)
+    differ = sum(len(names) for _, names in kinds.values())
+    print("\n## %s: %d, they agree about %d\n" % (title, len(results["mvproxy"]), len(results["mvproxy"]) - differ))
+    print("| %s | vectors |\n|%s" % (" | ".join(results), " --- |" * (len(results) + 1)))
+    for seen, (statuses, names) in sorted(kinds.items(), key=lambda kind: -len(kind[1][1])):
+        print("| %s %s | %s | %s |" % (seen[0], " ".join(sorted(statuses)), " | ".join(seen[1:]), "; ".join(names)), flush=True)
+
+
+def survey(world, one, mvproxy, server):
+    results = {"mvproxy": one(world, mvproxy)}
+    for name in CONFIGS:
+        contender = Contender(name, world, server)
+        try:
+            results[name] = one(world, contender.port)
+        finally:
             contender.close()
+    return results
+
+
+def main():
+    for name, raw in rows("answer"):
+        hostile.lie(name, [raw, hostile.CLOSE], None, method="HEAD" if "HEAD" in name else "GET")
+    world = hostile.setup()
+    try:
+        proxy, liar = world.proxies["a"].address[1], world.liars["local"].port
+        tell("Answers", survey(world, survey_answers, proxy, ("127.0.0.1", liar)))
+        proxy = world.proxies["a"]
+        proxy.stop()
+        proxy.options["apiserver"] = "https://%s:%d" % world.addresses["a"]
+        proxy.start()
+        tell("Requests", survey(world, survey_requests, proxy.address[1], world.addresses["a"]))
     finally:
         world.close()
-    for vector in results["mvproxy"]:
-        reached = {name: result[vector] for name, result in results.items()}
-        if len({r[1:] for r in reached.values()}) > 1:
-            print("| %s | %s |" % (vector, " | ".join("%s %s" % (
-                "two" if r[2] and r[1] else "passed" if r[1] else "stopped", r[0]) for r in reached.values())))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
  *          body with "!" alone
  *   ...    the head is not complete when the connection ends    cut  the body is not
  *   +7     so many bytes behind the last message are nobody's
+ * With MVPROXY_TEST_ROWS in the environment the bytes are printed in hex, for tests/e2e/survey_strict_http.py.
  */
 #ifndef MVPROXY_TESTS_UNIT_HTTP_MESSAGES_H
 #define MVPROXY_TESTS_UNIT_HTTP_MESSAGES_H
@@ -51,11 +52,21 @@ static inline bool message_as_wanted(struct slice got, struct slice want)
     return slice_eq(got, want);
 }
 
+static inline void message_print(enum h1_kind kind, const struct message_row *row)
+{
+    printf("# %s ", kind == H1_REQUEST ? "request" : "answer");
+    for (size_t i = 0; i < row->in.n; i++)
+        printf("%02x", (unsigned char)row->in.p[i]);
+    printf(" %s\n", row->name);
+}
+
 static inline void message_check(enum h1_kind kind, enum http_method method, const struct message_row *row)
 {
     static const size_t pieces[] = {SIZE_MAX, 1, 2, 0, 0};
     bool good = true;
 
+    if (getenv("MVPROXY_TEST_ROWS") != NULL)
+        message_print(kind, row);
     for (size_t i = 0; good && i < ROWS(pieces); i++) {
         struct messages m = {.kind = kind, .method = method};
 
