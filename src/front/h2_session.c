@@ -46,12 +46,18 @@ static bool opens_backwards(struct h2_conn *c, int32_t id)
     return false;
 }
 
+/* RFC 9113 6.8: what a client opens behind our last GOAWAY is ignored. But its head must be read all the same. */
+static bool comes_too_late(const struct h2_conn *c, const nghttp2_frame_hd *hd)
+{
+    return hd->type == NGHTTP2_HEADERS && c->state >= H2_LEAVING && hd->stream_id > c->last_id;
+}
+
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *arg)
 {
     struct h2_conn *c = arg;
 
     (void)session;
-    if (is_cheap(hd) && h2_rate_exceeded(c, &c->control, LIMIT_H2_CONTROL_FRAMES))
+    if ((is_cheap(hd) || comes_too_late(c, hd)) && h2_rate_exceeded(c, &c->control, LIMIT_H2_CONTROL_FRAMES))
         h2_conn_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, FRONT_CLOSE_FLOOD);
     if (hd->type == NGHTTP2_HEADERS && hd->stream_id % 2 == 1 && opens_backwards(c, hd->stream_id))
         h2_conn_fail(c, NGHTTP2_PROTOCOL_ERROR, FRONT_CLOSE_BAD_REQUEST);

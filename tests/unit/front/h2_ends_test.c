@@ -497,6 +497,59 @@ static void test_drain_late(struct kit *k)
     ok(kit_ended(k), "then the connection ends");
 }
 
+/* GET / at h, as a whole stream. */
+static void open_raw(struct kit *k, unsigned id)
+{
+    unsigned char head[15] = {0, 0, 6, 1, 5, 0, 0, 0, 0, 0x82, 0x87, 0x84, 0x41, 1, 'h'};
+
+    head[6] = (unsigned char)(id >> 16);
+    head[7] = (unsigned char)(id >> 8);
+    head[8] = (unsigned char)id;
+    kit_raw(k, head, sizeof head);
+}
+
+/* A client that has been told that no further stream is looked at, and opens some all the same: a few, or very many. */
+static void streams_after_goaway(struct kit *k, unsigned n)
+{
+    struct req *busy;
+
+    kit_connect(k, false, false);
+    busy = kit_get(k, "/x");
+    kit_held(k, 1);
+    front_drain(k->w.front, NULL, NULL);
+    ok(kit_until(k, goodbye_told, k), "the client is told");
+    kit_settle(k);
+    is_int(k->goaway_last, busy->id, "which stream was the last");
+    for (unsigned i = 1; i <= n && k->end == CLIENT_OPEN; i++) {
+        open_raw(k, (unsigned)busy->id + 2 * i);
+        if (i % 200 == 0)
+            loop_run_once(k->w.loop, 0);
+    }
+    kit_settle(k);
+    is_int((int)k->n_held, 1, "streams that it opens then are not served");
+}
+
+static void test_after_goaway(struct kit *k)
+{
+    streams_after_goaway(k, 10);
+    kit_reply(&k->held[0], 200, "busy");
+    ok(kit_closed(k, &k->req[0]) && k->req[0].status == 200, "what was under way is answered");
+    is_int((int)k->goaway_code, NGHTTP2_NO_ERROR, "no harm is meant by streams that crossed the GOAWAY");
+    ok(kit_ended(k), "the connection ends");
+    ok(world_empty(&k->w), "over");
+    is_double(world_closed(&k->w, "drain"), 1, "counted");
+}
+
+static void test_flood_after_goaway(struct kit *k)
+{
+    streams_after_goaway(k, 20000);
+    ok(kit_ended(k), "thousands of them are a flood");
+    is_int((int)k->goaway_code, NGHTTP2_ENHANCE_YOUR_CALM, "told why");
+    is_int(k->held[0].gone, 1, "and the proxy is told");
+    ok(world_empty(&k->w), "over");
+    is_double(world_closed(&k->w, "flood"), 1, "counted");
+}
+
 static void test_drain_idle(struct kit *k)
 {
     int drained = 0;
@@ -687,6 +740,8 @@ static const struct kit_story stories[] = {
     {"stream limit", test_stream_limit},
     {"drain", test_drain},
     {"drain late", test_drain_late},
+    {"streams after GOAWAY", test_after_goaway},
+    {"a flood of them", test_flood_after_goaway},
     {"drain idle", test_drain_idle},
     {"drain silent", test_drain_silent},
     {"free while busy", test_free_busy},
