@@ -18,6 +18,7 @@ enum {
 
     /* Streams: what may wait in memory per direction. */
     LIMIT_STREAM_READ_TURN = 64 << 10,    /* ciphertext taken from the kernel per callback */
+    LIMIT_STREAM_WRITE_TURN = 256 << 10,  /* taken for writing in one callback, even if the kernel would take more */
     LIMIT_STREAM_INPUT = 128 << 10,       /* decrypted bytes not yet consumed: reading pauses above */
     LIMIT_STREAM_OUTPUT_HIGH = 128 << 10, /* unsent bytes: the producer is told to pause above */
     LIMIT_STREAM_OUTPUT_LOW = 32 << 10,   /* and to go on below */

@@ -82,7 +82,8 @@ void stream_resume(struct stream *s, unsigned reasons);
  * broken or LIMIT_STREAM_OUTPUT_HARD would be exceeded: the owner will get FAILED, or closes it himself.
  */
 bool stream_write(struct stream *s, struct slice data);
-/* More than LIMIT_STREAM_OUTPUT_HIGH unsent: stop producing until WRITABLE. */
+/* More than LIMIT_STREAM_OUTPUT_HIGH unsent, or LIMIT_STREAM_WRITE_TURN in one callback: stop producing until WRITABLE.
+ */
 bool stream_congested(const struct stream *s);
 size_t stream_unsent(const struct stream *s);
 /* The same, and what the kernel has and the other side's has not acknowledged: asks it, one system call. */

@@ -68,6 +68,7 @@ struct stream {
     bool finish;         /* nothing will be written after what is queued */
     bool finish_encoded; /* the orderly end is in s->out */
     bool congested;
+    size_t written; /* since the last flush */
     struct evbuffer *in; /* decrypted, not consumed; NULL before the transport starts */
     size_t in_known;     /* length of in that was accounted for */
     struct buf gather;   /* small writes of the running callback, plain */

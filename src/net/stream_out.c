@@ -150,6 +150,7 @@ void stream_flush(struct stream *s)
     }
     if (!s->send_blocked)
         stream_send_out(s);
+    s->written = 0;
     note_relief(s);
 }
 
@@ -205,10 +206,11 @@ bool stream_write(struct stream *s, struct slice data)
         return false;
     }
     s->bytes_out += data.n;
+    s->written += data.n;
     stream_flush_later(s);
     if (!s->send_blocked && buf_len(&s->out) > LIMIT_STREAM_OUTPUT_HIGH)
         stream_send_out(s);
-    if (stream_unsent(s) > LIMIT_STREAM_OUTPUT_HIGH)
+    if (stream_unsent(s) > LIMIT_STREAM_OUTPUT_HIGH || s->written >= LIMIT_STREAM_WRITE_TURN)
         s->congested = true;
     return !s->send_broken;
 }

@@ -382,6 +382,42 @@ static void test_set_owner(struct loop *l, const struct flavour *f)
     release_pair(l, &client, &server);
 }
 
+/* Whoever has much to say has a part of each turn, not the turn; so others get on beside it. */
+static void test_share(struct loop *l, const struct flavour *f)
+{
+    enum { TURNS = 400, RECORD = 16384 };
+    struct end client = {.send_left = SIZE_MAX}, server = {.discard = true};
+    struct end small = {.discard = true}, echo = {.echo = true, .discard = true};
+    uint64_t most_in = 0, most_out = 0;
+
+    open_pair(l, f, &small, &echo);
+    open_pair(l, f, &client, &server);
+    for (unsigned i = 0; i < TURNS; i++) {
+        uint64_t in = server.got_bytes, out = client.send_pos;
+
+        loop_run_once(l, 5);
+        in = server.got_bytes - in;
+        out = client.send_pos - out;
+        most_in = in > most_in ? in : most_in;
+        most_out = out > most_out ? out : most_out;
+    }
+    /* What the turn before had left over may come together with what is read now. */
+    ok(most_in > 0 && most_in <= 2 * LIMIT_STREAM_READ_TURN, "%s: %llu bytes at most are read in a turn", f->name,
+       (unsigned long long)most_in);
+    /* In the callback that finds that there is room, and at the end of the turn when it is told that there is again. */
+    ok(most_out > 0 && most_out <= 2 * (LIMIT_STREAM_WRITE_TURN + RECORD), "%s: %llu are taken for writing", f->name,
+       (unsigned long long)most_out);
+    for (unsigned i = 1; i <= 20; i++) {
+        small.send_left = 100;
+        pump(&small);
+        if (!run_until(l, small.got_bytes == 100 * i))
+            break;
+    }
+    is_u64(small.got_bytes, 2000, "%s: small questions are answered meanwhile", f->name);
+    release_pair(l, &client, &server);
+    release_pair(l, &small, &echo);
+}
+
 /* The same set of pairs again and again; descriptors must not leak. */
 static void test_many(struct loop *l, const struct flavour *f)
 {
@@ -475,6 +511,7 @@ int main(void)
         test_set_owner(l, f);
         test_connect_refused(l, f);
         test_write_before_open(l, f);
+        test_share(l, f);
         test_many(l, f);
     }
     loop_free(l);
