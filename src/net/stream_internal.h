@@ -63,12 +63,11 @@ struct stream {
     bool peer_ended;   /* FIN or close_notify was read, even if sending has failed since */
     bool send_blocked; /* the kernel is full: wait for on_writable */
     bool send_broken;  /* a send failed; what was received before is still to be read */
-    bool fin_sent;
+    bool fin_sent, congested;
     int send_error;      /* errno of the failed send */
     bool finish;         /* nothing will be written after what is queued */
     bool finish_encoded; /* the orderly end is in s->out */
-    bool congested;
-    size_t written; /* since the last flush */
+    size_t written;      /* since the last flush */
     struct evbuffer *in; /* decrypted, not consumed; NULL before the transport starts */
     size_t in_known;     /* length of in that was accounted for */
     struct buf gather;   /* small writes of the running callback, plain */
