@@ -61,7 +61,7 @@ static void schedule(struct refresh *r, enum refresh_trigger t, uint64_t delay_m
     r->state = STATE_WAITING;
     r->next = t;
     r->due_ms = loop_now_ms(r->loop) + delay_ms;
-    loop_timer_set(r->timer, delay_ms);
+    loop_timer_move(r->timer, delay_ms);
 }
 
 /* How long a trigger has to wait for the sake of its rate. */

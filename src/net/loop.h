@@ -38,6 +38,8 @@ typedef void loop_fn(void *arg);
 MEM_CHECK struct loop_timer *loop_timer_new(struct loop *l, loop_fn *fn, void *arg);
 void loop_timer_free(struct loop_timer *t);
 void loop_timer_set(struct loop_timer *t, uint64_t delay_ms);
+/* The same for what is set rarely: nobody is woken at the deadline before, which costs more than moving it. */
+void loop_timer_move(struct loop_timer *t, uint64_t delay_ms);
 void loop_timer_cancel(struct loop_timer *t);
 bool loop_timer_pending(const struct loop_timer *t);
 

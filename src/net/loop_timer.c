@@ -79,6 +79,14 @@ void loop_timer_set(struct loop_timer *t, uint64_t delay_ms)
         arm(t, delay_ms);
 }
 
+void loop_timer_move(struct loop_timer *t, uint64_t delay_ms)
+{
+    t->deadline_ms = loop_now_ms(t->loop) + delay_ms;
+    t->pending = true;
+    if (!t->armed || t->deadline_ms != t->armed_ms)
+        arm(t, delay_ms);
+}
+
 void loop_timer_cancel(struct loop_timer *t)
 {
     t->pending = false; /* it fires once more into nothing: cheaper than taking it out of the heap at each request */

@@ -148,6 +148,11 @@ void loop_timer_set(struct loop_timer *t, uint64_t delay_ms)
     push(t->loop, t);
 }
 
+void loop_timer_move(struct loop_timer *t, uint64_t delay_ms)
+{
+    loop_timer_set(t, delay_ms);
+}
+
 bool loop_timer_pending(const struct loop_timer *t)
 {
     return t->place != 0;

@@ -142,6 +142,29 @@ static void free_itself(void *arg)
     g->timer = NULL;
 }
 
+static void test_timer_moved(struct loop *l)
+{
+    struct log g = {.l = l};
+    uint64_t start;
+
+    g.timer = loop_timer_new(l, say_a, &g);
+    loop_timer_move(g.timer, 10000);
+    loop_timer_move(g.timer, 1);
+    ok(run_until(l, g.text[0] != '\0'), "moved forward: fires");
+    start = loop_now_ms(l);
+    loop_timer_set(g.timer, 1);
+    loop_timer_move(g.timer, 40);
+    loop_timer_cancel(g.timer);
+    loop_timer_move(g.timer, 50);
+    usleep(3000);
+    ok(loop_timer_pending(g.timer) && run_until(l, strlen(g.text) == 2), "moved back: fires");
+    ok(loop_now_ms(l) - start >= 50, "not before the last deadline");
+    settle(l);
+    is_str(g.text, "aa", "once each");
+    loop_timer_free(g.timer);
+    settle(l);
+}
+
 static void test_timer_free_inside(struct loop *l)
 {
     struct log g = {.l = l};
@@ -239,6 +262,7 @@ int main(void)
     test_at_leave(l);
     test_timer(l);
     test_timer_pushed_back(l);
+    test_timer_moved(l);
     test_timer_free_inside(l);
     test_newcomers(l);
     test_run_and_signal(l);
