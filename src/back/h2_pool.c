@@ -70,8 +70,9 @@ static bool is_of(const struct h2_client *c, struct slice credential)
 
 /*
  * A connection for a token is made only after some server has taken that token: else anybody could have us make one for
- * each of his requests, with a new invented token every time. A slot is a token's seeded hash; two tokens that share
- * one take turns over HTTP/1.1.
+ * each of his requests, with a new invented token every time. That it was taken is shown by success or 403: errors may
+ * come before anybody looks at the token (of kube-apiserver 400 for a bad timeout, 429 and 503 while it stops). A slot
+ * is a token's seeded hash; two tokens that share one take turns over HTTP/1.1.
  */
 static uint64_t *slot_of(struct back *b, uint64_t hash)
 {
@@ -96,7 +97,7 @@ void h2_pool_answered(const struct back_request *r)
     if (bearer.n == 0)
         return;
     hash = hash_seeded(bearer);
-    if (r->response.status != 401)
+    if (r->response.status < 300 || r->response.status == 403)
         *slot_of(r->back, hash) = hash;
     else if (*slot_of(r->back, hash) == hash)
         *slot_of(r->back, hash) = 0;
