@@ -110,6 +110,7 @@ void h1_client_attach(struct h1_client *c, struct back_request *r)
     if (c->served++ > 0)
         metric_inc(c->pool->origin->m.reuses);
     c->wire_mark = stream_wire_bytes(c->stream);
+    stream_begin_message(c->stream);
     request_keep_copy(r);
     h1_parser_begin(c->parser, r->arena, &r->response);
     if (!send_head(c, r)) {

@@ -156,6 +156,7 @@ static void next_request(struct h1_conn *c)
     arena_pool_give(&c->fc->host->arenas, c->arena);
     c->arena = c->x.arena = NULL;
     h1_conn_move(c, H1_AWAITING);
+    stream_begin_message(c->stream);
     /* Never from here: the caller may be the proxy, in the middle of ending the exchange before. */
     if (stream_input_len(c->stream) > 0)
         h1_conn_wake(c);

@@ -36,6 +36,7 @@ struct loop {
     struct list deferred;     /* for the end of the turn */
     struct list at_leave;     /* for the end of the outermost callback */
     struct list at_exit;      /* for loop_free */
+    struct list bulk;         /* what has only a part of each turn */
     struct list signals;
     struct newcomers *newcomers;
     struct metric *lag;
@@ -94,6 +95,7 @@ struct loop *loop_new(struct metrics *metrics)
     list_init(&l->deferred);
     list_init(&l->at_leave);
     list_init(&l->at_exit);
+    list_init(&l->bulk);
     list_init(&l->signals);
     l->base = new_base();
     if (l->base != NULL)
@@ -187,6 +189,16 @@ void loop_at_exit_cancel(struct loop *l, struct loop_deferred *d)
     unqueue(&l->at_exit, d);
 }
 
+void loop_bulk(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *arg)
+{
+    queue(&l->bulk, d, fn, arg);
+}
+
+void loop_bulk_cancel(struct loop *l, struct loop_deferred *d)
+{
+    unqueue(&l->bulk, d);
+}
+
 void loop_defer(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *arg)
 {
     queue(&l->deferred, d, fn, arg);
@@ -206,6 +218,21 @@ static void run_newcomers(struct loop *l)
     while ((n = newcomers_next(l->newcomers)) != NULL) {
         loop_enter(l);
         n->fn(n->arg);
+        loop_leave(l);
+        if (clock_us() >= end)
+            return;
+    }
+}
+
+/* What is dear to all others is a turn's length; what is dear to these is not to be left with nothing beside them. */
+static void run_bulk(struct loop *l)
+{
+    uint64_t now = clock_us(), spent = l->awake ? now - l->awake_since_us : 0;
+    uint64_t end = now + (spent / 2 > BULK_TURN_US ? spent / 2 : BULK_TURN_US);
+
+    for (size_t left = l->bulk.count; left > 0 && l->bulk.count > 0; left--) {
+        loop_enter(l);
+        run_node(list_pop_front(&l->bulk));
         loop_leave(l);
         if (clock_us() >= end)
             return;
@@ -236,11 +263,13 @@ static void run_turn(struct loop *l, bool may_block)
         loop_leave(l);
         l->awake = false;
     }
-    if (!may_block || l->deferred.count > 0 || newcomers_waiting(l->newcomers) > 0)
+    if (!may_block || l->deferred.count > 0 || l->bulk.count > 0 || newcomers_waiting(l->newcomers) > 0)
         flags |= EVLOOP_NONBLOCK;
     event_base_loop(l->base, flags);
     if (newcomers_waiting(l->newcomers) > 0)
         run_newcomers(l);
+    if (l->bulk.count > 0)
+        run_bulk(l);
     run_deferred(l);
     log_flush();
     if (l->awake && l->lag != NULL)

@@ -53,6 +53,15 @@ struct newcomers *loop_newcomers(struct loop *l);
 /* As given to loop_new(); may be NULL. */
 struct metrics *loop_metrics(const struct loop *l);
 
+/*
+ * Work that moves much: what it takes in a turn is limited, so that whoever asks for little does not wait for it. Each
+ * turn does BULK_TURN_US of it, and a third of the turn if all else takes long; at least one piece, the oldest first.
+ * What is left over waits for the next turn, which does not block. A node that is queued keeps its place.
+ */
+enum { BULK_TURN_US = 500 };
+void loop_bulk(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *arg);
+void loop_bulk_cancel(struct loop *l, struct loop_deferred *d);
+
 /* The resolver is made at its first use (dial.c) and lives as long as the loop. */
 void *loop_resolver(const struct loop *l);
 void loop_set_resolver(struct loop *l, void *resolver, void (*release)(void *resolver));

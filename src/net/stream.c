@@ -72,7 +72,11 @@ static void deliver_work(void *arg)
 
 void stream_deliver_later(struct stream *s)
 {
-    if (s->fn != NULL)
+    if (s->fn == NULL)
+        return;
+    if (s->bulk)
+        stream_deliver_in_turn(s);
+    else
         loop_defer(s->loop, &s->deliver_work, deliver_work, s);
 }
 
@@ -162,7 +166,8 @@ void stream_update_reading(struct stream *s)
     if (want == s->reading)
         return;
     s->reading = want;
-    s->ops->set_reading(s, want);
+    if (!s->held)
+        s->ops->set_reading(s, want);
 }
 
 struct slice stream_peek(struct stream *s)
@@ -369,6 +374,7 @@ void stream_destroy(struct stream *s, bool reset)
     s->timer = NULL;
     loop_defer_cancel(s->loop, &s->deliver_work);
     loop_at_leave_cancel(s->loop, &s->flush_work);
+    stream_bulk_cancel(s);
     loop_at_exit_cancel(s->loop, &s->exit_work);
     if (reset && s->fd >= 0)
         setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));

@@ -3,7 +3,8 @@
  *
  * Contract with the owner:
  *  - One callback, one event enum. It is never called from inside a call of the owner into this stream: what such a
- *    call provokes (a failure found while writing, say) is delivered later in the same turn.
+ *    call provokes (a failure found while writing, say) is delivered later in the same turn, or, on streams that move
+ *    much, when it is this one's turn.
  *  - After stream_close() the callback is never called again and the pointer is dead; memory goes after the turn.
  *  - What is written during a callback leaves together when the callback ends (one record, one send, where it fits);
  *    nothing waits for a later turn unless the socket is full.
@@ -68,6 +69,12 @@ void stream_close(struct stream *s, enum stream_close_how how);
  * (NULL: no longer wanted) until that moment, also after stream_close() and after the stream was handed on.
  */
 void stream_on_closed(struct stream *s, void (*fn)(void *arg), void *arg);
+
+/*
+ * A new message begins: what comes now says nothing of the amount to come. Streams on which much comes share a part of
+ * each turn, so that the others are not held up; from here on this one is not among them until much comes again.
+ */
+void stream_begin_message(struct stream *s);
 
 /* The first contiguous piece of what waits, valid until the next call on this stream; n is 0 when nothing waits. */
 struct slice stream_peek(struct stream *s);

@@ -3,6 +3,7 @@
  *   stream.c        life, the owner's view, delivery of events
  *   stream_facts.c  what can be asked about it
  *   stream_out.c    what was written, until the kernel has it
+ *   stream_bulk.c   streams that move much take turns
  *   stream_plain.c  transport: bytes as they are
  *   stream_tls.c    transport: a bufferevent whose SSL sits on tls_bio
  */
@@ -35,6 +36,8 @@ struct stream_ops {
     void (*set_reading)(struct stream *s, bool on);
     /* Read again in this turn, whatever epoll says. Ends with input, EOF, stream_broke() or stream_read_idle(). */
     void (*look_again)(struct stream *s);
+    /* Read what waits in the kernel, within this call; the owner is not told. */
+    void (*read_now)(struct stream *s);
     /* Turns plain bytes into what goes on the wire, at the end of s->out. False: out of memory or broken. */
     bool (*encode)(struct stream *s, struct slice data);
     /* The same for the orderly end. */
@@ -68,6 +71,9 @@ struct stream {
     bool finish;         /* nothing will be written after what is queued */
     bool finish_encoded; /* the orderly end is in s->out */
     size_t written;      /* since the last flush */
+    bool bulk;    /* much came at the last look: the next ones, and what is sent, wait for their part of a turn */
+    bool held;    /* waits to be read: epoll is not asked meanwhile */
+    unsigned due; /* what bulk_work is to do: enum stream_due */
     struct evbuffer *in; /* decrypted, not consumed; NULL before the transport starts */
     size_t in_known;     /* length of in that was accounted for */
     struct buf gather;   /* small writes of the running callback, plain */
@@ -75,7 +81,7 @@ struct stream {
     struct event writable;
     struct event readable;    /* plain transport and lingering */
     struct loop_timer *timer; /* opening, lingering */
-    struct loop_deferred deliver_work, flush_work, free_work, exit_work;
+    struct loop_deferred deliver_work, flush_work, free_work, exit_work, bulk_work;
     char *failure;        /* NULL on a broken stream: out of memory */
     struct tls_conn *tls; /* stream_tls.c's; NULL for plain */
     uint64_t bytes_in, bytes_out, wire_out;
@@ -126,6 +132,17 @@ void stream_carrier_lost(struct stream *s, const char *failure);
 
 /* stream_facts.c: the texts about the other side's address. */
 void stream_describe(struct stream *s, const struct sockaddr *addr);
+
+/* stream_bulk.c: the order of those that move much. */
+/* To be asked before a look into the kernel. True: not now; read_now() follows when it is this stream's turn. */
+bool stream_read_later(struct stream *s);
+/* A look has brought n bytes. */
+void stream_received(struct stream *s, size_t n);
+/* Flushes when it is this stream's turn. */
+void stream_send_later(struct stream *s);
+/* Delivers when it is this stream's turn. */
+void stream_deliver_in_turn(struct stream *s);
+void stream_bulk_cancel(struct stream *s);
 
 /* stream_out.c */
 void stream_out_init(struct stream *s);

@@ -24,9 +24,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     loop_enter(l);
-    s->send_blocked = false;
-    stream_flush(s);
-    stream_deliver(s);
+    stream_send_later(s);
     loop_leave(l);
 }
 
@@ -64,6 +62,7 @@ void stream_send_failed(struct stream *s, int error)
         return;
     s->send_broken = true;
     s->send_error = error;
+    s->bulk = false;
     stream_out_release(s);
     if (s->state == STREAM_OPEN && s->reading)
         s->ops->look_again(s); /* an answer may have come before the reset: it is told first */

@@ -7,16 +7,13 @@
 
 #include "net/stream_internal.h"
 
-static void on_readable(evutil_socket_t fd, short what, void *arg)
+static void plain_read_now(struct stream *s)
 {
-    struct stream *s = arg;
-    struct loop *l = s->loop;
-    struct recv_area *area = loop_recv_area(l);
-    ssize_t n = recv(fd, area->bytes, sizeof(area->bytes), 0);
+    struct recv_area *area = loop_recv_area(s->loop);
+    ssize_t n = recv(s->fd, area->bytes, sizeof(area->bytes), 0);
 
-    (void)what;
-    loop_enter(l);
     if (n > 0) {
+        stream_received(s, (size_t)n);
         if (evbuffer_add(s->in, area->bytes, (size_t)n) == 0)
             stream_got_input(s);
         else
@@ -29,7 +26,20 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     } else {
         stream_broke(s, "read: %s", strerror(errno));
     }
-    stream_deliver(s);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+    struct stream *s = arg;
+    struct loop *l = s->loop;
+
+    (void)fd;
+    (void)what;
+    loop_enter(l);
+    if (!stream_read_later(s)) {
+        plain_read_now(s);
+        stream_deliver(s);
+    }
     loop_leave(l);
 }
 
@@ -80,6 +90,7 @@ const struct stream_ops *stream_plain_transport(void)
         .start = plain_start,
         .set_reading = plain_set_reading,
         .look_again = plain_look_again,
+        .read_now = plain_read_now,
         .encode = plain_encode,
         .encode_end = plain_encode_end,
         .detach = plain_detach,

@@ -169,6 +169,16 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
     loop_leave(l);
 }
 
+static void tls_read_now(struct stream *s)
+{
+    struct tls_conn *t = s->tls;
+
+    if (tls_bio_look(&t->bio))
+        read_the_rest(s);
+    else if (t->bio.eof || t->bio.recv_error != 0)
+        (void)read_record(s); /* which tells */
+}
+
 static void tls_set_reading(struct stream *s, bool on)
 {
     struct tls_conn *t = s->tls;
@@ -439,6 +449,7 @@ const struct stream_ops *stream_tls_transport(void)
         .start = tls_start,
         .set_reading = tls_set_reading,
         .look_again = tls_look_again,
+        .read_now = tls_read_now,
         .encode = tls_encode,
         .encode_end = tls_encode_end,
         .detach = tls_detach,

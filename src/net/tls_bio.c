@@ -57,6 +57,7 @@ static bool receive(struct tls_bio *b)
     b->recv_turn = loop_turn(s->loop);
     n = recv(s->fd, area->bytes, sizeof(area->bytes), 0);
     if (n > 0) {
+        stream_received(s, (size_t)n);
         area->holder = b;
         area->evict = evict;
         b->end = (size_t)n;
@@ -73,11 +74,22 @@ static bool receive(struct tls_bio *b)
     return false;
 }
 
+static bool may_receive(const struct tls_bio *b)
+{
+    return !b->eof && b->recv_error == 0 && b->recv_turn != loop_turn(b->stream->loop);
+}
+
 bool tls_bio_look(struct tls_bio *b)
 {
-    bool may_receive = !b->eof && b->recv_error == 0 && b->recv_turn != loop_turn(b->stream->loop);
+    return tls_bio_has_input(b) || (may_receive(b) && receive(b));
+}
 
-    return tls_bio_has_input(b) || (may_receive && receive(b));
+/* As tls_bio_look(), but a stream that moves much looks into the kernel only when it is its turn. */
+static bool look_in_turn(struct tls_bio *b)
+{
+    bool later = !tls_bio_has_input(b) && may_receive(b) && stream_read_later(b->stream);
+
+    return !later && tls_bio_look(b);
 }
 
 static int bio_read(BIO *bio, char *out, int want)
@@ -87,7 +99,7 @@ static int bio_read(BIO *bio, char *out, int want)
     BIO_clear_retry_flags(bio);
     if (b == NULL || out == NULL || want <= 0)
         return -1;
-    if (!tls_bio_look(b)) {
+    if (!look_in_turn(b)) {
         if (b->eof)
             return 0;
         if (b->recv_error == 0)

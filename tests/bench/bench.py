@@ -168,6 +168,14 @@ class ProxyBench:
         """The other end of the tunnels."""
         pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "source"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
         client = Client(LOOPBACKS["local"], PORT, self.pki.crt("ca"), token="token-of-root")
+
+        def listens():
+            self.daemons[0].check()
+            try:
+                return client.get("/readyz").status > 0
+            except ConnectionRefusedError:
+                return False
+        waiting.until(listens, "the simulator", 60)
         answer = client.request("POST", "/api/v1/namespaces/default/pods", json.dumps(pod), {"Content-Type": "application/json"})
         if answer.status != 201:
             raise DaemonError("the simulator makes no pod: %r" % answer)

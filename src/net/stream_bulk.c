@@ -1,0 +1,83 @@
+/*
+ * Streams that move much take turns. A turn of the loop that reads 64 KB of each of a hundred streams, encrypts and
+ * sends it, takes ten milliseconds, and whoever asks for little waits for two of them. So a stream on which much has
+ * come is read and written in the part of the turn that such streams share (loop_bulk()), one after the other.
+ */
+#include <event2/event.h>
+
+#include "net/stream_internal.h"
+
+enum stream_due { DUE_READ = 1, DUE_SEND = 2 };
+
+enum {
+    MUCH_BYTES = 16 << 10,  /* at one look: not the only one of this message, as likely as not */
+    LITTLE_BYTES = 2 << 10, /* the stream has become an interactive one, or its end has come */
+};
+
+static void set_held(struct stream *s, bool held)
+{
+    if (s->held == held)
+        return;
+    s->held = held;
+    if (s->reading)
+        s->ops->set_reading(s, !held);
+}
+
+static void bulk_work(void *arg)
+{
+    struct stream *s = arg;
+    unsigned due = s->due;
+
+    s->due = 0;
+    set_held(s, false);
+    if (due & DUE_SEND) {
+        s->send_blocked = false;
+        stream_flush(s);
+    }
+    if (due & DUE_READ && stream_wants_input(s))
+        s->ops->read_now(s);
+    stream_deliver(s);
+}
+
+static void queue(struct stream *s, unsigned due)
+{
+    s->due |= due;
+    loop_bulk(s->loop, &s->bulk_work, bulk_work, s);
+}
+
+bool stream_read_later(struct stream *s)
+{
+    if (!s->bulk)
+        return false;
+    queue(s, DUE_READ);
+    set_held(s, true);
+    return true;
+}
+
+void stream_received(struct stream *s, size_t n)
+{
+    if (n >= MUCH_BYTES)
+        s->bulk = true;
+    else if (n < LITTLE_BYTES)
+        s->bulk = false;
+}
+
+void stream_begin_message(struct stream *s)
+{
+    s->bulk = false;
+}
+
+void stream_send_later(struct stream *s)
+{
+    queue(s, DUE_SEND);
+}
+
+void stream_deliver_in_turn(struct stream *s)
+{
+    queue(s, 0);
+}
+
+void stream_bulk_cancel(struct stream *s)
+{
+    loop_bulk_cancel(s->loop, &s->bulk_work);
+}
