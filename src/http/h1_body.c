@@ -146,9 +146,10 @@ static enum h1_body_event read_trailers(struct h1_body *b, struct slice in, size
 
     if (b->trailer_parser == NULL) {
         b->trailer_parser = h1_parser_new(H1_TRAILERS, LIMIT_TRAILER_BYTES);
-        if (b->trailer_parser == NULL)
+        b->trailers = arena_zalloc(b->arena, sizeof *b->trailers);
+        if (b->trailer_parser == NULL || b->trailers == NULL)
             return fail(b, "out of memory");
-        h1_parser_begin(b->trailer_parser, b->arena, &b->trailers);
+        h1_parser_begin(b->trailer_parser, b->arena, b->trailers);
     }
     r = h1_parser_feed(b->trailer_parser, in, &taken);
     *consumed += taken;
@@ -158,7 +159,7 @@ static enum h1_body_event read_trailers(struct h1_body *b, struct slice in, size
         return fail(b, h1_parser_error(b->trailer_parser));
     h1_parser_free(b->trailer_parser);
     b->trailer_parser = NULL;
-    drop_forbidden(&b->trailers);
+    drop_forbidden(b->trailers);
     b->state = COMPLETE;
     return H1_BODY_END;
 }
@@ -223,7 +224,9 @@ bool h1_body_eof(struct h1_body *b)
 
 const struct http_head *h1_body_trailers(const struct h1_body *b)
 {
-    return &b->trailers;
+    static const struct http_head none;
+
+    return b->trailers == NULL ? &none : b->trailers;
 }
 
 const char *h1_body_error(const struct h1_body *b)

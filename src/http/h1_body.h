@@ -25,7 +25,7 @@ struct h1_body {
     uint64_t excess; /* bytes of chunk framing beyond what is fair */
     struct arena *arena;
     struct h1_parser *trailer_parser; /* only while trailers arrive */
-    struct http_head trailers;
+    struct http_head *trailers;       /* in the arena; NULL as long as there are none */
     const char *error;
 };
 
@@ -39,7 +39,7 @@ enum h1_body_event h1_body_feed(struct h1_body *b, struct slice in, size_t *cons
 bool h1_body_eof(struct h1_body *b);
 /* Gives back what it holds; the trailers' text stays in the arena. */
 void h1_body_reset(struct h1_body *b);
-/* After H1_BODY_END; no fields if there were none. Valid until the next begin. */
+/* After H1_BODY_END; no fields if there were none. Valid until the next begin, as long as the arena. */
 const struct http_head *h1_body_trailers(const struct h1_body *b);
 const char *h1_body_error(const struct h1_body *b);
 

@@ -7,13 +7,17 @@
 struct loop_timer {
     struct event event;
     struct loop *loop;
-    loop_fn *fn;
-    void *arg;
-    uint64_t deadline_ms; /* when fn is wanted; valid while pending */
-    uint64_t armed_ms;    /* when libevent wakes us; valid while armed */
+    union {
+        struct {
+            loop_fn *fn;
+            void *arg;
+            uint64_t deadline_ms; /* when fn is wanted; valid while pending */
+            uint64_t armed_ms;    /* when libevent wakes us; valid while armed */
+        };
+        struct loop_deferred release; /* of one that is freed */
+    };
     bool pending;
     bool armed;
-    struct loop_deferred release;
 };
 
 static void arm(struct loop_timer *t, uint64_t delay_ms)
@@ -68,6 +72,7 @@ void loop_timer_free(struct loop_timer *t)
         return;
     t->pending = false;
     event_del(&t->event);
+    t->release = (struct loop_deferred){.fn = NULL};
     loop_defer(t->loop, &t->release, mem_free, t);
 }
 

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "net/sockopt.h"
+#include "net/stream_bulk.h"
+#include "net/stream_out.h"
 
 static void move(struct stream *s, enum stream_state to)
 {
@@ -132,12 +134,28 @@ void stream_broke(struct stream *s, const char *fmt, ...)
     s->failure = mem_strdup(text);
     move(s, STREAM_BROKEN);
     stream_update_reading(s);
-    event_del(&s->writable);
+    stream_forget_writable(s);
     mark(s, STREAM_FAILED);
     stream_deliver_later(s);
 }
 
 /* ------------------------------------------------------------------------------------------------------- input */
+
+struct evbuffer *stream_input(struct stream *s)
+{
+    if (s->in == NULL)
+        s->in = evbuffer_new();
+    return s->in;
+}
+
+/* Most streams are idle at most times. */
+void stream_drop_empty_input(struct stream *s)
+{
+    if (s->in == NULL || evbuffer_get_length(s->in) > 0)
+        return;
+    evbuffer_free(s->in);
+    s->in = NULL;
+}
 
 void stream_got_input(struct stream *s)
 {
@@ -185,6 +203,7 @@ void stream_consume(struct stream *s, size_t n)
         return;
     evbuffer_drain(s->in, n);
     s->in_known = stream_input_len(s);
+    stream_drop_empty_input(s);
     if (s->full && s->in_known <= LIMIT_STREAM_INPUT / 2) {
         s->full = false;
         stream_update_reading(s);
@@ -242,9 +261,7 @@ static struct stream *stream_new(struct loop *l, int fd, const struct stream_opt
     stream_out_init(s);
     event_assign(&s->readable, loop_base(l), fd, 0, NULL, NULL);
     s->timer = loop_timer_new(l, on_open_timeout, s);
-    if (o->tls == NULL)
-        s->in = evbuffer_new();
-    if (s->timer == NULL || (o->tls == NULL ? s->in == NULL : !stream_tls_init(s, o)))
+    if (s->timer == NULL || (o->tls != NULL && !stream_tls_init(s, o)))
         goto fail;
     loop_timer_set(s->timer, o->open_timeout_ms == 0 ? TIMEOUT_HANDSHAKE_MS : o->open_timeout_ms);
     return s;
@@ -303,7 +320,7 @@ static void on_connected(evutil_socket_t fd, short what, void *arg)
     loop_enter(l);
     if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
         error = errno;
-    stream_out_arm(s); /* from now on "writable" has its usual meaning */
+    stream_forget_writable(s); /* from now on "writable" has its usual meaning */
     if (error != 0)
         stream_broke(s, "connect: %s", strerror(error));
     else
@@ -328,8 +345,8 @@ struct stream *stream_connect(struct loop *l, const struct sockaddr *addr, sockl
     if (connect(fd, addr, len) == 0) {
         start(s);
     } else if (errno == EINPROGRESS) {
-        event_assign(&s->writable, loop_base(l), fd, EV_WRITE, on_connected, s);
-        event_add(&s->writable, NULL);
+        if (!stream_await_writable(s, on_connected))
+            stream_broke(s, "out of memory");
     } else {
         stream_broke(s, "connect: %s", strerror(errno));
     }
@@ -354,7 +371,10 @@ static void free_work(void *arg)
 {
     struct stream *s = arg;
 
-    s->ops->release(s);
+    if (s->ops->release != NULL)
+        s->ops->release(s);
+    if (s->in != NULL)
+        evbuffer_free(s->in);
     stream_out_release(s);
     mem_free(s->failure);
     mem_free(s->carrier_failure);
@@ -368,7 +388,7 @@ void stream_destroy(struct stream *s, bool reset)
     move(s, STREAM_CLOSED);
     s->fn = NULL;
     s->ops->detach(s);
-    event_del(&s->writable);
+    stream_forget_writable(s);
     event_del(&s->readable);
     loop_timer_free(s->timer);
     s->timer = NULL;
@@ -381,7 +401,7 @@ void stream_destroy(struct stream *s, bool reset)
     if (s->fd >= 0)
         close(s->fd);
     s->fd = -1;
-    loop_defer(s->loop, &s->free_work, free_work, s);
+    loop_defer(s->loop, &s->deliver_work, free_work, s); /* there is nothing to deliver any more */
     if (s->carrier_fn != NULL)
         s->carrier_fn(s->carrier_arg, reset);
     if (s->on_closed != NULL)
@@ -393,7 +413,7 @@ int stream_surrender(struct stream *s)
     int fd = s->fd;
 
     s->ops->detach(s);
-    event_del(&s->writable);
+    stream_forget_writable(s);
     event_del(&s->readable);
     s->fd = -1;
     stream_destroy(s, false);

@@ -3,9 +3,9 @@
  * sends it, takes ten milliseconds, and whoever asks for little waits for two of them. So a stream on which much has
  * come is read and written in the part of the turn that such streams share (loop_bulk()), one after the other.
  */
-#include <event2/event.h>
+#include "net/stream_bulk.h"
 
-#include "net/stream_internal.h"
+#include "net/stream_out.h"
 
 enum stream_due { DUE_READ = 1, DUE_SEND = 2 };
 

@@ -5,7 +5,7 @@
  *   stream_out.c    what was written, until the kernel has it
  *   stream_bulk.c   streams that move much take turns
  *   stream_plain.c  transport: bytes as they are
- *   stream_tls.c    transport: a bufferevent whose SSL sits on tls_bio
+ *   stream_tls.c    transport: an SSL that sits on tls_bio
  */
 #ifndef MVPROXY_NET_STREAM_INTERNAL_H
 #define MVPROXY_NET_STREAM_INTERNAL_H
@@ -44,7 +44,7 @@ struct stream_ops {
     void (*encode_end)(struct stream *s);
     /* The descriptor is about to be closed: no event may be left. */
     void (*detach)(struct stream *s);
-    /* End of the turn: nothing of the transport is on the stack any more. */
+    /* End of the turn: nothing of the transport is on the stack any more. May be NULL. */
     void (*release)(struct stream *s);
 };
 
@@ -74,14 +74,14 @@ struct stream {
     bool bulk;    /* much came at the last look: the next ones, and what is sent, wait for their part of a turn */
     bool held;    /* waits to be read: epoll is not asked meanwhile */
     unsigned due; /* what bulk_work is to do: enum stream_due */
-    struct evbuffer *in; /* decrypted, not consumed; NULL before the transport starts */
-    size_t in_known;     /* length of in that was accounted for */
-    struct buf gather;   /* small writes of the running callback, plain */
-    struct buf out;      /* ready for the wire */
-    struct event writable;
-    struct event readable;    /* plain transport and lingering */
+    struct evbuffer *in;    /* decrypted, not consumed; NULL while there is nothing */
+    size_t in_known;        /* length of in that was accounted for */
+    struct buf gather;      /* small writes of the running callback, plain */
+    struct buf out;         /* ready for the wire */
+    struct event *writable; /* made when it is first waited for, gone when all is sent */
+    struct event readable;
     struct loop_timer *timer; /* opening, lingering */
-    struct loop_deferred deliver_work, flush_work, free_work, exit_work, bulk_work;
+    struct loop_deferred deliver_work, flush_work, exit_work, bulk_work;
     char *failure;        /* NULL on a broken stream: out of memory */
     struct tls_conn *tls; /* stream_tls.c's; NULL for plain */
     uint64_t bytes_in, bytes_out, wire_out;
@@ -101,6 +101,9 @@ void stream_opened(struct stream *s);
 void stream_got_eof(struct stream *s);
 void stream_read_fin(struct stream *s); /* recv said 0 */
 void stream_broke(struct stream *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* s->in, made if there is none; NULL when out of memory. */
+struct evbuffer *stream_input(struct stream *s);
+void stream_drop_empty_input(struct stream *s);
 /* Accounts for what was added to s->in. */
 void stream_got_input(struct stream *s);
 /* Whether to go on taking in bytes. */
@@ -132,31 +135,6 @@ void stream_carrier_lost(struct stream *s, const char *failure);
 
 /* stream_facts.c: the texts about the other side's address. */
 void stream_describe(struct stream *s, const struct sockaddr *addr);
-
-/* stream_bulk.c: the order of those that move much. */
-/* To be asked before a look into the kernel. True: not now; read_now() follows when it is this stream's turn. */
-bool stream_read_later(struct stream *s);
-/* A look has brought n bytes. */
-void stream_received(struct stream *s, size_t n);
-/* Flushes when it is this stream's turn. */
-void stream_send_later(struct stream *s);
-/* Delivers when it is this stream's turn. */
-void stream_deliver_in_turn(struct stream *s);
-void stream_bulk_cancel(struct stream *s);
-
-/* stream_out.c */
-void stream_out_init(struct stream *s);
-/* Points the write event at the descriptor. */
-void stream_out_arm(struct stream *s);
-void stream_out_release(struct stream *s);
-void stream_flush_later(struct stream *s); /* at the end of the callback */
-/* Encodes what was gathered and sends what the kernel takes. */
-void stream_flush(struct stream *s);
-void stream_send_out(struct stream *s); /* only the sending */
-/* Drops what is queued: the other side cannot take it any more. */
-void stream_send_failed(struct stream *s, int error);
-/* The transport found nothing to read: if sending has failed, now is the time to say so. */
-void stream_read_idle(struct stream *s);
 
 /* stream_tls.c */
 bool stream_tls_init(struct stream *s, const struct stream_opts *o);

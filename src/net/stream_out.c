@@ -1,12 +1,14 @@
 /*
  * The writing half: gather (plain, while a callback runs) -> encode -> out (ready for the wire) -> kernel.
  */
+#include "net/stream_out.h"
+
 #include <errno.h>
 #include <event2/event.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#include "net/stream_internal.h"
+#include "net/stream_bulk.h"
 
 enum {
     RECORD_BYTES = 16384, /* the largest TLS record */
@@ -32,12 +34,20 @@ void stream_out_init(struct stream *s)
 {
     buf_init(&s->gather, LIMIT_STREAM_OUTPUT_HARD);
     buf_init(&s->out, LIMIT_STREAM_OUTPUT_HARD + ENCODING_SPARE);
-    stream_out_arm(s);
 }
 
-void stream_out_arm(struct stream *s)
+bool stream_await_writable(struct stream *s, void (*fn)(evutil_socket_t fd, short what, void *arg))
 {
-    event_assign(&s->writable, loop_base(s->loop), s->fd, EV_WRITE, on_writable, s);
+    if (s->writable == NULL)
+        s->writable = event_new(loop_base(s->loop), s->fd, EV_WRITE, fn, s);
+    return s->writable != NULL && event_add(s->writable, NULL) == 0;
+}
+
+void stream_forget_writable(struct stream *s)
+{
+    if (s->writable != NULL)
+        event_free(s->writable);
+    s->writable = NULL;
 }
 
 void stream_out_release(struct stream *s)
@@ -82,6 +92,8 @@ static void all_sent(struct stream *s)
     bool fin_waits = s->tunnelled && s->tls != NULL && s->state == STREAM_OPEN;
 
     spare_return(loop_spare(s->loop), &s->out);
+    if (s->state != STREAM_CONNECTING) /* then it says when we are connected */
+        stream_forget_writable(s);
     if (s->finish_encoded && !s->fin_sent && !fin_waits) {
         s->fin_sent = true;
         shutdown(s->fd, SHUT_WR);
@@ -109,7 +121,7 @@ void stream_send_out(struct stream *s)
         s->send_blocked = buf_len(&s->out) > 0;
     }
     if (s->send_blocked) {
-        if (event_add(&s->writable, NULL) != 0)
+        if (!stream_await_writable(s, on_writable))
             stream_send_failed(s, ENOMEM);
     } else {
         all_sent(s);

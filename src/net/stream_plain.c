@@ -5,7 +5,8 @@
 #include <event2/buffer.h>
 #include <event2/event.h>
 
-#include "net/stream_internal.h"
+#include "net/stream_bulk.h"
+#include "net/stream_out.h"
 
 static void plain_read_now(struct stream *s)
 {
@@ -14,7 +15,7 @@ static void plain_read_now(struct stream *s)
 
     if (n > 0) {
         stream_received(s, (size_t)n);
-        if (evbuffer_add(s->in, area->bytes, (size_t)n) == 0)
+        if (stream_input(s) != NULL && evbuffer_add(s->in, area->bytes, (size_t)n) == 0)
             stream_got_input(s);
         else
             stream_broke(s, "out of memory");
@@ -78,12 +79,6 @@ static void plain_detach(struct stream *s)
     event_del(&s->readable);
 }
 
-static void plain_release(struct stream *s)
-{
-    if (s->in != NULL)
-        evbuffer_free(s->in);
-}
-
 const struct stream_ops *stream_plain_transport(void)
 {
     static const struct stream_ops ops = {
@@ -94,7 +89,6 @@ const struct stream_ops *stream_plain_transport(void)
         .encode = plain_encode,
         .encode_end = plain_encode_end,
         .detach = plain_detach,
-        .release = plain_release,
     };
 
     return &ops;

@@ -1,27 +1,29 @@
 /*
  * Transport with TLS, over tls_bio. The handshake is ours, step by step; clients' handshakes wait for their part of a
- * turn (newcomers.h), and cost next to nothing before a byte has come. Then a bufferevent reads. Writing goes straight
- * through SSL_write, which never blocks on this BIO; so the bufferevent's own writing half stays idle.
+ * turn (newcomers.h), and cost next to nothing before a byte has come. Writing goes straight through SSL_write, which
+ * never blocks on this BIO.
  * docs/internals/stream.md tells why each of the less obvious calls is there.
  */
 #include <event2/buffer.h>
-#include <event2/bufferevent.h>
-#include <event2/bufferevent_ssl.h>
-#include <event2/bufferevent_struct.h>
 #include <event2/event.h>
 #include <openssl/err.h>
 
-#include "net/stream_internal.h"
+#include "net/stream_bulk.h"
+#include "net/stream_out.h"
 #include "net/tls_bio.h"
 #include "net/tls_internal.h"
 
-enum { RECORD_BYTES = 16384, RECORD_OVERHEAD = 64, MESSAGES_MS = 60000 };
+enum {
+    RECORD_BYTES = 16384,
+    RECORD_OVERHEAD = 64,
+    MESSAGES_MS = 60000,
+    SMALL_READ = 2048, /* room for what a small message takes; libevent makes 32 KB of a whole record's */
+};
 
 struct tls_conn {
     struct tls_ctx *ctx;
-    SSL *ssl;                /* server: NULL before the first byte */
-    BIO *bio_object;         /* belongs to ssl */
-    struct bufferevent *bev; /* NULL before the end of the handshake */
+    SSL *ssl;        /* server: NULL before the first byte */
+    BIO *bio_object; /* belongs to ssl */
     struct tls_bio bio;
     struct newcomer step; /* server: of the handshake */
     struct tls_identity *identity;
@@ -99,20 +101,24 @@ static bool has_hidden_input(const struct tls_conn *t)
 static bool read_record(struct stream *s)
 {
     struct tls_conn *t = s->tls;
+    size_t expected = tls_bio_input_len(&t->bio) + (size_t)SSL_pending(t->ssl);
+    int most = expected <= SMALL_READ ? SMALL_READ : RECORD_BYTES;
+    struct evbuffer *in = stream_input(s);
     struct evbuffer_iovec room;
     int n;
 
-    if (evbuffer_reserve_space(s->in, RECORD_BYTES, &room, 1) != 1) {
+    if (in == NULL || evbuffer_reserve_space(in, most, &room, 1) != 1) {
         stream_broke(s, "out of memory");
         return false;
     }
     ERR_clear_error();
-    n = SSL_read(t->ssl, room.iov_base, RECORD_BYTES);
+    n = SSL_read(t->ssl, room.iov_base, most);
     if (n > 0) {
         room.iov_len = (size_t)n;
-        evbuffer_commit_space(s->in, &room, 1);
+        evbuffer_commit_space(in, &room, 1);
         return true;
     }
+    stream_drop_empty_input(s);
     switch (SSL_get_error(t->ssl, n)) {
     case SSL_ERROR_WANT_READ:
     case SSL_ERROR_WANT_WRITE:
@@ -127,78 +133,49 @@ static bool read_record(struct stream *s)
     }
 }
 
-/* The bufferevent stops after a record; epoll will not call again for what the BIO already took from the kernel. */
-static void read_the_rest(struct stream *s)
-{
-    while (stream_wants_input(s) && has_hidden_input(s->tls) && read_record(s))
-        ;
-    stream_got_input(s);
-}
-
-static void on_input(struct bufferevent *bev, void *arg)
-{
-    struct stream *s = arg;
-    struct loop *l = s->loop;
-
-    (void)bev;
-    loop_enter(l);
-    if (s->state == STREAM_OPEN)
-        read_the_rest(s);
-    else
-        stream_got_input(s);
-    stream_deliver(s);
-    loop_leave(l);
-}
-
-/*
- * Events of the bufferevent come before the bytes of the same read: delivery waits for on_input() or, without bytes,
- * for the end of the turn.
- */
-static void on_event(struct bufferevent *bev, short what, void *arg)
-{
-    struct stream *s = arg;
-    struct loop *l = s->loop;
-
-    loop_enter(l);
-    if (what & BEV_EVENT_EOF && s->state == STREAM_OPEN) {
-        s->peer_ended = true; /* close_notify: a FIN alone is an error */
-        stream_got_eof(s);
-    } else {
-        report(s, bufferevent_get_openssl_error(bev));
-    }
-    loop_leave(l);
-}
-
+/* All that one look into the kernel brings, as far as there is room for it. */
 static void tls_read_now(struct stream *s)
 {
     struct tls_conn *t = s->tls;
+    bool more = tls_bio_look(&t->bio) || has_hidden_input(t) || t->bio.eof || t->bio.recv_error != 0;
 
-    if (tls_bio_look(&t->bio))
-        read_the_rest(s);
-    else if (t->bio.eof || t->bio.recv_error != 0)
-        (void)read_record(s); /* which tells */
+    while (more && stream_wants_input(s))
+        more = read_record(s) && has_hidden_input(t);
+    stream_got_input(s);
+}
+
+static void on_input(evutil_socket_t fd, short what, void *arg)
+{
+    struct stream *s = arg;
+    struct loop *l = s->loop;
+
+    (void)fd;
+    (void)what;
+    loop_enter(l);
+    if (has_hidden_input(s->tls) || !stream_read_later(s)) {
+        tls_read_now(s);
+        stream_deliver(s);
+    }
+    loop_leave(l);
 }
 
 static void tls_set_reading(struct stream *s, bool on)
 {
     struct tls_conn *t = s->tls;
 
-    if (t->bev == NULL)
-        return;
-    if (!on) {
-        bufferevent_disable(t->bev, EV_READ);
-    } else if (bufferevent_enable(t->bev, EV_READ) != 0) {
+    if (!on)
+        event_del(&s->readable);
+    else if (event_add(&s->readable, NULL) != 0)
         stream_broke(s, "out of memory");
-    } else if (has_hidden_input(t)) {
-        event_active(&t->bev->ev_read, EV_READ, 1);
-    }
+    else if (has_hidden_input(t))
+        event_active(&s->readable, EV_READ, 1);
 }
 
 /* Only of an open stream. */
 static void tls_look_again(struct stream *s)
 {
     tls_bio_recv_again(&s->tls->bio);
-    event_active(&s->tls->bev->ev_read, EV_READ, 1);
+    event_active(&s->readable, EV_READ, 1);
 }
 
 /* ---------------------------------------------------------------------------------------------------- writing */
@@ -268,20 +245,6 @@ static bool make_ssl(struct stream *s)
     return true;
 }
 
-static bool make_reader(struct stream *s)
-{
-    struct tls_conn *t = s->tls;
-
-    t->bev = bufferevent_openssl_socket_new(loop_base(s->loop), s->fd, t->ssl, BUFFEREVENT_SSL_OPEN, 0);
-    if (t->bev == NULL)
-        return false;
-    s->in = bufferevent_get_input(t->bev);
-    bufferevent_setcb(t->bev, on_input, NULL, on_event, s);
-    /* Writing is ours, and enabling it would cost a wakeup per connection for nothing. */
-    bufferevent_disable(t->bev, EV_WRITE);
-    return true;
-}
-
 static void finish_handshake(struct stream *s)
 {
     struct tls_conn *t = s->tls;
@@ -292,10 +255,12 @@ static void finish_handshake(struct stream *s)
     SSL_get0_alpn_selected(t->ssl, &alpn, &n);
     if (n > 0 && n < sizeof(t->alpn))
         memcpy(t->alpn, alpn, n);
-    if (tls_identity_new(t->ctx, t->ssl, &t->identity) && make_reader(s))
-        stream_opened(s);
-    else
+    if (!tls_identity_new(t->ctx, t->ssl, &t->identity)) {
         stream_broke(s, "out of memory");
+        return;
+    }
+    event_assign(&s->readable, loop_base(s->loop), s->fd, EV_READ | EV_PERSIST, on_input, s);
+    stream_opened(s);
 }
 
 static void await_more(struct stream *s)
@@ -417,10 +382,7 @@ static void tls_detach(struct stream *s)
         return;
     newcomers_cancel(loop_newcomers(s->loop), &t->step);
     tls_bio_detach(&t->bio, t->bio_object);
-    if (t->bev == NULL)
-        return;
-    bufferevent_setcb(t->bev, NULL, NULL, NULL, NULL);
-    bufferevent_disable(t->bev, EV_READ | EV_WRITE);
+    event_del(&s->readable);
 }
 
 static void tls_release(struct stream *s)
@@ -429,8 +391,6 @@ static void tls_release(struct stream *s)
 
     if (t == NULL)
         return;
-    if (t->bev != NULL)
-        bufferevent_free(t->bev); /* and s->in with it */
     if (t->ssl != NULL) {
         /* Otherwise a connection that was cut off takes its session with it. */
         SSL_set_shutdown(t->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);

@@ -3,7 +3,8 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#include "net/stream_internal.h"
+#include "net/stream_bulk.h"
+#include "net/stream_out.h"
 
 static void evict(void *holder)
 {
@@ -25,6 +26,11 @@ static void evict(void *holder)
 bool tls_bio_has_input(const struct tls_bio *b)
 {
     return b->start < b->end;
+}
+
+size_t tls_bio_input_len(const struct tls_bio *b)
+{
+    return b->end - b->start;
 }
 
 static int take(struct tls_bio *b, char *out, size_t want)
@@ -74,22 +80,11 @@ static bool receive(struct tls_bio *b)
     return false;
 }
 
-static bool may_receive(const struct tls_bio *b)
-{
-    return !b->eof && b->recv_error == 0 && b->recv_turn != loop_turn(b->stream->loop);
-}
-
 bool tls_bio_look(struct tls_bio *b)
 {
-    return tls_bio_has_input(b) || (may_receive(b) && receive(b));
-}
+    bool may_receive = !b->eof && b->recv_error == 0 && b->recv_turn != loop_turn(b->stream->loop);
 
-/* As tls_bio_look(), but a stream that moves much looks into the kernel only when it is its turn. */
-static bool look_in_turn(struct tls_bio *b)
-{
-    bool later = !tls_bio_has_input(b) && may_receive(b) && stream_read_later(b->stream);
-
-    return !later && tls_bio_look(b);
+    return tls_bio_has_input(b) || (may_receive && receive(b));
 }
 
 static int bio_read(BIO *bio, char *out, int want)
@@ -99,7 +94,7 @@ static int bio_read(BIO *bio, char *out, int want)
     BIO_clear_retry_flags(bio);
     if (b == NULL || out == NULL || want <= 0)
         return -1;
-    if (!look_in_turn(b)) {
+    if (!tls_bio_look(b)) {
         if (b->eof)
             return 0;
         if (b->recv_error == 0)
@@ -126,7 +121,7 @@ static long bio_ctrl(BIO *bio, int cmd, long num, void *ptr)
 
     (void)num;
     switch (cmd) {
-    case BIO_C_GET_FD: /* how bufferevent_openssl_socket_new() knows that the SSL has its socket */
+    case BIO_C_GET_FD: /* SSL_get_fd(), for tls_sni.c */
         if (b == NULL)
             return -1;
         if (ptr != NULL)

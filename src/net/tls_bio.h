@@ -32,6 +32,7 @@ BIO *tls_bio_attach(struct tls_bio *b, const BIO_METHOD *method);
 void tls_bio_detach(struct tls_bio *b, BIO *bio);
 /* Ciphertext waits here, and epoll knows nothing of it. */
 bool tls_bio_has_input(const struct tls_bio *b);
+size_t tls_bio_input_len(const struct tls_bio *b);
 /* The same, after looking into the kernel for more. False also at the end and for an error: eof, recv_error. */
 bool tls_bio_look(struct tls_bio *b);
 /* Nothing more will be read: what waits is forgotten, and reading fails as if the socket had. */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "back/h2_client.h"
-#include "net/stream_internal.h"
+#include "net/stream_out.h"
 #include "unit/back/h2_kit.h"
 
 #define OK_HEAD ":status: 200\n"

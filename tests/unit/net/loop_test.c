@@ -215,6 +215,46 @@ static void test_newcomers(struct loop *l)
     is_str(g.text, "1a2bc", "who has gone is not served");
 }
 
+struct piece {
+    struct loop_deferred d;
+    struct log *g;
+    const char *name;
+    uint64_t began_us; /* of the turn, or earlier */
+};
+
+/* Takes what all of them may take in a turn. */
+static void move_much(void *arg)
+{
+    struct piece *p = arg;
+    uint64_t now = clock_us(), end = now + BULK_TURN_US + (now - p->began_us);
+
+    add(p->g, p->name);
+    while (clock_us() < end)
+        ;
+}
+
+static void test_bulk(struct loop *l)
+{
+    struct log g = {.l = l};
+    struct piece piece[3] = {{.name = "1"}, {.name = "2"}, {.name = "3"}};
+
+    for (size_t i = 0; i < ROWS(piece); i++) {
+        piece[i].g = &g;
+        piece[i].began_us = clock_us();
+        loop_bulk(l, &piece[i].d, move_much, &piece[i]);
+    }
+    loop_bulk(l, &piece[0].d, move_much, &piece[0]);
+    loop_defer(l, &g.a, say_a, &g);
+    loop_run_once(l, 10000);
+    is_str(g.text, "1a",
+           "a turn ends when those that move much have had their part, and does not block while they wait");
+    loop_bulk_cancel(l, &piece[1].d);
+    loop_run_once(l, 10000);
+    is_str(g.text, "1a3", "one after the other; who has gone is not served");
+    loop_run_once(l, 0);
+    is_str(g.text, "1a3", "who has been served was not queued twice");
+}
+
 static void stop(void *arg)
 {
     struct log *g = arg;
@@ -265,6 +305,7 @@ int main(void)
     test_timer_moved(l);
     test_timer_free_inside(l);
     test_newcomers(l);
+    test_bulk(l);
     test_run_and_signal(l);
     test_metric();
     loop_free(l);

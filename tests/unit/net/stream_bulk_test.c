@@ -1,0 +1,199 @@
+/* Streams that move much share a part of each turn, one after the other; who asks for little does not wait for them. */
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "lib/tap.h"
+#include "net/loop_internal.h"
+#include "unit/net/fixture.h"
+
+enum { BULK = 4, MEMBERS = BULK + 1, SMALL = BULK };
+
+struct crowd;
+
+struct member {
+    struct end end;
+    struct crowd *crowd;
+    char name;
+    int fd;   /* the other end */
+    SSL *ssl; /* on it; NULL: plain */
+};
+
+struct crowd {
+    struct loop *l;
+    struct member m[MEMBERS];
+    char served[64]; /* names, in the order in which they were told of bytes */
+    size_t n_served;
+    bool slow;
+    uint64_t turn_began_us;
+};
+
+/* With `slow`, whoever moves much takes all that such may take in this turn, however long the turn took until then. */
+static void note(struct end *e, enum stream_event ev)
+{
+    struct member *m = list_entry(e, struct member, end);
+    struct crowd *c = m->crowd;
+    uint64_t now = clock_us(), end = now + BULK_TURN_US + (now - c->turn_began_us);
+
+    if (ev != STREAM_READABLE)
+        return;
+    if (c->n_served < sizeof(c->served) - 1)
+        c->served[c->n_served++] = m->name;
+    while (c->slow && m->name != 's' && clock_us() < end)
+        ;
+}
+
+static void member_open(struct crowd *c, size_t i, struct tls_ctx *ctx)
+{
+    struct member *m = &c->m[i];
+    struct stream_opts o = {.fn = end_fn, .arg = &m->end, .tls = ctx};
+    int pair[2];
+
+    m->crowd = c;
+    m->name = i == SMALL ? 's' : (char)('A' + i);
+    m->end = (struct end){.loop = c->l, .discard = true, .hook = note};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0)
+        tap_bail("socketpair");
+    m->fd = pair[1];
+    m->end.s = stream_accept(c->l, pair[0], &o);
+    if (m->end.s == NULL)
+        tap_bail("stream_accept");
+    if (ctx != NULL)
+        m->ssl = bare_client(c->l, m->fd, NULL, 0, NULL);
+    if (!run_until(c->l, m->end.seen[STREAM_OPENED] == 1))
+        tap_bail("a stream does not open");
+}
+
+/* Until the kernel takes no more; a byte, if that is all. */
+static void feed(struct member *m, size_t n)
+{
+    static char zeroes[16000];
+
+    if (m->ssl != NULL) {
+        SSL_set_mode(m->ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+        while (SSL_write(m->ssl, zeroes, (int)n) > 0 && n > 1)
+            ;
+    } else {
+        while (send(m->fd, zeroes, n, MSG_NOSIGNAL) > 0 && n > 1)
+            ;
+    }
+}
+
+static void turn(struct crowd *c)
+{
+    for (size_t i = 0; i < BULK; i++)
+        feed(&c->m[i], 16000);
+    feed(&c->m[SMALL], 1);
+    c->turn_began_us = clock_us();
+    loop_run_once(c->l, 0);
+}
+
+static void forget(struct crowd *c)
+{
+    memset(c->served, 0, sizeof(c->served));
+    c->n_served = 0;
+}
+
+static void begin(struct crowd *c, struct tls_ctx *ctx)
+{
+    for (size_t i = 0; i < MEMBERS; i++)
+        member_open(c, i, ctx);
+    for (int i = 0; i < 4; i++) /* now it is known who moves much */
+        turn(c);
+    forget(c);
+    c->slow = true;
+}
+
+static void end(struct crowd *c)
+{
+    for (size_t i = 0; i < MEMBERS; i++) {
+        end_release(&c->m[i].end);
+        SSL_free(c->m[i].ssl);
+        close(c->m[i].fd);
+    }
+    settle(c->l);
+}
+
+static void test_order(struct loop *l, struct tls_ctx *ctx, const char *how)
+{
+    struct crowd c = {.l = l};
+    bool small_first = true, one_each = true, round = true;
+
+    begin(&c, ctx);
+    for (int i = 0; i < 3 * BULK; i++)
+        turn(&c);
+    for (size_t i = 0; i < 3 * BULK; i++) {
+        small_first = small_first && c.served[2 * i] == 's';
+        one_each = one_each && c.served[2 * i + 1] >= 'A' && c.served[2 * i + 1] < 'A' + BULK;
+        round = round && (i < BULK || c.served[2 * i + 1] == c.served[2 * (i - BULK) + 1]);
+    }
+    for (int i = 0; i < BULK; i++)
+        round = round && memchr(c.served, 'A' + i, (size_t)2 * BULK) != NULL;
+    is_int((int)c.n_served, 6 * BULK, "%s: two of five are served in each turn (%s)", how, c.served);
+    ok(small_first, "%s: in each turn the small one, and before all others", how);
+    ok(one_each, "%s: and one of those that move much", how);
+    ok(round, "%s: which take turns", how);
+    end(&c);
+}
+
+static void test_leaving(struct loop *l, struct tls_ctx *ctx, const char *how)
+{
+    struct crowd c = {.l = l};
+    struct stream *b;
+
+    begin(&c, ctx);
+    turn(&c); /* now at least two of four wait, whoever they are */
+    stream_close(c.m[0].end.s, STREAM_CLOSE_ABORT);
+    c.m[0].end.s = NULL;
+    b = c.m[1].end.s;
+    stream_pause(b, STREAM_PAUSE_BODY);
+    forget(&c);
+    for (int i = 0; i < 2 * BULK; i++)
+        turn(&c);
+    ok(strpbrk(c.served, "AB") == NULL, "%s: who left or paused while waiting is not served (%s)", how, c.served);
+    ok(strchr(c.served, 'C') != NULL && strchr(c.served, 'D') != NULL, "%s: the others are", how);
+    stream_resume(b, STREAM_PAUSE_BODY);
+    forget(&c);
+    for (int i = 0; i < 2 * BULK; i++)
+        turn(&c);
+    ok(strchr(c.served, 'B') != NULL, "%s: who paused is again, after it (%s)", how, c.served);
+    end(&c);
+}
+
+/* The end that comes while a stream waits to be read, behind its last bytes. */
+static void test_end_while_waiting(struct loop *l, struct tls_ctx *ctx, const char *how)
+{
+    struct crowd c = {.l = l};
+    struct member *last;
+
+    begin(&c, ctx);
+    turn(&c);
+    last = &c.m[BULK - 1];
+    if (last->ssl != NULL) /* what it could not send would be in the way */
+        SSL_set_quiet_shutdown(last->ssl, 1);
+    shutdown(last->fd, SHUT_WR);
+    ok(run_until(l, (c.turn_began_us = clock_us(), last->end.seen[STREAM_EOF] + last->end.seen[STREAM_FAILED] == 1)),
+       "%s: its end is told", how);
+    is_int((int)last->end.seen[ctx == NULL ? STREAM_EOF : STREAM_FAILED], 1, "%s: as what it is", how);
+    end(&c);
+}
+
+int main(void)
+{
+    struct loop *l = loop_new(NULL);
+    struct tls_ctx *sctx = server_ctx(false);
+    struct tls_ctx *const contexts[] = {NULL, sctx};
+    const char *const names[] = {"plain", "tls"};
+
+    signal(SIGPIPE, SIG_IGN); /* OpenSSL's own sockets write to those that are gone */
+    for (size_t i = 0; i < ROWS(contexts); i++) {
+        test_order(l, contexts[i], names[i]);
+        test_leaving(l, contexts[i], names[i]);
+        test_end_while_waiting(l, contexts[i], names[i]);
+    }
+    loop_free(l);
+    tls_ctx_unref(sctx);
+    return tap_end();
+}
