@@ -80,11 +80,6 @@ bool hop_accepts_upgrade(const struct http_head *request, const struct http_head
     return hop_wants_upgrade(response);
 }
 
-bool hop_accepts_trailers(const struct http_head *request)
-{
-    return lists(request, HTTP_TE, SLICE_LIT("trailers"));
-}
-
 static bool always_drops(enum http_name id)
 {
     switch (id) {

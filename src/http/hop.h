@@ -23,8 +23,6 @@ bool hop_connection_has(const struct http_head *head, struct slice option);
 bool hop_wants_upgrade(const struct http_head *request);
 /* Is this 101 what hop_wants_upgrade() means, and to nothing that the request has not offered (RFC 9110 7.8)? */
 bool hop_accepts_upgrade(const struct http_head *request, const struct http_head *response);
-/* TE: trailers. */
-bool hop_accepts_trailers(const struct http_head *request);
 /* May this name stand in trailers? Not framing, routing, authentication, or hop-by-hop (RFC 9110 6.5.1). */
 bool hop_trailer_allowed(struct slice name);
 /* All X-Forwarded-For values in order with client_ip appended; p is NULL when out of memory. An empty ip adds nothing.

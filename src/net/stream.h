@@ -38,7 +38,6 @@ enum stream_pause {
     STREAM_PAUSE_BODY = 1,     /* the consumer of the body is congested */
     STREAM_PAUSE_PIPELINE = 2, /* a request is being served; the next waits unread */
     STREAM_PAUSE_LIMIT = 4,    /* a limit of ours */
-    STREAM_PAUSE_CLOSING = 8,
 };
 
 enum stream_close_how {

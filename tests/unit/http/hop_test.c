@@ -69,27 +69,24 @@ static void questions(struct h1_parser *p, struct arena *a)
 {
     static const struct {
         const char *fields;
-        bool upgrade, trailers, close;
+        bool upgrade, close;
     } q[] = {
-        {"", false, false, false},
-        {"Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n", true, false, false},
-        {"Connection: keep-alive, upgrade\r\nUpgrade: websocket\r\n", true, false, false},
-        {"Connection: Upgrade\r\nUpgrade: foo, websocket\r\n", true, false, false},
-        {"Connection: Upgrade\r\nUpgrade: h2c\r\n", false, false, false},
-        {"Connection: Upgrade\r\nUpgrade: websocket, H2C\r\n", false, false, false},
-        {"Connection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: HTTP/2.0\r\n", false, false, false},
-        {"Connection: Upgrade\r\nUpgrade: TLS/1.0\r\n", false, false, false},
-        {"Connection: Upgrade\r\nUpgrade: ,\r\n", false, false, false},
-        {"Connection: Upgrade\r\n", false, false, false},
-        {"Upgrade: websocket\r\n", false, false, false},
-        {"Connection: upgraded\r\nUpgrade: websocket\r\n", false, false, false},
-        {"Connection: Upgrade\r\nUpgrade:\r\n", false, false, false},
-        {"TE: trailers\r\n", false, true, false},
-        {"TE: deflate, Trailers\r\n", false, true, false},
-        {"TE: gzip\r\n", false, false, false},
-        {"Connection: Close\r\n", false, false, true},
-        {"Connection: a,close\r\n", false, false, true},
-        {"Connection: closed\r\n", false, false, false},
+        {"", false, false},
+        {"Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n", true, false},
+        {"Connection: keep-alive, upgrade\r\nUpgrade: websocket\r\n", true, false},
+        {"Connection: Upgrade\r\nUpgrade: foo, websocket\r\n", true, false},
+        {"Connection: Upgrade\r\nUpgrade: h2c\r\n", false, false},
+        {"Connection: Upgrade\r\nUpgrade: websocket, H2C\r\n", false, false},
+        {"Connection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: HTTP/2.0\r\n", false, false},
+        {"Connection: Upgrade\r\nUpgrade: TLS/1.0\r\n", false, false},
+        {"Connection: Upgrade\r\nUpgrade: ,\r\n", false, false},
+        {"Connection: Upgrade\r\n", false, false},
+        {"Upgrade: websocket\r\n", false, false},
+        {"Connection: upgraded\r\nUpgrade: websocket\r\n", false, false},
+        {"Connection: Upgrade\r\nUpgrade:\r\n", false, false},
+        {"Connection: Close\r\n", false, true},
+        {"Connection: a,close\r\n", false, true},
+        {"Connection: closed\r\n", false, false},
     };
 
     for (size_t i = 0; i < ROWS(q); i++) {
@@ -97,7 +94,6 @@ static void questions(struct h1_parser *p, struct arena *a)
 
         parse(p, a, q[i].fields, &h);
         ok(hop_wants_upgrade(&h) == q[i].upgrade, "upgrade, row %zu", i);
-        ok(hop_accepts_trailers(&h) == q[i].trailers, "trailers, row %zu", i);
         ok(hop_connection_has(&h, SLICE_LIT("close")) == q[i].close, "close, row %zu", i);
         h.minor = 0;
         ok(!hop_wants_upgrade(&h), "HTTP/1.0 cannot, row %zu", i);

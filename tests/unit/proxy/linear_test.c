@@ -104,7 +104,6 @@ static void serve(const struct http_head *head, struct arena *a)
     (void)reqinfo_parse(a, head->method, head->target, &info);
     (void)h1_keep_alive(head);
     (void)h1_expects_continue(head);
-    (void)hop_accepts_trailers(head);
     (void)negotiate_gzip(head);
     (void)negotiate_pretty(head, &form);
     (void)etag_matches(head, SLICE_LIT("\"tag\""));
