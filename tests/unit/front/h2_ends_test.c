@@ -704,6 +704,8 @@ static void test_no_memory_for_a_head(struct kit *k)
 
         kit_connect(k, false, false);
         kit_closed(k, kit_get(k, "/sync"));
+        kit_get(k, "/held"); /* has the memory that the first has given back */
+        kit_held(k, k->n_held + 1);
         kit_settle(k);
         mem_fail_nth(nth);
         r = kit_get(k, "/x");
