@@ -7,9 +7,9 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "cluster/cluster.h"
-#include "cluster/peer_rule.h"
 #include "kube/hostport.h"
 #include "kube/server_id.h"
+#include "net/cidr.h"
 #include "net/loop.h"
 
 enum { TICK_MS = 500 };
@@ -213,6 +213,16 @@ static bool is_literal(const char *host)
     return n > 0 && (size_t)n < sizeof text && hostport_parse(slice_of(text, (size_t)n), &hp) && hp.ip;
 }
 
+/*
+ * The rule without peer-allowed-cidrs. An address out of a Lease can be written by whoever may write Leases in
+ * kube-system: it must not turn us against services of our own node.
+ */
+static bool is_elsewhere(const struct sockaddr *addr, void *unused)
+{
+    (void)unused;
+    return !cidr_is_special(addr);
+}
+
 static struct origin *make_origin(const struct peers *p, const struct peer *peer, enum peer_source s)
 {
     struct origin_opts o = {
@@ -222,7 +232,7 @@ static struct origin *make_origin(const struct peers *p, const struct peer *peer
         .tls_cert = p->o.tls_cert,
         .tls_no_cert = p->o.tls_no_cert,
         .tls_required = true,
-        .allow = p->o.allow != NULL ? p->o.allow : peer_rule_default,
+        .allow = p->o.allow != NULL ? p->o.allow : is_elsewhere,
         .allow_arg = p->o.allow_arg,
         .via = p->o.via,
     };

@@ -63,7 +63,7 @@ struct peers_opts {
     uint64_t stale_after_ms, forget_after_ms;
     uint64_t leave_grace_ms; /* 0: whose Lease is deleted is forgotten at once */
     struct tls_ctx *tls_cert, *tls_no_cert;
-    bool (*allow)(const struct sockaddr *addr, void *arg); /* NULL: peer_rule_default */
+    bool (*allow)(const struct sockaddr *addr, void *arg); /* NULL: not cidr_is_special() */
     void *allow_arg;
     bool rule_changed; /* peers_update: `allow` judges otherwise than before, although it is the same */
     struct via *via;   /* NULL: directly */
