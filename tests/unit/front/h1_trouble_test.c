@@ -394,9 +394,9 @@ static bool never(void *arg)
 static void test_no_timeout(struct world *w)
 {
     struct client c;
-    uint64_t left = 20;
+    uint64_t left = 30;
 
-    w->opts.header_timeout_ms = w->opts.idle_timeout_ms = w->opts.body_timeout_ms = 20;
+    w->opts.header_timeout_ms = w->opts.idle_timeout_ms = w->opts.body_timeout_ms = 100;
     world_start(w);
     client_open(w, &c);
     client_ask(&c, "/watch");
@@ -415,7 +415,7 @@ static void test_no_timeout(struct world *w)
     client_open(w, &c);
     client_send(&c, "POST /x HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
     world_handled(w, 2);
-    for (left = 20; !never(&left); left--)
+    for (left = 30; !never(&left); left--)
         loop_run_once(w->loop, 10);
     is_int(w->gone, 0, "nor has a body that the client may not send yet");
     respond_whole(w, 200, "");

@@ -129,9 +129,9 @@ static void test_timeouts(struct kit *k)
     static const unsigned char head_begun[] = {0, 0, 1, 1, 0, 0, 0, 0, 3, 0x82};
     struct req *r;
 
-    k->w.opts.header_timeout_ms = 60;
-    k->w.opts.idle_timeout_ms = 60;
-    k->w.opts.body_timeout_ms = 60;
+    k->w.opts.header_timeout_ms = 300;
+    k->w.opts.idle_timeout_ms = 300;
+    k->w.opts.body_timeout_ms = 300;
     front_update(k->w.front, &k->w.opts);
     kit_connect(k, false, false);
     ok(kit_ended(k), "nothing asked");
@@ -181,7 +181,7 @@ static void test_stall_on_busy_connection(struct kit *k)
 {
     struct busy_wait b = {k, &k->held[1]};
 
-    k->w.opts.body_timeout_ms = 100;
+    k->w.opts.body_timeout_ms = 300;
     front_update(k->w.front, &k->w.opts);
     kit_connect(k, false, true);
     kit_get(k, "/long");
