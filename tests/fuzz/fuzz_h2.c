@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "base/metric.h"
 #include "front/exchange_conn.h"
 #include "front/h2_conn.h"
@@ -222,6 +223,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     sc.host = (struct front_host){
         .loop = loop_new(NULL), .stats = front_stats_new(metrics), .on_request = on_request, .arg = &sc};
     buf_init(&sc.host.scratch, 1 << 20);
+    sc.host.arenas.ceiling = LIMIT_EXCHANGE_ARENA;
     sc.fc = (struct front_conn){.host = &sc.host,
                                 .limits = {.max_head_bytes = 16 << 10,
                                            .header_timeout_ms = 60000,
@@ -244,6 +246,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     must_hold(front_stats_requests_in_flight(sc.host.stats) == 0);
     loop_free(sc.host.loop);
     front_stats_free(sc.host.stats);
+    arena_pool_free(&sc.host.arenas);
     buf_free(&sc.host.scratch);
     metrics_free(metrics);
     return 0;
