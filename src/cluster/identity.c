@@ -17,6 +17,7 @@ enum {
     FIRST_PUBLISHING_MINOR = 26, /* kube-apiserver 1.26: APIServerIdentity on by default */
     FIRST_ADVERTISING_MINOR = 36,
     VERSION_BYTES = 64 << 10,
+    ANNOTATE_TRIES = 5, /* in a row, when the Lease is renewed under our hands */
 };
 
 /* ------------------------------------------------------------------------------------------------------- plumbing */
@@ -102,6 +103,8 @@ void identity_set_state(struct identity *i, enum identity_state s)
 
 /* --------------------------------------------------------------------------------------------------------- deciding */
 
+static void look_at_servers(struct identity *i);
+
 static void observe(struct identity *i, const char *why)
 {
     if (i->state != STATE_OBSERVING)
@@ -109,6 +112,8 @@ static void observe(struct identity *i, const char *why)
                  LT("why", why), LU("minorVersion", i->minor));
     i->may_exist = i->conceded = false;
     identity_set_state(i, STATE_OBSERVING);
+    i->tries = 0;
+    look_at_servers(i);
 }
 
 static void begin(struct identity *i)
@@ -206,10 +211,12 @@ static void on_annotated(void *arg, const struct fetch_result *r)
     if (identity_left_meanwhile(i))
         return;
     i->patched = identity_answered(r, 200);
-    if (i->patched)
+    if (identity_answered(r, 409) && i->tries++ < ANNOTATE_TRIES)
+        look_at_servers(i); /* renewed meanwhile */
+    else if (i->patched)
         log_info("Wrote the address for peers into the server's own Lease", LT("lease", i->id),
                  LT("address", i->advertise));
-    else if (!identity_answered(r, 409)) /* at the next renewal, in ten seconds */
+    else if (!identity_answered(r, 409)) /* again at the next renewal, in ten seconds */
         log_v(i->failed++ == 0 ? 0 : 3, "Could not write the address for peers into the server's Lease",
               LT("lease", i->id), LT("err", identity_why(r, text)));
 }
@@ -250,6 +257,25 @@ void identity_seen(struct identity *i, const struct lease *l)
     i->overruled = true;
 }
 
+static void on_servers(void *arg, const struct fetch_result *r)
+{
+    struct identity *i = arg;
+    struct lease l;
+
+    if (!identity_left_meanwhile(i) && identity_answered(r, 200) && identity_read(i, r, &l))
+        identity_seen(i, &l);
+}
+
+/*
+ * The watch has shown the server's Lease before it was known whose it is, perhaps, and shows it again when it is
+ * renewed, in ten seconds. That long no peer would know where this server is.
+ */
+static void look_at_servers(struct identity *i)
+{
+    if (i->o.annotate && i->advertise[0] != '\0')
+        (void)identity_send(i, "GET", i->path, NULL, on_servers);
+}
+
 /* ---------------------------------------------------------------------------------------------------------- reload */
 
 static void change_address(struct identity *i, const char *advertise)
@@ -260,6 +286,10 @@ static void change_address(struct identity *i, const char *advertise)
     i->advertise = must_strdup(advertise);
     i->overruled = i->patched = false;
     renew_now(i);
+    if (i->state == STATE_OBSERVING && i->call == NULL) {
+        i->tries = 0;
+        look_at_servers(i);
+    }
 }
 
 static void change_mode(struct identity *i, enum identity_mode mode)

@@ -44,7 +44,7 @@ struct identity {
     struct loop_timer *timer, *deadline;
     identity_step_fn *next;
     struct backoff backoff;
-    unsigned tries;  /* in a row without waiting */
+    unsigned tries;  /* in a row without waiting: of renewing ours, or of writing into the server's */
     unsigned failed; /* in a row */
     unsigned minor;  /* of the local server, 0: unknown */
     bool decide_again;

@@ -367,6 +367,52 @@ static void annotates(unsigned minor, const char *own, const char *written, cons
     end(&s);
 }
 
+/* A Lease of the server's own, without an address. */
+static void put_servers(struct story *s)
+{
+    char holder[100];
+    struct kube_lease l = {
+        .name = s->id, .hostname = "cp-a", .holder = holder, .renew_us = clock_wall_us(), .duration_s = 3600};
+
+    (void)snprintf(holder, sizeof holder, "%s_server", s->id);
+    kube_put_lease(s->w.store, &l);
+}
+
+static bool address_there(struct story *s)
+{
+    return lease_there(s) && slice_eq(s->lease.advertise, slice_str("10.0.0.1:16443"));
+}
+
+/* Not only when the server renews its Lease, in ten seconds: peers wait for it. */
+static void annotates_at_once(void)
+{
+    struct story s;
+
+    prepare(&s, 33, IDENTITY_AUTO);
+    put_servers(&s);
+    kube_forbid(s.w.local, "/version", 503);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 300);
+    ok(!address_there(&s), "the Lease is listed before it is known whose it is");
+    kube_forbid(s.w.local, NULL, 0);
+    sim_run_ms(s.w.loop, 1000);
+    ok(address_there(&s), "the address is there all the same");
+    end(&s);
+    prepare(&s, 33, IDENTITY_AUTO);
+    put_servers(&s);
+    kube_sim(s.w.local)->delay_ms = 20;
+    world_start(&s.w);
+    for (int i = 0; i < 12; i++) {
+        sim_run_ms(s.w.loop, 10);
+        if (!address_there(&s))
+            put_servers(&s);
+    }
+    ok(!address_there(&s), "it is renewed under our hands");
+    sim_run_ms(s.w.loop, 500);
+    ok(address_there(&s), "the address is there as soon as it rests");
+    end(&s);
+}
+
 static void collects(bool first)
 {
     struct story s;
@@ -433,20 +479,16 @@ static void changes_annotation(unsigned minor)
     kube_put_lease(s.w.store, &l);
     world_start(&s.w);
     sim_run_ms(s.w.loop, 500);
-    l.renew_us = clock_wall_us();
-    kube_put_lease(s.w.store, &l);
-    sim_run_ms(s.w.loop, 500);
     ok(lease_there(&s), "there");
     is_slice(s.lease.advertise, "10.0.0.1:16443", "1.%u: the address in the server's Lease", minor);
     reload(&s, IDENTITY_AUTO, "10.0.0.9:7443");
-    l.address = l.written = "10.0.0.1:16443";
+    l.address = l.written = "10.0.0.9:7443"; /* the server keeps what it does not know */
     for (int i = 0; i < 3; i++) {
+        ok(lease_there(&s), "there");
+        is_slice(s.lease.advertise, "10.0.0.9:7443", "1.%u: the one of the reload", minor);
         l.renew_us = clock_wall_us();
         kube_put_lease(s.w.store, &l);
         sim_run_ms(s.w.loop, 100);
-        ok(lease_there(&s), "there");
-        is_slice(s.lease.advertise, "10.0.0.9:7443", "1.%u: at the next renewal the one of the reload", minor);
-        l.address = l.written = "10.0.0.9:7443"; /* the server keeps what it does not know */
     }
     is_u64(kube_lease_writes(s.w.store, "PATCH"), 2, "written twice in all");
     end(&s);
@@ -589,6 +631,7 @@ int main(void)
     annotates(36, "10.9.9.9:6443", "10.8.8.8:6443", "10.9.9.9:6443");
     /* left behind by the process before */
     annotates(36, left, left, "10.0.0.1:16443");
+    annotates_at_once();
     collects(true);
     collects(false);
     collects_carefully(100);
