@@ -229,10 +229,12 @@ static void run_bulk(struct loop *l)
 {
     uint64_t now = clock_us(), spent = l->awake ? now - l->awake_since_us : 0;
     uint64_t end = now + (spent / 2 > BULK_TURN_US ? spent / 2 : BULK_TURN_US);
+    size_t left = l->bulk.count;
+    struct list_node *n;
 
-    for (size_t left = l->bulk.count; left > 0 && l->bulk.count > 0; left--) {
+    while (left-- > 0 && (n = list_pop_front(&l->bulk)) != NULL) {
         loop_enter(l);
-        run_node(list_pop_front(&l->bulk));
+        run_node(n);
         loop_leave(l);
         if (clock_us() >= end)
             return;
