@@ -327,12 +327,13 @@ static bool open_server(struct disco_merge *m, struct server *s)
 
 static bool unit_collect(struct disco_merge *m)
 {
-    struct server *s = &m->servers[m->at_server];
+    struct server *s;
 
     if (m->at_server == m->n_servers) {
         m->stage = STAGE_ORDER;
         return true;
     }
+    s = &m->servers[m->at_server];
     if (s->groups.items == NULL && !open_server(m, s))
         return false;
     if (m->at_group == NULL) {

@@ -12,9 +12,11 @@ enum { UNION_COST = 16, BYTES_PER_RESOURCE = 256 };
  * fetched while the one before is looked at. */
 enum { AHEAD = 8 };
 
-/* What a merge looks at first (disco.h) is 64 bytes, in one line of the caches or two. */
+/* What a merge looks at first (disco.h) is 64 bytes, in one line of the caches or two. NULL: nothing. */
 static void soon(const void *p)
 {
+    if (p == NULL)
+        return;
     __builtin_prefetch(p);
     __builtin_prefetch((const char *)p + 48);
 }
