@@ -61,7 +61,7 @@ void identity_recheck(struct identity *i);
  * kube-apiserver would. By that all others know that what they know of it may be old.
  */
 void identity_restarted(struct identity *i);
-/* The Lease of our name, as it was seen in the watch. */
+/* The Lease of our name, as the watch shows it. */
 void identity_seen(struct identity *i, const struct lease *l);
 /* "deciding", "publishing", ... : for people. */
 const char *identity_state_name(const struct identity *i);

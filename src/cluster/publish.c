@@ -72,7 +72,6 @@ struct publish {
     unsigned failed;          /* merges in a row */
 };
 
-static void on_turn(void *arg);
 static void on_work(void *arg);
 
 /* ----------------------------------------------------------------------------------------------------------- key */
@@ -336,8 +335,10 @@ static bool see_to_merge(struct publish *p, const struct publish_input *in, stru
 }
 
 /* The snapshot first, then the merge if it is needed. */
-static void take_changes(struct publish *p)
+/* At the end of the turn in which something was requested. */
+static void on_turn(void *arg)
 {
+    struct publish *p = arg;
     struct publish_input in;
     struct key key = {.n = 0};
     bool fine;
@@ -491,11 +492,6 @@ static void merge_some(struct publish *p)
         merge_failed(p, err_is_set(&err) ? err.text : "out of memory");
         break;
     }
-}
-
-static void on_turn(void *arg)
-{
-    take_changes(arg);
 }
 
 static void on_work(void *arg)
