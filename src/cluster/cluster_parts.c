@@ -15,8 +15,10 @@ enum {
 
 /* ------------------------------------------------------------------------------------------------------- local */
 
-/* Many things break a watch. But the connections of a process end with it, so that another one answers over a newer
- * one. */
+/*
+ * Many things break a watch. But the connections of a process end with it, so that another one answers over a newer
+ * one. While the watch does not go, an answer over the same as before clears nobody: the process may have ended since.
+ */
 static void look_for_restart(struct cluster *c)
 {
     uint64_t before = c->local_connection;
@@ -24,7 +26,8 @@ static void look_for_restart(struct cluster *c)
     c->local_connection = refresh_connection(c->local);
     if (c->local_suspect && before > 0 && c->local_connection > before)
         identity_restarted(c->identity);
-    c->local_suspect = false;
+    if (c->leases == NULL || informer_failure(leases_informer(c->leases)) == NULL)
+        c->local_suspect = false;
 }
 
 static void on_local_end(void *arg, bool ok, bool changed)

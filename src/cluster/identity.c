@@ -145,6 +145,7 @@ static void on_version(void *arg, const struct fetch_result *r)
         return;
     }
     i->minor = minor;
+    i->asked = true;
     i->failed = 0;
     backoff_reset(&i->backoff);
     if (i->o.mode == IDENTITY_OBSERVE)
@@ -177,13 +178,14 @@ void identity_start(struct identity *i)
     identity_after(i, 0, identity_decide);
 }
 
+/* Only while ours is being written or looked for has the question to wait: for the next renewal. */
 void identity_recheck(struct identity *i)
 {
-    if (i->o.mode != IDENTITY_AUTO)
+    if (i->o.mode != IDENTITY_AUTO || i->state == STATE_STOPPED || i->state == STATE_LEAVING)
         return;
-    if (i->state == STATE_PUBLISHING)
+    if (i->state == STATE_PUBLISHING || (i->state != STATE_OBSERVING && i->call != NULL))
         i->decide_again = true;
-    else if (i->state == STATE_OBSERVING && i->call == NULL)
+    else
         identity_after(i, 0, identity_decide);
 }
 
@@ -196,6 +198,7 @@ static void renew_now(struct identity *i)
 
 void identity_restarted(struct identity *i)
 {
+    identity_recheck(i); /* another process may be another version */
     i->anew = i->state == STATE_PUBLISHING;
     renew_now(i);
 }

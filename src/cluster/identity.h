@@ -58,7 +58,7 @@ void identity_set_origin(struct identity *i, struct origin *local);
 void identity_recheck(struct identity *i);
 /*
  * The local server's process is another one: the Lease that stands for it gets another holder, as that of
- * kube-apiserver would. By that all others know that what they know of it may be old.
+ * kube-apiserver would, if it is still for us to publish. By that all others know that what they know of it may be old.
  */
 void identity_restarted(struct identity *i);
 /* The Lease of our name, as the watch shows it. */

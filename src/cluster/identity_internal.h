@@ -48,6 +48,7 @@ struct identity {
     unsigned failed; /* in a row */
     unsigned minor;  /* of the local server, 0: unknown */
     bool decide_again;
+    bool asked;     /* the local server for its version, since the Lease was last confirmed as ours */
     bool returning; /* LEAVING only for a moment: then decides anew, by another mode */
     bool may_exist; /* we have asked for it to be created, or it is ours */
     bool conceded;  /* that somebody else renews it has been said */
@@ -55,8 +56,9 @@ struct identity {
     int64_t sent_us, confirmed_us; /* renewals of ours: asked for, answered */
     char *other_holder;            /* as last looked at */
     int64_t other_renew_us;
-    bool patched;   /* the annotation, in somebody else's Lease */
-    bool overruled; /* a differing address of the server's own stands */
+    uint64_t other_noted_ms; /* when it was first seen like that */
+    bool patched;            /* the annotation, in somebody else's Lease */
+    bool overruled;          /* a differing address of the server's own stands */
     struct arena *arena;
     struct lease_gc *gc;
     void (*done)(void *arg);

@@ -97,7 +97,7 @@ static void adopt(struct identity *i, const struct lease *l)
     identity_set_state(i, STATE_PUBLISHING);
     i->confirmed_us = l->renew_us;
     i->tries = i->failed = 0;
-    i->conceded = false;
+    i->conceded = i->asked = false;
     i->former[0] = '\0';
     backoff_reset(&i->backoff);
     identity_after(i, i->anew ? 0 : jitter_ms(RENEW_MS, RENEW_JITTER_PERCENT), identity_renew);
@@ -159,27 +159,42 @@ bool identity_remove(struct identity *i, const struct lease *l, fetch_fn *fn)
     return sent;
 }
 
-/* Alive means: seen to change between two looks. The clocks of two nodes may differ, so its age says so only if it is
- * great. */
+static bool note_other(struct identity *i, const struct lease *l)
+{
+    i->other_renew_us = l->renew_us;
+    i->other_noted_ms = loop_now_ms(i->loop);
+    return keep(&i->other_holder, l->holder);
+}
+
+/*
+ * Alive means: seen to change between two looks. The clocks of two nodes may differ, so its age says so only if it is
+ * great.
+ */
 static void judge_other(struct identity *i, const struct lease *l)
 {
     bool again = i->other_holder != NULL && slice_eq(l->holder, slice_str(i->other_holder));
     bool moved = again && l->renew_us != i->other_renew_us;
     bool old = !l->has_renew_time || l->renew_us < clock_wall_us() - DEAD_AFTER_US;
+    uint64_t rested;
 
-    if (!keep(&i->other_holder, l->holder)) {
+    if ((!again || moved) && !note_other(i, l)) {
         identity_failing(i, "look", "out of memory", identity_look);
         return;
     }
-    i->other_renew_us = l->renew_us;
+    if (i->state == STATE_PUBLISHING && i->o.mode == IDENTITY_AUTO && !i->asked) {
+        identity_decide(i); /* most likely the server's own, of a newer version than before */
+        return;
+    }
     if (moved || i->state == STATE_PUBLISHING) {
         yield(i, l);
         return;
     }
-    if (!again && !old) {
-        log_info("There is a Lease of this server's name; is anybody renewing it?", LT("lease", i->id),
-                 LS("holder", l->holder));
-        identity_after(i, LOOK_AGAIN_MS, identity_look);
+    rested = loop_now_ms(i->loop) - i->other_noted_ms;
+    if (rested < LOOK_AGAIN_MS && !old) {
+        if (!again)
+            log_info("There is a Lease of this server's name; is anybody renewing it?", LT("lease", i->id),
+                     LS("holder", l->holder));
+        identity_after(i, LOOK_AGAIN_MS - rested, identity_look);
         return;
     }
     log_info("Removing a Lease that an earlier process left behind", LT("lease", i->id), LS("holder", l->holder));

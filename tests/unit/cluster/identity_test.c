@@ -6,6 +6,10 @@
 #include "lib/tap.h"
 #include "sim/world.h"
 
+#define WATCH_TROUBLE                                                                                                  \
+    "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":500,\"message\":"                                    \
+    "\"etcdserver: leader changed\"}}\n"
+
 enum { ARENA = 1 << 20, RENEWALS_MS = 10400, HOUR_MS = 3600 * 1000 };
 
 struct story {
@@ -243,8 +247,6 @@ static bool same_holder(struct story *s, char text[100])
 /* The Lease stands for the server: another process of it is another holder, as with kube-apiserver's own. */
 static void server_restarts(enum identity_mode mode, enum sim_fault away)
 {
-    static const char trouble[] = "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":500,\"message\":"
-                                  "\"etcdserver: leader changed\"}}\n";
     struct story s;
     char holder[100] = "";
 
@@ -253,7 +255,7 @@ static void server_restarts(enum identity_mode mode, enum sim_fault away)
     sim_run_ms(s.w.loop, 1000);
     ok(by_us(&s) && !same_holder(&s, holder), "published");
     sim_run_ms(s.w.loop, 60000);
-    kube_inject(s.w.store, KUBE_LEASE, trouble);
+    kube_inject(s.w.store, KUBE_LEASE, WATCH_TROUBLE);
     sim_run_ms(s.w.loop, 20000);
     ok(same_holder(&s, holder), "a watch that ends for another reason changes nothing");
     for (int i = 0; i < 3; i++) {
@@ -308,6 +310,31 @@ static void restarts_in_doubt(void)
     end(&s);
 }
 
+/* The process before answers until it ends, and the next one before anybody can watch again. */
+static void restarts_after_an_answer(void)
+{
+    struct story s;
+    char holder[100] = "";
+
+    prepare(&s, 24, IDENTITY_PUBLISH);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 60000);
+    ok(by_us(&s) && !same_holder(&s, holder), "published");
+    kube_forbid_watches(s.w.local, 503);
+    kube_inject(s.w.store, KUBE_LEASE, WATCH_TROUBLE);
+    sim_run_ms(s.w.loop, 2000);
+    ok(same_holder(&s, holder), "answered over the connection of before");
+    sim_server_break(kube_sim(s.w.local));
+    (void)cluster_local_miss(s.w.cluster, NULL, NULL);
+    sim_run_ms(s.w.loop, 1000);
+    kube_forbid_watches(s.w.local, 0);
+    sim_run_ms(s.w.loop, 15000);
+    ok(!same_holder(&s, holder) && by_us(&s), "another process: another holder");
+    sim_run_ms(s.w.loop, 60000);
+    ok(same_holder(&s, holder), "which stays");
+    end(&s);
+}
+
 static void stops_early(void)
 {
     struct story s;
@@ -322,7 +349,24 @@ static void stops_early(void)
     end(&s);
 }
 
-static void upgrade(void)
+/* A Lease of the server's own, without an address. */
+static void put_servers(struct story *s)
+{
+    char holder[100];
+    struct kube_lease l = {
+        .name = s->id, .hostname = "cp-a", .holder = holder, .renew_us = clock_wall_us(), .duration_s = 3600};
+
+    (void)snprintf(holder, sizeof holder, "%s_server", s->id);
+    kube_put_lease(s->w.store, &l);
+}
+
+static bool address_there(struct story *s)
+{
+    return lease_there(s) && slice_eq(s->lease.advertise, slice_str("10.0.0.1:16443"));
+}
+
+/* Whatever comes first: its answers, the Lease that it takes over, or the watch that shows it. */
+static void upgrade(uint64_t away_ms, uint64_t lease_ms)
 {
     struct story s;
 
@@ -332,14 +376,27 @@ static void upgrade(void)
     ok(by_us(&s), "published for 1.24");
     kube_sim(s.w.local)->fault = SIM_REFUSE;
     sim_server_break(kube_sim(s.w.local));
-    sim_run_ms(s.w.loop, 2000);
+    sim_run_ms(s.w.loop, away_ms);
     kube_set_minor(s.w.local, 28);
     kube_sim(s.w.local)->fault = SIM_FINE;
-    sim_run_ms(s.w.loop, 40000);
+    sim_run_ms(s.w.loop, lease_ms);
+    put_servers(&s);
+    sim_run_ms(s.w.loop, 12000);
     is_double(world_metric(&s.w, "mvproxy_identity_lease_publishing", NULL), 0, "left to 1.28");
+    is_double(world_metric(&s.w, "mvproxy_identity_lease_renewals_total", "yielded", NULL), 0,
+              "which is no stranger, %llu ms away and %llu until its Lease", (unsigned long long)away_ms,
+              (unsigned long long)lease_ms);
+    ok(address_there(&s), "with the address for peers");
     leave(&s, 100);
     ok(lease_there(&s), "which renews what is there");
     end(&s);
+}
+
+static void upgrades(void)
+{
+    for (uint64_t away = 1; away < 3000; away = away * 3 / 2 + 1)
+        for (uint64_t lease = 0; lease < 600; lease = lease * 2 + 10)
+            upgrade(away, lease);
 }
 
 static void annotates(unsigned minor, const char *own, const char *written, const char *wanted)
@@ -365,22 +422,6 @@ static void annotates(unsigned minor, const char *own, const char *written, cons
     is_slice(s.lease.advertise, wanted, "the address in the server's Lease");
     ok(kube_lease_writes(s.w.store, "PATCH") <= 1, "written once at most");
     end(&s);
-}
-
-/* A Lease of the server's own, without an address. */
-static void put_servers(struct story *s)
-{
-    char holder[100];
-    struct kube_lease l = {
-        .name = s->id, .hostname = "cp-a", .holder = holder, .renew_us = clock_wall_us(), .duration_s = 3600};
-
-    (void)snprintf(holder, sizeof holder, "%s_server", s->id);
-    kube_put_lease(s->w.store, &l);
-}
-
-static bool address_there(struct story *s)
-{
-    return lease_there(s) && slice_eq(s->lease.advertise, slice_str("10.0.0.1:16443"));
 }
 
 /* Not only when the server renews its Lease, in ten seconds: peers wait for it. */
@@ -623,8 +664,9 @@ int main(void)
     server_restarts(IDENTITY_PUBLISH, SIM_REFUSE);
     server_restarts(IDENTITY_PUBLISH, SIM_RESET);
     restarts_in_doubt();
+    restarts_after_an_answer();
     stops_early();
-    upgrade();
+    upgrades();
     annotates(33, NULL, NULL, "10.0.0.1:16443");
     annotates(33, "10.9.9.9:6443", NULL, "10.9.9.9:6443");
     annotates(36, "10.9.9.9:6443", NULL, "10.9.9.9:6443");
