@@ -41,6 +41,7 @@ static void on_timer(void *arg)
 void identity_failing(struct identity *i, const char *what, const char *why, identity_step_fn *next)
 {
     i->failed++;
+    i->tries = 0;
     if (i->failed == 2)
         log_warning("Trouble with the own identity Lease", LT("lease", i->id), LT("doing", what), LT("err", why));
     else

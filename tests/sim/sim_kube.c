@@ -18,7 +18,7 @@ struct kube_server {
     struct sim_server *sim;
     char id[SERVER_ID_BYTES];
     char *hostname, *address, *apis, *core_apis, *garbage, *forbidden, *hop;
-    unsigned watches_forbidden, forbidden_status;
+    unsigned watches_forbidden, writes_forbidden, forbidden_status;
     enum kube_form form;
     struct buf core, document; /* as served in the current form (aggregated ones) */
     char core_etag[ETAG_BYTES], etag[ETAG_BYTES];
@@ -269,6 +269,8 @@ static void serve(void *arg, struct sim_request *q)
         sim_reply(q, k->forbidden_status, "application/json", NULL, SLICE_LIT("{\"kind\":\"Status\"}"));
     else if (k->watches_forbidden != 0 && sim_query(q, "watch").n > 0)
         sim_reply(q, k->watches_forbidden, "application/json", NULL, SLICE_LIT("{\"kind\":\"Status\"}"));
+    else if (k->writes_forbidden != 0 && !slice_eq(sim_method(q), SLICE_LIT("GET")))
+        sim_reply(q, k->writes_forbidden, "application/json", NULL, SLICE_LIT("{\"kind\":\"Status\"}"));
     else if (slice_eq(path, SLICE_LIT("/version")))
         serve_version(k, q);
     else if (slice_has_prefix(path, SLICE_LIT(LEASE_COLLECTION_PATH "/")))
@@ -437,6 +439,11 @@ void kube_forbid(struct kube_server *k, const char *path_prefix, unsigned status
 {
     set_text(&k->forbidden, path_prefix);
     k->forbidden_status = status;
+}
+
+void kube_forbid_writes(struct kube_server *k, unsigned status)
+{
+    k->writes_forbidden = status;
 }
 
 void kube_forbid_watches(struct kube_server *k, unsigned status)

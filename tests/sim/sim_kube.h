@@ -68,6 +68,8 @@ void kube_set_hop(struct kube_server *k, const char *value);
 void kube_set_garbage(struct kube_server *k, const char *body);
 /* Answers this status to whatever begins so; NULL: to nothing. */
 void kube_forbid(struct kube_server *k, const char *path_prefix, unsigned status);
+/* Answers this status to whatever would change something, while all can be read; 0: no more. */
+void kube_forbid_writes(struct kube_server *k, unsigned status);
 /* Answers this status to every watch; 0: to none. */
 void kube_forbid_watches(struct kube_server *k, unsigned status);
 /* What /version says; 34 at first. */

@@ -233,6 +233,27 @@ static void outages(void)
     end(&s);
 }
 
+/* etcd without space or leader: all can be read, nothing written. */
+static void read_only(enum identity_mode mode, uint64_t long_ms)
+{
+    struct story s;
+    int64_t renewed;
+
+    prepare(&s, 24, mode);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 1000);
+    ok(by_us(&s), "published");
+    renewed = s.lease.renew_us;
+    kube_forbid_writes(s.w.local, 500);
+    sim_run_ms(s.w.loop, long_ms);
+    ok(by_us(&s) && s.lease.renew_us == renewed, "nothing can be written");
+    kube_forbid_writes(s.w.local, 0);
+    sim_run_ms(s.w.loop, 8000);
+    ok(by_us(&s) && s.lease.renew_us > renewed, "renewed as soon as it can be, after %llu ms",
+       (unsigned long long)long_ms);
+    end(&s);
+}
+
 static bool same_holder(struct story *s, char text[100])
 {
     bool same;
@@ -660,6 +681,8 @@ int main(void)
     twins(-(int64_t)3600 * 1000000);
     twins((int64_t)3600 * 1000000);
     outages();
+    read_only(IDENTITY_AUTO, 12000);
+    read_only(IDENTITY_PUBLISH, 120000);
     server_restarts(IDENTITY_AUTO, SIM_REFUSE);
     server_restarts(IDENTITY_PUBLISH, SIM_REFUSE);
     server_restarts(IDENTITY_PUBLISH, SIM_RESET);
