@@ -32,10 +32,12 @@ static void on_timer(void *arg)
 {
     struct identity *i = arg;
 
-    if (i->call == NULL)
-        i->next(i);
-    else
+    if (i->call != NULL) {
         loop_timer_set(i->timer, BUSY_MS);
+        return;
+    }
+    i->asked = false;
+    i->next(i);
 }
 
 void identity_failing(struct identity *i, const char *what, const char *why, identity_step_fn *next)
@@ -95,6 +97,11 @@ bool identity_answered(const struct fetch_result *r, unsigned status)
 void identity_set_state(struct identity *i, enum identity_state s)
 {
     i->state = s;
+    if (s == STATE_PUBLISHING || s == STATE_OBSERVING) {
+        /* Whose it was meanwhile says nothing of what is found there later. */
+        mem_free(i->other_holder);
+        i->other_holder = NULL;
+    }
     metric_set(i->o.metrics->identity_publishing, s == STATE_PUBLISHING ? 1 : 0);
     if (s == STATE_PUBLISHING)
         lease_gc_start(i->gc);
@@ -149,7 +156,9 @@ static void on_version(void *arg, const struct fetch_result *r)
     i->asked = true;
     i->failed = 0;
     backoff_reset(&i->backoff);
-    if (i->o.mode == IDENTITY_OBSERVE)
+    if (i->decide_again) /* the answer may be that of the process before */
+        identity_decide(i);
+    else if (i->o.mode == IDENTITY_OBSERVE)
         observe(i, "configured");
     else if (minor >= FIRST_PUBLISHING_MINOR)
         observe(i, "it publishes identities itself");
@@ -200,7 +209,7 @@ static void renew_now(struct identity *i)
 void identity_restarted(struct identity *i)
 {
     identity_recheck(i); /* another process may be another version */
-    i->anew = i->state == STATE_PUBLISHING;
+    i->anew = i->may_exist;
     renew_now(i);
 }
 

@@ -48,7 +48,7 @@ struct identity {
     unsigned failed; /* in a row */
     unsigned minor;  /* of the local server, 0: unknown */
     bool decide_again;
-    bool asked;     /* the local server for its version, since the Lease was last confirmed as ours */
+    bool asked;     /* the local server for its version, in this row of requests without waiting */
     bool returning; /* LEAVING only for a moment: then decides anew, by another mode */
     bool may_exist; /* we have asked for it to be created, or it is ours */
     bool conceded;  /* that somebody else renews it has been said */

@@ -97,7 +97,7 @@ static void adopt(struct identity *i, const struct lease *l)
     identity_set_state(i, STATE_PUBLISHING);
     i->confirmed_us = l->renew_us;
     i->tries = i->failed = 0;
-    i->conceded = i->asked = false;
+    i->conceded = false;
     i->former[0] = '\0';
     backoff_reset(&i->backoff);
     identity_after(i, i->anew ? 0 : jitter_ms(RENEW_MS, RENEW_JITTER_PERCENT), identity_renew);
@@ -177,12 +177,12 @@ static void judge_other(struct identity *i, const struct lease *l)
     bool old = !l->has_renew_time || l->renew_us < clock_wall_us() - DEAD_AFTER_US;
     uint64_t rested;
 
-    if ((!again || moved) && !note_other(i, l)) {
-        identity_failing(i, "look", "out of memory", identity_look);
+    if (i->o.mode == IDENTITY_AUTO && (!i->asked || i->decide_again)) {
+        identity_decide(i); /* it may be the server's own, of a newer version than before */
         return;
     }
-    if (i->state == STATE_PUBLISHING && i->o.mode == IDENTITY_AUTO && !i->asked) {
-        identity_decide(i); /* most likely the server's own, of a newer version than before */
+    if ((!again || moved) && !note_other(i, l)) {
+        identity_failing(i, "look", "out of memory", identity_look);
         return;
     }
     if (moved || i->state == STATE_PUBLISHING) {
