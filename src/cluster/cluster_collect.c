@@ -102,7 +102,8 @@ static bool collect_excluded(struct cluster *c, struct publish_input *in)
 
 static bool leases_known(const struct cluster *c)
 {
-    return c->leases != NULL && informer_synced(leases_informer(c->leases)) && exclusions_settled(c->exclusions);
+    return c->leases != NULL && informer_synced(leases_informer(c->leases)) && c->exclusions != NULL &&
+           exclusions_settled(c->exclusions);
 }
 
 bool cluster_collect(void *arg, struct publish_input *in)

@@ -2,6 +2,8 @@
 #include "lib/tap.h"
 #include "sim/world.h"
 
+enum { VITAL = 3 }; /* allocations, the first ones of switching peers on, without which the process ends */
+
 struct story {
     struct world w;
     struct kube_server *b, *c;
@@ -43,10 +45,48 @@ static bool all_is_known(struct story *s)
            served_excluded(cluster_served(s->w.cluster), SLICE_LIT("b.example.com"), SLICE_LIT("v1"));
 }
 
+static void switch_peers(struct story *s, bool on)
+{
+    s->w.opts.peers_enabled = on;
+    cluster_update(s->w.cluster, &s->w.opts);
+}
+
+/* Peers are switched on by a reload, and something for it is missing: the rest is already at work when that comes. */
+static void switched_on(void)
+{
+    struct story s;
+    uint64_t calls;
+
+    begin(&s);
+    sim_run_ms(s.w.loop, 1000);
+    switch_peers(&s, false);
+    sim_run_ms(s.w.loop, 1000);
+    calls = mem_calls();
+    switch_peers(&s, true);
+    calls = mem_calls() - calls;
+    world_end(&s.w);
+    for (uint64_t n = VITAL + 1; n <= calls; n++) {
+        begin(&s);
+        sim_run_ms(s.w.loop, 1000);
+        switch_peers(&s, false);
+        sim_run_ms(s.w.loop, 1000);
+        mem_fail_nth(n);
+        switch_peers(&s, true);
+        mem_fail_nth(0);
+        sim_run_ms(s.w.loop, 4000);
+        ok(served_synced(cluster_served(s.w.cluster)) && world_peer_serves(&s.w, s.b, "batch", "v1", "jobs") &&
+               served_excluded(cluster_served(s.w.cluster), SLICE_LIT("stable.example.com"), SLICE_LIT("v1")),
+           "allocation %llu of switching peers on fails", (unsigned long long)n);
+        world_end(&s.w);
+    }
+}
+
 int main(void)
 {
     struct story s;
     uint64_t calls;
+
+    switched_on();
 
     begin(&s);
     calls = mem_calls();
