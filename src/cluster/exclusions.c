@@ -235,18 +235,25 @@ static bool note(struct exclusions *x, struct contribution *c, bool *is_new)
 
 /* ------------------------------------------------------------------------------------------------------ collections */
 
+/* Whether it counts in exclusions_registered(). */
+static bool is_registered(const struct source *s, const struct contribution *c)
+{
+    return s == &s->owner->services && c != NULL && c->n == 0;
+}
+
 static bool on_object(void *arg, struct slice key, struct slice json)
 {
     struct source *s = arg;
     struct exclusions *x = s->owner;
     struct contribution *c = contribution_new(s, json);
     void *old = NULL;
-    bool changed = false, whole;
+    bool changed, whole;
 
     if (c == NULL || !strmap_put(s->objects, key, c, &old)) {
         contribution_free(c);
         return false;
     }
+    changed = is_registered(s, c) != is_registered(s, old);
     /* The new ones first, so that what stays is never counted as gone. */
     whole = note(x, c, &changed);
     withdraw(x, old);
@@ -261,8 +268,12 @@ static void on_gone(void *arg, struct slice key)
 {
     struct source *s = arg;
     struct exclusions *x = s->owner;
+    struct contribution *c = strmap_remove(s->objects, key);
+    bool changed = is_registered(s, c);
 
-    withdraw(x, strmap_remove(s->objects, key));
+    withdraw(x, c);
+    if (changed)
+        x->handler->on_change(x->arg);
     x->handler->on_event(x->arg);
 }
 

@@ -20,7 +20,7 @@ struct origin;
 enum { EXCLUSIONS_GRACE_MS = 5 * 60 * 1000, EXCLUSIONS_PATIENCE_MS = 5000 };
 
 struct exclusions_handler {
-    void (*on_change)(void *arg); /* the set is another one */
+    void (*on_change)(void *arg); /* either set is another one: of those excluded, of those registered */
     void (*on_event)(
         void *arg); /* a custom resource or an APIService came, changed or went: local discovery will follow */
     void (*on_settled)(void *arg);                 /* once */

@@ -135,6 +135,33 @@ static void never_read_and_dead(void)
     world_end(&w);
 }
 
+/* APIServices become known last: it takes the local server long to list them, or the peer stores another one. */
+static void named_later(bool at_start)
+{
+    struct world w;
+    struct kube_server *b;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    kube_sim(b)->fault = SIM_REFUSE;
+    kube_put_apiservice(w.store, "apps", "v1", false);
+    if (at_start)
+        kube_forbid(w.local, "/apis/apiregistration.k8s.io", 503);
+    world_start(&w);
+    ok(world_ready(&w, 8000), "ready without the peer");
+    sim_run_ms(w.loop, 5000);
+    is_str(world_freshness(&w, "batch"), "", "nobody has heard of it");
+    kube_put_apiservice(w.store, "batch", "v1", false);
+    kube_forbid(w.local, NULL, 0);
+    sim_run_ms(w.loop, at_start ? 15000 : 500);
+    is_str(world_freshness(&w, "batch"), "Stale", "what an APIService names is stale");
+    ok(untold(&w, "batch", "v1"), "and held back");
+    kube_delete(w.store, KUBE_APISERVICE, "v1.batch");
+    sim_run_ms(w.loop, 500);
+    is_str(world_freshness(&w, "batch"), "", "as long as it is there");
+    world_end(&w);
+}
+
 /* A peer that nobody can ask, for want of an address, holds things up for a minute only. */
 static void nowhere(void)
 {
@@ -211,6 +238,8 @@ int main(void)
 {
     never_read();
     never_read_and_dead();
+    named_later(false);
+    named_later(true);
     nowhere();
     it_answers();
     it_renews();
