@@ -21,6 +21,7 @@ struct front {
     struct front_limits limits;
     struct listener *listener; /* NULL once draining */
     struct tls_ctx *tls;
+    uint64_t trust;      /* how many contexts there were */
     struct list conns;   /* being served */
     struct list leaving; /* their descriptors are still open: tunnels of the proxy now, or last bytes under way */
     struct clients *clients;
@@ -106,8 +107,23 @@ static void no_longer_fresh(struct front_conn *fc)
     front_stats_fresh(f->host.stats, clients_fresh(f->clients));
 }
 
+/*
+ * As kube-apiserver, which verifies a client's certificate for each request: one that has lost its CA must not live on
+ * in a connection that nobody ends. Not at once for all, who may be thousands.
+ */
+static void heed_trust(struct front_conn *fc)
+{
+    struct front *f = fc->front;
+
+    if (fc->trust == f->trust || f->tls == NULL)
+        return;
+    fc->trust = f->trust;
+    stream_judge_again(fc->stream, f->tls);
+}
+
 uint64_t front_conn_count_request(struct front_conn *fc)
 {
+    heed_trust(fc);
     if (++fc->requests == 1)
         no_longer_fresh(fc);
     return fc->requests;
@@ -219,6 +235,7 @@ static void on_accept(int fd, void *arg)
     fc->host = &f->host;
     fc->stream = s;
     fc->limits = f->limits;
+    fc->trust = f->trust;
     fc->id = ++f->next_id;
     fc->accepted_us = clock_us();
     stream_on_closed(s, on_descriptor_closed, fc);
@@ -243,6 +260,7 @@ static void apply(struct front *f, const struct front_opts *o)
 {
     struct tls_ctx *old = f->tls;
 
+    f->trust += o->tls != old;
     f->tls = o->tls != NULL ? tls_ctx_ref(o->tls) : NULL;
     if (old != NULL)
         tls_ctx_unref(old);

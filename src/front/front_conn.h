@@ -60,11 +60,15 @@ struct front_conn {
     uint64_t id;
     uint64_t accepted_us;
     uint64_t requests;
+    uint64_t trust; /* front->trust when the client's certificate was judged */
     struct client_member client;
     struct loop_deferred gone;
 };
 
-/* A request has begun; its number on this connection, from 1. */
+/*
+ * A request has begun; its number on this connection, from 1. Whose it is, the client's certificate says as it is to be
+ * judged now, whatever it was worth when the connection began.
+ */
 uint64_t front_conn_count_request(struct front_conn *fc);
 /* The only way out: closes the stream, logs and counts the reason. The front_conn is dead to the protocol then. */
 void front_conn_close(struct front_conn *fc, enum front_close reason, enum stream_close_how how);

@@ -117,6 +117,11 @@ uint64_t stream_wire_bytes(const struct stream *s);
 bool stream_unread(const struct stream *s, uint64_t mark);
 /* The other side's certificate, checked against the context's CAs at the handshake; never NULL (see tls_peer.h). */
 const struct tls_peer *stream_tls_peer(const struct stream *s);
+/*
+ * Server: holds the client's certificate against the CAs of another server context: those of now. Changes the verdict
+ * in what stream_tls_peer() gives, and nothing else. Costs what verifying a chain costs.
+ */
+void stream_judge_again(struct stream *s, const struct tls_ctx *c);
 uint64_t stream_bytes_in(const struct stream *s);  /* decrypted */
 uint64_t stream_bytes_out(const struct stream *s); /* before encryption */
 

@@ -112,6 +112,12 @@ const struct tls_peer *stream_tls_peer(const struct stream *s)
     return s->tls == NULL ? &nobody : tls_conn_peer(s->tls);
 }
 
+void stream_judge_again(struct stream *s, const struct tls_ctx *c)
+{
+    if (s->tls != NULL)
+        tls_conn_judge_again(s->tls, c);
+}
+
 uint64_t stream_bytes_in(const struct stream *s)
 {
     return s->bytes_in;

@@ -50,6 +50,11 @@ const struct tls_peer *tls_conn_peer(const struct tls_conn *t)
     return tls_identity_peer(t->identity);
 }
 
+void tls_conn_judge_again(struct tls_conn *t, const struct tls_ctx *c)
+{
+    tls_identity_judge_again(t->identity, c, t->ssl);
+}
+
 /* --------------------------------------------------------------------------------------------------- failures */
 
 static const char *phase(const struct stream *s)

@@ -170,7 +170,7 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
     return SSL_TLSEXT_ERR_OK;
 }
 
-/* Any certificate may shake hands; tls_identity.c judges it afterwards, once, against both bundles. */
+/* Any certificate may shake hands; tls_identity.c judges it afterwards against both bundles. */
 static int accept_any_client(X509_STORE_CTX *store, void *arg)
 {
     (void)arg;

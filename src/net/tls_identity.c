@@ -1,6 +1,7 @@
 /*
  * From the other side's certificate to struct tls_peer. Done after every handshake, resumed ones too: a session keeps
- * the certificate, and whether it still verifies is asked again.
+ * the certificate, and whether it still verifies is asked again. So it is on an open connection when the bundles
+ * change.
  */
 #include <openssl/x509v3.h>
 #include <time.h>
@@ -13,7 +14,8 @@ enum { MAX_SUBJECT_BYTES = 64 << 10 };
 
 struct tls_identity {
     struct tls_peer peer;
-    char *text; /* what peer's slices point into */
+    const char *unusable; /* whatever the bundles say */
+    char *text;           /* what peer's slices point into */
     size_t used, size;
 };
 
@@ -156,6 +158,10 @@ static void judge(struct tls_identity *id, const struct tls_ctx *c, X509 *cert, 
     struct tls_peer *p = &id->peer;
     int client, requestheader;
 
+    p->client_ca = p->requestheader_ca = false;
+    p->why_not = id->unusable;
+    if (id->unusable != NULL)
+        return;
     client = verify(c->client_ca, cert, others);
     requestheader = verify(c->requestheader_ca, cert, others);
     p->client_ca = client == X509_V_OK;
@@ -167,12 +173,6 @@ static void judge(struct tls_identity *id, const struct tls_ctx *c, X509 *cert, 
 
         p->why_not = X509_verify_cert_error_string(foreign ? requestheader : client);
     }
-}
-
-static void refuse(struct tls_peer *p, const char *why)
-{
-    p->client_ca = p->requestheader_ca = false;
-    p->why_not = why;
 }
 
 static void set_not_after(struct tls_peer *p, X509 *cert)
@@ -196,7 +196,7 @@ static bool set_fingerprint(struct tls_peer *p, X509 *cert)
     return done;
 }
 
-static bool fill(struct tls_identity *id, const struct tls_ctx *c, X509 *cert, STACK_OF(X509) * others)
+static bool fill(struct tls_identity *id, X509 *cert)
 {
     struct tls_peer *p = &id->peer;
     int subject = i2d_X509_NAME(X509_get_subject_name(cert), NULL);
@@ -206,26 +206,27 @@ static bool fill(struct tls_identity *id, const struct tls_ctx *c, X509 *cert, S
     if (!set_fingerprint(p, cert))
         return false;
     if (subject <= 0 || subject > MAX_SUBJECT_BYTES) {
-        refuse(p, "subject missing or too large");
+        id->unusable = "subject missing or too large";
         return true;
     }
     id->size = 2 * (size_t)subject; /* UTF-8 needs at most three bytes for two of BMPString, two for one of T61String */
     id->text = mem_alloc(id->size);
     if (id->text == NULL)
         return false;
-    judge(id, c, cert, others);
     if (!read_subject(id, cert))
-        refuse(p, "subject not understood");
+        id->unusable = "subject not understood";
     else if (p->too_many_orgs)
-        refuse(p, "too many organizations");
+        id->unusable = "too many organizations";
     return true;
 }
 
 bool tls_identity_of(const struct tls_ctx *c, X509 *cert, STACK_OF(X509) * others, struct tls_identity **id)
 {
     *id = mem_zalloc(sizeof(**id));
-    if (*id != NULL && fill(*id, c, cert, others))
+    if (*id != NULL && fill(*id, cert)) {
+        judge(*id, c, cert, others);
         return true;
+    }
     tls_identity_free(*id);
     *id = NULL;
     return false;
@@ -236,4 +237,12 @@ bool tls_identity_new(const struct tls_ctx *c, SSL *ssl, struct tls_identity **i
     X509 *cert = c->server ? SSL_get0_peer_certificate(ssl) : NULL;
 
     return cert == NULL || tls_identity_of(c, cert, SSL_get_peer_cert_chain(ssl), id);
+}
+
+void tls_identity_judge_again(struct tls_identity *id, const struct tls_ctx *c, SSL *ssl)
+{
+    X509 *cert = id == NULL ? NULL : SSL_get0_peer_certificate(ssl);
+
+    if (cert != NULL)
+        judge(id, c, cert, SSL_get_peer_cert_chain(ssl));
 }

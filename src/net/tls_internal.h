@@ -57,6 +57,9 @@ void tls_tickets_enable(SSL_CTX *ctx);
 MEM_CHECK bool tls_identity_new(const struct tls_ctx *c, SSL *ssl, struct tls_identity **id);
 /* The same of a certificate and what came along with it (may be NULL). */
 MEM_CHECK bool tls_identity_of(const struct tls_ctx *c, X509 *cert, STACK_OF(X509) * others, struct tls_identity **id);
+/* By the bundles of another context than the one that the connection began with. Only the verdict changes: slices that
+ * were taken of the rest stay good. */
+void tls_identity_judge_again(struct tls_identity *id, const struct tls_ctx *c, SSL *ssl);
 /* Server: whether the client's certificate is judged the same without the intermediates that came along. */
 bool tls_identity_stands_alone(const struct tls_ctx *c, SSL *ssl);
 void tls_identity_free(struct tls_identity *id);

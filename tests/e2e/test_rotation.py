@@ -8,6 +8,7 @@ import socket
 import ssl
 
 import fixture
+import rawh2
 from fixture import check, equal, until
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -237,6 +238,38 @@ def test_requestheader_ca(world):
     equal(asserts(session=session, context=context)[::3], (401, False), "believed no more")
     replace(world, "front-proxy-ca.crt", world.certs.crt("front-proxy-ca"))
     until(lambda: asserts()[0] == 200, "believed again")
+
+
+def test_open_connections(world):
+    """an open connection is worth what its certificate is worth now, as with kube-apiserver: no handshake outlives a CA"""
+    name = {"X-Remote-User": "kubernetes-admin", "X-Remote-Group": "system:masters"}
+
+    def change(file, ca):
+        before = changes(world)
+        replace(world, file, world.certs.crt(ca))
+        until(lambda: changes(world) == before + 1, "the change")
+
+    with world.client() as user, world.client(alpn=("h2",)) as conn, world.client(user="front-proxy-client") as proxy, \
+            world.client() as watcher, world.client() as idle:
+        two = rawh2.RawH2(conn)
+
+        def statuses():
+            return (user.ask("GET", MAPS).status, two.ok(two.request("GET", MAPS)), proxy.ask("GET", MAPS, None, name).status)
+
+        watcher.request("GET", MAPS + "?watch=true")
+        equal(watcher.final_head().status, 200, "watch")
+        equal(statuses(), (200, True, 200), "before")
+        change("client-ca.crt", "foreign-ca")
+        equal(statuses(), (401, False, 200), "without the users' CA")
+        equal(idle.ask("GET", MAPS).status, 401, "a first request, on a connection from before")
+        change("front-proxy-ca.crt", "foreign-ca")
+        equal(statuses(), (401, False, 401), "without either")
+        change("client-ca.crt", "ca")
+        change("front-proxy-ca.crt", "front-proxy-ca")
+        equal(statuses(), (200, True, 200), "with both again")
+        world.ask("POST", MAPS, {"metadata": {"name": "open"}})
+        check(b'"open"' in watcher.chunk(), "what was under way goes on")
+    world.ask("DELETE", MAPS + "/open")
 
 
 def test_proxy_client_pair(world):
