@@ -173,6 +173,7 @@ bool authn_credential_key(const struct authn *au, const struct http_head *head, 
 
     buf_init(&b, 8 << 20);
     buf_append_char(&b, au->kind == AUTHN_ASSERT ? 'A' : 'P');
+    add_part(&b, 'm', head->method);
     describe_credential(au, head, &b);
     ok = !b.failed && hash_sha256(buf_slice(&b), out);
     buf_free(&b);

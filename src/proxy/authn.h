@@ -39,8 +39,9 @@ int authn_decide(const struct authn_opts *o, const struct http_head *head, const
                  struct arena *a, struct authn *out);
 
 /*
- * A fixed-size name for the credential, so that verdicts can be kept per credential without keeping the credential:
- * SHA-256 over kind and identity, or kind and Authorization. False if the digest fails.
+ * A fixed-size name for the credential and what it asks for, so that verdicts can be kept without keeping the
+ * credential: SHA-256 over kind, method (outside of resources RBAC's verb: get and head are two) and identity or
+ * Authorization. False if the digest fails.
  */
 enum { AUTHN_KEY_BYTES = 32 };
 bool authn_credential_key(const struct authn *au, const struct http_head *head, unsigned char out[AUTHN_KEY_BYTES]);

@@ -59,11 +59,7 @@ func (u *rule) concerns(who *user) bool {
 }
 
 func (u *rule) allows(info *requestInfo) bool {
-	verb := info.Verb
-	if !info.Resource && verb == "head" {
-		verb = "get"
-	}
-	if !has(u.Verbs, verb) {
+	if !has(u.Verbs, info.Verb) {
 		return false
 	}
 	if !info.Resource {

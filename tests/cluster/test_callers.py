@@ -441,3 +441,29 @@ def test_readers(cluster):
         for row in others[-2:]:  # each has a verdict of its own
             waiting.until(lambda n=node, r=row: status(n, False, r) == 403, "%r to be forbidden through %s" % (row, node.name), 60)
     whole(403)
+
+
+def test_reading_by_head(cluster):
+    """RBAC tells HEAD from GET: who may do the one with /apis gets nothing by the other's verdict"""
+    admin, rbac = cluster.new.direct(), "/apis/rbac.authorization.k8s.io/v1/"
+    name, user = {"name": "callers-head"}, "system:anonymous"
+    role = {"metadata": name, "rules": [{"nonResourceURLs": ["/apis"], "verbs": ["head"]}]}
+    binding = {"metadata": name, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "callers-head"},
+               "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]}
+    whom = {"Accept": APIS, "Impersonate-User": user}
+
+    def statuses(client, who, methods):
+        return [client.request(m, "/apis", headers=who).status for m in methods]
+    try:
+        ensure(admin, rbac + "clusterroles", role)
+        ensure(admin, rbac + "clusterrolebindings", binding)
+        for node in cluster.nodes:
+            waiting.until(lambda n=node: statuses(n.direct(), whom, ["HEAD"]) == [200], "HEAD to be allowed at " + node.name, 30)
+            for who in (whom, {"Accept": APIS, "Impersonate-User": "bob", "Impersonate-Group": "system:authenticated"}):
+                for methods in (["HEAD", "GET", "HEAD"], ["GET", "HEAD", "GET"]):
+                    wanted = statuses(node.direct(), who, methods)
+                    assert set(wanted) == {200, 403}, wanted
+                    assert statuses(node.proxied(), who, methods) == wanted, (node.name, who, methods, wanted)
+    finally:
+        remove(admin, rbac + "clusterrolebindings/callers-head")
+        remove(admin, rbac + "clusterroles/callers-head")

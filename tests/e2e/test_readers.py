@@ -117,6 +117,20 @@ def allow_anonymous(world, allowed):
     until(lambda: direct(world, {}).status == (200 if allowed else 403), "the rule to hold at the server")
 
 
+def test_head(world):
+    """HEAD and GET are two verbs to RBAC: neither is served from the other's verdict"""
+    settled(world)
+    try:
+        use_ttl(world, LONG)
+        world.sim.ask("rules", "PUT", [{"users": ["system:anonymous"], "verbs": ["head"], "nonResourceURLs": ["/apis"]}])
+        for fields, methods, wanted in (({}, ["HEAD", "GET", "HEAD"], [200, 403, 200]), ({"Authorization": BOB}, ["GET", "HEAD", "GET"], [200, 403, 200])):
+            for is_direct in (True, False):
+                with world.client(user=None, direct=is_direct) as client:
+                    equal([client.ask(m, "/apis", None, dict(fields, Accept=V2)).status for m in methods], wanted, "%s, direct: %s" % (fields, is_direct))
+    finally:
+        allow_anonymous(world, False)
+
+
 def use_ttl(world, ttl):
     proxy = world.proxies["a"]
     mark = proxy.reload({"discovery-authz-cache-ttl": ttl})

@@ -189,7 +189,7 @@ static void test_without_own_certificate(void)
 
 /* ---- credential keys ---- */
 
-static void key_of(enum cert cert, const char *headers, unsigned char key[AUTHN_KEY_BYTES])
+static void key_of(enum cert cert, const char *method, const char *headers, unsigned char key[AUTHN_KEY_BYTES])
 {
     struct arena *a = arena_new(1 << 20);
     struct authn_opts o = options(true);
@@ -198,6 +198,7 @@ static void key_of(enum cert cert, const char *headers, unsigned char key[AUTHN_
     struct authn au;
 
     head_of(a, headers, &h);
+    h.method = slice_str(method);
     if (authn_decide(&o, &h, &p, NOW, a, &au) != AUTHN_OK || !authn_credential_key(&au, &h, key))
         tap_bail("no key");
     arena_free(a);
@@ -230,7 +231,7 @@ static void test_credential_keys(void)
     size_t same = 0;
 
     for (size_t i = 0; i < ROWS(credentials); i++)
-        key_of(credentials[i].cert, credentials[i].headers, keys[i]);
+        key_of(credentials[i].cert, "GET", credentials[i].headers, keys[i]);
     for (size_t i = 0; i < ROWS(credentials); i++)
         for (size_t k = 0; k < i; k++)
             if (memcmp(keys[i], keys[k], AUTHN_KEY_BYTES) == 0) {
@@ -238,8 +239,10 @@ static void test_credential_keys(void)
                 same++;
             }
     is_u64(same, 0, "no two credentials share a key");
-    key_of(NONE, "Authorization: Bearer a\nAccept: x\n", again);
+    key_of(NONE, "GET", "Authorization: Bearer a\nAccept: x\n", again);
     ok(memcmp(again, keys[1], AUTHN_KEY_BYTES) == 0, "what is no credential does not count");
+    key_of(NONE, "HEAD", "Authorization: Bearer a\n", again);
+    ok(memcmp(again, keys[1], AUTHN_KEY_BYTES) != 0, "but the method does: RBAC tells head from get");
 }
 
 int main(void)
