@@ -58,7 +58,7 @@ void stream_deliver(struct stream *s)
 {
     enum stream_event ev;
 
-    if (s->delivering)
+    if (s->delivering || s->state == STREAM_CLOSED) /* closed: deliver_work is what frees it */
         return;
     loop_defer_cancel(s->loop, &s->deliver_work);
     s->delivering = true;

@@ -1,0 +1,95 @@
+/* Streams that are closed with bytes still to send: whatever ends them, nothing of them is left. */
+#include "lib/tap.h"
+#include "net/tls_internal.h"
+#include "unit/net/fixture.h"
+
+struct story {
+    struct loop *l;
+    struct end client, server;
+    struct tls_ctx *cctx, *sctx; /* NULL: plain */
+    unsigned refs;               /* of sctx, before */
+    unsigned closed;
+};
+
+static void on_closed(void *arg)
+{
+    ((struct story *)arg)->closed++;
+}
+
+/* The server has written more than the kernel takes, and the client reads none of it. */
+static void begin(struct story *s, struct loop *l, bool tls)
+{
+    static char zeroes[64 << 10];
+
+    *s = (struct story){.l = l, .client.discard = true, .server.discard = true};
+    if (tls) {
+        s->cctx = client_ctx(NULL, false);
+        s->sctx = server_ctx(false);
+        s->refs = s->sctx->refs;
+    }
+    pair_open(l, &s->client, &s->server, s->cctx, s->sctx);
+    stream_pause(s->client.s, STREAM_PAUSE_BODY);
+    stream_on_closed(s->server.s, on_closed, s);
+    while (stream_unsent(s->server.s) < 256 << 10 && stream_write(s->server.s, slice_of(zeroes, sizeof(zeroes))))
+        settle(l);
+    ok(stream_unsent(s->server.s) > 0, "%s: the kernel takes no more", tls ? "TLS" : "plain");
+}
+
+/* Without TLS it is the leak checker of the sanitizers that would see what is left. */
+static void end(struct story *s, const char *what)
+{
+    ok(run_until(s->l, s->closed == 1), "%s: the descriptor is closed", what);
+    settle(s->l);
+    if (s->sctx != NULL)
+        is_u64(s->sctx->refs, s->refs, "%s: and the stream is freed", what);
+    end_release(&s->client);
+    end_release(&s->server);
+    settle(s->l);
+    tls_ctx_unref(s->cctx);
+    tls_ctx_unref(s->sctx);
+}
+
+static void test_reset(struct loop *l, bool tls)
+{
+    struct story s;
+
+    begin(&s, l, tls);
+    stream_close(s.server.s, STREAM_CLOSE_FLUSH);
+    s.server.s = NULL;
+    settle(l);
+    is_u64(s.closed, 0, "closed, but not all is sent");
+    stream_close(s.client.s, STREAM_CLOSE_ABORT);
+    s.client.s = NULL;
+    end(&s, "the other side resets");
+}
+
+static void test_ended_before(struct loop *l, bool tls)
+{
+    struct story s;
+    uint64_t all;
+
+    begin(&s, l, tls);
+    stream_finish_writing(s.client.s);
+    ok(run_until(l, s.server.seen[STREAM_EOF] == 1), "the other side says no more");
+    all = stream_bytes_out(s.server.s);
+    stream_close(s.server.s, STREAM_CLOSE_FLUSH);
+    s.server.s = NULL;
+    settle(l);
+    is_u64(s.closed, 0, "closed, but not all is sent");
+    stream_resume(s.client.s, STREAM_PAUSE_BODY);
+    ok(run_until(l, s.client.seen[STREAM_EOF] == 1), "but reads until the end");
+    is_u64(s.client.got_bytes, all, "all that was written");
+    end(&s, "all is sent, and the other side had ended");
+}
+
+int main(void)
+{
+    struct loop *l = loop_new(NULL);
+
+    for (int tls = 0; tls <= 1; tls++) {
+        test_reset(l, tls);
+        test_ended_before(l, tls);
+    }
+    loop_free(l);
+    return tap_end();
+}
