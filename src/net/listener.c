@@ -29,6 +29,8 @@ struct listener {
     bool paused;   /* by our owner */
     bool starving; /* no descriptors */
     bool closed;
+    bool shared;   /* inherited: others have it, too */
+    bool awaiting; /* closed, shared: the turn in which epoll forgets it */
     uint64_t emfile_pauses;
     listener_fn *fn;
     void (*on_starved)(void *arg);
@@ -173,6 +175,7 @@ struct listener *listener_open(struct loop *l, const char *host, unsigned port, 
 
 struct listener *listener_adopt(struct loop *l, int fd, listener_fn *fn, void *arg, struct err *err)
 {
+    struct listener *adopted;
     int listening = 0;
     socklen_t len = sizeof(listening);
 
@@ -188,7 +191,29 @@ struct listener *listener_adopt(struct loop *l, int fd, listener_fn *fn, void *a
         err_set(err, "inherited descriptor %d: %s", fd, strerror(errno));
         return NULL;
     }
-    return listener_new(l, fd, fn, arg, err);
+    adopted = listener_new(l, fd, fn, arg, err);
+    if (adopted != NULL)
+        adopted->shared = true;
+    return adopted;
+}
+
+/*
+ * epoll watches the socket, not the descriptor, and libevent tells it of changes when the next turn begins. Closing
+ * a descriptor while others still have the socket tells it nothing: it would wake us for each client of theirs, and,
+ * if nobody accepts, again and again.
+ */
+static void release(void *arg)
+{
+    struct listener *l = arg;
+
+    if (l->shared && !l->awaiting) {
+        l->awaiting = true;
+        loop_defer(l->loop, &l->release, release, l);
+        return;
+    }
+    if (l->shared)
+        close(l->fd);
+    mem_free(l);
 }
 
 void listener_close(struct listener *l)
@@ -198,8 +223,9 @@ void listener_close(struct listener *l)
     l->closed = true;
     event_del(&l->readable);
     loop_timer_free(l->retry);
-    close(l->fd);
-    loop_defer(l->loop, &l->release, mem_free, l);
+    if (!l->shared)
+        close(l->fd);
+    loop_defer(l->loop, &l->release, release, l);
 }
 
 void listener_pause(struct listener *l)

@@ -19,7 +19,7 @@ struct listener *listener_open(struct loop *l, const char *host, unsigned port, 
                                struct err *err);
 /* Takes over a listening fd given by the service manager. */
 struct listener *listener_adopt(struct loop *l, int fd, listener_fn *fn, void *arg, struct err *err);
-/* Stops accepting and closes the socket; connections stay. */
+/* Stops accepting and closes the socket (one that was adopted in the next turn); connections stay. */
 void listener_close(struct listener *l);
 /* Leaves new connections in the kernel's queue until resumed (connection limit); counted by reason. */
 void listener_pause(struct listener *l);

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -212,6 +214,51 @@ static void test_out_of_descriptors(struct loop *l)
     empty(&d);
 }
 
+/* Whether some epoll of this process asks the kernel about what was registered under this number. */
+static bool is_watched(int fd)
+{
+    char path[64], line[256];
+    bool found = false;
+
+    for (int i = 0; i < 64; i++) {
+        FILE *f;
+
+        (void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", i);
+        f = fopen(path, "r");
+        while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+            found = found || (strncmp(line, "tfd:", 4) == 0 && strtol(line + 4, NULL, 10) == fd);
+        if (f != NULL)
+            fclose(f);
+    }
+    return found;
+}
+
+/*
+ * The process after this one, or the service manager, has the same socket. epoll knows the socket, not the descriptor:
+ * closed without a word to epoll, it would go on waking us up for each client of the others.
+ */
+static void test_shared(struct loop *l)
+{
+    struct door d = {.n = 0};
+    struct err err = {""};
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int theirs = socket(AF_INET, SOCK_STREAM, 0), ours = dup(theirs), client;
+
+    if (bind(theirs, (struct sockaddr *)&in, sizeof(in)) != 0 || listen(theirs, 5) != 0)
+        tap_bail("listen");
+    d.listener = listener_adopt(l, ours, on_client, &d, &err);
+    client = dial_port("127.0.0.1", listener_port(d.listener));
+    ok(run_until(l, d.n == 1), "a socket that is shared takes clients");
+    ok(is_watched(ours), "epoll knows it");
+    listener_close(d.listener);
+    settle(l);
+    ok(fcntl(ours, F_GETFD) < 0, "closed");
+    ok(!is_watched(ours), "and epoll knows nothing of it any more");
+    close(client);
+    close(theirs);
+    empty(&d);
+}
+
 static void test_adopt(struct loop *l)
 {
     struct door d = {.n = 0};
@@ -244,6 +291,7 @@ int main(void)
     test_batches(l);
     test_out_of_descriptors(l);
     test_adopt(l);
+    test_shared(l);
     loop_free(l);
     return tap_end();
 }
