@@ -171,7 +171,9 @@ static void on_peer_changed(void *arg, struct peer *peer, unsigned what)
     /* A server that comes back renews its Lease first of all: no waiting for the next retry then. */
     if ((what & PEER_CHANGED_RENEWED) && peer->refresh != NULL && refresh_failing(peer->refresh))
         (void)refresh_trigger(peer->refresh, REFRESH_RECOVERED);
-    if (what & ~(unsigned)PEER_CHANGED_RENEWED)
+    if (peer->refresh != NULL && (what & PEER_CHANGED_RHYTHM))
+        (void)refresh_trigger(peer->refresh, REFRESH_LEASE);
+    if (what & ~(unsigned)(PEER_CHANGED_RENEWED | PEER_CHANGED_RHYTHM))
         publish_request(c->publish);
 }
 

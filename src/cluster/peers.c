@@ -12,7 +12,12 @@
 #include "net/cidr.h"
 #include "net/loop.h"
 
-enum { TICK_MS = 500 };
+enum {
+    TICK_MS = 500,
+    /* Everybody renews every 10 s ± 4 % (kube-apiserver: + 4 %), and then it takes a moment. */
+    RHYTHM_MIN_US = 9500 * 1000,
+    RHYTHM_MAX_US = 11000 * 1000,
+};
 
 struct peers {
     struct peers_opts o;
@@ -468,6 +473,18 @@ static void first_lease(struct peers *p, const struct lease *l)
     announce(p, peer);
 }
 
+/*
+ * By its own clock: how long the renewal took to come here does not matter. Who renews more often than kube-apiserver
+ * does (a test) has another rhythm, of which nothing is known.
+ */
+static bool out_of_turn(struct peer *peer, int64_t since)
+{
+    int64_t before = peer->rhythm_us;
+
+    peer->rhythm_us = since;
+    return since > RHYTHM_MAX_US || (since < RHYTHM_MIN_US && before >= RHYTHM_MIN_US);
+}
+
 static unsigned renewed(struct peers *p, struct peer *peer, const struct lease *l)
 {
     bool regained = !peer->leased;
@@ -482,11 +499,15 @@ static unsigned renewed(struct peers *p, struct peer *peer, const struct lease *
     if (holder && !regained)
         log_info("Peer restarted: its Lease has another holder", LT("peer", peer->id), LT("host", peer->hostname),
                  LS("holder", l->holder));
-    take_lease(peer, l, loop_now_ms(p->o.loop));
-    if (holder || regained)
-        what |= PEER_CHANGED_HOLDER;
     if (moved)
         what |= PEER_CHANGED_RENEWED;
+    if (holder || regained) {
+        what |= PEER_CHANGED_HOLDER;
+        peer->rhythm_us = 0;
+    } else if (moved && out_of_turn(peer, l->renew_us - peer->renew_us)) {
+        what |= PEER_CHANGED_RHYTHM;
+    }
+    take_lease(peer, l, loop_now_ms(p->o.loop));
     /* Without a duration nobody can tell how long it holds: kube-apiserver takes that for expired (as lease_expired).
      */
     if ((regained || peer->duration_ms == 0) && lease_expired(l, clock_wall_us()))

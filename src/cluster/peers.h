@@ -30,13 +30,14 @@ struct peer {
     char *hostname; /* "" if unknown */
     char *holder;   /* "" without Lease */
     enum peer_life life;
-    bool leased, fixed; /* has a Lease; is in the configuration */
-    bool left;          /* its Lease was deleted, and it is kept for a while */
-    bool answered;      /* its discovery was, once at least */
-    uint64_t known_ms;  /* since when it is in the table */
-    uint64_t seen_ms;   /* last sign of life */
-    int64_t renew_us;
-    uint64_t duration_ms; /* 0: no Lease */
+    bool leased, fixed;          /* has a Lease; is in the configuration */
+    bool left;                   /* its Lease was deleted, and it is kept for a while */
+    bool answered;               /* its discovery was, once at least */
+    uint64_t known_ms;           /* since when it is in the table */
+    uint64_t seen_ms;            /* last sign of life */
+    int64_t renew_us, rhythm_us; /* by its own clock: the last renewal, and the time from the one before to it (0:
+                                    unknown) */
+    uint64_t duration_ms;        /* 0: no Lease */
     struct {
         char *host; /* NULL: this source says nothing */
         unsigned port;
@@ -47,8 +48,18 @@ struct peer {
     void *owner;             /* the handler's argument */
 };
 
-/* RENEWED alone: only the Lease's renewTime moved. */
-enum { PEER_CHANGED_LIFE = 1, PEER_CHANGED_HOLDER = 2, PEER_CHANGED_ORIGIN = 4, PEER_CHANGED_RENEWED = 8 };
+/*
+ * RENEWED alone: only the Lease's renewTime moved. With RHYTHM: out of turn, by its own clock. A kube-apiserver
+ * before 1.35 that follows another process keeps its holder (it deletes no Lease when it starts, and an update leaves
+ * the holder alone), and renews first of all: nothing else tells that it is another.
+ */
+enum {
+    PEER_CHANGED_LIFE = 1,
+    PEER_CHANGED_HOLDER = 2,
+    PEER_CHANGED_ORIGIN = 4,
+    PEER_CHANGED_RENEWED = 8,
+    PEER_CHANGED_RHYTHM = 16,
+};
 
 struct peers_handler {
     void (*added)(void *arg, struct peer *p);
@@ -86,7 +97,8 @@ void peers_etcd_address(struct peers *p, struct slice id, const char *host, unsi
 void peers_answered(struct peers *p, struct peer *peer);
 /* Whether Leases are being watched just now. Starts as false. */
 void peers_set_sight(struct peers *p, bool sighted);
-/* Whether it would be seen that another process has taken this peer's place: its Lease would change holder. */
+/* Whether it would be seen that another process has taken this peer's place: its Lease would change holder or be
+ * renewed out of turn. */
 bool peers_watched(const struct peers *p, const struct peer *peer);
 
 struct peer *peers_find(const struct peers *p, struct slice id);

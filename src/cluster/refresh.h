@@ -21,7 +21,7 @@ enum refresh_trigger {
     REFRESH_START,
     REFRESH_INTERVAL,
     REFRESH_RETRY,     /* after a failure */
-    REFRESH_LEASE,     /* the Lease appeared or changed holder; another address */
+    REFRESH_LEASE,     /* the Lease appeared, changed holder or was renewed out of turn; another address */
     REFRESH_RECOVERED, /* the local server broke off or answers again; a peer whose looks failed renewed its Lease */
     REFRESH_OPERATOR,
     REFRESH_LIMITED,                 /* from here on: at most one look a second */

@@ -313,12 +313,17 @@ static void renew(void *arg)
     loop_timer_set(k->renew, RENEW_MS);
 }
 
-void kube_start(struct kube_server *k, int64_t skew_us)
+void kube_start_again(struct kube_server *k, int64_t skew_us)
 {
     k->skew_us = skew_us;
-    k->process++;
     k->sim->fault = SIM_FINE;
     renew(k);
+}
+
+void kube_start(struct kube_server *k, int64_t skew_us)
+{
+    k->process++;
+    kube_start_again(k, skew_us);
 }
 
 void kube_stop(struct kube_server *k, bool graceful)

@@ -76,6 +76,8 @@ void kube_forbid_watches(struct kube_server *k, unsigned status);
 void kube_set_minor(struct kube_server *k, unsigned minor);
 /* Publishes and renews its Lease every 10 s, with a clock that is off by so much; a new process has a new holder. */
 void kube_start(struct kube_server *k, int64_t skew_us);
+/* A new process with the holder of before, as kube-apiserver's is until 1.34. */
+void kube_start_again(struct kube_server *k, int64_t skew_us);
 /* Stops renewing. `graceful`: the Lease is deleted first. Connections are refused and broken. */
 void kube_stop(struct kube_server *k, bool graceful);
 /* Stops (or goes on) renewing, nothing else. */

@@ -1,0 +1,170 @@
+/* A peer is replaced by another process: whatever is under way at that moment, nothing that exists is denied. */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "lib/tap.h"
+#include "sim/world.h"
+
+#define BATCH_V2 WORLD_BATCH ";batch/v2:jobs"
+
+enum { RENEW_MS = 10000, SOON_MS = 100, RHYTHM_MIN_MS = 9500, RHYTHM_MAX_MS = 11000 };
+
+struct story {
+    struct world w;
+    struct kube_server *b;
+    char moment[100]; /* which of the sweep */
+    unsigned denied;  /* milliseconds in which it would have been 404 */
+};
+
+/* As route() has it: who is not served by anybody is denied only if everybody has told. */
+static bool is_denied(struct story *s, const char *version)
+{
+    const struct served *served = cluster_served(s->w.cluster);
+
+    return !world_local_serves(&s->w, "batch", version, "jobs") &&
+           !world_peer_serves(&s->w, s->b, "batch", version, "jobs") && !served_unknown_peer(served) &&
+           !served_untold(served, SLICE_LIT("batch"), slice_str(version));
+}
+
+static void pass(struct story *s, uint64_t ms, const char *version)
+{
+    for (uint64_t i = 0; i < ms; i++) {
+        sim_run_ms(s->w.loop, 1);
+        s->denied += is_denied(s, version);
+    }
+}
+
+static void begin(struct story *s, uint64_t delay_ms)
+{
+    memset(s, 0, sizeof *s);
+    world_init(&s->w, WORLD_BASE);
+    s->b = world_peer(&s->w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    kube_sim(s->b)->delay_ms = delay_ms;
+    world_start(&s->w);
+    ok(world_ready(&s->w, 3000), "ready");
+}
+
+enum old_lease { DELETED, ANOTHER_HOLDER, SAME_HOLDER };
+
+static void comes_back(struct story *s, enum old_lease old)
+{
+    if (old == SAME_HOLDER)
+        kube_start_again(s->b, 0);
+    else
+        kube_start(s->b, 0);
+}
+
+/* A look is under way when it goes, so many milliseconds old; maybe nobody can see the Leases meanwhile. */
+static void upgrade(enum old_lease old, uint64_t look_ms, uint64_t delay_ms, bool blind)
+{
+    struct story s;
+
+    begin(&s, delay_ms);
+    (void)snprintf(s.moment, sizeof s.moment, "%s, a look %llu of %llu ms old%s",
+                   old == DELETED          ? "Lease deleted"
+                   : old == ANOTHER_HOLDER ? "another holder"
+                                           : "the same holder",
+                   (unsigned long long)look_ms, (unsigned long long)delay_ms, blind ? ", unseen" : "");
+    pass(&s, 12000, "v1");
+    cluster_refresh(s.w.cluster);
+    pass(&s, look_ms, "v1");
+    kube_stop(s.b, old == DELETED);
+    if (blind) {
+        kube_forbid_watches(s.w.local, 503);
+        kube_inject(s.w.store, KUBE_LEASE, "trouble\n");
+        kube_compact(s.w.store);
+    }
+    pass(&s, 2500, "v1");
+    kube_set_apis(s.b, BATCH_V2);
+    comes_back(&s, old);
+    kube_forbid_watches(s.w.local, 0);
+    pass(&s, blind ? 8000 : SOON_MS + 2 * delay_ms, "v1");
+    pass(&s, 20000, "v2");
+    is_u64(s.denied, 0, "nothing is denied: %s", s.moment);
+    is_str(world_freshness(&s.w, "batch"), "Current", "and all is known: %s", s.moment);
+    world_end(&s.w);
+}
+
+static void upgrades(void)
+{
+    for (uint64_t look = 0; look < 60; look += 3)
+        for (unsigned i = 0; i < 6; i++)
+            upgrade((enum old_lease)(i % 3), look, look % 2 == 0 ? 40 : 2, i >= 3);
+}
+
+/* Until 1.34 a process that follows another keeps its holder: it is known by renewing out of turn. */
+static void is_noticed(uint64_t lives_ms, uint64_t away_ms, bool core)
+{
+    struct story s;
+    uint64_t since = lives_ms % RENEW_MS + away_ms;
+
+    if (since >= RHYTHM_MIN_MS && since <= RHYTHM_MAX_MS)
+        return;
+    begin(&s, 2);
+    (void)snprintf(s.moment, sizeof s.moment, "after %llu ms, for %llu ms", (unsigned long long)lives_ms,
+                   (unsigned long long)away_ms);
+    kube_set_hop(s.b, kube_id(s.b)); /* whose connections stay when the server behind it goes */
+    sim_run_ms(s.w.loop, lives_ms);
+    kube_pause_renewal(s.b, true);
+    sim_run_ms(s.w.loop, away_ms);
+    kube_pause_renewal(s.b, false);
+    if (core)
+        kube_set_core(s.b, "v1:pods+resize,services,configmaps");
+    else
+        kube_set_apis(s.b, BATCH_V2);
+    kube_start_again(s.b, 0);
+    sim_run_ms(s.w.loop, SOON_MS);
+    if (core)
+        ok(served_by_peer(cluster_served(s.w.cluster), 0,
+                          &(struct gvr){SLICE_LIT(""), SLICE_LIT("v1"), SLICE_LIT("pods")}, SLICE_LIT("resize"),
+                          SLICE_NONE) == DISCO_SERVED,
+           "what is new in the core group is known: %s", s.moment);
+    else
+        ok(!is_denied(&s, "v2"), "what is new is known: %s", s.moment);
+    world_end(&s.w);
+}
+
+static void are_noticed(void)
+{
+    for (uint64_t lives = 11000; lives < 70000; lives += 1700) {
+        is_noticed(lives, 2500, false);
+        is_noticed(lives, 6000, true);
+        is_noticed(lives, 13000, lives % 200 == 0);
+    }
+}
+
+/* Who renews in time is not looked at for it, nor who always renews more often. */
+static void regular(void)
+{
+    struct story s;
+    uint64_t asked;
+    char holder[100];
+    struct kube_lease often = {.hostname = "cp-b", .holder = holder, .address = "10.0.0.2:6443", .duration_s = 3600};
+
+    begin(&s, 2);
+    sim_run_ms(s.w.loop, 1000);
+    asked = kube_discovery_requests(s.b);
+    sim_run_ms(s.w.loop, 300000);
+    ok(kube_discovery_requests(s.b) - asked <= 13, "asked by interval only");
+    is_double(world_metric(&s.w, "mvproxy_discovery_refreshes_total", "peer", "lease", "unchanged", NULL), 0,
+              "never for its Lease");
+    (void)snprintf(holder, sizeof holder, "%s_process-1", kube_id(s.b));
+    often.name = kube_id(s.b);
+    kube_pause_renewal(s.b, true);
+    for (int i = 0; i < 100; i++) {
+        often.renew_us = clock_wall_us();
+        kube_put_lease(s.w.store, &often);
+        sim_run_ms(s.w.loop, 500);
+    }
+    is_double(world_metric(&s.w, "mvproxy_discovery_refreshes_total", "peer", "lease", "unchanged", NULL), 1,
+              "once for another rhythm than before");
+    world_end(&s.w);
+}
+
+int main(void)
+{
+    upgrades();
+    are_noticed();
+    regular();
+    return tap_end();
+}
