@@ -13,6 +13,7 @@
 
 enum {
     FIRST_FIELDS = 12,
+    OWN_FIELDS = 5,            /* of a request: four pseudo-header fields, content-length */
     DELIVERY_BYTES = 16 << 10, /* given at once of what waited */
     WINDOW_FAST_MS = 500,      /* whoever takes a window's worth in less may have a larger one */
 };
@@ -105,12 +106,11 @@ static void on_timer(void *arg)
         h2_call_fail(call, NGHTTP2_CANCEL, BACK_FAIL_TIMEOUT, "no response head in time");
 }
 
-/* False when it cannot be sent: *why says why. */
-static bool submit(struct h2_call *call, enum back_failure *why)
+/* False when it cannot be sent: *why says why. `nva` has room for all fields and OWN_FIELDS. */
+static bool submit_in(struct h2_call *call, nghttp2_nv *nva, enum back_failure *why)
 {
     const struct http_head *head = call->r->opts.head;
     struct slice host = http_head_value(head, HTTP_HOST);
-    nghttp2_nv nva[LIMIT_HEAD_FIELDS + 5];
     char length[24];
     size_t n = 0;
 
@@ -131,6 +131,16 @@ static bool submit(struct h2_call *call, enum back_failure *why)
     *why = BACK_FAIL_MEMORY;
     call->id = nghttp2_submit_request(call->c->session, NULL, nva, n, h2_call_upload(call), call);
     return call->id > 0;
+}
+
+/* How many fields there are is for others to bound: a head has those of the client, and ours. */
+static bool submit(struct h2_call *call, enum back_failure *why)
+{
+    nghttp2_nv *nva = mem_array(call->r->opts.head->n_fields + OWN_FIELDS, sizeof(*nva));
+    bool sent = nva != NULL && submit_in(call, nva, why);
+
+    mem_free(nva);
+    return sent;
 }
 
 static bool prepare(struct h2_client *c, struct back_request *r)

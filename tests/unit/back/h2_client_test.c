@@ -79,6 +79,50 @@ static void long_head(void)
     h2_close(&k);
 }
 
+static size_t lines_of(struct slice text)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < text.n; i++)
+        n += text.p[i] == '\n';
+    return n;
+}
+
+/* What a client may send at most, and what the proxy adds: user, groups, extras, marks, X-Forwarded-For. */
+static void many_fields(void)
+{
+    static const size_t ours[] = {0, 1, 2, 3, 12, 100};
+    static struct h2_kit k;
+    struct http_head small;
+    struct h2_conn *s;
+    struct h2_asked *a;
+    struct call c;
+
+    h2_open(&k);
+    for (size_t i = 0; i < ROWS(ours); i++) {
+        h2_call_init(&c, &k, "/x?watch=1", NULL);
+        small = c.head;
+        if (!http_head_init(&c.head, c.arena, LIMIT_HEAD_FIELDS + ours[i]))
+            tap_bail("no memory");
+        c.head.method = small.method;
+        c.head.method_id = small.method_id;
+        c.head.target = small.target;
+        while (c.head.n_fields < LIMIT_HEAD_FIELDS + ours[i])
+            if (!http_head_add(&c.head, c.arena, c.head.n_fields == 0 ? SLICE_LIT("Host") : SLICE_LIT("X-Remote-Group"),
+                               SLICE_LIT("h")))
+                tap_bail("no memory");
+        call_send(&c);
+        s = h2_conn(&k, 0);
+        a = h2_asked(s, i);
+        is_u64(lines_of(buf_slice(&a->head)), 4 + LIMIT_HEAD_FIELDS + ours[i] - 1,
+               "%zu fields more than a client may send arrive", ours[i]);
+        h2_headers(s, a->id, ":status: 204\n", true);
+        ok(call_is(&c, "head(204) end"), "and are answered");
+        call_free(&c);
+    }
+    h2_close(&k);
+}
+
 static void say_bad_head(struct h2_conn *s, int32_t id)
 {
     h2_headers(s, id, OK_HEAD "connection: close\n", false);
@@ -704,6 +748,7 @@ int main(void)
 {
     well_formed();
     long_head();
+    many_fields();
     malformed();
     cancelled();
     head_timeout();
