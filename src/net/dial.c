@@ -11,6 +11,7 @@
 
 #include "net/connect.h"
 #include "net/relay.h"
+#include "net/resolver.h"
 #include "net/stream_internal.h"
 #include "net/tls_ctx.h"
 #include "net/via.h"
@@ -307,22 +308,20 @@ static bool leave_to_proxy(struct dial *d)
 
 static void release_resolver(void *resolver)
 {
-    evdns_base_free(resolver, 1);
+    resolver_free(resolver);
 }
 
 static struct evdns_base *resolver_of(struct loop *l)
 {
-    struct evdns_base *dns = loop_resolver(l);
+    struct resolver *r = loop_resolver(l);
 
-    if (dns != NULL)
-        return dns;
-    dns = evdns_base_new(loop_base(l), EVDNS_BASE_DISABLE_WHEN_INACTIVE);
-    if (dns == NULL)
-        return NULL;
-    /* Without the file, or without a server in it, a server on this host is asked: resolv.conf(5). */
-    evdns_base_resolv_conf_parse(dns, DNS_OPTIONS_ALL, "/etc/resolv.conf");
-    loop_set_resolver(l, dns, release_resolver);
-    return dns;
+    if (r == NULL) {
+        r = resolver_new(loop_base(l), "/etc/resolv.conf", "/etc/hosts");
+        if (r == NULL)
+            return NULL;
+        loop_set_resolver(l, r, release_resolver);
+    }
+    return resolver_ask(r);
 }
 
 static void on_resolved(int result, struct evutil_addrinfo *found, void *arg)

@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/list.h"
 #include "base/log.h"
+#include "net/file_stamp.h"
 #include "net/loop_internal.h"
 
 enum {
@@ -20,17 +20,9 @@ enum {
     MAX_LINKS = 40, /* as the kernel's */
 };
 
-/* What stat(2) says of what the path leads to; all zeros: nothing there. */
-struct stamp {
-    dev_t dev;
-    ino_t ino;
-    off_t size;
-    struct timespec written, changed;
-};
-
 struct watched_file {
     struct list_node node;
-    struct stamp stamp;
+    struct file_stamp stamp;
     char *path;
 };
 
@@ -59,22 +51,6 @@ static struct watched_file *first_file(const struct file_watch *w)
 static struct watched_file *next_file(const struct file_watch *w, const struct watched_file *f)
 {
     return file_of(list_next(&w->files, &f->node));
-}
-
-static struct stamp stamp_of(const char *path)
-{
-    struct stat st;
-    struct stamp s;
-
-    memset(&s, 0, sizeof(s)); /* padding, too: stamps are compared as bytes */
-    if (stat(path, &st) != 0)
-        return s;
-    s.dev = st.st_dev;
-    s.ino = st.st_ino;
-    s.size = st.st_size;
-    s.written = st.st_mtim;
-    s.changed = st.st_ctim;
-    return s;
 }
 
 /* ---- where to look ---- */
@@ -197,15 +173,15 @@ static bool anything_new(struct file_watch *w)
     bool changed = false;
 
     for (struct watched_file *f = first_file(w); f != NULL; f = next_file(w, f)) {
-        struct stamp now = stamp_of(f->path);
+        struct file_stamp now = file_stamp_of(f->path);
 
-        changed = changed || memcmp(&now, &f->stamp, sizeof(now)) != 0;
+        changed = changed || !file_stamp_same(&now, &f->stamp);
     }
     if (!changed)
         return false;
     watch_all(w);
     for (struct watched_file *f = first_file(w); f != NULL; f = next_file(w, f))
-        f->stamp = stamp_of(f->path);
+        f->stamp = file_stamp_of(f->path);
     return true;
 }
 
@@ -302,7 +278,7 @@ bool file_watch_add(struct file_watch *w, const char *path)
     }
     if (w->inotify >= 0)
         watch_way(w, path);
-    f->stamp = stamp_of(path);
+    f->stamp = file_stamp_of(path);
     list_push_back(&w->files, &f->node);
     return true;
 }
