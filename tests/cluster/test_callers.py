@@ -467,3 +467,19 @@ def test_reading_by_head(cluster):
     finally:
         remove(admin, rbac + "clusterrolebindings/callers-head")
         remove(admin, rbac + "clusterroles/callers-head")
+
+
+def test_spellings(cluster):
+    """other spellings of /apis and of a path that only the peer serves mean to mvproxy what they mean to the server"""
+    accept, plain = {"Accept": APIS}, {"Accept": "application/json"}
+    for path in ("/apis", "/%61pis", "/apis?x", "//apis", "/apis/", "/apis%2f", "/%2fapis", "/./apis", "/apis/.", "/x/../apis", "/apis;x", "/apis%3fx", "/APIS", "/%61pis/apps"):
+        for node in cluster.nodes:
+            for who in (accept, dict(accept, **{"Impersonate-User": "system:anonymous"})):
+                wanted, got = (client.request("GET", path, headers=who) for client in (node.direct(), node.proxied()))
+                assert got.status == wanted.status, (node.name, path, who, wanted, got)
+                whole = cluster.skew.group.encode() in got.body and cluster.skew.group.encode() not in wanted.body
+                assert not whole or (got.status == 200 and path in ("/apis", "/%61pis", "/apis?x")), (node.name, path, who, got)
+    for path in ("/%61pi/v1/nodes", "//api/v1/nodes", "/api//v1/nodes", "/api/v1/nodes/", "/api/v1//nodes", "/api/v1/%6eodes", "/api/v1/nodes%2f", "/api/v1/nodes/.", "/api/v1/./nodes"):
+        for who in (plain, dict(plain, **{"Impersonate-User": "system:anonymous"})):
+            wanted, got = (client.request("GET", path, headers=who).status for client in (cluster.new.direct(), cluster.new.proxied()))
+            assert got == wanted, (path, who, wanted, got)

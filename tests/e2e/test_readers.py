@@ -131,6 +131,26 @@ def test_head(world):
         allow_anonymous(world, False)
 
 
+SPELLINGS = ["/apis", "/%61pis", "/%61%70%69%73", "/apis?x", "/apis?timeout=32s&/apis/", "/apis?%61=%zz", "//apis", "///apis", "/apis/", "/apis//", "/apis%2f",
+             "/apis%2F", "/%2fapis", "/./apis", "/apis/.", "/apis/..", "/x/../apis", "/api/../apis", "/%2e/apis", "/apis;x", "/apis%3fx", "/APIS", "/Apis",
+             "/apis%20", "/%20apis", "/apis,", "/apis%00", "/apis%", "/apis%6", "/apis\\", "/apis/%2e", "/apis#x", "apis", "*", "https://kubernetes/apis"]
+
+
+def test_spellings(world):
+    """however /apis is spelled, who may not read it sees nothing of it, and who may has what the server takes the path for"""
+    settled(world)
+    for path in SPELLINGS:
+        for fields in ({}, {"Authorization": BOB}, {}, {"Authorization": "Bearer wrong"}):
+            with world.client(user=None, direct=True) as client:
+                told = client.ask("GET", path, None, dict(fields, Accept=V2))
+            with world.client(user=None) as client:
+                answer = client.ask("GET", path, None, dict(fields, Accept=V2))
+            check(answer.status in (told.status, 400), path, fields, told, answer)
+            decoded = path.replace("%61", "a").replace("%70", "p").replace("%69", "i").replace("%73", "s").partition("?")[0]
+            equal(NEW.encode() in answer.body and NEW.encode() not in told.body, fields.get("Authorization") == BOB and decoded == "/apis", "merged, %s for %s" % (path, fields))
+            check(answer.status == 200 or NEW.encode() not in answer.body, path, fields, answer)
+
+
 def use_ttl(world, ttl):
     proxy = world.proxies["a"]
     mark = proxy.reload({"discovery-authz-cache-ttl": ttl})
