@@ -13,13 +13,20 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { FIRST_INHERITED_FD = 3, NOTIFY_MESSAGE_BYTES = 1024 };
+enum { FIRST_INHERITED_FD = 3, NOTIFY_MESSAGE_BYTES = 1024, NOTIFY_MISSED = 8 };
+
+struct message {
+    size_t len;
+    char text[NOTIFY_MESSAGE_BYTES];
+};
 
 struct notify {
     int fd; /* -1: no manager */
     struct sockaddr_un address;
     socklen_t address_len;
     uint64_t watchdog_interval_ms;
+    struct message missed[NOTIFY_MISSED]; /* what the manager had no room for, oldest first */
+    size_t n_missed;
 };
 
 static void find_socket(struct notify *n)
@@ -73,40 +80,89 @@ void notify_free(struct notify *n)
     mem_free(n);
 }
 
+/* False: the manager's queue is full, as while it is busy with something else. */
+static bool send_text(struct notify *n, const char *text, size_t len)
+{
+    if (n->fd < 0 || sendto(n->fd, text, len, MSG_NOSIGNAL, (const struct sockaddr *)&n->address, n->address_len) >= 0)
+        return true;
+    if (errno == EAGAIN || errno == ENOBUFS)
+        return false;
+    log_warning("Could not notify the service manager", LT("err", strerror(errno)));
+    return true;
+}
+
+static bool is_status(const char *text)
+{
+    return strncmp(text, "STATUS=", 7) == 0;
+}
+
+/* One status is as good as many; of several reloads the last counts. */
+static void keep(struct notify *n, const char *text, size_t len)
+{
+    struct message *m;
+
+    if (n->n_missed > 0 && is_status(text) && is_status(n->missed[n->n_missed - 1].text))
+        n->n_missed--;
+    if (n->n_missed == NOTIFY_MISSED)
+        memmove(&n->missed[0], &n->missed[1], --n->n_missed * sizeof(n->missed[0]));
+    m = &n->missed[n->n_missed++];
+    memcpy(m->text, text, len);
+    m->len = len;
+}
+
+void notify_again(struct notify *n)
+{
+    size_t sent = 0;
+
+    while (sent < n->n_missed && send_text(n, n->missed[sent].text, n->missed[sent].len))
+        sent++;
+    n->n_missed -= sent;
+    memmove(&n->missed[0], &n->missed[sent], n->n_missed * sizeof(n->missed[0]));
+}
+
+/* What is only good now: lost if there is no room for it. */
 static void send_message(struct notify *n, const char *text, int len)
 {
-    if (n->fd < 0 || len <= 0 || len >= NOTIFY_MESSAGE_BYTES)
+    if (len > 0 && len < NOTIFY_MESSAGE_BYTES)
+        (void)send_text(n, text, (size_t)len);
+}
+
+/* What says how things stand: a READY=1 that got lost would be a start, or a reload, that never ends. */
+static void send_state(struct notify *n, const char *text, int len)
+{
+    if (len <= 0 || len >= NOTIFY_MESSAGE_BYTES)
         return;
-    if (sendto(n->fd, text, (size_t)len, MSG_NOSIGNAL, (const struct sockaddr *)&n->address, n->address_len) < 0)
-        log_warning("Could not notify the service manager", LT("err", strerror(errno)));
+    notify_again(n); /* in order */
+    if (n->n_missed > 0 || !send_text(n, text, (size_t)len))
+        keep(n, text, (size_t)len);
 }
 
 void notify_ready(struct notify *n, const char *status)
 {
     char m[NOTIFY_MESSAGE_BYTES];
 
-    send_message(n, m, snprintf(m, sizeof(m), "READY=1\nSTATUS=%s\n", status));
+    send_state(n, m, snprintf(m, sizeof(m), "READY=1\nSTATUS=%s\n", status));
 }
 
 void notify_reloading(struct notify *n)
 {
     char m[NOTIFY_MESSAGE_BYTES];
 
-    send_message(n, m, snprintf(m, sizeof(m), "RELOADING=1\nMONOTONIC_USEC=%llu\n", (unsigned long long)clock_us()));
+    send_state(n, m, snprintf(m, sizeof(m), "RELOADING=1\nMONOTONIC_USEC=%llu\n", (unsigned long long)clock_us()));
 }
 
 void notify_status(struct notify *n, const char *status)
 {
     char m[NOTIFY_MESSAGE_BYTES];
 
-    send_message(n, m, snprintf(m, sizeof(m), "STATUS=%s\n", status));
+    send_state(n, m, snprintf(m, sizeof(m), "STATUS=%s\n", status));
 }
 
 void notify_stopping(struct notify *n)
 {
     char m[NOTIFY_MESSAGE_BYTES];
 
-    send_message(n, m, snprintf(m, sizeof(m), "STOPPING=1\nSTATUS=Shutting down\n"));
+    send_state(n, m, snprintf(m, sizeof(m), "STOPPING=1\nSTATUS=Shutting down\n"));
 }
 
 void notify_watchdog(struct notify *n)

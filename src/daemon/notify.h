@@ -13,11 +13,15 @@ struct notify;
 struct notify *notify_new(void);
 void notify_free(struct notify *n);
 
+/* What follows is sent at once, if the manager has room for it. Else ready, reloading, status and stopping are kept, in
+ * their order, for notify_again(). */
 void notify_ready(struct notify *n, const char *status);
 /* With MONOTONIC_USEC, as Type=notify-reload of systemd 253 wants it and 252 ignores it. */
 void notify_reloading(struct notify *n);
 void notify_status(struct notify *n, const char *status);
 void notify_stopping(struct notify *n);
+/* Sends what the manager had no room for. */
+void notify_again(struct notify *n);
 void notify_watchdog(struct notify *n);
 /* Asks the manager for more time to stop, in microseconds from now. */
 void notify_extend_timeout(struct notify *n, uint64_t us);

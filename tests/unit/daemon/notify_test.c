@@ -61,6 +61,61 @@ static void messages(void)
     notify_free(n);
 }
 
+/* Until there is room for nothing more. */
+static void fill_queue(void)
+{
+    struct sockaddr_un a;
+    socklen_t len = sizeof(a);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0 || getsockname(manager, (struct sockaddr *)&a, &len) != 0)
+        tap_bail("cannot send to the notify socket");
+    while (sendto(fd, "x", 1, 0, (struct sockaddr *)&a, len) == 1)
+        ;
+    close(fd);
+}
+
+static void empty_queue(void)
+{
+    while (strcmp(told(), "x") == 0)
+        ;
+}
+
+/* A manager that reads nothing for a while: how things stand is told when it reads again. */
+static void busy_manager(void)
+{
+    struct notify *n = notify_new();
+
+    fill_queue();
+    notify_reloading(n);
+    notify_ready(n, "Reloaded");
+    notify_status(n, "Serving, 1 peers known");
+    notify_status(n, "Serving, 2 peers known");
+    notify_watchdog(n);
+    notify_again(n);
+    empty_queue();
+    notify_again(n);
+    ok(strncmp(told(), "RELOADING=1\n", 12) == 0, "what there was no room for comes later");
+    is_str(told(), "READY=1\nSTATUS=Reloaded\n", "in its order");
+    is_str(told(), "STATUS=Serving, 2 peers known\n", "of several statuses the last");
+    is_str(told(), "", "and no sign of life of long ago");
+    fill_queue();
+    notify_ready(n, "Starting");
+    for (int i = 0; i < 20; i++) {
+        notify_reloading(n);
+        notify_ready(n, "Reloaded");
+    }
+    empty_queue();
+    notify_stopping(n);
+    for (int i = 0; i < 4; i++) {
+        ok(strncmp(told(), "RELOADING=1\n", 12) == 0, "of many reloads the last are told");
+        is_str(told(), "READY=1\nSTATUS=Reloaded\n", "with their ends");
+    }
+    is_str(told(), "STOPPING=1\nSTATUS=Shutting down\n", "what comes then comes behind them");
+    is_str(told(), "", "and nothing is told twice");
+    notify_free(n);
+}
+
 static const struct {
     const char *name, *usec, *pid;
     uint64_t want;
@@ -108,6 +163,7 @@ int main(void)
 {
     open_manager();
     messages();
+    busy_manager();
     watchdog();
     no_manager();
     (void)close(manager);
