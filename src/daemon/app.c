@@ -67,6 +67,7 @@ static void on_heartbeat(void *arg)
     struct app *a = arg;
     uint64_t watchdog_ms = notify_watchdog_interval_ms(a->notify);
 
+    notify_again(a->notify);
     accept_when_ready(a);
     observe_retry(a);
     if (a->phase == APP_SERVING)
@@ -89,13 +90,31 @@ static void on_terminate(void *arg)
     drain_begin(arg);
 }
 
+void app_hold_signals(void)
+{
+    sigset_t hangup;
+
+    (void)sigemptyset(&hangup);
+    (void)sigaddset(&hangup, SIGHUP);
+    (void)sigprocmask(SIG_BLOCK, &hangup, NULL);
+}
+
 static bool catch_signals(struct app *a)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigset_t ours;
 
     (void)sigaction(SIGPIPE, &ignore, NULL);
-    return loop_on_signal(a->loop, SIGHUP, on_hangup, a) && loop_on_signal(a->loop, SIGTERM, on_terminate, a) &&
-           loop_on_signal(a->loop, SIGINT, on_terminate, a);
+    if (!loop_on_signal(a->loop, SIGHUP, on_hangup, a) || !loop_on_signal(a->loop, SIGTERM, on_terminate, a) ||
+        !loop_on_signal(a->loop, SIGINT, on_terminate, a))
+        return false;
+    /* Whoever started us may have held them back as well. */
+    (void)sigemptyset(&ours);
+    (void)sigaddset(&ours, SIGHUP);
+    (void)sigaddset(&ours, SIGTERM);
+    (void)sigaddset(&ours, SIGINT);
+    (void)sigprocmask(SIG_UNBLOCK, &ours, NULL);
+    return true;
 }
 
 /* ---- construction ---- */

@@ -16,6 +16,8 @@ struct app_args {
     const char *version;
 };
 
+/* Before the configuration is read: a reload that is asked for while we start (SIGHUP) is made when we have. */
+void app_hold_signals(void);
 /* Takes the configuration. NULL with lines in *errors; nothing is left behind then. */
 struct app *app_new(struct config *c, const struct app_args *args, struct buf *errors);
 /* Returns the exit status when it is over. */

@@ -64,6 +64,8 @@ static int with_config(const struct flags *f, struct buf *errors)
     struct config *c;
     int status;
 
+    if (f->mode == FLAGS_RUN)
+        app_hold_signals();
     if (args.config_file == NULL && access(DEFAULT_CONFIG_FILE, F_OK) == 0)
         args.config_file = DEFAULT_CONFIG_FILE;
     c = config_load(args.config_file, args.flags, args.n_flags, errors);

@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 import ssl
+import sys
 import tempfile
 import threading
 import time
@@ -284,6 +285,23 @@ def test_service_manager(world):
         since = [m for m in world.told[before:] if "RELOADING" in m or "READY" in m]
         check(int(since[0]["MONOTONIC_USEC"]) > 0, "RELOADING=1 comes first, with its time:", since)
         check(status in since[1]["STATUS"], "then READY=1 and what came of it:", since)
+
+
+LAUNCH = """import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP, signal.SIGTERM})
+os.kill(os.getpid(), signal.SIGHUP)
+os.execv(sys.argv[1], sys.argv[1:])"""
+
+
+def test_while_starting(world):
+    """a reload that is asked for while the process starts neither ends it nor is forgotten; what its parent held back is not held back"""
+    proxy = world.proxies["a"]
+    proxy.stop()
+    proxy.argv = [sys.executable, "-c", LAUNCH, *proxy.argv]
+    mark = proxy.log_mark()
+    proxy.start()
+    until(lambda: proxy.log_contains("Reloaded", mark), "the reload")
+    proxy.stop()
 
 
 if __name__ == "__main__":
