@@ -50,7 +50,8 @@ static const struct option table[] = {
     {.name = "requestheader-allowed-names", .type = OPTION_LIST, FIELD(requestheader_allowed_names), .initial = "", .section = SECTION, .argument = "NAMES",
      .help = "Common names of front proxies' certificates. None: every certificate that requestheader-client-ca-file verifies."},
     {.name = "requestheader-username-headers", .type = OPTION_LIST, FIELD(requestheader_username_headers), .initial = "X-Remote-User", .section = SECTION,
-     .argument = "NAMES", .help = "Headers that carry the user name; the first one is used towards API servers."},
+     .argument = "NAMES", .help = "Headers that carry the user name; the first one is used towards API servers. Of this and the next three options name "
+                              "all that the API servers have: a header that they believe, and that is not named here, is for any client to send."},
     {.name = "requestheader-uid-headers", .type = OPTION_LIST, FIELD(requestheader_uid_headers), .initial = "", .section = SECTION, .argument = "NAMES",
      .help = "Headers that carry the user's UID (kube-apiserver 1.32 and later). None: X-Remote-Uid is sent and none is believed."},
     {.name = "requestheader-group-headers", .type = OPTION_LIST, FIELD(requestheader_group_headers), .initial = "X-Remote-Group", .section = SECTION,
