@@ -70,6 +70,9 @@ bool stream_is_quiet(const struct stream *s)
 {
     char byte;
 
+    /* An end may have been read, but not told yet: of a close_notify the kernel knows nothing. */
+    if (s->state != STREAM_OPEN || s->in_eof || s->send_broken)
+        return false;
     return stream_input_len(s) == 0 && recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
            (errno == EAGAIN || errno == EWOULDBLOCK);
 }

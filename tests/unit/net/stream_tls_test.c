@@ -198,6 +198,7 @@ static void test_half_close(struct loop *l)
         bare_write(l, v.ssl, 0, 2000, 500);
         SSL_shutdown(v.ssl);
         ok(run_until(l, v.server.seen[STREAM_EOF] == 1), "close_notify is an end %x", versions[i]);
+        ok(!stream_is_quiet(v.server.s), "after which nothing is quiet %x", versions[i]);
         is_u64(v.server.got_bytes, 2000, "after the bytes %x", versions[i]);
         v.server.send_left = sizeof(got);
         v.server.finish_after = true;
