@@ -117,6 +117,13 @@ def test_false_404(cluster):
     assert refused["reason"] == "Forbidden" and refused["kind"] == "Status", refused
 
 
+def test_head_is_a_verb(cluster):
+    """outside of resources HEAD is a verb of its own, which nobody has by having get"""
+    for node in cluster.nodes:
+        for path in ("/apis", "/api"):
+            assert [node.direct("bob").request(m, path).status for m in ("GET", "HEAD")] == [200, 403], (node.name, path)
+
+
 def test_missing_resource(cluster):
     """an unknown resource of a known group version is a plain 404, an unknown object a Status 404"""
     unknown = expect(cluster.new.direct().get("/apis/apps/v1/nosuchthings"), 404)
