@@ -31,7 +31,11 @@ class Joint:
         """Bytes for mvproxy, between two frames of the server's."""
         with self._lock:
             self._say += data
-        self._ring.send(b"!")
+        try:
+            self._ring.send(b"!")
+        except OSError:  # it may end at any moment
+            if not self.ended:
+                raise
 
     def open_streams(self):
         return [s for s in self.streams if s not in self.reset and s not in self.held]

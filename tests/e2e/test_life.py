@@ -89,8 +89,9 @@ def test_counted(world):
     equal(proxy.metric(rerouted, code="503", resource="deviceclasses"), before + 10, rerouted)
     lease = [i for i in world.sim.stored(LEASES) if i["metadata"]["name"] == world.sim.server("b")["id"]][0]
     del lease["metadata"]["annotations"]
+    mark = proxy.log_mark()
     world.sim.put(LEASES, lease)
-    proxy.await_log("Peer has no usable address")
+    proxy.await_log("Peer has no usable address", mark)
     resolution = errors(world, "endpoint_resolution")
     answer = world.ask("GET", CLASSES)
     equal((answer.status, answer.json()["reason"]), (503, "ServiceUnavailable"), "without an address")

@@ -2,6 +2,7 @@
 """A server, or mvproxy itself, restarts while clients write: whoever is told 201 has written, whoever is told to try again
 has not, and nobody is left in doubt."""
 
+import select
 import threading
 import time
 
@@ -42,10 +43,13 @@ class Writer(threading.Thread):
             return None
 
     def run(self):
-        client = None
+        client = used = None
         while not self._ended.is_set():
             client = client or self._connect()
             if client is None:
+                continue
+            if client is used and select.select([client.sock], [], [], 0)[0]:  # its end has come: any client notices that
+                client = None
                 continue
             name = self._prefix + str(len(self.answers))
             try:
@@ -56,6 +60,7 @@ class Writer(threading.Thread):
                 client = None
                 continue
             self.answers[name] = answer.status, bool(answer.all("Retry-After"))
+            used = client
             if "close" in answer.all("Connection"):
                 client = None
 
