@@ -12,7 +12,7 @@
 #include "net/stream.h"
 #include "net/tls_ctx.h"
 
-enum { PATIENCE_MS = 10000, ANSWER_BYTES = 1 << 20 };
+enum { PATIENCE_MS = 60000, ANSWER_BYTES = 1 << 20 };
 
 struct world {
     struct loop *loop;

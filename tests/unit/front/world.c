@@ -8,7 +8,7 @@
 #include "lib/tap.h"
 #include "net/tls_ctx.h"
 
-enum { PATIENCE_MS = 5000, SINK_BYTES = 1 << 20, CLIENT_BYTES = 64 << 20 };
+enum { PATIENCE_MS = 60000, SINK_BYTES = 1 << 20, CLIENT_BYTES = 64 << 20 };
 
 /* ---- the proxy's part ---- */
 

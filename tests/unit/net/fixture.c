@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "lib/tap.h"
 
-enum { GIVE_UP_MS = 20000, DEFAULT_PIECE = 16000, COLLECT_MAX = 64 << 20 };
+enum { GIVE_UP_MS = 60000, DEFAULT_PIECE = 16000, COLLECT_MAX = 64 << 20 };
 
 /* ------------------------------------------------------------------------------------------------ certificates */
 

@@ -62,7 +62,7 @@ void pair_start(struct loop *l, struct end *client, struct end *server, struct t
 void pair_open(struct loop *l, struct end *client, struct end *server, struct tls_ctx *cctx, struct tls_ctx *sctx);
 void pump(struct end *e); /* sends what may be sent */
 
-/* Runs the loop until the condition holds; false (and a diagnostic) after 20 s. */
+/* Runs the loop until the condition holds; false (and a diagnostic) after a minute. */
 #define run_until(l, cond)                                                                                             \
     ({                                                                                                                 \
         uint64_t give_up_ = deadline();                                                                                \
