@@ -44,7 +44,7 @@ struct app {
 
     struct loop_timer *heartbeat; /* watchdog and status line */
     struct loop_timer *drain_step;
-    uint64_t drain_ends_ms;
+    uint64_t drain_ends_ms, drain_stepped_ms;
     bool inherited;           /* the listening socket; another process may be serving it still */
     bool admin_waits;         /* for the process before us to let go of its address */
     unsigned held_beats;      /* heartbeats to wait at most before connections are accepted from it */

@@ -34,6 +34,21 @@ static size_t share_of_step(const struct app *a, uint64_t left_ms)
     return steps == 0 ? n : (n + (size_t)steps - 1) / (size_t)steps;
 }
 
+/*
+ * A process that was not let run (its machine is moved, its control group is out of time) may find the grace period
+ * over before it could end what it has to end in order: for that it takes the time that it has missed.
+ */
+static void make_up(struct app *a, uint64_t now)
+{
+    uint64_t missed_ms = now - a->drain_stepped_ms;
+
+    a->drain_stepped_ms = now;
+    if (missed_ms < DRAIN_QUIET_MS || a->drain_ends_ms >= now + DRAIN_QUIET_MS)
+        return;
+    log_info("This process was not let run: draining takes longer", LU("missedMilliseconds", missed_ms));
+    a->drain_ends_ms = now + DRAIN_QUIET_MS;
+}
+
 static void step(void *arg)
 {
     struct app *a = arg;
@@ -41,6 +56,7 @@ static void step(void *arg)
 
     if (a->phase == APP_STOPPED)
         return;
+    make_up(a, now);
     if (a->withdrawn && (idle(a) || now >= a->drain_ends_ms)) {
         stop(a, idle(a) ? "drained" : "grace period over");
         return;
@@ -55,7 +71,8 @@ static void begin_draining(void *arg)
     struct app *a = arg;
 
     app_set_phase(a, APP_DRAINING);
-    a->drain_ends_ms = loop_now_ms(a->loop) + a->config->shutdown_grace_period;
+    a->drain_stepped_ms = loop_now_ms(a->loop);
+    a->drain_ends_ms = a->drain_stepped_ms + a->config->shutdown_grace_period;
     log_info("Draining", LU("connections", front_connections(a->front)), LU("requests", front_exchanges(a->front)),
              LU("longRunning", proxy_long_running(a->proxy)), LU("tunnels", proxy_tunnels(a->proxy)));
     front_drain(a->front, NULL, NULL);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """SIGTERM: unready at once, what is under way ends well, exit status 0."""
 
+import signal
 import socket
 import time
 
@@ -92,6 +93,28 @@ def test_watches_end(world):
             equal(client.fields(), [], "trailers")
         except Broken as error:
             check(False, "a watch was broken off:", error)
+        equal(client.at_end(), "closed", "end")
+    equal(proxy.wait_exit(), 0, "exit status")
+    again(world)
+
+
+def test_stopped_meanwhile(world):
+    """a process that is not let run until its grace period is over still ends its watches whole"""
+    proxy = world.proxies["a"]
+    mark = proxy.log_mark()
+    clients = [world.client() for _ in range(4)]
+    for number, client in enumerate(clients):
+        client.request("GET", (MAPS, CLASSES)[number % 2] + "?watch=true")
+        equal(client.final_head().status, 200, "watch")
+    proxy.signal(15)
+    proxy.await_log('"Draining"', mark)
+    proxy.signal(signal.SIGSTOP)
+    time.sleep(2.5)
+    proxy.signal(signal.SIGCONT)
+    for client in clients:
+        while client.chunk():
+            pass
+        equal(client.fields(), [], "trailers")
         equal(client.at_end(), "closed", "end")
     equal(proxy.wait_exit(), 0, "exit status")
     again(world)
