@@ -207,6 +207,8 @@ static void set_state(struct record_watch *w, enum state s)
 static void try_later(struct record_watch *w)
 {
     stop_call(w);
+    if (w->state == STATE_WATCHING && loop_now_ms(w->loop) - w->opened_ms >= SETTLED_MS)
+        backoff_reset(&w->backoff);
     set_state(w, STATE_WAITING);
     loop_timer_set(w->timer, backoff_next(&w->backoff));
 }
@@ -217,8 +219,6 @@ static void on_over(void *arg, const struct etcd_answer *a)
 
     log_v(3, "Watch of peer endpoint records is over", LT("why", a->failure == NULL ? "" : a->failure));
     w->call = NULL;
-    if (w->state == STATE_WATCHING && loop_now_ms(w->loop) - w->opened_ms >= SETTLED_MS)
-        backoff_reset(&w->backoff);
     try_later(w);
 }
 

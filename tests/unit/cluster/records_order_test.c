@@ -298,8 +298,34 @@ static void followed(unsigned i, enum trouble t, bool compact)
     end(&s);
 }
 
+/* Far apart: the tenth is no reason to wait longer than the first. */
+static void elections(void)
+{
+    struct story s;
+    struct kube_server *b;
+    char ip[20];
+
+    begin(&s, 20);
+    b = world_peer(&s.w, "cp-b", "10.0.0.2:6443", WORLD_BASE);
+    for (unsigned i = 0; i < 10; i++) {
+        char address[30];
+
+        (void)snprintf(ip, sizeof ip, "10.0.0.%u", 20 + i);
+        (void)snprintf(address, sizeof address, "%s:6443", ip);
+        sim_run_ms(s.w.loop, 60000);
+        sim_etcd_set_leader(s.etcd, false);
+        sim_run_ms(s.w.loop, 50);
+        sim_etcd_set_leader(s.etcd, true);
+        put_record(&s, b, ip);
+        sim_run_ms(s.w.loop, 1000);
+        ok(is_at(&s, b, address), "election %u: what is written after it is seen in a second", i + 1);
+    }
+    end(&s);
+}
+
 int main(void)
 {
+    elections();
     for (unsigned i = 0; i < MOMENTS; i++) {
         in_trouble(i, (enum trouble)(i % TROUBLES), 100);
         in_trouble(i, (enum trouble)(i % TROUBLES), 17000);
