@@ -182,6 +182,7 @@ void cluster_update(struct cluster *c, const struct cluster_opts *o)
     if (moved) {
         refresh_set_origin(c->local, c->o.local);
         identity_set_origin(c->identity, c->o.local);
+        identity_recheck(c->identity);
     }
     refresh_set_interval(c->local, o->refresh_interval_ms);
     if (o->peers_enabled) {

@@ -54,7 +54,8 @@ void identity_stop(struct identity *i, void (*done)(void *arg), void *arg);
 void identity_update(struct identity *i, enum identity_mode mode, const char *advertise, bool annotate);
 /* Another address of the local server, from the next request on. */
 void identity_set_origin(struct identity *i, struct origin *local);
-/* The local server was away and is back, maybe as another version: decides again if it is for us to decide. */
+/* The local server was away and is back, or is another one, maybe of another version: decides again if it is for us to
+ * decide. */
 void identity_recheck(struct identity *i);
 /*
  * The local server's process is another one: the Lease that stands for it gets another holder, as that of

@@ -1,6 +1,7 @@
 /* The identity Lease, whatever comes first: each moment of what follows a restart, an upgrade, a downgrade. */
 #include <stdio.h>
 
+#include "back/back.h"
 #include "base/clock.h"
 #include "lib/tap.h"
 #include "sim/world.h"
@@ -205,8 +206,36 @@ static void downgrades(void)
         downgrade(after % 7 * 300 + 5, after, after % 3 * 7);
 }
 
+/* A reload puts another server behind us, which publishes nothing. */
+static void another_server(void)
+{
+    struct story s;
+    struct origin_opts o = {.name = "local", .host = "10.0.0.9", .port = 6443};
+    struct origin *origin;
+    struct kube_server *k;
+
+    begin(&s, 28, IDENTITY_AUTO);
+    k = kube_server_new(s.w.store, s.w.back, "cp-a", "10.0.0.9:6443", WORLD_BASE);
+    kube_set_minor(k, 24);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 60000);
+    ok(!lease_there(&s), "left to 1.28");
+    origin = origin_new(s.w.back, &o);
+    s.w.opts.local = origin;
+    cluster_update(s.w.cluster, &s.w.opts);
+    sim_run_ms(s.w.loop, 1000);
+    ok(by_us(&s), "published for 1.24");
+    s.w.opts.local = s.w.origin;
+    cluster_update(s.w.cluster, &s.w.opts);
+    sim_run_ms(s.w.loop, RENEWALS_MS);
+    is_double(publishing(&s), 0, "and left to 1.28 again");
+    origin_unref(origin);
+    end(&s);
+}
+
 int main(void)
 {
+    another_server();
     restarts_and_upgrades();
     upgrades_at_start();
     downgrades();
