@@ -179,6 +179,10 @@ void identity_start(struct identity *i)
 {
     if (i->o.mode == IDENTITY_OFF || i->returning || (i->state != STATE_STOPPED && i->state != STATE_LEAVING))
         return;
+    if (i->state == STATE_LEAVING && i->o.mode == IDENTITY_OBSERVE) {
+        i->returning = true; /* ours is removed first */
+        return;
+    }
     if (i->call != NULL)
         fetch_cancel(i->call);
     i->call = NULL;

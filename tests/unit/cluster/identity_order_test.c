@@ -3,6 +3,7 @@
 
 #include "back/back.h"
 #include "base/clock.h"
+#include "base/metric.h"
 #include "lib/tap.h"
 #include "sim/world.h"
 
@@ -206,6 +207,79 @@ static void downgrades(void)
         downgrade(after % 7 * 300 + 5, after, after % 3 * 7);
 }
 
+/* A second instance with our host name, before another server. */
+struct twin {
+    struct metrics *metrics;
+    struct origin *origin;
+    struct kube_server *server;
+    struct cluster *cluster;
+};
+
+static void twin_starts(struct story *s, struct twin *t, enum identity_mode mode)
+{
+    struct origin_opts o = {.name = "local", .host = "10.0.0.9", .port = 6443};
+    struct cluster_opts opts = s->w.opts;
+
+    t->server = kube_server_new(s->w.store, s->w.back, "cp-a", "10.0.0.9:6443", WORLD_BASE);
+    kube_set_minor(t->server, 24);
+    t->origin = origin_new(s->w.back, &o);
+    t->metrics = metrics_new();
+    opts.local = t->origin;
+    opts.identity = mode;
+    t->cluster = cluster_new(s->w.loop, s->w.back, t->metrics, &opts);
+}
+
+static void twin_ends(struct twin *t)
+{
+    cluster_free(t->cluster);
+    origin_unref(t->origin);
+    metrics_free(t->metrics);
+}
+
+static double both_publishing(struct story *s, struct twin *t)
+{
+    struct world other = {.metrics = t->metrics};
+
+    return publishing(s) + world_metric(&other, "mvproxy_identity_lease_publishing", NULL);
+}
+
+/* Whenever the second one starts, and however long the first one's server is away: one gives way, nobody fights. */
+static void twins(uint64_t after_ms, uint64_t away_ms, enum identity_mode mode)
+{
+    struct story s;
+    struct twin t;
+    uint64_t deleted;
+
+    begin(&s, 24, mode);
+    (void)snprintf(s.moment, sizeof s.moment, "%llu ms after, %llu ms away", (unsigned long long)after_ms,
+                   (unsigned long long)away_ms);
+    kube_sim(s.w.local)->delay_ms = after_ms % 3 * 9;
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, after_ms);
+    twin_starts(&s, &t, mode);
+    sim_run_ms(s.w.loop, 60000);
+    is_double(both_publishing(&s, &t), 1, "one of two, %s", s.moment);
+    ok(by_us(&s) && kube_lease_writes(s.w.store, "DELETE") == 0, "nobody's Lease is removed, %s", s.moment);
+    goes(&s);
+    sim_run_ms(s.w.loop, away_ms);
+    comes(&s, 24);
+    sim_run_ms(s.w.loop, 50000);
+    deleted = kube_lease_writes(s.w.store, "DELETE");
+    ok(deleted <= 1, "it is taken over once at most, %s", s.moment);
+    sim_run_ms(s.w.loop, 120000);
+    is_double(both_publishing(&s, &t), 1, "still one of two, %s", s.moment);
+    ok(by_us(&s) && s.lease.renew_us > clock_wall_us() - 11000000, "which renews it, %s", s.moment);
+    is_u64(kube_lease_writes(s.w.store, "DELETE"), deleted, "and keeps it, %s", s.moment);
+    twin_ends(&t);
+    end(&s);
+}
+
+static void all_twins(void)
+{
+    for (uint64_t after = 0; after < 160; after += 4)
+        twins(after, after * after * 8, after % 8 == 0 ? IDENTITY_AUTO : IDENTITY_PUBLISH);
+}
+
 /* A reload puts another server behind us, which publishes nothing. */
 static void another_server(void)
 {
@@ -233,8 +307,92 @@ static void another_server(void)
     end(&s);
 }
 
+static void on_left(void *arg)
+{
+    bool *left = arg;
+
+    *left = true;
+}
+
+/* Stopped at any moment, with a write on its way, lost or refused: no Lease stays, and none comes later. */
+static void stop(uint64_t after_ms, enum sim_fault fault)
+{
+    struct story s;
+    bool left = false;
+
+    begin(&s, 24, IDENTITY_AUTO);
+    (void)snprintf(s.moment, sizeof s.moment, "stopped after %llu ms, fault %d", (unsigned long long)after_ms,
+                   (int)fault);
+    kube_sim(s.w.local)->delay_ms = 15;
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, after_ms);
+    kube_sim(s.w.local)->fault = fault;
+    if (fault != SIM_FINE)
+        sim_server_break(kube_sim(s.w.local));
+    cluster_stop(s.w.cluster, on_left, &left);
+    sim_run_ms(s.w.loop, 300);
+    kube_sim(s.w.local)->fault = SIM_FINE;
+    sim_run_ms(s.w.loop, 1800);
+    ok(left && !lease_there(&s), "nothing is left: %s", s.moment);
+    sim_run_ms(s.w.loop, 30000);
+    ok(!lease_there(&s), "and nothing comes later: %s", s.moment);
+    end(&s);
+}
+
+static void stops(void)
+{
+    static const enum sim_fault faults[] = {SIM_FINE, SIM_RESET, SIM_CUT, SIM_REFUSE};
+
+    for (uint64_t after = 0; after < 100; after++)
+        stop(after, faults[after % 4]);
+    for (uint64_t after = 9550; after < 10550; after += 9)
+        stop(after, faults[after % 4]);
+}
+
+static void reload(struct story *s, bool peers, enum identity_mode mode)
+{
+    s->w.opts.peers_enabled = peers;
+    s->w.opts.identity = mode;
+    cluster_update(s->w.cluster, &s->w.opts);
+}
+
+/* Reloaded at any moment, twice: what was said last holds. */
+static void reloaded(uint64_t after_ms, uint64_t then_ms, enum identity_mode last)
+{
+    static const enum identity_mode modes[] = {IDENTITY_OFF, IDENTITY_OBSERVE, IDENTITY_PUBLISH, IDENTITY_AUTO};
+    struct story s;
+
+    begin(&s, 24, IDENTITY_AUTO);
+    (void)snprintf(s.moment, sizeof s.moment, "reloaded after %llu ms and after %llu, in the end %d",
+                   (unsigned long long)after_ms, (unsigned long long)then_ms, (int)last);
+    kube_sim(s.w.local)->delay_ms = 15;
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, after_ms);
+    reload(&s, after_ms % 5 != 0, modes[after_ms % 4]);
+    sim_run_ms(s.w.loop, then_ms);
+    reload(&s, true, last);
+    sim_run_ms(s.w.loop, 3000);
+    ok(by_us(&s) == (last == IDENTITY_PUBLISH || last == IDENTITY_AUTO), "as it was said last: %s", s.moment);
+    sim_run_ms(s.w.loop, 30000);
+    ok(by_us(&s) == (last == IDENTITY_PUBLISH || last == IDENTITY_AUTO), "for good: %s", s.moment);
+    is_double(yielded(&s), 0, "nobody is a stranger: %s", s.moment);
+    end(&s);
+}
+
+static void reloads(void)
+{
+    static const enum identity_mode modes[] = {IDENTITY_PUBLISH, IDENTITY_AUTO, IDENTITY_OBSERVE, IDENTITY_OFF};
+
+    for (uint64_t after = 0; after < 120; after++)
+        for (uint64_t then = 0; then < 4; then++)
+            reloaded(after, then * (after % 7 + 1) * 5, modes[(after + then) % 4]);
+}
+
 int main(void)
 {
+    stops();
+    reloads();
+    all_twins();
     another_server();
     restarts_and_upgrades();
     upgrades_at_start();
