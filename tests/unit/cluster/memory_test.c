@@ -81,10 +81,45 @@ static void switched_on(void)
     }
 }
 
+static void on_looked(void *arg)
+{
+    unsigned *called = arg;
+
+    (*called)++;
+}
+
+/* Who waits for a look, or for a form of the documents, is called once, whatever there is no memory for. */
+static void waited_for(void)
+{
+    struct story s;
+    uint64_t calls = 0;
+
+    for (uint64_t n = 0; n <= calls; n++) {
+        unsigned called = 0, waits;
+
+        begin(&s);
+        sim_run_ms(s.w.loop, 3000);
+        kube_set_apis(s.w.local, n % 2 == 0 ? WORLD_BATCH : WORLD_BASE ";batch/v2:jobs");
+        calls = n == 0 ? mem_calls() : calls;
+        mem_fail_nth(n);
+        waits = cluster_local_miss(s.w.cluster, on_looked, &called) != NULL;
+        waits += cluster_want_protobuf(s.w.cluster, on_looked, &called) != NULL;
+        sim_run_ms(s.w.loop, 300);
+        calls = n == 0 ? mem_calls() - calls : calls;
+        mem_fail_nth(0);
+        sim_run_ms(s.w.loop, 1000);
+        is_u64(called, waits, "allocation %llu fails: who waits is called", (unsigned long long)n);
+        ok(world_local_serves(&s.w, "batch", n % 2 == 0 ? "v1" : "v2", "jobs"), "and what is new is known");
+        world_end(&s.w);
+    }
+}
+
 int main(void)
 {
     struct story s;
     uint64_t calls;
+
+    waited_for();
 
     switched_on();
 
