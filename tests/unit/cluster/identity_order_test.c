@@ -207,6 +207,63 @@ static void downgrades(void)
         downgrade(after % 7 * 300 + 5, after, after % 3 * 7);
 }
 
+static bool same_holder(struct story *s, char text[100])
+{
+    bool same;
+
+    if (!by_us(s))
+        return false;
+    same = slice_eq(s->lease.holder, slice_str(text));
+    (void)snprintf(text, 100, "%.*s", (int)s->lease.holder.n, s->lease.holder.p);
+    return same;
+}
+
+/*
+ * 1.24 restarts while it is looked at, or its Lease is written, or somebody watches or not: for all others it gets
+ * another holder, soon and once.
+ */
+static void restart(uint64_t after_ms, uint64_t away_ms, bool blind)
+{
+    struct story s;
+    char holder[100] = "";
+    unsigned changes = 0;
+
+    begin(&s, 24, after_ms % 2 == 0 ? IDENTITY_AUTO : IDENTITY_PUBLISH);
+    (void)snprintf(s.moment, sizeof s.moment, "%llu ms on, %llu ms away%s", (unsigned long long)after_ms,
+                   (unsigned long long)away_ms, blind ? ", unseen" : "");
+    kube_sim(s.w.local)->delay_ms = 15;
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 29500);
+    if (after_ms % 3 == 0)
+        cluster_refresh(s.w.cluster);
+    if (blind) {
+        kube_forbid_watches(s.w.local, 503);
+        kube_inject(s.w.store, KUBE_LEASE, WATCH_TROUBLE);
+    }
+    sim_run_ms(s.w.loop, after_ms);
+    ok(by_us(&s) && !same_holder(&s, holder), "published");
+    goes(&s);
+    sim_run_ms(s.w.loop, away_ms);
+    comes(&s, 24);
+    sim_run_ms(s.w.loop, after_ms % 5 * 200);
+    kube_forbid_watches(s.w.local, 0);
+    for (int i = 0; i < 150; i++) {
+        sim_run_ms(s.w.loop, 100);
+        changes += !same_holder(&s, holder);
+    }
+    is_u64(changes, 1, "another holder, %s", s.moment);
+    sim_run_ms(s.w.loop, 40000);
+    ok(same_holder(&s, holder), "which stays, %s", s.moment);
+    is_double(yielded(&s), 0, "nobody is a stranger, %s", s.moment);
+    end(&s);
+}
+
+static void restarts(void)
+{
+    for (uint64_t after = 0; after < 1500; after += 17)
+        restart(after, after % 4 * 900 + 20, after % 9 == 0);
+}
+
 /* A second instance with our host name, before another server. */
 struct twin {
     struct metrics *metrics;
@@ -392,6 +449,7 @@ int main(void)
 {
     stops();
     reloads();
+    restarts();
     all_twins();
     another_server();
     restarts_and_upgrades();
