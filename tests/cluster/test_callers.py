@@ -285,7 +285,7 @@ def test_at_the_peer(cluster):
         through = ask(cluster.old, "through" + protocol, protocol, False)
         # A 401 may be mvproxy's, which the peer need not see; whatever else was answered has an event.
         expected = {"%sthrough%s-%d" % (prefix, protocol, n) for n, answer in enumerate(through) if answer.status != 401}
-        waiting.until(lambda e=expected: e <= set(_events(cluster.new, prefix)), "the audit events at the peer", 20)
+        waiting.until(lambda e=expected: e <= set(_events(cluster.new, prefix)), "the audit events at the peer")
         events = _events(cluster.new, prefix)
         for n, (row, one, other) in enumerate(zip(rows, direct, through)):
             left, right = (events.get("%s%s-%d" % (prefix, way, n), {}) for way in ("direct", "through" + protocol))
@@ -376,7 +376,7 @@ def test_websocket_token(cluster):
     row = Row(None, protocols("dG9rZW4tb2YtYm9i") + [("Audit-ID", "websocket-%d" % os.getpid())], None)
     answer = callers.ask(cluster.old, row, H1, False, watch)
     assert answer.status == 403, answer
-    events = waiting.until(lambda: cluster.new.audit("websocket-%d" % os.getpid()), "the audit event at the peer", 20)
+    events = waiting.until(lambda: cluster.new.audit("websocket-%d" % os.getpid()), "the audit event at the peer")
     assert events[-1]["user"]["username"] == "bob", events
 
 
@@ -397,7 +397,7 @@ def test_service_accounts(cluster):
                 assert not trouble, trouble
     remove(admin, accounts + "/robot")
     for node in cluster.nodes:
-        waiting.until(lambda n=node: callers.ask(n, Row(None, good, ""), H1, True).status == 401, "the token to be revoked", 30)
+        waiting.until(lambda n=node: callers.ask(n, Row(None, good, ""), H1, True).status == 401, "the token to be revoked")
         for protocol in BOTH:
             assert callers.ask(node, Row(None, good, ""), protocol).status == 401, "a revoked token counts"
 
@@ -431,15 +431,15 @@ def test_readers(cluster):
     try:
         ensure(admin, bindings, binding)
         for node in cluster.nodes:
-            waiting.until(lambda n=node: status(n, True) == 200, "anonymous to be allowed at " + node.name, 30)
-            waiting.until(lambda n=node: status(n, False) == 200, "anonymous to be allowed through " + node.name, 30)
+            waiting.until(lambda n=node: status(n, True) == 200, "anonymous to be allowed at " + node.name)
+            waiting.until(lambda n=node: status(n, False) == 200, "anonymous to be allowed through " + node.name)
         whole(200)
     finally:
         remove(admin, bindings + "/callers-read")
     for node in cluster.nodes:
-        waiting.until(lambda n=node: status(n, True) == 403, "anonymous to be forbidden at " + node.name, 30)
+        waiting.until(lambda n=node: status(n, True) == 403, "anonymous to be forbidden at " + node.name)
         for row in others[-2:]:  # each has a verdict of its own
-            waiting.until(lambda n=node, r=row: status(n, False, r) == 403, "%r to be forbidden through %s" % (row, node.name), 60)
+            waiting.until(lambda n=node, r=row: status(n, False, r) == 403, "%r to be forbidden through %s" % (row, node.name))
     whole(403)
 
 
@@ -458,7 +458,7 @@ def test_reading_by_head(cluster):
         ensure(admin, rbac + "clusterroles", role)
         ensure(admin, rbac + "clusterrolebindings", binding)
         for node in cluster.nodes:
-            waiting.until(lambda n=node: statuses(n.direct(), whom, ["HEAD"]) == [200], "HEAD to be allowed at " + node.name, 30)
+            waiting.until(lambda n=node: statuses(n.direct(), whom, ["HEAD"]) == [200], "HEAD to be allowed at " + node.name)
             for who in (whom, {"Accept": APIS, "Impersonate-User": "bob", "Impersonate-Group": "system:authenticated"}):
                 for methods in (["HEAD", "GET", "HEAD"], ["GET", "HEAD", "GET"]):
                     wanted = statuses(node.direct(), who, methods)

@@ -44,7 +44,7 @@ def _own(node):
 
 def _settle(cluster):
     """Until what earlier tests made and removed (CRDs) is known everywhere."""
-    waiting.until(lambda: len({_merged(n).header("ETag") for n in cluster.nodes}) == 1, "equal ETags", 60)
+    waiting.until(lambda: len({_merged(n).header("ETag") for n in cluster.nodes}) == 1, "equal ETags")
 
 
 @core
@@ -157,11 +157,11 @@ def test_custom_resource(cluster):
     try:
         ensure(admin, CRDS, crd("gadgets", "Gadget", "discovery.example.com"))
         for node in cluster.nodes:
-            waiting.until(lambda n=node: "discovery.example.com" in groups(n), "the new group at " + node.name, 60)
+            waiting.until(lambda n=node: "discovery.example.com" in groups(n), "the new group at " + node.name)
     finally:
         remove(admin, CRDS + "/gadgets.discovery.example.com")
     for node in cluster.nodes:
-        waiting.until(lambda n=node: "discovery.example.com" not in groups(n), "the group gone at " + node.name, 60)
+        waiting.until(lambda n=node: "discovery.example.com" not in groups(n), "the group gone at " + node.name)
     _settle(cluster)
 
 

@@ -58,7 +58,7 @@ def test_lease_survives_stop(cluster):
     def renewed():
         now = cluster.old.direct().get(path).json()
         return now if now["spec"]["renewTime"] != after["spec"]["renewTime"] else None
-    again = waiting.until(renewed, "a renewal", 60)
+    again = waiting.until(renewed, "a renewal")
     assert again["spec"]["holderIdentity"] == before["spec"]["holderIdentity"], (before, again)
 
 

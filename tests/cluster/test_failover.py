@@ -34,7 +34,7 @@ def test_stopped_and_back(cluster):
         cluster.new.await_apiserver()
         _await_healed(cluster)
         healed = load.statuses[200]
-        waiting.until(lambda: load.statuses[200] > healed + 20, "more answers", 30)
+        waiting.until(lambda: load.statuses[200] > healed + 20, "more answers")
     _never_404(load)
     assert load.statuses[503] and load.statuses[200], load
     # The first one may be kube-apiserver's own, which is shutting down.
@@ -73,7 +73,7 @@ def test_kubectl_rides_through(cluster):
     """kubectl, started while the peer is away, waits by itself and succeeds once it is back"""
     kubectl = cluster.old.kubectl()
     # Discovery that was Stale while the peer was away (in an earlier test) is read again a moment after it is back.
-    waiting.until(lambda: kubectl.run("get", cluster.skew.kubectl).status == 0, "kubectl knows the resource", 30)
+    waiting.until(lambda: kubectl.run("get", cluster.skew.kubectl).status == 0, "kubectl knows the resource")
     cluster.new.apiserver.kill()
     expect_unavailable(cluster.old.proxied().get(cluster.skew.collection))
     results = []
@@ -100,13 +100,13 @@ def test_own_mvproxy_restarts(cluster):
     """an mvproxy that is restarted never answers 404 while it learns what there is"""
     for end in (cluster.old.mvproxy.stop, cluster.old.mvproxy.kill):
         with Load(cluster.old.proxied, cluster.skew.collection, threads=3) as load:
-            waiting.until(lambda: load.statuses[200] > 20, "requests under way", 30)
+            waiting.until(lambda: load.statuses[200] > 20, "requests under way")
             end()
             cluster.old.start_mvproxy()
             cluster.old.await_mvproxy()
             _await_healed(cluster)
             before = load.statuses[200]
-            waiting.until(lambda: load.statuses[200] > before + 20, "more answers", 30)
+            waiting.until(lambda: load.statuses[200] > before + 20, "more answers")
         _never_404(load)
 
 
@@ -129,7 +129,7 @@ def test_reload_under_load(cluster):
             cluster.old.write_config(v=number % 3 + 2)
             cluster.old.mvproxy.signal(signal.SIGHUP)
             before = load.total()
-            waiting.until(lambda b=before: load.total() > b + 10, "requests after a reload", 30)
+            waiting.until(lambda b=before: load.total() > b + 10, "requests after a reload")
             expect(client.request("GET", LOCAL, connection=connection), 200)
         ensure(cluster.new.direct(), path, config_map("reloaded"))
         assert watch.event()["type"] == "ADDED"
@@ -145,7 +145,7 @@ def test_reload_broken(cluster):
     with open(cluster.old.config, "a", encoding="utf-8") as config:
         config.write("no-such-option: 1\n")
     cluster.old.mvproxy.signal(signal.SIGHUP)
-    waiting.until(lambda: "no-such-option" in cluster.old.mvproxy.log_text()[len(before):], "a line about it in the log", 20)
+    waiting.until(lambda: "no-such-option" in cluster.old.mvproxy.log_text()[len(before):], "a line about it in the log")
     expect(cluster.old.proxied().get(cluster.skew.collection), 200)
     expect(cluster.old.proxied().get(LOCAL), 200)
     cluster.old.write_config()
@@ -159,7 +159,7 @@ def test_local_server_away_at_start(cluster):
     old.mvproxy.kill()
     old.apiserver.kill()
     old.start_mvproxy()
-    waiting.until(lambda: old.admin("/livez")[0] == 200, "mvproxy alive", 30)
+    waiting.until(lambda: old.admin("/livez")[0] == 200, "mvproxy alive")
     for path in (LOCAL, cluster.skew.collection):
         expect_unavailable(waiting.until(lambda p=path: old.proxied().get(p), "an answer", 30))
     assert old.admin("/readyz")[0] != 200, old.admin("/readyz")
@@ -173,12 +173,12 @@ def test_local_server_away_at_start(cluster):
 def test_local_server_restarts(cluster):
     """the server behind mvproxy is killed and started: 503 meanwhile, then as before"""
     with Load(cluster.old.proxied, LOCAL) as load:
-        waiting.until(lambda: load.statuses[200] > 5, "requests under way", 30)
+        waiting.until(lambda: load.statuses[200] > 5, "requests under way")
         cluster.old.apiserver.kill()
         expect_unavailable(cluster.old.proxied().get(LOCAL))
         cluster.old.start_apiserver()
         cluster.old.await_apiserver()
-        waiting.until(lambda: cluster.old.proxied().get(LOCAL).status == 200, "200 again", 30)
+        waiting.until(lambda: cluster.old.proxied().get(LOCAL).status == 200, "200 again")
     # A kube-apiserver that is just coming up refuses some requests itself (403 until its roles are there).
     assert set(load.statuses) <= {200, 503, 403, 429, 500} and load.statuses[200] and load.statuses[503], load
     _await_healed(cluster)

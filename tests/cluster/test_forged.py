@@ -209,5 +209,5 @@ def test_ourselves(cluster):
             answer = node.proxied().get(cluster.skew.collection)
             expect(answer, 200)
             ids = set(answer.all("Audit-Id"))
-            seen = waiting.until(lambda i=ids: [s for one in i for s in cluster.audit(one)], "an audit event", 10)
+            seen = waiting.until(lambda i=ids: [s for one in i for s in cluster.audit(one)], "an audit event")
             assert [s[0].name for s in seen] == [cluster.new.name], seen

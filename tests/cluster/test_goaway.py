@@ -154,7 +154,7 @@ def test_our_own(cluster):
     node.write_config(goaway_chance="0.02")
     node.mvproxy.signal(signal.SIGHUP)
     try:
-        waiting.until(lambda: "Reloaded" in node.mvproxy.log_text()[log:], "the reload", 30)
+        waiting.until(lambda: "Reloaded" in node.mvproxy.log_text()[log:], "the reload")
         with _informers(cluster, node, "own", False):
             _by_kubectl(cluster, node.kubectl(cluster.kubectls[-1]))
         assert node.metric("mvproxy_front_closed_total", reason="sent_away") > before, "no client was sent away"

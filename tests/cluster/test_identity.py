@@ -43,7 +43,7 @@ def test_kubectl_whoami(cluster):
 
 
 def _audited(cluster, answer):
-    events = waiting.until(lambda: cluster.new.audit(answer.header("Audit-Id")), "the audit event at the peer", 10)
+    events = waiting.until(lambda: cluster.new.audit(answer.header("Audit-Id")), "the audit event at the peer")
     return events[-1]
 
 

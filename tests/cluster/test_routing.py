@@ -84,7 +84,7 @@ def test_who_answered(cluster):
     answer = expect(cluster.old.proxied().get(cluster.skew.collection), 200)
     ids = answer.all("Audit-Id")
     assert len(ids) == 1, "Audit-Id: %r" % ids
-    seen = waiting.until(lambda: cluster.audit(ids[0]), "an audit event", 10)
+    seen = waiting.until(lambda: cluster.audit(ids[0]), "an audit event")
     assert len(seen) == 1 and not seen[0][0].lacks, seen
     for name in ("Cache-Control", "Content-Type", "Date", "X-Kubernetes-Pf-Flowschema-Uid"):
         assert len(answer.all(name)) == 1, "%s: %r" % (name, answer.all(name))
@@ -95,7 +95,7 @@ def test_local_stays_local(cluster):
     """what both servers serve is answered by the local one"""
     for node in cluster.nodes:
         audit_id = expect(node.proxied().get("/api/v1/namespaces"), 200).header("Audit-Id")
-        seen = waiting.until(lambda i=audit_id: cluster.audit(i), "an audit event at " + node.name, 10)
+        seen = waiting.until(lambda i=audit_id: cluster.audit(i), "an audit event at " + node.name)
         assert [n for n, _ in seen] == [node], seen
 
 
@@ -265,7 +265,7 @@ def test_custom_resources(cluster):
                 answer = n.proxied().get(path)
                 asked.append((n, answer.header("Audit-Id")))
                 return answer.status == 200
-            waiting.until(served, "the custom resource at " + node.name, 30)
+            waiting.until(served, "the custom resource at " + node.name)
         expect(cluster.old.proxied().request("POST", path, widget), 201)
         expect(cluster.new.proxied().get(path + "/one"), 200)
         expect(cluster.new.proxied().request("DELETE", path + "/one"), 200)
@@ -276,4 +276,4 @@ def test_custom_resources(cluster):
     finally:
         remove(admin, CRDS + "/widgets.example.com")
     for node in cluster.nodes:
-        waiting.until(lambda n=node: n.proxied().get(path).status == 404, "the custom resource gone at " + node.name, 30)
+        waiting.until(lambda n=node: n.proxied().get(path).status == 404, "the custom resource gone at " + node.name)

@@ -218,7 +218,7 @@ def test_with(cluster):
                 expect(client.request("DELETE", "/api/v1/namespaces/" + name), 200)
             garbage.drop(client)
             if going_on:
-                waiting.until(lambda c=client, n=names: _tried(c, n), "the controller looks at namespaces, without " + part, 60)
+                waiting.until(lambda c=client, n=names: _tried(c, n), "the controller looks at namespaces, without " + part)
             begin()
             all_names += names
             all_garbage.append(garbage)

