@@ -726,7 +726,7 @@ static void hostile(void)
 static void dead_server(void)
 {
     static struct h2_kit k;
-    struct origin_opts o = {.ping_after_ms = 30, .ping_timeout_ms = 30};
+    struct origin_opts o = {.ping_after_ms = 30, .ping_timeout_ms = 500};
     struct h2_conn *s;
     struct call c;
 
