@@ -15,6 +15,14 @@ enum {
 
 /* ------------------------------------------------------------------------------------------------------- local */
 
+/* Whether it would be seen that the local server goes. Who may not watch never sees it. */
+static bool watched_or_never(const struct cluster *c)
+{
+    const struct informer *leases = c->leases == NULL ? NULL : leases_informer(c->leases);
+
+    return leases == NULL || informer_failure(leases) == NULL || informer_refused(leases);
+}
+
 /*
  * Many things break a watch. But the connections of a process end with it, so that another one answers over a newer
  * one. While the watch does not go, an answer over the same as before clears nobody: the process may have ended since.
@@ -26,7 +34,7 @@ static void look_for_restart(struct cluster *c)
     c->local_connection = refresh_connection(c->local);
     if (c->local_suspect && before > 0 && c->local_connection > before)
         identity_restarted(c->identity);
-    if (c->leases == NULL || informer_failure(leases_informer(c->leases)) == NULL)
+    if (watched_or_never(c))
         c->local_suspect = false;
 }
 

@@ -356,6 +356,27 @@ static void restarts_after_an_answer(void)
     end(&s);
 }
 
+/* Who may write Leases but not watch them has no sign of restarts: not every new connection is one. */
+static void may_not_watch(void)
+{
+    struct story s;
+    char holder[100] = "";
+
+    prepare(&s, 24, IDENTITY_PUBLISH);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 60000);
+    ok(by_us(&s) && !same_holder(&s, holder), "published");
+    kube_forbid_watches(s.w.local, 403);
+    kube_inject(s.w.store, KUBE_LEASE, WATCH_TROUBLE);
+    sim_run_ms(s.w.loop, 60000);
+    for (int i = 0; i < 3; i++) {
+        sim_server_break(kube_sim(s.w.local));
+        sim_run_ms(s.w.loop, 60000);
+        ok(by_us(&s) && same_holder(&s, holder), "another connection: the same holder");
+    }
+    end(&s);
+}
+
 static void stops_early(void)
 {
     struct story s;
@@ -688,6 +709,7 @@ int main(void)
     server_restarts(IDENTITY_PUBLISH, SIM_RESET);
     restarts_in_doubt();
     restarts_after_an_answer();
+    may_not_watch();
     stops_early();
     upgrades();
     annotates(33, NULL, NULL, "10.0.0.1:16443");
