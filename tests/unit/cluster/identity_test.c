@@ -331,16 +331,21 @@ static void restarts_in_doubt(void)
     end(&s);
 }
 
+static void publish_for_a_minute(struct story *s, char holder[100])
+{
+    prepare(s, 24, IDENTITY_PUBLISH);
+    world_start(&s->w);
+    sim_run_ms(s->w.loop, 60000);
+    ok(by_us(s) && !same_holder(s, holder), "published");
+}
+
 /* The process before answers until it ends, and the next one before anybody can watch again. */
 static void restarts_after_an_answer(void)
 {
     struct story s;
     char holder[100] = "";
 
-    prepare(&s, 24, IDENTITY_PUBLISH);
-    world_start(&s.w);
-    sim_run_ms(s.w.loop, 60000);
-    ok(by_us(&s) && !same_holder(&s, holder), "published");
+    publish_for_a_minute(&s, holder);
     kube_forbid_watches(s.w.local, 503);
     kube_inject(s.w.store, KUBE_LEASE, WATCH_TROUBLE);
     sim_run_ms(s.w.loop, 2000);
@@ -362,10 +367,7 @@ static void may_not_watch(void)
     struct story s;
     char holder[100] = "";
 
-    prepare(&s, 24, IDENTITY_PUBLISH);
-    world_start(&s.w);
-    sim_run_ms(s.w.loop, 60000);
-    ok(by_us(&s) && !same_holder(&s, holder), "published");
+    publish_for_a_minute(&s, holder);
     kube_forbid_watches(s.w.local, 403);
     kube_inject(s.w.store, KUBE_LEASE, WATCH_TROUBLE);
     sim_run_ms(s.w.loop, 60000);
