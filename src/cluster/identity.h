@@ -48,8 +48,8 @@ void identity_start(struct identity *i);
  */
 void identity_stop(struct identity *i, void (*done)(void *arg), void *arg);
 /*
- * A reload. Another address is written at once, or at the server's next renewal. Another mode is followed: what was
- * published and is not to be published any more is removed first. Does not start what is stopped.
+ * A reload. Another address is written at once, into a Lease of the server's own as well. Another mode is followed:
+ * what was published and is not to be published any more is removed first. Does not start what is stopped.
  */
 void identity_update(struct identity *i, enum identity_mode mode, const char *advertise, bool annotate);
 /* Another address of the local server, from the next request on. */

@@ -115,7 +115,8 @@ uint64_t stream_wire_bytes(const struct stream *s);
  * the acknowledgement is in the same segment). Asks the kernel.
  */
 bool stream_unread(const struct stream *s, uint64_t mark);
-/* The other side's certificate, checked against the context's CAs at the handshake; never NULL (see tls_peer.h). */
+/* The other side's certificate, checked against the context's CAs at the handshake, or last by stream_judge_again();
+ * never NULL (see tls_peer.h). */
 const struct tls_peer *stream_tls_peer(const struct stream *s);
 /*
  * Server: holds the client's certificate against the CAs of another server context: those of now. Changes the verdict
