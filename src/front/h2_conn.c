@@ -63,6 +63,7 @@ static void close_conn(struct h2_conn *c, const char *why, enum front_close reas
     if (c->state == H2_CLOSED)
         return;
     h2_conn_move(c, H2_CLOSED);
+    loop_timer_cancel(c->timer);
     end_streams(c, why);
     loop_defer_cancel(l, &c->work);
     loop_defer(l, &c->work, free_conn, c);
@@ -380,8 +381,11 @@ static void refuse_stalled(struct h2_conn *c, uint64_t now)
 static void on_timer(void *arg)
 {
     struct h2_conn *c = arg;
-    uint64_t now = now_of(c);
+    uint64_t now;
 
+    if (c->state == H2_CLOSED)
+        return;
+    now = now_of(c);
     if (c->state == H2_FAILING && now - c->failed_ms >= c->fc->limits.linger_timeout_ms) {
         close_conn(c, "client does not read", c->close_reason, STREAM_CLOSE_ABORT);
         return;
