@@ -76,16 +76,10 @@ struct config_setting {
     bool is_list;              /* given as a sequence */
 };
 
-/*
- * Defaults, then `file` (NULL: none), then `flags` ("--name=value" without the dashes: settings made by the caller).
- * All errors are gathered in *errors, a line each, "file:line:column: what is wrong"; NULL if there was any. The caller
- * owns the result.
- */
-struct config *config_load(const char *file, const struct config_setting *flags, size_t n_flags, struct buf *errors);
-void config_free(struct config *c);
+void config_free(struct config *c); /* NULL is nothing */
 
-/* "file:line:column: text" or "--key: text", with a newline. */
-void config_complain(struct buf *errors, const struct config_setting *s, const struct config_place *place,
-                     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* "file:line:column: text" or "command line: text", with a newline. */
+void config_complain(struct buf *errors, const struct config_place *place, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -1,5 +1,6 @@
 #include "daemon/flags.h"
 
+#include "base/nearest.h"
 #include "daemon/options.h"
 
 struct parser {
@@ -35,7 +36,7 @@ static bool take_value(struct parser *p, struct slice name, struct slice *rest)
     if (rest->p != NULL)
         return true;
     if (p->next >= p->argc) {
-        buf_printf(p->errors, "--%.*s: value missing\n", (int)name.n, name.p);
+        buf_printf(p->errors, "command line: --%.*s: value missing\n", (int)name.n, name.p);
         return false;
     }
     *rest = slice_str(p->argv[p->next++]);
@@ -54,39 +55,60 @@ static bool add_setting(struct parser *p, struct slice name, struct slice value)
     return true;
 }
 
-static bool is_bool_option(struct slice name)
+/* What follows may be its value, and is then no argument of its own. */
+static bool refuse_unknown(struct parser *p, struct slice name, bool has_value)
 {
-    const struct option *o = options_find(name);
+    struct nearest n = nearest_to(name);
+    const struct option *table;
+    size_t count;
 
-    return o != NULL && o->type == OPTION_BOOL;
+    nearest_try(&n, "config");
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+        if (modes[i].mode != FLAGS_MDOC)
+            nearest_try(&n, modes[i].name);
+    table = options_table(&count);
+    for (size_t i = 0; i < count; i++)
+        nearest_try(&n, table[i].name);
+    buf_printf(p->errors,
+               n.best == NULL ? "command line: --%.*s: unknown option\n"
+                              : "command line: --%.*s: unknown option: did you mean --%s?\n",
+               (int)name.n, name.p, n.best);
+    if (!has_value && p->next < p->argc && p->argv[p->next][0] != '-')
+        p->next++;
+    return false;
 }
 
 static bool parse_one(struct parser *p)
 {
     const char *arg = p->argv[p->next++];
     struct slice rest = slice_str(arg), name;
+    const struct option *option;
+    bool is_config;
 
     if (arg[0] != '-' || arg[1] == '\0') {
-        buf_printf(p->errors, "%s: unexpected argument\n", arg);
+        buf_printf(p->errors, "command line: \"%s\": unexpected argument: options begin with --\n", arg);
         return false;
     }
     rest = slice_from(rest, arg[1] == '-' ? 2 : 1);
     if (!slice_split(&rest, '=', &name) || name.n == 0) {
-        buf_printf(p->errors, "%s: unexpected argument\n", arg);
+        buf_printf(p->errors, "command line: \"%s\": unexpected argument: options begin with --\n", arg);
         return false;
     }
     if (rest.p == NULL && set_mode(p, name))
         return true;
+    is_config = slice_eq(name, SLICE_LIT("config"));
+    option = options_find(name);
+    if (option == NULL && !is_config)
+        return refuse_unknown(p, name, rest.p != NULL);
     /* As with Go's flags, a bare --flag is --flag=true. */
-    if (rest.p == NULL && is_bool_option(name))
+    if (rest.p == NULL && option != NULL && option->type == OPTION_BOOL)
         rest = SLICE_LIT("true");
     if (!take_value(p, name, &rest))
         return false;
-    if (slice_eq(name, SLICE_LIT("config"))) {
-        p->out->config_file = rest.p;
-        return true;
-    }
-    return add_setting(p, name, rest);
+    if (!is_config)
+        return add_setting(p, name, rest);
+    p->out->config_file = rest.p;
+    return true;
 }
 
 bool flags_parse(int argc, char *const *argv, struct arena *a, struct flags *out, struct buf *errors)

@@ -3,6 +3,7 @@
  */
 #include "base/log.h"
 #include "daemon/app.h"
+#include "daemon/config_load.h"
 #include "daemon/flags.h"
 #include "daemon/options.h"
 #include "daemon/rlimits.h"

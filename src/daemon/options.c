@@ -1,6 +1,7 @@
 #include "daemon/options.h"
 
 #include "base/clock.h"
+#include "base/nearest.h"
 #include "base/utf8.h"
 
 #include <stddef.h>
@@ -156,6 +157,16 @@ const struct option *options_find(struct slice name)
     return NULL;
 }
 
+void options_complain_unknown(struct buf *errors, const struct config_place *place, struct slice name)
+{
+    struct nearest n = nearest_to(name);
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        nearest_try(&n, table[i].name);
+    config_complain(errors, place, n.best == NULL ? "%.*s: unknown option" : "%.*s: unknown option: did you mean %s?",
+                    (int)name.n, name.n == 0 ? "" : name.p, n.best);
+}
+
 /* ---- fields ---- */
 
 #define FIELD_OF(c, o, type) (*(type *)(void *)((char *)(c) + (o)->offset))
@@ -176,11 +187,11 @@ static bool set_text(struct config *c, const struct option *o, const struct conf
     struct slice copy;
 
     if (memchr(s->values[0].p, '\0', s->values[0].n) != NULL) {
-        config_complain(errors, s, &s->places[0], "%s: must not contain a NUL character", o->name);
+        config_complain(errors, &s->places[0], "%s: must not contain a NUL character", o->name);
         return false;
     }
     if (o->choices != NULL && !is_choice(o->choices, s->values[0])) {
-        config_complain(errors, s, &s->places[0], "%s: must be one of %s, not \"%.*s\"", o->name, o->choices,
+        config_complain(errors, &s->places[0], "%s: must be one of %s, not \"%.*s\"", o->name, o->choices,
                         (int)s->values[0].n, s->values[0].p);
         return false;
     }
@@ -196,8 +207,8 @@ static bool set_number(struct config *c, const struct option *o, const struct co
     uint64_t v = 0;
 
     if (duration ? !clock_parse_duration(s->values[0], &v) : !slice_u64(s->values[0], &v)) {
-        config_complain(errors, s, &s->places[0], "%s: \"%.*s\" is not a %s", o->name, (int)s->values[0].n,
-                        s->values[0].p, duration ? "duration such as 1m30s" : "whole number");
+        config_complain(errors, &s->places[0], "%s: \"%.*s\" is not a %s", o->name, (int)s->values[0].n, s->values[0].p,
+                        duration ? "duration such as 1m30s" : "whole number");
         return false;
     }
     if (v < o->min || v > o->max) {
@@ -207,7 +218,7 @@ static bool set_number(struct config *c, const struct option *o, const struct co
             (void)snprintf(low, sizeof(low), "%llu", (unsigned long long)o->min);
             (void)snprintf(high, sizeof(high), "%llu", (unsigned long long)o->max);
         }
-        config_complain(errors, s, &s->places[0], "%s: must be between %s and %s", o->name, low, high);
+        config_complain(errors, &s->places[0], "%s: must be between %s and %s", o->name, low, high);
         return false;
     }
     FIELD_OF(c, o, uint64_t) = v;
@@ -219,8 +230,8 @@ static bool set_bool(struct config *c, const struct option *o, const struct conf
     bool yes = slice_eq(s->values[0], SLICE_LIT("true"));
 
     if (!yes && !slice_eq(s->values[0], SLICE_LIT("false"))) {
-        config_complain(errors, s, &s->places[0], "%s: must be true or false, not \"%.*s\"", o->name,
-                        (int)s->values[0].n, s->values[0].p);
+        config_complain(errors, &s->places[0], "%s: must be true or false, not \"%.*s\"", o->name, (int)s->values[0].n,
+                        s->values[0].p);
         return false;
     }
     FIELD_OF(c, o, bool) = yes;
@@ -282,7 +293,7 @@ static bool set_list(struct config *c, const struct option *o, const struct conf
             if (item.n == 0 && o->skips_empty)
                 continue;
             if (item.n == 0) {
-                config_complain(errors, s, &s->places[i], "%s: empty item in the list", o->name);
+                config_complain(errors, &s->places[i], "%s: empty item in the list", o->name);
                 return false;
             }
             copy = arena_copy(c->arena, item);
@@ -306,7 +317,7 @@ bool options_set(struct config *c, const struct option *o, const struct config_s
     if (o->type == OPTION_LIST || o->type == OPTION_ITEMS)
         return set_list(c, o, s, errors);
     if (s->is_list || s->n_values != 1) {
-        config_complain(errors, s, &s->place, "%s: takes a single value, not a list", o->name);
+        config_complain(errors, &s->place, "%s: takes a single value, not a list", o->name);
         return false;
     }
     switch (o->type) {

@@ -35,6 +35,8 @@ struct option {
 /* Sections are contiguous. */
 const struct option *options_table(size_t *count);
 const struct option *options_find(struct slice name);
+/* Says that there is no such option, and which one may have been meant. */
+void options_complain_unknown(struct buf *errors, const struct config_place *place, struct slice name);
 
 /* Parses and stores one setting; false with a complaint in *errors. ITEMS are added to those that are there. */
 bool options_set(struct config *c, const struct option *o, const struct config_setting *s, struct buf *errors);

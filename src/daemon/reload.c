@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/app_state.h"
+#include "daemon/config_load.h"
 #include "daemon/logging.h"
 #include "daemon/options.h"
 #include "daemon/rotation.h"

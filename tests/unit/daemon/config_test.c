@@ -1,7 +1,7 @@
 /*
  * Configuration files and command lines: what they mean, and what is said of the wrong ones.
  */
-#include "daemon/config.h"
+#include "daemon/config_load.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +59,7 @@ static struct config *load(const char *text, char *const *argv, char *complaints
 static const struct {
     const char *name, *text, *complaints;
 } wrong[] = {
-    {"unknown option", BASE "bind-adress: x\n", "F:4:1: bind-adress: unknown option\n"},
+    {"unknown option", BASE "bind-adress: x\n", "F:4:1: bind-adress: unknown option: did you mean bind-address?\n"},
     {"repeated option", BASE "v: 1\nsecure-port: 1\nv: 2\n", "F:6:1: v: repeated, first given in line 4\n"},
     {"number that is none", BASE "secure-port: abc\n", "F:4:14: secure-port: \"abc\" is not a whole number\n"},
     {"negative number", BASE "secure-port: -1\n", "F:4:14: secure-port: \"-1\" is not a whole number\n"},
@@ -176,8 +176,10 @@ static void test_command_line(void)
 {
     char *const argv[] = {(char[]){"mvproxy"}, (char[]){"--secure-port=1234"}, (char[]){"-v"},
                           (char[]){"7"},       (char[]){"--access-log"},       NULL};
-    char *const bad[] = {(char[]){"mvproxy"}, (char[]){"--nope=1"}, (char[]){"--v=x"}, NULL};
+    char *const bad[] = {(char[]){"mvproxy"}, (char[]){"--v=x"}, NULL};
     char *const worse[] = {(char[]){"mvproxy"}, (char[]){"word"}, (char[]){"--v"}, NULL};
+    char *const unknown[] = {(char[]){"mvproxy"},   (char[]){"--confg"},  (char[]){"file.yaml"},
+                             (char[]){"--verison"}, (char[]){"--nope=1"}, NULL};
     char complaints[1024];
     struct config *c = load(BASE "secure-port: 99\n", argv, complaints, sizeof complaints);
 
@@ -189,10 +191,19 @@ static void test_command_line(void)
     config_free(c);
     c = load(BASE, bad, complaints, sizeof complaints);
     is_null(c, "a bad command line is refused");
-    is_str(complaints, "--nope: nope: unknown option\n--v: v: \"x\" is not a whole number\n", "and named");
+    is_str(complaints, "command line: v: \"x\" is not a whole number\n", "and named");
     c = load(BASE, worse, complaints, sizeof complaints);
     is_null(c, "a malformed command line is refused");
-    is_str(complaints, "word: unexpected argument\n--v: value missing\n", "and all of it is named");
+    is_str(complaints,
+           "command line: \"word\": unexpected argument: options begin with --\ncommand line: --v: value missing\n",
+           "and all of it is named");
+    c = load(BASE, unknown, complaints, sizeof complaints);
+    is_null(c, "unknown options are refused");
+    is_str(complaints,
+           "command line: --confg: unknown option: did you mean --config?\n"
+           "command line: --verison: unknown option: did you mean --version?\n"
+           "command line: --nope: unknown option\n",
+           "each once, and what follows is not taken for an argument");
 }
 
 static void test_missing_file(void)

@@ -1,0 +1,16 @@
+/*
+ * Makes the effective configuration out of defaults, file and command line.
+ */
+#ifndef MVPROXY_DAEMON_CONFIG_LOAD_H
+#define MVPROXY_DAEMON_CONFIG_LOAD_H
+
+#include "daemon/config.h"
+
+/*
+ * Defaults, then `file` (NULL: none), then `flags` ("--name=value" without the dashes: settings made by the caller).
+ * All errors are gathered in *errors, a line each, "file:line:column: what is wrong"; NULL if there was any. The caller
+ * owns the result.
+ */
+struct config *config_load(const char *file, const struct config_setting *flags, size_t n_flags, struct buf *errors);
+
+#endif

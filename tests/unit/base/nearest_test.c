@@ -1,0 +1,35 @@
+#include "base/nearest.h"
+
+#include "lib/tap.h"
+
+static const char *const names[] = {"config", "version", "bind-address", "v", "t", "secure-port", "peers"};
+
+static const struct {
+    const char *word, *best;
+} rows[] = {
+    {"confg", "config"},
+    {"conifg", "config"},
+    {"config", "config"},
+    {"verison", "version"},
+    {"bind-adress", "bind-address"},
+    {"bindaddress", "bind-address"},
+    {"secure_port", "secure-port"},
+    {"secureport", "secure-port"},
+    {"peer", "peers"},
+    {"nonsense", NULL},
+    {"x", NULL},
+    {"", NULL},
+    {"zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz", NULL},
+};
+
+int main(void)
+{
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct nearest n = nearest_to(slice_str(rows[i].word));
+
+        for (size_t k = 0; k < ROWS(names); k++)
+            nearest_try(&n, names[k]);
+        is_str(n.best, rows[i].best, "\"%s\"", rows[i].word);
+    }
+    return tap_end();
+}
