@@ -45,24 +45,6 @@ static void pseudo_field(struct h2_stream *st, struct slice name, struct slice v
     }
 }
 
-/* RFC 9113 8.2.3: a cookie may come in crumbs; whoever does not speak HTTP/2 must see one field. */
-static bool join_cookie(struct h2_stream *st, struct slice value)
-{
-    struct http_head *h = &st->x.request;
-
-    for (size_t i = 0; i < h->n_fields; i++) {
-        struct http_field *f = &h->fields[i];
-
-        if (!slice_eq(f->name, SLICE_LIT("cookie")))
-            continue;
-        f->value = arena_printf(st->x.arena, "%.*s; %.*s", (int)f->value.n, f->value.p, (int)value.n, value.p);
-        if (f->value.p == NULL)
-            refuse(st, 431, "cookies are too long");
-        return true;
-    }
-    return false;
-}
-
 static void regular_field(struct h2_stream *st, struct slice name, struct slice value)
 {
     struct http_head *h = &st->x.request;
@@ -77,8 +59,6 @@ static void regular_field(struct h2_stream *st, struct slice name, struct slice 
             refuse(st, 400, "Host and :authority differ");
         return;
     }
-    if (slice_eq(name, SLICE_LIT("cookie")) && join_cookie(st, value))
-        return;
     field = (struct http_field){id == HTTP_NAME_OTHER ? keep(st, name) : http_name_text(id), keep(st, value), id};
     if (st->refusal == 0 && !http_head_add_field(h, st->x.arena, &field))
         refuse(st, 503, "out of memory");
@@ -97,7 +77,7 @@ static bool count_field(struct h2_stream *st, struct slice name, struct slice va
 }
 
 /* What all open requests of the connection keep; false beyond. */
-static bool hold_field(struct h2_stream *st, size_t n)
+static bool hold_bytes(struct h2_stream *st, size_t n)
 {
     struct h2_conn *c = st->c;
 
@@ -112,7 +92,7 @@ static bool hold_field(struct h2_stream *st, size_t n)
 
 void h2_head_field(struct h2_stream *st, struct slice name, struct slice value)
 {
-    if (!count_field(st, name, value, st->c->fc->limits.max_head_bytes) || !hold_field(st, name.n + value.n))
+    if (!count_field(st, name, value, st->c->fc->limits.max_head_bytes) || !hold_bytes(st, name.n + value.n))
         return;
     if (name.n > 0 && name.p[0] == ':')
         pseudo_field(st, name, value);
@@ -132,12 +112,72 @@ void h2_head_trailer(struct h2_stream *st, struct slice name, struct slice value
         refuse(st, 503, "out of memory");
 }
 
+static bool is_cookie(const struct http_field *f)
+{
+    return f->id == HTTP_NAME_OTHER && slice_eq(f->name, SLICE_LIT("cookie"));
+}
+
+/* The text of all cookie fields as one, `n` bytes with its separators. */
+static struct slice join_crumbs(struct h2_stream *st, size_t n)
+{
+    const struct http_head *h = &st->x.request;
+    char *text = hold_bytes(st, n) ? arena_alloc(st->x.arena, n) : NULL;
+    size_t at = 0;
+
+    if (text == NULL) {
+        refuse(st, 503, "out of memory");
+        return SLICE_NONE;
+    }
+    for (size_t i = 0; i < h->n_fields; i++) {
+        const struct slice value = h->fields[i].value;
+
+        if (!is_cookie(&h->fields[i]))
+            continue;
+        if (value.n > 0)
+            memcpy(text + at, value.p, value.n);
+        memcpy(text + at + value.n, "; ", 2);
+        at += value.n + 2;
+    }
+    return slice_of(text, at - 2);
+}
+
+/* RFC 9113 8.2.3: a cookie may come in crumbs; whoever does not speak HTTP/2 must see one field. Once, when all are
+ * there: a head of crumbs must not cost more than any other. */
+static void join_cookies(struct h2_stream *st)
+{
+    struct http_head *h = &st->x.request;
+    size_t crumbs = 0, n = 0, kept = 0;
+    struct slice whole;
+    bool put = false;
+
+    for (size_t i = 0; i < h->n_fields; i++)
+        if (is_cookie(&h->fields[i])) {
+            crumbs++;
+            n += h->fields[i].value.n + 2;
+        }
+    if (crumbs < 2)
+        return;
+    whole = join_crumbs(st, n);
+    for (size_t i = 0; i < h->n_fields; i++) {
+        if (is_cookie(&h->fields[i])) {
+            if (put)
+                continue;
+            put = true;
+            h->fields[i].value = whole;
+        }
+        h->fields[kept++] = h->fields[i];
+    }
+    h->n_fields = kept;
+}
+
 /* The same judgement as on HTTP/1.1: what is refused there is refused here. */
 const char *h2_head_check(struct h2_stream *st, unsigned *status)
 {
     const struct http_head *h = &st->x.request;
     const char *bad;
 
+    if (st->refusal == 0)
+        join_cookies(st);
     *status = st->refusal;
     if (st->refusal != 0)
         return st->refusal_reason;

@@ -139,6 +139,10 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
         if (st != NULL && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0)
             h2_stream_end(st);
         break;
+    case NGHTTP2_RST_STREAM:
+        if (st != NULL)
+            st->reset_by_client = true;
+        break;
     case NGHTTP2_PING:
         if ((frame->hd.flags & NGHTTP2_FLAG_ACK) != 0 && c->state == H2_ANNOUNCED)
             c->heard = true;
@@ -176,12 +180,12 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 
 /*
  * Rapid reset (CVE-2023-44487) and its sister, errors on purpose that make us reset (CVE-2025-8671): requests begun and
- * thrown away make work without being limited by the number of streams. What we reset by ourselves is not the
- * client's doing.
+ * thrown away make work without being limited by the number of streams. The code says nothing about that. What we reset
+ * by ourselves is not the client's doing.
  */
-static bool thrown_away(const struct h2_stream *st, uint32_t code)
+static bool thrown_away(const struct h2_stream *st)
 {
-    return code != NGHTTP2_NO_ERROR && st->sending == H2_NOTHING;
+    return st->sending == H2_NOTHING || (st->reset_by_client && st->sending != H2_RESET);
 }
 
 static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *arg)
@@ -192,7 +196,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
 
     if (st == NULL)
         return 0;
-    thrown = thrown_away(st, code);
+    thrown = thrown_away(st);
     h2_stream_closed(st, code);
     if (c->streams.count == 0)
         c->idle_since_ms = loop_now_ms(c->fc->host->loop);

@@ -56,6 +56,7 @@ struct h2_stream {
     unsigned refusal;               /* status, when the head is known to be no good before its end; 0 */
     const char *refusal_reason;
     struct http_head trailers;
+    bool reset_by_client;
 
     struct buf in;        /* body that the proxy has paused; at most the stream's window */
     uint64_t progress_ms; /* when the client last sent some of it */

@@ -215,6 +215,28 @@ static void test_refusals(struct kit *k)
     is_int(r->status, 500, "is answered");
 }
 
+/* A cookie in as many crumbs as there may be is joined in one go: what it costs is what it is long. */
+static void test_many_crumbs(struct kit *k)
+{
+    enum { CRUMBS = LIMIT_HEAD_FIELDS - 6, VALUE = 60 };
+    static char fields[CRUMBS * (VALUE + 16)];
+    size_t at = 0;
+    struct slice cookie;
+
+    for (int i = 0; i < CRUMBS; i++)
+        at += (size_t)snprintf(fields + at, sizeof(fields) - at, "cookie: %03d=%0*d\n", i, VALUE - 4, i);
+    k->w.opts.max_head_bytes = 1 << 20;
+    front_update(k->w.front, &k->w.opts);
+    kit_connect(k, false, false);
+    kit_ask(k, "GET", "/x", "h", fields, 0);
+    ok(kit_held(k, 1), "a cookie in many crumbs");
+    cookie = http_head_find_name(exchange_request(k->held[0].x), SLICE_LIT("cookie"))->value;
+    is_u64(cookie.n, CRUMBS * (VALUE + 2) - 2, "is whole");
+    is_u64(exchange_request(k->held[0].x)->n_fields, 2, "and one field, besides Host");
+    ok(arena_used(exchange_arena(k->held[0].x)) < 4 * sizeof(fields), "of %u bytes it keeps %u", (unsigned)cookie.n,
+       (unsigned)arena_used(exchange_arena(k->held[0].x)));
+}
+
 static void test_long_heads(struct kit *k)
 {
     enum { LONG = 60000 }; /* the client's nghttp2 sends no larger heads than 64 KiB */
@@ -503,6 +525,7 @@ static const struct kit_story stories[] = {
     {"forms of answers", test_forms},
     {"interim responses and trailers", test_interim_and_trailers},
     {"refusals", test_refusals},
+    {"many crumbs", test_many_crumbs},
     {"long heads", test_long_heads},
     {"long heads of answers", test_long_answer_heads},
     {"a trailer behind a long head", test_trailer_behind_long_head},

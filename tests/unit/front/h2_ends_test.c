@@ -270,13 +270,13 @@ static void test_continuation(struct kit *k)
     is_double(world_closed(&k->w, "flood") + world_closed(&k->w, "bad_request"), 1, "counted");
 }
 
-static void test_rapid_reset(struct kit *k)
+static void rapid_reset(struct kit *k, uint32_t code)
 {
     kit_connect(k, false, false);
     for (int i = 0; i < 300 && k->end == CLIENT_OPEN; i++) {
         struct req *r = kit_get(k, "/x");
 
-        nghttp2_submit_rst_stream(k->session, NGHTTP2_FLAG_NONE, r->id, NGHTTP2_CANCEL);
+        nghttp2_submit_rst_stream(k->session, NGHTTP2_FLAG_NONE, r->id, code);
         kit_flush(k);
         if (i % 50 == 0)
             loop_run_once(k->w.loop, 0);
@@ -290,6 +290,44 @@ static void test_rapid_reset(struct kit *k)
         if (k->held[i].gone != 1)
             ok(false, "request %u was told %u times", i, k->held[i].gone);
     ok(world_empty(&k->w), "over");
+    is_double(world_closed(&k->w, "flood"), 1, "counted");
+}
+
+static void test_rapid_reset(struct kit *k)
+{
+    rapid_reset(k, NGHTTP2_CANCEL);
+}
+
+/* What a client calls it makes no difference. */
+static void test_rapid_reset_no_error(struct kit *k)
+{
+    rapid_reset(k, NGHTTP2_NO_ERROR);
+}
+
+static void test_rapid_reset_own_code(struct kit *k)
+{
+    rapid_reset(k, 0xfeedbeef);
+}
+
+/* Given up when the answer has begun: the server behind us has worked for it all the same. */
+static void test_resets_of_answers(struct kit *k)
+{
+    unsigned n;
+
+    kit_connect(k, false, true);
+    for (n = 0; n < 2 * LIMIT_H2_RESETS && k->end == CLIENT_OPEN; n++) {
+        struct req *r = kit_get(k, "/x");
+        struct held *h = &k->held[n];
+
+        if (!kit_held(k, n + 1))
+            break;
+        exchange_respond(h->x, kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+        kit_status(k, r);
+        nghttp2_submit_rst_stream(k->session, NGHTTP2_FLAG_NONE, r->id, NGHTTP2_CANCEL);
+        kit_flush(k);
+        kit_told(k, h, "gone");
+    }
+    ok(kit_ended(k), "answers that are given up one after the other end the connection (after %u)", n);
     is_double(world_closed(&k->w, "flood"), 1, "counted");
 }
 
@@ -736,6 +774,9 @@ static const struct kit_story stories[] = {
     {"empty DATA", test_empty_data},
     {"continuation", test_continuation},
     {"rapid reset", test_rapid_reset},
+    {"rapid reset, no error", test_rapid_reset_no_error},
+    {"rapid reset, own code", test_rapid_reset_own_code},
+    {"resets of answers", test_resets_of_answers},
     {"provoked resets", test_provoked_resets},
     {"dear heads", test_dear_heads},
     {"many dear heads", test_many_dear_heads},
