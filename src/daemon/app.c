@@ -170,21 +170,54 @@ static bool build_middle(struct app *a)
     return true;
 }
 
+/* A configuration cannot know which sockets it will be given. */
+static bool refuse_self_loop(const struct app *a, const struct addresses *ours, struct buf *errors)
+{
+    struct derive_address local;
+    struct err err;
+
+    err_clear(&err);
+    if (!derive_url(a->config->apiserver, &local, &err) || addresses_reached_by(ours, &local) == NULL)
+        return true;
+    buf_printf(errors, "apiserver: %s is this proxy itself: let kube-apiserver listen on another address or port\n",
+               a->config->apiserver);
+    return false;
+}
+
 static bool build_front(struct app *a, struct buf *errors)
 {
+    int inherited[LISTENERS_MAX] = {-1};
     struct front_opts o;
     struct err err;
 
     err_clear(&err);
     wire_front(a->config, &a->trust, &o);
     o.arg = a->proxy;
-    o.inherited_fd = notify_inherited_fd();
-    o.hold = a->inherited = o.inherited_fd >= 0;
+    o.listen.inherited = inherited;
+    o.listen.n_inherited = notify_inherited(inherited, LISTENERS_MAX);
+    o.hold = a->inherited = o.listen.n_inherited > 0;
     a->held_beats = o.hold ? APP_HELD_BEATS : 0;
+    if (a->inherited)
+        addresses_inherited(inherited, o.listen.n_inherited, &a->addresses);
+    else if (!addresses_configured(a->config, &a->addresses, &err))
+        buf_printf(errors, "bind-address: %s\n", err.text);
+    if (err_is_set(&err) || !refuse_self_loop(a, &a->addresses, errors))
+        return false;
+    o.listen.addresses = a->addresses.at;
+    o.listen.n_addresses = a->addresses.n;
     a->front = front_new(a->loop, a->metrics, &o, &err);
     if (a->front == NULL)
         buf_printf(errors, "%s\n", err.text);
     return a->front != NULL;
+}
+
+/* A line for each, so that what is listened on can be searched for. */
+static void say_listeners(const struct app *a)
+{
+    for (size_t i = 0; i < a->addresses.n; i++)
+        log_info("Listening", LT("address", a->addresses.at[i].host),
+                 LU("port", a->addresses.at[i].port != 0 ? a->addresses.at[i].port : front_port(a->front)),
+                 LT("socket", a->inherited ? "inherited" : "own"));
 }
 
 static bool build(struct app *a, struct buf *errors)
@@ -229,8 +262,9 @@ struct app *app_new(struct config *c, const struct app_args *args, struct buf *e
 
 int app_run(struct app *a)
 {
-    log_info("Serving", LT("version", a->args.version), LT("address", a->config->bind_address),
+    log_info("Serving", LT("version", a->args.version), LT("config", a->args.config_file),
              LU("port", front_port(a->front)), LT("hostname", a->hostname));
+    say_listeners(a);
     app_say_missing_trust(a, NULL);
     trust_say_suites(a->config);
     notify_ready(a->notify, "Starting");

@@ -5,6 +5,7 @@
 #define MVPROXY_DAEMON_APP_STATE_H
 
 #include "base/metric.h"
+#include "daemon/addresses.h"
 #include "daemon/app.h"
 #include "daemon/notify.h"
 #include "daemon/wire.h"
@@ -45,13 +46,14 @@ struct app {
     struct loop_timer *heartbeat; /* watchdog and status line */
     struct loop_timer *drain_step;
     uint64_t drain_ends_ms, drain_stepped_ms;
-    bool inherited;           /* the listening socket; another process may be serving it still */
-    bool admin_waits;         /* for the process before us to let go of its address */
-    unsigned held_beats;      /* heartbeats to wait at most before connections are accepted from it */
-    bool withdrawn;           /* what we had published is gone, or it took too long */
-    char status[512];         /* as last told to the service manager */
-    char reload_refused[256]; /* why the last reload was; empty once one succeeds */
-    char files_refused[512];  /* why changed certificate files were not taken; empty once they are */
+    struct addresses addresses; /* that are listened on */
+    bool inherited;             /* the listening sockets; another process may be serving it still */
+    bool admin_waits;           /* for the process before us to let go of its address */
+    unsigned held_beats;        /* heartbeats to wait at most before connections are accepted from it */
+    bool withdrawn;             /* what we had published is gone, or it took too long */
+    char status[512];           /* as last told to the service manager */
+    char reload_refused[256];   /* why the last reload was; empty once one succeeds */
+    char files_refused[512];    /* why changed certificate files were not taken; empty once they are */
 
     struct expiry *expiry;
     struct file_watch *watch; /* of certificates, keys and bundles */

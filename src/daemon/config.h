@@ -12,7 +12,7 @@ struct config {
     struct arena *arena; /* holds all text below */
 
     /* serving */
-    const char *bind_address;
+    const char *const *bind_address;
     uint64_t secure_port;
     const char *tls_cert_file, *tls_private_key_file, *tls_min_version;
     const char *goaway_chance;

@@ -1,7 +1,7 @@
 #include "daemon/config_check.h"
 
 #include "cluster/etcd.h"
-#include "daemon/derive.h"
+#include "daemon/addresses.h"
 #include "net/cidr.h"
 #include "net/tls_sni.h"
 #include "net/tls_suites.h"
@@ -101,6 +101,27 @@ static void check_addresses(struct config_sources *o, const struct config *c)
         wrong(o, given(c->peer_advertise_ip) ? "peer-advertise-ip" : "peer-advertise-port", err.text);
 }
 
+/* Whoever connects there comes back to us: said here, before it can become an endless loop of connections. */
+static void check_not_ourselves(struct config_sources *o, const struct config *c)
+{
+    struct derive_address to;
+    struct addresses ours;
+    struct err err;
+
+    err_clear(&err);
+    if (!addresses_configured(c, &ours, &err)) {
+        if (c->bind_address[0] != NULL)
+            wrong(o, "bind-address", err.text);
+        return; /* without a default route nothing is known: a start says it */
+    }
+    if (derive_url(c->apiserver, &to, &err) && addresses_reached_by(&ours, &to) != NULL)
+        wrong(o, "apiserver",
+              "is this proxy itself (bind-address, secure-port): let kube-apiserver listen on another address or port");
+    if (given(c->admin_bind_address) && derive_host_port(slice_str(c->admin_bind_address), &to, &err) &&
+        addresses_reached_by(&ours, &to) != NULL)
+        wrong(o, "admin-bind-address", "clients are served there (bind-address, secure-port): choose another port");
+}
+
 static void check_etcd(struct config_sources *o, const struct config *c)
 {
     bool any_tls = false, tls;
@@ -188,6 +209,7 @@ bool config_check(struct config_sources *o, const struct config *c)
     check_tls(o, c);
     check_peers(o, c);
     check_addresses(o, c);
+    check_not_ourselves(o, c);
     check_etcd(o, c);
     return o->ok;
 }

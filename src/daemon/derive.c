@@ -1,8 +1,6 @@
 #include "daemon/derive.h"
 
 #include "kube/hostport.h"
-#include "net/cidr.h"
-#include "net/own_address.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -174,13 +172,13 @@ bool derive_gates(const char *const *list, struct derive_gates *out, struct err 
     return true;
 }
 
-static void print_address(struct slice host, uint64_t port, char out[DERIVE_HOST_BYTES])
+void derive_text(const char *host, uint64_t port, char out[DERIVE_HOST_BYTES])
 {
     struct buf b;
 
     buf_init(&b, DERIVE_HOST_BYTES - 1);
     out[0] = '\0';
-    if (hostport_print(host, (uint16_t)port, &b)) {
+    if (hostport_print(slice_str(host), (uint16_t)port, &b)) {
         memcpy(out, buf_slice(&b).p, buf_len(&b));
         out[buf_len(&b)] = '\0';
     }
@@ -203,28 +201,8 @@ bool derive_advertise(const char *ip, uint64_t port, char out[DERIVE_HOST_BYTES]
         return err_set(err, "peer-advertise-ip and peer-advertise-port must be given together");
     if (!is_ip(ip))
         return err_set(err, "\"%s\" is not an IP address", ip);
-    print_address(slice_str(ip), port, out);
+    derive_text(ip, port, out);
     return true;
-}
-
-void derive_advertise_default(const char *bind, uint64_t port, char out[DERIVE_HOST_BYTES])
-{
-    struct sockaddr_in in = {.sin_family = AF_INET};
-    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
-
-    char own[OWN_ADDRESS_BYTES];
-
-    out[0] = '\0';
-    if (port == 0)
-        return;
-    if (strcmp(bind, "0.0.0.0") == 0 || strcmp(bind, "::") == 0) {
-        if (own_address(AF_INET, own) || (bind[0] == ':' && own_address(AF_INET6, own)))
-            print_address(slice_str(own), port, out);
-        return;
-    }
-    if ((inet_pton(AF_INET, bind, &in.sin_addr) == 1 && !cidr_is_special((struct sockaddr *)(void *)&in)) ||
-        (inet_pton(AF_INET6, bind, &in6.sin6_addr) == 1 && !cidr_is_special((struct sockaddr *)(void *)&in6)))
-        print_address(slice_str(bind), port, out);
 }
 
 bool derive_chance(const char *text, double *out, struct err *err)

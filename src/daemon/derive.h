@@ -23,12 +23,10 @@ bool derive_host_port(struct slice s, struct derive_address *out, struct err *er
 /* "ID=HOST:PORT"; name gets at most DERIVE_HOST_BYTES - 1 characters. */
 bool derive_peer(const char *text, char name[DERIVE_HOST_BYTES], struct derive_address *out, struct err *err);
 
+/* "host:port", brackets for IPv6; "" if it does not fit. */
+void derive_text(const char *host, uint64_t port, char out[DERIVE_HOST_BYTES]);
 /* "ip:port" out of peer-advertise-ip and -port, "" if neither is given. False: half a pair, or no IP address. */
 bool derive_advertise(const char *ip, uint64_t port, char out[DERIVE_HOST_BYTES], struct err *err);
-/* The same out of the address that is listened on; of the unspecified one, that of the default route. "" unless it is
- * one that another machine could reach. */
-void derive_advertise_default(const char *bind, uint64_t port, char out[DERIVE_HOST_BYTES]);
-
 /* goaway-chance: a plain decimal fraction from 0 to 0.02, kube-apiserver's bounds (pkg/server/options). */
 bool derive_chance(const char *text, double *out, struct err *err);
 

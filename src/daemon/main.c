@@ -2,6 +2,7 @@
  * Command line, modes, exit status.
  */
 #include "base/log.h"
+#include "daemon/addresses.h"
 #include "daemon/app.h"
 #include "daemon/config_load.h"
 #include "daemon/flags.h"
@@ -28,13 +29,23 @@ static void print_errors(const struct buf *errors)
 /* Loads all that the configuration names, as a start would, short of opening sockets. */
 static int check(const struct config *c, struct buf *errors)
 {
+    struct addresses ours;
     struct trust trust;
+    struct err err;
+    bool ok;
 
-    if (!trust_load(c, &trust, errors)) {
+    err_clear(&err);
+    ok = addresses_configured(c, &ours, &err);
+    if (!ok)
+        buf_printf(errors, "bind-address: %s\n", err.text);
+    if (trust_load(c, &trust, errors))
+        trust_free(&trust);
+    else
+        ok = false;
+    if (!ok) {
         print_errors(errors);
         return EXIT_BAD_CONFIG;
     }
-    trust_free(&trust);
     puts("configuration is valid");
     return 0;
 }

@@ -184,13 +184,16 @@ uint64_t notify_watchdog_interval_ms(const struct notify *n)
     return n->watchdog_interval_ms;
 }
 
-int notify_inherited_fd(void)
+size_t notify_inherited(int fds[], size_t max)
 {
     const char *count = getenv("LISTEN_FDS");
     uint64_t v;
 
-    if (!meant_for_us("LISTEN_PID") || count == NULL || !slice_u64(slice_str(count), &v) || v == 0)
-        return -1;
-    (void)fcntl(FIRST_INHERITED_FD, F_SETFD, FD_CLOEXEC);
-    return FIRST_INHERITED_FD;
+    if (!meant_for_us("LISTEN_PID") || count == NULL || !slice_u64(slice_str(count), &v))
+        return 0;
+    for (size_t i = 0; i < v && i < max; i++) {
+        fds[i] = FIRST_INHERITED_FD + (int)i;
+        (void)fcntl(fds[i], F_SETFD, FD_CLOEXEC);
+    }
+    return (size_t)v;
 }

@@ -28,7 +28,7 @@ void notify_extend_timeout(struct notify *n, uint64_t us);
 /* How often notify_watchdog() must be called, in ms; 0: never. Half of what the manager allows. */
 uint64_t notify_watchdog_interval_ms(const struct notify *n);
 
-/* The first inherited listening socket, or -1. */
-int notify_inherited_fd(void);
+/* The inherited listening sockets, the first `max` of them; how many there are. */
+size_t notify_inherited(int fds[], size_t max);
 
 #endif

@@ -12,8 +12,8 @@
 static const struct option table[] = {
 /* clang-format off */
 #define SECTION "Serving"
-    {.name = "bind-address", .type = OPTION_TEXT, FIELD(bind_address), .initial = "0.0.0.0", .restart = true, .section = SECTION,
-     .argument = "ADDRESS", .help = "Address on which clients and peers are served; :: serves IPv4 and IPv6."},
+    {.name = "bind-address", .type = OPTION_LIST, FIELD(bind_address), .initial = "", .restart = true, .section = SECTION,
+     .argument = "ADDRESSES", .help = "IP addresses on which clients and peers are served, each with secure-port unless it has a port of its own; also such that this machine does not have yet (virtual addresses). :: serves IPv4 and IPv6. None: the addresses of the default routes, so that kube-apiserver can have the same port on loopback. Sockets that the service manager hands over stand in for all of them."},
     {.name = "secure-port", .type = OPTION_NUMBER, FIELD(secure_port), .initial = "6443", .min = 0, .max = 65535, .restart = true,
      .section = SECTION, .argument = "PORT", .help = "Port on which clients and peers are served; 0 picks a free one and logs it."},
     {.name = "tls-cert-file", .type = OPTION_TEXT, FIELD(tls_cert_file), .initial = "", .section = SECTION, .argument = "FILE",
@@ -515,6 +515,15 @@ void options_print_mdoc(FILE *f)
     fputs(".El\n", f);
 }
 
+static bool same_list(const char *const *a, const char *const *b)
+{
+    size_t i = 0;
+
+    while (a[i] != NULL && b[i] != NULL && strcmp(a[i], b[i]) == 0)
+        i++;
+    return a[i] == NULL && b[i] == NULL;
+}
+
 static bool same_value(const struct config *a, const struct config *b, const struct option *o)
 {
     switch (o->type) {
@@ -527,9 +536,9 @@ static bool same_value(const struct config *a, const struct config *b, const str
         return CFIELD_OF(a, o, uint64_t) == CFIELD_OF(b, o, uint64_t);
     case OPTION_LIST:
     case OPTION_ITEMS:
-        break;
+        return same_list(CFIELD_OF(a, o, char *const *const), CFIELD_OF(b, o, char *const *const));
     }
-    return true; /* no list needs a restart */
+    return true;
 }
 
 void options_restart_needed(const struct config *a, const struct config *b, struct buf *names)

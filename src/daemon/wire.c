@@ -1,5 +1,6 @@
 #include "daemon/wire.h"
 
+#include "daemon/addresses.h"
 #include "daemon/derive.h"
 #include "daemon/rlimits.h"
 #include "kube/status.h"
@@ -180,12 +181,16 @@ static bool wire_headers(const struct config *c, struct user_headers *out)
 
 static void take_advertise(const struct config *c, struct wire_surroundings *out)
 {
+    struct addresses ours;
     struct err err;
 
     err_clear(&err);
     if (c->peer_advertise_ip[0] == '\0' ||
-        !derive_advertise(c->peer_advertise_ip, c->peer_advertise_port, out->advertise, &err))
-        derive_advertise_default(c->bind_address, c->secure_port, out->advertise);
+        !derive_advertise(c->peer_advertise_ip, c->peer_advertise_port, out->advertise, &err)) {
+        if (!addresses_configured(c, &ours, &err))
+            ours.n = 0;
+        addresses_advertised(&ours, out->advertise);
+    }
     /* As kube-apiserver does it since 1.36, whether it was configured or derived. */
     out->annotate = out->advertise[0] != '\0';
 }
@@ -303,9 +308,6 @@ static size_t fresh_connections(const struct config *c)
 void wire_front(const struct config *c, const struct trust *t, struct front_opts *out)
 {
     *out = (struct front_opts){
-        .bind_address = c->bind_address,
-        .port = (unsigned)c->secure_port,
-        .inherited_fd = -1,
         .max_connections = c->max_connections,
         .max_connections_per_client = c->max_connections_per_client,
         .max_fresh_connections = fresh_connections(c),

@@ -8,7 +8,7 @@
 #include "front/h1_conn.h"
 #include "front/h2_conn.h"
 #include "http/h1_parse.h"
-#include "net/listener.h"
+#include "net/listeners.h"
 #include "net/tls_ctx.h"
 
 enum {
@@ -19,7 +19,7 @@ enum {
 struct front {
     struct front_host host;
     struct front_limits limits;
-    struct listener *listener; /* NULL once draining */
+    struct listeners *listeners; /* NULL once draining */
     struct tls_ctx *tls;
     uint64_t trust;      /* how many contexts there were */
     struct list conns;   /* being served */
@@ -56,15 +56,15 @@ static void regulate(struct front *f)
 {
     bool full = f->max_connections != 0 && f->conns.count + f->leaving.count >= f->max_connections;
 
-    if (f->listener == NULL || (full || f->held) == f->paused)
+    if (f->listeners == NULL || (full || f->held) == f->paused)
         return;
     f->paused = full || f->held;
     if (full)
         say_full(f);
     if (f->paused) {
-        listener_pause(f->listener);
+        listeners_pause(f->listeners);
     } else {
-        listener_resume(f->listener);
+        listeners_resume(f->listeners);
     }
 }
 
@@ -301,16 +301,14 @@ struct front *front_new(struct loop *l, struct metrics *m, const struct front_op
     f->clients = clients_new();
     if (f->clients == NULL)
         err_set(err, "out of memory");
-    else if (o->inherited_fd >= 0)
-        f->listener = listener_adopt(l, o->inherited_fd, on_accept, f, err);
     else
-        f->listener = listener_open(l, o->bind_address, o->port, on_accept, f, err);
-    if (f->listener == NULL) {
+        f->listeners = listeners_open(l, &o->listen, on_accept, f, err);
+    if (f->listeners == NULL) {
         front_free(f);
         return NULL;
     }
-    f->port = listener_port(f->listener);
-    listener_on_starved(f->listener, on_starved);
+    f->port = listeners_port(f->listeners);
+    listeners_on_starved(f->listeners, on_starved);
     f->held = o->hold;
     regulate(f);
     return f;
@@ -345,9 +343,8 @@ size_t front_exchanges(const struct front *f)
 
 static void stop_listening(struct front *f)
 {
-    if (f->listener != NULL)
-        listener_close(f->listener);
-    f->listener = NULL;
+    listeners_close(f->listeners);
+    f->listeners = NULL;
 }
 
 void front_drain(struct front *f, void (*on_drained)(void *arg), void *arg)

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "front/exchange.h"
+#include "net/listeners.h"
 
 struct buf;
 struct front;
@@ -14,9 +15,7 @@ struct metrics;
 struct tls_ctx;
 
 struct front_opts {
-    const char *bind_address;
-    unsigned port;
-    int inherited_fd;                  /* a listening socket from the service manager, or -1 */
+    struct listeners_opts listen;      /* used by front_new() only */
     bool hold;                         /* accepts nothing until front_release() */
     size_t max_connections;            /* tunnels included, 0 = no limit; beyond: left in the kernel's queue */
     size_t max_connections_per_client; /* per IP, tunnels included, 0 = no limit; beyond: closed, counted */
@@ -40,11 +39,11 @@ struct front_opts {
 
 /* Binds and accepts at once. NULL with *err. */
 struct front *front_new(struct loop *l, struct metrics *m, const struct front_opts *o, struct err *err);
-/* New connections get the new context and limits; open ones keep theirs. Address and port cannot change here. */
+/* New connections get the new context and limits; open ones keep theirs. Addresses and ports cannot change here. */
 void front_update(struct front *f, const struct front_opts *o);
 /* Accepts now, if it was held. */
 void front_release(struct front *f);
-unsigned front_port(const struct front *f);
+unsigned front_port(const struct front *f); /* of the first listening socket */
 size_t front_connections(const struct front *f);
 size_t front_exchanges(const struct front *f); /* requests being served */
 /*

@@ -144,6 +144,8 @@ static int bind_and_listen(const struct sockaddr_storage *addr, socklen_t len)
     if (fd < 0)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    /* A virtual address comes and goes. For IPv6, too, the kernel reads the option of IPv4 (ipv6(7), IPV6_FREEBIND). */
+    setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &on, sizeof(on));
     if (addr->ss_family == AF_INET6) /* "::" means all addresses of both families, as kube-apiserver binds it */
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr) ? &off : &on, sizeof(on));
     if (bind(fd, (const struct sockaddr *)addr, len) == 0 && listen(fd, BACKLOG) == 0)
@@ -171,6 +173,21 @@ struct listener *listener_open(struct loop *l, const char *host, unsigned port, 
         return NULL;
     }
     return listener_new(l, fd, fn, arg, err);
+}
+
+bool listener_address_of(int fd, struct listen_address *out)
+{
+    struct sockaddr_storage addr;
+    const struct sockaddr_in *in = (const struct sockaddr_in *)&addr;
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&addr;
+    socklen_t len = sizeof(addr);
+
+    if (getsockname(fd, (struct sockaddr *)&addr, &len) != 0)
+        return false;
+    out->port = sockopt_port(fd);
+    if (addr.ss_family == AF_INET)
+        return inet_ntop(AF_INET, &in->sin_addr, out->host, sizeof(out->host)) != NULL;
+    return addr.ss_family == AF_INET6 && inet_ntop(AF_INET6, &in6->sin6_addr, out->host, sizeof(out->host)) != NULL;
 }
 
 struct listener *listener_adopt(struct loop *l, int fd, listener_fn *fn, void *arg, struct err *err)

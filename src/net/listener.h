@@ -13,8 +13,15 @@ struct listener;
 /* The handler owns the fd (non-blocking, close-on-exec, TCP_NODELAY and keepalive set). */
 typedef void listener_fn(int fd, void *arg);
 
-/* Binds and listens; port 0 picks one (listener_port). NULL with *err: one clear line ("bind 0.0.0.0:6443: Address
- * already in use"). */
+/* An IP address without brackets, and a port; 0 picks one. */
+enum { LISTEN_HOST_BYTES = 46 };
+struct listen_address {
+    char host[LISTEN_HOST_BYTES];
+    unsigned port;
+};
+
+/* Also an address that this machine does not have yet (IP_FREEBIND). Binds and listens; port 0 picks one
+ * (listener_port). NULL with *err: one clear line ("bind 0.0.0.0:6443: Address already in use"). */
 struct listener *listener_open(struct loop *l, const char *host, unsigned port, listener_fn *fn, void *arg,
                                struct err *err);
 /* Takes over a listening fd given by the service manager. */
@@ -25,6 +32,8 @@ void listener_close(struct listener *l);
 void listener_pause(struct listener *l);
 void listener_resume(struct listener *l);
 unsigned listener_port(const struct listener *l);
+/* Where a listening socket, of whomever, is bound. False: it is none of TCP. */
+bool listener_address_of(int fd, struct listen_address *out);
 /* Called, with the same arg as the handler, each time that accepting pauses for want of descriptors. */
 void listener_on_starved(struct listener *l, void (*fn)(void *arg));
 uint64_t listener_emfile_pauses(const struct listener *l);

@@ -1,6 +1,7 @@
 #include "net/own_address.h"
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <unistd.h>
@@ -52,4 +53,39 @@ bool own_address(int family, char out[OWN_ADDRESS_BYTES])
 
     return source_of(family, &from) && !cidr_is_special((const struct sockaddr *)(const void *)&from) &&
            inet_ntop(family, bytes, out, OWN_ADDRESS_BYTES) != NULL;
+}
+
+static bool is_loopback(const struct sockaddr *addr)
+{
+    if (addr->sa_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)(const void *)addr)->sin_addr.s_addr) >> 24 == 127;
+    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr);
+}
+
+static bool same_ip(const struct sockaddr *a, const struct sockaddr *b)
+{
+    if (a == NULL || a->sa_family != b->sa_family)
+        return false;
+    if (b->sa_family == AF_INET)
+        return ((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr ==
+               ((const struct sockaddr_in *)(const void *)b)->sin_addr.s_addr;
+    return memcmp(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr,
+                  &((const struct sockaddr_in6 *)(const void *)b)->sin6_addr, sizeof(struct in6_addr)) == 0;
+}
+
+bool own_address_is(const struct sockaddr *addr)
+{
+    struct ifaddrs *all;
+    bool found = false;
+
+    if (addr->sa_family != AF_INET && addr->sa_family != AF_INET6)
+        return false;
+    if (is_loopback(addr))
+        return true;
+    if (getifaddrs(&all) != 0)
+        return false;
+    for (const struct ifaddrs *i = all; i != NULL && !found; i = i->ifa_next)
+        found = same_ip(i->ifa_addr, addr);
+    freeifaddrs(all);
+    return found;
 }

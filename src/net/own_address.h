@@ -16,4 +16,7 @@ enum { OWN_ADDRESS_BYTES = 46 };
  */
 bool own_address(int family, char out[OWN_ADDRESS_BYTES]);
 
+/* Whether a packet to this address stays on this machine: loopback, or an interface has it. Asks the kernel. */
+bool own_address_is(const struct sockaddr *addr);
+
 #endif

@@ -142,11 +142,43 @@ def test_port_in_use(world):
             equal(len(lines), 1, "lines in\n" + errors)
 
 
-def test_address_not_ours(world):
-    """an address that this machine does not have"""
-    for address in ("192.0.2.77", "not an address"):
-        status, _, errors = run(world, good(world, bind_address=address))
-        check(status > 0 and address in errors, status, errors)
+def test_addresses(world):
+    """an address that is none, one that another program has, and one that leads back to ourselves"""
+    status, _, errors = run(world, good(world, bind_address="not an address"))
+    check(status > 0 and "not an address" in errors, status, errors)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        status, _, errors = run(world, good(world, secure_port=other.getsockname()[1]))
+        check(status > 0 and "Address already in use" in errors, status, errors)
+    port = fixture.free_port()
+    for bind in ("0.0.0.0", "127.0.0.1", "::", ["192.0.2.77", "127.0.0.1"]):
+        text = good(world, bind_address=bind, secure_port=port, apiserver="https://127.0.0.1:%d" % port)
+        for mode in (["-t"], []):
+            status, _, errors = run(world, text, *mode)
+            check(status > 0 and re.search(r"FILE:\d+:1: apiserver: is this proxy itself", errors), bind, mode, status, errors)
+
+
+def inherit(sockets, argv):
+    """Run argv with these as the sockets that a service manager hands over: (exit status, standard error)."""
+    start = ("import os, sys\n"
+             "fds = [int(n) for n in sys.argv[1].split(',')]\n"
+             "high = [os.dup2(fd, 50 + i) for i, fd in enumerate(fds)]\n"
+             "for i, fd in enumerate(high): os.dup2(fd, 3 + i)\n"
+             "os.environ.update(LISTEN_FDS=str(len(fds)), LISTEN_PID=str(os.getpid()))\n"
+             "os.execv(sys.argv[2], sys.argv[2:])\n")
+    numbers = [s.fileno() for s in sockets]
+    done = subprocess.run(["python3", "-c", start, ",".join(map(str, numbers)), *argv], pass_fds=numbers,
+                          capture_output=True, text=True, check=False, timeout=fixture.PATIENCE)
+    return done.returncode, done.stderr
+
+
+def test_inherited_loop(world):
+    """a socket of the service manager that is the local server's address: refused at the start"""
+    path = os.path.join(world.scratch, "inherited.yaml")
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(good(world, apiserver="https://127.0.0.1:%d" % two.getsockname()[1]))
+        status, errors = inherit([one, two], [fixture.mvproxy_binary(), "--config", path])
+    check(status > 0 and "is this proxy itself" in errors, status, errors)
 
 
 def test_no_file(world):

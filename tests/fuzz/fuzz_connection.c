@@ -98,7 +98,8 @@ static void on_request(struct exchange *x, void *arg)
 
 static void set_up(void)
 {
-    struct front_opts o = {.bind_address = "",
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    struct front_opts o = {.listen = {.inherited = &fd, .n_inherited = 1},
                            .max_head_bytes = HEAD_CEILING,
                            .header_timeout_ms = 60000,
                            .idle_timeout_ms = 60000,
@@ -111,10 +112,9 @@ static void set_up(void)
     fix.address_len = (socklen_t)(sizeof(sa_family_t) + 1 +
                                   (size_t)snprintf(fix.address.sun_path + 1, sizeof(fix.address.sun_path) - 1,
                                                    "mvproxy-fuzz-%d", (int)getpid()));
-    o.inherited_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    must_hold(o.inherited_fd >= 0);
-    must_hold(bind(o.inherited_fd, (struct sockaddr *)&fix.address, fix.address_len) == 0);
-    must_hold(listen(o.inherited_fd, 16) == 0);
+    must_hold(fd >= 0);
+    must_hold(bind(fd, (struct sockaddr *)&fix.address, fix.address_len) == 0);
+    must_hold(listen(fd, 16) == 0);
     fix.loop = loop_new(NULL);
     fix.metrics = metrics_new();
     fix.front = front_new(fix.loop, fix.metrics, &o, &err);

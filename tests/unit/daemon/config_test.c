@@ -87,6 +87,13 @@ static const struct {
      "tls-cert-file: is required\ntls-private-key-file: is required\napiserver-ca-file: is required\n"},
     {"half a pair", BASE "proxy-client-cert-file: x\n",
      "proxy-client-key-file: is required together with the certificate\n"},
+    {"itself behind it", BASE "bind-address: 0.0.0.0\n",
+     "apiserver: is this proxy itself (bind-address, secure-port): let kube-apiserver listen on another address or "
+     "port\n"},
+    {"itself as the admin listener", BASE "bind-address: [10.0.0.1, 127.0.0.1:9443]\n",
+     "admin-bind-address: clients are served there (bind-address, secure-port): choose another port\n"},
+    {"no address to listen on", BASE "bind-address: cp-a\n",
+     "F:4:1: bind-address: \"cp-a\" is not an IP address, alone or with a port: give one of this machine\n"},
     {"plain http", BASE "apiserver: http://127.0.0.1:6443\n",
      "F:4:1: apiserver: \"http://127.0.0.1:6443\" is not an https:// URL\n"},
     {"no URL of etcd", BASE "etcd-servers: [10.0.0.1:2379]\n",

@@ -3,10 +3,7 @@
  */
 #include "daemon/derive.h"
 
-#include <arpa/inet.h>
-
 #include "lib/tap.h"
-#include "net/cidr.h"
 
 static const struct {
     const char *url, *host; /* NULL host: refused */
@@ -91,17 +88,6 @@ static const struct {
     {"10.0.0.1:80", 6443, NULL},
 };
 
-static const struct {
-    const char *bind;
-    uint64_t port;
-    const char *want;
-} listening[] = {
-    {"127.0.0.1", 6443, ""},
-    {"10.0.0.1", 0, ""},
-    {"10.0.0.1", 6443, "10.0.0.1:6443"},
-    {"fd00::1", 6443, "[fd00::1]:6443"},
-};
-
 static void advertise(void)
 {
     char text[DERIVE_HOST_BYTES];
@@ -113,10 +99,6 @@ static void advertise(void)
                "peer-advertise-ip %zu", i);
         if (advertised[i].want != NULL)
             is_str(text, advertised[i].want, "peer-advertise-ip %zu: address", i);
-    }
-    for (size_t i = 0; i < ROWS(listening); i++) {
-        derive_advertise_default(listening[i].bind, listening[i].port, text);
-        is_str(text, listening[i].want, "by default, listening on %s", listening[i].bind);
     }
 }
 
@@ -150,30 +132,6 @@ static void etcd_urls(void)
             continue;
         is_str(a.host, rows[i].host, "host of %s", rows[i].url);
         ok(a.port == rows[i].port && tls == rows[i].tls, "port and scheme of %s", rows[i].url);
-    }
-}
-
-/* What it is depends on the machine; in a sandbox there may be no route at all. */
-static void default_route(void)
-{
-    static const char *const unspecified[] = {"0.0.0.0", "::"};
-    char text[DERIVE_HOST_BYTES];
-    struct derive_address at;
-    struct cidr loopback;
-
-    ok(cidr_parse(SLICE_LIT("127.0.0.0/8"), &loopback), "loopback");
-    for (size_t i = 0; i < ROWS(unspecified); i++) {
-        struct sockaddr_in in = {.sin_family = AF_INET};
-        struct err err;
-
-        err_clear(&err);
-        derive_advertise_default(unspecified[i], 6443, text);
-        diag("listening on %s: \"%s\"", unspecified[i], text);
-        ok(text[0] == '\0' || (derive_host_port(slice_str(text), &at, &err) && at.port == 6443),
-           "an address and the port, or nothing");
-        if (text[0] != '\0' && inet_pton(AF_INET, at.host, &in.sin_addr) == 1)
-            ok(!cidr_is_special((struct sockaddr *)&in) && !cidr_contains(&loopback, (struct sockaddr *)&in),
-               "one that others could use");
     }
 }
 
@@ -229,7 +187,6 @@ int main(void)
     ok(!derive_peer("a=b", name, &a, &err), "a peer without a port");
     advertise();
     etcd_urls();
-    default_route();
     chances();
     return tap_end();
 }

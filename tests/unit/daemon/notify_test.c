@@ -147,16 +147,22 @@ static void watchdog(void)
 static void no_manager(void)
 {
     struct notify *n;
+    char self[32];
+    int fds[2] = {-1, -1};
 
     (void)unsetenv("NOTIFY_SOCKET");
     n = notify_new();
     notify_ready(n, "nobody listens");
     is_str(told(), "", "without a manager nothing is sent");
     notify_free(n);
-    is_int(notify_inherited_fd(), -1, "no socket is inherited");
-    (void)setenv("LISTEN_FDS", "1", 1);
+    is_u64(notify_inherited(fds, ROWS(fds)), 0, "no socket is inherited");
+    (void)setenv("LISTEN_FDS", "3", 1);
     (void)setenv("LISTEN_PID", "1", 1);
-    is_int(notify_inherited_fd(), -1, "nor one that is another's");
+    is_u64(notify_inherited(fds, ROWS(fds)), 0, "nor one that is another's");
+    (void)snprintf(self, sizeof(self), "%ld", (long)getpid());
+    (void)setenv("LISTEN_PID", self, 1);
+    is_u64(notify_inherited(fds, ROWS(fds)), 3, "how many there are");
+    is_int(fds[1], 4, "and which, as far as there is room");
 }
 
 int main(void)

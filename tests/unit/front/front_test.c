@@ -1,6 +1,7 @@
 /* The front as a whole: limits, drain, update, handshakes, counting, and memory that runs out. */
 #include "unit/front/world.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -301,14 +302,71 @@ static void test_free_busy(struct world *w)
 
 static void test_bind_errors(struct world *w)
 {
+    struct listen_address at = {"127.0.0.1", 0};
     struct front_opts o;
     struct err err = {""};
 
     world_start(w);
     o = w->opts;
-    o.port = front_port(w->front);
+    at.port = front_port(w->front);
+    o.listen.addresses = &at;
     ok(front_new(w->loop, w->metrics, &o, &err) == NULL, "a port in use is an error");
     ok(strstr(err.text, "in use") != NULL, "that says so: %s", err.text);
+}
+
+/* A port of this address that was free a moment ago. */
+static unsigned free_port(const char *ip)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET};
+    struct listen_address at = {"", 0};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    inet_pton(AF_INET, ip, &in.sin_addr);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&in, sizeof(in)) != 0 || !listener_address_of(fd, &at))
+        tap_bail("no free port");
+    is_str(at.host, ip, "a bound socket says where");
+    close(fd);
+    return at.port;
+}
+
+static bool takes_connection(struct world *w, const struct listen_address *at)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons((uint16_t)at->port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool connected;
+
+    inet_pton(AF_INET, at->host, &in.sin_addr);
+    connected = connect(fd, (struct sockaddr *)&in, sizeof(in)) == 0;
+    world_settle(w);
+    if (connected)
+        is_u64(front_connections(w->front), 1, "who comes by %s is served", at->host);
+    close(fd);
+    ok(world_empty(w), "and leaves");
+    return connected;
+}
+
+/* Several sockets are one listener, all or none; an address that this machine does not have yet can be bound. */
+static void test_several_addresses(struct world *w)
+{
+    struct listen_address several[] = {{"127.0.0.1", 0}, {"127.0.0.2", 0}, {"192.0.2.7", 0}};
+    struct front_opts o;
+    struct err err = {""};
+    int drained = 0;
+
+    several[0].port = free_port(several[0].host);
+    several[1].port = free_port(several[1].host);
+    w->opts.listen = (struct listeners_opts){.addresses = several, .n_addresses = ROWS(several)};
+    world_start(w);
+    is_u64(front_port(w->front), several[0].port, "the first one's port is told");
+    ok(takes_connection(w, &several[0]) && takes_connection(w, &several[1]), "both take connections");
+    o = w->opts;
+    o.listen.addresses = &several[1];
+    o.listen.n_addresses = 1;
+    ok(front_new(w->loop, w->metrics, &o, &err) == NULL && strstr(err.text, "127.0.0.2") != NULL,
+       "one that is in use is an error that names it: %s", err.text);
+    front_drain(w->front, on_drained, &drained);
+    world_settle(w);
+    ok(!takes_connection(w, &several[0]) && !takes_connection(w, &several[1]), "draining closes all");
 }
 
 static void test_inherited(struct world *w)
@@ -319,7 +377,8 @@ static void test_inherited(struct world *w)
 
     if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(struct sockaddr_in)) != 0 || listen(fd, 5) != 0)
         tap_bail("no listening socket");
-    w->opts.inherited_fd = fd;
+    w->opts.listen.inherited = &fd;
+    w->opts.listen.n_inherited = 1;
     w->opts.hold = true;
     world_start(w);
     client_start(w, &c);
@@ -466,6 +525,7 @@ static const struct world_story stories[] = {
     {"drain with nobody there", test_drain_nobody},
     {"free while busy", test_free_busy},
     {"bind errors", test_bind_errors},
+    {"several addresses", test_several_addresses},
     {"inherited socket", test_inherited},
     {"bad handshake", test_bad_handshake},
     {"bytes", test_bytes},

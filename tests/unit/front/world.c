@@ -172,6 +172,8 @@ static void make_tls(struct world *w, bool http2)
 
 static void init(struct world *w, bool tls, bool http2)
 {
+    static const struct listen_address loopback = {"127.0.0.1", 0};
+
     memset(w, 0, sizeof(*w));
     w->metrics = metrics_new();
     w->loop = loop_new(w->metrics);
@@ -179,8 +181,7 @@ static void init(struct world *w, bool tls, bool http2)
     if (tls)
         make_tls(w, http2);
     w->opts = (struct front_opts){
-        .bind_address = "127.0.0.1",
-        .inherited_fd = -1,
+        .listen = {.addresses = &loopback, .n_addresses = 1},
         .max_head_bytes = 16 << 10,
         .header_timeout_ms = 60000,
         .idle_timeout_ms = 60000,

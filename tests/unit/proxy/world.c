@@ -356,7 +356,8 @@ void world_init_tls(struct world *w, size_t n_peers, struct tls_ctx *server, str
 void world_start(struct world *w)
 {
     struct err err = {""};
-    struct front_opts o = {.bind_address = "127.0.0.1", .inherited_fd = -1, .on_request = proxy_on_request};
+    const struct listen_address loopback = {"127.0.0.1", 0};
+    struct front_opts o = {.listen = {.addresses = &loopback, .n_addresses = 1}, .on_request = proxy_on_request};
 
     world_know(w);
     w->proxy = proxy_new(w->loop, w->back, w->cluster, w->metrics, &w->opts);

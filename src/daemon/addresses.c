@@ -1,0 +1,148 @@
+#include "daemon/addresses.h"
+
+#include "daemon/config.h"
+#include "net/cidr.h"
+#include "net/own_address.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+
+static bool to_sockaddr(const char *ip, struct sockaddr_storage *out)
+{
+    struct sockaddr_in *in = (struct sockaddr_in *)out;
+    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)out;
+
+    memset(out, 0, sizeof(*out));
+    if (inet_pton(AF_INET, ip, &in->sin_addr) == 1)
+        out->ss_family = AF_INET;
+    else if (inet_pton(AF_INET6, ip, &in6->sin6_addr) == 1)
+        out->ss_family = AF_INET6;
+    return out->ss_family != AF_UNSPEC;
+}
+
+/* "IP", "IP:PORT", "[IP]:PORT". */
+static bool parse_listen(const char *text, unsigned port, struct listen_address *out, struct err *err)
+{
+    struct derive_address given = {.port = port};
+    struct sockaddr_storage addr;
+    struct err ignored;
+
+    err_clear(&ignored);
+    if (strlen(text) < sizeof(given.host) && to_sockaddr(text, &addr))
+        (void)snprintf(given.host, sizeof(given.host), "%s", text);
+    else if (!derive_host_port(slice_str(text), &given, &ignored) || !to_sockaddr(given.host, &addr))
+        return err_set(err, "\"%s\" is not an IP address, alone or with a port: give one of this machine", text);
+    out->port = given.port;
+    /* One spelling for each address. */
+    if (addr.ss_family == AF_INET)
+        return inet_ntop(AF_INET, &((struct sockaddr_in *)&addr)->sin_addr, out->host, sizeof(out->host)) != NULL;
+    return inet_ntop(AF_INET6, &((struct sockaddr_in6 *)&addr)->sin6_addr, out->host, sizeof(out->host)) != NULL;
+}
+
+static bool same(const struct listen_address *a, const struct listen_address *b)
+{
+    return a->port != 0 && a->port == b->port && strcmp(a->host, b->host) == 0;
+}
+
+static bool parse_all(const struct config *c, struct addresses *out, struct err *err)
+{
+    for (size_t i = 0; c->bind_address[i] != NULL; i++) {
+        if (out->n == LISTENERS_MAX)
+            return err_set(err, "more than %d addresses", LISTENERS_MAX);
+        if (!parse_listen(c->bind_address[i], (unsigned)c->secure_port, &out->at[out->n], err))
+            return false;
+        for (size_t k = 0; k < out->n; k++)
+            if (same(&out->at[k], &out->at[out->n]))
+                return err_set(err, "\"%s\" is given twice", c->bind_address[i]);
+        out->n++;
+    }
+    return true;
+}
+
+bool addresses_configured(const struct config *c, struct addresses *out, struct err *err)
+{
+    static const int families[] = {AF_INET, AF_INET6};
+
+    out->n = 0;
+    if (!parse_all(c, out, err))
+        return false;
+    if (out->n > 0)
+        return true;
+    for (size_t i = 0; i < 2; i++) {
+        out->at[out->n].port = (unsigned)c->secure_port;
+        if (own_address(families[i], out->at[out->n].host))
+            out->n++;
+    }
+    if (out->n == 0)
+        return err_set(err, "this machine has no default route whose address could be used: give an address");
+    return true;
+}
+
+void addresses_inherited(const int *fds, size_t n, struct addresses *out)
+{
+    out->n = 0;
+    for (size_t i = 0; i < n && i < LISTENERS_MAX; i++)
+        if (listener_address_of(fds[i], &out->at[out->n]))
+            out->n++;
+}
+
+static bool is_unspecified(const char *host)
+{
+    return strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
+}
+
+/* A socket on :: takes connections of both families (net/listener.c). */
+static bool covers(const char *bound, const char *ip)
+{
+    struct sockaddr_storage addr;
+
+    if (strcmp(bound, ip) == 0)
+        return true;
+    if (!is_unspecified(bound) || !to_sockaddr(ip, &addr) || (bound[0] == '0' && addr.ss_family != AF_INET))
+        return false;
+    return is_unspecified(ip) || own_address_is((struct sockaddr *)&addr);
+}
+
+static bool reaches(const struct listen_address *l, const struct derive_address *to)
+{
+    struct sockaddr_storage addr;
+    char ip[INET6_ADDRSTRLEN];
+
+    if (l->port == 0 || l->port != to->port)
+        return false;
+    if (strcmp(to->host, "localhost") == 0)
+        return covers(l->host, "127.0.0.1") || covers(l->host, "::1");
+    if (!to_sockaddr(to->host, &addr))
+        return false;
+    if (addr.ss_family == AF_INET)
+        return covers(l->host, inet_ntop(AF_INET, &((struct sockaddr_in *)&addr)->sin_addr, ip, sizeof(ip)));
+    return covers(l->host, inet_ntop(AF_INET6, &((struct sockaddr_in6 *)&addr)->sin6_addr, ip, sizeof(ip)));
+}
+
+const struct listen_address *addresses_reached_by(const struct addresses *a, const struct derive_address *to)
+{
+    for (size_t i = 0; i < a->n; i++)
+        if (reaches(&a->at[i], to))
+            return &a->at[i];
+    return NULL;
+}
+
+void addresses_advertised(const struct addresses *a, char out[DERIVE_HOST_BYTES])
+{
+    char own[OWN_ADDRESS_BYTES];
+
+    out[0] = '\0';
+    for (size_t i = 0; i < a->n && out[0] == '\0'; i++) {
+        const struct listen_address *l = &a->at[i];
+        struct sockaddr_storage addr;
+
+        if (l->port == 0)
+            continue;
+        if (!is_unspecified(l->host) && to_sockaddr(l->host, &addr) && !cidr_is_special((struct sockaddr *)&addr))
+            derive_text(l->host, l->port, out);
+        else if (is_unspecified(l->host) &&
+                 (own_address(AF_INET, own) || (l->host[0] == ':' && own_address(AF_INET6, own))))
+            derive_text(own, l->port, out);
+    }
+}

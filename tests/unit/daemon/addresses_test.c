@@ -1,0 +1,151 @@
+/* On which addresses we serve, and which addresses lead back to us. */
+#include "daemon/addresses.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+
+#include "daemon/config.h"
+#include "lib/tap.h"
+#include "net/cidr.h"
+#include "net/own_address.h"
+
+static bool configured(const char *const *list, uint64_t port, struct addresses *out, struct err *err)
+{
+    struct config c = {.bind_address = list, .secure_port = port};
+
+    err_clear(err);
+    return addresses_configured(&c, out, err);
+}
+
+static const struct {
+    const char *const list[4];
+    const char *want; /* "host port;" for each, or what is wrong */
+} lists[] = {
+    {{"10.0.0.1"}, "10.0.0.1 6443;"},
+    {{"10.0.0.1", "127.0.0.1:7443"}, "10.0.0.1 6443;127.0.0.1 7443;"},
+    {{"fd00:0::1", "[fd00::2]:7443"}, "fd00::1 6443;fd00::2 7443;"},
+    {{"::", "0.0.0.0:7443"}, ":: 6443;0.0.0.0 7443;"},
+    {{"cp-a"}, "\"cp-a\" is not an IP address, alone or with a port: give one of this machine"},
+    {{"cp-a:6443"}, "\"cp-a:6443\" is not an IP address, alone or with a port: give one of this machine"},
+    {{"10.0.0.1:0"}, "\"10.0.0.1:0\" is not an IP address, alone or with a port: give one of this machine"},
+    {{"10.0.0.256"}, "\"10.0.0.256\" is not an IP address, alone or with a port: give one of this machine"},
+    {{"10.0.0.1", "10.0.0.1:6443"}, "\"10.0.0.1:6443\" is given twice"},
+};
+
+static void test_lists(void)
+{
+    const char *many[LISTENERS_MAX + 2] = {NULL};
+    char text[32][16];
+    struct addresses a;
+    struct err err;
+
+    for (size_t i = 0; i < ROWS(lists); i++) {
+        char got[256] = "";
+
+        if (!configured(lists[i].list, 6443, &a, &err))
+            (void)snprintf(got, sizeof(got), "%s", err.text);
+        else
+            for (size_t k = 0; k < a.n; k++)
+                (void)snprintf(got + strlen(got), sizeof(got) - strlen(got), "%s %u;", a.at[k].host, a.at[k].port);
+        is_str(got, lists[i].want, "%s", lists[i].list[0]);
+    }
+    for (size_t i = 0; i <= LISTENERS_MAX; i++) {
+        (void)snprintf(text[i], sizeof(text[i]), "10.0.0.%zu", i + 1);
+        many[i] = text[i];
+    }
+    ok(!configured(many, 6443, &a, &err), "more than there is room for: %s", err.text);
+}
+
+static const struct {
+    const char *bind;
+    uint64_t port;
+    struct derive_address to;
+    bool ourselves;
+} reached[] = {
+    {"0.0.0.0", 6443, {"127.0.0.1", 6443}, true},
+    {"0.0.0.0", 6443, {"127.8.9.1", 6443}, true},
+    {"0.0.0.0", 6443, {"localhost", 6443}, true},
+    {"0.0.0.0", 6443, {"0.0.0.0", 6443}, true},
+    {"0.0.0.0", 6443, {"127.0.0.1", 6444}, false},
+    {"0.0.0.0", 6443, {"192.0.2.1", 6443}, false}, /* nobody's (RFC 5737) */
+    {"0.0.0.0", 6443, {"::1", 6443}, false},
+    {"0.0.0.0", 0, {"127.0.0.1", 0}, false},
+    {"::", 6443, {"127.0.0.1", 6443}, true},
+    {"::", 6443, {"::1", 6443}, true},
+    {"::", 6443, {"0:0::1", 6443}, true},
+    {"127.0.0.1", 6443, {"127.0.0.1", 6443}, true},
+    {"127.0.0.1", 6443, {"127.0.0.2", 6443}, false},
+    {"::1", 6443, {"localhost", 6443}, true},
+    {"10.0.0.1", 6443, {"127.0.0.1", 6443}, false},
+    {"10.0.0.1", 6443, {"10.0.0.1", 6443}, true},
+    {"10.0.0.1:7443", 6443, {"10.0.0.1", 6443}, false},
+    {"10.0.0.1:7443", 6443, {"10.0.0.1", 7443}, true},
+    {"fd00:0::1", 6443, {"fd00::0:1", 6443}, true},
+    {"10.0.0.1", 6443, {"cp-a", 6443}, false},
+};
+
+static void test_reached(void)
+{
+    for (size_t i = 0; i < ROWS(reached); i++) {
+        const char *const list[] = {reached[i].bind, NULL};
+        struct addresses a;
+        struct err err;
+
+        if (!configured(list, reached[i].port, &a, &err))
+            tap_bail("%s", err.text);
+        is_int(addresses_reached_by(&a, &reached[i].to) != NULL, reached[i].ourselves, "%s port %u, asked for %s:%u",
+               reached[i].bind, (unsigned)reached[i].port, reached[i].to.host, reached[i].to.port);
+    }
+}
+
+static const struct {
+    const char *const list[3];
+    uint64_t port;
+    const char *want;
+} advertised[] = {
+    {{"127.0.0.1"}, 6443, ""},
+    {{"10.0.0.1"}, 0, ""},
+    {{"10.0.0.1"}, 6443, "10.0.0.1:6443"},
+    {{"127.0.0.1", "10.0.0.1:7443"}, 6443, "10.0.0.1:7443"},
+    {{"fd00::1"}, 6443, "[fd00::1]:6443"},
+};
+
+/* Of the default route's address it depends on the machine what it is; in a sandbox there may be none. */
+static void test_advertised(void)
+{
+    static const char *const unspecified[][2] = {{"0.0.0.0", NULL}, {"::", NULL}, {NULL, NULL}};
+    char text[DERIVE_HOST_BYTES];
+    struct addresses a;
+    struct err err;
+
+    for (size_t i = 0; i < ROWS(advertised); i++) {
+        if (!configured(advertised[i].list, advertised[i].port, &a, &err))
+            tap_bail("%s", err.text);
+        addresses_advertised(&a, text);
+        is_str(text, advertised[i].want, "advertised: %s", advertised[i].list[0]);
+    }
+    for (size_t i = 0; i < ROWS(unspecified); i++) {
+        struct sockaddr_in in = {.sin_family = AF_INET};
+        struct derive_address at;
+
+        if (!configured(unspecified[i], 6443, &a, &err)) {
+            ok(unspecified[i][0] == NULL, "no default route: %s", err.text);
+            continue;
+        }
+        addresses_advertised(&a, text);
+        ok(text[0] == '\0' || (derive_host_port(slice_str(text), &at, &err) && at.port == 6443),
+           "an address and the port, or nothing: \"%s\"", text);
+        if (text[0] != '\0' && inet_pton(AF_INET, at.host, &in.sin_addr) == 1)
+            ok(!cidr_is_special((struct sockaddr *)&in) && own_address_is((struct sockaddr *)&in),
+               "one of this machine, that others could use");
+    }
+}
+
+int main(void)
+{
+    test_lists();
+    test_reached();
+    test_advertised();
+    return tap_end();
+}
