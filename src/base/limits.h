@@ -63,6 +63,7 @@ enum {
     LIMIT_ETCD_ANSWER_BYTES = 4 << 20, /* all endpoint records, or one line of a watch */
     LIMIT_SMALL_BODY = 1 << 20,        /* own API calls that are neither discovery nor lists */
 
+    LIMIT_DENIAL_BODY = 4 << 10,   /* of an error that may be read before it is relayed; a Status without details */
     LIMIT_REPLAY_BYTES = 64 << 10, /* of a request's body that is kept for the keep-alive race */
     LIMIT_POOL_IDLE_PER_ORIGIN = 1024,
     LIMIT_POOL_CONNECTIONS = 24000, /* an address pair has 28 000 ports */

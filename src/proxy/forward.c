@@ -1,8 +1,10 @@
 #include "proxy/forward.h"
 
 #include "back/retry.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "http/h1_parse.h"
+#include "kube/denial.h"
 #include "kube/status.h"
 #include "proxy/disco_serve.h"
 #include "proxy/rewrite.h"
@@ -108,14 +110,25 @@ static bool reaches_through(const struct reqinfo *info)
 }
 
 /*
- * A server that does not know the group/version at all answers with Go's plain "404 page not found". If we believed
- * that it does, what we know has drifted from what is, and this 404 would be a false one.
+ * If we believed of a server that it serves this, and it says that it does not know the path (kube/denial.h), what we
+ * know has drifted from what is, and its 404 or 405 would be a false one.
  */
-static bool denies_all_knowledge(const struct job *j, const struct http_head *head)
+static enum denial denial_in_head(const struct job *j, const struct http_head *head, bool body)
 {
-    return head->status == 404 && !reaches_through(&j->info) &&
-           (j->peer != NULL || j->route.row == ROUTE_ROW_SERVED_LOCALLY || j->route.row == ROUTE_ROW_BLIND) &&
-           slice_has_iprefix(http_head_value(head, HTTP_CONTENT_TYPE), SLICE_LIT("text/plain"));
+    enum denial d = denial_by_head(head->status, http_head_value(head, HTTP_CONTENT_TYPE), body);
+
+    if (d == DENIAL_NONE || reaches_through(&j->info) || (j->peer == NULL && (head->status == 503 || j->looked_again)))
+        return DENIAL_NONE;
+    /* An aggregated server writes its own errors; and there is nowhere else to go. */
+    if (d == DENIAL_NEEDS_BODY && j->peer == NULL && served_excluded(j->served, j->info.group, j->info.version))
+        return DENIAL_NONE;
+    /* Discovery lists no verb for it: whether it is allowed was not known. */
+    if (head->status == 405 && (j->info.verb.n == 0 || j->route.row == ROUTE_ROW_BLIND))
+        return DENIAL_NONE;
+    if (j->peer != NULL || j->route.row == ROUTE_ROW_SERVED_LOCALLY || j->route.row == ROUTE_ROW_BLIND ||
+        j->route.row == ROUTE_ROW_REROUTED)
+        return d;
+    return DENIAL_NONE;
 }
 
 static bool try_next_peer(struct job *j, const char *retry_reason);
@@ -123,6 +136,7 @@ static bool try_next_peer(struct job *j, const char *retry_reason);
 static void peer_denies(struct job *j)
 {
     job_drop_back(j);
+    cluster_peer_suspect(j->proxy->cluster, j->peer->id);
     if (!j->body_started && try_next_peer(j, "peer-not-found"))
         return;
     j->route.row = ROUTE_ROW_PEERS_FAILED;
@@ -156,17 +170,92 @@ static void note_peer_answer(const struct job *j, unsigned status)
         cluster_peer_answered(j->proxy->cluster, j->peer->id);
 }
 
-static void on_head(void *arg, const struct http_head *head, struct http_body body)
+static void denies(struct job *j)
 {
-    struct job *j = arg;
-
-    note_peer_answer(j, head->status);
-    if (!denies_all_knowledge(j, head) || (j->peer == NULL && j->looked_again))
-        forward_relay_head(j, head, body);
-    else if (j->peer != NULL)
+    if (j->peer != NULL)
         peer_denies(j);
     else
         local_denies(j);
+}
+
+/* Held back until it is known what it says. */
+struct forward_held {
+    const struct http_head *head;
+    struct http_body body;
+    size_t n;
+    char text[LIMIT_DENIAL_BODY];
+};
+
+/* It is the truth, or too long to be anything else. False: the job is over. */
+static bool let_go(struct job *j)
+{
+    struct forward_held *held = j->held;
+
+    j->held = NULL;
+    forward_relay_head(j, held->head, held->body);
+    if (j->state != JOB_RELAYING)
+        return false;
+    if (held->n > 0 && exchange_body(j->x, slice_of(held->text, held->n)) && j->back != NULL &&
+        exchange_congested(j->x))
+        back_pause(j->back);
+    return j->state == JOB_RELAYING;
+}
+
+static bool hold(struct job *j, const struct http_head *head, struct http_body body)
+{
+    if (body.kind == HTTP_BODY_LENGTH && body.length > LIMIT_DENIAL_BODY)
+        return false;
+    j->held = arena_alloc(exchange_arena(j->x), sizeof *j->held);
+    if (j->held == NULL)
+        return false;
+    j->held->head = head;
+    j->held->body = body;
+    j->held->n = 0;
+    return true;
+}
+
+static void on_head(void *arg, const struct http_head *head, struct http_body body)
+{
+    struct job *j = arg;
+    enum denial d = denial_in_head(j, head, body.kind != HTTP_BODY_NONE);
+
+    note_peer_answer(j, head->status);
+    if (d == DENIAL_UNKNOWN)
+        denies(j);
+    else if (d == DENIAL_NONE || !hold(j, head, body))
+        forward_relay_head(j, head, body);
+}
+
+static void on_body(void *arg, struct slice data)
+{
+    struct job *j = arg;
+
+    if (j->held != NULL && data.n <= LIMIT_DENIAL_BODY - j->held->n) {
+        memcpy(j->held->text + j->held->n, data.p, data.n);
+        j->held->n += data.n;
+        return;
+    }
+    if (j->held == NULL || let_go(j))
+        forward_on_body(j, data);
+}
+
+static void on_end(void *arg, const struct http_head *trailers)
+{
+    struct job *j = arg;
+    struct forward_held *held = j->held;
+
+    if (held == NULL) {
+        forward_on_end(j, trailers);
+        return;
+    }
+    j->back = NULL;
+    if (denial_by_body(held->head->status, slice_of(held->text, held->n)) == DENIAL_NONE) {
+        if (let_go(j))
+            forward_on_end(j, trailers);
+        return;
+    }
+    j->held = NULL;
+    denies(j);
 }
 
 void forward_on_body(void *arg, struct slice data)
@@ -238,6 +327,7 @@ static void on_failed(void *arg, const struct back_failure_info *f)
     enum retry_verdict verdict = decide_retry(j, f);
 
     j->back = NULL;
+    j->held = NULL;
     log_failure(j, f);
     if (verdict == RETRY_BREAK) {
         job_abort(j, "server broke off its response");
@@ -265,8 +355,8 @@ static void on_failed(void *arg, const struct back_failure_info *f)
 static const struct back_handler forward_handler = {
     .on_interim = on_interim,
     .on_head = on_head,
-    .on_body = forward_on_body,
-    .on_end = forward_on_end,
+    .on_body = on_body,
+    .on_end = on_end,
     .on_writable = on_server_writable,
     .on_failed = on_failed,
     .on_upgraded = upgrade_on_upgraded,

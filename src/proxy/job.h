@@ -68,12 +68,13 @@ struct job {
     struct origin *target;          /* referenced while a request is under way */
     const struct served_peer *peer; /* NULL: local */
     size_t next_candidate;
-    bool peers_busy;          /* a candidate was passed over for max_in_flight_per_peer */
-    struct http_head request; /* as sent to the target */
-    bool body_started;        /* the target took a byte of the client's body, or may have */
-    bool body_ended;          /* the client's body is complete */
-    bool maybe_done;          /* it may have been carried out: the client must not be told to send it again */
-    bool looked_again;        /* the local server denied what we believed of it: its next answer is final */
+    bool peers_busy;           /* a candidate was passed over for max_in_flight_per_peer */
+    struct http_head request;  /* as sent to the target */
+    bool body_started;         /* the target took a byte of the client's body, or may have */
+    bool body_ended;           /* the client's body is complete */
+    bool maybe_done;           /* it may have been carried out: the client must not be told to send it again */
+    struct forward_held *held; /* a response that may be a denial, until it is known (forward.c) */
+    bool looked_again;         /* the local server denied what we believed of it: its next answer is final */
 
     /* serving a document */
     struct slice document;

@@ -1,10 +1,18 @@
-/* The local server answers "404 page not found" to what we believe it serves: it has come back serving less. */
+/* A server answers that it does not know what we believe it serves: it has come back serving less. */
+#include "base/limits.h"
 #include "net/loop.h"
 #include "unit/proxy/world.h"
+
+#include <stdio.h>
 
 #define NOT_FOUND                                                                                                      \
     "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 19\r\n\r\n404 page not "     \
     "found\n"
+#define HEAD(status, type, length) "HTTP/1.1 " status "\r\nContent-Type: " type "\r\nContent-Length: " length "\r\n\r\n"
+#define UNKNOWN "\"the server could not find the requested resource\""
+#define UNKNOWN_404 HEAD("404 Not Found", "application/json", "122") UNKNOWN_BODY
+#define UNKNOWN_BODY "{\"kind\":\"Status\",\"message\":" UNKNOWN ",\"reason\":\"NotFound\",\"details\":{},\"code\":404}"
+#define CHUNKED "HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 #define OK_ANSWER "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 /* A request that the local server has just denied, and that waits for a look at its discovery. */
@@ -68,6 +76,189 @@ static void with_a_body_under_way(void)
     world_close(&w);
 }
 
+/* Every way in which a server denies that it knows a path, said by the local one and by a peer. */
+static const struct {
+    const char *name, *method, *answer;
+} denials[] = {
+    {"plain 404", "GET", NOT_FOUND},
+    {"404 with an empty Status", "GET", UNKNOWN_404},
+    {"the same in chunks", "GET",
+     CHUNKED "5\r\n{\"kin\r\n75\r\n"
+             "d\":\"Status\",\"message\":" UNKNOWN
+             ",\"reason\":\"NotFound\",\"details\":{},\"code\":404}\r\n0\r\n\r\n"},
+    {"the same to DELETE", "DELETE", UNKNOWN_404},
+    {"405 with an empty Status", "DELETE",
+     HEAD("405 Method Not Allowed", "application/json",
+          "109") "{\"kind\":\"Status\",\"message\":\"the server does not allow this method on the requested resource\","
+                 "\"details\":{}}   "},
+    {"404 in YAML", "GET",
+     HEAD("404 Not Found", "application/yaml", "57") "message: the server could not find the requested resource"},
+    {"404 to HEAD", "HEAD", HEAD("404 Not Found", "application/json", "122")},
+};
+
+static void all_denials_of_the_local_server(void)
+{
+    for (size_t i = 0; i < sizeof denials / sizeof denials[0]; i++) {
+        char request[200];
+        struct world w;
+        struct side *c;
+
+        world_init(&w, 1);
+        w.local_has_jobs = true;
+        world_start(&w);
+        c = client(&w);
+        (void)snprintf(request, sizeof request, "%s " JOBS "/x HTTP/1.1\r\nHost: k\r\n\r\n", denials[i].method);
+        say(c, request);
+        (void)has(conn(&w.local, 0), "\r\n\r\n");
+        say(conn(&w.local, 0), denials[i].answer);
+        ok(until(&w, world_waiting(&w)), "%s: looks again", denials[i].name);
+        w.local_has_jobs = false;
+        world_know(&w);
+        world_refreshed(&w);
+        ok(has(conn(&w.peers[0], 0), JOBS), "%s: and goes to the peer", denials[i].name);
+        say(conn(&w.peers[0], 0), OK_ANSWER);
+        ok(has(c, "HTTP/1.1 200 OK"), "%s: the client sees nothing of it", denials[i].name);
+        world_close(&w);
+    }
+}
+
+static void all_denials_of_a_peer(void)
+{
+    for (size_t i = 0; i < sizeof denials / sizeof denials[0]; i++) {
+        char request[200];
+        struct world w;
+        struct side *c;
+
+        world_open(&w, 1);
+        c = client(&w);
+        (void)snprintf(request, sizeof request, "%s " JOBS "/x HTTP/1.1\r\nHost: k\r\n\r\n", denials[i].method);
+        say(c, request);
+        (void)has(conn(&w.peers[0], 0), "\r\n\r\n");
+        say(conn(&w.peers[0], 0), denials[i].answer);
+        ok(has(c, "HTTP/1.1 503 ") && got(c, "Retry-After: "), "%s of a peer: 503", denials[i].name);
+        ok(w.suspects > 0, "%s of a peer: it is looked at again", denials[i].name);
+        world_close(&w);
+    }
+}
+
+static void a_peer_that_starts(void)
+{
+    struct world w;
+    struct side *c;
+    struct server *first, *second;
+
+    world_open(&w, 2);
+    c = client(&w);
+    say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
+    (void)until(&w, w.peers[0].n_conns > 0 || w.peers[1].n_conns > 0);
+    first = w.peers[0].n_conns > 0 ? &w.peers[0] : &w.peers[1];
+    second = first == &w.peers[0] ? &w.peers[1] : &w.peers[0];
+    (void)has(conn(first, 0), "\r\n\r\n");
+    say(conn(first, 0), HEAD("503 Service Unavailable", "application/json",
+                             "127") "{\"kind\":\"Status\",\"message\":\"the request has been made before all known "
+                                    "HTTP paths have been installed, "
+                                    "please try again\"}      ");
+    ok(has(conn(second, 0), JOBS), "a peer that starts: the next one is asked");
+    say(conn(second, 0), OK_ANSWER);
+    ok(has(c, "HTTP/1.1 200 OK"), "and answers");
+    world_close(&w);
+}
+
+/* What only looks like a denial is relayed, whole and as it came. */
+static void truths(void)
+{
+    static const struct {
+        const char *name, *answer, *end;
+    } rows[] = {
+        {"an object that is not there",
+         HEAD("404 Not Found", "application/json", "91") "{\"kind\":\"Status\",\"message\":\"jobs \\\"x\\\" not "
+                                                         "found\",\"details\":{\"name\":\"x\",\"kind\":\"jobs\"}}    ",
+         "\"kind\":\"jobs\"}}    "},
+        {"405 about a kind of objects",
+         HEAD("405 Method Not Allowed", "application/json",
+              "69") "{\"kind\":\"Status\",\"message\":\"not supported\",\"details\":{\"kind\":\"jobs\"}}",
+         "{\"kind\":\"jobs\"}}"},
+        {"503 of the server's own",
+         HEAD("503 Service Unavailable", "application/json", "36") "{\"kind\":\"Status\",\"message\":\"later\"} ",
+         "\"later\"} "},
+        {"an empty body", HEAD("404 Not Found", "application/json", "0"), "Content-Length: 0\r\n\r\n"},
+        {"an announced body that is long", HEAD("404 Not Found", "application/json", "5000") "{", "\r\n\r\n{"},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct world w;
+        struct side *c;
+
+        world_init(&w, 1);
+        w.local_has_jobs = true;
+        world_start(&w);
+        c = client(&w);
+        say(c, "DELETE " JOBS "/x HTTP/1.1\r\nHost: k\r\n\r\n");
+        (void)has(conn(&w.local, 0), "\r\n\r\n");
+        say(conn(&w.local, 0), rows[i].answer);
+        ok(has(c, rows[i].end), "%s is passed on", rows[i].name);
+        is_u64(w.misses, 0, "%s: nothing is looked at", rows[i].name);
+        world_close(&w);
+    }
+}
+
+static void endless_not_found(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.local_has_jobs = true;
+    world_start(&w);
+    c = client(&w);
+    say(c, "GET " JOBS "/x HTTP/1.1\r\nHost: k\r\n\r\n");
+    (void)has(conn(&w.local, 0), "\r\n\r\n");
+    say(conn(&w.local, 0), CHUNKED);
+    for (size_t i = 0; i < LIMIT_DENIAL_BODY / 16 - 1; i++)
+        say(conn(&w.local, 0), "10\r\n0123456789abcdef\r\n");
+    world_settle(&w);
+    ok(!got(c, "HTTP/1.1"), "a 404 whose end is not known is held back");
+    say(conn(&w.local, 0), "20\r\n0123456789abcdef0123456789ABCDEF\r\n");
+    ok(has(c, "HTTP/1.1 404 ") && has(c, "ABCDEF"), "up to a ceiling");
+    say(conn(&w.local, 0), "5\r\n-end-\r\n0\r\n\r\n");
+    ok(has(c, "-end-"), "and then relayed");
+    world_close(&w);
+}
+
+static void broken_off(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.local_has_jobs = true;
+    world_start(&w);
+    c = client(&w);
+    say(c, "GET " JOBS "/x HTTP/1.1\r\nHost: k\r\n\r\n");
+    (void)has(conn(&w.local, 0), "\r\n\r\n");
+    say(conn(&w.local, 0), CHUNKED "5\r\n{\"kin\r\n");
+    hang_up(conn(&w.local, 0), STREAM_CLOSE_FLUSH);
+    ok(has(c, "HTTP/1.1 503 ") && has(c, "Retry-After: "), "half a 404 is none");
+    world_close(&w);
+}
+
+static void aggregated(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.local_has_jobs = w.jobs_excluded = true;
+    world_start(&w);
+    c = client(&w);
+    say(c, "GET " JOBS "/x HTTP/1.1\r\nHost: k\r\n\r\n");
+    (void)has(conn(&w.local, 0), "\r\n\r\n");
+    say(conn(&w.local, 0), UNKNOWN_404);
+    ok(has(c, "HTTP/1.1 404 "), "an aggregated server's error is its own");
+    is_u64(w.misses, 0, "and nothing is looked at");
+    world_close(&w);
+}
+
 static void ordinary_not_found(void)
 {
     struct world w;
@@ -90,5 +281,12 @@ int main(void)
     really_denied();
     with_a_body_under_way();
     ordinary_not_found();
+    all_denials_of_the_local_server();
+    all_denials_of_a_peer();
+    a_peer_that_starts();
+    truths();
+    endless_not_found();
+    broken_off();
+    aggregated();
     return tap_end();
 }

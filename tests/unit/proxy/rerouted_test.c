@@ -76,6 +76,30 @@ static void nothing_to_refresh(void)
     world_close(&w);
 }
 
+/* The local server has come back without it, and its discovery was not read since. */
+static void denied_here(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.front_tls = server_ctx(false);
+    w.client_tls = client_ctx("front-proxy-client", false);
+    w.local_has_jobs = true;
+    world_start(&w);
+    c = client(&w);
+    say(c, "GET " JOBS MARKED "\r\n");
+    ok(has(conn(&w.local, 0), JOBS), "believed to be served here");
+    say(conn(&w.local, 0), "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nno");
+    ok(until(&w, world_waiting(&w)), "denied: looks again");
+    w.local_has_jobs = false;
+    world_know(&w);
+    world_refreshed(&w);
+    ok(has(c, "HTTP/1.1 503 ") && has(c, "Retry-After: "), "not served: 503, and the other one may ask elsewhere");
+    is_u64(w.peers[0].n_conns, 0, "never sent on again");
+    world_close(&w);
+}
+
 static void mark_of_anybody(void)
 {
     struct world w;
@@ -96,6 +120,7 @@ int main(void)
     not_served();
     client_leaves();
     nothing_to_refresh();
+    denied_here();
     mark_of_anybody();
     return tap_end();
 }

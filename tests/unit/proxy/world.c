@@ -147,7 +147,9 @@ void world_know(struct world *w)
                               .local = local,
                               .local_etag = SLICE_LIT("\"L\""),
                               .peers = peers,
-                              .n_peers = w->n_peers};
+                              .n_peers = w->n_peers,
+                              .excluded = &(struct slice){"batch/v1", 8},
+                              .n_excluded = w->jobs_excluded};
 
     for (size_t i = 0; i < w->n_peers; i++)
         peers[i] = (struct served_peer){

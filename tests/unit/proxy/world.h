@@ -46,6 +46,7 @@ struct world {
     struct server local, peers[WORLD_PEERS];
     size_t n_peers;
     bool local_has_jobs;  /* the local server serves batch/v1 jobs, too */
+    bool jobs_excluded;   /* what the proxy knows: batch/v1 is a custom resource or an aggregated API */
     bool no_refresh;      /* there is nothing to be refreshed */
     bool unread_peers;    /* cluster_peers_synced() is not true yet */
     bool short_of_memory; /* the test's own parts may fail, too */

@@ -1,0 +1,151 @@
+#include "kube/denial.h"
+
+#include <string.h>
+
+#include "kube/jscan.h"
+#include "kube/pbread.h"
+
+enum { DENIAL_DEPTH = 8 };
+
+/* NewGenericServerResponse() of apimachinery; notfoundhandler of k8s.io/apiserver. */
+static const struct {
+    unsigned status;
+    enum denial means;
+    const char *message;
+} known[] = {
+    {404, DENIAL_UNKNOWN, "the server could not find the requested resource"},
+    {405, DENIAL_UNKNOWN, "the server does not allow this method on the requested resource"},
+    {503, DENIAL_STARTING, "the request has been made before all known HTTP paths have been installed"},
+};
+
+enum denial denial_by_head(unsigned status, struct slice content_type, bool body)
+{
+    bool plain = slice_has_iprefix(content_type, SLICE_LIT("text/plain"));
+
+    if (status == 404 && (plain || !body))
+        return DENIAL_UNKNOWN;
+    if (!body || plain)
+        return DENIAL_NONE;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (known[i].status == status)
+            return DENIAL_NEEDS_BODY;
+    return DENIAL_NONE;
+}
+
+/* What a Status says, as far as it matters here. */
+struct said {
+    struct slice message;
+    bool about_something; /* details name an object or a kind of objects */
+};
+
+static bool read_json(struct slice body, struct said *out)
+{
+    struct jscan_value kind, message, details, v;
+    struct jscan s;
+
+    jscan_init(&s, body, DENIAL_DEPTH);
+    if (!jscan_value(&s, &v) || v.type != JSCAN_OBJECT || !jscan_end(&s))
+        return false;
+    if (!jscan_get(v.raw, SLICE_LIT("kind"), &kind) || !jscan_text_eq(&kind, SLICE_LIT("Status")) ||
+        !jscan_get(v.raw, SLICE_LIT("message"), &message) || message.type != JSCAN_STRING)
+        return false;
+    out->message = slice_from(message.raw, 1);
+    out->about_something =
+        jscan_get(v.raw, SLICE_LIT("details"), &details) && details.type == JSCAN_OBJECT &&
+        (jscan_get(details.raw, SLICE_LIT("name"), &v) || jscan_get(details.raw, SLICE_LIT("kind"), &v));
+    return true;
+}
+
+static bool is_status(struct slice type_meta)
+{
+    struct pbread r;
+    struct pb_field f;
+    bool found = false;
+
+    pbread_init(&r, type_meta);
+    while (pbread_next(&r, &f))
+        found |= pb_is_bytes(&f, 2) && slice_eq(f.bytes, SLICE_LIT("Status"));
+    return found && r.error == NULL;
+}
+
+/* StatusDetails: name = 1, kind = 3; Go's encoder writes both of them also where they are empty. */
+static bool names_something(struct slice details)
+{
+    struct pbread r;
+    struct pb_field f;
+    bool found = false;
+
+    pbread_init(&r, details);
+    while (pbread_next(&r, &f))
+        found |= (pb_is_bytes(&f, 1) || pb_is_bytes(&f, 3)) && f.bytes.n > 0;
+    return found || r.error != NULL;
+}
+
+static bool read_status_fields(struct slice raw, struct said *out)
+{
+    struct pbread r;
+    struct pb_field f;
+
+    pbread_init(&r, raw);
+    while (pbread_next(&r, &f)) {
+        if (pb_is_bytes(&f, 3))
+            out->message = f.bytes;
+        if (pb_is_bytes(&f, 5))
+            out->about_something |= names_something(f.bytes);
+    }
+    return r.error == NULL;
+}
+
+/* "k8s\0", then runtime.Unknown: typeMeta = 1, raw = 2. */
+static bool read_protobuf(struct slice body, struct said *out)
+{
+    struct slice raw = SLICE_NONE;
+    bool status = false;
+    struct pbread r;
+    struct pb_field f;
+
+    pbread_init(&r, slice_from(body, 4));
+    while (pbread_next(&r, &f)) {
+        status |= pb_is_bytes(&f, 1) && is_status(f.bytes);
+        if (pb_is_bytes(&f, 2))
+            raw = f.bytes;
+    }
+    return r.error == NULL && status && read_status_fields(raw, out);
+}
+
+/*
+ * Nothing of ours reads YAML or CBOR, but the message stands in both as it is, and where it is about something that
+ * follows it in parentheses.
+ */
+static bool read_other(struct slice body, struct slice message, struct said *out)
+{
+    const char *at = body.n == 0 ? NULL : memmem(body.p, body.n, message.p, message.n);
+
+    if (at == NULL)
+        return false;
+    out->message = slice_from(body, (size_t)(at - body.p));
+    out->about_something = slice_has_prefix(slice_from(out->message, message.n), SLICE_LIT(" ("));
+    return true;
+}
+
+enum denial denial_by_body(unsigned status, struct slice body)
+{
+    struct said s;
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        struct slice message = slice_str(known[i].message);
+        bool read;
+
+        if (known[i].status != status)
+            continue;
+        s = (struct said){.message = SLICE_LIT("")};
+        if (slice_has_prefix(body, SLICE_LIT("{")))
+            read = read_json(body, &s);
+        else if (slice_has_prefix(body, SLICE_LIT("k8s\0")))
+            read = read_protobuf(body, &s);
+        else
+            read = read_other(body, message, &s);
+        return read && !s.about_something && slice_has_prefix(s.message, message) ? known[i].means : DENIAL_NONE;
+    }
+    return DENIAL_NONE;
+}

@@ -1,0 +1,25 @@
+/*
+ * What an API server says when it does not know a path at all, as opposed to an object that is not there. Two shapes
+ * (k8s.io/apiserver, pkg/server/handler.go, and net/http): where the whole group is unknown "404 page not found" in
+ * plain text; where its group or version is known, a Status with an empty `details` and a fixed message, 404 for a
+ * resource or subresource, 405 for a verb. A Status about an object has details.name, one about a kind of objects
+ * details.kind. And for as long as a server installs its paths it answers every unknown one with a 503 of its own.
+ */
+#ifndef MVPROXY_KUBE_DENIAL_H
+#define MVPROXY_KUBE_DENIAL_H
+
+#include "base/slice.h"
+
+enum denial {
+    DENIAL_NONE,
+    DENIAL_NEEDS_BODY, /* the body will tell; only of denial_by_head() */
+    DENIAL_UNKNOWN,    /* this server does not know the path */
+    DENIAL_STARTING,   /* it does not know its paths yet */
+};
+
+/* `body`: there is one. Without (HEAD) a 404 is about the path: no API server has HEAD for objects. */
+enum denial denial_by_head(unsigned status, struct slice content_type, bool body);
+/* The whole body, in any form in which API servers write a Status: JSON, protobuf, YAML, CBOR. Any bytes. */
+enum denial denial_by_body(unsigned status, struct slice body);
+
+#endif
