@@ -1,0 +1,269 @@
+/* HTTP/2 clients that make us work or hold more than they send. */
+#include "unit/front/h2_kit.h"
+
+#include "base/limits.h"
+#include "lib/tap.h"
+
+static void flood(struct kit *k, const void *frame, size_t n, unsigned times)
+{
+    for (unsigned i = 0; i < times && k->end == CLIENT_OPEN; i++) {
+        kit_raw(k, frame, n);
+        if (i % 200 == 0)
+            loop_run_once(k->w.loop, 0);
+    }
+}
+
+static void test_cheap_floods(struct kit *k)
+{
+    static const struct {
+        const char *name;
+        unsigned char frame[20];
+        size_t n;
+    } rows[] = {
+        {"PING", {0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}, 17},
+        {"SETTINGS", {0, 0, 0, 4, 0, 0, 0, 0, 0}, 9},
+        {"PRIORITY", {0, 0, 5, 2, 0, 0, 0, 0, 5, 0, 0, 0, 0, 1}, 14},
+    };
+    for (unsigned i = 0; i < ROWS(rows); i++) {
+        kit_connect(k, true, false);
+        kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
+        flood(k, rows[i].frame, rows[i].n, 20000);
+        ok(kit_ended(k), "a flood of %s ends the connection", rows[i].name);
+        kit_disconnect(k);
+        ok(world_empty(&k->w), "over");
+        is_double(world_closed(&k->w, "flood"), i + 1, "counted");
+    }
+}
+
+static void test_empty_data(struct kit *k)
+{
+    static const unsigned char empty[] = {0, 0, 0, 0, 0, 0, 0, 0, 1};
+
+    k->pause_all = true;
+    kit_connect(k, false, false);
+    kit_ask(k, "POST", "/x", "h", NULL, KIT_LARGE);
+    kit_held(k, 1);
+    kit_settle(k);
+    flood(k, empty, sizeof(empty), 20000);
+    ok(kit_ended(k), "a flood of empty DATA ends the connection");
+    is_int((int)k->goaway_code, NGHTTP2_ENHANCE_YOUR_CALM, "which is told why");
+    is_int(k->held[0].gone, 1, "and so is the proxy");
+    ok(world_empty(&k->w), "over");
+    is_double(world_closed(&k->w, "flood"), 1, "counted");
+}
+
+static void test_continuation(struct kit *k)
+{
+    static const unsigned char begin[] = {0, 0, 1, 1, 0, 0, 0, 0, 1, 0x82};
+    static const unsigned char more[] = {0, 0, 0, 9, 0, 0, 0, 0, 1};
+
+    kit_connect(k, false, false);
+    kit_raw(k, begin, sizeof(begin));
+    flood(k, more, sizeof(more), 20000);
+    ok(kit_ended(k), "a flood of CONTINUATION ends the connection");
+    ok(world_empty(&k->w), "over");
+    is_double(world_closed(&k->w, "flood") + world_closed(&k->w, "bad_request"), 1, "counted");
+}
+
+static void rapid_reset(struct kit *k, uint32_t code)
+{
+    kit_connect(k, false, false);
+    for (int i = 0; i < 300 && k->end == CLIENT_OPEN; i++) {
+        struct req *r = kit_get(k, "/x");
+
+        nghttp2_submit_rst_stream(k->session, NGHTTP2_FLAG_NONE, r->id, code);
+        kit_flush(k);
+        if (i % 50 == 0)
+            loop_run_once(k->w.loop, 0);
+        if (k->n_req > KIT_REQUESTS - 10)
+            break;
+    }
+    ok(kit_ended(k), "rapid resets end the connection");
+    is_int((int)k->goaway_code, NGHTTP2_ENHANCE_YOUR_CALM, "which is told why");
+    ok(k->n_held <= LIMIT_H2_RESETS + 200, "the proxy saw %u of them", k->n_held);
+    for (unsigned i = 0; i < k->n_held; i++)
+        if (k->held[i].gone != 1)
+            ok(false, "request %u was told %u times", i, k->held[i].gone);
+    ok(world_empty(&k->w), "over");
+    is_double(world_closed(&k->w, "flood"), 1, "counted");
+}
+
+static void test_rapid_reset(struct kit *k)
+{
+    rapid_reset(k, NGHTTP2_CANCEL);
+}
+
+/* What a client calls it makes no difference. */
+static void test_rapid_reset_no_error(struct kit *k)
+{
+    rapid_reset(k, NGHTTP2_NO_ERROR);
+}
+
+static void test_rapid_reset_own_code(struct kit *k)
+{
+    rapid_reset(k, 0xfeedbeef);
+}
+
+/* Given up when the answer has begun: the server behind us has worked for it all the same. */
+static void test_resets_of_answers(struct kit *k)
+{
+    unsigned n;
+
+    kit_connect(k, false, true);
+    for (n = 0; n < 2 * LIMIT_H2_RESETS && k->end == CLIENT_OPEN; n++) {
+        struct req *r = kit_get(k, "/x");
+        struct held *h = &k->held[n];
+
+        if (!kit_held(k, n + 1))
+            break;
+        exchange_respond(h->x, kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+        kit_status(k, r);
+        nghttp2_submit_rst_stream(k->session, NGHTTP2_FLAG_NONE, r->id, NGHTTP2_CANCEL);
+        kit_flush(k);
+        kit_told(k, h, "gone");
+    }
+    ok(kit_ended(k), "answers that are given up one after the other end the connection (after %u)", n);
+    is_double(world_closed(&k->w, "flood"), 1, "counted");
+}
+
+static void test_provoked_resets(struct kit *k)
+{
+    kit_connect(k, false, false);
+    for (int i = 0; i < 300 && k->end == CLIENT_OPEN; i++) {
+        kit_ask(k, "GET", "/x", "h", "connection: close\n", 0);
+        loop_run_once(k->w.loop, 0);
+    }
+    ok(kit_ended(k), "so do requests that are malformed on purpose");
+    is_int((int)k->goaway_code, NGHTTP2_ENHANCE_YOUR_CALM, "told why");
+    ok(world_empty(&k->w), "over");
+    is_double(world_closed(&k->w, "flood"), 1, "counted");
+}
+
+enum { DEAR_BYTES = 16384, DEAR_VALUE = 4000 };
+
+/* HEADERS of a request in so many bytes, nearly each of which is a field of 4000 by header compression. */
+static void append_dear_head(struct buf *b, unsigned nth, size_t bytes)
+{
+    static const unsigned char request[] = {0x82, 0x87, 0x84, 0x01, 1, 'h'};
+    static const unsigned char field[] = {0x40, 1, 'a', 0x7f, (DEAR_VALUE - 127) % 128 | 128, (DEAR_VALUE - 127) / 128};
+    static char value[DEAR_VALUE], again[DEAR_BYTES];
+    size_t first = nth == 0 ? sizeof(field) + sizeof(value) : 0, length = sizeof(request) + first + bytes;
+    unsigned char head[9] = {0, (unsigned char)(length >> 8), (unsigned char)length, 1, 5, 0, 0,
+                             0, (unsigned char)(2 * nth + 1)};
+
+    memset(value, 'v', sizeof(value));
+    memset(again, 0xbe, sizeof(again)); /* the newest entry of the dynamic table */
+    buf_append(b, slice_of((const char *)head, sizeof(head)));
+    buf_append(b, slice_of((const char *)request, sizeof(request)));
+    if (nth == 0) {
+        buf_append(b, slice_of((const char *)field, sizeof(field)));
+        buf_append(b, slice_of(value, sizeof(value)));
+    }
+    buf_append(b, slice_of(again, bytes));
+}
+
+static void test_dear_heads(struct kit *k)
+{
+    enum { HEADS = 8 };
+    double before = 0, most = 0;
+    struct buf b;
+
+    kit_connect(k, true, false);
+    buf_init(&b, 1 << 20);
+    buf_append(&b, slice_of(KIT_PREFACE, sizeof(KIT_PREFACE) - 1));
+    for (unsigned i = 0; i < HEADS; i++)
+        append_dear_head(&b, i, DEAR_BYTES - 5000);
+    kit_raw(k, buf_slice(&b).p, buf_len(&b));
+    buf_free(&b);
+    for (int turn = 0; turn < 1000 && before < HEADS; turn++) {
+        double now;
+
+        loop_run_once(k->w.loop, 20);
+        now = world_metric(&k->w, "mvproxy_front_refusals_total", "431");
+        most = now - before > most ? now - before : most;
+        before = now;
+    }
+    is_double(before, HEADS, "heads that cost us more than their sender are refused");
+    ok(most <= 2, "at most two of them in a turn (%.0f)", most);
+}
+
+static bool all_judged(void *arg)
+{
+    struct kit *k = arg;
+
+    return k->n_held + world_metric(&k->w, "mvproxy_front_refusals_total", "429") >= 50;
+}
+
+/* A whole head of 800 KB in 200 bytes: what a connection may have us keep is bounded. */
+static void test_many_dear_heads(struct kit *k)
+{
+    enum { HEADS = 50, FIELDS = 200 };
+    static const unsigned char reset[] = {0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 8};
+    struct buf b;
+    unsigned held;
+
+    k->w.opts.max_head_bytes = 1 << 20;
+    front_update(k->w.front, &k->w.opts);
+    kit_connect(k, true, false);
+    buf_init(&b, 1 << 20);
+    buf_append(&b, slice_of(KIT_PREFACE, sizeof(KIT_PREFACE) - 1));
+    for (unsigned i = 0; i < HEADS; i++)
+        append_dear_head(&b, i, FIELDS);
+    kit_raw(k, buf_slice(&b).p, buf_len(&b));
+    ok(kit_until(k, all_judged, k), "many such heads at once");
+    held = k->n_held;
+    ok(held > 1 && held * FIELDS * DEAR_VALUE <= LIMIT_H2_HEADS, "%u are kept, the rest is refused", held);
+    kit_raw(k, reset, sizeof(reset));
+    kit_told(k, &k->held[0], "gone");
+    buf_reset(&b);
+    append_dear_head(&b, HEADS, FIELDS);
+    kit_raw(k, buf_slice(&b).p, buf_len(&b));
+    ok(kit_held(k, held + 1), "when one has ended there is room for another");
+    buf_free(&b);
+}
+
+static void test_stream_limit(struct kit *k)
+{
+    struct req *r[150];
+    unsigned refused = 0;
+
+    kit_connect(k, false, false);
+    kit_settle(k);
+    is_u64(nghttp2_session_get_remote_settings(k->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS), LIMIT_H2_STREAMS,
+           "the number of streams is announced");
+    is_u64(nghttp2_session_get_remote_settings(k->session, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE),
+           LIMIT_H2_STREAM_WINDOW, "so is their window");
+    is_u64(nghttp2_session_get_remote_settings(k->session, NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE), 16 << 10,
+           "and the size of heads");
+    for (int i = 0; i < 150; i++)
+        r[i] = kit_get(k, "/x");
+    ok(kit_held(k, 100), "more wait at the client");
+    for (int i = 0; i < 150; i++) {
+        kit_held(k, (unsigned)(i < 50 ? 100 + i : 150));
+        kit_reply(&k->held[i], 200, "");
+        kit_closed(k, r[i]);
+    }
+    for (int i = 0; i < 150; i++)
+        refused += r[i]->status != 200;
+    is_int(refused, 0, "and are served in their turn");
+}
+
+static const struct kit_story stories[] = {
+    {"cheap floods", test_cheap_floods},
+    {"empty DATA", test_empty_data},
+    {"continuation", test_continuation},
+    {"rapid reset", test_rapid_reset},
+    {"rapid reset, no error", test_rapid_reset_no_error},
+    {"rapid reset, own code", test_rapid_reset_own_code},
+    {"resets of answers", test_resets_of_answers},
+    {"provoked resets", test_provoked_resets},
+    {"dear heads", test_dear_heads},
+    {"many dear heads", test_many_dear_heads},
+    {"stream limit", test_stream_limit},
+};
+
+int main(int argc, char **argv)
+{
+    kit_run(stories, ROWS(stories), argc > 1 ? argv[1] : NULL);
+    return tap_end();
+}
