@@ -7,6 +7,7 @@ import socket
 import ssl
 import statistics
 import subprocess
+import tempfile
 import time
 
 from harness.api import AGGREGATED
@@ -59,7 +60,7 @@ class Case:
         Column("p50 ms", "p50_ms", "%.2f"),
         Column("p99 ms", "p99_ms", "%.2f"),
     ]
-    only = ("mvproxy", "nginx", "haproxy")
+    only = ("mvproxy", "nginx", "haproxy")  # families
     rounds = 1000  # at most
 
     def __init__(self, name, title, path, *flags):
@@ -119,28 +120,52 @@ class Http2(Case):
     """GETs over HTTP/2 by h2load, several streams on each connection."""
 
     only = ("mvproxy", "nginx", "haproxy", "nghttpx")
-    columns = [
-        Column("CPU µs/request", lambda r: r["cpu_seconds"] / r["requests"] * 1e6),
-        Column("requests/s", lambda r: r["requests"] / r["seconds"], "%.0f"),
-        Column("mean ms", "mean_ms", "%.2f"),
+    # The windows of Go's clients: 4 MiB for a stream, 1 GiB for a connection.
+    WINDOWS = ["--window-bits=22", "--connection-window-bits=30"]
+
+    def __init__(self, name, title, paths, *flags):
+        super().__init__(name, title, None, *flags)
+        self.paths = paths
+
+    def measure(self, args, ca, contender, more=()):
+        with tempfile.NamedTemporaryFile() as log:
+            command = ["taskset", "-c", str(LOAD_CORE), "h2load", "--tls13-ciphers=TLS_AES_128_GCM_SHA256", "--groups=X25519",
+                       "--duration=%d" % max(1, round(args.seconds)), "--log-file=" + log.name, *self.WINDOWS, *self.flags,
+                       "-H", "Authorization: Bearer token-of-root"]
+            # Given twice, it would ask for the first only: a list is taken from a file.
+            with tempfile.NamedTemporaryFile("w") as uris:
+                uris.write("".join("https://%s:%d%s\n" % (contender.address, PORT, path) for path in self.paths))
+                uris.flush()
+                before = cpu_seconds(contender.pids())
+                done = subprocess.run([*command, "-i", uris.name], capture_output=True, text=True, check=False,
+                                      timeout=args.seconds + 60)
+                spent = cpu_seconds(contender.pids()) - before
+            took = sorted(int(line.split()[2]) / 1e3 for line in log.read().decode().splitlines())
+        found = re.search(r"requests: \d+ total, \d+ started, \d+ done, (\d+) succeeded, (\d+) failed", done.stdout)
+        rate = re.search(r"finished in ([\d.]+)(us|ms|s)", done.stdout)
+        if not (found and rate and took) or int(found.group(2)) > int(found.group(1)) / 1000 + 5:
+            raise DaemonError("h2load at %s: %s%s" % (contender.name, done.stdout, done.stderr))
+        return {"requests": int(found.group(1)), "cpu_seconds": spent, "p50_ms": took[len(took) // 2],
+                "p99_ms": took[int(0.99 * (len(took) - 1))],
+                "seconds": float(rate.group(1)) * {"us": 1e-6, "ms": 1e-3, "s": 1}[rate.group(2)]}
+
+
+class Mixed(Http2):
+    """Small and large answers over HTTP/2, and small ones over HTTP/1.1 at the same time, all from one server."""
+
+    only = ("mvproxy", "nginx", "haproxy")
+    columns = Case.columns[:2] + [
+        Column("HTTP/2 p99 ms", "p99_ms", "%.2f"),
+        Column("HTTP/1.1 p99 ms", lambda r: r["http1"]["p99_ms"], "%.2f"),
     ]
 
     def measure(self, args, ca, contender, more=()):
-        command = ["taskset", "-c", str(LOAD_CORE), "h2load", "--tls13-ciphers=TLS_AES_128_GCM_SHA256", "--groups=X25519",
-                   "--duration=%d" % max(1, round(args.seconds)), *self.flags, "-H", "Authorization: Bearer token-of-root",
-                   "https://%s:%d%s" % (contender.address, PORT, self.path)]
-        pids = contender.pids()
-        before = cpu_seconds(pids)
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=args.seconds + 60)
-        spent = cpu_seconds(pids) - before
-        found = re.search(r"requests: \d+ total, \d+ started, \d+ done, (\d+) succeeded, (\d+) failed", done.stdout)
-        mean = re.search(r"time for request:\s+\S+\s+\S+\s+([\d.]+)(us|ms|s)", done.stdout)
-        rate = re.search(r"finished in ([\d.]+)(us|ms|s)", done.stdout)
-        if not (found and mean and rate) or int(found.group(2)) > int(found.group(1)) / 1000 + 5:
-            raise DaemonError("h2load at %s: %s%s" % (contender.name, done.stdout, done.stderr))
-        unit = {"us": 1e-6, "ms": 1e-3, "s": 1}
-        return {"requests": int(found.group(1)), "seconds": float(rate.group(1)) * unit[rate.group(2)], "cpu_seconds": spent,
-                "mean_ms": float(mean.group(1)) * unit[mean.group(2)] * 1e3}
+        beside = Case("http1", "", BODY_PATH + "1k", "--connections", "8", "--warmup", "0", *TOKEN)
+        with subprocess.Popen(beside.command(args, ca, contender), stdout=subprocess.PIPE, text=True) as small:
+            figures = super().measure(args, ca, contender)
+            figures["http1"] = beside.judge(contender, small.communicate(timeout=args.seconds + 60)[0])
+        figures["requests"] += figures["http1"]["requests"]
+        return figures
 
 
 class Tunnel(Case):
@@ -227,7 +252,12 @@ PROXY_CASES = [
     Case("get-100k-128", "GET, 100 KB body, 128 connections", BODY_PATH + "100k", "--connections", "128", *TOKEN),
     Case("handshake", "a new connection and full handshake for each GET of 1 KB, 16 at a time", BODY_PATH + "1k",
          "--connections", "16", "--close", *TOKEN),
-    Http2("http2-1k", "GET over HTTP/2, 1 KB body, 32 connections with 10 streams each", BODY_PATH + "1k", "-c32", "-m10"),
+    Http2("http2-1k", "GET over HTTP/2, 1 KB body, 32 connections with 10 streams each", [BODY_PATH + "1k"], "-c32", "-m10"),
+    Http2("http2-1k-single", "GET over HTTP/2, 1 KB body, 32 connections with 1 stream each", [BODY_PATH + "1k"], "-c32", "-m1"),
+    Http2("http2-100k", "GET over HTTP/2, 100 KB body, 32 connections with 4 streams each", [BODY_PATH + "100k"], "-c32", "-m4"),
+    Http2("http2-10m", "GET over HTTP/2, 10 MB body, 4 connections with 2 streams each", [BODY_PATH + "10m"], "-c4", "-m2"),
+    Mixed("mixed", "GET over HTTP/2, 16 connections with 4 streams each, 20 of 1 KB for 1 of 100 KB, beside 8 HTTP/1.1 connections "
+          "with 1 KB", [BODY_PATH + "1k"] * 20 + [BODY_PATH + "100k"], "-c16", "-m4"),
     Rerouted("rerouted-1k", "GET, 1 KB body, 32 connections, from the local server and from a peer", PEER_PATH + "1k",
              "--connections", "32", *TOKEN),
     Tunnel("tunnel", "upgraded connections, 4 of them, from the server to the client", TUNNEL_PATH, "--connections", "4",
@@ -237,8 +267,47 @@ PROXY_CASES = [
     Beside("beside-128", "GET of 1 KB on 8 connections beside 128 connections that read bodies of 10 MB", 128),
 ]
 
+
+
+class BeforeServer:
+    """What a proxy costs before a real kube-apiserver, beside what that costs itself: mixed into Case and Http2."""
+
+    columns = [
+        Column("proxy : server %", lambda r: r["cpu_seconds"] / r["server_seconds"] * 100 if r["server_seconds"] else 0),
+        Column("proxy µs/request", lambda r: r["cpu_seconds"] / r["requests"] * 1e6),
+        Column("server µs/request", lambda r: r["server_seconds"] / r["requests"] * 1e6),
+        Column("both", lambda r: (r["cpu_seconds"] + r["server_seconds"]) / r["requests"] * 1e6),
+        Column("p99 ms", "p99_ms", "%.2f"),
+    ]
+    only = ("mvproxy", "haproxy", "direct")
+
+    def measure(self, args, ca, contender, more=()):
+        before = cpu_seconds(contender.server_pids)
+        figures = super().measure(args, ca, contender, more)
+        figures["server_seconds"] = cpu_seconds(contender.server_pids) - before
+        return figures
+
+
+class ServedOverHttp1(BeforeServer, Case):
+    pass
+
+
+class ServedOverHttp2(BeforeServer, Http2):
+    pass
+
+
 APIS_CASE = Case("apis", "GET /apis, aggregated discovery, 32 connections", "/apis", "--connections", "32", *TOKEN,
                  "--header", "Accept: " + AGGREGATED)
 APIS_304_CASE = Case("apis-304", "the same with If-None-Match: 304", "/apis", "--connections", "32", *TOKEN,
                      "--header", "Accept: " + AGGREGATED, "--expect", "304")
-APIS_CASE.only = APIS_304_CASE.only = ("mvproxy", "kube-apiserver")
+APIS_CASE.only = APIS_304_CASE.only = ("mvproxy", "direct")
+APIS_CASES = [APIS_CASE, APIS_304_CASE]
+KUBE_PATH = "/api/v1/namespaces/default/configmaps/bench"
+KUBE_CASES = [
+    # No warm-up: the server's time is taken before and after.
+    ServedOverHttp2("kube-http2", "GET of 1 KB over HTTP/2 from a kube-apiserver, 16 connections with 4 streams each", [KUBE_PATH],
+                    "-c16", "-m4"),
+    ServedOverHttp2("kube-http2-single", "the same, 16 connections with 1 stream each", [KUBE_PATH], "-c16", "-m1"),
+    ServedOverHttp1("kube-http1", "GET of 1 KB over HTTP/1.1 from a kube-apiserver, 16 connections", KUBE_PATH,
+                    "--connections", "16", "--warmup", "0", *TOKEN),
+]

@@ -1,7 +1,8 @@
 """The proxies that are compared, each with the configuration that makes it do the same work.
 
 All: TLS 1.3 on both sides with one cipher, keep-alive and pools on both sides, client certificates asked for but not required, the
-server's certificate verified, one worker, no access log, the client's address appended to X-Forwarded-For.
+server's certificate verified, one worker, no access log, the client's address appended to X-Forwarded-For. Whoever speaks HTTP/2 to
+servers takes part twice, with it and without: which is better depends on the case, and the ratio is to the best of all.
 """
 
 import os
@@ -64,7 +65,8 @@ NGINX_BACKEND = NGINX_COMMON + """
     map $http_upgrade $hop { default upgrade; "" ""; }
     upstream simulator { server %(simulator)s; keepalive 16; }
     server {
-        listen %(listen)s ssl backlog=4096;
+        listen %(listen)s ssl http2 backlog=4096;
+        http2_max_concurrent_streams 250;
         root %(dir)s/bodies;
         sendfile_max_chunk 64k;
         location /api/v1/namespaces/bench/configmaps/ { default_type application/json; }
@@ -104,17 +106,18 @@ frontend front
     use_backend other if { path_beg /apis/resource.k8s.io/ }
     default_backend back
 backend back
-    server it %(server)s ssl ca-file %(ca)s verify required verifyhost kubernetes.default.svc sni str(kubernetes.default.svc) ssl-min-ver TLSv1.3
+    server it %(server)s ssl ca-file %(ca)s verify required verifyhost kubernetes.default.svc sni str(kubernetes.default.svc) ssl-min-ver TLSv1.3 alpn %(alpn)s
 backend other
-    server it %(other)s ssl ca-file %(ca)s verify required verifyhost kubernetes.default.svc sni str(kubernetes.default.svc) ssl-min-ver TLSv1.3
+    server it %(other)s ssl ca-file %(ca)s verify required verifyhost kubernetes.default.svc sni str(kubernetes.default.svc) ssl-min-ver TLSv1.3 alpn %(alpn)s
 """
 
 
 class Contender:
-    """A proxy that listens on an address of its own, pinned to one core."""
+    """A proxy that listens on an address of its own, pinned to one core. The family is what a case says it is for."""
 
-    def __init__(self, name, address, daemon, version):
+    def __init__(self, name, family, address, daemon, version):
         self.name = name
+        self.family = family
         self.address = address
         self.daemon = daemon
         self.version = version
@@ -146,6 +149,27 @@ def write(path, text):
     return path
 
 
+class Rival:
+    """One row of RIVALS: a program in one configuration."""
+
+    def __init__(self, name, family, program, alpn):
+        self.name = name
+        self.family = family
+        self.program = program  # a key of what Maker was given
+        self.alpn = alpn        # what is spoken to the server
+
+
+RIVALS = [
+    Rival("nginx", "nginx", "nginx", "http/1.1"),  # it speaks HTTP/2 to servers from 1.29.4 on, which Debian does not have
+    Rival("haproxy", "haproxy", "haproxy", "http/1.1"),
+    Rival("haproxy, h2", "haproxy", "haproxy", "h2"),
+    Rival("haproxy 3", "haproxy", "haproxy3", "http/1.1"),
+    Rival("haproxy 3, h2", "haproxy", "haproxy3", "h2"),
+    Rival("nghttpx", "nghttpx", "nghttpx", "http/1.1"),
+    Rival("nghttpx, h2", "nghttpx", "nghttpx", "h2"),
+]
+
+
 class Maker:
     """Makes contenders that forward to one server, and to another one what only that has (the simulator's 1.34)."""
 
@@ -156,46 +180,44 @@ class Maker:
         self._serving = serving  # name of the certificate
         self._core = core
 
-    def _words(self, name, address, **more):
-        return {"dir": self._dir, "name": name, "listen": "%s:%d" % (address, PORT), "ca": self._pki.crt("ca"),
-                "crt": self._pki.crt(self._serving), "key": self._pki.key(self._serving), **more}
+    def rival(self, rival, program, address, server, other):
+        name = rival.name.replace(", ", "-").replace(" ", "")
+        words = {"dir": self._dir, "name": name, "listen": "%s:%d" % (address, PORT), "ca": self._pki.crt("ca"),
+                 "crt": self._pki.crt(self._serving), "key": self._pki.key(self._serving), "server": server, "other": other,
+                 "alpn": rival.alpn}
+        argv, flag = getattr(self, "_" + rival.family)(program, words)
+        return Contender(rival.name, rival.family, address, pinned(name, argv, self._logs, self._core), version_of(program, flag))
 
-    def nginx(self, program, address, server, other):
-        config = write(os.path.join(self._dir, "nginx.conf"), NGINX_PROXY % self._words("nginx", address, server=server, other=other))
-        return Contender("nginx", address, pinned("nginx", [program, "-c", config], self._logs, self._core),
-                         version_of(program, "-v"))
+    def _config(self, words, text):
+        return write(os.path.join(self._dir, words["name"] + ".conf"), text % words)
+
+    def _nginx(self, program, words):
+        return [program, "-c", self._config(words, NGINX_PROXY)], "-v"
+
+    def _haproxy(self, program, words):
+        with open(words["crt"], encoding="ascii") as crt, open(words["key"], encoding="ascii") as key:
+            words["pem"] = write(os.path.join(self._dir, words["name"] + ".pem"), crt.read() + key.read())
+        return [program, "-db", "-f", self._config(words, HAPROXY)], "-v"
+
+    def _nghttpx(self, program, words):
+        return [program, "--conf=/dev/null", "--workers=1", "--single-process", "--frontend=" + ",".join(words["listen"].split(":")),
+                "--backend=%s;;proto=%s;tls;sni=kubernetes.default.svc" % (",".join(words["server"].split(":")), words["alpn"]),
+                "--cacert=" + words["ca"], "--tls13-ciphers=TLS_AES_128_GCM_SHA256",
+                "--tls13-client-ciphers=TLS_AES_128_GCM_SHA256", "--add-x-forwarded-for", "--backend-connections-per-host=256",
+                "--errorlog-file=/dev/stderr", "--accesslog-file=/dev/null", "--no-ocsp", words["key"], words["crt"]], "--version"
 
     def backend(self, program, name, address, simulator, core):
-        words = self._words(name, address, simulator=simulator, proxy_crt=self._pki.crt("front-proxy-client"),
-                            proxy_key=self._pki.key("front-proxy-client"))
+        words = {"dir": self._dir, "name": name, "listen": "%s:%d" % (address, PORT), "ca": self._pki.crt("ca"),
+                 "crt": self._pki.crt(self._serving), "key": self._pki.key(self._serving), "simulator": simulator,
+                 "proxy_crt": self._pki.crt("front-proxy-client"), "proxy_key": self._pki.key("front-proxy-client")}
         # The backend is told of certificates by those that have one, and asks nobody for his identity.
         config = write(os.path.join(self._dir, name + ".conf"), NGINX_BACKEND.replace(
             "ssl_verify_client optional", "ssl_verify_client optional_no_ca") % words)
         return pinned(name, [program, "-c", config], self._logs, core)
 
-    def haproxy(self, program, address, server, other):
-        pem = os.path.join(self._dir, "haproxy.pem")
-        with open(self._pki.crt(self._serving), encoding="ascii") as crt, \
-                open(self._pki.key(self._serving), encoding="ascii") as key:
-            write(pem, crt.read() + key.read())
-        config = write(os.path.join(self._dir, "haproxy.cfg"),
-                       HAPROXY % self._words("haproxy", address, server=server, other=other, pem=pem))
-        return Contender("haproxy", address, pinned("haproxy", [program, "-db", "-f", config], self._logs, self._core),
-                         version_of(program, "-v"))
-
-    def nghttpx(self, program, address, server):
-        host, _, port = server.rpartition(":")
-        listen = "%s,%d" % (address, PORT)
-        argv = [program, "--conf=/dev/null", "--workers=1", "--single-process", "--frontend=" + listen,
-                "--backend=%s,%s;;proto=http/1.1;tls;sni=kubernetes.default.svc" % (host, port), "--cacert=" + self._pki.crt("ca"),
-                "--tls13-ciphers=TLS_AES_128_GCM_SHA256", "--tls13-client-ciphers=TLS_AES_128_GCM_SHA256",
-                "--add-x-forwarded-for", "--backend-connections-per-host=256", "--errorlog-file=/dev/stderr",
-                "--accesslog-file=/dev/null", "--no-ocsp", self._pki.key(self._serving), self._pki.crt(self._serving)]
-        return Contender("nghttpx", address, pinned("nghttpx", argv, self._logs, self._core), version_of(program, "--version"))
-
-    def mvproxy(self, program, address, server, admin, peers):
+    def mvproxy(self, name, program, address, server, admin, peers):
         pki = self._pki
-        config = write(os.path.join(self._dir, "mvproxy.yaml"), yaml({
+        config = write(os.path.join(self._dir, name + ".yaml"), yaml({
             "bind-address": address, "secure-port": PORT,
             "tls-cert-file": pki.crt(self._serving), "tls-private-key-file": pki.key(self._serving),
             "client-ca-file": pki.crt("ca"), "requestheader-client-ca-file": pki.crt("front-proxy-ca"),
@@ -204,8 +226,8 @@ class Maker:
             "apiserver": "https://" + server, "apiserver-ca-file": pki.crt("ca"), "peer-ca-file": pki.crt("ca"),
             "peers": peers, "admin-bind-address": admin,
         }))
-        return Contender("mvproxy", address, pinned("mvproxy", [program, "--config", config], self._logs, self._core,
-                                                    hostname="local"), version_of(program, "--version"))
+        return Contender(name, "mvproxy", address, pinned(name, [program, "--config", config], self._logs, self._core, hostname="local"),
+                         version_of(program, "--version"))
 
 
 def version_of(program, flag):
