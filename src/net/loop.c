@@ -19,6 +19,7 @@ enum {
      */
     MALLOC_MMAP_THRESHOLD = 1 << 20,
     MALLOC_TRIM_THRESHOLD = 64 << 20,
+    MISUSE_LINES = 20,   /* in the log; one would do, but they may be of several kinds */
     DRAIN_ROUNDS = 1000, /* work that queues itself again and again ends here when the loop is freed */
 };
 
@@ -33,10 +34,7 @@ struct loop_signal {
 struct loop {
     struct event_base *base;
     struct event *wait_limit; /* ends the wait of loop_run_once() */
-    struct list deferred;     /* for the end of the turn */
-    struct list at_leave;     /* for the end of the outermost callback */
-    struct list at_exit;      /* for loop_free */
-    struct list bulk;         /* what has only a part of each turn */
+    struct list queues[LOOP_AT_EXIT + 1];
     struct list signals;
     struct newcomers *newcomers;
     struct metric *lag;
@@ -47,6 +45,7 @@ struct loop {
     uint64_t now_ms;         /* valid while awake */
     uint64_t awake_since_us; /* valid while awake */
     unsigned depth;          /* callbacks on the stack */
+    unsigned misused;        /* calls that were refused */
     bool awake;              /* the turn has stamped its time */
     bool stop;
     struct spare spare;
@@ -92,10 +91,8 @@ struct loop *loop_new(struct metrics *metrics)
 
     mallopt(M_MMAP_THRESHOLD, MALLOC_MMAP_THRESHOLD);
     mallopt(M_TRIM_THRESHOLD, MALLOC_TRIM_THRESHOLD);
-    list_init(&l->deferred);
-    list_init(&l->at_leave);
-    list_init(&l->at_exit);
-    list_init(&l->bulk);
+    for (size_t i = 0; i < sizeof(l->queues) / sizeof(l->queues[0]); i++)
+        list_init(&l->queues[i]);
     list_init(&l->signals);
     l->base = new_base();
     if (l->base != NULL)
@@ -149,64 +146,79 @@ void loop_leave(struct loop *l)
     if (l->depth == 1) {
         struct list_node *node;
 
-        while ((node = list_pop_front(&l->at_leave)) != NULL)
+        while ((node = list_pop_front(&l->queues[LOOP_AT_LEAVE])) != NULL)
             run_node(node);
     }
     l->depth--;
 }
 
-static void queue(struct list *list, struct loop_deferred *d, loop_fn *fn, void *arg)
+void loop_misuse(struct loop *l, const char *what, const char *of)
 {
-    d->fn = fn;
-    d->arg = arg;
-    if (!list_linked(&d->node))
-        list_push_back(list, &d->node);
+#ifdef MVPROXY_SANITIZED
+    log_error("Refused by the event loop", LT("what", what), LT("of", of));
+    log_flush();
+    abort();
+#endif
+    if (l->misused++ < MISUSE_LINES)
+        log_error("Refused by the event loop", LT("what", what), LT("of", of));
 }
 
-static void unqueue(struct list *list, struct loop_deferred *d)
+void loop_queue(struct loop *l, enum loop_queue q, struct loop_deferred *d, loop_fn *fn, void *arg)
+{
+    if (list_linked(&d->node)) {
+        if (d->fn != fn || d->arg != arg)
+            loop_misuse(l, "Queued work was to be replaced", "queue");
+        return;
+    }
+    d->fn = fn;
+    d->arg = arg;
+    list_push_back(&l->queues[q], &d->node);
+}
+
+void loop_unqueue(struct loop *l, enum loop_queue q, struct loop_deferred *d)
 {
     if (list_linked(&d->node))
-        list_remove(list, &d->node);
+        list_remove(&l->queues[q], &d->node);
 }
 
 void loop_at_leave(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *arg)
 {
-    queue(&l->at_leave, d, fn, arg);
+    loop_queue(l, LOOP_AT_LEAVE, d, fn, arg);
 }
 
 void loop_at_leave_cancel(struct loop *l, struct loop_deferred *d)
 {
-    unqueue(&l->at_leave, d);
+    loop_unqueue(l, LOOP_AT_LEAVE, d);
 }
 
 void loop_at_exit(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *arg)
 {
-    queue(&l->at_exit, d, fn, arg);
+    loop_queue(l, LOOP_AT_EXIT, d, fn, arg);
 }
 
 void loop_at_exit_cancel(struct loop *l, struct loop_deferred *d)
 {
-    unqueue(&l->at_exit, d);
+    loop_unqueue(l, LOOP_AT_EXIT, d);
 }
 
 void loop_bulk(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *arg)
 {
-    queue(&l->bulk, d, fn, arg);
+    loop_queue(l, LOOP_BULK, d, fn, arg);
 }
 
 void loop_bulk_cancel(struct loop *l, struct loop_deferred *d)
 {
-    unqueue(&l->bulk, d);
+    loop_unqueue(l, LOOP_BULK, d);
 }
 
 void loop_defer(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *arg)
 {
-    queue(&l->deferred, d, fn, arg);
+    loop_queue(l, LOOP_DEFERRED, d, fn, arg);
 }
 
 void loop_defer_cancel(struct loop *l, struct loop_deferred *d)
 {
-    unqueue(&l->deferred, d);
+    loop_unqueue(l, LOOP_DEFERRED, d);
 }
 
 /* At least one, so that they get on however busy the others are. */
@@ -229,10 +241,10 @@ static void run_bulk(struct loop *l)
 {
     uint64_t now = clock_us(), spent = l->awake ? now - l->awake_since_us : 0;
     uint64_t end = now + (spent / 2 > BULK_TURN_US ? spent / 2 : BULK_TURN_US);
-    size_t left = l->bulk.count;
+    size_t left = l->queues[LOOP_BULK].count;
     struct list_node *n;
 
-    while (left-- > 0 && (n = list_pop_front(&l->bulk)) != NULL) {
+    while (left-- > 0 && (n = list_pop_front(&l->queues[LOOP_BULK])) != NULL) {
         loop_enter(l);
         run_node(n);
         loop_leave(l);
@@ -244,8 +256,8 @@ static void run_bulk(struct loop *l)
 /* Only what was queued when it starts: the rest belongs to the next turn, after the sockets had their chance. */
 static void run_deferred(struct loop *l)
 {
-    for (size_t left = l->deferred.count; left > 0; left--) {
-        struct list_node *node = list_pop_front(&l->deferred);
+    for (size_t left = l->queues[LOOP_DEFERRED].count; left > 0; left--) {
+        struct list_node *node = list_pop_front(&l->queues[LOOP_DEFERRED]);
 
         if (node == NULL)
             return;
@@ -260,17 +272,18 @@ static void run_turn(struct loop *l, bool may_block)
     int flags = EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY;
 
     l->turn++;
-    if (l->at_leave.count > 0) { /* queued by calls from outside the loop */
+    if (l->queues[LOOP_AT_LEAVE].count > 0) { /* queued by calls from outside the loop */
         loop_enter(l);
         loop_leave(l);
         l->awake = false;
     }
-    if (!may_block || l->deferred.count > 0 || l->bulk.count > 0 || newcomers_waiting(l->newcomers) > 0)
+    if (!may_block || l->queues[LOOP_DEFERRED].count > 0 || l->queues[LOOP_BULK].count > 0 ||
+        newcomers_waiting(l->newcomers) > 0)
         flags |= EVLOOP_NONBLOCK;
     event_base_loop(l->base, flags);
     if (newcomers_waiting(l->newcomers) > 0)
         run_newcomers(l);
-    if (l->bulk.count > 0)
+    if (l->queues[LOOP_BULK].count > 0)
         run_bulk(l);
     run_deferred(l);
     log_flush();
@@ -349,13 +362,13 @@ void loop_free(struct loop *l)
     if (l == NULL)
         return;
     loop_enter(l);
-    for (struct list_node *node; (node = list_pop_front(&l->at_exit)) != NULL;)
+    for (struct list_node *node; (node = list_pop_front(&l->queues[LOOP_AT_EXIT])) != NULL;)
         run_node(node);
     loop_leave(l);
     if (l->resolver != NULL)
         l->resolver_release(l->resolver);
     /* The resolver's last callbacks and what libevent itself has put off come through the loop. */
-    for (unsigned i = 0; i < DRAIN_ROUNDS && (i < 2 || l->deferred.count > 0); i++)
+    for (unsigned i = 0; i < DRAIN_ROUNDS && (i < 2 || l->queues[LOOP_DEFERRED].count > 0); i++)
         run_turn(l, false);
     free_signals(l);
     newcomers_free(l->newcomers);

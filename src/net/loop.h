@@ -47,6 +47,9 @@ bool loop_timer_pending(const struct loop_timer *t);
  * Work for the end of this turn, after all callbacks: frees, or anything that must not run inside the caller's
  * caller. The node is embedded in the object; a node that is queued already stays queued once. What is queued while
  * the queue runs, runs in the next turn (which then does not block).
+ *
+ * A node that waits for one function is never given another: the call is refused, so that a free that is queued stays
+ * queued (a build with sanitizers aborts). Objects with more than one way to be called have a lifetime (lifetime.h).
  */
 struct loop_deferred {
     struct list_node node;
@@ -55,6 +58,14 @@ struct loop_deferred {
 };
 void loop_defer(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *arg);
 void loop_defer_cancel(struct loop *l, struct loop_deferred *d);
+
+/* Where work waits. */
+enum loop_queue {
+    LOOP_DEFERRED, /* for the end of the turn */
+    LOOP_AT_LEAVE, /* for the end of the outermost callback: see loop_internal.h, as for what follows */
+    LOOP_BULK,     /* for its part of a turn */
+    LOOP_AT_EXIT,  /* for loop_free() */
+};
 
 /* Runs fn in the loop (not in signal context) whenever the signal arrives. */
 MEM_CHECK bool loop_on_signal(struct loop *l, int signo, loop_fn *fn, void *arg);

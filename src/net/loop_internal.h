@@ -27,6 +27,21 @@ void loop_at_leave_cancel(struct loop *l, struct loop_deferred *d);
 /* Called by loop_free(): for what nobody owns any more but events still reach, such as a stream that lingers. */
 void loop_at_exit(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *arg);
 void loop_at_exit_cancel(struct loop *l, struct loop_deferred *d);
+/* The same for each queue. */
+void loop_queue(struct loop *l, enum loop_queue q, struct loop_deferred *d, loop_fn *fn, void *arg);
+void loop_unqueue(struct loop *l, enum loop_queue q, struct loop_deferred *d);
+
+/* Something that must not happen was asked of `of`, and was refused: aborts in a build with sanitizers, else logs. */
+void loop_misuse(struct loop *l, const char *what, const char *of);
+
+/* For lifetimes: timers that belong to one are a chain that begins at *first. */
+struct lifetime;
+void loop_timer_give(struct loop_timer *t, struct lifetime *life, struct loop_timer **first);
+/* None of the chain fires any more. */
+void loop_timers_end(struct loop_timer *first);
+/* Memory. Only from the deferred queue, after loop_timers_end(). */
+void loop_timers_free(struct loop_timer *first);
+
 /* Number of the turn, from 1. */
 uint64_t loop_turn(const struct loop *l);
 

@@ -2,11 +2,15 @@
 #include <event2/event_struct.h>
 #include <sys/time.h>
 
+#include "net/lifetime.h"
 #include "net/loop_internal.h"
 
 struct loop_timer {
     struct event event;
     struct loop *loop;
+    struct lifetime *life;     /* whose it is; NULL: its maker's */
+    struct loop_timer **chain; /* the first of them */
+    struct loop_timer *next;
     union {
         struct {
             loop_fn *fn;
@@ -66,18 +70,67 @@ struct loop_timer *loop_timer_new(struct loop *l, loop_fn *fn, void *arg)
     return t;
 }
 
+static void leave_chain(struct loop_timer *t)
+{
+    struct loop_timer **at = t->chain;
+
+    while (*at != t)
+        at = &(*at)->next;
+    *at = t->next;
+}
+
 void loop_timer_free(struct loop_timer *t)
 {
     if (t == NULL)
         return;
+    if (t->life != NULL) {
+        if (lifetime_over(t->life))
+            return; /* goes with the object */
+        leave_chain(t);
+        t->life = NULL;
+    }
     t->pending = false;
     event_del(&t->event);
     t->release = (struct loop_deferred){.fn = NULL};
     loop_defer(t->loop, &t->release, mem_free, t);
 }
 
+void loop_timer_give(struct loop_timer *t, struct lifetime *life, struct loop_timer **first)
+{
+    t->life = life;
+    t->chain = first;
+    t->next = *first;
+    *first = t;
+}
+
+void loop_timers_end(struct loop_timer *first)
+{
+    for (struct loop_timer *t = first; t != NULL; t = t->next) {
+        t->pending = t->armed = false;
+        event_del(&t->event);
+    }
+}
+
+void loop_timers_free(struct loop_timer *first)
+{
+    for (struct loop_timer *next; first != NULL; first = next) {
+        next = first->next;
+        mem_free(first);
+    }
+}
+
+static bool refused(const struct loop_timer *t)
+{
+    if (t->life == NULL || !lifetime_over(t->life))
+        return false;
+    loop_misuse(t->loop, "Timer set after the end", t->life->what);
+    return true;
+}
+
 void loop_timer_set(struct loop_timer *t, uint64_t delay_ms)
 {
+    if (refused(t))
+        return;
     t->deadline_ms = loop_now_ms(t->loop) + delay_ms;
     t->pending = true;
     if (!t->armed || t->deadline_ms < t->armed_ms)
@@ -86,6 +139,8 @@ void loop_timer_set(struct loop_timer *t, uint64_t delay_ms)
 
 void loop_timer_move(struct loop_timer *t, uint64_t delay_ms)
 {
+    if (refused(t))
+        return;
     t->deadline_ms = loop_now_ms(t->loop) + delay_ms;
     t->pending = true;
     if (!t->armed || t->deadline_ms != t->armed_ms)

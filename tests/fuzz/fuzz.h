@@ -1,5 +1,6 @@
 /*
- * What the harnesses share. A harness does not only wait for a crash: it states what must hold, with must_hold().
+ * What the harnesses share. A harness does not only wait for a crash: it states what must hold, with must_hold()
+ * (base/contract.h).
  */
 #ifndef MVPROXY_TESTS_FUZZ_FUZZ_H
 #define MVPROXY_TESTS_FUZZ_FUZZ_H
@@ -8,17 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/contract.h"
 #include "base/mem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define must_hold(cond)                                                                                                \
-    do {                                                                                                               \
-        if (!(cond)) {                                                                                                 \
-            fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #cond);                                  \
-            abort();                                                                                                   \
-        }                                                                                                              \
-    } while (0)
 
 /* One byte off the front as a knob of the harness; 0 when there is none. */
 static inline uint8_t fuzz_byte(struct slice *in)
