@@ -52,6 +52,20 @@ static void check_pair(struct config_sources *o, const char *cert, const char *c
         wrong(o, cert_name, "is required together with the key");
 }
 
+static void check_networks(struct config_sources *o, const char *name, const char *const *list)
+{
+    struct cidr cidr;
+    struct err err;
+
+    for (size_t i = 0; list[i] != NULL; i++) {
+        if (cidr_parse(slice_str(list[i]), &cidr))
+            continue;
+        err_clear(&err);
+        (void)err_set(&err, "\"%s\" is not a network such as 10.0.0.0/8", list[i]);
+        wrong(o, name, err.text);
+    }
+}
+
 static void check_peers(struct config_sources *o, const struct config *c)
 {
     char name[DERIVE_HOST_BYTES];
@@ -63,15 +77,7 @@ static void check_peers(struct config_sources *o, const struct config *c)
         if (!derive_peer(c->peers[i], name, &addr, &err))
             wrong(o, "peers", err.text);
     }
-    for (size_t i = 0; c->peer_allowed_cidrs[i] != NULL; i++) {
-        struct cidr cidr;
-
-        err_clear(&err);
-        if (!cidr_parse(slice_str(c->peer_allowed_cidrs[i]), &cidr)) {
-            (void)err_set(&err, "\"%s\" is not a network such as 10.0.0.0/8", c->peer_allowed_cidrs[i]);
-            wrong(o, "peer-allowed-cidrs", err.text);
-        }
-    }
+    check_networks(o, "peer-allowed-cidrs", c->peer_allowed_cidrs);
     if (c->peer_forget_after < c->peer_stale_after)
         wrong(o, "peer-forget-after", "must not be shorter than peer-stale-after");
 }
@@ -206,6 +212,7 @@ bool config_check(struct config_sources *o, const struct config *c)
     check_header_names(o, "requestheader-uid-headers", c->requestheader_uid_headers);
     check_header_names(o, "requestheader-group-headers", c->requestheader_group_headers);
     check_header_names(o, "requestheader-extra-headers-prefix", c->requestheader_extra_headers_prefix);
+    check_networks(o, "trusted-proxies", c->trusted_proxies);
     check_tls(o, c);
     check_peers(o, c);
     check_addresses(o, c);

@@ -26,6 +26,8 @@ static const struct option table[] = {
      .help = "Cipher suites of TLS 1.2 for clients, by kube-apiserver's names; their order does not matter, and those of TLS 1.3 are always on. None: the ones with ECDHE and AEAD."},
     {.name = "tls-sni-cert-key", .type = OPTION_ITEMS, FIELD(tls_sni_cert_key), .initial = "", .section = SECTION, .argument = "CERT,KEY[:NAMES]",
      .help = "A further serving pair, for clients that ask for one of its names by SNI: those given, comma-separated, perhaps with a leading wildcard label, else those of the certificate. Given names trump the certificates' own, whole names wildcards, and earlier pairs later ones. In the file a list, on the command line once for each pair."},
+    {.name = "trusted-proxies", .type = OPTION_LIST, FIELD(trusted_proxies), .initial = "", .section = SECTION, .argument = "CIDRS",
+     .help = "Networks of load balancers that end TLS or speak HTTP themselves: the X-Forwarded-For that they send is kept, and their own address appended. From all others, peers excepted, it is replaced by the client's address, so that the audit log's sourceIPs cannot be forged."},
     {.name = "max-connections", .type = OPTION_NUMBER, FIELD(max_connections), .initial = "50000", .min = 1, .max = 10000000,
      .section = SECTION, .argument = "N", .help = "Client connections that may be open at once; more wait in the kernel's queue."},
     {.name = "max-connections-per-client", .type = OPTION_NUMBER, FIELD(max_connections_per_client), .initial = "0", .min = 0, .max = 10000000,

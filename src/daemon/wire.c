@@ -274,6 +274,7 @@ void wire_proxy(const struct config *c, const struct trust *t, struct origin *lo
         .group_headers = c->requestheader_group_headers,
         .extra_header_prefixes = c->requestheader_extra_headers_prefix,
         .allowed_names = c->requestheader_allowed_names,
+        .trusted_proxies = c->trusted_proxies,
         .can_assert = t->local_cert != NULL,
         .request_timeout_ms = c->request_timeout,
         .discovery_authz_ttl_ms = c->discovery_authz_cache_ttl,

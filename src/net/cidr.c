@@ -63,6 +63,11 @@ bool cidr_same(const struct cidr *a, const struct cidr *b)
     return a->bits == b->bits && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
 }
 
+bool cidr_covers(const struct cidr *outer, const struct cidr *inner)
+{
+    return outer->bits <= inner->bits && bytes_in(outer, inner->bytes);
+}
+
 bool cidr_contains(const struct cidr *c, const struct sockaddr *addr)
 {
     unsigned char b[16];

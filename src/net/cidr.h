@@ -16,6 +16,8 @@ struct cidr {
 /* "10.0.0.0/8", "fd00::/8", or a single address. */
 bool cidr_parse(struct slice s, struct cidr *out);
 bool cidr_same(const struct cidr *a, const struct cidr *b);
+/* Whether all of `inner` is in `outer`. */
+bool cidr_covers(const struct cidr *outer, const struct cidr *inner);
 bool cidr_contains(const struct cidr *c, const struct sockaddr *addr);
 /* Loopback, link-local, multicast, unspecified, a metadata service of the known clouds, or of no IP family. */
 bool cidr_is_special(const struct sockaddr *addr);

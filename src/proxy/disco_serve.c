@@ -279,6 +279,7 @@ static void ask_local(struct job *j)
         .headers = &j->config->authn.headers,
         .target = REWRITE_LOCAL,
         .client_ip = exchange_client(j->x)->ip,
+        .believes_client = job_believes_client(j),
     };
     enum rewrite_result r = rewrite_request(&in, exchange_arena(j->x), &j->request);
 

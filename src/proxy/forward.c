@@ -414,6 +414,7 @@ static void send_to(struct job *j, struct origin *origin, const struct served_pe
         .headers = &j->config->authn.headers,
         .target = peer != NULL ? REWRITE_PEER : REWRITE_LOCAL,
         .client_ip = exchange_client(j->x)->ip,
+        .believes_client = job_believes_client(j),
         .upgrade = exchange_wants_upgrade(j->x),
         .may_send_on = !served_peers_enabled(j->served),
     };

@@ -10,6 +10,11 @@ void job_set_state(struct job *j, enum job_state state)
     j->state = state;
 }
 
+bool job_believes_client(const struct job *j)
+{
+    return j->authn.front_proxy || proxy_config_trusts(j->config, exchange_client(j->x)->ip);
+}
+
 void job_drop_back(struct job *j)
 {
     if (j->back != NULL) {

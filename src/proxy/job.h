@@ -20,6 +20,8 @@ struct loop;
 struct proxy;
 struct tunnel;
 
+struct cidr;
+
 /* Immutable, reference-counted form of struct proxy_opts: a request keeps the one it began with. */
 struct proxy_config {
     unsigned refs;
@@ -28,11 +30,15 @@ struct proxy_config {
     struct authn_opts authn;
     uint64_t request_timeout_ms, discovery_authz_ttl_ms;
     size_t max_in_flight_per_peer;
+    const struct cidr *trusted_proxies;
+    size_t n_trusted_proxies;
     double goaway_chance;
     bool access_log, legacy_discovery;
 };
 
 void proxy_config_unref(struct proxy_config *c);
+/* A network that the configuration names, by the client's address. */
+bool proxy_config_trusts(const struct proxy_config *c, const char *ip);
 
 enum job_state {
     JOB_DECIDING,   /* inside the handler, or waiting for a refresh of local discovery */
@@ -99,6 +105,9 @@ struct proxy {
     uint64_t dice;
     bool stopping;
 };
+
+/* Whether the client may say in whose name it asks: a front proxy by its certificate, or one of trusted-proxies. */
+bool job_believes_client(const struct job *j);
 
 /* The only way a job changes its state. */
 void job_set_state(struct job *j, enum job_state state);

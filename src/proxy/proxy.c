@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "http/hop.h"
 #include "kube/status.h"
+#include "net/cidr.h"
 #include "net/loop.h"
 #include "proxy/disco_serve.h"
 #include "proxy/forward.h"
@@ -40,6 +41,22 @@ static bool copy_list(struct arena *a, const char *const *list, const struct sli
     return true;
 }
 
+static bool copy_networks(struct arena *a, const char *const *list, const struct cidr **out, size_t *n)
+{
+    struct cidr *v;
+    size_t count = 0;
+
+    *n = 0;
+    while (list != NULL && list[count] != NULL)
+        count++;
+    v = arena_alloc(a, (count + 1) * sizeof(*v));
+    *out = v;
+    for (size_t i = 0; v != NULL && i < count; i++)
+        if (cidr_parse(slice_str(list[i]), &v[*n]))
+            ++*n;
+    return v != NULL;
+}
+
 static bool fill_config(struct proxy_config *c, const struct proxy_opts *o)
 {
     struct user_headers *h = &c->authn.headers;
@@ -55,7 +72,8 @@ static bool fill_config(struct proxy_config *c, const struct proxy_opts *o)
            copy_list(c->arena, o->uid_headers, &h->uid, &h->n_uid) &&
            copy_list(c->arena, o->group_headers, &h->group, &h->n_group) &&
            copy_list(c->arena, o->extra_header_prefixes, &h->extra_prefix, &h->n_extra_prefix) &&
-           copy_list(c->arena, o->allowed_names, &c->authn.allowed_names, &c->authn.n_allowed_names);
+           copy_list(c->arena, o->allowed_names, &c->authn.allowed_names, &c->authn.n_allowed_names) &&
+           copy_networks(c->arena, o->trusted_proxies, &c->trusted_proxies, &c->n_trusted_proxies);
 }
 
 static struct proxy_config *proxy_config_new(const struct proxy_opts *o)
@@ -82,6 +100,18 @@ void proxy_config_unref(struct proxy_config *c)
     if (c->arena != NULL)
         arena_free(c->arena);
     mem_free(c);
+}
+
+bool proxy_config_trusts(const struct proxy_config *c, const char *ip)
+{
+    struct cidr address;
+    bool trusted = false;
+
+    if (c->n_trusted_proxies == 0 || !cidr_parse(slice_str(ip), &address))
+        return false;
+    for (size_t i = 0; i < c->n_trusted_proxies && !trusted; i++)
+        trusted = cidr_covers(&c->trusted_proxies[i], &address);
+    return trusted;
 }
 
 /* ---- the pipeline ---- */

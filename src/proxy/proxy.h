@@ -18,9 +18,10 @@ struct proxy;
 struct proxy_opts {
     struct origin *local;
     const char *const *username_headers, *const *uid_headers, *const *group_headers, *const *extra_header_prefixes;
-    const char *const *allowed_names; /* requestheader-allowed-names */
-    bool can_assert;                  /* a front-proxy certificate is configured */
-    uint64_t request_timeout_ms;      /* to the response head of requests that are not long-running; 0 = none */
+    const char *const *allowed_names;   /* requestheader-allowed-names */
+    const char *const *trusted_proxies; /* networks whose X-Forwarded-For is believed; NULL: none */
+    bool can_assert;                    /* a front-proxy certificate is configured */
+    uint64_t request_timeout_ms;        /* to the response head of requests that are not long-running; 0 = none */
     uint64_t discovery_authz_ttl_ms;
     size_t max_in_flight_per_peer; /* clients' requests, 0 = no limit; beyond: the next candidate, then 503 */
     double goaway_chance; /* of an HTTP/2 request to be the last but those under way on its connection, 0 to 1 */

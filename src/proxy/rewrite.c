@@ -14,14 +14,23 @@ static bool emit_field(void *arg, struct slice name, struct slice value)
     return http_head_add(e->out, e->arena, name, value);
 }
 
+/*
+ * kube-apiserver's audit log takes its source addresses from X-Forwarded-For, then X-Real-Ip, then the connection
+ * (k8s.io/apimachinery, SourceIPs): whoever could send one would choose what stands there.
+ */
+static bool claims_address(struct slice name)
+{
+    return name.n == 9 && (slice_ieq(name, SLICE_LIT("X-Real-Ip")) || slice_ieq(name, SLICE_LIT("Forwarded")));
+}
+
 /* Fields that hop_copy let through and that must not go on for our reasons. */
 static bool dropped(const struct rewrite_in *in, const struct http_field *f)
 {
     if (f->id == HTTP_X_FORWARDED_FOR)
-        return true; /* written anew with the client appended */
+        return true; /* written anew */
     if (f->id == HTTP_AUTHORIZATION)
         return in->authn->kind == AUTHN_ASSERT;
-    return f->id == HTTP_NAME_OTHER && user_header_is_identity(in->headers, f->name);
+    return f->id == HTTP_NAME_OTHER && (user_header_is_identity(in->headers, f->name) || claims_address(f->name));
 }
 
 static void drop_fields(const struct rewrite_in *in, struct http_head *h)
@@ -59,7 +68,7 @@ static bool add_marks(const struct rewrite_in *in, struct arena *a, struct http_
 enum rewrite_result rewrite_request(const struct rewrite_in *in, struct arena *a, struct http_head *out)
 {
     struct emit emit = {out, a};
-    struct slice xff = hop_forwarded_for(in->head, slice_str(in->client_ip), a);
+    struct slice ip = slice_str(in->client_ip), xff = in->believes_client ? hop_forwarded_for(in->head, ip, a) : ip;
 
     if (xff.p == NULL || !http_head_init(out, a, in->head->n_fields + 12) || !hop_copy(in->head, out, a))
         return REWRITE_NO_MEMORY;

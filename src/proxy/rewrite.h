@@ -21,8 +21,9 @@ struct rewrite_in {
         *headers; /* as configured: which names are stripped, and the spelling towards the local server */
     enum rewrite_target target;
     const char *client_ip;
-    bool upgrade;     /* keep the Upgrade field */
-    bool may_send_on; /* what nobody has sent on yet the local server may send to a peer: we do not */
+    bool believes_client; /* in whose name it asks (X-Forwarded-For): a peer, or a proxy that is trusted */
+    bool upgrade;         /* keep the Upgrade field */
+    bool may_send_on;     /* what nobody has sent on yet the local server may send to a peer: we do not */
 };
 
 enum rewrite_result { REWRITE_OK, REWRITE_UNENCODABLE, REWRITE_NO_MEMORY };

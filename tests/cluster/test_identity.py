@@ -56,6 +56,19 @@ def test_at_the_peer(cluster):
         assert direct["responseStatus"]["code"] == through["responseStatus"]["code"], (direct, through)
 
 
+def test_source_addresses(cluster):
+    """the audit log of each server names the client first, and nothing that the client says of itself"""
+    claims = {"X-Forwarded-For": "192.0.2.99", "X-Real-Ip": "192.0.2.98", "Forwarded": "for=192.0.2.97"}
+    for path, hops in (("/api/v1/nodes", 1), (cluster.skew.collection, 2)):
+        client = cluster.old.proxied("alice")
+        answer = client.request("GET", path, None, claims)
+        event = _audited(cluster, answer)[1]
+        addresses = event["sourceIPs"]
+        assert not any(a.startswith("192.0.2.") for a in addresses), addresses
+        plain = _audited(cluster, client.get(path))[1]["sourceIPs"]
+        assert addresses == plain and 1 <= len(addresses) <= hops + 1, (addresses, plain)
+
+
 def test_limited_user(cluster):
     """what RBAC allows and refuses is the same here, at the peer, and directly"""
     admin = cluster.new.direct()

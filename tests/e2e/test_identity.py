@@ -229,12 +229,41 @@ def test_limited_user(world):
         world.sim.ask("rules", "PUT", [])
 
 
+def seen(world, server, path, user="alice", fields=None):
+    """The X-Forwarded-For that a server got with one request through a's mvproxy, as a list of addresses."""
+    mark = world.sim.mark()
+    world.ask("GET", path, None, "a", user, fields)
+    lines = world.sim.requests(server, path, since=mark)[-1]["headers"]["X-Forwarded-For"]
+    equal(len(lines), 1, "lines")
+    return lines[0].split(", ")
+
+
+CLAIMS = {"X-Forwarded-For": "192.0.2.1", "X-Real-Ip": "192.0.2.2", "Forwarded": "for=192.0.2.3"}
+
+
 def test_forwarded_for(world):
-    """the client's address is appended to X-Forwarded-For, in one line"""
-    for fields, wanted in (({}, "127.0.0.1"), ({"X-Forwarded-For": "192.0.2.1"}, "192.0.2.1, 127.0.0.1")):
-        mark = world.sim.mark()
-        world.ask("POST", WHO, REVIEW, "a", "alice", fields)
-        equal(world.sim.requests("a", WHO, since=mark)[-1]["headers"]["X-Forwarded-For"], [wanted], "X-Forwarded-For")
+    """the client's address is the first that a server gets, whatever the client says of itself, here and at the peer"""
+    for fields in ({}, CLAIMS):
+        equal(seen(world, "a", "/api/v1/nodes", fields=fields), ["127.0.0.1"], "here")
+        equal(seen(world, "b", CLASSES, fields=fields), ["127.0.0.1", "127.0.0.1"], "at the peer: the client, and who sent it on")
+    mark = world.sim.mark()
+    world.ask("GET", "/api/v1/nodes", None, "a", "alice", CLAIMS)
+    headers = world.sim.requests("a", "/api/v1/nodes", since=mark)[-1]["headers"]
+    check("X-Real-Ip" not in headers and "Forwarded" not in headers, headers)
+
+
+def test_trusted_proxies(world):
+    """what a front proxy or one of trusted-proxies says goes on, with its own address appended"""
+    equal(seen(world, "a", "/api/v1/nodes", "front-proxy-client", dict(CLAIMS, **{"X-Remote-User": "carol"})),
+          ["192.0.2.1", "127.0.0.1"], "a front proxy is believed")
+    proxy = world.proxies["a"]
+    try:
+        for networks, wanted in ((["10.0.0.0/8", "127.0.0.0/8"], ["192.0.2.1", "127.0.0.1"]), (["127.0.0.2"], ["127.0.0.1"])):
+            mark = proxy.reload({"trusted-proxies": networks})
+            proxy.await_log("Reloaded", mark)
+            equal(seen(world, "a", "/api/v1/nodes", fields=CLAIMS), wanted, "trusted-proxies " + str(networks))
+    finally:
+        proxy.await_log("Reloaded", proxy.reload({"trusted-proxies": []}))
 
 
 def test_hop_by_hop(world):

@@ -76,7 +76,13 @@ static void identify(const struct http_head *head, const struct tls_peer *tls, s
     struct authn_opts opts = {.headers = *user_headers_default(), .can_assert = true};
     struct http_head out;
     struct authn au;
-    struct rewrite_in in = {head, &au, &opts.headers, REWRITE_PEER, "10.0.0.9", hop_wants_upgrade(head), false};
+    struct rewrite_in in = {.head = head,
+                            .authn = &au,
+                            .headers = &opts.headers,
+                            .target = REWRITE_PEER,
+                            .client_ip = "10.0.0.9",
+                            .believes_client = true,
+                            .upgrade = hop_wants_upgrade(head)};
     unsigned char key[AUTHN_KEY_BYTES];
     struct buf bytes;
 

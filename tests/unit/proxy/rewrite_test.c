@@ -45,7 +45,12 @@ static void rewrite(struct arena *a, const char *lines, const struct authn *au, 
                     struct http_head *out)
 {
     struct http_head head;
-    struct rewrite_in in = {&head, au, user_headers_default(), target, "10.0.0.9", false, false};
+    struct rewrite_in in = {.head = &head,
+                            .authn = au,
+                            .headers = user_headers_default(),
+                            .target = target,
+                            .client_ip = "10.0.0.9",
+                            .believes_client = au->front_proxy};
 
     head_of(a, lines, &head);
     if (rewrite_request(&in, a, out) != REWRITE_OK)
@@ -56,7 +61,12 @@ static void rewrite(struct arena *a, const char *lines, const struct authn *au, 
 static void rewrite_off(struct arena *a, const struct authn *au, struct http_head *out)
 {
     struct http_head head;
-    struct rewrite_in in = {&head, au, user_headers_default(), REWRITE_LOCAL, "10.0.0.9", false, true};
+    struct rewrite_in in = {.head = &head,
+                            .authn = au,
+                            .headers = user_headers_default(),
+                            .target = REWRITE_LOCAL,
+                            .client_ip = "10.0.0.9",
+                            .may_send_on = true};
 
     head_of(a, "Host: k", &head);
     if (rewrite_request(&in, a, out) != REWRITE_OK)
@@ -127,7 +137,7 @@ static void test_marks_and_forwarding(void)
     rewrite(a, "Host: k\nX-Forwarded-For: 1.2.3.4\nAudit-ID: abc\nConnection: keep-alive, foo\nFoo: 1", &pass,
             REWRITE_LOCAL, &out);
     is_slice(out.target, "/apis/x%2Fy?b=1&a=2", "the target keeps its bytes");
-    is_slice(value_of(&out, "X-Forwarded-For"), "1.2.3.4, 10.0.0.9", "the client is appended");
+    is_slice(value_of(&out, "X-Forwarded-For"), "10.0.0.9", "a client cannot ask in another's name");
     is_u64(count_of(&out, "X-Forwarded-For"), 1, "in one line");
     is_slice(value_of(&out, "Audit-ID"), "abc", "the audit ID goes on");
     is_slice(value_of(&out, "Host"), "k", "the host goes on");
@@ -144,6 +154,28 @@ static void test_marks_and_forwarding(void)
     arena_free(a);
 }
 
+/* What kube-apiserver's audit log takes for source addresses. */
+static void test_source_addresses(void)
+{
+    static const char lines[] = "Host: k\nX-Forwarded-For: 1.2.3.4\nx-forwarded-for: 5.6.7.8\nx-real-ip: 1.2.3.4\n"
+                                "X-Real-IP: 1.2.3.4\nForwarded: for=1.2.3.4\nX-Real-Ipx: 1\nForwarder: 1";
+    struct authn client = {.kind = AUTHN_PASS}, peer = {.kind = AUTHN_PASS, .front_proxy = true};
+    const struct authn *const who[] = {&client, &peer};
+
+    for (size_t i = 0; i < ROWS(who); i++) {
+        struct arena *a = arena_new(1 << 20);
+        struct http_head out;
+
+        rewrite(a, lines, who[i], REWRITE_LOCAL, &out);
+        is_slice(value_of(&out, "X-Forwarded-For"), who[i]->front_proxy ? "1.2.3.4, 5.6.7.8, 10.0.0.9" : "10.0.0.9",
+                 "%s: its address is the last", who[i]->front_proxy ? "peer" : "client");
+        is_u64(count_of(&out, "X-Forwarded-For"), 1, "in one line");
+        is_u64(count_of(&out, "X-Real-Ip") + count_of(&out, "Forwarded"), 0, "and nothing else says one");
+        is_u64(count_of(&out, "X-Real-Ipx") + count_of(&out, "Forwarder"), 2, "other names stay");
+        arena_free(a);
+    }
+}
+
 static void test_unencodable(void)
 {
     static const char *const names[] = {"a\nb", "a\rb", " a", "a ", ""};
@@ -152,7 +184,11 @@ static void test_unencodable(void)
         struct arena *a = arena_new(1 << 20);
         struct authn au = {.kind = AUTHN_ASSERT, .user = {.name = slice_str(names[i])}};
         struct http_head head, out;
-        struct rewrite_in in = {&head, &au, user_headers_default(), REWRITE_LOCAL, "::1", false, false};
+        struct rewrite_in in = {.head = &head,
+                                .authn = &au,
+                                .headers = user_headers_default(),
+                                .target = REWRITE_LOCAL,
+                                .client_ip = "::1"};
 
         head_of(a, "", &head);
         is_int(rewrite_request(&in, a, &out), REWRITE_UNENCODABLE, "name %zu is refused, not mended", i);
@@ -190,6 +226,7 @@ int main(void)
     test_stripping();
     test_credentials();
     test_marks_and_forwarding();
+    test_source_addresses();
     test_unencodable();
     test_response();
     return tap_end();
