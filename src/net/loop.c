@@ -241,28 +241,35 @@ static void run_bulk(struct loop *l)
 {
     uint64_t now = clock_us(), spent = l->awake ? now - l->awake_since_us : 0;
     uint64_t end = now + (spent / 2 > BULK_TURN_US ? spent / 2 : BULK_TURN_US);
-    size_t left = l->queues[LOOP_BULK].count;
-    struct list_node *n;
+    struct list *bulk = &l->queues[LOOP_BULK];
+    struct list_node *n, mark = {NULL, NULL};
 
-    while (left-- > 0 && (n = list_pop_front(&l->queues[LOOP_BULK])) != NULL) {
+    list_push_back(bulk, &mark);
+    while ((n = list_pop_front(bulk)) != &mark) {
         loop_enter(l);
         run_node(n);
         loop_leave(l);
-        if (clock_us() >= end)
+        if (clock_us() >= end) {
+            list_remove(bulk, &mark);
             return;
+        }
     }
 }
 
-/* Only what was queued when it starts: the rest belongs to the next turn, after the sockets had their chance. */
+/*
+ * Only what was queued when it starts: the rest belongs to the next turn, after the sockets had their chance. The mark
+ * holds whatever happens to those before it; to count them would let in one of those after it for each that is
+ * cancelled.
+ */
 static void run_deferred(struct loop *l)
 {
-    for (size_t left = l->queues[LOOP_DEFERRED].count; left > 0; left--) {
-        struct list_node *node = list_pop_front(&l->queues[LOOP_DEFERRED]);
+    struct list *deferred = &l->queues[LOOP_DEFERRED];
+    struct list_node *n, mark = {NULL, NULL};
 
-        if (node == NULL)
-            return;
+    list_push_back(deferred, &mark);
+    while ((n = list_pop_front(deferred)) != &mark) {
         loop_enter(l);
-        run_node(node);
+        run_node(n);
         loop_leave(l);
     }
 }

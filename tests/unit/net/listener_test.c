@@ -237,9 +237,30 @@ static bool is_watched(int fd)
  * The process after this one, or the service manager, has the same socket. epoll knows the socket, not the descriptor:
  * closed without a word to epoll, it would go on waking us up for each client of the others.
  */
-static void test_shared(struct loop *l)
+struct closing {
+    struct loop *loop;
+    struct door *door;
+    struct loop_deferred first, others[3];
+};
+
+static void nothing(void *arg)
+{
+    (void)arg;
+}
+
+static void close_and_cancel(void *arg)
+{
+    struct closing *c = arg;
+
+    listener_close(c->door->listener);
+    for (size_t i = 0; i < ROWS(c->others); i++)
+        loop_defer_cancel(c->loop, &c->others[i]);
+}
+
+static void test_shared(struct loop *l, bool among_cancelled)
 {
     struct door d = {.n = 0};
+    struct closing closing = {.loop = l, .door = &d};
     struct err err = {""};
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int theirs = socket(AF_INET, SOCK_STREAM, 0), ours = dup(theirs), client;
@@ -250,9 +271,15 @@ static void test_shared(struct loop *l)
     client = dial_port("127.0.0.1", listener_port(d.listener));
     ok(run_until(l, d.n == 1), "a socket that is shared takes clients");
     ok(is_watched(ours), "epoll knows it");
-    listener_close(d.listener);
+    if (among_cancelled) {
+        loop_defer(l, &closing.first, close_and_cancel, &closing);
+        for (size_t i = 0; i < ROWS(closing.others); i++)
+            loop_defer(l, &closing.others[i], nothing, NULL);
+    } else {
+        listener_close(d.listener);
+    }
     settle(l);
-    ok(fcntl(ours, F_GETFD) < 0, "closed");
+    ok(fcntl(ours, F_GETFD) < 0, "closed%s", among_cancelled ? " while queued work is cancelled" : "");
     ok(!is_watched(ours), "and epoll knows nothing of it any more");
     close(client);
     close(theirs);
@@ -291,7 +318,8 @@ int main(void)
     test_batches(l);
     test_out_of_descriptors(l);
     test_adopt(l);
-    test_shared(l);
+    test_shared(l, false);
+    test_shared(l, true);
     loop_free(l);
     return tap_end();
 }

@@ -70,6 +70,48 @@ static void test_deferred(struct loop *l)
     is_str(g.text, "abac", "runs in the turn after, which does not block");
 }
 
+static void cancel_b_and_defer_c(void *arg)
+{
+    struct log *g = arg;
+
+    add(g, "x");
+    loop_defer_cancel(g->l, &g->b);
+    loop_defer(g->l, &g->c, say_c, g);
+}
+
+static void test_deferred_and_cancelled(struct loop *l)
+{
+    struct log g = {.l = l};
+
+    loop_defer(l, &g.a, cancel_b_and_defer_c, &g);
+    loop_defer(l, &g.b, say_b, &g);
+    loop_run_once(l, 0);
+    is_str(g.text, "x", "whoever is cancelled gives nobody who came later a place in this turn");
+    loop_run_once(l, 0);
+    is_str(g.text, "xc", "but in the next");
+}
+
+static void cancel_b_and_queue_c(void *arg)
+{
+    struct log *g = arg;
+
+    add(g, "x");
+    loop_bulk_cancel(g->l, &g->b);
+    loop_bulk(g->l, &g->c, say_c, g);
+}
+
+static void test_bulk_and_cancelled(struct loop *l)
+{
+    struct log g = {.l = l};
+
+    loop_bulk(l, &g.a, cancel_b_and_queue_c, &g);
+    loop_bulk(l, &g.b, say_b, &g);
+    loop_run_once(l, 0);
+    is_str(g.text, "x", "the same among those that move much");
+    loop_run_once(l, 0);
+    is_str(g.text, "xc", "who came later has the next turn");
+}
+
 static void test_at_leave(struct loop *l)
 {
     struct log g = {.l = l};
@@ -299,6 +341,8 @@ int main(void)
     struct loop *l = loop_new(NULL);
 
     test_deferred(l);
+    test_deferred_and_cancelled(l);
+    test_bulk_and_cancelled(l);
     test_at_leave(l);
     test_timer(l);
     test_timer_pushed_back(l);
