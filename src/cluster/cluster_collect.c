@@ -18,29 +18,47 @@ static bool discovery_known(const struct peer *p)
     return refresh_known(p->refresh) || (p->life != PEER_LIVE && refresh_disco(p->refresh) != NULL);
 }
 
+/* What is found out about all peers together. */
+struct survey {
+    bool unknown;      /* what some peer serves is not known */
+    uint64_t again_ms; /* when a time is up, and it is different; 0: never */
+};
+
+/* Whether less than `limit` has passed; then there is another snapshot when it has. */
+static bool in_time(struct survey *s, uint64_t passed_ms, uint64_t limit)
+{
+    if (passed_ms >= limit)
+        return false;
+    if (s->again_ms == 0 || limit - passed_ms < s->again_ms)
+        s->again_ms = limit - passed_ms;
+    return true;
+}
+
 /*
  * Is there something to be learnt of this peer? Not while nothing is configured to trust peers by, nor without an
  * address. The mvproxy before a server that has just come up gives it one in seconds; if nobody does, nobody will, and
  * a document that says for ever that it is not complete would keep namespaces from ever being deleted.
  */
-static bool untold(const struct cluster *c, const struct peer *p)
+static bool incomplete_without(const struct cluster *c, const struct peer *p, struct survey *s)
 {
-    uint64_t age = loop_now_ms(c->loop) - p->known_ms;
-
     if (!c->o.peers_enabled || c->o.peer_tls_cert == NULL)
         return false;
     if (p->refresh != NULL && refresh_disco(p->refresh) != NULL)
         return false;
-    if (p->origin != NULL)
-        return true;
-    if (age >= TIMEOUT_PEER_ADDRESS_MS)
-        return false;
-    if (!loop_timer_pending(c->patience))
-        loop_timer_set(c->patience, TIMEOUT_PEER_ADDRESS_MS - age);
-    return true;
+    return p->origin != NULL || in_time(s, loop_now_ms(c->loop) - p->known_ms, TIMEOUT_PEER_ADDRESS_MS);
 }
 
-static bool collect_peers(struct cluster *c, struct publish_input *in, bool *unknown)
+/*
+ * Whoever can be asked will have answered in a moment, and until then whatever nobody serves may be its. But what does
+ * not answer for a minute, or cannot be asked, must not turn every API that is optional into 503 for ever.
+ */
+static bool is_pending(const struct peer *p, struct survey *s)
+{
+    return p->life == PEER_LIVE && p->refresh != NULL && !refresh_known(p->refresh) &&
+           in_time(s, refresh_unknown_ms(p->refresh), TIMEOUT_PEER_UNKNOWN_MS);
+}
+
+static bool collect_peers(struct cluster *c, struct publish_input *in, struct survey *s)
 {
     size_t n = peers_count(c->peers), i = 0, used = 0;
     struct served_peer *peers = mem_array(n + 1, sizeof *peers);
@@ -61,12 +79,14 @@ static bool collect_peers(struct cluster *c, struct publish_input *in, bool *unk
         };
         if (p->refresh != NULL) {
             peers[used].discovery_known = discovery_known(p);
+            peers[used].pending = is_pending(p, s);
             peers[used].mvproxy = refresh_mvproxy(p->refresh);
             peers[used].disco = refresh_disco(p->refresh);
             in->extra[used].stale = p->life != PEER_LIVE || refresh_failing(p->refresh);
             in->extra[used].etag = refresh_apis_etag(p->refresh);
         }
-        *unknown |= untold(c, p);
+        in->incomplete |= incomplete_without(c, p, s);
+        s->unknown |= !peers[used].discovery_known;
         used++;
     }
     in->served.n_peers = used;
@@ -109,7 +129,7 @@ static bool leases_known(const struct cluster *c)
 bool cluster_collect(void *arg, struct publish_input *in)
 {
     struct cluster *c = arg;
-    bool unknown = false;
+    struct survey s = {.unknown = false};
 
     in->served.peers_enabled = c->o.peers_enabled;
     in->served.leases_synced = !c->o.peers_enabled || leases_known(c);
@@ -117,7 +137,11 @@ bool cluster_collect(void *arg, struct publish_input *in)
     in->served.local = refresh_disco(c->local);
     in->served.local_refused = refresh_refused(c->local);
     in->served.local_etag = refresh_apis_etag(c->local);
-    if (c->peers != NULL && !collect_peers(c, in, &unknown))
+    if (c->peers != NULL && !collect_peers(c, in, &s))
         return false;
-    return c->exclusions == NULL || (collect_excluded(c, in) && (!unknown || collect_untold(c, in)));
+    if (s.again_ms > 0)
+        loop_timer_set(c->patience, s.again_ms);
+    else
+        loop_timer_cancel(c->patience);
+    return c->exclusions == NULL || (collect_excluded(c, in) && (!s.unknown || collect_untold(c, in)));
 }

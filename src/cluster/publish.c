@@ -132,7 +132,7 @@ static bool key_make(struct key *k, struct publish_input *in, bool protobuf)
         buf_append(&k->text, s->excluded[i]);
         buf_append_char(&k->text, '\n');
     }
-    if (in->served.n_untold > 0)
+    if (in->incomplete && in->served.n_untold > 0)
         key_untold(k, in);
     if (protobuf)
         buf_append_str(&k->text, "protobuf\n");
@@ -271,7 +271,7 @@ static bool merge_inputs(struct publish *p, const struct publish_input *in)
             !disco_merge_add(p->merge, slice_str(s->peers[i].id), disco_apis(s->peers[i].disco),
                              in->extra[i].stale ? DISCO_SERVER_LAPSED : 0))
             return false;
-    if (in->served.n_untold > 0 && !add_placeholder(p, in))
+    if (in->incomplete && in->served.n_untold > 0 && !add_placeholder(p, in))
         return false;
     for (size_t i = 0; i < s->n_excluded; i++) {
         struct slice version = s->excluded[i], group;

@@ -51,6 +51,7 @@ struct refresh {
     bool known, mvproxy, refused;
     unsigned failures; /* in a row */
     uint64_t confirmed_ms, looks;
+    uint64_t unknown_ms; /* while not known: since when it can be asked */
     struct err failure;
 };
 
@@ -276,6 +277,8 @@ bool refresh_trigger(struct refresh *r, enum refresh_trigger t)
 
 void refresh_doubt(struct refresh *r)
 {
+    if (r->known)
+        r->unknown_ms = loop_now_ms(r->loop);
     r->known = r->mvproxy = false;
     if (r->state == STATE_LOOKING) {
         /* Whoever is answering may be the old one. */
@@ -293,6 +296,8 @@ void refresh_set_origin(struct refresh *r, struct origin *o)
         disco_fetch_cancel(r->fetch);
     r->fetch = NULL;
     r->again = r->mvproxy = false;
+    if (r->origin == NULL)
+        r->unknown_ms = loop_now_ms(r->loop);
     r->origin = o == NULL ? NULL : origin_ref(o);
     if (old != NULL)
         origin_unref(old);
@@ -360,6 +365,13 @@ const struct disco *refresh_disco(const struct refresh *r)
 bool refresh_known(const struct refresh *r)
 {
     return r->known;
+}
+
+uint64_t refresh_unknown_ms(const struct refresh *r)
+{
+    if (r->known)
+        return 0;
+    return r->origin == NULL ? UINT64_MAX : loop_now_ms(r->loop) - r->unknown_ms;
 }
 
 bool refresh_mvproxy(const struct refresh *r)

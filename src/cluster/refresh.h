@@ -74,6 +74,9 @@ void refresh_doubt(struct refresh *r);
 
 const struct disco *refresh_disco(const struct refresh *r); /* NULL until the first success */
 bool refresh_known(const struct refresh *r);                /* a success since the start or the last doubt */
+/* Milliseconds since there was something to ask that is not known yet; 0 while it is known, UINT64_MAX without an
+ * origin. */
+uint64_t refresh_unknown_ms(const struct refresh *r);
 /* The last success came through an mvproxy. Not any more once there is another process or address: a bare
  * kube-apiserver that is taken for one could take our certificate for the user. */
 bool refresh_mvproxy(const struct refresh *r);

@@ -282,15 +282,25 @@ bool served_excluded(const struct served *s, struct slice group, struct slice ve
 bool served_unknown_peer(const struct served *s)
 {
     for (size_t i = 0; i < s->n_peers; i++)
-        if (s->peers[i].life == SERVED_LIVE && !s->peers[i].discovery_known)
+        if (s->peers[i].pending)
             return true;
     return false;
+}
+
+static bool names(const struct disco *d, struct slice group, struct slice version)
+{
+    if (version.n == 0)
+        return disco_doc_group(disco_apis(d), group) != NULL;
+    return disco_gv(d, group, version) != DISCO_GV_ABSENT;
 }
 
 bool served_untold(const struct served *s, struct slice group, struct slice version)
 {
     for (size_t i = 0; i < s->n_untold; i++)
         if (slice_eq(s->untold[i].group, group) && (version.n == 0 || slice_eq(s->untold[i].version, version)))
+            return true;
+    for (size_t i = 0; i < s->n_peers; i++)
+        if (!s->peers[i].discovery_known && s->peers[i].disco != NULL && names(s->peers[i].disco, group, version))
             return true;
     return false;
 }

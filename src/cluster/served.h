@@ -20,6 +20,7 @@ struct served_peer {
     const char *id; /* server ID (or the text of a static peer that has no Lease yet) */
     enum served_life life;
     bool discovery_known;      /* fetched at least once since the Lease appeared or changed holder */
+    bool pending;              /* will be known in a moment: live, can be asked, and has not answered for long */
     struct origin *origin;     /* NULL: no usable address */
     const char *source;        /* of the address: literal; NULL: not told */
     bool mvproxy;              /* an mvproxy answers there (its answers to our marked requests say so) */
@@ -66,7 +67,7 @@ struct served_input {
     const struct slice
         *excluded; /* "group/version" of CRDs and service-backed APIServices, now or until 5 minutes ago */
     size_t n_excluded;
-    /* While some peer never told what it serves: what the cluster's stored APIServices name. */
+    /* While what some peer serves is not known: what the cluster's stored APIServices name. */
     struct served_gv *untold;
     size_t n_untold;
     uint64_t generation;
@@ -106,10 +107,13 @@ enum disco_answer served_by_peer(const struct served *s, size_t peer, const stru
                                  struct slice verb);
 /* Decision 7. */
 bool served_excluded(const struct served *s, struct slice group, struct slice version);
-/* Decision 11: some live peer's discovery is still unknown. */
+/* Row 11 of the routing table: some peer is about to say what it serves, which may be anything. */
 bool served_unknown_peer(const struct served *s);
-/* The same for peers that have lapsed without ever having told what they serve, until they are forgotten: only what
- * stored APIServices name can be theirs. Version empty: any of the group. */
+/*
+ * And for those that will not say it so soon (no address, no answers, lapsed), until they are forgotten: it may be
+ * theirs, for stored APIServices name it, or what they said before they were replaced. Version empty: any of the
+ * group.
+ */
 bool served_untold(const struct served *s, struct slice group, struct slice version);
 
 /* The merged document, or NULL while there is none. */

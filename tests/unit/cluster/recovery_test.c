@@ -181,11 +181,46 @@ static void nowhere(void)
     ok(world_ready(&w, 8000), "ready");
     is_double(world_metric(&w, "mvproxy_peers", "live", NULL), 1, "a peer is known to be there");
     is_str(world_freshness(&w, "batch"), "Stale", "it may get an address yet");
+    ok(!served_unknown_peer(cluster_served(w.cluster)), "an API that nobody names is denied at once");
+    ok(untold(&w, "batch", "v1"), "what may be its is held back");
     sim_run_ms(w.loop, 50000);
     is_str(world_freshness(&w, "batch"), "Stale", "still");
     sim_run_ms(w.loop, 15000);
     is_double(world_metric(&w, "mvproxy_peers", "live", NULL), 1, "it is there still");
     is_str(world_freshness(&w, "batch"), "", "but nothing is waited for");
+    ok(untold(&w, "batch", "v1"), "but what may be its is not denied");
+    world_end(&w);
+}
+
+/* A live peer whose address is dead, before and after its process is replaced: a minute each, and only its own then. */
+static void dead_address(void)
+{
+    struct world w;
+    struct kube_server *b;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    kube_put_apiservice(w.store, "policy", "v1", false);
+    kube_sim(b)->fault = SIM_REFUSE;
+    world_start(&w);
+    ok(world_ready(&w, 8000), "ready without the peer");
+    sim_run_ms(w.loop, 50000);
+    ok(served_unknown_peer(cluster_served(w.cluster)), "for a minute anything may be its");
+    sim_run_ms(w.loop, 15000);
+    ok(world_peer_of(&w, b)->life == SERVED_LIVE && !served_unknown_peer(cluster_served(w.cluster)),
+       "then an API that nobody names is denied");
+    ok(untold(&w, "policy", "v1") && !untold(&w, "batch", "v1"), "and what stored APIServices name is held back");
+    kube_sim(b)->fault = SIM_FINE;
+    sim_run_ms(w.loop, 15000);
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs") && !untold(&w, "policy", "v1"), "it tells");
+    for (unsigned i = 0; i < 4; i++) {
+        kube_start(b, 0); /* another holder, again and again */
+        kube_sim(b)->fault = SIM_REFUSE;
+        sim_run_ms(w.loop, 20000);
+    }
+    ok(world_peer_of(&w, b)->life == SERVED_LIVE && !served_unknown_peer(cluster_served(w.cluster)),
+       "a Lease that changes hands all the time begins no other minute");
+    ok(untold(&w, "batch", "v1") && untold(&w, "policy", "v1"), "what it said before is held back, too");
     world_end(&w);
 }
 
@@ -241,6 +276,7 @@ int main(void)
     named_later(false);
     named_later(true);
     nowhere();
+    dead_address();
     it_answers();
     it_renews();
     etcd_changes_leader();

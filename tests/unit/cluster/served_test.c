@@ -97,7 +97,7 @@ static void answers(void)
 static void syncing(void)
 {
     struct disco *local = make_disco("");
-    struct served_peer unknown = {.id = "apiserver-b", .life = SERVED_LIVE};
+    struct served_peer unknown = {.id = "apiserver-b", .life = SERVED_LIVE, .pending = true};
     struct served_input in = {.local_id = "a", .leases_synced = true};
     struct served *s = served_new(&in);
 
@@ -111,7 +111,13 @@ static void syncing(void)
     in.n_peers = 1;
     s = served_new(&in);
     ok(!served_synced(s), "without Leases: not synced");
-    ok(served_unknown_peer(s), "a live peer that was never asked is unknown");
+    ok(served_unknown_peer(s), "a live peer that is about to answer is unknown");
+    served_unref(s);
+    unknown = (struct served_peer){.id = "apiserver-b", .life = SERVED_LIVE, .disco = local};
+    s = served_new(&in);
+    ok(!served_unknown_peer(s), "one that does not answer is not waited for");
+    ok(served_untold(s, SLICE_LIT(""), SLICE_LIT("v1")), "but what it said before may be its");
+    ok(!served_untold(s, SLICE_LIT(""), SLICE_LIT("v2")), "and nothing else");
     served_unref(s);
     disco_unref(local);
 }

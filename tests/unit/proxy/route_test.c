@@ -157,7 +157,7 @@ static const char *const new_server[] = {
 
 /* ---- worlds ---- */
 
-enum peer_kind { NEW, NEW_NO_ADDRESS, UNKNOWN, UNKNOWN_LAPSED, OLD, NEW_LAPSED, END };
+enum peer_kind { NEW, NEW_NO_ADDRESS, UNKNOWN, UNKNOWN_LAPSED, SILENT, OLD, NEW_LAPSED, END };
 
 static const struct world {
     char letter;
@@ -176,6 +176,7 @@ static const struct world {
     {.letter = 'b', .name = "two newer peers, one with an address", .peers = {NEW_NO_ADDRESS, NEW, END}},
     {.letter = 'u', .name = "live peer of unknown discovery", .named = true, .peers = {OLD, UNKNOWN, END}},
     {.letter = 'v', .name = "lapsed peer of unknown discovery", .named = true, .peers = {UNKNOWN_LAPSED, END}},
+    {.letter = 'S', .name = "live peer that does not answer", .named = true, .peers = {SILENT, END}},
     {.letter = 'w', .name = "lapsed newer peer", .peers = {NEW_LAPSED, OLD, END}},
     {.letter = 'm', .name = "newer peer and one of unknown discovery", .named = true, .peers = {UNKNOWN, NEW, END}},
     {.letter = 'o', .name = "only an old peer", .peers = {OLD, END}},
@@ -191,11 +192,13 @@ static struct origin origins[4] = {{"p0", true}, {"p1", true}, {"p2", true}, {"p
 static void add_peer(struct served_peer *p, size_t i, enum peer_kind kind, struct disco *old, struct disco *newer)
 {
     static const char *const ids[] = {"apiserver-a", "apiserver-b", "apiserver-c", "apiserver-d"};
-    bool lapsed = kind == UNKNOWN_LAPSED || kind == NEW_LAPSED, unknown = kind == UNKNOWN || kind == UNKNOWN_LAPSED;
+    bool lapsed = kind == UNKNOWN_LAPSED || kind == NEW_LAPSED,
+         unknown = kind == UNKNOWN || kind == UNKNOWN_LAPSED || kind == SILENT;
 
     p->id = ids[i];
     p->life = lapsed ? SERVED_LAPSED : SERVED_LIVE;
     p->discovery_known = !unknown;
+    p->pending = kind == UNKNOWN;
     p->origin = kind == NEW_NO_ADDRESS ? NULL : &origins[i];
     p->disco = unknown ? NULL : kind == OLD ? old : newer;
 }
@@ -268,67 +271,67 @@ static const struct query {
     const char *rerouted; /* with the loop mark, before and ... */
     const char *refreshed; /* ... after the refresh */
 } queries[] = {
-    /*                                                        dst012abuvwmoB    */
-    {"GET", "/api/v1/pods",                                  "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
-    {"HEAD", "/api/v1/namespaces/d/pods/x",                  "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
-    {"GET", "/api/v1/pods?watch=true",                       "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
-    {"GET", "/api/v1/watch/pods",                            "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
-    {"POST", "/api/v1/namespaces/d/pods",                    "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
-    {"DELETE", "/api/v1/namespaces/d/pods",                  "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
-    {"POST", "/api/v1/namespaces/d/pods/x/exec",             "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
-    {"GET", "/api/v1/namespaces/d/pods/x/log?follow=1",      "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
-    {"PUT", "/api/v1/namespaces/d/finalize",                 "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
-    {"PATCH", "/api/v1/namespaces/d/status",                 "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
-    {"GET", "/api/v1/proxy/nodes/n1",                        "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
-    {"OPTIONS", "/api/v1/pods",                              "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
-    {"GET", "/apis/apps/v1/deployments",                     "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
-    {"PUT", "/apis/apps/v1/namespaces/d/deployments/x/scale","dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
-    {"GET", "/apis/apps/v1/controllerrevisions",             "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
+    /*                                                        dst012abuvSwmoB   */
+    {"GET", "/api/v1/pods",                                  "dsllllllllllllB", "dRrrrrrrrrrrrrB", "dxrrrrrrrrrrrrB"},
+    {"HEAD", "/api/v1/namespaces/d/pods/x",                  "dsllllllllllllB", "dRrrrrrrrrrrrrB", "dxrrrrrrrrrrrrB"},
+    {"GET", "/api/v1/pods?watch=true",                       "dsllllllllllllB", "dRrrrrrrrrrrrrB", "dxrrrrrrrrrrrrB"},
+    {"GET", "/api/v1/watch/pods",                            "dsllllllllllllB", "dRrrrrrrrrrrrrB", "dxrrrrrrrrrrrrB"},
+    {"POST", "/api/v1/namespaces/d/pods",                    "dsllllllllllllB", "dRrrrrrrrrrrrrB", "dxrrrrrrrrrrrrB"},
+    {"DELETE", "/api/v1/namespaces/d/pods",                  "dsllllllllllllB", "dRrrrrrrrrrrrrB", "dxrrrrrrrrrrrrB"},
+    {"POST", "/api/v1/namespaces/d/pods/x/exec",             "dsllllllllllllB", "dRrrrrrrrrrrrrB", "dxrrrrrrrrrrrrB"},
+    {"GET", "/api/v1/namespaces/d/pods/x/log?follow=1",      "dsllllllllllllB", "dRrrrrrrrrrrrrB", "dxrrrrrrrrrrrrB"},
+    {"PUT", "/api/v1/namespaces/d/finalize",                 "dsllllllllllllB", "dRrrrrrrrrrrrrB", "dxrrrrrrrrrrrrB"},
+    {"PATCH", "/api/v1/namespaces/d/status",                 "dsllllllllllllB", "dRrrrrrrrrrrrrB", "dxrrrrrrrrrrrrB"},
+    {"GET", "/api/v1/proxy/nodes/n1",                        "dsllllllllllllB", "dRrrrrrrrrrrrrB", "dxrrrrrrrrrrrrB"},
+    {"OPTIONS", "/api/v1/pods",                              "dsllllllllllllB", "dRrrrrrrrrrrrrB", "dxrrrrrrrrrrrrB"},
+    {"GET", "/apis/apps/v1/deployments",                     "dsllllllllllllB", "dRrrrrrrrrrrrrB", "dxrrrrrrrrrrrrB"},
+    {"PUT", "/apis/apps/v1/namespaces/d/deployments/x/scale","dsllllllllllllB", "dRrrrrrrrrrrrrB", "dxrrrrrrrrrrrrB"},
+    {"GET", "/apis/apps/v1/controllerrevisions",             "dsllllllllllllB", "dRrrrrrrrrrrrrB", "dxrrrrrrrrrrrrB"},
     /* a group that only newer servers have */
-    {"GET", "/apis/resource.k8s.io/v1/deviceclasses",        "dssoPPaPuuPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
-    {"GET", "/apis/resource.k8s.io/v1/deviceclasses?watch=1","dssoPPaPuuPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
-    {"GET", "/apis/resource.k8s.io/v1/deviceclasses/x",      "dssoPPaPuuPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
-    {"POST", "/apis/resource.k8s.io/v1/deviceclasses",       "dssoPPaPuuPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
-    {"DELETE", "/apis/resource.k8s.io/v1/deviceclasses",     "dssoPPaPuuPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
-    {"PATCH", "/apis/resource.k8s.io/v1/deviceclasses/x",    "dssoPPaPuuPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
-    {"PUT", "/apis/resource.k8s.io/v1/namespaces/d/resourceclaims/x/status", "dssoPPaPuuPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"GET", "/apis/resource.k8s.io/v1/deviceclasses",        "dssoPPaPuuuPPzB", "dRRRRRRRRRRRRRB", "dxxxxxxxxxxxxxB"},
+    {"GET", "/apis/resource.k8s.io/v1/deviceclasses?watch=1","dssoPPaPuuuPPzB", "dRRRRRRRRRRRRRB", "dxxxxxxxxxxxxxB"},
+    {"GET", "/apis/resource.k8s.io/v1/deviceclasses/x",      "dssoPPaPuuuPPzB", "dRRRRRRRRRRRRRB", "dxxxxxxxxxxxxxB"},
+    {"POST", "/apis/resource.k8s.io/v1/deviceclasses",       "dssoPPaPuuuPPzB", "dRRRRRRRRRRRRRB", "dxxxxxxxxxxxxxB"},
+    {"DELETE", "/apis/resource.k8s.io/v1/deviceclasses",     "dssoPPaPuuuPPzB", "dRRRRRRRRRRRRRB", "dxxxxxxxxxxxxxB"},
+    {"PATCH", "/apis/resource.k8s.io/v1/deviceclasses/x",    "dssoPPaPuuuPPzB", "dRRRRRRRRRRRRRB", "dxxxxxxxxxxxxxB"},
+    {"PUT", "/apis/resource.k8s.io/v1/namespaces/d/resourceclaims/x/status", "dssoPPaPuuuPPzB", "dRRRRRRRRRRRRRB", "dxxxxxxxxxxxxxB"},
     /* a version, a subresource and a verb that only newer servers have */
-    {"GET", "/apis/apps/v2/deployments",                     "dssoPPaPuuPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
-    {"PATCH", "/api/v1/namespaces/d/pods/x/resize",          "dssoPPaPuuPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
-    {"POST", "/apis/apps/v1/namespaces/d/controllerrevisions","dssoPPaPuuPPzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"GET", "/apis/apps/v2/deployments",                     "dssoPPaPuuuPPzB", "dRRRRRRRRRRRRRB", "dxxxxxxxxxxxxxB"},
+    {"PATCH", "/api/v1/namespaces/d/pods/x/resize",          "dssoPPaPuuuPPzB", "dRRRRRRRRRRRRRB", "dxxxxxxxxxxxxxB"},
+    {"POST", "/apis/apps/v1/namespaces/d/controllerrevisions","dssoPPaPuuuPPzB", "dRRRRRRRRRRRRRB", "dxxxxxxxxxxxxxB"},
     /* what nobody has */
-    {"GET", "/apis/nobody.io/v1/things",                     "dssozzzzuzzuzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
-    {"GET", "/apis/apps/v3/deployments",                     "dssozzzzuzzuzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
-    {"GET", "/api/v1/namespaces/d/pods/x/nothing",           "dssozzzzuuzuzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
-    {"GET", "/api/v1//pods",                                 "dssozzzzuuzuzB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"GET", "/apis/nobody.io/v1/things",                     "dssozzzzuzzzuzB", "dRRRRRRRRRRRRRB", "dxxxxxxxxxxxxxB"},
+    {"GET", "/apis/apps/v3/deployments",                     "dssozzzzuzzzuzB", "dRRRRRRRRRRRRRB", "dxxxxxxxxxxxxxB"},
+    {"GET", "/api/v1/namespaces/d/pods/x/nothing",           "dssozzzzuuuzuzB", "dRRRRRRRRRRRRRB", "dxxxxxxxxxxxxxB"},
+    {"GET", "/api/v1//pods",                                 "dssozzzzuuuzuzB", "dRRRRRRRRRRRRRB", "dxxxxxxxxxxxxxB"},
     /* of a group/version that belongs to a CRD: never a peer's */
-    {"GET", "/apis/example.com/v1/widgets",                  "dslllllllllllB", "dRrrrrrrrrrrrB", "dxrrrrrrrrrrrB"},
-    {"GET", "/apis/example.com/v1/gadgets",                  "dssoeeeeeeeeeB", "dRRRRRRRRRRRRB", "dxxxxxxxxxxxxB"},
+    {"GET", "/apis/example.com/v1/widgets",                  "dsllllllllllllB", "dRrrrrrrrrrrrrB", "dxrrrrrrrrrrrrB"},
+    {"GET", "/apis/example.com/v1/gadgets",                  "dssoeeeeeeeeeeB", "dRRRRRRRRRRRRRB", "dxxxxxxxxxxxxxB"},
     /* not resources */
-    {"GET", "/apis",                                         "dDDDDDDDDDDDDD", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
-    {"HEAD", "/apis?timeout=32s",                            "dDDDDDDDDDDDDD", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
-    {"POST", "/apis",                                        "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
-    {"GET", "/apis/",                                        "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
-    {"GET", "/api",                                          "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
-    {"GET", "/apis/resource.k8s.io/v1",                      "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
-    {"GET", "/healthz",                                      "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
-    {"GET", "/openapi/v3/apis/resource.k8s.io/v1",           "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
-    {"OPTIONS", "*",                                         "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
+    {"GET", "/apis",                                         "dDDDDDDDDDDDDDD", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"HEAD", "/apis?timeout=32s",                            "dDDDDDDDDDDDDDD", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"POST", "/apis",                                        "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/apis/",                                        "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/api",                                          "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/apis/resource.k8s.io/v1",                      "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/healthz",                                      "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/openapi/v3/apis/resource.k8s.io/v1",           "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"OPTIONS", "*",                                         "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
 };
 
 /* Legacy discovery before a server that has no other: as for a resource of that group/version. */
 static const struct query healed[] = {
-    /*                                                        dst012abuvwmoB    */
-    {"GET", "/apis/resource.k8s.io/v1",                      "dnnoPPaPuuPPzn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
-    {"HEAD", "/apis/resource.k8s.io",                        "dnnoPPaPuuPPzn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
-    {"GET", "/apis/apps/v2",                                 "dnnoPPaPuuPPzn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
-    {"GET", "/apis/apps/v1",                                 "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
-    {"GET", "/apis/apps",                                    "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
-    {"POST", "/apis/resource.k8s.io/v1",                     "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
-    {"GET", "/apis/resource.k8s.io/",                        "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
-    {"GET", "/apis//v1",                                     "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
-    {"GET", "/openapi/resource.k8s.io/v1",                   "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
-    {"GET", "/apis/nobody.io/v1",                            "dnnozzzzuzzuzn", "dnnnnnnnnnnnnn", "dnnnnnnnnnnnnn"},
+    /*                                                        dst012abuvSwmoB   */
+    {"GET", "/apis/resource.k8s.io/v1",                      "dnnoPPaPuuuPPzn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"HEAD", "/apis/resource.k8s.io",                        "dnnoPPaPuuuPPzn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/apis/apps/v2",                                 "dnnoPPaPuuuPPzn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/apis/apps/v1",                                 "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/apis/apps",                                    "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"POST", "/apis/resource.k8s.io/v1",                     "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/apis/resource.k8s.io/",                        "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/apis//v1",                                     "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/openapi/resource.k8s.io/v1",                   "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/apis/nobody.io/v1",                            "dnnozzzzuzzzuzn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
 };
 /* clang-format on */
 
