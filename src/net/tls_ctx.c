@@ -46,9 +46,8 @@ static X509_STORE *new_store(void)
 
 /* ---------------------------------------------------------------------------------------------------- common */
 
-static void ctx_free(struct tls_ctx *c)
+static void release(struct tls_ctx *c)
 {
-    SSL_CTX_free(c->ssl_ctx);
     X509_STORE_free(c->client_ca);
     X509_STORE_free(c->requestheader_ca);
     BIO_meth_free(c->bio_method);
@@ -56,6 +55,50 @@ static void ctx_free(struct tls_ctx *c)
     tls_sessions_free(c->sessions);
     mem_free(c->server_name);
     mem_free(c);
+}
+
+/*
+ * The callbacks of OpenSSL use the struct, and every SSL holds its SSL_CTX. So that one holds the struct: it goes with
+ * the last connection that began with it, whoever made the SSL and whatever has replaced the context since.
+ */
+static void on_ssl_ctx_freed(void *parent, void *c, CRYPTO_EX_DATA *data, int index, long n, void *arg)
+{
+    (void)parent;
+    (void)data;
+    (void)index;
+    (void)n;
+    (void)arg;
+    if (c != NULL)
+        release(c);
+}
+
+static int field(void)
+{
+    static int number = -1;
+
+    if (number < 0)
+        number = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, on_ssl_ctx_freed);
+    return number;
+}
+
+struct tls_ctx *tls_ctx_of(const SSL *ssl)
+{
+    return SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), field());
+}
+
+static bool new_ssl_ctx(struct tls_ctx *c)
+{
+    c->ssl_ctx = SSL_CTX_new(c->server ? TLS_server_method() : TLS_client_method());
+    if (c->ssl_ctx != NULL && field() >= 0 && SSL_CTX_set_ex_data(c->ssl_ctx, field(), c) == 1)
+        return true;
+    SSL_CTX_free(c->ssl_ctx); /* knows nothing of it yet */
+    release(c);
+    return false;
+}
+
+static void ctx_free(struct tls_ctx *c)
+{
+    SSL_CTX_free(c->ssl_ctx);
 }
 
 static void fold_number(struct tls_ctx *c, int n)
@@ -93,9 +136,8 @@ static bool set_up(struct tls_ctx *c, int min_version, const char *const *cipher
 {
     SSL_CTX *ctx = c->ssl_ctx;
 
-    if (ctx == NULL || c->bio_method == NULL)
+    if (c->bio_method == NULL)
         return err_set(err, "TLS: %s", tls_reason());
-    SSL_CTX_set_app_data(ctx, c);
     SSL_CTX_set_min_proto_version(ctx, min_version == 13 ? TLS1_3_VERSION : TLS1_2_VERSION);
     SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE |
                                  SSL_OP_PRIORITIZE_CHACHA);
@@ -117,7 +159,10 @@ static struct tls_ctx *ctx_new(bool server, int min_version, const char *const *
     c->refs = 1;
     c->server = server;
     c->bio_method = tls_bio_method();
-    c->ssl_ctx = SSL_CTX_new(server ? TLS_server_method() : TLS_client_method());
+    if (!new_ssl_ctx(c)) {
+        err_set(err, "TLS: %s", tls_reason());
+        return NULL;
+    }
     if (set_up(c, min_version, cipher_suites, err))
         return c;
     ctx_free(c);

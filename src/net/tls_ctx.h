@@ -36,6 +36,7 @@ struct tls_client_opts {
 struct tls_ctx *tls_server_ctx_new(const struct tls_server_opts *o, struct err *err);
 /* Verifies chain, dates, name and serverAuth usage; keeps sessions for resumption. */
 struct tls_ctx *tls_client_ctx_new(const struct tls_client_opts *o, struct err *err);
+/* References are for who makes connections; connections that are made have the context themselves. */
 struct tls_ctx *tls_ctx_ref(struct tls_ctx *c);
 void tls_ctx_unref(struct tls_ctx *c);
 

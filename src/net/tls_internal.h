@@ -31,6 +31,8 @@ struct tls_ctx {
 /* A connection's SSL, ready for the handshake but for its BIO. `name` (client; NULL: the context's) is SNI and what
  * must be verified. */
 MEM_CHECK SSL *tls_ctx_new_ssl(struct tls_ctx *c, const char *name);
+/* The context that it was made of, which lives as long as it does. */
+struct tls_ctx *tls_ctx_of(const SSL *ssl);
 /* Offers h2 before http/1.1 on this connection. False when out of memory. */
 MEM_CHECK bool tls_offer_http2(SSL *ssl);
 

@@ -49,7 +49,7 @@ void tls_sessions_free(struct tls_sessions *s)
 /* Called by OpenSSL with every ticket. 1 takes the reference. */
 static int on_new_session(SSL *ssl, SSL_SESSION *session)
 {
-    struct tls_ctx *c = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+    struct tls_ctx *c = tls_ctx_of(ssl);
     const char *key = SSL_get_app_data(ssl);
     void *old = NULL;
 
@@ -88,7 +88,7 @@ static int on_ticket_made(SSL *ssl, void *arg)
     static const char mark[] = "chain";
 
     (void)arg;
-    if (!tls_identity_stands_alone(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)), ssl))
+    if (!tls_identity_stands_alone(tls_ctx_of(ssl), ssl))
         return SSL_SESSION_set1_ticket_appdata(SSL_get_session(ssl), mark, sizeof(mark));
     return 1;
 }

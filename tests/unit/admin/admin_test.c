@@ -1,15 +1,17 @@
 /* The admin listener over real sockets: in the clear on loopback, over TLS elsewhere, and who is let in. */
 #include "admin/admin.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "admin/process_metrics.h"
 #include "base/clock.h"
 #include "lib/tap.h"
 #include "net/loop.h"
-#include "net/stream.h"
+#include "net/stream_internal.h"
 #include "net/tls_ctx.h"
 
 enum { PATIENCE_MS = 60000, ANSWER_BYTES = 1 << 20 };
@@ -116,20 +118,30 @@ static void on_event(struct stream *s, enum stream_event ev, void *arg)
         c->over = true;
 }
 
-/* The whole answer, NUL-terminated, valid until the next call. */
-static const char *ask(struct world *w, struct tls_ctx *tls, const char *request)
+/* A connection that says nothing yet. */
+static int dial_admin(struct world *w)
 {
-    static char text[ANSWER_BYTES];
-    struct client c = {.over = false};
     struct sockaddr_in addr = {.sin_family = AF_INET,
                                .sin_port = htons((uint16_t)admin_port(w->admin)),
                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 || fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
+        tap_bail("connect");
+    return fd;
+}
+
+/* The whole answer, NUL-terminated, valid until the next call. */
+static const char *ask_over(struct world *w, int fd, struct tls_ctx *tls, const char *request)
+{
+    static char text[ANSWER_BYTES];
+    struct client c = {.over = false};
     struct stream_opts o = {.fn = on_event, .arg = &c, .tls = tls};
     uint64_t end = clock_ms() + PATIENCE_MS;
     struct stream *s;
 
     buf_init(&c.in, ANSWER_BYTES - 1);
-    s = stream_connect(w->loop, (struct sockaddr *)&addr, sizeof(addr), &o);
+    s = stream_adopt(w->loop, fd, NULL, "admin", &o);
     if (s == NULL || !stream_write(s, slice_str(request)))
         tap_bail("no client");
     while (!c.over && clock_ms() < end)
@@ -139,6 +151,11 @@ static const char *ask(struct world *w, struct tls_ctx *tls, const char *request
     stream_close(s, STREAM_CLOSE_NOW);
     buf_free(&c.in);
     return text;
+}
+
+static const char *ask(struct world *w, struct tls_ctx *tls, const char *request)
+{
+    return ask_over(w, dial_admin(w), tls, request);
 }
 
 static const char *get(struct world *w, struct tls_ctx *tls, const char *path)
@@ -337,6 +354,27 @@ static void test_tls(void)
     tls_ctx_unref(tls);
 }
 
+/* A connection that was taken under a context which is replaced before its first byte comes. */
+static void test_context_replaced(void)
+{
+    struct tls_ctx *tls = server_tls(), *client = client_tls(NULL), *other = server_tls();
+    struct world w;
+    int fd;
+
+    world_init(&w, "0.0.0.0", tls);
+    tls_ctx_unref(tls);
+    fd = dial_admin(&w);
+    for (int i = 0; i < 10; i++)
+        loop_run_once(w.loop, 1);
+    admin_update(w.admin, other);
+    tls_ctx_unref(other);
+    ok(has(ask_over(&w, fd, client, "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"),
+           "HTTP/1.1 200 "),
+       "a handshake that begins after its context was replaced");
+    tls_ctx_unref(client);
+    world_end(&w);
+}
+
 int main(void)
 {
     make_certs();
@@ -344,5 +382,6 @@ int main(void)
     test_manners();
     test_errors();
     test_tls();
+    test_context_replaced();
     return tap_end();
 }
