@@ -5,11 +5,15 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "net/lifetime.h"
+#include "net/loop_internal.h"
 
 enum { RUNAWAY = 2000000 };
 
 struct loop_timer {
     struct loop *loop;
+    struct lifetime *life; /* NULL: its maker's */
+    struct loop_timer **chain, *next;
     size_t place; /* in loop.heap, from 1; 0: not pending */
     loop_fn *fn;
     void *arg;
@@ -122,10 +126,48 @@ void loop_timer_cancel(struct loop_timer *t)
     sift_up(l, last->place, last);
 }
 
+void loop_misuse(struct loop *l, const char *what, const char *of)
+{
+    (void)l;
+    fprintf(stderr, "sim: %s: %s\n", of, what);
+    abort();
+}
+
 void loop_timer_free(struct loop_timer *t)
 {
+    struct loop_timer **at;
+
+    if (t == NULL || (t->life != NULL && lifetime_over(t->life)))
+        return;
     loop_timer_cancel(t);
+    if (t->life != NULL) {
+        for (at = t->chain; *at != t;)
+            at = &(*at)->next;
+        *at = t->next;
+    }
     mem_free(t);
+}
+
+void loop_timer_give(struct loop_timer *t, struct lifetime *life, struct loop_timer **first)
+{
+    t->life = life;
+    t->chain = first;
+    t->next = *first;
+    *first = t;
+}
+
+void loop_timers_end(struct loop_timer *first)
+{
+    for (struct loop_timer *t = first; t != NULL; t = t->next)
+        loop_timer_cancel(t);
+}
+
+void loop_timers_free(struct loop_timer *first)
+{
+    for (struct loop_timer *next; first != NULL; first = next) {
+        next = first->next;
+        mem_free(first);
+    }
 }
 
 static void push(struct loop *l, struct loop_timer *t)
@@ -142,6 +184,8 @@ static void push(struct loop *l, struct loop_timer *t)
 
 void loop_timer_set(struct loop_timer *t, uint64_t delay_ms)
 {
+    if (t->life != NULL && lifetime_over(t->life))
+        loop_misuse(t->loop, "timer set after the end", t->life->what);
     loop_timer_cancel(t);
     t->due = t->loop->now + delay_ms;
     t->seq = t->loop->seq++;
@@ -158,35 +202,50 @@ bool loop_timer_pending(const struct loop_timer *t)
     return t->place != 0;
 }
 
-void loop_defer(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *arg)
+void loop_queue(struct loop *l, enum loop_queue q, struct loop_deferred *d, loop_fn *fn, void *arg)
 {
-    if (list_linked(&d->node))
+    if (q != LOOP_DEFERRED)
+        loop_misuse(l, "only deferred work is simulated", "queue");
+    if (list_linked(&d->node)) {
+        if (d->fn != fn || d->arg != arg)
+            loop_misuse(l, "queued work was to be replaced", "queue");
         return;
+    }
     d->fn = fn;
     d->arg = arg;
     list_push_back(&l->deferred, &d->node);
 }
 
-void loop_defer_cancel(struct loop *l, struct loop_deferred *d)
+void loop_unqueue(struct loop *l, enum loop_queue q, struct loop_deferred *d)
 {
+    (void)q;
     if (list_linked(&d->node))
         list_remove(&l->deferred, &d->node);
+}
+
+void loop_defer(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *arg)
+{
+    loop_queue(l, LOOP_DEFERRED, d, fn, arg);
+}
+
+void loop_defer_cancel(struct loop *l, struct loop_deferred *d)
+{
+    loop_unqueue(l, LOOP_DEFERRED, d);
 }
 
 /* What is queued while the queue runs, runs in the next turn. */
 static void run_deferred(struct loop *l)
 {
     while (l->deferred.count > 0) {
-        size_t n = l->deferred.count;
+        struct list_node *node, mark = {NULL, NULL};
 
         l->turns++;
         if (++l->idle_turns > RUNAWAY) {
             fprintf(stderr, "sim: the loop never comes to rest\n");
             abort();
         }
-        /* A cancelled one makes the queue shorter than counted. */
-        for (size_t i = 0; i < n && l->deferred.count > 0; i++) {
-            struct list_node *node = list_pop_front(&l->deferred);
+        list_push_back(&l->deferred, &mark);
+        while ((node = list_pop_front(&l->deferred)) != &mark) {
             struct loop_deferred *d = list_entry(node, struct loop_deferred, node);
 
             d->fn(d->arg);
