@@ -70,6 +70,7 @@ enum {
     LIMIT_POOL_DIALS = 128,         /* connections being made at once for those who wait in one pool */
     LIMIT_POOL_WAITING = 10000,
     LIMIT_METRIC_SERIES = 1000,
+    LIMIT_PROXY_HEADERS = 1024,           /* connections of balancers whose PROXY header has not come */
     LIMIT_PEM_BYTES = 16 << 20,           /* a file of certificates or keys */
     LIMIT_CLIENT_CHAIN_BYTES = 100 << 10, /* the certificates that a client shows */
     LIMIT_LOG_VALUE = 4 << 10,            /* one value in a log line; the rest of it is cut off */
@@ -78,6 +79,7 @@ enum {
 
 enum {
     TIMEOUT_HANDSHAKE_MS = 10000,
+    TIMEOUT_PROXY_HEADER_MS = 5000, /* a balancer sends it at once */
     TIMEOUT_CONNECT_MS = 5000,
     TIMEOUT_HEADER_MS = 32000,     /* kube-apiserver's ReadHeaderTimeout */
     TIMEOUT_IDLE_MS = 90000,       /* kube-apiserver's IdleTimeout */

@@ -213,6 +213,7 @@ bool config_check(struct config_sources *o, const struct config *c)
     check_header_names(o, "requestheader-group-headers", c->requestheader_group_headers);
     check_header_names(o, "requestheader-extra-headers-prefix", c->requestheader_extra_headers_prefix);
     check_networks(o, "trusted-proxies", c->trusted_proxies);
+    check_networks(o, "proxy-protocol-from", c->proxy_protocol_from);
     check_tls(o, c);
     check_peers(o, c);
     check_addresses(o, c);

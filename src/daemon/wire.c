@@ -316,6 +316,7 @@ void wire_front(const struct config *c, const struct trust *t, struct front_opts
         .max_head_bytes = c->max_request_header_bytes,
         .header_timeout_ms = c->client_header_timeout,
         .idle_timeout_ms = c->client_idle_timeout,
+        .proxy_protocol_from = c->proxy_protocol_from,
         .tls = t->serving,
         .on_request = proxy_on_request,
         .refusal_body = refusal_body,

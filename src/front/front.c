@@ -8,7 +8,9 @@
 #include "front/h1_conn.h"
 #include "front/h2_conn.h"
 #include "http/h1_parse.h"
+#include "net/cidr.h"
 #include "net/listeners.h"
+#include "net/proxy_accept.h"
 #include "net/tls_ctx.h"
 
 enum {
@@ -19,7 +21,9 @@ enum {
 struct front {
     struct front_host host;
     struct front_limits limits;
-    struct listeners *listeners; /* NULL once draining */
+    struct listeners *listeners;  /* NULL once draining */
+    struct cidr_set balancers;    /* proxy-protocol-from */
+    struct proxy_accept *proxied; /* what came from there and has not said for whom */
     struct tls_ctx *tls;
     uint64_t trust;      /* how many contexts there were */
     struct list conns;   /* being served */
@@ -205,15 +209,14 @@ static void make_room(struct front *f, struct front_conn *newcomer)
     front_stats_fresh(f->host.stats, clients_fresh(f->clients));
 }
 
-static void on_accept(int fd, void *arg)
+static void enter(struct front *f, int fd, const struct sockaddr *client)
 {
-    struct front *f = arg;
     struct front_conn *fc = mem_zalloc(sizeof(*fc));
-    struct stream_opts o = {.fn = on_handshake, .arg = fc, .tls = f->tls, .open_timeout_ms = f->handshake_timeout_ms};
+    struct stream_opts o = {
+        .fn = on_handshake, .arg = fc, .tls = f->tls, .client = client, .open_timeout_ms = f->handshake_timeout_ms};
     struct stream *s = stream_accept(f->host.loop, fd, &o);
     enum clients_verdict verdict;
 
-    front_stats_accepted(f->host.stats);
     if (fc == NULL || s == NULL) {
         front_stats_closed(f->host.stats, FRONT_CLOSE_NO_MEMORY);
         if (s != NULL)
@@ -244,6 +247,39 @@ static void on_accept(int fd, void *arg)
     regulate(f);
 }
 
+static void on_proxied(int fd, const struct sockaddr *client, void *arg)
+{
+    enter(arg, fd, client);
+}
+
+static void on_bad_proxy_header(const char *why, void *arg)
+{
+    struct front *f = arg;
+
+    log_v(3, "Connection of a load balancer refused", LT("reason", why));
+    front_stats_closed(f->host.stats, FRONT_CLOSE_PROXY_HEADER);
+}
+
+static bool comes_from_balancer(const struct front *f, int fd)
+{
+    struct sockaddr_storage addr;
+    socklen_t len = sizeof(addr);
+
+    return f->balancers.n > 0 && getpeername(fd, (struct sockaddr *)&addr, &len) == 0 &&
+           cidr_set_contains(&f->balancers, (struct sockaddr *)&addr);
+}
+
+static void on_accept(int fd, void *arg)
+{
+    struct front *f = arg;
+
+    front_stats_accepted(f->host.stats);
+    if (comes_from_balancer(f, fd))
+        proxy_accept_add(f->proxied, fd);
+    else
+        enter(f, fd, NULL);
+}
+
 static void on_starved(void *arg)
 {
     front_stats_accept_paused(((struct front *)arg)->host.stats, FRONT_PAUSE_DESCRIPTORS);
@@ -264,6 +300,8 @@ static void apply(struct front *f, const struct front_opts *o)
     f->tls = o->tls != NULL ? tls_ctx_ref(o->tls) : NULL;
     if (old != NULL)
         tls_ctx_unref(old);
+    if (!cidr_set_assign(&f->balancers, o->proxy_protocol_from))
+        log_error("Out of memory: proxy-protocol-from stays as it was");
     f->max_connections = o->max_connections;
     f->max_per_client = o->max_connections_per_client;
     f->max_fresh = o->max_fresh_connections;
@@ -297,6 +335,7 @@ struct front *front_new(struct loop *l, struct metrics *m, const struct front_op
     f->host.arenas.ceiling = LIMIT_EXCHANGE_ARENA;
     list_init(&f->conns);
     list_init(&f->leaving);
+    f->proxied = proxy_accept_new(l, on_proxied, on_bad_proxy_header, f);
     apply(f, o);
     f->clients = clients_new();
     if (f->clients == NULL)
@@ -345,6 +384,8 @@ static void stop_listening(struct front *f)
 {
     listeners_close(f->listeners);
     f->listeners = NULL;
+    proxy_accept_free(f->proxied);
+    f->proxied = NULL;
 }
 
 void front_drain(struct front *f, void (*on_drained)(void *arg), void *arg)
@@ -388,6 +429,7 @@ void front_free(struct front *f)
     loop_defer_cancel(f->host.loop, &f->drained);
     if (f->tls != NULL)
         tls_ctx_unref(f->tls);
+    cidr_set_free(&f->balancers);
     clients_free(f->clients);
     front_stats_free(f->host.stats);
     buf_free(&f->host.scratch);

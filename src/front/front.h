@@ -25,10 +25,11 @@ struct front_opts {
     size_t max_fresh_connections;
     size_t max_head_bytes;
     uint64_t header_timeout_ms, idle_timeout_ms, handshake_timeout_ms;
-    uint64_t body_timeout_ms;             /* no progress on a request's body; 0: TIMEOUT_BODY_STALL_MS */
-    uint64_t linger_timeout_ms;           /* for the client to read our last answer; 0: TIMEOUT_LINGER_MS */
-    uint64_t max_requests_per_connection; /* 0 = no limit */
-    struct tls_ctx *tls;                  /* a reference is taken; NULL: plain text, for tests only */
+    uint64_t body_timeout_ms;               /* no progress on a request's body; 0: TIMEOUT_BODY_STALL_MS */
+    uint64_t linger_timeout_ms;             /* for the client to read our last answer; 0: TIMEOUT_LINGER_MS */
+    uint64_t max_requests_per_connection;   /* 0 = no limit */
+    const char *const *proxy_protocol_from; /* networks whose connections begin with a PROXY header; NULL: none */
+    struct tls_ctx *tls;                    /* a reference is taken; NULL: plain text, for tests only */
     void (*on_request)(struct exchange *x, void *arg);
     void *arg;
     /* Writes the JSON body of an answer that the front gives itself (400, 408, 431 …). NULL: plain text. */

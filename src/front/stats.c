@@ -19,6 +19,7 @@ static const char *const close_names[FRONT_CLOSE_COUNT] = {
     [FRONT_CLOSE_CLIENT_REQUEST] = "client_request",
     [FRONT_CLOSE_CLIENT_GONE] = "client_gone",
     [FRONT_CLOSE_STREAM_FAILED] = "stream_failed",
+    [FRONT_CLOSE_PROXY_HEADER] = "proxy_header",
     [FRONT_CLOSE_HANDSHAKE] = "handshake",
     [FRONT_CLOSE_NO_REQUEST] = "no_request",
     [FRONT_CLOSE_IDLE_TIMEOUT] = "idle_timeout",

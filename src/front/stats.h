@@ -14,6 +14,7 @@ enum front_close {
     FRONT_CLOSE_CLIENT_REQUEST,   /* the client asked for it (Connection: close, HTTP/1.0) and got its answer */
     FRONT_CLOSE_CLIENT_GONE,      /* the client ended it in the middle of a request or of its answer */
     FRONT_CLOSE_STREAM_FAILED,    /* reset, TLS error, unreachable */
+    FRONT_CLOSE_PROXY_HEADER,     /* a balancer's connection did not begin as it must (proxy-protocol-from) */
     FRONT_CLOSE_HANDSHAKE,        /* never got as far as a request: no or no good TLS handshake */
     FRONT_CLOSE_NO_REQUEST,       /* connected and sent nothing */
     FRONT_CLOSE_IDLE_TIMEOUT,     /* nothing more was asked */

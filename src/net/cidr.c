@@ -103,3 +103,37 @@ bool cidr_is_special(const struct sockaddr *addr)
     }
     return false;
 }
+
+bool cidr_set_assign(struct cidr_set *s, const char *const *list)
+{
+    struct cidr_set fresh = {NULL, 0};
+    size_t count = 0;
+
+    while (list != NULL && list[count] != NULL)
+        count++;
+    if (count > 0) {
+        fresh.each = mem_array(count, sizeof(*fresh.each));
+        if (fresh.each == NULL)
+            return false;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (cidr_parse(slice_str(list[i]), &fresh.each[fresh.n]))
+            fresh.n++;
+    mem_free(s->each);
+    *s = fresh;
+    return true;
+}
+
+void cidr_set_free(struct cidr_set *s)
+{
+    mem_free(s->each);
+    *s = (struct cidr_set){NULL, 0};
+}
+
+bool cidr_set_contains(const struct cidr_set *s, const struct sockaddr *addr)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (cidr_contains(&s->each[i], addr))
+            return true;
+    return false;
+}

@@ -6,6 +6,7 @@
 
 #include <sys/socket.h>
 
+#include "base/mem.h"
 #include "base/slice.h"
 
 struct cidr {
@@ -19,6 +20,17 @@ bool cidr_same(const struct cidr *a, const struct cidr *b);
 /* Whether all of `inner` is in `outer`. */
 bool cidr_covers(const struct cidr *outer, const struct cidr *inner);
 bool cidr_contains(const struct cidr *c, const struct sockaddr *addr);
+/* Some networks. */
+struct cidr_set {
+    struct cidr *each;
+    size_t n;
+};
+/* Replaces what is there by those of a NULL-terminated list (NULL: none), leaving out what is none. False, and nothing
+ * changed, when out of memory. */
+MEM_CHECK bool cidr_set_assign(struct cidr_set *s, const char *const *list);
+void cidr_set_free(struct cidr_set *s);
+bool cidr_set_contains(const struct cidr_set *s, const struct sockaddr *addr);
+
 /* Loopback, link-local, multicast, unspecified, a metadata service of the known clouds, or of no IP family. */
 bool cidr_is_special(const struct sockaddr *addr);
 

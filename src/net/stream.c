@@ -286,9 +286,9 @@ struct stream *stream_accept(struct loop *l, int fd, const struct stream_opts *o
 
     if (s == NULL)
         return NULL;
-    if (getpeername(fd, (struct sockaddr *)&addr, &len) != 0)
+    if (o->client == NULL && getpeername(fd, (struct sockaddr *)&addr, &len) != 0)
         addr.ss_family = AF_UNIX; /* gone already: reading will tell */
-    stream_describe(s, (const struct sockaddr *)&addr);
+    stream_describe(s, o->client != NULL ? o->client : (const struct sockaddr *)&addr);
     start(s);
     return s;
 }

@@ -49,10 +49,11 @@ enum stream_close_how {
 struct stream_opts {
     stream_fn *fn;
     void *arg;
-    struct tls_ctx *tls;      /* NULL: plain. The stream takes its own reference */
-    const char *server_name;  /* connect with TLS: SNI and the name to verify; NULL: the context's */
-    uint64_t open_timeout_ms; /* for connect + handshake; 0: TIMEOUT_HANDSHAKE_MS */
-    bool http2;               /* connect with TLS: offers h2 before http/1.1, also if the context does not */
+    struct tls_ctx *tls;           /* NULL: plain. The stream takes its own reference */
+    const char *server_name;       /* connect with TLS: SNI and the name to verify; NULL: the context's */
+    uint64_t open_timeout_ms;      /* for connect + handshake; 0: TIMEOUT_HANDSHAKE_MS */
+    const struct sockaddr *client; /* accept: who a balancer says that it is; NULL: the other end of the fd */
+    bool http2;                    /* connect with TLS: offers h2 before http/1.1, also if the context does not */
 };
 
 /* Takes over a connected, non-blocking fd as the server side. NULL (fd closed) when out of memory. */

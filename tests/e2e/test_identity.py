@@ -2,8 +2,10 @@
 """A server sees the same user with mvproxy in front as without it, and nobody can pretend."""
 
 import json
+import socket
 
 import fixture
+import rawhttp
 from fixture import check, equal, unversioned
 from rawh2 import RawH2
 
@@ -264,6 +266,40 @@ def test_trusted_proxies(world):
             equal(seen(world, "a", "/api/v1/nodes", fields=CLAIMS), wanted, "trusted-proxies " + str(networks))
     finally:
         proxy.await_log("Reloaded", proxy.reload({"trusted-proxies": []}))
+
+
+V2 = b"\r\n\r\n\0\r\nQUIT\n"
+NAMED = socket.inet_aton("198.51.100.7") + socket.inet_aton("198.51.100.8") + (5555).to_bytes(2, "big") + (6443).to_bytes(2, "big")
+HEADERS = {
+    b"PROXY TCP4 198.51.100.7 198.51.100.8 5555 6443\r\n": "198.51.100.7",
+    b"PROXY TCP6 2001:db8::7 2001:db8::8 5555 6443\r\n": "2001:db8::7",
+    b"PROXY UNKNOWN\r\n": "127.0.0.2",
+    V2 + b"\x21\x11\0\x0c" + NAMED: "198.51.100.7",
+    V2 + b"\x20\0\0\0": "127.0.0.2",
+}
+
+
+def test_proxy_protocol(world):
+    """a load balancer's PROXY header says who the client is; without a good one it is refused, and so is everybody else's"""
+    proxy = world.proxies["a"]
+    proxy.await_log("Reloaded", proxy.reload({"proxy-protocol-from": ["127.0.0.2"]}))
+    try:
+        for header, wanted in HEADERS.items():
+            mark = world.sim.mark()
+            with world.client("a", "alice", source="127.0.0.2", preface=header) as client:
+                equal(client.ask("GET", "/api/v1/nodes", None).status, 403, str(header))
+            equal(world.sim.requests("a", "/api/v1/nodes", since=mark)[-1]["headers"]["X-Forwarded-For"], [wanted], str(header))
+        for source, header in (("127.0.0.2", b""), ("127.0.0.2", b"PROXY TCP4 nonsense\r\n"), ("127.0.0.1", next(iter(HEADERS)))):
+            try:
+                with world.client("a", "alice", source=source, preface=header) as client:
+                    client.ask("GET", "/api/v1/nodes", None)
+            except (OSError, rawhttp.Broken):
+                continue
+            raise fixture.Failure("served: %s from %s" % (header, source))
+        equal(seen(world, "a", "/api/v1/nodes"), ["127.0.0.1"], "others as before")
+        equal(proxy.metric("mvproxy_front_closed_total", reason="proxy_header"), 2.0, "counted")
+    finally:
+        proxy.await_log("Reloaded", proxy.reload({"proxy-protocol-from": []}))
 
 
 def test_hop_by_hop(world):

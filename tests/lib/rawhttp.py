@@ -61,7 +61,7 @@ class Raw:
     """A TLS connection."""
 
     def __init__(self, address, ca, pair=None, alpn=("http/1.1",), name=SERVER_NAME, version=None,
-                 session=None, context=None, receive_buffer=None, source=None):
+                 session=None, context=None, receive_buffer=None, source=None, preface=b""):
         self.address = address
         if context is None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -86,6 +86,7 @@ class Raw:
             raise
         tcp.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
+            tcp.sendall(preface)
             self.sock = context.wrap_socket(tcp, server_hostname=name, session=session,
                                             suppress_ragged_eofs=False)
         except BaseException:

@@ -369,6 +369,72 @@ static void test_several_addresses(struct world *w)
     ok(!takes_connection(w, &several[0]) && !takes_connection(w, &several[1]), "draining closes all");
 }
 
+static const char *const from_loopback[] = {"127.0.0.0/8", NULL};
+
+/* A load balancer says for whom it connects, in one piece or byte by byte, and what follows is the client's. */
+static void test_proxy_header(struct world *w)
+{
+    static const char header[] = "PROXY TCP4 192.0.2.1 192.0.2.2 56324 6443\r\n";
+    struct sockaddr_in to = {.sin_family = AF_INET};
+    char got[4096];
+    size_t n = 0;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    w->opts.proxy_protocol_from = from_loopback;
+    w->opts.tls = NULL;
+    world_start(w);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    to.sin_port = htons((uint16_t)front_port(w->front));
+    if (connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0)
+        tap_bail("connect");
+    for (size_t i = 0; i < strlen(header); i++) {
+        is_u64(front_connections(w->front), 0, "byte %zu of the header: no connection yet", i);
+        (void)!send(fd, header + i, 1, 0);
+        loop_run_once(w->loop, 1);
+    }
+    (void)!send(fd, "GET /held HTTP/1.1\r\nHost: h\r\n\r\n", 33, 0);
+    ok(world_handled(w, 1), "the request behind it is served");
+    is_str(exchange_client(w->x)->address, "192.0.2.1:56324", "as that of whom it named");
+    is_str(exchange_client(w->x)->ip, "192.0.2.1", "and of no other");
+    respond_whole(w, 200, "done");
+    while (n == 0 || memmem(got, n, "done", 4) == NULL) {
+        ssize_t more = recv(fd, got + n, sizeof(got) - n, MSG_DONTWAIT);
+
+        n += more > 0 ? (size_t)more : 0;
+        world_settle(w);
+    }
+    close(fd);
+    ok(world_empty(w), "it ends as any other");
+}
+
+/* Without a valid header the connection is closed, counted, and nobody else is disturbed. */
+static void test_bad_proxy_header(struct world *w)
+{
+    static const char *const bad[] = {"GET / HTTP/1.1\r\n\r\n", "PROXY TCP4 x y z\r\n", "\r\n\r\n\r\n",
+                                      "PROXY UNKNOWN"};
+    struct sockaddr_in to = {.sin_family = AF_INET};
+
+    w->opts.proxy_protocol_from = from_loopback;
+    world_start(w);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    to.sin_port = htons((uint16_t)front_port(w->front));
+    for (size_t i = 0; i < ROWS(bad); i++) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        if (connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0)
+            tap_bail("connect");
+        (void)!send(fd, bad[i], strlen(bad[i]), 0);
+        if (i + 1 == ROWS(bad))
+            shutdown(fd, SHUT_WR);
+        world_settle(w);
+        is_double(world_closed(w, "proxy_header"), (double)(i + 1), "closed and counted: %s", bad[i]);
+        is_u64(front_connections(w->front), 0, "before it was a connection");
+        close(fd);
+    }
+    w->opts.proxy_protocol_from = NULL;
+    front_update(w->front, &w->opts);
+}
+
 static void test_inherited(struct world *w)
 {
     struct sockaddr_storage addr = {.ss_family = AF_INET};
@@ -526,6 +592,8 @@ static const struct world_story stories[] = {
     {"free while busy", test_free_busy},
     {"bind errors", test_bind_errors},
     {"several addresses", test_several_addresses},
+    {"PROXY header", test_proxy_header},
+    {"bad PROXY header", test_bad_proxy_header},
     {"inherited socket", test_inherited},
     {"bad handshake", test_bad_handshake},
     {"bytes", test_bytes},
