@@ -3,7 +3,6 @@
 #include "base/limits.h"
 #include "cluster/cluster_internal.h"
 #include "cluster/exclusions.h"
-#include "cluster/informer.h"
 #include "cluster/leases.h"
 #include "cluster/peers.h"
 #include "cluster/refresh.h"
@@ -122,8 +121,7 @@ static bool collect_excluded(struct cluster *c, struct publish_input *in)
 
 static bool leases_known(const struct cluster *c)
 {
-    return c->leases != NULL && informer_synced(leases_informer(c->leases)) && c->exclusions != NULL &&
-           exclusions_settled(c->exclusions);
+    return c->leases != NULL && leases_synced(c->leases) && c->exclusions != NULL && exclusions_settled(c->exclusions);
 }
 
 bool cluster_collect(void *arg, struct publish_input *in)

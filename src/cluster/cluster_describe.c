@@ -79,7 +79,7 @@ void cluster_describe(struct cluster *c, struct buf *out)
     records_describe(c->records, out);
     if (c->leases != NULL) {
         buf_printf(out, ",\"ownLeaseSeen\":%s,\"leases\":", leases_own_seen(c->leases) ? "true" : "false");
-        informer_describe(leases_informer(c->leases), out);
+        leases_describe(c->leases, out);
     }
     if (c->exclusions != NULL) {
         buf_append_str(out, ",\"exclusions\":");

@@ -30,8 +30,8 @@ bool cluster_leases_synced(struct cluster *c, char *reason, size_t n)
         return true;
     if (c->leases == NULL)
         return not_yet(reason, n, "out of memory", NULL);
-    if (!informer_synced(leases_informer(c->leases)) && !informer_refused(leases_informer(c->leases)))
-        return not_yet(reason, n, "leases not listed yet", informer_failure(leases_informer(c->leases)));
+    if (!leases_synced(c->leases) && !leases_refused(c->leases))
+        return not_yet(reason, n, "leases not listed yet", leases_failure(c->leases));
     if (c->exclusions == NULL || !exclusions_settled(c->exclusions))
         return not_yet(reason, n, "custom resources and APIServices not listed yet", NULL);
     return true;
@@ -53,7 +53,7 @@ static const struct peer *awaited(const struct cluster *c)
 /* Nothing more will be known than is. */
 static bool refused(const struct cluster *c)
 {
-    return refresh_refused(c->local) || informer_refused(leases_informer(c->leases));
+    return refresh_refused(c->local) || leases_refused(c->leases);
 }
 
 bool cluster_peers_synced(struct cluster *c, char *reason, size_t n)

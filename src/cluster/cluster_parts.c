@@ -2,7 +2,6 @@
 #include "base/log.h"
 #include "cluster/cluster_internal.h"
 #include "cluster/exclusions.h"
-#include "cluster/informer.h"
 #include "cluster/leases.h"
 #include "cluster/publish.h"
 #include "cluster/records.h"
@@ -18,9 +17,7 @@ enum {
 /* Whether it would be seen that the local server goes. Who may not watch never sees it. */
 static bool watched_or_never(const struct cluster *c)
 {
-    const struct informer *leases = c->leases == NULL ? NULL : leases_informer(c->leases);
-
-    return leases == NULL || informer_failure(leases) == NULL || informer_refused(leases);
+    return c->leases == NULL || leases_failure(c->leases) == NULL || leases_refused(c->leases);
 }
 
 /*

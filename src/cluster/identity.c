@@ -113,8 +113,21 @@ void identity_set_state(struct identity *i, enum identity_state s)
 
 static void look_at_servers(struct identity *i);
 
+static void set_name(struct identity *i, const char *name)
+{
+    if (strcmp(i->path + sizeof LEASE_COLLECTION_PATH, name) != 0)
+        i->patched = i->overruled = false;
+    (void)snprintf(i->path, sizeof i->path, LEASE_COLLECTION_PATH "/%s", name);
+}
+
 static void observe(struct identity *i, const char *why)
 {
+    char older[SERVER_ID_BYTES_126];
+
+    if (i->minor == FIRST_PUBLISHING_MINOR && server_id_126_from_hostname(slice_str(i->hostname), older))
+        set_name(i, older);
+    else
+        set_name(i, i->id);
     if (i->state != STATE_OBSERVING)
         log_info("The identity Lease of this server is left to the local kube-apiserver", LT("lease", i->id),
                  LT("why", why), LU("minorVersion", i->minor));
@@ -126,6 +139,7 @@ static void observe(struct identity *i, const char *why)
 
 static void begin(struct identity *i)
 {
+    set_name(i, i->id);
     if (i->state == STATE_PUBLISHING) {
         identity_renew(i);
         return;
@@ -256,11 +270,17 @@ static void annotate(struct identity *i, const struct lease *l)
     buf_free(&body);
 }
 
+/* Another version of this server may have left one of another name behind. */
+static bool is_followed(const struct identity *i, const struct lease *l)
+{
+    return slice_eq(l->name, slice_str(i->path + sizeof LEASE_COLLECTION_PATH));
+}
+
 void identity_seen(struct identity *i, const struct lease *l)
 {
     if (i->state != STATE_OBSERVING || i->call != NULL || !i->o.annotate || i->advertise[0] == '\0')
         return;
-    if (slice_eq(l->advertise, slice_str(i->advertise)))
+    if (slice_eq(l->advertise, slice_str(i->advertise)) || !is_followed(i, l))
         return;
     if (l->advertise.n == 0 || slice_eq(l->advertise, l->written) ||
         (!i->patched && i->minor < FIRST_ADVERTISING_MINOR)) {
@@ -358,7 +378,7 @@ struct identity *identity_new(const struct identity_opts *o)
     i->hostname = must_strdup(o->hostname);
     i->advertise = must_strdup(o->advertise == NULL ? "" : o->advertise);
     identity_take_holder(i);
-    (void)snprintf(i->path, sizeof i->path, LEASE_COLLECTION_PATH "/%.*s", SERVER_ID_CHARS, o->id);
+    set_name(i, i->id);
     backoff_init(&i->backoff, BACKOFF_FIRST_MS, ENSURE_MAX_MS);
     i->arena = arena_new(2 * LIMIT_WATCH_LINE_BYTES);
     i->timer = loop_timer_new(i->loop, on_timer, i);

@@ -37,7 +37,7 @@ struct identity {
     char former[IDENTITY_HOLDER_BYTES]; /* until the present one is confirmed: the Lease may still have this; "": no
                                            such */
     bool anew;                          /* another holder, as soon as the present one is confirmed */
-    char path[sizeof LEASE_COLLECTION_PATH + SERVER_ID_BYTES + 1];
+    char path[sizeof LEASE_COLLECTION_PATH + SERVER_ID_BYTES_126 + 1];
     struct loop *loop;
     enum identity_state state;
     struct fetch *call; /* at most one */

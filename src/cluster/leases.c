@@ -9,17 +9,36 @@
 
 /* kube-apiserver renews every 10 s ± 4 %: two renewals missed by everybody mean that the watch is dead, not the
  * cluster. */
-enum { SILENCE_MS = 25000, LEASE_ARENA = 2 * LIMIT_WATCH_LINE_BYTES };
+enum { SILENCE_MS = 25000, LEASE_ARENA = 2 * LIMIT_WATCH_LINE_BYTES, REPLACED_US = 40 * 1000 * 1000 };
+
+/*
+ * 1.26 labels its Leases otherwise than all later versions. Two selectors are two collections to the API server. What
+ * an upgrade leaves behind in the older one stays there unrenewed for an hour: its silence says nothing.
+ */
+enum { SOURCES = 2 };
+static const struct {
+    const char *name, *query;
+    uint64_t silence_ms;
+} kinds[SOURCES] = {
+    {"leases", "labelSelector=apiserver.kubernetes.io%2Fidentity%3D" LEASE_IDENTITY_VALUE, SILENCE_MS},
+    {"leases-1.26", "labelSelector=k8s.io%2Fcomponent%3D" LEASE_IDENTITY_VALUE, 0},
+};
+
+struct source {
+    struct leases *leases;
+    struct informer *informer;
+    bool failing;
+};
 
 struct leases {
-    struct informer *informer;
+    struct source sources[SOURCES];
     struct peers *peers;
     const struct leases_handler *handler;
     void *arg;
     char *own_id;
-    bool own_seen;
-    struct arena *arena;    /* of the Lease in hand */
-    struct strmap *refused; /* keys that have been complained about */
+    char own_name[LEASE_NAME_BYTES]; /* of the own Lease while it is seen; else "" */
+    struct arena *arena;             /* of the Lease in hand */
+    struct strmap *refused;          /* keys that have been complained about */
 };
 
 /* Once per object: a Lease is renewed every ten seconds. */
@@ -32,10 +51,43 @@ static void complain(struct leases *l, struct slice key, const char *why)
     log_warning("Ignoring a Lease that is no API server identity", LS("lease", key), LT("err", why));
 }
 
+static bool is_of(const char *holder, struct slice name)
+{
+    return slice_has_prefix(slice_str(holder), name) && holder[name.n] == '_';
+}
+
+/*
+ * A server that was upgraded from 1.26 has two Leases, or was taken back to it. They are written by the clock of one
+ * host: the newer one is renewed, unless both are, for somebody else publishes the later one; then it is the one.
+ */
+static bool counts(const struct leases *l, const struct lease *lease, struct slice id)
+{
+    const struct peer *p = peers_find(l->peers, id);
+
+    if (p == NULL || !p->leased || is_of(p->holder, lease->name))
+        return true;
+    return lease->renew_us > p->renew_us + (lease_is_126(lease) ? REPLACED_US : 0);
+}
+
+static void gone(struct leases *l, struct slice name)
+{
+    struct peer *p;
+    size_t i = 0;
+
+    if (slice_eq(name, slice_str(l->own_name)))
+        l->own_name[0] = '\0';
+    while ((p = peers_next(l->peers, &i)) != NULL)
+        if (p->leased && is_of(p->holder, name)) {
+            peers_lease_gone(l->peers, slice_str(p->id));
+            return;
+        }
+}
+
 /* What is lost for want of memory comes again with the next renewal. */
 static bool on_object(void *arg, struct slice key, struct slice json)
 {
-    struct leases *l = arg;
+    struct leases *l = ((struct source *)arg)->leases;
+    char id[LEASE_NAME_BYTES];
     struct lease lease;
     struct err err = {.text = ""};
     const char *refusal;
@@ -50,66 +102,80 @@ static bool on_object(void *arg, struct slice key, struct slice json)
         complain(l, key, refusal);
         /* It may have been a good one before. */
         if (slice_eq(lease.ns, SLICE_LIT(LEASE_NAMESPACE)))
-            peers_lease_gone(l->peers, lease.name);
+            gone(l, lease.name);
         return true;
     }
     (void)strmap_remove(l->refused, key);
-    if (slice_eq(lease.name, slice_str(l->own_id))) {
-        l->own_seen = true;
+    lease_server_id(&lease, id);
+    if (strcmp(id, l->own_id) == 0) {
+        memcpy(l->own_name, lease.name.p, lease.name.n);
+        l->own_name[lease.name.n] = '\0';
         l->handler->on_own(l->arg, &lease);
-    } else
+    } else if (counts(l, &lease, slice_str(id))) {
+        lease.name = slice_str(id);
         peers_lease(l->peers, &lease);
+    }
     return true;
 }
 
 static void on_gone(void *arg, struct slice key)
 {
-    struct leases *l = arg;
+    struct leases *l = ((struct source *)arg)->leases;
     struct slice name = key, ns;
 
     (void)strmap_remove(l->refused, key);
-    if (!slice_split(&name, '/', &ns) || !slice_eq(ns, SLICE_LIT(LEASE_NAMESPACE)))
-        return;
-    if (slice_eq(name, slice_str(l->own_id)))
-        l->own_seen = false;
-    else
-        peers_lease_gone(l->peers, name);
+    if (slice_split(&name, '/', &ns) && slice_eq(ns, SLICE_LIT(LEASE_NAMESPACE)))
+        gone(l, name);
 }
 
 static void on_synced(void *arg)
 {
-    struct leases *l = arg;
+    struct leases *l = ((struct source *)arg)->leases;
 
     /* One list while watching fails says nothing of what comes after it. */
-    peers_set_sight(l->peers, informer_failure(l->informer) == NULL);
+    peers_set_sight(l->peers, leases_synced(l) && leases_failure(l) == NULL);
     l->handler->on_synced(l->arg);
 }
 
 static void on_health(void *arg, const char *why)
 {
-    struct leases *l = arg;
+    struct source *s = arg;
+    struct leases *l = s->leases;
+    bool before = l->sources[0].failing || l->sources[1].failing, now;
 
-    peers_set_sight(l->peers, why == NULL);
-    l->handler->on_health(l->arg, why);
+    s->failing = why != NULL;
+    now = l->sources[0].failing || l->sources[1].failing;
+    peers_set_sight(l->peers, !now && leases_synced(l));
+    if (now != before)
+        l->handler->on_health(l->arg, why);
 }
 
 static const struct informer_handler informer_handler = {
     .on_object = on_object, .on_gone = on_gone, .on_synced = on_synced, .on_health = on_health};
 
+static bool follow(struct leases *l, struct api *api, struct origin *local, size_t which)
+{
+    struct source *s = &l->sources[which];
+    const struct informer_opts o = {
+        .api = api,
+        .origin = local,
+        .name = kinds[which].name,
+        .path = LEASE_COLLECTION_PATH,
+        .query = kinds[which].query,
+        .list_ceiling = LIMIT_LEASE_LIST_BYTES,
+        .line_limit = LIMIT_WATCH_LINE_BYTES,
+        .silence_ms = kinds[which].silence_ms,
+    };
+
+    s->leases = l;
+    s->informer = informer_new(&o, &informer_handler, s);
+    return s->informer != NULL;
+}
+
 struct leases *leases_new(struct api *api, struct origin *local, struct peers *peers, const char *own_id,
                           const struct leases_handler *h, void *arg)
 {
     struct leases *l = mem_zalloc(sizeof *l);
-    const struct informer_opts o = {
-        .api = api,
-        .origin = local,
-        .name = "leases",
-        .path = LEASE_COLLECTION_PATH,
-        .query = "labelSelector=apiserver.kubernetes.io%2Fidentity%3D" LEASE_IDENTITY_VALUE,
-        .list_ceiling = LIMIT_LEASE_LIST_BYTES,
-        .line_limit = LIMIT_WATCH_LINE_BYTES,
-        .silence_ms = SILENCE_MS,
-    };
 
     if (l == NULL)
         return NULL;
@@ -119,9 +185,8 @@ struct leases *leases_new(struct api *api, struct origin *local, struct peers *p
     l->own_id = mem_strdup(own_id);
     l->arena = arena_new(LEASE_ARENA);
     l->refused = strmap_new();
-    if (l->own_id != NULL && l->arena != NULL && l->refused != NULL)
-        l->informer = informer_new(&o, &informer_handler, l);
-    if (l->informer != NULL)
+    if (l->own_id != NULL && l->arena != NULL && l->refused != NULL && follow(l, api, local, 0) &&
+        follow(l, api, local, 1))
         return l;
     leases_free(l);
     return NULL;
@@ -131,7 +196,8 @@ void leases_free(struct leases *l)
 {
     if (l == NULL)
         return;
-    informer_free(l->informer);
+    for (size_t i = 0; i < SOURCES; i++)
+        informer_free(l->sources[i].informer);
     if (l->refused != NULL)
         strmap_free(l->refused);
     arena_free(l->arena);
@@ -142,15 +208,33 @@ void leases_free(struct leases *l)
 void leases_restart(struct leases *l, struct origin *local)
 {
     peers_set_sight(l->peers, false);
-    informer_restart(l->informer, local);
+    for (size_t i = 0; i < SOURCES; i++)
+        informer_restart(l->sources[i].informer, local);
 }
 
-struct informer *leases_informer(struct leases *l)
+bool leases_synced(const struct leases *l)
 {
-    return l->informer;
+    return informer_synced(l->sources[0].informer) && informer_synced(l->sources[1].informer);
+}
+
+bool leases_refused(const struct leases *l)
+{
+    return informer_refused(l->sources[0].informer) || informer_refused(l->sources[1].informer);
+}
+
+const char *leases_failure(const struct leases *l)
+{
+    const char *why = informer_failure(l->sources[0].informer);
+
+    return why != NULL ? why : informer_failure(l->sources[1].informer);
 }
 
 bool leases_own_seen(const struct leases *l)
 {
-    return l->own_seen;
+    return l->own_name[0] != '\0';
+}
+
+void leases_describe(const struct leases *l, struct buf *out)
+{
+    informer_describe(l->sources[0].informer, out);
 }

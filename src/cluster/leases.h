@@ -1,6 +1,6 @@
 /*
- * API server identity Leases: followed on the local server, judged, and handed to the peer table. Later also the place
- * that knows whether the local server publishes its own.
+ * API server identity Leases: followed on the local server, judged, and handed to the peer table, under the ID
+ * that the server has in every version (those of 1.26 are labelled and named otherwise).
  */
 #ifndef MVPROXY_CLUSTER_LEASES_H
 #define MVPROXY_CLUSTER_LEASES_H
@@ -8,7 +8,7 @@
 #include "base/mem.h"
 
 struct api;
-struct informer;
+struct buf;
 struct lease;
 struct leases;
 struct origin;
@@ -25,7 +25,12 @@ MEM_CHECK struct leases *leases_new(struct api *api, struct origin *local, struc
                                     const struct leases_handler *h, void *arg);
 void leases_free(struct leases *l); /* NULL is fine */
 void leases_restart(struct leases *l, struct origin *local);
-struct informer *leases_informer(struct leases *l);
+/* Of what there is to be followed together, as informer_synced(), informer_refused() and informer_failure(). */
+bool leases_synced(const struct leases *l);
+bool leases_refused(const struct leases *l);
+const char *leases_failure(const struct leases *l);
+/* Appends a JSON object for the status page. */
+void leases_describe(const struct leases *l, struct buf *out);
 /* The local server's own Lease was seen: it publishes its identity itself. */
 bool leases_own_seen(const struct leases *l);
 

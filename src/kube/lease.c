@@ -5,8 +5,9 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "kube/jscan.h"
+#include "kube/server_id.h"
 
-enum { LEASE_DEPTH = 32, LEASE_NAME_BYTES = 63 };
+enum { LEASE_DEPTH = 32 };
 
 /* ------------------------------------------------------------------------------------------------------- reading */
 
@@ -51,6 +52,7 @@ static bool read_metadata(const struct reader *r, struct json_object *root, stru
            text_member(r, meta, "name", &out->name) && text_member(r, meta, "uid", &out->uid) &&
            text_member(r, meta, "resourceVersion", &out->resource_version) &&
            text_member(r, labels, LEASE_IDENTITY_LABEL, &out->identity_label) &&
+           text_member(r, labels, LEASE_COMPONENT_LABEL, &out->component_label) &&
            text_member(r, labels, LEASE_HOSTNAME_LABEL, &out->hostname_label) &&
            text_member(r, annotations, LEASE_ADVERTISE_ANNOTATION, &out->advertise) &&
            text_member(r, annotations, LEASE_WRITTEN_ANNOTATION, &out->written);
@@ -128,7 +130,7 @@ static bool is_identity_name(struct slice name)
     for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
         size_t n = prefixes[i].n;
 
-        if (!slice_has_prefix(name, prefixes[i]) || name.n == n || name.n > LEASE_NAME_BYTES)
+        if (!slice_has_prefix(name, prefixes[i]) || name.n == n || name.n >= LEASE_NAME_BYTES)
             continue;
         while (n < name.n && ((name.p[n] >= 'a' && name.p[n] <= 'z') || (name.p[n] >= '0' && name.p[n] <= '9')))
             n++;
@@ -142,7 +144,8 @@ const char *lease_refusal(const struct lease *l)
 {
     if (!slice_eq(l->ns, SLICE_LIT(LEASE_NAMESPACE)))
         return "not in namespace " LEASE_NAMESPACE;
-    if (!slice_eq(l->identity_label, SLICE_LIT(LEASE_IDENTITY_VALUE)))
+    if (!slice_eq(l->identity_label, SLICE_LIT(LEASE_IDENTITY_VALUE)) &&
+        !slice_eq(l->component_label, SLICE_LIT(LEASE_IDENTITY_VALUE)))
         return "label " LEASE_IDENTITY_LABEL " is not " LEASE_IDENTITY_VALUE;
     if (!is_identity_name(l->name))
         return "name is not that of an API server";
@@ -151,6 +154,23 @@ const char *lease_refusal(const struct lease *l)
     if (!slice_has_prefix(l->holder, l->name) || l->holder.n < l->name.n + 2 || l->holder.p[l->name.n] != '_')
         return "holderIdentity does not begin with the name";
     return NULL;
+}
+
+bool lease_is_126(const struct lease *l)
+{
+    char name[SERVER_ID_BYTES_126];
+
+    return slice_has_prefix(l->name, SLICE_LIT(SERVER_ID_PREFIX_126)) &&
+           server_id_126_from_hostname(l->hostname_label, name) &&
+           slice_eq(l->name, slice_of(name, SERVER_ID_CHARS_126));
+}
+
+void lease_server_id(const struct lease *l, char out[LEASE_NAME_BYTES])
+{
+    if (lease_is_126(l) && server_id_from_hostname(l->hostname_label, out))
+        return;
+    memcpy(out, l->name.p, l->name.n);
+    out[l->name.n] = '\0';
 }
 
 bool lease_expired(const struct lease *l, int64_t now_us)

@@ -11,18 +11,21 @@
 #define LEASE_NAMESPACE "kube-system"
 #define LEASE_IDENTITY_LABEL "apiserver.kubernetes.io/identity"
 #define LEASE_IDENTITY_VALUE "kube-apiserver"
+/* What it was in 1.26, with the same value. */
+#define LEASE_COMPONENT_LABEL "k8s.io/component"
 #define LEASE_HOSTNAME_LABEL "kubernetes.io/hostname"
 #define LEASE_ADVERTISE_ANNOTATION "kubernetes.io/peer-advertise-address"
 /* Ours: the address that an mvproxy wrote into the other one, by which a later process knows it for ours to change. */
 #define LEASE_WRITTEN_ANNOTATION "mvproxy/peer-advertise-address"
 #define LEASE_COLLECTION_PATH "/apis/coordination.k8s.io/v1/namespaces/" LEASE_NAMESPACE "/leases"
-enum { LEASE_DURATION_SECONDS = 3600 };
+enum { LEASE_DURATION_SECONDS = 3600, LEASE_NAME_BYTES = 64 };
 
 /* Absent texts are "" (p not NULL). All text lives in the arena given to lease_parse, or is the caller's for
  * lease_print. */
 struct lease {
     struct slice ns, name, uid, resource_version;
-    struct slice identity_label; /* value of LEASE_IDENTITY_LABEL */
+    struct slice identity_label;  /* value of LEASE_IDENTITY_LABEL */
+    struct slice component_label; /* of LEASE_COMPONENT_LABEL, which lease_print leaves out */
     struct slice hostname_label;
     struct slice advertise; /* value of LEASE_ADVERTISE_ANNOTATION, as it stands */
     struct slice written;   /* of LEASE_WRITTEN_ANNOTATION, which lease_print leaves out */
@@ -41,6 +44,13 @@ bool lease_parse(struct arena *a, struct slice json, struct lease *out, struct e
  * (static text).
  */
 const char *lease_refusal(const struct lease *l);
+/*
+ * The server ID that such a Lease is about: its name, but for one of 1.26 the ID that the same host has in every later
+ * version, so that a server remains the same through its upgrade.
+ */
+void lease_server_id(const struct lease *l, char out[LEASE_NAME_BYTES]);
+/* It is one of 1.26, with the name of that version. */
+bool lease_is_126(const struct lease *l);
 /* renewTime + duration has passed at `now_us`, or one of them is missing (the rule of kube-apiserver's collector). */
 bool lease_expired(const struct lease *l, int64_t now_us);
 

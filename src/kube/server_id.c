@@ -29,6 +29,17 @@ bool server_id_from_hostname(struct slice hostname, char out[SERVER_ID_BYTES])
     return true;
 }
 
+bool server_id_126_from_hostname(struct slice hostname, char out[SERVER_ID_BYTES_126])
+{
+    unsigned char digest[HASH_SHA256_BYTES];
+
+    if (hostname.n == 0 || hostname.n > 256 || !hash_sha256(hostname, digest))
+        return false;
+    memcpy(out, SERVER_ID_PREFIX_126, sizeof(SERVER_ID_PREFIX_126) - 1);
+    hash_base32_lower(digest, 16, out + sizeof(SERVER_ID_PREFIX_126) - 1);
+    return true;
+}
+
 bool server_id_valid(struct slice s)
 {
     if (s.n != SERVER_ID_CHARS || !slice_has_prefix(s, SLICE_LIT(SERVER_ID_PREFIX)))

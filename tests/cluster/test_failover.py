@@ -7,6 +7,7 @@ import time
 from harness import waiting
 from harness.api import config_map, config_maps, ensure, ensure_namespace, expect, expect_unavailable, remove
 from harness.load import Load
+from harness.runner import core
 
 LOCAL = "/api/v1/namespaces/default"
 
@@ -39,6 +40,30 @@ def test_stopped_and_back(cluster):
     assert load.statuses[503] and load.statuses[200], load
     # The first one may be kube-apiserver's own, which is shutting down.
     assert load.example[503].header("Retry-After", "").isdigit(), load.example[503]
+
+
+HPAS = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers"
+NO_HPAS = "--runtime-config=autoscaling/v1=false"
+
+
+@core
+def test_version_goes(cluster):
+    """a server comes back without a version of a group that it keeps, and then with it: an answer or 503, never a false 404"""
+    node = cluster.old
+    flags = node.spec.flags
+    try:
+        for with_it in (False, True):
+            with Load(node.proxied, HPAS) as load:
+                node.apiserver.stop(timeout=5)
+                node.spec.flags = list(flags) if with_it else [*flags, NO_HPAS]
+                node.start_apiserver()
+                node.await_apiserver()
+                before = load.statuses[200]
+                waiting.until(lambda b=before, seen=load: seen.statuses[200] > b + 100, "more answers")
+            _never_404(load)
+            assert (node.direct().get(HPAS).status == 200) == with_it
+    finally:
+        node.spec.flags = flags
 
 
 def test_killed(cluster):

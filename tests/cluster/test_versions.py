@@ -1,7 +1,7 @@
 """What is particular about some versions of Kubernetes: their own proxying, and what they do not have yet."""
 
 from harness import waiting
-from harness.api import expect, expect_unavailable
+from harness.api import expect, expect_unavailable, identity_leases
 from harness.runner import core, needs
 
 REROUTED = "apiserver_rerouted_request_total"
@@ -91,10 +91,33 @@ def test_forged_mark(cluster):
             expect(node.proxied().request("GET", cluster.skew.collection, headers={header: "true"}), 200)
 
 
+@core
+def test_denials(cluster):
+    """what a server does not know at all it denies in the two shapes that mvproxy does not believe, in every form; HEAD too"""
+    unknown = "the server could not find the requested resource"
+    for path, status, message in (("/apis/apps/v9/things", 404, unknown), ("/api/v1/things", 404, unknown),
+                                  ("/api/v1/namespaces/default/pods/x/thing", 404, unknown),
+                                  ("/apis/apps/v1/namespaces/default/controllerrevisions/x/status", 404, unknown)):
+        for node in cluster.nodes:
+            client = node.direct()
+            answer = expect(client.get(path, Accept="application/json"), status).json()
+            assert (answer["reason"], answer["details"], answer["message"]) == ("NotFound", {}, message), answer
+            for form in ("application/vnd.kubernetes.protobuf", "application/yaml"):
+                answer = expect(client.get(path, Accept=form), status)
+                assert answer.header("Content-Type").startswith(form) and message.encode() in answer.body, answer
+            assert client.request("HEAD", path).status == 404, path
+    for node in cluster.nodes:
+        client = node.direct()
+        answer = expect(client.request("PUT", "/api/v1/namespaces/default/pods"), 405).json()
+        assert (answer["reason"], answer["details"]) == ("MethodNotAllowed", {}), answer
+        there, away = "/api/v1/namespaces/default", "/api/v1/namespaces/default/pods/nobody"
+        assert client.request("HEAD", there).status == 405 and client.request("HEAD", away).status == 405
+        details = expect(client.get(away), 404).json()["details"]
+        assert (details["name"], details["kind"]) == ("nobody", "pods"), details
+
+
 def _lease(cluster, node):
-    path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?labelSelector=" \
-           "apiserver.kubernetes.io%2Fidentity%3Dkube-apiserver"
-    items = expect(cluster.nodes[0].direct().get(path), 200).json()["items"]
+    items = identity_leases(cluster.nodes[0].direct())
     return next((i for i in items if i["metadata"]["labels"]["kubernetes.io/hostname"] == node.name), None)
 
 

@@ -302,11 +302,14 @@ static void gone(void *arg, struct sim_request *q)
 static void renew(void *arg)
 {
     struct kube_server *k = arg;
-    char holder[100];
+    char holder[100], older[SERVER_ID_BYTES_126];
     struct kube_lease l = {
         .name = k->id, .hostname = k->hostname, .holder = holder, .address = k->address, .duration_s = 3600};
 
-    (void)snprintf(holder, sizeof holder, "%s_process-%u", k->id, k->process);
+    l.label_126 = k->minor == 26 && server_id_126_from_hostname(slice_str(k->hostname), older);
+    if (l.label_126)
+        l.name = older;
+    (void)snprintf(holder, sizeof holder, "%s_process-%u", l.name, k->process);
     l.renew_us = clock_wall_us() + k->skew_us;
     if (!k->paused)
         kube_put_lease(k->store, &l);

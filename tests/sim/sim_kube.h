@@ -41,6 +41,7 @@ struct kube_lease {
     int64_t renew_us;                        /* wall clock */
     unsigned duration_s;                     /* 0: none */
     bool no_label;
+    bool label_126; /* that of 1.26 instead */
 };
 void kube_put_lease(struct kube_store *s, const struct kube_lease *l);
 /* The Lease as it is; text lives in the arena. False: there is none. */
@@ -72,7 +73,7 @@ void kube_forbid(struct kube_server *k, const char *path_prefix, unsigned status
 void kube_forbid_writes(struct kube_server *k, unsigned status);
 /* Answers this status to every watch; 0: to none. */
 void kube_forbid_watches(struct kube_server *k, unsigned status);
-/* What /version says; 34 at first. */
+/* What /version says; 34 at first. 26 names and labels its Lease as that version does. */
 void kube_set_minor(struct kube_server *k, unsigned minor);
 /* Publishes and renews its Lease every 10 s, with a clock that is off by so much; a new process has a new holder. */
 void kube_start(struct kube_server *k, int64_t skew_us);

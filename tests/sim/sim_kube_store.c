@@ -23,12 +23,18 @@ static void print_object(struct buf *b, enum kube_kind k, const struct kube_obje
         kinds[k].api_version, kinds[k].kind, o->name, (unsigned long long)version, o->meta, o->members);
 }
 
+static bool watches(const struct kube_watch *w, enum kube_kind k, const char *line)
+{
+    return w->kind == k &&
+           (k != KUBE_LEASE || w->label_126 == (strstr(line, "\"k8s.io/component\":\"kube-apiserver\"") != NULL));
+}
+
 static void send_line(struct kube_store *s, enum kube_kind k, struct slice line, uint64_t version)
 {
     for (struct list_node *n = list_first(&s->watches); n != NULL; n = list_next(&s->watches, n)) {
         struct kube_watch *w = list_entry(n, struct kube_watch, node);
 
-        if (w->kind == k && version > w->from)
+        if (watches(w, k, line.p) && version > w->from)
             sim_write(w->request, line);
     }
 }
@@ -49,7 +55,7 @@ static void happen(struct kube_store *s, enum kube_kind k, const char *type, con
     e->version = s->version;
     e->line = must_slicedup(buf_slice(&b));
     list_push_back(&s->events, &e->node);
-    send_line(s, k, buf_slice(&b), s->version);
+    send_line(s, k, slice_str(e->line), s->version);
     buf_free(&b);
 }
 
@@ -117,7 +123,9 @@ void kube_put_lease(struct kube_store *s, const struct kube_lease *l)
     (void)snprintf(meta, sizeof meta,
                    ",\"namespace\":\"%s\",\"uid\":\"u-%s\",\"labels\":{%s\"kubernetes.io/hostname\":\"%s\"}%s",
                    l->ns == NULL ? "kube-system" : l->ns, l->name,
-                   l->no_label ? "" : "\"apiserver.kubernetes.io/identity\":\"kube-apiserver\",",
+                   l->no_label    ? ""
+                   : l->label_126 ? "\"k8s.io/component\":\"kube-apiserver\","
+                                  : "\"apiserver.kubernetes.io/identity\":\"kube-apiserver\",",
                    l->hostname == NULL ? "" : l->hostname, address);
     (void)snprintf(members, sizeof members, ",\"spec\":{\"holderIdentity\":\"%s\",\"renewTime\":\"%s\"%s}",
                    l->holder == NULL ? "" : l->holder, time, duration);
@@ -226,8 +234,12 @@ uint64_t kube_lists(const struct kube_store *s, enum kube_kind k)
 
 static bool selected(enum kube_kind k, struct sim_request *q, const struct kube_object *o)
 {
-    return k != KUBE_LEASE || sim_query(q, "labelSelector").p == NULL ||
-           strstr(o->meta, "\"apiserver.kubernetes.io/identity\":\"kube-apiserver\"") != NULL;
+    struct slice by = sim_query(q, "labelSelector");
+
+    return k != KUBE_LEASE || by.p == NULL ||
+           strstr(o->meta, slice_has_prefix(by, SLICE_LIT("k8s.io"))
+                               ? "\"k8s.io/component\":\"kube-apiserver\""
+                               : "\"apiserver.kubernetes.io/identity\":\"kube-apiserver\"") != NULL;
 }
 
 /* False: an allocation failed. */
@@ -348,6 +360,7 @@ static void serve_watch(struct kube_store *s, enum kube_kind k, struct sim_reque
     w->kind = k;
     w->request = q;
     w->from = from;
+    w->label_126 = slice_has_prefix(sim_query(q, "labelSelector"), SLICE_LIT("k8s.io"));
     w->store = s;
     w->bookmark = timer(s->loop, on_bookmark, w);
     w->end = timer(s->loop, on_end, w);
@@ -359,7 +372,7 @@ static void serve_watch(struct kube_store *s, enum kube_kind k, struct sim_reque
     for (struct list_node *n = list_first(&s->events); n != NULL; n = list_next(&s->events, n)) {
         struct kube_event *e = list_entry(n, struct kube_event, node);
 
-        if (e->kind == k && e->version > from)
+        if (watches(w, e->kind, e->line) && e->kind == k && e->version > from)
             sim_write(q, slice_str(e->line));
     }
 }
@@ -442,7 +455,8 @@ static void store_lease(struct kube_store *s, struct arena *a, const struct leas
         .written = text_of(a, l->written),
         .renew_us = l->renew_us,
         .duration_s = (unsigned)l->duration_s,
-        .no_label = !slice_eq(l->identity_label, SLICE_LIT(LEASE_IDENTITY_VALUE)),
+        .no_label = l->identity_label.n + l->component_label.n == 0,
+        .label_126 = l->component_label.n > 0,
     };
 
     kube_put_lease(s, &k);

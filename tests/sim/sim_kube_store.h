@@ -19,6 +19,7 @@ struct kube_event {
 };
 
 struct kube_watch {
+    bool label_126; /* of the Leases labelled as 1.26 does it, and of no others */
     struct list_node node;
     enum kube_kind kind;
     struct sim_request *request;

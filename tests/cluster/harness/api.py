@@ -37,6 +37,18 @@ def config_map(name, data=None):
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data or {"key": "value"}}
 
 
+IDENTITY_LABELS = ("apiserver.kubernetes.io%2Fidentity", "k8s.io%2Fcomponent")  # the latter in 1.26
+
+
+def identity_leases(client):
+    """The identity Leases of API servers, of whatever version."""
+    found = []
+    for label in IDENTITY_LABELS:
+        answer = client.get("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?labelSelector=%s%%3Dkube-apiserver" % label)
+        found += expect(answer, 200).json()["items"]
+    return found
+
+
 def whoami():
     return {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 

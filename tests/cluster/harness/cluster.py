@@ -8,6 +8,7 @@ import tempfile
 import time
 
 from . import waiting
+from .api import identity_leases
 from .daemon import Daemon
 from .node import Node
 from .setups import Setup
@@ -178,12 +179,9 @@ class Cluster:
     def await_leases(self):
         """Until every kube-apiserver of 1.26 or newer has published who it is."""
         wanted = {n.name for n in self.nodes}
-        path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?labelSelector=" \
-               "apiserver.kubernetes.io%2Fidentity%3Dkube-apiserver"
 
         def all_there():
-            items = self.nodes[0].direct().get(path).json()["items"]
-            return wanted <= {i["metadata"]["labels"]["kubernetes.io/hostname"] for i in items}
+            return wanted <= {i["metadata"]["labels"]["kubernetes.io/hostname"] for i in identity_leases(self.nodes[0].direct())}
         waiting.until(all_there, "identity Leases of " + ", ".join(sorted(wanted)))
 
     def start(self):

@@ -509,7 +509,7 @@ static void collects(bool first)
         (void)world_peer(&s.w, "cp-b", "10.0.0.2:6443", WORLD_BASE);
     (void)server_id_from_hostname(SLICE_LIT("dead"), dead);
     (void)server_id_from_hostname(SLICE_LIT("fresh"), fresh);
-    put(&s, dead, "x_dead", clock_wall_us());
+    put(&s, dead, "x_dead", clock_wall_us() - (int64_t)1800 * 1000000);
     world_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
     ok(by_us(&s), "published");
@@ -687,6 +687,33 @@ static void wrong_clocks(void)
     end(&s);
 }
 
+/* A server of 1.26 publishes its own Lease, under another label and another name. */
+static void of_126(void)
+{
+    struct story s;
+    char older[SERVER_ID_BYTES_126];
+
+    prepare(&s, 26, IDENTITY_AUTO);
+    ok(server_id_126_from_hostname(SLICE_LIT("cp-a"), older), "the name");
+    kube_start(s.w.local, 0);
+    world_start(&s.w);
+    ok(world_ready(&s.w, 2000), "ready");
+    sim_run_ms(s.w.loop, 1000);
+    ok(!lease_there(&s), "it is observed, and none of the later kind is made");
+    s.id = older;
+    ok(lease_there(&s) && slice_eq(s.lease.advertise, slice_str(s.w.opts.advertise)), "its Lease gets our address");
+    is_u64(served_n_peers(cluster_served(s.w.cluster)), 0, "and is no peer's");
+    kube_stop(s.w.local, false);
+    sim_run_ms(s.w.loop, 5000);
+    kube_set_minor(s.w.local, 27);
+    kube_start(s.w.local, 0);
+    s.id = kube_id(s.w.local);
+    for (unsigned ms = 0; ms < 10000 && !address_there(&s); ms += 100)
+        sim_run_ms(s.w.loop, 100);
+    ok(address_there(&s), "upgraded: the later one gets it");
+    end(&s);
+}
+
 int main(void)
 {
     static const char left[] = "10.8.8.8:6443";
@@ -731,5 +758,6 @@ int main(void)
     changes_annotation(36);
     changes_mode();
     changes_mode_blindly();
+    of_126();
     return tap_end();
 }

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/metric.h"
+#include "kube/server_id.h"
 #include "lib/tap.h"
 #include "sim/world.h"
 
@@ -578,6 +579,44 @@ static void three(void)
     world_end(&w);
 }
 
+/* A peer is the same through an upgrade from 1.26 and back, although its Lease is another one. */
+static void from_126_and_back(void)
+{
+    struct world w;
+    struct kube_server *b;
+    char older[SERVER_ID_BYTES_126];
+
+    ok(server_id_126_from_hostname(SLICE_LIT("cp-b"), older), "the name in 1.26");
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    kube_delete(w.store, KUBE_LEASE, kube_id(b));
+    kube_set_minor(b, 26);
+    kube_start(b, 0);
+    world_start(&w);
+    ok(world_ready(&w, 2000) && world_peer_serves(&w, b, "batch", "v1", "jobs"), "a peer of 1.26 is seen");
+    kube_set_minor(b, 27);
+    kube_set_apis(b, WORLD_BASE ";batch/v2:jobs");
+    kube_start(b, 0);
+    sim_run_ms(w.loop, 500);
+    is_u64(served_n_peers(cluster_served(w.cluster)), 1, "upgraded: the same peer");
+    ok(world_peer_serves(&w, b, "batch", "v2", "jobs"), "which is read again");
+    kube_delete(w.store, KUBE_LEASE, older);
+    sim_run_ms(w.loop, 500);
+    is_str(life_of(&w, b), "live", "what it left behind is collected: no matter");
+    kube_set_minor(b, 26);
+    kube_start(b, 0);
+    sim_run_ms(w.loop, 60000);
+    ok(world_peer_of(&w, b)->life == SERVED_LIVE && served_n_peers(cluster_served(w.cluster)) == 1, "taken back: live");
+    kube_compact(w.store); /* all are listed again, the one that nobody renews as well */
+    kube_restore(w.store, 0);
+    sim_run_ms(w.loop, 30000);
+    is_str(life_of(&w, b), "live", "and stays so");
+    kube_delete(w.store, KUBE_LEASE, older);
+    sim_run_ms(w.loop, 1000);
+    is_str(life_of(&w, b), "lapsed", "its own Lease goes: lapsed");
+    world_end(&w);
+}
+
 int main(void)
 {
     crash();
@@ -601,5 +640,6 @@ int main(void)
     local_outage();
     flapping();
     three();
+    from_126_and_back();
     return tap_end();
 }

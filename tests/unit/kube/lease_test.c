@@ -104,6 +104,20 @@ static void test_identity(void)
     l.name = SLICE_LIT("kube-apiserver-c4vwjftbvpc5os2vvzle4qg27a");
     l.holder = SLICE_LIT("kube-apiserver-c4vwjftbvpc5os2vvzle4qg27a_1");
     is_null(lease_refusal(&l), "of before, with the older prefix");
+    {
+        char id[LEASE_NAME_BYTES];
+
+        l.hostname_label = SLICE_LIT("kind-control-plane");
+        l.identity_label = SLICE_LIT("");
+        l.component_label = SLICE_LIT("kube-apiserver");
+        is_null(lease_refusal(&l), "with the label of 1.26");
+        ok(lease_is_126(&l), "that version's");
+        lease_server_id(&l, id);
+        is_str(id, "apiserver-c7uylvfxlbqccnk6myfkwetzze", "stands for the server that the host always has");
+        l.hostname_label = SLICE_LIT("other");
+        lease_server_id(&l, id);
+        is_str(id, "kube-apiserver-c4vwjftbvpc5os2vvzle4qg27a", "but only under the name of that host");
+    }
 #define REFUSED(field, value, name)                                                                                    \
     do {                                                                                                               \
         l = good;                                                                                                      \

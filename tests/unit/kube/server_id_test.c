@@ -31,6 +31,13 @@ int main(void)
     }
     for (size_t i = 0; i < ROWS(shapes); i++)
         is_int(server_id_valid(slice_str(shapes[i].id)), shapes[i].valid, "shape of '%s'", shapes[i].id);
+    {
+        char older[SERVER_ID_BYTES_126];
+
+        ok(server_id_126_from_hostname(SLICE_LIT("kind-control-plane"), older), "an ID as of 1.26");
+        is_str(older, "kube-apiserver-c4vwjftbvpc5os2vvzle4qg27a", "as in the documentation of Kubernetes");
+        ok(!server_id_126_from_hostname(SLICE_LIT(""), older), "not without a host name");
+    }
     memset(longest, 'a', sizeof(longest));
     ok(!server_id_from_hostname(SLICE_LIT(""), id), "no host name, no ID");
     ok(server_id_from_hostname(slice_of(longest, 256), id), "256 bytes are fine");
