@@ -71,7 +71,7 @@ static void on_published(void *arg)
     waiters_published(&c->waiters);
 }
 
-static void on_settled(void *arg)
+static void on_documents(void *arg)
 {
     struct cluster *c = arg;
 
@@ -88,7 +88,7 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
                              .metrics = &c->metrics,
                              .collect = cluster_collect,
                              .on_published = on_published,
-                             .on_settled = on_settled,
+                             .on_documents = on_documents,
                              .arg = c};
 
     c->loop = l;

@@ -39,8 +39,10 @@ static void on_local_end(void *arg, bool ok, bool changed)
 {
     struct cluster *c = arg;
 
-    if (ok)
+    if (ok) {
         look_for_restart(c);
+        records_local_answers(c->records);
+    }
     if (changed)
         publish_request(c->publish);
     waiters_looked(&c->waiters, publish_pending(c->publish));

@@ -37,7 +37,8 @@ struct etcd {
     enum trouble trouble;
     struct err failure; /* the last */
     uint64_t worked_ms;
-    uint64_t cluster, cluster_ms; /* who we talk to, and when it last answered */
+    uint64_t cluster, cluster_ms; /* who we talk to, and when it last answered; 0: whoever answers first */
+    unsigned configured;          /* how often */
 };
 
 struct etcd_call {
@@ -46,7 +47,8 @@ struct etcd_call {
     struct fetch *fetch; /* NULL: over, or between two endpoints */
     struct buf body;
     struct buf text; /* of a watch: the line that is not complete; of an error: what it says */
-    size_t server;   /* that was asked */
+    size_t server;   /* that was asked, of those of this configuration: */
+    unsigned configured;
     size_t tries;
     bool dead;
     struct err why;
@@ -110,7 +112,7 @@ static bool right_cluster(struct etcd *e, const struct etcd_header *h, struct er
     uint64_t now = loop_now_ms(e->loop);
 
     if (e->cluster != 0 && h->cluster != e->cluster) {
-        if (now - e->cluster_ms < OTHER_CLUSTER_MS)
+        if (e->n > 1 && now - e->cluster_ms < OTHER_CLUSTER_MS)
             return err_set(why, "it belongs to another etcd cluster than the one that answered before");
         log_warning("etcd is another cluster than before", LT("endpoint", origin_address(e->servers[e->current])));
     }
@@ -216,6 +218,9 @@ static bool send(struct etcd_call *c)
         .on_piece = c->on_line != NULL ? on_piece : NULL,
     };
 
+    if (c->configured != e->configured)
+        c->tries = 0;
+    c->configured = e->configured;
     c->server = e->current;
     c->tries++;
     buf_reset(&c->text);
@@ -228,13 +233,14 @@ static void failed_here(struct etcd_call *c, const char *why)
 {
     struct etcd *e = c->etcd;
     struct err text = {.text = ""};
+    bool was_before = c->configured != e->configured;
 
     count(e, c->op, "failed");
-    (void)err_set(&text, "%s: %s", c->server < e->n ? origin_address(e->servers[c->server]) : "", why);
+    (void)err_set(&text, "%s: %s", !was_before && c->server < e->n ? origin_address(e->servers[c->server]) : "", why);
     log_v(3, "Request to etcd failed", LT("doing", ops[c->op].name), LT("err", text.text));
-    if (c->server == e->current)
+    if (!was_before && c->server == e->current)
         etcd_next_server(e);
-    if (c->on_line == NULL && c->tries < e->n && send(c))
+    if (c->on_line == NULL && e->n > 0 && (was_before || c->tries < e->n) && send(c))
         return;
     give_up(c, text.text);
 }
@@ -265,6 +271,10 @@ static void answered(struct etcd_call *c, struct slice body)
     struct etcd_answer a = {.result = ETCD_OK, .body = body};
     struct err why = {.text = ""};
 
+    if (c->configured != c->etcd->configured) {
+        failed_here(c, "other endpoints have been configured since");
+        return;
+    }
     if (!etcd_read_header(body, &a.header, &why) || !right_cluster(c->etcd, &a.header, &why)) {
         failed_here(c, why.text);
         return;
@@ -371,6 +381,8 @@ bool etcd_set_servers(struct etcd *e, struct origin *const *servers, size_t n)
     struct origin *kept[ETCD_SERVERS_MAX];
     bool same;
 
+    /* Set up anew, or restored: another cluster from now on, also behind the same addresses. */
+    e->cluster = 0;
     n = n < ETCD_SERVERS_MAX ? n : ETCD_SERVERS_MAX;
     same = n == e->n;
     for (size_t i = 0; same && i < n; i++)
@@ -382,6 +394,7 @@ bool etcd_set_servers(struct etcd *e, struct origin *const *servers, size_t n)
     drop_servers(e);
     memcpy(e->servers, kept, n * sizeof *kept);
     e->n = n;
+    e->configured++;
     return true;
 }
 

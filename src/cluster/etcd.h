@@ -39,7 +39,10 @@ enum { ETCD_SERVERS_MAX = 16 };
 /* Ends the process when out of memory. The metrics must outlive it. */
 struct etcd *etcd_new(struct loop *l, struct back *b, struct cluster_metrics *m);
 void etcd_free(struct etcd *e); /* its calls must be over or cancelled */
-/* Requests from now on go to these (at most ETCD_SERVERS_MAX; referenced). False: they are the same as before. */
+/*
+ * Requests from now on go to these (at most ETCD_SERVERS_MAX; referenced), to which cluster ever they belong. What is
+ * under way at others is asked again. False: they are the same as before.
+ */
 bool etcd_set_servers(struct etcd *e, struct origin *const *servers, size_t n);
 struct loop *etcd_loop(const struct etcd *e);
 

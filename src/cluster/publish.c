@@ -52,6 +52,7 @@ struct publish {
     bool outdated;                      /* the merge under way is of what was true before */
     bool built;                         /* a merge has ended, well or badly */
     bool protobuf;                      /* is wanted */
+    bool with_protobuf;                 /* is being prepared */
     struct served_documents *documents; /* of the key `have` */
     struct key have, want;              /* want: of the merge under way */
     bool has_key;
@@ -246,7 +247,7 @@ static void settle(struct publish *p)
     if (p->dirty || p->outdated)
         publish_request(p);
     else
-        p->o.on_settled(p->o.arg);
+        p->o.on_documents(p->o.arg);
 }
 
 static bool add_placeholder(struct publish *p, const struct publish_input *in)
@@ -380,6 +381,7 @@ static void merge_failed(struct publish *p, const char *why)
     p->has_key = p->built = true;
     drop_merge(p);
     p->dirty = true;
+    p->o.on_documents(p->o.arg);
     settle(p);
 }
 
@@ -403,6 +405,7 @@ static void compared(struct publish *p, bool alike)
     /* Tags of servers may only be used if they are still those of what was merged. */
     if (fine && alike && m.parsed != NULL && key_same(&now, &p->want))
         make.etag[disco_doc_form(m.parsed) == DISCO_V2 ? SERVED_V2 : SERVED_V2BETA1] = shared_etag(&in);
+    p->with_protobuf = make.protobuf;
     if (fine)
         p->preparing = documents_new(&make);
     key_free(&now);
@@ -454,6 +457,9 @@ static void prepared(struct publish *p, struct served_documents *documents)
         return;
     }
     p->o.on_published(p->o.arg);
+    /* Where things change all the time it never settles. */
+    if (p->with_protobuf)
+        p->o.on_documents(p->o.arg);
     settle(p);
 }
 

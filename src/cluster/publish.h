@@ -35,8 +35,8 @@ struct publish_opts {
     bool (*collect)(void *arg, struct publish_input *in);
     /* There is a new snapshot; its routing says all that is known (the documents may follow a moment later). */
     void (*on_published)(void *arg);
-    /* Nothing is under way any more: the documents are those of what is known. */
-    void (*on_settled)(void *arg);
+    /* The documents are there in each form that was wanted when they were begun, or cannot be made in it. */
+    void (*on_documents)(void *arg);
     void *arg;
 };
 

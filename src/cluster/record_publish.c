@@ -14,7 +14,7 @@ enum {
     RENEW_MS = 10000,
     RENEW_JITTER_PERCENT = 4,
     RETRY_MAX_MS = 5000, /* a short failure must not outlast what is left of the lease */
-    NOT_NOW_MS = 250,
+    BUSY_MS = 250,
     YIELDED_MS = 30000, /* without a word of who writes it */
     STOP_MS = 2000,
     IMMEDIATE_TRIES = 5,
@@ -325,8 +325,7 @@ static void round_begin(struct record_publish *p)
         if (p->state == STATE_PUBLISHED)
             log_info("The local kube-apiserver does not answer: its peer endpoint record is left to expire",
                      LT("id", p->record.id));
-        set_state(p, STATE_NOT_NOW);
-        loop_timer_set(p->timer, NOT_NOW_MS);
+        set_state(p, STATE_NOT_NOW); /* until we are told */
         return;
     }
     if (p->state != STATE_PUBLISHED && p->state != STATE_YIELDED)
@@ -344,7 +343,7 @@ static void on_timer(void *arg)
     if (p->state == STATE_STOPPED || p->state == STATE_LEAVING)
         return;
     if (p->call != NULL) /* a lease being dropped */
-        loop_timer_set(p->timer, NOT_NOW_MS);
+        loop_timer_set(p->timer, BUSY_MS);
     else
         round_begin(p);
 }
@@ -353,6 +352,24 @@ static void soon(struct record_publish *p)
 {
     if (p->state != STATE_STOPPED && p->state != STATE_LEAVING && p->call == NULL)
         loop_timer_set(p->timer, 0);
+}
+
+void record_publish_local_answers(struct record_publish *p)
+{
+    if (p->state == STATE_NOT_NOW)
+        loop_timer_set(p->timer, 0);
+}
+
+void record_publish_moved(struct record_publish *p)
+{
+    if (p->state == STATE_STOPPED || p->state == STATE_LEAVING)
+        return;
+    stop_call(p);
+    p->lease = 0;
+    p->mine = false;
+    p->take_over = 0;
+    set_state(p, STATE_STARTING);
+    loop_timer_set(p->timer, 0);
 }
 
 void record_publish_seen(struct record_publish *p, const struct peer_record *r, uint64_t lease)

@@ -27,6 +27,10 @@ struct record_publish_opts {
 /* Stopped at first. NULL when out of memory. */
 MEM_CHECK struct record_publish *record_publish_new(const struct record_publish_opts *o);
 void record_publish_free(struct record_publish *p); /* NULL is fine; leaves the record to expire */
+/* The local kube-apiserver answers: `may` is asked again if it said no. */
+void record_publish_local_answers(struct record_publish *p);
+/* Another etcd: nothing of ours is there. */
+void record_publish_moved(struct record_publish *p);
 /* "IP:port"; NULL or "": there is nothing to say. A record with the address before is replaced at once. */
 void record_publish_set_address(struct record_publish *p, const char *address);
 void record_publish_start(struct record_publish *p);

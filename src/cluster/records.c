@@ -120,6 +120,12 @@ static bool may_publish(void *arg)
     return r->o.may_publish(r->o.arg);
 }
 
+void records_local_answers(struct records *r)
+{
+    if (r->publish != NULL)
+        record_publish_local_answers(r->publish);
+}
+
 static void start_parts(struct records *r)
 {
     const struct record_watch_opts w = {
@@ -219,6 +225,8 @@ void records_configure(struct records *r, const struct records_config *c)
         r->since_ms = loop_now_ms(r->o.loop);
     if (r->watch != NULL && others)
         record_watch_restart(r->watch);
+    if (r->publish != NULL && others)
+        record_publish_moved(r->publish);
     if (r->publish != NULL) {
         record_publish_set_address(r->publish, r->advertise);
         if (!r->stopped)

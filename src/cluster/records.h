@@ -40,6 +40,8 @@ struct records_config {
 };
 /* Also a reload. What did not change goes on undisturbed. */
 void records_configure(struct records *r, const struct records_config *c);
+/* The local server answers: what may_publish held back goes on. */
+void records_local_answers(struct records *r);
 /* Says again what is known of this server, through on_address: for a peer that has just become known. */
 void records_tell(struct records *r, struct slice id);
 /* Withdraws the own record, in 2 s at most; `done` (may be NULL) is called once, never from inside. */

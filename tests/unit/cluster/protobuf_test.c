@@ -1,4 +1,6 @@
 /* The merged documents in protobuf form: made when first wanted, then with every change; the same on all instances. */
+#include <stdio.h>
+
 #include "base/buf.h"
 #include "kube/disco_parse.h"
 #include "lib/proto_check.h"
@@ -104,6 +106,31 @@ static void during_a_merge(void)
     world_end(&w);
 }
 
+/* Something changes all the time: whoever waits is called all the same. */
+static void never_settled(void)
+{
+    struct world w;
+    struct kube_server *b;
+    unsigned called = 0, ms = 0;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    ok(cluster_want_protobuf(w.cluster, count, &called) != NULL, "wanted");
+    for (; ms < 3000 && called == 0; ms++) {
+        char name[40];
+
+        (void)snprintf(name, sizeof name, "g%u.example.com", ms);
+        kube_put_crd(w.store, name, name, "v1");
+        sim_run_ms(w.loop, 1);
+    }
+    ok(called == 1 && ms < 1000, "called after %u ms", ms);
+    is_right(&w, "while things change");
+    (void)b;
+    world_end(&w);
+}
+
 static void same_everywhere(void)
 {
     struct world a, b;
@@ -179,6 +206,7 @@ int main(void)
 {
     when_wanted();
     during_a_merge();
+    never_settled();
     same_everywhere();
     big();
     short_of_memory();

@@ -262,7 +262,7 @@ static void storm(void)
                              .metrics = &counts,
                              .collect = collect,
                              .on_published = on_published,
-                             .on_settled = ignore,
+                             .on_documents = ignore,
                              .arg = &s};
     double merges;
 

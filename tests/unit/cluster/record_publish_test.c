@@ -215,11 +215,16 @@ static void graceful_without_etcd(void)
 static void local_is_down(void)
 {
     struct story s;
+    uint64_t turns;
 
     begin(&s);
     kube_stop(s.w.local, false);
     world_start(&s.w);
     sim_run_ms(s.w.loop, 20000);
+    turns = sim_turns(s.w.loop);
+    sim_run_ms(s.w.loop, 60000);
+    ok(sim_turns(s.w.loop) - turns < 400, "nothing asks all the time (%llu turns)",
+       (unsigned long long)(sim_turns(s.w.loop) - turns));
     ok(sim_etcd_get(s.etcd, s.key) == NULL, "as long as the local server does not answer there is no record");
     kube_start(s.w.local, 0);
     sim_run_ms(s.w.loop, 12000);
