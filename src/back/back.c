@@ -1,10 +1,12 @@
 #include "back/back.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "back/h1_client.h"
 #include "back/h2_client.h"
 #include "back/retry.h"
+#include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metric.h"
@@ -17,6 +19,11 @@ enum {
 };
 
 /* ----------------------------------------------------------------------------------------------------- the whole */
+
+static struct churn_rate rate_of(unsigned burst, unsigned per_second)
+{
+    return (struct churn_rate){1000 / per_second, burst * (1000 / per_second), LIMIT_CHURN_TOGETHER};
+}
 
 struct back *back_new(struct loop *l, struct metrics *m)
 {
@@ -36,6 +43,8 @@ struct back *back_new(struct loop *l, struct metrics *m)
     list_init(&b->failing);
     buf_init(&b->scratch, SCRATCH_CEILING);
     b->arenas.ceiling = LIMIT_EXCHANGE_ARENA;
+    b->wasted_dials.rate = rate_of(LIMIT_CHURN_DIALS, LIMIT_CHURN_DIALS_SECOND);
+    b->resets.rate = rate_of(LIMIT_CHURN_RESETS, LIMIT_CHURN_RESETS_SECOND);
     b->conns = metric_family(m, METRIC_GAUGE, "mvproxy_back_connections", "Open connections to servers, by state.",
                              origin_state, LIMIT_METRIC_SERIES);
     b->connects = metric_family(m, METRIC_COUNTER, "mvproxy_back_connects_total",
@@ -123,15 +132,15 @@ static void drop_all(struct pool *p)
     struct list_node *n;
 
     h2_pool_drop_all(p);
-    while ((n = list_first(&p->waiting)) != NULL)
-        back_cancel(list_entry(n, struct back_request, node));
+    while ((n = list_first(&p->waiting)) != NULL || (n = list_first(&p->held)) != NULL)
+        request_drop(list_entry(n, struct back_request, node));
     for (size_t state = 0; state < CONN_GONE; state++)
         while ((n = list_first(&p->conns[state])) != NULL) {
             struct h1_client *c = list_entry(n, struct h1_client, node);
             struct back_request *r = c->request != NULL ? c->request : c->dedicated;
 
             if (r != NULL)
-                back_cancel(r);
+                request_drop(r);
             else
                 h1_client_close(c, CLOSE_ORIGIN_GONE, "");
         }
@@ -150,7 +159,7 @@ void back_free(struct back *b)
         drop_all(&o->pools[1]);
     }
     while ((n = list_first(&b->failing)) != NULL)
-        back_cancel(list_entry(n, struct back_request, node));
+        request_drop(list_entry(n, struct back_request, node));
     loop_defer_cancel(b->loop, &b->sweep);
     sweep(b);
     for (n = list_first(&b->origins); n != NULL; n = next) {
@@ -187,6 +196,8 @@ const char *back_failure_name(enum back_failure why)
         return "timeout";
     case BACK_FAIL_MEMORY:
         return "memory";
+    case BACK_FAIL_CLIENT:
+        return "client";
     }
     return "other";
 }
@@ -196,10 +207,31 @@ bool request_on_h2(const struct back_request *r)
     return r->call != NULL && r->call->state != H2_CALL_UNUSED;
 }
 
+/* ---------------------------------------------------------------------------------------------------------- states */
+
+void request_move(struct back_request *r, enum request_state to)
+{
+#define TO(state) (1U << (state))
+    static const unsigned legal[REQUEST_STATES] = {
+        [REQUEST_NEW] = TO(REQUEST_WAITING) | TO(REQUEST_FAILING),
+        [REQUEST_WAITING] =
+            TO(REQUEST_WAITING) | TO(REQUEST_ACTIVE) | TO(REQUEST_FAILING) | TO(REQUEST_OVER), /* another queue */
+        [REQUEST_ACTIVE] = TO(REQUEST_WAITING) | TO(REQUEST_ABANDONED) | TO(REQUEST_FAILING) | TO(REQUEST_OVER),
+        [REQUEST_ABANDONED] = TO(REQUEST_OVER),
+        [REQUEST_FAILING] = TO(REQUEST_OVER),
+    };
+#undef TO
+
+    if ((legal[r->state] >> to & 1) == 0)
+        abort();
+    r->state = to;
+}
+
 void request_over(struct back_request *r)
 {
-    r->state = REQUEST_OVER;
-    origin_note_over(r->pool->origin, r->opts.own);
+    if (r->state != REQUEST_ABANDONED)
+        origin_note_over(r->pool->origin, r->opts.own);
+    request_move(r, REQUEST_OVER);
     loop_defer_cancel(r->back->loop, &r->kick);
     list_push_back(&r->back->dead_requests, &r->node);
     loop_defer(r->back->loop, &r->back->sweep, sweep, r->back);
@@ -215,8 +247,10 @@ static void leave(struct back_request *r)
     else
         pool_stop_waiting(r);
     r->conn = NULL;
-    if (c != NULL)
+    if (c != NULL) {
+        request_charge(r);
         h1_client_close(c, CLOSE_CANCELLED, "");
+    }
     if (request_on_h2(r))
         h2_call_cancel(r->call);
 }
@@ -248,7 +282,7 @@ void request_fail(struct back_request *r, enum back_failure why, const char *tex
         .request_sent = r->sent,
         .body_sent = r->body_taken,
     };
-    r->state = REQUEST_FAILING;
+    request_move(r, REQUEST_FAILING);
     list_push_back(&r->back->failing, &r->node);
     metric_inc(metric_child(r->back->failures, labels));
     origin_request_failed(r->pool->origin, why, r->failure_text);
@@ -272,7 +306,7 @@ void request_lost(struct back_request *r, enum back_failure why, const char *tex
 {
     struct origin *o = r->pool->origin;
     struct retry_case c = {
-        .method = r->opts.head->method_id,
+        .method = r->method,
         .why = why,
         .relayed = r->answered,
         .sent = r->sent,
@@ -281,8 +315,13 @@ void request_lost(struct back_request *r, enum back_failure why, const char *tex
         .affordable = true,
         .repeated = r->retries,
     };
-    bool here = retry_decide(&c) == RETRY_HERE;
+    bool here;
 
+    if (r->state == REQUEST_ABANDONED) {
+        request_over(r);
+        return;
+    }
+    here = retry_decide(&c) == RETRY_HERE;
     if (here && !origin_may_repeat(o)) {
         origin_note_refused_repeat(o);
         here = false;
@@ -304,7 +343,7 @@ void request_lost(struct back_request *r, enum back_failure why, const char *tex
 
 void request_place(struct back_request *r, bool fresh)
 {
-    r->state = REQUEST_WAITING;
+    request_move(r, REQUEST_WAITING);
     if (!fresh && h2_pool_serves(r))
         h2_pool_take(r->pool, r);
     else
@@ -313,8 +352,11 @@ void request_place(struct back_request *r, bool fresh)
 
 void request_complete(struct back_request *r, const struct http_head *trailers)
 {
+    bool abandoned = r->state == REQUEST_ABANDONED;
+
     request_over(r);
-    r->opts.handler->on_end(r->opts.arg, trailers);
+    if (!abandoned)
+        r->opts.handler->on_end(r->opts.arg, trailers);
 }
 
 /* ---------------------------------------------------------------------------------------------------- the request */
@@ -342,6 +384,7 @@ struct back_request *back_start(struct back *b, const struct back_opts *o)
     }
     r->back = b;
     r->opts = *o;
+    r->method = o->head->method_id;
     r->pool = &o->origin->pools[o->with_cert];
     r->length_left = o->body.kind == HTTP_BODY_LENGTH ? o->body.length : 0;
     r->body_finished = o->body.kind == HTTP_BODY_NONE || (o->body.kind == HTTP_BODY_LENGTH && o->body.length == 0);
@@ -357,12 +400,101 @@ struct back_request *back_start(struct back *b, const struct back_opts *o)
     return r;
 }
 
-void back_cancel(struct back_request *r)
+/* ---------------------------------------------------------------------------------------------------- cancelling */
+
+static uint64_t now_of(const struct back_request *r)
+{
+    return loop_now_ms(r->back->loop);
+}
+
+static uint64_t client_of(struct back_request *r)
+{
+    if (r->client == 0 && r->opts.client != NULL && r->opts.client[0] != '\0')
+        r->client = hash_seeded(slice_str(r->opts.client)) | 1;
+    return r->client;
+}
+
+bool request_may_dial(struct back_request *r)
+{
+    return churn_allows(&r->back->wasted_dials, client_of(r), now_of(r));
+}
+
+void request_charge(struct back_request *r)
+{
+    if (!r->charged)
+        churn_charge(&r->back->wasted_dials, client_of(r), now_of(r));
+    r->charged = true;
+}
+
+void request_refund(struct back_request *r)
+{
+    if (r->charged)
+        churn_refund(&r->back->wasted_dials, client_of(r), now_of(r));
+    r->charged = false;
+}
+
+void request_drop(struct back_request *r)
 {
     if (r->state == REQUEST_OVER)
         return;
     leave(r);
     request_over(r);
+}
+
+static void drop_head(void *arg, const struct http_head *head, struct http_body body)
+{
+    (void)arg;
+    (void)head;
+    (void)body;
+}
+
+static void drop_body(void *arg, struct slice data)
+{
+    (void)arg;
+    (void)data;
+}
+
+/* A stream is reset, which spares the server work, as long as its client does not live on that. */
+static bool may_drain_stream(struct back_request *r)
+{
+    struct churn *resets = &r->back->resets;
+
+    if (!h2_call_is_open(r->call))
+        return false;
+    if (!churn_allows(resets, client_of(r), now_of(r)))
+        return h2_call_may_drain(r->call);
+    churn_charge(resets, client_of(r), now_of(r));
+    return false;
+}
+
+/* Nobody asks any more; what is left of the answer is read all the same. False: that would be too much. */
+static bool abandon(struct back_request *r)
+{
+    static const struct back_handler nobody = {.on_head = drop_head, .on_body = drop_body};
+
+    if (r->state != REQUEST_ACTIVE || !r->body_finished || r->stuck || r->opts.upgrade)
+        return false;
+    if (request_on_h2(r) ? !may_drain_stream(r) : !h1_client_may_drain(r->conn))
+        return false;
+    (void)client_of(r); /* its address is not ours any more then */
+    request_move(r, REQUEST_ABANDONED);
+    origin_note_over(r->pool->origin, r->opts.own);
+    loop_defer_cancel(r->back->loop, &r->kick);
+    r->opts.handler = &nobody;
+    r->opts.head = NULL;
+    r->opts.client = NULL;
+    r->paused = false;
+    if (request_on_h2(r))
+        h2_call_drain(r->call);
+    else
+        h1_client_drain(r->conn);
+    return true;
+}
+
+void back_cancel(struct back_request *r)
+{
+    if (r->state != REQUEST_ABANDONED && !abandon(r))
+        request_drop(r);
 }
 
 static void give_up(struct back_request *r, const char *text)

@@ -4,8 +4,8 @@
  *
  * Life of a request: back_start() → on_interim* → on_head → on_body* → on_end, or on_upgraded instead of on_head, or
  * on_failed at any point before on_end. on_end, on_failed and on_upgraded are the last call and the handle is dead
- * after it. Callbacks are never called from inside a back_* call of the owner. back_cancel() ends it silently, and an
- * HTTP/1.1 connection with it.
+ * after it. Callbacks are never called from inside a back_* call of the owner. back_cancel() ends it silently. What is
+ * left of a short answer is read and dropped then, so that the HTTP/1.1 connection can be kept; else it is closed.
  *
  * Retries here are the ones that nobody can notice: a connection lost before any byte of a response, and the method is
  * safe or the server cannot have read any of the request, or says on HTTP/2 that it has not looked at it
@@ -37,6 +37,7 @@ enum back_failure {
     BACK_FAIL_BODY,    /* after on_head: truncated or broken framing; any time: the request's body, not as announced */
     BACK_FAIL_TIMEOUT, /* head_timeout_ms passed */
     BACK_FAIL_MEMORY,
+    BACK_FAIL_CLIENT, /* the client has wasted too many connections (back/churn.h). Nothing was sent */
 };
 
 struct back_failure_info {
@@ -93,13 +94,13 @@ struct back_opts {
     bool with_cert; /* which of the two pools */
     /* A wish: for watches and writes (docs/internals/back-http2.md). */
     enum back_http2 http2;
-    const struct http_head
-        *head;             /* method, target and end-to-end fields, Host included; must live until the request ends */
-    struct http_body body; /* NONE, LENGTH or CHUNKED; the connection adds the framing fields */
+    const struct http_head *head; /* end-to-end fields, Host included; must live until the request ends */
+    struct http_body body;        /* NONE, LENGTH or CHUNKED; the connection adds the framing fields */
     bool upgrade; /* Connection: Upgrade goes out (the Upgrade field is in head), own connection, never pooled */
     bool expect_continue;     /* Expect is in head: on_writable comes with 100 or any final head, or after 1 s */
     uint64_t head_timeout_ms; /* from the request having been sent to the response head; 0 = none */
     bool own;                 /* asked for ourselves, not for a client: limits on clients do not count it */
+    const char *client;       /* address whose budget counts (back/churn.h); NULL: none. Until back_cancel() */
     const struct back_handler *handler;
     void *arg;
 };
@@ -116,10 +117,7 @@ void origin_unref(struct origin *o);
 bool origin_same(const struct origin *a, const struct origin *b);
 const char *origin_name(const struct origin *o);
 const char *origin_address(const struct origin *o); /* host:port, brackets for IPv6: also the Host field to send */
-/*
- * Passive health: false while attempts to connect fail (0.2 s … 5 s between trials) or requests do, five in a row (1 s
- * … 30 s). When the time is over it is true until a request goes there, the trial.
- */
+/* Passive health (back/health.h): false for a while after failures; then true until a request goes there, the trial. */
 bool origin_healthy(const struct origin *o);
 /* True if the certificate pool can be used (tls_cert was given). */
 bool origin_has_cert(const struct origin *o);

@@ -6,6 +6,7 @@
 #define MVPROXY_BACK_BACK_INTERNAL_H
 
 #include "back/back.h"
+#include "back/churn.h"
 #include "back/health.h"
 #include "back/pool.h"
 #include "base/arena_pool.h"
@@ -53,18 +54,30 @@ struct back {
     uint64_t connections;                      /* HTTP/1.1, opened so far */
     uint64_t accepted[LIMIT_ACCEPTED_BEARERS]; /* h2_pool.c */
     struct arena_pool arenas;
+    struct churn wasted_dials, resets;
 };
 
-enum request_state { REQUEST_WAITING, REQUEST_ACTIVE, REQUEST_FAILING, REQUEST_OVER };
+enum request_state {
+    REQUEST_NEW,
+    REQUEST_WAITING,   /* for a connection */
+    REQUEST_ACTIVE,    /* on one */
+    REQUEST_ABANDONED, /* cancelled; the rest of its answer is read and dropped */
+    REQUEST_FAILING,   /* on_failed is due */
+    REQUEST_OVER,
+    REQUEST_STATES
+};
 
 struct back_request {
     struct list_node node; /* of *waits_in, back->failing or back->dead_requests */
-    struct list *waits_in; /* WAITING: the pool's list, or an HTTP/2 connection's; NULL: a dial is for it only */
+    struct list *waits_in; /* WAITING: of the pool, or an HTTP/2 connection; NULL: a dial is for it only */
     struct back *back;
     struct pool *pool;
     struct h1_client *conn; /* ACTIVE, or the dial that is for this request only */
     struct h2_call *call;   /* once it was tried over HTTP/2 */
     enum request_state state;
+    enum http_method method;
+    uint64_t client; /* hash; 0: none, or not needed so far */
+    bool charged;    /* to its client */
     struct back_opts opts;
     struct arena *arena;
     struct http_head response, trailers;
@@ -102,27 +115,32 @@ void origin_note_over(struct origin *o, bool own);
 void origin_free_if_unused(struct origin *o);
 
 /* back.c */
-/* Is it on an HTTP/2 stream, or still reading from what was one? */
+/* On an HTTP/2 stream, or still reading from what was one. */
 bool request_on_h2(const struct back_request *r);
 /* The request's connection ended without an answer of any use: tries again if that is allowed, else on_failed later. */
 void request_lost(struct back_request *r, enum back_failure why, const char *text);
 /* on_failed, from the deferred queue. The request is on no list and no connection. */
 void request_fail(struct back_request *r, enum back_failure why, const char *text);
-/* Marks the end; the memory goes after the turn. No callback any more. */
+/* The one place where its state changes. */
+void request_move(struct back_request *r, enum request_state to);
+/* Takes it off whatever it is on, and ends it. No callback any more; the memory goes after the turn. */
+void request_drop(struct back_request *r);
+/* May a dial be made for it? */
+bool request_may_dial(struct back_request *r);
+/* A connection ends because of what its client did. */
+void request_charge(struct back_request *r);
+/* It does not, after all. */
+void request_refund(struct back_request *r);
 void request_over(struct back_request *r);
 /*
- * The request goes out on a connection now. One that was used before may have been closed by the server meanwhile, and
- * of one that speaks HTTP/2 the server may say so: a copy of the body, up to LIMIT_REPLAY_BYTES, lets the request go
- * out again if nothing of it was read.
+ * The request goes out on a connection now, which the server may have closed meanwhile, or may say so (HTTP/2): a copy
+ * of the body, up to LIMIT_REPLAY_BYTES, lets the request go out again if nothing of it was read.
  */
 void request_keep_copy(struct back_request *r);
 /* Sends what waited, and tells the owner that he may write. */
 void request_open_body(struct back_request *r);
-/* Tells the owner, from the deferred queue, that he may write. */
 void request_wants_body(struct back_request *r);
-/* The response is complete. */
 void request_complete(struct back_request *r, const struct http_head *trailers);
-/* Looks for a connection. */
 void request_place(struct back_request *r, bool fresh);
 /* The connection that the request is on: one opened later has a higher number. 0: none, or HTTP/2. */
 uint64_t request_connection(const struct back_request *r);

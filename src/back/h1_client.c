@@ -105,7 +105,7 @@ void h1_client_attach(struct h1_client *c, struct back_request *r)
     c->keep = false;
     c->interims = 0;
     r->conn = c;
-    r->state = REQUEST_ACTIVE;
+    request_move(r, REQUEST_ACTIVE);
     r->reused = c->served > 0;
     if (c->served++ > 0)
         metric_inc(c->pool->origin->m.reuses);
@@ -130,10 +130,38 @@ void h1_client_body_finished(struct h1_client *c)
         loop_timer_set(c->timer, c->request->opts.head_timeout_ms);
 }
 
+/* ---- the answer to a cancelled request ---- */
+
+static bool is_drained(const struct h1_client *c)
+{
+    return c->request->state == REQUEST_ABANDONED;
+}
+
+/* Of a body that tells its length the rest is short, and of an answer that has not begun it may be. */
+static bool rest_is_short(const struct h1_client *c)
+{
+    return !c->in_body || h1_body_done(&c->body) ||
+           (c->body.kind == HTTP_BODY_LENGTH && c->body.left <= LIMIT_DRAIN_BYTES);
+}
+
+bool h1_client_may_drain(const struct h1_client *c)
+{
+    return c->request->body_open && !c->got_eof && !c->is_broken && (!c->in_body || c->keep) && rest_is_short(c);
+}
+
+void h1_client_drain(struct h1_client *c)
+{
+    request_charge(c->request); /* until it has come */
+    loop_timer_set(c->timer, TIMEOUT_DRAIN_MS);
+    stream_resume(c->stream, STREAM_PAUSE_BODY);
+}
+
 static void on_timer(void *arg)
 {
     struct h1_client *c = arg;
 
+    if (c->request != NULL && is_drained(c))
+        request_drop(c->request);
     if (c->request == NULL || c->in_body)
         return;
     if (!c->request->body_open)
@@ -156,6 +184,10 @@ static void complete(struct h1_client *c)
     c->request = NULL;
     h1_body_reset(&c->body);
     loop_timer_cancel(c->timer);
+    if (reusable && r->state == REQUEST_ABANDONED)
+        request_refund(r);
+    else if (!reusable && (!r->body_finished || r->opts.upgrade)) /* the client's doing */
+        request_charge(r);
     if (reusable) {
         stream_resume(c->stream, STREAM_PAUSE_BODY);
         pool_put(c);
@@ -215,12 +247,17 @@ static bool promises_more(const struct http_head *response)
 static bool final_head(struct h1_client *c)
 {
     struct back_request *r = c->request;
-    struct http_body body = h1_response_body(&r->response, r->opts.head->method_id);
+    struct http_body body = h1_response_body(&r->response, r->method);
 
     c->in_body = true;
     c->keep = h1_keep_alive(&r->response) && body.kind != HTTP_BODY_CLOSE && !promises_more(&r->response);
-    loop_timer_cancel(c->timer);
     h1_body_begin(&c->body, body, r->arena);
+    if (is_drained(c) && !h1_client_may_drain(c)) {
+        request_drop(r);
+        return false;
+    }
+    if (!is_drained(c))
+        loop_timer_cancel(c->timer);
     if (!r->body_open)
         request_open_body(r);
     if (c->request != r)

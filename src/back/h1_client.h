@@ -42,6 +42,10 @@ bool h1_client_write(struct h1_client *c, struct slice data);
 /* The request is all out: the response's head has its deadline. */
 void h1_client_body_finished(struct h1_client *c);
 void h1_client_pause(struct h1_client *c, bool paused);
+/* Nobody wants the rest of the answer: is it worth reading all the same, so that the connection can be kept? */
+bool h1_client_may_drain(const struct h1_client *c);
+/* Reads it for at most TIMEOUT_DRAIN_MS; the request is ABANDONED. */
+void h1_client_drain(struct h1_client *c);
 /* Closes the connection; its request, if any, is the caller's problem. */
 void h1_client_close(struct h1_client *c, enum close_reason why, const char *detail);
 

@@ -98,12 +98,40 @@ void h2_call_fail(struct h2_call *call, uint32_t code, enum back_failure why, co
 
 /* ---- the request ---- */
 
+static void on_work(void *arg);
+
 static void on_timer(void *arg)
 {
     struct h2_call *call = arg;
 
-    if (call->state == H2_CALL_HEAD)
+    if (call->r->state == REQUEST_ABANDONED)
+        request_drop(call->r);
+    else if (call->state == H2_CALL_HEAD)
         h2_call_fail(call, NGHTTP2_CANCEL, BACK_FAIL_TIMEOUT, "no response head in time");
+}
+
+static bool need_timer(struct h2_call *call)
+{
+    if (call->timer == NULL)
+        call->timer = loop_timer_new(call->r->back->loop, on_timer, call);
+    return call->timer != NULL;
+}
+
+bool h2_call_is_open(const struct h2_call *call)
+{
+    return call->c != NULL;
+}
+
+bool h2_call_may_drain(struct h2_call *call)
+{
+    return call->uploaded && need_timer(call);
+}
+
+void h2_call_drain(struct h2_call *call)
+{
+    call->drained = 0;
+    loop_timer_set(call->timer, TIMEOUT_DRAIN_MS);
+    loop_defer(call->r->back->loop, &call->work, on_work, call); /* what waited while its owner had it paused */
 }
 
 /* False when it cannot be sent: *why says why. `nva` has room for all fields and OWN_FIELDS. */
@@ -155,11 +183,8 @@ static bool prepare(struct h2_client *c, struct back_request *r)
         buf_init(&call->out, LIMIT_H2_BACK_UPLOAD);
         call->r = r;
     }
-    if (r->opts.head_timeout_ms > 0 && call->timer == NULL) {
-        call->timer = loop_timer_new(r->back->loop, on_timer, call);
-        if (call->timer == NULL)
-            return false;
-    }
+    if (r->opts.head_timeout_ms > 0 && !need_timer(call))
+        return false;
     call->submitted = false;
     call->interims = 0;
     call->bad = call->why = NULL;
@@ -184,7 +209,7 @@ void h2_call_start(struct h2_client *c, struct back_request *r)
     call = r->call;
     call->state = H2_CALL_HEAD;
     list_push_back(&c->calls, &call->node);
-    r->state = REQUEST_ACTIVE;
+    request_move(r, REQUEST_ACTIVE);
     r->sent = true;
     r->reused = c->served > 0;
     if (c->served++ > 0)
@@ -273,7 +298,7 @@ static struct http_body body_of(const struct back_request *r, bool ended)
     const struct http_head *h = &r->response;
     struct http_body body = {HTTP_BODY_CHUNKED, 0};
 
-    if (r->opts.head->method_id == HTTP_HEAD || h->status == 204 || h->status == 304)
+    if (r->method == HTTP_HEAD || h->status == 204 || h->status == 304)
         body.kind = HTTP_BODY_NONE;
     else if (h1_content_length(h, &body.length) || ended)
         body.kind = HTTP_BODY_LENGTH;
@@ -309,7 +334,8 @@ static void final_head(struct h2_call *call, bool ended)
 
     call->state = H2_CALL_BODY;
     call->window_since_ms = now_of(call);
-    stop_timer(call);
+    if (r->state != REQUEST_ABANDONED)
+        stop_timer(call);
     heed_refusal(call);
     origin_answered(r->pool->origin, r->response.status);
     r->opts.handler->on_head(r->opts.arg, &r->response, body);
@@ -374,7 +400,10 @@ static bool give(struct h2_call *call, struct slice data)
 
     if (call->c != NULL && nghttp2_session_consume_stream(call->c->session, call->id, data.n) != 0)
         h2_client_note_broken(call->c, CLOSE_NO_MEMORY, "out of memory");
-    r->opts.handler->on_body(r->opts.arg, data);
+    if (r->state == REQUEST_ABANDONED && (call->drained += data.n) > LIMIT_DRAIN_BYTES)
+        request_drop(r);
+    else
+        r->opts.handler->on_body(r->opts.arg, data);
     return call->state != H2_CALL_UNUSED;
 }
 

@@ -83,7 +83,8 @@ struct h2_call {
     bool uploaded;   /* its last byte was taken by nghttp2 */
     int32_t window;
     uint64_t window_since_ms, window_got;
-    struct loop_timer *timer; /* for the head; NULL: none */
+    struct loop_timer *timer; /* for the head, or the rest of a cancelled answer; NULL: none */
+    size_t drained;           /* bytes of the latter */
     struct loop_deferred work;
 };
 
@@ -116,6 +117,12 @@ MEM_CHECK nghttp2_session *h2_client_session_new(struct h2_client *c);
 void h2_call_start(struct h2_client *c, struct back_request *r);
 /* Lets go of the stream, with RST_STREAM CANCEL if it is not over. The request is the caller's problem. */
 void h2_call_cancel(struct h2_call *call);
+/* Has it a stream? */
+bool h2_call_is_open(const struct h2_call *call);
+/* Nobody wants the rest of the answer: can it be read all the same, so that no reset is needed? */
+bool h2_call_may_drain(struct h2_call *call);
+/* Reads it for at most TIMEOUT_DRAIN_MS; the request is ABANDONED. */
+void h2_call_drain(struct h2_call *call);
 void h2_call_free(struct h2_call *call);
 /* Resets the stream with the code; the request fails. */
 void h2_call_fail(struct h2_call *call, uint32_t code, enum back_failure why, const char *text);

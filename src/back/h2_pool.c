@@ -91,9 +91,11 @@ static bool may_make(const struct pool *p, struct slice credential)
 
 void h2_pool_answered(const struct back_request *r)
 {
-    struct slice bearer = r->opts.http2 == BACK_HTTP2_SAME_BEARER ? bearer_of(r->opts.head) : SLICE_NONE;
+    struct slice bearer = SLICE_NONE;
     uint64_t hash;
 
+    if (r->opts.http2 == BACK_HTTP2_SAME_BEARER && r->state != REQUEST_ABANDONED)
+        bearer = bearer_of(r->opts.head);
     if (bearer.n == 0)
         return;
     hash = hash_seeded(bearer);

@@ -8,7 +8,11 @@
 #include "net/dial.h"
 #include "net/stream.h"
 
-enum { MAX_LOOKS = 4 }; /* at idle connections, for one request */
+enum {
+    MAX_LOOKS = 4,        /* at idle connections, for one request */
+    HELD_MS = 100,        /* those for whom no dial is made are looked at again */
+    RELEASED_AT_ONCE = 4, /* of them: what a dial costs shows only when it was used */
+};
 
 static const char *const close_texts[CLOSE_REASONS] = {
     [CLOSE_CONNECT_FAILED] = "connect_failed",
@@ -20,6 +24,7 @@ static const char *const close_texts[CLOSE_REASONS] = {
     [CLOSE_BROKEN] = "broken",
     [CLOSE_UPGRADED] = "upgraded",
     [CLOSE_ORIGIN_GONE] = "origin_gone",
+    [CLOSE_SURPLUS] = "surplus",
     [CLOSE_NO_HTTP2] = "no_http2",
     [CLOSE_GOAWAY] = "goaway",
     [CLOSE_PROTOCOL] = "protocol_error",
@@ -78,6 +83,15 @@ static struct back_request *first_waiting(struct pool *p)
 
     contract(first != NULL);
     return list_entry(first, struct back_request, node);
+}
+
+static struct back_request *next_in_line(struct pool *p)
+{
+    struct list_node *n = list_first(&p->waiting);
+
+    if (n == NULL)
+        n = list_first(&p->held);
+    return n == NULL ? NULL : list_entry(n, struct back_request, node);
 }
 
 static void dial_failed(struct h1_client *c, const char *failure)
@@ -201,9 +215,52 @@ void pool_stop_waiting(struct back_request *r)
 {
     if (!list_linked(&r->node))
         return;
-    if (r->waits_in != &r->pool->waiting)
+    if (r->waits_in != &r->pool->waiting && r->waits_in != &r->pool->held)
         r->pool->h2_waiting--;
     list_remove(r->waits_in, &r->node);
+}
+
+static void queue(struct list *l, struct back_request *r)
+{
+    r->waits_in = l;
+    list_push_back(l, &r->node);
+}
+
+/* Their clients may have come out of debt. */
+static void on_held_timer(void *arg)
+{
+    struct pool *p = arg;
+    struct list_node *n = list_first(&p->held), *next;
+
+    for (unsigned released = 0; n != NULL && released < RELEASED_AT_ONCE; n = next) {
+        struct back_request *r = list_entry(n, struct back_request, node);
+
+        next = list_next(&p->held, n);
+        if (!request_may_dial(r))
+            continue;
+        list_remove(&p->held, n);
+        queue(&p->waiting, r);
+        released++;
+    }
+    if (p->held.count > 0)
+        loop_timer_set(p->held_timer, HELD_MS);
+    balance(p);
+}
+
+/* The time of the first in the list that has to wait on; 0: none has. */
+static uint64_t give_up_on(struct list *l, uint64_t now, enum back_failure why)
+{
+    struct list_node *n;
+
+    while ((n = list_first(l)) != NULL) {
+        struct back_request *r = list_entry(n, struct back_request, node);
+
+        if (r->give_up_ms > now)
+            return r->give_up_ms;
+        pool_stop_waiting(r);
+        request_fail(r, why, "no connection became free in time");
+    }
+    return 0;
 }
 
 /* A dial ends in time by itself; this is for those who wait for connections that stay busy. */
@@ -211,33 +268,33 @@ static void on_wait_timer(void *arg)
 {
     struct pool *p = arg;
     uint64_t now = loop_now_ms(loop_of(p));
+    uint64_t waiting = give_up_on(&p->waiting, now, BACK_FAIL_BUSY);
+    uint64_t held = give_up_on(&p->held, now, BACK_FAIL_CLIENT);
 
-    while (p->waiting.count > 0) {
-        struct back_request *r = first_waiting(p);
-
-        if (r->give_up_ms > now) {
-            loop_timer_set(p->wait_timer, r->give_up_ms - now);
-            return;
-        }
-        pool_stop_waiting(r);
-        request_fail(r, BACK_FAIL_BUSY, "no connection became free in time");
-    }
+    if (waiting == 0 || (held != 0 && held < waiting))
+        waiting = held;
+    if (waiting != 0)
+        loop_timer_set(p->wait_timer, waiting - now);
 }
 
 static void wait_in(struct pool *p, struct back_request *r)
 {
     uint64_t patience = 2 * p->origin->opts.connect_timeout_ms;
+    bool may_dial = request_may_dial(r);
+    struct list *line = may_dial ? &p->waiting : &p->held;
 
-    if (p->waiting.count >= LIMIT_POOL_WAITING) {
-        request_fail(r, BACK_FAIL_BUSY, "too many requests wait for a connection");
+    if (line->count >= LIMIT_POOL_WAITING) {
+        request_fail(r, may_dial ? BACK_FAIL_BUSY : BACK_FAIL_CLIENT, "too many requests wait for a connection");
         return;
     }
     r->give_up_ms = loop_now_ms(loop_of(p)) + patience;
-    r->waits_in = &p->waiting;
-    list_push_back(&p->waiting, &r->node);
     if (!loop_timer_pending(p->wait_timer))
         loop_timer_set(p->wait_timer, patience);
-    balance(p);
+    queue(line, r);
+    if (may_dial)
+        balance(p);
+    else if (!loop_timer_pending(p->held_timer))
+        loop_timer_set(p->held_timer, HELD_MS);
 }
 
 /*
@@ -263,13 +320,14 @@ void pool_take(struct pool *p, struct back_request *r, bool fresh)
 {
     struct h1_client *c = fresh ? NULL : find_idle(p);
 
-    r->state = REQUEST_WAITING;
     if (c != NULL)
         h1_client_attach(c, r);
     else if (!fresh)
         wait_in(p, r);
     else if (pool_open(p) >= pool_max(p))
         request_fail(r, BACK_FAIL_BUSY, "too many connections");
+    else if (!request_may_dial(r))
+        request_fail(r, BACK_FAIL_CLIENT, "its client has wasted too many connections");
     else if (!start_dial(p, r))
         request_fail(r, BACK_FAIL_MEMORY, "out of memory for a connection");
 }
@@ -297,19 +355,19 @@ void pool_put(struct h1_client *c)
 {
     struct pool *p = c->pool;
 
-    if (p->waiting.count > 0 && !is_quiet(c)) {
+    struct back_request *r = next_in_line(p);
+
+    if (r != NULL && !is_quiet(c)) {
         h1_client_close(c, CLOSE_UNSOLICITED, "");
         return;
     }
-    if (p->waiting.count > 0) {
-        struct back_request *r = first_waiting(p);
-
+    if (r != NULL) {
         pool_stop_waiting(r);
         h1_client_attach(c, r);
         return;
     }
     if (p->origin->refs == 0 || p->conns[CONN_IDLE].count >= LIMIT_POOL_IDLE_PER_ORIGIN) {
-        h1_client_close(c, CLOSE_ORIGIN_GONE, "");
+        h1_client_close(c, p->origin->refs == 0 ? CLOSE_ORIGIN_GONE : CLOSE_SURPLUS, "");
         return;
     }
     c->idle_since_ms = loop_now_ms(loop_of(p));
@@ -353,15 +411,18 @@ bool pool_init(struct pool *p, struct origin *o, bool with_cert)
     for (size_t i = 0; i < CONN_GONE; i++)
         list_init(&p->conns[i]);
     list_init(&p->waiting);
+    list_init(&p->held);
     list_init(&p->h2_clients);
     p->idle_timer = loop_timer_new(o->back->loop, on_idle_timer, p);
     p->wait_timer = loop_timer_new(o->back->loop, on_wait_timer, p);
-    return p->idle_timer != NULL && p->wait_timer != NULL;
+    p->held_timer = loop_timer_new(o->back->loop, on_held_timer, p);
+    return p->idle_timer != NULL && p->wait_timer != NULL && p->held_timer != NULL;
 }
 
 void pool_release(struct pool *p)
 {
     loop_timer_free(p->idle_timer);
     loop_timer_free(p->wait_timer);
-    p->idle_timer = p->wait_timer = NULL;
+    loop_timer_free(p->held_timer);
+    p->idle_timer = p->wait_timer = p->held_timer = NULL;
 }

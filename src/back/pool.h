@@ -24,6 +24,7 @@ enum close_reason {
     CLOSE_BROKEN,
     CLOSE_UPGRADED, /* given away, not closed */
     CLOSE_ORIGIN_GONE,
+    CLOSE_SURPLUS, /* as many others are idle already */
     /* Of HTTP/2 connections only: */
     CLOSE_NO_HTTP2,     /* given to the HTTP/1.1 pool, or the server takes no streams */
     CLOSE_GOAWAY,       /* the server wanted no more requests on it, and the last is over */
@@ -43,7 +44,8 @@ struct pool {
     struct list conns[CONN_GONE]; /* by state; idle: the most recently used first */
     size_t dialling_shared;       /* dials that are for whoever waits first */
     struct list waiting;          /* requests, the oldest first */
-    struct loop_timer *idle_timer, *wait_timer;
+    struct list held;             /* the same, after those: no dial is made for them (churn.h) */
+    struct loop_timer *idle_timer, *wait_timer, *held_timer;
 
     struct list h2_clients;  /* HTTP/2 connections; those that are being made or were made last come first */
     size_t h2_dials;         /* of them in DIALLING or OPENING */

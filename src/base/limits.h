@@ -64,6 +64,13 @@ enum {
     LIMIT_SMALL_BODY = 1 << 20,        /* own API calls that are neither discovery nor lists */
 
     LIMIT_DENIAL_BODY = 4 << 10,   /* of an error that may be read before it is relayed; a Status without details */
+    LIMIT_DRAIN_BYTES = 64 << 10,  /* of the answer to a cancelled request, read so that its connection can be kept */
+    LIMIT_CHURN_ACCOUNTS = 4096,   /* addresses of clients whose cancelled requests are counted */
+    LIMIT_CHURN_DIALS = 100,       /* connections to servers that a client's cancelled requests may end at once */
+    LIMIT_CHURN_DIALS_SECOND = 10, /* and each second after; four such clients together */
+    LIMIT_CHURN_RESETS = 100,      /* the same of HTTP/2 streams to servers that are reset at once */
+    LIMIT_CHURN_RESETS_SECOND = 50,
+    LIMIT_CHURN_TOGETHER = 4,
     LIMIT_REPLAY_BYTES = 64 << 10, /* of a request's body that is kept for the keep-alive race */
     LIMIT_POOL_IDLE_PER_ORIGIN = 1024,
     LIMIT_POOL_CONNECTIONS = 24000, /* an address pair has 28 000 ports */
@@ -84,6 +91,7 @@ enum {
     TIMEOUT_HEADER_MS = 32000,     /* kube-apiserver's ReadHeaderTimeout */
     TIMEOUT_IDLE_MS = 90000,       /* kube-apiserver's IdleTimeout */
     TIMEOUT_BACK_IDLE_MS = 60000,  /* below the server's 90 s, so that we close first */
+    TIMEOUT_DRAIN_MS = 1000,       /* for the rest of the answer to a cancelled request */
     TIMEOUT_BODY_STALL_MS = 60000, /* no progress on an ordinary request's body */
     TIMEOUT_LINGER_MS = 2000,
     TIMEOUT_H2_GOAWAY_MS = 1000,       /* for the client to hear that we leave, before we refuse new streams */

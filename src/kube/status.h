@@ -24,6 +24,8 @@ struct status {
 #define STATUS_LOCAL_FAILED "Error while proxying request to the local apiserver"
 #define STATUS_SHUTTING_DOWN "The proxy is shutting down, please try again"
 #define STATUS_OVERLOADED "The proxy has too many requests in flight, please try again later"
+#define STATUS_WASTEFUL                                                                                                \
+    "Too many cancelled requests of this client have cost a connection to a server, please try again later"
 #define STATUS_NO_MEMORY "The proxy is out of memory, please try again later"
 #define STATUS_UNAUTHORIZED "Unauthorized"
 #define STATUS_BAD_TARGET "The request target is malformed or ambiguous"

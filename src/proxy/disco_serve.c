@@ -243,6 +243,8 @@ static void on_verdict_failed(void *arg, const struct back_failure_info *f)
         job_abort(j, "server broke off its response");
     else if (f->why == BACK_FAIL_TIMEOUT)
         job_refuse(j, 504, STATUS_GATEWAY_TIMEOUT);
+    else if (f->why == BACK_FAIL_CLIENT)
+        job_refuse(j, 429, STATUS_WASTEFUL);
     else
         job_refuse_unserved(j, STATUS_LOCAL_FAILED);
 }

@@ -303,6 +303,18 @@ static enum retry_verdict decide_retry(const struct job *j, const struct back_fa
     return retry_decide(&c);
 }
 
+static unsigned failure_status(enum back_failure why)
+{
+    switch (why) {
+    case BACK_FAIL_TIMEOUT:
+        return 504;
+    case BACK_FAIL_CLIENT:
+        return 429;
+    default:
+        return 503;
+    }
+}
+
 static const char *failure_message(const struct job *j, const struct back_failure_info *f)
 {
     if (f->why == BACK_FAIL_TIMEOUT)
@@ -311,6 +323,8 @@ static const char *failure_message(const struct job *j, const struct back_failur
         return STATUS_NO_MEMORY;
     if (f->why == BACK_FAIL_BUSY)
         return STATUS_OVERLOADED;
+    if (f->why == BACK_FAIL_CLIENT)
+        return STATUS_WASTEFUL;
     return j->peer != NULL ? STATUS_PROXY_FAILED : STATUS_LOCAL_FAILED;
 }
 
@@ -334,7 +348,7 @@ static void on_failed(void *arg, const struct back_failure_info *f)
         return;
     }
     j->maybe_done = !retry_is_harmless(j->request.method_id, f->request_sent);
-    if (j->peer != NULL) {
+    if (j->peer != NULL && f->why != BACK_FAIL_CLIENT) {
         cluster_peer_suspect(j->proxy->cluster, j->peer->id);
         account_peer_error(j->proxy->account, ACCOUNT_PROXY_TRANSPORT, &j->info);
     }
@@ -349,7 +363,7 @@ static void on_failed(void *arg, const struct back_failure_info *f)
     if (j->peer == NULL && f->why == BACK_FAIL_CONNECT)
         job_refuse_unserved(j, failure_message(j, f));
     else
-        job_refuse(j, f->why == BACK_FAIL_TIMEOUT ? 504 : 503, failure_message(j, f));
+        job_refuse(j, failure_status(f->why), failure_message(j, f));
 }
 
 static const struct back_handler forward_handler = {
@@ -388,6 +402,7 @@ bool forward_start(struct job *j, const struct back_handler *handler, bool with_
         .upgrade = exchange_wants_upgrade(j->x) && handler->on_upgraded != NULL,
         .expect_continue = exchange_expects_continue(j->x),
         .head_timeout_ms = j->account.long_running ? 0 : j->config->request_timeout_ms,
+        .client = exchange_client(j->x)->ip,
         .handler = handler,
         .arg = j,
     };

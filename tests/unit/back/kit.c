@@ -265,7 +265,7 @@ static void on_writable(void *arg)
 
 static void on_failed(void *arg, const struct back_failure_info *info)
 {
-    static const char *const names[] = {"connect", "busy", "unanswered", "head", "body", "timeout", "memory"};
+    static const char *const names[] = {"connect", "busy", "unanswered", "head", "body", "timeout", "memory", "client"};
     struct call *c = arg;
 
     c->r = NULL;
