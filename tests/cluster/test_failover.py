@@ -7,7 +7,7 @@ import time
 from harness import waiting
 from harness.api import config_map, config_maps, ensure, ensure_namespace, expect, expect_unavailable, remove
 from harness.load import Load
-from harness.runner import core
+from harness.runner import core, needs
 
 LOCAL = "/api/v1/namespaces/default"
 
@@ -47,6 +47,7 @@ NO_HPAS = "--runtime-config=autoscaling/v1=false"
 
 
 @core
+@needs("v2")  # before, its start takes the APIService away, by which the other server's discovery goes
 def test_version_goes(cluster):
     """a server comes back without a version of a group that it keeps, and then with it: an answer or 503, never a false 404"""
     node = cluster.old

@@ -182,7 +182,9 @@ struct storm {
     struct disco *disco;
     struct loop_timer *timer;
     struct loop_deferred again;
-    unsigned changes, published;
+    unsigned told, changes, published;
+    bool restless; /* with each document that is made something has changed again */
+    const struct served_document *last;
     char excluded[32];
 };
 
@@ -204,9 +206,11 @@ static bool collect(void *arg, struct publish_input *in)
     return true;
 }
 
-static void ignore(void *arg)
+static void on_documents(void *arg)
 {
-    (void)arg;
+    struct storm *s = arg;
+
+    s->told++;
 }
 
 static void change(void *arg)
@@ -221,8 +225,12 @@ static void change(void *arg)
 static void on_published(void *arg)
 {
     struct storm *s = arg;
+    const struct served_document *now = served_merged(publish_current(s->publish), SERVED_V2);
 
-    if (++s->published % 2 == 0)
+    if (s->restless && now != s->last)
+        change(s);
+    s->last = now;
+    if (!s->restless && ++s->published % 2 == 0)
         loop_defer(s->loop, &s->again, change, s);
 }
 
@@ -249,30 +257,35 @@ static struct disco *some_disco(void)
     return d;
 }
 
-/* They put off the end of a merge, but not for ever. */
-static void storm(void)
+/* They put off the end of a merge, but not for ever; and whoever waits for a document is told. */
+static void storm(bool restless)
 {
     struct loop *l = loop_new(NULL);
     struct metrics *m = metrics_new();
     struct cluster_metrics counts;
-    struct storm s = {.loop = l, .disco = some_disco(), .timer = loop_timer_new(l, gust, &s)};
+    struct storm s = {.loop = l, .disco = some_disco(), .restless = restless, .timer = loop_timer_new(l, gust, &s)};
     struct work_queue work;
     struct publish_opts o = {.loop = l,
                              .work = &work,
                              .metrics = &counts,
                              .collect = collect,
                              .on_published = on_published,
-                             .on_documents = ignore,
+                             .on_documents = on_documents,
                              .arg = &s};
     double merges;
 
     work_queue_init(&work, l);
     cluster_metrics_init(&counts, m);
     s.publish = publish_new(&o);
-    gust(&s);
+    change(&s);
+    if (!restless)
+        gust(&s);
+    ok(publish_want_protobuf(s.publish), "somebody wants them in protobuf form");
     sim_run_ms(l, STORM_MS);
     merges = metric_value(counts.merges);
     ok(merges >= 5, "%.0f merges end while %u changes come in two seconds", merges, s.changes);
+    ok(served_merged(publish_current(s.publish), SERVED_V2_PROTOBUF) != NULL && s.told >= merges,
+       "whoever waits for a document is told although it never rests (%u times)", s.told);
     loop_timer_free(s.timer);
     loop_defer_cancel(l, &s.again);
     publish_free(s.publish);
@@ -287,6 +300,7 @@ int main(void)
     without_memory();
     again();
     at_the_start();
-    storm();
+    storm(false);
+    storm(true);
     return tap_end();
 }
