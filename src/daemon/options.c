@@ -79,8 +79,8 @@ static const struct option table[] = {
      .help = "Front-proxy client certificate, shown to the local API server and to peers. Without it certificate users are refused and peers cannot be used."},
     {.name = "proxy-client-key-file", .type = OPTION_TEXT, FIELD(proxy_client_key_file), .initial = "", .section = SECTION, .argument = "FILE",
      .help = "Its private key."},
-    {.name = "request-timeout", .type = OPTION_DURATION, FIELD(request_timeout), .initial = "75s", .min = 0, .max = 24 * HOUR_MS, .section = SECTION,
-     .argument = "DURATION", .help = "Longest wait for a response's header, long-running requests excepted; keep it above kube-apiserver's own. 0: no limit."},
+    {.name = "request-timeout", .type = OPTION_DURATION, FIELD(request_timeout), .initial = "0s", .min = 0, .max = 24 * HOUR_MS, .section = SECTION,
+     .argument = "DURATION", .help = "Longest wait for a response's header, long-running requests excepted; then 504. If it is not above kube-apiserver's own --request-timeout, answers are cut off that it would still have given. 0: no limit."},
 #undef SECTION
 #define SECTION "Peers"
     {.name = "feature-gates", .type = OPTION_LIST, FIELD(feature_gates), .initial = "UnknownVersionInteroperabilityProxy=true", .skips_empty = true,

@@ -5,9 +5,10 @@
 
 enum { REFUSE_BODY_CEILING = 4096 };
 
+/* What took too long (504) takes as long again, and is as much work again: client-go would repeat it ten times. */
 static bool retry_helps(unsigned code)
 {
-    return code == 429 || code == 503 || code == 504;
+    return code == 429 || code == 503;
 }
 
 static bool make_head(struct http_head *h, struct arena *a, const struct status *s)

@@ -7,7 +7,7 @@
 #include "front/exchange.h"
 
 /*
- * Answers with a Status and ends the exchange. `again`: 429, 503 and 504 carry Retry-After, so that client-go sends the
+ * Answers with a Status and ends the exchange. `again`: 429 and 503 carry Retry-After, so that client-go sends the
  * request again by itself, whatever its method; see retry_is_harmless().
  */
 void refuse_exchange(struct exchange *x, unsigned status, const char *message, bool again);

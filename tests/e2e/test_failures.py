@@ -35,7 +35,7 @@ def setup():
 def patient(world, wanted):
     """Short enough to wait for where a server says nothing; elsewhere one that is slow must not look like that."""
     proxy = world.proxies["a"]
-    proxy.await_log("Reloaded", proxy.reload({"request-timeout": "75s" if wanted else "4s"}))
+    proxy.await_log("Reloaded", proxy.reload({"request-timeout": "0s" if wanted else "4s"}))
 
 
 def refusal(answer, text, again=True):
@@ -138,12 +138,12 @@ def test_handshake_fails(world):
 def silent(client):
     answer = client.answer()
     check(answer.status in (503, 504), "%r" % answer)
-    check(answer.json()["kind"] == "Status" and answer.header("Retry-After"), "%r" % answer)
+    check(answer.json()["kind"] == "Status" and bool(answer.header("Retry-After")) == (answer.status == 503), "%r" % answer)
     client.close()
 
 
 def test_hangs(world):
-    """a server that says nothing: 503 after request-timeout, and the others are served meanwhile"""
+    """a server that says nothing: 504 after request-timeout, and the others are served meanwhile"""
     patient(world, False)
     clients = [world.client() for _ in TARGETS]
     for client, (path, server, _) in zip(clients, TARGETS):

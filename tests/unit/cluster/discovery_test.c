@@ -352,6 +352,25 @@ static void local_restart(void)
     world_end(&w);
 }
 
+/* It keeps its connections and says nothing any more: nobody's requests have to tell us. */
+static void local_stuck(void)
+{
+    struct world w;
+    char reason[128];
+
+    world_init(&w, WORLD_BASE);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    sim_run_ms(w.loop, 12345);
+    kube_sim(w.local)->fault = SIM_HANG;
+    sim_run_ms(w.loop, 45000);
+    ok(!cluster_local_reachable(w.cluster, reason, sizeof reason), "a local server that hangs is noticed: %s", reason);
+    kube_sim(w.local)->fault = SIM_FINE;
+    sim_run_ms(w.loop, 25000);
+    ok(cluster_local_reachable(w.cluster, reason, sizeof reason), "and that it goes on");
+    world_end(&w);
+}
+
 static void unreachable_at_start(void)
 {
     struct world w;
@@ -566,6 +585,7 @@ int main(void)
     suspicion();
     etag_seen();
     local_restart();
+    local_stuck();
     unreachable_at_start();
     refused_at_start();
     switched_off();

@@ -131,6 +131,22 @@ static void all_fail(void)
     world_close(&w);
 }
 
+/* Repeated it would only take as long again, and be as much work: nobody is told to. */
+static void too_slow(const char *target)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.opts.request_timeout_ms = 100;
+    world_start(&w);
+    c = client(&w);
+    ask(c, "GET", target, "");
+    ok(has(c, "HTTP/1.1 504 ") && has(c, "\"kind\":\"Status\""), "%s: no answer in time: 504", target);
+    ok(!got(c, "Retry-After") && !got(c, "retryAfterSeconds"), "which is not to be repeated");
+    world_close(&w);
+}
+
 static void not_found_everywhere(void)
 {
     struct world w;
@@ -510,6 +526,8 @@ int main(void)
     for (size_t i = 0; i < ROWS(failures); i++)
         failing_first(i);
     all_fail();
+    too_slow(PODS);
+    too_slow(JOBS);
     not_found_everywhere();
     what_answers_tell();
     breaks_off();
