@@ -27,7 +27,7 @@ struct peers {
     struct peer **table; /* sorted by ID */
     size_t n, cap;
     bool sighted;
-    uint64_t blind_since_ms;
+    uint64_t blind_since_ms, missed_ms;
     struct loop_timer *tick; /* armed while there are peers */
 };
 
@@ -376,11 +376,25 @@ static void judge(struct peers *p, struct peer *peer, uint64_t now)
         report(p, peer, move(p, peer, PEER_LAPSED, why));
 }
 
+/* Nobody was seen while this process was not let run, which is not their silence. */
+static void make_up(struct peers *p, uint64_t now)
+{
+    uint64_t in_all = loop_missed_ms(p->o.loop), missed = in_all - p->missed_ms;
+
+    p->missed_ms = in_all;
+    for (size_t i = 0; missed > 0 && i < p->n; i++) {
+        struct peer *peer = p->table[i];
+
+        peer->seen_ms = now - peer->seen_ms > missed ? peer->seen_ms + missed : now;
+    }
+}
+
 static void on_tick(void *arg)
 {
     struct peers *p = arg;
     uint64_t now = loop_now_ms(p->o.loop);
 
+    make_up(p, now);
     /* Downwards: one that is taken out moves only those that have been seen to. */
     for (size_t i = p->n; i-- > 0;) {
         /* An origin that could not be made for want of memory. */
@@ -652,6 +666,7 @@ struct peers *peers_new(const struct peers_opts *o, const struct peers_handler *
     p->own_id = must_strdup(o->own_id);
     p->o.own_id = p->own_id;
     p->blind_since_ms = loop_now_ms(o->loop);
+    p->missed_ms = loop_missed_ms(o->loop);
     p->tick = loop_timer_new(o->loop, on_tick, p);
     if (p->tick == NULL)
         abort();

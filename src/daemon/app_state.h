@@ -45,7 +45,7 @@ struct app {
 
     struct loop_timer *heartbeat; /* watchdog and status line */
     struct loop_timer *drain_step;
-    uint64_t drain_ends_ms, drain_stepped_ms;
+    uint64_t drain_ends_ms, drain_missed_ms;
     struct addresses addresses; /* that are listened on */
     bool inherited;             /* the listening sockets; another process may be serving it still */
     bool admin_waits;           /* for the process before us to let go of its address */

@@ -40,12 +40,12 @@ static size_t share_of_step(const struct app *a, uint64_t left_ms)
  */
 static void make_up(struct app *a, uint64_t now)
 {
-    uint64_t missed_ms = now - a->drain_stepped_ms;
+    uint64_t in_all = loop_missed_ms(a->loop), missed = in_all - a->drain_missed_ms;
 
-    a->drain_stepped_ms = now;
-    if (missed_ms < DRAIN_QUIET_MS || a->drain_ends_ms >= now + DRAIN_QUIET_MS)
+    a->drain_missed_ms = in_all;
+    if (missed < DRAIN_QUIET_MS || a->drain_ends_ms >= now + DRAIN_QUIET_MS)
         return;
-    log_info("This process was not let run: draining takes longer", LU("missedMilliseconds", missed_ms));
+    log_info("This process was not let run: draining takes longer", LU("missedMilliseconds", missed));
     a->drain_ends_ms = now + DRAIN_QUIET_MS;
 }
 
@@ -71,8 +71,8 @@ static void begin_draining(void *arg)
     struct app *a = arg;
 
     app_set_phase(a, APP_DRAINING);
-    a->drain_stepped_ms = loop_now_ms(a->loop);
-    a->drain_ends_ms = a->drain_stepped_ms + a->config->shutdown_grace_period;
+    a->drain_missed_ms = loop_missed_ms(a->loop);
+    a->drain_ends_ms = loop_now_ms(a->loop) + a->config->shutdown_grace_period;
     log_info("Draining", LU("connections", front_connections(a->front)), LU("requests", front_exchanges(a->front)),
              LU("longRunning", proxy_long_running(a->proxy)), LU("tunnels", proxy_tunnels(a->proxy)));
     front_drain(a->front, NULL, NULL);

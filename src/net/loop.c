@@ -20,6 +20,8 @@ enum {
     MALLOC_MMAP_THRESHOLD = 1 << 20,
     MALLOC_TRIM_THRESHOLD = 64 << 20,
     MISUSE_LINES = 20,   /* in the log; one would do, but they may be of several kinds */
+    GAP_US = 100000,     /* without a look at the sockets: not what idle or busy processes are like */
+    CATCH_UP_TURNS = 64, /* what is not read by then is what has come since */
     DRAIN_ROUNDS = 1000, /* work that queues itself again and again ends here when the loop is freed */
 };
 
@@ -35,6 +37,7 @@ struct loop {
     struct event_base *base;
     struct event *wait_limit; /* ends the wait of loop_run_once() */
     struct list queues[LOOP_AT_EXIT + 1];
+    struct list late; /* timers that are held after a gap */
     struct list signals;
     struct newcomers *newcomers;
     struct metric *lag;
@@ -44,7 +47,13 @@ struct loop {
     uint64_t turn;
     uint64_t now_ms;         /* valid while awake */
     uint64_t awake_since_us; /* valid while awake */
+    uint64_t looked_us;      /* when the sockets were asked last */
+    uint64_t missed_ms;      /* in all */
+    uint64_t late_ms;        /* of the timers that are held: the most */
+    uint64_t gap_turn;       /* in which a gap was noticed */
+    bool catching_up;        /* timers are held */
     unsigned depth;          /* callbacks on the stack */
+    unsigned seen;           /* of them in this turn, of the outermost: what had arrived */
     unsigned misused;        /* calls that were refused */
     bool awake;              /* the turn has stamped its time */
     bool stop;
@@ -93,7 +102,9 @@ struct loop *loop_new(struct metrics *metrics)
     mallopt(M_TRIM_THRESHOLD, MALLOC_TRIM_THRESHOLD);
     for (size_t i = 0; i < sizeof(l->queues) / sizeof(l->queues[0]); i++)
         list_init(&l->queues[i]);
+    list_init(&l->late);
     list_init(&l->signals);
+    l->looked_us = clock_us();
     l->base = new_base();
     if (l->base != NULL)
         l->wait_limit = event_new(l->base, -1, 0, on_wait_limit, NULL);
@@ -108,6 +119,19 @@ struct loop *loop_new(struct metrics *metrics)
     return l;
 }
 
+static void note_gap(struct loop *l, uint64_t now_us)
+{
+    if (now_us < l->looked_us + GAP_US)
+        return;
+    l->catching_up = true;
+    l->gap_turn = l->turn;
+}
+
+uint64_t loop_missed_ms(const struct loop *l)
+{
+    return l->missed_ms;
+}
+
 void loop_touch(struct loop *l)
 {
     if (l->awake)
@@ -115,6 +139,7 @@ void loop_touch(struct loop *l)
     l->awake = true;
     l->now_ms = clock_ms();
     l->awake_since_us = clock_us();
+    note_gap(l, l->awake_since_us);
 }
 
 uint64_t loop_now_ms(const struct loop *l)
@@ -137,6 +162,7 @@ static void run_node(struct list_node *node)
 void loop_enter(struct loop *l)
 {
     loop_touch(l);
+    l->seen += l->depth == 0;
     l->depth++;
 }
 
@@ -274,9 +300,69 @@ static void run_deferred(struct loop *l)
     }
 }
 
+bool loop_hold_timer(struct loop *l, struct list_node *late, uint64_t late_ms)
+{
+    if (!l->catching_up)
+        return false;
+    if (late_ms > l->late_ms)
+        l->late_ms = late_ms;
+    if (!list_linked(late))
+        list_push_back(&l->late, late);
+    return true;
+}
+
+void loop_release_timer(struct loop *l, struct list_node *late)
+{
+    if (list_linked(late))
+        list_remove(&l->late, late);
+}
+
+static bool has_work(const struct loop *l)
+{
+    return l->queues[LOOP_DEFERRED].count > 0 || l->queues[LOOP_BULK].count > 0 || newcomers_waiting(l->newcomers) > 0;
+}
+
+/*
+ * Whether everything is read that had arrived in a gap: the sockets were asked since and had nothing, or again and
+ * again. Each time they tell of a part of themselves only (epoll_wait(2), maxevents), and each is read in pieces.
+ */
+static bool has_caught_up(const struct loop *l, unsigned seen)
+{
+    if (l->gap_turn == l->turn)
+        return false;
+    return (seen == 0 && !has_work(l)) || l->turn - l->gap_turn >= CATCH_UP_TURNS;
+}
+
+static void run_late_timers(struct loop *l)
+{
+    struct list_node *n, mark = {NULL, NULL};
+
+    l->catching_up = false;
+    if (l->late_ms * 1000 >= GAP_US)
+        l->missed_ms += l->late_ms;
+    l->late_ms = 0;
+    list_push_back(&l->late, &mark);
+    while ((n = list_pop_front(&l->late)) != &mark)
+        loop_timer_late(n);
+}
+
+static void end_turn(struct loop *l)
+{
+    uint64_t now = clock_us();
+
+    if (l->awake && l->lag != NULL)
+        metric_observe(l->lag, (double)(now - l->awake_since_us) / 1e6);
+    if (l->awake)
+        l->looked_us = l->awake_since_us;
+    note_gap(l, now); /* in the turn, or in a wait that ended with nothing */
+    l->awake = false;
+    l->looked_us = now;
+}
+
 static void run_turn(struct loop *l, bool may_block)
 {
     int flags = EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY;
+    unsigned seen;
 
     l->turn++;
     if (l->queues[LOOP_AT_LEAVE].count > 0) { /* queued by calls from outside the loop */
@@ -284,19 +370,20 @@ static void run_turn(struct loop *l, bool may_block)
         loop_leave(l);
         l->awake = false;
     }
-    if (!may_block || l->queues[LOOP_DEFERRED].count > 0 || l->queues[LOOP_BULK].count > 0 ||
-        newcomers_waiting(l->newcomers) > 0)
+    if (!may_block || l->catching_up || has_work(l))
         flags |= EVLOOP_NONBLOCK;
+    l->seen = 0;
     event_base_loop(l->base, flags);
+    seen = l->seen;
     if (newcomers_waiting(l->newcomers) > 0)
         run_newcomers(l);
     if (l->queues[LOOP_BULK].count > 0)
         run_bulk(l);
+    if (l->catching_up && has_caught_up(l, seen))
+        run_late_timers(l);
     run_deferred(l);
     log_flush();
-    if (l->awake && l->lag != NULL)
-        metric_observe(l->lag, (double)(clock_us() - l->awake_since_us) / 1e6);
-    l->awake = false;
+    end_turn(l);
 }
 
 void loop_run(struct loop *l)

@@ -4,6 +4,11 @@
  * Order inside one turn: every callback that libevent runs ends with a flush of the streams that were written to
  * (stream.h); after all callbacks of the turn the deferred queue runs. Nothing an event can still reach is freed
  * before that.
+ *
+ * No timer fires before what had arrived when it was due was read. The system gives no such order to a process that was
+ * not let run for a while (SIGSTOP, a debugger, a frozen control group, a machine that is moved): what waited for input
+ * then ends although the input is there. So after each gap, in waiting or in a turn, due timers are held until the
+ * sockets were asked again and what they had is dealt with.
  */
 #ifndef MVPROXY_NET_LOOP_H
 #define MVPROXY_NET_LOOP_H
@@ -27,6 +32,12 @@ void loop_run_once(struct loop *l, uint64_t max_wait_ms);
 
 /* Monotonic milliseconds, cached per turn. */
 uint64_t loop_now_ms(const struct loop *l);
+
+/*
+ * In all, how long timers were late because this process was not let run: what others did in that time was not seen.
+ * Grows after the gap, before the timers that it held fire.
+ */
+uint64_t loop_missed_ms(const struct loop *l);
 
 typedef void loop_fn(void *arg);
 

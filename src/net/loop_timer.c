@@ -11,6 +11,7 @@ struct loop_timer {
     struct lifetime *life;     /* whose it is; NULL: its maker's */
     struct loop_timer **chain; /* the first of them */
     struct loop_timer *next;
+    struct list_node late; /* waits until what has arrived is read */
     union {
         struct {
             loop_fn *fn;
@@ -32,6 +33,30 @@ static void arm(struct loop_timer *t, uint64_t delay_ms)
     t->armed_ms = t->deadline_ms;
 }
 
+/* One that was pushed back meanwhile is armed again. */
+static bool is_due(struct loop_timer *t)
+{
+    uint64_t now = loop_now_ms(t->loop);
+
+    if (!t->pending)
+        return false;
+    if (now >= t->deadline_ms)
+        return true;
+    if (!t->armed)
+        arm(t, t->deadline_ms - now);
+    return false;
+}
+
+static void fire(struct loop_timer *t)
+{
+    struct loop *l = t->loop;
+
+    loop_enter(l);
+    t->pending = false;
+    t->fn(t->arg);
+    loop_leave(l);
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
     struct loop_timer *t = arg;
@@ -39,19 +64,20 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
-    loop_enter(l);
+    loop_touch(l);
     t->armed = false;
-    if (t->pending) {
-        uint64_t now = loop_now_ms(l);
+    if (!is_due(t) || loop_hold_timer(l, &t->late, loop_now_ms(l) - t->deadline_ms))
+        return;
+    fire(t);
+}
 
-        if (now < t->deadline_ms) {
-            arm(t, t->deadline_ms - now); /* was pushed back meanwhile */
-        } else {
-            t->pending = false;
-            t->fn(t->arg);
-        }
-    }
-    loop_leave(l);
+void loop_timer_late(struct list_node *late)
+{
+    struct loop_timer *t = list_entry(late, struct loop_timer, late);
+
+    loop_touch(t->loop);
+    if (is_due(t))
+        fire(t);
 }
 
 struct loop_timer *loop_timer_new(struct loop *l, loop_fn *fn, void *arg)
@@ -91,6 +117,7 @@ void loop_timer_free(struct loop_timer *t)
     }
     t->pending = false;
     event_del(&t->event);
+    loop_release_timer(t->loop, &t->late);
     t->release = (struct loop_deferred){.fn = NULL};
     loop_defer(t->loop, &t->release, mem_free, t);
 }
@@ -108,6 +135,7 @@ void loop_timers_end(struct loop_timer *first)
     for (struct loop_timer *t = first; t != NULL; t = t->next) {
         t->pending = t->armed = false;
         event_del(&t->event);
+        loop_release_timer(t->loop, &t->late);
     }
 }
 

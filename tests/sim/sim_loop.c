@@ -24,7 +24,7 @@ struct loop {
     struct list deferred;
     struct loop_timer **heap; /* [1..n], the earliest first */
     size_t n, cap;
-    uint64_t now, seq, turns, idle_turns;
+    uint64_t now, seq, turns, idle_turns, missed;
 };
 
 static const int64_t wall_start_us = 1764000000000000; /* some day in 2025 */
@@ -57,6 +57,11 @@ void loop_free(struct loop *l)
 uint64_t loop_now_ms(const struct loop *l)
 {
     return l->now;
+}
+
+uint64_t loop_missed_ms(const struct loop *l)
+{
+    return l->missed;
 }
 
 struct event_base *loop_base(struct loop *l)
@@ -281,6 +286,13 @@ void sim_run_ms(struct loop *l, uint64_t ms)
     while (step(l, end)) {
     }
     l->now = end;
+    set_clock(l);
+}
+
+void sim_pause_ms(struct loop *l, uint64_t ms)
+{
+    l->now += ms;
+    l->missed += ms;
     set_clock(l);
 }
 

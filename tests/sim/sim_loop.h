@@ -11,6 +11,8 @@
 void sim_run_ms(struct loop *l, uint64_t ms);
 /* Runs until `done` says true, at most so long; the result is what it said last. */
 bool sim_run_until(struct loop *l, uint64_t max_ms, bool (*done)(void *arg), void *arg);
+/* Time passes in which nothing of this loop runs: its process was stopped. What is due then is late. */
+void sim_pause_ms(struct loop *l, uint64_t ms);
 /* Turns (a timer's callback and what was deferred in it) since the start. */
 uint64_t sim_turns(const struct loop *l);
 /* Seeds the jitter (base/hash.h's random numbers): the same seed gives the same run. */

@@ -62,6 +62,22 @@ static void crash(void)
     world_end(&w);
 }
 
+static void paused(void)
+{
+    struct world w;
+    struct kube_server *b = start_pair(&w);
+
+    sim_run_ms(w.loop, 20000);
+    kube_stop(b, false);
+    sim_run_ms(w.loop, 20000);
+    sim_pause_ms(w.loop, 60000);
+    sim_run_ms(w.loop, 2000);
+    is_str(life_of(&w, b), "live", "the time in which we were not let run is not its silence");
+    sim_run_ms(w.loop, 20000);
+    is_str(life_of(&w, b), "lapsed", "the time before and after is");
+    world_end(&w);
+}
+
 static void graceful(void)
 {
     struct world w;
@@ -620,6 +636,7 @@ static void from_126_and_back(void)
 int main(void)
 {
     crash();
+    paused();
     graceful();
     graceful_restart();
     restarts_over_and_over();

@@ -1,6 +1,8 @@
 /* Timers, signals, and the order of things within a turn. */
+#include <event2/event.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -11,7 +13,7 @@
 
 struct log {
     struct loop *l;
-    char text[64];
+    char text[256];
     struct loop_timer *timer;
     struct loop_deferred a, b, c;
 };
@@ -297,6 +299,105 @@ static void test_bulk(struct loop *l)
     is_str(g.text, "1a3", "who has been served was not queued twice");
 }
 
+static void say_r(void *arg)
+{
+    add(arg, "r");
+}
+
+struct arrival {
+    struct log *g;
+    struct loop_deferred read;
+    int fd;
+};
+
+static void on_arrival(evutil_socket_t fd, short what, void *arg)
+{
+    struct arrival *a = arg;
+    char byte;
+
+    (void)what;
+    loop_enter(a->g->l);
+    if (read(fd, &byte, 1) == 1)
+        loop_bulk(a->g->l, &a->read, say_r, a->g); /* as a stream that moves much does */
+    loop_leave(a->g->l);
+}
+
+static void await_state(pid_t pid, char want)
+{
+    char path[64], line[256];
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    for (;;) {
+        FILE *f = fopen(path, "r");
+        const char *behind_name;
+
+        if (f == NULL || fgets(line, sizeof(line), f) == NULL)
+            _exit(1);
+        fclose(f);
+        behind_name = strrchr(line, ')');
+        if (behind_name != NULL && behind_name[2] == want)
+            return;
+        usleep(1000);
+    }
+}
+
+/* Stops its parent while that waits, until it is past the deadline; what comes meanwhile has come in time. */
+static void disturb(uint64_t deadline_ms, const int *fds, size_t n)
+{
+    pid_t parent = getppid();
+
+    await_state(parent, 'S');
+    kill(parent, SIGSTOP);
+    await_state(parent, 'T');
+    for (size_t i = 0; i < n; i++)
+        if (write(fds[i], "x", 1) != 1)
+            _exit(1);
+    while (clock_ms() < deadline_ms)
+        usleep(1000);
+    kill(parent, SIGCONT);
+    _exit(0);
+}
+
+/* More than epoll tells of at once. */
+enum { ARRIVALS = 100, PAUSE_MS = 1500 };
+
+static void test_pause(struct loop *l)
+{
+    struct log g = {.l = l};
+    struct arrival a[ARRIVALS];
+    struct event *events[ARRIVALS];
+    int fds[ARRIVALS], pair[2], status = -1;
+    uint64_t missed = loop_missed_ms(l), deadline_ms;
+    pid_t child;
+
+    for (size_t i = 0; i < ARRIVALS; i++) {
+        if (pipe(pair) != 0)
+            tap_bail("pipe");
+        a[i] = (struct arrival){.g = &g, .fd = pair[0]};
+        fds[i] = pair[1];
+        events[i] = event_new(loop_base(l), pair[0], EV_READ | EV_PERSIST, on_arrival, &a[i]);
+        event_add(events[i], NULL);
+    }
+    settle(l);
+    g.timer = loop_timer_new(l, say_a, &g);
+    loop_timer_set(g.timer, PAUSE_MS);
+    deadline_ms = clock_ms() + 2 * PAUSE_MS;
+    child = fork();
+    if (child == 0)
+        disturb(deadline_ms, fds, ARRIVALS);
+    ok(run_until(l, strchr(g.text, 'a') != NULL || strlen(g.text) > ARRIVALS), "a timer that is due in a pause fires");
+    is_u64(strcspn(g.text, "a"), ARRIVALS, "when all is read that had come");
+    ok(loop_missed_ms(l) - missed >= PAUSE_MS / 2, "how long the pause was is known");
+    ok(waitpid(child, &status, 0) == child && status == 0, "the pause was one");
+    for (size_t i = 0; i < ARRIVALS; i++) {
+        event_free(events[i]);
+        close(a[i].fd);
+        close(fds[i]);
+    }
+    loop_timer_free(g.timer);
+    settle(l);
+}
+
 static void stop(void *arg)
 {
     struct log *g = arg;
@@ -350,6 +451,7 @@ int main(void)
     test_timer_free_inside(l);
     test_newcomers(l);
     test_bulk(l);
+    test_pause(l);
     test_run_and_signal(l);
     test_metric();
     loop_free(l);
