@@ -1,0 +1,66 @@
+/*
+ * The whole data plane in one simulated process: the real front, proxy and back, between clients and servers that are
+ * driven step by step (plane_client.c, plane_server.c). Each request carries its number in its target, and its number
+ * is what its body and its answer's body consist of, so that both ends see what is not theirs:
+ *
+ *   - a request reaches a server with the identity that its client proved, over a connection of the right kind
+ *   - nobody gets a byte of another's request or answer
+ *   - a write that a server may have carried out is not sent again
+ *
+ * What does not hold ends the process with a message, after the story so far.
+ */
+#ifndef MVPROXY_TESTS_SIM_PLANE_H
+#define MVPROXY_TESTS_SIM_PLANE_H
+
+#include "sim/plane_ends.h"
+#include "sim/sim_event.h"
+
+struct plane_opts {
+    bool server_http2;
+    size_t room; /* of each direction of a connection */
+    uint64_t request_timeout_ms;
+    bool say; /* print the story */
+};
+
+struct plane {
+    struct plane_opts opts;
+    struct loop *loop;
+    struct sim_net *net;
+    struct metrics *metrics;
+    struct back *back;
+    struct front *front;
+    struct proxy *proxy;
+    struct cluster *cluster;
+    struct tls_ctx *tls[3];
+    struct origin *origins[2];
+    struct sim_host hosts[2]; /* local, peer */
+    struct ask asks[PLANE_ASKS];
+    size_t n_asks;
+    struct client clients[PLANE_CLIENTS];
+    size_t n_clients;
+    struct connection connections[PLANE_CONNECTIONS];
+    size_t n_connections;
+};
+
+/* Once in a process; the snapshot of the cluster is the same for all. */
+void plane_prepare(void);
+void plane_unprepare(void);
+void plane_open(struct plane *p, const struct plane_opts *o);
+/* Ends all, and checks that nothing is left. */
+void plane_close(struct plane *p);
+/*
+ * The peaceful end of a story: servers answer all they have, clients read all they get, time passes. Then every client
+ * that kept to the rules has all its answers or has been told that there are none (its connection has ended).
+ */
+void plane_wind_down(struct plane *p);
+/* Everybody sends, reads and answers all there is, once; whether anything happened. */
+bool plane_round(struct plane *p);
+
+void plane_say(const struct plane *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void plane_fail(const struct plane *p, const char *fmt, ...) __attribute__((format(printf, 2, 3), noreturn));
+struct ask *plane_ask_by_number(struct plane *p, struct slice text);
+const char *plane_user(const struct ask *a); /* whom the servers must see; NULL: nobody (token or anonymous) */
+const struct tls_peer *plane_shows(enum plane_cert cert); /* NULL: no certificate */
+bool plane_refused_here(const struct ask *a);             /* never reaches a server */
+
+#endif
