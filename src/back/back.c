@@ -78,10 +78,10 @@ static void request_free(struct back_request *r)
     struct back *b = r->back;
     struct origin *o = r->pool->origin;
 
-    if (r->opts.http2 == BACK_HTTP1)
-        arena_pool_give(&b->arenas, r->arena);
-    else
+    if (r->opts.lasting)
         arena_free(r->arena);
+    else
+        arena_pool_give(&b->arenas, r->arena);
     buf_free(&r->pending);
     h2_call_free(r->call);
     buf_free(&r->copy);
@@ -232,6 +232,8 @@ void request_over(struct back_request *r)
     if (r->state != REQUEST_ABANDONED)
         origin_note_over(r->pool->origin, r->opts.own);
     request_move(r, REQUEST_OVER);
+    if (r->load != NULL)
+        h2_load_end(r->load, r->got);
     loop_defer_cancel(r->back->loop, &r->kick);
     list_push_back(&r->back->dead_requests, &r->node);
     loop_defer(r->back->loop, &r->back->sweep, sweep, r->back);
@@ -376,8 +378,7 @@ struct back_request *back_start(struct back *b, const struct back_opts *o)
 
     if (r == NULL)
         return NULL;
-    r->arena =
-        o->http2 == BACK_HTTP1 ? arena_pool_take(&b->arenas) : arena_new_sized(LIMIT_EXCHANGE_ARENA, WATCH_ARENA_BYTES);
+    r->arena = o->lasting ? arena_new_sized(LIMIT_EXCHANGE_ARENA, WATCH_ARENA_BYTES) : arena_pool_take(&b->arenas);
     if (r->arena == NULL) {
         mem_free(r);
         return NULL;
@@ -392,6 +393,7 @@ struct back_request *back_start(struct back *b, const struct back_opts *o)
     buf_init(&r->copy, LIMIT_REPLAY_BYTES);
     o->origin->users++;
     origin_note_request(o->origin, o->own);
+    h2_pool_count(r);
     if (has_identity(o))
         request_place(r, o->upgrade);
     else

@@ -91,9 +91,10 @@ struct origin_opts {
 
 struct back_opts {
     struct origin *origin;
-    bool with_cert; /* which of the two pools */
-    /* A wish: for watches and writes (docs/internals/back-http2.md). */
-    enum back_http2 http2;
+    bool with_cert;               /* which of the two pools */
+    enum back_http2 http2;        /* a wish (docs/internals/back-http2.md) */
+    bool http2_if_busy;           /* which holds only while there is much of its kind to do (back/h2_load.h) */
+    bool lasting;                 /* a watch or the like, which mostly waits */
     const struct http_head *head; /* end-to-end fields, Host included; must live until the request ends */
     struct http_body body;        /* NONE, LENGTH or CHUNKED; the connection adds the framing fields */
     bool upgrade; /* Connection: Upgrade goes out (the Upgrade field is in head), own connection, never pooled */

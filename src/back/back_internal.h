@@ -50,9 +50,9 @@ struct back {
     struct list failing;                            /* requests whose on_failed is due */
     struct list dead_conns, dead_h2, dead_requests; /* until the end of the turn */
     struct loop_deferred sweep;
-    struct buf scratch;                        /* heads on their way out */
-    uint64_t connections;                      /* HTTP/1.1, opened so far */
-    uint64_t accepted[LIMIT_ACCEPTED_BEARERS]; /* h2_pool.c */
+    struct buf scratch;                            /* heads on their way out */
+    uint64_t connections;                          /* HTTP/1.1, opened so far */
+    struct bearer bearers[LIMIT_ACCEPTED_BEARERS]; /* by the token's hash; h2_pool.c */
     struct arena_pool arenas;
     struct churn wasted_dials, resets;
 };
@@ -74,6 +74,8 @@ struct back_request {
     struct pool *pool;
     struct h1_client *conn; /* ACTIVE, or the dial that is for this request only */
     struct h2_call *call;   /* once it was tried over HTTP/2 */
+    struct h2_load *load;   /* in which it is counted, or NULL */
+    uint64_t bearer, got;   /* token's hash, where HTTP/2 is shared by it, or 0; bytes of the response's body */
     enum request_state state;
     enum http_method method;
     uint64_t client; /* hash; 0: none, or not needed so far */
@@ -81,17 +83,15 @@ struct back_request {
     struct back_opts opts;
     struct arena *arena;
     struct http_head response, trailers;
-    struct buf pending; /* framed body from before it may go out */
-    struct buf copy;    /* of the framed body that is out, while `keeps_copy` */
-    uint64_t length_left;
-    uint64_t give_up_ms; /* WAITING */
+    struct buf pending;               /* framed body from before it may go out */
+    struct buf copy;                  /* of the framed body that is out, while `keeps_copy` */
+    uint64_t length_left, give_up_ms; /* the second: WAITING */
     unsigned retries;
     bool body_finished;
     bool body_taken; /* at least a byte */
     bool keeps_copy; /* the server may refuse it unread, and the whole body so far is in `copy` */
     bool body_open;  /* body bytes may go out */
-    bool paused;
-    bool reused, sent, answered;
+    bool paused, reused, sent, answered;
     bool http1; /* no more over HTTP/2 */
     bool tell_writable;
     bool stuck;                /* the connection takes no more of the body: it is broken, and about to say so */

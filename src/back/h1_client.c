@@ -309,6 +309,7 @@ static bool read_body(struct h1_client *c, struct slice in)
         fail(c, BACK_FAIL_BODY, h1_body_error(&c->body));
         return false;
     case H1_BODY_DATA:
+        r->got += data.n;
         r->opts.handler->on_body(r->opts.arg, data);
         if (c->request != r)
             return false;

@@ -31,6 +31,11 @@ static void stop_timer(struct h2_call *call)
         loop_timer_cancel(call->timer);
 }
 
+static bool is_bulk(const struct h2_call *call)
+{
+    return call->window > LIMIT_H2_BACK_WINDOW && !call->r->opts.lasting;
+}
+
 /* No stream any more; the request may still be reading. */
 static void detach(struct h2_call *call)
 {
@@ -40,6 +45,7 @@ static void detach(struct h2_call *call)
         return;
     (void)nghttp2_session_set_stream_user_data(c->session, call->id, NULL);
     list_remove(&c->calls, &call->node);
+    c->bulk -= is_bulk(call);
     call->c = NULL;
     stop_timer(call);
     metric_add(c->pool->origin->m.streams, -1);
@@ -374,7 +380,9 @@ void h2_call_fields_end(struct h2_call *call, bool ended)
 
 static void set_window(struct h2_call *call, int32_t size)
 {
+    call->c->bulk -= is_bulk(call);
     call->window = size;
+    call->c->bulk += is_bulk(call);
     if (nghttp2_session_set_local_window_size(call->c->session, NGHTTP2_FLAG_NONE, call->id, size) != 0)
         h2_client_note_broken(call->c, CLOSE_NO_MEMORY, "out of memory");
 }
@@ -400,6 +408,7 @@ static bool give(struct h2_call *call, struct slice data)
 
     if (call->c != NULL && nghttp2_session_consume_stream(call->c->session, call->id, data.n) != 0)
         h2_client_note_broken(call->c, CLOSE_NO_MEMORY, "out of memory");
+    r->got += data.n;
     if (r->state == REQUEST_ABANDONED && (call->drained += data.n) > LIMIT_DRAIN_BYTES)
         request_drop(r);
     else

@@ -47,8 +47,8 @@ struct h2_client {
     struct loop_timer *timer;
     struct loop_deferred work;
     uint64_t opening_ms, idle_since_ms, heard_ms;
-    uint64_t pinged_ms; /* a PING is unanswered; 0: none */
-    uint64_t served;
+    uint64_t pinged_ms;    /* a PING is unanswered; 0: none */
+    uint64_t served, bulk; /* calls; the second: those whose answers come fast and at length, with larger windows */
     struct h2_rate control;
     uint64_t updates_due;     /* WINDOW_UPDATEs that the bodies sent so far account for */
     enum close_reason broken; /* CLOSE_REASONS: it is not */

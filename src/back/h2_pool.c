@@ -58,7 +58,9 @@ bool h2_pool_serves(const struct back_request *r)
         return false;
     if ((p->with_cert ? o->tls_cert : o->tls_no_cert) == NULL) /* without ALPN nobody can tell */
         return false;
-    return now_of(p) >= p->http1_until_ms && (is_shared(r) || bearer_of(r->opts.head).n > 0);
+    if (r->opts.http2_if_busy && (r->load == NULL || !r->load->on))
+        return false;
+    return now_of(p) >= p->http1_until_ms && (is_shared(r) || r->bearer != 0);
 }
 
 static bool is_of(const struct h2_client *c, struct slice credential)
@@ -74,35 +76,40 @@ static bool is_of(const struct h2_client *c, struct slice credential)
  * come before anybody looks at the token (of kube-apiserver 400 for a bad timeout, 429 and 503 while it stops). A slot
  * is a token's seeded hash; two tokens that share one take turns over HTTP/1.1.
  */
-static uint64_t *slot_of(struct back *b, uint64_t hash)
+static struct bearer *slot_of(const struct back_request *r)
 {
-    return &b->accepted[hash % LIMIT_ACCEPTED_BEARERS];
+    return &r->back->bearers[r->bearer % LIMIT_ACCEPTED_BEARERS];
 }
 
-static bool may_make(const struct pool *p, struct slice credential)
+static bool may_make(const struct back_request *r)
 {
-    uint64_t hash;
-
-    if (credential.p == NULL)
-        return true;
-    hash = hash_seeded(credential);
-    return *slot_of(p->origin->back, hash) == hash;
+    return is_shared(r) || slot_of(r)->accepted == r->bearer;
 }
 
 void h2_pool_answered(const struct back_request *r)
 {
-    struct slice bearer = SLICE_NONE;
-    uint64_t hash;
-
-    if (r->opts.http2 == BACK_HTTP2_SAME_BEARER && r->state != REQUEST_ABANDONED)
-        bearer = bearer_of(r->opts.head);
-    if (bearer.n == 0)
+    if (r->bearer == 0)
         return;
-    hash = hash_seeded(bearer);
     if (r->response.status < 300 || r->response.status == 403)
-        *slot_of(r->back, hash) = hash;
-    else if (*slot_of(r->back, hash) == hash)
-        *slot_of(r->back, hash) = 0;
+        slot_of(r)->accepted = r->bearer;
+    else if (slot_of(r)->accepted == r->bearer)
+        slot_of(r)->accepted = 0;
+}
+
+void h2_pool_count(struct back_request *r)
+{
+    struct slice bearer = SLICE_NONE;
+
+    if (r->opts.http2 == BACK_HTTP1)
+        return;
+    if (!is_shared(r))
+        bearer = bearer_of(r->opts.head);
+    if (bearer.n > 0)
+        r->bearer = hash_seeded(bearer);
+    if (r->opts.lasting || (bearer.n == 0 && !is_shared(r)))
+        return;
+    r->load = is_shared(r) ? &r->pool->load : &slot_of(r)->load;
+    h2_load_begin(r->load);
 }
 
 /* ---- which one ---- */
@@ -112,17 +119,28 @@ static bool is_being_made(const struct h2_client *c)
     return c->state == H2C_DIALLING || c->state == H2C_OPENING;
 }
 
-static struct h2_client *find_open(const struct pool *p, struct slice credential)
+/*
+ * One with room, best one without bulk: what is small does not wait behind what is large. *n is how many there are if
+ * it has some.
+ */
+static struct h2_client *find_open(const struct pool *p, struct slice credential, size_t *n_open)
 {
+    struct h2_client *best = NULL;
     struct list_node *n;
 
+    *n_open = 0;
     for (n = list_first(&p->h2_clients); n != NULL; n = list_next(&p->h2_clients, n)) {
         struct h2_client *c = list_entry(n, struct h2_client, node);
 
-        if (h2_client_room(c) > 0 && is_of(c, credential))
+        if (!is_of(c, credential) || h2_client_room(c) == 0)
+            continue;
+        if (c->bulk == 0)
             return c;
+        if (best == NULL || c->bulk < best->bulk)
+            best = c;
+        ++*n_open;
     }
-    return NULL;
+    return best;
 }
 
 /* One that is being made, with fewer than `most` requests that wait for it. */
@@ -161,13 +179,13 @@ static bool make_room(struct pool *p)
     return oldest != NULL;
 }
 
-static struct h2_client *make(struct pool *p, struct slice credential)
+static struct h2_client *make(struct pool *p, const struct back_request *r)
 {
-    if (p->h2_dials >= LIMIT_H2_BACK_DIALS || !may_make(p, credential))
+    if (p->h2_dials >= LIMIT_H2_BACK_DIALS || !may_make(r))
         return NULL;
     if (p->h2_clients.count >= LIMIT_H2_BACK_CONNECTIONS && !make_room(p))
         return NULL;
-    return h2_client_new(p, credential);
+    return h2_client_new(p, credential_of(r));
 }
 
 static void wait_for(struct h2_client *c, struct back_request *r)
@@ -181,12 +199,22 @@ static void wait_for(struct h2_client *c, struct back_request *r)
     p->h2_waiting++;
 }
 
+/* All connections move large answers: the next request, and not this one, finds another. */
+static void spread(struct pool *p, const struct back_request *r, size_t n_open)
+{
+    if (n_open < LIMIT_H2_BACK_SPREAD && find_coming(p, credential_of(r), SIZE_MAX) == NULL)
+        (void)make(p, r);
+}
+
 void h2_pool_take(struct pool *p, struct back_request *r)
 {
     struct slice credential = credential_of(r);
-    struct h2_client *c = find_open(p, credential);
+    size_t n_open;
+    struct h2_client *c = find_open(p, credential, &n_open);
 
     if (c != NULL) {
+        if (c->bulk > 0)
+            spread(p, r, n_open);
         h2_call_start(c, r);
         return;
     }
@@ -196,7 +224,7 @@ void h2_pool_take(struct pool *p, struct back_request *r)
     }
     c = find_coming(p, credential, LIMIT_H2_BACK_STREAMS);
     if (c == NULL)
-        c = make(p, credential);
+        c = make(p, r);
     if (c == NULL)
         c = find_coming(p, credential, SIZE_MAX);
     if (c != NULL)
@@ -237,7 +265,7 @@ void h2_pool_refused(struct h2_client *c)
     struct pool *p = c->pool;
     struct back_request *r;
 
-    log_v(2, "Origin does not serve HTTP/2; watches and writes go over HTTP/1.1", LT("origin", p->origin->name));
+    log_v(2, "Origin does not serve HTTP/2; requests go over HTTP/1.1", LT("origin", p->origin->name));
     p->http1_until_ms = now_of(p) + TIMEOUT_HTTP2_REFUSED_MS;
     while ((r = next_waiting(c)) != NULL)
         request_place(r, false);

@@ -1,5 +1,5 @@
 /*
- * HTTP/2 connections to one origin under one of its two identities (pool.h), for watches and for writes.
+ * HTTP/2 connections to one origin under one of its two identities (pool.h).
  *
  * A connection belongs to a class: one with the front-proxy certificate to all users, because who asks stands in the
  * request; one without only to requests with the same Authorization, compared in full. A request without either goes
@@ -18,6 +18,8 @@ struct h2_client;
 bool h2_pool_serves(const struct back_request *r);
 /* Gives the request a stream, or has it wait for a connection; over HTTP/1.1 if that cannot be. Failures come later. */
 void h2_pool_take(struct pool *p, struct back_request *r);
+/* A new request: what it has to do with others, before it is placed. */
+void h2_pool_count(struct back_request *r);
 /* The request's final head is here: remembers whether its token was taken. */
 void h2_pool_answered(const struct back_request *r);
 /* The server has spoken: those who wait get their streams. */

@@ -4,6 +4,7 @@
 #ifndef MVPROXY_BACK_POOL_H
 #define MVPROXY_BACK_POOL_H
 
+#include "back/h2_load.h"
 #include "base/list.h"
 #include "net/dial.h"
 
@@ -51,6 +52,7 @@ struct pool {
     size_t h2_dials;         /* of them in DIALLING or OPENING */
     size_t h2_waiting;       /* requests that wait for those */
     uint64_t http1_until_ms; /* the server does not speak HTTP/2; asked again then */
+    struct h2_load load;     /* of what everybody may share */
 };
 
 MEM_CHECK bool pool_init(struct pool *p, struct origin *o, bool with_cert);

@@ -40,6 +40,7 @@ enum {
     /* HTTP/2 to servers. */
     LIMIT_H2_BACK_CONNECTIONS = 1024,          /* per pool; when they are all busy requests go over HTTP/1.1 */
     LIMIT_H2_BACK_STREAMS = 250,               /* per connection, or what the server allows; Go's servers: 100 or 250 */
+    LIMIT_H2_BACK_SPREAD = 8,                  /* connections with large answers, before these share with small ones */
     LIMIT_H2_BACK_DIALS = 32,                  /* connections being made at once, per pool */
     LIMIT_ACCEPTED_BEARERS = 4096,             /* tokens that a server took, remembered as a hash each */
     LIMIT_H2_BACK_WINDOW = 64 << 10,           /* of a response that its owner does not take now */

@@ -379,16 +379,23 @@ static const struct back_handler forward_handler = {
 /* ---- start ---- */
 
 /*
- * Watches are what there are thousands of, and each would hold a connection of its own. Of a write a server that stops
- * can say on HTTP/2 only that it has not looked at it, so that it may be sent again (docs/internals/retry.md). Who asks
- * stands in the fields of a request with the certificate, unless it is a token that an mvproxy or the server is to
- * judge.
+ * Who asks stands in the fields of a request with the certificate, unless it is a token that an mvproxy or the server
+ * is to judge.
  */
 static enum back_http2 http2_for(const struct job *j)
 {
-    if (http_method_is_safe(j->request.method_id) && !slice_eq(j->info.verb, SLICE_LIT("watch")))
-        return BACK_HTTP1;
     return j->authn.kind == AUTHN_ASSERT ? BACK_HTTP2_SHARED : BACK_HTTP2_SAME_BEARER;
+}
+
+/*
+ * What came over HTTP/2 goes on over it. Watches do in any case, because there are thousands, and each would hold a
+ * connection of its own; and so do writes, of which a server that stops can say on HTTP/2 only that it has not looked
+ * at them, so that they may be sent again (docs/internals/retry.md).
+ */
+static bool may_as_well_be_http1(const struct job *j)
+{
+    return strcmp(exchange_client(j->x)->protocol, "HTTP/2.0") != 0 && http_method_is_safe(j->request.method_id) &&
+           !slice_eq(j->info.verb, SLICE_LIT("watch"));
 }
 
 bool forward_start(struct job *j, const struct back_handler *handler, bool with_cert, struct http_body body)
@@ -397,6 +404,8 @@ bool forward_start(struct job *j, const struct back_handler *handler, bool with_
         .origin = j->target,
         .with_cert = with_cert,
         .http2 = http2_for(j),
+        .http2_if_busy = may_as_well_be_http1(j),
+        .lasting = j->account.long_running,
         .head = &j->request,
         .body = body,
         .upgrade = exchange_wants_upgrade(j->x) && handler->on_upgraded != NULL,

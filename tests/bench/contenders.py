@@ -67,6 +67,7 @@ NGINX_BACKEND = NGINX_COMMON + """
     server {
         listen %(listen)s ssl http2 backlog=4096;
         http2_max_concurrent_streams 250;
+        http2_chunk_size 16k;
         root %(dir)s/bodies;
         sendfile_max_chunk 64k;
         location /api/v1/namespaces/bench/configmaps/ { default_type application/json; }

@@ -37,6 +37,12 @@ class Joint:
             if not self.ended:
                 raise
 
+    def break_off(self):
+        """The connection is lost, to both sides."""
+        for one in (self.near, self.far):
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(one, socket.SHUT_RDWR)
+
     def open_streams(self):
         return [s for s in self.streams if s not in self.reset and s not in self.held]
 

@@ -238,6 +238,94 @@ def test_slow_watcher(world):
     none_left(world)
 
 
+SMALL = MAPS + "/" + NAME
+
+
+def test_slow_reader(world):
+    """100 MB that a client does not read, beside small answers over the same connection to the server: those come at once, memory is bounded"""
+    size, proxy = 100 << 20, world.proxies["a"]
+    before = resident(proxy)
+    with world.client(alpn=("h2",), receive_buffer=8192) as slow, world.client(alpn=("h2",)) as quick, world.client(alpn=("h2",)) as same:
+        mark = world.sim.mark()
+        reader, others = rawh2.RawH2(slow), [rawh2.RawH2(quick), rawh2.RawH2(same)]
+        large = reader.request("GET", "/sim/bytes?n=%d" % size)
+        check(reader.ok(large), "the large answer")
+        # One whose connection is read, and one stream of it is not.
+        held = others[1].request("GET", "/sim/bytes?n=%d" % size)
+        others[1].keep.add(held)
+        check(others[1].ok(held), "the other large answer")
+        for _ in range(100):
+            for client in others:
+                stream = client.request("GET", SMALL)
+                check(client.ok(stream) and NAME.encode() in client.whole(stream), "a small answer")
+        # Until the windows were full the large ones may have been fast, and have made the others take another connection.
+        equal(sum(len(j.open_streams()) for j in world.middle.h2()), 202, "requests on connections that are still there")
+        check(len(world.middle.h2()) <= 3, "connections", len(world.middle.h2()))
+        equal({r["proto"] for r in world.sim.requests("a", MAPS, mark)}, {"HTTP/2.0"}, "protocols")
+        grown = resident(proxy) - before
+        check(proxy.sanitized() or grown < 8 << 20, "grew by", grown, "bytes")
+    none_left(world)
+
+
+def gets(world, count, act):
+    """So many GETs that the server has not answered when `act` happens to their connection: all are answered."""
+    with world.client(alpn=("h2",)) as conn:
+        client = rawh2.RawH2(conn)
+        check(client.ok(client.request("GET", SMALL)), "a GET")
+        first = joint(world)
+        first.refuse = "hold"
+        streams = [client.request("GET", SMALL) for _ in range(count)]
+        until(lambda: len(first.held) == count, "the streams to be opened")
+        act(first)
+        for stream in streams:
+            check(client.ok(stream) and NAME.encode() in client.whole(stream), "stream", stream)
+    none_left(world)
+
+
+def test_gets_lost(world):
+    """the connection with requests under way is lost, or ends before them: safe ones are answered all the same"""
+    gets(world, 20, lambda joint: joint.break_off())
+    gets(world, 20, lambda joint: joint.say(goaway(joint.streams[-1])))
+    gets(world, 20, lambda joint: joint.say(goaway(0, rawh2.ENHANCE_YOUR_CALM)))
+
+
+def test_writes_lost(world):
+    """the connection is lost with writes that the server may have read: these end with 503, and nobody sends them again"""
+    with world.client(alpn=("h2",)) as conn:
+        client = rawh2.RawH2(conn)
+        check(client.ok(client.request("GET", SMALL)), "a GET")
+        first = joint(world)
+        first.refuse = "hold"
+        mark = world.sim.mark()
+        stream = client.request("POST", MAPS, b"{}", fields={"content-type": "application/json", "content-length": "2"})
+        until(lambda: len(first.held) == 1, "the write to be sent")
+        first.break_off()
+        check(not client.ok(stream), "the write was answered as if it were done")
+        equal([r for r in world.sim.requests("a", MAPS, mark) if r["method"] == "POST"], [], "writes that reached the server")
+    none_left(world)
+
+
+def test_protocols(world):
+    """what comes over HTTP/2 goes on over HTTP/2; one request over HTTP/1.1, or nobody's, goes on over HTTP/1.1"""
+    def seen(alpn, user, fields=None):
+        mark = world.sim.mark()
+        with world.client(user=user, alpn=alpn) as conn:
+            if alpn == ("h2",):
+                client = rawh2.RawH2(conn)
+                client.whole(client.request("GET", SMALL, fields=fields))
+            else:
+                conn.ask("GET", SMALL, None, fields)
+        return [r["proto"] for r in world.sim.requests("a", SMALL, mark)]
+    bob = {"Authorization": "Bearer token-bob"}
+    equal(seen(("h2",), "admin"), ["HTTP/2.0"], "HTTP/2, certificate")
+    equal(seen(("http/1.1",), "admin"), ["HTTP/1.1"], "HTTP/1.1, certificate")
+    seen(("h2",), None, bob)  # whom the server may not know
+    equal(seen(("h2",), None, bob), ["HTTP/2.0"], "HTTP/2, a token that the server has taken")
+    equal(seen(("h2",), None, {"Authorization": "Bearer invented"}), ["HTTP/1.1"], "HTTP/2, a token that nobody knows")
+    equal(seen(("h2",), None), ["HTTP/1.1"], "HTTP/2, nobody")
+    none_left(world)
+
+
 def resident(proxy):
     """Bytes of memory."""
     with open("/proc/%d/status" % proxy.child.pid, encoding="ascii") as status:

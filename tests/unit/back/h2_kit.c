@@ -350,6 +350,8 @@ void h2_judge_bearer(struct h2_kit *k, const char *bearer, unsigned status)
 
     h2_call_init(&c, k, "/", bearer);
     asked.opts = c.opts;
+    asked.opts.lasting = true;
+    h2_pool_count(&asked);
     h2_pool_answered(&asked);
     call_free(&c);
 }

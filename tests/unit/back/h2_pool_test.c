@@ -120,6 +120,8 @@ static void not_for_h2(void)
     c[3].opts.body = (struct http_body){HTTP_BODY_CHUNKED, 0};
     known.back = k.back;
     known.opts = c[3].opts;
+    known.opts.lasting = true;
+    h2_pool_count(&known);
     h2_pool_answered(&known);
     for (size_t i = 0; i < ROWS(c); i++) {
         call_send(&c[i]);
