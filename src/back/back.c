@@ -15,6 +15,7 @@
 
 enum {
     SCRATCH_CEILING = 2 * LIMIT_HEAD_BYTES,
+    STALL_LOOKS = 4,          /* at a body that waits, in the time that it may */
     WATCH_ARENA_BYTES = 1024, /* holds the head of kube-apiserver's answer to a watch */
 };
 
@@ -209,6 +210,19 @@ bool request_on_h2(const struct back_request *r)
 
 /* ---------------------------------------------------------------------------------------------------------- states */
 
+static uint64_t now_of(const struct back_request *r)
+{
+    return loop_now_ms(r->back->loop);
+}
+
+uint64_t request_next_look(const struct back_request *r, bool body_waits)
+{
+    uint64_t at = r->deadline_ms == 0 ? UINT64_MAX : r->deadline_ms;
+    uint64_t look = now_of(r) + r->pool->origin->opts.stall_timeout_ms / STALL_LOOKS;
+
+    return body_waits && look < at ? look : at;
+}
+
 void request_move(struct back_request *r, enum request_state to)
 {
 #define TO(state) (1U << (state))
@@ -386,6 +400,7 @@ struct back_request *back_start(struct back *b, const struct back_opts *o)
     r->back = b;
     r->opts = *o;
     r->method = o->head->method_id;
+    r->deadline_ms = o->head_timeout_ms == 0 ? 0 : now_of(r) + o->head_timeout_ms;
     r->pool = &o->origin->pools[o->with_cert];
     r->length_left = o->body.kind == HTTP_BODY_LENGTH ? o->body.length : 0;
     r->body_finished = o->body.kind == HTTP_BODY_NONE || (o->body.kind == HTTP_BODY_LENGTH && o->body.length == 0);
@@ -403,11 +418,6 @@ struct back_request *back_start(struct back *b, const struct back_opts *o)
 }
 
 /* ---------------------------------------------------------------------------------------------------- cancelling */
-
-static uint64_t now_of(const struct back_request *r)
-{
-    return loop_now_ms(r->back->loop);
-}
 
 static uint64_t client_of(struct back_request *r)
 {
@@ -554,8 +564,6 @@ static void tell_finished(struct back_request *r)
 {
     if (request_on_h2(r))
         h2_call_body_finished(r->call);
-    else
-        h1_client_body_finished(r->conn);
 }
 
 static void finished(struct back_request *r)

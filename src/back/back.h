@@ -35,7 +35,7 @@ enum back_failure {
     BACK_FAIL_UNANSWERED, /* connection lost before any byte of a response */
     BACK_FAIL_HEAD,       /* garbage, lost, or over a limit in the middle of a head */
     BACK_FAIL_BODY,    /* after on_head: truncated or broken framing; any time: the request's body, not as announced */
-    BACK_FAIL_TIMEOUT, /* head_timeout_ms passed */
+    BACK_FAIL_TIMEOUT, /* head_timeout_ms passed, or the server did not take the body */
     BACK_FAIL_MEMORY,
     BACK_FAIL_CLIENT, /* the client has wasted too many connections (back/churn.h). Nothing was sent */
 };
@@ -84,6 +84,7 @@ struct origin_opts {
     uint64_t connect_timeout_ms;
     uint64_t idle_timeout_ms;                              /* 0 = TIMEOUT_BACK_IDLE_MS */
     uint64_t ping_after_ms, ping_timeout_ms;               /* HTTP/2; 0 = TIMEOUT_H2_PING_MS, TIMEOUT_H2_PONG_MS */
+    uint64_t stall_timeout_ms;                             /* of a request's body; 0 = TIMEOUT_BODY_STALL_MS */
     bool (*allow)(const struct sockaddr *addr, void *arg); /* see net/dial.h */
     void *allow_arg;
     struct via *via; /* the proxy on the way there (net/via.h); NULL: none. Referenced */
@@ -99,7 +100,7 @@ struct back_opts {
     struct http_body body;        /* NONE, LENGTH or CHUNKED; the connection adds the framing fields */
     bool upgrade; /* Connection: Upgrade goes out (the Upgrade field is in head), own connection, never pooled */
     bool expect_continue;     /* Expect is in head: on_writable comes with 100 or any final head, or after 1 s */
-    uint64_t head_timeout_ms; /* from the request having been sent to the response head; 0 = none */
+    uint64_t head_timeout_ms; /* from now to the response head, an upload included; 0 = none */
     bool own;                 /* asked for ourselves, not for a client: limits on clients do not count it */
     const char *client;       /* address whose budget counts (back/churn.h); NULL: none. Until back_cancel() */
     const struct back_handler *handler;

@@ -83,9 +83,10 @@ struct back_request {
     struct back_opts opts;
     struct arena *arena;
     struct http_head response, trailers;
-    struct buf pending;               /* framed body from before it may go out */
-    struct buf copy;                  /* of the framed body that is out, while `keeps_copy` */
-    uint64_t length_left, give_up_ms; /* the second: WAITING */
+    struct buf pending; /* framed body from before it may go out */
+    struct buf copy;    /* of the framed body that is out, while `keeps_copy` */
+    uint64_t length_left;
+    uint64_t give_up_ms, deadline_ms; /* WAITING; for the response's head (0: none) */
     unsigned retries;
     bool body_finished;
     bool body_taken; /* at least a byte */
@@ -121,15 +122,12 @@ bool request_on_h2(const struct back_request *r);
 void request_lost(struct back_request *r, enum back_failure why, const char *text);
 /* on_failed, from the deferred queue. The request is on no list and no connection. */
 void request_fail(struct back_request *r, enum back_failure why, const char *text);
-/* The one place where its state changes. */
 void request_move(struct back_request *r, enum request_state to);
 /* Takes it off whatever it is on, and ends it. No callback any more; the memory goes after the turn. */
 void request_drop(struct back_request *r);
-/* May a dial be made for it? */
 bool request_may_dial(struct back_request *r);
 /* A connection ends because of what its client did. */
 void request_charge(struct back_request *r);
-/* It does not, after all. */
 void request_refund(struct back_request *r);
 void request_over(struct back_request *r);
 /*
@@ -137,6 +135,8 @@ void request_over(struct back_request *r);
  * of the body, up to LIMIT_REPLAY_BYTES, lets the request go out again if nothing of it was read.
  */
 void request_keep_copy(struct back_request *r);
+/* When to look next whether it gets on: at its deadline, or while its body waits for the server. */
+uint64_t request_next_look(const struct back_request *r, bool body_waits);
 /* Sends what waited, and tells the owner that he may write. */
 void request_open_body(struct back_request *r);
 void request_wants_body(struct back_request *r);

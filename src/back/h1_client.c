@@ -97,6 +97,38 @@ static bool send_head(struct h1_client *c, struct back_request *r)
     return true;
 }
 
+static uint64_t now_of(const struct h1_client *c)
+{
+    return loop_now_ms(c->pool->origin->back->loop);
+}
+
+/* Of its body something is to come, or waits for the server. */
+static bool body_waits(const struct h1_client *c)
+{
+    return c->request->opts.body.kind != HTTP_BODY_NONE && (!c->request->body_finished || stream_unsent(c->stream) > 0);
+}
+
+/* Has the kernel taken nothing of what waits, for too long? What it has taken is for the server's side to tell. */
+static bool is_stalled(struct h1_client *c)
+{
+    uint64_t wire = stream_wire_bytes(c->stream);
+
+    if (!body_waits(c) || stream_unsent(c->stream) == 0 || wire != c->wire_seen)
+        c->moved_ms = now_of(c);
+    c->wire_seen = wire;
+    return now_of(c) - c->moved_ms >= c->pool->origin->opts.stall_timeout_ms;
+}
+
+static void look_later(struct h1_client *c)
+{
+    uint64_t now = now_of(c), at = request_next_look(c->request, body_waits(c));
+
+    if (!c->request->body_open && c->continue_ms < at)
+        at = c->continue_ms;
+    if (at != UINT64_MAX)
+        loop_timer_set(c->timer, at > now ? at - now : 1);
+}
+
 void h1_client_attach(struct h1_client *c, struct back_request *r)
 {
     pool_move(c, CONN_BUSY);
@@ -118,16 +150,12 @@ void h1_client_attach(struct h1_client *c, struct back_request *r)
             fail(c, BACK_FAIL_HEAD, "request head cannot be sent");
         return;
     }
-    if (r->opts.expect_continue && !r->body_finished)
-        loop_timer_set(c->timer, CONTINUE_WAIT_MS);
-    else
+    c->continue_ms = now_of(c) + CONTINUE_WAIT_MS;
+    c->moved_ms = now_of(c);
+    if (!r->opts.expect_continue || r->body_finished)
         request_open_body(r);
-}
-
-void h1_client_body_finished(struct h1_client *c)
-{
-    if (c->request->opts.head_timeout_ms > 0 && !c->in_body)
-        loop_timer_set(c->timer, c->request->opts.head_timeout_ms);
+    if (c->request == r)
+        look_later(c);
 }
 
 /* ---- the answer to a cancelled request ---- */
@@ -164,10 +192,16 @@ static void on_timer(void *arg)
         request_drop(c->request);
     if (c->request == NULL || c->in_body)
         return;
-    if (!c->request->body_open)
-        request_open_body(c->request);
-    else
+    if (c->request->deadline_ms != 0 && now_of(c) >= c->request->deadline_ms) {
         fail(c, BACK_FAIL_TIMEOUT, "no response head in time");
+    } else if (is_stalled(c)) {
+        fail(c, BACK_FAIL_TIMEOUT, "server does not take the request's body");
+    } else {
+        if (!c->request->body_open && now_of(c) >= c->continue_ms)
+            request_open_body(c->request);
+        if (c->request != NULL)
+            look_later(c);
+    }
 }
 
 /* ----------------------------------------------------------------------------------------------------- receiving */

@@ -19,8 +19,10 @@ struct h1_client {
     struct back_request *request; /* BUSY */
     struct h1_parser *parser;
     struct h1_body body;
-    struct loop_timer *timer; /* for 100 (Continue), then for the response's head */
-    uint64_t wire_mark;       /* of the stream, before the request */
+    struct loop_timer *timer;     /* for 100 (Continue), the response's head, a body that waits; then for draining */
+    uint64_t continue_ms;         /* until when 100 is waited for */
+    uint64_t wire_mark;           /* of the stream, before the request */
+    uint64_t wire_seen, moved_ms; /* of it, and when it last moved */
     uint64_t idle_since_ms;
     uint64_t number; /* request_connection() */
     uint64_t served;
@@ -39,8 +41,6 @@ void h1_client_opened(struct h1_client *c, struct stream *s);
 void h1_client_attach(struct h1_client *c, struct back_request *r);
 /* Framed bytes. False: the connection is broken, or far too much is unsent; its end follows. */
 bool h1_client_write(struct h1_client *c, struct slice data);
-/* The request is all out: the response's head has its deadline. */
-void h1_client_body_finished(struct h1_client *c);
 void h1_client_pause(struct h1_client *c, bool paused);
 /* Nobody wants the rest of the answer: is it worth reading all the same, so that the connection can be kept? */
 bool h1_client_may_drain(const struct h1_client *c);

@@ -106,6 +106,28 @@ void h2_call_fail(struct h2_call *call, uint32_t code, enum back_failure why, co
 
 static void on_work(void *arg);
 
+static void look_later(struct h2_call *call)
+{
+    uint64_t now = now_of(call), at = request_next_look(call->r, !call->uploaded);
+
+    if (call->timer != NULL && at != UINT64_MAX)
+        loop_timer_set(call->timer, at > now ? at - now : 1);
+}
+
+static void look(struct h2_call *call)
+{
+    struct back_request *r = call->r;
+
+    if (buf_len(&call->out) == 0)
+        call->moved_ms = now_of(call);
+    if (r->deadline_ms != 0 && now_of(call) >= r->deadline_ms)
+        h2_call_fail(call, NGHTTP2_CANCEL, BACK_FAIL_TIMEOUT, "no response head in time");
+    else if (now_of(call) - call->moved_ms >= r->pool->origin->opts.stall_timeout_ms)
+        h2_call_fail(call, NGHTTP2_CANCEL, BACK_FAIL_TIMEOUT, "server does not take the request's body");
+    else
+        look_later(call);
+}
+
 static void on_timer(void *arg)
 {
     struct h2_call *call = arg;
@@ -113,7 +135,7 @@ static void on_timer(void *arg)
     if (call->r->state == REQUEST_ABANDONED)
         request_drop(call->r);
     else if (call->state == H2_CALL_HEAD)
-        h2_call_fail(call, NGHTTP2_CANCEL, BACK_FAIL_TIMEOUT, "no response head in time");
+        look(call);
 }
 
 static bool need_timer(struct h2_call *call)
@@ -189,7 +211,7 @@ static bool prepare(struct h2_client *c, struct back_request *r)
         buf_init(&call->out, LIMIT_H2_BACK_UPLOAD);
         call->r = r;
     }
-    if (r->opts.head_timeout_ms > 0 && !need_timer(call))
+    if ((r->deadline_ms != 0 || r->opts.body.kind != HTTP_BODY_NONE) && !need_timer(call))
         return false;
     call->submitted = false;
     call->interims = 0;
@@ -224,6 +246,8 @@ void h2_call_start(struct h2_client *c, struct back_request *r)
     h2_client_show(c);
     h2_client_wake(c);
     request_keep_copy(r);
+    call->moved_ms = now_of(call);
+    look_later(call);
     request_open_body(r);
 }
 

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "base/contract.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metric.h"
@@ -99,6 +100,7 @@ void h2_client_close(struct h2_client *c, enum close_reason why, const char *det
 
     if (c->state == H2C_GONE)
         return;
+    must_hold(!c->in_session);
     (void)snprintf(text, sizeof text, "%s", detail); /* it may be the stream's */
     move(c, H2C_GONE);
     if (c->dial != NULL)
@@ -151,7 +153,9 @@ static bool send_output(struct h2_client *c)
     ssize_t n = 1;
 
     while (n > 0 && !stream_congested(c->stream)) {
+        c->in_session = true;
         n = nghttp2_session_mem_send(c->session, &p);
+        c->in_session = false;
         if (n > 0 && !stream_write(c->stream, slice_of((const char *)p, (size_t)n)))
             return false;
     }
@@ -188,9 +192,9 @@ static void take_input(struct h2_client *c)
             in.n = PIECE_BYTES;
         c->heard_ms = now_of(c);
         c->pinged_ms = 0;
+        c->in_session = true;
         used = nghttp2_session_mem_recv(c->session, (const uint8_t *)in.p, in.n);
-        if (c->state == H2C_GONE) /* the owner dropped the origin in there */
-            return;
+        c->in_session = false;
         if (used < 0)
             refuse_input(c, used);
         stream_consume(c->stream, in.n);

@@ -51,6 +51,7 @@ struct h2_client {
     uint64_t served, bulk; /* calls; the second: those whose answers come fast and at length, with larger windows */
     struct h2_rate control;
     uint64_t updates_due;     /* WINDOW_UPDATEs that the bodies sent so far account for */
+    bool in_session;          /* nghttp2 is at work, and may call us */
     enum close_reason broken; /* CLOSE_REASONS: it is not */
     char broken_text[96];
 };
@@ -74,13 +75,14 @@ struct h2_call {
     bool in_head;                   /* fields of a final or interim head arrive, else of trailers */
     size_t head_bytes, head_fields; /* as SETTINGS_MAX_HEADER_LIST_SIZE counts */
     unsigned interims;
-    const char *bad; /* what is wrong with the head or frame that arrives; a literal, or nghttp2's */
-    bool no_memory;  /* that is what is wrong */
-    const char *why; /* LOST: for the log; likewise */
-    struct buf in;   /* body that the owner has paused; at most the stream's window */
-    struct buf out;  /* of the request's body: waits for the server's windows */
-    bool starved;    /* nghttp2 asked for more of it when there was none */
-    bool uploaded;   /* its last byte was taken by nghttp2 */
+    const char *bad;   /* what is wrong with the head or frame that arrives; a literal, or nghttp2's */
+    bool no_memory;    /* that is what is wrong */
+    const char *why;   /* LOST: for the log; likewise */
+    struct buf in;     /* body that the owner has paused; at most the stream's window */
+    struct buf out;    /* of the request's body: waits for the server's windows */
+    bool starved;      /* nghttp2 asked for more of it when there was none */
+    bool uploaded;     /* its last byte was taken by nghttp2 */
+    uint64_t moved_ms; /* when some of it was taken, or none waited */
     int32_t window;
     uint64_t window_since_ms, window_got;
     struct loop_timer *timer; /* for the head, or the rest of a cancelled answer; NULL: none */
@@ -103,11 +105,9 @@ void h2_client_note_broken(struct h2_client *c, enum close_reason why, const cha
 void h2_client_close(struct h2_client *c, enum close_reason why, const char *detail);
 /* Has it look again at what there is to do, later in this turn or in the next. */
 void h2_client_wake(struct h2_client *c);
-/* The server's first SETTINGS are here. */
 void h2_client_heard_settings(struct h2_client *c);
 /* Keeps the gauge; after a stream came or went. */
 void h2_client_show(struct h2_client *c);
-/* Counts one; true beyond the limit. */
 bool h2_client_rate_exceeded(struct h2_client *c, struct h2_rate *r, unsigned limit);
 
 /* h2_client_session.c: NULL when out of memory. The connection preface is queued. */

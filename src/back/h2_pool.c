@@ -157,9 +157,10 @@ static struct h2_client *find_coming(const struct pool *p, struct slice credenti
     return NULL;
 }
 
+/* One that nghttp2 is at work on is not: its owner is in there, and it looks after itself when he returns. */
 static bool is_idle(const struct h2_client *c)
 {
-    return c->state == H2C_OPEN && c->calls.count == 0;
+    return c->state == H2C_OPEN && c->calls.count == 0 && c->broken == CLOSE_REASONS && !c->in_session;
 }
 
 /* The one that has been idle for longest; it is not that often that the list is walked. */
@@ -183,7 +184,7 @@ static struct h2_client *make(struct pool *p, const struct back_request *r)
 {
     if (p->h2_dials >= LIMIT_H2_BACK_DIALS || !may_make(r))
         return NULL;
-    if (p->h2_clients.count >= LIMIT_H2_BACK_CONNECTIONS && !make_room(p))
+    if ((p->h2_clients.count >= LIMIT_H2_BACK_CONNECTIONS || p->h2_clients.count >= pool_max(p)) && !make_room(p))
         return NULL;
     return h2_client_new(p, credential_of(r));
 }

@@ -25,6 +25,7 @@ static ssize_t on_read(nghttp2_session *session, int32_t id, uint8_t *to, size_t
         waiting.n = room;
     memcpy(to, waiting.p, waiting.n);
     buf_consume(&call->out, waiting.n);
+    call->moved_ms = loop_now_ms(call->r->back->loop);
     if (call->r->body_finished && buf_len(&call->out) == 0) {
         *flags = NGHTTP2_DATA_FLAG_EOF;
         call->uploaded = true;
@@ -56,6 +57,8 @@ bool h2_call_write(struct h2_call *call, struct slice data)
 {
     if (call->c == NULL) /* the server has closed the stream: it has answered, and wants no more */
         return true;
+    if (buf_len(&call->out) == 0)
+        call->moved_ms = loop_now_ms(call->r->back->loop);
     if (!buf_append(&call->out, data)) {
         h2_call_fail(call, NGHTTP2_INTERNAL_ERROR, BACK_FAIL_MEMORY, "out of memory for the body");
         return false;
@@ -74,6 +77,4 @@ void h2_call_body_finished(struct h2_call *call)
     if (call->c == NULL)
         return;
     feed(call);
-    if (call->timer != NULL && call->state == H2_CALL_HEAD)
-        loop_timer_set(call->timer, call->r->opts.head_timeout_ms);
 }

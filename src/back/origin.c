@@ -80,6 +80,8 @@ struct origin *origin_new(struct back *b, const struct origin_opts *opts)
         o->opts.ping_after_ms = TIMEOUT_H2_PING_MS;
     if (o->opts.ping_timeout_ms == 0)
         o->opts.ping_timeout_ms = TIMEOUT_H2_PONG_MS;
+    if (o->opts.stall_timeout_ms == 0)
+        o->opts.stall_timeout_ms = TIMEOUT_BODY_STALL_MS;
     o->name = mem_strdup(opts->name);
     o->host = mem_strdup(opts->host);
     o->address = address_text(opts);

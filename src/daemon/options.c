@@ -80,7 +80,7 @@ static const struct option table[] = {
     {.name = "proxy-client-key-file", .type = OPTION_TEXT, FIELD(proxy_client_key_file), .initial = "", .section = SECTION, .argument = "FILE",
      .help = "Its private key."},
     {.name = "request-timeout", .type = OPTION_DURATION, FIELD(request_timeout), .initial = "0s", .min = 0, .max = 24 * HOUR_MS, .section = SECTION,
-     .argument = "DURATION", .help = "Longest wait for a response's header, long-running requests excepted; then 504. If it is not above kube-apiserver's own --request-timeout, answers are cut off that it would still have given. 0: no limit."},
+     .argument = "DURATION", .help = "Longest wait for a response's header, the time for sending the request's body included, long-running requests excepted; then 504. If it is not above kube-apiserver's own --request-timeout, answers are cut off that it would still have given. 0: no limit."},
 #undef SECTION
 #define SECTION "Peers"
     {.name = "feature-gates", .type = OPTION_LIST, FIELD(feature_gates), .initial = "UnknownVersionInteroperabilityProxy=true", .skips_empty = true,

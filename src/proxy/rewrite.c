@@ -2,6 +2,11 @@
 
 #include "http/hop.h"
 
+enum {
+    OWN_FIELDS = 8,  /* Host, X-Forwarded-For, two marks, Upgrade */
+    USER_FIELDS = 2, /* name and uid */
+};
+
 struct emit {
     struct http_head *out;
     struct arena *arena;
@@ -65,12 +70,21 @@ static bool add_marks(const struct rewrite_in *in, struct arena *a, struct http_
     return in->target != REWRITE_PEER || http_head_add(out, a, SLICE_LIT(USER_MARK_REROUTED), SLICE_LIT("true"));
 }
 
+/* Room for what we add: our own fields do not count against the client's. */
+static size_t room_for(const struct rewrite_in *in)
+{
+    const struct user *u = &in->authn->user;
+
+    return in->head->n_fields + OWN_FIELDS +
+           (in->authn->kind == AUTHN_ASSERT ? USER_FIELDS + u->n_groups + u->n_extras : 0);
+}
+
 enum rewrite_result rewrite_request(const struct rewrite_in *in, struct arena *a, struct http_head *out)
 {
     struct emit emit = {out, a};
     struct slice ip = slice_str(in->client_ip), xff = in->believes_client ? hop_forwarded_for(in->head, ip, a) : ip;
 
-    if (xff.p == NULL || !http_head_init(out, a, in->head->n_fields + 12) || !hop_copy(in->head, out, a))
+    if (xff.p == NULL || !http_head_init(out, a, room_for(in)) || !hop_copy(in->head, out, a))
         return REWRITE_NO_MEMORY;
     out->method = in->head->method;
     out->method_id = in->head->method_id;

@@ -16,6 +16,7 @@ The standard set, each as NAME.crt and NAME.key in DIR:
     front-proxy-other     the same CA, a CN that is not among the allowed names
     admin                 CN=kubernetes-admin, O=system:masters
     alice                 CN=alice, O=dev, O=testers (a limited user)
+    grouped               CN=grouped, O=group-0 ... group-13
     expired, not-yet      CN=alice with a validity that is over, or has not begun
     wrong-eku             CN=alice, usable as a server certificate only
     any-eku               CN=alice, usable for anything
@@ -246,6 +247,7 @@ def _plan(nodes):
     yield "front-proxy-other", {"cn": "somebody-else", "ca": "front-proxy-ca"}
     yield "admin", {"cn": "kubernetes-admin", "orgs": ("system:masters",), "ca": "ca"}
     yield "alice", {"cn": "alice", "orgs": ("dev", "testers"), "ca": "ca"}
+    yield "grouped", {"cn": "grouped", "orgs": tuple("group-%d" % i for i in range(14)), "ca": "ca"}
     yield "expired", {"cn": "alice", "orgs": ("dev",), "ca": "ca",
                       "start": "20200101000000Z", "end": "20200102000000Z"}
     yield "not-yet", {"cn": "alice", "orgs": ("dev",), "ca": "ca",

@@ -322,8 +322,62 @@ static void expectations(void)
     }
 }
 
+/* The server stops reading in the middle of a body. */
+static void not_taken(bool chunked)
+{
+    static struct kit k;
+    static char piece[64 << 10];
+    struct server_conn *s;
+    size_t given = 0;
+    struct call c;
+
+    memset(piece, 'x', sizeof piece);
+    kit_open(&k, true, 0);
+    kit_origin(&k, &(struct origin_opts){.stall_timeout_ms = 200});
+    call_init(&c, &k, "PUT", "/");
+    c.opts.body = (struct http_body){chunked ? HTTP_BODY_CHUNKED : HTTP_BODY_LENGTH, chunked ? 0 : BIG};
+    call_send(&c);
+    s = kit_conn(&k, 0);
+    ok(conn_has(s, "\r\n\r\n"), "request");
+    stream_pause(s->s, STREAM_PAUSE_LIMIT);
+    while (c.r != NULL) { /* as much as goes out, until the kernel takes no more */
+        while (c.r != NULL && !back_congested(c.r) && given + sizeof piece <= BIG &&
+               back_write(c.r, slice_of(piece, sizeof piece)))
+            given += sizeof piece;
+        loop_run_once(k.loop, 20);
+    }
+    ok(call_is(&c, "failed: timeout"), "%s: ends", chunked ? "chunked" : "length");
+    is_str(c.failure_text, "server does not take the request's body", "and says why");
+    ok(kit_metric(&k, "mvproxy_back_failures_total", "timeout") == 1, "counted");
+    call_free(&c);
+    kit_close(&k);
+}
+
+/* One that its owner does not give is not the server's fault; but the answer is late all the same. */
+static void not_given(void)
+{
+    static struct kit k;
+    struct call c;
+
+    kit_open(&k, false, 0);
+    kit_origin(&k, &(struct origin_opts){.stall_timeout_ms = 20});
+    call_init(&c, &k, "PUT", "/");
+    c.opts.body = (struct http_body){HTTP_BODY_LENGTH, 10};
+    c.opts.head_timeout_ms = 300;
+    call_send(&c);
+    ok(run_until(k.loop, c.writable > 0), "writable");
+    ok(back_write(c.r, SLICE_LIT("abc")), "some of it");
+    ok(call_is(&c, "failed: timeout"), "the time of the answer holds for uploads");
+    is_str(c.failure_text, "no response head in time", "and nothing else");
+    call_free(&c);
+    kit_close(&k);
+}
+
 int main(void)
 {
+    not_taken(false);
+    not_taken(true);
+    not_given();
     big_download(false, false);
     big_download(false, true);
     big_download(true, false);

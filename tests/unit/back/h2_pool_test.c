@@ -310,6 +310,37 @@ static void never_opens(bool closes)
     h2_close(&k);
 }
 
+/* The last request on a connection ends; in that very call its owner wants another, for which it would make room. */
+static void room_from_inside(void)
+{
+    static struct h2_kit k;
+    struct call first, second;
+    struct h2_conn *s;
+
+    h2_open(&k);
+    kit_origin(&k.k, &(struct origin_opts){.max_connections = 1});
+    h2_judge_bearer(&k, "Bearer a", 200);
+    h2_judge_bearer(&k, "Bearer b", 200);
+    h2_call_init(&second, &k, "/y", "Bearer b");
+    second.opts.origin = k.k.origin;
+    h2_call_init(&first, &k, "/x", "Bearer a");
+    first.follow = &second;
+    call_send(&first);
+    s = h2_conn(&k, 0);
+    h2_headers(s, h2_asked(s, 0)->id, OK_HEAD, true);
+    ok(call_is(&first, "head(200) end"), "answered");
+    settle(k.k.loop);
+    ok(!s->eof && !s->failed, "a connection is not closed while it is at work");
+    call_free(&second);
+    call_free(&first);
+    h2_judge_bearer(&k, "Bearer b", 200);
+    h2_call_send(&second, &k, "/y", "Bearer b");
+    ok(h2_ended(s), "later it makes room");
+    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "make_room"), 1, "and is counted");
+    call_free(&second);
+    h2_close(&k);
+}
+
 static void cancelled_in_time(void)
 {
     static struct h2_kit k;
@@ -461,6 +492,7 @@ int main(void)
     never_opens(true);
     never_opens(false);
     cancelled_in_time();
+    room_from_inside();
     idle(false);
     idle(true);
     freed_in_the_middle();

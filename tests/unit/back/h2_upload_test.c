@@ -370,6 +370,7 @@ static void too_short(void)
     h2_close(&k);
 }
 
+/* The answer has its time from the beginning, however long its question takes. */
 static void head_timeout(void)
 {
     static struct h2_kit k;
@@ -377,16 +378,48 @@ static void head_timeout(void)
 
     h2_open(&k);
     upload_init(&c, &k, 5);
-    c.opts.head_timeout_ms = 20;
+    c.opts.head_timeout_ms = 50;
     call_send(&c);
     (void)h2_conn(&k, 0);
-    for (unsigned i = 0; i < 5; i++)
-        loop_run_once(k.k.loop, 20);
-    ok(c.r != NULL, "as long as the body is on its way the answer is not late");
-    if (c.r != NULL && !back_write(c.r, SLICE_LIT("hello")))
-        tap_bail("the body is not taken");
-    ok(call_is(&c, "failed: timeout"), "then it is");
+    ok(call_is(&c, "failed: timeout"), "an upload that does not end has no answer in time");
     call_free(&c);
+    upload_init(&c, &k, 5);
+    c.opts.head_timeout_ms = 50;
+    call_send(&c);
+    if (!back_write(c.r, SLICE_LIT("hello")))
+        tap_bail("the body is not taken");
+    ok(call_is(&c, "failed: timeout"), "nor has one that has ended");
+    call_free(&c);
+    h2_close(&k);
+}
+
+/* The server opens no window any more. */
+static void not_taken(void)
+{
+    static struct h2_kit k;
+    static char body[LIMIT_H2_OUTPUT_HIGH];
+    struct call slow, waits;
+
+    memset(body, 's', sizeof body);
+    h2_open(&k);
+    kit_origin(&k.k, &(struct origin_opts){.stall_timeout_ms = 100});
+    k.holds = true;
+    upload_init(&waits, &k, 5);
+    call_send(&waits);
+    upload_init(&slow, &k, sizeof body * 3);
+    call_send(&slow);
+    (void)h2_conn(&k, 0);
+    for (size_t i = 0; i < 2; i++)
+        if (!back_write(slow.r, slice_of(body, sizeof body)))
+            tap_bail("the body is not taken");
+    (void)h2_asked_body(k.conns[0], 1, 65535);
+    ok(call_is(&slow, "failed: timeout"), "a body that is not taken ends");
+    is_str(slow.failure_text, "server does not take the request's body", "and says so");
+    ok(h2_was_reset(k.conns[0], 1), "with its stream");
+    ok(waits.r != NULL, "one that its owner does not give is his own business");
+    call_free(&slow);
+    call_free(&waits);
+    is_u64(k.n_conns, 1, "the connection stays");
     h2_close(&k);
 }
 
@@ -463,6 +496,7 @@ int main(void)
     early_answer();
     too_short();
     head_timeout();
+    not_taken();
     short_of_memory();
     return tap_end();
 }

@@ -3,6 +3,7 @@
  */
 #include "proxy/rewrite.h"
 
+#include "base/limits.h"
 #include "lib/tap.h"
 
 static void head_of(struct arena *a, const char *lines, struct http_head *h)
@@ -196,6 +197,38 @@ static void test_unencodable(void)
     }
 }
 
+/* As many fields as a client may send, and as many groups as a certificate may name. */
+static void test_most_fields(void)
+{
+    enum { GROUPS = 64 };
+    struct arena *a = arena_new(1 << 20);
+    struct slice groups[GROUPS];
+    struct user_extra extra = {SLICE_LIT("authentication.kubernetes.io/credential-id"), SLICE_LIT("X509SHA256=0")};
+    struct authn au = {.kind = AUTHN_ASSERT, .user = {.name = SLICE_LIT("u"), .uid = SLICE_LIT("1")}};
+    struct http_head head, out;
+    struct rewrite_in in = {.head = &head,
+                            .authn = &au,
+                            .headers = user_headers_default(),
+                            .target = REWRITE_PEER,
+                            .upgrade = true,
+                            .client_ip = "::1"};
+
+    au.user.groups = groups;
+    au.user.n_groups = GROUPS;
+    au.user.extras = &extra;
+    au.user.n_extras = 1;
+    for (size_t i = 0; i < GROUPS; i++)
+        groups[i] = SLICE_LIT("g");
+    head_of(a, "Upgrade: websocket\nConnection: upgrade\n", &head);
+    while (head.n_fields < LIMIT_HEAD_FIELDS)
+        if (!http_head_add(&head, a, SLICE_LIT("X-Many"), SLICE_LIT("x")))
+            tap_bail("out of memory");
+    is_int(rewrite_request(&in, a, &out), REWRITE_OK, "ours do not count against the client's");
+    is_u64(count_of(&out, "X-Remote-Group"), GROUPS, "all groups");
+    is_u64(count_of(&out, "X-Many"), LIMIT_HEAD_FIELDS - 2, "all fields");
+    arena_free(a);
+}
+
 static void test_response(void)
 {
     struct arena *a = arena_new(1 << 20);
@@ -228,6 +261,7 @@ int main(void)
     test_marks_and_forwarding();
     test_source_addresses();
     test_unencodable();
+    test_most_fields();
     test_response();
     return tap_end();
 }
