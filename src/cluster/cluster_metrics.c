@@ -69,6 +69,8 @@ void cluster_metrics_init(struct cluster_metrics *cm, struct metrics *m)
                                            "Expired identity Leases that this instance deleted.");
     cm->identity_renewals = metric_family(m, METRIC_COUNTER, "mvproxy_identity_lease_renewals_total",
                                           "Writes of the own identity Lease, by result.", result, 4);
+    cm->identity_tags = metric_family(m, METRIC_COUNTER, "mvproxy_identity_lease_tags_total",
+                                      "Writes of the tag of local discovery into the Lease of this server.", result, 2);
     cm->refreshes = metric_family(m, METRIC_COUNTER, "mvproxy_discovery_refreshes_total",
                                   "Looks at a server's discovery, by kind of server, trigger and result.", refresh, 64);
     cm->age =

@@ -29,8 +29,11 @@ static void look_for_restart(struct cluster *c)
     uint64_t before = c->local_connection;
 
     c->local_connection = refresh_connection(c->local);
-    if (c->local_suspect && before > 0 && c->local_connection > before)
+    if (c->local_suspect && before > 0 && c->local_connection > before) {
         identity_restarted(c->identity);
+        /* What it installs last may be missing in what it has just said. */
+        (void)refresh_trigger(c->local, REFRESH_EVENT);
+    }
     if (watched_or_never(c))
         c->local_suspect = false;
 }
@@ -38,10 +41,13 @@ static void look_for_restart(struct cluster *c)
 static void on_local_end(void *arg, bool ok, bool changed)
 {
     struct cluster *c = arg;
+    char tag[LEASE_TAG_BYTES];
 
     if (ok) {
         look_for_restart(c);
         records_local_answers(c->records);
+        refresh_tag(c->local, tag);
+        identity_serves(c->identity, slice_str(tag));
     }
     if (changed)
         publish_request(c->publish);
@@ -161,6 +167,18 @@ static void on_peer_life(struct cluster *c, struct peer *peer)
         (void)refresh_trigger(peer->refresh, REFRESH_LEASE);
 }
 
+/* What its mvproxy says that it serves is not what we have read. */
+static void look_if_other(struct peer *peer)
+{
+    char known[LEASE_TAG_BYTES];
+
+    if (peer->refresh == NULL)
+        return;
+    refresh_tag(peer->refresh, known);
+    if (strcmp(known, peer->tag) != 0)
+        (void)refresh_trigger(peer->refresh, REFRESH_TAG);
+}
+
 static void on_peer_changed(void *arg, struct peer *peer, unsigned what)
 {
     struct cluster *c = arg;
@@ -180,7 +198,9 @@ static void on_peer_changed(void *arg, struct peer *peer, unsigned what)
         (void)refresh_trigger(peer->refresh, REFRESH_RECOVERED);
     if (peer->refresh != NULL && (what & PEER_CHANGED_RHYTHM))
         (void)refresh_trigger(peer->refresh, REFRESH_LEASE);
-    if (what & ~(unsigned)(PEER_CHANGED_RENEWED | PEER_CHANGED_RHYTHM))
+    if (what & PEER_CHANGED_TAG)
+        look_if_other(peer);
+    if (what & ~(unsigned)(PEER_CHANGED_RENEWED | PEER_CHANGED_RHYTHM | PEER_CHANGED_TAG))
         publish_request(c->publish);
 }
 

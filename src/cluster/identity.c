@@ -107,6 +107,7 @@ void identity_set_state(struct identity *i, enum identity_state s)
         lease_gc_start(i->gc);
     else
         lease_gc_stop(i->gc);
+    lease_news_at(i->news, s == STATE_PUBLISHING || s == STATE_OBSERVING ? i->path : NULL);
 }
 
 /* --------------------------------------------------------------------------------------------------------- deciding */
@@ -276,8 +277,30 @@ static bool is_followed(const struct identity *i, const struct lease *l)
     return slice_eq(l->name, slice_str(i->path + sizeof LEASE_COLLECTION_PATH));
 }
 
+void identity_serves(struct identity *i, struct slice tag)
+{
+    lease_news_set(i->news, tag);
+}
+
+/* Then the next renewal is by that version, and not in vain. */
+static void on_tag_written(void *arg, struct slice uid, struct slice version)
+{
+    struct identity *i = arg;
+    char *copy;
+
+    if (i->state != STATE_PUBLISHING || i->call != NULL || !slice_eq(uid, slice_str(i->uid)))
+        return;
+    copy = mem_slicedup(version);
+    if (copy == NULL)
+        return;
+    mem_free(i->version);
+    i->version = copy;
+}
+
 void identity_seen(struct identity *i, const struct lease *l)
 {
+    if (is_followed(i, l))
+        lease_news_seen(i->news, l->discovery);
     if (i->state != STATE_OBSERVING || i->call != NULL || !i->o.annotate || i->advertise[0] == '\0')
         return;
     if (slice_eq(l->advertise, slice_str(i->advertise)) || !is_followed(i, l))
@@ -371,6 +394,9 @@ struct identity *identity_new(const struct identity_opts *o)
                                .renewed = o->renewed,
                                .arg = o->arg};
 
+    struct lease_news_opts news = {
+        .api = o->api, .local = o->local, .writes = o->metrics->identity_tags, .written = on_tag_written, .arg = i};
+
     i->o = *o;
     i->o.local = origin_ref(o->local);
     i->loop = api_loop(o->api);
@@ -384,6 +410,7 @@ struct identity *identity_new(const struct identity_opts *o)
     i->timer = loop_timer_new(i->loop, on_timer, i);
     i->deadline = loop_timer_new(i->loop, identity_too_late, i);
     i->gc = lease_gc_new(&gc);
+    i->news = lease_news_new(&news);
     if (i->arena == NULL || i->timer == NULL || i->deadline == NULL)
         abort();
     return i;
@@ -399,6 +426,7 @@ void identity_free(struct identity *i)
     loop_timer_free(i->timer);
     loop_timer_free(i->deadline);
     lease_gc_free(i->gc);
+    lease_news_free(i->news);
     arena_free(i->arena);
     origin_unref(i->o.local);
     mem_free(i->id);
@@ -417,6 +445,7 @@ void identity_set_origin(struct identity *i, struct origin *local)
     i->o.local = origin_ref(local);
     origin_unref(old);
     lease_gc_set_origin(i->gc, local);
+    lease_news_set_origin(i->news, local);
 }
 
 const char *identity_state_name(const struct identity *i)

@@ -62,6 +62,8 @@ void identity_recheck(struct identity *i);
  * kube-apiserver would, if it is still for us to publish. By that all others know that what they know of it may be old.
  */
 void identity_restarted(struct identity *i);
+/* What the local server serves now, by its tag, is said in the Lease, whoever keeps it. */
+void identity_serves(struct identity *i, struct slice tag);
 /* The Lease of our name, as the watch shows it. */
 void identity_seen(struct identity *i, const struct lease *l);
 /* "deciding", "publishing", ... : for people. */

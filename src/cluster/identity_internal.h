@@ -10,6 +10,7 @@
 #include "back/fetch.h"
 #include "base/buf.h"
 #include "cluster/backoff.h"
+#include "cluster/lease_news.h"
 #include "kube/server_id.h"
 #include "net/loop.h"
 
@@ -61,6 +62,7 @@ struct identity {
     bool overruled;          /* a differing address of the server's own stands */
     struct arena *arena;
     struct lease_gc *gc;
+    struct lease_news *news; /* told where, while there is a Lease that stands for this server */
     void (*done)(void *arg);
     void *done_arg;
     struct loop_deferred over;

@@ -470,6 +470,15 @@ static void take_lease(struct peer *peer, const struct lease *l, uint64_t now)
     peer->left = false;
 }
 
+static unsigned set_tag(struct peer *peer, struct slice tag)
+{
+    if (tag.n >= sizeof peer->tag || slice_eq(tag, slice_str(peer->tag)))
+        return 0;
+    memcpy(peer->tag, tag.p, tag.n);
+    peer->tag[tag.n] = '\0';
+    return tag.n > 0 ? PEER_CHANGED_TAG : 0;
+}
+
 static void first_lease(struct peers *p, const struct lease *l)
 {
     bool expired = lease_expired(l, clock_wall_us());
@@ -480,6 +489,7 @@ static void first_lease(struct peers *p, const struct lease *l)
         return;
     take_lease(peer, l, loop_now_ms(p->o.loop));
     (void)set_annotation(peer, l->advertise);
+    (void)set_tag(peer, l->discovery);
     if (expired)
         log_info("Lease has expired", LT("peer", peer->id), LT("host", peer->hostname));
     else
@@ -540,7 +550,7 @@ void peers_lease(struct peers *p, const struct lease *l)
         first_lease(p, l);
         return;
     }
-    what = renewed(p, peer, l);
+    what = renewed(p, peer, l) | set_tag(peer, l->discovery);
     if (set_annotation(peer, l->advertise) && settle_origin(p, peer, peer->source == PEER_FROM_ANNOTATION))
         what |= PEER_CHANGED_ORIGIN;
     report(p, peer, what);

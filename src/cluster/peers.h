@@ -33,6 +33,7 @@ struct peer {
     bool leased, fixed;          /* has a Lease; is in the configuration */
     bool left;                   /* its Lease was deleted, and it is kept for a while */
     bool answered;               /* its discovery was, once at least */
+    char tag[LEASE_TAG_BYTES];   /* of what it serves, as its mvproxy says in the Lease; "": not said */
     uint64_t known_ms;           /* since when it is in the table */
     uint64_t seen_ms;            /* last sign of life */
     int64_t renew_us, rhythm_us; /* by its own clock: the last renewal, and the time from the one before to it (0:
@@ -59,6 +60,7 @@ enum {
     PEER_CHANGED_ORIGIN = 4,
     PEER_CHANGED_RENEWED = 8,
     PEER_CHANGED_RHYTHM = 16,
+    PEER_CHANGED_TAG = 32,
 };
 
 struct peers_handler {

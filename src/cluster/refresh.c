@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "cluster/api.h"
@@ -22,10 +23,18 @@ enum state {
 };
 
 static const char *const trigger_names[REFRESH_TRIGGERS] = {
-    [REFRESH_START] = "start", [REFRESH_INTERVAL] = "interval",   [REFRESH_RETRY] = "retry",
-    [REFRESH_LEASE] = "lease", [REFRESH_RECOVERED] = "recovered", [REFRESH_OPERATOR] = "operator",
-    [REFRESH_EVENT] = "event", [REFRESH_MISS] = "miss",           [REFRESH_SUSPECT] = "suspect",
-    [REFRESH_ETAG] = "etag",   [REFRESH_ANSWERED] = "answered",
+    [REFRESH_START] = "start",
+    [REFRESH_INTERVAL] = "interval",
+    [REFRESH_RETRY] = "retry",
+    [REFRESH_LEASE] = "lease",
+    [REFRESH_RECOVERED] = "recovered",
+    [REFRESH_OPERATOR] = "operator",
+    [REFRESH_EVENT] = "event",
+    [REFRESH_MISS] = "miss",
+    [REFRESH_SUSPECT] = "suspect",
+    [REFRESH_ETAG] = "etag",
+    [REFRESH_TAG] = "tag",
+    [REFRESH_ANSWERED] = "answered",
 };
 
 struct refresh {
@@ -69,10 +78,11 @@ static void schedule(struct refresh *r, enum refresh_trigger t, uint64_t delay_m
 static uint64_t hold_back(const struct refresh *r, enum refresh_trigger t)
 {
     uint64_t since = loop_now_ms(r->loop) - r->started_ms;
+    uint64_t limit = t == REFRESH_TAG ? REFRESH_TAG_LIMIT_MS : REFRESH_LIMIT_MS;
 
-    if (t < REFRESH_LIMITED || !r->ever || since >= REFRESH_LIMIT_MS)
+    if (t < REFRESH_LIMITED || !r->ever || since >= limit)
         return 0;
-    return REFRESH_LIMIT_MS - since;
+    return limit - since;
 }
 
 /* Whatever makes the second look at what an event was about, it counts only if it does not come too early. */
@@ -397,6 +407,34 @@ const char *refresh_failure(const struct refresh *r)
 struct slice refresh_apis_etag(const struct refresh *r)
 {
     return slice_str(r->apis_etag);
+}
+
+static uint64_t described(const struct disco_doc *d)
+{
+    uint64_t sum = 0;
+
+    for (const struct disco_group *g = d == NULL ? NULL : disco_doc_groups(d); g != NULL; g = g->next)
+        sum = sum * 31 + g->hash;
+    return sum;
+}
+
+void refresh_tag(const struct refresh *r, char out[LEASE_TAG_BYTES])
+{
+    unsigned char digest[HASH_SHA256_BYTES];
+    struct buf text;
+
+    out[0] = '\0';
+    if (!r->known || r->disco == NULL)
+        return;
+    buf_init(&text, 4096);
+    if (r->core_etag != NULL && *r->core_etag != '\0' && r->apis_etag != NULL && *r->apis_etag != '\0')
+        buf_printf(&text, "%s\n%s\n", r->core_etag, r->apis_etag);
+    else
+        buf_printf(&text, "%016llx\n%016llx\n", (unsigned long long)described(disco_core(r->disco)),
+                   (unsigned long long)described(disco_apis(r->disco)));
+    if (!text.failed && hash_sha256(buf_slice(&text), digest))
+        hash_base32_lower(digest, 16, out);
+    buf_free(&text);
 }
 
 uint64_t refresh_connection(const struct refresh *r)

@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "kube/disco.h"
+#include "kube/lease.h"
 
 struct api;
 struct buf;
@@ -30,13 +31,14 @@ enum refresh_trigger {
     REFRESH_MISS,                    /* a request for what it does not serve */
     REFRESH_SUSPECT,                 /* a peer answered a rerouted request with 404 or 503 */
     REFRESH_ETAG,                    /* somebody saw another ETag */
+    REFRESH_TAG,                     /* it says that it serves something else now; at most ten looks a second */
     REFRESH_ANSWERED,                /* a peer whose looks failed answered a rerouted request */
     REFRESH_TRIGGERS
 };
 
 /* A failed look marks nothing yet: the first retry comes 0.2 s later. From so many in a row on, the document counts as
  * stale. */
-enum { REFRESH_FAILING = 2, REFRESH_LIMIT_MS = 1000, REFRESH_WITHOUT_CORE = 9 };
+enum { REFRESH_FAILING = 2, REFRESH_LIMIT_MS = 1000, REFRESH_TAG_LIMIT_MS = 100, REFRESH_WITHOUT_CORE = 9 };
 
 struct refresh_opts {
     struct api *api;
@@ -85,6 +87,11 @@ bool refresh_failing(const struct refresh *r); /* REFRESH_FAILING or more failur
 bool refresh_refused(const struct refresh *r);
 const char *refresh_failure(const struct refresh *r);    /* of the last look; NULL if it was good or there was none */
 struct slice refresh_apis_etag(const struct refresh *r); /* empty if unknown */
+/*
+ * Tells one state of both documents from any other: the same on every instance that reads the same server, by the tags
+ * that it gave them, or by what it described where it gives none. "" while nothing was read.
+ */
+void refresh_tag(const struct refresh *r, char out[LEASE_TAG_BYTES]);
 /* Over which /api was answered last (fetch_result): another process answers over a newer one. 0: unknown. */
 uint64_t refresh_connection(const struct refresh *r);
 uint64_t refresh_looks(const struct refresh *r); /* ended, whatever came of them */

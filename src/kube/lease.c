@@ -55,7 +55,8 @@ static bool read_metadata(const struct reader *r, struct json_object *root, stru
            text_member(r, labels, LEASE_COMPONENT_LABEL, &out->component_label) &&
            text_member(r, labels, LEASE_HOSTNAME_LABEL, &out->hostname_label) &&
            text_member(r, annotations, LEASE_ADVERTISE_ANNOTATION, &out->advertise) &&
-           text_member(r, annotations, LEASE_WRITTEN_ANNOTATION, &out->written);
+           text_member(r, annotations, LEASE_WRITTEN_ANNOTATION, &out->written) &&
+           text_member(r, annotations, LEASE_DISCOVERY_ANNOTATION, &out->discovery);
 }
 
 static bool read_spec(const struct reader *r, struct json_object *root, struct lease *out)

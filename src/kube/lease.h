@@ -17,8 +17,10 @@
 #define LEASE_ADVERTISE_ANNOTATION "kubernetes.io/peer-advertise-address"
 /* Ours: the address that an mvproxy wrote into the other one, by which a later process knows it for ours to change. */
 #define LEASE_WRITTEN_ANNOTATION "mvproxy/peer-advertise-address"
+/* Ours: the tag of what the server serves now (cluster/lease_news.h). */
+#define LEASE_DISCOVERY_ANNOTATION "mvproxy/discovery"
 #define LEASE_COLLECTION_PATH "/apis/coordination.k8s.io/v1/namespaces/" LEASE_NAMESPACE "/leases"
-enum { LEASE_DURATION_SECONDS = 3600, LEASE_NAME_BYTES = 64 };
+enum { LEASE_DURATION_SECONDS = 3600, LEASE_NAME_BYTES = 64, LEASE_TAG_BYTES = 32 };
 
 /* Absent texts are "" (p not NULL). All text lives in the arena given to lease_parse, or is the caller's for
  * lease_print. */
@@ -29,6 +31,7 @@ struct lease {
     struct slice hostname_label;
     struct slice advertise; /* value of LEASE_ADVERTISE_ANNOTATION, as it stands */
     struct slice written;   /* of LEASE_WRITTEN_ANNOTATION, which lease_print leaves out */
+    struct slice discovery; /* of LEASE_DISCOVERY_ANNOTATION, likewise */
     struct slice holder;
     bool has_duration, has_renew_time;
     int64_t duration_s;

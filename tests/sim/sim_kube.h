@@ -37,6 +37,7 @@ struct kube_lease {
     const char *name;
     const char *hostname, *holder, *address; /* NULL: none */
     const char *written;                     /* LEASE_WRITTEN_ANNOTATION; goes with an address only */
+    const char *tag;                         /* LEASE_DISCOVERY_ANNOTATION; NULL: as it is */
     const char *ns;                          /* NULL: kube-system */
     int64_t renew_us;                        /* wall clock */
     unsigned duration_s;                     /* 0: none */
@@ -46,7 +47,7 @@ struct kube_lease {
 void kube_put_lease(struct kube_store *s, const struct kube_lease *l);
 /* The Lease as it is; text lives in the arena. False: there is none. */
 bool kube_get_lease(struct kube_store *s, const char *name, struct arena *a, struct lease *out);
-/* Counts of writes that succeeded. */
+/* Counts of writes that succeeded; of "TAG": patches of LEASE_DISCOVERY_ANNOTATION, which are not among the PATCHes. */
 uint64_t kube_lease_writes(const struct kube_store *s, const char *method);
 /* `versions`: space-separated. */
 void kube_put_crd(struct kube_store *s, const char *name, const char *group, const char *versions);

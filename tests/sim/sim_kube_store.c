@@ -108,16 +108,32 @@ void kube_delete(struct kube_store *s, enum kube_kind k, const char *name)
     object_free(o);
 }
 
+#define TAG "\"" LEASE_DISCOVERY_ANNOTATION "\":\""
+
+/* Whoever renews a Lease leaves it in there. */
+static void tag_of(struct kube_store *s, const struct kube_lease *l, char tag[100])
+{
+    const struct kube_object *before = find(s, KUBE_LEASE, l->name);
+    const char *at = before == NULL ? NULL : strstr(before->meta, TAG);
+
+    if (l->tag != NULL)
+        (void)snprintf(tag, 100, "%s", l->tag);
+    else
+        (void)snprintf(tag, 100, "%.*s", at == NULL ? 0 : (int)strcspn(at + strlen(TAG), "\""),
+                       at == NULL ? "" : at + strlen(TAG));
+}
+
 void kube_put_lease(struct kube_store *s, const struct kube_lease *l)
 {
-    char meta[600], members[400], time[CLOCK_RFC3339_BYTES], address[240] = "", duration[64] = "";
+    char meta[700], members[400], time[CLOCK_RFC3339_BYTES], address[300] = "", duration[64] = "", tag[100];
 
+    tag_of(s, l, tag);
     clock_rfc3339(l->renew_us, time);
-    if (l->address != NULL)
+    if (l->address != NULL || tag[0] != '\0')
         (void)snprintf(address, sizeof address,
                        ",\"annotations\":{\"kubernetes.io/peer-advertise-address\":\"%s\","
-                       "\"mvproxy/peer-advertise-address\":\"%s\"}",
-                       l->address, l->written == NULL ? "" : l->written);
+                       "\"mvproxy/peer-advertise-address\":\"%s\"," TAG "%s\"}",
+                       l->address == NULL ? "" : l->address, l->written == NULL ? "" : l->written, tag);
     if (l->duration_s > 0)
         (void)snprintf(duration, sizeof duration, ",\"leaseDurationSeconds\":%u", l->duration_s);
     (void)snprintf(meta, sizeof meta,
@@ -413,6 +429,8 @@ bool kube_get_lease(struct kube_store *s, const char *name, struct arena *a, str
 
 uint64_t kube_lease_writes(const struct kube_store *s, const char *method)
 {
+    if (strcmp(method, "TAG") == 0)
+        return s->tags;
     return strcmp(method, "POST") == 0 ? s->posts : strcmp(method, "PATCH") == 0 ? s->patches : s->deletes;
 }
 
@@ -453,6 +471,7 @@ static void store_lease(struct kube_store *s, struct arena *a, const struct leas
         .holder = text_of(a, l->holder),
         .address = text_of(a, l->advertise),
         .written = text_of(a, l->written),
+        .tag = text_of(a, l->discovery),
         .renew_us = l->renew_us,
         .duration_s = (unsigned)l->duration_s,
         .no_label = l->identity_label.n + l->component_label.n == 0,
@@ -466,6 +485,7 @@ static void patch_lease(struct kube_store *s, struct arena *a, struct lease *l, 
 {
     static const char *const advertise[] = {"metadata", "annotations", LEASE_ADVERTISE_ANNOTATION, NULL};
     static const char *const written[] = {"metadata", "annotations", LEASE_WRITTEN_ANNOTATION, NULL};
+    static const char *const tag[] = {"metadata", "annotations", LEASE_DISCOVERY_ANNOTATION, NULL};
     static const char *const holder[] = {"spec", "holderIdentity", NULL}, *const time[] = {"spec", "renewTime", NULL};
     struct slice text;
 
@@ -479,7 +499,13 @@ static void patch_lease(struct kube_store *s, struct arena *a, struct lease *l, 
     if (text.n > 0)
         l->holder = text;
     (void)clock_parse_rfc3339(at(a, body, time), &l->renew_us);
-    s->patches++;
+    text = at(a, body, tag);
+    if (text.n > 0) {
+        l->discovery = text;
+        s->tags++;
+    } else {
+        s->patches++;
+    }
     store_lease(s, a, l);
 }
 

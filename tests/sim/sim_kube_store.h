@@ -33,7 +33,7 @@ struct kube_store {
     uint64_t version, compacted;
     struct list objects[KUBE_KINDS], events, watches, servers;
     uint64_t lists[KUBE_KINDS];
-    uint64_t posts, patches, deletes; /* of Leases, that succeeded */
+    uint64_t posts, patches, tags, deletes; /* of Leases, that succeeded */
 };
 
 void kube_server_break(struct list_node *n); /* of store->servers */

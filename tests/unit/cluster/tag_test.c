@@ -1,0 +1,276 @@
+/* What a server serves now is said in its Lease, and who knows something else reads it again. */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/metric.h"
+#include "kube/server_id.h"
+#include "lib/tap.h"
+#include "sim/world.h"
+
+enum { ARENA = 1 << 20, AT_ONCE_MS = 250 };
+
+struct story {
+    struct world w;
+    struct kube_server *b;
+    struct arena *arena;
+    struct lease lease;
+    struct metrics *metrics; /* of the mvproxy before b */
+    struct origin *origin;
+    struct cluster *other;
+};
+
+static bool look(struct story *s, const struct kube_server *k)
+{
+    char older[SERVER_ID_BYTES_126];
+
+    arena_reset(s->arena);
+    return kube_get_lease(s->w.store, kube_id(k), s->arena, &s->lease) ||
+           (server_id_126_from_hostname(SLICE_LIT("cp-a"), older) &&
+            kube_get_lease(s->w.store, older, s->arena, &s->lease));
+}
+
+static const char *tag_of(struct story *s, const struct kube_server *k, char text[LEASE_TAG_BYTES])
+{
+    bool there = look(s, k);
+
+    (void)snprintf(text, LEASE_TAG_BYTES, "%.*s", there ? (int)s->lease.discovery.n : 0, s->lease.discovery.p);
+    return text;
+}
+
+static void begin(struct story *s, enum identity_mode mode, unsigned minor)
+{
+    memset(s, 0, sizeof *s);
+    s->arena = arena_new(ARENA);
+    world_init(&s->w, WORLD_BASE);
+    s->w.opts.identity = mode;
+    s->w.opts.advertise = "10.0.0.1:6443";
+    s->w.opts.annotate = true;
+    kube_stop(s->w.local, true);
+    kube_sim(s->w.local)->fault = SIM_FINE;
+    kube_set_minor(s->w.local, minor);
+    if (minor >= 26)
+        kube_start(s->w.local, 0);
+    s->b = world_peer(&s->w, "cp-b", "10.0.0.2:6443", WORLD_BASE);
+    world_start(&s->w);
+    ok(world_ready(&s->w, 2000), "ready");
+    sim_run_ms(s->w.loop, 3000);
+}
+
+static void end(struct story *s)
+{
+    cluster_free(s->other);
+    if (s->origin != NULL)
+        origin_unref(s->origin);
+    world_end(&s->w);
+    if (s->metrics != NULL)
+        metrics_free(s->metrics);
+    arena_free(s->arena);
+}
+
+/* The mvproxy before b. */
+static void start_other(struct story *s)
+{
+    const struct origin_opts o = {.name = "local",
+                                  .host = "10.0.0.2",
+                                  .port = 6443,
+                                  .tls_cert = s->w.opts.peer_tls_cert,
+                                  .tls_no_cert = s->w.opts.peer_tls_no_cert};
+    struct cluster_opts opts = s->w.opts;
+
+    s->metrics = metrics_new();
+    s->origin = origin_new(s->w.back, &o);
+    opts.hostname = "cp-b";
+    opts.local = s->origin;
+    opts.advertise = "10.0.0.2:6443";
+    s->other = cluster_new(s->w.loop, s->w.back, s->metrics, &opts);
+    sim_run_ms(s->w.loop, 5000);
+}
+
+/* Written once for each state, into whoever's Lease it is, and not lost by renewals. */
+static void written(enum identity_mode mode, unsigned minor)
+{
+    char first[LEASE_TAG_BYTES], now[LEASE_TAG_BYTES];
+    struct story s;
+
+    begin(&s, mode, minor);
+    ok(strlen(tag_of(&s, s.w.local, first)) == 26, "1.%u: the Lease has a tag", minor);
+    is_u64(kube_lease_writes(s.w.store, "TAG"), 1, "written once");
+    sim_run_ms(s.w.loop, 120000);
+    is_str(tag_of(&s, s.w.local, now), first, "two minutes later it is there");
+    is_u64(kube_lease_writes(s.w.store, "TAG"), 1, "and was not written again");
+    is_double(world_metric(&s.w, "mvproxy_identity_lease_renewals_total", "conflict", NULL), 0, "nor in anybody's way");
+    kube_set_apis(s.w.local, WORLD_BATCH);
+    cluster_refresh(s.w.cluster);
+    sim_run_ms(s.w.loop, AT_ONCE_MS);
+    ok(strcmp(tag_of(&s, s.w.local, now), first) != 0 && strlen(now) == 26, "another state, another tag, at once");
+    kube_set_apis(s.w.local, WORLD_BASE);
+    cluster_refresh(s.w.cluster);
+    sim_run_ms(s.w.loop, AT_ONCE_MS);
+    is_str(tag_of(&s, s.w.local, now), first, "the same state, the same tag");
+    sim_run_ms(s.w.loop, 30000);
+    is_double(world_metric(&s.w, "mvproxy_identity_lease_renewals_total", "yielded", NULL), 0, "nobody gave way");
+    end(&s);
+}
+
+/* However often it changes, and whatever others do to it. */
+static void bounded(void)
+{
+    char tag[LEASE_TAG_BYTES], now[LEASE_TAG_BYTES];
+    struct story s;
+    uint64_t before;
+
+    begin(&s, IDENTITY_OBSERVE, 34);
+    before = kube_lease_writes(s.w.store, "TAG");
+    for (unsigned i = 0; i < 600; i++) {
+        kube_set_apis(s.w.local, i % 2 == 0 ? WORLD_BATCH : WORLD_BASE ";batch/v2:jobs");
+        cluster_refresh(s.w.cluster);
+        sim_run_ms(s.w.loop, 100);
+    }
+    ok(kube_lease_writes(s.w.store, "TAG") - before <= 70, "600 changes in a minute are not 600 writes");
+    sim_run_ms(s.w.loop, 11000);
+    before = kube_lease_writes(s.w.store, "TAG");
+    (void)tag_of(&s, s.w.local, tag);
+    for (unsigned i = 0; i < 600; i++) {
+        const struct kube_lease l = {.name = kube_id(s.w.local),
+                                     .hostname = "cp-a",
+                                     .holder = "x_x",
+                                     .tag = "somebody-elses",
+                                     .renew_us = clock_wall_us(),
+                                     .duration_s = 3600};
+        char holder[100];
+        struct kube_lease mine = l;
+
+        (void)snprintf(holder, sizeof holder, "%s_x", kube_id(s.w.local));
+        mine.holder = holder;
+        kube_put_lease(s.w.store, &mine);
+        sim_run_ms(s.w.loop, 100);
+    }
+    ok(kube_lease_writes(s.w.store, "TAG") - before <= 70, "nor is somebody fought who writes into it");
+    sim_run_ms(s.w.loop, 25000);
+    is_str(tag_of(&s, s.w.local, now), tag, "it is ours in the end");
+    end(&s);
+}
+
+static void refused(void)
+{
+    char tag[LEASE_TAG_BYTES], now[LEASE_TAG_BYTES];
+    struct story s;
+    uint64_t requests;
+
+    begin(&s, IDENTITY_OBSERVE, 34);
+    (void)tag_of(&s, s.w.local, tag);
+    kube_forbid_writes(s.w.local, 403);
+    kube_set_apis(s.w.local, WORLD_BATCH);
+    cluster_refresh(s.w.cluster);
+    sim_run_ms(s.w.loop, 1000);
+    requests = kube_sim(s.w.local)->requests;
+    sim_run_ms(s.w.loop, 600000);
+    ok(kube_sim(s.w.local)->requests - requests < 200, "who may not write tries it now and then");
+    ok(world_ready(&s.w, 0), "and is ready");
+    kube_forbid_writes(s.w.local, 0);
+    sim_run_ms(s.w.loop, 65000);
+    ok(strlen(tag_of(&s, s.w.local, now)) == 26 && strcmp(now, tag) != 0, "until it may");
+    end(&s);
+}
+
+static unsigned long long looks(struct story *s, const struct kube_server *k)
+{
+    (void)s;
+    return (unsigned long long)kube_discovery_requests(k);
+}
+
+static void put_tag(struct story *s, const char *tag)
+{
+    char holder[100];
+    struct kube_lease l = {.name = kube_id(s->b),
+                           .hostname = "cp-b",
+                           .holder = holder,
+                           .address = "10.0.0.2:6443",
+                           .tag = tag,
+                           .duration_s = 3600};
+
+    (void)look(s, s->b);
+    (void)snprintf(holder, sizeof holder, "%.*s", (int)s->lease.holder.n, s->lease.holder.p);
+    l.renew_us = s->lease.renew_us;
+    kube_put_lease(s->w.store, &l);
+}
+
+/* One that lies about itself all the time costs a bounded number of looks at itself. */
+static void lies(void)
+{
+    struct story s;
+    unsigned long long before;
+
+    begin(&s, IDENTITY_OFF, 34);
+    kube_set_apis(s.b, WORLD_BATCH);
+    put_tag(&s, "another");
+    sim_run_ms(s.w.loop, AT_ONCE_MS);
+    ok(world_peer_serves(&s.w, s.b, "batch", "v1", "jobs"), "another tag: read again at once");
+    sim_run_ms(s.w.loop, 2000);
+    before = looks(&s, s.b);
+    for (unsigned i = 0; i < 1000; i++) {
+        char tag[20];
+
+        (void)snprintf(tag, sizeof tag, "t%u", i);
+        put_tag(&s, tag);
+        sim_run_ms(s.w.loop, 10);
+    }
+    ok(looks(&s, s.b) - before <= 2 * 110, "1000 tags in 10 s: %llu requests", looks(&s, s.b) - before);
+    put_tag(&s, "a-tag-that-is-longer-than-any-that-we-write-and-than-we-would-keep");
+    ok(world_peer_serves(&s.w, s.b, "batch", "v1", "jobs"), "it is served by all the same");
+    end(&s);
+}
+
+/*
+ * A kube-apiserver before 1.35 keeps its holder, and its renewal came in time: only its own mvproxy knows that it is
+ * another process. And a change without another process: a custom resource less.
+ */
+static void routed_at_once(void)
+{
+    struct story s;
+    unsigned ms = 0;
+
+    begin(&s, IDENTITY_OBSERVE, 34);
+    start_other(&s);
+    sim_run_ms(s.w.loop, 4000);
+    ok(!world_peer_serves(&s.w, s.b, "batch", "v1", "jobs"), "not there yet");
+    kube_set_apis(s.b, WORLD_BATCH);
+    cluster_refresh(s.other); /* its own mvproxy has heard of it somehow */
+    for (; ms < 5000 && !world_peer_serves(&s.w, s.b, "batch", "v1", "jobs"); ms++)
+        sim_run_ms(s.w.loop, 1);
+    ok(ms <= AT_ONCE_MS, "what one node gained is routed by at the other after %u ms", ms);
+    end(&s);
+}
+
+/* After a restart its own mvproxy looks more than once: the first document may lack what is installed last. */
+static void grows_after_its_start(void)
+{
+    struct story s;
+
+    begin(&s, IDENTITY_OBSERVE, 34);
+    start_other(&s);
+    kube_stop(s.b, false);
+    sim_run_ms(s.w.loop, 5000);
+    kube_set_apis(s.b, "apps/v1:deployments");
+    kube_start_again(s.b, 0);
+    for (unsigned i = 0; i < 20 && cluster_served(s.other) != NULL && kube_discovery_requests(s.b) == 0; i++)
+        sim_run_ms(s.w.loop, 100);
+    sim_run_ms(s.w.loop, 1000);
+    kube_set_apis(s.b, WORLD_BATCH);
+    sim_run_ms(s.w.loop, 2500);
+    ok(world_peer_serves(&s.w, s.b, "batch", "v1", "jobs"), "what comes a second after its start is known");
+    end(&s);
+}
+
+int main(void)
+{
+    written(IDENTITY_OBSERVE, 34);
+    written(IDENTITY_AUTO, 26);
+    written(IDENTITY_AUTO, 24);
+    bounded();
+    refused();
+    lies();
+    routed_at_once();
+    grows_after_its_start();
+    return tap_end();
+}
