@@ -22,7 +22,7 @@ enum {
     MAX_REQUEST_HEADERS = 16 << 10,
     MAX_REQUEST_BODY = 1024,
     MAX_ANSWER = 32 << 20,
-    MAX_EJECTED = 64 << 10,
+    MAX_FACTS = 64 << 10,
     TIMEOUT_SECONDS = 30
 };
 
@@ -35,7 +35,7 @@ struct admin {
     struct metric_family *requests;
     void (*flags)(admin_flag_fn *each, void *each_arg, void *arg);
     void (*status)(struct page *p, void *arg);
-    void (*ejected)(struct buf *out, void *arg);
+    void (*facts)(struct buf *out, void *arg);
     void *arg;
     char *version;
     int64_t started_wall_us;
@@ -103,16 +103,16 @@ static void serve_statusz(struct call *c)
                         .version = c->admin->version,
                         .paths = paths};
 
-    struct buf ejected;
+    struct buf facts;
 
     if (!accepts(c, ZPAGE_STATUSZ, &form))
         return;
-    buf_init(&ejected, MAX_EJECTED);
-    if (c->admin->ejected != NULL)
-        c->admin->ejected(&ejected, c->admin->arg);
-    s.ejected = buf_slice(&ejected);
+    buf_init(&facts, MAX_FACTS);
+    if (c->admin->facts != NULL)
+        c->admin->facts(&facts, c->admin->arg);
+    s.facts = buf_slice(&facts);
     statusz_write(&c->body, form, &s);
-    buf_free(&ejected);
+    buf_free(&facts);
 }
 
 static void each_flag(void *arg, const char *name, const char *value)
@@ -347,7 +347,7 @@ struct admin *admin_new(struct loop *l, const struct admin_opts *o, struct err *
     a->metrics = o->metrics;
     a->flags = o->flags;
     a->status = o->status;
-    a->ejected = o->ejected;
+    a->facts = o->facts;
     a->arg = o->arg;
     a->version = must_strdup(o->version);
     a->started_wall_us = clock_wall_us();

@@ -33,8 +33,8 @@ struct admin_opts {
     void (*flags)(admin_flag_fn *each, void *each_arg, void *arg);
     /* Adds tables to the status page (page.h). */
     void (*status)(struct page *p, void *arg);
-    /* Appends the names of the servers that are tried last (back/health.h), for /statusz. NULL: there are none. */
-    void (*ejected)(struct buf *out, void *arg);
+    /* Appends lines "what: state" for people, for /statusz. NULL: there are none. */
+    void (*facts)(struct buf *out, void *arg);
     void *arg; /* for all */
 };
 

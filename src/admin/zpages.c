@@ -118,8 +118,7 @@ static void statusz_text(struct buf *out, const struct statusz *s)
     for (size_t i = 0; s->paths[i] != NULL; i++)
         buf_printf(out, " %s", s->paths[i]);
     buf_append_char(out, '\n');
-    if (s->ejected.n > 0)
-        buf_printf(out, "Peers tried last: %.*s\n", (int)s->ejected.n, s->ejected.p);
+    buf_append(out, s->facts);
 }
 
 void statusz_write(struct buf *out, enum zpage_form form, const struct statusz *s)

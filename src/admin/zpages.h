@@ -19,7 +19,7 @@ struct statusz {
     uint64_t uptime_ms;
     const char *version;
     const char *const *paths; /* NULL-terminated */
-    struct slice ejected;     /* names of servers that are tried last, for people only: the JSON has a schema */
+    struct slice facts;       /* whole lines, for people only: the JSON has a schema */
 };
 void statusz_write(struct buf *out, enum zpage_form form, const struct statusz *s);
 

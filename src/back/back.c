@@ -329,7 +329,7 @@ void request_lost(struct back_request *r, enum back_failure why, const char *tex
         .body_gone = r->body_taken && !r->keeps_copy,
         .upgrade = r->opts.upgrade,
         .affordable = true,
-        .repeated = r->retries,
+        .repeated = r->retries + r->opts.others,
     };
     bool here;
 

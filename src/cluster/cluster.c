@@ -71,6 +71,13 @@ static void on_published(void *arg)
     waiters_published(&c->waiters);
 }
 
+static void on_readiness(void *arg)
+{
+    struct cluster *c = arg;
+
+    metric_set(c->metrics.failing_over, readiness_state(c->readiness) == READINESS_READY ? 0 : 1);
+}
+
 static void on_documents(void *arg)
 {
     struct cluster *c = arg;
@@ -79,6 +86,11 @@ static void on_documents(void *arg)
 }
 
 /* ------------------------------------------------------------------------------------------------------- life */
+
+static void watch_readiness(struct cluster *c)
+{
+    readiness_set_origin(c->readiness, cluster_fails_over(c) ? c->o.local : NULL);
+}
 
 struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, const struct cluster_opts *o)
 {
@@ -107,10 +119,12 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     c->publish = publish_new(&p);
     c->memory_retry = loop_timer_new(l, cluster_on_memory_retry, c);
     c->patience = loop_timer_new(l, on_patience, c);
+    c->readiness = readiness_new(c->api, on_readiness, c);
     c->local = cluster_local_refresh(c);
     if (c->local == NULL || c->memory_retry == NULL || c->patience == NULL)
         abort();
     refresh_set_origin(c->local, c->o.local);
+    watch_readiness(c);
     if (o->peers_enabled) {
         cluster_start_peer_side(c);
         peers_set_static(c->peers, o->static_peers, o->n_static_peers);
@@ -130,6 +144,7 @@ void cluster_free(struct cluster *c)
     waiters_clear(&c->waiters);
     waiters_clear(&c->protobuf_waiters);
     refresh_free(c->local);
+    readiness_free(c->readiness);
     publish_free(c->publish);
     loop_timer_free(c->memory_retry);
     loop_timer_free(c->patience);
@@ -184,6 +199,7 @@ void cluster_update(struct cluster *c, const struct cluster_opts *o)
         identity_set_origin(c->identity, c->o.local);
         identity_recheck(c->identity);
     }
+    watch_readiness(c);
     refresh_set_interval(c->local, o->refresh_interval_ms);
     if (o->peers_enabled) {
         cluster_start_peer_side(c);
@@ -253,6 +269,24 @@ void cluster_peer_answered(struct cluster *c, const char *peer_id)
 
     if (p != NULL && p->refresh != NULL && refresh_failing(p->refresh))
         (void)refresh_trigger(p->refresh, REFRESH_ANSWERED);
+}
+
+bool cluster_fails_over(const struct cluster *c)
+{
+    return c->o.local_failover && c->o.peers_enabled;
+}
+
+enum readiness_state cluster_local_state(const struct cluster *c)
+{
+    return readiness_state(c->readiness);
+}
+
+void cluster_local_failed(struct cluster *c, bool unreachable)
+{
+    if (unreachable)
+        readiness_lost(c->readiness);
+    else
+        readiness_doubt(c->readiness);
 }
 
 void cluster_refresh(struct cluster *c)

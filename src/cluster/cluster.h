@@ -6,6 +6,7 @@
 #define MVPROXY_CLUSTER_CLUSTER_H
 
 #include "cluster/identity.h"
+#include "cluster/readiness.h"
 #include "cluster/served.h"
 
 struct back;
@@ -45,6 +46,7 @@ struct cluster_opts {
     struct origin *const *etcd_servers; /* for peer endpoint records; n_etcd_servers 0: none */
     size_t n_etcd_servers;
     const char *etcd_prefix;
+    bool local_failover; /* peers may take over while the local server is not ready */
 };
 
 /* Ends the process only when out of memory. Starts to work when the loop runs. Text and arrays are copied. */
@@ -86,6 +88,17 @@ void cluster_refresh(struct cluster *c);
 /* An authorized answer of the local server to a reader's own /apis request carried this ETag: if it is not the one we
  * have, refresh. */
 void cluster_local_etag_seen(struct cluster *c, struct slice etag);
+
+/*
+ * May peers take over what the local server cannot do now (local-failover)? If not, its state is not looked after and
+ * is READINESS_READY.
+ */
+bool cluster_fails_over(const struct cluster *c);
+enum readiness_state cluster_local_state(const struct cluster *c);
+/* A request to the local server failed. `unreachable`: no connection could be made. */
+void cluster_local_failed(struct cluster *c, bool unreachable);
+/* One line on the local server's state, for people. */
+void cluster_local_describe(struct cluster *c, char *text, size_t n);
 
 /* For health checks; `reason` (>= 128 bytes) is filled when false. */
 bool cluster_local_synced(struct cluster *c, char *reason, size_t n);

@@ -71,6 +71,8 @@ void cluster_describe(struct cluster *c, struct buf *out)
     buf_append_json(out, d == NULL ? SLICE_NONE : d->etag);
     buf_append_str(out, "\",\"local\":{");
     text(out, "address", origin_address(c->o.local));
+    text(out, "readiness", readiness_name(readiness_state(c->readiness)));
+    buf_printf(out, "\"failover\":%s,", cluster_fails_over(c) ? "true" : "false");
     refresh_describe(c->local, out);
     buf_append_char(out, '}');
     describe_peers(c, out);

@@ -75,6 +75,19 @@ bool cluster_peers_synced(struct cluster *c, char *reason, size_t n)
     return true;
 }
 
+void cluster_local_describe(struct cluster *c, char *text, size_t n)
+{
+    enum readiness_state s = readiness_state(c->readiness);
+
+    if (!cluster_fails_over(c))
+        (void)snprintf(text, n, "off");
+    else if (s == READINESS_READY)
+        (void)snprintf(text, n, "not needed: the local API server is ready");
+    else
+        (void)snprintf(text, n, "active for %.1f s: the local API server is %s",
+                       (double)readiness_age_ms(c->readiness) / 1000, readiness_name(s));
+}
+
 bool cluster_local_reachable(struct cluster *c, char *reason, size_t n)
 {
     const char *failure = refresh_failure(c->local);

@@ -9,6 +9,7 @@
 #include "cluster/cluster_metrics.h"
 #include "cluster/identity.h"
 #include "cluster/peers.h"
+#include "cluster/readiness.h"
 #include "cluster/waiters.h"
 #include "kube/server_id.h"
 
@@ -20,8 +21,9 @@ struct cluster {
     char *hostname, *advertise;
     struct api *api;
     struct refresh *local;
-    bool local_suspect;        /* the Leases' watch broke, or goes again: the server may be another process */
-    uint64_t local_connection; /* refresh_connection() at its last good look */
+    struct readiness *readiness; /* without an origin while local-failover or peers are off */
+    bool local_suspect;          /* the Leases' watch broke, or goes again: the server may be another process */
+    uint64_t local_connection;   /* refresh_connection() at its last good look */
     /* All NULL while peers are off. */
     struct peers *peers;
     struct leases *leases;

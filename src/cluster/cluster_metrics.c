@@ -59,6 +59,10 @@ void cluster_metrics_init(struct cluster_metrics *cm, struct metrics *m)
                                      "Size of the merged discovery document, uncompressed.");
     cm->excluded = metric_single(m, METRIC_GAUGE, "mvproxy_excluded_group_versions",
                                  "Group/versions that are never taken from peers.");
+    cm->failing_over =
+        metric_single(m, METRIC_GAUGE, "mvproxy_local_failover_active",
+                      "1 while requests for resources go to peers because the local API server cannot be "
+                      "reached or is starting.");
     f = metric_family(m, METRIC_GAUGE, "mvproxy_peers", "Other API servers, by state.", state, 4);
     cm->peers_live = with_label(f, "live");
     cm->peers_lapsed = with_label(f, "lapsed");

@@ -48,6 +48,8 @@ static void on_local_end(void *arg, bool ok, bool changed)
         records_local_answers(c->records);
         refresh_tag(c->local, tag);
         identity_serves(c->identity, slice_str(tag));
+    } else {
+        readiness_doubt(c->readiness);
     }
     if (changed)
         publish_request(c->publish);
@@ -236,6 +238,7 @@ static void on_leases_health(void *arg, const char *why)
     else
         identity_recheck(c->identity);
     c->local_suspect = true;
+    readiness_doubt(c->readiness);
     (void)refresh_trigger(c->local, REFRESH_RECOVERED);
 }
 

@@ -101,22 +101,32 @@ static void fill_page(struct page *p, void *arg)
     char text[512];
 
     skew_page(p, cluster_served(a->cluster));
+    page_table(p, "Local API server", columns);
+    cluster_local_describe(a->cluster, text, sizeof(text));
+    page_fact(p, "local failover", slice_str(text));
     page_table(p, "Peer endpoint records", columns);
     cluster_etcd_state(a->cluster, text, sizeof(text));
     page_fact(p, "etcd", slice_str(text));
 }
 
-static void list_ejected(struct buf *out, void *arg)
+static void list_facts(struct buf *out, void *arg)
 {
     const struct app *a = arg;
     const struct served *s = cluster_served(a->cluster);
+    const char *before = "Peers tried last: ";
+    char text[256];
 
     for (size_t i = 0; i < served_n_peers(s); i++) {
         const struct served_peer *p = served_peer_at(s, i);
 
-        if (p->origin != NULL && origin_ejected(p->origin))
-            buf_printf(out, "%s%s", buf_len(out) > 0 ? ", " : "", p->id);
+        if (p->origin == NULL || !origin_ejected(p->origin))
+            continue;
+        buf_printf(out, "%s%s", before, p->id);
+        before = ", ";
     }
+    buf_append_str(out, buf_len(out) > 0 ? "\n" : "");
+    cluster_local_describe(a->cluster, text, sizeof(text));
+    buf_printf(out, "Local failover: %s\n", text);
 }
 
 static bool open_admin(struct app *a, struct err *err)
@@ -128,7 +138,7 @@ static bool open_admin(struct app *a, struct err *err)
         .metrics = a->metrics,
         .flags = list_flags,
         .status = fill_page,
-        .ejected = list_ejected,
+        .facts = list_facts,
         .health = a->health,
         .arg = a,
     };

@@ -101,6 +101,8 @@ static const struct option table[] = {
      .section = SECTION, .argument = "N", .help = "Requests of clients under way to one peer; beyond, the next peer is tried, then 503. What mvproxy asks for itself, as discovery, neither counts nor waits. 0: no limit."},
     {.name = "egress-selector-config-file", .type = OPTION_TEXT, FIELD(egress_selector_config_file), .initial = "", .section = SECTION, .argument = "FILE",
      .help = "EgressSelectorConfiguration (apiserver.k8s.io/v1beta1), as for kube-apiserver: its selection controlplane is the HTTP CONNECT proxy through which peers are dialled, and etcd the one for etcd-servers. Read again, with the certificates that it names, by a reload and when one of these files changes. None: all are dialled directly."},
+    {.name = "local-failover", .type = OPTION_BOOL, FIELD(local_failover), .initial = "true", .section = SECTION, .argument = "BOOL",
+     .help = "While the local API server cannot be reached or is starting (its /readyz was not good since it came back), requests for resources go to a peer that serves them. Requests for anything else, /readyz above all, never do."},
     {.name = "identity-lease", .type = OPTION_TEXT, FIELD(identity_lease), .initial = "auto", .choices = "auto|observe|publish|off",
      .section = SECTION, .argument = "MODE", .help = "Who publishes this server's identity Lease: the local API server (observe), this proxy (publish), the proxy if the server is older than 1.26 (auto). off: not even the address is added to the server's Lease."},
     {.name = "peer-advertise-ip", .type = OPTION_TEXT, FIELD(peer_advertise_ip), .initial = "", .section = SECTION, .argument = "IP",

@@ -252,6 +252,7 @@ void wire_cluster(const struct config *c, const struct trust *t, const struct wi
         .etcd_servers = s->etcd,
         .n_etcd_servers = s->n_etcd,
         .etcd_prefix = c->etcd_prefix,
+        .local_failover = c->local_failover,
     };
 }
 

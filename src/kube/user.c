@@ -69,7 +69,7 @@ bool user_header_is_identity(const struct user_headers *h, struct slice name)
 {
     static const struct slice standard[] = {
         SLICE_LIT(STANDARD_USER),      SLICE_LIT(STANDARD_UID),      SLICE_LIT(STANDARD_GROUP),
-        SLICE_LIT(USER_MARK_REROUTED), SLICE_LIT(USER_MARK_PROXIED),
+        SLICE_LIT(USER_MARK_REROUTED), SLICE_LIT(USER_MARK_PROXIED), SLICE_LIT(USER_IF_READY),
     };
 
     name = slice_trim(name);

@@ -29,6 +29,8 @@ struct user_headers {
 
 #define USER_MARK_REROUTED "X-Kubernetes-APIServer-Rerouted" /* KEP-4020's name */
 #define USER_MARK_PROXIED "x-kubernetes-peer-proxied"        /* kube-apiserver's name */
+/* On marked requests: 503 rather than an answer of a server that is only starting. */
+#define USER_IF_READY "X-Mvproxy-If-Ready"
 /* On answers to marked requests of verified front proxies: an mvproxy stands here; the value is its server ID. */
 #define USER_HOP "X-Mvproxy-Hop"
 

@@ -11,7 +11,7 @@
 enum { ACCOUNT_MAX_SERIES = 5000, ACCOUNT_CODES = 600 };
 
 struct account {
-    struct metric_family *requests, *rerouted, *peer_errors, *durations, *retries;
+    struct metric_family *requests, *rerouted, *peer_errors, *durations, *retries, *failovers;
     struct metric *discovery_hits, *discovery_nopeer;
     struct metric *tunnels, *tunnel_bytes_in, *tunnel_bytes_out;
     struct metric *by_route[ROUTE_ROWS]; /* children of durations, looked up once */
@@ -35,15 +35,20 @@ static void declare_requests(struct account *a, struct metrics *m)
         metric_family(m, METRIC_COUNTER, "apiserver_request_total",
                       "Requests answered, by what they asked for and the HTTP status code sent to the client.",
                       request_labels, ACCOUNT_MAX_SERIES);
-    a->rerouted = metric_family(m, METRIC_COUNTER, "apiserver_rerouted_request_total",
-                                "Requests sent to a peer because the local API server does not serve the resource.",
-                                gvr_code_labels, ACCOUNT_MAX_SERIES);
+    a->rerouted = metric_family(
+        m, METRIC_COUNTER, "apiserver_rerouted_request_total",
+        "Requests sent to a peer because the local API server does not serve the resource, or cannot now.",
+        gvr_code_labels, ACCOUNT_MAX_SERIES);
     a->peer_errors =
         metric_family(m, METRIC_COUNTER, "apiserver_peer_proxy_errors_total",
                       "Errors while sending requests to a peer, by type.", gvr_type_labels, ACCOUNT_MAX_SERIES);
     a->retries =
         metric_family(m, METRIC_COUNTER, "mvproxy_retries_total",
                       "Requests that were sent to another peer after a failure, by reason.", reason_labels, 16);
+    a->failovers = metric_family(m, METRIC_COUNTER, "mvproxy_local_failover_requests_total",
+                                 "Requests that went to a peer in place of the local API server, by why: it is "
+                                 "unreachable, starting, or failed this request before it read it.",
+                                 reason_labels, 8);
     a->durations =
         metric_histogram_family(m, "mvproxy_request_duration_seconds",
                                 "Time from the request's head to the end of its answer, by route; "
@@ -185,8 +190,8 @@ static void log_access(const struct exchange *x, const struct reqinfo *info, con
     redact_target(h->target, &uri);
     log_info("Request", LS("verb", info->verb), LS("method", h->method), LS("uri", buf_slice(&uri)),
              LT("protocol", c->protocol), LT("client", c->address), LT("identity", e->user_kind),
-             LT("route", route_row_name(r->row)), LT("peer", e->peer), LU("attempts", e->attempts),
-             LU("code", e->status), LU("requestBytes", exchange_request_bytes(x)),
+             LT("route", route_row_name(r->row)), LT("peer", e->peer), LT("failover", r->reason),
+             LU("attempts", e->attempts), LU("code", e->status), LU("requestBytes", exchange_request_bytes(x)),
              LU("responseBytes", exchange_response_bytes(x)), LU("durationMicroseconds", us),
              LS("userAgent", http_head_value(h, HTTP_USER_AGENT)), LS("auditID", http_head_value(h, HTTP_AUDIT_ID)),
              LT("end", e->why == NULL ? "complete" : e->why));
@@ -201,6 +206,11 @@ void account_request(struct account *a, struct exchange *x, const struct reqinfo
     count_request(a, x, info, r, e->status);
     if (!e->long_running && r->row >= ROUTE_ROW_DISABLED && r->row < ROUTE_ROWS)
         metric_observe(a->by_route[r->row], (double)us / 1e6);
+    if (r->reason != NULL && e->peer != NULL) {
+        struct slice reason = slice_str(r->reason);
+
+        metric_inc(metric_child(a->failovers, &reason));
+    }
     if (access_log)
         log_access(x, info, r, e, us);
 }

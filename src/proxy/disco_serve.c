@@ -182,7 +182,7 @@ static void on_protobuf_there(void *arg)
     answer(j, true);
 }
 
-/* ---- may this client read it? ask the local server ---- */
+/* ---- may this client read it? ask the local server, or a peer's in its place ---- */
 
 static enum verdict verdict_of(unsigned status)
 {
@@ -196,11 +196,11 @@ static void on_verdict_head(void *arg, const struct http_head *head, struct http
     struct job *j = arg;
 
     j->verdict = verdict_of(head->status);
-    if (j->verdict != VERDICT_ALLOWED)
+    if (j->verdict != VERDICT_ALLOWED && j->judge == NULL)
         authz_cache_deny(j->proxy->authz, j->credential);
-    if (j->verdict == VERDICT_OTHER)
+    if (j->verdict == VERDICT_OTHER && j->judge == NULL)
         forward_relay_head(j, head, body);
-    if (head->status == 200)
+    if (head->status == 200 && j->judge == NULL)
         cluster_local_etag_seen(j->proxy->cluster, http_head_value(head, HTTP_ETAG));
 }
 
@@ -208,22 +208,26 @@ static void on_verdict_body(void *arg, struct slice data)
 {
     struct job *j = arg;
 
-    if (j->verdict == VERDICT_OTHER)
+    if (j->verdict == VERDICT_OTHER && j->judge == NULL)
         forward_on_body(j, data);
 }
+
+static bool ask_another(struct job *j);
 
 static void on_verdict_end(void *arg, const struct http_head *trailers)
 {
     struct job *j = arg;
 
-    if (j->verdict == VERDICT_OTHER) {
+    if (j->verdict == VERDICT_OTHER && j->judge == NULL) {
         forward_on_end(j, trailers);
         return;
     }
     j->back = NULL;
     job_drop_back(j);
+    if (j->verdict == VERDICT_OTHER && ask_another(j))
+        return;
     /* What was refused is our question, with our Accept: the client shall hear it in the form that it asked for. */
-    if (j->verdict == VERDICT_REFUSED) {
+    if (j->verdict != VERDICT_ALLOWED) {
         forward_local(j);
         return;
     }
@@ -237,11 +241,21 @@ static void on_verdict_end(void *arg, const struct http_head *trailers)
 static void on_verdict_failed(void *arg, const struct back_failure_info *f)
 {
     struct job *j = arg;
+    bool lost = f->why == BACK_FAIL_CONNECT || f->why == BACK_FAIL_UNANSWERED;
 
     j->back = NULL;
-    if (j->state == JOB_RELAYING)
+    if (j->judge != NULL)
+        cluster_peer_suspect(j->proxy->cluster, j->judge->id);
+    else if (lost)
+        cluster_local_failed(j->proxy->cluster, f->why == BACK_FAIL_CONNECT);
+    if (j->state == JOB_RELAYING) {
         job_abort(j, "server broke off its response");
-    else if (f->why == BACK_FAIL_TIMEOUT)
+        return;
+    }
+    job_drop_back(j);
+    if ((j->judge != NULL || lost) && ask_another(j))
+        return;
+    if (f->why == BACK_FAIL_TIMEOUT)
         job_refuse(j, 504, STATUS_GATEWAY_TIMEOUT);
     else if (f->why == BACK_FAIL_CLIENT)
         job_refuse(j, 429, STATUS_WASTEFUL);
@@ -273,13 +287,14 @@ static bool make_conditional(struct job *j)
            (etag.n == 0 || http_head_add_id(h, a, HTTP_IF_NONE_MATCH, etag));
 }
 
-static void ask_local(struct job *j)
+static void ask(struct job *j, const struct served_peer *judge)
 {
+    bool with_cert = judge != NULL ? forward_with_cert(j, judge) : j->authn.kind == AUTHN_ASSERT;
     struct rewrite_in in = {
         .head = exchange_request(j->x),
         .authn = &j->authn,
         .headers = &j->config->authn.headers,
-        .target = REWRITE_LOCAL,
+        .target = judge != NULL ? REWRITE_PEER : REWRITE_LOCAL,
         .client_ip = exchange_client(j->x)->ip,
         .believes_client = job_believes_client(j),
     };
@@ -293,9 +308,45 @@ static void ask_local(struct job *j)
         job_refuse(j, 503, STATUS_NO_MEMORY);
         return;
     }
-    j->target = origin_ref(j->config->local);
+    j->judge = judge;
+    *(judge != NULL ? &j->asked_peer : &j->asked_local) = true;
+    j->target = origin_ref(judge != NULL ? judge->origin : j->config->local);
     job_set_state(j, JOB_ASKING);
-    (void)forward_start(j, &verdict_handler, j->authn.kind == AUTHN_ASSERT, (struct http_body){HTTP_BODY_NONE, 0});
+    (void)forward_start(j, &verdict_handler, with_cert, (struct http_body){HTTP_BODY_NONE, 0});
+}
+
+/*
+ * While the local server cannot be asked, a live peer's judges in its place: by the same RBAC objects, out of the same
+ * etcd. NULL: there is none.
+ */
+static const struct served_peer *substitute(const struct job *j)
+{
+    size_t n = cluster_fails_over(j->proxy->cluster) && !j->authn.rerouted ? served_n_peers(j->served) : 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct served_peer *p = served_peer_at(j->served, i);
+
+        if (p->life == SERVED_LIVE && p->origin != NULL && origin_healthy(p->origin) &&
+            (origin_has_cert(p->origin) || !forward_with_cert(j, p)))
+            return p;
+    }
+    return NULL;
+}
+
+static void ask_somebody(struct job *j)
+{
+    ask(j, cluster_local_state(j->proxy->cluster) == READINESS_READY ? NULL : substitute(j));
+}
+
+/* Whoever of the two was not asked yet. */
+static bool ask_another(struct job *j)
+{
+    const struct served_peer *p = j->asked_peer ? NULL : substitute(j);
+
+    if (p == NULL && j->asked_local)
+        return false;
+    ask(j, p);
+    return true;
 }
 
 /*
@@ -335,5 +386,5 @@ void disco_serve(struct job *j)
     else if (authz_cache_allowed(j->proxy->authz, j->credential, loop_now_ms(j->proxy->loop)))
         answer(j, false);
     else
-        ask_local(j);
+        ask_somebody(j);
 }

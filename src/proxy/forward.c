@@ -12,12 +12,38 @@
 
 /* ---- towards the server: the client's body ---- */
 
+/* Whether a request that one server did not take may be another's. */
+static bool has_alternatives(const struct job *j)
+{
+    return j->info.is_resource && !j->authn.rerouted && served_n_peers(j->served) > 0 &&
+           cluster_fails_over(j->proxy->cluster);
+}
+
+/* The price of handing a write on: a copy, as long as it is short. */
+static void keep_body(struct job *j, struct slice data)
+{
+    if (!j->body_started) {
+        buf_init(&j->kept, LIMIT_REPLAY_BYTES);
+        j->keeps_body = has_alternatives(j);
+    }
+    j->keeps_body = j->keeps_body && buf_append(&j->kept, data);
+    if (!j->keeps_body)
+        buf_release(&j->kept);
+}
+
+/* What was taken of the client's body cannot be given to another server. */
+static bool body_gone(const struct job *j)
+{
+    return j->body_started && !j->keeps_body;
+}
+
 static void on_client_body(void *arg, struct slice data)
 {
     struct job *j = arg;
 
     if (j->back == NULL)
         return; /* answered already: what still arrives is the connection's to drain */
+    keep_body(j, data);
     j->body_started = true;
     if (back_write(j->back, data) && back_congested(j->back))
         exchange_pause_body(j->x);
@@ -126,18 +152,28 @@ static enum denial denial_in_head(const struct job *j, const struct http_head *h
     if (head->status == 405 && (j->info.verb.n == 0 || j->route.row == ROUTE_ROW_BLIND))
         return DENIAL_NONE;
     if (j->peer != NULL || j->route.row == ROUTE_ROW_SERVED_LOCALLY || j->route.row == ROUTE_ROW_BLIND ||
-        j->route.row == ROUTE_ROW_REROUTED)
+        j->route.row == ROUTE_ROW_REROUTED || j->route.row == ROUTE_ROW_LOCAL_FAILOVER)
         return d;
     return DENIAL_NONE;
 }
 
-static bool try_next_peer(struct job *j, const char *retry_reason);
+static bool try_next(struct job *j, const char *retry_reason);
+
+static bool another_is_left(const struct job *j)
+{
+    if (j->next_candidate < j->route.n_candidates)
+        return true;
+    if (j->route.row != ROUTE_ROW_LOCAL_FAILOVER)
+        return false;
+    return (j->stage == JOB_STAGE_READY_PEERS && !j->local_tried) ||
+           (j->stage < JOB_STAGE_ANY_PEER && j->peers_starting);
+}
 
 static void peer_denies(struct job *j)
 {
     job_drop_back(j);
     cluster_peer_suspect(j->proxy->cluster, j->peer->id);
-    if (!j->body_started && try_next_peer(j, "peer-not-found"))
+    if (!body_gone(j) && try_next(j, "peer-not-found"))
         return;
     j->route.row = ROUTE_ROW_PEERS_FAILED;
     job_refuse(j, 503, STATUS_PROXY_FAILED);
@@ -151,7 +187,7 @@ static void local_denies(struct job *j)
 {
     job_drop_back(j);
     account_retry(j->proxy->account, "local-not-found");
-    if (j->body_started || j->route.row == ROUTE_ROW_BLIND) {
+    if (body_gone(j) || j->route.row == ROUTE_ROW_BLIND || j->route.row == ROUTE_ROW_LOCAL_FAILOVER) {
         (void)cluster_local_miss(j->proxy->cluster, NULL, NULL);
         job_refuse(j, 503, STATUS_SYNCING);
         return;
@@ -168,6 +204,21 @@ static void note_peer_answer(const struct job *j, unsigned status)
         cluster_peer_suspect(j->proxy->cluster, j->peer->id);
     else
         cluster_peer_answered(j->proxy->cluster, j->peer->id);
+}
+
+/* A peer's mvproxy whose server could not be asked, or is only starting. */
+static bool peer_passes(struct job *j, const struct http_head *head)
+{
+    if (j->peer == NULL || head->status != 503 || body_gone(j) || !another_is_left(j) ||
+        http_head_find_name(head, SLICE_LIT(REWRITE_TRY_ANOTHER)) == NULL)
+        return false;
+    j->peers_starting = true;
+    job_drop_back(j);
+    if (!try_next(j, "peer-not-ready")) {
+        j->route.row = ROUTE_ROW_PEERS_FAILED;
+        job_refuse(j, 503, STATUS_PROXY_FAILED);
+    }
+    return true;
 }
 
 static void denies(struct job *j)
@@ -220,6 +271,8 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
     enum denial d = denial_in_head(j, head, body.kind != HTTP_BODY_NONE);
 
     note_peer_answer(j, head->status);
+    if (peer_passes(j, head))
+        return;
     if (d == DENIAL_UNKNOWN)
         denies(j);
     else if (d == DENIAL_NONE || !hold(j, head, body))
@@ -283,6 +336,14 @@ static void on_server_writable(void *arg)
 
 /* ---- failure ---- */
 
+/* A server that is overloaded is not to pass its load on to the next one. */
+static bool may_fail_over(const struct job *j, const struct back_failure_info *f)
+{
+    return j->peer == NULL && j->info.is_resource && !j->authn.rerouted && f->why != BACK_FAIL_BUSY &&
+           f->why != BACK_FAIL_CLIENT &&
+           (j->route.row == ROUTE_ROW_LOCAL_FAILOVER ? another_is_left(j) : cluster_fails_over(j->proxy->cluster));
+}
+
 static enum retry_verdict decide_retry(const struct job *j, const struct back_failure_info *f)
 {
     struct retry_case c = {
@@ -290,13 +351,14 @@ static enum retry_verdict decide_retry(const struct job *j, const struct back_fa
         .why = f->why,
         .relayed = j->state == JOB_RELAYING,
         .sent = f->request_sent,
-        .body_gone = j->body_started || f->body_sent,
-        .others = j->peer != NULL && j->next_candidate < j->route.n_candidates,
+        .body_gone = body_gone(j),
+        .others = j->peer != NULL ? another_is_left(j) : may_fail_over(j, f),
         .affordable = true,
         .repeated = RETRY_MAX_HERE,
     };
 
-    if (retry_decide(&c) != RETRY_ELSEWHERE || origin_may_repeat(j->target))
+    /* What the local server never got costs it nothing: the budget is for what is sent twice. */
+    if (retry_decide(&c) != RETRY_ELSEWHERE || origin_may_repeat(j->target) || (j->peer == NULL && !f->request_sent))
         return retry_decide(&c);
     origin_note_refused_repeat(j->target);
     c.affordable = false;
@@ -335,6 +397,16 @@ static void log_failure(const struct job *j, const struct back_failure_info *f)
           LB("requestSent", f->request_sent));
 }
 
+static bool send_elsewhere(struct job *j, const char *why)
+{
+    if (j->peer != NULL || j->route.row == ROUTE_ROW_LOCAL_FAILOVER)
+        return try_next(j, why);
+    if (!job_fail_over(j))
+        return false;
+    j->local_tried = true;
+    return try_next(j, why);
+}
+
 static void on_failed(void *arg, const struct back_failure_info *f)
 {
     struct job *j = arg;
@@ -347,18 +419,21 @@ static void on_failed(void *arg, const struct back_failure_info *f)
         job_abort(j, "server broke off its response");
         return;
     }
+    j->maybe_read |= f->request_sent && !http_method_is_safe(j->request.method_id);
     j->maybe_done = !retry_is_harmless(j->request.method_id, f->request_sent);
     if (j->peer != NULL && f->why != BACK_FAIL_CLIENT) {
         cluster_peer_suspect(j->proxy->cluster, j->peer->id);
         account_peer_error(j->proxy->account, ACCOUNT_PROXY_TRANSPORT, &j->info);
+    } else if (j->peer == NULL && (f->why == BACK_FAIL_CONNECT || f->why == BACK_FAIL_UNANSWERED)) {
+        cluster_local_failed(j->proxy->cluster, f->why == BACK_FAIL_CONNECT);
     }
     if (verdict == RETRY_ELSEWHERE) {
         origin_note_repeat(j->target);
         job_drop_back(j);
-        if (try_next_peer(j, back_failure_name(f->why)))
+        if (send_elsewhere(j, back_failure_name(f->why)))
             return;
     }
-    if (j->peer != NULL)
+    if (j->peer != NULL && j->route.row != ROUTE_ROW_LOCAL_FAILOVER)
         j->route.row = ROUTE_ROW_PEERS_FAILED;
     if (j->peer == NULL && f->why == BACK_FAIL_CONNECT)
         job_refuse_unserved(j, failure_message(j, f));
@@ -412,6 +487,7 @@ bool forward_start(struct job *j, const struct back_handler *handler, bool with_
         .expect_continue = exchange_expects_continue(j->x),
         .head_timeout_ms = j->account.long_running ? 0 : j->config->request_timeout_ms,
         .client = exchange_client(j->x)->ip,
+        .others = j->peer == NULL && has_alternatives(j),
         .handler = handler,
         .arg = j,
     };
@@ -425,6 +501,8 @@ bool forward_start(struct job *j, const struct back_handler *handler, bool with_
     /* The body is held back until the server can take it: until then another server may still be tried. */
     if (body.kind != HTTP_BODY_NONE)
         exchange_pause_body(j->x);
+    if (buf_len(&j->kept) > 0)
+        (void)back_write(j->back, buf_slice(&j->kept));
     if (j->body_ended)
         back_finish(j->back, NULL);
     return true;
@@ -440,6 +518,7 @@ static void send_to(struct job *j, struct origin *origin, const struct served_pe
         .client_ip = exchange_client(j->x)->ip,
         .believes_client = job_believes_client(j),
         .upgrade = exchange_wants_upgrade(j->x),
+        .if_ready = peer != NULL && j->route.row == ROUTE_ROW_LOCAL_FAILOVER && j->stage == JOB_STAGE_READY_PEERS,
         .may_send_on = !served_peers_enabled(j->served),
     };
 
@@ -469,7 +548,7 @@ void forward_local(struct job *j)
  * An mvproxy in front of the peer knows a hop by its certificate, also when the identity is a token: only so can it
  * believe the loop mark. A bare kube-apiserver may take the certificate for the user, so it gets none with tokens.
  */
-static bool hop_with_cert(const struct job *j, const struct served_peer *p)
+bool forward_with_cert(const struct job *j, const struct served_peer *p)
 {
     return j->authn.kind == AUTHN_ASSERT || p->mvproxy;
 }
@@ -480,7 +559,7 @@ static bool try_next_peer(struct job *j, const char *retry_reason)
     while (j->next_candidate < j->route.n_candidates) {
         const struct served_peer *p = served_peer_at(j->served, j->route.candidates[j->next_candidate++]);
         size_t limit = j->config->max_in_flight_per_peer;
-        bool with_cert = hop_with_cert(j, p);
+        bool with_cert = forward_with_cert(j, p);
 
         if (with_cert && !origin_has_cert(p->origin))
             continue;
@@ -496,8 +575,34 @@ static bool try_next_peer(struct job *j, const char *retry_reason)
     return false;
 }
 
+/*
+ * As try_next_peer(), but when the local server is failed over it is not the end: the local server itself, unless this
+ * request had it already, and then the peers that are only starting.
+ */
+static bool try_next(struct job *j, const char *retry_reason)
+{
+    if (try_next_peer(j, retry_reason))
+        return true;
+    if (j->route.row != ROUTE_ROW_LOCAL_FAILOVER)
+        return false;
+    if (j->stage == JOB_STAGE_READY_PEERS) {
+        j->stage = JOB_STAGE_LOCAL;
+        if (!j->local_tried) {
+            account_retry(j->proxy->account, "last-resort");
+            forward_local(j);
+            return true;
+        }
+    }
+    if (j->stage == JOB_STAGE_LOCAL && j->peers_starting) {
+        j->stage = JOB_STAGE_ANY_PEER;
+        j->next_candidate = 0;
+        return try_next_peer(j, "last-resort");
+    }
+    return false;
+}
+
 void forward_peers(struct job *j)
 {
-    if (!try_next_peer(j, NULL))
+    if (!try_next(j, NULL))
         job_refuse(j, 503, j->peers_busy ? STATUS_OVERLOADED : STATUS_NO_PEER_CONFIG);
 }

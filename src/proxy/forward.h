@@ -17,6 +17,8 @@ const struct exchange_sink *forward_sink(void);
  * False when out of memory: the job is over.
  */
 bool forward_start(struct job *j, const struct back_handler *handler, bool with_cert, struct http_body body);
+/* Whether a request towards this peer goes over a connection with the front-proxy certificate. */
+bool forward_with_cert(const struct job *j, const struct served_peer *p);
 /* Relays a response's head to the client; used by whoever decided to pass an answer on. */
 void forward_relay_head(struct job *j, const struct http_head *head, struct http_body body);
 /* Handlers for the rest of a relayed response. */

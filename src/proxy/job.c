@@ -46,6 +46,7 @@ static void settle(struct job *j, const char *why)
     job_drop_back(j);
     if (list_linked(&j->node))
         list_remove(&j->proxy->long_running, &j->node);
+    buf_free(&j->kept);
     disco_pretty_free(j->pretty);
     served_unref(j->served);
     proxy_config_unref(j->config);
@@ -61,11 +62,14 @@ static bool may_be_repeated(const struct job *j)
 void job_refuse(struct job *j, unsigned status, const char *message)
 {
     struct exchange *x = j->x;
-    bool again = may_be_repeated(j);
+    unsigned flags = may_be_repeated(j) ? REFUSE_AGAIN : 0;
 
+    /* For the peer that has sent it on: it may be another's turn. */
+    if (j->authn.rerouted && !j->maybe_read && j->back == NULL)
+        flags |= REFUSE_TRY_ANOTHER;
     j->account.status = status_code(status);
     settle(j, message);
-    refuse_exchange(x, status, message, again);
+    refuse_exchange(x, status, message, flags);
 }
 
 void job_refuse_unserved(struct job *j, const char *message)

@@ -6,6 +6,7 @@
 #define MVPROXY_PROXY_JOB_H
 
 #include "back/back.h"
+#include "base/buf.h"
 #include "base/list.h"
 #include "cluster/cluster.h"
 #include "front/exchange.h"
@@ -13,6 +14,7 @@
 #include "proxy/account.h"
 #include "proxy/authn.h"
 #include "proxy/authz_cache.h"
+#include "proxy/proxy_config.h"
 #include "proxy/route.h"
 
 struct disco_pretty;
@@ -22,24 +24,6 @@ struct tunnel;
 
 struct cidr;
 
-/* Immutable, reference-counted form of struct proxy_opts: a request keeps the one it began with. */
-struct proxy_config {
-    unsigned refs;
-    struct arena *arena;
-    struct origin *local;
-    struct authn_opts authn;
-    uint64_t request_timeout_ms, discovery_authz_ttl_ms;
-    size_t max_in_flight_per_peer;
-    const struct cidr *trusted_proxies;
-    size_t n_trusted_proxies;
-    double goaway_chance;
-    bool access_log, legacy_discovery;
-};
-
-void proxy_config_unref(struct proxy_config *c);
-/* A network that the configuration names, by the client's address. */
-bool proxy_config_trusts(const struct proxy_config *c, const char *ip);
-
 enum job_state {
     JOB_DECIDING,   /* inside the handler, or waiting for a refresh of local discovery */
     JOB_ASKING,     /* waits for the local server's verdict on a reader of /apis */
@@ -47,6 +31,13 @@ enum job_state {
     JOB_RELAYING,   /* the response's head has gone to the client */
     JOB_SERVING,    /* sends a prepared document, piece by piece */
     JOB_ENDED,      /* the exchange is over; the job must not be touched */
+};
+
+/* Whose turn it is when the local server is failed over; each comes once, and only forward.c moves on. */
+enum job_stage {
+    JOB_STAGE_READY_PEERS, /* the candidates, unless they are only starting */
+    JOB_STAGE_LOCAL,       /* the local server after all */
+    JOB_STAGE_ANY_PEER,    /* the candidates once more, starting or not */
 };
 
 /* What the local server said to a reader of /apis. */
@@ -74,10 +65,16 @@ struct job {
     struct origin *target;          /* referenced while a request is under way */
     const struct served_peer *peer; /* NULL: local */
     size_t next_candidate;
+    enum job_stage stage;
+    bool local_tried;          /* and failed, before the route was one to peers */
+    bool peers_starting;       /* a candidate answered that it is only starting */
     bool peers_busy;           /* a candidate was passed over for max_in_flight_per_peer */
     struct http_head request;  /* as sent to the target */
     bool body_started;         /* the target took a byte of the client's body, or may have */
+    bool keeps_body;           /* and all that was taken so far is in `kept`, for another server */
+    struct buf kept;           /* initialized with the first byte of the body */
     bool body_ended;           /* the client's body is complete */
+    bool maybe_read;           /* some server may have read it, and its method is not safe: nobody else may get it */
     bool maybe_done;           /* it may have been carried out: the client must not be told to send it again */
     struct forward_held *held; /* a response that may be a denial, until it is known (forward.c) */
     bool looked_again;         /* the local server denied what we believed of it: its next answer is final */
@@ -87,6 +84,8 @@ struct job {
     size_t document_sent;
     unsigned char credential[AUTHN_KEY_BYTES];
     enum verdict verdict;
+    const struct served_peer *judge; /* who is asked for it; NULL: the local server */
+    bool asked_local, asked_peer;
     struct disco_pretty *pretty; /* instead of `document`: made while it is sent; freed with the job */
 
     struct account_entry account;
@@ -128,6 +127,8 @@ void job_abort(struct job *j, const char *reason);
 void job_release(struct job *j, const char *reason);
 /* Refreshes local discovery (coalesced), then decides anew. Nothing may be under way. */
 void job_route_again(struct job *j);
+/* The local server failed this request: true if the route is one to peers now (row 5a). Nothing may be under way. */
+bool job_fail_over(struct job *j);
 /* Drops a request to a server, if one is under way. */
 void job_drop_back(struct job *j);
 

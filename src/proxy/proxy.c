@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "http/hop.h"
 #include "kube/status.h"
-#include "net/cidr.h"
 #include "net/loop.h"
 #include "proxy/disco_serve.h"
 #include "proxy/forward.h"
@@ -14,105 +13,7 @@
 
 #include <stdlib.h>
 
-enum {
-    PROXY_CONFIG_CEILING = 1 << 20,
-    PROXY_AUTHZ_VERDICTS = 10000,
-};
-
-/* ---- options ---- */
-
-static bool copy_list(struct arena *a, const char *const *list, const struct slice **out, size_t *n)
-{
-    struct slice *v;
-    size_t count = 0;
-
-    while (list != NULL && list[count] != NULL)
-        count++;
-    v = arena_alloc(a, (count + 1) * sizeof(*v));
-    if (v == NULL)
-        return false;
-    for (size_t i = 0; i < count; i++) {
-        v[i] = arena_copy(a, slice_str(list[i]));
-        if (v[i].p == NULL)
-            return false;
-    }
-    *out = v;
-    *n = count;
-    return true;
-}
-
-static bool copy_networks(struct arena *a, const char *const *list, const struct cidr **out, size_t *n)
-{
-    struct cidr *v;
-    size_t count = 0;
-
-    *n = 0;
-    while (list != NULL && list[count] != NULL)
-        count++;
-    v = arena_alloc(a, (count + 1) * sizeof(*v));
-    *out = v;
-    for (size_t i = 0; v != NULL && i < count; i++)
-        if (cidr_parse(slice_str(list[i]), &v[*n]))
-            ++*n;
-    return v != NULL;
-}
-
-static bool fill_config(struct proxy_config *c, const struct proxy_opts *o)
-{
-    struct user_headers *h = &c->authn.headers;
-
-    c->authn.can_assert = o->can_assert;
-    c->request_timeout_ms = o->request_timeout_ms;
-    c->discovery_authz_ttl_ms = o->discovery_authz_ttl_ms;
-    c->max_in_flight_per_peer = o->max_in_flight_per_peer;
-    c->goaway_chance = o->goaway_chance;
-    c->access_log = o->access_log;
-    c->legacy_discovery = o->legacy_discovery;
-    return copy_list(c->arena, o->username_headers, &h->username, &h->n_username) &&
-           copy_list(c->arena, o->uid_headers, &h->uid, &h->n_uid) &&
-           copy_list(c->arena, o->group_headers, &h->group, &h->n_group) &&
-           copy_list(c->arena, o->extra_header_prefixes, &h->extra_prefix, &h->n_extra_prefix) &&
-           copy_list(c->arena, o->allowed_names, &c->authn.allowed_names, &c->authn.n_allowed_names) &&
-           copy_networks(c->arena, o->trusted_proxies, &c->trusted_proxies, &c->n_trusted_proxies);
-}
-
-static struct proxy_config *proxy_config_new(const struct proxy_opts *o)
-{
-    struct proxy_config *c = mem_zalloc(sizeof(*c));
-
-    if (c == NULL)
-        return NULL;
-    c->refs = 1;
-    c->local = origin_ref(o->local);
-    c->arena = arena_new(PROXY_CONFIG_CEILING);
-    if (c->arena == NULL || !fill_config(c, o)) {
-        proxy_config_unref(c);
-        return NULL;
-    }
-    return c;
-}
-
-void proxy_config_unref(struct proxy_config *c)
-{
-    if (c == NULL || --c->refs > 0)
-        return;
-    origin_unref(c->local);
-    if (c->arena != NULL)
-        arena_free(c->arena);
-    mem_free(c);
-}
-
-bool proxy_config_trusts(const struct proxy_config *c, const char *ip)
-{
-    struct cidr address;
-    bool trusted = false;
-
-    if (c->n_trusted_proxies == 0 || !cidr_parse(slice_str(ip), &address))
-        return false;
-    for (size_t i = 0; i < c->n_trusted_proxies && !trusted; i++)
-        trusted = cidr_covers(&c->trusted_proxies[i], &address);
-    return trusted;
-}
+enum { PROXY_AUTHZ_VERDICTS = 10000 };
 
 /* ---- the pipeline ---- */
 
@@ -170,7 +71,7 @@ static void maybe_send_away(struct job *j)
         exchange_send_away(j->x);
 }
 
-static void decide_route(struct job *j, bool refreshed)
+static void decide_route(struct job *j, bool refreshed, bool local_failed)
 {
     enum http_method method = exchange_request(j->x)->method_id;
     struct route_query q = {
@@ -178,6 +79,9 @@ static void decide_route(struct job *j, bool refreshed)
         .get_or_head = method == HTTP_GET || method == HTTP_HEAD,
         .rerouted = j->authn.rerouted,
         .refreshed = refreshed,
+        .failover = cluster_fails_over(j->proxy->cluster),
+        .local_failed = local_failed,
+        .local_state = cluster_local_state(j->proxy->cluster),
         .legacy = j->config->legacy_discovery,
         .served = j->served,
         .healthy = peer_healthy,
@@ -187,12 +91,23 @@ static void decide_route(struct job *j, bool refreshed)
     route_decide(&q, &j->route);
 }
 
+bool job_fail_over(struct job *j)
+{
+    struct route before = j->route;
+
+    decide_route(j, true, true);
+    if (j->route.row == ROUTE_ROW_LOCAL_FAILOVER)
+        return true;
+    j->route = before;
+    return false;
+}
+
 /* Carries the route out. Called a second time after a refresh, which is not repeated. */
 static void act(struct job *j)
 {
     bool refreshed = j->route.action == ROUTE_REFRESH;
 
-    decide_route(j, refreshed);
+    decide_route(j, refreshed, false);
     switch (j->route.action) {
     case ROUTE_LOCAL:
         if (j->route.local_miss)
@@ -200,7 +115,8 @@ static void act(struct job *j)
         forward_local(j);
         break;
     case ROUTE_PEER:
-        (void)cluster_local_miss(j->proxy->cluster, NULL, NULL);
+        if (j->route.local_miss)
+            (void)cluster_local_miss(j->proxy->cluster, NULL, NULL);
         forward_peers(j);
         break;
     case ROUTE_DISCOVERY:
@@ -275,13 +191,20 @@ static bool asks_whether_ready(const struct job *j)
     return !j->authn.rerouted && !j->info.is_resource && slice_eq(j->info.path, SLICE_LIT("/readyz"));
 }
 
+/* A peer whose own server is away has others to ask, and asks again if nobody is ready. */
+static bool wants_who_is_ready(const struct job *j)
+{
+    return j->authn.rerouted && cluster_local_state(j->proxy->cluster) != READINESS_READY &&
+           http_head_find_name(exchange_request(j->x), SLICE_LIT(USER_IF_READY)) != NULL;
+}
+
 void proxy_on_request(struct exchange *x, void *arg)
 {
     struct proxy *p = arg;
     struct job *j = arena_zalloc(exchange_arena(x), sizeof(*j));
 
     if (j == NULL) {
-        refuse_exchange(x, 503, STATUS_NO_MEMORY, true);
+        refuse_exchange(x, 503, STATUS_NO_MEMORY, REFUSE_AGAIN);
         return;
     }
     j->proxy = p;
@@ -295,6 +218,10 @@ void proxy_on_request(struct exchange *x, void *arg)
     maybe_send_away(j);
     if (p->stopping && asks_whether_ready(j)) {
         job_refuse(j, 503, STATUS_SHUTTING_DOWN);
+        return;
+    }
+    if (wants_who_is_ready(j)) {
+        job_refuse(j, 503, STATUS_NOT_READY);
         return;
     }
     if (j->account.long_running)

@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "kube/status.h"
+#include "proxy/rewrite.h"
 
 enum { REFUSE_BODY_CEILING = 4096 };
 
@@ -11,11 +12,11 @@ static bool retry_helps(unsigned code)
     return code == 429 || code == 503;
 }
 
-static bool make_head(struct http_head *h, struct arena *a, const struct status *s)
+static bool make_head(struct http_head *h, struct arena *a, const struct status *s, bool try_another)
 {
     struct slice seconds;
 
-    if (!http_head_init(h, a, 6))
+    if (!http_head_init(h, a, 8))
         return false;
     h->status = s->code;
     h->reason = http_reason(s->code);
@@ -23,21 +24,24 @@ static bool make_head(struct http_head *h, struct arena *a, const struct status 
     if (!http_head_add_id(h, a, HTTP_CACHE_CONTROL, SLICE_LIT("no-cache, private")) ||
         !http_head_add_id(h, a, HTTP_CONTENT_TYPE, SLICE_LIT(STATUS_CONTENT_TYPE)))
         return false;
+    if (try_another && !http_head_add(h, a, SLICE_LIT(REWRITE_TRY_ANOTHER), SLICE_LIT("true")))
+        return false;
     if (s->retry_after == 0)
         return true;
     seconds = arena_printf(a, "%u", s->retry_after);
     return seconds.p != NULL && http_head_add_id(h, a, HTTP_RETRY_AFTER, seconds);
 }
 
-void refuse_exchange(struct exchange *x, unsigned status, const char *message, bool again)
+void refuse_exchange(struct exchange *x, unsigned status, const char *message, unsigned flags)
 {
     struct status s = {.code = status_code(status), .message = slice_str(message)};
     struct http_head head;
     struct buf body;
 
-    s.retry_after = again && retry_helps(s.code) ? STATUS_RETRY_AFTER : 0;
+    s.retry_after = (flags & REFUSE_AGAIN) != 0 && retry_helps(s.code) ? STATUS_RETRY_AFTER : 0;
     buf_init(&body, REFUSE_BODY_CEILING);
-    if (make_head(&head, exchange_arena(x), &s) && status_print(&s, &body))
+    if (make_head(&head, exchange_arena(x), &s, s.code == 503 && (flags & REFUSE_TRY_ANOTHER) != 0) &&
+        status_print(&s, &body))
         exchange_reply(x, &head, buf_slice(&body));
     else
         exchange_abort(x, "out of memory");

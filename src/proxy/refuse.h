@@ -6,10 +6,13 @@
 
 #include "front/exchange.h"
 
-/*
- * Answers with a Status and ends the exchange. `again`: 429 and 503 carry Retry-After, so that client-go sends the
- * request again by itself, whatever its method; see retry_is_harmless().
- */
-void refuse_exchange(struct exchange *x, unsigned status, const char *message, bool again);
+enum refuse_flags {
+    REFUSE_AGAIN = 1,       /* 429 and 503 carry Retry-After, so that client-go sends the request again by itself,
+                               whatever its method; see retry_is_harmless() */
+    REFUSE_TRY_ANOTHER = 2, /* 503 to a peer carries REWRITE_TRY_ANOTHER */
+};
+
+/* Answers with a Status and ends the exchange. `flags` of enum refuse_flags. */
+void refuse_exchange(struct exchange *x, unsigned status, const char *message, unsigned flags);
 
 #endif

@@ -67,6 +67,8 @@ static bool add_marks(const struct rewrite_in *in, struct arena *a, struct http_
         return true;
     if (!http_head_add(out, a, SLICE_LIT(USER_MARK_PROXIED), SLICE_LIT("true")))
         return false;
+    if (in->if_ready && !http_head_add(out, a, SLICE_LIT(USER_IF_READY), SLICE_LIT("true")))
+        return false;
     return in->target != REWRITE_PEER || http_head_add(out, a, SLICE_LIT(USER_MARK_REROUTED), SLICE_LIT("true"));
 }
 

@@ -23,6 +23,7 @@ struct rewrite_in {
     const char *client_ip;
     bool believes_client; /* in whose name it asks (X-Forwarded-For): a peer, or a proxy that is trusted */
     bool upgrade;         /* keep the Upgrade field */
+    bool if_ready;        /* the peer shall rather refuse than let a server answer that is only starting */
     bool may_send_on;     /* what nobody has sent on yet the local server may send to a peer: we do not */
 };
 
@@ -49,8 +50,13 @@ MEM_CHECK bool rewrite_response(const struct http_head *in, const struct rewrite
 #define REWRITE_SERVED_BY "X-Mvproxy-Served-By"
 /*
  * On answers to marked requests of verified front proxies: an mvproxy stands here. A peer that has seen it sends token
- * users, too, over its front-proxy connection (see hop_with_cert in forward.c).
+ * users, too, over its front-proxy connection (see forward_with_cert in forward.c).
  */
 #define REWRITE_HOP USER_HOP
+/*
+ * On a 503 of an mvproxy's own to a peer: its server has not read the request, or reading it twice does no harm. Only
+ * an mvproxy can say so: it is removed from what servers answer.
+ */
+#define REWRITE_TRY_ANOTHER "X-Mvproxy-Try-Another"
 
 #endif

@@ -109,7 +109,9 @@ static bool serves(const struct route_query *q, const struct subject *what, size
     return a == DISCO_SERVED;
 }
 
-static struct survey survey_peers(const struct route_query *q, const struct subject *what, struct route *out)
+/* `live_only`: who has lapsed is none of them. */
+static struct survey survey_peers(const struct route_query *q, const struct subject *what, bool live_only,
+                                  struct route *out)
 {
     struct survey s = {false, 0};
     size_t n = served_n_peers(q->served);
@@ -117,7 +119,7 @@ static struct survey survey_peers(const struct route_query *q, const struct subj
     for (size_t i = 0; i < n && i <= UINT16_MAX; i++) {
         const struct served_peer *p = served_peer_at(q->served, i);
 
-        if (!serves(q, what, i, out))
+        if ((live_only && p->life != SERVED_LIVE) || !serves(q, what, i, out))
             continue;
         s.served = true;
         /* Who has lapsed may still answer, but those who are known to be there come first. */
@@ -128,11 +130,18 @@ static struct survey survey_peers(const struct route_query *q, const struct subj
     return s;
 }
 
+static void shuffle_candidates(const struct route_query *q, const struct survey *s, struct route *out)
+{
+    uint64_t state = q->dice | 1;
+
+    shuffle(out->candidates, s->n_healthy, &state);
+    shuffle(out->candidates + s->n_healthy, out->n_candidates - s->n_healthy, &state);
+}
+
 /* Rows 6 to 12: the local server does not serve it. */
 static void decide_among_peers(const struct route_query *q, const struct subject *what, struct route *out)
 {
     struct survey s;
-    uint64_t state = q->dice | 1;
 
     if (served_n_peers(q->served) == 0) {
         decide(out, ROUTE_LOCAL, ROUTE_ROW_NO_PEERS);
@@ -142,10 +151,9 @@ static void decide_among_peers(const struct route_query *q, const struct subject
         decide(out, ROUTE_LOCAL, ROUTE_ROW_EXCLUDED);
         return;
     }
-    s = survey_peers(q, what, out);
+    s = survey_peers(q, what, false, out);
     if (out->n_candidates > 0) {
-        shuffle(out->candidates, s.n_healthy, &state);
-        shuffle(out->candidates + s.n_healthy, out->n_candidates - s.n_healthy, &state);
+        shuffle_candidates(q, &s, out);
         decide(out, ROUTE_PEER, ROUTE_ROW_PEER);
     } else if (s.served) {
         refuse(out, ROUTE_ROW_NO_ADDRESS, STATUS_NO_ENDPOINT);
@@ -207,6 +215,37 @@ static void decide_rerouted(const struct route_query *q, enum disco_answer local
         refuse(out, ROUTE_ROW_REROUTED, STATUS_REROUTED);
 }
 
+static const char *why_not_local(const struct route_query *q)
+{
+    if (q->local_failed)
+        return "failed";
+    return q->local_state == READINESS_STARTING ? "starting" : "unreachable";
+}
+
+/*
+ * Row 5a. Not for what the local server lacks: that is a peer's anyway. Custom resources and aggregated APIs are every
+ * server's, out of the same etcd, so a peer that lists them may serve them.
+ */
+static bool fails_over(const struct route_query *q, enum disco_answer local, struct route *out)
+{
+    const struct reqinfo *info = q->info;
+    struct survey s;
+
+    if (!q->failover || q->rerouted || (!q->local_failed && q->local_state == READINESS_READY))
+        return false;
+    if (local != DISCO_SERVED && served_local_disco(q->served) != NULL &&
+        !served_excluded(q->served, info->group, info->version))
+        return false;
+    s = survey_peers(q, &(struct subject){false, info->group, info->version}, true, out);
+    if (out->n_candidates == 0)
+        return false;
+    shuffle_candidates(q, &s, out);
+    out->reason = why_not_local(q);
+    out->local_miss = false;
+    decide(out, ROUTE_PEER, ROUTE_ROW_LOCAL_FAILOVER);
+    return true;
+}
+
 void route_decide(const struct route_query *q, struct route *out)
 {
     enum disco_answer local;
@@ -220,14 +259,14 @@ void route_decide(const struct route_query *q, struct route *out)
         decide_non_resource(q, out);
         return;
     }
-    if (served_blind(q->served)) {
-        decide(out, ROUTE_LOCAL, ROUTE_ROW_BLIND);
-        return;
-    }
     local = ask_local(q);
     note_answer(out, local);
-    out->local_miss = local != DISCO_SERVED;
-    if (q->rerouted)
+    out->local_miss = local != DISCO_SERVED && !served_blind(q->served);
+    if (fails_over(q, local, out))
+        return;
+    if (served_blind(q->served))
+        decide(out, ROUTE_LOCAL, ROUTE_ROW_BLIND);
+    else if (q->rerouted)
         decide_rerouted(q, local, out);
     else if (local == DISCO_SERVED)
         decide(out, ROUTE_LOCAL, ROUTE_ROW_SERVED_LOCALLY);
@@ -253,6 +292,7 @@ const char *route_row_name(enum route_row row)
         [ROUTE_ROW_UNKNOWN_PEER] = "unknown-peer",
         [ROUTE_ROW_NOBODY] = "nobody",
         [ROUTE_ROW_BLIND] = "blind",
+        [ROUTE_ROW_LOCAL_FAILOVER] = "local-failover",
     };
 
     if (row < ROUTE_ROW_DISABLED || row >= ROUTE_ROWS)

@@ -5,6 +5,7 @@
 #ifndef MVPROXY_PROXY_ROUTE_H
 #define MVPROXY_PROXY_ROUTE_H
 
+#include "cluster/readiness.h"
 #include "cluster/served.h"
 #include "kube/reqinfo.h"
 
@@ -33,15 +34,19 @@ enum route_row {
     ROUTE_ROW_UNKNOWN_PEER,   /* 11 */
     ROUTE_ROW_NOBODY,         /* 12 */
     ROUTE_ROW_BLIND,          /* the local server does not let us know what it serves */
+    ROUTE_ROW_LOCAL_FAILOVER, /* 5a: the local server would, but cannot now */
     ROUTE_ROWS
 };
 
 struct route_query {
     const struct reqinfo *info;
-    bool get_or_head; /* the HTTP method: only these are answered at /apis */
-    bool rerouted;    /* a peer has sent this on already */
-    bool refreshed;   /* local discovery was refreshed for this request */
-    bool legacy;      /* heal legacy discovery, too, even if the local server has the aggregated one */
+    bool get_or_head;  /* the HTTP method: only these are answered at /apis */
+    bool rerouted;     /* a peer has sent this on already */
+    bool refreshed;    /* local discovery was refreshed for this request */
+    bool failover;     /* local-failover is on */
+    bool local_failed; /* for this request: it certainly was not read, or may be sent again */
+    enum readiness_state local_state;
+    bool legacy; /* heal legacy discovery, too, even if the local server has the aggregated one */
     const struct served *served;
     /* Health of a peer's origin; NULL: all healthy. */
     bool (*healthy)(const struct served_peer *p, void *arg);
@@ -53,6 +58,7 @@ struct route {
     enum route_action action;
     enum route_row row;
     const char *message;    /* ROUTE_REFUSE: for the Status */
+    const char *reason;     /* 5a: "unreachable", "starting", "failed"; else NULL. Static */
     bool local_miss;        /* the local server lacks the resource as far as we know: its discovery wants a look */
     bool known_resource;    /* somebody serves group/version/resource: safe as a metric label */
     bool known_subresource; /* and the subresource that was named, if any */

@@ -57,6 +57,7 @@ type serverConfig struct {
 	ExtraPrefixes   []string `json:"requestheader-extra-headers-prefix"`
 
 	NoAnonymous   bool     `json:"no-anonymous"`
+	StartsUnready bool     `json:"starts-unready"` // /readyz is 500 until the command "ready"
 	HTTP1Only     bool     `json:"http1-only"`
 	RuntimeConfig []string `json:"runtime-config"`
 	Extra         []apiRow `json:"extra"` // resources no kube-apiserver has

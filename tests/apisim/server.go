@@ -121,7 +121,7 @@ func (s *server) bindAndServe() error {
 	s.minor, s.auth, s.catalog = minor, auth, cat
 	s.conns = map[*conn]struct{}{}
 	s.http = s.httpServer(config)
-	s.running, s.ready = true, true
+	s.running, s.ready = true, !s.cfg.StartsUnready
 	if s.cfg.publishes(minor) {
 		s.lease = startLease(s.sim.store, s.cfg, minor, s.address)
 	}

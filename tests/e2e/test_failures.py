@@ -29,7 +29,7 @@ BROKEN_BODY = [{"action": "abort-body", "bytes": 5000}, {"action": "abort-body",
 
 
 def setup():
-    return fixture.World().start()
+    return fixture.World(options={"local-failover": False}).start()  # what happens when nobody steps in
 
 
 def patient(world, wanted):

@@ -233,7 +233,9 @@ def test_many(world):
 
 
 def test_server_down(world):
-    """no server: 503 Status with Retry-After"""
+    """no server: 503 Status with Retry-After; of what several serve, the others answer (test_local_failover.py)"""
+    proxy = world.proxies["a"]
+    proxy.await_log("Reloaded", proxy.reload({"local-failover": False}))
     for path, server in TARGETS:
         world.sim.kill_server(server)
         with world.client() as client:

@@ -83,6 +83,8 @@ struct cluster_waiter {
 
 struct cluster {
     struct served *served;
+    const struct sim_host *local;
+    bool missed; /* a connection to the local server failed */
     struct list waiters;
     struct sim_source source;
 };
@@ -152,6 +154,23 @@ void cluster_local_etag_seen(struct cluster *c, struct slice etag)
     (void)etag;
 }
 
+bool cluster_fails_over(const struct cluster *c)
+{
+    (void)c;
+    return true;
+}
+
+/* As good as asking: known again as soon as it can be reached. */
+enum readiness_state cluster_local_state(const struct cluster *c)
+{
+    return c->missed && c->local->reach != SIM_REACHED ? READINESS_UNREACHABLE : READINESS_READY;
+}
+
+void cluster_local_failed(struct cluster *c, bool unreachable)
+{
+    c->missed |= unreachable;
+}
+
 bool cluster_peers_synced(struct cluster *c, char *reason, size_t n)
 {
     (void)c;
@@ -208,6 +227,7 @@ static void know(struct plane *p)
         in.merged[i] = (struct served_document){.body = slice_str(in.merged_storage[i]), .etag = SLICE_LIT("\"M\"")};
     }
     p->cluster = calloc(1, sizeof(*p->cluster));
+    p->cluster->local = &p->hosts[0];
     list_init(&p->cluster->waiters);
     p->cluster->served = served_new(&in);
     sim_source_add(p->loop, &p->cluster->source, somebody_waits, end_wait, p->cluster);

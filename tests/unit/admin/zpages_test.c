@@ -36,7 +36,7 @@ static void test_statusz(struct buf *out)
              "\nmvproxy statusz\n" WARNING "Started: Fri Sep  6 06:19:51 UTC 2024\nUp: 1 hr 02 min 03 sec\n"
              "Binary version: 1.2.3\nPaths: /livez /metrics\n",
              "statusz as text");
-    s.ejected = SLICE_LIT("apiserver-b, apiserver-c");
+    s.facts = SLICE_LIT("Peers tried last: apiserver-b, apiserver-c\n");
     buf_reset(out);
     statusz_write(out, ZPAGE_TEXT, &s);
     ok(slice_has_suffix(buf_slice(out), SLICE_LIT("\nPeers tried last: apiserver-b, apiserver-c\n")),

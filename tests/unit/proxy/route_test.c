@@ -261,6 +261,7 @@ static const struct verdict {
     {'u', ROUTE_REFUSE, ROUTE_ROW_UNKNOWN_PEER, STATUS_PEER_UNKNOWN},
     {'z', ROUTE_LOCAL, ROUTE_ROW_NOBODY, NULL},
     {'B', ROUTE_LOCAL, ROUTE_ROW_BLIND, NULL},
+    {'F', ROUTE_PEER, ROUTE_ROW_LOCAL_FAILOVER, NULL},
 };
 
 /* The columns of `cells` are the worlds above, in their order. */
@@ -333,7 +334,39 @@ static const struct query healed[] = {
     {"GET", "/openapi/resource.k8s.io/v1",                   "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
     {"GET", "/apis/nobody.io/v1",                            "dnnozzzzuzzzuzn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
 };
+
+/* While the local server cannot be reached, is starting, or failed the request: row 5a comes before all but 1 to 3. */
+static const struct query failed_over[] = {
+    /*                                                        dst012abuvSwmoB   */
+    {"GET", "/api/v1/pods",                                  "dFllFFlFFllFFFF", "dRrrrrrrrrrrrrB", "dxrrrrrrrrrrrrB"},
+    {"GET", "/api/v1/pods?watch=true",                       "dFllFFlFFllFFFF", "dRrrrrrrrrrrrrB", "dxrrrrrrrrrrrrB"},
+    {"POST", "/api/v1/namespaces/d/pods",                    "dFllFFlFFllFFFF", "dRrrrrrrrrrrrrB", "dxrrrrrrrrrrrrB"},
+    {"POST", "/api/v1/namespaces/d/pods/x/exec",             "dFllFFlFFllFFFF", "dRrrrrrrrrrrrrB", "dxrrrrrrrrrrrrB"},
+    {"GET", "/api/v1/namespaces/d/pods/x/log?follow=1",      "dFllFFlFFllFFFF", "dRrrrrrrrrrrrrB", "dxrrrrrrrrrrrrB"},
+    {"GET", "/apis/apps/v1/controllerrevisions",             "dFllFFlFFllFFFF", "dRrrrrrrrrrrrrB", "dxrrrrrrrrrrrrB"},
+    /* custom resources as well: also what the local server has not listed yet, if a live peer does */
+    {"GET", "/apis/example.com/v1/widgets",                  "dFllFFlFFllFFFF", "dRrrrrrrrrrrrrB", "dxrrrrrrrrrrrrB"},
+    {"GET", "/apis/example.com/v1/gadgets",                  "dFsoFFeFeeeeFeF", "dRRRRRRRRRRRRRB", "dxxxxxxxxxxxxxB"},
+    /* what the local server lacks is a peer's as ever, and what nobody has stays so */
+    {"GET", "/apis/resource.k8s.io/v1/deviceclasses",        "dFsoPPaPuuuPPzF", "dRRRRRRRRRRRRRB", "dxxxxxxxxxxxxxB"},
+    {"PATCH", "/api/v1/namespaces/d/pods/x/resize",          "dFsoPPaPuuuPPzF", "dRRRRRRRRRRRRRB", "dxxxxxxxxxxxxxB"},
+    {"GET", "/apis/nobody.io/v1/things",                     "dssozzzzuzzzuzB", "dRRRRRRRRRRRRRB", "dxxxxxxxxxxxxxB"},
+    /* what is no resource tells the truth about the local server */
+    {"GET", "/readyz",                                       "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/version",                                      "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/api",                                          "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/apis",                                         "dDDDDDDDDDDDDDD", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+};
 /* clang-format on */
+
+/* How the local server stands, for all queries of a table. */
+struct local {
+    const char *reason; /* of row 5a; NULL: it does not apply */
+    bool failover, failed;
+    enum readiness_state state;
+};
+
+static const struct local ready = {NULL, true, false, READINESS_READY};
 
 static const struct verdict *verdict_of(char letter)
 {
@@ -349,7 +382,8 @@ static bool is_healthy(const struct served_peer *p, void *arg)
     return p->origin->healthy;
 }
 
-static struct route decide(const struct query *q, struct served *s, bool rerouted, bool refreshed, uint64_t dice)
+static struct route decide(const struct query *q, struct served *s, bool rerouted, bool refreshed, uint64_t dice,
+                           const struct local *local)
 {
     struct arena *a = arena_new(1 << 20);
     struct reqinfo info;
@@ -359,6 +393,9 @@ static struct route decide(const struct query *q, struct served *s, bool reroute
         .get_or_head = strcmp(q->method, "GET") == 0 || strcmp(q->method, "HEAD") == 0,
         .rerouted = rerouted,
         .refreshed = refreshed,
+        .failover = local->failover,
+        .local_failed = local->failed,
+        .local_state = local->state,
         .served = s,
         .healthy = is_healthy,
         .dice = dice,
@@ -371,21 +408,32 @@ static struct route decide(const struct query *q, struct served *s, bool reroute
     return r;
 }
 
-static void check_cell(const struct query *q, size_t world, struct served *s, char letter, bool rerouted,
-                       bool refreshed)
-{
-    const struct verdict *v = verdict_of(letter);
-    struct route r = decide(q, s, rerouted, refreshed, 1);
-    bool message =
-        r.message == v->message || (r.message != NULL && v->message != NULL && strcmp(r.message, v->message) == 0);
+struct cell {
+    size_t world;
+    char letter;
+    bool rerouted, refreshed;
+};
 
-    ok(r.action == v->action && r.row == v->row && message, "%s %s in \"%s\"%s%s: %s", q->method, q->target,
-       worlds[world].name, rerouted ? ", rerouted" : "", refreshed ? ", refreshed" : "", route_row_name(v->row));
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+static void check_cell(const struct query *q, struct served *s, const struct local *local, struct cell c)
+{
+    const struct verdict *v = verdict_of(c.letter);
+    struct route r = decide(q, s, c.rerouted, c.refreshed, 1, local);
+    const char *reason = v->row == ROUTE_ROW_LOCAL_FAILOVER ? local->reason : NULL;
+
+    ok(r.action == v->action && r.row == v->row && same_text(r.message, v->message) && same_text(r.reason, reason),
+       "%s %s in \"%s\"%s%s: %s%s%s", q->method, q->target, worlds[c.world].name, c.rerouted ? ", rerouted" : "",
+       c.refreshed ? ", refreshed" : "", route_row_name(v->row), local->reason != NULL ? ", local server " : "",
+       local->reason != NULL ? local->reason : "");
     if (r.action != v->action || r.row != v->row)
         diag("got action %d row %s", (int)r.action, route_row_name(r.row));
 }
 
-static void test_table(const struct query *table, size_t n, bool legacy)
+static void test_table(const struct query *table, size_t n, bool legacy, const struct local *local)
 {
     for (size_t w = 0; w < ROWS(worlds); w++) {
         struct world world = worlds[w];
@@ -397,9 +445,9 @@ static void test_table(const struct query *table, size_t n, bool legacy)
             if (strlen(table[i].cells) != ROWS(worlds) || strlen(table[i].rerouted) != ROWS(worlds) ||
                 strlen(table[i].refreshed) != ROWS(worlds))
                 tap_bail("row %zu has not one cell per world", i);
-            check_cell(&table[i], w, s, table[i].cells[w], false, false);
-            check_cell(&table[i], w, s, table[i].rerouted[w], true, false);
-            check_cell(&table[i], w, s, table[i].refreshed[w], true, true);
+            check_cell(&table[i], s, local, (struct cell){w, table[i].cells[w], false, false});
+            check_cell(&table[i], s, local, (struct cell){w, table[i].rerouted[w], true, false});
+            check_cell(&table[i], s, local, (struct cell){w, table[i].refreshed[w], true, true});
         }
         served_unref(s);
     }
@@ -424,7 +472,7 @@ static void test_candidates(void)
     struct route r;
 
     for (uint64_t dice = 1; dice <= 2000; dice++) {
-        r = decide(&peer_only, s, false, false, dice * 0x9e3779b97f4a7c15U);
+        r = decide(&peer_only, s, false, false, dice * 0x9e3779b97f4a7c15U, &ready);
         first[r.candidates[0]]++;
     }
     is_u64(r.n_candidates, 2, "both newer peers are candidates, the old one is not");
@@ -432,20 +480,20 @@ static void test_candidates(void)
     ok(first[0] > 600 && first[2] > 600, "each of the two comes first about equally often");
     origins[0].healthy = false;
     for (uint64_t dice = 1; dice <= 50; dice++) {
-        r = decide(&peer_only, s, false, false, dice * 0x9e3779b97f4a7c15U);
+        r = decide(&peer_only, s, false, false, dice * 0x9e3779b97f4a7c15U, &ready);
         if (r.candidates[0] != 2 || r.candidates[1] != 0)
             break;
     }
     ok(r.n_candidates == 2 && r.candidates[0] == 2 && r.candidates[1] == 0, "the healthy peer always comes first");
     origins[2].healthy = false;
-    r = decide(&peer_only, s, false, false, 7);
+    r = decide(&peer_only, s, false, false, 7, &ready);
     is_int(r.action, ROUTE_PEER, "when none is healthy they are tried all the same");
     is_u64(r.n_candidates, 2, "all of them");
     origins[0].healthy = origins[2].healthy = true;
     served_unref(s);
 
     s = world_of('b');
-    r = decide(&peer_only, s, false, false, 3);
+    r = decide(&peer_only, s, false, false, 3, &ready);
     ok(r.n_candidates == 1 && r.candidates[0] == 1, "a peer without address is no candidate");
     served_unref(s);
 }
@@ -471,7 +519,7 @@ static void test_many_peers(void)
     s = served_new(&in);
     if (s == NULL)
         tap_bail("out of memory");
-    r = decide(&peer_only, s, false, false, 99);
+    r = decide(&peer_only, s, false, false, 99, &ready);
     is_u64(r.n_candidates, ROUTE_MAX_CANDIDATES, "candidates are bounded");
     ok(r.candidates[0] >= MANY - 2 && r.candidates[1] >= MANY - 2 && r.candidates[0] != r.candidates[1],
        "the two healthy peers at the end of sixty come first");
@@ -485,12 +533,12 @@ static void test_facts(void)
     struct served *s = world_of('1');
     static const struct query nobody = {"GET", "/apis/nobody.io/v1/things", "", "", ""};
     static const struct query local = {"GET", "/api/v1/pods", "", "", ""};
-    struct route r = decide(&nobody, s, false, false, 1);
+    struct route r = decide(&nobody, s, false, false, 1, &ready);
 
     ok(!r.known_resource && r.local_miss, "a resource that nobody has is not known, and a local miss");
-    r = decide(&peer_only, s, false, false, 1);
+    r = decide(&peer_only, s, false, false, 1, &ready);
     ok(r.known_resource && r.local_miss, "a peer's resource is known, and a local miss");
-    r = decide(&local, s, false, false, 1);
+    r = decide(&local, s, false, false, 1, &ready);
     ok(r.known_resource && !r.local_miss, "a local resource is known and no miss");
     served_unref(s);
     is_str(route_row_name(ROUTE_ROW_PEER), "peer", "rows have names");
@@ -519,8 +567,16 @@ static void test_legacy_wanted(void)
 
 int main(void)
 {
-    test_table(queries, ROWS(queries), false);
-    test_table(healed, ROWS(healed), true);
+    static const struct local off = {NULL, false, true, READINESS_UNREACHABLE};
+    static const struct local away[] = {{"unreachable", true, false, READINESS_UNREACHABLE},
+                                        {"starting", true, false, READINESS_STARTING},
+                                        {"failed", true, true, READINESS_READY}};
+
+    test_table(queries, ROWS(queries), false, &ready);
+    test_table(queries, ROWS(queries), false, &off);
+    test_table(healed, ROWS(healed), true, &ready);
+    for (size_t i = 0; i < ROWS(away); i++)
+        test_table(failed_over, ROWS(failed_over), false, &away[i]);
     test_legacy_wanted();
     test_candidates();
     test_many_peers();

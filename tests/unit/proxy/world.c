@@ -94,6 +94,23 @@ bool cluster_peers_synced(struct cluster *c, char *reason, size_t n)
     return !c->w->unread_peers;
 }
 
+bool cluster_fails_over(const struct cluster *c)
+{
+    return c->w->fails_over;
+}
+
+enum readiness_state cluster_local_state(const struct cluster *c)
+{
+    return c->w->local_state;
+}
+
+void cluster_local_failed(struct cluster *c, bool unreachable)
+{
+    c->w->local_failures++;
+    if (unreachable && c->w->fails_over)
+        c->w->local_state = READINESS_UNREACHABLE;
+}
+
 void cluster_peer_answered(struct cluster *c, const char *peer_id)
 {
     (void)peer_id;

@@ -7,6 +7,7 @@
 #define MVPROXY_TESTS_UNIT_PROXY_WORLD_H
 
 #include "base/buf.h"
+#include "cluster/readiness.h"
 #include "lib/tap.h"
 #include "net/stream.h"
 #include "proxy/proxy.h"
@@ -53,6 +54,9 @@ struct world {
     const char *document; /* the merged one; NULL: world_document() */
     bool has_protobuf;    /* the merged documents are there in protobuf form */
     bool no_protobuf;     /* and never will be */
+    bool fails_over;      /* local-failover is on */
+    enum readiness_state local_state;
+    unsigned local_failures;
     unsigned misses, suspects, answered, wanted_protobuf;
     char seen_etag[64];
     struct side clients[WORLD_CONNS];

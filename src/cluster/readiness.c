@@ -1,0 +1,163 @@
+#include "cluster/readiness.h"
+
+#include "back/back.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "cluster/api.h"
+#include "net/loop.h"
+
+#include <stdlib.h>
+
+enum { READINESS_BODY_BYTES = 256 << 10 };
+
+struct readiness {
+    struct api *api;
+    struct loop *loop;
+    struct origin *origin;
+    void (*changed)(void *arg);
+    void *arg;
+    enum readiness_state state;
+    uint64_t since_ms;
+    struct fetch *fetch;
+    bool again; /* doubted while it was asked: the answer may be of before */
+    struct loop_timer *timer;
+};
+
+static void set_state(struct readiness *r, enum readiness_state s, const char *why)
+{
+    uint64_t lasted = loop_now_ms(r->loop) - r->since_ms;
+
+    if (s == r->state)
+        return;
+    r->state = s;
+    r->since_ms = loop_now_ms(r->loop);
+    if (s == READINESS_READY)
+        log_info("Local API server is ready", LU("afterMilliseconds", lasted));
+    else
+        log_warning("Local API server is not ready", LT("state", readiness_name(s)), LT("err", why));
+    if (r->changed != NULL)
+        r->changed(r->arg);
+}
+
+static void ask(struct readiness *r);
+
+static void on_answer(void *arg, const struct fetch_result *f)
+{
+    struct readiness *r = arg;
+    bool again = r->again;
+
+    r->fetch = NULL;
+    if (!f->ok)
+        set_state(r, READINESS_UNREACHABLE, f->failure);
+    else if (f->head->status >= 500)
+        set_state(r, READINESS_STARTING, "its /readyz says so");
+    else if (!again)
+        set_state(r, READINESS_READY, NULL);
+    if (again)
+        ask(r);
+    else if (r->state != READINESS_READY)
+        loop_timer_set(r->timer, READINESS_POLL_MS);
+}
+
+static void ask(struct readiness *r)
+{
+    const struct api_get g = {
+        .origin = r->origin,
+        .target = SLICE_LIT("/readyz"),
+        .accept = SLICE_LIT("text/plain"),
+        .ceiling = READINESS_BODY_BYTES,
+        .timeout_ms = READINESS_TIMEOUT_MS,
+    };
+
+    r->again = r->fetch != NULL;
+    if (r->again)
+        return;
+    loop_timer_cancel(r->timer);
+    r->fetch = api_get(r->api, &g, on_answer, r);
+    if (r->fetch == NULL)
+        loop_timer_set(r->timer, READINESS_POLL_MS);
+}
+
+static void on_timer(void *arg)
+{
+    ask(arg);
+}
+
+struct readiness *readiness_new(struct api *a, void (*changed)(void *arg), void *arg)
+{
+    struct readiness *r = must_zalloc(sizeof *r);
+
+    r->api = a;
+    r->loop = api_loop(a);
+    r->changed = changed;
+    r->arg = arg;
+    r->timer = loop_timer_new(r->loop, on_timer, r);
+    if (r->timer == NULL)
+        abort();
+    r->since_ms = loop_now_ms(r->loop);
+    return r;
+}
+
+void readiness_free(struct readiness *r)
+{
+    if (r == NULL)
+        return;
+    r->changed = NULL;
+    readiness_set_origin(r, NULL);
+    loop_timer_free(r->timer);
+    mem_free(r);
+}
+
+void readiness_set_origin(struct readiness *r, struct origin *o)
+{
+    struct origin *old = r->origin;
+
+    if (o == old)
+        return;
+    if (r->fetch != NULL)
+        fetch_cancel(r->fetch);
+    r->fetch = NULL;
+    loop_timer_cancel(r->timer);
+    r->origin = o == NULL ? NULL : origin_ref(o);
+    if (old != NULL)
+        origin_unref(old);
+    if (o != NULL)
+        ask(r);
+    else
+        set_state(r, READINESS_READY, NULL);
+}
+
+void readiness_doubt(struct readiness *r)
+{
+    if (r->origin != NULL)
+        ask(r);
+}
+
+void readiness_lost(struct readiness *r)
+{
+    if (r->origin == NULL || r->state == READINESS_UNREACHABLE)
+        return;
+    set_state(r, READINESS_UNREACHABLE, "connecting failed");
+    ask(r);
+}
+
+enum readiness_state readiness_state(const struct readiness *r)
+{
+    return r->state;
+}
+
+uint64_t readiness_age_ms(const struct readiness *r)
+{
+    return loop_now_ms(r->loop) - r->since_ms;
+}
+
+const char *readiness_name(enum readiness_state s)
+{
+    static const char *const names[] = {
+        [READINESS_READY] = "ready",
+        [READINESS_UNREACHABLE] = "unreachable",
+        [READINESS_STARTING] = "starting",
+    };
+
+    return names[s];
+}

@@ -1,0 +1,263 @@
+#!/usr/bin/env python3
+"""The server behind an mvproxy goes, comes back and starts, while clients know no other way: its peers answer for it."""
+
+import json
+import select
+import threading
+
+import fixture
+from fixture import check, equal, until
+from rawh2 import RawH2
+from rawhttp import Broken
+from test_upgrade import exchange, spdy
+from test_watch import Watch
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+PODS = "/api/v1/namespaces/default/pods"
+V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+BOB = {"Authorization": "Bearer token-root"}
+EXTRA = [{"group": "example.com", "version": "v1", "resource": "widgets", "kind": "Widget", "namespaced": True,
+          "verbs": ["create", "delete", "get", "list", "update", "patch", "watch"]}]
+GONE = "mvproxy_local_failover_active"
+
+
+def setup():
+    world = fixture.World(profiles={"a": "v1.33", "b": "v1.34", "c": "v1.34"},
+                          servers={n: {"extra": EXTRA} for n in "abc"}).start()
+    equal(world.ask("POST", PODS, {"metadata": {"name": "p"}}, direct=True).status, 201, "pod")
+    return world
+
+
+def back(world, name="a"):
+    if not world.sim.server(name)["running"]:
+        world.sim.start_server(name, **{"starts-unready": False})
+    world.sim.command(name, "ready")
+    ready(world, name)
+
+
+def ready(world, name="a"):
+    until(lambda: world.proxies[name].metric(GONE) == 0, "%s to be ready" % name)
+
+
+def away(world, name="a"):
+    until(lambda: world.proxies[name].metric(GONE) == 1, "%s to be missed" % name)
+
+
+def served_by(answer):
+    return answer.header("X-Mvproxy-Served-By")
+
+
+def test_killed(world):
+    """kill -9: reads, writes, tokens, custom resources and every method are served, from the first request on"""
+    world.sim.kill_server("a")
+    for i, headers in enumerate((None, BOB, None, BOB)):
+        user = None if headers else "admin"
+        made = world.ask("POST", MAPS, {"metadata": {"name": "killed-%d" % i}}, user=user, headers=headers)
+        equal(made.status, 201, "POST %r" % made)
+        check(served_by(made), "who answered")
+        for method, path, body, status in (("GET", MAPS, None, 200),
+                                           ("PUT", MAPS + "/killed-%d" % i, {"metadata": {"name": "killed-%d" % i}}, 200),
+                                           ("GET", "/apis/example.com/v1/namespaces/default/widgets", None, 200),
+                                           ("DELETE", MAPS + "/killed-%d" % i, None, 200)):
+            equal(world.ask(method, path, body, user=user, headers=headers).status, status, "%s %s" % (method, path))
+    away(world)
+    proxy = world.proxies["a"]
+    equal(world.ask("GET", MAPS).status, 200, "GET")
+    check((proxy.metric("mvproxy_local_failover_requests_total", reason="unreachable") or 0) > 0, "counted",
+          [line for line in proxy.get("/metrics")[1].splitlines() if "failover" in line])
+    check("Local failover: active for " in proxy.get("/statusz")[1], proxy.get("/statusz")[1])
+    equal(world.ask("GET", MAPS, user=None, headers={"Authorization": "Bearer wrong"}).status, 401, "a wrong token")
+
+
+def test_truth(world):
+    """what is no resource says how the local server is; merged discovery goes on for who may read it"""
+    for path in ("/readyz", "/livez", "/version", "/openapi/v3"):
+        equal(world.ask("GET", path).status, 503, path)
+    for user, headers in (("admin", {}), (None, BOB)):
+        answer = world.ask("GET", "/apis", user=user, headers=dict(headers, Accept=V2))
+        equal(answer.status, 200, "/apis for %s %r" % (user, answer))
+        check("resource.k8s.io" in {i["metadata"]["name"] for i in answer.json()["items"]}, "merged")
+    equal(world.ask("GET", "/apis", user=None, headers={"Accept": V2, "Authorization": "Bearer wrong"}).status, 503, "a wrong token")
+
+
+def test_marked(world):
+    """what a peer has sent on goes no further, and the peer is told that it may try another"""
+    mark = world.sim.mark()
+    answer = world.ask("GET", MAPS, user="front-proxy-client",
+                       headers={"x-kubernetes-peer-proxied": "true", "X-Remote-User": "admin", "X-Remote-Group": "system:masters"})
+    equal((answer.status, answer.header("X-Mvproxy-Try-Another")), (503, "true"), "answer")
+    equal([r["server"] for r in world.sim.requests(path=MAPS, since=mark)], [], "servers that saw it")
+
+
+def test_starting(world):
+    """a server that starts is not asked before it is ready; /readyz says so; then it is, at once"""
+    world.sim.start_server("a", **{"starts-unready": True})
+    until(lambda: world.ask("GET", "/readyz").status == 500, "the server to answer")
+    until(lambda: "starting" in world.proxies["a"].get("/statusz")[1], "the state")
+    mark = world.sim.mark()
+    for _ in range(20):
+        equal(world.ask("GET", MAPS).status, 200, "GET")
+    equal({r["server"] for r in world.sim.requests(path=MAPS, since=mark)} & {"a"}, set(), "asked")
+    world.sim.command("a", "ready")
+    ready(world)
+    mark = world.sim.mark()
+    for _ in range(5):
+        equal(served_by(world.ask("GET", MAPS)), None, "who answered")
+    equal({r["server"] for r in world.sim.requests(path=MAPS, since=mark)}, {"a"}, "asked")
+
+
+def test_watch(world):
+    """a watch that ended comes back through a peer, and stays there when the local server is back"""
+    with world.client() as client:
+        watch = Watch(client, MAPS)
+        equal(served_by(watch.head), None, "at first")
+        world.sim.kill_server("a")
+        try:
+            while watch.next():
+                pass
+        except Broken:
+            pass
+    with world.client() as client:
+        watch = Watch(client, MAPS)
+        check(served_by(watch.head), "by a peer")
+        back(world)
+        equal(world.ask("POST", MAPS, {"metadata": {"name": "seen"}}).status, 201, "create")
+        while watch.next()[1] != "seen":
+            pass
+        equal(world.ask("DELETE", MAPS + "/seen").status, 200, "delete")
+        equal(watch.next()[:2], ("DELETED", "seen"), "event")
+
+
+def test_streams(world):
+    """exec and logs go by a peer"""
+    world.sim.kill_server("a")
+    with world.client() as client:
+        client.send(spdy(PODS + "/p"))
+        answer = client.final_head()
+        equal(answer.status, 101, "exec")
+        check(served_by(answer), "by a peer")
+        exchange(client, b"hello" * 100)
+        back(world)
+        exchange(client, b"still here" * 100)
+    world.sim.kill_server("a")
+    check(world.ask("GET", PODS + "/p/log").status in (200, 400), "log")
+    back(world)
+
+
+def test_nobody(world):
+    """all are down: 503 with Retry-After, and healed by whoever comes first"""
+    for name in "abc":
+        world.sim.kill_server(name)
+    for method, body in (("GET", None), ("POST", {"metadata": {"name": "never"}})):
+        answer = world.ask(method, MAPS, body)
+        equal((answer.status, bool(answer.all("Retry-After"))), (503, True), method)
+    world.sim.start_server("c", **{"starts-unready": False})
+    until(lambda: world.ask("GET", MAPS).status == 200, "c to answer for a")
+    world.sim.kill_server("c")
+
+
+def test_all_start(world):
+    """a control plane that starts as a whole: nobody is ready, so everybody's own server answers; then a ready one does"""
+    for name in "abc":
+        world.sim.start_server(name, **{"starts-unready": True})
+    for name in "abc":
+        until(lambda n=name: "starting" in world.proxies[n].get("/statusz")[1], "%s to start" % name)
+    for name in "abc":
+        mark = world.sim.mark()
+        made = world.ask("POST", MAPS, {"metadata": {"name": "early-" + name}}, name=name)
+        equal((made.status, served_by(made)), (201, None), "POST at %s %r" % (name, made))
+        equal([r["server"] for r in world.sim.requests(path=MAPS, since=mark)], [name], "who did it")
+    world.sim.command("b", "ready")
+    ready(world, "b")
+    until(lambda: served_by(world.ask("GET", MAPS)), "b to answer for a")
+    world.sim.kill_server("a")
+    made = world.ask("POST", MAPS, {"metadata": {"name": "late"}})
+    equal(made.status, 201, "POST")
+    for name in "abc":
+        back(world, name)
+
+
+def test_reload(world):
+    """local-failover can be switched off and on again"""
+    proxy = world.proxies["a"]
+    proxy.await_log("Reloaded", proxy.reload({"local-failover": False}))
+    world.sim.kill_server("a")
+    until(lambda: world.ask("GET", MAPS).status == 503, "nobody to step in")
+    equal(world.ask("GET", MAPS).status, 503, "still")
+    proxy.await_log("Reloaded", proxy.reload({"local-failover": True}))
+    equal(world.ask("GET", MAPS).status, 200, "switched on")
+    back(world)
+
+
+class Client(threading.Thread):
+    """Asks without a pause on one connection as long as it lasts; what it was told, and where it was left in doubt."""
+
+    def __init__(self, world, number):
+        super().__init__(daemon=True)
+        self._world, self._number = world, number
+        self._h2 = number % 2 == 1
+        self._over = threading.Event()
+        self.good, self.bad, self.doubt = 0, [], []
+
+    def _one(self, client, h2, count):
+        write = count % 3 == 0
+        name = "busy-%d-%d" % (self._number, count)
+        body = {"metadata": {"name": name}}
+        if h2:  # with a length, as Go's clients send it: else it goes to the server over HTTP/1.1, which leaves writes in doubt
+            data = json.dumps(body).encode() if write else None
+            stream = h2.request("POST" if write else "GET", MAPS if write else PODS, data,
+                                fields={"content-length": str(len(data))} if write else None)
+            told = json.loads(h2.whole(stream))  # the fields are compressed
+            return (told["code"], told, told.get("details", {}).get("retryAfterSeconds")) if told["kind"] == "Status" else 200
+        client.request("POST" if write else "GET", MAPS if write else PODS, {}, body if write else None)
+        answer = client.answer("POST" if write else "GET")
+        return answer.status if answer.status < 300 else (answer.status, answer.body, answer.all("Retry-After"))
+
+    def run(self):
+        client = h2 = None
+        count = 0
+        while not self._over.is_set():
+            if client is None or select.select([client.sock], [], [], 0)[0] and not h2:
+                client = self._world.client(alpn=("h2",) if self._h2 else ("http/1.1",))
+                h2 = RawH2(client) if self._h2 else None
+            count += 1
+            try:
+                told = self._one(client, h2, count)
+            except Broken as error:  # a part of the answer was out when the server was killed
+                self.doubt.append(error)
+                client = None
+                continue
+            if told in (200, 201):
+                self.good += 1
+            elif count % 3 == 0 and isinstance(told, tuple) and not told[2]:
+                self.doubt.append(told)
+            else:
+                self.bad.append(told)
+
+    def end(self):
+        self._over.set()
+        self.join(fixture.PATIENCE)
+
+
+def test_load(world):
+    """under load, over HTTP/1.1 and HTTP/2: nobody notices graceful restarts; a kill leaves in doubt only what it had"""
+    for stop, what in ((world.sim.stop_server, "stop"), (world.sim.kill_server, "kill")):
+        clients = [Client(world, i + (10 if what == "kill" else 0)) for i in range(6)]
+        for one in clients:
+            one.start()
+        for _ in range(5):
+            before = [one.good for one in clients]
+            until(lambda b=before: all(c.good > n + 20 for c, n in zip(clients, b)), "requests")
+            stop("a")
+            away(world)
+            before = [one.good for one in clients]
+            until(lambda b=before: all(c.good > n + 20 for c, n in zip(clients, b)), "requests while it is away")
+            back(world)
+        for one in clients:
+            one.end()
+            equal(one.bad[:3], [], "%s, told the client" % what)
+            check(len(one.doubt) <= (0 if what == "stop" else 5), what, one.doubt)  # one for each kill
+
+
+if __name__ == "__main__":
+    fixture.main(globals())

@@ -1,0 +1,121 @@
+/* The local server goes, comes back and starts: what is known of it when, and what asking costs. */
+#include "cluster/readiness.h"
+
+#include "lib/tap.h"
+#include "sim/world.h"
+
+enum { SOON_MS = 20, POLLS_MS = 3 * READINESS_POLL_MS };
+
+static void start(struct world *w, bool failover)
+{
+    world_init(w, WORLD_BASE);
+    w->opts.local_failover = failover;
+    (void)world_peer(w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    world_start(w);
+    ok(world_ready(w, 2000), "ready");
+    is_int(cluster_local_state(w->cluster), READINESS_READY, "the local server, too");
+}
+
+static double active(struct world *w)
+{
+    return world_metric(w, "mvproxy_local_failover_active", NULL);
+}
+
+static void is_state(struct world *w, enum readiness_state s, const char *when)
+{
+    is_str(readiness_name(cluster_local_state(w->cluster)), readiness_name(s), "%s", when);
+    is_double(active(w), s == READINESS_READY ? 0 : 1, "shown so");
+}
+
+/* Nobody asks anything of it meanwhile: the watch of the Leases breaks, and that is enough. */
+static void restart(void)
+{
+    struct world w;
+    char text[100];
+
+    start(&w, true);
+    kube_stop(w.local, false);
+    sim_run_ms(w.loop, SOON_MS);
+    is_state(&w, READINESS_UNREACHABLE, "killed: noticed at once");
+    kube_forbid(w.local, "/readyz", 500);
+    kube_start(w.local, 0);
+    sim_run_ms(w.loop, POLLS_MS);
+    is_state(&w, READINESS_STARTING, "it answers, but is not ready");
+    cluster_local_describe(w.cluster, text, sizeof text);
+    ok(strstr(text, "active for ") != NULL && strstr(text, "starting") != NULL, "said so: %s", text);
+    kube_forbid(w.local, NULL, 0);
+    sim_run_ms(w.loop, POLLS_MS);
+    is_state(&w, READINESS_READY, "now it is");
+    world_end(&w);
+}
+
+/* It was away for so short a time that nobody saw it away. */
+static void restart_unseen(void)
+{
+    struct world w;
+
+    start(&w, true);
+    kube_forbid(w.local, "/readyz", 500);
+    kube_stop(w.local, false);
+    kube_start_again(w.local, 0);
+    sim_run_ms(w.loop, SOON_MS);
+    is_state(&w, READINESS_STARTING, "another process that is starting");
+    kube_forbid(w.local, "/readyz", 403);
+    sim_run_ms(w.loop, POLLS_MS);
+    is_state(&w, READINESS_READY, "who may not ask takes it for ready");
+    world_end(&w);
+}
+
+/* A check that fails for another reason than a start changes nothing, and nobody polls a server that is well. */
+static void nothing_happened(void)
+{
+    struct world w;
+
+    start(&w, true);
+    kube_forbid(w.local, "/readyz", 500);
+    sim_run_ms(w.loop, 5000);
+    is_state(&w, READINESS_READY, "unready, but it never went away");
+    kube_forbid(w.local, NULL, 0);
+    cluster_local_failed(w.cluster, false);
+    sim_run_ms(w.loop, SOON_MS);
+    is_state(&w, READINESS_READY, "a lost connection of a server that is well");
+    cluster_local_failed(w.cluster, true);
+    is_state(&w, READINESS_UNREACHABLE, "one that could not be made: at once");
+    sim_run_ms(w.loop, SOON_MS);
+    is_state(&w, READINESS_READY, "until it is asked");
+    world_end(&w);
+}
+
+static void switched_off(void)
+{
+    struct world w;
+    struct cluster_opts o;
+    char text[100];
+
+    start(&w, false);
+    kube_stop(w.local, false);
+    cluster_local_failed(w.cluster, true);
+    sim_run_ms(w.loop, SOON_MS);
+    is_state(&w, READINESS_READY, "switched off: nothing is said against it");
+    cluster_local_describe(w.cluster, text, sizeof text);
+    is_str(text, "off", "nor asked");
+    o = w.opts;
+    o.local_failover = true;
+    cluster_update(w.cluster, &o);
+    ok(cluster_fails_over(w.cluster), "a reload switches it on");
+    sim_run_ms(w.loop, SOON_MS);
+    is_state(&w, READINESS_UNREACHABLE, "and it is asked at once");
+    o.local_failover = false;
+    cluster_update(w.cluster, &o);
+    is_state(&w, READINESS_READY, "and off again");
+    world_end(&w);
+}
+
+int main(void)
+{
+    restart();
+    restart_unseen();
+    nothing_happened();
+    switched_off();
+    return tap_end();
+}

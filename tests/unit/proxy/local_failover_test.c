@@ -1,0 +1,304 @@
+/* The local server is away or starting: who is asked in its place, what goes along, and what is never sent twice. */
+#include "back/back.h"
+#include "net/listener.h"
+#include "net/loop.h"
+#include "net/tls_ctx.h"
+#include "unit/net/fixture.h"
+#include "unit/proxy/world.h"
+
+#define OK_ANSWER "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+#define CREATED "HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
+#define NOT_READY                                                                                                      \
+    "HTTP/1.1 503 Service Unavailable\r\nX-Mvproxy-Try-Another: true\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
+#define POST "POST " PODS " HTTP/1.1\r\nHost: k\r\nContent-Length: 3\r\n\r\nabc"
+#define GET "GET " PODS " HTTP/1.1\r\nHost: k\r\n\r\n"
+#define METRIC "mvproxy_local_failover_requests_total"
+
+static void start(struct world *w, size_t n_peers, enum readiness_state state)
+{
+    world_init(w, n_peers);
+    w->fails_over = true;
+    w->local_state = state;
+    world_start(w);
+}
+
+static void shut_down(struct server *s)
+{
+    listener_close(s->listener);
+    s->listener = NULL;
+}
+
+static void unreachable(const char *request, const char *body)
+{
+    struct world w;
+    struct side *c;
+
+    start(&w, 1, READINESS_READY);
+    shut_down(&w.local);
+    c = client(&w);
+    say(c, request);
+    ok(has(conn(&w.peers[0], 0), body), "a server that refuses connections: the peer gets it, body and all");
+    ok(got(&w.peers[0].conns[0], "x-kubernetes-peer-proxied: true\r\n"), "marked");
+    ok(got(&w.peers[0].conns[0], "X-Mvproxy-If-Ready: true\r\n"), "and only if its server is ready");
+    say(conn(&w.peers[0], 0), OK_ANSWER);
+    ok(has(c, "HTTP/1.1 200 ") && got(c, "X-Mvproxy-Served-By: apiserver-b"), "answered by the peer");
+    is_u64(w.local_failures, 1, "the cluster hears of it");
+    is_u64((uint64_t)world_metric(&w, METRIC, "failed"), 1, "counted");
+    buf_reset(&w.peers[0].conns[0].got);
+    say(c, request);
+    ok(has(conn(&w.peers[0], 0), body), "the next one goes there at once");
+    say(conn(&w.peers[0], 0), OK_ANSWER);
+    ok(until(&w, world_metric(&w, METRIC, "unreachable") > 0), "without trying the local server");
+    world_close(&w);
+}
+
+static void starting(void)
+{
+    struct world w;
+    struct side *c;
+
+    start(&w, 1, READINESS_STARTING);
+    c = client(&w);
+    say(c, GET);
+    ok(has(conn(&w.peers[0], 0), "GET "), "a server that starts is not asked");
+    say(conn(&w.peers[0], 0), OK_ANSWER);
+    ok(has(c, "HTTP/1.1 200 "), "the peer answers");
+    w.local_state = READINESS_READY;
+    say(c, "GET " PODS "/x HTTP/1.1\r\nHost: k\r\n\r\n");
+    ok(has(conn(&w.local, 0), "/x "), "ready again: at once");
+    say(conn(&w.local, 0), OK_ANSWER);
+    world_settle(&w);
+    w.local_state = READINESS_STARTING;
+    say(c, "GET /readyz HTTP/1.1\r\nHost: k\r\n\r\n");
+    ok(has(conn(&w.local, 0), "/readyz"), "what is no resource is the local server's to answer");
+    say(conn(&w.local, 0), "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n");
+    ok(has(c, "HTTP/1.1 500 "), "truly");
+    world_close(&w);
+}
+
+/* The peers are starting, too: their refusals cost a moment, then the local server is asked after all. */
+static void everybody_starts(void)
+{
+    struct server *refused = NULL;
+    struct world w;
+    struct side *c;
+
+    start(&w, 2, READINESS_STARTING);
+    c = client(&w);
+    say(c, POST);
+    for (size_t i = 0; i < 2; i++) {
+        ok(until(&w, w.peers[0].n_conns + w.peers[1].n_conns > i), "a peer is asked");
+        refused = w.peers[0].n_conns > 0 && refused != &w.peers[0] ? &w.peers[0] : &w.peers[1];
+        ok(has(conn(refused, 0), "X-Mvproxy-If-Ready"), "whether it is ready");
+        say(conn(refused, 0), NOT_READY);
+        world_settle(&w);
+    }
+    ok(has(conn(&w.local, 0), "abc"), "then the local server");
+    say(conn(&w.local, 0), CREATED);
+    ok(has(c, "HTTP/1.1 201 ") && !got(c, "Served-By"), "which answers");
+    world_close(&w);
+}
+
+/* Nobody is ready and the local server is gone: a peer that is only starting is better than nothing. */
+static void last_resort(void)
+{
+    struct world w;
+    struct side *c, *again = &w.peers[0].conns[0]; /* the connection may be used again, or not */
+
+    start(&w, 1, READINESS_UNREACHABLE);
+    shut_down(&w.local);
+    c = client(&w);
+    say(c, POST);
+    ok(has(conn(&w.peers[0], 0), "abc"), "the peer is asked");
+    buf_reset(&w.peers[0].conns[0].got);
+    say(conn(&w.peers[0], 0), NOT_READY);
+    ok(until(&w, got(again, "abc") || got(again = &w.peers[0].conns[w.peers[0].n_conns - 1], "abc")), "and once more");
+    ok(!got(again, "X-Mvproxy-If-Ready"), "now ready or not");
+    say(again, CREATED);
+    ok(has(c, "HTTP/1.1 201 "), "it answers");
+    world_close(&w);
+}
+
+static void nobody(void)
+{
+    struct world w;
+    struct side *c;
+
+    start(&w, 2, READINESS_UNREACHABLE);
+    shut_down(&w.local);
+    shut_down(&w.peers[0]);
+    shut_down(&w.peers[1]);
+    c = client(&w);
+    say(c, POST);
+    ok(has(c, "HTTP/1.1 503 ") && got(c, "Retry-After: 1\r\n"), "all are down: 503, to be sent again");
+    world_close(&w);
+}
+
+/* What the server may have read is sent elsewhere only if that is harmless. */
+static void lost(const char *request, bool again)
+{
+    struct world w;
+    struct side *c;
+
+    start(&w, 1, READINESS_READY);
+    c = client(&w);
+    say(c, request);
+    (void)has(conn(&w.local, 0), "\r\n\r\n");
+    shut_down(&w.local);
+    hang_up(conn(&w.local, 0), STREAM_CLOSE_ABORT);
+    if (again) {
+        ok(has(conn(&w.peers[0], 0), "GET "), "a read goes to the peer");
+        say(conn(&w.peers[0], 0), OK_ANSWER);
+        ok(has(c, "HTTP/1.1 200 "), "and is answered");
+    } else {
+        ok(has(c, "HTTP/1.1 503 ") && !got(c, "Retry-After"), "a write is not sent twice, by nobody");
+        is_u64(w.peers[0].n_conns, 0, "the peer never saw it");
+    }
+    world_close(&w);
+}
+
+static void off(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_open(&w, 1);
+    shut_down(&w.local);
+    c = client(&w);
+    say(c, GET);
+    ok(has(c, "HTTP/1.1 503 "), "switched off: 503");
+    is_u64(w.peers[0].n_conns, 0, "no peer is asked");
+    world_close(&w);
+}
+
+#define MARKED "Host: k\r\nx-kubernetes-peer-proxied: true\r\n"
+
+/* Others' requests end here, and they are told whether somebody else may have them. */
+static void sent_on(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.front_tls = server_ctx(false);
+    w.client_tls = client_ctx("front-proxy-client", false);
+    w.fails_over = true;
+    w.local_state = READINESS_STARTING;
+    world_start(&w);
+    c = client(&w);
+    say(c, "GET " PODS " HTTP/1.1\r\n" MARKED "X-Mvproxy-If-Ready: true\r\n\r\n");
+    ok(has(c, "HTTP/1.1 503 ") && got(c, "X-Mvproxy-Try-Another: true"), "starting: let another one do it");
+    say(c, "GET " PODS " HTTP/1.1\r\n" MARKED "\r\n");
+    ok(has(conn(&w.local, 0), "GET ") && !got(&w.local.conns[0], "If-Ready"), "if nobody else can: it is asked");
+    say(conn(&w.local, 0), OK_ANSWER);
+    ok(has(c, "HTTP/1.1 200 "), "and answers");
+    shut_down(&w.local);
+    hang_up(conn(&w.local, 0), STREAM_CLOSE_ABORT);
+    world_settle(&w);
+    buf_reset(&c->got);
+    say(c, "POST " PODS " HTTP/1.1\r\n" MARKED "Content-Length: 3\r\n\r\nabc");
+    ok(has(c, "HTTP/1.1 503 ") && got(c, "X-Mvproxy-Try-Another: true"), "gone: the same");
+    is_u64(w.peers[0].n_conns, 0, "never sent on a second time");
+    world_close(&w);
+}
+
+/* From a client, the field means nothing, and no server can say that another one should be tried. */
+static void forged(void)
+{
+    struct world w;
+    struct side *c;
+
+    start(&w, 1, READINESS_READY);
+    c = client(&w);
+    say(c, "POST " PODS " HTTP/1.1\r\nHost: k\r\nX-Mvproxy-If-Ready: true\r\nContent-Length: 3\r\n\r\nabc");
+    ok(has(conn(&w.local, 0), "abc") && !got(&w.local.conns[0], "If-Ready"), "removed on its way");
+    say(conn(&w.local, 0), NOT_READY);
+    ok(has(c, "HTTP/1.1 503 ") && !got(c, "Try-Another"), "a local server's answer is passed on");
+    is_u64(w.peers[0].n_conns, 0, "and nobody else asked");
+    world_close(&w);
+}
+
+static void watch_stays(void)
+{
+    struct world w;
+    struct side *c;
+
+    start(&w, 1, READINESS_UNREACHABLE);
+    c = client(&w);
+    say(c, "GET " PODS "?watch=true HTTP/1.1\r\nHost: k\r\n\r\n");
+    (void)has(conn(&w.peers[0], 0), "watch=true");
+    say(conn(&w.peers[0], 0), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n");
+    ok(has(c, "one"), "a watch by the peer");
+    w.local_state = READINESS_READY;
+    say(conn(&w.peers[0], 0), "3\r\ntwo\r\n");
+    ok(has(c, "two"), "stays there when the local server is back");
+    say(conn(&w.peers[0], 0), "0\r\n\r\n");
+    ok(has(c, "0\r\n\r\n"), "until it ends");
+    world_close(&w);
+}
+
+static void upgrade(void)
+{
+    struct world w;
+    struct side *c;
+
+    start(&w, 1, READINESS_READY);
+    shut_down(&w.local);
+    c = client(&w);
+    say(c, "POST " PODS "/x/exec HTTP/1.1\r\nHost: k\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n");
+    (void)has(conn(&w.peers[0], 0), "/exec");
+    say(conn(&w.peers[0], 0),
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\nhello");
+    ok(has(c, "hello"), "exec goes by the peer");
+    say(c, "world");
+    ok(has(conn(&w.peers[0], 0), "world"), "both ways");
+    world_close(&w);
+}
+
+#define APIS                                                                                                           \
+    "GET /apis HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer t\r\nAccept: "                                             \
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList\r\n\r\n"
+
+/* The merged document is there; whether this client may read it another server can say. */
+static void discovery(unsigned status)
+{
+    struct world w;
+    struct side *c;
+
+    start(&w, 1, READINESS_READY);
+    shut_down(&w.local);
+    c = client(&w);
+    say(c, APIS);
+    ok(has(conn(&w.peers[0], 0), "Authorization: Bearer t") && got(&w.peers[0].conns[0], "GET /apis "),
+       "a peer's server is asked");
+    ok(got(&w.peers[0].conns[0], "x-kubernetes-peer-proxied: true"), "marked");
+    if (status == 200) {
+        say(conn(&w.peers[0], 0), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}");
+        ok(has(c, "HTTP/1.1 200 ") && has(c, "\"jobs\""), "allowed there: ours is served");
+        is_str(w.seen_etag, "", "its tag says nothing about the local server");
+    } else {
+        say(conn(&w.peers[0], 0), "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\n{}");
+        ok(has(c, "HTTP/1.1 503 "), "forbidden there: the local server's word is waited for");
+    }
+    world_close(&w);
+}
+
+int main(void)
+{
+    unreachable(POST, "abc");
+    unreachable(GET, "GET ");
+    starting();
+    everybody_starts();
+    last_resort();
+    nobody();
+    lost(GET, true);
+    lost(POST, false);
+    off();
+    sent_on();
+    forged();
+    watch_stays();
+    upgrade();
+    discovery(200);
+    discovery(403);
+    return tap_end();
+}
