@@ -43,7 +43,7 @@ void nearest_try(struct nearest *n, const char *name)
 
     if (n->word.n > NEAREST_NAME_BYTES || candidate.n > NEAREST_NAME_BYTES)
         return;
-    distance = edit_distance(n->word, candidate);
+    distance = n->word.n > 1 && slice_has_prefix(candidate, n->word) ? 0 : edit_distance(n->word, candidate);
     if (distance >= n->distance)
         return;
     n->distance = distance;

@@ -18,8 +18,9 @@ enum { NEAREST_NAME_BYTES = 64 };
 struct nearest nearest_to(struct slice word);
 /*
  * Offers a candidate, which must live as long as the result. The edit distance counts an insertion, a deletion, a
- * replacement, and two neighbours in the wrong order, as one each; a third of the word's length is near enough, and the
- * first of equally near ones stays. Names of more than NEAREST_NAME_BYTES are never near.
+ * replacement, and two neighbours in the wrong order, as one each, and the beginning of a name as none; a third of the
+ * word's length is near enough, and the first of equally near ones stays. Names of more than NEAREST_NAME_BYTES are
+ * never near.
  */
 void nearest_try(struct nearest *n, const char *name);
 

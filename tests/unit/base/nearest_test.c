@@ -16,6 +16,7 @@ static const struct {
     {"secure_port", "secure-port"},
     {"secureport", "secure-port"},
     {"peer", "peers"},
+    {"se", "secure-port"},
     {"nonsense", NULL},
     {"x", NULL},
     {"", NULL},
