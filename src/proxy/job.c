@@ -44,6 +44,7 @@ static void settle(struct job *j, const char *why)
         cluster_forget_waiter(j->proxy->cluster, j->waiter);
     j->waiter = NULL;
     job_drop_back(j);
+    list_remove(&j->proxy->under_way, &j->under_way);
     if (list_linked(&j->node))
         list_remove(&j->proxy->long_running, &j->node);
     buf_free(&j->kept);

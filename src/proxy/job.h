@@ -53,7 +53,8 @@ struct job {
     struct served *served;
     struct exchange *x;
     enum job_state state;
-    struct list_node node; /* in proxy->long_running while it is one */
+    struct list_node under_way; /* in proxy->under_way */
+    struct list_node node;      /* in proxy->long_running while it is one */
 
     struct reqinfo info;
     struct authn authn;
@@ -99,6 +100,7 @@ struct proxy {
     struct account *account;
     struct authz_cache *authz;
     struct proxy_config *config;
+    struct list under_way;    /* of struct job, the oldest first */
     struct list long_running; /* of struct job */
     struct list tunnels;      /* of struct upgrade, oldest first */
     uint64_t dice;

@@ -212,6 +212,7 @@ void proxy_on_request(struct exchange *x, void *arg)
     j->config = p->config;
     j->config->refs++;
     j->served = served_ref(cluster_served(p->cluster));
+    list_push_back(&p->under_way, &j->under_way);
     exchange_attach(x, forward_sink(), j);
     if (!understand(j) || !authenticate(j))
         return;
@@ -241,6 +242,7 @@ struct proxy *proxy_new(struct loop *l, struct back *b, struct cluster *c, struc
     p->cluster = c;
     p->account = account_new(m);
     p->dice = hash_random();
+    list_init(&p->under_way);
     list_init(&p->long_running);
     list_init(&p->tunnels);
     p->authz = authz_cache_new(PROXY_AUTHZ_VERDICTS);

@@ -1,0 +1,187 @@
+#include "proxy/explain.h"
+
+#include "base/clock.h"
+#include "base/json_write.h"
+#include "http/head.h"
+#include "proxy/job.h"
+
+enum { EXPLAIN_BYTES = 256 << 10 };
+
+/* ---- one request ---- */
+
+/* A sentence for each row of the decision table. */
+static const char *reason_of(enum route_row row)
+{
+    static const char *const sentences[ROUTE_ROWS] = {
+        [ROUTE_ROW_DISABLED] =
+            "The feature gate is off or peers are not configured: everything goes to the local server.",
+        [ROUTE_ROW_NON_RESOURCE] = "It asks for no resource.",
+        [ROUTE_ROW_REROUTED] = "A peer has sent it on already, and it is never sent on twice.",
+        [ROUTE_ROW_NOT_SYNCED] = "It is not known yet what the local server or its peers serve.",
+        [ROUTE_ROW_SERVED_LOCALLY] = "The local server serves this resource.",
+        [ROUTE_ROW_NO_PEERS] = "The local server does not serve it, and there are no peers.",
+        [ROUTE_ROW_EXCLUDED] =
+            "The group and version belong to a CRD or an aggregated API, which every server serves alike.",
+        [ROUTE_ROW_PEER] = "The local server does not serve it, and a peer does.",
+        [ROUTE_ROW_NO_ADDRESS] = "Only peers serve it whose address is not known.",
+        [ROUTE_ROW_PEERS_FAILED] = "No peer that serves it could be reached.",
+        [ROUTE_ROW_UNKNOWN_PEER] = "Nobody known serves it, but a peer that may has not been read yet.",
+        [ROUTE_ROW_NOBODY] = "Nobody serves it: the local server says so.",
+        [ROUTE_ROW_BLIND] = "The local server does not let its discovery be read: everything goes there.",
+    };
+
+    return row < ROUTE_ROWS && sentences[row] != NULL ? sentences[row] : "";
+}
+
+static const char *action_of(const struct route *r)
+{
+    static const char *const names[] = {
+        [ROUTE_LOCAL] = "local",     [ROUTE_PEER] = "peer",     [ROUTE_DISCOVERY] = "discovery",
+        [ROUTE_REFRESH] = "refresh", [ROUTE_REFUSE] = "refuse",
+    };
+
+    return names[r->action];
+}
+
+static bool is_healthy(const struct served_peer *p, void *arg)
+{
+    (void)arg;
+    return origin_healthy(p->origin);
+}
+
+static void put_candidates(struct json_write *w, const struct served *s, const struct route *r)
+{
+    struct json_write list = json_nested(w, "candidates", '[');
+
+    for (size_t i = 0; i < r->n_candidates; i++) {
+        const struct served_peer *p = served_peer_at(s, r->candidates[i]);
+        struct json_write one = json_nested(&list, NULL, '{');
+
+        json_text(&one, "serverID", p->id);
+        json_text(&one, "address", origin_address(p->origin));
+        json_bool(&one, "live", p->life == SERVED_LIVE);
+        json_bool(&one, "healthy", origin_healthy(p->origin));
+        json_close(&one);
+    }
+    json_close(&list);
+}
+
+static void put_info(struct json_write *w, const struct reqinfo *info)
+{
+    json_bool(w, "resourceRequest", info->is_resource);
+    json_slice(w, "verb", info->verb);
+    json_slice(w, "path", info->path);
+    if (!info->is_resource)
+        return;
+    json_slice(w, "group", info->group);
+    json_slice(w, "version", info->version);
+    json_slice(w, "resource", info->resource);
+    json_slice(w, "subresource", info->subresource);
+    json_slice(w, "namespace", info->ns);
+    json_slice(w, "name", info->name);
+    json_bool(w, "longRunning", info->long_running);
+}
+
+static void put_answer(struct proxy *p, const struct explain_query *q, const struct reqinfo *info, struct buf *out)
+{
+    enum http_method method = http_method_of(slice_str(q->method));
+    struct served *s = cluster_served(p->cluster);
+    struct route_query rq = {
+        .info = info,
+        .get_or_head = method == HTTP_GET || method == HTTP_HEAD,
+        .rerouted = q->rerouted,
+        .legacy = p->config->legacy_discovery,
+        .served = s,
+        .healthy = is_healthy,
+        .dice = 1,
+    };
+    struct json_write w;
+    struct route r;
+
+    route_decide(&rq, &r);
+    if (r.action == ROUTE_REFRESH) { /* as it stands if the look brings nothing new */
+        rq.refreshed = true;
+        route_decide(&rq, &r);
+    }
+    w = json_open(out, '{');
+    put_info(&w, info);
+    json_text(&w, "action", action_of(&r));
+    json_text(&w, "row", route_row_name(r.row));
+    json_text(&w, "reason", reason_of(r.row));
+    json_bool(&w, "refreshesDiscovery", r.local_miss);
+    if (r.action == ROUTE_REFUSE) {
+        json_u64(&w, "status", 503);
+        json_text(&w, "message", r.message);
+    }
+    put_candidates(&w, s, &r);
+    json_text(&w, "identity",
+              q->user == NULL
+                  ? "judged by the server that answers (token or anonymous; connection without client certificate, "
+                    "unless a peer's mvproxy has shown itself)"
+                  : "asserted by X-Remote-User over the front-proxy certificate");
+    json_text(&w, "user", q->user);
+    json_close(&w);
+}
+
+bool explain_request(struct proxy *p, const struct explain_query *q, struct buf *out, struct err *err)
+{
+    struct arena *a = arena_new(EXPLAIN_BYTES);
+    struct reqinfo info;
+    bool ok = false;
+
+    if (a == NULL)
+        return err_set(err, "out of memory");
+    switch (reqinfo_parse(a, slice_str(q->method), slice_str(q->target), &info)) {
+    case REQINFO_OK:
+        put_answer(p, q, &info, out);
+        ok = true;
+        break;
+    case REQINFO_BAD_TARGET:
+        ok = err_set(err, "\"%s %s\" is no request: a method and a path such as /apis/apps/v1/deployments are needed",
+                     q->method, q->target);
+        break;
+    case REQINFO_NO_MEMORY:
+        ok = err_set(err, "out of memory");
+        break;
+    }
+    arena_free(a);
+    return ok;
+}
+
+/* ---- what is under way ---- */
+
+static const char *state_of(const struct job *j)
+{
+    static const char *const names[] = {
+        [JOB_DECIDING] = "deciding", [JOB_ASKING] = "authorizing", [JOB_FORWARDING] = "waiting",
+        [JOB_RELAYING] = "relaying", [JOB_SERVING] = "serving",    [JOB_ENDED] = "ended",
+    };
+
+    return names[j->state];
+}
+
+void explain_under_way(const struct proxy *p, size_t max, struct buf *out)
+{
+    struct json_write list = json_open(out, '[');
+    uint64_t now = clock_us();
+
+    for (struct list_node *n = list_first(&p->under_way); n != NULL && max > 0;
+         n = list_next(&p->under_way, n), max--) {
+        const struct job *j = list_entry(n, struct job, under_way);
+        struct json_write w = json_nested(&list, NULL, '{');
+
+        json_seconds(&w, "ageSeconds", (now - exchange_started_us(j->x)) / 1000);
+        json_slice(&w, "method", exchange_request(j->x)->method);
+        json_slice(&w, "path", j->info.path);
+        json_text(&w, "client", exchange_client(j->x)->address);
+        json_text(&w, "protocol", exchange_client(j->x)->protocol);
+        json_text(&w, "row", route_row_name(j->route.row));
+        json_text(&w, "server", j->peer != NULL ? j->peer->id : j->target != NULL ? "local" : NULL);
+        json_text(&w, "state", state_of(j));
+        json_bool(&w, "longRunning", j->account.long_running);
+        json_u64(&w, "bytesIn", exchange_request_bytes(j->x));
+        json_u64(&w, "bytesOut", exchange_response_bytes(j->x));
+        json_close(&w);
+    }
+    json_close(&list);
+}

@@ -1,0 +1,24 @@
+/*
+ * For people: what would be done with a request and why, by the very function that decides (proxy/route.h); and which
+ * requests are under way.
+ */
+#ifndef MVPROXY_PROXY_EXPLAIN_H
+#define MVPROXY_PROXY_EXPLAIN_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "proxy/proxy.h"
+
+struct explain_query {
+    const char *method, *target;
+    const char *user; /* NULL: a request with a token, or without any credential */
+    bool rerouted;    /* as if a peer had sent it */
+};
+
+/* Appends a JSON object. False with *err: it is no request. Sends nothing and changes nothing. */
+bool explain_request(struct proxy *p, const struct explain_query *q, struct buf *out, struct err *err);
+
+/* Appends a JSON array of what is under way, the oldest first, `max` at most. */
+void explain_under_way(const struct proxy *p, size_t max, struct buf *out);
+
+#endif
