@@ -136,6 +136,20 @@ static bool run(struct health *h, const struct check *c, const char *endpoint, s
     return well;
 }
 
+void health_each_failing(struct health *h, enum health_endpoint endpoint,
+                         void (*fn)(const char *check, const char *why, void *arg), void *arg)
+{
+    struct err why;
+
+    for (struct list_node *n = list_first(&h->checks); n != NULL; n = list_next(&h->checks, n)) {
+        const struct check *c = list_entry(n, struct check, node);
+
+        err_clear(&why);
+        if ((c->endpoints & (unsigned)endpoint) != 0 && !c->fn(c->arg, &why))
+            fn(c->name, why.text, arg);
+    }
+}
+
 /* Repeated names count once, as in the set that Kubernetes makes of them. */
 static void exclude(struct asked *asked, struct slice name)
 {

@@ -30,6 +30,9 @@ bool health_is_path(struct slice path);
 bool health_is_public(struct slice path);
 /* Runs the checks and appends the body (text/plain). The status: 200, 500, or 404 for a check that is not there. */
 unsigned health_answer(struct health *h, struct slice path, struct slice query, struct buf *out);
+/* Runs the checks of an endpoint, and calls fn for each that fails, with the reason. */
+void health_each_failing(struct health *h, enum health_endpoint endpoint,
+                         void (*fn)(const char *check, const char *why, void *arg), void *arg);
 /* kubernetes_healthcheck and kubernetes_healthchecks_total, what kube-apiserver has at /metrics/slis. */
 struct metrics *health_slis(struct health *h);
 

@@ -78,6 +78,9 @@ enum {
     LIMIT_POOL_DIALS = 128,         /* connections being made at once for those who wait in one pool */
     LIMIT_POOL_WAITING = 10000,
     LIMIT_METRIC_SERIES = 1000,
+    LIMIT_CONTROL_CLIENTS = 8,            /* of the control socket, at once */
+    LIMIT_CONTROL_LINE = 64 << 10,        /* one request there */
+    LIMIT_CONTROL_ANSWER = 16 << 20,      /* one answer; 100 servers and 500 groups are 3 MB */
     LIMIT_PROXY_HEADERS = 1024,           /* connections of balancers whose PROXY header has not come */
     LIMIT_PEM_BYTES = 16 << 20,           /* a file of certificates or keys */
     LIMIT_CLIENT_CHAIN_BYTES = 100 << 10, /* the certificates that a client shows */
@@ -87,6 +90,7 @@ enum {
 
 enum {
     TIMEOUT_HANDSHAKE_MS = 10000,
+    TIMEOUT_CONTROL_MS = 30000,     /* a client of the control socket that neither asks nor reads */
     TIMEOUT_PROXY_HEADER_MS = 5000, /* a balancer sends it at once */
     TIMEOUT_CONNECT_MS = 5000,
     TIMEOUT_HEADER_MS = 32000,     /* kube-apiserver's ReadHeaderTimeout */

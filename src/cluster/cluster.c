@@ -300,6 +300,21 @@ void cluster_refresh(struct cluster *c)
             (void)refresh_trigger(p->refresh, REFRESH_OPERATOR);
 }
 
+bool cluster_refresh_peer(struct cluster *c, const char *name)
+{
+    struct peer *p;
+    size_t i = 0;
+
+    while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL) {
+        if (strcmp(p->id, name) != 0 && strcmp(p->hostname, name) != 0)
+            continue;
+        if (p->refresh != NULL)
+            (void)refresh_trigger(p->refresh, REFRESH_OPERATOR);
+        return true;
+    }
+    return false;
+}
+
 void cluster_local_etag_seen(struct cluster *c, struct slice etag)
 {
     if (etag.n > 0 && !slice_eq(etag, refresh_apis_etag(c->local)))

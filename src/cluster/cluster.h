@@ -83,8 +83,10 @@ void cluster_peer_suspect(struct cluster *c, const char *peer_id);
 /* A peer answered a rerouted request: if its discovery could not be read lately, look again now (at most once a
  * second). */
 void cluster_peer_answered(struct cluster *c, const char *peer_id);
-/* Everything, now (mvproxyctl refresh, SIGHUP). */
+/* Everything, now (mvproxyctl refresh). */
 void cluster_refresh(struct cluster *c);
+/* One peer, by server ID or host name. False: there is none of that name. */
+bool cluster_refresh_peer(struct cluster *c, const char *name);
 /* An authorized answer of the local server to a reader's own /apis request carried this ETag: if it is not the one we
  * have, refresh. */
 void cluster_local_etag_seen(struct cluster *c, struct slice etag);

@@ -8,6 +8,7 @@
 #include "daemon/expiry.h"
 #include "daemon/logging.h"
 #include "daemon/observe.h"
+#include "daemon/operate.h"
 #include "daemon/reload.h"
 #include "daemon/rotation.h"
 #include "net/file_watch.h"
@@ -236,6 +237,8 @@ static bool build(struct app *a, struct buf *errors)
     if (!build_front(a, errors) || !observe_build(a, errors))
         return false;
     rotation_replace(a, a->watch);
+    a->started_ms = loop_now_ms(a->loop);
+    operate_open(a);
     a->heartbeat = loop_timer_new(a->loop, on_heartbeat, a);
     if (a->heartbeat == NULL) {
         buf_append_str(errors, "out of memory\n");
@@ -282,6 +285,7 @@ void app_free(struct app *a)
         loop_timer_free(a->heartbeat);
     if (a->drain_step != NULL)
         loop_timer_free(a->drain_step);
+    operate_close(a);
     observe_free(a);
     if (a->front != NULL)
         front_free(a->front);

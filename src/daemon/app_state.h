@@ -12,6 +12,7 @@
 #include "net/loop.h"
 
 struct admin;
+struct control;
 struct expiry;
 struct file_watch;
 struct health;
@@ -41,7 +42,9 @@ struct app {
     struct proxy *proxy;
     struct front *front;
     struct health *health;
-    struct admin *admin; /* NULL: admin-bind-address is empty */
+    struct admin *admin;     /* NULL: admin-bind-address is empty */
+    struct control *control; /* NULL: control-socket is empty, or could not be made */
+    uint64_t started_ms;
 
     struct loop_timer *heartbeat; /* watchdog and status line */
     struct loop_timer *drain_step;

@@ -8,8 +8,21 @@
 #include "base/buf.h"
 #include "base/mem.h"
 
+/* Where a setting came from, for messages: file:line:column, or the command line. */
+struct config_place {
+    const char *file; /* NULL: command line */
+    size_t line, column;
+};
+
+/* Where the value of an option came from. */
+struct config_origin {
+    bool given; /* else it is the default */
+    struct config_place place;
+};
+
 struct config {
-    struct arena *arena; /* holds all text below */
+    struct arena *arena;           /* holds all text below */
+    struct config_origin *origins; /* in the order of the option table */
 
     /* serving */
     const char *const *bind_address;
@@ -55,17 +68,11 @@ struct config {
     uint64_t shutdown_delay_duration, shutdown_grace_period; /* ms */
 
     /* operators */
-    const char *admin_bind_address;
+    const char *admin_bind_address, *control_socket;
     uint64_t v;
     const char *logging_format;
     bool access_log;
     bool legacy_discovery;
-};
-
-/* Where a setting came from, for messages: file:line:column, or the command line. */
-struct config_place {
-    const char *file; /* NULL: command line */
-    size_t line, column;
 };
 
 /* One setting as given, before it has a type. A list may come as several values. */

@@ -28,6 +28,7 @@ static bool apply_one(struct config *c, const struct config_setting *all, size_t
         return true;
     if (o->type == OPTION_ITEMS && is_first(all, i))
         options_forget_items(c, o);
+    c->origins[options_index(o)] = (struct config_origin){true, all[i].place};
     return options_set(c, o, &all[i], errors);
 }
 
@@ -43,11 +44,14 @@ static bool apply(struct config *c, const struct config_setting *settings, size_
 static struct config *config_new(void)
 {
     struct config *c = mem_zalloc(sizeof(*c));
+    size_t n;
 
     if (c == NULL)
         return NULL;
     c->arena = arena_new(CONFIG_ARENA_CEILING);
-    if (c->arena == NULL || !options_set_defaults(c)) {
+    (void)options_table(&n);
+    c->origins = c->arena == NULL ? NULL : arena_zalloc(c->arena, n * sizeof(*c->origins));
+    if (c->origins == NULL || !options_set_defaults(c)) {
         config_free(c);
         return NULL;
     }

@@ -173,3 +173,12 @@ bool expiry_is_over(const struct expiry *e, const char *option)
     }
     return false;
 }
+
+void expiry_each(const struct expiry *e, void (*fn)(const struct expiry_entry *entry, void *arg), void *arg)
+{
+    for (struct list_node *n = list_first(&e->certificates); n != NULL; n = list_next(&e->certificates, n)) {
+        const struct certificate *c = list_entry(n, struct certificate, node);
+
+        fn(&(struct expiry_entry){c->option, c->path, c->valid.not_after}, arg);
+    }
+}

@@ -21,4 +21,10 @@ void expiry_check(struct expiry *e);
 /* Has the certificate of this option ended? */
 bool expiry_is_over(const struct expiry *e, const char *option);
 
+struct expiry_entry {
+    const char *option, *path;
+    int64_t not_after; /* seconds since 1970 */
+};
+void expiry_each(const struct expiry *e, void (*fn)(const struct expiry_entry *entry, void *arg), void *arg);
+
 #endif

@@ -139,6 +139,8 @@ static const struct option table[] = {
 #define SECTION "Operation"
     {.name = "admin-bind-address", .type = OPTION_TEXT, FIELD(admin_bind_address), .initial = "127.0.0.1:9443", .restart = true, .section = SECTION,
      .argument = "HOST:PORT", .help = "Where metrics and health are served: plain HTTP on loopback, TLS elsewhere. Empty: nowhere."},
+    {.name = "control-socket", .type = OPTION_TEXT, FIELD(control_socket), .initial = "/run/mvproxy/control.sock", .restart = true, .section = SECTION,
+     .argument = "PATH", .help = "Unix socket of mvproxyctl, for whom its file mode (0600) lets. Where it cannot be made, mvproxy serves without it and says so. Empty: none."},
     {.name = "v", .type = OPTION_NUMBER, FIELD(v), .initial = "2", .min = 0, .max = 10, .section = SECTION, .argument = "LEVEL",
      .help = "Verbosity of the log: 2 changes of state, 4 connections, 6 every request."},
     {.name = "logging-format", .type = OPTION_TEXT, FIELD(logging_format), .initial = "text", .choices = "text|json", .section = SECTION,
@@ -161,6 +163,11 @@ const struct option *options_find(struct slice name)
         if (slice_eq(name, slice_str(table[i].name)))
             return &table[i];
     return NULL;
+}
+
+size_t options_index(const struct option *o)
+{
+    return (size_t)(o - table);
 }
 
 void options_complain_unknown(struct buf *errors, const struct config_place *place, struct slice name)

@@ -35,6 +35,7 @@ struct option {
 /* Sections are contiguous. */
 const struct option *options_table(size_t *count);
 const struct option *options_find(struct slice name);
+size_t options_index(const struct option *o); /* its place in the table */
 /* Says that there is no such option, and which one may have been meant. */
 void options_complain_unknown(struct buf *errors, const struct config_place *place, struct slice name);
 

@@ -148,18 +148,18 @@ static void say_failure(struct app *a, struct buf *errors)
     notify_ready(a->notify, a->status);
 }
 
-bool reload_now(struct app *a)
+bool reload_saying(struct app *a, struct buf *errors)
 {
     struct plan plan = {0};
-    struct buf errors;
     bool ok;
 
-    if (a->phase != APP_SERVING)
+    if (a->phase != APP_SERVING) {
+        buf_append_str(errors, "the process is shutting down\n");
         return false;
+    }
     notify_reloading(a->notify);
     log_info("Reloading", LT("config", a->args.config_file == NULL ? "" : a->args.config_file));
-    buf_init(&errors, RELOAD_ERRORS_CEILING);
-    ok = prepare(a, &plan, &errors) && commit(a, &plan, &errors);
+    ok = prepare(a, &plan, errors) && commit(a, &plan, errors);
     metric_set(a->reload_ok, ok ? 1 : 0);
     if (ok) {
         metric_set(a->reload_time, (double)clock_wall_us() / 1e6);
@@ -170,8 +170,18 @@ bool reload_now(struct app *a)
         notify_ready(a->notify, a->status);
     } else {
         discard(&plan);
-        say_failure(a, &errors);
+        say_failure(a, errors);
     }
+    return ok;
+}
+
+bool reload_now(struct app *a)
+{
+    struct buf errors;
+    bool ok;
+
+    buf_init(&errors, RELOAD_ERRORS_CEILING);
+    ok = reload_saying(a, &errors);
     buf_free(&errors);
     return ok;
 }

@@ -12,6 +12,8 @@ struct buf;
 
 /* True when the new configuration is in force. The result goes to the log, the metrics and the service manager. */
 bool reload_now(struct app *a);
+/* The same for somebody who waits for it: also says in *errors, line by line, what is wrong. */
+bool reload_saying(struct app *a, struct buf *errors);
 
 /*
  * Reads the files of the configuration in force again. What changed is used for new connections; nothing that is open

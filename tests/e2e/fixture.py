@@ -515,6 +515,7 @@ class World:
         return {
             "bind-address": "127.0.0.1", "secure-port": self.ports[name],
             "admin-bind-address": "127.0.0.1:%d" % free_port(),
+            "control-socket": os.path.join(self.scratch, name + ".control"),
             "tls-cert-file": certs.crt("node-" + name), "tls-private-key-file": certs.key("node-" + name),
             "client-ca-file": certs.crt("ca"),
             "requestheader-client-ca-file": certs.crt("front-proxy-ca"),

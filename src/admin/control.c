@@ -1,0 +1,328 @@
+#include "admin/control.h"
+
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/listener.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/nearest.h"
+#include "net/loop.h"
+
+enum { BACKLOG = 16, JSON_DEPTH = 8 };
+
+struct control {
+    struct control_opts opts;
+    char *path;
+    struct event_base *base;
+    struct evconnlistener *listener;
+    dev_t device; /* of the file, to know it again */
+    ino_t inode;
+    struct list clients;
+};
+
+struct client {
+    struct list_node node;
+    struct control *control;
+    struct bufferevent *bev;
+    bool ending; /* closes when the rest of the answer is written */
+};
+
+/* ---- requests ---- */
+
+static struct json_object *member(const struct json_object *request, const char *name)
+{
+    struct json_object *v = NULL;
+
+    return json_object_object_get_ex(request, name, &v) ? v : NULL;
+}
+
+const char *control_text(const struct json_object *request, const char *name)
+{
+    struct json_object *v = member(request, name);
+
+    return v != NULL && json_object_is_type(v, json_type_string) ? json_object_get_string(v) : "";
+}
+
+int64_t control_number(const struct json_object *request, const char *name, int64_t fallback)
+{
+    struct json_object *v = member(request, name);
+
+    return v != NULL && json_object_is_type(v, json_type_int) ? json_object_get_int64(v) : fallback;
+}
+
+bool control_flag(const struct json_object *request, const char *name)
+{
+    struct json_object *v = member(request, name);
+
+    return v != NULL && json_object_is_type(v, json_type_boolean) && json_object_get_boolean(v);
+}
+
+/* NULL with *err. The line must be one object and nothing behind it. */
+static struct json_object *parse(struct slice line, struct err *err)
+{
+    struct json_tokener *t = json_tokener_new_ex(JSON_DEPTH);
+    struct json_object *o;
+
+    if (t == NULL) {
+        (void)err_set(err, "out of memory");
+        return NULL;
+    }
+    json_tokener_set_flags(t, JSON_TOKENER_STRICT);
+    o = json_tokener_parse_ex(t, line.p, (int)line.n);
+    if (o == NULL || json_tokener_get_parse_end(t) != line.n || !json_object_is_type(o, json_type_object)) {
+        json_object_put(o);
+        o = NULL;
+        (void)err_set(err, "a request is one line with a JSON object");
+    }
+    json_tokener_free(t);
+    return o;
+}
+
+static const struct control_command *find(const struct control *c, const char *name, struct err *err)
+{
+    struct nearest n = nearest_to(slice_str(name));
+
+    for (const struct control_command *k = c->opts.commands; k->name != NULL; k++) {
+        if (strcmp(k->name, name) == 0)
+            return k;
+        nearest_try(&n, k->name);
+    }
+    (void)err_set(err, n.best == NULL ? "unknown command \"%.64s\"" : "unknown command \"%.64s\": did you mean %s?",
+                  name, n.best);
+    return NULL;
+}
+
+static bool carry_out(const struct control *c, struct slice line, struct buf *result, struct err *err)
+{
+    struct json_object *request = parse(line, err);
+    const struct control_command *k;
+    bool ok = false;
+
+    if (request == NULL)
+        return false;
+    if (control_number(request, "v", 0) != 1) {
+        (void)err_set(err, "only version 1 of the protocol is spoken here");
+    } else {
+        k = find(c, control_text(request, "command"), err);
+        ok = k != NULL && k->fn(request, result, err, c->opts.arg);
+        if (ok && result->failed)
+            ok = err_set(err, "the answer is too long, or there is no memory for it");
+    }
+    json_object_put(request);
+    return ok;
+}
+
+static void answer(struct client *cl, struct slice line)
+{
+    struct buf result, text;
+    struct err err;
+
+    err_clear(&err);
+    buf_init(&result, LIMIT_CONTROL_ANSWER);
+    buf_init(&text, LIMIT_CONTROL_ANSWER + 4096);
+    if (carry_out(cl->control, line, &result, &err)) {
+        buf_append_str(&text, "{\"v\":1,\"ok\":true,\"result\":");
+        buf_append(&text, buf_slice(&result));
+    } else {
+        buf_append_str(&text, "{\"v\":1,\"ok\":false,\"error\":\"");
+        buf_append_json(&text, slice_str(err.text));
+        buf_append_char(&text, '"');
+    }
+    buf_append_str(&text, "}\n");
+    if (text.failed || bufferevent_write(cl->bev, buf_slice(&text).p, buf_len(&text)) != 0)
+        cl->ending = true;
+    buf_free(&text);
+    buf_free(&result);
+}
+
+/* ---- connections ---- */
+
+static void free_client(struct client *cl)
+{
+    list_remove(&cl->control->clients, &cl->node);
+    bufferevent_free(cl->bev);
+    mem_free(cl);
+}
+
+static void refuse(struct client *cl, const char *why)
+{
+    struct evbuffer *out = bufferevent_get_output(cl->bev);
+
+    evbuffer_add_printf(out, "{\"v\":1,\"ok\":false,\"error\":\"%s\"}\n", why);
+    bufferevent_disable(cl->bev, EV_READ);
+    cl->ending = true;
+}
+
+/* One answer at a time: the next request is looked at when the client has taken the last answer. */
+static void on_read(struct bufferevent *bev, void *arg)
+{
+    struct client *cl = arg;
+    struct evbuffer *in = bufferevent_get_input(bev);
+    struct evbuffer_ptr end;
+
+    if (cl->ending || evbuffer_get_length(bufferevent_get_output(bev)) > 0)
+        return;
+    end = evbuffer_search_eol(in, NULL, NULL, EVBUFFER_EOL_LF);
+    if (end.pos >= 0) {
+        const char *line = (const char *)evbuffer_pullup(in, end.pos + 1);
+
+        if (line != NULL)
+            answer(cl, slice_of(line, (size_t)end.pos));
+        evbuffer_drain(in, (size_t)end.pos + 1);
+    } else if (evbuffer_get_length(in) >= LIMIT_CONTROL_LINE) {
+        refuse(cl, "the request is too long");
+    }
+}
+
+static void on_written(struct bufferevent *bev, void *arg)
+{
+    struct client *cl = arg;
+
+    if (cl->ending)
+        free_client(cl);
+    else
+        on_read(bev, cl);
+}
+
+static void on_event(struct bufferevent *bev, short what, void *arg)
+{
+    (void)bev;
+    (void)what; /* end, error or timeout: in each case it is over */
+    free_client(arg);
+}
+
+static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *addr, int len, void *arg)
+{
+    const struct timeval patience = {.tv_sec = TIMEOUT_CONTROL_MS / 1000};
+    struct control *c = arg;
+    struct client *cl;
+
+    (void)listener;
+    (void)addr;
+    (void)len;
+    cl = c->clients.count < LIMIT_CONTROL_CLIENTS ? mem_zalloc(sizeof(*cl)) : NULL;
+    if (cl == NULL) {
+        close(fd);
+        return;
+    }
+    cl->control = c;
+    cl->bev = bufferevent_socket_new(c->base, fd, BEV_OPT_CLOSE_ON_FREE);
+    if (cl->bev == NULL) {
+        close(fd);
+        mem_free(cl);
+        return;
+    }
+    list_push_back(&c->clients, &cl->node);
+    bufferevent_setcb(cl->bev, on_read, on_written, on_event, cl);
+    bufferevent_setwatermark(cl->bev, EV_READ, 0, LIMIT_CONTROL_LINE);
+    bufferevent_set_timeouts(cl->bev, &patience, &patience);
+    bufferevent_enable(cl->bev, EV_READ | EV_WRITE);
+}
+
+/* ---- the socket ---- */
+
+static bool to_address(const char *path, struct sockaddr_un *out, struct err *err)
+{
+    memset(out, 0, sizeof(*out));
+    out->sun_family = AF_UNIX;
+    if (path[0] != '/' || strlen(path) >= sizeof(out->sun_path))
+        return err_set(err, "\"%s\" is not an absolute path of at most %zu bytes", path, sizeof(out->sun_path) - 1);
+    memcpy(out->sun_path, path, strlen(path) + 1);
+    return true;
+}
+
+static int listen_at(const char *path, struct err *err)
+{
+    struct sockaddr_un addr;
+    mode_t before;
+    int fd, bound;
+
+    if (!to_address(path, &addr, err))
+        return -1;
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    (void)unlink(path);
+    before = umask(0177);
+    bound = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&addr, sizeof(addr));
+    (void)umask(before);
+    if (bound == 0 && listen(fd, BACKLOG) == 0)
+        return fd;
+    (void)err_set(err, "%s: %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+/* Made under another name first: whoever opens the path finds a socket that is listened on, at any moment. */
+static int open_socket(struct control *c, struct err *err)
+{
+    char fresh[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
+    struct sockaddr_un addr;
+    struct stat st;
+    int fd;
+
+    if (!to_address(c->path, &addr, err))
+        return -1;
+    if (snprintf(fresh, sizeof(fresh), "%s.%ld", c->path, (long)getpid()) >= (int)sizeof(fresh)) {
+        (void)err_set(err, "\"%s\" is too long", c->path);
+        return -1;
+    }
+    fd = listen_at(fresh, err);
+    if (fd < 0)
+        return -1;
+    if (stat(fresh, &st) == 0 && rename(fresh, c->path) == 0) {
+        c->device = st.st_dev;
+        c->inode = st.st_ino;
+        return fd;
+    }
+    (void)err_set(err, "%s: %s", c->path, strerror(errno));
+    (void)unlink(fresh);
+    close(fd);
+    return -1;
+}
+
+struct control *control_new(struct loop *l, const struct control_opts *o, struct err *err)
+{
+    struct control *c = must_zalloc(sizeof(*c));
+    int fd;
+
+    c->opts = *o;
+    c->path = must_strdup(o->path);
+    c->base = loop_base(l);
+    list_init(&c->clients);
+    fd = open_socket(c, err);
+    if (fd >= 0) {
+        c->listener = evconnlistener_new(c->base, on_accept, c, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
+        if (c->listener != NULL)
+            return c;
+        (void)err_set(err, "%s: out of memory", o->path);
+        close(fd);
+    }
+    control_free(c);
+    return NULL;
+}
+
+void control_free(struct control *c)
+{
+    struct list_node *n;
+    struct stat st;
+
+    if (c == NULL)
+        return;
+    if (c->inode != 0 && lstat(c->path, &st) == 0 && st.st_dev == c->device && st.st_ino == c->inode)
+        (void)unlink(c->path);
+    if (c->listener != NULL)
+        evconnlistener_free(c->listener);
+    while ((n = list_first(&c->clients)) != NULL)
+        free_client(list_entry(n, struct client, node));
+    mem_free(c->path);
+    mem_free(c);
+}

@@ -1,0 +1,50 @@
+/*
+ * The control socket: what mvproxyctl talks to. A Unix socket whose file mode (0600) says who may; a request is a line
+ * of JSON, the answer another:
+ *
+ *   {"v":1,"command":"explain","method":"GET","path":"/api/v1/pods"}
+ *   {"v":1,"ok":true,"result":{...}}        {"v":1,"ok":false,"error":"..."}
+ *
+ * Bounded in everything: LIMIT_CONTROL_CLIENTS at once, LIMIT_CONTROL_LINE bytes of a request, LIMIT_CONTROL_ANSWER of
+ * an answer, TIMEOUT_CONTROL_MS without progress in either direction. Who breaks a rule is told so and closed; nobody
+ * else notices.
+ */
+#ifndef MVPROXY_ADMIN_CONTROL_H
+#define MVPROXY_ADMIN_CONTROL_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/mem.h"
+
+struct control;
+struct json_object;
+struct loop;
+
+/* One command: appends its result, a JSON value, to *result. False with *err: the answer is that, and no result. */
+typedef bool control_fn(const struct json_object *request, struct buf *result, struct err *err, void *arg);
+
+struct control_command {
+    const char *name;
+    control_fn *fn;
+};
+
+struct control_opts {
+    const char *path;                       /* absolute */
+    const struct control_command *commands; /* must live as long as the socket; NULL name ends it */
+    void *arg;
+};
+
+/*
+ * Listens there. A file of that name is replaced in one step, so that a process that takes over has the name and the
+ * one before it keeps its open connections. NULL with *err: one line.
+ */
+struct control *control_new(struct loop *l, const struct control_opts *o, struct err *err);
+/* Closes all, and removes the file if it is still ours. NULL is nothing. */
+void control_free(struct control *c);
+
+/* A member of a request: text, "" if it is missing; a whole number, or the fallback; a truth. */
+const char *control_text(const struct json_object *request, const char *name);
+int64_t control_number(const struct json_object *request, const char *name, int64_t fallback);
+bool control_flag(const struct json_object *request, const char *name);
+
+#endif

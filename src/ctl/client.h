@@ -1,0 +1,19 @@
+/*
+ * One conversation with mvproxy over its control socket (admin/control.h says what is spoken).
+ */
+#ifndef MVPROXY_CTL_CLIENT_H
+#define MVPROXY_CTL_CLIENT_H
+
+#include <json-c/json.h>
+
+#include "base/err.h"
+
+/*
+ * Sends the request, whose reference it takes, and waits for the answer. The result is the caller's (json_object_put),
+ * NULL with *err: no daemon, or what it says is wrong with the request.
+ */
+struct json_object *client_ask(const char *socket_path, struct json_object *request, struct err *err);
+/* {"v":1,"command":NAME}, to which members may be added. */
+struct json_object *client_request(const char *command);
+
+#endif

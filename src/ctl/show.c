@@ -1,0 +1,355 @@
+#include "ctl/show.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "ctl/table.h"
+
+enum { DAY_S = 86400, SOON_S = 30 * DAY_S };
+
+static struct json_object *get(struct json_object *o, const char *name)
+{
+    struct json_object *v = NULL;
+
+    return o != NULL && json_object_object_get_ex(o, name, &v) ? v : NULL;
+}
+
+static const char *text(struct json_object *o, const char *name)
+{
+    struct json_object *v = get(o, name);
+
+    return v == NULL ? "" : json_object_get_string(v);
+}
+
+static double number(struct json_object *o, const char *name)
+{
+    struct json_object *v = get(o, name);
+
+    return v == NULL ? 0 : json_object_get_double(v);
+}
+
+static bool truth(struct json_object *o, const char *name)
+{
+    struct json_object *v = get(o, name);
+
+    return v != NULL && json_object_get_boolean(v);
+}
+
+static size_t count(struct json_object *list)
+{
+    return list == NULL ? 0 : json_object_array_length(list);
+}
+
+/* "3d4h", "5m10s", "0.4s": what a person wants of a duration. */
+static const char *duration(double seconds, char *out, size_t size)
+{
+    long long s = (long long)seconds;
+
+    if (seconds < 10)
+        (void)snprintf(out, size, "%.1fs", seconds);
+    else if (s < 120)
+        (void)snprintf(out, size, "%llds", s);
+    else if (s < 7200)
+        (void)snprintf(out, size, "%lldm%llds", s / 60, s % 60);
+    else if (s < 2 * DAY_S)
+        (void)snprintf(out, size, "%lldh%lldm", s / 3600, s / 60 % 60);
+    else
+        (void)snprintf(out, size, "%lldd%lldh", s / DAY_S, s / 3600 % 24);
+    return out;
+}
+
+/* ---- status, peers ---- */
+
+static void headline(const char *colour, const char *what, const char *rest)
+{
+    printf("%s%s%s%s\n", colour, what, colour[0] == '\0' ? "" : table_no_colour(), rest);
+}
+
+static const char *name_of(struct json_object *server)
+{
+    const char *host = text(server, "hostname");
+
+    return host[0] == '\0' ? text(server, "id") : host;
+}
+
+static void add_server(struct table *t, struct json_object *s, bool local)
+{
+    const char *failure = text(s, "failure"), *life = local ? "local" : text(s, "life");
+    bool known = truth(s, "known"), live = local || strcmp(life, "Live") == 0 || strcmp(life, "live") == 0;
+    char age[32];
+
+    table_cell(t, TABLE_PLAIN, "%s", name_of(s));
+    table_cell(t, live ? TABLE_GOOD : TABLE_WARNING, "%s", life);
+    table_cell(t, text(s, "address")[0] == '\0' ? TABLE_BAD : TABLE_PLAIN, "%s",
+               text(s, "address")[0] == '\0' ? "none" : text(s, "address"));
+    table_cell(t, TABLE_PLAIN, "%s", local ? "configuration" : text(s, "addressSource"));
+    table_cell(t, truth(s, "ejected") ? TABLE_BAD : TABLE_PLAIN, "%s",
+               local                 ? "-"
+               : truth(s, "ejected") ? "ejected"
+               : truth(s, "healthy") ? "healthy"
+                                     : "unknown");
+    table_cell(t, known ? TABLE_GOOD : TABLE_WARNING, "%s",
+               known ? duration(number(s, "ageSeconds"), age, sizeof(age)) : "unread");
+    table_cell(t, TABLE_PLAIN, "%.0f/%.0f", number(s, "groups"), number(s, "resources"));
+    table_cell(t, failure[0] == '\0' ? TABLE_PLAIN : TABLE_BAD, "%s", failure);
+}
+
+static void print_servers(struct json_object *cluster)
+{
+    static const char *const columns[] = {"SERVER",           "STATE",      "ADDRESS", "FROM", "HEALTH", "DISCOVERY",
+                                          "GROUPS/RESOURCES", "LAST ERROR", NULL};
+    struct json_object *peers = get(cluster, "peers"), *local = get(cluster, "local");
+    struct table *t = table_new(columns);
+
+    if (local != NULL && get(local, "hostname") == NULL)
+        json_object_object_add(local, "hostname", json_object_get(get(cluster, "hostname")));
+    add_server(t, local, true);
+    for (size_t i = 0; i < count(peers); i++)
+        add_server(t, json_object_array_get_idx(peers, i), false);
+    table_print(t);
+}
+
+static void print_listeners(struct json_object *list)
+{
+    fputs("Listening:  ", stdout);
+    for (size_t i = 0; i < count(list); i++)
+        printf("%s%s", i == 0 ? "" : ", ", json_object_get_string(json_object_array_get_idx(list, i)));
+    putchar('\n');
+}
+
+bool show_status(struct json_object *result)
+{
+    struct json_object *failing = get(result, "notReady"), *cluster = get(result, "cluster"),
+                       *config = get(result, "config");
+    bool ready = truth(result, "ready");
+    char up[32];
+
+    headline(table_colour(ready ? TABLE_GOOD : TABLE_BAD), ready ? "Ready" : "Not ready", "");
+    for (size_t i = 0; i < count(failing); i++) {
+        struct json_object *one = json_object_array_get_idx(failing, i);
+
+        printf("  %s: %s\n", text(one, "check"), text(one, "reason"));
+    }
+    printf("\nServer:     %s (%s)\nVersion:    %s, %s, pid %.0f, up %s\n", text(result, "hostname"),
+           text(cluster, "serverID"), text(result, "version"), text(result, "phase"), number(result, "pid"),
+           duration(number(result, "upSeconds"), up, sizeof(up)));
+    print_listeners(get(result, "listeners"));
+    printf("Traffic:    %.0f connections, %.0f requests, %.0f tunnels\n", number(result, "connections"),
+           number(result, "requestsInFlight"), number(result, "tunnels"));
+    printf("Config:     %s\n", text(config, "file")[0] == '\0' ? "defaults and command line" : text(config, "file"));
+    if (text(config, "lastReloadRefused")[0] != '\0')
+        printf("  %slast reload refused:%s %s\n", table_colour(TABLE_BAD), table_no_colour(),
+               text(config, "lastReloadRefused"));
+    if (text(config, "lastFilesRefused")[0] != '\0')
+        printf("  %schanged certificate files refused:%s %s\n", table_colour(TABLE_BAD), table_no_colour(),
+               text(config, "lastFilesRefused"));
+    putchar('\n');
+    print_servers(cluster);
+    return ready;
+}
+
+bool show_peers(struct json_object *result)
+{
+    print_servers(get(result, "cluster"));
+    return true;
+}
+
+/* ---- skew ---- */
+
+enum { SKEW_COLUMNS = 64 };
+
+static const char *short_name(const char *server_id)
+{
+    const char *dash = strchr(server_id, '-');
+
+    return strncmp(server_id, "apiserver-", 10) == 0 && dash != NULL ? dash + 1 : server_id;
+}
+
+static void add_skew_row(struct table *t, struct json_object *row, size_t n)
+{
+    struct json_object *by = get(row, "servedBy");
+    const char *group = text(row, "group");
+
+    table_cell(t, TABLE_PLAIN, "%s%s%s %s", group, group[0] == '\0' ? "" : "/", text(row, "version"),
+               text(row, "resource"));
+    for (size_t i = 0; i < n; i++) {
+        const char *state = json_object_get_string(json_object_array_get_idx(by, i));
+        enum table_mood mood = state == NULL || state[0] == 'u' ? TABLE_PLAIN
+                               : state[0] == 'y'                ? TABLE_GOOD
+                                                                : TABLE_WARNING;
+
+        table_cell(t, mood, "%s", state == NULL || state[0] == 'u' ? "?" : state);
+    }
+}
+
+bool show_skew(struct json_object *result)
+{
+    struct json_object *servers = get(result, "servers"), *rows = get(result, "resources");
+    size_t n = count(servers) < SKEW_COLUMNS ? count(servers) : SKEW_COLUMNS;
+    const char *columns[SKEW_COLUMNS + 2] = {"RESOURCE"};
+    struct table *t;
+
+    printf("%.0f of %.0f resources are served by some servers only.\n", number(result, "uneven"),
+           number(result, "compared"));
+    if (count(rows) == 0)
+        return true;
+    for (size_t i = 0; i < n; i++)
+        columns[i + 1] = i == 0 ? "LOCAL" : short_name(json_object_get_string(json_object_array_get_idx(servers, i)));
+    t = table_new(columns);
+    for (size_t i = 0; i < count(rows); i++)
+        add_skew_row(t, json_object_array_get_idx(rows, i), n);
+    putchar('\n');
+    table_print(t);
+    return true;
+}
+
+/* ---- explain ---- */
+
+static void print_candidates(struct json_object *list)
+{
+    static const char *const columns[] = {"PEER", "ADDRESS", "STATE", NULL};
+    struct table *t;
+
+    if (count(list) == 0)
+        return;
+    t = table_new(columns);
+    for (size_t i = 0; i < count(list); i++) {
+        struct json_object *one = json_object_array_get_idx(list, i);
+        bool good = truth(one, "live") && truth(one, "healthy");
+
+        table_cell(t, TABLE_PLAIN, "%s", text(one, "serverID"));
+        table_cell(t, TABLE_PLAIN, "%s", text(one, "address"));
+        table_cell(t, good ? TABLE_GOOD : TABLE_WARNING, "%s",
+                   good                 ? "healthy"
+                   : truth(one, "live") ? "ejected, tried last"
+                                        : "lapsed, tried last");
+    }
+    putchar('\n');
+    table_print(t);
+}
+
+bool show_explain(struct json_object *result)
+{
+    const char *action = text(result, "action");
+    bool refused = strcmp(action, "refuse") == 0;
+
+    headline(table_colour(refused ? TABLE_BAD : TABLE_GOOD),
+             strcmp(action, "local") == 0       ? "Goes to the local server"
+             : strcmp(action, "peer") == 0      ? "Goes to a peer"
+             : strcmp(action, "discovery") == 0 ? "Is answered with merged discovery"
+                                                : "Is refused with 503",
+             "");
+    printf("  %s\n\nRow:        %s\n", text(result, "reason"), text(result, "row"));
+    if (refused)
+        printf("Message:    %s\n", text(result, "message"));
+    if (truth(result, "resourceRequest"))
+        printf("Request:    %s %s%s%s in %s%s%s%s%s%s\n", text(result, "verb"), text(result, "resource"),
+               text(result, "subresource")[0] == '\0' ? "" : "/", text(result, "subresource"),
+               text(result, "group")[0] == '\0' ? "" : text(result, "group"),
+               text(result, "group")[0] == '\0' ? "" : "/", text(result, "version"),
+               text(result, "name")[0] == '\0' ? "" : ", name ", text(result, "name"),
+               truth(result, "longRunning") ? ", long-running" : "");
+    else
+        printf("Request:    %s %s\n", text(result, "verb"), text(result, "path"));
+    printf("Identity:   %s\n", text(result, "identity"));
+    print_candidates(get(result, "candidates"));
+    return true;
+}
+
+/* ---- the others ---- */
+
+bool show_requests(struct json_object *result)
+{
+    static const char *const columns[] = {"AGE", "METHOD", "PATH", "CLIENT", "SERVER", "STATE", "ROW", "OUT", NULL};
+    struct table *t = table_new(columns);
+    char age[32];
+
+    for (size_t i = 0; i < count(result); i++) {
+        struct json_object *r = json_object_array_get_idx(result, i);
+
+        table_cell(t, TABLE_PLAIN, "%s", duration(number(r, "ageSeconds"), age, sizeof(age)));
+        table_cell(t, TABLE_PLAIN, "%s", text(r, "method"));
+        table_cell(t, TABLE_PLAIN, "%s", text(r, "path"));
+        table_cell(t, TABLE_PLAIN, "%s", text(r, "client"));
+        table_cell(t, TABLE_PLAIN, "%s", short_name(text(r, "server")));
+        table_cell(t, TABLE_PLAIN, "%s", text(r, "state"));
+        table_cell(t, TABLE_PLAIN, "%s", text(r, "row"));
+        table_cell(t, TABLE_PLAIN, "%.0f", number(r, "bytesOut"));
+    }
+    table_print(t);
+    return true;
+}
+
+bool show_reload(struct json_object *result)
+{
+    struct json_object *errors = get(result, "errors");
+
+    if (truth(result, "reloaded")) {
+        puts("Reloaded.");
+        return true;
+    }
+    fprintf(stderr, "mvproxyctl: refused, the running configuration stays:\n");
+    for (size_t i = 0; i < count(errors); i++)
+        fprintf(stderr, "  %s\n", json_object_get_string(json_object_array_get_idx(errors, i)));
+    return false;
+}
+
+bool show_level(struct json_object *result)
+{
+    printf("%.0f\n", number(result, "level"));
+    return true;
+}
+
+bool show_config(struct json_object *result)
+{
+    static const char *const columns[] = {"OPTION", "VALUE", "ORIGIN", NULL};
+    struct table *t = table_new(columns);
+
+    for (size_t i = 0; i < count(result); i++) {
+        struct json_object *o = json_object_array_get_idx(result, i);
+
+        table_cell(t, TABLE_PLAIN, "%s", text(o, "name"));
+        table_cell(t, TABLE_PLAIN, "%s", text(o, "value"));
+        table_cell(t, TABLE_PLAIN, "%s", text(o, "origin"));
+    }
+    table_print(t);
+    return true;
+}
+
+bool show_certs(struct json_object *result)
+{
+    static const char *const columns[] = {"OPTION", "NOT AFTER", "REMAINING", "FILE", NULL};
+    struct table *t = table_new(columns);
+    bool good = true;
+    char left[32];
+
+    for (size_t i = 0; i < count(result); i++) {
+        struct json_object *c = json_object_array_get_idx(result, i);
+        double rest = number(c, "remainingSeconds");
+
+        table_cell(t, TABLE_PLAIN, "%s", text(c, "option"));
+        table_cell(t, TABLE_PLAIN, "%s", text(c, "notAfter"));
+        table_cell(t,
+                   rest <= 0       ? TABLE_BAD
+                   : rest < SOON_S ? TABLE_WARNING
+                                   : TABLE_GOOD,
+                   "%s", rest <= 0 ? "expired" : duration(rest, left, sizeof(left)));
+        table_cell(t, TABLE_PLAIN, "%s", text(c, "file"));
+        good = good && rest > 0;
+    }
+    table_print(t);
+    return good;
+}
+
+bool show_done(struct json_object *result)
+{
+    (void)result;
+    puts("Done.");
+    return true;
+}
+
+bool show_metrics(struct json_object *result)
+{
+    fputs(json_object_get_string(result), stdout);
+    return true;
+}

@@ -1,0 +1,24 @@
+/*
+ * The results of the commands, as people read them.
+ */
+#ifndef MVPROXY_CTL_SHOW_H
+#define MVPROXY_CTL_SHOW_H
+
+#include <json-c/json.h>
+#include <stdbool.h>
+
+/* Each prints one command's result to standard output; the exit status is 0 if true, 1 if false (not ready, refused,
+ * something is about to end). */
+bool show_status(struct json_object *result);
+bool show_peers(struct json_object *result);
+bool show_skew(struct json_object *result);
+bool show_explain(struct json_object *result);
+bool show_requests(struct json_object *result);
+bool show_reload(struct json_object *result);
+bool show_level(struct json_object *result);
+bool show_config(struct json_object *result);
+bool show_certs(struct json_object *result);
+bool show_done(struct json_object *result);
+bool show_metrics(struct json_object *result);
+
+#endif

@@ -1,0 +1,114 @@
+#include "ctl/table.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+enum { CELL_BYTES = 512 };
+
+struct cell {
+    enum table_mood mood;
+    char *text;
+};
+
+struct table {
+    const char *const *columns;
+    size_t n_columns, n, cap;
+    struct cell *cells;
+};
+
+struct table *table_new(const char *const *columns)
+{
+    struct table *t = must_zalloc(sizeof(*t));
+
+    t->columns = columns;
+    while (columns[t->n_columns] != NULL)
+        t->n_columns++;
+    return t;
+}
+
+static void make_printable(char *text)
+{
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            *text = '?';
+}
+
+void table_cell(struct table *t, enum table_mood mood, const char *fmt, ...)
+{
+    char text[CELL_BYTES];
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    make_printable(text);
+    if (t->n == t->cap) {
+        t->cap = t->cap == 0 ? 64 : 2 * t->cap;
+        t->cells = mem_realloc(t->cells, t->cap * sizeof(*t->cells));
+        if (t->cells == NULL)
+            abort();
+    }
+    t->cells[t->n++] = (struct cell){mood, must_strdup(text[0] == '\0' ? "-" : text)};
+}
+
+const char *table_colour(enum table_mood mood)
+{
+    static const char *const codes[] = {
+        [TABLE_PLAIN] = "", [TABLE_GOOD] = "\033[32m", [TABLE_WARNING] = "\033[33m", [TABLE_BAD] = "\033[31m"};
+
+    return isatty(STDOUT_FILENO) == 1 && getenv("NO_COLOR") == NULL ? codes[mood] : "";
+}
+
+const char *table_no_colour(void)
+{
+    return isatty(STDOUT_FILENO) == 1 && getenv("NO_COLOR") == NULL ? "\033[0m" : "";
+}
+
+/* In characters, not bytes: every byte but those that continue one. */
+static size_t width_of(const char *text)
+{
+    size_t n = 0;
+
+    for (; *text != '\0'; text++)
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
+}
+
+static size_t column_width(const struct table *t, size_t column)
+{
+    size_t width = width_of(t->columns[column]);
+
+    for (size_t i = column; i < t->n; i += t->n_columns)
+        if (width_of(t->cells[i].text) > width)
+            width = width_of(t->cells[i].text);
+    return width;
+}
+
+static void print_cell(const struct table *t, size_t column, const char *text, enum table_mood mood)
+{
+    bool last = column + 1 == t->n_columns;
+    const char *colour = table_colour(mood);
+
+    printf("%s%s%s", colour, text, colour[0] == '\0' ? "" : table_no_colour());
+    if (last)
+        putchar('\n');
+    else
+        printf("%*s", (int)(column_width(t, column) - width_of(text) + 3), "");
+}
+
+void table_print(struct table *t)
+{
+    for (size_t i = 0; i < t->n_columns; i++)
+        print_cell(t, i, t->columns[i], TABLE_PLAIN);
+    for (size_t i = 0; i < t->n; i++)
+        print_cell(t, i % t->n_columns, t->cells[i].text, t->cells[i].mood);
+    for (size_t i = 0; i < t->n; i++)
+        mem_free(t->cells[i].text);
+    mem_free(t->cells);
+    mem_free(t);
+}

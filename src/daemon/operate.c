@@ -1,0 +1,175 @@
+#include "daemon/operate.h"
+
+#include "admin/control.h"
+#include "admin/metrics_text.h"
+#include "base/json_write.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "daemon/app_state.h"
+#include "daemon/reload.h"
+#include "daemon/status.h"
+#include "proxy/explain.h"
+
+#include <string.h>
+
+enum { REQUESTS_SHOWN = 1000, RELOAD_ERRORS_CEILING = 64 << 10 };
+
+static bool do_status(const struct json_object *request, struct buf *out, struct err *err, void *arg)
+{
+    (void)request;
+    (void)err;
+    status_write(arg, out);
+    return true;
+}
+
+static bool do_skew(const struct json_object *request, struct buf *out, struct err *err, void *arg)
+{
+    return status_write_skew(arg, control_flag(request, "all"), out) || err_set(err, "out of memory");
+}
+
+static bool do_explain(const struct json_object *request, struct buf *out, struct err *err, void *arg)
+{
+    struct app *a = arg;
+    const char *user = control_text(request, "user");
+    struct explain_query q = {
+        .method = control_text(request, "method"),
+        .target = control_text(request, "path"),
+        .user = user[0] == '\0' ? NULL : user,
+        .rerouted = control_flag(request, "rerouted"),
+    };
+
+    return explain_request(a->proxy, &q, out, err);
+}
+
+static bool do_requests(const struct json_object *request, struct buf *out, struct err *err, void *arg)
+{
+    const struct app *a = arg;
+
+    (void)request;
+    (void)err;
+    explain_under_way(a->proxy, REQUESTS_SHOWN, out);
+    return true;
+}
+
+static bool do_refresh(const struct json_object *request, struct buf *out, struct err *err, void *arg)
+{
+    struct app *a = arg;
+    const char *peer = control_text(request, "peer");
+
+    if (peer[0] == '\0')
+        cluster_refresh(a->cluster);
+    else if (!cluster_refresh_peer(a->cluster, peer))
+        return err_set(err, "no peer \"%.200s\": it is not the host name or server ID of one", peer);
+    buf_append_str(out, "{}");
+    return true;
+}
+
+/* All that was wrong, not only its first line as in the status. */
+static bool do_reload(const struct json_object *request, struct buf *out, struct err *err, void *arg)
+{
+    struct app *a = arg;
+    struct buf errors;
+    struct json_write w, list;
+    struct slice rest, line;
+    bool ok;
+
+    (void)request;
+    if (a->phase != APP_SERVING)
+        return err_set(err, "the process is shutting down");
+    buf_init(&errors, RELOAD_ERRORS_CEILING);
+    ok = reload_saying(a, &errors);
+    w = json_open(out, '{');
+    json_bool(&w, "reloaded", ok);
+    list = json_nested(&w, "errors", '[');
+    rest = buf_slice(&errors);
+    while (!ok && slice_split(&rest, '\n', &line))
+        if (line.n > 0)
+            json_slice(&list, NULL, line);
+    json_close(&list);
+    json_close(&w);
+    buf_free(&errors);
+    return true;
+}
+
+static bool do_loglevel(const struct json_object *request, struct buf *out, struct err *err, void *arg)
+{
+    int64_t level = control_number(request, "level", -1);
+    struct json_write w;
+
+    (void)arg;
+    if (level > 10)
+        return err_set(err, "the level must be between 0 and 10");
+    if (level >= 0) {
+        log_set_verbosity((int)level);
+        log_info("Verbosity changed by the control socket", LI("v", level));
+    }
+    w = json_open(out, '{');
+    json_i64(&w, "level", log_verbosity());
+    json_close(&w);
+    return true;
+}
+
+static bool do_config(const struct json_object *request, struct buf *out, struct err *err, void *arg)
+{
+    (void)request;
+    (void)err;
+    status_write_config(arg, out);
+    return true;
+}
+
+static bool do_certs(const struct json_object *request, struct buf *out, struct err *err, void *arg)
+{
+    (void)request;
+    (void)err;
+    status_write_certificates(arg, out);
+    return true;
+}
+
+static bool do_metrics(const struct json_object *request, struct buf *out, struct err *err, void *arg)
+{
+    const struct app *a = arg;
+    struct buf text;
+
+    (void)request;
+    (void)err;
+    buf_init(&text, LIMIT_CONTROL_ANSWER);
+    (void)metrics_text_write(&text, a->metrics, METRICS_PROMETHEUS);
+    buf_append_char(out, '"');
+    buf_append_json(out, buf_slice(&text));
+    buf_append_char(out, '"');
+    buf_free(&text);
+    return true;
+}
+
+static const struct control_command commands[] = {
+    {"status", do_status},
+    {"skew", do_skew},
+    {"explain", do_explain},
+    {"requests", do_requests},
+    {"refresh", do_refresh},
+    {"reload", do_reload},
+    {"loglevel", do_loglevel},
+    {"config", do_config},
+    {"certs", do_certs},
+    {"metrics", do_metrics},
+    {NULL, NULL},
+};
+
+void operate_open(struct app *a)
+{
+    struct control_opts o = {.path = a->config->control_socket, .commands = commands, .arg = a};
+    struct err err;
+
+    if (o.path[0] == '\0')
+        return;
+    err_clear(&err);
+    a->control = control_new(a->loop, &o, &err);
+    if (a->control == NULL)
+        log_warning("No control socket: mvproxyctl cannot be used", LT("err", err.text));
+}
+
+void operate_close(struct app *a)
+{
+    control_free(a->control);
+    a->control = NULL;
+}

@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""mvproxyctl: what operators are told is what is so, and nobody who misuses the control socket disturbs anybody."""
+
+import json
+import os
+import random
+import re
+import socket
+import subprocess
+
+import fixture
+from fixture import check, equal, until
+
+CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
+REQUESTS = int(os.environ.get("MVPROXY_TEST_EXPLAIN", "1000"))
+
+
+def setup():
+    world = fixture.World({"a": "v1.33", "b": "v1.34"}, options={"access-log": True})
+    return world.start()
+
+
+def ctl(world, *arguments, path=None):
+    """(exit status, standard output, standard error) of mvproxyctl asking a's mvproxy."""
+    program = os.path.join(os.path.dirname(fixture.mvproxy_binary()), "mvproxyctl")
+    done = subprocess.run([program, "--socket", path or world.proxies["a"].options["control-socket"], *arguments],
+                          capture_output=True, text=True, check=False, timeout=fixture.PATIENCE)
+    return done.returncode, done.stdout, done.stderr
+
+
+def ask(world, *arguments):
+    """The result of a command as JSON."""
+    status, out, errors = ctl(world, "-o", "json", *arguments)
+    equal((status, errors), (0, ""), "mvproxyctl " + " ".join(arguments))
+    return json.loads(out)
+
+
+def test_status(world):
+    """ready, the servers by host name, addresses; the socket is its owner's alone"""
+    status, out, errors = ctl(world, "status")
+    equal((status, errors), (0, ""), "status")
+    check(out.startswith("Ready\n") and "test-server-a" in out and "test-server-b" in out, out)
+    check("\033" not in out, "colours only on a terminal")
+    told = ask(world, "status")
+    equal(told["ready"], True, "ready")
+    equal(told["listeners"], ["127.0.0.1:%d" % world.ports["a"]], "listeners")
+    equal(os.stat(world.proxies["a"].options["control-socket"]).st_mode & 0o777, 0o600, "mode")
+
+
+def test_skew(world):
+    """what only one server serves, and nothing else unless asked"""
+    told = ask(world, "skew")
+    names = {(r["group"], r["resource"]) for r in told["resources"]}
+    check(("resource.k8s.io", "deviceclasses") in names and ("", "pods") not in names, names)
+    equal(told["uneven"], len(told["resources"]), "rows")
+    everything = ask(world, "skew", "--all")
+    equal(everything["compared"], len(everything["resources"]), "all rows")
+
+
+GROUPS = ["/api/v1", "/apis/apps/v1", "/apis/batch/v1", "/apis/resource.k8s.io/v1", "/apis/storage.k8s.io/v1",
+          "/apis/nobody.example/v1", "/apis/autoscaling/v2"]
+NAMESPACED = ["pods", "deployments", "jobs", "resourceclaims", "nothings"]
+OTHERS = ["nodes", "deviceclasses", "volumeattributesclasses", "nothings"]
+
+
+def requests(seed):
+    """Random requests, most of them about something that somebody serves."""
+    rng = random.Random(seed)
+    while True:
+        path = rng.choice(GROUPS)
+        path += rng.choice(["/namespaces/default/" + rng.choice(NAMESPACED), "/" + rng.choice(OTHERS)])
+        path += rng.choice(["", "", "/x", "/x/status", "/x/log", "/x/nothing"])
+        if rng.random() < 0.1:
+            path = rng.choice(["/healthz", "/version", "/apis", "/openapi/v3", "/apis/resource.k8s.io/v1", "/nothing"])
+        yield rng.choice(["GET", "GET", "GET", "DELETE", "HEAD"]), path
+
+
+class Control:
+    """The control socket itself, for many questions on one connection."""
+
+    def __init__(self, path):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(fixture.PATIENCE)
+        self.sock.connect(path)
+        self.lines = self.sock.makefile("r", encoding="utf-8")
+
+    def ask(self, command, **members):
+        self.sock.sendall((json.dumps(dict(members, v=1, command=command)) + "\n").encode())
+        return json.loads(self.lines.readline())
+
+
+def routes(log, since):
+    return re.findall(r'"Request" .*?method="([A-Z]+)" uri="([^"]*)".*? route="([a-z-]+)"', log[since:])
+
+
+def test_explain(world):
+    """what explain predicts of random requests is what the access log says became of them, row by row"""
+    proxy = world.proxies["a"]
+    control = Control(proxy.options["control-socket"])
+    expected, mark = [], proxy.log_mark()
+    client = world.client("a", "admin")
+    for number, (method, path) in enumerate(requests("explain")):
+        if number == REQUESTS:
+            break
+        told = control.ask("explain", method=method, path=path)
+        check(told["ok"], told)
+        expected.append((method, path, told["result"]["row"]))
+        try:
+            client.ask(method, path, None)
+        except (OSError, AssertionError):
+            client.close()
+            client = world.client("a", "admin")
+    client.close()
+    until(lambda: len(routes(proxy.log(), mark)) >= REQUESTS, "the last request in the log")
+    seen = routes(proxy.log(), mark)
+    wrong = [(e, s) for e, s in zip(expected, seen) if e != s]
+    check(len(seen) == len(expected) and not wrong, "%d of %d differ: %s" % (len(wrong), len(expected), wrong[:3]))
+    check(len({row for _, _, row in expected}) >= 4, "rows", {row for _, _, row in expected})
+
+
+def test_explain_text(world):
+    """explain says where, why and to whom, in words"""
+    status, out, _ = ctl(world, "explain", "GET", CLASSES)
+    check(status == 0 and out.startswith("Goes to a peer\n") and "test-server-b" in out or "127.0.0.1" in out, out)
+    status, _, errors = ctl(world, "explain", "GET", "no path")
+    check(status == 1 and "is no request" in errors, status, errors)
+
+
+def test_reload(world):
+    """reload waits, and says what is wrong with file, line and column; the old configuration stays"""
+    proxy = world.proxies["a"]
+    equal(ctl(world, "reload"), (0, "Reloaded.\n", ""), "reload")
+    proxy.write_config("nonsense: 1\nv: x\n")
+    status, _, errors = ctl(world, "reload")
+    check(status == 1 and re.search(r"mvproxy-a.yaml:1:1: nonsense: unknown option", errors) and ":2:4: v: " in errors, status, errors)
+    check(ask(world, "status")["config"]["lastReloadRefused"], "the status says so")
+    proxy.write_config()
+    equal(ctl(world, "reload")[0], 0, "a good one again")
+
+
+def test_small_commands(world):
+    """requests under way, log level, configuration with origins, certificates, metrics, a bundle without secrets"""
+    with world.client("a", "admin") as client:
+        client.send(b"GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: kubernetes.default.svc\r\n\r\n")
+        until(lambda: any(r["path"] == "/api/v1/pods" and r["longRunning"] for r in ask(world, "requests")), "the watch")
+    equal(ctl(world, "loglevel", "6")[1], "6\n", "set")
+    equal(ctl(world, "loglevel")[1], "6\n", "shown")
+    equal(ctl(world, "loglevel", "4")[0], 0, "back")
+    origins = {o["name"]: o["origin"] for o in ask(world, "config")}
+    check(re.search(r"mvproxy-a\.yaml:\d+$", origins["secure-port"]) and origins["peer-stale-after"] == "default", origins)
+    check(any(c["option"] == "tls-cert-file" for c in ask(world, "certs")), "certificates")
+    check("mvproxy_front_connections" in ctl(world, "metrics")[1], "metrics")
+    path = os.path.join(world.scratch, "bundle.json")
+    world.ask("GET", "/api/v1/pods?secret-in-query=canary", None, "a", None, {"Authorization": "Bearer canary-token"})
+    equal(ctl(world, "support-bundle", path)[0], 0, "support-bundle")
+    with open(path, encoding="utf-8") as bundle:
+        text = bundle.read()
+    check(set(json.loads(text)) == {"status", "skew", "requests", "config", "certs", "metrics"}, "parts")
+    check("canary" not in text and "PRIVATE KEY" not in text, "secrets")
+    equal(os.stat(path).st_mode & 0o777, 0o600, "mode of the bundle")
+
+
+def test_wrong_use(world):
+    """unknown commands and options suggest the nearest; without a daemon one clear line"""
+    for arguments, status, text in ((["statsu"], 3, "did you mean status?"), (["--sokcet", "x", "status"], 3, "did you mean --socket?"),
+                                    ([], 3, "Usage: "), (["explain", "GET"], 3, "usage: mvproxyctl explain"),
+                                    (["loglevel", "high"], 3, "is not a level"), (["-o", "yaml", "status"], 3, "only json"),
+                                    (["refresh", "nobody"], 1, "no peer")):
+        got = ctl(world, *arguments)
+        check(got[0] == status and text in got[2], arguments, got)
+    status, out, errors = ctl(world, "status", path="/nonexistent.sock")
+    check((status, out) == (2, "") and len(errors.splitlines()) == 1 and "no mvproxy answers" in errors, status, out, errors)
+
+
+def test_dead_server(world):
+    """a server that is killed is told of within moments, with the reason, and so is its return"""
+    world.sim.kill_server("a")
+    until(lambda: not ask(world, "status")["ready"], "not ready")
+    status, out, _ = ctl(world, "status")
+    check(status == 1 and out.startswith("Not ready\n") and "local-apiserver: " in out, status, out)
+    world.sim.start_server("a")
+    until(lambda: ask(world, "status")["ready"], "ready again")
+    world.sim.kill_server("b")
+    equal(ctl(world, "refresh", "test-server-b")[0], 0, "refresh of one")
+    until(lambda: any(p.get("failure") for p in ask(world, "status")["cluster"]["peers"]), "the peer's last error")
+    world.sim.start_server("b")
+    equal(ctl(world, "refresh", "test-server-b")[0], 0, "refresh of one")
+    until(lambda: not any(p.get("failure") for p in ask(world, "status")["cluster"]["peers"]), "the peer is well again")
+
+
+def test_misuse(world):
+    """garbage, half a line, a line without end, and clients that never read disturb neither requests nor other clients"""
+    path = world.proxies["a"].options["control-socket"]
+    rude = []
+    for data in (b"\0\xff garbage\n", b"{\"v\":1,", b"x" * (1 << 20), b"{\"v\":1,\"command\":\"metrics\"}\n" * 1000):
+        sock = socket.socket(socket.AF_UNIX)
+        sock.connect(path)
+        sock.setblocking(False)
+        try:
+            sock.send(data)
+        except BlockingIOError:
+            pass
+        rude.append(sock)
+    equal(world.ask("GET", "/api/v1/nodes", None, "a", "admin").status, 200, "requests go on")
+    equal(ctl(world, "status")[0], 0, "other clients are served")
+    for sock in rude:
+        sock.close()
+
+
+if __name__ == "__main__":
+    fixture.main(globals())

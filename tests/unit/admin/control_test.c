@@ -1,0 +1,253 @@
+/* The control socket: what is asked and answered, and clients that break the rules. */
+#include "admin/control.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+#include "lib/tap.h"
+#include "net/loop.h"
+
+enum { LARGE = 4 << 20 };
+
+static struct loop *loop;
+static char path[64];
+static unsigned calls;
+
+static bool do_echo(const struct json_object *request, struct buf *result, struct err *err, void *arg)
+{
+    (void)err;
+    (void)arg;
+    calls++;
+    buf_printf(result, "[\"%s\",%lld,%s]", control_text(request, "text"), (long long)control_number(request, "n", -1),
+               control_flag(request, "yes") ? "true" : "false");
+    return true;
+}
+
+static bool do_fail(const struct json_object *request, struct buf *result, struct err *err, void *arg)
+{
+    (void)request;
+    (void)arg;
+    buf_append_str(result, "not to be seen");
+    return err_set(err, "it \"cannot\" be done");
+}
+
+static bool do_large(const struct json_object *request, struct buf *result, struct err *err, void *arg)
+{
+    size_t n = (size_t)control_number(request, "n", LARGE);
+
+    (void)err;
+    (void)arg;
+    buf_append_char(result, '"');
+    for (size_t i = 0; i < n; i += 1024) {
+        char *room = buf_reserve(result, 1024);
+
+        if (room == NULL)
+            return true;
+        memset(room, 'x', 1024);
+        buf_commit(result, 1024);
+    }
+    buf_append_char(result, '"');
+    return true;
+}
+
+static const struct control_command commands[] = {
+    {"echo", do_echo}, {"fail", do_fail}, {"large", do_large}, {NULL, NULL}};
+
+static struct control *open_control(void)
+{
+    struct control_opts o = {.path = path, .commands = commands};
+    struct err err = {""};
+    struct control *c = control_new(loop, &o, &err);
+
+    if (c == NULL)
+        tap_bail("%s", err.text);
+    return c;
+}
+
+static int dial(void)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    (void)snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", path);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0)
+        tap_bail("connect %s: %s", path, strerror(errno));
+    return fd;
+}
+
+static void turn(unsigned n)
+{
+    while (n-- > 0)
+        loop_run_once(loop, 1);
+}
+
+/* What came until the connection ended or a line was complete, without its newline; "(end)" behind what ended. */
+static const char *answer(int fd)
+{
+    static char text[LARGE + 4096];
+    size_t n = 0;
+
+    for (unsigned i = 0; i < 20000; i++) {
+        ssize_t got = recv(fd, text + n, sizeof(text) - n - 8, 0);
+
+        if (got == 0) {
+            memcpy(text + n, "(end)", sizeof("(end)"));
+            return text;
+        }
+        n += got > 0 ? (size_t)got : 0;
+        if (n > 0 && text[n - 1] == '\n') {
+            text[n - 1] = '\0';
+            return text;
+        }
+        turn(1);
+    }
+    text[n] = '\0';
+    return text;
+}
+
+static void say(int fd, const char *text)
+{
+    is_int(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text), "sent");
+}
+
+static const struct {
+    const char *name, *request, *answer;
+} rows[] = {
+    {"a command", "{\"v\":1,\"command\":\"echo\",\"text\":\"a\",\"n\":7,\"yes\":true}\n",
+     "{\"v\":1,\"ok\":true,\"result\":[\"a\",7,true]}"},
+    {"members that are missing", "{\"v\":1,\"command\":\"echo\"}\n",
+     "{\"v\":1,\"ok\":true,\"result\":[\"\",-1,false]}"},
+    {"members of other types", "{\"v\":1,\"command\":\"echo\",\"text\":1,\"n\":\"7\",\"yes\":1}\n",
+     "{\"v\":1,\"ok\":true,\"result\":[\"\",-1,false]}"},
+    {"a command that fails", "{\"v\":1,\"command\":\"fail\"}\n",
+     "{\"v\":1,\"ok\":false,\"error\":\"it \\\"cannot\\\" be done\"}"},
+    {"a mistyped command", "{\"v\":1,\"command\":\"ecko\"}\n",
+     "{\"v\":1,\"ok\":false,\"error\":\"unknown command \\\"ecko\\\": did you mean echo?\"}"},
+    {"no command", "{\"v\":1}\n", "{\"v\":1,\"ok\":false,\"error\":\"unknown command \\\"\\\"\"}"},
+    {"another version", "{\"v\":2,\"command\":\"echo\"}\n",
+     "{\"v\":1,\"ok\":false,\"error\":\"only version 1 of the protocol is spoken here\"}"},
+    {"no JSON", "status\n", "{\"v\":1,\"ok\":false,\"error\":\"a request is one line with a JSON object\"}"},
+    {"no object", "[1]\n", "{\"v\":1,\"ok\":false,\"error\":\"a request is one line with a JSON object\"}"},
+    {"more behind it", "{\"v\":1,\"command\":\"echo\"} {}\n",
+     "{\"v\":1,\"ok\":false,\"error\":\"a request is one line with a JSON object\"}"},
+    {"too deep", "{\"v\":1,\"a\":[[[[[[[[[[[[]]]]]]]]]]]]}\n",
+     "{\"v\":1,\"ok\":false,\"error\":\"a request is one line with a JSON object\"}"},
+    {"an empty line", "\n", "{\"v\":1,\"ok\":false,\"error\":\"a request is one line with a JSON object\"}"},
+};
+
+static void test_requests(void)
+{
+    struct control *c = open_control();
+    struct stat st;
+    int fd = dial();
+
+    ok(stat(path, &st) == 0 && (st.st_mode & 0777) == 0600, "only the owner may");
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        say(fd, rows[i].request);
+        is_str(answer(fd), rows[i].answer, "%s", rows[i].name);
+    }
+    say(fd, "{\"v\":1,\"command\":\"echo\",\"n\":1}\n{\"v\":1,\"command\":\"echo\",\"n\":2}\n{\"v\":1,");
+    is_str(answer(fd), "{\"v\":1,\"ok\":true,\"result\":[\"\",1,false]}", "the first of two at once");
+    is_str(answer(fd), "{\"v\":1,\"ok\":true,\"result\":[\"\",2,false]}", "and the second");
+    say(fd, "\"command\":\"large\"}\n");
+    is_u64(strlen(answer(fd)), LARGE + 29, "half a line waits for the other half; a large answer");
+    say(fd, "{\"v\":1,\"command\":\"large\",\"n\":99999999}\n");
+    is_str(answer(fd), "{\"v\":1,\"ok\":false,\"error\":\"the answer is too long, or there is no memory for it\"}",
+           "not a larger one than there is room for");
+    close(fd);
+    control_free(c);
+    ok(access(path, F_OK) != 0, "the file goes with it");
+}
+
+static void test_rule_breakers(void)
+{
+    static char junk[1 << 16];
+    struct control *c = open_control();
+    int fd = dial(), others[LIMIT_CONTROL_CLIENTS], late;
+    size_t sent = 0;
+    ssize_t n;
+
+    memset(junk, 'x', sizeof(junk));
+    for (unsigned i = 0; i < 200; i++) {
+        n = send(fd, junk, sizeof(junk), MSG_NOSIGNAL);
+        sent += n > 0 ? (size_t)n : 0;
+        turn(1);
+    }
+    ok(sent < 2 << 20, "a line without end is not read: %zu bytes were taken", sent);
+    is_str(answer(fd), "{\"v\":1,\"ok\":false,\"error\":\"the request is too long\"}", "it is told why");
+    close(fd);
+    turn(5);
+    for (size_t i = 0; i < ROWS(others); i++)
+        others[i] = dial();
+    turn(5);
+    late = dial();
+    is_str(answer(late), "(end)", "one more than there is room for is closed");
+    close(late);
+    /* A client that asks and never reads makes one answer wait, not a hundred. */
+    calls = 0;
+    for (unsigned i = 0; i < 100; i++)
+        (void)!send(others[0], "{\"v\":1,\"command\":\"large\"}\n{\"v\":1,\"command\":\"echo\"}\n", 52, MSG_NOSIGNAL);
+    turn(50);
+    is_u64(calls, 0, "what stands behind an answer that nobody reads is not looked at");
+    say(others[1], "{\"v\":1,\"command\":\"echo\"}\n");
+    is_str(answer(others[1]), "{\"v\":1,\"ok\":true,\"result\":[\"\",-1,false]}", "and others are served beside it");
+    for (size_t i = 0; i < ROWS(others); i++)
+        close(others[i]);
+    turn(5);
+    control_free(c);
+}
+
+static void test_takeover(void)
+{
+    struct control *before = open_control(), *after;
+    int old = dial(), fresh;
+
+    turn(2);
+    after = open_control();
+    fresh = dial();
+    say(old, "{\"v\":1,\"command\":\"echo\"}\n");
+    is_str(answer(old), "{\"v\":1,\"ok\":true,\"result\":[\"\",-1,false]}",
+           "open connections stay with the one before");
+    control_free(before);
+    ok(access(path, F_OK) == 0, "which leaves the name to the one that has it now");
+    say(fresh, "{\"v\":1,\"command\":\"echo\"}\n");
+    is_str(answer(fresh), "{\"v\":1,\"ok\":true,\"result\":[\"\",-1,false]}", "who comes now is served by the new one");
+    close(old);
+    close(fresh);
+    control_free(after);
+}
+
+static void test_errors(void)
+{
+    static const char *const bad[] = {
+        "relative", "/nonexistent/folder/socket",
+        "/tmp/"
+        "yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy"};
+
+    for (size_t i = 0; i < ROWS(bad); i++) {
+        struct control_opts o = {.path = bad[i], .commands = commands};
+        struct err err = {""};
+
+        is_null(control_new(loop, &o, &err), "refused: %s", bad[i]);
+        ok(strstr(err.text, bad[i]) != NULL, "named: %s", err.text);
+    }
+}
+
+int main(void)
+{
+    (void)snprintf(path, sizeof(path), "/tmp/mvproxy-control-test-%ld", (long)getpid());
+    (void)signal(SIGPIPE, SIG_IGN); /* as the daemon */
+    loop = loop_new(NULL);
+    test_requests();
+    test_rule_breakers();
+    test_takeover();
+    test_errors();
+    loop_free(loop);
+    return tap_end();
+}
