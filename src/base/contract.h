@@ -21,7 +21,7 @@
 #define contract(cond) ((void)sizeof((cond) ? 1 : 0))
 #endif
 
-/* Logs and aborts. */
+/* Logs and aborts. In log.c: the log is above what contracts are about. */
 void contract_broken(const char *file, int line, const char *what) __attribute__((noreturn, cold));
 
 #endif

@@ -270,3 +270,10 @@ void log_emit(enum log_level level, int verbosity, const char *file, int line, c
     if (!logger.buffered || level != LOG_INFO)
         log_flush();
 }
+
+void contract_broken(const char *file, int line, const char *what)
+{
+    log_emit(LOG_FATAL, 0, file, line, "An invariant does not hold", LOG_KVS(LT("condition", what)));
+    log_flush();
+    abort();
+}

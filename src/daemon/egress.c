@@ -1,8 +1,8 @@
 #include "daemon/egress.h"
 
 #include "daemon/yaml_tree.h"
+#include "net/connect.h"
 #include "net/tls_ctx.h"
-#include "net/via.h"
 
 #include <errno.h>
 #include <string.h>
@@ -65,7 +65,7 @@ bool egress_via(const struct egress *e, enum egress_name name, struct via **out,
         return true;
     if (s->tls && (o.tls = load_tls(s, err)) == NULL)
         return false;
-    *out = via_new(&o);
+    *out = connect_via_new(&o);
     tls_ctx_unref(o.tls);
     return *out != NULL || err_set(err, "out of memory");
 }

@@ -4,8 +4,10 @@
 #include <stdio.h>
 
 #include "base/metric.h"
+#include "base/state.h"
 #include "net/connect_head.h"
 #include "net/dial.h"
+#include "net/lifetime.h"
 #include "net/loop_internal.h"
 #include "net/relay.h"
 #include "net/stream_internal.h"
@@ -19,18 +21,33 @@ enum connect_state {
 
 struct connect {
     struct loop *loop;
+    struct lifetime life;
     struct via *via;
     enum connect_state state;
-    connect_fn *fn;
+    via_fn *fn;
     void *arg;
     char *target;
     uint64_t started_ms, deadline_ms;
     struct loop_timer *timer;
-    struct dial *dial;     /* DIALLING */
-    struct stream *stream; /* ASKING */
+    struct lifetime_guest proxy; /* either of: */
+    struct dial *dial;           /* DIALLING */
+    struct stream *stream;       /* ASKING */
     struct connect_head head;
-    struct loop_deferred free_work;
 };
+
+static const char *const state_names[] = {
+    [CONNECT_DIALLING] = "dialling", [CONNECT_ASKING] = "asking", [CONNECT_OVER] = "over"};
+static const uint32_t next_states[] = {
+    [CONNECT_DIALLING] = STATE(CONNECT_ASKING) | STATE(CONNECT_OVER),
+    [CONNECT_ASKING] = STATE(CONNECT_OVER),
+    [CONNECT_OVER] = 0,
+};
+static const struct state_table states = STATE_TABLE("tunnel being made", state_names, next_states);
+
+static void move(struct connect *c, enum connect_state to)
+{
+    state_move(&states, &c->state, to);
+}
 
 /* ----------------------------------------------------------------------------------------------------- counting */
 
@@ -95,7 +112,7 @@ static void count_success(const struct connect *c)
 
 /* --------------------------------------------------------------------------------------------------------- ends */
 
-static void free_work(void *arg)
+static void free_connect(void *arg)
 {
     struct connect *c = arg;
 
@@ -104,19 +121,23 @@ static void free_work(void *arg)
     mem_free(c);
 }
 
-/* Nothing calls back any more. */
-static void end(struct connect *c)
+static void leave_proxy(void *arg)
 {
-    c->state = CONNECT_OVER;
-    loop_timer_free(c->timer);
-    c->timer = NULL;
+    struct connect *c = arg;
+
     if (c->dial != NULL)
         dial_cancel(c->dial);
     c->dial = NULL;
     if (c->stream != NULL)
         stream_close(c->stream, STREAM_CLOSE_NOW);
     c->stream = NULL;
-    loop_defer(c->loop, &c->free_work, free_work, c);
+}
+
+/* Nothing calls back any more. */
+static void end(struct connect *c)
+{
+    move(c, CONNECT_OVER);
+    lifetime_retire(&c->life, free_connect, c);
 }
 
 static void fail(struct connect *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -212,7 +233,7 @@ static void on_proxy(struct stream *s, const char *failure, void *arg)
         fail(c, "%s", failure);
         return;
     }
-    c->state = CONNECT_ASKING;
+    move(c, CONNECT_ASKING);
     c->stream = s;
     stream_set_owner(s, on_stream, c);
     n = snprintf(ask, sizeof(ask), "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", c->target, c->target);
@@ -224,36 +245,45 @@ static void on_proxy(struct stream *s, const char *failure, void *arg)
     (void)stream_write(s, slice_of(ask, (size_t)n)); /* a failure comes as an event */
 }
 
-struct connect *connect_start(struct loop *l, struct via *via, const char *target, uint64_t timeout_ms, connect_fn *fn,
-                              void *arg)
+static void *start(struct loop *l, struct via *via, const struct via_request *r)
 {
     const struct via_opts *o = via_opts(via);
-    struct dial_opts d = {.host = o->host, .port = o->port, .tls = o->tls, .timeout_ms = timeout_ms};
+    struct dial_opts d = {.host = o->host, .port = o->port, .tls = o->tls, .timeout_ms = r->timeout_ms};
     struct connect *c = mem_zalloc(sizeof(*c));
 
     if (c == NULL)
         return NULL;
     c->loop = l;
     c->via = via_ref(via);
-    c->fn = fn;
-    c->arg = arg;
+    c->fn = r->fn;
+    c->arg = r->arg;
     c->started_ms = loop_now_ms(l);
-    c->deadline_ms = c->started_ms + timeout_ms;
-    c->target = mem_strdup(target);
-    c->timer = loop_timer_new(l, on_deadline, c);
+    c->deadline_ms = c->started_ms + r->timeout_ms;
+    c->target = mem_strdup(r->target);
+    lifetime_init(&c->life, l, "tunnel being made");
+    lifetime_guest(&c->life, &c->proxy, leave_proxy, c);
+    c->timer = lifetime_timer(&c->life, on_deadline, c);
     if (c->target != NULL && c->timer != NULL)
         c->dial = dial_start(l, &d, on_proxy, c);
     if (c->dial == NULL) {
-        loop_timer_free(c->timer);
-        free_work(c);
+        end(c);
         return NULL;
     }
     count_start(c);
     return c;
 }
 
-void connect_cancel(struct connect *c)
+static void cancel(void *tunnel)
 {
+    struct connect *c = tunnel;
+
     if (c->state != CONNECT_OVER)
         end(c);
+}
+
+struct via *connect_via_new(const struct via_opts *o)
+{
+    static const struct via_ops ops = {.start = start, .cancel = cancel};
+
+    return via_new(o, &ops);
 }

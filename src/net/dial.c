@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <sys/un.h>
 
-#include "net/connect.h"
+#include "base/state.h"
+#include "net/lifetime.h"
 #include "net/relay.h"
 #include "net/resolver.h"
 #include "net/stream_internal.h"
@@ -25,13 +26,30 @@ enum dial_state {
     DIAL_OVER,
 };
 
+static const char *const state_names[] = {
+    [DIAL_RESOLVING] = "resolving", [DIAL_TRYING] = "trying", [DIAL_OVER] = "over"};
+static const uint32_t next_states[] = {
+    [DIAL_RESOLVING] = STATE(DIAL_TRYING) | STATE(DIAL_OVER),
+    [DIAL_TRYING] = STATE(DIAL_OVER),
+    [DIAL_OVER] = 0,
+};
+static const struct state_table states = STATE_TABLE("dial", state_names, next_states);
+
 struct dial_address {
     struct sockaddr_storage addr;
     socklen_t len; /* 0: only the proxy knows */
 };
 
+/* What the resolver holds, until it has answered; that may be after the dial. */
+struct dial_query {
+    struct loop *loop;
+    struct dial *dial; /* NULL: over */
+    struct evdns_getaddrinfo_request *request;
+};
+
 struct dial {
     struct loop *loop;
+    struct lifetime life;
     enum dial_state state;
     struct dial_opts opts; /* host and server_name are copies */
     char *host, *server_name;
@@ -39,16 +57,17 @@ struct dial {
     void *arg;
     uint64_t deadline_ms;
     struct loop_timer *timer;
-    struct evdns_getaddrinfo_request *query;
-    struct connect *tunnel; /* on the way through opts.via */
+    struct lifetime_guest query;
+    struct lifetime_guest attempt; /* one of: */
+    void *tunnel;                  /* on the way through opts.via */
     struct stream *stream;
     struct dial_address addresses[MAX_ADDRESSES];
     size_t n_addresses, next;
     char failure[512];
-    struct loop_deferred step_work, free_work;
+    struct lifetime_work step_work;
 };
 
-static void free_work(void *arg)
+static void free_dial(void *arg)
 {
     struct dial *d = arg;
 
@@ -59,25 +78,37 @@ static void free_work(void *arg)
     mem_free(d);
 }
 
-/* Nothing calls back any more. A query under way ends by itself and finds nobody. */
-static void end(struct dial *d)
+static void drop_attempt(void *arg)
 {
-    struct evdns_getaddrinfo_request *query = d->query;
+    struct dial *d = arg;
 
-    d->state = DIAL_OVER;
-    loop_timer_free(d->timer);
-    d->timer = NULL;
-    loop_defer_cancel(d->loop, &d->step_work);
     if (d->tunnel != NULL)
-        connect_cancel(d->tunnel);
+        via_cancel(d->opts.via, d->tunnel);
     d->tunnel = NULL;
     if (d->stream != NULL)
         stream_close(d->stream, STREAM_CLOSE_NOW);
     d->stream = NULL;
-    if (query != NULL)
-        evdns_getaddrinfo_cancel(query); /* on_resolved() frees */
-    else
-        loop_defer(d->loop, &d->free_work, free_work, d);
+}
+
+/* It ends by itself, finds nobody, and is freed then. */
+static void drop_query(void *arg)
+{
+    struct dial_query *q = arg;
+
+    q->dial = NULL;
+    evdns_getaddrinfo_cancel(q->request);
+}
+
+static void move(struct dial *d, enum dial_state to)
+{
+    state_move(&states, &d->state, to);
+}
+
+/* Nothing calls back any more. */
+static void end(struct dial *d)
+{
+    move(d, DIAL_OVER);
+    lifetime_retire(&d->life, free_dial, d);
 }
 
 static void note(struct dial *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -92,7 +123,7 @@ static void note(struct dial *d, const char *fmt, ...)
 
 static void fail(struct dial *d)
 {
-    end(d); /* the memory stays until after the turn */
+    end(d); /* the memory stays until the end of the turn */
     d->fn(NULL, d->failure, d->arg);
 }
 
@@ -205,7 +236,7 @@ static void try_through_proxy(struct dial *d, const struct dial_address *a)
         return;
     }
     /* Somewhat less than the whole, so that it is the proxy that is seen to be late. */
-    d->tunnel = connect_start(d->loop, d->opts.via, target, share_ms(d) * 15 / 16, on_tunnel, d);
+    d->tunnel = via_start(d->opts.via, d->loop, &(struct via_request){target, share_ms(d) * 15 / 16, on_tunnel, d});
     if (d->tunnel == NULL)
         note(d, "%s: out of memory", d->host);
 }
@@ -237,8 +268,8 @@ static void step(void *arg)
 
 static void start_trying(struct dial *d)
 {
-    d->state = DIAL_TRYING;
-    loop_defer(d->loop, &d->step_work, step, d);
+    move(d, DIAL_TRYING);
+    lifetime_queue(&d->step_work);
 }
 
 static void on_deadline(void *arg)
@@ -326,14 +357,14 @@ static struct evdns_base *resolver_of(struct loop *l)
 
 static void on_resolved(int result, struct evutil_addrinfo *found, void *arg)
 {
-    struct dial *d = arg;
-    struct loop *l = d->loop;
+    struct dial_query *q = arg;
+    struct dial *d = q->dial;
+    struct loop *l = q->loop;
 
     loop_enter(l);
-    d->query = NULL;
-    if (d->state == DIAL_OVER) {
-        loop_defer(l, &d->free_work, free_work, d);
-    } else {
+    mem_free(q);
+    if (d != NULL) {
+        lifetime_release(&d->query);
         if (result != 0)
             note(d, "resolve %s: %s", d->host, evutil_gai_strerror(result));
         else
@@ -356,16 +387,24 @@ static void resolve(struct dial *d)
         .ai_flags = EVUTIL_AI_ADDRCONFIG,
     };
     struct evdns_base *dns = resolver_of(d->loop);
+    struct dial_query *q = mem_alloc(sizeof(*q));
+    struct evdns_getaddrinfo_request *request;
     char service[16];
 
     snprintf(service, sizeof(service), "%u", d->opts.port);
     note(d, "resolve %s: out of memory", d->host);
-    if (dns == NULL) {
+    if (dns == NULL || q == NULL) {
+        mem_free(q);
         start_trying(d); /* with nothing to try: fails in the turn */
         return;
     }
     /* What the hosts file answers is answered from inside this call, and there is no query then. */
-    d->query = evdns_getaddrinfo(dns, d->host, service, &hints, on_resolved, d);
+    *q = (struct dial_query){.loop = d->loop, .dial = d};
+    request = evdns_getaddrinfo(dns, d->host, service, &hints, on_resolved, q);
+    if (request == NULL)
+        return;
+    q->request = request;
+    lifetime_guest(&d->life, &d->query, drop_query, q);
 }
 
 /* ------------------------------------------------------------------------------------------------------- life */
@@ -383,14 +422,16 @@ struct dial *dial_start(struct loop *l, const struct dial_opts *o, dial_fn *fn, 
     d->deadline_ms = loop_now_ms(l) + o->timeout_ms;
     d->host = mem_strdup(o->host);
     d->server_name = o->server_name == NULL ? NULL : mem_strdup(o->server_name);
-    d->timer = loop_timer_new(l, on_deadline, d);
+    lifetime_init(&d->life, l, "dial");
+    lifetime_work_init(&d->life, &d->step_work, LOOP_DEFERRED, step, d);
+    lifetime_guest(&d->life, &d->attempt, drop_attempt, d);
+    d->timer = lifetime_timer(&d->life, on_deadline, d);
     if (d->opts.tls != NULL)
         tls_ctx_ref(d->opts.tls);
     if (d->opts.via != NULL)
         via_ref(d->opts.via);
     if (d->host == NULL || (o->server_name != NULL && d->server_name == NULL) || d->timer == NULL) {
-        loop_timer_free(d->timer);
-        free_work(d);
+        end(d);
         return NULL;
     }
     loop_timer_set(d->timer, o->timeout_ms);

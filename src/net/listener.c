@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "net/lifetime.h"
 #include "net/loop_internal.h"
 #include "net/sockopt.h"
 
@@ -22,6 +23,7 @@ enum {
 
 struct listener {
     struct loop *loop;
+    struct lifetime life;
     struct event readable;
     struct loop_timer *retry;
     int fd;
@@ -29,13 +31,12 @@ struct listener {
     bool paused;   /* by our owner */
     bool starving; /* no descriptors */
     bool closed;
-    bool shared;   /* inherited: others have it, too */
-    bool awaiting; /* closed, shared: the turn in which epoll forgets it */
+    bool shared; /* inherited: others have it, too */
     uint64_t emfile_pauses;
     listener_fn *fn;
     void (*on_starved)(void *arg);
     void *arg;
-    struct loop_deferred release;
+    struct lifetime_work let_go; /* closed, shared */
 };
 
 static void update(struct listener *l)
@@ -92,6 +93,28 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     loop_leave(loop);
 }
 
+static void free_listener(void *arg)
+{
+    struct listener *l = arg;
+
+    if (l->shared)
+        close(l->fd);
+    mem_free(l);
+}
+
+/*
+ * epoll watches the socket, not the descriptor, and libevent tells it of changes when the next turn begins. Closing
+ * a descriptor while others still have the socket tells it nothing: it would wake us for each client of theirs, and,
+ * if nobody accepts, again and again. So the descriptor outlives a whole turn: what ends in the deferred queue is freed
+ * in that of the next.
+ */
+static void let_go(void *arg)
+{
+    struct listener *l = arg;
+
+    lifetime_retire(&l->life, free_listener, l);
+}
+
 static struct listener *listener_new(struct loop *loop, int fd, listener_fn *fn, void *arg, struct err *err)
 {
     struct listener *l = must_zalloc(sizeof(*l));
@@ -100,7 +123,9 @@ static struct listener *listener_new(struct loop *loop, int fd, listener_fn *fn,
     l->fd = fd;
     l->fn = fn;
     l->arg = arg;
-    l->retry = loop_timer_new(loop, on_retry, l);
+    lifetime_init(&l->life, loop, "listener");
+    lifetime_work_init(&l->life, &l->let_go, LOOP_DEFERRED, let_go, l);
+    l->retry = lifetime_timer(&l->life, on_retry, l);
     sockopt_tune(fd); /* what it accepts inherits that, so it costs no system calls for each */
     event_assign(&l->readable, loop_base(loop), fd, EV_READ | EV_PERSIST, on_readable, l);
     if (l->retry == NULL || event_add(&l->readable, NULL) != 0) {
@@ -214,35 +239,19 @@ struct listener *listener_adopt(struct loop *l, int fd, listener_fn *fn, void *a
     return adopted;
 }
 
-/*
- * epoll watches the socket, not the descriptor, and libevent tells it of changes when the next turn begins. Closing
- * a descriptor while others still have the socket tells it nothing: it would wake us for each client of theirs, and,
- * if nobody accepts, again and again.
- */
-static void release(void *arg)
-{
-    struct listener *l = arg;
-
-    if (l->shared && !l->awaiting) {
-        l->awaiting = true;
-        loop_defer(l->loop, &l->release, release, l);
-        return;
-    }
-    if (l->shared)
-        close(l->fd);
-    mem_free(l);
-}
-
 void listener_close(struct listener *l)
 {
     if (l == NULL || l->closed)
         return;
     l->closed = true;
     event_del(&l->readable);
-    loop_timer_free(l->retry);
-    if (!l->shared)
+    if (l->shared) {
+        loop_timer_cancel(l->retry);
+        lifetime_queue(&l->let_go);
+    } else {
         close(l->fd);
-    loop_defer(l->loop, &l->release, release, l);
+        lifetime_retire(&l->life, free_listener, l);
+    }
 }
 
 void listener_pause(struct listener *l)

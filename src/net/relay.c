@@ -3,6 +3,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/state.h"
+#include "net/lifetime.h"
 #include "net/loop_internal.h"
 #include "net/stream_internal.h"
 
@@ -22,14 +24,29 @@ enum relay_state {
 
 struct relay {
     struct loop *loop;
+    struct lifetime life;
     enum relay_state state;
     struct side near, far;
     struct stream *user; /* the inner stream, until it is closed */
     struct loop_timer *timer;
-    struct loop_deferred free_work, exit_work;
+    struct lifetime_work exit_work;
 };
 
-static void free_work(void *arg)
+static const char *const state_names[] = {
+    [RELAY_CARRYING] = "carrying", [RELAY_FLUSHING] = "flushing", [RELAY_OVER] = "over"};
+static const uint32_t next_states[] = {
+    [RELAY_CARRYING] = STATE(RELAY_FLUSHING) | STATE(RELAY_OVER),
+    [RELAY_FLUSHING] = STATE(RELAY_OVER),
+    [RELAY_OVER] = 0,
+};
+static const struct state_table states = STATE_TABLE("relay", state_names, next_states);
+
+static void move(struct relay *r, enum relay_state to)
+{
+    state_move(&states, &r->state, to);
+}
+
+static void free_relay(void *arg)
 {
     mem_free(arg);
 }
@@ -38,14 +55,12 @@ static void finish(struct relay *r, enum stream_close_how far, enum stream_close
 {
     if (r->state == RELAY_OVER)
         return;
-    r->state = RELAY_OVER;
-    loop_timer_free(r->timer);
-    loop_at_exit_cancel(r->loop, &r->exit_work);
+    move(r, RELAY_OVER);
     if (r->user != NULL)
         stream_carrier_lost(r->user, NULL);
     stream_close(r->far.from, far);
     stream_close(r->near.from, near);
-    loop_defer(r->loop, &r->free_work, free_work, r);
+    lifetime_retire(&r->life, free_relay, r);
 }
 
 static void abort_work(void *arg)
@@ -139,7 +154,7 @@ static void on_user_closed(void *arg, bool reset)
         finish(r, STREAM_CLOSE_ABORT, STREAM_CLOSE_NOW);
         return;
     }
-    r->state = RELAY_FLUSHING;
+    move(r, RELAY_FLUSHING);
     loop_timer_set(r->timer, TIMEOUT_LINGER_MS);
     stream_resume(r->far.from, STREAM_PAUSE_BODY); /* what it sends is dropped, but its end is noticed */
     /* If near has ended already, there is nothing to wait for but what far has queued. */
@@ -157,21 +172,24 @@ struct relay *relay_new(struct loop *l, struct stream *far, int *fd)
     if (r == NULL || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0)
         goto fail;
     r->loop = l;
-    r->timer = loop_timer_new(l, abort_work, r);
+    lifetime_init(&r->life, l, "relay");
+    lifetime_work_init(&r->life, &r->exit_work, LOOP_AT_EXIT, abort_work, r);
+    r->timer = lifetime_timer(&r->life, abort_work, r);
     r->near.from = stream_accept(l, pair[0], &o); /* closes it if it fails */
     if (r->timer == NULL || r->near.from == NULL) {
         close(pair[1]);
-        loop_timer_free(r->timer);
         if (r->near.from != NULL)
             stream_close(r->near.from, STREAM_CLOSE_ABORT);
-        goto fail;
+        lifetime_retire(&r->life, free_relay, r);
+        stream_close(far, STREAM_CLOSE_ABORT);
+        return NULL;
     }
     r->near.relay = r->far.relay = r;
     r->near.other = &r->far;
     r->far.other = &r->near;
     r->far.from = far;
     stream_set_owner(far, on_event, &r->far);
-    loop_at_exit(l, &r->exit_work, abort_work, r);
+    lifetime_queue(&r->exit_work);
     *fd = pair[1];
     return r;
 

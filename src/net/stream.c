@@ -7,13 +7,30 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/state.h"
 #include "net/sockopt.h"
 #include "net/stream_bulk.h"
 #include "net/stream_out.h"
 
+static const char *const state_names[] = {
+    [STREAM_CONNECTING] = "connecting", [STREAM_HANDSHAKING] = "handshaking", [STREAM_OPEN] = "open",
+    [STREAM_BROKEN] = "broken",         [STREAM_FLUSHING] = "flushing",       [STREAM_LINGERING] = "lingering",
+    [STREAM_CLOSED] = "closed",
+};
+static const uint32_t next_states[] = {
+    [STREAM_CONNECTING] = STATE(STREAM_HANDSHAKING) | STATE(STREAM_BROKEN) | STATE(STREAM_CLOSED),
+    [STREAM_HANDSHAKING] = STATE(STREAM_OPEN) | STATE(STREAM_BROKEN) | STATE(STREAM_CLOSED),
+    [STREAM_OPEN] = STATE(STREAM_BROKEN) | STATE(STREAM_FLUSHING) | STATE(STREAM_CLOSED),
+    [STREAM_BROKEN] = STATE(STREAM_CLOSED),
+    [STREAM_FLUSHING] = STATE(STREAM_LINGERING) | STATE(STREAM_CLOSED),
+    [STREAM_LINGERING] = STATE(STREAM_CLOSED),
+    [STREAM_CLOSED] = 0,
+};
+static const struct state_table states = STATE_TABLE("stream", state_names, next_states);
+
 static void move(struct stream *s, enum stream_state to)
 {
-    s->state = to;
+    state_move(&states, &s->state, to);
 }
 
 /* ---------------------------------------------------------------------------------------------------- delivery */
@@ -58,9 +75,9 @@ void stream_deliver(struct stream *s)
 {
     enum stream_event ev;
 
-    if (s->delivering || s->state == STREAM_CLOSED) /* closed: deliver_work is what frees it */
+    if (s->delivering || s->state == STREAM_CLOSED)
         return;
-    loop_defer_cancel(s->loop, &s->deliver_work);
+    lifetime_cancel(&s->deliver_work);
     s->delivering = true;
     while (s->fn != NULL && next_event(s, &ev))
         s->fn(s, ev, s->arg);
@@ -79,7 +96,7 @@ void stream_deliver_later(struct stream *s)
     if (s->bulk)
         stream_deliver_in_turn(s);
     else
-        loop_defer(s->loop, &s->deliver_work, deliver_work, s);
+        lifetime_queue(&s->deliver_work);
 }
 
 void stream_opened(struct stream *s)
@@ -237,6 +254,11 @@ void stream_resume(struct stream *s, unsigned reasons)
 
 /* -------------------------------------------------------------------------------------------------------- life */
 
+static void on_linger_timeout(void *arg)
+{
+    stream_destroy(arg, false);
+}
+
 static void on_open_timeout(void *arg)
 {
     struct stream *s = arg;
@@ -258,9 +280,13 @@ static struct stream *stream_new(struct loop *l, int fd, const struct stream_opt
     s->fn = o->fn;
     s->arg = o->arg;
     s->ops = o->tls == NULL ? stream_plain_transport() : stream_tls_transport();
+    lifetime_init(&s->life, l, "stream");
+    lifetime_work_init(&s->life, &s->deliver_work, LOOP_DEFERRED, deliver_work, s);
+    lifetime_work_init(&s->life, &s->exit_work, LOOP_AT_EXIT, on_linger_timeout, s);
     stream_out_init(s);
+    stream_bulk_init(s);
     event_assign(&s->readable, loop_base(l), fd, 0, NULL, NULL);
-    s->timer = loop_timer_new(l, on_open_timeout, s);
+    s->timer = lifetime_timer(&s->life, on_open_timeout, s);
     if (s->timer == NULL || (o->tls != NULL && !stream_tls_init(s, o)))
         goto fail;
     loop_timer_set(s->timer, o->open_timeout_ms == 0 ? TIMEOUT_HANDSHAKE_MS : o->open_timeout_ms);
@@ -367,7 +393,7 @@ void stream_set_owner(struct stream *s, stream_fn *fn, void *arg)
         stream_deliver_later(s);
 }
 
-static void free_work(void *arg)
+static void free_stream(void *arg)
 {
     struct stream *s = arg;
 
@@ -390,18 +416,12 @@ void stream_destroy(struct stream *s, bool reset)
     s->ops->detach(s);
     stream_forget_writable(s);
     event_del(&s->readable);
-    loop_timer_free(s->timer);
-    s->timer = NULL;
-    loop_defer_cancel(s->loop, &s->deliver_work);
-    loop_at_leave_cancel(s->loop, &s->flush_work);
-    stream_bulk_cancel(s);
-    loop_at_exit_cancel(s->loop, &s->exit_work);
     if (reset && s->fd >= 0)
         setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
     if (s->fd >= 0)
         close(s->fd);
     s->fd = -1;
-    loop_defer(s->loop, &s->deliver_work, free_work, s); /* there is nothing to deliver any more */
+    lifetime_retire(&s->life, free_stream, s);
     if (s->carrier_fn != NULL)
         s->carrier_fn(s->carrier_arg, reset);
     if (s->on_closed != NULL)
@@ -437,11 +457,6 @@ void stream_on_closed(struct stream *s, void (*fn)(void *arg), void *arg)
 {
     s->on_closed = fn;
     s->on_closed_arg = arg;
-}
-
-static void on_linger_timeout(void *arg)
-{
-    stream_destroy(arg, false);
 }
 
 static void on_linger_readable(evutil_socket_t fd, short what, void *arg)
@@ -481,7 +496,7 @@ void stream_close(struct stream *s, enum stream_close_how how)
     bool was_open = s->state == STREAM_OPEN;
 
     s->fn = NULL;
-    loop_defer_cancel(s->loop, &s->deliver_work);
+    lifetime_cancel(&s->deliver_work);
     if (!was_open || s->send_broken || how == STREAM_CLOSE_ABORT) {
         stream_destroy(s, how == STREAM_CLOSE_ABORT);
         return;
@@ -495,12 +510,12 @@ void stream_close(struct stream *s, enum stream_close_how how)
     }
     move(s, STREAM_FLUSHING);
     stream_update_reading(s);
-    s->timer = loop_timer_new(s->loop, on_linger_timeout, s);
+    s->timer = lifetime_timer(&s->life, on_linger_timeout, s);
     if (s->timer == NULL) {
         stream_destroy(s, false);
         return;
     }
     loop_timer_set(s->timer, TIMEOUT_LINGER_MS);
-    loop_at_exit(s->loop, &s->exit_work, on_linger_timeout, s);
+    lifetime_queue(&s->exit_work);
     stream_flush_later(s);
 }

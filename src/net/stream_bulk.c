@@ -39,10 +39,15 @@ static void bulk_work(void *arg)
     stream_deliver(s);
 }
 
+void stream_bulk_init(struct stream *s)
+{
+    lifetime_work_init(&s->life, &s->bulk_work, LOOP_BULK, bulk_work, s);
+}
+
 static void queue(struct stream *s, unsigned due)
 {
     s->due |= due;
-    loop_bulk(s->loop, &s->bulk_work, bulk_work, s);
+    lifetime_queue(&s->bulk_work);
 }
 
 bool stream_read_later(struct stream *s)
@@ -75,9 +80,4 @@ void stream_send_later(struct stream *s)
 void stream_deliver_in_turn(struct stream *s)
 {
     queue(s, 0);
-}
-
-void stream_bulk_cancel(struct stream *s)
-{
-    loop_bulk_cancel(s->loop, &s->bulk_work);
 }

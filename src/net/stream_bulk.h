@@ -14,6 +14,6 @@ void stream_received(struct stream *s, size_t n);
 void stream_send_later(struct stream *s);
 /* Delivers when it is this stream's turn. */
 void stream_deliver_in_turn(struct stream *s);
-void stream_bulk_cancel(struct stream *s);
+void stream_bulk_init(struct stream *s);
 
 #endif

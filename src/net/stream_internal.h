@@ -13,6 +13,7 @@
 #include <event2/event_struct.h>
 
 #include "base/buf.h"
+#include "net/lifetime.h"
 #include "net/loop_internal.h"
 #include "net/stream.h"
 
@@ -50,6 +51,7 @@ struct stream_ops {
 
 struct stream {
     struct loop *loop;
+    struct lifetime life;
     const struct stream_ops *ops;
     stream_fn *fn;
     void *arg;
@@ -81,7 +83,7 @@ struct stream {
     struct event *writable; /* made when it is first waited for, gone when all is sent */
     struct event readable;
     struct loop_timer *timer; /* opening, lingering */
-    struct loop_deferred deliver_work, flush_work, exit_work, bulk_work;
+    struct lifetime_work deliver_work, flush_work, exit_work, bulk_work;
     char *failure;        /* NULL on a broken stream: out of memory */
     struct tls_conn *tls; /* stream_tls.c's; NULL for plain */
     uint64_t bytes_in, bytes_out, wire_out;

@@ -30,8 +30,14 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
     loop_leave(l);
 }
 
+static void flush_work(void *arg)
+{
+    stream_flush(arg);
+}
+
 void stream_out_init(struct stream *s)
 {
+    lifetime_work_init(&s->life, &s->flush_work, LOOP_AT_LEAVE, flush_work, s);
     buf_init(&s->gather, LIMIT_STREAM_OUTPUT_HARD);
     buf_init(&s->out, LIMIT_STREAM_OUTPUT_HARD + ENCODING_SPARE);
 }
@@ -165,15 +171,10 @@ void stream_flush(struct stream *s)
     note_relief(s);
 }
 
-static void flush_work(void *arg)
-{
-    stream_flush(arg);
-}
-
 void stream_flush_later(struct stream *s)
 {
     if (s->state != STREAM_CLOSED)
-        loop_at_leave(s->loop, &s->flush_work, flush_work, s);
+        lifetime_queue(&s->flush_work);
 }
 
 static bool gather(struct stream *s, struct slice data)

@@ -186,6 +186,11 @@ bool tls_ctx_same(const struct tls_ctx *a, const struct tls_ctx *b)
     return a == b || (a != NULL && b != NULL && memcmp(&a->digest, &b->digest, sizeof(a->digest)) == 0);
 }
 
+bool tls_file_validity(const char *path, bool bundle, struct tls_validity *out)
+{
+    return tls_pem_validity(path, bundle, &out->not_before, &out->not_after);
+}
+
 /* ---------------------------------------------------------------------------------------------------- server */
 
 /* RFC 9113, 9.2.2: no HTTP/2 over TLS 1.2 with a suite that lacks AEAD or forward secrecy. */

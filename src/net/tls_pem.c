@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/limits.h"
-#include "net/tls_ctx.h"
 
 const char *tls_reason(void)
 {
@@ -202,23 +201,23 @@ static int64_t seconds_of(const ASN1_TIME *t)
     return t != NULL && ASN1_TIME_to_tm(t, &tm) == 1 ? (int64_t)timegm(&tm) : 0;
 }
 
-bool tls_file_validity(const char *path, bool bundle, struct tls_validity *out)
+bool tls_pem_validity(const char *path, bool bundle, int64_t *not_before, int64_t *not_after)
 {
     struct tls_digest unused = {{0}};
     BIO *in = read_file("certificate", path, &unused, NULL);
     X509 *cert;
 
-    *out = (struct tls_validity){0, 0};
+    *not_before = *not_after = 0;
     while (in != NULL && (cert = PEM_read_bio_X509(in, NULL, NULL, NULL)) != NULL) {
         int64_t end = seconds_of(X509_get0_notAfter(cert));
 
-        if (end != 0 && (out->not_after == 0 || (bundle ? end > out->not_after : end < out->not_after))) {
-            out->not_after = end;
-            out->not_before = seconds_of(X509_get0_notBefore(cert));
+        if (end != 0 && (*not_after == 0 || (bundle ? end > *not_after : end < *not_after))) {
+            *not_after = end;
+            *not_before = seconds_of(X509_get0_notBefore(cert));
         }
         X509_free(cert);
     }
     BIO_free(in);
     ERR_clear_error();
-    return out->not_after != 0;
+    return *not_after != 0;
 }

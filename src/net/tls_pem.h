@@ -32,6 +32,9 @@ void tls_pair_clear(struct tls_pair *p);
 bool tls_bundle_load(X509_STORE *store, STACK_OF(X509_NAME) * hints, const char *path, struct tls_digest *d,
                      struct err *err);
 
+/* See tls_file_validity(). */
+bool tls_pem_validity(const char *path, bool bundle, int64_t *not_before, int64_t *not_after);
+
 /* Takes OpenSSL's last error, the closest to a cause that a person can do something about; valid for ever. */
 const char *tls_reason(void);
 

@@ -7,6 +7,7 @@
 
 struct via {
     unsigned refs;
+    const struct via_ops *ops;
     struct via_opts opts; /* host is a copy */
     char *host, *text;
 };
@@ -30,13 +31,14 @@ static void destroy(struct via *v)
     mem_free(v);
 }
 
-struct via *via_new(const struct via_opts *o)
+struct via *via_new(const struct via_opts *o, const struct via_ops *ops)
 {
     struct via *v = mem_zalloc(sizeof(*v));
 
     if (v == NULL)
         return NULL;
     v->refs = 1;
+    v->ops = ops;
     v->opts = *o;
     if (o->tls != NULL)
         tls_ctx_ref(o->tls);
@@ -66,6 +68,16 @@ bool via_same(const struct via *a, const struct via *b)
     if (a == NULL || b == NULL)
         return a == b;
     return strcmp(a->host, b->host) == 0 && a->opts.port == b->opts.port && tls_ctx_same(a->opts.tls, b->opts.tls);
+}
+
+void *via_start(struct via *v, struct loop *l, const struct via_request *r)
+{
+    return v->ops->start(l, v, r);
+}
+
+void via_cancel(const struct via *v, void *tunnel)
+{
+    v->ops->cancel(tunnel);
 }
 
 const struct via_opts *via_opts(const struct via *v)

@@ -89,7 +89,7 @@ static void open_stage(struct stage *st, struct loop *l, enum kind kind)
     proxy_kit_open(&st->proxy, l, kind == UNIX_SOCKET ? st->path + 5 : NULL, st->proxy_server);
     st->proxy.target_port = listener_port(st->target);
     o.port = kind == UNIX_SOCKET ? 0 : listener_port(st->proxy.listener);
-    st->via = via_new(&o);
+    st->via = connect_via_new(&o);
 }
 
 static void clear_stage(struct stage *st)
