@@ -206,7 +206,7 @@ void cluster_update(struct cluster *c, const struct cluster_opts *o)
         update_peer_side(c, o, moved && was_enabled && !renamed);
     }
     cluster_configure_records(c, o);
-    publish_request(c->publish);
+    publish_request_now(c->publish);
 }
 
 static void on_part_withdrawn(void *arg)

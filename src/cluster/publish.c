@@ -19,7 +19,8 @@ enum {
     PIECE_US = 2000,      /* small steps share a piece up to this */
     FORGET_US = 1000,     /* old documents are given back so long at a time */
     RESTART_FOR_MS = 200, /* so long a stream of changes may put off the end of a merge */
-    GATHER_MS = 5,        /* changes come in flocks: a merge waits for the rest */
+    GATHER_MS = 5,        /* changes come in flocks: what comes of them waits for the rest */
+    ROUTING_MS = 15,      /* and so long the new routing waits for its documents, so that one change is one snapshot */
     MEMORY_RETRY_MS = 500,
     FAILED_RETRY_MS = 10000,
     COMPARE_BYTES = 8 << 20, /* in a piece: some 2 ms */
@@ -29,7 +30,7 @@ enum {
 enum state {
     STATE_SETTLED,   /* nothing to do */
     STATE_REQUESTED, /* at the end of this turn */
-    STATE_GATHERING, /* a merge begins when the timer fires */
+    STATE_GATHERING, /* when the timer fires */
     STATE_MERGING,
     STATE_COMPARING, /* merged: have all servers sent the same bytes? */
     STATE_PREPARING, /* tags and compressed forms are being made */
@@ -46,9 +47,14 @@ struct key {
 struct publish {
     struct publish_opts o;
     struct served *current;
+    struct served *next;        /* says what is known, and waits for its documents; NULL: current does */
+    bool next_synced;           /* its Leases have been listed */
+    bool told;                  /* of the current one */
+    bool urgent;                /* the new routing is not to wait */
+    struct loop_timer *routing; /* while `next` waits */
     uint64_t generation;
     enum state state;
-    bool dirty;                         /* requested, and no snapshot made since */
+    bool dirty;                         /* requested, and nothing collected since */
     bool outdated;                      /* the merge under way is of what was true before */
     bool built;                         /* a merge has ended, well or badly */
     bool protobuf;                      /* is wanted */
@@ -58,6 +64,7 @@ struct publish {
     bool has_key;
     struct disco_merge *merge;
     struct alike alike; /* COMPARING: what `want` holds */
+    char *shared_etag;  /* of all servers that `want` holds; NULL: they have none in common */
     struct documents *preparing;
     uint64_t merge_since_ms; /* the first start in a row of restarts */
     bool put_off;            /* that merge gave way to newer changes, and none has ended since */
@@ -71,6 +78,7 @@ struct publish {
     struct loop_timer *timer; /* GATHERING, RETRYING */
     struct loop_timer *again; /* after a merge that failed */
     unsigned failed;          /* merges in a row */
+    size_t n_excluded;        /* of `next`, or the current one */
 };
 
 static void on_work(void *arg);
@@ -161,32 +169,71 @@ static void input_free(struct publish_input *in)
     mem_free(in->served.untold);
 }
 
-static bool swap(struct publish *p, struct publish_input *in)
+static bool make_next(struct publish *p, struct publish_input *in)
 {
-    struct served_input *s = &in->served;
-    const struct served_document *d;
     struct served *new;
 
-    s->generation = p->generation + 1;
-    s->documents = p->documents;
-    /* See the top of publish.h. */
-    s->leases_synced = s->leases_synced && (p->built || !s->peers_enabled);
-    new = served_new(s);
+    in->served.documents = p->documents;
+    new = served_new(&in->served);
     if (new == NULL)
         return false;
-    p->generation++;
+    served_unref(p->next);
+    p->next = new;
+    p->next_synced = in->served.leases_synced;
+    p->n_excluded = in->served.n_excluded;
+    return true;
+}
+
+static void show_next(struct publish *p)
+{
+    const struct served_document *d;
+    struct served *new = p->next;
+
+    if (new == NULL)
+        return;
+    p->next = NULL;
+    loop_timer_cancel(p->routing);
+    /* See the top of publish.h. */
+    served_complete(new, p->documents, p->next_synced && (p->built || !served_peers_enabled(new)), ++p->generation);
     if (served_synced(new) != served_synced(p->current))
         log_info("Who serves what", LB("known", served_synced(new)), LU("peers", served_n_peers(new)),
-                 LB("peersEnabled", s->peers_enabled));
+                 LB("peersEnabled", served_peers_enabled(new)));
     served_unref(p->current);
     p->current = new;
+    p->told = false;
     d = served_merged(new, SERVED_V2);
     metric_set(p->o.metrics->generation, (double)p->generation);
     metric_set(p->o.metrics->merged_bytes, d == NULL ? 0 : (double)d->body.n);
-    metric_set(p->o.metrics->excluded, (double)s->n_excluded);
-    log_v(2, "New snapshot", LU("generation", p->generation), LU("peers", s->n_peers), LU("excluded", s->n_excluded),
-          LU("mergedBytes", d == NULL ? 0 : d->body.n), LS("etag", d == NULL ? SLICE_NONE : d->etag));
-    return true;
+    metric_set(p->o.metrics->excluded, (double)p->n_excluded);
+    log_v(2, "New snapshot", LU("generation", p->generation), LU("peers", served_n_peers(new)),
+          LU("excluded", p->n_excluded), LU("mergedBytes", d == NULL ? 0 : d->body.n),
+          LS("etag", d == NULL ? SLICE_NONE : d->etag));
+}
+
+/* The last thing that is done in a turn: whoever is called may ask for more. */
+static void tell(struct publish *p)
+{
+    if (p->told)
+        return;
+    p->told = true;
+    p->o.on_published(p->o.arg);
+}
+
+/* The merge takes longer than the routing may wait. */
+static void on_routing(void *arg)
+{
+    struct publish *p = arg;
+
+    show_next(p);
+    tell(p);
+}
+
+static void await_documents(struct publish *p)
+{
+    if (!p->built || p->urgent)
+        show_next(p);
+    else if (!loop_timer_pending(p->routing))
+        loop_timer_set(p->routing, ROUTING_MS);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- merging */
@@ -221,6 +268,8 @@ static void drop_merge(struct publish *p)
 {
     documents_free(p->preparing);
     p->preparing = NULL;
+    mem_free(p->shared_etag);
+    p->shared_etag = NULL;
     disco_merge_free(p->merge);
     p->merge = NULL;
     retire(p, &p->want);
@@ -283,6 +332,17 @@ static bool merge_inputs(struct publish *p, const struct publish_input *in)
     return true;
 }
 
+/* The local server's own tag, if every peer uses it as well; else none. */
+static struct slice shared_etag(const struct publish_input *in)
+{
+    const struct served_input *s = &in->served;
+
+    for (size_t i = 0; s->peers_enabled && i < s->n_peers; i++)
+        if (s->peers[i].disco != NULL && !slice_eq(in->extra[i].etag, s->local_etag))
+            return SLICE_NONE;
+    return s->local_etag;
+}
+
 static bool start_merge(struct publish *p, const struct publish_input *in, struct key *key)
 {
     p->want = *key;
@@ -290,6 +350,11 @@ static bool start_merge(struct publish *p, const struct publish_input *in, struc
     p->busy_us = 0;
     if (!merge_inputs(p, in))
         return false;
+    if (shared_etag(in).n > 0) {
+        p->shared_etag = mem_slicedup(shared_etag(in));
+        if (p->shared_etag == NULL)
+            return false;
+    }
     go_on(p, STATE_MERGING);
     return true;
 }
@@ -299,14 +364,14 @@ static bool is_under_way(const struct publish *p)
     return p->state == STATE_MERGING || p->state == STATE_COMPARING || p->state == STATE_PREPARING;
 }
 
-/* After the snapshot: does a merge have to begin, to begin again, or is it as it should be? False when out of memory.
- */
+/* Does a merge have to begin, to begin again, or is it as it should be? False when out of memory. */
 static bool see_to_merge(struct publish *p, const struct publish_input *in, struct key *key)
 {
     bool under_way = is_under_way(p);
     uint64_t now = loop_now_ms(p->o.loop);
 
     p->outdated = false;
+    await_documents(p);
     if (under_way && key_same(key, &p->want)) {
         go_on(p, p->state);
         return true;
@@ -319,6 +384,8 @@ static bool see_to_merge(struct publish *p, const struct publish_input *in, stru
     drop_merge(p);
     if (in->served.local == NULL || (p->has_key && key_same(key, &p->have))) {
         loop_timer_cancel(p->timer);
+        p->gathered = false;
+        show_next(p);
         settle(p);
         return true;
     }
@@ -335,8 +402,6 @@ static bool see_to_merge(struct publish *p, const struct publish_input *in, stru
     return start_merge(p, in, key);
 }
 
-/* The snapshot first, then the merge if it is needed. */
-/* At the end of the turn in which something was requested. */
 static void on_turn(void *arg)
 {
     struct publish *p = arg;
@@ -344,28 +409,18 @@ static void on_turn(void *arg)
     struct key key = {.n = 0};
     bool fine;
 
-    fine = collect(p, &in) && key_make(&key, &in, p->protobuf) && swap(p, &in);
+    fine = collect(p, &in) && key_make(&key, &in, p->protobuf) && make_next(p, &in);
     if (fine) {
         p->dirty = false;
         fine = see_to_merge(p, &in, &key);
+        p->urgent = false;
     }
     key_free(&key);
     input_free(&in);
     if (!fine)
         retry_later(p);
     else
-        p->o.on_published(p->o.arg);
-}
-
-/* The local server's own tag, if every peer uses it as well; else none. */
-static struct slice shared_etag(const struct publish_input *in)
-{
-    const struct served_input *s = &in->served;
-
-    for (size_t i = 0; s->peers_enabled && i < s->n_peers; i++)
-        if (s->peers[i].disco != NULL && !slice_eq(in->extra[i].etag, s->local_etag))
-            return SLICE_NONE;
-    return s->local_etag;
+        tell(p);
 }
 
 static void merge_failed(struct publish *p, const char *why)
@@ -393,27 +448,19 @@ static void compared(struct publish *p, bool alike)
 {
     struct documents_input make = {.protobuf = p->protobuf};
     struct disco_merged m;
-    struct publish_input in;
-    struct key now = {.n = 0};
-    bool fine;
 
     disco_merge_result(p->merge, &m);
     make.text[SERVED_V2] = m.v2;
     make.text[SERVED_V2BETA1] = m.v2beta1;
     make.parsed = m.parsed;
-    fine = collect(p, &in) && key_make(&now, &in, p->protobuf);
-    /* Tags of servers may only be used if they are still those of what was merged. */
-    if (fine && alike && m.parsed != NULL && key_same(&now, &p->want))
-        make.etag[disco_doc_form(m.parsed) == DISCO_V2 ? SERVED_V2 : SERVED_V2BETA1] = shared_etag(&in);
+    if (alike && m.parsed != NULL && p->shared_etag != NULL)
+        make.etag[disco_doc_form(m.parsed) == DISCO_V2 ? SERVED_V2 : SERVED_V2BETA1] = slice_str(p->shared_etag);
     p->with_protobuf = make.protobuf;
-    if (fine)
-        p->preparing = documents_new(&make);
-    key_free(&now);
+    p->preparing = documents_new(&make);
     if (p->preparing == NULL)
         retry_later(p);
     else
         go_on(p, STATE_PREPARING);
-    input_free(&in);
 }
 
 static void compare(struct publish *p)
@@ -434,9 +481,6 @@ static void merged(struct publish *p)
 
 static void prepared(struct publish *p, struct served_documents *documents)
 {
-    struct publish_input in;
-    bool fine;
-
     metric_inc(p->o.metrics->merges);
     metric_observe(p->o.metrics->merge_seconds, (double)p->busy_us / 1e6);
     p->failed = 0;
@@ -450,13 +494,10 @@ static void prepared(struct publish *p, struct served_documents *documents)
     log_v(2, "Merged discovery", LU("bytes", served_documents_at(documents, SERVED_V2)->body.n),
           LS("etag", served_documents_at(documents, SERVED_V2)->etag), LU("servers", p->have.n),
           LU("cpuUs", p->busy_us));
-    fine = collect(p, &in) && swap(p, &in);
-    input_free(&in);
-    if (!fine) {
-        retry_later(p);
-        return;
-    }
-    p->o.on_published(p->o.arg);
+    /* The routing could not wait: another snapshot, with the documents. */
+    p->dirty = p->dirty || p->next == NULL;
+    show_next(p);
+    tell(p);
     /* Where things change all the time it never settles. */
     if (p->with_protobuf)
         p->o.on_documents(p->o.arg);
@@ -517,6 +558,8 @@ static void on_timer(void *arg)
 {
     struct publish *p = arg;
 
+    if (p->state != STATE_GATHERING && p->state != STATE_RETRYING)
+        return;
     p->gathered = p->state == STATE_GATHERING;
     p->state = STATE_REQUESTED;
     loop_defer(p->o.loop, &p->turn, on_turn, p);
@@ -533,8 +576,23 @@ static void on_again(void *arg)
 void publish_request(struct publish *p)
 {
     p->dirty = true;
-    if (p->state == STATE_SETTLED)
+    if (p->state == STATE_SETTLED && p->built) {
+        p->state = STATE_GATHERING;
+        loop_timer_set(p->timer, GATHER_MS);
+    } else if (p->state == STATE_SETTLED) {
         p->state = STATE_REQUESTED;
+    }
+    if (p->state != STATE_RETRYING && p->state != STATE_GATHERING)
+        loop_defer(p->o.loop, &p->turn, on_turn, p);
+}
+
+void publish_request_now(struct publish *p)
+{
+    p->dirty = p->urgent = true;
+    if (p->state == STATE_SETTLED || p->state == STATE_GATHERING) {
+        loop_timer_cancel(p->timer);
+        p->state = STATE_REQUESTED;
+    }
     if (p->state != STATE_RETRYING)
         loop_defer(p->o.loop, &p->turn, on_turn, p);
 }
@@ -548,9 +606,11 @@ struct publish *publish_new(const struct publish_opts *o)
 
     p->o = *o;
     p->current = served_new(&nothing);
+    p->told = true;
+    p->routing = loop_timer_new(o->loop, on_routing, p);
     p->timer = loop_timer_new(o->loop, on_timer, p);
     p->again = loop_timer_new(o->loop, on_again, p);
-    if (p->current == NULL || p->timer == NULL || p->again == NULL)
+    if (p->current == NULL || p->timer == NULL || p->again == NULL || p->routing == NULL)
         abort();
     return p;
 }
@@ -562,6 +622,8 @@ void publish_free(struct publish *p)
     loop_defer_cancel(p->o.loop, &p->turn);
     loop_timer_free(p->timer);
     loop_timer_free(p->again);
+    loop_timer_free(p->routing);
+    served_unref(p->next);
     drop_merge(p);
     retire(p, &p->have);
     while (p->n_old > 0)
@@ -586,7 +648,7 @@ bool publish_want_protobuf(struct publish *p)
 
 bool publish_pending(const struct publish *p)
 {
-    return p->dirty;
+    return p->dirty || p->next != NULL;
 }
 
 bool publish_settled(const struct publish *p)

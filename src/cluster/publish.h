@@ -1,8 +1,9 @@
 /*
- * Makes snapshots. On a change: a snapshot with the new routing at once (with the merged documents as they were), and
- * if what is merged has changed too, a merge in steps of a few milliseconds, then a snapshot with the new documents.
- * The very first snapshot that counts as synced waits for its documents, so that nobody is served a document that will
- * grow a moment later.
+ * Makes snapshots. What changes is gathered for some milliseconds and collected once; if what is merged has changed,
+ * too, a merge follows in steps of a few milliseconds, and then there is one snapshot, with the new routing and the new
+ * documents. A merge that takes longer is not waited for: then the new routing comes first, with the documents as they
+ * were. The very first snapshot that counts as synced waits for its documents, so that nobody is served a document that
+ * will grow a moment later.
  */
 #ifndef MVPROXY_CLUSTER_PUBLISH_H
 #define MVPROXY_CLUSTER_PUBLISH_H
@@ -43,8 +44,10 @@ struct publish_opts {
 /* Ends the process when out of memory; there is a (not synced) snapshot from the start. */
 struct publish *publish_new(const struct publish_opts *o);
 void publish_free(struct publish *p);
-/* Something changed. Cheap; takes effect when the turn ends. */
+/* Something changed. Cheap; takes effect some milliseconds later. */
 void publish_request(struct publish *p);
+/* The same, and nobody waits for a merge before the new routing counts. */
+void publish_request_now(struct publish *p);
 /* From now on documents are prepared in protobuf form as well, the current one by a merge that is requested here.
  * False: they were already, and nothing is under way. */
 bool publish_want_protobuf(struct publish *p);

@@ -180,6 +180,17 @@ struct served *served_new(const struct served_input *in)
     return NULL;
 }
 
+void served_complete(struct served *s, struct served_documents *d, bool leases_synced, uint64_t generation)
+{
+    struct served_documents *old = s->documents;
+
+    s->documents = d == NULL ? old : served_documents_ref(d);
+    if (d != NULL)
+        served_documents_unref(old);
+    s->leases_synced = leases_synced;
+    s->generation = generation;
+}
+
 struct served *served_ref(struct served *s)
 {
     s->refs++;

@@ -12,7 +12,7 @@
 
 enum { MERGED_MS = 100, SOON_MS = 1000, RETRY_MS = 500, RETRIED_MS = 10500, MOST = 2000 };
 
-/* A peer whose document has changed: its routing is known, the merge is about to begin. */
+/* A peer whose document has changed: it was read, the merge is about to begin. */
 struct story {
     struct world w;
     struct kube_server *b;
@@ -24,6 +24,13 @@ static bool routed(void *arg)
     struct story *s = arg;
 
     return world_peer_serves(&s->w, s->b, "policy", "v1", "poddisruptionbudgets");
+}
+
+static bool was_read(void *arg)
+{
+    struct story *s = arg;
+
+    return world_metric(&s->w, "mvproxy_discovery_refreshes_total", "peer", "suspect", "changed", NULL) > 0;
 }
 
 static void begin(struct story *s)
@@ -42,7 +49,7 @@ static void begin(struct story *s)
         tap_bail("no document to begin with");
     kube_set_apis(s->b, WORLD_BATCH ";policy/v1:poddisruptionbudgets");
     cluster_peer_suspect(s->w.cluster, kube_id(s->b));
-    if (!sim_run_until(s->w.loop, SOON_MS, routed, s) || world_merged_has(&s->w, "poddisruptionbudgets"))
+    if (!sim_run_until(s->w.loop, SOON_MS, was_read, s) || world_merged_has(&s->w, "poddisruptionbudgets"))
         tap_bail("the merge is over before it could fail");
 }
 
@@ -175,6 +182,36 @@ static void at_the_start(void)
 
 enum { STORM_MS = 2000, GUST_MS = 7 };
 
+/*
+ * One change is one look at what is known, one merge and one snapshot, with its documents. So is a flock of them, and
+ * so is one that only the routing knows of, without a merge.
+ */
+static void one_change(void)
+{
+    struct story s;
+    uint64_t generation;
+    double merges;
+
+    begin(&s);
+    generation = served_generation(cluster_served(s.w.cluster));
+    merges = world_metric(&s.w, "aggregator_discovery_peer_aggregated_cache_misses_total", NULL);
+    sim_run_ms(s.w.loop, MERGED_MS);
+    ok(world_merged_has(&s.w, "poddisruptionbudgets") && routed(&s), "routed by, and merged");
+    is_u64(served_generation(cluster_served(s.w.cluster)) - generation, 1, "in one snapshot");
+    is_double(world_metric(&s.w, "aggregator_discovery_peer_aggregated_cache_misses_total", NULL) - merges, 1,
+              "by one merge");
+    generation = served_generation(cluster_served(s.w.cluster));
+    for (unsigned i = 0; i < 50; i++) {
+        char name[40];
+
+        (void)snprintf(name, sizeof name, "g%u.example.com", i);
+        kube_put_crd(s.w.store, name, name, "v1");
+    }
+    sim_run_ms(s.w.loop, 500);
+    is_u64(served_generation(cluster_served(s.w.cluster)) - generation, 1, "fifty custom resources at once: one more");
+    end(&s);
+}
+
 /* Somebody who knows something new all the time, also while a merge is being made of what he knew before. */
 struct storm {
     struct loop *loop;
@@ -182,7 +219,7 @@ struct storm {
     struct disco *disco;
     struct loop_timer *timer;
     struct loop_deferred again;
-    unsigned told, changes, published;
+    unsigned told, changes, published, collects;
     bool restless; /* with each document that is made something has changed again */
     const struct served_document *last;
     char excluded[32];
@@ -193,6 +230,7 @@ static bool collect(void *arg, struct publish_input *in)
     struct storm *s = arg;
     struct slice *excluded = mem_array(1, sizeof *excluded);
 
+    s->collects++;
     if (excluded == NULL)
         tap_bail("no memory");
     (void)snprintf(s->excluded, sizeof s->excluded, "example.com/v%u", s->changes);
@@ -232,6 +270,13 @@ static void on_published(void *arg)
     s->last = now;
     if (!s->restless && ++s->published % 2 == 0)
         loop_defer(s->loop, &s->again, change, s);
+}
+
+static void count_published(void *arg)
+{
+    struct storm *s = arg;
+
+    s->published++;
 }
 
 static void gust(void *arg)
@@ -295,11 +340,46 @@ static void storm(bool restless)
     loop_free(l);
 }
 
+/* How often what is known is put together. */
+static void collected(void)
+{
+    struct loop *l = loop_new(NULL);
+    struct metrics *m = metrics_new();
+    struct cluster_metrics counts;
+    struct storm s = {.loop = l, .disco = some_disco(), .restless = false, .published = 1};
+    struct work_queue work;
+    struct publish_opts o = {.loop = l,
+                             .work = &work,
+                             .metrics = &counts,
+                             .collect = collect,
+                             .on_published = count_published,
+                             .on_documents = on_documents,
+                             .arg = &s};
+
+    work_queue_init(&work, l);
+    cluster_metrics_init(&counts, m);
+    s.publish = publish_new(&o);
+    change(&s);
+    sim_run_ms(l, 100);
+    s.collects = s.published = 0;
+    change(&s);
+    sim_run_ms(l, 100);
+    is_u64(s.collects, 1, "one change is collected once");
+    is_u64(s.published, 1, "and published once");
+    publish_free(s.publish);
+    work_queue_close(&work);
+    disco_unref(s.disco);
+    metrics_free(m);
+    loop_free(l);
+}
+
 int main(void)
 {
     without_memory();
     again();
     at_the_start();
+    one_change();
+    collected();
     storm(false);
     storm(true);
     return tap_end();
