@@ -79,11 +79,11 @@ def _with_words(name, version, words):
     return NodeSpec(name, version, [*flags, "--enable-bootstrap-token-auth"], {"discovery-authz-cache-ttl": "2s", **words})
 
 
-def _upgrade(name, old, new, skewed):
+def _upgrade(name, old, new, skewed, files="test_upgrade.py"):
     """Three nodes. Watches end quickly when a server stops, and when mvproxy does, else each step would take a minute."""
     names = ["cp-a", "cp-b", "cp-c"]
     return Setup(name, [NodeSpec(n, old, ["--shutdown-watch-termination-grace-period=2s"], {"shutdown-grace-period": "5s"})
-                        for n in names], skewed(*names), ("test_upgrade.py",), core=False, upgrade=new)
+                        for n in names], skewed(*names), (files,), core=False, upgrade=new)
 
 
 def all_setups():
@@ -113,7 +113,8 @@ def all_setups():
               skew.migrations("cp-a", "cp-b"), ("test_interop.py",), core=False, addresses="etcd"),
         _upgrade("upgrade", "1.33.13", "1.34.4", skew.device_classes),
         _upgrade("upgrade-1.37", "1.36.3", "1.37.0", skew.migrations),
+        _upgrade("pinned", "1.33.13", "1.34.4", skew.device_classes, "test_pinned.py"),
     ]
 
 
-DEFAULT = ("1.33+1.34", "1.24+1.24", "1.36+1.37", "callers", "interop", "stories", "upgrade")
+DEFAULT = ("1.33+1.34", "1.24+1.24", "1.36+1.37", "callers", "interop", "stories", "upgrade", "pinned")
