@@ -69,9 +69,18 @@ struct back *back_new(struct loop *l, struct metrics *m)
                       "1 while a server is put last because of failures in a row.", origin_only, LIMIT_METRIC_SERIES);
     b->closes = metric_family(m, METRIC_COUNTER, "mvproxy_back_connections_closed_total",
                               "Connections to servers that ended, by reason.", origin_reason, LIMIT_METRIC_SERIES);
+    b->check.withheld = metric_family(m, METRIC_COUNTER, "mvproxy_back_requests_withheld_total",
+                                      "Requests not sent because the identity in them did not fit the connection.",
+                                      origin_only, LIMIT_METRIC_SERIES);
     b->failures = metric_family(m, METRIC_COUNTER, "mvproxy_back_failures_total",
                                 "Requests to servers that failed, by reason.", origin_reason, LIMIT_METRIC_SERIES);
     return b;
+}
+
+void back_set_claims(struct back *b, back_claims_fn *fn, void *arg)
+{
+    b->check.claims = fn;
+    b->check.arg = arg;
 }
 
 static void request_free(struct back_request *r)
@@ -156,8 +165,8 @@ void back_free(struct back *b)
     for (n = list_first(&b->origins); n != NULL; n = list_next(&b->origins, n)) {
         struct origin *o = list_entry(n, struct origin, node);
 
-        drop_all(&o->pools[0]);
-        drop_all(&o->pools[1]);
+        for (unsigned kind = 0; kind < POOL_KINDS; kind++)
+            drop_all(&o->pools[kind]);
     }
     while ((n = list_first(&b->failing)) != NULL)
         request_drop(list_entry(n, struct back_request, node));
@@ -167,8 +176,8 @@ void back_free(struct back *b)
         struct origin *o = list_entry(n, struct origin, node);
 
         next = list_next(&b->origins, n);
-        pool_release(&o->pools[0]);
-        pool_release(&o->pools[1]);
+        for (unsigned kind = 0; kind < POOL_KINDS; kind++)
+            pool_release(&o->pools[kind]);
         list_remove(&b->origins, n);
         o->back = NULL; /* somebody still holds it; it is of no use */
     }
@@ -195,6 +204,8 @@ const char *back_failure_name(enum back_failure why)
         return "body";
     case BACK_FAIL_TIMEOUT:
         return "timeout";
+    case BACK_FAIL_IDENTITY:
+        return "identity";
     case BACK_FAIL_MEMORY:
         return "memory";
     case BACK_FAIL_CLIENT:
@@ -357,10 +368,37 @@ void request_lost(struct back_request *r, enum back_failure why, const char *tex
     request_place(r, r->retries == RETRY_MAX_HERE);
 }
 
+/*
+ * A pool with certificate only for who asserts a user, or where each connection proves itself. That a server was found
+ * bare a moment ago spares the attempt; that it was not proves nothing.
+ */
+static enum pool_kind kind_for(const struct back_request *r, const struct origin *o)
+{
+    if (r->opts.with_cert)
+        return POOL_CERT;
+    if (r->opts.hop && o->opts.tls_cert != NULL && loop_now_ms(r->back->loop) >= o->pools[POOL_HOP].bare_until_ms)
+        return POOL_HOP;
+    return POOL_NO_CERT;
+}
+
+/* An identity that the origin has no context for must not go out in another one's name, nor in the clear. */
+static bool has_context(const struct pool *p)
+{
+    const struct origin_opts *o = &p->origin->opts;
+
+    return pool_tls(p) != NULL || (!o->tls_required && o->tls_cert == NULL && o->tls_no_cert == NULL);
+}
+
 void request_place(struct back_request *r, bool fresh)
 {
+    struct origin *o = r->pool->origin;
+
     request_move(r, REQUEST_WAITING);
-    if (!fresh && h2_pool_serves(r))
+    r->pool = &o->pools[kind_for(r, o)];
+    if (!has_context(r->pool))
+        request_fail(r, BACK_FAIL_CONNECT,
+                     r->opts.with_cert ? "no client certificate is configured" : "no TLS is configured");
+    else if (!fresh && h2_pool_serves(r))
         h2_pool_take(r->pool, r);
     else
         pool_take(r->pool, r, fresh);
@@ -377,15 +415,6 @@ void request_complete(struct back_request *r, const struct http_head *trailers)
 
 /* ---------------------------------------------------------------------------------------------------- the request */
 
-/* An identity that the origin has no context for must not go out in another one's name, nor in the clear. */
-static bool has_identity(const struct back_opts *o)
-{
-    const struct origin_opts *origin = &o->origin->opts;
-
-    return (o->with_cert ? origin->tls_cert : origin->tls_no_cert) != NULL ||
-           (!origin->tls_required && origin->tls_cert == NULL && origin->tls_no_cert == NULL);
-}
-
 struct back_request *back_start(struct back *b, const struct back_opts *o)
 {
     struct back_request *r = mem_zalloc(sizeof *r);
@@ -401,7 +430,7 @@ struct back_request *back_start(struct back *b, const struct back_opts *o)
     r->opts = *o;
     r->method = o->head->method_id;
     r->deadline_ms = o->head_timeout_ms == 0 ? 0 : now_of(r) + o->head_timeout_ms;
-    r->pool = &o->origin->pools[o->with_cert];
+    r->pool = &o->origin->pools[o->with_cert ? POOL_CERT : POOL_NO_CERT]; /* until it is placed */
     r->length_left = o->body.kind == HTTP_BODY_LENGTH ? o->body.length : 0;
     r->body_finished = o->body.kind == HTTP_BODY_NONE || (o->body.kind == HTTP_BODY_LENGTH && o->body.length == 0);
     buf_init(&r->pending, LIMIT_STREAM_OUTPUT_HIGH + LIMIT_STREAM_INPUT);
@@ -409,11 +438,7 @@ struct back_request *back_start(struct back *b, const struct back_opts *o)
     o->origin->users++;
     origin_note_request(o->origin, o->own);
     h2_pool_count(r);
-    if (has_identity(o))
-        request_place(r, o->upgrade);
-    else
-        request_fail(r, BACK_FAIL_CONNECT,
-                     o->with_cert ? "no client certificate is configured" : "no TLS is configured");
+    request_place(r, o->upgrade);
     return r;
 }
 

@@ -1,6 +1,5 @@
 /*
- * The client side: requests to origins over pooled connections. Protocol-neutral; HTTP/1.1 underneath, or HTTP/2 for
- * requests whose owner wants it and whose server speaks it.
+ * The client side: requests to origins over pooled connections, by HTTP/1.1, or HTTP/2 where owner and server want it.
  *
  * Life of a request: back_start() → on_interim* → on_head → on_body* → on_end, or on_upgraded instead of on_head, or
  * on_failed at any point before on_end. on_end, on_failed and on_upgraded are the last call and the handle is dead
@@ -34,8 +33,9 @@ enum back_failure {
     BACK_FAIL_BUSY,       /* pool and its queue are full, or no connection became free in time. Nothing was sent */
     BACK_FAIL_UNANSWERED, /* connection lost before any byte of a response */
     BACK_FAIL_HEAD,       /* garbage, lost, or over a limit in the middle of a head */
-    BACK_FAIL_BODY,    /* after on_head: truncated or broken framing; any time: the request's body, not as announced */
-    BACK_FAIL_TIMEOUT, /* head_timeout_ms passed, or the server did not take the body */
+    BACK_FAIL_BODY,     /* after on_head: truncated or broken framing; any time: the request's body, not as announced */
+    BACK_FAIL_TIMEOUT,  /* head_timeout_ms passed, or the server did not take the body */
+    BACK_FAIL_IDENTITY, /* who asks, and the connection, do not fit: withheld. Nothing was sent */
     BACK_FAIL_MEMORY,
     BACK_FAIL_CLIENT, /* the client has wasted too many connections (back/churn.h). Nothing was sent */
 };
@@ -51,8 +51,7 @@ struct back_failure_info {
 const char *back_failure_name(enum back_failure why); /* "connect", …: as in metrics and logs. Static */
 
 struct back_handler {
-    void (*on_interim)(void *arg,
-                       const struct http_head *head); /* 1xx except 101, valid during the call; NULL: dropped */
+    void (*on_interim)(void *arg, const struct http_head *head); /* 1xx except 101; NULL: dropped */
     /* Heads and their text are valid until the request ends. `body` is NONE for HEAD, 204, 304. */
     void (*on_head)(void *arg, const struct http_head *head, struct http_body body);
     void (*on_body)(void *arg, struct slice data); /* valid during the call; all of it is taken */
@@ -92,7 +91,8 @@ struct origin_opts {
 
 struct back_opts {
     struct origin *origin;
-    bool with_cert;               /* which of the two pools */
+    bool with_cert; /* over a connection with the front-proxy certificate: the head asserts exactly one user */
+    bool hop;       /* over one that proves an mvproxy at its other end, or without certificate: asserts nobody */
     enum back_http2 http2;        /* a wish (docs/internals/back-http2.md) */
     bool http2_if_busy;           /* which holds only while there is much of its kind to do (back/h2_load.h) */
     bool lasting;                 /* a watch or the like, which mostly waits */
@@ -123,8 +123,7 @@ const char *origin_name(const struct origin *o);
 const char *origin_address(const struct origin *o); /* host:port, brackets for IPv6: also the Host field to send */
 /* Passive health (back/health.h): false for a while after failures; then true until a request goes there, the trial. */
 bool origin_healthy(const struct origin *o);
-/* True if the certificate pool can be used (tls_cert was given). */
-bool origin_has_cert(const struct origin *o);
+bool origin_has_cert(const struct origin *o); /* tls_cert was given */
 size_t origin_in_flight(const struct origin *o);
 size_t origin_clients_in_flight(const struct origin *o); /* without what is our own */
 bool origin_ejected(const struct origin *o); /* from when it was found wanting until a request there succeeds */
@@ -133,7 +132,6 @@ bool origin_may_repeat(const struct origin *o);
 void origin_note_repeat(struct origin *o);
 void origin_note_refused_repeat(struct origin *o);
 
-/* NULL only when out of memory. */
 MEM_CHECK struct back_request *back_start(struct back *b, const struct back_opts *o);
 void back_cancel(struct back_request *r);
 /*

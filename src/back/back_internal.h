@@ -5,8 +5,8 @@
 #ifndef MVPROXY_BACK_BACK_INTERNAL_H
 #define MVPROXY_BACK_BACK_INTERNAL_H
 
-#include "back/back.h"
 #include "back/churn.h"
+#include "back/claims.h"
 #include "back/health.h"
 #include "back/pool.h"
 #include "base/arena_pool.h"
@@ -32,7 +32,7 @@ struct origin {
     size_t users;          /* connections and requests that point here */
     char *name, *host, *address;
     struct origin_opts opts;
-    struct pool pools[2];            /* [with certificate] */
+    struct pool pools[POOL_KINDS];
     size_t in_flight, own_in_flight; /* the second are among the first */
     bool unreachable;                /* the last attempt to connect failed */
     struct health health;
@@ -46,6 +46,7 @@ struct back {
     struct metrics *own_metrics; /* if none were given */
     struct metric_family *closes, *failures, *conns, *connects, *reuses;
     struct metric_family *retries, *retries_refused, *ejections, *ejected, *streams;
+    struct back_check check;
     struct list origins;
     struct list failing;                            /* requests whose on_failed is due */
     struct list dead_conns, dead_h2, dead_requests; /* until the end of the turn */
@@ -88,10 +89,9 @@ struct back_request {
     uint64_t length_left;
     uint64_t give_up_ms, deadline_ms; /* WAITING; for the response's head (0: none) */
     unsigned retries;
-    bool body_finished;
-    bool body_taken; /* at least a byte */
-    bool keeps_copy; /* the server may refuse it unread, and the whole body so far is in `copy` */
-    bool body_open;  /* body bytes may go out */
+    bool body_finished, body_taken; /* the second: at least a byte of it */
+    bool keeps_copy;                /* the server may refuse it unread, and the whole body so far is in `copy` */
+    bool body_open;                 /* body bytes may go out */
     bool paused, reused, sent, answered;
     bool http1; /* no more over HTTP/2 */
     bool tell_writable;

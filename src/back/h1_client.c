@@ -5,6 +5,7 @@
 #include "back/h1_client.h"
 
 #include "back/h2_pool.h"
+#include "back/withhold.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metric.h"
@@ -145,6 +146,10 @@ void h1_client_attach(struct h1_client *c, struct back_request *r)
     stream_begin_message(c->stream);
     request_keep_copy(r);
     h1_parser_begin(c->parser, r->arena, &r->response);
+    if (request_must_be_withheld(r, c->pool->kind, c->stream)) {
+        fail(c, BACK_FAIL_IDENTITY, "identity does not fit the connection");
+        return;
+    }
     if (!send_head(c, r)) {
         if (c->request == r)
             fail(c, BACK_FAIL_HEAD, "request head cannot be sent");

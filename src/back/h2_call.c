@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "back/h2_client.h"
+#include "back/withhold.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metric.h"
@@ -228,6 +229,10 @@ void h2_call_start(struct h2_client *c, struct back_request *r)
     enum back_failure why = BACK_FAIL_MEMORY;
     struct h2_call *call;
 
+    if (request_must_be_withheld(r, c->pool->kind, c->stream)) {
+        request_fail(r, BACK_FAIL_IDENTITY, "identity does not fit the connection");
+        return;
+    }
     if (!prepare(c, r) || !submit(r->call, &why)) {
         if (r->call != NULL)
             r->call->c = NULL;

@@ -325,6 +325,20 @@ void h2_client_heard_settings(struct h2_client *c)
 
 /* ---- making one ---- */
 
+/* Who asserts users shares HTTP/2 connections of another class; for HTTP/1.1 the connection is as good as any. */
+static void not_a_hop(struct h2_client *c, struct stream *s)
+{
+    struct origin *o = c->pool->origin;
+
+    origin_connected(o);
+    if (strcmp(stream_alpn(s), "h2") == 0)
+        stream_close(s, STREAM_CLOSE_NOW);
+    else
+        pool_adopt(&o->pools[POOL_CERT], s);
+    h2_pool_not_a_hop(c);
+    h2_client_close(c, CLOSE_NO_HOP, "");
+}
+
 static void on_dialled(struct stream *s, const char *failure, void *arg)
 {
     struct h2_client *c = arg;
@@ -333,6 +347,10 @@ static void on_dialled(struct stream *s, const char *failure, void *arg)
     if (s == NULL) {
         origin_connect_failed(c->pool->origin, failure);
         h2_client_close(c, CLOSE_CONNECT_FAILED, failure);
+        return;
+    }
+    if (!pool_admits(c->pool, s)) {
+        not_a_hop(c, s);
         return;
     }
     if (strcmp(stream_alpn(s), "h2") != 0) {

@@ -52,11 +52,10 @@ static bool has_fit_body(const struct back_request *r)
 bool h2_pool_serves(const struct back_request *r)
 {
     const struct pool *p = r->pool;
-    const struct origin_opts *o = &p->origin->opts;
 
     if (r->opts.http2 == BACK_HTTP1 || r->http1 || r->opts.upgrade || r->opts.expect_continue || !has_fit_body(r))
         return false;
-    if ((p->with_cert ? o->tls_cert : o->tls_no_cert) == NULL) /* without ALPN nobody can tell */
+    if (pool_tls(p) == NULL) /* without ALPN nobody can tell */
         return false;
     if (r->opts.http2_if_busy && (r->load == NULL || !r->load->on))
         return false;
@@ -268,6 +267,14 @@ void h2_pool_refused(struct h2_client *c)
 
     log_v(2, "Origin does not serve HTTP/2; requests go over HTTP/1.1", LT("origin", p->origin->name));
     p->http1_until_ms = now_of(p) + TIMEOUT_HTTP2_REFUSED_MS;
+    while ((r = next_waiting(c)) != NULL)
+        request_place(r, false);
+}
+
+void h2_pool_not_a_hop(struct h2_client *c)
+{
+    struct back_request *r;
+
     while ((r = next_waiting(c)) != NULL)
         request_place(r, false);
 }

@@ -1,5 +1,5 @@
 /*
- * HTTP/2 connections to one origin under one of its two identities (pool.h).
+ * HTTP/2 connections to one origin of one kind (pool.h).
  *
  * A connection belongs to a class: one with the front-proxy certificate to all users, because who asks stands in the
  * request; one without only to requests with the same Authorization, compared in full. A request without either goes
@@ -26,6 +26,8 @@ void h2_pool_answered(const struct back_request *r);
 void h2_pool_opened(struct h2_client *c);
 /* The server does not speak HTTP/2, or takes no streams: those who wait, and who come soon, go over HTTP/1.1. */
 void h2_pool_refused(struct h2_client *c);
+/* No mvproxy is there: those who wait go over another connection, without certificate. */
+void h2_pool_not_a_hop(struct h2_client *c);
 /* Never became usable: those who wait fail. */
 void h2_pool_failed(struct h2_client *c, const char *failure);
 /* The connection is over: counts it, logs why. */

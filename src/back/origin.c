@@ -47,8 +47,8 @@ static char *address_text(const struct origin_opts *o)
 
 static void destroy(struct origin *o)
 {
-    pool_release(&o->pools[0]);
-    pool_release(&o->pools[1]);
+    for (unsigned kind = 0; kind < POOL_KINDS; kind++)
+        pool_release(&o->pools[kind]);
     tls_ctx_unref(o->opts.tls_cert);
     tls_ctx_unref(o->opts.tls_no_cert);
     via_unref(o->opts.via);
@@ -58,6 +58,15 @@ static void destroy(struct origin *o)
     if (o->back != NULL)
         list_remove(&o->back->origins, &o->node);
     mem_free(o);
+}
+
+static bool init_pools(struct origin *o)
+{
+    bool good = true;
+
+    for (unsigned kind = 0; good && kind < POOL_KINDS; kind++)
+        good = pool_init(&o->pools[kind], o, (enum pool_kind)kind);
+    return good;
 }
 
 struct origin *origin_new(struct back *b, const struct origin_opts *opts)
@@ -89,8 +98,7 @@ struct origin *origin_new(struct back *b, const struct origin_opts *opts)
     o->opts.host = o->host;
     o->back = b;
     list_push_back(&b->origins, &o->node);
-    if (o->name == NULL || o->host == NULL || o->address == NULL || !pool_init(&o->pools[0], o, false) ||
-        !pool_init(&o->pools[1], o, true)) {
+    if (o->name == NULL || o->host == NULL || o->address == NULL || !init_pools(o)) {
         destroy(o);
         return NULL;
     }
@@ -127,10 +135,10 @@ void origin_unref(struct origin *o)
         return;
     show_ejected(o);
     o->users++; /* closing must not free it under our feet */
-    pool_close_idle(&o->pools[0], CLOSE_ORIGIN_GONE);
-    pool_close_idle(&o->pools[1], CLOSE_ORIGIN_GONE);
-    h2_pool_close_idle(&o->pools[0], CLOSE_ORIGIN_GONE);
-    h2_pool_close_idle(&o->pools[1], CLOSE_ORIGIN_GONE);
+    for (unsigned kind = 0; kind < POOL_KINDS; kind++) {
+        pool_close_idle(&o->pools[kind], CLOSE_ORIGIN_GONE);
+        h2_pool_close_idle(&o->pools[kind], CLOSE_ORIGIN_GONE);
+    }
     o->users--;
     origin_free_if_unused(o);
 }

@@ -25,6 +25,7 @@ static const char *const close_texts[CLOSE_REASONS] = {
     [CLOSE_UPGRADED] = "upgraded",
     [CLOSE_ORIGIN_GONE] = "origin_gone",
     [CLOSE_SURPLUS] = "surplus",
+    [CLOSE_NO_HOP] = "no_mvproxy",
     [CLOSE_NO_HTTP2] = "no_http2",
     [CLOSE_GOAWAY] = "goaway",
     [CLOSE_PROTOCOL] = "protocol_error",
@@ -115,6 +116,42 @@ static void dial_failed(struct h1_client *c, const char *failure)
     h1_client_close(c, CLOSE_CONNECT_FAILED, failure);
 }
 
+struct tls_ctx *pool_tls(const struct pool *p)
+{
+    const struct origin_opts *o = &p->origin->opts;
+
+    return p->kind == POOL_NO_CERT ? o->tls_no_cert : o->tls_cert;
+}
+
+bool pool_admits(const struct pool *p, const struct stream *s)
+{
+    if (p->kind == POOL_NO_CERT)
+        return true;
+    p->origin->pools[POOL_HOP].bare_until_ms = stream_is_hop(s) ? 0 : loop_now_ms(loop_of(p)) + TIMEOUT_BARE_MS;
+    return p->kind == POOL_CERT || stream_is_hop(s);
+}
+
+/* No mvproxy is there: the connection is one for asserted users, and whoever wanted it goes without certificate. */
+static void not_a_hop(struct h1_client *c, struct stream *s, struct back_request *dedicated)
+{
+    struct pool *p = c->pool;
+
+    pool_adopt(&p->origin->pools[POOL_CERT], s);
+    if (dedicated != NULL) {
+        dedicated->conn = NULL;
+        request_place(dedicated, true);
+    } else {
+        p->dialling_shared--;
+    }
+    while (p->waiting.count > 0) {
+        struct back_request *r = first_waiting(p);
+
+        pool_stop_waiting(r);
+        request_place(r, false);
+    }
+    h1_client_close(c, CLOSE_NO_HOP, "");
+}
+
 static void on_dialled(struct stream *s, const char *failure, void *arg)
 {
     struct h1_client *c = arg;
@@ -128,6 +165,10 @@ static void on_dialled(struct stream *s, const char *failure, void *arg)
     origin_connected(p->origin);
     c->dial = NULL;
     c->dedicated = NULL;
+    if (!pool_admits(p, s)) {
+        not_a_hop(c, s, r);
+        return;
+    }
     h1_client_opened(c, s);
     if (r != NULL) {
         r->conn = NULL;
@@ -145,7 +186,7 @@ struct dial *pool_dial(struct pool *p, bool http2, dial_fn *fn, void *arg)
     struct dial_opts d = {
         .host = o->host,
         .port = o->port,
-        .tls = p->with_cert ? o->tls_cert : o->tls_no_cert,
+        .tls = pool_tls(p),
         .timeout_ms = o->connect_timeout_ms,
         .http2 = http2,
         .allow = o->allow,
@@ -404,10 +445,10 @@ void pool_close_idle(struct pool *p, enum close_reason why)
         h1_client_close(list_entry(n, struct h1_client, node), why, "");
 }
 
-bool pool_init(struct pool *p, struct origin *o, bool with_cert)
+bool pool_init(struct pool *p, struct origin *o, enum pool_kind kind)
 {
     p->origin = o;
-    p->with_cert = with_cert;
+    p->kind = kind;
     for (size_t i = 0; i < CONN_GONE; i++)
         list_init(&p->conns[i]);
     list_init(&p->waiting);

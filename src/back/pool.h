@@ -1,5 +1,5 @@
 /*
- * The connections to one origin under one identity, and the requests that wait for one.
+ * The connections to one origin of one kind, and the requests that wait for one.
  */
 #ifndef MVPROXY_BACK_POOL_H
 #define MVPROXY_BACK_POOL_H
@@ -26,6 +26,7 @@ enum close_reason {
     CLOSE_UPGRADED, /* given away, not closed */
     CLOSE_ORIGIN_GONE,
     CLOSE_SURPLUS, /* as many others are idle already */
+    CLOSE_NO_HOP,  /* no mvproxy there: given to the pool with certificate, or of no use to anybody (HTTP/2) */
     /* Of HTTP/2 connections only: */
     CLOSE_NO_HTTP2,     /* given to the HTTP/1.1 pool, or the server takes no streams */
     CLOSE_GOAWAY,       /* the server wanted no more requests on it, and the last is over */
@@ -38,10 +39,17 @@ enum close_reason {
     CLOSE_REASONS
 };
 
-/* Connections of one origin under one identity. */
+/* What a pool's connections have in common. */
+enum pool_kind {
+    POOL_NO_CERT, /* without client certificate: requests that carry their own credential, or none */
+    POOL_CERT,    /* with the front-proxy certificate: requests that assert a user */
+    POOL_HOP,     /* with it, and each has proved that an mvproxy is at its other end: requests that assert nobody */
+    POOL_KINDS
+};
+
 struct pool {
     struct origin *origin;
-    bool with_cert;
+    enum pool_kind kind;
     struct list conns[CONN_GONE]; /* by state; idle: the most recently used first */
     size_t dialling_shared;       /* dials that are for whoever waits first */
     struct list waiting;          /* requests, the oldest first */
@@ -53,9 +61,10 @@ struct pool {
     size_t h2_waiting;       /* requests that wait for those */
     uint64_t http1_until_ms; /* the server does not speak HTTP/2; asked again then */
     struct h2_load load;     /* of what everybody may share */
+    uint64_t bare_until_ms;  /* POOL_HOP: no mvproxy was there; asked again then */
 };
 
-MEM_CHECK bool pool_init(struct pool *p, struct origin *o, bool with_cert);
+MEM_CHECK bool pool_init(struct pool *p, struct origin *o, enum pool_kind kind);
 void pool_release(struct pool *p);
 /* Gives the request a connection: an idle one at once, else it waits. fresh: a dial of its own. Failures come later. */
 void pool_take(struct pool *p, struct back_request *r, bool fresh);
@@ -72,5 +81,12 @@ void pool_forget(struct h1_client *c, enum close_reason why, const char *detail)
 void pool_close_idle(struct pool *p, enum close_reason why);
 void pool_move(struct h1_client *c, enum conn_state to);
 size_t pool_max(const struct pool *p);
+/* The context of its connections; NULL: none. */
+struct tls_ctx *pool_tls(const struct pool *p);
+/*
+ * A new connection of a pool with certificate, of whose end nothing is known yet: remembers what it proved. False: it
+ * must not be the pool's, because no mvproxy is there. What waits has to be placed anew then.
+ */
+bool pool_admits(const struct pool *p, const struct stream *s);
 
 #endif

@@ -3,7 +3,8 @@
 /* Failures that another attempt would only repeat, or that are not the server's. */
 static bool is_final(enum back_failure why)
 {
-    return why == BACK_FAIL_MEMORY || why == BACK_FAIL_TIMEOUT || why == BACK_FAIL_BODY || why == BACK_FAIL_CLIENT;
+    return why == BACK_FAIL_MEMORY || why == BACK_FAIL_TIMEOUT || why == BACK_FAIL_BODY || why == BACK_FAIL_IDENTITY ||
+           why == BACK_FAIL_CLIENT;
 }
 
 enum retry_verdict retry_decide(const struct retry_case *c)

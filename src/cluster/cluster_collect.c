@@ -79,7 +79,6 @@ static bool collect_peers(struct cluster *c, struct publish_input *in, struct su
         if (p->refresh != NULL) {
             peers[used].discovery_known = discovery_known(p);
             peers[used].pending = is_pending(p, s);
-            peers[used].mvproxy = refresh_mvproxy(p->refresh);
             peers[used].disco = refresh_disco(p->refresh);
             in->extra[used].stale = p->life != PEER_LIVE || refresh_failing(p->refresh);
             in->extra[used].etag = refresh_apis_etag(p->refresh);

@@ -163,7 +163,7 @@ static void replace(struct refresh *r, const struct disco *now)
 
 static bool succeeded(struct refresh *r, const struct disco_fetch_result *f)
 {
-    bool changed = f->outcome == DISCO_CHANGED || !r->known || refresh_failing(r) || f->mvproxy != r->mvproxy;
+    bool changed = f->outcome == DISCO_CHANGED || !r->known || refresh_failing(r);
 
     count(r, f->outcome == DISCO_CHANGED ? "changed" : "unchanged");
     if (f->outcome == DISCO_CHANGED)
@@ -382,11 +382,6 @@ uint64_t refresh_unknown_ms(const struct refresh *r)
     if (r->known)
         return 0;
     return r->origin == NULL ? UINT64_MAX : loop_now_ms(r->loop) - r->unknown_ms;
-}
-
-bool refresh_mvproxy(const struct refresh *r)
-{
-    return r->mvproxy;
 }
 
 bool refresh_failing(const struct refresh *r)

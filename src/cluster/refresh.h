@@ -79,9 +79,6 @@ bool refresh_known(const struct refresh *r);                /* a success since t
 /* Milliseconds since there was something to ask that is not known yet; 0 while it is known, UINT64_MAX without an
  * origin. */
 uint64_t refresh_unknown_ms(const struct refresh *r);
-/* The last success came through an mvproxy. Not any more once there is another process or address: a bare
- * kube-apiserver that is taken for one could take our certificate for the user. */
-bool refresh_mvproxy(const struct refresh *r);
 bool refresh_failing(const struct refresh *r); /* REFRESH_FAILING or more failures in a row */
 /* The last look was answered with "you may not know" (401, 403): waiting brings nothing. */
 bool refresh_refused(const struct refresh *r);

@@ -23,7 +23,6 @@ struct served_peer {
     bool pending;              /* will be known in a moment: live, can be asked, and has not answered for long */
     struct origin *origin;     /* NULL: no usable address */
     const char *source;        /* of the address: literal; NULL: not told */
-    bool mvproxy;              /* an mvproxy answers there (its answers to our marked requests say so) */
     const struct disco *disco; /* NULL until first fetched; the last known document afterwards */
 };
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/app_state.h"
+#include "daemon/claims.h"
 #include "daemon/drain.h"
 #include "daemon/expiry.h"
 #include "daemon/logging.h"
@@ -164,6 +165,7 @@ static bool build_middle(struct app *a)
 
     if (!wire_surroundings_make(a->back, a->config, &a->trust, &a->around))
         return false;
+    back_set_claims(a->back, claims_of, a);
     wire_cluster(a->config, &a->trust, &a->around, a->hostname, &cluster);
     a->cluster = cluster_new(a->loop, a->back, a->metrics, &cluster);
     wire_proxy(a->config, &a->trust, a->around.local, &proxy);
@@ -307,6 +309,7 @@ void app_free(struct app *a)
     metrics_free(a->metrics);
     process_metrics_free(a->process);
     notify_free(a->notify);
+    config_free(a->config_before);
     config_free(a->config);
     mem_free(a->hostname);
     mem_free(a);

@@ -29,6 +29,7 @@ struct app {
     struct app_args args;
     enum app_phase phase;
     struct config *config;
+    struct config *config_before; /* its names of identity headers may be in requests under way; NULL: none */
     struct trust trust;
     char *hostname;
 
@@ -37,7 +38,8 @@ struct app {
     struct loop *loop;
     struct notify *notify;
     struct back *back;
-    struct wire_surroundings around; /* the local origin and the networks are ours */
+    struct wire_surroundings around;    /* the local origin and the networks are ours */
+    struct user_headers headers_before; /* of config_before, or during a reload of what is about to be in force */
     struct cluster *cluster;
     struct proxy *proxy;
     struct front *front;

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/app_state.h"
+#include "daemon/claims.h"
 #include "daemon/config_load.h"
 #include "daemon/logging.h"
 #include "daemon/options.h"
@@ -119,15 +120,21 @@ static void replace_trust(struct app *a, const struct trust *t)
 static bool commit(struct app *a, struct plan *p, struct buf *errors)
 {
     struct origin *old_local = a->around.local;
+    struct user_headers old_headers = a->around.headers;
 
-    if (!put_in_force(a, p->config, &p->trust, &p->around, errors))
+    claims_also(a, &p->around.headers);
+    if (!put_in_force(a, p->config, &p->trust, &p->around, errors)) {
+        claims_also(a, NULL);
         return false;
+    }
     wire_etcd_free(&a->around); /* the cluster has its own references */
     a->around = p->around;
     origin_unref(old_local);
     logging_apply(p->config);
     replace_trust(a, &p->trust);
-    config_free(a->config);
+    claims_also(a, &old_headers);
+    config_free(a->config_before);
+    a->config_before = a->config;
     a->config = p->config;
     rotation_replace(a, p->watch);
     return true;

@@ -39,14 +39,15 @@ static struct tls_ctx *keep(struct tls_ctx *ctx, struct err *err, struct buf *er
     return ctx;
 }
 
-static struct tls_ctx *load_serving(const struct config *c, bool http2, struct err *err)
+static struct tls_ctx *load_serving(const struct config *c, bool for_clients, struct err *err)
 {
     struct tls_server_opts o = {
         .cert_file = c->tls_cert_file,
         .key_file = c->tls_private_key_file,
         .client_ca_file = or_null(c->client_ca_file),
         .requestheader_ca_file = or_null(c->requestheader_client_ca_file),
-        .http2 = http2,
+        .http2 = for_clients,
+        .hop = for_clients,
         .min_version = strcmp(c->tls_min_version, "VersionTLS13") == 0 ? 13 : 12,
         .cipher_suites = c->tls_cipher_suites,
         .sni = c->tls_sni_cert_key,
@@ -63,6 +64,21 @@ static struct tls_ctx *load_client(const struct config *c, const char *ca_file, 
         .cert_file = with_cert ? c->proxy_client_cert_file : NULL,
         .key_file = with_cert ? c->proxy_client_key_file : NULL,
         .server_name = name,
+    };
+
+    return tls_client_ctx_new(&o, err);
+}
+
+/* Every kube-apiserver's certificate carries this name; an address never gives trust (KEP-4020 "Security"). Only where
+ * the certificate is shown does it matter whether an mvproxy answers. */
+static struct tls_ctx *load_peer(const struct config *c, bool with_cert, struct err *err)
+{
+    struct tls_client_opts o = {
+        .ca_file = c->peer_ca_file,
+        .cert_file = with_cert ? c->proxy_client_cert_file : NULL,
+        .key_file = with_cert ? c->proxy_client_key_file : NULL,
+        .server_name = "kubernetes.default.svc",
+        .hop = with_cert,
     };
 
     return tls_client_ctx_new(&o, err);
@@ -132,11 +148,8 @@ bool trust_load(const struct config *c, struct trust *out, struct buf *errors)
     if (has_cert)
         out->local_cert = keep(load_client(c, c->apiserver_ca_file, local_name, true, &err), &err, errors, &ok);
     if (has_cert && or_null(c->peer_ca_file) != NULL) {
-        /* Every kube-apiserver's certificate carries this name; an address never gives trust (KEP-4020 "Security"). */
-        const char *peer_name = "kubernetes.default.svc";
-
-        out->peer_cert = keep(load_client(c, c->peer_ca_file, peer_name, true, &err), &err, errors, &ok);
-        out->peer_no_cert = keep(load_client(c, c->peer_ca_file, peer_name, false, &err), &err, errors, &ok);
+        out->peer_cert = keep(load_peer(c, true, &err), &err, errors, &ok);
+        out->peer_no_cert = keep(load_peer(c, false, &err), &err, errors, &ok);
     }
     load_etcds(c, out, errors, &ok);
     if (or_null(c->egress_selector_config_file) != NULL)

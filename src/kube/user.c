@@ -65,17 +65,41 @@ static bool any_prefix(struct slice name, const struct slice *prefixes, size_t n
     return false;
 }
 
+enum user_field user_header_field(const struct user_headers *h, struct slice name)
+{
+    name = slice_trim(name);
+    if (folded_eq(name, standard_user) || any_eq(name, h->username, h->n_username))
+        return USER_FIELD_NAME;
+    if (folded_eq(name, standard_uid) || folded_eq(name, standard_group) || any_prefix(name, &standard_extra, 1) ||
+        any_eq(name, h->uid, h->n_uid) || any_eq(name, h->group, h->n_group) ||
+        any_prefix(name, h->extra_prefix, h->n_extra_prefix))
+        return USER_FIELD_OTHER;
+    return USER_FIELD_NONE;
+}
+
 bool user_header_is_identity(const struct user_headers *h, struct slice name)
 {
-    static const struct slice standard[] = {
-        SLICE_LIT(STANDARD_USER),      SLICE_LIT(STANDARD_UID),      SLICE_LIT(STANDARD_GROUP),
-        SLICE_LIT(USER_MARK_REROUTED), SLICE_LIT(USER_MARK_PROXIED), SLICE_LIT(USER_IF_READY),
-    };
+    static const struct slice marks[] = {SLICE_LIT(USER_MARK_REROUTED), SLICE_LIT(USER_MARK_PROXIED),
+                                         SLICE_LIT(USER_IF_READY)};
 
-    name = slice_trim(name);
-    return any_eq(name, standard, sizeof(standard) / sizeof(standard[0])) || any_prefix(name, &standard_extra, 1) ||
-           any_eq(name, h->username, h->n_username) || any_eq(name, h->uid, h->n_uid) ||
-           any_eq(name, h->group, h->n_group) || any_prefix(name, h->extra_prefix, h->n_extra_prefix);
+    return user_header_field(h, name) != USER_FIELD_NONE ||
+           any_eq(slice_trim(name), marks, sizeof(marks) / sizeof(marks[0]));
+}
+
+static bool same_names(const struct slice *a, size_t n_a, const struct slice *b, size_t n_b)
+{
+    bool same = n_a == n_b;
+
+    for (size_t i = 0; same && i < n_a; i++)
+        same = slice_eq(a[i], b[i]);
+    return same;
+}
+
+bool user_headers_same(const struct user_headers *a, const struct user_headers *b)
+{
+    return same_names(a->username, a->n_username, b->username, b->n_username) &&
+           same_names(a->uid, a->n_uid, b->uid, b->n_uid) && same_names(a->group, a->n_group, b->group, b->n_group) &&
+           same_names(a->extra_prefix, a->n_extra_prefix, b->extra_prefix, b->n_extra_prefix);
 }
 
 bool user_header_marks_loop(struct slice name, struct slice value)

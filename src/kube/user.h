@@ -43,6 +43,15 @@ const struct user_headers *user_headers_default(void);
  * as '-' (some servers fold it).
  */
 bool user_header_is_identity(const struct user_headers *h, struct slice name);
+enum user_field {
+    USER_FIELD_NONE,
+    USER_FIELD_NAME,  /* names a user */
+    USER_FIELD_OTHER, /* UID, group or extra */
+};
+/* What a header says of an identity, under the standard names and the configured ones, compared as above. */
+enum user_field user_header_field(const struct user_headers *h, struct slice name);
+/* The same names in the same order. */
+bool user_headers_same(const struct user_headers *a, const struct user_headers *b);
 /* True if this header marks a request that was already sent on by a peer: one of the two names, value exactly "true".
  */
 bool user_header_marks_loop(struct slice name, struct slice value);

@@ -103,6 +103,11 @@ const char *stream_remote_text(const struct stream *s); /* "10.0.0.1:34567", "[:
 const char *stream_remote_ip(const struct stream *s);   /* without the port; "" for Unix sockets */
 const char *stream_failure(const struct stream *s);     /* after FAILED: what happened; never secrets */
 const char *stream_alpn(const struct stream *s);        /* "h2", "http/1.1" or "" */
+/*
+ * This connection's handshake selected one of the TLS_HOP_ALPN names: on a connection that we made, an mvproxy is at
+ * its other end. Of this connection only; another to the same address has to say so itself.
+ */
+bool stream_is_hop(const struct stream *s);
 bool stream_is_tls(const struct stream *s);
 bool stream_tls_resumed(const struct stream *s); /* the handshake was an abbreviated one */
 bool stream_is_open(const struct stream *s);

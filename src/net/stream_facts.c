@@ -56,6 +56,11 @@ const char *stream_alpn(const struct stream *s)
     return s->tls == NULL ? "" : tls_conn_alpn(s->tls);
 }
 
+bool stream_is_hop(const struct stream *s)
+{
+    return s->tls != NULL && tls_conn_is_hop(s->tls);
+}
+
 bool stream_is_tls(const struct stream *s)
 {
     return s->tls != NULL;

@@ -141,6 +141,7 @@ void stream_describe(struct stream *s, const struct sockaddr *addr);
 /* stream_tls.c */
 bool stream_tls_init(struct stream *s, const struct stream_opts *o);
 const char *tls_conn_alpn(const struct tls_conn *t);
+bool tls_conn_is_hop(const struct tls_conn *t);
 bool tls_conn_resumed(const struct tls_conn *t);
 const struct tls_peer *tls_conn_peer(const struct tls_conn *t);
 void tls_conn_judge_again(struct tls_conn *t, const struct tls_ctx *c);

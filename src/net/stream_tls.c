@@ -29,7 +29,8 @@ struct tls_conn {
     struct tls_identity *identity;
     char *server_name;
     char *session_key;
-    char alpn[16];
+    char alpn[16]; /* without TLS_HOP_ALPN */
+    bool hop;      /* it had that */
     bool resumed;
     uint64_t messages_since_ms; /* handshake messages after the handshake, in a running minute */
     unsigned messages;
@@ -38,6 +39,11 @@ struct tls_conn {
 const char *tls_conn_alpn(const struct tls_conn *t)
 {
     return t->alpn;
+}
+
+bool tls_conn_is_hop(const struct tls_conn *t)
+{
+    return t->hop;
 }
 
 bool tls_conn_resumed(const struct tls_conn *t)
@@ -250,16 +256,28 @@ static bool make_ssl(struct stream *s)
     return true;
 }
 
+/* What this handshake agreed on: a resumed session negotiates anew (RFC 7301, 3.1; RFC 8446, 4.2.11). */
+static void note_protocol(struct tls_conn *t)
+{
+    static const struct slice prefix = SLICE_LIT(TLS_HOP_ALPN);
+    const unsigned char *alpn;
+    struct slice name;
+    unsigned n;
+
+    SSL_get0_alpn_selected(t->ssl, &alpn, &n);
+    name = slice_of((const char *)alpn, n);
+    t->hop = slice_has_prefix(name, prefix);
+    if (t->hop)
+        name = slice_of(name.p + prefix.n, name.n - prefix.n);
+    if (name.n > 0 && name.n < sizeof(t->alpn))
+        memcpy(t->alpn, name.p, name.n);
+}
+
 static void finish_handshake(struct stream *s)
 {
     struct tls_conn *t = s->tls;
-    const unsigned char *alpn;
-    unsigned n;
-
     t->resumed = SSL_session_reused(t->ssl) == 1; /* TLS 1.3 forgets it with the next ticket */
-    SSL_get0_alpn_selected(t->ssl, &alpn, &n);
-    if (n > 0 && n < sizeof(t->alpn))
-        memcpy(t->alpn, alpn, n);
+    note_protocol(t);
     if (!tls_identity_new(t->ctx, t->ssl, &t->identity)) {
         stream_broke(s, "out of memory");
         return;

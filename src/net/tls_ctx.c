@@ -191,6 +191,31 @@ bool tls_file_validity(const char *path, bool bundle, struct tls_validity *out)
     return tls_pem_validity(path, bundle, &out->not_before, &out->not_after);
 }
 
+/* Protocol names in the order of preference, as they go over the wire (RFC 7301, 3.1). */
+struct protocols {
+    const unsigned char *names;
+    unsigned n;
+};
+
+#define PROTOCOLS(text)                                                                                                \
+    {                                                                                                                  \
+        (const unsigned char *)(text), sizeof(text) - 1                                                                \
+    }
+#define HOP_HTTP2 "\x0a" TLS_HOP_ALPN "h2"
+#define HOP_HTTP1 "\x10" TLS_HOP_ALPN "http/1.1"
+#define PLAIN_HTTP2 "\x02h2"
+#define PLAIN_HTTP1 "\x08http/1.1"
+
+static const struct protocols *protocols_of(bool hop, bool http2)
+{
+    static const struct protocols lists[2][2] = {
+        {PROTOCOLS(PLAIN_HTTP1), PROTOCOLS(PLAIN_HTTP2 PLAIN_HTTP1)},
+        {PROTOCOLS(HOP_HTTP1 PLAIN_HTTP1), PROTOCOLS(HOP_HTTP2 HOP_HTTP1 PLAIN_HTTP2 PLAIN_HTTP1)},
+    };
+
+    return &lists[hop][http2];
+}
+
 /* ---------------------------------------------------------------------------------------------------- server */
 
 /* RFC 9113, 9.2.2: no HTTP/2 over TLS 1.2 with a suite that lacks AEAD or forward secrecy. */
@@ -207,14 +232,11 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
                            unsigned inlen, void *arg)
 {
     const struct tls_ctx *c = arg;
-    static const unsigned char ours[] = "\x02h2\x08http/1.1";
-    bool http2 = c->http2 && fit_for_http2(ssl);
-    const unsigned char *from = http2 ? ours : ours + 3;
-    unsigned n = (unsigned)(sizeof(ours) - 1) - (http2 ? 0U : 3U);
+    const struct protocols *ours = protocols_of(c->hop, c->http2 && fit_for_http2(ssl));
     unsigned char *chosen;
 
     /* Who names protocols and none of ours is refused (RFC 7301, 3.2), as by kube-apiserver. */
-    if (SSL_select_next_proto(&chosen, outlen, from, n, in, inlen) != OPENSSL_NPN_NEGOTIATED)
+    if (SSL_select_next_proto(&chosen, outlen, ours->names, ours->n, in, inlen) != OPENSSL_NPN_NEGOTIATED)
         return SSL_TLSEXT_ERR_ALERT_FATAL;
     *out = chosen;
     return SSL_TLSEXT_ERR_OK;
@@ -268,7 +290,9 @@ struct tls_ctx *tls_server_ctx_new(const struct tls_server_opts *o, struct err *
     if (c == NULL)
         return NULL;
     c->http2 = o->http2;
+    c->hop = o->hop;
     fold_number(c, o->http2);
+    fold_number(c, o->hop);
     if (!use_pair(c, o->cert_file, o->key_file, err) || !load_client_cas(c, o, err) || !load_sni(c, o->sni, err)) {
         ctx_free(c);
         return NULL;
@@ -285,11 +309,22 @@ struct tls_ctx *tls_server_ctx_new(const struct tls_server_opts *o, struct err *
 
 /* ---------------------------------------------------------------------------------------------------- client */
 
-static const unsigned char both_protocols[] = "\x02h2\x08http/1.1";
-
 bool tls_offer_http2(SSL *ssl)
 {
-    return SSL_set_alpn_protos(ssl, both_protocols, sizeof(both_protocols) - 1) == 0;
+    const struct protocols *p = protocols_of(tls_ctx_of(ssl)->hop, true);
+
+    return SSL_set_alpn_protos(ssl, p->names, p->n) == 0;
+}
+
+static bool offer_protocols(struct tls_ctx *c, const struct tls_client_opts *o)
+{
+    const struct protocols *p = protocols_of(o->hop, o->http2);
+
+    c->http2 = o->http2;
+    c->hop = o->hop;
+    fold_number(c, o->http2);
+    fold_number(c, o->hop);
+    return SSL_CTX_set_alpn_protos(c->ssl_ctx, p->names, p->n) == 0;
 }
 
 struct tls_ctx *tls_client_ctx_new(const struct tls_client_opts *o, struct err *err)
@@ -308,13 +343,10 @@ struct tls_ctx *tls_client_ctx_new(const struct tls_client_opts *o, struct err *
     if (o->server_name != NULL)
         c->server_name = must_strdup(o->server_name);
     tls_digest_add(&c->digest, slice_str(o->server_name));
-    c->http2 = o->http2;
-    fold_number(c, o->http2);
     fold_number(c, o->cert_file != NULL);
     fold_number(c, o->system_roots);
     SSL_CTX_set_verify(c->ssl_ctx, SSL_VERIFY_PEER, NULL);
-    if (SSL_CTX_set_alpn_protos(c->ssl_ctx, o->http2 ? both_protocols : both_protocols + 3,
-                                (unsigned)(sizeof(both_protocols) - 1) - (o->http2 ? 0U : 3U)) != 0)
+    if (!offer_protocols(c, o))
         goto fail;
     c->sessions = tls_sessions_new();
     if (c->sessions == NULL)

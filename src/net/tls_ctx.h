@@ -9,11 +9,19 @@
 
 struct tls_ctx;
 
+/*
+ * How an mvproxy says in the handshake itself that it is one: "mvproxy/h2" and "mvproxy/http/1.1" mean the same
+ * protocols as the names without the prefix. Who calls a peer offers them first; an mvproxy selects them for whoever
+ * offers them, and any other server passes over names that it does not know (RFC 7301, 3.2).
+ */
+#define TLS_HOP_ALPN "mvproxy/"
+
 struct tls_server_opts {
     const char *cert_file, *key_file;  /* PEM; the certificate may be a chain */
     const char *client_ca_file;        /* NULL: nobody is verified by it */
     const char *requestheader_ca_file; /* NULL likewise */
     bool http2;                        /* offer h2 before http/1.1 */
+    bool hop;                          /* an mvproxy serves here: answers to TLS_HOP_ALPN names, see below */
     int min_version;                   /* 12 or 13; 0 = 12 */
     const char *const *cipher_suites;  /* see tls_suites.h; NULL or empty: the default ones */
     const char *const *sni;            /* further pairs, see tls_sni.h; NULL-terminated, NULL: none */
@@ -25,6 +33,7 @@ struct tls_client_opts {
     const char *cert_file, *key_file; /* both or none */
     const char *server_name;          /* SNI and name to verify */
     bool http2;                       /* offer h2, http/1.1; otherwise http/1.1 only */
+    bool hop;                         /* offer the TLS_HOP_ALPN names before them */
 };
 
 /*

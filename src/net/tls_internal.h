@@ -24,7 +24,7 @@ struct tls_ctx {
     char *server_name;             /* client */
     struct tls_sessions *sessions; /* client */
     struct tls_sni *sni;           /* server: NULL if there is only one certificate */
-    bool http2;
+    bool http2, hop;
     struct tls_digest digest; /* of all that it was made of */
 };
 
@@ -33,7 +33,7 @@ struct tls_ctx {
 MEM_CHECK SSL *tls_ctx_new_ssl(struct tls_ctx *c, const char *name);
 /* The context that it was made of, which lives as long as it does. */
 struct tls_ctx *tls_ctx_of(const SSL *ssl);
-/* Offers h2 before http/1.1 on this connection. False when out of memory. */
+/* Offers h2 before http/1.1 on this connection, also if the context does not. False when out of memory. */
 MEM_CHECK bool tls_offer_http2(SSL *ssl);
 
 /* tls_sni.c: certificates by name. `specs` is NULL-terminated, in the option's notation; NULL with *err. */

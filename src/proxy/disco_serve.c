@@ -289,7 +289,6 @@ static bool make_conditional(struct job *j)
 
 static void ask(struct job *j, const struct served_peer *judge)
 {
-    bool with_cert = judge != NULL ? forward_with_cert(j, judge) : j->authn.kind == AUTHN_ASSERT;
     struct rewrite_in in = {
         .head = exchange_request(j->x),
         .authn = &j->authn,
@@ -312,7 +311,7 @@ static void ask(struct job *j, const struct served_peer *judge)
     *(judge != NULL ? &j->asked_peer : &j->asked_local) = true;
     j->target = origin_ref(judge != NULL ? judge->origin : j->config->local);
     job_set_state(j, JOB_ASKING);
-    (void)forward_start(j, &verdict_handler, with_cert, (struct http_body){HTTP_BODY_NONE, 0});
+    (void)forward_start(j, &verdict_handler, (struct http_body){HTTP_BODY_NONE, 0});
 }
 
 /*
@@ -327,7 +326,7 @@ static const struct served_peer *substitute(const struct job *j)
         const struct served_peer *p = served_peer_at(j->served, i);
 
         if (p->life == SERVED_LIVE && p->origin != NULL && origin_healthy(p->origin) &&
-            (origin_has_cert(p->origin) || !forward_with_cert(j, p)))
+            (origin_has_cert(p->origin) || j->authn.kind != AUTHN_ASSERT))
             return p;
     }
     return NULL;

@@ -473,11 +473,18 @@ static bool may_as_well_be_http1(const struct job *j)
            !slice_eq(j->info.verb, SLICE_LIT("watch"));
 }
 
-bool forward_start(struct job *j, const struct back_handler *handler, bool with_cert, struct http_body body)
+/*
+ * An mvproxy in front of a peer knows a hop by its certificate, also when the identity is a token: only so can it
+ * believe the loop mark. A bare kube-apiserver may take the certificate for the user. So without a user to assert it is
+ * the connection that has to prove who is there.
+ */
+bool forward_start(struct job *j, const struct back_handler *handler, struct http_body body)
 {
+    bool asserts = j->authn.kind == AUTHN_ASSERT;
     struct back_opts o = {
         .origin = j->target,
-        .with_cert = with_cert,
+        .with_cert = asserts,
+        .hop = !asserts && j->target != j->config->local,
         .http2 = http2_for(j),
         .http2_if_busy = may_as_well_be_http1(j),
         .lasting = j->account.long_running,
@@ -508,7 +515,7 @@ bool forward_start(struct job *j, const struct back_handler *handler, bool with_
     return true;
 }
 
-static void send_to(struct job *j, struct origin *origin, const struct served_peer *peer, bool with_cert)
+static void send_to(struct job *j, struct origin *origin, const struct served_peer *peer)
 {
     struct rewrite_in in = {
         .head = exchange_request(j->x),
@@ -536,21 +543,12 @@ static void send_to(struct job *j, struct origin *origin, const struct served_pe
     j->peer = peer;
     j->account.peer = peer != NULL ? peer->id : NULL;
     job_set_state(j, JOB_FORWARDING);
-    (void)forward_start(j, &forward_handler, with_cert, exchange_request_body(j->x));
+    (void)forward_start(j, &forward_handler, exchange_request_body(j->x));
 }
 
 void forward_local(struct job *j)
 {
-    send_to(j, j->config->local, NULL, j->authn.kind == AUTHN_ASSERT);
-}
-
-/*
- * An mvproxy in front of the peer knows a hop by its certificate, also when the identity is a token: only so can it
- * believe the loop mark. A bare kube-apiserver may take the certificate for the user, so it gets none with tokens.
- */
-bool forward_with_cert(const struct job *j, const struct served_peer *p)
-{
-    return j->authn.kind == AUTHN_ASSERT || p->mvproxy;
+    send_to(j, j->config->local, NULL);
 }
 
 /* False when none is left. Otherwise a request is under way, or the job is over. `retry_reason` NULL: the first. */
@@ -559,9 +557,8 @@ static bool try_next_peer(struct job *j, const char *retry_reason)
     while (j->next_candidate < j->route.n_candidates) {
         const struct served_peer *p = served_peer_at(j->served, j->route.candidates[j->next_candidate++]);
         size_t limit = j->config->max_in_flight_per_peer;
-        bool with_cert = forward_with_cert(j, p);
 
-        if (with_cert && !origin_has_cert(p->origin))
+        if (j->authn.kind == AUTHN_ASSERT && !origin_has_cert(p->origin))
             continue;
         if (limit > 0 && origin_clients_in_flight(p->origin) >= limit) {
             j->peers_busy = true;
@@ -569,7 +566,7 @@ static bool try_next_peer(struct job *j, const char *retry_reason)
         }
         if (retry_reason != NULL)
             account_retry(j->proxy->account, retry_reason);
-        send_to(j, p->origin, p, with_cert);
+        send_to(j, p->origin, p);
         return true;
     }
     return false;

@@ -16,9 +16,7 @@ const struct exchange_sink *forward_sink(void);
  * Starts `j->request` (which the caller has made) towards j->target with a handler of its own.
  * False when out of memory: the job is over.
  */
-bool forward_start(struct job *j, const struct back_handler *handler, bool with_cert, struct http_body body);
-/* Whether a request towards this peer goes over a connection with the front-proxy certificate. */
-bool forward_with_cert(const struct job *j, const struct served_peer *p);
+bool forward_start(struct job *j, const struct back_handler *handler, struct http_body body);
 /* Relays a response's head to the client; used by whoever decided to pass an answer on. */
 void forward_relay_head(struct job *j, const struct http_head *head, struct http_body body);
 /* Handlers for the rest of a relayed response. */

@@ -49,8 +49,8 @@ MEM_CHECK bool rewrite_response(const struct http_head *in, const struct rewrite
 /* Names the server that answered, on responses relayed from a peer. */
 #define REWRITE_SERVED_BY "X-Mvproxy-Served-By"
 /*
- * On answers to marked requests of verified front proxies: an mvproxy stands here. A peer that has seen it sends token
- * users, too, over its front-proxy connection (see forward_with_cert in forward.c).
+ * On answers to marked requests of verified front proxies: an mvproxy stands here. A peer that sees it knows that
+ * its connection may outlive the server behind (cluster/refresh.c). Identity never depends on it: see stream_is_hop().
  */
 #define REWRITE_HOP USER_HOP
 /*

@@ -143,6 +143,9 @@ func (s *sim) reconfigure(srv *server, r *http.Request) error {
 	if err := cfg.defaults(); err != nil {
 		return err
 	}
+	if cfg.Listen != srv.cfg.Listen {
+		srv.address = "" // else it comes back where it was
+	}
 	srv.cfg = cfg
 	return nil
 }

@@ -94,6 +94,19 @@ static size_t index_of(struct world *w, const struct kube_server *k)
     return i;
 }
 
+bool world_sees_mvproxy(struct world *w)
+{
+    struct buf out;
+    bool found;
+
+    buf_init(&out, 1 << 20);
+    cluster_describe(w->cluster, &out);
+    buf_append_char(&out, '\0');
+    found = strstr(buf_slice(&out).p, "\"mvproxy\":true") != NULL;
+    buf_free(&out);
+    return found;
+}
+
 const struct served_peer *world_peer_of(struct world *w, const struct kube_server *k)
 {
     const struct served *s = cluster_served(w->cluster);

@@ -32,6 +32,8 @@ bool world_ready(struct world *w, uint64_t max_ms);
 
 /* Questions to the current snapshot. */
 const struct served_peer *world_peer_of(struct world *w, const struct kube_server *k); /* NULL: not in it */
+/* The description of what is known says that some server is behind an mvproxy. */
+bool world_sees_mvproxy(struct world *w);
 bool world_local_serves(struct world *w, const char *group, const char *version, const char *resource);
 bool world_peer_serves(struct world *w, const struct kube_server *k, const char *group, const char *version,
                        const char *resource);

@@ -265,14 +265,13 @@ static void on_writable(void *arg)
 
 static void on_failed(void *arg, const struct back_failure_info *info)
 {
-    static const char *const names[] = {"connect", "busy", "unanswered", "head", "body", "timeout", "memory", "client"};
     struct call *c = arg;
 
     c->r = NULL;
     c->failure = *info;
     (void)snprintf(c->failure_text, sizeof c->failure_text, "%s", info->text);
     note(c, "failed:", 0);
-    note(c, names[info->why], 0);
+    note(c, back_failure_name(info->why), 0);
 }
 
 static void on_upgraded(void *arg, const struct http_head *head, struct stream *s)

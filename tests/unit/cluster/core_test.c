@@ -140,11 +140,11 @@ static void apis_changes(void)
     kube_set_hop(s.b, HOP);
     run(&s, s.b, AN_INTERVAL_MS);
     is_u64(s.core, 1, "an mvproxy answers for it all of a sudden: /api is asked as well");
-    ok(world_peer_of(&s.w, s.b)->mvproxy, "and both say so");
+    ok(world_sees_mvproxy(&s.w), "and both say so");
     kube_set_hop(s.b, NULL);
     run(&s, s.b, AN_INTERVAL_MS);
     is_u64(s.core, 1, "none any more: likewise");
-    ok(!world_peer_of(&s.w, s.b)->mvproxy, "as both say");
+    ok(!world_sees_mvproxy(&s.w), "as both say");
     world_end(&s.w);
 }
 

@@ -65,6 +65,17 @@ static void test_recognition(void)
         is_int(user_header_is_identity(&custom, slice_str(rows[i].name)), rows[i].custom, "configured names: '%s'",
                rows[i].name);
     }
+    for (size_t i = 0; i < ROWS(rows); i++)
+        ok(user_header_is_identity(&custom, slice_str(rows[i].name)) ||
+               user_header_field(&custom, slice_str(rows[i].name)) == USER_FIELD_NONE,
+           "what says who asks is an identity header: '%s'", rows[i].name);
+    is_int(user_header_field(user_headers_default(), SLICE_LIT("x_remote-USER")), USER_FIELD_NAME, "a user");
+    is_int(user_header_field(user_headers_default(), SLICE_LIT("X-Remote-Uid")), USER_FIELD_OTHER, "a UID");
+    is_int(user_header_field(user_headers_default(), SLICE_LIT("x-kubernetes-peer-proxied")), USER_FIELD_NONE,
+           "a mark says nothing of who asks");
+    ok(user_headers_same(user_headers_default(), user_headers_default()) &&
+           !user_headers_same(user_headers_default(), &custom),
+       "names are compared");
     empty_prefix.extra_prefix = &nothing;
     ok(!user_header_is_identity(&empty_prefix, SLICE_LIT("Accept")), "an empty prefix does not take every header");
     ok(user_header_marks_loop(SLICE_LIT("X-Kubernetes-Apiserver-Rerouted"), SLICE_LIT("true")), "KEP's mark");

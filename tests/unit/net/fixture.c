@@ -73,11 +73,15 @@ const char *scratch_file(const char *name, const char *data, size_t n)
     return path;
 }
 
-struct tls_ctx *server_ctx(bool http2)
+static struct tls_ctx *make_server(bool http2, bool hop)
 {
     char crt[640], key[640], ca[640], rh[640];
-    struct tls_server_opts o = {
-        .cert_file = crt, .key_file = key, .client_ca_file = ca, .requestheader_ca_file = rh, .http2 = http2};
+    struct tls_server_opts o = {.cert_file = crt,
+                                .key_file = key,
+                                .client_ca_file = ca,
+                                .requestheader_ca_file = rh,
+                                .http2 = http2,
+                                .hop = hop};
     struct err err = {""};
     struct tls_ctx *c;
 
@@ -91,10 +95,20 @@ struct tls_ctx *server_ctx(bool http2)
     return c;
 }
 
-struct tls_ctx *client_ctx(const char *client, bool http2)
+struct tls_ctx *server_ctx(bool http2)
+{
+    return make_server(http2, false);
+}
+
+struct tls_ctx *hop_server_ctx(bool http2)
+{
+    return make_server(http2, true);
+}
+
+static struct tls_ctx *make_client(const char *client, bool http2, bool hop)
 {
     char crt[640] = "", key[640] = "", ca[640], name[128];
-    struct tls_client_opts o = {.ca_file = ca, .server_name = "kubernetes.default.svc", .http2 = http2};
+    struct tls_client_opts o = {.ca_file = ca, .server_name = "kubernetes.default.svc", .http2 = http2, .hop = hop};
     struct err err = {""};
     struct tls_ctx *c;
 
@@ -111,6 +125,16 @@ struct tls_ctx *client_ctx(const char *client, bool http2)
     if (c == NULL)
         tap_bail("client context: %s", err.text);
     return c;
+}
+
+struct tls_ctx *client_ctx(const char *client, bool http2)
+{
+    return make_client(client, http2, false);
+}
+
+struct tls_ctx *hop_client_ctx(const char *client, bool http2)
+{
+    return make_client(client, http2, true);
 }
 
 /* -------------------------------------------------------------------------------------------------------- ends */

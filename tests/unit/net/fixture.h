@@ -26,6 +26,9 @@ const char *scratch_file(const char *name, const char *data, size_t n);
 /* Contexts that must work. `client` NULL: without certificate. */
 struct tls_ctx *server_ctx(bool http2);
 struct tls_ctx *client_ctx(const char *client, bool http2);
+/* An mvproxy's listener, and who asks whether there is one. */
+struct tls_ctx *hop_server_ctx(bool http2);
+struct tls_ctx *hop_client_ctx(const char *client, bool http2);
 
 /* One side of a connection. Zero it, set what is wanted, give it to pair_open(). */
 struct end {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "lib/tap.h"
+#include "net/tls_internal.h"
 #include "unit/net/fixture.h"
 
 /* ------------------------------------------------------------------------------------------------------- files */
@@ -144,6 +145,41 @@ static void test_client_verifies(struct loop *l)
     tls_ctx_unref(cctx);
 }
 
+/* Names of an mvproxy are selected where both know them, and mean the protocols that everybody knows. */
+static void test_alpn_of_a_hop(struct loop *l)
+{
+    static const struct {
+        bool server_hop, server_http2, client_hop, client_http2;
+        const char *want;
+        bool hop;
+    } rows[] = {
+        {true, true, true, true, "h2", true},          {true, true, true, false, "http/1.1", true},
+        {true, false, true, true, "http/1.1", true},   {true, true, false, true, "h2", false},
+        {true, true, false, false, "http/1.1", false}, {false, true, true, true, "h2", false},
+        {false, true, true, false, "http/1.1", false}, {false, false, true, true, "http/1.1", false},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct tls_ctx *sctx =
+            rows[i].server_hop ? hop_server_ctx(rows[i].server_http2) : server_ctx(rows[i].server_http2);
+        struct tls_ctx *cctx = rows[i].client_hop ? hop_client_ctx("alice", rows[i].client_http2)
+                                                  : client_ctx("alice", rows[i].client_http2);
+        struct end client = {.discard = true};
+        struct end server = {.discard = true};
+
+        pair_open(l, &client, &server, cctx, sctx);
+        is_str(stream_alpn(client.s), rows[i].want, "hop ALPN %zu, client", i);
+        is_str(stream_alpn(server.s), rows[i].want, "hop ALPN %zu, server", i);
+        is_int(stream_is_hop(client.s), rows[i].hop, "hop %zu, client", i);
+        is_int(stream_is_hop(server.s), rows[i].hop, "hop %zu, server", i);
+        end_release(&client);
+        end_release(&server);
+        settle(l);
+        tls_ctx_unref(sctx);
+        tls_ctx_unref(cctx);
+    }
+}
+
 static void test_alpn(struct loop *l)
 {
     static const struct {
@@ -216,6 +252,35 @@ static unsigned free_port(void)
     listener_close(listener);
     loop_free(l);
     return port;
+}
+
+/* Both ends keep the session; what stands there is said anew in each handshake. */
+static void test_hop_is_not_resumed(struct loop *l, int version)
+{
+    struct tls_ctx *sctx = hop_server_ctx(true), *cctx = hop_client_ctx("alice", false);
+    unsigned port = free_port();
+
+    SSL_CTX_set_max_proto_version(cctx->ssl_ctx, version);
+    for (unsigned i = 0; i < 4; i++) {
+        struct end client = {.port = port};
+        struct end server = {.discard = true, .echo = true};
+
+        sctx->hop = i % 2 == 0;
+        pair_open(l, &client, &server, cctx, sctx);
+        is_int(stream_tls_resumed(client.s), i > 0, "handshake %u is resumed", i);
+        is_int(stream_is_hop(client.s), i % 2 == 0, "handshake %u tells who is there", i);
+        is_str(stream_alpn(client.s), "http/1.1", "handshake %u, protocol", i);
+        client.send_left = 10;
+        pump(&client);
+        ok(run_until(l, client.got_bytes == 10), "and with the bytes the ticket");
+        stream_close(client.s, STREAM_CLOSE_ABORT);
+        client.s = NULL;
+        end_release(&client);
+        end_release(&server);
+        settle(l);
+    }
+    tls_ctx_unref(sctx);
+    tls_ctx_unref(cctx);
 }
 
 static void test_client_resumes(struct loop *l)
@@ -316,6 +381,9 @@ int main(void)
     test_validity();
     test_client_verifies(l);
     test_alpn(l);
+    test_alpn_of_a_hop(l);
+    test_hop_is_not_resumed(l, TLS1_2_VERSION);
+    test_hop_is_not_resumed(l, TLS1_3_VERSION);
     test_min_version(l);
     test_client_resumes(l);
     test_same();

@@ -1,0 +1,31 @@
+/*
+ * Who asks, as the heads of requests say it: told to back/, which knows no names, by those who do.
+ */
+#ifndef MVPROXY_BACK_CLAIMS_H
+#define MVPROXY_BACK_CLAIMS_H
+
+#include "back/back.h"
+
+/* What a head says about who asks, under the names that are configured. */
+struct back_claims {
+    unsigned users;  /* fields that name a user */
+    unsigned others; /* further fields of an identity: UID, groups, extras */
+};
+typedef void back_claims_fn(const struct http_head *head, void *arg, struct back_claims *out);
+struct metric_family;
+
+/* What is checked before a head goes out, and what was withheld. */
+struct back_check {
+    back_claims_fn *claims; /* NULL: nothing */
+    void *arg;
+    struct metric_family *withheld;
+};
+
+/*
+ * The last line: each head that goes out is held against its connection. With certificate: one user, or nobody where an
+ * mvproxy has proved itself; without: nobody. What does not fit is not sent (BACK_FAIL_IDENTITY), and counted. Which
+ * names count is for others to know. Without a function nothing is checked.
+ */
+void back_set_claims(struct back *b, back_claims_fn *fn, void *arg);
+
+#endif

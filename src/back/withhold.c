@@ -1,0 +1,31 @@
+#include "back/withhold.h"
+
+#include "base/log.h"
+#include "base/metric.h"
+#include "net/stream.h"
+
+static bool fits(const struct back_claims *c, enum pool_kind kind, const struct stream *s)
+{
+    if (kind == POOL_CERT)
+        return c->users == 1;
+    return c->users == 0 && c->others == 0 && (kind == POOL_NO_CERT || stream_is_hop(s));
+}
+
+bool request_must_be_withheld(const struct back_request *r, enum pool_kind kind, const struct stream *s)
+{
+    static const char *const kinds[POOL_KINDS] = {
+        [POOL_NO_CERT] = "none", [POOL_CERT] = "front-proxy", [POOL_HOP] = "front-proxy, to an mvproxy"};
+    const char *origin = r->pool->origin->name;
+    struct back *b = r->back;
+    struct back_claims claims = {0, 0};
+
+    if (b->check.claims == NULL)
+        return false;
+    b->check.claims(r->opts.head, b->check.arg, &claims);
+    if (fits(&claims, kind, s))
+        return false;
+    metric_inc(metric_child(b->check.withheld, (struct slice[]){slice_str(origin)}));
+    log_error("Request withheld: its identity does not fit the connection", LT("origin", origin),
+              LT("certificate", kinds[kind]), LU("users", claims.users), LU("otherFields", claims.others));
+    return true;
+}

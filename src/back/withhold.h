@@ -1,0 +1,13 @@
+/*
+ * The last line before a head goes out: whom it names must fit the connection it goes over (back.h). Who placed the
+ * request has seen to that; here it is checked against the connection itself, whatever led to it.
+ */
+#ifndef MVPROXY_BACK_WITHHOLD_H
+#define MVPROXY_BACK_WITHHOLD_H
+
+#include "back/back_internal.h"
+
+/* True: it must not be sent on this connection of the pool's kind. Counted, and logged as the defect that it is. */
+bool request_must_be_withheld(const struct back_request *r, enum pool_kind kind, const struct stream *s);
+
+#endif
