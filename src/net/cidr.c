@@ -75,7 +75,7 @@ bool cidr_contains(const struct cidr *c, const struct sockaddr *addr)
     return address_bytes(addr, b) && bytes_in(c, b);
 }
 
-bool cidr_is_special(const struct sockaddr *addr)
+static bool is_special(const unsigned char b[16])
 {
     static const char *const special[] = {
         "0.0.0.0/8",
@@ -91,10 +91,7 @@ bool cidr_is_special(const struct sockaddr *addr)
         "100.100.100.200",
         "168.63.129.16",
     };
-    unsigned char b[16];
 
-    if (!address_bytes(addr, b))
-        return true;
     for (size_t i = 0; i < sizeof(special) / sizeof(special[0]); i++) {
         struct cidr c;
 
@@ -102,6 +99,59 @@ bool cidr_is_special(const struct sockaddr *addr)
             return true;
     }
     return false;
+}
+
+static bool within(const char *network, const unsigned char b[16])
+{
+    struct cidr c;
+
+    return cidr_parse(slice_str(network), &c) && bytes_in(&c, b);
+}
+
+static bool special_inside(const unsigned char b[16], const unsigned char at[4], unsigned char flip)
+{
+    unsigned char v4[16];
+
+    memcpy(v4, v4_prefix, sizeof(v4_prefix));
+    for (size_t i = 0; i < 4; i++)
+        v4[12 + i] = b[at[i]] ^ flip;
+    return is_special(v4);
+}
+
+/*
+ * Where RFC 6052, 2.2 puts the IPv4 address under a prefix of 48, 56, 64 or 96 bits: nothing but zeros follows it. Byte
+ * 8 stays free.
+ */
+static const unsigned char *place_of_v4(const unsigned char b[16])
+{
+    static const unsigned char places[][4] = {{6, 7, 9, 10}, {7, 9, 10, 11}, {9, 10, 11, 12}, {12, 13, 14, 15}};
+
+    if ((b[13] | b[14] | b[15]) != 0)
+        return places[3];
+    return b[12] != 0 ? places[2] : b[11] != 0 ? places[1] : places[0];
+}
+
+/* Addresses that a translator or a relay on the way turns into IPv4 ones. */
+static bool carries_special(const unsigned char b[16])
+{
+    static const unsigned char last[4] = {12, 13, 14, 15}, sixto4[4] = {2, 3, 4, 5}, teredo_server[4] = {4, 5, 6, 7};
+
+    if (within("64:ff9b::/96", b)) /* NAT64, RFC 6052 */
+        return special_inside(b, last, 0);
+    if (within("64:ff9b:1::/48", b)) /* NAT64 of a site's own, RFC 8215 */
+        return special_inside(b, place_of_v4(b), 0);
+    if (within("2002::/16", b)) /* 6to4, RFC 3056 */
+        return special_inside(b, sixto4, 0);
+    if (within("2001::/32", b)) /* Teredo, RFC 4380: the server, and the client upside down */
+        return special_inside(b, teredo_server, 0) || special_inside(b, last, 0xff);
+    return false;
+}
+
+bool cidr_is_special(const struct sockaddr *addr)
+{
+    unsigned char b[16];
+
+    return !address_bytes(addr, b) || is_special(b) || carries_special(b);
 }
 
 bool cidr_set_assign(struct cidr_set *s, const char *const *list)

@@ -31,7 +31,10 @@ MEM_CHECK bool cidr_set_assign(struct cidr_set *s, const char *const *list);
 void cidr_set_free(struct cidr_set *s);
 bool cidr_set_contains(const struct cidr_set *s, const struct sockaddr *addr);
 
-/* Loopback, link-local, multicast, unspecified, a metadata service of the known clouds, or of no IP family. */
+/*
+ * Loopback, link-local, multicast, unspecified, a metadata service of the known clouds, or of no IP family; also as the
+ * IPv4 address inside of a NAT64, 6to4 or Teredo one.
+ */
 bool cidr_is_special(const struct sockaddr *addr);
 
 #endif
