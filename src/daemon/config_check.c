@@ -2,9 +2,13 @@
 
 #include "cluster/etcd.h"
 #include "daemon/addresses.h"
+#include "kube/server_id.h"
 #include "net/cidr.h"
 #include "net/tls_sni.h"
 #include "net/tls_suites.h"
+
+#include <stdio.h>
+#include <unistd.h>
 
 enum { PREFIX_BYTES = 1024 };
 
@@ -37,10 +41,10 @@ static bool given(const char *s)
     return s[0] != '\0';
 }
 
-static void need(struct config_sources *o, const char *name, const char *value)
+static void need(struct config_sources *o, const char *name, const char *value, const char *what)
 {
     if (!given(value))
-        wrong(o, name, "is required");
+        wrong(o, name, what);
 }
 
 static void check_pair(struct config_sources *o, const char *cert, const char *cert_name, const char *key,
@@ -107,6 +111,34 @@ static void check_addresses(struct config_sources *o, const struct config *c)
         wrong(o, given(c->peer_advertise_ip) ? "peer-advertise-ip" : "peer-advertise-port", err.text);
 }
 
+/* The list may be the same on all nodes: an entry for this very server is left out later. */
+static bool names_ourselves(const struct config *c, const char *peer)
+{
+    char host[256] = "", id[SERVER_ID_BYTES];
+
+    if (c->hostname_override[0] != '\0')
+        (void)snprintf(host, sizeof(host), "%s", c->hostname_override);
+    else if (gethostname(host, sizeof(host) - 1) != 0)
+        return true;
+    return strcmp(peer, host) == 0 || (server_id_from_hostname(slice_str(host), id) && strcmp(peer, id) == 0);
+}
+
+static void check_peers_are_others(struct config_sources *o, const struct config *c, const struct addresses *ours)
+{
+    char name[DERIVE_HOST_BYTES];
+    struct derive_address to;
+    struct err err;
+
+    for (size_t i = 0; c->peers[i] != NULL; i++) {
+        err_clear(&err);
+        if (!derive_peer(c->peers[i], name, &to, &err) || addresses_reached_by(ours, &to) == NULL ||
+            names_ourselves(c, name))
+            continue;
+        (void)err_set(&err, "%s is the address of this proxy itself: give that of the peer", c->peers[i]);
+        wrong(o, "peers", err.text);
+    }
+}
+
 /* Whoever connects there comes back to us: said here, before it can become an endless loop of connections. */
 static void check_not_ourselves(struct config_sources *o, const struct config *c)
 {
@@ -126,6 +158,7 @@ static void check_not_ourselves(struct config_sources *o, const struct config *c
     if (given(c->admin_bind_address) && derive_host_port(slice_str(c->admin_bind_address), &to, &err) &&
         addresses_reached_by(&ours, &to) != NULL)
         wrong(o, "admin-bind-address", "clients are served there (bind-address, secure-port): choose another port");
+    check_peers_are_others(o, c, &ours);
 }
 
 static void check_etcd(struct config_sources *o, const struct config *c)
@@ -145,7 +178,7 @@ static void check_etcd(struct config_sources *o, const struct config *c)
     if (n > ETCD_SERVERS_MAX)
         wrong(o, "etcd-servers", "too many endpoints");
     if (any_tls)
-        need(o, "etcd-cafile", c->etcd_cafile);
+        need(o, "etcd-cafile", c->etcd_cafile, "is required for the https:// URLs of etcd-servers: give etcd's CA");
     check_pair(o, c->etcd_certfile, "etcd-certfile", c->etcd_keyfile, "etcd-keyfile");
     if (strlen(c->etcd_prefix) > PREFIX_BYTES)
         wrong(o, "etcd-prefix", "too long");
@@ -202,10 +235,11 @@ static void check_tls(struct config_sources *o, const struct config *c)
 
 bool config_check(struct config_sources *o, const struct config *c)
 {
-    need(o, "tls-cert-file", c->tls_cert_file);
-    need(o, "tls-private-key-file", c->tls_private_key_file);
-    need(o, "apiserver-ca-file", c->apiserver_ca_file);
-    need(o, "apiserver-user", c->apiserver_user);
+    need(o, "tls-cert-file", c->tls_cert_file, "is required: give kube-apiserver's serving certificate");
+    need(o, "tls-private-key-file", c->tls_private_key_file, "is required: give kube-apiserver's serving key");
+    need(o, "apiserver-ca-file", c->apiserver_ca_file,
+         "is required: give the CA of kube-apiserver's serving certificate");
+    need(o, "apiserver-user", c->apiserver_user, "is required: give a user such as system:apiserver");
     check_pair(o, c->proxy_client_cert_file, "proxy-client-cert-file", c->proxy_client_key_file,
                "proxy-client-key-file");
     check_header_names(o, "requestheader-username-headers", c->requestheader_username_headers);

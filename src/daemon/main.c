@@ -7,6 +7,7 @@
 #include "daemon/config_load.h"
 #include "daemon/flags.h"
 #include "daemon/options.h"
+#include "daemon/preflight.h"
 #include "daemon/rlimits.h"
 #include "daemon/trust.h"
 #include "net/tls_memory.h"
@@ -14,6 +15,8 @@
 
 #include <unistd.h>
 
+/* As the unit has it. */
+#define SERVICE_USER "mvproxy"
 #define DEFAULT_CONFIG_FILE "/etc/mvproxy/mvproxy.yaml"
 
 enum { EXIT_BAD_CONFIG = 1, EXIT_BAD_USAGE = 2, MAIN_ARENA_CEILING = 1 << 20, MAIN_ERRORS_CEILING = 256 << 10 };
@@ -26,7 +29,7 @@ static void print_errors(const struct buf *errors)
         fprintf(stderr, "%.*s", (int)s.n, s.p);
 }
 
-/* Loads all that the configuration names, as a start would, short of opening sockets. */
+/* Loads all that the configuration names, as a start would, short of opening sockets, and looks deeper than that. */
 static int check(const struct config *c, struct buf *errors)
 {
     struct addresses ours;
@@ -35,17 +38,18 @@ static int check(const struct config *c, struct buf *errors)
     bool ok;
 
     err_clear(&err);
-    ok = addresses_configured(c, &ours, &err);
-    if (!ok)
+    ok = preflight_files(c, SERVICE_USER, errors);
+    if (!addresses_configured(c, &ours, &err)) {
+        ok = false;
         buf_printf(errors, "bind-address: %s\n", err.text);
-    if (trust_load(c, &trust, errors))
+    }
+    if (ok && trust_load(c, &trust, errors))
         trust_free(&trust);
     else
         ok = false;
-    if (!ok) {
-        print_errors(errors);
+    print_errors(errors);
+    if (!ok)
         return EXIT_BAD_CONFIG;
-    }
     puts("configuration is valid");
     return 0;
 }

@@ -84,7 +84,9 @@ static const struct {
      "F:4:4: v: \"x\" is not a whole number\nF:5:1: nope: unknown option\n"
      "F:6:13: access-log: must be true or false, not \"7\"\n"},
     {"what is required", "v: 1\n",
-     "tls-cert-file: is required\ntls-private-key-file: is required\napiserver-ca-file: is required\n"},
+     "tls-cert-file: is required: give kube-apiserver's serving certificate\ntls-private-key-file: is required: give "
+     "kube-apiserver's serving key\napiserver-ca-file: is required: give the CA of kube-apiserver's serving "
+     "certificate\n"},
     {"half a pair", BASE "proxy-client-cert-file: x\n",
      "proxy-client-key-file: is required together with the certificate\n"},
     {"itself behind it", BASE "bind-address: 0.0.0.0\n",
@@ -98,7 +100,8 @@ static const struct {
      "F:4:1: apiserver: \"http://127.0.0.1:6443\" is not an https:// URL\n"},
     {"no URL of etcd", BASE "etcd-servers: [10.0.0.1:2379]\n",
      "F:4:1: etcd-servers: \"10.0.0.1:2379\" is not an http:// or https:// URL\n"},
-    {"etcd without a CA", BASE "etcd-servers: https://10.0.0.1:2379\n", "etcd-cafile: is required\n"},
+    {"etcd without a CA", BASE "etcd-servers: https://10.0.0.1:2379\n",
+     "etcd-cafile: is required for the https:// URLs of etcd-servers: give etcd's CA\n"},
     {"half a pair for etcd", BASE "etcd-servers: http://10.0.0.1\netcd-keyfile: x\n",
      "etcd-certfile: is required together with the key\n"},
     {"too many endpoints",

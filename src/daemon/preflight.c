@@ -1,0 +1,229 @@
+#include "daemon/preflight.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "daemon/options.h"
+#include "daemon/trust.h"
+#include "net/tls_inspect.h"
+
+enum { DAY_S = 86400, SOON_S = 30 * DAY_S };
+
+struct preflight {
+    const struct config *c;
+    const char *user;
+    struct buf *findings;
+    bool ok;
+};
+
+/* ---- findings ---- */
+
+static void put_place(const struct preflight *p, const char *option)
+{
+    const struct option *o = options_find(slice_of(option, strcspn(option, "[")));
+    const struct config_origin *at = o == NULL ? NULL : &p->c->origins[options_index(o)];
+
+    if (at != NULL && at->given && at->place.file != NULL)
+        buf_printf(p->findings, "%s:%zu:%zu: ", at->place.file, at->place.line, at->place.column);
+    else if (at != NULL && at->given)
+        buf_append_str(p->findings, "command line: ");
+    buf_printf(p->findings, "%s: ", option);
+}
+
+static void wrong(struct preflight *p, const char *option, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void wrong(struct preflight *p, const char *option, const char *fmt, ...)
+{
+    va_list ap;
+
+    p->ok = false;
+    put_place(p, option);
+    va_start(ap, fmt);
+    buf_vprintf(p->findings, fmt, ap);
+    va_end(ap);
+    buf_append_char(p->findings, '\n');
+}
+
+static void warn(struct preflight *p, const char *option, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void warn(struct preflight *p, const char *option, const char *fmt, ...)
+{
+    va_list ap;
+
+    buf_append_str(p->findings, "warning: ");
+    put_place(p, option);
+    va_start(ap, fmt);
+    buf_vprintf(p->findings, fmt, ap);
+    va_end(ap);
+    buf_append_char(p->findings, '\n');
+}
+
+/* ---- one file ---- */
+
+/* In a process of its own that becomes that user for good: 0, or the errno of opening the file. */
+static int open_as(const struct passwd *pw, const char *path)
+{
+    int status;
+    pid_t child = fork();
+
+    if (child == 0) {
+        if (initgroups(pw->pw_name, pw->pw_gid) != 0 || setgid(pw->pw_gid) != 0 || setuid(pw->pw_uid) != 0)
+            _exit(0);
+        _exit(access(path, R_OK) == 0 ? 0 : errno & 0xff);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
+        return 0;
+    return WEXITSTATUS(status);
+}
+
+static bool service_can_read(struct preflight *p, const char *option, const char *path)
+{
+    const struct passwd *pw = p->user == NULL || geteuid() != 0 ? NULL : getpwnam(p->user);
+    int error = pw == NULL || pw->pw_uid == 0 ? 0 : open_as(pw, path);
+
+    if (error != 0)
+        wrong(p, option, "the user %s, as whom the service runs, cannot read %s (%s): give it to a group of that user",
+              p->user, path, strerror(error));
+    return error == 0;
+}
+
+static const char *kind_name(enum trust_file_kind kind)
+{
+    return kind == TRUST_KEY ? "private key" : "certificate";
+}
+
+static bool readable(struct preflight *p, const char *option, const char *path, enum trust_file_kind kind)
+{
+    struct tls_file_facts f;
+
+    tls_inspect(path, &f);
+    if (f.error != 0) {
+        wrong(p, option, "%s: %s: give the path of a PEM file", path, strerror(f.error));
+        return false;
+    }
+    if (kind == TRUST_KEY ? f.has_key : f.has_certificate && !f.damaged)
+        return service_can_read(p, option, path);
+    if (kind == TRUST_KEY && f.has_certificate)
+        wrong(p, option, "%s is a certificate, not a private key: certificate and key are swapped", path);
+    else if (kind != TRUST_KEY && f.has_key)
+        wrong(p, option, "%s is a private key, not a certificate: certificate and key are swapped", path);
+    else if (f.damaged)
+        wrong(p, option, "%s is damaged: its PEM text is incomplete or is no %s", path, kind_name(kind));
+    else
+        wrong(p, option, "%s has no %s in PEM: give another file", path, kind_name(kind));
+    return false;
+}
+
+static void check_dates(struct preflight *p, const char *option, const char *path)
+{
+    int64_t now = clock_wall_us() / 1000000;
+    char when[CLOCK_RFC3339_BYTES];
+    struct tls_file_facts f;
+
+    tls_inspect(path, &f);
+    clock_rfc3339((f.valid.not_after <= now ? f.valid.not_after : f.valid.not_before) * 1000000, when);
+    if (f.valid.not_after <= now)
+        wrong(p, option, "%s expired at %s: renew it", path, when);
+    else if (f.valid.not_before > now)
+        wrong(p, option, "%s is not valid before %s: check the clock of this machine", path, when);
+    else if (f.valid.not_after - now < SOON_S)
+        warn(p, option, "%s expires in %lld days: renew it", path, (long long)((f.valid.not_after - now) / DAY_S));
+}
+
+/* ---- what belongs together ---- */
+
+struct pair {
+    const char *cert_option, *cert, *key_option, *key;
+    bool for_servers;
+};
+
+static void check_pair(struct preflight *p, const struct pair *pair)
+{
+    bool cert = readable(p, pair->cert_option, pair->cert, TRUST_CERTIFICATE);
+    bool key = readable(p, pair->key_option, pair->key, TRUST_KEY);
+    struct tls_file_facts f;
+
+    if (cert && key && !tls_inspect_belongs(pair->cert, pair->key))
+        wrong(p, pair->key_option, "%s does not belong to the certificate %s, or is encrypted: give its plain key",
+              pair->key, pair->cert);
+    if (!cert)
+        return;
+    check_dates(p, pair->cert_option, pair->cert);
+    tls_inspect(pair->cert, &f);
+    if (pair->for_servers ? !f.for_servers : !f.for_clients)
+        wrong(p, pair->cert_option, "%s must not be used by %s (extended key usage): issue one with %s", pair->cert,
+              pair->for_servers ? "servers" : "clients", pair->for_servers ? "serverAuth" : "clientAuth");
+}
+
+static void check_serving(struct preflight *p)
+{
+    const struct config *c = p->c;
+    bool before = p->ok;
+
+    check_pair(
+        p, &(struct pair){"tls-cert-file", c->tls_cert_file, "tls-private-key-file", c->tls_private_key_file, true});
+    if (p->ok == before && !tls_inspect_covers(c->tls_cert_file, "kubernetes.default.svc"))
+        wrong(p, "tls-cert-file", "%s is not valid for kubernetes.default.svc, by which peers know us: add that name",
+              c->tls_cert_file);
+}
+
+static bool check_bundle(struct preflight *p, const char *option, const char *path)
+{
+    return path[0] != '\0' && readable(p, option, path, TRUST_BUNDLE);
+}
+
+static void check_front_proxy(struct preflight *p, bool front_proxy_ca)
+{
+    const struct config *c = p->c;
+
+    if (c->proxy_client_cert_file[0] == '\0')
+        return;
+    check_pair(p, &(struct pair){"proxy-client-cert-file", c->proxy_client_cert_file, "proxy-client-key-file",
+                                 c->proxy_client_key_file, false});
+    if (front_proxy_ca && p->ok && !tls_inspect_signed(c->proxy_client_cert_file, c->requestheader_client_ca_file))
+        wrong(p, "requestheader-client-ca-file",
+              "%s has not signed proxy-client-cert-file, so peers would not believe us: give the front-proxy CA, as "
+              "kube-apiserver has it",
+              c->requestheader_client_ca_file);
+}
+
+/* Whoever has a certificate of the clients' CA could then name any user (kubernetes.io, "aggregation layer"). */
+static void check_separate_cas(struct preflight *p)
+{
+    const struct config *c = p->c;
+
+    if (!tls_inspect_shared(c->client_ca_file, c->requestheader_client_ca_file))
+        return;
+    if (c->requestheader_allowed_names[0] == NULL)
+        wrong(
+            p, "requestheader-client-ca-file",
+            "shares a CA with client-ca-file, and requestheader-allowed-names is empty: every client could pose as any "
+            "user: give the front-proxy CA");
+    else
+        warn(p, "requestheader-client-ca-file", "shares a CA with client-ca-file: give the front-proxy CA its own");
+}
+
+bool preflight_files(const struct config *c, const char *user, struct buf *findings)
+{
+    struct preflight p = {c, user, findings, true};
+    bool client_ca, front_proxy_ca;
+
+    check_serving(&p);
+    client_ca = check_bundle(&p, "client-ca-file", c->client_ca_file);
+    front_proxy_ca = check_bundle(&p, "requestheader-client-ca-file", c->requestheader_client_ca_file);
+    (void)check_bundle(&p, "apiserver-ca-file", c->apiserver_ca_file);
+    (void)check_bundle(&p, "peer-ca-file", c->peer_ca_file);
+    (void)check_bundle(&p, "etcd-cafile", c->etcd_cafile);
+    if (c->etcd_certfile[0] != '\0')
+        check_pair(&p, &(struct pair){"etcd-certfile", c->etcd_certfile, "etcd-keyfile", c->etcd_keyfile, false});
+    check_front_proxy(&p, front_proxy_ca);
+    if (client_ca && front_proxy_ca)
+        check_separate_cas(&p);
+    if (c->client_ca_file[0] == '\0')
+        warn(&p, "client-ca-file", "none: users with certificates are refused");
+    return p.ok;
+}

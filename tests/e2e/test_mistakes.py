@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Forty mistakes of operators, and the line that `mvproxy -t` says to each: held against tests/e2e/mistakes.golden.
+
+MVPROXY_UPDATE_GOLDEN=1 writes the file anew; read what changed before it is committed.
+"""
+
+import os
+import re
+import socket
+import subprocess
+
+import fixture
+from fixture import check, equal
+
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mistakes.golden")
+
+
+def setup():
+    world = fixture.World({"a": "v1.33"})
+    extra, folder = world.certs.extra, world.scratch
+    extra("no-svc", "kube-apiserver", eku="serverAuth", sans=["localhost"])
+    extra("ended", "kube-apiserver", eku="serverAuth", sans=["kubernetes.default.svc"], start="20200101000000Z", end="20200102000000Z")
+    extra("future", "kube-apiserver", eku="serverAuth", sans=["kubernetes.default.svc"], start="20480101000000Z", end="20490101000000Z")
+    extra("client-only", "kube-apiserver", eku="clientAuth", sans=["kubernetes.default.svc"])
+    extra("proxy-ended", "front-proxy-client", ca="front-proxy-ca", start="20200101000000Z", end="20200102000000Z")
+    extra("proxy-server", "front-proxy-client", ca="front-proxy-ca", eku="serverAuth")
+    extra("proxy-foreign", "front-proxy-client", ca="foreign-ca")
+    write(folder, "empty.crt", "")
+    write(folder, "half.crt", "-----BEGIN CERTIFICATE-----\nMIIB\n")
+    write(folder, "junk.crt", "-----BEGIN CERTIFICATE-----\nbm90aGluZw==\n-----END CERTIFICATE-----\n")
+    subprocess.run(["openssl", "ec", "-aes128", "-passout", "pass:x", "-in", world.certs.key("node-a"),
+                    "-out", os.path.join(folder, "encrypted.key")], check=True, capture_output=True)
+    return world
+
+
+def write(folder, name, text):
+    with open(os.path.join(folder, name), "w", encoding="ascii") as out:
+        out.write(text)
+
+
+def mistakes(world):
+    """(what is wrong, options that are changed (None: taken away), arguments)"""
+    crt, key, at = world.certs.crt, world.certs.key, lambda name: os.path.join(world.scratch, name)
+    port = world.ports["a"]
+    return [
+        ("an option that does not exist", {"bind-adress": "10.0.0.1"}),
+        ("an option of another program", {"listen-address": "10.0.0.1"}),
+        ("a flag that does not exist", {}, "--confg=x"),
+        ("a mode that does not exist", {}, "--verison"),
+        ("a flag without its value", {}, "--v"),
+        ("a stray argument", {}, "start"),
+        ("a port that is none", {"secure-port": "https"}),
+        ("a port that is too large", {"secure-port": 66443}),
+        ("a duration without a unit", {"client-idle-timeout": 90}),
+        ("a duration that is too short", {"discovery-refresh-interval": "1ms"}),
+        ("a truth that is none", {"access-log": "yes"}),
+        ("a choice that is none", {"logging-format": "xml"}),
+        ("a name to listen on", {"bind-address": "cp-a"}),
+        ("the same address twice", {"bind-address": ["127.0.0.1", "127.0.0.1:%d" % port]}),
+        ("itself as the API server", {"apiserver": "https://127.0.0.1:%d" % port}),
+        ("itself by the wildcard address", {"bind-address": "0.0.0.0", "apiserver": "https://localhost:%d" % port}),
+        ("the clients' port for the admin listener", {"admin-bind-address": "127.0.0.1:%d" % port}),
+        ("itself as a peer", {"peers": ["cp-b=127.0.0.1:%d" % port]}),
+        ("an API server without TLS", {"apiserver": "http://127.0.0.1:6443"}),
+        ("a peer without a port", {"peers": ["cp-b=10.0.0.2"]}),
+        ("a network that is none", {"peer-allowed-cidrs": ["10.0.0.0/40"]}),
+        ("trusted proxies that are no networks", {"trusted-proxies": ["balancer"]}),
+        ("half an address for peers", {"peer-advertise-ip": "10.0.0.1"}),
+        ("a gate that does not exist", {"feature-gates": ["UnknownVersionInterop=true"]}),
+        ("etcd without its CA", {"etcd-servers": ["https://10.0.0.1:2379"]}),
+        ("a cipher suite that does not exist", {"tls-cipher-suites": ["AES128"]}),
+        ("no serving certificate", {"tls-cert-file": None}),
+        ("a certificate without its key", {"proxy-client-key-file": None}),
+        ("a file that is not there", {"tls-cert-file": "/nonexistent/apiserver.crt"}),
+        ("a folder for a file", {"client-ca-file": world.scratch}),
+        ("an empty file", {"peer-ca-file": at("empty.crt")}),
+        ("half a certificate", {"tls-cert-file": at("half.crt")}),
+        ("no certificate in PEM's clothes", {"apiserver-ca-file": at("junk.crt")}),
+        ("certificate and key swapped", {"tls-cert-file": key("node-a"), "tls-private-key-file": crt("node-a")}),
+        ("the key of another certificate", {"tls-private-key-file": key("node-b")}),
+        ("an encrypted key", {"tls-private-key-file": at("encrypted.key")}),
+        ("a serving certificate that has ended", {"tls-cert-file": crt("ended"), "tls-private-key-file": key("ended")}),
+        ("one that has not begun", {"tls-cert-file": crt("future"), "tls-private-key-file": key("future")}),
+        ("one that peers will refuse", {"tls-cert-file": crt("no-svc"), "tls-private-key-file": key("no-svc")}),
+        ("a client's certificate to serve with", {"tls-cert-file": crt("client-only"), "tls-private-key-file": key("client-only")}),
+        ("a front-proxy certificate that has ended",
+         {"proxy-client-cert-file": crt("proxy-ended"), "proxy-client-key-file": key("proxy-ended")}),
+        ("a server's certificate as the front proxy's",
+         {"proxy-client-cert-file": crt("proxy-server"), "proxy-client-key-file": key("proxy-server")}),
+        ("a front-proxy certificate that nobody believes",
+         {"proxy-client-cert-file": crt("proxy-foreign"), "proxy-client-key-file": key("proxy-foreign")}),
+        ("the clients' CA as the front-proxy CA",
+         {"requestheader-client-ca-file": crt("ca"), "requestheader-allowed-names": [],
+          "proxy-client-cert-file": crt("admin"), "proxy-client-key-file": key("admin")}),
+    ]
+
+
+def said(world, change, argument=None):
+    """What -t says, with what differs from run to run replaced by a word."""
+    options = {k: v for k, v in dict(world.options("a"), **change).items() if v is not None}
+    path = os.path.join(world.scratch, "wrong.yaml")
+    with open(path, "w", encoding="utf-8") as out:
+        out.write(fixture.yaml(options))
+    argv = [fixture.mvproxy_binary(), "--config", path, "-t"] + ([argument] if argument else [])
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=fixture.PATIENCE)
+    check(done.returncode in (1, 2), change, argument, "exit status", done.returncode, done.stdout)
+    for alarm in fixture.ALARMS:
+        check(alarm not in done.stderr, done.stderr)
+    text = done.stderr.replace(path, "FILE").replace(world.scratch, "DIR").replace(world.certs.dir, "CERTS")
+    text = text.replace("DIR/certs", "CERTS").replace(str(world.ports["a"]), "PORT").replace(socket.gethostname(), "HOST")
+    return re.sub(r"FILE:\d+:", "FILE:N:", text)
+
+
+def test_golden(world):
+    """each mistake is answered as the golden file has it: one line that says where, what, and what to do"""
+    out = "".join("# %s\n%s\n" % (row[0], said(world, *row[1:])) for row in mistakes(world))
+    if os.environ.get("MVPROXY_UPDATE_GOLDEN"):
+        with open(GOLDEN, "w", encoding="utf-8") as golden:
+            golden.write(out)
+    with open(GOLDEN, encoding="utf-8") as golden:
+        wanted = golden.read()
+    for got, want in zip(out.split("\n# "), wanted.split("\n# ")):
+        equal(got, want, "said")
+    equal(len(out), len(wanted), "length")
+    check(len(mistakes(world)) >= 40, "forty of them")
+
+
+def test_form(world):
+    """no mistake is answered with more than two lines, with words of OpenSSL, or without the option's name"""
+    for name, change, *argument in mistakes(world):
+        lines = said(world, change, *argument).splitlines()
+        check(1 <= len(lines) <= 2, name, lines)
+        for word in ("PEM routines", "start line", "asn1", "error:", "EVP_", "x509 cert"):
+            check(word not in "\n".join(lines), name, lines)
+        options = list(change) or [a.split("=")[0] for a in argument]
+        check(any(o in "\n".join(lines) for o in options), name, lines)
+
+
+def test_user(world):
+    """files that the service's user cannot read are named, if that user exists and root asks"""
+    if os.geteuid() != 0 or subprocess.run(["id", "mvproxy"], capture_output=True, check=False).returncode != 0:
+        return
+    options = world.options("a")
+    locked = os.path.join(world.scratch, "locked.key")
+    with open(options["tls-private-key-file"], encoding="ascii") as key, open(locked, "w", encoding="ascii") as out:
+        out.write(key.read())
+    os.chmod(locked, 0o600)
+    check("the user mvproxy" in said(world, {"tls-private-key-file": locked}), "not named")
+
+
+if __name__ == "__main__":
+    fixture.main(globals())
