@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/app_state.h"
-#include "daemon/claims.h"
 #include "daemon/drain.h"
 #include "daemon/expiry.h"
 #include "daemon/logging.h"
@@ -165,7 +164,8 @@ static bool build_middle(struct app *a)
 
     if (!wire_surroundings_make(a->back, a->config, &a->trust, &a->around))
         return false;
-    back_set_claims(a->back, claims_of, a);
+    claims_set(&a->claims, &a->around.headers, NULL);
+    back_set_claims(a->back, claims_of, &a->claims);
     wire_cluster(a->config, &a->trust, &a->around, a->hostname, &cluster);
     a->cluster = cluster_new(a->loop, a->back, a->metrics, &cluster);
     wire_proxy(a->config, &a->trust, a->around.local, &proxy);

@@ -7,6 +7,7 @@
 #include "base/metric.h"
 #include "daemon/addresses.h"
 #include "daemon/app.h"
+#include "daemon/claims.h"
 #include "daemon/notify.h"
 #include "daemon/wire.h"
 #include "net/loop.h"
@@ -38,8 +39,8 @@ struct app {
     struct loop *loop;
     struct notify *notify;
     struct back *back;
-    struct wire_surroundings around;    /* the local origin and the networks are ours */
-    struct user_headers headers_before; /* of config_before, or during a reload of what is about to be in force */
+    struct wire_surroundings around; /* the local origin and the networks are ours */
+    struct claims claims;            /* what back/ is told */
     struct cluster *cluster;
     struct proxy *proxy;
     struct front *front;

@@ -1,7 +1,5 @@
 #include "daemon/claims.h"
 
-#include "daemon/app_state.h"
-
 static void count(const struct user_headers *names, const struct http_head *head, struct back_claims *out)
 {
     *out = (struct back_claims){0, 0};
@@ -15,22 +13,22 @@ static void count(const struct user_headers *names, const struct http_head *head
 }
 
 /* Standard names are among both: rather too much is seen than too little. */
-void claims_of(const struct http_head *head, void *app, struct back_claims *out)
+void claims_of(const struct http_head *head, void *claims, struct back_claims *out)
 {
-    const struct app *a = app;
-    struct back_claims before = {0, 0};
+    const struct claims *c = claims;
+    struct back_claims also = {0, 0};
 
-    count(&a->around.headers, head, out);
-    if (a->headers_before.username != NULL)
-        count(&a->headers_before, head, &before);
-    if (before.users > out->users)
-        out->users = before.users;
-    if (before.others > out->others)
-        out->others = before.others;
+    count(&c->now, head, out);
+    if (c->also.username != NULL)
+        count(&c->also, head, &also);
+    if (also.users > out->users)
+        out->users = also.users;
+    if (also.others > out->others)
+        out->others = also.others;
 }
 
-void claims_also(struct app *a, const struct user_headers *names)
+void claims_set(struct claims *c, const struct user_headers *now, const struct user_headers *also)
 {
-    a->headers_before =
-        names == NULL || user_headers_same(names, &a->around.headers) ? (struct user_headers){0} : *names;
+    c->now = *now;
+    c->also = also == NULL || user_headers_same(also, now) ? (struct user_headers){0} : *also;
 }

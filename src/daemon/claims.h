@@ -8,11 +8,14 @@
 #include "back/claims.h"
 #include "kube/user.h"
 
-struct app;
+/* The text of the names is the owner's to keep. */
+struct claims {
+    struct user_headers now, also; /* also.username NULL: no others */
+};
 
-/* A back_claims_fn; `app` is a struct app. */
-void claims_of(const struct http_head *head, void *app, struct back_claims *out);
-/* Further names that count from now on, instead of those given last; NULL: none. Their text is the app's to keep. */
-void claims_also(struct app *a, const struct user_headers *names);
+/* `also`: further names, of before a reload or of after it; NULL: none. */
+void claims_set(struct claims *c, const struct user_headers *now, const struct user_headers *also);
+/* A back_claims_fn; `claims` is a struct claims. */
+void claims_of(const struct http_head *head, void *claims, struct back_claims *out);
 
 #endif

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/app_state.h"
-#include "daemon/claims.h"
 #include "daemon/config_load.h"
 #include "daemon/logging.h"
 #include "daemon/options.h"
@@ -122,9 +121,9 @@ static bool commit(struct app *a, struct plan *p, struct buf *errors)
     struct origin *old_local = a->around.local;
     struct user_headers old_headers = a->around.headers;
 
-    claims_also(a, &p->around.headers);
+    claims_set(&a->claims, &old_headers, &p->around.headers);
     if (!put_in_force(a, p->config, &p->trust, &p->around, errors)) {
-        claims_also(a, NULL);
+        claims_set(&a->claims, &old_headers, NULL);
         return false;
     }
     wire_etcd_free(&a->around); /* the cluster has its own references */
@@ -132,7 +131,7 @@ static bool commit(struct app *a, struct plan *p, struct buf *errors)
     origin_unref(old_local);
     logging_apply(p->config);
     replace_trust(a, &p->trust);
-    claims_also(a, &old_headers);
+    claims_set(&a->claims, &a->around.headers, &old_headers);
     config_free(a->config_before);
     a->config_before = a->config;
     a->config = p->config;

@@ -1,6 +1,5 @@
 /* Which fields of a head say who asks: the standard names, the configured ones, and those of before a reload. */
 #include "base/limits.h"
-#include "daemon/app_state.h"
 #include "daemon/claims.h"
 #include "lib/tap.h"
 
@@ -10,7 +9,7 @@ static const struct user_headers headers_a = {
     .username = &name_a, .n_username = 1, .group = &group, .n_group = 1, .extra_prefix = &prefix, .n_extra_prefix = 1};
 static const struct user_headers headers_b = {.username = &name_b, .n_username = 1, .uid = &group, .n_uid = 1};
 
-static void claims(struct app *a, const char *names, unsigned users, unsigned others)
+static void told(struct claims *c, const char *names, unsigned users, unsigned others)
 {
     struct arena *arena = arena_new(1 << 16);
     struct slice rest = slice_str(names), name;
@@ -22,7 +21,7 @@ static void claims(struct app *a, const char *names, unsigned users, unsigned ot
     while (slice_split(&rest, ' ', &name))
         if (!http_head_add(&head, arena, name, SLICE_LIT("x")))
             tap_bail("no memory");
-    claims_of(&head, a, &got);
+    claims_of(&head, c, &got);
     is_u64(got.users, users, "%s: users", names);
     is_u64(got.others, others, "%s: others", names);
     arena_free(arena);
@@ -30,25 +29,25 @@ static void claims(struct app *a, const char *names, unsigned users, unsigned ot
 
 int main(void)
 {
-    struct app a = {.around.headers = headers_a};
+    struct claims c;
 
-    claims(&a, "Host Authorization Accept X-Forwarded-For X-Kubernetes-Apiserver-Rerouted x-kubernetes-peer-proxied", 0,
-           0);
-    claims(&a, "Host X-Remote-User", 1, 0);
-    claims(&a, "x_remote_user X-REMOTE-USER x-user-a", 3, 0);
-    claims(&a, "X-Remote-Uid X-Remote-Group X-Group X-Remote-Extra-Scopes X-More-Scopes", 0, 5);
-    claims(&a, "X-User-B", 0, 0);
-    claims_also(&a, &headers_b);
-    claims(&a, "X-User-B X-Group", 1, 1);
-    claims(&a, "X-User-A X-Group", 1, 1);
-    claims(&a, "X-Remote-User", 1, 0);
-    a.around.headers = headers_b;
-    claims_also(&a, &headers_a);
-    claims(&a, "X-User-B", 1, 0);
-    claims(&a, "X-User-A", 1, 0);
-    claims_also(&a, NULL);
-    claims(&a, "X-User-A", 0, 0);
-    claims_also(&a, &headers_b);
-    ok(a.headers_before.username == NULL, "the same names are not looked for twice");
+    claims_set(&c, &headers_a, NULL);
+    told(&c, "Host Authorization Accept X-Forwarded-For X-Kubernetes-Apiserver-Rerouted x-kubernetes-peer-proxied", 0,
+         0);
+    told(&c, "Host X-Remote-User", 1, 0);
+    told(&c, "x_remote_user X-REMOTE-USER x-user-a", 3, 0);
+    told(&c, "X-Remote-Uid X-Remote-Group X-Group X-Remote-Extra-Scopes X-More-Scopes", 0, 5);
+    told(&c, "X-User-B", 0, 0);
+    claims_set(&c, &headers_a, &headers_b);
+    told(&c, "X-User-B X-Group", 1, 1);
+    told(&c, "X-User-A X-Group", 1, 1);
+    told(&c, "X-Remote-User", 1, 0);
+    claims_set(&c, &headers_b, &headers_a);
+    told(&c, "X-User-B", 1, 0);
+    told(&c, "X-User-A", 1, 0);
+    claims_set(&c, &headers_b, NULL);
+    told(&c, "X-User-A", 0, 0);
+    claims_set(&c, &headers_b, &headers_b);
+    ok(c.also.username == NULL, "the same names are not looked for twice");
     return tap_end();
 }
