@@ -16,6 +16,9 @@ enum {
     ERROR_BYTES = 4 << 10,
     /* An endpoint of another cluster is an error; but etcd may have been set up anew. */
     OTHER_CLUSTER_MS = 60000,
+    /* What failed so recently fails still, whatever else succeeds: everybody who asks again waits less. */
+    STILL_MS = 30000,
+    WATCHES_REFUSED = 3, /* in a row: not an election, nor a compaction */
 };
 
 static const struct {
@@ -35,7 +38,10 @@ struct etcd {
     struct origin *servers[ETCD_SERVERS_MAX];
     size_t n, current;
     enum trouble trouble;
-    struct err failure; /* the last */
+    uint64_t failed_ms[ETCD_OPS]; /* when it did last, since it last worked; 0: it did not */
+    unsigned watches_refused;     /* in a row */
+    bool answers;                 /* the last request was answered */
+    struct err failure;           /* the last */
     uint64_t worked_ms;
     uint64_t cluster, cluster_ms; /* who we talk to, and when it last answered; 0: whoever answers first */
     unsigned configured;          /* how often */
@@ -76,10 +82,23 @@ static void set_trouble(struct etcd *e, enum trouble t)
     metric_set(e->metrics->etcd_working, t == TROUBLE_NONE ? 1 : 0);
 }
 
-static void works(struct etcd *e)
+static bool still_failing(const struct etcd *e)
+{
+    uint64_t now = loop_now_ms(e->loop);
+    bool found = false;
+
+    for (size_t op = 0; !found && op < ETCD_OPS; op++)
+        found = e->failed_ms[op] != 0 && now - e->failed_ms[op] < STILL_MS;
+    return found;
+}
+
+/* What one request can do says nothing of the others: leases are renewed in a store that is full. */
+static void works(struct etcd *e, enum etcd_op op)
 {
     e->worked_ms = loop_now_ms(e->loop);
-    if (e->trouble == TROUBLE_NONE)
+    e->answers = true;
+    e->failed_ms[op] = 0;
+    if (e->trouble == TROUBLE_NONE || still_failing(e))
         return;
     log_info(e->trouble == TROUBLE_SAID ? "etcd answers again" : "etcd answers",
              LT("endpoint", origin_address(e->servers[e->current])));
@@ -87,8 +106,12 @@ static void works(struct etcd *e)
 }
 
 /* Said once: it lasts, and is tried for ever. */
-static void fails(struct etcd *e, const char *what, const char *why)
+static void fails(struct etcd *e, enum etcd_op op, const char *why)
 {
+    const char *what = ops[op].name;
+
+    e->failed_ms[op] = loop_now_ms(e->loop);
+    e->answers = false;
     err_clear(&e->failure);
     (void)err_set(&e->failure, "%s", why);
     if (e->trouble == TROUBLE_SAID) {
@@ -98,6 +121,18 @@ static void fails(struct etcd *e, const char *what, const char *why)
     log_warning("etcd cannot be used: peer endpoint records are neither read nor written, Lease annotations still are",
                 LT("doing", what), LT("err", why), LU("endpoints", e->n));
     set_trouble(e, TROUBLE_SAID);
+}
+
+void etcd_watch_opened(struct etcd *e)
+{
+    e->watches_refused = 0;
+    works(e, ETCD_WATCH);
+}
+
+void etcd_watch_refused(struct etcd *e, const char *why)
+{
+    if (++e->watches_refused >= WATCHES_REFUSED)
+        fails(e, ETCD_WATCH, why);
 }
 
 void etcd_next_server(struct etcd *e)
@@ -162,9 +197,9 @@ static void give_up(struct etcd_call *c, const char *why)
 {
     struct etcd_answer a = {.result = ETCD_FAILED, .failure = why, .body = SLICE_LIT("")};
 
-    /* A watch ends for many reasons; the request that follows it tells whether there is trouble. */
-    if (c->op != ETCD_WATCH)
-        fails(c->etcd, ops[c->op].name, why);
+    /* A watch ends for many reasons, and who watches knows which. Revoking is a courtesy that nobody repeats. */
+    if (c->op != ETCD_WATCH && c->op != ETCD_REVOKE)
+        fails(c->etcd, c->op, why);
     finish(c, &a);
 }
 
@@ -255,7 +290,7 @@ static void refused(struct etcd_call *c, unsigned status, struct slice body)
     said = etcd_read_error(body, &code);
     if (status == 404 && code == ETCD_CODE_NOT_FOUND && c->op != ETCD_RANGE) {
         count(c->etcd, c->op, "ok");
-        works(c->etcd);
+        works(c->etcd, c->op);
         finish(c, &a);
         return;
     }
@@ -280,7 +315,7 @@ static void answered(struct etcd_call *c, struct slice body)
         return;
     }
     count(c->etcd, c->op, "ok");
-    works(c->etcd);
+    works(c->etcd, c->op);
     finish(c, &a);
 }
 
@@ -395,6 +430,8 @@ bool etcd_set_servers(struct etcd *e, struct origin *const *servers, size_t n)
     memcpy(e->servers, kept, n * sizeof *kept);
     e->n = n;
     e->configured++;
+    memset(e->failed_ms, 0, sizeof e->failed_ms); /* the others' */
+    e->watches_refused = 0;
     return true;
 }
 
@@ -406,6 +443,11 @@ struct loop *etcd_loop(const struct etcd *e)
 bool etcd_works(const struct etcd *e)
 {
     return e->trouble == TROUBLE_NONE;
+}
+
+bool etcd_answers(const struct etcd *e)
+{
+    return e->answers;
 }
 
 const char *etcd_failure(const struct etcd *e)

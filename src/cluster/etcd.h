@@ -58,8 +58,13 @@ void etcd_cancel(struct etcd_call *c); /* also from its own callbacks; NULL is f
 /* The endpoint in use is of no good: the next one from now on. */
 void etcd_next_server(struct etcd *e);
 
-/* Some endpoint answered what was asked last. */
+/* Nothing fails: what did, by kind of request, has succeeded since, or was not tried for a while. */
 bool etcd_works(const struct etcd *e);
+/* Some endpoint answered what was asked last. */
+bool etcd_answers(const struct etcd *e);
+/* Who watches says how it went: several refused in a row are trouble, although all else works. */
+void etcd_watch_opened(struct etcd *e);
+void etcd_watch_refused(struct etcd *e, const char *why);
 /* Why not, in the end; NULL: it works. "" before the first answer. Valid until the loop goes on. */
 const char *etcd_failure(const struct etcd *e);
 /* When that was so last, on the loop's clock; 0: never. */

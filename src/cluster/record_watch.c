@@ -219,6 +219,8 @@ static void on_over(void *arg, const struct etcd_answer *a)
 
     log_v(3, "Watch of peer endpoint records is over", LT("why", a->failure == NULL ? "" : a->failure));
     w->call = NULL;
+    if (w->state == STATE_OPENING)
+        etcd_watch_refused(w->o.etcd, a->failure == NULL ? "" : a->failure);
     try_later(w);
 }
 
@@ -229,6 +231,8 @@ static bool take_frame(struct record_watch *w, struct etcd_frame *f)
     if (f->canceled || f->compacted > 0) {
         log_v(2, "etcd ended the watch of peer endpoint records, reading them again", LS("why", f->reason),
               LU("compacted", f->compacted));
+        if (w->state == STATE_OPENING)
+            etcd_watch_refused(w->o.etcd, "it ends each watch at once");
         try_later(w);
         return true;
     }
@@ -239,6 +243,7 @@ static bool take_frame(struct record_watch *w, struct etcd_frame *f)
             return true;
         }
         set_state(w, STATE_WATCHING);
+        etcd_watch_opened(w->o.etcd);
         w->opened_ms = loop_now_ms(w->loop);
     }
     while (etcd_kvs_next(&f->events, &kv))

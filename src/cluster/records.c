@@ -170,7 +170,7 @@ static void on_tick(void *arg)
         start_parts(r); /* they could not be made for want of memory */
     if (r->watch != NULL && !r->doubted && now - seen >= DOUBT_MS)
         doubt(r);
-    else if (r->watch != NULL && r->doubted && now - seen < DOUBT_MS && etcd_works(r->etcd))
+    else if (r->watch != NULL && r->doubted && now - seen < DOUBT_MS && etcd_answers(r->etcd))
         trust_again(r);
     loop_timer_set(r->tick, TICK_MS);
 }

@@ -34,6 +34,7 @@ struct sim_etcd {
     struct list pairs, leases, watchers;
     bool leaderless, deaf;
     unsigned answer_status;
+    const char *refused; /* path */
     const char *answer;
 };
 
@@ -400,6 +401,8 @@ static void serve(void *arg, struct sim_request *q)
         refuse(q, 405, 12, "Method Not Allowed");
     else if (e->leaderless)
         refuse(q, 503, 14, "etcdserver: no leader");
+    else if (e->refused != NULL && slice_eq(path, slice_str(e->refused)))
+        refuse(q, 500, 8, "etcdserver: mvcc: database space exceeded");
     else if (slice_eq(path, SLICE_LIT("/v3/kv/range")))
         serve_range(e, q);
     else if (slice_eq(path, SLICE_LIT("/v3/kv/txn")))
@@ -546,6 +549,11 @@ void sim_etcd_answer(struct sim_etcd *e, unsigned status, const char *body)
 {
     e->answer_status = status;
     e->answer = body;
+}
+
+void sim_etcd_refuse(struct sim_etcd *e, const char *path)
+{
+    e->refused = path;
 }
 
 void sim_etcd_reset(struct sim_etcd *e, uint64_t cluster)

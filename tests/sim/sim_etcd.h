@@ -32,6 +32,8 @@ void sim_etcd_set_deaf(struct sim_etcd *e, bool deaf);
 void sim_etcd_say(struct sim_etcd *e, const char *bytes);
 /* Everything is answered with this; body NULL: no more. */
 void sim_etcd_answer(struct sim_etcd *e, unsigned status, const char *body);
+/* Requests to this path are refused, all others are not; NULL: none. */
+void sim_etcd_refuse(struct sim_etcd *e, const char *path);
 /* The cluster is another one from now on: empty, with revisions from the beginning. */
 void sim_etcd_reset(struct sim_etcd *e, uint64_t cluster);
 

@@ -289,6 +289,54 @@ static void not_etcd(void)
     }
 }
 
+/* How often it changes its mind in that time, looked at every 100 ms. */
+static unsigned changes(struct story *s, uint64_t ms)
+{
+    double before = world_metric(&s->w, "mvproxy_etcd_working", NULL);
+    unsigned n = 0;
+
+    for (uint64_t at = 0; at < ms; at += 100) {
+        double now;
+
+        sim_run_ms(s->w.loop, 100);
+        now = world_metric(&s->w, "mvproxy_etcd_working", NULL);
+        n += now != before;
+        before = now;
+    }
+    return n;
+}
+
+/* One kind of request fails for ever, all others work: shown, said, and no flapping. */
+static void one_kind_fails(void)
+{
+    static const char *const paths[] = {"/v3/kv/txn", "/v3/watch", "/v3/lease/keepalive"};
+
+    for (size_t i = 0; i < ROWS(paths); i++) {
+        struct story s;
+        char text[512];
+
+        begin(&s, 1);
+        put_record(&s, s.b, "10.0.0.21", 6443, 3600);
+        world_start(&s.w);
+        ok(world_ready(&s.w, 10000), "ready");
+        sim_run_ms(s.w.loop, 2000);
+        is_double(world_metric(&s.w, "mvproxy_etcd_working", NULL), 1, "all is well");
+        sim_etcd_refuse(s.etcd, paths[i]);
+        sim_etcd_say(s.etcd, "\n{\"error\":{\"grpc_code\":14,\"http_code\":503,\"message\":\"away\"}}\n");
+        if (i == 0) /* it has to be written anew */
+            sim_etcd_delete(s.etcd, s.own_key);
+        sim_run_ms(s.w.loop, 20000);
+        is_double(world_metric(&s.w, "mvproxy_etcd_working", NULL), 0, "%s is refused: shown", paths[i]);
+        is_u64(changes(&s, 120000), 0, "%s: and stays so", paths[i]);
+        cluster_etcd_state(s.w.cluster, text, sizeof text);
+        ok(strstr(text, "cannot be used") != NULL && strstr(text, "space exceeded") != NULL, "said: %s", text);
+        sim_etcd_refuse(s.etcd, NULL);
+        is_u64(changes(&s, 120000), 1, "%s: it works again, once", paths[i]);
+        is_double(world_metric(&s.w, "mvproxy_etcd_working", NULL), 1, "%s: shown", paths[i]);
+        end(&s, 1);
+    }
+}
+
 static void faults(void)
 {
     static const struct {
@@ -513,6 +561,7 @@ int main(void)
     silence();
     garbage();
     not_etcd();
+    one_kind_fails();
     faults();
     slow();
     only_source();
