@@ -302,6 +302,7 @@ static void connected(struct dial *d)
     dial_fn *fn = d->fn;
     void *arg = d->arg;
 
+    p->hop = h->hop;
     if (s != NULL) {
         sim_stream_opened(s);
         h->on_connection(h, pipe_sock(p), d->tls != NULL ? d->tls->shows : NULL, http2);

@@ -462,6 +462,11 @@ const char *stream_alpn(const struct stream *s)
     return !s->tls ? "" : s->pipe->http2 ? "h2" : "http/1.1";
 }
 
+bool stream_is_hop(const struct stream *s)
+{
+    return s->tls && s->pipe->hop;
+}
+
 bool stream_is_tls(const struct stream *s)
 {
     return s->tls;
