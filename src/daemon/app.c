@@ -83,7 +83,7 @@ static void on_heartbeat(void *arg)
 
 static void on_hangup(void *arg)
 {
-    (void)reload_now(arg);
+    reload_request(arg);
 }
 
 static void on_terminate(void *arg)
@@ -287,6 +287,8 @@ void app_free(struct app *a)
         loop_timer_free(a->heartbeat);
     if (a->drain_step != NULL)
         loop_timer_free(a->drain_step);
+    if (a->reload_timer != NULL)
+        loop_timer_free(a->reload_timer);
     operate_close(a);
     observe_free(a);
     if (a->front != NULL)

@@ -51,6 +51,8 @@ struct app {
 
     struct loop_timer *heartbeat; /* watchdog and status line */
     struct loop_timer *drain_step;
+    struct loop_timer *reload_timer; /* NULL: no SIGHUP so far */
+    uint64_t reloaded_ms;            /* the last reload's end; 0: none */
     uint64_t drain_ends_ms, drain_missed_ms;
     struct addresses addresses; /* that are listened on */
     bool inherited;             /* the listening sockets; another process may be serving it still */

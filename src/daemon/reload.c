@@ -2,6 +2,7 @@
 
 #include "admin/admin.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "daemon/app_state.h"
 #include "daemon/config_load.h"
@@ -178,18 +179,30 @@ bool reload_saying(struct app *a, struct buf *errors)
         discard(&plan);
         say_failure(a, errors);
     }
+    a->reloaded_ms = clock_ms(); /* its end: the turn began before */
     return ok;
 }
 
-bool reload_now(struct app *a)
+static void reload_due(void *arg)
 {
+    struct app *a = arg;
     struct buf errors;
-    bool ok;
 
     buf_init(&errors, RELOAD_ERRORS_CEILING);
-    ok = reload_saying(a, &errors);
+    (void)reload_saying(a, &errors);
     buf_free(&errors);
-    return ok;
+}
+
+void reload_request(struct app *a)
+{
+    uint64_t next = a->reloaded_ms + TIMEOUT_RELOAD_DISTANCE_MS, now = loop_now_ms(a->loop);
+
+    if (a->reload_timer == NULL)
+        a->reload_timer = loop_timer_new(a->loop, reload_due, a);
+    if (a->reload_timer == NULL)
+        log_error("Out of memory for a reload");
+    else if (!loop_timer_pending(a->reload_timer))
+        loop_timer_set(a->reload_timer, a->reloaded_ms == 0 || next <= now ? 0 : next - now);
 }
 
 bool reload_trust(struct app *a, struct buf *errors)

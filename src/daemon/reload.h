@@ -10,9 +10,13 @@
 struct app;
 struct buf;
 
-/* True when the new configuration is in force. The result goes to the log, the metrics and the service manager. */
-bool reload_now(struct app *a);
-/* The same for somebody who waits for it: also says in *errors, line by line, what is wrong. */
+/*
+ * Somebody wants a reload (SIGHUP): now, or once TIMEOUT_RELOAD_DISTANCE_MS have passed since the last one, however
+ * often it is asked for until then. The result goes to the log, the metrics and the service manager.
+ */
+void reload_request(struct app *a);
+/* At once, for somebody who waits for it: true when the new configuration is in force, else *errors says line by line
+ * what is wrong. */
 bool reload_saying(struct app *a, struct buf *errors);
 
 /*
