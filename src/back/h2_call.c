@@ -14,6 +14,7 @@
 
 enum {
     FIRST_FIELDS = 12,
+    FEW_FIELDS = 40,           /* of a request: need no memory of their own */
     OWN_FIELDS = 5,            /* of a request: four pseudo-header fields, content-length */
     DELIVERY_BYTES = 16 << 10, /* given at once of what waited */
     WINDOW_FAST_MS = 500,      /* whoever takes a window's worth in less may have a larger one */
@@ -193,10 +194,13 @@ static bool submit_in(struct h2_call *call, nghttp2_nv *nva, enum back_failure *
 /* How many fields there are is for others to bound: a head has those of the client, and ours. */
 static bool submit(struct h2_call *call, enum back_failure *why)
 {
-    nghttp2_nv *nva = mem_array(call->r->opts.head->n_fields + OWN_FIELDS, sizeof(*nva));
+    nghttp2_nv few[FEW_FIELDS];
+    size_t n = call->r->opts.head->n_fields + OWN_FIELDS;
+    nghttp2_nv *nva = n <= FEW_FIELDS ? few : mem_alloc(n * sizeof(*nva));
     bool sent = nva != NULL && submit_in(call, nva, why);
 
-    mem_free(nva);
+    if (nva != few)
+        mem_free(nva);
     return sent;
 }
 

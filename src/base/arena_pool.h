@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 
-enum { ARENA_POOL_SPARE = 128 };
+enum { ARENA_POOL_SPARE = 512 };
 
 struct arena_pool {
     size_t ceiling; /* of each arena, see arena_new() */
