@@ -106,6 +106,7 @@ frontend front
     bind %(listen)s ssl alpn h2,http/1.1 crt %(pem)s ca-file %(ca)s verify optional crt-ignore-err all ca-ignore-err all no-tls-tickets
     use_backend other if { path_beg /apis/resource.k8s.io/ }
     default_backend back
+    %(more)s
 backend back
     server it %(server)s ssl ca-file %(ca)s verify required verifyhost kubernetes.default.svc sni str(kubernetes.default.svc) ssl-min-ver TLSv1.3 alpn %(alpn)s
 backend other
@@ -181,11 +182,12 @@ class Maker:
         self._serving = serving  # name of the certificate
         self._core = core
 
-    def rival(self, rival, program, address, server, other):
+    def rival(self, rival, program, address, server, other, token=None):
+        """token: haproxy shows it to the server for whoever asks."""
         name = rival.name.replace(", ", "-").replace(" ", "")
         words = {"dir": self._dir, "name": name, "listen": "%s:%d" % (address, PORT), "ca": self._pki.crt("ca"),
                  "crt": self._pki.crt(self._serving), "key": self._pki.key(self._serving), "server": server, "other": other,
-                 "alpn": rival.alpn}
+                 "alpn": rival.alpn, "more": "http-request set-header Authorization 'Bearer %s'" % token if token else ""}
         argv, flag = getattr(self, "_" + rival.family)(program, words)
         return Contender(rival.name, rival.family, address, pinned(name, argv, self._logs, self._core), version_of(program, flag))
 

@@ -17,6 +17,7 @@ from harness import sandbox  # noqa: E402 # pylint: disable=wrong-import-positio
 from harness.cluster import Cluster, addresses  # noqa: E402 # pylint: disable=wrong-import-position
 from harness.node import PORT, NodeSpec  # noqa: E402 # pylint: disable=wrong-import-position
 from rawhttp import Raw  # noqa: E402 # pylint: disable=wrong-import-position
+from contenders import RIVALS, Maker  # noqa: E402 # pylint: disable=wrong-import-position
 from watchload import PATH, Load, Writer, allow_descriptors, cpu, memory, settle  # noqa: E402 # pylint: disable=wrong-import-position
 
 WARM_UP, STEP = 200, 5000
@@ -29,14 +30,30 @@ def parse():
     parser.add_argument("--http1", action="store_true", help="clients with a connection each; else HTTP/2")
     parser.add_argument("--events", type=int, default=3)
     parser.add_argument("--direct", action="store_true", help="without mvproxy in between: whether something is the server's own doing")
+    parser.add_argument("--haproxy", metavar="PROGRAM", help="measure it, with HTTP/2 to the server, and not mvproxy; as root")
     parser.add_argument("--unversioned", action="store_true", help="watches without resourceVersion, which kube-apiserver serves from etcd's newest state")
     parser.add_argument("--programs", help="folder with VERSION/kube-apiserver")
     parser.add_argument("--version", default="1.34.4", help="of the kube-apiserver in there")
     return parser.parse_args()
 
 
+LISTEN, CORE = "127.0.0.43", 1
+
+
+def in_front(args, directory, pki, place, token):
+    """haproxy in the place of mvproxy, whatever that is in front of."""
+    pki.serving("bench", [LISTEN])
+    rival = next(r for r in RIVALS if r.name == "haproxy, h2")
+    server = "%s:%d" % place.server
+    place.rival = Maker(directory, directory, pki, "bench", CORE).rival(rival, args.haproxy, LISTEN, server, server, token).daemon
+    place.rival.start()
+    place.proxy, place.pid = (LISTEN, PORT), place.rival.pid
+
+
 class Simulated:
     """mvproxy before the simulator."""
+
+    rival = None
 
     def __init__(self, args):
         options = {"v": 0, "max-connections": args.watches + 1000}
@@ -45,14 +62,20 @@ class Simulated:
         self.proxy, self.server = self._world.proxies["a"].address, self._world.addresses["a"]
         self.pid = self._world.proxies["a"].child.pid
         self.ca, self.pair = certs.crt("ca"), (certs.crt("admin"), certs.key("admin"))
+        if args.haproxy:
+            in_front(args, self.scratch, certs.authority, self, "token-root")
 
     def stop(self):
+        if self.rival:
+            self.rival.kill()
         for process in [*self._world.proxies.values(), self._world.sim]:
             process.destroy()
 
 
 class Real:
     """mvproxy before a kube-apiserver, in namespaces of their own."""
+
+    rival = None
 
     def __init__(self, args):
         options = {"v": 0, "max-connections": args.watches + 1000}
@@ -62,8 +85,12 @@ class Real:
         node, pki, self.scratch = self._cluster.nodes[0], self._cluster.pki, self._cluster.dir
         self.proxy, self.server, self.pid = (node.address, PORT), (node.loopback, PORT), node.mvproxy.pid
         self.ca, self.pair = pki.crt("ca"), (pki.crt("admin"), pki.key("admin"))
+        if args.haproxy:
+            in_front(args, self.scratch, pki, self, "token-of-root")
 
     def stop(self):
+        if self.rival:
+            self.rival.kill()
         self._cluster.stop()
 
 
