@@ -152,16 +152,18 @@ static bool send_output(struct h2_client *c)
     const uint8_t *p;
     ssize_t n = 1;
 
-    while (n > 0 && !stream_congested(c->stream)) {
+    while (n > 0 && !c->speechless && !stream_congested(c->stream)) {
         c->in_session = true;
         n = nghttp2_session_mem_send(c->session, &p);
         c->in_session = false;
         if (n > 0 && !stream_write(c->stream, slice_of((const char *)p, (size_t)n)))
             return false;
     }
-    if (n < 0)
+    if (n < 0) {
+        c->speechless = true;
         h2_client_note_broken(c, CLOSE_NO_MEMORY, nghttp2_strerror((int)n));
-    return n >= 0;
+    }
+    return !c->speechless;
 }
 
 /* What nghttp2 refuses without saying so itself. */

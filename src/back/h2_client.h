@@ -42,8 +42,7 @@ struct h2_client {
     struct dial *dial;
     struct stream *stream;
     nghttp2_session *session;
-    struct list waiting; /* requests; DIALLING, OPENING */
-    struct list calls;   /* struct h2_call, those with a stream */
+    struct list waiting, calls; /* requests (DIALLING, OPENING); struct h2_call, those with a stream */
     struct loop_timer *timer;
     struct loop_deferred work;
     uint64_t opening_ms, idle_since_ms, heard_ms;
@@ -52,6 +51,7 @@ struct h2_client {
     struct h2_rate control;
     uint64_t updates_due;     /* WINDOW_UPDATEs that the bodies sent so far account for */
     bool in_session;          /* nghttp2 is at work, and may call us */
+    bool speechless;          /* the session failed inside a frame: nothing may follow it */
     enum close_reason broken; /* CLOSE_REASONS: it is not */
     char broken_text[96];
 };
