@@ -421,7 +421,8 @@ struct back_request *back_start(struct back *b, const struct back_opts *o)
 
     if (r == NULL)
         return NULL;
-    r->arena = o->lasting ? arena_new_sized(LIMIT_EXCHANGE_ARENA, WATCH_ARENA_BYTES) : arena_pool_take(&b->arenas);
+    r->arena =
+        o->lasting ? arena_new_sized(LIMIT_EXCHANGE_ARENA, WATCH_ARENA_BYTES) : arena_pool_take(&b->arenas, NULL);
     if (r->arena == NULL) {
         mem_free(r);
         return NULL;

@@ -1,8 +1,13 @@
 #include "base/arena_pool.h"
 
-struct arena *arena_pool_take(struct arena_pool *p)
+struct arena *arena_pool_take(struct arena_pool *p, struct quota *b)
 {
-    return p->n > 0 ? p->spare[--p->n] : arena_new(p->ceiling);
+    struct arena *a = p->n > 0 ? p->spare[--p->n] : arena_new(p->ceiling);
+
+    if (a == NULL || arena_charge(a, b))
+        return a;
+    arena_pool_give(p, a);
+    return NULL;
 }
 
 void arena_pool_give(struct arena_pool *p, struct arena *a)
@@ -14,6 +19,7 @@ void arena_pool_give(struct arena_pool *p, struct arena *a)
         return;
     }
     arena_reset(a);
+    (void)!arena_charge(a, NULL); /* nobody refuses */
     p->spare[p->n++] = a;
 }
 

@@ -15,8 +15,9 @@ struct arena_pool {
     size_t n;
 };
 
-/* NULL when out of memory. The arena is the caller's. */
-MEM_CHECK struct arena *arena_pool_take(struct arena_pool *p);
+/* NULL when out of memory, or when there is no room for it in `b`, which its blocks are charged to (NULL: to nobody).
+ * The arena is the caller's. */
+MEM_CHECK struct arena *arena_pool_take(struct arena_pool *p, struct quota *b);
 /* What is in it is gone; NULL is fine. */
 void arena_pool_give(struct arena_pool *p, struct arena *a);
 void arena_pool_free(struct arena_pool *p);

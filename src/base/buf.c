@@ -12,6 +12,13 @@ void buf_init(struct buf *b, size_t ceiling)
     *b = (struct buf){.ceiling = ceiling};
 }
 
+void buf_charge(struct buf *b, struct quota *quota)
+{
+    quota_add(quota, b->cap);
+    quota_give(b->quota, b->cap);
+    b->quota = quota;
+}
+
 void buf_free(struct buf *b)
 {
     buf_release(b);
@@ -25,12 +32,12 @@ void buf_reset(struct buf *b)
 
 void buf_release(struct buf *b)
 {
-    mem_free(b->p);
-    *b = (struct buf){.ceiling = b->ceiling};
+    mem_free(buf_disown(b));
 }
 
 void buf_adopt(struct buf *b, char *p, size_t cap)
 {
+    quota_add(b->quota, cap);
     b->p = p;
     b->cap = cap;
     b->start = b->end = 0;
@@ -40,7 +47,8 @@ char *buf_disown(struct buf *b)
 {
     char *p = b->p;
 
-    *b = (struct buf){.ceiling = b->ceiling};
+    quota_give(b->quota, b->cap);
+    *b = (struct buf){.ceiling = b->ceiling, .quota = b->quota};
     return p;
 }
 
@@ -62,9 +70,13 @@ static bool grow(struct buf *b, size_t need)
         cap = b->ceiling;
     if (b->p != NULL && b->start > 0)
         compact(b);
-    p = mem_realloc(b->p, cap);
-    if (p == NULL)
+    if (!quota_take(b->quota, cap - b->cap))
         return false;
+    p = mem_realloc(b->p, cap);
+    if (p == NULL) {
+        quota_give(b->quota, cap - b->cap);
+        return false;
+    }
     b->p = p;
     b->cap = cap;
     return true;

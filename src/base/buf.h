@@ -7,6 +7,7 @@
 
 #include <stdarg.h>
 
+#include "base/quota.h"
 #include "base/slice.h"
 
 struct buf {
@@ -15,11 +16,15 @@ struct buf {
     size_t end;   /* bytes in use end here */
     size_t cap;
     size_t ceiling;
+    struct quota *quota;
     bool failed;
 };
 
 /* No memory is taken before the first append. */
 void buf_init(struct buf *b, size_t ceiling);
+/* Its memory is charged to `quota` from now on, that which it has now too, and the quota before gets it back; where
+ * there is no room for more it fails as without memory. NULL: nobody counts. */
+void buf_charge(struct buf *b, struct quota *quota);
 void buf_free(struct buf *b);
 /* Forgets content and failure, keeps memory. */
 void buf_reset(struct buf *b);

@@ -15,6 +15,7 @@ enum {
     LIMIT_INTERIM_RESPONSES = 16,        /* 1xx heads a server may send before the final one */
     LIMIT_CONNECT_HEAD_BYTES = 64 << 10, /* a proxy's answer to CONNECT */
     LIMIT_EXCHANGE_ARENA = 4 << 20,      /* everything that is kept per request, heads included */
+    LIMIT_CONNECTION_HEADS = 4 << 20,    /* heads that are still needed, of all requests of one client's connection */
 
     /* Streams: what may wait in memory per direction. */
     LIMIT_STREAM_READ_TURN = 64 << 10,    /* ciphertext taken from the kernel per callback */
@@ -30,7 +31,6 @@ enum {
     LIMIT_H2_STREAMS = 100,
     LIMIT_H2_STREAM_WINDOW = 256 << 10,   /* of a request's body that the proxy does not take now */
     LIMIT_H2_CONNECTION_WINDOW = 1 << 20, /* of all bodies, on their way; given back at once */
-    LIMIT_H2_HEADS = 4 << 20,             /* of all requests that are open; compressed they are next to nothing */
     LIMIT_H2_OUTPUT_HIGH = 64 << 10,      /* of one response that waits: its producer is told to pause above */
     LIMIT_H2_OUTPUT_LOW = 16 << 10,
     LIMIT_H2_RESETS = 100,          /* requests given up, or malformed before their answer: more are an attack */

@@ -1,5 +1,6 @@
 #include "base/mem.h"
 
+#include <malloc.h>
 #include <stdalign.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -95,6 +96,11 @@ void mem_free(void *p)
     free(p);
 }
 
+size_t mem_size(void *p)
+{
+    return malloc_usable_size(p);
+}
+
 void mem_free_secret(void *p, size_t size)
 {
     if (p != NULL)
@@ -150,11 +156,18 @@ struct block {
 struct arena {
     size_t ceiling;
     size_t taken; /* capacities of all blocks */
+    struct quota *quota;
     size_t next_cap;
     struct block *current;
     struct block *more; /* blocks behind the first, newest first */
     struct block first; /* last member: its bytes follow */
 };
+
+/* What a block is charged with; the first one is in the arena's own. */
+static size_t cost_of(const struct arena *a, const struct block *b)
+{
+    return b == &a->first ? sizeof(*a) + b->cap : sizeof(*b) + b->cap;
+}
 
 static size_t round_up(size_t n)
 {
@@ -190,6 +203,7 @@ void arena_reset(struct arena *a)
 
         a->more = b->next;
         UNPOISON(b->bytes, b->cap);
+        quota_give(a->quota, cost_of(a, b));
         mem_free(b);
     }
     a->first.used = 0;
@@ -199,11 +213,30 @@ void arena_reset(struct arena *a)
     POISON(a->first.bytes, a->first.cap);
 }
 
+bool arena_charge(struct arena *a, struct quota *quota)
+{
+    size_t all = cost_of(a, &a->first);
+
+    for (const struct block *b = a->more; b != NULL; b = b->next)
+        all += cost_of(a, b);
+    if (!quota_take(quota, all))
+        return false;
+    quota_give(a->quota, all);
+    a->quota = quota;
+    return true;
+}
+
+struct quota *arena_quota(const struct arena *a)
+{
+    return a->quota;
+}
+
 void arena_free(struct arena *a)
 {
     if (a == NULL)
         return;
     arena_reset(a);
+    quota_give(a->quota, cost_of(a, &a->first));
     UNPOISON(a->first.bytes, a->first.cap);
     mem_free(a);
 }
@@ -218,9 +251,13 @@ static bool grow(struct arena *a, size_t size)
         return false;
     if (cap > left)
         cap = left;
-    b = mem_alloc(sizeof(*b) + cap);
-    if (b == NULL)
+    if (!quota_take(a->quota, sizeof(*b) + cap))
         return false;
+    b = mem_alloc(sizeof(*b) + cap);
+    if (b == NULL) {
+        quota_give(a->quota, sizeof(*b) + cap);
+        return false;
+    }
     b->cap = cap;
     b->used = 0;
     b->next = a->more;

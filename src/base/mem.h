@@ -6,6 +6,7 @@
 #ifndef MVPROXY_BASE_MEM_H
 #define MVPROXY_BASE_MEM_H
 
+#include "base/quota.h"
 #include "base/slice.h"
 
 #define MEM_CHECK __attribute__((warn_unused_result))
@@ -20,6 +21,8 @@ MEM_CHECK void *mem_array(size_t count, size_t size);
 MEM_CHECK char *mem_strdup(const char *s);
 MEM_CHECK char *mem_slicedup(struct slice s);
 void mem_free(void *p);
+/* What a block of mem_* really is, in bytes; 0 for NULL. */
+size_t mem_size(void *p);
 /* Overwrites before freeing, for keys and credentials. */
 void mem_free_secret(void *p, size_t size);
 
@@ -40,6 +43,10 @@ struct arena;
 MEM_CHECK struct arena *arena_new(size_t ceiling);
 /* The same with a first block of so many bytes: for those of which there are very many. */
 MEM_CHECK struct arena *arena_new_sized(size_t ceiling, size_t first);
+/* From now on its blocks are charged to `b`, and those that it has now; the quota before gets them back. False, and
+ * nothing has changed: there is no room. NULL: nobody counts. */
+MEM_CHECK bool arena_charge(struct arena *a, struct quota *b);
+struct quota *arena_quota(const struct arena *a);
 void arena_free(struct arena *a);
 /* Keeps the first block, forgets the rest: for reuse by the next request of a connection. */
 void arena_reset(struct arena *a);

@@ -32,6 +32,7 @@ struct config {
     const char *const *tls_cipher_suites, *const *tls_sni_cert_key;
     const char *const *trusted_proxies, *const *proxy_protocol_from;
     uint64_t max_connections, max_connections_per_client, max_fresh_connections, max_request_header_bytes;
+    uint64_t max_client_memory;
     uint64_t max_requests_per_connection;
     uint64_t client_header_timeout, client_idle_timeout; /* ms */
 

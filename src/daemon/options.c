@@ -40,6 +40,8 @@ static const struct option table[] = {
      .section = SECTION, .argument = "N", .help = "Requests that a new connection may make; the answer to the last one says so (over HTTP/2 by GOAWAY, and what had come before the client knew is served, too). 0: no limit, as with kube-apiserver."},
     {.name = "goaway-chance", .type = OPTION_TEXT, FIELD(goaway_chance), .initial = "0", .section = SECTION, .argument = "FRACTION",
      .help = "Part of the HTTP/2 requests after which the client is told to make a new connection, so that clients spread anew over the servers behind a load balancer; requests under way are not disturbed. 0 (never) to 0.02; 0.001 is a good begin. Not for clusters with one API server or without a load balancer."},
+    {.name = "max-client-memory", .type = OPTION_NUMBER, FIELD(max_client_memory), .initial = "0", .min = 0, .max = (uint64_t)1 << 50,
+     .section = SECTION, .argument = "BYTES", .help = "What all clients together may make the process hold: requests, bodies and answers that wait. When seven eighths of it are in use, new requests of addresses that hold more than an equal share are answered with 429 and Retry-After, and connections that hold much and move little are closed, the greediest first. 0: a quarter of the memory of the machine or of the control group, at least 256 MiB."},
     {.name = "max-request-header-bytes", .type = OPTION_NUMBER, FIELD(max_request_header_bytes), .initial = "1048576", .min = 1024, .max = 1048576,
      .section = SECTION, .argument = "BYTES", .help = "Longest request header; longer ones are answered with 431."},
     {.name = "client-header-timeout", .type = OPTION_DURATION, FIELD(client_header_timeout), .initial = "32s", .min = 100, .max = HOUR_MS,

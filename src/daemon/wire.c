@@ -2,6 +2,7 @@
 
 #include "daemon/addresses.h"
 #include "daemon/derive.h"
+#include "daemon/machine_memory.h"
 #include "daemon/rlimits.h"
 #include "kube/status.h"
 #include "net/cidr.h"
@@ -314,6 +315,7 @@ void wire_front(const struct config *c, const struct trust *t, struct front_opts
         .max_connections_per_client = c->max_connections_per_client,
         .max_fresh_connections = fresh_connections(c),
         .max_requests_per_connection = c->max_requests_per_connection,
+        .max_memory = (size_t)machine_memory_for_clients(c->max_client_memory, machine_memory()),
         .max_head_bytes = c->max_request_header_bytes,
         .header_timeout_ms = c->client_header_timeout,
         .idle_timeout_ms = c->client_idle_timeout,

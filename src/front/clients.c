@@ -8,23 +8,27 @@
 enum { SEARCHED = 32 };
 
 struct client_address {
-    size_t open;       /* descriptors */
+    size_t open;    /* descriptors */
+    size_t members; /* those, and whose memory has not gone yet */
+    struct quota held;
     struct list fresh; /* by client_member.of_address, oldest first */
     char ip[48];
 };
 
 struct clients {
+    struct quota *all;
     struct strmap *by_ip;
     struct list fresh;      /* by client_member.among_all, oldest first */
     size_t fresh_addresses; /* addresses that have any */
 };
 
-struct clients *clients_new(void)
+struct clients *clients_new(struct quota *all)
 {
     struct clients *c = mem_zalloc(sizeof(*c));
 
     if (c == NULL)
         return NULL;
+    c->all = all;
     list_init(&c->fresh);
     c->by_ip = strmap_new();
     if (c->by_ip == NULL) {
@@ -58,6 +62,7 @@ static struct client_address *address_of(struct clients *c, struct slice ip)
     if (a == NULL)
         return NULL;
     list_init(&a->fresh);
+    quota_init(&a->held, c->all, 0);
     snprintf(a->ip, sizeof(a->ip), "%.*s", (int)ip.n, ip.p);
     if (strmap_put(c->by_ip, slice_str(a->ip), a, NULL))
         return a;
@@ -74,6 +79,7 @@ enum clients_verdict clients_enter(struct clients *c, struct client_member *m, s
     if (max != 0 && ip.n > 0 && a->open >= max)
         return CLIENTS_TOO_MANY;
     a->open++;
+    a->members++;
     m->address = a;
     if (a->fresh.count == 0)
         c->fresh_addresses++;
@@ -94,16 +100,33 @@ void clients_asked(struct clients *c, struct client_member *m)
 
 void clients_leave(struct clients *c, struct client_member *m)
 {
-    struct client_address *a = m->address;
-
-    if (a == NULL)
+    if (m->address == NULL || m->left)
         return;
     clients_asked(c, m);
+    m->left = true;
+    m->address->open--;
+}
+
+void clients_gone(struct clients *c, struct client_member *m)
+{
+    struct client_address *a = m->address;
+
     m->address = NULL;
-    if (--a->open > 0)
+    if (a == NULL || --a->members > 0)
         return;
+    must_hold(a->held.held == 0);
     strmap_remove(c->by_ip, slice_str(a->ip));
     mem_free(a);
+}
+
+struct quota *clients_quota(const struct client_member *m)
+{
+    return &m->address->held;
+}
+
+size_t clients_addresses(const struct clients *c)
+{
+    return strmap_count(c->by_ip);
 }
 
 size_t clients_fresh(const struct clients *c)

@@ -12,6 +12,8 @@
 #include "base/mem.h"
 #include "base/slice.h"
 
+struct quota;
+
 struct clients;
 struct client_address;
 
@@ -20,13 +22,14 @@ struct client_member {
     struct list_node among_all; /* who have not asked anything, in the order in which they came */
     struct list_node of_address;
     struct client_address *address; /* NULL: not counted */
+    bool left;
 };
 
 enum clients_verdict { CLIENTS_WELCOME, CLIENTS_TOO_MANY, CLIENTS_NO_MEMORY };
 
-/* NULL when out of memory. */
-MEM_CHECK struct clients *clients_new(void);
-/* Members that have not left must not be used with it any more. */
+/* `all`: the parent of what the addresses hold; it must outlive them. NULL when out of memory. */
+MEM_CHECK struct clients *clients_new(struct quota *all);
+/* Members that have not gone must not be used with it any more. */
 void clients_free(struct clients *c);
 /* Counts a connection, as one that has not asked anything. max: per address, 0 for no limit; an empty address (unix
  * socket) has no limit either. */
@@ -35,6 +38,12 @@ enum clients_verdict clients_enter(struct clients *c, struct client_member *m, s
 void clients_asked(struct clients *c, struct client_member *m);
 /* Its descriptor is closed. */
 void clients_leave(struct clients *c, struct client_member *m);
+/* Its memory goes, after clients_leave(): nothing is charged to its address any more. */
+void clients_gone(struct clients *c, struct client_member *m);
+/* What its address holds. */
+struct quota *clients_quota(const struct client_member *m);
+/* From which there are connections, or were a moment ago. */
+size_t clients_addresses(const struct clients *c);
 /* How many have not asked anything. */
 size_t clients_fresh(const struct clients *c);
 /* Who has to go when at most `max` (0: any number) of those may stay and `newcomer` has come; NULL: nobody. */

@@ -80,6 +80,7 @@ void exchange_give_gone(struct exchange *x, const char *reason)
     move(x, EXCHANGE_OVER);
     if (x->sink != NULL)
         x->sink->on_gone(x->sink_arg, reason);
+    exchange_forget_request(x);
 }
 
 /* ---- the proxy's face ---- */
@@ -107,6 +108,20 @@ bool exchange_wants_upgrade(const struct exchange *x)
 const struct exchange_client *exchange_client(const struct exchange *x)
 {
     return &x->client;
+}
+
+struct arena *exchange_request_arena(struct exchange *x)
+{
+    return x->request_arena;
+}
+
+void exchange_forget_request(struct exchange *x)
+{
+    x->request.fields = NULL;
+    x->request.n_fields = x->request.cap_fields = 0;
+    if (x->request_arena != NULL)
+        arena_pool_give(x->arenas, x->request_arena);
+    x->request_arena = NULL;
 }
 
 struct arena *exchange_arena(struct exchange *x)
@@ -210,11 +225,18 @@ bool exchange_congested(const struct exchange *x)
     return open_for_response(x) && x->ops->congested(x);
 }
 
+/* An answer may wait for the client to take it for as long as that likes: the request has not to wait with it. */
+static void end(struct exchange *x)
+{
+    move(x, EXCHANGE_OVER);
+    exchange_forget_request(x);
+}
+
 void exchange_abort(struct exchange *x, const char *reason)
 {
     if (!exchange_held(x))
         return;
-    move(x, EXCHANGE_OVER);
+    end(x);
     x->ops->abort(x, reason);
 }
 
@@ -227,7 +249,7 @@ void exchange_finish(struct exchange *x, const struct http_head *trailers)
     } else if (!x->bodyless && x->answer.kind == HTTP_BODY_LENGTH && x->response_bytes != x->answer.length) {
         exchange_abort(x, "response shorter than announced");
     } else {
-        move(x, EXCHANGE_OVER);
+        end(x);
         x->ops->finish(x, trailers);
     }
 }
@@ -250,6 +272,6 @@ struct stream *exchange_upgrade(struct exchange *x, const struct http_head *head
         exchange_abort(x, x->phase == EXCHANGE_DOOMED ? x->doom_reason : "impossible upgrade");
         return NULL;
     }
-    move(x, EXCHANGE_OVER);
+    end(x);
     return x->ops->upgrade(x, head);
 }

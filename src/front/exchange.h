@@ -41,6 +41,11 @@ struct exchange_client {
 };
 
 const struct http_head *exchange_request(const struct exchange *x);
+/* Lives until exchange_forget_request(), or to the end: for what is only needed to send the request on. */
+struct arena *exchange_request_arena(struct exchange *x);
+/* The request's fields are not needed any more, nor is what was made of them in exchange_request_arena(): frees them,
+ * which may have been a megabyte. Method, target and HTTP version stay. To be called once no retry can come. */
+void exchange_forget_request(struct exchange *x);
 /* How the request's body is delimited (NONE, LENGTH or CHUNKED; CHUNKED also stands for HTTP/2 without length). */
 struct http_body exchange_request_body(const struct exchange *x);
 /* The client waits for 100 (Continue) before it sends its body. */

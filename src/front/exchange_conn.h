@@ -8,6 +8,7 @@
 #ifndef MVPROXY_FRONT_EXCHANGE_CONN_H
 #define MVPROXY_FRONT_EXCHANGE_CONN_H
 
+#include "base/arena_pool.h"
 #include "front/exchange.h"
 #include "front/stats.h"
 
@@ -54,7 +55,9 @@ struct exchange {
 
     const struct exchange_ops *ops;
     struct front_stats *stats;
-    struct arena *arena;
+    struct arena *arena;         /* as long as the exchange; method and target are in it */
+    struct arena *request_arena; /* the fields are in it; NULL once they are forgotten */
+    struct arena_pool *arenas;   /* where it comes from */
     struct http_head request;
     struct http_body request_body;
     bool expects_continue, wants_upgrade;

@@ -29,6 +29,7 @@ struct front {
     struct list conns;   /* being served */
     struct list leaving; /* their descriptors are still open: tunnels of the proxy now, or last bytes under way */
     struct clients *clients;
+    struct memory *memory;
     size_t max_connections, max_per_client, max_fresh;
     uint64_t handshake_timeout_ms;
     uint64_t next_id;
@@ -38,7 +39,7 @@ struct front {
     uint64_t full_said_ms; /* when the limit was last logged; 0: never */
     void (*on_drained)(void *arg);
     void *drained_arg;
-    struct loop_deferred drained;
+    struct loop_deferred drained, gone;
 };
 
 /* ---- life of one connection ---- */
@@ -86,9 +87,14 @@ static void check_drained(struct front *f)
         loop_defer(f->host.loop, &f->drained, call_drained, f);
 }
 
+/* Whatever was charged to it was queued to be freed before it. */
 static void free_conn(void *arg)
 {
-    mem_free(arg);
+    struct front_conn *fc = arg;
+
+    must_hold(fc->memory.held.held == 0);
+    clients_gone(fc->front->clients, &fc->client);
+    mem_free(fc);
 }
 
 /* The limits are about descriptors: a tunnel counts until its end, whoever owns it. */
@@ -139,6 +145,7 @@ static void take_off(struct front_conn *fc, enum front_close reason)
 
     list_remove(&f->conns, &fc->node);
     list_push_back(&f->leaving, &fc->node);
+    memory_dismiss(&fc->memory);
     front_stats_closed(f->host.stats, reason);
     no_longer_fresh(fc);
     check_drained(f);
@@ -224,6 +231,7 @@ static void enter(struct front *f, int fd, const struct sockaddr *client)
         mem_free(fc);
         return;
     }
+    fc->front = f;
     verdict = clients_enter(f->clients, &fc->client, slice_str(stream_remote_ip(s)), f->max_per_client);
     if (verdict != CLIENTS_WELCOME) {
         log_v(3, "Connection refused", LT("client", stream_remote_text(s)),
@@ -234,13 +242,14 @@ static void enter(struct front *f, int fd, const struct sockaddr *client)
         mem_free(fc);
         return;
     }
-    fc->front = f;
     fc->host = &f->host;
     fc->stream = s;
     fc->limits = f->limits;
     fc->trust = f->trust;
     fc->id = ++f->next_id;
     fc->accepted_us = clock_us();
+    memory_enter(f->memory, &fc->memory, clients_quota(&fc->client));
+    stream_charge(s, &fc->memory.held);
     stream_on_closed(s, on_descriptor_closed, fc);
     list_push_back(&f->conns, &fc->node);
     make_room(f, fc);
@@ -280,6 +289,30 @@ static void on_accept(int fd, void *arg)
         enter(f, fd, NULL);
 }
 
+/* ---- memory ---- */
+
+static uint64_t moved_by(const struct memory_holder *h)
+{
+    const struct front_conn *fc = list_entry(h, struct front_conn, memory);
+
+    return stream_bytes_in(fc->stream) + stream_bytes_out(fc->stream);
+}
+
+static void end_greedy(struct memory_holder *h)
+{
+    shut(list_entry(h, struct front_conn, memory), "clients hold too much memory", FRONT_CLOSE_MEMORY);
+}
+
+bool front_conn_must_wait(const struct front_conn *fc)
+{
+    return memory_refuses(&fc->memory, clients_addresses(fc->front->clients));
+}
+
+size_t front_memory(const struct front *f)
+{
+    return memory_all(f->memory)->held;
+}
+
 static void on_starved(void *arg)
 {
     front_stats_accept_paused(((struct front *)arg)->host.stats, FRONT_PAUSE_DESCRIPTORS);
@@ -305,6 +338,8 @@ static void apply(struct front *f, const struct front_opts *o)
     f->max_connections = o->max_connections;
     f->max_per_client = o->max_connections_per_client;
     f->max_fresh = o->max_fresh_connections;
+    memory_set_limit(f->memory, o->max_memory);
+    front_stats_memory_limit(f->host.stats, o->max_memory);
     f->handshake_timeout_ms = or_default(o->handshake_timeout_ms, TIMEOUT_HANDSHAKE_MS);
     f->limits = (struct front_limits){
         .max_head_bytes = o->max_head_bytes != 0 ? o->max_head_bytes : LIMIT_HEAD_BYTES,
@@ -336,12 +371,16 @@ struct front *front_new(struct loop *l, struct metrics *m, const struct front_op
     list_init(&f->conns);
     list_init(&f->leaving);
     f->proxied = proxy_accept_new(l, on_proxied, on_bad_proxy_header, f);
-    apply(f, o);
-    f->clients = clients_new();
-    if (f->clients == NULL)
+    f->memory = memory_new(l, moved_by, end_greedy);
+    f->clients = f->memory == NULL ? NULL : clients_new(memory_all(f->memory));
+    if (f->clients == NULL) {
         err_set(err, "out of memory");
-    else
-        f->listeners = listeners_open(l, &o->listen, on_accept, f, err);
+        front_free(f);
+        return NULL;
+    }
+    front_stats_watch_memory(f->host.stats, m, &memory_all(f->memory)->held);
+    apply(f, o);
+    f->listeners = listeners_open(l, &o->listen, on_accept, f, err);
     if (f->listeners == NULL) {
         front_free(f);
         return NULL;
@@ -407,6 +446,20 @@ void front_drain(struct front *f, void (*on_drained)(void *arg), void *arg)
     check_drained(f);
 }
 
+/* After all that its connections have queued to be freed. */
+static void release(void *arg)
+{
+    struct front *f = arg;
+
+    clients_free(f->clients);
+    memory_free(f->memory);
+    front_stats_free(f->host.stats);
+    buf_free(&f->host.scratch);
+    arena_pool_free(&f->host.arenas);
+    h1_parser_free(f->host.spare_parser);
+    mem_free(f);
+}
+
 void front_free(struct front *f)
 {
     struct list_node *n;
@@ -424,16 +477,12 @@ void front_free(struct front *f)
         struct front_conn *fc = list_entry(n, struct front_conn, node);
 
         stream_on_closed(fc->stream, NULL, NULL);
+        stream_charge(fc->stream, NULL);
         loop_defer(f->host.loop, &fc->gone, free_conn, fc);
     }
     loop_defer_cancel(f->host.loop, &f->drained);
     if (f->tls != NULL)
         tls_ctx_unref(f->tls);
     cidr_set_free(&f->balancers);
-    clients_free(f->clients);
-    front_stats_free(f->host.stats);
-    buf_free(&f->host.scratch);
-    arena_pool_free(&f->host.arenas);
-    h1_parser_free(f->host.spare_parser);
-    mem_free(f);
+    loop_defer(f->host.loop, &f->gone, release, f);
 }

@@ -23,6 +23,8 @@ struct front_opts {
      * address that has more than its share is closed. Never more than half of max_connections, if that is a large
      * number. */
     size_t max_fresh_connections;
+    /* Bytes that all clients together may make us hold, 0 = no limit; see front/memory.h. */
+    size_t max_memory;
     size_t max_head_bytes;
     uint64_t header_timeout_ms, idle_timeout_ms, handshake_timeout_ms;
     uint64_t body_timeout_ms;               /* no progress on a request's body; 0: TIMEOUT_BODY_STALL_MS */
@@ -47,6 +49,7 @@ void front_release(struct front *f);
 unsigned front_port(const struct front *f); /* of the first listening socket */
 size_t front_connections(const struct front *f);
 size_t front_exchanges(const struct front *f); /* requests being served */
+size_t front_memory(const struct front *f);    /* bytes that clients make us hold */
 /*
  * Stops accepting; busy connections close after their answer (`Connection: close`), idle ones after a second.
  * on_drained is called once, when the last is gone, never from inside this or another call. May be called again to

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "front/clients.h"
+#include "front/memory.h"
 #include "front/stats.h"
 #include "http/h1_write.h"
 #include "net/loop.h"
@@ -62,6 +63,7 @@ struct front_conn {
     uint64_t requests;
     uint64_t trust; /* front->trust when the client's certificate was judged */
     struct client_member client;
+    struct memory_holder memory;
     struct loop_deferred gone;
 };
 
@@ -70,6 +72,8 @@ struct front_conn {
  * judged now, whatever it was worth when the connection began.
  */
 uint64_t front_conn_count_request(struct front_conn *fc);
+/* Clients hold so much that this one may not ask for more now: 429. */
+bool front_conn_must_wait(const struct front_conn *fc);
 /* The only way out: closes the stream, logs and counts the reason. The front_conn is dead to the protocol then. */
 void front_conn_close(struct front_conn *fc, enum front_close reason, enum stream_close_how how);
 /* The same without closing: the stream has a new owner. */

@@ -98,14 +98,23 @@ static bool answer_respond(struct exchange *x, const struct http_head *head)
     return true;
 }
 
-static bool answer_body(struct exchange *x, struct slice data)
+static bool write_body(struct h1_conn *c, struct slice data)
 {
-    struct h1_conn *c = conn_of(x);
     char line[H1_CHUNK_HEAD_BYTES];
 
     if (!c->chunked)
         return write_bytes(c, data);
     return write_bytes(c, h1_chunk_head(data.n, line)) && write_bytes(c, data) && write_bytes(c, H1_CHUNK_TAIL);
+}
+
+static bool answer_body(struct exchange *x, struct slice data)
+{
+    struct h1_conn *c = conn_of(x);
+    bool written = write_body(c, data);
+
+    if (stream_congested(c->stream))
+        h1_conn_answer_waits(c);
+    return written;
 }
 
 static bool answer_congested(const struct exchange *x)
@@ -202,5 +211,6 @@ void h1_answer_refuse(struct h1_conn *c, unsigned status, const char *message, e
         h1_conn_linger(c, reason);
     else
         h1_conn_close(c, reason, STREAM_CLOSE_NOW);
+    exchange_forget_request(&c->x);
     buf_free(&body);
 }

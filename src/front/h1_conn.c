@@ -79,6 +79,7 @@ static void free_conn(void *arg)
     h1_body_reset(&c->body);
     h1_parser_free(c->parser);
     loop_timer_free(c->timer);
+    exchange_forget_request(&c->x);
     arena_free(c->arena);
     mem_free(c);
 }
@@ -153,6 +154,7 @@ static void refuse_body(struct h1_conn *c, unsigned status, const char *why, enu
 static void next_request(struct h1_conn *c)
 {
     h1_body_reset(&c->body);
+    exchange_forget_request(&c->x);
     arena_pool_give(&c->fc->host->arenas, c->arena);
     c->arena = c->x.arena = NULL;
     h1_conn_move(c, H1_AWAITING);
@@ -168,6 +170,15 @@ static void request_read(struct h1_conn *c)
         h1_conn_linger(c, c->close_reason);
     else
         next_request(c);
+}
+
+void h1_conn_answer_waits(struct h1_conn *c)
+{
+    if (c->state != H1_SERVING || loop_timer_pending(c->timer))
+        return;
+    (void)client_is_reading(c);
+    c->progress_ms = loop_now_ms(c->fc->host->loop);
+    loop_timer_set(c->timer, c->fc->limits.body_timeout_ms);
 }
 
 bool h1_conn_rest_is_short(const struct h1_conn *c)
@@ -188,6 +199,16 @@ void h1_conn_response_done(struct h1_conn *c)
 }
 
 /* ---- what comes in ---- */
+
+/* What stays when the request's fields are forgotten. */
+static bool keep_request_line(struct h1_conn *c)
+{
+    struct http_head *h = &c->x.request;
+
+    h->method = arena_copy(c->arena, h->method);
+    h->target = arena_copy(c->arena, h->target);
+    return h->method.p != NULL && h->target.p != NULL;
+}
 
 static void start_exchange(struct h1_conn *c)
 {
@@ -216,18 +237,19 @@ static bool begin_head(struct h1_conn *c)
 {
     struct front_host *host = c->fc->host;
 
-    c->arena = c->x.arena = arena_pool_take(&host->arenas);
+    c->arena = c->x.arena = arena_pool_take(&host->arenas, &c->fc->memory.held);
+    c->x.request_arena = arena_pool_take(&host->arenas, &c->fc->memory.heads);
     c->parser = host->spare_parser;
     host->spare_parser = NULL;
     if (c->parser != NULL)
         h1_parser_limit(c->parser, c->fc->limits.max_head_bytes);
     else
         c->parser = h1_parser_new(H1_REQUEST, c->fc->limits.max_head_bytes);
-    if (c->arena == NULL || c->parser == NULL) {
+    if (c->arena == NULL || c->x.request_arena == NULL || c->parser == NULL) {
         h1_conn_close(c, FRONT_CLOSE_NO_MEMORY, STREAM_CLOSE_NOW);
         return false;
     }
-    h1_parser_begin(c->parser, c->arena, &c->x.request);
+    h1_parser_begin(c->parser, c->x.request_arena, &c->x.request);
     return true;
 }
 
@@ -240,6 +262,17 @@ static void end_head(struct h1_conn *c)
     else
         h1_parser_free(c->parser);
     c->parser = NULL;
+}
+
+/* What the parser has no memory for may be what others hold. */
+static void refuse_head(struct h1_conn *c)
+{
+    unsigned status = h1_parser_status(c->parser);
+
+    if (status == 503 && !quota_has_room(&c->fc->memory.held, LIMIT_HEAD_BYTES))
+        h1_answer_refuse(c, 429, "clients hold too much memory", FRONT_CLOSE_MEMORY);
+    else
+        h1_answer_refuse(c, status, h1_parser_error(c->parser), FRONT_CLOSE_BAD_REQUEST);
 }
 
 /* These two take what they can of the waiting bytes and return whether there is reason to look again at once. */
@@ -256,14 +289,19 @@ static bool take_head(struct h1_conn *c)
         return false;
     r = h1_parser_feed(c->parser, in, &used);
     if (r == H1_ERROR) {
-        h1_answer_refuse(c, h1_parser_status(c->parser), h1_parser_error(c->parser), FRONT_CLOSE_BAD_REQUEST);
+        refuse_head(c);
         return false;
     }
     stream_consume(c->stream, used);
     front_stats_received(c->fc->host->stats, used);
     if (r == H1_DONE) {
         end_head(c);
-        start_exchange(c);
+        if (front_conn_must_wait(c->fc))
+            h1_answer_refuse(c, 429, "clients hold too much memory", FRONT_CLOSE_MEMORY);
+        else if (!keep_request_line(c))
+            h1_answer_refuse(c, 503, "out of memory", FRONT_CLOSE_NO_MEMORY);
+        else
+            start_exchange(c);
         return c->state == H1_RECEIVING;
     }
     if (c->state == H1_AWAITING && h1_parser_started(c->parser))
@@ -442,6 +480,19 @@ static void on_stall(struct h1_conn *c)
         refuse_body(c, 408, "request body stalled", FRONT_CLOSE_BODY_TIMEOUT);
 }
 
+/* An answer is given, and its client may take none of it (armed in h1_answer.c). */
+static void on_answer_look(struct h1_conn *c)
+{
+    if (stream_unsent(c->stream) == 0)
+        return;
+    if (client_is_reading(c)) {
+        loop_timer_set(c->timer, c->fc->limits.body_timeout_ms);
+        return;
+    }
+    front_stats_not_taken(c->fc->host->stats);
+    end_exchange(c, "client takes nothing of the answer", FRONT_CLOSE_READ_TIMEOUT);
+}
+
 static void on_linger_over(struct h1_conn *c)
 {
     bool sent = c->unsent_seen == 0 && stream_unsent(c->stream) == 0;
@@ -473,6 +524,8 @@ static void on_timer(void *arg)
         on_linger_over(c);
         break;
     case H1_SERVING:
+        on_answer_look(c);
+        break;
     case H1_CLOSED:
         break;
     }
@@ -508,6 +561,7 @@ bool h1_conn_start(struct front_conn *fc)
         free_conn(c);
         return false;
     }
+    c->x.arenas = &fc->host->arenas;
     c->x.ops = h1_answer_ops();
     c->x.stats = fc->host->stats;
     c->x.client = (struct exchange_client){

@@ -10,10 +10,11 @@
 #include "http/h1_body.h"
 
 enum h1_state {
-    H1_AWAITING,   /* no request; waits for the first byte of a head. Idle timeout (at first: header timeout) */
-    H1_READING,    /* waits for the rest of a head. Header timeout */
-    H1_RECEIVING,  /* the proxy has the exchange; waits for the rest of the request's body. Stall timeout */
-    H1_SERVING,    /* the request is complete; waits for the rest of the response, as long as it takes */
+    H1_AWAITING,  /* no request; waits for the first byte of a head. Idle timeout (at first: header timeout) */
+    H1_READING,   /* waits for the rest of a head. Header timeout */
+    H1_RECEIVING, /* the proxy has the exchange; waits for the rest of the request's body. Stall timeout */
+    H1_SERVING, /* the request is complete; waits for the rest of the response. None; while the client does not take it:
+                   stall timeout */
     H1_DISCARDING, /* the response is complete; waits for the short rest of a body that nobody wants. Stall timeout */
     H1_LINGERING,  /* our last byte is queued; waits for the client's end, so that it can read that byte */
     H1_CLOSED,     /* waits for the end of the turn, to be freed */
@@ -24,7 +25,7 @@ struct h1_conn {
     struct front_conn *fc;
     struct stream *stream; /* fc->stream; dead in H1_CLOSED */
     enum h1_state state;
-    struct arena *arena;      /* of the request; NULL between requests */
+    struct arena *arena;      /* of the exchange, x.arena; NULL between requests */
     struct h1_parser *parser; /* of the head; NULL before and behind it */
     struct h1_body body;
     struct loop_timer *timer;
@@ -58,6 +59,8 @@ void h1_conn_close(struct h1_conn *c, enum front_close reason, enum stream_close
 struct stream *h1_conn_give_away(struct h1_conn *c);
 /* Has h1_conn look again at what there is to do, later in this turn or in the next. */
 void h1_conn_wake(struct h1_conn *c);
+/* The client does not take the answer as fast as it comes: it must take some of it within a minute. */
+void h1_conn_answer_waits(struct h1_conn *c);
 /* The rest of the request's body is known to be short. */
 bool h1_conn_rest_is_short(const struct h1_conn *c);
 /* Answers a request that the proxy does not hold (any more) and ends the connection. */

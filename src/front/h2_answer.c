@@ -1,7 +1,8 @@
-#include "front/h2_state.h"
+#include "front/h2_answer.h"
 
 #include "base/log.h"
 #include "front/h2_head.h"
+#include "front/h2_stream.h"
 #include "front/refusal.h"
 #include "http/h1_parse.h"
 
@@ -42,6 +43,8 @@ ssize_t h2_answer_read(nghttp2_session *session, int32_t id, uint8_t *buf, size_
 static void sent(struct h2_stream *st, size_t n)
 {
     buf_consume(&st->out, n);
+    st->taken_ms = loop_now_ms(st->c->fc->host->loop);
+    h2_stream_out_changed(st);
     if (buf_len(&st->out) == 0)
         buf_release(&st->out); /* ten thousand watches that wait need none */
     if (st->full && buf_len(&st->out) <= LIMIT_H2_OUTPUT_LOW) {
@@ -132,6 +135,7 @@ static bool answer_body(struct exchange *x, struct slice data)
 
     if (!buf_append(&st->out, data))
         return false;
+    h2_stream_out_changed(st);
     /* Behind a socket that takes nothing now one piece is enough. */
     if (buf_len(&st->out) >= LIMIT_H2_OUTPUT_HIGH || stream_congested(st->c->stream))
         st->full = true;
@@ -237,6 +241,7 @@ static bool refusal(struct h2_stream *st, unsigned status, const char *message)
     refusal_make(host, status, message, fields, &head, &st->out);
     if (st->out.failed)
         return false;
+    h2_stream_out_changed(st);
     nva = h2_head_response(st, &head, (struct http_body){HTTP_BODY_LENGTH, buf_len(&st->out)}, &n);
     st->sending = H2_ENDING;
     return nva != NULL && submit_head(st, nva, n, !bodyless);
@@ -253,4 +258,5 @@ void h2_answer_refuse(struct h2_stream *st, unsigned status, const char *message
         h2_conn_wake(c);
     else
         h2_stream_reset(st, NGHTTP2_INTERNAL_ERROR);
+    exchange_forget_request(&st->x);
 }

@@ -2,7 +2,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "front/h2_state.h"
+#include "front/h2_session.h"
+#include "front/h2_stream.h"
 
 /*
  * So that what one connection makes us do between two looks at its output, and in one turn, stays small. Header
@@ -142,6 +143,7 @@ static void attend_woken(struct h2_conn *c)
 bool h2_conn_write(struct h2_conn *c, struct slice data)
 {
     c->unwritable = c->unwritable || !stream_write(c->stream, data);
+    c->written_ms = now_of(c);
     if (!c->unwritable)
         front_stats_sent(c->fc->host->stats, data.n);
     return !c->unwritable;
@@ -237,7 +239,7 @@ static void arm(struct h2_conn *c)
 
     if (c->streams.count == 0)
         at = c->idle_since_ms + idle_limit(c);
-    if (c->n_bodies > 0 && c->stall_due_ms < at)
+    if (c->n_bodies + c->n_waiting > 0 && c->stall_due_ms < at)
         at = c->stall_due_ms;
     if (c->head_since_ms != 0 && c->head_since_ms + c->fc->limits.header_timeout_ms < at)
         at = c->head_since_ms + c->fc->limits.header_timeout_ms;
@@ -317,6 +319,12 @@ void h2_conn_wake(struct h2_conn *c)
         loop_defer(c->fc->host->loop, &c->work, on_work, c);
 }
 
+void h2_conn_expect(struct h2_conn *c)
+{
+    if (c->n_bodies + c->n_waiting == 0)
+        c->stall_due_ms = now_of(c) + c->fc->limits.body_timeout_ms;
+}
+
 void h2_stream_wake(struct h2_stream *st)
 {
     if (!list_linked(&st->woken))
@@ -359,23 +367,46 @@ static void on_event(struct stream *s, enum stream_event ev, void *arg)
     }
 }
 
-static void refuse_stalled(struct h2_conn *c, uint64_t now)
+static void note_due(struct h2_conn *c, uint64_t due)
+{
+    if (due < c->stall_due_ms)
+        c->stall_due_ms = due;
+}
+
+static void look_for_stall(struct h2_stream *st, uint64_t now)
+{
+    uint64_t timeout = st->c->fc->limits.body_timeout_ms;
+
+    if (!may_stall(st))
+        st->progress_ms = now;
+    else if (now - st->progress_ms >= timeout)
+        h2_stream_stalled(st);
+    else
+        note_due(st->c, st->progress_ms + timeout);
+    if (!st->waiting || st->sending == H2_RESET)
+        return;
+    if (now - st->taken_ms >= timeout)
+        h2_stream_not_taken(st);
+    else
+        note_due(st->c, st->taken_ms + timeout);
+}
+
+/* False: closed. The socket has taken nothing either: the client would not get a reset. */
+static bool end_stalled(struct h2_conn *c, uint64_t now)
 {
     uint64_t timeout = c->fc->limits.body_timeout_ms;
     struct list_node *n;
 
+    if (c->n_waiting > 0 && stream_congested(c->stream) && now - c->written_ms >= timeout) {
+        front_stats_not_taken(c->fc->host->stats);
+        close_conn(c, "client does not read", FRONT_CLOSE_READ_TIMEOUT, STREAM_CLOSE_ABORT);
+        return false;
+    }
     c->stall_due_ms = now + timeout;
     /* Nothing leaves the list here: streams are closed by the session. */
-    for (n = list_first(&c->streams); n != NULL; n = list_next(&c->streams, n)) {
-        struct h2_stream *st = list_entry(n, struct h2_stream, node);
-
-        if (!may_stall(st))
-            st->progress_ms = now;
-        else if (now - st->progress_ms >= timeout)
-            h2_stream_stalled(st);
-        else if (st->progress_ms + timeout < c->stall_due_ms)
-            c->stall_due_ms = st->progress_ms + timeout;
-    }
+    for (n = list_first(&c->streams); n != NULL; n = list_next(&c->streams, n))
+        look_for_stall(list_entry(n, struct h2_stream, node), now);
+    return true;
 }
 
 static void on_timer(void *arg)
@@ -402,8 +433,8 @@ static void on_timer(void *arg)
         h2_conn_fail(c, NGHTTP2_NO_ERROR, c->fc->requests > 0 ? FRONT_CLOSE_IDLE_TIMEOUT : FRONT_CLOSE_NO_REQUEST);
     if (c->state == H2_ANNOUNCED && now - c->announced_ms >= TIMEOUT_H2_GOAWAY_MS)
         c->heard = true;
-    if (c->n_bodies > 0 && now >= c->stall_due_ms)
-        refuse_stalled(c, now);
+    if (c->n_bodies + c->n_waiting > 0 && now >= c->stall_due_ms && !end_stalled(c, now))
+        return;
     settle(c);
 }
 

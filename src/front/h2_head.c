@@ -17,37 +17,51 @@ static void refuse(struct h2_stream *st, unsigned status, const char *reason)
     }
 }
 
-static struct slice keep(struct h2_stream *st, struct slice text)
+void h2_head_no_room(struct h2_stream *st)
 {
-    struct slice copy = arena_copy(st->x.arena, text);
+    const struct memory_holder *m = &st->c->fc->memory;
+
+    if (!quota_has_room(&m->held, LIMIT_HEAD_BYTES))
+        refuse(st, 429, "clients hold too much memory");
+    else if (!quota_has_room(&m->heads, LIMIT_HEAD_BYTES))
+        refuse(st, 429, "heads of too many bytes at once");
+    else
+        refuse(st, 503, "out of memory");
+}
+
+static struct slice keep(struct h2_stream *st, struct arena *a, struct slice text)
+{
+    struct slice copy = arena_copy(a, text);
 
     if (copy.p == NULL)
-        refuse(st, 503, "out of memory");
+        h2_head_no_room(st);
     return copy;
 }
 
 static void pseudo_field(struct h2_stream *st, struct slice name, struct slice value)
 {
     struct http_head *h = &st->x.request;
+    struct arena *a = st->x.request_arena;
 
     if (slice_eq(name, SLICE_LIT(":method"))) {
-        h->method = keep(st, value);
+        h->method = keep(st, st->x.arena, value);
         h->method_id = http_method_of(h->method);
     } else if (slice_eq(name, SLICE_LIT(":path"))) {
         if (value.n > LIMIT_TARGET_BYTES)
             refuse(st, 414, "request target is too long");
         else
-            h->target = keep(st, value);
+            h->target = keep(st, st->x.arena, value);
     } else if (slice_eq(name, SLICE_LIT(":authority"))) {
         /* Pseudo-header fields come first: so does Host. */
-        if (!http_head_add_id(h, st->x.arena, HTTP_HOST, keep(st, value)))
-            refuse(st, 503, "out of memory");
+        if (!http_head_add_id(h, a, HTTP_HOST, keep(st, a, value)))
+            h2_head_no_room(st);
     }
 }
 
 static void regular_field(struct h2_stream *st, struct slice name, struct slice value)
 {
     struct http_head *h = &st->x.request;
+    struct arena *a = st->x.request_arena;
     enum http_name id = http_name_of(name);
     const struct http_field *host;
     struct http_field field;
@@ -59,9 +73,9 @@ static void regular_field(struct h2_stream *st, struct slice name, struct slice 
             refuse(st, 400, "Host and :authority differ");
         return;
     }
-    field = (struct http_field){id == HTTP_NAME_OTHER ? keep(st, name) : http_name_text(id), keep(st, value), id};
-    if (st->refusal == 0 && !http_head_add_field(h, st->x.arena, &field))
-        refuse(st, 503, "out of memory");
+    field = (struct http_field){id == HTTP_NAME_OTHER ? keep(st, a, name) : http_name_text(id), keep(st, a, value), id};
+    if (st->refusal == 0 && !http_head_add_field(h, a, &field))
+        h2_head_no_room(st);
 }
 
 /* Against both limits; false beyond. */
@@ -76,23 +90,9 @@ static bool count_field(struct h2_stream *st, struct slice name, struct slice va
     return st->refusal == 0;
 }
 
-/* What all open requests of the connection keep; false beyond. */
-static bool hold_bytes(struct h2_stream *st, size_t n)
-{
-    struct h2_conn *c = st->c;
-
-    if (c->heads_held + n > LIMIT_H2_HEADS) {
-        refuse(st, 429, "heads of too many bytes at once");
-        return false;
-    }
-    c->heads_held += n;
-    st->head_held += n;
-    return true;
-}
-
 void h2_head_field(struct h2_stream *st, struct slice name, struct slice value)
 {
-    if (!count_field(st, name, value, st->c->fc->limits.max_head_bytes) || !hold_bytes(st, name.n + value.n))
+    if (!count_field(st, name, value, st->c->fc->limits.max_head_bytes))
         return;
     if (name.n > 0 && name.p[0] == ':')
         pseudo_field(st, name, value);
@@ -106,8 +106,8 @@ void h2_head_trailer(struct h2_stream *st, struct slice name, struct slice value
 
     if (!count_field(st, name, value, LIMIT_TRAILER_BYTES) || !hop_trailer_allowed(name))
         return;
-    name = keep(st, name);
-    value = keep(st, slice_trim(value));
+    name = keep(st, a, name);
+    value = keep(st, a, slice_trim(value));
     if (st->refusal == 0 && !http_head_add(&st->trailers, a, name, value))
         refuse(st, 503, "out of memory");
 }
@@ -121,11 +121,11 @@ static bool is_cookie(const struct http_field *f)
 static struct slice join_crumbs(struct h2_stream *st, size_t n)
 {
     const struct http_head *h = &st->x.request;
-    char *text = hold_bytes(st, n) ? arena_alloc(st->x.arena, n) : NULL;
+    char *text = arena_alloc(st->x.request_arena, n);
     size_t at = 0;
 
     if (text == NULL) {
-        refuse(st, 503, "out of memory");
+        h2_head_no_room(st);
         return SLICE_NONE;
     }
     for (size_t i = 0; i < h->n_fields; i++) {

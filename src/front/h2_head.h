@@ -9,6 +9,8 @@
 /* One field of the request's head or of its trailers. What is wrong is kept for h2_head_check(). */
 void h2_head_field(struct h2_stream *st, struct slice name, struct slice value);
 void h2_head_trailer(struct h2_stream *st, struct slice name, struct slice value);
+/* There was no memory for a part of the request: it is refused, and told whose fault that is. */
+void h2_head_no_room(struct h2_stream *st);
 /* NULL if all is well, else what is wrong, with the status to answer. */
 const char *h2_head_check(struct h2_stream *st, unsigned *status);
 /* The fields of a response head in the arena, text shared; NULL: unfit to be sent, or out of memory. `n` becomes their

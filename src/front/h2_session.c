@@ -1,7 +1,9 @@
-#include "front/h2_state.h"
+#include "front/h2_session.h"
 
 #include "base/log.h"
+#include "front/h2_answer.h"
 #include "front/h2_head.h"
+#include "front/h2_stream.h"
 #include "http/h2_fields.h"
 #include "http/h2_open.h"
 
@@ -279,5 +281,6 @@ nghttp2_session *h2_session_new(struct h2_conn *c)
         .settings = settings,
         .n_settings = sizeof(settings) / sizeof(settings[0]),
         .window = LIMIT_H2_CONNECTION_WINDOW,
+        .quota = &c->fc->memory.held,
     });
 }

@@ -52,7 +52,6 @@ struct h2_stream {
     enum h2_sending sending;
 
     size_t head_bytes, head_fields; /* as SETTINGS_MAX_HEADER_LIST_SIZE counts; then of the trailers */
-    size_t head_held;               /* its part of c->heads_held */
     unsigned refusal;               /* status, when the head is known to be no good before its end; 0 */
     const char *refusal_reason;
     struct http_head trailers;
@@ -63,11 +62,13 @@ struct h2_stream {
     bool body_paused;
     bool continue_pending; /* the client waits for 100 (Continue) and has not sent any of its body */
 
-    struct buf out;  /* body of the response that the client's window or socket does not take yet */
-    bool full;       /* so much that its producer must wait; it is told when no longer */
-    bool was_full;   /* it is to be told now */
-    bool deferred;   /* nghttp2 waits for nghttp2_session_resume_data() */
-    nghttp2_nv *nva; /* of a head that is to be sent together with its end; else NULL */
+    struct buf out;    /* body of the response that the client's window or socket does not take yet */
+    uint64_t taken_ms; /* `waiting`: when the client last took some of it */
+    bool waiting;      /* there is something in `out` */
+    bool full;         /* so much that its producer must wait; it is told when no longer */
+    bool was_full;     /* it is to be told now */
+    bool deferred;     /* nghttp2 waits for nghttp2_session_resume_data() */
+    nghttp2_nv *nva;   /* of a head that is to be sent together with its end; else NULL */
     size_t n_nva;
     nghttp2_nv *trailer_nva;
     size_t n_trailer_nva;
@@ -87,14 +88,15 @@ struct h2_conn {
     enum front_close close_reason;
     struct list streams;              /* all that nghttp2 has not closed */
     struct list woken;                /* something to do for them, outside of all calls */
-    size_t n_bodies, heads_held;      /* streams in H2_BODY; bytes of the heads of all */
+    size_t n_bodies, n_waiting;       /* streams in H2_BODY; whose answers wait for the client */
+    uint64_t written_ms;              /* when the socket last took something */
     size_t piece_bytes, untaken_seen; /* of input that nghttp2 gets at once; PARTED: not acknowledged yet */
     struct loop_timer *timer;
     struct loop_deferred work;                     /* settles; in H2_CLOSED: frees */
     int32_t last_id, skipped_from, skipped_to;     /* of the client's streams; the ids skipped last */
     uint64_t idle_since_ms;                        /* without streams */
     uint64_t head_since_ms;                        /* a head has begun and not ended; 0: none */
-    uint64_t stall_due_ms;                         /* no body can have stalled before; valid while there are any */
+    uint64_t stall_due_ms;                         /* none of n_bodies and n_waiting can have stalled before */
     uint64_t announced_ms, failed_ms, progress_ms; /* PARTED: when untaken_seen last became less */
     struct h2_rate resets, control;
     /* ANNOUNCED: the client answered our PING or had its time. LEAVING: until GOAWAY is sent nothing is read. */
@@ -114,37 +116,9 @@ void h2_stream_wake(struct h2_stream *st);
 void h2_conn_fail(struct h2_conn *c, uint32_t code, enum front_close reason);
 /* False: the stream is broken. */
 bool h2_conn_write(struct h2_conn *c, struct slice data);
+/* Before one more is counted in n_bodies or n_waiting. */
+void h2_conn_expect(struct h2_conn *c);
 /* Counts one; true beyond the limit. */
 bool h2_rate_exceeded(struct h2_conn *c, struct h2_rate *r, unsigned limit);
-
-/* h2_session.c: NULL when out of memory. The connection preface is queued. */
-MEM_CHECK nghttp2_session *h2_session_new(struct h2_conn *c);
-
-/* h2_stream.c */
-MEM_CHECK struct h2_stream *h2_stream_new(struct h2_conn *c, int32_t id);
-/* At the end of the turn. */
-void h2_stream_free_later(struct h2_stream *st);
-/* The head is complete; `ended`: so is the request. */
-void h2_stream_request(struct h2_stream *st, bool ended);
-void h2_stream_body(struct h2_stream *st, struct slice data);
-/* The body is complete, and the trailers, if there are any. */
-void h2_stream_end(struct h2_stream *st);
-/* Gives the proxy what waits for it. */
-void h2_stream_deliver(struct h2_stream *st);
-/* The body is overdue. */
-void h2_stream_stalled(struct h2_stream *st);
-/* nghttp2 has closed it. */
-void h2_stream_closed(struct h2_stream *st, uint32_t code);
-void h2_stream_reset(struct h2_stream *st, uint32_t code);
-
-/* h2_answer.c */
-const struct exchange_ops *h2_answer_ops(void);
-/* Answers a request that the proxy does not hold (any more). */
-void h2_answer_refuse(struct h2_stream *st, unsigned status, const char *message);
-/* nghttp2_data_source_read_callback and nghttp2_send_data_callback. */
-ssize_t h2_answer_read(nghttp2_session *session, int32_t id, uint8_t *buf, size_t length, uint32_t *flags,
-                       nghttp2_data_source *source, void *arg);
-int h2_answer_send(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *head, size_t length,
-                   nghttp2_data_source *source, void *arg);
 
 #endif

@@ -1,6 +1,7 @@
-#include "front/h2_state.h"
+#include "front/h2_stream.h"
 
 #include "base/log.h"
+#include "front/h2_answer.h"
 #include "front/h2_head.h"
 #include "http/h1_parse.h"
 
@@ -12,26 +13,51 @@ static void move(struct h2_stream *st, enum h2_receiving to)
 
     if (st->receiving == H2_BODY)
         c->n_bodies--;
-    if (to == H2_BODY && c->n_bodies++ == 0)
-        c->stall_due_ms = loop_now_ms(c->fc->host->loop) + c->fc->limits.body_timeout_ms;
+    if (to == H2_BODY) {
+        h2_conn_expect(c);
+        c->n_bodies++;
+    }
     st->receiving = to;
+}
+
+void h2_stream_out_changed(struct h2_stream *st)
+{
+    struct h2_conn *c = st->c;
+    bool waits = buf_len(&st->out) > 0;
+
+    st->taken_ms = st->waiting && waits ? st->taken_ms : loop_now_ms(c->fc->host->loop);
+    if (waits == st->waiting)
+        return;
+    st->waiting = waits;
+    if (!waits) {
+        c->n_waiting--;
+        return;
+    }
+    h2_conn_expect(c);
+    c->n_waiting++;
 }
 
 struct h2_stream *h2_stream_new(struct h2_conn *c, int32_t id)
 {
     struct arena_pool *arenas = &c->fc->host->arenas;
-    struct arena *arena = arena_pool_take(arenas);
+    struct arena *arena = arena_pool_take(arenas, &c->fc->memory.held);
     struct h2_stream *st = arena == NULL ? NULL : arena_zalloc(arena, sizeof(*st));
 
-    if (st == NULL || !http_head_init(&st->x.request, arena, 12)) {
+    if (st == NULL) {
         arena_pool_give(arenas, arena);
         return NULL;
     }
     st->c = c;
     st->id = id;
     st->x.arena = arena;
+    st->x.arenas = arenas;
+    st->x.request_arena = arena_pool_take(arenas, &c->fc->memory.heads);
+    if (st->x.request_arena == NULL || !http_head_init(&st->x.request, st->x.request_arena, 12))
+        h2_head_no_room(st);
     buf_init(&st->in, LIMIT_H2_STREAM_WINDOW);
     buf_init(&st->out, LIMIT_STREAM_OUTPUT_HARD);
+    buf_charge(&st->in, &c->fc->memory.held);
+    buf_charge(&st->out, &c->fc->memory.held);
     st->x.ops = h2_answer_ops();
     st->x.stats = c->fc->host->stats;
     st->x.client = (struct exchange_client){
@@ -52,10 +78,8 @@ static void free_stream(void *arg)
 
     buf_free(&st->in);
     buf_free(&st->out);
-    if (st->c->state == H2_CLOSED) /* the front may be gone as well */
-        arena_free(arena);
-    else
-        arena_pool_give(&st->c->fc->host->arenas, arena);
+    exchange_forget_request(&st->x);
+    arena_pool_give(&st->c->fc->host->arenas, arena);
 }
 
 void h2_stream_free_later(struct h2_stream *st)
@@ -63,7 +87,8 @@ void h2_stream_free_later(struct h2_stream *st)
     struct h2_conn *c = st->c;
 
     move(st, H2_RECEIVED);
-    c->heads_held -= st->head_held;
+    c->n_waiting -= st->waiting;
+    st->waiting = false;
     list_remove(&c->streams, &st->node);
     if (list_linked(&st->woken))
         list_remove(&c->woken, &st->woken);
@@ -125,6 +150,10 @@ void h2_stream_request(struct h2_stream *st, bool ended)
     x->client.sequence = front_conn_count_request(c->fc);
     st->progress_ms = loop_now_ms(host->loop);
     move(st, ended ? H2_RECEIVED : H2_BODY);
+    if (bad == NULL && front_conn_must_wait(c->fc)) {
+        bad = "clients hold too much memory";
+        status = 429;
+    }
     if (bad != NULL) {
         h2_answer_refuse(st, status, bad);
         return;
@@ -193,6 +222,18 @@ void h2_stream_deliver(struct h2_stream *st)
     buf_release(&st->in);
     if (st->receiving == H2_ENDED && !st->body_paused)
         give_end(st);
+}
+
+/* What waits is freed when the stream is: nghttp2 may be in the middle of a frame of it. */
+void h2_stream_not_taken(struct h2_stream *st)
+{
+    struct h2_conn *c = st->c;
+
+    front_stats_not_taken(c->fc->host->stats);
+    log_v(3, "Answer given up", LU("connection", c->fc->id), LT("client", st->x.client.address),
+          LT("reason", "client takes nothing of it"));
+    exchange_give_gone(&st->x, "client takes nothing of the answer");
+    h2_stream_reset(st, NGHTTP2_CANCEL);
 }
 
 void h2_stream_stalled(struct h2_stream *st)

@@ -7,6 +7,8 @@
 struct front_stats {
     size_t in_flight;
     size_t connections;
+    const size_t *held;
+    struct metric *not_taken, *held_gauge, *held_limit;
     struct metric *open, *fresh, *accepted, *handshaken, *in_flight_gauge, *requests, *received, *sent,
         *handshake_seconds;
     struct metric *closed[FRONT_CLOSE_COUNT];
@@ -25,6 +27,7 @@ static const char *const close_names[FRONT_CLOSE_COUNT] = {
     [FRONT_CLOSE_IDLE_TIMEOUT] = "idle_timeout",
     [FRONT_CLOSE_HEADER_TIMEOUT] = "header_timeout",
     [FRONT_CLOSE_BODY_TIMEOUT] = "body_timeout",
+    [FRONT_CLOSE_READ_TIMEOUT] = "read_timeout",
     [FRONT_CLOSE_BAD_REQUEST] = "bad_request",
     [FRONT_CLOSE_FLOOD] = "flood",
     [FRONT_CLOSE_BODY_UNREAD] = "body_unread",
@@ -33,6 +36,7 @@ static const char *const close_names[FRONT_CLOSE_COUNT] = {
     [FRONT_CLOSE_CLIENT_LIMIT] = "client_limit",
     [FRONT_CLOSE_CROWDED_OUT] = "crowded_out",
     [FRONT_CLOSE_SENT_AWAY] = "sent_away",
+    [FRONT_CLOSE_MEMORY] = "memory",
     [FRONT_CLOSE_NO_MEMORY] = "no_memory",
     [FRONT_CLOSE_DRAIN] = "drain",
     [FRONT_CLOSE_SHUTDOWN] = "shutdown",
@@ -103,10 +107,34 @@ struct front_stats *front_stats_new(struct metrics *m)
     s->requests = metric_single(m, METRIC_COUNTER, "mvproxy_front_requests_total", "Requests of clients.");
     s->refused = metric_family(m, METRIC_COUNTER, "mvproxy_front_refusals_total",
                                "Requests refused for their form or their slowness, by status code.", labels, 16);
+    s->not_taken = metric_single(m, METRIC_COUNTER, "mvproxy_front_answers_not_taken_total",
+                                 "Answers given up because their client took nothing of them for a minute.");
+    s->held_gauge = metric_single(m, METRIC_GAUGE, "mvproxy_client_memory_bytes",
+                                  "Memory that clients make us hold: requests, bodies and answers that wait.");
+    s->held_limit = metric_single(m, METRIC_GAUGE, "mvproxy_client_memory_limit_bytes",
+                                  "max-client-memory, as it is in force; 0: no limit.");
     s->received = metric_single(m, METRIC_COUNTER, "mvproxy_front_received_bytes_total",
                                 "Bytes received from clients, inside TLS.");
     s->sent = metric_single(m, METRIC_COUNTER, "mvproxy_front_sent_bytes_total", "Bytes sent to clients, inside TLS.");
     return s;
+}
+
+static void on_collect(void *arg)
+{
+    struct front_stats *s = arg;
+
+    metric_set(s->held_gauge, (double)*s->held);
+}
+
+void front_stats_watch_memory(struct front_stats *s, struct metrics *m, const size_t *held)
+{
+    s->held = held;
+    metrics_on_collect(m, on_collect, s);
+}
+
+void front_stats_memory_limit(struct front_stats *s, size_t most)
+{
+    metric_set(s->held_limit, (double)most);
 }
 
 void front_stats_free(struct front_stats *s)
@@ -159,6 +187,11 @@ void front_stats_refused(struct front_stats *s, unsigned status)
     struct slice value = {text, (size_t)snprintf(text, sizeof(text), "%u", status)};
 
     metric_inc(metric_child(s->refused, &value));
+}
+
+void front_stats_not_taken(struct front_stats *s)
+{
+    metric_inc(s->not_taken);
 }
 
 void front_stats_received(struct front_stats *s, size_t n)

@@ -20,6 +20,7 @@ enum front_close {
     FRONT_CLOSE_IDLE_TIMEOUT,     /* nothing more was asked */
     FRONT_CLOSE_HEADER_TIMEOUT,   /* a head that never ended */
     FRONT_CLOSE_BODY_TIMEOUT,     /* a body that never went on */
+    FRONT_CLOSE_READ_TIMEOUT,     /* took nothing of an answer for too long */
     FRONT_CLOSE_BAD_REQUEST,      /* refused; framing no longer trusted */
     FRONT_CLOSE_FLOOD,            /* HTTP/2: more resets or control frames than anybody needs */
     FRONT_CLOSE_BODY_UNREAD,      /* answered before the client had sent its whole body */
@@ -28,6 +29,7 @@ enum front_close {
     FRONT_CLOSE_CLIENT_LIMIT,     /* as many connections as one address may have */
     FRONT_CLOSE_CROWDED_OUT,      /* too many have not asked anything yet, and it was the oldest of them */
     FRONT_CLOSE_SENT_AWAY,        /* another server serves this client better now */
+    FRONT_CLOSE_MEMORY,           /* clients together made us hold too much, and it was among the greediest */
     FRONT_CLOSE_NO_MEMORY,
     FRONT_CLOSE_DRAIN,    /* we are leaving */
     FRONT_CLOSE_SHUTDOWN, /* we left before it was through */
@@ -52,10 +54,15 @@ void front_stats_request_begin(struct front_stats *s);
 void front_stats_request_end(struct front_stats *s);
 /* How many connections have not asked anything yet. */
 void front_stats_fresh(struct front_stats *s, size_t n);
+/* Of all clients: bytes, shown as they are when somebody looks; it must outlive the stats. */
+void front_stats_watch_memory(struct front_stats *s, struct metrics *m, const size_t *held);
+void front_stats_memory_limit(struct front_stats *s, size_t most);
 /* New clients are left waiting in the kernel's queue from now on, for want of what? */
 void front_stats_accept_paused(struct front_stats *s, enum front_pause why);
 /* A request that we answered ourselves, before the proxy saw it or because its body broke. */
 void front_stats_refused(struct front_stats *s, unsigned status);
+/* An answer that is given up because the client takes nothing of it. */
+void front_stats_not_taken(struct front_stats *s);
 /* Bytes inside TLS. */
 void front_stats_received(struct front_stats *s, size_t n);
 void front_stats_sent(struct front_stats *s, size_t n);

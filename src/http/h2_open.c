@@ -9,34 +9,47 @@
  */
 enum { SEND_HEAD_BYTES = LIMIT_HEAD_BYTES + (64 << 10) };
 
+/* What nghttp2 allocates; `arg` is the quota. */
+static void *charged(void *p, struct quota *b)
+{
+    if (p == NULL || quota_take(b, mem_size(p)))
+        return p;
+    mem_free(p);
+    return NULL;
+}
+
 static void *session_alloc(size_t size, void *arg)
 {
-    (void)arg;
-    return mem_alloc(size);
+    return charged(mem_alloc(size), arg);
 }
 
 static void session_free(void *p, void *arg)
 {
-    (void)arg;
+    quota_give(arg, mem_size(p));
     mem_free(p);
 }
 
 static void *session_calloc(size_t count, size_t size, void *arg)
 {
-    (void)arg;
-    return mem_array(count, size);
+    return charged(mem_array(count, size), arg);
 }
 
 static void *session_realloc(void *p, size_t size, void *arg)
 {
-    (void)arg;
-    return mem_realloc(p, size);
+    size_t before = mem_size(p);
+    void *moved = quota_has_room(arg, size) ? mem_realloc(p, size) : NULL;
+
+    if (moved == NULL)
+        return NULL;
+    quota_add(arg, mem_size(moved));
+    quota_give(arg, before);
+    return moved;
 }
 
 static nghttp2_session *session_new(const struct h2_opening *o, const nghttp2_session_callbacks *callbacks,
                                     const nghttp2_option *option)
 {
-    nghttp2_mem mem = {NULL, session_alloc, session_free, session_calloc, session_realloc};
+    nghttp2_mem mem = {o->quota, session_alloc, session_free, session_calloc, session_realloc};
     nghttp2_session *session = NULL;
     int failed = o->server ? nghttp2_session_server_new3(&session, callbacks, o->arg, option, &mem)
                            : nghttp2_session_client_new3(&session, callbacks, o->arg, option, &mem);

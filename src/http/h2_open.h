@@ -9,13 +9,16 @@
 #include <nghttp2/nghttp2.h>
 #include <stdbool.h>
 
+struct quota;
+
 struct h2_opening {
     bool server;
     void (*set_callbacks)(nghttp2_session_callbacks *cb);
     void *arg; /* of the callbacks */
     const nghttp2_settings_entry *settings;
     size_t n_settings;
-    int32_t window; /* the connection's, bytes */
+    int32_t window;      /* the connection's, bytes */
+    struct quota *quota; /* which the session's memory is charged to; NULL: none */
 };
 
 /* SETTINGS and window are submitted, not sent. NULL when out of memory. */

@@ -174,6 +174,17 @@ void stream_drop_empty_input(struct stream *s)
     s->in = NULL;
 }
 
+static void account(struct stream *s)
+{
+    size_t len = stream_input_len(s);
+
+    if (len > s->in_known)
+        quota_add(s->quota, len - s->in_known);
+    else
+        quota_give(s->quota, s->in_known - len);
+    s->in_known = len;
+}
+
 void stream_got_input(struct stream *s)
 {
     size_t len = stream_input_len(s);
@@ -181,7 +192,7 @@ void stream_got_input(struct stream *s)
     if (len == s->in_known)
         return;
     s->bytes_in += len - s->in_known;
-    s->in_known = len;
+    account(s);
     mark(s, STREAM_READABLE);
     if (len >= LIMIT_STREAM_INPUT) {
         s->full = true;
@@ -219,7 +230,7 @@ void stream_consume(struct stream *s, size_t n)
     if (n == 0)
         return;
     evbuffer_drain(s->in, n);
-    s->in_known = stream_input_len(s);
+    account(s);
     stream_drop_empty_input(s);
     if (s->full && s->in_known <= LIMIT_STREAM_INPUT / 2) {
         s->full = false;
@@ -393,6 +404,17 @@ void stream_set_owner(struct stream *s, stream_fn *fn, void *arg)
         stream_deliver_later(s);
 }
 
+void stream_charge(struct stream *s, struct quota *q)
+{
+    buf_charge(&s->gather, q);
+    buf_charge(&s->out, q);
+    if (s->tls != NULL)
+        tls_conn_charge(s->tls, q);
+    quota_add(q, s->in_known);
+    quota_give(s->quota, s->in_known);
+    s->quota = q;
+}
+
 static void free_stream(void *arg)
 {
     struct stream *s = arg;
@@ -401,6 +423,7 @@ static void free_stream(void *arg)
         s->ops->release(s);
     if (s->in != NULL)
         evbuffer_free(s->in);
+    quota_give(s->quota, s->in_known);
     stream_out_release(s);
     mem_free(s->failure);
     mem_free(s->carrier_failure);

@@ -63,6 +63,11 @@ MEM_CHECK struct stream *stream_connect(struct loop *l, const struct sockaddr *a
                                         const struct stream_opts *o);
 /* Hands the stream to another owner; events from now on go there. Bytes that wait unread are announced to it again. */
 void stream_set_owner(struct stream *s, stream_fn *fn, void *arg);
+/*
+ * What waits in it, in either direction, is charged to `q` from now on, whoever owns it, until its memory is freed,
+ * which is after it was closed; the quota before gets it back. NULL: nobody counts. TLS' own state is not in it.
+ */
+void stream_charge(struct stream *s, struct quota *q);
 void stream_close(struct stream *s, enum stream_close_how how);
 /*
  * Calls fn once, when the descriptor is closed, whoever owns the stream by then: for who counts descriptors. May be set

@@ -76,8 +76,9 @@ struct stream {
     bool bulk;    /* much came at the last look: the next ones, and what is sent, wait for their part of a turn */
     bool held;    /* waits to be read: epoll is not asked meanwhile */
     unsigned due; /* what bulk_work is to do: enum stream_due */
-    struct evbuffer *in;    /* decrypted, not consumed; NULL while there is nothing */
-    size_t in_known;        /* length of in that was accounted for */
+    struct evbuffer *in; /* decrypted, not consumed; NULL while there is nothing */
+    size_t in_known;     /* length of in that was accounted for, and charged */
+    struct quota *quota;
     struct buf gather;      /* small writes of the running callback, plain */
     struct buf out;         /* ready for the wire */
     struct event *writable; /* made when it is first waited for, gone when all is sent */
@@ -144,6 +145,7 @@ const char *tls_conn_alpn(const struct tls_conn *t);
 bool tls_conn_is_hop(const struct tls_conn *t);
 bool tls_conn_resumed(const struct tls_conn *t);
 const struct tls_peer *tls_conn_peer(const struct tls_conn *t);
+void tls_conn_charge(struct tls_conn *t, struct quota *q);
 void tls_conn_judge_again(struct tls_conn *t, const struct tls_ctx *c);
 
 #endif

@@ -61,6 +61,11 @@ void tls_conn_judge_again(struct tls_conn *t, const struct tls_ctx *c)
     tls_identity_judge_again(t->identity, c, t->ssl);
 }
 
+void tls_conn_charge(struct tls_conn *t, struct quota *q)
+{
+    buf_charge(&t->bio.kept, q);
+}
+
 /* --------------------------------------------------------------------------------------------------- failures */
 
 static const char *phase(const struct stream *s)

@@ -12,12 +12,9 @@ static void evict(void *holder)
     struct recv_area *area = loop_recv_area_peek(b->stream->loop);
     size_t n = b->end - b->start;
 
-    b->kept = mem_alloc(n);
-    if (b->kept == NULL) {
+    if (!buf_append(&b->kept, slice_of(area->bytes + b->start, n))) {
         b->recv_error = ENOMEM;
         n = 0;
-    } else {
-        memcpy(b->kept, area->bytes + b->start, n);
     }
     b->start = 0;
     b->end = n;
@@ -36,15 +33,14 @@ size_t tls_bio_input_len(const struct tls_bio *b)
 static int take(struct tls_bio *b, char *out, size_t want)
 {
     struct recv_area *area = loop_recv_area_peek(b->stream->loop);
-    const char *from = b->kept != NULL ? b->kept : area->bytes;
+    const char *from = b->kept.p != NULL ? b->kept.p : area->bytes;
     size_t n = b->end - b->start < want ? b->end - b->start : want;
 
     memcpy(out, from + b->start, n);
     b->start += n;
     if (b->start == b->end) {
         b->start = b->end = 0;
-        mem_free(b->kept);
-        b->kept = NULL;
+        buf_release(&b->kept);
         if (area->holder == b)
             area->holder = NULL;
     }
@@ -164,6 +160,7 @@ BIO_METHOD *tls_bio_method(void)
 void tls_bio_init(struct tls_bio *b, struct stream *s)
 {
     b->stream = s;
+    buf_init(&b->kept, sizeof(loop_recv_area_peek(s->loop)->bytes));
 }
 
 BIO *tls_bio_attach(struct tls_bio *b, const BIO_METHOD *method)
@@ -181,8 +178,7 @@ static void forget(struct tls_bio *b)
 
     if (area->holder == b)
         area->holder = NULL;
-    mem_free(b->kept);
-    b->kept = NULL;
+    buf_release(&b->kept);
     b->start = b->end = 0;
 }
 

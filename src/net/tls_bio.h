@@ -11,12 +11,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
+
 struct stream;
 
 /* Zeroed, then tls_bio_init(). Embedded in the TLS connection. */
 struct tls_bio {
     struct stream *stream;
-    char *kept;        /* own copy of what was left in the receive area */
+    struct buf kept;   /* own copy of what was left in the receive area */
     size_t start, end; /* what waits: in kept, or in the receive area while we hold it */
     uint64_t recv_turn;
     bool eof;       /* the other side's FIN was read */

@@ -193,9 +193,28 @@ static void log_access(const struct exchange *x, const struct reqinfo *info, con
              LT("route", route_row_name(r->row)), LT("peer", e->peer), LT("failover", r->reason),
              LU("attempts", e->attempts), LU("code", e->status), LU("requestBytes", exchange_request_bytes(x)),
              LU("responseBytes", exchange_response_bytes(x)), LU("durationMicroseconds", us),
-             LS("userAgent", http_head_value(h, HTTP_USER_AGENT)), LS("auditID", http_head_value(h, HTTP_AUDIT_ID)),
+             LS("userAgent", e->user_agent), LS("auditID", e->audit_id),
              LT("end", e->why == NULL ? "complete" : e->why));
     buf_free(&uri);
+}
+
+void account_note_head(struct account_entry *e, const struct http_head *h)
+{
+    e->user_agent = http_head_value(h, HTTP_USER_AGENT);
+    e->audit_id = http_head_value(h, HTTP_AUDIT_ID);
+}
+
+/* Without memory for it the log says nothing of it. */
+static struct slice keep(struct slice text, struct arena *a)
+{
+    return text.n == 0 ? SLICE_NONE
+                       : arena_copy(a, slice_of(text.p, text.n <= LIMIT_LOG_VALUE ? text.n : LIMIT_LOG_VALUE + 1));
+}
+
+void account_keep_head(struct account_entry *e, struct arena *a)
+{
+    e->user_agent = keep(e->user_agent, a);
+    e->audit_id = keep(e->audit_id, a);
 }
 
 void account_request(struct account *a, struct exchange *x, const struct reqinfo *info, const struct route *r,

@@ -18,6 +18,7 @@ struct account_entry {
     const char *user_kind; /* "certificate", "front-proxy", "pass", "refused" */
     unsigned attempts;     /* requests made to servers */
     bool long_running;
+    struct slice user_agent, audit_id; /* for the access log */
 };
 
 enum account_peer_error { ACCOUNT_ENDPOINT_RESOLUTION, ACCOUNT_PROXY_TRANSPORT };
@@ -26,6 +27,10 @@ enum account_peer_error { ACCOUNT_ENDPOINT_RESOLUTION, ACCOUNT_PROXY_TRANSPORT }
 struct account *account_new(struct metrics *m);
 void account_free(struct account *a);
 
+/* For the access log: what it says of the request's fields. They must live until the request ends, or until
+ * account_keep_head() has copied from them what the log would write. */
+void account_note_head(struct account_entry *e, const struct http_head *h);
+void account_keep_head(struct account_entry *e, struct arena *a);
 /* Once per request, when it ends. */
 void account_request(struct account *a, struct exchange *x, const struct reqinfo *info, const struct route *r,
                      const struct account_entry *e, bool access_log);

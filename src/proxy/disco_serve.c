@@ -106,6 +106,7 @@ static void respond(struct job *j, const struct http_head *head, struct http_bod
     job_set_state(j, JOB_SERVING);
     if (!exchange_respond(j->x, head, body))
         return;
+    job_forget_request(j);
     if (no_body)
         job_finish(j, NULL);
     else
@@ -274,7 +275,7 @@ static const struct back_handler verdict_handler = {
 static bool make_conditional(struct job *j)
 {
     struct http_head *h = &j->request;
-    struct arena *a = exchange_arena(j->x);
+    struct arena *a = exchange_request_arena(j->x);
     struct slice etag = served_local_etag(j->served);
     size_t kept = 0;
 
@@ -297,7 +298,7 @@ static void ask(struct job *j, const struct served_peer *judge)
         .client_ip = exchange_client(j->x)->ip,
         .believes_client = job_believes_client(j),
     };
-    enum rewrite_result r = rewrite_request(&in, exchange_arena(j->x), &j->request);
+    enum rewrite_result r = rewrite_request(&in, exchange_request_arena(j->x), &j->request);
 
     if (r == REWRITE_UNENCODABLE) {
         job_refuse(j, 401, STATUS_UNAUTHORIZED);

@@ -127,6 +127,7 @@ void forward_relay_head(struct job *j, const struct http_head *head, struct http
     j->account.status = head->status;
     job_set_state(j, JOB_RELAYING);
     (void)exchange_respond(j->x, &out, announced(j, head, body));
+    job_forget_request(j);
 }
 
 /* What stands behind a `proxy` subresource is any program: its 404 is its own. */
@@ -529,7 +530,7 @@ static void send_to(struct job *j, struct origin *origin, const struct served_pe
         .may_send_on = !served_peers_enabled(j->served),
     };
 
-    switch (rewrite_request(&in, exchange_arena(j->x), &j->request)) {
+    switch (rewrite_request(&in, exchange_request_arena(j->x), &j->request)) {
     case REWRITE_OK:
         break;
     case REWRITE_UNENCODABLE:

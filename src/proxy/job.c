@@ -27,6 +27,12 @@ void job_drop_back(struct job *j)
     }
 }
 
+void job_forget_request(struct job *j)
+{
+    account_keep_head(&j->account, exchange_arena(j->x));
+    exchange_forget_request(j->x);
+}
+
 static void account(struct job *j)
 {
     if (j->account.attempts > 0 && j->peer != NULL)

@@ -131,6 +131,8 @@ void job_release(struct job *j, const char *reason);
 void job_route_again(struct job *j);
 /* The local server failed this request: true if the route is one to peers now (row 5a). Nothing may be under way. */
 bool job_fail_over(struct job *j);
+/* The answer has begun, so no retry can come: what the request's fields took is freed. */
+void job_forget_request(struct job *j);
 /* Drops a request to a server, if one is under way. */
 void job_drop_back(struct job *j);
 

@@ -151,7 +151,7 @@ static bool authenticate(struct job *j)
     const struct exchange_client *client = exchange_client(j->x);
 
     if (authn_decide(&j->config->authn, exchange_request(j->x), client->tls, clock_wall_us() / 1000000,
-                     exchange_arena(j->x), &j->authn) != AUTHN_OK) {
+                     exchange_request_arena(j->x), &j->authn) != AUTHN_OK) {
         job_refuse(j, 503, STATUS_NO_MEMORY);
         return false;
     }
@@ -214,6 +214,8 @@ void proxy_on_request(struct exchange *x, void *arg)
     j->served = served_ref(cluster_served(p->cluster));
     list_push_back(&p->under_way, &j->under_way);
     exchange_attach(x, forward_sink(), j);
+    if (j->config->access_log)
+        account_note_head(&j->account, exchange_request(x));
     if (!understand(j) || !authenticate(j))
         return;
     maybe_send_away(j);

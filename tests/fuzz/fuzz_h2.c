@@ -41,6 +41,11 @@ uint64_t front_conn_count_request(struct front_conn *fc)
     return ++fc->requests;
 }
 
+bool front_conn_must_wait(const struct front_conn *fc)
+{
+    return memory_refuses(&fc->memory, 1);
+}
+
 void front_conn_give_away(struct front_conn *fc)
 {
     (void)fc;
@@ -230,8 +235,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                            .idle_timeout_ms = 60000,
                                            .body_timeout_ms = 60000,
                                            .linger_timeout_ms = 60000}};
+    memory_enter(NULL, &sc.fc.memory, NULL);
     sc.fc.stream = stream_accept(sc.host.loop, fds[0], &o);
     must_hold(sc.fc.stream != NULL);
+    stream_charge(sc.fc.stream, &sc.fc.memory.held);
     front_stats_accepted(sc.host.stats);
     stream_on_closed(sc.fc.stream, on_descriptor, &sc);
     if ((sc.knobs & NO_PREFACE) == 0)
@@ -245,6 +252,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     must_hold(sc.begun == sc.over);
     must_hold(front_stats_requests_in_flight(sc.host.stats) == 0);
     loop_free(sc.host.loop);
+    must_hold(sc.fc.memory.held.held == 0);
     front_stats_free(sc.host.stats);
     arena_pool_free(&sc.host.arenas);
     buf_free(&sc.host.scratch);

@@ -227,6 +227,12 @@ size_t stream_unacknowledged(const struct stream *s)
     return buf_len(&s->out) + outward(s)->n;
 }
 
+void stream_charge(struct stream *s, struct quota *q)
+{
+    buf_charge(&s->in, q);
+    buf_charge(&s->out, q);
+}
+
 void stream_finish_writing(struct stream *s)
 {
     if (s->state > OPEN || s->finish)

@@ -30,7 +30,7 @@ static void leave_all(struct clients *c)
 
 static void test_limit(void)
 {
-    struct clients *c = clients_new();
+    struct clients *c = clients_new(NULL);
 
     for (size_t i = 0; i < 2; i++)
         is_int(clients_enter(c, &members[i], SLICE_LIT("10.0.0.1"), 2), CLIENTS_WELCOME, "%zu of two", i + 1);
@@ -52,7 +52,7 @@ static void test_limit(void)
 
 static void test_surplus(void)
 {
-    struct clients *c = clients_new();
+    struct clients *c = clients_new(NULL);
 
     enter(c, 0, "10.0.0.1"); /* honest, and the oldest */
     for (size_t i = 1; i < 10; i++)
@@ -74,7 +74,7 @@ static void test_surplus(void)
 
 static void test_many_addresses(void)
 {
-    struct clients *c = clients_new();
+    struct clients *c = clients_new(NULL);
     char ip[48];
 
     for (size_t i = 0; i < 100; i++) {
@@ -100,7 +100,7 @@ static void test_no_memory(void)
         struct clients *c;
 
         mem_fail_nth(nth);
-        c = clients_new();
+        c = clients_new(NULL);
         v = c == NULL ? CLIENTS_NO_MEMORY : clients_enter(c, &members[0], SLICE_LIT("10.0.0.1"), 1);
         mem_fail_nth(0);
         if (c != NULL)

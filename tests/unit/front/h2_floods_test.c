@@ -139,29 +139,6 @@ static void test_provoked_resets(struct kit *k)
     is_double(world_closed(&k->w, "flood"), 1, "counted");
 }
 
-enum { DEAR_BYTES = 16384, DEAR_VALUE = 4000 };
-
-/* HEADERS of a request in so many bytes, nearly each of which is a field of 4000 by header compression. */
-static void append_dear_head(struct buf *b, unsigned nth, size_t bytes)
-{
-    static const unsigned char request[] = {0x82, 0x87, 0x84, 0x01, 1, 'h'};
-    static const unsigned char field[] = {0x40, 1, 'a', 0x7f, (DEAR_VALUE - 127) % 128 | 128, (DEAR_VALUE - 127) / 128};
-    static char value[DEAR_VALUE], again[DEAR_BYTES];
-    size_t first = nth == 0 ? sizeof(field) + sizeof(value) : 0, length = sizeof(request) + first + bytes;
-    unsigned char head[9] = {0, (unsigned char)(length >> 8), (unsigned char)length, 1, 5, 0, 0,
-                             0, (unsigned char)(2 * nth + 1)};
-
-    memset(value, 'v', sizeof(value));
-    memset(again, 0xbe, sizeof(again)); /* the newest entry of the dynamic table */
-    buf_append(b, slice_of((const char *)head, sizeof(head)));
-    buf_append(b, slice_of((const char *)request, sizeof(request)));
-    if (nth == 0) {
-        buf_append(b, slice_of((const char *)field, sizeof(field)));
-        buf_append(b, slice_of(value, sizeof(value)));
-    }
-    buf_append(b, slice_of(again, bytes));
-}
-
 static void test_dear_heads(struct kit *k)
 {
     enum { HEADS = 8 };
@@ -172,7 +149,7 @@ static void test_dear_heads(struct kit *k)
     buf_init(&b, 1 << 20);
     buf_append(&b, slice_of(KIT_PREFACE, sizeof(KIT_PREFACE) - 1));
     for (unsigned i = 0; i < HEADS; i++)
-        append_dear_head(&b, i, DEAR_BYTES - 5000);
+        kit_append_dear_head(&b, i, KIT_DEAR_BYTES - 5000);
     kit_raw(k, buf_slice(&b).p, buf_len(&b));
     buf_free(&b);
     for (int turn = 0; turn < 1000 && before < HEADS; turn++) {
@@ -208,15 +185,15 @@ static void test_many_dear_heads(struct kit *k)
     buf_init(&b, 1 << 20);
     buf_append(&b, slice_of(KIT_PREFACE, sizeof(KIT_PREFACE) - 1));
     for (unsigned i = 0; i < HEADS; i++)
-        append_dear_head(&b, i, FIELDS);
+        kit_append_dear_head(&b, i, FIELDS);
     kit_raw(k, buf_slice(&b).p, buf_len(&b));
     ok(kit_until(k, all_judged, k), "many such heads at once");
     held = k->n_held;
-    ok(held > 1 && held * FIELDS * DEAR_VALUE <= LIMIT_H2_HEADS, "%u are kept, the rest is refused", held);
+    ok(held > 1 && held * FIELDS * KIT_DEAR_VALUE <= LIMIT_CONNECTION_HEADS, "%u are kept, the rest is refused", held);
     kit_raw(k, reset, sizeof(reset));
     kit_told(k, &k->held[0], "gone");
     buf_reset(&b);
-    append_dear_head(&b, HEADS, FIELDS);
+    kit_append_dear_head(&b, HEADS, FIELDS);
     kit_raw(k, buf_slice(&b).p, buf_len(&b));
     ok(kit_held(k, held + 1), "when one has ended there is room for another");
     buf_free(&b);

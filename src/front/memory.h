@@ -1,0 +1,45 @@
+/*
+ * What clients make us hold: how much each connection, each address and all of them together, and what is done when it
+ * is too much. Memory is charged where it is allocated (base/quota.h): arenas of requests, bodies that wait, what waits
+ * in the streams, the state of HTTP/2 sessions. Not in it: the kernel's buffers and TLS' own state, some 20 KiB for
+ * each connection, of which there are max-connections at most.
+ *
+ * Beyond seven eighths of the limit new requests of addresses that hold more than an equal share are refused, and
+ * connections that hold much and move little end, the greediest of the greediest address first. The rest is for what
+ * is under way; at the limit itself nobody gets more.
+ */
+#ifndef MVPROXY_FRONT_MEMORY_H
+#define MVPROXY_FRONT_MEMORY_H
+
+#include "base/list.h"
+#include "base/mem.h"
+
+struct loop;
+struct memory;
+
+/* Part of a connection. */
+struct memory_holder {
+    struct quota held;     /* all of it; its parent is the address' */
+    struct quota heads;    /* of the requests that are open; its parent is `held` */
+    struct list_node node; /* among those that hold much */
+    struct memory *memory; /* NULL: on its way out, it is not looked at any more */
+    uint64_t moved, still_since_ms;
+};
+
+/* moved: bytes that a connection has moved in both directions since its beginning. end: ends it, within the call.
+ * NULL when out of memory. */
+MEM_CHECK struct memory *memory_new(struct loop *l, uint64_t (*moved)(const struct memory_holder *h),
+                                    void (*end)(struct memory_holder *h));
+void memory_free(struct memory *m);
+/* 0: no limit. */
+void memory_set_limit(struct memory *m, size_t most);
+/* Of all clients: the parent of each address' quota. */
+struct quota *memory_all(struct memory *m);
+
+void memory_enter(struct memory *m, struct memory_holder *h, struct quota *address);
+/* It is on its way out; what it still holds stays charged. May be called more than once. */
+void memory_dismiss(struct memory_holder *h);
+/* A new request of this one is too much now. `addresses`: that have connections. */
+bool memory_refuses(const struct memory_holder *h, size_t addresses);
+
+#endif
