@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "front/h2_request.h"
 #include "front/h2_session.h"
 #include "front/h2_stream.h"
 
@@ -130,7 +131,7 @@ static void attend(struct h2_stream *st)
         st->was_full = false;
         exchange_give_writable(&st->x);
     }
-    h2_stream_deliver(st);
+    h2_request_deliver(st);
 }
 
 /* Only those that are there now: what they wake up again comes in the next turn. */
@@ -380,7 +381,7 @@ static void look_for_stall(struct h2_stream *st, uint64_t now)
     if (!may_stall(st))
         st->progress_ms = now;
     else if (now - st->progress_ms >= timeout)
-        h2_stream_stalled(st);
+        h2_request_stalled(st);
     else
         note_due(st->c, st->progress_ms + timeout);
     if (!st->waiting || st->sending == H2_RESET)

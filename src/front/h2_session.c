@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "front/h2_answer.h"
 #include "front/h2_head.h"
+#include "front/h2_request.h"
 #include "front/h2_stream.h"
 #include "http/h2_fields.h"
 #include "http/h2_open.h"
@@ -75,7 +76,7 @@ static void trailers_begin(struct h2_stream *st)
 
 static bool request_begins(struct h2_conn *c, int32_t id)
 {
-    struct h2_stream *st = h2_stream_new(c, id);
+    struct h2_stream *st = h2_stream_new(c, id, h2_answer_ops());
 
     if (st == NULL)
         return false;
@@ -120,9 +121,9 @@ static void headers_complete(struct h2_stream *st, const nghttp2_frame *frame)
     bool ended = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
 
     if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
-        h2_stream_request(st, ended);
+        h2_request_begin(st, ended);
     } else if (ended) {
-        h2_stream_end(st);
+        h2_request_end(st);
     }
 }
 
@@ -139,7 +140,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
         break;
     case NGHTTP2_DATA:
         if (st != NULL && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0)
-            h2_stream_end(st);
+            h2_request_end(st);
         break;
     case NGHTTP2_RST_STREAM:
         if (st != NULL)
@@ -174,7 +175,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 
     (void)flags;
     if (st != NULL)
-        h2_stream_body(st, slice_of((const char *)data, n));
+        h2_request_body(st, slice_of((const char *)data, n));
     else if (nghttp2_session_consume_connection(session, n) != 0)
         ((struct h2_conn *)arg)->no_memory = true;
     return 0;

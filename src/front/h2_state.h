@@ -1,7 +1,7 @@
 /*
  * Shared by the parts of an HTTP/2 server connection: h2_conn.c (life, time, the two directions of bytes), h2_session.c
- * (what nghttp2 calls), h2_stream.c (one request's way in), h2_answer.c (what goes out). Nobody else
- * includes this.
+ * (what nghttp2 calls), h2_stream.c (life of a stream), h2_request.c (the way in), h2_answer.c (the way out). Nobody
+ * else includes this.
  *
  * Two rules carry the rest. The session is fed and asked for bytes in one place only, settle() of h2_conn.c, and never
  * from inside a call of the proxy or of nghttp2; what those provoke is submitted, and goes out at the end of the turn.

@@ -1,13 +1,11 @@
 #include "front/h2_stream.h"
 
 #include "base/log.h"
-#include "front/h2_answer.h"
 #include "front/h2_head.h"
-#include "http/h1_parse.h"
 
 /* ---- state and life ---- */
 
-static void move(struct h2_stream *st, enum h2_receiving to)
+void h2_stream_receive(struct h2_stream *st, enum h2_receiving to)
 {
     struct h2_conn *c = st->c;
 
@@ -37,7 +35,7 @@ void h2_stream_out_changed(struct h2_stream *st)
     c->n_waiting++;
 }
 
-struct h2_stream *h2_stream_new(struct h2_conn *c, int32_t id)
+struct h2_stream *h2_stream_new(struct h2_conn *c, int32_t id, const struct exchange_ops *ops)
 {
     struct arena_pool *arenas = &c->fc->host->arenas;
     struct arena *arena = arena_pool_take(arenas, &c->fc->memory.held);
@@ -58,7 +56,7 @@ struct h2_stream *h2_stream_new(struct h2_conn *c, int32_t id)
     buf_init(&st->out, LIMIT_STREAM_OUTPUT_HARD);
     buf_charge(&st->in, &c->fc->memory.held);
     buf_charge(&st->out, &c->fc->memory.held);
-    st->x.ops = h2_answer_ops();
+    st->x.ops = ops;
     st->x.stats = c->fc->host->stats;
     st->x.client = (struct exchange_client){
         .address = stream_remote_text(c->stream),
@@ -86,7 +84,7 @@ void h2_stream_free_later(struct h2_stream *st)
 {
     struct h2_conn *c = st->c;
 
-    move(st, H2_RECEIVED);
+    h2_stream_receive(st, H2_RECEIVED);
     c->n_waiting -= st->waiting;
     st->waiting = false;
     list_remove(&c->streams, &st->node);
@@ -114,116 +112,6 @@ void h2_stream_closed(struct h2_stream *st, uint32_t code)
                                                                                   : nghttp2_http2_strerror(code));
 }
 
-/* What makes it impossible to go on with a request: the answer is ours if none has begun. */
-static void refuse(struct h2_stream *st, unsigned status, const char *why)
-{
-    exchange_give_gone(&st->x, why);
-    move(st, st->receiving == H2_ENDED ? H2_RECEIVED : st->receiving);
-    if (st->sending == H2_NOTHING)
-        h2_answer_refuse(st, status, why);
-    else
-        h2_stream_reset(st, NGHTTP2_INTERNAL_ERROR);
-}
-
-/* ---- the request ---- */
-
-static struct http_body body_of(const struct http_head *head, bool ended)
-{
-    struct http_body body = {HTTP_BODY_CHUNKED, 0};
-
-    if (ended)
-        body.kind = HTTP_BODY_NONE;
-    /* An announced length of 0 whose end is still to come is left open: the end will tell. */
-    else if (h1_content_length(head, &body.length) && body.length > 0)
-        body.kind = HTTP_BODY_LENGTH;
-    return body;
-}
-
-void h2_stream_request(struct h2_stream *st, bool ended)
-{
-    struct h2_conn *c = st->c;
-    struct front_host *host = c->fc->host;
-    struct exchange *x = &st->x;
-    unsigned status;
-    const char *bad = h2_head_check(st, &status);
-
-    x->client.sequence = front_conn_count_request(c->fc);
-    st->progress_ms = loop_now_ms(host->loop);
-    move(st, ended ? H2_RECEIVED : H2_BODY);
-    if (bad == NULL && front_conn_must_wait(c->fc)) {
-        bad = "clients hold too much memory";
-        status = 429;
-    }
-    if (bad != NULL) {
-        h2_answer_refuse(st, status, bad);
-        return;
-    }
-    x->request_body = body_of(&x->request, ended);
-    x->expects_continue = !ended && h1_expects_continue(&x->request);
-    st->continue_pending = x->expects_continue;
-    exchange_begin(x);
-    host->on_request(x, host->arg);
-    if (!exchange_taken(x))
-        refuse(st, 500, "request was not handled");
-}
-
-/* The window of the stream opens again by what was taken. */
-static void give(struct h2_stream *st, struct slice data)
-{
-    if (nghttp2_session_consume_stream(st->c->session, st->id, data.n) != 0)
-        st->c->no_memory = true;
-    exchange_give_body(&st->x, data);
-}
-
-static void give_end(struct h2_stream *st)
-{
-    move(st, H2_RECEIVED);
-    exchange_give_end(&st->x, &st->trailers);
-}
-
-void h2_stream_body(struct h2_stream *st, struct slice data)
-{
-    st->progress_ms = loop_now_ms(st->c->fc->host->loop);
-    st->continue_pending = false;
-    /* The window of the connection belongs to all streams: one that is paused must not hold it. */
-    if (nghttp2_session_consume_connection(st->c->session, data.n) != 0)
-        st->c->no_memory = true;
-    if (!exchange_held(&st->x))
-        return;
-    if (!st->body_paused && buf_len(&st->in) == 0)
-        give(st, data);
-    else if (!buf_append(&st->in, data))
-        refuse(st, 503, "out of memory");
-}
-
-void h2_stream_end(struct h2_stream *st)
-{
-    if (st->receiving != H2_BODY)
-        return;
-    move(st, H2_ENDED);
-    if (st->refusal != 0)
-        refuse(st, st->refusal, st->refusal_reason);
-    else
-        h2_stream_deliver(st);
-}
-
-void h2_stream_deliver(struct h2_stream *st)
-{
-    while (!st->body_paused && exchange_held(&st->x) && buf_len(&st->in) > 0) {
-        struct slice piece = buf_slice(&st->in);
-
-        if (piece.n > 16 << 10)
-            piece.n = 16 << 10;
-        give(st, piece);
-        buf_consume(&st->in, piece.n);
-    }
-    if (buf_len(&st->in) > 0 && exchange_held(&st->x))
-        return;
-    buf_release(&st->in);
-    if (st->receiving == H2_ENDED && !st->body_paused)
-        give_end(st);
-}
-
 /* What waits is freed when the stream is: nghttp2 may be in the middle of a frame of it. */
 void h2_stream_not_taken(struct h2_stream *st)
 {
@@ -234,9 +122,4 @@ void h2_stream_not_taken(struct h2_stream *st)
           LT("reason", "client takes nothing of it"));
     exchange_give_gone(&st->x, "client takes nothing of the answer");
     h2_stream_reset(st, NGHTTP2_CANCEL);
-}
-
-void h2_stream_stalled(struct h2_stream *st)
-{
-    refuse(st, 408, "request body stalled");
 }
