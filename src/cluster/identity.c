@@ -201,7 +201,7 @@ void identity_start(struct identity *i)
     if (i->call != NULL)
         fetch_cancel(i->call);
     i->call = NULL;
-    loop_defer(i->loop, &i->over, identity_tell, i);
+    identity_tell(i);
     identity_set_state(i, STATE_DECIDING);
     loop_timer_cancel(i->deadline);
     identity_after(i, 0, identity_decide);

@@ -44,7 +44,7 @@ void identity_free(struct identity *i); /* NULL is fine; leaves the Lease as it 
 void identity_start(struct identity *i);
 /*
  * Removes our Lease, if it is still ours, in 2 s at most; then `done` (may be NULL) is called once, never from inside.
- * May be started again afterwards.
+ * May be started again at any time, which ends the wait. No other `done` before the last was called.
  */
 void identity_stop(struct identity *i, void (*done)(void *arg), void *arg);
 /*

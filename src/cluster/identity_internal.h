@@ -63,8 +63,10 @@ struct identity {
     struct arena *arena;
     struct lease_gc *gc;
     struct lease_news *news; /* told where, while there is a Lease that stands for this server */
-    void (*done)(void *arg);
+    void (*done)(void *arg); /* of the stop that is under way */
     void *done_arg;
+    void (*due)(void *arg); /* of one that is over, called when the turn ends */
+    void *due_arg;
     struct loop_deferred over;
 };
 
@@ -98,7 +100,7 @@ MEM_CHECK bool identity_remove(struct identity *i, const struct lease *l, fetch_
 void identity_leave(struct identity *i);
 /* i->deadline: it takes too long. */
 void identity_too_late(void *arg);
-/* i->over: calls whoever waits for the end. */
-void identity_tell(void *arg);
+/* Whoever asked for the stop that is over, or was overtaken by a start, hears of it when the turn ends. */
+void identity_tell(struct identity *i);
 
 #endif

@@ -1,17 +1,29 @@
 /* The end of our Lease: removed, if it is still ours, within a deadline. */
+#include "base/contract.h"
 #include "base/log.h"
 #include "cluster/identity_internal.h"
 
 enum { STOP_MS = 2000 };
 
-void identity_tell(void *arg)
+static void tell(void *arg)
 {
     struct identity *i = arg;
-    void (*done)(void *arg) = i->done;
+    void (*due)(void *arg) = i->due;
 
+    i->due = NULL;
+    due(i->due_arg);
+}
+
+/* Another stop may begin before the turn ends, and has a `done` of its own. */
+void identity_tell(struct identity *i)
+{
+    if (i->done == NULL)
+        return;
+    contract(i->due == NULL); /* identity_stop() */
+    i->due = i->done;
+    i->due_arg = i->done_arg;
     i->done = NULL;
-    if (done != NULL)
-        done(i->done_arg);
+    loop_defer(i->loop, &i->over, tell, i);
 }
 
 static void gone(struct identity *i)
@@ -20,7 +32,7 @@ static void gone(struct identity *i)
     loop_timer_cancel(i->deadline);
     i->may_exist = false;
     identity_set_state(i, STATE_STOPPED);
-    loop_defer(i->loop, &i->over, identity_tell, i);
+    identity_tell(i);
     if (!i->returning)
         return;
     i->returning = false;
@@ -89,8 +101,11 @@ void identity_stop(struct identity *i, void (*done)(void *arg), void *arg)
     bool ours = i->may_exist;
 
     i->returning = false;
-    i->done = done;
-    i->done_arg = arg;
+    if (done != NULL) {
+        contract(i->done == NULL);
+        i->done = done;
+        i->done_arg = arg;
+    }
     loop_timer_cancel(i->timer);
     if (!ours) {
         if (i->call != NULL)

@@ -413,6 +413,38 @@ static void reload(struct story *s, bool peers, enum identity_mode mode)
     cluster_update(s->w.cluster, &s->w.opts);
 }
 
+struct last_word {
+    struct story *s;
+    bool told, there; /* the Lease was, when it was told */
+};
+
+static void on_told(void *arg)
+{
+    struct last_word *l = arg;
+
+    l->told = true;
+    l->there = lease_there(l->s);
+}
+
+/* Switched off, on again and stopped in one turn of the loop: told when the Lease is gone, and not before. */
+static void stopped_at_once(uint64_t after_ms)
+{
+    struct story s;
+    struct last_word l = {.s = &s};
+
+    begin(&s, 24, IDENTITY_AUTO);
+    kube_sim(s.w.local)->delay_ms = 15;
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, after_ms);
+    reload(&s, false, IDENTITY_AUTO);
+    reload(&s, true, IDENTITY_AUTO);
+    cluster_stop(s.w.cluster, on_told, &l);
+    ok(!l.told, "not from inside");
+    sim_run_ms(s.w.loop, 1500);
+    ok(l.told && !l.there, "told when it is gone, %llu ms after the start", (unsigned long long)after_ms);
+    end(&s);
+}
+
 /* Reloaded at any moment, twice: what was said last holds. */
 static void reloaded(uint64_t after_ms, uint64_t then_ms, enum identity_mode last)
 {
@@ -447,6 +479,8 @@ static void reloads(void)
 
 int main(void)
 {
+    for (uint64_t after = 0; after < 400; after += 13)
+        stopped_at_once(after);
     stops();
     reloads();
     restarts();
