@@ -15,6 +15,7 @@
 #include "sim/sim_memory.h"
 
 enum {
+    TOKENS = 3,       /* few, so that some share connections */
     TURNS = 20000,    /* a loop that does not come to rest by then never will */
     PEACE_MS = 50000, /* all that is promised is kept by then: before a stalled body is given up */
     AFTERLIFE_MS = 600000,
@@ -57,6 +58,7 @@ void plane_say(const struct plane *p, const char *fmt, ...)
     (void)vprintf(fmt, ap);
     printf("\n");
     va_end(ap);
+    (void)fflush(stdout); /* whatever comes next */
 }
 
 void plane_fail(const struct plane *p, const char *fmt, ...)
@@ -242,6 +244,7 @@ static void place_server(struct plane *p, size_t i, const char *name, const char
 
     p->hosts[i] = (struct sim_host){
         .host = host, .port = 6443, .http2 = p->opts.server_http2, .on_connection = server_connected, .arg = p};
+    p->hosts[i].hop = i == 1 && p->opts.peer_hop;
     sim_host_add(p->net, &p->hosts[i]);
     p->origins[i] = origin_new(p->back, &o);
 }
@@ -275,8 +278,8 @@ void plane_open(struct plane *p, const struct plane_opts *o)
     p->metrics = metrics_new();
     p->back = back_new(p->loop, p->metrics);
     p->tls[0] = sim_tls_new(true, NULL);
-    p->tls[1] = sim_tls_new(true, &certs[CERT_FRONT_PROXY]);
-    p->tls[2] = sim_tls_new(true, NULL);
+    p->tls[1] = sim_tls_new(false, &certs[CERT_FRONT_PROXY]);
+    p->tls[2] = sim_tls_new(false, NULL);
     place_server(p, 0, "local", "10.0.0.1");
     place_server(p, 1, "apiserver-b", "10.0.0.2");
     know(p);
@@ -427,6 +430,11 @@ const char *plane_user(const struct ask *a)
         break;
     }
     return NULL;
+}
+
+unsigned plane_token(const struct ask *a)
+{
+    return a->k % TOKENS;
 }
 
 const struct tls_peer *plane_shows(enum plane_cert cert)

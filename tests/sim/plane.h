@@ -16,7 +16,7 @@
 #include "sim/sim_event.h"
 
 struct plane_opts {
-    bool server_http2;
+    bool server_http2, peer_hop;
     size_t room; /* of each direction of a connection */
     uint64_t request_timeout_ms;
     bool say; /* print the story */
@@ -60,6 +60,7 @@ void plane_say(const struct plane *p, const char *fmt, ...) __attribute__((forma
 void plane_fail(const struct plane *p, const char *fmt, ...) __attribute__((format(printf, 2, 3), noreturn));
 struct ask *plane_ask_by_number(struct plane *p, struct slice text);
 const char *plane_user(const struct ask *a); /* whom the servers must see; NULL: nobody (token or anonymous) */
+unsigned plane_token(const struct ask *a);   /* which one it shows, if any */
 const struct tls_peer *plane_shows(enum plane_cert cert); /* NULL: no certificate */
 bool plane_refused_here(const struct ask *a);             /* never reaches a server */
 

@@ -53,7 +53,7 @@ static void ask_http1(struct client *c, const struct ask *a, const char *target)
 {
     bytes_say(&c->out, "%s %s HTTP/1.1\r\nHost: api\r\n", targets[a->to].method, target);
     if (a->token)
-        bytes_say(&c->out, "Authorization: Bearer token-%u\r\n", a->k);
+        bytes_say(&c->out, "Authorization: Bearer token-%u\r\n", plane_token(a));
     if (a->remote)
         bytes_say(&c->out, "X-Remote-User: %s\r\n", a->user);
     if (a->to == TO_EXEC)
@@ -87,11 +87,14 @@ static void ask_http2(struct client *c, const struct ask *a, const char *target)
     block_field(&block, ":scheme", SLICE_LIT("https"));
     block_field(&block, ":authority", SLICE_LIT("api"));
     block_field(&block, ":path", slice_str(target));
-    (void)snprintf(text, sizeof(text), "Bearer token-%u", a->k);
+    (void)snprintf(text, sizeof(text), "Bearer token-%u", plane_token(a));
     if (a->token)
         block_field(&block, "authorization", slice_str(text));
     if (a->remote)
         block_field(&block, "x-remote-user", slice_str(a->user));
+    (void)snprintf(text, sizeof(text), "%zu", a->body);
+    if (a->body > 0 && a->k % 8 != 1)
+        block_field(&block, "content-length", slice_str(text));
     if (a->to == TO_APIS)
         block_field(&block, "accept", SLICE_LIT(ACCEPT));
     frame_add(&c->out, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | (a->body == 0 ? NGHTTP2_FLAG_END_STREAM : 0), id,

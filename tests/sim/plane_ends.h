@@ -74,6 +74,7 @@ struct connection {
     struct sim_host *host;
     struct sim_sock *sock;
     bool with_cert, http2;
+    bool hop; /* this server was an mvproxy then */
     struct bytes out, in;
     struct served_ask asks[PLANE_ASKS];
     size_t n_asks;

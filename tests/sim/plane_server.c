@@ -27,8 +27,9 @@ void server_connected(struct sim_host *h, struct sim_sock *s, const struct tls_p
     c->sock = s;
     c->with_cert = shows != NULL;
     c->http2 = http2;
-    plane_say(p, "connection %zu to %s, HTTP/%d, %s certificate", number_of(c), h->host, http2 ? 2 : 1,
-              c->with_cert ? "with" : "without");
+    c->hop = h->hop && c->with_cert;
+    plane_say(p, "connection %zu to %s, HTTP/%d, %s certificate%s", number_of(c), h->host, http2 ? 2 : 1,
+              c->with_cert ? "with" : "without", c->hop ? ", to an mvproxy" : "");
     if (!http2)
         return;
     frame_setting(&c->out, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 100);
@@ -71,13 +72,13 @@ static void check_identity(const struct connection *c, const struct ask *a, cons
     const char *user = plane_user(a);
     char token[32];
 
-    (void)snprintf(token, sizeof(token), "Bearer token-%u", a->k);
+    (void)snprintf(token, sizeof(token), "Bearer token-%u", plane_token(a));
     if (plane_refused_here(a))
         plane_fail(p, "request %u of nobody reached a server", a->k);
     if (user != NULL && (h->users != 1 || strcmp(h->user, user) != 0 || h->tokens != 0 || !c->with_cert))
         plane_fail(p, "request %u of %s came as %u users (%s), %u tokens, %s certificate", a->k, user, h->users,
                    h->user, h->tokens, c->with_cert ? "with" : "without");
-    if (user == NULL && (h->users != 0 || c->with_cert))
+    if (user == NULL && (h->users != 0 || (c->with_cert && !c->hop)))
         plane_fail(p, "request %u without an asserted user came as %u users (%s), %s certificate", a->k, h->users,
                    h->user, c->with_cert ? "with" : "without");
     if (user == NULL && (h->tokens != (a->token ? 1U : 0U) || (a->token && strcmp(h->token, token) != 0)))
@@ -90,7 +91,7 @@ static struct ask *ask_of(const struct connection *c, const struct heard *h)
     struct ask *a;
 
     if (k == NULL) { /* the proxy's own question whether somebody may read /apis */
-        if ((h->users > 0) != c->with_cert)
+        if ((h->users > 0) != c->with_cert && !c->hop)
             plane_fail(c->plane, "the connection is not one for %u users", h->users);
         return NULL;
     }
@@ -422,7 +423,7 @@ void server_refuse_stream(struct connection *c, size_t i, uint32_t code)
         return;
     plane_say(c->plane, "connection %zu resets the stream of %u with code %u", number_of(c),
               c->asks[i].ask == NULL ? 9999 : c->asks[i].ask->k, code);
-    if (code == NGHTTP2_REFUSED_STREAM && c->asks[i].state == UNANSWERED)
+    if ((code == NGHTTP2_REFUSED_STREAM || code == NGHTTP2_HTTP_1_1_REQUIRED) && c->asks[i].state == UNANSWERED)
         refuse(&c->asks[i]);
     frame_u32(&c->out, NGHTTP2_RST_STREAM, c->asks[i].stream, code);
     c->asks[i].state = ANSWERED;

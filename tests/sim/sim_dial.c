@@ -158,8 +158,15 @@ struct listener *listener_adopt(struct loop *l, int fd, listener_fn *fn, void *a
 
 void listener_close(struct listener *li)
 {
+    struct sim_net *n;
+
     if (li == NULL)
         return;
+    n = sim_net_of(li->loop);
+    while (sim_backlog(n) > 0) {
+        pipe_close(n->backlog[n->n_accepted], PIPE_OURS, true);
+        pipe_unref(n->backlog[n->n_accepted++]);
+    }
     li->ended = true;
     sim_source_remove(&li->source);
     loop_defer(li->loop, &li->free_work, mem_free, li);
@@ -302,7 +309,7 @@ static void connected(struct dial *d)
     dial_fn *fn = d->fn;
     void *arg = d->arg;
 
-    p->hop = h->hop;
+    p->hop = h->hop && d->tls != NULL && d->tls->shows != NULL;
     if (s != NULL) {
         sim_stream_opened(s);
         h->on_connection(h, pipe_sock(p), d->tls != NULL ? d->tls->shows : NULL, http2);

@@ -237,7 +237,7 @@ int event_base_loop(struct event_base *b, int flags)
 /* ---- for tests ---- */
 
 static const int64_t wall_start_us = 1764000000000000; /* some day in 2025 */
-enum { START_US = 1000000000 };
+enum { START_US = 1000000000, BUSY_MS = 90 };
 
 void sim_clock_start(void)
 {
@@ -247,6 +247,15 @@ void sim_clock_start(void)
 void sim_pass_ms(uint64_t ms)
 {
     clock_fake(clock_us() + ms * 1000, clock_wall_us() + (int64_t)ms * 1000);
+}
+
+void sim_pass_busy_ms(struct loop *l, uint64_t ms)
+{
+    for (; ms > BUSY_MS; ms -= BUSY_MS) {
+        sim_pass_ms(BUSY_MS);
+        (void)sim_turn(l);
+    }
+    sim_pass_ms(ms);
 }
 
 size_t sim_turn(struct loop *l)

@@ -28,6 +28,10 @@ void sim_order(struct loop *l, sim_order_fn *fn, void *arg);
 void sim_clock_start(void);
 /* Lets time pass without running anything: what falls due waits for the next turn. */
 void sim_pass_ms(uint64_t ms);
+/* The same in a process that is never idle: the loop turns meanwhile, but not at the end. So what falls due then and
+ * what the test does then meet in one turn; after a pause without turns the loop reads all that has arrived before
+ * timers are called. */
+void sim_pass_busy_ms(struct loop *l, uint64_t ms);
 /* One turn at the present time; how many events were called. Queued work alone counts as none. */
 size_t sim_turn(struct loop *l);
 /* Milliseconds to the next timer that is set; UINT64_MAX: there is none. */

@@ -470,7 +470,7 @@ const char *stream_alpn(const struct stream *s)
 
 bool stream_is_hop(const struct stream *s)
 {
-    return s->tls && s->pipe->hop;
+    return s->pipe->hop;
 }
 
 bool stream_is_tls(const struct stream *s)

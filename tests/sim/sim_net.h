@@ -38,7 +38,7 @@ struct sim_host {
     const char *host;
     unsigned port;
     bool http2; /* speaks it */
-    bool hop;   /* says in the handshake that it is an mvproxy */
+    bool hop;   /* an mvproxy, which says so to whoever shows a certificate */
     enum sim_reach reach;
     /* Somebody has connected; `shows` is his context's certificate. */
     void (*on_connection)(struct sim_host *h, struct sim_sock *s, const struct tls_peer *shows, bool http2);

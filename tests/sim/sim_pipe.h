@@ -25,7 +25,7 @@ struct pipe {
     const struct tls_peer *shows[2]; /* the certificate of each side */
     const char *ip;
     bool tls, http2;
-    bool hop; /* the server said that it is an mvproxy */
+    bool hop; /* an mvproxy at its other end has said so */
 };
 
 struct sim_net {

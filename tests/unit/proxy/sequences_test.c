@@ -8,27 +8,12 @@
  *
  * A story depends on its seed alone. One that fails is told with the steps that it takes to fail, and no others.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "sim/plane_main.h"
 
-#include "base/log.h"
-#include "lib/tap.h"
-#include "sim/plane.h"
-#include "sim/sim_memory.h"
-
-enum { DEFAULT_STORIES = 20000, STEPS = 80, STORY_SECONDS = 20 };
-
-/* What survives a story that crashes. */
-struct shared {
-    uint64_t seed; /* under way */
-    bool skip[STEPS];
-};
+enum { STORIES = 20000, STEPS = PLANE_MAIN_STEPS };
 
 struct story {
-    struct plane p;
+    struct plane *p;
     uint64_t dice;
 };
 
@@ -67,15 +52,15 @@ static size_t in_any_order(void *arg, size_t n)
 
 static struct client *any_client(struct story *s)
 {
-    return s->p.n_clients == 0 ? NULL : &s->p.clients[below(s, s->p.n_clients)];
+    return s->p->n_clients == 0 ? NULL : &s->p->clients[below(s, s->p->n_clients)];
 }
 
 /* Rather a late one: the early ones are over. */
 static struct connection *any_connection(struct story *s)
 {
-    size_t n = s->p.n_connections, from = n > 4 && chance(s, 70) ? n - 4 : 0;
+    size_t n = s->p->n_connections, from = n > 4 && chance(s, 70) ? n - 4 : 0;
 
-    return n == 0 ? NULL : &s->p.connections[from + below(s, n - from)];
+    return n == 0 ? NULL : &s->p->connections[from + below(s, n - from)];
 }
 
 static void new_client(struct story *s)
@@ -83,8 +68,8 @@ static void new_client(struct story *s)
     static const uint32_t windows[] = {0, 1, 100, UINT32_MAX, UINT32_MAX};
     uint32_t window = windows[below(s, sizeof(windows) / sizeof(windows[0]))];
 
-    if (s->p.n_clients < 5)
-        (void)client_new(&s->p, (enum plane_cert)below(s, CERTS), chance(s, 60), window);
+    if (s->p->n_clients < 5)
+        (void)client_new(s->p, (enum plane_cert)below(s, CERTS), chance(s, 60), window);
 }
 
 static void ask(struct story *s)
@@ -115,13 +100,13 @@ static void disturb_client(struct story *s)
         client_hang_up(c, chance(s, 50));
         break;
     case 2:
-        plane_say(&s->p, "client %zu ends its direction", (size_t)(c - s->p.clients));
+        plane_say(s->p, "client %zu ends its direction", (size_t)(c - s->p->clients));
         sim_finish(c->sock);
         c->spoiled = true;
         break;
     case 3:
         if (c->http2 && c->out.n == 0) {
-            plane_say(&s->p, "client %zu says GOAWAY", (size_t)(c - s->p.clients));
+            plane_say(s->p, "client %zu says GOAWAY", (size_t)(c - s->p->clients));
             frame_goaway(&c->out, 0, 0);
             c->spoiled = true;
         }
@@ -130,7 +115,7 @@ static void disturb_client(struct story *s)
         client_reset_stream(c, below(s, c->n_asks), codes[below(s, 4)]);
         break;
     case 5:
-        plane_say(&s->p, "client %zu sends rubbish", (size_t)(c - s->p.clients));
+        plane_say(s->p, "client %zu sends rubbish", (size_t)(c - s->p->clients));
         bytes_say(&c->out, "%c%c\x01 rubbish\r\n\r\n", (int)below(s, 255) + 1, (int)below(s, 255) + 1);
         c->spoiled = true;
         break;
@@ -158,12 +143,18 @@ static void disturb_server(struct story *s)
 {
     static const uint32_t codes[] = {0, 2, 7, 7, 8, 11, 13};
     struct connection *c = any_connection(s);
-    struct sim_host *h = &s->p.hosts[below(s, 2)];
+    struct sim_host *h = &s->p->hosts[below(s, 2)];
 
-    switch (below(s, 6)) {
+    switch (below(s, 7)) {
+    case 6:
+        s->p->hosts[1].hop = !s->p->hosts[1].hop;
+        plane_say(s->p, "the peer is %s from now on", s->p->hosts[1].hop ? "an mvproxy" : "a bare server");
+        if (c != NULL)
+            server_hang_up(c, false);
+        break;
     case 0:
         h->reach = (enum sim_reach)below(s, 3);
-        plane_say(&s->p, "%s is %s from now on", h->host,
+        plane_say(s->p, "%s is %s from now on", h->host,
                   h->reach == SIM_REACHED   ? "there"
                   : h->reach == SIM_REFUSED ? "not there"
                                             : "silent");
@@ -190,18 +181,23 @@ static void disturb_server(struct story *s)
 static void pass(struct story *s)
 {
     static const uint64_t ms[] = {1, 100, 1000, 5000, 31000, 61000};
-    uint64_t next = sim_next_timer_ms(s->p.loop), t = ms[below(s, sizeof(ms) / sizeof(ms[0]))];
+    uint64_t next = sim_next_timer_ms(s->p->loop), t = ms[below(s, sizeof(ms) / sizeof(ms[0]))];
 
     if (chance(s, 60) && next != UINT64_MAX)
         t = next;
-    plane_say(&s->p, "%llu ms pass", (unsigned long long)t);
-    sim_pass_ms(t);
+    if (chance(s, t <= 1000 ? 60 : 10)) {
+        plane_say(s->p, "%llu ms pass in a busy process", (unsigned long long)t);
+        sim_pass_busy_ms(s->p->loop, t);
+    } else {
+        plane_say(s->p, "%llu ms pass without a turn", (unsigned long long)t);
+        sim_pass_ms(t);
+    }
 }
 
 static void some_turns(struct story *s)
 {
     for (size_t n = 1 + below(s, 4); n > 0; n--)
-        (void)sim_turn(s->p.loop);
+        (void)sim_turn(s->p->loop);
 }
 
 static void step(struct story *s)
@@ -235,109 +231,41 @@ static void step(struct story *s)
     else if (what < 78) {
         uint64_t nth = 1 + below(s, 60);
 
-        plane_say(&s->p, "allocation %llu from here fails", (unsigned long long)nth);
+        plane_say(s->p, "allocation %llu from here fails", (unsigned long long)nth);
         mem_fail_nth(nth);
     } else if (what < 94)
         some_turns(s);
     else
-        (void)plane_round(&s->p);
+        (void)plane_round(s->p);
 }
 
 /* One story from its beginning to its end. */
-static void tell(struct story *s, uint64_t seed, const struct shared *shared, bool say)
+static void tell(struct plane *p, uint64_t seed, const bool *skip, bool say)
 {
     static const size_t rooms[] = {60, 300, 300, 2000, 20000};
     struct plane_opts o = {.say = say};
-    size_t blocks = sim_blocks(), steps;
+    struct story s = {.p = p, .dice = seed};
+    size_t steps;
 
-    s->dice = seed;
-    o.server_http2 = chance(s, 60);
-    o.room = rooms[below(s, sizeof(rooms) / sizeof(rooms[0]))];
-    o.request_timeout_ms = chance(s, 30) ? 5000 : 0;
-    steps = 20 + below(s, STEPS - 20);
-    sim_clock_start();
-    plane_open(&s->p, &o);
-    sim_order(s->p.loop, in_any_order, s);
+    o.server_http2 = chance(&s, 60);
+    o.peer_hop = chance(&s, 40);
+    o.room = rooms[below(&s, sizeof(rooms) / sizeof(rooms[0]))];
+    o.request_timeout_ms = chance(&s, 30) ? 5000 : 0;
+    steps = 20 + below(&s, STEPS - 20);
+    plane_open(p, &o);
+    sim_order(p->loop, in_any_order, &s);
     for (size_t i = 0; i < steps; i++) {
-        s->dice = seed * 1000003 + i; /* so that a step does the same whether or not others are left out */
-        if (!shared->skip[i])
-            step(s);
+        s.dice = seed * 1000003 + i; /* so that a step does the same whether or not others are left out */
+        if (!skip[i])
+            step(&s);
     }
-    plane_wind_down(&s->p);
-    plane_close(&s->p);
-    if (sim_blocks() != blocks)
-        plane_fail(&s->p, "%zd blocks of memory are left", (ssize_t)(sim_blocks() - blocks));
-}
-
-/* ---- many of them, each in a process that may die ---- */
-
-static void quiet(void)
-{
-    (void)!freopen("/dev/null", "w", stdout);
-    (void)!freopen("/dev/null", "w", stderr);
-}
-
-static bool run(struct shared *shared, uint64_t from, uint64_t n, bool say, bool mute)
-{
-    pid_t pid;
-    int status;
-
-    (void)fflush(stdout);
-    pid = fork();
-    if (pid == 0) {
-        struct story *s = calloc(1, sizeof(*s));
-
-        if (s == NULL || (log_set_verbosity(0), mute))
-            quiet();
-        log_set_stream(fopen("/dev/null", "w"));
-        for (shared->seed = from; s != NULL && shared->seed < from + n; shared->seed++) {
-            (void)alarm(STORY_SECONDS);
-            tell(s, shared->seed, shared, say);
-        }
-        (void)fflush(stdout);
-        _exit(0);
-    }
-    return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-static void explain(struct shared *shared, uint64_t seed)
-{
-    size_t left = 0;
-
-    for (size_t i = 0; i < STEPS; i++) {
-        shared->skip[i] = true;
-        if (run(shared, seed, 1, false, true))
-            shared->skip[i] = false;
-    }
-    for (size_t i = 0; i < STEPS; i++)
-        left += !shared->skip[i];
-    diag("seed %llu, the %zu steps without which it holds:", (unsigned long long)seed, left);
-    if (run(shared, seed, 1, true, false))
-        diag("it holds when it is told: does something depend on more than the seed?");
+    plane_wind_down(p);
+    plane_close(p);
 }
 
 int main(int argc, char **argv)
 {
-    struct shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    const char *env = getenv("MVPROXY_SEQUENCES");
-    uint64_t first = 1, n = env != NULL ? strtoull(env, NULL, 10) : DEFAULT_STORIES;
-    bool say = false;
+    static const struct plane_main m = {.first = 1, .n = STORIES, .env = "MVPROXY_SEQUENCES", .tell = tell};
 
-    if (shared == MAP_FAILED)
-        tap_bail("mmap");
-    for (int i = 1; i < argc; i++) {
-        say |= strcmp(argv[i], "--tell") == 0;
-        if (argv[i][0] == '-' && i + 1 < argc)
-            first = strtoull(argv[++i], NULL, 10);
-        else
-            n = strtoull(argv[i], NULL, 10);
-    }
-    plane_prepare();
-    if (say)
-        (void)ok(run(shared, first, 1, true, false), "seed %llu", (unsigned long long)first);
-    else if (!ok(run(shared, first, n, false, false), "%llu stories from seed %llu on", (unsigned long long)n,
-                 (unsigned long long)first))
-        explain(shared, shared->seed);
-    plane_unprepare();
-    return tap_end();
+    return plane_main(argc, argv, &m);
 }
