@@ -9,6 +9,7 @@
 #include "cluster/cluster_describe.h"
 #include "cluster/cluster_internal.h"
 #include "cluster/exclusions.h"
+#include "cluster/front_trust.h"
 #include "cluster/leases.h"
 #include "cluster/publish.h"
 #include "cluster/records.h"
@@ -113,6 +114,8 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     c->api = api_new(l, b, &who);
     cluster_make_identity(c);
     cluster_make_records(c);
+    c->front_trust = front_trust_new(
+        &(struct front_trust_opts){.api = c->api, .local = c->o.local, .differs = c->metrics.front_differs});
     waiters_init(&c->waiters, l);
     waiters_init(&c->protobuf_waiters, l);
     p.work = api_work(c->api);
@@ -130,6 +133,7 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
         peers_set_static(c->peers, o->static_peers, o->n_static_peers);
     }
     cluster_configure_records(c, o);
+    front_trust_configure(c->front_trust, &o->front, c->o.local);
     publish_request(c->publish);
     return c;
 }
@@ -140,6 +144,7 @@ void cluster_free(struct cluster *c)
         return;
     cluster_stop_peer_side(c);
     identity_free(c->identity);
+    front_trust_free(c->front_trust);
     records_free(c->records);
     waiters_clear(&c->waiters);
     waiters_clear(&c->protobuf_waiters);
@@ -206,6 +211,7 @@ void cluster_update(struct cluster *c, const struct cluster_opts *o)
         update_peer_side(c, o, moved && was_enabled && !renamed);
     }
     cluster_configure_records(c, o);
+    front_trust_configure(c->front_trust, &o->front, c->o.local);
     publish_request_now(c->publish);
 }
 

@@ -8,6 +8,7 @@
 #include "cluster/identity.h"
 #include "cluster/readiness.h"
 #include "cluster/served.h"
+#include "kube/request_header.h"
 
 struct back;
 struct buf;
@@ -42,6 +43,7 @@ struct cluster_opts {
     uint64_t refresh_interval_ms, stale_after_ms, forget_after_ms, leave_grace_ms; /* see peers.h */
     enum identity_mode identity;
     const char *advertise;              /* "ip:port" under which peers reach us; NULL: not told */
+    struct request_header front;        /* which front proxies we believe; must live until the next cluster_update */
     bool annotate;                      /* also into a Lease that the local server publishes */
     struct origin *const *etcd_servers; /* for peer endpoint records; n_etcd_servers 0: none */
     size_t n_etcd_servers;
@@ -108,6 +110,8 @@ bool cluster_leases_synced(struct cluster *c, char *reason, size_t n);
 /* Each live peer answered once, or 5 s have passed since they became known. */
 bool cluster_peers_synced(struct cluster *c, char *reason, size_t n);
 bool cluster_local_reachable(struct cluster *c, char *reason, size_t n);
+/* As far as is known the API servers believe the same front proxies as we, by the same headers. */
+bool cluster_front_trusted(struct cluster *c, char *reason, size_t n);
 /* One line on how it stands with etcd's endpoint records, for people. */
 void cluster_etcd_state(struct cluster *c, char *text, size_t n);
 /* Human-readable state as JSON: peers, life, address, document age (for the status page and control socket). */

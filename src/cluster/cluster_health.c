@@ -4,6 +4,7 @@
 #include "base/limits.h"
 #include "cluster/cluster_internal.h"
 #include "cluster/exclusions.h"
+#include "cluster/front_trust.h"
 #include "cluster/informer.h"
 #include "cluster/leases.h"
 #include "cluster/publish.h"
@@ -95,4 +96,9 @@ bool cluster_local_reachable(struct cluster *c, char *reason, size_t n)
     if ((failure == NULL && refresh_looks(c->local) > 0) || refresh_refused(c->local))
         return true;
     return not_yet(reason, n, failure == NULL ? "not asked yet" : "the local kube-apiserver does not answer", failure);
+}
+
+bool cluster_front_trusted(struct cluster *c, char *reason, size_t n)
+{
+    return front_trust_agrees(c->front_trust, reason, n);
 }

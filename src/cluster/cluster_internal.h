@@ -28,6 +28,7 @@ struct cluster {
     struct peers *peers;
     struct leases *leases;
     struct exclusions *exclusions;
+    struct front_trust *front_trust;
     struct identity *identity; /* stopped while peers are off */
     struct records *records;   /* switched off while peers are off */
     size_t withdrawing;        /* parts that have not said yet that they are gone (cluster_stop) */

@@ -15,8 +15,9 @@ struct cluster_metrics {
     struct metric *peers_live, *peers_lapsed, *peers_forgotten;
     struct metric *identity_publishing, *identity_collected;
     struct metric_family *identity_renewals; /* result: "ok", "conflict", "failed", "yielded" */
-    struct metric_family *identity_tags;     /* result: "ok", "failed" */
-    struct metric_family *refreshes;         /* server ("local", "peer"), trigger, result */
+    struct metric *front_differs;
+    struct metric_family *identity_tags; /* result: "ok", "failed" */
+    struct metric_family *refreshes;     /* server ("local", "peer"), trigger, result */
     struct metric *etcd_working, *record_watching, *record_publishing, *records;
     struct metric_family *etcd_requests;  /* operation, result: "ok", "failed" */
     struct metric_family *record_changes; /* "added", "changed", "removed", "refused" */

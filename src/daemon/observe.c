@@ -42,6 +42,11 @@ static bool peer_discovery_sync(void *arg, struct err *why)
     return check(cluster_peers_synced, arg, why);
 }
 
+static bool requestheader(void *arg, struct err *why)
+{
+    return check(cluster_front_trusted, arg, why);
+}
+
 static bool tls_certificates(void *arg, struct err *why)
 {
     const struct app *a = arg;
@@ -65,6 +70,7 @@ static struct health *build_health(struct app *a)
     health_add(h, ready, "local-discovery-sync", local_discovery_sync, a);
     health_add(h, ready, "lease-informer-sync", lease_informer_sync, a);
     health_add(h, ready, "peer-discovery-sync", peer_discovery_sync, a);
+    health_add(h, ready, "requestheader", requestheader, a);
     health_add(h, ready, "tls-certificates", tls_certificates, a);
     health_add(h, HEALTH_READYZ, "shutdown", shutdown, a);
     return h;
@@ -73,7 +79,8 @@ static struct health *build_health(struct app *a)
 bool observe_ready(struct app *a, char *reason, size_t n)
 {
     return cluster_local_reachable(a->cluster, reason, n) && cluster_local_synced(a->cluster, reason, n) &&
-           cluster_leases_synced(a->cluster, reason, n) && cluster_peers_synced(a->cluster, reason, n);
+           cluster_leases_synced(a->cluster, reason, n) && cluster_peers_synced(a->cluster, reason, n) &&
+           cluster_front_trusted(a->cluster, reason, n);
 }
 
 /* ---- pages ---- */

@@ -1,7 +1,11 @@
 #include "daemon/trust.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <unistd.h>
 
+#include "base/limits.h"
 #include "base/log.h"
 #include "daemon/derive.h"
 #include "daemon/egress.h"
@@ -132,6 +136,42 @@ static bool load_egress(const struct config *c, struct trust *out, struct buf *e
     return ok;
 }
 
+/* NULL with a reason. What is longer than any bundle that is taken is none. */
+static char *read_text(const char *path, struct err *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char *text = mem_alloc(LIMIT_PEM_BYTES + 1);
+    size_t n = 0;
+    ssize_t got = -1;
+
+    while (fd >= 0 && text != NULL && n < LIMIT_PEM_BYTES && (got = read(fd, text + n, LIMIT_PEM_BYTES - n)) > 0)
+        n += (size_t)got;
+    if (got != 0)
+        (void)err_set(err, "%s: %s", path, text == NULL ? "out of memory" : strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    if (got != 0) {
+        mem_free(text);
+        return NULL;
+    }
+    text[n++] = '\0';
+    return mem_realloc(text, n);
+}
+
+static void load_requestheader_ca(const struct config *c, struct trust *out, struct buf *errors, bool *ok)
+{
+    const char *path = or_null(c->requestheader_client_ca_file);
+    struct err err;
+
+    err_clear(&err);
+    out->requestheader_ca = path == NULL ? mem_strdup("") : read_text(path, &err);
+    if (out->requestheader_ca != NULL)
+        return;
+    *ok = false;
+    if (!is_said(errors, err.text))
+        buf_printf(errors, "%s\n", err_is_set(&err) ? err.text : "out of memory");
+}
+
 bool trust_load(const struct config *c, struct trust *out, struct buf *errors)
 {
     const char *local_name = c->apiserver_tls_server_name;
@@ -152,6 +192,8 @@ bool trust_load(const struct config *c, struct trust *out, struct buf *errors)
         out->peer_no_cert = keep(load_peer(c, false, &err), &err, errors, &ok);
     }
     load_etcds(c, out, errors, &ok);
+    if (ok)
+        load_requestheader_ca(c, out, errors, &ok);
     if (or_null(c->egress_selector_config_file) != NULL)
         ok = load_egress(c, out, errors) && ok;
     if (!ok)
@@ -168,6 +210,8 @@ static void drop(struct tls_ctx **ctx)
 
 void trust_free(struct trust *t)
 {
+    mem_free(t->requestheader_ca);
+    t->requestheader_ca = NULL;
     drop(&t->serving);
     drop(&t->admin);
     drop(&t->local_cert);

@@ -18,6 +18,7 @@ struct trust {
     struct tls_ctx *local_no_cert;
     struct tls_ctx *etcd[ETCD_SERVERS_MAX];   /* one per etcd-servers, for each has its name; NULL for http:// */
     struct tls_ctx *peer_cert, *peer_no_cert; /* NULL without peer-ca-file or proxy-client-cert-file */
+    char *requestheader_ca;                   /* PEM text, to be compared; "" without requestheader-client-ca-file */
     struct via *peer_via, *etcd_via;          /* the egress selector's; NULL: dialled directly */
 };
 

@@ -249,6 +249,17 @@ def test_who_am_i(cluster):
     assert not wrong, "%d differ:\n%s" % (len(wrong), "\n".join(wrong))
 
 
+def test_words(cluster):
+    """whose words are not all that some server believes is not ready and says so; who knows them all is"""
+    first, second = cluster.nodes
+    waiting.until(lambda: first.metric("mvproxy_requestheader_differs") == 1, "the first to have noticed", 90)
+    status, text = first.admin("/readyz?verbose")
+    assert status == 500 and "[-]requestheader failed" in text, (status, text)
+    assert "API servers believe X-Login, which is not configured here" in first.mvproxy.log_text()
+    status, text = second.admin("/readyz?verbose")
+    assert status == 200 and "[+]requestheader ok" in text, (status, text)
+
+
 def test_can_fail(cluster):
     """the comparison tells two users, two UIDs, two groups and two credentials apart"""
     callers, node = Callers(cluster), cluster.old

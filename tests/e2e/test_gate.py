@@ -75,7 +75,7 @@ def test_by_reload(world):
         equal(world.proxies["a"].get("/readyz"), (200, "ok"), "readyz")
         by_reload(world, [GATE + "=true"])
         until(lambda: is_on(world), "all to be as before")
-        until(lambda: len(own_watches(world)) == 3, "watches")
+        until(lambda: len(own_watches(world)) == 4, "watches")
         equal(world.proxies["a"].get("/readyz"), (200, "ok"), "readyz")
 
 
@@ -135,6 +135,34 @@ def test_unknown_gate(world):
     check(is_on(world), "still on")
     proxy.options["feature-gates"] = good
     proxy.write_config()
+
+
+TRUST = "/api/v1/namespaces/kube-system/configmaps"
+
+
+def believed(world, user_header):
+    """What kube-apiserver would say of the front proxies that it believes."""
+    with open(world.certs.crt("front-proxy-ca"), encoding="utf-8") as text:
+        ca = text.read()
+    return {"metadata": {"name": "extension-apiserver-authentication"}, "data": {
+        "requestheader-client-ca-file": ca, "requestheader-allowed-names": '["front-proxy-client"]',
+        "requestheader-username-headers": '["%s"]' % user_header, "requestheader-group-headers": '["X-Remote-Group"]',
+        "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]'}}
+
+
+def test_front_proxies(world):
+    """API servers that believe other headers than configured make mvproxy unready, which says why, until it is put right"""
+    proxy = world.proxies["a"]
+    equal(world.ask("POST", TRUST, believed(world, "X-Login")).status, 201, "the ConfigMap")
+    proxy.await_log("Reloaded", proxy.reload({"discovery-refresh-interval": "2s"}))
+    until(lambda: proxy.get("/readyz")[0] == 500, "unready")
+    check("[-]requestheader failed" in proxy.get("/readyz")[1], proxy.get("/readyz"))
+    proxy.await_log("requestheader-username-headers: no API server knows X-Remote-User, which is sent")
+    equal(proxy.metric("mvproxy_requestheader_differs"), 1.0, "the metric")
+    equal(world.ask("PUT", TRUST + "/extension-apiserver-authentication", believed(world, "X-Remote-User")).status, 200, "put right")
+    proxy.await_log("Reloaded", proxy.reload({"discovery-refresh-interval": "1s"}))
+    until(lambda: proxy.get("/readyz")[0] == 200, "ready")
+    equal(world.ask("DELETE", TRUST + "/extension-apiserver-authentication").status, 200, "gone")
 
 
 if __name__ == "__main__":

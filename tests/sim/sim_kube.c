@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "http/etag.h"
+#include "kube/request_header.h"
 #include "kube/server_id.h"
 #include "kube/user.h"
 #include "sim/sim_kube_store.h"
@@ -26,6 +27,8 @@ struct kube_server {
     bool paused;
     int64_t skew_us;
     unsigned process, minor;
+    const char *map;
+    uint64_t map_requests;
     uint64_t discovery, core_asked, not_modified, unmarked;
 };
 
@@ -283,7 +286,10 @@ static void serve(void *arg, struct sim_request *q)
         kube_store_serve(k->store, KUBE_CRD, q);
     else if (slice_eq(path, SLICE_LIT("/apis/apiregistration.k8s.io/v1/apiservices")))
         kube_store_serve(k->store, KUBE_APISERVICE, q);
-    else if (slice_eq(path, SLICE_LIT("/api")) || slice_eq(path, SLICE_LIT("/apis")))
+    else if (slice_eq(path, SLICE_LIT(REQUEST_HEADER_PATH)) && k->map != NULL) {
+        k->map_requests++;
+        sim_reply(q, 200, "application/json", NULL, slice_str(k->map));
+    } else if (slice_eq(path, SLICE_LIT("/api")) || slice_eq(path, SLICE_LIT("/apis")))
         serve_discovery(k, q);
     else
         serve_legacy(k, q);
@@ -426,6 +432,16 @@ void kube_set_form(struct kube_server *k, enum kube_form f)
 {
     k->form = f;
     rebuild(k);
+}
+
+void kube_set_map(struct kube_server *k, const char *body)
+{
+    k->map = body;
+}
+
+uint64_t kube_map_requests(const struct kube_server *k)
+{
+    return k->map_requests;
 }
 
 void kube_set_minor(struct kube_server *k, unsigned minor)

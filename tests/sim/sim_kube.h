@@ -68,6 +68,9 @@ void kube_set_form(struct kube_server *k, enum kube_form f);
 void kube_set_hop(struct kube_server *k, const char *value);
 /* What /apis answers instead of a document, as it stands; NULL: the document again. */
 void kube_set_garbage(struct kube_server *k, const char *body);
+/* The ConfigMap that says which front proxies are believed (kube/request_header.h), as it stands; borrowed. */
+void kube_set_map(struct kube_server *k, const char *body);
+uint64_t kube_map_requests(const struct kube_server *k);
 /* Answers this status to whatever begins so; NULL: to nothing. */
 void kube_forbid(struct kube_server *k, const char *path_prefix, unsigned status);
 /* Answers this status to whatever would change something, while all can be read; 0: no more. */

@@ -107,7 +107,7 @@ def all_setups():
         Setup("stories-1.33", _two("1.33.13", "1.34.4", [skew.NO_JOBS]), skew.jobs("cp-a"), ("test_stories.py",),
               core=False, controllers="1.33.13"),
         Setup("callers", [_with_words("cp-a", "1.33.13", WORDS), _with_words("cp-b", "1.34.4", OTHER_WORDS)],
-              skew.device_classes("cp-a"), ("test_callers.py", "test_forged.py"), core=False, addresses="static"),
+              skew.device_classes("cp-a"), ("test_callers.py", "test_forged.py"), core=False, addresses="static", traits=["words"]),
         Setup("interop", [NodeSpec("cp-a", "1.33.13"), NodeSpec("cp-b", "1.36.3", [skew.NO_BUDGETS]),
                           NodeSpec("cp-c", "1.37.0", [skew.NO_JOBS_NO_BUDGETS], bare=True)],
               skew.migrations("cp-a", "cp-b"), ("test_interop.py",), core=False, addresses="etcd"),

@@ -1,0 +1,170 @@
+#include "cluster/front_trust.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "back/fetch.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/metric.h"
+#include "cluster/api.h"
+#include "cluster/backoff.h"
+#include "net/loop.h"
+
+enum { CALL_MS = 10000, JITTER_PERCENT = 10, RETRY_FIRST_MS = 500 };
+
+struct front_trust {
+    struct front_trust_opts o;
+    struct loop *loop;
+    struct request_header ours;
+    struct user_headers headers; /* ours.headers */
+    struct fetch *call;
+    struct loop_timer *timer;
+    struct backoff backoff;
+    enum request_header_verdict verdict; /* the last that there was */
+    struct err why;                      /* of DIFFERS */
+    bool said;                           /* that it cannot be read */
+};
+
+static void agreed(struct front_trust *t)
+{
+    if (t->verdict == REQUEST_HEADER_DIFFERS)
+        log_info("API servers believe the same front proxies as configured here, by the same headers");
+    t->verdict = REQUEST_HEADER_AGREES;
+}
+
+static void differs(struct front_trust *t, const struct err *why)
+{
+    if (t->verdict != REQUEST_HEADER_DIFFERS || strcmp(why->text, t->why.text) != 0)
+        log_error("API servers believe other front proxies, or other headers, than configured here: certificate users "
+                  "are not who they seem to be",
+                  LT("err", why->text));
+    t->verdict = REQUEST_HEADER_DIFFERS;
+    t->why = *why;
+}
+
+/* No rights, no such object, no front proxies: nothing that the next minute would change. */
+static void untold(struct front_trust *t, const char *why)
+{
+    if (!t->said)
+        log_warning("Cannot tell which front proxies the API servers believe, so their headers are not compared with "
+                    "requestheader-* of the configuration",
+                    LT("path", REQUEST_HEADER_PATH), LT("err", why));
+    t->said = true;
+    t->verdict = REQUEST_HEADER_UNTOLD;
+}
+
+static void judge(struct front_trust *t, struct slice configmap)
+{
+    struct err why = {.text = ""};
+
+    switch (request_header_compare(&t->ours, configmap, &why)) {
+    case REQUEST_HEADER_AGREES:
+        agreed(t);
+        break;
+    case REQUEST_HEADER_DIFFERS:
+        differs(t, &why);
+        break;
+    case REQUEST_HEADER_UNTOLD:
+        untold(t, why.text);
+        break;
+    }
+}
+
+static void on_answer(void *arg, const struct fetch_result *r)
+{
+    struct front_trust *t = arg;
+    unsigned status = r->ok ? r->head->status : 0;
+    char text[32];
+
+    t->call = NULL;
+    if (status != 200 && status != 401 && status != 403 && status != 404) {
+        log_v(3, "Could not ask which front proxies the API servers believe", LU("status", status));
+        loop_timer_set(t->timer, backoff_next(&t->backoff));
+        return;
+    }
+    backoff_reset(&t->backoff);
+    (void)snprintf(text, sizeof text, "answered %u", status);
+    if (status == 200)
+        judge(t, r->body);
+    else
+        untold(t, text);
+    metric_set(t->o.differs, t->verdict == REQUEST_HEADER_DIFFERS ? 1 : 0);
+    loop_timer_set(t->timer, jitter_ms(FRONT_TRUST_INTERVAL_MS, JITTER_PERCENT));
+}
+
+static void ask(void *arg)
+{
+    struct front_trust *t = arg;
+    const struct api_get g = {
+        .origin = t->o.local,
+        .target = SLICE_LIT(REQUEST_HEADER_PATH),
+        .accept = SLICE_LIT("application/json"),
+        .ceiling = LIMIT_SMALL_BODY,
+        .timeout_ms = CALL_MS,
+    };
+
+    t->call = api_get(t->o.api, &g, on_answer, t);
+    if (t->call == NULL)
+        loop_timer_set(t->timer, backoff_next(&t->backoff));
+}
+
+static void stop(struct front_trust *t)
+{
+    if (t->call != NULL)
+        fetch_cancel(t->call);
+    t->call = NULL;
+    loop_timer_cancel(t->timer);
+}
+
+void front_trust_configure(struct front_trust *t, const struct request_header *ours, struct origin *local)
+{
+    struct origin *old = t->o.local;
+
+    t->o.local = origin_ref(local);
+    origin_unref(old);
+    t->ours = *ours;
+    if (ours->headers != NULL) {
+        t->headers = *ours->headers;
+        t->ours.headers = &t->headers;
+    }
+    t->said = false;
+    stop(t);
+    backoff_reset(&t->backoff);
+    if (ours->headers != NULL)
+        loop_timer_set(t->timer, 0);
+    else
+        t->verdict = REQUEST_HEADER_UNTOLD;
+}
+
+bool front_trust_agrees(const struct front_trust *t, char *reason, size_t n)
+{
+    if (t->verdict != REQUEST_HEADER_DIFFERS)
+        return true;
+    (void)snprintf(reason, n, "%s", t->why.text);
+    return false;
+}
+
+struct front_trust *front_trust_new(const struct front_trust_opts *o)
+{
+    struct front_trust *t = must_zalloc(sizeof *t);
+
+    t->o = *o;
+    t->o.local = origin_ref(o->local);
+    t->loop = api_loop(o->api);
+    backoff_init(&t->backoff, RETRY_FIRST_MS, FRONT_TRUST_INTERVAL_MS);
+    t->timer = loop_timer_new(t->loop, ask, t);
+    if (t->timer == NULL)
+        abort();
+    return t;
+}
+
+void front_trust_free(struct front_trust *t)
+{
+    if (t == NULL)
+        return;
+    stop(t);
+    loop_timer_free(t->timer);
+    origin_unref(t->o.local);
+    mem_free(t);
+}

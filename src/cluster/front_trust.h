@@ -1,0 +1,32 @@
+/*
+ * Do the API servers believe the front proxies that we do, by the same headers? Their own word for it
+ * (kube/request_header.h) is read once a minute, and after each reload. A difference means that certificate users are
+ * somebody else than they are taken for, so it is said and makes us unready. Whoever may not read it is told so once.
+ */
+#ifndef MVPROXY_CLUSTER_FRONT_TRUST_H
+#define MVPROXY_CLUSTER_FRONT_TRUST_H
+
+#include "kube/request_header.h"
+
+struct api;
+struct front_trust;
+struct metric;
+struct origin;
+
+enum { FRONT_TRUST_INTERVAL_MS = 60000 };
+
+struct front_trust_opts {
+    struct api *api;
+    struct origin *local;
+    struct metric *differs; /* gauge */
+};
+
+/* Ends the process when out of memory. Asks nothing before front_trust_configure. */
+struct front_trust *front_trust_new(const struct front_trust_opts *o);
+void front_trust_free(struct front_trust *t); /* NULL is fine */
+/* Also a reload. The lists and texts of `ours` must live until the next call; headers NULL: nothing is asked. */
+void front_trust_configure(struct front_trust *t, const struct request_header *ours, struct origin *local);
+/* False, with what differs, once the servers were found to believe otherwise. */
+bool front_trust_agrees(const struct front_trust *t, char *reason, size_t n);
+
+#endif

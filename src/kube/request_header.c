@@ -1,0 +1,190 @@
+#include "kube/request_header.h"
+
+#include <json-c/json.h>
+#include <string.h>
+
+enum { WORDS_MAX = 64, OURS_MAX = 32, THEIRS_MAX = 256, DEPTH = 16 };
+
+/* A list of words, as the ConfigMap has it: a JSON array in a text. */
+struct words {
+    struct json_object *array; /* NULL: absent */
+    size_t n;
+};
+
+static struct words words_of(struct json_object *data, const char *key)
+{
+    struct words w = {NULL, 0};
+    struct json_object *text;
+
+    if (!json_object_object_get_ex(data, key, &text) || !json_object_is_type(text, json_type_string))
+        return w;
+    w.array = json_tokener_parse(json_object_get_string(text));
+    if (w.array != NULL && !json_object_is_type(w.array, json_type_array)) {
+        json_object_put(w.array);
+        w.array = NULL;
+    }
+    w.n = w.array == NULL ? 0 : json_object_array_length(w.array);
+    w.n = w.n > WORDS_MAX ? WORDS_MAX : w.n;
+    return w;
+}
+
+static struct slice word(const struct words *w, size_t i)
+{
+    struct json_object *o = json_object_array_get_idx(w->array, i);
+
+    return slice_of(json_object_get_string(o), (size_t)json_object_get_string_len(o));
+}
+
+static bool theirs_has(const struct words *w, struct slice s, bool fold)
+{
+    for (size_t i = 0; i < w->n; i++)
+        if (fold ? slice_ieq(word(w, i), s) : slice_eq(word(w, i), s))
+            return true;
+    return false;
+}
+
+static bool ours_has(const struct slice *list, size_t n, struct slice s)
+{
+    for (size_t i = 0; i < n; i++)
+        if (slice_ieq(list[i], s))
+            return true;
+    return false;
+}
+
+static bool agree_on_words(struct json_object *data, const char *what, const struct slice *ours, size_t n,
+                           struct err *why)
+{
+    struct words w = words_of(data, what);
+    bool fine = true;
+
+    if (w.n > 0 && n > 0 && !theirs_has(&w, ours[0], true))
+        fine = err_set(why, "%s: no API server knows %.*s, which is sent", what, (int)ours[0].n, ours[0].p);
+    for (size_t i = 0; fine && i < w.n; i++)
+        if (!ours_has(ours, n, word(&w, i)))
+            fine = err_set(why, "%s: API servers believe %.*s, which is not configured here", what,
+                           (int)(word(&w, i).n > 100 ? 100 : word(&w, i).n), word(&w, i).p);
+    json_object_put(w.array);
+    return fine;
+}
+
+static bool agree_on_names(struct json_object *data, const char *const *ours, struct err *why)
+{
+    struct words w = words_of(data, "requestheader-allowed-names");
+    bool fine = true;
+
+    for (size_t i = 0; fine && w.n > 0 && ours != NULL && ours[i] != NULL; i++)
+        if (!theirs_has(&w, slice_str(ours[i]), false))
+            fine = err_set(why, "requestheader-allowed-names: no API server believes %s", ours[i]);
+    json_object_put(w.array);
+    return fine;
+}
+
+#define PEM_BEGIN "-----BEGIN CERTIFICATE-----"
+#define PEM_END "-----END CERTIFICATE-----"
+
+/* The base64 text of the next certificate. */
+static bool next_certificate(struct slice *pem, struct slice *out)
+{
+    const char *begin = pem->n == 0 ? NULL : memmem(pem->p, pem->n, PEM_BEGIN, sizeof PEM_BEGIN - 1), *end;
+    struct slice rest;
+
+    if (begin == NULL)
+        return false;
+    rest = slice_from(*pem, (size_t)(begin - pem->p) + sizeof PEM_BEGIN - 1);
+    end = rest.n == 0 ? NULL : memmem(rest.p, rest.n, PEM_END, sizeof PEM_END - 1);
+    if (end == NULL)
+        return false;
+    *out = slice_of(rest.p, (size_t)(end - rest.p));
+    *pem = slice_from(rest, out->n);
+    return true;
+}
+
+static bool is_space(char c)
+{
+    return c == '\n' || c == '\r' || c == ' ' || c == '\t';
+}
+
+/* However the lines are broken. */
+static bool same_certificate(struct slice a, struct slice b)
+{
+    size_t i = 0, j = 0;
+
+    for (;;) {
+        while (i < a.n && is_space(a.p[i]))
+            i++;
+        while (j < b.n && is_space(b.p[j]))
+            j++;
+        if (i == a.n || j == b.n)
+            return i == a.n && j == b.n;
+        if (a.p[i++] != b.p[j++])
+            return false;
+    }
+}
+
+static bool bundle_has(struct slice bundle, struct slice certificate)
+{
+    struct slice one;
+
+    for (size_t n = 0; n < THEIRS_MAX && next_certificate(&bundle, &one); n++)
+        if (same_certificate(one, certificate))
+            return true;
+    return false;
+}
+
+static bool agree_on_ca(struct slice theirs, struct slice ours, struct err *why)
+{
+    struct slice one;
+
+    for (size_t n = 0; n < OURS_MAX && next_certificate(&ours, &one); n++)
+        if (!bundle_has(theirs, one))
+            return err_set(why, "requestheader-client-ca-file: no API server believes certificate %zu of it", n + 1);
+    return true;
+}
+
+static bool agree(const struct request_header *ours, struct json_object *data, struct slice ca, struct err *why)
+{
+    const struct user_headers *h = ours->headers;
+
+    return agree_on_words(data, "requestheader-username-headers", h->username, h->n_username, why) &&
+           agree_on_words(data, "requestheader-group-headers", h->group, h->n_group, why) &&
+           agree_on_words(data, "requestheader-extra-headers-prefix", h->extra_prefix, h->n_extra_prefix, why) &&
+           agree_on_words(data, "requestheader-uid-headers", h->uid, h->n_uid, why) &&
+           agree_on_names(data, ours->names, why) && agree_on_ca(ca, ours->ca, why);
+}
+
+static enum request_header_verdict judge(const struct request_header *ours, struct json_object *root, struct err *why)
+{
+    struct json_object *data, *ca;
+
+    if (!json_object_is_type(root, json_type_object) || !json_object_object_get_ex(root, "data", &data) ||
+        !json_object_is_type(data, json_type_object) ||
+        !json_object_object_get_ex(data, "requestheader-client-ca-file", &ca) ||
+        !json_object_is_type(ca, json_type_string)) {
+        (void)err_set(why, "no API server believes any front proxy");
+        return REQUEST_HEADER_UNTOLD;
+    }
+    return agree(ours, data, slice_of(json_object_get_string(ca), (size_t)json_object_get_string_len(ca)), why)
+               ? REQUEST_HEADER_AGREES
+               : REQUEST_HEADER_DIFFERS;
+}
+
+enum request_header_verdict request_header_compare(const struct request_header *ours, struct slice configmap,
+                                                   struct err *why)
+{
+    struct json_tokener *t = json_tokener_new_ex(DEPTH);
+    enum request_header_verdict v = REQUEST_HEADER_UNTOLD;
+    struct json_object *root = NULL;
+
+    if (t != NULL) {
+        json_tokener_set_flags(t, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+        root = json_tokener_parse_ex(t, configmap.p, (int)configmap.n);
+    }
+    if (root == NULL)
+        (void)err_set(why, t == NULL ? "out of memory" : "not a ConfigMap");
+    else
+        v = judge(ours, root, why);
+    json_object_put(root);
+    if (t != NULL)
+        json_tokener_free(t);
+    return v;
+}

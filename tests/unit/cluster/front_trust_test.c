@@ -1,0 +1,97 @@
+/* API servers that believe other front proxies than we do make us unready, and those that do not say so do not. */
+#include "kube/request_header.h"
+#include "lib/tap.h"
+#include "sim/world.h"
+
+#define CERT "-----BEGIN CERTIFICATE-----\\nAAAA\\n-----END CERTIFICATE-----\\n"
+#define MAP(user)                                                                                                      \
+    "{\"kind\":\"ConfigMap\",\"data\":{\"requestheader-client-ca-file\":\"" CERT                                       \
+    "\",\"requestheader-username-headers\":\"[\\\"" user "\\\"]\"}}"
+#define PEM "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+
+static bool trusted(struct world *w)
+{
+    char reason[200];
+
+    return cluster_front_trusted(w->cluster, reason, sizeof reason);
+}
+
+static void begin(struct world *w, const char *map)
+{
+    world_init(w, WORLD_BASE);
+    w->opts.front = (struct request_header){.headers = user_headers_default(), .ca = slice_str(PEM)};
+    kube_set_map(w->local, map);
+    world_start(w);
+    ok(world_ready(w, 2000), "ready but for that");
+}
+
+static void told(void)
+{
+    struct world w;
+    uint64_t asked;
+
+    begin(&w, MAP("X-Remote-User"));
+    ok(trusted(&w), "the same words");
+    asked = kube_map_requests(w.local);
+    sim_run_ms(w.loop, 600000);
+    ok(kube_map_requests(w.local) - asked >= 8 && kube_map_requests(w.local) - asked <= 12, "asked once a minute");
+    kube_set_map(w.local, MAP("X-Login"));
+    sim_run_ms(w.loop, 70000);
+    ok(!trusted(&w), "other words: not ready");
+    is_double(world_metric(&w, "mvproxy_requestheader_differs", NULL), 1, "and shown");
+    kube_forbid(w.local, REQUEST_HEADER_PATH, 500);
+    sim_run_ms(w.loop, 200000);
+    ok(!trusted(&w), "while it cannot be read that stands");
+    kube_forbid(w.local, NULL, 0);
+    kube_set_map(w.local, MAP("X-Remote-User"));
+    sim_run_ms(w.loop, 130000);
+    ok(trusted(&w), "put right: ready");
+    is_double(world_metric(&w, "mvproxy_requestheader_differs", NULL), 0, "and shown, too");
+    world_end(&w);
+}
+
+/* At a reload it is asked at once: the words may have been put right here. */
+static void put_right_here(void)
+{
+    static const struct slice login[] = {SLICE_LIT("X-Login")};
+    struct user_headers headers = *user_headers_default();
+    struct world w;
+
+    begin(&w, MAP("X-Login"));
+    sim_run_ms(w.loop, 1000);
+    ok(!trusted(&w), "other words");
+    headers.username = login;
+    headers.n_username = 1;
+    w.opts.front.headers = &headers;
+    cluster_update(w.cluster, &w.opts);
+    sim_run_ms(w.loop, 1000);
+    ok(trusted(&w), "a reload with theirs: ready at once");
+    world_end(&w);
+}
+
+static void not_told(void)
+{
+    static const unsigned statuses[] = {401, 403, 404};
+
+    for (size_t i = 0; i < ROWS(statuses); i++) {
+        struct world w;
+
+        world_init(&w, WORLD_BASE);
+        w.opts.front = (struct request_header){.headers = user_headers_default(), .ca = slice_str(PEM)};
+        kube_set_map(w.local, MAP("X-Login"));
+        kube_forbid(w.local, REQUEST_HEADER_PATH, statuses[i]);
+        world_start(&w);
+        ok(world_ready(&w, 2000), "ready");
+        sim_run_ms(w.loop, 100000);
+        ok(trusted(&w), "%u: who may not read it is not held up", statuses[i]);
+        world_end(&w);
+    }
+}
+
+int main(void)
+{
+    told();
+    put_right_here();
+    not_told();
+    return tap_end();
+}

@@ -1,0 +1,92 @@
+/* What the API servers say of the front proxies that they believe, against what is configured here. */
+#include "kube/request_header.h"
+
+#include "lib/tap.h"
+
+#define CERT(text) "-----BEGIN CERTIFICATE-----\n" text "\n-----END CERTIFICATE-----\n"
+#define MAP(ca, names, user, group, extra, more)                                                                       \
+    "{\"kind\":\"ConfigMap\",\"data\":{\"client-ca-file\":\"x\",\"requestheader-client-ca-file\":\"" ca                \
+    "\",\"requestheader-allowed-names\":\"" names "\",\"requestheader-username-headers\":\"" user                      \
+    "\",\"requestheader-group-headers\":\"" group "\",\"requestheader-extra-headers-prefix\":\"" extra "\"" more "}}"
+#define ONE_CA "-----BEGIN CERTIFICATE-----\\nAAAA\\nBBBB\\n-----END CERTIFICATE-----\\n"
+#define TWO_CAS ONE_CA "-----BEGIN CERTIFICATE-----\\nCCCC\\n-----END CERTIFICATE-----\\n"
+#define NAMES "[\\\"front\\\",\\\"other\\\"]"
+#define USER "[\\\"X-Remote-User\\\"]"
+#define GROUP "[\\\"X-Remote-Group\\\"]"
+#define EXTRA "[\\\"X-Remote-Extra-\\\"]"
+
+static void compared(void)
+{
+    static const char *const one[] = {"front", NULL}, *const none[] = {NULL}, *const foreign[] = {"front", "me", NULL};
+    static const struct slice users[] = {SLICE_LIT("X-Remote-User"), SLICE_LIT("X-Login")};
+    static const struct slice logins[] = {SLICE_LIT("X-Login"), SLICE_LIT("X-Remote-User")};
+    static const struct slice uids[] = {SLICE_LIT("X-Remote-Uid")};
+    struct user_headers usual = *user_headers_default(), wider = usual, turned = usual, with_uid = usual;
+    const struct {
+        const char *name, *map;
+        const struct user_headers *headers;
+        const char *const *names;
+        const char *ca;
+        enum request_header_verdict want;
+    } rows[] = {
+        {"the same", MAP(ONE_CA, NAMES, USER, GROUP, EXTRA, ""), &usual, one, CERT("AAAABBBB"), REQUEST_HEADER_AGREES},
+        {"in other letters", MAP(ONE_CA, NAMES, "[\\\"x-remote-user\\\"]", GROUP, EXTRA, ""), &usual, one,
+         CERT("AA\r\nAABBBB"), REQUEST_HEADER_AGREES},
+        {"a CA more there", MAP(TWO_CAS, NAMES, USER, GROUP, EXTRA, ""), &usual, one, CERT("CCCC"),
+         REQUEST_HEADER_AGREES},
+        {"a CA more here", MAP(ONE_CA, NAMES, USER, GROUP, EXTRA, ""), &usual, one, CERT("AAAABBBB") CERT("CCCC"),
+         REQUEST_HEADER_DIFFERS},
+        {"any name there", MAP(ONE_CA, "[]", USER, GROUP, EXTRA, ""), &usual, foreign, CERT("AAAABBBB"),
+         REQUEST_HEADER_AGREES},
+        {"any name here", MAP(ONE_CA, NAMES, USER, GROUP, EXTRA, ""), &usual, none, CERT("AAAABBBB"),
+         REQUEST_HEADER_AGREES},
+        {"a name more here", MAP(ONE_CA, NAMES, USER, GROUP, EXTRA, ""), &usual, foreign, CERT("AAAABBBB"),
+         REQUEST_HEADER_DIFFERS},
+        {"a word more here, not sent", MAP(ONE_CA, NAMES, USER, GROUP, EXTRA, ""), &wider, one, CERT("AAAABBBB"),
+         REQUEST_HEADER_AGREES},
+        {"a word that is sent and nobody knows", MAP(ONE_CA, NAMES, USER, GROUP, EXTRA, ""), &turned, one,
+         CERT("AAAABBBB"), REQUEST_HEADER_DIFFERS},
+        {"a word more there", MAP(ONE_CA, NAMES, "[\\\"X-Remote-User\\\",\\\"X-Login\\\"]", GROUP, EXTRA, ""), &usual,
+         one, CERT("AAAABBBB"), REQUEST_HEADER_DIFFERS},
+        {"both words in both", MAP(ONE_CA, NAMES, "[\\\"X-Remote-User\\\",\\\"X-Login\\\"]", GROUP, EXTRA, ""), &turned,
+         one, CERT("AAAABBBB"), REQUEST_HEADER_AGREES},
+        {"groups in other words", MAP(ONE_CA, NAMES, USER, "[\\\"X-Teams\\\"]", EXTRA, ""), &usual, one,
+         CERT("AAAABBBB"), REQUEST_HEADER_DIFFERS},
+        {"another prefix", MAP(ONE_CA, NAMES, USER, GROUP, "[\\\"X-More-\\\"]", ""), &usual, one, CERT("AAAABBBB"),
+         REQUEST_HEADER_DIFFERS},
+        {"UIDs there only", MAP(ONE_CA, NAMES, USER, GROUP, EXTRA, ",\"requestheader-uid-headers\":\"[\\\"X-Id\\\"]\""),
+         &usual, one, CERT("AAAABBBB"), REQUEST_HEADER_DIFFERS},
+        {"UIDs here only: servers before 1.32", MAP(ONE_CA, NAMES, USER, GROUP, EXTRA, ""), &with_uid, one,
+         CERT("AAAABBBB"), REQUEST_HEADER_AGREES},
+        {"no front proxies there", "{\"data\":{\"client-ca-file\":\"x\"}}", &usual, one, CERT("AAAABBBB"),
+         REQUEST_HEADER_UNTOLD},
+        {"no data", "{\"kind\":\"ConfigMap\"}", &usual, one, "", REQUEST_HEADER_UNTOLD},
+        {"no object", "[]", &usual, one, "", REQUEST_HEADER_UNTOLD},
+        {"no JSON", "nonsense", &usual, one, "", REQUEST_HEADER_UNTOLD},
+        {"nothing", "", &usual, one, "", REQUEST_HEADER_UNTOLD},
+        {"lists that are none", MAP(ONE_CA, "x", "{}", "7", "", ""), &usual, one, CERT("AAAABBBB"),
+         REQUEST_HEADER_AGREES},
+        {"words that are none", MAP(ONE_CA, "[1,null]", "[null]", "[[]]", "[{}]", ""), &usual, one, CERT("AAAABBBB"),
+         REQUEST_HEADER_DIFFERS},
+    };
+
+    wider.username = users;
+    turned.username = logins;
+    wider.n_username = turned.n_username = 2;
+    with_uid.uid = uids;
+    with_uid.n_uid = 1;
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        const struct request_header ours = {
+            .headers = rows[i].headers, .names = rows[i].names, .ca = slice_str(rows[i].ca)};
+        struct err why = {.text = ""};
+
+        is_int(request_header_compare(&ours, slice_str(rows[i].map), &why), rows[i].want, "%s", rows[i].name);
+        ok((why.text[0] != '\0') == (rows[i].want != REQUEST_HEADER_AGREES), "%s: %s", rows[i].name, why.text);
+    }
+}
+
+int main(void)
+{
+    compared();
+    return tap_end();
+}
