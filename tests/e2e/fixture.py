@@ -6,7 +6,7 @@ A story is a file of its own with functions test_*(world), in the order in which
     if __name__ == "__main__":
         fixture.main(globals())
 
-It prints TAP and ends with 0 (all passed), 1, or 77 (skipped, with the reason).  A story may define
+It prints TAP and ends with 0 (all passed, or all skipped, with the reason) or 1.  A story may define
 setup() returning its world; the usual one is two servers, 1.33 and 1.34, each behind mvproxy.
 
 Environment: MVPROXY the daemon (else $top_builddir/mvproxy), APISIM the simulator (else it is
@@ -619,7 +619,7 @@ def main(names):
             world = names["setup"]() if "setup" in names else World().start()
         except Skip as why:
             print("1..0 # SKIP %s" % why)
-            sys.exit(77)
+            sys.exit(0)  # the plan says it: to automake's TAP driver another status is a failure
         except Exception:  # nothing can be tested: say why and stop
             _comment(traceback.format_exc())
             print("Bail out! the world does not start", flush=True)
