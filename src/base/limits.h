@@ -56,8 +56,10 @@ enum {
     LIMIT_DISCOVERY_INDEX_BYTES = 96 << 20, /* the index over one document */
     LIMIT_DISCOVERY_PART_BYTES = 1 << 20,   /* one resource, or one field that we pass over */
     LIMIT_DISCOVERY_GROUPS = 10000,
-    LIMIT_DISCOVERY_VERSIONS = 256,   /* per group */
-    LIMIT_DISCOVERY_RESOURCES = 5000, /* per group and version */
+    LIMIT_DISCOVERY_VERSIONS = 256,     /* per group */
+    LIMIT_DISCOVERY_RESOURCES = 5000,   /* per group and version */
+    LIMIT_SCHEMA_INDEX_BYTES = 1 << 20, /* /openapi/v3 without the documents: 150 bytes for each group/version */
+    LIMIT_SCHEMAS = 5000,
     LIMIT_WATCH_LINE_BYTES = 1 << 20, /* one Lease event; etcd caps objects at 1.5 MiB */
     LIMIT_LEASE_LIST_BYTES = 16 << 20,
     LIMIT_PEERS = 1000,

@@ -14,6 +14,7 @@
 #include "cluster/publish.h"
 #include "cluster/records.h"
 #include "cluster/refresh.h"
+#include "cluster/schemas.h"
 
 /* ------------------------------------------------------------------------------------------------------ options */
 
@@ -124,7 +125,8 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     c->patience = loop_timer_new(l, on_patience, c);
     c->readiness = readiness_new(c->api, on_readiness, c);
     c->local = cluster_local_refresh(c);
-    if (c->local == NULL || c->memory_retry == NULL || c->patience == NULL)
+    c->schemas = schemas_new(c->api, false, cluster_on_schemas, c);
+    if (c->local == NULL || c->schemas == NULL || c->memory_retry == NULL || c->patience == NULL)
         abort();
     refresh_set_origin(c->local, c->o.local);
     watch_readiness(c);
@@ -149,6 +151,7 @@ void cluster_free(struct cluster *c)
     waiters_clear(&c->waiters);
     waiters_clear(&c->protobuf_waiters);
     refresh_free(c->local);
+    schemas_free(c->schemas);
     readiness_free(c->readiness);
     publish_free(c->publish);
     loop_timer_free(c->memory_retry);

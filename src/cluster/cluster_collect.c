@@ -6,6 +6,7 @@
 #include "cluster/leases.h"
 #include "cluster/peers.h"
 #include "cluster/refresh.h"
+#include "cluster/schemas.h"
 #include "net/loop.h"
 
 /*
@@ -80,6 +81,8 @@ static bool collect_peers(struct cluster *c, struct publish_input *in, struct su
             peers[used].discovery_known = discovery_known(p);
             peers[used].pending = is_pending(p, s);
             peers[used].disco = refresh_disco(p->refresh);
+            peers[used].schemas = schemas_index(p->schemas);
+            peers[used].release = schemas_release(p->schemas);
             in->extra[used].stale = p->life != PEER_LIVE || refresh_failing(p->refresh);
             in->extra[used].etag = refresh_apis_etag(p->refresh);
         }
@@ -133,6 +136,8 @@ bool cluster_collect(void *arg, struct publish_input *in)
     in->served.local_id = c->own_id;
     in->served.local = refresh_disco(c->local);
     in->served.local_refused = refresh_refused(c->local);
+    in->served.local_schemas = schemas_index(c->schemas);
+    in->served.local_release = schemas_release(c->schemas);
     in->served.local_etag = refresh_apis_etag(c->local);
     if (c->peers != NULL && !collect_peers(c, in, &s))
         return false;

@@ -56,6 +56,23 @@ static void describe_peers(const struct cluster *c, struct buf *out)
     buf_append_char(out, ']');
 }
 
+struct list_of {
+    struct buf *out;
+    const char *comma;
+};
+
+static void describe_skewed(void *arg, struct slice group, struct slice version)
+{
+    struct list_of *l = arg;
+
+    buf_printf(l->out, "%s\"", l->comma);
+    buf_append_json(l->out, group);
+    buf_append_str(l->out, group.n > 0 ? "/" : "");
+    buf_append_json(l->out, version);
+    buf_append_char(l->out, '"');
+    l->comma = ",";
+}
+
 void cluster_describe(struct cluster *c, struct buf *out)
 {
     const struct served *s = publish_current(c->publish);
@@ -75,6 +92,9 @@ void cluster_describe(struct cluster *c, struct buf *out)
     buf_printf(out, "\"failover\":%s,", cluster_fails_over(c) ? "true" : "false");
     refresh_describe(c->local, out);
     buf_append_char(out, '}');
+    buf_append_str(out, ",\"skewedSchemas\":[");
+    served_each_skewed(s, describe_skewed, &(struct list_of){out, ""});
+    buf_append_char(out, ']');
     describe_peers(c, out);
     buf_printf(out, ",\"identityLease\":\"%s\"", identity_state_name(c->identity));
     buf_append_str(out, ",\"etcd\":");
@@ -103,12 +123,21 @@ static void set_age(const struct cluster *c, const char *id, const struct refres
         metric_set(metric_child(c->metrics.age, &label), (double)refresh_age_ms(r) / 1000);
 }
 
+static void count_skewed(void *arg, struct slice group, struct slice version)
+{
+    (void)group;
+    (void)version;
+    (*(size_t *)arg)++;
+}
+
 static void on_collect(void *arg)
 {
     struct cluster *c = arg;
     struct peer *p;
-    size_t i = 0;
+    size_t i = 0, skewed = 0;
 
+    served_each_skewed(publish_current(c->publish), count_skewed, &skewed);
+    metric_set(c->metrics.skewed, (double)skewed);
     metric_set(c->metrics.peers_live, c->peers == NULL ? 0 : (double)peers_count_life(c->peers, PEER_LIVE));
     metric_set(c->metrics.peers_lapsed, c->peers == NULL ? 0 : (double)peers_count_life(c->peers, PEER_LAPSED));
     metric_set(c->metrics.peers_forgotten, c->peers == NULL ? 0 : (double)peers_count_life(c->peers, PEER_FORGOTTEN));

@@ -21,6 +21,7 @@ struct cluster {
     char *hostname, *advertise;
     struct api *api;
     struct refresh *local;
+    struct schemas *schemas;     /* of the local server */
     struct readiness *readiness; /* without an origin while local-failover or peers are off */
     bool local_suspect;          /* the Leases' watch broke, or goes again: the server may be another process */
     uint64_t local_connection;   /* refresh_connection() at its last good look */
@@ -46,6 +47,7 @@ struct cluster {
 
 /* cluster_parts.c. Discovery of the local server; NULL when out of memory. */
 MEM_CHECK struct refresh *cluster_local_refresh(struct cluster *c);
+void cluster_on_schemas(void *arg); /* somebody's are others */
 /* For the host name, server ID and options that c has now; the one before is freed. */
 void cluster_make_identity(struct cluster *c);
 void cluster_make_records(struct cluster *c);

@@ -63,6 +63,8 @@ void cluster_metrics_init(struct cluster_metrics *cm, struct metrics *m)
         metric_single(m, METRIC_GAUGE, "mvproxy_local_failover_active",
                       "1 while requests for resources go to peers because the local API server cannot be "
                       "reached or is starting.");
+    cm->skewed = metric_single(m, METRIC_GAUGE, "mvproxy_skewed_group_versions",
+                               "Group/versions whose schema is not the same on all live API servers.");
     f = metric_family(m, METRIC_GAUGE, "mvproxy_peers", "Other API servers, by state.", state, 4);
     cm->peers_live = with_label(f, "live");
     cm->peers_lapsed = with_label(f, "lapsed");

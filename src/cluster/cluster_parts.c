@@ -6,6 +6,7 @@
 #include "cluster/publish.h"
 #include "cluster/records.h"
 #include "cluster/refresh.h"
+#include "cluster/schemas.h"
 
 enum {
     MEMORY_RETRY_MS = 1000,
@@ -38,6 +39,13 @@ static void look_for_restart(struct cluster *c)
         c->local_suspect = false;
 }
 
+void cluster_on_schemas(void *arg)
+{
+    struct cluster *c = arg;
+
+    publish_request(c->publish);
+}
+
 static void on_local_end(void *arg, bool ok, bool changed)
 {
     struct cluster *c = arg;
@@ -45,6 +53,8 @@ static void on_local_end(void *arg, bool ok, bool changed)
 
     if (ok) {
         look_for_restart(c);
+        if (c->o.peers_enabled)
+            schemas_look(c->schemas, c->o.local);
         records_local_answers(c->records);
         refresh_tag(c->local, tag);
         identity_serves(c->identity, slice_str(tag));
@@ -118,8 +128,10 @@ static void on_peer_end(void *arg, bool ok, bool changed)
 
     if (changed)
         publish_request(c->publish);
-    if (ok)
+    if (ok) {
+        schemas_look(peer->schemas, peer->origin);
         peers_answered(c->peers, peer);
+    }
 }
 
 /* A forgotten peer is asked no more; without a Lease its answers are the only sign of life there can be. */
@@ -140,7 +152,9 @@ static void set_origin(struct cluster *c, struct peer *peer)
 static void start_refresh(struct cluster *c, struct peer *peer)
 {
     refresh_free(peer->refresh);
-    peer->refresh = new_refresh(c, peer->id, peer, on_peer_end);
+    schemas_free(peer->schemas);
+    peer->schemas = schemas_new(c->api, true, cluster_on_schemas, c);
+    peer->refresh = peer->schemas == NULL ? NULL : new_refresh(c, peer->id, peer, on_peer_end);
     if (peer->refresh == NULL) {
         log_error("Out of memory for a peer's discovery", LT("peer", peer->id));
         loop_timer_set(c->memory_retry, MEMORY_RETRY_MS);
@@ -189,6 +203,7 @@ static void on_peer_changed(void *arg, struct peer *peer, unsigned what)
         on_peer_life(c, peer);
     if (peer->refresh != NULL && (what & PEER_CHANGED_HOLDER) && peer->life != PEER_FORGOTTEN) {
         refresh_doubt(peer->refresh);
+        schemas_doubt(peer->schemas);
         (void)refresh_trigger(peer->refresh, REFRESH_LEASE);
     }
     /* With its Lease a static peer that was forgotten loses what kept it from being asked. */
@@ -211,7 +226,9 @@ static void on_peer_removed(void *arg, struct peer *peer)
     struct cluster *c = arg;
 
     refresh_free(peer->refresh);
+    schemas_free(peer->schemas);
     peer->refresh = NULL;
+    peer->schemas = NULL;
     publish_request(c->publish);
 }
 

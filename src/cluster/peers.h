@@ -20,6 +20,7 @@ struct cluster_static_peer;
 struct loop;
 struct peers;
 struct refresh;
+struct schemas;
 
 enum peer_life { PEER_LIVE, PEER_LAPSED, PEER_FORGOTTEN };
 enum peer_source { PEER_FROM_STATIC, PEER_FROM_ETCD, PEER_FROM_ANNOTATION, PEER_SOURCES };
@@ -45,6 +46,7 @@ struct peer {
     } address[PEER_SOURCES];
     enum peer_source source; /* the one in use; PEER_SOURCES: none */
     struct origin *origin;   /* NULL: no usable address, or forgotten */
+    struct schemas *schemas; /* as refresh */
     struct refresh *refresh; /* the owner's: peers.c never looks at it */
     void *owner;             /* the handler's argument */
 };

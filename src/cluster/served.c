@@ -17,6 +17,8 @@ struct served {
     char *local_id;
     char *local_etag;
     struct disco *local;
+    struct schema_index *local_schemas;
+    uint64_t local_release;
     struct served_peer *peers; /* IDs are owned here */
     size_t n_peers;
     struct slice *excluded; /* sorted, into excluded_text */
@@ -83,6 +85,7 @@ static bool copy_peers(struct served *s, const struct served_input *in)
             origin_ref(p->origin);
         if (p->disco != NULL)
             p->disco = disco_ref(p->disco);
+        (void)schema_index_ref(p->schemas);
         s->n_peers++;
     }
     return true;
@@ -173,6 +176,8 @@ struct served *served_new(const struct served_input *in)
     s->local_id = mem_strdup(in->local_id);
     s->local_etag = mem_slicedup(in->local_etag);
     s->local = in->local == NULL ? NULL : disco_ref(in->local);
+    s->local_schemas = schema_index_ref(in->local_schemas);
+    s->local_release = in->local_release;
     complete = copy_peers(s, in) && copy_excluded(s, in) && copy_untold(s, in);
     if (complete && s->local_id != NULL && s->local_etag != NULL && s->documents != NULL)
         return s;
@@ -204,6 +209,7 @@ static void served_free(struct served *s)
         if (s->peers[i].origin != NULL)
             origin_unref(s->peers[i].origin);
         disco_unref((struct disco *)(uintptr_t)s->peers[i].disco);
+        schema_index_unref(s->peers[i].schemas);
     }
     mem_free(s->peers);
     mem_free(s->excluded);
@@ -213,6 +219,7 @@ static void served_free(struct served *s)
     mem_free(s->local_id);
     mem_free(s->local_etag);
     disco_unref(s->local);
+    schema_index_unref(s->local_schemas);
     served_documents_unref(s->documents);
     mem_free(s);
 }
@@ -329,4 +336,54 @@ struct slice served_local_etag(const struct served *s)
 const struct disco *served_local_disco(const struct served *s)
 {
     return s->local;
+}
+
+/* Server 0 is the local one, i peer i - 1. NULL: it has no say. */
+static const struct schema_index *schemas_of(const struct served *s, size_t server)
+{
+    if (server == 0)
+        return s->local_schemas;
+    return s->peers[server - 1].life == SERVED_LIVE ? s->peers[server - 1].schemas : NULL;
+}
+
+bool served_skewed(const struct served *s, struct slice group, struct slice version)
+{
+    struct slice first = SLICE_NONE;
+
+    for (size_t i = 0; i <= s->n_peers; i++) {
+        struct slice hash = schema_index_hash(schemas_of(s, i), group, version);
+
+        if (hash.n == 0)
+            continue;
+        if (first.n > 0 && !slice_eq(hash, first))
+            return !served_excluded(s, group, version);
+        first = hash;
+    }
+    return false;
+}
+
+static bool named_before(const struct served *s, size_t server, struct slice group, struct slice version)
+{
+    for (size_t i = 0; i < server; i++)
+        if (schema_index_hash(schemas_of(s, i), group, version).n > 0)
+            return true;
+    return false;
+}
+
+void served_each_skewed(const struct served *s, void (*fn)(void *arg, struct slice group, struct slice version),
+                        void *arg)
+{
+    for (size_t i = 0; i <= s->n_peers; i++)
+        for (size_t k = 0; k < schema_index_count(schemas_of(s, i)); k++) {
+            struct slice group, version;
+
+            schema_index_at(schemas_of(s, i), k, &group, &version);
+            if (!named_before(s, i, group, version) && served_skewed(s, group, version))
+                fn(arg, group, version);
+        }
+}
+
+uint64_t served_local_release(const struct served *s)
+{
+    return s->local_release;
 }

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "kube/disco.h"
+#include "kube/schema_index.h"
 
 struct origin;
 struct served;
@@ -19,11 +20,13 @@ enum served_life {
 struct served_peer {
     const char *id; /* server ID (or the text of a static peer that has no Lease yet) */
     enum served_life life;
-    bool discovery_known;      /* fetched at least once since the Lease appeared or changed holder */
-    bool pending;              /* will be known in a moment: live, can be asked, and has not answered for long */
-    struct origin *origin;     /* NULL: no usable address */
-    const char *source;        /* of the address: literal; NULL: not told */
-    const struct disco *disco; /* NULL until first fetched; the last known document afterwards */
+    bool discovery_known;         /* fetched at least once since the Lease appeared or changed holder */
+    bool pending;                 /* will be known in a moment: live, can be asked, and has not answered for long */
+    struct origin *origin;        /* NULL: no usable address */
+    const char *source;           /* of the address: literal; NULL: not told */
+    const struct disco *disco;    /* NULL until first fetched; the last known document afterwards */
+    struct schema_index *schemas; /* NULL: not known */
+    uint64_t release;             /* schema_release(); 0: not known */
 };
 
 /* One prepared response body for /apis. All text lives as long as the snapshot. */
@@ -58,9 +61,11 @@ struct served_input {
     bool peers_enabled; /* feature gate on, peer CA and proxy pair configured (decision 1) */
     bool leases_synced; /* the Lease informer has listed (or is not needed) */
     const char *local_id;
-    bool local_refused;        /* the local server does not let us know what it serves */
-    const struct disco *local; /* NULL until first fetched */
-    struct slice local_etag;   /* copied; see served_local_etag */
+    bool local_refused;                 /* the local server does not let us know what it serves */
+    const struct disco *local;          /* NULL until first fetched */
+    struct slice local_etag;            /* copied; see served_local_etag */
+    struct schema_index *local_schemas; /* as of a peer */
+    uint64_t local_release;
     const struct served_peer *peers;
     size_t n_peers;
     const struct slice
@@ -106,6 +111,15 @@ enum disco_answer served_local(const struct served *s, const struct gvr *gvr, st
 /* Same for one peer; DISCO_NO_RESOURCE while its discovery is unknown. */
 enum disco_answer served_by_peer(const struct served *s, size_t peer, const struct gvr *gvr, struct slice subresource,
                                  struct slice verb);
+/*
+ * Whether the schema of a group/version is not the same on all live servers that are known to have one. Never of what
+ * is not kube-apiserver's own.
+ */
+bool served_skewed(const struct served *s, struct slice group, struct slice version);
+/* Each of them, once. */
+void served_each_skewed(const struct served *s, void (*fn)(void *arg, struct slice group, struct slice version),
+                        void *arg);
+uint64_t served_local_release(const struct served *s);
 /* Decision 7. */
 bool served_excluded(const struct served *s, struct slice group, struct slice version);
 /* Row 11 of the routing table: some peer is about to say what it serves, which may be anything. */

@@ -55,6 +55,7 @@ struct config {
     uint64_t peer_stale_after, peer_forget_after, peer_leave_grace; /* ms */
     uint64_t max_requests_inflight_per_peer;
     bool local_failover;
+    const char *skewed_resources;
     const char *identity_lease, *peer_advertise_ip;
     uint64_t peer_advertise_port; /* 0: none given */
     const char *const *feature_gates;

@@ -101,13 +101,32 @@ static void list_flags(admin_flag_fn *each, void *each_arg, void *arg)
     buf_free(&value);
 }
 
+enum { SKEWED_BYTES = 8 << 10 };
+
+/* What does not fit is left out: the metric has the number. */
+static void list_skewed(void *arg, struct slice group, struct slice version)
+{
+    struct buf *out = arg;
+    size_t n = group.n + version.n + 3;
+
+    if (buf_len(out) + n <= SKEWED_BYTES)
+        buf_printf(out, "%s%.*s%s%.*s", buf_len(out) > 0 ? ", " : "", (int)group.n, group.p, group.n > 0 ? "/" : "",
+                   (int)version.n, version.p);
+}
+
 static void fill_page(struct page *p, void *arg)
 {
     static const char *const columns[] = {"what", "state", NULL};
     struct app *a = arg;
+    struct buf skewed;
     char text[512];
 
     skew_page(p, cluster_served(a->cluster));
+    page_table(p, "Group/versions with different schemas", columns);
+    buf_init(&skewed, SKEWED_BYTES);
+    served_each_skewed(cluster_served(a->cluster), list_skewed, &skewed);
+    page_fact(p, a->config->skewed_resources, buf_len(&skewed) > 0 ? buf_slice(&skewed) : SLICE_LIT("none"));
+    buf_free(&skewed);
     page_table(p, "Local API server", columns);
     cluster_local_describe(a->cluster, text, sizeof(text));
     page_fact(p, "local failover", slice_str(text));
@@ -116,11 +135,19 @@ static void fill_page(struct page *p, void *arg)
     page_fact(p, "etcd", slice_str(text));
 }
 
+static void count_skewed(void *arg, struct slice group, struct slice version)
+{
+    (void)group;
+    (void)version;
+    (*(size_t *)arg)++;
+}
+
 static void list_facts(struct buf *out, void *arg)
 {
     const struct app *a = arg;
     const struct served *s = cluster_served(a->cluster);
     const char *before = "Peers tried last: ";
+    size_t skewed = 0;
     char text[256];
 
     for (size_t i = 0; i < served_n_peers(s); i++) {
@@ -132,6 +159,9 @@ static void list_facts(struct buf *out, void *arg)
         before = ", ";
     }
     buf_append_str(out, buf_len(out) > 0 ? "\n" : "");
+    served_each_skewed(s, count_skewed, &skewed);
+    buf_printf(out, "Group/versions with different schemas: %zu (skewed-resources: %s)\n", skewed,
+               a->config->skewed_resources);
     cluster_local_describe(a->cluster, text, sizeof(text));
     buf_printf(out, "Local failover: %s\n", text);
 }

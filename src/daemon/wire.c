@@ -286,6 +286,7 @@ void wire_proxy(const struct config *c, const struct trust *t, struct origin *lo
         .max_in_flight_per_peer = c->max_requests_inflight_per_peer,
         .goaway_chance = goaway_chance(c),
         .access_log = c->access_log,
+        .newest = strcmp(c->skewed_resources, "newest") == 0,
         .legacy_discovery = c->legacy_discovery,
     };
 }

@@ -10,13 +10,16 @@
 #include "proxy/rewrite.h"
 #include "proxy/upgrade.h"
 
+#define WARNING_OLDER                                                                                                  \
+    "answered by an API server that is older than others of this control plane: fields that it does not know are lost"
+
 /* ---- towards the server: the client's body ---- */
 
 /* Whether a request that one server did not take may be another's. */
 static bool has_alternatives(const struct job *j)
 {
     return j->info.is_resource && !j->authn.rerouted && served_n_peers(j->served) > 0 &&
-           cluster_fails_over(j->proxy->cluster);
+           (cluster_fails_over(j->proxy->cluster) || j->route.row == ROUTE_ROW_NEWEST);
 }
 
 /* The price of handing a write on: a copy, as long as it is short. */
@@ -98,7 +101,7 @@ static void on_interim(void *arg, const struct http_head *head)
     struct job *j = arg;
     struct http_head out;
 
-    if (rewrite_response(head, &(struct rewrite_origin){NULL, NULL}, exchange_arena(j->x), &out))
+    if (rewrite_response(head, &(struct rewrite_origin){.hop = NULL}, exchange_arena(j->x), &out))
         (void)exchange_interim(j->x, &out);
 }
 
@@ -117,6 +120,7 @@ void forward_relay_head(struct job *j, const struct http_head *head, struct http
     struct rewrite_origin from = {
         .served_by = j->peer != NULL ? j->peer->id : NULL,
         .hop = j->authn.rerouted ? served_local_id(j->served) : NULL,
+        .warning = j->peer == NULL && j->route.older ? WARNING_OLDER : NULL,
     };
     struct http_head out;
 
@@ -164,6 +168,8 @@ static bool another_is_left(const struct job *j)
 {
     if (j->next_candidate < j->route.n_candidates)
         return true;
+    if (j->route.row == ROUTE_ROW_NEWEST)
+        return j->stage == JOB_STAGE_READY_PEERS;
     if (j->route.row != ROUTE_ROW_LOCAL_FAILOVER)
         return false;
     return (j->stage == JOB_STAGE_READY_PEERS && !j->local_tried) ||
@@ -405,6 +411,8 @@ static bool send_elsewhere(struct job *j, const char *why)
     if (!job_fail_over(j))
         return false;
     j->local_tried = true;
+    j->stage = JOB_STAGE_READY_PEERS;
+    j->next_candidate = 0;
     return try_next(j, why);
 }
 
@@ -526,7 +534,8 @@ static void send_to(struct job *j, struct origin *origin, const struct served_pe
         .client_ip = exchange_client(j->x)->ip,
         .believes_client = job_believes_client(j),
         .upgrade = exchange_wants_upgrade(j->x),
-        .if_ready = peer != NULL && j->route.row == ROUTE_ROW_LOCAL_FAILOVER && j->stage == JOB_STAGE_READY_PEERS,
+        .if_ready = peer != NULL && (j->route.row == ROUTE_ROW_LOCAL_FAILOVER || j->route.row == ROUTE_ROW_NEWEST) &&
+                    j->stage == JOB_STAGE_READY_PEERS,
         .may_send_on = !served_peers_enabled(j->served),
     };
 
@@ -581,6 +590,12 @@ static bool try_next(struct job *j, const char *retry_reason)
 {
     if (try_next_peer(j, retry_reason))
         return true;
+    if (j->route.row == ROUTE_ROW_NEWEST && j->stage == JOB_STAGE_READY_PEERS) {
+        j->stage = JOB_STAGE_LOCAL;
+        account_retry(j->proxy->account, "older");
+        forward_local(j);
+        return true;
+    }
     if (j->route.row != ROUTE_ROW_LOCAL_FAILOVER)
         return false;
     if (j->stage == JOB_STAGE_READY_PEERS) {

@@ -79,6 +79,7 @@ static void decide_route(struct job *j, bool refreshed, bool local_failed)
         .get_or_head = method == HTTP_GET || method == HTTP_HEAD,
         .rerouted = j->authn.rerouted,
         .refreshed = refreshed,
+        .newest = j->config->newest,
         .failover = cluster_fails_over(j->proxy->cluster),
         .local_failed = local_failed,
         .local_state = cluster_local_state(j->proxy->cluster),

@@ -6,28 +6,13 @@
 #define MVPROXY_PROXY_PROXY_H
 
 #include "front/exchange.h"
+#include "proxy/proxy_config.h"
 
 struct back;
 struct cluster;
 struct loop;
 struct metrics;
-struct origin;
 struct proxy;
-
-/* Text and arrays are copied, the origin is referenced. Lists are NULL-terminated; NULL is an empty list. */
-struct proxy_opts {
-    struct origin *local;
-    const char *const *username_headers, *const *uid_headers, *const *group_headers, *const *extra_header_prefixes;
-    const char *const *allowed_names;   /* requestheader-allowed-names */
-    const char *const *trusted_proxies; /* networks whose X-Forwarded-For is believed; NULL: none */
-    bool can_assert;                    /* a front-proxy certificate is configured */
-    uint64_t request_timeout_ms;        /* to the response head of requests that are not long-running; 0 = none */
-    uint64_t discovery_authz_ttl_ms;
-    size_t max_in_flight_per_peer; /* clients' requests, 0 = no limit; beyond: the next candidate, then 503 */
-    double goaway_chance; /* of an HTTP/2 request to be the last but those under way on its connection, 0 to 1 */
-    bool access_log;
-    bool legacy_discovery; /* route_query.legacy */
-};
 
 /* Ends the process only when out of memory. */
 struct proxy *proxy_new(struct loop *l, struct back *b, struct cluster *c, struct metrics *m,

@@ -51,6 +51,7 @@ static bool fill_config(struct proxy_config *c, const struct proxy_opts *o)
     c->max_in_flight_per_peer = o->max_in_flight_per_peer;
     c->goaway_chance = o->goaway_chance;
     c->access_log = o->access_log;
+    c->newest = o->newest;
     c->legacy_discovery = o->legacy_discovery;
     return copy_list(c->arena, o->username_headers, &h->username, &h->n_username) &&
            copy_list(c->arena, o->uid_headers, &h->uid, &h->n_uid) &&

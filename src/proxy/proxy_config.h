@@ -6,9 +6,25 @@
 
 #include "base/mem.h"
 #include "proxy/authn.h"
-#include "proxy/proxy.h"
 
 struct cidr;
+struct origin;
+
+/* Text and arrays are copied, the origin is referenced. Lists are NULL-terminated; NULL is an empty list. */
+struct proxy_opts {
+    struct origin *local;
+    const char *const *username_headers, *const *uid_headers, *const *group_headers, *const *extra_header_prefixes;
+    const char *const *allowed_names;   /* requestheader-allowed-names */
+    const char *const *trusted_proxies; /* networks whose X-Forwarded-For is believed; NULL: none */
+    bool can_assert;                    /* a front-proxy certificate is configured */
+    uint64_t request_timeout_ms;        /* to the response head of requests that are not long-running; 0 = none */
+    uint64_t discovery_authz_ttl_ms;
+    size_t max_in_flight_per_peer; /* clients' requests, 0 = no limit; beyond: the next candidate, then 503 */
+    double goaway_chance; /* of an HTTP/2 request to be the last but those under way on its connection, 0 to 1 */
+    bool access_log;
+    bool newest;           /* route_query.newest */
+    bool legacy_discovery; /* route_query.legacy */
+};
 
 /* Immutable, reference-counted form of struct proxy_opts: a request keeps the one it began with. */
 struct proxy_config {
@@ -21,7 +37,7 @@ struct proxy_config {
     const struct cidr *trusted_proxies;
     size_t n_trusted_proxies;
     double goaway_chance;
-    bool access_log, legacy_discovery;
+    bool access_log, newest, legacy_discovery;
 };
 
 /* One reference. NULL when out of memory. */

@@ -147,6 +147,12 @@ bool rewrite_response(const struct http_head *in, const struct rewrite_origin *f
     out->status = in->status;
     out->reason = in->reason;
     out->minor = 1;
+    if (from->warning != NULL) {
+        struct slice value = arena_printf(a, "299 - \"%s\"", from->warning);
+
+        if (value.p == NULL || !http_head_add(out, a, SLICE_LIT("Warning"), value))
+            return false;
+    }
     return (from->served_by == NULL ||
             http_head_add(out, a, SLICE_LIT(REWRITE_SERVED_BY), slice_str(from->served_by))) &&
            (from->hop == NULL || http_head_add(out, a, SLICE_LIT(REWRITE_HOP), slice_str(from->hop)));

@@ -39,6 +39,7 @@ MEM_CHECK bool rewrite_trailers(const struct http_head *in, const struct user_he
 /* What is added to a response; either may be NULL. */
 struct rewrite_origin {
     const char *served_by; /* the peer that answered, by server ID */
+    const char *warning;   /* a warn-text without quotes: Warning: 299 - "..." */
     const char *hop;       /* our own server ID, on answers to a peer */
 };
 

@@ -109,8 +109,18 @@ static bool serves(const struct route_query *q, const struct subject *what, size
     return a == DISCO_SERVED;
 }
 
-/* `live_only`: who has lapsed is none of them. */
-static struct survey survey_peers(const struct route_query *q, const struct subject *what, bool live_only,
+/* Who is no candidate although it serves it. */
+struct conditions {
+    bool live;        /* who has lapsed */
+    uint64_t release; /* who is older */
+};
+
+static bool meets(const struct served_peer *p, struct conditions c)
+{
+    return (!c.live || p->life == SERVED_LIVE) && p->release >= c.release;
+}
+
+static struct survey survey_peers(const struct route_query *q, const struct subject *what, struct conditions c,
                                   struct route *out)
 {
     struct survey s = {false, 0};
@@ -119,7 +129,7 @@ static struct survey survey_peers(const struct route_query *q, const struct subj
     for (size_t i = 0; i < n && i <= UINT16_MAX; i++) {
         const struct served_peer *p = served_peer_at(q->served, i);
 
-        if ((live_only && p->life != SERVED_LIVE) || !serves(q, what, i, out))
+        if (!meets(p, c) || !serves(q, what, i, out))
             continue;
         s.served = true;
         /* Who has lapsed may still answer, but those who are known to be there come first. */
@@ -138,6 +148,29 @@ static void shuffle_candidates(const struct route_query *q, const struct survey 
     shuffle(out->candidates + s->n_healthy, out->n_candidates - s->n_healthy, &state);
 }
 
+/*
+ * Of the live servers that serve it, if they do not all mean the same by it and that matters; 0: never mind. Equal
+ * schemas are as good as each other, whatever the release.
+ */
+static uint64_t newest_release(const struct route_query *q, const struct subject *what)
+{
+    struct gvr gvr = reqinfo_gvr(q->info);
+    uint64_t newest = 0;
+
+    if (!q->newest || q->local_failed || what->legacy || !served_skewed(q->served, what->group, what->version))
+        return 0;
+    if (ask_local(q) == DISCO_SERVED)
+        newest = served_local_release(q->served);
+    for (size_t i = 0; i < served_n_peers(q->served); i++) {
+        const struct served_peer *p = served_peer_at(q->served, i);
+
+        if (p->life == SERVED_LIVE && p->release > newest &&
+            served_by_peer(q->served, i, &gvr, q->info->subresource, verb_to_ask(q->info)) == DISCO_SERVED)
+            newest = p->release;
+    }
+    return newest;
+}
+
 /* Rows 6 to 12: the local server does not serve it. */
 static void decide_among_peers(const struct route_query *q, const struct subject *what, struct route *out)
 {
@@ -151,7 +184,7 @@ static void decide_among_peers(const struct route_query *q, const struct subject
         decide(out, ROUTE_LOCAL, ROUTE_ROW_EXCLUDED);
         return;
     }
-    s = survey_peers(q, what, false, out);
+    s = survey_peers(q, what, (struct conditions){false, newest_release(q, what)}, out);
     if (out->n_candidates > 0) {
         shuffle_candidates(q, &s, out);
         decide(out, ROUTE_PEER, ROUTE_ROW_PEER);
@@ -215,6 +248,24 @@ static void decide_rerouted(const struct route_query *q, enum disco_answer local
         refuse(out, ROUTE_ROW_REROUTED, STATUS_REROUTED);
 }
 
+/* The local server has it, but a newer one means more by it (skewed-resources: newest). */
+static bool goes_to_newest(const struct route_query *q, enum disco_answer local, struct route *out)
+{
+    struct subject what = {false, q->info->group, q->info->version};
+    uint64_t newest = q->rerouted || local != DISCO_SERVED ? 0 : newest_release(q, &what);
+    struct survey s;
+
+    if (newest == 0 || newest <= served_local_release(q->served) || served_local_release(q->served) == 0)
+        return false;
+    out->older = true;
+    s = survey_peers(q, &what, (struct conditions){true, newest}, out);
+    if (out->n_candidates == 0)
+        return false;
+    shuffle_candidates(q, &s, out);
+    decide(out, ROUTE_PEER, ROUTE_ROW_NEWEST);
+    return true;
+}
+
 static const char *why_not_local(const struct route_query *q)
 {
     if (q->local_failed)
@@ -236,7 +287,7 @@ static bool fails_over(const struct route_query *q, enum disco_answer local, str
     if (local != DISCO_SERVED && served_local_disco(q->served) != NULL &&
         !served_excluded(q->served, info->group, info->version))
         return false;
-    s = survey_peers(q, &(struct subject){false, info->group, info->version}, true, out);
+    s = survey_peers(q, &(struct subject){false, info->group, info->version}, (struct conditions){.live = true}, out);
     if (out->n_candidates == 0)
         return false;
     shuffle_candidates(q, &s, out);
@@ -262,7 +313,7 @@ void route_decide(const struct route_query *q, struct route *out)
     local = ask_local(q);
     note_answer(out, local);
     out->local_miss = local != DISCO_SERVED && !served_blind(q->served);
-    if (fails_over(q, local, out))
+    if (goes_to_newest(q, local, out) || fails_over(q, local, out))
         return;
     if (served_blind(q->served))
         decide(out, ROUTE_LOCAL, ROUTE_ROW_BLIND);
@@ -292,6 +343,7 @@ const char *route_row_name(enum route_row row)
         [ROUTE_ROW_UNKNOWN_PEER] = "unknown-peer",
         [ROUTE_ROW_NOBODY] = "nobody",
         [ROUTE_ROW_BLIND] = "blind",
+        [ROUTE_ROW_NEWEST] = "newest",
         [ROUTE_ROW_LOCAL_FAILOVER] = "local-failover",
     };
 

@@ -34,6 +34,7 @@ enum route_row {
     ROUTE_ROW_UNKNOWN_PEER,   /* 11 */
     ROUTE_ROW_NOBODY,         /* 12 */
     ROUTE_ROW_BLIND,          /* the local server does not let us know what it serves */
+    ROUTE_ROW_NEWEST,         /* the local server would, with an older schema */
     ROUTE_ROW_LOCAL_FAILOVER, /* 5a: the local server would, but cannot now */
     ROUTE_ROWS
 };
@@ -43,6 +44,7 @@ struct route_query {
     bool get_or_head;  /* the HTTP method: only these are answered at /apis */
     bool rerouted;     /* a peer has sent this on already */
     bool refreshed;    /* local discovery was refreshed for this request */
+    bool newest;       /* skewed-resources: newest */
     bool failover;     /* local-failover is on */
     bool local_failed; /* for this request: it certainly was not read, or may be sent again */
     enum readiness_state local_state;
@@ -59,6 +61,7 @@ struct route {
     enum route_row row;
     const char *message;    /* ROUTE_REFUSE: for the Status */
     const char *reason;     /* 5a: "unreachable", "starting", "failed"; else NULL. Static */
+    bool older;             /* the local server is not the newest that has it: its answer needs a Warning */
     bool local_miss;        /* the local server lacks the resource as far as we know: its discovery wants a look */
     bool known_resource;    /* somebody serves group/version/resource: safe as a metric label */
     bool known_subresource; /* and the subresource that was named, if any */

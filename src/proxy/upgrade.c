@@ -49,7 +49,7 @@ static bool switching_head(const struct job *j, const struct http_head *in, stru
 {
     /* It is written when the job has let go of the snapshot that the peer is in. */
     struct slice id = j->peer == NULL ? SLICE_NONE : arena_copy(a, slice_str(j->peer->id));
-    struct rewrite_origin from = {.served_by = id.p, .hop = NULL};
+    struct rewrite_origin from = {.served_by = id.p};
 
     if (j->peer != NULL && id.p == NULL)
         return false;

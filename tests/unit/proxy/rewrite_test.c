@@ -240,14 +240,14 @@ static void test_response(void)
         "x-mvproxy-served-by: liar",
         &in);
     in.status = 429;
-    ok(rewrite_response(&in, &(struct rewrite_origin){"apiserver-x", NULL}, a, &out), "a response is rewritten");
+    ok(rewrite_response(&in, &(struct rewrite_origin){.served_by = "apiserver-x"}, a, &out), "a response is rewritten");
     is_u64(out.status, 429, "status stays");
     is_slice(value_of(&out, "Retry-After"), "1", "Retry-After stays");
     is_slice(value_of(&out, "Warning"), "w", "warnings stay");
     is_u64(count_of(&out, "Connection") + count_of(&out, "Keep-Alive") + count_of(&out, "Transfer-Encoding"), 0,
            "hop-by-hop fields go");
     is_slice(value_of(&out, REWRITE_SERVED_BY), "apiserver-x", "the server is named");
-    ok(rewrite_response(&in, &(struct rewrite_origin){NULL, "apiserver-l"}, a, &out) &&
+    ok(rewrite_response(&in, &(struct rewrite_origin){.hop = "apiserver-l"}, a, &out) &&
            count_of(&out, REWRITE_SERVED_BY) == 0,
        "the local one is not");
     is_slice(value_of(&out, REWRITE_HOP), "apiserver-l", "a peer learns that an mvproxy stands here");

@@ -362,11 +362,11 @@ static const struct query failed_over[] = {
 /* How the local server stands, for all queries of a table. */
 struct local {
     const char *reason; /* of row 5a; NULL: it does not apply */
-    bool failover, failed;
+    bool failover, failed, newest;
     enum readiness_state state;
 };
 
-static const struct local ready = {NULL, true, false, READINESS_READY};
+static const struct local ready = {NULL, true, false, false, READINESS_READY};
 
 static const struct verdict *verdict_of(char letter)
 {
@@ -393,6 +393,7 @@ static struct route decide(const struct query *q, struct served *s, bool reroute
         .get_or_head = strcmp(q->method, "GET") == 0 || strcmp(q->method, "HEAD") == 0,
         .rerouted = rerouted,
         .refreshed = refreshed,
+        .newest = local->newest,
         .failover = local->failover,
         .local_failed = local->failed,
         .local_state = local->state,
@@ -565,12 +566,129 @@ static void test_legacy_wanted(void)
     served_unref(s);
 }
 
+/* ---- skewed schemas ---- */
+
+static struct schema_index *schemas(const char *hash)
+{
+    struct schema_index *x;
+    char text[500];
+
+    (void)snprintf(
+        text, sizeof text,
+        "{\"paths\":{\"apis/apps/v1\":{\"serverRelativeURL\":\"/x?hash=%s\"},\"api/v1\":{"
+        "\"serverRelativeURL\":\"/x?hash=same\"},\"apis/example.com/v1\":{\"serverRelativeURL\":\"/x?hash=%s\"}}}",
+        hash, hash);
+    x = schema_index_parse(slice_str(text));
+    if (x == NULL)
+        tap_bail("out of memory");
+    return x;
+}
+
+static const struct version {
+    const char *hash;
+    uint64_t release;
+    enum served_life life;
+} v33 = {"33", 33, SERVED_LIVE}, v34 = {"34", 34, SERVED_LIVE}, v34_lapsed = {"34", 34, SERVED_LAPSED},
+  v35 = {"35", 35, SERVED_LIVE}, twin = {"33", 34, SERVED_LIVE}, unknown = {NULL, 0, SERVED_LIVE};
+
+/* The local server and two peers, which all have what the old one has. */
+static struct served *versions(const struct version *local, const struct version *b, const struct version *c)
+{
+    static const struct slice excluded[] = {{"example.com/v1", sizeof("example.com/v1") - 1}};
+    const struct version *of[] = {local, b, c};
+    struct schema_index *index[3];
+    struct disco *old = disco_of(old_server);
+    struct served_peer peers[2];
+    struct served_input in = {.peers_enabled = true,
+                              .leases_synced = true,
+                              .local_id = "apiserver-local",
+                              .local = old,
+                              .local_release = local->release,
+                              .peers = peers,
+                              .n_peers = 2,
+                              .excluded = excluded,
+                              .n_excluded = 1};
+    struct served *s;
+
+    for (size_t i = 0; i < 3; i++)
+        index[i] = of[i]->hash == NULL ? NULL : schemas(of[i]->hash);
+    in.local_schemas = index[0];
+    for (size_t i = 0; i < 2; i++)
+        peers[i] = (struct served_peer){.id = i == 0 ? "apiserver-b" : "apiserver-c",
+                                        .life = of[i + 1]->life,
+                                        .discovery_known = true,
+                                        .disco = old,
+                                        .origin = &origins[i],
+                                        .schemas = index[i + 1],
+                                        .release = of[i + 1]->release};
+    s = served_new(&in);
+    if (s == NULL)
+        tap_bail("out of memory");
+    disco_unref(old);
+    for (size_t i = 0; i < 3; i++)
+        schema_index_unref(index[i]);
+    return s;
+}
+
+static void test_newest(void)
+{
+    static const struct {
+        const struct version *local, *b, *c;
+        const char *target;
+        enum route_row row;
+        size_t n; /* candidates */
+        uint16_t first;
+        bool skewed, older;
+        const char *what;
+    } rows[] = {
+#define APPS "/apis/apps/v1/deployments"
+        {&v33, &v34, &v33, APPS, ROUTE_ROW_NEWEST, 1, 0, true, true, "one is newer"},
+        {&v33, &v34, &v35, APPS, ROUTE_ROW_NEWEST, 1, 1, true, true, "the newest of three"},
+        {&v33, &v34, &v34, APPS, ROUTE_ROW_NEWEST, 2, 0, true, true, "either of two"},
+        {&v34, &v33, &v34, APPS, ROUTE_ROW_SERVED_LOCALLY, 0, 0, true, false, "equal releases: local first"},
+        {&v35, &v33, &v34, APPS, ROUTE_ROW_SERVED_LOCALLY, 0, 0, true, false, "the local one is the newest"},
+        {&v33, &v34_lapsed, &v33, APPS, ROUTE_ROW_SERVED_LOCALLY, 0, 0, false, false, "who has lapsed does not count"},
+        {&v33, &twin, &v33, APPS, ROUTE_ROW_SERVED_LOCALLY, 0, 0, false, false, "a newer one with the same schema"},
+        {&v33, &unknown, &v33, APPS, ROUTE_ROW_SERVED_LOCALLY, 0, 0, false, false, "one that has no index"},
+        {&unknown, &v33, &v34, APPS, ROUTE_ROW_SERVED_LOCALLY, 0, 0, true, false, "nothing is known of the local one"},
+        {&v33, &v34, &v33, "/api/v1/pods", ROUTE_ROW_SERVED_LOCALLY, 0, 0, false, false, "what is the same everywhere"},
+        {&v33, &v34, &v33, "/apis/example.com/v1/widgets", ROUTE_ROW_SERVED_LOCALLY, 0, 0, false, false, "a CRD's"},
+        {&v33, &v34, &v33, "/apis/apps/v1", ROUTE_ROW_NON_RESOURCE, 0, 0, true, false, "discovery"},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct served *s = versions(rows[i].local, rows[i].b, rows[i].c);
+        const struct query q = {"GET", rows[i].target, "", "", ""};
+        struct local newest = ready;
+        struct route r;
+
+        newest.newest = true;
+        r = decide(&q, s, false, false, 1, &newest);
+        is_int(r.row, rows[i].row, "newest: %s", rows[i].what);
+        is_u64(r.n_candidates, rows[i].n, "candidates");
+        ok((r.n_candidates != 1 || r.candidates[0] == rows[i].first) && r.older == rows[i].older, "which");
+        if (strncmp(rows[i].target, "/apis/apps", 10) == 0)
+            ok(served_skewed(s, SLICE_LIT("apps"), SLICE_LIT("v1")) == rows[i].skewed, "skewed");
+        if (r.row == ROUTE_ROW_NEWEST) {
+            r = decide(&q, s, true, false, 1, &newest);
+            is_int(r.row, ROUTE_ROW_REROUTED, "one hop, no more");
+            r = decide(&q, s, false, false, 1, &ready);
+            is_int(r.row, ROUTE_ROW_SERVED_LOCALLY, "switched off");
+            newest.failed = true;
+            r = decide(&q, s, false, false, 1, &newest);
+            is_int(r.row, ROUTE_ROW_LOCAL_FAILOVER, "when all that failed: anybody");
+            is_u64(r.n_candidates, 2, "of both");
+        }
+        served_unref(s);
+    }
+}
+
 int main(void)
 {
-    static const struct local off = {NULL, false, true, READINESS_UNREACHABLE};
-    static const struct local away[] = {{"unreachable", true, false, READINESS_UNREACHABLE},
-                                        {"starting", true, false, READINESS_STARTING},
-                                        {"failed", true, true, READINESS_READY}};
+    static const struct local off = {NULL, false, true, false, READINESS_UNREACHABLE};
+    static const struct local away[] = {{"unreachable", true, false, false, READINESS_UNREACHABLE},
+                                        {"starting", true, false, false, READINESS_STARTING},
+                                        {"failed", true, true, false, READINESS_READY}};
 
     test_table(queries, ROWS(queries), false, &ready);
     test_table(queries, ROWS(queries), false, &off);
@@ -581,5 +699,6 @@ int main(void)
     test_candidates();
     test_many_peers();
     test_facts();
+    test_newest();
     return tap_end();
 }

@@ -1,0 +1,215 @@
+#include "kube/schema_index.h"
+
+#include <stdlib.h>
+
+#include "base/limits.h"
+#include "kube/jscan.h"
+
+enum { SCHEMA_DEPTH = 8 };
+
+struct entry {
+    struct slice group, version, hash;
+};
+
+struct schema_index {
+    unsigned refs;
+    struct arena *arena;
+    struct entry *at; /* sorted */
+    size_t n, room;
+};
+
+static int compare(const struct entry *a, const struct entry *b)
+{
+    int d = slice_cmp(a->group, b->group);
+
+    return d != 0 ? d : slice_cmp(a->version, b->version);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return compare(a, b);
+}
+
+/* "api/v1" or "apis/GROUP/VERSION". */
+static bool names(struct slice path, struct entry *e)
+{
+    struct slice part[4];
+    size_t n = 0;
+
+    while (n < 4 && slice_split(&path, '/', &part[n]))
+        n++;
+    if (n == 2 && slice_eq(part[0], SLICE_LIT("api")))
+        e->group = slice_of("", 0);
+    else if (n == 3 && slice_eq(part[0], SLICE_LIT("apis")) && part[1].n > 0)
+        e->group = part[1];
+    else
+        return false;
+    e->version = part[n - 1];
+    return e->version.n > 0;
+}
+
+static struct slice hash_in(struct slice url)
+{
+    struct slice path, query = url, pair;
+
+    if (!slice_split(&query, '?', &path) || query.p == NULL)
+        return SLICE_NONE;
+    while (slice_split(&query, '&', &pair))
+        if (slice_has_iprefix(pair, SLICE_LIT("hash=")))
+            return slice_from(pair, 5);
+    return SLICE_NONE;
+}
+
+static bool add(struct schema_index *x, struct entry e)
+{
+    if (x->n == LIMIT_SCHEMAS)
+        return false;
+    if (x->n == x->room) {
+        size_t room = x->room == 0 ? 64 : 2 * x->room;
+        struct entry *more = mem_array(room, sizeof *more);
+
+        if (more == NULL)
+            return false;
+        if (x->n > 0)
+            memcpy(more, x->at, x->n * sizeof *more);
+        mem_free(x->at);
+        x->at = more;
+        x->room = room;
+    }
+    e.group = arena_copy(x->arena, e.group);
+    e.version = arena_copy(x->arena, e.version);
+    e.hash = arena_copy(x->arena, e.hash);
+    if (e.group.p == NULL || e.version.p == NULL || e.hash.p == NULL)
+        return false;
+    x->at[x->n++] = e;
+    return true;
+}
+
+static bool take_paths(struct schema_index *x, struct jscan *s)
+{
+    struct jscan_value key, item, url;
+    bool first;
+
+    if (!jscan_enter_object(s, &first))
+        return false;
+    while (jscan_member(s, &first, &key)) {
+        struct entry e;
+        struct slice path, text;
+
+        if (!jscan_value(s, &item))
+            return false;
+        if (item.type != JSCAN_OBJECT || !jscan_get(item.raw, SLICE_LIT("serverRelativeURL"), &url) ||
+            url.type != JSCAN_STRING || !jscan_text(x->arena, &key, &path) || !names(path, &e) ||
+            !jscan_text(x->arena, &url, &text))
+            continue;
+        e.hash = hash_in(text);
+        if (e.hash.n > 0 && !add(x, e))
+            return false;
+    }
+    return s->error == NULL;
+}
+
+static bool take(struct schema_index *x, struct slice document)
+{
+    struct jscan_value key, v;
+    struct jscan s;
+    bool first, found = false;
+
+    jscan_init(&s, document, SCHEMA_DEPTH);
+    if (!jscan_enter_object(&s, &first))
+        return false;
+    while (jscan_member(&s, &first, &key)) {
+        enum jscan_type t;
+
+        if (!found && jscan_text_eq(&key, SLICE_LIT("paths")) && jscan_peek(&s, &t) && t == JSCAN_OBJECT) {
+            found = true;
+            if (!take_paths(x, &s))
+                return false;
+        } else if (!jscan_value(&s, &v)) {
+            return false;
+        }
+    }
+    return found && s.error == NULL && jscan_end(&s);
+}
+
+struct schema_index *schema_index_parse(struct slice document)
+{
+    struct schema_index *x = mem_zalloc(sizeof *x);
+
+    if (x == NULL)
+        return NULL;
+    x->refs = 1;
+    x->arena = arena_new(LIMIT_SCHEMA_INDEX_BYTES * 4);
+    if (x->arena == NULL || !take(x, document)) {
+        schema_index_unref(x);
+        return NULL;
+    }
+    if (x->n > 0)
+        qsort(x->at, x->n, sizeof *x->at, by_name);
+    return x;
+}
+
+struct schema_index *schema_index_ref(struct schema_index *x)
+{
+    if (x != NULL)
+        x->refs++;
+    return x;
+}
+
+void schema_index_unref(struct schema_index *x)
+{
+    if (x == NULL || --x->refs > 0)
+        return;
+    if (x->arena != NULL)
+        arena_free(x->arena);
+    mem_free(x->at);
+    mem_free(x);
+}
+
+size_t schema_index_count(const struct schema_index *x)
+{
+    return x == NULL ? 0 : x->n;
+}
+
+void schema_index_at(const struct schema_index *x, size_t i, struct slice *group, struct slice *version)
+{
+    *group = x->at[i].group;
+    *version = x->at[i].version;
+}
+
+struct slice schema_index_hash(const struct schema_index *x, struct slice group, struct slice version)
+{
+    const struct entry key = {group, version, SLICE_NONE};
+    const struct entry *e = x == NULL || x->n == 0 ? NULL : bsearch(&key, x->at, x->n, sizeof key, by_name);
+
+    return e == NULL ? SLICE_NONE : e->hash;
+}
+
+/* The next number of "1.34.4-x", at most six digits; anything else ends it. */
+static bool take_number(struct slice *text, uint64_t *out)
+{
+    size_t n = 0;
+
+    *out = 0;
+    while (n < text->n && n < 6 && text->p[n] >= '0' && text->p[n] <= '9')
+        *out = *out * 10 + (uint64_t)(text->p[n++] - '0');
+    *text = slice_from(*text, n);
+    return n > 0;
+}
+
+uint64_t schema_release(struct slice document)
+{
+    struct jscan_value v;
+    struct jscan s;
+    struct slice text;
+    uint64_t part[3] = {0};
+
+    jscan_init(&s, document, SCHEMA_DEPTH);
+    if (!jscan_value(&s, &v) || v.type != JSCAN_OBJECT || !jscan_get(v.raw, SLICE_LIT("gitVersion"), &v) ||
+        v.type != JSCAN_STRING || v.escaped || v.raw.n < 4 || v.raw.p[1] != 'v')
+        return 0;
+    text = slice_of(v.raw.p + 2, v.raw.n - 3);
+    for (size_t i = 0; i < 3 && take_number(&text, &part[i]) && text.n > 0 && text.p[0] == '.'; i++)
+        text = slice_from(text, 1);
+    return part[0] << 40 | part[1] << 20 | part[2];
+}

@@ -1,0 +1,27 @@
+/*
+ * What a server's `/openapi/v3` says: a hash for the schema of each group/version (kube-openapi, handler3: "paths" →
+ * "apis/GROUP/VERSION" → serverRelativeURL with ?hash=), and the server's release as `/version` has it. Immutable,
+ * reference-counted.
+ */
+#ifndef MVPROXY_KUBE_SCHEMA_INDEX_H
+#define MVPROXY_KUBE_SCHEMA_INDEX_H
+
+#include "base/mem.h"
+
+struct schema_index;
+
+/* What is no group/version, or has no hash, is left out. NULL: no such document, over a limit, or out of memory. */
+MEM_CHECK struct schema_index *schema_index_parse(struct slice document);
+struct schema_index *schema_index_ref(struct schema_index *x); /* NULL is fine, here and below */
+void schema_index_unref(struct schema_index *x);
+size_t schema_index_count(const struct schema_index *x);
+/* In order of group and version ("" for the core group). */
+void schema_index_at(const struct schema_index *x, size_t i, struct slice *group, struct slice *version);
+/* Empty if there is none. */
+struct slice schema_index_hash(const struct schema_index *x, struct slice group, struct slice version);
+
+/* Of the answer to /version: a number that is higher for a later release ("v1.34.4-x+y" → 1.34.4); 0: not understood.
+ */
+uint64_t schema_release(struct slice document);
+
+#endif
