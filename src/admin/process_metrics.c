@@ -7,8 +7,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/log.h"
+
 struct process_metrics {
-    struct metric *cpu, *resident, *virtual, *open_fds, *max_fds, *threads;
+    struct metric *cpu, *resident, *virtual, *open_fds, *max_fds, *threads, *log_dropped;
 };
 
 static double seconds_of(struct timeval tv)
@@ -67,6 +69,7 @@ static void collect(void *arg)
         metric_set(p->resident, (double)fields[FIELD_RSS] * (double)sysconf(_SC_PAGESIZE));
     }
     metric_set(p->open_fds, count_fds());
+    metric_add(p->log_dropped, (double)log_dropped() - metric_value(p->log_dropped));
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
         metric_set(p->max_fds, (double)limit.rlim_cur);
 }
@@ -106,6 +109,8 @@ struct process_metrics *process_metrics_new(struct metrics *m, const char *versi
     p->resident = metric_single(m, METRIC_GAUGE, "process_resident_memory_bytes", "Resident memory.");
     p->open_fds = metric_single(m, METRIC_GAUGE, "process_open_fds", "Open file descriptors.");
     p->max_fds = metric_single(m, METRIC_GAUGE, "process_max_fds", "Most file descriptors that may be open.");
+    p->log_dropped = metric_single(m, METRIC_COUNTER, "mvproxy_log_lines_dropped_total",
+                                   "Lines of the log that nobody took in time.");
     metric_set(
         metric_single(m, METRIC_GAUGE, "process_start_time_seconds", "Start of the process, seconds since 1970."),
         start_time());

@@ -8,11 +8,17 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/log_out.h"
 #include "base/utf8.h"
+
+enum {
+    LAST_WORDS_MS = 250, /* that a process which ends waits for whoever reads its log */
+    WAIT_MS = 10,
+};
 
 /* The logger's own state: the documented exception to "no mutable globals". No memory is ever allocated here. */
 static struct {
-    FILE *stream; /* NULL: stderr, not looked at yet */
+    struct log_out out; /* no stream: stderr, not looked at yet */
     enum log_format format;
     int verbosity;
     bool buffered;
@@ -22,15 +28,53 @@ static struct {
     char date[32];
     char storage[LIMIT_LOG_BUFFER];
     size_t used;
+    uint64_t dropped; /* lines, in all */
+    uint64_t unsaid;  /* of them: since that was last said */
 } logger;
+
+static void drop(uint64_t lines)
+{
+    logger.dropped += lines;
+    logger.unsaid += lines;
+}
+
+/* What is not taken stays, in order. Nobody at the other end: as if it had been written. */
+static bool write_out(void)
+{
+    bool broken;
+    size_t done = log_out_write(&logger.out, logger.storage, logger.used, &broken);
+
+    if (broken) {
+        for (size_t i = done; i < logger.used; i++)
+            drop(logger.storage[i] == '\n');
+        done = logger.used;
+    }
+    logger.used -= done;
+    if (logger.used > 0 && done > 0)
+        memmove(logger.storage, logger.storage + done, logger.used);
+    return !broken;
+}
+
+static void say_dropped(void);
 
 void log_flush(void)
 {
-    if (logger.used == 0)
-        return;
-    fwrite(logger.storage, 1, logger.used, logger.stream);
-    fflush(logger.stream);
-    logger.used = 0;
+    if (logger.used > 0 && write_out() && logger.used == 0 && logger.unsaid > 0)
+        say_dropped();
+}
+
+void log_finish(void)
+{
+    log_flush();
+    for (unsigned ms = 0; logger.used > 0 && ms < LAST_WORDS_MS; ms += WAIT_MS) {
+        log_out_wait(&logger.out, WAIT_MS);
+        log_flush();
+    }
+}
+
+uint64_t log_dropped(void)
+{
+    return logger.dropped;
 }
 
 /* systemd names the device and inode of the journal's socket; stderr may have been redirected since. */
@@ -51,8 +95,9 @@ static bool is_journal(FILE *f)
 
 void log_set_stream(FILE *f)
 {
-    log_flush();
-    logger.stream = f;
+    log_finish();
+    logger.used = 0;
+    log_out_open(&logger.out, f);
     logger.priorities = is_journal(f);
     logger.pid = (int)getpid();
     logger.second = 0;
@@ -251,6 +296,36 @@ static bool put_event(const struct event *e)
     return true;
 }
 
+/* There is room: what waited is written. */
+static void say_dropped(void)
+{
+    struct event e = {LOG_WARNING,
+                      0,
+                      "log.c",
+                      __LINE__,
+                      clock_wall_us(),
+                      "Lines of this log were dropped, because nobody took them in time",
+                      LOG_KVS(LU("lines", logger.unsaid))};
+
+    logger.unsaid = 0;
+    (void)put_event(&e);
+    (void)write_out();
+}
+
+/* Into the storage, after what waits there; false: it is full, and nobody takes anything. */
+static bool keep_event(struct event *e)
+{
+    if (put_event(e))
+        return true;
+    log_flush();
+    if (put_event(e))
+        return true;
+    if (logger.used > LIMIT_LOG_BUFFER / 2)
+        return false;
+    e->kv = NULL; /* pairs beyond all measure */
+    return put_event(e);
+}
+
 void log_emit(enum log_level level, int verbosity, const char *file, int line, const char *msg, const struct log_kv *kv)
 {
     const char *slash = strrchr(file, '/');
@@ -258,22 +333,18 @@ void log_emit(enum log_level level, int verbosity, const char *file, int line, c
 
     if (!log_enabled(verbosity))
         return;
-    if (logger.stream == NULL)
+    if (logger.out.stream == NULL)
         log_set_stream(stderr);
-    if (!put_event(&e)) {
-        log_flush();
-        if (!put_event(&e)) {
-            e.kv = NULL; /* pairs beyond all measure */
-            put_event(&e);
-        }
-    }
-    if (!logger.buffered || level != LOG_INFO)
+    if (!keep_event(&e))
+        drop(1);
+    if (level == LOG_FATAL)
+        log_finish();
+    else if (!logger.buffered || level != LOG_INFO)
         log_flush();
 }
 
 void contract_broken(const char *file, int line, const char *what)
 {
     log_emit(LOG_FATAL, 0, file, line, "An invariant does not hold", LOG_KVS(LT("condition", what)));
-    log_flush();
     abort();
 }

@@ -13,6 +13,5 @@ void state_illegal(const struct state_table *t, unsigned from, unsigned to, cons
 {
     log_emit(LOG_FATAL, 0, file, line, "An illegal change of state",
              LOG_KVS(LT("of", t->what), LT("from", name_of(t, from)), LT("to", name_of(t, to))));
-    log_flush();
     abort();
 }

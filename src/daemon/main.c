@@ -136,5 +136,6 @@ int main(int argc, char **argv)
         arena_free(arena);
     if (fflush(stdout) != 0)
         status = EXIT_BAD_CONFIG;
+    log_finish();
     return status;
 }

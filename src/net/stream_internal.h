@@ -138,7 +138,6 @@ void stream_carrier_lost(struct stream *s, const char *failure);
 
 /* stream_facts.c: the texts about the other side's address. */
 void stream_describe(struct stream *s, const struct sockaddr *addr);
-
 /* stream_tls.c */
 bool stream_tls_init(struct stream *s, const struct stream_opts *o);
 const char *tls_conn_alpn(const struct tls_conn *t);

@@ -185,8 +185,8 @@ class Process:
 
     def spawn(self, **more):
         with open(self.log_path, "ab") as log:
-            self.child = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stderr=log,
-                                          env=self.env, **dict({"stdout": log}, **more))
+            self.child = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL,
+                                          env=self.env, **dict({"stdout": log, "stderr": log}, **more))
         atexit.register(self.destroy)
 
     def running(self):

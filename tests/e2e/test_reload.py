@@ -322,5 +322,31 @@ def test_while_starting(world):
     proxy.stop()
 
 
+def test_nobody_reads_the_log(world):
+    """standard error is a pipe that nobody reads: everybody is served, and what could not be written is counted, and said when somebody reads"""
+    proxy = world.proxies["a"]
+    proxy.stop()
+    proxy.options["v"] = 6
+    reader, writer = os.pipe()
+    proxy.start(stderr=writer)
+    os.close(writer)
+    until(lambda: [world.ask("GET", MAPS).status for _ in range(20)] and proxy.metric("mvproxy_log_lines_dropped_total") > 0, "lines to be dropped")
+    for _ in range(20):
+        equal(world.ask("GET", MAPS).status, 200, "status")
+    heard = []
+
+    def hear():
+        for data in iter(lambda: os.read(reader, 65536), b""):
+            heard.append(data)
+
+    thread = threading.Thread(target=hear)
+    thread.start()
+    until(lambda: b"lines of this log were dropped" in b"".join(heard).lower(), "the log to say so")
+    proxy.stop()
+    thread.join()
+    os.close(reader)
+    del proxy.options["v"]
+
+
 if __name__ == "__main__":
     fixture.main(globals())

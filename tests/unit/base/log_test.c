@@ -1,6 +1,10 @@
 #include "base/log.h"
 
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -171,8 +175,128 @@ static void journal(void)
     fclose(f);
 }
 
+/* A stream that is one end of a pipe or of a socket pair; *other the reading end. */
+static FILE *stream_to(bool socket, int *other)
+{
+    int fds[2];
+    FILE *f;
+
+    if ((socket ? socketpair(AF_UNIX, SOCK_STREAM, 0, fds) : pipe(fds)) != 0)
+        tap_bail("no pipe");
+    f = fdopen(fds[1], "w");
+    if (f == NULL || fcntl(fds[0], F_SETFL, O_NONBLOCK) != 0)
+        tap_bail("no stream");
+    *other = fds[0];
+    return f;
+}
+
+struct heard {
+    unsigned lines, next; /* whole ones; the number that comes next */
+    bool in_order;
+    unsigned long long said; /* that were dropped */
+    char rest[LIMIT_LOG_BUFFER];
+    size_t n;
+};
+
+static void take_line(struct heard *h, const char *line)
+{
+    const char *number = strstr(line, "number="), *lines = strstr(line, "lines=");
+
+    h->lines++;
+    if (lines != NULL)
+        h->said += strtoull(lines + 6, NULL, 10);
+    if (number == NULL)
+        return;
+    h->in_order = h->in_order && strtoul(number + 7, NULL, 10) >= h->next;
+    h->next = (unsigned)strtoul(number + 7, NULL, 10) + 1;
+}
+
+/* Takes what is there. */
+static void hear(struct heard *h, int fd)
+{
+    ssize_t got;
+
+    while ((got = read(fd, h->rest + h->n, sizeof h->rest - 1 - h->n)) > 0) {
+        char *at = h->rest, *end;
+
+        h->n += (size_t)got;
+        h->rest[h->n] = '\0';
+        for (; (end = strchr(at, '\n')) != NULL; at = end + 1) {
+            *end = '\0';
+            take_line(h, at);
+        }
+        h->n = strlen(at);
+        memmove(h->rest, at, h->n);
+    }
+}
+
+/* Nobody reads: the process goes on, what has room waits, the rest is counted and said when somebody does. */
+static void nobody_reads(bool socket)
+{
+    enum { LINES = 20000 };
+    static struct heard h;
+    uint64_t dropped = log_dropped();
+    int other;
+    FILE *f = stream_to(socket, &other);
+
+    log_set_stream(f);
+    log_info("What was dropped before is said now");
+    hear(&h, other);
+    h = (struct heard){.in_order = true};
+    log_set_buffered(true);
+    for (unsigned i = 0; i < LINES; i++) {
+        log_info("Many", LU("number", i));
+        if (i % 7 == 0)
+            log_flush(); /* as each turn does */
+    }
+    dropped = log_dropped() - dropped;
+    ok(dropped > 0 && dropped < LINES, "%" PRIu64 " of %u lines were dropped", dropped, LINES);
+    for (unsigned turn = 0; turn < 1000; turn++) {
+        hear(&h, other);
+        log_flush();
+    }
+    hear(&h, other);
+    is_u64(h.said, dropped, "so many are said to be");
+    is_u64(h.lines, LINES - dropped + 1, "all others are there");
+    ok(h.in_order, "in order");
+    is_u64(h.n, 0, "and whole");
+    log_info("Afterwards", LU("number", LINES));
+    log_flush();
+    hear(&h, other);
+    is_u64(h.next, LINES + 1, "all is as before");
+    close(other);
+    for (unsigned i = 0; i < 10; i++)
+        log_error("Nobody there");
+    ok(log_dropped() >= dropped + 10, "nobody will ever read: counted");
+    log_set_buffered(false);
+    log_set_stream(stream);
+    fclose(f);
+}
+
+/* The last words wait, but not for ever. */
+static void last_words(bool socket)
+{
+    static struct heard h;
+    int other;
+    FILE *f = stream_to(socket, &other);
+
+    h = (struct heard){.in_order = true};
+    log_set_stream(f);
+    for (unsigned i = 0; i < 5000; i++)
+        log_info("Many", LU("number", i));
+    log_emit(LOG_FATAL, 0, __FILE__, __LINE__, "Nobody listens", NULL);
+    hear(&h, other);
+    log_finish();
+    hear(&h, other);
+    ok(h.lines > 100 && h.in_order, "what has room is there, %u lines", h.lines);
+    log_set_stream(stream);
+    close(other);
+    fclose(f);
+}
+
 int main(void)
 {
+    signal(SIGPIPE, SIG_IGN);
     setenv("TZ", "UTC", 1);
     unsetenv("JOURNAL_STREAM");
     stream = open_memstream(&text, &length);
@@ -182,6 +306,10 @@ int main(void)
     verbosity();
     buffering();
     journal();
+    nobody_reads(false);
+    nobody_reads(true);
+    last_words(false);
+    last_words(true);
     log_set_stream(stderr);
     fclose(stream);
     free(text);
