@@ -14,6 +14,8 @@
 #include "net/tls_ctx.h"
 
 enum {
+    DRAIN_NEWCOMERS_MS = 1000, /* for a request that is on its way when we drain */
+    DRAIN_LOOK_MS = 200,
     FULL_SAID_MS = 60000, /* between two lines that say that the connection limit is reached */
     FRESH_ALWAYS = 64,    /* silent connections that a low max_connections does not forbid */
 };
@@ -40,6 +42,7 @@ struct front {
     void (*on_drained)(void *arg);
     void *drained_arg;
     struct loop_deferred drained, gone;
+    struct loop_timer *drain_look;
 };
 
 /* ---- life of one connection ---- */
@@ -318,6 +321,28 @@ static void on_starved(void *arg)
     front_stats_accept_paused(((struct front *)arg)->host.stats, FRONT_PAUSE_DESCRIPTORS);
 }
 
+/* ---- drain ---- */
+
+/*
+ * Who has not sent a whole request by now does not hold us up: half a head, a handshake that does not go on, silence.
+ * One connection ends at most itself.
+ */
+static void end_those_not_busy(void *arg)
+{
+    struct front *f = arg;
+    struct list_node *n, *next;
+
+    for (n = list_first(&f->conns); n != NULL; n = next) {
+        struct front_conn *fc = list_entry(n, struct front_conn, node);
+
+        next = list_next(&f->conns, n);
+        if (fc->ops == NULL || !fc->ops->busy(fc->protocol))
+            shut(fc, "draining", FRONT_CLOSE_DRAIN);
+    }
+    if (f->conns.count > 0)
+        loop_timer_set(f->drain_look, DRAIN_LOOK_MS);
+}
+
 /* ---- the front as a whole ---- */
 
 static uint64_t or_default(uint64_t ms, uint64_t fallback)
@@ -372,7 +397,8 @@ struct front *front_new(struct loop *l, struct metrics *m, const struct front_op
     list_init(&f->leaving);
     f->proxied = proxy_accept_new(l, on_proxied, on_bad_proxy_header, f);
     f->memory = memory_new(l, moved_by, end_greedy);
-    f->clients = f->memory == NULL ? NULL : clients_new(memory_all(f->memory));
+    f->drain_look = loop_timer_new(l, end_those_not_busy, f);
+    f->clients = f->memory == NULL || f->drain_look == NULL ? NULL : clients_new(memory_all(f->memory));
     if (f->clients == NULL) {
         err_set(err, "out of memory");
         front_free(f);
@@ -443,6 +469,7 @@ void front_drain(struct front *f, void (*on_drained)(void *arg), void *arg)
         if (fc->ops != NULL)
             fc->ops->drain(fc->protocol);
     }
+    loop_timer_set(f->drain_look, DRAIN_NEWCOMERS_MS);
     check_drained(f);
 }
 
@@ -481,6 +508,7 @@ void front_free(struct front *f)
         loop_defer(f->host.loop, &fc->gone, free_conn, fc);
     }
     loop_defer_cancel(f->host.loop, &f->drained);
+    loop_timer_free(f->drain_look);
     if (f->tls != NULL)
         tls_ctx_unref(f->tls);
     cidr_set_free(&f->balancers);

@@ -51,7 +51,8 @@ size_t front_connections(const struct front *f);
 size_t front_exchanges(const struct front *f); /* requests being served */
 size_t front_memory(const struct front *f);    /* bytes that clients make us hold */
 /*
- * Stops accepting; busy connections close after their answer (`Connection: close`), idle ones after a second.
+ * Stops accepting; busy connections close after their answer (`Connection: close`), idle ones and those that
+ * have not sent a whole request after a second.
  * on_drained is called once, when the last is gone, never from inside this or another call. May be called again to
  * replace on_drained.
  */

@@ -45,6 +45,8 @@ struct front_limits {
 struct front_conn_ops {
     /* Finish what is being served, take nothing new, then close. host->draining is set already. */
     void (*drain)(void *protocol);
+    /* Has asked something and is not through with it, or may be about to ask: a drain waits for it. */
+    bool (*busy)(const void *protocol);
     /* Close within this call; why: for the proxy, if it has an exchange. */
     void (*shut)(void *protocol, const char *why, enum front_close reason);
 };

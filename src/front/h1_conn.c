@@ -22,7 +22,8 @@ static uint64_t timeout_of(const struct h1_conn *c, enum h1_state state)
         ms = c->fc->requests > 0 ? l->idle_timeout_ms : l->header_timeout_ms;
         return c->fc->host->draining && ms > DRAIN_IDLE_MS ? DRAIN_IDLE_MS : ms;
     case H1_READING:
-        return l->header_timeout_ms;
+        ms = l->header_timeout_ms;
+        return c->fc->host->draining && ms > DRAIN_IDLE_MS ? DRAIN_IDLE_MS : ms;
     case H1_RECEIVING:
     case H1_DISCARDING:
         return l->body_timeout_ms;
@@ -512,7 +513,10 @@ static void on_timer(void *arg)
         on_idle(c);
         break;
     case H1_READING:
-        h1_answer_refuse(c, 408, "request head took too long", FRONT_CLOSE_HEADER_TIMEOUT);
+        if (c->fc->host->draining)
+            h1_conn_close(c, FRONT_CLOSE_DRAIN, STREAM_CLOSE_FLUSH);
+        else
+            h1_answer_refuse(c, 408, "request head took too long", FRONT_CLOSE_HEADER_TIMEOUT);
         break;
     case H1_RECEIVING:
         on_stall(c);
@@ -537,8 +541,16 @@ static void drain(void *protocol)
 {
     struct h1_conn *c = protocol;
 
-    if (c->state == H1_AWAITING && stream_input_len(c->stream) == 0)
-        h1_conn_move(c, H1_AWAITING);
+    if ((c->state == H1_AWAITING && stream_input_len(c->stream) == 0) || c->state == H1_READING)
+        loop_timer_set(c->timer, timeout_of(c, c->state));
+}
+
+/* Between requests it is for as long as its timer says. */
+static bool busy(const void *protocol)
+{
+    const struct h1_conn *c = protocol;
+
+    return c->fc->requests > 0 && c->state != H1_CLOSED;
 }
 
 static void shut(void *protocol, const char *why, enum front_close reason)
@@ -546,7 +558,7 @@ static void shut(void *protocol, const char *why, enum front_close reason)
     end_exchange(protocol, why, reason);
 }
 
-static const struct front_conn_ops conn_ops = {.drain = drain, .shut = shut};
+static const struct front_conn_ops conn_ops = {.drain = drain, .busy = busy, .shut = shut};
 
 bool h1_conn_start(struct front_conn *fc)
 {

@@ -446,6 +446,19 @@ static void drain(void *protocol)
     announce(protocol, FRONT_CLOSE_DRAIN);
 }
 
+/* Without requests it is until it has heard that we leave; a request counts once its head is there. */
+static bool busy(const void *protocol)
+{
+    const struct h2_conn *c = protocol;
+
+    if (c->fc->requests == 0 || c->state == H2_CLOSED)
+        return false;
+    for (const struct list_node *n = list_first(&c->streams); n != NULL; n = list_next(&c->streams, n))
+        if (list_entry(n, const struct h2_stream, node)->receiving != H2_HEAD)
+            return true;
+    return c->state == H2_ANNOUNCED || c->state == H2_PARTED;
+}
+
 static void shut(void *protocol, const char *why, enum front_close reason)
 {
     struct h2_conn *c = protocol;
@@ -455,7 +468,7 @@ static void shut(void *protocol, const char *why, enum front_close reason)
     close_conn(c, why, reason, STREAM_CLOSE_NOW);
 }
 
-static const struct front_conn_ops conn_ops = {.drain = drain, .shut = shut};
+static const struct front_conn_ops conn_ops = {.drain = drain, .busy = busy, .shut = shut};
 
 bool h2_conn_start(struct front_conn *fc)
 {

@@ -248,6 +248,44 @@ static void test_drain(struct world *w)
     client_close(&late, STREAM_CLOSE_NOW);
 }
 
+static int connect_raw(struct world *w)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET,
+                               .sin_port = htons((uint16_t)front_port(w->front)),
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0)
+        tap_bail("connect");
+    return fd;
+}
+
+/* Each of them has half a minute for a head, or ten seconds for a handshake, when nobody drains. */
+static void test_drain_unfinished(struct world *w)
+{
+    struct client silent, begun, again;
+    int drained = 0, raw;
+
+    world_start(w);
+    raw = connect_raw(w);
+    client_open(w, &silent);
+    client_open(w, &begun);
+    client_send(&begun, "GET / HT");
+    client_open(w, &again);
+    client_ask(&again, "/sync");
+    client_ends_in(&again, "sync");
+    client_send(&again, "GET / HT");
+    world_settle(w);
+    is_u64(front_connections(w->front), 4, "four that have not sent a whole request");
+    front_drain(w->front, on_drained, &drained);
+    ok(world_until(w, is_drained, &drained), "do not hold a drain");
+    is_double(world_closed(w, "drain"), 4, "counted");
+    client_close(&silent, STREAM_CLOSE_NOW);
+    client_close(&begun, STREAM_CLOSE_NOW);
+    client_close(&again, STREAM_CLOSE_NOW);
+    close(raw);
+}
+
 static void test_drain_in_answer(struct world *w)
 {
     struct client c;
@@ -587,6 +625,7 @@ static const struct world_story stories[] = {
     {"half-open handshakes", test_half_open},
     {"a tunnel counts", test_tunnel_counts},
     {"drain", test_drain},
+    {"drain, unfinished heads", test_drain_unfinished},
     {"drain in an answer", test_drain_in_answer},
     {"drain with nobody there", test_drain_nobody},
     {"free while busy", test_free_busy},

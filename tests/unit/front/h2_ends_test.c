@@ -365,6 +365,28 @@ static void test_drain_silent(struct kit *k)
     ok(kit_until(k, is_drained, &drained), "a client that does not answer our PING does not hold us up");
 }
 
+/* A head that does not end, of a client that has asked nothing else or something: neither holds a drain. */
+static void test_drain_unfinished(struct kit *k)
+{
+    static const unsigned char begun[] = {0, 0, 1, 1, 0, 0, 0, 0, 1, 0x82}, again[] = {0, 0, 1, 1, 0, 0, 0, 0, 3, 0x82};
+    struct stream *first;
+    int drained = 0;
+
+    kit_connect(k, true, false);
+    kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
+    kit_raw(k, begun, sizeof(begun));
+    kit_settle(k);
+    first = k->s;
+    kit_connect(k, false, false);
+    kit_closed(k, kit_get(k, "/sync"));
+    kit_settle(k);
+    kit_raw(k, again, sizeof(again));
+    kit_settle(k);
+    front_drain(k->w.front, on_drained, &drained);
+    ok(kit_until(k, is_drained, &drained), "heads that do not end do not hold a drain");
+    stream_close(first, STREAM_CLOSE_ABORT);
+}
+
 static void test_free_busy(struct kit *k)
 {
     kit_connect(k, false, false);
@@ -530,6 +552,7 @@ static const struct kit_story stories[] = {
     {"a flood of them", test_flood_after_goaway},
     {"drain idle", test_drain_idle},
     {"drain silent", test_drain_silent},
+    {"drain, unfinished heads", test_drain_unfinished},
     {"free while busy", test_free_busy},
     {"request limit", test_request_limit},
     {"sent away", test_sent_away},
