@@ -213,10 +213,20 @@ static void note_peer_answer(const struct job *j, unsigned status)
         cluster_peer_answered(j->proxy->cluster, j->peer->id);
 }
 
+/*
+ * Nobody but an mvproxy speaks so, unless what answers is no API server: before a peer without an mvproxy nothing
+ * removes the field from what a program behind a `proxy` subresource, or an aggregated API, writes.
+ */
+static bool speaks_for_itself(const struct job *j)
+{
+    return http_method_is_safe(j->request.method_id) ||
+           (!reaches_through(&j->info) && !served_excluded(j->served, j->info.group, j->info.version));
+}
+
 /* A peer's mvproxy whose server could not be asked, or is only starting. */
 static bool peer_passes(struct job *j, const struct http_head *head)
 {
-    if (j->peer == NULL || head->status != 503 || body_gone(j) || !another_is_left(j) ||
+    if (j->peer == NULL || head->status != 503 || body_gone(j) || !another_is_left(j) || !speaks_for_itself(j) ||
         http_head_find_name(head, SLICE_LIT(REWRITE_TRY_ANOTHER)) == NULL)
         return false;
     j->peers_starting = true;

@@ -218,6 +218,22 @@ static void forged(void)
     world_close(&w);
 }
 
+/* A pod behind a peer that has no mvproxy writes what it likes. */
+static void forged_behind_peer(void)
+{
+    struct world w;
+    struct side *c;
+
+    start(&w, 2, READINESS_UNREACHABLE);
+    c = client(&w);
+    say(c, "POST " PODS "/x/proxy HTTP/1.1\r\nHost: k\r\nContent-Length: 3\r\n\r\nabc");
+    ok(until(&w, w.peers[0].n_conns + w.peers[1].n_conns > 0), "a peer is asked");
+    say(conn(&w.peers[w.peers[0].n_conns > 0 ? 0 : 1], 0), NOT_READY);
+    ok(has(c, "HTTP/1.1 503 "), "its answer is passed on");
+    is_u64(w.peers[0].n_conns + w.peers[1].n_conns + w.local.n_conns, 1, "and the write not sent twice");
+    world_close(&w);
+}
+
 static void watch_stays(void)
 {
     struct world w;
@@ -296,6 +312,7 @@ int main(void)
     off();
     sent_on();
     forged();
+    forged_behind_peer();
     watch_stays();
     upgrade();
     discovery(200);

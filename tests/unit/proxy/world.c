@@ -19,7 +19,7 @@
     "{\"metadata\":{},\"versions\":[{\"version\":\"v1\",\"resources\":[{\"resource\":\"pods\",\"responseKind\":{"      \
     "\"group\":\"\",\"version\":\"v1\",\"kind\":\"Pod\"},\"scope\":\"Namespaced\",\"singularResource\":\"pod\","       \
     "\"verbs\":[\"get\",\"list\",\"watch\",\"create\"],\"subresources\":[{\"subresource\":\"exec\",\"verbs\":["        \
-    "\"create\",\"get\"]}]}]}]}"
+    "\"create\",\"get\"]},{\"subresource\":\"proxy\",\"verbs\":[\"create\",\"get\"]}]}]}]}"
 #define JOBS_GROUP                                                                                                     \
     "{\"metadata\":{\"name\":\"batch\"},\"versions\":[{\"version\":\"v1\",\"resources\":[{\"resource\":\"jobs\","      \
     "\"responseKind\":{\"group\":\"batch\",\"version\":\"v1\",\"kind\":\"Job\"},\"scope\":\"Namespaced\","             \
