@@ -1,13 +1,33 @@
 #include "proxy/job.h"
 
 #include "back/retry.h"
+#include "base/state.h"
 #include "kube/status.h"
 #include "proxy/disco_pretty.h"
 #include "proxy/refuse.h"
 
+static const char *const state_names[] = {
+    [JOB_DECIDING] = "deciding", [JOB_ASKING] = "asking",   [JOB_FORWARDING] = "forwarding",
+    [JOB_RELAYING] = "relaying", [JOB_SERVING] = "serving", [JOB_ENDED] = "ended",
+};
+
+/* What is under way may turn out to be for another server, or for a document, until the response has begun. */
+static const uint32_t next_states[] = {
+    [JOB_DECIDING] =
+        STATE(JOB_DECIDING) | STATE(JOB_ASKING) | STATE(JOB_FORWARDING) | STATE(JOB_SERVING) | STATE(JOB_ENDED),
+    [JOB_ASKING] = STATE(JOB_DECIDING) | STATE(JOB_ASKING) | STATE(JOB_FORWARDING) | STATE(JOB_RELAYING) |
+                   STATE(JOB_SERVING) | STATE(JOB_ENDED),
+    [JOB_FORWARDING] = STATE(JOB_DECIDING) | STATE(JOB_FORWARDING) | STATE(JOB_RELAYING) | STATE(JOB_ENDED),
+    [JOB_RELAYING] = STATE(JOB_ENDED),
+    [JOB_SERVING] = STATE(JOB_ENDED),
+    [JOB_ENDED] = 0,
+};
+
+static const struct state_table states = STATE_TABLE("job", state_names, next_states);
+
 void job_set_state(struct job *j, enum job_state state)
 {
-    j->state = state;
+    state_move(&states, &j->state, state);
 }
 
 bool job_believes_client(const struct job *j)

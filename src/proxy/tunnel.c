@@ -1,6 +1,7 @@
 #include "proxy/tunnel.h"
 
-#include "net/loop.h"
+#include "base/limits.h"
+#include "net/lifetime.h"
 #include "net/stream.h"
 
 /* One direction; `from` is read, the other side's `from` is written. */
@@ -12,36 +13,33 @@ struct half {
     bool ended;     /* `from` sent its end, and all before it was handed on */
 };
 
-/* Nobody tells when the last byte has left: looked at so often once both sides have ended. */
-enum { TUNNEL_FLUSH_LOOK_MS = 100 };
+/* Nobody tells when the last byte has left: looked at so often once both sides have ended, and less often later. */
+enum { LOOK_FIRST_MS = 50, LOOK_LAST_MS = 1600 };
 
 struct tunnel {
+    struct lifetime life;
     struct loop *loop;
-    struct loop_timer *flush_look;
+    struct loop_timer *look;
     struct half client, server;
+    size_t left;      /* when it was looked at last */
+    uint64_t left_ms; /* since when it is so much */
+    uint64_t look_ms; /* 0: not both sides have ended */
     tunnel_done_fn *done;
     void *arg;
-    struct loop_deferred release;
-    bool over;
 };
 
 static void release(void *arg)
 {
-    struct tunnel *t = arg;
-
-    loop_timer_free(t->flush_look);
-    mem_free(t);
+    mem_free(arg);
 }
 
 static void finish(struct tunnel *t, enum stream_close_how how, const char *reason)
 {
-    if (t->over)
+    if (lifetime_over(&t->life))
         return;
-    t->over = true;
-    loop_timer_cancel(t->flush_look);
     stream_close(t->client.from, how);
     stream_close(t->server.from, how);
-    loop_defer(t->loop, &t->release, release, t);
+    lifetime_retire(&t->life, release, t);
     if (t->done != NULL)
         t->done(t->arg, t->client.bytes, t->server.bytes, reason);
 }
@@ -69,26 +67,48 @@ static bool pump(struct half *h)
     return true;
 }
 
+static bool all_sent(const struct half *h)
+{
+    return stream_input_len(h->from) == 0 && stream_unsent(h->from) == 0;
+}
+
+/* What the other side's machine has not taken yet, wherever it waits. */
+static size_t left_of(const struct half *h)
+{
+    return stream_input_len(h->from) + stream_unacknowledged(h->from);
+}
+
 /*
  * Both sides have ended. stream_close() gives what is unsent two seconds, which would cut the end of an output whose
- * reader is slow or has paused, so the streams stay until all is sent. A reader that is gone fails them.
+ * reader is slow or has paused, so the streams stay until all is sent. A reader that is gone fails them; one that takes
+ * nothing at all for TIMEOUT_BODY_STALL_MS, as a window that stays shut, does not keep them.
  */
 static void end_when_sent(void *arg)
 {
     struct tunnel *t = arg;
+    uint64_t now = loop_now_ms(t->loop);
+    size_t left = left_of(&t->client) + left_of(&t->server);
 
-    if (stream_unsent(t->client.from) > 0 || stream_unsent(t->server.from) > 0)
-        loop_timer_set(t->flush_look, TUNNEL_FLUSH_LOOK_MS);
-    else
+    if (all_sent(&t->client) && all_sent(&t->server)) {
         finish(t, STREAM_CLOSE_FLUSH, "both sides ended");
+        return;
+    }
+    if (t->look_ms == 0 || left != t->left) {
+        t->left = left;
+        t->left_ms = now;
+    }
+    if (now - t->left_ms >= TIMEOUT_BODY_STALL_MS) {
+        finish(t, STREAM_CLOSE_ABORT, "reader takes nothing");
+        return;
+    }
+    t->look_ms = t->look_ms == 0 ? LOOK_FIRST_MS : t->look_ms < LOOK_LAST_MS ? 2 * t->look_ms : LOOK_LAST_MS;
+    loop_timer_set(t->look, t->look_ms);
 }
 
 static void on_end(struct half *h)
 {
     h->ended = true;
-    if (!pump(h))
-        return;
-    if (h->other->ended && stream_input_len(h->from) == 0 && stream_input_len(h->other->from) == 0)
+    if (pump(h) && h->other->ended)
         end_when_sent(h->tunnel);
 }
 
@@ -104,8 +124,8 @@ static void on_event(struct stream *s, enum stream_event ev, void *arg)
         break;
     case STREAM_WRITABLE: /* this side takes bytes again: the other may be read */
         stream_resume(h->other->from, STREAM_PAUSE_BODY);
-        if (pump(h->other) && h->other->ended && h->ended)
-            on_end(h->other);
+        if (pump(h->other) && h->other->ended && h->ended && all_sent(h) && all_sent(h->other))
+            end_when_sent(h->tunnel);
         break;
     case STREAM_EOF:
         on_end(h);
@@ -121,16 +141,19 @@ struct tunnel *tunnel_start(struct loop *l, struct stream *client, struct stream
                             void *arg)
 {
     struct tunnel *t = mem_zalloc(sizeof(*t));
-    struct loop_timer *timer = t == NULL ? NULL : loop_timer_new(l, end_when_sent, t);
 
-    if (timer == NULL) {
-        mem_free(t);
+    if (t != NULL) {
+        lifetime_init(&t->life, l, "tunnel");
+        t->look = lifetime_timer(&t->life, end_when_sent, t);
+    }
+    if (t == NULL || t->look == NULL) {
+        if (t != NULL)
+            lifetime_retire(&t->life, release, t);
         stream_close(client, STREAM_CLOSE_ABORT);
         stream_close(server, STREAM_CLOSE_ABORT);
         return NULL;
     }
     t->loop = l;
-    t->flush_look = timer;
     t->done = done;
     t->arg = arg;
     t->client = (struct half){.tunnel = t, .from = client, .other = &t->server};

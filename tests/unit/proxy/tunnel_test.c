@@ -1,5 +1,11 @@
 /* Upgraded connections: what goes through, and how each end's leaving reaches the other. */
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
 #include "net/loop.h"
+#include "proxy/tunnel.h"
 #include "unit/proxy/world.h"
 
 #define ASK "GET " PODS "/x/exec HTTP/1.1\r\nHost: k\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
@@ -113,6 +119,86 @@ static void slow_reader(void)
     world_close(&w);
 }
 
+/* ---- the tunnel alone, over pairs of sockets ---- */
+
+static const char *over; /* why it ended */
+
+static void on_over(void *arg, uint64_t client_bytes, uint64_t server_bytes, const char *reason)
+{
+    (void)arg;
+    (void)client_bytes;
+    (void)server_bytes;
+    over = reason;
+}
+
+/* A stream over one end; the other end is the test's. */
+static struct stream *socket_stream(struct loop *l, int *other)
+{
+    struct stream_opts none = {0};
+    int fds[2], small = 4096;
+    struct stream *s;
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) != 0 ||
+        setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small) != 0)
+        tap_bail("no sockets");
+    s = stream_accept(l, fds[0], &none);
+    if (s == NULL)
+        tap_bail("no memory");
+    *other = fds[1];
+    return s;
+}
+
+/* So long nothing happens; then what is due comes. */
+static void pass(struct loop *l, uint64_t ms)
+{
+    clock_fake(clock_us() + ms * 1000, clock_wall_us());
+    for (unsigned i = 0; i < 5; i++)
+        loop_run_once(l, 5);
+}
+
+/* Both sides have ended, and the client takes what is left in pieces, or nothing. */
+static void reader_with_a_shut_window(bool takes_some)
+{
+    static char bytes[48 << 10];
+    char piece[2048];
+    struct loop *l = loop_new(NULL);
+    int client, server;
+    struct stream *c = socket_stream(l, &client), *s = socket_stream(l, &server);
+
+    over = NULL;
+    clock_fake(1000000, 1700000000000000);
+    for (unsigned i = 0; i < 5; i++)
+        loop_run_once(l, 5);
+    ok(tunnel_start(l, c, s, on_over, NULL) != NULL, "a tunnel");
+    ok(write(server, bytes, sizeof bytes) == sizeof bytes, "the server has written");
+    (void)shutdown(server, SHUT_WR);
+    (void)shutdown(client, SHUT_WR);
+    for (unsigned i = 0; i < 10; i++)
+        pass(l, 10);
+    ok(over == NULL, "both have ended, the client has not taken all");
+    for (unsigned i = 0; i < 8; i++) {
+        pass(l, TIMEOUT_BODY_STALL_MS / 4);
+        if (takes_some && read(client, piece, sizeof piece) <= 0)
+            tap_bail("nothing to take");
+    }
+    if (takes_some) {
+        ok(over == NULL, "two minutes of a slow reader: it goes on");
+        for (unsigned i = 0; i < 500 && over == NULL; i++) {
+            (void)!read(client, piece, sizeof piece);
+            pass(l, 100);
+        }
+        is_str(over, "both sides ended", "until he has all");
+    } else {
+        is_str(over, "reader takes nothing", "a minute without a byte: over");
+    }
+    close(client);
+    close(server);
+    for (unsigned i = 0; i < 5; i++)
+        pass(l, 10);
+    clock_real();
+    loop_free(l);
+}
+
 static void broken(void)
 {
     struct world w;
@@ -167,6 +253,8 @@ int main(void)
     server_ends_first();
     all_at_once();
     slow_reader();
+    reader_with_a_shut_window(false);
+    reader_with_a_shut_window(true);
     broken();
     ended_by_us();
     refused();
