@@ -36,9 +36,9 @@ struct h2_client {
     struct list_node node; /* of pool->h2_clients, then of back->dead_h2 */
     struct pool *pool;
     enum h2_client_state state;
-    enum conn_state shown; /* as which it is counted */
-    char *credential;      /* the Authorization it belongs to; NULL: everybody's */
-    size_t credential_len;
+    enum conn_state shown;           /* as which it is counted */
+    char *credential;                /* the Authorization it belongs to; NULL: everybody's */
+    uint64_t credential_len, bearer; /* the second: its hash */
     struct dial *dial;
     struct stream *stream;
     nghttp2_session *session;

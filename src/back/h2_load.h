@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct h2_client;
+
 /* Requests that could share connections; zero at first. */
 struct h2_load {
     uint32_t under_way;
@@ -17,7 +19,8 @@ struct h2_load {
 
 /* A token, by its hash. */
 struct bearer {
-    uint64_t accepted; /* the hash, if it was taken last time; else 0 */
+    uint64_t accepted;      /* the hash, if it was taken last time; else 0 */
+    struct h2_client *used; /* by the last request with it, if that is still there; perhaps another token's */
     struct h2_load load;
 };
 

@@ -122,12 +122,17 @@ static bool is_being_made(const struct h2_client *c)
  * One with room, best one without bulk: what is small does not wait behind what is large. *n is how many there are if
  * it has some.
  */
-static struct h2_client *find_open(const struct pool *p, struct slice credential, size_t *n_open)
+static struct h2_client *find_open(const struct pool *p, const struct back_request *r, size_t *n_open)
 {
+    struct slice credential = credential_of(r);
+    struct h2_client *used = is_shared(r) ? NULL : slot_of(r)->used;
     struct h2_client *best = NULL;
     struct list_node *n;
 
     *n_open = 0;
+    /* Of tokens there are hundreds, each with its connection. */
+    if (used != NULL && used->pool == p && used->bulk == 0 && is_of(used, credential) && h2_client_room(used) > 0)
+        return used;
     for (n = list_first(&p->h2_clients); n != NULL; n = list_next(&p->h2_clients, n)) {
         struct h2_client *c = list_entry(n, struct h2_client, node);
 
@@ -181,11 +186,16 @@ static bool make_room(struct pool *p)
 
 static struct h2_client *make(struct pool *p, const struct back_request *r)
 {
+    struct h2_client *c;
+
     if (p->h2_dials >= LIMIT_H2_BACK_DIALS || !may_make(r))
         return NULL;
     if ((p->h2_clients.count >= LIMIT_H2_BACK_CONNECTIONS || p->h2_clients.count >= pool_max(p)) && !make_room(p))
         return NULL;
-    return h2_client_new(p, credential_of(r));
+    c = h2_client_new(p, credential_of(r));
+    if (c != NULL)
+        c->bearer = r->bearer;
+    return c;
 }
 
 static void wait_for(struct h2_client *c, struct back_request *r)
@@ -210,11 +220,13 @@ void h2_pool_take(struct pool *p, struct back_request *r)
 {
     struct slice credential = credential_of(r);
     size_t n_open;
-    struct h2_client *c = find_open(p, credential, &n_open);
+    struct h2_client *c = find_open(p, r, &n_open);
 
     if (c != NULL) {
         if (c->bulk > 0)
             spread(p, r, n_open);
+        if (!is_shared(r))
+            slot_of(r)->used = c;
         h2_call_start(c, r);
         return;
     }
@@ -293,7 +305,10 @@ void h2_pool_forget(struct h2_client *c, enum close_reason why, const char *deta
 {
     struct origin *o = c->pool->origin;
     struct slice labels[2] = {slice_str(o->name), slice_str(pool_close_text(why))};
+    struct bearer *slot = &o->back->bearers[c->bearer % LIMIT_ACCEPTED_BEARERS];
 
+    if (slot->used == c)
+        slot->used = NULL;
     list_remove(&c->pool->h2_clients, &c->node);
     metric_inc(metric_child(o->back->closes, labels));
     log_v(4, "Closed back connection", LT("origin", o->name), LT("reason", pool_close_text(why)), LT("detail", detail),

@@ -213,6 +213,35 @@ static void lost(bool goaway)
     h2_close(&k);
 }
 
+/* The connection that a token used last is found at once, and forgotten with its end. */
+static void tokens(void)
+{
+    enum { N = 8 };
+    static const char *const bearer[N] = {"Bearer a", "Bearer b", "Bearer c", "Bearer d",
+                                          "Bearer e", "Bearer f", "Bearer g", "Bearer h"};
+    static struct h2_kit k;
+    static struct call c[2 * N + 1];
+    struct h2_conn *s;
+
+    h2_open(&k);
+    for (size_t i = 0; i < 2 * N; i++) {
+        h2_judge_bearer(&k, bearer[i % N], 200);
+        h2_call_send(&c[i], &k, "/x", bearer[i % N]);
+        (void)h2_asked(h2_conn(&k, i % N), i / N);
+        is_u64(k.n_conns, i < N ? i + 1 : N, "a connection for each token");
+    }
+    for (size_t i = 0; i < 2 * N; i++)
+        call_free(&c[i]);
+    s = k.conns[0];
+    h2_conn_close(s, STREAM_CLOSE_FLUSH);
+    settle(k.k.loop);
+    h2_call_send(&c[2 * N], &k, "/x", bearer[0]);
+    (void)h2_asked(h2_conn(&k, N), 0);
+    is_u64(k.n_conns, N + 1, "another one in the place of one that is gone");
+    call_free(&c[2 * N]);
+    h2_close(&k);
+}
+
 int main(void)
 {
     hysteresis();
@@ -223,5 +252,6 @@ int main(void)
     paused();
     lost(true);
     lost(false);
+    tokens();
     return tap_end();
 }
