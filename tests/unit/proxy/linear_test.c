@@ -18,52 +18,10 @@
 #include "lib/tap.h"
 #include "net/tls_peer.h"
 #include "proxy/rewrite.h"
+#include "unit/proxy/steps.h"
 
 /* The dearest family below takes a tenth to a quarter of it, depending on the compiler. */
 enum { STEPS_PER_BYTE = 400, STEPS_ONCE = 20000, ARENA_BYTES = 32 << 20 };
-
-static uint64_t steps;
-
-void __sanitizer_cov_trace_pc(void);
-void __sanitizer_cov_trace_pc(void)
-{
-    steps++;
-}
-
-/* --wrap of the linker; eight bytes at a time are near what these do. */
-void *__real_memchr(const void *p, int c, size_t n);
-void *__wrap_memchr(const void *p, int c, size_t n);
-void *__wrap_memchr(const void *p, int c, size_t n)
-{
-    const void *hit = __real_memchr(p, c, n);
-
-    steps += (hit == NULL ? n : (size_t)((const char *)hit - (const char *)p)) / 8 + 1;
-    return (void *)(uintptr_t)hit;
-}
-
-int __real_memcmp(const void *a, const void *b, size_t n);
-int __wrap_memcmp(const void *a, const void *b, size_t n);
-int __wrap_memcmp(const void *a, const void *b, size_t n)
-{
-    steps += n / 8 + 1;
-    return __real_memcmp(a, b, n);
-}
-
-void *__real_memcpy(void *to, const void *from, size_t n);
-void *__wrap_memcpy(void *to, const void *from, size_t n);
-void *__wrap_memcpy(void *to, const void *from, size_t n)
-{
-    steps += n / 8 + 1;
-    return __real_memcpy(to, from, n);
-}
-
-void *__real_memmove(void *to, const void *from, size_t n);
-void *__wrap_memmove(void *to, const void *from, size_t n);
-void *__wrap_memmove(void *to, const void *from, size_t n)
-{
-    steps += n / 8 + 1;
-    return __real_memmove(to, from, n);
-}
 
 /* ---------------------------------------------------------------------------------------------------------- a request
  */
@@ -128,7 +86,7 @@ static uint64_t cost(struct slice text, size_t piece)
 
     if (p == NULL || a == NULL)
         tap_bail("no memory");
-    steps = 0;
+    steps_reset();
     h1_parser_begin(p, a, &head);
     for (size_t at = 0; result == H1_MORE && at < text.n; at += took)
         result = h1_parser_feed(p, slice_of(text.p + at, text.n - at < piece ? text.n - at : piece), &took);
@@ -136,7 +94,7 @@ static uint64_t cost(struct slice text, size_t piece)
         serve(&head, a);
     h1_parser_free(p);
     arena_free(a);
-    return steps;
+    return steps_taken();
 }
 
 /* ------------------------------------------------------------------------------------------------------------ families
@@ -309,16 +267,16 @@ static void tables(void)
         uint64_t most = 0;
         bool fine = m != NULL;
 
-        steps = 0;
+        steps_reset();
         for (unsigned i = 0; i < KEYS; i++)
             fine = fine && strmap_put(m, key_of(way, i, space), m, NULL);
-        ok(fine && steps < (uint64_t)KEYS * STEPS_TO_PUT, "%s: put, %ju steps each", ways[way],
-           (uintmax_t)steps / KEYS);
+        ok(fine && steps_taken() < (uint64_t)KEYS * STEPS_TO_PUT, "%s: put, %ju steps each", ways[way],
+           (uintmax_t)steps_taken() / KEYS);
         for (unsigned i = 0; i < 2 * KEYS; i++) {
-            uint64_t before = steps;
+            uint64_t before = steps_taken();
 
             fine = fine && (strmap_get(m, key_of(way, i, space)) != NULL) == (i < KEYS);
-            most = steps - before > most ? steps - before : most;
+            most = steps_taken() - before > most ? steps_taken() - before : most;
         }
         /* The longest run of full slots grows with the logarithm of their number, not with it. */
         ok(fine && most < STEPS_TO_FIND, "%s: found or not, in at most %ju steps", ways[way], (uintmax_t)most);
