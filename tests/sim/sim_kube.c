@@ -27,7 +27,8 @@ struct kube_server {
     bool paused;
     int64_t skew_us;
     unsigned process, minor;
-    const char *map;
+    const char *map, *schemas;
+    uint64_t schemas_unchanged;
     uint64_t map_requests;
     uint64_t discovery, core_asked, not_modified, unmarked;
 };
@@ -256,10 +257,27 @@ static void note_identity(struct kube_server *k, const struct sim_request *q)
 
 static void serve_version(struct kube_server *k, struct sim_request *q)
 {
-    char body[80];
+    char body[120];
 
-    (void)snprintf(body, sizeof body, "{\"major\":\"1\",\"minor\":\"%u+\"}\n", k->minor);
+    (void)snprintf(body, sizeof body, "{\"major\":\"1\",\"minor\":\"%u+\",\"gitVersion\":\"v1.%u.0-sim\"}\n", k->minor,
+                   k->minor);
     sim_reply(q, 200, "application/json", NULL, slice_str(body));
+}
+
+static void serve_schemas(struct kube_server *k, struct sim_request *q)
+{
+    char body[200], etag[80];
+
+    (void)snprintf(etag, sizeof etag, "\"%s\"", k->schemas);
+    (void)snprintf(body, sizeof body,
+                   "{\"paths\":{\"apis/apps/v1\":{\"serverRelativeURL\":\"/openapi/v3/apis/apps/v1?hash=%s\"}}}",
+                   k->schemas);
+    if (slice_eq(sim_header(q, "If-None-Match"), slice_str(etag))) {
+        k->schemas_unchanged++;
+        sim_reply(q, 304, "application/json", etag, SLICE_NONE);
+    } else {
+        sim_reply(q, 200, "application/json", etag, slice_str(body));
+    }
 }
 
 static void serve(void *arg, struct sim_request *q)
@@ -276,6 +294,8 @@ static void serve(void *arg, struct sim_request *q)
         sim_reply(q, k->writes_forbidden, "application/json", NULL, SLICE_LIT("{\"kind\":\"Status\"}"));
     else if (slice_eq(path, SLICE_LIT("/version")))
         serve_version(k, q);
+    else if (slice_eq(path, SLICE_LIT("/openapi/v3")) && k->schemas != NULL)
+        serve_schemas(k, q);
     else if (slice_has_prefix(path, SLICE_LIT(LEASE_COLLECTION_PATH "/")))
         kube_store_serve_lease(k->store, slice_from(path, sizeof LEASE_COLLECTION_PATH), q);
     else if (slice_eq(path, SLICE_LIT(LEASE_COLLECTION_PATH)) && slice_eq(sim_method(q), SLICE_LIT("POST")))
@@ -452,6 +472,16 @@ void kube_set_minor(struct kube_server *k, unsigned minor)
 void kube_set_hop(struct kube_server *k, const char *value)
 {
     set_text(&k->hop, value);
+}
+
+void kube_set_schemas(struct kube_server *k, const char *hash)
+{
+    k->schemas = hash;
+}
+
+uint64_t kube_schemas_unchanged(const struct kube_server *k)
+{
+    return k->schemas_unchanged;
 }
 
 void kube_set_garbage(struct kube_server *k, const char *body)

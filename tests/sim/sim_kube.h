@@ -66,6 +66,9 @@ void kube_set_core(struct kube_server *k, const char *resources);
 void kube_set_form(struct kube_server *k, enum kube_form f);
 /* An mvproxy stands in front of it from now on: its answers to marked requests say so. NULL: no more. */
 void kube_set_hop(struct kube_server *k, const char *value);
+/* The index at /openapi/v3: apps/v1 with this hash (a literal); NULL, as at first: there is none. */
+void kube_set_schemas(struct kube_server *k, const char *hash);
+uint64_t kube_schemas_unchanged(const struct kube_server *k); /* answers 304 */
 /* What /apis answers instead of a document, as it stands; NULL: the document again. */
 void kube_set_garbage(struct kube_server *k, const char *body);
 /* The ConfigMap that says which front proxies are believed (kube/request_header.h), as it stands; borrowed. */

@@ -1,0 +1,101 @@
+/* Schemas are read with discovery, conditionally, and what is known of them stays true. */
+#include "cluster/schemas.h"
+
+#include "lib/tap.h"
+#include "sim/world.h"
+
+enum { A_WHILE_MS = 100, INTERVAL_MS = 35000 };
+
+static bool skewed(struct world *w)
+{
+    return served_skewed(cluster_served(w->cluster), SLICE_LIT("apps"), SLICE_LIT("v1"));
+}
+
+static uint64_t release_of(unsigned minor)
+{
+    return (uint64_t)1 << 40 | (uint64_t)minor << 20;
+}
+
+static struct kube_server *two(struct world *w, const char *local, const char *peer)
+{
+    struct kube_server *b;
+
+    world_init(w, WORLD_BASE);
+    b = world_peer(w, "cp-b", "10.0.0.2:6443", WORLD_BASE);
+    kube_set_schemas(w->local, local);
+    kube_set_schemas(b, peer);
+    kube_set_minor(b, 35);
+    world_start(w);
+    ok(world_ready(w, 2000), "ready");
+    sim_run_ms(w->loop, A_WHILE_MS);
+    return b;
+}
+
+static void differ(void)
+{
+    struct world w;
+    struct kube_server *b = two(&w, "A", "B");
+
+    ok(skewed(&w), "other hashes: skewed");
+    ok(served_local_release(cluster_served(w.cluster)) == release_of(34), "release of the local server");
+    ok(world_peer_of(&w, b)->release == release_of(35), "and of the peer");
+    is_double(world_metric(&w, "mvproxy_skewed_group_versions", NULL), 1, "counted");
+    sim_run_ms(w.loop, 2 * INTERVAL_MS);
+    ok(kube_schemas_unchanged(b) > 0 && kube_schemas_unchanged(w.local) > 0, "asked again conditionally");
+    ok(skewed(&w), "nothing has changed");
+    kube_set_schemas(b, "A");
+    sim_run_ms(w.loop, INTERVAL_MS);
+    ok(!skewed(&w), "the same now");
+    kube_set_schemas(b, "C");
+    sim_run_ms(w.loop, INTERVAL_MS);
+    ok(skewed(&w), "and others again");
+    kube_set_schemas(b, NULL);
+    sim_run_ms(w.loop, INTERVAL_MS);
+    ok(!skewed(&w), "a server that has no index any more has no say");
+    is_u64(kube_unmarked(w.local) + kube_unmarked(b), 0, "all asked as ourselves, marked");
+    world_end(&w);
+}
+
+/* Another process, of another release: what is known of the one before counts no more. */
+static void replaced(void)
+{
+    struct world w;
+    struct kube_server *b = two(&w, "A", "B");
+
+    kube_stop(b, true);
+    kube_set_schemas(b, "A");
+    kube_set_minor(b, 36);
+    kube_start(b, 0);
+    sim_run_ms(w.loop, 5000);
+    ok(!skewed(&w) && world_peer_of(&w, b)->release == release_of(36), "read again with its discovery");
+    world_end(&w);
+}
+
+/* Half of an answer is none. */
+static void without_version(void)
+{
+    struct world w;
+    struct kube_server *b;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BASE);
+    kube_set_schemas(w.local, "A");
+    kube_set_schemas(b, "B");
+    kube_forbid(b, "/version", 500);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    sim_run_ms(w.loop, A_WHILE_MS);
+    ok(!skewed(&w), "no release: not known");
+    kube_forbid(b, NULL, 0);
+    sim_run_ms(w.loop, INTERVAL_MS);
+    ok(skewed(&w), "with the next look it is");
+    world_end(&w);
+}
+
+int main(void)
+{
+    differ();
+    replaced();
+    without_version();
+    return tap_end();
+}
