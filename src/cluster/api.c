@@ -139,7 +139,7 @@ static size_t add_identity(const struct api *a, const struct origin *o, struct h
     return a->identity->n;
 }
 
-struct fetch *api_get(struct api *a, const struct api_get *g, fetch_fn *fn, void *arg)
+struct fetch *api_send(struct api *a, const struct api_request *g, fetch_fn *fn, void *arg)
 {
     struct http_field fields[IDENTITY_FIELDS + OWN_FIELDS];
     size_t n = add_identity(a, g->origin, fields);

@@ -31,7 +31,7 @@ struct back *api_back(const struct api *a);
 /* Where work on answers waits for its turns. */
 struct work_queue *api_work(struct api *a);
 
-struct api_get {
+struct api_request {
     struct origin *origin;
     bool peer;           /* adds the loop marks */
     struct slice method; /* empty: GET */
@@ -43,7 +43,7 @@ struct api_get {
     bool (*on_piece)(void *arg, const struct http_head *head, struct slice piece); /* as in fetch_opts */
 };
 /* As fetch_start: fn is called once unless fetch_cancel'led, never from inside. NULL when out of memory. */
-MEM_CHECK struct fetch *api_get(struct api *a, const struct api_get *g, fetch_fn *fn, void *arg);
+MEM_CHECK struct fetch *api_send(struct api *a, const struct api_request *g, fetch_fn *fn, void *arg);
 
 struct api_stream;
 struct api_stream_handler {

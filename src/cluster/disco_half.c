@@ -180,7 +180,7 @@ static void on_step(void *arg, const struct fetch_result *r)
 
 static bool walk_one(struct disco_half *h, struct step *s)
 {
-    struct api_get g = {
+    struct api_request g = {
         .origin = h->o.origin,
         .peer = h->o.peer,
         .target = disco_walk_path(h->walk, h->next),
@@ -191,7 +191,7 @@ static bool walk_one(struct disco_half *h, struct step *s)
 
     s->half = h;
     s->index = h->next++;
-    s->fetch = api_get(h->o.api, &g, on_step, s);
+    s->fetch = api_send(h->o.api, &g, on_step, s);
     h->running += s->fetch != NULL;
     return s->fetch != NULL;
 }
@@ -324,7 +324,7 @@ static void on_root(void *arg, const struct fetch_result *r)
 struct disco_half *disco_half_start(const struct disco_half_opts *o, disco_half_fn *fn, void *arg)
 {
     struct disco_half *h = mem_zalloc(sizeof *h);
-    struct api_get g = {
+    struct api_request g = {
         .origin = o->origin,
         .peer = o->peer,
         .target = o->core ? SLICE_LIT("/api") : SLICE_LIT("/apis"),
@@ -346,7 +346,7 @@ struct disco_half *disco_half_start(const struct disco_half_opts *o, disco_half_
     buf_init(&h->legacy, LEGACY_ROOT_BYTES);
     h->parser = disco_parser_new();
     if (h->parser != NULL)
-        h->root = api_get(o->api, &g, on_root, h);
+        h->root = api_send(o->api, &g, on_root, h);
     if (h->root != NULL)
         return h;
     half_free(h);

@@ -96,7 +96,7 @@ static void on_answer(void *arg, const struct fetch_result *r)
 static void ask(void *arg)
 {
     struct front_trust *t = arg;
-    const struct api_get g = {
+    const struct api_request g = {
         .origin = t->o.local,
         .target = SLICE_LIT(REQUEST_HEADER_PATH),
         .accept = SLICE_LIT("application/json"),
@@ -104,7 +104,7 @@ static void ask(void *arg)
         .timeout_ms = CALL_MS,
     };
 
-    t->call = api_get(t->o.api, &g, on_answer, t);
+    t->call = api_send(t->o.api, &g, on_answer, t);
     if (t->call == NULL)
         loop_timer_set(t->timer, backoff_next(&t->backoff));
 }

@@ -62,7 +62,7 @@ const char *identity_why(const struct fetch_result *r, char text[32])
 bool identity_send(struct identity *i, const char *method, const char *target, struct buf *body, fetch_fn *fn)
 {
     bool patch = strcmp(method, "PATCH") == 0;
-    struct api_get g = {
+    struct api_request g = {
         .origin = i->o.local,
         .method = slice_str(method),
         .target = slice_str(target),
@@ -76,7 +76,7 @@ bool identity_send(struct identity *i, const char *method, const char *target, s
         g.body = buf_slice(body);
     }
     if (body == NULL || !body->failed)
-        i->call = api_get(i->o.api, &g, fn, i);
+        i->call = api_send(i->o.api, &g, fn, i);
     return i->call != NULL;
 }
 

@@ -322,10 +322,10 @@ static void on_list(void *arg, const struct fetch_result *r)
 static void start_list(struct informer *i)
 {
     struct buf target;
-    struct api_get g = {.origin = i->o.origin,
-                        .accept = SLICE_LIT("application/json"),
-                        .ceiling = i->o.list_ceiling,
-                        .timeout_ms = LIST_TIMEOUT_MS};
+    struct api_request g = {.origin = i->o.origin,
+                            .accept = SLICE_LIT("application/json"),
+                            .ceiling = i->o.list_ceiling,
+                            .timeout_ms = LIST_TIMEOUT_MS};
 
     if (i->more == NULL)
         i->epoch++;
@@ -340,7 +340,7 @@ static void start_list(struct informer *i)
     }
     g.target = buf_slice(&target);
     if (!target.failed)
-        i->list = api_get(i->o.api, &g, on_list, i);
+        i->list = api_send(i->o.api, &g, on_list, i);
     buf_free(&target);
     if (i->list == NULL)
         fails(i, true, "out of memory");

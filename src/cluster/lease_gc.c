@@ -62,7 +62,7 @@ static void walk_on(struct lease_gc *g)
 static bool send(struct lease_gc *g, const char *method, const char *target, struct slice body, size_t ceiling,
                  fetch_fn *fn)
 {
-    struct api_get get = {
+    struct api_request get = {
         .origin = g->o.local,
         .method = slice_str(method),
         .target = slice_str(target),
@@ -75,7 +75,7 @@ static bool send(struct lease_gc *g, const char *method, const char *target, str
         get.content_type = SLICE_LIT("application/json");
         get.body = body;
     }
-    g->call = api_get(g->o.api, &get, fn, g);
+    g->call = api_send(g->o.api, &get, fn, g);
     return g->call != NULL;
 }
 

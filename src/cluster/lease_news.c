@@ -93,7 +93,7 @@ static void on_written(void *arg, const struct fetch_result *r)
 
 static bool send(struct lease_news *n)
 {
-    struct api_get g = {
+    struct api_request g = {
         .origin = n->o.local,
         .method = SLICE_LIT("PATCH"),
         .target = slice_str(n->path),
@@ -108,7 +108,7 @@ static bool send(struct lease_news *n)
     if (buf_printf(&body, "{\"metadata\":{\"annotations\":{\"" LEASE_DISCOVERY_ANNOTATION "\":\"%s\"}}}\n",
                    n->wanted)) {
         g.body = buf_slice(&body);
-        n->call = api_get(n->o.api, &g, on_written, n);
+        n->call = api_send(n->o.api, &g, on_written, n);
     }
     buf_free(&body);
     return n->call != NULL;

@@ -61,7 +61,7 @@ static void on_answer(void *arg, const struct fetch_result *f)
 
 static void ask(struct readiness *r)
 {
-    const struct api_get g = {
+    const struct api_request g = {
         .origin = r->origin,
         .target = SLICE_LIT("/readyz"),
         .accept = SLICE_LIT("text/plain"),
@@ -73,7 +73,7 @@ static void ask(struct readiness *r)
     if (r->again)
         return;
     loop_timer_cancel(r->timer);
-    r->fetch = api_get(r->api, &g, on_answer, r);
+    r->fetch = api_send(r->api, &g, on_answer, r);
     if (r->fetch == NULL)
         loop_timer_set(r->timer, READINESS_POLL_MS);
 }

@@ -70,7 +70,7 @@ void schemas_free(struct schemas *s)
 
 static void ask(struct schemas *s, const char *target, fetch_fn *fn)
 {
-    const struct api_get g = {
+    const struct api_request g = {
         .origin = s->origin,
         .peer = s->peer,
         .target = slice_str(target),
@@ -80,7 +80,7 @@ static void ask(struct schemas *s, const char *target, fetch_fn *fn)
         .timeout_ms = TIMEOUT_DISCOVERY_MS,
     };
 
-    s->fetch = api_get(s->api, &g, fn, s);
+    s->fetch = api_send(s->api, &g, fn, s);
     if (s->fetch == NULL)
         rest(s);
 }
