@@ -49,8 +49,6 @@ enum {
     LIMIT_H2_BACK_UPLOAD = 512 << 10,          /* of a request's body: waits for the server's windows */
     LIMIT_H2_BACK_UPLOAD_LENGTH = 4 << 20, /* longer bodies go over HTTP/1.1; kube-apiserver takes objects of 3 MB */
 
-    LIMIT_PIPELINED = 1, /* requests served at once on an HTTP/1.1 connection; the rest waits unread */
-
     LIMIT_DISCOVERY_BYTES = 64 << 20,
     LIMIT_DISCOVERY_DEPTH = 32,
     LIMIT_DISCOVERY_INDEX_BYTES = 96 << 20, /* the index over one document */

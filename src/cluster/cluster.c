@@ -183,23 +183,16 @@ static void update_peer_side(struct cluster *c, const struct cluster_opts *o, bo
 void cluster_update(struct cluster *c, const struct cluster_opts *o)
 {
     struct api_identity who = identity(o);
-    bool moved = o->local != c->o.local, renamed = strcmp(o->hostname, c->hostname) != 0;
+    bool moved = o->local != c->o.local;
     bool was_enabled = c->o.peers_enabled;
 
     take_options(c, o);
     if (!api_set_identity(c->api, &who))
         log_error("Could not express the own user in request headers, keeping the one before", LT("user", o->user));
-    if (renamed)
-        set_hostname(c, o->hostname);
-    if (was_enabled && (renamed || !o->peers_enabled))
+    if (was_enabled && !o->peers_enabled)
         cluster_stop_peer_side(c);
     c->advertise = replace_text(c->advertise, o->advertise);
-    if (renamed) {
-        cluster_make_identity(c);
-        cluster_make_records(c);
-    } else {
-        identity_update(c->identity, cluster_identity_mode(c), c->advertise, c->o.annotate);
-    }
+    identity_update(c->identity, cluster_identity_mode(c), c->advertise, c->o.annotate);
     if (was_enabled != o->peers_enabled)
         log_info(o->peers_enabled ? "Peers are on" : "Peers are off: local knowledge only");
     if (moved) {
@@ -211,7 +204,7 @@ void cluster_update(struct cluster *c, const struct cluster_opts *o)
     refresh_set_interval(c->local, o->refresh_interval_ms);
     if (o->peers_enabled) {
         cluster_start_peer_side(c);
-        update_peer_side(c, o, moved && was_enabled && !renamed);
+        update_peer_side(c, o, moved && was_enabled);
     }
     cluster_configure_records(c, o);
     front_trust_configure(c->front_trust, &o->front, c->o.local);

@@ -48,7 +48,7 @@ struct cluster {
 /* cluster_parts.c. Discovery of the local server; NULL when out of memory. */
 MEM_CHECK struct refresh *cluster_local_refresh(struct cluster *c);
 void cluster_on_schemas(void *arg); /* somebody's are others */
-/* For the host name, server ID and options that c has now; the one before is freed. */
+/* For the host name, server ID and options that c has. Once. */
 void cluster_make_identity(struct cluster *c);
 void cluster_make_records(struct cluster *c);
 /* With the options as given; what c keeps of them lacks the texts. */

@@ -311,7 +311,6 @@ void cluster_make_identity(struct cluster *c)
         .arg = c,
     };
 
-    identity_free(c->identity);
     c->identity = identity_new(&o);
 }
 
@@ -351,7 +350,6 @@ void cluster_make_records(struct cluster *c)
         .arg = c,
     };
 
-    records_free(c->records);
     c->records = records_new(&o);
 }
 

@@ -58,7 +58,7 @@ struct served_gv {
 
 /* What is needed to build one; the arrays are copied, discos and origins referenced. */
 struct served_input {
-    bool peers_enabled; /* feature gate on, peer CA and proxy pair configured (decision 1) */
+    bool peers_enabled; /* feature gate on, peer CA and proxy pair configured */
     bool leases_synced; /* the Lease informer has listed (or is not needed) */
     const char *local_id;
     bool local_refused;                 /* the local server does not let us know what it serves */
@@ -97,7 +97,7 @@ void served_unref(struct served *s);
 
 uint64_t served_generation(const struct served *s);
 bool served_peers_enabled(const struct served *s);
-/* Local discovery and the Lease informer have both been seen at least once (decision 4). */
+/* Local discovery and the Lease informer have both been seen at least once. */
 bool served_synced(const struct served *s);
 /* What the local server serves is unknown and will stay so: it does not let us read its discovery. */
 bool served_blind(const struct served *s);
@@ -120,7 +120,7 @@ bool served_skewed(const struct served *s, struct slice group, struct slice vers
 void served_each_skewed(const struct served *s, void (*fn)(void *arg, struct slice group, struct slice version),
                         void *arg);
 uint64_t served_local_release(const struct served *s);
-/* Decision 7. */
+/* Never a peer's: row 7 of the routing table. */
 bool served_excluded(const struct served *s, struct slice group, struct slice version);
 /* Row 11 of the routing table: some peer is about to say what it serves, which may be anything. */
 bool served_unknown_peer(const struct served *s);

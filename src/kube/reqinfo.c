@@ -176,10 +176,8 @@ static enum reqinfo_result read_resource(struct arena *a, struct slice method, s
     if (!read_prefix(&s, out))
         return REQINFO_OK;
     if (is_one_of(peek(&s), path_verbs)) {
-        if (!at_least(s, 2)) {
-            out->parse_error = true;
+        if (!at_least(s, 2))
             return REQINFO_OK;
-        }
         out->verb = take(&s);
     } else {
         out->verb = method_verb(method);

@@ -17,8 +17,6 @@ enum reqinfo_result {
 /* Slices are never with a NULL p; they live as long as the arena (and the target). */
 struct reqinfo {
     bool is_resource;
-    bool parse_error;  /* legacy /watch/ or /proxy/ with nothing behind: kube-apiserver answers 500; is_resource is true
-                        */
     bool long_running; /* watch, legacy proxy, and attach exec proxy log portforward: no total timeout */
     /*
      * get list watch create update patch delete deletecollection proxy, or "" for other methods on resources;

@@ -284,7 +284,7 @@ static void holder_change(void)
     sim_run_ms(w.loop, 100);
     is_str(life_of(&w, b), "live", "another holder: live");
     ok(!world_peer_of(&w, b)->discovery_known, "but what it serves now is unknown");
-    ok(served_unknown_peer(cluster_served(w.cluster)), "which is decision 11");
+    ok(served_unknown_peer(cluster_served(w.cluster)), "which is row 11 of the routing table");
     ok(!world_peer_serves(&w, b, "batch", "v1", "jobs"), "nothing is routed by the old document");
     is_str(world_freshness(&w, "batch"), "Current", "it is still advertised");
     sim_run_ms(w.loop, 1500);
