@@ -331,6 +331,49 @@ static void test_broken_pairs(void)
     }
 }
 
+/* sni-one's certificate with something behind it. */
+static void write_chain(const char *path, const char *behind)
+{
+    FILE *in = fopen(cert_path("sni-one.crt"), "r"), *out = fopen(path, "w");
+    char text[16384];
+    size_t n = in == NULL ? 0 : fread(text, 1, sizeof(text), in);
+
+    if (out == NULL || n == 0 || fwrite(text, 1, n, out) != n || fputs(behind, out) < 0 || fclose(out) != 0)
+        tap_bail("chain");
+    (void)fclose(in);
+}
+
+static void test_chains(void)
+{
+    static const struct {
+        const char *name, *behind;
+        bool fine;
+    } rows[] = {
+        {"nothing more", "", true},
+        {"words", "no block at all\n", true},
+        {"half a block", "-----BEGIN CERTIFICATE-----\nMIIB\n", false},
+        {"a block of rubbish", "-----BEGIN CERTIFICATE-----\n!!!!\n-----END CERTIFICATE-----\n", false},
+        {"a block of no certificate", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", false},
+    };
+    char path[640], key[640], pair[1300];
+    const char *const sni[] = {pair, NULL};
+
+    (void)snprintf(path, sizeof(path), "%s", cert_path("sni-chain.tmp"));
+    (void)snprintf(key, sizeof(key), "%s", cert_path("sni-one.key"));
+    (void)snprintf(pair, sizeof(pair), "%s,%s", path, key);
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct err err = {""};
+        struct tls_ctx *ctx;
+
+        write_chain(path, rows[i].behind);
+        ctx = ctx_with(sni, NULL, &err);
+        ok((ctx != NULL) == rows[i].fine, "a certificate, and behind it %s (%s)", rows[i].name, err.text);
+        if (ctx != NULL)
+            tls_ctx_unref(ctx);
+    }
+    (void)unlink(path);
+}
+
 /* ---------------------------------------------------------------------------------------------------- sessions */
 
 static void test_sessions(struct loop *l, int version)
@@ -445,6 +488,7 @@ int main(void)
     test_address_of(l, "::1", "::1");
     test_address_of(l, "::", "127.0.0.1");
     test_broken_pairs();
+    test_chains();
     test_sessions(l, TLS1_2_VERSION);
     test_sessions(l, TLS1_3_VERSION);
     test_suite_names();

@@ -23,6 +23,7 @@ static struct side *upgraded(struct world *w, struct side **server)
     ok(has(c, "HTTP/1.1 101 ") && has(c, "Upgrade: SPDY/3.1\r\n"), "the protocol is switched");
     ok(!got(c, "X-Mvproxy-Hop"), "nobody speaks in our name");
     is_u64(proxy_tunnels(w->proxy), 1, "one tunnel");
+    is_double(world_metric(w, "mvproxy_tunnels", NULL), 1, "is shown");
     return c;
 }
 
@@ -42,6 +43,7 @@ static void client_ends_first(void)
     stream_finish_writing(s->s);
     ok(ended(c) && c->eof, "until it ends, too");
     ok(until(&w, proxy_tunnels(w.proxy) == 0), "then the tunnel is over");
+    is_double(world_metric(&w, "mvproxy_tunnels", NULL), 0, "and no longer shown");
     is_double(world_metric(&w, "mvproxy_tunnel_client_bytes_total", NULL), 4, "bytes of the client");
     is_double(world_metric(&w, "mvproxy_tunnel_server_bytes_total", NULL), 10, "bytes of the server");
     world_close(&w);
