@@ -2,13 +2,27 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/state.h"
+
+static const char *const phase_names[] = {
+    [EXCHANGE_UNUSED] = "unused", [EXCHANGE_ASKED] = "asked", [EXCHANGE_ANSWERING] = "answering",
+    [EXCHANGE_DOOMED] = "doomed", [EXCHANGE_OVER] = "over",
+};
+static const uint32_t phase_next[] = {
+    [EXCHANGE_UNUSED] = STATE(EXCHANGE_ASKED),
+    [EXCHANGE_ASKED] = STATE(EXCHANGE_ANSWERING) | STATE(EXCHANGE_DOOMED) | STATE(EXCHANGE_OVER),
+    [EXCHANGE_ANSWERING] = STATE(EXCHANGE_DOOMED) | STATE(EXCHANGE_OVER),
+    [EXCHANGE_DOOMED] = STATE(EXCHANGE_OVER),
+    [EXCHANGE_OVER] = STATE(EXCHANGE_ASKED), /* the next request of an HTTP/1.1 connection */
+};
+static const struct state_table phases = STATE_TABLE("exchange", phase_names, phase_next);
 
 /* The only place where the phase changes; keeps the count of requests in flight. */
 static void move(struct exchange *x, enum exchange_phase to)
 {
     bool held = exchange_held(x);
 
-    x->phase = to;
+    state_move(&phases, &x->phase, to);
     if (held && !exchange_held(x))
         front_stats_request_end(x->stats);
     else if (!held && exchange_held(x))

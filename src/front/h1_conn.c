@@ -1,6 +1,7 @@
 #include "front/h1_conn.h"
 
 #include "base/limits.h"
+#include "base/state.h"
 #include "front/h1_state.h"
 #include "http/hop.h"
 
@@ -36,13 +37,30 @@ static uint64_t timeout_of(const struct h1_conn *c, enum h1_state state)
     return 0;
 }
 
+static const char *const state_names[] = {
+    [H1_AWAITING] = "awaiting", [H1_READING] = "reading",       [H1_RECEIVING] = "receiving",
+    [H1_SERVING] = "serving",   [H1_DISCARDING] = "discarding", [H1_LINGERING] = "lingering",
+    [H1_CLOSED] = "closed",
+};
+static const uint32_t state_next[] = {
+    [H1_AWAITING] = STATE(H1_AWAITING) | STATE(H1_READING) | STATE(H1_RECEIVING) | STATE(H1_SERVING) |
+                    STATE(H1_LINGERING) | STATE(H1_CLOSED),
+    [H1_READING] = STATE(H1_RECEIVING) | STATE(H1_SERVING) | STATE(H1_LINGERING) | STATE(H1_CLOSED),
+    [H1_RECEIVING] = STATE(H1_SERVING) | STATE(H1_DISCARDING) | STATE(H1_LINGERING) | STATE(H1_CLOSED),
+    [H1_SERVING] = STATE(H1_AWAITING) | STATE(H1_LINGERING) | STATE(H1_CLOSED),
+    [H1_DISCARDING] = STATE(H1_AWAITING) | STATE(H1_LINGERING) | STATE(H1_CLOSED),
+    [H1_LINGERING] = STATE(H1_CLOSED),
+    [H1_CLOSED] = 0,
+};
+static const struct state_table states = STATE_TABLE("HTTP/1.1 connection", state_names, state_next);
+
 void h1_conn_move(struct h1_conn *c, enum h1_state to)
 {
     /* From the connection to the end of its first head it is one and the same time that runs. */
     bool keep_timer = c->state == H1_AWAITING && to == H1_READING && c->fc->requests == 0;
     uint64_t ms = timeout_of(c, to);
 
-    c->state = to;
+    state_move(&states, &c->state, to);
     if (keep_timer)
         return;
     if (ms == 0)
@@ -79,7 +97,6 @@ static void free_conn(void *arg)
 
     h1_body_reset(&c->body);
     h1_parser_free(c->parser);
-    loop_timer_free(c->timer);
     exchange_forget_request(&c->x);
     arena_free(c->arena);
     mem_free(c);
@@ -94,11 +111,8 @@ static void ignore_event(struct stream *s, enum stream_event ev, void *arg)
 
 static void free_later(struct h1_conn *c)
 {
-    struct loop *l = c->fc->host->loop;
-
     h1_conn_move(c, H1_CLOSED);
-    loop_defer_cancel(l, &c->wake);
-    loop_defer(l, &c->wake, free_conn, c);
+    lifetime_retire(&c->life, free_conn, c);
 }
 
 void h1_conn_close(struct h1_conn *c, enum front_close reason, enum stream_close_how how)
@@ -122,6 +136,8 @@ struct stream *h1_conn_give_away(struct h1_conn *c)
 
 void h1_conn_linger(struct h1_conn *c, enum front_close reason)
 {
+    if (c->state == H1_CLOSED)
+        return;
     c->close_reason = reason;
     stream_finish_writing(c->stream);
     h1_conn_move(c, H1_LINGERING);
@@ -392,7 +408,8 @@ static void on_wake(void *arg)
 
 void h1_conn_wake(struct h1_conn *c)
 {
-    loop_defer(c->fc->host->loop, &c->wake, on_wake, c);
+    if (c->state != H1_CLOSED)
+        lifetime_queue(&c->wake);
 }
 
 /* The client will send no more, but may still be reading the end of an answer. */
@@ -568,9 +585,11 @@ bool h1_conn_start(struct front_conn *fc)
         return false;
     c->fc = fc;
     c->stream = fc->stream;
-    c->timer = loop_timer_new(fc->host->loop, on_timer, c);
+    lifetime_init(&c->life, fc->host->loop, "HTTP/1.1 connection");
+    lifetime_work_init(&c->life, &c->wake, LOOP_DEFERRED, on_wake, c);
+    c->timer = lifetime_timer(&c->life, on_timer, c);
     if (c->timer == NULL) {
-        free_conn(c);
+        lifetime_retire(&c->life, free_conn, c);
         return false;
     }
     c->x.arenas = &fc->host->arenas;

@@ -8,6 +8,7 @@
 #include "front/exchange_conn.h"
 #include "front/front_conn.h"
 #include "http/h1_body.h"
+#include "net/lifetime.h"
 
 enum h1_state {
     H1_AWAITING,  /* no request; waits for the first byte of a head. Idle timeout (at first: header timeout) */
@@ -28,8 +29,9 @@ struct h1_conn {
     struct arena *arena;      /* of the exchange, x.arena; NULL between requests */
     struct h1_parser *parser; /* of the head; NULL before and behind it */
     struct h1_body body;
+    struct lifetime life;
     struct loop_timer *timer;
-    struct loop_deferred wake; /* goes on outside the caller's call; in H1_CLOSED: frees */
+    struct lifetime_work wake; /* goes on outside the caller's call */
 
     bool body_paused;      /* by the proxy */
     bool continue_pending; /* the client waits for 100 (Continue) and has not sent any of its body */

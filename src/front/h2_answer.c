@@ -125,7 +125,7 @@ static bool answer_respond(struct exchange *x, const struct http_head *head)
         st->nva = nva;
         st->n_nva = n;
     }
-    st->sending = H2_ANSWERING;
+    h2_stream_send(st, H2_ANSWERING);
     return true;
 }
 
@@ -155,7 +155,7 @@ static bool end_response(struct h2_stream *st, const struct http_head *trailers)
         if (st->trailer_nva == NULL || !h2_head_keep(st, st->trailer_nva, st->n_trailer_nva))
             return false;
     }
-    st->sending = H2_ENDING;
+    h2_stream_send(st, H2_ENDING);
     if (st->nva == NULL)
         return true;
     return submit_head(st, st->nva, st->n_nva, st->n_trailer_nva > 0);
@@ -243,7 +243,7 @@ static bool refusal(struct h2_stream *st, unsigned status, const char *message)
         return false;
     h2_stream_out_changed(st);
     nva = h2_head_response(st, &head, (struct http_body){HTTP_BODY_LENGTH, buf_len(&st->out)}, &n);
-    st->sending = H2_ENDING;
+    h2_stream_send(st, H2_ENDING);
     return nva != NULL && submit_head(st, nva, n, !bodyless);
 }
 

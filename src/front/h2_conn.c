@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/state.h"
 #include "front/h2_request.h"
 #include "front/h2_session.h"
 #include "front/h2_stream.h"
@@ -20,9 +21,23 @@ static uint64_t now_of(const struct h2_conn *c)
     return loop_now_ms(c->fc->host->loop);
 }
 
+static const char *const state_names[] = {
+    [H2_SERVING] = "serving", [H2_ANNOUNCED] = "announced", [H2_LEAVING] = "leaving",
+    [H2_PARTED] = "parted",   [H2_FAILING] = "failing",     [H2_CLOSED] = "closed",
+};
+static const uint32_t state_next[] = {
+    [H2_SERVING] = STATE(H2_ANNOUNCED) | STATE(H2_PARTED) | STATE(H2_FAILING) | STATE(H2_CLOSED),
+    [H2_ANNOUNCED] = STATE(H2_LEAVING) | STATE(H2_PARTED) | STATE(H2_FAILING) | STATE(H2_CLOSED),
+    [H2_LEAVING] = STATE(H2_PARTED) | STATE(H2_FAILING) | STATE(H2_CLOSED),
+    [H2_PARTED] = STATE(H2_FAILING) | STATE(H2_CLOSED),
+    [H2_FAILING] = STATE(H2_CLOSED),
+    [H2_CLOSED] = 0,
+};
+static const struct state_table states = STATE_TABLE("HTTP/2 connection", state_names, state_next);
+
 void h2_conn_move(struct h2_conn *c, enum h2_state to)
 {
-    c->state = to;
+    state_move(&states, &c->state, to);
 }
 
 bool h2_rate_exceeded(struct h2_conn *c, struct h2_rate *r, unsigned limit)
@@ -41,7 +56,6 @@ static void free_conn(void *arg)
     struct h2_conn *c = arg;
 
     nghttp2_session_del(c->session);
-    loop_timer_free(c->timer);
     mem_free(c);
 }
 
@@ -60,15 +74,11 @@ static void end_streams(struct h2_conn *c, const char *why)
 
 static void close_conn(struct h2_conn *c, const char *why, enum front_close reason, enum stream_close_how how)
 {
-    struct loop *l = c->fc->host->loop;
-
     if (c->state == H2_CLOSED)
         return;
     h2_conn_move(c, H2_CLOSED);
-    loop_timer_cancel(c->timer);
     end_streams(c, why);
-    loop_defer_cancel(l, &c->work);
-    loop_defer(l, &c->work, free_conn, c);
+    lifetime_retire(&c->life, free_conn, c); /* behind those of the streams */
     front_conn_close(c->fc, reason, how);
 }
 
@@ -164,8 +174,11 @@ static bool send_output(struct h2_conn *c)
     const uint8_t *p;
     ssize_t n = 1;
 
+    must_hold(!c->in_session);
     while (n > 0 && !stream_congested(c->stream)) {
+        c->in_session = true;
         n = nghttp2_session_mem_send(c->session, &p);
+        c->in_session = false;
         if (n > 0 && !h2_conn_write(c, slice_of((const char *)p, (size_t)n)))
             return false;
     }
@@ -184,6 +197,19 @@ static enum front_close reason_of(ssize_t error)
     }
 }
 
+static ssize_t feed(struct h2_conn *c, struct slice in)
+{
+    ssize_t used;
+
+    if (c->state == H2_FAILING || c->state == H2_PARTED)
+        return (ssize_t)in.n;
+    must_hold(!c->in_session);
+    c->in_session = true;
+    used = nghttp2_session_mem_recv(c->session, (const uint8_t *)in.p, in.n);
+    c->in_session = false;
+    return used;
+}
+
 /* False: closed. */
 static bool take_input(struct h2_conn *c)
 {
@@ -196,9 +222,7 @@ static bool take_input(struct h2_conn *c)
 
         if (in.n > c->piece_bytes)
             in.n = c->piece_bytes;
-        used = c->state == H2_FAILING || c->state == H2_PARTED
-                   ? (ssize_t)in.n
-                   : nghttp2_session_mem_recv(c->session, (const uint8_t *)in.p, in.n);
+        used = feed(c, in);
         if (used < 0) {
             close_conn(c, nghttp2_strerror((int)used), reason_of(used), STREAM_CLOSE_FLUSH);
             return false;
@@ -282,7 +306,7 @@ static void end_when_taken(struct h2_conn *c)
     }
 }
 
-/* The one place where bytes go in and out. */
+/* The one place where bytes go in and out, but for the GOAWAY of shut(). */
 static void settle(struct h2_conn *c)
 {
     attend_woken(c);
@@ -317,7 +341,7 @@ static void on_work(void *arg)
 void h2_conn_wake(struct h2_conn *c)
 {
     if (c->state != H2_CLOSED)
-        loop_defer(c->fc->host->loop, &c->work, on_work, c);
+        lifetime_queue(&c->work);
 }
 
 void h2_conn_expect(struct h2_conn *c)
@@ -459,6 +483,7 @@ static bool busy(const void *protocol)
     return c->state == H2_ANNOUNCED || c->state == H2_PARTED;
 }
 
+/* The front calls this from events of its own, never from inside of nghttp2: send_output() holds that. */
 static void shut(void *protocol, const char *why, enum front_close reason)
 {
     struct h2_conn *c = protocol;
@@ -484,10 +509,12 @@ bool h2_conn_start(struct front_conn *fc)
     c->idle_since_ms = now_of(c);
     list_init(&c->streams);
     list_init(&c->woken);
-    c->timer = loop_timer_new(fc->host->loop, on_timer, c);
+    lifetime_init(&c->life, fc->host->loop, "HTTP/2 connection");
+    lifetime_work_init(&c->life, &c->work, LOOP_DEFERRED, on_work, c);
+    c->timer = lifetime_timer(&c->life, on_timer, c);
     c->session = c->timer == NULL ? NULL : h2_session_new(c);
     if (c->session == NULL) {
-        free_conn(c);
+        lifetime_retire(&c->life, free_conn, c);
         return false;
     }
     fc->ops = &conn_ops;

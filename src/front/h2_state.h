@@ -15,6 +15,7 @@
 #include "base/limits.h"
 #include "front/exchange_conn.h"
 #include "front/front_conn.h"
+#include "net/lifetime.h"
 
 enum h2_state {
     H2_SERVING,
@@ -91,8 +92,9 @@ struct h2_conn {
     size_t n_bodies, n_waiting;       /* streams in H2_BODY; whose answers wait for the client */
     uint64_t written_ms;              /* when the socket last took something */
     size_t piece_bytes, untaken_seen; /* of input that nghttp2 gets at once; PARTED: not acknowledged yet */
+    struct lifetime life;
     struct loop_timer *timer;
-    struct loop_deferred work;                     /* settles; in H2_CLOSED: frees */
+    struct lifetime_work work;                     /* settles */
     int32_t last_id, skipped_from, skipped_to;     /* of the client's streams; the ids skipped last */
     uint64_t idle_since_ms;                        /* without streams */
     uint64_t head_since_ms;                        /* a head has begun and not ended; 0: none */
@@ -103,6 +105,7 @@ struct h2_conn {
     bool heard, parting;
     /* An answer said so: GOAWAY is due; the socket is broken; something could not be queued that had to be. */
     bool send_away, unwritable, no_memory;
+    bool in_session; /* nghttp2 is at work, and may call us: it must not be asked for anything */
 };
 
 /* h2_conn.c */

@@ -1,9 +1,37 @@
 #include "front/h2_stream.h"
 
 #include "base/log.h"
+#include "base/state.h"
 #include "front/h2_head.h"
 
 /* ---- state and life ---- */
+
+static const char *const receiving_names[] = {
+    [H2_HEAD] = "head", [H2_BODY] = "body", [H2_ENDED] = "ended", [H2_RECEIVED] = "received"};
+static const uint32_t receiving_next[] = {
+    [H2_HEAD] = STATE(H2_BODY) | STATE(H2_RECEIVED),
+    [H2_BODY] = STATE(H2_ENDED) | STATE(H2_RECEIVED),
+    [H2_ENDED] = STATE(H2_RECEIVED),
+    [H2_RECEIVED] = STATE(H2_RECEIVED), /* at its end in any case */
+};
+static const struct state_table receiving = STATE_TABLE("request of HTTP/2", receiving_names, receiving_next);
+
+static const char *const sending_names[] = {
+    [H2_NOTHING] = "nothing", [H2_ANSWERING] = "answering", [H2_ENDING] = "ending", [H2_RESET] = "reset"};
+static const uint32_t sending_next[] = {
+    [H2_NOTHING] = STATE(H2_ANSWERING) | STATE(H2_ENDING) | STATE(H2_RESET),
+    [H2_ANSWERING] = STATE(H2_ENDING) | STATE(H2_RESET),
+    [H2_ENDING] = STATE(H2_RESET),
+    [H2_RESET] = 0,
+};
+static const struct state_table sending = STATE_TABLE("answer of HTTP/2", sending_names, sending_next);
+
+void h2_stream_send(struct h2_stream *st, enum h2_sending to)
+{
+    /* What is given to an answer whose end is decided goes nowhere. */
+    if (st->sending != H2_RESET)
+        state_move(&sending, &st->sending, to);
+}
 
 void h2_stream_receive(struct h2_stream *st, enum h2_receiving to)
 {
@@ -15,7 +43,7 @@ void h2_stream_receive(struct h2_stream *st, enum h2_receiving to)
         h2_conn_expect(c);
         c->n_bodies++;
     }
-    st->receiving = to;
+    state_move(&receiving, &st->receiving, to);
 }
 
 void h2_stream_out_changed(struct h2_stream *st)
@@ -99,7 +127,7 @@ void h2_stream_reset(struct h2_stream *st, uint32_t code)
 
     if (st->sending == H2_RESET)
         return;
-    st->sending = H2_RESET;
+    h2_stream_send(st, H2_RESET);
     if (nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, st->id, code) != 0)
         c->no_memory = true;
     h2_conn_wake(c);

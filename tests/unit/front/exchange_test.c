@@ -114,6 +114,7 @@ static void begin(struct fake *f, const char *method, bool attach)
     f->x.request.method = slice_str(method);
     f->x.request.method_id = http_method_of(f->x.request.method);
     f->broken = false;
+    exchange_give_gone(&f->x, "the next one begins");
     buf_reset(&f->log);
     exchange_begin(&f->x);
     if (attach)
