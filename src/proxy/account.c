@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metric.h"
@@ -202,6 +203,25 @@ void account_note_head(struct account_entry *e, const struct http_head *h)
 {
     e->user_agent = http_head_value(h, HTTP_USER_AGENT);
     e->audit_id = http_head_value(h, HTTP_AUDIT_ID);
+}
+
+struct slice account_own_audit_id(struct account_entry *e, struct arena *a)
+{
+    char uuid[37];
+
+    if (e->audit_id.n == 0) {
+        hash_uuid(uuid);
+        e->audit_id = arena_copy(a, slice_str(uuid));
+    }
+    return e->audit_id;
+}
+
+void account_note_answer(struct account_entry *e, const struct http_head *h)
+{
+    struct slice id = http_head_value(h, HTTP_AUDIT_ID);
+
+    if (id.n > 0)
+        e->audit_id = id;
 }
 
 /* Without memory for it the log says nothing of it. */

@@ -18,7 +18,8 @@ struct account_entry {
     const char *user_kind; /* "certificate", "front-proxy", "pass", "refused" */
     unsigned attempts;     /* requests made to servers */
     bool long_running;
-    struct slice user_agent, audit_id; /* for the access log */
+    struct slice user_agent; /* for the access log */
+    struct slice audit_id;   /* likewise: the answer's; until there is one the request's */
 };
 
 enum account_peer_error { ACCOUNT_ENDPOINT_RESOLUTION, ACCOUNT_PROXY_TRANSPORT };
@@ -27,6 +28,13 @@ enum account_peer_error { ACCOUNT_ENDPOINT_RESOLUTION, ACCOUNT_PROXY_TRANSPORT }
 struct account *account_new(struct metrics *m);
 void account_free(struct account *a);
 
+/*
+ * The Audit-ID of an answer of our own: the client's, whoever it is, or a new one (k8s.io/apiserver
+ * pkg/endpoints/filters/audit_init.go). NONE when out of memory.
+ */
+struct slice account_own_audit_id(struct account_entry *e, struct arena *a);
+/* The answer's, of a server that has one. */
+void account_note_answer(struct account_entry *e, const struct http_head *h);
 /* For the access log: what it says of the request's fields. They must live until the request ends, or until
  * account_keep_head() has copied from them what the log would write. */
 void account_note_head(struct account_entry *e, const struct http_head *h);

@@ -38,11 +38,14 @@ static const struct served_document *document_as(const struct job *j, enum negot
 static bool document_head(struct job *j, unsigned status, const struct served_document *doc, struct http_head *h)
 {
     struct arena *a = exchange_arena(j->x);
+    struct slice audit_id = account_own_audit_id(&j->account, a);
 
     if (!http_head_init(h, a, 8))
         return false;
     h->status = status;
     h->reason = http_reason(status);
+    if (audit_id.n > 0 && !http_head_add_id(h, a, HTTP_AUDIT_ID, audit_id))
+        return false;
     return http_head_add_id(h, a, HTTP_CACHE_CONTROL, SLICE_LIT("public")) &&
            http_head_add_id(h, a, HTTP_ETAG, doc->etag) && http_head_add_id(h, a, HTTP_VARY, SLICE_LIT("Accept"));
 }

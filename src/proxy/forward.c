@@ -129,6 +129,7 @@ void forward_relay_head(struct job *j, const struct http_head *head, struct http
         return;
     }
     j->account.status = head->status;
+    account_note_answer(&j->account, head);
     job_set_state(j, JOB_RELAYING);
     (void)exchange_respond(j->x, &out, announced(j, head, body));
     job_forget_request(j);

@@ -89,6 +89,7 @@ static bool may_be_repeated(const struct job *j)
 void job_refuse(struct job *j, unsigned status, const char *message)
 {
     struct exchange *x = j->x;
+    struct slice audit_id = account_own_audit_id(&j->account, exchange_arena(x));
     unsigned flags = may_be_repeated(j) ? REFUSE_AGAIN : 0;
 
     /* For the peer that has sent it on: it may be another's turn. */
@@ -96,7 +97,7 @@ void job_refuse(struct job *j, unsigned status, const char *message)
         flags |= REFUSE_TRY_ANOTHER;
     j->account.status = status_code(status);
     settle(j, message);
-    refuse_exchange(x, status, message, flags);
+    refuse_exchange(x, status, message, audit_id, flags);
 }
 
 void job_refuse_unserved(struct job *j, const char *message)

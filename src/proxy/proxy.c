@@ -205,7 +205,7 @@ void proxy_on_request(struct exchange *x, void *arg)
     struct job *j = arena_zalloc(exchange_arena(x), sizeof(*j));
 
     if (j == NULL) {
-        refuse_exchange(x, 503, STATUS_NO_MEMORY, REFUSE_AGAIN);
+        refuse_exchange(x, 503, STATUS_NO_MEMORY, SLICE_NONE, REFUSE_AGAIN);
         return;
     }
     j->proxy = p;

@@ -12,7 +12,8 @@ static bool retry_helps(unsigned code)
     return code == 429 || code == 503;
 }
 
-static bool make_head(struct http_head *h, struct arena *a, const struct status *s, bool try_another)
+static bool make_head(struct http_head *h, struct arena *a, const struct status *s, struct slice audit_id,
+                      bool try_another)
 {
     struct slice seconds;
 
@@ -24,6 +25,8 @@ static bool make_head(struct http_head *h, struct arena *a, const struct status 
     if (!http_head_add_id(h, a, HTTP_CACHE_CONTROL, SLICE_LIT("no-cache, private")) ||
         !http_head_add_id(h, a, HTTP_CONTENT_TYPE, SLICE_LIT(STATUS_CONTENT_TYPE)))
         return false;
+    if (audit_id.n > 0 && !http_head_add_id(h, a, HTTP_AUDIT_ID, audit_id))
+        return false;
     if (try_another && !http_head_add(h, a, SLICE_LIT(REWRITE_TRY_ANOTHER), SLICE_LIT("true")))
         return false;
     if (s->retry_after == 0)
@@ -32,7 +35,7 @@ static bool make_head(struct http_head *h, struct arena *a, const struct status 
     return seconds.p != NULL && http_head_add_id(h, a, HTTP_RETRY_AFTER, seconds);
 }
 
-void refuse_exchange(struct exchange *x, unsigned status, const char *message, unsigned flags)
+void refuse_exchange(struct exchange *x, unsigned status, const char *message, struct slice audit_id, unsigned flags)
 {
     struct status s = {.code = status_code(status), .message = slice_str(message)};
     struct http_head head;
@@ -40,7 +43,7 @@ void refuse_exchange(struct exchange *x, unsigned status, const char *message, u
 
     s.retry_after = (flags & REFUSE_AGAIN) != 0 && retry_helps(s.code) ? STATUS_RETRY_AFTER : 0;
     buf_init(&body, REFUSE_BODY_CEILING);
-    if (make_head(&head, exchange_arena(x), &s, s.code == 503 && (flags & REFUSE_TRY_ANOTHER) != 0) &&
+    if (make_head(&head, exchange_arena(x), &s, audit_id, s.code == 503 && (flags & REFUSE_TRY_ANOTHER) != 0) &&
         status_print(&s, &body))
         exchange_reply(x, &head, buf_slice(&body));
     else

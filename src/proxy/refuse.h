@@ -12,7 +12,7 @@ enum refuse_flags {
     REFUSE_TRY_ANOTHER = 2, /* 503 to a peer carries REWRITE_TRY_ANOTHER */
 };
 
-/* Answers with a Status and ends the exchange. `flags` of enum refuse_flags. */
-void refuse_exchange(struct exchange *x, unsigned status, const char *message, unsigned flags);
+/* Answers with a Status and ends the exchange. `flags` of enum refuse_flags; `audit_id` may be NONE. */
+void refuse_exchange(struct exchange *x, unsigned status, const char *message, struct slice audit_id, unsigned flags);
 
 #endif

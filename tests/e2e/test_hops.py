@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Between mvproxies: token users arrive as themselves, and two that disagree never play ping-pong."""
 
+import re
+
 import fixture
 from fixture import check, equal, until
 
@@ -8,6 +10,7 @@ CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 PHANTOM = {"group": "phantom.example.com", "version": "v1", "resource": "ghosts", "kind": "Ghost", "namespaced": False,
            "verbs": ["get", "list"]}
 GHOSTS = "/apis/phantom.example.com/v1/ghosts"
+V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 TOKEN = {"Authorization": "Bearer token-bob"}
 
 
@@ -92,6 +95,30 @@ def test_disagreement(world):
                 equal(arrivals(world, target), 2, "arrivals for user %s, asked at %s" % (user, name))
     finally:
         world.sim.heal()
+
+
+def logged(world, target):
+    return [line for line in world.proxies["a"].log().splitlines() if '"Request"' in line and 'uri="%s"' % target in line]
+
+
+def test_audit_id(world):
+    """every answer has an Audit-ID, ours too: the client's or a new one, and the access log has that of the answer"""
+    cases = [("GET", "/api/v1/nodes", "admin", 200), ("GET", CLASSES, "admin", 200), ("GET", "/apis", "admin", 200), ("HEAD", "/apis", "admin", 200),
+             ("GET", "/api/v1/nodes", "foreign", 401), ("GET", "/apis", "foreign", 401), ("GET", "/version", None, None)]
+    for number, (method, path, user, status) in enumerate(cases):
+        seen = set()
+        for own in (None, "of-the-client", None):
+            target = "%s?limit=%d" % (path, 1000 + 10 * number + len(seen))
+            headers = {"Accept": V2} if path == "/apis" else {}
+            answer = world.ask(method, target, user=user, headers=dict(headers, **({"Audit-ID": own} if own else {})))
+            check(status is None or answer.status == status, method, path, user, answer)
+            audit = answer.header("Audit-Id")
+            equal(len(answer.all("Audit-Id")), 1, "Audit-Ids of %s %s" % (method, target))
+            check(audit == own if own else re.fullmatch("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", audit), method, target, audit)
+            until(lambda t=target: logged(world, t), "the access log")
+            check('auditID="%s"' % audit in logged(world, target)[-1], audit, "is not in", logged(world, target)[-1])
+            seen.add(audit)
+        equal(len(seen), 3, "different ones")
 
 
 if __name__ == "__main__":

@@ -460,7 +460,7 @@ def run(world, case):
             answer = client.answer(case.method)
         except Broken as how:
             return "ended (%s)" % how.how
-        if answer.status >= 400 and answer.header("Audit-Id") is None and answer.header("Content-Type") == "application/json":
+        if answer.status >= 400 and answer.header("X-Kubernetes-Pf-Flowschema-Uid") is None and answer.header("Content-Type") == "application/json":
             status = refused(case, answer, client)
             return BODY if BODY in case.expect and status in (400, 431) else status
         if answer.status != 200 or case.wanted_target == "*":
