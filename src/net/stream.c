@@ -168,7 +168,7 @@ struct evbuffer *stream_input(struct stream *s)
 /* Most streams are idle at most times. */
 void stream_drop_empty_input(struct stream *s)
 {
-    if (s->in == NULL || evbuffer_get_length(s->in) > 0)
+    if (s->in == NULL || s->in_is_lent || evbuffer_get_length(s->in) > 0)
         return;
     evbuffer_free(s->in);
     s->in = NULL;

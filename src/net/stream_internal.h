@@ -5,7 +5,7 @@
  *   stream_out.c    what was written, until the kernel has it
  *   stream_bulk.c   streams that move much take turns
  *   stream_plain.c  transport: bytes as they are
- *   stream_tls.c    transport: an SSL that sits on tls_bio
+ *   stream_tls.c    transport: an SSL that sits on tls_bio; towards servers under a bufferevent
  */
 #ifndef MVPROXY_NET_STREAM_INTERNAL_H
 #define MVPROXY_NET_STREAM_INTERNAL_H
@@ -76,7 +76,8 @@ struct stream {
     bool bulk;    /* much came at the last look: the next ones, and what is sent, wait for their part of a turn */
     bool held;    /* waits to be read: epoll is not asked meanwhile */
     unsigned due; /* what bulk_work is to do: enum stream_due */
-    struct evbuffer *in; /* decrypted, not consumed; NULL while there is nothing */
+    struct evbuffer *in; /* decrypted, not consumed; NULL while there is nothing, unless a bufferevent has it */
+    bool in_is_lent;     /* by a bufferevent */
     size_t in_known;     /* length of in that was accounted for, and charged */
     struct quota *quota;
     struct buf gather;      /* small writes of the running callback, plain */
@@ -113,8 +114,7 @@ void stream_got_input(struct stream *s);
 bool stream_wants_input(const struct stream *s);
 /* Calls the owner for all that is pending. Only from a callback of libevent, never below a call of the owner. */
 void stream_deliver(struct stream *s);
-/* Delivers at the end of the turn. */
-void stream_deliver_later(struct stream *s);
+void stream_deliver_later(struct stream *s); /* at the end of the turn */
 void stream_update_reading(struct stream *s);
 /* Ends it: descriptor closed, memory after the turn. */
 void stream_destroy(struct stream *s, bool reset);

@@ -117,7 +117,7 @@ static long bio_ctrl(BIO *bio, int cmd, long num, void *ptr)
 
     (void)num;
     switch (cmd) {
-    case BIO_C_GET_FD: /* SSL_get_fd(), for tls_sni.c */
+    case BIO_C_GET_FD: /* for tls_sni.c, and for bufferevent_openssl_socket_new() */
         if (b == NULL)
             return -1;
         if (ptr != NULL)
