@@ -17,7 +17,7 @@
 
 /* As the unit has it. */
 #define SERVICE_USER "mvproxy"
-#define DEFAULT_CONFIG_FILE "/etc/mvproxy/mvproxy.yaml"
+#define DEFAULT_CONFIG_FILE CONFIG_DIRECTORY "/mvproxy.yaml"
 
 enum { EXIT_BAD_CONFIG = 1, EXIT_BAD_USAGE = 2, MAIN_ARENA_CEILING = 1 << 20, MAIN_ERRORS_CEILING = 256 << 10 };
 

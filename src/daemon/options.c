@@ -1,5 +1,7 @@
 #include "daemon/options.h"
 
+#include <config.h>
+
 #include "base/clock.h"
 #include "base/nearest.h"
 #include "base/utf8.h"
@@ -403,7 +405,7 @@ void options_print_help(FILE *f)
           "Mixed Version Proxy in front of one kube-apiserver.\n"
           "\n"
           "  --config FILE\n"
-          "      Configuration file: the options below as YAML keys. Default /etc/mvproxy/mvproxy.yaml.\n"
+          "      Configuration file: the options below as YAML keys. Default " CONFIG_DIRECTORY "/mvproxy.yaml.\n"
           "      The command line wins over the file.\n"
           "  -t\n"
           "      Check the configuration, with everything it names, and exit.\n"
