@@ -54,7 +54,8 @@ struct cluster_opts {
 /* Ends the process only when out of memory. Starts to work when the loop runs. Text and arrays are copied. */
 struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, const struct cluster_opts *o);
 void cluster_free(struct cluster *c);
-/* A reload: takes the new options, but not another host name; what did not change (informers, caches) goes on undisturbed. */
+/* A reload: takes the new options, but not another host name; what did not change (informers, caches) goes on
+ * undisturbed. */
 void cluster_update(struct cluster *c, const struct cluster_opts *o);
 
 /*
