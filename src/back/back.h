@@ -101,10 +101,9 @@ struct back_opts {
     bool upgrade; /* Connection: Upgrade goes out (the Upgrade field is in head), own connection, never pooled */
     bool expect_continue;     /* Expect is in head: on_writable comes with 100 or any final head, or after 1 s */
     uint64_t head_timeout_ms; /* from now to the response head, an upload included; 0 = none */
-    bool others;              /* the owner has another origin to ask: one repetition here, never over HTTP/1.1 in
-                                 place of HTTP/2 */
-    bool own;                 /* asked for ourselves, not for a client: limits on clients do not count it */
-    const char *client;       /* address whose budget counts (back/churn.h); NULL: none. Until back_cancel() */
+    bool others;        /* the owner has another origin to ask: one repetition here, over HTTP/1.1 only what began so */
+    bool own;           /* asked for ourselves, not for a client: limits on clients do not count it */
+    const char *client; /* address whose budget counts (back/churn.h); NULL: none. Until back_cancel() */
     const struct back_handler *handler;
     void *arg;
 };

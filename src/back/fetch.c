@@ -1,6 +1,6 @@
 #include "back/fetch.h"
 
-#include "back/back_internal.h"
+#include "back/request.h"
 #include "base/buf.h"
 #include "http/gzip.h"
 #include "net/loop.h"

@@ -4,13 +4,14 @@
  */
 #include "back/h1_client.h"
 
-#include "back/h2_pool.h"
+#include "back/bearers.h"
 #include "back/withhold.h"
-#include "base/limits.h"
-#include "base/log.h"
+#include "base/contract.h"
 #include "base/metric.h"
+#include "base/state.h"
 #include "http/h1_write.h"
 #include "http/hop.h"
+#include "net/dial.h"
 #include "net/stream.h"
 
 enum { CONTINUE_WAIT_MS = 1000 }; /* as net/http's ExpectContinueTimeout */
@@ -18,35 +19,118 @@ enum { CONTINUE_WAIT_MS = 1000 }; /* as net/http's ExpectContinueTimeout */
 static void on_timer(void *arg);
 static void on_stream(struct stream *s, enum stream_event ev, void *arg);
 
-struct h1_client *h1_client_new(struct pool *p)
+/* ---- states ---- */
+
+static const char *const state_names[] = {
+    [CONN_DIALLING] = "dialling",
+    [CONN_IDLE] = "idle",
+    [CONN_BUSY] = "busy",
+    [CONN_GONE] = "gone",
+};
+
+static const uint32_t next_states[] = {
+    [CONN_DIALLING] = STATE(CONN_IDLE) | STATE(CONN_BUSY) | STATE(CONN_GONE),
+    [CONN_IDLE] = STATE(CONN_BUSY) | STATE(CONN_GONE),
+    [CONN_BUSY] = STATE(CONN_IDLE) | STATE(CONN_BUSY) | STATE(CONN_GONE), /* with the next request at once */
+    [CONN_GONE] = 0,
+};
+
+static const struct state_table states = STATE_TABLE("HTTP/1.1 connection to a server", state_names, next_states);
+
+static void enter(struct h1_client *c, enum conn_state state)
+{
+    list_push_front(&c->home->by_state[state], &c->node);
+    metric_add(c->origin->m.conns[state], 1);
+}
+
+static void move(struct h1_client *c, enum conn_state to)
+{
+    if (list_linked(&c->node)) {
+        list_remove(&c->home->by_state[c->state], &c->node);
+        metric_add(c->origin->m.conns[c->state], -1);
+    }
+    state_move(&states, &c->state, to);
+    if (to != CONN_GONE)
+        enter(c, to);
+}
+
+/* ---- beginning and end ---- */
+
+static void free_conn(void *arg)
+{
+    struct h1_client *c = arg;
+    struct origin *o = c->origin;
+
+    h1_parser_free(c->parser);
+    h1_body_reset(&c->body);
+    mem_free(c);
+    origin_release(o);
+}
+
+struct h1_client *h1_client_new(struct h1_conns *home)
 {
     struct h1_client *c = mem_zalloc(sizeof *c);
 
     if (c == NULL)
         return NULL;
-    c->pool = p;
+    c->home = home;
+    c->origin = home->origin;
+    origin_use(home->origin);
+    lifetime_init(&c->life, home->origin->back->loop, "HTTP/1.1 connection to a server");
     c->parser = h1_parser_new(H1_RESPONSE, LIMIT_HEAD_BYTES);
-    c->timer = loop_timer_new(p->origin->back->loop, on_timer, c);
+    c->timer = lifetime_timer(&c->life, on_timer, c);
     if (c->parser == NULL || c->timer == NULL) {
-        h1_client_free(c);
+        lifetime_retire(&c->life, free_conn, c);
         return NULL;
     }
     return c;
 }
 
-void h1_client_free(struct h1_client *c)
+static void cancel_dial(void *arg)
 {
-    loop_timer_free(c->timer);
-    h1_parser_free(c->parser);
-    h1_body_reset(&c->body);
-    mem_free(c);
+    dial_cancel(arg);
+}
+
+void h1_client_dials(struct h1_client *c, struct dial *d, struct back_request *dedicated)
+{
+    c->dial = d;
+    c->dedicated = dedicated;
+    lifetime_guest(&c->life, &c->dial_guest, cancel_dial, d);
+    if (dedicated != NULL)
+        request_set_link(dedicated, h1_client_ops(), c);
+    enter(c, CONN_DIALLING);
+}
+
+struct back_request *h1_client_dialled(struct h1_client *c)
+{
+    struct back_request *r = c->dedicated;
+
+    must_hold(c->state == CONN_DIALLING);
+    c->dial = NULL;
+    c->dedicated = NULL;
+    lifetime_release(&c->dial_guest);
+    if (r != NULL)
+        request_set_link(r, NULL, NULL);
+    return r;
+}
+
+void h1_client_discard(struct h1_client *c)
+{
+    lifetime_retire(&c->life, free_conn, c);
 }
 
 void h1_client_opened(struct h1_client *c, struct stream *s)
 {
     c->stream = s;
-    c->number = ++c->pool->origin->back->connections;
+    c->number = ++c->origin->back->connections;
     stream_set_owner(s, on_stream, c);
+}
+
+void h1_client_idle(struct h1_client *c)
+{
+    must_hold(c->request == NULL);
+    c->idle_since_ms = loop_now_ms(c->origin->back->loop);
+    move(c, CONN_IDLE);
 }
 
 void h1_client_close(struct h1_client *c, enum close_reason why, const char *detail)
@@ -57,8 +141,10 @@ void h1_client_close(struct h1_client *c, enum close_reason why, const char *det
         stream_close(c->stream, STREAM_CLOSE_NOW);
     c->stream = NULL;
     c->request = NULL;
-    loop_timer_cancel(c->timer);
-    pool_forget(c, why, detail);
+    move(c, CONN_GONE);
+    origin_note_close(c->origin, why, detail, "h1", c->served);
+    lifetime_retire(&c->life, free_conn, c);
+    c->home->gone(c);
 }
 
 /* The connection is no good any more, nor is the request on it. */
@@ -72,17 +158,11 @@ static void fail(struct h1_client *c, enum back_failure why, const char *text)
         r->sent = false;
     memcpy(detail, text, n); /* it may be the stream's */
     detail[n] = '\0';
-    r->conn = NULL;
     h1_client_close(c, CLOSE_BROKEN, detail);
     request_lost(r, why, detail);
 }
 
 /* ------------------------------------------------------------------------------------------------------- sending */
-
-bool h1_client_write(struct h1_client *c, struct slice data)
-{
-    return stream_write(c->stream, data);
-}
 
 static bool send_head(struct h1_client *c, struct back_request *r)
 {
@@ -92,7 +172,7 @@ static bool send_head(struct h1_client *c, struct back_request *r)
     if (!h1_write_request(scratch, r->opts.head, r->opts.body, r->opts.upgrade ? H1_WRITE_UPGRADE : 0))
         return false;
     r->sent = true;
-    (void)h1_client_write(c, buf_slice(scratch)); /* broken: the stream will say so */
+    (void)stream_write(c->stream, buf_slice(scratch)); /* broken: the stream will say so */
     if (scratch->cap > LIMIT_STREAM_OUTPUT_HIGH)
         buf_release(scratch);
     return true;
@@ -100,7 +180,7 @@ static bool send_head(struct h1_client *c, struct back_request *r)
 
 static uint64_t now_of(const struct h1_client *c)
 {
-    return loop_now_ms(c->pool->origin->back->loop);
+    return loop_now_ms(c->origin->back->loop);
 }
 
 /* Of its body something is to come, or waits for the server. */
@@ -117,7 +197,7 @@ static bool is_stalled(struct h1_client *c)
     if (!body_waits(c) || stream_unsent(c->stream) == 0 || wire != c->wire_seen)
         c->moved_ms = now_of(c);
     c->wire_seen = wire;
-    return now_of(c) - c->moved_ms >= c->pool->origin->opts.stall_timeout_ms;
+    return now_of(c) - c->moved_ms >= c->origin->opts.stall_timeout_ms;
 }
 
 static void look_later(struct h1_client *c)
@@ -132,21 +212,17 @@ static void look_later(struct h1_client *c)
 
 void h1_client_attach(struct h1_client *c, struct back_request *r)
 {
-    pool_move(c, CONN_BUSY);
+    must_hold(c->request == NULL && c->stream != NULL);
+    move(c, CONN_BUSY);
     c->request = r;
     c->in_body = false;
     c->keep = false;
     c->interims = 0;
-    r->conn = c;
-    request_move(r, REQUEST_ACTIVE);
-    r->reused = c->served > 0;
-    if (c->served++ > 0)
-        metric_inc(c->pool->origin->m.reuses);
     c->wire_mark = stream_wire_bytes(c->stream);
     stream_begin_message(c->stream);
-    request_keep_copy(r);
+    request_begin(r, h1_client_ops(), c, c->served++ > 0);
     h1_parser_begin(c->parser, r->arena, &r->response);
-    if (request_must_be_withheld(r, c->pool->kind, c->stream)) {
+    if (request_must_be_withheld(r, c->home->kind, c->stream)) {
         fail(c, BACK_FAIL_IDENTITY, "identity does not fit the connection");
         return;
     }
@@ -177,13 +253,15 @@ static bool rest_is_short(const struct h1_client *c)
            (c->body.kind == HTTP_BODY_LENGTH && c->body.left <= LIMIT_DRAIN_BYTES);
 }
 
-bool h1_client_may_drain(const struct h1_client *c)
+static bool may_drain(const struct h1_client *c)
 {
     return c->request->body_open && !c->got_eof && !c->is_broken && (!c->in_body || c->keep) && rest_is_short(c);
 }
 
-void h1_client_drain(struct h1_client *c)
+static void drain(void *self)
 {
+    struct h1_client *c = self;
+
     request_charge(c->request); /* until it has come */
     loop_timer_set(c->timer, TIMEOUT_DRAIN_MS);
     stream_resume(c->stream, STREAM_PAUSE_BODY);
@@ -219,7 +297,6 @@ static void complete(struct h1_client *c)
                     stream_input_len(c->stream) == 0;
 
     r->trailers = *h1_body_trailers(&c->body);
-    r->conn = NULL;
     c->request = NULL;
     h1_body_reset(&c->body);
     loop_timer_cancel(c->timer);
@@ -229,7 +306,7 @@ static void complete(struct h1_client *c)
         request_charge(r);
     if (reusable) {
         stream_resume(c->stream, STREAM_PAUSE_BODY);
-        pool_put(c);
+        c->home->free(c);
     } else {
         h1_client_close(c, CLOSE_NOT_REUSABLE, "");
     }
@@ -247,9 +324,8 @@ static void upgraded(struct h1_client *c)
         fail(c, BACK_FAIL_HEAD, "server switches protocols unasked");
         return;
     }
-    origin_answered(c->pool->origin, r->response.status);
+    origin_answered(c->origin, r->response.status);
     c->stream = NULL;
-    r->conn = NULL;
     h1_client_close(c, CLOSE_UPGRADED, "");
     request_over(r);
     r->opts.handler->on_upgraded(r->opts.arg, &r->response, s);
@@ -291,7 +367,7 @@ static bool final_head(struct h1_client *c)
     c->in_body = true;
     c->keep = h1_keep_alive(&r->response) && body.kind != HTTP_BODY_CLOSE && !promises_more(&r->response);
     h1_body_begin(&c->body, body, r->arena);
-    if (is_drained(c) && !h1_client_may_drain(c)) {
+    if (is_drained(c) && !may_drain(c)) {
         request_drop(r);
         return false;
     }
@@ -303,8 +379,8 @@ static bool final_head(struct h1_client *c)
         return false;
     if (r->paused)
         stream_pause(c->stream, STREAM_PAUSE_BODY);
-    origin_answered(c->pool->origin, r->response.status);
-    h2_pool_answered(r);
+    origin_answered(c->origin, r->response.status);
+    bearer_answered(r);
     r->opts.handler->on_head(r->opts.arg, &r->response, body);
     if (c->request != r)
         return false;
@@ -421,12 +497,59 @@ static void on_stream(struct stream *s, enum stream_event ev, void *arg)
     read_input(c);
 }
 
-void h1_client_pause(struct h1_client *c, bool paused)
+/* ---- operations ---- */
+
+static bool op_write(void *self, struct slice data)
 {
+    return stream_write(((struct h1_client *)self)->stream, data);
+}
+
+static bool op_congested(const void *self)
+{
+    return stream_congested(((const struct h1_client *)self)->stream);
+}
+
+static void op_pause(void *self, bool paused)
+{
+    struct h1_client *c = self;
+
     if (!c->in_body)
         return;
     if (paused)
         stream_pause(c->stream, STREAM_PAUSE_BODY);
     else
         stream_resume(c->stream, STREAM_PAUSE_BODY);
+}
+
+static bool op_may_drain(void *self)
+{
+    return may_drain(self);
+}
+
+static void op_cancel(void *self)
+{
+    struct h1_client *c = self;
+
+    request_charge(c->request != NULL ? c->request : c->dedicated);
+    h1_client_close(c, CLOSE_CANCELLED, "");
+}
+
+static uint64_t op_number(const void *self)
+{
+    return ((const struct h1_client *)self)->number;
+}
+
+const struct link_ops *h1_client_ops(void)
+{
+    static const struct link_ops ops = {
+        .write = op_write,
+        .congested = op_congested,
+        .pause = op_pause,
+        .may_drain = op_may_drain,
+        .drain = drain,
+        .cancel = op_cancel,
+        .number = op_number,
+    };
+
+    return &ops;
 }

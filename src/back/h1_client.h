@@ -1,19 +1,34 @@
 /*
- * One HTTP/1.1 connection to a server: opened by pool.c, serving one request at a time.
+ * One HTTP/1.1 connection to a server, serving one request at a time. Who opens them and hands them out (pool.c) is
+ * told by two functions when one is free again, and when it is gone.
  */
 #ifndef MVPROXY_BACK_H1_CLIENT_H
 #define MVPROXY_BACK_H1_CLIENT_H
 
-#include "back/back_internal.h"
+#include "back/request.h"
 #include "http/h1_body.h"
 
 struct dial;
+struct h1_client;
+
+/* Where they are at home. */
+struct h1_conns {
+    struct origin *origin;
+    enum pool_kind kind;
+    struct list by_state[CONN_GONE]; /* the most recently used first */
+    /* It can serve another request. It does so, is made idle, or closed, before this returns. */
+    void (*free)(struct h1_client *c);
+    void (*gone)(struct h1_client *c);
+};
 
 struct h1_client {
+    struct lifetime life;
     struct list_node node;
-    struct pool *pool;
+    struct h1_conns *home;
+    struct origin *origin;
     enum conn_state state;
-    struct dial *dial;              /* DIALLING */
+    struct dial *dial; /* DIALLING */
+    struct lifetime_guest dial_guest;
     struct back_request *dedicated; /* DIALLING: for this one only */
     struct stream *stream;
     struct back_request *request; /* BUSY */
@@ -33,20 +48,21 @@ struct h1_client {
     bool is_broken; /* the stream failed; likewise */
 };
 
-MEM_CHECK struct h1_client *h1_client_new(struct pool *p);
-void h1_client_free(struct h1_client *c);
-/* The dial succeeded: the stream is the connection's from now on. */
+/* NULL: out of memory. It dials from h1_client_dials() on, is open from h1_client_opened() on. */
+MEM_CHECK struct h1_client *h1_client_new(struct h1_conns *home);
+/* One that never dialled. */
+void h1_client_discard(struct h1_client *c);
+/* `dedicated`: the request that the connection is for, or NULL. */
+void h1_client_dials(struct h1_client *c, struct dial *d, struct back_request *dedicated);
+/* The dial is over; gives the request that it was for. */
+struct back_request *h1_client_dialled(struct h1_client *c);
+/* The stream is the connection's from now on. */
 void h1_client_opened(struct h1_client *c, struct stream *s);
 /* Starts the request on an idle (or just opened) connection. */
 void h1_client_attach(struct h1_client *c, struct back_request *r);
-/* Framed bytes. False: the connection is broken, or far too much is unsent; its end follows. */
-bool h1_client_write(struct h1_client *c, struct slice data);
-void h1_client_pause(struct h1_client *c, bool paused);
-/* Nobody wants the rest of the answer: is it worth reading all the same, so that the connection can be kept? */
-bool h1_client_may_drain(const struct h1_client *c);
-/* Reads it for at most TIMEOUT_DRAIN_MS; the request is ABANDONED. */
-void h1_client_drain(struct h1_client *c);
+void h1_client_idle(struct h1_client *c);
 /* Closes the connection; its request, if any, is the caller's problem. */
 void h1_client_close(struct h1_client *c, enum close_reason why, const char *detail);
+const struct link_ops *h1_client_ops(void);
 
 #endif

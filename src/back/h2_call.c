@@ -1,11 +1,14 @@
+#include "back/h2_call.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "back/h2_client.h"
+#include "back/bearers.h"
 #include "back/withhold.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metric.h"
+#include "base/state.h"
 #include "http/h1_check.h"
 #include "http/h1_parse.h"
 #include "http/h2_fields.h"
@@ -26,6 +29,26 @@ static uint64_t now_of(const struct h2_call *call)
 }
 
 /* ---- life ---- */
+
+static const char *const state_names[] = {
+    [H2_CALL_UNUSED] = "unused", [H2_CALL_HEAD] = "head", [H2_CALL_BODY] = "body",
+    [H2_CALL_ENDED] = "ended",   [H2_CALL_LOST] = "lost",
+};
+
+static const uint32_t next_states[] = {
+    [H2_CALL_UNUSED] = STATE(H2_CALL_HEAD),
+    [H2_CALL_HEAD] = STATE(H2_CALL_BODY) | STATE(H2_CALL_UNUSED),
+    [H2_CALL_BODY] = STATE(H2_CALL_ENDED) | STATE(H2_CALL_LOST) | STATE(H2_CALL_UNUSED),
+    [H2_CALL_ENDED] = STATE(H2_CALL_UNUSED),
+    [H2_CALL_LOST] = STATE(H2_CALL_UNUSED),
+};
+
+static const struct state_table states = STATE_TABLE("call on an HTTP/2 connection", state_names, next_states);
+
+static void move(struct h2_call *call, enum h2_call_state to)
+{
+    state_move(&states, &call->state, to);
+}
 
 static void stop_timer(struct h2_call *call)
 {
@@ -50,7 +73,7 @@ static void detach(struct h2_call *call)
     c->bulk -= is_bulk(call);
     call->c = NULL;
     stop_timer(call);
-    metric_add(c->pool->origin->m.streams, -1);
+    metric_add(c->origin->m.streams, -1);
     if (c->calls.count == 0)
         c->idle_since_ms = now_of(call);
     h2_client_show(c);
@@ -70,26 +93,21 @@ static void reset(struct h2_call *call, uint32_t code)
     detach(call);
 }
 
+static void on_work(void *arg);
+static bool need_timer(struct h2_call *call);
+static void set_window(struct h2_call *call, int32_t size);
+
 /* The request has what it wanted of HTTP/2. */
 static void leave(struct h2_call *call)
 {
-    loop_defer_cancel(call->r->back->loop, &call->work);
+    lifetime_cancel(&call->work);
     buf_release(&call->in);
     buf_release(&call->out);
-    call->state = H2_CALL_UNUSED;
+    move(call, H2_CALL_UNUSED);
 }
 
-void h2_call_cancel(struct h2_call *call)
+static void free_call(struct h2_call *call)
 {
-    reset(call, NGHTTP2_CANCEL);
-    leave(call);
-}
-
-void h2_call_free(struct h2_call *call)
-{
-    if (call == NULL)
-        return;
-    loop_timer_free(call->timer);
     buf_free(&call->in);
     buf_free(&call->out);
     mem_free(call);
@@ -104,9 +122,76 @@ void h2_call_fail(struct h2_call *call, uint32_t code, enum back_failure why, co
     request_lost(r, why, text);
 }
 
-/* ---- the request ---- */
+/* ---- operations ---- */
 
-static void on_work(void *arg);
+static bool op_write(void *self, struct slice data)
+{
+    return h2_call_write(self, data);
+}
+
+static bool op_congested(const void *self)
+{
+    return h2_call_congested(self);
+}
+
+static void op_body_finished(void *self)
+{
+    h2_call_body_finished(self);
+}
+
+static void op_pause(void *self, bool paused)
+{
+    struct h2_call *call = self;
+
+    if (!paused)
+        lifetime_queue(&call->work);
+    else if (call->c != NULL && call->window > LIMIT_H2_BACK_WINDOW)
+        set_window(call, LIMIT_H2_BACK_WINDOW);
+}
+
+/* A reset spares the server work, and is passed on as long as the client does not live on them. */
+static bool op_may_drain(void *self)
+{
+    struct h2_call *call = self;
+    struct churn *resets = &call->r->back->resets;
+
+    if (call->c == NULL)
+        return false;
+    if (!churn_allows(resets, call->r->client, now_of(call)))
+        return call->uploaded && need_timer(call);
+    churn_charge(resets, call->r->client, now_of(call));
+    return false;
+}
+
+static void op_drain(void *self)
+{
+    struct h2_call *call = self;
+
+    call->drained = 0;
+    loop_timer_set(call->timer, TIMEOUT_DRAIN_MS);
+    lifetime_queue(&call->work); /* what waited while its owner had it paused */
+}
+
+static void op_cancel(void *self)
+{
+    struct h2_call *call = self;
+
+    reset(call, NGHTTP2_CANCEL);
+    leave(call);
+}
+
+static const struct link_ops ops = {
+    .write = op_write,
+    .congested = op_congested,
+    .body_finished = op_body_finished,
+    .pause = op_pause,
+    .may_drain = op_may_drain,
+    .drain = op_drain,
+    .cancel = op_cancel,
+    .can_refuse = true,
+};
+
+/* ---- the request ---- */
 
 static void look_later(struct h2_call *call)
 {
@@ -124,7 +209,7 @@ static void look(struct h2_call *call)
         call->moved_ms = now_of(call);
     if (r->deadline_ms != 0 && now_of(call) >= r->deadline_ms)
         h2_call_fail(call, NGHTTP2_CANCEL, BACK_FAIL_TIMEOUT, "no response head in time");
-    else if (now_of(call) - call->moved_ms >= r->pool->origin->opts.stall_timeout_ms)
+    else if (now_of(call) - call->moved_ms >= r->origin->opts.stall_timeout_ms)
         h2_call_fail(call, NGHTTP2_CANCEL, BACK_FAIL_TIMEOUT, "server does not take the request's body");
     else
         look_later(call);
@@ -143,25 +228,8 @@ static void on_timer(void *arg)
 static bool need_timer(struct h2_call *call)
 {
     if (call->timer == NULL)
-        call->timer = loop_timer_new(call->r->back->loop, on_timer, call);
+        call->timer = lifetime_timer(&call->r->life, on_timer, call);
     return call->timer != NULL;
-}
-
-bool h2_call_is_open(const struct h2_call *call)
-{
-    return call->c != NULL;
-}
-
-bool h2_call_may_drain(struct h2_call *call)
-{
-    return call->uploaded && need_timer(call);
-}
-
-void h2_call_drain(struct h2_call *call)
-{
-    call->drained = 0;
-    loop_timer_set(call->timer, TIMEOUT_DRAIN_MS);
-    loop_defer(call->r->back->loop, &call->work, on_work, call); /* what waited while its owner had it paused */
 }
 
 /* False when it cannot be sent: *why says why. `nva` has room for all fields and OWN_FIELDS. */
@@ -212,6 +280,8 @@ static bool prepare(struct h2_client *c, struct back_request *r)
         call = r->call = mem_zalloc(sizeof *call);
         if (call == NULL)
             return false;
+        r->free_call = free_call;
+        lifetime_work_init(&r->life, &call->work, LOOP_DEFERRED, on_work, call);
         buf_init(&call->in, LIMIT_H2_BACK_WINDOW_MAX);
         buf_init(&call->out, LIMIT_H2_BACK_UPLOAD);
         call->r = r;
@@ -244,17 +314,13 @@ void h2_call_start(struct h2_client *c, struct back_request *r)
         return;
     }
     call = r->call;
-    call->state = H2_CALL_HEAD;
+    move(call, H2_CALL_HEAD);
     list_push_back(&c->calls, &call->node);
-    request_move(r, REQUEST_ACTIVE);
-    r->sent = true;
-    r->reused = c->served > 0;
-    if (c->served++ > 0)
-        metric_inc(c->pool->origin->m.reuses);
-    metric_add(c->pool->origin->m.streams, 1);
+    metric_add(c->origin->m.streams, 1);
     h2_client_show(c);
     h2_client_wake(c);
-    request_keep_copy(r);
+    request_begin(r, &ops, call, c->served++ > 0);
+    r->sent = true;
     call->moved_ms = now_of(call);
     look_later(call);
     request_open_body(r);
@@ -362,7 +428,7 @@ static void heed_refusal(struct h2_call *call)
 {
     if (call->c == NULL || call->c->credential == NULL || call->r->response.status != 401)
         return;
-    h2_pool_answered(call->r);
+    bearer_answered(call->r);
     h2_client_leave(call->c);
 }
 
@@ -371,12 +437,12 @@ static void final_head(struct h2_call *call, bool ended)
     struct back_request *r = call->r;
     struct http_body body = body_of(r, ended);
 
-    call->state = H2_CALL_BODY;
+    move(call, H2_CALL_BODY);
     call->window_since_ms = now_of(call);
     if (r->state != REQUEST_ABANDONED)
         stop_timer(call);
     heed_refusal(call);
-    origin_answered(r->pool->origin, r->response.status);
+    origin_answered(r->origin, r->response.status);
     r->opts.handler->on_head(r->opts.arg, &r->response, body);
     if (ended && call->state == H2_CALL_BODY)
         h2_call_end(call);
@@ -496,14 +562,6 @@ static void on_work(void *arg)
     deliver(arg);
 }
 
-void h2_call_pause(struct h2_call *call, bool paused)
-{
-    if (!paused)
-        loop_defer(call->r->back->loop, &call->work, on_work, call);
-    else if (call->c != NULL && call->window > LIMIT_H2_BACK_WINDOW)
-        set_window(call, LIMIT_H2_BACK_WINDOW);
-}
-
 void h2_call_data(struct h2_call *call, struct slice data)
 {
     struct back_request *r = call->r;
@@ -522,7 +580,7 @@ void h2_call_end(struct h2_call *call)
 {
     if (call->state != H2_CALL_BODY)
         return;
-    call->state = H2_CALL_ENDED;
+    move(call, H2_CALL_ENDED);
     deliver(call);
 }
 
@@ -531,7 +589,7 @@ void h2_call_end(struct h2_call *call)
 /* The body broke off. What came before it is still the owner's, when he wants it. */
 static void break_off(struct h2_call *call, const char *why)
 {
-    call->state = H2_CALL_LOST;
+    move(call, H2_CALL_LOST);
     call->why = why;
     if (buf_len(&call->in) > 0)
         return;
@@ -571,8 +629,9 @@ void h2_call_closed(struct h2_call *call, uint32_t code)
     }
 }
 
-void h2_call_lost(struct h2_call *call, const char *text)
+void h2_call_lost(struct list_node *n, const char *text)
 {
+    struct h2_call *call = list_entry(n, struct h2_call, node);
     struct back_request *r = call->r;
 
     detach(call);

@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metric.h"
+#include "base/state.h"
 #include "net/stream.h"
 
 /* So that what one connection makes us do between two looks at its output stays small. */
@@ -13,7 +14,7 @@ enum { PIECE_BYTES = 16 << 10, RATE_MS = 1000 };
 
 static struct loop *loop_of(const struct h2_client *c)
 {
-    return c->pool->origin->back->loop;
+    return c->life.loop;
 }
 
 static uint64_t now_of(const struct h2_client *c)
@@ -50,7 +51,7 @@ static enum conn_state shown_as(const struct h2_client *c)
 void h2_client_show(struct h2_client *c)
 {
     enum conn_state as = shown_as(c);
-    struct origin_metrics *m = &c->pool->origin->m;
+    struct origin_metrics *m = &c->origin->m;
 
     if (as == c->shown)
         return;
@@ -65,9 +66,24 @@ void h2_client_show(struct h2_client *c)
     c->shown = as;
 }
 
+static const char *const state_names[] = {
+    [H2C_DIALLING] = "dialling", [H2C_OPENING] = "opening", [H2C_OPEN] = "open",
+    [H2C_LEAVING] = "leaving",   [H2C_GONE] = "gone",
+};
+
+static const uint32_t next_states[] = {
+    [H2C_DIALLING] = STATE(H2C_OPENING) | STATE(H2C_GONE),
+    [H2C_OPENING] = STATE(H2C_OPEN) | STATE(H2C_GONE),
+    [H2C_OPEN] = STATE(H2C_LEAVING) | STATE(H2C_GONE),
+    [H2C_LEAVING] = STATE(H2C_GONE),
+    [H2C_GONE] = 0,
+};
+
+static const struct state_table states = STATE_TABLE("HTTP/2 connection to a server", state_names, next_states);
+
 static void move(struct h2_client *c, enum h2_client_state to)
 {
-    c->state = to;
+    state_move(&states, &c->state, to);
     h2_client_show(c);
 }
 
@@ -85,12 +101,15 @@ size_t h2_client_room(const struct h2_client *c)
 
 /* ---- the end ---- */
 
-void h2_client_free(struct h2_client *c)
+static void free_conn(void *arg)
 {
+    struct h2_client *c = arg;
+    struct origin *o = c->origin;
+
     nghttp2_session_del(c->session);
-    loop_timer_free(c->timer);
     mem_free_secret(c->credential, c->credential_len);
     mem_free(c);
+    origin_release(o);
 }
 
 void h2_client_close(struct h2_client *c, enum close_reason why, const char *detail)
@@ -103,18 +122,16 @@ void h2_client_close(struct h2_client *c, enum close_reason why, const char *det
     must_hold(!c->in_session);
     (void)snprintf(text, sizeof text, "%s", detail); /* it may be the stream's */
     move(c, H2C_GONE);
-    if (c->dial != NULL)
-        dial_cancel(c->dial);
-    c->dial = NULL;
     while ((n = list_first(&c->calls)) != NULL)
-        h2_call_lost(list_entry(n, struct h2_call, node), text);
-    h2_pool_failed(c, text);
+        c->events->lost(n, text);
+    c->events->failed(c, text);
     if (c->stream != NULL)
         stream_close(c->stream, STREAM_CLOSE_NOW);
     c->stream = NULL;
-    loop_timer_cancel(c->timer);
-    loop_defer_cancel(loop_of(c), &c->work);
-    h2_pool_forget(c, why, text);
+    list_remove(&c->pool->h2_clients, &c->node);
+    c->events->gone(c);
+    origin_note_close(c->origin, why, text, "h2", c->served);
+    lifetime_retire(&c->life, free_conn, c);
 }
 
 void h2_client_note_broken(struct h2_client *c, enum close_reason why, const char *text)
@@ -130,8 +147,8 @@ void h2_client_fail(struct h2_client *c, uint32_t code, enum close_reason why, c
 {
     if (c->broken != CLOSE_REASONS)
         return;
-    log_v(3, "HTTP/2 connection to server given up", LT("origin", c->pool->origin->name),
-          LT("address", stream_remote_text(c->stream)), LT("reason", pool_close_text(why)), LT("detail", text));
+    log_v(3, "HTTP/2 connection to server given up", LT("origin", c->origin->name),
+          LT("address", stream_remote_text(c->stream)), LT("reason", origin_close_text(why)), LT("detail", text));
     h2_client_note_broken(c, why, text);
     (void)nghttp2_session_terminate_session(c->session, code);
 }
@@ -209,7 +226,7 @@ static void take_input(struct h2_client *c)
 /* The timer looks after everything at once; it is never later than the first of them, and may be early. */
 static void arm(struct h2_client *c)
 {
-    const struct origin_opts *o = &c->pool->origin->opts;
+    const struct origin_opts *o = &c->origin->opts;
     uint64_t now = now_of(c), at = c->heard_ms + o->ping_after_ms;
 
     if (c->state == H2C_OPENING)
@@ -225,7 +242,7 @@ static void arm(struct h2_client *c)
 static void ended(struct h2_client *c, enum close_reason why, const char *text)
 {
     if (c->state == H2C_OPENING) {
-        origin_connect_failed(c->pool->origin, text);
+        origin_connect_failed(c->origin, text);
         why = CLOSE_CONNECT_FAILED;
     }
     h2_client_close(c, why, text);
@@ -244,7 +261,7 @@ static void settle(struct h2_client *c)
         ended(c, c->broken, c->broken_text);
     else if (c->state == H2C_LEAVING && c->calls.count == 0)
         h2_client_close(c, CLOSE_GOAWAY, "");
-    else if (c->state == H2C_OPEN && c->calls.count == 0 && c->pool->origin->refs == 0)
+    else if (c->state == H2C_OPEN && c->calls.count == 0 && c->origin->refs == 0)
         h2_client_close(c, CLOSE_ORIGIN_GONE, "");
     else
         arm(c);
@@ -258,7 +275,7 @@ static void on_work(void *arg)
 void h2_client_wake(struct h2_client *c)
 {
     if (c->state != H2C_GONE && c->state != H2C_DIALLING)
-        loop_defer(loop_of(c), &c->work, on_work, c);
+        lifetime_queue(&c->work);
 }
 
 /* ---- events ---- */
@@ -287,7 +304,7 @@ static void on_stream(struct stream *s, enum stream_event ev, void *arg)
 static void on_timer(void *arg)
 {
     struct h2_client *c = arg;
-    const struct origin_opts *o = &c->pool->origin->opts;
+    const struct origin_opts *o = &c->origin->opts;
     uint64_t now = now_of(c);
 
     if (c->state == H2C_OPENING && now - c->opening_ms >= o->connect_timeout_ms) {
@@ -314,15 +331,15 @@ void h2_client_heard_settings(struct h2_client *c)
 {
     if (c->state != H2C_OPENING)
         return;
-    origin_connected(c->pool->origin);
+    origin_connected(c->origin);
     c->idle_since_ms = now_of(c);
     move(c, H2C_OPEN);
     if (h2_client_room(c) == 0 && c->broken == CLOSE_REASONS) {
         h2_client_note_broken(c, CLOSE_NO_HTTP2, "server takes no streams");
-        h2_pool_refused(c);
+        c->events->refused(c);
         return;
     }
-    h2_pool_opened(c);
+    c->events->opened(c);
 }
 
 /* ---- making one ---- */
@@ -330,24 +347,27 @@ void h2_client_heard_settings(struct h2_client *c)
 /* Who asserts users shares HTTP/2 connections of another class; for HTTP/1.1 the connection is as good as any. */
 static void not_a_hop(struct h2_client *c, struct stream *s)
 {
-    struct origin *o = c->pool->origin;
-
-    origin_connected(o);
+    origin_connected(c->origin);
     if (strcmp(stream_alpn(s), "h2") == 0)
         stream_close(s, STREAM_CLOSE_NOW);
     else
-        pool_adopt(&o->pools[POOL_CERT], s);
-    h2_pool_not_a_hop(c);
+        pool_adopt(c->origin->pools[POOL_CERT], s);
+    c->events->not_a_hop(c);
     h2_client_close(c, CLOSE_NO_HOP, "");
+}
+
+static void cancel_dial(void *arg)
+{
+    dial_cancel(arg);
 }
 
 static void on_dialled(struct stream *s, const char *failure, void *arg)
 {
     struct h2_client *c = arg;
 
-    c->dial = NULL;
+    lifetime_release(&c->dial);
     if (s == NULL) {
-        origin_connect_failed(c->pool->origin, failure);
+        origin_connect_failed(c->origin, failure);
         h2_client_close(c, CLOSE_CONNECT_FAILED, failure);
         return;
     }
@@ -356,9 +376,9 @@ static void on_dialled(struct stream *s, const char *failure, void *arg)
         return;
     }
     if (strcmp(stream_alpn(s), "h2") != 0) {
-        origin_connected(c->pool->origin);
+        origin_connected(c->origin);
         pool_adopt(c->pool, s);
-        h2_pool_refused(c);
+        c->events->refused(c);
         h2_client_close(c, CLOSE_NO_HTTP2, "");
         return;
     }
@@ -366,36 +386,51 @@ static void on_dialled(struct stream *s, const char *failure, void *arg)
     stream_set_owner(s, on_stream, c);
     c->opening_ms = c->heard_ms = now_of(c);
     move(c, H2C_OPENING);
-    c->session = h2_client_session_new(c);
+    c->session = c->events->session(c);
     if (c->session == NULL)
         h2_client_close(c, CLOSE_NO_MEMORY, "out of memory");
     else
         settle(c);
 }
 
-struct h2_client *h2_client_new(struct pool *p, struct slice credential)
+/* False: out of memory. */
+static bool begin(struct h2_client *c, struct slice credential)
+{
+    struct dial *d;
+
+    c->timer = lifetime_timer(&c->life, on_timer, c);
+    c->credential_len = credential.n;
+    if (credential.p != NULL)
+        c->credential = mem_slicedup(credential);
+    if (c->timer == NULL || (credential.p != NULL && c->credential == NULL))
+        return false;
+    d = pool_dial(c->pool, true, on_dialled, c);
+    if (d != NULL)
+        lifetime_guest(&c->life, &c->dial, cancel_dial, d);
+    return d != NULL;
+}
+
+struct h2_client *h2_client_new(struct pool *p, struct slice credential, const struct h2_events *events)
 {
     struct h2_client *c = mem_zalloc(sizeof *c);
 
     if (c == NULL)
         return NULL;
     c->pool = p;
+    c->origin = p->origin;
+    c->events = events;
     c->shown = CONN_GONE;
     c->broken = CLOSE_REASONS;
-    list_init(&c->waiting);
+    line_init(&c->waiting, &p->h2_waiting);
     list_init(&c->calls);
-    c->timer = loop_timer_new(loop_of(c), on_timer, c);
-    c->credential_len = credential.n;
-    if (credential.p != NULL)
-        c->credential = mem_slicedup(credential);
-    if (c->timer != NULL && (credential.p == NULL || c->credential != NULL))
-        c->dial = pool_dial(p, true, on_dialled, c);
-    if (c->dial == NULL) {
-        h2_client_free(c);
+    origin_use(c->origin);
+    lifetime_init(&c->life, p->life.loop, "HTTP/2 connection to a server");
+    lifetime_work_init(&c->life, &c->work, LOOP_DEFERRED, on_work, c);
+    if (!begin(c, credential)) {
+        lifetime_retire(&c->life, free_conn, c);
         return NULL;
     }
-    p->origin->users++;
     list_push_front(&p->h2_clients, &c->node);
-    move(c, H2C_DIALLING);
+    h2_client_show(c);
     return c;
 }

@@ -1,43 +1,21 @@
 #include "back/h2_pool.h"
 
-#include "back/h2_client.h"
-#include "base/hash.h"
+#include "back/bearers.h"
+#include "back/h2_session.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/metric.h"
-#include "net/loop.h"
 
 static uint64_t now_of(const struct pool *p)
 {
-    return loop_now_ms(p->origin->back->loop);
+    return loop_now_ms(p->life.loop);
 }
 
 /* ---- whose requests share a connection ---- */
 
-/* The one Authorization; NONE: without, or with several, of which nobody knows which one counts. */
-static struct slice bearer_of(const struct http_head *head)
-{
-    struct slice found = SLICE_NONE;
-
-    for (size_t i = 0; i < head->n_fields; i++) {
-        if (head->fields[i].id != HTTP_AUTHORIZATION)
-            continue;
-        if (found.n > 0)
-            return SLICE_NONE;
-        found = head->fields[i].value;
-    }
-    return found;
-}
-
-static bool is_shared(const struct back_request *r)
-{
-    return r->opts.http2 == BACK_HTTP2_SHARED && r->opts.with_cert;
-}
-
 /* As h2_client.credential: NONE is everybody's. */
 static struct slice credential_of(const struct back_request *r)
 {
-    return is_shared(r) ? SLICE_NONE : bearer_of(r->opts.head);
+    return bearer_is_shared(r) ? SLICE_NONE : bearer_of(r->opts.head);
 }
 
 /* The price of a short one is small, and large uploads are what HTTP/1.1 is better at. */
@@ -59,7 +37,7 @@ bool h2_pool_serves(const struct back_request *r)
         return false;
     if (r->opts.http2_if_busy && (r->load == NULL || !r->load->on))
         return false;
-    return now_of(p) >= p->http1_until_ms && (is_shared(r) || r->bearer != 0);
+    return now_of(p) >= p->http1_until_ms && (bearer_is_shared(r) || r->bearer != 0);
 }
 
 static bool is_of(const struct h2_client *c, struct slice credential)
@@ -69,47 +47,76 @@ static bool is_of(const struct h2_client *c, struct slice credential)
     return slice_eq(slice_of(c->credential, c->credential_len), credential);
 }
 
-/*
- * A connection for a token is made only after some server has taken that token: else anybody could have us make one for
- * each of his requests, with a new invented token every time. That it was taken is shown by success or 403: errors may
- * come before anybody looks at the token (of kube-apiserver 400 for a bad timeout, 429 and 503 while it stops). A slot
- * is a token's seeded hash; two tokens that share one take turns over HTTP/1.1.
- */
-static struct bearer *slot_of(const struct back_request *r)
+/* ---- what becomes of those who wait ---- */
+
+static struct back_request *next_waiting(struct h2_client *c)
 {
-    return &r->back->bearers[r->bearer % LIMIT_ACCEPTED_BEARERS];
+    struct back_request *r = line_first(&c->waiting);
+
+    if (r != NULL)
+        request_stop_waiting(r);
+    return r;
 }
 
-static bool may_make(const struct back_request *r)
+static void opened(struct h2_client *c)
 {
-    return is_shared(r) || slot_of(r)->accepted == r->bearer;
+    uint64_t now = now_of(c->pool);
+    struct back_request *r;
+
+    while ((r = next_waiting(c)) != NULL) {
+        if (h2_client_room(c) > 0)
+            h2_call_start(c, r);
+        else if (now >= r->give_up_ms)
+            request_fail(r, BACK_FAIL_BUSY, "no HTTP/2 connection had room in time");
+        else
+            request_place(r, false);
+    }
 }
 
-void h2_pool_answered(const struct back_request *r)
+static void refused(struct h2_client *c)
 {
-    if (r->bearer == 0)
-        return;
-    if (r->response.status < 300 || r->response.status == 403)
-        slot_of(r)->accepted = r->bearer;
-    else if (slot_of(r)->accepted == r->bearer)
-        slot_of(r)->accepted = 0;
+    struct pool *p = c->pool;
+    struct back_request *r;
+
+    log_v(2, "Origin does not serve HTTP/2; requests go over HTTP/1.1", LT("origin", p->origin->name));
+    p->http1_until_ms = now_of(p) + TIMEOUT_HTTP2_REFUSED_MS;
+    while ((r = next_waiting(c)) != NULL)
+        request_place(r, false);
 }
 
-void h2_pool_count(struct back_request *r)
+static void not_a_hop(struct h2_client *c)
 {
-    struct slice bearer = SLICE_NONE;
+    struct back_request *r;
 
-    if (r->opts.http2 == BACK_HTTP1)
-        return;
-    if (!is_shared(r))
-        bearer = bearer_of(r->opts.head);
-    if (bearer.n > 0)
-        r->bearer = hash_seeded(bearer);
-    if (r->opts.lasting || (bearer.n == 0 && !is_shared(r)))
-        return;
-    r->load = is_shared(r) ? &r->pool->load : &slot_of(r)->load;
-    h2_load_begin(r->load);
+    while ((r = next_waiting(c)) != NULL)
+        request_place(r, false);
 }
+
+static void failed(struct h2_client *c, const char *failure)
+{
+    struct back_request *r;
+
+    while ((r = next_waiting(c)) != NULL)
+        request_fail(r, BACK_FAIL_CONNECT, failure);
+}
+
+static void gone(struct h2_client *c)
+{
+    struct bearer *slot = &c->origin->back->bearers[c->bearer % LIMIT_ACCEPTED_BEARERS];
+
+    if (slot->used == c)
+        slot->used = NULL;
+}
+
+static const struct h2_events events = {
+    .session = h2_client_session_new,
+    .lost = h2_call_lost,
+    .opened = opened,
+    .refused = refused,
+    .not_a_hop = not_a_hop,
+    .failed = failed,
+    .gone = gone,
+};
 
 /* ---- which one ---- */
 
@@ -125,7 +132,7 @@ static bool is_being_made(const struct h2_client *c)
 static struct h2_client *find_open(const struct pool *p, const struct back_request *r, size_t *n_open)
 {
     struct slice credential = credential_of(r);
-    struct h2_client *used = is_shared(r) ? NULL : slot_of(r)->used;
+    struct h2_client *used = bearer_is_shared(r) ? NULL : bearer_slot(r)->used;
     struct h2_client *best = NULL;
     struct list_node *n;
 
@@ -155,7 +162,7 @@ static struct h2_client *find_coming(const struct pool *p, struct slice credenti
     for (n = list_first(&p->h2_clients); n != NULL; n = list_next(&p->h2_clients, n)) {
         struct h2_client *c = list_entry(n, struct h2_client, node);
 
-        if (is_being_made(c) && c->waiting.count < most && is_of(c, credential))
+        if (is_being_made(c) && c->waiting.requests.count < most && is_of(c, credential))
             return c;
     }
     return NULL;
@@ -188,11 +195,11 @@ static struct h2_client *make(struct pool *p, const struct back_request *r)
 {
     struct h2_client *c;
 
-    if (p->h2_dials >= LIMIT_H2_BACK_DIALS || !may_make(r))
+    if (p->h2_dials >= LIMIT_H2_BACK_DIALS || !bearer_may_connect(r))
         return NULL;
     if ((p->h2_clients.count >= LIMIT_H2_BACK_CONNECTIONS || p->h2_clients.count >= pool_max(p)) && !make_room(p))
         return NULL;
-    c = h2_client_new(p, credential_of(r));
+    c = h2_client_new(p, credential_of(r), &events);
     if (c != NULL)
         c->bearer = r->bearer;
     return c;
@@ -204,9 +211,7 @@ static void wait_for(struct h2_client *c, struct back_request *r)
 
     if (r->give_up_ms == 0)
         r->give_up_ms = now_of(p) + 2 * p->origin->opts.connect_timeout_ms;
-    r->waits_in = &c->waiting;
-    list_push_back(&c->waiting, &r->node);
-    p->h2_waiting++;
+    request_wait_in(r, &c->waiting);
 }
 
 /* All connections move large answers: the next request, and not this one, finds another. */
@@ -216,7 +221,7 @@ static void spread(struct pool *p, const struct back_request *r, size_t n_open)
         (void)make(p, r);
 }
 
-void h2_pool_take(struct pool *p, struct back_request *r)
+bool h2_pool_take(struct pool *p, struct back_request *r)
 {
     struct slice credential = credential_of(r);
     size_t n_open;
@@ -225,14 +230,14 @@ void h2_pool_take(struct pool *p, struct back_request *r)
     if (c != NULL) {
         if (c->bulk > 0)
             spread(p, r, n_open);
-        if (!is_shared(r))
-            slot_of(r)->used = c;
+        if (!bearer_is_shared(r))
+            bearer_slot(r)->used = c;
         h2_call_start(c, r);
-        return;
+        return true;
     }
     if (p->h2_waiting >= LIMIT_POOL_WAITING) {
         request_fail(r, BACK_FAIL_BUSY, "too many requests wait for an HTTP/2 connection");
-        return;
+        return true;
     }
     c = find_coming(p, credential, LIMIT_H2_BACK_STREAMS);
     if (c == NULL)
@@ -241,79 +246,7 @@ void h2_pool_take(struct pool *p, struct back_request *r)
         c = find_coming(p, credential, SIZE_MAX);
     if (c != NULL)
         wait_for(c, r);
-    else
-        pool_take(p, r, false);
-}
-
-/* ---- what becomes of those who wait ---- */
-
-static struct back_request *next_waiting(struct h2_client *c)
-{
-    struct list_node *n = list_first(&c->waiting);
-    struct back_request *r = n == NULL ? NULL : list_entry(n, struct back_request, node);
-
-    if (r != NULL)
-        pool_stop_waiting(r);
-    return r;
-}
-
-void h2_pool_opened(struct h2_client *c)
-{
-    uint64_t now = now_of(c->pool);
-    struct back_request *r;
-
-    while ((r = next_waiting(c)) != NULL) {
-        if (h2_client_room(c) > 0)
-            h2_call_start(c, r);
-        else if (now >= r->give_up_ms)
-            request_fail(r, BACK_FAIL_BUSY, "no HTTP/2 connection had room in time");
-        else
-            request_place(r, false);
-    }
-}
-
-void h2_pool_refused(struct h2_client *c)
-{
-    struct pool *p = c->pool;
-    struct back_request *r;
-
-    log_v(2, "Origin does not serve HTTP/2; requests go over HTTP/1.1", LT("origin", p->origin->name));
-    p->http1_until_ms = now_of(p) + TIMEOUT_HTTP2_REFUSED_MS;
-    while ((r = next_waiting(c)) != NULL)
-        request_place(r, false);
-}
-
-void h2_pool_not_a_hop(struct h2_client *c)
-{
-    struct back_request *r;
-
-    while ((r = next_waiting(c)) != NULL)
-        request_place(r, false);
-}
-
-void h2_pool_failed(struct h2_client *c, const char *failure)
-{
-    struct back_request *r;
-
-    while ((r = next_waiting(c)) != NULL)
-        request_fail(r, BACK_FAIL_CONNECT, failure);
-}
-
-/* ---- ends ---- */
-
-void h2_pool_forget(struct h2_client *c, enum close_reason why, const char *detail)
-{
-    struct origin *o = c->pool->origin;
-    struct slice labels[2] = {slice_str(o->name), slice_str(pool_close_text(why))};
-    struct bearer *slot = &o->back->bearers[c->bearer % LIMIT_ACCEPTED_BEARERS];
-
-    if (slot->used == c)
-        slot->used = NULL;
-    list_remove(&c->pool->h2_clients, &c->node);
-    metric_inc(metric_child(o->back->closes, labels));
-    log_v(4, "Closed back connection", LT("origin", o->name), LT("reason", pool_close_text(why)), LT("detail", detail),
-          LT("protocol", "h2"), LU("requests", c->served));
-    back_bury_h2(o->back, c);
+    return c != NULL;
 }
 
 void h2_pool_close_idle(struct pool *p, enum close_reason why)
@@ -331,15 +264,16 @@ void h2_pool_close_idle(struct pool *p, enum close_reason why)
 
 void h2_pool_drop_all(struct pool *p)
 {
-    struct list_node *n, *m;
+    struct list_node *n;
+    struct back_request *r;
 
     while ((n = list_first(&p->h2_clients)) != NULL) {
         struct h2_client *c = list_entry(n, struct h2_client, node);
 
-        while ((m = list_first(&c->waiting)) != NULL)
-            back_cancel(list_entry(m, struct back_request, node));
-        while ((m = list_first(&c->calls)) != NULL)
-            back_cancel(list_entry(m, struct h2_call, node)->r);
+        while ((r = line_first(&c->waiting)) != NULL)
+            request_drop(r);
+        while ((n = list_first(&c->calls)) != NULL)
+            request_drop(list_entry(n, struct h2_call, node)->r);
         h2_client_close(c, CLOSE_ORIGIN_GONE, "");
     }
 }

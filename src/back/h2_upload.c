@@ -2,7 +2,7 @@
  * A request's body on its way out over HTTP/2: what the owner gives waits in the call's buffer for the server's windows
  * and is taken from there when nghttp2 makes DATA frames of it.
  */
-#include "back/h2_client.h"
+#include "back/h2_call.h"
 #include "base/limits.h"
 
 static ssize_t on_read(nghttp2_session *session, int32_t id, uint8_t *to, size_t room, uint32_t *flags,

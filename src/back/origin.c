@@ -1,12 +1,39 @@
+#include "back/origin.h"
+
 #include <stdio.h>
 
-#include "back/back_internal.h"
-#include "back/h2_pool.h"
-#include "base/limits.h"
+#include "base/contract.h"
 #include "base/log.h"
 #include "base/metric.h"
 #include "net/tls_ctx.h"
 #include "net/via.h"
+
+static const char *const close_texts[CLOSE_REASONS] = {
+    [CLOSE_CONNECT_FAILED] = "connect_failed",
+    [CLOSE_IDLE_TIMEOUT] = "idle_timeout",
+    [CLOSE_BY_SERVER] = "closed_by_server",
+    [CLOSE_UNSOLICITED] = "unsolicited_bytes",
+    [CLOSE_NOT_REUSABLE] = "not_reusable",
+    [CLOSE_CANCELLED] = "cancelled",
+    [CLOSE_BROKEN] = "broken",
+    [CLOSE_UPGRADED] = "upgraded",
+    [CLOSE_ORIGIN_GONE] = "origin_gone",
+    [CLOSE_SURPLUS] = "surplus",
+    [CLOSE_NO_HOP] = "no_mvproxy",
+    [CLOSE_NO_HTTP2] = "no_http2",
+    [CLOSE_GOAWAY] = "goaway",
+    [CLOSE_PROTOCOL] = "protocol_error",
+    [CLOSE_FLOW_CONTROL] = "flow_control",
+    [CLOSE_FLOOD] = "flood",
+    [CLOSE_PING_TIMEOUT] = "ping_timeout",
+    [CLOSE_MAKE_ROOM] = "make_room",
+    [CLOSE_NO_MEMORY] = "no_memory",
+};
+
+const char *origin_close_text(enum close_reason why)
+{
+    return close_texts[why];
+}
 
 static struct metric *child(struct metric_family *f, const struct origin *o, const char *second)
 {
@@ -15,7 +42,7 @@ static struct metric *child(struct metric_family *f, const struct origin *o, con
     return metric_child(f, values);
 }
 
-void origin_metrics_init(struct origin *o)
+static void init_metrics(struct origin *o)
 {
     struct back *b = o->back;
 
@@ -47,29 +74,20 @@ static char *address_text(const struct origin_opts *o)
 
 static void destroy(struct origin *o)
 {
-    for (unsigned kind = 0; kind < POOL_KINDS; kind++)
-        pool_release(&o->pools[kind]);
     tls_ctx_unref(o->opts.tls_cert);
     tls_ctx_unref(o->opts.tls_no_cert);
     via_unref(o->opts.via);
     mem_free(o->name);
     mem_free(o->host);
     mem_free(o->address);
-    if (o->back != NULL)
+    if (o->back != NULL) {
+        o->back->drop_pools(o);
         list_remove(&o->back->origins, &o->node);
+    }
     mem_free(o);
 }
 
-static bool init_pools(struct origin *o)
-{
-    bool good = true;
-
-    for (unsigned kind = 0; good && kind < POOL_KINDS; kind++)
-        good = pool_init(&o->pools[kind], o, (enum pool_kind)kind);
-    return good;
-}
-
-struct origin *origin_new(struct back *b, const struct origin_opts *opts)
+struct origin *origin_make(struct back *b, const struct origin_opts *opts)
 {
     struct origin *o = mem_zalloc(sizeof *o);
 
@@ -98,11 +116,11 @@ struct origin *origin_new(struct back *b, const struct origin_opts *opts)
     o->opts.host = o->host;
     o->back = b;
     list_push_back(&b->origins, &o->node);
-    if (o->name == NULL || o->host == NULL || o->address == NULL || !init_pools(o)) {
+    if (o->name == NULL || o->host == NULL || o->address == NULL) {
         destroy(o);
         return NULL;
     }
-    origin_metrics_init(o);
+    init_metrics(o);
     return o;
 }
 
@@ -112,10 +130,22 @@ struct origin *origin_ref(struct origin *o)
     return o;
 }
 
-void origin_free_if_unused(struct origin *o)
+void origin_use(struct origin *o)
+{
+    o->users++;
+}
+
+static void free_if_unused(struct origin *o)
 {
     if (o->refs == 0 && o->users == 0)
         destroy(o);
+}
+
+void origin_release(struct origin *o)
+{
+    must_hold(o->users > 0);
+    o->users--;
+    free_if_unused(o);
 }
 
 /* Another of the same name may follow it: what nobody can choose any more is not told of. */
@@ -134,13 +164,12 @@ void origin_unref(struct origin *o)
     if (o == NULL || --o->refs > 0)
         return;
     show_ejected(o);
-    o->users++; /* closing must not free it under our feet */
-    for (unsigned kind = 0; kind < POOL_KINDS; kind++) {
-        pool_close_idle(&o->pools[kind], CLOSE_ORIGIN_GONE);
-        h2_pool_close_idle(&o->pools[kind], CLOSE_ORIGIN_GONE);
+    if (o->back != NULL && o->complete) {
+        o->users++; /* closing must not free it under our feet */
+        o->back->close_idle(o);
+        o->users--;
     }
-    o->users--;
-    origin_free_if_unused(o);
+    free_if_unused(o);
 }
 
 bool origin_same(const struct origin *a, const struct origin *b)
@@ -248,6 +277,16 @@ void origin_answered(struct origin *o, unsigned status)
         failed(o, HEALTH_REQUEST, "502, 503 or 504 again and again");
     else
         succeeded(o, HEALTH_REQUEST);
+}
+
+void origin_note_close(struct origin *o, enum close_reason why, const char *detail, const char *protocol,
+                       uint64_t served)
+{
+    struct slice labels[2] = {slice_str(o->name), slice_str(close_texts[why])};
+
+    metric_inc(metric_child(o->back->closes, labels));
+    log_v(4, "Closed back connection", LT("origin", o->name), LT("reason", close_texts[why]), LT("detail", detail),
+          LT("protocol", protocol), LU("requests", served));
 }
 
 /* ---- retry budget ---- */

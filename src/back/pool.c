@@ -1,10 +1,7 @@
 #include "back/pool.h"
 
 #include "back/h1_client.h"
-#include "base/contract.h"
 #include "base/limits.h"
-#include "base/log.h"
-#include "base/metric.h"
 #include "net/dial.h"
 #include "net/stream.h"
 
@@ -13,33 +10,6 @@ enum {
     HELD_MS = 100,        /* those for whom no dial is made are looked at again */
     RELEASED_AT_ONCE = 4, /* of them: what a dial costs shows only when it was used */
 };
-
-static const char *const close_texts[CLOSE_REASONS] = {
-    [CLOSE_CONNECT_FAILED] = "connect_failed",
-    [CLOSE_IDLE_TIMEOUT] = "idle_timeout",
-    [CLOSE_BY_SERVER] = "closed_by_server",
-    [CLOSE_UNSOLICITED] = "unsolicited_bytes",
-    [CLOSE_NOT_REUSABLE] = "not_reusable",
-    [CLOSE_CANCELLED] = "cancelled",
-    [CLOSE_BROKEN] = "broken",
-    [CLOSE_UPGRADED] = "upgraded",
-    [CLOSE_ORIGIN_GONE] = "origin_gone",
-    [CLOSE_SURPLUS] = "surplus",
-    [CLOSE_NO_HOP] = "no_mvproxy",
-    [CLOSE_NO_HTTP2] = "no_http2",
-    [CLOSE_GOAWAY] = "goaway",
-    [CLOSE_PROTOCOL] = "protocol_error",
-    [CLOSE_FLOW_CONTROL] = "flow_control",
-    [CLOSE_FLOOD] = "flood",
-    [CLOSE_PING_TIMEOUT] = "ping_timeout",
-    [CLOSE_MAKE_ROOM] = "make_room",
-    [CLOSE_NO_MEMORY] = "no_memory",
-};
-
-const char *pool_close_text(enum close_reason why)
-{
-    return close_texts[why];
-}
 
 static struct loop *loop_of(const struct pool *p)
 {
@@ -53,66 +23,39 @@ size_t pool_max(const struct pool *p)
     return max == 0 ? LIMIT_POOL_CONNECTIONS : max;
 }
 
+static struct pool *pool_of(struct h1_client *c)
+{
+    return list_entry(c->home, struct pool, h1);
+}
+
 static size_t pool_open(const struct pool *p)
 {
-    return p->conns[CONN_DIALLING].count + p->conns[CONN_IDLE].count + p->conns[CONN_BUSY].count;
+    return p->h1.by_state[CONN_DIALLING].count + p->h1.by_state[CONN_IDLE].count + p->h1.by_state[CONN_BUSY].count;
 }
 
-void pool_move(struct h1_client *c, enum conn_state to)
-{
-    struct pool *p = c->pool;
-
-    if (list_linked(&c->node)) {
-        list_remove(&p->conns[c->state], &c->node);
-        metric_add(p->origin->m.conns[c->state], -1);
-    }
-    c->state = to;
-    if (to == CONN_GONE)
-        return;
-    list_push_front(&p->conns[to], &c->node);
-    metric_add(p->origin->m.conns[to], 1);
-}
-
-/* ------------------------------------------------------------------------------------------------------ dialling */
+/* ---- dialling ---- */
 
 static void balance(struct pool *p);
+static void put(struct h1_client *c);
 
-/* There must be one. */
-static struct back_request *first_waiting(struct pool *p)
+static struct back_request *next_in_line(const struct pool *p)
 {
-    struct list_node *first = list_first(&p->waiting);
+    struct back_request *r = line_first(&p->waiting);
 
-    contract(first != NULL);
-    return list_entry(first, struct back_request, node);
+    return r != NULL ? r : line_first(&p->held);
 }
 
-static struct back_request *next_in_line(struct pool *p)
+static void dial_failed(struct h1_client *c, struct back_request *r, const char *failure)
 {
-    struct list_node *n = list_first(&p->waiting);
-
-    if (n == NULL)
-        n = list_first(&p->held);
-    return n == NULL ? NULL : list_entry(n, struct back_request, node);
-}
-
-static void dial_failed(struct h1_client *c, const char *failure)
-{
-    struct pool *p = c->pool;
-    struct back_request *r = c->dedicated;
+    struct pool *p = pool_of(c);
 
     origin_connect_failed(p->origin, failure);
-    if (r == NULL)
-        p->dialling_shared--;
-    c->dial = NULL;
-    c->dedicated = NULL;
-    if (r == NULL && p->waiting.count > p->dialling_shared) {
-        r = first_waiting(p);
-        pool_stop_waiting(r);
+    if (r == NULL && p->waiting.requests.count > p->dialling_shared) {
+        r = line_first(&p->waiting);
+        request_stop_waiting(r);
     }
-    if (r != NULL) {
-        r->conn = NULL;
+    if (r != NULL)
         request_fail(r, BACK_FAIL_CONNECT, failure);
-    }
     h1_client_close(c, CLOSE_CONNECT_FAILED, failure);
 }
 
@@ -127,26 +70,21 @@ bool pool_admits(const struct pool *p, const struct stream *s)
 {
     if (p->kind == POOL_NO_CERT)
         return true;
-    p->origin->pools[POOL_HOP].bare_until_ms = stream_is_hop(s) ? 0 : loop_now_ms(loop_of(p)) + TIMEOUT_BARE_MS;
+    p->origin->pools[POOL_HOP]->bare_until_ms = stream_is_hop(s) ? 0 : loop_now_ms(loop_of(p)) + TIMEOUT_BARE_MS;
     return p->kind == POOL_CERT || stream_is_hop(s);
 }
 
 /* No mvproxy is there: the connection is one for asserted users, and whoever wanted it goes without certificate. */
 static void not_a_hop(struct h1_client *c, struct stream *s, struct back_request *dedicated)
 {
-    struct pool *p = c->pool;
+    struct pool *p = pool_of(c);
+    struct back_request *r;
 
-    pool_adopt(&p->origin->pools[POOL_CERT], s);
-    if (dedicated != NULL) {
-        dedicated->conn = NULL;
+    pool_adopt(p->origin->pools[POOL_CERT], s);
+    if (dedicated != NULL)
         request_place(dedicated, true);
-    } else {
-        p->dialling_shared--;
-    }
-    while (p->waiting.count > 0) {
-        struct back_request *r = first_waiting(p);
-
-        pool_stop_waiting(r);
+    while ((r = next_in_line(p)) != NULL) {
+        request_stop_waiting(r);
         request_place(r, false);
     }
     h1_client_close(c, CLOSE_NO_HOP, "");
@@ -155,28 +93,26 @@ static void not_a_hop(struct h1_client *c, struct stream *s, struct back_request
 static void on_dialled(struct stream *s, const char *failure, void *arg)
 {
     struct h1_client *c = arg;
-    struct pool *p = c->pool;
-    struct back_request *r = c->dedicated;
+    struct pool *p = pool_of(c);
+    struct back_request *r = h1_client_dialled(c);
 
+    if (r == NULL)
+        p->dialling_shared--;
     if (s == NULL) {
-        dial_failed(c, failure);
+        dial_failed(c, r, failure);
         return;
     }
     origin_connected(p->origin);
-    c->dial = NULL;
-    c->dedicated = NULL;
     if (!pool_admits(p, s)) {
         not_a_hop(c, s, r);
         return;
     }
     h1_client_opened(c, s);
     if (r != NULL) {
-        r->conn = NULL;
         h1_client_attach(c, r);
         return;
     }
-    p->dialling_shared--;
-    pool_put(c);
+    put(c);
     balance(p);
 }
 
@@ -199,36 +135,28 @@ struct dial *pool_dial(struct pool *p, bool http2, dial_fn *fn, void *arg)
 
 void pool_adopt(struct pool *p, struct stream *s)
 {
-    struct h1_client *c = h1_client_new(p);
+    struct h1_client *c = h1_client_new(&p->h1);
 
     if (c == NULL) {
         stream_close(s, STREAM_CLOSE_NOW);
         return;
     }
-    p->origin->users++;
     h1_client_opened(c, s);
-    pool_move(c, CONN_IDLE);
-    pool_put(c);
+    put(c);
 }
 
 static bool start_dial(struct pool *p, struct back_request *dedicated)
 {
-    struct h1_client *c = h1_client_new(p);
+    struct h1_client *c = h1_client_new(&p->h1);
+    struct dial *d = c == NULL ? NULL : pool_dial(p, false, on_dialled, c);
 
-    if (c == NULL)
-        return false;
-    c->dial = pool_dial(p, false, on_dialled, c);
-    if (c->dial == NULL) {
-        h1_client_free(c);
+    if (d == NULL) {
+        if (c != NULL)
+            h1_client_discard(c);
         return false;
     }
-    p->origin->users++;
-    c->dedicated = dedicated;
-    if (dedicated != NULL)
-        dedicated->conn = c;
-    else
-        p->dialling_shared++;
-    pool_move(c, CONN_DIALLING);
+    p->dialling_shared += dedicated == NULL;
+    h1_client_dials(c, d, dedicated);
     return true;
 }
 
@@ -238,67 +166,51 @@ static bool start_dial(struct pool *p, struct back_request *dedicated)
  */
 static void balance(struct pool *p)
 {
-    while (p->waiting.count > p->dialling_shared && p->dialling_shared < LIMIT_POOL_DIALS &&
+    while (p->waiting.requests.count > p->dialling_shared && p->dialling_shared < LIMIT_POOL_DIALS &&
            pool_open(p) < pool_max(p)) {
         struct back_request *r;
 
         if (start_dial(p, NULL))
             continue;
-        r = first_waiting(p); /* a dial that is not begun takes nobody off the list */
-        pool_stop_waiting(r);
+        r = line_first(&p->waiting); /* a dial that is not begun takes nobody off the list */
+        request_stop_waiting(r);
         request_fail(r, BACK_FAIL_MEMORY, "out of memory for a connection");
     }
 }
 
 /* ------------------------------------------------------------------------------------------------------- waiting */
 
-void pool_stop_waiting(struct back_request *r)
-{
-    if (!list_linked(&r->node))
-        return;
-    if (r->waits_in != &r->pool->waiting && r->waits_in != &r->pool->held)
-        r->pool->h2_waiting--;
-    list_remove(r->waits_in, &r->node);
-}
-
-static void queue(struct list *l, struct back_request *r)
-{
-    r->waits_in = l;
-    list_push_back(l, &r->node);
-}
-
 /* Their clients may have come out of debt. */
 static void on_held_timer(void *arg)
 {
     struct pool *p = arg;
-    struct list_node *n = list_first(&p->held), *next;
+    struct list *held = &p->held.requests;
+    struct list_node *n = list_first(held), *next;
 
     for (unsigned released = 0; n != NULL && released < RELEASED_AT_ONCE; n = next) {
         struct back_request *r = list_entry(n, struct back_request, node);
 
-        next = list_next(&p->held, n);
+        next = list_next(held, n);
         if (!request_may_dial(r))
             continue;
-        list_remove(&p->held, n);
-        queue(&p->waiting, r);
+        request_stop_waiting(r);
+        request_wait_in(r, &p->waiting);
         released++;
     }
-    if (p->held.count > 0)
+    if (held->count > 0)
         loop_timer_set(p->held_timer, HELD_MS);
     balance(p);
 }
 
-/* The time of the first in the list that has to wait on; 0: none has. */
-static uint64_t give_up_on(struct list *l, uint64_t now, enum back_failure why)
+/* The time of the first in the line that has to wait on; 0: none has. */
+static uint64_t give_up_on(struct line *l, uint64_t now, enum back_failure why)
 {
-    struct list_node *n;
+    struct back_request *r;
 
-    while ((n = list_first(l)) != NULL) {
-        struct back_request *r = list_entry(n, struct back_request, node);
-
+    while ((r = line_first(l)) != NULL) {
         if (r->give_up_ms > now)
             return r->give_up_ms;
-        pool_stop_waiting(r);
+        request_stop_waiting(r);
         request_fail(r, why, "no connection became free in time");
     }
     return 0;
@@ -322,16 +234,16 @@ static void wait_in(struct pool *p, struct back_request *r)
 {
     uint64_t patience = 2 * p->origin->opts.connect_timeout_ms;
     bool may_dial = request_may_dial(r);
-    struct list *line = may_dial ? &p->waiting : &p->held;
+    struct line *line = may_dial ? &p->waiting : &p->held;
 
-    if (line->count >= LIMIT_POOL_WAITING) {
+    if (line->requests.count >= LIMIT_POOL_WAITING) {
         request_fail(r, may_dial ? BACK_FAIL_BUSY : BACK_FAIL_CLIENT, "too many requests wait for a connection");
         return;
     }
     r->give_up_ms = loop_now_ms(loop_of(p)) + patience;
     if (!loop_timer_pending(p->wait_timer))
         loop_timer_set(p->wait_timer, patience);
-    queue(line, r);
+    request_wait_in(r, line);
     if (may_dial)
         balance(p);
     else if (!loop_timer_pending(p->held_timer))
@@ -349,9 +261,9 @@ static bool is_quiet(const struct h1_client *c)
 
 static struct h1_client *find_idle(const struct pool *p)
 {
-    struct list_node *n = list_first(&p->conns[CONN_IDLE]);
+    struct list_node *n = list_first(&p->h1.by_state[CONN_IDLE]);
 
-    for (unsigned i = 0; i < MAX_LOOKS && n != NULL; i++, n = list_next(&p->conns[CONN_IDLE], n))
+    for (unsigned i = 0; i < MAX_LOOKS && n != NULL; i++, n = list_next(&p->h1.by_state[CONN_IDLE], n))
         if (is_quiet(list_entry(n, struct h1_client, node)))
             return list_entry(n, struct h1_client, node);
     return NULL;
@@ -380,8 +292,8 @@ static void on_idle_timer(void *arg)
     struct pool *p = arg;
     uint64_t now = loop_now_ms(loop_of(p));
 
-    while (p->conns[CONN_IDLE].count > 0) {
-        struct h1_client *c = list_entry(list_last(&p->conns[CONN_IDLE]), struct h1_client, node);
+    while (p->h1.by_state[CONN_IDLE].count > 0) {
+        struct h1_client *c = list_entry(list_last(&p->h1.by_state[CONN_IDLE]), struct h1_client, node);
         uint64_t end = c->idle_since_ms + p->origin->opts.idle_timeout_ms;
 
         if (end > now) {
@@ -392,10 +304,10 @@ static void on_idle_timer(void *arg)
     }
 }
 
-void pool_put(struct h1_client *c)
+/* It can serve: whoever waits first, else it is idle. */
+static void put(struct h1_client *c)
 {
-    struct pool *p = c->pool;
-
+    struct pool *p = pool_of(c);
     struct back_request *r = next_in_line(p);
 
     if (r != NULL && !is_quiet(c)) {
@@ -403,37 +315,26 @@ void pool_put(struct h1_client *c)
         return;
     }
     if (r != NULL) {
-        pool_stop_waiting(r);
+        request_stop_waiting(r);
         h1_client_attach(c, r);
         return;
     }
-    if (p->origin->refs == 0 || p->conns[CONN_IDLE].count >= LIMIT_POOL_IDLE_PER_ORIGIN) {
+    if (p->origin->refs == 0 || p->h1.by_state[CONN_IDLE].count >= LIMIT_POOL_IDLE_PER_ORIGIN) {
         h1_client_close(c, p->origin->refs == 0 ? CLOSE_ORIGIN_GONE : CLOSE_SURPLUS, "");
         return;
     }
-    c->idle_since_ms = loop_now_ms(loop_of(p));
-    pool_move(c, CONN_IDLE);
+    h1_client_idle(c);
     if (!loop_timer_pending(p->idle_timer))
         loop_timer_set(p->idle_timer, p->origin->opts.idle_timeout_ms);
 }
 
-void pool_forget(struct h1_client *c, enum close_reason why, const char *detail)
+/* Those who wait may have another. */
+static void gone(struct h1_client *c)
 {
-    struct pool *p = c->pool;
-    struct back *b = p->origin->back;
-    struct slice labels[2] = {slice_str(p->origin->name), slice_str(close_texts[why])};
+    struct pool *p = pool_of(c);
 
-    if (c->dial != NULL) {
-        dial_cancel(c->dial);
-        c->dial = NULL;
-        if (c->dedicated == NULL)
-            p->dialling_shared--;
-    }
-    pool_move(c, CONN_GONE);
-    metric_inc(metric_child(b->closes, labels));
-    log_v(4, "Closed back connection", LT("origin", p->origin->name), LT("reason", close_texts[why]),
-          LT("detail", detail), LU("requests", c->served));
-    back_bury_conn(b, c);
+    if (c->dial != NULL && c->dedicated == NULL)
+        p->dialling_shared--;
     balance(p);
 }
 
@@ -441,29 +342,61 @@ void pool_close_idle(struct pool *p, enum close_reason why)
 {
     struct list_node *n;
 
-    while ((n = list_first(&p->conns[CONN_IDLE])) != NULL)
+    while ((n = list_first(&p->h1.by_state[CONN_IDLE])) != NULL)
         h1_client_close(list_entry(n, struct h1_client, node), why, "");
 }
 
-bool pool_init(struct pool *p, struct origin *o, enum pool_kind kind)
+void pool_drop_all(struct pool *p)
 {
-    p->origin = o;
-    p->kind = kind;
-    for (size_t i = 0; i < CONN_GONE; i++)
-        list_init(&p->conns[i]);
-    list_init(&p->waiting);
-    list_init(&p->held);
-    list_init(&p->h2_clients);
-    p->idle_timer = loop_timer_new(o->back->loop, on_idle_timer, p);
-    p->wait_timer = loop_timer_new(o->back->loop, on_wait_timer, p);
-    p->held_timer = loop_timer_new(o->back->loop, on_held_timer, p);
-    return p->idle_timer != NULL && p->wait_timer != NULL && p->held_timer != NULL;
+    struct list_node *n;
+    struct back_request *r;
+
+    while ((r = next_in_line(p)) != NULL)
+        request_drop(r);
+    for (size_t state = 0; state < CONN_GONE; state++)
+        while ((n = list_first(&p->h1.by_state[state])) != NULL) {
+            struct h1_client *c = list_entry(n, struct h1_client, node);
+
+            r = c->request != NULL ? c->request : c->dedicated;
+            if (r != NULL)
+                request_drop(r);
+            else
+                h1_client_close(c, CLOSE_ORIGIN_GONE, "");
+        }
 }
 
-void pool_release(struct pool *p)
+static void free_pool(void *arg)
 {
-    loop_timer_free(p->idle_timer);
-    loop_timer_free(p->wait_timer);
-    loop_timer_free(p->held_timer);
-    p->idle_timer = p->wait_timer = p->held_timer = NULL;
+    mem_free(arg);
+}
+
+struct pool *pool_new(struct origin *o, enum pool_kind kind)
+{
+    struct pool *p = mem_zalloc(sizeof *p);
+
+    if (p == NULL)
+        return NULL;
+    p->origin = p->h1.origin = o;
+    p->h1.free = put;
+    p->h1.gone = gone;
+    p->kind = p->h1.kind = kind;
+    for (size_t i = 0; i < CONN_GONE; i++)
+        list_init(&p->h1.by_state[i]);
+    line_init(&p->waiting, NULL);
+    line_init(&p->held, NULL);
+    list_init(&p->h2_clients);
+    lifetime_init(&p->life, o->back->loop, "pool");
+    p->idle_timer = lifetime_timer(&p->life, on_idle_timer, p);
+    p->wait_timer = lifetime_timer(&p->life, on_wait_timer, p);
+    p->held_timer = lifetime_timer(&p->life, on_held_timer, p);
+    if (p->idle_timer != NULL && p->wait_timer != NULL && p->held_timer != NULL)
+        return p;
+    pool_free(p);
+    return NULL;
+}
+
+void pool_free(struct pool *p)
+{
+    if (p != NULL)
+        lifetime_retire(&p->life, free_pool, p);
 }

@@ -15,7 +15,7 @@ bool request_must_be_withheld(const struct back_request *r, enum pool_kind kind,
 {
     static const char *const kinds[POOL_KINDS] = {
         [POOL_NO_CERT] = "none", [POOL_CERT] = "front-proxy", [POOL_HOP] = "front-proxy, to an mvproxy"};
-    const char *origin = r->pool->origin->name;
+    const char *origin = r->origin->name;
     struct back *b = r->back;
     struct back_claims claims = {0, 0};
 

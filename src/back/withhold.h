@@ -5,7 +5,7 @@
 #ifndef MVPROXY_BACK_WITHHOLD_H
 #define MVPROXY_BACK_WITHHOLD_H
 
-#include "back/back_internal.h"
+#include "back/request.h"
 
 /* True: it must not be sent on this connection of the pool's kind. Counted, and logged as the defect that it is. */
 bool request_must_be_withheld(const struct back_request *r, enum pool_kind kind, const struct stream *s);

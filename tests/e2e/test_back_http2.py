@@ -18,7 +18,7 @@ NAME = "watched"
 
 def setup():
     """a, behind the middle; its peer b, straight; and c, which speaks HTTP/1.1 only, with its own mvproxy."""
-    world = fixture.World({"a": "v1.33", "b": "v1.34", "c": "v1.33"}, servers={"c": {"http1-only": True}})
+    world = fixture.World({"a": "v1.33", "b": "v1.34", "c": "v1.33"}, options={"local-failover": False}, servers={"c": {"http1-only": True}})
     world.middle = Middle(world, "a")
     world.proxies["a"].options["apiserver"] = "https://" + world.middle.address
     world.start()

@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "back/h2_client.h"
+#include "back/h2_call.h"
 #include "net/stream_out.h"
 #include "unit/back/h2_kit.h"
 

@@ -2,8 +2,7 @@
 
 #include <stdlib.h>
 
-#include "back/back_internal.h"
-#include "back/h2_pool.h"
+#include "back/bearers.h"
 #include "net/listener.h"
 
 enum { FRAME_BYTES = 16384 };
@@ -351,8 +350,8 @@ void h2_judge_bearer(struct h2_kit *k, const char *bearer, unsigned status)
     h2_call_init(&c, k, "/", bearer);
     asked.opts = c.opts;
     asked.opts.lasting = true;
-    h2_pool_count(&asked);
-    h2_pool_answered(&asked);
+    bearer_count(&asked, NULL);
+    bearer_answered(&asked);
     call_free(&c);
 }
 

@@ -4,8 +4,7 @@
  */
 #include <stdio.h>
 
-#include "back/back_internal.h"
-#include "back/h2_pool.h"
+#include "back/bearers.h"
 #include "net/listener.h"
 #include "unit/back/h2_kit.h"
 
@@ -121,8 +120,8 @@ static void not_for_h2(void)
     known.back = k.back;
     known.opts = c[3].opts;
     known.opts.lasting = true;
-    h2_pool_count(&known);
-    h2_pool_answered(&known);
+    bearer_count(&known, NULL);
+    bearer_answered(&known);
     for (size_t i = 0; i < ROWS(c); i++) {
         call_send(&c[i]);
         back_finish(c[i].r, NULL);

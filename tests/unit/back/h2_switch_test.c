@@ -1,7 +1,7 @@
 /*
  * When requests that may go either way go over HTTP/2, and how large answers keep away from small ones.
  */
-#include "back/back_internal.h"
+#include "back/pool.h"
 #include "unit/back/h2_kit.h"
 
 enum { ON = 16, OFF = 7, LARGE = 16 << 10 };

@@ -2,7 +2,8 @@
  * What nghttp2 calls. Frames, stream states, header compression and the rules of HTTP messages (RFC 9113 section 8) are
  * nghttp2's; what a server may cost us is counted here.
  */
-#include "back/h2_client.h"
+#include "back/h2_session.h"
+
 #include "base/limits.h"
 #include "base/log.h"
 #include "http/h2_fields.h"
@@ -120,7 +121,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
             h2_client_heard_settings(c);
         break;
     case NGHTTP2_GOAWAY:
-        log_v(3, "Server ends HTTP/2 connection", LT("origin", c->pool->origin->name),
+        log_v(3, "Server ends HTTP/2 connection", LT("origin", c->origin->name),
               LT("code", nghttp2_http2_strerror(frame->goaway.error_code)), LU("streams", c->calls.count));
         h2_client_leave(c);
         break;
@@ -137,7 +138,7 @@ static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame
 
     if (call != NULL && call->bad == NULL)
         call->bad = nghttp2_strerror(code);
-    log_v(4, "Bad HTTP/2 frame of server", LT("origin", c->pool->origin->name), LU("type", frame->hd.type),
+    log_v(4, "Bad HTTP/2 frame of server", LT("origin", c->origin->name), LU("type", frame->hd.type),
           LU("stream", (uint64_t)frame->hd.stream_id), LT("reason", nghttp2_strerror(code)));
     return 0;
 }

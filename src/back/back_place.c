@@ -1,0 +1,185 @@
+#include "back/back.h"
+
+#include "back/bearers.h"
+#include "back/h2_pool.h"
+#include "back/pool.h"
+#include "base/metric.h"
+
+enum { SCRATCH_CEILING = 2 * LIMIT_HEAD_BYTES };
+
+/* ---- where requests go ---- */
+
+/*
+ * A pool with certificate only for who asserts a user, or where each connection proves itself. That a server was found
+ * bare a moment ago spares the attempt; that it was not proves nothing.
+ */
+static enum pool_kind kind_for(const struct back_request *r)
+{
+    const struct origin *o = r->origin;
+
+    if (r->opts.with_cert)
+        return POOL_CERT;
+    if (r->opts.hop && o->opts.tls_cert != NULL && loop_now_ms(r->back->loop) >= o->pools[POOL_HOP]->bare_until_ms)
+        return POOL_HOP;
+    return POOL_NO_CERT;
+}
+
+/* An identity that the origin has no context for must not go out in another one's name, nor in the clear. */
+static bool has_context(const struct pool *p)
+{
+    const struct origin_opts *o = &p->origin->opts;
+
+    return pool_tls(p) != NULL || (!o->tls_required && o->tls_cert == NULL && o->tls_no_cert == NULL);
+}
+
+static void place(struct back_request *r, bool fresh)
+{
+    r->pool = r->origin->pools[kind_for(r)];
+    if (!has_context(r->pool))
+        request_fail(r, BACK_FAIL_CONNECT,
+                     r->opts.with_cert ? "no client certificate is configured" : "no TLS is configured");
+    else if (fresh || !h2_pool_serves(r))
+        pool_take(r->pool, r, fresh);
+    else if (!h2_pool_take(r->pool, r))
+        pool_take(r->pool, r, false);
+}
+
+static void close_idle(struct origin *o)
+{
+    for (size_t i = 0; i < POOL_KINDS; i++) {
+        pool_close_idle(o->pools[i], CLOSE_ORIGIN_GONE);
+        h2_pool_close_idle(o->pools[i], CLOSE_ORIGIN_GONE);
+    }
+}
+
+static void drop_pools(struct origin *o)
+{
+    for (size_t i = 0; i < POOL_KINDS; i++) {
+        pool_free(o->pools[i]);
+        o->pools[i] = NULL;
+    }
+}
+
+struct origin *origin_new(struct back *b, const struct origin_opts *opts)
+{
+    struct origin *o = origin_make(b, opts);
+
+    if (o == NULL)
+        return NULL;
+    o->complete = true;
+    for (size_t i = 0; i < POOL_KINDS; i++) {
+        o->pools[i] = pool_new(o, (enum pool_kind)i);
+        o->complete = o->complete && o->pools[i] != NULL;
+    }
+    if (o->complete)
+        return o;
+    origin_unref(o);
+    return NULL;
+}
+
+/* ---- the whole ---- */
+
+static struct churn_rate rate_of(unsigned burst, unsigned per_second)
+{
+    return (struct churn_rate){1000 / per_second, burst * (1000 / per_second), LIMIT_CHURN_TOGETHER};
+}
+
+struct back *back_new(struct loop *l, struct metrics *m)
+{
+    static const char *const origin_state[] = {"origin", "state", NULL};
+    static const char *const origin_result[] = {"origin", "result", NULL};
+    static const char *const origin_reason[] = {"origin", "reason", NULL};
+    static const char *const origin_only[] = {"origin", NULL};
+    struct back *b = must_zalloc(sizeof *b);
+
+    b->loop = l;
+    b->place = place;
+    b->close_idle = close_idle;
+    b->drop_pools = drop_pools;
+    if (m == NULL)
+        m = b->own_metrics = metrics_new();
+    list_init(&b->origins);
+    list_init(&b->failing);
+    buf_init(&b->scratch, SCRATCH_CEILING);
+    b->arenas.ceiling = LIMIT_EXCHANGE_ARENA;
+    b->wasted_dials.rate = rate_of(LIMIT_CHURN_DIALS, LIMIT_CHURN_DIALS_SECOND);
+    b->resets.rate = rate_of(LIMIT_CHURN_RESETS, LIMIT_CHURN_RESETS_SECOND);
+    b->conns = metric_family(m, METRIC_GAUGE, "mvproxy_back_connections", "Open connections to servers, by state.",
+                             origin_state, LIMIT_METRIC_SERIES);
+    b->connects = metric_family(m, METRIC_COUNTER, "mvproxy_back_connects_total",
+                                "Attempts to connect to servers, by result.", origin_result, LIMIT_METRIC_SERIES);
+    b->reuses =
+        metric_family(m, METRIC_COUNTER, "mvproxy_back_connection_reuses_total",
+                      "Requests sent on a connection that had served another.", origin_only, LIMIT_METRIC_SERIES);
+    b->retries = metric_family(m, METRIC_COUNTER, "mvproxy_back_retries_total",
+                               "Requests sent again because their connection ended unanswered.", origin_only,
+                               LIMIT_METRIC_SERIES);
+    b->streams = metric_family(m, METRIC_GAUGE, "mvproxy_back_streams", "Requests under way on HTTP/2 connections.",
+                               origin_only, LIMIT_METRIC_SERIES);
+    b->retries_refused = metric_family(m, METRIC_COUNTER, "mvproxy_back_retries_refused_total",
+                                       "Requests not sent again because the retry budget of the origin was used up.",
+                                       origin_only, LIMIT_METRIC_SERIES);
+    b->ejections = metric_family(m, METRIC_COUNTER, "mvproxy_back_ejections_total",
+                                 "Times that a server was put last because of failures in a row.", origin_only,
+                                 LIMIT_METRIC_SERIES);
+    b->ejected =
+        metric_family(m, METRIC_GAUGE, "mvproxy_back_ejected",
+                      "1 while a server is put last because of failures in a row.", origin_only, LIMIT_METRIC_SERIES);
+    b->closes = metric_family(m, METRIC_COUNTER, "mvproxy_back_connections_closed_total",
+                              "Connections to servers that ended, by reason.", origin_reason, LIMIT_METRIC_SERIES);
+    b->check.withheld = metric_family(m, METRIC_COUNTER, "mvproxy_back_requests_withheld_total",
+                                      "Requests not sent because the identity in them did not fit the connection.",
+                                      origin_only, LIMIT_METRIC_SERIES);
+    b->failures = metric_family(m, METRIC_COUNTER, "mvproxy_back_failures_total",
+                                "Requests to servers that failed, by reason.", origin_reason, LIMIT_METRIC_SERIES);
+    return b;
+}
+
+void back_set_claims(struct back *b, back_claims_fn *fn, void *arg)
+{
+    b->check.claims = fn;
+    b->check.arg = arg;
+}
+
+void back_free(struct back *b)
+{
+    struct list_node *n, *next;
+
+    if (b == NULL)
+        return;
+    for (n = list_first(&b->origins); n != NULL; n = list_next(&b->origins, n)) {
+        struct origin *o = list_entry(n, struct origin, node);
+
+        for (size_t i = 0; i < POOL_KINDS; i++) {
+            h2_pool_drop_all(o->pools[i]);
+            pool_drop_all(o->pools[i]);
+        }
+    }
+    while ((n = list_first(&b->failing)) != NULL)
+        request_drop(list_entry(n, struct back_request, node));
+    for (n = list_first(&b->origins); n != NULL; n = next) {
+        struct origin *o = list_entry(n, struct origin, node);
+
+        next = list_next(&b->origins, n);
+        drop_pools(o);
+        list_remove(&b->origins, n);
+        o->back = NULL; /* somebody still holds it, or what ends in this turn does; it is of no use */
+    }
+    arena_pool_free(&b->arenas);
+    buf_free(&b->scratch);
+    metrics_free(b->own_metrics);
+    mem_free(b);
+}
+
+/* ---- requests ---- */
+
+struct back_request *back_start(struct back *b, const struct back_opts *o)
+{
+    struct back_request *r = request_new(b, o);
+
+    if (r == NULL)
+        return NULL;
+    bearer_count(r, &r->pool->load);
+    request_place(r, o->upgrade);
+    return r;
+}

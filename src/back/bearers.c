@@ -1,0 +1,65 @@
+#include "back/bearers.h"
+
+#include "base/hash.h"
+
+/* The one Authorization; NONE: without, or with several, of which nobody knows which one counts. */
+struct slice bearer_of(const struct http_head *head)
+{
+    struct slice found = SLICE_NONE;
+
+    for (size_t i = 0; i < head->n_fields; i++) {
+        if (head->fields[i].id != HTTP_AUTHORIZATION)
+            continue;
+        if (found.n > 0)
+            return SLICE_NONE;
+        found = head->fields[i].value;
+    }
+    return found;
+}
+
+bool bearer_is_shared(const struct back_request *r)
+{
+    return r->opts.http2 == BACK_HTTP2_SHARED && r->opts.with_cert;
+}
+
+/*
+ * A connection for a token is made only after some server has taken that token: else anybody could have us make one for
+ * each of his requests, with a new invented token every time. That it was taken is shown by success or 403: errors may
+ * come before anybody looks at the token (of kube-apiserver 400 for a bad timeout, 429 and 503 while it stops). A slot
+ * is a token's seeded hash; two tokens that share one take turns over HTTP/1.1.
+ */
+struct bearer *bearer_slot(const struct back_request *r)
+{
+    return &r->back->bearers[r->bearer % LIMIT_ACCEPTED_BEARERS];
+}
+
+bool bearer_may_connect(const struct back_request *r)
+{
+    return bearer_is_shared(r) || bearer_slot(r)->accepted == r->bearer;
+}
+
+void bearer_answered(const struct back_request *r)
+{
+    if (r->bearer == 0)
+        return;
+    if (r->response.status < 300 || r->response.status == 403)
+        bearer_slot(r)->accepted = r->bearer;
+    else if (bearer_slot(r)->accepted == r->bearer)
+        bearer_slot(r)->accepted = 0;
+}
+
+void bearer_count(struct back_request *r, struct h2_load *of_all)
+{
+    struct slice bearer = SLICE_NONE;
+
+    if (r->opts.http2 == BACK_HTTP1)
+        return;
+    if (!bearer_is_shared(r))
+        bearer = bearer_of(r->opts.head);
+    if (bearer.n > 0)
+        r->bearer = hash_seeded(bearer);
+    if (r->opts.lasting || (bearer.n == 0 && !bearer_is_shared(r)))
+        return;
+    r->load = bearer_is_shared(r) ? of_all : &bearer_slot(r)->load;
+    h2_load_begin(r->load);
+}

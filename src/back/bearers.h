@@ -1,0 +1,23 @@
+/*
+ * Whose requests may share an HTTP/2 connection, and what is remembered of tokens for that: whether a server took them
+ * last time, and how many requests with them are under way.
+ */
+#ifndef MVPROXY_BACK_BEARERS_H
+#define MVPROXY_BACK_BEARERS_H
+
+#include "back/request.h"
+
+/* The one Authorization; NONE: without, or with several, of which nobody knows which one counts. */
+struct slice bearer_of(const struct http_head *head);
+/* With the certificate, and who asks stands in the request. */
+bool bearer_is_shared(const struct back_request *r);
+/* What is remembered of its token, or of another of the same slot. */
+struct bearer *bearer_slot(const struct back_request *r);
+/* May a connection be made for it? */
+bool bearer_may_connect(const struct back_request *r);
+/* A new request: what it has to do with others, before it is placed. `of_all`: the load that everybody's belong to. */
+void bearer_count(struct back_request *r, struct h2_load *of_all);
+/* Its final head is here: remembers whether its token was taken. */
+void bearer_answered(const struct back_request *r);
+
+#endif

@@ -1,0 +1,117 @@
+/*
+ * What everything behind back.h stands on: the whole, and origins with their metrics, health and accounts. It knows
+ * neither requests nor connections; what is above it (pools) it reaches by the functions given at creation.
+ */
+#ifndef MVPROXY_BACK_ORIGIN_H
+#define MVPROXY_BACK_ORIGIN_H
+
+#include "back/churn.h"
+#include "back/claims.h"
+#include "back/h2_load.h"
+#include "back/health.h"
+#include "base/arena_pool.h"
+#include "base/buf.h"
+#include "base/limits.h"
+#include "net/loop.h"
+
+struct back_request;
+struct metric;
+struct metric_family;
+struct pool;
+
+/* Connections, whatever their protocol. */
+enum conn_state { CONN_DIALLING, CONN_IDLE, CONN_BUSY, CONN_GONE, CONN_STATES };
+
+enum close_reason {
+    CLOSE_CONNECT_FAILED,
+    CLOSE_IDLE_TIMEOUT,
+    CLOSE_BY_SERVER,
+    CLOSE_UNSOLICITED,  /* bytes that nobody asked for on an idle connection */
+    CLOSE_NOT_REUSABLE, /* the response or the request's unfinished body says so */
+    CLOSE_CANCELLED,
+    CLOSE_BROKEN,
+    CLOSE_UPGRADED, /* given away, not closed */
+    CLOSE_ORIGIN_GONE,
+    CLOSE_SURPLUS, /* as many others are idle already */
+    CLOSE_NO_HOP,  /* no mvproxy there: given to the pool with certificate, or of no use to anybody (HTTP/2) */
+    /* Of HTTP/2 connections only: */
+    CLOSE_NO_HTTP2,     /* given to the HTTP/1.1 pool, or the server takes no streams */
+    CLOSE_GOAWAY,       /* the server wanted no more requests on it, and the last is over */
+    CLOSE_PROTOCOL,     /* the server broke the rules */
+    CLOSE_FLOW_CONTROL, /* it sent more than it may */
+    CLOSE_FLOOD,        /* it made too much work */
+    CLOSE_PING_TIMEOUT, /* it does not answer */
+    CLOSE_MAKE_ROOM,    /* idle, and another identity needs one */
+    CLOSE_NO_MEMORY,
+    CLOSE_REASONS
+};
+
+/* What the connections of a pool have in common. */
+enum pool_kind {
+    POOL_NO_CERT, /* without client certificate: requests that carry their own credential, or none */
+    POOL_CERT,    /* with the front-proxy certificate: requests that assert a user */
+    POOL_HOP,     /* with it, and each has proved that an mvproxy is at its other end: requests that assert nobody */
+    POOL_KINDS
+};
+
+struct origin_metrics {
+    struct metric *conns[CONN_GONE];
+    struct metric *connects, *connect_failures, *reuses, *retries, *retries_refused, *ejections, *ejected, *streams;
+};
+
+struct origin {
+    struct list_node node; /* of back->origins */
+    struct back *back;     /* NULL once that is freed */
+    unsigned refs;         /* of the outside */
+    size_t users;          /* connections and requests that point here */
+    char *name, *host, *address;
+    struct origin_opts opts;
+    struct pool *pools[POOL_KINDS];  /* NULL once the whole is freed */
+    bool complete;                   /* they are all there */
+    size_t in_flight, own_in_flight; /* the second are among the first */
+    bool unreachable;                /* the last attempt to connect failed */
+    struct health health;
+    bool shown_out; /* in the gauge */
+    struct budget budget;
+    struct origin_metrics m;
+};
+
+struct back {
+    struct loop *loop;
+    struct metrics *own_metrics; /* if none were given */
+    struct metric_family *closes, *failures, *conns, *connects, *reuses;
+    struct metric_family *retries, *retries_refused, *ejections, *ejected, *streams;
+    struct back_check check;
+    struct list origins;
+    struct list failing;                           /* requests whose on_failed is due */
+    struct buf scratch;                            /* heads on their way out */
+    uint64_t connections;                          /* HTTP/1.1, opened so far */
+    struct bearer bearers[LIMIT_ACCEPTED_BEARERS]; /* by the token's hash; bearers.c */
+    struct arena_pool arenas;
+    struct churn wasted_dials, resets;
+    /* Upwards: finds a connection for the request (fresh: one of its own); closes what is idle; frees the pools. */
+    void (*place)(struct back_request *r, bool fresh);
+    void (*close_idle)(struct origin *o);
+    void (*drop_pools)(struct origin *o);
+};
+
+/* Without pools; origin_new() adds them. */
+MEM_CHECK struct origin *origin_make(struct back *b, const struct origin_opts *opts);
+/* Something points here, and no longer: with the last one it is freed. */
+void origin_use(struct origin *o);
+void origin_release(struct origin *o);
+void origin_connected(struct origin *o);
+void origin_connect_failed(struct origin *o, const char *why);
+/* Counts and logs the end of a connection. */
+void origin_note_close(struct origin *o, enum close_reason why, const char *detail, const char *protocol,
+                       uint64_t served);
+const char *origin_close_text(enum close_reason why);
+/* A final head has come. */
+void origin_answered(struct origin *o, unsigned status);
+/* For good: what is sent again is not counted. */
+void origin_request_failed(struct origin *o, enum back_failure why, const char *text);
+/* A new request is in flight, and over. */
+void origin_note_request(struct origin *o, bool own);
+void origin_note_over(struct origin *o, bool own);
+
+#endif

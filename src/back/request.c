@@ -1,0 +1,559 @@
+#include "back/request.h"
+
+#include <stdio.h>
+
+#include "back/retry.h"
+#include "base/contract.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/metric.h"
+#include "base/state.h"
+#include "http/h1_write.h"
+
+enum {
+    STALL_LOOKS = 4,          /* at a body that waits, in the time that it may */
+    WATCH_ARENA_BYTES = 1024, /* holds the head of kube-apiserver's answer to a watch */
+};
+
+/* ---- states ---- */
+
+static const char *const state_names[] = {
+    [REQUEST_NEW] = "new",         [REQUEST_WAITING] = "waiting",
+    [REQUEST_ACTIVE] = "active",   [REQUEST_ABANDONED] = "abandoned",
+    [REQUEST_FAILING] = "failing", [REQUEST_OVER] = "over",
+};
+
+static const uint32_t next_states[] = {
+    [REQUEST_NEW] = STATE(REQUEST_WAITING) | STATE(REQUEST_FAILING),
+    /* From one line to another, as well. */
+    [REQUEST_WAITING] = STATE(REQUEST_WAITING) | STATE(REQUEST_ACTIVE) | STATE(REQUEST_FAILING) | STATE(REQUEST_OVER),
+    [REQUEST_ACTIVE] = STATE(REQUEST_WAITING) | STATE(REQUEST_ABANDONED) | STATE(REQUEST_FAILING) | STATE(REQUEST_OVER),
+    [REQUEST_ABANDONED] = STATE(REQUEST_OVER),
+    [REQUEST_FAILING] = STATE(REQUEST_OVER),
+    [REQUEST_OVER] = 0,
+};
+
+static const struct state_table states = STATE_TABLE("request to a server", state_names, next_states);
+
+static void move(struct back_request *r, enum request_state to)
+{
+    state_move(&states, &r->state, to);
+}
+
+static uint64_t now_of(const struct back_request *r)
+{
+    return loop_now_ms(r->back->loop);
+}
+
+uint64_t request_next_look(const struct back_request *r, bool body_waits)
+{
+    uint64_t at = r->deadline_ms == 0 ? UINT64_MAX : r->deadline_ms;
+    uint64_t look = now_of(r) + r->origin->opts.stall_timeout_ms / STALL_LOOKS;
+
+    return body_waits && look < at ? look : at;
+}
+
+/* ---- lines ---- */
+
+void line_init(struct line *l, size_t *total)
+{
+    list_init(&l->requests);
+    l->total = total;
+}
+
+void request_wait_in(struct back_request *r, struct line *l)
+{
+    must_hold(r->state == REQUEST_WAITING && !list_linked(&r->node));
+    r->line = l;
+    list_push_back(&l->requests, &r->node);
+    if (l->total != NULL)
+        ++*l->total;
+}
+
+void request_stop_waiting(struct back_request *r)
+{
+    if (r->state != REQUEST_WAITING || !list_linked(&r->node))
+        return;
+    list_remove(&r->line->requests, &r->node);
+    if (r->line->total != NULL)
+        --*r->line->total;
+}
+
+struct back_request *line_first(const struct line *l)
+{
+    struct list_node *n = list_first(&l->requests);
+
+    return n == NULL ? NULL : list_entry(n, struct back_request, node);
+}
+
+/* ---- beginning and end ---- */
+
+static void kick(void *arg);
+
+static void request_free(void *arg)
+{
+    struct back_request *r = arg;
+    struct origin *o = r->origin;
+
+    if (r->opts.lasting || o->back == NULL)
+        arena_free(r->arena);
+    else
+        arena_pool_give(&o->back->arenas, r->arena);
+    buf_free(&r->pending);
+    buf_free(&r->copy);
+    if (r->call != NULL)
+        r->free_call(r->call);
+    mem_free(r);
+    origin_release(o);
+}
+
+struct back_request *request_new(struct back *b, const struct back_opts *o)
+{
+    struct back_request *r = mem_zalloc(sizeof *r);
+
+    if (r == NULL)
+        return NULL;
+    r->arena =
+        o->lasting ? arena_new_sized(LIMIT_EXCHANGE_ARENA, WATCH_ARENA_BYTES) : arena_pool_take(&b->arenas, NULL);
+    if (r->arena == NULL) {
+        mem_free(r);
+        return NULL;
+    }
+    lifetime_init(&r->life, b->loop, "request to a server");
+    lifetime_work_init(&r->life, &r->kick, LOOP_DEFERRED, kick, r);
+    r->back = b;
+    r->origin = o->origin;
+    r->opts = *o;
+    r->method = o->head->method_id;
+    r->deadline_ms = o->head_timeout_ms == 0 ? 0 : now_of(r) + o->head_timeout_ms;
+    r->pool = o->origin->pools[o->with_cert ? POOL_CERT : POOL_NO_CERT]; /* until it is placed */
+    r->length_left = o->body.kind == HTTP_BODY_LENGTH ? o->body.length : 0;
+    r->body_finished = o->body.kind == HTTP_BODY_NONE || (o->body.kind == HTTP_BODY_LENGTH && o->body.length == 0);
+    buf_init(&r->pending, LIMIT_STREAM_OUTPUT_HIGH + LIMIT_STREAM_INPUT);
+    buf_init(&r->copy, LIMIT_REPLAY_BYTES);
+    origin_use(o->origin);
+    origin_note_request(o->origin, o->own);
+    return r;
+}
+
+void request_place(struct back_request *r, bool fresh)
+{
+    request_set_link(r, NULL, NULL);
+    move(r, REQUEST_WAITING);
+    r->back->place(r, fresh);
+}
+
+void request_set_link(struct back_request *r, const struct link_ops *ops, void *self)
+{
+    r->link = ops;
+    r->link_self = self;
+}
+
+void request_over(struct back_request *r)
+{
+    if (r->state != REQUEST_ABANDONED)
+        origin_note_over(r->origin, r->opts.own);
+    move(r, REQUEST_OVER);
+    request_set_link(r, NULL, NULL);
+    if (r->load != NULL)
+        h2_load_end(r->load, r->got);
+    lifetime_retire(&r->life, request_free, r);
+}
+
+/* Takes the request off whatever it is on, for good. */
+static void leave(struct back_request *r)
+{
+    const struct link_ops *link = r->link;
+
+    if (r->state == REQUEST_FAILING)
+        list_remove(&r->back->failing, &r->node);
+    else
+        request_stop_waiting(r);
+    if (link == NULL)
+        return;
+    r->link = NULL;
+    link->cancel(r->link_self);
+}
+
+static void kick(void *arg)
+{
+    struct back_request *r = arg;
+
+    if (r->state == REQUEST_FAILING) {
+        leave(r);
+        request_over(r);
+        r->opts.handler->on_failed(r->opts.arg, &r->failure);
+    } else if (r->state == REQUEST_ACTIVE && r->tell_writable && r->body_open && !r->body_finished) {
+        r->tell_writable = false;
+        if (r->opts.handler->on_writable != NULL)
+            r->opts.handler->on_writable(r->opts.arg);
+    }
+}
+
+/* ---- failing ---- */
+
+const char *back_failure_name(enum back_failure why)
+{
+    switch (why) {
+    case BACK_FAIL_CONNECT:
+        return "connect";
+    case BACK_FAIL_BUSY:
+        return "busy";
+    case BACK_FAIL_UNANSWERED:
+        return "unanswered";
+    case BACK_FAIL_HEAD:
+        return "head";
+    case BACK_FAIL_BODY:
+        return "body";
+    case BACK_FAIL_TIMEOUT:
+        return "timeout";
+    case BACK_FAIL_IDENTITY:
+        return "identity";
+    case BACK_FAIL_MEMORY:
+        return "memory";
+    case BACK_FAIL_CLIENT:
+        return "client";
+    }
+    return "other";
+}
+
+void request_fail(struct back_request *r, enum back_failure why, const char *text)
+{
+    struct slice labels[2] = {slice_str(r->origin->name), slice_str(back_failure_name(why))};
+
+    (void)snprintf(r->failure_text, sizeof r->failure_text, "%s", text);
+    r->failure = (struct back_failure_info){
+        .why = why,
+        .text = r->failure_text,
+        .reused = r->reused,
+        .request_sent = r->sent,
+        .body_sent = r->body_taken,
+    };
+    request_set_link(r, NULL, NULL);
+    move(r, REQUEST_FAILING);
+    must_hold(!list_linked(&r->node));
+    list_push_back(&r->back->failing, &r->node);
+    metric_inc(metric_child(r->back->failures, labels));
+    origin_request_failed(r->origin, why, r->failure_text);
+    log_v(3, "Request to server failed", LT("origin", r->origin->name), LT("reason", back_failure_name(why)),
+          LT("err", r->failure_text), LB("reused", r->reused));
+    lifetime_queue(&r->kick);
+}
+
+/* What was given of the body goes out again from its beginning. Out of memory: none of it will. */
+static bool rewind_body(struct back_request *r)
+{
+    bool kept = buf_len(&r->copy) == 0 || buf_append(&r->pending, buf_slice(&r->copy));
+
+    buf_release(&r->copy);
+    r->keeps_copy = false;
+    r->sent = r->body_open = r->tell_writable = r->stuck = false;
+    return kept;
+}
+
+void request_lost(struct back_request *r, enum back_failure why, const char *text)
+{
+    struct origin *o = r->origin;
+    struct retry_case c = {
+        .method = r->method,
+        .why = why,
+        .relayed = r->answered,
+        .sent = r->sent,
+        .body_gone = r->body_taken && !r->keeps_copy,
+        .upgrade = r->opts.upgrade,
+        .affordable = true,
+        .repeated = r->retries + r->opts.others,
+    };
+    bool here;
+
+    if (r->state == REQUEST_ABANDONED) {
+        request_over(r);
+        return;
+    }
+    here = retry_decide(&c) == RETRY_HERE;
+    if (here && !origin_may_repeat(o)) {
+        origin_note_refused_repeat(o);
+        here = false;
+    }
+    if (!here) {
+        request_fail(r, why, text);
+        return;
+    }
+    if (!rewind_body(r)) {
+        request_fail(r, BACK_FAIL_MEMORY, "out of memory for the body");
+        return;
+    }
+    r->retries++;
+    origin_note_repeat(o);
+    metric_inc(o->m.retries);
+    log_v(4, "Sending request again", LT("origin", o->name), LT("err", text), LU("retry", r->retries));
+    request_place(r, r->retries == RETRY_MAX_HERE);
+}
+
+void request_complete(struct back_request *r, const struct http_head *trailers)
+{
+    bool abandoned = r->state == REQUEST_ABANDONED;
+
+    request_over(r);
+    if (!abandoned)
+        r->opts.handler->on_end(r->opts.arg, trailers);
+}
+
+/* ---- cancelling ---- */
+
+static uint64_t client_of(struct back_request *r)
+{
+    if (r->client == 0 && r->opts.client != NULL && r->opts.client[0] != '\0')
+        r->client = hash_seeded(slice_str(r->opts.client)) | 1;
+    return r->client;
+}
+
+bool request_may_dial(struct back_request *r)
+{
+    return churn_allows(&r->back->wasted_dials, client_of(r), now_of(r));
+}
+
+void request_charge(struct back_request *r)
+{
+    if (!r->charged)
+        churn_charge(&r->back->wasted_dials, client_of(r), now_of(r));
+    r->charged = true;
+}
+
+void request_refund(struct back_request *r)
+{
+    if (r->charged)
+        churn_refund(&r->back->wasted_dials, client_of(r), now_of(r));
+    r->charged = false;
+}
+
+void request_drop(struct back_request *r)
+{
+    if (r->state == REQUEST_OVER)
+        return;
+    leave(r);
+    request_over(r);
+}
+
+static void drop_head(void *arg, const struct http_head *head, struct http_body body)
+{
+    (void)arg;
+    (void)head;
+    (void)body;
+}
+
+static void drop_body(void *arg, struct slice data)
+{
+    (void)arg;
+    (void)data;
+}
+
+/* Nobody asks any more; what is left of the answer is read all the same. False: that would be too much. */
+static bool abandon(struct back_request *r)
+{
+    static const struct back_handler nobody = {.on_head = drop_head, .on_body = drop_body};
+
+    if (r->state != REQUEST_ACTIVE || !r->body_finished || r->stuck || r->opts.upgrade || r->link == NULL)
+        return false;
+    (void)client_of(r); /* its address is not ours any more afterwards */
+    if (!r->link->may_drain(r->link_self))
+        return false;
+    move(r, REQUEST_ABANDONED);
+    origin_note_over(r->origin, r->opts.own);
+    lifetime_cancel(&r->kick);
+    r->opts.handler = &nobody;
+    r->opts.head = NULL;
+    r->opts.client = NULL;
+    r->paused = false;
+    r->link->drain(r->link_self);
+    return true;
+}
+
+void back_cancel(struct back_request *r)
+{
+    if (r->state != REQUEST_ABANDONED && !abandon(r))
+        request_drop(r);
+}
+
+/* ---- the body ---- */
+
+static void give_up(struct back_request *r, const char *text)
+{
+    leave(r);
+    request_fail(r, BACK_FAIL_BODY, text);
+}
+
+static bool is_live(const struct back_request *r)
+{
+    return r->state == REQUEST_WAITING || r->state == REQUEST_ACTIVE;
+}
+
+/* A body too long for that is the price of a rare race: its request is not repeated then. */
+static void keep_copy(struct back_request *r, struct slice data)
+{
+    if (!r->keeps_copy)
+        return;
+    r->keeps_copy = buf_append(&r->copy, data);
+    if (!r->keeps_copy)
+        buf_release(&r->copy);
+}
+
+/*
+ * The server may have closed the connection meanwhile, or may say on it that it has not looked at the request: a copy
+ * of the body, up to LIMIT_REPLAY_BYTES, lets the request go out again if nothing of it was read.
+ */
+static void begin_copy(struct back_request *r)
+{
+    r->keeps_copy = (r->reused || r->link->can_refuse) && !r->opts.upgrade && r->retries < RETRY_MAX_HERE;
+    if (buf_len(&r->pending) > 0)
+        keep_copy(r, buf_slice(&r->pending));
+}
+
+/*
+ * To the connection. One that is broken takes no more and is about to say so, after an answer that came before: until
+ * then the rest is for the copy alone. False: the request is over.
+ */
+static bool put(struct back_request *r, struct slice data)
+{
+    bool taken = r->stuck || r->link->write(r->link_self, data);
+
+    r->stuck = r->stuck || (!taken && r->state == REQUEST_ACTIVE);
+    return taken || r->stuck;
+}
+
+static bool emit(struct back_request *r, struct slice data)
+{
+    keep_copy(r, data);
+    if (r->body_open)
+        return put(r, data);
+    if (buf_append(&r->pending, data))
+        return true;
+    give_up(r, "request body came before there was a connection for it");
+    return false;
+}
+
+static void tell_finished(struct back_request *r)
+{
+    if (r->link->body_finished != NULL)
+        r->link->body_finished(r->link_self);
+}
+
+static void finished(struct back_request *r)
+{
+    r->body_finished = true;
+    if (r->body_open)
+        tell_finished(r);
+}
+
+void request_wants_body(struct back_request *r)
+{
+    r->tell_writable = true;
+    lifetime_queue(&r->kick);
+}
+
+void request_open_body(struct back_request *r)
+{
+    bool good = true;
+
+    r->body_open = true;
+    if (buf_len(&r->pending) > 0)
+        good = put(r, buf_slice(&r->pending));
+    else if (r->opts.body.kind == HTTP_BODY_CHUNKED && r->body_finished)
+        good = put(r, SLICE_LIT("0\r\n\r\n"));
+    if (!good)
+        return;
+    buf_release(&r->pending);
+    if (r->body_finished)
+        tell_finished(r);
+    else
+        request_wants_body(r);
+}
+
+bool back_write(struct back_request *r, struct slice data)
+{
+    char head[H1_CHUNK_HEAD_BYTES];
+
+    if (!is_live(r))
+        return false;
+    if (data.n == 0)
+        return true;
+    if (r->body_finished || (r->opts.body.kind == HTTP_BODY_LENGTH && data.n > r->length_left)) {
+        give_up(r, "request body is longer than announced");
+        return false;
+    }
+    r->body_taken = true;
+    if (r->opts.body.kind == HTTP_BODY_CHUNKED)
+        return emit(r, h1_chunk_head(data.n, head)) && emit(r, data) && emit(r, H1_CHUNK_TAIL);
+    if (!emit(r, data))
+        return false;
+    r->length_left -= data.n;
+    if (r->length_left == 0)
+        finished(r);
+    return true;
+}
+
+bool back_congested(const struct back_request *r)
+{
+    if (!is_live(r))
+        return false;
+    if (!r->body_open || r->link == NULL)
+        return true;
+    return r->link->congested(r->link_self);
+}
+
+void back_finish(struct back_request *r, const struct http_head *trailers)
+{
+    struct buf *scratch = &r->back->scratch;
+
+    if (!is_live(r) || r->body_finished)
+        return;
+    if (r->opts.body.kind == HTTP_BODY_LENGTH) {
+        give_up(r, "request body is shorter than announced");
+        return;
+    }
+    if (trailers != NULL && trailers->n_fields > 0)
+        r->body_taken = true;
+    if (!r->body_open && !r->body_taken) { /* its end is written when it may go out, as often as that happens */
+        r->body_finished = true;
+        return;
+    }
+    buf_reset(scratch);
+    if (!h1_write_last_chunk(scratch, trailers)) {
+        give_up(r, "request trailers cannot be sent");
+        return;
+    }
+    if (emit(r, buf_slice(scratch)))
+        finished(r);
+}
+
+void request_begin(struct back_request *r, const struct link_ops *ops, void *self, bool reused)
+{
+    move(r, REQUEST_ACTIVE);
+    request_set_link(r, ops, self);
+    r->reused = reused;
+    if (reused)
+        metric_inc(r->origin->m.reuses);
+    begin_copy(r);
+}
+
+uint64_t request_connection(const struct back_request *r)
+{
+    return r->state == REQUEST_ACTIVE && r->link != NULL && r->link->number != NULL ? r->link->number(r->link_self) : 0;
+}
+
+static void set_paused(struct back_request *r, bool paused)
+{
+    r->paused = paused;
+    if (r->state == REQUEST_ACTIVE && r->link != NULL)
+        r->link->pause(r->link_self, paused);
+}
+
+void back_pause(struct back_request *r)
+{
+    set_paused(r, true);
+}
+
+void back_resume(struct back_request *r)
+{
+    set_paused(r, false);
+}
