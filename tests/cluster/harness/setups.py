@@ -114,7 +114,8 @@ def all_setups():
         _upgrade("upgrade", "1.33.13", "1.34.4", skew.device_classes),
         _upgrade("upgrade-1.37", "1.36.3", "1.37.0", skew.migrations),
         _upgrade("pinned", "1.33.13", "1.34.4", skew.device_classes, "test_pinned.py"),
+        _upgrade("soak", "1.33.13", "1.34.4", skew.device_classes, "test_soak.py"),
     ]
 
 
-DEFAULT = ("1.33+1.34", "1.24+1.24", "1.36+1.37", "callers", "interop", "stories", "upgrade", "pinned")
+DEFAULT = ("1.33+1.34", "1.24+1.24", "1.36+1.37", "callers", "interop", "stories", "upgrade", "pinned", "soak")
