@@ -5,6 +5,7 @@
 #include "cluster/documents.h"
 #include "http/gzip.h"
 #include "kube/json_indent.h"
+#include "net/loop.h"
 
 /* The longest part of a document is a resource's text; compressed data can be a little longer than what it is of. */
 enum { PIECE_BYTES = 64 << 10, CEILING = PIECE_BYTES + LIMIT_DISCOVERY_PART_BYTES, GZIP_CEILING = 2 * CEILING };
@@ -13,7 +14,9 @@ struct disco_pretty {
     struct json_indenter indenter;
     struct gzipper *gzip;
     struct buf text, compressed;
-    bool ended; /* the last piece has been compressed */
+    bool ended; /* the last piece has been made */
+    struct loop *loop;
+    struct loop_deferred later;
 };
 
 /* Is the laid out text over the threshold? Lays out no more than it takes to know. */
@@ -58,6 +61,8 @@ void disco_pretty_free(struct disco_pretty *p)
 {
     if (p == NULL)
         return;
+    if (p->loop != NULL)
+        loop_defer_cancel(p->loop, &p->later);
     gzipper_free(p->gzip);
     buf_free(&p->text);
     buf_free(&p->compressed);
@@ -71,28 +76,35 @@ bool disco_pretty_gzipped(const struct disco_pretty *p)
 
 static bool lay_out(struct disco_pretty *p)
 {
+    bool good;
+
     buf_reset(&p->text);
-    return json_indent_some(&p->indenter, PIECE_BYTES, &p->text);
+    good = json_indent_some(&p->indenter, PIECE_BYTES, &p->text);
+    p->ended = p->indenter.rest.n == 0;
+    return good;
 }
 
-/* The compressor keeps back what it can: several pieces may go in before one comes out. */
 static bool compress(struct disco_pretty *p)
 {
     buf_reset(&p->compressed);
-    while (!p->ended && buf_len(&p->compressed) == 0) {
-        if (!lay_out(p))
-            return false;
-        p->ended = p->indenter.rest.n == 0;
-        if (gzipper_feed(p->gzip, buf_slice(&p->text), p->ended, &p->compressed) != GZIP_OK)
-            return false;
-    }
-    return true;
+    return gzipper_feed(p->gzip, buf_slice(&p->text), p->ended, &p->compressed) == GZIP_OK;
 }
 
 bool disco_pretty_next(struct disco_pretty *p, struct slice *piece)
 {
-    bool good = p->gzip != NULL ? compress(p) : lay_out(p);
+    bool good = lay_out(p) && (p->gzip == NULL || compress(p));
 
     *piece = p->gzip != NULL ? buf_slice(&p->compressed) : buf_slice(&p->text);
     return good;
+}
+
+bool disco_pretty_done(const struct disco_pretty *p)
+{
+    return p->ended;
+}
+
+void disco_pretty_later(struct disco_pretty *p, struct loop *l, loop_fn *fn, void *arg)
+{
+    p->loop = l;
+    loop_defer(l, &p->later, fn, arg);
 }

@@ -4,7 +4,7 @@
 #ifndef MVPROXY_PROXY_DISCO_PRETTY_H
 #define MVPROXY_PROXY_DISCO_PRETTY_H
 
-#include "base/mem.h"
+#include "net/loop.h"
 
 struct disco_pretty;
 
@@ -13,7 +13,13 @@ struct disco_pretty;
 MEM_CHECK struct disco_pretty *disco_pretty_new(struct slice compact, bool gzip);
 void disco_pretty_free(struct disco_pretty *p); /* NULL is fine */
 bool disco_pretty_gzipped(const struct disco_pretty *p);
-/* The next piece, some 64 KiB, valid until the next call; empty: that was all. False when out of memory. */
+/*
+ * The next piece, made of some 64 KiB of text, valid until the next call. It may be empty, as a compressor keeps back
+ * what it can. False when out of memory.
+ */
 MEM_CHECK bool disco_pretty_next(struct disco_pretty *p, struct slice *piece);
+bool disco_pretty_done(const struct disco_pretty *p); /* that was the last one */
+/* Calls fn in the next turn, unless the document is freed before: what compresses well never makes anybody wait. */
+void disco_pretty_later(struct disco_pretty *p, struct loop *l, loop_fn *fn, void *arg);
 
 #endif

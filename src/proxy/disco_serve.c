@@ -8,7 +8,7 @@
 #include "proxy/forward.h"
 #include "proxy/rewrite.h"
 
-enum { DISCO_SERVE_PIECE = 64 << 10 };
+enum { DISCO_SERVE_PIECE = 64 << 10, PRETTY_PIECES = 2 /* made in one go */ };
 enum { WITHOUT_PROTOBUF = NEGOTIATE_OFFER_V2BETA1, OFFERS = WITHOUT_PROTOBUF | NEGOTIATE_OFFER_PROTOBUF };
 
 /* What our own verdict request asks for: the local server's document alone, so that its ETag can be compared with ours.
@@ -59,20 +59,31 @@ static bool content_fields(struct job *j, const struct negotiated *n, bool gzipp
                          http_head_add_id(h, a, HTTP_VARY, SLICE_LIT("Accept-Encoding"))));
 }
 
+static void send_pretty(struct job *j);
+
+static void go_on(void *arg)
+{
+    send_pretty(arg);
+}
+
 static void send_pretty(struct job *j)
 {
     struct slice piece;
 
-    while (!exchange_congested(j->x)) {
+    for (unsigned n = 0; !exchange_congested(j->x); n++) {
+        if (disco_pretty_done(j->pretty)) {
+            job_finish(j, NULL);
+            return;
+        }
+        if (n == PRETTY_PIECES) {
+            disco_pretty_later(j->pretty, j->proxy->loop, go_on, j);
+            return;
+        }
         if (!disco_pretty_next(j->pretty, &piece)) {
             job_abort(j, STATUS_NO_MEMORY);
             return;
         }
-        if (piece.n == 0) {
-            job_finish(j, NULL);
-            return;
-        }
-        if (!exchange_body(j->x, piece))
+        if (piece.n > 0 && !exchange_body(j->x, piece))
             return; /* on_gone follows */
     }
 }

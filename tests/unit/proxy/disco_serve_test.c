@@ -197,6 +197,35 @@ static void pretty(void)
     }
 }
 
+/* What compresses to nearly nothing is never held up by its reader, and yet not made in one turn of the loop. */
+static void pretty_in_turns(void)
+{
+    enum { ELEMENTS = 2 << 20, LEAST_TURNS = 20 };
+    struct world w;
+    struct side *c;
+    struct buf text;
+    unsigned turns = 0;
+
+    buf_init(&text, 8 << 20);
+    buf_append_char(&text, '[');
+    for (size_t k = 0; k < ELEMENTS; k++)
+        buf_append_str(&text, k == 0 ? "1" : ",1");
+    buf_append(&text, SLICE_LIT("]\0"));
+    world_init(&w, 1);
+    w.document = text.p;
+    world_start(&w);
+    c = client(&w);
+    say(c, ASK("GET", V2, "User-Agent: Wget/1\r\nAccept-Encoding: gzip\r\n"));
+    allow(&w);
+    while (!got(c, "\r\n0\r\n\r\n") && turns < 100000) {
+        loop_run_once(w.loop, 5);
+        turns++;
+    }
+    ok(got(c, "Content-Encoding: gzip") && turns >= LEAST_TURNS, "made in %u turns", turns);
+    world_close(&w);
+    buf_free(&text);
+}
+
 static void no_protobuf(void)
 {
     struct world w;
@@ -331,6 +360,7 @@ int main(void)
     in_trouble();
     protobuf();
     pretty();
+    pretty_in_turns();
     no_protobuf();
     gone_while_waiting();
     verdict_fails();
