@@ -34,6 +34,7 @@ enum {
     LIMIT_H2_OUTPUT_HIGH = 64 << 10,      /* of one response that waits: its producer is told to pause above */
     LIMIT_H2_OUTPUT_LOW = 16 << 10,
     LIMIT_H2_RESETS = 100,          /* requests given up, or malformed before their answer: more are an attack */
+    LIMIT_CLIENT_RESETS = 300,      /* the same of all connections of one client address */
     LIMIT_H2_CONTROL_FRAMES = 1000, /* PING, SETTINGS, PRIORITY, CONTINUATION, RST_STREAM, DATA without data */
     LIMIT_H2_UNSENT_ACKS = 1000,    /* answers to PING and SETTINGS that a client does not read */
 

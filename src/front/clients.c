@@ -11,6 +11,8 @@ struct client_address {
     size_t open;    /* descriptors */
     size_t members; /* those, and whose memory has not gone yet */
     struct quota held;
+    uint64_t cancels_since_ms; /* a running second, and how many were in it */
+    unsigned cancels;
     struct list fresh; /* by client_member.of_address, oldest first */
     char ip[48];
 };
@@ -117,6 +119,19 @@ void clients_gone(struct clients *c, struct client_member *m)
     must_hold(a->held.held == 0);
     strmap_remove(c->by_ip, slice_str(a->ip));
     mem_free(a);
+}
+
+bool clients_may_cancel(struct client_member *m, uint64_t now_ms, unsigned most)
+{
+    struct client_address *a = m->address;
+
+    if (a == NULL)
+        return true;
+    if (now_ms - a->cancels_since_ms >= 1000) {
+        a->cancels_since_ms = now_ms;
+        a->cancels = 0;
+    }
+    return ++a->cancels <= most;
 }
 
 struct quota *clients_quota(const struct client_member *m)

@@ -40,6 +40,8 @@ void clients_asked(struct clients *c, struct client_member *m);
 void clients_leave(struct clients *c, struct client_member *m);
 /* Its memory goes, after clients_leave(): nothing is charged to its address any more. */
 void clients_gone(struct clients *c, struct client_member *m);
+/* It has given up a request; false: those of its address have done so more than `most` times in this second. */
+bool clients_may_cancel(struct client_member *m, uint64_t now_ms, unsigned most);
 /* What its address holds. */
 struct quota *clients_quota(const struct client_member *m);
 /* From which there are connections, or were a moment ago. */

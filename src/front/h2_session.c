@@ -191,6 +191,14 @@ static bool thrown_away(const struct h2_stream *st)
     return st->sending == H2_NOTHING || (st->reset_by_client && st->sending != H2_RESET);
 }
 
+/* Each costs the servers behind us as well: many connections must not do together what one may not. */
+static bool too_many_thrown_away(struct h2_conn *c)
+{
+    bool too_many = h2_rate_exceeded(c, &c->resets, LIMIT_H2_RESETS);
+
+    return !clients_may_cancel(&c->fc->client, loop_now_ms(c->fc->host->loop), LIMIT_CLIENT_RESETS) || too_many;
+}
+
 static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *arg)
 {
     struct h2_conn *c = arg;
@@ -203,7 +211,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
     h2_stream_closed(st, code);
     if (c->streams.count == 0)
         c->idle_since_ms = loop_now_ms(c->fc->host->loop);
-    if (thrown && h2_rate_exceeded(c, &c->resets, LIMIT_H2_RESETS))
+    if (thrown && too_many_thrown_away(c))
         h2_conn_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, FRONT_CLOSE_FLOOD);
     return 0;
 }

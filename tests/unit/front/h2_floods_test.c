@@ -126,6 +126,43 @@ static void test_resets_of_answers(struct kit *k)
     is_double(world_closed(&k->w, "flood"), 1, "counted");
 }
 
+/* Many connections of one address, each of which keeps to what one may do. */
+static void test_resets_of_an_address(struct kit *k)
+{
+    enum { EACH = LIMIT_H2_RESETS / 2, CONNECTIONS = LIMIT_CLIENT_RESETS / EACH + 4 };
+    static const unsigned char request[15] = {0, 0, 6, 1, 5, 0, 0, 0, 0, 0x82, 0x87, 0x84, 0x41, 1, 'h'};
+    struct stream *s[CONNECTIONS];
+    struct buf b;
+
+    buf_init(&b, 64 << 10);
+    buf_append(&b, slice_of(KIT_PREFACE, sizeof(KIT_PREFACE) - 1));
+    for (unsigned id = 1; id < 2 * EACH; id += 2) {
+        unsigned char reset[13] = {0, 0, 4, 3, 0, 0, 0, 0, (unsigned char)id, 0, 0, 0, 8}, head[15];
+
+        memcpy(head, request, sizeof(head));
+        head[8] = (unsigned char)id;
+        buf_append(&b, slice_of((const char *)head, sizeof(head)));
+        buf_append(&b, slice_of((const char *)reset, sizeof(reset)));
+    }
+    for (unsigned i = 0; i < CONNECTIONS; i++) {
+        kit_connect(k, true, false);
+        s[i] = k->s;
+    }
+    for (unsigned i = 0; i < CONNECTIONS; i++) {
+        k->s = s[i];
+        k->end = CLIENT_OPEN;
+        kit_raw(k, buf_slice(&b).p, buf_len(&b));
+    }
+    buf_free(&b);
+    kit_settle(k);
+    ok(world_closed(&k->w, "flood") > 0, "resets of many connections of one address are a flood (%.0f)",
+       world_closed(&k->w, "flood"));
+    ok(front_connections(k->w.front) > 0, "those before are not ended");
+    for (unsigned i = 0; i < CONNECTIONS; i++)
+        stream_close(s[i], STREAM_CLOSE_ABORT);
+    k->s = NULL;
+}
+
 static void test_provoked_resets(struct kit *k)
 {
     kit_connect(k, false, false);
@@ -233,6 +270,7 @@ static const struct kit_story stories[] = {
     {"rapid reset, no error", test_rapid_reset_no_error},
     {"rapid reset, own code", test_rapid_reset_own_code},
     {"resets of answers", test_resets_of_answers},
+    {"resets of an address", test_resets_of_an_address},
     {"provoked resets", test_provoked_resets},
     {"dear heads", test_dear_heads},
     {"many dear heads", test_many_dear_heads},
