@@ -2,8 +2,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "back/fetch.h"
+#include "base/buf.h"
+#include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metric.h"
@@ -21,9 +24,11 @@ struct front_trust {
     struct fetch *call;
     struct loop_timer *timer;
     struct backoff backoff;
-    enum request_header_verdict verdict; /* the last that there was */
-    struct err why;                      /* of DIFFERS */
-    bool said;                           /* that it cannot be read */
+    enum request_header_verdict verdict;     /* the last that there was */
+    struct err why;                          /* of DIFFERS */
+    unsigned char digest[HASH_SHA256_BYTES]; /* of ours */
+    bool configured;
+    bool said; /* that it cannot be read */
 };
 
 static void agreed(struct front_trust *t)
@@ -117,9 +122,51 @@ static void stop(struct front_trust *t)
     loop_timer_cancel(t->timer);
 }
 
+static void add_words(struct buf *out, const struct slice *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        buf_printf(out, "%zu:%.*s", words[i].n, (int)words[i].n, words[i].p);
+    buf_append_char(out, '|');
+}
+
+/* Of all that is compared, so that a reload without a change asks nobody. False: out of memory, so it is another. */
+static bool digest_of(const struct request_header *ours, unsigned char out[HASH_SHA256_BYTES])
+{
+    const struct user_headers *h = ours->headers;
+    struct buf words;
+    bool ok;
+
+    buf_init(&words, LIMIT_PEM_BYTES + LIMIT_SMALL_BODY);
+    if (h != NULL) {
+        add_words(&words, h->username, h->n_username);
+        add_words(&words, h->uid, h->n_uid);
+        add_words(&words, h->group, h->n_group);
+        add_words(&words, h->extra_prefix, h->n_extra_prefix);
+    }
+    for (size_t i = 0; ours->names != NULL && ours->names[i] != NULL; i++)
+        buf_printf(&words, "%zu:%s", strlen(ours->names[i]), ours->names[i]);
+    buf_append_char(&words, '|');
+    buf_append(&words, ours->ca);
+    ok = !words.failed && hash_sha256(buf_slice(&words), out);
+    buf_free(&words);
+    return ok;
+}
+
+static bool is_same(struct front_trust *t, const struct request_header *ours, const struct origin *local)
+{
+    unsigned char digest[HASH_SHA256_BYTES];
+    bool same = digest_of(ours, digest) && t->configured && t->o.local == local &&
+                memcmp(digest, t->digest, sizeof(digest)) == 0;
+
+    memcpy(t->digest, digest, sizeof(digest));
+    t->configured = true;
+    return same;
+}
+
 void front_trust_configure(struct front_trust *t, const struct request_header *ours, struct origin *local)
 {
     struct origin *old = t->o.local;
+    bool same = is_same(t, ours, local);
 
     t->o.local = origin_ref(local);
     origin_unref(old);
@@ -128,6 +175,8 @@ void front_trust_configure(struct front_trust *t, const struct request_header *o
         t->headers = *ours->headers;
         t->ours.headers = &t->headers;
     }
+    if (same)
+        return;
     t->said = false;
     stop(t);
     backoff_reset(&t->backoff);

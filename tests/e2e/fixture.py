@@ -121,7 +121,9 @@ class Certs:
     """The standard set of tests/lib/certs.py, made once and shared; extra() issues more."""
 
     def __init__(self, scratch):
-        self.dir = os.path.join(_cache(), "certs")
+        # Made anew when the set is another one.
+        with open(certlib.__file__, "rb") as maker:
+            self.dir = os.path.join(_cache(), "certs-" + hashlib.sha256(maker.read()).hexdigest()[:12])
         stamp = os.path.join(self.dir, "complete")
         with Lock(os.path.join(_cache(), "certs.lock")):
             if not os.path.exists(stamp) or time.time() - os.path.getmtime(stamp) > 43200:

@@ -169,17 +169,26 @@ static void say(int fd, struct slice in, unsigned pieces)
     turn();
 }
 
-/* The next request: whatever was said before, it gets what is said to it. */
+/*
+ * The next request: whatever was said before, it gets what is said to it. The one before may still be under way on a
+ * connection of its own, sent again and then given up, which waits for its answer to drop it.
+ */
 static void expect_own_answer(int old, struct http_head *head)
 {
     struct outcome o;
-    int fd;
+    int fd = old;
 
     begin(&o, head);
-    fd = next_connection(old);
-    say(fd, slice_str(marker), 0);
-    for (int i = 0; i < TURNS && !o.over; i++)
-        turn();
+    for (unsigned given_up = 0; given_up < 3 && !o.over; given_up++) {
+        int next = next_connection(fd);
+
+        if (fd != old && next != fd)
+            close(fd);
+        fd = next;
+        say(fd, slice_str(marker), 0);
+        for (int i = 0; i < TURNS && !o.over; i++)
+            turn();
+    }
     must_hold(o.over && !o.failed);
     must_hold(slice_eq(buf_slice(&o.seen), SLICE_LIT("200 1 MARKER end 0")));
     buf_free(&o.seen);
