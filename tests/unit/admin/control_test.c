@@ -226,9 +226,10 @@ static void test_takeover(void)
 static void test_errors(void)
 {
     static const char *const bad[] = {
-        "relative", "/nonexistent/folder/socket",
-        "/tmp/"
-        "yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy"};
+        "relative",
+        "/nonexistent/folder/socket",
+        "/tmp/yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy",
+    };
 
     for (size_t i = 0; i < ROWS(bad); i++) {
         struct control_opts o = {.path = bad[i], .commands = commands};
