@@ -275,7 +275,7 @@ static void on_timer(void *arg)
         request_drop(c->request);
     if (c->request == NULL || c->in_body)
         return;
-    if (c->request->deadline_ms != 0 && now_of(c) >= c->request->deadline_ms) {
+    if (request_is_overdue(c->request)) {
         fail(c, BACK_FAIL_TIMEOUT, "no response head in time");
     } else if (is_stalled(c)) {
         fail(c, BACK_FAIL_TIMEOUT, "server does not take the request's body");

@@ -207,7 +207,7 @@ static void look(struct h2_call *call)
 
     if (buf_len(&call->out) == 0)
         call->moved_ms = now_of(call);
-    if (r->deadline_ms != 0 && now_of(call) >= r->deadline_ms)
+    if (request_is_overdue(r))
         h2_call_fail(call, NGHTTP2_CANCEL, BACK_FAIL_TIMEOUT, "no response head in time");
     else if (now_of(call) - call->moved_ms >= r->origin->opts.stall_timeout_ms)
         h2_call_fail(call, NGHTTP2_CANCEL, BACK_FAIL_TIMEOUT, "server does not take the request's body");

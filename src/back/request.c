@@ -45,9 +45,30 @@ static uint64_t now_of(const struct back_request *r)
     return loop_now_ms(r->back->loop);
 }
 
-uint64_t request_next_look(const struct back_request *r, bool body_waits)
+/*
+ * What was sent while this process was not let run comes to the server only now, and nobody saw its answer: it has as
+ * long again as was missed.
+ */
+static uint64_t deadline_of(struct back_request *r)
 {
-    uint64_t at = r->deadline_ms == 0 ? UINT64_MAX : r->deadline_ms;
+    uint64_t in_all = loop_missed_ms(r->back->loop), missed = in_all - r->missed_ms;
+
+    r->missed_ms = in_all;
+    if (missed > r->opts.head_timeout_ms)
+        missed = r->opts.head_timeout_ms;
+    if (missed > 0 && now_of(r) + missed > r->deadline_ms)
+        r->deadline_ms = now_of(r) + missed;
+    return r->deadline_ms;
+}
+
+bool request_is_overdue(struct back_request *r)
+{
+    return r->opts.head_timeout_ms != 0 && now_of(r) >= deadline_of(r);
+}
+
+uint64_t request_next_look(struct back_request *r, bool body_waits)
+{
+    uint64_t at = r->opts.head_timeout_ms == 0 ? UINT64_MAX : deadline_of(r);
     uint64_t look = now_of(r) + r->origin->opts.stall_timeout_ms / STALL_LOOKS;
 
     return body_waits && look < at ? look : at;
@@ -126,6 +147,7 @@ struct back_request *request_new(struct back *b, const struct back_opts *o)
     r->opts = *o;
     r->method = o->head->method_id;
     r->deadline_ms = o->head_timeout_ms == 0 ? 0 : now_of(r) + o->head_timeout_ms;
+    r->missed_ms = loop_missed_ms(b->loop);
     r->pool = o->origin->pools[o->with_cert ? POOL_CERT : POOL_NO_CERT]; /* until it is placed */
     r->length_left = o->body.kind == HTTP_BODY_LENGTH ? o->body.length : 0;
     r->body_finished = o->body.kind == HTTP_BODY_NONE || (o->body.kind == HTTP_BODY_LENGTH && o->body.length == 0);

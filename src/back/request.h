@@ -69,6 +69,7 @@ struct back_request {
     struct buf copy;    /* of the framed body that is out, while `keeps_copy` */
     uint64_t length_left;
     uint64_t give_up_ms, deadline_ms; /* WAITING; for the response's head (0: none) */
+    uint64_t missed_ms;               /* loop_missed_ms() when the deadline was set */
     unsigned retries;
     bool body_finished;
     bool body_taken; /* at least a byte */
@@ -112,7 +113,9 @@ void request_open_body(struct back_request *r);
 /* Tells the owner, from the deferred queue, that he may write. */
 void request_wants_body(struct back_request *r);
 /* When to look next whether it gets on: at its deadline, or while its body waits for the server. */
-uint64_t request_next_look(const struct back_request *r, bool body_waits);
+uint64_t request_next_look(struct back_request *r, bool body_waits);
+/* The response's head has not come in time. */
+bool request_is_overdue(struct back_request *r);
 /* Its link has ended without an answer of any use: tries again if that is allowed, else on_failed later. */
 void request_lost(struct back_request *r, enum back_failure why, const char *text);
 void request_complete(struct back_request *r, const struct http_head *trailers);
