@@ -142,6 +142,25 @@ static bool reaches_through(const struct reqinfo *info)
 }
 
 /*
+ * A namespace before what is in none, or none before what is in one: no server knows that path, whatever it serves.
+ * Lists and watches may be about all namespaces; and a Namespace is read as being in itself.
+ */
+static bool is_out_of_scope(const struct job *j)
+{
+    const struct disco *d = j->peer != NULL ? j->peer->disco : served_local_disco(j->served);
+    const struct disco_doc *doc = d == NULL ? NULL : j->info.group.n == 0 ? disco_core(d) : disco_apis(d);
+    struct gvr gvr = reqinfo_gvr(&j->info);
+    const struct disco_resource *r = doc == NULL ? NULL : disco_doc_resource(doc, &gvr);
+
+    if (r == NULL || slice_eq(r->name, SLICE_LIT("namespaces")))
+        return false;
+    if (j->info.ns.n > 0)
+        return slice_eq(r->scope, SLICE_LIT("Cluster"));
+    return slice_eq(r->scope, SLICE_LIT("Namespaced")) && !slice_eq(j->info.verb, SLICE_LIT("list")) &&
+           !slice_eq(j->info.verb, SLICE_LIT("watch"));
+}
+
+/*
  * If we believed of a server that it serves this, and it says that it does not know the path (kube/denial.h), what we
  * know has drifted from what is, and its 404 or 405 would be a false one.
  */
@@ -156,6 +175,8 @@ static enum denial denial_in_head(const struct job *j, const struct http_head *h
         return DENIAL_NONE;
     /* Discovery lists no verb for it: whether it is allowed was not known. */
     if (head->status == 405 && (j->info.verb.n == 0 || j->route.row == ROUTE_ROW_BLIND))
+        return DENIAL_NONE;
+    if (is_out_of_scope(j))
         return DENIAL_NONE;
     if (j->peer != NULL || j->route.row == ROUTE_ROW_SERVED_LOCALLY || j->route.row == ROUTE_ROW_BLIND ||
         j->route.row == ROUTE_ROW_REROUTED || j->route.row == ROUTE_ROW_LOCAL_FAILOVER)

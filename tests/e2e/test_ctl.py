@@ -59,16 +59,15 @@ def test_skew(world):
 
 GROUPS = ["/api/v1", "/apis/apps/v1", "/apis/batch/v1", "/apis/resource.k8s.io/v1", "/apis/storage.k8s.io/v1",
           "/apis/nobody.example/v1", "/apis/autoscaling/v2"]
-NAMESPACED = ["pods", "deployments", "jobs", "resourceclaims", "nothings"]
-OTHERS = ["nodes", "deviceclasses", "volumeattributesclasses", "nothings"]
+RESOURCES = ["pods", "deployments", "jobs", "resourceclaims", "nodes", "deviceclasses", "volumeattributesclasses", "nothings"]
 
 
 def requests(seed):
     """Random requests, most of them about something that somebody serves."""
     rng = random.Random(seed)
     while True:
-        path = rng.choice(GROUPS)
-        path += rng.choice(["/namespaces/default/" + rng.choice(NAMESPACED), "/" + rng.choice(OTHERS)])
+        # In a namespace or not: some are then asked for where they cannot be.
+        path = rng.choice(GROUPS) + rng.choice(["", "/namespaces/default"]) + "/" + rng.choice(RESOURCES)
         path += rng.choice(["", "", "/x", "/x/status", "/x/log", "/x/nothing"])
         if rng.random() < 0.1:
             path = rng.choice(["/healthz", "/version", "/apis", "/openapi/v3", "/apis/resource.k8s.io/v1", "/nothing"])
