@@ -163,7 +163,16 @@ static void put_matrix_row(const struct skew_row *row, void *arg)
     page_row(m->page, cells, m->n_columns);
 }
 
-static void put_servers(struct page *p, const struct served *s)
+static struct page_cell peer_state(const struct served_peer *peer)
+{
+    if (peer->life != SERVED_LIVE)
+        return (struct page_cell){SLICE_LIT("lapsed"), PAGE_WARNING};
+    if (peer->origin != NULL && origin_ejected(peer->origin))
+        return (struct page_cell){SLICE_LIT("live, does not answer"), PAGE_BAD};
+    return (struct page_cell){SLICE_LIT("live"), PAGE_GOOD};
+}
+
+static void put_servers(struct page *p, const struct served *s, bool local_answers)
 {
     static const char *const columns[] = {"server", "life", "discovery", "address", "known from", NULL};
     struct page_cell local[] = {
@@ -175,15 +184,16 @@ static void put_servers(struct page *p, const struct served *s)
     };
 
     page_table(p, "API servers", columns);
+    if (!local_answers)
+        local[1] = (struct page_cell){SLICE_LIT("local, does not answer"), PAGE_BAD};
     if (served_local_disco(s) == NULL)
         local[2] = (struct page_cell){SLICE_LIT("not yet known"), PAGE_BAD};
     page_row(p, local, 5);
     for (size_t i = 0; i < served_n_peers(s); i++) {
         const struct served_peer *peer = served_peer_at(s, i);
-        bool live = peer->life == SERVED_LIVE;
         const struct page_cell cells[] = {
             {slice_str(peer->id), PAGE_PLAIN},
-            {live ? SLICE_LIT("live") : SLICE_LIT("lapsed"), live ? PAGE_GOOD : PAGE_WARNING},
+            peer_state(peer),
             {peer->discovery_known ? SLICE_LIT("known") : SLICE_LIT("not yet known"),
              peer->discovery_known ? PAGE_GOOD : PAGE_WARNING},
             {peer->origin != NULL ? slice_str(origin_address(peer->origin)) : SLICE_LIT("none"),
@@ -195,12 +205,12 @@ static void put_servers(struct page *p, const struct served *s)
     }
 }
 
-void skew_page(struct page *p, const struct served *s)
+void skew_page(struct page *p, const struct served *s, bool local_answers)
 {
     struct matrix m = {.page = p, .served = s};
     char text[128];
 
-    put_servers(p, s);
+    put_servers(p, s, local_answers);
     if (!skew_walk(s, put_matrix_row, &m)) {
         page_note(p, "Out of memory: the resources could not be compared.");
         return;

@@ -22,7 +22,7 @@ struct skew_row {
  * called). */
 MEM_CHECK bool skew_walk(const struct served *s, void (*fn)(const struct skew_row *row, void *arg), void *arg);
 
-/* Both tables. */
-void skew_page(struct page *p, const struct served *s);
+/* Both tables. `local_answers`: the local server can be reached; what it serves is shown either way. */
+void skew_page(struct page *p, const struct served *s, bool local_answers);
 
 #endif

@@ -114,6 +114,27 @@ static void list_skewed(void *arg, struct slice group, struct slice version)
                    (int)version.n, version.p);
 }
 
+static void put_failing(const char *check, const char *why, void *arg)
+{
+    const struct page_cell cells[] = {{slice_str(check), PAGE_BAD}, {slice_str(why), PAGE_BAD}};
+
+    page_row(arg, cells, 2);
+}
+
+/* The first thing to be seen: ready or not, and why. */
+static void put_readiness(struct page *p, struct app *a)
+{
+    static const char *const columns[] = {"check", "reason", NULL};
+    char reason[192] = "";
+
+    if (observe_ready(a, reason, sizeof(reason))) {
+        page_note(p, "Ready.");
+        return;
+    }
+    page_table(p, "Not ready", columns);
+    health_each_failing(a->health, HEALTH_READYZ, put_failing, p);
+}
+
 static void fill_page(struct page *p, void *arg)
 {
     static const char *const columns[] = {"what", "state", NULL};
@@ -121,7 +142,8 @@ static void fill_page(struct page *p, void *arg)
     struct buf skewed;
     char text[512];
 
-    skew_page(p, cluster_served(a->cluster));
+    put_readiness(p, a);
+    skew_page(p, cluster_served(a->cluster), cluster_local_reachable(a->cluster, text, sizeof(text)));
     page_table(p, "Group/versions with different schemas", columns);
     buf_init(&skewed, SKEWED_BYTES);
     served_each_skewed(cluster_served(a->cluster), list_skewed, &skewed);

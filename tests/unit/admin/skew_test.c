@@ -91,7 +91,7 @@ int main(void)
              "the union, sorted; who serves it; unknown servers have no say");
     buf_reset(&out);
     page_begin(&p, &out, "t");
-    skew_page(&p, s);
+    skew_page(&p, s, true);
     page_end(&p);
     buf_append_char(&out, '\0');
     ok(strstr(buf_slice(&out).p, "<tr><td>resource.k8s.io/v1 deviceclasses</td><td class=\"warning\">no</td>"
