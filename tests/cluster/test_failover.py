@@ -1,5 +1,6 @@
 """Parts of the control plane stop, die and come back: 503 or an answer, never a false 404."""
 
+import contextlib
 import signal
 import threading
 import time
@@ -10,6 +11,8 @@ from harness.load import Load
 from harness.runner import core, needs
 
 LOCAL = "/api/v1/namespaces/default"
+VERSION = "/version"  # no resource, so the local server's alone
+SERVED_BY = "X-Mvproxy-Served-By"  # only peers' answers have it
 
 
 def _await_healed(cluster):
@@ -179,15 +182,29 @@ def test_reload_broken(cluster):
     expect(cluster.old.proxied().get(LOCAL), 200)
 
 
-def test_local_server_away_at_start(cluster):
-    """started before its kube-apiserver: up, not ready, 503 with Retry-After, and ready by itself later"""
-    old = cluster.old
+@contextlib.contextmanager
+def _proxy_with(node, failover):
+    """Its mvproxy restarted with that option, and afterwards, if it was changed, with what it had."""
+    node.mvproxy.stop(timeout=90)
+    node.start_mvproxy(local_failover=failover)
+    node.await_mvproxy()
+    try:
+        yield
+    finally:
+        if not failover:
+            node.mvproxy.kill()  # the runner starts it again
+
+
+def _start_alone(old, failover):
     old.mvproxy.kill()
     old.apiserver.kill()
-    old.start_mvproxy()
+    old.start_mvproxy(local_failover=failover)
     waiting.until(lambda: old.admin("/livez")[0] == 200, "mvproxy alive")
-    for path in (LOCAL, cluster.skew.collection):
-        expect_unavailable(waiting.until(lambda p=path: old.proxied().get(p), "an answer", 30))
+    expect_unavailable(waiting.until(lambda: old.proxied().get(VERSION), "an answer", 30))
+
+
+def _end_alone(cluster):
+    old = cluster.old
     assert old.admin("/readyz")[0] != 200, old.admin("/readyz")
     old.start_apiserver()
     old.await_apiserver()
@@ -196,18 +213,66 @@ def test_local_server_away_at_start(cluster):
     _await_healed(cluster)
 
 
+def test_local_server_away_at_start(cluster):
+    """started before its kube-apiserver, without local failover: up, not ready, 503 with Retry-After, and ready by itself later"""
+    try:
+        _start_alone(cluster.old, False)
+        for path in (LOCAL, cluster.skew.collection, VERSION):
+            expect_unavailable(cluster.old.proxied().get(path))
+        _end_alone(cluster)
+    finally:
+        cluster.old.mvproxy.kill()  # the runner starts it again
+
+
+def test_local_server_away_at_start_failover(cluster):
+    """the same with it: up, not ready, a peer answers for resources, 503 for anything else, and ready by itself later"""
+    _start_alone(cluster.old, True)
+    for path in (LOCAL, cluster.skew.collection):
+        with Load(cluster.old.proxied, path) as load:
+            # The peers' discovery must have been read.
+            waiting.until(lambda one=load: one.statuses[200] > 20, "a peer's answers for " + path)
+        _never_404(load)
+        if 503 in load.example:
+            expect_unavailable(load.example[503])
+    for path in (LOCAL, cluster.skew.collection):
+        assert expect(cluster.old.proxied().get(path), 200).header(SERVED_BY) == cluster.new.server_id
+    expect_unavailable(cluster.old.proxied().get(VERSION))
+    _end_alone(cluster)
+
+
 def test_local_server_restarts(cluster):
-    """the server behind mvproxy is killed and started: 503 meanwhile, then as before"""
-    with Load(cluster.old.proxied, LOCAL) as load:
-        waiting.until(lambda: load.statuses[200] > 5, "requests under way")
-        cluster.old.apiserver.kill()
-        expect_unavailable(cluster.old.proxied().get(LOCAL))
-        cluster.old.start_apiserver()
-        cluster.old.await_apiserver()
-        waiting.until(lambda: cluster.old.proxied().get(LOCAL).status == 200, "200 again")
-    # A kube-apiserver that is just coming up refuses some requests itself (403 until its roles are there).
-    assert set(load.statuses) <= {200, 503, 403, 429, 500} and load.statuses[200] and load.statuses[503], load
-    _await_healed(cluster)
+    """the server behind mvproxy is killed and started, without local failover: 503 meanwhile, then as before"""
+    with _proxy_with(cluster.old, False):
+        with Load(cluster.old.proxied, LOCAL) as load:
+            waiting.until(lambda: load.statuses[200] > 5, "requests under way")
+            cluster.old.apiserver.kill()
+            expect_unavailable(cluster.old.proxied().get(LOCAL))
+            cluster.old.start_apiserver()
+            cluster.old.await_apiserver()
+            waiting.until(lambda: cluster.old.proxied().get(LOCAL).status == 200, "200 again")
+        # A kube-apiserver that is just coming up refuses some requests itself (403 until its roles are there).
+        assert set(load.statuses) <= {200, 503, 403, 429, 500} and load.statuses[200] and load.statuses[503], load
+        _await_healed(cluster)
+
+
+def test_local_server_restarts_failover(cluster):
+    """the same with it: the right answer always, for what this server has and for what it lacks, then by itself again"""
+    old = cluster.old
+    with _proxy_with(old, True), Load(old.proxied, LOCAL) as load, Load(old.proxied, cluster.skew.collection) as skewed:
+        waiting.until(lambda: min(load.statuses[200], skewed.statuses[200]) > 5, "requests under way")
+        old.apiserver.kill()
+        for _ in range(20):
+            assert expect(old.proxied().get(LOCAL), 200).header(SERVED_BY) == cluster.new.server_id
+        expect_unavailable(old.proxied().get(VERSION))
+        old.start_apiserver()
+        old.await_apiserver()
+        waiting.until(lambda: expect(old.proxied().get(LOCAL), 200).header(SERVED_BY) is None, "its own server's answers again")
+        before = load.statuses[200], skewed.statuses[200]
+        waiting.until(lambda: load.statuses[200] > before[0] + 20 and skewed.statuses[200] > before[1] + 20, "more answers")
+    for one in (load, skewed):
+        assert set(one.statuses) == {200}, (one, one.example)
+    # A response that the killed server had begun breaks off; each thread waits for one.
+    assert sum(load.broken.values()) <= 2 and not skewed.broken, (load, skewed)
 
 
 def test_watch_of_dead_peer(cluster):
