@@ -413,6 +413,7 @@ static const char *const from_loopback[] = {"127.0.0.0/8", NULL};
 static void test_proxy_header(struct world *w)
 {
     static const char header[] = "PROXY TCP4 192.0.2.1 192.0.2.2 56324 6443\r\n";
+    static const char request[] = "GET /held HTTP/1.1\r\nHost: h\r\n\r\n";
     struct sockaddr_in to = {.sin_family = AF_INET};
     char got[4096];
     size_t n = 0;
@@ -430,7 +431,7 @@ static void test_proxy_header(struct world *w)
         (void)!send(fd, header + i, 1, 0);
         loop_run_once(w->loop, 1);
     }
-    (void)!send(fd, "GET /held HTTP/1.1\r\nHost: h\r\n\r\n", 33, 0);
+    (void)!send(fd, request, strlen(request), 0);
     ok(world_handled(w, 1), "the request behind it is served");
     is_str(exchange_client(w->x)->address, "192.0.2.1:56324", "as that of whom it named");
     is_str(exchange_client(w->x)->ip, "192.0.2.1", "and of no other");
