@@ -59,7 +59,9 @@ void *mem_zalloc(size_t size)
     if (size > KEPT_BYTES)
         return hook_fails() ? NULL : calloc(1, size);
     p = mem_alloc(size);
-    return p == NULL ? NULL : memset(p, 0, size);
+    if (p != NULL)
+        memset(p, 0, size);
+    return p;
 }
 
 void *mem_realloc(void *p, size_t size)

@@ -139,9 +139,10 @@ static void on_timer(void *arg)
 
 void lease_news_set(struct lease_news *n, struct slice tag)
 {
-    if (tag.n >= LEASE_TAG_BYTES || slice_eq(tag, slice_str(n->wanted)))
+    if (tag.n >= LEASE_TAG_BYTES || slice_eq(tag, slice_of(n->wanted, strlen(n->wanted))))
         return;
-    memcpy(n->wanted, tag.p, tag.n);
+    if (tag.n > 0)
+        memcpy(n->wanted, tag.p, tag.n);
     n->wanted[tag.n] = '\0';
     tell(n);
 }

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/contract.h"
 #include "base/nearest.h"
 #include "ctl/client.h"
 #include "ctl/show.h"
@@ -174,8 +175,10 @@ static int write_bundle(const struct call *c)
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && status == EXIT_FINE; i++) {
         const struct command *k = find(parts[i]);
         struct call all = {.socket = c->socket, .all = true};
-        struct json_object *part = ask(k, &all, &status);
+        struct json_object *part;
 
+        contract(k != NULL); /* all of `parts` are in the table */
+        part = ask(k, &all, &status);
         if (part != NULL)
             json_object_object_add(bundle, parts[i], part);
     }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/contract.h"
 #include "base/mem.h"
 
 enum { CELL_BYTES = 512 };
@@ -105,6 +106,7 @@ void table_print(struct table *t)
 {
     for (size_t i = 0; i < t->n_columns; i++)
         print_cell(t, i, t->columns[i], TABLE_PLAIN);
+    contract(t->n_columns > 0 || t->n == 0); /* a cell belongs to a column */
     for (size_t i = 0; i < t->n; i++)
         print_cell(t, i % t->n_columns, t->cells[i].text, t->cells[i].mood);
     for (size_t i = 0; i < t->n; i++)

@@ -202,7 +202,7 @@ struct listener *listener_open(struct loop *l, const char *host, unsigned port, 
 
 bool listener_address_of(int fd, struct listen_address *out)
 {
-    struct sockaddr_storage addr;
+    struct sockaddr_storage addr = {.ss_family = AF_UNSPEC};
     const struct sockaddr_in *in = (const struct sockaddr_in *)&addr;
     const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&addr;
     socklen_t len = sizeof(addr);

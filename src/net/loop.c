@@ -7,6 +7,7 @@
 #include <sys/time.h>
 
 #include "base/clock.h"
+#include "base/contract.h"
 #include "base/log.h"
 #include "base/metric.h"
 #include "net/loop_internal.h"
@@ -156,6 +157,7 @@ static void run_node(struct list_node *node)
 {
     struct loop_deferred *d = list_entry(node, struct loop_deferred, node);
 
+    contract(node != NULL); /* whoever runs a queue up to a mark finds the mark in it */
     d->fn(d->arg);
 }
 
