@@ -234,6 +234,11 @@ void exchange_send_away(struct exchange *x)
     x->sent_away = true;
 }
 
+void exchange_of_peer(struct exchange *x)
+{
+    x->of_peer = true;
+}
+
 bool exchange_congested(const struct exchange *x)
 {
     return open_for_response(x) && x->ops->congested(x);

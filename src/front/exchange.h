@@ -83,6 +83,11 @@ void exchange_finish(struct exchange *x, const struct http_head *trailers);
 /* The client had better ask another server next time: this answer is the last one on its connection (Connection: close;
  * GOAWAY, and other requests under way go on to their end). To be called before the final head is given. */
 void exchange_send_away(struct exchange *x);
+/*
+ * The connection is another mvproxy's: what comes on it is of many clients, each of whom is bounded there. Bounds that
+ * are meant for one client would let any of them end the requests of all others. To be called in the handler.
+ */
+void exchange_of_peer(struct exchange *x);
 /* A whole response in one call; `body` is copied. Content-Length is added; ends the exchange. */
 void exchange_reply(struct exchange *x, const struct http_head *head, struct slice body);
 /* The client must see a broken stream: reset (HTTP/1.1) or RST_STREAM. Before a head was sent: just closes. `reason` is

@@ -50,6 +50,7 @@ struct exchange {
     uint64_t started_us, request_bytes, response_bytes;
     struct http_body answer; /* of the final response, normalized: never CLOSE */
     bool sent_away;          /* the connection ends with this answer */
+    bool of_peer;            /* the connection carries the requests of another mvproxy's clients */
     bool bodyless;           /* HEAD, 204, 304: no byte follows, whatever is announced */
     const char *doom_reason;
 

@@ -55,6 +55,10 @@ void h2_request_begin(struct h2_stream *st, bool ended)
     st->continue_pending = x->expects_continue;
     exchange_begin(x);
     host->on_request(x, host->arg);
+    if (x->of_peer && !st->c->of_peer) {
+        st->c->of_peer = true;
+        memory_lift_heads(&st->c->fc->memory);
+    }
     if (!exchange_taken(x))
         refuse(st, 500, "request was not handled");
 }

@@ -191,10 +191,17 @@ static bool thrown_away(const struct h2_stream *st)
     return st->sending == H2_NOTHING || (st->reset_by_client && st->sending != H2_RESET);
 }
 
-/* Each costs the servers behind us as well: many connections must not do together what one may not. */
+/*
+ * Each costs the servers behind us as well: many connections must not do together what one may not. What another
+ * mvproxy passes on was counted there, by client; here it would end the requests of its other clients.
+ */
 static bool too_many_thrown_away(struct h2_conn *c)
 {
-    bool too_many = h2_rate_exceeded(c, &c->resets, LIMIT_H2_RESETS);
+    bool too_many;
+
+    if (c->of_peer)
+        return false;
+    too_many = h2_rate_exceeded(c, &c->resets, LIMIT_H2_RESETS);
 
     return !clients_may_cancel(&c->fc->client, loop_now_ms(c->fc->host->loop), LIMIT_CLIENT_RESETS) || too_many;
 }

@@ -173,6 +173,11 @@ void memory_enter(struct memory *m, struct memory_holder *h, struct quota *addre
     h->held.reached = on_much;
 }
 
+void memory_lift_heads(struct memory_holder *h)
+{
+    h->heads.most = SIZE_MAX;
+}
+
 void memory_dismiss(struct memory_holder *h)
 {
     if (h->memory == NULL)

@@ -37,6 +37,8 @@ void memory_set_limit(struct memory *m, size_t most);
 struct quota *memory_all(struct memory *m);
 
 void memory_enter(struct memory *m, struct memory_holder *h, struct quota *address);
+/* Its heads are of many clients, not of one: only what it holds in all is bounded from now on. */
+void memory_lift_heads(struct memory_holder *h);
 /* It is on its way out; what it still holds stays charged. May be called more than once. */
 void memory_dismiss(struct memory_holder *h);
 /* A new request of this one is too much now. `addresses`: that have connections. */

@@ -219,6 +219,8 @@ void proxy_on_request(struct exchange *x, void *arg)
         account_note_head(&j->account, exchange_request(x));
     if (!understand(j) || !authenticate(j))
         return;
+    if (j->authn.rerouted)
+        exchange_of_peer(x);
     maybe_send_away(j);
     if (p->stopping && asks_whether_ready(j)) {
         job_refuse(j, 503, STATUS_SHUTTING_DOWN);

@@ -88,6 +88,48 @@ static void rapid_reset(struct kit *k, uint32_t code)
     is_double(world_closed(&k->w, "flood"), 1, "counted");
 }
 
+/* One client of it must not be able to end the requests of all others. */
+static void test_resets_of_a_peer(struct kit *k)
+{
+    struct req *other;
+
+    k->of_peer = true;
+    kit_connect(k, false, false);
+    other = kit_get(k, "/other");
+    ok(kit_held(k, 1), "a peer asks for somebody");
+    for (unsigned i = 1; i < LIMIT_CLIENT_RESETS + 50 && k->end == CLIENT_OPEN; i++) {
+        struct req *r = kit_get(k, "/x");
+
+        if (!kit_held(k, i + 1))
+            break;
+        nghttp2_submit_rst_stream(k->session, NGHTTP2_FLAG_NONE, r->id, NGHTTP2_CANCEL);
+        kit_flush(k);
+        kit_told(k, &k->held[i], "gone");
+    }
+    is_u64(k->n_held, LIMIT_CLIENT_RESETS + 50, "and passes on what others give up");
+    kit_reply(&k->held[0], 200, "");
+    ok(kit_closed(k, other) && other->status == 200, "which ends nobody else's request");
+}
+
+/* Nor to have them refused because of what it has kept here. */
+static void test_dear_heads_of_a_peer(struct kit *k)
+{
+    enum { HEADS = 20, FIELDS = 200 };
+    struct buf b;
+
+    k->of_peer = true;
+    k->w.opts.max_head_bytes = 1 << 20;
+    front_update(k->w.front, &k->w.opts);
+    kit_connect(k, true, false);
+    buf_init(&b, 1 << 20);
+    buf_append(&b, slice_of(KIT_PREFACE, sizeof(KIT_PREFACE) - 1));
+    for (unsigned i = 0; i < HEADS; i++)
+        kit_append_dear_head(&b, i, FIELDS);
+    kit_raw(k, buf_slice(&b).p, buf_len(&b));
+    buf_free(&b);
+    ok(kit_held(k, HEADS), "large heads of a peer's clients are not counted against each other");
+}
+
 static void test_rapid_reset(struct kit *k)
 {
     rapid_reset(k, NGHTTP2_CANCEL);
@@ -271,6 +313,8 @@ static const struct kit_story stories[] = {
     {"rapid reset, own code", test_rapid_reset_own_code},
     {"resets of answers", test_resets_of_answers},
     {"resets of an address", test_resets_of_an_address},
+    {"resets of a peer", test_resets_of_a_peer},
+    {"dear heads of a peer", test_dear_heads_of_a_peer},
     {"provoked resets", test_provoked_resets},
     {"dear heads", test_dear_heads},
     {"many dear heads", test_many_dear_heads},

@@ -157,6 +157,8 @@ static void on_request(struct exchange *x, void *arg)
         reply(x, 200, "sync");
         return;
     }
+    if (k->of_peer)
+        exchange_of_peer(x);
     if (k->n_held >= KIT_EXCHANGES)
         tap_bail("too many requests");
     h = &k->held[k->n_held++];

@@ -44,6 +44,7 @@ struct kit {
     struct held held[KIT_EXCHANGES];
     unsigned n_held;
     bool quiet;         /* the handler neither attaches nor answers */
+    bool of_peer;       /* it says that the connection is a peer's */
     bool pause_all;     /* it pauses the bodies */
     bool answer_in_end; /* the sink answers when the body ends */
 

@@ -1,4 +1,5 @@
 /* Requests that a peer has sent on: served here or refused, after one look at what is served; never sent on again. */
+#include "base/limits.h"
 #include "net/loop.h"
 #include "net/tls_ctx.h"
 #include "unit/net/fixture.h"
@@ -114,8 +115,35 @@ static void mark_of_anybody(void)
     world_close(&w);
 }
 
+/* What some clients of a peer's mvproxy waste must not be held against its others, who come from the same address. */
+static void waste_of_others(void)
+{
+    enum { WASTED = LIMIT_CHURN_DIALS + 40 };
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.front_tls = server_ctx(false);
+    w.client_tls = client_ctx("front-proxy-client", false);
+    w.local_has_jobs = true;
+    world_start(&w);
+    c = client(&w);
+    for (unsigned i = 0; i < WASTED && w.local.n_conns == i; i++) {
+        say(c, "GET " JOBS MARKED "Connection: upgrade\r\nUpgrade: other\r\n\r\n");
+        if (!until(&w, w.local.n_conns > i) || !has(conn(&w.local, i), "Upgrade"))
+            break;
+        say(conn(&w.local, i), "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno");
+        if (!has(c, "\r\n\r\nno"))
+            break;
+        buf_reset(&c->got);
+    }
+    is_u64(w.local.n_conns, WASTED, "each request of a peer gets its connection");
+    world_close(&w);
+}
+
 int main(void)
 {
+    waste_of_others();
     served_after_all();
     not_served();
     client_leaves();

@@ -12,7 +12,7 @@
 #include "net/stream.h"
 #include "proxy/proxy.h"
 
-enum { WORLD_PEERS = 3, WORLD_CONNS = 64, WORLD_BYTES = 32 << 20 };
+enum { WORLD_PEERS = 3, WORLD_CONNS = 160, WORLD_BYTES = 32 << 20 };
 
 /* An end of a connection that the test plays. */
 struct side {
