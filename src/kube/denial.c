@@ -7,7 +7,7 @@
 
 enum { DENIAL_DEPTH = 8 };
 
-/* NewGenericServerResponse() of apimachinery; notfoundhandler of k8s.io/apiserver. */
+/* NewGenericServerResponse() of apimachinery; notfoundhandler and waitgroup of k8s.io/apiserver. */
 static const struct {
     unsigned status;
     enum denial means;
@@ -16,6 +16,7 @@ static const struct {
     {404, DENIAL_UNKNOWN, "the server could not find the requested resource"},
     {405, DENIAL_UNKNOWN, "the server does not allow this method on the requested resource"},
     {503, DENIAL_STARTING, "the request has been made before all known HTTP paths have been installed"},
+    {503, DENIAL_STOPPING, "apiserver is shutting down"},
 };
 
 enum denial denial_by_head(unsigned status, struct slice content_type, bool body)
@@ -145,7 +146,8 @@ enum denial denial_by_body(unsigned status, struct slice body)
             read = read_protobuf(body, &s);
         else
             read = read_other(body, message, &s);
-        return read && !s.about_something && slice_has_prefix(s.message, message) ? known[i].means : DENIAL_NONE;
+        if (read && !s.about_something && slice_has_prefix(s.message, message))
+            return known[i].means;
     }
     return DENIAL_NONE;
 }

@@ -4,6 +4,8 @@
  * plain text; where its group or version is known, a Status with an empty `details` and a fixed message, 404 for a
  * resource or subresource, 405 for a verb. A Status about an object has details.name, one about a kind of objects
  * details.kind. And for as long as a server installs its paths it answers every unknown one with a 503 of its own.
+ * One that stops refuses what comes late before anything else looks at it (k8s.io/apiserver, pkg/server/filters/
+ * waitgroup.go): that has not been carried out.
  */
 #ifndef MVPROXY_KUBE_DENIAL_H
 #define MVPROXY_KUBE_DENIAL_H
@@ -15,6 +17,7 @@ enum denial {
     DENIAL_NEEDS_BODY, /* the body will tell; only of denial_by_head() */
     DENIAL_UNKNOWN,    /* this server does not know the path */
     DENIAL_STARTING,   /* it does not know its paths yet */
+    DENIAL_STOPPING,   /* it stops, and has not looked at the request */
 };
 
 /* `body`: there is one. Without (HEAD) a 404 is about the path: no API server has HEAD for objects. */

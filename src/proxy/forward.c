@@ -160,6 +160,28 @@ static bool is_out_of_scope(const struct job *j)
            !slice_eq(j->info.verb, SLICE_LIT("watch"));
 }
 
+static bool another_is_left(const struct job *j)
+{
+    if (j->next_candidate < j->route.n_candidates)
+        return true;
+    if (j->route.row == ROUTE_ROW_NEWEST)
+        return j->stage == JOB_STAGE_READY_PEERS;
+    if (j->route.row != ROUTE_ROW_LOCAL_FAILOVER)
+        return false;
+    return (j->stage == JOB_STAGE_READY_PEERS && !j->local_tried) ||
+           (j->stage < JOB_STAGE_ANY_PEER && j->peers_starting);
+}
+
+/*
+ * Whether peers may have what the local server refuses because it stops or only starts. An aggregated server may say
+ * so for itself, again and again: there is a budget.
+ */
+static bool may_pass_on(const struct job *j)
+{
+    return has_alternatives(j) && cluster_fails_over(j->proxy->cluster) && !body_gone(j) &&
+           (j->route.row != ROUTE_ROW_LOCAL_FAILOVER || another_is_left(j)) && origin_may_repeat(j->target);
+}
+
 /*
  * If we believed of a server that it serves this, and it says that it does not know the path (kube/denial.h), what we
  * know has drifted from what is, and its 404 or 405 would be a false one.
@@ -168,7 +190,11 @@ static enum denial denial_in_head(const struct job *j, const struct http_head *h
 {
     enum denial d = denial_by_head(head->status, http_head_value(head, HTTP_CONTENT_TYPE), body);
 
-    if (d == DENIAL_NONE || reaches_through(&j->info) || (j->peer == NULL && (head->status == 503 || j->looked_again)))
+    if (d == DENIAL_NONE || reaches_through(&j->info))
+        return DENIAL_NONE;
+    if (head->status == 503)
+        return j->peer != NULL || may_pass_on(j) ? d : DENIAL_NONE;
+    if (j->peer == NULL && j->looked_again)
         return DENIAL_NONE;
     /* An aggregated server writes its own errors; and there is nowhere else to go. */
     if (d == DENIAL_NEEDS_BODY && j->peer == NULL && served_excluded(j->served, j->info.group, j->info.version))
@@ -185,18 +211,7 @@ static enum denial denial_in_head(const struct job *j, const struct http_head *h
 }
 
 static bool try_next(struct job *j, const char *retry_reason);
-
-static bool another_is_left(const struct job *j)
-{
-    if (j->next_candidate < j->route.n_candidates)
-        return true;
-    if (j->route.row == ROUTE_ROW_NEWEST)
-        return j->stage == JOB_STAGE_READY_PEERS;
-    if (j->route.row != ROUTE_ROW_LOCAL_FAILOVER)
-        return false;
-    return (j->stage == JOB_STAGE_READY_PEERS && !j->local_tried) ||
-           (j->stage < JOB_STAGE_ANY_PEER && j->peers_starting);
-}
+static bool send_elsewhere(struct job *j, const char *why);
 
 static void peer_denies(struct job *j)
 {
@@ -258,6 +273,24 @@ static bool peer_passes(struct job *j, const struct http_head *head)
         job_refuse(j, 503, STATUS_PROXY_FAILED);
     }
     return true;
+}
+
+/* The local server has not looked at the request. False: nobody else can be asked, and its answer is the answer. */
+static bool pass_on(struct job *j)
+{
+    struct forward_held *held = j->held;
+
+    /* More of the body may have come since the head. */
+    if (!may_pass_on(j))
+        return false;
+    cluster_local_failed(j->proxy->cluster, false);
+    origin_note_repeat(j->target);
+    job_drop_back(j);
+    j->held = NULL;
+    if (send_elsewhere(j, "local-not-ready"))
+        return true;
+    j->held = held;
+    return false;
 }
 
 static void denies(struct job *j)
@@ -335,19 +368,23 @@ static void on_end(void *arg, const struct http_head *trailers)
 {
     struct job *j = arg;
     struct forward_held *held = j->held;
+    bool denied;
 
     if (held == NULL) {
         forward_on_end(j, trailers);
         return;
     }
     j->back = NULL;
-    if (denial_by_body(held->head->status, slice_of(held->text, held->n)) == DENIAL_NONE) {
-        if (let_go(j))
-            forward_on_end(j, trailers);
+    denied = denial_by_body(held->head->status, slice_of(held->text, held->n)) != DENIAL_NONE;
+    if (denied && (j->peer != NULL || held->head->status != 503)) {
+        j->held = NULL;
+        denies(j);
         return;
     }
-    j->held = NULL;
-    denies(j);
+    if (denied && pass_on(j))
+        return;
+    if (let_go(j))
+        forward_on_end(j, trailers);
 }
 
 void forward_on_body(void *arg, struct slice data)

@@ -61,6 +61,13 @@ static void bodies(void)
          SLICE_LIT(STATUS("404", "NotFound", NOT_FOUND, "{}"))},
         {"a server that starts", 503, DENIAL_STARTING,
          SLICE_LIT(STATUS("503", "ServiceUnavailable", STARTING, "{\"retryAfterSeconds\":5}"))},
+        {"a server that stops", 503, DENIAL_STOPPING,
+         SLICE_LIT("{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":"
+                   "\"apiserver is shutting down\",\"reason\":\"ServiceUnavailable\",\"code\":503}\n\n")},
+        {"the same with another code", 404, DENIAL_NONE,
+         SLICE_LIT(STATUS("404", "NotFound", "apiserver is shutting down", "{}"))},
+        {"a server that stops, quoted", 503, DENIAL_NONE,
+         SLICE_LIT(STATUS("503", "ServiceUnavailable", "webhook said: apiserver is shutting down", "{}"))},
         {"another 503", 503, DENIAL_NONE,
          SLICE_LIT(STATUS("503", "ServiceUnavailable", "the server is currently unable to handle the request", "{}"))},
         {"no Status", 404, DENIAL_NONE, SLICE_LIT("{\"kind\":\"Pod\",\"message\":\"" NOT_FOUND "\"}")},

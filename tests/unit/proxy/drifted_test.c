@@ -141,11 +141,12 @@ static void all_denials_of_a_peer(void)
     }
 }
 
-static void a_peer_that_starts(void)
+static void a_peer_that_is_not_ready(const char *message)
 {
     struct world w;
     struct side *c;
     struct server *first, *second;
+    char answer[300];
 
     world_open(&w, 2);
     c = client(&w);
@@ -154,11 +155,12 @@ static void a_peer_that_starts(void)
     first = w.peers[0].n_conns > 0 ? &w.peers[0] : &w.peers[1];
     second = first == &w.peers[0] ? &w.peers[1] : &w.peers[0];
     (void)has(conn(first, 0), "\r\n\r\n");
-    say(conn(first, 0), HEAD("503 Service Unavailable", "application/json",
-                             "127") "{\"kind\":\"Status\",\"message\":\"the request has been made before all known "
-                                    "HTTP paths have been installed, "
-                                    "please try again\"}      ");
-    ok(has(conn(second, 0), JOBS), "a peer that starts: the next one is asked");
+    (void)snprintf(answer, sizeof answer,
+                   "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n"
+                   "{\"kind\":\"Status\",\"message\":\"%s\"}",
+                   strlen(message) + strlen("{\"kind\":\"Status\",\"message\":\"\"}"), message);
+    say(conn(first, 0), answer);
+    ok(has(conn(second, 0), JOBS), "%s: the next one is asked", message);
     say(conn(second, 0), OK_ANSWER);
     ok(has(c, "HTTP/1.1 200 OK"), "and answers");
     world_close(&w);
@@ -283,7 +285,8 @@ int main(void)
     ordinary_not_found();
     all_denials_of_the_local_server();
     all_denials_of_a_peer();
-    a_peer_that_starts();
+    a_peer_that_is_not_ready("the request has been made before all known HTTP paths have been installed, please try");
+    a_peer_that_is_not_ready("apiserver is shutting down");
     truths();
     endless_not_found();
     broken_off();

@@ -1,5 +1,6 @@
 /* The local server is away or starting: who is asked in its place, what goes along, and what is never sent twice. */
 #include "back/back.h"
+#include "base/limits.h"
 #include "net/listener.h"
 #include "net/loop.h"
 #include "net/tls_ctx.h"
@@ -157,6 +158,81 @@ static void lost(const char *request, bool again)
     world_close(&w);
 }
 
+/* As kube-apiserver writes it between SIGTERM and its end (waitgroup.go of k8s.io/apiserver), to whatever comes late.
+ */
+#define STOPPING_BODY                                                                                                  \
+    "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"apiserver is "    \
+    "shutting "                                                                                                        \
+    "down\",\"reason\":\"ServiceUnavailable\",\"code\":503}\n\n"
+#define STOPPING                                                                                                       \
+    "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\nContent-Length: "         \
+    "150\r\n\r\n" STOPPING_BODY
+
+static void stopping(const char *request, const char *body)
+{
+    struct world w;
+    struct side *c;
+
+    start(&w, 1, READINESS_READY);
+    c = client(&w);
+    say(c, request);
+    ok(has(conn(&w.local, 0), body), "a server that stops gets it");
+    say(conn(&w.local, 0), STOPPING);
+    ok(has(conn(&w.peers[0], 0), body), "it has not looked at it: the peer gets it, body and all");
+    ok(!got(c, "HTTP/1.1"), "the client hears nothing yet");
+    is_u64(w.local_failures, 1, "the cluster hears of it");
+    say(conn(&w.peers[0], 0), OK_ANSWER);
+    ok(has(c, "HTTP/1.1 200 ") && got(c, "X-Mvproxy-Served-By: apiserver-b"), "answered by the peer");
+    world_close(&w);
+}
+
+/* Its own answer is what is left. */
+static void stopping_and_nobody_else(bool failover)
+{
+    struct world w;
+    struct side *c;
+
+    if (failover)
+        start(&w, 1, READINESS_READY);
+    else
+        world_open(&w, 1);
+    shut_down(&w.peers[0]);
+    c = client(&w);
+    say(c, POST);
+    (void)has(conn(&w.local, 0), "abc");
+    say(conn(&w.local, 0), STOPPING);
+    ok(has(c, "HTTP/1.1 503 ") && got(c, "Retry-After: 1\r\n"), "nobody else: 503, to be sent again");
+    if (!failover)
+        ok(got(c, STOPPING_BODY), "the server's own");
+    world_close(&w);
+}
+
+/* What was taken of the body and not kept nobody else can get; and what is no resource nobody else is asked for. */
+static void stopping_is_the_answer(bool resource)
+{
+    static char part[LIMIT_REPLAY_BYTES + 1];
+    struct world w;
+    struct side *c;
+
+    memset(part, 'a', sizeof part - 1);
+    start(&w, 1, READINESS_READY);
+    c = client(&w);
+    if (resource) {
+        say(c, "POST " PODS " HTTP/1.1\r\nHost: k\r\nContent-Length: 65540\r\n\r\n");
+        (void)has(conn(&w.local, 0), "\r\n\r\n");
+        say(c, part);
+        say(c, "tail");
+        ok(has(conn(&w.local, 0), "atail"), "a long body is with the server");
+    } else {
+        say(c, "GET /version HTTP/1.1\r\nHost: k\r\n\r\n");
+        ok(has(conn(&w.local, 0), "/version"), "no resource");
+    }
+    say(conn(&w.local, 0), STOPPING);
+    ok(has(c, STOPPING_BODY), "the server's own answer is relayed, whole");
+    is_u64(w.peers[0].n_conns, 0, "and nobody else asked");
+    world_close(&w);
+}
+
 static void off(void)
 {
     struct world w;
@@ -309,6 +385,12 @@ int main(void)
     nobody();
     lost(GET, true);
     lost(POST, false);
+    stopping(POST, "abc");
+    stopping(GET, "GET ");
+    stopping_and_nobody_else(true);
+    stopping_and_nobody_else(false);
+    stopping_is_the_answer(true);
+    stopping_is_the_answer(false);
     off();
     sent_on();
     forged();
