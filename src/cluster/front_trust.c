@@ -155,11 +155,12 @@ static bool digest_of(const struct request_header *ours, unsigned char out[HASH_
 static bool is_same(struct front_trust *t, const struct request_header *ours, const struct origin *local)
 {
     unsigned char digest[HASH_SHA256_BYTES];
-    bool same = digest_of(ours, digest) && t->configured && t->o.local == local &&
-                memcmp(digest, t->digest, sizeof(digest)) == 0;
+    bool known = digest_of(ours, digest), same;
 
-    memcpy(t->digest, digest, sizeof(digest));
-    t->configured = true;
+    same = known && t->configured && t->o.local == local && memcmp(digest, t->digest, sizeof(digest)) == 0;
+    if (known)
+        memcpy(t->digest, digest, sizeof(digest));
+    t->configured = known;
     return same;
 }
 
@@ -175,7 +176,8 @@ void front_trust_configure(struct front_trust *t, const struct request_header *o
         t->headers = *ours->headers;
         t->ours.headers = &t->headers;
     }
-    if (same)
+    /* Where words differ, a reload may be to say that they were put right over there. */
+    if (same && t->verdict != REQUEST_HEADER_DIFFERS)
         return;
     t->said = false;
     stop(t);

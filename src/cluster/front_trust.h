@@ -1,7 +1,8 @@
 /*
  * Do the API servers believe the front proxies that we do, by the same headers? Their own word for it
- * (kube/request_header.h) is read once a minute, and after each reload. A difference means that certificate users are
- * somebody else than they are taken for, so it is said and makes us unready. Whoever may not read it is told so once.
+ * (kube/request_header.h) is read once a minute, after a reload with other words or of another server, and after each
+ * while there is a difference. That means that certificate users are somebody else than they are taken for, so it is
+ * said and makes us unready. Whoever may not read it is told so once.
  */
 #ifndef MVPROXY_CLUSTER_FRONT_TRUST_H
 #define MVPROXY_CLUSTER_FRONT_TRUST_H

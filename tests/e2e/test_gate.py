@@ -154,13 +154,14 @@ def test_front_proxies(world):
     """API servers that believe other headers than configured make mvproxy unready, which says why, until it is put right"""
     proxy = world.proxies["a"]
     equal(world.ask("POST", TRUST, believed(world, "X-Login")).status, 201, "the ConfigMap")
-    proxy.await_log("Reloaded", proxy.reload({"discovery-refresh-interval": "2s"}))
+    # Other words: only then they are compared anew at once.
+    proxy.await_log("Reloaded", proxy.reload({"requestheader-username-headers": ["X-Remote-User", "X-Remote-Login"]}))
     until(lambda: proxy.get("/readyz")[0] == 500, "unready")
     check("[-]requestheader failed" in proxy.get("/readyz")[1], proxy.get("/readyz"))
     proxy.await_log("requestheader-username-headers: no API server knows X-Remote-User, which is sent")
     equal(proxy.metric("mvproxy_requestheader_differs"), 1.0, "the metric")
     equal(world.ask("PUT", TRUST + "/extension-apiserver-authentication", believed(world, "X-Remote-User")).status, 200, "put right")
-    proxy.await_log("Reloaded", proxy.reload({"discovery-refresh-interval": "1s"}))
+    proxy.await_log("Reloaded", proxy.reload({"discovery-refresh-interval": "2s"}))
     until(lambda: proxy.get("/readyz")[0] == 200, "ready")
     equal(world.ask("DELETE", TRUST + "/extension-apiserver-authentication").status, 200, "gone")
 

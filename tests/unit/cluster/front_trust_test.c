@@ -69,6 +69,27 @@ static void put_right_here(void)
     world_end(&w);
 }
 
+/* Or over there: while words differ each reload asks, and while they agree none does that changes none. */
+static void put_right_there(void)
+{
+    struct world w;
+    uint64_t asked;
+
+    begin(&w, MAP("X-Login"));
+    sim_run_ms(w.loop, 1000);
+    ok(!trusted(&w), "other words");
+    kube_set_map(w.local, MAP("X-Remote-User"));
+    asked = kube_map_requests(w.local);
+    cluster_update(w.cluster, &w.opts);
+    sim_run_ms(w.loop, 1000);
+    ok(trusted(&w), "a reload of the same here: ready at once");
+    is_u64(kube_map_requests(w.local) - asked, 1, "asked once");
+    cluster_update(w.cluster, &w.opts);
+    sim_run_ms(w.loop, 1000);
+    is_u64(kube_map_requests(w.local) - asked, 1, "and not again without a difference");
+    world_end(&w);
+}
+
 static void not_told(void)
 {
     static const unsigned statuses[] = {401, 403, 404};
@@ -92,6 +113,7 @@ int main(void)
 {
     told();
     put_right_here();
+    put_right_there();
     not_told();
     return tap_end();
 }
