@@ -106,6 +106,7 @@ static void on_descriptor_closed(void *arg)
     struct front_conn *fc = arg;
     struct front *f = fc->front;
 
+    memory_dismiss(&fc->memory);
     clients_leave(f->clients, &fc->client);
     list_remove(&f->leaving, &fc->node);
     loop_defer(f->host.loop, &fc->gone, free_conn, fc);
@@ -148,7 +149,9 @@ static void take_off(struct front_conn *fc, enum front_close reason)
 
     list_remove(&f->conns, &fc->node);
     list_push_back(&f->leaving, &fc->node);
-    memory_dismiss(&fc->memory);
+    fc->upgraded = reason == FRONT_CLOSE_UPGRADED;
+    if (!fc->upgraded)
+        memory_dismiss(&fc->memory);
     front_stats_closed(f->host.stats, reason);
     no_longer_fresh(fc);
     check_drained(f);
@@ -303,7 +306,16 @@ static uint64_t moved_by(const struct memory_holder *h)
 
 static void end_greedy(struct memory_holder *h)
 {
-    shut(list_entry(h, struct front_conn, memory), "clients hold too much memory", FRONT_CLOSE_MEMORY);
+    static const char why[] = "clients hold too much memory";
+    struct front_conn *fc = list_entry(h, struct front_conn, memory);
+
+    if (!fc->upgraded) {
+        shut(fc, why, FRONT_CLOSE_MEMORY);
+        return;
+    }
+    log_v(3, "Tunnel ended", LU("connection", fc->id), LT("client", stream_remote_text(fc->stream)), LT("reason", why));
+    memory_dismiss(h);
+    stream_break(fc->stream, why);
 }
 
 bool front_conn_must_wait(const struct front_conn *fc)
@@ -503,6 +515,7 @@ void front_free(struct front *f)
     while ((n = list_pop_front(&f->leaving)) != NULL) {
         struct front_conn *fc = list_entry(n, struct front_conn, node);
 
+        memory_dismiss(&fc->memory);
         stream_on_closed(fc->stream, NULL, NULL);
         stream_charge(fc->stream, NULL);
         loop_defer(f->host.loop, &fc->gone, free_conn, fc);

@@ -67,6 +67,7 @@ struct front_conn {
     struct client_member client;
     struct memory_holder memory;
     struct loop_deferred gone;
+    bool upgraded; /* the stream is a tunnel's: of its end we hear by the descriptor only */
 };
 
 /*

@@ -156,6 +156,11 @@ void stream_broke(struct stream *s, const char *fmt, ...)
     stream_deliver_later(s);
 }
 
+void stream_break(struct stream *s, const char *why)
+{
+    stream_broke(s, "%s", why);
+}
+
 /* ------------------------------------------------------------------------------------------------------- input */
 
 struct evbuffer *stream_input(struct stream *s)

@@ -69,6 +69,8 @@ void stream_set_owner(struct stream *s, stream_fn *fn, void *arg);
  */
 void stream_charge(struct stream *s, struct quota *q);
 void stream_close(struct stream *s, enum stream_close_how how);
+/* Somebody who does not own it ends it: its owner gets FAILED, with this for a failure. */
+void stream_break(struct stream *s, const char *why);
 /*
  * Calls fn once, when the descriptor is closed, whoever owns the stream by then: for who counts descriptors. May be set
  * (NULL: no longer wanted) until that moment, also after stream_close() and after the stream was handed on.

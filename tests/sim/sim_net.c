@@ -137,6 +137,11 @@ static void broke(struct stream *s, const char *why)
     mark(s, STREAM_FAILED);
 }
 
+void stream_break(struct stream *s, const char *why)
+{
+    broke(s, why);
+}
+
 static void linger_over(void *arg)
 {
     destroy(arg, false);

@@ -306,6 +306,49 @@ static void http1_shut(struct world *w)
     client_close(&c, STREAM_CLOSE_ABORT);
 }
 
+static void on_tunnel(struct stream *s, enum stream_event ev, void *arg)
+{
+    if (ev != STREAM_FAILED)
+        return;
+    *(bool *)arg = true;
+    stream_close(s, STREAM_CLOSE_ABORT);
+}
+
+static bool is_set(void *arg)
+{
+    return *(bool *)arg;
+}
+
+/* A tunnel belongs to others, but what waits in it for a client that does not read is held for a client all the same.
+ */
+static void upgraded(struct world *w)
+{
+    static char piece[16 << 10];
+    struct stream *tunnel;
+    bool failed = false;
+    struct client c;
+
+    w->opts.max_memory = 512 << 10;
+    world_start(w);
+    client_open(w, &c);
+    client_send(&c, "GET /x HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    ok(world_handled(w, 1), "an upgrade");
+    tunnel = exchange_upgrade(w->x, head_of(w, 101, "Upgrade", "websocket"));
+    stream_set_owner(tunnel, on_tunnel, &failed);
+    stream_pause(c.s, STREAM_PAUSE_LIMIT);
+    for (int turns_in_vain = 0; turns_in_vain < 20; turns_in_vain++) {
+        while (!stream_congested(tunnel) && stream_write(tunnel, slice_of(piece, sizeof(piece))))
+            turns_in_vain = 0;
+        loop_run_once(w->loop, 1);
+    }
+    while (front_memory(w->front) < w->opts.max_memory && stream_write(tunnel, slice_of(piece, sizeof(piece))))
+        continue;
+    ok(world_until(w, is_set, &failed), "whose client does not read ends when there is no memory left");
+    client_close(&c, STREAM_CLOSE_ABORT);
+    world_settle(w);
+    is_u64(front_memory(w->front), 0, "and gives back what it held");
+}
+
 static const struct kit_story stories[] = {
     {"answered heads", test_answered_heads}, {"limit", test_limit},
     {"greediest", test_greediest},           {"window shut", test_window_shut},
@@ -315,6 +358,7 @@ static const struct kit_story stories[] = {
 static const struct world_story stories1[] = {
     {"HTTP/1.1, head", http1_head},
     {"HTTP/1.1, not read", http1_shut},
+    {"upgraded", upgraded},
 };
 
 int main(int argc, char **argv)
