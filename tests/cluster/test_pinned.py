@@ -2,7 +2,7 @@
 
 Who asks: at each node a raw reader and writer over HTTP/1.1 and, at the first, client-go over HTTP/2 (tests/kube/workload). mvproxy stays;
 its own restarts are test_upgrade's. A failure is any answer but the right one, any connection that is refused or breaks, also where the client
-would ask again by itself. Excused, and counted, is what a server had in its hands when it was killed: a write without Retry-After, a
+would ask again by itself. Excused, and counted, is what a server had in its hands when it was killed: a write (a POST without Retry-After), a
 response that breaks off, a watch, once. A server that stops in order has no such thing.
 """
 
@@ -11,7 +11,7 @@ import time
 from harness import rolling, waiting
 from harness.api import config_map, config_maps, ensure_namespace, expect
 from harness.informer import Informer
-from harness.knowing import Asker, Ledger, Worker
+from harness.knowing import Asker, Ledger, Worker, in_hands
 from harness.parts import part
 from harness.runner import limit
 
@@ -32,8 +32,7 @@ class Pinned(Worker):
         self.ledger.count(self.name, asked)
         if asked.answer.status == right:
             return asked.answer
-        in_hands = asked.answer.status == 0 or asked.answer.status == 503 and not asked.answer.header("Retry-After")
-        if in_hands and self._killed.overlap(asked.begun, asked.ended, self._node.name):
+        if in_hands(asked) and self._killed.overlap(asked.begun, asked.ended, self._node.name):
             self.ledger.excuse(self.name, asked)
         else:
             self.ledger.accuse(self.name, "not %d" % right, asked)

@@ -14,7 +14,7 @@ import time
 from harness import rolling, waiting
 from harness.api import config_map, config_maps, ensure_namespace, expect
 from harness.informer import Informer
-from harness.knowing import Asker, Ledger, Worker, ridden
+from harness.knowing import Asker, Ledger, Worker, in_hands, ridden
 from harness.parts import part
 from harness.runner import limit
 
@@ -66,8 +66,7 @@ class Seer(Worker):
             return True
         if self._truth.proxies.overlap(asked.begun, asked.ended, self._node.name) and (answer.status == 0 or ridden(asked)):
             return False
-        in_hands = answer.status == 0 or answer.status == 503 and not ridden(asked)
-        if in_hands and self._truth.killed.overlap(asked.begun, asked.ended):
+        if in_hands(asked) and self._truth.killed.overlap(asked.begun, asked.ended):
             self.ledger.excuse(self.name, asked)
         elif expected or answer.status not in (404, 503) or answer.status == 503 and not ridden(asked):
             self.ledger.accuse(self.name, "not %s" % "/".join(map(str, rights)), asked)

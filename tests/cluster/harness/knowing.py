@@ -81,6 +81,15 @@ def ridden(asked):
     return (asked.answer.status == 429 or asked.answer.status >= 500) and (asked.answer.header("Retry-After") or "").isdigit()
 
 
+def in_hands(asked):
+    """Whether that is how a request ends that a server had in its hands when it was killed: nothing comes, or our 503, without Retry-After
+    unless it does no harm to do the thing twice (docs/internals/retry.md). Reads are asked elsewhere."""
+    answer = asked.answer
+    if answer.status == 503 and asked.method in ("PUT", "DELETE"):
+        return b"Error while proxying request to " in answer.body
+    return answer.status == 0 or answer.status == 503 and not ridden(asked)
+
+
 class Ledger:
     """What was wrong, and how many answers of which kind there were."""
 
