@@ -92,6 +92,7 @@ def test_counted(world):
     mark = proxy.log_mark()
     world.sim.put(LEASES, lease)
     proxy.await_log("Peer has no usable address", mark)
+    until(lambda: world.ask("GET", CLASSES).status == 503 and errors(world, "endpoint_resolution"), "the next snapshot")
     resolution = errors(world, "endpoint_resolution")
     answer = world.ask("GET", CLASSES)
     equal((answer.status, answer.json()["reason"]), (503, "ServiceUnavailable"), "without an address")
