@@ -64,7 +64,7 @@ struct config {
     const char *egress_selector_config_file;
 
     /* discovery */
-    uint64_t discovery_refresh_interval, discovery_authz_cache_ttl; /* ms */
+    uint64_t discovery_refresh_interval, discovery_authz_ttl; /* ms */
 
     /* life */
     uint64_t shutdown_delay_duration, shutdown_grace_period; /* ms */

@@ -133,7 +133,7 @@ static const struct option table[] = {
      .section = SECTION, .argument = "DURATION", .help = "How often every server's discovery is read again (a conditional request); events make it at once."},
     {.name = "legacy-discovery", .type = OPTION_BOOL, FIELD(legacy_discovery), .initial = "false", .section = SECTION, .argument = "BOOL",
      .help = "Legacy discovery of a group or version that the local API server lacks (/apis/GROUP and /apis/GROUP/VERSION) is answered by a peer that has it. So in any case if the local server has no aggregated discovery (before 1.26)."},
-    {.name = "discovery-authz-cache-ttl", .type = OPTION_DURATION, FIELD(discovery_authz_cache_ttl), .initial = "10s", .min = 0, .max = HOUR_MS,
+    {.name = "discovery-authz-ttl", .type = OPTION_DURATION, FIELD(discovery_authz_ttl), .initial = "10s", .min = 0, .max = HOUR_MS,
      .section = SECTION, .argument = "DURATION", .help = "How long the local API server's permission to read /apis is remembered per credential. 0: asked every time."},
 #undef SECTION
 #define SECTION "Shutdown"

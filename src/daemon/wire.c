@@ -282,7 +282,7 @@ void wire_proxy(const struct config *c, const struct trust *t, struct origin *lo
         .trusted_proxies = c->trusted_proxies,
         .can_assert = t->local_cert != NULL,
         .request_timeout_ms = c->request_timeout,
-        .discovery_authz_ttl_ms = c->discovery_authz_cache_ttl,
+        .discovery_authz_ttl_ms = c->discovery_authz_ttl,
         .max_in_flight_per_peer = c->max_requests_inflight_per_peer,
         .goaway_chance = goaway_chance(c),
         .access_log = c->access_log,

@@ -46,7 +46,7 @@ class Turns:
 
 def world():
     made = fixture.World(profiles=dict({"a": "v1.33"}, **{p: "v1.36" for p in PEERS}), proxies=["a"],
-                         options={"discovery-refresh-interval": "1s", "v": 0, "discovery-authz-cache-ttl": "0s"})
+                         options={"discovery-refresh-interval": "1s", "v": 0, "discovery-authz-ttl": "0s"})
     made.proxies["a"].options["peers"] = ["test-server-%s=%s:%d" % ((p,) + made.addresses[p]) for p in PEERS]
     return made.start()
 

@@ -417,7 +417,7 @@ APIS = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
 def test_readers(cluster):
-    """a right to read /apis, given and taken away: refused after discovery-authz-cache-ttl, and nobody else is served from the verdict"""
+    """a right to read /apis, given and taken away: refused after discovery-authz-ttl, and nobody else is served from the verdict"""
     callers, admin = Callers(cluster), cluster.new.direct()
     bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
     binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "callers-read"},

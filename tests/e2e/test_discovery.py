@@ -16,7 +16,7 @@ BATCH = "/apis/batch/v1/jobs"
 
 
 def setup():
-    return fixture.World(options={"discovery-authz-cache-ttl": "0s", "discovery-refresh-interval": "1s"},
+    return fixture.World(options={"discovery-authz-ttl": "0s", "discovery-refresh-interval": "1s"},
                          servers={n: {"lease-renew-interval": "500ms"} for n in "ab"}).start()
 
 

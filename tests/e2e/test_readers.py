@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Who may read the merged discovery: those, and only those, whom the local server would give its own, however close
-another's credential is; and whoever may no longer is refused after discovery-authz-cache-ttl at the latest."""
+another's credential is; and whoever may no longer is refused after discovery-authz-ttl at the latest."""
 
 import shutil
 
@@ -32,7 +32,7 @@ NEIGHBOURS = [
 
 
 def setup():
-    world = fixture.World(options={"discovery-authz-cache-ttl": LONG}, proxies=["a"])
+    world = fixture.World(options={"discovery-authz-ttl": LONG}, proxies=["a"])
     world.proxies["a"].options["peers"] = ["test-server-b=%s:%d" % world.addresses["b"]]
     return world.start()
 
@@ -153,7 +153,7 @@ def test_spellings(world):
 
 def use_ttl(world, ttl):
     proxy = world.proxies["a"]
-    mark = proxy.reload({"discovery-authz-cache-ttl": ttl})
+    mark = proxy.reload({"discovery-authz-ttl": ttl})
     proxy.await_log("Reloaded", since=mark)
 
 
@@ -165,6 +165,22 @@ def refused_for_good(world, fields, status):
             answer = ask(client, fields)
             equal(answer.status, status, "once refused")
             check(not merged(answer), answer)
+
+
+def test_nothing_kept(world):
+    """discovery-authz-ttl: 0 asks the local server each time: a right that is taken away is gone with the very next request"""
+    settled(world)
+    try:
+        use_ttl(world, 0)
+        for _ in range(3):
+            allow_anonymous(world, True)
+            for _ in range(2):
+                check(merged(world.ask("GET", "/apis", user=None, headers={"Accept": V2})), "anonymous, allowed")
+            allow_anonymous(world, False)
+            equal(world.ask("GET", "/apis", user=None, headers={"Accept": V2}).status, 403, "at once")
+    finally:
+        allow_anonymous(world, False)
+        use_ttl(world, LONG)
 
 
 def test_permission_taken(world):

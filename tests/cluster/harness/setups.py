@@ -76,7 +76,7 @@ OTHER_WORDS = {"requestheader-allowed-names": [], "requestheader-username-header
 
 def _with_words(name, version, words):
     flags = ["--%s=%s" % (key, ",".join(value)) for key, value in words.items()]
-    return NodeSpec(name, version, [*flags, "--enable-bootstrap-token-auth"], {"discovery-authz-cache-ttl": "2s", **words})
+    return NodeSpec(name, version, [*flags, "--enable-bootstrap-token-auth"], {"discovery-authz-ttl": "2s", **words})
 
 
 def _upgrade(name, old, new, skewed, files="test_upgrade.py"):
