@@ -73,6 +73,7 @@ static bool collect_peers(struct cluster *c, struct publish_input *in, struct su
             continue;
         peers[used] = (struct served_peer){
             .id = p->id,
+            .host = p->hostname,
             .life = p->life == PEER_LIVE ? SERVED_LIVE : SERVED_LAPSED,
             .origin = p->origin,
             .source = peer_source_name(p->source),
@@ -134,6 +135,7 @@ bool cluster_collect(void *arg, struct publish_input *in)
     in->served.peers_enabled = c->o.peers_enabled;
     in->served.leases_synced = !c->o.peers_enabled || leases_known(c);
     in->served.local_id = c->own_id;
+    in->served.local_host = c->hostname;
     in->served.local = refresh_disco(c->local);
     in->served.local_refused = refresh_refused(c->local);
     in->served.local_schemas = schemas_index(c->schemas);

@@ -14,7 +14,7 @@ struct served {
     unsigned refs;
     uint64_t generation;
     bool peers_enabled, leases_synced, local_refused;
-    char *local_id;
+    char *local_id, *local_host;
     char *local_etag;
     struct disco *local;
     struct schema_index *local_schemas;
@@ -67,6 +67,11 @@ const struct served_document *served_documents_at(const struct served_documents 
     return d == NULL || d->at[shape].body.p == NULL ? NULL : &d->at[shape];
 }
 
+static const char *host_or_id(const char *host, const char *id)
+{
+    return host == NULL || host[0] == '\0' ? id : host;
+}
+
 static bool copy_peers(struct served *s, const struct served_input *in)
 {
     if (in->n_peers == 0)
@@ -79,8 +84,12 @@ static bool copy_peers(struct served *s, const struct served_input *in)
 
         *p = in->peers[i];
         p->id = mem_strdup(in->peers[i].id);
-        if (p->id == NULL)
+        p->host = mem_strdup(host_or_id(in->peers[i].host, in->peers[i].id));
+        if (p->id == NULL || p->host == NULL) {
+            mem_free((void *)(uintptr_t)p->id);
+            mem_free((void *)(uintptr_t)p->host);
             return false;
+        }
         if (p->origin != NULL)
             origin_ref(p->origin);
         if (p->disco != NULL)
@@ -174,12 +183,13 @@ struct served *served_new(const struct served_input *in)
     s->leases_synced = in->leases_synced;
     s->local_refused = in->local_refused;
     s->local_id = mem_strdup(in->local_id);
+    s->local_host = mem_strdup(host_or_id(in->local_host, in->local_id));
     s->local_etag = mem_slicedup(in->local_etag);
     s->local = in->local == NULL ? NULL : disco_ref(in->local);
     s->local_schemas = schema_index_ref(in->local_schemas);
     s->local_release = in->local_release;
     complete = copy_peers(s, in) && copy_excluded(s, in) && copy_untold(s, in);
-    if (complete && s->local_id != NULL && s->local_etag != NULL && s->documents != NULL)
+    if (complete && s->local_id != NULL && s->local_host != NULL && s->local_etag != NULL && s->documents != NULL)
         return s;
     served_unref(s);
     return NULL;
@@ -205,6 +215,7 @@ struct served *served_ref(struct served *s)
 static void served_free(struct served *s)
 {
     for (size_t i = 0; i < s->n_peers; i++) {
+        mem_free((void *)(uintptr_t)s->peers[i].host);
         mem_free((void *)(uintptr_t)s->peers[i].id);
         if (s->peers[i].origin != NULL)
             origin_unref(s->peers[i].origin);
@@ -217,6 +228,7 @@ static void served_free(struct served *s)
     mem_free(s->untold);
     mem_free(s->untold_text);
     mem_free(s->local_id);
+    mem_free(s->local_host);
     mem_free(s->local_etag);
     disco_unref(s->local);
     schema_index_unref(s->local_schemas);
@@ -263,6 +275,11 @@ const struct served_peer *served_peer_at(const struct served *s, size_t i)
 const char *served_local_id(const struct served *s)
 {
     return s->local_id;
+}
+
+const char *served_local_host(const struct served *s)
+{
+    return s->local_host;
 }
 
 enum disco_answer served_local(const struct served *s, const struct gvr *gvr, struct slice subresource,

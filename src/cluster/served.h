@@ -18,7 +18,8 @@ enum served_life {
 };
 
 struct served_peer {
-    const char *id; /* server ID (or the text of a static peer that has no Lease yet) */
+    const char *id;   /* server ID (or the text of a static peer that has no Lease yet) */
+    const char *host; /* its host name, for people; in a snapshot the ID where none is known. Input: may be NULL */
     enum served_life life;
     bool discovery_known;         /* fetched at least once since the Lease appeared or changed holder */
     bool pending;                 /* will be known in a moment: live, can be asked, and has not answered for long */
@@ -58,9 +59,9 @@ struct served_gv {
 
 /* What is needed to build one; the arrays are copied, discos and origins referenced. */
 struct served_input {
-    bool peers_enabled; /* feature gate on, peer CA and proxy pair configured */
-    bool leases_synced; /* the Lease informer has listed (or is not needed) */
-    const char *local_id;
+    bool peers_enabled;                 /* feature gate on, peer CA and proxy pair configured */
+    bool leases_synced;                 /* the Lease informer has listed (or is not needed) */
+    const char *local_id, *local_host;  /* local_host NULL: the ID */
     bool local_refused;                 /* the local server does not let us know what it serves */
     const struct disco *local;          /* NULL until first fetched */
     struct slice local_etag;            /* copied; see served_local_etag */
@@ -104,6 +105,7 @@ bool served_blind(const struct served *s);
 size_t served_n_peers(const struct served *s);
 const struct served_peer *served_peer_at(const struct served *s, size_t i);
 const char *served_local_id(const struct served *s);
+const char *served_local_host(const struct served *s); /* as served_peer.host */
 
 /* Does the local server serve it? `subresource` and `verb` may be empty: then they are not asked for. */
 enum disco_answer served_local(const struct served *s, const struct gvr *gvr, struct slice subresource,

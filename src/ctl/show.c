@@ -158,13 +158,6 @@ bool show_peers(struct json_object *result)
 
 enum { SKEW_COLUMNS = 64 };
 
-static const char *short_name(const char *server_id)
-{
-    const char *dash = strchr(server_id, '-');
-
-    return strncmp(server_id, "apiserver-", 10) == 0 && dash != NULL ? dash + 1 : server_id;
-}
-
 static void add_skew_row(struct table *t, struct json_object *row, size_t n)
 {
     struct json_object *by = get(row, "servedBy");
@@ -194,7 +187,7 @@ bool show_skew(struct json_object *result)
     if (count(rows) == 0)
         return true;
     for (size_t i = 0; i < n; i++)
-        columns[i + 1] = i == 0 ? "LOCAL" : short_name(json_object_get_string(json_object_array_get_idx(servers, i)));
+        columns[i + 1] = json_object_get_string(json_object_array_get_idx(servers, i));
     t = table_new(columns);
     for (size_t i = 0; i < count(rows); i++)
         add_skew_row(t, json_object_array_get_idx(rows, i), n);
@@ -217,7 +210,7 @@ static void print_candidates(struct json_object *list)
         struct json_object *one = json_object_array_get_idx(list, i);
         bool good = truth(one, "live") && truth(one, "healthy");
 
-        table_cell(t, TABLE_PLAIN, "%s", text(one, "serverID"));
+        table_cell(t, TABLE_PLAIN, "%s", text(one, "server"));
         table_cell(t, TABLE_PLAIN, "%s", text(one, "address"));
         table_cell(t, good ? TABLE_GOOD : TABLE_WARNING, "%s",
                    good                 ? "healthy"
@@ -271,7 +264,7 @@ bool show_requests(struct json_object *result)
         table_cell(t, TABLE_PLAIN, "%s", text(r, "method"));
         table_cell(t, TABLE_PLAIN, "%s", text(r, "path"));
         table_cell(t, TABLE_PLAIN, "%s", text(r, "client"));
-        table_cell(t, TABLE_PLAIN, "%s", short_name(text(r, "server")));
+        table_cell(t, TABLE_PLAIN, "%s", text(r, "server"));
         table_cell(t, TABLE_PLAIN, "%s", text(r, "state"));
         table_cell(t, TABLE_PLAIN, "%s", text(r, "row"));
         table_cell(t, TABLE_PLAIN, "%.0f", number(r, "bytesOut"));

@@ -155,9 +155,9 @@ bool status_write_skew(struct app *a, bool all, struct buf *out)
     struct skew_list list = {.want_all = all};
     bool ok;
 
-    json_text(&servers, NULL, served_local_id(s));
+    json_text(&servers, NULL, served_local_host(s));
     for (size_t i = 0; i < served_n_peers(s); i++)
-        json_text(&servers, NULL, served_peer_at(s, i)->id);
+        json_text(&servers, NULL, served_peer_at(s, i)->host);
     json_close(&servers);
     list.rows = json_nested(&w, "resources", '[');
     ok = skew_walk(s, put_row, &list);

@@ -57,6 +57,7 @@ static void put_candidates(struct json_write *w, const struct served *s, const s
         const struct served_peer *p = served_peer_at(s, r->candidates[i]);
         struct json_write one = json_nested(&list, NULL, '{');
 
+        json_text(&one, "server", p->host);
         json_text(&one, "serverID", p->id);
         json_text(&one, "address", origin_address(p->origin));
         json_bool(&one, "live", p->life == SERVED_LIVE);
@@ -176,7 +177,14 @@ void explain_under_way(const struct proxy *p, size_t max, struct buf *out)
         json_text(&w, "client", exchange_client(j->x)->address);
         json_text(&w, "protocol", exchange_client(j->x)->protocol);
         json_text(&w, "row", route_row_name(j->route.row));
-        json_text(&w, "server", j->peer != NULL ? j->peer->id : j->target != NULL ? "local" : NULL);
+        json_text(&w, "server",
+                  j->peer != NULL     ? j->peer->host
+                  : j->target != NULL ? served_local_host(j->served)
+                                      : NULL);
+        json_text(&w, "serverID",
+                  j->peer != NULL     ? j->peer->id
+                  : j->target != NULL ? served_local_id(j->served)
+                                      : NULL);
         json_text(&w, "state", state_of(j));
         json_bool(&w, "longRunning", j->account.long_running);
         json_u64(&w, "bytesIn", exchange_request_bytes(j->x));

@@ -53,6 +53,7 @@ def test_skew(world):
     names = {(r["group"], r["resource"]) for r in told["resources"]}
     check(("resource.k8s.io", "deviceclasses") in names and ("", "pods") not in names, names)
     equal(told["uneven"], len(told["resources"]), "rows")
+    equal(told["servers"], ["test-server-a", "test-server-b"], "by host name")
     everything = ask(world, "skew", "--all")
     equal(everything["compared"], len(everything["resources"]), "all rows")
 
@@ -121,7 +122,7 @@ def test_explain(world):
 def test_explain_text(world):
     """explain says where, why and to whom, in words"""
     status, out, _ = ctl(world, "explain", "GET", CLASSES)
-    check(status == 0 and out.startswith("Goes to a peer\n") and "test-server-b" in out or "127.0.0.1" in out, out)
+    check(status == 0 and out.startswith("Goes to a peer\n") and re.search(r"^test-server-b +127.0.0.1:", out, re.M), out)
     status, _, errors = ctl(world, "explain", "GET", "no path")
     check(status == 1 and "is no request" in errors, status, errors)
 
@@ -142,7 +143,7 @@ def test_small_commands(world):
     """requests under way, log level, configuration with origins, certificates, metrics, a bundle without secrets"""
     with world.client("a", "admin") as client:
         client.send(b"GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: kubernetes.default.svc\r\n\r\n")
-        until(lambda: any(r["path"] == "/api/v1/pods" and r["longRunning"] for r in ask(world, "requests")), "the watch")
+        until(lambda: any(r["path"] == "/api/v1/pods" and r["longRunning"] and r["server"] == "test-server-a" for r in ask(world, "requests")), "the watch")
     equal(ctl(world, "loglevel", "6")[1], "6\n", "set")
     equal(ctl(world, "loglevel")[1], "6\n", "shown")
     equal(ctl(world, "loglevel", "4")[0], 0, "back")

@@ -48,7 +48,7 @@ static void answers(void)
 {
     struct disco *local = make_disco(""), *other = make_disco(BATCH);
     struct served_peer peers[] = {
-        {.id = "apiserver-b", .life = SERVED_LIVE, .discovery_known = true, .disco = other},
+        {.id = "apiserver-b", .host = "cp-b", .life = SERVED_LIVE, .discovery_known = true, .disco = other},
         {.id = "apiserver-c", .life = SERVED_LAPSED, .discovery_known = false, .disco = other},
         {.id = "apiserver-d", .life = SERVED_LAPSED, .discovery_known = false},
     };
@@ -71,6 +71,9 @@ static void answers(void)
     ok(s != NULL && served_synced(s) && served_peers_enabled(s), "made");
     is_u64(served_generation(s), 7, "generation");
     is_str(served_local_id(s), "apiserver-a", "own ID");
+    is_str(served_local_host(s), "apiserver-a", "without a host name the ID stands for it");
+    is_str(served_peer_at(s, 0)->host, "cp-b", "a peer by its host name");
+    is_str(served_peer_at(s, 1)->host, "apiserver-c", "and one without by its ID");
     is_slice(served_local_etag(s), "\"ABC\"", "local tag");
     is_u64(served_n_peers(s), 3, "peers");
     is_int(served_local(s, &pods, SLICE_NONE, SLICE_LIT("list")), DISCO_SERVED, "pods are local");
