@@ -28,9 +28,8 @@ struct tls_ctx;
 struct via;
 
 enum back_failure {
-    BACK_FAIL_CONNECT,    /* no connection: refused, unreachable, TLS or certificate refused, resolve, deadline. Nothing
-                             was sent */
-    BACK_FAIL_BUSY,       /* pool and its queue are full, or no connection became free in time. Nothing was sent */
+    BACK_FAIL_CONNECT, /* no connection: refused, unreachable, TLS, certificate, resolve, deadline. Nothing was sent */
+    BACK_FAIL_BUSY,    /* pool and its queue are full, or no connection became free in time. Nothing was sent */
     BACK_FAIL_UNANSWERED, /* connection lost before any byte of a response */
     BACK_FAIL_HEAD,       /* garbage, lost, or over a limit in the middle of a head */
     BACK_FAIL_BODY,     /* after on_head: truncated or broken framing; any time: the request's body, not as announced */
@@ -38,6 +37,7 @@ enum back_failure {
     BACK_FAIL_IDENTITY, /* who asks, and the connection, do not fit: withheld. Nothing was sent */
     BACK_FAIL_MEMORY,
     BACK_FAIL_CLIENT, /* the client has wasted too many connections (back/churn.h). Nothing was sent */
+    BACK_FAIL_LOOP,   /* an mvproxy is where the origin is to be an API server itself. Nothing was sent */
 };
 
 struct back_failure_info {
@@ -78,10 +78,10 @@ struct origin_opts {
     struct tls_ctx *tls_no_cert; /* without client certificate */
     bool tls_required;           /* without a context nothing is sent; else two missing ones mean plain text (tests) */
     bool sole;                   /* nobody can take its place: never ejected */
+    bool last;                   /* an API server itself, no mvproxy: that is a loop. Contexts: hop */
     size_t max_connections;      /* per pool, 0 = LIMIT_POOL_CONNECTIONS */
-    /* 0 = TIMEOUT_CONNECT_MS; a request waits at most twice that for a connection to become free. */
-    uint64_t connect_timeout_ms;
-    uint64_t idle_timeout_ms;                              /* 0 = TIMEOUT_BACK_IDLE_MS */
+    uint64_t connect_timeout_ms; /* 0 = TIMEOUT_CONNECT_MS; a request waits twice that for a connection */
+    uint64_t idle_timeout_ms;    /* 0 = TIMEOUT_BACK_IDLE_MS */
     uint64_t ping_after_ms, ping_timeout_ms;               /* HTTP/2; 0 = TIMEOUT_H2_PING_MS, TIMEOUT_H2_PONG_MS */
     uint64_t stall_timeout_ms;                             /* of a request's body; 0 = TIMEOUT_BODY_STALL_MS */
     bool (*allow)(const struct sockaddr *addr, void *arg); /* see net/dial.h */
@@ -125,6 +125,7 @@ bool origin_healthy(const struct origin *o);
 bool origin_has_cert(const struct origin *o); /* tls_cert was given */
 size_t origin_in_flight(const struct origin *o);
 size_t origin_clients_in_flight(const struct origin *o); /* without what is our own */
+bool origin_loops(const struct origin *o);               /* opts.last, and an mvproxy answers there */
 bool origin_ejected(const struct origin *o); /* from when it was found wanting until a request there succeeds */
 /* The retry budget (back/health.h): the owner asks before sending elsewhere what failed here, and notes what he did. */
 bool origin_may_repeat(const struct origin *o);

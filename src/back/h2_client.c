@@ -371,6 +371,11 @@ static void on_dialled(struct stream *s, const char *failure, void *arg)
         h2_client_close(c, CLOSE_CONNECT_FAILED, failure);
         return;
     }
+    if (origin_refuses(c->origin, s)) {
+        stream_close(s, STREAM_CLOSE_NOW);
+        h2_client_close(c, CLOSE_CONNECT_FAILED, ORIGIN_LOOP_TEXT);
+        return;
+    }
     if (!pool_admits(c->pool, s)) {
         not_a_hop(c, s);
         return;

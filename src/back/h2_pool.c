@@ -97,7 +97,7 @@ static void failed(struct h2_client *c, const char *failure)
     struct back_request *r;
 
     while ((r = next_waiting(c)) != NULL)
-        request_fail(r, BACK_FAIL_CONNECT, failure);
+        request_fail(r, origin_failure(c->origin), failure);
 }
 
 static void gone(struct h2_client *c)

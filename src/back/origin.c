@@ -5,6 +5,7 @@
 #include "base/contract.h"
 #include "base/log.h"
 #include "base/metric.h"
+#include "net/stream.h"
 #include "net/tls_ctx.h"
 #include "net/via.h"
 
@@ -247,9 +248,9 @@ static void succeeded(struct origin *o, enum health_cause cause)
 
 void origin_connected(struct origin *o)
 {
-    if (o->unreachable)
+    if (o->reach != ORIGIN_REACHED)
         log_info("Origin can be reached again", LT("origin", o->name), LT("address", o->address));
-    o->unreachable = false;
+    o->reach = ORIGIN_REACHED;
     metric_inc(o->m.connects);
     succeeded(o, HEALTH_CONNECT);
 }
@@ -257,10 +258,39 @@ void origin_connected(struct origin *o)
 void origin_connect_failed(struct origin *o, const char *why)
 {
     metric_inc(o->m.connect_failures);
-    if (!o->unreachable)
+    if (o->reach != ORIGIN_UNREACHABLE)
         log_warning("Origin cannot be reached", LT("origin", o->name), LT("address", o->address), LT("err", why));
-    o->unreachable = true;
+    o->reach = ORIGIN_UNREACHABLE;
     failed(o, HEALTH_CONNECT, why);
+}
+
+/*
+ * What answers said in the handshake that it is an mvproxy: this one, behind an address of somebody else (a virtual IP,
+ * a load balancer, a rule of the packet filter), or another one whose requests come back to us. What is sent there
+ * would go round for ever.
+ */
+bool origin_refuses(struct origin *o, const struct stream *s)
+{
+    if (!o->opts.last || !stream_is_hop(s))
+        return false;
+    metric_inc(o->m.connect_failures);
+    if (o->reach != ORIGIN_LOOPS)
+        log_error("Requests to the API server come back: an mvproxy answers at its address, perhaps this one; they are "
+                  "refused until a kube-apiserver answers there",
+                  LT("origin", o->name), LT("address", o->address));
+    o->reach = ORIGIN_LOOPS;
+    o->back->close_idle(o);
+    return true;
+}
+
+bool origin_loops(const struct origin *o)
+{
+    return o->reach == ORIGIN_LOOPS;
+}
+
+enum back_failure origin_failure(const struct origin *o)
+{
+    return o->reach == ORIGIN_LOOPS ? BACK_FAIL_LOOP : BACK_FAIL_CONNECT;
 }
 
 void origin_request_failed(struct origin *o, enum back_failure why, const char *text)

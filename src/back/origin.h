@@ -59,6 +59,9 @@ struct origin_metrics {
     struct metric *connects, *connect_failures, *reuses, *retries, *retries_refused, *ejections, *ejected, *streams;
 };
 
+/* What came of the last attempt to connect. */
+enum origin_reach { ORIGIN_REACHED, ORIGIN_UNREACHABLE, ORIGIN_LOOPS };
+
 struct origin {
     struct list_node node; /* of back->origins */
     struct back *back;     /* NULL once that is freed */
@@ -69,7 +72,7 @@ struct origin {
     struct pool *pools[POOL_KINDS];  /* NULL once the whole is freed */
     bool complete;                   /* they are all there */
     size_t in_flight, own_in_flight; /* the second are among the first */
-    bool unreachable;                /* the last attempt to connect failed */
+    enum origin_reach reach;
     struct health health;
     bool shown_out; /* in the gauge */
     struct budget budget;
@@ -102,6 +105,12 @@ void origin_use(struct origin *o);
 void origin_release(struct origin *o);
 void origin_connected(struct origin *o);
 void origin_connect_failed(struct origin *o, const char *why);
+/* A new connection; true: it leads back to an mvproxy and must not be used. Its idle connections are closed then, so
+ * that the next request finds out whether it still does. */
+bool origin_refuses(struct origin *o, const struct stream *s);
+#define ORIGIN_LOOP_TEXT "an mvproxy answers there, not a kube-apiserver"
+/* Why no connection could be made. */
+enum back_failure origin_failure(const struct origin *o);
 /* Counts and logs the end of a connection. */
 void origin_note_close(struct origin *o, enum close_reason why, const char *detail, const char *protocol,
                        uint64_t served);

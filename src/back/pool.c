@@ -49,13 +49,12 @@ static void dial_failed(struct h1_client *c, struct back_request *r, const char 
 {
     struct pool *p = pool_of(c);
 
-    origin_connect_failed(p->origin, failure);
     if (r == NULL && p->waiting.requests.count > p->dialling_shared) {
         r = line_first(&p->waiting);
         request_stop_waiting(r);
     }
     if (r != NULL)
-        request_fail(r, BACK_FAIL_CONNECT, failure);
+        request_fail(r, origin_failure(p->origin), failure);
     h1_client_close(c, CLOSE_CONNECT_FAILED, failure);
 }
 
@@ -99,7 +98,13 @@ static void on_dialled(struct stream *s, const char *failure, void *arg)
     if (r == NULL)
         p->dialling_shared--;
     if (s == NULL) {
+        origin_connect_failed(p->origin, failure);
         dial_failed(c, r, failure);
+        return;
+    }
+    if (origin_refuses(p->origin, s)) {
+        stream_close(s, STREAM_CLOSE_NOW);
+        dial_failed(c, r, ORIGIN_LOOP_TEXT);
         return;
     }
     origin_connected(p->origin);

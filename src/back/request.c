@@ -235,6 +235,8 @@ const char *back_failure_name(enum back_failure why)
         return "memory";
     case BACK_FAIL_CLIENT:
         return "client";
+    case BACK_FAIL_LOOP:
+        return "loop";
     }
     return "other";
 }

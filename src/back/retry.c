@@ -19,6 +19,11 @@ enum retry_verdict retry_decide(const struct retry_case *c)
     return c->others ? RETRY_ELSEWHERE : RETRY_ANSWER;
 }
 
+bool retry_server_is_lost(enum back_failure why)
+{
+    return why == BACK_FAIL_CONNECT || why == BACK_FAIL_LOOP || why == BACK_FAIL_UNANSWERED;
+}
+
 bool retry_is_harmless(enum http_method method, bool sent)
 {
     return !sent || http_method_is_idempotent(method);

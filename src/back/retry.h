@@ -38,5 +38,7 @@ enum retry_verdict retry_decide(const struct retry_case *c);
  * AlreadyExists for an object that it made, or make two by generateName.
  */
 bool retry_is_harmless(enum http_method method, bool sent);
+/* Whether it says that the server may be gone, rather than that this request was not to its liking. */
+bool retry_server_is_lost(enum back_failure why);
 
 #endif

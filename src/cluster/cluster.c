@@ -289,6 +289,8 @@ void cluster_local_failed(struct cluster *c, bool unreachable)
         readiness_lost(c->readiness);
     else
         readiness_doubt(c->readiness);
+    if (origin_loops(c->o.local))
+        (void)refresh_trigger(c->local, REFRESH_SUSPECT); /* and, as it fails, until it no longer does */
 }
 
 void cluster_refresh(struct cluster *c)

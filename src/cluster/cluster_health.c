@@ -1,6 +1,7 @@
 /* What is awaited before this instance is ready, and what is wrong with it. */
 #include <stdio.h>
 
+#include "back/back.h"
 #include "base/limits.h"
 #include "cluster/cluster_internal.h"
 #include "cluster/exclusions.h"
@@ -93,6 +94,8 @@ bool cluster_local_reachable(struct cluster *c, char *reason, size_t n)
 {
     const char *failure = refresh_failure(c->local);
 
+    if (origin_loops(c->o.local))
+        return not_yet(reason, n, "requests to the API server come back", "an mvproxy answers at its address");
     if ((failure == NULL && refresh_looks(c->local) > 0) || refresh_refused(c->local))
         return true;
     return not_yet(reason, n, failure == NULL ? "not asked yet" : "the local kube-apiserver does not answer", failure);

@@ -68,6 +68,7 @@ static struct tls_ctx *load_client(const struct config *c, const char *ca_file, 
         .cert_file = with_cert ? c->proxy_client_cert_file : NULL,
         .key_file = with_cert ? c->proxy_client_key_file : NULL,
         .server_name = name,
+        .hop = true, /* so that it is noticed when an mvproxy answers */
     };
 
     return tls_client_ctx_new(&o, err);

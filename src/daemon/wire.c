@@ -95,6 +95,7 @@ struct origin *wire_local_origin(struct back *b, const struct config *c, const s
         .tls_no_cert = t->local_no_cert,
         .tls_required = true,
         .sole = true,
+        .last = true,
     };
     return origin_new(b, &o);
 }

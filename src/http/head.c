@@ -143,6 +143,7 @@ struct slice http_reason(unsigned status)
         {503, SLICE_LIT("Service Unavailable")},
         {504, SLICE_LIT("Gateway Timeout")},
         {505, SLICE_LIT("HTTP Version Not Supported")},
+        {508, SLICE_LIT("Loop Detected")},
     };
 
     for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)

@@ -22,6 +22,8 @@ struct status {
     "The requested resource is not served here and a live peer has not been asked yet, please try again"
 #define STATUS_NO_PEER_CONFIG "The requested resource is served by a peer, but peer proxying is not configured"
 #define STATUS_LOCAL_FAILED "Error while proxying request to the local apiserver"
+#define STATUS_LOOP                                                                                                    \
+    "The address of the local apiserver leads back to a proxy like this one: the request would go round for ever"
 #define STATUS_NOT_READY "The local apiserver is not ready, please try another one"
 #define STATUS_SHUTTING_DOWN "The proxy is shutting down, please try again"
 #define STATUS_OVERLOADED "The proxy has too many requests in flight, please try again later"

@@ -1,5 +1,6 @@
 #include "proxy/disco_serve.h"
 
+#include "back/retry.h"
 #include "http/etag.h"
 #include "http/negotiate.h"
 #include "kube/status.h"
@@ -256,13 +257,13 @@ static void on_verdict_end(void *arg, const struct http_head *trailers)
 static void on_verdict_failed(void *arg, const struct back_failure_info *f)
 {
     struct job *j = arg;
-    bool lost = f->why == BACK_FAIL_CONNECT || f->why == BACK_FAIL_UNANSWERED;
+    bool lost = retry_server_is_lost(f->why);
 
     j->back = NULL;
     if (j->judge != NULL)
         cluster_peer_suspect(j->proxy->cluster, j->judge->id);
     else if (lost)
-        cluster_local_failed(j->proxy->cluster, f->why == BACK_FAIL_CONNECT);
+        cluster_local_failed(j->proxy->cluster, f->why != BACK_FAIL_UNANSWERED);
     if (j->state == JOB_RELAYING) {
         job_abort(j, "server broke off its response");
         return;
@@ -274,6 +275,8 @@ static void on_verdict_failed(void *arg, const struct back_failure_info *f)
         job_refuse(j, 504, STATUS_GATEWAY_TIMEOUT);
     else if (f->why == BACK_FAIL_CLIENT)
         job_refuse(j, 429, STATUS_WASTEFUL);
+    else if (f->why == BACK_FAIL_LOOP)
+        job_refuse_loop(j);
     else
         job_refuse_unserved(j, STATUS_LOCAL_FAILED);
 }

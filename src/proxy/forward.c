@@ -502,8 +502,8 @@ static void on_failed(void *arg, const struct back_failure_info *f)
     if (j->peer != NULL && f->why != BACK_FAIL_CLIENT) {
         cluster_peer_suspect(j->proxy->cluster, j->peer->id);
         account_peer_error(j->proxy->account, ACCOUNT_PROXY_TRANSPORT, &j->info);
-    } else if (j->peer == NULL && (f->why == BACK_FAIL_CONNECT || f->why == BACK_FAIL_UNANSWERED)) {
-        cluster_local_failed(j->proxy->cluster, f->why == BACK_FAIL_CONNECT);
+    } else if (j->peer == NULL && retry_server_is_lost(f->why)) {
+        cluster_local_failed(j->proxy->cluster, f->why != BACK_FAIL_UNANSWERED);
     }
     if (verdict == RETRY_ELSEWHERE) {
         origin_note_repeat(j->target);
@@ -513,7 +513,9 @@ static void on_failed(void *arg, const struct back_failure_info *f)
     }
     if (j->peer != NULL && j->route.row != ROUTE_ROW_LOCAL_FAILOVER)
         j->route.row = ROUTE_ROW_PEERS_FAILED;
-    if (j->peer == NULL && f->why == BACK_FAIL_CONNECT)
+    if (f->why == BACK_FAIL_LOOP)
+        job_refuse_loop(j);
+    else if (j->peer == NULL && f->why == BACK_FAIL_CONNECT)
         job_refuse_unserved(j, failure_message(j, f));
     else
         job_refuse(j, failure_status(f->why), failure_message(j, f));

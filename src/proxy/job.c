@@ -107,6 +107,16 @@ void job_refuse_unserved(struct job *j, const char *message)
     job_refuse(j, 503, message);
 }
 
+void job_refuse_loop(struct job *j)
+{
+    if (j->authn.rerouted) {
+        job_refuse(j, 503, STATUS_LOOP);
+        return;
+    }
+    exchange_send_away(j->x);
+    job_refuse(j, 508, STATUS_LOOP);
+}
+
 void job_finish(struct job *j, const struct http_head *trailers)
 {
     struct exchange *x = j->x;

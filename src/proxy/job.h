@@ -123,6 +123,8 @@ void job_refuse(struct job *j, unsigned status, const char *message);
  * without us it would have lost it. A peer wants this very server.
  */
 void job_refuse_unserved(struct job *j, const char *message);
+/* What would be sent to the local server would come back to a proxy. To a peer it is 503, so that it asks another. */
+void job_refuse_loop(struct job *j);
 void job_finish(struct job *j, const struct http_head *trailers);
 void job_abort(struct job *j, const char *reason);
 /* The exchange is over already (client gone, or given away to a tunnel). */

@@ -111,6 +111,39 @@ static void bare_server(void)
     kit_close(&k);
 }
 
+/* A server that is to be the last one: from the next connection on an mvproxy answers, and then it does not. */
+static void leads_back(bool http2)
+{
+    static struct kit k;
+    struct call c;
+
+    kit_open(&k, true, 0);
+    tls_ctx_unref(k.client_cert_tls);
+    k.client_cert_tls = hop_client_ctx("front-proxy-client", http2);
+    kit_origin(&k, &(struct origin_opts){.last = true});
+    k.auto_reply = OK_ANSWER;
+    become(&k, false);
+    user_asks(&k, "/before");
+    ok(!origin_loops(k.origin), "a server answers");
+    become(&k, true);
+    conn_close(&k.conns[0], STREAM_CLOSE_FLUSH);
+    settle(k.loop);
+    for (size_t i = 1; i <= 2; i++) {
+        call_init(&c, &k, "GET", "/round");
+        c.opts.with_cert = true;
+        c.opts.http2 = http2 ? BACK_HTTP2_SHARED : BACK_HTTP1;
+        call_send(&c);
+        ok(call_is(&c, "failed: loop"), "refused, time %zu", i);
+        carried(&k, i, true, NULL);
+        call_free(&c);
+    }
+    ok(origin_loops(k.origin), "known");
+    become(&k, false);
+    user_asks(&k, "/after");
+    ok(!origin_loops(k.origin), "and over");
+    kit_close(&k);
+}
+
 /* What was true of one connection says nothing of the next. */
 static void replaced_by_bare_server(void)
 {
@@ -451,6 +484,8 @@ int main(void)
     replaced_under_a_request(false);
     replaced_under_a_request(true);
     upgrade_to_bare_server();
+    leads_back(false);
+    leads_back(true);
     crowd(false);
     crowd(true);
     mvproxy_comes(false);
