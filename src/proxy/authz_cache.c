@@ -7,6 +7,8 @@ struct verdict {
     struct list_node by_age; /* oldest first: the time to live is one for all, or nearly so after a reload */
     uint64_t expires_ms;
     char key[AUTHN_KEY_BYTES];
+    char audit_id[AUTHZ_AUDIT_ID_BYTES];
+    size_t audit_id_length;
 };
 
 struct authz_cache {
@@ -78,6 +80,13 @@ bool authz_cache_allowed(struct authz_cache *c, const unsigned char key[AUTHN_KE
     return false;
 }
 
+struct slice authz_cache_audit_id(const struct authz_cache *c, const unsigned char key[AUTHN_KEY_BYTES])
+{
+    const struct verdict *v = strmap_get(c->map, key_slice(key));
+
+    return v == NULL ? SLICE_NONE : slice_of(v->audit_id, v->audit_id_length);
+}
+
 void authz_cache_deny(struct authz_cache *c, const unsigned char key[AUTHN_KEY_BYTES])
 {
     struct verdict *v = strmap_get(c->map, key_slice(key));
@@ -87,7 +96,7 @@ void authz_cache_deny(struct authz_cache *c, const unsigned char key[AUTHN_KEY_B
 }
 
 void authz_cache_allow(struct authz_cache *c, const unsigned char key[AUTHN_KEY_BYTES], uint64_t now_ms,
-                       uint64_t ttl_ms)
+                       uint64_t ttl_ms, struct slice audit_id)
 {
     struct verdict *v;
 
@@ -101,6 +110,9 @@ void authz_cache_allow(struct authz_cache *c, const unsigned char key[AUTHN_KEY_
         return;
     memcpy(v->key, key, AUTHN_KEY_BYTES);
     v->expires_ms = now_ms + ttl_ms;
+    v->audit_id_length = audit_id.n <= sizeof v->audit_id ? audit_id.n : 0;
+    if (v->audit_id_length > 0)
+        memcpy(v->audit_id, audit_id.p, v->audit_id_length);
     if (!strmap_put(c->map, key_slice(key), v, NULL)) {
         mem_free(v);
         return;

@@ -39,7 +39,7 @@ static const struct served_document *document_as(const struct job *j, enum negot
 static bool document_head(struct job *j, unsigned status, const struct served_document *doc, struct http_head *h)
 {
     struct arena *a = exchange_arena(j->x);
-    struct slice audit_id = account_own_audit_id(&j->account, a);
+    struct slice audit_id = job_answers_itself(j);
 
     if (!http_head_init(h, a, 8))
         return false;
@@ -250,7 +250,7 @@ static void on_verdict_end(void *arg, const struct http_head *trailers)
     /* A verdict of before a reload is good for this request only. */
     if (j->config == j->proxy->config)
         authz_cache_allow(j->proxy->authz, j->credential, loop_now_ms(j->proxy->loop),
-                          j->config->discovery_authz_ttl_ms);
+                          j->config->discovery_authz_ttl_ms, j->audit.verdict);
     answer(j, false);
 }
 
@@ -305,6 +305,22 @@ static bool make_conditional(struct job *j)
            (etag.n == 0 || http_head_add_id(h, a, HTTP_IF_NONE_MATCH, etag));
 }
 
+/*
+ * The server that is asked writes down who that was: by its Audit-ID our own line can be found there. The client's, or
+ * that of our answer.
+ */
+static bool name_verdict(struct job *j)
+{
+    struct arena *a = exchange_arena(j->x);
+    struct slice id = http_head_value(&j->request, HTTP_AUDIT_ID);
+    bool named = id.n > 0;
+
+    if (!named)
+        id = account_own_audit_id(&j->account, a);
+    j->audit.verdict = arena_copy(a, id);
+    return named || id.n == 0 || http_head_add_id(&j->request, exchange_request_arena(j->x), HTTP_AUDIT_ID, id);
+}
+
 static void ask(struct job *j, const struct served_peer *judge)
 {
     struct rewrite_in in = {
@@ -321,7 +337,7 @@ static void ask(struct job *j, const struct served_peer *judge)
         job_refuse(j, 401, STATUS_UNAUTHORIZED);
         return;
     }
-    if (r != REWRITE_OK || !make_conditional(j)) {
+    if (r != REWRITE_OK || !make_conditional(j) || !name_verdict(j)) {
         job_refuse(j, 503, STATUS_NO_MEMORY);
         return;
     }
@@ -400,8 +416,9 @@ void disco_serve(struct job *j)
     }
     if (!authn_credential_key(&j->authn, exchange_request(j->x), j->credential))
         job_refuse(j, 503, STATUS_NO_MEMORY);
-    else if (authz_cache_allowed(j->proxy->authz, j->credential, loop_now_ms(j->proxy->loop)))
+    else if (authz_cache_allowed(j->proxy->authz, j->credential, loop_now_ms(j->proxy->loop))) {
+        j->audit.verdict = arena_copy(exchange_arena(j->x), authz_cache_audit_id(j->proxy->authz, j->credential));
         answer(j, false);
-    else
+    } else
         ask_somebody(j);
 }

@@ -35,6 +35,20 @@ bool job_believes_client(const struct job *j)
     return j->authn.front_proxy || proxy_config_trusts(j->config, exchange_client(j->x)->ip);
 }
 
+struct slice job_answers_itself(struct job *j)
+{
+    struct slice id = j->account.audit_id;
+
+    if (!j->audit.own) {
+        account_note_head(&j->account, exchange_request(j->x));
+        if (id.n > 0)
+            j->account.audit_id = id;
+        account_keep_head(&j->account, exchange_arena(j->x));
+        audit_note(&j->audit, j->x, &j->authn, job_believes_client(j));
+    }
+    return account_own_audit_id(&j->account, exchange_arena(j->x));
+}
+
 void job_drop_back(struct job *j)
 {
     if (j->back != NULL) {
@@ -58,6 +72,11 @@ static void account(struct job *j)
     if (j->account.attempts > 0 && j->peer != NULL)
         account_rerouted(j->proxy->account, j->account.status, &j->info);
     account_request(j->proxy->account, j->x, &j->info, &j->route, &j->account, j->config->access_log);
+    if (!j->audit.own)
+        return;
+    j->audit.unbounded = j->config->access_log;
+    j->audit.route = route_row_name(j->route.row);
+    audit_write(j->proxy->audit, j->x, &j->info, &j->audit, &j->account);
 }
 
 /* Everything but the exchange: after this only the caller's last call into it is left. */
@@ -89,7 +108,7 @@ static bool may_be_repeated(const struct job *j)
 void job_refuse(struct job *j, unsigned status, const char *message)
 {
     struct exchange *x = j->x;
-    struct slice audit_id = account_own_audit_id(&j->account, exchange_arena(x));
+    struct slice audit_id = job_answers_itself(j);
     unsigned flags = may_be_repeated(j) ? REFUSE_AGAIN : 0;
 
     /* For the peer that has sent it on: it may be another's turn. */

@@ -12,6 +12,7 @@
 #include "front/exchange.h"
 #include "kube/reqinfo.h"
 #include "proxy/account.h"
+#include "proxy/audit.h"
 #include "proxy/authn.h"
 #include "proxy/authz_cache.h"
 #include "proxy/proxy_config.h"
@@ -90,6 +91,7 @@ struct job {
     struct disco_pretty *pretty; /* instead of `document`: made while it is sent; freed with the job */
 
     struct account_entry account;
+    struct audit_entry audit;
 };
 
 /* What a proxy consists of, for the files of this folder. */
@@ -98,6 +100,7 @@ struct proxy {
     struct back *back;
     struct cluster *cluster;
     struct account *account;
+    struct audit *audit;
     struct authz_cache *authz;
     struct proxy_config *config;
     struct list under_way;    /* of struct job, the oldest first */
@@ -109,6 +112,10 @@ struct proxy {
 
 /* Whether the client may say in whose name it asks: a front proxy by its certificate, or one of trusted-proxies. */
 bool job_believes_client(const struct job *j);
+
+/* The answer will be ours, and leaves an audit line when the job ends. Returns its Audit-ID, NONE when out of memory.
+ * To be called before the request's fields are forgotten. */
+struct slice job_answers_itself(struct job *j);
 
 /* The only way a job changes its state. */
 void job_set_state(struct job *j, enum job_state state);

@@ -246,6 +246,7 @@ struct proxy *proxy_new(struct loop *l, struct back *b, struct cluster *c, struc
     p->back = b;
     p->cluster = c;
     p->account = account_new(m);
+    p->audit = audit_new(m);
     p->dice = hash_random();
     list_init(&p->under_way);
     list_init(&p->long_running);
@@ -309,6 +310,7 @@ void proxy_free(struct proxy *p)
     (void)upgrade_end_oldest(p, SIZE_MAX);
     authz_cache_free(p->authz);
     account_free(p->account);
+    audit_free(p->audit);
     proxy_config_unref(p->config);
     mem_free(p);
 }

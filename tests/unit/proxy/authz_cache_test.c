@@ -20,19 +20,21 @@ int main(void)
     make_key(key, 1);
     make_key(other, 1 | 1 << 8);
     ok(!authz_cache_allowed(c, key, 0), "nothing is known at first");
-    authz_cache_allow(c, key, 100, 50);
+    authz_cache_allow(c, key, 100, 50, SLICE_LIT("asked-by-this"));
     ok(authz_cache_allowed(c, key, 149), "allowed until the end of its time");
+    is_slice(authz_cache_audit_id(c, key), "asked-by-this", "and the request that asked");
+    ok(authz_cache_audit_id(c, other).n == 0, "which says nothing of another");
     ok(!authz_cache_allowed(c, other, 149), "a key that differs in its last byte is another");
     ok(!authz_cache_allowed(c, key, 150), "and not a moment longer");
     is_u64(authz_cache_count(c), 0, "what has expired is forgotten");
-    authz_cache_allow(c, key, 100, 0);
+    authz_cache_allow(c, key, 100, 0, SLICE_NONE);
     ok(!authz_cache_allowed(c, key, 100), "a time of 0 keeps nothing");
-    authz_cache_allow(c, key, 100, 50);
+    authz_cache_allow(c, key, 100, 50, SLICE_NONE);
     authz_cache_deny(c, key);
     ok(!authz_cache_allowed(c, key, 100), "a refusal revokes");
     for (unsigned i = 1; i <= 5; i++) {
         make_key(key, i);
-        authz_cache_allow(c, key, 100, 50);
+        authz_cache_allow(c, key, 100, 50, SLICE_NONE);
     }
     is_u64(authz_cache_count(c), 3, "never more than its capacity");
     make_key(key, 2);

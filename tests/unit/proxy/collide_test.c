@@ -58,7 +58,7 @@ static void verdicts(void)
     for (unsigned n = 0; n < VERDICTS; n++) {
         make_key(key, n);
         fine = fine && !authz_cache_allowed(c, key, 0);
-        authz_cache_allow(c, key, 0, 10);
+        authz_cache_allow(c, key, 0, 10, SLICE_NONE);
     }
     ok(fine, "nobody is allowed before he was");
     for (unsigned n = 0; n < VERDICTS; n++) {
@@ -110,7 +110,7 @@ static bool refused(struct side *c, struct side *s, const char *credential)
     buf_reset(&s->got);
     buf_reset(&c->got);
     ask(c, credential);
-    asked = has(s, "If-None-Match: \"L\"\r\n\r\n");
+    asked = has(s, "If-None-Match: \"L\"\r\n") && has(s, "\r\n\r\n");
     say(s, FORBIDDEN);
     sent_on = asked && has(s, "Accept: " V2 "\r\n");
     say(s, FORBIDDEN);

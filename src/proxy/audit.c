@@ -1,0 +1,149 @@
+#include "proxy/audit.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/metric.h"
+#include "http/hop.h"
+#include "proxy/redact.h"
+
+enum { AUDIT_FIELDS = 24 };
+enum sort { SORT_DOCUMENT, SORT_UNAUTHORIZED, SORT_FAILED, SORTS };
+
+struct window {
+    uint64_t since_ms;
+    unsigned written, left_out;
+};
+
+struct audit {
+    struct window windows[SORTS];
+    struct metric *left_out;
+};
+
+static const char *const sort_names[SORTS] = {
+    [SORT_DOCUMENT] = "documents",
+    [SORT_UNAUTHORIZED] = "unauthorized",
+    [SORT_FAILED] = "failed",
+};
+
+struct audit *audit_new(struct metrics *m)
+{
+    struct audit *a = must_zalloc(sizeof *a);
+
+    a->left_out = metric_single(m, METRIC_COUNTER, "mvproxy_audit_lines_left_out_total",
+                                "Answers of mvproxy's own without an audit line in the log: too many at once.");
+    return a;
+}
+
+void audit_free(struct audit *a)
+{
+    mem_free(a);
+}
+
+static struct slice keep(struct slice text, struct arena *a)
+{
+    return text.n == 0 ? SLICE_NONE
+                       : arena_copy(a, slice_of(text.p, text.n <= LIMIT_LOG_VALUE ? text.n : LIMIT_LOG_VALUE + 1));
+}
+
+static struct slice join(const struct slice *texts, size_t n, struct arena *a)
+{
+    struct slice all;
+    struct buf b;
+
+    buf_init(&b, LIMIT_LOG_VALUE);
+    for (size_t i = 0; i < n && !b.failed; i++) {
+        if (i > 0)
+            buf_append_char(&b, ',');
+        buf_append(&b, texts[i]);
+    }
+    all = keep(buf_slice(&b), a);
+    buf_free(&b);
+    return all;
+}
+
+void audit_note(struct audit_entry *e, struct exchange *x, const struct authn *au, bool believed)
+{
+    const struct http_head *h = exchange_request(x);
+    struct slice ip = slice_str(exchange_client(x)->ip);
+    struct arena *a = exchange_arena(x);
+
+    e->own = true;
+    e->why = au->why;
+    e->sources = believed ? keep(hop_forwarded_for(h, ip, exchange_request_arena(x)), a) : ip;
+    if (au->kind == AUTHN_ASSERT) {
+        e->user = keep(au->user.name, a);
+        e->groups = join(au->user.groups, au->user.n_groups, a);
+    }
+    for (size_t i = 0; i < h->n_fields; i++)
+        if (h->fields[i].id == HTTP_NAME_OTHER && slice_ieq(h->fields[i].name, SLICE_LIT("Impersonate-User")))
+            e->impersonated = keep(h->fields[i].value, a);
+}
+
+static enum sort sort_of(unsigned status)
+{
+    if (status == 401 || status == 403)
+        return SORT_UNAUTHORIZED;
+    return status < 400 ? SORT_DOCUMENT : SORT_FAILED;
+}
+
+/* Whether there is room for a line more. */
+static bool admit(struct audit *a, enum sort sort)
+{
+    struct window *w = &a->windows[sort];
+    uint64_t now = clock_ms();
+
+    if (w->written == 0 || now - w->since_ms >= AUDIT_WINDOW_MS) {
+        if (w->left_out > 0)
+            log_warning("Audit lines left out", LT("answers", sort_names[sort]), LU("count", w->left_out));
+        *w = (struct window){.since_ms = now};
+    }
+    if (w->written < AUDIT_LINES) {
+        w->written++;
+        return true;
+    }
+    w->left_out++;
+    metric_inc(a->left_out);
+    return false;
+}
+
+/* An Event leaves out what it has nothing to say of. */
+static void emit(const struct log_kv *kv)
+{
+    struct log_kv some[AUDIT_FIELDS + 1] = {{.key = NULL}};
+    size_t n = 0;
+
+    for (; kv->key != NULL; kv++)
+        if (n < AUDIT_FIELDS && (kv->kind != LOG_KV_TEXT || kv->text.n > 0))
+            some[n++] = *kv;
+    log_emit(LOG_INFO, 0, __FILE__, __LINE__, "Audit", some);
+}
+
+void audit_write(struct audit *a, struct exchange *x, const struct reqinfo *info, const struct audit_entry *e,
+                 const struct account_entry *ended)
+{
+    char received[CLOCK_RFC3339_BYTES], now[CLOCK_RFC3339_BYTES];
+    int64_t wall = clock_wall_us();
+    const struct log_kv *kv;
+    struct buf uri;
+
+    if (!e->unbounded && !admit(a, sort_of(ended->status)))
+        return;
+    clock_rfc3339(wall - (int64_t)(clock_us() - exchange_started_us(x)), received);
+    clock_rfc3339(wall, now);
+    buf_init(&uri, 2 * LIMIT_LOG_VALUE);
+    redact_target(exchange_request(x)->target, &uri);
+    kv = LOG_KVS(LT("level", "Metadata"), LS("auditID", ended->audit_id), LT("stage", "ResponseComplete"),
+                 LS("requestURI", buf_slice(&uri)), LS("verb", info->verb), LS("user.username", e->user),
+                 LS("user.groups", e->groups), LS("impersonatedUser.username", e->impersonated),
+                 LS("sourceIPs", e->sources), LS("userAgent", ended->user_agent), LS("objectRef.apiGroup", info->group),
+                 LS("objectRef.apiVersion", info->version), LS("objectRef.resource", info->resource),
+                 LS("objectRef.subresource", info->subresource), LS("objectRef.namespace", info->ns),
+                 LS("objectRef.name", info->name), LU("responseStatus.code", ended->status),
+                 LT("responseStatus.message", ended->why), LT("requestReceivedTimestamp", received),
+                 LT("stageTimestamp", now), LT("identity", ended->user_kind), LT("why", e->why), LT("route", e->route),
+                 LS("verdictAuditID", e->verdict));
+    emit(kv);
+    buf_free(&uri);
+}

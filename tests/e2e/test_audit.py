@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""What mvproxy answers by itself stands in no API server's audit log: it leaves a line in its own, with the fields of an audit event."""
+
+import json
+import re
+
+import fixture
+from fixture import check, equal, until
+
+V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
+BOB = {"Authorization": "Bearer token-bob"}
+STAMP = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z"
+
+
+def setup():
+    world = fixture.World(options={"logging-format": "json", "discovery-authz-ttl": "1h"}, proxies=["a"])
+    world.proxies["a"].options["peers"] = ["test-server-b=%s:%d" % world.addresses["b"]]
+    world.start()
+    until(lambda: b"resource.k8s.io" in ask(world, "/apis").body, "the merged document")
+    return world
+
+
+def ask(world, path, user="admin", method="GET", **headers):
+    return world.ask(method, path, user=user, headers={**({"Accept": V2} if path.startswith("/apis?") or path == "/apis" else {}),
+                                                       **{k.replace("_", "-"): v for k, v in headers.items()}})
+
+
+def lines(world, message="Audit"):
+    found = []
+    for line in world.proxies["a"].log().splitlines():
+        if line.startswith("{"):
+            entry = json.loads(line)
+            if entry["msg"] == message:
+                found.append(entry)
+    return found
+
+
+def event(world, answer):
+    """The one line about this answer."""
+    audit = answer.header("Audit-Id")
+    check(audit, "no Audit-Id", answer)
+    found = until(lambda: [e for e in lines(world) if e["auditID"] == audit], "a line about %s" % audit)
+    equal(len(found), 1, "lines")
+    for name in ("requestReceivedTimestamp", "stageTimestamp"):
+        check(re.fullmatch(STAMP, found[0][name]), name, found[0])
+    check(found[0]["requestReceivedTimestamp"] <= found[0]["stageTimestamp"], found[0])
+    equal((found[0]["level"], found[0]["stage"]), ("Metadata", "ResponseComplete"), "level and stage")
+    equal(found[0]["responseStatus.code"], answer.status, "status")
+    equal(found[0]["sourceIPs"], "127.0.0.1", "sourceIPs")
+    return found[0]
+
+
+def test_unauthorized(world):
+    """401: who came, from where, what for, and what is wrong with the certificate"""
+    answer = ask(world, "/api/v1/namespaces/default/configmaps/x?limit=7", "foreign", User_Agent="probe/1")
+    equal(answer.status, 401, "status")
+    e = event(world, answer)
+    equal([e.get(k) for k in ("verb", "requestURI", "userAgent", "objectRef.resource", "objectRef.namespace", "objectRef.name", "responseStatus.message")],
+          ["get", "/api/v1/namespaces/default/configmaps/x?limit=7", "probe/1", "configmaps", "default", "x", "Unauthorized"], "fields")
+    check("certificate" in e["why"] and "user.username" not in e, e)
+
+
+def test_documents(world):
+    """a merged document, 200 and 304: with the user of a certificate, and of a token with the ID under which the server wrote down who that is"""
+    answer = ask(world, "/apis")
+    e = event(world, answer)
+    equal((e["verb"], e["requestURI"], e["user.username"], e["user.groups"]), ("get", "/apis", "kubernetes-admin", "system:masters"), "fields")
+    equal(event(world, ask(world, "/apis", If_None_Match=answer.header("ETag")))["responseStatus.code"], 304, "304")
+    e = event(world, ask(world, "/apis", Impersonate_User="dave"))
+    equal((e["user.username"], e["impersonatedUser.username"]), ("kubernetes-admin", "dave"), "impersonation")
+    first = ask(world, "/apis", None, **BOB)
+    e = event(world, first)
+    check("user.username" not in e and "token-bob" not in json.dumps(e), e)
+    equal(e["verdictAuditID"], first.header("Audit-Id"), "the server was asked under the ID of the answer")
+    asked = [r for r in world.sim.requests("a", "/apis") if r["headers"].get("Audit-Id", r["headers"].get("Audit-ID")) == [e["verdictAuditID"]]]
+    check(len(asked) == 1, "asked under that ID", [r["headers"] for r in world.sim.requests("a", "/apis")][-2:])
+    equal(event(world, ask(world, "/apis", None, **BOB))["verdictAuditID"], e["verdictAuditID"], "remembered: the same verdict")
+    answer = ask(world, "/apis", None, Audit_ID="of-the-client", **BOB)
+    equal((event(world, answer)["auditID"], answer.header("Audit-Id")), ("of-the-client", "of-the-client"), "the client's")
+
+
+def test_unavailable(world):
+    """503 for what only a dead peer serves: a write as well, with the route"""
+    world.sim.stop_server("b")
+    try:
+        answer = until(lambda: [a for a in [ask(world, CLASSES)] if a.status == 503], "a 503")[0]
+        e = event(world, answer)
+        equal((e["verb"], e["objectRef.apiGroup"], e["objectRef.resource"], e["user.username"]), ("list", "resource.k8s.io", "deviceclasses", "kubernetes-admin"), "fields")
+        check(e["responseStatus.message"] == answer.json()["message"] and e["route"], e)
+    finally:
+        world.sim.start_server("b")
+
+
+def test_served(world):
+    """what a server answered is in its own audit log: no line here"""
+    answer = ask(world, "/api/v1/nodes")
+    equal(answer.status, 200, "status")
+    event(world, ask(world, "/apis"))  # was written later
+    check(not [e for e in lines(world) if e["auditID"] == answer.header("Audit-Id")], "a line about what the server answered")
+
+
+def test_flood(world):
+    """a flood of refusals does not flood the log, and hides no line of another sort; what is left out is counted"""
+    proxy = world.proxies["a"]
+    with world.client(user="foreign") as client:
+        for _ in range(250):
+            equal(client.ask("GET", "/api/v1/pods").status, 401, "status")
+    event(world, ask(world, "/apis"))
+    written = sum(e["responseStatus.code"] == 401 for e in lines(world))
+    left_out = proxy.metric("mvproxy_audit_lines_left_out_total")
+    check(left_out >= 50, "left out", left_out)
+    equal(written + left_out, proxy.metric("apiserver_request_total", code="401"), "each is written or counted")
+    mark = proxy.reload({"access-log": True})
+    proxy.await_log("Reloaded", since=mark)
+    event(world, ask(world, "/api/v1/pods", "foreign"))
+
+
+if __name__ == "__main__":
+    fixture.main(globals())
