@@ -73,7 +73,9 @@ struct config {
     const char *admin_bind_address, *control_socket;
     uint64_t v;
     const char *logging_format;
-    bool access_log;
+    const char *const *access_log;
+    uint64_t access_log_sample;
+    bool access_log_user;
     bool legacy_discovery;
 };
 

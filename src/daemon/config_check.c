@@ -6,6 +6,7 @@
 #include "net/cidr.h"
 #include "net/tls_sni.h"
 #include "net/tls_suites.h"
+#include "proxy/access_log.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -233,6 +234,16 @@ static void check_tls(struct config_sources *o, const struct config *c)
     }
 }
 
+static void check_access_log(struct config_sources *o, const struct config *c)
+{
+    struct access_log ignored = {.all = false};
+    struct err err;
+
+    err_clear(&err);
+    if (!access_log_parse(c->access_log, &ignored, &err))
+        wrong(o, "access-log", err.text);
+}
+
 bool config_check(struct config_sources *o, const struct config *c)
 {
     need(o, "tls-cert-file", c->tls_cert_file, "is required: give kube-apiserver's serving certificate");
@@ -253,5 +264,6 @@ bool config_check(struct config_sources *o, const struct config *c)
     check_addresses(o, c);
     check_not_ourselves(o, c);
     check_etcd(o, c);
+    check_access_log(o, c);
     return o->ok;
 }

@@ -151,8 +151,12 @@ static const struct option table[] = {
      .help = "Verbosity of the log: 2 changes of state, 4 connections, 6 every request."},
     {.name = "logging-format", .type = OPTION_TEXT, FIELD(logging_format), .initial = "text", .choices = "text|json", .section = SECTION,
      .argument = "FORMAT", .help = "Form of log lines: klog text or JSON."},
-    {.name = "access-log", .type = OPTION_BOOL, FIELD(access_log), .initial = "false", .section = SECTION, .argument = "BOOL",
-     .help = "One line per request: who, what, the route taken and why, the peer, status, bytes, time."},
+    {.name = "access-log", .type = OPTION_LIST, FIELD(access_log), .initial = "", .section = SECTION, .argument = "FILTERS",
+     .help = "Which requests get a line that says who asked what, the route taken and why, the peer by host name, status, bytes, time, and the Audit-ID under which kube-apiserver's audit log has it. all: every one. rerouted: those for resources that were sent on to a peer, or sent here by one. errors: those answered with 5xx or 429, and answers broken off by other than the client. slow=1s: those that took as long, watches and the like excepted. Several are combined: what one of them selects is written. true is all, false and none are nothing."},
+    {.name = "access-log-sample", .type = OPTION_NUMBER, FIELD(access_log_sample), .initial = "1", .min = 1, .max = 1000000, .section = SECTION,
+     .argument = "N", .help = "Of the requests that only the filter all selects, one in N is written; errors and what another filter names always are. It is drawn by the Audit-ID, so that every proxy on a request's way writes it or none does; who sends an Audit-ID of his own can pick one that is not drawn, so this is no log for security."},
+    {.name = "access-log-user", .type = OPTION_BOOL, FIELD(access_log_user), .initial = "false", .section = SECTION, .argument = "BOOL",
+     .help = "Name the user as well, where the proxy knows who it is: of client certificates and front proxies, not of tokens."},
 #undef SECTION
     /* clang-format on */
 };

@@ -271,6 +271,16 @@ static double goaway_chance(const struct config *c)
     return chance;
 }
 
+static struct access_log access_log(const struct config *c)
+{
+    struct access_log l = {.sample = c->access_log_sample, .user = c->access_log_user};
+    struct err err;
+
+    err_clear(&err);
+    (void)access_log_parse(c->access_log, &l, &err);
+    return l;
+}
+
 void wire_proxy(const struct config *c, const struct trust *t, struct origin *local, struct proxy_opts *out)
 {
     *out = (struct proxy_opts){
@@ -286,7 +296,7 @@ void wire_proxy(const struct config *c, const struct trust *t, struct origin *lo
         .discovery_authz_ttl_ms = c->discovery_authz_ttl,
         .max_in_flight_per_peer = c->max_requests_inflight_per_peer,
         .goaway_chance = goaway_chance(c),
-        .access_log = c->access_log,
+        .access_log = access_log(c),
         .newest = strcmp(c->skewed_resources, "newest") == 0,
         .legacy_discovery = c->legacy_discovery,
     };

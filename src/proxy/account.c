@@ -1,13 +1,12 @@
 #include "proxy/account.h"
 
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/limits.h"
-#include "base/log.h"
 #include "base/metric.h"
 #include "kube/query.h"
-#include "proxy/redact.h"
+
+#include <stdio.h>
 
 enum { ACCOUNT_MAX_SERIES = 5000, ACCOUNT_CODES = 600 };
 
@@ -180,25 +179,6 @@ static void count_request(struct account *a, struct exchange *x, const struct re
     metric_inc(metric_child(a->requests, values));
 }
 
-static void log_access(const struct exchange *x, const struct reqinfo *info, const struct route *r,
-                       const struct account_entry *e, uint64_t us)
-{
-    const struct exchange_client *c = exchange_client(x);
-    const struct http_head *h = exchange_request(x);
-    struct buf uri;
-
-    buf_init(&uri, 2 * LIMIT_LOG_VALUE);
-    redact_target(h->target, &uri);
-    log_info("Request", LS("verb", info->verb), LS("method", h->method), LS("uri", buf_slice(&uri)),
-             LT("protocol", c->protocol), LT("client", c->address), LT("identity", e->user_kind),
-             LT("route", route_row_name(r->row)), LT("peer", e->peer), LT("failover", r->reason),
-             LU("attempts", e->attempts), LU("code", e->status), LU("requestBytes", exchange_request_bytes(x)),
-             LU("responseBytes", exchange_response_bytes(x)), LU("durationMicroseconds", us),
-             LS("userAgent", e->user_agent), LS("auditID", e->audit_id),
-             LT("end", e->why == NULL ? "complete" : e->why));
-    buf_free(&uri);
-}
-
 void account_note_head(struct account_entry *e, const struct http_head *h)
 {
     e->user_agent = http_head_value(h, HTTP_USER_AGENT);
@@ -233,12 +213,13 @@ static struct slice keep(struct slice text, struct arena *a)
 
 void account_keep_head(struct account_entry *e, struct arena *a)
 {
+    e->user = keep(e->user, a);
     e->user_agent = keep(e->user_agent, a);
     e->audit_id = keep(e->audit_id, a);
 }
 
 void account_request(struct account *a, struct exchange *x, const struct reqinfo *info, const struct route *r,
-                     const struct account_entry *e, bool access_log)
+                     const struct account_entry *e)
 {
     uint64_t us = clock_us() - exchange_started_us(x);
 
@@ -250,8 +231,6 @@ void account_request(struct account *a, struct exchange *x, const struct reqinfo
 
         metric_inc(metric_child(a->failovers, &reason));
     }
-    if (access_log)
-        log_access(x, info, r, e, us);
 }
 
 /* Only resources that a peer is known to serve are ever sent to one, so the names are bounded. */

@@ -11,13 +11,17 @@
 struct account;
 struct metrics;
 
+/* account_entry.why of who did not wait for the end. */
+#define ACCOUNT_CLIENT_GONE "client gone"
+
 struct account_entry {
     unsigned status;       /* as sent to the client; 0: nothing was */
-    const char *peer;      /* server ID of who answered, NULL: local or ourselves */
+    const char *peer;      /* host name of who answered, NULL: local or ourselves */
     const char *why;       /* how it ended when not well: "client gone", … static */
     const char *user_kind; /* "certificate", "front-proxy", "pass", "refused" */
     unsigned attempts;     /* requests made to servers */
     bool long_running;
+    struct slice user;       /* for the access log, if it wants to know and the proxy knows it */
     struct slice user_agent; /* for the access log */
     struct slice audit_id;   /* likewise: the answer's; until there is one the request's */
 };
@@ -41,7 +45,7 @@ void account_note_head(struct account_entry *e, const struct http_head *h);
 void account_keep_head(struct account_entry *e, struct arena *a);
 /* Once per request, when it ends. */
 void account_request(struct account *a, struct exchange *x, const struct reqinfo *info, const struct route *r,
-                     const struct account_entry *e, bool access_log);
+                     const struct account_entry *e);
 /* apiserver_rerouted_request_total: once per request sent to a peer, with the code the client got. */
 void account_rerouted(struct account *a, unsigned status, const struct reqinfo *info);
 void account_peer_error(struct account *a, enum account_peer_error type, const struct reqinfo *info);

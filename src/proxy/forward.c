@@ -79,7 +79,7 @@ static void on_client_writable(void *arg)
 static void on_client_gone(void *arg, const char *reason)
 {
     (void)reason;
-    job_release(arg, "client gone");
+    job_release(arg, ACCOUNT_CLIENT_GONE);
 }
 
 const struct exchange_sink *forward_sink(void)
@@ -622,7 +622,7 @@ static void send_to(struct job *j, struct origin *origin, const struct served_pe
     }
     j->target = origin_ref(origin);
     j->peer = peer;
-    j->account.peer = peer != NULL ? peer->id : NULL;
+    j->account.peer = peer != NULL ? peer->host : NULL;
     job_set_state(j, JOB_FORWARDING);
     (void)forward_start(j, &forward_handler, exchange_request_body(j->x));
 }

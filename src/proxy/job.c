@@ -71,10 +71,12 @@ static void account(struct job *j)
 {
     if (j->account.attempts > 0 && j->peer != NULL)
         account_rerouted(j->proxy->account, j->account.status, &j->info);
-    account_request(j->proxy->account, j->x, &j->info, &j->route, &j->account, j->config->access_log);
+    account_request(j->proxy->account, j->x, &j->info, &j->route, &j->account);
+    access_log_request(&j->config->access_log, j->x, &j->info, &j->route, &j->account,
+                       j->authn.rerouted && j->info.is_resource);
     if (!j->audit.own)
         return;
-    j->audit.unbounded = j->config->access_log;
+    j->audit.unbounded = j->config->access_log.all;
     j->audit.route = route_row_name(j->route.row);
     audit_write(j->proxy->audit, j->x, &j->info, &j->audit, &j->account);
 }

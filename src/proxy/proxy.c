@@ -157,6 +157,8 @@ static bool authenticate(struct job *j)
         return false;
     }
     j->account.user_kind = user_kind(&j->authn);
+    if (j->config->access_log.user)
+        j->account.user = j->authn.user.name;
     if (j->authn.kind != AUTHN_REFUSED)
         return true;
     log_v(2, "Unauthorized", LT("client", client->address), LT("why", j->authn.why));
@@ -215,7 +217,7 @@ void proxy_on_request(struct exchange *x, void *arg)
     j->served = served_ref(cluster_served(p->cluster));
     list_push_back(&p->under_way, &j->under_way);
     exchange_attach(x, forward_sink(), j);
-    if (j->config->access_log)
+    if (access_log_on(&j->config->access_log))
         account_note_head(&j->account, exchange_request(x));
     if (!understand(j) || !authenticate(j))
         return;

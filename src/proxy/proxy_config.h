@@ -5,6 +5,7 @@
 #define MVPROXY_PROXY_PROXY_CONFIG_H
 
 #include "base/mem.h"
+#include "proxy/access_log.h"
 #include "proxy/authn.h"
 
 struct cidr;
@@ -21,7 +22,7 @@ struct proxy_opts {
     uint64_t discovery_authz_ttl_ms;
     size_t max_in_flight_per_peer; /* clients' requests, 0 = no limit; beyond: the next candidate, then 503 */
     double goaway_chance; /* of an HTTP/2 request to be the last but those under way on its connection, 0 to 1 */
-    bool access_log;
+    struct access_log access_log;
     bool newest;           /* route_query.newest */
     bool legacy_discovery; /* route_query.legacy */
 };
@@ -37,7 +38,8 @@ struct proxy_config {
     const struct cidr *trusted_proxies;
     size_t n_trusted_proxies;
     double goaway_chance;
-    bool access_log, newest, legacy_discovery;
+    struct access_log access_log;
+    bool newest, legacy_discovery;
 };
 
 /* One reference. NULL when out of memory. */

@@ -54,7 +54,8 @@ PLACES = [
     ("secure-port:\n", [r"^FILE:1:13: .*missing"]),
     ("peer-stale-after: 5 apples\n", [r"^FILE:1:19: peer-stale-after"]),
     ("peer-stale-after: [1s]\nv: {a: b}\n", [r"^FILE:1:1: peer-stale-after", r"^FILE:2:4: "]),
-    ("access-log: perhaps\n", [r"^FILE:1:13: access-log"]),
+    ("local-failover: perhaps\n", [r"^FILE:1:17: local-failover"]),
+    ("access-log: [all, slow=fast]\n", [r"^FILE:1:1: access-log.*slow=fast"]),
     ("logging-format: xml\n", [r"^FILE:1:17: logging-format.*text"]),
     ("peers: [nonsense]\n", [r"^FILE:1:\d+: peers.*nonsense"]),
     ("peers: [a=127.0.0.1:99999]\n", [r"^FILE:1:\d+: peers"]),
@@ -75,8 +76,8 @@ PLACES = [
     (b"v: \xff\xfe\n", [r"^FILE:\d+:\d+: "]),
     (b"v: 1\x00\n", [r"^FILE:\d+:\d+: "]),
     # Several at once.
-    ("nonsense: 1\nsecure-port: x\nv: 99\naccess-log: 7\n",
-     [r"^FILE:1:1: .*nonsense", r"^FILE:2:14: secure-port", r"^FILE:3:4: v", r"^FILE:4:13: access-log"]),
+    ("nonsense: 1\nsecure-port: x\nv: 99\nlocal-failover: 7\n",
+     [r"^FILE:1:1: .*nonsense", r"^FILE:2:14: secure-port", r"^FILE:3:4: v", r"^FILE:4:17: local-failover"]),
 ]
 
 

@@ -68,7 +68,7 @@ static const struct {
      "F:4:22: client-idle-timeout: \"10\" is not a duration such as 1m30s\n"},
     {"duration out of range", BASE "discovery-refresh-interval: 1ms\n",
      "F:4:29: discovery-refresh-interval: must be between 1s and 1h0m0s\n"},
-    {"bool that is none", BASE "access-log: yes\n", "F:4:13: access-log: must be true or false, not \"yes\"\n"},
+    {"bool that is none", BASE "local-failover: yes\n", "F:4:17: local-failover: must be true or false, not \"yes\"\n"},
     {"no such choice", BASE "logging-format: xml\n", "F:4:17: logging-format: must be one of text|json, not \"xml\"\n"},
     {"list for a scalar", BASE "v: [1, 2]\n", "F:4:1: v: takes a single value, not a list\n"},
     {"empty item", BASE "peer-allowed-cidrs: 10.0.0.0/8,,::1\n",
@@ -80,9 +80,9 @@ static const struct {
     {"not a mapping", "- a\n- b\n", "F:1:1: expected a mapping of options (name: value)\n"},
     {"a lone word", "hello\n", "F:1:1: expected a mapping of options (name: value)\n"},
     {"bad YAML", "v: \"1\n", "F:2:1: found unexpected end of stream\n"},
-    {"several at once", BASE "v: x\nnope: 1\naccess-log: 7\n",
+    {"several at once", BASE "v: x\nnope: 1\nlocal-failover: 7\n",
      "F:4:4: v: \"x\" is not a whole number\nF:5:1: nope: unknown option\n"
-     "F:6:13: access-log: must be true or false, not \"7\"\n"},
+     "F:6:17: local-failover: must be true or false, not \"7\"\n"},
     {"what is required", "v: 1\n",
      "tls-cert-file: is required: give kube-apiserver's serving certificate\ntls-private-key-file: is required: give "
      "kube-apiserver's serving key\napiserver-ca-file: is required: give the CA of kube-apiserver's serving "
@@ -96,6 +96,8 @@ static const struct {
      "admin-bind-address: clients are served there (bind-address, secure-port): choose another port\n"},
     {"no address to listen on", BASE "bind-address: cp-a\n",
      "F:4:1: bind-address: \"cp-a\" is not an IP address, alone or with a port: give one of this machine\n"},
+    {"no such filter", BASE "access-log: [all, erors]\n",
+     "F:4:1: access-log: \"erors\" is no filter: did you mean errors?\n"},
     {"plain http", BASE "apiserver: http://127.0.0.1:6443\n",
      "F:4:1: apiserver: \"http://127.0.0.1:6443\" is not an https:// URL\n"},
     {"no URL of etcd", BASE "etcd-servers: [10.0.0.1:2379]\n",
@@ -140,11 +142,12 @@ static void test_wrong(void)
 static void test_good(void)
 {
     char complaints[1024];
-    struct config *c = load(BASE "# a comment\n"
-                                 "peers: a=10.0.0.1:6443,b=[fd00::1]:6443\n"
-                                 "requestheader-allowed-names: [\"a,b\", c]\n"
-                                 "client-idle-timeout: 1m30s\naccess-log: true\nv: 4\n",
-                            NULL, complaints, sizeof complaints);
+    struct config *c =
+        load(BASE "# a comment\n"
+                  "peers: a=10.0.0.1:6443,b=[fd00::1]:6443\n"
+                  "requestheader-allowed-names: [\"a,b\", c]\n"
+                  "client-idle-timeout: 1m30s\nlegacy-discovery: true\naccess-log: errors,slow=1500ms\nv: 4\n",
+             NULL, complaints, sizeof complaints);
 
     is_str(complaints, "", "a good file has no complaints");
     if (c == NULL)
@@ -156,7 +159,8 @@ static void test_good(void)
     is_str(c->requestheader_allowed_names[0], "a,b", "a sequence's items are taken whole");
     is_str(c->requestheader_allowed_names[1], "c", "all of them");
     is_null(c->requestheader_allowed_names[2], "and no more");
-    ok(c->access_log, "bool");
+    ok(c->legacy_discovery, "bool");
+    is_str(c->access_log[1], "slow=1500ms", "filters");
     is_str(c->requestheader_username_headers[0], "X-Remote-User", "default list");
     config_free(c);
 }
@@ -185,7 +189,7 @@ static void test_empty_gates(void)
 static void test_command_line(void)
 {
     char *const argv[] = {(char[]){"mvproxy"}, (char[]){"--secure-port=1234"}, (char[]){"-v"},
-                          (char[]){"7"},       (char[]){"--access-log"},       NULL};
+                          (char[]){"7"},       (char[]){"--access-log-user"},  NULL};
     char *const bad[] = {(char[]){"mvproxy"}, (char[]){"--v=x"}, NULL};
     char *const worse[] = {(char[]){"mvproxy"}, (char[]){"word"}, (char[]){"--v"}, NULL};
     char *const unknown[] = {(char[]){"mvproxy"},   (char[]){"--confg"},  (char[]){"file.yaml"},
@@ -197,7 +201,7 @@ static void test_command_line(void)
         tap_bail("%s", complaints);
     is_u64(c->secure_port, 1234, "the command line wins over the file");
     is_u64(c->v, 7, "a value may be the next argument");
-    ok(c->access_log, "a bare bool flag is true");
+    ok(c->access_log_user, "a bare bool flag is true");
     config_free(c);
     c = load(BASE, bad, complaints, sizeof complaints);
     is_null(c, "a bad command line is refused");
