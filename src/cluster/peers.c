@@ -556,10 +556,10 @@ void peers_lease(struct peers *p, const struct lease *l)
     report(p, peer, what);
 }
 
-/* Nothing to keep: it was dead already, or has never said what it serves. */
+/* Also of one that has never said what it serves: what only it has is not gone because we have not heard of it. */
 static bool worth_keeping(const struct peers *p, const struct peer *peer)
 {
-    return p->o.leave_grace_ms > 0 && peer->life != PEER_FORGOTTEN && peer->answered;
+    return p->o.leave_grace_ms > 0 && peer->life != PEER_FORGOTTEN;
 }
 
 void peers_lease_gone(struct peers *p, struct slice id)
