@@ -109,6 +109,7 @@ enum {
     TIMEOUT_DISCOVERY_MS = 10000,
     TIMEOUT_PEER_FIRST_ANSWER_MS = 5000,
     TIMEOUT_PEER_ADDRESS_MS = 60000, /* for a peer to get an address, once it was seen */
+    TIMEOUT_LEASES_READ_MS = 500,    /* from when Leases are watched again to when all that has happened is known */
     TIMEOUT_PEER_UNKNOWN_MS = 60000, /* so long anything may be what a live peer serves that was not read yet */
 };
 

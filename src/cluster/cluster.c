@@ -76,8 +76,17 @@ static void on_published(void *arg)
 static void on_readiness(void *arg)
 {
     struct cluster *c = arg;
+    bool ready = readiness_state(c->readiness) == READINESS_READY;
 
-    metric_set(c->metrics.failing_over, readiness_state(c->readiness) == READINESS_READY ? 0 : 1);
+    metric_set(c->metrics.failing_over, ready ? 0 : 1);
+    /* It may be another version; the pauses before the next attempts have grown while it was away. */
+    if (!ready)
+        return;
+    (void)refresh_trigger(c->local, REFRESH_RECOVERED);
+    if (c->leases != NULL)
+        leases_retry(c->leases);
+    if (c->exclusions != NULL)
+        exclusions_retry(c->exclusions);
 }
 
 static void on_documents(void *arg)

@@ -88,11 +88,26 @@ static bool collect_peers(struct cluster *c, struct publish_input *in, struct su
             in->extra[used].etag = refresh_apis_etag(p->refresh);
         }
         in->incomplete |= incomplete_without(c, p, s);
-        s->unknown |= !peers[used].discovery_known;
+        /* An earlier process's document says nothing of what this one has added, also after it has left. */
+        s->unknown |= p->refresh == NULL || !refresh_known(p->refresh);
         used++;
     }
     in->served.n_peers = used;
     return true;
+}
+
+/*
+ * Who came while the Leases could not be followed is not known: for a while anything may be his. So it is for a moment
+ * after they are followed again, until what has happened is read.
+ */
+static bool is_behind(const struct cluster *c, struct survey *s)
+{
+    uint64_t passed = loop_now_ms(c->loop) - c->leases_changed_ms;
+
+    if (c->leases == NULL || c->leases_changed_ms == 0 || leases_refused(c->leases))
+        return false;
+    s->unknown |= leases_failure(c->leases) != NULL;
+    return in_time(s, passed, leases_failure(c->leases) != NULL ? TIMEOUT_PEER_UNKNOWN_MS : TIMEOUT_LEASES_READ_MS);
 }
 
 static bool collect_untold(const struct cluster *c, struct publish_input *in)
@@ -143,6 +158,7 @@ bool cluster_collect(void *arg, struct publish_input *in)
     in->served.local_etag = refresh_apis_etag(c->local);
     if (c->peers != NULL && !collect_peers(c, in, &s))
         return false;
+    in->served.behind = is_behind(c, &s);
     if (s.again_ms > 0)
         loop_timer_set(c->patience, s.again_ms);
     else

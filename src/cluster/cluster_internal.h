@@ -40,6 +40,7 @@ struct cluster {
     struct waiters waiters;
     struct waiters protobuf_waiters; /* for the documents' protobuf forms */
     struct loop_timer *memory_retry; /* starting the informers again */
+    uint64_t leases_changed_ms;      /* since when the Leases are followed, or are not */
     struct loop_timer *patience;     /* with peers that have no address or do not answer */
     bool peers_seen;                 /* cluster_peers_synced was true once */
     struct cluster_metrics metrics;

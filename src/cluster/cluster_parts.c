@@ -255,6 +255,8 @@ static void on_leases_health(void *arg, const char *why)
     else
         identity_recheck(c->identity);
     c->local_suspect = true;
+    c->leases_changed_ms = loop_now_ms(c->loop);
+    publish_request(c->publish);
     readiness_doubt(c->readiness);
     (void)refresh_trigger(c->local, REFRESH_RECOVERED);
 }

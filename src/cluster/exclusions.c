@@ -413,6 +413,12 @@ void exclusions_restart(struct exclusions *x, struct origin *local)
     informer_restart(x->services.informer, local);
 }
 
+void exclusions_retry(struct exclusions *x)
+{
+    informer_retry(x->crds.informer);
+    informer_retry(x->services.informer);
+}
+
 bool exclusions_settled(const struct exclusions *x)
 {
     return x->settled;

@@ -32,6 +32,7 @@ MEM_CHECK struct exclusions *exclusions_new(struct api *api, struct origin *loca
                                             void *arg);
 void exclusions_free(struct exclusions *x); /* NULL is fine */
 void exclusions_restart(struct exclusions *x, struct origin *local);
+void exclusions_retry(struct exclusions *x); /* informer_retry() */
 
 bool exclusions_settled(const struct exclusions *x);
 /* Both collections have been read. */

@@ -556,6 +556,14 @@ void informer_free(struct informer *i)
     mem_free(i);
 }
 
+void informer_retry(struct informer *i)
+{
+    if (i->state != STATE_WAITING || !err_is_set(&i->failure))
+        return;
+    backoff_reset(&i->backoff);
+    loop_timer_set(i->timer, 0);
+}
+
 void informer_restart(struct informer *i, struct origin *origin)
 {
     if (origin != NULL) {

@@ -48,6 +48,8 @@ MEM_CHECK struct informer *informer_new(const struct informer_opts *o, const str
 void informer_free(struct informer *i); /* not from its own handler; NULL is fine */
 /* Ends what is under way and lists anew, from the new origin if one is given (a reload). */
 void informer_restart(struct informer *i, struct origin *origin);
+/* The server is there again: what waits for its next attempt makes it now. */
+void informer_retry(struct informer *i);
 
 /* A list has been complete at least once. */
 bool informer_synced(const struct informer *i);

@@ -212,6 +212,12 @@ void leases_restart(struct leases *l, struct origin *local)
         informer_restart(l->sources[i].informer, local);
 }
 
+void leases_retry(struct leases *l)
+{
+    for (size_t i = 0; i < SOURCES; i++)
+        informer_retry(l->sources[i].informer);
+}
+
 bool leases_synced(const struct leases *l)
 {
     return informer_synced(l->sources[0].informer) && informer_synced(l->sources[1].informer);

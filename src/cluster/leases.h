@@ -25,6 +25,7 @@ MEM_CHECK struct leases *leases_new(struct api *api, struct origin *local, struc
                                     const struct leases_handler *h, void *arg);
 void leases_free(struct leases *l); /* NULL is fine */
 void leases_restart(struct leases *l, struct origin *local);
+void leases_retry(struct leases *l); /* informer_retry() */
 /* Of what there is to be followed together, as informer_synced(), informer_refused() and informer_failure(). */
 bool leases_synced(const struct leases *l);
 bool leases_refused(const struct leases *l);

@@ -13,7 +13,7 @@ struct served_documents {
 struct served {
     unsigned refs;
     uint64_t generation;
-    bool peers_enabled, leases_synced, local_refused;
+    bool peers_enabled, leases_synced, local_refused, behind;
     char *local_id, *local_host;
     char *local_etag;
     struct disco *local;
@@ -182,6 +182,7 @@ struct served *served_new(const struct served_input *in)
     s->peers_enabled = in->peers_enabled;
     s->leases_synced = in->leases_synced;
     s->local_refused = in->local_refused;
+    s->behind = in->behind;
     s->local_id = mem_strdup(in->local_id);
     s->local_host = mem_strdup(host_or_id(in->local_host, in->local_id));
     s->local_etag = mem_slicedup(in->local_etag);
@@ -316,6 +317,8 @@ bool served_excluded(const struct served *s, struct slice group, struct slice ve
 
 bool served_unknown_peer(const struct served *s)
 {
+    if (s->behind)
+        return true;
     for (size_t i = 0; i < s->n_peers; i++)
         if (s->peers[i].pending)
             return true;

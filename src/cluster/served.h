@@ -69,6 +69,7 @@ struct served_input {
     uint64_t local_release;
     const struct served_peer *peers;
     size_t n_peers;
+    bool behind; /* there may be peers that are not known yet: the Leases could not be followed a moment ago */
     const struct slice
         *excluded; /* "group/version" of CRDs and service-backed APIServices, now or until 5 minutes ago */
     size_t n_excluded;
@@ -124,7 +125,8 @@ void served_each_skewed(const struct served *s, void (*fn)(void *arg, struct sli
 uint64_t served_local_release(const struct served *s);
 /* Never a peer's: row 7 of the routing table. */
 bool served_excluded(const struct served *s, struct slice group, struct slice version);
-/* Row 11 of the routing table: some peer is about to say what it serves, which may be anything. */
+/* Row 11 of the routing table: some peer, or one that is not known yet, is about to say what it serves, which may be
+ * anything. */
 bool served_unknown_peer(const struct served *s);
 /*
  * And for those that will not say it so soon (no address, no answers, lapsed), until they are forgotten: it may be
