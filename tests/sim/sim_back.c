@@ -13,9 +13,12 @@ enum { ARENA = 1 << 20, PIECE = 16 << 10 };
 
 struct back {
     struct loop *loop;
+    struct back *net; /* whose servers it reaches: its own, or another's */
     struct list servers;
     size_t open;
     uint64_t connections;
+    bool (*reach)(void *arg, const struct back *from, const struct sim_server *to);
+    void *reach_arg;
 };
 
 struct origin {
@@ -45,7 +48,7 @@ struct sim_request {
     struct arena *arena;
     struct http_head head, answer;
     struct slice sent; /* the body */
-    bool with_cert, dead, replied;
+    bool with_cert, dead, replied, paused;
     bool refused; /* by the allow rule */
     uint64_t connection;
     struct list events;
@@ -76,8 +79,27 @@ struct back *back_new(struct loop *l, struct metrics *m)
 
     (void)m;
     b->loop = l;
+    b->net = b;
     list_init(&b->servers);
     return b;
+}
+
+void sim_back_join(struct back *b, struct back *net)
+{
+    b->net = net;
+}
+
+void sim_back_paths(struct back *net, bool (*reach)(void *arg, const struct back *from, const struct sim_server *to),
+                    void *arg)
+{
+    net->reach = reach;
+    net->reach_arg = arg;
+}
+
+/* Whether there is a way from here to there now. */
+static bool reaches(const struct back *from, const struct sim_server *to)
+{
+    return from->net->reach == NULL || from->net->reach(from->net->reach_arg, from, to);
 }
 
 void back_free(struct back *b)
@@ -115,7 +137,9 @@ size_t sim_open(const struct back *b)
 
 static struct sim_server *find_server(const struct back *b, const char *address)
 {
-    for (struct list_node *n = list_first(&b->servers); n != NULL; n = list_next(&b->servers, n)) {
+    const struct list *servers = &b->net->servers;
+
+    for (struct list_node *n = list_first(servers); n != NULL; n = list_next(servers, n)) {
         struct sim_server *s = list_entry(n, struct sim_server, node);
 
         if (strcmp(s->address, address) == 0)
@@ -182,7 +206,7 @@ bool origin_healthy(const struct origin *o)
 {
     const struct sim_server *s = find_server(o->back, o->address);
 
-    return s != NULL && s->fault != SIM_REFUSE;
+    return s != NULL && s->fault != SIM_REFUSE && reaches(o->back, s);
 }
 
 bool origin_ejected(const struct origin *o)
@@ -205,6 +229,29 @@ size_t origin_in_flight(const struct origin *o)
 {
     (void)o;
     return 0;
+}
+
+size_t origin_clients_in_flight(const struct origin *o)
+{
+    (void)o;
+    return 0;
+}
+
+/* Whoever wants to repeat may. */
+bool origin_may_repeat(const struct origin *o)
+{
+    (void)o;
+    return true;
+}
+
+void origin_note_repeat(struct origin *o)
+{
+    (void)o;
+}
+
+void origin_note_refused_repeat(struct origin *o)
+{
+    (void)o;
 }
 
 /* A literal address is put to the rule as the real dialler does; names resolve to 10.9.9.9. */
@@ -280,7 +327,7 @@ static void arm(struct sim_request *q)
     struct list_node *n = list_first(&q->events);
     uint64_t now = loop_now_ms(q->back->loop);
 
-    if (n == NULL || q->dead)
+    if (n == NULL || q->dead || q->paused)
         return;
     loop_timer_set(q->timer,
                    list_entry(n, struct event, node)->due > now ? list_entry(n, struct event, node)->due - now : 0);
@@ -308,7 +355,7 @@ static void arrive(struct sim_request *q)
         q->server->connection = 0;
     if (q->refused)
         fail(q, BACK_FAIL_CONNECT, "address not allowed");
-    else if (q->server == NULL || q->server->fault == SIM_REFUSE)
+    else if (q->server == NULL || q->server->fault == SIM_REFUSE || !reaches(q->back, q->server))
         fail(q, BACK_FAIL_CONNECT, "connection refused");
     else {
         q->server->requests++;
@@ -352,6 +399,13 @@ static void take_end(struct sim_request *q)
         q->handler->on_end(q->arg, NULL);
 }
 
+static struct http_body body_of(const struct sim_request *q)
+{
+    bool none = q->answer.status == 304 || q->head.method_id == HTTP_HEAD;
+
+    return (struct http_body){.kind = none ? HTTP_BODY_NONE : HTTP_BODY_CHUNKED};
+}
+
 static void on_timer(void *arg)
 {
     struct sim_request *q = arg;
@@ -364,7 +418,7 @@ static void on_timer(void *arg)
         break;
     case EVENT_HEAD:
         if (q->fn == NULL)
-            q->handler->on_head(q->arg, &q->answer, (struct http_body){.kind = HTTP_BODY_CHUNKED});
+            q->handler->on_head(q->arg, &q->answer, body_of(q));
         break;
     case EVENT_BODY:
         take_body(q, e->data);
@@ -393,6 +447,8 @@ static bool copy_head(struct sim_request *q, struct slice method, struct slice t
     if (!http_head_init(&q->head, q->arena, n + 1))
         return false;
     q->head.method = arena_copy(q->arena, method);
+    q->head.method_id = http_method_of(method);
+    q->head.minor = 1;
     q->head.target = arena_copy(q->arena, target);
     for (size_t i = 0; i < n; i++)
         if (!http_head_add(&q->head, q->arena, arena_copy(q->arena, fields[i].name),
@@ -432,14 +488,52 @@ struct back_request *back_start(struct back *b, const struct back_opts *o)
         return NULL;
     r->q.handler = o->handler;
     r->q.arg = o->arg;
-    r->q.with_cert = o->with_cert;
     if (!request_init(&r->q, b, o->origin, o->head_timeout_ms) ||
         !copy_head(&r->q, o->head->method, o->head->target, o->head->fields, o->head->n_fields)) {
         request_free(&r->q);
         return NULL;
     }
+    /* A hop shows the certificate only to another mvproxy. */
+    r->q.with_cert = o->with_cert || (o->hop && r->q.server != NULL && r->q.server->mvproxy);
     launch(&r->q);
     return r;
+}
+
+/* Bodies of requests are not simulated: nobody here sends one. */
+bool back_write(struct back_request *r, struct slice data)
+{
+    (void)r;
+    (void)data;
+    abort();
+}
+
+void back_finish(struct back_request *r, const struct http_head *trailers)
+{
+    (void)r;
+    (void)trailers;
+    abort();
+}
+
+bool back_congested(const struct back_request *r)
+{
+    (void)r;
+    return false;
+}
+
+void back_pause(struct back_request *r)
+{
+    r->q.paused = true;
+}
+
+void back_resume(struct back_request *r)
+{
+    r->q.paused = false;
+    arm(&r->q);
+}
+
+const char *back_failure_name(enum back_failure why)
+{
+    return why == BACK_FAIL_CONNECT ? "connect" : why == BACK_FAIL_TIMEOUT ? "timeout" : "broken";
 }
 
 void back_cancel(struct back_request *r)
@@ -475,6 +569,16 @@ void fetch_cancel(struct fetch *f)
 }
 
 /* ---------------------------------------------------------------------------------------------------- for servers */
+
+const struct http_head *sim_request_head(const struct sim_request *q)
+{
+    return &q->head;
+}
+
+struct arena *sim_arena(const struct sim_request *q)
+{
+    return q->arena;
+}
 
 void sim_server_break(struct sim_server *s)
 {
@@ -558,6 +662,19 @@ void sim_head(struct sim_request *q, unsigned status, const char *content_type, 
     if (q->timeout != NULL && q->fn == NULL)
         loop_timer_cancel(q->timeout);
     push(q, EVENT_HEAD);
+}
+
+void sim_relay_head(struct sim_request *q, const struct http_head *head)
+{
+    sim_head(q, head->status, "text/plain", NULL);
+    if (!http_head_init(&q->answer, q->arena, head->n_fields + 1))
+        abort();
+    q->answer.status = head->status;
+    q->answer.minor = 1;
+    for (size_t i = 0; i < head->n_fields; i++)
+        if (!http_head_add(&q->answer, q->arena, arena_copy(q->arena, head->fields[i].name),
+                           arena_copy(q->arena, head->fields[i].value)))
+            abort();
 }
 
 void sim_field(struct sim_request *q, const char *name, const char *value)

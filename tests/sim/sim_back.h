@@ -27,6 +27,7 @@ struct sim_server {
     /* The request is over (answered, failed, or the client went): q dies. NULL: not asked. */
     void (*gone)(void *arg, struct sim_request *q);
     void *arg;
+    bool mvproxy;        /* and proves it to whom connects */
     uint64_t requests;   /* that arrived */
     uint64_t connection; /* all its requests go over one, of this number; 0: the next one opens another */
     struct list open;
@@ -36,11 +37,18 @@ struct sim_server {
 /* At this address from now on; freed with the back. */
 struct sim_server *sim_server_new(struct back *b, struct loop *l, const char *address,
                                   void (*serve)(void *arg, struct sim_request *q), void *arg);
+/* From now on this one's requests go to the servers of another one, as in one network. */
+void sim_back_join(struct back *b, struct back *net);
+/* Who reaches whom in that network; without: everybody everybody. Asked when a request arrives. */
+void sim_back_paths(struct back *net, bool (*reach)(void *arg, const struct back *from, const struct sim_server *to),
+                    void *arg);
 /* Every open request fails now: the process died. */
 void sim_server_break(struct sim_server *s);
 /* Requests under way, all servers. */
 size_t sim_open(const struct back *b);
 
+const struct http_head *sim_request_head(const struct sim_request *q);
+struct arena *sim_arena(const struct sim_request *q); /* lives as long as the request */
 struct slice sim_method(const struct sim_request *q);
 struct slice sim_path(const struct sim_request *q); /* without query */
 /* The undecoded value of a query parameter; p is NULL if absent. */
@@ -55,6 +63,8 @@ void sim_set_note(struct sim_request *q, void *note);
 void sim_reply(struct sim_request *q, unsigned status, const char *content_type, const char *etag, struct slice body);
 /* An answer in pieces. */
 void sim_head(struct sim_request *q, unsigned status, const char *content_type, const char *etag);
+/* The same, with all fields of another answer. */
+void sim_relay_head(struct sim_request *q, const struct http_head *head);
 /* A further field of the answer, after sim_head or sim_reply. */
 void sim_field(struct sim_request *q, const char *name, const char *value);
 void sim_write(struct sim_request *q, struct slice data);

@@ -24,7 +24,9 @@ struct kube_server {
     struct buf core, document; /* as served in the current form (aggregated ones) */
     char core_etag[ETAG_BYTES], etag[ETAG_BYTES];
     struct loop_timer *renew;
-    bool paused;
+    bool paused, unadvertised;
+    bool (*extra)(void *arg, struct sim_request *q);
+    void *extra_arg;
     int64_t skew_us;
     unsigned process, minor;
     const char *map, *schemas;
@@ -311,7 +313,7 @@ static void serve(void *arg, struct sim_request *q)
         sim_reply(q, 200, "application/json", NULL, slice_str(k->map));
     } else if (slice_eq(path, SLICE_LIT("/api")) || slice_eq(path, SLICE_LIT("/apis")))
         serve_discovery(k, q);
-    else
+    else if (k->extra == NULL || !k->extra(k->extra_arg, q))
         serve_legacy(k, q);
     if (k->hop != NULL && sim_header(q, USER_MARK_REROUTED).p != NULL)
         sim_field(q, USER_HOP, k->hop);
@@ -325,10 +327,23 @@ static void gone(void *arg, struct sim_request *q)
 
 /* ---------------------------------------------------------------------------------------------------------- lives */
 
+/* What others have written into the Lease stays in it. */
+static void keep_address(struct kube_server *k, struct arena *a, struct kube_lease *l)
+{
+    struct lease before;
+
+    l->address = NULL;
+    if (!kube_get_lease(k->store, l->name, a, &before) || before.advertise.n == 0)
+        return;
+    l->address = arena_copy(a, before.advertise).p;
+    l->written = arena_copy(a, before.written).p;
+}
+
 static void renew(void *arg)
 {
     struct kube_server *k = arg;
     char holder[100], older[SERVER_ID_BYTES_126];
+    struct arena *a = arena_new(1 << 16);
     struct kube_lease l = {
         .name = k->id, .hostname = k->hostname, .holder = holder, .address = k->address, .duration_s = 3600};
 
@@ -337,8 +352,11 @@ static void renew(void *arg)
         l.name = older;
     (void)snprintf(holder, sizeof holder, "%s_process-%u", l.name, k->process);
     l.renew_us = clock_wall_us() + k->skew_us;
+    if (k->unadvertised)
+        keep_address(k, a, &l);
     if (!k->paused)
         kube_put_lease(k->store, &l);
+    arena_free(a);
     loop_timer_set(k->renew, RENEW_MS);
 }
 
@@ -482,6 +500,47 @@ void kube_set_schemas(struct kube_server *k, const char *hash)
 uint64_t kube_schemas_unchanged(const struct kube_server *k)
 {
     return k->schemas_unchanged;
+}
+
+static bool lists(struct slice resources, struct slice name)
+{
+    struct slice one;
+
+    while (slice_split(&resources, ',', &one))
+        if (slice_eq(slice_of(one.p, slice_index(one, '+')), name))
+            return true;
+    return false;
+}
+
+bool kube_serves(const struct kube_server *k, const struct gvr *gvr)
+{
+    struct slice rest = slice_str(gvr->group.n == 0 ? k->core_apis : k->apis), group, version, resources;
+
+    while (next_gv(&rest, &group, &version, &resources))
+        if (slice_eq(group, gvr->group) && slice_eq(version, gvr->version))
+            return lists(resources, gvr->resource);
+    return false;
+}
+
+bool kube_knows(const struct kube_server *k, struct slice wanted_group, struct slice wanted_version)
+{
+    struct slice rest = slice_str(wanted_group.n == 0 ? k->core_apis : k->apis), group, version, resources;
+
+    while (next_gv(&rest, &group, &version, &resources))
+        if (slice_eq(group, wanted_group) && (wanted_version.n == 0 || slice_eq(version, wanted_version)))
+            return true;
+    return false;
+}
+
+void kube_set_extra(struct kube_server *k, bool (*extra)(void *arg, struct sim_request *q), void *arg)
+{
+    k->extra = extra;
+    k->extra_arg = arg;
+}
+
+void kube_set_unadvertised(struct kube_server *k)
+{
+    k->unadvertised = true;
 }
 
 void kube_set_garbage(struct kube_server *k, const char *body)

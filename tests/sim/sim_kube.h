@@ -6,6 +6,7 @@
 #ifndef MVPROXY_TESTS_SIM_SIM_KUBE_H
 #define MVPROXY_TESTS_SIM_SIM_KUBE_H
 
+#include "kube/gvr.h"
 #include "kube/lease.h"
 #include "sim/sim_back.h"
 #include "sim/sim_loop.h"
@@ -74,6 +75,14 @@ void kube_set_garbage(struct kube_server *k, const char *body);
 /* The ConfigMap that says which front proxies are believed (kube/request_header.h), as it stands; borrowed. */
 void kube_set_map(struct kube_server *k, const char *body);
 uint64_t kube_map_requests(const struct kube_server *k);
+/* Whether it serves that, by what it was told. */
+bool kube_serves(const struct kube_server *k, const struct gvr *gvr);
+/* A whole group, or (version not empty) a version of it. */
+bool kube_knows(const struct kube_server *k, struct slice group, struct slice version);
+/* Asked for every path that the model does not know; false: not answered. */
+void kube_set_extra(struct kube_server *k, bool (*serve)(void *arg, struct sim_request *q), void *arg);
+/* Its Lease names no address: whether somebody adds one is not for the server to say (without the feature gate). */
+void kube_set_unadvertised(struct kube_server *k);
 /* Answers this status to whatever begins so; NULL: to nothing. */
 void kube_forbid(struct kube_server *k, const char *path_prefix, unsigned status);
 /* Answers this status to whatever would change something, while all can be read; 0: no more. */

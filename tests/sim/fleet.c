@@ -1,0 +1,449 @@
+#include "sim/fleet.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/metric.h"
+#include "cluster/cluster.h"
+#include "kube/reqinfo.h"
+#include "lib/tap.h"
+#include "proxy/proxy.h"
+#include "sim/sim_front.h"
+
+enum { ASK_TIMEOUT_MS = 90000, MAX_WRITES = 4096 };
+
+struct node {
+    struct fleet *fleet;
+    unsigned number;
+    char hostname[16], front_address[32], front_host[32];
+    struct kube_server *server;
+    struct back *back;
+    struct origin *local;
+    struct sim_front front;
+    struct metrics *metrics;
+    struct cluster_opts opts;
+    struct cluster *cluster; /* NULL: its mvproxy is dead */
+    struct proxy *proxy;
+    uint64_t server_since, proxy_since; /* 0: not up */
+    bool started_before;
+};
+
+struct fleet {
+    struct loop *loop;
+    struct back *net; /* that clients are in, and all servers */
+    struct kube_store *store;
+    unsigned n;
+    struct node nodes[FLEET_MAX];
+    bool cut[FLEET_MAX][FLEET_MAX];
+    uint64_t path_since[FLEET_MAX][FLEET_MAX], changed;
+    struct origin *fronts[FLEET_MAX]; /* as clients reach them */
+    unsigned char written[MAX_WRITES];
+    size_t n_writes, asking;
+    unsigned failures;
+};
+
+struct question {
+    struct fleet *fleet;
+    struct fleet_answer answer;
+    void (*answered)(void *arg, const struct fleet_answer *a);
+    void *arg;
+};
+
+static char cert, no_cert; /* contexts are never looked into */
+
+static void __attribute__((format(printf, 2, 3))) failed(struct fleet *f, const char *fmt, ...)
+{
+    char text[300];
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    diag("%s", text);
+    f->failures++;
+}
+
+/* ---------------------------------------------------------------------------------------------- the model API server
+ */
+
+static void refuse(struct sim_request *q, bool group_known)
+{
+    if (group_known)
+        sim_reply(
+            q, 404, "application/json", NULL,
+            SLICE_LIT("{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":"
+                      "\"the server could not find the requested resource\",\"reason\":\"NotFound\",\"details\":{},"
+                      "\"code\":404}\n"));
+    else
+        sim_reply(q, 404, "text/plain; charset=utf-8", NULL, SLICE_LIT("404 page not found\n"));
+}
+
+static void note_write(struct node *n, struct slice name)
+{
+    size_t number = strtoul(name.p + 1, NULL, 10);
+
+    if (number < MAX_WRITES && ++n->fleet->written[number] > 1)
+        failed(n->fleet, "write %zu was carried out twice", number);
+}
+
+/* Everything that is asked of a server for a client comes as that client. */
+static void check_identity(struct node *n, const struct sim_request *q)
+{
+    if (!sim_with_cert(q) || !slice_eq(sim_header(q, "X-Remote-User"), SLICE_LIT("client")))
+        failed(n->fleet, "node %u was asked as somebody else", n->number);
+}
+
+static bool serve_resource(void *arg, struct sim_request *q)
+{
+    struct node *n = arg;
+    struct reqinfo info;
+    struct gvr g;
+    char body[64];
+
+    if (slice_eq(sim_path(q), SLICE_LIT("/readyz"))) {
+        sim_reply(q, 200, "text/plain", NULL, SLICE_LIT("ok"));
+        return true;
+    }
+    if (reqinfo_parse(sim_arena(q), sim_method(q), sim_request_head(q)->target, &info) != REQINFO_OK ||
+        !info.is_resource || info.name.n == 0)
+        return false;
+    check_identity(n, q);
+    g = reqinfo_gvr(&info);
+    if (!kube_serves(n->server, &g)) {
+        refuse(q, kube_knows(n->server, g.group, SLICE_NONE));
+        return true;
+    }
+    if (slice_eq(sim_method(q), SLICE_LIT("DELETE")))
+        note_write(n, info.name);
+    (void)snprintf(body, sizeof(body), "{\"kind\":\"Thing\",\"server\":%u}", n->number);
+    sim_reply(q, 200, "application/json", NULL, slice_str(body));
+    return true;
+}
+
+/* --------------------------------------------------------------------------------------------------------- the nodes
+ */
+
+static bool reach(void *arg, const struct back *from, const struct sim_server *to)
+{
+    const struct fleet *f = arg;
+
+    for (unsigned i = 0; i < f->n; i++)
+        for (unsigned j = 0; j < f->n; j++)
+            if (f->cut[i][j] && from == f->nodes[i].back &&
+                (to == f->nodes[j].front.server || to == kube_sim(f->nodes[j].server)))
+                return false;
+    return true;
+}
+
+static struct origin *make_origin(struct back *b, const char *name, const char *host)
+{
+    struct origin_opts o = {.name = name,
+                            .host = host,
+                            .port = 6443,
+                            .tls_cert = (struct tls_ctx *)(void *)&cert,
+                            .tls_no_cert = (struct tls_ctx *)(void *)&no_cert};
+
+    return origin_new(b, &o);
+}
+
+static void init_node(struct fleet *f, unsigned i)
+{
+    static const char *const groups[] = {"system:masters", NULL};
+    struct node *n = &f->nodes[i];
+    char address[32], host[32];
+
+    n->fleet = f;
+    n->number = i;
+    (void)snprintf(n->hostname, sizeof(n->hostname), "cp-%u", i);
+    (void)snprintf(host, sizeof(host), "10.0.0.%u", i + 1);
+    (void)snprintf(address, sizeof(address), "10.0.0.%u:6443", i + 1);
+    (void)snprintf(n->front_host, sizeof(n->front_host), "10.0.1.%u", i + 1);
+    (void)snprintf(n->front_address, sizeof(n->front_address), "10.0.1.%u:6443", i + 1);
+    n->server = kube_server_new(f->store, f->net, n->hostname, address, "");
+    kube_set_unadvertised(n->server);
+    kube_set_extra(n->server, serve_resource, n);
+    kube_sim(n->server)->fault = SIM_REFUSE;
+    n->back = back_new(f->loop, NULL);
+    sim_back_join(n->back, f->net);
+    n->local = make_origin(n->back, "local", host);
+    n->front.arg = n;
+    sim_front_open(&n->front, f->net, f->loop, n->front_address);
+    n->front.server->fault = SIM_REFUSE;
+    f->fronts[i] = make_origin(f->net, n->hostname, n->front_host);
+    n->opts = (struct cluster_opts){
+        .peers_enabled = true,
+        .hostname = n->hostname,
+        .local = n->local,
+        .user = "system:apiserver",
+        .groups = groups,
+        .peer_tls_cert = (struct tls_ctx *)(void *)&cert,
+        .peer_tls_no_cert = (struct tls_ctx *)(void *)&no_cert,
+        .refresh_interval_ms = 30000,
+        .stale_after_ms = 40000,
+        .forget_after_ms = 300000,
+        .leave_grace_ms = 300000,
+        .identity = IDENTITY_AUTO,
+        .advertise = n->front_address,
+        .annotate = true,
+        .local_failover = true,
+    };
+}
+
+struct fleet *fleet_new(unsigned nodes)
+{
+    struct fleet *f = must_zalloc(sizeof(*f));
+
+    f->loop = loop_new(NULL);
+    f->net = back_new(f->loop, NULL);
+    f->store = kube_store_new(f->loop);
+    f->n = nodes;
+    f->changed = loop_now_ms(f->loop);
+    sim_back_paths(f->net, reach, f);
+    for (unsigned i = 0; i < nodes; i++)
+        init_node(f, i);
+    for (unsigned i = 0; i < nodes; i++)
+        for (unsigned j = 0; j < nodes; j++)
+            f->path_since[i][j] = f->changed;
+    return f;
+}
+
+unsigned fleet_free(struct fleet *f)
+{
+    unsigned failures;
+
+    for (unsigned i = 0; i < f->n; i++) {
+        fleet_kill_proxy(f, i);
+        fleet_stop_server(f, i, false);
+    }
+    sim_run_ms(f->loop, ASK_TIMEOUT_MS + 1);
+    if (sim_open(f->net) > 0 || f->asking > 0)
+        failed(f, "%zu requests of clients never ended", f->asking);
+    for (unsigned i = 0; i < f->n; i++) {
+        struct node *n = &f->nodes[i];
+
+        if (sim_open(n->back) > 0)
+            failed(f, "%zu requests of node %u are left behind", sim_open(n->back), i);
+        origin_unref(n->local);
+        origin_unref(f->fronts[i]);
+        back_free(n->back);
+    }
+    kube_store_free(f->store);
+    back_free(f->net);
+    loop_free(f->loop);
+    failures = f->failures;
+    mem_free(f);
+    return failures;
+}
+
+struct loop *fleet_loop(struct fleet *f)
+{
+    return f->loop;
+}
+
+struct kube_store *fleet_store(struct fleet *f)
+{
+    return f->store;
+}
+
+unsigned fleet_nodes(const struct fleet *f)
+{
+    return f->n;
+}
+
+struct kube_server *fleet_server(struct fleet *f, unsigned node)
+{
+    return f->nodes[node].server;
+}
+
+/* A kube-apiserver registers what it serves itself; what it no longer serves stays until somebody deletes it. */
+static void register_apis(struct fleet *f, const char *apis)
+{
+    struct slice rest = slice_str(apis), one, gv, group;
+    char g[64], v[64];
+
+    while (slice_split(&rest, ';', &one)) {
+        one = slice_trim(one);
+        if (!slice_split(&one, ':', &gv) || slice_index(gv, '/') == gv.n || !slice_split(&gv, '/', &group))
+            continue;
+        (void)snprintf(g, sizeof(g), "%.*s", (int)group.n, group.p);
+        (void)snprintf(v, sizeof(v), "%.*s", (int)gv.n, gv.p);
+        kube_put_apiservice(f->store, g, v, false);
+    }
+}
+
+void fleet_start_server(struct fleet *f, unsigned node, const char *apis, int64_t skew_us)
+{
+    struct node *n = &f->nodes[node];
+
+    f->changed = n->server_since = loop_now_ms(f->loop);
+    kube_set_apis(n->server, apis);
+    kube_start(n->server, skew_us);
+    register_apis(f, apis);
+}
+
+void fleet_stop_server(struct fleet *f, unsigned node, bool graceful)
+{
+    struct node *n = &f->nodes[node];
+
+    if (n->server_since == 0)
+        return;
+    f->changed = loop_now_ms(f->loop);
+    n->server_since = 0;
+    kube_stop(n->server, graceful);
+}
+
+static struct proxy_opts proxy_opts_of(const struct node *n)
+{
+    static const char *const user[] = {"X-Remote-User", NULL}, *const group[] = {"X-Remote-Group", NULL};
+    static const char *const extra[] = {"X-Remote-Extra-", NULL};
+
+    return (struct proxy_opts){.local = n->local,
+                               .username_headers = user,
+                               .group_headers = group,
+                               .extra_header_prefixes = extra,
+                               .can_assert = true,
+                               .request_timeout_ms = 60000,
+                               .discovery_authz_ttl_ms = 10000};
+}
+
+void fleet_start_proxy(struct fleet *f, unsigned node)
+{
+    struct node *n = &f->nodes[node];
+    struct proxy_opts o = proxy_opts_of(n);
+
+    if (n->cluster != NULL)
+        return;
+    f->changed = n->proxy_since = loop_now_ms(f->loop);
+    n->metrics = metrics_new();
+    n->cluster = cluster_new(f->loop, n->back, n->metrics, &n->opts);
+    n->proxy = proxy_new(f->loop, n->back, n->cluster, n->metrics, &o);
+    n->front.handle = proxy_on_request;
+    n->front.arg = n->proxy;
+    n->front.server->fault = SIM_FINE;
+}
+
+void fleet_kill_proxy(struct fleet *f, unsigned node)
+{
+    struct node *n = &f->nodes[node];
+
+    if (n->cluster == NULL)
+        return;
+    f->changed = loop_now_ms(f->loop);
+    n->proxy_since = 0;
+    n->front.server->fault = SIM_REFUSE;
+    sim_server_break(n->front.server);
+    proxy_free(n->proxy);
+    cluster_free(n->cluster);
+    n->cluster = NULL;
+    sim_run_ms(f->loop, 0);
+    metrics_free(n->metrics);
+}
+
+void fleet_reload(struct fleet *f, unsigned node)
+{
+    struct node *n = &f->nodes[node];
+    struct proxy_opts o = proxy_opts_of(n);
+
+    if (n->cluster == NULL)
+        return;
+    if (!proxy_update(n->proxy, &o))
+        abort();
+    cluster_update(n->cluster, &n->opts);
+}
+
+void fleet_cut(struct fleet *f, unsigned from, unsigned to, bool cut)
+{
+    if (f->cut[from][to] == cut || from == to)
+        return;
+    f->cut[from][to] = cut;
+    f->changed = f->path_since[from][to] = loop_now_ms(f->loop);
+}
+
+static uint64_t since(const struct fleet *f, uint64_t start)
+{
+    return start == 0 ? 0 : loop_now_ms(f->loop) - start + 1;
+}
+
+uint64_t fleet_server_up(const struct fleet *f, unsigned node)
+{
+    return since(f, f->nodes[node].server_since);
+}
+
+uint64_t fleet_proxy_up(const struct fleet *f, unsigned node)
+{
+    return since(f, f->nodes[node].proxy_since);
+}
+
+uint64_t fleet_path_up(const struct fleet *f, unsigned from, unsigned to)
+{
+    return f->cut[from][to] ? 0 : since(f, f->path_since[from][to]);
+}
+
+uint64_t fleet_quiet(const struct fleet *f)
+{
+    return since(f, f->changed);
+}
+
+bool fleet_has(const struct fleet *f, unsigned node, const struct gvr *g)
+{
+    return kube_serves(f->nodes[node].server, g);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- clients
+ */
+
+static void on_answer(void *arg, const struct fetch_result *r)
+{
+    static const char by[] = "\"server\":";
+    struct question *q = arg;
+    const char *at = NULL;
+
+    if (r->ok) {
+        q->answer.ended = true;
+        q->answer.status = r->head->status;
+        q->answer.body = r->body;
+        at = r->body.n == 0 ? NULL : memmem(r->body.p, r->body.n, by, sizeof(by) - 1);
+    }
+    q->answer.server = at == NULL ? -1 : (int)strtol(at + sizeof(by) - 1, NULL, 10);
+    q->fleet->asking--;
+    q->answered(q->arg, &q->answer);
+    mem_free(q);
+}
+
+void fleet_ask(struct fleet *f, unsigned node, const struct gvr *g, bool write,
+               void (*answered)(void *arg, const struct fleet_answer *a), void *arg)
+{
+    struct question *q = must_zalloc(sizeof(*q));
+    struct http_field user = {.name = SLICE_LIT(SIM_USER), .value = SLICE_LIT("client")};
+    char target[200];
+    struct fetch_opts o = {.origin = f->fronts[node],
+                           .method = write ? SLICE_LIT("DELETE") : SLICE_LIT("GET"),
+                           .fields = &user,
+                           .n_fields = 1,
+                           .ceiling = FLEET_DOCUMENT_BYTES,
+                           .timeout_ms = ASK_TIMEOUT_MS};
+
+    *q = (struct question){.fleet = f, .answered = answered, .arg = arg};
+    q->answer = (struct fleet_answer){.node = node, .gvr = *g, .write = write, .asked_ms = loop_now_ms(f->loop)};
+    (void)snprintf(target, sizeof(target), "/%s%.*s/%.*s/namespaces/default/%.*s/w%zu",
+                   g->group.n == 0 ? "api" : "apis/", (int)g->group.n, g->group.p == NULL ? "" : g->group.p,
+                   (int)g->version.n, g->version.p, (int)g->resource.n, g->resource.p, f->n_writes++);
+    o.target = slice_str(target);
+    f->asking++;
+    if (fetch_start(f->net, f->loop, &o, on_answer, q) == NULL)
+        abort();
+}
+
+size_t fleet_asking(const struct fleet *f)
+{
+    return f->asking;
+}
+
+struct slice fleet_document(struct fleet *f, unsigned node)
+{
+    struct cluster *c = f->nodes[node].cluster;
+    const struct served_document *d = c == NULL ? NULL : served_merged(cluster_served(c), SERVED_V2);
+
+    return d == NULL ? SLICE_LIT("") : d->body;
+}

@@ -1,0 +1,66 @@
+/*
+ * A simulated control plane: nodes with a model API server and mvproxy's whole knowledge and routing (cluster/, kube/,
+ * proxy/) before it, in one process, on one virtual clock and one network, before one store. Whatever happens is told
+ * by the test, everything random comes from a seed.
+ *
+ * What is not here: connections (sim_back.h, sim_front.h), bodies of requests, etcd's endpoint records.
+ */
+#ifndef MVPROXY_TESTS_SIM_FLEET_H
+#define MVPROXY_TESTS_SIM_FLEET_H
+
+#include "kube/gvr.h"
+#include "sim/sim_kube.h"
+
+enum { FLEET_MAX = 4, FLEET_DOCUMENT_BYTES = 16 << 10 };
+
+struct fleet;
+
+struct fleet *fleet_new(unsigned nodes); /* nothing is started */
+/* Ends everything. How often the model saw what may not be (said as diagnostics): somebody else's identity, a write
+ * carried out twice, requests that never end. */
+unsigned fleet_free(struct fleet *f);
+struct loop *fleet_loop(struct fleet *f);
+struct kube_store *fleet_store(struct fleet *f);
+unsigned fleet_nodes(const struct fleet *f);
+
+/* A node's API server: `apis` as in kube_server_new(). */
+void fleet_start_server(struct fleet *f, unsigned node, const char *apis, int64_t skew_us);
+void fleet_stop_server(struct fleet *f, unsigned node, bool graceful);
+/* And its mvproxy, which dies without a word. */
+void fleet_start_proxy(struct fleet *f, unsigned node);
+void fleet_kill_proxy(struct fleet *f, unsigned node);
+/* Takes its configuration again, as by SIGHUP. */
+void fleet_reload(struct fleet *f, unsigned node);
+/* Whether packets pass from one node's mvproxy to another node. */
+void fleet_cut(struct fleet *f, unsigned from, unsigned to, bool cut);
+struct kube_server *fleet_server(struct fleet *f, unsigned node);
+
+/* Milliseconds of virtual time since that is so without a break; 0: it is not so. */
+uint64_t fleet_server_up(const struct fleet *f, unsigned node);
+uint64_t fleet_proxy_up(const struct fleet *f, unsigned node);
+uint64_t fleet_path_up(const struct fleet *f, unsigned from, unsigned to);
+/* Since when nothing of the above has changed on any node. */
+uint64_t fleet_quiet(const struct fleet *f);
+/* As a server is, or was when it was stopped. */
+bool fleet_has(const struct fleet *f, unsigned node, const struct gvr *g);
+
+struct fleet_answer {
+    unsigned node; /* that was asked */
+    struct gvr gvr;
+    bool write;
+    bool ended; /* with an answer */
+    unsigned status;
+    int server;        /* the node whose server answered by its own word; -1: none did */
+    uint64_t asked_ms; /* loop_now_ms() */
+    struct slice body;
+};
+
+/* A client of a node asks for a thing of this kind; `answered` is called once, when that is over. A write has a name of
+ * its own. gvr's text must be static. */
+void fleet_ask(struct fleet *f, unsigned node, const struct gvr *g, bool write,
+               void (*answered)(void *arg, const struct fleet_answer *a), void *arg);
+size_t fleet_asking(const struct fleet *f);
+/* The merged document that a node's mvproxy has now, "" without; valid until time passes. */
+struct slice fleet_document(struct fleet *f, unsigned node);
+
+#endif
