@@ -183,7 +183,7 @@ static void on_peer_life(struct cluster *c, struct peer *peer)
         (void)refresh_trigger(peer->refresh, REFRESH_LEASE);
 }
 
-/* What its mvproxy says that it serves is not what we have read. */
+/* What its mvproxy says that it serves is not what we have read; or it is another process, and we could not read it. */
 static void look_if_other(struct peer *peer)
 {
     char known[LEASE_TAG_BYTES];
@@ -191,7 +191,7 @@ static void look_if_other(struct peer *peer)
     if (peer->refresh == NULL)
         return;
     refresh_tag(peer->refresh, known);
-    if (strcmp(known, peer->tag) != 0)
+    if (refresh_failing(peer->refresh) || known[0] == '\0' || strncmp(known, peer->tag, strlen(known)) != 0)
         (void)refresh_trigger(peer->refresh, REFRESH_TAG);
 }
 

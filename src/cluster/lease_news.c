@@ -5,6 +5,7 @@
 
 #include "back/fetch.h"
 #include "base/buf.h"
+#include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metric.h"
@@ -27,6 +28,7 @@ struct lease_news {
     struct lease_news_opts o;
     struct loop *loop;
     char path[sizeof LEASE_COLLECTION_PATH + SERVER_ID_BYTES_126 + 1]; /* "": none */
+    char process[LEASE_TAG_BYTES - LEASE_TAG_DISCOVERY - 1];           /* of ours: another one after each start */
     char wanted[LEASE_TAG_BYTES], sent[LEASE_TAG_BYTES], told[LEASE_TAG_BYTES];
     struct fetch *call;
     struct loop_timer *timer; /* running: not before it fires */
@@ -139,11 +141,13 @@ static void on_timer(void *arg)
 
 void lease_news_set(struct lease_news *n, struct slice tag)
 {
-    if (tag.n >= LEASE_TAG_BYTES || slice_eq(tag, slice_of(n->wanted, strlen(n->wanted))))
+    char wanted[LEASE_TAG_BYTES] = "";
+
+    if (tag.n > 0 && tag.n <= LEASE_TAG_DISCOVERY)
+        (void)snprintf(wanted, sizeof wanted, "%.*s.%s", (int)tag.n, tag.p, n->process);
+    if (strcmp(wanted, n->wanted) == 0)
         return;
-    if (tag.n > 0)
-        memcpy(n->wanted, tag.p, tag.n);
-    n->wanted[tag.n] = '\0';
+    memcpy(n->wanted, wanted, sizeof n->wanted);
     tell(n);
 }
 
@@ -187,6 +191,7 @@ struct lease_news *lease_news_new(const struct lease_news_opts *o)
     n->o.local = origin_ref(o->local);
     n->loop = api_loop(o->api);
     n->window_ms = loop_now_ms(n->loop);
+    (void)snprintf(n->process, sizeof n->process, "%04x", (unsigned)(hash_random() & 0xffff));
     backoff_init(&n->backoff, RETRY_FIRST_MS, RETRY_MAX_MS);
     n->arena = arena_new(2 * LIMIT_WATCH_LINE_BYTES);
     n->timer = loop_timer_new(n->loop, on_timer, n);

@@ -1,7 +1,8 @@
 /*
  * Says in the Lease of this server what it serves now: the tag of its discovery, as an annotation. All other mvproxies
  * watch the Leases, and read a server again when its tag is another one; so what a server has gained is known
- * everywhere at once, also where nothing else tells that its process was replaced.
+ * everywhere at once, also where nothing else tells that its process was replaced. Behind the tag stands which process
+ * of mvproxy says so: that there is one again is known at once, too, to whoever could not reach the one before.
  *
  * Written by a merge patch without precondition, which touches nothing else: it never fails for a renewal that comes
  * between, and kube-apiserver, whose renewal it overtakes, reads the Lease again and keeps the annotation. At most

@@ -20,7 +20,7 @@
 /* Ours: the tag of what the server serves now (cluster/lease_news.h). */
 #define LEASE_DISCOVERY_ANNOTATION "mvproxy/discovery"
 #define LEASE_COLLECTION_PATH "/apis/coordination.k8s.io/v1/namespaces/" LEASE_NAMESPACE "/leases"
-enum { LEASE_DURATION_SECONDS = 3600, LEASE_NAME_BYTES = 64, LEASE_TAG_BYTES = 32 };
+enum { LEASE_DURATION_SECONDS = 3600, LEASE_NAME_BYTES = 64, LEASE_TAG_BYTES = 32, LEASE_TAG_DISCOVERY = 26 };
 
 /* Absent texts are "" (p not NULL). All text lives in the arena given to lease_parse, or is the caller's for
  * lease_print. */

@@ -93,7 +93,7 @@ static void written(enum identity_mode mode, unsigned minor)
     struct story s;
 
     begin(&s, mode, minor);
-    ok(strlen(tag_of(&s, s.w.local, first)) == 26, "1.%u: the Lease has a tag", minor);
+    ok(strlen(tag_of(&s, s.w.local, first)) == LEASE_TAG_BYTES - 1, "1.%u: the Lease has a tag", minor);
     is_u64(kube_lease_writes(s.w.store, "TAG"), 1, "written once");
     sim_run_ms(s.w.loop, 120000);
     is_str(tag_of(&s, s.w.local, now), first, "two minutes later it is there");
@@ -102,7 +102,8 @@ static void written(enum identity_mode mode, unsigned minor)
     kube_set_apis(s.w.local, WORLD_BATCH);
     cluster_refresh(s.w.cluster);
     sim_run_ms(s.w.loop, AT_ONCE_MS);
-    ok(strcmp(tag_of(&s, s.w.local, now), first) != 0 && strlen(now) == 26, "another state, another tag, at once");
+    ok(strcmp(tag_of(&s, s.w.local, now), first) != 0 && strlen(now) == LEASE_TAG_BYTES - 1,
+       "another state, another tag, at once");
     kube_set_apis(s.w.local, WORLD_BASE);
     cluster_refresh(s.w.cluster);
     sim_run_ms(s.w.loop, AT_ONCE_MS);
@@ -169,7 +170,7 @@ static void refused(void)
     ok(world_ready(&s.w, 0), "and is ready");
     kube_forbid_writes(s.w.local, 0);
     sim_run_ms(s.w.loop, 65000);
-    ok(strlen(tag_of(&s, s.w.local, now)) == 26 && strcmp(now, tag) != 0, "until it may");
+    ok(strlen(tag_of(&s, s.w.local, now)) == LEASE_TAG_BYTES - 1 && strcmp(now, tag) != 0, "until it may");
     end(&s);
 }
 
