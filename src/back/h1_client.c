@@ -189,12 +189,15 @@ static bool body_waits(const struct h1_client *c)
     return c->request->opts.body.kind != HTTP_BODY_NONE && (!c->request->body_finished || stream_unsent(c->stream) > 0);
 }
 
-/* Has the kernel taken nothing of what waits, for too long? What it has taken is for the server's side to tell. */
+/*
+ * Has the kernel taken nothing of what waits, for too long? What it has taken is for the server's side to tell. An
+ * answer may come before it has; once the server is gone, what is here of that is all that counts.
+ */
 static bool is_stalled(struct h1_client *c)
 {
     uint64_t wire = stream_wire_bytes(c->stream);
 
-    if (!body_waits(c) || stream_unsent(c->stream) == 0 || wire != c->wire_seen)
+    if (!body_waits(c) || c->got_eof || c->is_broken || stream_unsent(c->stream) == 0 || wire != c->wire_seen)
         c->moved_ms = now_of(c);
     c->wire_seen = wire;
     return now_of(c) - c->moved_ms >= c->origin->opts.stall_timeout_ms;
@@ -273,7 +276,7 @@ static void on_timer(void *arg)
 
     if (c->request != NULL && is_drained(c))
         request_drop(c->request);
-    if (c->request == NULL || c->in_body)
+    if (c->request == NULL)
         return;
     if (request_is_overdue(c->request)) {
         fail(c, BACK_FAIL_TIMEOUT, "no response head in time");
@@ -371,15 +374,17 @@ static bool final_head(struct h1_client *c)
         request_drop(r);
         return false;
     }
+    request_responded(r);
     if (!is_drained(c))
         loop_timer_cancel(c->timer);
     if (!r->body_open)
         request_open_body(r);
     if (c->request != r)
         return false;
+    if (!is_drained(c) && body_waits(c))
+        look_later(c);
     if (r->paused)
         stream_pause(c->stream, STREAM_PAUSE_BODY);
-    origin_answered(c->origin, r->response.status);
     bearer_answered(r);
     r->opts.handler->on_head(r->opts.arg, &r->response, body);
     if (c->request != r)

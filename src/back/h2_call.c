@@ -197,7 +197,11 @@ static void look_later(struct h2_call *call)
 {
     uint64_t now = now_of(call), at = request_next_look(call->r, !call->uploaded);
 
-    if (call->timer != NULL && at != UINT64_MAX)
+    if (call->timer == NULL)
+        return;
+    if (at == UINT64_MAX)
+        loop_timer_cancel(call->timer);
+    else
         loop_timer_set(call->timer, at > now ? at - now : 1);
 }
 
@@ -221,7 +225,7 @@ static void on_timer(void *arg)
 
     if (call->r->state == REQUEST_ABANDONED)
         request_drop(call->r);
-    else if (call->state == H2_CALL_HEAD)
+    else if (call->state == H2_CALL_HEAD || call->state == H2_CALL_BODY)
         look(call);
 }
 
@@ -439,10 +443,10 @@ static void final_head(struct h2_call *call, bool ended)
 
     move(call, H2_CALL_BODY);
     call->window_since_ms = now_of(call);
+    request_responded(r);
     if (r->state != REQUEST_ABANDONED)
-        stop_timer(call);
+        look_later(call);
     heed_refusal(call);
-    origin_answered(r->origin, r->response.status);
     r->opts.handler->on_head(r->opts.arg, &r->response, body);
     if (ended && call->state == H2_CALL_BODY)
         h2_call_end(call);

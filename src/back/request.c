@@ -61,14 +61,19 @@ static uint64_t deadline_of(struct back_request *r)
     return r->deadline_ms;
 }
 
+static bool has_deadline(const struct back_request *r)
+{
+    return r->opts.head_timeout_ms != 0 && !r->responded;
+}
+
 bool request_is_overdue(struct back_request *r)
 {
-    return r->opts.head_timeout_ms != 0 && now_of(r) >= deadline_of(r);
+    return has_deadline(r) && now_of(r) >= deadline_of(r);
 }
 
 uint64_t request_next_look(struct back_request *r, bool body_waits)
 {
-    uint64_t at = r->opts.head_timeout_ms == 0 ? UINT64_MAX : deadline_of(r);
+    uint64_t at = has_deadline(r) ? deadline_of(r) : UINT64_MAX;
     uint64_t look = now_of(r) + r->origin->opts.stall_timeout_ms / STALL_LOOKS;
 
     return body_waits && look < at ? look : at;
@@ -258,7 +263,8 @@ void request_fail(struct back_request *r, enum back_failure why, const char *tex
     must_hold(!list_linked(&r->node));
     list_push_back(&r->back->failing, &r->node);
     metric_inc(metric_child(r->back->failures, labels));
-    origin_request_failed(r->origin, why, r->failure_text);
+    if (!r->responded) /* else the server was judged by its answer */
+        origin_request_failed(r->origin, why, r->failure_text);
     log_v(3, "Request to server failed", LT("origin", r->origin->name), LT("reason", back_failure_name(why)),
           LT("err", r->failure_text), LB("reused", r->reused));
     lifetime_queue(&r->kick);
@@ -312,6 +318,12 @@ void request_lost(struct back_request *r, enum back_failure why, const char *tex
     metric_inc(o->m.retries);
     log_v(4, "Sending request again", LT("origin", o->name), LT("err", text), LU("retry", r->retries));
     request_place(r, r->retries == RETRY_MAX_HERE);
+}
+
+void request_responded(struct back_request *r)
+{
+    r->responded = true;
+    origin_answered(r->origin, r->response.status);
 }
 
 void request_complete(struct back_request *r, const struct http_head *trailers)

@@ -76,7 +76,8 @@ struct back_request {
     bool keeps_copy; /* the server may refuse it unread, and the whole body so far is in `copy` */
     bool body_open;  /* body bytes may go out */
     bool paused, reused, sent, answered;
-    bool http1; /* no more over HTTP/2 */
+    bool responded; /* the final head has come; `answered`: any byte */
+    bool http1;     /* no more over HTTP/2 */
     bool tell_writable;
     bool stuck;                /* the connection takes no more of the body: it is broken, and about to say so */
     struct lifetime_work kick; /* delivers a failure, or on_writable */
@@ -112,12 +113,14 @@ void request_begin(struct back_request *r, const struct link_ops *ops, void *sel
 void request_open_body(struct back_request *r);
 /* Tells the owner, from the deferred queue, that he may write. */
 void request_wants_body(struct back_request *r);
-/* When to look next whether it gets on: at its deadline, or while its body waits for the server. */
+/* When to look next whether it gets on: at its deadline, or while its body waits for the server. UINT64_MAX: never. */
 uint64_t request_next_look(struct back_request *r, bool body_waits);
 /* The response's head has not come in time. */
 bool request_is_overdue(struct back_request *r);
 /* Its link has ended without an answer of any use: tries again if that is allowed, else on_failed later. */
 void request_lost(struct back_request *r, enum back_failure why, const char *text);
+/* The final head has come: its time is over, and the server is judged by it. */
+void request_responded(struct back_request *r);
 void request_complete(struct back_request *r, const struct http_head *trailers);
 /* It ends, and the caller tells the owner. */
 void request_over(struct back_request *r);

@@ -3,6 +3,7 @@
  */
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "unit/back/kit.h"
 
 #define OK5 "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
@@ -322,8 +323,8 @@ static void expectations(void)
     }
 }
 
-/* The server stops reading in the middle of a body. */
-static void not_taken(bool chunked)
+/* The server stops reading in the middle of a body; `answering`: after its answer has begun. */
+static void not_taken(bool chunked, bool answering)
 {
     static struct kit k;
     static char piece[64 << 10];
@@ -340,15 +341,51 @@ static void not_taken(bool chunked)
     s = kit_conn(&k, 0);
     ok(conn_has(s, "\r\n\r\n"), "request");
     stream_pause(s->s, STREAM_PAUSE_LIMIT);
-    while (c.r != NULL) { /* as much as goes out, until the kernel takes no more */
+    if (answering) {
+        conn_say(s, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+        ok(call_is(&c, "head(200)"), "answered early");
+    }
+    for (uint64_t end = deadline();
+         c.r != NULL && clock_ms() < end;) { /* as much as goes out, until the kernel takes no more */
         while (c.r != NULL && !back_congested(c.r) && given + sizeof piece <= BIG &&
                back_write(c.r, slice_of(piece, sizeof piece)))
             given += sizeof piece;
         loop_run_once(k.loop, 20);
     }
-    ok(call_is(&c, "failed: timeout"), "%s: ends", chunked ? "chunked" : "length");
+    ok(call_is(&c, answering ? "head(200) failed: timeout" : "failed: timeout"), "%s: ends",
+       chunked ? "chunked" : "length");
     is_str(c.failure_text, "server does not take the request's body", "and says why");
     ok(kit_metric(&k, "mvproxy_back_failures_total", "timeout") == 1, "counted");
+    call_free(&c);
+    kit_close(&k);
+}
+
+/* The time that an answer has ends with its head, whatever of the body is still to come. */
+static void late_body(void)
+{
+    static struct kit k;
+    struct server_conn *s;
+    struct call c;
+
+    kit_open(&k, false, 0);
+    kit_origin(&k, &(struct origin_opts){.stall_timeout_ms = 20});
+    call_init(&c, &k, "PUT", "/");
+    c.opts.body = (struct http_body){HTTP_BODY_LENGTH, 3};
+    c.opts.head_timeout_ms = 2000;
+    call_send(&c);
+    s = kit_conn(&k, 0);
+    ok(conn_has(s, "\r\n\r\n"), "request");
+    conn_say(s, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    ok(call_is(&c, "head(200)"), "answered early");
+    for (int i = 0; i < 40; i++) { /* in steps that are no pause of the process */
+        clock_fake(clock_us() + 90000, clock_wall_us());
+        loop_run_once(k.loop, 5);
+    }
+    clock_real();
+    ok(c.r != NULL && back_write(c.r, SLICE_LIT("abc")), "the body may be given at any time");
+    ok(conn_has(s, "abc"), "and is sent");
+    conn_say(s, "0\r\n\r\n");
+    ok(call_is(&c, "head(200) end"), "over");
     call_free(&c);
     kit_close(&k);
 }
@@ -375,8 +412,9 @@ static void not_given(void)
 
 int main(void)
 {
-    not_taken(false);
-    not_taken(true);
+    for (int i = 0; i < 4; i++)
+        not_taken((i & 1) != 0, (i & 2) != 0);
+    late_body();
     not_given();
     big_download(false, false);
     big_download(false, true);

@@ -393,8 +393,8 @@ static void head_timeout(void)
     h2_close(&k);
 }
 
-/* The server opens no window any more. */
-static void not_taken(void)
+/* The server opens no window any more; `answering`: after its answer has begun. */
+static void not_taken(bool answering)
 {
     static struct h2_kit k;
     static char body[LIMIT_H2_OUTPUT_HIGH];
@@ -413,7 +413,9 @@ static void not_taken(void)
         if (!back_write(slow.r, slice_of(body, sizeof body)))
             tap_bail("the body is not taken");
     (void)h2_asked_body(k.conns[0], 1, 65535);
-    ok(call_is(&slow, "failed: timeout"), "a body that is not taken ends");
+    if (answering)
+        h2_headers(k.conns[0], k.conns[0]->asked[1].id, ":status: 200\n", false);
+    ok(call_is(&slow, answering ? "head(200) failed: timeout" : "failed: timeout"), "a body that is not taken ends");
     is_str(slow.failure_text, "server does not take the request's body", "and says so");
     ok(h2_was_reset(k.conns[0], 1), "with its stream");
     ok(waits.r != NULL, "one that its owner does not give is his own business");
@@ -496,7 +498,8 @@ int main(void)
     early_answer();
     too_short();
     head_timeout();
-    not_taken();
+    not_taken(false);
+    not_taken(true);
     short_of_memory();
     return tap_end();
 }
