@@ -13,17 +13,18 @@ struct half {
     bool ended;     /* `from` sent its end, and all before it was handed on */
 };
 
-/* Nobody tells when the last byte has left: looked at so often once both sides have ended, and less often later. */
+/* Nobody tells when the last byte has left: looked at so often once a side has ended, and less often later. */
 enum { LOOK_FIRST_MS = 50, LOOK_LAST_MS = 1600 };
 
 struct tunnel {
     struct lifetime life;
     struct loop *loop;
-    struct loop_timer *look;
+    struct loop_timer *look_timer;
     struct half client, server;
-    size_t left;      /* when it was looked at last */
-    uint64_t left_ms; /* since when it is so much */
-    uint64_t look_ms; /* 0: not both sides have ended */
+    size_t left;       /* when it was looked at last */
+    uint64_t moved;    /* likewise, in both directions */
+    uint64_t still_ms; /* since when both are so much */
+    uint64_t look_ms;  /* 0: no side has ended, or one more now */
     tunnel_done_fn *done;
     void *arg;
 };
@@ -79,37 +80,41 @@ static size_t left_of(const struct half *h)
 }
 
 /*
- * Both sides have ended. stream_close() gives what is unsent two seconds, which would cut the end of an output whose
- * reader is slow or has paused, so the streams stay until all is sent. A reader that is gone fails them; one that takes
- * nothing at all for TIMEOUT_BODY_STALL_MS, as a window that stays shut, does not keep them.
+ * stream_close() gives what is unsent two seconds, which would cut the end of an output whose reader is slow or has
+ * paused, so the streams stay until all is sent. A reader that is gone fails them. Of a tunnel that is still open in
+ * one direction, as of one that waits for a reader alone, something must move within TIMEOUT_BODY_STALL_MS:
+ * kube-apiserver would end it with the first end.
  */
-static void end_when_sent(void *arg)
+static void look(void *arg)
 {
     struct tunnel *t = arg;
-    uint64_t now = loop_now_ms(t->loop);
+    uint64_t now = loop_now_ms(t->loop), moved = t->client.bytes + t->server.bytes;
     size_t left = left_of(&t->client) + left_of(&t->server);
+    bool both = t->client.ended && t->server.ended;
 
-    if (all_sent(&t->client) && all_sent(&t->server)) {
+    if (both && all_sent(&t->client) && all_sent(&t->server)) {
         finish(t, STREAM_CLOSE_FLUSH, "both sides ended");
         return;
     }
-    if (t->look_ms == 0 || left != t->left) {
+    if (t->look_ms == 0 || left != t->left || moved != t->moved) {
         t->left = left;
-        t->left_ms = now;
+        t->moved = moved;
+        t->still_ms = now;
     }
-    if (now - t->left_ms >= TIMEOUT_BODY_STALL_MS) {
-        finish(t, STREAM_CLOSE_ABORT, "reader takes nothing");
+    if (now - t->still_ms >= TIMEOUT_BODY_STALL_MS) {
+        finish(t, STREAM_CLOSE_ABORT, left > 0 ? "reader takes nothing" : "nothing moves after one side's end");
         return;
     }
     t->look_ms = t->look_ms == 0 ? LOOK_FIRST_MS : t->look_ms < LOOK_LAST_MS ? 2 * t->look_ms : LOOK_LAST_MS;
-    loop_timer_set(t->look, t->look_ms);
+    loop_timer_set(t->look_timer, t->look_ms);
 }
 
 static void on_end(struct half *h)
 {
     h->ended = true;
-    if (pump(h) && h->other->ended)
-        end_when_sent(h->tunnel);
+    h->tunnel->look_ms = 0;
+    if (pump(h))
+        look(h->tunnel);
 }
 
 static void on_event(struct stream *s, enum stream_event ev, void *arg)
@@ -125,7 +130,7 @@ static void on_event(struct stream *s, enum stream_event ev, void *arg)
     case STREAM_WRITABLE: /* this side takes bytes again: the other may be read */
         stream_resume(h->other->from, STREAM_PAUSE_BODY);
         if (pump(h->other) && h->other->ended && h->ended && all_sent(h) && all_sent(h->other))
-            end_when_sent(h->tunnel);
+            look(h->tunnel);
         break;
     case STREAM_EOF:
         on_end(h);
@@ -144,9 +149,9 @@ struct tunnel *tunnel_start(struct loop *l, struct stream *client, struct stream
 
     if (t != NULL) {
         lifetime_init(&t->life, l, "tunnel");
-        t->look = lifetime_timer(&t->life, end_when_sent, t);
+        t->look_timer = lifetime_timer(&t->life, look, t);
     }
-    if (t == NULL || t->look == NULL) {
+    if (t == NULL || t->look_timer == NULL) {
         if (t != NULL)
             lifetime_retire(&t->life, release, t);
         stream_close(client, STREAM_CLOSE_ABORT);

@@ -201,6 +201,51 @@ static void reader_with_a_shut_window(bool takes_some)
     loop_free(l);
 }
 
+/* One side has ended, and the other does not: what it still sends arrives, but silence is not kept for ever. */
+static void half_open(bool speaks, bool reads)
+{
+    static char bytes[48 << 10];
+    char piece[sizeof bytes];
+    struct loop *l = loop_new(NULL);
+    int client, server;
+    struct stream *c = socket_stream(l, &client), *s = socket_stream(l, &server);
+    const char *name = speaks ? "who speaks" : reads ? "who is silent" : "who does not read";
+    unsigned quarters = 0;
+
+    over = NULL;
+    clock_fake(1000000, 1700000000000000);
+    for (unsigned i = 0; i < 5; i++)
+        loop_run_once(l, 5);
+    ok(tunnel_start(l, c, s, on_over, NULL) != NULL, "%s: a tunnel", name);
+    ok(write(server, bytes, sizeof bytes) == sizeof bytes, "%s: the server has written", name);
+    (void)shutdown(server, SHUT_WR);
+    for (; over == NULL && quarters < (speaks ? 12 : 400); quarters++) {
+        if (reads)
+            (void)!read(client, piece, sizeof piece);
+        if (speaks && write(client, "x", 1) != 1)
+            tap_bail("the client cannot write");
+        pass(l, TIMEOUT_BODY_STALL_MS / 4);
+        if (speaks && read(server, piece, sizeof piece) != 1)
+            tap_bail("the server gets nothing");
+    }
+    if (speaks) {
+        ok(over == NULL, "%s: goes on for minutes", name);
+        (void)shutdown(client, SHUT_WR);
+        for (unsigned i = 0; i < 50 && over == NULL; i++)
+            pass(l, 100);
+        is_str(over, "both sides ended", "%s: until both have ended", name);
+    } else {
+        is_str(over, reads ? "nothing moves after one side's end" : "reader takes nothing", "%s: over", name);
+        ok(quarters >= 4, "%s: not before a minute has passed", name);
+    }
+    close(client);
+    close(server);
+    for (unsigned i = 0; i < 5; i++)
+        pass(l, 10);
+    clock_real();
+    loop_free(l);
+}
+
 static void broken(void)
 {
     struct world w;
@@ -257,6 +302,9 @@ int main(void)
     slow_reader();
     reader_with_a_shut_window(false);
     reader_with_a_shut_window(true);
+    half_open(true, true);
+    half_open(false, true);
+    half_open(false, false);
     broken();
     ended_by_us();
     refused();
