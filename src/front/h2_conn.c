@@ -306,9 +306,14 @@ static void end_when_taken(struct h2_conn *c)
     }
 }
 
-/* The one place where bytes go in and out, but for the GOAWAY of shut(). */
+/* The one place where bytes go in and out. */
 static void settle(struct h2_conn *c)
 {
+    if (c->shut_reason != NULL) { /* its end, whether the GOAWAY can be sent or not */
+        (void)send_output(c);
+        close_conn(c, c->shut_reason, c->close_reason, STREAM_CLOSE_NOW);
+        return;
+    }
     attend_woken(c);
     if (c->parting && !send_output(c)) {
         close_broken(c);
@@ -488,9 +493,10 @@ static void shut(void *protocol, const char *why, enum front_close reason)
 {
     struct h2_conn *c = protocol;
 
-    if (nghttp2_session_terminate_session(c->session, NGHTTP2_NO_ERROR) == 0)
-        (void)send_output(c);
-    close_conn(c, why, reason, STREAM_CLOSE_NOW);
+    (void)nghttp2_session_terminate_session(c->session, NGHTTP2_NO_ERROR); /* without memory, without a word */
+    c->shut_reason = why;
+    c->close_reason = reason;
+    settle(c);
 }
 
 static const struct front_conn_ops conn_ops = {.drain = drain, .busy = busy, .shut = shut};

@@ -105,8 +105,9 @@ struct h2_conn {
     bool heard, parting;
     /* An answer said so: GOAWAY is due; the socket is broken; something could not be queued that had to be. */
     bool send_away, unwritable, no_memory;
-    bool of_peer;    /* carries the requests of another mvproxy's clients */
-    bool in_session; /* nghttp2 is at work, and may call us: it must not be asked for anything */
+    const char *shut_reason; /* the front ends it: for the proxy, if it has requests on it. NULL: it does not */
+    bool of_peer;            /* carries the requests of another mvproxy's clients */
+    bool in_session;         /* nghttp2 is at work, and may call us: it must not be asked for anything */
 };
 
 /* h2_conn.c */
