@@ -8,6 +8,7 @@ enum {
     /* HTTP heads; kube-apiserver accepts 1 MiB of request header (reference: http.Server.MaxHeaderBytes). */
     LIMIT_HEAD_BYTES = 1 << 20,
     LIMIT_HEAD_FIELDS = 256,
+    LIMIT_HOP_FIELDS = 512, /* from another mvproxy: so many of a client, 64 groups and what else an mvproxy adds */
     LIMIT_CONNECTION_OPTIONS = 16, /* in all Connection fields of a head; each may be compared with every field */
     LIMIT_TARGET_BYTES = 64 << 10,
     LIMIT_TRAILER_BYTES = 16 << 10,

@@ -12,6 +12,7 @@
 #include "net/listeners.h"
 #include "net/proxy_accept.h"
 #include "net/tls_ctx.h"
+#include "net/tls_peer.h"
 
 enum {
     DRAIN_NEWCOMERS_MS = 1000, /* for a request that is on its way when we drain */
@@ -175,10 +176,18 @@ void front_conn_give_away(struct front_conn *fc)
     take_off(fc, FRONT_CLOSE_UPGRADED);
 }
 
+/* Of its heads another mvproxy bounds what clients send, and adds who they are. */
+static bool is_mvproxy(const struct stream *s)
+{
+    return stream_is_hop(s) && stream_tls_peer(s)->requestheader_ca;
+}
+
 static void on_opened(struct front_conn *fc)
 {
     bool http2 = slice_eq(slice_str(stream_alpn(fc->stream)), SLICE_LIT("h2"));
 
+    if (is_mvproxy(fc->stream))
+        fc->limits.max_head_fields = LIMIT_HOP_FIELDS;
     front_stats_opened(fc->host->stats, clock_us() - fc->accepted_us);
     log_v(5, "Connection opened", LU("connection", fc->id), LT("client", stream_remote_text(fc->stream)),
           LT("alpn", stream_alpn(fc->stream)));
@@ -380,6 +389,7 @@ static void apply(struct front *f, const struct front_opts *o)
     f->handshake_timeout_ms = or_default(o->handshake_timeout_ms, TIMEOUT_HANDSHAKE_MS);
     f->limits = (struct front_limits){
         .max_head_bytes = o->max_head_bytes != 0 ? o->max_head_bytes : LIMIT_HEAD_BYTES,
+        .max_head_fields = LIMIT_HEAD_FIELDS,
         .header_timeout_ms = or_default(o->header_timeout_ms, TIMEOUT_HEADER_MS),
         .idle_timeout_ms = or_default(o->idle_timeout_ms, TIMEOUT_IDLE_MS),
         .body_timeout_ms = or_default(o->body_timeout_ms, TIMEOUT_BODY_STALL_MS),

@@ -37,7 +37,7 @@ struct front_host {
 
 /* What a connection keeps from the moment it was accepted. */
 struct front_limits {
-    size_t max_head_bytes;
+    size_t max_head_bytes, max_head_fields;
     uint64_t header_timeout_ms, idle_timeout_ms, body_timeout_ms, linger_timeout_ms;
     uint64_t max_requests; /* 0 = no limit */
 };

@@ -258,14 +258,13 @@ static bool begin_head(struct h1_conn *c)
     c->x.request_arena = arena_pool_take(&host->arenas, &c->fc->memory.heads);
     c->parser = host->spare_parser;
     host->spare_parser = NULL;
-    if (c->parser != NULL)
-        h1_parser_limit(c->parser, c->fc->limits.max_head_bytes);
-    else
-        c->parser = h1_parser_new(H1_REQUEST, c->fc->limits.max_head_bytes);
+    if (c->parser == NULL)
+        c->parser = h1_parser_new(H1_REQUEST, 0);
     if (c->arena == NULL || c->x.request_arena == NULL || c->parser == NULL) {
         h1_conn_close(c, FRONT_CLOSE_NO_MEMORY, STREAM_CLOSE_NOW);
         return false;
     }
+    h1_parser_limit(c->parser, c->fc->limits.max_head_bytes, c->fc->limits.max_head_fields);
     h1_parser_begin(c->parser, c->x.request_arena, &c->x.request);
     return true;
 }

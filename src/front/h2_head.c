@@ -85,7 +85,7 @@ static bool count_field(struct h2_stream *st, struct slice name, struct slice va
     st->head_fields++;
     if (st->head_bytes > most)
         refuse(st, 431, "head is too large");
-    else if (st->head_fields > LIMIT_HEAD_FIELDS)
+    else if (st->head_fields > st->c->fc->limits.max_head_fields)
         refuse(st, 431, "too many fields");
     return st->refusal == 0;
 }

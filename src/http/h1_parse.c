@@ -22,7 +22,7 @@ struct h1_parser {
     llhttp_t ll;
     enum h1_kind kind;
     enum state state;
-    size_t max_bytes;
+    size_t max_bytes, max_fields;
     struct arena *arena;
     struct http_head *head;
 
@@ -89,8 +89,6 @@ static bool grow_marks(struct h1_parser *p)
 {
     struct mark *bigger;
 
-    if (p->n_marks >= LIMIT_HEAD_FIELDS)
-        return fail(p, 431, "too many fields");
     bigger = arena_alloc(p->arena, p->cap_marks * 2 * sizeof *bigger);
     if (bigger == NULL)
         return fail(p, 503, "out of memory");
@@ -105,6 +103,8 @@ static int on_name(llhttp_t *ll, const char *at, size_t n)
     struct h1_parser *p = parser_of(ll);
 
     if (!p->field_open) {
+        if (p->n_marks >= p->max_fields)
+            return fail(p, 431, "too many fields") ? 0 : -1;
         if (p->n_marks >= p->cap_marks && !grow_marks(p))
             return -1;
         p->marks[p->n_marks++] = (struct mark){.name = (uint32_t)offset_of(p, at)};
@@ -168,12 +168,13 @@ struct h1_parser *h1_parser_new(enum h1_kind kind, size_t max_bytes)
     p->kind = kind;
     p->state = FAILED;
     p->error = "not begun";
-    h1_parser_limit(p, max_bytes);
+    h1_parser_limit(p, max_bytes, LIMIT_HEAD_FIELDS);
     return p;
 }
 
-void h1_parser_limit(struct h1_parser *p, size_t max_bytes)
+void h1_parser_limit(struct h1_parser *p, size_t max_bytes, size_t max_fields)
 {
+    p->max_fields = max_fields;
     p->max_bytes = max_bytes < UINT32_MAX ? max_bytes : UINT32_MAX;
     buf_free(&p->partial);
     buf_init(&p->partial, p->max_bytes);

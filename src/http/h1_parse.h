@@ -24,8 +24,8 @@ enum h1_result {
  */
 MEM_CHECK struct h1_parser *h1_parser_new(enum h1_kind kind, size_t max_bytes);
 void h1_parser_free(struct h1_parser *p);
-/* Another max_bytes, for the heads that begin from now on. */
-void h1_parser_limit(struct h1_parser *p, size_t max_bytes);
+/* Another max_bytes, and how many fields (LIMIT_HEAD_FIELDS at first), for the heads that begin from now on. */
+void h1_parser_limit(struct h1_parser *p, size_t max_bytes, size_t max_fields);
 
 /*
  * Starts a new head. The result goes to *head (made empty at once, filled at H1_DONE) with text and fields out of the

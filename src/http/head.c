@@ -169,10 +169,10 @@ static bool grow(struct http_head *h, struct arena *a)
     size_t cap = h->cap_fields < 8 ? 16 : h->cap_fields * 2;
     struct http_field *fields;
 
-    if (h->n_fields >= LIMIT_HEAD_FIELDS)
+    if (h->n_fields >= LIMIT_HOP_FIELDS)
         return false;
-    if (cap > LIMIT_HEAD_FIELDS)
-        cap = LIMIT_HEAD_FIELDS;
+    if (cap > LIMIT_HOP_FIELDS)
+        cap = LIMIT_HOP_FIELDS;
     fields = arena_alloc(a, cap * sizeof *fields);
     if (fields == NULL)
         return false;

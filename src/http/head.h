@@ -99,7 +99,7 @@ struct slice http_reason(unsigned status);
 MEM_CHECK bool http_head_init(struct http_head *h, struct arena *a, size_t cap);
 /*
  * Appends without copying the text (name may be of any spelling). Grows from the arena; false when out of memory or at
- * LIMIT_HEAD_FIELDS, beyond which there is only the room that http_head_init() was asked for: n_fields may be more.
+ * LIMIT_HOP_FIELDS, beyond which there is only the room that http_head_init() was asked for: n_fields may be more.
  */
 MEM_CHECK bool http_head_add(struct http_head *h, struct arena *a, struct slice name, struct slice value);
 MEM_CHECK bool http_head_add_id(struct http_head *h, struct arena *a, enum http_name id, struct slice value);

@@ -75,6 +75,7 @@ def setup():
     certs.extra("uid", "ursula", ("dev",), uid="uid-of-ursula")
     certs.extra("utf8", "Zoë Ünal", ("größe", "a b"))
     certs.extra("no-groups", "nobody-in-particular")
+    certs.extra("crowd", "crowd", ("system:masters",) + tuple("group-%d" % i for i in range(40)))
     return world.start()
 
 
@@ -102,6 +103,18 @@ def test_the_same_user_at_the_peer(world):
             equal(len(seen), 1, "requests at b")
             before = [r for r in world.sim.requests("b", CLASSES) if r["seq"] <= mark][-1]
             equal(seen[0]["user"], before["user"], "%s %s" % (user, fields))
+
+
+def test_many_fields_at_the_peer(world):
+    """as many fields as a client may send reach the peer's server with all groups of their user, over HTTP/1.1 and HTTP/2"""
+    fields = {"X-Field-%d" % i: "x" for i in range(240)}
+    for method, path, status in (("GET", CLASSES, 200), ("DELETE", CLASSES + "/none", 404)):
+        mark = world.sim.mark()
+        answer = world.ask(method, path, None, "a", "crowd", fields)
+        equal(answer.status, status, "%s: %r" % (method, answer))
+        record = world.sim.requests("b", path, since=mark)[-1]
+        equal(len([h for h in record["headers"] if h.startswith("X-Field-")]), 240, "fields at b")
+        equal(len([g for g in record["user"]["groups"] if g.startswith("group-")]), 40, "groups at b")
 
 
 def test_wrong_token_at_the_peer(world):
