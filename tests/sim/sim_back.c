@@ -664,17 +664,27 @@ void sim_head(struct sim_request *q, unsigned status, const char *content_type, 
     push(q, EVENT_HEAD);
 }
 
+static struct slice copied(struct sim_request *q, struct slice text)
+{
+    struct slice copy = arena_copy(q->arena, text);
+
+    return copy.p != NULL ? copy : arena_copy(q->arena, text);
+}
+
 void sim_relay_head(struct sim_request *q, const struct http_head *head)
 {
     sim_head(q, head->status, "text/plain", NULL);
-    if (!http_head_init(&q->answer, q->arena, head->n_fields + 1))
+    if (!http_head_init(&q->answer, q->arena, head->n_fields + 1) &&
+        !http_head_init(&q->answer, q->arena, head->n_fields + 1))
         abort();
     q->answer.status = head->status;
     q->answer.minor = 1;
-    for (size_t i = 0; i < head->n_fields; i++)
-        if (!http_head_add(&q->answer, q->arena, arena_copy(q->arena, head->fields[i].name),
-                           arena_copy(q->arena, head->fields[i].value)))
+    for (size_t i = 0; i < head->n_fields; i++) {
+        struct slice name = copied(q, head->fields[i].name), value = copied(q, head->fields[i].value);
+
+        if (!http_head_add(&q->answer, q->arena, name, value) && !http_head_add(&q->answer, q->arena, name, value))
             abort();
+    }
 }
 
 void sim_field(struct sim_request *q, const char *name, const char *value)

@@ -22,8 +22,10 @@ enum {
     QUESTION_MS = 300,
     /* What was changed so long ago is known everywhere: the interval of looks and what a look takes. */
     KNOWN_MS = 45000,
+    DEAF_MS = 700000, /* until a watch that says nothing is taken for dead, or ends by itself */
     HEARD_MS = 15000, /* a Lease, of an mvproxy or a server that started that long ago */
     CONVERGED_MS = 2000,
+    KINDS = 13,
     N_SCHEDULES = 200,
 };
 
@@ -50,7 +52,13 @@ struct schedule {
     bool tell, failed;
     char apis[NODES][600];
     bool heard[NODES][NODES]; /* this mvproxy, since it started, of that server */
-    uint64_t slow_ms;         /* until when some server was slow to answer */
+    uint64_t slow_ms;         /* until when some server was slow to answer, or memory short */
+    uint64_t deaf_ms;         /* when watches fell silent; 0: never */
+    unsigned kinds;           /* of steps */
+    bool short_of_memory;
+    uint64_t started_ms[NODES]; /* a server, as it is or was last */
+    bool lies[NODES];
+    uint64_t lied_ms[NODES]; /* when a server began or ceased to lie of what it serves; 0: never did */
     unsigned asked, refused;
 };
 
@@ -107,6 +115,12 @@ static uint64_t min_of(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* Whoever lies of what he serves loses his own, here and elsewhere, until he was asked again. */
+static bool believed(struct schedule *s, unsigned node)
+{
+    return !s->lies[node] && (s->lied_ms[node] == 0 || loop_now_ms(fleet_loop(s->fleet)) > s->lied_ms[node] + KNOWN_MS);
+}
+
 /* For how long nothing has kept a node from hearing of another and from reaching it. That a path is whole again is
  * found by trying, with pauses. */
 static uint64_t in_touch(struct schedule *s, unsigned from, unsigned to)
@@ -120,7 +134,11 @@ static uint64_t in_touch(struct schedule *s, unsigned from, unsigned to)
 /* How long what changes may take to be known: seconds where all answer at once, else what an interval takes. */
 static uint64_t patience(struct schedule *s)
 {
-    return loop_now_ms(fleet_loop(s->fleet)) - s->slow_ms > KNOWN_MS ? CONVERGED_MS : KNOWN_MS;
+    uint64_t now = loop_now_ms(fleet_loop(s->fleet));
+
+    if (s->deaf_ms > 0)
+        return DEAF_MS;
+    return now > s->slow_ms + KNOWN_MS ? CONVERGED_MS : KNOWN_MS;
 }
 
 static void judge_404(struct schedule *s, const struct fleet_answer *a)
@@ -128,9 +146,10 @@ static void judge_404(struct schedule *s, const struct fleet_answer *a)
     for (unsigned i = 0; i < NODES; i++) {
         bool away = fleet_server_up(s->fleet, i) == 0;
 
-        if (!fleet_has(s->fleet, i, &a->gvr))
+        if (!fleet_has(s->fleet, i, &a->gvr) || s->started_ms[i] > a->asked_ms || s->lied_ms[i] > 0 ||
+            !believed(s, a->node))
             continue;
-        if (away ? s->heard[a->node][i] : in_touch(s, a->node, i) > patience(s))
+        if (away ? s->heard[a->node][i] && s->deaf_ms == 0 : in_touch(s, a->node, i) > patience(s))
             broken(s, "404 at node %u for %.*s/%.*s %.*s, which node %u has%s", a->node, (int)a->gvr.group.n,
                    a->gvr.group.p, (int)a->gvr.version.n, a->gvr.version.p, (int)a->gvr.resource.n, a->gvr.resource.p,
                    i, away ? " (it is away)" : "");
@@ -143,7 +162,7 @@ static bool answerable(struct schedule *s, const struct fleet_answer *a)
     uint64_t bound = loop_now_ms(fleet_loop(s->fleet)) - a->asked_ms + patience(s);
 
     for (unsigned i = 0; i < NODES; i++)
-        if (fleet_has(s->fleet, i, &a->gvr) &&
+        if (fleet_has(s->fleet, i, &a->gvr) && believed(s, i) && believed(s, a->node) &&
             (i == a->node ? min_of(fleet_server_up(s->fleet, i), fleet_proxy_up(s->fleet, i))
                           : in_touch(s, a->node, i)) > bound)
             return true;
@@ -160,14 +179,14 @@ static void on_answer(void *arg, const struct fleet_answer *a)
         a->status, a->server);
     s->asked++;
     if (!a->ended) {
-        if (fleet_quiet(s->fleet) > took)
+        if (fleet_quiet(s->fleet) > took && !s->short_of_memory)
             broken(s, "node %u broke off a request though nothing happened", a->node);
     } else if (a->status == 404) {
         judge_404(s, a);
     } else if (a->status == 200) {
         if (a->server < 0 || !fleet_has(s->fleet, (unsigned)a->server, &a->gvr))
             broken(s, "node %d answered for what it has not", a->server);
-    } else if (answerable(s, a)) {
+    } else if (answerable(s, a) && !s->short_of_memory) {
         broken(s, "%u at node %u for %.*s/%.*s %.*s, which could be had: %.*s", a->status, a->node, (int)a->gvr.group.n,
                a->gvr.group.p, (int)a->gvr.version.n, a->gvr.version.p, (int)a->gvr.resource.n, a->gvr.resource.p,
                (int)a->body.n, a->body.p);
@@ -213,6 +232,7 @@ static void toggle_server(struct schedule *s, unsigned node)
     if (other)
         draw_release(s, node);
     say(s, "server %u starts with %s", node, s->apis[node]);
+    s->started_ms[node] = loop_now_ms(fleet_loop(s->fleet));
     fleet_start_server(s->fleet, node, s->apis[node], (int64_t)dice(s, 10000000) - 5000000);
 }
 
@@ -235,12 +255,34 @@ static void toggle_path(struct schedule *s, unsigned from, unsigned to)
     fleet_cut(s->fleet, from, to, cut);
 }
 
+static void toggle_lie(struct schedule *s, unsigned node)
+{
+    static const char *const lies[] = {
+        "",
+        "{",
+        "null",
+        "[]",
+        "{\"kind\":\"APIGroupDiscoveryList\",\"items\":7}",
+        "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},\"items\":[]}",
+        "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},\"items\":["
+        "{\"metadata\":{\"name\":\"batch\"},\"versions\":[{\"version\":\"v2\",\"resources\":[{\"resource\":\"jobs\","
+        "\"responseKind\":{\"group\":\"batch\",\"version\":\"v2\",\"kind\":\"Job\"},\"scope\":\"Namespaced\","
+        "\"singularResource\":\"job\",\"verbs\":[\"get\",\"delete\"]}],\"freshness\":\"Current\"}]}]}",
+    };
+    const char *lie = s->lies[node] ? NULL : lies[dice(s, ROWS(lies))];
+
+    say(s, "server %u says that it serves %s", node, lie == NULL ? "what it does" : lie);
+    s->lies[node] = lie != NULL;
+    s->lied_ms[node] = loop_now_ms(fleet_loop(s->fleet));
+    kube_set_garbage(fleet_server(s->fleet, node), lie);
+}
+
 static void step(struct schedule *s)
 {
     unsigned node = (unsigned)dice(s, NODES);
 
     note_heard(s);
-    switch (dice(s, 10)) {
+    switch (dice(s, s->kinds)) {
     case 0:
     case 1:
     case 2:
@@ -266,6 +308,24 @@ static void step(struct schedule *s)
         say(s, "server %u takes another time to answer", node);
         kube_sim(fleet_server(s->fleet, node))->delay_ms = dice(s, 2) == 0 ? 2 : dice(s, 1500);
         break;
+    case 10:
+        toggle_lie(s, node);
+        break;
+    case 11:
+        if (s->number % 4 != 1)
+            break;
+        say(s, "soon an allocation fails");
+        s->short_of_memory = true;
+        mem_fail_nth(1 + dice(s, 3000));
+        s->slow_ms = loop_now_ms(fleet_loop(s->fleet)) + STEP_MAX_MS;
+        break;
+    case 12:
+        if (s->number % 8 != 0)
+            break;
+        say(s, "watches fall silent");
+        kube_deafen(fleet_store(s->fleet));
+        s->deaf_ms = loop_now_ms(fleet_loop(s->fleet));
+        break;
     }
 }
 
@@ -289,10 +349,13 @@ static void ask_for_a_while(struct schedule *s, uint64_t ms)
 static void heal(struct schedule *s)
 {
     say(s, "all is well again");
+    mem_fail_nth(0);
     for (unsigned i = 0; i < NODES; i++) {
         if (fleet_server_up(s->fleet, i) == 0)
             toggle_server(s, i);
         kube_sim(fleet_server(s->fleet, i))->delay_ms = 2;
+        if (s->lies[i])
+            toggle_lie(s, i);
         fleet_start_proxy(s->fleet, i);
         for (unsigned j = 0; j < NODES; j++)
             fleet_cut(s->fleet, i, j, false);
@@ -330,9 +393,9 @@ static void upgrade_one(struct schedule *s)
     compare(s);
 }
 
-static bool run(uint64_t number, bool tell)
+static bool run(uint64_t number, unsigned kinds, bool tell)
 {
-    struct schedule s = {.number = number, .state = number * 2654435761u + 1, .tell = tell};
+    struct schedule s = {.number = number, .state = number * 2654435761u + 1, .kinds = kinds, .tell = tell};
 
     sim_seed(number + 1);
     s.fleet = fleet_new(NODES);
@@ -347,7 +410,8 @@ static bool run(uint64_t number, bool tell)
         step(&s);
     }
     heal(&s);
-    ask_for_a_while(&s, KNOWN_MS);
+    ask_for_a_while(&s, s.deaf_ms > 0 ? DEAF_MS : KNOWN_MS);
+    s.deaf_ms = 0;
     compare(&s);
     upgrade_one(&s);
     if (fleet_free(s.fleet) > 0)
@@ -361,17 +425,18 @@ static void was_found(void)
 {
     static const struct {
         uint64_t number;
+        unsigned kinds;
         const char *what;
     } found[] = {
-        {3, "a peer that left before it was read was forgotten at once"},
-        {7, "the local server was back for two seconds before anybody looked what it serves"},
-        {307, "a peer that left was judged by the document of the process before"},
-        {23, "an mvproxy that started again was found by trying"},
-        {2175, "what came while the Leases could not be followed was 404 until they were"},
+        {3, 10, "a peer that left before it was read was forgotten at once"},
+        {7, 10, "the local server was back for two seconds before anybody looked what it serves"},
+        {307, 10, "a peer that left was judged by the document of the process before"},
+        {23, 10, "an mvproxy that started again was found by trying"},
+        {2175, 10, "what came while the Leases could not be followed was 404 until they were"},
     };
 
     for (size_t i = 0; i < ROWS(found); i++)
-        ok(run(found[i].number, false), "%s", found[i].what);
+        ok(run(found[i].number, found[i].kinds, false), "%s", found[i].what);
 }
 
 int main(int argc, char **argv)
@@ -394,7 +459,7 @@ int main(int argc, char **argv)
     if (argc == 1)
         was_found();
     for (uint64_t i = 0; i < n; i++)
-        held += run(first + i, tell);
+        held += run(first + i, KINDS, tell);
     is_u64(held, n, "schedules %llu to %llu", (unsigned long long)first, (unsigned long long)(first + n - 1));
     return tap_end();
 }
