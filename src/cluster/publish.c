@@ -184,6 +184,22 @@ static bool make_next(struct publish *p, struct publish_input *in)
     return true;
 }
 
+/* Whether the Leases count as listed: see the top of publish.h. */
+static bool counts_as_synced(const struct publish *p, bool leases_synced, bool peers_enabled)
+{
+    return leases_synced && (p->built || !peers_enabled);
+}
+
+/* Nothing has changed since the current snapshot: whoever waits for the next one has it. */
+static bool is_current(struct publish *p, struct publish_input *in)
+{
+    bool synced = in->served.local != NULL && counts_as_synced(p, in->served.leases_synced, in->served.peers_enabled);
+
+    in->served.documents = p->documents;
+    return p->next == NULL && p->generation > 0 && served_synced(p->current) == synced &&
+           served_is(p->current, &in->served);
+}
+
 static void show_next(struct publish *p)
 {
     const struct served_document *d;
@@ -193,8 +209,7 @@ static void show_next(struct publish *p)
         return;
     p->next = NULL;
     loop_timer_cancel(p->routing);
-    /* See the top of publish.h. */
-    served_complete(new, p->documents, p->next_synced && (p->built || !served_peers_enabled(new)), ++p->generation);
+    served_complete(new, p->documents, counts_as_synced(p, p->next_synced, served_peers_enabled(new)), ++p->generation);
     if (served_synced(new) != served_synced(p->current))
         log_info("Who serves what", LB("known", served_synced(new)), LU("peers", served_n_peers(new)),
                  LB("peersEnabled", served_peers_enabled(new)));
@@ -409,7 +424,11 @@ static void on_turn(void *arg)
     struct key key = {.n = 0};
     bool fine;
 
-    fine = collect(p, &in) && key_make(&key, &in, p->protobuf) && make_next(p, &in);
+    fine = collect(p, &in) && key_make(&key, &in, p->protobuf);
+    if (fine && is_current(p, &in))
+        p->told = false;
+    else
+        fine = fine && make_next(p, &in);
     if (fine) {
         p->dirty = false;
         fine = see_to_merge(p, &in, &key);

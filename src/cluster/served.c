@@ -196,6 +196,37 @@ struct served *served_new(const struct served_input *in)
     return NULL;
 }
 
+static bool same_peer(const struct served_peer *p, const struct served_peer *in)
+{
+    return strcmp(p->id, in->id) == 0 && strcmp(p->host, host_or_id(in->host, in->id)) == 0 && p->life == in->life &&
+           p->discovery_known == in->discovery_known && p->pending == in->pending && p->origin == in->origin &&
+           p->source == in->source && p->disco == in->disco && p->schemas == in->schemas && p->release == in->release;
+}
+
+static bool same_lists(const struct served *s, const struct served_input *in)
+{
+    bool same = s->n_peers == in->n_peers && s->n_excluded == in->n_excluded && s->n_untold == in->n_untold;
+
+    for (size_t i = 0; same && i < s->n_peers; i++)
+        same = same_peer(&s->peers[i], &in->peers[i]);
+    for (size_t i = 0; same && i < s->n_excluded; i++)
+        same = slice_eq(s->excluded[i], in->excluded[i]);
+    for (size_t i = 0; same && i < s->n_untold; i++)
+        same =
+            slice_eq(s->untold[i].group, in->untold[i].group) && slice_eq(s->untold[i].version, in->untold[i].version);
+    return same;
+}
+
+/* What is compared by address cannot have been freed meanwhile, and another be there: the snapshot holds it. */
+bool served_is(const struct served *s, const struct served_input *in)
+{
+    return s->peers_enabled == in->peers_enabled && s->local_refused == in->local_refused && s->local == in->local &&
+           s->local_schemas == in->local_schemas && s->local_release == in->local_release &&
+           s->documents == in->documents && strcmp(s->local_id, in->local_id) == 0 &&
+           strcmp(s->local_host, host_or_id(in->local_host, in->local_id)) == 0 &&
+           slice_eq(slice_str(s->local_etag), in->local_etag) && same_lists(s, in);
+}
+
 void served_complete(struct served *s, struct served_documents *d, bool leases_synced, uint64_t generation)
 {
     struct served_documents *old = s->documents;

@@ -92,6 +92,8 @@ const struct served_document *served_documents_at(const struct served_documents 
 
 /* NULL when out of memory: merged_storage is then freed as well. One reference. */
 MEM_CHECK struct served *served_new(const struct served_input *in);
+/* Whether served_new() would make the same again: the same facts out of the same objects, with the same documents. */
+bool served_is(const struct served *s, const struct served_input *in);
 /* Before anybody else has seen it: with these documents, and whether the Leases count as listed. */
 void served_complete(struct served *s, struct served_documents *d, bool leases_synced, uint64_t generation);
 struct served *served_ref(struct served *s);

@@ -30,7 +30,8 @@ struct kube_server {
     int64_t skew_us;
     unsigned process, minor;
     const char *map, *schemas;
-    uint64_t schemas_unchanged;
+    uint64_t schemas_unchanged, version_requests;
+    bool schemas_untagged;
     uint64_t map_requests;
     uint64_t discovery, core_asked, not_modified, unmarked;
 };
@@ -261,6 +262,7 @@ static void serve_version(struct kube_server *k, struct sim_request *q)
 {
     char body[120];
 
+    k->version_requests++;
     (void)snprintf(body, sizeof body, "{\"major\":\"1\",\"minor\":\"%u+\",\"gitVersion\":\"v1.%u.0-sim\"}\n", k->minor,
                    k->minor);
     sim_reply(q, 200, "application/json", NULL, slice_str(body));
@@ -278,7 +280,7 @@ static void serve_schemas(struct kube_server *k, struct sim_request *q)
         k->schemas_unchanged++;
         sim_reply(q, 304, "application/json", etag, SLICE_NONE);
     } else {
-        sim_reply(q, 200, "application/json", etag, slice_str(body));
+        sim_reply(q, 200, "application/json", k->schemas_untagged ? NULL : etag, slice_str(body));
     }
 }
 
@@ -495,6 +497,16 @@ void kube_set_hop(struct kube_server *k, const char *value)
 void kube_set_schemas(struct kube_server *k, const char *hash)
 {
     k->schemas = hash;
+}
+
+void kube_untag_schemas(struct kube_server *k)
+{
+    k->schemas_untagged = true;
+}
+
+uint64_t kube_version_requests(const struct kube_server *k)
+{
+    return k->version_requests;
 }
 
 uint64_t kube_schemas_unchanged(const struct kube_server *k)

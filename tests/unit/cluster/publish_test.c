@@ -182,6 +182,13 @@ static void at_the_start(void)
 
 enum { STORM_MS = 2000, GUST_MS = 7 };
 
+static void count_call(void *arg)
+{
+    unsigned *called = arg;
+
+    ++*called;
+}
+
 /*
  * One change is one look at what is known, one merge and one snapshot, with its documents. So is a flock of them, and
  * so is one that only the routing knows of, without a merge.
@@ -209,6 +216,26 @@ static void one_change(void)
     }
     sim_run_ms(s.w.loop, 500);
     is_u64(served_generation(cluster_served(s.w.cluster)) - generation, 1, "fifty custom resources at once: one more");
+    end(&s);
+}
+
+/* Whoever asks for a snapshot although nothing has changed gets none, and is not kept waiting for one. */
+static void no_change(void)
+{
+    struct story s;
+    struct cluster_waiter *waiter;
+    uint64_t generation;
+    unsigned called = 0;
+
+    begin(&s);
+    sim_run_ms(s.w.loop, MERGED_MS);
+    generation = served_generation(cluster_served(s.w.cluster));
+    cluster_refresh(s.w.cluster);
+    waiter = cluster_local_miss(s.w.cluster, count_call, &called);
+    cluster_update(s.w.cluster, &s.w.opts);
+    sim_run_ms(s.w.loop, SOON_MS);
+    ok(waiter == NULL || called == 1, "nothing is new: who waits is called");
+    is_u64(served_generation(cluster_served(s.w.cluster)), generation, "nothing is new: no snapshot");
     end(&s);
 }
 
@@ -379,6 +406,7 @@ int main(void)
     again();
     at_the_start();
     one_change();
+    no_change();
     collected();
     storm(false);
     storm(true);

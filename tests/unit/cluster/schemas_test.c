@@ -92,9 +92,38 @@ static void without_version(void)
     world_end(&w);
 }
 
+/* kube-apiserver gives no tag: all of it comes each time, and is nothing new. */
+static void untagged(void)
+{
+    struct world w;
+    struct kube_server *b;
+    uint64_t generation, versions;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BASE);
+    kube_set_schemas(w.local, "A");
+    kube_set_schemas(b, "B");
+    kube_untag_schemas(w.local);
+    kube_untag_schemas(b);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "untagged: ready");
+    sim_run_ms(w.loop, A_WHILE_MS);
+    generation = served_generation(cluster_served(w.cluster));
+    versions = kube_version_requests(b);
+    sim_run_ms(w.loop, 10 * INTERVAL_MS);
+    is_u64(served_generation(cluster_served(w.cluster)), generation, "untagged: the same index is no new snapshot");
+    is_u64(kube_version_requests(b), versions, "untagged: nor asked about");
+    kube_set_schemas(b, "A");
+    sim_run_ms(w.loop, INTERVAL_MS);
+    ok(!skewed(&w), "untagged: another one is seen");
+    is_u64(served_generation(cluster_served(w.cluster)), generation + 1, "untagged: one change, one snapshot");
+    world_end(&w);
+}
+
 int main(void)
 {
     differ();
+    untagged();
     replaced();
     without_version();
     return tap_end();
