@@ -23,6 +23,7 @@ The standard set, each as NAME.crt and NAME.key in DIR:
     intermediate-ca       a CA below ca
     deep                  CN=deep, O=dev, issued by intermediate-ca; the file has the chain
     controller-manager    CN=system:kube-controller-manager
+    scheduler             CN=system:kube-scheduler
     foreign-ca            a CA that nobody trusts
     foreign               CN=kubernetes-admin, O=system:masters issued by foreign-ca
     foreign-server        serving certificate issued by foreign-ca
@@ -256,6 +257,7 @@ def _plan(nodes):
     yield "any-eku", {"cn": "alice", "orgs": ("dev",), "ca": "ca", "eku": "anyExtendedKeyUsage"}
     yield "deep", {"cn": "deep", "orgs": ("dev",), "ca": "intermediate-ca"}
     yield "controller-manager", {"cn": "system:kube-controller-manager", "ca": "ca"}
+    yield "scheduler", {"cn": "system:kube-scheduler", "ca": "ca"}
     yield "foreign", {"cn": "kubernetes-admin", "orgs": ("system:masters",), "ca": "foreign-ca"}
     yield "foreign-server", {"cn": "kube-apiserver", "ca": "foreign-ca", "sans": SERVING_NAMES,
                              "eku": "serverAuth"}

@@ -22,6 +22,7 @@ USERS = {
     "admin": {"certificate": "admin"},
     "alice": {"certificate": "alice"},
     "controller-manager": {"certificate": "controller-manager"},
+    "scheduler": {"certificate": "scheduler"},
     "deep": {"certificate": "deep"},
     "foreign": {"certificate": "foreign"},
     "front-proxy": {"certificate": "front-proxy-client"},

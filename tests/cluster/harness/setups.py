@@ -14,7 +14,7 @@ class Setup:
     nodes: in the order of their age. skew: what the first lacks and the last has. addresses: where mvproxy has those of
     its peers from, "static" (configuration), "annotations" (of Leases), or "etcd" (records there, and annotations).
     core: only the tests that are marked so. kubectl: versions, if not those of the nodes. controllers: the version of
-    kube-controller-manager. upgrade: a version that the nodes are taken to, which has what they all lack. traits: what
+    kube-controller-manager. scheduler: with kube-scheduler of that version. upgrade: a version that the nodes are taken to, which has what they all lack. traits: what
     tests may ask for with needs().
     """
 
@@ -26,6 +26,7 @@ class Setup:
         self.addresses = more.pop("addresses", "annotations")
         self.core = more.pop("core", True)
         self.controllers = more.pop("controllers", None)
+        self.scheduler = more.pop("scheduler", False)
         self.upgrade = more.pop("upgrade", None)
         self.kubectl = more.pop("kubectl", None) or self._oldest_and_newest()
         self.traits = self._traits() | set(more.pop("traits", ()))
@@ -52,7 +53,7 @@ class Setup:
         if self.upgrade:
             found.setdefault(self.upgrade, set()).add("kube-apiserver")
         if self.controllers:
-            found.setdefault(self.controllers, set()).add("kube-controller-manager")
+            found.setdefault(self.controllers, set()).update(["kube-controller-manager"] + ["kube-scheduler"] * self.scheduler)
         for version in self.kubectl:
             found.setdefault(version, set()).add("kubectl")
         return found
@@ -79,10 +80,14 @@ def _with_words(name, version, words):
     return NodeSpec(name, version, [*flags, "--enable-bootstrap-token-auth"], {"discovery-authz-ttl": "2s", **words})
 
 
+# With open watches a graceful stop takes a minute otherwise.
+QUICK_STOP = "--shutdown-watch-termination-grace-period=2s"
+
+
 def _upgrade(name, old, new, skewed, files="test_upgrade.py"):
     """Three nodes. Watches end quickly when a server stops, and when mvproxy does, else each step would take a minute."""
     names = ["cp-a", "cp-b", "cp-c"]
-    return Setup(name, [NodeSpec(n, old, ["--shutdown-watch-termination-grace-period=2s"], {"shutdown-grace-period": "5s"})
+    return Setup(name, [NodeSpec(n, old, [QUICK_STOP], {"shutdown-grace-period": "5s"})
                         for n in names], skewed(*names), (files,), core=False, upgrade=new)
 
 
@@ -102,8 +107,8 @@ def all_setups():
         Setup("1.36+1.37-off", _two("1.36.3", "1.37.0", [GATE_OFF], [GATE_OFF]), skew.taint_rules("cp-a")),
         Setup("1.33+1.36+1.37", [NodeSpec("cp-a", "1.33.13"), NodeSpec("cp-b", "1.36.3"), NodeSpec("cp-c", "1.37.0")],
               skew.migrations("cp-a", "cp-b")),
-        Setup("stories", _two("1.36.3", "1.37.0", [skew.NO_JOBS, GATE_OFF], [GATE_OFF]), skew.jobs("cp-a"), ("test_stories.py",),
-              core=False, controllers="1.36.3"),
+        Setup("stories", _two("1.36.3", "1.37.0", [skew.NO_JOBS, GATE_OFF, QUICK_STOP], [GATE_OFF, QUICK_STOP]), skew.jobs("cp-a"), ("test_stories.py", "test_layouts.py"),
+              core=False, controllers="1.36.3", scheduler=True),
         Setup("stories-1.33", _two("1.33.13", "1.34.4", [skew.NO_JOBS]), skew.jobs("cp-a"), ("test_stories.py",),
               core=False, controllers="1.33.13"),
         Setup("callers", [_with_words("cp-a", "1.33.13", WORDS), _with_words("cp-b", "1.34.4", OTHER_WORDS)],

@@ -1,0 +1,145 @@
+"""Controllers that know no other server than https://127.0.0.1:6443, as RKE2 and kOps write their kubeconfigs.
+
+kube-apiserver has another address of loopback (and the same port), mvproxy the node's address and 127.0.0.1: one layout for all installers. The
+real kube-controller-manager and kube-scheduler elect leaders there, and give up when they cannot renew their Leases in time.
+"""
+
+import os
+import time
+
+from harness import rolling, waiting
+from harness.api import ensure_namespace, expect, remove
+from harness.daemon import Daemon
+from harness.kubectl import kubeconfig
+from harness.node import PORT
+
+HOME = "layouts"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/%s/deployments" % HOME
+PODS = "/api/v1/namespaces/%s/pods" % HOME
+NODES = "/api/v1/nodes"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/"
+RENEWALS = 6  # with one try a second and a deadline of four: who is not served has given up long before
+ELECTION = ["--leader-elect=true", "--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s"]
+
+
+def _worker():
+    """There is no kubelet: the scheduler only needs a place to write down."""
+    room = {"cpu": "64", "memory": "64Gi", "pods": "500"}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "worker"},
+            "status": {"capacity": room, "allocatable": room, "conditions": [{"type": "Ready", "status": "True"}]}}
+
+
+def _deployment(name, replicas=2):
+    labels = {"app": name}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": {
+        "replicas": replicas, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {
+            "tolerations": [{"operator": "Exists"}], "containers": [{"name": "main", "image": "example.com/none"}]}}}}
+
+
+class Pinned:
+    """kube-controller-manager and kube-scheduler of one node, started once. To be used in a `with`."""
+
+    def __init__(self, cluster):
+        self._cluster = cluster
+        self.daemons = [self._daemon("kube-controller-manager", "controller-manager", 20257, [
+            "--controllers=deployment-controller,replicaset-controller", "--use-service-account-credentials=true",
+            "--service-account-private-key-file=" + os.path.join(cluster.pki.dir, "sa.key"),
+        ]), self._daemon("kube-scheduler", "scheduler", 20259, [])]
+
+    def _daemon(self, name, user, port, more):
+        cluster = self._cluster
+        config = kubeconfig(os.path.join(cluster.dir, name + "-pinned.kubeconfig"), "https://127.0.0.1:%d" % PORT, cluster.pki.crt("ca"),
+                            **cluster.credentials(user))
+        return Daemon(name + "-pinned", [
+            cluster.program(cluster.setup.controllers, name), "--kubeconfig=" + config, "--authentication-skip-lookup=true",
+            "--bind-address=127.0.0.1", "--secure-port=%d" % port, "--cert-dir=" + os.path.join(cluster.dir, name), "--v=2", *ELECTION, *more,
+        ], cluster.logs, hostname=name)
+
+    def __enter__(self):
+        for daemon in self.daemons:
+            daemon.start()
+        return self
+
+    def __exit__(self, *_):
+        for daemon in self.daemons:
+            daemon.kill()
+
+    def check(self):
+        """Neither has ended: who loses its Lease does."""
+        for daemon in self.daemons:
+            daemon.check()
+
+
+def _renewals(client, name):
+    spec = expect(client.get(LEASES + name), 200).json()["spec"]
+    return spec["holderIdentity"], spec["leaseTransitions"], spec["renewTime"]
+
+
+def _await_renewed(pinned, client, name, times, holder=None):
+    """Until the Lease was renewed so often, always by the same holder."""
+    seen = set()
+
+    def renewed():
+        pinned.check()
+        now = _renewals(client, name)
+        assert holder is None or now[:2] == holder, now
+        seen.add(now[2])
+        return len(seen) > times and now[:2]
+    return waiting.until(renewed, "%s to renew its Lease" % name)
+
+
+def _work(pinned, client, name):
+    """Both have something to do: Pods are made, and get their node."""
+    expect(client.request("POST", DEPLOYMENTS, _deployment(name)), 201)
+
+    def placed():
+        pinned.check()
+        pods = expect(client.get(PODS + "?labelSelector=app%3D" + name), 200).json()["items"]
+        return len([p for p in pods if p["spec"].get("nodeName") == "worker"]) == 2
+    waiting.until(placed, "the Pods of %s to be placed" % name)
+
+
+def _stop(node):
+    status = node.apiserver.stop(rolling.STOP_LIMIT)
+    assert status == 0, "%s ended with %s" % (node.apiserver.name, status)
+
+
+def test_controllers_on_127_0_0_1(cluster):
+    """controller manager and scheduler that know only 127.0.0.1 keep their Leases and work through upgrade and kill of its server"""
+    node, other = cluster.nodes[0], cluster.nodes[1].direct()
+    own = node.spec.version
+    node.mvproxy.stop()
+    node.start_mvproxy(bind_address=[node.address, "127.0.0.1"])
+    node.await_mvproxy()
+    ensure_namespace(other, HOME)
+    expect(other.request("POST", NODES, _worker()), 201)
+    try:
+        with Pinned(cluster) as pinned:
+            holders = {d: waiting.until(lambda d=d: _await_renewed(pinned, other, d, 1), d, 90)
+                       for d in ("kube-controller-manager", "kube-scheduler")}
+            _work(pinned, other, "before")
+            for step, end, version in (("upgraded", _stop, cluster.nodes[1].spec.version), ("killed", lambda n: n.apiserver.kill(), own)):
+                before = node.metric("mvproxy_local_failover_requests_total")
+                begun = time.monotonic()
+                end(node)
+                _work(pinned, other, step)
+                for name, holder in holders.items():
+                    _await_renewed(pinned, other, name, RENEWALS, holder)
+                away = time.monotonic() - begun
+                node.start_apiserver(version)
+                node.await_apiserver()
+                _work(pinned, other, step + "-after")
+                for name, holder in holders.items():
+                    _await_renewed(pinned, other, name, 1, holder)
+                print("# %s: away for %.0f s, %d requests of the node's clients went to the peer" % (
+                    step, away, node.metric("mvproxy_local_failover_requests_total") - before), flush=True)
+                assert node.metric("mvproxy_local_failover_requests_total") > before, step
+    finally:
+        if not node.apiserver.running() or node.spec.version != own:
+            node.apiserver.stop(rolling.STOP_LIMIT)
+            node.start_apiserver(own)
+            node.await_apiserver()
+        node.mvproxy.stop()
+        node.start_mvproxy()
+        node.await_mvproxy()
+        remove(other, NODES + "/worker")
