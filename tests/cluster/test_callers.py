@@ -9,6 +9,7 @@ import datetime
 import http.client
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -305,6 +306,29 @@ def test_at_the_peer(cluster):
             elif right and [left.get(k) for k in ("user", "impersonatedUser")] != [right.get(k) for k in ("user", "impersonatedUser")]:
                 wrong.append("%s %r: %r and %r" % (protocol, row, left, right))
     assert not wrong, "%d differ:\n%s" % (len(wrong), "\n".join(wrong))
+
+
+def _access(node, audit_id):
+    """The line of mvproxy's access log about a request there, as a dictionary."""
+    lines = [line for line in node.mvproxy.log_text().splitlines() if '"Request"' in line and 'auditID="%s"' % audit_id in line]
+    return dict(re.findall(r'(\w+)="?((?:[^"\\]|\\.)*?)"?(?= |$)', lines[-1])) if lines else None
+
+
+def test_access_log(cluster):
+    """both mvproxies' access logs are joined with the peer's audit log by the Audit-ID: who asked for what, how, and what came of it"""
+    path = cluster.skew.collection + "?limit=7"
+    for user, name in (("admin", "kubernetes-admin"), ("bob", None)):
+        answer = cluster.old.proxied(user).get(path, **{"User-Agent": "joined/1.0"})
+        audit_id = answer.header("Audit-Id")
+        here, there = (waiting.until(lambda n=node: _access(n, audit_id), "the line of " + node.name) for node in (cluster.old, cluster.new))
+        event = waiting.until(lambda i=audit_id: cluster.new.audit(i), "the audit event at the peer")[-1]
+        assert not cluster.old.audit(audit_id), "the server that lacks the API was asked"
+        assert (here["peer"], here["route"], there["identity"]) == (cluster.new.name, "peer", "front-proxy" if name else "pass"), (here, there)
+        for line in (here, there):
+            assert line["uri"] == event["requestURI"] and line["verb"] == event["verb"] and line["userAgent"] == event["userAgent"], (line, event)
+            assert line["code"] == str(answer.status) == str(event["responseStatus"]["code"]), (line, event)
+            assert line["user"] == (name or ""), line
+        assert event["user"]["username"] == (name or "bob"), event
 
 
 NAMES = ("X-Remote-User", "X-Remote-Group", "X-Remote-Uid", "X-Remote-Extra-Scopes", "X-Remote-Extra-authentication.kubernetes.io%2Fcredential-id")

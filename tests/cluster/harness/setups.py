@@ -77,7 +77,8 @@ OTHER_WORDS = {"requestheader-allowed-names": [], "requestheader-username-header
 
 def _with_words(name, version, words):
     flags = ["--%s=%s" % (key, ",".join(value)) for key, value in words.items()]
-    return NodeSpec(name, version, [*flags, "--enable-bootstrap-token-auth"], {"discovery-authz-ttl": "2s", **words})
+    return NodeSpec(name, version, [*flags, "--enable-bootstrap-token-auth"],
+                    {"discovery-authz-ttl": "2s", "access-log": ["rerouted", "errors"], "access-log-user": True, **words})
 
 
 # With open watches a graceful stop takes a minute otherwise.
