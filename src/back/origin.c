@@ -234,8 +234,8 @@ static void failed(struct origin *o, enum health_cause cause, const char *why)
         return;
     metric_inc(o->m.ejections);
     show_ejected(o);
-    log_warning("Origin is tried last for a while", LT("origin", o->name), LT("address", o->address), LT("err", why),
-                LU("milliseconds", o->health.until_ms - now));
+    log_warning("Outlier ejected", LT("origin", o->name), LT("address", o->address), LT("err", why),
+                LU("forMilliseconds", o->health.until_ms - now));
 }
 
 static void succeeded(struct origin *o, enum health_cause cause)
@@ -243,7 +243,7 @@ static void succeeded(struct origin *o, enum health_cause cause)
     if (!health_succeeded(&o->health, cause, now_of(o)))
         return;
     show_ejected(o);
-    log_info("Origin works again", LT("origin", o->name), LT("address", o->address));
+    log_info("Outlier ejection ended", LT("origin", o->name), LT("address", o->address));
 }
 
 void origin_connected(struct origin *o)
@@ -315,7 +315,7 @@ void origin_note_close(struct origin *o, enum close_reason why, const char *deta
     struct slice labels[2] = {slice_str(o->name), slice_str(close_texts[why])};
 
     metric_inc(metric_child(o->back->closes, labels));
-    log_v(4, "Closed back connection", LT("origin", o->name), LT("reason", close_texts[why]), LT("detail", detail),
+    log_v(4, "Connection to server closed", LT("origin", o->name), LT("reason", close_texts[why]), LT("detail", detail),
           LT("protocol", protocol), LU("requests", served));
 }
 

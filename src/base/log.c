@@ -304,7 +304,7 @@ static void say_dropped(void)
                       "log.c",
                       __LINE__,
                       clock_wall_us(),
-                      "Lines of this log were dropped, because nobody took them in time",
+                      "Log lines dropped, because nobody read them in time",
                       LOG_KVS(LU("lines", logger.unsaid))};
 
     logger.unsaid = 0;

@@ -203,7 +203,7 @@ void cluster_update(struct cluster *c, const struct cluster_opts *o)
     c->advertise = replace_text(c->advertise, o->advertise);
     identity_update(c->identity, cluster_identity_mode(c), c->advertise, c->o.annotate);
     if (was_enabled != o->peers_enabled)
-        log_info(o->peers_enabled ? "Peers are on" : "Peers are off: local knowledge only");
+        log_info(o->peers_enabled ? "Peer proxying enabled" : "Peer proxying disabled");
     if (moved) {
         refresh_set_origin(c->local, c->o.local);
         identity_set_origin(c->identity, c->o.local);

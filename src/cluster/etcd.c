@@ -42,6 +42,7 @@ struct etcd {
     unsigned watches_refused;     /* in a row */
     bool answers;                 /* the last request was answered */
     struct err failure;           /* the last */
+    unsigned failures;            /* since it answered last */
     uint64_t worked_ms;
     uint64_t cluster, cluster_ms; /* who we talk to, and when it last answered; 0: whoever answers first */
     unsigned configured;          /* how often */
@@ -101,7 +102,8 @@ static void works(struct etcd *e, enum etcd_op op)
     if (e->trouble == TROUBLE_NONE || still_failing(e))
         return;
     log_info(e->trouble == TROUBLE_SAID ? "etcd answers again" : "etcd answers",
-             LT("endpoint", origin_address(e->servers[e->current])));
+             LT("endpoint", origin_address(e->servers[e->current])), LU("failures", e->failures));
+    e->failures = 0;
     set_trouble(e, TROUBLE_NONE);
 }
 
@@ -114,12 +116,13 @@ static void fails(struct etcd *e, enum etcd_op op, const char *why)
     e->answers = false;
     err_clear(&e->failure);
     (void)err_set(&e->failure, "%s", why);
+    e->failures++;
     if (e->trouble == TROUBLE_SAID) {
-        log_v(3, "etcd still cannot be used", LT("doing", what), LT("err", why));
+        log_v(3, "etcd still cannot be used", LT("operation", what), LT("err", why));
         return;
     }
     log_warning("etcd cannot be used: peer endpoint records are neither read nor written, Lease annotations still are",
-                LT("doing", what), LT("err", why), LU("endpoints", e->n));
+                LT("operation", what), LT("err", why), LU("endpoints", e->n));
     set_trouble(e, TROUBLE_SAID);
 }
 
@@ -272,7 +275,7 @@ static void failed_here(struct etcd_call *c, const char *why)
 
     count(e, c->op, "failed");
     (void)err_set(&text, "%s: %s", !was_before && c->server < e->n ? origin_address(e->servers[c->server]) : "", why);
-    log_v(3, "Request to etcd failed", LT("doing", ops[c->op].name), LT("err", text.text));
+    log_v(3, "Request to etcd failed", LT("operation", ops[c->op].name), LT("err", text.text));
     if (!was_before && c->server == e->current)
         etcd_next_server(e);
     if (c->on_line == NULL && e->n > 0 && (was_before || c->tries < e->n) && send(c))

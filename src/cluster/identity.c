@@ -45,9 +45,11 @@ void identity_failing(struct identity *i, const char *what, const char *why, ide
     i->failed++;
     i->tries = 0;
     if (i->failed == 2)
-        log_warning("Trouble with the own identity Lease", LT("lease", i->id), LT("doing", what), LT("err", why));
+        log_warning("Identity Lease of this server: operation failed", LT("lease", i->id), LT("operation", what),
+                    LT("err", why));
     else
-        log_v(3, "Trouble with the own identity Lease", LT("lease", i->id), LT("doing", what), LT("err", why));
+        log_v(3, "Identity Lease of this server: operation failed", LT("lease", i->id), LT("operation", what),
+              LT("err", why));
     identity_after(i, backoff_next(&i->backoff), next);
 }
 
@@ -359,8 +361,7 @@ static void change_mode(struct identity *i, enum identity_mode mode)
     i->o.mode = mode;
     if (i->state == STATE_STOPPED || i->state == STATE_LEAVING)
         return;
-    log_info("Another way to keep the identity Lease of this server", LT("lease", i->id),
-             LT("state", identity_state_name(i)));
+    log_info("Mode of the identity Lease changed", LT("lease", i->id), LT("state", identity_state_name(i)));
     if (mode == IDENTITY_OFF || (mode == IDENTITY_OBSERVE && i->may_exist)) {
         identity_stop(i, NULL, NULL);
         i->returning = mode != IDENTITY_OFF && i->state == STATE_LEAVING;

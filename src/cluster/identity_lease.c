@@ -192,7 +192,7 @@ static void judge_other(struct identity *i, const struct lease *l)
     rested = loop_now_ms(i->loop) - i->other_noted_ms;
     if (rested < LOOK_AGAIN_MS && !old) {
         if (!again)
-            log_info("There is a Lease of this server's name; is anybody renewing it?", LT("lease", i->id),
+            log_info("Identity Lease of this server exists; waiting to see whether it is renewed", LT("lease", i->id),
                      LS("holder", l->holder));
         identity_after(i, LOOK_AGAIN_MS - rested, identity_look);
         return;

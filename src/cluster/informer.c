@@ -45,6 +45,7 @@ struct informer {
     bool synced, refused;
     bool recovered;     /* it worked again, and no resourceVersion has expired since */
     struct err failure; /* empty: works */
+    unsigned failures;  /* in a row */
     char version[VERSION_BYTES];
     struct strmap *keys; /* → the epoch in which it was seen last */
     uintptr_t epoch;     /* one per list */
@@ -96,7 +97,8 @@ static void works(struct informer *i)
     err_clear(&i->failure);
     i->refused = false;
     i->recovered = true;
-    log_info("Watching again", LT("collection", i->o.name));
+    log_info("Informer recovered", LT("collection", i->o.name), LU("failures", i->failures));
+    i->failures = 0;
     i->handler->on_health(i->arg, NULL);
 }
 
@@ -117,11 +119,13 @@ static void fails(struct informer *i, bool relist, const char *why)
     i->relist = i->relist || relist;
     err_clear(&i->failure);
     (void)err_set(&i->failure, "%s", why);
+    i->failures++;
     if (news)
-        log_warning("Could not follow a collection", LT("collection", i->o.name), LT("state", state_names[i->state]),
+        log_warning("Informer cannot list or watch", LT("collection", i->o.name), LT("state", state_names[i->state]),
                     LT("err", why), LU("retryMs", wait));
     else
-        log_v(3, "Still cannot follow a collection", LT("collection", i->o.name), LT("err", why), LU("retryMs", wait));
+        log_v(3, "Informer still cannot list or watch", LT("collection", i->o.name), LT("err", why),
+              LU("retryMs", wait));
     wait_ms(i, wait);
     if (news)
         i->handler->on_health(i->arg, i->failure.text);

@@ -181,7 +181,7 @@ static struct peer *insert(struct peers *p, struct slice id)
     bool found;
 
     if (p->n >= LIMIT_PEERS && !make_room(p)) {
-        log_warning("Ignoring an API server: there are too many", LS("peer", id), LU("limit", LIMIT_PEERS));
+        log_warning("Peer limit reached, API server ignored", LS("peer", id), LU("limit", LIMIT_PEERS));
         return NULL;
     }
     at = position(p, id, &found);
@@ -323,7 +323,7 @@ static unsigned move(struct peers *p, struct peer *peer, enum peer_life to, cons
     peer->life = to;
     if (to == PEER_FORGOTTEN)
         peer->answered = false;
-    log_info("Peer life", LT("peer", peer->id), LT("host", peer->hostname), LT("from", peer_life_name(from)),
+    log_info("Peer state changed", LT("peer", peer->id), LT("host", peer->hostname), LT("from", peer_life_name(from)),
              LT("to", peer_life_name(to)), LT("reason", why), LU("silentMs", loop_now_ms(p->o.loop) - peer->seen_ms));
     return PEER_CHANGED_LIFE;
 }

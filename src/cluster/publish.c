@@ -11,6 +11,7 @@
 #include "cluster/documents.h"
 #include "cluster/placeholder.h"
 #include "cluster/work.h"
+#include "http/etag.h"
 #include "kube/disco_merge.h"
 #include "net/loop.h"
 
@@ -74,11 +75,12 @@ struct publish {
     const struct disco **old;  /* held by keys until now, being given back */
     size_t n_old;
     struct work forget;
-    bool gathered;            /* the timer has fired */
-    struct loop_timer *timer; /* GATHERING, RETRYING */
-    struct loop_timer *again; /* after a merge that failed */
-    unsigned failed;          /* merges in a row */
-    size_t n_excluded;        /* of `next`, or the current one */
+    bool gathered;                        /* the timer has fired */
+    struct loop_timer *timer;             /* GATHERING, RETRYING */
+    struct loop_timer *again;             /* after a merge that failed */
+    unsigned failed;                      /* merges in a row */
+    size_t n_excluded;                    /* of `next`, or the current one */
+    char said_etag[ETAG_SHORT_BYTES + 1]; /* of the document that the log had last */
 };
 
 static void on_work(void *arg);
@@ -200,6 +202,20 @@ static bool is_current(struct publish *p, struct publish_input *in)
            served_is(p->current, &in->served);
 }
 
+/* Each document once, and at a start not before all peers that answer are in it. */
+static void say_document(struct publish *p, const struct served_document *d)
+{
+    struct slice tag = d == NULL ? SLICE_NONE : etag_short(d->etag);
+
+    if (tag.n == 0 || !served_synced(p->current) || served_unknown_peer(p->current) ||
+        slice_eq(tag, slice_str(p->said_etag)))
+        return;
+    memcpy(p->said_etag, tag.p, tag.n);
+    p->said_etag[tag.n] = '\0';
+    log_v(2, "Merged discovery", LS("etag", tag), LU("bytes", d->body.n), LU("servers", p->have.n),
+          LU("generation", p->generation));
+}
+
 static void show_next(struct publish *p)
 {
     const struct served_document *d;
@@ -211,7 +227,7 @@ static void show_next(struct publish *p)
     loop_timer_cancel(p->routing);
     served_complete(new, p->documents, counts_as_synced(p, p->next_synced, served_peers_enabled(new)), ++p->generation);
     if (served_synced(new) != served_synced(p->current))
-        log_info("Who serves what", LB("known", served_synced(new)), LU("peers", served_n_peers(new)),
+        log_info("Discovery synced", LB("known", served_synced(new)), LU("peers", served_n_peers(new)),
                  LB("peersEnabled", served_peers_enabled(new)));
     served_unref(p->current);
     p->current = new;
@@ -220,9 +236,9 @@ static void show_next(struct publish *p)
     metric_set(p->o.metrics->generation, (double)p->generation);
     metric_set(p->o.metrics->merged_bytes, d == NULL ? 0 : (double)d->body.n);
     metric_set(p->o.metrics->excluded, (double)p->n_excluded);
-    log_v(2, "New snapshot", LU("generation", p->generation), LU("peers", served_n_peers(new)),
-          LU("excluded", p->n_excluded), LU("mergedBytes", d == NULL ? 0 : d->body.n),
-          LS("etag", d == NULL ? SLICE_NONE : d->etag));
+    log_v(4, "New snapshot", LU("generation", p->generation), LU("peers", served_n_peers(new)),
+          LU("excluded", p->n_excluded), LU("mergedBytes", d == NULL ? 0 : d->body.n));
+    say_document(p, d);
 }
 
 /* The last thing that is done in a turn: whoever is called may ask for more. */
@@ -292,7 +308,7 @@ static void drop_merge(struct publish *p)
 
 static void retry_later(struct publish *p)
 {
-    log_error("Out of memory for a snapshot of who serves what");
+    log_error("Out of memory for a snapshot of discovery");
     drop_merge(p);
     p->state = STATE_RETRYING;
     loop_timer_set(p->timer, MEMORY_RETRY_MS);
@@ -444,7 +460,7 @@ static void on_turn(void *arg)
 
 static void merge_failed(struct publish *p, const char *why)
 {
-    log_error("Could not merge discovery, the document before stays", LT("err", why));
+    log_error("Could not merge discovery, the previous document stays", LT("err", why));
     metric_inc(p->o.metrics->merge_failures);
     /* The same inputs may well fail again: then they are taken as done until they change, or a while has passed. */
     p->failed++;
@@ -510,9 +526,8 @@ static void prepared(struct publish *p, struct served_documents *documents)
     memset(&p->want, 0, sizeof p->want);
     p->has_key = p->built = true;
     drop_merge(p);
-    log_v(2, "Merged discovery", LU("bytes", served_documents_at(documents, SERVED_V2)->body.n),
-          LS("etag", served_documents_at(documents, SERVED_V2)->etag), LU("servers", p->have.n),
-          LU("cpuUs", p->busy_us));
+    log_v(4, "Discovery merged", LU("bytes", served_documents_at(documents, SERVED_V2)->body.n),
+          LU("servers", p->have.n), LU("cpuUs", p->busy_us));
     /* The routing could not wait: another snapshot, with the documents. */
     p->dirty = p->dirty || p->next == NULL;
     show_next(p);

@@ -79,7 +79,7 @@ static struct entry *entry_of(struct record_watch *w, struct slice id)
         return e;
     if (strmap_count(w->entries) >= LIMIT_PEERS) {
         if (!w->crowded)
-            log_warning("Ignoring peer endpoint records: there are too many", LU("limit", LIMIT_PEERS));
+            log_warning("Peer limit reached, peer endpoint records ignored", LU("limit", LIMIT_PEERS));
         w->crowded = true;
         return NULL;
     }

@@ -236,7 +236,7 @@ static void look(struct refresh *r)
     r->ever = true;
     r->fetch = disco_fetch_start(&f, on_fetched, r);
     if (r->fetch == NULL) {
-        log_error("Out of memory for a look at discovery", LT("server", r->name));
+        log_error("Out of memory for polling discovery", LT("server", r->name));
         schedule(r, REFRESH_RETRY, backoff_next(&r->backoff));
     }
 }

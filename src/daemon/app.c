@@ -214,13 +214,18 @@ static bool build_front(struct app *a, struct buf *errors)
     return a->front != NULL;
 }
 
-/* A line for each, so that what is listened on can be searched for. */
+/* A line for each, so that what is listened on can be searched for. Who waits for its address says so when it has it.
+ */
 static void say_listeners(const struct app *a)
 {
     for (size_t i = 0; i < a->addresses.n; i++)
         log_info("Listening", LT("address", a->addresses.at[i].host),
                  LU("port", a->addresses.at[i].port != 0 ? a->addresses.at[i].port : front_port(a->front)),
-                 LT("socket", a->inherited ? "inherited" : "own"));
+                 LT("for", "clients"), LT("socket", a->inherited ? "inherited" : "own"));
+    if (a->admin != NULL)
+        log_info("Listening", LT("address", a->config->admin_bind_address), LT("for", "admin"));
+    if (a->control != NULL)
+        log_info("Listening", LT("path", a->config->control_socket), LT("for", "mvproxyctl"));
 }
 
 static bool build(struct app *a, struct buf *errors)
@@ -267,8 +272,8 @@ struct app *app_new(struct config *c, const struct app_args *args, struct buf *e
 
 int app_run(struct app *a)
 {
-    log_info("Serving", LT("version", a->args.version), LT("config", a->args.config_file),
-             LU("port", front_port(a->front)), LT("hostname", a->hostname));
+    log_info("Started", LT("version", a->args.version),
+             LT("config", a->args.config_file == NULL ? "none" : a->args.config_file), LT("hostname", a->hostname));
     say_listeners(a);
     app_say_missing_trust(a, NULL);
     trust_say_suites(a->config);

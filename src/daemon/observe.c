@@ -237,7 +237,7 @@ void observe_retry(struct app *a)
     if (!a->admin_waits || !open_admin(a, &err))
         return;
     a->admin_waits = false;
-    log_info("The admin listener is open", LT("address", a->config->admin_bind_address));
+    log_info("Listening", LT("address", a->config->admin_bind_address), LT("for", "admin"));
 }
 
 void observe_free(struct app *a)

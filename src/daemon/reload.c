@@ -165,7 +165,7 @@ bool reload_saying(struct app *a, struct buf *errors)
         return false;
     }
     notify_reloading(a->notify);
-    log_info("Reloading", LT("config", a->args.config_file == NULL ? "" : a->args.config_file));
+    log_info("Reloading", LT("config", a->args.config_file == NULL ? "none" : a->args.config_file));
     ok = prepare(a, &plan, errors) && commit(a, &plan, errors);
     metric_set(a->reload_ok, ok ? 1 : 0);
     if (ok) {

@@ -40,6 +40,7 @@ struct front {
     bool paused; /* the listener: max_connections, or held */
     bool held;
     uint64_t full_said_ms; /* when the limit was last logged; 0: never */
+    unsigned full_times;   /* that it was reached since then */
     void (*on_drained)(void *arg);
     void *drained_arg;
     struct loop_deferred drained, gone;
@@ -54,10 +55,13 @@ static void say_full(struct front *f)
     uint64_t now = loop_now_ms(f->host.loop);
 
     front_stats_accept_paused(f->host.stats, FRONT_PAUSE_CONNECTIONS);
+    f->full_times++;
     if (f->full_said_ms != 0 && now - f->full_said_ms < FULL_SAID_MS)
         return;
     f->full_said_ms = now;
-    log_warning("Connection limit reached, new clients wait", LU("limit", f->max_connections));
+    log_warning("Connection limit reached, new clients wait", LU("limit", f->max_connections),
+                LU("timesSinceLastLine", f->full_times));
+    f->full_times = 0;
 }
 
 /* Leaves new connections in the kernel's queue while there are as many as may be. */
@@ -280,7 +284,7 @@ static void on_bad_proxy_header(const char *why, void *arg)
 {
     struct front *f = arg;
 
-    log_v(3, "Connection of a load balancer refused", LT("reason", why));
+    log_v(3, "PROXY protocol header refused", LT("reason", why));
     front_stats_closed(f->host.stats, FRONT_CLOSE_PROXY_HEADER);
 }
 

@@ -146,7 +146,7 @@ void h2_stream_not_taken(struct h2_stream *st)
     struct h2_conn *c = st->c;
 
     front_stats_not_taken(c->fc->host->stats);
-    log_v(3, "Answer given up", LU("connection", c->fc->id), LT("client", st->x.client.address),
+    log_v(3, "Response abandoned", LU("connection", c->fc->id), LT("client", st->x.client.address),
           LT("reason", "client takes nothing of it"));
     exchange_give_gone(&st->x, "client takes nothing of the answer");
     h2_stream_reset(st, NGHTTP2_CANCEL);

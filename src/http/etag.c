@@ -12,3 +12,12 @@ bool etag_matches(const struct http_head *request, struct slice etag)
 {
     return etag.n > 0 && slice_eq(http_head_value(request, HTTP_IF_NONE_MATCH), etag);
 }
+
+struct slice etag_short(struct slice etag)
+{
+    if (slice_has_prefix(etag, SLICE_LIT("\"")))
+        etag = slice_from(etag, 1);
+    if (slice_has_suffix(etag, SLICE_LIT("\"")))
+        etag.n--;
+    return slice_of(etag.p, etag.n < ETAG_SHORT_BYTES ? etag.n : ETAG_SHORT_BYTES);
+}

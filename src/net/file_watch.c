@@ -141,7 +141,7 @@ static void watch_all(struct file_watch *w)
     if (w->inotify >= 0)
         w->readable = event_new(loop_base(w->loop), w->inotify, EV_READ | EV_PERSIST, on_readable, w);
     if (w->readable == NULL || event_add(w->readable, NULL) != 0) {
-        log_warning("Files are not watched, only looked at every minute", LT("err", strerror(errno)));
+        log_warning("Files cannot be watched (inotify); they are polled every minute", LT("err", strerror(errno)));
         close_inotify(w);
         return;
     }

@@ -342,7 +342,7 @@ const char *route_row_name(enum route_row row)
         [ROUTE_ROW_PEERS_FAILED] = "peers-failed",
         [ROUTE_ROW_UNKNOWN_PEER] = "unknown-peer",
         [ROUTE_ROW_NOBODY] = "nobody",
-        [ROUTE_ROW_BLIND] = "blind",
+        [ROUTE_ROW_BLIND] = "discovery-forbidden",
         [ROUTE_ROW_NEWEST] = "newest",
         [ROUTE_ROW_LOCAL_FAILOVER] = "local-failover",
     };

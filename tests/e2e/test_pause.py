@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A process that was not let run (SIGSTOP, a debugger, a frozen control group): what came in time meanwhile is in time."""
+"""A process that was suspended (SIGSTOP, a debugger, a frozen control group): what came in time meanwhile is in time."""
 
 import contextlib
 import signal
