@@ -10,8 +10,11 @@
 
 #include "admin/access.h"
 #include "admin/metrics_text.h"
+#include "admin/status.h"
+#include "admin/status_page.h"
 #include "admin/zpages.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "net/loop.h"
 #include "net/sockopt.h"
@@ -22,7 +25,8 @@ enum {
     MAX_REQUEST_HEADERS = 16 << 10,
     MAX_REQUEST_BODY = 1024,
     MAX_ANSWER = 32 << 20,
-    MAX_FACTS = 64 << 10,
+    MAX_PAGES = 8, /* being sent at once */
+    MAX_PIECE = 16 << 20,
     TIMEOUT_SECONDS = 30
 };
 
@@ -34,9 +38,10 @@ struct admin {
     struct metrics *metrics;
     struct metric_family *requests;
     void (*flags)(admin_flag_fn *each, void *each_arg, void *arg);
-    void (*status)(struct page *p, void *arg);
-    void (*facts)(struct buf *out, void *arg);
+    bool (*status)(struct status *out, void *arg);
     void *arg;
+    struct loop *loop;
+    struct list pages; /* of struct page_job */
     char *version;
     int64_t started_wall_us;
     uint64_t started_ms;
@@ -53,6 +58,7 @@ struct call {
     unsigned status;
     const char *content_type;
     struct buf body;
+    struct status_page *page; /* there is more behind the body; NULL: there is not */
 };
 
 /* ---- the pages ---- */
@@ -95,6 +101,15 @@ static bool accepts(struct call *c, enum zpage which, enum zpage_form *form)
     return false;
 }
 
+/* A failure is the body's, and becomes a 500. */
+static bool collect(struct call *c, struct status *s)
+{
+    bool ok = c->admin->status(s, c->admin->arg);
+
+    c->body.failed = c->body.failed || !ok;
+    return ok;
+}
+
 static void serve_statusz(struct call *c)
 {
     enum zpage_form form;
@@ -102,15 +117,19 @@ static void serve_statusz(struct call *c)
                         .uptime_ms = clock_ms() - c->admin->started_ms,
                         .version = c->admin->version,
                         .paths = paths};
-
+    struct status status;
     struct buf facts;
 
-    if (!accepts(c, ZPAGE_STATUSZ, &form))
+    if (!accepts(c, ZPAGE_STATUSZ, &form) || !collect(c, &status))
         return;
-    buf_init(&facts, MAX_FACTS);
-    if (c->admin->facts != NULL)
-        c->admin->facts(&facts, c->admin->arg);
+    buf_init(&facts, MAX_ANSWER);
+    if (form == ZPAGE_TEXT)
+        status_text(&status, &facts);
+    else
+        status_json(&status, &facts);
+    status_end(&status);
     s.facts = buf_slice(&facts);
+    c->body.failed = c->body.failed || facts.failed;
     statusz_write(&c->body, form, &s);
     buf_free(&facts);
 }
@@ -133,21 +152,37 @@ static void serve_flagz(struct call *c)
     flagz_end(&f);
 }
 
+/* /?refresh=SECONDS. */
+static unsigned asked_refresh(struct slice query)
+{
+    struct slice pair;
+    unsigned seconds = 0;
+
+    while (slice_split(&query, '&', &pair)) {
+        if (!slice_has_prefix(pair, SLICE_LIT("refresh=")))
+            continue;
+        for (size_t i = 8; i < pair.n && i < 12 && pair.p[i] >= '0' && pair.p[i] <= '9'; i++)
+            seconds = seconds * 10 + (unsigned)(pair.p[i] - '0');
+    }
+    return seconds < STATUS_PAGE_REFRESH_MIN || seconds > STATUS_PAGE_REFRESH_MAX ? 0 : seconds;
+}
+
+/* The first piece; the others come when it has been sent. */
 static void serve_status_page(struct call *c)
 {
-    static const char *const columns[] = {"", "", NULL};
-    char uptime[32];
-    struct page p;
+    struct status s;
 
-    clock_format_duration((clock_ms() - c->admin->started_ms) / 1000 * 1000, uptime);
     c->content_type = "text/html; charset=utf-8";
-    page_begin(&p, &c->body, "mvproxy");
-    page_table(&p, "This process", columns);
-    page_fact(&p, "version", slice_str(c->admin->version));
-    page_fact(&p, "up", slice_str(uptime));
-    if (c->admin->status != NULL)
-        c->admin->status(&p, c->admin->arg);
-    page_end(&p);
+    if (c->admin->pages.count >= MAX_PAGES) {
+        c->status = HTTP_SERVUNAVAIL;
+        buf_append_str(&c->body, "too many status pages are being sent\n");
+        return;
+    }
+    if (!collect(c, &s))
+        return;
+    c->page = status_page_begin(&s, asked_refresh(c->query), &c->body);
+    c->body.failed = c->body.failed || c->page == NULL;
+    status_end(&s);
 }
 
 static const struct {
@@ -217,8 +252,11 @@ static void decide(struct call *c)
         refuse(c, HTTP_BADMETHOD, "method not allowed\n");
     else
         serve(c);
-    if (c->body.failed)
+    if (c->body.failed) {
+        status_page_free(c->page);
+        c->page = NULL;
         refuse(c, HTTP_INTERNAL, "out of memory\n");
+    }
 }
 
 static void add_header(struct call *c, const char *name, const char *value)
@@ -226,28 +264,154 @@ static void add_header(struct call *c, const char *name, const char *value)
     evhttp_add_header(evhttp_request_get_output_headers(c->req), name, value);
 }
 
-static void send_answer(struct call *c)
+static void add_headers(struct call *c)
 {
-    bool head = evhttp_request_get_command(c->req) == EVHTTP_REQ_HEAD;
+    struct buf policy;
+
+    buf_init(&policy, 1024);
+    status_page_policy(&policy);
+    buf_append_char(&policy, '\0');
+    add_header(c, "Content-Type", c->content_type);
+    add_header(c, "X-Content-Type-Options", "nosniff");
+    add_header(c, "Referrer-Policy", "no-referrer");
+    add_header(c, "Cache-Control", "no-cache, no-store");
+    add_header(c, "Content-Security-Policy", policy.failed ? "default-src 'none'" : buf_slice(&policy).p);
+    if (c->status == HTTP_BADMETHOD)
+        add_header(c, "Allow", "GET, HEAD");
+    buf_free(&policy);
+}
+
+static void send_whole(struct call *c, bool head)
+{
     struct evbuffer *out = evbuffer_new();
     struct slice body = buf_slice(&c->body);
     char length[24];
 
-    add_header(c, "Content-Type", c->content_type);
-    add_header(c, "X-Content-Type-Options", "nosniff");
-    add_header(c, "Cache-Control", "no-cache, no-store");
-    add_header(c, "Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'");
-    if (c->status == HTTP_BADMETHOD)
-        add_header(c, "Allow", "GET, HEAD");
-    if (head) {
+    if (head && c->page == NULL) {
         snprintf(length, sizeof(length), "%zu", body.n);
         add_header(c, "Content-Length", length);
-    } else if (out != NULL && body.n > 0) {
+    } else if (!head && out != NULL && body.n > 0) {
         evbuffer_add(out, body.p, body.n);
     }
     evhttp_send_reply(c->req, (int)c->status, NULL, out);
     if (out != NULL)
         evbuffer_free(out);
+}
+
+/* ---- an answer in pieces ---- */
+
+struct page_job {
+    struct list_node node;
+    struct admin *admin;
+    struct evhttp_request *req;
+    struct evhttp_connection *connection;
+    struct status_page *page;
+    struct loop_deferred next; /* once a piece has been sent */
+};
+
+static void page_free(struct page_job *j)
+{
+    evhttp_connection_set_closecb(j->connection, NULL, NULL);
+    loop_defer_cancel(j->admin->loop, &j->next);
+    list_remove(&j->admin->pages, &j->node);
+    status_page_free(j->page);
+    mem_free(j);
+}
+
+/* The connection broke: the request is nobody's now, and its end frees it. */
+static void on_page_gone(struct evhttp_connection *connection, void *arg)
+{
+    struct page_job *j = arg;
+    struct evhttp_request *req = j->req;
+
+    (void)connection;
+    page_free(j);
+    evhttp_send_reply_end(req);
+}
+
+static void page_over(struct page_job *j)
+{
+    struct evhttp_request *req = j->req;
+
+    page_free(j);
+    evhttp_send_reply_end(req);
+}
+
+static void on_piece_sent(struct evhttp_connection *connection, void *arg);
+
+static void send_piece(struct page_job *j, struct slice text)
+{
+    struct evbuffer *out = evbuffer_new();
+
+    if (out == NULL || text.n == 0 || evbuffer_add(out, text.p, text.n) != 0)
+        page_over(j); /* cut off: out of memory */
+    else
+        evhttp_send_reply_chunk_with_cb(j->req, out, on_piece_sent, j);
+    if (out != NULL)
+        evbuffer_free(out);
+}
+
+static void next_piece(void *arg)
+{
+    struct page_job *j = arg;
+    struct buf piece;
+    bool more = true;
+
+    buf_init(&piece, MAX_PIECE);
+    /* What is only gathered has no text yet. */
+    if (j->page != NULL)
+        more = status_page_more(j->page, &piece);
+    if (!more) {
+        status_page_free(j->page);
+        j->page = NULL;
+    }
+    if (buf_len(&piece) > 0 && !piece.failed)
+        send_piece(j, buf_slice(&piece));
+    else if (j->page == NULL || piece.failed)
+        page_over(j);
+    else
+        loop_defer(j->admin->loop, &j->next, next_piece, j);
+    buf_free(&piece);
+}
+
+static void on_piece_sent(struct evhttp_connection *connection, void *arg)
+{
+    struct page_job *j = arg;
+
+    (void)connection;
+    if (j->page == NULL)
+        page_over(j);
+    else
+        loop_defer(j->admin->loop, &j->next, next_piece, j);
+}
+
+/* False: out of memory. Takes the page. */
+static bool send_pieces(struct call *c)
+{
+    struct page_job *j = mem_zalloc(sizeof(*j));
+
+    if (j == NULL)
+        return false;
+    j->admin = c->admin;
+    j->req = c->req;
+    j->connection = evhttp_request_get_connection(c->req);
+    j->page = c->page;
+    c->page = NULL;
+    list_push_back(&c->admin->pages, &j->node);
+    evhttp_connection_set_closecb(j->connection, on_page_gone, j);
+    evhttp_send_reply_start(j->req, (int)c->status, "OK");
+    send_piece(j, buf_slice(&c->body));
+    return true;
+}
+
+static void send_answer(struct call *c)
+{
+    bool head = evhttp_request_get_command(c->req) == EVHTTP_REQ_HEAD;
+
+    add_headers(c);
+    if (c->page == NULL || head || !send_pieces(c))
+        send_whole(c, head);
+    status_page_free(c->page);
 }
 
 /* Known paths only: a label that anybody can choose would grow without bound. */
@@ -347,7 +511,8 @@ struct admin *admin_new(struct loop *l, const struct admin_opts *o, struct err *
     a->metrics = o->metrics;
     a->flags = o->flags;
     a->status = o->status;
-    a->facts = o->facts;
+    a->loop = l;
+    list_init(&a->pages);
     a->arg = o->arg;
     a->version = must_strdup(o->version);
     a->started_wall_us = clock_wall_us();
@@ -386,6 +551,10 @@ unsigned admin_port(const struct admin *a)
 
 void admin_free(struct admin *a)
 {
+    struct list_node *n;
+
+    while ((n = list_first(&a->pages)) != NULL)
+        page_free(list_entry(n, struct page_job, node)); /* the request goes with the connection */
     if (a->http != NULL)
         evhttp_free(a->http);
     if (a->tls != NULL)

@@ -11,12 +11,12 @@
 #define MVPROXY_ADMIN_ADMIN_H
 
 #include "admin/health.h"
-#include "admin/page.h"
 #include "base/err.h"
 #include "base/metric.h"
 
 struct admin;
 struct loop;
+struct status;
 struct tls_ctx;
 
 /* Called once per option with its name and effective value (never a secret). */
@@ -31,10 +31,8 @@ struct admin_opts {
     struct health *health;
     /* The effective options, for /flagz: calls each() for every one. */
     void (*flags)(admin_flag_fn *each, void *each_arg, void *arg);
-    /* Adds tables to the status page (page.h). */
-    void (*status)(struct page *p, void *arg);
-    /* Appends lines "what: state" for people, for /statusz. NULL: there are none. */
-    void (*facts)(struct buf *out, void *arg);
+    /* Collects the state that / and /statusz show; the admin listener ends it. False when out of memory. */
+    bool (*status)(struct status *out, void *arg);
     void *arg; /* for all */
 };
 

@@ -233,7 +233,8 @@ static void run_all(struct health *h, size_t e, struct asked *asked, struct buf 
         } else if (run(h, c, endpoints[e].name, &why)) {
             buf_printf(list, "[+]%s ok\n", c->name);
         } else {
-            buf_printf(list, "[-]%s failed: reason withheld\n", c->name);
+            buf_printf(list, "[-]%s failed: reason withheld, see mvproxyctl status or /%s/%s\n", c->name,
+                       endpoints[e].name, c->name);
             note_failure(t, c, &why);
         }
     }

@@ -1,7 +1,7 @@
 /*
  * /livez, /readyz and /healthz as kube-apiserver answers them (k8s.io/apiserver pkg/server/healthz), so that probes and
  * people find what they know: ?verbose, ?exclude=NAME, /readyz/NAME. The reason of a failure goes into the log; a list
- * of checks only says "reason withheld".
+ * of checks, which anybody may read, only says "reason withheld", and where it is told.
  */
 #ifndef MVPROXY_ADMIN_HEALTH_H
 #define MVPROXY_ADMIN_HEALTH_H

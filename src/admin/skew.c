@@ -1,10 +1,7 @@
 #include "admin/skew.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "admin/page.h"
-#include "back/back.h"
 #include "base/strmap.h"
 
 /* ---- the union of what everybody serves ---- */
@@ -115,107 +112,4 @@ bool skew_walk(const struct served *s, void (*fn)(const struct skew_row *row, vo
     mem_free(c.rows);
     mem_free(by);
     return !c.failed;
-}
-
-/* ---- the page ---- */
-
-enum { PAGE_SERVERS = 64, PAGE_ROWS = 5000 };
-
-struct matrix {
-    struct page *page;
-    const struct served *served;
-    struct slice columns[PAGE_SERVERS + 1];
-    size_t n_columns;
-    size_t uneven, all;
-    bool begun;
-};
-
-static void begin_matrix(struct matrix *m)
-{
-    m->columns[m->n_columns++] = SLICE_LIT("resource");
-    m->columns[m->n_columns++] = SLICE_LIT("local");
-    for (size_t i = 0; i < served_n_peers(m->served) && m->n_columns <= PAGE_SERVERS; i++)
-        m->columns[m->n_columns++] = slice_str(served_peer_at(m->served, i)->id);
-    page_table_slices(m->page, "Resources that are not served everywhere", m->columns, m->n_columns);
-    m->begun = true;
-}
-
-static void put_matrix_row(const struct skew_row *row, void *arg)
-{
-    static const struct page_cell cells_of[] = {[SKEW_UNKNOWN] = {{"?", 1}, PAGE_FAINT},
-                                                [SKEW_ABSENT] = {{"no", 2}, PAGE_WARNING},
-                                                [SKEW_SERVED] = {{"yes", 3}, PAGE_GOOD}};
-    struct matrix *m = arg;
-    struct page_cell cells[PAGE_SERVERS + 1];
-    char name[GVR_KEY_BYTES];
-    const struct gvr *g = &row->gvr;
-
-    m->all++;
-    if (!row->uneven || ++m->uneven > PAGE_ROWS)
-        return;
-    if (!m->begun)
-        begin_matrix(m);
-    snprintf(name, sizeof(name), "%.*s%s%.*s %.*s", (int)g->group.n, g->group.p, g->group.n > 0 ? "/" : "",
-             (int)g->version.n, g->version.p, (int)g->resource.n, g->resource.p);
-    cells[0] = (struct page_cell){slice_str(name), PAGE_PLAIN};
-    for (size_t i = 1; i < m->n_columns; i++)
-        cells[i] = cells_of[row->by[i - 1]];
-    page_row(m->page, cells, m->n_columns);
-}
-
-static struct page_cell peer_state(const struct served_peer *peer)
-{
-    if (peer->life != SERVED_LIVE)
-        return (struct page_cell){SLICE_LIT("lapsed"), PAGE_WARNING};
-    if (peer->origin != NULL && origin_ejected(peer->origin))
-        return (struct page_cell){SLICE_LIT("live, does not answer"), PAGE_BAD};
-    return (struct page_cell){SLICE_LIT("live"), PAGE_GOOD};
-}
-
-static void put_servers(struct page *p, const struct served *s, bool local_answers)
-{
-    static const char *const columns[] = {"server", "life", "discovery", "address", "known from", NULL};
-    struct page_cell local[] = {
-        {slice_str(served_local_id(s)), PAGE_PLAIN},
-        {SLICE_LIT("local"), PAGE_PLAIN},
-        {SLICE_LIT("known"), PAGE_GOOD},
-        {SLICE_LIT("local"), PAGE_PLAIN},
-        {SLICE_LIT(""), PAGE_PLAIN},
-    };
-
-    page_table(p, "API servers", columns);
-    if (!local_answers)
-        local[1] = (struct page_cell){SLICE_LIT("local, does not answer"), PAGE_BAD};
-    if (served_local_disco(s) == NULL)
-        local[2] = (struct page_cell){SLICE_LIT("not yet known"), PAGE_BAD};
-    page_row(p, local, 5);
-    for (size_t i = 0; i < served_n_peers(s); i++) {
-        const struct served_peer *peer = served_peer_at(s, i);
-        const struct page_cell cells[] = {
-            {slice_str(peer->id), PAGE_PLAIN},
-            peer_state(peer),
-            {peer->discovery_known ? SLICE_LIT("known") : SLICE_LIT("not yet known"),
-             peer->discovery_known ? PAGE_GOOD : PAGE_WARNING},
-            {peer->origin != NULL ? slice_str(origin_address(peer->origin)) : SLICE_LIT("none"),
-             peer->origin != NULL ? PAGE_GOOD : PAGE_BAD},
-            {slice_str(peer->origin != NULL && peer->source != NULL ? peer->source : ""), PAGE_PLAIN},
-        };
-
-        page_row(p, cells, 5);
-    }
-}
-
-void skew_page(struct page *p, const struct served *s, bool local_answers)
-{
-    struct matrix m = {.page = p, .served = s};
-    char text[128];
-
-    put_servers(p, s, local_answers);
-    if (!skew_walk(s, put_matrix_row, &m)) {
-        page_note(p, "Out of memory: the resources could not be compared.");
-        return;
-    }
-    snprintf(text, sizeof(text), "%zu of %zu resources are served by some servers only%s.", m.uneven, m.all,
-             m.uneven > PAGE_ROWS ? "; the first 5000 are shown" : "");
-    page_note(p, text);
 }

@@ -4,25 +4,30 @@
 
 #define GROUP "config.k8s.io"
 #define VERSION "v1beta1"
+#define ALPHA "v1alpha1"
 
 static const char *const kinds[] = {[ZPAGE_STATUSZ] = "Statusz", [ZPAGE_FLAGZ] = "Flagz"};
 static const char *const names[] = {[ZPAGE_STATUSZ] = "statusz", [ZPAGE_FLAGZ] = "flagz"};
 
 /* ---- negotiation ---- */
 
-static bool names_kind(struct slice parameters, enum zpage which)
+static enum zpage_form named_form(struct slice parameters, enum zpage which)
 {
-    bool version = false, group = false, kind = false;
+    enum zpage_form form = ZPAGE_NOT_ACCEPTABLE;
+    bool group = false, kind = false;
     struct slice part;
 
     while (slice_split(&parameters, ';', &part)) {
         part = slice_trim(part);
-        version = version || slice_eq(part, SLICE_LIT("v=" VERSION));
+        if (slice_eq(part, SLICE_LIT("v=" VERSION)))
+            form = ZPAGE_JSON;
+        else if (slice_eq(part, SLICE_LIT("v=" ALPHA)))
+            form = ZPAGE_JSON_ALPHA;
         group = group || slice_eq(part, SLICE_LIT("g=" GROUP));
         kind = kind ||
                (slice_has_prefix(part, SLICE_LIT("as=")) && slice_eq(slice_from(part, 3), slice_str(kinds[which])));
     }
-    return version && group && kind;
+    return group && kind ? form : ZPAGE_NOT_ACCEPTABLE;
 }
 
 static enum zpage_form form_of(struct slice clause, enum zpage which)
@@ -32,7 +37,7 @@ static enum zpage_form form_of(struct slice clause, enum zpage which)
     slice_split(&clause, ';', &type);
     type = slice_trim(type);
     if (slice_ieq(type, SLICE_LIT("application/json")))
-        return names_kind(clause, which) ? ZPAGE_JSON : ZPAGE_NOT_ACCEPTABLE;
+        return named_form(clause, which);
     if (slice_ieq(type, SLICE_LIT("text/plain")) || slice_eq(type, SLICE_LIT("text/*")) ||
         slice_eq(type, SLICE_LIT("*/*")))
         return ZPAGE_TEXT;
@@ -54,10 +59,18 @@ enum zpage_form zpage_negotiate(enum zpage which, struct slice accept)
     return ZPAGE_NOT_ACCEPTABLE;
 }
 
+static bool is_json(enum zpage_form form)
+{
+    return form == ZPAGE_JSON || form == ZPAGE_JSON_ALPHA;
+}
+
 const char *zpage_content_type(enum zpage which, enum zpage_form form)
 {
-    if (form != ZPAGE_JSON)
+    if (!is_json(form))
         return "text/plain; charset=utf-8";
+    if (form == ZPAGE_JSON_ALPHA)
+        return which == ZPAGE_STATUSZ ? "application/json;v=" ALPHA ";g=" GROUP ";as=Statusz"
+                                      : "application/json;v=" ALPHA ";g=" GROUP ";as=Flagz";
     return which == ZPAGE_STATUSZ ? "application/json;v=" VERSION ";g=" GROUP ";as=Statusz"
                                   : "application/json;v=" VERSION ";g=" GROUP ";as=Flagz";
 }
@@ -66,9 +79,9 @@ const char *zpage_content_type(enum zpage which, enum zpage_form form)
 
 static void begin(struct buf *out, enum zpage which, enum zpage_form form)
 {
-    if (form == ZPAGE_JSON)
-        buf_printf(out, "{\"kind\":\"%s\",\"apiVersion\":\"" GROUP "/" VERSION "\",\"metadata\":{\"name\":\"mvproxy\"}",
-                   kinds[which]);
+    if (is_json(form))
+        buf_printf(out, "{\"kind\":\"%s\",\"apiVersion\":\"" GROUP "/%s\",\"metadata\":{\"name\":\"mvproxy\"}",
+                   kinds[which], form == ZPAGE_JSON ? VERSION : ALPHA);
     else
         buf_printf(out,
                    "\nmvproxy %s\nWarning: This endpoint is not meant to be machine parseable, has no formatting "
@@ -100,7 +113,12 @@ static void statusz_json(struct buf *out, const struct statusz *s)
             buf_append_char(out, ',');
         put_string(out, s->paths[i]);
     }
-    buf_append_str(out, "]}\n");
+    buf_append_char(out, ']');
+    if (s->facts.n > 0) {
+        buf_append_str(out, ",\"status\":");
+        buf_append(out, s->facts);
+    }
+    buf_append_str(out, "}\n");
 }
 
 static void statusz_text(struct buf *out, const struct statusz *s)
@@ -124,7 +142,7 @@ static void statusz_text(struct buf *out, const struct statusz *s)
 void statusz_write(struct buf *out, enum zpage_form form, const struct statusz *s)
 {
     begin(out, ZPAGE_STATUSZ, form);
-    if (form == ZPAGE_JSON)
+    if (is_json(form))
         statusz_json(out, s);
     else
         statusz_text(out, s);
@@ -134,13 +152,13 @@ void flagz_begin(struct flagz *f, struct buf *out, enum zpage_form form)
 {
     *f = (struct flagz){out, form, false};
     begin(out, ZPAGE_FLAGZ, form);
-    if (form == ZPAGE_JSON)
+    if (is_json(form))
         buf_append_str(out, ",\"flags\":{");
 }
 
 void flagz_add(struct flagz *f, const char *name, const char *value)
 {
-    if (f->form == ZPAGE_JSON) {
+    if (is_json(f->form)) {
         if (f->any)
             buf_append_char(f->out, ',');
         put_string(f->out, name);
@@ -154,6 +172,6 @@ void flagz_add(struct flagz *f, const char *name, const char *value)
 
 void flagz_end(struct flagz *f)
 {
-    if (f->form == ZPAGE_JSON)
+    if (is_json(f->form))
         buf_append_str(f->out, "}}\n");
 }

@@ -63,7 +63,7 @@ struct back_handler {
     void (*on_upgraded)(void *arg, const struct http_head *head, struct stream *s);
 };
 
-/* Whose requests may share an HTTP/2 connection. */
+/* Who may share an HTTP/2 connection. */
 enum back_http2 {
     BACK_HTTP1,             /* HTTP/1.1 it is */
     BACK_HTTP2_SHARED,      /* with_cert, and the identity travels in the request: everybody's */
@@ -101,8 +101,8 @@ struct back_opts {
     bool upgrade; /* Connection: Upgrade goes out (the Upgrade field is in head), own connection, never pooled */
     bool expect_continue;     /* Expect is in head: on_writable comes with 100 or any final head, or after 1 s */
     uint64_t head_timeout_ms; /* from now to the response head, an upload included; 0 = none */
-    bool others;        /* the owner has another origin to ask: one repetition here, over HTTP/1.1 only what began so */
-    bool own;           /* asked for ourselves, not for a client: limits on clients do not count it */
+    bool others;     /* the owner has another origin to ask: one repetition here, over HTTP/1.1 only what began so */
+    bool own, probe; /* own: not for a client, no limit on clients counts it; probe: its end says nothing of health */
     const char *client; /* address whose budget counts (back/churn.h); NULL: none. Until back_cancel() */
     const struct back_handler *handler;
     void *arg;

@@ -20,7 +20,7 @@ typedef void fetch_fn(void *arg, const struct fetch_result *r);
 
 struct fetch_opts {
     struct origin *origin;
-    bool with_cert;
+    bool with_cert, probe; /* as in back_opts */
     struct slice method, target;
     const struct http_field *fields; /* copied; Host is added if missing */
     size_t n_fields;

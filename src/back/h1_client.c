@@ -327,7 +327,7 @@ static void upgraded(struct h1_client *c)
         fail(c, BACK_FAIL_HEAD, "server switches protocols unasked");
         return;
     }
-    origin_answered(c->origin, r->response.status);
+    request_responded(r);
     c->stream = NULL;
     h1_client_close(c, CLOSE_UPGRADED, "");
     request_over(r);

@@ -321,12 +321,14 @@ void origin_note_close(struct origin *o, enum close_reason why, const char *deta
 
 /* ---- retry budget ---- */
 
-void origin_note_request(struct origin *o, bool own)
+void origin_note_request(struct origin *o, bool own, bool probe)
 {
     uint64_t now = now_of(o);
 
     o->in_flight++;
     o->own_in_flight += own;
+    if (probe)
+        return;
     budget_request(&o->budget, now);
     health_try(&o->health, now);
 }

@@ -120,7 +120,7 @@ void origin_answered(struct origin *o, unsigned status);
 /* For good: what is sent again is not counted. */
 void origin_request_failed(struct origin *o, enum back_failure why, const char *text);
 /* A new request is in flight, and over. */
-void origin_note_request(struct origin *o, bool own);
+void origin_note_request(struct origin *o, bool own, bool probe);
 void origin_note_over(struct origin *o, bool own);
 
 #endif

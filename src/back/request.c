@@ -159,7 +159,7 @@ struct back_request *request_new(struct back *b, const struct back_opts *o)
     buf_init(&r->pending, LIMIT_STREAM_OUTPUT_HIGH + LIMIT_STREAM_INPUT);
     buf_init(&r->copy, LIMIT_REPLAY_BYTES);
     origin_use(o->origin);
-    origin_note_request(o->origin, o->own);
+    origin_note_request(o->origin, o->own, o->probe);
     return r;
 }
 
@@ -263,7 +263,7 @@ void request_fail(struct back_request *r, enum back_failure why, const char *tex
     must_hold(!list_linked(&r->node));
     list_push_back(&r->back->failing, &r->node);
     metric_inc(metric_child(r->back->failures, labels));
-    if (!r->responded) /* else the server was judged by its answer */
+    if (!r->responded && !r->opts.probe) /* else the server was judged by its answer */
         origin_request_failed(r->origin, why, r->failure_text);
     log_v(3, "Request to server failed", LT("origin", r->origin->name), LT("reason", back_failure_name(why)),
           LT("err", r->failure_text), LB("reused", r->reused));
@@ -323,7 +323,8 @@ void request_lost(struct back_request *r, enum back_failure why, const char *tex
 void request_responded(struct back_request *r)
 {
     r->responded = true;
-    origin_answered(r->origin, r->response.status);
+    if (!r->opts.probe)
+        origin_answered(r->origin, r->response.status);
 }
 
 void request_complete(struct back_request *r, const struct http_head *trailers)

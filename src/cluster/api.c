@@ -146,6 +146,7 @@ struct fetch *api_send(struct api *a, const struct api_request *g, fetch_fn *fn,
     struct fetch_opts o = {
         .origin = g->origin,
         .with_cert = origin_has_cert(g->origin),
+        .probe = g->probe,
         .method = g->method.n > 0 ? g->method : SLICE_LIT("GET"),
         .target = g->target,
         .body = g->body,

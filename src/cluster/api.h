@@ -34,6 +34,7 @@ struct work_queue *api_work(struct api *a);
 struct api_request {
     struct origin *origin;
     bool peer;           /* adds the loop marks */
+    bool probe;          /* as in back_opts */
     struct slice method; /* empty: GET */
     struct slice target, accept;
     struct slice content_type, body;                                               /* empty: none; copied */

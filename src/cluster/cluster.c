@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "back/back.h"
+#include "base/changes.h"
 #include "base/log.h"
 #include "cluster/api.h"
 #include "cluster/cluster_collect.h"
@@ -12,6 +13,7 @@
 #include "cluster/front_trust.h"
 #include "cluster/leases.h"
 #include "cluster/publish.h"
+#include "cluster/pulse.h"
 #include "cluster/records.h"
 #include "cluster/refresh.h"
 #include "cluster/schemas.h"
@@ -76,8 +78,11 @@ static void on_published(void *arg)
 static void on_readiness(void *arg)
 {
     struct cluster *c = arg;
-    bool ready = readiness_state(c->readiness) == READINESS_READY;
+    enum readiness_state s = readiness_state(c->readiness);
+    bool ready = s == READINESS_READY;
 
+    changes_add(c->o.changes, ready ? CHANGE_RECOVERED : CHANGE_FAILED, c->hostname, "the local kube-apiserver is %s%s",
+                readiness_name(s), ready ? "" : ": peers take over what they serve");
     metric_set(c->metrics.failing_over, ready ? 0 : 1);
     /* It may be another version; the pauses before the next attempts have grown while it was away. */
     if (!ready)
@@ -135,9 +140,11 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     c->readiness = readiness_new(c->api, on_readiness, c);
     c->local = cluster_local_refresh(c);
     c->schemas = schemas_new(c->api, false, cluster_on_schemas, c);
-    if (c->local == NULL || c->schemas == NULL || c->memory_retry == NULL || c->patience == NULL)
+    c->pulse = cluster_new_pulse(c, NULL);
+    if (c->local == NULL || c->schemas == NULL || c->pulse == NULL || c->memory_retry == NULL || c->patience == NULL)
         abort();
     refresh_set_origin(c->local, c->o.local);
+    cluster_set_pulse(c, c->pulse, c->o.local);
     watch_readiness(c);
     if (o->peers_enabled) {
         cluster_start_peer_side(c);
@@ -161,6 +168,7 @@ void cluster_free(struct cluster *c)
     waiters_clear(&c->protobuf_waiters);
     refresh_free(c->local);
     schemas_free(c->schemas);
+    pulse_free(c->pulse);
     readiness_free(c->readiness);
     publish_free(c->publish);
     loop_timer_free(c->memory_retry);
@@ -206,6 +214,7 @@ void cluster_update(struct cluster *c, const struct cluster_opts *o)
         log_info(o->peers_enabled ? "Peer proxying enabled" : "Peer proxying disabled");
     if (moved) {
         refresh_set_origin(c->local, c->o.local);
+        cluster_set_pulse(c, c->pulse, c->o.local);
         identity_set_origin(c->identity, c->o.local);
         identity_recheck(c->identity);
     }

@@ -12,6 +12,7 @@
 
 struct back;
 struct buf;
+struct changes;
 struct cluster;
 struct loop;
 struct metrics;
@@ -48,7 +49,9 @@ struct cluster_opts {
     struct origin *const *etcd_servers; /* for peer endpoint records; n_etcd_servers 0: none */
     size_t n_etcd_servers;
     const char *etcd_prefix;
-    bool local_failover; /* peers may take over while the local server is not ready */
+    bool local_failover;     /* peers may take over while the local server is not ready */
+    bool pulse;              /* each server is asked once a second whether it is there (pulse.h) */
+    struct changes *changes; /* gets what happens to servers; NULL: nobody wants to know. Outlives the cluster */
 };
 
 /* Ends the process only when out of memory. Starts to work when the loop runs. Text and arrays are copied. */
@@ -115,7 +118,7 @@ bool cluster_local_reachable(struct cluster *c, char *reason, size_t n);
 bool cluster_front_trusted(struct cluster *c, char *reason, size_t n);
 /* One line on how it stands with etcd's endpoint records, for people. */
 void cluster_etcd_state(struct cluster *c, char *text, size_t n);
-/* Human-readable state as JSON: peers, life, address, document age (for the status page and control socket). */
+/* What the parts say of themselves, as JSON: for who looks for an error of ours. All else is in cluster_view.h. */
 void cluster_describe(struct cluster *c, struct buf *out);
 
 #endif

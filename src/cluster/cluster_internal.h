@@ -13,6 +13,9 @@
 #include "cluster/waiters.h"
 #include "kube/server_id.h"
 
+struct disco_news;
+struct pulse;
+
 struct cluster {
     struct loop *loop;
     struct back *back;
@@ -22,6 +25,7 @@ struct cluster {
     struct api *api;
     struct refresh *local;
     struct schemas *schemas;     /* of the local server */
+    struct pulse *pulse;         /* of the local server; without an origin while pulses are off */
     struct readiness *readiness; /* without an origin while local-failover or peers are off */
     bool local_suspect;          /* the Leases' watch broke, or goes again: the server may be another process */
     uint64_t local_connection;   /* refresh_connection() at its last good look */
@@ -49,6 +53,13 @@ struct cluster {
 /* cluster_parts.c. Discovery of the local server; NULL when out of memory. */
 MEM_CHECK struct refresh *cluster_local_refresh(struct cluster *c);
 void cluster_on_schemas(void *arg); /* somebody's are others */
+/* cluster_pulse.c. NULL when out of memory. `peer` NULL: the local server's. */
+MEM_CHECK struct pulse *cluster_new_pulse(struct cluster *c, struct peer *peer);
+/* Asks this origin from now on, if pulses are on. */
+void cluster_set_pulse(struct cluster *c, struct pulse *p, struct origin *o);
+/* What a server serves has changed: refresh_opts.on_news, with the cluster or a peer. */
+void cluster_on_local_news(void *arg, const struct disco_news *news);
+void cluster_on_peer_news(void *arg, const struct disco_news *news);
 /* For the host name, server ID and options that c has. Once. */
 void cluster_make_identity(struct cluster *c);
 void cluster_make_records(struct cluster *c);

@@ -1,9 +1,11 @@
 /* The parts that follow the cluster: made here, and what comes of their news. */
+#include "base/changes.h"
 #include "base/log.h"
 #include "cluster/cluster_internal.h"
 #include "cluster/exclusions.h"
 #include "cluster/leases.h"
 #include "cluster/publish.h"
+#include "cluster/pulse.h"
 #include "cluster/records.h"
 #include "cluster/refresh.h"
 #include "cluster/schemas.h"
@@ -108,6 +110,7 @@ static struct refresh *new_refresh(struct cluster *c, const char *name, struct p
         .watched = peer != NULL ? is_watched : NULL,
         .on_interval = peer != NULL ? on_peer_interval : on_local_interval,
         .on_end = on_end,
+        .on_news = peer != NULL ? cluster_on_peer_news : cluster_on_local_news,
         .arg = peer != NULL ? (void *)peer : (void *)c,
     };
 
@@ -147,13 +150,16 @@ static void set_origin(struct cluster *c, struct peer *peer)
     if (peer->origin == NULL && peer->life == PEER_LIVE)
         metric_inc(c->metrics.sync_errors_no_address);
     refresh_set_origin(peer->refresh, worth_asking(peer) ? peer->origin : NULL);
+    cluster_set_pulse(c, peer->pulse, worth_asking(peer) ? peer->origin : NULL);
 }
 
 static void start_refresh(struct cluster *c, struct peer *peer)
 {
     refresh_free(peer->refresh);
     schemas_free(peer->schemas);
+    pulse_free(peer->pulse);
     peer->schemas = schemas_new(c->api, true, cluster_on_schemas, c);
+    peer->pulse = cluster_new_pulse(c, peer); /* without memory it is only not seen at once when the peer goes */
     peer->refresh = peer->schemas == NULL ? NULL : new_refresh(c, peer->id, peer, on_peer_end);
     if (peer->refresh == NULL) {
         log_error("Out of memory for a peer's discovery", LT("peer", peer->id));
@@ -227,6 +233,8 @@ static void on_peer_removed(void *arg, struct peer *peer)
 
     refresh_free(peer->refresh);
     schemas_free(peer->schemas);
+    pulse_free(peer->pulse);
+    peer->pulse = NULL;
     peer->refresh = NULL;
     peer->schemas = NULL;
     publish_request(c->publish);
@@ -268,8 +276,18 @@ static void on_own_lease(void *arg, const struct lease *l)
     identity_seen(c->identity, l);
 }
 
-static const struct leases_handler leases_handler = {
-    .on_synced = on_leases_synced, .on_own = on_own_lease, .on_health = on_leases_health};
+static void on_lease_refused(void *arg, struct slice key, const char *why)
+{
+    const struct cluster *c = arg;
+
+    changes_add(c->o.changes, CHANGE_DISBELIEVED, "Lease", "%.*s is no API server identity: %s", (int)key.n, key.p,
+                why);
+}
+
+static const struct leases_handler leases_handler = {.on_synced = on_leases_synced,
+                                                     .on_own = on_own_lease,
+                                                     .on_health = on_leases_health,
+                                                     .on_refused = on_lease_refused};
 
 /* One instance's worth of effort: the first of those that live collects. */
 static bool collects(void *arg)
@@ -409,6 +427,7 @@ struct peers_opts cluster_peers_options(const struct cluster *c)
         .allow_arg = c->o.peer_allowed_arg,
         .rule_changed = c->o.peer_rule_changed,
         .via = c->o.peer_via,
+        .changes = c->o.changes,
     };
 }
 

@@ -49,6 +49,7 @@ static void complain(struct leases *l, struct slice key, const char *why)
     if (strmap_count(l->refused) >= LIMIT_PEERS || !strmap_put(l->refused, key, l, NULL))
         return;
     log_warning("Ignoring a Lease that is no API server identity", LS("lease", key), LT("err", why));
+    l->handler->on_refused(l->arg, key, why);
 }
 
 static bool is_of(const char *holder, struct slice name)

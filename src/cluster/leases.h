@@ -15,9 +15,10 @@ struct origin;
 struct peers;
 
 struct leases_handler {
-    void (*on_synced)(void *arg);                     /* after each complete list */
-    void (*on_own)(void *arg, const struct lease *l); /* the Lease of our own name was seen */
-    void (*on_health)(void *arg, const char *why);    /* as informer_handler's */
+    void (*on_synced)(void *arg);                                     /* after each complete list */
+    void (*on_own)(void *arg, const struct lease *l);                 /* the Lease of our own name was seen */
+    void (*on_health)(void *arg, const char *why);                    /* as informer_handler's */
+    void (*on_refused)(void *arg, struct slice key, const char *why); /* it is no API server's; once */
 };
 
 /* NULL when out of memory. */

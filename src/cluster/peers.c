@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/changes.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -141,12 +142,18 @@ static struct peer *peer_new(const struct peers *p, struct slice id)
     return NULL;
 }
 
+static const char *name_of(const struct peer *peer)
+{
+    return peer->hostname[0] != '\0' ? peer->hostname : peer->id;
+}
+
 static void take_out(struct peers *p, struct peer *peer, const char *why)
 {
     bool found;
     size_t at = position(p, slice_str(peer->id), &found);
 
     log_info("Peer removed", LT("peer", peer->id), LT("host", peer->hostname), LT("reason", why));
+    changes_add(p->o.changes, CHANGE_WENT, name_of(peer), "is forgotten: %s", why);
     p->handler->removed(p->arg, peer);
     memmove(&p->table[at], &p->table[at + 1], (p->n - at - 1) * sizeof *p->table);
     p->n--;
@@ -261,13 +268,17 @@ static bool settle_origin(struct peers *p, struct peer *peer, bool anew)
         return false;
     peer->origin = s == PEER_SOURCES ? NULL : make_origin(p, peer, s);
     peer->source = s;
-    if (s == PEER_SOURCES)
+    if (s == PEER_SOURCES) {
         log_warning("Peer has no usable address", LT("peer", peer->id), LT("host", peer->hostname));
-    else if (peer->origin == NULL)
+        changes_add(p->o.changes, CHANGE_FAILED, name_of(peer), "has no usable address");
+    } else if (peer->origin == NULL)
         log_error("Out of memory for a peer's address", LT("peer", peer->id));
-    else
+    else {
         log_info("Peer address", LT("peer", peer->id), LT("address", origin_address(peer->origin)),
                  LT("source", peer_source_name(s)));
+        changes_add(p->o.changes, CHANGE_CHANGED, name_of(peer), "address %s, from %s", origin_address(peer->origin),
+                    peer_source_name(s));
+    }
     if (old != NULL)
         origin_unref(old);
     return true;
@@ -295,7 +306,7 @@ static bool set_address(struct peer *peer, enum peer_source s, const char *host,
 }
 
 /* The Lease annotation may be written by many: literal addresses only, so that DNS cannot be used to aim us. */
-static bool set_annotation(struct peer *peer, struct slice text)
+static bool set_annotation(struct peer *peer, struct slice text, struct changes *changes)
 {
     struct hostport hp;
     char host[64];
@@ -304,6 +315,8 @@ static bool set_annotation(struct peer *peer, struct slice text)
         return set_address(peer, PEER_FROM_ANNOTATION, NULL, 0);
     if (!hostport_parse(text, &hp) || !hp.ip || hp.host.n >= sizeof host) {
         log_v(2, "Ignoring a peer address that is not IP:PORT", LT("peer", peer->id), LS("address", text));
+        changes_add(changes, CHANGE_DISBELIEVED, name_of(peer), "address in its Lease: \"%.*s\" is not IP:PORT",
+                    (int)text.n, text.p);
         return set_address(peer, PEER_FROM_ANNOTATION, NULL, 0);
     }
     memcpy(host, hp.host.p, hp.host.n);
@@ -323,6 +336,11 @@ static unsigned move(struct peers *p, struct peer *peer, enum peer_life to, cons
     peer->life = to;
     if (to == PEER_FORGOTTEN)
         peer->answered = false;
+    changes_add(p->o.changes,
+                to == PEER_LIVE     ? CHANGE_RECOVERED
+                : to == PEER_LAPSED ? CHANGE_FAILED
+                                    : CHANGE_WENT,
+                name_of(peer), "is %s, was %s: %s", peer_life_name(to), peer_life_name(from), why);
     log_info("Peer state changed", LT("peer", peer->id), LT("host", peer->hostname), LT("from", peer_life_name(from)),
              LT("to", peer_life_name(to)), LT("reason", why), LU("silentMs", loop_now_ms(p->o.loop) - peer->seen_ms));
     return PEER_CHANGED_LIFE;
@@ -338,6 +356,8 @@ static void announce(struct peers *p, struct peer *peer)
 {
     log_info("Peer added", LT("peer", peer->id), LT("host", peer->hostname), LT("life", peer_life_name(peer->life)),
              LB("lease", peer->leased), LB("static", peer->fixed));
+    changes_add(p->o.changes, CHANGE_CAME, name_of(peer), "is known by its %s",
+                peer->leased ? "Lease" : "configuration");
     (void)settle_origin(p, peer, false);
     p->handler->added(p->arg, peer);
 }
@@ -488,7 +508,7 @@ static void first_lease(struct peers *p, const struct lease *l)
     if (peer == NULL)
         return;
     take_lease(peer, l, loop_now_ms(p->o.loop));
-    (void)set_annotation(peer, l->advertise);
+    (void)set_annotation(peer, l->advertise, p->o.changes);
     (void)set_tag(peer, l->discovery);
     if (expired)
         log_info("Lease has expired", LT("peer", peer->id), LT("host", peer->hostname));
@@ -520,9 +540,11 @@ static unsigned renewed(struct peers *p, struct peer *peer, const struct lease *
         (void)replace_text(&peer->hostname, l->hostname_label);
         return 0;
     }
-    if (holder && !regained)
+    if (holder && !regained) {
         log_info("Peer restarted: its Lease has another holder", LT("peer", peer->id), LT("host", peer->hostname),
                  LS("holder", l->holder));
+        changes_add(p->o.changes, CHANGE_CHANGED, name_of(peer), "restarted: its Lease has another holder");
+    }
     if (moved)
         what |= PEER_CHANGED_RENEWED;
     if (holder || regained) {
@@ -551,7 +573,8 @@ void peers_lease(struct peers *p, const struct lease *l)
         return;
     }
     what = renewed(p, peer, l) | set_tag(peer, l->discovery);
-    if (set_annotation(peer, l->advertise) && settle_origin(p, peer, peer->source == PEER_FROM_ANNOTATION))
+    if (set_annotation(peer, l->advertise, p->o.changes) &&
+        settle_origin(p, peer, peer->source == PEER_FROM_ANNOTATION))
         what |= PEER_CHANGED_ORIGIN;
     report(p, peer, what);
 }

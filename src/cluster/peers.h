@@ -16,9 +16,11 @@
 #include "kube/lease.h"
 
 struct buf;
+struct changes;
 struct cluster_static_peer;
 struct loop;
 struct peers;
+struct pulse;
 struct refresh;
 struct schemas;
 
@@ -47,6 +49,7 @@ struct peer {
     enum peer_source source; /* the one in use; PEER_SOURCES: none */
     struct origin *origin;   /* NULL: no usable address, or forgotten */
     struct schemas *schemas; /* as refresh */
+    struct pulse *pulse;     /* as refresh */
     struct refresh *refresh; /* the owner's: peers.c never looks at it */
     void *owner;             /* the handler's argument */
 };
@@ -80,8 +83,9 @@ struct peers_opts {
     struct tls_ctx *tls_cert, *tls_no_cert;
     bool (*allow)(const struct sockaddr *addr, void *arg); /* NULL: not cidr_is_special() */
     void *allow_arg;
-    bool rule_changed; /* peers_update: `allow` judges otherwise than before, although it is the same */
-    struct via *via;   /* NULL: directly */
+    bool rule_changed;       /* peers_update: `allow` judges otherwise than before, although it is the same */
+    struct via *via;         /* NULL: directly */
+    struct changes *changes; /* gets what happens to peers; NULL: nobody wants to know */
 };
 
 /* Ends the process when out of memory. */

@@ -35,6 +35,7 @@ static const char *const trigger_names[REFRESH_TRIGGERS] = {
     [REFRESH_ETAG] = "etag",
     [REFRESH_TAG] = "tag",
     [REFRESH_ANSWERED] = "answered",
+    [REFRESH_PULSE] = "pulse",
 };
 
 struct refresh {
@@ -61,7 +62,8 @@ struct refresh {
     unsigned failures; /* in a row */
     uint64_t confirmed_ms, looks;
     uint64_t unknown_ms; /* while not known: since when it can be asked */
-    struct err failure;
+    struct err failure, last_failure;
+    uint64_t last_failure_ms;
 };
 
 static void look(struct refresh *r);
@@ -144,6 +146,8 @@ static bool failed(struct refresh *r, const struct disco_fetch_result *f)
               LT("err", f->failure));
     err_clear(&r->failure);
     (void)err_set(&r->failure, "%s", f->failure);
+    r->last_failure = r->failure;
+    r->last_failure_ms = loop_now_ms(r->loop);
     r->refused = f->refused;
     return r->failures == REFRESH_FAILING || r->refused != refused;
 }
@@ -157,6 +161,8 @@ static void replace(struct refresh *r, const struct disco *now)
              LU("groups", disco_doc_n_groups(disco_apis(now))), LU("resources", disco_doc_n_resources(disco_apis(now))),
              LU("bytes", disco_doc_raw(disco_apis(now)).n), LT("came", news.came), LT("gone", news.gone),
              LT("changed", news.changed));
+    if (r->o.on_news != NULL && r->disco != NULL)
+        r->o.on_news(r->o.arg, &news);
     disco_unref(r->disco);
     r->disco = disco_ref(now);
 }
@@ -399,6 +405,12 @@ const char *refresh_failure(const struct refresh *r)
     return err_is_set(&r->failure) ? r->failure.text : NULL;
 }
 
+const char *refresh_last_failure(const struct refresh *r, uint64_t *age_ms)
+{
+    *age_ms = loop_now_ms(r->loop) - r->last_failure_ms;
+    return err_is_set(&r->last_failure) ? r->last_failure.text : NULL;
+}
+
 struct slice refresh_apis_etag(const struct refresh *r)
 {
     return slice_str(r->apis_etag);
@@ -447,21 +459,7 @@ uint64_t refresh_age_ms(const struct refresh *r)
     return r->disco == NULL ? UINT64_MAX : loop_now_ms(r->loop) - r->confirmed_ms;
 }
 
-void refresh_describe(const struct refresh *r, struct buf *out)
+bool refresh_mvproxy(const struct refresh *r)
 {
-    static const char *const states[] = {"idle", "waiting", "looking"};
-
-    buf_printf(out, "\"refresh\":\"%s\",\"known\":%s,\"mvproxy\":%s,\"failures\":%u,\"looks\":%llu", states[r->state],
-               r->known ? "true" : "false", r->mvproxy ? "true" : "false", r->failures, (unsigned long long)r->looks);
-    if (r->state == STATE_WAITING)
-        buf_printf(out, ",\"nextTrigger\":\"%s\"", trigger_names[r->next]);
-    if (r->disco != NULL)
-        buf_printf(out, ",\"ageSeconds\":%.1f,\"groups\":%zu,\"resources\":%zu,\"bytes\":%zu",
-                   (double)refresh_age_ms(r) / 1000, disco_doc_n_groups(disco_apis(r->disco)),
-                   disco_doc_n_resources(disco_apis(r->disco)), disco_doc_raw(disco_apis(r->disco)).n);
-    if (err_is_set(&r->failure)) {
-        buf_append_str(out, ",\"failure\":\"");
-        buf_append_json(out, slice_str(r->failure.text));
-        buf_append_char(out, '"');
-    }
+    return r->mvproxy;
 }

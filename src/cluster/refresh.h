@@ -15,6 +15,7 @@
 struct api;
 struct buf;
 struct cluster_metrics;
+struct disco_news;
 struct origin;
 struct refresh;
 
@@ -33,6 +34,7 @@ enum refresh_trigger {
     REFRESH_ETAG,                    /* somebody saw another ETag */
     REFRESH_TAG,                     /* it says that it serves something else now; at most ten looks a second */
     REFRESH_ANSWERED,                /* a peer whose looks failed answered a rerouted request */
+    REFRESH_PULSE,                   /* it does not answer any more, or does again (cluster/pulse.h) */
     REFRESH_TRIGGERS
 };
 
@@ -53,6 +55,8 @@ struct refresh_opts {
     /* A look has ended. `changed`: document, knowledge of it, or whether it is failing is not what it was. May not free
      * the refresh. */
     void (*on_end)(void *arg, bool ok, bool changed);
+    /* What it serves is another: said before on_end. NULL: nobody cares. */
+    void (*on_news)(void *arg, const struct disco_news *news);
     void *arg;
 };
 
@@ -82,7 +86,9 @@ uint64_t refresh_unknown_ms(const struct refresh *r);
 bool refresh_failing(const struct refresh *r); /* REFRESH_FAILING or more failures in a row */
 /* The last look was answered with "you may not know" (401, 403): waiting brings nothing. */
 bool refresh_refused(const struct refresh *r);
-const char *refresh_failure(const struct refresh *r);    /* of the last look; NULL if it was good or there was none */
+const char *refresh_failure(const struct refresh *r); /* of the last look; NULL if it was good or there was none */
+/* Of the last look that was not good; NULL if there was none. *age_ms: how long ago. */
+const char *refresh_last_failure(const struct refresh *r, uint64_t *age_ms);
 struct slice refresh_apis_etag(const struct refresh *r); /* empty if unknown */
 /*
  * Tells one state of both documents from any other: the same on every instance that reads the same server, by the tags
@@ -94,6 +100,6 @@ uint64_t refresh_connection(const struct refresh *r);
 uint64_t refresh_looks(const struct refresh *r); /* ended, whatever came of them */
 /* Milliseconds since the document was last confirmed; UINT64_MAX without one. */
 uint64_t refresh_age_ms(const struct refresh *r);
-void refresh_describe(const struct refresh *r, struct buf *out); /* JSON members without braces */
+bool refresh_mvproxy(const struct refresh *r); /* an mvproxy answers for this server */
 
 #endif

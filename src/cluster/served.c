@@ -21,6 +21,8 @@ struct served {
     uint64_t local_release;
     struct served_peer *peers; /* IDs are owned here */
     size_t n_peers;
+    const struct schema_index **distinct; /* of the servers that have a say, each that is another one; some server's */
+    size_t n_distinct;
     struct slice *excluded; /* sorted, into excluded_text */
     char *excluded_text;
     size_t n_excluded;
@@ -157,6 +159,32 @@ static bool copy_untold(struct served *s, const struct served_input *in)
     return true;
 }
 
+/* Server 0 is the local one, i peer i - 1. NULL: it has no say. */
+static const struct schema_index *schemas_of(const struct served *s, size_t server)
+{
+    if (server == 0)
+        return s->local_schemas;
+    return s->peers[server - 1].life == SERVED_LIVE ? s->peers[server - 1].schemas : NULL;
+}
+
+/* Most servers have the very same index: it is looked into once. */
+static bool take_distinct(struct served *s)
+{
+    s->distinct = mem_array(s->n_peers + 1, sizeof *s->distinct);
+    if (s->distinct == NULL)
+        return false;
+    for (size_t i = 0; i <= s->n_peers; i++) {
+        const struct schema_index *x = schemas_of(s, i);
+        size_t k = 0;
+
+        while (k < s->n_distinct && schema_index_digest(s->distinct[k]) != schema_index_digest(x))
+            k++;
+        if (x != NULL && k == s->n_distinct)
+            s->distinct[s->n_distinct++] = x;
+    }
+    return true;
+}
+
 struct served *served_new(const struct served_input *in)
 {
     struct served *s = mem_zalloc(sizeof *s);
@@ -189,7 +217,7 @@ struct served *served_new(const struct served_input *in)
     s->local = in->local == NULL ? NULL : disco_ref(in->local);
     s->local_schemas = schema_index_ref(in->local_schemas);
     s->local_release = in->local_release;
-    complete = copy_peers(s, in) && copy_excluded(s, in) && copy_untold(s, in);
+    complete = copy_peers(s, in) && take_distinct(s) && copy_excluded(s, in) && copy_untold(s, in);
     if (complete && s->local_id != NULL && s->local_host != NULL && s->local_etag != NULL && s->documents != NULL)
         return s;
     served_unref(s);
@@ -259,6 +287,7 @@ static void served_free(struct served *s)
     mem_free(s->excluded_text);
     mem_free(s->untold);
     mem_free(s->untold_text);
+    mem_free(s->distinct);
     mem_free(s->local_id);
     mem_free(s->local_host);
     mem_free(s->local_etag);
@@ -389,20 +418,17 @@ const struct disco *served_local_disco(const struct served *s)
     return s->local;
 }
 
-/* Server 0 is the local one, i peer i - 1. NULL: it has no say. */
-static const struct schema_index *schemas_of(const struct served *s, size_t server)
+struct slice served_schema(const struct served *s, size_t server, struct slice group, struct slice version)
 {
-    if (server == 0)
-        return s->local_schemas;
-    return s->peers[server - 1].life == SERVED_LIVE ? s->peers[server - 1].schemas : NULL;
+    return schema_index_hash(schemas_of(s, server), group, version);
 }
 
 bool served_skewed(const struct served *s, struct slice group, struct slice version)
 {
     struct slice first = SLICE_NONE;
 
-    for (size_t i = 0; i <= s->n_peers; i++) {
-        struct slice hash = schema_index_hash(schemas_of(s, i), group, version);
+    for (size_t i = 0; i < s->n_distinct; i++) {
+        struct slice hash = schema_index_hash(s->distinct[i], group, version);
 
         if (hash.n == 0)
             continue;
@@ -413,10 +439,10 @@ bool served_skewed(const struct served *s, struct slice group, struct slice vers
     return false;
 }
 
-static bool named_before(const struct served *s, size_t server, struct slice group, struct slice version)
+static bool named_before(const struct served *s, size_t index, struct slice group, struct slice version)
 {
-    for (size_t i = 0; i < server; i++)
-        if (schema_index_hash(schemas_of(s, i), group, version).n > 0)
+    for (size_t i = 0; i < index; i++)
+        if (schema_index_hash(s->distinct[i], group, version).n > 0)
             return true;
     return false;
 }
@@ -424,11 +450,11 @@ static bool named_before(const struct served *s, size_t server, struct slice gro
 void served_each_skewed(const struct served *s, void (*fn)(void *arg, struct slice group, struct slice version),
                         void *arg)
 {
-    for (size_t i = 0; i <= s->n_peers; i++)
-        for (size_t k = 0; k < schema_index_count(schemas_of(s, i)); k++) {
+    for (size_t i = 0; s->n_distinct > 1 && i < s->n_distinct; i++)
+        for (size_t k = 0; k < schema_index_count(s->distinct[i]); k++) {
             struct slice group, version;
 
-            schema_index_at(schemas_of(s, i), k, &group, &version);
+            schema_index_at(s->distinct[i], k, &group, &version);
             if (!named_before(s, i, group, version) && served_skewed(s, group, version))
                 fn(arg, group, version);
         }

@@ -65,47 +65,66 @@ static void headline(const char *colour, const char *what, const char *rest)
     printf("%s%s%s%s\n", colour, what, colour[0] == '\0' ? "" : table_no_colour(), rest);
 }
 
-static const char *name_of(struct json_object *server)
+static enum table_mood mood_of(struct json_object *server)
 {
-    const char *host = text(server, "hostname");
+    const char *mood = text(server, "mood");
 
-    return host[0] == '\0' ? text(server, "id") : host;
+    return strcmp(mood, "good") == 0 ? TABLE_GOOD : strcmp(mood, "warning") == 0 ? TABLE_WARNING : TABLE_BAD;
 }
 
-static void add_server(struct table *t, struct json_object *s, bool local)
+/* The age of something that may not be there. */
+static void add_age(struct table *t, struct json_object *s, const char *name, const char *without)
 {
-    const char *failure = text(s, "failure"), *life = local ? "local" : text(s, "life");
-    bool known = truth(s, "known"), live = local || strcmp(life, "Live") == 0 || strcmp(life, "live") == 0;
     char age[32];
 
-    table_cell(t, TABLE_PLAIN, "%s", name_of(s));
-    table_cell(t, live ? TABLE_GOOD : TABLE_WARNING, "%s", life);
-    table_cell(t, text(s, "address")[0] == '\0' ? TABLE_BAD : TABLE_PLAIN, "%s",
-               text(s, "address")[0] == '\0' ? "none" : text(s, "address"));
-    table_cell(t, TABLE_PLAIN, "%s", local ? "configuration" : text(s, "addressSource"));
-    table_cell(t, truth(s, "ejected") ? TABLE_BAD : TABLE_PLAIN, "%s",
-               local                 ? "-"
-               : truth(s, "ejected") ? "ejected"
-               : truth(s, "healthy") ? "healthy"
-                                     : "unknown");
-    table_cell(t, known ? TABLE_GOOD : TABLE_WARNING, "%s",
-               known ? duration(number(s, "ageSeconds"), age, sizeof(age)) : "unread");
-    table_cell(t, TABLE_PLAIN, "%.0f/%.0f", number(s, "groups"), number(s, "resources"));
-    table_cell(t, failure[0] == '\0' ? TABLE_PLAIN : TABLE_BAD, "%s", failure);
+    if (get(s, name) == NULL)
+        table_cell(t, TABLE_PLAIN, "%s", without);
+    else
+        table_cell(t, TABLE_PLAIN, "%s", duration(number(s, name), age, sizeof(age)));
 }
 
-static void print_servers(struct json_object *cluster)
+static void add_error(struct table *t, struct json_object *s)
 {
-    static const char *const columns[] = {"SERVER",           "STATE",      "ADDRESS", "FROM", "HEALTH", "DISCOVERY",
-                                          "GROUPS/RESOURCES", "LAST ERROR", NULL};
-    struct json_object *peers = get(cluster, "peers"), *local = get(cluster, "local");
+    char age[32];
+
+    if (text(s, "lastError")[0] == '\0')
+        table_cell(t, TABLE_PLAIN, "%s", "");
+    else
+        table_cell(t, truth(s, "failing") ? TABLE_BAD : TABLE_PLAIN,
+                   truth(s, "failing") ? "%s (for %s)" : "%s (%s ago)", text(s, "lastError"),
+                   duration(number(s, "lastErrorAgeSeconds"), age, sizeof(age)));
+}
+
+static void add_server(struct table *t, struct json_object *s)
+{
+    const char *emulated = text(s, "emulatedVersion"), *address = text(s, "address");
+    const char *mvproxy = text(s, "mvproxyVersion");
+
+    table_cell(t, TABLE_PLAIN, "%s", text(s, "hostname"));
+    table_cell(t, mood_of(s), "%s", text(s, "state"));
+    table_cell(t, TABLE_PLAIN, "%s%s%s", text(s, "version"), emulated[0] == '\0' ? "" : " as ", emulated);
+    table_cell(t, TABLE_PLAIN, "%s",
+               truth(s, "local")         ? "this one"
+               : !truth(s, "hasMvproxy") ? "none"
+               : mvproxy[0] == '\0'      ? "yes"
+                                         : mvproxy);
+    table_cell(t, address[0] == '\0' ? TABLE_BAD : TABLE_PLAIN, "%s", address[0] == '\0' ? "none" : address);
+    table_cell(t, TABLE_PLAIN, "%s", text(s, "addressSource"));
+    add_age(t, s, "leaseAgeSeconds", truth(s, "local") ? "" : "none");
+    add_age(t, s, "discoveryAgeSeconds", "unread");
+    table_cell(t, TABLE_PLAIN, "%.0f/%.0f", number(s, "groups"), number(s, "resources"));
+    table_cell(t, TABLE_PLAIN, "%.0f", number(s, "requestsInFlight"));
+    add_error(t, s);
+}
+
+static void print_servers(struct json_object *servers)
+{
+    static const char *const columns[] = {"SERVER", "STATE",     "VERSION",          "MVPROXY",   "ADDRESS",    "FROM",
+                                          "LEASE",  "DISCOVERY", "GROUPS/RESOURCES", "IN FLIGHT", "LAST ERROR", NULL};
     struct table *t = table_new(columns);
 
-    if (local != NULL && get(local, "hostname") == NULL)
-        json_object_object_add(local, "hostname", json_object_get(get(cluster, "hostname")));
-    add_server(t, local, true);
-    for (size_t i = 0; i < count(peers); i++)
-        add_server(t, json_object_array_get_idx(peers, i), false);
+    for (size_t i = 0; i < count(servers); i++)
+        add_server(t, json_object_array_get_idx(servers, i));
     table_print(t);
 }
 
@@ -117,40 +136,82 @@ static void print_listeners(struct json_object *list)
     putchar('\n');
 }
 
-bool show_status(struct json_object *result)
+static void print_failing(struct json_object *failing)
 {
-    struct json_object *failing = get(result, "notReady"), *cluster = get(result, "cluster"),
-                       *config = get(result, "config");
-    bool ready = truth(result, "ready");
-    char up[32];
-
-    headline(table_colour(ready ? TABLE_GOOD : TABLE_BAD), ready ? "Ready" : "Not ready", "");
     for (size_t i = 0; i < count(failing); i++) {
         struct json_object *one = json_object_array_get_idx(failing, i);
 
-        printf("  %s: %s\n", text(one, "check"), text(one, "reason"));
+        printf("  %s: %s\n    Look at: %s\n", text(one, "check"), text(one, "reason"), text(one, "look"));
     }
+}
+
+static void print_refused(struct json_object *config, const char *name, const char *what)
+{
+    if (text(config, name)[0] != '\0')
+        printf("  %s%s:%s %s\n", table_colour(TABLE_BAD), what, table_no_colour(), text(config, name));
+}
+
+static void print_process(struct json_object *result)
+{
+    struct json_object *config = get(result, "config"), *cluster = get(result, "cluster"), *skew = get(result, "skew");
+    char up[32];
+
     printf("\nServer:     %s (%s)\nVersion:    %s, %s, pid %.0f, up %s\n", text(result, "hostname"),
            text(cluster, "serverID"), text(result, "version"), text(result, "phase"), number(result, "pid"),
            duration(number(result, "upSeconds"), up, sizeof(up)));
     print_listeners(get(result, "listeners"));
     printf("Traffic:    %.0f connections, %.0f requests, %.0f tunnels\n", number(result, "connections"),
            number(result, "requestsInFlight"), number(result, "tunnels"));
+    printf("Skew:       %.0f of %.0f group/versions are not the same on all servers, the schemas of %zu differ\n",
+           number(skew, "groupVersionsUneven"), number(skew, "groupVersions"), count(get(skew, "schemasDiffer")));
+    printf("Failover:   %s\n", text(cluster, "localFailover"));
+    printf("Records:    %s\n", text(cluster, "endpointRecords"));
     printf("Config:     %s\n", text(config, "file")[0] == '\0' ? "defaults and command line" : text(config, "file"));
-    if (text(config, "lastReloadRefused")[0] != '\0')
-        printf("  %slast reload refused:%s %s\n", table_colour(TABLE_BAD), table_no_colour(),
-               text(config, "lastReloadRefused"));
-    if (text(config, "lastFilesRefused")[0] != '\0')
-        printf("  %schanged certificate files refused:%s %s\n", table_colour(TABLE_BAD), table_no_colour(),
-               text(config, "lastFilesRefused"));
+    print_refused(config, "lastReloadRefused", "last reload refused");
+    print_refused(config, "lastFilesRefused", "changed certificate files refused");
+}
+
+enum { CHANGES_SHOWN = 10 };
+
+/* The latest first. */
+static void print_changes(struct json_object *list, const char *title)
+{
+    static const char *const columns[] = {"TIME", "WHAT", "WHO", "HOW", NULL};
+    struct table *t;
+
+    if (count(list) == 0)
+        return;
+    printf("\n%s\n", title);
+    t = table_new(columns);
+    for (size_t i = 0; i < count(list) && i < CHANGES_SHOWN; i++) {
+        struct json_object *c = json_object_array_get_idx(list, i);
+        const char *kind = text(c, "kind");
+
+        table_cell(t, TABLE_PLAIN, "%.19sZ", text(c, "time"));
+        table_cell(t, strcmp(kind, "failed") == 0 ? TABLE_BAD : TABLE_PLAIN, "%s", kind);
+        table_cell(t, TABLE_PLAIN, "%s", text(c, "subject"));
+        table_cell(t, TABLE_PLAIN, "%s", text(c, "text"));
+    }
+    table_print(t);
+}
+
+bool show_status(struct json_object *result)
+{
+    bool ready = truth(result, "ready");
+
+    headline(table_colour(ready ? TABLE_GOOD : TABLE_BAD), ready ? "Ready" : "Not ready", "");
+    print_failing(get(result, "notReady"));
+    print_process(result);
     putchar('\n');
-    print_servers(cluster);
+    print_servers(get(result, "servers"));
+    print_changes(get(result, "changes"), "Recent changes:");
+    print_changes(get(result, "disbelieved"), "Not believed:");
     return ready;
 }
 
 bool show_peers(struct json_object *result)
 {
-    print_servers(get(result, "cluster"));
+    print_servers(get(result, "servers"));
     return true;
 }
 

@@ -1,6 +1,7 @@
 #include "daemon/app.h"
 
 #include "admin/process_metrics.h"
+#include "base/changes.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/app_state.h"
@@ -167,6 +168,7 @@ static bool build_middle(struct app *a)
     claims_set(&a->claims, &a->around.headers, NULL);
     back_set_claims(a->back, claims_of, &a->claims);
     wire_cluster(a->config, &a->trust, &a->around, a->hostname, &cluster);
+    cluster.changes = a->changes;
     a->cluster = cluster_new(a->loop, a->back, a->metrics, &cluster);
     wire_proxy(a->config, &a->trust, a->around.local, &proxy);
     a->proxy = proxy_new(a->loop, a->back, a->cluster, a->metrics, &proxy);
@@ -262,6 +264,7 @@ struct app *app_new(struct config *c, const struct app_args *args, struct buf *e
     a->config = c;
     a->hostname = find_hostname(c);
     a->notify = notify_new();
+    a->changes = changes_new();
     declare_metrics(a);
     logging_apply(c);
     if (build(a, errors))
@@ -315,6 +318,7 @@ void app_free(struct app *a)
     expiry_free(a->expiry);
     metrics_free(a->metrics);
     process_metrics_free(a->process);
+    changes_free(a->changes);
     notify_free(a->notify);
     config_free(a->config_before);
     config_free(a->config);

@@ -13,6 +13,7 @@
 #include "net/loop.h"
 
 struct admin;
+struct changes;
 struct control;
 struct expiry;
 struct file_watch;
@@ -36,6 +37,7 @@ struct app {
 
     struct metrics *metrics;
     struct process_metrics *process;
+    struct changes *changes; /* what happened lately, for people */
     struct loop *loop;
     struct notify *notify;
     struct back *back;

@@ -1,15 +1,15 @@
 #include "daemon/observe.h"
 
 #include "admin/admin.h"
-#include "admin/page.h"
-#include "admin/skew.h"
 #include "base/log.h"
 #include "daemon/app_state.h"
 #include "daemon/derive.h"
 #include "daemon/expiry.h"
 #include "daemon/options.h"
+#include "daemon/status.h"
 
 #include <errno.h>
+#include <string.h>
 
 /* ---- health ---- */
 
@@ -61,19 +61,43 @@ static bool shutdown(void *arg, struct err *why)
     return a->phase == APP_SERVING || err_set(why, "process is shutting down");
 }
 
+static const struct {
+    const char *name;
+    unsigned endpoints;
+    health_fn *fn;
+    const char *look;
+} checks[] = {
+    {"local-apiserver", HEALTH_READYZ | HEALTH_HEALTHZ, local_apiserver,
+     "the log of the kube-apiserver on this node, and whether it listens where the option apiserver says"},
+    {"local-discovery-sync", HEALTH_READYZ | HEALTH_HEALTHZ, local_discovery_sync,
+     "the kube-apiserver on this node: may the user of this proxy read /api and /apis?"},
+    {"lease-informer-sync", HEALTH_READYZ | HEALTH_HEALTHZ, lease_informer_sync,
+     "RBAC of this proxy's user: leases in kube-system, customresourcedefinitions and apiservices (contrib/rbac)"},
+    {"peer-discovery-sync", HEALTH_READYZ | HEALTH_HEALTHZ, peer_discovery_sync,
+     "mvproxyctl peers: the last error of the peer that has not answered"},
+    {"requestheader", HEALTH_READYZ | HEALTH_HEALTHZ, requestheader,
+     "the requestheader-* options here and in kube-apiserver: they must be the same"},
+    {"tls-certificates", HEALTH_READYZ | HEALTH_HEALTHZ, tls_certificates, "mvproxyctl certs: the file to be renewed"},
+    {"shutdown", HEALTH_READYZ, shutdown, "nothing is wrong: the service was told to stop"},
+};
+
+enum { CHECKS = sizeof(checks) / sizeof(checks[0]) };
+
 static struct health *build_health(struct app *a)
 {
-    unsigned ready = HEALTH_READYZ | HEALTH_HEALTHZ;
     struct health *h = health_new();
 
-    health_add(h, ready, "local-apiserver", local_apiserver, a);
-    health_add(h, ready, "local-discovery-sync", local_discovery_sync, a);
-    health_add(h, ready, "lease-informer-sync", lease_informer_sync, a);
-    health_add(h, ready, "peer-discovery-sync", peer_discovery_sync, a);
-    health_add(h, ready, "requestheader", requestheader, a);
-    health_add(h, ready, "tls-certificates", tls_certificates, a);
-    health_add(h, HEALTH_READYZ, "shutdown", shutdown, a);
+    for (size_t i = 0; i < CHECKS; i++)
+        health_add(h, checks[i].endpoints, checks[i].name, checks[i].fn, a);
     return h;
+}
+
+const char *observe_look(const char *check)
+{
+    for (size_t i = 0; i < CHECKS; i++)
+        if (strcmp(checks[i].name, check) == 0)
+            return checks[i].look;
+    return "the log of mvproxy";
 }
 
 bool observe_ready(struct app *a, char *reason, size_t n)
@@ -101,91 +125,9 @@ static void list_flags(admin_flag_fn *each, void *each_arg, void *arg)
     buf_free(&value);
 }
 
-enum { SKEWED_BYTES = 8 << 10 };
-
-/* What does not fit is left out: the metric has the number. */
-static void list_skewed(void *arg, struct slice group, struct slice version)
+static bool collect(struct status *out, void *arg)
 {
-    struct buf *out = arg;
-    size_t n = group.n + version.n + 3;
-
-    if (buf_len(out) + n <= SKEWED_BYTES)
-        buf_printf(out, "%s%.*s%s%.*s", buf_len(out) > 0 ? ", " : "", (int)group.n, group.p, group.n > 0 ? "/" : "",
-                   (int)version.n, version.p);
-}
-
-static void put_failing(const char *check, const char *why, void *arg)
-{
-    const struct page_cell cells[] = {{slice_str(check), PAGE_BAD}, {slice_str(why), PAGE_BAD}};
-
-    page_row(arg, cells, 2);
-}
-
-/* The first thing to be seen: ready or not, and why. */
-static void put_readiness(struct page *p, struct app *a)
-{
-    static const char *const columns[] = {"check", "reason", NULL};
-    char reason[192] = "";
-
-    if (observe_ready(a, reason, sizeof(reason))) {
-        page_note(p, "Ready.");
-        return;
-    }
-    page_table(p, "Not ready", columns);
-    health_each_failing(a->health, HEALTH_READYZ, put_failing, p);
-}
-
-static void fill_page(struct page *p, void *arg)
-{
-    static const char *const columns[] = {"what", "state", NULL};
-    struct app *a = arg;
-    struct buf skewed;
-    char text[512];
-
-    put_readiness(p, a);
-    skew_page(p, cluster_served(a->cluster), cluster_local_reachable(a->cluster, text, sizeof(text)));
-    page_table(p, "Group/versions with different schemas", columns);
-    buf_init(&skewed, SKEWED_BYTES);
-    served_each_skewed(cluster_served(a->cluster), list_skewed, &skewed);
-    page_fact(p, a->config->skewed_resources, buf_len(&skewed) > 0 ? buf_slice(&skewed) : SLICE_LIT("none"));
-    buf_free(&skewed);
-    page_table(p, "Local API server", columns);
-    cluster_local_describe(a->cluster, text, sizeof(text));
-    page_fact(p, "local failover", slice_str(text));
-    page_table(p, "Peer endpoint records", columns);
-    cluster_etcd_state(a->cluster, text, sizeof(text));
-    page_fact(p, "etcd", slice_str(text));
-}
-
-static void count_skewed(void *arg, struct slice group, struct slice version)
-{
-    (void)group;
-    (void)version;
-    (*(size_t *)arg)++;
-}
-
-static void list_facts(struct buf *out, void *arg)
-{
-    const struct app *a = arg;
-    const struct served *s = cluster_served(a->cluster);
-    const char *before = "Peers tried last: ";
-    size_t skewed = 0;
-    char text[256];
-
-    for (size_t i = 0; i < served_n_peers(s); i++) {
-        const struct served_peer *p = served_peer_at(s, i);
-
-        if (p->origin == NULL || !origin_ejected(p->origin))
-            continue;
-        buf_printf(out, "%s%s", before, p->id);
-        before = ", ";
-    }
-    buf_append_str(out, buf_len(out) > 0 ? "\n" : "");
-    served_each_skewed(s, count_skewed, &skewed);
-    buf_printf(out, "Group/versions with different schemas: %zu (skewed-resources: %s)\n", skewed,
-               a->config->skewed_resources);
-    cluster_local_describe(a->cluster, text, sizeof(text));
-    buf_printf(out, "Local failover: %s\n", text);
+    return status_collect(arg, out);
 }
 
 static bool open_admin(struct app *a, struct err *err)
@@ -196,8 +138,7 @@ static bool open_admin(struct app *a, struct err *err)
         .version = a->args.version,
         .metrics = a->metrics,
         .flags = list_flags,
-        .status = fill_page,
-        .facts = list_facts,
+        .status = collect,
         .health = a->health,
         .arg = a,
     };

@@ -17,9 +17,7 @@ enum { REQUESTS_SHOWN = 1000, RELOAD_ERRORS_CEILING = 64 << 10 };
 static bool do_status(const struct json_object *request, struct buf *out, struct err *err, void *arg)
 {
     (void)request;
-    (void)err;
-    status_write(arg, out);
-    return true;
+    return status_write(arg, out) || err_set(err, "out of memory");
 }
 
 static bool do_skew(const struct json_object *request, struct buf *out, struct err *err, void *arg)

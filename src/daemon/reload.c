@@ -1,6 +1,7 @@
 #include "daemon/reload.h"
 
 #include "admin/admin.h"
+#include "base/changes.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -99,6 +100,7 @@ static bool put_in_force(struct app *a, const struct config *c, const struct tru
     }
     wire_cluster(c, t, s, a->hostname, &cluster);
     cluster.peer_rule_changed = renetworked;
+    cluster.changes = a->changes;
     cluster_update(a->cluster, &cluster);
     wire_front(c, t, &front);
     front.arg = a->proxy;
@@ -151,6 +153,7 @@ static void say_failure(struct app *a, struct buf *errors)
     if (slice_split(&rest, '\n', &line))
         (void)snprintf(a->reload_refused, sizeof(a->reload_refused), "%.*s", (int)(line.n < 200 ? line.n : 200),
                        line.p);
+    changes_add(a->changes, CHANGE_FAILED, a->hostname, "a reload was refused: %s", a->reload_refused);
     app_update_status(a);
     notify_ready(a->notify, a->status);
 }
@@ -171,6 +174,7 @@ bool reload_saying(struct app *a, struct buf *errors)
     if (ok) {
         metric_set(a->reload_time, (double)clock_wall_us() / 1e6);
         log_info("Reloaded");
+        changes_add(a->changes, CHANGE_CHANGED, a->hostname, "the configuration was reloaded");
         trust_say_suites(a->config);
         a->reload_refused[0] = '\0';
         app_update_status(a);

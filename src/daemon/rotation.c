@@ -1,5 +1,6 @@
 #include "daemon/rotation.h"
 
+#include "base/changes.h"
 #include "base/log.h"
 #include "daemon/app_state.h"
 #include "daemon/expiry.h"
@@ -91,6 +92,7 @@ void rotation_replace(struct app *a, struct file_watch *w)
 
 void rotation_changed(struct app *a)
 {
+    changes_add(a->changes, CHANGE_CHANGED, a->hostname, "certificate files changed and are in use");
     log_info("Certificate files changed, new connections use the new ones");
     metric_inc(a->files_changes);
     expiry_read(a->expiry, a->config);

@@ -4,39 +4,30 @@
 #include "admin/skew.h"
 #include "base/clock.h"
 #include "base/json_write.h"
+#include "base/limits.h"
 #include "daemon/app_state.h"
 #include "daemon/expiry.h"
 #include "daemon/observe.h"
 #include "daemon/options.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 /* ---- the whole ---- */
 
-struct failing {
-    struct json_write list;
-    bool any;
-};
-
-static void put_failing(const char *check, const char *why, void *arg)
+static void take_failing(const char *check, const char *why, void *arg)
 {
-    struct failing *f = arg;
-    struct json_write one = json_nested(&f->list, NULL, '{');
+    struct status *s = arg;
+    struct status_check *c = &s->failing[s->n_failing];
 
-    json_text(&one, "check", check);
-    json_text(&one, "reason", why);
-    json_close(&one);
-    f->any = true;
-}
-
-static void put_readiness(struct app *a, struct json_write *w)
-{
-    struct failing f = {json_nested(w, "notReady", '['), false};
-
-    health_each_failing(a->health, HEALTH_READYZ, put_failing, &f);
-    json_close(&f.list);
-    json_bool(w, "ready", !f.any);
+    s->ready = false;
+    if (s->n_failing == STATUS_CHECKS)
+        return;
+    c->name = check;
+    c->look = observe_look(check);
+    (void)snprintf(c->why, sizeof(c->why), "%s", why);
+    s->n_failing++;
 }
 
 static const char *phase_of(const struct app *a)
@@ -51,49 +42,86 @@ static const char *phase_of(const struct app *a)
     return names[a->phase];
 }
 
-static void put_listeners(const struct app *a, struct json_write *w)
+static void take_listeners(const struct app *a, struct status *s)
 {
-    struct json_write list = json_nested(w, "listeners", '[');
-    char text[DERIVE_HOST_BYTES];
+    for (; s->n_listeners < a->addresses.n && s->n_listeners < STATUS_LISTENERS; s->n_listeners++) {
+        const struct listen_address *at = &a->addresses.at[s->n_listeners];
 
-    for (size_t i = 0; i < a->addresses.n; i++) {
-        derive_text(a->addresses.at[i].host,
-                    a->addresses.at[i].port != 0 ? a->addresses.at[i].port : front_port(a->front), text);
-        json_text(&list, NULL, text);
+        derive_text(at->host, at->port != 0 ? at->port : front_port(a->front), s->listeners[s->n_listeners]);
     }
-    json_close(&list);
 }
 
-static void put_config_state(const struct app *a, struct json_write *w)
+static void take_certificate(const struct expiry_entry *e, void *arg)
 {
-    struct json_write c = json_nested(w, "config", '{');
+    struct status *s = arg;
 
-    json_text(&c, "file", a->args.config_file);
-    json_text(&c, "lastReloadRefused", a->reload_refused[0] == '\0' ? NULL : a->reload_refused);
-    json_text(&c, "lastFilesRefused", a->files_refused[0] == '\0' ? NULL : a->files_refused);
-    json_close(&c);
+    if (s->n_certificates < STATUS_CERTS)
+        s->certificates[s->n_certificates++] = (struct status_certificate){
+            .option = e->option,
+            .file = e->path,
+            .not_after_s = e->not_after,
+            .remaining_s = e->not_after - s->now_us / 1000000,
+        };
 }
 
-void status_write(struct app *a, struct buf *out)
+static void count_skewed(void *arg, struct slice group, struct slice version)
 {
-    struct json_write w = json_open(out, '{');
+    (void)group;
+    (void)version;
+    (*(size_t *)arg)++;
+}
 
-    put_readiness(a, &w);
-    json_text(&w, "phase", phase_of(a));
-    json_text(&w, "hostname", a->hostname);
-    json_text(&w, "version", a->args.version);
-    json_u64(&w, "pid", (uint64_t)getpid());
-    json_seconds(&w, "upSeconds", loop_now_ms(a->loop) - a->started_ms);
-    put_listeners(a, &w);
-    json_u64(&w, "connections", front_connections(a->front));
-    json_u64(&w, "requestsInFlight", front_exchanges(a->front));
-    json_u64(&w, "tunnels", proxy_tunnels(a->proxy));
-    put_config_state(a, &w);
-    json_raw(&w, "cluster");
-    cluster_describe(a->cluster, out);
-    json_raw(&w, "certificates");
-    status_write_certificates(a, out);
-    json_close(&w);
+static void take_process(struct app *a, struct status *s)
+{
+    s->up_ms = loop_now_ms(a->loop) - a->started_ms;
+    s->started_us = s->now_us - (int64_t)s->up_ms * 1000;
+    take_listeners(a, s);
+    s->connections = front_connections(a->front);
+    s->requests = front_exchanges(a->front);
+    s->tunnels = proxy_tunnels(a->proxy);
+    expiry_each(a->expiry, take_certificate, s);
+}
+
+bool status_collect(struct app *a, struct status *out)
+{
+    *out = (struct status){
+        .ready = true,
+        .phase = phase_of(a),
+        .version = a->args.version,
+        .hostname = a->hostname,
+        .pid = (unsigned long)getpid(),
+        .now_us = clock_wall_us(),
+        .now_ms = clock_ms(),
+        .config_file = a->args.config_file,
+        .reload_refused = a->reload_refused,
+        .files_refused = a->files_refused,
+        .skewed_resources = a->config->skewed_resources,
+        .changes = a->changes,
+        .traffic = proxy_traffic(a->proxy),
+        .served = served_ref(cluster_served(a->cluster)),
+    };
+    buf_init(&out->internals, LIMIT_CONTROL_ANSWER);
+    health_each_failing(a->health, HEALTH_READYZ, take_failing, out);
+    take_process(a, out);
+    cluster_local_describe(a->cluster, out->failover, sizeof(out->failover));
+    cluster_etcd_state(a->cluster, out->etcd, sizeof(out->etcd));
+    served_each_skewed(out->served, count_skewed, &out->schemas_skewed);
+    if (cluster_view_take(a->cluster, &out->cluster) && status_compare(out->served, &out->gvs, &out->gvs_uneven))
+        return true;
+    status_end(out);
+    return false;
+}
+
+bool status_write(struct app *a, struct buf *out)
+{
+    struct status s;
+
+    if (!status_collect(a, &s))
+        return false;
+    cluster_describe(a->cluster, &s.internals);
+    status_json(&s, out);
+    status_end(&s);
+    return true;
 }
 
 /* ---- certificates ---- */

@@ -1,14 +1,18 @@
 /*
- * The state of the process as one JSON object: what the control socket, and through it mvproxyctl, shows.
+ * Collects the state of the process (admin/status.h), and writes what the control socket, and through it mvproxyctl,
+ * shows.
  */
 #ifndef MVPROXY_DAEMON_STATUS_H
 #define MVPROXY_DAEMON_STATUS_H
 
-#include "base/buf.h"
+#include "admin/status.h"
 
 struct app;
 
-void status_write(struct app *a, struct buf *out);
+/* False when out of memory; else to be ended with status_end() before the loop goes on. */
+MEM_CHECK bool status_collect(struct app *a, struct status *out);
+/* As JSON, with what the parts say of themselves. False when out of memory. */
+MEM_CHECK bool status_write(struct app *a, struct buf *out);
 /* The certificates in force and when they end, as a JSON array. */
 void status_write_certificates(struct app *a, struct buf *out);
 /* Who serves what, a row for each resource of `all`, else for those that some servers lack. False: out of memory. */

@@ -1,5 +1,7 @@
 #include "daemon/wire.h"
 
+#include <config.h>
+
 #include "daemon/addresses.h"
 #include "daemon/derive.h"
 #include "daemon/machine_memory.h"
@@ -258,6 +260,7 @@ void wire_cluster(const struct config *c, const struct trust *t, const struct wi
         .n_etcd_servers = s->n_etcd,
         .etcd_prefix = c->etcd_prefix,
         .local_failover = c->local_failover,
+        .pulse = true,
     };
 }
 
@@ -284,6 +287,7 @@ static struct access_log access_log(const struct config *c)
 void wire_proxy(const struct config *c, const struct trust *t, struct origin *local, struct proxy_opts *out)
 {
     *out = (struct proxy_opts){
+        .version = PACKAGE_VERSION,
         .local = local,
         .username_headers = c->requestheader_username_headers,
         .uid_headers = c->requestheader_uid_headers,

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/hash.h"
 #include "base/limits.h"
 #include "kube/jscan.h"
 
@@ -16,6 +17,7 @@ struct schema_index {
     struct arena *arena;
     struct entry *at; /* sorted */
     size_t n, room;
+    uint64_t digest;
 };
 
 static int compare(const struct entry *a, const struct entry *b)
@@ -132,6 +134,18 @@ static bool take(struct schema_index *x, struct slice document)
     return found && s.error == NULL && jscan_end(&s);
 }
 
+static uint64_t digest(const struct schema_index *x)
+{
+    uint64_t sum = 1;
+
+    for (size_t i = 0; i < x->n; i++) {
+        sum = sum * 31 + hash_seeded(x->at[i].group);
+        sum = sum * 31 + hash_seeded(x->at[i].version);
+        sum = sum * 31 + hash_seeded(x->at[i].hash);
+    }
+    return sum;
+}
+
 struct schema_index *schema_index_parse(struct slice document)
 {
     struct schema_index *x = mem_zalloc(sizeof *x);
@@ -146,6 +160,7 @@ struct schema_index *schema_index_parse(struct slice document)
     }
     if (x->n > 0)
         qsort(x->at, x->n, sizeof *x->at, by_name);
+    x->digest = digest(x);
     return x;
 }
 
@@ -164,6 +179,11 @@ void schema_index_unref(struct schema_index *x)
         arena_free(x->arena);
     mem_free(x->at);
     mem_free(x);
+}
+
+uint64_t schema_index_digest(const struct schema_index *x)
+{
+    return x == NULL ? 0 : x->digest;
 }
 
 size_t schema_index_count(const struct schema_index *x)

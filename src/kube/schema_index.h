@@ -14,6 +14,8 @@ struct schema_index;
 MEM_CHECK struct schema_index *schema_index_parse(struct slice document);
 struct schema_index *schema_index_ref(struct schema_index *x); /* NULL is fine, here and below */
 void schema_index_unref(struct schema_index *x);
+/* Of all that it says: two that say the same have the same; others by chance once in 2^64. NULL: 0. */
+uint64_t schema_index_digest(const struct schema_index *x);
 size_t schema_index_count(const struct schema_index *x);
 /* In order of group and version ("" for the core group). */
 void schema_index_at(const struct schema_index *x, size_t i, struct slice *group, struct slice *version);

@@ -33,6 +33,8 @@ struct user_headers {
 #define USER_IF_READY "X-Mvproxy-If-Ready"
 /* On answers to marked requests of verified front proxies: an mvproxy stands here; the value is its server ID. */
 #define USER_HOP "X-Mvproxy-Hop"
+/* Beside it, where it is no resource that was asked for: which version of mvproxy. */
+#define USER_HOP_VERSION "X-Mvproxy-Version"
 
 /* X-Remote-User, X-Remote-Group, X-Remote-Extra-; no uid header (kubeadm's defaults). Static. */
 const struct user_headers *user_headers_default(void);

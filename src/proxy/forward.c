@@ -120,6 +120,7 @@ void forward_relay_head(struct job *j, const struct http_head *head, struct http
     struct rewrite_origin from = {
         .served_by = j->peer != NULL ? j->peer->id : NULL,
         .hop = j->authn.rerouted ? served_local_id(j->served) : NULL,
+        .version = j->authn.rerouted && !j->info.is_resource ? j->config->version : NULL,
         .warning = j->peer == NULL && j->route.older ? WARNING_OLDER : NULL,
     };
     struct http_head out;

@@ -1,6 +1,7 @@
 #include "proxy/job.h"
 
 #include "back/retry.h"
+#include "base/clock.h"
 #include "base/state.h"
 #include "kube/status.h"
 #include "proxy/disco_pretty.h"
@@ -67,13 +68,24 @@ void job_forget_request(struct job *j)
     exchange_forget_request(j->x);
 }
 
+/* A peer's mvproxy looks once a second whether our server is there (cluster/pulse.h): only what fails is worth a line.
+ */
+static bool is_pulse(const struct job *j)
+{
+    return j->authn.rerouted && !j->info.is_resource && slice_eq(j->info.path, SLICE_LIT("/version")) &&
+           j->account.status == 200;
+}
+
 static void account(struct job *j)
 {
+    if (!is_pulse(j))
+        traffic_add(&j->proxy->traffic, clock_ms(), j->route.row, j->account.status);
     if (j->account.attempts > 0 && j->peer != NULL)
         account_rerouted(j->proxy->account, j->account.status, &j->info);
     account_request(j->proxy->account, j->x, &j->info, &j->route, &j->account);
-    access_log_request(&j->config->access_log, j->x, &j->info, &j->route, &j->account,
-                       j->authn.rerouted && j->info.is_resource);
+    if (!is_pulse(j))
+        access_log_request(&j->config->access_log, j->x, &j->info, &j->route, &j->account,
+                           j->authn.rerouted && j->info.is_resource);
     if (!j->audit.own)
         return;
     j->audit.unbounded = j->config->access_log.all;

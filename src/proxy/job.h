@@ -17,6 +17,7 @@
 #include "proxy/authz_cache.h"
 #include "proxy/proxy_config.h"
 #include "proxy/route.h"
+#include "proxy/traffic.h"
 
 struct disco_pretty;
 struct loop;
@@ -106,6 +107,7 @@ struct proxy {
     struct list under_way;    /* of struct job, the oldest first */
     struct list long_running; /* of struct job */
     struct list tunnels;      /* of struct upgrade, oldest first */
+    struct traffic traffic;
     uint64_t dice;
     bool stopping;
 };

@@ -278,6 +278,11 @@ void proxy_set_stopping(struct proxy *p)
     p->stopping = true;
 }
 
+const struct traffic *proxy_traffic(const struct proxy *p)
+{
+    return &p->traffic;
+}
+
 size_t proxy_tunnels(const struct proxy *p)
 {
     return p->tunnels.count;

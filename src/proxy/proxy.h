@@ -13,6 +13,7 @@ struct cluster;
 struct loop;
 struct metrics;
 struct proxy;
+struct traffic;
 
 /* Ends the process only when out of memory. */
 struct proxy *proxy_new(struct loop *l, struct back *b, struct cluster *c, struct metrics *m,
@@ -26,6 +27,8 @@ void proxy_on_request(struct exchange *x, void *arg);
 /* From now on a client's GET /readyz is answered 503 here: the local server may be ready, but this way to it is about
  * to close, and a load balancer that probes it is to know. As kube-apiserver's own /readyz does from SIGTERM on. */
 void proxy_set_stopping(struct proxy *p);
+/* What its requests came to lately. */
+const struct traffic *proxy_traffic(const struct proxy *p);
 /* Tunnels under way and their forceful end (drain). */
 size_t proxy_tunnels(const struct proxy *p);
 size_t proxy_long_running(const struct proxy *p);

@@ -53,6 +53,7 @@ static bool fill_config(struct proxy_config *c, const struct proxy_opts *o)
     c->access_log = o->access_log;
     c->newest = o->newest;
     c->legacy_discovery = o->legacy_discovery;
+    c->version = o->version;
     return copy_list(c->arena, o->username_headers, &h->username, &h->n_username) &&
            copy_list(c->arena, o->uid_headers, &h->uid, &h->n_uid) &&
            copy_list(c->arena, o->group_headers, &h->group, &h->n_group) &&

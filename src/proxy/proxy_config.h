@@ -25,6 +25,7 @@ struct proxy_opts {
     struct access_log access_log;
     bool newest;           /* route_query.newest */
     bool legacy_discovery; /* route_query.legacy */
+    const char *version;   /* of this program, for peers; static, NULL: not told */
 };
 
 /* Immutable, reference-counted form of struct proxy_opts: a request keeps the one it began with. */
@@ -40,6 +41,7 @@ struct proxy_config {
     double goaway_chance;
     struct access_log access_log;
     bool newest, legacy_discovery;
+    const char *version;
 };
 
 /* One reference. NULL when out of memory. */

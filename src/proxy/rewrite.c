@@ -141,7 +141,7 @@ static void drop_own_names(struct http_head *h)
 bool rewrite_response(const struct http_head *in, const struct rewrite_origin *from, struct arena *a,
                       struct http_head *out)
 {
-    if (!http_head_init(out, a, in->n_fields + 4) || !hop_copy(in, out, a))
+    if (!http_head_init(out, a, in->n_fields + 5) || !hop_copy(in, out, a))
         return false;
     drop_own_names(out);
     out->status = in->status;
@@ -155,5 +155,6 @@ bool rewrite_response(const struct http_head *in, const struct rewrite_origin *f
     }
     return (from->served_by == NULL ||
             http_head_add(out, a, SLICE_LIT(REWRITE_SERVED_BY), slice_str(from->served_by))) &&
-           (from->hop == NULL || http_head_add(out, a, SLICE_LIT(REWRITE_HOP), slice_str(from->hop)));
+           (from->hop == NULL || http_head_add(out, a, SLICE_LIT(REWRITE_HOP), slice_str(from->hop))) &&
+           (from->version == NULL || http_head_add(out, a, SLICE_LIT(USER_HOP_VERSION), slice_str(from->version)));
 }

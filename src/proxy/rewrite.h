@@ -41,6 +41,7 @@ struct rewrite_origin {
     const char *served_by; /* the peer that answered, by server ID */
     const char *warning;   /* a warn-text without quotes: Warning: 299 - "..." */
     const char *hop;       /* our own server ID, on answers to a peer */
+    const char *version;   /* our own, likewise */
 };
 
 /* The response's end-to-end fields for the client. False when out of memory. */

@@ -185,10 +185,10 @@ def test_dead_server(world):
     until(lambda: ask(world, "status")["ready"], "ready again")
     world.sim.kill_server("b")
     equal(ctl(world, "refresh", "test-server-b")[0], 0, "refresh of one")
-    until(lambda: any(p.get("failure") for p in ask(world, "status")["cluster"]["peers"]), "the peer's last error")
+    until(lambda: any(s["failing"] for s in ask(world, "status")["servers"]), "the peer's last error")
     world.sim.start_server("b")
     equal(ctl(world, "refresh", "test-server-b")[0], 0, "refresh of one")
-    until(lambda: not any(p.get("failure") for p in ask(world, "status")["cluster"]["peers"]), "the peer is well again")
+    until(lambda: not any(s["failing"] for s in ask(world, "status")["servers"]), "the peer is well again")
 
 
 def test_misuse(world):

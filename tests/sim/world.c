@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/metric.h"
+#include "cluster/cluster_view.h"
 #include "kube/disco_parse.h"
 #include "lib/tap.h"
 
@@ -96,14 +97,14 @@ static size_t index_of(struct world *w, const struct kube_server *k)
 
 bool world_sees_mvproxy(struct world *w)
 {
-    struct buf out;
-    bool found;
+    struct cluster_view v;
+    bool found = false;
 
-    buf_init(&out, 1 << 20);
-    cluster_describe(w->cluster, &out);
-    buf_append_char(&out, '\0');
-    found = strstr(buf_slice(&out).p, "\"mvproxy\":true") != NULL;
-    buf_free(&out);
+    if (!cluster_view_take(w->cluster, &v))
+        abort();
+    for (size_t i = 0; i < v.n; i++)
+        found = found || v.servers[i].has_mvproxy;
+    cluster_view_free(&v);
     return found;
 }
 

@@ -8,11 +8,15 @@
 #include <unistd.h>
 
 #include "admin/process_metrics.h"
+#include "admin/status.h"
+#include "base/changes.h"
 #include "base/clock.h"
+#include "cluster/served.h"
 #include "lib/tap.h"
 #include "net/loop.h"
 #include "net/stream_internal.h"
 #include "net/tls_ctx.h"
+#include "proxy/traffic.h"
 
 enum { PATIENCE_MS = 60000, ANSWER_BYTES = 1 << 20 };
 
@@ -23,6 +27,7 @@ struct world {
     struct health *health;
     struct admin_opts opts;
     struct admin *admin;
+    struct changes *changes;
     const char *not_ready;
 };
 
@@ -197,14 +202,36 @@ static void flags(admin_flag_fn *each, void *each_arg, void *arg)
     each(each_arg, "v", "2");
 }
 
-static void status(struct page *p, void *arg)
-{
-    static const char *const columns[] = {"server", NULL};
-    const struct page_cell cell = {SLICE_LIT("<apiserver>"), PAGE_PLAIN};
+static const struct cluster_server hostile = {.id = "apiserver-x",
+                                              .host = "<script>alert(1)</script>",
+                                              .life = "live",
+                                              .holder = "",
+                                              .source = "static",
+                                              .version = "v1.34.0",
+                                              .emulated = "",
+                                              .mvproxy = "",
+                                              .lease_ms = UINT64_MAX,
+                                              .error = "<img src=x onerror=alert(2)>"};
 
-    (void)arg;
-    page_table(p, "Servers", columns);
-    page_row(p, &cell, 1);
+static bool status(struct status *s, void *arg)
+{
+    static const struct traffic nothing;
+    struct world *w = arg;
+    struct served_input in = {.local_id = "apiserver-l", .local_host = "cp-a", .local_etag = SLICE_LIT("")};
+
+    memset(s, 0, sizeof(*s));
+    s->cluster.servers = mem_array(1, sizeof(hostile));
+    s->served = served_new(&in);
+    if (s->cluster.servers == NULL || s->served == NULL)
+        tap_bail("out of memory");
+    s->cluster.servers[s->cluster.n++] = hostile;
+    s->cluster.own_id = s->cluster.hostname = s->cluster.identity = "";
+    s->ready = w->not_ready == NULL;
+    s->phase = s->version = s->hostname = s->reload_refused = s->files_refused = s->skewed_resources = "";
+    s->changes = w->changes;
+    s->traffic = &nothing;
+    buf_init(&s->internals, 1);
+    return true;
 }
 
 static void world_init(struct world *w, const char *address, struct tls_ctx *tls)
@@ -216,6 +243,7 @@ static void world_init(struct world *w, const char *address, struct tls_ctx *tls
     w->process = process_metrics_new(w->metrics, "0.0");
     w->loop = loop_new(w->metrics);
     w->health = health_new();
+    w->changes = changes_new();
     health_add(w->health, HEALTH_READYZ, "ready", check_ready, w);
     w->opts = (struct admin_opts){.bind_address = address,
                                   .tls = tls,
@@ -237,6 +265,7 @@ static void world_end(struct world *w)
     health_free(w->health);
     metrics_free(w->metrics);
     process_metrics_free(w->process);
+    changes_free(w->changes);
 }
 
 /* ---- tests ---- */
@@ -265,7 +294,8 @@ static void test_pages(void)
     a = get(&w, NULL, "/readyz?exclude=nothing");
     ok(has(a, "HTTP/1.1 500 "), "not ready");
     is_str(body_of(a),
-           "[+]ping ok\n[-]ready failed: reason withheld\nwarn: some health checks cannot be excluded: no matches for "
+           "[+]ping ok\n[-]ready failed: reason withheld, see mvproxyctl status or /readyz/ready\nwarn: some health "
+           "checks cannot be excluded: no matches for "
            "\"nothing\"\nreadyz check failed\n",
            "says what, not why");
     ok(has(get(&w, NULL, "/livez"), "HTTP/1.1 200 OK\r\n"), "/livez does not care");
@@ -277,10 +307,62 @@ static void test_pages(void)
     a = ask(&w, NULL,
             "GET /statusz HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\nConnection: close\r\n\r\n");
     ok(has(a, "HTTP/1.1 406 "), "plain JSON is not acceptable");
-    a = get(&w, NULL, "/");
-    ok(has(a, "Content-Type: text/html; charset=utf-8\r\n") && has(a, "<td>&lt;apiserver&gt;</td>"), "the status page");
-    ok(has(a, "Content-Security-Policy: default-src 'none'"), "may load nothing");
+    a = ask(
+        &w, NULL,
+        "GET /statusz HTTP/1.1\r\nHost: localhost\r\nAccept: application/json;v=v1alpha1;g=config.k8s.io;as=Statusz\r\n"
+        "Connection: close\r\n\r\n");
+    ok(has(a, ";v=v1alpha1;g=config.k8s.io;as=Statusz\r\n") && has(a, "\"status\":{\"ready\":false,"),
+       "JSON by its type");
     world_end(&w);
+}
+
+static void test_page(void)
+{
+    struct world w;
+    const char *a;
+
+    world_init(&w, "127.0.0.1", NULL);
+    a = get(&w, NULL, "/");
+    ok(has(a, "Content-Type: text/html; charset=utf-8\r\n") && has(a, "Transfer-Encoding: chunked\r\n"),
+       "the status page, in pieces");
+    ok(has(a, "<h1 class=\"good\">Ready</h1>") && has(a, "</main>\n</body>\n</html>\n"),
+       "from its first line to its last");
+    ok(has(a, "Content-Security-Policy: default-src 'none'; ") && has(a, "; style-src 'sha256-"), "may load nothing");
+    ok(has(a, "<bdi>&lt;script&gt;alert(1)&lt;/script&gt;</bdi>") && has(a, "&lt;img src=x onerror=alert(2)&gt;"),
+       "what others say is text");
+    ok(strstr(a, "<script") == NULL && strstr(a, "<img") == NULL && strstr(a, "http-equiv") == NULL, "and no markup");
+    ok(has(get(&w, NULL, "/?refresh=5"), "<meta http-equiv=\"refresh\" content=\"5\">"), "loaded anew if asked for");
+    ok(strstr(get(&w, NULL, "/?refresh=1"), "http-equiv") == NULL, "not all the time");
+    ok(strstr(get(&w, NULL, "/?refresh=99999999999"), "http-equiv") == NULL, "nor once in a life");
+    a = ask(&w, NULL, "HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    ok(has(a, "HTTP/1.1 200 ") && body_of(a)[0] == '\0', "HEAD has no body");
+    world_end(&w);
+}
+
+/* Who begins to read a page and goes, or is there when all ends. */
+static void test_page_given_up(void)
+{
+    struct world w;
+    int fd[4];
+
+    world_init(&w, "127.0.0.1", NULL);
+    for (size_t i = 0; i < ROWS(fd); i++) {
+        static const char request[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+        fd[i] = dial_admin(&w);
+        if (write(fd[i], request, sizeof(request) - 1) != (ssize_t)sizeof(request) - 1)
+            tap_bail("write");
+        for (size_t turn = 0; turn < i; turn++)
+            loop_run_once(w.loop, 0);
+        if (i < 2)
+            close(fd[i]);
+    }
+    for (size_t turn = 0; turn < 20; turn++)
+        loop_run_once(w.loop, 1);
+    ok(has(get(&w, NULL, "/"), "</html>\n"), "others have it all the same");
+    world_end(&w);
+    close(fd[2]);
+    close(fd[3]);
 }
 
 static void test_manners(void)
@@ -379,6 +461,8 @@ int main(void)
 {
     make_certs();
     test_pages();
+    test_page();
+    test_page_given_up();
     test_manners();
     test_errors();
     test_tls();

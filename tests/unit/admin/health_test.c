@@ -50,9 +50,12 @@ static void test_answers(struct health *h, const char **sync)
     expect(h, "/nothing", "", 404, "404 page not found\n");
     is_double(value(h, "sync", "readyz"), 1, "the last result is kept");
     *sync = "leases not listed";
-    expect(h, "/readyz", "", 500, "[+]ping ok\n[-]sync failed: reason withheld\n[+]shutdown ok\nreadyz check failed\n");
+    expect(h, "/readyz", "", 500,
+           "[+]ping ok\n[-]sync failed: reason withheld, see mvproxyctl status or /readyz/sync\n[+]shutdown ok\nreadyz "
+           "check failed\n");
     expect(h, "/readyz", "verbose", 500,
-           "[+]ping ok\n[-]sync failed: reason withheld\n[+]shutdown ok\nreadyz check failed\n");
+           "[+]ping ok\n[-]sync failed: reason withheld, see mvproxyctl status or /readyz/sync\n[+]shutdown ok\nreadyz "
+           "check failed\n");
     expect(h, "/livez", "", 200, "ok");
     expect(h, "/readyz", "exclude=sync", 200, "ok");
     expect(h, "/readyz/sync", "", 500, "internal server error: leases not listed\n");

@@ -1,9 +1,9 @@
-/* Who serves what, as the status page shows it. */
+/* Who serves what. */
 #include "admin/skew.h"
 
 #include <stdio.h>
 
-#include "admin/page.h"
+#include "base/buf.h"
 #include "kube/disco_parse.h"
 #include "lib/tap.h"
 
@@ -79,7 +79,6 @@ int main(void)
                               .n_peers = 2};
     struct served *s = served_new(&in);
     struct buf out;
-    struct page p;
 
     if (s == NULL)
         tap_bail("served_new");
@@ -89,20 +88,6 @@ int main(void)
              "/v1/nodes ++?\n/v1/pods ++?\napps/v1/deployments ++?\napps/v1/z<z -+? uneven\n"
              "resource.k8s.io/v1/deviceclasses -+? uneven\n",
              "the union, sorted; who serves it; unknown servers have no say");
-    buf_reset(&out);
-    page_begin(&p, &out, "t");
-    skew_page(&p, s, true);
-    page_end(&p);
-    buf_append_char(&out, '\0');
-    ok(strstr(buf_slice(&out).p, "<tr><td>resource.k8s.io/v1 deviceclasses</td><td class=\"warning\">no</td>"
-                                 "<td class=\"good\">yes</td><td class=\"faint\">?</td></tr>") != NULL,
-       "a row of the matrix");
-    ok(strstr(buf_slice(&out).p,
-              "<td>apiserver-b</td><td class=\"warning\">lapsed</td><td class=\"warning\">not yet known</td>"
-              "<td class=\"bad\">none</td>") != NULL,
-       "a row of the servers");
-    ok(strstr(buf_slice(&out).p, "deployments</td>") == NULL, "what everybody serves is not shown");
-    ok(strstr(buf_slice(&out).p, "<p>2 of 5 resources are served by some servers only.</p>") != NULL, "but counted");
     buf_free(&out);
     served_unref(s);
     disco_unref(local);

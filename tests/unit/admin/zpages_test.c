@@ -15,6 +15,9 @@ static const struct {
     {ZPAGE_STATUSZ, "application/json", ZPAGE_NOT_ACCEPTABLE},
     {ZPAGE_STATUSZ, "application/json;v=v1beta1;g=config.k8s.io;as=Statusz", ZPAGE_JSON},
     {ZPAGE_STATUSZ, "application/json; as=Statusz; g=config.k8s.io; v=v1beta1", ZPAGE_JSON},
+    {ZPAGE_STATUSZ, "application/json;v=v1alpha1;g=config.k8s.io;as=Statusz", ZPAGE_JSON_ALPHA},
+    {ZPAGE_FLAGZ, "application/json;v=v1alpha1;g=config.k8s.io;as=Flagz", ZPAGE_JSON_ALPHA},
+    {ZPAGE_STATUSZ, "application/json;v=v1alpha1;g=config.k8s.io;as=Flagz", ZPAGE_NOT_ACCEPTABLE},
     {ZPAGE_STATUSZ, "application/json;v=v1;g=config.k8s.io;as=Statusz", ZPAGE_NOT_ACCEPTABLE},
     {ZPAGE_STATUSZ, "application/json;v=v1beta1;g=config.k8s.io;as=Flagz", ZPAGE_NOT_ACCEPTABLE},
     {ZPAGE_FLAGZ, "application/json;v=v1beta1;g=config.k8s.io;as=Flagz,text/plain", ZPAGE_JSON},
@@ -36,11 +39,17 @@ static void test_statusz(struct buf *out)
              "\nmvproxy statusz\n" WARNING "Started: Fri Sep  6 06:19:51 UTC 2024\nUp: 1 hr 02 min 03 sec\n"
              "Binary version: 1.2.3\nPaths: /livez /metrics\n",
              "statusz as text");
-    s.facts = SLICE_LIT("Peers tried last: apiserver-b, apiserver-c\n");
+    s.facts = SLICE_LIT("Ready\n");
     buf_reset(out);
     statusz_write(out, ZPAGE_TEXT, &s);
-    ok(slice_has_suffix(buf_slice(out), SLICE_LIT("\nPeers tried last: apiserver-b, apiserver-c\n")),
-       "and who is tried last, if anybody is");
+    ok(slice_has_suffix(buf_slice(out), SLICE_LIT("/metrics\nReady\n")), "and how it stands");
+    s.facts = SLICE_LIT("{\"ready\":true}");
+    buf_reset(out);
+    statusz_write(out, ZPAGE_JSON_ALPHA, &s);
+    ok(memmem(out->p, buf_len(out), "config.k8s.io/v1alpha1\"", 23) != NULL &&
+           slice_has_suffix(buf_slice(out), SLICE_LIT("\"/metrics\"],\"status\":{\"ready\":true}}\n")),
+       "in JSON, too, and the older version");
+    s.facts = SLICE_NONE;
     buf_reset(out);
     statusz_write(out, ZPAGE_JSON, &s);
     is_slice(buf_slice(out),

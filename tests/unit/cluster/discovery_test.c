@@ -1,5 +1,6 @@
 /* What the whole layer makes of what the servers say: stories, each in a world of its own. */
 #include "base/buf.h"
+#include "cluster/cluster_view.h"
 #include "lib/tap.h"
 #include "sim/world.h"
 
@@ -548,6 +549,7 @@ static void described(void)
 {
     struct world w;
     struct kube_server *b;
+    struct cluster_view v;
     struct buf text;
 
     world_init(&w, WORLD_BASE);
@@ -557,7 +559,16 @@ static void described(void)
     sim_run_ms(w.loop, 7000);
     buf_init(&text, 1 << 20);
     cluster_describe(w.cluster, &text);
-    ok(!text.failed && memmem(text.p, buf_len(&text), kube_id(b), 36) != NULL, "the description names the peer");
+    ok(!text.failed && memmem(text.p, buf_len(&text), "\"leases\":{", 10) != NULL, "the parts describe themselves");
+    ok(cluster_view_take(w.cluster, &v) && v.n == 2, "two servers");
+    ok(v.servers[0].local && strcmp(v.servers[0].life, "local") == 0, "the local one first");
+    is_str(v.servers[1].host, "cp-b", "the peer by its host name");
+    is_str(v.servers[1].id, kube_id(b), "and its ID");
+    is_str(v.servers[1].life, "live", "it is live");
+    is_str(v.servers[1].address, "10.0.0.2:6443", "at its address");
+    ok(v.servers[1].known && v.servers[1].discovery_ms >= 6000 && v.servers[1].lease_ms < 20000, "ages");
+    ok(v.servers[1].error == NULL && !v.servers[1].failing, "no error");
+    cluster_view_free(&v);
     is_double(world_metric(&w, "mvproxy_peers", "live", NULL), 1, "one live peer");
     ok(world_metric(&w, "mvproxy_discovery_age_seconds", kube_id(b), NULL) > 6, "the age of its document");
     ok(world_metric(&w, "aggregator_discovery_peer_aggregated_cache_misses_total", NULL) >= 1, "builds are counted");

@@ -1,0 +1,74 @@
+#include "admin/html.h"
+
+void html_raw(struct buf *out, const char *markup)
+{
+    buf_append_str(out, markup);
+}
+
+static const char *entity_of(char c)
+{
+    switch (c) {
+    case '<':
+        return "&lt;";
+    case '>':
+        return "&gt;";
+    case '&':
+        return "&amp;";
+    case '"':
+        return "&quot;";
+    case '\'':
+        return "&#39;";
+    default:
+        return (unsigned char)c < ' ' || c == 0x7f ? " " : NULL;
+    }
+}
+
+void html_text(struct buf *out, struct slice text)
+{
+    size_t plain = 0;
+
+    for (size_t i = 0; i < text.n; i++) {
+        const char *entity = entity_of(text.p[i]);
+
+        if (entity == NULL)
+            continue;
+        buf_append(out, slice_of(text.p + plain, i - plain));
+        buf_append_str(out, entity);
+        plain = i + 1;
+    }
+    if (plain < text.n)
+        buf_append(out, slice_from(text, plain));
+}
+
+void html_str(struct buf *out, const char *text)
+{
+    html_text(out, slice_str(text));
+}
+
+void html_name(struct buf *out, const char *text)
+{
+    html_raw(out, "<bdi>");
+    html_str(out, text);
+    html_raw(out, "</bdi>");
+}
+
+void html_u64(struct buf *out, uint64_t value)
+{
+    buf_append_u64(out, value);
+}
+
+void html_duration(struct buf *out, uint64_t ms)
+{
+    unsigned long long s = (unsigned long long)(ms / 1000);
+
+    if (s < 10)
+        buf_printf(out, "%llu.%llu s", s, (unsigned long long)(ms % 1000 / 100));
+    else if (s < 120)
+        buf_printf(out, "%llu s", s);
+    else if (s < 7200)
+        buf_printf(out, "%llu m %llu s", s / 60, s % 60);
+    else if (s < 172800)
+        buf_printf(out, "%llu h %llu m", s / 3600, s / 60 % 60);
+    else
+        buf_printf(out, "%llu d %llu h", s / 86400, s / 3600 % 24);
+}

@@ -1,0 +1,431 @@
+#include "admin/status.h"
+
+#include <stdio.h>
+
+#include "base/changes.h"
+#include "base/clock.h"
+#include "base/json_write.h"
+#include "base/strmap.h"
+#include "cluster/served.h"
+#include "proxy/traffic.h"
+
+void status_end(struct status *s)
+{
+    cluster_view_free(&s->cluster);
+    buf_free(&s->internals);
+    if (s->served != NULL)
+        served_unref(s->served);
+    s->served = NULL;
+}
+
+/* ---- in words ---- */
+
+enum status_mood status_of_server(const struct cluster_server *s, const char **words)
+{
+    bool live = s->local || strcmp(s->life, "live") == 0;
+
+    if (s->answers == PULSE_SILENT) {
+        *words = s->local ? "local, does not answer" : live ? "live, does not answer" : "lapsed, does not answer";
+        return STATUS_BAD;
+    }
+    if (s->address == NULL) {
+        *words = live ? "live, no address" : "lapsed, no address";
+        return live ? STATUS_BAD : STATUS_WARNING;
+    }
+    if (s->failing) {
+        *words = s->local ? "local, discovery fails" : live ? "live, discovery fails" : "lapsed, discovery fails";
+        return STATUS_BAD;
+    }
+    if (s->ejected) {
+        *words = live ? "live, tried last" : "lapsed, tried last";
+        return STATUS_WARNING;
+    }
+    if (s->local && s->readiness != NULL && strcmp(s->readiness, "ready") != 0) {
+        *words = "local, starting";
+        return STATUS_WARNING;
+    }
+    *words = s->life;
+    return live ? STATUS_GOOD : STATUS_WARNING;
+}
+
+void status_headline(const struct status *s, struct buf *out)
+{
+    if (s->ready)
+        buf_append_str(out, "Ready");
+    for (size_t i = 0; i < s->n_failing; i++)
+        buf_printf(out, "%s%s: %s", i == 0 ? "Not ready: " : "; ", s->failing[i].name, s->failing[i].why);
+}
+
+static void text_servers(const struct cluster_view *c, struct buf *out)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        const struct cluster_server *s = &c->servers[i];
+        const char *words;
+
+        (void)status_of_server(s, &words);
+        buf_printf(out, "Server %s: %s, %s%s%s%s", s->host, words,
+                   s->version[0] == '\0' ? "version unknown" : s->version, s->address == NULL ? "" : ", ",
+                   s->address == NULL ? "" : s->address, s->has_mvproxy ? ", behind an mvproxy" : "");
+        if (s->failing && s->error != NULL)
+            buf_printf(out, ", for %llu s: %s", (unsigned long long)(s->error_ms / 1000), s->error);
+        buf_append_char(out, '\n');
+    }
+}
+
+static void text_ejected(const struct cluster_view *c, struct buf *out)
+{
+    const char *before = "Peers tried last: ";
+
+    for (size_t i = 0; i < c->n; i++) {
+        if (!c->servers[i].ejected)
+            continue;
+        buf_printf(out, "%s%s", before, c->servers[i].host);
+        before = ", ";
+    }
+    buf_append_str(out, before[0] == ',' ? "\n" : "");
+}
+
+void status_text(const struct status *s, struct buf *out)
+{
+    status_headline(s, out);
+    buf_append_char(out, '\n');
+    for (size_t i = 0; i < s->n_failing; i++)
+        buf_printf(out, "Look (%s): %s\n", s->failing[i].name, s->failing[i].look);
+    text_servers(&s->cluster, out);
+    text_ejected(&s->cluster, out);
+    buf_printf(out, "Group/versions: %zu, not the same on all servers: %zu\n", s->gvs, s->gvs_uneven);
+    buf_printf(out, "Group/versions with different schemas: %zu (skewed-resources: %s)\n", s->schemas_skewed,
+               s->skewed_resources);
+    buf_printf(out, "Local failover: %s\n", s->failover);
+}
+
+/* ---- JSON ---- */
+
+static void put_time(struct json_write *w, const char *name, int64_t wall_us)
+{
+    char when[CLOCK_RFC3339_BYTES];
+
+    clock_rfc3339(wall_us / 1000000 * 1000000, when);
+    json_text(w, name, when);
+}
+
+static void put_failing(const struct status *s, struct json_write *w)
+{
+    struct json_write list = json_nested(w, "notReady", '[');
+
+    for (size_t i = 0; i < s->n_failing; i++) {
+        struct json_write one = json_nested(&list, NULL, '{');
+
+        json_text(&one, "check", s->failing[i].name);
+        json_text(&one, "reason", s->failing[i].why);
+        json_text(&one, "look", s->failing[i].look);
+        json_close(&one);
+    }
+    json_close(&list);
+}
+
+static void put_process(const struct status *s, struct json_write *w)
+{
+    struct json_write nested;
+
+    json_text(w, "phase", s->phase);
+    json_text(w, "hostname", s->hostname);
+    json_text(w, "version", s->version);
+    json_u64(w, "pid", s->pid);
+    put_time(w, "started", s->started_us);
+    json_seconds(w, "upSeconds", s->up_ms);
+    nested = json_nested(w, "listeners", '[');
+    for (size_t i = 0; i < s->n_listeners; i++)
+        json_text(&nested, NULL, s->listeners[i]);
+    json_close(&nested);
+    json_u64(w, "connections", s->connections);
+    json_u64(w, "requestsInFlight", s->requests);
+    json_u64(w, "tunnels", s->tunnels);
+    nested = json_nested(w, "config", '{');
+    json_text(&nested, "file", s->config_file);
+    json_text(&nested, "lastReloadRefused", s->reload_refused[0] == '\0' ? NULL : s->reload_refused);
+    json_text(&nested, "lastFilesRefused", s->files_refused[0] == '\0' ? NULL : s->files_refused);
+    json_close(&nested);
+}
+
+static void put_age(struct json_write *w, const char *name, uint64_t ms)
+{
+    if (ms != UINT64_MAX)
+        json_seconds(w, name, ms);
+}
+
+static void put_server(const struct cluster_server *s, struct json_write *list)
+{
+    static const char *const moods[] = {[STATUS_GOOD] = "good", [STATUS_WARNING] = "warning", [STATUS_BAD] = "bad"};
+    struct json_write w = json_nested(list, NULL, '{');
+    const char *words;
+    enum status_mood mood = status_of_server(s, &words);
+
+    json_text(&w, "hostname", s->host);
+    json_text(&w, "id", s->id);
+    json_bool(&w, "local", s->local);
+    json_text(&w, "state", words);
+    json_text(&w, "mood", moods[mood]);
+    json_text(&w, "life", s->life);
+    json_text(&w, "answers", pulse_name(s->answers));
+    json_seconds(&w, "answersSeconds", s->answers_ms);
+    json_text(&w, "version", s->version);
+    json_text(&w, "emulatedVersion", s->emulated);
+    json_bool(&w, "hasMvproxy", s->has_mvproxy);
+    json_text(&w, "mvproxyVersion", s->mvproxy);
+    json_text(&w, "address", s->address);
+    json_text(&w, "addressSource", s->address == NULL ? NULL : s->source);
+    json_bool(&w, "lease", s->leased);
+    json_text(&w, "leaseHolder", s->holder);
+    put_age(&w, "leaseAgeSeconds", s->lease_ms);
+    json_bool(&w, "static", s->fixed);
+    json_bool(&w, "left", s->left);
+    json_bool(&w, "discoveryKnown", s->known);
+    put_age(&w, "discoveryAgeSeconds", s->discovery_ms);
+    json_u64(&w, "groups", s->groups);
+    json_u64(&w, "resources", s->resources);
+    json_bool(&w, "failing", s->failing);
+    json_text(&w, "lastError", s->error);
+    if (s->error != NULL)
+        json_seconds(&w, "lastErrorAgeSeconds", s->error_ms);
+    json_bool(&w, "outlierEjected", s->ejected);
+    json_u64(&w, "requestsInFlight", s->in_flight);
+    if (s->readiness != NULL)
+        json_text(&w, "readiness", s->readiness);
+    json_close(&w);
+}
+
+static void put_cluster(const struct status *s, struct json_write *w)
+{
+    struct json_write nested = json_nested(w, "servers", '[');
+
+    for (size_t i = 0; i < s->cluster.n; i++)
+        put_server(&s->cluster.servers[i], &nested);
+    json_close(&nested);
+    nested = json_nested(w, "cluster", '{');
+    json_text(&nested, "serverID", s->cluster.own_id);
+    json_bool(&nested, "peersEnabled", s->cluster.peers_enabled);
+    json_bool(&nested, "synced", s->cluster.synced);
+    json_u64(&nested, "generation", s->cluster.generation);
+    json_u64(&nested, "mergedBytes", s->cluster.merged_bytes);
+    json_text(&nested, "identityLease", s->cluster.identity);
+    json_u64(&nested, "neverFromPeers", s->cluster.never_from_peers);
+    json_text(&nested, "localFailover", s->failover);
+    json_text(&nested, "endpointRecords", s->etcd);
+    json_close(&nested);
+}
+
+static void put_schema(void *arg, struct slice group, struct slice version)
+{
+    struct json_write *list = arg;
+
+    json_raw(list, NULL);
+    buf_append_char(list->out, '"');
+    buf_append_json(list->out, group);
+    buf_append_str(list->out, group.n > 0 ? "/" : "");
+    buf_append_json(list->out, version);
+    buf_append_char(list->out, '"');
+}
+
+static void put_skew(const struct status *s, struct json_write *w)
+{
+    struct json_write nested = json_nested(w, "skew", '{'), list;
+
+    json_u64(&nested, "groupVersions", s->gvs);
+    json_u64(&nested, "groupVersionsUneven", s->gvs_uneven);
+    json_text(&nested, "skewedResources", s->skewed_resources);
+    list = json_nested(&nested, "schemasDiffer", '[');
+    if (s->served != NULL)
+        served_each_skewed(s->served, put_schema, &list);
+    json_close(&list);
+    json_close(&nested);
+}
+
+static void put_certificates(const struct status *s, struct json_write *w)
+{
+    struct json_write list = json_nested(w, "certificates", '[');
+
+    for (size_t i = 0; i < s->n_certificates; i++) {
+        const struct status_certificate *c = &s->certificates[i];
+        struct json_write one = json_nested(&list, NULL, '{');
+
+        json_text(&one, "option", c->option);
+        json_text(&one, "file", c->file);
+        put_time(&one, "notAfter", c->not_after_s * 1000000);
+        json_i64(&one, "remainingSeconds", c->remaining_s);
+        json_close(&one);
+    }
+    json_close(&list);
+}
+
+static void put_changes(const struct status *s, const char *name, bool disbelieved, struct json_write *w)
+{
+    struct json_write list = json_nested(w, name, '[');
+    const struct change *c;
+
+    for (size_t i = 0; (c = changes_at(s->changes, disbelieved, i)) != NULL; i++) {
+        struct json_write one = json_nested(&list, NULL, '{');
+
+        put_time(&one, "time", c->wall_us);
+        json_text(&one, "kind", change_name(c->kind));
+        json_text(&one, "subject", c->subject);
+        json_text(&one, "text", c->text);
+        json_u64(&one, "times", c->times);
+        json_close(&one);
+    }
+    json_close(&list);
+}
+
+static void put_counts(const struct traffic_count *t, bool errors, const char *name, struct json_write *w)
+{
+    struct json_write list = json_nested(w, name, '[');
+
+    for (size_t i = 0; i < TRAFFIC_BUCKETS; i++)
+        json_u64(&list, NULL, errors ? t[i].errors : t[i].requests);
+    json_close(&list);
+}
+
+/* The oldest first. */
+static void put_traffic(const struct status *s, struct json_write *w)
+{
+    struct json_write nested = json_nested(w, "traffic", '{'), list;
+    struct traffic_count counts[TRAFFIC_BUCKETS];
+
+    json_seconds(&nested, "stepSeconds", TRAFFIC_BUCKET_MS);
+    list = json_nested(&nested, "routes", '[');
+    for (unsigned row = ROUTE_ROW_DISABLED; row < ROUTE_ROWS; row++) {
+        struct json_write one;
+
+        if (!traffic_of(s->traffic, s->now_ms, (enum route_row)row, counts))
+            continue;
+        one = json_nested(&list, NULL, '{');
+        json_text(&one, "route", route_row_name((enum route_row)row));
+        put_counts(counts, false, "requests", &one);
+        put_counts(counts, true, "errors", &one);
+        json_close(&one);
+    }
+    json_close(&list);
+    json_close(&nested);
+}
+
+void status_json(const struct status *s, struct buf *out)
+{
+    struct json_write w = json_open(out, '{');
+
+    json_bool(&w, "ready", s->ready);
+    put_failing(s, &w);
+    put_process(s, &w);
+    put_cluster(s, &w);
+    put_skew(s, &w);
+    put_certificates(s, &w);
+    put_changes(s, "disbelieved", true, &w);
+    put_changes(s, "changes", false, &w);
+    put_traffic(s, &w);
+    if (buf_len(&s->internals) > 0) {
+        json_raw(&w, "internals");
+        buf_append(out, buf_slice(&s->internals));
+    }
+    json_close(&w);
+}
+
+/* ---- what differs ---- */
+
+struct comparison {
+    struct strmap *all, *uneven;
+    bool failed;
+};
+
+static void note(struct comparison *c, struct strmap *set, struct slice group, struct slice version)
+{
+    char text[GVR_KEY_BYTES];
+    int n = snprintf(text, sizeof(text), "%.*s/%.*s", (int)group.n, group.n == 0 ? "" : group.p, (int)version.n,
+                     version.n == 0 ? "" : version.p);
+    struct slice key = slice_of(text, n < 0 || (size_t)n >= sizeof(text) ? 0 : (size_t)n);
+
+    if (!c->failed && key.n > 0 && strmap_get(set, key) == NULL && !strmap_put(set, key, c, NULL))
+        c->failed = true;
+}
+
+static const struct disco *disco_at(const struct served *s, size_t i)
+{
+    return i == 0 ? served_local_disco(s) : served_peer_at(s, i - 1)->disco;
+}
+
+static const struct disco_version *find(const struct disco_group *g, const struct disco_version *v)
+{
+    const struct disco_version *x = g == NULL ? NULL : g->versions;
+
+    while (x != NULL && x->name_mark != v->name_mark)
+        x = x->next;
+    return x;
+}
+
+/* The first that is known is what all are compared with: whoever differs from another differs from it, or the other
+ * does. */
+static void compare_group(struct comparison *c, const struct disco_group *first, const struct disco_group *g)
+{
+    for (const struct disco_version *v = g->versions; v != NULL; v = v->next) {
+        const struct disco_version *same = find(first, v);
+
+        if (same == NULL)
+            note(c, c->all, g->name, v->name);
+        if (same == NULL || same->hash != v->hash)
+            note(c, c->uneven, g->name, v->name);
+    }
+}
+
+static void compare(struct comparison *c, const struct disco_doc *first, const struct disco_doc *d)
+{
+    for (const struct disco_group *g = disco_doc_groups(d); g != NULL; g = g->next)
+        compare_group(c, disco_doc_group(first, g->name), g);
+    for (const struct disco_group *g = disco_doc_groups(first); g != NULL; g = g->next) {
+        const struct disco_group *other = disco_doc_group(d, g->name);
+
+        for (const struct disco_version *v = g->versions; v != NULL; v = v->next)
+            if (find(other, v) == NULL)
+                note(c, c->uneven, g->name, v->name);
+    }
+}
+
+static const struct disco_doc *doc_at(const struct served *s, size_t i, bool core)
+{
+    const struct disco *d = disco_at(s, i);
+
+    return d == NULL ? NULL : core ? disco_core(d) : disco_apis(d);
+}
+
+static void compare_all(struct comparison *c, const struct served *s, bool core)
+{
+    const struct disco_doc *first = NULL;
+
+    for (size_t i = 0; i <= served_n_peers(s) && !c->failed; i++) {
+        const struct disco_doc *d = doc_at(s, i, core);
+
+        if (d != NULL && first != NULL)
+            compare(c, first, d);
+        if (d == NULL || first != NULL)
+            continue;
+        first = d;
+        for (const struct disco_group *g = disco_doc_groups(d); g != NULL; g = g->next)
+            for (const struct disco_version *v = g->versions; v != NULL; v = v->next)
+                note(c, c->all, g->name, v->name);
+    }
+}
+
+bool status_compare(const struct served *s, size_t *all, size_t *uneven)
+{
+    struct comparison c = {.all = strmap_new(), .uneven = strmap_new()};
+
+    c.failed = c.all == NULL || c.uneven == NULL;
+    if (!c.failed) {
+        compare_all(&c, s, true);
+        compare_all(&c, s, false);
+    }
+    *all = c.failed ? 0 : strmap_count(c.all);
+    *uneven = c.failed ? 0 : strmap_count(c.uneven);
+    if (c.all != NULL)
+        strmap_free(c.all);
+    if (c.uneven != NULL)
+        strmap_free(c.uneven);
+    return !c.failed;
+}

@@ -1,0 +1,82 @@
+/*
+ * The state of this process and of the servers it knows: collected once, for everybody who asks (the HTML page,
+ * /statusz, mvproxyctl), so that all of them say the same. Texts are borrowed, and live until the loop goes on, unless
+ * it is said otherwise.
+ */
+#ifndef MVPROXY_ADMIN_STATUS_H
+#define MVPROXY_ADMIN_STATUS_H
+
+#include "base/buf.h"
+#include "cluster/cluster_view.h"
+
+struct changes;
+struct served;
+struct traffic;
+
+enum { STATUS_CHECKS = 16, STATUS_WHY_BYTES = 256, STATUS_LISTENERS = 16, STATUS_HOST_BYTES = 300, STATUS_CERTS = 64 };
+
+struct status_check {
+    const char *name; /* of the health check */
+    char why[STATUS_WHY_BYTES];
+    const char *look; /* where to look, and what to do about it */
+};
+
+struct status_certificate {
+    const char *option, *file;
+    int64_t not_after_s, remaining_s; /* wall clock; until then */
+};
+
+struct status {
+    bool ready;
+    struct status_check failing[STATUS_CHECKS];
+    size_t n_failing;
+
+    const char *phase, *version, *hostname;
+    unsigned long pid;
+    uint64_t up_ms;
+    int64_t now_us, started_us; /* wall clock */
+    char listeners[STATUS_LISTENERS][STATUS_HOST_BYTES];
+    size_t n_listeners;
+    size_t connections, requests, tunnels;
+    const char *config_file;                    /* NULL: none */
+    const char *reload_refused, *files_refused; /* why; "": not */
+
+    struct cluster_view cluster; /* the servers */
+    char failover[192], etcd[256];
+
+    /* What is not the same on all servers that are known. */
+    size_t gvs, gvs_uneven;       /* of group/versions: all, and those that are not described alike */
+    size_t schemas_skewed;        /* group/versions whose schemas differ */
+    const char *skewed_resources; /* the option */
+
+    struct status_certificate certificates[STATUS_CERTS];
+    size_t n_certificates;
+
+    const struct changes *changes; /* with what is disbelieved */
+    const struct traffic *traffic;
+    uint64_t now_ms;       /* the traffic's clock */
+    struct served *served; /* to be compared; referenced */
+    struct buf internals;  /* JSON, for who looks for an error of ours; empty: not asked for */
+};
+
+/* Frees what is in it. */
+void status_end(struct status *s);
+
+/* One JSON object. */
+void status_json(const struct status *s, struct buf *out);
+/* Lines for people: what /statusz adds to what Kubernetes' own have. */
+void status_text(const struct status *s, struct buf *out);
+
+/* "Ready", or "Not ready: CHECK: WHY; CHECK: WHY": the first line of all. */
+void status_headline(const struct status *s, struct buf *out);
+/* A server's state in a few words: "live", "live, does not answer", "lapsed, tried last", ... */
+enum status_mood { STATUS_GOOD, STATUS_WARNING, STATUS_BAD };
+enum status_mood status_of_server(const struct cluster_server *s, const char **words);
+
+/*
+ * Counts the group/versions that the known servers of a snapshot serve, and those that are not described alike by all
+ * of them. False when out of memory.
+ */
+MEM_CHECK bool status_compare(const struct served *s, size_t *all, size_t *uneven);
+
+#endif

@@ -1,0 +1,125 @@
+#include "cluster/cluster_view.h"
+
+#include "back/back.h"
+#include "cluster/cluster_internal.h"
+#include "cluster/exclusions.h"
+#include "cluster/publish.h"
+#include "cluster/refresh.h"
+#include "net/loop.h"
+
+static void take_pulse(struct cluster_server *s, const struct pulse *p)
+{
+    struct pulse_view v;
+
+    pulse_look(p, &v);
+    s->answers = v.state;
+    s->answers_ms = v.age_ms;
+    s->version = v.says->binary;
+    s->emulated = v.says->emulated;
+    s->has_mvproxy = v.hop;
+    s->mvproxy = v.mvproxy;
+    s->error = v.last_failure;
+    s->error_ms = v.state == PULSE_SILENT ? v.age_ms : v.last_failure_ms;
+    s->failing = v.state == PULSE_SILENT;
+}
+
+/* A server that does not answer at all has no other trouble that would matter more. */
+static void take_refresh(struct cluster_server *s, const struct refresh *r)
+{
+    const char *error;
+    uint64_t error_ms;
+
+    s->discovery_ms = UINT64_MAX;
+    if (r == NULL)
+        return;
+    s->known = refresh_known(r);
+    s->has_mvproxy = s->has_mvproxy || refresh_mvproxy(r);
+    s->discovery_ms = refresh_age_ms(r);
+    if (refresh_disco(r) != NULL) {
+        s->groups = disco_doc_n_groups(disco_apis(refresh_disco(r)));
+        s->resources = disco_doc_n_resources(disco_apis(refresh_disco(r)));
+    }
+    error = refresh_last_failure(r, &error_ms);
+    if (s->failing || error == NULL || (s->error != NULL && s->error_ms < error_ms && refresh_failure(r) == NULL))
+        return;
+    s->error = error;
+    s->error_ms = error_ms;
+    s->failing = refresh_failure(r) != NULL;
+}
+
+static void take_origin(struct cluster_server *s, const struct origin *o)
+{
+    if (o == NULL)
+        return;
+    s->address = origin_address(o);
+    s->ejected = origin_ejected(o);
+    s->in_flight = origin_clients_in_flight(o);
+}
+
+static void take_local(const struct cluster *c, struct cluster_server *s)
+{
+    *s = (struct cluster_server){
+        .id = c->own_id,
+        .host = c->hostname[0] != '\0' ? c->hostname : c->own_id,
+        .life = "local",
+        .holder = "",
+        .local = true,
+        .source = "configuration",
+        .lease_ms = UINT64_MAX,
+        .readiness = readiness_name(readiness_state(c->readiness)),
+    };
+    take_origin(s, c->o.local);
+    take_pulse(s, c->pulse);
+    take_refresh(s, c->local);
+}
+
+static void take_peer(const struct cluster *c, const struct peer *p, struct cluster_server *s)
+{
+    *s = (struct cluster_server){
+        .id = p->id,
+        .host = p->hostname[0] != '\0' ? p->hostname : p->id,
+        .life = peer_life_name(p->life),
+        .holder = p->holder,
+        .leased = p->leased,
+        .fixed = p->fixed,
+        .left = p->left,
+        .source = peer_source_name(p->source),
+        .lease_ms = p->leased ? loop_now_ms(c->loop) - p->seen_ms : UINT64_MAX,
+    };
+    take_origin(s, p->origin);
+    take_pulse(s, p->pulse);
+    take_refresh(s, p->refresh);
+}
+
+bool cluster_view_take(struct cluster *c, struct cluster_view *out)
+{
+    const struct served *s = publish_current(c->publish);
+    const struct served_document *d = served_merged(s, SERVED_V2);
+    const struct peer *p;
+    size_t i = 0;
+
+    *out = (struct cluster_view){
+        .own_id = c->own_id,
+        .hostname = c->hostname,
+        .peers_enabled = c->o.peers_enabled,
+        .synced = served_synced(s),
+        .generation = served_generation(s),
+        .identity = identity_state_name(c->identity),
+        .merged_bytes = d == NULL ? 0 : d->body.n,
+        .never_from_peers = c->exclusions == NULL ? 0 : exclusions_count(c->exclusions),
+        .servers = mem_array(1 + (c->peers == NULL ? 0 : peers_count(c->peers)), sizeof(out->servers[0])),
+    };
+    if (out->servers == NULL)
+        return false;
+    take_local(c, &out->servers[out->n++]);
+    while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL)
+        take_peer(c, p, &out->servers[out->n++]);
+    return true;
+}
+
+void cluster_view_free(struct cluster_view *v)
+{
+    mem_free(v->servers);
+    v->servers = NULL;
+    v->n = 0;
+}

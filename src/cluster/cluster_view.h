@@ -1,0 +1,54 @@
+/*
+ * What is known of each server just now, for people. All texts are borrowed, and live until the loop goes on.
+ */
+#ifndef MVPROXY_CLUSTER_CLUSTER_VIEW_H
+#define MVPROXY_CLUSTER_CLUSTER_VIEW_H
+
+#include "base/mem.h"
+#include "cluster/pulse.h"
+
+struct cluster;
+
+struct cluster_server {
+    const char *id;
+    const char *host;   /* its host name; the ID where none is known */
+    const char *life;   /* "local", or as peer_life_name() */
+    const char *holder; /* of its Lease; "" without */
+    bool local, leased, fixed, left;
+
+    const char *address; /* NULL: none */
+    const char *source;  /* of the address */
+
+    enum pulse_state answers;
+    uint64_t answers_ms;                      /* since when it answers, or does not */
+    const char *version, *emulated, *mvproxy; /* "" if not known */
+    bool has_mvproxy;
+
+    bool known;               /* what it serves was read, and nothing speaks against it */
+    uint64_t lease_ms;        /* since its Lease was seen to change; UINT64_MAX without one */
+    uint64_t discovery_ms;    /* since its discovery was last confirmed; UINT64_MAX: never read */
+    size_t groups, resources; /* as far as known */
+    const char *error;        /* the last; NULL: there was none */
+    uint64_t error_ms;        /* how long ago */
+    bool failing;             /* the error is what is the matter now */
+    bool ejected;             /* an outlier: tried last */
+    size_t in_flight;         /* requests of clients */
+    const char *readiness;    /* of the local server, as readiness_name(); NULL of others */
+};
+
+struct cluster_view {
+    const char *own_id, *hostname;
+    bool peers_enabled, synced;
+    uint64_t generation;
+    const char *identity;           /* how the own Lease is kept: identity_state_name() */
+    size_t merged_bytes;            /* of the merged document */
+    size_t never_from_peers;        /* group/versions of CRDs and aggregated APIs */
+    struct cluster_server *servers; /* the local one first, the others by ID */
+    size_t n;
+};
+
+/* False when out of memory. To be freed. */
+MEM_CHECK bool cluster_view_take(struct cluster *c, struct cluster_view *out);
+void cluster_view_free(struct cluster_view *v);
+
+#endif

@@ -1,0 +1,222 @@
+/* The skew of versions on the status page: what is told, to whom it is opened, and how much of it there can be. */
+#include "admin/skew_page.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "cluster/served.h"
+#include "kube/disco_parse.h"
+#include "lib/tap.h"
+
+enum { SERVERS = 100, GROUPS = 500, CEILING = 32 << 20, PIECE = 1 << 20 };
+
+static void put_resource(struct buf *b, const char *name, const char *verbs, const char *more)
+{
+    buf_printf(b,
+               "{\"resource\":\"%s\",\"responseKind\":{\"group\":\"\",\"version\":\"v1\",\"kind\":\"K\"},"
+               "\"scope\":\"Namespaced\",\"singularResource\":\"k\",\"verbs\":[%s]%s}",
+               name, verbs, more);
+}
+
+static void put_group(struct buf *b, const char *group, void (*resources)(struct buf *b))
+{
+    if (b->p[buf_len(b) - 1] == '}')
+        buf_append_char(b, ',');
+    buf_printf(b, "{\"metadata\":{\"name\":\"%s\"},\"versions\":[{\"version\":\"v1\",\"resources\":[", group);
+    resources(b);
+    buf_append_str(b, "],\"freshness\":\"Current\"}]}");
+}
+
+static void begin(struct buf *b)
+{
+    buf_init(b, CEILING);
+    buf_append_str(b, "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},"
+                      "\"items\":[");
+}
+
+static struct disco *end(struct buf *b)
+{
+    struct err err = {""};
+    struct disco_doc *doc;
+    struct disco *d;
+
+    buf_append_str(b, "]}");
+    doc = disco_parse(buf_slice(b), &err);
+    if (doc == NULL)
+        tap_bail("disco_parse: %s", err.text);
+    d = disco_new(NULL, doc);
+    disco_doc_unref(doc);
+    buf_free(b);
+    return d;
+}
+
+static void older(struct buf *b)
+{
+    put_resource(b, "widgets", "\"get\",\"list\"", "");
+}
+
+static void newer(struct buf *b)
+{
+    put_resource(b, "widgets", "\"get\",\"list\",\"watch\"",
+                 ",\"subresources\":[{\"subresource\":\"scale\",\"verbs\":[\"update\"]}]");
+    buf_append_char(b, ',');
+    put_resource(b, "gadgets<b>", "\"get\"", "");
+}
+
+/* The whole section; *pieces of it, *longest of them. */
+static void make(struct served *s, struct buf *out, size_t *pieces, size_t *longest)
+{
+    struct skew_page *p = skew_page_new(s, "local");
+    bool more = true;
+
+    if (p == NULL)
+        tap_bail("out of memory");
+    buf_init(out, CEILING);
+    for (*pieces = *longest = 0; more; (*pieces)++) {
+        size_t before = buf_len(out);
+
+        more = skew_page_more(p, out);
+        if (buf_len(out) - before > *longest)
+            *longest = buf_len(out) - before;
+    }
+    skew_page_free(p);
+    buf_append_char(out, '\0');
+    ok(!out->failed, "it fits");
+}
+
+static bool has(const struct buf *b, const char *text)
+{
+    if (strstr(b->p, text) != NULL)
+        return true;
+    diag("not found: %s", text);
+    return false;
+}
+
+static void test_small(void)
+{
+    struct disco *a, *b;
+    struct served_peer peers[2];
+    struct served_input in;
+    struct served *s;
+    struct buf text;
+    size_t pieces, longest;
+
+    begin(&text);
+    put_group(&text, "apps", older);
+    put_group(&text, "same.example", older);
+    a = end(&text);
+    begin(&text);
+    put_group(&text, "apps", newer);
+    put_group(&text, "new<i>.example", older);
+    put_group(&text, "same.example", older);
+    b = end(&text);
+    peers[0] = (struct served_peer){.id = "apiserver-b", .host = "cp<b>", .disco = b};
+    peers[1] = (struct served_peer){.id = "apiserver-c"};
+    in = (struct served_input){.local_id = "apiserver-a",
+                               .local_host = "cp-a",
+                               .local_etag = SLICE_LIT(""),
+                               .local = a,
+                               .peers = peers,
+                               .n_peers = 2};
+    s = served_new(&in);
+    make(s, &text, &pieces, &longest);
+    ok(has(&text, "<th scope=\"col\"><bdi>cp-a</bdi></th><th scope=\"col\"><bdi>cp&lt;b&gt;</bdi></th>"
+                  "<th scope=\"col\"><bdi>apiserver-c</bdi></th>"),
+       "a column for each server, by host name");
+    ok(has(&text,
+           "<th scope=\"row\"><bdi>apps/v1</bdi></th><td class=\"good\">A</td><td>B</td><td class=\"dim\">?</td>"),
+       "both serve it, described differently");
+    ok(has(&text, "<th scope=\"row\"><bdi>new&lt;i&gt;.example/v1</bdi></th><td class=\"warning\">no</td>"
+                  "<td class=\"good\">yes</td><td class=\"dim\">?</td>"),
+       "one lacks it");
+    ok(has(&text,
+           "<th scope=\"row\"><bdi>widgets</bdi></th><td>get list</td><td>get list watch<br>/scale: update</td>"),
+       "opened: verbs and subresources");
+    ok(has(&text, "<th scope=\"row\"><bdi>gadgets&lt;b&gt;</bdi></th><td class=\"warning\">no</td><td>get</td>"),
+       "and resources");
+    ok(has(&text, "<li>A is served by: <bdi>cp-a</bdi></li>") &&
+           has(&text, "<li>not known of: <bdi>apiserver-c</bdi></li>"),
+       "which server is which");
+    ok(has(&text, "<summary>1 group/versions are the same on all of them</summary>") &&
+           has(&text, "<li><bdi>same.example/v1</bdi></li>"),
+       "what is the same is only named");
+    ok(has(&text, "2 of 3 group/versions are not the same"), "and counted");
+    buf_free(&text);
+    served_unref(s);
+    disco_unref(a);
+    disco_unref(b);
+}
+
+static void many(struct disco **even, struct disco **odd)
+{
+    char name[64];
+    struct buf text;
+
+    for (int side = 0; side < 2; side++) {
+        begin(&text);
+        for (int i = 0; i < GROUPS; i++) {
+            (void)snprintf(name, sizeof(name), "group-%03d.example", i);
+            put_group(&text, name, side == 0 ? older : newer);
+        }
+        *(side == 0 ? even : odd) = end(&text);
+    }
+}
+
+/* Every group differs, on every second server: as bad as it gets. */
+static void test_large(void)
+{
+    struct disco *even = NULL, *odd = NULL;
+    struct served_peer peers[SERVERS - 1];
+    struct served_input in = {.local_id = "apiserver-0", .local_etag = SLICE_LIT("")};
+    static char ids[SERVERS][32];
+    size_t pieces, longest;
+    uint64_t began;
+    struct served *s;
+    struct buf text;
+
+    many(&even, &odd);
+    for (int i = 0; i < SERVERS - 1; i++) {
+        (void)snprintf(ids[i], sizeof(ids[i]), "control-plane-%02d", i + 1);
+        peers[i] = (struct served_peer){.id = ids[i], .disco = i % 2 == 0 ? odd : even};
+    }
+    in.local = even;
+    in.peers = peers;
+    in.n_peers = SERVERS - 1;
+    s = served_new(&in);
+    began = clock_us();
+    make(s, &text, &pieces, &longest);
+    diag("%zu bytes in %zu pieces of at most %zu bytes, %llu us", buf_len(&text), pieces, longest,
+         (unsigned long long)(clock_us() - began));
+    ok(pieces > 10, "in many pieces");
+    ok(longest < PIECE, "none of them long");
+    ok(buf_len(&text) < 16 << 20, "the whole is bounded");
+    ok(has(&text, "500 of 500 group/versions are not the same"), "all of it is there");
+    ok(has(&text, " and 38 more</li>"), "long lists of servers are counted");
+    buf_free(&text);
+    served_unref(s);
+    disco_unref(even);
+    disco_unref(odd);
+}
+
+static void test_memory(void)
+{
+    struct served_input in = {.local_id = "apiserver-0", .local_etag = SLICE_LIT("")};
+    struct served *s = served_new(&in);
+    struct skew_page *p;
+    uint64_t n = 1;
+
+    for (mem_fail_nth(n); (p = skew_page_new(s, "local")) == NULL; mem_fail_nth(++n))
+        ;
+    mem_fail_nth(0);
+    ok(n > 1, "without memory there is none (%llu places)", (unsigned long long)n);
+    skew_page_free(p);
+    served_unref(s);
+}
+
+int main(void)
+{
+    test_small();
+    test_large();
+    test_memory();
+    return tap_end();
+}

@@ -1,0 +1,198 @@
+/* The one status: what JSON, text and the first line say of the same state. */
+#include "admin/status.h"
+
+#include <json-c/json.h>
+#include <stdio.h>
+
+#include "admin/status_page.h"
+#include "base/changes.h"
+#include "cluster/served.h"
+#include "lib/tap.h"
+#include "proxy/traffic.h"
+
+static struct traffic traffic;
+
+static struct served *nothing_served(void)
+{
+    struct served_input in = {.local_id = "apiserver-a", .local_host = "cp-a", .local_etag = SLICE_LIT("")};
+    struct served *s = served_new(&in);
+
+    if (s == NULL)
+        tap_bail("out of memory");
+    return s;
+}
+
+static void make(struct status *s, struct changes *c, bool ready)
+{
+    *s = (struct status){
+        .ready = ready,
+        .phase = "serving",
+        .version = "1.2.3",
+        .hostname = "cp-a",
+        .up_ms = 3600000,
+        .now_us = 1725603591000000,
+        .reload_refused = "line 1: <nonsense>",
+        .files_refused = "",
+        .skewed_resources = "local",
+        .changes = c,
+        .traffic = &traffic,
+        .served = nothing_served(),
+        .n_failing = ready ? 0 : 1,
+        .failing = {{.name = "local-apiserver", .why = "it is \"dead\"", .look = "its log"}},
+        .n_certificates = 1,
+        .certificates =
+            {{.option = "tls-cert-file", .file = "/etc/x.crt", .not_after_s = 1725603592, .remaining_s = 1}},
+        .cluster = {.own_id = "apiserver-a", .hostname = "cp-a", .identity = "observing"},
+    };
+    buf_init(&s->internals, 100);
+    s->cluster.servers = mem_array(2, sizeof(s->cluster.servers[0]));
+    if (s->cluster.servers == NULL)
+        tap_bail("out of memory");
+    s->cluster.n = 2;
+    s->cluster.servers[0] = (struct cluster_server){.id = "apiserver-a",
+                                                    .host = "cp-a",
+                                                    .life = "local",
+                                                    .local = true,
+                                                    .holder = "",
+                                                    .address = "127.0.0.1:6443",
+                                                    .source = "configuration",
+                                                    .version = "v1.34.0",
+                                                    .emulated = "1.33",
+                                                    .mvproxy = "",
+                                                    .lease_ms = UINT64_MAX,
+                                                    .answers = ready ? PULSE_ANSWERS : PULSE_SILENT,
+                                                    .error = ready ? NULL : "refused",
+                                                    .failing = !ready,
+                                                    .error_ms = 2000,
+                                                    .readiness = "ready"};
+    s->cluster.servers[1] = (struct cluster_server){.id = "apiserver-b",
+                                                    .host = "cp-b",
+                                                    .life = "live",
+                                                    .holder = "x",
+                                                    .leased = true,
+                                                    .address = "10.0.0.2:6443",
+                                                    .source = "etcd",
+                                                    .version = "",
+                                                    .emulated = "",
+                                                    .mvproxy = "0.1.0",
+                                                    .has_mvproxy = true,
+                                                    .lease_ms = 1500,
+                                                    .discovery_ms = UINT64_MAX,
+                                                    .ejected = true};
+}
+
+static struct json_object *parse(const struct status *s)
+{
+    struct json_object *o;
+    struct buf out;
+
+    buf_init(&out, 1 << 20);
+    status_json(s, &out);
+    buf_append_char(&out, '\0');
+    o = json_tokener_parse(out.p);
+    buf_free(&out);
+    if (o == NULL)
+        tap_bail("no JSON");
+    return o;
+}
+
+/* "servers/1/hostname" */
+static const char *at(struct json_object *o, const char *path)
+{
+    struct slice rest = slice_str(path), part;
+    char name[64];
+
+    while (slice_split(&rest, '/', &part)) {
+        (void)snprintf(name, sizeof(name), "%.*s", (int)part.n, part.p);
+        o = json_object_is_type(o, json_type_array) ? json_object_array_get_idx(o, (size_t)(name[0] - '0'))
+                                                    : json_object_object_get(o, name);
+    }
+    return o == NULL ? "(none)" : json_object_get_string(o);
+}
+
+static void test_json(void)
+{
+    static const struct {
+        const char *path, *want;
+    } rows[] = {
+        {"ready", "false"},
+        {"notReady/0/check", "local-apiserver"},
+        {"notReady/0/reason", "it is \"dead\""},
+        {"notReady/0/look", "its log"},
+        {"hostname", "cp-a"},
+        {"config/lastReloadRefused", "line 1: <nonsense>"},
+        {"config/lastFilesRefused", "(none)"},
+        {"servers/0/state", "local, does not answer"},
+        {"servers/0/emulatedVersion", "1.33"},
+        {"servers/0/leaseAgeSeconds", "(none)"},
+        {"servers/0/lastError", "refused"},
+        {"servers/0/lastErrorAgeSeconds", "2.0"},
+        {"servers/1/hostname", "cp-b"},
+        {"servers/1/id", "apiserver-b"},
+        {"servers/1/state", "live, tried last"},
+        {"servers/1/leaseAgeSeconds", "1.5"},
+        {"servers/1/discoveryAgeSeconds", "(none)"},
+        {"servers/1/outlierEjected", "true"},
+        {"certificates/0/remainingSeconds", "1"},
+        {"changes/0/subject", "cp-b"},
+        {"changes/0/kind", "failed"},
+        {"disbelieved/0/text", "of nobody"},
+        {"traffic/routes/0/route", "peer"},
+        {"internals", "(none)"},
+    };
+    struct changes *c = changes_new();
+    struct json_object *o;
+    struct status s;
+
+    changes_add(c, CHANGE_FAILED, "cp-b", "does not answer");
+    changes_add(c, CHANGE_DISBELIEVED, "Lease", "of nobody");
+    make(&s, c, false);
+    traffic_add(&traffic, 0, ROUTE_ROW_PEER, 200);
+    o = parse(&s);
+    for (size_t i = 0; i < ROWS(rows); i++)
+        is_str(at(o, rows[i].path), rows[i].want, "%s", rows[i].path);
+    json_object_put(o);
+    status_end(&s);
+    changes_free(c);
+}
+
+static bool has(const struct buf *b, const char *text)
+{
+    return memmem(b->p, buf_len(b), text, strlen(text)) != NULL;
+}
+
+static void test_same(void)
+{
+    struct changes *c = changes_new();
+    struct status_page *p;
+    struct status s;
+    struct buf out;
+
+    buf_init(&out, 1 << 20);
+    make(&s, c, false);
+    status_text(&s, &out);
+    ok(has(&out, "Not ready: local-apiserver: it is \"dead\"\n"), "the first line as text");
+    ok(has(&out, "Server cp-a: local, does not answer, v1.34.0, 127.0.0.1:6443, for 2 s: refused\n"), "a dead server");
+    ok(has(&out, "Peers tried last: cp-b\n"), "who is tried last");
+    buf_reset(&out);
+    p = status_page_begin(&s, 0, &out);
+    ok(has(&out, "<h1 class=\"bad\">Not ready: local-apiserver: it is &quot;dead&quot;</h1>"), "the same on the page");
+    ok(has(&out, "local, does not answer") && has(&out, "refused"), "the same of the server");
+    ok(has(&out, "line 1: &lt;nonsense&gt;"), "why the reload was refused, as text");
+    status_page_free(p);
+    status_end(&s);
+    make(&s, c, true);
+    buf_reset(&out);
+    status_headline(&s, &out);
+    is_slice(buf_slice(&out), "Ready", "all is well");
+    status_end(&s);
+    buf_free(&out);
+    changes_free(c);
+}
+
+int main(void)
+{
+    test_json();
+    test_same();
+    return tap_end();
+}

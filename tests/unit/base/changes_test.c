@@ -1,0 +1,66 @@
+/* What happened lately: bounded, the latest first, and what is repeated is counted. */
+#include "base/changes.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "lib/tap.h"
+
+static void test_ring(void)
+{
+    struct changes *c = changes_new();
+    char name[16];
+
+    ok(changes_at(c, false, 0) == NULL && changes_at(c, true, 0) == NULL, "nothing happened");
+    clock_fake(1, 5000000);
+    changes_add(c, CHANGE_CAME, "cp-a", "is known by its %s", "Lease");
+    clock_fake(1, 6000000);
+    changes_add(c, CHANGE_FAILED, "cp-b", "does not answer");
+    is_str(changes_at(c, false, 0)->subject, "cp-b", "the latest first");
+    is_str(changes_at(c, false, 1)->text, "is known by its Lease", "then what was before");
+    ok(changes_at(c, false, 1)->wall_us == 5000000 && changes_at(c, false, 1)->kind == CHANGE_CAME,
+       "and when, and what");
+    clock_fake(1, 7000000);
+    changes_add(c, CHANGE_FAILED, "cp-b", "does not answer");
+    ok(changes_at(c, false, 0)->times == 2 && changes_at(c, false, 0)->wall_us == 7000000, "the same again is counted");
+    ok(changes_at(c, false, 2) == NULL, "and takes no room");
+    for (int i = 0; i < 3 * LIMIT_CHANGES; i++) {
+        (void)snprintf(name, sizeof(name), "cp-%d", i);
+        changes_add(c, CHANGE_CHANGED, name, "address");
+    }
+    ok(changes_at(c, false, LIMIT_CHANGES - 1) != NULL && changes_at(c, false, LIMIT_CHANGES) == NULL, "bounded");
+    is_str(changes_at(c, false, 0)->subject, "cp-299", "the latest are kept");
+    is_str(changes_at(c, false, LIMIT_CHANGES - 1)->subject, "cp-200", "the oldest are forgotten");
+    changes_free(c);
+    clock_real();
+}
+
+static void test_disbelieved(void)
+{
+    struct changes *c = changes_new();
+    char text[2 * CHANGE_TEXT_BYTES];
+
+    changes_add(c, CHANGE_DISBELIEVED, "Lease", "a");
+    changes_add(c, CHANGE_DISBELIEVED, "Lease", "b");
+    changes_add(c, CHANGE_DISBELIEVED, "Lease", "a");
+    for (int i = 0; i < 2 * LIMIT_CHANGES; i++)
+        changes_add(c, i % 2 == 0 ? CHANGE_FAILED : CHANGE_RECOVERED, "cp-a", "again");
+    is_str(changes_at(c, true, 0)->text, "b", "kept apart from the others");
+    ok(changes_at(c, true, 1)->times == 2 && changes_at(c, true, 2) == NULL, "each once, however they take turns");
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    changes_add(c, CHANGE_CAME, text, "%s", text);
+    is_u64(strlen(changes_at(c, false, 0)->subject), CHANGE_SUBJECT_BYTES - 1, "what is too long is cut off");
+    is_u64(strlen(changes_at(c, false, 0)->text), CHANGE_TEXT_BYTES - 1, "here, too");
+    changes_add(NULL, CHANGE_CAME, "cp-a", "nobody listens");
+    is_str(change_name(CHANGE_DISBELIEVED), "disbelieved", "names");
+    changes_free(c);
+}
+
+int main(void)
+{
+    test_ring();
+    test_disbelieved();
+    return tap_end();
+}

@@ -1,0 +1,40 @@
+/* What servers say at /version. */
+#include "kube/version.h"
+
+#include "lib/tap.h"
+
+static const struct {
+    const char *json;
+    bool ok;
+    const char *binary, *emulated;
+} rows[] = {
+    /* kube-apiserver 1.34.4, cut short. */
+    {"{\"major\":\"1\",\"minor\":\"34\",\"emulationMajor\":\"1\",\"emulationMinor\":\"33\",\"minCompatibilityMajor\":"
+     "\"1\","
+     "\"gitVersion\":\"v1.34.4\",\"platform\":\"linux/amd64\"}",
+     true, "v1.34.4", "1.33"},
+    {"{\"major\":\"1\",\"minor\":\"24+\",\"gitVersion\":\"v1.24.17-gke.1+k_3\"}", true, "v1.24.17-gke.1+k_3", ""},
+    {"{\"gitVersion\":\"v1.34.4\",\"emulationMajor\":1}", true, "v1.34.4", ""},
+    {"{\"gitVersion\":\"<script>\"}", false, "", ""},
+    {"{\"gitVersion\":\"v1\\u0020\"}", false, "", ""},
+    {"{\"gitVersion\":\"\"}", false, "", ""},
+    {"{\"gitVersion\":\"v1234567890123456789012345678901234567890123456789012345678901234567890\"}", false, "", ""},
+    {"{\"gitVersion\":7}", false, "", ""},
+    {"{\"gitVersion\":\"v1.34.4\"", false, "", ""},
+    {"[]", false, "", ""},
+    {"", false, "", ""},
+};
+
+int main(void)
+{
+    struct version_texts v;
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        ok(version_texts_read(slice_str(rows[i].json), &v) == rows[i].ok, "%s", rows[i].json);
+        is_str(v.binary, rows[i].binary, "binary version");
+        is_str(v.emulated, rows[i].emulated, "emulated version");
+    }
+    ok(version_text_valid(SLICE_LIT("0.1.0~rc1")) == false && version_text_valid(SLICE_LIT("0.1.0-rc1")), "characters");
+    ok(!version_text_valid(SLICE_NONE), "nothing is no version");
+    return tap_end();
+}
