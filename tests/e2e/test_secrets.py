@@ -28,7 +28,7 @@ def written(world):
     out = {}
     for name, proxy in world.proxies.items():
         out["log of " + name] = proxy.log()
-        for page in ("/metrics", "/statusz", "/flagz"):
+        for page in ("/", "/metrics", "/statusz", "/flagz", "/readyz?verbose"):
             out[page + " of " + name] = proxy.get(page)[1]
     return out
 
@@ -54,6 +54,61 @@ def test_requests(world):
     for where, text in told.items():
         for what, canary in [*CANARIES.items(), ("good token", "token-root"), ("basic", basic), ("bearer protocol", protocol)]:
             check(canary not in text, "the", what, "is in the", where)
+
+
+# Each with a secret of its own as its value, or in it.
+SECRET_HEADERS = ("Authorization", "Proxy-Authorization", "Cookie", "Cookie2", "X-Auth-Token", "X-Api-Key", "X-Remote-User", "X-Remote-Group", "X-Remote-Uid",
+                  "X-Remote-Extra-Scopes", "X-Forwarded-For", "Forwarded", "X-Real-Ip", "Impersonate-User", "Impersonate-Group", "Referer", "If-None-Match",
+                  "Sec-WebSocket-Key", "Sec-WebSocket-Protocol", "Content-Type", "Accept", "Expect", "Upgrade", "Transfer-Encoding", "Content-Length", "TE", "Trailer")
+
+
+def bundle(world):
+    """What mvproxyctl puts together for somebody else to read, and what it shows of requests."""
+    path = os.path.join(world.scratch, "bundle.json")
+    program = os.path.join(os.path.dirname(fixture.mvproxy_binary()), "mvproxyctl")
+    socket_path = world.proxies["a"].options["control-socket"]
+    subprocess.run([program, "--socket", socket_path, "support-bundle", path], check=True, capture_output=True)
+    with open(path, encoding="utf-8") as text:
+        return text.read().replace("\\/", "/")
+
+
+def test_headers(world):
+    """whatever header, query, path or body a secret stands in, well-formed or not, done, refused or under way: it is nowhere to be seen"""
+    seen = set()
+    for number, name in enumerate(SECRET_HEADERS):
+        for value in ("canary-%d-whole", "Bearer canary-%d-scheme", "canary-%d-broken\x01"):
+            for path in (MAPS, CLASSES, "/apis"):
+                with world.client("a", "admin") as client:
+                    client.send(("GET %s?token=canary-q-%d HTTP/1.1\r\nHost: x\r\n%s: %s\r\n\r\n" % (path, number, name, value % number)).encode())
+                    try:
+                        seen.add(client.answer().status)
+                    except (OSError, AssertionError):
+                        seen.add(0)
+    check({200, 400} <= seen, "answers", seen)
+    watch = world.client("a", "admin")
+    watch.send(("GET %s?watch=1&access_token=canary-watch HTTP/1.1\r\nHost: x\r\nCookie: canary-watch\r\n\r\n" % MAPS).encode())
+    until(lambda: '"path"' in bundle(world) and MAPS in bundle(world), "the watch under way")
+    told = dict(written(world), bundle=bundle(world))
+    watch.close()
+    for where, text in told.items():
+        equal(sorted(set(re.findall(r"canary-(?:\d+-\w+|q-\d+|watch)", text))), [], "in the " + where)
+
+
+def test_option_values(world):
+    """a password in a URL of the configuration is refused without being repeated, in the log, by mvproxyctl and in the status"""
+    a = world.proxies["a"]
+    for option, value in (("apiserver", "https://root:canary-url@127.0.0.1:6443"), ("apiserver", "http://canary-url@127.0.0.1"),
+                          ("etcd-servers", ["https://root:canary-url@127.0.0.1:2379"]), ("password", "canary-url"), ("etcd-prefix", ["canary-url"] * 2)):
+        right = a.options.get(option)
+        mark = a.reload({option: value})
+        a.await_log("Reload refused", mark)
+        if right is None:
+            del a.options[option]
+        else:
+            a.options[option] = right
+        for where, text in dict(written(world), bundle=bundle(world)).items():
+            check("canary-url" not in text, "the password of", option, "is in the", where)
+    a.await_log('"Reloaded"', since=a.reload())
 
 
 def test_keys(world):
