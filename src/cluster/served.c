@@ -248,8 +248,8 @@ static bool same_lists(const struct served *s, const struct served_input *in)
 /* What is compared by address cannot have been freed meanwhile, and another be there: the snapshot holds it. */
 bool served_is(const struct served *s, const struct served_input *in)
 {
-    return s->peers_enabled == in->peers_enabled && s->local_refused == in->local_refused && s->local == in->local &&
-           s->local_schemas == in->local_schemas && s->local_release == in->local_release &&
+    return s->peers_enabled == in->peers_enabled && s->behind == in->behind && s->local_refused == in->local_refused &&
+           s->local == in->local && s->local_schemas == in->local_schemas && s->local_release == in->local_release &&
            s->documents == in->documents && strcmp(s->local_id, in->local_id) == 0 &&
            strcmp(s->local_host, host_or_id(in->local_host, in->local_id)) == 0 &&
            slice_eq(slice_str(s->local_etag), in->local_etag) && same_lists(s, in);

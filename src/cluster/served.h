@@ -57,7 +57,8 @@ struct served_gv {
     struct slice group, version;
 };
 
-/* What is needed to build one; the arrays are copied, discos and origins referenced. */
+/* What is needed to build one; the arrays are copied, discos and origins referenced. served_is() compares each field.
+ */
 struct served_input {
     bool peers_enabled;                 /* feature gate on, peer CA and proxy pair configured */
     bool leases_synced;                 /* the Lease informer has listed (or is not needed) */
