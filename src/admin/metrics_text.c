@@ -84,6 +84,23 @@ enum metrics_format metrics_text_negotiate(struct slice accept)
     return chosen;
 }
 
+bool metrics_text_accepts_gzip(struct slice accept_encoding)
+{
+    struct slice clause, part, coding, value;
+
+    while (slice_split(&accept_encoding, ',', &clause)) {
+        unsigned weight = 1000;
+
+        slice_split(&clause, ';', &coding);
+        while (slice_split(&clause, ';', &part))
+            if (is_parameter(part, "q", &value))
+                weight = weight_of(value);
+        if (slice_ieq(slice_trim(coding), SLICE_LIT("gzip")))
+            return weight > 0;
+    }
+    return false;
+}
+
 const char *metrics_text_content_type(enum metrics_format format)
 {
     return format == METRICS_OPENMETRICS ? "application/openmetrics-text; version=1.0.0; charset=utf-8"

@@ -13,6 +13,8 @@ enum metrics_format { METRICS_PROMETHEUS, METRICS_OPENMETRICS };
 /* By the Accept field: OpenMetrics if it is preferred to plain text, by q, then by order. An empty value: Prometheus.
  */
 enum metrics_format metrics_text_negotiate(struct slice accept);
+/* By the Accept-Encoding field: gzip is named, with a weight above 0. */
+bool metrics_text_accepts_gzip(struct slice accept_encoding);
 const char *metrics_text_content_type(enum metrics_format format);
 /* Collects and appends everything. False when out of room. */
 bool metrics_text_write(struct buf *out, struct metrics *m, enum metrics_format format);

@@ -71,8 +71,9 @@ enum back_http2 {
 };
 
 struct origin_opts {
-    const char *name; /* for logs and metrics: "local" or a server ID */
-    const char *host; /* literal, name or unix:/path */
+    const char *name;   /* for logs: "local" or a server ID */
+    const char *server; /* for metrics: the server's host name, its ID where that is not known; NULL: name */
+    const char *host;   /* literal, name or unix:/path */
     unsigned port;
     struct tls_ctx *tls_cert;    /* with the front-proxy certificate; NULL if there is none */
     struct tls_ctx *tls_no_cert; /* without client certificate */

@@ -86,10 +86,11 @@ static struct churn_rate rate_of(unsigned burst, unsigned per_second)
 
 struct back *back_new(struct loop *l, struct metrics *m)
 {
-    static const char *const origin_state[] = {"origin", "state", NULL};
-    static const char *const origin_result[] = {"origin", "result", NULL};
-    static const char *const origin_reason[] = {"origin", "reason", NULL};
-    static const char *const origin_only[] = {"origin", NULL};
+    static const char *const server_state[] = {"server", "state", NULL};
+    static const char *const server_result[] = {"server", "result", NULL};
+    static const char *const server_reason[] = {"server", "reason", NULL};
+    static const char *const server_only[] = {"server", NULL};
+    static const double seconds[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30};
     struct back *b = must_zalloc(sizeof *b);
 
     b->loop = l;
@@ -105,33 +106,37 @@ struct back *back_new(struct loop *l, struct metrics *m)
     b->wasted_dials.rate = rate_of(LIMIT_CHURN_DIALS, LIMIT_CHURN_DIALS_SECOND);
     b->resets.rate = rate_of(LIMIT_CHURN_RESETS, LIMIT_CHURN_RESETS_SECOND);
     b->conns = metric_family(m, METRIC_GAUGE, "mvproxy_back_connections", "Open connections to servers, by state.",
-                             origin_state, LIMIT_METRIC_SERIES);
+                             server_state, LIMIT_METRIC_SERIES);
     b->connects = metric_family(m, METRIC_COUNTER, "mvproxy_back_connects_total",
-                                "Attempts to connect to servers, by result.", origin_result, LIMIT_METRIC_SERIES);
+                                "Attempts to connect to servers, by result.", server_result, LIMIT_METRIC_SERIES);
     b->reuses =
         metric_family(m, METRIC_COUNTER, "mvproxy_back_connection_reuses_total",
-                      "Requests sent on a connection that had served another.", origin_only, LIMIT_METRIC_SERIES);
+                      "Requests sent on a connection that had served another.", server_only, LIMIT_METRIC_SERIES);
     b->retries = metric_family(m, METRIC_COUNTER, "mvproxy_back_retries_total",
-                               "Requests sent again because their connection ended unanswered.", origin_only,
+                               "Requests sent again because their connection ended unanswered.", server_only,
                                LIMIT_METRIC_SERIES);
     b->streams = metric_family(m, METRIC_GAUGE, "mvproxy_back_streams", "Requests under way on HTTP/2 connections.",
-                               origin_only, LIMIT_METRIC_SERIES);
+                               server_only, LIMIT_METRIC_SERIES);
     b->retries_refused = metric_family(m, METRIC_COUNTER, "mvproxy_back_retries_refused_total",
                                        "Requests not sent again because the retry budget of the origin was used up.",
-                                       origin_only, LIMIT_METRIC_SERIES);
+                                       server_only, LIMIT_METRIC_SERIES);
     b->ejections = metric_family(m, METRIC_COUNTER, "mvproxy_back_ejections_total",
-                                 "Times that a server was put last because of failures in a row.", origin_only,
+                                 "Times that a server was put last because of failures in a row.", server_only,
                                  LIMIT_METRIC_SERIES);
     b->ejected =
         metric_family(m, METRIC_GAUGE, "mvproxy_back_ejected",
-                      "1 while a server is put last because of failures in a row.", origin_only, LIMIT_METRIC_SERIES);
+                      "1 while a server is put last because of failures in a row.", server_only, LIMIT_METRIC_SERIES);
     b->closes = metric_family(m, METRIC_COUNTER, "mvproxy_back_connections_closed_total",
-                              "Connections to servers that ended, by reason.", origin_reason, LIMIT_METRIC_SERIES);
+                              "Connections to servers that ended, by reason.", server_reason, LIMIT_METRIC_SERIES);
     b->check.withheld = metric_family(m, METRIC_COUNTER, "mvproxy_back_requests_withheld_total",
                                       "Requests not sent because the identity in them did not fit the connection.",
-                                      origin_only, LIMIT_METRIC_SERIES);
+                                      server_only, LIMIT_METRIC_SERIES);
+    b->seconds = metric_histogram_family(m, "mvproxy_back_request_duration_seconds",
+                                         "Time from when a client's request was given to a server to the head of its "
+                                         "answer; long-running requests are left out.",
+                                         server_only, seconds, sizeof(seconds) / sizeof(seconds[0]));
     b->failures = metric_family(m, METRIC_COUNTER, "mvproxy_back_failures_total",
-                                "Requests to servers that failed, by reason.", origin_reason, LIMIT_METRIC_SERIES);
+                                "Requests to servers that failed, by reason.", server_reason, LIMIT_METRIC_SERIES);
     return b;
 }
 

@@ -38,7 +38,7 @@ const char *origin_close_text(enum close_reason why)
 
 static struct metric *child(struct metric_family *f, const struct origin *o, const char *second)
 {
-    struct slice values[2] = {slice_str(o->name), slice_str(second)};
+    struct slice values[2] = {slice_str(o->server), slice_str(second)};
 
     return metric_child(f, values);
 }
@@ -56,6 +56,8 @@ static void init_metrics(struct origin *o)
     o->m.retries = child(b->retries, o, "");
     o->m.streams = child(b->streams, o, "");
     o->m.retries_refused = child(b->retries_refused, o, "");
+    if (o->opts.sole)
+        return; /* never ejected */
     o->m.ejections = child(b->ejections, o, "");
     o->m.ejected = child(b->ejected, o, "");
 }
@@ -79,6 +81,7 @@ static void destroy(struct origin *o)
     tls_ctx_unref(o->opts.tls_no_cert);
     via_unref(o->opts.via);
     mem_free(o->name);
+    mem_free(o->server);
     mem_free(o->host);
     mem_free(o->address);
     if (o->back != NULL) {
@@ -111,13 +114,15 @@ struct origin *origin_make(struct back *b, const struct origin_opts *opts)
     if (o->opts.stall_timeout_ms == 0)
         o->opts.stall_timeout_ms = TIMEOUT_BODY_STALL_MS;
     o->name = mem_strdup(opts->name);
+    o->server = mem_strdup(opts->server != NULL ? opts->server : opts->name);
     o->host = mem_strdup(opts->host);
     o->address = address_text(opts);
     o->opts.name = o->name;
+    o->opts.server = o->server;
     o->opts.host = o->host;
     o->back = b;
     list_push_back(&b->origins, &o->node);
-    if (o->name == NULL || o->host == NULL || o->address == NULL) {
+    if (o->name == NULL || o->server == NULL || o->host == NULL || o->address == NULL) {
         destroy(o);
         return NULL;
     }
@@ -177,11 +182,11 @@ bool origin_same(const struct origin *a, const struct origin *b)
 {
     const struct origin_opts *x = &a->opts, *y = &b->opts;
 
-    return strcmp(a->name, b->name) == 0 && strcmp(a->host, b->host) == 0 && x->port == y->port &&
-           x->tls_cert == y->tls_cert && x->tls_no_cert == y->tls_no_cert && x->tls_required == y->tls_required &&
-           x->max_connections == y->max_connections && x->connect_timeout_ms == y->connect_timeout_ms &&
-           x->idle_timeout_ms == y->idle_timeout_ms && x->allow == y->allow && x->allow_arg == y->allow_arg &&
-           x->via == y->via;
+    return strcmp(a->name, b->name) == 0 && strcmp(a->server, b->server) == 0 && strcmp(a->host, b->host) == 0 &&
+           x->port == y->port && x->tls_cert == y->tls_cert && x->tls_no_cert == y->tls_no_cert &&
+           x->tls_required == y->tls_required && x->max_connections == y->max_connections &&
+           x->connect_timeout_ms == y->connect_timeout_ms && x->idle_timeout_ms == y->idle_timeout_ms &&
+           x->allow == y->allow && x->allow_arg == y->allow_arg && x->via == y->via;
 }
 
 const char *origin_name(const struct origin *o)
@@ -309,10 +314,19 @@ void origin_answered(struct origin *o, unsigned status)
         succeeded(o, HEALTH_REQUEST);
 }
 
+void origin_note_time(struct origin *o, uint64_t us)
+{
+    if (o->back == NULL)
+        return;
+    if (o->m.seconds == NULL)
+        o->m.seconds = metric_child(o->back->seconds, (struct slice[]){slice_str(o->server)});
+    metric_observe(o->m.seconds, (double)us / 1e6);
+}
+
 void origin_note_close(struct origin *o, enum close_reason why, const char *detail, const char *protocol,
                        uint64_t served)
 {
-    struct slice labels[2] = {slice_str(o->name), slice_str(close_texts[why])};
+    struct slice labels[2] = {slice_str(o->server), slice_str(close_texts[why])};
 
     metric_inc(metric_child(o->back->closes, labels));
     log_v(4, "Connection to server closed", LT("origin", o->name), LT("reason", close_texts[why]), LT("detail", detail),

@@ -57,6 +57,7 @@ enum pool_kind {
 struct origin_metrics {
     struct metric *conns[CONN_GONE];
     struct metric *connects, *connect_failures, *reuses, *retries, *retries_refused, *ejections, *ejected, *streams;
+    struct metric *seconds; /* NULL until it is needed */
 };
 
 /* What came of the last attempt to connect. */
@@ -67,7 +68,7 @@ struct origin {
     struct back *back;     /* NULL once that is freed */
     unsigned refs;         /* of the outside */
     size_t users;          /* connections and requests that point here */
-    char *name, *host, *address;
+    char *name, *server, *host, *address;
     struct origin_opts opts;
     struct pool *pools[POOL_KINDS];  /* NULL once the whole is freed */
     bool complete;                   /* they are all there */
@@ -83,7 +84,7 @@ struct back {
     struct loop *loop;
     struct metrics *own_metrics; /* if none were given */
     struct metric_family *closes, *failures, *conns, *connects, *reuses;
-    struct metric_family *retries, *retries_refused, *ejections, *ejected, *streams;
+    struct metric_family *retries, *retries_refused, *ejections, *ejected, *streams, *seconds;
     struct back_check check;
     struct list origins;
     struct list failing;                           /* requests whose on_failed is due */
@@ -117,6 +118,8 @@ void origin_note_close(struct origin *o, enum close_reason why, const char *deta
 const char *origin_close_text(enum close_reason why);
 /* A final head has come. */
 void origin_answered(struct origin *o, unsigned status);
+/* How long a client's request waited for it. */
+void origin_note_time(struct origin *o, uint64_t us);
 /* For good: what is sent again is not counted. */
 void origin_request_failed(struct origin *o, enum back_failure why, const char *text);
 /* A new request is in flight, and over. */

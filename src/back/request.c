@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "back/retry.h"
+#include "base/clock.h"
 #include "base/contract.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -153,6 +154,7 @@ struct back_request *request_new(struct back *b, const struct back_opts *o)
     r->method = o->head->method_id;
     r->deadline_ms = o->head_timeout_ms == 0 ? 0 : now_of(r) + o->head_timeout_ms;
     r->missed_ms = loop_missed_ms(b->loop);
+    r->started_us = clock_us();
     r->pool = o->origin->pools[o->with_cert ? POOL_CERT : POOL_NO_CERT]; /* until it is placed */
     r->length_left = o->body.kind == HTTP_BODY_LENGTH ? o->body.length : 0;
     r->body_finished = o->body.kind == HTTP_BODY_NONE || (o->body.kind == HTTP_BODY_LENGTH && o->body.length == 0);
@@ -248,7 +250,7 @@ const char *back_failure_name(enum back_failure why)
 
 void request_fail(struct back_request *r, enum back_failure why, const char *text)
 {
-    struct slice labels[2] = {slice_str(r->origin->name), slice_str(back_failure_name(why))};
+    struct slice labels[2] = {slice_str(r->origin->server), slice_str(back_failure_name(why))};
 
     (void)snprintf(r->failure_text, sizeof r->failure_text, "%s", text);
     r->failure = (struct back_failure_info){
@@ -325,6 +327,9 @@ void request_responded(struct back_request *r)
     r->responded = true;
     if (!r->opts.probe)
         origin_answered(r->origin, r->response.status);
+    /* A watch is answered at once, whatever the server has to do; and what is our own hides how clients are served. */
+    if (r->state != REQUEST_ABANDONED && !r->opts.lasting && !r->opts.own)
+        origin_note_time(r->origin, clock_us() - r->started_us);
 }
 
 void request_complete(struct back_request *r, const struct http_head *trailers)

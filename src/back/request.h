@@ -70,6 +70,7 @@ struct back_request {
     uint64_t length_left;
     uint64_t give_up_ms, deadline_ms; /* WAITING; for the response's head (0: none) */
     uint64_t missed_ms;               /* loop_missed_ms() when the deadline was set */
+    uint64_t started_us;              /* clock_us() when it was given to us */
     unsigned retries;
     bool body_finished;
     bool body_taken; /* at least a byte */

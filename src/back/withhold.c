@@ -24,7 +24,7 @@ bool request_must_be_withheld(const struct back_request *r, enum pool_kind kind,
     b->check.claims(r->opts.head, b->check.arg, &claims);
     if (fits(&claims, kind, s))
         return false;
-    metric_inc(metric_child(b->check.withheld, (struct slice[]){slice_str(origin)}));
+    metric_inc(metric_child(b->check.withheld, (struct slice[]){slice_str(r->origin->server)}));
     log_error("Request withheld: its identity does not fit the connection", LT("origin", origin),
               LT("certificate", kinds[kind]), LU("users", claims.users), LU("otherFields", claims.others));
     return true;

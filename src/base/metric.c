@@ -7,7 +7,7 @@ struct metric {
     double value; /* histogram: sum */
     uint64_t count;
     uint64_t *counts; /* histogram: behind the struct */
-    const struct metric_family *family;
+    struct metric_family *family;
     struct slice *labels;
 };
 
@@ -22,7 +22,7 @@ struct metric_family {
     struct metric **children; /* in order of label values */
     size_t n_children, cap;
     struct metric *other; /* made at birth, so that a bump never fails */
-    bool other_used;
+    bool other_used, hidden;
 };
 
 struct collector {
@@ -70,7 +70,7 @@ static size_t metric_bytes(const struct metric_family *f, const struct slice *va
     return n;
 }
 
-static void metric_fill(struct metric *m, const struct metric_family *f, const struct slice *values)
+static void metric_fill(struct metric *m, struct metric_family *f, const struct slice *values)
 {
     char *text;
 
@@ -102,6 +102,11 @@ void metric_inc(struct metric *m)
 void metric_set(struct metric *m, double v)
 {
     m->value = v;
+}
+
+void metric_show(struct metric *m, bool shown)
+{
+    m->family->hidden = !shown;
 }
 
 void metric_observe(struct metric *m, double v)
@@ -328,5 +333,6 @@ static void walk_family(const struct metric_family *f, void (*fn)(const struct m
 void metrics_walk(struct metrics *m, void (*fn)(const struct metric_view *v, void *arg), void *arg)
 {
     for (size_t i = 0; i < m->n_families; i++)
-        walk_family(m->families[i], fn, arg);
+        if (!m->families[i]->hidden)
+            walk_family(m->families[i], fn, arg);
 }

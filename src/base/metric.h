@@ -31,6 +31,8 @@ struct metric_family *metric_histogram_family(struct metrics *m, const char *nam
 struct metric *metric_child(struct metric_family *f, const struct slice *values);
 /* Shorthand for a family without labels. */
 struct metric *metric_single(struct metrics *m, enum metric_kind kind, const char *name, const char *help);
+/* Whether the family of this child is exported: what is not configured says nothing. Born shown. */
+void metric_show(struct metric *m, bool shown);
 /* Forgets all children (e.g. gauges by peer, before they are set anew). Pointers to them die. */
 void metric_family_clear(struct metric_family *f);
 

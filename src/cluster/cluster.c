@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "cluster/api.h"
 #include "cluster/cluster_collect.h"
-#include "cluster/cluster_describe.h"
+#include "cluster/cluster_gauges.h"
 #include "cluster/cluster_internal.h"
 #include "cluster/exclusions.h"
 #include "cluster/front_trust.h"
@@ -121,11 +121,12 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
 
     c->loop = l;
     c->back = b;
+    c->started_ms = loop_now_ms(l);
     take_options(c, o);
     c->advertise = replace_text(NULL, o->advertise);
     set_hostname(c, o->hostname);
     cluster_metrics_init(&c->metrics, m);
-    cluster_metrics_follow(c, m);
+    cluster_gauges_follow(c, m);
     c->api = api_new(l, b, &who);
     cluster_make_identity(c);
     cluster_make_records(c);

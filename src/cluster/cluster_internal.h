@@ -18,6 +18,7 @@ struct pulse;
 
 struct cluster {
     struct loop *loop;
+    uint64_t started_ms;
     struct back *back;
     struct cluster_opts o; /* without texts and arrays: they have been handed on */
     char own_id[SERVER_ID_BYTES];

@@ -35,7 +35,8 @@ void cluster_metrics_init(struct cluster_metrics *cm, struct metrics *m)
 {
     static const char *const type[] = {"type", NULL}, *const state[] = {"state", NULL},
                              *const server[] = {"server", NULL}, *const result[] = {"result", NULL};
-    static const char *const refresh[] = {"server", "trigger", "result", NULL};
+    static const char *const refresh[] = {"role", "trigger", "result", NULL};
+    static const char *const info[] = {"server", "id", "version", "address", NULL};
     static const double bounds[] = {0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1};
     struct metric_family *f;
 
@@ -80,10 +81,13 @@ void cluster_metrics_init(struct cluster_metrics *cm, struct metrics *m)
                                       "configured here.");
     cm->identity_tags = metric_family(m, METRIC_COUNTER, "mvproxy_identity_lease_tags_total",
                                       "Writes of the tag of local discovery into the Lease of this server.", result, 2);
-    cm->refreshes = metric_family(m, METRIC_COUNTER, "mvproxy_discovery_refreshes_total",
-                                  "Looks at a server's discovery, by kind of server, trigger and result.", refresh, 64);
+    cm->refreshes =
+        metric_family(m, METRIC_COUNTER, "mvproxy_discovery_refreshes_total",
+                      "Looks at a server's discovery, by role of the server, trigger and result.", refresh, 64);
     cm->age =
         metric_family(m, METRIC_GAUGE, "mvproxy_discovery_age_seconds",
                       "Seconds since a server's discovery document was last confirmed.", server, LIMIT_METRIC_SERIES);
+    cm->info = metric_family(m, METRIC_GAUGE, "mvproxy_server_info",
+                             "Always 1; the labels say which API servers are known.", info, LIMIT_METRIC_SERIES);
     init_records(cm, m);
 }

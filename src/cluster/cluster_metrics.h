@@ -17,12 +17,13 @@ struct cluster_metrics {
     struct metric_family *identity_renewals; /* result: "ok", "conflict", "failed", "yielded" */
     struct metric *front_differs;
     struct metric_family *identity_tags; /* result: "ok", "failed" */
-    struct metric_family *refreshes;     /* server ("local", "peer"), trigger, result */
+    struct metric_family *refreshes;     /* role ("local", "peer"), trigger, result */
     struct metric *etcd_working, *record_watching, *record_publishing, *records;
     struct metric_family *etcd_requests;  /* operation, result: "ok", "failed" */
     struct metric_family *record_changes; /* "added", "changed", "removed", "refused" */
     struct metric_family *record_writes;  /* of our own: "ok", "failed", "yielded" */
-    struct metric_family *age;            /* seconds since the document was last confirmed, by server ID */
+    struct metric_family *age;            /* seconds since the document was last confirmed, by server */
+    struct metric_family *info;           /* server, id, version, address */
 };
 
 void cluster_metrics_init(struct cluster_metrics *cm, struct metrics *m);

@@ -142,7 +142,7 @@ static struct peer *peer_new(const struct peers *p, struct slice id)
     return NULL;
 }
 
-static const char *name_of(const struct peer *peer)
+const char *peer_label(const struct peer *peer)
 {
     return peer->hostname[0] != '\0' ? peer->hostname : peer->id;
 }
@@ -153,7 +153,7 @@ static void take_out(struct peers *p, struct peer *peer, const char *why)
     size_t at = position(p, slice_str(peer->id), &found);
 
     log_info("Peer removed", LT("peer", peer->id), LT("host", peer->hostname), LT("reason", why));
-    changes_add(p->o.changes, CHANGE_WENT, name_of(peer), "is forgotten: %s", why);
+    changes_add(p->o.changes, CHANGE_WENT, peer_label(peer), "is forgotten: %s", why);
     p->handler->removed(p->arg, peer);
     memmove(&p->table[at], &p->table[at + 1], (p->n - at - 1) * sizeof *p->table);
     p->n--;
@@ -239,6 +239,7 @@ static struct origin *make_origin(const struct peers *p, const struct peer *peer
 {
     struct origin_opts o = {
         .name = peer->id,
+        .server = peer_label(peer),
         .host = peer->address[s].host,
         .port = peer->address[s].port,
         .tls_cert = p->o.tls_cert,
@@ -270,13 +271,13 @@ static bool settle_origin(struct peers *p, struct peer *peer, bool anew)
     peer->source = s;
     if (s == PEER_SOURCES) {
         log_warning("Peer has no usable address", LT("peer", peer->id), LT("host", peer->hostname));
-        changes_add(p->o.changes, CHANGE_FAILED, name_of(peer), "has no usable address");
+        changes_add(p->o.changes, CHANGE_FAILED, peer_label(peer), "has no usable address");
     } else if (peer->origin == NULL)
         log_error("Out of memory for a peer's address", LT("peer", peer->id));
     else {
         log_info("Peer address", LT("peer", peer->id), LT("address", origin_address(peer->origin)),
                  LT("source", peer_source_name(s)));
-        changes_add(p->o.changes, CHANGE_CHANGED, name_of(peer), "address %s, from %s", origin_address(peer->origin),
+        changes_add(p->o.changes, CHANGE_CHANGED, peer_label(peer), "address %s, from %s", origin_address(peer->origin),
                     peer_source_name(s));
     }
     if (old != NULL)
@@ -315,7 +316,7 @@ static bool set_annotation(struct peer *peer, struct slice text, struct changes 
         return set_address(peer, PEER_FROM_ANNOTATION, NULL, 0);
     if (!hostport_parse(text, &hp) || !hp.ip || hp.host.n >= sizeof host) {
         log_v(2, "Ignoring a peer address that is not IP:PORT", LT("peer", peer->id), LS("address", text));
-        changes_add(changes, CHANGE_DISBELIEVED, name_of(peer), "address in its Lease: \"%.*s\" is not IP:PORT",
+        changes_add(changes, CHANGE_DISBELIEVED, peer_label(peer), "address in its Lease: \"%.*s\" is not IP:PORT",
                     (int)text.n, text.p);
         return set_address(peer, PEER_FROM_ANNOTATION, NULL, 0);
     }
@@ -340,7 +341,7 @@ static unsigned move(struct peers *p, struct peer *peer, enum peer_life to, cons
                 to == PEER_LIVE     ? CHANGE_RECOVERED
                 : to == PEER_LAPSED ? CHANGE_FAILED
                                     : CHANGE_WENT,
-                name_of(peer), "is %s, was %s: %s", peer_life_name(to), peer_life_name(from), why);
+                peer_label(peer), "is %s, was %s: %s", peer_life_name(to), peer_life_name(from), why);
     log_info("Peer state changed", LT("peer", peer->id), LT("host", peer->hostname), LT("from", peer_life_name(from)),
              LT("to", peer_life_name(to)), LT("reason", why), LU("silentMs", loop_now_ms(p->o.loop) - peer->seen_ms));
     return PEER_CHANGED_LIFE;
@@ -356,7 +357,7 @@ static void announce(struct peers *p, struct peer *peer)
 {
     log_info("Peer added", LT("peer", peer->id), LT("host", peer->hostname), LT("life", peer_life_name(peer->life)),
              LB("lease", peer->leased), LB("static", peer->fixed));
-    changes_add(p->o.changes, CHANGE_CAME, name_of(peer), "is known by its %s",
+    changes_add(p->o.changes, CHANGE_CAME, peer_label(peer), "is known by its %s",
                 peer->leased ? "Lease" : "configuration");
     (void)settle_origin(p, peer, false);
     p->handler->added(p->arg, peer);
@@ -479,9 +480,16 @@ static bool replace_text(char **slot, struct slice text)
     return true;
 }
 
+/* The host name that a Lease says, by which the origin's metrics go. A Lease without the label takes none away. */
+static unsigned set_hostname(struct peers *p, struct peer *peer, struct slice text)
+{
+    if (text.n == 0 || !replace_text(&peer->hostname, text) || peer->origin == NULL)
+        return 0;
+    return settle_origin(p, peer, true) ? PEER_CHANGED_ORIGIN : 0;
+}
+
 static void take_lease(struct peer *peer, const struct lease *l, uint64_t now)
 {
-    (void)replace_text(&peer->hostname, l->hostname_label);
     (void)replace_text(&peer->holder, l->holder);
     peer->renew_us = l->renew_us;
     peer->duration_ms = l->has_duration && l->duration_s > 0 ? (uint64_t)l->duration_s * 1000 : 0;
@@ -507,6 +515,7 @@ static void first_lease(struct peers *p, const struct lease *l)
 
     if (peer == NULL)
         return;
+    (void)set_hostname(p, peer, l->hostname_label);
     take_lease(peer, l, loop_now_ms(p->o.loop));
     (void)set_annotation(peer, l->advertise, p->o.changes);
     (void)set_tag(peer, l->discovery);
@@ -536,14 +545,12 @@ static unsigned renewed(struct peers *p, struct peer *peer, const struct lease *
     bool moved = peer->renew_us != l->renew_us;
     unsigned what = 0;
 
-    if (!regained && !holder && !moved) {
-        (void)replace_text(&peer->hostname, l->hostname_label);
+    if (!regained && !holder && !moved)
         return 0;
-    }
     if (holder && !regained) {
         log_info("Peer restarted: its Lease has another holder", LT("peer", peer->id), LT("host", peer->hostname),
                  LS("holder", l->holder));
-        changes_add(p->o.changes, CHANGE_CHANGED, name_of(peer), "restarted: its Lease has another holder");
+        changes_add(p->o.changes, CHANGE_CHANGED, peer_label(peer), "restarted: its Lease has another holder");
     }
     if (moved)
         what |= PEER_CHANGED_RENEWED;
@@ -572,7 +579,8 @@ void peers_lease(struct peers *p, const struct lease *l)
         first_lease(p, l);
         return;
     }
-    what = renewed(p, peer, l) | set_tag(peer, l->discovery);
+    what = set_hostname(p, peer, l->hostname_label);
+    what |= renewed(p, peer, l) | set_tag(peer, l->discovery);
     if (set_annotation(peer, l->advertise, p->o.changes) &&
         settle_origin(p, peer, peer->source == PEER_FROM_ANNOTATION))
         what |= PEER_CHANGED_ORIGIN;

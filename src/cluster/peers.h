@@ -114,6 +114,8 @@ size_t peers_count(const struct peers *p); /* forgotten ones included */
 size_t peers_count_life(const struct peers *p, enum peer_life life);
 /* In the order of their IDs; *i starts at 0; NULL at the end. Table unchanged meanwhile. */
 struct peer *peers_next(const struct peers *p, size_t *i);
+/* How it is named in metrics: its host name, or its ID where that is not known. */
+const char *peer_label(const struct peer *peer);
 const char *peer_life_name(enum peer_life life);
 const char *peer_source_name(enum peer_source s);
 

@@ -10,6 +10,7 @@
 #include "daemon/logging.h"
 #include "daemon/observe.h"
 #include "daemon/operate.h"
+#include "daemon/options.h"
 #include "daemon/reload.h"
 #include "daemon/rotation.h"
 #include "net/file_watch.h"
@@ -140,12 +141,15 @@ static void declare_metrics(struct app *a)
                                  "1 if the last reload of the configuration succeeded.");
     a->reload_time = metric_single(a->metrics, METRIC_GAUGE, "mvproxy_config_last_reload_success_timestamp_seconds",
                                    "When the configuration in force was loaded.");
+    a->config_hash = metric_single(a->metrics, METRIC_GAUGE, "mvproxy_config_hash",
+                                   "A number for the configuration in force: another one for other values.");
     a->files_ok = metric_single(a->metrics, METRIC_GAUGE, "mvproxy_certificate_files_good",
                                 "0 while files of certificates or keys have changed and cannot be used.");
     a->files_changes = metric_single(a->metrics, METRIC_COUNTER, "mvproxy_certificate_files_changes_total",
                                      "How often changed files of certificates or keys were taken into use.");
     a->expiry = expiry_new(a->metrics);
     metric_set(a->reload_ok, 1);
+    metric_set(a->config_hash, (double)options_hash(a->config));
     metric_set(a->reload_time, (double)clock_wall_us() / 1e6);
 }
 
@@ -163,7 +167,7 @@ static bool build_middle(struct app *a)
     struct cluster_opts cluster;
     struct proxy_opts proxy;
 
-    if (!wire_surroundings_make(a->back, a->config, &a->trust, &a->around))
+    if (!wire_surroundings_make(a->back, a->config, &a->trust, a->hostname, &a->around))
         return false;
     claims_set(&a->claims, &a->around.headers, NULL);
     back_set_claims(a->back, claims_of, &a->claims);

@@ -67,7 +67,7 @@ struct app {
 
     struct expiry *expiry;
     struct file_watch *watch; /* of certificates, keys and bundles */
-    struct metric *reload_ok, *reload_time, *files_ok, *files_changes;
+    struct metric *reload_ok, *reload_time, *config_hash, *files_ok, *files_changes;
 };
 
 /* The service manager's status line, when it changed. */

@@ -3,6 +3,7 @@
 #include <config.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/nearest.h"
 #include "base/utf8.h"
 
@@ -491,6 +492,26 @@ bool options_append_value(struct buf *out, const struct config *c, const struct 
         break;
     }
     return !out->failed;
+}
+
+uint64_t options_hash(const struct config *c)
+{
+    unsigned char digest[HASH_SHA256_BYTES];
+    uint64_t number = 0;
+    struct buf text;
+
+    buf_init(&text, 1 << 22);
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        buf_printf(&text, "%s: ", table[i].name);
+        (void)options_append_value(&text, c, &table[i]);
+        buf_append_char(&text, '\n');
+    }
+    /* What a double, which is what a metric's value is, holds exactly. */
+    if (!text.failed && hash_sha256(buf_slice(&text), digest))
+        for (size_t i = 0; i < 6; i++)
+            number = number << 8 | digest[i];
+    buf_free(&text);
+    return number;
 }
 
 void options_print_config(FILE *f, const struct config *c)

@@ -51,6 +51,9 @@ void options_print_help(FILE *f);
 void options_print_config(FILE *f, const struct config *c);
 /* One effective value as it would stand in a configuration file. False when the buffer failed. */
 bool options_append_value(struct buf *out, const struct config *c, const struct option *o);
+/* 48 bits that stand for the effective values, the same in every process; what the files hold that they name is not in
+ * it. 0: out of memory. */
+uint64_t options_hash(const struct config *c);
 /* The list of options for the manual. */
 void options_print_mdoc(FILE *f);
 /* Names of options marked `restart` that differ, comma-separated; empty if none does. */

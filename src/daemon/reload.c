@@ -69,7 +69,7 @@ static bool prepare(struct app *a, struct plan *p, struct buf *errors)
     if (!trust_load(p->config, &p->trust, errors))
         return false;
     (void)trust_keep_same(&p->trust, &a->trust);
-    if (!wire_surroundings_make(a->back, p->config, &p->trust, &p->around)) {
+    if (!wire_surroundings_make(a->back, p->config, &p->trust, a->hostname, &p->around)) {
         buf_append_str(errors, "out of memory\n");
         return false;
     }
@@ -172,6 +172,7 @@ bool reload_saying(struct app *a, struct buf *errors)
     ok = prepare(a, &plan, errors) && commit(a, &plan, errors);
     metric_set(a->reload_ok, ok ? 1 : 0);
     if (ok) {
+        metric_set(a->config_hash, (double)options_hash(a->config));
         metric_set(a->reload_time, (double)clock_wall_us() / 1e6);
         log_info("Reloaded");
         changes_add(a->changes, CHANGE_CHANGED, a->hostname, "the configuration was reloaded");
@@ -221,7 +222,7 @@ bool reload_trust(struct app *a, struct buf *errors)
         trust_free(&t);
         return true;
     }
-    around.local = wire_local_origin(a->back, a->config, &t);
+    around.local = wire_local_origin(a->back, a->config, &t, a->hostname);
     made = wire_etcd(a->back, a->config, &t, &around) && around.local != NULL;
     if (!made)
         buf_append_str(errors, "out of memory\n");

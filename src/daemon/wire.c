@@ -80,7 +80,7 @@ static bool may_dial(const struct sockaddr *addr, void *arg)
     return false;
 }
 
-struct origin *wire_local_origin(struct back *b, const struct config *c, const struct trust *t)
+struct origin *wire_local_origin(struct back *b, const struct config *c, const struct trust *t, const char *hostname)
 {
     struct derive_address addr = {"", 0};
     struct err err;
@@ -91,6 +91,7 @@ struct origin *wire_local_origin(struct back *b, const struct config *c, const s
         return NULL;
     o = (struct origin_opts){
         .name = "local",
+        .server = hostname,
         .host = addr.host,
         .port = addr.port,
         .tls_cert = t->local_cert,
@@ -199,10 +200,10 @@ static void take_advertise(const struct config *c, struct wire_surroundings *out
     out->annotate = out->advertise[0] != '\0';
 }
 
-bool wire_surroundings_make(struct back *b, const struct config *c, const struct trust *t,
+bool wire_surroundings_make(struct back *b, const struct config *c, const struct trust *t, const char *hostname,
                             struct wire_surroundings *out)
 {
-    out->local = wire_local_origin(b, c, t);
+    out->local = wire_local_origin(b, c, t, hostname);
     out->networks = wire_networks_new(c);
     take_advertise(c, out);
     return out->local != NULL && out->networks != NULL && wire_static_peers(c, &out->peers) &&

@@ -40,11 +40,12 @@ struct wire_surroundings {
 };
 
 /* The configuration has been checked, so none of these can fail but for memory (NULL / false). */
-MEM_CHECK struct origin *wire_local_origin(struct back *b, const struct config *c, const struct trust *t);
+MEM_CHECK struct origin *wire_local_origin(struct back *b, const struct config *c, const struct trust *t,
+                                           const char *hostname);
 MEM_CHECK bool wire_static_peers(const struct config *c, struct wire_peers *out);
 /* All of it. After false the caller frees what has been made (local, networks, etcd). */
 MEM_CHECK bool wire_surroundings_make(struct back *b, const struct config *c, const struct trust *t,
-                                      struct wire_surroundings *out);
+                                      const char *hostname, struct wire_surroundings *out);
 MEM_CHECK bool wire_etcd(struct back *b, const struct config *c, const struct trust *t, struct wire_surroundings *out);
 void wire_etcd_free(struct wire_surroundings *s);
 void wire_cluster(const struct config *c, const struct trust *t, const struct wire_surroundings *s,

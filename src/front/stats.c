@@ -9,8 +9,7 @@ struct front_stats {
     size_t connections;
     const size_t *held;
     struct metric *not_taken, *held_gauge, *held_limit;
-    struct metric *open, *fresh, *accepted, *handshaken, *in_flight_gauge, *requests, *received, *sent,
-        *handshake_seconds;
+    struct metric *open, *fresh, *accepted, *in_flight_gauge, *requests, *received, *sent, *handshake_seconds;
     struct metric *closed[FRONT_CLOSE_COUNT];
     struct metric *paused[FRONT_PAUSE_COUNT];
     struct metric_family *refused;
@@ -63,15 +62,10 @@ static void declare_closed(struct front_stats *s, struct metrics *m)
 
 static void declare_connections(struct front_stats *s, struct metrics *m)
 {
-    static const char *const labels[] = {"result", NULL};
     static const double bounds[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10};
-    struct metric_family *f =
-        metric_family(m, METRIC_COUNTER, "mvproxy_front_connections_total",
-                      "Client connections: accepted, and opened (TLS handshake done).", labels, 2);
-    struct slice accepted = SLICE_LIT("accepted"), opened = SLICE_LIT("opened");
 
-    s->accepted = metric_child(f, &accepted);
-    s->handshaken = metric_child(f, &opened);
+    s->accepted =
+        metric_single(m, METRIC_COUNTER, "mvproxy_front_connections_total", "Client connections that were accepted.");
     s->open = metric_single(m, METRIC_GAUGE, "mvproxy_front_connections",
                             "Client connections, handshakes included, tunnels not.");
     s->fresh = metric_single(m, METRIC_GAUGE, "mvproxy_front_connections_fresh",
@@ -111,8 +105,8 @@ struct front_stats *front_stats_new(struct metrics *m)
                                  "Answers given up because their client took nothing of them for a minute.");
     s->held_gauge = metric_single(m, METRIC_GAUGE, "mvproxy_client_memory_bytes",
                                   "Memory that clients make us hold: requests, bodies and answers that wait.");
-    s->held_limit = metric_single(m, METRIC_GAUGE, "mvproxy_client_memory_limit_bytes",
-                                  "max-client-memory, as it is in force; 0: no limit.");
+    s->held_limit =
+        metric_single(m, METRIC_GAUGE, "mvproxy_client_memory_limit_bytes", "max-client-memory, as it is in force.");
     s->received = metric_single(m, METRIC_COUNTER, "mvproxy_front_received_bytes_total",
                                 "Bytes received from clients, inside TLS.");
     s->sent = metric_single(m, METRIC_COUNTER, "mvproxy_front_sent_bytes_total", "Bytes sent to clients, inside TLS.");
@@ -135,6 +129,7 @@ void front_stats_watch_memory(struct front_stats *s, struct metrics *m, const si
 void front_stats_memory_limit(struct front_stats *s, size_t most)
 {
     metric_set(s->held_limit, (double)most);
+    metric_show(s->held_limit, most > 0);
 }
 
 void front_stats_free(struct front_stats *s)
@@ -150,7 +145,6 @@ void front_stats_accepted(struct front_stats *s)
 
 void front_stats_opened(struct front_stats *s, uint64_t handshake_us)
 {
-    metric_inc(s->handshaken);
     metric_observe(s->handshake_seconds, (double)handshake_us / 1e6);
 }
 

@@ -127,7 +127,7 @@ def _informers(cluster, node, name, *protocols):
 
 def _sent_away(node):
     """How often kube-apiserver there has ended a connection of its mvproxy so."""
-    return node.metric("mvproxy_back_connections_closed_total", reason="goaway", origin="local")
+    return node.metric("mvproxy_back_connections_closed_total", reason="goaway", server=node.name)
 
 
 @needs("goaway")

@@ -184,7 +184,7 @@ def test_http1_only(world):
         seen = [r for r in world.sim.requests("c", MAPS, mark) if "watch=true" in r["target"]]
         equal([r["proto"] for r in seen], ["HTTP/1.1"] * 8, "protocols")
         equal(len({r["conn"] for r in seen}), 8, "connections")
-        equal(world.proxies["c"].metric("mvproxy_back_streams", origin="local") or 0, 0, "streams")
+        equal(world.proxies["c"].metric("mvproxy_back_streams", server="test-server-c") or 0, 0, "streams")
 
 
 def test_falls_back(world):
@@ -198,7 +198,7 @@ def test_falls_back(world):
         watches.add(3)
         watches.see(10)
         equal((len(first.open_streams()), len(world.middle.h2())), (3, 1), "streams, and HTTP/2 connections")
-        equal(world.proxies["a"].metric("mvproxy_back_streams", origin="local"), 3, "streams")
+        equal(world.proxies["a"].metric("mvproxy_back_streams", server="test-server-a"), 3, "streams")
     world.middle.protocols = ["h2", "http/1.1"]
     world.proxies["a"].stop()  # it would not ask again for minutes
     world.proxies["a"].start()
@@ -369,7 +369,7 @@ CRIMES = {
 
 
 def closed(world, reason):
-    return world.proxies["a"].metric("mvproxy_back_connections_closed_total", origin="local", reason=reason) or 0
+    return world.proxies["a"].metric("mvproxy_back_connections_closed_total", server="test-server-a", reason=reason) or 0
 
 
 def test_crimes(world):

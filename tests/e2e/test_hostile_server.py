@@ -347,7 +347,7 @@ def test_many_lies(world):
 def test_local_server_lies(world):
     """every lie of the local server, and heads that are none are counted"""
     def counted():
-        return world.proxies["a"].metric("mvproxy_back_failures_total", origin="local", reason="head") or 0
+        return world.proxies["a"].metric("mvproxy_back_failures_total", server="test-server-a", reason="head") or 0
     before = counted()
     all_lies(world, "local")
     least = sum(outcome == REFUSED and OPEN in pieces for pieces, outcome, _, _ in LIES.values())

@@ -42,13 +42,13 @@ def test_few_connections(world):
             used = (memory(proxy.child.pid) - before) / (WATCHES - 100)
             check(proxy.sanitized() or used <= BYTES_PER_WATCH, "%d bytes for each watch" % used)
             check(len(connections(world)) <= WATCHES // 100, "%d connections" % len(connections(world)))
-            equal(proxy.metric("mvproxy_back_streams", origin="local"), WATCHES, "streams")
+            equal(proxy.metric("mvproxy_back_streams", server="test-server-a"), WATCHES, "streams")
             for _ in range(20):
                 writer.event()
             program.wait(writer.seq)
         finally:
             program.destroy()
-    until(lambda: proxy.metric("mvproxy_back_streams", origin="local") == 0, "all watches to be cancelled")
+    until(lambda: proxy.metric("mvproxy_back_streams", server="test-server-a") == 0, "all watches to be cancelled")
     until(lambda: not connections(world), "the server to know")
 
 

@@ -135,6 +135,29 @@ static void test_negotiation(void)
         is_int(metrics_text_negotiate(slice_str(rows[i].accept)), rows[i].want, "Accept: %s", rows[i].accept);
 }
 
+static void test_encoding(void)
+{
+    static const struct {
+        const char *accept;
+        bool want;
+    } rows[] = {
+        {"", false},
+        {"gzip", true},
+        {"deflate, GZIP;q=0.5", true},
+        {"gzip;q=0", false},
+        {"gzip;q=0.000, br", false},
+        {"br, gzip ; q=1.0", true},
+        {"identity", false},
+        {"xgzip", false},
+        {"*", false},
+        {";q=1,,=", false},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++)
+        is_int(metrics_text_accepts_gzip(slice_str(rows[i].accept)), rows[i].want, "Accept-Encoding: %s",
+               rows[i].accept);
+}
+
 static void test_process(void)
 {
     struct metrics *m = metrics_new();
@@ -163,6 +186,7 @@ int main(void)
     test_formats();
     test_numbers();
     test_negotiation();
+    test_encoding();
     test_process();
     return tap_end();
 }

@@ -55,6 +55,9 @@ static void counters(void)
     is_walk(m,
             "# a_total code=200 peer=a 0\na_total code=503 peer=b 1\na_total code=other peer=other 1\n# z_total 3.5\n",
             "bumped");
+    metric_show(b, false);
+    is_walk(m, "# z_total 3.5\n", "a family that is hidden");
+    metric_show(a, true);
     metric_family_clear(f);
     is_walk(m, "# z_total 3.5\n", "a family without children is not shown");
     metric_inc(metric_child(f, (struct slice[]){SLICE_LIT("1"), SLICE_NONE}));

@@ -316,7 +316,7 @@ static void match_metric(const struct metric_view *v, void *arg)
     if (strcmp(v->name, q->name) != 0)
         return;
     if (q->label_value == NULL || (v->n_labels > 0 && slice_eq(v->label_values[0], slice_str(q->label_value))))
-        q->value = v->value;
+        q->value = v->kind == METRIC_HISTOGRAM ? (double)v->count : v->value;
 }
 
 double world_metric(struct world *w, const char *name, const char *label_value)

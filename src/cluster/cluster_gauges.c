@@ -1,0 +1,115 @@
+#include "cluster/cluster_gauges.h"
+
+#include "back/back.h"
+#include "cluster/cluster_internal.h"
+#include "cluster/publish.h"
+#include "cluster/refresh.h"
+#include "cluster/schemas.h"
+#include "kube/schema_index.h"
+#include "net/loop.h"
+
+/* Two of one host name: a server that has another ID since it was upgraded, and what is left of the one before. */
+static void set_youngest(struct metric *m, double age)
+{
+    double shown = metric_value(m);
+
+    if (age < 0.001)
+        age = 0.001; /* 0: nothing shown yet */
+    if (shown == 0 || age < shown)
+        metric_set(m, age);
+}
+
+/* One that never answered is as old as what is known of it. */
+static void set_age(const struct cluster *c, const char *server, const struct refresh *r, uint64_t known_ms)
+{
+    struct slice label = slice_str(server);
+    uint64_t age = r == NULL ? UINT64_MAX : refresh_age_ms(r);
+
+    if (age == UINT64_MAX)
+        age = loop_now_ms(c->loop) - known_ms;
+    set_youngest(metric_child(c->metrics.age, &label), (double)age / 1000);
+}
+
+static void set_info(const struct cluster *c, const char *server, const char *id, const struct schemas *s,
+                     const struct origin *o)
+{
+    char version[SCHEMA_RELEASE_BYTES];
+    struct slice labels[] = {slice_str(server), slice_str(id), SLICE_NONE,
+                             slice_str(o == NULL ? NULL : origin_address(o))};
+
+    schema_release_text(schemas_release(s), version);
+    labels[2] = slice_str(version);
+    metric_set(metric_child(c->metrics.info, labels), 1);
+}
+
+static void show_servers(const struct cluster *c)
+{
+    struct peer *p;
+    size_t i = 0;
+
+    metric_family_clear(c->metrics.age);
+    metric_family_clear(c->metrics.info);
+    set_age(c, c->hostname, c->local, c->started_ms);
+    set_info(c, c->hostname, c->own_id, c->schemas, c->o.local);
+    while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL) {
+        set_age(c, peer_label(p), p->refresh, p->known_ms);
+        set_info(c, peer_label(p), p->id, p->schemas, p->origin);
+    }
+}
+
+static void count_skewed(void *arg, struct slice group, struct slice version)
+{
+    (void)group;
+    (void)version;
+    (*(size_t *)arg)++;
+}
+
+static void show_peers(const struct cluster *c)
+{
+    const struct {
+        struct metric *metric;
+        enum peer_life life;
+    } lives[] = {{c->metrics.peers_live, PEER_LIVE},
+                 {c->metrics.peers_lapsed, PEER_LAPSED},
+                 {c->metrics.peers_forgotten, PEER_FORGOTTEN}};
+
+    for (size_t i = 0; i < sizeof lives / sizeof lives[0]; i++)
+        metric_set(lives[i].metric, c->peers == NULL ? 0 : (double)peers_count_life(c->peers, lives[i].life));
+}
+
+static void show_configured(const struct cluster *c)
+{
+    const struct cluster_metrics *m = &c->metrics;
+    bool peers = c->o.peers_enabled, etcd = peers && c->o.n_etcd_servers > 0;
+    enum identity_mode identity = peers ? cluster_identity_mode(c) : IDENTITY_OFF;
+
+    metric_show(m->peers_live, peers);
+    metric_show(m->skewed, peers);
+    metric_show(m->excluded, peers);
+    metric_show(m->failing_over, peers && c->o.local_failover);
+    metric_show(m->front_differs, peers);
+    metric_show(m->identity_publishing, identity == IDENTITY_AUTO || identity == IDENTITY_PUBLISH);
+    metric_show(m->identity_collected, identity != IDENTITY_OFF);
+    metric_show(m->etcd_working, etcd);
+    metric_show(m->record_watching, etcd);
+    metric_show(m->record_publishing, etcd);
+    metric_show(m->records, etcd);
+}
+
+static void on_collect(void *arg)
+{
+    struct cluster *c = arg;
+    size_t skewed = 0;
+
+    served_each_skewed(publish_current(c->publish), count_skewed, &skewed);
+    metric_set(c->metrics.skewed, (double)skewed);
+    show_peers(c);
+    show_servers(c);
+    show_configured(c);
+}
+
+void cluster_gauges_follow(struct cluster *c, struct metrics *m)
+{
+    show_configured(c);
+    metrics_on_collect(m, on_collect, c);
+}

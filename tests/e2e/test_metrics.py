@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""What a scraper sees: one name for a server in every family, nothing of what is not configured, compressed on demand."""
+
+import gzip
+import re
+import urllib.request
+
+import fixture
+from fixture import check, equal, until
+
+FIRST = "/apis/resource.k8s.io/v1/deviceclasses"  # 1.34 has it, 1.33 has not
+SAMPLE = re.compile(r'^([a-z_:]+)(?:\{(.*)\})? (\S+)$')
+LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
+
+
+def scrape(proxy):
+    """[(name, {label: value}, value)]"""
+    samples = []
+    for line in proxy.get("/metrics")[1].splitlines():
+        if not line.startswith("#"):
+            match = SAMPLE.match(line)
+            check(match, "a line is no sample:", line)
+            samples.append((match.group(1), dict(LABEL.findall(match.group(2) or "")), float(match.group(3))))
+    return samples
+
+
+def families(proxy):
+    return {name for name, _, _ in scrape(proxy)}
+
+
+def versions(proxy):
+    return {labels["server"]: labels["version"] for name, labels, _ in scrape(proxy) if name == "mvproxy_server_info"}
+
+
+def ask(world, node, path):
+    return world.ask("GET", path, name=node).status
+
+
+def test_one_name(world):
+    """a server has the same name in every family, its host name, and mvproxy_server_info has the rest"""
+    for path in ("/api/v1/pods", FIRST):
+        equal(ask(world, "a", path), 200, path)
+    samples = scrape(world.proxies["a"])
+    named = {}
+    for name, labels, _ in samples:
+        check("origin" not in labels and "peer" not in labels and "hostname" not in labels, name, labels)
+        if "server" in labels:
+            named.setdefault(labels["server"], set()).add(name)
+    equal(set(named), {"test-server-a", "test-server-b"}, "servers")
+    check("mvproxy_back_request_duration_seconds_count" in named["test-server-a"] & named["test-server-b"], named)
+    check("mvproxy_discovery_age_seconds" in named["test-server-a"] & named["test-server-b"], named)
+    info = {labels["server"]: labels for name, labels, value in samples if name == "mvproxy_server_info" and value == 1}
+    for node in "ab":
+        one = info["test-server-" + node]
+        equal(one["id"], world.sim.server(node)["id"], "ID of " + node)
+        check(re.fullmatch(r"127\.0\.0\.1:[0-9]+", one["address"]), one)
+    until(lambda: versions(world.proxies["a"]) == {"test-server-a": "1.33.0", "test-server-b": "1.34.0"}, "the versions")
+
+
+def test_by_server(world):
+    """each request counts in the histogram of the server that answered it, a watch in none"""
+    proxy, name = world.proxies["a"], "mvproxy_back_request_duration_seconds_count"
+    before = {node: proxy.metric(name, server="test-server-" + node) for node in "ab"}
+    for _ in range(5):
+        equal(ask(world, "a", FIRST), 200, FIRST)
+    with world.client("a", "admin") as client:
+        client.send(b"GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: kubernetes.default.svc\r\n\r\n")
+        until(lambda: proxy.metric("mvproxy_front_requests_in_flight") == 1, "the watch")
+    equal(proxy.metric(name, server="test-server-b") - before["b"], 5, "answered by b")
+    equal(proxy.metric(name, server="test-server-a") - before["a"], 0, "answered by a")
+
+
+def test_not_configured(world):
+    """nothing is said of etcd and of Leases that are not published, until they are configured"""
+    proxy = world.proxies["a"]
+    silent = {"mvproxy_etcd_working", "mvproxy_peer_endpoint_records", "mvproxy_peer_endpoint_records_watching",
+              "mvproxy_peer_endpoint_record_publishing"}
+    check(not silent & families(proxy), silent & families(proxy))
+    check("mvproxy_local_failover_active" in families(proxy), "failover is on")
+    hashed = proxy.metric("mvproxy_config_hash")
+    check(hashed > 0, hashed)
+    proxy.reload({"local-failover": False, "identity-lease": "off"})
+    until(lambda: "mvproxy_local_failover_active" not in families(proxy), "failover is off")
+    check(not any(n.startswith("mvproxy_identity_lease_publishing") for n in families(proxy)), "no Lease is published")
+    check(proxy.metric("mvproxy_config_hash") not in (hashed, 0), "another configuration has another hash")
+    proxy.reload({"local-failover": True, "identity-lease": "auto"})
+    until(lambda: proxy.metric("mvproxy_config_hash") == hashed, "the one before has the one before")
+    equal(proxy.metric("mvproxy_local_failover_active"), 0, "shown again")
+
+
+def test_disjoint(world):
+    """no value of a label counts what another one of its family counts too"""
+    proxy = world.proxies["a"]
+    before = proxy.metric("mvproxy_front_connections_total"), proxy.metric("mvproxy_front_handshake_seconds_count")
+    for _ in range(3):
+        ask(world, "a", "/version")
+    equal(proxy.metric("mvproxy_front_connections_total") - before[0], 3, "accepted")
+    equal(proxy.metric("mvproxy_front_handshake_seconds_count") - before[1], 3, "handshakes done")
+
+
+def test_gzip(world):
+    """who accepts gzip gets the same samples in a fraction of the bytes"""
+    proxy = world.proxies["a"]
+    sizes = {}
+    for path in ("/metrics", "/metrics/slis"):
+        for accept in ("gzip", "gzip;q=0", "identity"):
+            request = urllib.request.Request("http://%s%s" % (proxy.admin, path), headers={"Accept-Encoding": accept})
+            with urllib.request.urlopen(request, timeout=fixture.PATIENCE) as answer:
+                body, coding = answer.read(), answer.headers["Content-Encoding"]
+            equal(coding, "gzip" if accept == "gzip" else None, "Content-Encoding for " + accept)
+            sizes[path, accept] = len(body)
+            text = gzip.decompress(body) if coding else body
+            names = {line.split(b" ")[2] for line in text.splitlines() if line.startswith(b"# TYPE ")}
+            check(len(names) > (30 if path == "/metrics" else 1), path, accept, names)
+    check(sizes["/metrics", "gzip"] * 5 < sizes["/metrics", "identity"], sizes)
+
+
+if __name__ == "__main__":
+    fixture.main(globals())
