@@ -58,8 +58,7 @@ struct back_handler {
     void (*on_end)(void *arg, const struct http_head *trailers);
     void (*on_writable)(void *arg); /* back_congested() is false now; also the first time the body can be written */
     void (*on_failed)(void *arg, const struct back_failure_info *info);
-    /* 101: the stream belongs to the owner now (stream_set_owner at once), unread bytes wait in it. NULL handler: 101
-     * is a failure. */
+    /* 101: the stream is the owner's (stream_set_owner at once), unread bytes wait in it. NULL: 101 is a failure. */
     void (*on_upgraded)(void *arg, const struct http_head *head, struct stream *s);
 };
 

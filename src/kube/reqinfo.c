@@ -146,6 +146,7 @@ static enum reqinfo_result refine_verb(struct arena *a, struct reqinfo *out)
             return REQINFO_NO_MEMORY;
         out->verb = options.watch ? SLICE_LIT("watch") : SLICE_LIT("list");
         out->name = options.name;
+        out->name_selected = options.name.n > 0;
     }
     return REQINFO_OK;
 }

@@ -4,7 +4,7 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/metric.h"
-#include "kube/query.h"
+#include "proxy/request_labels.h"
 
 #include <stdio.h>
 
@@ -13,6 +13,7 @@ enum { ACCOUNT_MAX_SERIES = 5000, ACCOUNT_CODES = 600 };
 struct account {
     struct metric_family *requests, *rerouted, *peer_errors, *durations, *retries, *failovers;
     struct metric *discovery_hits, *discovery_nopeer;
+    struct metric *certificate_life;
     struct metric *tunnels, *tunnel_bytes_in, *tunnel_bytes_out;
     struct metric *by_route[ROUTE_ROWS]; /* children of durations, looked up once */
     struct slice code_text[ACCOUNT_CODES];
@@ -56,6 +57,20 @@ static void declare_requests(struct account *a, struct metrics *m)
                                 route_labels, duration_bounds, sizeof(duration_bounds) / sizeof(duration_bounds[0]));
 }
 
+/* As upstream registers it (k8s.io/apiserver pkg/authentication/request/x509). */
+static void declare_certificate_life(struct account *a, struct metrics *m)
+{
+    static const double bounds[] = {0,      1800,   3600,   7200,    21600,   43200,    86400,
+                                    172800, 345600, 604800, 2592000, 7776000, 15552000, 31104000};
+
+    a->certificate_life =
+        metric_child(metric_histogram_family(
+                         m, "apiserver_client_certificate_expiration_seconds",
+                         "Distribution of the remaining lifetime on the certificate used to authenticate a request.",
+                         NULL, bounds, sizeof(bounds) / sizeof(bounds[0])),
+                     NULL);
+}
+
 static void declare_others(struct account *a, struct metrics *m)
 {
     a->discovery_hits = metric_single(m, METRIC_COUNTER, "aggregator_discovery_peer_aggregated_cache_hits_total",
@@ -75,6 +90,7 @@ struct account *account_new(struct metrics *m)
 
     declare_requests(a, m);
     declare_others(a, m);
+    declare_certificate_life(a, m);
     for (unsigned i = ROUTE_ROW_DISABLED; i < ROUTE_ROWS; i++) {
         struct slice name = slice_str(route_row_name((enum route_row)i));
 
@@ -109,74 +125,26 @@ static struct slice known_subresource(const struct route *r, struct slice text)
     return r->known_subresource || text.n == 0 ? text : SLICE_LIT("other");
 }
 
-static struct slice scope_of(const struct reqinfo *info)
-{
-    if (!info->is_resource)
-        return slice_of("", 0);
-    if (info->name.n > 0)
-        return SLICE_LIT("resource");
-    return info->ns.n > 0 ? SLICE_LIT("namespace") : SLICE_LIT("cluster");
-}
-
-static bool known_verb(struct slice verb)
-{
-    static const char *const verbs[] = {"get",  "list",  "watch", "create",           "update", "patch",  "delete",
-                                        "head", "proxy", "post",  "deletecollection", "put",    "options"};
-
-    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
-        if (slice_eq(verb, slice_str(verbs[i])))
-            return true;
-    return false;
-}
-
-/* Upstream's label is the upper-case verb. */
-static struct slice verb_label(struct slice verb, char out[32])
-{
-    if (!known_verb(verb))
-        return SLICE_LIT("OTHER");
-    for (size_t i = 0; i < verb.n; i++)
-        out[i] = (char)(verb.p[i] >= 'a' && verb.p[i] <= 'z' ? verb.p[i] - 'a' + 'A' : verb.p[i]);
-    return slice_of(out, verb.n);
-}
-
-/* As upstream's cleanDryRun (k8s.io/apiserver pkg/endpoints/metrics): "All" is the only legal value. */
-static struct slice dry_run_label(struct exchange *x)
-{
-    struct slice path, query = exchange_request(x)->target, key, value, label = SLICE_LIT("");
-    struct query_iter it;
-
-    if (!slice_split(&query, '?', &path) || query.p == NULL)
-        return label;
-    query_begin(&it, exchange_arena(x), query);
-    while (query_next(&it, &key, &value)) {
-        if (!slice_eq(key, SLICE_LIT("dryRun")))
-            continue;
-        if (!slice_eq(value, SLICE_LIT("All")))
-            return SLICE_LIT("invalid");
-        label = SLICE_LIT("All");
-    }
-    return label;
-}
-
 static void count_request(struct account *a, struct exchange *x, const struct reqinfo *info, const struct route *r,
-                          unsigned status)
+                          const struct account_entry *e)
 {
-    char verb[32];
+    const struct request_labels_query q = {exchange_request(x)->method_id, info, e->custom, e->apply};
     struct slice none = slice_of("", 0);
     bool resource = info->is_resource;
-    struct slice values[] = {
-        verb_label(info->verb, verb),
-        dry_run_label(x),
-        resource ? known(r, info->group) : none,
-        resource ? known(r, info->version) : none,
-        resource ? known(r, info->resource) : none,
-        resource ? known_subresource(r, info->subresource) : none,
-        scope_of(info),
-        SLICE_LIT("mvproxy"),
-        code_of(a, status),
-    };
+    struct request_labels labels;
 
-    metric_inc(metric_child(a->requests, values));
+    request_labels_of(&q, exchange_arena(x), &labels);
+    metric_inc(metric_child(a->requests, (struct slice[]){
+                                             labels.verb,
+                                             labels.dry_run,
+                                             resource ? known(r, info->group) : none,
+                                             resource ? known(r, info->version) : none,
+                                             resource ? known(r, info->resource) : none,
+                                             resource ? known_subresource(r, info->subresource) : labels.path,
+                                             labels.scope,
+                                             SLICE_LIT("mvproxy"),
+                                             code_of(a, e->status),
+                                         }));
 }
 
 void account_note_head(struct account_entry *e, const struct http_head *h)
@@ -223,7 +191,7 @@ void account_request(struct account *a, struct exchange *x, const struct reqinfo
 {
     uint64_t us = clock_us() - exchange_started_us(x);
 
-    count_request(a, x, info, r, e->status);
+    count_request(a, x, info, r, e);
     if (!e->long_running && r->row >= ROUTE_ROW_DISABLED && r->row < ROUTE_ROWS)
         metric_observe(a->by_route[r->row], (double)us / 1e6);
     if (r->reason != NULL && e->peer != NULL) {
@@ -280,4 +248,9 @@ void account_retry(struct account *a, const char *reason)
     struct slice value = slice_str(reason);
 
     metric_inc(metric_child(a->retries, &value));
+}
+
+void account_certificate(struct account *a, int64_t seconds_left)
+{
+    metric_observe(a->certificate_life, (double)seconds_left);
 }

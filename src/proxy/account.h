@@ -21,6 +21,8 @@ struct account_entry {
     const char *user_kind; /* "certificate", "front-proxy", "pass", "refused" */
     unsigned attempts;     /* requests made to servers */
     bool long_running;
+    bool custom;             /* for the metrics: of a CRD or an aggregated API server; only told where it matters */
+    bool apply;              /* its Content-Type is that of server-side apply */
     struct slice user;       /* for the access log, if it wants to know and the proxy knows it */
     struct slice user_agent; /* for the access log */
     struct slice audit_id;   /* likewise: the answer's; until there is one the request's */
@@ -53,6 +55,8 @@ void account_discovery_hit(struct account *a);
 void account_discovery_nopeer(struct account *a);
 void account_tunnel(struct account *a, int change); /* +1 / -1 */
 void account_tunnel_bytes(struct account *a, uint64_t from_client, uint64_t from_server);
+/* A client's certificate was looked at to authenticate a request; it ends in so many seconds. */
+void account_certificate(struct account *a, int64_t seconds_left);
 void account_retry(struct account *a, const char *reason);
 
 #endif

@@ -124,6 +124,7 @@ int authn_decide(const struct authn_opts *o, const struct http_head *head, const
             break;
         }
     }
+    out->by_certificate = tls->present && !out->rerouted;
     if (in_date && tls->client_ca && tls->common_name.n > 0 && !out->rerouted)
         return o->can_assert ? assert_certificate_user(tls, a, out)
                              : refuse(out, "no front-proxy certificate to pass the identity on with");

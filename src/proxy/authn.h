@@ -25,10 +25,11 @@ enum authn_kind {
 
 struct authn {
     enum authn_kind kind;
-    struct user user; /* ASSERT only */
-    bool front_proxy; /* the connection proved to be a front proxy's: its markers count */
-    bool rerouted;    /* front_proxy and a loop mark is set */
-    const char *why;  /* REFUSED: for the log, no secrets */
+    struct user user;    /* ASSERT only */
+    bool front_proxy;    /* the connection proved to be a front proxy's: its markers count */
+    bool by_certificate; /* a certificate was looked at for who the client is, whatever came of it */
+    bool rerouted;       /* front_proxy and a loop mark is set */
+    const char *why;     /* REFUSED: for the log, no secrets */
 };
 
 enum { AUTHN_OK, AUTHN_NO_MEMORY };

@@ -82,6 +82,8 @@ static void account(struct job *j)
         traffic_add(&j->proxy->traffic, clock_ms(), j->route.row, j->account.status);
     if (j->account.attempts > 0 && j->peer != NULL)
         account_rerouted(j->proxy->account, j->account.status, &j->info);
+    /* By which of its two ways kube-apiserver tells the scope matters only here. */
+    j->account.custom = j->info.name_selected && served_excluded(j->served, j->info.group, j->info.version);
     account_request(j->proxy->account, j->x, &j->info, &j->route, &j->account);
     if (!is_pulse(j))
         access_log_request(&j->config->access_log, j->x, &j->info, &j->route, &j->account,

@@ -6,9 +6,11 @@
 #include "http/hop.h"
 #include "kube/status.h"
 #include "net/loop.h"
+#include "net/tls_peer.h"
 #include "proxy/disco_serve.h"
 #include "proxy/forward.h"
 #include "proxy/refuse.h"
+#include "proxy/request_labels.h"
 #include "proxy/upgrade.h"
 
 #include <stdlib.h>
@@ -157,6 +159,8 @@ static bool authenticate(struct job *j)
         return false;
     }
     j->account.user_kind = user_kind(&j->authn);
+    if (j->authn.by_certificate)
+        account_certificate(j->proxy->account, client->tls->not_after - clock_wall_us() / 1000000);
     if (j->config->access_log.user)
         j->account.user = j->authn.user.name;
     if (j->authn.kind != AUTHN_REFUSED)
@@ -180,6 +184,7 @@ static bool understand(struct job *j)
         job_refuse(j, 503, STATUS_NO_MEMORY);
         return false;
     }
+    j->account.apply = head->method_id == HTTP_PATCH && request_is_apply(head);
     j->account.long_running = j->info.long_running || exchange_wants_upgrade(j->x);
     if (head->method_id == HTTP_CONNECT) {
         job_refuse(j, 405, "CONNECT is not supported");

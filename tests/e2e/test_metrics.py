@@ -98,6 +98,32 @@ def test_disjoint(world):
     equal(proxy.metric("mvproxy_front_handshake_seconds_count") - before[1], 3, "handshakes done")
 
 
+def test_verbs(world):
+    """requests are counted by kube-apiserver's verbs and scopes, whatever the server behind counts"""
+    maps, proxy = "/api/v1/namespaces/default/configmaps", world.proxies["a"]
+    patch = {"metadata": {"labels": {"a": "b"}}}
+    for method, path, body, headers, labels in (
+            ("POST", maps, {"metadata": {"name": "counted"}}, None, {"verb": "POST", "scope": "resource"}),
+            ("GET", maps, None, None, {"verb": "LIST", "scope": "namespace"}),
+            ("PATCH", maps + "/counted", patch, {"Content-Type": "application/merge-patch+json"}, {"verb": "PATCH", "scope": "resource"}),
+            ("PATCH", maps + "/counted?fieldManager=t", dict(patch, apiVersion="v1", kind="ConfigMap"),
+             {"Content-Type": "application/apply-patch+yaml"}, {"verb": "APPLY", "scope": "resource"}),
+            ("DELETE", maps, None, None, {"verb": "DELETE", "scope": "namespace"})):
+        before = proxy.metric("apiserver_request_total", resource="configmaps", **labels) or 0
+        world.ask(method, path, body, headers=headers)
+        equal(proxy.metric("apiserver_request_total", resource="configmaps", **labels), before + 1, method + " " + path)
+
+
+def test_certificates(world):
+    """only what a client proves by its certificate counts in the histogram of their ends"""
+    proxy, name = world.proxies["a"], "apiserver_client_certificate_expiration_seconds_count"
+    for user, headers, counted in (("admin", None, 1), (None, None, 0), (None, {"Authorization": "Bearer token-bob"}, 0),
+                                   ("front-proxy-client", {"X-Remote-User": "bob"}, 0)):
+        before = proxy.metric(name)
+        world.ask("GET", "/api/v1/namespaces/default/configmaps", user=user, headers=headers)
+        equal(proxy.metric(name), before + counted, str(user))
+
+
 def test_gzip(world):
     """who accepts gzip gets the same samples in a fraction of the bytes"""
     proxy = world.proxies["a"]
