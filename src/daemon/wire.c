@@ -10,8 +10,7 @@
 #include "net/cidr.h"
 
 struct wire_networks {
-    struct cidr *list;
-    size_t n;
+    struct cidr_set set;
 };
 
 static size_t count(const char *const *list)
@@ -26,43 +25,30 @@ static size_t count(const char *const *list)
 struct wire_networks *wire_networks_new(const struct config *c)
 {
     struct wire_networks *w = mem_zalloc(sizeof(*w));
-    size_t n = count(c->peer_allowed_cidrs);
 
-    if (w == NULL)
-        return NULL;
-    w->list = mem_array(n + 1, sizeof(*w->list));
-    if (w->list == NULL) {
-        mem_free(w);
-        return NULL;
-    }
-    for (size_t i = 0; i < n; i++)
-        if (cidr_parse(slice_str(c->peer_allowed_cidrs[i]), &w->list[w->n]))
-            w->n++;
-    return w;
+    if (w == NULL || cidr_set_assign(&w->set, c->peer_allowed_cidrs))
+        return w;
+    mem_free(w);
+    return NULL;
 }
 
 void wire_networks_free(struct wire_networks *n)
 {
     if (n == NULL)
         return;
-    mem_free(n->list);
+    cidr_set_free(&n->set);
     mem_free(n);
 }
 
 bool wire_networks_same(const struct wire_networks *a, const struct wire_networks *b)
 {
-    bool same = a->n == b->n;
-
-    for (size_t i = 0; same && i < a->n; i++)
-        same = cidr_same(&a->list[i], &b->list[i]);
-    return same;
+    return cidr_set_same(&a->set, &b->set);
 }
 
 void wire_networks_replace(struct wire_networks *into, struct wire_networks *from)
 {
-    mem_free(into->list);
-    into->list = from->list;
-    into->n = from->n;
+    cidr_set_free(&into->set);
+    into->set = from->set;
     mem_free(from);
 }
 
@@ -72,12 +58,7 @@ static bool may_dial(const struct sockaddr *addr, void *arg)
 {
     const struct wire_networks *w = arg;
 
-    if (w->n == 0)
-        return !cidr_is_special(addr);
-    for (size_t i = 0; i < w->n; i++)
-        if (cidr_contains(&w->list[i], addr))
-            return true;
-    return false;
+    return w->set.n == 0 ? !cidr_is_special(addr) : cidr_set_contains(&w->set, addr);
 }
 
 struct origin *wire_local_origin(struct back *b, const struct config *c, const struct trust *t, const char *hostname)

@@ -187,3 +187,24 @@ bool cidr_set_contains(const struct cidr_set *s, const struct sockaddr *addr)
             return true;
     return false;
 }
+
+bool cidr_set_covers(const struct cidr_set *s, struct slice text)
+{
+    struct cidr inner;
+
+    if (s->n == 0 || !cidr_parse(text, &inner))
+        return false;
+    for (size_t i = 0; i < s->n; i++)
+        if (cidr_covers(&s->each[i], &inner))
+            return true;
+    return false;
+}
+
+bool cidr_set_same(const struct cidr_set *a, const struct cidr_set *b)
+{
+    bool same = a->n == b->n;
+
+    for (size_t i = 0; same && i < a->n; i++)
+        same = cidr_same(&a->each[i], &b->each[i]);
+    return same;
+}

@@ -4,10 +4,10 @@
 #ifndef MVPROXY_NET_CIDR_H
 #define MVPROXY_NET_CIDR_H
 
-#include <sys/socket.h>
-
 #include "base/mem.h"
 #include "base/slice.h"
+
+struct sockaddr;
 
 struct cidr {
     unsigned char bytes[16]; /* IPv4 as ::ffff:a.b.c.d */
@@ -30,6 +30,10 @@ struct cidr_set {
 MEM_CHECK bool cidr_set_assign(struct cidr_set *s, const char *const *list);
 void cidr_set_free(struct cidr_set *s);
 bool cidr_set_contains(const struct cidr_set *s, const struct sockaddr *addr);
+/* The same of an address, or of a whole network, as text; false also of what is none. */
+bool cidr_set_covers(const struct cidr_set *s, struct slice text);
+/* The same networks in the same order. */
+bool cidr_set_same(const struct cidr_set *a, const struct cidr_set *b);
 
 /*
  * Loopback, link-local, multicast, unspecified, a metadata service of the known clouds, or of no IP family; also as the

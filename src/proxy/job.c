@@ -33,7 +33,7 @@ void job_set_state(struct job *j, enum job_state state)
 
 bool job_believes_client(const struct job *j)
 {
-    return j->authn.front_proxy || proxy_config_trusts(j->config, exchange_client(j->x)->ip);
+    return j->authn.front_proxy || cidr_set_covers(&j->config->trusted_proxies, slice_str(exchange_client(j->x)->ip));
 }
 
 struct slice job_answers_itself(struct job *j)

@@ -5,10 +5,10 @@
 #define MVPROXY_PROXY_PROXY_CONFIG_H
 
 #include "base/mem.h"
+#include "net/cidr.h"
 #include "proxy/access_log.h"
 #include "proxy/authn.h"
 
-struct cidr;
 struct origin;
 
 /* Text and arrays are copied, the origin is referenced. Lists are NULL-terminated; NULL is an empty list. */
@@ -36,8 +36,7 @@ struct proxy_config {
     struct authn_opts authn;
     uint64_t request_timeout_ms, discovery_authz_ttl_ms;
     size_t max_in_flight_per_peer;
-    const struct cidr *trusted_proxies;
-    size_t n_trusted_proxies;
+    struct cidr_set trusted_proxies;
     double goaway_chance;
     struct access_log access_log;
     bool newest, legacy_discovery;
@@ -47,7 +46,5 @@ struct proxy_config {
 /* One reference. NULL when out of memory. */
 MEM_CHECK struct proxy_config *proxy_config_new(const struct proxy_opts *o);
 void proxy_config_unref(struct proxy_config *c);
-/* A network that the configuration names, by the client's address. */
-bool proxy_config_trusts(const struct proxy_config *c, const char *ip);
 
 #endif

@@ -113,6 +113,27 @@ static const char *const ordinary[] = {"10.0.0.1",
                                        "fd00:ec2::253",
                                        "100.100.100.201"};
 
+static void sets(void)
+{
+    static const char *const list[] = {"10.0.0.0/8", "no network", "fd00::/8", NULL}, *const none[] = {NULL};
+    union address a = address_of("fd00::1"), b = address_of("192.168.1.1");
+    struct cidr_set s = {NULL, 0}, same = {NULL, 0};
+
+    if (!cidr_set_assign(&s, list) || !cidr_set_assign(&same, list))
+        tap_bail("no memory");
+    ok(cidr_set_contains(&s, &a.any) && !cidr_set_contains(&s, &b.any), "an address in a set");
+    ok(cidr_set_covers(&s, SLICE_LIT("10.1.2.3")) && cidr_set_covers(&s, SLICE_LIT("10.1.0.0/16")), "as text");
+    ok(!cidr_set_covers(&s, SLICE_LIT("11.1.2.3")) && !cidr_set_covers(&s, SLICE_LIT("0.0.0.0/0")), "not in it");
+    ok(!cidr_set_covers(&s, SLICE_LIT("")) && !cidr_set_covers(&s, SLICE_LIT("no network")), "no address");
+    ok(cidr_set_same(&s, &same), "the same set");
+    if (!cidr_set_assign(&same, none))
+        tap_bail("no memory");
+    ok(!cidr_set_same(&s, &same), "another set");
+    ok(!cidr_set_covers(&same, SLICE_LIT("10.1.2.3")), "none has nothing");
+    cidr_set_free(&s);
+    cidr_set_free(&same);
+}
+
 int main(void)
 {
     union address local = {.unix_path = {.sun_family = AF_UNIX}};
@@ -138,5 +159,6 @@ int main(void)
         ok(!cidr_is_special(&a.any), "%s is ordinary", ordinary[i]);
     }
     ok(cidr_is_special(&local.any), "what is no IP address is special");
+    sets();
     return tap_end();
 }
