@@ -4,8 +4,11 @@
 
 #include "base/strmap.h"
 
-/* How far we look for somebody with more than a share; beyond, age alone decides. */
-enum { SEARCHED = 32 };
+enum {
+    SEARCHED = 32, /* how far we look for somebody with more than a share; beyond, age alone decides */
+    BEHIND = 1024, /* slots for clients behind others: two that share one are not told apart in a second */
+    SECOND_MS = 1000,
+};
 
 struct client_address {
     size_t open;    /* descriptors */
@@ -17,11 +20,17 @@ struct client_address {
     char ip[48];
 };
 
+struct behind {
+    uint64_t client, since_ms; /* a running second, and how many were in it */
+    unsigned cancels;
+};
+
 struct clients {
     struct quota *all;
     struct strmap *by_ip;
     struct list fresh;      /* by client_member.among_all, oldest first */
     size_t fresh_addresses; /* addresses that have any */
+    struct behind behind[BEHIND];
 };
 
 struct clients *clients_new(struct quota *all)
@@ -127,11 +136,32 @@ bool clients_may_cancel(struct client_member *m, uint64_t now_ms, unsigned most)
 
     if (a == NULL)
         return true;
-    if (now_ms - a->cancels_since_ms >= 1000) {
+    if (now_ms - a->cancels_since_ms >= SECOND_MS) {
         a->cancels_since_ms = now_ms;
         a->cancels = 0;
     }
     return ++a->cancels <= most;
+}
+
+static bool counts(const struct behind *b, uint64_t client, uint64_t now_ms)
+{
+    return b->client == client && now_ms - b->since_ms < SECOND_MS;
+}
+
+void clients_behind_cancelled(struct clients *c, uint64_t client, uint64_t now_ms)
+{
+    struct behind *b = &c->behind[client % BEHIND];
+
+    if (!counts(b, client, now_ms))
+        *b = (struct behind){.client = client, .since_ms = now_ms};
+    b->cancels++;
+}
+
+bool clients_behind_may_ask(const struct clients *c, uint64_t client, uint64_t now_ms, unsigned most)
+{
+    const struct behind *b = &c->behind[client % BEHIND];
+
+    return !counts(b, client, now_ms) || b->cancels <= most;
 }
 
 struct quota *clients_quota(const struct client_member *m)

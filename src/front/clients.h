@@ -42,6 +42,13 @@ void clients_leave(struct clients *c, struct client_member *m);
 void clients_gone(struct clients *c, struct client_member *m);
 /* It has given up a request; false: those of its address have done so more than `most` times in this second. */
 bool clients_may_cancel(struct client_member *m, uint64_t now_ms, unsigned most);
+/*
+ * A client behind another, which carries the requests of many; by a seeded hash of its address. It has given up a
+ * request.
+ */
+void clients_behind_cancelled(struct clients *c, uint64_t client, uint64_t now_ms);
+/* False: it has done so more than `most` times in this second. */
+bool clients_behind_may_ask(const struct clients *c, uint64_t client, uint64_t now_ms, unsigned most);
 /* What its address holds. */
 struct quota *clients_quota(const struct client_member *m);
 /* From which there are connections, or were a moment ago. */

@@ -1,8 +1,11 @@
 #include "front/exchange_conn.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/state.h"
+#include "front/clients.h"
 
 static const char *const phase_names[] = {
     [EXCHANGE_UNUSED] = "unused", [EXCHANGE_ASKED] = "asked", [EXCHANGE_ANSWERING] = "answering",
@@ -55,6 +58,7 @@ void exchange_begin(struct exchange *x)
     x->answer = (struct http_body){HTTP_BODY_NONE, 0};
     x->bodyless = x->sent_away = false;
     x->doom_reason = NULL;
+    x->behind = 0;
     move(x, EXCHANGE_ASKED);
 }
 
@@ -237,6 +241,12 @@ void exchange_send_away(struct exchange *x)
 void exchange_of_peer(struct exchange *x)
 {
     x->of_peer = true;
+}
+
+bool exchange_for_client(struct exchange *x, struct slice address)
+{
+    x->behind = hash_seeded(address) | 1;
+    return x->clients == NULL || clients_behind_may_ask(x->clients, x->behind, x->started_us / 1000, LIMIT_H2_RESETS);
 }
 
 bool exchange_congested(const struct exchange *x)

@@ -88,6 +88,12 @@ void exchange_send_away(struct exchange *x);
  * are meant for one client would let any of them end the requests of all others. To be called in the handler.
  */
 void exchange_of_peer(struct exchange *x);
+/*
+ * The connection is a proxy's that says for whom it asks, here for the client at `address`: it is him whom bounds for
+ * one client are meant for. False: he has given up so many requests in this second that this one is to be refused. To
+ * be called in the handler.
+ */
+bool exchange_for_client(struct exchange *x, struct slice address);
 /* A whole response in one call; `body` is copied. Content-Length is added; ends the exchange. */
 void exchange_reply(struct exchange *x, const struct http_head *head, struct slice body);
 /* The client must see a broken stream: reset (HTTP/1.1) or RST_STREAM. Before a head was sent: just closes. `reason` is

@@ -12,6 +12,8 @@
 #include "front/exchange.h"
 #include "front/stats.h"
 
+struct clients;
+
 /*
  * None of these calls the sink. Those that return bool return false when the stream is broken or memory is short;
  * exchange.c then dooms the exchange.
@@ -50,12 +52,14 @@ struct exchange {
     uint64_t started_us, request_bytes, response_bytes;
     struct http_body answer; /* of the final response, normalized: never CLOSE */
     bool sent_away;          /* the connection ends with this answer */
+    uint64_t behind;         /* hash of the address of the client for whom the connection's asks; 0: its own */
     bool of_peer;            /* the connection carries the requests of another mvproxy's clients */
     bool bodyless;           /* HEAD, 204, 304: no byte follows, whatever is announced */
     const char *doom_reason;
 
     const struct exchange_ops *ops;
     struct front_stats *stats;
+    struct clients *clients;     /* NULL: nobody is counted */
     struct arena *arena;         /* as long as the exchange; method and target are in it */
     struct arena *request_arena; /* the fields are in it; NULL once they are forgotten */
     struct arena_pool *arenas;   /* where it comes from */

@@ -31,7 +31,6 @@ struct front {
     uint64_t trust;      /* how many contexts there were */
     struct list conns;   /* being served */
     struct list leaving; /* their descriptors are still open: tunnels of the proxy now, or last bytes under way */
-    struct clients *clients;
     struct memory *memory;
     size_t max_connections, max_per_client, max_fresh;
     uint64_t handshake_timeout_ms;
@@ -101,7 +100,7 @@ static void free_conn(void *arg)
     struct front_conn *fc = arg;
 
     must_hold(fc->memory.held.held == 0);
-    clients_gone(fc->front->clients, &fc->client);
+    clients_gone(fc->host->clients, &fc->client);
     mem_free(fc);
 }
 
@@ -112,7 +111,7 @@ static void on_descriptor_closed(void *arg)
     struct front *f = fc->front;
 
     memory_dismiss(&fc->memory);
-    clients_leave(f->clients, &fc->client);
+    clients_leave(f->host.clients, &fc->client);
     list_remove(&f->leaving, &fc->node);
     loop_defer(f->host.loop, &fc->gone, free_conn, fc);
     regulate(f);
@@ -122,8 +121,8 @@ static void no_longer_fresh(struct front_conn *fc)
 {
     struct front *f = fc->front;
 
-    clients_asked(f->clients, &fc->client);
-    front_stats_fresh(f->host.stats, clients_fresh(f->clients));
+    clients_asked(f->host.clients, &fc->client);
+    front_stats_fresh(f->host.stats, clients_fresh(f->host.clients));
 }
 
 /*
@@ -228,11 +227,11 @@ static size_t fresh_budget(const struct front *f)
 /* Who is silent must not keep others from being heard. */
 static void make_room(struct front *f, struct front_conn *newcomer)
 {
-    struct client_member *m = clients_surplus(f->clients, &newcomer->client, fresh_budget(f));
+    struct client_member *m = clients_surplus(f->host.clients, &newcomer->client, fresh_budget(f));
 
     if (m != NULL)
         shut(list_entry(m, struct front_conn, client), "too many silent connections", FRONT_CLOSE_CROWDED_OUT);
-    front_stats_fresh(f->host.stats, clients_fresh(f->clients));
+    front_stats_fresh(f->host.stats, clients_fresh(f->host.clients));
 }
 
 static void enter(struct front *f, int fd, const struct sockaddr *client)
@@ -251,7 +250,7 @@ static void enter(struct front *f, int fd, const struct sockaddr *client)
         return;
     }
     fc->front = f;
-    verdict = clients_enter(f->clients, &fc->client, slice_str(stream_remote_ip(s)), f->max_per_client);
+    verdict = clients_enter(f->host.clients, &fc->client, slice_str(stream_remote_ip(s)), f->max_per_client);
     if (verdict != CLIENTS_WELCOME) {
         log_v(3, "Connection refused", LT("client", stream_remote_text(s)),
               LT("reason", verdict == CLIENTS_TOO_MANY ? "too many of one client" : "out of memory"));
@@ -333,7 +332,7 @@ static void end_greedy(struct memory_holder *h)
 
 bool front_conn_must_wait(const struct front_conn *fc)
 {
-    return memory_refuses(&fc->memory, clients_addresses(fc->front->clients));
+    return memory_refuses(&fc->memory, clients_addresses(fc->host->clients));
 }
 
 size_t front_memory(const struct front *f)
@@ -424,8 +423,8 @@ struct front *front_new(struct loop *l, struct metrics *m, const struct front_op
     f->proxied = proxy_accept_new(l, on_proxied, on_bad_proxy_header, f);
     f->memory = memory_new(l, moved_by, end_greedy);
     f->drain_look = loop_timer_new(l, end_those_not_busy, f);
-    f->clients = f->memory == NULL || f->drain_look == NULL ? NULL : clients_new(memory_all(f->memory));
-    if (f->clients == NULL) {
+    f->host.clients = f->memory == NULL || f->drain_look == NULL ? NULL : clients_new(memory_all(f->memory));
+    if (f->host.clients == NULL) {
         err_set(err, "out of memory");
         front_free(f);
         return NULL;
@@ -504,7 +503,7 @@ static void release(void *arg)
 {
     struct front *f = arg;
 
-    clients_free(f->clients);
+    clients_free(f->host.clients);
     memory_free(f->memory);
     front_stats_free(f->host.stats);
     buf_free(&f->host.scratch);

@@ -22,6 +22,7 @@ struct h1_parser;
 struct front_host {
     struct loop *loop;
     struct front_stats *stats;
+    struct clients *clients;
     bool draining;
     void (*on_request)(struct exchange *x, void *arg);
     void *arg;

@@ -86,6 +86,7 @@ struct h2_stream *h2_stream_new(struct h2_conn *c, int32_t id, const struct exch
     buf_charge(&st->out, &c->fc->memory.held);
     st->x.ops = ops;
     st->x.stats = c->fc->host->stats;
+    st->x.clients = c->fc->host->clients;
     st->x.client = (struct exchange_client){
         .address = stream_remote_text(c->stream),
         .ip = stream_remote_ip(c->stream),

@@ -574,7 +574,7 @@ bool forward_start(struct job *j, const struct back_handler *handler, struct htt
         .upgrade = exchange_wants_upgrade(j->x) && handler->on_upgraded != NULL,
         .expect_continue = exchange_expects_continue(j->x),
         .head_timeout_ms = j->account.long_running ? 0 : j->config->request_timeout_ms,
-        .client = j->authn.rerouted ? NULL : exchange_client(j->x)->ip, /* a peer counts its clients itself */
+        .client = j->client,
         .others = j->peer == NULL && has_alternatives(j),
         .handler = handler,
         .arg = j,

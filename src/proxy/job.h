@@ -24,8 +24,6 @@ struct loop;
 struct proxy;
 struct tunnel;
 
-struct cidr;
-
 enum job_state {
     JOB_DECIDING,   /* inside the handler, or waiting for a refresh of local discovery */
     JOB_ASKING,     /* waits for the local server's verdict on a reader of /apis */
@@ -62,6 +60,7 @@ struct job {
     struct authn authn;
     struct route route;
     struct cluster_waiter *waiter;
+    const char *client; /* address whose budgets count; NULL: a peer's, which counts its clients itself */
 
     /* forwarding */
     struct back_request *back;

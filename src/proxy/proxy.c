@@ -15,7 +15,11 @@
 
 #include <stdlib.h>
 
-enum { PROXY_AUTHZ_VERDICTS = 10000 };
+enum {
+    PROXY_AUTHZ_VERDICTS = 10000,
+    MOST_ADDRESS = 64,
+    MOST_FORWARDED = 16, /* addresses in X-Forwarded-For that are looked at: proxies behind proxies */
+};
 
 /* ---- the pipeline ---- */
 
@@ -193,6 +197,65 @@ static bool understand(struct job *j)
     return true;
 }
 
+/* Of a list; *rest becomes what is before it. */
+static struct slice take_last(struct slice *rest)
+{
+    size_t at = rest->n;
+    struct slice last;
+
+    while (at > 0 && rest->p[at - 1] != ',')
+        at--;
+    last = slice_trim(slice_from(*rest, at));
+    *rest = slice_of(rest->p, at == 0 ? 0 : at - 1);
+    return last;
+}
+
+/* The address that the first of the proxies whom we know has added, if it has. */
+static struct slice forwarded_address(const struct job *j)
+{
+    const struct http_head *head = exchange_request(j->x);
+    unsigned looked = 0;
+
+    for (size_t i = head->n_fields; i-- > 0;) {
+        struct slice rest = head->fields[i].value;
+
+        while (head->fields[i].id == HTTP_X_FORWARDED_FOR && rest.n > 0 && looked++ < MOST_FORWARDED) {
+            struct slice last = take_last(&rest);
+
+            if (last.n > 0 && !cidr_set_covers(&j->config->trusted_proxies, last))
+                return slice_of(last.p, last.n < MOST_ADDRESS ? last.n : MOST_ADDRESS);
+        }
+    }
+    return SLICE_NONE;
+}
+
+/*
+ * Whose doing it is. A proxy asks for many, and what one of them wastes must be nobody else's trouble. False when the
+ * job has been answered.
+ */
+static bool note_client(struct job *j)
+{
+    struct slice address;
+
+    if (j->authn.rerouted) {
+        exchange_of_peer(j->x);
+        return true;
+    }
+    j->client = exchange_client(j->x)->ip;
+    if (!job_believes_client(j) || (address = forwarded_address(j)).n == 0)
+        return true;
+    address = arena_copy(exchange_arena(j->x), address);
+    if (address.p == NULL) {
+        job_refuse(j, 503, STATUS_NO_MEMORY);
+        return false;
+    }
+    j->client = address.p;
+    if (exchange_for_client(j->x, address))
+        return true;
+    job_refuse(j, 429, STATUS_CANCELLING);
+    return false;
+}
+
 /* A probe, asking for the way to the local server. A peer's question is about the server itself. */
 static bool asks_whether_ready(const struct job *j)
 {
@@ -226,8 +289,8 @@ void proxy_on_request(struct exchange *x, void *arg)
         account_note_head(&j->account, exchange_request(x));
     if (!understand(j) || !authenticate(j))
         return;
-    if (j->authn.rerouted)
-        exchange_of_peer(x);
+    if (!note_client(j))
+        return;
     maybe_send_away(j);
     if (p->stopping && asks_whether_ready(j)) {
         job_refuse(j, 503, STATUS_SHUTTING_DOWN);

@@ -113,11 +113,33 @@ static void test_no_memory(void)
     ok(nth > 2, "all of them");
 }
 
+static void behind_another(void)
+{
+    struct quota all;
+    struct clients *c;
+
+    quota_init(&all, NULL, 0);
+    c = clients_new(&all);
+    if (c == NULL)
+        tap_bail("no memory");
+    for (unsigned i = 0; i < 3; i++)
+        clients_behind_cancelled(c, 7, 5000 + i);
+    ok(!clients_behind_may_ask(c, 7, 5999, 2), "three cancelled, where two may be");
+    ok(clients_behind_may_ask(c, 7, 5999, 3), "or three");
+    ok(clients_behind_may_ask(c, 8, 5999, 2), "another is not concerned");
+    ok(clients_behind_may_ask(c, 7 + 1024, 5999, 2), "nor one of the same slot");
+    ok(clients_behind_may_ask(c, 7, 6000, 2), "a second later he may again");
+    clients_behind_cancelled(c, 7, 6000);
+    ok(clients_behind_may_ask(c, 7, 6000, 1), "counted anew");
+    clients_free(c);
+}
+
 int main(void)
 {
     test_limit();
     test_surplus();
     test_many_addresses();
     test_no_memory();
+    behind_another();
     return tap_end();
 }

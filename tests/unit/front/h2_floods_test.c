@@ -1,6 +1,8 @@
 /* HTTP/2 clients that make us work or hold more than they send. */
 #include "unit/front/h2_kit.h"
 
+#include <stdio.h>
+
 #include "base/limits.h"
 #include "lib/tap.h"
 
@@ -109,6 +111,41 @@ static void test_resets_of_a_peer(struct kit *k)
     is_u64(k->n_held, LIMIT_CLIENT_RESETS + 50, "and passes on what others give up");
     kit_reply(&k->held[0], 200, "");
     ok(kit_closed(k, other) && other->status == 200, "which ends nobody else's request");
+}
+
+static struct req *ask_for(struct kit *k, const char *client)
+{
+    char field[64];
+
+    snprintf(field, sizeof(field), "x-forwarded-for: %s\n", client);
+    return kit_ask(k, "GET", "/x", "h", field, 0);
+}
+
+/* Of another proxy neither: it is the one client who is refused. */
+static void test_resets_behind_a_proxy(struct kit *k)
+{
+    struct req *other, *refused;
+
+    k->for_clients = true;
+    kit_connect(k, false, false);
+    other = ask_for(k, "10.0.0.2");
+    ok(kit_held(k, 1), "a proxy asks for somebody");
+    for (unsigned i = 0; i < LIMIT_H2_RESETS + 1; i++) {
+        struct req *r = ask_for(k, "10.0.0.1");
+
+        if (!kit_held(k, i + 2))
+            break;
+        nghttp2_submit_rst_stream(k->session, NGHTTP2_FLAG_NONE, r->id, NGHTTP2_CANCEL);
+        kit_flush(k);
+        kit_told(k, &k->held[i + 1], "gone");
+    }
+    refused = ask_for(k, "10.0.0.1");
+    ok(kit_closed(k, refused) && refused->status == 429, "who gives up too many gets no more for a while");
+    (void)ask_for(k, "10.0.0.3");
+    ok(kit_held(k, LIMIT_H2_RESETS + 3), "the next one does");
+    kit_reply(&k->held[0], 200, "");
+    ok(kit_closed(k, other) && other->status == 200, "and nobody's connection ends");
+    is_double(world_closed(&k->w, "flood"), 0, "no flood");
 }
 
 /* Nor to have them refused because of what it has kept here. */
@@ -314,6 +351,7 @@ static const struct kit_story stories[] = {
     {"resets of answers", test_resets_of_answers},
     {"resets of an address", test_resets_of_an_address},
     {"resets of a peer", test_resets_of_a_peer},
+    {"resets behind a proxy", test_resets_behind_a_proxy},
     {"dear heads of a peer", test_dear_heads_of_a_peer},
     {"provoked resets", test_provoked_resets},
     {"dear heads", test_dear_heads},

@@ -159,6 +159,10 @@ static void on_request(struct exchange *x, void *arg)
     }
     if (k->of_peer)
         exchange_of_peer(x);
+    if (k->for_clients && !exchange_for_client(x, http_head_value(exchange_request(x), HTTP_X_FORWARDED_FOR))) {
+        reply(x, 429, "");
+        return;
+    }
     if (k->n_held >= KIT_EXCHANGES)
         tap_bail("too many requests");
     h = &k->held[k->n_held++];

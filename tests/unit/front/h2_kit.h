@@ -45,6 +45,7 @@ struct kit {
     unsigned n_held;
     bool quiet;         /* the handler neither attaches nor answers */
     bool of_peer;       /* it says that the connection is a peer's */
+    bool for_clients;   /* it says so of the client that x-forwarded-for names, and refuses as it is told */
     bool pause_all;     /* it pauses the bodies */
     bool answer_in_end; /* the sink answers when the body ends */
 
