@@ -12,10 +12,12 @@
 
 #include "base/contract.h"
 #include "base/nearest.h"
+#include "ctl/check_command.h"
 #include "ctl/client.h"
 #include "ctl/show.h"
 
 #define DEFAULT_SOCKET "/run/mvproxy/control.sock"
+#define DEFAULT_CONFIG_FILE CONFIG_DIRECTORY "/mvproxy.yaml"
 
 /* Exit statuses, as mvproxyctl(1) documents them. */
 enum { EXIT_FINE, EXIT_NOT_WELL, EXIT_NO_ANSWER, EXIT_WRONG_USE };
@@ -26,15 +28,15 @@ struct call {
     const char *socket;
     const char *argument[MAX_ARGUMENTS];
     size_t n_arguments;
-    const char *user;
-    bool json, all, rerouted, watch;
+    const char *user, *config_file;
+    bool json, all, rerouted, watch, before;
 };
 
 struct command {
     const char *name, *asks; /* what the daemon calls it */
     size_t least, most;      /* arguments */
     const char *arguments, *help;
-    bool (*show)(struct json_object *result);
+    bool (*show)(struct json_object *result);                        /* NULL: it does all by itself (carry_out) */
     bool (*fill)(const struct call *c, struct json_object *request); /* NULL: nothing to add */
 };
 
@@ -82,7 +84,20 @@ static bool fill_level(const struct call *c, struct json_object *request)
     return true;
 }
 
+static int run_check(const struct call *c)
+{
+    return check_command(&(struct check_command){.socket = c->socket,
+                                                 .config_file = c->config_file,
+                                                 .else_file = DEFAULT_CONFIG_FILE,
+                                                 .before = c->before,
+                                                 .json = c->json});
+}
+
 static const struct command commands[] = {
+    {"check", NULL, 0, 0, "[--pre] [--config FILE]",
+     "Whether all that mvproxy stands on is as it has to be; --pre: before it is started. Exit status 0 well,\n"
+     "      1 warnings only, 2 something is wrong.",
+     NULL, NULL},
     {"status", "status", 0, 0, "", "Ready or not and why, this server, its peers.", show_status, NULL},
     {"peers", "status", 0, 0, "", "This server and each peer: state, address, health, age of discovery.", show_peers,
      NULL},
@@ -97,7 +112,7 @@ static const struct command commands[] = {
     {"config", "config", 0, 0, "", "The effective configuration and where each value comes from.", show_config, NULL},
     {"certs", "certs", 0, 0, "", "The certificates in force and when they end.", show_certs, NULL},
     {"metrics", "metrics", 0, 0, "", "All metrics in Prometheus' text format.", show_metrics, NULL},
-    {"support-bundle", NULL, 1, 1, "FILE", "All of the above in one file, without secrets.", NULL, NULL},
+    {"support-bundle", NULL, 1, 1, "FILE", "What the running process says, in one file, without secrets.", NULL, NULL},
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
@@ -200,7 +215,7 @@ static int carry_out(const struct command *k, const struct call *c)
         return EXIT_WRONG_USE;
     }
     if (k->show == NULL)
-        return write_bundle(c);
+        return strcmp(k->name, "check") == 0 ? run_check(c) : write_bundle(c);
     while ((status = show_once(k, c)) == EXIT_FINE && c->watch) {
         fflush(stdout);
         sleep(WATCH_S);
@@ -234,8 +249,8 @@ static bool is_option(const char *arg, const char *name)
 
 static bool refuse_option(const char *arg)
 {
-    static const char *const names[] = {"--socket",   "--all",  "--watch",   "--as",
-                                        "--rerouted", "--help", "--version", "-o"};
+    static const char *const names[] = {"--socket", "--all",     "--watch", "--as",  "--rerouted",
+                                        "--help",   "--version", "-o",      "--pre", "--config"};
     struct nearest n = nearest_to(slice_of(arg, strcspn(arg, "=")));
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -254,6 +269,8 @@ static bool take_option(struct call *c, int argc, char *const *argv, int *i)
         return (c->socket = value_of(arg, "--socket", argc, argv, i)) != NULL;
     if (is_option(arg, "--as"))
         return (c->user = value_of(arg, "--as", argc, argv, i)) != NULL;
+    if (is_option(arg, "--config"))
+        return (c->config_file = value_of(arg, "--config", argc, argv, i)) != NULL;
     if (is_option(arg, "-o")) {
         format = value_of(arg, "-o", argc, argv, i);
         c->json = format != NULL && strcmp(format, "json") == 0;
@@ -267,6 +284,8 @@ static bool take_option(struct call *c, int argc, char *const *argv, int *i)
         return c->watch = true;
     if (strcmp(arg, "--rerouted") == 0)
         return c->rerouted = true;
+    if (strcmp(arg, "--pre") == 0)
+        return c->before = true;
     return refuse_option(arg);
 }
 

@@ -5,6 +5,9 @@
 
 enum { WORDS_MAX = 64, OURS_MAX = 32, THEIRS_MAX = 256, DEPTH = 16 };
 
+#define CA_OPTION "requestheader-client-ca-file"
+#define CLIENT_CA_OPTION "client-ca-file"
+
 /* A list of words, as the ConfigMap has it: a JSON array in a text. */
 struct words {
     struct json_object *array; /* NULL: absent */
@@ -131,13 +134,13 @@ static bool bundle_has(struct slice bundle, struct slice certificate)
     return false;
 }
 
-static bool agree_on_ca(struct slice theirs, struct slice ours, struct err *why)
+static bool agree_on_ca(const char *option, struct slice theirs, struct slice ours, struct err *why)
 {
     struct slice one;
 
     for (size_t n = 0; n < OURS_MAX && next_certificate(&ours, &one); n++)
         if (!bundle_has(theirs, one))
-            return err_set(why, "requestheader-client-ca-file: no API server believes certificate %zu of it", n + 1);
+            return err_set(why, "%s: no API server believes certificate %zu of it", option, n + 1);
     return true;
 }
 
@@ -149,30 +152,36 @@ static bool agree(const struct request_header *ours, struct json_object *data, s
            agree_on_words(data, "requestheader-group-headers", h->group, h->n_group, why) &&
            agree_on_words(data, "requestheader-extra-headers-prefix", h->extra_prefix, h->n_extra_prefix, why) &&
            agree_on_words(data, "requestheader-uid-headers", h->uid, h->n_uid, why) &&
-           agree_on_names(data, ours->names, why) && agree_on_ca(ca, ours->ca, why);
+           agree_on_names(data, ours->names, why) && agree_on_ca(CA_OPTION, ca, ours->ca, why);
+}
+
+/* p is NULL if there is no such text. */
+static struct slice text_in_data(struct json_object *root, const char *name)
+{
+    struct json_object *data, *v;
+
+    if (!json_object_is_type(root, json_type_object) || !json_object_object_get_ex(root, "data", &data) ||
+        !json_object_is_type(data, json_type_object) || !json_object_object_get_ex(data, name, &v) ||
+        !json_object_is_type(v, json_type_string))
+        return SLICE_NONE;
+    return slice_of(json_object_get_string(v), (size_t)json_object_get_string_len(v));
 }
 
 static enum request_header_verdict judge(const struct request_header *ours, struct json_object *root, struct err *why)
 {
-    struct json_object *data, *ca;
+    struct slice ca = text_in_data(root, CA_OPTION);
 
-    if (!json_object_is_type(root, json_type_object) || !json_object_object_get_ex(root, "data", &data) ||
-        !json_object_is_type(data, json_type_object) ||
-        !json_object_object_get_ex(data, "requestheader-client-ca-file", &ca) ||
-        !json_object_is_type(ca, json_type_string)) {
+    if (ca.p == NULL) {
         (void)err_set(why, "no API server believes any front proxy");
         return REQUEST_HEADER_UNTOLD;
     }
-    return agree(ours, data, slice_of(json_object_get_string(ca), (size_t)json_object_get_string_len(ca)), why)
-               ? REQUEST_HEADER_AGREES
-               : REQUEST_HEADER_DIFFERS;
+    return agree(ours, json_object_object_get(root, "data"), ca, why) ? REQUEST_HEADER_AGREES : REQUEST_HEADER_DIFFERS;
 }
 
-enum request_header_verdict request_header_compare(const struct request_header *ours, struct slice configmap,
-                                                   struct err *why)
+/* NULL with a reason. */
+static struct json_object *parse(struct slice configmap, struct err *why)
 {
     struct json_tokener *t = json_tokener_new_ex(DEPTH);
-    enum request_header_verdict v = REQUEST_HEADER_UNTOLD;
     struct json_object *root = NULL;
 
     if (t != NULL) {
@@ -181,10 +190,42 @@ enum request_header_verdict request_header_compare(const struct request_header *
     }
     if (root == NULL)
         (void)err_set(why, t == NULL ? "out of memory" : "not a ConfigMap");
-    else
-        v = judge(ours, root, why);
-    json_object_put(root);
     if (t != NULL)
         json_tokener_free(t);
+    return root;
+}
+
+enum request_header_verdict request_header_compare(const struct request_header *ours, struct slice configmap,
+                                                   struct err *why)
+{
+    struct json_object *root = parse(configmap, why);
+    enum request_header_verdict v = root == NULL ? REQUEST_HEADER_UNTOLD : judge(ours, root, why);
+
+    json_object_put(root);
+    return v;
+}
+
+/* What one side has and the other lacks. */
+static enum request_header_verdict judge_clients(struct slice ours, struct slice theirs, struct err *why)
+{
+    struct slice rest = theirs, one;
+
+    if (!agree_on_ca(CLIENT_CA_OPTION, theirs, ours, why))
+        return REQUEST_HEADER_DIFFERS;
+    for (size_t n = 0; n < THEIRS_MAX && next_certificate(&rest, &one); n++)
+        if (!bundle_has(ours, one)) {
+            (void)err_set(why, CLIENT_CA_OPTION ": lacks certificate %zu of what API servers have", n + 1);
+            return REQUEST_HEADER_DIFFERS;
+        }
+    return REQUEST_HEADER_AGREES;
+}
+
+enum request_header_verdict request_header_client_ca(struct slice ours, struct slice configmap, struct err *why)
+{
+    struct json_object *root = parse(configmap, why);
+    struct slice theirs = text_in_data(root, CLIENT_CA_OPTION);
+    enum request_header_verdict v = theirs.p == NULL ? REQUEST_HEADER_UNTOLD : judge_clients(ours, theirs, why);
+
+    json_object_put(root);
     return v;
 }

@@ -33,4 +33,10 @@ enum request_header_verdict {
 enum request_header_verdict request_header_compare(const struct request_header *ours, struct slice configmap,
                                                    struct err *why);
 
+/*
+ * The same ConfigMap about the CAs of clients' certificates: DIFFERS, with *why, if either side has one that the other
+ * lacks. `ours` is PEM.
+ */
+enum request_header_verdict request_header_client_ca(struct slice ours, struct slice configmap, struct err *why);
+
 #endif

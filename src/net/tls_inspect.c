@@ -105,10 +105,36 @@ void tls_inspect(const char *path, struct tls_file_facts *out)
 bool tls_inspect_covers(const char *path, const char *name)
 {
     STACK_OF(X509) *all = read_all(path);
-    bool covers = sk_X509_num(all) > 0 && X509_check_host(sk_X509_value(all, 0), name, 0, 0, NULL) == 1;
+    X509 *first = sk_X509_num(all) > 0 ? sk_X509_value(all, 0) : NULL;
+    bool covers =
+        first != NULL && (X509_check_host(first, name, 0, 0, NULL) == 1 || X509_check_ip_asc(first, name, 0) == 1);
 
     free_all(all);
     return covers;
+}
+
+bool tls_inspect_common_name(const char *path, char *out, size_t room)
+{
+    STACK_OF(X509) *all = read_all(path);
+    X509_NAME *subject = sk_X509_num(all) > 0 ? X509_get_subject_name(sk_X509_value(all, 0)) : NULL;
+    int at = -1, next, n = -1;
+    unsigned char *text;
+
+    while (subject != NULL && (next = X509_NAME_get_index_by_NID(subject, NID_commonName, at)) >= 0)
+        at = next;
+    if (at >= 0)
+        n = ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
+    free_all(all);
+    if (n < 0)
+        return false;
+    if ((size_t)n < room && memchr(text, 0, (size_t)n) == NULL) {
+        memcpy(out, text, (size_t)n);
+        out[n] = '\0';
+    } else {
+        n = 0;
+    }
+    OPENSSL_free(text);
+    return n > 0;
 }
 
 bool tls_inspect_signed(const char *path, const char *bundle)

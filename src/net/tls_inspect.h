@@ -17,8 +17,11 @@ struct tls_file_facts {
 };
 
 void tls_inspect(const char *path, struct tls_file_facts *out);
-/* Whether the first certificate is valid for this DNS name. */
+/* Whether the first certificate is valid for this DNS name or IP address. */
 bool tls_inspect_covers(const char *path, const char *name);
+/* The last common name of the first certificate's subject. False: it has none, or it does not fit or is no plain text.
+ */
+bool tls_inspect_common_name(const char *path, char *out, size_t room);
 /* Whether a CA of the bundle has signed the first certificate, directly or through those behind it, whatever the dates
  * and usages say. */
 bool tls_inspect_signed(const char *path, const char *bundle);

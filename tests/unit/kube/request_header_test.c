@@ -85,8 +85,36 @@ static void compared(void)
     }
 }
 
+static void clients(void)
+{
+#define CLIENTS(ca) "{\"data\":{\"client-ca-file\":\"" ca "\"}}"
+#define THEIR(text) "-----BEGIN CERTIFICATE-----\\n" text "\\n-----END CERTIFICATE-----\\n"
+    static const struct {
+        const char *name, *ours, *map;
+        enum request_header_verdict want;
+    } rows[] = {
+        {"the same", CERT("AAAABBBB"), CLIENTS(THEIR("AAAA\\nBBBB")), REQUEST_HEADER_AGREES},
+        {"two, in another order", CERT("AAAA") CERT("BBBB"), CLIENTS(THEIR("BBBB") THEIR("AAAA")),
+         REQUEST_HEADER_AGREES},
+        {"one more here", CERT("AAAA") CERT("BBBB"), CLIENTS(THEIR("AAAA")), REQUEST_HEADER_DIFFERS},
+        {"one more there", CERT("AAAA"), CLIENTS(THEIR("AAAA") THEIR("BBBB")), REQUEST_HEADER_DIFFERS},
+        {"none here", "", CLIENTS(THEIR("AAAA")), REQUEST_HEADER_DIFFERS},
+        {"none there", CERT("AAAA"), "{\"data\":{}}", REQUEST_HEADER_UNTOLD},
+        {"nonsense", CERT("AAAA"), "nonsense", REQUEST_HEADER_UNTOLD},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct err why = {.text = ""};
+
+        is_int(request_header_client_ca(slice_str(rows[i].ours), slice_str(rows[i].map), &why), rows[i].want, "%s",
+               rows[i].name);
+        ok(rows[i].want != REQUEST_HEADER_DIFFERS || why.text[0] != '\0', "%s: %s", rows[i].name, why.text);
+    }
+}
+
 int main(void)
 {
     compared();
+    clients();
     return tap_end();
 }

@@ -1,0 +1,36 @@
+#include "check/check.h"
+
+#include "check/sections.h"
+
+static void ask_servers(struct scene *s)
+{
+    if (!s->trusted || !scene_connect(s)) {
+        findings_enter(s->f, CHECK_LOCAL);
+        findings_skipped(s->f, "local-reachable", "not examined: what is wrong with the certificates comes first");
+        return;
+    }
+    section_local(s);
+    if (s->local_answers) {
+        section_identity(s);
+        section_peers(s);
+    } else {
+        findings_enter(s->f, CHECK_IDENTITY);
+        findings_skipped(s->f, "identity-rights", "not examined: the local API server does not answer");
+        findings_enter(s->f, CHECK_PEERS);
+        findings_skipped(s->f, "peers", "not examined: the local API server does not answer");
+    }
+    section_etcd(s);
+}
+
+void check_run(const struct check_opts *o, struct findings *f)
+{
+    struct scene s = {.opts = o, .f = f};
+
+    section_configuration(&s);
+    if (s.config != NULL) {
+        section_certificates(&s);
+        ask_servers(&s);
+        section_host(&s);
+    }
+    scene_free(&s);
+}

@@ -1,0 +1,25 @@
+/*
+ * `mvproxyctl check`: is everything that mvproxy stands on as it has to be? Looks at the configuration, the files that
+ * it names, this machine, and asks the servers for itself, with the daemon's own code. Changes and publishes nothing.
+ */
+#ifndef MVPROXY_CHECK_CHECK_H
+#define MVPROXY_CHECK_CHECK_H
+
+#include "check/findings.h"
+
+struct json_object;
+
+struct check_opts {
+    const char *config_file;    /* NULL: the running process's, else: */
+    const char *else_file;      /* NULL: none */
+    const char *user;           /* as whom the service runs */
+    bool before;                /* it does not run yet, and need not */
+    const char *silence;        /* not `before`, and nobody answers: why; NULL: it runs, and said: */
+    struct json_object *status; /* as the control socket gives them; NULL: not asked */
+    struct json_object *config;
+};
+
+/* Takes as long as servers need to answer, half a minute at most for each. */
+void check_run(const struct check_opts *o, struct findings *f);
+
+#endif

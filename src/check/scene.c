@@ -1,0 +1,161 @@
+#include "check/scene.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/metric.h"
+#include "cluster/api.h"
+#include "net/loop.h"
+
+enum { ASK_TIMEOUT_MS = 15000, TURN_MS = 100, CLOCK_TOLERANCE_MS = 5000 };
+
+bool scene_connect(struct scene *s)
+{
+    struct api_identity who;
+
+    s->metrics = metrics_new();
+    s->loop = loop_new(s->metrics);
+    s->back = back_new(s->loop, s->metrics);
+    s->connected = wire_surroundings_make(s->back, s->config, &s->trust, &s->around);
+    if (!s->connected)
+        return false;
+    who = (struct api_identity){s->config->apiserver_user, s->config->apiserver_groups, &s->around.headers};
+    s->api = api_new(s->loop, s->back, &who);
+    return true;
+}
+
+void scene_free(struct scene *s)
+{
+    if (s->api != NULL)
+        api_free(s->api);
+    if (s->around.local != NULL)
+        origin_unref(s->around.local);
+    wire_etcd_free(&s->around);
+    if (s->back != NULL)
+        back_free(s->back);
+    wire_networks_free(s->around.networks);
+    if (s->trusted)
+        trust_free(&s->trust);
+    if (s->loop != NULL)
+        loop_free(s->loop);
+    if (s->metrics != NULL)
+        metrics_free(s->metrics);
+    config_free(s->config);
+    arena_free(s->arena);
+}
+
+/* ---- asking ---- */
+
+void scene_put_plain(char *text, size_t room)
+{
+    static const struct {
+        const char *said, *plain;
+    } words[] = {
+        {"unable to get local issuer certificate", "its CA is not in the bundle"},
+        {"self-signed certificate in certificate chain", "its CA is not in the bundle"},
+        {"self-signed certificate", "it is signed by itself, and not in the bundle"},
+        {"hostname mismatch", "it is for other names"},
+        {"certificate has expired", "it has expired"},
+        {"certificate is not yet valid", "it is not valid yet"},
+        {"unsuitable certificate purpose", "it must not be used by servers (extended key usage)"},
+    };
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        char *at = strstr(text, words[i].said), rest[256];
+        size_t before = at == NULL ? 0 : (size_t)(at - text);
+
+        if (at == NULL)
+            continue;
+        (void)snprintf(rest, sizeof(rest), "%s", at + strlen(words[i].said));
+        (void)snprintf(at, room - before, "%s%s", words[i].plain, rest);
+        return;
+    }
+}
+
+struct waiting {
+    struct answer *out;
+    struct buf *body;
+    bool over;
+};
+
+/* RFC 9110 5.6.7, the form that servers must send. */
+static bool read_date(struct slice text, int64_t *seconds)
+{
+    char date[64];
+    struct tm tm = {0};
+
+    if (text.n == 0 || text.n >= sizeof(date))
+        return false;
+    memcpy(date, text.p, text.n);
+    date[text.n] = '\0';
+    if (strptime(date, "%a, %d %b %Y %H:%M:%S GMT", &tm) == NULL)
+        return false;
+    *seconds = (int64_t)timegm(&tm);
+    return true;
+}
+
+static void on_answer(void *arg, const struct fetch_result *r)
+{
+    struct waiting *w = arg;
+    int64_t date;
+
+    w->over = true;
+    w->out->ok = r->ok;
+    if (!r->ok) {
+        (void)snprintf(w->out->failure, sizeof(w->out->failure), "%s", r->failure);
+        scene_put_plain(w->out->failure, sizeof(w->out->failure));
+        return;
+    }
+    w->out->status = r->head->status;
+    buf_append(w->body, r->body);
+    w->out->body = buf_slice(w->body);
+    if (read_date(http_head_value(r->head, HTTP_DATE), &date))
+        w->out->late_ms = clock_wall_us() / 1000 - date * 1000;
+}
+
+void scene_ask(struct scene *s, const struct api_request *r, struct buf *body, struct answer *out)
+{
+    struct waiting w = {out, body, false};
+    struct api_request g = *r;
+
+    *out = (struct answer){.failure = "out of memory"};
+    buf_reset(body);
+    g.ceiling = LIMIT_SMALL_BODY;
+    g.timeout_ms = ASK_TIMEOUT_MS;
+    if (g.accept.n == 0)
+        g.accept = SLICE_LIT("application/json");
+    if (api_send(s->api, &g, on_answer, &w) == NULL)
+        return;
+    while (!w.over)
+        loop_run_once(s->loop, TURN_MS);
+}
+
+void scene_get(struct scene *s, const char *path, struct buf *body, struct answer *out)
+{
+    scene_ask(s, &(struct api_request){.origin = s->around.local, .target = slice_str(path)}, body, out);
+}
+
+void scene_post(struct scene *s, const char *path, const char *json, struct buf *body, struct answer *out)
+{
+    const struct api_request r = {
+        .origin = s->around.local,
+        .method = SLICE_LIT("POST"),
+        .target = slice_str(path),
+        .content_type = SLICE_LIT("application/json"),
+        .body = slice_str(json),
+    };
+
+    scene_ask(s, &r, body, out);
+}
+
+void scene_judge_clock(struct scene *s, const char *check, const char *server, const struct answer *a)
+{
+    int64_t off = a->late_ms < 0 ? -a->late_ms : a->late_ms;
+
+    if (off > CLOCK_TOLERANCE_MS)
+        findings_warn(s->f, check, "let both machines follow the same time servers (chrony, systemd-timesyncd)",
+                      "the clock of %s is %lld seconds %s this machine's", server, (long long)(off / 1000),
+                      a->late_ms < 0 ? "ahead of" : "behind");
+}

@@ -1,0 +1,67 @@
+/*
+ * What the sections of a check share: the configuration once it is known, and what is needed to ask servers, each as
+ * the daemon makes it.
+ */
+#ifndef MVPROXY_CHECK_SCENE_H
+#define MVPROXY_CHECK_SCENE_H
+
+#include "check/check.h"
+#include "daemon/config.h"
+#include "daemon/trust.h"
+#include "daemon/wire.h"
+
+struct api;
+struct api_request;
+struct arena;
+struct metrics;
+
+struct scene {
+    const struct check_opts *opts;
+    struct findings *f;
+    struct arena *arena;   /* of the command line of the process */
+    const char *file;      /* of the configuration; NULL: none */
+    struct config *config; /* NULL: it is wrong */
+    char hostname[256];
+    struct trust trust;
+    bool trusted; /* all of it could be loaded */
+
+    struct metrics *metrics;
+    struct loop *loop;
+    struct back *back;
+    struct wire_surroundings around;
+    struct api *api;
+    bool connected; /* the five above are there */
+
+    bool local_answers;
+    bool believed;  /* the local server takes us for whom we say */
+    bool mistaken;  /* the local server is somebody else than we take it for */
+    unsigned minor; /* of the local server's version 1.x; 0: not known */
+};
+
+/* Needs trust; false when out of memory. */
+bool scene_connect(struct scene *s);
+/* Of all that is there. */
+void scene_free(struct scene *s);
+
+struct answer {
+    bool ok; /* of whatever status */
+    unsigned status;
+    char failure[256]; /* when not ok */
+    struct slice body; /* in the buffer */
+    int64_t late_ms;   /* our clock is so far ahead of the server's (a second more or less); 0 if it did not say */
+};
+
+/* In words of people: what OpenSSL says of certificates is put plainly. */
+void scene_put_plain(char *text, size_t room);
+
+/* Asks and waits. The body is in `body`, which is forgotten before. */
+void scene_ask(struct scene *s, const struct api_request *r, struct buf *body, struct answer *out);
+/* A GET of the local server for JSON. */
+void scene_get(struct scene *s, const char *path, struct buf *body, struct answer *out);
+/* A POST of JSON to it. */
+void scene_post(struct scene *s, const char *path, const char *json, struct buf *body, struct answer *out);
+
+/* A finding if the server's clock is not ours. */
+void scene_judge_clock(struct scene *s, const char *check, const char *server, const struct answer *a);
+
+#endif

@@ -1,0 +1,27 @@
+/*
+ * The sections of a check, in their order. Each says what it found and leaves in the scene what later ones need.
+ */
+#ifndef MVPROXY_CHECK_SECTIONS_H
+#define MVPROXY_CHECK_SECTIONS_H
+
+#include "check/scene.h"
+
+/* Reads the configuration: file and, of a process that runs, its command line. */
+void section_configuration(struct scene *s);
+void section_certificates(struct scene *s);
+/* These four need a connected scene, and the last three a local server that answers. */
+void section_local(struct scene *s);
+void section_identity(struct scene *s);
+void section_peers(struct scene *s);
+void section_etcd(struct scene *s);
+void section_host(struct scene *s);
+
+/*
+ * The lines that the daemon's own checks write, "file:line:column: option: what is wrong: what to do", with "warning: "
+ * before those that are.
+ */
+void sections_take_lines(struct scene *s, const char *check, struct slice lines, const char *remedy);
+/* A member of a JSON object as text; "" if there is none. */
+const char *sections_text(struct json_object *o, const char *name);
+
+#endif

@@ -1,0 +1,203 @@
+/* What is configured, and whether a process that runs does just that. */
+#include "check/sections.h"
+
+#include <fcntl.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "daemon/config_load.h"
+#include "daemon/flags.h"
+#include "daemon/options.h"
+
+enum { ARENA_BYTES = 8 << 20, ERRORS_BYTES = 256 << 10, COMMAND_LINE_BYTES = 256 << 10, VALUE_BYTES = 1 << 20 };
+
+/* ---- the command line of the process ---- */
+
+static size_t read_command_line(const char *pid, char *out, size_t room)
+{
+    char path[64];
+    ssize_t got = 0;
+    size_t n = 0;
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "/proc/%s/cmdline", pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && n + 1 < room && (got = read(fd, out + n, room - 1 - n)) > 0)
+        n += (size_t)got;
+    if (fd >= 0)
+        close(fd);
+    out[n] = '\0';
+    return n;
+}
+
+/* Its options stand over those of the file. False: they cannot be known. */
+static bool read_flags(struct scene *s, struct flags *out)
+{
+    char *text = arena_alloc(s->arena, COMMAND_LINE_BYTES), **argv;
+    size_t n = text == NULL ? 0 : read_command_line(sections_text(s->opts->status, "pid"), text, COMMAND_LINE_BYTES);
+    struct buf errors;
+    int argc = 0;
+    bool ok;
+
+    argv = n == 0 ? NULL : arena_zalloc(s->arena, (n + 1) * sizeof(*argv));
+    if (argv == NULL)
+        return false;
+    for (size_t i = 0; i < n; i += strlen(text + i) + 1)
+        argv[argc++] = text + i;
+    buf_init(&errors, ERRORS_BYTES);
+    ok = flags_parse(argc, argv, s->arena, out, &errors);
+    buf_free(&errors);
+    return ok;
+}
+
+/* ---- what is configured ---- */
+
+static void load(struct scene *s, const struct flags *flags)
+{
+    struct buf errors;
+
+    buf_init(&errors, ERRORS_BYTES);
+    s->config = config_load(s->file, flags->settings, flags->n, &errors);
+    if (s->config == NULL)
+        sections_take_lines(s, "configuration-valid", buf_slice(&errors),
+                            "mvproxy.conf(5) says what the option takes; mvproxy -t checks it again");
+    else
+        findings_good(s->f, "configuration-valid", "%s is valid, and no address in it leads back to this proxy",
+                      s->file == NULL ? "what is configured" : s->file);
+    buf_free(&errors);
+    if (s->config == NULL)
+        return;
+    if (s->config->hostname_override[0] != '\0')
+        (void)snprintf(s->hostname, sizeof(s->hostname), "%s", s->config->hostname_override);
+    else if (gethostname(s->hostname, sizeof(s->hostname) - 1) != 0)
+        s->hostname[0] = '\0';
+}
+
+/* ---- the process ---- */
+
+static bool same_value(const struct scene *s, struct json_object *running, const struct option *o, struct buf *value)
+{
+    buf_reset(value);
+    return options_append_value(value, s->config, o) &&
+           slice_eq(buf_slice(value), slice_str(sections_text(running, "value")));
+}
+
+static void note_name(struct buf *names, const char *name)
+{
+    buf_printf(names, "%s%s", buf_len(names) > 0 ? ", " : "", name);
+}
+
+/* Sorted into those that a reload can change, and the others. */
+static void collect_differences(const struct scene *s, struct buf *names, struct buf *restart)
+{
+    size_t n = json_object_array_length(s->opts->config);
+    struct buf value;
+
+    buf_init(&value, VALUE_BYTES);
+    for (size_t i = 0; i < n; i++) {
+        struct json_object *one = json_object_array_get_idx(s->opts->config, i);
+        const struct option *o = options_find(slice_str(sections_text(one, "name")));
+
+        if (o != NULL && !same_value(s, one, o, &value))
+            note_name(o->restart ? restart : names, o->name);
+    }
+    buf_free(&value);
+}
+
+static void compare(struct scene *s)
+{
+    struct buf names, restart;
+
+    if (s->config == NULL || !json_object_is_type(s->opts->config, json_type_array))
+        return;
+    buf_init(&names, ERRORS_BYTES);
+    buf_init(&restart, ERRORS_BYTES);
+    collect_differences(s, &names, &restart);
+    if (buf_len(&names) > 0)
+        findings_warn(s->f, "process-up-to-date", "mvproxyctl reload",
+                      "the process has other values than the file: %.*s", (int)buf_len(&names), buf_slice(&names).p);
+    if (buf_len(&restart) > 0)
+        findings_warn(s->f, "process-up-to-date", "systemctl restart mvproxy",
+                      "the process has other values than the file, which only a restart changes: %.*s",
+                      (int)buf_len(&restart), buf_slice(&restart).p);
+    if (buf_len(&names) + buf_len(&restart) == 0)
+        findings_good(s->f, "process-up-to-date", "the process has what the file says");
+    buf_free(&names);
+    buf_free(&restart);
+}
+
+static void judge_refusals(struct scene *s)
+{
+    struct json_object *config = NULL;
+    const char *reload, *files;
+
+    (void)json_object_object_get_ex(s->opts->status, "config", &config);
+    reload = sections_text(config, "lastReloadRefused");
+    files = sections_text(config, "lastFilesRefused");
+    if (reload[0] != '\0')
+        findings_wrong(s->f, "process-reload", "correct it, then mvproxyctl reload",
+                       "the last reload was refused, and the configuration before it is in force: %s", reload);
+    if (files[0] != '\0')
+        findings_wrong(s->f, "process-files", "put files there that fit together; they are read again by themselves",
+                       "certificates or keys have changed and cannot be used, so those before are in force: %s", files);
+}
+
+static void judge_readiness(struct scene *s)
+{
+    struct json_object *list = NULL;
+    size_t n;
+
+    if (!json_object_object_get_ex(s->opts->status, "notReady", &list) || !json_object_is_type(list, json_type_array))
+        return;
+    n = json_object_array_length(list);
+    for (size_t i = 0; i < n; i++) {
+        struct json_object *one = json_object_array_get_idx(list, i);
+
+        findings_wrong(s->f, "process-ready", "see what is wrong below; mvproxyctl status shows how it goes on",
+                       "the process is not ready: %s: %s", sections_text(one, "check"), sections_text(one, "reason"));
+    }
+    if (n == 0)
+        findings_good(s->f, "process-ready", "the process (pid %s) is ready", sections_text(s->opts->status, "pid"));
+}
+
+static void judge_process(struct scene *s)
+{
+    if (s->opts->before)
+        return;
+    if (s->opts->status == NULL) {
+        findings_wrong(s->f, "process-running", "systemctl start mvproxy; to check before that, mvproxyctl check --pre",
+                       "%s", s->opts->silence == NULL ? "no mvproxy answers" : s->opts->silence);
+        return;
+    }
+    judge_readiness(s);
+    judge_refusals(s);
+    compare(s);
+}
+
+/* What is told on the command line of the check counts, then what the process says. */
+static const char *find_file(const struct check_opts *o)
+{
+    struct json_object *config = NULL;
+    const char *told;
+
+    if (o->config_file != NULL)
+        return o->config_file;
+    if (o->status == NULL || !json_object_object_get_ex(o->status, "config", &config))
+        return o->else_file;
+    told = sections_text(config, "file");
+    return told[0] == '\0' ? NULL : told;
+}
+
+void section_configuration(struct scene *s)
+{
+    struct flags flags = {.n = 0};
+
+    findings_enter(s->f, CHECK_CONFIGURATION);
+    s->file = find_file(s->opts);
+    s->arena = arena_new(ARENA_BYTES);
+    if (s->arena != NULL && s->opts->status != NULL && !read_flags(s, &flags))
+        flags = (struct flags){.n = 0};
+    load(s, &flags);
+    judge_process(s);
+}

@@ -1,0 +1,240 @@
+/* This machine: what the kernel allows, and who is on our ports. */
+#include "check/sections.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/addresses.h"
+#include "daemon/machine_memory.h"
+
+enum {
+    FILE_BYTES = 16 << 10,
+    OWN_DESCRIPTORS = 512,   /* beside connections: files, the servers', the admin listener's */
+    LEAST_BACKLOG = 4096,    /* the kernel's default since 5.4 */
+    LEAST_PORTS = 16 << 10,  /* towards one server */
+    LEAST_TCP_PAGES = 32768, /* 128 MiB of 4 KiB */
+};
+
+#define SYSCTL_EXAMPLE "set it as contrib/examples/sysctl.conf does, then restart mvproxy"
+
+/* False: it is not there, or may not be read. */
+static bool read_file(const char *path, char out[FILE_BYTES])
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, out, FILE_BYTES - 1);
+
+    if (fd >= 0)
+        close(fd);
+    out[n < 0 ? 0 : n] = '\0';
+    return n >= 0;
+}
+
+/* ---- descriptors ---- */
+
+/* "Max open files            1024                 524288               files": the soft one is in force. */
+static bool limit_of(const char *pid, uint64_t *limit)
+{
+    char path[64], text[FILE_BYTES];
+    const char *line;
+
+    (void)snprintf(path, sizeof(path), "/proc/%s/limits", pid);
+    line = read_file(path, text) ? strstr(text, "Max open files") : NULL;
+    if (line == NULL)
+        return false;
+    *limit = strtoull(line + strlen("Max open files"), NULL, 10); /* "unlimited" gives 0 */
+    return *limit > 0;
+}
+
+/* A client has a connection here, and while it asks something one to a server. */
+static void check_descriptors(struct scene *s)
+{
+    const char *pid = sections_text(s->opts->status, "pid");
+    uint64_t limit, wanted = 2 * s->config->max_connections + OWN_DESCRIPTORS;
+
+    if (pid[0] == '\0' || !limit_of(pid, &limit))
+        return;
+    if (limit < wanted)
+        findings_warn(
+            s->f, "host-descriptors", "LimitNOFILE= in the unit (it ships with 1048576), or a lower max-connections",
+            "the process may have %llu descriptors, %llu connections of clients (max-connections) may need %llu",
+            (unsigned long long)limit, (unsigned long long)s->config->max_connections, (unsigned long long)wanted);
+    else
+        findings_good(s->f, "host-descriptors", "%llu descriptors are enough for max-connections",
+                      (unsigned long long)limit);
+}
+
+/* ---- the kernel's settings ---- */
+
+static void check_backlog(struct scene *s)
+{
+    char text[FILE_BYTES];
+    unsigned long n;
+
+    if (!read_file("/proc/sys/net/core/somaxconn", text))
+        return;
+    n = strtoul(text, NULL, 10);
+    if (n < LEAST_BACKLOG)
+        findings_warn(s->f, "host-somaxconn", SYSCTL_EXAMPLE,
+                      "net.core.somaxconn is %lu: when clients come back all at once, those behind it wait for seconds",
+                      n);
+    else
+        findings_good(s->f, "host-somaxconn", "net.core.somaxconn is %lu", n);
+}
+
+static bool is_reserved(unsigned long port)
+{
+    char text[FILE_BYTES], *at = text, *end;
+
+    if (!read_file("/proc/sys/net/ipv4/ip_local_reserved_ports", text))
+        return false;
+    for (;;) {
+        unsigned long first = strtoul(at, &end, 10), last = first;
+
+        if (end == at)
+            return false;
+        if (*end == '-')
+            last = strtoul(end + 1, &end, 10);
+        if (port >= first && port <= last)
+            return true;
+        at = *end == ',' ? end + 1 : end;
+    }
+}
+
+static void check_ports(struct scene *s, const struct addresses *ours)
+{
+    unsigned long first, last;
+    char text[FILE_BYTES], *end;
+    bool good = true;
+
+    if (!read_file("/proc/sys/net/ipv4/ip_local_port_range", text))
+        return;
+    first = strtoul(text, &end, 10);
+    last = strtoul(end, NULL, 10);
+    for (size_t i = 0; i < ours->n; i++) {
+        unsigned port = ours->at[i].port;
+
+        if (port < first || port > last || is_reserved(port))
+            continue;
+        good = false;
+        findings_warn(
+            s->f, "host-ports", "name the port in net.ipv4.ip_local_reserved_ports",
+            "port %u is one that the kernel gives to outgoing connections (net.ipv4.ip_local_port_range, %lu to "
+            "%lu): a start may find it taken",
+            port, first, last);
+    }
+    if (last < first || last - first < LEAST_PORTS)
+        findings_warn(s->f, "host-ports", "widen it, 32768 to 60999 is the kernel's default",
+                      "net.ipv4.ip_local_port_range, %lu to %lu, bounds the connections to each server", first, last);
+    else if (good)
+        findings_good(s->f, "host-ports", "outgoing connections have ports %lu to %lu", first, last);
+}
+
+static void check_memory(struct scene *s)
+{
+    uint64_t all = machine_memory(), wanted = machine_memory_for_clients(s->config->max_client_memory, all);
+    char text[FILE_BYTES], *end;
+    unsigned long pages = 0;
+
+    if (read_file("/proc/sys/net/ipv4/tcp_mem", text)) {
+        (void)strtoul(text, &end, 10);
+        (void)strtoul(end, &end, 10);
+        pages = strtoul(end, NULL, 10);
+    }
+    if (pages != 0 && pages < LEAST_TCP_PAGES)
+        findings_warn(s->f, "host-memory", "raise its third number, or remove the setting",
+                      "net.ipv4.tcp_mem lets all connections of this machine hold %lu pages together", pages);
+    else if (all != 0 && wanted > all / 2)
+        findings_warn(s->f, "host-memory", "lower max-client-memory",
+                      "clients may make the process hold %llu MiB (max-client-memory), of %llu MiB that there are",
+                      (unsigned long long)(wanted >> 20), (unsigned long long)(all >> 20));
+    else
+        findings_good(s->f, "host-memory", "memory is enough for what clients may make the process hold (%llu MiB)",
+                      (unsigned long long)(wanted >> 20));
+}
+
+/* ---- our ports ---- */
+
+static socklen_t to_sockaddr(const struct listen_address *a, struct sockaddr_storage *out)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)out;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)out;
+
+    memset(out, 0, sizeof(*out));
+    v4->sin_family = AF_INET;
+    v4->sin_port = htons((uint16_t)a->port);
+    if (inet_pton(AF_INET, a->host, &v4->sin_addr) == 1)
+        return sizeof(*v4);
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = htons((uint16_t)a->port);
+    return inet_pton(AF_INET6, a->host, &v6->sin6_addr) == 1 ? sizeof(*v6) : 0;
+}
+
+/* As a start would bind it, for a moment, without listening. 0 or an errno. */
+static int try_bind(const struct listen_address *a)
+{
+    struct sockaddr_storage addr;
+    socklen_t n = to_sockaddr(a, &addr);
+    int fd = n == 0 ? -1 : socket(addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1, error = 0;
+
+    if (fd < 0)
+        return 0;
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    (void)setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &yes, sizeof(yes));
+    if (addr.ss_family == AF_INET6)
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof(yes));
+    if (bind(fd, (struct sockaddr *)(void *)&addr, n) != 0)
+        error = errno;
+    close(fd);
+    return error;
+}
+
+static void check_free(struct scene *s, const struct addresses *ours)
+{
+    bool good = true;
+
+    for (size_t i = 0; i < ours->n; i++) {
+        char text[DERIVE_HOST_BYTES];
+        int error = try_bind(&ours->at[i]);
+
+        if (error == 0)
+            continue;
+        good = false;
+        derive_text(ours->at[i].host, ours->at[i].port, text);
+        if (error == EADDRINUSE)
+            findings_wrong(
+                s->f, "host-address",
+                "ss -ltnp tells who it is: kube-apiserver must listen elsewhere (--bind-address=127.0.0.1); for an "
+                "mvproxy that runs already, leave --pre out",
+                "bind-address: %s is taken by another process", text);
+        else
+            findings_wrong(s->f, "host-address", "choose another address or port", "bind-address: %s: %s", text,
+                           strerror(error));
+    }
+    if (good)
+        findings_good(s->f, "host-address", "the addresses to listen on are free");
+}
+
+void section_host(struct scene *s)
+{
+    struct addresses ours;
+    struct err err;
+
+    findings_enter(s->f, CHECK_HOST);
+    err_clear(&err);
+    if (!addresses_configured(s->config, &ours, &err)) {
+        findings_wrong(s->f, "host-address", "give bind-address", "bind-address: %s", err.text);
+        return;
+    }
+    if (s->opts->status == NULL)
+        check_free(s, &ours);
+    check_descriptors(s);
+    check_backlog(s);
+    check_ports(s, &ours);
+    check_memory(s);
+}

@@ -1,0 +1,300 @@
+/* The API server behind: reached, itself, ready, and of one mind with us about who is who. */
+#include "check/sections.h"
+
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "back/back.h"
+#include "base/limits.h"
+#include "cluster/api.h"
+#include "kube/request_header.h"
+#include "kube/version.h"
+
+enum { BODY_BYTES = 2 << 20, OLDEST_MINOR = 20, NEWEST_MINOR = 37 };
+
+/* ---- reached ---- */
+
+static bool has(const char *text, const char *word)
+{
+    return strstr(text, word) != NULL;
+}
+
+static const char *remedy_for(const char *failure)
+{
+    if (has(failure, "certificate"))
+        return "apiserver-ca-file must be the CA of kube-apiserver's --tls-cert-file, and apiserver-tls-server-name "
+               "one of "
+               "its names";
+    if (has(failure, "efused") || has(failure, "timed out") || has(failure, "nreachable"))
+        return "start kube-apiserver, or correct apiserver: its --bind-address and --secure-port";
+    return "correct apiserver, apiserver-ca-file and apiserver-tls-server-name";
+}
+
+static bool judge_reach(struct scene *s, const struct answer *a)
+{
+    const char *url = s->config->apiserver;
+
+    if (a->ok) {
+        findings_good(s->f, "local-reachable", "%s answers with a certificate of apiserver-ca-file for %s", url,
+                      s->config->apiserver_tls_server_name);
+        return true;
+    }
+    if (origin_loops(s->around.local))
+        findings_wrong(
+            s->f, "local-loop",
+            "apiserver must lead to kube-apiserver alone: an address of loopback is best, no virtual one and "
+            "no load balancer",
+            "apiserver: at %s an mvproxy answers, not a kube-apiserver: requests would go round", url);
+    else
+        findings_wrong(s->f, "local-reachable", remedy_for(a->failure), "apiserver: %s", a->failure);
+    return false;
+}
+
+/* ---- ready, and which ---- */
+
+static void judge_ready(struct scene *s, const struct answer *a)
+{
+    if (a->status == 200)
+        findings_good(s->f, "local-ready", "it is ready");
+    else if (a->status >= 500)
+        findings_wrong(s->f, "local-ready", "its log and /readyz?verbose say what it waits for",
+                       "the local API server is not ready: its /readyz answers %u", a->status);
+}
+
+static void copy_version(struct slice body, char *out, size_t room)
+{
+    struct json_object *o = json_tokener_parse(body.p);
+
+    (void)snprintf(out, room, "%s", sections_text(o, "gitVersion"));
+    json_object_put(o);
+}
+
+static void judge_version(struct scene *s, struct buf *body)
+{
+    unsigned major = 0, minor = 0;
+    char text[64] = "";
+    struct answer a;
+
+    scene_get(s, "/version", body, &a);
+    if (a.ok && (a.status == 401 || a.status == 403) && !s->believed)
+        return; /* that has its own mark */
+    if (!a.ok || a.status != 200 || !version_parse(a.body, &major, &minor) || !buf_append_char(body, '\0')) {
+        findings_warn(s->f, "local-version", "is it a kube-apiserver, and may apiserver-user read /version?",
+                      "the local API server does not say its version: %s", a.ok ? "no such answer" : a.failure);
+        return;
+    }
+    copy_version(buf_slice(body), text, sizeof(text));
+    s->minor = major == 1 ? minor : 0;
+    scene_judge_clock(s, "local-clock", "the local API server", &a);
+    if (s->minor < OLDEST_MINOR || s->minor > NEWEST_MINOR)
+        findings_warn(s->f, "local-version", "mvproxy was tested with Kubernetes 1.20 to 1.37",
+                      "the local API server is %s, with which mvproxy was not tested", text);
+    else
+        findings_good(s->f, "local-version", "it is kube-apiserver %s", text);
+}
+
+/* ---- who we are to it ---- */
+
+static const char believe[] = "its --requestheader-client-ca-file must be the CA of proxy-client-cert-file, and its "
+                              "--requestheader-allowed-names "
+                              "have that name or be empty";
+
+static bool ask_review(struct scene *s, const char *version, struct buf *body, struct answer *a)
+{
+    char path[96], request[128];
+
+    (void)snprintf(path, sizeof(path), "/apis/authentication.k8s.io/%s/selfsubjectreviews", version);
+    (void)snprintf(request, sizeof(request),
+                   "{\"apiVersion\":\"authentication.k8s.io/%s\",\"kind\":\"SelfSubjectReview\"}", version);
+    scene_post(s, path, request, body, a);
+    return a->ok && a->status == 404;
+}
+
+/* Before 1.28 (1.26, beta) there is no such question; then it shows in what the user may do. */
+static bool is_believed_by_rights(struct scene *s, struct buf *body, struct answer *a)
+{
+    struct json_object *o, *status = NULL, *allowed = NULL;
+    bool yes;
+
+    scene_post(
+        s, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        "{\"apiVersion\":\"authorization.k8s.io/v1\",\"kind\":\"SelfSubjectAccessReview\",\"spec\":"
+        "{\"resourceAttributes\":{\"namespace\":\"kube-system\",\"verb\":\"list\",\"group\":\"coordination.k8s.io\","
+        "\"resource\":\"leases\"}}}",
+        body, a);
+    if (!a->ok || a->status != 201 || !buf_append_char(body, '\0'))
+        return false;
+    o = json_tokener_parse(buf_slice(body).p);
+    yes = o != NULL && json_object_object_get_ex(o, "status", &status) &&
+          json_object_object_get_ex(status, "allowed", &allowed) && json_object_get_boolean(allowed);
+    json_object_put(o);
+    return yes;
+}
+
+static void judge_name(struct scene *s, struct buf *body)
+{
+    struct json_object *o = buf_append_char(body, '\0') ? json_tokener_parse(buf_slice(body).p) : NULL;
+    struct json_object *status = NULL, *user = NULL;
+    const char *name = "";
+
+    if (o != NULL && json_object_object_get_ex(o, "status", &status) &&
+        json_object_object_get_ex(status, "userInfo", &user))
+        name = sections_text(user, "username");
+    s->believed = strcmp(name, s->config->apiserver_user) == 0;
+    if (s->believed)
+        findings_good(s->f, "local-front-proxy", "it believes the front proxy: asked as %s, it sees %s", name, name);
+    else
+        findings_wrong(s->f, "local-front-proxy", believe,
+                       "the local API server does not believe the front proxy: asked as %s, it sees %s",
+                       s->config->apiserver_user, name);
+    json_object_put(o);
+}
+
+static void judge_identity(struct scene *s, struct buf *body)
+{
+    static const char *const versions[] = {"v1", "v1beta1", "v1alpha1"};
+    struct answer a = {.ok = false};
+    bool unknown = true;
+
+    if (s->trust.local_cert == NULL) {
+        findings_warn(s->f, "local-front-proxy", "give proxy-client-cert-file and proxy-client-key-file",
+                      "no front-proxy certificate is configured: users with certificates are refused, peers unused");
+        return;
+    }
+    for (size_t i = 0; i < 3 && unknown; i++)
+        unknown = ask_review(s, versions[i], body, &a);
+    if (a.ok && a.status == 201) {
+        judge_name(s, body);
+        return;
+    }
+    /* Asked again even if it was refused: who may not ask this may still be believed. */
+    s->believed = is_believed_by_rights(s, body, &a);
+    if (s->believed)
+        findings_good(s->f, "local-front-proxy", "it believes the front proxy: %s has rights",
+                      s->config->apiserver_user);
+    else if (!a.ok)
+        findings_wrong(s->f, "local-front-proxy", believe, "the local API server does not answer the front proxy: %s",
+                       a.failure);
+    else if (a.status == 201)
+        findings_wrong(s->f, "local-front-proxy", believe,
+                       "the local API server does not believe the front proxy, or %s has no rights at all",
+                       s->config->apiserver_user);
+    else
+        findings_wrong(s->f, "local-front-proxy", believe,
+                       "the local API server does not believe the front proxy: it answers %u", a.status);
+}
+
+/* ---- of one mind ---- */
+
+static void judge_headers(struct scene *s, struct slice map)
+{
+    const struct request_header ours = {.headers = &s->around.headers,
+                                        .names = s->config->requestheader_allowed_names,
+                                        .ca = slice_str(s->trust.requestheader_ca)};
+    struct err why = {.text = ""};
+
+    switch (request_header_compare(&ours, map, &why)) {
+    case REQUEST_HEADER_AGREES:
+        findings_good(s->f, "local-requestheader", "requestheader-* are those of the API servers");
+        break;
+    case REQUEST_HEADER_DIFFERS:
+        findings_wrong(
+            s->f, "local-requestheader", "give requestheader-* the values of kube-apiserver's flags of the same names",
+            "requestheader-* are not what the API servers have (extension-apiserver-authentication): %s", why.text);
+        break;
+    case REQUEST_HEADER_UNTOLD:
+        findings_wrong(s->f, "local-requestheader", believe, "requestheader-*: %s", why.text);
+        break;
+    }
+}
+
+static bool read_bundle(const char *path, struct buf *out)
+{
+    FILE *in = fopen(path, "re");
+    char *room = in == NULL ? NULL : buf_reserve(out, LIMIT_PEM_BYTES);
+
+    if (room != NULL)
+        buf_commit(out, fread(room, 1, LIMIT_PEM_BYTES, in));
+    if (in != NULL)
+        fclose(in);
+    return room != NULL;
+}
+
+static void judge_clients(struct scene *s, struct slice map)
+{
+    const char *path = s->config->client_ca_file;
+    struct err why = {.text = ""};
+    struct buf ours;
+
+    if (path[0] == '\0')
+        return; /* said with the certificates */
+    buf_init(&ours, LIMIT_PEM_BYTES);
+    if (read_bundle(path, &ours))
+        switch (request_header_client_ca(buf_slice(&ours), map, &why)) {
+        case REQUEST_HEADER_AGREES:
+            findings_good(s->f, "local-client-ca", "client-ca-file has the CAs of the API servers");
+            break;
+        case REQUEST_HEADER_DIFFERS:
+            findings_wrong(s->f, "local-client-ca", "give kube-apiserver's --client-ca-file",
+                           "client-ca-file is not what the API servers have (extension-apiserver-authentication): %s",
+                           why.text);
+            break;
+        case REQUEST_HEADER_UNTOLD:
+            findings_warn(s->f, "local-client-ca", "take client-ca-file away, or give kube-apiserver --client-ca-file",
+                          "client-ca-file is given, and no API server has one");
+            break;
+        }
+    buf_free(&ours);
+}
+
+/* What they say of themselves. */
+static void judge_agreement(struct scene *s, struct buf *body)
+{
+    char why[288] = "";
+    struct answer a;
+
+    if (!s->believed)
+        return;
+    scene_get(s, REQUEST_HEADER_PATH, body, &a);
+    if (a.ok && a.status == 200) {
+        judge_headers(s, a.body);
+        judge_clients(s, a.body);
+        return;
+    }
+    if (a.ok && a.status == 403) {
+        findings_skipped(s->f, "local-requestheader",
+                         "what the API servers believe is not examined: a right is missing");
+        return;
+    }
+    (void)snprintf(why, sizeof(why), "%s", a.failure);
+    if (a.ok)
+        (void)snprintf(why, sizeof(why), "the API server answers %u", a.status);
+    findings_warn(
+        s->f, "local-requestheader",
+        "let apiserver-user read it (contrib/rbac/mvproxy.yaml), or compare client-ca-file and requestheader-* "
+        "by hand",
+        "whether client-ca-file and requestheader-* are those of the API servers cannot be told: ConfigMap "
+        "kube-system/extension-apiserver-authentication: %s",
+        why);
+}
+
+void section_local(struct scene *s)
+{
+    const struct api_request ready = {
+        .origin = s->around.local, .target = SLICE_LIT("/readyz"), .accept = SLICE_LIT("text/plain")};
+    struct answer a;
+    struct buf body;
+
+    findings_enter(s->f, CHECK_LOCAL);
+    buf_init(&body, BODY_BYTES);
+    scene_ask(s, &ready, &body, &a);
+    s->local_answers = judge_reach(s, &a);
+    if (s->local_answers) {
+        judge_ready(s, &a);
+        judge_identity(s, &body);
+        judge_version(s, &body);
+        judge_agreement(s, &body);
+    }
+    buf_free(&body);
+}

@@ -1,0 +1,189 @@
+/* The other API servers, as the daemon would find and read them. */
+#include "check/sections.h"
+
+#include <json-c/json.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "cluster/api.h"
+#include "cluster/cluster.h"
+#include "kube/version.h"
+#include "net/loop.h"
+
+enum { BODY_BYTES = 2 << 20, TURN_MS = 100, PATIENCE_MS = 10000, ADDRESS_PATIENCE_MS = 3000 };
+
+/* The daemon's own knowledge of the cluster, that publishes nothing. */
+static struct cluster *look(struct scene *s)
+{
+    struct cluster_opts o;
+
+    wire_cluster(s->config, &s->trust, &s->around, s->hostname, &o);
+    o.identity = IDENTITY_OFF;
+    o.annotate = false;
+    o.advertise = "";
+    o.local_failover = false;
+    return cluster_new(s->loop, s->back, s->metrics, &o);
+}
+
+static bool all_have_addresses(struct cluster *c)
+{
+    const struct served *v = cluster_served(c);
+
+    for (size_t i = 0; i < served_n_peers(v); i++)
+        if (served_peer_at(v, i)->origin == NULL)
+            return false;
+    return true;
+}
+
+/* Each of them has answered, or has had the time to. */
+static void wait_for(struct scene *s, struct cluster *c)
+{
+    uint64_t begin = loop_now_ms(s->loop), passed = 0;
+    char reason[192];
+
+    while (passed < PATIENCE_MS && (!cluster_peers_synced(c, reason, sizeof(reason)) ||
+                                    (passed < ADDRESS_PATIENCE_MS && !all_have_addresses(c)))) {
+        loop_run_once(s->loop, TURN_MS);
+        passed = loop_now_ms(s->loop) - begin;
+    }
+}
+
+struct range {
+    unsigned oldest, newest; /* minor versions; 0: none known */
+};
+
+static void widen(struct range *r, unsigned minor)
+{
+    if (minor == 0)
+        return;
+    if (r->oldest == 0 || minor < r->oldest)
+        r->oldest = minor;
+    if (minor > r->newest)
+        r->newest = minor;
+}
+
+static void text_of(struct buf *body, const char *name, char *out, size_t room)
+{
+    struct json_object *o = buf_append_char(body, '\0') ? json_tokener_parse(buf_slice(body).p) : NULL;
+
+    (void)snprintf(out, room, "%s", sections_text(o, name));
+    json_object_put(o);
+}
+
+static void judge_answer(struct scene *s, const struct served_peer *p, const struct answer *a)
+{
+    static const char trust[] =
+        "its certificate must be of peer-ca-file and valid for kubernetes.default.svc, and what "
+        "serves there an API server of this cluster";
+
+    if (!a->ok)
+        findings_wrong(s->f, "peer-reachable",
+                       strstr(a->failure, "certificate") != NULL
+                           ? trust
+                           : "is it up, is the address right, and does the network let this machine there?",
+                       "peer %s: %s", p->host, a->failure);
+    else if (a->status == 401 || a->status == 403)
+        findings_wrong(s->f, "peer-believes",
+                       "give each node the same front-proxy CA (requestheader-client-ca-file) and "
+                       "requestheader-allowed-names",
+                       "peer %s at %s does not believe this front proxy: it answers %u", p->host,
+                       origin_address(p->origin), a->status);
+    else
+        findings_wrong(s->f, "peer-reachable", trust, "peer %s at %s: it answers %u when asked for its version",
+                       p->host, origin_address(p->origin), a->status);
+}
+
+static void check_peer(struct scene *s, const struct served_peer *p, struct range *versions)
+{
+    const struct api_request r = {.origin = p->origin, .peer = true, .target = SLICE_LIT("/version")};
+    unsigned major, minor;
+    struct buf body;
+    struct answer a;
+    char text[64];
+
+    buf_init(&body, BODY_BYTES);
+    scene_ask(s, &r, &body, &a);
+    if (!a.ok || a.status != 200 || !version_parse(a.body, &major, &minor)) {
+        judge_answer(s, p, &a);
+    } else if (!p->discovery_known) {
+        findings_wrong(s->f, "peer-discovery", "see the log of its kube-apiserver and of its mvproxy",
+                       "peer %s at %s: its discovery cannot be read", p->host, origin_address(p->origin));
+    } else {
+        widen(versions, major == 1 ? minor : 0);
+        text_of(&body, "gitVersion", text, sizeof(text));
+        findings_good(s->f, "peer-reachable", "peer %s at %s (%s): %s, its discovery is read", p->host,
+                      origin_address(p->origin), p->source == NULL ? "" : p->source, text);
+        scene_judge_clock(s, "peer-clock", p->host, &a);
+    }
+    buf_free(&body);
+}
+
+static void check_each(struct scene *s, struct cluster *c)
+{
+    struct served *v = served_ref(cluster_served(c));
+    struct range versions = {0, 0};
+
+    widen(&versions, s->minor);
+    for (size_t i = 0; i < served_n_peers(v); i++) {
+        const struct served_peer *p = served_peer_at(v, i);
+
+        if (p->life == SERVED_LAPSED)
+            findings_warn(s->f, "peer-lapsed", "start it; if it is gone for good it will be forgotten",
+                          "peer %s renews its Lease no more", p->host);
+        else if (p->origin == NULL && s->mistaken)
+            findings_skipped(s->f, "peer-address", "peer %s is not examined: it may be this node", p->host);
+        else if (p->origin == NULL)
+            findings_wrong(s->f, "peer-address",
+                           "let its mvproxy write it (peer-advertise-ip and -port there), or list it in peers",
+                           "peer %s: nothing says where it can be reached", p->host);
+        else
+            check_peer(s, p, &versions);
+    }
+    if (served_n_peers(v) == 0)
+        findings_good(s->f, "peers", "there is no other API server");
+    else if (versions.newest - versions.oldest > 1)
+        findings_warn(s->f, "peer-versions", "upgrade the older ones first, a minor version at a time",
+                      "API servers from 1.%u to 1.%u: Kubernetes supports neighbours only", versions.oldest,
+                      versions.newest);
+    else if (versions.newest != 0)
+        findings_good(s->f, "peer-versions", "the API servers' versions are neighbours");
+    served_unref(v);
+}
+
+static bool are_possible(struct scene *s)
+{
+    struct derive_gates gates = {false};
+    struct err err;
+
+    err_clear(&err);
+    (void)derive_gates(s->config->feature_gates, &gates, &err);
+    if (!gates.unknown_version_interoperability_proxy) {
+        findings_good(s->f, "peers", "not used: the feature gate UnknownVersionInteroperabilityProxy is off");
+        return false;
+    }
+    if (s->trust.local_cert == NULL) {
+        findings_skipped(s->f, "peers", "cannot be used without a front-proxy certificate");
+        return false;
+    }
+    if (!trust_has_peers(&s->trust)) {
+        findings_warn(s->f, "peers", "give the CA of the API servers' serving certificates as peer-ca-file",
+                      "peers cannot be used: peer-ca-file is not configured");
+        return false;
+    }
+    if (!s->believed)
+        findings_skipped(s->f, "peers", "not examined: the local API server does not tell who they are");
+    return s->believed;
+}
+
+void section_peers(struct scene *s)
+{
+    struct cluster *c;
+
+    findings_enter(s->f, CHECK_PEERS);
+    if (!are_possible(s))
+        return;
+    c = look(s);
+    wait_for(s, c);
+    check_each(s, c);
+    cluster_free(c);
+}

@@ -1,0 +1,74 @@
+#include "ctl/check_command.h"
+
+#include <json-c/json.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "check/check.h"
+#include "ctl/client.h"
+
+/* As the unit has it. */
+#define SERVICE_USER "mvproxy"
+
+enum { REPORT_BYTES = 16 << 20 };
+
+static bool shows_utf8(void)
+{
+    (void)setlocale(LC_CTYPE, "");
+    return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+}
+
+static int report(const struct findings *f, bool json)
+{
+    struct buf out;
+
+    buf_init(&out, REPORT_BYTES);
+    if (json) {
+        findings_print_json(f, &out);
+        buf_append_char(&out, '\n');
+    } else {
+        findings_print_text(f, shows_utf8(), &out);
+    }
+    fwrite(buf_slice(&out).p, 1, buf_len(&out), stdout);
+    buf_free(&out);
+    return findings_exit_status(f);
+}
+
+static struct json_object *ask(const struct check_command *o, const char *command, struct err *err)
+{
+    return client_ask(o->socket, client_request(command), err);
+}
+
+int check_command(const struct check_command *o)
+{
+    struct check_opts opts = {.config_file = o->config_file, .user = SERVICE_USER, .before = o->before};
+    struct findings *f = findings_new();
+    FILE *nowhere = fopen("/dev/null", "w");
+    struct err err;
+    int status;
+
+    if (nowhere != NULL)
+        log_set_stream(nowhere); /* what the daemon's code would log is in the findings */
+    err_clear(&err);
+    if (!o->before) {
+        opts.status = ask(o, "status", &err);
+        opts.config = opts.status == NULL ? NULL : ask(o, "config", &err);
+        opts.silence = err.text;
+    }
+    if (access(o->else_file, F_OK) == 0)
+        opts.else_file = o->else_file;
+    check_run(&opts, f);
+    status = report(f, o->json);
+    findings_free(f);
+    json_object_put(opts.status);
+    json_object_put(opts.config);
+    if (nowhere != NULL)
+        log_set_stream(stderr);
+    if (nowhere != NULL)
+        fclose(nowhere);
+    return status;
+}

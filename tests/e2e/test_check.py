@@ -1,0 +1,389 @@
+#!/usr/bin/env python3
+"""mvproxyctl check: a healthy installation has no mark, and each of many faults is named, with what to do about it: held against tests/e2e/check.golden.
+
+MVPROXY_UPDATE_GOLDEN=1 writes the file anew; read what changed before it is committed.
+"""
+
+import base64
+import contextlib
+import json
+import os
+import re
+import resource
+import socket
+import subprocess
+import time
+
+import fixture
+from fixture import check, equal, until
+from test_loop import Forwarder
+
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "check.golden")
+MAP = "extension-apiserver-authentication"
+
+
+def authentication(world, **changes):
+    """What kube-apiserver keeps in the ConfigMap."""
+    def bundle(name):
+        with open(world.certs.crt(name), encoding="ascii") as text:
+            return text.read()
+
+    data = {"client-ca-file": bundle("ca"), "requestheader-client-ca-file": bundle("front-proxy-ca"),
+            "requestheader-allowed-names": '["front-proxy-client"]', "requestheader-username-headers": '["X-Remote-User"]',
+            "requestheader-group-headers": '["X-Remote-Group"]', "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]'}
+    world.sim.put("configmaps", {"apiVersion": "v1", "kind": "ConfigMap", "data": dict(data, **changes),
+                                 "metadata": {"name": MAP, "namespace": "kube-system"}})
+
+
+def ends_in(days):
+    return time.strftime("%Y%m%d%H%M%SZ", time.gmtime(time.time() + days * 86400 + 3600))
+
+
+def setup():
+    # As many descriptors as connections of clients may need, on any machine.
+    world = fixture.World(options={"max-connections": 100})
+    extra, names = world.certs.extra, ["kubernetes.default.svc", "127.0.0.1"]
+    extra("no-svc", "kube-apiserver", eku="serverAuth", sans=["localhost", "127.0.0.1"])
+    extra("ended", "kube-apiserver", eku="serverAuth", sans=names, start="20200101000000Z", end="20200102000000Z")
+    extra("ending", "kube-apiserver", eku="serverAuth", sans=names, end=ends_in(10))
+    extra("foreign-server", "kube-apiserver", ca="foreign-ca", eku="serverAuth", sans=names)
+    extra("ending-ca", "ending-ca", eku="", is_ca=True, end=ends_in(5))
+    world.spare = fixture.free_port()
+    authentication(world)
+    return world.start()
+
+
+# ------------------------------------------------------------------------------------------------------ asking
+
+
+def ctl(world, arguments, locale="C.UTF-8"):
+    program = os.path.join(os.path.dirname(fixture.mvproxy_binary()), "mvproxyctl")
+    done = subprocess.run([program, "--socket", world.proxies["a"].options["control-socket"], "check", *arguments],
+                          capture_output=True, text=True, check=False, timeout=2 * fixture.PATIENCE,
+                          env=dict(os.environ, LC_ALL=locale))
+    for alarm in fixture.ALARMS:
+        check(alarm not in done.stderr, done.stderr)
+    equal(done.stderr, "", "standard error")
+    return done.returncode, done.stdout
+
+
+def before(world, change, locale="C.UTF-8"):
+    """The check before the start, with a configuration that differs from that of the running proxy, port included."""
+    options = {k: v for k, v in dict(world.options("a"), **{"secure-port": world.spare, "max-connections": 100}, **change).items()
+               if v is not None}
+    path = os.path.join(world.scratch, "before.yaml")
+    with open(path, "w", encoding="utf-8") as out:
+        out.write(fixture.yaml(options))
+    return ctl(world, ["--pre", "--config", path], locale)
+
+
+def marks(world, text):
+    """What is not well, and what to do about it, with what differs from run to run replaced by a word."""
+    out, kept = [], False
+    for line in text.splitlines():
+        if line.startswith(("\u203c", "\u00d7")):
+            kept = True
+        elif not line.startswith("    "):
+            kept = False
+        if kept:
+            out.append(line)
+    text = "\n".join(out)
+    for name, path in (("FILE", os.path.join(world.scratch, "before.yaml")), ("FILE", world.proxies["a"].config_path),
+                       ("CERTS", os.path.join(world.scratch, "certs")), ("CERTS", world.certs.dir), ("DIR", world.scratch)):
+        text = text.replace(path, name)
+    for name, port in (("SERVER", world.addresses["a"][1]), ("PORT", world.ports["a"]), ("PEER", world.ports["b"]),
+                       ("SPARE", world.spare)):
+        text = text.replace(":%d" % port, ":" + name).replace("port %d" % port, "port " + name)
+    text = re.sub(r"FILE:\d+:", "FILE:N:", text)
+    text = re.sub(r"(127\.0\.0\.1):\d+", r"\1:ELSEWHERE", text)
+    text = re.sub(r"(clock of .* is )\d+", r"\1N", text)
+    return re.sub(r"apiserver-[a-z2-7]{26}\b", "SERVER-ID", text)
+
+
+# ------------------------------------------------------------------------------------------------------ faults
+
+
+@contextlib.contextmanager
+def server(world, name, **changes):
+    """A server that was started with other flags."""
+    usual = {"a": "v1.33", "b": "v1.34"}[name]
+    was = {"profile": usual, "tls-cert-file": world.certs.crt("node-a"), "tls-private-key-file": world.certs.key("node-a"),
+           "requestheader-client-ca-file": world.certs.crt("front-proxy-ca"), "requestheader-allowed-names": ["front-proxy-client"]}
+    world.sim.restart_server(name, **changes)
+    try:
+        yield
+    finally:
+        world.sim.restart_server(name, **{key: was[key] for key in changes})
+
+
+@contextlib.contextmanager
+def dead(world, name):
+    world.sim.kill_server(name)
+    try:
+        yield
+    finally:
+        world.sim.start_server(name)
+
+
+@contextlib.contextmanager
+def unready(world):
+    world.sim.command("a", "not-ready")
+    try:
+        yield
+    finally:
+        world.sim.command("a", "ready")
+
+
+@contextlib.contextmanager
+def fault(world, *arguments, **more):
+    one = world.sim.fault(*arguments, **more)
+    try:
+        yield
+    finally:
+        world.sim.heal(one)
+
+
+@contextlib.contextmanager
+def told(world, **changes):
+    authentication(world, **changes)
+    try:
+        yield
+    finally:
+        authentication(world)
+
+
+@contextlib.contextmanager
+def untold(world):
+    world.sim.delete("configmaps", MAP, "kube-system")
+    try:
+        yield
+    finally:
+        authentication(world)
+
+
+@contextlib.contextmanager
+def taken(world):
+    """Somebody else is on the address."""
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", world.spare))
+        other.listen()
+        yield
+
+
+@contextlib.contextmanager
+def silent_peer(world):
+    proxy = world.proxies["b"]
+    proxy.kill()
+    try:
+        yield
+    finally:
+        proxy.start()
+        world.settle()
+
+
+def old_clock():
+    body = b'{"major":"1","minor":"33","gitVersion":"v1.33.0"}'
+    return base64.b64encode(b"HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Type: application/json\r\n"
+                            b"Content-Length: %d\r\n\r\n%s" % (len(body), body)).decode()
+
+
+def faults(world):
+    """(what is wrong, options that are changed, what else is)"""
+    crt, key = world.certs.crt, world.certs.key
+    forwarder = Forwarder(world.proxies["b"].address)
+    pair = lambda name: {"tls-cert-file": crt(name), "tls-private-key-file": key(name)}  # noqa: E731
+    return [
+        ("an option that does not exist", {"secure-prot": 1}),
+        ("no such file", {"tls-cert-file": "/nonexistent/apiserver.crt"}),
+        ("this proxy as its own API server", {"apiserver": "https://127.0.0.1:%d" % world.spare}),
+        ("a serving certificate that has ended", pair("ended")),
+        ("a serving certificate that ends in ten days", pair("ending")),
+        ("a CA that ends in five days", {"etcd-cafile": crt("ending-ca")}),
+        ("a serving certificate that peers refuse by its names", pair("no-svc")),
+        ("a serving certificate of a CA that peers do not know", pair("foreign-server")),
+        ("a front-proxy certificate of another CA",
+         {"proxy-client-cert-file": crt("admin"), "proxy-client-key-file": key("admin")}),
+        ("no front-proxy certificate", {"proxy-client-cert-file": None, "proxy-client-key-file": None}),
+        ("the local server is down", {}, dead(world, "a")),
+        ("the local server has a certificate of another CA", {"apiserver-ca-file": crt("foreign-ca")}),
+        ("the local server has another name", {"apiserver-tls-server-name": "somebody.example"}),
+        ("the local server is an mvproxy", {"apiserver": "https://" + forwarder.address}),
+        ("the local server is not ready", {}, unready(world)),
+        ("the local server believes other front proxies", {}, server(world, "a", **{"requestheader-client-ca-file": crt("foreign-ca")})),
+        ("the local server allows another name", {}, server(world, "a", **{"requestheader-allowed-names": ["aggregator"]})),
+        ("the API servers have other headers", {}, told(world, **{"requestheader-username-headers": '["X-User"]'})),
+        ("a name that the API servers do not allow", {"requestheader-allowed-names": ["front-proxy-client", "somebody"]}),
+        ("the API servers verify clients by another CA", {"client-ca-file": crt("foreign-ca")}),
+        ("what the API servers believe cannot be read", {}, untold(world)),
+        ("another host name than the API server's", {"hostname-override": "somebody"}),
+        ("a user without rights", {"apiserver-user": "system:mvproxy", "apiserver-groups": ["system:authenticated"]}),
+        ("a peer that is down", {}, silent_peer(world)),
+        ("a peer at an address where nobody is", {"peers": ["test-server-b=127.0.0.1:1"]}),
+        ("a peer that nothing leads to", {"peers": []}),
+        ("a peer with a certificate of another CA", {"peers": ["test-server-b=%s:%d" % world.addresses["b"]]},
+         server(world, "b", **pair("foreign-server"))),
+        ("a peer that does not believe this front proxy", {"peers": ["test-server-b=%s:%d" % world.addresses["b"]]},
+         server(world, "b", **{"requestheader-client-ca-file": crt("foreign-ca")})),
+        ("versions that are too far apart", {}, server(world, "b", profile="v1.36")),
+        ("a clock that is wrong", {}, fault(world, "raw", "a", "GET", "/version", raw=old_clock())),
+        ("peers that are not configured", {"peer-ca-file": None}),
+        ("etcd that is not there", {"etcd-servers": ["http://127.0.0.1:1"]}),
+        ("etcd that is none", {"etcd-servers": ["https://%s:%d" % world.addresses["b"]], "etcd-cafile": crt("ca")}),
+        ("an address that somebody else has", {}, taken(world)),
+        ("more memory for clients than there is", {"max-client-memory": 1 << 49}),
+    ]
+
+
+def test_golden(world):
+    """each fault is answered as the golden file has it, and the exit status fits"""
+    out = ""
+    for name, change, *arrangement in faults(world):
+        with arrangement[0] if arrangement else contextlib.nullcontext():
+            status, text = before(world, change)
+        said = marks(world, text)
+        equal(status, 2 if "\u00d7" in said else 1, name + ": exit status\n" + text)
+        out += "# %s\n%s\n\n" % (name, said)
+    if os.environ.get("MVPROXY_UPDATE_GOLDEN"):
+        with open(GOLDEN, "w", encoding="utf-8") as golden:
+            golden.write(out)
+    with open(GOLDEN, encoding="utf-8") as golden:
+        wanted = golden.read()
+    for got, want in zip(out.split("\n# "), wanted.split("\n# ")):
+        equal(got, want, "said")
+    equal(len(out), len(wanted), "length")
+
+
+def test_form(world):
+    """in the golden file every mark has its remedy, and no line is about OpenSSL or longer than a paragraph"""
+    with open(GOLDEN, encoding="utf-8") as golden:
+        blocks = golden.read().strip().split("\n\n")
+    check(len(blocks) >= 30, len(blocks))
+    for block in blocks:
+        lines = block.splitlines()[1:]
+        check(lines and len(lines) % 2 == 0, block)
+        for cause, remedy in zip(lines[::2], lines[1::2]):
+            check(cause[0] in "\u203c\u00d7" and remedy.startswith("    what to do: "), block)
+            check(len(cause) < 320 and len(remedy) < 320, block)
+            for word in ("error:", "SSL routines", "EVP_", "(null)"):
+                check(word not in cause, block)
+
+
+# ------------------------------------------------------------------------------------------------------ health
+
+
+def test_healthy(world):
+    """a healthy installation has no mark: before it is started, while it runs, and as JSON"""
+    for status, text in (before(world, {}), ctl(world, [])):
+        equal((status, marks(world, text)), (0, ""), text)
+        check("Everything is well" in text and "\u221a" in text, text)
+        for section in ("configuration", "certificates", "local API server", "identity and Leases", "peers", "etcd", "host"):
+            check("\n%s\n" % section in "\n" + text, section, text)
+    program = os.path.join(os.path.dirname(fixture.mvproxy_binary()), "mvproxyctl")
+    told_ = json.loads(subprocess.run([program, "--socket", world.proxies["a"].options["control-socket"], "-o", "json", "check"],
+                                      capture_output=True, text=True, check=True).stdout)
+    equal((told_["errors"], told_["warnings"]), (0, 0), told_)
+    check(all(f["mark"] == "ok" and f["section"] and f["check"] and f["text"] for f in told_["findings"]), told_)
+
+
+def test_ascii(world):
+    """where the locale is not UTF-8 the marks are plain"""
+    status, text = before(world, {"max-client-memory": 1 << 49}, locale="C")
+    equal(status, 1, text)
+    check(text.isascii() and "\nok " in text and "\n!! " in text, text)
+
+
+def test_changes_nothing(world):
+    """what it asks changes no Lease, no record and nothing else in the cluster"""
+    mark = world.sim.mark()
+    before(world, {})
+    asked = [r for r in world.sim.requests(since=mark) if r["method"] not in ("GET", "HEAD") and
+             "selfsubject" not in r["path"] and "mvproxy" in json.dumps(r["header"])]
+    equal(asked, [], "writing requests")
+
+
+# ------------------------------------------------------------------------------------------------------ running
+
+
+def test_file_differs(world):
+    """the file has changed and the process has not: named, apart from what only a restart changes"""
+    proxy = world.proxies["a"]
+    proxy.write_config(fixture.yaml(dict(proxy.options, **{"v": 3, "hostname-override": "test-server-a", "control-socket": "/run/x.sock"})))
+    status, text = ctl(world, [])
+    equal(status, 1, text)
+    check("other values than the file: v\n" in text and "only a restart changes: control-socket\n" in text, text)
+    proxy.write_config()
+    equal(ctl(world, [])[0], 0, "as before")
+
+
+def test_reload_refused(world):
+    """a reload that was refused, and a process that does not run"""
+    proxy = world.proxies["a"]
+    proxy.reload(text=fixture.yaml(dict(proxy.options, **{"peer-ca-file": "/nonexistent"})))
+    until(lambda: "the last reload was refused" in ctl(world, [])[1], "the refusal")
+    mark = proxy.log_mark()
+    proxy.reload()
+    proxy.await_log("Reloaded", mark)
+    until(lambda: ctl(world, [])[0] == 0, "all well again")
+
+
+def test_not_ready(world):
+    """a process that is not ready, and why"""
+    world.sim.kill_server("a")
+    until(lambda: not world.proxies["a"].ready(), "unready")
+    status, text = ctl(world, [])
+    check(status == 2 and "the process is not ready: local-apiserver: " in text and "\u00d7 apiserver: 127.0.0.1:" in text, text)
+    world.sim.start_server("a")
+    world.proxies["a"].await_ready()
+    world.settle()
+
+
+def test_not_running(world):
+    """no process answers"""
+    program = os.path.join(os.path.dirname(fixture.mvproxy_binary()), "mvproxyctl")
+    done = subprocess.run([program, "--socket", "/nonexistent.sock", "check", "--config", world.proxies["a"].config_path],
+                          capture_output=True, text=True, check=False, env=dict(os.environ, LC_ALL="C.UTF-8"))
+    check(done.returncode == 2 and "no mvproxy answers at /nonexistent.sock" in done.stdout and "--pre" in done.stdout, done)
+
+
+def test_descriptors(world):
+    """a process with fewer descriptors than its connections may need"""
+    child = world.proxies["a"].child.pid
+    had = resource.prlimit(child, resource.RLIMIT_NOFILE)
+    resource.prlimit(child, resource.RLIMIT_NOFILE, (600, had[1]))
+    status, text = ctl(world, [])
+    resource.prlimit(child, resource.RLIMIT_NOFILE, had)
+    check(status == 1 and "may have 600 descriptors" in text, text)
+
+
+def test_sysctls(world):
+    """a short queue, and ports for outgoing connections that are few or take ours: in a network of its own"""
+    path = os.path.join(world.scratch, "before.yaml")
+    before(world, {})
+    program = os.path.join(os.path.dirname(fixture.mvproxy_binary()), "mvproxyctl")
+    script = ("sysctl -qw net.core.somaxconn=128 net.ipv4.ip_local_port_range='10000 20000' && "
+              "exec '%s' check --pre --config '%s'" % (program, path))
+    with open(path, encoding="utf-8") as config:
+        text = re.sub(r"(?m)^secure-port: .*", "secure-port: 15000", config.read())
+    with open(path, "w", encoding="utf-8") as config:
+        config.write(text)
+    done = subprocess.run(["unshare", "--net", "sh", "-c", script], capture_output=True, text=True, check=False,
+                          env=dict(os.environ, LC_ALL="C.UTF-8"))
+    if "sysctl" in done.stderr or "unshare" in done.stderr:
+        raise fixture.Skip("no network namespace with settings of its own: " + done.stderr.strip())
+    for words in ("net.core.somaxconn is 128", "port 15000 is one that the kernel gives", "10000 to 20000, bounds the connections"):
+        check(words in done.stdout, words, done.stdout)
+
+
+def test_wrong_use(world):
+    """options that it does not know"""
+    status, text = 0, ""
+    program = os.path.join(os.path.dirname(fixture.mvproxy_binary()), "mvproxyctl")
+    done = subprocess.run([program, "check", "--prr"], capture_output=True, text=True, check=False)
+    check(done.returncode == 3 and "did you mean --pre?" in done.stderr, done, status, text, world.spare)
+    done = subprocess.run([program, "check", "more"], capture_output=True, text=True, check=False)
+    check(done.returncode == 3 and "usage: mvproxyctl check" in done.stderr, done)
+
+
+if __name__ == "__main__":
+    fixture.main(globals())
