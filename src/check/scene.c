@@ -18,7 +18,7 @@ bool scene_connect(struct scene *s)
     s->metrics = metrics_new();
     s->loop = loop_new(s->metrics);
     s->back = back_new(s->loop, s->metrics);
-    s->connected = wire_surroundings_make(s->back, s->config, &s->trust, &s->around);
+    s->connected = wire_surroundings_make(s->back, s->config, &s->trust, s->hostname, &s->around);
     if (!s->connected)
         return false;
     who = (struct api_identity){s->config->apiserver_user, s->config->apiserver_groups, &s->around.headers};
