@@ -19,7 +19,8 @@ struct readiness {
     enum readiness_state state;
     uint64_t since_ms;
     struct fetch *fetch;
-    bool again; /* doubted while it was asked: the answer may be of before */
+    bool again;       /* doubted while it was asked: the answer may be of before */
+    uint64_t paid_ms; /* each question costs READINESS_SPACING_MS: so far they are paid for in advance */
     struct loop_timer *timer;
 };
 
@@ -69,10 +70,18 @@ static void ask(struct readiness *r)
         .timeout_ms = READINESS_TIMEOUT_MS,
     };
 
+    uint64_t now = loop_now_ms(r->loop), ahead = r->paid_ms > now ? r->paid_ms - now : 0;
+
     r->again = r->fetch != NULL;
     if (r->again)
         return;
+    /* Each request that fails is a doubt: after some in a row they are asked about together. */
+    if (ahead > READINESS_AHEAD_MS) {
+        loop_timer_set(r->timer, ahead - READINESS_AHEAD_MS);
+        return;
+    }
     loop_timer_cancel(r->timer);
+    r->paid_ms = now + ahead + READINESS_SPACING_MS;
     r->fetch = api_send(r->api, &g, on_answer, r);
     if (r->fetch == NULL)
         loop_timer_set(r->timer, READINESS_POLL_MS);

@@ -25,7 +25,13 @@ enum readiness_state {
     READINESS_STARTING,
 };
 
-enum { READINESS_POLL_MS = 200, READINESS_TIMEOUT_MS = 2000 };
+/* Of questions because of doubts five may come in a row, then one every SPACING. */
+enum {
+    READINESS_POLL_MS = 200,
+    READINESS_SPACING_MS = 50,
+    READINESS_AHEAD_MS = 4 * READINESS_SPACING_MS,
+    READINESS_TIMEOUT_MS = 2000
+};
 
 /* Ends the process when out of memory. `changed` is called when the state is another, never from inside; may be NULL.
  */

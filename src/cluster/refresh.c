@@ -1,5 +1,6 @@
 #include "cluster/refresh.h"
 
+#include <limits.h>
 #include <stdio.h>
 
 #include "base/buf.h"
@@ -59,7 +60,8 @@ struct refresh {
     uint64_t core_connection; /* over which /api was answered last */
     unsigned without_core;    /* good looks in a row that left /api out */
     bool known, mvproxy, refused;
-    unsigned failures; /* in a row */
+    unsigned failures;  /* in a row */
+    unsigned fruitless; /* looks for the sake of a Lease that brought nothing, since one that did or the interval */
     uint64_t confirmed_ms, looks;
     uint64_t unknown_ms; /* while not known: since when it can be asked */
     struct err failure, last_failure;
@@ -76,15 +78,44 @@ static void schedule(struct refresh *r, enum refresh_trigger t, uint64_t delay_m
     loop_timer_move(r->timer, delay_ms);
 }
 
+/* Whoever may patch Leases can cause these as often as he likes. */
+static bool is_of_lease(const struct refresh *r, enum refresh_trigger t)
+{
+    return t == REFRESH_LEASE || t == REFRESH_TAG || (t == REFRESH_RECOVERED && r->o.peer);
+}
+
+static void note_fruitless(struct refresh *r, enum refresh_trigger t)
+{
+    if (is_of_lease(r, t) && r->fruitless < UINT_MAX)
+        r->fruitless++;
+}
+
+/* A server that restarts may change its Lease some times: only then is there something to hold back. */
+static uint64_t fruitless_limit(const struct refresh *r)
+{
+    unsigned beyond = r->fruitless - REFRESH_FRUITLESS;
+    uint64_t limit;
+
+    if (r->fruitless < REFRESH_FRUITLESS)
+        return 0;
+    limit = beyond < 16 ? (uint64_t)REFRESH_TAG_LIMIT_MS << beyond : REFRESH_FRUITLESS_MAX_MS;
+    return limit < REFRESH_FRUITLESS_MAX_MS ? limit : REFRESH_FRUITLESS_MAX_MS;
+}
+
+static uint64_t limit_of(const struct refresh *r, enum refresh_trigger t)
+{
+    uint64_t limit = t < REFRESH_LIMITED ? 0 : t == REFRESH_TAG ? REFRESH_TAG_LIMIT_MS : REFRESH_LIMIT_MS;
+    uint64_t fruitless = is_of_lease(r, t) ? fruitless_limit(r) : 0;
+
+    return fruitless > limit ? fruitless : limit;
+}
+
 /* How long a trigger has to wait for the sake of its rate. */
 static uint64_t hold_back(const struct refresh *r, enum refresh_trigger t)
 {
-    uint64_t since = loop_now_ms(r->loop) - r->started_ms;
-    uint64_t limit = t == REFRESH_TAG ? REFRESH_TAG_LIMIT_MS : REFRESH_LIMIT_MS;
+    uint64_t since = loop_now_ms(r->loop) - r->started_ms, limit = limit_of(r, t);
 
-    if (t < REFRESH_LIMITED || !r->ever || since >= limit)
-        return 0;
-    return limit - since;
+    return r->ever && since < limit ? limit - since : 0;
 }
 
 /* Whatever makes the second look at what an event was about, it counts only if it does not come too early. */
@@ -200,6 +231,10 @@ static void on_fetched(void *arg, const struct disco_fetch_result *f)
 
     r->fetch = NULL;
     r->looks++;
+    if (f->outcome == DISCO_CHANGED || (ok && refresh_failing(r)))
+        r->fruitless = 0;
+    else
+        note_fruitless(r, r->next);
     if (ok)
         changed = succeeded(r, f);
     else
@@ -235,6 +270,8 @@ static void look(struct refresh *r)
     loop_timer_cancel(r->timer);
     r->state = STATE_LOOKING;
     r->started_ms = loop_now_ms(r->loop);
+    if (r->next == REFRESH_INTERVAL)
+        r->fruitless = 0;
     if (r->started_ms >= r->follow_up_ms)
         r->follow_up_ms = 0;
     if (r->next == REFRESH_EVENT)
@@ -300,7 +337,8 @@ void refresh_doubt(struct refresh *r)
         /* Whoever is answering may be the old one. */
         disco_fetch_cancel(r->fetch);
         r->fetch = NULL;
-        schedule(r, REFRESH_LEASE, 0);
+        note_fruitless(r, REFRESH_LEASE);
+        schedule(r, REFRESH_LEASE, hold_back(r, REFRESH_LEASE));
     }
 }
 

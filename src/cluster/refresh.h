@@ -41,6 +41,11 @@ enum refresh_trigger {
 /* A failed look marks nothing yet: the first retry comes 0.2 s later. From so many in a row on, the document counts as
  * stale. */
 enum { REFRESH_FAILING = 2, REFRESH_LIMIT_MS = 1000, REFRESH_TAG_LIMIT_MS = 100, REFRESH_WITHOUT_CORE = 9 };
+/*
+ * What stands in a Lease may be anybody's who may write Leases. After so many looks for its sake that found nothing
+ * new the next ones wait, each twice as long as the one before, until one finds something or the interval has passed.
+ */
+enum { REFRESH_FRUITLESS = 4, REFRESH_FRUITLESS_MAX_MS = 1000 };
 
 struct refresh_opts {
     struct api *api;

@@ -111,8 +111,30 @@ static void switched_off(void)
     world_end(&w);
 }
 
+/* Each request that fails is a doubt: a flood of them is no flood of questions. */
+static void doubted_often(void)
+{
+    struct world w;
+    uint64_t before;
+
+    start(&w, true);
+    sim_run_ms(w.loop, 1000);
+    before = kube_sim(w.local)->requests;
+    for (unsigned i = 0; i < 2000; i++) {
+        cluster_local_failed(w.cluster, false);
+        sim_run_ms(w.loop, 1);
+    }
+    before = kube_sim(w.local)->requests - before;
+    ok(before > 20 && before <= 60, "2000 doubts in 2 s: %llu questions", (unsigned long long)before);
+    kube_stop(w.local, false);
+    sim_run_ms(w.loop, 2 * READINESS_SPACING_MS);
+    is_state(&w, READINESS_UNREACHABLE, "and then it is gone");
+    world_end(&w);
+}
+
 int main(void)
 {
+    doubted_often();
     restart();
     restart_unseen();
     nothing_happened();

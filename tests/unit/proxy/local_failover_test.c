@@ -1,4 +1,6 @@
 /* The local server is away or starting: who is asked in its place, what goes along, and what is never sent twice. */
+#include <stdio.h>
+
 #include "back/back.h"
 #include "base/limits.h"
 #include "net/listener.h"
@@ -352,6 +354,75 @@ static void upgrade(void)
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList\r\n\r\n"
 
 /* The merged document is there; whether this client may read it another server can say. */
+/* While the local server is away all peers judge who may read /apis, not one of them for everybody. */
+static void judges(void)
+{
+    unsigned n_asked = 0;
+    struct world w;
+
+    start(&w, 3, READINESS_UNREACHABLE);
+    for (unsigned n = 0; n < 40; n++) {
+        char request[300];
+
+        (void)snprintf(request, sizeof request,
+                       "GET /apis HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer t%u\r\nAccept: "
+                       "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList\r\n\r\n",
+                       n);
+        say(client(&w), request);
+    }
+    ok(until(&w, w.peers[0].n_conns + w.peers[1].n_conns + w.peers[2].n_conns >= 40), "40 readers are asked about");
+    for (size_t i = 0; i < 3; i++)
+        n_asked += w.peers[i].n_conns > 0;
+    is_u64(n_asked, 3, "by each of the peers");
+    world_close(&w);
+}
+
+static bool asked(struct server *s)
+{
+    return s->n_conns > 0 && got(&s->conns[0], "\r\n\r\n");
+}
+
+/* Whom the client's next request goes to. */
+static struct server *first_asked(struct world *w, struct side *c)
+{
+    buf_reset(&c->got);
+    for (size_t i = 0; i < 2; i++)
+        if (w->peers[i].n_conns > 0)
+            buf_reset(&w->peers[i].conns[0].got);
+    say(c, GET);
+    (void)until(w, asked(&w->peers[0]) || asked(&w->peers[1]));
+    return asked(&w->peers[0]) ? &w->peers[0] : &w->peers[1];
+}
+
+/* Peers that answer well in between are not tried last: then there is a budget for how often others do their work. */
+static void passed_on_too_often(void)
+{
+    enum { ROUNDS = 600, MOST = 2 * 100 + 2 * ROUNDS / 5 };
+    unsigned passed = 0;
+    bool relayed = false;
+    struct world w;
+    struct side *c;
+
+    start(&w, 2, READINESS_UNREACHABLE);
+    c = client(&w);
+    for (unsigned n = 0; n < ROUNDS && !relayed; n++) {
+        struct server *s = first_asked(&w, c), *other = s == &w.peers[0] ? &w.peers[1] : &w.peers[0];
+
+        say(conn(s, 0), NOT_READY);
+        relayed = until(&w, asked(other) || got(c, "HTTP/1.1 503 ")) && !asked(other);
+        passed += !relayed;
+        if (relayed)
+            break;
+        say(conn(other, 0), OK_ANSWER);
+        (void)has(c, "HTTP/1.1 200 ");
+        say(conn(first_asked(&w, c), 0), OK_ANSWER);
+        (void)has(c, "HTTP/1.1 200 ");
+    }
+    ok(relayed && passed >= 100 && passed < MOST, "then \"not ready\" is the answer (after %u)", passed);
+    ok(world_metric(&w, "mvproxy_back_retries_refused_total", NULL) > 0, "and counted");
+    world_close(&w);
+}
+
 static void discovery(unsigned status)
 {
     struct world w;
@@ -397,6 +468,8 @@ int main(void)
     forged_behind_peer();
     watch_stays();
     upgrade();
+    passed_on_too_often();
+    judges();
     discovery(200);
     discovery(403);
     return tap_end();
