@@ -37,7 +37,7 @@ def annotations_of(world, name):
     """Without the tag of what the server serves, but only when that is there."""
     lease = lease_of(world, name)
     found = dict(lease and lease["metadata"].get("annotations") or {})
-    return found if len(found.pop("mvproxy/discovery", "")) == 26 else None
+    return found if len(found.pop("mvproxy/discovery", "")) == 31 else None
 
 
 def test_published(world):
