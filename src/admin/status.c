@@ -36,6 +36,10 @@ enum status_mood status_of_server(const struct cluster_server *s, const char **w
         *words = s->local ? "local, discovery fails" : live ? "live, discovery fails" : "lapsed, discovery fails";
         return STATUS_BAD;
     }
+    if (s->drained) {
+        *words = live ? "live, drained" : "lapsed, drained";
+        return STATUS_WARNING;
+    }
     if (s->ejected) {
         *words = live ? "live, tried last" : "lapsed, tried last";
         return STATUS_WARNING;
@@ -189,6 +193,7 @@ static void put_server(const struct cluster_server *s, struct json_write *list)
     if (s->error != NULL)
         json_seconds(&w, "lastErrorAgeSeconds", s->error_ms);
     json_bool(&w, "outlierEjected", s->ejected);
+    json_bool(&w, "drained", s->drained);
     json_u64(&w, "requestsInFlight", s->in_flight);
     if (s->readiness != NULL)
         json_text(&w, "readiness", s->readiness);

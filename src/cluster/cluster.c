@@ -323,19 +323,35 @@ void cluster_refresh(struct cluster *c)
             (void)refresh_trigger(p->refresh, REFRESH_OPERATOR);
 }
 
-bool cluster_refresh_peer(struct cluster *c, const char *name)
+static struct peer *find_peer(struct cluster *c, const char *name)
 {
     struct peer *p;
     size_t i = 0;
 
-    while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL) {
-        if (strcmp(p->id, name) != 0 && strcmp(p->hostname, name) != 0)
-            continue;
-        if (p->refresh != NULL)
-            (void)refresh_trigger(p->refresh, REFRESH_OPERATOR);
-        return true;
-    }
-    return false;
+    while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL)
+        if (strcmp(p->id, name) == 0 || strcmp(p->hostname, name) == 0)
+            return p;
+    return NULL;
+}
+
+bool cluster_refresh_peer(struct cluster *c, const char *name)
+{
+    struct peer *p = find_peer(c, name);
+
+    if (p != NULL && p->refresh != NULL)
+        (void)refresh_trigger(p->refresh, REFRESH_OPERATOR);
+    return p != NULL;
+}
+
+bool cluster_drain_peer(struct cluster *c, const char *name, bool drained, size_t *in_flight)
+{
+    struct peer *p = find_peer(c, name);
+
+    if (p == NULL)
+        return false;
+    peers_set_drained(c->peers, p, drained);
+    *in_flight = p->origin == NULL ? 0 : origin_clients_in_flight(p->origin);
+    return true;
 }
 
 void cluster_local_etag_seen(struct cluster *c, struct slice etag)

@@ -93,6 +93,12 @@ void cluster_peer_answered(struct cluster *c, const char *peer_id);
 void cluster_refresh(struct cluster *c);
 /* One peer, by server ID or host name. False: there is none of that name. */
 bool cluster_refresh_peer(struct cluster *c, const char *name);
+/*
+ * A drained peer gets no new requests of clients while another server can have them; what is under way there goes on,
+ * and so many that is. Kept in memory: a reload, a new address or Lease change nothing, a restart of this process, and
+ * being forgotten, end it. False: there is none of that name.
+ */
+bool cluster_drain_peer(struct cluster *c, const char *name, bool drained, size_t *in_flight);
 /* An authorized answer of the local server to a reader's own /apis request carried this ETag: if it is not the one we
  * have, refresh. */
 void cluster_local_etag_seen(struct cluster *c, struct slice etag);

@@ -77,6 +77,7 @@ static bool collect_peers(struct cluster *c, struct publish_input *in, struct su
             .life = p->life == PEER_LIVE ? SERVED_LIVE : SERVED_LAPSED,
             .origin = p->origin,
             .source = peer_source_name(p->source),
+            .drained = p->drained,
         };
         if (p->refresh != NULL) {
             peers[used].discovery_known = discovery_known(p);

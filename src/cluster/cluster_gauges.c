@@ -45,7 +45,7 @@ static void set_info(const struct cluster *c, const char *server, const char *id
 static void show_servers(const struct cluster *c)
 {
     struct peer *p;
-    size_t i = 0;
+    size_t i = 0, drained = 0;
 
     metric_family_clear(c->metrics.age);
     metric_family_clear(c->metrics.info);
@@ -54,7 +54,9 @@ static void show_servers(const struct cluster *c)
     while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL) {
         set_age(c, peer_label(p), p->refresh, p->known_ms);
         set_info(c, peer_label(p), p->id, p->schemas, p->origin);
+        drained += p->drained;
     }
+    metric_set(c->metrics.peers_drained, (double)drained);
 }
 
 static void count_skewed(void *arg, struct slice group, struct slice version)
@@ -84,6 +86,7 @@ static void show_configured(const struct cluster *c)
     enum identity_mode identity = peers ? cluster_identity_mode(c) : IDENTITY_OFF;
 
     metric_show(m->peers_live, peers);
+    metric_show(m->peers_drained, peers);
     metric_show(m->skewed, peers);
     metric_show(m->excluded, peers);
     metric_show(m->failing_over, peers && c->o.local_failover);

@@ -83,6 +83,7 @@ static void take_peer(const struct cluster *c, const struct peer *p, struct clus
         .leased = p->leased,
         .fixed = p->fixed,
         .left = p->left,
+        .drained = p->drained,
         .source = peer_source_name(p->source),
         .lease_ms = p->leased ? loop_now_ms(c->loop) - p->seen_ms : UINT64_MAX,
     };

@@ -32,6 +32,7 @@ struct cluster_server {
     uint64_t error_ms;        /* how long ago */
     bool failing;             /* the error is what is the matter now */
     bool ejected;             /* an outlier: tried last */
+    bool drained;             /* by an operator */
     size_t in_flight;         /* requests of clients */
     const char *readiness;    /* of the local server, as readiness_name(); NULL of others */
 };

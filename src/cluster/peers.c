@@ -152,7 +152,8 @@ static void take_out(struct peers *p, struct peer *peer, const char *why)
     bool found;
     size_t at = position(p, slice_str(peer->id), &found);
 
-    log_info("Peer removed", LT("peer", peer->id), LT("host", peer->hostname), LT("reason", why));
+    log_info("Peer removed", LT("peer", peer->id), LT("host", peer->hostname), LT("reason", why),
+             LB("drained", peer->drained));
     changes_add(p->o.changes, CHANGE_WENT, peer_label(peer), "is forgotten: %s", why);
     p->handler->removed(p->arg, peer);
     memmove(&p->table[at], &p->table[at + 1], (p->n - at - 1) * sizeof *p->table);
@@ -425,6 +426,17 @@ static void on_tick(void *arg)
     }
     if (p->n > 0)
         loop_timer_set(p->tick, TICK_MS);
+}
+
+/* Not of one address or Lease: it stays until the peer is removed from the table, or undrained. */
+void peers_set_drained(struct peers *p, struct peer *peer, bool drained)
+{
+    if (peer->drained == drained)
+        return;
+    peer->drained = drained;
+    log_info(drained ? "Peer drained" : "Peer undrained", LT("peer", peer->id), LT("host", peer->hostname));
+    changes_add(p->o.changes, CHANGE_CHANGED, peer_label(peer), drained ? "is drained" : "is not drained any more");
+    report(p, peer, PEER_CHANGED_DRAINED);
 }
 
 void peers_set_sight(struct peers *p, bool sighted)

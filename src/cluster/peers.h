@@ -36,6 +36,7 @@ struct peer {
     bool leased, fixed;          /* has a Lease; is in the configuration */
     bool left;                   /* its Lease was deleted, and it is kept for a while */
     bool answered;               /* its discovery was, once at least */
+    bool drained;                /* by an operator: gets requests only where nobody else is left */
     char tag[LEASE_TAG_BYTES];   /* of what it serves, as its mvproxy says in the Lease; "": not said */
     uint64_t known_ms;           /* since when it is in the table */
     uint64_t seen_ms;            /* last sign of life */
@@ -66,6 +67,7 @@ enum {
     PEER_CHANGED_RENEWED = 8,
     PEER_CHANGED_RHYTHM = 16,
     PEER_CHANGED_TAG = 32,
+    PEER_CHANGED_DRAINED = 64,
 };
 
 struct peers_handler {
@@ -102,6 +104,7 @@ void peers_lease_gone(struct peers *p, struct slice id);
 /* An address from etcd's records; host NULL: the record is gone. */
 void peers_etcd_address(struct peers *p, struct slice id, const char *host, unsigned port);
 /* Its discovery was answered. */
+void peers_set_drained(struct peers *p, struct peer *peer, bool drained);
 void peers_answered(struct peers *p, struct peer *peer);
 /* Whether Leases are being watched just now. Starts as false. */
 void peers_set_sight(struct peers *p, bool sighted);

@@ -21,6 +21,7 @@ struct served_peer {
     const char *id;   /* server ID (or the text of a static peer that has no Lease yet) */
     const char *host; /* its host name, for people; in a snapshot the ID where none is known. Input: may be NULL */
     enum served_life life;
+    bool drained;                 /* gets requests only where nobody else is left */
     bool discovery_known;         /* fetched at least once since the Lease appeared or changed holder */
     bool pending;                 /* will be known in a moment: live, can be asked, and has not answered for long */
     struct origin *origin;        /* NULL: no usable address */

@@ -269,14 +269,15 @@ static void print_candidates(struct json_object *list)
     t = table_new(columns);
     for (size_t i = 0; i < count(list); i++) {
         struct json_object *one = json_object_array_get_idx(list, i);
-        bool good = truth(one, "live") && truth(one, "healthy");
+        bool good = truth(one, "live") && truth(one, "healthy") && !truth(one, "drained");
 
         table_cell(t, TABLE_PLAIN, "%s", text(one, "server"));
         table_cell(t, TABLE_PLAIN, "%s", text(one, "address"));
         table_cell(t, good ? TABLE_GOOD : TABLE_WARNING, "%s",
-                   good                 ? "healthy"
-                   : truth(one, "live") ? "ejected, tried last"
-                                        : "lapsed, tried last");
+                   good                    ? "healthy"
+                   : truth(one, "drained") ? "drained, tried last of all"
+                   : truth(one, "live")    ? "ejected, tried last"
+                                           : "lapsed, tried last");
     }
     putchar('\n');
     table_print(t);
@@ -393,6 +394,16 @@ bool show_certs(struct json_object *result)
     }
     table_print(t);
     return good;
+}
+
+bool show_drain(struct json_object *result)
+{
+    if (truth(result, "drained"))
+        printf("Drained: %s gets no new requests while another server can have them; %.0f are under way there.\n",
+               text(result, "peer"), number(result, "requestsInFlight"));
+    else
+        printf("Not drained: %s gets requests again.\n", text(result, "peer"));
+    return true;
 }
 
 bool show_done(struct json_object *result)

@@ -18,6 +18,7 @@ bool show_reload(struct json_object *result);
 bool show_level(struct json_object *result);
 bool show_config(struct json_object *result);
 bool show_certs(struct json_object *result);
+bool show_drain(struct json_object *result);
 bool show_done(struct json_object *result);
 bool show_metrics(struct json_object *result);
 

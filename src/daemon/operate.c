@@ -62,6 +62,33 @@ static bool do_refresh(const struct json_object *request, struct buf *out, struc
     return true;
 }
 
+static bool set_drained(const struct json_object *request, bool drained, struct app *a, struct buf *out,
+                        struct err *err)
+{
+    const char *peer = control_text(request, "peer");
+    size_t in_flight = 0;
+    struct json_write w;
+
+    if (!cluster_drain_peer(a->cluster, peer, drained, &in_flight))
+        return err_set(err, "no peer \"%.200s\": it is not the host name or server ID of one", peer);
+    w = json_open(out, '{');
+    json_text(&w, "peer", peer);
+    json_bool(&w, "drained", drained);
+    json_u64(&w, "requestsInFlight", in_flight);
+    json_close(&w);
+    return true;
+}
+
+static bool do_drain(const struct json_object *request, struct buf *out, struct err *err, void *arg)
+{
+    return set_drained(request, true, arg, out, err);
+}
+
+static bool do_undrain(const struct json_object *request, struct buf *out, struct err *err, void *arg)
+{
+    return set_drained(request, false, arg, out, err);
+}
+
 /* All that was wrong, not only its first line as in the status. */
 static bool do_reload(const struct json_object *request, struct buf *out, struct err *err, void *arg)
 {
@@ -145,6 +172,8 @@ static const struct control_command commands[] = {
     {"explain", do_explain},
     {"requests", do_requests},
     {"refresh", do_refresh},
+    {"drain", do_drain},
+    {"undrain", do_undrain},
     {"reload", do_reload},
     {"loglevel", do_loglevel},
     {"config", do_config},

@@ -354,17 +354,21 @@ static void ask(struct job *j, const struct served_peer *judge)
  */
 static const struct served_peer *substitute(const struct job *j)
 {
+    const struct served_peer *drained = NULL;
     size_t n = cluster_fails_over(j->proxy->cluster) && !j->authn.rerouted ? served_n_peers(j->served) : 0;
     size_t first = n == 0 ? 0 : (size_t)(j->proxy->dice >> 33) % n; /* cast anew for each request */
 
     for (size_t i = 0; i < n; i++) {
         const struct served_peer *p = served_peer_at(j->served, (first + i) % n);
 
-        if (p->life == SERVED_LIVE && p->origin != NULL && origin_healthy(p->origin) &&
-            (origin_has_cert(p->origin) || j->authn.kind != AUTHN_ASSERT))
+        if (p->life != SERVED_LIVE || p->origin == NULL || !origin_healthy(p->origin) ||
+            (!origin_has_cert(p->origin) && j->authn.kind == AUTHN_ASSERT))
+            continue;
+        if (!p->drained)
             return p;
+        drained = p;
     }
-    return NULL;
+    return drained;
 }
 
 static void ask_somebody(struct job *j)

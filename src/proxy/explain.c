@@ -62,6 +62,7 @@ static void put_candidates(struct json_write *w, const struct served *s, const s
         json_text(&one, "address", origin_address(p->origin));
         json_bool(&one, "live", p->life == SERVED_LIVE);
         json_bool(&one, "healthy", origin_healthy(p->origin));
+        json_bool(&one, "drained", p->drained);
         json_close(&one);
     }
     json_close(&list);
@@ -91,6 +92,9 @@ static void put_answer(struct proxy *p, const struct explain_query *q, const str
         .info = info,
         .get_or_head = method == HTTP_GET || method == HTTP_HEAD,
         .rerouted = q->rerouted,
+        .newest = p->config->newest,
+        .failover = cluster_fails_over(p->cluster),
+        .local_state = cluster_local_state(p->cluster),
         .legacy = p->config->legacy_discovery,
         .served = s,
         .healthy = is_healthy,

@@ -94,6 +94,7 @@ static bool lists(const struct disco *d, const struct subject *what)
 struct survey {
     bool served;      /* by some peer, as asked */
     size_t n_healthy; /* candidates at the front of the list */
+    size_t n_active;  /* these and those behind them; the rest is drained */
 };
 
 static bool serves(const struct route_query *q, const struct subject *what, size_t peer, struct route *out)
@@ -113,6 +114,7 @@ static bool serves(const struct route_query *q, const struct subject *what, size
 struct conditions {
     bool live;        /* who has lapsed */
     uint64_t release; /* who is older */
+    bool active;      /* who is drained */
 };
 
 static bool meets(const struct served_peer *p, struct conditions c)
@@ -120,23 +122,34 @@ static bool meets(const struct served_peer *p, struct conditions c)
     return (!c.live || p->life == SERVED_LIVE) && p->release >= c.release;
 }
 
-static struct survey survey_peers(const struct route_query *q, const struct subject *what, struct conditions c,
-                                  struct route *out)
+static void survey_some(const struct route_query *q, const struct subject *what, const struct conditions *c,
+                        bool drained, struct survey *s, struct route *out)
 {
-    struct survey s = {false, 0};
     size_t n = served_n_peers(q->served);
 
     for (size_t i = 0; i < n && i <= UINT16_MAX; i++) {
         const struct served_peer *p = served_peer_at(q->served, i);
 
-        if (!meets(p, c) || !serves(q, what, i, out))
+        if (p->drained != drained || !meets(p, *c) || !serves(q, what, i, out))
             continue;
-        s.served = true;
+        s->served = true;
         /* Who has lapsed may still answer, but those who are known to be there come first. */
         if (p->origin != NULL)
-            add_candidate(out, &s.n_healthy, (uint16_t)i,
-                          p->life == SERVED_LIVE && (q->healthy == NULL || q->healthy(p, q->arg)));
+            add_candidate(out, &s->n_healthy, (uint16_t)i,
+                          !drained && p->life == SERVED_LIVE && (q->healthy == NULL || q->healthy(p, q->arg)));
     }
+}
+
+/* The drained come last of all, behind who is an outlier: a drained peer is better than a 503. */
+static struct survey survey_peers(const struct route_query *q, const struct subject *what, struct conditions c,
+                                  struct route *out)
+{
+    struct survey s = {.served = false};
+
+    survey_some(q, what, &c, false, &s, out);
+    s.n_active = out->n_candidates;
+    if (!c.active)
+        survey_some(q, what, &c, true, &s, out);
     return s;
 }
 
@@ -145,7 +158,8 @@ static void shuffle_candidates(const struct route_query *q, const struct survey 
     uint64_t state = q->dice | 1;
 
     shuffle(out->candidates, s->n_healthy, &state);
-    shuffle(out->candidates + s->n_healthy, out->n_candidates - s->n_healthy, &state);
+    shuffle(out->candidates + s->n_healthy, s->n_active - s->n_healthy, &state);
+    shuffle(out->candidates + s->n_active, out->n_candidates - s->n_active, &state);
 }
 
 /*
@@ -164,7 +178,7 @@ static uint64_t newest_release(const struct route_query *q, const struct subject
     for (size_t i = 0; i < served_n_peers(q->served); i++) {
         const struct served_peer *p = served_peer_at(q->served, i);
 
-        if (p->life == SERVED_LIVE && p->release > newest &&
+        if (p->life == SERVED_LIVE && !p->drained && p->release > newest &&
             served_by_peer(q->served, i, &gvr, q->info->subresource, verb_to_ask(q->info)) == DISCO_SERVED)
             newest = p->release;
     }
@@ -184,7 +198,7 @@ static void decide_among_peers(const struct route_query *q, const struct subject
         decide(out, ROUTE_LOCAL, ROUTE_ROW_EXCLUDED);
         return;
     }
-    s = survey_peers(q, what, (struct conditions){false, newest_release(q, what)}, out);
+    s = survey_peers(q, what, (struct conditions){.release = newest_release(q, what)}, out);
     if (out->n_candidates > 0) {
         shuffle_candidates(q, &s, out);
         decide(out, ROUTE_PEER, ROUTE_ROW_PEER);
@@ -258,7 +272,7 @@ static bool goes_to_newest(const struct route_query *q, enum disco_answer local,
     if (newest == 0 || newest <= served_local_release(q->served) || served_local_release(q->served) == 0)
         return false;
     out->older = true;
-    s = survey_peers(q, &what, (struct conditions){true, newest}, out);
+    s = survey_peers(q, &what, (struct conditions){.live = true, .release = newest, .active = true}, out);
     if (out->n_candidates == 0)
         return false;
     shuffle_candidates(q, &s, out);

@@ -529,6 +529,36 @@ static void test_many_peers(void)
     disco_unref(newer);
 }
 
+/* Who is drained comes behind everybody else, is no newest server, and is better than nobody. */
+static void test_drained(void)
+{
+    struct disco *old = disco_of(old_server), *newer = disco_of(new_server);
+    struct origin sick = {"sick", false};
+    struct served_peer peers[3] = {
+        {.id = "b", .discovery_known = true, .disco = newer, .origin = &origins[0], .drained = true},
+        {.id = "c", .discovery_known = true, .disco = newer, .origin = &sick},
+        {.id = "d", .life = SERVED_LAPSED, .discovery_known = true, .disco = newer, .origin = &origins[1]}};
+    struct served_input in = {
+        .peers_enabled = true, .leases_synced = true, .local_id = "l", .local = old, .peers = peers};
+    unsigned last = 0;
+
+    for (in.n_peers = 1; in.n_peers <= 3; in.n_peers += 2) {
+        struct served *s = served_new(&in);
+
+        if (s == NULL)
+            tap_bail("out of memory");
+        for (unsigned dice = 0; dice < 50; dice++) {
+            struct route r = decide(&peer_only, s, false, false, dice, &ready);
+
+            last += r.action == ROUTE_PEER && r.n_candidates == in.n_peers && r.candidates[in.n_peers - 1] == 0;
+        }
+        served_unref(s);
+    }
+    is_u64(last, 100, "a drained peer is the last of the candidates, and the only one where nobody else is");
+    disco_unref(old);
+    disco_unref(newer);
+}
+
 static void test_facts(void)
 {
     struct served *s = world_of('1');
@@ -698,6 +728,7 @@ int main(void)
     test_legacy_wanted();
     test_candidates();
     test_many_peers();
+    test_drained();
     test_facts();
     test_newest();
     return tap_end();
