@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""One status, three ways to see it: the page, /statusz and mvproxyctl say the same of every server, soon after it has died; and the page in a real
+browser: light and dark, without a request to anybody else, and without markup of others."""
+
+import html.parser
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import urllib.request
+import zlib
+
+import fixture
+from fixture import check, equal, until
+
+CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"  # served by b only
+STATUSZ = "application/json;v=%s;g=config.k8s.io;as=Statusz"
+SOON = 10  # seconds, of patience; discovery by itself is looked at once an hour here
+HOSTILE = "<script>document.title='taken'</script>"
+
+
+def setup():
+    return fixture.World(options={"discovery-refresh-interval": "1h"}).start()
+
+
+def ctl(world, *arguments):
+    program = os.path.join(os.path.dirname(fixture.mvproxy_binary()), "mvproxyctl")
+    return subprocess.run([program, "--socket", world.proxies["a"].options["control-socket"], *arguments], capture_output=True, text=True,
+                          check=False, timeout=fixture.PATIENCE).stdout
+
+
+def statusz(world, version):
+    request = urllib.request.Request("http://%s/statusz" % world.proxies["a"].admin, headers={"Accept": STATUSZ % version})
+    with urllib.request.urlopen(request, timeout=fixture.PATIENCE) as answer:
+        equal(answer.headers["Content-Type"], STATUSZ % version, "media type")
+        return json.load(answer)
+
+
+def words(text):
+    """Of the page: what is read."""
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", text))
+
+
+def views(world):
+    """What each says, as text."""
+    proxy = world.proxies["a"]
+    return {
+        "page": words(proxy.get("/")[1]),
+        "statusz": proxy.get("/statusz")[1],
+        "statusz v1beta1": json.dumps(statusz(world, "v1beta1")["status"]),
+        "statusz v1alpha1": json.dumps(statusz(world, "v1alpha1")["status"]),
+        "mvproxyctl status": ctl(world, "status"),
+        "mvproxyctl -o json status": ctl(world, "-o", "json", "status"),
+    }
+
+
+def servers(world):
+    return {s["hostname"]: s for s in json.loads(ctl(world, "-o", "json", "status"))["servers"]}
+
+
+def all_say(world, state):
+    """Each of the views by itself, so that it is known which one does not."""
+    for name in views(world):
+        until(lambda n=name: state in views(world)[n], "%s to say %r" % (name, state), SOON)
+
+
+def test_same(world):
+    """host names, versions and state of each server, in every view"""
+    until(lambda: all(s["answers"] == "answers" for s in servers(world).values()), "all to be asked", SOON)
+    told = servers(world)
+    equal({n: (s["version"], s["state"]) for n, s in told.items()},
+          {"test-server-a": ("v1.33.0", "local"), "test-server-b": ("v1.34.0", "live")}, "servers")
+    check(told["test-server-b"]["mvproxyVersion"] and told["test-server-b"]["hasMvproxy"], "the peer's mvproxy", told["test-server-b"])
+    for name, text in views(world).items():
+        for part in ("test-server-a", "test-server-b", "v1.33.0", "v1.34.0", world.proxies["a"].options["apiserver"][8:]):
+            check(part in text, name, "has", part, ":", text)
+    equal(statusz(world, "v1beta1")["apiVersion"], "config.k8s.io/v1beta1", "as asked for")
+    equal(statusz(world, "v1alpha1")["apiVersion"], "config.k8s.io/v1alpha1", "and the older one")
+    check(statusz(world, "v1beta1")["binaryVersion"], "what Kubernetes' own have")
+
+
+def test_dead_peer(world):
+    """a peer whose server is killed: all say so with its host name, and that it is back"""
+    world.sim.kill_server("b")
+    all_say(world, "live, does not answer")
+    told = servers(world)["test-server-b"]
+    check(told["failing"] and told["lastError"] and told["lastErrorAgeSeconds"] < SOON, "why, and since when", told)
+    check(json.loads(ctl(world, "-o", "json", "status"))["ready"], "that is no reason not to be ready")
+    world.sim.start_server("b")
+    until(lambda: servers(world)["test-server-b"]["answers"] == "answers", "its return", SOON)
+    check(servers(world)["test-server-b"]["lastError"], "the last error is still known")
+    changes = [(c["subject"], c["kind"]) for c in json.loads(ctl(world, "-o", "json", "status"))["changes"]]
+    check(("test-server-b", "failed") in changes and ("test-server-b", "recovered") in changes, "changes", changes)
+    until(lambda: world.ask("GET", CLASSES).status == 200, "the peer to be used", SOON)
+
+
+def test_dead_mvproxy(world):
+    """a peer that is gone together with its mvproxy"""
+    world.proxies["b"].kill()
+    all_say(world, "live, does not answer")
+    check("refused" in servers(world)["test-server-b"]["lastError"], servers(world)["test-server-b"])
+    world.proxies["b"].start()
+    until(lambda: not servers(world)["test-server-b"]["failing"], "its return", SOON)
+
+
+def test_dead_local(world):
+    """the local server is killed: not ready, why, and where to look, first of all"""
+    proxy = world.proxies["a"]
+    world.sim.kill_server("a")
+    for name in views(world):
+        until(lambda n=name: re.search("not ready|\"ready\": *false", views(world)[n], re.I), "%s to say so" % name, SOON)
+    all_say(world, "the local kube-apiserver does not answer")
+    all_say(world, "local, does not answer")
+    status, text = proxy.get("/readyz?verbose")
+    check(status == 500 and "[-]local-apiserver failed: reason withheld, see mvproxyctl status or /readyz/local-apiserver\n" in text, text)
+    check("does not answer" in proxy.get("/readyz/local-apiserver")[1], "there it is told")
+    check("Look at: " in ctl(world, "status") and "Look at: " in words(proxy.get("/")[1]), "where to look")
+    world.sim.start_server("a")
+    until(lambda: proxy.ready(), "ready again", SOON)
+    until(lambda: not servers(world)["test-server-a"]["failing"], "the server's return", SOON)
+
+
+# ------------------------------------------------------------------------------------ in a browser
+
+
+def chromium(world, *arguments, path="/", dark=False):
+    """What a browser of its own says: (standard output, console messages, URLs that pages asked for)."""
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None:
+        raise fixture.Skip("no chromium")
+    home = os.path.join(world.scratch, "chromium")
+    net = os.path.join(world.scratch, "net.json")
+    done = subprocess.run(
+        [program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync", "--hide-scrollbars", "--user-data-dir=" + home, "--log-net-log=" + net,
+         "--enable-logging=stderr", "--blink-settings=preferredColorScheme=%d" % (0 if dark else 1), *arguments,
+         "http://%s%s" % (world.proxies["a"].admin, path)],
+        env=dict(os.environ, HOME=home, XDG_CONFIG_HOME=home, XDG_CACHE_HOME=home), capture_output=True, check=False, timeout=2 * fixture.PATIENCE)
+    with open(net, encoding="utf-8") as log:
+        events = json.load(log)["events"]
+    started = [e["params"] for e in events if isinstance(e.get("params"), dict) and "url" in e["params"] and "initiator" in e["params"]]
+    asked = {e["url"] for e in started if e["initiator"] not in ("not an origin", "")} | {
+        e["url"] for e in started if e["url"].startswith("http://" + world.proxies["a"].admin)}
+    console = [line for line in done.stderr.decode(errors="replace").splitlines() if ":CONSOLE" in line]
+    return done.stdout.decode(errors="replace"), console, asked
+
+
+class Document(html.parser.HTMLParser):
+    """The elements of a document, and its texts by element."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.texts, self.stack = [], {}, []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        self.stack.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag in self.stack:
+            del self.stack[len(self.stack) - 1 - self.stack[::-1].index(tag):]
+
+    def handle_data(self, data):
+        for tag in self.stack[-1:]:
+            self.texts.setdefault(tag, []).append(data)
+
+    def of(self, tag):
+        return [attrs for name, attrs in self.elements if name == tag]
+
+
+def test_browser(world):
+    """in Chromium: first line, servers, charts, matrix; every header with its scope; nothing is loaded, nothing complained of"""
+    for _ in range(3):
+        equal(world.ask("GET", CLASSES).status, 200, "rerouted")
+    text, console, asked = chromium(world, "--dump-dom")
+    dom = Document(text)
+    equal(dom.texts["h1"][0], "Ready", "the first line")
+    equal((console, asked), ([], {"http://%s/" % world.proxies["a"].admin}), "console, requests")
+    check({"header", "nav", "main", "section", "details"} <= {tag for tag, _ in dom.elements}, "landmarks")
+    check(dom.of("th") and all(th.get("scope") in ("col", "row") for th in dom.of("th")), "scopes")
+    check(all(svg.get("role") == "img" and svg.get("aria-label") for svg in dom.of("svg")), "charts are named", dom.of("svg"))
+    routes = {m[1]: int(m[2]) for m in (re.match(r"([a-z-]+): (\d+) requests, ", svg["aria-label"]) for svg in dom.of("svg"))}
+    check(routes["peer"] >= 3, "and right", routes)
+    check(dom.of("rect"), "bars")
+    check("resource.k8s.io/v1" in words(text) and "What differs in resource.k8s.io/v1" in words(text), "the matrix")
+    check(not dom.of("script") and not any(a.startswith("on") or a == "style" for _, attrs in dom.elements for a in attrs), "no scripts, no styles")
+    check(dom.of("html")[0].get("lang"), "language")
+
+
+def top_left(path):
+    """The colour of the first pixel of a PNG, which no filter changes, and the picture's size."""
+    with open(path, "rb") as picture:
+        data = picture.read()
+    width, height, depth, kind = struct.unpack(">IIBB", data[16:26])
+    equal((depth, kind in (2, 6)), (8, True), "a PNG as Chromium makes it")
+    at, packed = 8, b""
+    while at < len(data):
+        size, name = struct.unpack(">I4s", data[at:at + 8])
+        packed += data[at + 8:at + 8 + size] if name == b"IDAT" else b""
+        at += size + 12
+    return tuple(zlib.decompress(packed)[1:4]), (width, height)
+
+
+def test_colours(world):
+    """light and dark, as the reader has it"""
+    for dark, wanted in ((False, (255, 255, 255)), (True, (20, 23, 27))):
+        path = os.path.join(os.environ.get("MVPROXY_SCREENSHOTS", world.scratch), "status-page-%s.png" % ("dark" if dark else "light"))
+        chromium(world, "--screenshot=" + path, "--window-size=1180,1000", dark=dark)
+        equal(top_left(path), (wanted, (1180, 1000)), "background")
+
+
+def test_hostile_names(world):
+    """a peer whose host name and address are markup: text in the page, in every view, and nothing of it runs"""
+    lease = next(o for o in world.sim.stored("leases.coordination.k8s.io") if o["metadata"]["name"] == world.sim.server("b")["id"])
+    name = "apiserver-" + "x" * 26
+    world.sim.put("leases.coordination.k8s.io", {
+        "metadata": {"name": name, "namespace": "kube-system",
+                     "labels": dict(lease["metadata"]["labels"], **{"kubernetes.io/hostname": HOSTILE}),
+                     "annotations": {"kubernetes.io/peer-advertise-address": HOSTILE}},
+        "spec": dict(lease["spec"], holderIdentity=name + "_1")})
+    until(lambda: HOSTILE in servers(world), "the peer", SOON)
+    page = world.proxies["a"].get("/")[1]
+    check("<script" not in page and page.count("&lt;script&gt;document.title=&#39;taken&#39;&lt;/script&gt;") >= 3, "escaped in every place")
+    told = json.loads(ctl(world, "-o", "json", "status"))
+    check(any(HOSTILE in d["text"] for d in told["disbelieved"]), "its address is not believed", told["disbelieved"])
+    text, console, asked = chromium(world, "--dump-dom")
+    dom = Document(text)
+    check(not dom.of("script") and "taken" not in dom.texts["title"][0], "nothing of it ran", dom.texts["title"])
+    check(any(HOSTILE in t for t in dom.texts["bdi"]), "it is read as it stands")
+    equal((console, asked), ([], {"http://%s/" % world.proxies["a"].admin}), "console, requests")
+    world.sim.delete("leases.coordination.k8s.io", name, "kube-system")
+
+
+if __name__ == "__main__":
+    fixture.main(globals())
