@@ -33,7 +33,8 @@ struct client {
     struct list_node node;
     struct control *control;
     struct bufferevent *bev;
-    bool ending; /* closes when the rest of the answer is written */
+    bool asked_all; /* it sends nothing more, but still reads (nc -N): its last answers are still due */
+    bool ending;    /* closes when the rest of the answer is written */
 };
 
 /* ---- requests ---- */
@@ -187,17 +188,22 @@ static void on_written(struct bufferevent *bev, void *arg)
 {
     struct client *cl = arg;
 
-    if (cl->ending)
-        free_client(cl);
-    else
+    if (!cl->ending)
         on_read(bev, cl);
+    if (evbuffer_get_length(bufferevent_get_output(bev)) == 0 && (cl->ending || cl->asked_all))
+        free_client(cl);
 }
 
 static void on_event(struct bufferevent *bev, short what, void *arg)
 {
-    (void)bev;
-    (void)what; /* end, error or timeout: in each case it is over */
-    free_client(arg);
+    struct client *cl = arg;
+
+    if ((what & BEV_EVENT_EOF) != 0 && evbuffer_get_length(bufferevent_get_output(bev)) > 0) {
+        cl->asked_all = true;
+        bufferevent_disable(bev, EV_READ);
+        return;
+    }
+    free_client(cl); /* it is over, broken, or took too long */
 }
 
 static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *addr, int len, void *arg)

@@ -3,6 +3,9 @@
 
 import json
 import os
+import re
+import signal
+import socket
 import subprocess
 
 import fixture
@@ -56,8 +59,9 @@ def test_drain(world):
     status, out, _ = ctl(world, "drain", "test-server-b")
     check(status == 0 and "%d are under way" % under_way in out, out)
     until(lambda: went_to(world) == {"c"}, "b to get nothing")
+    until(lambda: servers(world)["test-server-b"]["state"] == "live, drained", "b's state")
     told = servers(world)
-    equal((told["test-server-b"]["drained"], told["test-server-b"]["state"], told["test-server-b"]["requestsInFlight"]), (True, "live, drained", under_way), "b")
+    equal((told["test-server-b"]["drained"], told["test-server-b"]["requestsInFlight"]), (True, under_way), "b")
     equal(told["test-server-c"]["drained"], False, "c")
     equal(a.metric("mvproxy_peers_drained"), 1, "the metric")
     check(a.log_contains('"Peer drained"', mark), "the log")
@@ -91,6 +95,57 @@ def test_undrain(world):
     a.stop()
     a.start()
     equal(a.metric("mvproxy_peers_drained"), 0, "after a restart")
+
+
+def control(world):
+    sock = socket.socket(socket.AF_UNIX)
+    sock.settimeout(fixture.PATIENCE)
+    sock.connect(world.proxies["a"].options["control-socket"])
+    return sock
+
+
+def test_half_closed(world):
+    """who has sent all of its requests and closes its side (nc -N) still gets every answer, whole"""
+    with control(world) as sock:
+        sock.sendall(b'{"v":1,"command":"metrics"}\n' * 20)
+        sock.shutdown(socket.SHUT_WR)
+        with sock.makefile("rb") as answers:
+            told = [json.loads(line) for line in answers]
+    equal([(answer["ok"], "mvproxy_peers" in answer["result"]) for answer in told], [(True, True)] * 20, "answers")
+    with control(world) as sock:
+        sock.sendall(b'{"v":1,"command":"stat')
+        sock.shutdown(socket.SHUT_WR)
+        equal(sock.recv(1), b"", "half a line is no request")
+
+
+def test_gigabyte(world):
+    """who sends a line without an end is told so and closed long before it is through"""
+    sent, told = 0, b""
+    with control(world) as sock:
+        try:
+            while sent < 1 << 30:
+                sent += sock.send(b"x" * 65536)
+        except OSError:
+            pass
+        try:
+            told = sock.recv(4096)
+        except OSError:
+            pass  # closed with what it had not read
+    check(sent < 1 << 24, sent, "bytes were taken")
+    check(told == b"" or b"too long" in told, told)
+    equal(ctl(world, "status")[0], 0, "others")
+
+
+def test_reloads(world):
+    """reloads at once, by mvproxyctl and by signal, come one after the other, and each asker hears of his own"""
+    a = world.proxies["a"]
+    mark = a.log_mark()
+    program = os.path.join(os.path.dirname(fixture.mvproxy_binary()), "mvproxyctl")
+    askers = [subprocess.Popen([program, "--socket", a.options["control-socket"], "reload"], stdout=subprocess.PIPE) for _ in range(6)]
+    a.signal(signal.SIGHUP)
+    equal([asker.communicate(timeout=fixture.PATIENCE)[0] for asker in askers], [b"Reloaded.\n"] * 6, "answers")
+    words = re.findall(r'"(Reloading|Reloaded)"', a.log()[mark:])
+    check(len(words) >= 12 and words[:12] == ["Reloading", "Reloaded"] * 6, words)
 
 
 if __name__ == "__main__":
