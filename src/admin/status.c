@@ -335,6 +335,8 @@ void status_json(const struct status *s, struct buf *out)
 
 /* ---- what differs ---- */
 
+enum { KNOWN_DOCUMENTS = 16 };
+
 struct comparison {
     struct strmap *all, *uneven;
     bool failed;
@@ -399,17 +401,40 @@ static const struct disco_doc *doc_at(const struct served *s, size_t i, bool cor
     return d == NULL ? NULL : core ? disco_core(d) : disco_apis(d);
 }
 
+/* Most servers say the very same as one before: nothing is to be compared then. */
+struct known {
+    uint64_t hashes[KNOWN_DOCUMENTS];
+    size_t n;
+};
+
+static bool is_known(struct known *k, const struct disco_doc *d)
+{
+    uint64_t sum = 1;
+
+    for (const struct disco_group *g = disco_doc_groups(d); g != NULL; g = g->next)
+        sum = sum * 31 + g->hash;
+    for (size_t i = 0; i < k->n; i++)
+        if (k->hashes[i] == sum)
+            return true;
+    if (k->n < KNOWN_DOCUMENTS)
+        k->hashes[k->n++] = sum;
+    return false;
+}
+
 static void compare_all(struct comparison *c, const struct served *s, bool core)
 {
     const struct disco_doc *first = NULL;
+    struct known known = {.n = 0};
 
     for (size_t i = 0; i <= served_n_peers(s) && !c->failed; i++) {
         const struct disco_doc *d = doc_at(s, i, core);
 
-        if (d != NULL && first != NULL)
-            compare(c, first, d);
-        if (d == NULL || first != NULL)
+        if (d == NULL || is_known(&known, d))
             continue;
+        if (first != NULL) {
+            compare(c, first, d);
+            continue;
+        }
         first = d;
         for (const struct disco_group *g = disco_doc_groups(d); g != NULL; g = g->next)
             for (const struct disco_version *v = g->versions; v != NULL; v = v->next)

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "admin/status.h"
 #include "base/clock.h"
 #include "cluster/served.h"
 #include "kube/disco_parse.h"
@@ -169,7 +170,7 @@ static void test_large(void)
     struct served_peer peers[SERVERS - 1];
     struct served_input in = {.local_id = "apiserver-0", .local_etag = SLICE_LIT("")};
     static char ids[SERVERS][32];
-    size_t pieces, longest;
+    size_t pieces, longest, all, uneven;
     uint64_t began;
     struct served *s;
     struct buf text;
@@ -187,6 +188,10 @@ static void test_large(void)
     make(s, &text, &pieces, &longest);
     diag("%zu bytes in %zu pieces of at most %zu bytes, %llu us", buf_len(&text), pieces, longest,
          (unsigned long long)(clock_us() - began));
+    began = clock_us();
+    ok(status_compare(s, &all, &uneven), "counted for the status");
+    diag("compared in %llu us", (unsigned long long)(clock_us() - began));
+    ok(all == GROUPS && uneven == GROUPS, "the same as on the page: %zu of %zu", uneven, all);
     ok(pieces > 10, "in many pieces");
     ok(longest < PIECE, "none of them long");
     ok(buf_len(&text) < 16 << 20, "the whole is bounded");
