@@ -22,7 +22,7 @@ packages_to_check() {
     # Whoever has a node of his own has npm with it.
     command -v npm >/dev/null || echo nodejs npm
     echo clang-14 clang-format-14 etcd-server libclang-rt-14-dev mandoc python3 python3-yaml openssl git systemd acl \
-        chromium curl nghttp2-client tinyproxy stunnel4 socat testssl.sh sslscan slowhttptest strace gcovr
+        chromium curl nghttp2-client prometheus tinyproxy stunnel4 socat testssl.sh sslscan slowhttptest strace gcovr
 }
 
 # packages_to_bench: whom mvproxy is measured against, and the tools.

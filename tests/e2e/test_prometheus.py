@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""A real Prometheus scrapes real mvproxies: every query of the dashboard has an answer, and no alert fires in a healthy hour."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import urllib.parse
+import urllib.request
+
+import fixture
+from fixture import PATIENCE, Failure, Process, Skip, World, check, equal, free_port, until, yaml
+
+FOLDER = os.path.join(fixture.TREE, "contrib", "prometheus")
+PEERS = "/apis/resource.k8s.io/v1/deviceclasses"  # 1.34 has it, 1.33 has not
+# What has nothing to show while nothing is wrong.
+QUIET = ("mvproxy_retries_total", "mvproxy_local_failover_requests_total", "mvproxy_back_failures_total", "apiserver_peer_proxy_errors_total")
+# Upstream's names are what they are.
+UPSTREAM = re.compile(r"^apiserver_egress_dialer_dial_failure_count |^$")
+SAMPLE = re.compile(r"^([a-z_:]+)(\{.*\})? (\S+)$")
+
+
+class Prometheus(Process):
+    """On a port of its own, with a fresh store, scraping these proxies every half second."""
+
+    def __init__(self, scratch, proxies):
+        self.port = free_port()
+        config = os.path.join(scratch, "prometheus.json")  # which is YAML
+        with open(config, "w", encoding="utf-8") as out:
+            json.dump({"global": {"scrape_interval": "500ms", "evaluation_interval": "500ms"},
+                       "scrape_configs": [{"job_name": "mvproxy", "static_configs": [{"targets": [p.admin for p in proxies]}]}],
+                       "rule_files": [os.path.join(FOLDER, "mvproxy.rules.yaml")]}, out)
+        super().__init__("prometheus", ["prometheus", "--config.file=" + config, "--storage.tsdb.path=" + os.path.join(scratch, "tsdb"),
+                                        "--web.listen-address=127.0.0.1:%d" % self.port, "--log.level=warn"], scratch)
+
+    def ask(self, path, **parameters):
+        url = "http://127.0.0.1:%d/api/v1/%s?%s" % (self.port, path, urllib.parse.urlencode(parameters))
+        try:
+            with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+                return json.load(answer)["data"]
+        except urllib.error.HTTPError as error:
+            raise Failure("%s: %s" % (parameters, error.read().decode(errors="replace"))) from error
+
+    def query(self, text):
+        return self.ask("query", query=text)["result"]
+
+
+class Watched(World):
+    """The usual world, and Prometheus."""
+
+    def start(self):
+        super().start()
+        self.prometheus = Prometheus(self.scratch, list(self.proxies.values()))
+        self.prometheus.spawn()
+        return self
+
+    def close(self):
+        self.prometheus.destroy()
+        super().close()
+
+
+def setup():
+    for program in ("prometheus", "promtool"):
+        if not shutil.which(program):
+            raise Skip("no %s (Debian: prometheus)" % program)
+    return Watched().start()
+
+
+def traffic(world):
+    """Something of each kind, a part of it answered by the peer."""
+    for node in world.proxies:
+        with world.client(node, "admin") as client:
+            for path in ("/api/v1/namespaces", PEERS, "/version", "/apis/nobody.has.it/v1/things"):
+                client.ask("GET", path)
+            for accept in ("", ";profile=nopeer"):
+                client.ask("GET", "/apis", headers={"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList" + accept})
+
+
+def queries():
+    """(panel, expression) of the dashboard, as Grafana would send them."""
+    with open(os.path.join(FOLDER, "mvproxy.dashboard.json"), encoding="utf-8") as board:
+        for panel in json.load(board)["panels"]:
+            for target in panel.get("targets", ()):
+                text = target["expr"].replace("$__rate_interval", "20s").replace("$job", "mvproxy").replace("$instance", ".*")
+                check("$" not in text, text)
+                yield panel["title"], text
+
+
+def test_scraped(world):
+    """both are scraped, compressed, without a complaint"""
+    until(lambda: len(world.prometheus.query('up{job="mvproxy"} == 1')) == len(world.proxies), "the first scrapes")
+
+
+def test_dashboard(world):
+    """every query of the dashboard succeeds, and has data where there was traffic"""
+    found = list(queries())
+    check(len(found) > 30, len(found))
+
+    def empty():
+        traffic(world)
+        missing = [q for q in found if not world.prometheus.query(q[1])]
+        return [q for q in missing if not any(name in q[1] for name in QUIET)]
+
+    last = []
+    try:
+        until(lambda: not last.append(empty()) and not last[-1], "data for each panel", pause=0.5)
+    except Failure as error:
+        raise Failure("no data: %s" % last[-1:]) from error
+    for what, text in found:
+        for sample in world.prometheus.query(text):
+            check(sample["value"][1] != "NaN" or "histogram_quantile" in text, what, sample)
+
+
+def test_servers_join(world):
+    """mvproxy_server_info joins with every family that names a server"""
+    joined = world.prometheus.query("mvproxy_discovery_age_seconds * on (instance, server) group_left (version, address) mvproxy_server_info")
+    names = {(s["metric"]["server"], s["metric"].get("version")) for s in joined}
+    equal(names, {("test-server-a", "1.33.0"), ("test-server-b", "1.34.0")}, "joined")
+
+
+def test_rules(world):
+    """the alerts are evaluated without an error, and none fires"""
+    def evaluated():
+        rules = [r for g in world.prometheus.ask("rules")["groups"] for r in g["rules"]]
+        return rules and all(r["health"] != "unknown" for r in rules) and rules
+
+    rules = until(evaluated, "every rule to be evaluated")
+    equal([(r["name"], r.get("lastError")) for r in rules if r["health"] != "ok"], [], "failed rules")
+    equal([a["labels"] for a in world.prometheus.ask("alerts")["alerts"] if a["state"] == "firing"], [], "alerts")
+
+
+def test_exposition(world):
+    """promtool finds nothing wrong with the exposition"""
+    text = world.proxies["a"].get("/metrics")[1]
+    told = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+    equal([line for line in (told.stdout + told.stderr).splitlines() if not UPSTREAM.match(line)], [], "promtool check metrics")
+
+
+def series(proxy):
+    """({series: value}, {family: kind})"""
+    values, kinds = {}, {}
+    for line in proxy.get("/metrics")[1].splitlines():
+        if line.startswith("# TYPE "):
+            kinds[line.split()[2]] = line.split()[3]
+        elif not line.startswith("#"):
+            name, labels, value = SAMPLE.match(line).groups()
+            values[name, labels or "{}"] = float(value)
+    return values, kinds
+
+
+def an_hour(rounds, kinds, now):
+    """What was seen in some rounds, drawn out to an hour: gauges come again and again, counters go on as they went."""
+    for (name, labels), last in rounds[-1].items():
+        seen = [r.get((name, labels), 0) for r in rounds]
+        if name == "mvproxy_certificate_not_after_seconds":
+            seen = [value - now for value in seen]  # the hour begins at 0
+        kind = kinds.get(name) or kinds.get(re.sub("_(bucket|sum|count)$", "", name))
+        if kind == "gauge":
+            values = " ".join("%r" % seen[i % len(seen)] for i in range(61))
+        else:
+            values = "%r+%rx60" % (last, max(last - seen[0], 0))
+        yield {"series": name + (labels[:-1] + "," if labels != "{}" else "{") + 'job="mvproxy",instance="a"}', "values": values}
+
+
+def test_healthy_hour(world):
+    """an hour like the last moments, evaluated by promtool minute by minute: no alert fires"""
+    rounds = []
+    for _ in range(5):
+        traffic(world)
+        values, kinds = series(world.proxies["a"])
+        rounds.append(values)
+    with open(os.path.join(FOLDER, "mvproxy.rules.yaml"), encoding="utf-8") as rules:
+        alerts = re.findall(r"- alert: (\w+)", rules.read())
+    check(len(alerts) > 10, alerts)
+    up = {"series": 'up{job="mvproxy",instance="a"}', "values": "1x60"}
+    recorded = [up, *an_hour(rounds, kinds, fixture.time.time())]
+    test = {"rule_files": [os.path.join(FOLDER, "mvproxy.rules.yaml")], "evaluation_interval": "1m", "tests": [
+        {"interval": "1m", "input_series": recorded, "alert_rule_test": [
+            {"eval_time": "%dm" % minute, "alertname": alert, "exp_alerts": []} for alert in alerts for minute in range(5, 61, 5)]}]}
+    path = os.path.join(world.scratch, "hour.json")
+
+    def judged():
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(yaml(test))
+        return subprocess.run(["promtool", "test", "rules", path], capture_output=True, text=True, check=False)
+
+    told = judged()
+    equal(told.returncode, 0, told.stdout[-2000:] + told.stderr[-2000:])
+    up["values"] = "1x20 0x40"  # and if it is no healthy one, it is noticed
+    told = judged()
+    check(told.returncode == 1 and "MvproxyDown" in told.stdout + told.stderr, told)
+
+
+if __name__ == "__main__":
+    fixture.main(globals())
