@@ -54,12 +54,13 @@ class Watch:
 
 
 class Client:
-    """Talks to one address as one user. certificate is (crt, key) or None, token is a bearer token or None."""
+    """Talks to one address as one user. certificate is (crt, key) or None, token is a bearer token or None, source an address of ours."""
 
-    def __init__(self, address, port, ca, certificate=None, token=None, timeout=30.0):
+    def __init__(self, address, port, ca, certificate=None, token=None, timeout=30.0, source=None):
         self.address = address
         self.port = port
         self._timeout = timeout
+        self._source = None if source is None else (source, 0)
         self._headers = {} if token is None else {"Authorization": "Bearer " + token}
         self._tls = ssl.create_default_context(cafile=ca)
         if certificate is not None:
@@ -67,7 +68,8 @@ class Client:
 
     def connect(self):
         """A keep-alive connection, to be used with request(connection=...)."""
-        connection = http.client.HTTPSConnection(self.address, self.port, timeout=self._timeout, context=self._tls)
+        connection = http.client.HTTPSConnection(self.address, self.port, timeout=self._timeout, context=self._tls,
+                                                 source_address=self._source)
         connection.connect()
         connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection

@@ -15,7 +15,7 @@ class Setup:
     its peers from, "static" (configuration), "annotations" (of Leases), or "etcd" (records there, and annotations).
     core: only the tests that are marked so. kubectl: versions, if not those of the nodes. controllers: the version of
     kube-controller-manager. scheduler: with kube-scheduler of that version. upgrade: a version that the nodes are taken to, which has what they all lack. traits: what
-    tests may ask for with needs().
+    tests may ask for with needs(). kubeadm: the nodes are machines on which kubeadm makes the cluster (kubeadm.py).
     """
 
     def __init__(self, name, nodes, skewed, files=CORE, **more):
@@ -28,6 +28,7 @@ class Setup:
         self.controllers = more.pop("controllers", None)
         self.scheduler = more.pop("scheduler", False)
         self.upgrade = more.pop("upgrade", None)
+        self.kubeadm = more.pop("kubeadm", False)
         self.kubectl = more.pop("kubectl", None) or self._oldest_and_newest()
         self.traits = self._traits() | set(more.pop("traits", ()))
         assert not more, more
@@ -54,6 +55,9 @@ class Setup:
             found.setdefault(self.upgrade, set()).add("kube-apiserver")
         if self.controllers:
             found.setdefault(self.controllers, set()).update(["kube-controller-manager"] + ["kube-scheduler"] * self.scheduler)
+        if self.kubeadm:
+            for version in (self.nodes[0].version, self.upgrade):
+                found[version].add("kubeadm")
         for version in self.kubectl:
             found.setdefault(version, set()).add("kubectl")
         return found
@@ -120,6 +124,8 @@ def all_setups():
         _upgrade("upgrade", "1.33.13", "1.34.4", skew.device_classes),
         _upgrade("upgrade-1.37", "1.36.3", "1.37.0", skew.migrations),
         _upgrade("pinned", "1.33.13", "1.34.4", skew.device_classes, "test_pinned.py"),
+        Setup("kubeadm", [NodeSpec(n, "1.34.4") for n in ("cp-1", "cp-2", "cp-3")], skew.device_classes("cp-1"), ("test_kubeadm.py",),
+              core=False, upgrade="1.35.0", controllers="1.34.4", kubectl=["1.34.4"], kubeadm=True),
         _upgrade("soak", "1.33.13", "1.34.4", skew.device_classes, "test_soak.py"),
     ]
 

@@ -1,0 +1,330 @@
+"""docs/kubeadm.md, every command of it, on a control plane of three nodes that kubeadm makes, with systemd on each node.
+
+The nodes are installed on, joined, upgraded and left in the order in which the guide tells it, so each test begins where the one before it ended. A client
+never stops asking: at the balancer, and at each node's own address. kubeadm is the real one. The kubelet is a stand-in (harness/stand-in-kubelet) that
+starts what the static pods' manifests say, and asks their probes.
+"""
+
+import re
+import threading
+import time
+
+from harness import waiting
+from harness.api import config_map, config_maps
+from harness.guide import Guide
+from harness.kubeadm import CLIENT, TOKEN
+from harness.machine import GATEWAY, CommandFailed
+
+GUIDE = Guide("kubeadm.md")
+INSTALL = ("keys", "configuration", "patch")
+COLLECTION = config_maps("default")
+
+
+class Asking(threading.Thread):
+    """Reads, writes and deletes at one place, each on a connection of its own, until end(). trouble: what was not answered as it should be.
+
+    patient: like client-go it asks again, for a minute, where it is told to (503 with Retry-After) and where nobody listens."""
+
+    def __init__(self, name, client, patient):
+        super().__init__(daemon=True)
+        self.turns, self.trouble, self.retries = 0, [], 0
+        self._name, self._client, self._patient = name, client, patient
+        self._over = threading.Event()
+
+    def _once(self, method, path, right, body):
+        """(what is wrong or None, whether it may be asked again)"""
+        try:
+            answer = self._client.request(method, path, body)
+        except ConnectionRefusedError as error:
+            return repr(error), True
+        except OSError as error:
+            return repr(error), False
+        return None if answer.status == right else repr(answer), answer.status == 503 and answer.header("Retry-After") is not None
+
+    def _ask(self, method, path, right, body=None):
+        deadline = time.monotonic() + (60 if self._patient else 0)
+        said, again = self._once(method, path, right, body)
+        while said and again and time.monotonic() < deadline:
+            self.retries += 1
+            time.sleep(1)
+            said, again = self._once(method, path, right, body)
+        if said:
+            self.trouble.append("%s %s: %s %s: %s" % (time.strftime("%H:%M:%S"), self._name, method, path, said[:300]))
+        return said is None
+
+    def run(self):
+        while not self._over.wait(0.1):
+            self.turns += 1
+            name = "%s-%d-%d" % (self._name, id(self), self.turns)
+            self._ask("GET", "/apis/apps/v1/namespaces/default/deployments", 200)
+            if self._ask("POST", COLLECTION, 201, config_map(name, {"a": "b"})):
+                self._ask("DELETE", COLLECTION + "/" + name, 200)
+
+    def end(self):
+        self._over.set()
+        self.join(60)
+
+    def await_turns(self, more=3):
+        """Until it has asked a few times from now on."""
+        wanted = self.turns + more
+        waiting.until(lambda: self.turns >= wanted or not self.is_alive(), self._name + " goes on")
+
+
+class Askers:
+    """with Askers(cluster, machines): a patient one at the balancer, which knows nothing of who is ready, and one at each of those machines
+    that is not: it is to get each answer at once."""
+
+    def __init__(self, cluster, machines):
+        self._all = [Asking("balancer", cluster.client(), True)] + [Asking(m.name, cluster.client(m), False) for m in machines]
+
+    def __enter__(self):
+        for one in self._all:
+            one.start()
+        return self
+
+    def __exit__(self, *_):
+        for one in self._all:
+            one.end()
+
+    def go_on(self):
+        for one in self._all:
+            one.await_turns()
+
+    @property
+    def trouble(self):
+        return [t for one in self._all for t in one.trouble]
+
+    def __str__(self):
+        return "%d turns, asked again %d times, not answered: %s" % (
+            sum(one.turns for one in self._all), sum(one.retries for one in self._all), self.trouble)
+
+
+def _pod(one, property_name="MainPID"):
+    return one.run("systemctl show -P %s pod-kube-apiserver" % property_name).strip()
+
+
+def _probes(one):
+    """The hosts that kube-apiserver's probes go to, and where it listens."""
+    manifest = one.run("cat /etc/kubernetes/manifests/kube-apiserver.yaml")
+    return set(re.findall(r"^ +host: (.*)$", manifest, re.M)), set(re.findall("--bind-address=(.*)", manifest))
+
+
+def _in_place(one):
+    assert _probes(one) == ({"127.0.0.1"}, {"127.0.0.1"}), _probes(one)
+    assert "mvproxy" in one.run("ss -Hltnp 'sport = :6443' | grep -F %s:6443" % one.address)
+    GUIDE.take(one, "verify")
+
+
+def _logged(one, unit, pattern):
+    """Whether a line of that unit's log matches."""
+    return re.search(pattern, one.run("journalctl --no-pager -o cat -u " + unit)) is not None
+
+
+def _has_node(cluster, name):
+    return cluster.client().get("/api/v1/nodes/" + name).status == 200
+
+
+def test_before(cluster):
+    """kubeadm makes a cluster of two nodes, without mvproxy"""
+    first, second, _ = cluster.machines
+    cluster.init(first)
+    cluster.bring_authorities(second)
+    cluster.join(second)
+    waiting.until(lambda: _has_node(cluster, second.name), "the second node")
+    assert _probes(second) == ({second.address}, set()), _probes(second)
+
+
+def test_install(cluster):
+    """installed on the first and the second node by the guide; a client at the balancer loses no more than what was under way"""
+    first, second, _ = cluster.machines
+    GUIDE.take(first, "cluster", "cluster-verify")
+    with Askers(cluster, []) as askers:
+        for one in (first, second):
+            cluster.install(one)
+            GUIDE.take(one, *INSTALL, "check-configuration", "cut-over")
+            _in_place(one)
+            askers.go_on()
+    print("# %s" % askers)
+    # The kubelet stops a kube-apiserver that has the port itself: what had just been accepted goes with it, once a node.
+    assert len(askers.trouble) <= 2, askers.trouble
+
+
+def test_join(cluster):
+    """a third node joins with mvproxy there before; at the ones that are there nobody notices"""
+    *others, third = cluster.machines
+    cluster.bring_authorities(third)
+    cluster.install(third)
+    GUIDE.take(third, *INSTALL, "join-before")
+    waiting.until(lambda: _logged(third, "mvproxy", r"apiserver\.(crt|key)"), "mvproxy says that it has no certificates")
+    with Askers(cluster, others) as askers:
+        cluster.join(third, "--patches /etc/kubernetes/patches", "--ignore-preflight-errors=Port-6443")
+        waiting.until(lambda: _has_node(cluster, third.name), "the third node")
+        _in_place(third)
+        askers.go_on()
+    assert not askers.trouble, askers.trouble
+
+
+def test_port_check(cluster):
+    """where mvproxy holds the port kubeadm says so before it joins, unless it is told"""
+    third = cluster.machines[2]
+    joined = "FileAvailable--etc-kubernetes-kubelet.conf,SystemVerification,KubeletVersion,FileContent--proc-sys-net-ipv4-ip_forward"
+    asked = "kubeadm join phase preflight %s:6443 --control-plane --token %s --discovery-token-unsafe-skip-ca-verification " \
+        "--ignore-preflight-errors=%s%%s 2>&1 || true" % (GATEWAY, TOKEN, joined)
+    said = third.run(asked % "")
+    assert "[ERROR Port-6443]" in said, said
+    said = third.run(asked % ",Port-6443")
+    assert "[ERROR Port-6443]" not in said and "[WARNING Port-6443]" in said, said
+
+
+def test_audit_log(cluster):
+    """the client's address is where the guide says, in the audit logs of every node, and cannot be forged"""
+    for one in cluster.machines:
+        answer = cluster.client(one).get("/api/v1/namespaces/default", X_Forwarded_For="203.0.113.1", X_Real_Ip="203.0.113.2", Forwarded="for=203.0.113.3")
+        event = waiting.until(lambda o=one, a=answer: cluster.audit(o, a.header("Audit-Id")), "the audit log of " + one.name)[0]
+        assert event["sourceIPs"] == [CLIENT, "127.0.0.1"], event["sourceIPs"]
+
+
+def test_broken_configuration(cluster):
+    """a mistake is named with its place; a reload is refused with the reason, and what runs goes on"""
+    first = cluster.machines[0]
+    first.run("cp -p /etc/mvproxy/mvproxy.yaml /root/good.yaml && sed -i 's/^client-ca-file/cleint-ca-file/' /etc/mvproxy/mvproxy.yaml")
+    try:
+        said = first.run("mvproxy -t 2>&1 || true")
+        line = first.run("grep -n cleint /etc/mvproxy/mvproxy.yaml").partition(":")[0]
+        assert "mvproxy.yaml:%s:" % line in said and "client-ca-file" in said, said
+        try:
+            raise AssertionError("reloaded: " + first.run("systemctl reload mvproxy"))
+        except CommandFailed:
+            pass
+        assert _logged(first, "mvproxy", "cleint"), first.run("journalctl -u mvproxy -n 20")
+        GUIDE.take(first, "verify")
+    finally:
+        first.run("cp -p /root/good.yaml /etc/mvproxy/mvproxy.yaml")
+    first.run("systemctl reload mvproxy")
+
+
+def test_upgrade(cluster):
+    """kubeadm upgrades all three nodes; clients at each node's address get every answer, and mvproxy stays in place"""
+    first, *others = cluster.machines
+    with Askers(cluster, cluster.machines) as askers:
+        for one in cluster.machines:
+            cluster.use_version(one, cluster.setup.upgrade)
+        for one, step in [(first, "upgrade-first"), *((o, "upgrade-node") for o in others)]:
+            before = _pod(one)
+            GUIDE.take(one, step)
+            _in_place(one)
+            assert _pod(one) != before
+            version = cluster.client(one).get("/version").json()["gitVersion"]
+            assert version == "v" + cluster.setup.upgrade, version
+            askers.go_on()
+    print("# %s" % askers)
+    assert not askers.trouble, askers.trouble[:20]
+
+
+def _serial(one):
+    return one.run("openssl s_client -connect $NODE_IP:6443 </dev/null 2>/dev/null | openssl x509 -noout -serial")
+
+
+def test_certificates(cluster):
+    """renewed certificates are served, whether they are written into the files or replace them; nobody notices"""
+    first = cluster.machines[0]
+    with Askers(cluster, [first]) as askers:
+        before, inode = _serial(first), first.run("stat -c %i /etc/kubernetes/pki/apiserver.key")
+        GUIDE.take(first, "renew", "renew-verify")
+        renewed = _serial(first)
+        assert renewed != before
+        assert first.run("stat -c %i /etc/kubernetes/pki/apiserver.key") == inode
+        # A new file, which only root may read.
+        first.run("rm /etc/kubernetes/pki/apiserver.crt /etc/kubernetes/pki/apiserver.key && kubeadm init phase certs apiserver --config /root/kubeadm.yaml")
+        assert "user:mvproxy" not in first.run("getfacl -p /etc/kubernetes/pki/apiserver.key")
+        waiting.until(lambda: _logged(first, "mvproxy", r"apiserver\.key.*[Pp]ermission"), "mvproxy says that it cannot read the key")
+        askers.go_on()
+        assert _serial(first) == renewed
+        GUIDE.take(first, "reload", "renew-verify")
+        assert _serial(first) != renewed
+        askers.go_on()
+    assert not askers.trouble, askers.trouble[:20]
+
+
+def _killed(one):
+    return _logged(one, "kubelet", "kube-apiserver: liveness probe failed 8 times, killed")
+
+
+def test_probes(cluster):
+    """mvproxy is down for longer than the probes bear: with the patch kube-apiserver stays, without it it is killed"""
+    patched, plain, _ = cluster.machines
+    plain.run("kubeadm upgrade node phase control-plane --certificate-renewal=false")
+    assert _probes(plain) == ({plain.address}, {"127.0.0.1"}), _probes(plain)
+    for one in (patched, plain):
+        # Eight failures in 24 s instead of 80.
+        one.write("/etc/default/kubelet", "MORE=--liveness-speed=3.3\n")
+        one.run("systemctl restart kubelet")
+    waiting.until(lambda: cluster.client(plain).get("/readyz").status == 200, plain.name)
+    before = _pod(patched)
+    try:
+        for one in (patched, plain):
+            one.run("systemctl stop mvproxy")
+        waiting.until(lambda: _killed(plain), "the kubelet to kill what it cannot reach", 120)
+        # It has had as many probes.
+        assert not _killed(patched) and _pod(patched) == before
+        patched.run("kubectl --server https://127.0.0.1:6443 get --raw /livez")
+    finally:
+        for one in (patched, plain):
+            one.run("systemctl start --no-block mvproxy; rm /etc/default/kubelet; systemctl restart kubelet")
+    plain.run("kubeadm upgrade node phase control-plane --certificate-renewal=false --patches /etc/kubernetes/patches")
+    for one in (patched, plain):
+        _in_place(one)
+
+
+def test_bypass(cluster):
+    """one command to plain kube-apiserver and one back; at the balancer and at the other nodes nobody notices"""
+    first, *others = cluster.machines
+    with Askers(cluster, others) as askers:
+        begun = time.monotonic()
+        said = GUIDE.take(first, "bypass")
+        print("# bypass: %.0f s; %s" % (time.monotonic() - begun, said.strip()))
+        assert "kube-apiserver" in first.run("ss -Hltnp 'sport = :6443'")
+        assert "mvproxy" not in first.run("ss -Hltnp 'sport = :6443'")
+        assert cluster.client(first).get("/readyz").status == 200
+        begun = time.monotonic()
+        GUIDE.take(first, "bypass-undo")
+        print("# undone: %.0f s" % (time.monotonic() - begun))
+        _in_place(first)
+        askers.go_on()
+    pinned = [t for t in askers.trouble if " balancer: " not in t]
+    assert not pinned, pinned
+    assert len(askers.trouble) <= 2, askers.trouble  # what had just been accepted at the first node
+
+
+def test_static_pod(cluster):
+    """from its image as a static pod, as nobody in particular; bypassed and back as well; at the other nodes nobody notices"""
+    *others, third = cluster.machines
+    cluster.bring_image(third)
+    with Askers(cluster, others) as askers:
+        GUIDE.take(third, "pod-keys", "pod", "pod-verify")
+        assert third.run("stat -c %u /proc/$(systemctl show -P MainPID pod-mvproxy)").strip() == "65532"
+        assert "mvproxy" in third.run("ss -Hltnp 'sport = :6443' | grep -F %s:6443" % third.address)
+        third.run("mvproxy-bypass && ! ss -Hltnp 'sport = :6443' | grep mvproxy && mvproxy-bypass --undo")
+        GUIDE.take(third, "pod-verify")
+        askers.go_on()
+    pinned = [t for t in askers.trouble if " balancer: " not in t]
+    assert not pinned, pinned
+
+
+def test_leave(cluster):
+    """taken out again, one command a node: what kubeadm writes then is what it wrote before"""
+    first = cluster.machines[0]
+    GUIDE.take(first, "leave-cluster")
+    for one in cluster.machines:
+        GUIDE.take(one, "leave")
+        assert "inactive" in GUIDE.take(one, "leave-verify")
+    waiting.until(lambda: cluster.client().get("/readyz").status == 200, "the balancer")
+    first.run("kubeadm upgrade node phase control-plane --certificate-renewal=false")
+    assert _probes(first) == ({first.address}, set()), _probes(first)
+    assert not GUIDE.not_taken, "commands of the guide that nothing has run: %s" % GUIDE.not_taken
+
+
+def test_memory(cluster):
+    """no mvproxy has reported a memory error on any machine"""
+    for one in cluster.machines:
+        assert not _logged(one, "mvproxy", "Sanitizer|runtime error:"), one.run("journalctl -u mvproxy")
