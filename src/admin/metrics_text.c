@@ -133,12 +133,26 @@ static void put_number(struct writer *w, double v)
     buf_append_str(w->out, text);
 }
 
+/* From a million on as Go writes it: whoever adds up the buckets of several servers goes by this text. */
+static void bound_text(double v, char out[NUMBER_BYTES])
+{
+    if (!isfinite(v) || v < 1e6) {
+        number_text(v, out);
+        return;
+    }
+    for (int digits = 0; digits <= 16; digits++) {
+        snprintf(out, NUMBER_BYTES, "%.*e", digits, v);
+        if (strtod(out, NULL) == v)
+            break;
+    }
+}
+
 /* OpenMetrics wants a bound to look like a float. */
 static void put_bound(struct writer *w, double v)
 {
     char text[NUMBER_BYTES];
 
-    number_text(v, text);
+    bound_text(v, text);
     buf_append_str(w->out, text);
     if (w->format == METRICS_OPENMETRICS && isfinite(v) && strpbrk(text, ".e") == NULL)
         buf_append_str(w->out, ".0");

@@ -107,6 +107,24 @@ static void test_numbers(void)
     buf_free(&out);
 }
 
+static void test_bounds(void)
+{
+    static const double bounds[] = {0.5, 604800, 2592000, 31104000};
+    static const char *const texts[] = {"le=\"0.5\"", "le=\"604800\"", "le=\"2.592e+06\"", "le=\"3.1104e+07\"",
+                                        "le=\"+Inf\""};
+    struct metrics *m = metrics_new();
+    struct buf out;
+
+    buf_init(&out, TEXT_BYTES);
+    metric_observe(metric_child(metric_histogram_family(m, "h", "Histogram.", NULL, bounds, ROWS(bounds)), NULL), 1);
+    metrics_text_write(&out, m, METRICS_PROMETHEUS);
+    buf_append_char(&out, '\0');
+    for (size_t i = 0; i < ROWS(texts); i++)
+        ok(strstr(buf_slice(&out).p, texts[i]) != NULL, "a bound as Go writes it: %s", texts[i]);
+    buf_free(&out);
+    metrics_free(m);
+}
+
 static void test_negotiation(void)
 {
     static const struct {
@@ -185,6 +203,7 @@ int main(void)
 {
     test_formats();
     test_numbers();
+    test_bounds();
     test_negotiation();
     test_encoding();
     test_process();
