@@ -81,17 +81,38 @@ static enum skew_state state_of(const struct disco *d, const struct gvr *g)
     return doc != NULL && disco_doc_resource(doc, g) != NULL ? SKEW_SERVED : SKEW_ABSENT;
 }
 
-static void tell_row(const struct served *s, const struct gvr *g, enum skew_state *by, size_t n,
-                     void (*fn)(const struct skew_row *row, void *arg), void *arg)
+/* One server. Most say the very same as one before, and are not looked into again. */
+struct side {
+    uint64_t hash;
+    size_t alike; /* the first server that says the same; itself */
+};
+
+static void take_sides(const struct served *s, struct side *sides, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct disco *d = disco_of(s, i);
+
+        if (d != NULL)
+            sides[i].hash =
+                disco_doc_hash(disco_apis(d)) * 31 + (disco_core(d) == NULL ? 0 : disco_doc_hash(disco_core(d)));
+        sides[i].alike = 0;
+        while (sides[i].alike < i && (d == NULL || sides[sides[i].alike].hash != sides[i].hash))
+            sides[i].alike++;
+    }
+}
+
+static void tell_row(const struct served *s, const struct gvr *g, const struct side *sides, struct skew_row *row,
+                     enum skew_state *by)
 {
     bool served = false, absent = false;
 
-    for (size_t i = 0; i < n; i++) {
-        by[i] = state_of(disco_of(s, i), g);
+    for (size_t i = 0; i < row->n; i++) {
+        by[i] = sides[i].alike < i ? by[sides[i].alike] : state_of(disco_of(s, i), g);
         served = served || by[i] == SKEW_SERVED;
         absent = absent || by[i] == SKEW_ABSENT;
     }
-    fn(&(struct skew_row){*g, by, n, served && absent}, arg);
+    row->gvr = *g;
+    row->uneven = served && absent;
 }
 
 bool skew_walk(const struct served *s, void (*fn)(const struct skew_row *row, void *arg), void *arg)
@@ -99,17 +120,25 @@ bool skew_walk(const struct served *s, void (*fn)(const struct skew_row *row, vo
     struct collection c = {.seen = strmap_new()};
     size_t n = served_n_peers(s) + 1;
     enum skew_state *by = mem_array(n, sizeof(by[0]));
+    struct side *sides = mem_array(n, sizeof(sides[0]));
+    struct skew_row row = {.by = by, .n = n};
 
-    c.failed = c.seen == NULL || by == NULL;
+    c.failed = c.seen == NULL || by == NULL || sides == NULL;
+    if (!c.failed)
+        take_sides(s, sides, n);
     for (size_t i = 0; i < n && !c.failed; i++)
-        add_server(&c, disco_of(s, i));
+        if (sides[i].alike == i)
+            add_server(&c, disco_of(s, i));
     if (!c.failed && c.n > 0)
         qsort(c.rows, c.n, sizeof(c.rows[0]), by_name);
-    for (size_t i = 0; i < c.n && !c.failed; i++)
-        tell_row(s, &c.rows[i], by, n, fn, arg);
+    for (size_t i = 0; i < c.n && !c.failed; i++) {
+        tell_row(s, &c.rows[i], sides, &row, by);
+        fn(&row, arg);
+    }
     if (c.seen != NULL)
         strmap_free(c.seen);
     mem_free(c.rows);
     mem_free(by);
+    mem_free(sides);
     return !c.failed;
 }

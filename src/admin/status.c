@@ -409,10 +409,8 @@ struct known {
 
 static bool is_known(struct known *k, const struct disco_doc *d)
 {
-    uint64_t sum = 1;
+    uint64_t sum = disco_doc_hash(d);
 
-    for (const struct disco_group *g = disco_doc_groups(d); g != NULL; g = g->next)
-        sum = sum * 31 + g->hash;
     for (size_t i = 0; i < k->n; i++)
         if (k->hashes[i] == sum)
             return true;

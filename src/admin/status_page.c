@@ -178,7 +178,7 @@ static void put_server(const struct cluster_server *s, struct buf *out)
     put_versions(s, out);
     put_address(s, out);
     html_raw(out, "<td>");
-    put_age(out, s->lease_ms, s->local ? "" : "none");
+    put_age(out, s->lease_ms, "none");
     html_raw(out, s->known ? "</td><td>" : "</td><td class=\"warning\">");
     put_age(out, s->discovery_ms, "never read");
     buf_printf(out, "<br><small>%zu groups, %zu resources</small></td><td>%zu</td>", s->groups, s->resources,

@@ -130,8 +130,8 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     c->api = api_new(l, b, &who);
     cluster_make_identity(c);
     cluster_make_records(c);
-    c->front_trust = front_trust_new(
-        &(struct front_trust_opts){.api = c->api, .local = c->o.local, .differs = c->metrics.front_differs});
+    c->front_trust = front_trust_new(&(struct front_trust_opts){
+        .api = c->api, .local = c->o.local, .differs = c->metrics.front_differs, .changes = o->changes});
     waiters_init(&c->waiters, l);
     waiters_init(&c->protobuf_waiters, l);
     p.work = api_work(c->api);

@@ -28,6 +28,8 @@ struct cluster {
     struct schemas *schemas;     /* of the local server */
     struct pulse *pulse;         /* of the local server; without an origin while pulses are off */
     struct readiness *readiness; /* without an origin while local-failover or peers are off */
+    int64_t own_renew_us;        /* of the own Lease, as it was seen last */
+    uint64_t own_seen_ms;        /* when it was seen to change; 0: never */
     bool local_suspect;          /* the Leases' watch broke, or goes again: the server may be another process */
     uint64_t local_connection;   /* refresh_connection() at its last good look */
     /* All NULL while peers are off. */

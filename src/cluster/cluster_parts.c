@@ -273,6 +273,9 @@ static void on_own_lease(void *arg, const struct lease *l)
 {
     struct cluster *c = arg;
 
+    if (c->own_seen_ms == 0 || l->renew_us != c->own_renew_us)
+        c->own_seen_ms = loop_now_ms(c->loop);
+    c->own_renew_us = l->renew_us;
     identity_seen(c->identity, l);
 }
 
@@ -363,6 +366,7 @@ void cluster_make_records(struct cluster *c)
         .loop = c->loop,
         .back = c->back,
         .metrics = &c->metrics,
+        .changes = c->o.changes,
         .own_id = c->own_id,
         .on_address = on_record_address,
         .may_publish = answers,

@@ -65,7 +65,8 @@ static void take_local(const struct cluster *c, struct cluster_server *s)
         .holder = "",
         .local = true,
         .source = "configuration",
-        .lease_ms = UINT64_MAX,
+        .leased = c->own_seen_ms > 0,
+        .lease_ms = c->own_seen_ms > 0 ? loop_now_ms(c->loop) - c->own_seen_ms : UINT64_MAX,
         .readiness = readiness_name(readiness_state(c->readiness)),
     };
     take_origin(s, c->o.local);

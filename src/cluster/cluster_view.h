@@ -25,7 +25,7 @@ struct cluster_server {
     bool has_mvproxy;
 
     bool known;               /* what it serves was read, and nothing speaks against it */
-    uint64_t lease_ms;        /* since its Lease was seen to change; UINT64_MAX without one */
+    uint64_t lease_ms;        /* since its Lease was seen to change; UINT64_MAX: never */
     uint64_t discovery_ms;    /* since its discovery was last confirmed; UINT64_MAX: never read */
     size_t groups, resources; /* as far as known */
     const char *error;        /* the last; NULL: there was none */

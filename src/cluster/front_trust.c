@@ -6,6 +6,7 @@
 
 #include "back/fetch.h"
 #include "base/buf.h"
+#include "base/changes.h"
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -40,10 +41,13 @@ static void agreed(struct front_trust *t)
 
 static void differs(struct front_trust *t, const struct err *why)
 {
-    if (t->verdict != REQUEST_HEADER_DIFFERS || strcmp(why->text, t->why.text) != 0)
+    if (t->verdict != REQUEST_HEADER_DIFFERS || strcmp(why->text, t->why.text) != 0) {
         log_error("API servers believe other front proxies, or other headers, than configured here: certificate users "
                   "are not who they seem to be",
                   LT("err", why->text));
+        changes_add(t->o.changes, CHANGE_DISBELIEVED, "requestheader", "the API servers believe otherwise: %s",
+                    why->text);
+    }
     t->verdict = REQUEST_HEADER_DIFFERS;
     t->why = *why;
 }

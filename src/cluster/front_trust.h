@@ -10,6 +10,7 @@
 #include "kube/request_header.h"
 
 struct api;
+struct changes;
 struct front_trust;
 struct metric;
 struct origin;
@@ -19,7 +20,8 @@ enum { FRONT_TRUST_INTERVAL_MS = 60000 };
 struct front_trust_opts {
     struct api *api;
     struct origin *local;
-    struct metric *differs; /* gauge */
+    struct metric *differs;  /* gauge */
+    struct changes *changes; /* gets what differs; NULL: nobody wants to know */
 };
 
 /* Ends the process when out of memory. Asks nothing before front_trust_configure. */

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "base/changes.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/strmap.h"
@@ -113,6 +114,7 @@ static void refuse(struct record_watch *w, struct entry *e, struct slice id, con
     if (!news)
         return;
     log_warning("A peer endpoint record cannot be used", LS("peer", id), LT("err", why));
+    changes_add(w->o.changes, CHANGE_DISBELIEVED, "etcd", "the endpoint record of %.*s: %s", (int)id.n, id.p, why);
     changed(w, "refused");
     if (was)
         w->o.handler->on_gone(w->o.arg, id);

@@ -10,6 +10,7 @@
 #include "kube/peer_record.h"
 
 struct buf;
+struct changes;
 struct cluster_metrics;
 struct etcd;
 struct record_watch;
@@ -25,6 +26,7 @@ struct record_watch_opts {
     struct etcd *etcd;
     const char *prefix; /* copied */
     struct cluster_metrics *metrics;
+    struct changes *changes; /* gets what is not believed; NULL: nobody wants to know */
     const struct record_watch_handler *handler;
     void *arg;
 };

@@ -128,8 +128,12 @@ void records_local_answers(struct records *r)
 
 static void start_parts(struct records *r)
 {
-    const struct record_watch_opts w = {
-        .etcd = r->etcd, .prefix = r->prefix, .metrics = r->o.metrics, .handler = &watch_handler, .arg = r};
+    const struct record_watch_opts w = {.etcd = r->etcd,
+                                        .prefix = r->prefix,
+                                        .metrics = r->o.metrics,
+                                        .changes = r->o.changes,
+                                        .handler = &watch_handler,
+                                        .arg = r};
     const struct record_publish_opts p = {
         .etcd = r->etcd, .prefix = r->prefix, .id = r->own_id, .may = may_publish, .arg = r, .metrics = r->o.metrics};
 

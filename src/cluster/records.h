@@ -9,6 +9,7 @@
 
 struct back;
 struct buf;
+struct changes;
 struct cluster_metrics;
 struct loop;
 struct origin;
@@ -18,7 +19,8 @@ struct records_opts {
     struct loop *loop;
     struct back *back;
     struct cluster_metrics *metrics;
-    const char *own_id; /* copied; "": nothing is published */
+    struct changes *changes; /* gets what is not believed; NULL: nobody wants to know */
+    const char *own_id;      /* copied; "": nothing is published */
     /* What etcd says of a server's address; host NULL: nothing. Lives during the call. */
     void (*on_address)(void *arg, struct slice id, const char *host, unsigned port);
     /* Whether peers should be told to come here now. */

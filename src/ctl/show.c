@@ -110,7 +110,7 @@ static void add_server(struct table *t, struct json_object *s)
                                          : mvproxy);
     table_cell(t, address[0] == '\0' ? TABLE_BAD : TABLE_PLAIN, "%s", address[0] == '\0' ? "none" : address);
     table_cell(t, TABLE_PLAIN, "%s", text(s, "addressSource"));
-    add_age(t, s, "leaseAgeSeconds", truth(s, "local") ? "" : "none");
+    add_age(t, s, "leaseAgeSeconds", "none");
     add_age(t, s, "discoveryAgeSeconds", "unread");
     table_cell(t, TABLE_PLAIN, "%.0f/%.0f", number(s, "groups"), number(s, "resources"));
     table_cell(t, TABLE_PLAIN, "%.0f", number(s, "requestsInFlight"));

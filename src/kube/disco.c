@@ -72,6 +72,15 @@ struct slice disco_doc_api_version(const struct disco_doc *d)
     return d->api_version;
 }
 
+uint64_t disco_doc_hash(const struct disco_doc *d)
+{
+    uint64_t sum = 1;
+
+    for (const struct disco_group *g = disco_doc_groups(d); g != NULL; g = g->next)
+        sum = sum * 31 + g->hash;
+    return sum;
+}
+
 size_t disco_doc_bytes(const struct disco_doc *d)
 {
     return sizeof(*d) + d->body.cap + arena_used(d->arena) + d->n_entries * sizeof(*d->entries);

@@ -92,6 +92,8 @@ const struct disco_group *disco_doc_groups(const struct disco_doc *d);
 size_t disco_doc_n_groups(const struct disco_doc *d);
 size_t disco_doc_n_resources(const struct disco_doc *d);
 enum disco_form disco_doc_form(const struct disco_doc *d);
+/* Documents whose groups have the same bytes in the same order have the same; others by chance once in 2^64. */
+uint64_t disco_doc_hash(const struct disco_doc *d);
 /* The whole body as sent. */
 struct slice disco_doc_raw(const struct disco_doc *d);
 /* The extent of the apiVersion's text (without quotes) within raw: whoever wants the other form replaces it. */

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "admin/skew.h"
 #include "admin/status.h"
 #include "base/clock.h"
 #include "cluster/served.h"
@@ -163,6 +164,11 @@ static void many(struct disco **even, struct disco **odd)
     }
 }
 
+static void count_row(const struct skew_row *row, void *arg)
+{
+    *(size_t *)arg += row->uneven && row->n == SERVERS;
+}
+
 /* Every group differs, on every second server: as bad as it gets. */
 static void test_large(void)
 {
@@ -192,6 +198,11 @@ static void test_large(void)
     ok(status_compare(s, &all, &uneven), "counted for the status");
     diag("compared in %llu us", (unsigned long long)(clock_us() - began));
     ok(all == GROUPS && uneven == GROUPS, "the same as on the page: %zu of %zu", uneven, all);
+    began = clock_us();
+    uneven = 0;
+    ok(skew_walk(s, count_row, &uneven), "by resource");
+    diag("walked in %llu us", (unsigned long long)(clock_us() - began));
+    is_u64(uneven, GROUPS, "one in each group is not everywhere");
     ok(pieces > 10, "in many pieces");
     ok(longest < PIECE, "none of them long");
     ok(buf_len(&text) < 16 << 20, "the whole is bounded");

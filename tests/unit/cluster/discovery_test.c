@@ -562,6 +562,7 @@ static void described(void)
     ok(!text.failed && memmem(text.p, buf_len(&text), "\"leases\":{", 10) != NULL, "the parts describe themselves");
     ok(cluster_view_take(w.cluster, &v) && v.n == 2, "two servers");
     ok(v.servers[0].local && strcmp(v.servers[0].life, "local") == 0, "the local one first");
+    ok(v.servers[0].leased && v.servers[0].lease_ms < 20000, "the age of its Lease");
     is_str(v.servers[1].host, "cp-b", "the peer by its host name");
     is_str(v.servers[1].id, kube_id(b), "and its ID");
     is_str(v.servers[1].life, "live", "it is live");
@@ -570,7 +571,7 @@ static void described(void)
     ok(v.servers[1].error == NULL && !v.servers[1].failing, "no error");
     cluster_view_free(&v);
     is_double(world_metric(&w, "mvproxy_peers", "live", NULL), 1, "one live peer");
-    ok(world_metric(&w, "mvproxy_discovery_age_seconds", kube_id(b), NULL) > 6, "the age of its document");
+    ok(world_metric(&w, "mvproxy_discovery_age_seconds", "cp-b", NULL) > 6, "the age of its document");
     ok(world_metric(&w, "aggregator_discovery_peer_aggregated_cache_misses_total", NULL) >= 1, "builds are counted");
     ok(world_metric(&w, "mvproxy_discovery_merge_seconds", NULL) >= 1, "and timed");
     ok(world_metric(&w, "mvproxy_discovery_refreshes_total", "peer", "start", "changed", NULL) == 1,
