@@ -22,6 +22,7 @@ struct back_request;
 struct loop;
 struct metrics;
 struct origin;
+struct quota;
 struct sockaddr;
 struct stream;
 struct tls_ctx;
@@ -104,6 +105,8 @@ struct back_opts {
     bool others;     /* the owner has another origin to ask: one repetition here, over HTTP/1.1 only what began so */
     bool own, probe; /* own: not for a client, no limit on clients counts it; probe: its end says nothing of health */
     const char *client; /* address whose budget counts (back/churn.h); NULL: none. Until back_cancel() */
+    /* Is charged with the body and with what of the answer waits. Until the last callback or back_cancel(). */
+    struct quota *quota;
     const struct back_handler *handler;
     void *arg;
 };

@@ -137,8 +137,10 @@ void h1_client_close(struct h1_client *c, enum close_reason why, const char *det
 {
     if (c->state == CONN_GONE)
         return;
-    if (c->stream != NULL)
+    if (c->stream != NULL) {
+        stream_charge_input(c->stream, NULL);
         stream_close(c->stream, STREAM_CLOSE_NOW);
+    }
     c->stream = NULL;
     c->request = NULL;
     move(c, CONN_GONE);
@@ -223,6 +225,7 @@ void h1_client_attach(struct h1_client *c, struct back_request *r)
     c->interims = 0;
     c->wire_mark = stream_wire_bytes(c->stream);
     stream_begin_message(c->stream);
+    stream_charge_input(c->stream, r->opts.quota);
     request_begin(r, h1_client_ops(), c, c->served++ > 0);
     h1_parser_begin(c->parser, r->arena, &r->response);
     if (request_must_be_withheld(r, c->home->kind, c->stream)) {
@@ -266,6 +269,7 @@ static void drain(void *self)
     struct h1_client *c = self;
 
     request_charge(c->request); /* until it has come */
+    stream_charge_input(c->stream, NULL);
     loop_timer_set(c->timer, TIMEOUT_DRAIN_MS);
     stream_resume(c->stream, STREAM_PAUSE_BODY);
 }
@@ -301,6 +305,7 @@ static void complete(struct h1_client *c)
 
     r->trailers = *h1_body_trailers(&c->body);
     c->request = NULL;
+    stream_charge_input(c->stream, NULL);
     h1_body_reset(&c->body);
     loop_timer_cancel(c->timer);
     if (reusable && r->state == REQUEST_ABANDONED)
@@ -328,6 +333,7 @@ static void upgraded(struct h1_client *c)
         return;
     }
     request_responded(r);
+    stream_charge_input(s, NULL);
     c->stream = NULL;
     h1_client_close(c, CLOSE_UPGRADED, "");
     request_over(r);

@@ -167,6 +167,8 @@ static void op_drain(void *self)
 {
     struct h2_call *call = self;
 
+    buf_charge(&call->in, NULL);
+    buf_charge(&call->out, NULL);
     call->drained = 0;
     loop_timer_set(call->timer, TIMEOUT_DRAIN_MS);
     lifetime_queue(&call->work); /* what waited while its owner had it paused */
@@ -292,6 +294,8 @@ static bool prepare(struct h2_client *c, struct back_request *r)
     }
     if ((r->deadline_ms != 0 || r->opts.body.kind != HTTP_BODY_NONE) && !need_timer(call))
         return false;
+    buf_charge(&call->in, r->opts.quota);
+    buf_charge(&call->out, r->opts.quota);
     call->submitted = false;
     call->interims = 0;
     call->bad = call->why = NULL;

@@ -160,6 +160,8 @@ struct back_request *request_new(struct back *b, const struct back_opts *o)
     r->body_finished = o->body.kind == HTTP_BODY_NONE || (o->body.kind == HTTP_BODY_LENGTH && o->body.length == 0);
     buf_init(&r->pending, LIMIT_STREAM_OUTPUT_HIGH + LIMIT_STREAM_INPUT);
     buf_init(&r->copy, LIMIT_REPLAY_BYTES);
+    buf_charge(&r->pending, o->quota);
+    buf_charge(&r->copy, o->quota);
     origin_use(o->origin);
     origin_note_request(o->origin, o->own, o->probe);
     return r;
@@ -178,8 +180,17 @@ void request_set_link(struct back_request *r, const struct link_ops *ops, void *
     r->link_self = self;
 }
 
+/* The quota may go with the owner, before our memory does. */
+static void stop_charging(struct back_request *r)
+{
+    r->opts.quota = NULL;
+    buf_charge(&r->pending, NULL);
+    buf_charge(&r->copy, NULL);
+}
+
 void request_over(struct back_request *r)
 {
+    stop_charging(r);
     if (r->state != REQUEST_ABANDONED)
         origin_note_over(r->origin, r->opts.own);
     move(r, REQUEST_OVER);
@@ -406,6 +417,7 @@ static bool abandon(struct back_request *r)
     r->opts.handler = &nobody;
     r->opts.head = NULL;
     r->opts.client = NULL;
+    stop_charging(r);
     r->paused = false;
     r->link->drain(r->link_self);
     return true;

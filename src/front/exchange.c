@@ -162,6 +162,11 @@ uint64_t exchange_request_bytes(const struct exchange *x)
     return x->request_bytes;
 }
 
+struct quota *exchange_quota(const struct exchange *x)
+{
+    return x->quota;
+}
+
 bool exchange_responded(const struct exchange *x)
 {
     return x->phase == EXCHANGE_ANSWERING;

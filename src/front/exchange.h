@@ -16,6 +16,7 @@
 #include "http/head.h"
 
 struct exchange;
+struct quota;
 struct stream;
 struct tls_peer;
 
@@ -58,6 +59,8 @@ struct arena *exchange_arena(struct exchange *x);
 uint64_t exchange_started_us(const struct exchange *x);
 uint64_t exchange_response_bytes(const struct exchange *x); /* body bytes given so far */
 uint64_t exchange_request_bytes(const struct exchange *x);
+/* What is held for its sake is charged to it. Not longer than the exchange. */
+struct quota *exchange_quota(const struct exchange *x);
 
 /* From now on the sink gets the body (nothing was delivered before). Must be called before the handler returns, unless
  * it answered. */

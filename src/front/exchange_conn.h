@@ -60,6 +60,7 @@ struct exchange {
     const struct exchange_ops *ops;
     struct front_stats *stats;
     struct clients *clients;     /* NULL: nobody is counted */
+    struct quota *quota;         /* of its connection, or NULL */
     struct arena *arena;         /* as long as the exchange; method and target are in it */
     struct arena *request_arena; /* the fields are in it; NULL once they are forgotten */
     struct arena_pool *arenas;   /* where it comes from */

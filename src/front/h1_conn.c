@@ -595,6 +595,7 @@ bool h1_conn_start(struct front_conn *fc)
     c->x.ops = h1_answer_ops();
     c->x.stats = fc->host->stats;
     c->x.clients = fc->host->clients;
+    c->x.quota = &fc->memory.held;
     c->x.client = (struct exchange_client){
         .address = stream_remote_text(fc->stream),
         .ip = stream_remote_ip(fc->stream),

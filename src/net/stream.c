@@ -415,6 +415,11 @@ void stream_charge(struct stream *s, struct quota *q)
     buf_charge(&s->out, q);
     if (s->tls != NULL)
         tls_conn_charge(s->tls, q);
+    stream_charge_input(s, q);
+}
+
+void stream_charge_input(struct stream *s, struct quota *q)
+{
     quota_add(q, s->in_known);
     quota_give(s->quota, s->in_known);
     s->quota = q;

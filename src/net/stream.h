@@ -64,10 +64,12 @@ MEM_CHECK struct stream *stream_connect(struct loop *l, const struct sockaddr *a
 /* Hands the stream to another owner; events from now on go there. Bytes that wait unread are announced to it again. */
 void stream_set_owner(struct stream *s, stream_fn *fn, void *arg);
 /*
- * What waits in it, in either direction, is charged to `q` from now on, whoever owns it, until its memory is freed,
- * which is after it was closed; the quota before gets it back. NULL: nobody counts. TLS' own state is not in it.
+ * What waits in it, in either direction, and an estimate of what TLS holds, is charged to `q` from now on, whoever owns
+ * it, until its memory is freed, which is after it was closed; the quota before gets it back. NULL: nobody counts.
  */
 void stream_charge(struct stream *s, struct quota *q);
+/* Only what waits to be read: for somebody who uses the stream for a while. */
+void stream_charge_input(struct stream *s, struct quota *q);
 void stream_close(struct stream *s, enum stream_close_how how);
 /* Somebody who does not own it ends it: its owner gets FAILED, with this for a failure. */
 void stream_break(struct stream *s, const char *why);

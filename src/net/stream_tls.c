@@ -21,7 +21,8 @@ enum {
     RECORD_BYTES = 16384,
     RECORD_OVERHEAD = 64,
     MESSAGES_MS = 60000,
-    SMALL_READ = 2048, /* room for what a small message takes; libevent makes 32 KB of a whole record's */
+    TLS_STATE_BYTES = 12 << 10, /* roughly: of the 15 KB of an idle connection (docs/performance.md) */
+    SMALL_READ = 2048,          /* room for what a small message takes; libevent makes 32 KB of a whole record's */
 };
 
 struct tls_conn {
@@ -31,6 +32,7 @@ struct tls_conn {
     struct bufferevent *bev; /* towards servers: reads */
     struct tls_bio bio;
     struct newcomer step; /* server: of the handshake */
+    struct quota *quota;  /* is charged with TLS_STATE_BYTES while there is an SSL; NULL: none */
     struct tls_identity *identity;
     char *server_name;
     char *session_key;
@@ -69,6 +71,11 @@ void tls_conn_judge_again(struct tls_conn *t, const struct tls_ctx *c)
 void tls_conn_charge(struct tls_conn *t, struct quota *q)
 {
     buf_charge(&t->bio.kept, q);
+    if (t->ssl != NULL) {
+        quota_add(q, TLS_STATE_BYTES);
+        quota_give(t->quota, TLS_STATE_BYTES);
+    }
+    t->quota = q;
 }
 
 /* --------------------------------------------------------------------------------------------------- failures */
@@ -362,6 +369,7 @@ static bool make_ssl(struct stream *s)
     t->ssl = tls_ctx_new_ssl(t->ctx, t->server_name);
     if (t->ssl == NULL)
         return false;
+    quota_add(t->quota, TLS_STATE_BYTES);
     t->bio_object = tls_bio_attach(&t->bio, t->ctx->bio_method);
     if (t->bio_object == NULL)
         return false;
@@ -537,6 +545,7 @@ static void tls_release(struct stream *s)
         /* Otherwise a connection that was cut off takes its session with it. */
         SSL_set_shutdown(t->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
         SSL_free(t->ssl);
+        quota_give(t->quota, TLS_STATE_BYTES);
     }
     tls_identity_free(t->identity);
     tls_ctx_unref(t->ctx);

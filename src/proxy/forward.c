@@ -27,6 +27,7 @@ static void keep_body(struct job *j, struct slice data)
 {
     if (!j->body_started) {
         buf_init(&j->kept, LIMIT_REPLAY_BYTES);
+        buf_charge(&j->kept, exchange_quota(j->x));
         j->keeps_body = has_alternatives(j);
     }
     j->keeps_body = j->keeps_body && buf_append(&j->kept, data);
@@ -583,6 +584,7 @@ bool forward_start(struct job *j, const struct back_handler *handler, struct htt
         .expect_continue = exchange_expects_continue(j->x),
         .head_timeout_ms = j->account.long_running ? 0 : j->config->request_timeout_ms,
         .client = j->client,
+        .quota = exchange_quota(j->x),
         .others = j->peer == NULL && has_alternatives(j),
         .handler = handler,
         .arg = j,

@@ -238,6 +238,11 @@ void stream_charge(struct stream *s, struct quota *q)
     buf_charge(&s->out, q);
 }
 
+void stream_charge_input(struct stream *s, struct quota *q)
+{
+    buf_charge(&s->in, q);
+}
+
 void stream_finish_writing(struct stream *s)
 {
     if (s->state > OPEN || s->finish)

@@ -323,6 +323,41 @@ static void expectations(void)
     }
 }
 
+/* What waits of an answer for its owner is charged to him, and is nobody's when he has gone. */
+static void charged_answer(bool tls, bool cancelled)
+{
+    static struct kit k;
+    static char text[60 << 10];
+    struct quota quota;
+    struct server_conn *s;
+    struct call c;
+
+    quota_init(&quota, NULL, 0);
+    memset(text, 'x', sizeof text - 1);
+    kit_open(&k, tls, 0);
+    call_init(&c, &k, "GET", "/");
+    c.opts.quota = &quota;
+    c.pause_at = "head";
+    call_send(&c);
+    s = kit_conn(&k, 0);
+    ok(conn_has(s, "\r\n\r\n"), "request");
+    conn_say(s, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\n");
+    conn_say(s, text);
+    ok(run_until(k.loop, quota.held > 0), "an answer waits, and is charged (%zu bytes)", quota.held);
+    if (cancelled) {
+        back_cancel(c.r);
+        c.r = NULL;
+    } else {
+        back_resume(c.r);
+        ok(run_until(k.loop, buf_len(&c.body) == sizeof text - 1), "it goes on");
+        conn_close(s, STREAM_CLOSE_ABORT);
+        ok(call_over(&c), "and breaks off");
+    }
+    is_u64(quota.held, 0, "nothing is left, at once");
+    call_free(&c);
+    kit_close(&k);
+}
+
 /* The server stops reading in the middle of a body; `answering`: after its answer has begun. */
 static void not_taken(bool chunked, bool answering)
 {
@@ -415,6 +450,8 @@ int main(void)
     for (int i = 0; i < 4; i++)
         not_taken((i & 1) != 0, (i & 2) != 0);
     late_body();
+    for (int i = 0; i < 4; i++)
+        charged_answer((i & 1) != 0, (i & 2) != 0);
     not_given();
     big_download(false, false);
     big_download(false, true);

@@ -427,6 +427,49 @@ static void not_taken(bool answering)
 
 /* ---- memory ---- */
 
+/* Of a body that the server's window does not take, and of an answer that its owner does not take. */
+static void charged(bool cancelled)
+{
+    static struct h2_kit k;
+    static char text[40 << 10];
+    struct quota quota;
+    struct h2_conn *s;
+    struct call c;
+    size_t body;
+
+    quota_init(&quota, NULL, 0);
+    memset(text, 'x', sizeof text - 1);
+    h2_open(&k);
+    k.holds = true;
+    upload_init(&c, &k, 4 * sizeof text);
+    c.opts.quota = &quota;
+    c.pause_at = "head";
+    call_send(&c);
+    s = h2_conn(&k, 0);
+    for (size_t i = 0; i < 4; i++)
+        if (!back_write(c.r, slice_of(text, sizeof text)))
+            tap_bail("the body is not taken");
+    (void)h2_asked_body(s, 0, 65535);
+    body = quota.held;
+    ok(body >= 4 * sizeof text - 65535, "what the window does not take is charged (%zu bytes)", body);
+    h2_headers(s, s->asked[0].id, ":status: 200\n", false);
+    h2_bulk(s, s->asked[0].id, sizeof text);
+    ok(run_until(k.k.loop, quota.held >= body + sizeof text), "and so is what the owner does not take");
+    if (cancelled)
+        back_cancel(c.r);
+    else
+        h2_conn_close(s, STREAM_CLOSE_ABORT);
+    if (!cancelled) {
+        settle(k.k.loop);
+        back_resume(c.r);
+        ok(call_over(&c), "broken off");
+    }
+    c.r = NULL;
+    is_u64(quota.held, 0, "nothing is left, at once");
+    call_free(&c);
+    h2_close(&k);
+}
+
 /* The nth allocation of a request's life fails; 0: none. */
 static void scene(struct h2_kit *k, uint64_t nth)
 {
@@ -500,6 +543,8 @@ int main(void)
     head_timeout();
     not_taken(false);
     not_taken(true);
+    charged(true);
+    charged(false);
     short_of_memory();
     return tap_end();
 }

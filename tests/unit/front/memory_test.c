@@ -39,6 +39,7 @@ static void test_answered_heads(struct kit *k)
 
     configure(k, 0);
     kit_connect(k, true, false);
+    ok(front_memory(k->w.front) >= 12 << 10, "a connection is charged with what its TLS holds, roughly");
     raw_heads(&b, 4);
     kit_raw(k, buf_slice(&b).p, buf_len(&b));
     buf_free(&b);
