@@ -104,9 +104,8 @@ struct back_opts {
     uint64_t head_timeout_ms; /* from now to the response head, an upload included; 0 = none */
     bool others;     /* the owner has another origin to ask: one repetition here, over HTTP/1.1 only what began so */
     bool own, probe; /* own: not for a client, no limit on clients counts it; probe: its end says nothing of health */
-    const char *client; /* address whose budget counts (back/churn.h); NULL: none. Until back_cancel() */
-    /* Is charged with the body and with what of the answer waits. Until the last callback or back_cancel(). */
-    struct quota *quota;
+    const char *client;  /* address whose budget counts (back/churn.h); NULL: none. Until back_cancel() */
+    struct quota *quota; /* is charged with what waits of both bodies, until the last call; NULL: none */
     const struct back_handler *handler;
     void *arg;
 };
@@ -117,10 +116,8 @@ void back_free(struct back *b);
 /* A reference-counted origin; the opts' text is copied, TLS contexts are referenced. NULL when out of memory. */
 MEM_CHECK struct origin *origin_new(struct back *b, const struct origin_opts *o);
 struct origin *origin_ref(struct origin *o);
-/* With the last reference its idle connections close; requests under way finish. */
-void origin_unref(struct origin *o);
-/* Whether both stand for the same place, reached in the same way, over the very same TLS contexts. */
-bool origin_same(const struct origin *a, const struct origin *b);
+void origin_unref(struct origin *o); /* the last one closes idle connections; requests under way finish */
+bool origin_same(const struct origin *a, const struct origin *b); /* place, way there, and the very TLS contexts */
 const char *origin_name(const struct origin *o);
 const char *origin_address(const struct origin *o); /* host:port, brackets for IPv6: also the Host field to send */
 /* Passive health (back/health.h): false for a while after failures; then true until a request goes there, the trial. */
