@@ -115,6 +115,11 @@ def _in_place(one):
     GUIDE.take(one, "verify")
 
 
+def _marks(said):
+    """What `mvproxyctl check` does not find well."""
+    return [line for line in said.splitlines() if line.startswith(("×", "‼"))]
+
+
 def _logged(one, unit, pattern):
     """Whether a line of that unit's log matches."""
     return re.search(pattern, one.run("journalctl --no-pager -o cat -u " + unit)) is not None
@@ -141,7 +146,9 @@ def test_install(cluster):
     with Askers(cluster, []) as askers:
         for one in (first, second):
             cluster.install(one)
-            GUIDE.take(one, *INSTALL, "check-configuration", "cut-over")
+            wrong = [m for m in _marks(GUIDE.take(one, *INSTALL, "check-configuration")) if m.startswith("×")]
+            assert all("6443 is taken" in m or "nothing says where it can be reached" in m for m in wrong), wrong
+            GUIDE.take(one, "cut-over")
             _in_place(one)
             askers.go_on()
     print("# %s" % askers)
@@ -162,6 +169,8 @@ def test_join(cluster):
         _in_place(third)
         askers.go_on()
     assert not askers.trouble, askers.trouble
+    for one in cluster.machines:
+        print("# %s: %s" % (one.name, _marks(GUIDE.take(one, "check")) or "all well"))
 
 
 def test_port_check(cluster):
@@ -253,13 +262,14 @@ def _killed(one):
 def test_probes(cluster):
     """mvproxy is down for longer than the probes bear: with the patch kube-apiserver stays, without it it is killed"""
     patched, plain, _ = cluster.machines
-    plain.run("kubeadm upgrade node phase control-plane --certificate-renewal=false")
-    assert _probes(plain) == ({plain.address}, {"127.0.0.1"}), _probes(plain)
     for one in (patched, plain):
         # Eight failures in 24 s instead of 80.
         one.write("/etc/default/kubelet", "MORE=--liveness-speed=3.3\n")
         one.run("systemctl restart kubelet")
-    waiting.until(lambda: cluster.client(plain).get("/readyz").status == 200, plain.name)
+    plain.run("kubeadm upgrade node phase control-plane --certificate-renewal=false")
+    assert _probes(plain) == ({plain.address}, {"127.0.0.1"}), _probes(plain)
+    for one in (patched, plain):  # the startup probe is over
+        plain.run("kubectl -n kube-system wait --for=condition=Ready --timeout=90s pod/kube-apiserver-" + one.name)
     before = _pod(patched)
     try:
         for one in (patched, plain):
