@@ -3,9 +3,8 @@
 #include "back/back.h"
 #include "cluster/cluster_internal.h"
 #include "cluster/publish.h"
+#include "cluster/pulse.h"
 #include "cluster/refresh.h"
-#include "cluster/schemas.h"
-#include "kube/schema_index.h"
 #include "net/loop.h"
 
 /* Two of one host name: a server that has another ID since it was upgraded, and what is left of the one before. */
@@ -30,16 +29,27 @@ static void set_age(const struct cluster *c, const char *server, const struct re
     set_youngest(metric_child(c->metrics.age, &label), (double)age / 1000);
 }
 
-static void set_info(const struct cluster *c, const char *server, const char *id, const struct schemas *s,
-                     const struct origin *o)
+/* Whether it answers is not said before it was asked. */
+static void set_pulse(const struct cluster *c, const char *server, const struct pulse *pulse, const char **version)
 {
-    char version[SCHEMA_RELEASE_BYTES];
-    struct slice labels[] = {slice_str(server), slice_str(id), SLICE_NONE,
-                             slice_str(o == NULL ? NULL : origin_address(o))};
+    struct slice label = slice_str(server);
+    struct pulse_view v;
 
-    schema_release_text(schemas_release(s), version);
-    labels[2] = slice_str(version);
-    metric_set(metric_child(c->metrics.info, labels), 1);
+    pulse_look(pulse, &v);
+    *version = v.says->binary;
+    if (v.state != PULSE_UNKNOWN)
+        metric_set(metric_child(c->metrics.up, &label), v.state == PULSE_ANSWERS ? 1 : 0);
+}
+
+static void show_server(const struct cluster *c, const char *server, const char *id, const struct pulse *pulse,
+                        const struct origin *o)
+{
+    const char *version, *address = o == NULL ? NULL : origin_address(o);
+
+    set_pulse(c, server, pulse, &version);
+    metric_set(metric_child(c->metrics.info,
+                            (struct slice[]){slice_str(server), slice_str(id), slice_str(version), slice_str(address)}),
+               1);
 }
 
 static void show_servers(const struct cluster *c)
@@ -49,11 +59,12 @@ static void show_servers(const struct cluster *c)
 
     metric_family_clear(c->metrics.age);
     metric_family_clear(c->metrics.info);
+    metric_family_clear(c->metrics.up);
     set_age(c, c->hostname, c->local, c->started_ms);
-    set_info(c, c->hostname, c->own_id, c->schemas, c->o.local);
+    show_server(c, c->hostname, c->own_id, c->pulse, c->o.local);
     while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL) {
         set_age(c, peer_label(p), p->refresh, p->known_ms);
-        set_info(c, peer_label(p), p->id, p->schemas, p->origin);
+        show_server(c, peer_label(p), p->id, p->pulse, p->origin);
         drained += p->drained;
     }
     metric_set(c->metrics.peers_drained, (double)drained);

@@ -24,6 +24,7 @@ struct cluster_metrics {
     struct metric_family *record_changes; /* "added", "changed", "removed", "refused" */
     struct metric_family *record_writes;  /* of our own: "ok", "failed", "yielded" */
     struct metric_family *age;            /* seconds since the document was last confirmed, by server */
+    struct metric_family *up;             /* by server */
     struct metric_family *info;           /* server, id, version, address */
 };
 

@@ -1,6 +1,5 @@
 #include "kube/schema_index.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/hash.h"
@@ -233,14 +232,4 @@ uint64_t schema_release(struct slice document)
     for (size_t i = 0; i < 3 && take_number(&text, &part[i]) && text.n > 0 && text.p[0] == '.'; i++)
         text = slice_from(text, 1);
     return part[0] << 40 | part[1] << 20 | part[2];
-}
-
-void schema_release_text(uint64_t release, char out[SCHEMA_RELEASE_BYTES])
-{
-    const unsigned mask = (1U << 20) - 1;
-
-    out[0] = '\0';
-    if (release > 0)
-        snprintf(out, SCHEMA_RELEASE_BYTES, "%u.%u.%u", (unsigned)(release >> 40) & mask,
-                 (unsigned)(release >> 20) & mask, (unsigned)release & mask);
 }

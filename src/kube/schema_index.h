@@ -25,8 +25,5 @@ struct slice schema_index_hash(const struct schema_index *x, struct slice group,
 /* Of the answer to /version: a number that is higher for a later release ("v1.34.4-x+y" → 1.34.4); 0: not understood.
  */
 uint64_t schema_release(struct slice document);
-/* "1.34.4"; "" for 0. */
-enum { SCHEMA_RELEASE_BYTES = 32 };
-void schema_release_text(uint64_t release, char out[SCHEMA_RELEASE_BYTES]);
 
 #endif

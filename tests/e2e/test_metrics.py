@@ -54,7 +54,7 @@ def test_one_name(world):
         one = info["test-server-" + node]
         equal(one["id"], world.sim.server(node)["id"], "ID of " + node)
         check(re.fullmatch(r"127\.0\.0\.1:[0-9]+", one["address"]), one)
-    until(lambda: versions(world.proxies["a"]) == {"test-server-a": "1.33.0", "test-server-b": "1.34.0"}, "the versions")
+    until(lambda: versions(world.proxies["a"]) == {"test-server-a": "v1.33.0", "test-server-b": "v1.34.0"}, "the versions")
 
 
 def test_by_server(world):

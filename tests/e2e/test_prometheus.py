@@ -116,7 +116,7 @@ def test_servers_join(world):
     """mvproxy_server_info joins with every family that names a server"""
     joined = world.prometheus.query("mvproxy_discovery_age_seconds * on (instance, server) group_left (version, address) mvproxy_server_info")
     names = {(s["metric"]["server"], s["metric"].get("version")) for s in joined}
-    equal(names, {("test-server-a", "1.33.0"), ("test-server-b", "1.34.0")}, "joined")
+    equal(names, {("test-server-a", "v1.33.0"), ("test-server-b", "v1.34.0")}, "joined")
 
 
 def test_rules(world):

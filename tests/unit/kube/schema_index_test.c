@@ -103,24 +103,11 @@ static void test_release(void)
                "release of %s", rows[i].document);
 }
 
-static void test_release_text(void)
-{
-    char text[SCHEMA_RELEASE_BYTES];
-
-    schema_release_text(schema_release(SLICE_LIT("{\"gitVersion\":\"v1.34.12-x\"}")), text);
-    is_str(text, "1.34.12", "a release as text");
-    schema_release_text(UINT64_MAX, text);
-    is_str(text, "1048575.1048575.1048575", "the longest");
-    schema_release_text(0, text);
-    is_str(text, "", "none");
-}
-
 int main(void)
 {
     test_index();
     test_refused();
     test_memory();
     test_release();
-    test_release_text();
     return tap_end();
 }
