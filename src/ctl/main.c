@@ -176,9 +176,8 @@ static int show_once(const struct command *k, const struct call *c)
     if (c->json)
         puts(json_object_to_json_string_ext(result, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
     else
-        status = k->show(result) ? EXIT_FINE : EXIT_NOT_WELL;
-    if (c->json)
-        status = EXIT_FINE;
+        show_printable(result);
+    status = c->json || k->show(result) ? EXIT_FINE : EXIT_NOT_WELL;
     json_object_put(result);
     return status;
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "ctl/table.h"
 
 enum { DAY_S = 86400, SOON_S = 30 * DAY_S };
@@ -38,6 +39,39 @@ static bool truth(struct json_object *o, const char *name)
 static size_t count(struct json_object *list)
 {
     return list == NULL ? 0 : json_object_array_length(list);
+}
+
+static void make_text_printable(struct json_object *o)
+{
+    const char *text = json_object_get_string(o);
+    char *copy = must_strdup(text);
+
+    for (char *c = copy; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
+    (void)json_object_set_string(o, copy);
+    mem_free(copy);
+}
+
+static void make_printable(struct json_object *o)
+{
+    if (json_object_is_type(o, json_type_string))
+        make_text_printable(o);
+    else
+        show_printable(o);
+}
+
+void show_printable(struct json_object *result)
+{
+    if (json_object_is_type(result, json_type_object)) {
+        json_object_object_foreach(result, name, value)
+        {
+            (void)name;
+            make_printable(value);
+        }
+    }
+    for (size_t i = 0; json_object_is_type(result, json_type_array) && i < count(result); i++)
+        make_printable(json_object_array_get_idx(result, i));
 }
 
 /* "3d4h", "5m10s", "0.4s": what a person wants of a duration. */

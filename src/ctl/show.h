@@ -7,6 +7,10 @@
 #include <json-c/json.h>
 #include <stdbool.h>
 
+/* Control characters in the texts of a result, which may be others' words, become '?': a terminal would obey them. Not
+ * in a result that is one text. To be called before the others. */
+void show_printable(struct json_object *result);
+
 /* Each prints one command's result to standard output; the exit status is 0 if true, 1 if false (not ready, refused,
  * something is about to end). */
 bool show_status(struct json_object *result);

@@ -18,7 +18,7 @@ from fixture import check, equal, until
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"  # served by b only
 STATUSZ = "application/json;v=%s;g=config.k8s.io;as=Statusz"
 SOON = 10  # seconds, of patience; discovery by itself is looked at once an hour here
-HOSTILE = "<script>document.title='taken'</script>"
+HOSTILE = "<script>document.title='taken'</script>\x1b[31m"
 
 
 def setup():
@@ -223,13 +223,15 @@ def test_hostile_names(world):
         "spec": dict(lease["spec"], holderIdentity=name + "_1")})
     until(lambda: HOSTILE in servers(world), "the peer", SOON)
     page = world.proxies["a"].get("/")[1]
-    check("<script" not in page and page.count("&lt;script&gt;document.title=&#39;taken&#39;&lt;/script&gt;") >= 3, "escaped in every place")
+    check("<script" not in page and page.count("&lt;script&gt;document.title=&#39;taken&#39;&lt;/script&gt; [31m") >= 3, "escaped in every place")
     told = json.loads(ctl(world, "-o", "json", "status"))
     check(any(HOSTILE in d["text"] for d in told["disbelieved"]), "its address is not believed", told["disbelieved"])
+    for command in ("status", "peers", "skew"):
+        check("\x1b" not in ctl(world, command) and HOSTILE.replace("\x1b", "?") in ctl(world, command), command, "tells a terminal nothing")
     text, console, asked = chromium(world, "--dump-dom")
     dom = Document(text)
     check(not dom.of("script") and "taken" not in dom.texts["title"][0], "nothing of it ran", dom.texts["title"])
-    check(any(HOSTILE in t for t in dom.texts["bdi"]), "it is read as it stands")
+    check(any(HOSTILE.replace("\x1b", " ") in t for t in dom.texts["bdi"]), "it is read as it stands")
     equal((console, asked), ([], {"http://%s/" % world.proxies["a"].admin}), "console, requests")
     world.sim.delete("leases.coordination.k8s.io", name, "kube-system")
 
