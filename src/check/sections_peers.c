@@ -25,27 +25,41 @@ static struct cluster *look(struct scene *s)
     return cluster_new(s->loop, s->back, s->metrics, &o);
 }
 
-static bool all_have_addresses(struct cluster *c)
+static bool all_have_addresses(const struct served *v)
 {
-    const struct served *v = cluster_served(c);
-
     for (size_t i = 0; i < served_n_peers(v); i++)
         if (served_peer_at(v, i)->origin == NULL)
             return false;
     return true;
 }
 
-/* Each of them has answered, or has had the time to. */
-static void wait_for(struct scene *s, struct cluster *c)
+/* Addresses may come from etcd's records, later than the Leases. */
+static void wait_for_peers(struct scene *s, struct cluster *c)
 {
-    uint64_t begin = loop_now_ms(s->loop), passed = 0;
-    char reason[192];
+    uint64_t begin = loop_now_ms(s->loop), passed = 0, patience = s->around.n_etcd > 0 ? ADDRESS_PATIENCE_MS : 0;
 
-    while (passed < PATIENCE_MS && (!cluster_peers_synced(c, reason, sizeof(reason)) ||
-                                    (passed < ADDRESS_PATIENCE_MS && !all_have_addresses(c)))) {
+    while (passed < PATIENCE_MS &&
+           (!served_synced(cluster_served(c)) || (passed < patience && !all_have_addresses(cluster_served(c))))) {
         loop_run_once(s->loop, TURN_MS);
         passed = loop_now_ms(s->loop) - begin;
     }
+}
+
+static bool is_read(const struct served *v, const char *id)
+{
+    for (size_t i = 0; i < served_n_peers(v); i++)
+        if (strcmp(served_peer_at(v, i)->id, id) == 0)
+            return served_peer_at(v, i)->discovery_known;
+    return false;
+}
+
+static bool wait_for_discovery(struct scene *s, struct cluster *c, const char *id)
+{
+    uint64_t begin = loop_now_ms(s->loop);
+
+    while (!is_read(cluster_served(c), id) && loop_now_ms(s->loop) - begin < PATIENCE_MS)
+        loop_run_once(s->loop, TURN_MS);
+    return is_read(cluster_served(c), id);
 }
 
 struct range {
@@ -93,7 +107,7 @@ static void judge_answer(struct scene *s, const struct served_peer *p, const str
                        p->host, origin_address(p->origin), a->status);
 }
 
-static void check_peer(struct scene *s, const struct served_peer *p, struct range *versions)
+static void check_peer(struct scene *s, struct cluster *c, const struct served_peer *p, struct range *versions)
 {
     const struct api_request r = {.origin = p->origin, .peer = true, .target = SLICE_LIT("/version")};
     unsigned major, minor;
@@ -105,7 +119,7 @@ static void check_peer(struct scene *s, const struct served_peer *p, struct rang
     scene_ask(s, &r, &body, &a);
     if (!a.ok || a.status != 200 || !version_parse(a.body, &major, &minor)) {
         judge_answer(s, p, &a);
-    } else if (!p->discovery_known) {
+    } else if (!wait_for_discovery(s, c, p->id)) {
         findings_wrong(s->f, "peer-discovery", "see the log of its kube-apiserver and of its mvproxy",
                        "peer %s at %s: its discovery cannot be read", p->host, origin_address(p->origin));
     } else {
@@ -137,7 +151,7 @@ static void check_each(struct scene *s, struct cluster *c)
                            "let its mvproxy write it (peer-advertise-ip and -port there), or list it in peers",
                            "peer %s: nothing says where it can be reached", p->host);
         else
-            check_peer(s, p, &versions);
+            check_peer(s, c, p, &versions);
     }
     if (served_n_peers(v) == 0)
         findings_good(s->f, "peers", "there is no other API server");
@@ -183,7 +197,7 @@ void section_peers(struct scene *s)
     if (!are_possible(s))
         return;
     c = look(s);
-    wait_for(s, c);
+    wait_for_peers(s, c);
     check_each(s, c);
     cluster_free(c);
 }

@@ -1,0 +1,80 @@
+/* One list of findings: what people and programs see of it, and the exit status. */
+#include "check/findings.h"
+
+#include "lib/tap.h"
+
+enum { ROOM = 1 << 16 };
+
+static void fill(struct findings *f)
+{
+    findings_enter(f, CHECK_HOST);
+    findings_good(f, "host-good", "a %s", "thing");
+    findings_enter(f, CHECK_CONFIGURATION);
+    findings_skipped(f, "not-told", "not examined");
+    findings_warn(f, "odd", "look at it", "name \x1b[31m\"%s\"", "x\ny");
+    findings_wrong(f, "broken", "repair it", "out of order");
+}
+
+static void text(bool utf8, const char *want)
+{
+    struct findings *f = findings_new();
+    struct buf out;
+
+    buf_init(&out, ROOM);
+    fill(f);
+    findings_print_text(f, utf8, &out);
+    is_slice(buf_slice(&out), want, "as text, %s", utf8 ? "UTF-8" : "plain");
+    buf_free(&out);
+    findings_free(f);
+}
+
+static void json(void)
+{
+    struct findings *f = findings_new();
+    struct buf out;
+
+    buf_init(&out, ROOM);
+    fill(f);
+    findings_print_json(f, &out);
+    is_slice(
+        buf_slice(&out),
+        "{\"findings\":["
+        "{\"section\":\"host\",\"check\":\"host-good\",\"mark\":\"ok\",\"text\":\"a thing\",\"remedy\":\"\"},"
+        "{\"section\":\"configuration\",\"check\":\"not-told\",\"mark\":\"skipped\",\"text\":\"not examined\","
+        "\"remedy\":\"\"},"
+        "{\"section\":\"configuration\",\"check\":\"odd\",\"mark\":\"warning\",\"text\":\"name "
+        "\\u001b[31m\\\"x\\ny\\\"\",\"remedy\":\"look at it\"},"
+        "{\"section\":\"configuration\",\"check\":\"broken\",\"mark\":\"error\",\"text\":\"out of order\",\"remedy\":"
+        "\"repair it\"}],\"errors\":1,\"warnings\":1}",
+        "as JSON");
+    buf_free(&out);
+    findings_free(f);
+}
+
+static void exit_statuses(void)
+{
+    struct findings *f = findings_new();
+
+    findings_good(f, "a", "well");
+    findings_skipped(f, "b", "not examined");
+    is_int(findings_exit_status(f), 0, "well");
+    findings_warn(f, "c", "r", "odd");
+    is_int(findings_exit_status(f), 1, "a warning");
+    findings_wrong(f, "d", "r", "wrong");
+    is_int(findings_exit_status(f), 2, "something is wrong");
+    findings_warn(f, "e", "r", "odd");
+    is_int(findings_exit_status(f), 2, "whatever else there is");
+    is_u64(findings_count(f, CHECK_WARNING), 2, "counted");
+    findings_free(f);
+}
+
+int main(void)
+{
+    text(true, "configuration\n- not examined\n\u203c name ?[31m\"x?y\"\n    what to do: look at it\n\u00d7 out of "
+               "order\n    what to do: repair it\n\nhost\n\u221a a thing\n\n1 wrong, 1 to be looked at, 1 well.\n");
+    text(false, "configuration\n-- not examined\n!! name ?[31m\"x?y\"\n    what to do: look at it\nXX out of "
+                "order\n    what to do: repair it\n\nhost\nok a thing\n\n1 wrong, 1 to be looked at, 1 well.\n");
+    json();
+    exit_statuses();
+    return tap_end();
+}
