@@ -21,7 +21,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { APP_HEARTBEAT_MS = 1000, APP_HELD_BEATS = 10 };
+enum {
+    APP_HEARTBEAT_MS = 1000,
+    APP_HELD_BEATS = 10,
+    APP_HELD_BEATS_BESIDE = 60, /* while the process before us serves */
+};
 
 void app_set_phase(struct app *a, enum app_phase phase)
 {
@@ -49,7 +53,9 @@ void app_update_status(struct app *a)
 
 /*
  * Whoever comes by an inherited socket can be served by the process before us, or waits in the kernel's queue: better
- * than a 503 while we do not know yet what is served. But not for ever: without a local server we are never ready.
+ * than a 503 while we do not know yet what is served. But not for ever: without a local server we are never ready. The
+ * process before us, as long as it is there (it has the admin listener), knows more than we do: a local server that is
+ * being upgraded is waited for longer, and the service manager hears so long that we are not ready.
  */
 static void accept_when_ready(struct app *a)
 {
@@ -59,10 +65,15 @@ static void accept_when_ready(struct app *a)
         return;
     if (observe_ready(a, reason, sizeof(reason)))
         a->held_beats = 1;
+    else if (!a->admin_waits && a->held_beats > APP_HELD_BEATS)
+        a->held_beats = APP_HELD_BEATS;
     if (--a->held_beats > 0)
         return;
     log_info("Accepting connections from the inherited socket");
     front_release(a->front);
+    if (a->ready_later)
+        notify_ready(a->notify, "Took over");
+    a->ready_later = false;
 }
 
 static void on_heartbeat(void *arg)
@@ -205,7 +216,7 @@ static bool build_front(struct app *a, struct buf *errors)
     o.listen.inherited = inherited;
     o.listen.n_inherited = notify_inherited(inherited, LISTENERS_MAX);
     o.hold = a->inherited = o.listen.n_inherited > 0;
-    a->held_beats = o.hold ? APP_HELD_BEATS : 0;
+    a->held_beats = o.hold ? APP_HELD_BEATS_BESIDE : 0;
     if (a->inherited)
         addresses_inherited(inherited, o.listen.n_inherited, &a->addresses);
     else if (!addresses_configured(a->config, &a->addresses, &err))
@@ -284,7 +295,9 @@ int app_run(struct app *a)
     say_listeners(a);
     app_say_missing_trust(a, NULL);
     trust_say_suites(a->config);
-    notify_ready(a->notify, "Starting");
+    a->ready_later = a->held_beats > 0 && a->admin_waits;
+    if (!a->ready_later)
+        notify_ready(a->notify, "Starting");
     loop_timer_set(a->heartbeat, 0);
     log_set_buffered(true); /* the loop flushes once per turn */
     loop_run(a->loop);

@@ -60,6 +60,7 @@ struct app {
     bool inherited;             /* the listening sockets; another process may be serving it still */
     bool admin_waits;           /* for the process before us to let go of its address */
     unsigned held_beats;        /* heartbeats to wait at most before connections are accepted from it */
+    bool ready_later;           /* the service manager hears that we are ready when they are accepted */
     bool withdrawn;             /* what we had published is gone, or it took too long */
     char status[512];           /* as last told to the service manager */
     char reload_refused[256];   /* why the last reload was; empty once one succeeds */

@@ -1,7 +1,9 @@
 """The API server sees the same user as without mvproxy."""
 
+import re
+
 from harness import waiting
-from harness.api import WHOAMI, ensure, ensure_namespace, expect, grant, same, same_bytes, whoami
+from harness.api import AGGREGATED, WHOAMI, ensure, ensure_namespace, expect, grant, same, same_bytes, whoami
 
 
 def _ask(client, **headers):
@@ -174,3 +176,24 @@ def test_connections_of_others(cluster):
     finally:
         for connection in open_connections.values():
             connection.close()
+
+
+def _own_line(node, audit_id):
+    """What mvproxy wrote of an answer of its own, as pairs."""
+    for line in node.mvproxy.log_text().splitlines():
+        if '"Audit" ' in line and 'auditID="%s"' % audit_id in line:
+            return dict(re.findall(r'([\w.]+)="?([^" ]*)', line.partition('"Audit" ')[2]))
+    return None
+
+
+def test_own_answers(cluster):
+    """a merged document leaves an audit line of mvproxy's, and by it the API server's own log says who a token was; a 401 does as well"""
+    for node in cluster.nodes:
+        answer = expect(node.proxied("bob").request("GET", "/apis", headers={"Accept": AGGREGATED}), 200)
+        line = waiting.until(lambda n=node, a=answer: _own_line(n, a.header("Audit-Id")), "an audit line")
+        assert (line["verb"], line["requestURI"], line["responseStatus.code"], line["stage"]) == ("get", "/apis", "200", "ResponseComplete"), line
+        [(asked, event)] = waiting.until(lambda i=line["verdictAuditID"]: cluster.audit(i), "the verdict in the API server's audit log")
+        assert asked is node and event["user"]["username"] == "bob" and event["requestURI"] == "/apis", event
+        answer = expect(node.proxied("foreign").get("/api/v1/nodes"), 401)
+        line = waiting.until(lambda n=node, a=answer: _own_line(n, a.header("Audit-Id")), "an audit line")
+        assert line["responseStatus.code"] == "401" and line["objectRef.resource"] == "nodes" and not cluster.audit(answer.header("Audit-Id")), line

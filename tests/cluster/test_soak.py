@@ -19,10 +19,15 @@ from harness.parts import part
 from harness.runner import limit
 
 KNOWN_AFTER = 2.0  # seconds from a change of what is served to when everybody must know it
-FLAGS = {"batch/v1": "--runtime-config=batch/v1=false", "autoscaling/v1": "--runtime-config=autoscaling/v1=false", "": None}
-PATHS = {"/apis/batch/v1/jobs": "batch/v1", "/apis/autoscaling/v1/horizontalpodautoscalers": "autoscaling/v1",
-         "/apis/resource.k8s.io/v1/deviceclasses": "newer", "/apis/storage.k8s.io/v1/volumeattributesclasses": "newer",
-         "/apis/apps/v1/deployments": "all", "/api/v1/namespaces/default": "all"}
+# What a server may come back without: a whole group, one version of a group, a resource of a version, a subresource.
+FLAGS = {"batch/v1": "--runtime-config=batch/v1=false", "autoscaling/v1": "--runtime-config=autoscaling/v1=false",
+         "cronjobs": "--runtime-config=batch/v1/cronjobs=false", "pods/resize": "--feature-gates=InPlacePodVerticalScaling=false", "": None}
+# Who serves it: the newer release, or all, and without what it goes.
+PATHS = {"/apis/batch/v1/jobs": ("all", "batch/v1"), "/apis/batch/v1/cronjobs": ("all", "batch/v1", "cronjobs"),
+         "/apis/autoscaling/v1/horizontalpodautoscalers": ("all", "autoscaling/v1"),
+         "/api/v1/namespaces/soak/pods/fixed/resize": ("all", "pods/resize"),
+         "/apis/resource.k8s.io/v1/deviceclasses": ("newer",), "/apis/storage.k8s.io/v1/volumeattributesclasses": ("newer",),
+         "/apis/apps/v1/deployments": ("all",), "/api/v1/namespaces/default": ("all",)}
 
 
 class Truth:
@@ -44,9 +49,9 @@ class Truth:
 
     def serves(self, path, begun):
         """Whether a server does that was there long before, and is still."""
-        what = PATHS[path]
+        who, *goes_with = PATHS[path]
         with self._lock:
-            return any(since + KNOWN_AFTER < begun and what != off and (what != "newer" or version == self._newer)
+            return any(since + KNOWN_AFTER < begun and off not in goes_with and (who != "newer" or version == self._newer)
                        for since, off, version in self._serving.values())
 
 
@@ -88,7 +93,7 @@ class Seer(Worker):
 
 def _change(node, truth, version, off, kill, proxy):
     truth.begins(node)
-    node.spec.flags = [f for f in node.spec.flags if not f.startswith("--runtime-config")] + [f for f in [FLAGS[off]] if f]
+    node.spec.flags = [f for f in node.spec.flags if f not in FLAGS.values()] + [f for f in [FLAGS[off]] if f]
     if kill:
         with truth.killed.open(node):
             node.apiserver.kill()
@@ -118,6 +123,8 @@ def test_rounds(cluster):
     print("# %d rounds, --seed %d" % (rounds, seed), flush=True)
     first = cluster.nodes[0].direct()
     collection = config_maps(ensure_namespace(first, "soak"))
+    expect(first.request("POST", "/api/v1/namespaces/soak/pods", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "fixed"}, "spec": {
+        "containers": [{"name": "main", "image": "example.com/none"}]}}), 201)
     informers = []
     for node in cluster.nodes:
         truth.ends(node, "")

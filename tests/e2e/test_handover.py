@@ -161,6 +161,38 @@ def test_admin_listener(world):
     check(not old.running(), "both")
 
 
+def test_while_the_server_is_away(world):
+    """started while the local server is away, the next process lets the one before serve, and is ready when it accepts, not before"""
+    path = os.path.join(world.scratch, "notify")
+    notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    notify.bind(path)
+    old = world.proxies["a"]
+    new = successor(world, old.options)
+    new.env["NOTIFY_SOCKET"] = path
+    said = b""
+    with world.client() as client:
+        equal(client.ask("GET", MAPS).status, 200, "before")
+        world.sim.stop_server("a")
+        try:
+            new.start(ready=False)
+            new.await_log("The admin listener waits for the process before this one")
+            until(lambda: client.ask("GET", MAPS).status == 200, "the old process and a peer answer")
+            check(not new.log_contains("Accepting connections"), "accepts without knowing anything")
+        finally:
+            world.sim.start_server("a")
+        notify.settimeout(fixture.PATIENCE)
+        while b"READY=1" not in said:
+            said = notify.recv(4096)
+        check(new.log_contains("Accepting connections from the inherited socket"), "ready before it accepts")
+        check(old.running(), "nobody has ended it")
+    old.signal(15)
+    equal(old.wait_exit(), 0, "exit status of the old process")
+    world.proxies["a"] = new
+    new.await_ready()
+    equal(world.ask("GET", MAPS).status, 200, "after")
+    notify.close()
+
+
 def test_identity_lease(world):
     """publish: the old process removes its own Lease and no other; the new one has one of its own in the end"""
     proxy = world.proxies["a"]

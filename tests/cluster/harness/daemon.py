@@ -13,12 +13,13 @@ class DaemonError(Exception):
 class Daemon:
     """Starts, stops and kills one program; its output goes to LOGDIR/NAME.log over all its lives."""
 
-    def __init__(self, name, argv, log_dir, hostname=None, env=None):
+    def __init__(self, name, argv, log_dir, hostname=None, env=None, pass_fds=()):
         self.name = name
         self.log = os.path.join(log_dir, name + ".log")
         self.argv = list(argv)
         self._hostname = hostname
         self._env = env
+        self._pass_fds = pass_fds
         self._process = None
 
     def _command(self):
@@ -35,7 +36,7 @@ class Daemon:
             out.flush()
             # A session of its own: ^C at the terminal is for the test, which then stops things in order.
             self._process = subprocess.Popen(self._command(), stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                                             env=self._env, start_new_session=True)
+                                             env=self._env, start_new_session=True, pass_fds=self._pass_fds)
 
     @property
     def pid(self):

@@ -247,8 +247,9 @@ class Node:
         return kubeconfig(path, server, self._cluster.pki.crt("ca"), **self._cluster.credentials(user))
 
     def kubectl(self, version=None, user="admin", direct=False):
-        """kubectl of that version (default: the node's own)."""
-        program = self._cluster.program(version or self.spec.version, "kubectl")
+        """kubectl of that version (default: the node's own, if that is among those that are tried, else the oldest of these)."""
+        own = self.spec.version if self.spec.version in self._cluster.kubectls else self._cluster.kubectls[0]
+        program = self._cluster.program(version or own, "kubectl")
         return Kubectl(program, self.kubeconfig(user, direct), self._cluster.dir)
 
     def audit(self, audit_id):

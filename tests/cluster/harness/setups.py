@@ -102,7 +102,7 @@ def all_setups():
         Setup("1.33+1.34", _two("1.33.13", "1.34.4", [GOAWAY], [GOAWAY]), skew.device_classes("cp-a"), EVERYTHING, addresses="static",
               core=False, traits=["claims", "goaway"]),
         Setup("1.24+1.24", _two("1.24.17", "1.24.17", [skew.NO_JOBS]), skew.cron_jobs("cp-a"), kubectl=["1.24.17", "1.33.13"]),
-        Setup("1.25+1.25", _two("1.25.16", "1.25.16", [skew.NO_JOBS]), skew.cron_jobs("cp-a"), kubectl=["1.33.13"]),
+        Setup("1.25+1.25", _two("1.25.0", "1.25.0", [skew.NO_JOBS]), skew.cron_jobs("cp-a"), kubectl=["1.33.13"]),
         Setup("1.26+1.26", _two("1.26.15", "1.26.15", [skew.NO_JOBS]), skew.cron_jobs("cp-a"), kubectl=["1.33.13"]),
         Setup("1.26+1.27", _two("1.26.15", "1.27.16", [skew.NO_JOBS]), skew.cron_jobs("cp-a"), kubectl=["1.33.13"]),
         Setup("1.27+1.27", _two("1.27.16", "1.27.16", [skew.NO_JOBS]), skew.cron_jobs("cp-a"), kubectl=["1.33.13"]),
