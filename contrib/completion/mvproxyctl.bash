@@ -15,7 +15,7 @@ _mvproxyctl() {
         case $command in
         '') mapfile -t COMPREPLY < <(compgen -W "$commands --socket -o --help --version" -- "$word") ;;
         check) mapfile -t COMPREPLY < <(compgen -W '--pre --config' -- "$word") ;;
-        skew) mapfile -t COMPREPLY < <(compgen -W '--all --watch' -- "$word") ;;
+        skew) mapfile -t COMPREPLY < <(compgen -W '--all --upgrade --watch' -- "$word") ;;
         explain) mapfile -t COMPREPLY < <(compgen -W '--as --rerouted' -- "$word") ;;
         esac
         ;;

@@ -29,7 +29,7 @@ struct call {
     const char *argument[MAX_ARGUMENTS];
     size_t n_arguments;
     const char *user, *config_file;
-    bool json, all, rerouted, watch, before;
+    bool json, all, rerouted, watch, before, upgrade;
 };
 
 struct command {
@@ -101,7 +101,8 @@ static const struct command commands[] = {
     {"status", "status", 0, 0, "", "Ready or not and why, this server, its peers.", show_status, NULL},
     {"peers", "status", 0, 0, "", "This server and each peer: state, address, health, age of discovery.", show_peers,
      NULL},
-    {"skew", "skew", 0, 0, "[--all] [--watch]", "What is not served by every server.", show_skew, fill_skew},
+    {"skew", "skew", 0, 0, "[--all | --upgrade] [--watch]", "What is not served by every server.", show_skew,
+     fill_skew},
     {"explain", "explain", 2, 2, "METHOD PATH [--as USER] [--rerouted]", "What would be done with a request, and why.",
      show_explain, fill_explain},
     {"requests", "requests", 0, 0, "", "Requests under way, the longest first.", show_requests, NULL},
@@ -117,6 +118,9 @@ static const struct command commands[] = {
     {"metrics", "metrics", 0, 0, "", "All metrics in Prometheus' text format.", show_metrics, NULL},
     {"support-bundle", NULL, 1, 1, "FILE", "What the running process says, in one file, without secrets.", NULL, NULL},
 };
+
+/* skew --upgrade */
+static const struct command upgrade = {"skew", "upgrade", 0, 0, "--upgrade [--watch]", "", show_upgrade, NULL};
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
@@ -218,7 +222,9 @@ static int carry_out(const struct command *k, const struct call *c)
     }
     if (k->show == NULL)
         return strcmp(k->name, "check") == 0 ? run_check(c) : write_bundle(c);
-    while ((status = show_once(k, c)) == EXIT_FINE && c->watch) {
+    if (c->upgrade && strcmp(k->name, upgrade.name) == 0)
+        k = &upgrade;
+    while ((status = show_once(k, c)) <= EXIT_NOT_WELL && c->watch) {
         fflush(stdout);
         sleep(WATCH_S);
         if (isatty(STDOUT_FILENO) == 1)
@@ -251,8 +257,8 @@ static bool is_option(const char *arg, const char *name)
 
 static bool refuse_option(const char *arg)
 {
-    static const char *const names[] = {"--socket", "--all",     "--watch", "--as",  "--rerouted",
-                                        "--help",   "--version", "-o",      "--pre", "--config"};
+    static const char *const names[] = {"--socket",  "--all", "--watch", "--as",     "--rerouted", "--help",
+                                        "--version", "-o",    "--pre",   "--config", "--upgrade"};
     struct nearest n = nearest_to(slice_of(arg, strcspn(arg, "=")));
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -284,6 +290,8 @@ static bool take_option(struct call *c, int argc, char *const *argv, int *i)
         return c->all = true;
     if (strcmp(arg, "--watch") == 0)
         return c->watch = true;
+    if (strcmp(arg, "--upgrade") == 0)
+        return c->upgrade = true;
     if (strcmp(arg, "--rerouted") == 0)
         return c->rerouted = true;
     if (strcmp(arg, "--pre") == 0)

@@ -291,6 +291,77 @@ bool show_skew(struct json_object *result)
     return true;
 }
 
+/* ---- upgrade ---- */
+
+static void add_asker(struct table *t, struct json_object *row, struct json_object *asker)
+{
+    struct json_object *servers = get(row, "servers");
+    const char *group = text(row, "group");
+    char names[256] = "", age[32];
+
+    for (size_t i = 0, at = 0; i < count(servers) && at < sizeof(names); i++)
+        at += (size_t)snprintf(names + at, sizeof(names) - at, "%s%s", i == 0 ? "" : ",",
+                               json_object_get_string(json_object_array_get_idx(servers, i)));
+    table_cell(t, TABLE_PLAIN, "%s%s%s %s", group, group[0] == '\0' ? "" : "/", text(row, "version"),
+               text(row, "resource"));
+    table_cell(t, TABLE_PLAIN, "%s", names);
+    if (asker == NULL) {
+        for (size_t i = 0; i < 5; i++)
+            table_cell(t, TABLE_PLAIN, "%s", i == 2 ? "nobody" : "");
+        return;
+    }
+    table_cell(t, TABLE_PLAIN, "%.0f", number(asker, "requests"));
+    table_cell(t, TABLE_PLAIN, "%.0f", number(asker, "requestsLately"));
+    table_cell(t, TABLE_PLAIN, "%s", text(asker, "userAgent"));
+    table_cell(t, TABLE_PLAIN, "%s", text(asker, "user")[0] == '\0' ? "(by token)" : text(asker, "user"));
+    table_cell(t, TABLE_PLAIN, "%s ago", duration(number(asker, "lastSeconds"), age, sizeof(age)));
+}
+
+/* How many asked for what is served by this kind of servers only. */
+static size_t print_kind(struct json_object *rows, const char *kind, const char *heading)
+{
+    static const char *const columns[] = {"RESOURCE",   "SERVED BY", "24 H", "LATELY",
+                                          "USER AGENT", "USER",      "LAST", NULL};
+    struct table *t = NULL;
+    size_t askers = 0;
+
+    for (size_t i = 0; i < count(rows); i++) {
+        struct json_object *row = json_object_array_get_idx(rows, i), *list = get(row, "askers");
+
+        if (strcmp(text(row, "servedBy"), kind) != 0)
+            continue;
+        t = t == NULL ? table_new(columns) : t;
+        if (count(list) == 0)
+            add_asker(t, row, NULL);
+        for (size_t k = 0; k < count(list); k++, askers++)
+            add_asker(t, row, json_object_array_get_idx(list, k));
+    }
+    if (t != NULL) {
+        printf("\n%s\n", heading);
+        table_print(t);
+    }
+    return askers;
+}
+
+bool show_upgrade(struct json_object *result)
+{
+    struct json_object *rows = get(result, "resources");
+    size_t leaving;
+
+    if (count(rows) == 0) {
+        puts("All servers serve the same resources.");
+        return true;
+    }
+    printf("%zu resources are not served by all servers; who asked for them in the last %.0f hours:\n", count(rows),
+           number(result, "hours"));
+    leaving = print_kind(rows, "old", "Gone when the last old server is upgraded:");
+    (void)print_kind(rows, "new", "Served by the new servers only:");
+    (void)print_kind(rows, "some", "Served by some servers, whatever their release:");
+    if (number(result, "askersForgotten") > 0)
+        printf("\n%.0f who asked longest ago were forgotten for others.\n", number(result, "askersForgotten"));
+    return leaving == 0;
+}
+
 /* ---- explain ---- */
 
 static void print_candidates(struct json_object *list)

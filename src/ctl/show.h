@@ -16,6 +16,7 @@ void show_printable(struct json_object *result);
 bool show_status(struct json_object *result);
 bool show_peers(struct json_object *result);
 bool show_skew(struct json_object *result);
+bool show_upgrade(struct json_object *result); /* false: somebody asked for what the old servers alone serve */
 bool show_explain(struct json_object *result);
 bool show_requests(struct json_object *result);
 bool show_reload(struct json_object *result);

@@ -8,6 +8,7 @@
 #include "daemon/app_state.h"
 #include "daemon/reload.h"
 #include "daemon/status.h"
+#include "daemon/upgrade_view.h"
 #include "proxy/explain.h"
 
 #include <string.h>
@@ -23,6 +24,15 @@ static bool do_status(const struct json_object *request, struct buf *out, struct
 static bool do_skew(const struct json_object *request, struct buf *out, struct err *err, void *arg)
 {
     return status_write_skew(arg, control_flag(request, "all"), out) || err_set(err, "out of memory");
+}
+
+static bool do_upgrade(const struct json_object *request, struct buf *out, struct err *err, void *arg)
+{
+    const struct app *a = arg;
+
+    (void)request;
+    return upgrade_view_write(cluster_served(a->cluster), proxy_insight(a->proxy), out) ||
+           err_set(err, "out of memory");
 }
 
 static bool do_explain(const struct json_object *request, struct buf *out, struct err *err, void *arg)
@@ -167,19 +177,13 @@ static bool do_metrics(const struct json_object *request, struct buf *out, struc
 }
 
 static const struct control_command commands[] = {
-    {"status", do_status},
-    {"skew", do_skew},
-    {"explain", do_explain},
-    {"requests", do_requests},
-    {"refresh", do_refresh},
-    {"drain", do_drain},
-    {"undrain", do_undrain},
-    {"reload", do_reload},
-    {"loglevel", do_loglevel},
-    {"config", do_config},
-    {"certs", do_certs},
-    {"metrics", do_metrics},
-    {NULL, NULL},
+    {"status", do_status},     {"skew", do_skew},
+    {"upgrade", do_upgrade},   {"explain", do_explain},
+    {"requests", do_requests}, {"refresh", do_refresh},
+    {"drain", do_drain},       {"undrain", do_undrain},
+    {"reload", do_reload},     {"loglevel", do_loglevel},
+    {"config", do_config},     {"certs", do_certs},
+    {"metrics", do_metrics},   {NULL, NULL},
 };
 
 void operate_open(struct app *a)

@@ -75,8 +75,17 @@ static bool is_pulse(const struct job *j)
     return j->authn.rerouted && !j->info.is_resource && slice_eq(j->info.path, SLICE_LIT("/version"));
 }
 
+static void note_insight(struct job *j)
+{
+    struct gvr gvr = reqinfo_gvr(&j->info);
+
+    if (j->insight != INSIGHT_EVEN && j->account.status != 401 && j->account.status != 403)
+        insight_note(j->proxy->insight, j->insight, &gvr, j->account.user_agent, j->account.user);
+}
+
 static void account(struct job *j)
 {
+    note_insight(j);
     if (!is_pulse(j))
         traffic_add(&j->proxy->traffic, clock_ms(), j->route.row, j->account.status);
     if (j->account.attempts > 0 && j->peer != NULL)

@@ -15,6 +15,7 @@
 #include "proxy/audit.h"
 #include "proxy/authn.h"
 #include "proxy/authz_cache.h"
+#include "proxy/insight.h"
 #include "proxy/proxy_config.h"
 #include "proxy/route.h"
 #include "proxy/traffic.h"
@@ -91,6 +92,7 @@ struct job {
     struct disco_pretty *pretty; /* instead of `document`: made while it is sent; freed with the job */
 
     struct account_entry account;
+    enum insight_kind insight;
     struct audit_entry audit;
 };
 
@@ -102,6 +104,7 @@ struct proxy {
     struct account *account;
     struct audit *audit;
     struct authz_cache *authz;
+    struct insight *insight;
     struct proxy_config *config;
     struct list under_way;    /* of struct job, the oldest first */
     struct list long_running; /* of struct job */
@@ -120,10 +123,8 @@ struct slice job_answers_itself(struct job *j);
 
 /* The only way a job changes its state. */
 void job_set_state(struct job *j, enum job_state state);
-/*
- * The ways a job ends. Each accounts for the request, cancels what is under way, drops the references and ends the
- * exchange.
- */
+/* The ways a job ends. Each accounts for the request, cancels what is under way, drops the references and ends the
+ * exchange. */
 void job_refuse(struct job *j, unsigned status, const char *message);
 /*
  * 503 because the server behind us cannot serve anybody now. A client that came by itself is sent away: behind a load

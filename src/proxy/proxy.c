@@ -269,6 +269,21 @@ static bool wants_who_is_ready(const struct job *j)
            http_head_find_name(exchange_request(j->x), SLICE_LIT(USER_IF_READY)) != NULL;
 }
 
+/* Who asks for what not all servers serve is named when it ends: until then its names have to be kept. */
+static void look_for_insight(struct job *j)
+{
+    struct gvr gvr;
+
+    if (!j->info.is_resource || j->authn.rerouted)
+        return;
+    gvr = reqinfo_gvr(&j->info);
+    j->insight = insight_look(j->proxy->insight, j->served, &gvr);
+    if (j->insight == INSIGHT_EVEN)
+        return;
+    account_note_head(&j->account, exchange_request(j->x));
+    j->account.user = j->authn.user.name;
+}
+
 void proxy_on_request(struct exchange *x, void *arg)
 {
     struct proxy *p = arg;
@@ -300,6 +315,7 @@ void proxy_on_request(struct exchange *x, void *arg)
         job_refuse(j, 503, STATUS_NOT_READY);
         return;
     }
+    look_for_insight(j);
     if (j->account.long_running)
         list_push_back(&p->long_running, &j->node);
     act(j);
@@ -316,6 +332,7 @@ struct proxy *proxy_new(struct loop *l, struct back *b, struct cluster *c, struc
     p->back = b;
     p->cluster = c;
     p->account = account_new(m);
+    p->insight = insight_new(m);
     p->audit = audit_new(m);
     p->dice = hash_random();
     list_init(&p->under_way);
@@ -344,6 +361,11 @@ bool proxy_update(struct proxy *p, const struct proxy_opts *o)
 void proxy_set_stopping(struct proxy *p)
 {
     p->stopping = true;
+}
+
+const struct insight *proxy_insight(const struct proxy *p)
+{
+    return p->insight;
 }
 
 const struct traffic *proxy_traffic(const struct proxy *p)
@@ -385,6 +407,7 @@ void proxy_free(struct proxy *p)
     (void)upgrade_end_oldest(p, SIZE_MAX);
     authz_cache_free(p->authz);
     account_free(p->account);
+    insight_free(p->insight);
     audit_free(p->audit);
     proxy_config_unref(p->config);
     mem_free(p);

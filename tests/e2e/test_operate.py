@@ -97,6 +97,32 @@ def test_undrain(world):
     equal(a.metric("mvproxy_peers_drained"), 0, "after a restart")
 
 
+def test_upgrade(world):
+    """what only old servers serve is told with who asked for it; what only new ones serve, too; who is refused is not counted"""
+    for user, agent, times in (("admin", "old-operator/1.0 (linux)", 3), (None, "stranger/2", 2)):
+        for _ in range(times):
+            world.ask("GET", CLASSES, None, user=user, headers=dict({"User-Agent": agent}, **({} if user else {"Authorization": "Bearer token-bob"})))
+
+    def askers():
+        rows = {(row["group"], row["version"], row["resource"]): row for row in ask(world, "skew", "--upgrade")["resources"]}
+        return rows.get(("resource.k8s.io", "v1", "deviceclasses"), {})
+    row = until(lambda: askers() if any(a["userAgent"] == "old-operator/1.0" and a["requests"] == 3 for a in askers().get("askers", ())) else None, "who asked")
+    equal((row["servedBy"], sorted(row["servers"]), row["lackedBy"]), ("new", ["test-server-b", "test-server-c"], ["test-server-a"]), "the row")
+    (asker,) = [a for a in row["askers"] if a["userAgent"] == "old-operator/1.0"]
+    equal((asker["user"], asker["requestsLately"]), ("kubernetes-admin", 3), "who")
+    check(not any(a["userAgent"].startswith("stranger") for a in row["askers"]), "who was refused is counted")
+    check(world.proxies["a"].metric("mvproxy_skewed_resource_requests_total", resource="deviceclasses", served_by="new") >= 3, "the metric")
+    status, out, _ = ctl(world, "skew", "--upgrade")
+    check("Served by the new servers only:" in out and re.search(r"deviceclasses +test-server-[bc],test-server-[bc] +3 +3 +old-operator/1.0 +kubernetes-admin", out), out)
+    equal(status, 0, "nobody asked for what goes")
+    for name in ("b", "c"):
+        world.sim.restart_server(name, **{"runtime-config": ["batch/v1=false"]})
+    until(lambda: any(row["servedBy"] == "old" for row in ask(world, "skew", "--upgrade")["resources"]), "what goes")
+    until(lambda: world.ask("GET", "/apis/batch/v1/jobs", None, headers={"User-Agent": "old/1"}).status == 200 and
+          ctl(world, "skew", "--upgrade")[0] == 1, "exit status 1 when somebody asks for what goes")
+    check("Gone when the last old server is upgraded:" in ctl(world, "skew", "--upgrade")[1], "the heading")
+
+
 def control(world):
     sock = socket.socket(socket.AF_UNIX)
     sock.settimeout(fixture.PATIENCE)

@@ -1,0 +1,199 @@
+/* What an upgrade takes away, and who asks for it. */
+#include "proxy/insight.h"
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/metric.h"
+#include "kube/disco_parse.h"
+
+#include <stdio.h>
+
+#include "lib/tap.h"
+
+#define HOUR_US ((uint64_t)3600 * 1000000)
+
+static const struct gvr thing = {{"g", 1}, {"v1", 2}, {"things", 6}};
+
+static struct insight_asker seen[LIMIT_INSIGHT_ASKERS + 1];
+static size_t n_seen;
+
+static void keep(const struct insight_asker *a, void *arg)
+{
+    (void)arg;
+    seen[n_seen++] = *a;
+}
+
+static size_t look(const struct insight *i)
+{
+    n_seen = 0;
+    insight_each(i, keep, NULL);
+    return n_seen;
+}
+
+static void note(struct insight *i, const char *agent, const char *user)
+{
+    insight_note(i, INSIGHT_OLD, &thing, slice_str(agent), slice_str(user));
+}
+
+/* A server of this release (0: not known) that has the resource or has not. */
+struct server {
+    uint64_t release;
+    bool has;
+};
+
+static struct disco_doc *document(const char *items)
+{
+    struct err err = {.text = ""};
+    struct disco_doc *d;
+    char text[500];
+
+    (void)snprintf(
+        text, sizeof text,
+        "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},\"items\":[%s]}",
+        items);
+    d = disco_parse(slice_str(text), &err);
+    if (d == NULL)
+        tap_bail("test document: %s", err.text);
+    return d;
+}
+
+static struct disco *disco_with(bool it)
+{
+    static const char group[] =
+        "{\"metadata\":{\"name\":\"g\"},\"versions\":[{\"version\":\"v1\",\"resources\":[{\"resource\":\"things\","
+        "\"responseKind\":{\"group\":\"g\",\"version\":\"v1\",\"kind\":\"T\"},\"scope\":\"Cluster\","
+        "\"singularResource\":"
+        "\"thing\",\"verbs\":[\"list\"]}]}]}";
+    struct disco_doc *core = document(""), *apis = document(it ? group : "");
+    struct disco *d = disco_new(core, apis);
+
+    disco_doc_unref(core);
+    disco_doc_unref(apis);
+    if (d == NULL)
+        tap_bail("out of memory");
+    return d;
+}
+
+static struct served *world(const struct server servers[3], uint64_t generation, struct slice excluded)
+{
+    struct disco *with = disco_with(true), *without = disco_with(false);
+    struct served_peer peers[3] = {{.id = "b"}, {.id = "c"}, {.id = "silent", .release = 99, .life = SERVED_LAPSED}};
+    struct served_input in = {.peers_enabled = true,
+                              .leases_synced = true,
+                              .local_id = "a",
+                              .local = servers[0].has ? with : without,
+                              .local_release = servers[0].release,
+                              .peers = peers,
+                              .n_peers = 3,
+                              .excluded = &excluded,
+                              .n_excluded = excluded.n > 0,
+                              .generation = generation};
+    struct served *s;
+
+    for (size_t i = 0; i < 2; i++) {
+        peers[i].discovery_known = true;
+        peers[i].release = servers[i + 1].release;
+        peers[i].disco = servers[i + 1].has ? with : without;
+    }
+    s = served_new(&in);
+    if (s == NULL)
+        tap_bail("out of memory");
+    disco_unref(with);
+    disco_unref(without);
+    return s;
+}
+
+static void test_kinds(void)
+{
+    static const struct {
+        const char *name;
+        struct server servers[3];
+        enum insight_kind kind;
+    } rows[] = {
+        {"all have it", {{33, true}, {34, true}, {34, true}}, INSIGHT_EVEN},
+        {"nobody has it", {{33, false}, {34, false}, {34, false}}, INSIGHT_EVEN},
+        {"the old one", {{33, true}, {34, false}, {34, false}}, INSIGHT_OLD},
+        {"both but the newest", {{33, true}, {34, true}, {35, false}}, INSIGHT_OLD},
+        {"the new ones", {{33, false}, {34, true}, {34, true}}, INSIGHT_NEW},
+        {"the oldest and the newest", {{33, true}, {34, false}, {35, true}}, INSIGHT_SOME},
+        {"the middle one goes", {{33, false}, {34, true}, {35, false}}, INSIGHT_OLD},
+        {"of one release", {{34, true}, {34, false}, {34, true}}, INSIGHT_SOME},
+        {"of one that is not known", {{0, true}, {34, false}, {34, false}}, INSIGHT_SOME},
+        {"one of the newest", {{33, false}, {34, true}, {34, false}}, INSIGHT_NEW},
+    };
+    struct served *s;
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        s = world(rows[i].servers, 1, SLICE_NONE);
+        is_str(insight_kind_name(insight_kind(s, &thing)), insight_kind_name(rows[i].kind), "%s", rows[i].name);
+        served_unref(s);
+    }
+    s = world(rows[2].servers, 1, SLICE_LIT("g/v1"));
+    is_int(insight_kind(s, &thing), INSIGHT_EVEN, "custom resources are everybody's");
+    served_unref(s);
+}
+
+/* What is remembered is forgotten with the snapshot. */
+static void test_memo(void)
+{
+    static const struct server skewed[] = {{33, true}, {34, false}, {34, false}},
+                               even[] = {{34, true}, {34, true}, {34, true}};
+    struct metrics *m = metrics_new();
+    struct insight *i = insight_new(m);
+    struct served *before = world(skewed, 1, SLICE_NONE), *after = world(even, 2, SLICE_NONE);
+
+    for (unsigned turn = 0; turn < 2; turn++) {
+        is_int(insight_look(i, before, &thing), INSIGHT_OLD, "before, turn %u", turn);
+        is_int(insight_look(i, after, &thing), INSIGHT_EVEN, "after, turn %u", turn);
+    }
+    served_unref(before);
+    served_unref(after);
+    insight_free(i);
+    metrics_free(m);
+}
+
+static void test_askers(void)
+{
+    struct metrics *m = metrics_new();
+    struct insight *i = insight_new(m);
+    uint64_t now = 1000 * HOUR_US;
+
+    clock_fake(now, 0);
+    note(i, "kubectl/v1.30.0 (linux/amd64)", "alice");
+    note(i, "kubectl/v1.30.0 (darwin/arm64)", "alice");
+    note(i, "operator", "");
+    is_u64(look(i), 2, "by product and user");
+    is_slice(seen[0].user_agent, "operator", "who asked last comes first");
+    is_slice(seen[1].user_agent, "kubectl/v1.30.0", "the product alone");
+    is_u64(seen[1].requests, 2, "each request");
+    clock_fake(now + 5 * HOUR_US, 0);
+    note(i, "kubectl/v1.30.0", "alice");
+    (void)look(i);
+    is_slice(seen[0].user, "alice", "she asked again");
+    is_u64(seen[0].requests, 3, "in a day");
+    is_u64(seen[0].requests_lately, 1, "in this hour and the one before");
+    is_u64(seen[1].requests_lately, 0, "the other one is silent");
+    clock_fake(now + 25 * HOUR_US, 0);
+    is_u64(look(i), 1, "who is silent for a day is not told of");
+    is_u64(seen[0].requests, 1, "nor what is older");
+    for (unsigned k = 0; k < LIMIT_INSIGHT_ASKERS + 7; k++) {
+        char name[32];
+
+        (void)snprintf(name, sizeof name, "agent-%u", k);
+        note(i, name, "flood\nof \"names\"");
+    }
+    is_u64(look(i), LIMIT_INSIGHT_ASKERS, "so many and no more");
+    is_u64(insight_forgotten(i), 9, "and how many were forgotten");
+    is_slice(seen[0].user, "flood", "one line");
+    insight_free(i);
+    metrics_free(m);
+    clock_real();
+}
+
+int main(void)
+{
+    test_kinds();
+    test_memo();
+    test_askers();
+    return tap_end();
+}
