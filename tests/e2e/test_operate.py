@@ -99,13 +99,13 @@ def test_undrain(world):
 
 def test_upgrade(world):
     """what only old servers serve is told with who asked for it; what only new ones serve, too; who is refused is not counted"""
-    for user, agent, times in (("admin", "old-operator/1.0 (linux)", 3), (None, "stranger/2", 2)):
-        for _ in range(times):
-            world.ask("GET", CLASSES, None, user=user, headers=dict({"User-Agent": agent}, **({} if user else {"Authorization": "Bearer token-bob"})))
-
     def askers():
         rows = {(row["group"], row["version"], row["resource"]): row for row in ask(world, "skew", "--upgrade")["resources"]}
         return rows.get(("resource.k8s.io", "v1", "deviceclasses"), {})
+    until(lambda: askers().get("servedBy") == "new", "the releases to be known")
+    for user, agent, times in (("admin", "old-operator/1.0 (linux)", 3), (None, "stranger/2", 2)):
+        for _ in range(times):
+            world.ask("GET", CLASSES, None, user=user, headers=dict({"User-Agent": agent}, **({} if user else {"Authorization": "Bearer token-bob"})))
     row = until(lambda: askers() if any(a["userAgent"] == "old-operator/1.0" and a["requests"] == 3 for a in askers().get("askers", ())) else None, "who asked")
     equal((row["servedBy"], sorted(row["servers"]), row["lackedBy"]), ("new", ["test-server-b", "test-server-c"], ["test-server-a"]), "the row")
     (asker,) = [a for a in row["askers"] if a["userAgent"] == "old-operator/1.0"]
