@@ -218,3 +218,62 @@ bool consensus_order(const struct slice *names, size_t n, const struct consensus
     mem_free(memory);
     return placed == n || lay_all(n, lists, n_lists, order);
 }
+
+struct fold {
+    const struct slice *names;
+    uint32_t *so_far; /* the order of all lists before */
+    size_t n;
+    uint32_t *place; /* of each item in `all`; NOBODY: not yet there */
+    uint32_t *all;   /* what is in so_far, and what the next list adds */
+    struct slice *some_names;
+    uint32_t *first, *second, *result; /* by place */
+};
+
+static bool fold_in(struct fold *f, const struct consensus_list *next)
+{
+    size_t total = f->n;
+    struct consensus_list two[] = {{f->first, f->n}, {f->second, next->n}};
+
+    for (size_t i = 0; i < next->n; i++)
+        if (f->place[next->items[i]] == NOBODY) {
+            f->place[next->items[i]] = (uint32_t)total;
+            f->all[total++] = next->items[i];
+        }
+    if (total == f->n)
+        return true; /* it adds nothing, and so has no say */
+    for (size_t i = 0; i < total; i++)
+        f->some_names[i] = f->names[f->all[i]];
+    for (size_t i = 0; i < f->n; i++)
+        f->first[i] = f->place[f->so_far[i]];
+    for (size_t i = 0; i < next->n; i++)
+        f->second[i] = f->place[next->items[i]];
+    if (!consensus_order(f->some_names, total, two, 2, f->result))
+        return false;
+    for (size_t i = 0; i < total; i++)
+        f->so_far[i] = f->all[f->result[i]];
+    f->n = total;
+    return true;
+}
+
+bool consensus_fold(const struct slice *names, size_t n, const struct consensus_list *lists, size_t n_lists,
+                    uint32_t *order)
+{
+    uint32_t *memory = mem_array(5 * n + 1, sizeof(*memory));
+    struct fold f = {.names = names, .so_far = order, .some_names = mem_array(n + 1, sizeof(*f.some_names))};
+    bool good = memory != NULL && f.some_names != NULL;
+
+    if (good) {
+        f.place = memory;
+        f.all = memory + n;
+        f.first = memory + 2 * n;
+        f.second = memory + 3 * n;
+        f.result = memory + 4 * n;
+        for (size_t i = 0; i < n; i++)
+            f.place[i] = NOBODY;
+    }
+    for (size_t l = 0; good && l < n_lists; l++)
+        good = fold_in(&f, &lists[l]);
+    mem_free(memory);
+    mem_free(f.some_names);
+    return good;
+}

@@ -29,4 +29,11 @@ struct consensus_list {
 MEM_CHECK bool consensus_order(const struct slice *names, size_t n, const struct consensus_list *lists, size_t n_lists,
                                uint32_t *order);
 
+/*
+ * The same two lists at a time, from the first on: the order of all before, and the next list. So kube-apiserver orders
+ * versions and resources (groups it orders all at once). Of two lists it is the same.
+ */
+MEM_CHECK bool consensus_fold(const struct slice *names, size_t n, const struct consensus_list *lists, size_t n_lists,
+                              uint32_t *order);
+
 #endif

@@ -8,23 +8,25 @@
  *                Where ours has it, the others still have a say in the order and in the group's metadata: so all
  *                servers, each of which takes its own, come to the same bytes.
  *
- *   order        of groups, of versions in a group, of resources in a version: the consensus of the servers' lists
- *                (consensus.h). kube-apiserver merges versions and resources two servers at a time; here every level
- *                looks at all lists at once.
+ *   order        of groups the consensus of all servers' lists (consensus.h), of versions in a group and resources in
+ *                a version the same two servers at a time.
  *
  *   the same     what all its givers describe in the same bytes is copied as it is: groups, versions, resources.
  *
- *   group        metadata and unknown fields of the first server that has them.
+ *   group        metadata and unknown fields of the first server that has them; creationTimestamp: null, which servers
+ *                up to 1.33 write, is left out unless all servers write it.
  *
  *   version      unknown fields of the first. Freshness: Current if any server that has not lapsed says so, else Stale.
  *
- *   resource     responseKind, scope, singularResource and unknown fields of the first server that says something;
- *                verbs: union, sorted; shortNames, categories: union in order of appearance; subresources: union by
- *                name, sorted.
+ *   resource     scope, singularResource, shortNames, categories of the first server; responseKind and unknown fields
+ *                of the first that says something; verbs: union, sorted; subresources: union by name, sorted.
  *
- *   subresource  the last server takes precedence, as in kube-apiserver; but its verbs are united with everybody's
- *                (there they are lost), and what it does not say (responseKind, acceptedTypes, unknown fields) comes
- *                from the one before it.
+ *   subresource  as the last server describes it.
+ *
+ * The result is what kube-apiserver makes of the same documents (k8s.io/apiserver, pkg/endpoints/discovery/aggregated/
+ * peer_aggregated_handler.go), byte for byte, but for this: on a cycle in the order it sorts by name; freshness it
+ * takes from the first server; of exclusions it knows only what it excludes itself; unknown fields, and a kind that
+ * only a later server knows, it drops.
  *
  * Where descriptions of a group are different the work is cut by versions: one step never does more than the versions
  * of one name in one group.
@@ -347,6 +349,17 @@ static bool unit_collect(struct disco_merge *m)
     return true;
 }
 
+/* Of one server that leaves it out, all learn it: so the bytes are the same everywhere. */
+static void see_to_timestamps(struct disco_merge *m)
+{
+    for (size_t i = 0; i < m->n_servers; i++) {
+        const struct disco_group *g = disco_doc_groups(m->servers[i].doc);
+
+        if (g != NULL && !disco_group_has_timestamp(g))
+            disco_group_merge_tidy(m->writer);
+    }
+}
+
 static bool unit_order(struct disco_merge *m)
 {
     struct slice *names = arena_alloc(m->work, m->n_groups * sizeof(*names));
@@ -363,6 +376,7 @@ static bool unit_order(struct disco_merge *m)
     }
     if (!consensus_order(names, m->n_groups, lists, m->n_servers, m->order))
         return false;
+    see_to_timestamps(m);
     m->local = m->local_doc == NULL ? NULL : disco_doc_groups(m->local_doc);
     m->differs = m->local_doc == NULL;
     buf_append_str(&m->out, HEAD_BEFORE_VERSION "v2" HEAD_AFTER_VERSION);

@@ -72,6 +72,7 @@ struct disco_group_merge {
     uint32_t *version_order;
     size_t n_versions, next_version;
     size_t spent;
+    bool tidy; /* without empty timestamps */
 };
 
 struct disco_group_merge *disco_group_merge_new(struct buf *out, disco_excluded_fn *excluded, void *arg)
@@ -191,7 +192,7 @@ static bool order_resources(struct disco_group_merge *m, const struct resources 
         by_number[r->number] = r;
         names[r->number] = r->parts[0].resource->name;
     }
-    if (!consensus_order(names, all->n, lists, n_lists, order))
+    if (!consensus_fold(names, all->n, lists, n_lists, order))
         return false;
     for (size_t i = 0; i < all->n; i++)
         (*ordered)[i] = by_number[order[i]];
@@ -429,7 +430,7 @@ static bool order_versions(struct disco_group_merge *m)
         return false;
     for (size_t i = 0; i < m->n_versions; i++)
         names[i] = m->versions[i].name;
-    return consensus_order(names, m->n_versions, lists, m->n_parts, m->version_order);
+    return consensus_fold(names, m->n_versions, lists, m->n_parts, m->version_order);
 }
 
 /* ----------------------------------------------------------------------------------------------------- the group */
@@ -485,6 +486,39 @@ static bool put_unknown_of_group(struct disco_group_merge *m)
     return put_unknown(m, raws, n, known, 2);
 }
 
+static const struct slice empty_timestamp = SLICE_LIT("\"creationTimestamp\":null}");
+
+bool disco_group_has_timestamp(const struct disco_group *g)
+{
+    return g->metadata.n > empty_timestamp.n &&
+           slice_eq(slice_from(g->metadata, g->metadata.n - empty_timestamp.n), empty_timestamp);
+}
+
+static void put_metadata(struct disco_group_merge *m, struct slice metadata)
+{
+    const struct disco_group g = {.metadata = metadata};
+    size_t kept = metadata.n - empty_timestamp.n;
+
+    if (!m->tidy || !disco_group_has_timestamp(&g)) {
+        buf_append(m->out, metadata);
+        return;
+    }
+    buf_append(m->out, slice_of(metadata.p, metadata.p[kept - 1] == ',' ? kept - 1 : kept));
+    buf_append_char(m->out, '}');
+}
+
+/* All that was said of it, in the same bytes by everybody. */
+static bool put_whole_group(struct disco_group_merge *m, const struct disco_group *g)
+{
+    static const struct slice before = SLICE_LIT("{\"metadata\":");
+
+    if (!m->tidy || !slice_has_prefix(g->raw, before) || g->metadata.p != g->raw.p + before.n)
+        return put_as_it_is(m, g->raw);
+    buf_append(m->out, before);
+    put_metadata(m, g->metadata);
+    return put_as_it_is(m, slice_from(g->raw, before.n + g->metadata.n));
+}
+
 static bool open_different_group(struct disco_group_merge *m)
 {
     struct slice metadata = SLICE_LIT("{}");
@@ -496,7 +530,8 @@ static bool open_different_group(struct disco_group_merge *m)
         if (m->parts[i - 1].group->metadata.n > 2 && m->parts[i - 1].group->metadata.p[0] == '{')
             metadata = m->parts[i - 1].group->metadata;
     buf_append_str(m->out, "{\"metadata\":");
-    return buf_append(m->out, metadata);
+    put_metadata(m, metadata);
+    return !m->out->failed;
 }
 
 enum disco_step disco_group_merge_open(struct disco_group_merge *m, const struct disco_group_giver *givers, size_t n,
@@ -513,9 +548,14 @@ enum disco_step disco_group_merge_open(struct disco_group_merge *m, const struct
     if (m->n_parts > 1 || only->partial || (!only->live && !all_stale(only->group)))
         step = open_different_group(m) ? DISCO_STEP_MORE : DISCO_STEP_FAILED;
     else
-        step = put_as_it_is(m, only->group->raw) ? DISCO_STEP_DONE : DISCO_STEP_FAILED;
+        step = put_whole_group(m, only->group) ? DISCO_STEP_DONE : DISCO_STEP_FAILED;
     *spent += m->spent;
     return step;
+}
+
+void disco_group_merge_tidy(struct disco_group_merge *m)
+{
+    m->tidy = true;
 }
 
 enum disco_step disco_group_merge_step(struct disco_group_merge *m, size_t *spent)

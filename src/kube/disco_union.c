@@ -142,136 +142,6 @@ static void put_sorted_texts(struct buf *out, struct slice *texts, size_t n)
     buf_append_char(out, ']');
 }
 
-/*
- * What has been put into an array already. Most arrays are short; of the others a table in the scratch arena, open
- * addressing, at most half full.
- */
-struct text_set {
-    struct arena *scratch;
-    struct slice few[8];
-    struct known_text {
-        uint64_t hash;
-        struct slice text; /* p is NULL: free */
-    } * table;
-    size_t n, n_slots;
-};
-
-/* The slot of the text, or the free one where it belongs. */
-static struct known_text *slot_of(const struct text_set *s, struct slice text, uint64_t hash)
-{
-    for (size_t i = hash & (s->n_slots - 1);; i = (i + 1) & (s->n_slots - 1)) {
-        struct known_text *slot = &s->table[i];
-
-        if (slot->text.p == NULL || (slot->hash == hash && slice_eq(slot->text, text)))
-            return slot;
-    }
-}
-
-/* Room for one more in the table. False when out of memory. */
-static bool text_set_grow(struct text_set *s)
-{
-    enum { FIRST_SLOTS = 256 };
-    const struct text_set old = *s;
-
-    if (2 * s->n < s->n_slots)
-        return true;
-    s->n_slots = s->table == NULL ? FIRST_SLOTS : 2 * s->n_slots;
-    s->table = arena_zalloc(s->scratch, s->n_slots * sizeof(*s->table));
-    if (s->table == NULL)
-        return false;
-    for (size_t i = 0; i < old.n_slots; i++)
-        if (old.table[i].text.p != NULL)
-            *slot_of(s, old.table[i].text, old.table[i].hash) = old.table[i];
-    for (size_t i = 0; old.table == NULL && i < old.n; i++) {
-        const struct known_text known = {hash_seeded(old.few[i]), old.few[i]};
-
-        *slot_of(s, known.text, known.hash) = known;
-    }
-    return true;
-}
-
-/* *fresh: it was not there. False when out of memory. */
-static bool text_set_add(struct text_set *s, struct slice text, bool *fresh)
-{
-    const size_t few = sizeof(s->few) / sizeof(s->few[0]);
-    struct known_text *slot;
-    uint64_t hash;
-
-    *fresh = false;
-    for (size_t i = 0; s->table == NULL && i < s->n; i++)
-        if (slice_eq(s->few[i], text))
-            return true;
-    if (s->table == NULL && s->n < few) {
-        s->few[s->n++] = text;
-        *fresh = true;
-        return true;
-    }
-    if (!text_set_grow(s))
-        return false;
-    hash = hash_seeded(text);
-    slot = slot_of(s, text, hash);
-    if (slot->text.p != NULL)
-        return true;
-    *slot = (struct known_text){hash, text};
-    s->n++;
-    *fresh = true;
-    return true;
-}
-
-/* Short names and categories are a handful; an array longer than this is left out of the union. */
-enum { MAX_NAMES_BYTES = 2048 };
-
-/* Appends the elements of one array that are not there yet. */
-static bool put_new_elements(struct buf *out, struct slice array, struct text_set *there)
-{
-    struct jscan s;
-    struct jscan_value element;
-    bool first, fresh;
-
-    jscan_init(&s, array, JSCAN_MAX_DEPTH);
-    if (array.n > MAX_NAMES_BYTES || array.p[0] != '[' || !jscan_enter_array(&s, &first))
-        return true;
-    while (jscan_element(&s, &first) && jscan_value(&s, &element)) {
-        bool none = there->n == 0;
-
-        if (!text_set_add(there, element.raw, &fresh))
-            return false;
-        if (fresh && !none)
-            buf_append_char(out, ',');
-        if (fresh)
-            buf_append(out, element.raw);
-    }
-    return true;
-}
-
-/* Arrays and elements stay in their order, as the servers wrote them. */
-static bool put_united_arrays(struct arena *scratch, struct buf *out, const char *key,
-                              const struct disco_union_part *parts, size_t n, enum disco_field field)
-{
-    struct text_set there = {.scratch = scratch};
-    uint64_t before = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        uint64_t mark = parts[i].resource->marks[field];
-
-        if (i + AHEAD < n)
-            __builtin_prefetch(&parts[i + AHEAD].resource->fields[field]);
-        if (i + AHEAD / 2 < n)
-            __builtin_prefetch(parts[i + AHEAD / 2].resource->fields[field].p);
-        /* The same as its predecessor: the usual case. */
-        if (mark == 0 || mark == before)
-            continue;
-        if (before == 0)
-            buf_append_str(out, key);
-        before = mark;
-        if (!put_new_elements(out, parts[i].resource->fields[field], &there))
-            return false;
-    }
-    if (before != 0)
-        buf_append_char(out, ']');
-    return true;
-}
-
 /* -------------------------------------------------------------------------------------------------- subresources */
 
 /* One server's subresource; a later place takes precedence (as in kube-apiserver, where it overwrites). */
@@ -291,63 +161,6 @@ static int by_name_latest_first(const void *a, const void *b)
     if (x->last != y->last)
         return x->last > y->last ? -1 : 1;
     return x->index > y->index ? -1 : 1;
-}
-
-static bool put_field(struct buf *out, const char *key, const struct disco_union *u, size_t number)
-{
-    struct slice raw = disco_union_first(u, number);
-
-    if (raw.p == NULL)
-        return false;
-    buf_append_str(out, key);
-    buf_append(out, raw);
-    return true;
-}
-
-/* The united verbs, or whatever empty value somebody gave. */
-static void put_verbs(struct buf *out, struct slice *verbs, size_t n, const struct disco_union *u, size_t number)
-{
-    if (n == 0) {
-        put_field(out, ",\"verbs\":", u, number);
-        return;
-    }
-    buf_append_str(out, ",\"verbs\":");
-    put_sorted_texts(out, verbs, n);
-}
-
-/* n descriptions of one subresource, the one that takes precedence first. */
-static bool put_subresource(struct arena *scratch, const struct sub_part *parts, size_t n, struct buf *out)
-{
-    static const struct slice keys[] = {SLICE_LIT("subresource"), SLICE_LIT("responseKind"), SLICE_LIT("acceptedTypes"),
-                                        SLICE_LIT("verbs")};
-    struct slice *raws, *verbs;
-    struct disco_union u;
-    size_t n_verbs = 0, distinct = 0;
-
-    raws = arena_alloc(scratch, n * sizeof(*raws));
-    if (raws == NULL)
-        return false;
-    for (size_t i = 0; i < n; i++) {
-        n_verbs += parts[i].sub->n_verbs;
-        if (i == 0 || !slice_eq(parts[i].sub->raw, raws[distinct - 1]))
-            raws[distinct++] = parts[i].sub->raw;
-    }
-    if (distinct == 1)
-        return buf_append(out, raws[0]);
-    verbs = arena_alloc(scratch, n_verbs * sizeof(*verbs));
-    if (verbs == NULL || !disco_union_init(&u, scratch, raws, distinct, keys, sizeof(keys) / sizeof(keys[0])))
-        return false;
-    n_verbs = 0;
-    for (size_t i = 0; i < n; i++)
-        for (size_t v = 0; v < parts[i].sub->n_verbs; v++)
-            verbs[n_verbs++] = parts[i].sub->verbs[v];
-    buf_append_str(out, "{\"subresource\":");
-    put_text(out, parts[0].sub->name);
-    put_field(out, ",\"responseKind\":", &u, 1);
-    put_field(out, ",\"acceptedTypes\":", &u, 2);
-    put_verbs(out, verbs, n_verbs, &u, 3);
-    disco_union_put_unknown(&u, out);
-    return buf_append_char(out, '}');
 }
 
 /* Drops descriptions whose subresources are those of the one before: the usual case. The rest stays in order. */
@@ -393,8 +206,7 @@ static bool put_subresources(struct arena *scratch, const struct disco_union_par
         for (same = 1; i + same < count && slice_eq(subs[i].sub->name, subs[i + same].sub->name); same++)
             continue;
         buf_append_char(out, i == 0 ? '[' : ',');
-        if (!put_subresource(scratch, subs + i, same, out))
-            return false;
+        buf_append(out, subs[i].sub->raw);
     }
     return buf_append_char(out, ']');
 }
@@ -503,12 +315,13 @@ bool disco_union_resource(struct arena *scratch, const struct disco_union_part *
     buf_append_str(out, "{\"resource\":");
     put_text(out, parts[0].resource->name);
     put_first(out, ",\"responseKind\":", parts, n, DISCO_FIELD_KIND);
-    put_first(out, ",\"scope\":", parts, n, DISCO_FIELD_SCOPE);
-    put_first(out, ",\"singularResource\":", parts, n, DISCO_FIELD_SINGULAR);
-    if (!put_united_verbs(scratch, parts, n, out) ||
-        !put_united_arrays(scratch, out, ",\"shortNames\":[", parts, n, DISCO_FIELD_SHORT_NAMES) ||
-        !put_united_arrays(scratch, out, ",\"categories\":[", parts, n, DISCO_FIELD_CATEGORIES) ||
-        !put_subresources(scratch, parts, n, out) || !put_unknown_fields(scratch, parts, n, out))
+    put_first(out, ",\"scope\":", parts, 1, DISCO_FIELD_SCOPE);
+    put_first(out, ",\"singularResource\":", parts, 1, DISCO_FIELD_SINGULAR);
+    if (!put_united_verbs(scratch, parts, n, out))
+        return false;
+    put_first(out, ",\"shortNames\":", parts, 1, DISCO_FIELD_SHORT_NAMES);
+    put_first(out, ",\"categories\":", parts, 1, DISCO_FIELD_CATEGORIES);
+    if (!put_subresources(scratch, parts, n, out) || !put_unknown_fields(scratch, parts, n, out))
         return false;
     return buf_append_char(out, '}');
 }
