@@ -86,7 +86,6 @@ static bool collect_peers(struct cluster *c, struct publish_input *in, struct su
             peers[used].schemas = schemas_index(p->schemas);
             peers[used].release = schemas_release(p->schemas);
             in->extra[used].stale = p->life != PEER_LIVE || refresh_failing(p->refresh);
-            in->extra[used].etag = refresh_apis_etag(p->refresh);
         }
         in->incomplete |= incomplete_without(c, p, s);
         /* An earlier process's document says nothing of what this one has added, also after it has left. */
@@ -156,7 +155,8 @@ bool cluster_collect(void *arg, struct publish_input *in)
     in->served.local_refused = refresh_refused(c->local);
     in->served.local_schemas = schemas_index(c->schemas);
     in->served.local_release = schemas_release(c->schemas);
-    in->served.local_etag = refresh_apis_etag(c->local);
+    in->served.local_etag[SERVED_APIS] = refresh_apis_etag(c->local);
+    in->served.local_etag[SERVED_CORE] = refresh_core_etag(c->local);
     if (c->peers != NULL && !collect_peers(c, in, &s))
         return false;
     in->served.behind = is_behind(c, &s);

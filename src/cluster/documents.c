@@ -10,12 +10,13 @@
 
 enum { COPY_BYTES = 1 << 20, HASH_BYTES = 1 << 20, GZIP_BYTES = 256 << 10, PARSE_BYTES = 256 << 10 };
 
-/* Each shape passes COPY, TAG, GZIP, NEXT; before the first protobuf shape the document is read again and encoded. */
+/* Each shape passes COPY, TAG, GZIP, NEXT. After the JSON shapes the document is read again, and encoded if wanted. */
 enum stage { STAGE_COPY, STAGE_TAG, STAGE_GZIP, STAGE_NEXT, STAGE_FEED, STAGE_PARSE, STAGE_ENCODE };
 
 struct documents {
-    struct slice text[SERVED_JSON_SHAPES], given_etag[SERVED_JSON_SHAPES];
+    struct slice text[SERVED_JSON_SHAPES];
     bool protobuf;
+    bool read; /* again: `parsed` is there, or cannot be */
     size_t shape;
     enum stage stage;
     size_t at; /* bytes of this stage that are done */
@@ -40,14 +41,6 @@ struct documents *documents_new(const struct documents_input *in)
     d->protobuf = in->protobuf;
     if (in->parsed != NULL)
         d->parsed = disco_doc_ref(in->parsed);
-    for (size_t i = 0; i < SERVED_JSON_SHAPES; i++) {
-        d->storage[i * 3 + 1] = in->etag[i].n > 0 ? mem_slicedup(in->etag[i]) : NULL;
-        d->given_etag[i] = slice_str(d->storage[i * 3 + 1]);
-        if (in->etag[i].n > 0 && d->storage[i * 3 + 1] == NULL) {
-            documents_free(d);
-            return NULL;
-        }
-    }
     return d;
 }
 
@@ -65,8 +58,6 @@ static void drop_protobuf(struct documents *d)
 {
     disco_parser_free(d->parser);
     d->parser = NULL;
-    disco_doc_unref(d->parsed);
-    d->parsed = NULL;
     disco_proto_free(d->proto);
     d->proto = NULL;
 }
@@ -77,6 +68,7 @@ void documents_free(struct documents *d)
         return;
     drop_tools(d);
     drop_protobuf(d);
+    disco_doc_unref(d->parsed);
     for (size_t i = 0; i < SERVED_SHAPES * 3; i++)
         mem_free(d->storage[i]);
     mem_free(d);
@@ -149,6 +141,21 @@ static struct slice piece(struct documents *d, size_t most)
     return rest;
 }
 
+/* What a tag is of: the body without kind, apiVersion and the last line feed. */
+static struct slice tagged(const struct documents *d)
+{
+    struct slice body = d->made[d->shape].body;
+    static const struct slice heads[] = {
+        [SERVED_V2] = SLICE_LIT("{\"kind\":\"" DISCO_LIST_KIND "\",\"apiVersion\":\"" DISCO_GROUP "/v2\","),
+        [SERVED_V2BETA1] = SLICE_LIT("{\"kind\":\"" DISCO_LIST_KIND "\",\"apiVersion\":\"" DISCO_GROUP "/v2beta1\","),
+    };
+    struct slice head = heads[d->shape];
+
+    if (body.n > 0 && body.p[body.n - 1] == '\n')
+        body.n--;
+    return slice_has_prefix(body, head) ? slice_from(body, head.n) : body;
+}
+
 static bool all_done(const struct documents *d)
 {
     return d->at >= d->made[d->shape].body.n;
@@ -169,17 +176,22 @@ static bool step_tag(struct documents *d)
 {
     unsigned char digest[HASH_SHA512_BYTES];
     char text[ETAG_BYTES];
+    struct slice rest;
     bool fine;
 
     if (is_protobuf(d))
         return keep_etag(d, d->made[d->shape - SERVED_JSON_SHAPES].etag);
-    if (d->given_etag[d->shape].n > 0)
-        return keep_etag(d, d->given_etag[d->shape]);
-    if (d->hash == NULL)
+    if (d->hash == NULL) {
         d->hash = hash_sha512_start();
-    if (d->hash == NULL || !hash_sha512_add(d->hash, piece(d, HASH_BYTES)))
+        if (d->hash == NULL || (tagged(d).p != d->made[d->shape].body.p && !hash_sha512_add(d->hash, SLICE_LIT("{"))))
+            return false;
+    }
+    rest = slice_from(tagged(d), d->at);
+    rest.n = rest.n > HASH_BYTES ? HASH_BYTES : rest.n;
+    d->at += rest.n;
+    if (!hash_sha512_add(d->hash, rest))
         return false;
-    if (!all_done(d))
+    if (d->at < tagged(d).n)
         return true;
     fine = hash_sha512_end(d->hash, digest);
     d->hash = NULL;
@@ -224,9 +236,10 @@ static bool step_gzip(struct documents *d)
 
 static bool no_protobuf(struct documents *d, const struct err *err)
 {
-    log_error("Merged discovery has no protobuf form", LT("err", err_is_set(err) ? err->text : "out of memory"));
+    log_error("Merged discovery has JSON forms only", LT("err", err_is_set(err) ? err->text : "out of memory"));
     drop_protobuf(d);
     d->protobuf = false;
+    d->read = true;
     enter(d, STAGE_NEXT);
     d->shape = SERVED_JSON_SHAPES - 1;
     return true;
@@ -257,6 +270,13 @@ static bool step_parse(struct documents *d, struct err *err)
         return false;
     if (d->parsed == NULL)
         return true;
+    d->read = true;
+    if (!d->protobuf) {
+        drop_protobuf(d);
+        d->shape = SERVED_JSON_SHAPES - 1;
+        enter(d, STAGE_NEXT);
+        return true;
+    }
     d->proto = disco_proto_new(d->parsed);
     enter(d, STAGE_ENCODE);
     return d->proto != NULL;
@@ -289,7 +309,7 @@ static bool step_protobuf(struct documents *d)
 
 static enum disco_step finish(struct documents *d, struct served_documents **out)
 {
-    *out = served_documents_new(d->made, d->storage);
+    *out = served_documents_new(d->made, d->storage, d->parsed);
     memset(d->storage, 0, sizeof d->storage);
     return *out == NULL ? DISCO_STEP_FAILED : DISCO_STEP_DONE;
 }
@@ -298,8 +318,8 @@ static enum disco_step finish(struct documents *d, struct served_documents **out
 static bool next_shape(struct documents *d)
 {
     d->shape++;
-    enter(d, d->shape == SERVED_JSON_SHAPES ? STAGE_FEED : STAGE_COPY);
-    return d->shape < (d->protobuf ? SERVED_SHAPES : SERVED_JSON_SHAPES);
+    enter(d, d->shape == SERVED_JSON_SHAPES && !d->read ? STAGE_FEED : STAGE_COPY);
+    return d->stage == STAGE_FEED || d->shape < (d->protobuf ? SERVED_SHAPES : SERVED_JSON_SHAPES);
 }
 
 enum disco_step documents_step(struct documents *d, struct served_documents **out)

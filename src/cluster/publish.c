@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "cluster/alike.h"
 #include "cluster/cluster_metrics.h"
 #include "cluster/documents.h"
 #include "cluster/placeholder.h"
@@ -24,7 +23,6 @@ enum {
     ROUTING_MS = 15,      /* and so long the new routing waits for its documents, so that one change is one snapshot */
     MEMORY_RETRY_MS = 500,
     FAILED_RETRY_MS = 10000,
-    COMPARE_BYTES = 8 << 20, /* in a piece: some 2 ms */
     KEY_CEILING = 8 << 20,
 };
 
@@ -32,9 +30,8 @@ enum state {
     STATE_SETTLED,   /* nothing to do */
     STATE_REQUESTED, /* at the end of this turn */
     STATE_GATHERING, /* when the timer fires */
-    STATE_MERGING,
-    STATE_COMPARING, /* merged: have all servers sent the same bytes? */
-    STATE_PREPARING, /* tags and compressed forms are being made */
+    STATE_MERGING,   /* one half of discovery, and then, in the same way, */
+    STATE_PREPARING, /* its tags and compressed forms; then the other half */
     STATE_RETRYING,  /* out of memory: after a while */
 };
 
@@ -55,23 +52,23 @@ struct publish {
     struct loop_timer *routing; /* while `next` waits */
     uint64_t generation;
     enum state state;
-    bool dirty;                         /* requested, and nothing collected since */
-    bool outdated;                      /* the merge under way is of what was true before */
-    bool built;                         /* a merge has ended, well or badly */
-    bool protobuf;                      /* is wanted */
-    bool with_protobuf;                 /* is being prepared */
-    struct served_documents *documents; /* of the key `have` */
-    struct key have, want;              /* want: of the merge under way */
+    bool dirty;                                        /* requested, and nothing collected since */
+    bool outdated;                                     /* the merge under way is of what was true before */
+    bool built;                                        /* a merge has ended, well or badly */
+    bool protobuf;                                     /* is wanted */
+    bool with_protobuf;                                /* is being prepared */
+    struct served_documents *documents[SERVED_HALVES]; /* of the key `have` */
+    struct key have, want;                             /* want: of the merge under way */
     bool has_key;
-    struct disco_merge *merge;
-    struct alike alike; /* COMPARING: what `want` holds */
-    char *shared_etag;  /* of all servers that `want` holds; NULL: they have none in common */
+    enum served_half half;                    /* MERGING, PREPARING */
+    struct disco_merge *merge[SERVED_HALVES]; /* NULL: no server has that half */
     struct documents *preparing;
-    uint64_t merge_since_ms; /* the first start in a row of restarts */
-    bool put_off;            /* that merge gave way to newer changes, and none has ended since */
+    struct served_documents *prepared[SERVED_HALVES]; /* for the key `want` */
+    uint64_t merge_since_ms;                          /* the first start in a row of restarts */
+    bool put_off; /* that merge gave way to newer changes, and none has ended since */
     uint64_t busy_us;
     struct loop_deferred turn; /* REQUESTED */
-    struct work work;          /* MERGING, COMPARING, PREPARING */
+    struct work work;          /* MERGING, PREPARING */
     const struct disco **old;  /* held by keys until now, being given back */
     size_t n_old;
     struct work forget;
@@ -96,14 +93,12 @@ static void key_free(struct key *k)
     memset(k, 0, sizeof *k);
 }
 
-static void key_server(struct key *k, const char *id, const struct disco *d, unsigned flags, struct slice etag)
+static void key_server(struct key *k, const char *id, const struct disco *d, unsigned flags)
 {
     if (d == NULL)
         return;
     k->held[k->n++] = disco_ref(d);
-    buf_printf(&k->text, "%s %p %u ", id, (const void *)d, flags);
-    buf_append(&k->text, etag);
-    buf_append_char(&k->text, '\n');
+    buf_printf(&k->text, "%s %p %u\n", id, (const void *)d, flags);
 }
 
 /* In the order in which they are kept: another order only makes a merge more. */
@@ -133,10 +128,9 @@ static bool key_make(struct key *k, struct publish_input *in, bool protobuf)
     k->held = mem_array(s->n_peers + 1, sizeof *k->held);
     if (k->held == NULL)
         return false;
-    key_server(k, s->local_id, s->local, DISCO_SERVER_LOCAL, s->local_etag);
+    key_server(k, s->local_id, s->local, DISCO_SERVER_LOCAL);
     for (size_t i = 0; s->peers_enabled && i < s->n_peers; i++)
-        key_server(k, s->peers[i].id, s->peers[i].disco, in->extra[i].stale ? DISCO_SERVER_LAPSED : 0,
-                   in->extra[i].etag);
+        key_server(k, s->peers[i].id, s->peers[i].disco, in->extra[i].stale ? DISCO_SERVER_LAPSED : 0);
     if (s->n_excluded > 0)
         qsort((void *)(uintptr_t)s->excluded, s->n_excluded, sizeof *s->excluded, by_text);
     for (size_t i = 0; i < s->n_excluded; i++) {
@@ -175,7 +169,7 @@ static bool make_next(struct publish *p, struct publish_input *in)
 {
     struct served *new;
 
-    in->served.documents = p->documents;
+    memcpy(in->served.documents, p->documents, sizeof p->documents);
     new = served_new(&in->served);
     if (new == NULL)
         return false;
@@ -197,7 +191,7 @@ static bool is_current(struct publish *p, struct publish_input *in)
 {
     bool synced = in->served.local != NULL && counts_as_synced(p, in->served.leases_synced, in->served.peers_enabled);
 
-    in->served.documents = p->documents;
+    memcpy(in->served.documents, p->documents, sizeof p->documents);
     return p->next == NULL && p->generation > 0 && served_synced(p->current) == synced &&
            served_is(p->current, &in->served);
 }
@@ -299,10 +293,12 @@ static void drop_merge(struct publish *p)
 {
     documents_free(p->preparing);
     p->preparing = NULL;
-    mem_free(p->shared_etag);
-    p->shared_etag = NULL;
-    disco_merge_free(p->merge);
-    p->merge = NULL;
+    for (size_t i = 0; i < SERVED_HALVES; i++) {
+        disco_merge_free(p->merge[i]);
+        p->merge[i] = NULL;
+        served_documents_unref(p->prepared[i]);
+        p->prepared[i] = NULL;
+    }
     retire(p, &p->want);
 }
 
@@ -333,45 +329,57 @@ static void settle(struct publish *p)
 static bool add_placeholder(struct publish *p, const struct publish_input *in)
 {
     struct disco_doc *doc = placeholder_new(in->served.untold, in->served.n_untold);
-    bool fine = doc != NULL && disco_merge_add(p->merge, SLICE_LIT(PLACEHOLDER_ID), doc, DISCO_SERVER_LAPSED);
+    bool fine =
+        doc != NULL && disco_merge_add(p->merge[SERVED_APIS], SLICE_LIT(PLACEHOLDER_ID), doc, DISCO_SERVER_LAPSED);
 
     disco_doc_unref(doc);
     return fine;
+}
+
+static const struct disco_doc *half_of(const struct disco *d, enum served_half half)
+{
+    if (d == NULL)
+        return NULL;
+    return half == SERVED_CORE ? disco_core(d) : disco_apis(d);
+}
+
+/* A server without this half (a hostile one, or one that is no kube-apiserver) has no say in it. */
+static bool merge_servers(struct disco_merge *m, const struct publish_input *in, enum served_half half)
+{
+    const struct served_input *s = &in->served;
+
+    if (!disco_merge_add(m, slice_str(s->local_id), half_of(s->local, half), DISCO_SERVER_LOCAL))
+        return false;
+    for (size_t i = 0; s->peers_enabled && i < s->n_peers; i++) {
+        const struct disco_doc *doc = half_of(s->peers[i].disco, half);
+
+        if (doc != NULL &&
+            !disco_merge_add(m, slice_str(s->peers[i].id), doc, in->extra[i].stale ? DISCO_SERVER_LAPSED : 0))
+            return false;
+    }
+    return true;
 }
 
 static bool merge_inputs(struct publish *p, const struct publish_input *in)
 {
     const struct served_input *s = &in->served;
 
-    p->merge = disco_merge_new();
-    if (p->merge == NULL ||
-        !disco_merge_add(p->merge, slice_str(s->local_id), disco_apis(s->local), DISCO_SERVER_LOCAL))
-        return false;
-    for (size_t i = 0; s->peers_enabled && i < s->n_peers; i++)
-        if (s->peers[i].disco != NULL &&
-            !disco_merge_add(p->merge, slice_str(s->peers[i].id), disco_apis(s->peers[i].disco),
-                             in->extra[i].stale ? DISCO_SERVER_LAPSED : 0))
+    for (size_t i = 0; i < SERVED_HALVES; i++) {
+        if (half_of(s->local, i) == NULL)
+            continue;
+        p->merge[i] = disco_merge_new();
+        if (p->merge[i] == NULL || !merge_servers(p->merge[i], in, i))
             return false;
+    }
     if (in->incomplete && in->served.n_untold > 0 && !add_placeholder(p, in))
         return false;
     for (size_t i = 0; i < s->n_excluded; i++) {
         struct slice version = s->excluded[i], group;
 
-        if (slice_split(&version, '/', &group) && !disco_merge_exclude(p->merge, group, version))
+        if (slice_split(&version, '/', &group) && !disco_merge_exclude(p->merge[SERVED_APIS], group, version))
             return false;
     }
     return true;
-}
-
-/* The local server's own tag, if every peer uses it as well; else none. */
-static struct slice shared_etag(const struct publish_input *in)
-{
-    const struct served_input *s = &in->served;
-
-    for (size_t i = 0; s->peers_enabled && i < s->n_peers; i++)
-        if (s->peers[i].disco != NULL && !slice_eq(in->extra[i].etag, s->local_etag))
-            return SLICE_NONE;
-    return s->local_etag;
 }
 
 static bool start_merge(struct publish *p, const struct publish_input *in, struct key *key)
@@ -379,20 +387,16 @@ static bool start_merge(struct publish *p, const struct publish_input *in, struc
     p->want = *key;
     memset(key, 0, sizeof *key);
     p->busy_us = 0;
+    p->half = SERVED_APIS;
     if (!merge_inputs(p, in))
         return false;
-    if (shared_etag(in).n > 0) {
-        p->shared_etag = mem_slicedup(shared_etag(in));
-        if (p->shared_etag == NULL)
-            return false;
-    }
     go_on(p, STATE_MERGING);
     return true;
 }
 
 static bool is_under_way(const struct publish *p)
 {
-    return p->state == STATE_MERGING || p->state == STATE_COMPARING || p->state == STATE_PREPARING;
+    return p->state == STATE_MERGING || p->state == STATE_PREPARING;
 }
 
 /* Does a merge have to begin, to begin again, or is it as it should be? False when out of memory. */
@@ -475,21 +479,15 @@ static void merge_failed(struct publish *p, const char *why)
     settle(p);
 }
 
-/*
- * The local server's own tag is used where the merged document is byte for byte its own and every peer sent the same
- * bytes with the same tag (`alike`): so all instances tag alike. Else we make one from the bytes.
- */
-static void compared(struct publish *p, bool alike)
+static void merged(struct publish *p)
 {
-    struct documents_input make = {.protobuf = p->protobuf};
+    struct documents_input make = {.protobuf = p->half == SERVED_APIS ? p->protobuf : p->with_protobuf};
     struct disco_merged m;
 
-    disco_merge_result(p->merge, &m);
+    disco_merge_result(p->merge[p->half], &m);
     make.text[SERVED_V2] = m.v2;
     make.text[SERVED_V2BETA1] = m.v2beta1;
     make.parsed = m.parsed;
-    if (alike && m.parsed != NULL && p->shared_etag != NULL)
-        make.etag[disco_doc_form(m.parsed) == DISCO_V2 ? SERVED_V2 : SERVED_V2BETA1] = slice_str(p->shared_etag);
     p->with_protobuf = make.protobuf;
     p->preparing = documents_new(&make);
     if (p->preparing == NULL)
@@ -498,44 +496,48 @@ static void compared(struct publish *p, bool alike)
         go_on(p, STATE_PREPARING);
 }
 
-static void compare(struct publish *p)
+/* Both halves are. */
+static void complete(struct publish *p)
 {
-    enum alike_answer a = alike_step(&p->alike, COMPARE_BYTES);
+    bool shown = p->next != NULL;
+    const struct served_document *d;
 
-    if (a == ALIKE_MORE)
-        go_on(p, STATE_COMPARING);
-    else
-        compared(p, a == ALIKE_YES);
-}
-
-static void merged(struct publish *p)
-{
-    alike_init(&p->alike, p->want.held, p->want.n);
-    compare(p);
-}
-
-static void prepared(struct publish *p, struct served_documents *documents)
-{
     metric_inc(p->o.metrics->merges);
     metric_observe(p->o.metrics->merge_seconds, (double)p->busy_us / 1e6);
     p->failed = 0;
-    served_documents_unref(p->documents);
-    p->documents = documents;
+    for (size_t i = 0; i < SERVED_HALVES; i++) {
+        served_documents_unref(p->documents[i]);
+        p->documents[i] = p->prepared[i];
+        p->prepared[i] = NULL;
+    }
     retire(p, &p->have);
     p->have = p->want;
     memset(&p->want, 0, sizeof p->want);
     p->has_key = p->built = true;
     drop_merge(p);
-    log_v(4, "Discovery merged", LU("bytes", served_documents_at(documents, SERVED_V2)->body.n),
-          LU("servers", p->have.n), LU("cpuUs", p->busy_us));
+    d = served_documents_at(p->documents[SERVED_APIS], SERVED_V2);
+    log_v(4, "Discovery merged", LU("bytes", d->body.n), LU("servers", p->have.n), LU("cpuUs", p->busy_us));
     /* The routing could not wait: another snapshot, with the documents. */
-    p->dirty = p->dirty || p->next == NULL;
+    p->dirty = p->dirty || !shown;
     show_next(p);
     tell(p);
     /* Where things change all the time it never settles. */
-    if (p->with_protobuf)
+    if (p->with_protobuf && shown)
         p->o.on_documents(p->o.arg);
     settle(p);
+}
+
+static void prepared(struct publish *p, struct served_documents *documents)
+{
+    p->prepared[p->half] = documents;
+    documents_free(p->preparing);
+    p->preparing = NULL;
+    if (p->half == SERVED_APIS && p->merge[SERVED_CORE] != NULL) {
+        p->half = SERVED_CORE;
+        go_on(p, STATE_MERGING);
+    } else {
+        complete(p);
+    }
 }
 
 /* ----------------------------------------------------------------------------------------------------------- turns */
@@ -546,7 +548,7 @@ static enum disco_step some_steps(struct publish *p, struct served_documents **o
     enum disco_step s;
 
     do {
-        s = p->state == STATE_MERGING ? disco_merge_step(p->merge, MERGE_BUDGET, err)
+        s = p->state == STATE_MERGING ? disco_merge_step(p->merge[p->half], MERGE_BUDGET, err)
                                       : documents_step(p->preparing, out);
         now = clock_us();
     } while (s == DISCO_STEP_MORE && p->state == STATE_PREPARING && now - start < PIECE_US);
@@ -582,10 +584,7 @@ static void on_work(void *arg)
     /* What has changed is looked at first, which goes on with the merge or begins another. */
     if (p->dirty || !is_under_way(p))
         return;
-    if (p->state == STATE_COMPARING)
-        compare(p);
-    else
-        merge_some(p);
+    merge_some(p);
 }
 
 static void on_timer(void *arg)
@@ -636,7 +635,7 @@ void publish_request_now(struct publish *p)
 struct publish *publish_new(const struct publish_opts *o)
 {
     struct publish *p = must_zalloc(sizeof *p);
-    struct served_input nothing = {.local_id = "", .local_etag = SLICE_LIT("")};
+    struct served_input nothing = {.local_id = ""};
 
     p->o = *o;
     p->current = served_new(&nothing);
@@ -665,7 +664,8 @@ void publish_free(struct publish *p)
     mem_free(p->old);
     work_cancel(p->o.work, &p->work);
     work_cancel(p->o.work, &p->forget);
-    served_documents_unref(p->documents);
+    for (size_t i = 0; i < SERVED_HALVES; i++)
+        served_documents_unref(p->documents[i]);
     served_unref(p->current);
     mem_free(p);
 }

@@ -17,8 +17,7 @@ struct work_queue;
 
 /* What a peer adds beyond served_peer. */
 struct publish_extra {
-    bool stale;        /* lapsed, or its refreshes fail: group/versions that nobody else serves become Stale */
-    struct slice etag; /* of its /apis document; empty if unknown */
+    bool stale; /* lapsed, or its refreshes fail: group/versions that nobody else serves become Stale */
 };
 
 struct publish_input {

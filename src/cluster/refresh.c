@@ -454,6 +454,11 @@ struct slice refresh_apis_etag(const struct refresh *r)
     return slice_str(r->apis_etag);
 }
 
+struct slice refresh_core_etag(const struct refresh *r)
+{
+    return slice_str(r->core_etag);
+}
+
 static uint64_t described(const struct disco_doc *d)
 {
     uint64_t sum = 0;

@@ -94,7 +94,8 @@ bool refresh_refused(const struct refresh *r);
 const char *refresh_failure(const struct refresh *r); /* of the last look; NULL if it was good or there was none */
 /* Of the last look that was not good; NULL if there was none. *age_ms: how long ago. */
 const char *refresh_last_failure(const struct refresh *r, uint64_t *age_ms);
-struct slice refresh_apis_etag(const struct refresh *r); /* empty if unknown */
+struct slice refresh_apis_etag(const struct refresh *r); /* empty if unknown, here and below */
+struct slice refresh_core_etag(const struct refresh *r);
 /*
  * Tells one state of both documents from any other: the same on every instance that reads the same server, by the tags
  * that it gave them, or by what it described where it gives none. "" while nothing was read.

@@ -8,6 +8,7 @@ struct served_documents {
     unsigned refs;
     struct served_document at[SERVED_SHAPES];
     char *storage[SERVED_SHAPES * 3];
+    struct disco_doc *parsed;
 };
 
 struct served {
@@ -15,7 +16,7 @@ struct served {
     uint64_t generation;
     bool peers_enabled, leases_synced, local_refused, behind;
     char *local_id, *local_host;
-    char *local_etag;
+    char *local_etag[SERVED_HALVES];
     struct disco *local;
     struct schema_index *local_schemas;
     uint64_t local_release;
@@ -29,11 +30,11 @@ struct served {
     struct served_gv *untold; /* into untold_text */
     char *untold_text;
     size_t n_untold;
-    struct served_documents *documents;
+    struct served_documents *documents[SERVED_HALVES];
 };
 
 struct served_documents *served_documents_new(const struct served_document documents[SERVED_SHAPES],
-                                              char *const storage[SERVED_SHAPES * 3])
+                                              char *const storage[SERVED_SHAPES * 3], const struct disco_doc *parsed)
 {
     struct served_documents *d = mem_zalloc(sizeof *d);
 
@@ -45,6 +46,7 @@ struct served_documents *served_documents_new(const struct served_document docum
     d->refs = 1;
     memcpy(d->at, documents, sizeof d->at);
     memcpy(d->storage, storage, sizeof d->storage);
+    d->parsed = parsed == NULL ? NULL : disco_doc_ref(parsed);
     return d;
 }
 
@@ -61,6 +63,7 @@ void served_documents_unref(struct served_documents *d)
         return;
     for (size_t i = 0; i < SERVED_SHAPES * 3; i++)
         mem_free(d->storage[i]);
+    disco_doc_unref(d->parsed);
     mem_free(d);
 }
 
@@ -188,21 +191,8 @@ static bool take_distinct(struct served *s)
 struct served *served_new(const struct served_input *in)
 {
     struct served *s = mem_zalloc(sizeof *s);
-    bool complete;
+    bool complete = true;
 
-    if (in->documents != NULL) {
-        if (s != NULL)
-            s->documents = served_documents_ref(in->documents);
-        for (size_t i = 0; i < SERVED_SHAPES * 3; i++)
-            mem_free(in->merged_storage[i]);
-    } else {
-        struct served_documents *own = served_documents_new(in->merged, in->merged_storage);
-
-        if (s != NULL)
-            s->documents = own;
-        else
-            served_documents_unref(own);
-    }
     if (s == NULL)
         return NULL;
     s->refs = 1;
@@ -213,12 +203,16 @@ struct served *served_new(const struct served_input *in)
     s->behind = in->behind;
     s->local_id = mem_strdup(in->local_id);
     s->local_host = mem_strdup(host_or_id(in->local_host, in->local_id));
-    s->local_etag = mem_slicedup(in->local_etag);
+    for (size_t i = 0; i < SERVED_HALVES; i++) {
+        s->local_etag[i] = mem_slicedup(in->local_etag[i]);
+        s->documents[i] = served_documents_ref(in->documents[i]);
+        complete = complete && s->local_etag[i] != NULL;
+    }
     s->local = in->local == NULL ? NULL : disco_ref(in->local);
     s->local_schemas = schema_index_ref(in->local_schemas);
     s->local_release = in->local_release;
-    complete = copy_peers(s, in) && take_distinct(s) && copy_excluded(s, in) && copy_untold(s, in);
-    if (complete && s->local_id != NULL && s->local_host != NULL && s->local_etag != NULL && s->documents != NULL)
+    if (complete && s->local_id != NULL && s->local_host != NULL && copy_peers(s, in) && take_distinct(s) &&
+        copy_excluded(s, in) && copy_untold(s, in))
         return s;
     served_unref(s);
     return NULL;
@@ -251,18 +245,23 @@ bool served_is(const struct served *s, const struct served_input *in)
 {
     return s->peers_enabled == in->peers_enabled && s->behind == in->behind && s->local_refused == in->local_refused &&
            s->local == in->local && s->local_schemas == in->local_schemas && s->local_release == in->local_release &&
-           s->documents == in->documents && strcmp(s->local_id, in->local_id) == 0 &&
+           memcmp(s->documents, in->documents, sizeof s->documents) == 0 && strcmp(s->local_id, in->local_id) == 0 &&
            strcmp(s->local_host, host_or_id(in->local_host, in->local_id)) == 0 &&
-           slice_eq(slice_str(s->local_etag), in->local_etag) && same_lists(s, in);
+           slice_eq(slice_str(s->local_etag[SERVED_APIS]), in->local_etag[SERVED_APIS]) &&
+           slice_eq(slice_str(s->local_etag[SERVED_CORE]), in->local_etag[SERVED_CORE]) && same_lists(s, in);
 }
 
-void served_complete(struct served *s, struct served_documents *d, bool leases_synced, uint64_t generation)
+void served_complete(struct served *s, struct served_documents *const d[SERVED_HALVES], bool leases_synced,
+                     uint64_t generation)
 {
-    struct served_documents *old = s->documents;
+    for (size_t i = 0; i < SERVED_HALVES; i++) {
+        struct served_documents *old = s->documents[i];
 
-    s->documents = d == NULL ? old : served_documents_ref(d);
-    if (d != NULL)
+        if (d[i] == NULL)
+            continue;
+        s->documents[i] = served_documents_ref(d[i]);
         served_documents_unref(old);
+    }
     s->leases_synced = leases_synced;
     s->generation = generation;
 }
@@ -291,10 +290,12 @@ static void served_free(struct served *s)
     mem_free(s->distinct);
     mem_free(s->local_id);
     mem_free(s->local_host);
-    mem_free(s->local_etag);
+    for (size_t i = 0; i < SERVED_HALVES; i++) {
+        mem_free(s->local_etag[i]);
+        served_documents_unref(s->documents[i]);
+    }
     disco_unref(s->local);
     schema_index_unref(s->local_schemas);
-    served_documents_unref(s->documents);
     mem_free(s);
 }
 
@@ -406,12 +407,22 @@ bool served_untold(const struct served *s, struct slice group, struct slice vers
 
 const struct served_document *served_merged(const struct served *s, enum served_shape shape)
 {
-    return served_documents_at(s->documents, shape);
+    return served_merged_half(s, SERVED_APIS, shape);
 }
 
-struct slice served_local_etag(const struct served *s)
+const struct served_document *served_merged_half(const struct served *s, enum served_half half, enum served_shape shape)
 {
-    return slice_str(s->local_etag);
+    return served_documents_at(s->documents[half], shape);
+}
+
+const struct disco_doc *served_merged_doc(const struct served *s, enum served_half half)
+{
+    return s->documents[half] == NULL ? NULL : s->documents[half]->parsed;
+}
+
+struct slice served_local_etag(const struct served *s, enum served_half half)
+{
+    return slice_str(s->local_etag[half]);
 }
 
 const struct disco *served_local_disco(const struct served *s)
@@ -453,12 +464,18 @@ void served_each_skewed(const struct served *s, void (*fn)(void *arg, struct sli
 {
     for (size_t i = 0; s->n_distinct > 1 && i < s->n_distinct; i++)
         for (size_t k = 0; k < schema_index_count(s->distinct[i]); k++) {
+            const struct schema_entry *e = schema_index_at(s->distinct[i], k);
             struct slice group, version;
 
-            schema_index_at(s->distinct[i], k, &group, &version);
-            if (!named_before(s, i, group, version) && served_skewed(s, group, version))
+            if (schema_path_names(e->path, &group, &version) && !named_before(s, i, group, version) &&
+                served_skewed(s, group, version))
                 fn(arg, group, version);
         }
+}
+
+const struct schema_index *served_local_schemas(const struct served *s)
+{
+    return s->local_schemas;
 }
 
 uint64_t served_local_release(const struct served *s)

@@ -31,7 +31,7 @@ struct served_peer {
     uint64_t release;             /* schema_release(); 0: not known */
 };
 
-/* One prepared response body for /apis. All text lives as long as the snapshot. */
+/* One prepared response body for /apis or /api. All text lives as long as the snapshot. */
 struct served_document {
     struct slice body;
     struct slice gzip; /* level 1; empty when the body is not over 128 KiB */
@@ -48,26 +48,24 @@ enum served_shape {
     SERVED_SHAPES
 };
 
-/*
- * The merged documents of one build, shared by all snapshots whose discovery is the same although, say, an address
- * differs. Reference-counted, immutable.
- */
+enum served_half { SERVED_APIS, SERVED_CORE, SERVED_HALVES }; /* the two documents of discovery */
+/* One half's, shared by all snapshots whose discovery is the same although, say, an address differs. Reference-counted,
+ * immutable. */
 struct served_documents;
 
 struct served_gv {
     struct slice group, version;
 };
 
-/* What is needed to build one; the arrays are copied, discos and origins referenced. served_is() compares each field.
- */
+/* What one is built of; arrays are copied, discos and origins referenced. served_is() compares each field. */
 struct served_input {
-    bool peers_enabled;                 /* feature gate on, peer CA and proxy pair configured */
-    bool leases_synced;                 /* the Lease informer has listed (or is not needed) */
-    const char *local_id, *local_host;  /* local_host NULL: the ID */
-    bool local_refused;                 /* the local server does not let us know what it serves */
-    const struct disco *local;          /* NULL until first fetched */
-    struct slice local_etag;            /* copied; see served_local_etag */
-    struct schema_index *local_schemas; /* as of a peer */
+    bool peers_enabled;                     /* feature gate on, peer CA and proxy pair configured */
+    bool leases_synced;                     /* the Lease informer has listed (or is not needed) */
+    const char *local_id, *local_host;      /* local_host NULL: the ID */
+    bool local_refused;                     /* the local server does not let us know what it serves */
+    const struct disco *local;              /* NULL until first fetched */
+    struct slice local_etag[SERVED_HALVES]; /* copied; see served_local_etag */
+    struct schema_index *local_schemas;     /* as of a peer */
     uint64_t local_release;
     const struct served_peer *peers;
     size_t n_peers;
@@ -79,25 +77,24 @@ struct served_input {
     struct served_gv *untold;
     size_t n_untold;
     uint64_t generation;
-    /* The merged documents, made by the caller (cluster/publish); NULL body: not available yet. Ownership passes. */
-    struct served_document merged[SERVED_SHAPES];
-    char *merged_storage[SERVED_SHAPES * 3]; /* mem_free'd with the snapshot; the slices point into these */
-    struct served_documents *documents;      /* or these, which win if not NULL: referenced */
+    struct served_documents *documents[SERVED_HALVES]; /* referenced; NULL: not available yet */
 };
 
-/* Owns `storage` (mem_free'd with the last reference) also when it fails: NULL when out of memory. */
+/* Owns `storage`, which the slices point into, also when it fails. `parsed`: what all say, or NULL. NULL: no memory. */
 MEM_CHECK struct served_documents *served_documents_new(const struct served_document documents[SERVED_SHAPES],
-                                                        char *const storage[SERVED_SHAPES * 3]);
+                                                        char *const storage[SERVED_SHAPES * 3],
+                                                        const struct disco_doc *parsed);
 struct served_documents *served_documents_ref(struct served_documents *d); /* NULL is fine, here and below */
 void served_documents_unref(struct served_documents *d);
 const struct served_document *served_documents_at(const struct served_documents *d, enum served_shape shape);
 
-/* NULL when out of memory: merged_storage is then freed as well. One reference. */
+/* NULL when out of memory. One reference. */
 MEM_CHECK struct served *served_new(const struct served_input *in);
 /* Whether served_new() would make the same again: the same facts out of the same objects, with the same documents. */
 bool served_is(const struct served *s, const struct served_input *in);
 /* Before anybody else has seen it: with these documents, and whether the Leases count as listed. */
-void served_complete(struct served *s, struct served_documents *d, bool leases_synced, uint64_t generation);
+void served_complete(struct served *s, struct served_documents *const d[SERVED_HALVES], bool leases_synced,
+                     uint64_t generation);
 struct served *served_ref(struct served *s);
 void served_unref(struct served *s);
 
@@ -125,9 +122,9 @@ enum disco_answer served_by_peer(const struct served *s, size_t peer, const stru
 bool served_skewed(const struct served *s, struct slice group, struct slice version);
 /* The hash of a server's schema (0: the local one, i: peer i - 1); empty if none is known. */
 struct slice served_schema(const struct served *s, size_t server, struct slice group, struct slice version);
-/* Each of them, once. */
 void served_each_skewed(const struct served *s, void (*fn)(void *arg, struct slice group, struct slice version),
                         void *arg);
+const struct schema_index *served_local_schemas(const struct served *s); /* NULL: not known */
 uint64_t served_local_release(const struct served *s);
 /* Never a peer's: row 7 of the routing table. */
 bool served_excluded(const struct served *s, struct slice group, struct slice version);
@@ -141,10 +138,13 @@ bool served_unknown_peer(const struct served *s);
  */
 bool served_untold(const struct served *s, struct slice group, struct slice version);
 
-/* The merged document, or NULL while there is none. */
+/* The merged documents (of /apis), or NULL while there is none. */
 const struct served_document *served_merged(const struct served *s, enum served_shape shape);
-/* The quoted ETag of the local server's own v2 `/apis` document as it sent it; empty if unknown (legacy server). */
-struct slice served_local_etag(const struct served *s);
+const struct served_document *served_merged_half(const struct served *s, enum served_half h, enum served_shape shape);
+/* The same to look things up in. Where nobody differs it is the local server's own. */
+const struct disco_doc *served_merged_doc(const struct served *s, enum served_half half);
+/* The quoted ETag of the local server's own v2 document as it sent it; empty if unknown (legacy server). */
+struct slice served_local_etag(const struct served *s, enum served_half half);
 const struct disco *served_local_disco(const struct served *s);
 
 #endif

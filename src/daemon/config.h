@@ -56,6 +56,7 @@ struct config {
     uint64_t max_requests_inflight_per_peer;
     bool local_failover;
     const char *skewed_resources;
+    const char *legacy_discovery;
     const char *identity_lease, *peer_advertise_ip;
     uint64_t peer_advertise_port; /* 0: none given */
     const char *const *feature_gates;
@@ -76,7 +77,6 @@ struct config {
     const char *const *access_log;
     uint64_t access_log_sample;
     bool access_log_user;
-    bool legacy_discovery;
 };
 
 /* One setting as given, before it has a type. A list may come as several values. */

@@ -284,7 +284,7 @@ void wire_proxy(const struct config *c, const struct trust *t, struct origin *lo
         .goaway_chance = goaway_chance(c),
         .access_log = access_log(c),
         .newest = strcmp(c->skewed_resources, "newest") == 0,
-        .legacy_discovery = c->legacy_discovery,
+        .legacy_discovery = strcmp(c->legacy_discovery, "off") != 0,
     };
 }
 

@@ -155,15 +155,39 @@ static bool offered(enum negotiate_format format, unsigned offers)
            (format == NEGOTIATE_PROTOBUF && (offers & NEGOTIATE_OFFER_PROTOBUF) != 0);
 }
 
-struct negotiated negotiate_discovery(struct slice accept, unsigned offers)
+/* How many there are, the best first. */
+static size_t parse_clauses(struct slice accept, struct clause clauses[MAX_CLAUSES])
 {
-    struct clause clauses[MAX_CLAUSES];
     size_t n = 0;
 
     while (accept.n > 0 && n < MAX_CLAUSES)
         if (parse_clause(cut(&accept, ','), &clauses[n]))
             n++;
     sort_clauses(clauses, n);
+    return n;
+}
+
+bool negotiate_plain(struct slice accept, unsigned offers, enum negotiate_format *out)
+{
+    struct clause clauses[MAX_CLAUSES];
+    size_t n = parse_clauses(accept, clauses);
+
+    *out = NEGOTIATE_JSON;
+    for (size_t i = 0; i < n; i++)
+        for (enum negotiate_format f = NEGOTIATE_JSON; f <= NEGOTIATE_PROTOBUF; f++)
+            if (offered(f, offers) && matches(&clauses[i], f) && clauses[i].group.n == 0 && clauses[i].version.n == 0 &&
+                clauses[i].as.n == 0) {
+                *out = f;
+                return true;
+            }
+    return accept.n == 0;
+}
+
+struct negotiated negotiate_discovery(struct slice accept, unsigned offers)
+{
+    struct clause clauses[MAX_CLAUSES];
+    size_t n = parse_clauses(accept, clauses);
+
     for (size_t i = 0; i < n; i++)
         for (enum negotiate_format f = NEGOTIATE_JSON; f <= NEGOTIATE_PROTOBUF; f++) {
             enum negotiate_document d;

@@ -29,6 +29,11 @@ struct negotiated {
  * enum negotiate_offer bits. Clauses without the discovery triple are skipped, whatever their q.
  */
 struct negotiated negotiate_discovery(struct slice accept, unsigned offers);
+/*
+ * In which form does this Accept value want something plain? Clauses that ask for another shape of it (g, v, as) are
+ * skipped; no value at all is JSON. False: in none that is offered.
+ */
+bool negotiate_plain(struct slice accept, unsigned offers, enum negotiate_format *out);
 /* Content-Type of the chosen document, e.g. "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList". */
 struct slice negotiate_content_type(enum negotiate_document document, enum negotiate_format format);
 /* Accept-Encoding (first line) has an element that is exactly `gzip`; "gzip;q=1" is not. */

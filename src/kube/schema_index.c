@@ -1,39 +1,32 @@
 #include "kube/schema_index.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/hash.h"
 #include "base/limits.h"
+#include "kube/gvr.h"
 #include "kube/jscan.h"
 
-enum { SCHEMA_DEPTH = 8 };
-
-struct entry {
-    struct slice group, version, hash;
-};
+enum { SCHEMA_DEPTH = 8, PATH_BYTES = 2 * GVR_NAME_BYTES + 8 };
 
 struct schema_index {
     unsigned refs;
     struct arena *arena;
-    struct entry *at; /* sorted */
+    struct schema_entry *at; /* sorted */
     size_t n, room;
     uint64_t digest;
 };
 
-static int compare(const struct entry *a, const struct entry *b)
+static int by_path(const void *a, const void *b)
 {
-    int d = slice_cmp(a->group, b->group);
+    const struct schema_entry *x = a, *y = b;
 
-    return d != 0 ? d : slice_cmp(a->version, b->version);
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return compare(a, b);
+    return slice_cmp(x->path, y->path);
 }
 
 /* "api/v1" or "apis/GROUP/VERSION". */
-static bool names(struct slice path, struct entry *e)
+bool schema_path_names(struct slice path, struct slice *group, struct slice *version)
 {
     struct slice part[4];
     size_t n = 0;
@@ -41,13 +34,25 @@ static bool names(struct slice path, struct entry *e)
     while (n < 4 && slice_split(&path, '/', &part[n]))
         n++;
     if (n == 2 && slice_eq(part[0], SLICE_LIT("api")))
-        e->group = slice_of("", 0);
+        *group = slice_of("", 0);
     else if (n == 3 && slice_eq(part[0], SLICE_LIT("apis")) && part[1].n > 0)
-        e->group = part[1];
+        *group = part[1];
     else
         return false;
-    e->version = part[n - 1];
-    return e->version.n > 0;
+    *version = part[n - 1];
+    return version->n > 0;
+}
+
+/* p is NULL if a name is longer than any that there is. */
+static struct slice path_of(struct slice group, struct slice version, char out[PATH_BYTES])
+{
+    int n;
+
+    if (group.n > GVR_NAME_BYTES || version.n > GVR_NAME_BYTES)
+        return SLICE_NONE;
+    n = group.n == 0 ? snprintf(out, PATH_BYTES, "api/%.*s", (int)version.n, version.p)
+                     : snprintf(out, PATH_BYTES, "apis/%.*s/%.*s", (int)group.n, group.p, (int)version.n, version.p);
+    return slice_of(out, (size_t)n);
 }
 
 static struct slice hash_in(struct slice url)
@@ -62,13 +67,13 @@ static struct slice hash_in(struct slice url)
     return SLICE_NONE;
 }
 
-static bool add(struct schema_index *x, struct entry e)
+static bool add(struct schema_index *x, struct schema_entry e)
 {
     if (x->n == LIMIT_SCHEMAS)
         return false;
     if (x->n == x->room) {
         size_t room = x->room == 0 ? 64 : 2 * x->room;
-        struct entry *more = mem_array(room, sizeof *more);
+        struct schema_entry *more = mem_array(room, sizeof *more);
 
         if (more == NULL)
             return false;
@@ -78,11 +83,11 @@ static bool add(struct schema_index *x, struct entry e)
         x->at = more;
         x->room = room;
     }
-    e.group = arena_copy(x->arena, e.group);
-    e.version = arena_copy(x->arena, e.version);
-    e.hash = arena_copy(x->arena, e.hash);
-    if (e.group.p == NULL || e.version.p == NULL || e.hash.p == NULL)
+    e.path = arena_copy(x->arena, e.path);
+    e.url = arena_copy(x->arena, e.url);
+    if (e.path.p == NULL || e.url.p == NULL)
         return false;
+    e.hash = hash_in(e.url);
     x->at[x->n++] = e;
     return true;
 }
@@ -95,17 +100,14 @@ static bool take_paths(struct schema_index *x, struct jscan *s)
     if (!jscan_enter_object(s, &first))
         return false;
     while (jscan_member(s, &first, &key)) {
-        struct entry e;
-        struct slice path, text;
+        struct schema_entry e;
 
         if (!jscan_value(s, &item))
             return false;
         if (item.type != JSCAN_OBJECT || !jscan_get(item.raw, SLICE_LIT("serverRelativeURL"), &url) ||
-            url.type != JSCAN_STRING || !jscan_text(x->arena, &key, &path) || !names(path, &e) ||
-            !jscan_text(x->arena, &url, &text))
+            url.type != JSCAN_STRING || !jscan_text(x->arena, &key, &e.path) || !jscan_text(x->arena, &url, &e.url))
             continue;
-        e.hash = hash_in(text);
-        if (e.hash.n > 0 && !add(x, e))
+        if (!add(x, e))
             return false;
     }
     return s->error == NULL;
@@ -139,11 +141,23 @@ static uint64_t digest(const struct schema_index *x)
     uint64_t sum = 1;
 
     for (size_t i = 0; i < x->n; i++) {
-        sum = sum * 31 + hash_seeded(x->at[i].group);
-        sum = sum * 31 + hash_seeded(x->at[i].version);
+        sum = sum * 31 + hash_seeded(x->at[i].path);
         sum = sum * 31 + hash_seeded(x->at[i].hash);
     }
     return sum;
+}
+
+/* Of entries for one path (no server has several) one stays. */
+static void sort(struct schema_index *x)
+{
+    size_t kept = 0;
+
+    if (x->n > 0)
+        qsort(x->at, x->n, sizeof *x->at, by_path);
+    for (size_t i = 0; i < x->n; i++)
+        if (kept == 0 || by_path(&x->at[kept - 1], &x->at[i]) != 0)
+            x->at[kept++] = x->at[i];
+    x->n = kept;
 }
 
 struct schema_index *schema_index_parse(struct slice document)
@@ -158,8 +172,7 @@ struct schema_index *schema_index_parse(struct slice document)
         schema_index_unref(x);
         return NULL;
     }
-    if (x->n > 0)
-        qsort(x->at, x->n, sizeof *x->at, by_name);
+    sort(x);
     x->digest = digest(x);
     return x;
 }
@@ -191,16 +204,22 @@ size_t schema_index_count(const struct schema_index *x)
     return x == NULL ? 0 : x->n;
 }
 
-void schema_index_at(const struct schema_index *x, size_t i, struct slice *group, struct slice *version)
+const struct schema_entry *schema_index_at(const struct schema_index *x, size_t i)
 {
-    *group = x->at[i].group;
-    *version = x->at[i].version;
+    return &x->at[i];
+}
+
+const struct schema_entry *schema_index_find(const struct schema_index *x, struct slice path)
+{
+    const struct schema_entry key = {.path = path};
+
+    return x == NULL || x->n == 0 || path.p == NULL ? NULL : bsearch(&key, x->at, x->n, sizeof key, by_path);
 }
 
 struct slice schema_index_hash(const struct schema_index *x, struct slice group, struct slice version)
 {
-    const struct entry key = {group, version, SLICE_NONE};
-    const struct entry *e = x == NULL || x->n == 0 ? NULL : bsearch(&key, x->at, x->n, sizeof key, by_name);
+    char text[PATH_BYTES];
+    const struct schema_entry *e = schema_index_find(x, path_of(group, version, text));
 
     return e == NULL ? SLICE_NONE : e->hash;
 }

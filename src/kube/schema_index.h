@@ -1,7 +1,7 @@
 /*
- * What a server's `/openapi/v3` says: a hash for the schema of each group/version (kube-openapi, handler3: "paths" →
- * "apis/GROUP/VERSION" → serverRelativeURL with ?hash=), and the server's release as `/version` has it. Immutable,
- * reference-counted.
+ * What a server's `/openapi/v3` says: where the schema of each group/version is, and its hash (kube-openapi, handler3:
+ * "paths" → "apis/GROUP/VERSION" → serverRelativeURL with ?hash=), and the server's release as `/version` has it.
+ * Immutable, reference-counted.
  */
 #ifndef MVPROXY_KUBE_SCHEMA_INDEX_H
 #define MVPROXY_KUBE_SCHEMA_INDEX_H
@@ -10,17 +10,27 @@
 
 struct schema_index;
 
-/* What is no group/version, or has no hash, is left out. NULL: no such document, over a limit, or out of memory. */
+struct schema_entry {
+    struct slice path; /* "api/v1", "apis/apps", "apis/apps/v1", "version" */
+    struct slice url;  /* "/openapi/v3/apis/apps/v1?hash=..." */
+    struct slice hash; /* in it; empty: none */
+};
+
+/* What has no URL is left out. NULL: no such document, over a limit, or out of memory. */
 MEM_CHECK struct schema_index *schema_index_parse(struct slice document);
 struct schema_index *schema_index_ref(struct schema_index *x); /* NULL is fine, here and below */
 void schema_index_unref(struct schema_index *x);
 /* Of all that it says: two that say the same have the same; others by chance once in 2^64. NULL: 0. */
 uint64_t schema_index_digest(const struct schema_index *x);
 size_t schema_index_count(const struct schema_index *x);
-/* In order of group and version ("" for the core group). */
-void schema_index_at(const struct schema_index *x, size_t i, struct slice *group, struct slice *version);
-/* Empty if there is none. */
+/* In order of their paths. */
+const struct schema_entry *schema_index_at(const struct schema_index *x, size_t i);
+/* NULL if there is none. */
+const struct schema_entry *schema_index_find(const struct schema_index *x, struct slice path);
+/* Empty if there is none ("": the core group). */
 struct slice schema_index_hash(const struct schema_index *x, struct slice group, struct slice version);
+/* "api/VERSION" or "apis/GROUP/VERSION": false if it is another path. */
+bool schema_path_names(struct slice path, struct slice *group, struct slice *version);
 
 /* Of the answer to /version: a number that is higher for a later release ("v1.34.4-x+y" → 1.34.4); 0: not understood.
  */

@@ -36,8 +36,8 @@ static const char *reason_of(enum route_row row)
 static const char *action_of(const struct route *r)
 {
     static const char *const names[] = {
-        [ROUTE_LOCAL] = "local",     [ROUTE_PEER] = "peer",     [ROUTE_DISCOVERY] = "discovery",
-        [ROUTE_REFRESH] = "refresh", [ROUTE_REFUSE] = "refuse",
+        [ROUTE_LOCAL] = "local", [ROUTE_PEER] = "peer",       [ROUTE_DISCOVERY] = "discovery",
+        [ROUTE_HEAL] = "heal",   [ROUTE_REFRESH] = "refresh", [ROUTE_REFUSE] = "refuse",
     };
 
     return names[r->action];
@@ -95,7 +95,6 @@ static void put_answer(struct proxy *p, const struct explain_query *q, const str
         .newest = p->config->newest,
         .failover = cluster_fails_over(p->cluster),
         .local_state = cluster_local_state(p->cluster),
-        .legacy = p->config->legacy_discovery,
         .served = s,
         .healthy = is_healthy,
         .dice = 1,

@@ -6,7 +6,7 @@
 #include "http/h1_parse.h"
 #include "kube/denial.h"
 #include "kube/status.h"
-#include "proxy/disco_serve.h"
+#include "proxy/deliver.h"
 #include "proxy/rewrite.h"
 #include "proxy/upgrade.h"
 
@@ -18,7 +18,7 @@
 /* Whether a request that one server did not take may be another's. */
 static bool has_alternatives(const struct job *j)
 {
-    return j->info.is_resource && !j->authn.rerouted && served_n_peers(j->served) > 0 &&
+    return route_may_fail_over(&j->info) && !j->authn.rerouted && served_n_peers(j->served) > 0 &&
            (cluster_fails_over(j->proxy->cluster) || j->route.row == ROUTE_ROW_NEWEST);
 }
 
@@ -72,7 +72,7 @@ static void on_client_writable(void *arg)
     struct job *j = arg;
 
     if (j->state == JOB_SERVING)
-        disco_serve_resume(j);
+        deliver_resume(j);
     else if (j->back != NULL)
         back_resume(j->back);
 }
@@ -425,7 +425,7 @@ static void on_server_writable(void *arg)
 /* A server that is overloaded is not to pass its load on to the next one. */
 static bool may_fail_over(const struct job *j, const struct back_failure_info *f)
 {
-    return j->peer == NULL && j->info.is_resource && !j->authn.rerouted && f->why != BACK_FAIL_BUSY &&
+    return j->peer == NULL && route_may_fail_over(&j->info) && !j->authn.rerouted && f->why != BACK_FAIL_BUSY &&
            f->why != BACK_FAIL_CLIENT &&
            (j->route.row == ROUTE_ROW_LOCAL_FAILOVER ? another_is_left(j) : cluster_fails_over(j->proxy->cluster));
 }

@@ -21,13 +21,14 @@
 #include "proxy/traffic.h"
 
 struct disco_pretty;
+struct heal;
+struct judge_question;
 struct loop;
 struct proxy;
-struct tunnel;
 
 enum job_state {
     JOB_DECIDING,   /* inside the handler, or waiting for a refresh of local discovery */
-    JOB_ASKING,     /* waits for the local server's verdict on a reader of /apis */
+    JOB_ASKING,     /* waits for the local server's verdict on a reader, or for an answer to be completed */
     JOB_FORWARDING, /* a request to a server is under way, nothing of the response has been relayed */
     JOB_RELAYING,   /* the response's head has gone to the client */
     JOB_SERVING,    /* sends a prepared document, piece by piece */
@@ -39,13 +40,6 @@ enum job_stage {
     JOB_STAGE_READY_PEERS, /* the candidates, unless they are only starting */
     JOB_STAGE_LOCAL,       /* the local server after all */
     JOB_STAGE_ANY_PEER,    /* the candidates once more, starting or not */
-};
-
-/* What the local server said to a reader of /apis. */
-enum verdict {
-    VERDICT_OTHER,   /* its own trouble: relayed */
-    VERDICT_ALLOWED, /* 200, 304 */
-    VERDICT_REFUSED, /* 401, 403 */
 };
 
 struct job {
@@ -86,9 +80,13 @@ struct job {
     struct slice document;
     size_t document_sent;
     unsigned char credential[AUTHN_KEY_BYTES];
-    enum verdict verdict;
-    const struct served_peer *judge; /* who is asked for it; NULL: the local server */
+    unsigned verdict;                /* disco_serve.c */
+    const struct served_peer *judge; /* who is asked; NULL: the local server */
     bool asked_local, asked_peer;
+    const struct judge_question *question; /* what is asked in the client's name */
+    const struct http_field *filtered;     /* fields that the local server's filters put on every answer */
+    size_t n_filtered;
+    struct heal *heal;           /* an answer that is being completed (heal.c) */
     struct disco_pretty *pretty; /* instead of `document`: made while it is sent; freed with the job */
 
     struct account_entry account;
@@ -110,6 +108,7 @@ struct proxy {
     struct list long_running; /* of struct job */
     struct list tunnels;      /* of struct upgrade, oldest first */
     struct traffic traffic;
+    char *hsts; /* Strict-Transport-Security as the local server has it; NULL: it has none, or is not known */
     uint64_t dice;
     bool stopping;
 };

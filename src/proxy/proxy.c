@@ -9,6 +9,7 @@
 #include "net/tls_peer.h"
 #include "proxy/disco_serve.h"
 #include "proxy/forward.h"
+#include "proxy/heal.h"
 #include "proxy/refuse.h"
 #include "proxy/request_labels.h"
 #include "proxy/upgrade.h"
@@ -89,7 +90,6 @@ static void decide_route(struct job *j, bool refreshed, bool local_failed)
         .failover = cluster_fails_over(j->proxy->cluster),
         .local_failed = local_failed,
         .local_state = cluster_local_state(j->proxy->cluster),
-        .legacy = j->config->legacy_discovery,
         .served = j->served,
         .healthy = peer_healthy,
         .dice = next_dice(j->proxy),
@@ -127,7 +127,11 @@ static void act(struct job *j)
         forward_peers(j);
         break;
     case ROUTE_DISCOVERY:
-        disco_serve(j);
+        if (!disco_serve(j))
+            heal(j);
+        break;
+    case ROUTE_HEAL:
+        heal(j);
         break;
     case ROUTE_REFRESH:
         wait_for_refresh(j);
@@ -355,6 +359,8 @@ bool proxy_update(struct proxy *p, const struct proxy_opts *o)
     p->config = c;
     /* Whom a verdict was about may be read differently now (CAs, header names). */
     authz_cache_clear(p->authz);
+    mem_free(p->hsts);
+    p->hsts = NULL;
     return true;
 }
 
@@ -406,6 +412,7 @@ void proxy_free(struct proxy *p)
 {
     (void)upgrade_end_oldest(p, SIZE_MAX);
     authz_cache_free(p->authz);
+    mem_free(p->hsts);
     account_free(p->account);
     insight_free(p->insight);
     audit_free(p->audit);

@@ -24,7 +24,7 @@ struct proxy_opts {
     double goaway_chance; /* of an HTTP/2 request to be the last but those under way on its connection, 0 to 1 */
     struct access_log access_log;
     bool newest;           /* route_query.newest */
-    bool legacy_discovery; /* route_query.legacy */
+    bool legacy_discovery; /* is completed */
     const char *version;   /* of this program, for peers; static, NULL: not told */
 };
 

@@ -75,20 +75,19 @@ static void note_answer(struct route *r, enum disco_answer a)
     r->known_subresource |= a == DISCO_SERVED || a == DISCO_NO_VERB;
 }
 
-/* What a request is about: a resource, or in legacy discovery a whole group (then version is empty) or group/version.
- */
+/* What a request is about: a resource, or schemas. */
 struct subject {
-    bool legacy;
-    struct slice group, version;
+    bool schemas;                /* `schema`, or if that is empty those of OpenAPI v2, which every server has */
+    struct slice schema;         /* in the index of schemas: "apis/GROUP/VERSION" */
+    struct slice hash;           /* the one that is wanted; empty: any */
+    struct slice group, version; /* "": not of one */
 };
 
-static bool lists(const struct disco *d, const struct subject *what)
+static bool has_schema(const struct schema_index *x, const struct subject *what)
 {
-    if (d == NULL)
-        return false;
-    if (what->version.n == 0)
-        return disco_doc_group(disco_apis(d), what->group) != NULL;
-    return disco_doc_version(disco_apis(d), what->group, what->version) != NULL;
+    const struct schema_entry *e = schema_index_find(x, what->schema);
+
+    return what->schema.n == 0 || (e != NULL && (what->hash.n == 0 || slice_eq(e->hash, what->hash)));
 }
 
 struct survey {
@@ -103,8 +102,8 @@ static bool serves(const struct route_query *q, const struct subject *what, size
     struct gvr gvr = reqinfo_gvr(q->info);
     enum disco_answer a;
 
-    if (what->legacy)
-        return p->discovery_known && lists(p->disco, what);
+    if (what->schemas)
+        return has_schema(p->schemas, what);
     a = served_by_peer(q->served, peer, &gvr, q->info->subresource, verb_to_ask(q->info));
     note_answer(out, a);
     return a == DISCO_SERVED;
@@ -171,7 +170,7 @@ static uint64_t newest_release(const struct route_query *q, const struct subject
     struct gvr gvr = reqinfo_gvr(q->info);
     uint64_t newest = 0;
 
-    if (!q->newest || q->local_failed || what->legacy || !served_skewed(q->served, what->group, what->version))
+    if (!q->newest || q->local_failed || what->schemas || !served_skewed(q->served, what->group, what->version))
         return 0;
     if (ask_local(q) == DISCO_SERVED)
         newest = served_local_release(q->served);
@@ -211,45 +210,116 @@ static void decide_among_peers(const struct route_query *q, const struct subject
     }
 }
 
-/* `/apis/GROUP` or `/apis/GROUP/VERSION`, as clients write them. */
-static bool names_group(struct slice path, struct subject *what)
+#define SCHEMAS "/openapi/v3"
+
+/* Legacy discovery, and the index of schemas; as clients write them. */
+static bool is_healed(struct slice path)
 {
     struct slice rest = path, part[5];
     size_t n = 0;
 
+    if (slice_eq(path, SLICE_LIT(SCHEMAS)))
+        return true;
     while (n < 5 && slice_split(&rest, '/', &part[n]))
         n++;
-    if (n < 3 || n > 4 || part[0].n != 0 || !slice_eq(part[1], SLICE_LIT("apis")) || part[2].n == 0 ||
-        part[n - 1].n == 0)
+    if (n < 3 || n > 4 || part[0].n != 0 || part[2].n == 0 || part[n - 1].n == 0)
         return false;
-    *what = (struct subject){.legacy = true, .group = part[2], .version = n == 4 ? part[3] : SLICE_NONE};
-    return true;
+    return slice_eq(part[1], SLICE_LIT("apis")) || (n == 3 && slice_eq(part[1], SLICE_LIT("api")));
+}
+
+static bool is_away(const struct route_query *q)
+{
+    return q->failover && !q->rerouted && (q->local_failed || q->local_state != READINESS_READY);
+}
+
+static const char *why_not_local(const struct route_query *q)
+{
+    if (q->local_failed)
+        return "failed";
+    return q->local_state == READINESS_STARTING ? "starting" : "unreachable";
+}
+
+static void fail_over(const struct route_query *q, const struct survey *s, struct route *out)
+{
+    shuffle_candidates(q, s, out);
+    out->reason = why_not_local(q);
+    out->local_miss = false;
+    decide(out, ROUTE_PEER, ROUTE_ROW_LOCAL_FAILOVER);
+}
+
+/* A schema, or OpenAPI v2. */
+static bool names_schemas(const struct reqinfo *info, struct subject *what)
+{
+    struct slice hash = SLICE_NONE, rest = info->raw_query, pair;
+
+    *what = (struct subject){.schemas = true, .schema = slice_of("", 0)};
+    if (slice_eq(info->path, SLICE_LIT("/openapi/v2")))
+        return true;
+    if (!slice_has_prefix(info->path, SLICE_LIT(SCHEMAS "/")))
+        return false;
+    while (hash.n == 0 && slice_split(&rest, '&', &pair))
+        if (slice_has_prefix(pair, SLICE_LIT("hash=")))
+            hash = slice_from(pair, 5);
+    what->schema = slice_from(info->path, sizeof SCHEMAS);
+    what->hash = hash;
+    if (!schema_path_names(what->schema, &what->group, &what->version))
+        what->group = what->version = slice_of("", 0);
+    return what->schema.n > 0;
+}
+
+bool route_may_fail_over(const struct reqinfo *info)
+{
+    struct subject what;
+
+    return info->is_resource || names_schemas(info, &what);
 }
 
 /*
- * Legacy discovery, of a group/version that the local server does not list: unless asked for by configuration only
- * where the local server has no other. Its list of groups is made of stored APIServices, so clients learn of the group
- * and go on to ask for this; and client-go of every version does so, for without an aggregated /api it looks at no
- * aggregated /apis.
+ * A document of OpenAPI. Who has the index has the hashes of whose documents it names, and gets these: a server with
+ * another hash would answer with its own URL, and behind a load balancer that could go on for ever.
  */
-static bool is_legacy_gap(const struct route_query *q, struct subject *what)
+static bool decide_schemas(const struct route_query *q, struct route *out)
 {
-    const struct disco *local = served_local_disco(q->served);
+    const struct schema_index *local = served_local_schemas(q->served);
+    struct subject what;
+    struct survey s;
 
-    return q->get_or_head && !q->rerouted && served_synced(q->served) && local != NULL &&
-           (q->legacy || served_local_etag(q->served).n == 0) && names_group(q->info->path, what) &&
-           !lists(local, what);
+    if (!q->get_or_head || q->rerouted || !names_schemas(q->info, &what))
+        return false;
+    if (is_away(q)) {
+        s = survey_peers(q, &(struct subject){.schemas = true, .schema = what.schema},
+                         (struct conditions){.live = true}, out);
+        if (out->n_candidates > 0)
+            fail_over(q, &s, out);
+        return out->n_candidates > 0;
+    }
+    if (what.schema.n == 0 || local == NULL || has_schema(local, &what) ||
+        (what.version.n > 0 && served_excluded(q->served, what.group, what.version)))
+        return false;
+    s = survey_peers(q, &what, (struct conditions){.live = false}, out);
+    what.hash = SLICE_NONE;
+    if (out->n_candidates == 0 && !has_schema(local, &what))
+        s = survey_peers(q, &what, (struct conditions){.live = false}, out);
+    if (out->n_candidates == 0)
+        return false;
+    shuffle_candidates(q, &s, out);
+    decide(out, ROUTE_PEER, ROUTE_ROW_PEER);
+    return true;
 }
 
 static void decide_non_resource(const struct route_query *q, struct route *out)
 {
-    bool discovery = q->get_or_head && slice_eq(q->info->path, SLICE_LIT("/apis"));
-    struct subject what;
+    struct slice path = q->info->path;
 
-    if (is_legacy_gap(q, &what))
-        decide_among_peers(q, &what, out);
-    else
-        decide(out, discovery && !q->rerouted ? ROUTE_DISCOVERY : ROUTE_LOCAL, ROUTE_ROW_NON_RESOURCE);
+    if (decide_schemas(q, out))
+        return;
+    decide(out, ROUTE_LOCAL, ROUTE_ROW_NON_RESOURCE);
+    if (!q->get_or_head || q->rerouted)
+        return;
+    if (slice_eq(path, SLICE_LIT("/apis")) || slice_eq(path, SLICE_LIT("/api")))
+        out->action = ROUTE_DISCOVERY;
+    else if (is_healed(path))
+        out->action = ROUTE_HEAL;
 }
 
 static void decide_rerouted(const struct route_query *q, enum disco_answer local, struct route *out)
@@ -265,7 +335,7 @@ static void decide_rerouted(const struct route_query *q, enum disco_answer local
 /* The local server has it, but a newer one means more by it (skewed-resources: newest). */
 static bool goes_to_newest(const struct route_query *q, enum disco_answer local, struct route *out)
 {
-    struct subject what = {false, q->info->group, q->info->version};
+    struct subject what = {.group = q->info->group, .version = q->info->version};
     uint64_t newest = q->rerouted || local != DISCO_SERVED ? 0 : newest_release(q, &what);
     struct survey s;
 
@@ -280,13 +350,6 @@ static bool goes_to_newest(const struct route_query *q, enum disco_answer local,
     return true;
 }
 
-static const char *why_not_local(const struct route_query *q)
-{
-    if (q->local_failed)
-        return "failed";
-    return q->local_state == READINESS_STARTING ? "starting" : "unreachable";
-}
-
 /*
  * Row 5a. Not for what the local server lacks: that is a peer's anyway. Custom resources and aggregated APIs are every
  * server's, out of the same etcd, so a peer that lists them may serve them.
@@ -296,18 +359,16 @@ static bool fails_over(const struct route_query *q, enum disco_answer local, str
     const struct reqinfo *info = q->info;
     struct survey s;
 
-    if (!q->failover || q->rerouted || (!q->local_failed && q->local_state == READINESS_READY))
+    if (!is_away(q))
         return false;
     if (local != DISCO_SERVED && served_local_disco(q->served) != NULL &&
         !served_excluded(q->served, info->group, info->version))
         return false;
-    s = survey_peers(q, &(struct subject){false, info->group, info->version}, (struct conditions){.live = true}, out);
+    s = survey_peers(q, &(struct subject){.group = info->group, .version = info->version},
+                     (struct conditions){.live = true}, out);
     if (out->n_candidates == 0)
         return false;
-    shuffle_candidates(q, &s, out);
-    out->reason = why_not_local(q);
-    out->local_miss = false;
-    decide(out, ROUTE_PEER, ROUTE_ROW_LOCAL_FAILOVER);
+    fail_over(q, &s, out);
     return true;
 }
 
@@ -338,7 +399,7 @@ void route_decide(const struct route_query *q, struct route *out)
     else if (!served_synced(q->served))
         refuse(out, ROUTE_ROW_NOT_SYNCED, STATUS_SYNCING);
     else
-        decide_among_peers(q, &(struct subject){false, q->info->group, q->info->version}, out);
+        decide_among_peers(q, &(struct subject){.group = q->info->group, .version = q->info->version}, out);
 }
 
 const char *route_row_name(enum route_row row)

@@ -14,7 +14,8 @@ enum { ROUTE_MAX_CANDIDATES = 16 };
 enum route_action {
     ROUTE_LOCAL,     /* to the local kube-apiserver */
     ROUTE_PEER,      /* to the candidates, in their order */
-    ROUTE_DISCOVERY, /* `/apis`: answered by proxy/disco_serve, or local if that has nothing */
+    ROUTE_DISCOVERY, /* `/apis`, `/api`: answered by proxy/disco_serve, or as follows in its legacy form */
+    ROUTE_HEAL,      /* legacy discovery, the index of schemas: by proxy/heal */
     ROUTE_REFRESH,   /* refresh local discovery (coalesced), then route again with `refreshed` set */
     ROUTE_REFUSE,    /* 503 with `message` */
 };
@@ -41,14 +42,13 @@ enum route_row {
 
 struct route_query {
     const struct reqinfo *info;
-    bool get_or_head;  /* the HTTP method: only these are answered at /apis */
+    bool get_or_head;  /* the HTTP method: only these are anything but local where no resource is asked for */
     bool rerouted;     /* a peer has sent this on already */
     bool refreshed;    /* local discovery was refreshed for this request */
     bool newest;       /* skewed-resources: newest */
     bool failover;     /* local-failover is on */
     bool local_failed; /* for this request: it certainly was not read, or may be sent again */
     enum readiness_state local_state;
-    bool legacy; /* heal legacy discovery, too, even if the local server has the aggregated one */
     const struct served *served;
     /* Health of a peer's origin; NULL: all healthy. */
     bool (*healthy)(const struct served_peer *p, void *arg);
@@ -70,6 +70,8 @@ struct route {
 };
 
 void route_decide(const struct route_query *q, struct route *out);
+/* Is it for a resource or for a schema? While the local server is away peers answer for these. */
+bool route_may_fail_over(const struct reqinfo *info);
 /* "served-locally", "peer", … Static. */
 const char *route_row_name(enum route_row row);
 

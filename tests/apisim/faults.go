@@ -32,6 +32,8 @@ type fault struct {
 	Raw    string `json:"raw,omitempty"` // base64
 	How    string `json:"how,omitempty"` // how the connection ends: reset, fin, close, keep
 
+	Headers map[string]string `json:"headers,omitempty"` // of headers
+
 	Hits int `json:"hits"`
 
 	raw     []byte
@@ -41,7 +43,7 @@ type fault struct {
 // requestActions say what a fault may do to a request; true: it needs HTTP/1.1's raw connection.
 var requestActions = map[string]bool{
 	"delay-head": false, "delay-body": false, "reset": false, "abort-body": false, "hang": false,
-	"informational": false, "status": false, "close-after": false, "trailers": false, "early": false,
+	"informational": false, "status": false, "close-after": false, "trailers": false, "headers": false, "early": false,
 	"silent-close": false, "half-head": true, "short-length": true, "long-length": true, "bad-chunk": true,
 	"garbage": true, "raw": true,
 }

@@ -50,6 +50,7 @@ func TestFaults(t *testing.T) {
 		{fault{Action: "close-after"}, 200, false},
 		{fault{Action: "silent-close"}, 200, false},
 		{fault{Action: "trailers"}, 200, false},
+		{fault{Action: "headers", Headers: map[string]string{"X-Filter": "yes"}}, 200, false},
 		{fault{Action: "tls-close"}, 0, true},
 		{fault{Action: "tls-reset"}, 0, true},
 		{fault{Action: "tls-garbage"}, 0, true},

@@ -27,6 +27,10 @@ func (f *fault) apply(w http.ResponseWriter, r *http.Request) (*faultWriter, boo
 	switch f.Action {
 	case "delay-head":
 		f.wait(r, pause)
+	case "headers":
+		for name, value := range f.Headers {
+			w.Header().Set(name, value)
+		}
 	case "hang":
 		f.wait(r, time.Hour)
 		if r.Context().Err() != nil {

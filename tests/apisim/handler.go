@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // The flow schema and priority level of everything: cluster objects, so the same on all servers.
@@ -150,6 +151,8 @@ func (c *call) wellKnown(w http.ResponseWriter, r *http.Request, path string) {
 		}
 		writeJSON(w, r, 200, object{"major": "1", "minor": fmt.Sprint(c.server.minor), "gitVersion": version,
 			"gitTreeState": "clean", "platform": "linux/amd64"})
+	case "/openapi/v2":
+		writeJSON(w, r, 200, object{"swagger": "2.0", "info": object{"title": "apisim", "version": fmt.Sprintf("v1.%d.0", c.server.minor)}})
 	case "/healthz", "/livez", "/readyz":
 		c.health(w, r)
 	default:
@@ -185,7 +188,13 @@ func (c *call) openAPI(w http.ResponseWriter, r *http.Request, rest []string) {
 			}
 			paths[at] = object{"serverRelativeURL": "/openapi/v3/" + at + "?hash=" + strings.Trim(hashTag(mustJSON(c.cat.openAPIDocument(gv))), `"`)}
 		}
-		writeJSON(w, r, 200, object{"paths": paths})
+		text := mustJSON(object{"paths": paths})
+		w.Header().Set("ETag", hashTag(text))
+		if r.Header.Get("If-None-Match") == hashTag(text) {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		writeBytes(w, r, "application/json", text)
 		return
 	}
 	gv := strings.Join(rest[1:], "/")
@@ -201,11 +210,19 @@ func (c *call) openAPI(w http.ResponseWriter, r *http.Request, rest []string) {
 	}
 	w.Header().Set("ETag", tag)
 	w.Header().Set("Vary", "Accept")
+	if r.URL.Query().Get("hash") != "" {
+		w.Header().Set("Cache-Control", "public, immutable")
+		w.Header().Set("Expires", time.Now().AddDate(1, 0, 0).UTC().Format(http.TimeFormat))
+	}
+	if r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
 	if !jsonAcceptable(r.Header.Values("Accept")) {
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
 	}
-	writeEncoded(w, r, 200, "application/json", text)
+	writeBytes(w, r, "application/json", text)
 }
 
 func (c *catalog) openAPIDocument(gv string) object {

@@ -170,13 +170,38 @@ def test_protobuf(world):
 
 
 def test_untouched(world):
-    """/api, /apis/, group and version documents are the local server's"""
-    for path in ("/api", "/apis/", "/apis/apps", "/apis/apps/v1", "/api/v1", "/apis/resource.k8s.io/v1"):
-        for accept in ("application/json", KUBECTL):
+    """/api, /apis/, group and version documents in which nobody differs are the local server's"""
+    for path in ("/api", "/apis/", "/apis/apps", "/apis/apps/v1", "/api/v1"):
+        for accept in ("application/json", KUBECTL)[:1 if path == "/api" else 2]:
             fields = {"Accept": accept}
             through, direct = world.ask("GET", path, headers=fields), world.ask("GET", path, headers=fields, direct=True)
             equal((through.status, through.body, through.header("ETag")),
                   (direct.status, direct.body, direct.header("ETag")), path)
+
+
+def test_yaml(world):
+    """YAML says what JSON says (JSON is YAML), under the same tag"""
+    plain = settled(world)
+    for path in ("/apis", "/api"):
+        answer = world.ask("GET", path, headers={"Accept": V2.replace("json", "yaml")})
+        equal(answer.header("Content-Type"), V2.replace("json", "yaml"), "type")
+        equal(answer.json(), world.ask("GET", path, headers={"Accept": V2}).json(), "document")
+        check(path == "/api" or answer.header("ETag") == plain.header("ETag"), "ETag")
+
+
+def test_browsers(world):
+    """what the server's filters allow an origin, and want of browsers, is on our answers: the server is asked"""
+    plain = settled(world)
+    fields = {"Access-Control-Allow-Origin": "https://console.example.com", "Access-Control-Allow-Credentials": "true",
+              "Strict-Transport-Security": "max-age=31536000"}
+    world.sim.fault(server="a", path="/apis", exact=True, action="headers", headers=fields)
+    asked = apis(world, "a", V2, Origin="https://console.example.com")
+    for name, value in fields.items():
+        equal(asked.header(name), value, name)
+    equal((asked.status, asked.body), (200, plain.body), "the document")
+    again = apis(world, "a", V2, Origin="https://console.example.com", If_None_Match=plain.header("ETag"))
+    equal((again.status, again.header("Access-Control-Allow-Origin")), (304, "https://console.example.com"), "304")
+    equal(apis(world).header("Strict-Transport-Security"), "max-age=31536000", "to everybody")
 
 
 def test_pretty(world):

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""legacy-discovery: /apis/GROUP and /apis/GROUP/VERSION of what only a peer serves, with the option and without it."""
+"""legacy-discovery: /apis, /apis/GROUP, /api/v1 and /apis/GROUP/VERSION are completed with what only a peer serves, while servers differ."""
+
+import json
 
 import fixture
 from fixture import check, equal, until
@@ -8,13 +10,19 @@ from fixture import check, equal, until
 GROUP = "/apis/resource.k8s.io"
 VERSION = GROUP + "/v1"
 PLAIN = "404 page not found\n"
+# Only b has these: a group, a version, a resource, a subresource, a verb; of the core group as well.
+MORE = [{"group": "only.example.io", "version": "v1", "resource": "things", "kind": "Thing", "namespaced": True,
+         "verbs": ["get", "list"], "subresources": {"status": {"verbs": ["get"]}}},
+        {"group": "", "version": "v1", "resource": "gadgets", "kind": "Gadget", "namespaced": False, "verbs": ["get", "list"]}]
 
 
-def healed(world, wanted):
-    """Switch it at a by a reload; both proxies know what there is."""
+def setup():
+    return fixture.World(servers={"b": {"extra": MORE}}).start()
+
+
+def switch(world, wanted):
     proxy = world.proxies["a"]
-    mark = proxy.reload({"legacy-discovery": wanted})
-    proxy.await_log("Reloaded", mark)
+    proxy.await_log("Reloaded", proxy.reload({"legacy-discovery": wanted}))
     world.settle()
 
 
@@ -22,62 +30,131 @@ def same(one, two, what):
     equal((one.status, one.body), (two.status, two.body), what)
 
 
-def test_by_default_not(world):
-    """without it the local server's own answer stands, a plain 404"""
-    for path in (GROUP, VERSION):
-        answer = world.ask("GET", path)
-        same(answer, world.ask("GET", path, direct=True), path)
-        equal((answer.status, answer.body.decode()), (404, PLAIN), path)
-        same(world.ask("GET", path, name="b"), world.ask("GET", path, name="b", direct=True), "at b")
-    equal(world.ask("GET", VERSION + "/deviceclasses").status, 200, "but the resource is a peer's")
+def names(answer, what):
+    return [item["name"] for item in answer.json()[what]]
 
 
-def test_healed(world):
-    """with it the peer that has them answers"""
-    healed(world, True)
-    for path in (GROUP, VERSION):
-        mark = world.sim.mark()
-        answer = world.ask("GET", path)
-        same(answer, world.ask("GET", path, name="b", direct=True), path)
-        equal(answer.status, 200, path)
-        equal(world.sim.requests(path=path, since=mark)[0]["server"], "b", "who answered")
-    equal(world.ask("GET", GROUP).json()["kind"], "APIGroup", "the group")
-    check("deviceclasses" in [r["name"] for r in world.ask("GET", VERSION).json()["resources"]], "its resources")
-    head = world.ask("HEAD", VERSION)
-    equal((head.status, head.body), (200, b""), "HEAD")
+def test_version(world):
+    """a group/version that only a peer has: the same resources as there"""
+    for path in (VERSION, "/apis/only.example.io/v1"):
+        answer, there = world.ask("GET", path), world.ask("GET", path, name="b", direct=True)
+        equal((answer.status, answer.header("Content-Type")), (200, "application/json"), path)
+        equal(answer.json(), there.json(), path)
+        head = world.ask("HEAD", path)
+        equal((head.status, head.body), (200, b""), "HEAD")
+        equal(head.header("Content-Type"), "application/json", "HEAD")
+    check(world.ask("GET", VERSION).header("Audit-Id"), "an Audit-Id")
+
+
+def test_group(world):
+    """a group that only a peer has, and in the list of groups"""
+    answer = world.ask("GET", "/apis/only.example.io")
+    equal((answer.status, answer.json()), (200, world.ask("GET", "/apis/only.example.io", name="b", direct=True).json()), "the group")
+    listed = world.ask("GET", "/apis")
+    equal(sorted(names(listed, "groups")), sorted(names(world.ask("GET", "/apis", name="b", direct=True), "groups")), "groups")
+    equal({g["name"] for g in world.ask("GET", "/apis", name="b").json()["groups"]}, set(names(listed, "groups")), "at b")
+    merged = world.ask("GET", "/apis", headers={"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"})
+    equal([g["metadata"]["name"] for g in merged.json()["items"]], names(listed, "groups"), "in the order of the merged document")
+
+
+def test_core(world):
+    """the core group: a resource that only a peer has, and its subresources"""
+    mine, there = world.ask("GET", "/api/v1", direct=True), world.ask("GET", "/api/v1", name="b", direct=True)
+    answer = world.ask("GET", "/api/v1")
+    equal(set(names(answer, "resources")), set(names(mine, "resources")) | set(names(there, "resources")), "all of them")
+    check("gadgets" not in names(mine, "resources"), "the premise")
+    check("pods/resize" in names(answer, "resources") or "pods/resize" not in names(there, "resources"), "pods/resize")
+    by_name = {r["name"]: r for r in mine.json()["resources"]}
+    for one in answer.json()["resources"]:
+        check(one["name"] not in by_name or set(by_name[one["name"]]["verbs"]) <= set(one["verbs"]), one)
+
+
+def test_aggregated_core(world):
+    """/api in its aggregated form: merged, and the local one for whoever asks for that"""
+    accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+    def resources(name, more="", **how):
+        answer = world.ask("GET", "/api", name=name, headers={"Accept": accept + more}, **how)
+        equal(answer.status, 200, "status")
+        return answer, {r["resource"] for r in answer.json()["items"][0]["versions"][0]["resources"]}
+
+    answer, all_of_them = resources("a")
+    check("gadgets" in all_of_them, all_of_them)
+    check("gadgets" not in resources("a", ";profile=nopeer")[1], "profile=nopeer")
+    other, _ = resources("b")
+    equal((other.body, other.header("ETag")), (answer.body, answer.header("ETag")), "the same at both")
+    equal(world.ask("GET", "/api", headers={"Accept": accept, "If-None-Match": answer.header("ETag")}).status, 304, "conditional")
+    equal(world.ask("GET", "/api", user="alice", headers={"Accept": accept}).status,
+          world.ask("GET", "/api", user="alice", headers={"Accept": accept}, direct=True).status, "for alice")
+    equal(world.ask("GET", "/api", user=None, headers={"Accept": accept}).status, 403, "for nobody")
 
 
 def test_rest_is_local(world):
-    """what the local server lists, what nobody has, and all other methods are its business as before"""
-    for method, path in (("GET", "/apis/apps"), ("GET", "/apis/apps/v1"), ("GET", "/apis"), ("GET", "/api"), ("GET", "/api/v1"),
-                         ("GET", "/apis/nobody.example.com"), ("GET", "/apis/nobody.example.com/v1"),
-                         ("GET", "/apis/apps/v7"), ("DELETE", VERSION)):
+    """what lacks nothing, what nobody has, and all other methods are the local server's, untouched"""
+    for method, path in (("GET", "/apis/apps"), ("GET", "/apis/apps/v1"), ("GET", "/api"), ("GET", "/apis/apps/v7"),
+                         ("GET", "/apis/nobody.example.com"), ("GET", "/apis/nobody.example.com/v1"), ("DELETE", VERSION)):
         mark = world.sim.mark()
         same(world.ask(method, path), world.ask(method, path, direct=True), "%s %s" % (method, path))
         equal({r["server"] for r in world.sim.requests(path=path, since=mark)}, {"a"}, "who answered %s" % path)
+    for path in ("/api/v1", "/apis", "/apis/only.example.io/v1"):
+        same(world.ask("GET", path, name="b"), world.ask("GET", path, name="b", direct=True), "at the server that has all, " + path)
+
+
+def test_accept(world):
+    """protobuf first, JSON as well: JSON; YAML: the same; protobuf alone: the local answer"""
+    for accept, kind in (("application/vnd.kubernetes.protobuf, */*", "application/json"), ("application/yaml", "application/yaml")):
+        answer = world.ask("GET", VERSION, headers={"Accept": accept})
+        equal((answer.status, answer.header("Content-Type")), (200, kind), accept)
+        equal(json.loads(answer.body)["kind"], "APIResourceList", accept)
+    alone = {"Accept": "application/vnd.kubernetes.protobuf"}
+    same(world.ask("GET", VERSION, headers=alone), world.ask("GET", VERSION, headers=alone, direct=True), "protobuf alone")
 
 
 def test_authorization(world):
-    """the peer judges who asks, as it does its own clients"""
+    """the local server judges who asks, as without us; who is refused learns nothing of the peer's"""
     for user in ("admin", "alice", None):
-        same(world.ask("GET", VERSION, user=user), world.ask("GET", VERSION, name="b", user=user, direct=True),
-             "for %s" % user)
+        for path in (VERSION, "/apis", "/api/v1"):
+            direct = world.ask("GET", path, user=user, direct=True)
+            answer = world.ask("GET", path, user=user)
+            equal(answer.status, 200 if direct.status == 404 else direct.status, "%s for %s" % (path, user))
+            check(direct.status != 403 or b"things" not in answer.body, answer.body)
+
+
+def test_local_away(world):
+    """the local server is away: a peer's answers, all the same"""
+    wanted = {path: world.ask("GET", path).json() for path in ("/apis", "/api/v1", VERSION)}
+    world.sim.kill_server("a")
+    for path, document in wanted.items():
+        answer = world.ask("GET", path)
+        equal((answer.status, list(answer.json())), (200, list(document)), path)
+        check(answer.header("X-Mvproxy-Served-By"), answer.headers)
+    for path in ("/api", "/apis"):
+        equal(world.ask("GET", path, headers={"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}).status, 200,
+              path)
+    equal(world.ask("GET", "/api").json()["kind"], "APIVersions", "/api")
+    world.sim.start_server("a")
+    until(lambda: world.ask("GET", "/api/v1").header("X-Mvproxy-Served-By") is None, "the local server to be back")
 
 
 def test_peer_away(world):
-    """the peer is away: 503 with Retry-After, not 404; and again when it is back"""
+    """the peer is away: never 404"""
     world.sim.kill_server("b")
-    answer = world.ask("GET", VERSION)
-    equal((answer.status, answer.json()["kind"]), (503, "Status"), "while it is away")
-    check(answer.header("Retry-After"), "Retry-After")
+    for _ in range(5):
+        answer = world.ask("GET", VERSION)
+        check(answer.status == 200 or (answer.status == 503 and answer.header("Retry-After")), answer.status)
     world.sim.start_server("b")
     until(lambda: world.ask("GET", VERSION).status == 200, "the peer to be back")
 
 
-def test_switched_off(world):
-    """a reload without it: the local 404 again"""
-    healed(world, False)
+def test_off(world):
+    """off: the local server's answers as they are"""
+    switch(world, "off")
+    for path in (GROUP, VERSION, "/apis", "/api/v1"):
+        same(world.ask("GET", path), world.ask("GET", path, direct=True), path)
     equal(world.ask("GET", VERSION).body.decode(), PLAIN, "off")
+    equal(world.ask("GET", VERSION + "/deviceclasses").status, 200, "but the resource is a peer's")
+    switch(world, "on")
+    equal(world.ask("GET", VERSION).status, 200, "on")
 
 
 if __name__ == "__main__":

@@ -70,8 +70,10 @@ def test_killed(world):
 
 
 def test_truth(world):
-    """what is no resource says how the local server is; merged discovery goes on for who may read it"""
-    for path in ("/readyz", "/livez", "/version", "/openapi/v3"):
+    """what is no resource says how the local server is; discovery and schemas go on for who may read them"""
+    for path in ("/openapi/v3", "/openapi/v2", "/api", "/api/v1", "/apis/apps/v1"):
+        equal(world.ask("GET", path).status, 200, path)
+    for path in ("/readyz", "/livez", "/version"):
         equal(world.ask("GET", path).status, 503, path)
     for user, headers in (("admin", {}), (None, BOB)):
         answer = world.ask("GET", "/apis", user=user, headers=dict(headers, Accept=V2))

@@ -216,22 +216,26 @@ static void know(struct plane *p)
                                .discovery_known = true,
                                .disco = peer_disco,
                                .origin = p->origins[1]};
+    struct served_document merged[SERVED_SHAPES] = {{.body = SLICE_NONE}};
+    char *storage[SERVED_SHAPES * 3] = {NULL};
     struct served_input in = {.peers_enabled = true,
                               .leases_synced = true,
                               .local_id = "apiserver-a",
                               .local = local_disco,
-                              .local_etag = SLICE_LIT("\"L\""),
+                              .local_etag = {SLICE_LIT("\"L\"")},
                               .peers = &peer,
                               .n_peers = 1};
 
     for (size_t i = 0; i < SERVED_JSON_SHAPES; i++) {
-        in.merged_storage[i] = mem_strdup(MERGED);
-        in.merged[i] = (struct served_document){.body = slice_str(in.merged_storage[i]), .etag = SLICE_LIT("\"M\"")};
+        storage[i] = mem_strdup(MERGED);
+        merged[i] = (struct served_document){.body = slice_str(storage[i]), .etag = SLICE_LIT("\"M\"")};
     }
+    in.documents[SERVED_APIS] = served_documents_new(merged, storage, NULL);
     p->cluster = calloc(1, sizeof(*p->cluster));
     p->cluster->local = &p->hosts[0];
     list_init(&p->cluster->waiters);
     p->cluster->served = served_new(&in);
+    served_documents_unref(in.documents[SERVED_APIS]);
     sim_source_add(p->loop, &p->cluster->source, somebody_waits, end_wait, p->cluster);
 }
 

@@ -116,11 +116,15 @@ static void print_document(struct buf *b, const char *form, const char *apis)
     buf_append_str(b, any ? "]}]}\n" : "]}\n");
 }
 
+/* As kube-apiserver: of the document without kind and apiVersion, and without the line feed. */
 static void make_etag(const struct buf *b, char out[ETAG_BYTES])
 {
     unsigned char digest[HASH_SHA512_BYTES];
+    struct slice text = buf_slice(b);
+    const char *metadata = memmem(text.p, text.n, "\"metadata\"", 10);
+    const struct slice pieces[] = {SLICE_LIT("{"), slice_of(metadata, (size_t)(text.p + text.n - 1 - metadata))};
 
-    (void)hash_sha512(buf_slice(b), digest);
+    (void)hash_sha512_pieces(pieces, 2, digest);
     etag_from_sha512(digest, out);
 }
 

@@ -217,7 +217,7 @@ static bool status(struct status *s, void *arg)
 {
     static const struct traffic nothing;
     struct world *w = arg;
-    struct served_input in = {.local_id = "apiserver-l", .local_host = "cp-a", .local_etag = SLICE_LIT("")};
+    struct served_input in = {.local_id = "apiserver-l", .local_host = "cp-a", .local_etag = {SLICE_LIT("")}};
 
     memset(s, 0, sizeof(*s));
     s->cluster.servers = mem_array(1, sizeof(hostile));

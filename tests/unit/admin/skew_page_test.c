@@ -116,7 +116,7 @@ static void test_small(void)
     peers[1] = (struct served_peer){.id = "apiserver-c"};
     in = (struct served_input){.local_id = "apiserver-a",
                                .local_host = "cp-a",
-                               .local_etag = SLICE_LIT(""),
+                               .local_etag = {SLICE_LIT("")},
                                .local = a,
                                .peers = peers,
                                .n_peers = 2};
@@ -174,7 +174,7 @@ static void test_large(void)
 {
     struct disco *even = NULL, *odd = NULL;
     struct served_peer peers[SERVERS - 1];
-    struct served_input in = {.local_id = "apiserver-0", .local_etag = SLICE_LIT("")};
+    struct served_input in = {.local_id = "apiserver-0", .local_etag = {SLICE_LIT("")}};
     static char ids[SERVERS][32];
     size_t pieces, longest, all, uneven;
     uint64_t began;
@@ -216,7 +216,7 @@ static void test_large(void)
 
 static void test_memory(void)
 {
-    struct served_input in = {.local_id = "apiserver-0", .local_etag = SLICE_LIT("")};
+    struct served_input in = {.local_id = "apiserver-0", .local_etag = {SLICE_LIT("")}};
     struct served *s = served_new(&in);
     struct skew_page *p;
     uint64_t n = 1;

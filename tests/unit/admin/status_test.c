@@ -14,7 +14,7 @@ static struct traffic traffic;
 
 static struct served *nothing_served(void)
 {
-    struct served_input in = {.local_id = "apiserver-a", .local_host = "cp-a", .local_etag = SLICE_LIT("")};
+    struct served_input in = {.local_id = "apiserver-a", .local_host = "cp-a", .local_etag = {SLICE_LIT("")}};
     struct served *s = served_new(&in);
 
     if (s == NULL)

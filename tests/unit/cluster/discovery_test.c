@@ -23,7 +23,8 @@ static void mixed_pair(void)
     is_str(origin_address(world_peer_of(&w, b)->origin), "10.0.0.2:6443", "its address comes from the annotation");
     ok(!served_unknown_peer(cluster_served(w.cluster)), "nobody's discovery is unknown");
     is_str(world_freshness(&w, "batch"), "Current", "the merged document has the peer's group");
-    is_slice(served_local_etag(cluster_served(w.cluster)), kube_etag(w.local), "the local tag is the local server's");
+    is_slice(served_local_etag(cluster_served(w.cluster), SERVED_APIS), kube_etag(w.local),
+             "the local tag is the local server's");
     ok(!slice_eq(served_merged(cluster_served(w.cluster), SERVED_V2)->etag, slice_str(kube_etag(w.local))),
        "the merged tag is another");
     is_u64(kube_unmarked(w.local) + kube_unmarked(b), 0, "every request had identity and, to the peer, loop marks");

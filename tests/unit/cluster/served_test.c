@@ -58,7 +58,7 @@ static void answers(void)
                               .leases_synced = true,
                               .local_id = "apiserver-a",
                               .local = local,
-                              .local_etag = SLICE_LIT("\"ABC\""),
+                              .local_etag = {SLICE_LIT("\"ABC\"")},
                               .peers = peers,
                               .n_peers = ROWS(peers),
                               .excluded = excluded,
@@ -74,7 +74,7 @@ static void answers(void)
     is_str(served_local_host(s), "apiserver-a", "without a host name the ID stands for it");
     is_str(served_peer_at(s, 0)->host, "cp-b", "a peer by its host name");
     is_str(served_peer_at(s, 1)->host, "apiserver-c", "and one without by its ID");
-    is_slice(served_local_etag(s), "\"ABC\"", "local tag");
+    is_slice(served_local_etag(s, SERVED_APIS), "\"ABC\"", "local tag");
     is_u64(served_n_peers(s), 3, "peers");
     is_int(served_local(s, &pods, SLICE_NONE, SLICE_LIT("list")), DISCO_SERVED, "pods are local");
     is_int(served_local(s, &pods, SLICE_LIT("exec"), SLICE_LIT("create")), DISCO_SERVED, "with exec");
@@ -106,7 +106,7 @@ static void syncing(void)
 
     ok(!served_synced(s), "without local discovery: not synced");
     is_int(served_local(s, &pods, SLICE_NONE, SLICE_NONE), DISCO_NO_RESOURCE, "and nothing is served");
-    is_slice(served_local_etag(s), "", "no tag");
+    is_slice(served_local_etag(s, SERVED_APIS), "", "no tag");
     served_unref(s);
     in.local = local;
     in.leases_synced = false;
@@ -151,10 +151,10 @@ static void documents(void)
     struct served_input in = {.local_id = "a"};
     struct served_document d[SERVED_SHAPES] = {{.body = SLICE_LIT("{}")}, {.body = SLICE_NONE}};
     char *storage[SERVED_SHAPES * 3] = {NULL};
-    struct served_documents *shared = served_documents_new(d, storage);
+    struct served_documents *shared = served_documents_new(d, storage, NULL);
     struct served *one, *two;
 
-    in.documents = shared;
+    in.documents[SERVED_APIS] = shared;
     one = served_new(&in);
     two = served_new(&in);
     served_documents_unref(shared);
@@ -164,11 +164,9 @@ static void documents(void)
     served_unref(one);
     is_slice(served_merged(two, SERVED_V2)->body, "{}", "and outlives the first snapshot");
     served_unref(two);
-    in.documents = NULL;
-    in.merged_storage[0] = mem_strdup("[]");
-    in.merged[SERVED_V2].body = slice_str(in.merged_storage[0]);
+    in.documents[SERVED_APIS] = NULL;
     one = served_new(&in);
-    is_slice(served_merged(one, SERVED_V2)->body, "[]", "an own document");
+    ok(served_merged(one, SERVED_V2) == NULL && served_merged_doc(one, SERVED_APIS) == NULL, "none");
     served_unref(one);
 }
 
@@ -191,7 +189,6 @@ static void no_memory(void)
     for (uint64_t n = 1; n < 50; n++) {
         struct served *s;
 
-        in.merged_storage[0] = mem_strdup("{}");
         mem_fail_nth(n);
         s = served_new(&in);
         mem_fail_nth(0);

@@ -146,7 +146,7 @@ static void test_good(void)
         load(BASE "# a comment\n"
                   "peers: a=10.0.0.1:6443,b=[fd00::1]:6443\n"
                   "requestheader-allowed-names: [\"a,b\", c]\n"
-                  "client-idle-timeout: 1m30s\nlegacy-discovery: true\naccess-log: errors,slow=1500ms\nv: 4\n",
+                  "client-idle-timeout: 1m30s\nlegacy-discovery: on\naccess-log: errors,slow=1500ms\nv: 4\n",
              NULL, complaints, sizeof complaints);
 
     is_str(complaints, "", "a good file has no complaints");
@@ -159,7 +159,7 @@ static void test_good(void)
     is_str(c->requestheader_allowed_names[0], "a,b", "a sequence's items are taken whole");
     is_str(c->requestheader_allowed_names[1], "c", "all of them");
     is_null(c->requestheader_allowed_names[2], "and no more");
-    ok(c->legacy_discovery, "bool");
+    is_str(c->legacy_discovery, "on", "a choice");
     is_str(c->access_log[1], "slow=1500ms", "filters");
     is_str(c->requestheader_username_headers[0], "X-Remote-User", "default list");
     config_free(c);

@@ -28,12 +28,24 @@ static void test_index(void)
     struct slice group, version;
 
     ok(x != NULL, "an index");
-    is_u64(schema_index_count(x), 2, "group/versions with a hash only");
+    is_u64(schema_index_count(x), 6, "what has a URL");
     ok(slice_eq(hash_of(x, "batch", "v1"), SLICE_LIT("AB12")), "of a group");
     ok(slice_eq(hash_of(x, "", "v1"), SLICE_LIT("CD")), "of the core group, among other parameters");
     is_u64(hash_of(x, "apps", "v1").n + hash_of(x, "batch", "v2").n, 0, "none");
-    schema_index_at(x, 0, &group, &version);
-    ok(group.n == 0 && slice_eq(version, SLICE_LIT("v1")), "in order");
+    is_slice(schema_index_at(x, 1)->path, "api/v1", "in order");
+    is_slice(schema_index_find(x, SLICE_LIT("api/v1"))->url, "/openapi/v3/api/v1?x=1&hash=CD", "found by path");
+    is_slice(schema_index_find(x, SLICE_LIT("apis/apps"))->hash, "1", "a group");
+    ok(schema_index_find(x, SLICE_LIT("apis/none/v1")) == NULL && schema_index_find(NULL, SLICE_LIT("api/v1")) == NULL,
+       "not found");
+    ok(schema_path_names(SLICE_LIT("api/v1"), &group, &version) && group.n == 0 && slice_eq(version, SLICE_LIT("v1")),
+       "the core group's path");
+    ok(schema_path_names(SLICE_LIT("apis/a.b/v2"), &group, &version) && slice_eq(group, SLICE_LIT("a.b")),
+       "another group's");
+    ok(!schema_path_names(SLICE_LIT("apis/apps"), &group, &version) &&
+           !schema_path_names(SLICE_LIT("version"), &group, &version) &&
+           !schema_path_names(SLICE_LIT("apis//v1"), &group, &version) &&
+           !schema_path_names(SLICE_LIT("apis/a/b/c"), &group, &version),
+       "what is none");
     schema_index_unref(schema_index_ref(x));
     schema_index_unref(x);
     is_u64(hash_of(NULL, "", "v1").n, 0, "nothing is known of nothing");

@@ -162,7 +162,7 @@ enum peer_kind { NEW, NEW_NO_ADDRESS, UNKNOWN, UNKNOWN_LAPSED, SILENT, OLD, NEW_
 static const struct world {
     char letter;
     const char *name;
-    bool disabled, local_missing, local_refused, leases_missing, legacy;
+    bool disabled, local_missing, local_refused, leases_missing;
     bool named; /* by stored APIServices: core/v1, apps/v1 and v2, resource.k8s.io/v1 */
     enum peer_kind peers[4];
 } worlds[] = {
@@ -216,7 +216,6 @@ static struct served *make_world(const struct world *w)
         .peers_enabled = !w->disabled,
         .leases_synced = !w->leases_missing,
         .local_id = "apiserver-local",
-        .local_etag = w->legacy ? SLICE_NONE : SLICE_LIT("\"tag\""),
         .local = w->local_missing ? NULL : old,
         .local_refused = w->local_refused,
         .peers = peers,
@@ -249,6 +248,7 @@ static const struct verdict {
     {'d', ROUTE_LOCAL, ROUTE_ROW_DISABLED, NULL},
     {'n', ROUTE_LOCAL, ROUTE_ROW_NON_RESOURCE, NULL},
     {'D', ROUTE_DISCOVERY, ROUTE_ROW_NON_RESOURCE, NULL},
+    {'H', ROUTE_HEAL, ROUTE_ROW_NON_RESOURCE, NULL},
     {'r', ROUTE_LOCAL, ROUTE_ROW_REROUTED, NULL},
     {'R', ROUTE_REFRESH, ROUTE_ROW_REROUTED, NULL},
     {'x', ROUTE_REFUSE, ROUTE_ROW_REROUTED, STATUS_REROUTED},
@@ -313,26 +313,26 @@ static const struct query {
     {"HEAD", "/apis?timeout=32s",                            "dDDDDDDDDDDDDDD", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
     {"POST", "/apis",                                        "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
     {"GET", "/apis/",                                        "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
-    {"GET", "/api",                                          "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
-    {"GET", "/apis/resource.k8s.io/v1",                      "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
-    {"GET", "/healthz",                                      "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
-    {"GET", "/openapi/v3/apis/resource.k8s.io/v1",           "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
-    {"OPTIONS", "*",                                         "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
-};
-
-/* Legacy discovery before a server that has no other: as for a resource of that group/version. */
-static const struct query healed[] = {
-    /*                                                        dst012abuvSwmoB   */
-    {"GET", "/apis/resource.k8s.io/v1",                      "dnnoPPaPuuuPPzn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
-    {"HEAD", "/apis/resource.k8s.io",                        "dnnoPPaPuuuPPzn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
-    {"GET", "/apis/apps/v2",                                 "dnnoPPaPuuuPPzn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
-    {"GET", "/apis/apps/v1",                                 "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
-    {"GET", "/apis/apps",                                    "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/api",                                          "dDDDDDDDDDDDDDD", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"HEAD", "/api?timeout=32s",                             "dDDDDDDDDDDDDDD", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"POST", "/api",                                         "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/api/",                                         "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/apis/resource.k8s.io/v1",                      "dHHHHHHHHHHHHHH", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"HEAD", "/apis/resource.k8s.io",                        "dHHHHHHHHHHHHHH", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/apis/apps/v1",                                 "dHHHHHHHHHHHHHH", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/api/v1",                                       "dHHHHHHHHHHHHHH", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
     {"POST", "/apis/resource.k8s.io/v1",                     "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
     {"GET", "/apis/resource.k8s.io/",                        "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
     {"GET", "/apis//v1",                                     "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/api/v1/",                                      "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/openapi/v3",                                   "dHHHHHHHHHHHHHH", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"POST", "/openapi/v3",                                  "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/openapi/v3/",                                  "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/openapi/v2",                                   "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
     {"GET", "/openapi/resource.k8s.io/v1",                   "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
-    {"GET", "/apis/nobody.io/v1",                            "dnnozzzzuzzzuzn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/healthz",                                      "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/openapi/v3/apis/resource.k8s.io/v1",           "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"OPTIONS", "*",                                         "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
 };
 
 /* While the local server cannot be reached, is starting, or failed the request: row 5a comes before all but 1 to 3. */
@@ -351,11 +351,16 @@ static const struct query failed_over[] = {
     {"GET", "/apis/resource.k8s.io/v1/deviceclasses",        "dFsoPPaPuuuPPzF", "dRRRRRRRRRRRRRB", "dxxxxxxxxxxxxxB"},
     {"PATCH", "/api/v1/namespaces/d/pods/x/resize",          "dFsoPPaPuuuPPzF", "dRRRRRRRRRRRRRB", "dxxxxxxxxxxxxxB"},
     {"GET", "/apis/nobody.io/v1/things",                     "dssozzzzuzzzuzB", "dRRRRRRRRRRRRRB", "dxxxxxxxxxxxxxB"},
-    /* what is no resource tells the truth about the local server */
+    /* what is no resource tells the truth about the local server, unless it is about resources */
     {"GET", "/readyz",                                       "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
     {"GET", "/version",                                      "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
-    {"GET", "/api",                                          "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/api",                                          "dDDDDDDDDDDDDDD", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
     {"GET", "/apis",                                         "dDDDDDDDDDDDDDD", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/apis/apps/v1",                                 "dHHHHHHHHHHHHHH", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/openapi/v3",                                   "dHHHHHHHHHHHHHH", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/openapi/v2",                                   "dFnnFFnFFnFFFFF", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"POST", "/openapi/v2",                                  "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
+    {"GET", "/openapi/v3/apis/apps/v1",                      "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnn"},
 };
 /* clang-format on */
 
@@ -434,14 +439,11 @@ static void check_cell(const struct query *q, struct served *s, const struct loc
         diag("got action %d row %s", (int)r.action, route_row_name(r.row));
 }
 
-static void test_table(const struct query *table, size_t n, bool legacy, const struct local *local)
+static void test_table(const struct query *table, size_t n, const struct local *local)
 {
     for (size_t w = 0; w < ROWS(worlds); w++) {
-        struct world world = worlds[w];
-        struct served *s;
+        struct served *s = make_world(&worlds[w]);
 
-        world.legacy = legacy;
-        s = make_world(&world);
         for (size_t i = 0; i < n; i++) {
             if (strlen(table[i].cells) != ROWS(worlds) || strlen(table[i].rerouted) != ROWS(worlds) ||
                 strlen(table[i].refreshed) != ROWS(worlds))
@@ -576,26 +578,6 @@ static void test_facts(void)
     is_str(route_row_name((enum route_row)99), "none", "what is no row has none");
 }
 
-/* Elsewhere it is healed if the configuration says so. */
-static void test_legacy_wanted(void)
-{
-    struct served *s = world_of('1');
-    struct arena *a = arena_new(1 << 20);
-    struct reqinfo info;
-    struct route_query q = {.info = &info, .get_or_head = true, .served = s, .healthy = is_healthy, .dice = 1};
-    struct route r;
-
-    if (a == NULL || reqinfo_parse(a, SLICE_LIT("GET"), SLICE_LIT("/apis/resource.k8s.io/v1"), &info) != REQINFO_OK)
-        tap_bail("test request");
-    route_decide(&q, &r);
-    is_int(r.row, ROUTE_ROW_NON_RESOURCE, "a server with aggregated discovery answers for itself");
-    q.legacy = true;
-    route_decide(&q, &r);
-    is_int(r.row, ROUTE_ROW_PEER, "unless a peer is wanted to");
-    arena_free(a);
-    served_unref(s);
-}
-
 /* ---- skewed schemas ---- */
 
 static struct schema_index *schemas(const char *hash)
@@ -713,6 +695,88 @@ static void test_newest(void)
     }
 }
 
+/* Documents of OpenAPI: whose index has the hash, the local one first; without one any that has the path. */
+static void test_schemas(void)
+{
+    static const struct {
+        const struct version *local, *b, *c;
+        const char *target;
+        enum route_row row;
+        size_t n;
+        uint16_t first;
+        const char *what;
+    } rows[] = {
+#define DOC "/openapi/v3/apis/apps/v1"
+        {&v33, &v34, &v33, DOC "?hash=33", ROUTE_ROW_NON_RESOURCE, 0, 0, "the local hash"},
+        {&v33, &v34, &v33, DOC "?hash=34", ROUTE_ROW_PEER, 1, 0, "a peer's hash"},
+        {&v33, &v34, &v35, DOC "?a=1&hash=35", ROUTE_ROW_PEER, 1, 1, "another peer's"},
+        {&v33, &v34, &v34, DOC "?hash=34", ROUTE_ROW_PEER, 2, 0, "either of two"},
+        {&v33, &v34, &v35, DOC "?hash=36", ROUTE_ROW_NON_RESOURCE, 0, 0, "nobody's hash: the local server says which"},
+        {&v33, &v34, &v35, DOC, ROUTE_ROW_NON_RESOURCE, 0, 0, "no hash"},
+        {&v33, &v34, &v35, "/openapi/v3/apis/example.com/v1?hash=34", ROUTE_ROW_NON_RESOURCE, 0, 0, "a CRD's"},
+        {&v33, &v34_lapsed, &v33, DOC "?hash=34", ROUTE_ROW_PEER, 1, 0, "one that has lapsed: as a resource"},
+        {&unknown, &v34, &v35, DOC "?hash=34", ROUTE_ROW_NON_RESOURCE, 0, 0, "the local index is not known"},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct served *s = versions(rows[i].local, rows[i].b, rows[i].c);
+        const struct query q = {"GET", rows[i].target, "", "", ""};
+        struct route r = decide(&q, s, false, false, 1, &ready);
+
+        is_int(r.row, rows[i].row, "schemas: %s", rows[i].what);
+        is_u64(r.n_candidates, rows[i].n, "candidates");
+        ok(r.n_candidates != 1 || r.candidates[0] == rows[i].first, "which");
+        r = decide(&q, s, true, false, 1, &ready);
+        is_int(r.row, ROUTE_ROW_NON_RESOURCE, "one hop, no more");
+        served_unref(s);
+    }
+}
+
+static void test_schemas_fail_over(void)
+{
+    static const struct local away = {"unreachable", true, false, false, READINESS_UNREACHABLE};
+    static const struct query doc = {"GET", DOC "?hash=33", "", "", ""},
+                              none = {"GET", "/openapi/v3/x?hash=1", "", "", ""};
+    struct served *s = versions(&v33, &v34, &v34_lapsed);
+    struct route r = decide(&doc, s, false, false, 1, &away);
+
+    is_int(r.row, ROUTE_ROW_LOCAL_FAILOVER, "the local server is away: a live peer's, whatever its hash");
+    is_u64(r.n_candidates, 1, "one");
+    is_str(r.reason, "unreachable", "why");
+    r = decide(&none, s, false, false, 1, &away);
+    is_int(r.row, ROUTE_ROW_NON_RESOURCE, "nobody has it");
+    served_unref(s);
+}
+
+/* What only a peer has: a peer's, until its hash is known to be another. */
+static void test_schemas_of_a_peer(void)
+{
+    struct schema_index *x = schema_index_parse(
+        SLICE_LIT("{\"paths\":{\"apis/new.io/v1\":{\"serverRelativeURL\":\"/openapi/v3/apis/new.io/v1?hash=7\"}}}"));
+    struct schema_index *mine = schemas("33");
+    struct served_peer peer = {.id = "apiserver-b", .origin = &origins[0], .schemas = x};
+    struct served_input in = {.peers_enabled = true,
+                              .leases_synced = true,
+                              .local_id = "apiserver-local",
+                              .local_schemas = mine,
+                              .peers = &peer,
+                              .n_peers = 1};
+    static const char *const targets[] = {"/openapi/v3/apis/new.io/v1?hash=7", "/openapi/v3/apis/new.io/v1",
+                                          "/openapi/v3/apis/new.io/v1?hash=6"};
+    struct served *s = served_new(&in);
+
+    if (x == NULL || s == NULL)
+        tap_bail("out of memory");
+    for (size_t i = 0; i < ROWS(targets); i++) {
+        const struct query q = {"GET", targets[i], "", "", ""};
+
+        is_int(decide(&q, s, false, false, 1, &ready).row, ROUTE_ROW_PEER, "%s", targets[i]);
+    }
+    served_unref(s);
+    schema_index_unref(x);
+    schema_index_unref(mine);
+}
+
 int main(void)
 {
     static const struct local off = {NULL, false, true, false, READINESS_UNREACHABLE};
@@ -720,16 +784,17 @@ int main(void)
                                         {"starting", true, false, false, READINESS_STARTING},
                                         {"failed", true, true, false, READINESS_READY}};
 
-    test_table(queries, ROWS(queries), false, &ready);
-    test_table(queries, ROWS(queries), false, &off);
-    test_table(healed, ROWS(healed), true, &ready);
+    test_table(queries, ROWS(queries), &ready);
+    test_table(queries, ROWS(queries), &off);
     for (size_t i = 0; i < ROWS(away); i++)
-        test_table(failed_over, ROWS(failed_over), false, &away[i]);
-    test_legacy_wanted();
+        test_table(failed_over, ROWS(failed_over), &away[i]);
     test_candidates();
     test_many_peers();
     test_drained();
     test_facts();
     test_newest();
+    test_schemas();
+    test_schemas_fail_over();
+    test_schemas_of_a_peer();
     return tap_end();
 }

@@ -158,11 +158,13 @@ void world_know(struct world *w)
     static const char *const ids[WORLD_PEERS] = {"apiserver-b", "apiserver-c", "apiserver-d"};
     struct disco *local = make_disco(w->local_has_jobs), *other = make_disco(true);
     struct served_peer peers[WORLD_PEERS];
+    struct served_document merged[SERVED_SHAPES] = {{.body = SLICE_NONE}};
+    char *storage[SERVED_SHAPES * 3] = {NULL};
     struct served_input in = {.peers_enabled = true,
                               .leases_synced = true,
                               .local_id = "apiserver-a",
                               .local = local,
-                              .local_etag = SLICE_LIT("\"L\""),
+                              .local_etag = {SLICE_LIT("\"L\"")},
                               .peers = peers,
                               .n_peers = w->n_peers,
                               .excluded = &(struct slice){"batch/v1", 8},
@@ -174,14 +176,14 @@ void world_know(struct world *w)
     for (size_t i = 0; i < (w->has_protobuf ? SERVED_SHAPES : SERVED_JSON_SHAPES); i++) {
         bool json = i < SERVED_JSON_SHAPES;
 
-        in.merged_storage[i] = mem_strdup(!json                 ? WORLD_PROTOBUF
-                                          : w->document != NULL ? w->document
-                                                                : world_document());
-        in.merged[i] = (struct served_document){.body = slice_str(in.merged_storage[i]), .etag = SLICE_LIT(WORLD_ETAG)};
+        storage[i] = mem_strdup(!json ? WORLD_PROTOBUF : w->document != NULL ? w->document : world_document());
+        merged[i] = (struct served_document){.body = slice_str(storage[i]), .etag = SLICE_LIT(WORLD_ETAG)};
     }
+    in.documents[SERVED_APIS] = served_documents_new(merged, storage, NULL);
     if (w->cluster->served != NULL)
         served_unref(w->cluster->served);
     w->cluster->served = served_new(&in);
+    served_documents_unref(in.documents[SERVED_APIS]);
     disco_unref(local);
     disco_unref(other);
     if (w->cluster->served == NULL)

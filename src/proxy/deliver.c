@@ -1,0 +1,75 @@
+#include "proxy/deliver.h"
+
+#include "kube/status.h"
+#include "net/loop.h"
+#include "proxy/disco_pretty.h"
+
+enum { PIECE_BYTES = 64 << 10, PRETTY_PIECES = 2 /* made in one go */ };
+
+static void send_pretty(struct job *j);
+
+static void go_on(void *arg)
+{
+    send_pretty(arg);
+}
+
+static void send_pretty(struct job *j)
+{
+    struct slice piece;
+
+    for (unsigned n = 0; !exchange_congested(j->x); n++) {
+        if (disco_pretty_done(j->pretty)) {
+            job_finish(j, NULL);
+            return;
+        }
+        if (n == PRETTY_PIECES) {
+            disco_pretty_later(j->pretty, j->proxy->loop, go_on, j);
+            return;
+        }
+        if (!disco_pretty_next(j->pretty, &piece)) {
+            job_abort(j, STATUS_NO_MEMORY);
+            return;
+        }
+        if (piece.n > 0 && !exchange_body(j->x, piece))
+            return; /* on_gone follows */
+    }
+}
+
+static void send_prepared(struct job *j)
+{
+    while (j->document_sent < j->document.n) {
+        struct slice piece = slice_from(j->document, j->document_sent);
+
+        if (exchange_congested(j->x))
+            return;
+        if (piece.n > PIECE_BYTES)
+            piece.n = PIECE_BYTES;
+        if (!exchange_body(j->x, piece))
+            return; /* on_gone follows */
+        j->document_sent += piece.n;
+    }
+    job_finish(j, NULL);
+}
+
+void deliver_resume(struct job *j)
+{
+    if (j->pretty != NULL)
+        send_pretty(j);
+    else
+        send_prepared(j);
+}
+
+void deliver(struct job *j, const struct http_head *head, struct http_body body)
+{
+    bool no_body = head->status == 304 || exchange_request(j->x)->method_id == HTTP_HEAD;
+
+    j->account.status = head->status;
+    job_set_state(j, JOB_SERVING);
+    if (!exchange_respond(j->x, head, body))
+        return;
+    job_forget_request(j);
+    if (no_body)
+        job_finish(j, NULL);
+    else
+        deliver_resume(j);
+}

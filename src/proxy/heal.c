@@ -1,0 +1,370 @@
+#include "proxy/heal.h"
+
+#include "base/hash.h"
+#include "base/limits.h"
+#include "http/etag.h"
+#include "http/negotiate.h"
+#include "kube/legacy_heal.h"
+#include "kube/schema_merge.h"
+#include "kube/status.h"
+#include "proxy/deliver.h"
+#include "proxy/forward.h"
+#include "proxy/judge.h"
+#include "proxy/rewrite.h"
+
+enum kind {
+    KIND_OTHER,     /* nothing to complete: /api is the same everywhere */
+    KIND_GROUPS,    /* /apis */
+    KIND_GROUP,     /* /apis/GROUP */
+    KIND_RESOURCES, /* /api/v1, /apis/GROUP/VERSION */
+    KIND_SCHEMAS,   /* /openapi/v3 */
+};
+
+struct heal {
+    enum kind kind;
+    struct slice group, version;
+    const struct disco_doc *merged;
+    bool completes; /* there may be something to add */
+    bool yaml;
+    /* The answer that is held back, until all of it is there, in j->kept. NULL: it is relayed. */
+    const struct http_head *head;
+    struct http_body body;
+};
+
+/* ---- what is there to add? ---- */
+
+static void name_subject(const struct job *j, struct heal *h)
+{
+    struct slice rest = j->info.path, part[5];
+    size_t n = 0;
+
+    while (n < 5 && slice_split(&rest, '/', &part[n]))
+        n++;
+    if (slice_eq(j->info.path, SLICE_LIT("/openapi/v3"))) {
+        h->kind = KIND_SCHEMAS;
+    } else if (n == 2 && slice_eq(part[1], SLICE_LIT("apis"))) {
+        h->kind = KIND_GROUPS;
+    } else if (n == 3 && slice_eq(part[1], SLICE_LIT("apis"))) {
+        h->kind = KIND_GROUP;
+        h->group = part[2];
+    } else if (n == 3 && slice_eq(part[1], SLICE_LIT("api"))) {
+        h->kind = KIND_RESOURCES;
+        h->group = slice_of("", 0);
+        h->version = part[2];
+    } else if (n == 4 && slice_eq(part[1], SLICE_LIT("apis"))) {
+        h->kind = KIND_RESOURCES;
+        h->group = part[2];
+        h->version = part[3];
+    }
+}
+
+static const struct disco_doc *half_of(const struct disco *d, enum served_half half)
+{
+    if (d == NULL)
+        return NULL;
+    return half == SERVED_CORE ? disco_core(d) : disco_apis(d);
+}
+
+static bool differs(const struct job *j, struct heal *h)
+{
+    enum served_half half = h->kind == KIND_RESOURCES && h->group.n == 0 ? SERVED_CORE : SERVED_APIS;
+    const struct disco_doc *local = half_of(served_local_disco(j->served), half);
+    const struct disco_version *v, *own_version;
+    const struct disco_group *g, *own_group;
+
+    h->merged = served_merged_doc(j->served, half);
+    if (h->merged == NULL || local == NULL || h->merged == local)
+        return false;
+    if (h->kind == KIND_GROUPS)
+        return true;
+    if (h->kind == KIND_GROUP) {
+        g = disco_doc_group(h->merged, h->group);
+        own_group = disco_doc_group(local, h->group);
+        return g != NULL && (own_group == NULL || own_group->hash != g->hash);
+    }
+    v = disco_doc_version(h->merged, h->group, h->version);
+    own_version = disco_doc_version(local, h->group, h->version);
+    return v != NULL && (own_version == NULL || own_version->hash != v->hash);
+}
+
+static bool is_excluded(void *arg, struct slice group, struct slice version)
+{
+    return served_excluded(arg, group, version);
+}
+
+/* The indexes of everybody but `base`, whose own is taken. The array lives in the exchange's arena. */
+static bool gather_schemas(const struct job *j, const struct schema_index *base, struct schema_merge *m)
+{
+    size_t n = served_n_peers(j->served);
+    const struct schema_index **others = arena_alloc(exchange_arena(j->x), (n + 1) * sizeof *others);
+
+    *m = (struct schema_merge){.base = base, .others = others, .excluded = is_excluded, .arg = j->served};
+    if (others == NULL)
+        return false;
+    others[m->n_others++] = served_local_schemas(j->served);
+    for (size_t i = 0; i < n; i++)
+        others[m->n_others++] = served_peer_at(j->served, i)->schemas;
+    return true;
+}
+
+static bool lacks_schemas(const struct job *j)
+{
+    const struct schema_index *local = served_local_schemas(j->served);
+    struct schema_merge m;
+
+    return local != NULL && gather_schemas(j, local, &m) && schema_merge_adds(&m);
+}
+
+/* A client that wants protobuf takes JSON as well, if it is client-go. Of one that does not nothing is completed. */
+static bool takes_text(const struct job *j, struct heal *h)
+{
+    enum negotiate_format f;
+
+    if (!negotiate_plain(http_head_value(exchange_request(j->x), HTTP_ACCEPT), NEGOTIATE_OFFER_YAML, &f))
+        return false;
+    h->yaml = f == NEGOTIATE_YAML;
+    return true;
+}
+
+static bool may_complete(const struct job *j, struct heal *h)
+{
+    if (h->kind == KIND_OTHER || exchange_wants_upgrade(j->x))
+        return false;
+    if (h->kind == KIND_SCHEMAS)
+        return lacks_schemas(j);
+    return j->config->legacy_discovery && differs(j, h) && takes_text(j, h);
+}
+
+/* ---- the answer, completed ---- */
+
+static enum legacy_heal complete_schemas(const struct job *j, struct buf *out)
+{
+    struct schema_index *base = schema_index_parse(buf_slice(&j->kept));
+    struct schema_merge m;
+    bool good = base != NULL && gather_schemas(j, base, &m) && schema_merge_write(&m, out);
+
+    schema_index_unref(base);
+    return good ? LEGACY_HEALED : LEGACY_FAILED;
+}
+
+static enum legacy_heal complete(const struct job *j, struct buf *out)
+{
+    const struct heal *h = j->heal;
+    struct slice said = h->head->status == 200 ? buf_slice(&j->kept) : slice_of("", 0);
+
+    switch (h->kind) {
+    case KIND_GROUPS:
+        return legacy_heal_groups(said, h->merged, out);
+    case KIND_GROUP:
+        return legacy_heal_group(said, disco_doc_group(h->merged, h->group), out);
+    case KIND_RESOURCES:
+        return legacy_heal_resources(said, disco_doc_version(h->merged, h->group, h->version), out);
+    case KIND_SCHEMAS:
+        return complete_schemas(j, out);
+    case KIND_OTHER:
+        break;
+    }
+    return LEGACY_FAILED;
+}
+
+static bool is_of_the_body(const struct http_field *f)
+{
+    return f->id == HTTP_CONTENT_LENGTH || f->id == HTTP_CONTENT_TYPE || f->id == HTTP_ETAG ||
+           slice_ieq(f->name, SLICE_LIT("Last-Modified")) || slice_ieq(f->name, SLICE_LIT("Accept-Ranges")) ||
+           slice_ieq(f->name, SLICE_LIT("X-Content-Type-Options"));
+}
+
+/* The server's fields, but for those that are about its own body. */
+static bool make_head(struct job *j, struct slice etag, struct http_head *out)
+{
+    struct rewrite_origin from = {.served_by = j->peer != NULL ? j->peer->id : NULL};
+    struct arena *a = exchange_arena(j->x);
+    size_t kept = 0;
+
+    if (!rewrite_response(j->heal->head, &from, a, out))
+        return false;
+    for (size_t i = 0; i < out->n_fields; i++)
+        if (!is_of_the_body(&out->fields[i]))
+            out->fields[kept++] = out->fields[i];
+    out->n_fields = kept;
+    out->status = etag.n > 0 && etag_matches(exchange_request(j->x), etag) ? 304 : 200;
+    out->reason = http_reason(out->status);
+    return http_head_add_id(out, a, HTTP_CONTENT_TYPE,
+                            j->heal->yaml ? SLICE_LIT("application/yaml") : SLICE_LIT("application/json")) &&
+           (etag.n == 0 || http_head_add_id(out, a, HTTP_ETAG, etag));
+}
+
+/* As kube-openapi's: of the bytes. Only the index of schemas has one. */
+static bool make_etag(const struct job *j, char text[ETAG_BYTES])
+{
+    unsigned char digest[HASH_SHA512_BYTES];
+
+    text[0] = '\0';
+    if (j->heal->kind != KIND_SCHEMAS)
+        return true;
+    if (!hash_sha512(j->document, digest))
+        return false;
+    etag_from_sha512(digest, text);
+    return true;
+}
+
+static void answer(struct job *j, struct slice text)
+{
+    char etag[ETAG_BYTES];
+    struct http_head head;
+
+    j->document = arena_copy(exchange_arena(j->x), text);
+    buf_release(&j->kept);
+    if (j->document.p == NULL || !make_etag(j, etag) || !make_head(j, slice_str(etag), &head))
+        job_refuse(j, 503, STATUS_NO_MEMORY);
+    else
+        deliver(j, &head, (struct http_body){head.status == 304 ? HTTP_BODY_NONE : HTTP_BODY_LENGTH, j->document.n});
+}
+
+/* ---- the answer, relayed ---- */
+
+/* The answer to our GET, for a client's HEAD: without its body. */
+static void relay_head_only(struct job *j, const struct http_head *head)
+{
+    struct rewrite_origin from = {.served_by = j->peer != NULL ? j->peer->id : NULL};
+    struct http_head out;
+
+    if (rewrite_response(head, &from, exchange_arena(j->x), &out))
+        deliver(j, &out, (struct http_body){HTTP_BODY_NONE, 0});
+    else
+        job_refuse(j, 503, STATUS_NO_MEMORY);
+}
+
+static bool is_for_head(const struct job *j)
+{
+    return j->question->get && exchange_request(j->x)->method_id == HTTP_HEAD;
+}
+
+/* What was held back goes on as it came. False: the job is over. */
+static bool let_go(struct job *j)
+{
+    struct heal *h = j->heal;
+    const struct http_head *head = h->head;
+
+    h->head = NULL;
+    if (is_for_head(j)) {
+        relay_head_only(j, head);
+        return false;
+    }
+    forward_relay_head(j, head, h->body);
+    if (j->state != JOB_RELAYING)
+        return false;
+    if (buf_len(&j->kept) > 0 && exchange_body(j->x, buf_slice(&j->kept)) && j->back != NULL &&
+        exchange_congested(j->x))
+        back_pause(j->back);
+    if (j->state == JOB_RELAYING)
+        buf_release(&j->kept);
+    return j->state == JOB_RELAYING;
+}
+
+/* Row 11 of the routing table: what nobody is known to have may still be somebody's. */
+static bool may_be_somebodys(const struct job *j)
+{
+    const struct heal *h = j->heal;
+    const struct disco_doc *merged = h->merged;
+    const struct disco_version *v;
+
+    if ((h->kind != KIND_GROUP && h->kind != KIND_RESOURCES) || !j->config->legacy_discovery ||
+        served_n_peers(j->served) == 0 || served_excluded(j->served, h->group, h->version))
+        return false;
+    /* It is somebody's, who cannot be asked. */
+    v = h->kind == KIND_RESOURCES && merged != NULL ? disco_doc_version(merged, h->group, h->version) : NULL;
+    if (v != NULL)
+        return v->stale;
+    return served_unknown_peer(j->served) || served_untold(j->served, h->group, h->version);
+}
+
+static bool is_wanted(const struct job *j, const struct http_head *head)
+{
+    const struct heal *h = j->heal;
+
+    return h->completes && http_head_find(head, HTTP_CONTENT_ENCODING) == NULL &&
+           (head->status == 200 || (head->status == 404 && (h->kind == KIND_GROUP || h->kind == KIND_RESOURCES)));
+}
+
+static void on_head(void *arg, const struct http_head *head, struct http_body body)
+{
+    struct job *j = arg;
+    struct heal *h = j->heal;
+
+    j->peer = j->judge;
+    j->account.peer = j->peer != NULL ? j->peer->id : NULL;
+    if (head->status == 404 && may_be_somebodys(j)) {
+        job_drop_back(j);
+        job_refuse(j, 503, STATUS_PEER_UNKNOWN);
+    } else if (is_wanted(j, head) && (body.kind != HTTP_BODY_LENGTH || body.length <= LIMIT_HEALED_BYTES)) {
+        h->head = head;
+        h->body = body;
+        buf_init(&j->kept, LIMIT_HEALED_BYTES);
+        buf_charge(&j->kept, arena_quota(exchange_arena(j->x)));
+    } else if (is_for_head(j)) {
+        relay_head_only(j, head);
+    } else {
+        forward_relay_head(j, head, body);
+    }
+}
+
+static void on_body(void *arg, struct slice data)
+{
+    struct job *j = arg;
+
+    if (j->heal->head != NULL && buf_append(&j->kept, data))
+        return;
+    if (j->heal->head == NULL || let_go(j))
+        forward_on_body(j, data);
+}
+
+static void on_end(void *arg, const struct http_head *trailers)
+{
+    struct job *j = arg;
+    struct buf out;
+
+    if (j->heal->head == NULL) {
+        forward_on_end(j, trailers);
+        return;
+    }
+    j->back = NULL;
+    buf_init(&out, 2 * LIMIT_HEALED_BYTES);
+    if (complete(j, &out) == LEGACY_HEALED)
+        answer(j, buf_slice(&out));
+    else if (let_go(j))
+        forward_on_end(j, trailers);
+    buf_free(&out);
+}
+
+static const struct back_handler handler = {
+    .on_head = on_head,
+    .on_body = on_body,
+    .on_end = on_end,
+    .on_failed = judge_failed,
+};
+
+void heal(struct job *j)
+{
+    struct heal *h = arena_zalloc(exchange_arena(j->x), sizeof *h);
+    struct judge_question q;
+
+    if (h == NULL) {
+        job_refuse(j, 503, STATUS_NO_MEMORY);
+        return;
+    }
+    if (exchange_wants_upgrade(j->x) || exchange_request_body(j->x).kind != HTTP_BODY_NONE) {
+        forward_local(j);
+        return;
+    }
+    j->heal = h;
+    name_subject(j, h);
+    h->completes = may_complete(j, h);
+    q = (struct judge_question){
+        .handler = &handler,
+        .accept = h->completes && h->kind != KIND_SCHEMAS ? SLICE_LIT("application/json") : SLICE_NONE,
+        .whole = h->completes,
+        .get = h->completes,
+    };
+    judge_ask(j, &q);
+}

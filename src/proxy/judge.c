@@ -1,0 +1,145 @@
+#include "proxy/judge.h"
+
+#include "back/retry.h"
+#include "kube/status.h"
+#include "proxy/forward.h"
+#include "proxy/rewrite.h"
+
+static bool is_replaced(const struct judge_question *q, enum http_name id)
+{
+    return (id == HTTP_ACCEPT && q->accept.n > 0) ||
+           (q->whole && (id == HTTP_ACCEPT_ENCODING || id == HTTP_IF_NONE_MATCH));
+}
+
+/* The client's own request, in another form: replaces fields in place. */
+static bool rephrase(struct job *j)
+{
+    const struct judge_question *q = j->question;
+    struct http_head *h = &j->request;
+    struct arena *a = exchange_request_arena(j->x);
+    size_t kept = 0;
+
+    for (size_t i = 0; i < h->n_fields; i++)
+        if (!is_replaced(q, h->fields[i].id))
+            h->fields[kept++] = h->fields[i];
+    h->n_fields = kept;
+    if (q->get) {
+        h->method = SLICE_LIT("GET");
+        h->method_id = HTTP_GET;
+    }
+    return (q->accept.n == 0 || http_head_add_id(h, a, HTTP_ACCEPT, q->accept)) &&
+           (q->if_none_match.n == 0 || http_head_add_id(h, a, HTTP_IF_NONE_MATCH, q->if_none_match));
+}
+
+/*
+ * The server that is asked writes down who that was: by its Audit-ID our own line can be found there. The client's, or
+ * that of our answer.
+ */
+static bool name_verdict(struct job *j)
+{
+    struct arena *a = exchange_arena(j->x);
+    struct slice id = http_head_value(&j->request, HTTP_AUDIT_ID);
+    bool named = id.n > 0;
+
+    if (!named)
+        id = account_own_audit_id(&j->account, a);
+    j->audit.verdict = arena_copy(a, id);
+    return named || id.n == 0 || http_head_add_id(&j->request, exchange_request_arena(j->x), HTTP_AUDIT_ID, id);
+}
+
+static void ask(struct job *j, const struct served_peer *judge)
+{
+    struct rewrite_in in = {
+        .head = exchange_request(j->x),
+        .authn = &j->authn,
+        .headers = &j->config->authn.headers,
+        .target = judge != NULL ? REWRITE_PEER : REWRITE_LOCAL,
+        .client_ip = exchange_client(j->x)->ip,
+        .believes_client = job_believes_client(j),
+    };
+    enum rewrite_result r = rewrite_request(&in, exchange_request_arena(j->x), &j->request);
+
+    if (r == REWRITE_UNENCODABLE) {
+        job_refuse(j, 401, STATUS_UNAUTHORIZED);
+        return;
+    }
+    if (r != REWRITE_OK || !rephrase(j) || (j->question->verdict && !name_verdict(j))) {
+        job_refuse(j, 503, STATUS_NO_MEMORY);
+        return;
+    }
+    j->judge = judge;
+    *(judge != NULL ? &j->asked_peer : &j->asked_local) = true;
+    j->target = origin_ref(judge != NULL ? judge->origin : j->config->local);
+    job_set_state(j, JOB_ASKING);
+    (void)forward_start(j, j->question->handler, (struct http_body){HTTP_BODY_NONE, 0});
+}
+
+/* NULL: there is none. One that an operator drains comes last. */
+static const struct served_peer *substitute(const struct job *j)
+{
+    const struct served_peer *drained = NULL;
+    size_t n = cluster_fails_over(j->proxy->cluster) && !j->authn.rerouted ? served_n_peers(j->served) : 0;
+    size_t first = n == 0 ? 0 : (size_t)(j->proxy->dice >> 33) % n; /* cast anew for each request */
+
+    for (size_t i = 0; i < n; i++) {
+        const struct served_peer *p = served_peer_at(j->served, (first + i) % n);
+
+        if (p->life != SERVED_LIVE || p->origin == NULL || !origin_healthy(p->origin) ||
+            (!origin_has_cert(p->origin) && j->authn.kind == AUTHN_ASSERT))
+            continue;
+        if (!p->drained)
+            return p;
+        drained = p;
+    }
+    return drained;
+}
+
+void judge_ask(struct job *j, const struct judge_question *q)
+{
+    struct judge_question *kept = arena_alloc(exchange_arena(j->x), sizeof *kept);
+
+    if (kept == NULL) {
+        job_refuse(j, 503, STATUS_NO_MEMORY);
+        return;
+    }
+    *kept = *q;
+    j->question = kept;
+    ask(j, cluster_local_state(j->proxy->cluster) == READINESS_READY ? NULL : substitute(j));
+}
+
+bool judge_ask_another(struct job *j)
+{
+    const struct served_peer *p = j->asked_peer ? NULL : substitute(j);
+
+    if (p == NULL && j->asked_local)
+        return false;
+    ask(j, p);
+    return true;
+}
+
+void judge_failed(void *arg, const struct back_failure_info *f)
+{
+    struct job *j = arg;
+    bool lost = retry_server_is_lost(f->why);
+
+    j->back = NULL;
+    if (j->judge != NULL)
+        cluster_peer_suspect(j->proxy->cluster, j->judge->id);
+    else if (lost)
+        cluster_local_failed(j->proxy->cluster, f->why != BACK_FAIL_UNANSWERED);
+    if (j->state == JOB_RELAYING) {
+        job_abort(j, "server broke off its response");
+        return;
+    }
+    job_drop_back(j);
+    if ((j->judge != NULL || lost) && judge_ask_another(j))
+        return;
+    if (f->why == BACK_FAIL_TIMEOUT)
+        job_refuse(j, 504, STATUS_GATEWAY_TIMEOUT);
+    else if (f->why == BACK_FAIL_CLIENT)
+        job_refuse(j, 429, STATUS_WASTEFUL);
+    else if (f->why == BACK_FAIL_LOOP)
+        job_refuse_loop(j);
+    else
+        job_refuse_unserved(j, STATUS_LOCAL_FAILED);
+}

@@ -1,0 +1,28 @@
+/*
+ * The local server is asked what the client asks, with the client's own credential: for its verdict on a reader, or for
+ * an answer that is then completed. While it is away a live peer's judges in its place: by the same RBAC objects, out
+ * of the same etcd.
+ */
+#ifndef MVPROXY_PROXY_JUDGE_H
+#define MVPROXY_PROXY_JUDGE_H
+
+#include "proxy/job.h"
+
+struct judge_question {
+    const struct back_handler *handler;
+    struct slice accept;        /* instead of the client's; empty: the client's own */
+    struct slice if_none_match; /* empty: none */
+    bool whole;                 /* without the client's condition, and not compressed */
+    bool verdict;               /* only that is wanted: our answer is another one */
+    bool get;                   /* whatever its method: a HEAD is answered with what a GET says */
+};
+
+/* The answer comes to the question's handler; the question, copied, is j->question. What fails before is answered
+ * here. */
+void judge_ask(struct job *j, const struct judge_question *q);
+/* Whoever of the two was not asked yet. False: nobody is left. Nothing may be under way. */
+bool judge_ask_another(struct job *j);
+/* The on_failed of a question: asks another, or answers the client. */
+void judge_failed(void *arg, const struct back_failure_info *f);
+
+#endif

@@ -1,0 +1,110 @@
+/* One index of schemas out of several. */
+#include "kube/schema_merge.h"
+
+#include <stdio.h>
+
+#include "lib/tap.h"
+
+#define ITEM(path, hash) "\"" path "\":{\"serverRelativeURL\":\"/openapi/v3/" path "?hash=" hash "\"}"
+
+static struct schema_index *parse(const char *items)
+{
+    struct schema_index *x;
+    struct buf b;
+
+    buf_init(&b, 1 << 20);
+    buf_printf(&b, "{\"paths\":{%s}}", items);
+    x = schema_index_parse(buf_slice(&b));
+    if (x == NULL)
+        tap_bail("no index: %s", items);
+    buf_free(&b);
+    return x;
+}
+
+/* Of example.com nothing is taken from others. */
+static bool excluded(void *arg, struct slice group, struct slice version)
+{
+    (void)arg;
+    (void)version;
+    return slice_eq(group, SLICE_LIT("example.com"));
+}
+
+static void test_rows(void)
+{
+    static const struct {
+        const char *base, *one, *two; /* NULL: none */
+        const char *want;             /* NULL: nothing is added */
+        const char *what;
+    } rows[] = {
+        {ITEM("api/v1", "A"), ITEM("api/v1", "B"), NULL, NULL, "the same paths: the base's hashes"},
+        {ITEM("api/v1", "A"), NULL, NULL, NULL, "nothing is known of others"},
+        {ITEM("apis/b/v1", "A"), ITEM("apis/a/v1", "B") "," ITEM("apis/c", "C"), NULL,
+         ITEM("apis/a/v1", "B") "," ITEM("apis/b/v1", "A") "," ITEM("apis/c", "C"), "before and behind, in order"},
+        {ITEM("apis/b/v1", "A"), ITEM("apis/a/v1", "B"), ITEM("apis/a/v1", "C") "," ITEM("version", "D"),
+         ITEM("apis/a/v1", "B") "," ITEM("apis/b/v1", "A") "," ITEM("version", "D"), "of two the first"},
+        {ITEM("api/v1", "A"), ITEM("apis/example.com/v1", "B"), NULL, NULL, "what is excluded"},
+        {ITEM("apis/example.com/v1", "A"), ITEM("apis/x/v1", "B"), NULL,
+         ITEM("apis/example.com/v1", "A") "," ITEM("apis/x/v1", "B"), "the base's own of it stays"},
+        {ITEM("api/v1", "A"), "\"apis/x/v1\":{\"serverRelativeURL\":\"/openapi/v3/apis/x/v1\"}", NULL, NULL,
+         "without a hash it cannot be found again"},
+        {ITEM("api/v1", "A"), "\"apis/x/v1\":{\"serverRelativeURL\":\"https://evil/?hash=1\"}", NULL,
+         ITEM("api/v1", "A") "," ITEM("apis/x/v1", "1"), "a peer does not say where clients go"},
+        {ITEM("api/v1", "A"), "\"apis/\\u0022x/v1\":{\"serverRelativeURL\":\"/?hash=\\u0022\\u003c\"}", NULL,
+         ITEM("api/v1", "A") ",\"apis/\\\"x/v1\":{\"serverRelativeURL\":\"/openapi/v3/apis/\\\"x/v1?hash=\\\"<\"}",
+         "nor what is outside its string"},
+        {"", ITEM("api/v1", "A"), NULL, ITEM("api/v1", "A"), "an empty base"},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct schema_index *base = parse(rows[i].base), *one = rows[i].one == NULL ? NULL : parse(rows[i].one),
+                            *two = rows[i].two == NULL ? NULL : parse(rows[i].two);
+        const struct schema_index *others[] = {base, one, two};
+        const struct schema_merge m = {.base = base, .others = others, .n_others = 3, .excluded = excluded};
+        struct buf out, want;
+
+        buf_init(&out, 1 << 20);
+        buf_init(&want, 1 << 20);
+        buf_printf(&want, "{\"paths\":{%s}}", rows[i].want != NULL ? rows[i].want : rows[i].base);
+        ok(schema_merge_adds(&m) == (rows[i].want != NULL), "%s: is anything added", rows[i].what);
+        ok(schema_merge_write(&m, &out), "%s: written", rows[i].what);
+        ok(slice_eq(buf_slice(&out), buf_slice(&want)), "%s", rows[i].what);
+        if (!slice_eq(buf_slice(&out), buf_slice(&want)))
+            diag("%.*s", (int)buf_len(&out), buf_slice(&out).p);
+        buf_free(&out);
+        buf_free(&want);
+        schema_index_unref(base);
+        schema_index_unref(one);
+        schema_index_unref(two);
+    }
+}
+
+static void test_bounds(void)
+{
+    struct schema_index *base = parse(ITEM("api/v1", "A")), *one = parse(ITEM("apis/a/v1", "B"));
+    const struct schema_index *others[] = {one};
+    const struct schema_merge m = {.base = base, .others = others, .n_others = 1, .excluded = excluded};
+    struct buf out;
+
+    buf_init(&out, 30);
+    ok(!schema_merge_write(&m, &out), "over the ceiling");
+    buf_free(&out);
+    for (unsigned nth = 1; nth < 4; nth++) {
+        bool good;
+
+        buf_init(&out, 1 << 20);
+        mem_fail_nth(nth);
+        good = schema_merge_write(&m, &out);
+        mem_fail_nth(0);
+        ok(!good || buf_len(&out) > 100, "all or nothing, allocation %u", nth);
+        buf_free(&out);
+    }
+    schema_index_unref(base);
+    schema_index_unref(one);
+}
+
+int main(void)
+{
+    test_rows();
+    test_bounds();
+    return tap_end();
+}
