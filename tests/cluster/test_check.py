@@ -1,0 +1,97 @@
+"""mvproxyctl check before real kube-apiservers: nothing to be said of a healthy node, and what is wrong is named."""
+
+import os
+import subprocess
+
+from harness import waiting
+from harness.api import expect
+from harness.node import yaml
+from harness.runner import core
+
+# As many as the descriptors of any test machine are enough for.
+USUAL = {"max_connections": 100}
+
+
+def _socket(cluster, node):
+    return os.path.join(cluster.dir, node.name + ".sock")
+
+
+def _run(cluster, node, *arguments):
+    """(exit status, output) of the check, on the node."""
+    program = os.path.join(os.path.dirname(cluster.mvproxy), "mvproxyctl")
+    command = [program, "--socket", _socket(cluster, node), "check", *arguments]
+    done = subprocess.run(["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', node.name, *command], capture_output=True,
+                          text=True, check=False, timeout=120, env=dict(os.environ, LC_ALL="C.UTF-8"))
+    assert done.stderr == "", done.stderr
+    return done.returncode, done.stdout
+
+
+def _restart(cluster, node, **options):
+    node.mvproxy.stop()
+    node.start_mvproxy(**options)
+    node.await_mvproxy()
+
+
+def _all_well(cluster, node, *arguments):
+    status, text = _run(cluster, node, *arguments)
+    assert status == 0 and "Everything is well" in text, text
+    return text
+
+
+@core
+def test_all_well(cluster):
+    """at each node everything is well, before mvproxy is started and while it runs"""
+    try:
+        for node in cluster.proxies:
+            node.mvproxy.stop()
+            node.write_config(**USUAL)
+            _all_well(cluster, node, "--pre", "--config", node.config)
+            _restart(cluster, node, control_socket=_socket(cluster, node), **USUAL)
+        cluster.await_settled()
+        for node in cluster.proxies:
+            # Where the other one has only just been restarted the process may have to read it once more.
+            text = waiting.until(lambda n=node: _all_well(cluster, n), "all well at " + node.name, 30)
+            assert "it is kube-apiserver v" + node.spec.version in text, text
+            for other in cluster.proxies:
+                assert other is node or "peer %s at %s:" % (other.name, other.address) in text, (other.name, text)
+    finally:
+        for node in cluster.proxies:
+            _restart(cluster, node)
+        cluster.await_settled()
+
+
+def _faults(cluster, node):
+    """(options, what is to be said of them)"""
+    return [
+        ({"apiserver-ca-file": cluster.pki.crt("etcd-ca")}, "\u00d7 apiserver: %s:6443: TLS handshake: certificate refused" % node.loopback),
+        ({"hostname-override": "somebody"}, "\u00d7 there is no identity Lease of somebody"),
+        ({"apiserver-user": "system:mvproxy-nobody", "apiserver-groups": ["system:authenticated"]},
+         "\u00d7 system:mvproxy-nobody lacks rights: leases.coordination.k8s.io: list, watch"),
+        ({"requestheader-allowed-names": ["front-proxy-client", "somebody"]},
+         "\u00d7 requestheader-* are not what the API servers have (extension-apiserver-authentication): requestheader-allowed-names"),
+        ({"client-ca-file": cluster.pki.crt("etcd-ca")}, "\u00d7 client-ca-file is not what the API servers have"),
+        ({"proxy-client-cert-file": cluster.pki.crt("admin"), "proxy-client-key-file": cluster.pki.key("admin")},
+         "\u00d7 the local API server does not believe the front proxy: asked as system:apiserver, it sees "),
+    ]
+
+
+def test_faults(cluster):
+    """each of six faults is named, and changes nothing"""
+    node = cluster.old
+    path = os.path.join(cluster.dir, "wrong.yaml")
+    for change, said in _faults(cluster, node):
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(yaml({**node.options(), "secure-port": 6444, "max-connections": 100, **change}))
+        status, text = _run(cluster, node, "--pre", "--config", path)
+        assert status == 2 and said in text, (change, text)
+    expect(node.proxied().get(cluster.skew.collection), 200)
+
+
+def test_peer_down(cluster):
+    """a peer whose mvproxy is down is named at the other node"""
+    cluster.new.mvproxy.stop()
+    path = os.path.join(cluster.dir, "right.yaml")
+    with open(path, "w", encoding="utf-8") as out:
+        out.write(yaml({**cluster.old.options(), "secure-port": 6444, "max-connections": 100}))
+    status, text = _run(cluster, cluster.old, "--pre", "--config", path)
+    assert status == 2 and "\u00d7 peer %s: %s:6443: " % (cluster.new.name, cluster.new.address) in text, text
