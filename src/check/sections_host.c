@@ -207,11 +207,10 @@ static void check_free(struct scene *s, const struct addresses *ours)
         good = false;
         derive_text(ours->at[i].host, ours->at[i].port, text);
         if (error == EADDRINUSE)
-            findings_wrong(
-                s->f, "host-address",
-                "ss -ltnp tells who it is: kube-apiserver must listen elsewhere (--bind-address=127.0.0.1); for an "
-                "mvproxy that runs already, leave --pre out",
-                "bind-address: %s is taken by another process", text);
+            findings_wrong(s->f, "host-address",
+                           "ss -ltnp tells who it is: kube-apiserver must listen elsewhere (--bind-address=127.0.0.1); "
+                           "mvproxy itself or mvproxy.socket may be there (then check without --pre)",
+                           "bind-address: %s is taken by another process", text);
         else
             findings_wrong(s->f, "host-address", "choose another address or port", "bind-address: %s: %s", text,
                            strerror(error));
