@@ -161,6 +161,16 @@ def test_admin_listener(world):
     check(not old.running(), "both")
 
 
+def told(notify):
+    """What has come for the service manager."""
+    said = b""
+    try:
+        while True:
+            said += notify.recv(4096, socket.MSG_DONTWAIT) + b"\n"
+    except BlockingIOError:
+        return said
+
+
 def test_while_the_server_is_away(world):
     """started while the local server is away, the next process lets the one before serve, and is ready when it accepts, not before"""
     path = os.path.join(world.scratch, "notify")
@@ -169,21 +179,19 @@ def test_while_the_server_is_away(world):
     old = world.proxies["a"]
     new = successor(world, old.options)
     new.env["NOTIFY_SOCKET"] = path
-    said = b""
     with world.client() as client:
         equal(client.ask("GET", MAPS).status, 200, "before")
         world.sim.stop_server("a")
         try:
             new.start(ready=False)
-            new.await_log("The admin listener waits for the process before this one")
+            new.await_log('"Status" status="Not ready')  # of its first heartbeat: until then it has said READY, if it does so at once
+            check(b"READY=1" not in told(notify), "says that it is ready")
             until(lambda: client.ask("GET", MAPS).status == 200, "the old process and a peer answer")
             check(not new.log_contains("Accepting connections"), "accepts without knowing anything")
         finally:
             world.sim.start_server("a")
-        notify.settimeout(fixture.PATIENCE)
-        while b"READY=1" not in said:
-            said = notify.recv(4096)
-        check(new.log_contains("Accepting connections from the inherited socket"), "ready before it accepts")
+        new.await_log("Accepting connections from the inherited socket")
+        until(lambda: b"READY=1" in told(notify), "READY")
         check(old.running(), "nobody has ended it")
     old.signal(15)
     equal(old.wait_exit(), 0, "exit status of the old process")
