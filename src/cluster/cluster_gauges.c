@@ -29,16 +29,20 @@ static void set_age(const struct cluster *c, const char *server, const struct re
     set_youngest(metric_child(c->metrics.age, &label), (double)age / 1000);
 }
 
-/* Whether it answers is not said before it was asked. */
+/* Whether it answers is not said before it was asked. Of two of one name it is enough if one does. */
 static void set_pulse(const struct cluster *c, const char *server, const struct pulse *pulse, const char **version)
 {
     struct slice label = slice_str(server);
+    struct metric *up;
     struct pulse_view v;
 
     pulse_look(pulse, &v);
     *version = v.says->binary;
-    if (v.state != PULSE_UNKNOWN)
-        metric_set(metric_child(c->metrics.up, &label), v.state == PULSE_ANSWERS ? 1 : 0);
+    if (v.state == PULSE_UNKNOWN)
+        return;
+    up = metric_child(c->metrics.up, &label);
+    if (v.state == PULSE_ANSWERS)
+        metric_set(up, 1);
 }
 
 static void show_server(const struct cluster *c, const char *server, const char *id, const struct pulse *pulse,
@@ -55,13 +59,14 @@ static void show_server(const struct cluster *c, const char *server, const char 
 static void show_servers(const struct cluster *c)
 {
     struct peer *p;
+    const char *own = c->hostname[0] != '\0' ? c->hostname : "local";
     size_t i = 0, drained = 0;
 
     metric_family_clear(c->metrics.age);
     metric_family_clear(c->metrics.info);
     metric_family_clear(c->metrics.up);
-    set_age(c, c->hostname, c->local, c->started_ms);
-    show_server(c, c->hostname, c->own_id, c->pulse, c->o.local);
+    set_age(c, own, c->local, c->started_ms);
+    show_server(c, own, c->own_id, c->pulse, c->o.local);
     while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL) {
         set_age(c, peer_label(p), p->refresh, p->known_ms);
         show_server(c, peer_label(p), p->id, p->pulse, p->origin);

@@ -72,7 +72,7 @@ struct origin *wire_local_origin(struct back *b, const struct config *c, const s
         return NULL;
     o = (struct origin_opts){
         .name = "local",
-        .server = hostname,
+        .server = hostname[0] != '\0' ? hostname : NULL,
         .host = addr.host,
         .port = addr.port,
         .tls_cert = t->local_cert,

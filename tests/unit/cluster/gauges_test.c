@@ -1,0 +1,111 @@
+#include "base/clock.h"
+#include "base/metric.h"
+#include "lib/tap.h"
+#include "sim/sim_loop.h"
+#include "sim/world.h"
+
+struct sought {
+    const char *name, *server;
+    size_t found;
+};
+
+static void look_at(const struct metric_view *v, void *arg)
+{
+    struct sought *s = arg;
+
+    if (strcmp(v->name, s->name) == 0 &&
+        (s->server == NULL || (v->n_labels > 0 && slice_eq(v->label_values[0], slice_str(s->server)))))
+        s->found++;
+}
+
+/* How many series there are, of that server or in all. */
+static size_t series(struct world *w, const char *name, const char *server)
+{
+    struct sought s = {name, server, 0};
+
+    metrics_collect(w->metrics);
+    metrics_walk(w->metrics, look_at, &s);
+    return s.found;
+}
+
+static void by_host_name(void)
+{
+    struct world w;
+    struct kube_server *b;
+
+    world_init(&w, WORLD_BASE);
+    w.opts.pulse = true;
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    world_start(&w);
+    ok(world_ready(&w, 10000), "ready");
+    sim_run_ms(w.loop, 3000);
+    is_double(world_metric(&w, "mvproxy_server_up", "cp-a", NULL), 1, "the local server answers");
+    is_double(world_metric(&w, "mvproxy_server_up", "cp-b", NULL), 1, "and so does the peer");
+    is_u64(series(&w, "mvproxy_server_info", NULL), 2, "both are described");
+    ok(world_metric(&w, "mvproxy_discovery_age_seconds", "cp-b", NULL) < 35, "and read now and then");
+    kube_stop(b, false);
+    sim_run_ms(w.loop, 5000);
+    is_double(world_metric(&w, "mvproxy_server_up", "cp-b", NULL), 0, "it is seen when the peer dies");
+    is_u64(series(&w, "mvproxy_server_up", "cp-b"), 1, "and goes on being said");
+    sim_run_ms(w.loop, 600000);
+    ok(world_metric(&w, "mvproxy_discovery_age_seconds", "cp-b", NULL) > 500, "also of one that is forgotten");
+    world_end(&w);
+}
+
+/* What was left behind under another ID does not hide the one that lives. */
+static void two_of_one_name(void)
+{
+    static const struct {
+        const char *name, *holder;
+    } others[] = {{"apiserver-aaaaaaaaaaaaaaaaaaaaaaaaaa", "apiserver-aaaaaaaaaaaaaaaaaaaaaaaaaa_x"}, /* sorts before */
+                  {"apiserver-zzzzzzzzzzzzzzzzzzzzzzzzzz", "apiserver-zzzzzzzzzzzzzzzzzzzzzzzzzz_x"}};
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    w.opts.pulse = true;
+    world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    for (size_t i = 0; i < ROWS(others); i++)
+        kube_put_lease(w.store, &(struct kube_lease){.name = others[i].name,
+                                                     .hostname = "cp-b",
+                                                     .holder = others[i].holder,
+                                                     .address = "10.0.0.9:6443",
+                                                     .duration_s = 3600,
+                                                     .renew_us = clock_wall_us()});
+    world_start(&w);
+    sim_run_ms(w.loop, 60000);
+    is_u64(series(&w, "mvproxy_server_info", "cp-b"), 3, "three of that name are described");
+    is_u64(series(&w, "mvproxy_server_up", "cp-b"), 1, "and counted as one server");
+    is_double(world_metric(&w, "mvproxy_server_up", "cp-b", NULL), 1, "which answers");
+    ok(world_metric(&w, "mvproxy_discovery_age_seconds", "cp-b", NULL) < 35, "and was read lately");
+    world_end(&w);
+}
+
+static void not_configured(void)
+{
+    static const char *const silent[] = {"mvproxy_etcd_working",
+                                         "mvproxy_peer_endpoint_records",
+                                         "mvproxy_local_failover_active",
+                                         "mvproxy_identity_lease_publishing",
+                                         "mvproxy_peers",
+                                         "mvproxy_skewed_group_versions",
+                                         "mvproxy_requestheader_differs",
+                                         "mvproxy_excluded_group_versions"};
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    w.opts.peers_enabled = false;
+    world_start(&w);
+    sim_run_ms(w.loop, 3000);
+    for (size_t i = 0; i < ROWS(silent); i++)
+        is_u64(series(&w, silent[i], NULL), 0, "without peers nothing is said of %s", silent[i]);
+    is_u64(series(&w, "mvproxy_server_info", NULL), 1, "but the local server is there");
+    world_end(&w);
+}
+
+int main(void)
+{
+    by_host_name();
+    two_of_one_name();
+    not_configured();
+    return tap_end();
+}
