@@ -11,7 +11,7 @@ struct json_object;
 
 struct check_opts {
     const char *config_file;    /* NULL: the running process's, else: */
-    const char *else_file;      /* NULL: none */
+    const char *else_file;      /* this one, if it is there */
     const char *user;           /* as whom the service runs */
     bool before;                /* it does not run yet, and need not */
     const char *silence;        /* not `before`, and nobody answers: why; NULL: it runs, and said: */

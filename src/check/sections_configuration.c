@@ -57,6 +57,12 @@ static void load(struct scene *s, const struct flags *flags)
 {
     struct buf errors;
 
+    if (s->file == NULL && s->opts->status == NULL) {
+        findings_wrong(s->f, "configuration-valid", "write it (contrib/examples/mvproxy.yaml), or give --config FILE",
+                       "there is no configuration: %s is not there", s->opts->else_file);
+        return;
+    }
+
     buf_init(&errors, ERRORS_BYTES);
     s->config = config_load(s->file, flags->settings, flags->n, &errors);
     if (s->config == NULL)
@@ -206,7 +212,7 @@ static const char *find_file(const struct check_opts *o)
     if (o->config_file != NULL)
         return o->config_file;
     if (o->status == NULL || !json_object_object_get_ex(o->status, "config", &config))
-        return o->else_file;
+        return access(o->else_file, F_OK) == 0 ? o->else_file : NULL;
     told = sections_text(config, "file");
     return told[0] == '\0' ? NULL : told;
 }

@@ -5,7 +5,6 @@
 #include <locale.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "check/check.h"
@@ -59,8 +58,7 @@ int check_command(const struct check_command *o)
         opts.config = opts.status == NULL ? NULL : ask(o, "config", &err);
         opts.silence = err.text;
     }
-    if (access(o->else_file, F_OK) == 0)
-        opts.else_file = o->else_file;
+    opts.else_file = o->else_file;
     check_run(&opts, f);
     status = report(f, o->json);
     findings_free(f);

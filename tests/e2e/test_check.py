@@ -50,7 +50,13 @@ def setup():
     extra("ending-ca", "ending-ca", eku="", is_ca=True, end=ends_in(5))
     world.spare = fixture.free_port()
     authentication(world)
-    return world.start()
+    world.start()
+    # What is said of this machine's kernel here would be said in each test.
+    status, text = before(world, {})
+    if status and re.search("(?m)^host\n(.*\n)*[\u203c\u00d7]", text):
+        world.close()
+        raise fixture.Skip("this machine has marks of its own:\n" + marks(world, text))
+    return world
 
 
 # ------------------------------------------------------------------------------------------------------ asking
@@ -344,6 +350,33 @@ def test_not_running(world):
     done = subprocess.run([program, "--socket", "/nonexistent.sock", "check", "--config", world.proxies["a"].config_path],
                           capture_output=True, text=True, check=False, env=dict(os.environ, LC_ALL="C.UTF-8"))
     check(done.returncode == 2 and "no mvproxy answers at /nonexistent.sock" in done.stdout and "--pre" in done.stdout, done)
+
+
+def test_command_line(world):
+    """what the process was told on its command line is no difference to its file"""
+    proxy = world.proxies["a"]
+    usual = list(proxy.argv)
+    proxy.stop()
+    proxy.argv += ["--v=5", "--client-idle-timeout", "80s"]
+    proxy.start()
+    world.settle()
+    equal(ctl(world, [])[0], 0, ctl(world, [])[1])
+    proxy.stop()
+    proxy.argv = usual
+    proxy.start()
+    world.settle()
+
+
+def test_no_configuration(world):
+    """there is no configuration at all"""
+    program = os.path.join(os.path.dirname(fixture.mvproxy_binary()), "mvproxyctl")
+    if os.path.exists("/etc/mvproxy/mvproxy.yaml"):
+        raise fixture.Skip("this machine has one")
+    done = subprocess.run([program, "check", "--pre"], capture_output=True, text=True, check=False, env=dict(os.environ, LC_ALL="C.UTF-8"))
+    check(done.returncode == 2 and "\u00d7 there is no configuration: /" in done.stdout and "--config FILE" in done.stdout, done)
+    done = subprocess.run([program, "check", "--pre", "--config", world.scratch], capture_output=True, text=True, check=False,
+                          env=dict(os.environ, LC_ALL="C.UTF-8"))
+    check(done.returncode == 2 and "\u00d7 " + world.scratch in done.stdout, done)
 
 
 def test_descriptors(world):
