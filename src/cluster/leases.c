@@ -70,7 +70,7 @@ static bool counts(const struct leases *l, const struct lease *lease, struct sli
     return lease->renew_us > p->renew_us + (lease_is_126(lease) ? REPLACED_US : 0);
 }
 
-static void gone(struct leases *l, struct slice name)
+static void gone(struct leases *l, struct slice name, bool unseen)
 {
     struct peer *p;
     size_t i = 0;
@@ -79,7 +79,7 @@ static void gone(struct leases *l, struct slice name)
         l->own_name[0] = '\0';
     while ((p = peers_next(l->peers, &i)) != NULL)
         if (p->leased && is_of(p->holder, name)) {
-            peers_lease_gone(l->peers, slice_str(p->id));
+            peers_lease_gone(l->peers, slice_str(p->id), unseen);
             return;
         }
 }
@@ -103,7 +103,7 @@ static bool on_object(void *arg, struct slice key, struct slice json)
         complain(l, key, refusal);
         /* It may have been a good one before. */
         if (slice_eq(lease.ns, SLICE_LIT(LEASE_NAMESPACE)))
-            gone(l, lease.name);
+            gone(l, lease.name, false);
         return true;
     }
     (void)strmap_remove(l->refused, key);
@@ -121,12 +121,13 @@ static bool on_object(void *arg, struct slice key, struct slice json)
 
 static void on_gone(void *arg, struct slice key)
 {
-    struct leases *l = ((struct source *)arg)->leases;
+    const struct source *s = arg;
+    struct leases *l = s->leases;
     struct slice name = key, ns;
 
     (void)strmap_remove(l->refused, key);
     if (slice_split(&name, '/', &ns) && slice_eq(ns, SLICE_LIT(LEASE_NAMESPACE)))
-        gone(l, name);
+        gone(l, name, !informer_watching(s->informer));
 }
 
 static void on_synced(void *arg)

@@ -605,7 +605,7 @@ static bool worth_keeping(const struct peers *p, const struct peer *peer)
     return p->o.leave_grace_ms > 0 && peer->life != PEER_FORGOTTEN;
 }
 
-void peers_lease_gone(struct peers *p, struct slice id)
+void peers_lease_gone(struct peers *p, struct slice id, bool unseen)
 {
     struct peer *peer = peers_find(p, id);
 
@@ -618,7 +618,7 @@ void peers_lease_gone(struct peers *p, struct slice id)
         peer->left = true;
         if (peer->life == PEER_LIVE)
             peer->seen_ms = loop_now_ms(p->o.loop);
-        report(p, peer, move(p, peer, PEER_LAPSED, "Lease deleted"));
+        report(p, peer, (unseen ? PEER_CHANGED_HOLDER : 0) | move(p, peer, PEER_LAPSED, "Lease deleted"));
         return;
     }
     if (!peer->fixed) {

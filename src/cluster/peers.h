@@ -100,7 +100,8 @@ void peers_set_static(struct peers *p, const struct cluster_static_peer *list, s
 
 /* A Lease that lease_refusal() accepts, new, changed or listed again. */
 void peers_lease(struct peers *p, const struct lease *l);
-void peers_lease_gone(struct peers *p, struct slice id);
+/* `unseen`: it was gone when the Leases were listed. Who came and left since the last look is not known. */
+void peers_lease_gone(struct peers *p, struct slice id, bool unseen);
 /* An address from etcd's records; host NULL: the record is gone. */
 void peers_etcd_address(struct peers *p, struct slice id, const char *host, unsigned port);
 /* Its discovery was answered. */

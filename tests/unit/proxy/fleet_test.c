@@ -432,6 +432,7 @@ static void was_found(void)
         {7, 10, "the local server was back for two seconds before anybody looked what it serves"},
         {307, 10, "a peer that left was judged by the document of the process before"},
         {23, 10, "an mvproxy that started again was found by trying"},
+        {7770, 13, "a peer that came and left while nobody looked was judged by what it was before"},
         {2175, 10, "what came while the Leases could not be followed was 404 until they were"},
     };
 
