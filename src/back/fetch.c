@@ -3,12 +3,11 @@
 #include "back/request.h"
 #include "base/buf.h"
 #include "http/gzip.h"
-#include "net/loop.h"
+#include "net/lifetime.h"
 
 enum { REQUEST_BYTES = 1 << 20 };
 
 struct fetch {
-    struct loop *loop;
     struct back_request *request; /* NULL once it is over */
     struct fetch_opts opts;
     fetch_fn *fn;
@@ -20,8 +19,8 @@ struct fetch {
     struct buf body;
     size_t got; /* decoded bytes */
     uint64_t connection;
+    struct lifetime life;
     struct loop_timer *timer;
-    struct loop_deferred free_work;
     bool too_large, stopped;
 };
 
@@ -40,9 +39,7 @@ static void release(struct fetch *f)
     if (f->request != NULL)
         back_cancel(f->request);
     f->request = NULL;
-    loop_timer_free(f->timer);
-    f->timer = NULL;
-    loop_defer(f->loop, &f->free_work, free_work, f);
+    lifetime_retire(&f->life, free_work, f);
 }
 
 static void fail(struct fetch *f, const char *why)
@@ -199,13 +196,13 @@ struct fetch *fetch_start(struct back *b, struct loop *l, const struct fetch_opt
 
     if (f == NULL)
         return NULL;
-    f->loop = l;
     f->opts = *o;
     f->fn = fn;
     f->arg = arg;
     buf_init(&f->body, o->ceiling);
     f->arena = arena_new(REQUEST_BYTES + o->body.n);
-    f->timer = loop_timer_new(l, on_timer, f);
+    lifetime_init(&f->life, l, "question of our own");
+    f->timer = lifetime_timer(&f->life, on_timer, f);
     if (f->arena == NULL || f->timer == NULL || !prepare(f, o))
         goto fail;
     bo.head = &f->head;
@@ -216,13 +213,12 @@ struct fetch *fetch_start(struct back *b, struct loop *l, const struct fetch_opt
     return f;
 
 fail:
-    loop_timer_free(f->timer);
-    free_work(f);
+    lifetime_retire(&f->life, free_work, f);
     return NULL;
 }
 
 void fetch_cancel(struct fetch *f)
 {
-    if (f->timer != NULL)
+    if (!lifetime_over(&f->life))
         release(f);
 }

@@ -5,6 +5,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/state.h"
 #include "cluster/api.h"
 #include "cluster/cluster_metrics.h"
 #include "cluster/lease_gc.h"
@@ -96,9 +97,31 @@ bool identity_answered(const struct fetch_result *r, unsigned status)
     return r->ok && r->head->status == status;
 }
 
+static const char *const state_names[] = {
+    [STATE_STOPPED] = "stopped",       [STATE_DECIDING] = "deciding", [STATE_STARTING] = "starting",
+    [STATE_PUBLISHING] = "publishing", [STATE_YIELDED] = "yielded",   [STATE_OBSERVING] = "observing",
+    [STATE_LEAVING] = "leaving",
+};
+
+/* Once it is decided what to do, another answer of the local server may change it to anything but the decision. */
+#define DECIDED                                                                                                        \
+    (STATE(STATE_STARTING) | STATE(STATE_PUBLISHING) | STATE(STATE_YIELDED) | STATE(STATE_OBSERVING) |                 \
+     STATE(STATE_LEAVING) | STATE(STATE_STOPPED))
+
+static const uint32_t state_next[] = {
+    [STATE_STOPPED] = STATE(STATE_DECIDING) | STATE(STATE_STOPPED),
+    [STATE_DECIDING] = DECIDED,
+    [STATE_STARTING] = DECIDED,
+    [STATE_PUBLISHING] = DECIDED,
+    [STATE_YIELDED] = DECIDED,
+    [STATE_OBSERVING] = DECIDED,
+    [STATE_LEAVING] = STATE(STATE_LEAVING) | STATE(STATE_STOPPED) | STATE(STATE_DECIDING),
+};
+static const struct state_table states = STATE_TABLE("identity Lease", state_names, state_next);
+
 void identity_set_state(struct identity *i, enum identity_state s)
 {
-    i->state = s;
+    state_move(&states, &i->state, s);
     if (s == STATE_PUBLISHING || s == STATE_OBSERVING) {
         /* Whose it was meanwhile says nothing of what is found there later. */
         mem_free(i->other_holder);
@@ -451,8 +474,5 @@ void identity_set_origin(struct identity *i, struct origin *local)
 
 const char *identity_state_name(const struct identity *i)
 {
-    static const char *const names[] = {"stopped", "deciding",  "starting", "publishing",
-                                        "yielded", "observing", "leaving"};
-
-    return names[i->state];
+    return state_names[i->state];
 }

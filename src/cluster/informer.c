@@ -4,12 +4,13 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/state.h"
 #include "base/strmap.h"
 #include "cluster/api.h"
 #include "cluster/backoff.h"
 #include "kube/object.h"
 #include "kube/watch.h"
-#include "net/loop.h"
+#include "net/lifetime.h"
 
 enum {
     LIST_TIMEOUT_MS = 30000,
@@ -33,13 +34,26 @@ enum state {
     STATE_WAITING,  /* for the next attempt */
 };
 
-static const char *const state_names[] = {"listing", "taking", "opening", "watching", "waiting"};
+static const char *const state_names[] = {
+    [STATE_LISTING] = "listing",   [STATE_TAKING] = "taking",   [STATE_OPENING] = "opening",
+    [STATE_WATCHING] = "watching", [STATE_WAITING] = "waiting",
+};
+static const uint32_t state_next[] = {
+    [STATE_LISTING] = STATE(STATE_TAKING) | STATE(STATE_WAITING),
+    [STATE_TAKING] = STATE(STATE_LISTING) | STATE(STATE_OPENING) | STATE(STATE_WAITING),
+    [STATE_OPENING] = STATE(STATE_WATCHING) | STATE(STATE_WAITING),
+    [STATE_WATCHING] = STATE(STATE_WAITING),
+    /* Itself: begins anew. */
+    [STATE_WAITING] = STATE(STATE_LISTING) | STATE(STATE_OPENING) | STATE(STATE_WAITING),
+};
+static const struct state_table states = STATE_TABLE("informer", state_names, state_next);
 
 struct informer {
     struct informer_opts o;
     const struct informer_handler *handler;
     void *arg;
     struct loop *loop;
+    struct lifetime life;
     enum state state;
     bool relist; /* the next attempt lists (else it watches) */
     bool synced, refused;
@@ -62,13 +76,18 @@ struct informer {
     struct backoff backoff;
     struct loop_timer *timer; /* next attempt, or the end of a silent watch */
     uint64_t stream_deadline_ms;
-    struct loop_deferred taking;
+    struct lifetime_work taking;
 };
 
 static void start_list(struct informer *i);
 static void start_watch(struct informer *i);
 
 /* ----------------------------------------------------------------------------------------------------- attempts */
+
+static void move(struct informer *i, enum state to)
+{
+    state_move(&states, &i->state, to);
+}
 
 static void drop_stream(struct informer *i)
 {
@@ -84,7 +103,7 @@ static void drop_list(struct informer *i)
     if (i->list != NULL)
         fetch_cancel(i->list);
     i->list = NULL;
-    loop_defer_cancel(i->loop, &i->taking);
+    lifetime_cancel(&i->taking);
     buf_release(&i->page);
     mem_free(i->more);
     i->more = NULL;
@@ -106,7 +125,7 @@ static void wait_ms(struct informer *i, uint64_t ms)
 {
     drop_stream(i);
     drop_list(i);
-    i->state = STATE_WAITING;
+    move(i, STATE_WAITING);
     loop_timer_set(i->timer, ms);
 }
 
@@ -266,7 +285,7 @@ static void take_some(void *arg)
             list_complete(i);
         return;
     }
-    loop_defer(i->loop, &i->taking, take_some, i);
+    lifetime_queue(&i->taking);
 }
 
 static bool keep_version(struct informer *i, struct slice version)
@@ -306,7 +325,7 @@ static void take_page(struct informer *i, struct slice body)
         fails(i, true, "list without resourceVersion");
         return;
     }
-    i->state = STATE_TAKING;
+    move(i, STATE_TAKING);
     take_some(i);
 }
 
@@ -333,7 +352,7 @@ static void start_list(struct informer *i)
 
     if (i->more == NULL)
         i->epoch++;
-    i->state = STATE_LISTING;
+    move(i, STATE_LISTING);
     i->relist = true;
     buf_init(&target, TARGET_BYTES);
     if (print_target(i, &target)) {
@@ -467,7 +486,7 @@ static void on_head(void *arg, const struct http_head *head)
         fails_status(i, head->status);
         return;
     }
-    i->state = STATE_WATCHING;
+    move(i, STATE_WATCHING);
     i->watch_refusals = 0;
     i->opened_ms = loop_now_ms(i->loop);
     arm_deadline(i);
@@ -489,7 +508,7 @@ static void start_watch(struct informer *i)
     struct buf target;
     uint64_t timeout_s = WATCH_MIN_S + hash_random_below(WATCH_MIN_S + 1);
 
-    i->state = STATE_OPENING;
+    move(i, STATE_OPENING);
     i->bookmarked = false;
     i->stream_events = 0;
     buf_init(&target, TARGET_BYTES);
@@ -531,12 +550,14 @@ struct informer *informer_new(const struct informer_opts *o, const struct inform
     i->arg = arg;
     i->loop = api_loop(o->api);
     i->state = STATE_WAITING;
+    lifetime_init(&i->life, i->loop, "informer");
+    lifetime_work_init(&i->life, &i->taking, LOOP_DEFERRED, take_some, i);
     i->relist = true;
     i->o.origin = origin_ref(o->origin);
     buf_init(&i->page, o->list_ceiling);
     backoff_init(&i->backoff, BACKOFF_FIRST_MS, BACKOFF_MAX_MS);
     i->keys = strmap_new();
-    i->timer = loop_timer_new(i->loop, on_timer, i);
+    i->timer = lifetime_timer(&i->life, on_timer, i);
     if (i->keys == NULL || i->timer == NULL) {
         informer_free(i);
         return NULL;
@@ -551,13 +572,11 @@ void informer_free(struct informer *i)
         return;
     drop_stream(i);
     drop_list(i);
-    if (i->timer != NULL)
-        loop_timer_free(i->timer);
     if (i->keys != NULL)
         strmap_free(i->keys);
     buf_free(&i->page);
     origin_unref(i->o.origin);
-    mem_free(i);
+    lifetime_retire(&i->life, mem_free, i);
 }
 
 void informer_retry(struct informer *i)

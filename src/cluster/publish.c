@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/state.h"
 #include "cluster/cluster_metrics.h"
 #include "cluster/documents.h"
 #include "cluster/placeholder.h"
@@ -34,6 +35,21 @@ enum state {
     STATE_PREPARING, /* its tags and compressed forms; then the other half */
     STATE_RETRYING,  /* out of memory: after a while */
 };
+
+static const char *const state_names[] = {
+    [STATE_SETTLED] = "settled", [STATE_REQUESTED] = "requested", [STATE_GATHERING] = "gathering",
+    [STATE_MERGING] = "merging", [STATE_PREPARING] = "preparing", [STATE_RETRYING] = "retrying",
+};
+
+/* At a turn what is known is looked at whatever was under way: it goes on, or is dropped. */
+#define LOOKED (STATE(STATE_SETTLED) | STATE(STATE_GATHERING) | STATE(STATE_MERGING) | STATE(STATE_RETRYING))
+
+static const uint32_t state_next[] = {
+    [STATE_SETTLED] = LOOKED | STATE(STATE_REQUESTED),   [STATE_REQUESTED] = LOOKED,
+    [STATE_GATHERING] = LOOKED | STATE(STATE_REQUESTED), [STATE_MERGING] = LOOKED | STATE(STATE_PREPARING),
+    [STATE_PREPARING] = LOOKED | STATE(STATE_PREPARING), [STATE_RETRYING] = LOOKED | STATE(STATE_REQUESTED),
+};
+static const struct state_table states = STATE_TABLE("publisher", state_names, state_next);
 
 /* All that a merge depends on. Documents are compared by address, so the key keeps them. */
 struct key {
@@ -289,6 +305,11 @@ static void retire(struct publish *p, struct key *k)
     key_free(k);
 }
 
+static void move(struct publish *p, enum state to)
+{
+    state_move(&states, &p->state, to);
+}
+
 static void drop_merge(struct publish *p)
 {
     documents_free(p->preparing);
@@ -306,19 +327,19 @@ static void retry_later(struct publish *p)
 {
     log_error("Out of memory for a snapshot of discovery");
     drop_merge(p);
-    p->state = STATE_RETRYING;
+    move(p, STATE_RETRYING);
     loop_timer_set(p->timer, MEMORY_RETRY_MS);
 }
 
 static void go_on(struct publish *p, enum state s)
 {
-    p->state = s;
+    move(p, s);
     work_add(p->o.work, &p->work, on_work, p);
 }
 
 static void settle(struct publish *p)
 {
-    p->state = STATE_SETTLED;
+    move(p, STATE_SETTLED);
     p->put_off = false;
     if (p->dirty || p->outdated)
         publish_request(p);
@@ -426,7 +447,7 @@ static bool see_to_merge(struct publish *p, const struct publish_input *in, stru
     }
     p->put_off = p->put_off || under_way;
     if (!p->gathered && p->built) {
-        p->state = STATE_GATHERING;
+        move(p, STATE_GATHERING);
         if (!loop_timer_pending(p->timer))
             loop_timer_set(p->timer, GATHER_MS);
         return true;
@@ -594,7 +615,7 @@ static void on_timer(void *arg)
     if (p->state != STATE_GATHERING && p->state != STATE_RETRYING)
         return;
     p->gathered = p->state == STATE_GATHERING;
-    p->state = STATE_REQUESTED;
+    move(p, STATE_REQUESTED);
     loop_defer(p->o.loop, &p->turn, on_turn, p);
 }
 
@@ -610,10 +631,10 @@ void publish_request(struct publish *p)
 {
     p->dirty = true;
     if (p->state == STATE_SETTLED && p->built) {
-        p->state = STATE_GATHERING;
+        move(p, STATE_GATHERING);
         loop_timer_set(p->timer, GATHER_MS);
     } else if (p->state == STATE_SETTLED) {
-        p->state = STATE_REQUESTED;
+        move(p, STATE_REQUESTED);
     }
     if (p->state != STATE_RETRYING && p->state != STATE_GATHERING)
         loop_defer(p->o.loop, &p->turn, on_turn, p);
@@ -624,7 +645,7 @@ void publish_request_now(struct publish *p)
     p->dirty = p->urgent = true;
     if (p->state == STATE_SETTLED || p->state == STATE_GATHERING) {
         loop_timer_cancel(p->timer);
-        p->state = STATE_REQUESTED;
+        move(p, STATE_REQUESTED);
     }
     if (p->state != STATE_RETRYING)
         loop_defer(p->o.loop, &p->turn, on_turn, p);

@@ -113,7 +113,7 @@ static void on_descriptor_closed(void *arg)
     memory_dismiss(&fc->memory);
     clients_leave(f->host.clients, &fc->client);
     list_remove(&f->leaving, &fc->node);
-    loop_defer(f->host.loop, &fc->gone, free_conn, fc);
+    lifetime_retire(&fc->life, free_conn, fc);
     regulate(f);
 }
 
@@ -250,6 +250,7 @@ static void enter(struct front *f, int fd, const struct sockaddr *client)
         return;
     }
     fc->front = f;
+    lifetime_init(&fc->life, f->host.loop, "client's connection");
     verdict = clients_enter(f->host.clients, &fc->client, slice_str(stream_remote_ip(s)), f->max_per_client);
     if (verdict != CLIENTS_WELCOME) {
         log_v(3, "Connection refused", LT("client", stream_remote_text(s)),
@@ -531,7 +532,7 @@ void front_free(struct front *f)
         memory_dismiss(&fc->memory);
         stream_on_closed(fc->stream, NULL, NULL);
         stream_charge(fc->stream, NULL);
-        loop_defer(f->host.loop, &fc->gone, free_conn, fc);
+        lifetime_retire(&fc->life, free_conn, fc);
     }
     loop_defer_cancel(f->host.loop, &f->drained);
     loop_timer_free(f->drain_look);

@@ -12,7 +12,7 @@
 #include "front/memory.h"
 #include "front/stats.h"
 #include "http/h1_write.h"
-#include "net/loop.h"
+#include "net/lifetime.h"
 #include "net/stream.h"
 
 struct exchange;
@@ -67,7 +67,7 @@ struct front_conn {
     uint64_t trust; /* front->trust when the client's certificate was judged */
     struct client_member client;
     struct memory_holder memory;
-    struct loop_deferred gone;
+    struct lifetime life;
     bool upgraded; /* the stream is a tunnel's: of its end we hear by the descriptor only */
 };
 

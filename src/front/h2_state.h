@@ -47,7 +47,7 @@ struct h2_stream {
     struct h2_conn *c;
     struct list_node node;  /* of c->streams */
     struct list_node woken; /* of c->woken */
-    struct loop_deferred gone;
+    struct lifetime life;
     int32_t id;
     enum h2_receiving receiving;
     enum h2_sending sending;

@@ -74,6 +74,7 @@ struct h2_stream *h2_stream_new(struct h2_conn *c, int32_t id, const struct exch
         return NULL;
     }
     st->c = c;
+    lifetime_init(&st->life, c->fc->host->loop, "stream of a client");
     st->id = id;
     st->x.arena = arena;
     st->x.arenas = arenas;
@@ -120,7 +121,7 @@ void h2_stream_free_later(struct h2_stream *st)
     list_remove(&c->streams, &st->node);
     if (list_linked(&st->woken))
         list_remove(&c->woken, &st->woken);
-    loop_defer(c->fc->host->loop, &st->gone, free_stream, st);
+    lifetime_retire(&st->life, free_stream, st);
 }
 
 void h2_stream_reset(struct h2_stream *st, uint32_t code)
