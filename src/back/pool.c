@@ -199,7 +199,7 @@ static void on_held_timer(void *arg)
         if (!request_may_dial(r))
             continue;
         request_stop_waiting(r);
-        request_wait_in(r, &p->waiting);
+        request_wait_by_time(r, &p->waiting);
         released++;
     }
     if (held->count > 0)

@@ -88,13 +88,27 @@ void line_init(struct line *l, size_t *total)
     l->total = total;
 }
 
-void request_wait_in(struct back_request *r, struct line *l)
+static void wait_before(struct back_request *r, struct line *l, struct list_node *n)
 {
     must_hold(r->state == REQUEST_WAITING && !list_linked(&r->node));
     r->line = l;
-    list_push_back(&l->requests, &r->node);
+    list_insert_before(&l->requests, n, &r->node);
     if (l->total != NULL)
         ++*l->total;
+}
+
+void request_wait_in(struct back_request *r, struct line *l)
+{
+    wait_before(r, l, NULL);
+}
+
+void request_wait_by_time(struct back_request *r, struct line *l)
+{
+    struct list_node *n = list_first(&l->requests);
+
+    while (n != NULL && list_entry(n, struct back_request, node)->give_up_ms <= r->give_up_ms)
+        n = list_next(&l->requests, n);
+    wait_before(r, l, n);
 }
 
 void request_stop_waiting(struct back_request *r)

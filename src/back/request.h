@@ -93,6 +93,8 @@ MEM_CHECK struct back_request *request_new(struct back *b, const struct back_opt
 void request_place(struct back_request *r, bool fresh);
 void line_init(struct line *l, size_t *total);
 void request_wait_in(struct back_request *r, struct line *l);
+/* The same, before those whose time is over later. */
+void request_wait_by_time(struct back_request *r, struct line *l);
 /* If it does. */
 void request_stop_waiting(struct back_request *r);
 /* The oldest, or NULL. It stays where it is. */

@@ -74,6 +74,12 @@ static inline struct list_node *list_next(const struct list *l, const struct lis
     return n->next == &l->head ? NULL : n->next;
 }
 
+/* `pos` is in the list; NULL: at the end. */
+static inline void list_insert_before(struct list *l, struct list_node *pos, struct list_node *n)
+{
+    list_insert_before_(l, pos == NULL ? &l->head : pos, n);
+}
+
 static inline struct list_node *list_pop_front(struct list *l)
 {
     struct list_node *n = list_first(l);

@@ -347,6 +347,45 @@ static void held_for_ever(void)
     clock_real();
 }
 
+/* Who has come out of debt waits with the others, each no longer than his time. */
+static void held_for_a_while(void)
+{
+    static struct kit k;
+    struct call busy, early, late;
+
+    stop_clock();
+    kit_open(&k, false, 0);
+    kit_origin(&k, &(struct origin_opts){.connect_timeout_ms = 250, .max_connections = 1});
+    k.auto_reply = ENDLESS;
+    for (size_t i = 0; i <= LIMIT_CHURN_DIALS; i++) {
+        call_from(&early, &k, "10.0.0.1");
+        if (!run_until(k.loop, buf_has(&early.log, "head(200)")))
+            tap_bail("request %zu has no answer", i);
+        cancel(&early);
+        call_free(&early);
+        settle(k.loop);
+    }
+    call_from(&busy, &k, "10.0.0.2");
+    ok(run_until(k.loop, buf_has(&busy.log, "head(200)")), "the only connection is busy");
+    call_from(&early, &k, "10.0.0.1");
+    turn_clock(150);
+    call_from(&late, &k, "10.0.0.2");
+    for (unsigned i = 0; i < 30; i++)
+        loop_run_once(k.loop, 10);
+    turn_clock(360);
+    for (unsigned i = 0; i < 200 && early.r != NULL; i++)
+        loop_run_once(k.loop, 10);
+    ok(early.r == NULL, "whose time is over first is told first");
+    ok(late.r != NULL, "who came later waits on");
+    for (struct call *c = &busy; c != NULL; c = c == &busy ? &late : c == &late ? &early : NULL) {
+        if (c->r != NULL)
+            cancel(c);
+        call_free(c);
+    }
+    kit_close(&k);
+    clock_real();
+}
+
 /* ---- HTTP/2 ---- */
 
 /* Resets are passed on as long as the client does not live on them; then its streams are read to their ends. */
@@ -418,6 +457,7 @@ int main(void)
     waste();
     other_waste();
     held_for_ever();
+    held_for_a_while();
     streams();
     return tap_end();
 }
