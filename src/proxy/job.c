@@ -96,7 +96,7 @@ static void account(struct job *j)
     if (!is_pulse(j))
         access_log_request(&j->config->access_log, j->x, &j->info, &j->route, &j->account,
                            j->authn.rerouted && j->info.is_resource);
-    if (!j->audit.own)
+    if (!j->audit.own || is_pulse(j))
         return;
     j->audit.unbounded = j->config->access_log.all;
     j->audit.route = route_row_name(j->route.row);
