@@ -15,8 +15,13 @@ static const struct {
     const char *name;
     enum flags_mode mode;
 } modes[] = {
-    {"t", FLAGS_CHECK},   {"dump-config", FLAGS_DUMP}, {"version", FLAGS_VERSION},
-    {"help", FLAGS_HELP}, {"h", FLAGS_HELP},           {"print-options-mdoc", FLAGS_MDOC},
+    {"t", FLAGS_CHECK},
+    {"dump-config", FLAGS_DUMP},
+    {"version", FLAGS_VERSION},
+    {"help", FLAGS_HELP},
+    {"h", FLAGS_HELP},
+    {"print-options-mdoc", FLAGS_MDOC},
+    {"print-options-markdown", FLAGS_MARKDOWN},
 };
 
 static bool set_mode(struct parser *p, struct slice name)
@@ -64,7 +69,7 @@ static bool refuse_unknown(struct parser *p, struct slice name, bool has_value)
 
     nearest_try(&n, "config");
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
-        if (modes[i].mode != FLAGS_MDOC)
+        if (modes[i].mode < FLAGS_MDOC)
             nearest_try(&n, modes[i].name);
     table = options_table(&count);
     for (size_t i = 0; i < count; i++)

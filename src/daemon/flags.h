@@ -6,7 +6,7 @@
 
 #include "daemon/config.h"
 
-enum flags_mode { FLAGS_RUN, FLAGS_CHECK, FLAGS_DUMP, FLAGS_VERSION, FLAGS_HELP, FLAGS_MDOC };
+enum flags_mode { FLAGS_RUN, FLAGS_CHECK, FLAGS_DUMP, FLAGS_VERSION, FLAGS_HELP, FLAGS_MDOC, FLAGS_MARKDOWN };
 
 struct flags {
     enum flags_mode mode;

@@ -107,6 +107,9 @@ static int act(const struct flags *f, struct buf *errors)
     case FLAGS_MDOC:
         options_print_mdoc(stdout);
         return 0;
+    case FLAGS_MARKDOWN:
+        options_print_markdown(stdout);
+        return 0;
     case FLAGS_VERSION:
         puts("mvproxy " PACKAGE_VERSION);
         return 0;

@@ -559,6 +559,32 @@ void options_print_mdoc(FILE *f)
     fputs(".El\n", f);
 }
 
+void options_print_markdown(FILE *f)
+{
+    const char *section = "";
+
+    fputs("# Configure\n\n"
+          "All options, as keys of `/etc/mvproxy/mvproxy.yaml` or as `--OPTION=VALUE` on the command line, which wins. "
+          "This page is made by\n"
+          "`mvproxy --print-options-markdown` out of the program's own table; `mvproxy -t` says what is wrong with a "
+          "configuration, `mvproxyctl reload`\n"
+          "brings a new one into force, and `mvproxyctl config` shows what is in force and where each value comes "
+          "from.\n",
+          f);
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        const struct option *o = &table[i];
+
+        if (strcmp(section, o->section) != 0)
+            fprintf(f, "\n## %s\n\n| option | default | meaning |\n| --- | --- | --- |\n", o->section);
+        section = o->section;
+        fprintf(f, "| `%s: ", o->name);
+        for (const char *p = o->argument; *p != '\0'; p++)
+            (void)(*p == '|' ? fputs("\\|", f) : fputc(*p, f));
+        fprintf(f, "` | %s%s%s | %s%s |\n", o->initial[0] == '\0' ? "" : "`", o->initial,
+                o->initial[0] == '\0' ? "" : "`", o->help, o->restart ? " A reload cannot change it." : "");
+    }
+}
+
 static bool same_list(const char *const *a, const char *const *b)
 {
     size_t i = 0;

@@ -56,6 +56,8 @@ bool options_append_value(struct buf *out, const struct config *c, const struct 
 uint64_t options_hash(const struct config *c);
 /* The list of options for the manual. */
 void options_print_mdoc(FILE *f);
+/* docs/configure.md. */
+void options_print_markdown(FILE *f);
 /* Names of options marked `restart` that differ, comma-separated; empty if none does. */
 void options_restart_needed(const struct config *a, const struct config *b, struct buf *names);
 
