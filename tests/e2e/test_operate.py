@@ -123,6 +123,31 @@ def test_upgrade(world):
     check("Gone when the last old server is upgraded:" in ctl(world, "skew", "--upgrade")[1], "the heading")
 
 
+def test_watch(world):
+    """skew --watch tells again and again, and ends when it is told to"""
+    program = os.path.join(os.path.dirname(fixture.mvproxy_binary()), "mvproxyctl")
+    with subprocess.Popen([program, "--socket", world.proxies["a"].options["control-socket"], "skew", "--watch"], stdout=subprocess.PIPE, text=True) as child:
+        rounds = 0
+        for line in child.stdout:
+            rounds += "are served by some servers only" in line
+            if rounds == 2:
+                break
+        child.terminate()
+    equal(rounds, 2, "rounds")
+
+
+def test_explain_failover(world):
+    """while the local server is away explain says that a peer serves its resources, as the access log does"""
+    a = world.proxies["a"]
+    world.sim.stop_server("a")
+    until(lambda: ask(world, "explain", "GET", "/api/v1/nodes")["row"] == "local-failover", "explain")
+    mark = a.log_mark()
+    equal(world.ask("GET", "/api/v1/nodes", None).status, 200, "served by a peer")
+    until(lambda: re.search(r'uri="/api/v1/nodes".* route="local-failover"', a.log()[mark:]), "the access log")
+    world.sim.start_server("a")
+    until(lambda: ask(world, "explain", "GET", "/api/v1/nodes")["row"] == "served-locally", "explain afterwards")
+
+
 def control(world):
     sock = socket.socket(socket.AF_UNIX)
     sock.settimeout(fixture.PATIENCE)
