@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # Free disk space, asked for before something large is begun. To be sourced after say.sh.
 

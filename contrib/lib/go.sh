@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # A Go toolchain that is new enough, from whatever the machine has. To be sourced after say.sh and packages.sh.
 #

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes an OCI image out of an installed mvproxy, without docker, without root; the same bytes each time.
 
     contrib/lib/oci.py --version VERSION --time SECONDS STAGED OUT.tar

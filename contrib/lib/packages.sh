@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # Debian packages: what is missing is installed, and it is said what. To be sourced after say.sh.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # Counting test results: of automake's .trs files and of TAP. To be sourced. A result is a line "PASS|FAIL|SKIP NAME".
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The files of mvproxy's image: what was installed, the libraries that it is linked with, and users. No shell, no package manager."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # How the scripts in contrib/ talk to whoever runs them: headings, and steps that show how long they take.
 # To be sourced. Needs nothing.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the image is made of, as SPDX 2.3 in JSON."""
 
 import hashlib

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The story that contrib/demo tells. See there."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the demo speaks: headings, paragraphs, commands with what they printed, and what was seen as expected or not."""
 
 import sys

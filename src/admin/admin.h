@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The admin listener: metrics, health, z-pages and a status page, over libevent's evhttp. Read-only: GET and HEAD.
  *

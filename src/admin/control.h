@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The control socket: what mvproxyctl talks to. A Unix socket whose file mode (0600) says who may; a request is a line
  * of JSON, the answer another:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * /livez, /readyz and /healthz as kube-apiserver answers them (k8s.io/apiserver pkg/server/healthz), so that probes and
  * people find what they know: ?verbose, ?exclude=NAME, /readyz/NAME. The reason of a failure goes into the log; a list

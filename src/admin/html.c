@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "admin/html.h"
 
 void html_raw(struct buf *out, const char *markup)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The few things that every piece of an HTML page needs. Every text that comes from elsewhere goes through html_text(),
  * so that no name from the cluster can become markup.

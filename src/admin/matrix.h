@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which server serves which group/version, and who describes it alike: the skew between servers, row by row, in pieces
  * that each take little time. 100 servers with 500 groups are not compared in one turn of the loop.

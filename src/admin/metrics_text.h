@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The registry as text: Prometheus 0.0.4 and OpenMetrics 1.0.0
  * (prometheus.io/docs/instrumenting/exposition_formats, .../content_negotiation).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The process_* metrics that every Prometheus client library has, and mvproxy_build_info.
  */

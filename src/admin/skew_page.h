@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The skew of versions as a section of the status page: which server serves which group/version, those first that are
  * not the same everywhere, each opened to what differs. In pieces of some 2 ms.

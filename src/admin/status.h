@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The state of this process and of the servers it knows: collected once, for everybody who asks (the HTML page,
  * /statusz, mvproxyctl), so that all of them say the same. Texts are borrowed, and live until the loop goes on, unless

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The status page: struct status and the skew matrix as one HTML document, without scripts and without anything that is
  * loaded from elsewhere. It is made in pieces, none of which takes long, for any number of servers and APIs.

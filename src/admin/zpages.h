@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * /statusz and /flagz in the form of Kubernetes' z-pages (KEP-4827, KEP-4828; k8s.io/component-base zpages): text for
  * people, JSON for who asks for it by its full media type (v1beta1 of Kubernetes 1.36, v1alpha1 of 1.35), 406 for

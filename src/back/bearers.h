@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whose requests may share an HTTP/2 connection, and what is remembered of tokens for that: whether a server took them
  * last time, and how many requests with them are under way.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the cancelled requests of clients cost servers: connections that end because of them (the next one is a TLS
  * handshake) and streams that are reset. Each client has a budget, and all have one together, which is held against

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who asks, as the heads of requests say it: told to back/, which knows no names, by those who do.
  */

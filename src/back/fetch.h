@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A whole small exchange of our own: request without (or with a short) body, response collected up to a ceiling.
  */

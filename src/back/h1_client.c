@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One HTTP/1.1 connection to a server, one request at a time. The response's framing is trusted only as long as every
  * byte of it was as expected: anything else ends the connection.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One HTTP/1.1 connection to a server, serving one request at a time. Who opens them and hands them out (pool.c) is
  * told by two functions when one is free again, and when it is gone.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One request on an HTTP/2 connection: its head out, its response in, its ends (h2_call.c), its body out (h2_upload.c).
  * It belongs to the request, not to the connection: it lets go of the stream when that is over, and may go on

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One HTTP/2 connection to a server: life, time, the two directions of bytes. What is above it: h2_call.h (one request
  * on it), h2_session.h (what nghttp2 calls), h2_pool.h (which connection a request gets).

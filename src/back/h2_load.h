@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * When requests that may as well go over HTTP/1.1 go over HTTP/2: while so many short ones are under way that each turn
  * of the loop has several for a shared connection, which then cost one record and one system call together.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "back/h2_pool.h"
 
 #include "back/bearers.h"

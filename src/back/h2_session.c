@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What nghttp2 calls. Frames, stream states, header compression and the rules of HTTP messages (RFC 9113 section 8) are
  * nghttp2's; what a server may cost us is counted here.

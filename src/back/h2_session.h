@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What nghttp2 calls, for one HTTP/2 connection to a server.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A request's body on its way out over HTTP/2: what the owner gives waits in the call's buffer for the server's windows
  * and is taken from there when nghttp2 makes DATA frames of it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is known of an origin's health from the requests that went there (nothing is sent for it), and how many of them
  * may be repeated. Pure: time comes in as milliseconds.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What everything behind back.h stands on: the whole, and origins with their metrics, health and accounts. It knows
  * neither requests nor connections; what is above it (pools) it reaches by the functions given at creation.

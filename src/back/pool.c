@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "back/pool.h"
 
 #include "back/h1_client.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The connections to one origin of one kind, and the requests that wait for one.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One request: its state, its body on the way out, what becomes of it when its connection is lost. It knows no
  * protocol: what serves it is a link with a small table of operations (h1_client.c, h2_call.c).

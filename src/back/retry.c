@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "back/retry.h"
 
 /* Failures that another attempt would only repeat, or that are not the server's. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * May a request be sent again, and where? One pure function for the whole program, tested as a table
  * (docs/internals/retry.md): back.c asks it whether to repeat at the same origin, the proxy whether to try another.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "back/withhold.h"
 
 #include "base/log.h"

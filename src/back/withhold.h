@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The last line before a head goes out: whom it names must fit the connection it goes over (back.h). Who placed the
  * request has seen to that; here it is checked against the connection itself, whatever led to it.

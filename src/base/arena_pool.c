@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "base/arena_pool.h"
 
 struct arena *arena_pool_take(struct arena_pool *p, struct quota *b)

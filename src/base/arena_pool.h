@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A few empty arenas that wait for the next who needs one: memory that was just used is still in the cache, and idle
  * connections hold none.

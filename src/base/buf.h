@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Growing byte buffer with a ceiling given at birth. Failure (ceiling or memory) is sticky: append away, ask once.
  * The body is public so that it can be embedded; touch its fields only through these functions.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What happened lately, for people: who came, went or changed, what was not believed, and when. The last
  * LIMIT_CHANGES of each of the two sorts; what is older is forgotten.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Time through one replaceable source, so that tests can turn the clock themselves.
  */

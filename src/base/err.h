@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A bounded error text for code that reports to people (configuration, start-up, parsing of files). The first text
  * wins: what is added later is context, not cause.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Digests (libcrypto) and the seeded hash of the maps.
  */

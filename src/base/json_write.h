@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes JSON objects and arrays into a buffer, with the commas where they belong. The names are literals of ours and
  * need no escaping; values may be anything (buf_append_json). Failure is the buffer's.

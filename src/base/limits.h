@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every ceiling and default timeout of the program, on one page. Bytes and milliseconds unless a name says otherwise.
  */

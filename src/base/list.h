@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Intrusive doubly linked list. A node is on one list or on none; a zeroed node is on none.
  */

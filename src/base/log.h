@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Structured log lines as Kubernetes components print them: klog text
  *   I1121 05:11:35.303239    8146 peers.c:148] "Peer added" id="apiserver-..." address="10.0.0.2:6443"

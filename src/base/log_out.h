@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where log lines go, without ever waiting for who reads them: a pipe or a terminal is written to only while it says
  * that it has room, a socket (the journal's) by calls that do not block, whatever flags the descriptor has: those are

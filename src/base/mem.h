@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checked allocation. Two families: mem_* may fail and its callers handle NULL (everything a request or a peer can
  * make us allocate); must_* ends the process with a message (start-up and configuration only).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Metric registry: declaring and bumping only. The text form is written by admin/metrics_text from metrics_walk().
  * Everything is single-threaded. A metric pointer stays valid as long as its registry: look it up once, bump it often.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which of the known names somebody meant who mistyped one: for "did you mean" in messages to people.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What somebody has made us hold, in bytes, and how much that may be. Memory is charged where it is allocated
  * (arena_charge(), buf_charge(), the streams of net/) with what was really taken, and given back where it is freed.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Text as (pointer, length). Never NUL-terminated by contract, never owned:
  * whoever hands out a slice says how long its bytes live.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * States that move by a table: which state may follow which is data, one function of the module moves, and a move that
  * the table does not have ends the process (log line with both names, then abort): what follows from a state that

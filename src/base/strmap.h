@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Hash map from text to pointer. Keys are copied. SipHash with a per-process random seed, so that nobody outside can
  * make it degenerate.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `mvproxyctl check`: is everything that mvproxy stands on as it has to be? Looks at the configuration, the files that
  * it names, this machine, and asks the servers for itself, with the daemon's own code. Changes and publishes nothing.

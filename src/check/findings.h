@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a check has found: one list, made once, printed for people or as JSON.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the sections of a check share: the configuration once it is known, and what is needed to ask servers, each as
  * the daemon makes it.

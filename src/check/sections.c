@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "check/sections.h"
 
 #include <json-c/json.h>

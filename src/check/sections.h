@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sections of a check, in their order. Each says what it found and leaves in the scene what later ones need.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files: readable, in date, fit for what they are for, and believed by those who have to. */
 #include "check/sections.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is configured, and whether a process that runs does just that. */
 #include "check/sections.h"
 

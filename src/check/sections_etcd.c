@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Each endpoint of etcd: answers, by its JSON gateway, and lets us read the records of peers. */
 #include "check/sections.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* This machine: what the kernel allows, and who is on our ports. */
 #include "check/sections.h"
 

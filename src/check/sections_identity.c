@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The identity Lease of this node's API server, and the rights of the user as whom mvproxy itself asks. */
 #include "check/sections.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The API server behind: reached, itself, ready, and of one mind with us about who is who. */
 #include "check/sections.h"
 

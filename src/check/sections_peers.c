@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The other API servers, as the daemon would find and read them. */
 #include "check/sections.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests of our own to API servers: as the configured user, over the front-proxy certificate. Towards peers they
  * carry both loop marks, so that nobody proxies them a second time (KEP-4020; kube-apiserver's name for it is the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Waiting times that grow, with jitter, so that a thousand instances do not knock in step.
  */

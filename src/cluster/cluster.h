@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What we know of the cluster, kept fresh: Leases → peers → discovery of everybody → merged → served snapshot.
  * Never sees an inbound request; the proxy asks it for the snapshot and tells it of surprises.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The face to operators: cluster_describe() of cluster.h. */
 #include "back/back.h"
 #include "base/buf.h"

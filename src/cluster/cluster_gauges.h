@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The gauges that are cheaper to compute when somebody looks than to keep, and which of them are exported at all: what
  * is not configured says nothing.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is awaited before this instance is ready, and what is wrong with it. */
 #include <stdio.h>
 

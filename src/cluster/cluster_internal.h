@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The facade's own state, shared by cluster.c (life, surprises), cluster_parts.c (what it consists of),
  * cluster_health.c, cluster_collect.c and cluster_describe.c.

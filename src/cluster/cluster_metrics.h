@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the cluster layer counts. Names that kube-apiserver has are kube-apiserver's.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parts that follow the cluster: made here, and what comes of their news. */
 #include "base/changes.h"
 #include "base/log.h"

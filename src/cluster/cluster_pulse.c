@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is noticed of servers between two looks at their discovery, and said of them in the list of changes. */
 #include "base/changes.h"
 #include "base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is known of each server just now, for people. All texts are borrowed, and live until the loop goes on.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One look at one server's discovery: both documents within one deadline, against what was known before.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One of the two discovery documents of one server (/api or /apis): asked for conditionally, taken as it comes
  * (aggregated v2 or v2beta1, or the legacy list, which starts a walk over its group/versions), parsed in steps that

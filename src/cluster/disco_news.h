@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is different in a server's discovery, for the log: group/versions that came and went, and whose resources did.
  */

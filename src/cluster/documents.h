@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From merged text to what is served: copies, entity tags and compressed forms, made in steps that never hold up the
  * loop.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A client of etcd's v3 API in its JSON form (the gRPC gateway that etcd 3.4 and later has on its client port). Several
  * endpoints: one is used until it fails a request, then the next; a request is put to each of them once. Waiting

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Group/versions that must never be taken from a peer: those of custom resources and of service-backed APIServices, now
  * or until five minutes ago (kube-apiserver's GV exclusion manager). Their objects live in the shared etcd, so the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Do the API servers believe the front proxies that we do, by the same headers? Their own word for it
  * (kube/request_header.h) is read once a minute, after a reload with other words or of another server, and after each

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The API server identity Lease of this node: published where the local kube-apiserver does not do it (before 1.26, or
  * told so), else only observed. The object is the one that kube-apiserver >= 1.26 keeps: kube-system, named by the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The inside of identity.h: identity.c decides who keeps the Lease, identity_lease.c writes ours, identity_leave.c
  * removes it. One request at a time: whoever asks is called back in the state that asked, or the state has been left.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Our Lease: whose is the one that is there, making it, renewing it. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The end of our Lease: removed, if it is still ours, within a deadline. */
 #include "base/contract.h"
 #include "base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * List and watch of one collection, for ever: what client-go calls a reflector. Lists (in pages if told to), watches
  * from the list's resourceVersion, lists again on 410, goes on from the last version after anything else; backs off

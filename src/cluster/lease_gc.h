@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The collector of expired identity Leases, as kube-apiserver has one (apiserverleasegc): hourly, kube-system, only
  * with the identity label, judged once more by a live read before deletion. Unlike there, deletion has preconditions,

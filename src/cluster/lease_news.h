@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Says in the Lease of this server what it serves now: the tag of its discovery, as an annotation. All other mvproxies
  * watch the Leases, and read a server again when its tag is another one; so what a server has gained is known

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * API server identity Leases: followed on the local server, judged, and handed to the peer table, under the ID
  * that the server has in every version (those of 1.26 are labelled and named otherwise).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The peer table: which other API servers there are, whether each is alive, and where it can be reached.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What stands in the merged document for peers whose discovery was never read: unknown must not look like not there.
  * The namespace controller takes a document without a group for proof that no object of it exists, and leaves them

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes snapshots. What changes is gathered for some milliseconds and collected once; if what is merged has changed,
  * too, a merge follows in steps of a few milliseconds, and then there is one snapshot, with the new routing and the new

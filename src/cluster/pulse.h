@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Is a server there? Asked for its /version once a second, which costs it nothing and says which version it is; so that
  * a server that dies is noticed by those who look, and by discovery, before its next look is due. It says nothing of

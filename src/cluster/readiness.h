@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether the local server takes requests: asked at its /readyz, and only while there is doubt.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cluster/record_publish.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The peer endpoint record of this server in etcd: under a lease of 15 s, written again every 10 s, as kube-apiserver
  * does (pkg/reconcilers/peer_endpoint_lease.go), but only while the local kube-apiserver answers.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Follows the peer endpoint records in etcd, for ever: reads all of them, watches from that revision on, and reads them
  * again whenever the watch ends, is silent (records are rewritten every ten seconds), or was asked for what has been

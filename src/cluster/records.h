@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Peer endpoint records in etcd, both ways: addresses of peers come out of them, that of this server goes in. Without
  * endpoints in the configuration there is no etcd, and the Lease annotations are all there is.

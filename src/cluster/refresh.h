@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Keeps one server's discovery document fresh: at every interval (± jitter), at once when something happens, and after
  * failures with growing waits, for ever. The last known document survives every failure.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One server's schemas: its `/openapi/v3` index, read whenever its discovery was (a conditional request), and its
  * `/version` when the index is another. What was read last stays through failures; a server without the index (before

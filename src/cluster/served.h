@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * "Served": who serves which resource, and the discovery documents, as one immutable, reference-counted snapshot. A
  * request takes a reference when it starts and keeps that view to its end.
  */

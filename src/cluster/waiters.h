@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Those who wait for the next look at local discovery and for the snapshot that follows from it.
  */

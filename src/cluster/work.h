@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Work that is too long for one turn of the loop: documents being read, merged, prepared, forgotten. It comes in pieces
  * of some 2 ms, and one turn does two of them, whoever they are for, or one if that has taken long; the others wait. So

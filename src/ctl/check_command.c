@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/check_command.h"
 
 #include <json-c/json.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One conversation with mvproxy over its control socket (admin/control.h says what is spoken).
  */

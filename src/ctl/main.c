@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * mvproxyctl: what operators ask of a running mvproxy, over its control socket.
  */

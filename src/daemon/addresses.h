@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * On which addresses clients and peers are served, and whether somebody else's address is one of them.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The composition root: builds every subsystem from a configuration, wires them together, and takes them down in order.
  */

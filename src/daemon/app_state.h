@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files that run the program's life share: app.c builds it, reload.c replaces parts of it, drain.c ends it.
  */

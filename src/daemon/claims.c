@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/claims.h"
 
 static void count(const struct user_headers *names, const struct http_head *head, struct back_claims *out)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Under which names requests to servers say who asks: told to back/, which holds every head against its connection.
  * Besides the configured names those of before the last reload count, because requests under way still have them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The effective configuration: one immutable snapshot, filled from the option table (options.h) out of defaults, file
  * and command line. Lists are NULL-terminated. Text lives as long as the snapshot.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What must hold between the options of a configuration whose values are each well-formed: before any file that it
  * names is opened.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/config_load.h"
 
 #include "daemon/config_check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Settings whose text means more than text: URLs, addresses, gates, peers. Pure; used to check and again to build.
  */

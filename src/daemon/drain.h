@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * SIGTERM to exit: unready at once, shutdown-delay-duration, listener closed, short requests finish, watches end spread
  * over shutdown-grace-period; a second signal ends it now.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From the egress selector's file to proxies that can be dialled through.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * kube-apiserver's EgressSelectorConfiguration file, apiVersion apiserver.k8s.io/v1beta1 or v1alpha1, with the rules of
  * k8s.io/apiserver/pkg/server/egressselector/config.go (1.37): strict, so unknown and repeated fields are errors.

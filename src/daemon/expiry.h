@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * When certificates end: metrics, and warnings in the log.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The service manager: readiness, reload, status, watchdog and inherited sockets, by systemd's protocols (sd_notify(3),
  * sd_listen_fds(3)), without its library. Everything does nothing when no manager is there.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What operators see: health checks and the admin listener, fed from the parts of the app.
  */

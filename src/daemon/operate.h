@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What mvproxyctl can ask of the process: the commands of the control socket (admin/control.h).
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * THE option table. Command line, configuration file, --help, --dump-config and the manual's list of options all come
  * from it: a new option is a row here and a field in struct config.

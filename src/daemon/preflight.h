@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `mvproxy -t`: what is wrong with a configuration beyond what a start would notice: files that exist and do not fit
  * together, or that the service's user cannot read.

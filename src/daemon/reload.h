@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * SIGHUP in two phases: prepare everything aside, then commit, or leave all as it was and say why. The same for the
  * certificates alone, when their files change.

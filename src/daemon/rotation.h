@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Certificates change while we run, and they end. Their files are watched and read again when they change (reload.h);
  * what is going to expire is said (expiry.h).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Collects the state of the process (admin/status.h), and writes what the control socket, and through it mvproxyctl,
  * shows.

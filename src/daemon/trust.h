@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every TLS context and every proxy that a configuration names, made in one go: the part of a (re)load that can fail.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/upgrade_view.h"
 
 #include "admin/skew.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What an upgrade takes away and brings, and who asks for it, as JSON (mvproxyctl skew --upgrade).
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From configuration to the options of each module: nothing below daemon/ knows struct config.
  */

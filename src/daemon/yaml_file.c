@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/yaml_file.h"
 
 #include "daemon/yaml_tree.h"

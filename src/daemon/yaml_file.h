@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The configuration file: a flat YAML mapping whose values are scalars or sequences of scalars.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A YAML (or JSON) document as a tree of nodes that know their places, for configuration files: one document, no
  * aliases, no tags, scalar keys, none of them twice (libyaml).

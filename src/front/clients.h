@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who the clients are, by address: how many connections each has, and which connections have not asked anything yet.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One request and its response, whatever the protocol of the connection. The connection (front/h1_conn, front/h2_conn)
  * makes it and gives it ops; the proxy consumes it. Nobody else touches either.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The other face of an exchange: what a connection (HTTP/1.1, HTTP/2) implements and how it hands
  * the client's side over. The proxy never includes this.

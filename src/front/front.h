@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The server side as a whole: listener, connections, limits, drain.
  */

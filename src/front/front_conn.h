@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Between the front and the protocol of one connection: what they share, and the ops a protocol implements
  * (h1_conn and h2_conn, chosen by ALPN in front.c).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "front/h1_state.h"
 #include "front/refusal.h"
 

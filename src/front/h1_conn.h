@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The server side of one HTTP/1.1 connection (RFC 9112): requests one after the other, each as an exchange.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shared by the two halves of an HTTP/1.1 server connection: h1_conn.c (what comes in, timers, life) and h1_answer.c
  * (what goes out). Nobody else includes this.

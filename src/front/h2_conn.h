@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The server side of one HTTP/2 connection (RFC 9113): many requests at once, each as an exchange. nghttp2 does the
  * frames, the states of streams and the header compression.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Between the header fields of HTTP/2 and the heads that everybody else knows.
  */

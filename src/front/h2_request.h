@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One request of an HTTP/2 connection on its way in: to the proxy, or to an answer of ours.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "front/h2_session.h"
 
 #include "base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What nghttp2 calls: the frames of one HTTP/2 connection, in and out.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shared by the parts of an HTTP/2 server connection: h2_conn.c (life, time, the two directions of bytes), h2_session.c
  * (what nghttp2 calls), h2_stream.c (life of a stream), h2_request.c (the way in), h2_answer.c (the way out). Nobody

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A stream of an HTTP/2 connection: its life, its end, and what is counted of it.
  */

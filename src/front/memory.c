@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "front/memory.h"
 
 #include "base/limits.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What clients make us hold: how much each connection, each address and all of them together, and what is done when it
  * is too much. Memory is charged where it is allocated (base/quota.h): arenas of requests, bodies that wait, what waits

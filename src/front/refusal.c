@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "front/refusal.h"
 
 void refusal_make(const struct front_host *h, unsigned status, const char *message, struct http_field *fields,

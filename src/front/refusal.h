@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a connection answers by itself, before or without the proxy (400, 408, 431, 503 …): the same for every protocol.
  */

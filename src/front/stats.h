@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the front counts, looked up once and bumped often; and the one list of reasons why a connection ends.
  */

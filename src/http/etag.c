@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "http/etag.h"
 
 void etag_from_sha512(const unsigned char digest[HASH_SHA512_BYTES], char out[ETAG_BYTES])

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Entity tags as kube-apiserver's discovery makes and compares them (pkg/endpoints/discovery/aggregated/etag.go).
  */

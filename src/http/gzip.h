@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gzip with ceilings: whole buffers both ways, and piece by piece for what comes in. A bomb costs at most the ceiling.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads a message's body out of the connection's bytes: payload is yielded in place, nothing is copied. Chunk sizes
  * are strict (plain hex, at most 16 digits, CRLF) and no great part of the body; chunk extensions are refused: nobody

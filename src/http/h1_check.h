@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The rules a head must keep beyond llhttp's grammar, as pure functions over finished heads (design: strict parsing).
  * Each returns NULL if all is well, else a short reason; *status becomes what a request is to be answered with.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a head, once parsed and found unambiguous, says about its body and its connection.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Strict, incremental parser of HTTP/1.x heads and of trailers (RFC 9112). llhttp does the grammar; what it lets
  * through is refused here: see h1_check.h for the rules. Bytes arrive in any pieces; the finished head's text is one

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "http/h1_write.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Heads, chunk framing and trailers to bytes. Nothing that could split a message gets out: a name that is no token or
  * a value with CR, LF, NUL or another control byte makes the whole head fail (leaving a field out silently could

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "http/h2_fields.h"
 
 #include "http/h1_check.h"

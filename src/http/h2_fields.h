@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What both ends of an HTTP/2 connection (front/h2_*, back/h2_*) need of header fields.
  */

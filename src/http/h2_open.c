@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "http/h2_open.h"
 
 #include "base/limits.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the nghttp2 sessions of both sides (front/h2_*, back/h2_*) have in common: memory that fails like ours and can
  * be made to fail in tests, windows that only we open, heads as long as on HTTP/1.1, and a bound on answers that a peer

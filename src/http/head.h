@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Request and response heads, and trailers, as data: slices into memory that the owner of the head keeps (normally the
  * exchange's arena). Well-known names are classified once, at parsing, so that nobody compares strings on the hot path.

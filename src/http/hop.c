@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "http/hop.h"
 
 /* Walks the comma-separated elements of every field with this id. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Hop-by-hop rules: what ends at us and what goes on (RFC 9110 section 7.6.1).
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * llhttp's header with its names for methods moved out of the way: they clash with enum http_method.
  */

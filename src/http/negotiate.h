@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Content negotiation as kube-apiserver does it, quirk by quirk (k8s.io/apiserver pkg/endpoints/handlers/negotiation,
  * pkg/endpoints/discovery/aggregated/wrapper.go, and its Accept parser github.com/munnerz/goautoneg).

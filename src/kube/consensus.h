@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One order out of many: the consensus order in which merged discovery lists groups, versions and resources.
  */

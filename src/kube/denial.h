@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What an API server says when it does not know a path at all, as opposed to an object that is not there. Two shapes
  * (k8s.io/apiserver, pkg/server/handler.go, and net/http): where the whole group is unknown "404 page not found" in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Discovery documents as a compact, immutable index over the server's own bytes.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The inside of a discovery document, for those who build one (disco_parse.c). Everybody else: disco.h.
  */

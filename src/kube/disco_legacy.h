@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Discovery of servers before 1.26: the walk over /api, /apis, /apis/<g>/<v>, converted to the aggregated form.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Many servers' /apis documents → one: peer-aggregated discovery. The same set of inputs gives the same bytes, whoever
  * merges and in whatever order they were added. The rules stand at the top of disco_merge.c.

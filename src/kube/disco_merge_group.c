@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/disco_merge_group.h"
 
 #include "base/strmap.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One group of the merged discovery document, from what several servers say of it. Private to the merge, whose rules
  * stand at the top of disco_merge.c.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The scanner is resumable because all of its state is here: where it stands in the text, which containers are open
  * (the stage says so, the nesting of the interesting ones being fixed), and the group and version being filled. A unit

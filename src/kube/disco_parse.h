@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bytes of an aggregated discovery answer → struct disco_doc, in steps that never hold up the event loop.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A message is preceded by its length, so it is written when all of it is known. Each version's message is made in
  * one go of steps, resource by resource, and they stand one after the other in one buffer; groups and the list only

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A discovery document → Kubernetes' protobuf form of it: `k8s\0`, then a runtime.Unknown around an
  * apidiscovery.k8s.io APIGroupDiscoveryList (k8s.io/apimachinery pkg/runtime/serializer/protobuf; generated.proto of

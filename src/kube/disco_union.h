@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One JSON object out of several servers' descriptions of the same thing. Private to the merge.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/etcd_json.h"
 
 #include "base/base64.h"

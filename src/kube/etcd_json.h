@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The JSON form of etcd's v3 API (its gRPC gateway, etcd 3.4 and later): requests as text, answers as structs. Bytes
  * are base64 and 64-bit numbers are strings there. Pure; everything read is hostile.

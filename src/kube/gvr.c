@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/gvr.h"
 
 bool gvr_eq(const struct gvr *a, const struct gvr *b)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Group, version, resource: the name under which routing and discovery know a thing. The core group is "".
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * "host:port" as Kubernetes writes addresses: IPv4, [IPv6], or a DNS name.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A small strict JSON scanner (RFC 8259) that finds extents instead of building a tree: discovery documents are too big
  * for a tree (json-c: 11-20 ms per MB). It validates what it passes over: syntax, UTF-8, escapes, depth. It never

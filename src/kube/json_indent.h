@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * JSON for people, laid out as Go's json.Indent with two spaces does it (kube-apiserver's `pretty`), piece by piece: a
  * document of many megabytes never stands in memory in this form, nor holds up the loop.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * coordination.k8s.io/v1 Leases as far as API server identity needs them. Pure: JSON to struct and back.
  */

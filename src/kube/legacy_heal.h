@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Discovery in its legacy form (`/apis`, `/apis/GROUP`, `/api/v1`, `/apis/GROUP/VERSION`): one server's answer, and
  * what it lacks of the merged document. What it says of its own stays as it wrote it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The few fields of any Kubernetes object that list and watch need, without building a tree.
  */

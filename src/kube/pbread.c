@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/pbread.h"
 
 enum { FIELD_NUMBER_MAX = (1 << 29) - 1, VARINT_BYTES = 10 };

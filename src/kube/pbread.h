@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A bounded reader of the protobuf wire format (https://protobuf.dev/programming-guides/encoding/): the fields of one
  * message, one after the other, without copying. A nested message is the bytes of a field, read by a reader of its own.

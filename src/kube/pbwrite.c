@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/pbwrite.h"
 
 enum { WIRE_VARINT = 0, WIRE_LENGTH = 2, TAG_BYTES = 1, MORE = 0x80 };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The wire format of Protocol Buffers, as much of it as Kubernetes' generated code writes: varints, and fields of a
  * known length (strings, bytes, messages). Writes what it is told: the order of fields and which empty ones are

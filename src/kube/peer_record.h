@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Peer endpoint records: what kube-apiserver (KEP-4020, pkg/reconcilers/peer_endpoint_lease.go) keeps in etcd under
  * <prefix>/peerserverleases/<server ID> so that its peers find it. The value is a core/v1 Endpoints without a name:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Query strings as Go's net/url reads them, and the two ListOptions that change a request's meaning.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a request means to Kubernetes, read from method and target exactly as kube-apiserver reads them (RequestInfo:
  * k8s.io/apiserver, pkg/endpoints/request/requestinfo.go).

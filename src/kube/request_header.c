@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/request_header.h"
 
 #include <json-c/json.h>

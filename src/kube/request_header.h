@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which front proxies the API servers of a cluster believe, and by which headers, as they say it themselves: the
  * ConfigMap kube-system/extension-apiserver-authentication, which every kube-apiserver keeps up (pkg/controlplane/

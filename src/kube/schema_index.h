@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a server's `/openapi/v3` says: where the schema of each group/version is, and its hash (kube-openapi, handler3:
  * "paths" → "apis/GROUP/VERSION" → serverRelativeURL with ?hash=), and the server's release as `/version` has it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One `/openapi/v3` out of several servers': what the first has, and of the others what it lacks. The answer is as
  * kube-openapi writes it: compact, paths in bytewise order, no line feed at the end.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/selector.h"
 
 bool selector_path_segment(struct slice name)

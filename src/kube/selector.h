@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Field and label selectors, as far as a request's name depends on them (apimachinery, pkg/fields and pkg/labels).
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The identity of an API server, computed from its host name as kube-apiserver does (pkg/server/config.go).
  */

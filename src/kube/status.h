@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * v1 Status: the only form in which our own errors leave the program (apimachinery, pkg/apis/meta/v1 and
  * pkg/api/errors).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/user.h"
 
 #define STANDARD_USER "X-Remote-User"

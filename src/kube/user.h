@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Identities, and the request-header form in which front proxies pass them on (X-Remote-*). Header names and values are
  * plain slices: the HTTP layer's types are not known here.

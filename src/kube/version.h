@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The answer of /version. */
 #ifndef MVPROXY_KUBE_VERSION_H
 #define MVPROXY_KUBE_VERSION_H

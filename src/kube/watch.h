@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A watch stream: bytes in, events out. One JSON document per line, as kube-apiserver frames them.
  */

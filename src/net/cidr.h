@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Networks, and whether an address may be dialled as a peer.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tunnels through a proxy (via.h): dials it, asks with CONNECT, judges the answer. What comes of it is a descriptor
  * that reaches the target: the connection to the proxy itself, or, when that one is under TLS, one end of a relay.

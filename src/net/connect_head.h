@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The answer of a proxy to CONNECT, judged byte by byte: status line, header lines, empty line. Strict (CRLF only, no
  * folded lines, no control characters) and bounded by LIMIT_CONNECT_HEAD_BYTES; only 200 opens the tunnel, as for

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Name or address + port to an open stream: resolves (literals without any query), tries the addresses in turn,
  * within one deadline. Cancellable. Through a proxy (via.h) each attempt is a tunnel to that address, and what the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What stat(2) says of a file, to see later whether it is still the same.
  */

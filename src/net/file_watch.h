@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tells when one of a set of files may have changed, however that is done: written in place, renamed over, or through a
  * symbolic link that now leads elsewhere (kubelet-client-current.pem; the ..data folder of a Kubernetes volume).

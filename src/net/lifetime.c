@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "net/lifetime.h"
 
 #include "net/loop_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The life of an object that events can reach: a connection, a stream, a dial, a request under way. Whatever the event
  * loop or another object can call it through belongs to its lifetime: timers, queued work, and, as guests, everything

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Listening sockets: bind or inherit, accept in batches, pause when out of descriptors.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Several listening sockets that are one to their owner: opened, paused and closed together.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The event loop: timers, signals, what happens after a callback and after a turn. libevent underneath.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the rest of net/ needs of the loop. Nobody outside includes this.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <event2/event.h>
 #include <event2/event_struct.h>
 #include <sys/time.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Work for those who have no connection yet: steps of TLS handshakes. They are thousands of times as dear as what
  * provokes them, so they never hold up those who have one: each turn of the loop runs them for NEWCOMERS_TURN_US, and

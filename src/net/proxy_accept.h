@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Accepted connections that must begin with a PROXY header (net/proxy_header.h) wait here until it has come, and go on
  * with the client that it names. At most LIMIT_PROXY_HEADERS wait at once, the oldest goes first, and none for longer

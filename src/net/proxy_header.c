@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "net/proxy_header.h"
 
 #include <arpa/inet.h>

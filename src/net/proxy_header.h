@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The header by which a load balancer of connections says for whom it connects: the PROXY protocol, versions 1 (text)
  * and 2 (binary), as HAProxy's proxy-protocol.txt has it. Pure; read strictly.

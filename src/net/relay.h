@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Carries a stream inside another one (TLS to a server inside of TLS to a proxy): bytes go between `far`, the stream to
  * the proxy, and a pair of Unix sockets, whose other end serves the inner stream as its descriptor. So an inner stream

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who is asked for the addresses of names, as the files of the host say. They change while we run (DHCP, a network that
  * comes up after us, an operator), so they are looked at again before each question.

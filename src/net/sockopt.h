@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What every TCP socket of ours gets, listening (for what it accepts) or dialled, and what is asked of it.
  */

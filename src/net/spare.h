@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory that the writing buffers of the loop's streams take turns with: a message is gathered, sent, and its memory is
  * the next one's, still warm in the cache. Idle streams hold none of it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "net/stream_internal.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A non-blocking byte stream over TCP or a Unix socket, with TLS or without: nobody above knows how the bytes move.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Streams that move much take turns. A turn of the loop that reads 64 KB of each of a hundred streams, encrypts and
  * sends it, takes ten milliseconds, and whoever asks for little waits for two of them. So a stream on which much has

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inside of streams: the order of those that move much (docs/internals/stream.md).
  */

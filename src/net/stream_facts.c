@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What can be asked about a stream: who is on the other side, and how it went.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * The inside of a stream, shared by stream*.c. One struct, five stories:
  *   stream.c        life, the owner's view, delivery of events
  *   stream_facts.c  what can be asked about it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The writing half: gather (plain, while a callback runs) -> encode -> out (ready for the wire) -> kernel.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Transport without TLS: for Unix sockets, tunnels' proxies, and tests.
  */

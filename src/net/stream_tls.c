@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Transport with TLS, over tls_bio. Towards servers a bufferevent shakes hands and reads. Of clients the handshake is
  * ours, step by step, since it waits for its part of a turn (newcomers.h) and costs next to nothing before a byte has

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The BIO below a stream's SSL. Reading: one recv per turn of the loop into the loop's receive area, whose rest waits
  * there, or in a copy once somebody else needs the area. Writing: everything is taken and collected in the stream's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "net/tls_bufferevent.h"
 
 #include <event2/bufferevent.h>

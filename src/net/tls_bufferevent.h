@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * TLS for the one party that brings event code of its own: the admin listener, whose HTTP is libevent's evhttp. Clients
  * and servers of the data plane use net/stream.h.

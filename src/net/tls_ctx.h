@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * TLS contexts, reference-counted and immutable: a reload makes new ones and lets the old drain away.
  */

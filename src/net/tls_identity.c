@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From the other side's certificate to struct tls_peer. Done after every handshake, resumed ones too: a session keeps
  * the certificate, and whether it still verifies is asked again. So it is on an open connection when the bundles

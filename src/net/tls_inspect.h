@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What can be said of files of certificates and keys before they are used, for messages to people. Nothing here decides
  * whether somebody is trusted: that is OpenSSL's business, in the handshake.

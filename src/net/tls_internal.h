@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * TLS inside net/: what the contexts, the sessions and the identity check offer to stream_tls.c.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What OpenSSL gives back to the heap is wiped. It clears its own key objects, but not all that a key passes on its way
  * out of a file: decoders leave its DER form behind.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the other side's certificate says, as plain data: the layers above never see an OpenSSL type.
  */

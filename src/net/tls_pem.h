@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * PEM files, each read once and whole: what is parsed and what is fingerprinted are the same bytes, whatever happens to
  * the file meanwhile.

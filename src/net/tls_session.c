@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Resumption. Servers give tickets, whose keys belong to the context and die with it; clients keep the last session
  * per address and name.

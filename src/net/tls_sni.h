@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Certificates by name (tls-sni-cert-key): which pair a client gets, by kube-apiserver's rules.
  */

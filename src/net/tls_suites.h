@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Cipher suites by the names that kube-apiserver's tls-cipher-suites takes (Go's crypto/tls, which are IANA's).
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A proxy through which servers are dialled: HTTP CONNECT over TCP, TLS or a Unix socket. Immutable and counted by
  * reference, as TLS contexts are: a reload makes new ones.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The access log: which requests get a line, and the line. A request is written if one of the filters selects it;
  * sampling thins out only what nothing but "all" selects, so that errors are never sampled away. Two mvproxies that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is remembered of every request: metrics under upstream's names, and the access log.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What we answer by ourselves (a refusal, a merged document) stands in no API server's audit log. It leaves a line in
  * ours, "Audit", with the fields of an audit.k8s.io/v1 Event under their names there (k8s.io/apiserver

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who is asking, and how that goes to the target (design: "Who is asking"; k8s.io/apiserver authentication union,
  * request-header before x509 before tokens before anonymous).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "proxy/authz_cache.h"
 
 #include "base/list.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Verdicts of the local kube-apiserver on who may read `/apis`, per credential, for a short time (design: "Who may read
  * it"). Keys are digests: a verdict is never found by part of a credential.

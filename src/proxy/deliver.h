@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Answers of our own that have a long body, sent piece by piece (JOB_SERVING).
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A discovery document laid out for people (`pretty`, curl, browsers), made while it is sent: a piece per call.
  */

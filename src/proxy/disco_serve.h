@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `/apis` and `/api` from the snapshot, to exactly those whom the local kube-apiserver would give its own.
  */

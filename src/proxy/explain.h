@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * For people: what would be done with a request and why, by the very function that decides (proxy/route.h); and which
  * requests are under way.

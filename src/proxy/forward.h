@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Exchange ⇄ request to a server: bytes both ways with back-pressure, the next candidate while nothing was relayed.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is said of APIs elsewhere than in aggregated discovery: legacy discovery (`/api`, `/apis`, `/api/v1`,
  * `/apis/GROUP`,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What an upgrade takes away and brings: which resources only older or only newer servers serve, and who asked for them
  * in the last hours, so that an operator sees what would break before the last old server goes. Bounded:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One request on its way through the proxy: what the files of this folder share. Lives in the exchange's arena and ends
  * with the exchange.

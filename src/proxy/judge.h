@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The local server is asked what the client asks, with the client's own credential: for its verdict on a reader, or for
  * an answer that is then completed. While it is away a live peer's judges in its place: by the same RBAC objects, out

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The pipeline: a request → who is asking → what it means → where it goes → forwarded, answered from the snapshot,
  * tunnelled or refused.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "proxy/redact.h"
 
 /* Parameters of the Kubernetes API (meta/v1 options, pod log and exec options) whose values are no secrets. */

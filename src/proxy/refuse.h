@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Our own error answers: v1 Status, the only form in which they leave the program.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How kube-apiserver counts a request in apiserver_request_total, as far as the request says it (k8s.io/apiserver
  * pkg/endpoints/metrics: CanonicalVerb, CleanVerb, CleanScope, cleanDryRun; pkg/endpoints/installer.go: the scopes of

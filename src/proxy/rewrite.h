@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The head that goes to the target: what the client sent, less what is hop-by-hop or claims an identity, plus what we
  * vouch for. The request target stays the client's bytes.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where does this request go? A pure function of the request's meaning, the loop mark, the served snapshot and the
  * candidates' health: the heart of the program, tested as a table (design: the decision table; KEP-4020 "Proposal").

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How many requests ended in the last minutes, by the row of the decision table that sent them where they went: for
  * people who look, without anything that would have to be asked for it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "proxy/tunnel.h"
 
 #include "base/limits.h"

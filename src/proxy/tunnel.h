@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Two streams joined after a 101: raw bytes both ways, half-close carried over, back-pressure end to end.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests that leave HTTP: a 101 from the server turns exchange and back request into a tunnel.
  */

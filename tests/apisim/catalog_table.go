@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 // groupPriorities orders groups in the discovery document, highest first.

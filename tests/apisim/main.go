@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // apisim speaks as one or several kube-apiservers that share one "etcd", as far as
 // mvproxy's tests need it, with faults on command. See README.md.
 package main

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Measures mvproxy beside nginx and haproxy, before files and before a kube-apiserver. Run by `make bench`; as root.
 
 The proxies run one after the other in turns on one core; the load and the server behind them have the other one. What is compared

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is measured: each case asks one contender for something and returns figures, of which the first in its table counts."""
 
 import json

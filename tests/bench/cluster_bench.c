@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What discovery costs: merging many servers' documents, reading and preparing very big ones. CPU time of this thread
  * and the longest step, which is the longest a turn of the loop is held up; best and median of several rounds.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The proxies that are compared, each with the configuration that makes it do the same work.
 
 All: TLS 1.3 on both sides with one cipher, keep-alive and pools on both sides, client certificates asked for but not required, the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Load for benchmarks: GETs over TLS 1.3 and HTTP/1.1 on many connections from one thread, closed loop. Prints one JSON
  * object. With --tunnel each connection is upgraded, and what counts is the bytes that come then.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What discovery costs the whole daemon, in the simulator's world (tests/e2e/fixture.py): CPU time of refreshing peers that
 have not changed, the time from a peer's Lease event to changed routing, and the turns of the loop while a document of
 10 MB comes in.  Environment as for tests/e2e: MVPROXY, APISIM."""

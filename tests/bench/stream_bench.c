@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How much CPU an exchange costs on net/stream alone: clients and server in one process, so every figure holds both
  * sides, two crossings of the kernel included.

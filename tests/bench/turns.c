@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How long the turns of a program's event loop take, measured from outside: preloaded, it stands before epoll_wait().
  * A turn is what happens between two of these calls. Beside the clock it reads the CPU time of the thread, which does

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Memory and processor time of one mvproxy for very many watches. Run by hand; see README.md.
 
 The server is the simulator, or with --programs (as root) a real kube-apiserver. Nothing may be lost or doubled, and order is kept: the load program checks sequence numbers.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who is asking: every kind of caller asks a real API server who it is, with and without mvproxy, over HTTP/1.1 and HTTP/2.
 
 One table of callers. Each row is asked directly, and through mvproxy in both protocols, at both nodes; the servers' whole answers must be equal,

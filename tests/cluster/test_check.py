@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """mvproxyctl check before real kube-apiservers: nothing to be said of a healthy node, and what is wrong is named."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Discovery documents: one for all servers, and the local one for whoever asks for it."""
 
 from harness import waiting

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the simulator (tests/apisim) claims about Kubernetes, asked of kube-apiserver itself, without mvproxy.
 
 Run with --simulated these are asked of the simulator: the same questions, so the component tests stand on facts.

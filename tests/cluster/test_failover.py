@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parts of the control plane stop, die and come back: 503 or an answer, never a false 404."""
 
 import contextlib

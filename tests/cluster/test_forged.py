@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Somebody who may write Leases, or into etcd: real kube-apiservers and a real etcd keep what he writes, and mvproxy follows none of it to
 where he wants it: nobody hears a byte of HTTP, nothing else is disturbed, and the log and the metrics tell.
 """

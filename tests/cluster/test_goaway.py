@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GOAWAY as servers behind a balancer send it, in answer to one of fifty requests over HTTP/2: nobody notices.
 
 Every kube-apiserver of this cluster has --goaway-chance at the highest value it takes (harness/setups.py). mvproxy asks over

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The API server sees the same user as without mvproxy."""
 
 import re

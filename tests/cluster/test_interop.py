@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """mvproxy and kube-apiserver's own proxying in one cluster: each finds the other and uses it, and no request goes two steps.
 
 cp-c is a kube-apiserver with its gate on and no mvproxy before it. The others are behind mvproxy: cp-b with its gate on as

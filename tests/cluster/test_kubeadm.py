@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/kubeadm.md, every command of it, on a control plane of three nodes that kubeadm makes, with systemd on each node.
 
 The nodes are installed on, joined, upgraded and left in the order in which the guide tells it, so each test begins where the one before it ended. A client

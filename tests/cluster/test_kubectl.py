@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kubectl of both versions does its work at both nodes, as it would at the newer server."""
 
 import json

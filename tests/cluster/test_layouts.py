@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Controllers that know no other server than https://127.0.0.1:6443, as RKE2 and kOps write their kubeconfigs.
 
 kube-apiserver has another address of loopback (and the same port), mvproxy the node's address and 127.0.0.1: one layout for all installers. The

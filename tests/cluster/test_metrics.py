@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """apiserver_request_total counts each request as the kube-apiserver behind does, label for label."""
 
 import re

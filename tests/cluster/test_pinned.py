@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kube-apiservers and their mvproxies are replaced node by node, and no client notices: neither those that know one node only, as kubelets and
 controllers do, nor those behind a load balancer.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """With the rights of contrib/rbac/mvproxy.yaml, and no others, mvproxy does all that it does."""
 
 import json

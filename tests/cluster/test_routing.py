@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests reach a server that serves what they are about."""
 
 import gzip

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two releases of kube-apiserver, and objects with a field that only the newer one knows: by default the older one drops it, and says so;
 with skewed-resources=newest it never sees them."""
 

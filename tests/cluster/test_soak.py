@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rounds of change at random, by a seed: in each one kube-apiserver comes back as another release, or with other groups, versions and
 resources, stopped in order or killed, with its mvproxy or without; clients at every node ask all the time, and are told what each of them saw.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What KEP-4020 is for: kube-controller-manager, reaching a mixed control plane through a load balancer, neither deletes what
 lives nor leaves behind what is to go. Without mvproxy it does both, which shows that these tests can fail.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Streams of pods through real kube-apiservers: kubectl over SPDY and over WebSocket, and a stand-in for the kubelet (tests/kube)."""
 
 import base64

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A rolling upgrade, node by node, and back, under load all the time; kube-apiserver and mvproxy restarted in every order.
 
 Who asks, and what is a failure:

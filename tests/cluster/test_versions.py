@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is particular about some versions of Kubernetes: their own proxying, and what they do not have yet."""
 
 from harness import waiting

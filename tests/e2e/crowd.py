@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Crowds for test_floods.py: connections by the thousand, and ordinary clients beside them whose requests are timed.
 
 Every client and every flood is a process of its own, so that none takes Python's lock from another.  pin() gives the daemon

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Real etcd for stories: a cluster of members with TLS and client certificates, and a look into its store."""
 
 import base64

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the stories in this folder stand on: a simulated cluster, mvproxy before each of its
 servers, and clients that look closely.  Python 3.9, standard library only.
 

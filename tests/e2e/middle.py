@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A machine in the middle of mvproxy and a server: TLS on both sides, HTTP/1.1 passed on byte by byte, HTTP/2 frame by frame (RFC 9113, section 4.1).
 Into the latter a story puts frames of its own, or keeps streams from the server. It reads no header compression: whoever refuses a stream must refuse
 all those that follow on that connection, because the server's table would lack what was in the first."""

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Hours of silence: every kind of tunnel and of watch is opened through mvproxy with its default timeouts, then nobody says anything for as
 long as the argument tells, then each has to work as at its beginning. Run by hand, because a test must not wait for so long:
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What mvproxy, nginx, haproxy and Node's http module make of the same bytes, before the same simulated server: of the requests in test_strict_http.py
 and in the unit tests suites_*_test.c, and of the answers in test_hostile_server.py and there.  Prints the tables of docs/strict-http.md: a line for
 each way in which they differ.

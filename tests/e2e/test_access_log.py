@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The access log: which requests get a line, whom it names, and how it is joined with the lines of others."""
 
 import re

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The address for peers where nobody gives one: out of bind-address, or of the default route. In a network of its own, in which
 the machine has an address that is not loopback's."""
 

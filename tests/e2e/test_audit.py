@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What mvproxy answers by itself stands in no API server's audit log: it leaves a line in its own, with the fields of an audit event."""
 
 import json

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """HTTP/2 to servers when they go away, refuse, speak HTTP/1.1 only, read slowly or break the rules: only the streams concerned notice,
 and no watch loses an event. A machine in the middle (middle.py) puts words into the server's mouth."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A configuration with an error never starts; every error is one clear line with its place."""
 
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A peer's mvproxy goes, and its bare API server stands at the same address: one that would take the front proxy's certificate for a user. It never
 gets to see that certificate with a request in which nobody is asserted."""
 

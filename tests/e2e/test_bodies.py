@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Bodies of every size and framing arrive as they were sent, in both directions, here and at the peer.
 
 Environment: MVPROXY_TEST_BODY=MEGABYTES the size of the largest (64; contrib/check --matrix takes 5000).

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """mvproxyctl check: a healthy installation has no mark, and each of many faults is named, with what to do about it: held against tests/e2e/check.golden.
 
 MVPROXY_UPDATE_GOLDEN=1 writes the file anew; read what changed before it is committed.

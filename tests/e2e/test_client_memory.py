@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What clients make mvproxy hold: bytes that are resident, however little was sent for them."""
 
 import fixture

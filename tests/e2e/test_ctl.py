@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """mvproxyctl: what operators are told is what is so, and nobody who misuses the control socket disturbs anybody."""
 
 import json

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The merged discovery document at /apis: the same everywhere, and right."""
 
 import gzip

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What the guides tell people to run is run: every block of docs/*.md that is marked so, on a control plane of two servers."""
 
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """SIGTERM: unready at once, what is under way ends well, exit status 0."""
 
 import signal

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Peers behind real CONNECT proxies: tinyproxy over TCP, behind stunnel over TLS, behind socat on a Unix socket."""
 
 import hashlib

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Peer endpoint records in a real etcd of three members, with TLS and client certificates: read, written, survived."""
 
 import base64

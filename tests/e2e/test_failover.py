@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Three servers behind mvproxy for what the local one lacks: some are down, some full, some cut requests off."""
 
 import time

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Servers that die, lie, hang or refuse: clean refusals, broken streams, and never a wrong answer."""
 
 import socket

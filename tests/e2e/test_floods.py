@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Floods: while many connections do nothing, or nothing good, others are served, memory stays in bounds,
 everything is counted, and afterwards all is as before.
 

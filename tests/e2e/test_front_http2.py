@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """HTTP/2 clients that break rules, flood, or are slow; and drain. The connection concerned ends with the right code, counted; nobody else notices."""
 
 import hashlib

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """UnknownVersionInteroperabilityProxy on, off and on again, by reload and by restart: nothing is left of either state."""
 
 import fixture

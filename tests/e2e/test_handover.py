@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A new process takes over while the old one drains: the same listening socket, as a service manager hands it to both;
 not one connection is refused or reset, and what is under way in the old process ends as in any drain."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Between mvproxies: token users arrive as themselves, and two that disagree never play ping-pong."""
 
 import re

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A server that lies: whatever it sends, a client gets the whole right answer or sees that it is none, nobody gets
 another one's bytes, and a connection whose framing is in doubt carries no second request."""
 

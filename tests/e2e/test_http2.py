@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """HTTP/2 clients: the conformance test, and programs that people use, each as it is.
 
 Environment: MVPROXY_TEST_BODY=MEGABYTES the size of the largest body, as in test_bodies.py.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A server sees the same user with mvproxy in front as without it, and nobody can pretend."""
 
 import json

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The container image: the same bytes each time, nothing in it but what runs, a valid SPDX document, and it starts, as nobody in particular."""
 
 import gzip

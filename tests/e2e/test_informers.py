@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Real informers (client-go's, tests/kube, and @kubernetes/client-node's, tests/node) before a server or a peer that dies, is restarted,
 or forgets its history: they resume by themselves, and in the end they know what is there."""
 

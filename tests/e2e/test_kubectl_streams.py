@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """kubectl exec, attach, port-forward, cp and logs -f, over SPDY and over WebSocket, to the local server and to a peer; behind
 the simulator stands what a kubelet is made of (tests/kube/kubelet)."""
 

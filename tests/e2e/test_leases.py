@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Servers that publish no identity: their mvproxies do, find each other by it, and withdraw it when they end."""
 
 import fixture

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """legacy-discovery: /apis, /apis/GROUP, /api/v1 and /apis/GROUP/VERSION are completed with what only a peer serves, while servers differ."""
 
 import json

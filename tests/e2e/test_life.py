@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A peer's life by its Lease alone: restarts, graceful and not, and never a 404 for what exists."""
 
 import fixture

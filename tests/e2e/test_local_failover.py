@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The server behind an mvproxy goes, comes back and starts, while clients know no other way: its peers answer for it."""
 
 import json

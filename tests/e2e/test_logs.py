@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What the log says: where to look at a start, one line for one event, in the words that operators search for."""
 
 import re

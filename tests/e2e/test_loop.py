@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The API server's address leads back to mvproxy, behind an address that is not its own: noticed at once, and over by itself."""
 
 import contextlib

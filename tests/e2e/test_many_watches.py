@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Thousands of watches on a few connections: every event once and in order, each end by itself, memory within bounds."""
 
 import fixture

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What a scraper sees: one name for a server in every family, nothing of what is not configured, compressed on demand."""
 
 import gzip

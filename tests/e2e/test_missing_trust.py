@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """No peer CA, no front-proxy pair, no rights: said once; what needs no peer goes on; what would need one gets 503."""
 
 import os

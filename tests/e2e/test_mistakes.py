@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Forty mistakes of operators, and the line that `mvproxy -t` says to each: held against tests/e2e/mistakes.golden.
 
 MVPROXY_UPDATE_GOLDEN=1 writes the file anew; read what changed before it is committed.

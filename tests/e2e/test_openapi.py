@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """/openapi/v3: the index of all servers, and each document from one that has it."""
 
 import hashlib

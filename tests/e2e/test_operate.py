@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """mvproxyctl changes how a running mvproxy works: peers are drained and used again."""
 
 import json

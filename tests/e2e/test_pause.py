@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A process that was suspended (SIGSTOP, a debugger, a frozen control group): what came in time meanwhile is in time."""
 
 import contextlib

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Three servers: the next eligible peer is tried, addresses come from Leases, Leases come and go."""
 
 import fixture

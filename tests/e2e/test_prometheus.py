@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A real Prometheus scrapes real mvproxies: every query of the dashboard has an answer, and no alert fires in a healthy hour."""
 
 import json

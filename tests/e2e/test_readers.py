@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Who may read the merged discovery: those, and only those, whom the local server would give its own, however close
 another's credential is; and whoever may no longer is refused after discovery-authz-ttl at the latest."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """SIGHUP: all or nothing, and nobody who is connected notices."""
 
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A server, or mvproxy itself, restarts while clients write: whoever is told 201 has written, whoever is told to try again
 has not, and nobody is left in doubt."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Certificates and CAs that change while the daemon runs, in the ways in which files are changed: nobody reloads."""
 
 import hashlib

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Requests for what the local server lacks go to the server that has it; all others stay."""
 
 import base64

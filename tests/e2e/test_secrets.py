@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Nothing secret is written anywhere: not into the log at its most talkative, not into metrics, not into a core dump; and none is kept in memory
 longer than it is needed.  The daemon needs no system call that its unit does not allow."""
 

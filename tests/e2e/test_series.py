@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """However big the control plane: 100 API servers and 500 groups make no more series than the manual says, in no long turn."""
 
 import os

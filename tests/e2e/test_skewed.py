@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Servers of two releases: what both have goes to the newer one, if that is wanted, so that no field is lost."""
 
 import fixture

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Nobody becomes somebody else, and nobody makes mvproxy call where it should not: header names as configured, front
 proxies with and without names, and Leases that were forged."""
 

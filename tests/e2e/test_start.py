@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Starting before the servers, and coming to life by itself."""
 
 import fixture

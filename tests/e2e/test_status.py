@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """One status, three ways to see it: the page, /statusz and mvproxyctl say the same of every server, soon after it has died; and the page in a real
 browser: light and dark, without a request to anybody else, and without markup of others."""
 

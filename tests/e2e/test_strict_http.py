@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Requests that can be read in two ways never get through: a table of raw bytes, each sent to the daemon twice,
 once for the local server and once for what only a peer has.  After each the server has seen exactly what the table
 says, no request that was hidden in another one, and the next connection works.  What mvproxy wrote to the servers is

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The TLS that clients meet: versions, certificates asked for but not required, resumption."""
 
 import os

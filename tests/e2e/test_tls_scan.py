@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What scanners say of the listener: testssl.sh and sslscan find nothing but what a test CA cannot have."""
 
 import json

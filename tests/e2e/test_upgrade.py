@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """exec, attach and port-forward: upgrades are tunnelled, here and to the peer, as the caller's own."""
 
 import base64

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Old servers: legacy discovery without Leases (1.24), v2beta1 (1.28), and the newest (1.36)."""
 
 import fixture

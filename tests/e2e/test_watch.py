@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Watches stream event by event, end when they should, and break when they must."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Watches by the thousand: the load program of tests/apisim/watchload, and what the daemon needs for them."""
 
 import json

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the harnesses share. A harness does not only wait for a crash: it states what must hold, with must_hold()
  * (base/contract.h).

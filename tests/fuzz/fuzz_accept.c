@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Content negotiation over hostile Accept values: a decision is always made, within what is offered, twice the same. */
 #include "fuzz/fuzz.h"
 #include "http/negotiate.h"

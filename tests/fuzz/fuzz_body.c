@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies of every framing: any pieces must give the payload, the end and the trailers that the whole gives. */
 #include "base/buf.h"
 #include "fuzz/fuzz.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Configuration files: a refusal says why, and what is accepted says the same after --dump-config. */
 #include "daemon/options.h"
 #include "daemon/yaml_file.h"

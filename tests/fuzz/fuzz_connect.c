@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A proxy's answer to CONNECT: the same verdict however it is cut, and nothing of it that a terminal could mind. */
 #include "base/limits.h"
 #include "fuzz/fuzz.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A whole client connection over a real socket: any pieces of the same bytes must lead to the same requests and the
  * same answers, the answers are HTTP, one for each request at most, and nothing is left when the client has gone.

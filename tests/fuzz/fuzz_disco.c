@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Discovery documents: parsing in any steps gives the same index, and lookups agree with it. */
 #include "fuzz/fuzz.h"
 #include "kube/disco_parse.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The walk over a server before 1.26. The input is its answers, with bytes 0xff between them: the root, then one per
  * group/version, whose first character says what became of it. Whatever a server says, what comes out is a document

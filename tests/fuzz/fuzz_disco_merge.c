@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Merging whatever parses: up to five documents, with bytes 0xff between them. The same bytes in any order and in any
  * steps; the result parses, can be put into protobuf form, and has everything that somebody serves.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Discovery documents in protobuf form: whatever parses can be written, in any steps, and reads back the same. */
 #include "fuzz/fuzz.h"
 #include "kube/disco_parse.h"

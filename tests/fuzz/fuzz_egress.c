@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The egress selector's file: a refusal says why, with a place; what is accepted can be used. */
 #include "daemon/egress_file.h"
 #include "fuzz/fuzz.h"

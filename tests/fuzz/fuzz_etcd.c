@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Answers of etcd's JSON gateway: whole ones and lines of a watch. */
 #include "base/base64.h"
 #include "fuzz/fuzz.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever a client sends over an HTTP/2 connection: every exchange ends once, and the connection ends with its client.
  */
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A server that says any bytes, in any pieces, over an HTTP/2 connection of ours: each request ends once, what it got
  * is in order, and the connection ends with its server.

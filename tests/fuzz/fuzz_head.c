@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Heads of requests and responses, and trailers: any pieces must give what the whole gives. */
 #include "base/limits.h"
 #include "fuzz/fuzz.h"

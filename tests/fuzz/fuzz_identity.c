@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Client certificates of any making: whole ones, or one of ours with any subject. What is read of them is in bounds. */
 #include <openssl/evp.h>
 #include <openssl/x509.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The JSON scanner: what it accepts lies inside the text, and whatever json-c in its strict mode refuses, it refuses.
  */
 #include <json-c/json.h>

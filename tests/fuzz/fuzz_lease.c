@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lease objects and lists: what is taken can be printed, and reads the same again. */
 #include "base/utf8.h"
 #include "fuzz/fuzz.h"

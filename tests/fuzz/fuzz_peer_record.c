@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Peer endpoint records: what is taken is an address, whatever it was written as, and reads the same when it is
  * printed. */
 #include <arpa/inet.h>

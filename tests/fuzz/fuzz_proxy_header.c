@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The PROXY protocol: however it is cut it says the same, and nothing behind it is taken. */
 #include "fuzz/fuzz.h"
 #include "net/proxy_header.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* "METHOD target": what is accepted holds no NUL, and is the same when read again. */
 #include "fuzz/fuzz.h"
 #include "kube/reqinfo.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A whole connection to a server that sends any bytes, in any pieces: the request ends once, as one who reads it all at
  * once would see it; and the next request gets its own answer, whether on the same connection or on another.

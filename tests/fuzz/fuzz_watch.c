@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Watch streams: any pieces must give the events that the whole gives, and lines over the limit only themselves. */
 #include "base/hash.h"
 #include "fuzz/fuzz.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs a harness without a fuzzing engine: over each file given (folders: the files in them), over each prefix of it
  * (what a connection that breaks leaves behind), and over mutations of it. These are drawn from the file's own bytes,

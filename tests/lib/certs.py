@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Make every certificate that the tests need, with the openssl command line.
 
 Usage from a shell:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/proto_check.h"
 
 static bool pb_varint(struct slice *in, uint64_t *v)

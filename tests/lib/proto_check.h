@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads a discovery document's protobuf form on its own and compares it with the parsed JSON, field by field: for the
  * unit test, the property test and the fuzz harness. Fields and their order as in generated.proto.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Frames of HTTP/2 (RFC 9113, section 4.1), and a client that sends exactly what it is told. It reads no header compression; of an answer's head it
 knows whether that begins with the octet for 200."""
 

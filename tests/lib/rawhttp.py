@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A client that sends exactly the bytes it is given over TLS, and reads answers strictly.
 
 Nothing is repaired and nothing guessed: an answer that is malformed, or ends before it is

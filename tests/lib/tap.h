@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes the Test Anything Protocol, one line per check, the plan at the end. A test program is
  *

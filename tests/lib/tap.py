@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes the Test Anything Protocol for test scripts in Python: ok() per check, then sys.exit(done())."""
 
 import sys

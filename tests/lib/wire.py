@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What mvproxy writes to a server, byte for byte: a relay that stands between the two and keeps it, and the strictest
 reading of it. Each byte must have its place in the narrowest grammar, so that there is no second reading."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the lints know about the source tree: its files, and C text without comments and strings."""
 
 import os

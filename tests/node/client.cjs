@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // @kubernetes/client-node as people use it. One JSON line per event, as tests/kube/informer writes them.
 //
 //   client.cjs informer KUBECONFIG [GROUP/]VERSION/RESOURCE     a core resource is looked at in the namespace default

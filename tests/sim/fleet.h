@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A simulated control plane: nodes with a model API server and mvproxy's whole knowledge and routing (cluster/, kube/,
  * proxy/) before it, in one process, on one virtual clock and one network, before one store. Whatever happens is told

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The whole data plane in one simulated process: the real front, proxy and back, between clients and servers that are
  * driven step by step (plane_client.c, plane_server.c). Each request carries its number in its target, and its number

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Those who are at the other ends of the data plane (plane.h): clients and servers that do nothing by themselves. What
  * they read they check.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The main program of a test that consists of many numbered stories of a plane. They run in a process of their own, so
  * that one that crashes can be named, and told again step by step.

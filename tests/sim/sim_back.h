@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The simulated client side: the contracts of back/back.h and back/fetch.h, over servers that are C functions. Link it
  * instead of libback. Servers answer when and how the test says; every failure of the real thing can be had.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A queue of bytes in the C library's memory, for the test's ends of simulated connections, and HTTP/2 frames in it.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A simulated etcd: one store with leases and watches behind the JSON gateways of its members. As far as the cluster
  * layer looks: range over a prefix, the transaction that puts or reads, grant, keepalive, revoke, watch.

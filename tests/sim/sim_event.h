@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Stands in for libevent below src/net/loop.c: the test turns the clock, and says in which order the events that are
  * due in one turn are called. The real loop, its timers and lifetimes run on it unchanged; streams, listeners and dials

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The simulated server side: the contract of front/exchange.h over a request that arrived at a simulated server. Link
  * it instead of libfront. Requests have no bodies, and clients are as fast as the answer.

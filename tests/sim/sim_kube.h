@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A simulated cluster: one store, several kube-apiservers before it, each with its own version of discovery. As far as
  * the cluster layer of mvproxy looks: discovery in three forms with entity tags, Leases, CRDs and APIServices with list

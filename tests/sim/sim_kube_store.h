@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of the simulated cluster: the store, shared by sim_kube_store.c and sim_kube.c. */
 #ifndef MVPROXY_TESTS_SIM_SIM_KUBE_STORE_H
 #define MVPROXY_TESTS_SIM_SIM_KUBE_STORE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The simulated loop: the contract of net/loop.h on a virtual clock. A second passes in microseconds, the same way
  * every time. Link it instead of libnet.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is allocated by all that is linked statically (-Wl,--wrap=malloc and so on, see tests/sim/Makefile.inc).
  */

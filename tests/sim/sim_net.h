@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Simulated streams, listeners, dials and TLS: the contracts of net/stream.h, net/listeners.h, net/dial.h and
  * net/tls_ctx.h over byte queues in memory. What crosses the wire is plain; what TLS would have proved is data. The

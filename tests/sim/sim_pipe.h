@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The wire of the simulation, shared by sim_net.c (streams), sim_dial.c (listeners, dials, TLS) and sim_pipe.c (the
  * test's ends). Nobody else includes this.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Nobody upgrades a connection where there are none. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A simulated cluster with the cluster layer of mvproxy before its first server: what most tests start from.
  */

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command watchload holds many watches and checks that each gets every event, once, in order: the objects
 // carry a sequence number in the annotation "n". Commands come line by line on standard input, each is
 // answered by one line of JSON:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Paths and objects that the tests use, and what is expected of an answer."""
 
 import json

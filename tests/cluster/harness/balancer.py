@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A TCP load balancer, as one stands before the API servers of a cluster: round robin, connection by connection."""
 
 import socket

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An HTTP client for tests: one that shows the exact answer, and streams."""
 
 import http.client

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A whole control plane on one machine: etcd, nodes, and the certificates and users of all."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kube-controller-manager with the two controllers that trust discovery, reaching the servers through a load balancer."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One program that runs in the background, with its log."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is really stored: etcd asked by itself, past every API server."""
 
 import base64

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The commands of a guide in docs/: the blocks that are marked with the name of their step, as they stand there.
 
     ```sh step=NAME

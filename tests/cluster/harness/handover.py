@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A service manager's part in mvproxy's hand-over: it holds the listening socket and gives it to one process after the other."""
 
 import socket

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The client-go client of tests/kube/workload: writes, follows what it writes with an informer, and judges."""
 
 import json

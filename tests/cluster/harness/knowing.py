@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A raw client that knows every right answer, and requests of it without a pause.
 
 What it rides through is what client-go rides through, no more (k8s.io/client-go/rest, net/http): an answer 429 or 5xx with Retry-After, up to ten

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A control plane made by kubeadm, on machines with systemd; the kubelet is a stand-in.
 
 etcd is outside (kubeadm's external topology) and a balancer is the control plane's endpoint, both in the sandbox itself. Nothing is installed

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kubectl of a given version, talking to a given place as a given user."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests without a pause in the background, every answer counted."""
 
 import http.client

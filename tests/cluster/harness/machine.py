@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A machine with systemd as its first process, on the machine of the test: namespaces, and a root laid over that of the test.
 
 It has all programs of the test machine, none of its services, /etc/kubernetes and /etc/mvproxy of its own, and a network card that hangs on

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A control-plane node: a host name, an address, a kube-apiserver, and mvproxy in front of it."""
 
 import base64

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs made of Kubernetes' own libraries (tests/kube)."""
 
 import os

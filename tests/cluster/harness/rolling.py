@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nodes that change their version one after the other, and when each of them was being worked on."""
 
 import signal

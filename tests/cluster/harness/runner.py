@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs test functions against one cluster and writes TAP."""
 
 import importlib.util

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A network, process and mount namespace of one's own, in which a whole cluster lives and with which it ends.
 
 Everything that runs inside sees only the sandbox's own loopback device, with the addresses that were asked for on it:

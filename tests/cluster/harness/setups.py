@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The clusters that the tests run on: which versions beside each other, with which flags, and what is skewed in them."""
 
 from . import skew

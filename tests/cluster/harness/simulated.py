@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The same cluster with the simulator, tests/apisim, in place of etcd and every kube-apiserver."""
 
 import json

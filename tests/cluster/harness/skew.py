@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What some servers of a cluster serve and others do not, and how to ask for it."""
 
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // An informer of client-go as controllers have it: what it sees, one JSON line per event, until SIGTERM.
 package main
 

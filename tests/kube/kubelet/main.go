@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A stand-in for a kubelet's streaming port, made of the kubelet's own library: exec runs commands in a folder of
 // this machine, attach echoes, port-forward connects to 127.0.0.1, logs count lines. Only who has a certificate of
 // the CA gets in.

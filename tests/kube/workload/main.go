@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command workload is a client-go client that knows what it must see: it writes objects of one type, follows the same type with a shared
 // informer, and compares. Everything goes through whatever the kubeconfig points at.
 //

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who may read what of the admin listener. */
 #include "admin/access.h"
 

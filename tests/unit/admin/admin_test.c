@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The admin listener over real sockets: in the clear on loopback, over TLS elsewhere, and who is let in. */
 #include "admin/admin.h"
 

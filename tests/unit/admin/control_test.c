@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The control socket: what is asked and answered, and clients that break the rules. */
 #include "admin/control.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The health endpoints, byte for byte as kube-apiserver has them. */
 #include "admin/health.h"
 

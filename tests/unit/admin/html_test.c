@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever a name from the cluster consists of, it is text. */
 #include "admin/html.h"
 

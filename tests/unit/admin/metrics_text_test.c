@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The exposition formats, byte for byte, and how one is chosen. */
 #include "admin/metrics_text.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The skew of versions on the status page: what is told, to whom it is opened, and how much of it there can be. */
 #include "admin/skew_page.h"
 

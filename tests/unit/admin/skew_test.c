@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who serves what. */
 #include "admin/skew.h"
 

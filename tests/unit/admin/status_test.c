@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The one status: what JSON, text and the first line say of the same state. */
 #include "admin/status.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* z-pages: who gets which form, and what stands in it. */
 #include "admin/zpages.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests over real sockets against a scripted server: framing, reuse, losses at every step, cancellation, upgrades.
  */

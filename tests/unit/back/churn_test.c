@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Cancelled requests and what they cost the server: short answers are read to their end and the connection is kept,
  * what cannot be kept counts against its client, and who wastes too many gets no new ones. Handshakes are counted at

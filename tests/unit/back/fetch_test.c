@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whole small exchanges; and every allocation of a request failing once.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bodies both ways: large ones, pauses, back-pressure, early answers and expectations.
  */

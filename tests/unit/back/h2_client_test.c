@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests over HTTP/2 against a scripted server: answers as they should be and as they should not, resets, GOAWAY,
  * windows, floods, dead servers.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A server of the kit (kit.h) that speaks HTTP/2: nghttp2 reads, and answers what a session answers by itself; what
  * else it says is written frame by frame by the test, right or wrong.

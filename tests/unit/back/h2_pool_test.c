@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which HTTP/2 connection a request gets: identities, streams that fill up, waiting, servers that speak HTTP/1.1 only,
  * the ends of idle connections; and each allocation failing in turn.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * When requests that may go either way go over HTTP/2, and how large answers keep away from small ones.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests with a body over HTTP/2: framing, windows, what the server refuses unread and what it may have read, answers
  * that come early; and each allocation failing in turn.

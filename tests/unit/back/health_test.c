@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* When an origin is put last and when it comes back; how many requests may be repeated. */
 #include "back/health.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests that assert nobody, to servers before which an mvproxy may or may not stand: over a connection with the
  * certificate only if that connection has proved itself. And the last line: what does not fit its connection stays

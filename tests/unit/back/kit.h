@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A server that says exactly what the test tells it to, on loopback in the same loop, and requests that write down
  * what happens to them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pools and origins: order of the queue, limits, idle connections, health, the life of an origin.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The keep-alive race: a server closes an idle connection while a request is on its way there. The kernel's account of
  * what was acknowledged tells a request that nobody can have read from one that somebody may have.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every row of the table in docs/internals/retry.md, and that no combination of facts breaks its rules. */
 #include "back/retry.h"
 

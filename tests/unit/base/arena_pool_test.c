@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arenas that wait for the next. */
 #include "base/arena_pool.h"
 

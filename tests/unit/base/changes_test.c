@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What happened lately: bounded, the latest first, and what is repeated is counted. */
 #include "base/changes.h"
 

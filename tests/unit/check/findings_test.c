@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One list of findings: what people and programs see of it, and the exit status. */
 #include "check/findings.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of the daemon's own checks become findings: what is wrong, and what to do. And OpenSSL's words become plain. */
 #include "check/sections.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whatever happened, in whichever order: when all is quiet again, an instance that has been through it knows what one
  * that starts now knows, to the byte. Seeded; the seed is named by what fails.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* When /api is asked and when it is left out: it cannot change without another process, but every other process counts.
  */
 #include "lib/tap.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the whole layer makes of what the servers say: stories, each in a world of its own. */
 #include "base/buf.h"
 #include "cluster/cluster_view.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The peer table at its edges: Leases half seen, collected, without an end; a table full of the dead. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Custom resources and aggregated APIs are never taken from peers. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* API servers that believe other front proxies than we do make us unready, and those that do not say so do not. */
 #include "kube/request_header.h"
 #include "lib/tap.h"

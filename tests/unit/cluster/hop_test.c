@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether an mvproxy stands before a peer: learned from its answers to our marked requests, believed no longer than it
  * is certain. It rules when discovery is read whole (refresh.c), and nothing else: identity is the connection's. */
 #include "lib/tap.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The identity Lease, whatever comes first: each moment of what follows a restart, an upgrade, a downgrade. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The identity Lease of this node: published, observed, contested, removed, collected. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* List and watch against a server that does everything a server can do wrong. */
 #include "cluster/informer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Looks at unchanged servers that only the interval makes come in one turn of the loop, but not too many. */
 #include <stdio.h>
 

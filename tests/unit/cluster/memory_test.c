@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every allocation may fail: whatever it was for, the layer survives and comes to the same knowledge a little later. */
 #include "lib/tap.h"
 #include "sim/world.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the log says of a document that is different. */
 #include "cluster/disco_news.h"
 

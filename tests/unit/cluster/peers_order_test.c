@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A peer is replaced by another process: whatever is under way at that moment, nothing that exists is denied. */
 #include <stdio.h>
 

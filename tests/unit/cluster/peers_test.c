@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who is a peer, how long, and where: stories of Leases, clocks and addresses. */
 #include <stdio.h>
 

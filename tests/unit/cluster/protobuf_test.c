@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The merged documents in protobuf form: made when first wanted, then with every change; the same on all instances. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Merges that fail: the document before stays, routing goes on, it is counted, and tried again. */
 #include <stdio.h>
 

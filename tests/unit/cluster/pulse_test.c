@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A server that dies, or comes back, is noticed within two seconds, whatever it is and however it dies. */
 #include "cluster/pulse.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The local server goes, comes back and starts: what is known of it when, and what asking costs. */
 #include "cluster/readiness.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Our own peer endpoint record: when it is written, renewed, left to others, and removed. */
 #include <stdio.h>
 

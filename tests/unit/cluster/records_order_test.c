@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Our endpoint record in etcd, whatever comes at whichever moment of getting a lease, writing and keeping alive. */
 #include <stdio.h>
 

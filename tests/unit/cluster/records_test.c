@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Peer endpoint records: stories of an etcd that changes its mind, its leader, its shape, or is not there. */
 #include <stdio.h>
 

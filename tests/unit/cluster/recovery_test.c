@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A peer that was away is back: its discovery is read again at the first sign of it, not at the end of a long wait. */
 #include <stdio.h>
 

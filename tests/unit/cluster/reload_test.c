@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reloads as the cluster layer sees them: what did not change goes on undisturbed, what did is followed. */
 #include <stdio.h>
 

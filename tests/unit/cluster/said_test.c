@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A line of the log for every change of what is believed: who, what, why. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A thousand servers at once, out-of-order answers, a storm of changes. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Schemas are read with discovery, conditionally, and what is known of them stays true. */
 #include "cluster/schemas.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The snapshot: what it answers, what it keeps alive. */
 #include "cluster/served.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a server serves now is said in its Lease, and who knows something else reads it again. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What makes discovery be read again at once, and in which order answers may come. */
 #include <stdio.h>
 

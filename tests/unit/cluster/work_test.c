@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Long work shares the turns of the loop: two pieces in each, whoever they are for. */
 #include "cluster/work.h"
 

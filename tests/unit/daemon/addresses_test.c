@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* On which addresses we serve, and which addresses lead back to us. */
 #include "daemon/addresses.h"
 

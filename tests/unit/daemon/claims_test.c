@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which fields of a head say who asks: the standard names, the configured ones, and those of before a reload. */
 #include "base/limits.h"
 #include "daemon/claims.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Configuration files and command lines: what they mean, and what is said of the wrong ones.
  */

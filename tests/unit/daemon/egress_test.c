@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The egress selector's file: what is read, and what is wrong where. */
 #include "daemon/egress.h"
 

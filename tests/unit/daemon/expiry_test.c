@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is said of certificates that end, and how often: under a clock of our own. */
 #include "daemon/expiry.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the service manager is told, byte for byte, through a socket of its kind. */
 #include "daemon/notify.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who has to go when too many connections have not asked anything. */
 #include "front/clients.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rules that no connection may interpret for itself: order of calls, announced length, who is told what, and when.
  */
 #include "front/exchange_conn.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The front as a whole: limits, drain, update, handshakes, counting, and memory that runs out. */
 #include "unit/front/world.h"
 

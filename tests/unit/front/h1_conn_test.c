@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One HTTP/1.1 server connection over a real socket, in the clear and over TLS: requests and their answers, as the
  * proxy and the client see them. */
 #include "unit/front/world.h"

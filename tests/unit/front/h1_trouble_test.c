@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An HTTP/1.1 server connection when something goes wrong, or on: clients that leave, broken responses, slow readers,
  * upgrades, bad requests, time. */
 #include "unit/front/world.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* HTTP/2 connections: requests and answers, refusals, flow control. */
 #include "unit/front/h2_kit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How HTTP/2 requests and connections end: resets, time, drain, lack of memory. */
 #include "unit/front/h2_kit.h"
 

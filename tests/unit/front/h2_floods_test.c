@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* HTTP/2 clients that make us work or hold more than they send. */
 #include "unit/front/h2_kit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/front/h2_kit.h"
 
 #include <netinet/in.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An HTTP/2 client of a front, made with nghttp2, and a proxy that holds many exchanges at once and does what the test
  * says. In the loop of unit/front/world.h.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The end of an HTTP/2 connection whose client takes the rest slowly: each event that can come second. */
 #include "unit/front/h2_kit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What clients make us hold, in bytes: charged, bounded, given back. */
 #include "front/memory.h"
 

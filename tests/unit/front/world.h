@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A front on a loopback port, its clients, and a proxy that does nothing by itself: the tests play its part. Everything
  * runs in one loop and one thread, so each step of a scenario happens when the test says so.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Feeds a head to a parser in one piece, byte by byte, and in random pieces; the results must be the same.
  */

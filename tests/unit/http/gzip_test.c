@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gzip both ways, in pieces, under ceilings, damaged and truncated.
  */

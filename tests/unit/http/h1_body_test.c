@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bodies: every vector whole, byte by byte and in random pieces.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which bytes a head may have, wherever they stand: the fast scan against the rule, byte by byte. And what a Host is.
  */
 #include "http/h1_check.h"

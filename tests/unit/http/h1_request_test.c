@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Request heads that must parse, and those that must not: the families of request smuggling (RFC 9112 sections 2 to 7
  * and what proxies were caught with), and kube's own everyday requests.

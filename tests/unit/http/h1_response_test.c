@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Response heads and trailers, and what heads say about bodies and connections.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Heads to bytes: what comes out must be exactly this, and what could split a message must not come out.
  */

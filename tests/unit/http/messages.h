@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rows of a connection's bytes and what is read from them, message after message (read_messages.h): in one piece,
  * byte by byte and in random pieces, which must be the same. The form of what was read:

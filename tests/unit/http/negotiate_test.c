@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Negotiation and entity tags, row by row as kube-apiserver answers.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads a connection's bytes as our two sides do, message after message, and writes down what was read; messages.h has
  * the form of that.

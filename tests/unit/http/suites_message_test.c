@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bodies, several messages on a connection, and responses after what other projects' suites send; see
  * suites_request_test.c.

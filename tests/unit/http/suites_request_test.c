@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests after what other projects' suites send: each row is our own, for a case that llhttp (9.4.2), nginx-tests,
  * haproxy's reg-tests or h2o's t/ and picohttpparser have, with the answer that our rules ask for, not theirs. Here

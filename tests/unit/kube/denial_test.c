@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which answers say that a server does not know the path, and which that an object is not there. */
 #include "kube/denial.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What holds for every merge, tried on random documents: the same bytes, in protobuf form too, whoever merges and
  * however; everything that somebody serves, and nothing else, is in it; each list keeps its order where lists do not

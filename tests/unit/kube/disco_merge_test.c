@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Merging discovery documents: each rule once, as text; what random documents have in common is in
  * disco_merge_random_test.c.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Discovery documents in protobuf form: byte for byte what real kube-apiservers answered, and whatever else may stand
  * in a document. vectors/ has pairs of answers of the same server to the same question in both media types.

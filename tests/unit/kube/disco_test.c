@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Discovery documents: parsing, looking up, refusing; and the walk over legacy servers.
  */

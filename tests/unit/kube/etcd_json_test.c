@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Answers are those of etcd 3.4.23, as they came over its gateway. */
 #include "kube/etcd_json.h"
 

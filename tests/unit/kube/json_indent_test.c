@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* JSON laid out for people: as a real kube-apiserver does it, in pieces of any size. */
 #include "kube/json_indent.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Legacy discovery of one server, completed with what the merged document has. */
 #include "kube/legacy_heal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What list and watch need of any object, and the items of lists of any kind.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bytes that kube-apiserver 1.36.3 wrote into etcd are the vector; that it reads ours was tried with the same. */
 #include "kube/peer_record.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How Kubernetes reads requests: the rows follow k8s.io/apiserver's RequestInfo, its tests and the facts around it.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the API servers say of the front proxies that they believe, against what is configured here. */
 #include "kube/request_header.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One index of schemas out of several. */
 #include "kube/schema_merge.h"
 

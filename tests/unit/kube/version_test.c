@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What servers say at /version. */
 #include "kube/version.h"
 

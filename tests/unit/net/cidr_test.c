@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Networks: what they hold, and what is no other machine's address.
  */

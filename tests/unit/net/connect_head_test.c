@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a proxy may answer to CONNECT, and what is made of everything else. */
 #include "net/connect_head.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams through proxies: of each kind, of each way to misbehave. */
 #include "net/connect.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From a name to an open stream, or a reason why not. */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which changes of files are noticed, and what is called how often. */
 #include "net/file_watch.h"
 

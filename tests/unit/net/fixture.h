@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the tests of net/ share: certificates, pairs of connected streams that write down what happens to them, and a
  * plain OpenSSL client on a bare socket for what a well-behaved stream never does.

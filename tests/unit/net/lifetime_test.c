@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An object with everything that can call it, and its end in every order. */
 #include "net/lifetime.h"
 

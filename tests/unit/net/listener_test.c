@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Accepting: what the handler gets, pauses, and running out of descriptors. */
 #include <arpa/inet.h>
 #include <fcntl.h>

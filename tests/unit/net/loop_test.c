@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Timers, signals, and the order of things within a turn. */
 #include <event2/event.h>
 #include <signal.h>

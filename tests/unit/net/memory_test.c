@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A connection's whole life, again and again, each time with another allocation failing: no crash, no leak, no hang. */
 #include <unistd.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Turns of those who wait for their handshake: between addresses, within one, and when memory is short. */
 #include "net/newcomers.h"
 

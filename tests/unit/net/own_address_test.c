@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The address by which this machine is reached: in networks of our own, where it is known what that is. */
 #include "net/own_address.h"
 

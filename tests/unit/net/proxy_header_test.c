@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The PROXY protocol's header, whole, byte by byte, and wrong. */
 #include "net/proxy_header.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/net/proxy_kit.h"
 
 #include <arpa/inet.h>

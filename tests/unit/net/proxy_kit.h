@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A CONNECT proxy inside the test's own loop that does as it is told: answers anything, in pieces of any size, then
  * carries, closes, resets or says nothing.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The files that say who is asked for addresses may change, and may come after us. */
 #include "net/resolver.h"
 

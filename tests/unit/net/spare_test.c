@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that buffers take turns with. */
 #include "net/spare.h"
 

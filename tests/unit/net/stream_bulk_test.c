@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams that move much share a part of each turn, one after the other; who asks for little does not wait for them. */
 #include <signal.h>
 #include <sys/socket.h>

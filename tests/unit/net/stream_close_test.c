@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams that are closed with bytes still to send: whatever ends them, nothing of them is left. */
 #include <sys/socket.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a stream promises, plain and with TLS alike, over real sockets. */
 #include <errno.h>
 #include <netinet/in.h>

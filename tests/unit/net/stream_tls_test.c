@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* TLS streams against a bare OpenSSL client: versions, identity, resumption, cuts, and the stalls of stock
  * bufferevents. */
 #include <errno.h>

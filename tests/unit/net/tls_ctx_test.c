@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What files make a context, and what a client context insists on. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who a client certificate says it is, with which bundle, and that resumption neither loses nor preserves it wrongly.
  */
 #include <openssl/pem.h>

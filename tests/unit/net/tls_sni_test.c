@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which certificate a client gets by the name that it asks for, and what a session is bound to. */
 #include "net/tls_sni.h"
 

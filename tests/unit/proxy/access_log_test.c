@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which requests get a line in the access log. */
 #include "proxy/access_log.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who is asking: every combination of certificate, identity headers and credentials, and what comes of it. The expected
  * results are those of kube-apiserver's authenticators in their order, seen from a proxy.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Verdicts are found by the whole key, for their time, and are bounded.
  */

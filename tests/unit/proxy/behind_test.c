@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Clients behind a proxy of theirs that we trust: what one of them wastes is nobody else's trouble. */
 #include "base/clock.h"
 #include "base/limits.h"

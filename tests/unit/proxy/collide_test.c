@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The worst that a hash can do: every key has the same (the linker puts ours in its place). Verdicts on who may read
  * the merged discovery are still found by the whole key alone, and nobody is served from another's.

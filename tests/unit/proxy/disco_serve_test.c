@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `/apis`: who gets the merged document, in which form, and what is asked of the local server for it. */
 #include <stdio.h>
 

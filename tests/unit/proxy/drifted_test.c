@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A server answers that it does not know what we believe it serves: it has come back serving less. */
 #include "base/limits.h"
 #include "net/loop.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The first peer is down, or full, or wanting: who is asked next, and what happens when nobody is left. */
 #include "back/back.h"
 #include "back/fetch.h"

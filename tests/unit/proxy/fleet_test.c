@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Control planes that are upgraded, downgraded, cut apart and killed in random order, and clients that ask throughout.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests through the whole data plane: where they go, what happens when servers fail, who is held back by whom. */
 #include "net/loop.h"
 #include "unit/proxy/world.h"

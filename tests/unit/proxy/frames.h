@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * HTTP/2 as far as the stories of memory_test.c need it, in memory of its own: frames with fields that are not
  * compressed to send, and a walk over those that came.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What clients make us hold towards servers is charged to them: answers that they do not read, bodies that may have to
  * be sent again. */
 #include "front/front.h"

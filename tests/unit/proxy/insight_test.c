@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an upgrade takes away, and who asks for it. */
 #include "proxy/insight.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a head over HTTP/2 costs on its way through front and proxy, counted and not timed (steps.h): whatever it
  * consists of, four times the bytes are four times the steps. The bytes are those after decompression: the client is a

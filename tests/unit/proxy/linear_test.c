@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What reading, judging and forwarding a head costs, counted and not timed: the sources of this way are compiled once
  * more for libsteps.a, where the compiler calls us in every basic block and the linker at every function that walks

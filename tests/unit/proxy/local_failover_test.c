@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The local server is away or starting: who is asked in its place, what goes along, and what is never sent twice. */
 #include <stdio.h>
 

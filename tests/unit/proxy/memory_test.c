@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A request's life, from its connection's first byte on, again and again, each time with another allocation failing: no
  * crash, no leak, no hang. Over HTTP/1.1 without TLS, and over HTTP/2 with it.

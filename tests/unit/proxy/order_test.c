@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every order of the events that are due in one turn of the loop: for each kind of connection towards clients and
  * servers, in each state of it, whatever one or two (MVPROXY_ORDERS=98020: three) things happen there at once. What

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Targets as they stand in the access log. */
 #include "proxy/redact.h"
 

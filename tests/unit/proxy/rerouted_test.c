@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests that a peer has sent on: served here or refused, after one look at what is served; never sent on again. */
 #include "base/limits.h"
 #include "net/loop.h"

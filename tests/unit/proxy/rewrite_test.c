@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What goes to the target: identity headers in every spelling are gone before ours are added.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: Apache-2.0
  * The decision table, row by row: every query in every world. A world is what the snapshot says; a query is a request.
  * Each cell is the decision that the design's table demands.
  */

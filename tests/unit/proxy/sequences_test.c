@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random stories of the whole data plane: what clients and servers do, when time passes, in which order the events of a
  * turn come, which allocation fails. What must hold is in sim/plane.h; besides, memory returns to what it was, and

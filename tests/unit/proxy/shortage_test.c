@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Each allocation fails in turn while requests of several users share one HTTP/2 connection to a server. What must hold
  * is in sim/plane.h: above all that nobody's identity is on another's request, however header compression is disturbed.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Steps of what is compiled once more for libsteps.a: one for each basic block, and one for each eight bytes that the C
  * library's functions walk over (-Wl,--wrap, see Makefile.inc).

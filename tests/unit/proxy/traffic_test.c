@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The last ten minutes in sixty parts, by route. */
 #include "proxy/traffic.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Upgraded connections: what goes through, and how each end's leaving reaches the other. */
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Watches, turn by turn: what comes in from one side has gone out to the other before the loop waits again. */
 #include "front/front.h"
 #include "net/loop.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/proxy/world.h"
 
 #include "back/back.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A whole data plane in one loop: clients, front, proxy, back, and servers that say exactly what the test tells them
  * to. Plain text on loopback. What the proxy knows of the cluster is what the test says: world.c stands in for
