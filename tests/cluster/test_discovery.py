@@ -125,6 +125,18 @@ def test_negotiation(cluster):
 
 
 @core
+def test_healed(cluster):
+    """legacy discovery names what only the newer server has"""
+    for node in cluster.nodes:
+        listed = expect(node.proxied().get("/apis/" + cluster.skew.group_version), 200).json()
+        there = expect(cluster.new.direct().get("/apis/" + cluster.skew.group_version), 200).json()
+        names = [{r["name"]: sorted(r["verbs"]) for r in one["resources"]} for one in (listed, there)]
+        assert names[0].items() >= names[1].items(), (names, node.name)
+        groups = {g["name"]: [v["version"] for v in g["versions"]] for g in expect(node.proxied().get("/apis"), 200).json()["groups"]}
+        assert cluster.skew.version in groups[cluster.skew.group], groups
+
+
+@core
 def test_legacy(cluster):
     """legacy discovery in which nobody differs is the local server's answer"""
     for node in cluster.nodes:
@@ -134,6 +146,43 @@ def test_legacy(cluster):
             direct = node.direct().get(path, Accept=accept)
             through = node.proxied().get(path, Accept=accept)
             assert (direct.status, direct.body) == (through.status, through.body), (path, accept, direct, through)
+
+
+@core
+def test_schemas(cluster):
+    """the index of schemas names what all have, each with the hash of a server that has it; who may not read it does not"""
+    own = {n.name: expect(n.direct().get("/openapi/v3"), 200).json()["paths"] for n in cluster.nodes}
+    new = "apis/" + cluster.skew.group_version
+    for node in cluster.nodes:
+        merged = waiting.until(lambda n=node: (lambda paths: paths if new in paths else None)(
+            expect(n.proxied().get("/openapi/v3"), 200).json()["paths"]), "the schema of %s at %s" % (new, node.name))
+        assert set(merged) == set().union(*own.values()), set(merged) ^ set().union(*own.values())
+        for path, item in merged.items():
+            assert item == own[node.name].get(path, item) and item in [paths.get(path) for paths in own.values()], path
+        url = merged[new]["serverRelativeURL"]
+        for accept in ("application/json", "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"):
+            answer, there = node.proxied().get(url, Accept=accept), cluster.new.direct().get(url, Accept=accept)
+            assert (answer.status, answer.body) == (there.status, there.body), (url, accept, answer, there)
+            for field in ("ETag", "Cache-Control", "Content-Type"):
+                assert answer.header(field) == there.header(field), (url, accept, field, answer, there)
+        assert node.proxied("anonymous").get("/openapi/v3").status == node.direct("anonymous").get("/openapi/v3").status
+
+
+@core
+@needs("v2")
+def test_core(cluster):
+    """/api is merged as /apis is, and profile=nopeer is the local one"""
+    seen = [expect(n.proxied().get("/api", Accept=AGGREGATED), 200) for n in cluster.nodes]
+    for one in seen:
+        assert (one.body, one.header("ETag")) == (seen[0].body, seen[0].header("ETag"))
+    def names(answer):
+        return {(r["resource"], s.get("subresource")) for v in answer.json()["items"][0]["versions"] for r in v["resources"]
+                for s in [{}, *r.get("subresources", [])]}
+    union = set().union(*[names(expect(n.direct().get("/api", Accept=NOPEER), 200)) for n in cluster.nodes])
+    assert names(seen[0]) == union, names(seen[0]) ^ union
+    for node in cluster.nodes:
+        local = expect(node.proxied().get("/api", Accept=NOPEER), 200)
+        assert local.body == expect(node.direct().get("/api", Accept=NOPEER), 200).body, node.name
 
 
 def test_who_may_read(cluster):
