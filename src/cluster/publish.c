@@ -387,10 +387,10 @@ static bool merge_inputs(struct publish *p, const struct publish_input *in)
     const struct served_input *s = &in->served;
 
     for (size_t i = 0; i < SERVED_HALVES; i++) {
-        if (half_of(s->local, i) == NULL)
+        if (half_of(s->local, (enum served_half)i) == NULL)
             continue;
         p->merge[i] = disco_merge_new();
-        if (p->merge[i] == NULL || !merge_servers(p->merge[i], in, i))
+        if (p->merge[i] == NULL || !merge_servers(p->merge[i], in, (enum served_half)i))
             return false;
     }
     if (in->incomplete && in->served.n_untold > 0 && !add_placeholder(p, in))
