@@ -157,7 +157,7 @@ def test_nobody_notices(cluster):
     """server and proxy of each node are replaced, one server is killed: no 5xx, no reset, no refusal, pinned or not, HTTP/1.1 and HTTP/2"""
     ledger, killed = Ledger(), rolling.Windows()
     with Sockets(cluster) as sockets, Load(cluster, killed, ledger) as load:
-        steps = list(zip(cluster.nodes, ("before", "after", "before"))) + [(cluster.nodes[0], "killed")]
+        steps = list(zip(cluster.nodes, ("before", "after", "meanwhile"))) + [(cluster.nodes[0], "killed")]
         for node, order in steps:
             before = node.metric("mvproxy_local_failover_requests_total") if order == "killed" else 0
             load.await_progress()
