@@ -161,9 +161,9 @@ static void start_refresh(struct cluster *c, struct peer *peer)
     pulse_free(peer->pulse);
     peer->schemas = schemas_new(c->api, true, cluster_on_schemas, c);
     peer->pulse = cluster_new_pulse(c, peer); /* without memory it is only not seen at once when the peer goes */
-    peer->refresh = peer->schemas == NULL ? NULL : new_refresh(c, peer->id, peer, on_peer_end);
+    peer->refresh = peer->schemas == NULL ? NULL : new_refresh(c, peer_label(peer), peer, on_peer_end);
     if (peer->refresh == NULL) {
-        log_error("Out of memory for a peer's discovery", LT("peer", peer->id));
+        log_error("Out of memory for a peer's discovery", LT("peer", peer_label(peer)));
         loop_timer_set(c->memory_retry, MEMORY_RETRY_MS);
     }
     set_origin(c, peer);

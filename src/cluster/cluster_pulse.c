@@ -39,7 +39,7 @@ static void say(struct cluster *c, const char *name, const struct pulse *p, enum
         changes_add(c->o.changes, before == PULSE_UNKNOWN ? CHANGE_CAME : CHANGE_CHANGED, name, "is %s%s%s",
                     v.says->binary[0] == '\0' ? "there" : v.says->binary,
                     v.says->emulated[0] == '\0' ? "" : ", emulates ", v.says->emulated);
-    log_v(2, "Server looked after", LT("server", name), LT("state", pulse_name(v.state)), LT("err", v.failure));
+    log_v(2, "Server probed", LT("server", name), LT("state", pulse_name(v.state)), LT("err", v.failure));
 }
 
 /* That it answers as long as anybody has asked is none. */

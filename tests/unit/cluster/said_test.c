@@ -141,9 +141,11 @@ static const struct {
     const char *words[WORDS];
 } rows[] = {
     {starts, 2000, {"Peer added", "@", "host=\"cp-b\"", "life=\"live\""}},
-    {changes, 1000, {"Discovery read", "@", "trigger=\"suspect\"", "came=\"policy/v1\"", "gone=\"batch/v1\""}},
-    {speaks_nonsense, 2000, {"Could not read discovery", "@", "documentKept=true", "err="}},
-    {speaks_again, 2000, {"Discovery read again, unchanged", "@"}},
+    {changes,
+     1000,
+     {"Discovery read", "server=\"cp-b\"", "trigger=\"suspect\"", "came=\"policy/v1\"", "gone=\"batch/v1\""}},
+    {speaks_nonsense, 2000, {"Could not read discovery", "server=\"cp-b\"", "documentKept=true", "err="}},
+    {speaks_again, 2000, {"Discovery read again, unchanged", "server=\"cp-b\""}},
     {moves, 100, {"Peer address", "@", "10.0.0.9:6443", "source=\"annotation\""}},
     {crashes, 60000, {"Peer state changed", "@", "from=\"live\"", "to=\"lapsed\"", "reason="}},
     {nothing, 300000, {"Peer state changed", "@", "from=\"lapsed\"", "to=\"forgotten\"", "reason="}},
