@@ -6,7 +6,7 @@ from .node import GATE_OFF, NodeSpec, numbers
 
 EVERYTHING = ("test_check.py", "test_discovery.py", "test_facts.py", "test_failover.py", "test_goaway.py", "test_identity.py", "test_kubectl.py",
               "test_metrics.py", "test_rbac.py", "test_routing.py", "test_skewed.py", "test_streams.py", "test_versions.py")
-CORE = ("test_discovery.py", "test_kubectl.py", "test_routing.py", "test_versions.py")
+CORE = ("test_check.py", "test_discovery.py", "test_kubectl.py", "test_routing.py", "test_versions.py")
 
 
 class Setup:
