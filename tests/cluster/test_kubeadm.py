@@ -13,7 +13,7 @@ import time
 from harness import waiting
 from harness.api import config_map, config_maps
 from harness.guide import Guide
-from harness.kubeadm import CLIENT, TOKEN
+from harness.kubeadm import CLIENT, PORT, TOKEN
 from harness.machine import GATEWAY, CommandFailed
 
 GUIDE = Guide("kubeadm.md")
@@ -133,6 +133,8 @@ def _has_node(cluster, name):
 def test_before(cluster):
     """kubeadm makes a cluster of two nodes, without mvproxy"""
     first, second, _ = cluster.machines
+    # It asks nobody how he is: a server that starts is not to have clients.
+    cluster.balancer.only([(m.address, PORT) for m in (first, second)])
     cluster.init(first)
     cluster.bring_authorities(second)
     cluster.join(second)
@@ -170,6 +172,7 @@ def test_join(cluster):
         _in_place(third)
         askers.go_on()
     assert not askers.trouble, askers.trouble
+    cluster.balancer.only([(m.address, PORT) for m in cluster.machines])
     for one in cluster.machines:
         print("# %s: %s" % (one.name, _marks(GUIDE.take(one, "check")) or "all well"))
 
@@ -278,7 +281,7 @@ def test_probes(cluster):
         waiting.until(lambda: _killed(plain), "the kubelet to kill what it cannot reach", 120)
         # It has had as many probes.
         assert not _killed(patched) and _pod(patched) == before
-        patched.run("kubectl --server https://127.0.0.1:6443 get --raw /livez")
+        patched.run("kubectl --server https://127.0.0.1:6443 --tls-server-name kubernetes get --raw /livez")
     finally:
         for one in (patched, plain):
             one.run("systemctl start --no-block mvproxy; rm /etc/default/kubelet; systemctl restart kubelet")
