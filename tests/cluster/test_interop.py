@@ -114,6 +114,17 @@ def test_merged(cluster):
              "the merged documents")
 
 
+def test_same_bytes(cluster):
+    """kube-apiserver merges the same inputs into the same bytes, under the same tag"""
+    def seen():
+        answers = [expect(n.proxied().get("/apis", Accept=AGGREGATED), 200) for n in [cluster.node("cp-c"), *cluster.proxies]]
+        return [(a.body, a.header("ETag")) for a in answers]
+    waiting.until(lambda: len({tag for _, tag in seen()}) == 1, "one tag everywhere", 90)
+    theirs, *ours = seen()
+    for one in ours:
+        assert one == theirs, (one[1], theirs[1])
+
+
 def test_same_user(cluster):
     """the user that a bare server sends on is who is seen behind mvproxy, and the other way round"""
     bare, node = cluster.node("cp-c"), cluster.node("cp-b")

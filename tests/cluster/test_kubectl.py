@@ -5,6 +5,7 @@ import json
 import re
 
 from harness.api import ensure_namespace
+from harness.node import numbers
 from harness.runner import core, needs
 
 MANIFEST = """
@@ -89,6 +90,27 @@ def test_explain(cluster):
     """explain of what the server itself has"""
     for _, kubectl in _everywhere(cluster):
         assert "containers" in _ok(kubectl.run("explain", "pod.spec"))
+
+
+@core
+def test_explain_new(cluster):
+    """explain, strict validation and server-side apply of what only the newer server has; kubectl before 1.27 knows no OpenAPI v3"""
+    for node in cluster.nodes:
+        for version in cluster.kubectls:
+            if numbers(version) < (1, 27):
+                continue
+            kubectl = node.kubectl(version)
+            out = _ok(kubectl.run("explain", cluster.skew.resource, "--api-version=" + cluster.skew.group_version))
+            assert "KIND: " in out and cluster.skew.kind in out and "metadata" in out, out
+            manifest = json.dumps(cluster.skew.thing("explained"))
+            assert "explained" in _ok(kubectl.run("apply", "--validate=strict", "--server-side", "--dry-run=server", "-f", "-", stdin=manifest))
+            assert "explained" in _ok(kubectl.run("create", "--validate=strict", "--dry-run=server", "-f", "-", stdin=manifest))
+            if numbers(cluster.new.spec.version) >= (1, 27):  # before, servers do not validate fields
+                wrong = dict(cluster.skew.thing("explained"), nonsense=1)
+                refused = kubectl.run("create", "--validate=strict", "--dry-run=server", "-f", "-", stdin=json.dumps(wrong))
+                assert refused.status != 0 and "nonsense" in refused.err, refused
+            names = _ok(kubectl.complete("get", "")).splitlines()
+            assert any(n.split("\t")[0].startswith(cluster.skew.resource) for n in names), names
 
 
 @core

@@ -56,6 +56,13 @@ class Kubectl:
                               env={"PATH": os.environ["PATH"], "HOME": self.cache, **(variables or {})})
         return Result(["kubectl", *args], done)
 
+    def complete(self, *args):
+        """What a shell is told to offer for the last argument."""
+        program, *flags = self.argv()
+        done = subprocess.run([program, "__complete", args[0], *flags, *args[1:]], capture_output=True, text=True, timeout=60.0, check=False,
+                              stdin=subprocess.DEVNULL, env={"PATH": os.environ["PATH"], "HOME": self.cache})
+        return Result(["kubectl", "__complete", *args], done)
+
     def start(self, *args, variables=None):
         """kubectl in the background, its output readable line by line."""
         return subprocess.Popen(self.argv(*args), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
