@@ -148,7 +148,7 @@ static unsigned char variant_of(struct matrix *m, size_t i, unsigned *n)
     const uint64_t hash = m->cells[i].version->hash;
 
     for (size_t k = 0; k < i; k++)
-        if (m->cells[k].state == MATRIX_SERVED && m->cells[k].version->hash == hash)
+        if (m->cells[k].version != NULL && m->cells[k].version->hash == hash)
             return m->cells[k].variant;
     if (*n < MATRIX_VARIANTS)
         (*n)++;
@@ -171,7 +171,8 @@ static void take_cell(struct matrix *m, size_t i, const struct gv *g, struct mat
 
 static void take_schemas(struct matrix *m, const struct gv *g, struct matrix_row *row)
 {
-    struct slice kinds[MATRIX_VARIANTS];
+    struct slice kinds[MATRIX_VARIANTS] = {{NULL, 0}};
+    unsigned n = 0;
 
     for (size_t i = 0; i < matrix_servers(m); i++) {
         struct slice hash =
@@ -180,13 +181,14 @@ static void take_schemas(struct matrix *m, const struct gv *g, struct matrix_row
 
         if (hash.n == 0)
             continue;
-        while (k < row->schemas && !slice_eq(kinds[k], hash))
+        while (k < n && !slice_eq(kinds[k], hash))
             k++;
-        if (k == row->schemas && k < MATRIX_VARIANTS)
-            kinds[row->schemas++] = hash;
+        if (k == n && n < MATRIX_VARIANTS)
+            kinds[n++] = hash;
         m->cells[i].has_schema = true;
         m->cells[i].schema = (unsigned char)(k < MATRIX_VARIANTS ? k : MATRIX_VARIANTS - 1);
     }
+    row->schemas = n;
 }
 
 void matrix_row(struct matrix *m, size_t i, struct matrix_row *out)
