@@ -153,8 +153,8 @@ def test_refused_addresses(cluster):
         names = [name for word, place in places.items() for name in forger.both(word, *place)]
         for name in names:
             waiting.until(lambda n=name: _log(node, n, "the address is not allowed"), "the log about " + name)
-            assert node.metric("mvproxy_back_connects_total", origin=name, result="success") == 0, name
-            assert node.metric("mvproxy_back_connects_total", origin=name, result="failure") > 0, name
+            assert node.metric("mvproxy_back_connects_total", server=name, result="success") == 0, name
+            assert node.metric("mvproxy_back_connects_total", server=name, result="failure") > 0, name
         assert node.metric("mvproxy_peer_endpoint_records") >= len(places), "records"
         _goes_on(cluster)
     assert ear.visits == 0 and ("loopback6" not in places or ear6.visits == 0), (ear.visits, ear.heard)
@@ -176,7 +176,7 @@ def test_impostors(cluster):
             waiting.until(lambda e=ear: e.visits >= 4, "%s to be called" % word)
         _goes_on(cluster)
         for name in sum(names.values(), []):
-            assert node.metric("mvproxy_back_connects_total", origin=name, result="success") == 0, name
+            assert node.metric("mvproxy_back_connects_total", server=name, result="success") == 0, name
     assert ears["plain"].heard and all(_is_greeting(heard) for heard in ears["plain"].heard if heard), ears["plain"].heard
     for word, ear in ears.items():
         assert word == "plain" or (ear.handshakes == 0 and not ear.heard), (word, ear.handshakes, ear.heard)
@@ -204,7 +204,7 @@ def test_ourselves(cluster):
     with Forger(cluster) as forger:
         names = forger.both("self", node.address, PORT) + forger.both("beside", cluster.new.address, PORT)
         for name in names:
-            waiting.until(lambda n=name: node.metric("mvproxy_back_connects_total", origin=n, result="success") > 0, name + " to be called")
+            waiting.until(lambda n=name: node.metric("mvproxy_back_connects_total", server=n, result="success") > 0, name + " to be called")
         _goes_on(cluster)
         for _ in range(20):
             answer = node.proxied().get(cluster.skew.collection)
