@@ -103,8 +103,13 @@ static bool gather_schemas(const struct job *j, const struct schema_index *base,
     if (others == NULL)
         return false;
     others[m->n_others++] = served_local_schemas(j->served);
+    /* Whose hash is named is asked for the document: rather one that is there. */
     for (size_t i = 0; i < n; i++)
-        others[m->n_others++] = served_peer_at(j->served, i)->schemas;
+        if (served_peer_at(j->served, i)->life == SERVED_LIVE)
+            others[m->n_others++] = served_peer_at(j->served, i)->schemas;
+    for (size_t i = 0; i < n; i++)
+        if (served_peer_at(j->served, i)->life != SERVED_LIVE)
+            others[m->n_others++] = served_peer_at(j->served, i)->schemas;
     return true;
 }
 
@@ -270,8 +275,12 @@ static bool may_be_somebodys(const struct job *j)
     const struct disco_doc *merged = h->merged;
     const struct disco_version *v;
 
-    if ((h->kind != KIND_GROUP && h->kind != KIND_RESOURCES) || !j->config->legacy_discovery ||
-        served_n_peers(j->served) == 0 || served_excluded(j->served, h->group, h->version))
+    if ((h->kind != KIND_GROUP && h->kind != KIND_RESOURCES) || !j->config->legacy_discovery)
+        return false;
+    /* Nor is it known who there is: as for what is in the group (row 4). */
+    if (served_peers_enabled(j->served) && !served_synced(j->served) && !served_blind(j->served))
+        return true;
+    if (served_n_peers(j->served) == 0 || served_excluded(j->served, h->group, h->version))
         return false;
     /* It is somebody's, who cannot be asked. */
     v = h->kind == KIND_RESOURCES && merged != NULL ? disco_doc_version(merged, h->group, h->version) : NULL;
