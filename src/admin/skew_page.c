@@ -8,6 +8,7 @@
 #include "base/clock.h"
 
 enum {
+    SKEWED_BYTES = 16, /* of skewed-resources: off, newest */
     PIECE_US = 2000,
     PIECE_BYTES = 64 << 10,
     PAGE_ROWS = 2000,      /* that are not the same everywhere */
@@ -33,7 +34,7 @@ struct skew_page {
     size_t alike; /* rows that are */
     size_t bytes;
     unsigned char *kinds; /* enum row_kind, by row, as far as they have been looked at */
-    const char *skewed_resources;
+    char skewed_resources[SKEWED_BYTES];
 };
 
 struct skew_page *skew_page_new(struct served *s, const char *skewed_resources)
@@ -42,7 +43,7 @@ struct skew_page *skew_page_new(struct served *s, const char *skewed_resources)
 
     if (p == NULL)
         return NULL;
-    p->skewed_resources = skewed_resources;
+    (void)snprintf(p->skewed_resources, sizeof p->skewed_resources, "%s", skewed_resources);
     p->matrix = matrix_new(s);
     if (p->matrix != NULL)
         return p;

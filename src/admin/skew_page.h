@@ -12,7 +12,7 @@
 struct served;
 struct skew_page;
 
-/* References the snapshot; `skewed_resources` (the option) is static. NULL when out of memory. */
+/* References the snapshot; `skewed_resources` (the option) is copied. NULL when out of memory. */
 MEM_CHECK struct skew_page *skew_page_new(struct served *s, const char *skewed_resources);
 /* False: that was the last piece. */
 bool skew_page_more(struct skew_page *p, struct buf *out);

@@ -151,7 +151,7 @@ static bool counts(const struct behind *b, uint64_t client, uint64_t now_ms)
 
 void clients_behind_cancelled(struct clients *c, uint64_t client, uint64_t now_ms)
 {
-    struct behind *b = &c->behind[client % BEHIND];
+    struct behind *b = &c->behind[(client >> 1) % BEHIND];
 
     if (!counts(b, client, now_ms))
         *b = (struct behind){.client = client, .since_ms = now_ms};
@@ -160,7 +160,7 @@ void clients_behind_cancelled(struct clients *c, uint64_t client, uint64_t now_m
 
 bool clients_behind_may_ask(const struct clients *c, uint64_t client, uint64_t now_ms, unsigned most)
 {
-    const struct behind *b = &c->behind[client % BEHIND];
+    const struct behind *b = &c->behind[(client >> 1) % BEHIND];
 
     return !counts(b, client, now_ms) || b->cancels <= most;
 }

@@ -77,7 +77,7 @@ void audit_note(struct audit_entry *e, struct exchange *x, const struct authn *a
         e->user = keep(au->user.name, a);
         e->groups = join(au->user.groups, au->user.n_groups, a);
     }
-    for (size_t i = 0; i < h->n_fields; i++)
+    for (size_t i = 0; i < h->n_fields && e->impersonated.p == NULL; i++) /* of several the first counts, as with Go */
         if (h->fields[i].id == HTTP_NAME_OTHER && slice_ieq(h->fields[i].name, SLICE_LIT("Impersonate-User")))
             e->impersonated = keep(h->fields[i].value, a);
 }

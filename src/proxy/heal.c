@@ -302,6 +302,9 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
     struct job *j = arg;
     struct heal *h = j->heal;
 
+    /* Another server may have broken off its answer, of which something was kept: that request is over. */
+    h->head = NULL;
+    buf_release(&j->kept);
     j->peer = j->judge;
     j->account.peer = j->peer != NULL ? j->peer->id : NULL;
     if (head->status == 404 && may_be_somebodys(j)) {
