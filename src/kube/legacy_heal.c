@@ -171,7 +171,7 @@ static void put_versions(const struct group_change *c, struct buf *out)
     bool first = true;
 
     buf_append_char(out, '[');
-    for (const struct disco_version *v = c->merged->versions; v != NULL; v = v->next) {
+    for (const struct disco_version *v = c->merged->versions; v != NULL && !out->failed; v = v->next) {
         struct item *known = strmap_get(c->versions->by_name, v->name);
 
         next_item(out, &first);
@@ -290,7 +290,7 @@ static bool put_groups(void *arg, struct slice key, struct buf *out)
     if (!slice_eq(key, SLICE_LIT("groups")))
         return false;
     buf_append_char(out, '[');
-    for (const struct disco_group *g = disco_doc_groups(c->merged); g != NULL; g = g->next) {
+    for (const struct disco_group *g = disco_doc_groups(c->merged); g != NULL && !out->failed; g = g->next) {
         struct item *known = strmap_get(c->groups->by_name, g->name);
 
         if (g->versions == NULL)
@@ -475,7 +475,7 @@ static void put_resource(struct resources_change *c, const struct disco_resource
 
         put_entry(c, &e, first, out);
     }
-    for (const struct disco_subresource *s = r->subresources; s != NULL; s = s->next) {
+    for (const struct disco_subresource *s = r->subresources; s != NULL && !out->failed; s = s->next) {
         int n = snprintf(name, sizeof name, "%.*s/%.*s", (int)r->name.n, r->name.p, (int)s->name.n, s->name.p);
         const struct entry e = {.name = slice_of(name, (size_t)n),
                                 .kind = subresource_kind(s),
@@ -496,7 +496,7 @@ static bool put_resources(void *arg, struct slice key, struct buf *out)
     if (!slice_eq(key, SLICE_LIT("resources")))
         return false;
     buf_append_char(out, '[');
-    for (const struct disco_resource *r = c->merged->resources; r != NULL; r = r->next)
+    for (const struct disco_resource *r = c->merged->resources; r != NULL && !out->failed; r = r->next)
         put_resource(c, r, &first, out);
     put_rest(out, c->resources, &first);
     buf_append_char(out, ']');
