@@ -592,6 +592,21 @@ class World:
         return "\n".join(out)
 
 
+def ctl(world, *arguments, path=None):
+    """(exit status, standard output, standard error) of mvproxyctl asking a's mvproxy."""
+    program = os.path.join(os.path.dirname(mvproxy_binary()), "mvproxyctl")
+    done = subprocess.run([program, "--socket", path or world.proxies["a"].options["control-socket"], *arguments],
+                          capture_output=True, text=True, check=False, timeout=PATIENCE)
+    return done.returncode, done.stdout, done.stderr
+
+
+def ctl_json(world, *arguments):
+    """The result of a command as JSON."""
+    status, out, errors = ctl(world, "-o", "json", *arguments)
+    equal((status, errors), (0, ""), "mvproxyctl " + " ".join(arguments))
+    return json.loads(out)
+
+
 # ---------------------------------------------------------------------------------------- TAP
 
 

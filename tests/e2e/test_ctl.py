@@ -7,10 +7,10 @@ import os
 import random
 import re
 import socket
-import subprocess
 
 import fixture
-from fixture import check, equal, until
+from fixture import check, ctl, equal, until
+from fixture import ctl_json as ask
 
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 REQUESTS = int(os.environ.get("MVPROXY_TEST_EXPLAIN", "1000"))
@@ -19,21 +19,6 @@ REQUESTS = int(os.environ.get("MVPROXY_TEST_EXPLAIN", "1000"))
 def setup():
     world = fixture.World({"a": "v1.33", "b": "v1.34"}, options={"access-log": True})
     return world.start()
-
-
-def ctl(world, *arguments, path=None):
-    """(exit status, standard output, standard error) of mvproxyctl asking a's mvproxy."""
-    program = os.path.join(os.path.dirname(fixture.mvproxy_binary()), "mvproxyctl")
-    done = subprocess.run([program, "--socket", path or world.proxies["a"].options["control-socket"], *arguments],
-                          capture_output=True, text=True, check=False, timeout=fixture.PATIENCE)
-    return done.returncode, done.stdout, done.stderr
-
-
-def ask(world, *arguments):
-    """The result of a command as JSON."""
-    status, out, errors = ctl(world, "-o", "json", *arguments)
-    equal((status, errors), (0, ""), "mvproxyctl " + " ".join(arguments))
-    return json.loads(out)
 
 
 def test_status(world):

@@ -10,28 +10,14 @@ import socket
 import subprocess
 
 import fixture
-from fixture import check, equal, until
+from fixture import check, ctl, equal, until
+from fixture import ctl_json as ask
 
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"  # only b and c have it
 
 
 def setup():
     return fixture.World({"a": "v1.33", "b": "v1.34", "c": "v1.34"}, options={"access-log": "all"}).start()
-
-
-def ctl(world, *arguments):
-    """(exit status, standard output, standard error) of mvproxyctl asking a's mvproxy."""
-    program = os.path.join(os.path.dirname(fixture.mvproxy_binary()), "mvproxyctl")
-    done = subprocess.run([program, "--socket", world.proxies["a"].options["control-socket"], *arguments],
-                          capture_output=True, text=True, check=False, timeout=fixture.PATIENCE)
-    return done.returncode, done.stdout, done.stderr
-
-
-def ask(world, *arguments):
-    """The result of a command as JSON."""
-    status, out, errors = ctl(world, "-o", "json", *arguments)
-    equal((status, errors), (0, ""), "mvproxyctl " + " ".join(arguments))
-    return json.loads(out)
 
 
 def servers(world):
