@@ -88,6 +88,8 @@ static bool count_field(struct h2_stream *st, struct slice name, struct slice va
         refuse(st, 431, "head is too large");
     else if (st->head_fields > st->c->fc->limits.max_head_fields)
         refuse(st, 431, "too many fields");
+    else if (front_conn_must_wait(st->c->fc)) /* a head whose end never comes must not take what others need */
+        refuse(st, 429, "clients hold too much memory");
     return st->refusal == 0;
 }
 

@@ -5,7 +5,8 @@
  * in the streams, the state of HTTP/2 sessions. Not in it: the kernel's buffers and TLS' own state, some 20 KiB for
  * each connection, of which there are max-connections at most.
  *
- * Beyond seven eighths of the limit new requests of addresses that hold more than an equal share are refused, and
+ * Beyond seven eighths of the limit new requests of addresses that hold more than an equal share are refused, and so is
+ * the rest of heads that are still coming, and
  * connections that hold much and move little end, the greediest of the greediest address first. The rest is for what
  * is under way; at the limit itself nobody gets more.
  */

@@ -117,6 +117,31 @@ static void test_limit(struct kit *k)
     is_u64(front_memory(k->w.front), 0, "nothing is left");
 }
 
+/* At the limit itself not even a handshake succeeds: the last eighth is for others. */
+static void test_endless_heads(struct kit *k)
+{
+    enum { CLIENTS = 12, LIMIT = 8 << 20, SLACK = 512 << 10, TAIL = 10 };
+    struct pressure p = {.k = k, .limit = LIMIT};
+    struct stream *s[CLIENTS];
+    struct buf b;
+
+    configure(k, LIMIT);
+    raw_heads(&b, 1);
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        kit_connect(k, true, false);
+        s[i] = k->s;
+        kit_raw(k, buf_slice(&b).p, buf_len(&b) - TAIL);
+        kit_settle(k);
+        (void)under_pressure(&p);
+    }
+    buf_free(&b);
+    ok(p.most > LIMIT - LIMIT / 8 - HEAD, "heads that do not end hold much (%zu bytes)", p.most);
+    ok(p.most <= LIMIT - LIMIT / 8 + SLACK, "but leave room for others (%zu bytes)", p.most);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        stream_close(s[i], STREAM_CLOSE_ABORT);
+    ok(world_empty(&k->w), "all are gone");
+}
+
 /* ---- who is the greediest ---- */
 
 struct fake {
@@ -352,8 +377,8 @@ static void upgraded(struct world *w)
 
 static const struct kit_story stories[] = {
     {"answered heads", test_answered_heads}, {"limit", test_limit},
-    {"greediest", test_greediest},           {"window shut", test_window_shut},
-    {"socket shut", test_socket_shut},
+    {"endless heads", test_endless_heads},   {"greediest", test_greediest},
+    {"window shut", test_window_shut},       {"socket shut", test_socket_shut},
 };
 
 static const struct world_story stories1[] = {
