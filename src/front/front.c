@@ -16,7 +16,7 @@
 #include "net/tls_peer.h"
 
 enum {
-    DRAIN_NEWCOMERS_MS = 1000, /* for a request that is on its way when we drain */
+    DRAIN_ARRIVING_MS = 1000, /* for a request that is on its way when we drain */
     DRAIN_LOOK_MS = 200,
     FULL_SAID_MS = 60000, /* between two lines that say that the connection limit is reached */
     FRESH_ALWAYS = 64,    /* silent connections that a low max_connections does not forbid */
@@ -496,7 +496,7 @@ void front_drain(struct front *f, void (*on_drained)(void *arg), void *arg)
         if (fc->ops != NULL)
             fc->ops->drain(fc->protocol);
     }
-    loop_timer_set(f->drain_look, DRAIN_NEWCOMERS_MS);
+    loop_timer_set(f->drain_look, DRAIN_ARRIVING_MS);
     check_drained(f);
 }
 

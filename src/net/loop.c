@@ -41,7 +41,7 @@ struct loop {
     struct list queues[LOOP_AT_EXIT + 1];
     struct list late; /* timers that are held after a gap */
     struct list signals;
-    struct newcomers *newcomers;
+    struct handshake_queue *handshakes;
     struct metric *lag;
     struct metrics *metrics;
     void *resolver;
@@ -110,8 +110,8 @@ struct loop *loop_new(struct metrics *metrics)
     l->base = new_base();
     if (l->base != NULL)
         l->wait_limit = event_new(l->base, -1, 0, on_wait_limit, NULL);
-    l->newcomers = newcomers_new();
-    if (l->wait_limit == NULL || l->newcomers == NULL) {
+    l->handshakes = handshake_queue_new();
+    if (l->wait_limit == NULL || l->handshakes == NULL) {
         log_emit(LOG_FATAL, 0, __FILE__, __LINE__, "Could not make the event loop", LOG_KVS());
         exit(1);
     }
@@ -251,12 +251,12 @@ void loop_defer_cancel(struct loop *l, struct loop_deferred *d)
 }
 
 /* At least one, so that they get on however busy the others are. */
-static void run_newcomers(struct loop *l)
+static void run_handshakes(struct loop *l)
 {
-    uint64_t end = clock_us() + NEWCOMERS_TURN_US;
-    struct newcomer *n;
+    uint64_t end = clock_us() + HANDSHAKE_TURN_US;
+    struct handshake_step *n;
 
-    while ((n = newcomers_next(l->newcomers)) != NULL) {
+    while ((n = handshake_queue_next(l->handshakes)) != NULL) {
         loop_enter(l);
         n->fn(n->arg);
         loop_leave(l);
@@ -322,7 +322,8 @@ void loop_release_timer(struct loop *l, struct list_node *late)
 
 static bool has_work(const struct loop *l)
 {
-    return l->queues[LOOP_DEFERRED].count > 0 || l->queues[LOOP_BULK].count > 0 || newcomers_waiting(l->newcomers) > 0;
+    return l->queues[LOOP_DEFERRED].count > 0 || l->queues[LOOP_BULK].count > 0 ||
+           handshake_queue_waiting(l->handshakes) > 0;
 }
 
 /*
@@ -378,8 +379,8 @@ static void run_turn(struct loop *l, bool may_block)
     l->seen = 0;
     event_base_loop(l->base, flags);
     seen = l->seen;
-    if (newcomers_waiting(l->newcomers) > 0)
-        run_newcomers(l);
+    if (handshake_queue_waiting(l->handshakes) > 0)
+        run_handshakes(l);
     if (l->queues[LOOP_BULK].count > 0)
         run_bulk(l);
     if (l->catching_up && has_caught_up(l, seen))
@@ -468,7 +469,7 @@ void loop_free(struct loop *l)
     for (unsigned i = 0; i < DRAIN_ROUNDS && (i < 2 || l->queues[LOOP_DEFERRED].count > 0); i++)
         run_turn(l, false);
     free_signals(l);
-    newcomers_free(l->newcomers);
+    handshake_queue_free(l->handshakes);
     event_free(l->wait_limit);
     event_base_free(l->base);
     spare_free(&l->spare);
@@ -498,9 +499,9 @@ struct spare *loop_spare(struct loop *l)
     return &l->spare;
 }
 
-struct newcomers *loop_newcomers(struct loop *l)
+struct handshake_queue *loop_handshakes(struct loop *l)
 {
-    return l->newcomers;
+    return l->handshakes;
 }
 
 struct metrics *loop_metrics(const struct loop *l)

@@ -6,8 +6,8 @@
 #define MVPROXY_NET_LOOP_INTERNAL_H
 
 #include "base/limits.h"
+#include "net/handshake_queue.h"
 #include "net/loop.h"
-#include "net/newcomers.h"
 #include "net/spare.h"
 
 /*
@@ -72,7 +72,7 @@ struct recv_area *loop_recv_area_peek(struct loop *l);
 struct spare *loop_spare(struct loop *l);
 
 /* Work that has only a part of each turn. */
-struct newcomers *loop_newcomers(struct loop *l);
+struct handshake_queue *loop_handshakes(struct loop *l);
 
 /* As given to loop_new(); may be NULL. */
 struct metrics *loop_metrics(const struct loop *l);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Transport with TLS, over tls_bio. Towards servers a bufferevent shakes hands and reads. Of clients the handshake is
- * ours, step by step, since it waits for its part of a turn (newcomers.h) and costs next to nothing before a byte has
- * come; and so is reading, which spares each of thousands a kilobyte. Writing goes straight through SSL_write, which
- * never blocks on this BIO, so the writing half of the bufferevent stays idle.
- * docs/internals/stream.md tells why each of the less obvious calls is there.
+ * ours, step by step, since it waits for its part of a turn (handshake_queue.h) and costs next to nothing before a byte
+ * has come; and so is reading, which spares each of thousands a kilobyte. Writing goes straight through SSL_write,
+ * which never blocks on this BIO, so the writing half of the bufferevent stays idle. docs/internals/stream.md tells why
+ * each of the less obvious calls is there.
  */
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -32,8 +32,8 @@ struct tls_conn {
     BIO *bio_object;         /* belongs to ssl */
     struct bufferevent *bev; /* towards servers: reads */
     struct tls_bio bio;
-    struct newcomer step; /* server: of the handshake */
-    struct quota *quota;  /* is charged with TLS_STATE_BYTES while there is an SSL; NULL: none */
+    struct handshake_step step; /* server: of the handshake */
+    struct quota *quota;        /* is charged with TLS_STATE_BYTES while there is an SSL; NULL: none */
     struct tls_identity *identity;
     char *server_name;
     char *session_key;
@@ -450,7 +450,7 @@ static void begin_or_go_on(struct stream *s)
     }
 }
 
-/* In the part of the turn that newcomers have. */
+/* In the part of the turn that handshakes have. */
 static void step_of_server(void *arg)
 {
     struct stream *s = arg;
@@ -470,7 +470,7 @@ static void on_handshake_input(evutil_socket_t fd, short what, void *arg)
     (void)what;
     loop_enter(l);
     if (s->state == STREAM_HANDSHAKING)
-        newcomers_add(loop_newcomers(l), &t->step, slice_str(s->remote_ip), t->ssl != NULL);
+        handshake_queue_add(loop_handshakes(l), &t->step, slice_str(s->remote_ip), t->ssl != NULL);
     loop_leave(l);
 }
 
@@ -486,7 +486,7 @@ bool stream_tls_init(struct stream *s, const struct stream_opts *o)
     t->ctx = tls_ctx_ref(o->tls);
     if (o->server_name != NULL && (t->server_name = mem_strdup(o->server_name)) == NULL)
         return false;
-    t->step = (struct newcomer){.fn = step_of_server, .arg = s};
+    t->step = (struct handshake_step){.fn = step_of_server, .arg = s};
     tls_bio_init(&t->bio, s);
     return t->ctx->server || (make_ssl(s) && (!o->http2 || tls_offer_http2(t->ssl)));
 }
@@ -525,7 +525,7 @@ static void tls_detach(struct stream *s)
 
     if (t == NULL)
         return;
-    newcomers_cancel(loop_newcomers(s->loop), &t->step);
+    handshake_queue_cancel(loop_handshakes(s->loop), &t->step);
     tls_bio_detach(&t->bio, t->bio_object);
     event_del(&s->readable);
     if (t->bev != NULL)

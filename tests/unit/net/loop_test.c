@@ -222,7 +222,7 @@ static void test_timer_free_inside(struct loop *l)
 }
 
 struct dear {
-    struct newcomer n;
+    struct handshake_step n;
     struct log *g;
     const char *name;
 };
@@ -231,30 +231,30 @@ struct dear {
 static void spend(void *arg)
 {
     struct dear *d = arg;
-    uint64_t end = clock_us() + NEWCOMERS_TURN_US;
+    uint64_t end = clock_us() + HANDSHAKE_TURN_US;
 
     add(d->g, d->name);
     while (clock_us() < end)
         ;
 }
 
-static void test_newcomers(struct loop *l)
+static void test_handshakes(struct loop *l)
 {
     struct log g = {.l = l};
     struct dear dear[3] = {{.name = "1"}, {.name = "2"}, {.name = "3"}};
 
     for (size_t i = 0; i < ROWS(dear); i++) {
         dear[i].g = &g;
-        dear[i].n = (struct newcomer){.fn = spend, .arg = &dear[i]};
-        newcomers_add(loop_newcomers(l), &dear[i].n, SLICE_LIT("10.0.0.1"), false);
+        dear[i].n = (struct handshake_step){.fn = spend, .arg = &dear[i]};
+        handshake_queue_add(loop_handshakes(l), &dear[i].n, SLICE_LIT("10.0.0.1"), false);
     }
     loop_defer(l, &g.a, say_a, &g);
     loop_run_once(l, 10000);
-    is_str(g.text, "1a", "a turn ends when newcomers have had their part, and does not block while they wait");
+    is_str(g.text, "1a", "a turn ends when handshakes have had their part, and does not block while they wait");
     loop_defer(l, &g.b, say_b, &g);
     loop_run_once(l, 10000);
     is_str(g.text, "1a2b", "what came meanwhile has its turn");
-    newcomers_cancel(loop_newcomers(l), &dear[2].n);
+    handshake_queue_cancel(loop_handshakes(l), &dear[2].n);
     loop_defer(l, &g.c, say_c, &g);
     loop_run_once(l, 10000);
     is_str(g.text, "1a2bc", "who has gone is not served");
@@ -450,7 +450,7 @@ int main(void)
     test_timer_pushed_back(l);
     test_timer_moved(l);
     test_timer_free_inside(l);
-    test_newcomers(l);
+    test_handshakes(l);
     test_bulk(l);
     test_pause(l);
     test_run_and_signal(l);

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "net/newcomers.h"
+#include "net/handshake_queue.h"
 
 #include "base/contract.h"
 #include "base/strmap.h"
 
-struct newcomers_lane {
+struct handshake_lane {
     struct list_node node; /* in the ring */
     struct list waiting;
     size_t address_bytes;
     char address[48];
 };
 
-struct newcomers {
+struct handshake_queue {
     struct strmap *by_address;
     struct list ring; /* lanes in which somebody waits; the first is served next */
-    struct newcomers_lane shared;
+    struct handshake_lane shared;
     size_t waiting;
 };
 
-struct newcomers *newcomers_new(void)
+struct handshake_queue *handshake_queue_new(void)
 {
-    struct newcomers *q = mem_zalloc(sizeof(*q));
+    struct handshake_queue *q = mem_zalloc(sizeof(*q));
 
     if (q == NULL)
         return NULL;
@@ -33,7 +33,7 @@ struct newcomers *newcomers_new(void)
     return NULL;
 }
 
-void newcomers_free(struct newcomers *q)
+void handshake_queue_free(struct handshake_queue *q)
 {
     if (q == NULL)
         return;
@@ -41,9 +41,9 @@ void newcomers_free(struct newcomers *q)
     mem_free(q);
 }
 
-static struct newcomers_lane *new_lane(struct newcomers *q, struct slice address)
+static struct handshake_lane *new_lane(struct handshake_queue *q, struct slice address)
 {
-    struct newcomers_lane *lane;
+    struct handshake_lane *lane;
 
     if (address.n > sizeof(lane->address))
         return NULL;
@@ -59,9 +59,9 @@ static struct newcomers_lane *new_lane(struct newcomers *q, struct slice address
     return NULL;
 }
 
-static struct newcomers_lane *lane_of(struct newcomers *q, struct slice address)
+static struct handshake_lane *lane_of(struct handshake_queue *q, struct slice address)
 {
-    struct newcomers_lane *lane;
+    struct handshake_lane *lane;
 
     if (address.n == 0)
         return &q->shared;
@@ -71,7 +71,7 @@ static struct newcomers_lane *lane_of(struct newcomers *q, struct slice address)
     return lane == NULL ? &q->shared : lane;
 }
 
-void newcomers_add(struct newcomers *q, struct newcomer *n, struct slice address, bool begun)
+void handshake_queue_add(struct handshake_queue *q, struct handshake_step *n, struct slice address, bool begun)
 {
     if (n->lane != NULL)
         return;
@@ -86,9 +86,9 @@ void newcomers_add(struct newcomers *q, struct newcomer *n, struct slice address
 }
 
 /* The lane goes to the end of the ring, or away with its last one. */
-static void take_out(struct newcomers *q, struct newcomer *n, bool served)
+static void take_out(struct handshake_queue *q, struct handshake_step *n, bool served)
 {
-    struct newcomers_lane *lane = n->lane;
+    struct handshake_lane *lane = n->lane;
 
     list_remove(&lane->waiting, &n->node);
     n->lane = NULL;
@@ -104,27 +104,27 @@ static void take_out(struct newcomers *q, struct newcomer *n, bool served)
     }
 }
 
-void newcomers_cancel(struct newcomers *q, struct newcomer *n)
+void handshake_queue_cancel(struct handshake_queue *q, struct handshake_step *n)
 {
     if (n->lane != NULL)
         take_out(q, n, false);
 }
 
-size_t newcomers_waiting(const struct newcomers *q)
+size_t handshake_queue_waiting(const struct handshake_queue *q)
 {
     return q->waiting;
 }
 
-struct newcomer *newcomers_next(struct newcomers *q)
+struct handshake_step *handshake_queue_next(struct handshake_queue *q)
 {
     struct list_node *ring = list_first(&q->ring), *first;
-    struct newcomer *n;
+    struct handshake_step *n;
 
     if (ring == NULL)
         return NULL;
-    first = list_first(&list_entry(ring, struct newcomers_lane, node)->waiting);
+    first = list_first(&list_entry(ring, struct handshake_lane, node)->waiting);
     contract(first != NULL); /* an empty lane is not in the ring */
-    n = list_entry(first, struct newcomer, node);
+    n = list_entry(first, struct handshake_step, node);
     take_out(q, n, true);
     return n;
 }
