@@ -59,7 +59,7 @@ struct loop {
     unsigned misused;        /* calls that were refused */
     bool awake;              /* the turn has stamped its time */
     bool stop;
-    struct spare spare;
+    struct buf_free_list free_list;
     struct recv_area area;
 };
 
@@ -472,7 +472,7 @@ void loop_free(struct loop *l)
     handshake_queue_free(l->handshakes);
     event_free(l->wait_limit);
     event_base_free(l->base);
-    spare_free(&l->spare);
+    buf_free_list_free(&l->free_list);
     mem_free(l);
 }
 
@@ -494,9 +494,9 @@ struct recv_area *loop_recv_area(struct loop *l)
     return &l->area;
 }
 
-struct spare *loop_spare(struct loop *l)
+struct buf_free_list *loop_free_list(struct loop *l)
 {
-    return &l->spare;
+    return &l->free_list;
 }
 
 struct handshake_queue *loop_handshakes(struct loop *l)

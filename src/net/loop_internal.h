@@ -6,9 +6,9 @@
 #define MVPROXY_NET_LOOP_INTERNAL_H
 
 #include "base/limits.h"
+#include "net/buf_free_list.h"
 #include "net/handshake_queue.h"
 #include "net/loop.h"
-#include "net/spare.h"
 
 /*
  * Every callback that libevent makes into net/ runs between these two. Leaving the outermost one runs what was
@@ -69,7 +69,7 @@ struct recv_area *loop_recv_area(struct loop *l);
 struct recv_area *loop_recv_area_peek(struct loop *l);
 
 /* The memory that writing buffers share. */
-struct spare *loop_spare(struct loop *l);
+struct buf_free_list *loop_free_list(struct loop *l);
 
 /* Work that has only a part of each turn. */
 struct handshake_queue *loop_handshakes(struct loop *l);

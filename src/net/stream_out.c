@@ -59,8 +59,8 @@ void stream_forget_writable(struct stream *s)
 
 void stream_out_release(struct stream *s)
 {
-    spare_return(loop_spare(s->loop), &s->gather);
-    spare_return(loop_spare(s->loop), &s->out);
+    buf_free_list_return(loop_free_list(s->loop), &s->gather);
+    buf_free_list_return(loop_free_list(s->loop), &s->out);
 }
 
 size_t stream_unsent(const struct stream *s)
@@ -98,7 +98,7 @@ static void all_sent(struct stream *s)
     /* Proxies take a FIN for the end of both directions; under TLS close_notify has said it, and the FIN can wait. */
     bool fin_waits = s->tunnelled && s->tls != NULL && s->state == STREAM_OPEN;
 
-    spare_return(loop_spare(s->loop), &s->out);
+    buf_free_list_return(loop_free_list(s->loop), &s->out);
     if (s->state != STREAM_CONNECTING) /* then it says when we are connected */
         stream_forget_writable(s);
     if (s->finish_encoded && !s->fin_sent && !fin_waits) {
@@ -148,7 +148,7 @@ static bool encode_gathered(struct stream *s)
 {
     bool done = s->ops->encode(s, buf_slice(&s->gather));
 
-    spare_return(loop_spare(s->loop), &s->gather);
+    buf_free_list_return(loop_free_list(s->loop), &s->gather);
     if (!done)
         stream_broke(s, "out of memory");
     return done;
@@ -180,7 +180,7 @@ void stream_flush_later(struct stream *s)
 
 static bool gather(struct stream *s, struct slice data)
 {
-    spare_lend(loop_spare(s->loop), &s->gather, data.n);
+    buf_free_list_lend(loop_free_list(s->loop), &s->gather, data.n);
     return buf_append(&s->gather, data);
 }
 

@@ -66,7 +66,7 @@ static void plain_look_again(struct stream *s)
 
 static bool plain_encode(struct stream *s, struct slice data)
 {
-    spare_lend(loop_spare(s->loop), &s->out, data.n);
+    buf_free_list_lend(loop_free_list(s->loop), &s->out, data.n);
     return buf_append(&s->out, data);
 }
 

@@ -321,7 +321,7 @@ static bool tls_encode(struct stream *s, struct slice data)
 {
     size_t wire = data.n + (data.n / RECORD_BYTES + 1) * RECORD_OVERHEAD;
 
-    spare_lend(loop_spare(s->loop), &s->out, wire);
+    buf_free_list_lend(loop_free_list(s->loop), &s->out, wire);
     if (buf_reserve(&s->out, wire) == NULL)
         return false;
     if (SSL_write(s->tls->ssl, data.p, (int)data.n) == (int)data.n)
