@@ -26,7 +26,7 @@ struct quota;
 struct sockaddr;
 struct stream;
 struct tls_ctx;
-struct via;
+struct egress_proxy;
 
 enum back_failure {
     BACK_FAIL_CONNECT, /* no connection: refused, unreachable, TLS, certificate, resolve, deadline. Nothing was sent */
@@ -87,7 +87,7 @@ struct origin_opts {
     uint64_t stall_timeout_ms;                             /* of a request's body; 0 = TIMEOUT_BODY_STALL_MS */
     bool (*allow)(const struct sockaddr *addr, void *arg); /* see net/dial.h */
     void *allow_arg;
-    struct via *via; /* the proxy on the way there (net/via.h); NULL: none. Referenced */
+    struct egress_proxy *egress; /* the proxy on the way there (net/egress_proxy.h); NULL: none. Referenced */
 };
 
 struct back_opts {

@@ -6,9 +6,9 @@
 #include "base/contract.h"
 #include "base/log.h"
 #include "base/metric.h"
+#include "net/egress_proxy.h"
 #include "net/stream.h"
 #include "net/tls_ctx.h"
-#include "net/via.h"
 
 static const char *const close_texts[CLOSE_REASONS] = {
     [CLOSE_CONNECT_FAILED] = "connect_failed",
@@ -80,7 +80,7 @@ static void destroy(struct origin *o)
 {
     tls_ctx_unref(o->opts.tls_cert);
     tls_ctx_unref(o->opts.tls_no_cert);
-    via_unref(o->opts.via);
+    egress_proxy_unref(o->opts.egress);
     mem_free(o->name);
     mem_free(o->server);
     mem_free(o->host);
@@ -102,8 +102,8 @@ struct origin *origin_make(struct back *b, const struct origin_opts *opts)
     o->opts = *opts;
     o->opts.tls_cert = opts->tls_cert == NULL ? NULL : tls_ctx_ref(opts->tls_cert);
     o->opts.tls_no_cert = opts->tls_no_cert == NULL ? NULL : tls_ctx_ref(opts->tls_no_cert);
-    if (opts->via != NULL)
-        via_ref(opts->via);
+    if (opts->egress != NULL)
+        egress_proxy_ref(opts->egress);
     if (o->opts.connect_timeout_ms == 0)
         o->opts.connect_timeout_ms = TIMEOUT_CONNECT_MS;
     if (o->opts.idle_timeout_ms == 0)
@@ -187,7 +187,7 @@ bool origin_same(const struct origin *a, const struct origin *b)
            x->port == y->port && x->tls_cert == y->tls_cert && x->tls_no_cert == y->tls_no_cert &&
            x->tls_required == y->tls_required && x->max_connections == y->max_connections &&
            x->connect_timeout_ms == y->connect_timeout_ms && x->idle_timeout_ms == y->idle_timeout_ms &&
-           x->allow == y->allow && x->allow_arg == y->allow_arg && x->via == y->via;
+           x->allow == y->allow && x->allow_arg == y->allow_arg && x->egress == y->egress;
 }
 
 const char *origin_name(const struct origin *o)

@@ -133,7 +133,7 @@ struct dial *pool_dial(struct pool *p, bool http2, dial_fn *fn, void *arg)
         .http2 = http2,
         .allow = o->allow,
         .allow_arg = o->allow_arg,
-        .via = o->via,
+        .egress = o->egress,
     };
 
     return dial_start(loop_of(p), &d, fn, arg);

@@ -20,7 +20,7 @@ struct metrics;
 struct sockaddr;
 struct tls_ctx;
 struct user_headers;
-struct via;
+struct egress_proxy;
 
 struct cluster_static_peer {
     const char *name; /* server ID or host name (turned into its server ID) */
@@ -40,8 +40,8 @@ struct cluster_opts {
     size_t n_static_peers;
     bool (*peer_allowed)(const struct sockaddr *addr, void *arg); /* peer-allowed-cidrs; NULL: default rule */
     void *peer_allowed_arg;
-    struct via *peer_via;   /* the proxy through which peers are reached; NULL: none. Lives as long as peer_tls_* */
-    bool peer_rule_changed; /* cluster_update: peer_allowed judges otherwise than before */
+    struct egress_proxy *peer_egress; /* on the way to peers; NULL: none. Lives as long as peer_tls_* */
+    bool peer_rule_changed;           /* cluster_update: peer_allowed judges otherwise than before */
     uint64_t refresh_interval_ms, stale_after_ms, forget_after_ms, leave_grace_ms; /* see peers.h */
     enum identity_mode identity;
     const char *advertise;              /* "ip:port" under which peers reach us; NULL: not told */

@@ -431,7 +431,7 @@ struct peers_opts cluster_peers_options(const struct cluster *c)
         .allow = c->o.peer_allowed,
         .allow_arg = c->o.peer_allowed_arg,
         .rule_changed = c->o.peer_rule_changed,
-        .via = c->o.peer_via,
+        .egress = c->o.peer_egress,
         .changes = c->o.changes,
     };
 }

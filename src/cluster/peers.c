@@ -249,7 +249,7 @@ static struct origin *make_origin(const struct peers *p, const struct peer *peer
         .tls_required = true,
         .allow = p->o.allow != NULL ? p->o.allow : is_elsewhere,
         .allow_arg = p->o.allow_arg,
-        .via = p->o.via,
+        .egress = p->o.egress,
     };
 
     /*
@@ -746,7 +746,7 @@ void peers_free(struct peers *p)
 void peers_update(struct peers *p, const struct peers_opts *o)
 {
     bool anew = o->tls_cert != p->o.tls_cert || o->tls_no_cert != p->o.tls_no_cert || o->allow != p->o.allow ||
-                o->allow_arg != p->o.allow_arg || o->rule_changed || o->via != p->o.via;
+                o->allow_arg != p->o.allow_arg || o->rule_changed || o->egress != p->o.egress;
 
     p->o = *o;
     p->o.own_id = p->own_id;

@@ -86,9 +86,9 @@ struct peers_opts {
     struct tls_ctx *tls_cert, *tls_no_cert;
     bool (*allow)(const struct sockaddr *addr, void *arg); /* NULL: not cidr_is_special() */
     void *allow_arg;
-    bool rule_changed;       /* peers_update: `allow` judges otherwise than before, although it is the same */
-    struct via *via;         /* NULL: directly */
-    struct changes *changes; /* gets what happens to peers; NULL: nobody wants to know */
+    bool rule_changed;           /* peers_update: `allow` judges otherwise than before, although it is the same */
+    struct egress_proxy *egress; /* NULL: directly */
+    struct changes *changes;     /* gets what happens to peers; NULL: nobody wants to know */
 };
 
 /* Ends the process when out of memory. */

@@ -56,17 +56,17 @@ static struct tls_ctx *load_tls(const struct egress_selection *s, struct err *er
     return tls_client_ctx_new(&o, err);
 }
 
-bool egress_via(const struct egress *e, enum egress_name name, struct via **out, struct err *err)
+bool egress_make_proxy(const struct egress *e, enum egress_name name, struct egress_proxy **out, struct err *err)
 {
     const struct egress_selection *s = &e->of[name];
-    struct via_opts o = {.host = s->host, .port = s->port};
+    struct egress_proxy_opts o = {.host = s->host, .port = s->port};
 
     *out = NULL;
     if (!s->given || s->protocol != EGRESS_HTTP_CONNECT)
         return true;
     if (s->tls && (o.tls = load_tls(s, err)) == NULL)
         return false;
-    *out = connect_via_new(&o);
+    *out = connect_egress_new(&o);
     tls_ctx_unref(o.tls);
     return *out != NULL || err_set(err, "out of memory");
 }

@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "daemon/egress_file.h"
 
-struct via;
+struct egress_proxy;
 
 /* Reads and parses the file, and looks whether the files that it names exist, in every selection. */
 bool egress_load(const char *path, struct arena *a, struct egress *out, struct buf *errors);
@@ -17,6 +17,6 @@ bool egress_load(const char *path, struct arena *a, struct egress *out, struct b
  * The proxy of a selection: *out is NULL for Direct, and where the file has no such selection. Loads certificates;
  * false with *err. The caller gets the reference.
  */
-bool egress_via(const struct egress *e, enum egress_name name, struct via **out, struct err *err);
+bool egress_make_proxy(const struct egress *e, enum egress_name name, struct egress_proxy **out, struct err *err);
 
 #endif

@@ -10,10 +10,10 @@
 #include "base/log.h"
 #include "daemon/derive.h"
 #include "daemon/egress.h"
+#include "net/egress_proxy.h"
 #include "net/tls_ctx.h"
 #include "net/tls_sni.h"
 #include "net/tls_suites.h"
-#include "net/via.h"
 
 enum { EGRESS_ARENA_CEILING = 8 << 20, EGRESS_ERRORS_CEILING = 64 << 10 };
 
@@ -129,8 +129,8 @@ static bool load_egress(const struct config *c, struct trust *out, struct buf *e
     }
     err_clear(&err);
     ok = egress_load(c->egress_selector_config_file, a, &egress, errors);
-    if (ok && !(egress_via(&egress, EGRESS_CONTROLPLANE, &out->peer_via, &err) &&
-                egress_via(&egress, EGRESS_ETCD, &out->etcd_via, &err))) {
+    if (ok && !(egress_make_proxy(&egress, EGRESS_CONTROLPLANE, &out->peer_egress, &err) &&
+                egress_make_proxy(&egress, EGRESS_ETCD, &out->etcd_egress, &err))) {
         buf_printf(errors, "%s: %s\n", c->egress_selector_config_file, err.text);
         ok = false;
     }
@@ -222,9 +222,9 @@ void trust_free(struct trust *t)
     drop(&t->peer_no_cert);
     for (size_t i = 0; i < ETCD_SERVERS_MAX; i++)
         drop(&t->etcd[i]);
-    via_unref(t->peer_via);
-    via_unref(t->etcd_via);
-    t->peer_via = t->etcd_via = NULL;
+    egress_proxy_unref(t->peer_egress);
+    egress_proxy_unref(t->etcd_egress);
+    t->peer_egress = t->etcd_egress = NULL;
 }
 
 static void keep_same(struct tls_ctx **ctx, struct tls_ctx *old, bool *changed)
@@ -237,13 +237,13 @@ static void keep_same(struct tls_ctx **ctx, struct tls_ctx *old, bool *changed)
     }
 }
 
-static void keep_same_via(struct via **via, struct via *old, bool *changed)
+static void keep_same_egress(struct egress_proxy **egress, struct egress_proxy *old, bool *changed)
 {
-    if (!via_same(*via, old)) {
+    if (!egress_proxy_same(*egress, old)) {
         *changed = true;
     } else if (old != NULL) {
-        via_unref(*via);
-        *via = via_ref(old);
+        egress_proxy_unref(*egress);
+        *egress = egress_proxy_ref(old);
     }
 }
 
@@ -259,8 +259,8 @@ bool trust_keep_same(struct trust *t, const struct trust *old)
     keep_same(&t->peer_no_cert, old->peer_no_cert, &changed);
     for (size_t i = 0; i < ETCD_SERVERS_MAX; i++)
         keep_same(&t->etcd[i], old->etcd[i], &changed);
-    keep_same_via(&t->peer_via, old->peer_via, &changed);
-    keep_same_via(&t->etcd_via, old->etcd_via, &changed);
+    keep_same_egress(&t->peer_egress, old->peer_egress, &changed);
+    keep_same_egress(&t->etcd_egress, old->etcd_egress, &changed);
     return changed;
 }
 

@@ -10,7 +10,7 @@
 #include "daemon/config.h"
 
 struct tls_ctx;
-struct via;
+struct egress_proxy;
 
 struct trust {
     struct tls_ctx *serving;    /* HTTP/2 and HTTP/1.1 */
@@ -20,7 +20,7 @@ struct trust {
     struct tls_ctx *etcd[ETCD_SERVERS_MAX];   /* one per etcd-servers, for each has its name; NULL for http:// */
     struct tls_ctx *peer_cert, *peer_no_cert; /* NULL without peer-ca-file or proxy-client-cert-file */
     char *requestheader_ca;                   /* PEM text, to be compared; "" without requestheader-client-ca-file */
-    struct via *peer_via, *etcd_via;          /* the egress selector's; NULL: dialled directly */
+    struct egress_proxy *peer_egress, *etcd_egress; /* the egress selector's; NULL: dialled directly */
 };
 
 /* All or nothing; every failure is a line in *errors. */

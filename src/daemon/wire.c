@@ -109,7 +109,7 @@ bool wire_static_peers(const struct config *c, struct wire_peers *out)
     return out->list != NULL;
 }
 
-static struct origin *etcd_origin(struct back *b, const char *url, struct tls_ctx *ctx, struct via *via)
+static struct origin *etcd_origin(struct back *b, const char *url, struct tls_ctx *ctx, struct egress_proxy *egress)
 {
     struct derive_address addr = {"", 0};
     struct err err;
@@ -125,7 +125,7 @@ static struct origin *etcd_origin(struct back *b, const char *url, struct tls_ct
         .port = addr.port,
         .tls_no_cert = ctx, /* it shows etcd-certfile, which is no certificate of the front proxy */
         .tls_required = tls,
-        .via = via,
+        .egress = egress,
     };
     return origin_new(b, &o);
 }
@@ -133,7 +133,7 @@ static struct origin *etcd_origin(struct back *b, const char *url, struct tls_ct
 bool wire_etcd(struct back *b, const struct config *c, const struct trust *t, struct wire_surroundings *out)
 {
     for (out->n_etcd = 0; c->etcd_servers[out->n_etcd] != NULL && out->n_etcd < ETCD_SERVERS_MAX; out->n_etcd++) {
-        out->etcd[out->n_etcd] = etcd_origin(b, c->etcd_servers[out->n_etcd], t->etcd[out->n_etcd], t->etcd_via);
+        out->etcd[out->n_etcd] = etcd_origin(b, c->etcd_servers[out->n_etcd], t->etcd[out->n_etcd], t->etcd_egress);
         if (out->etcd[out->n_etcd] == NULL)
             return false;
     }
@@ -228,7 +228,7 @@ void wire_cluster(const struct config *c, const struct trust *t, const struct wi
         .n_static_peers = s->peers.n,
         .peer_allowed = may_dial,
         .peer_allowed_arg = s->networks,
-        .peer_via = t->peer_via,
+        .peer_egress = t->peer_egress,
         .refresh_interval_ms = c->discovery_refresh_interval,
         .stale_after_ms = c->peer_stale_after,
         .forget_after_ms = c->peer_forget_after,

@@ -8,11 +8,11 @@
 #include "base/state.h"
 #include "net/connect_head.h"
 #include "net/dial.h"
+#include "net/egress_proxy.h"
 #include "net/lifetime.h"
 #include "net/loop_internal.h"
 #include "net/relay.h"
 #include "net/stream_internal.h"
-#include "net/via.h"
 
 enum connect_state {
     CONNECT_DIALLING, /* the proxy */
@@ -23,9 +23,9 @@ enum connect_state {
 struct connect {
     struct loop *loop;
     struct lifetime life;
-    struct via *via;
+    struct egress_proxy *egress;
     enum connect_state state;
-    via_fn *fn;
+    egress_proxy_fn *fn;
     void *arg;
     char *target;
     uint64_t started_ms, deadline_ms;
@@ -63,7 +63,7 @@ struct label_values {
 
 static struct label_values values_of(const struct connect *c)
 {
-    bool uds = strncmp(via_opts(c->via)->host, "unix:", 5) == 0;
+    bool uds = strncmp(egress_proxy_opts(c->egress)->host, "unix:", 5) == 0;
 
     return (struct label_values){{SLICE_LIT("http_connect"), slice_str(uds ? "uds" : "tcp"),
                                   slice_str(c->state == CONNECT_DIALLING ? "connect" : "proxy")}};
@@ -117,7 +117,7 @@ static void free_connect(void *arg)
 {
     struct connect *c = arg;
 
-    via_unref(c->via);
+    egress_proxy_unref(c->egress);
     mem_free(c->target);
     mem_free(c);
 }
@@ -150,7 +150,7 @@ static void fail(struct connect *c, const char *fmt, ...)
     va_start(ap, fmt);
     (void)vsnprintf(why, sizeof(why), fmt, ap);
     va_end(ap);
-    (void)snprintf(text, sizeof(text), "egress proxy %s: %s", via_text(c->via), why);
+    (void)snprintf(text, sizeof(text), "egress proxy %s: %s", egress_proxy_text(c->egress), why);
     count_failure(c);
     end(c);
     c->fn(-1, NULL, text, c->arg);
@@ -246,16 +246,16 @@ static void on_proxy(struct stream *s, const char *failure, void *arg)
     (void)stream_write(s, slice_of(ask, (size_t)n)); /* a failure comes as an event */
 }
 
-static void *start(struct loop *l, struct via *via, const struct via_request *r)
+static void *start(struct loop *l, struct egress_proxy *egress, const struct egress_proxy_request *r)
 {
-    const struct via_opts *o = via_opts(via);
+    const struct egress_proxy_opts *o = egress_proxy_opts(egress);
     struct dial_opts d = {.host = o->host, .port = o->port, .tls = o->tls, .timeout_ms = r->timeout_ms};
     struct connect *c = mem_zalloc(sizeof(*c));
 
     if (c == NULL)
         return NULL;
     c->loop = l;
-    c->via = via_ref(via);
+    c->egress = egress_proxy_ref(egress);
     c->fn = r->fn;
     c->arg = r->arg;
     c->started_ms = loop_now_ms(l);
@@ -282,9 +282,9 @@ static void cancel(void *tunnel)
         end(c);
 }
 
-struct via *connect_via_new(const struct via_opts *o)
+struct egress_proxy *connect_egress_new(const struct egress_proxy_opts *o)
 {
-    static const struct via_ops ops = {.start = start, .cancel = cancel};
+    static const struct egress_proxy_ops ops = {.start = start, .cancel = cancel};
 
-    return via_new(o, &ops);
+    return egress_proxy_new(o, &ops);
 }

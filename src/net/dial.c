@@ -11,12 +11,12 @@
 #include <sys/un.h>
 
 #include "base/state.h"
+#include "net/egress_proxy.h"
 #include "net/lifetime.h"
 #include "net/relay.h"
 #include "net/resolver.h"
 #include "net/stream_internal.h"
 #include "net/tls_ctx.h"
-#include "net/via.h"
 
 enum { MAX_ADDRESSES = 16 };
 
@@ -60,7 +60,7 @@ struct dial {
     struct loop_timer *timer;
     struct lifetime_guest query;
     struct lifetime_guest attempt; /* one of: */
-    void *tunnel;                  /* on the way through opts.via */
+    void *tunnel;                  /* on the way through opts.egress */
     struct stream *stream;
     struct dial_address addresses[MAX_ADDRESSES];
     size_t n_addresses, next;
@@ -73,7 +73,7 @@ static void free_dial(void *arg)
     struct dial *d = arg;
 
     tls_ctx_unref(d->opts.tls);
-    via_unref(d->opts.via);
+    egress_proxy_unref(d->opts.egress);
     mem_free(d->host);
     mem_free(d->server_name);
     mem_free(d);
@@ -84,7 +84,7 @@ static void drop_attempt(void *arg)
     struct dial *d = arg;
 
     if (d->tunnel != NULL)
-        via_cancel(d->opts.via, d->tunnel);
+        egress_proxy_cancel(d->opts.egress, d->tunnel);
     d->tunnel = NULL;
     if (d->stream != NULL)
         stream_close(d->stream, STREAM_CLOSE_NOW);
@@ -237,7 +237,8 @@ static void try_through_proxy(struct dial *d, const struct dial_address *a)
         return;
     }
     /* Somewhat less than the whole, so that it is the proxy that is seen to be late. */
-    d->tunnel = via_start(d->opts.via, d->loop, &(struct via_request){target, share_ms(d) * 15 / 16, on_tunnel, d});
+    d->tunnel = egress_proxy_start(d->opts.egress, d->loop,
+                                   &(struct egress_proxy_request){target, share_ms(d) * 15 / 16, on_tunnel, d});
     if (d->tunnel == NULL)
         note(d, "%s: out of memory", d->host);
 }
@@ -246,7 +247,7 @@ static void try_address(struct dial *d, const struct dial_address *a)
 {
     if (d->opts.allow != NULL && !d->opts.allow(sockaddr_of(a), d->opts.allow_arg))
         note(d, "%s: the address is not allowed", d->host);
-    else if (d->opts.via != NULL)
+    else if (d->opts.egress != NULL)
         try_through_proxy(d, a);
     else
         try_directly(d, a);
@@ -282,7 +283,7 @@ static void on_deadline(void *arg)
     else if (d->stream != NULL)
         note(d, "%s: timed out", stream_remote_text(d->stream));
     else if (d->tunnel != NULL)
-        note(d, "egress proxy %s: timed out", via_text(d->opts.via));
+        note(d, "egress proxy %s: timed out", egress_proxy_text(d->opts.egress));
     fail(d);
 }
 
@@ -332,7 +333,7 @@ static bool add_literal(struct dial *d)
 /* Only the proxy resolves, if nobody here has to judge the address. */
 static bool leave_to_proxy(struct dial *d)
 {
-    if (d->opts.via == NULL || d->opts.allow != NULL)
+    if (d->opts.egress == NULL || d->opts.allow != NULL)
         return false;
     d->n_addresses = 1;
     return true;
@@ -429,8 +430,8 @@ struct dial *dial_start(struct loop *l, const struct dial_opts *o, dial_fn *fn, 
     d->timer = lifetime_timer(&d->life, on_deadline, d);
     if (d->opts.tls != NULL)
         tls_ctx_ref(d->opts.tls);
-    if (d->opts.via != NULL)
-        via_ref(d->opts.via);
+    if (d->opts.egress != NULL)
+        egress_proxy_ref(d->opts.egress);
     if (d->host == NULL || (o->server_name != NULL && d->server_name == NULL) || d->timer == NULL) {
         end(d);
         return NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Name or address + port to an open stream: resolves (literals without any query), tries the addresses in turn,
- * within one deadline. Cancellable. Through a proxy (via.h) each attempt is a tunnel to that address, and what the
- * caller gets is a stream to the server all the same: TLS, verification and names are those of the server.
+ * within one deadline. Cancellable. Through a proxy (egress_proxy.h) each attempt is a tunnel to that address, and what
+ * the caller gets is a stream to the server all the same: TLS, verification and names are those of the server.
  */
 #ifndef MVPROXY_NET_DIAL_H
 #define MVPROXY_NET_DIAL_H
@@ -10,7 +10,7 @@
 #include "net/stream.h"
 
 struct dial;
-struct via;
+struct egress_proxy;
 
 struct dial_opts {
     const char *host; /* IPv4/IPv6 literal (no brackets), name, or "unix:/path" */
@@ -27,7 +27,7 @@ struct dial_opts {
      * NULL: directly. With `allow`, names are resolved and judged here and the proxy is asked for an address, so the
      * rule holds whatever the proxy knows. Without, the proxy gets the name, as from kube-apiserver. Not for unix:.
      */
-    struct via *via;
+    struct egress_proxy *egress;
 };
 
 /* On success s is open and the receiver owns it (stream_set_owner at once); otherwise s is NULL and `failure` says why.

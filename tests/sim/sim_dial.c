@@ -3,11 +3,11 @@
 
 #include "base/err.h"
 #include "net/dial.h"
+#include "net/egress_proxy.h"
 #include "net/listener.h"
 #include "net/loop_internal.h"
 #include "net/proxy_accept.h"
 #include "net/tls_ctx.h"
-#include "net/via.h"
 #include "sim/sim_event.h"
 #include "sim/sim_pipe.h"
 
@@ -255,19 +255,19 @@ bool tls_ctx_same(const struct tls_ctx *a, const struct tls_ctx *b)
     return a == b;
 }
 
-/* ---- net/via.h: there are no proxies here ---- */
+/* ---- net/egress_proxy.h: there are no proxies here ---- */
 
-struct via *via_ref(struct via *v)
+struct egress_proxy *egress_proxy_ref(struct egress_proxy *v)
 {
     return v;
 }
 
-void via_unref(struct via *v)
+void egress_proxy_unref(struct egress_proxy *v)
 {
     (void)v;
 }
 
-bool via_same(const struct via *a, const struct via *b)
+bool egress_proxy_same(const struct egress_proxy *a, const struct egress_proxy *b)
 {
     return a == b;
 }

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "lib/tap.h"
-#include "net/via.h"
+#include "net/egress_proxy.h"
 
 #define HEAD "apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\n"
 #define ALPHA "apiVersion: apiserver.k8s.io/v1alpha1\nkind: EgressSelectorConfiguration\n"
@@ -188,20 +188,20 @@ static void test_via(void)
     struct arena *a = arena_new(4 << 20);
     struct egress e;
     struct buf errors;
-    struct via *v = NULL, *w = NULL;
+    struct egress_proxy *v = NULL, *w = NULL;
     struct err err = {""};
 
     buf_init(&errors, 4096);
     ok(egress_file_parse("F", SLICE_LIT(URL("http://[::1]:3128")), a, &e, &errors), "a proxy");
-    ok(egress_via(&e, EGRESS_CONTROLPLANE, &v, &err) && v != NULL, "can be used");
-    is_str(via_text(v), "[::1]:3128", "by its address");
-    ok(egress_via(&e, EGRESS_CONTROLPLANE, &w, &err) && via_same(v, w), "a reload finds it unchanged");
-    via_unref(w);
-    ok(egress_via(&e, EGRESS_ETCD, &w, &err) && w == NULL, "not for what is not selected");
-    ok(!via_same(v, w), "which is not the same");
-    via_unref(v);
+    ok(egress_make_proxy(&e, EGRESS_CONTROLPLANE, &v, &err) && v != NULL, "can be used");
+    is_str(egress_proxy_text(v), "[::1]:3128", "by its address");
+    ok(egress_make_proxy(&e, EGRESS_CONTROLPLANE, &w, &err) && egress_proxy_same(v, w), "a reload finds it unchanged");
+    egress_proxy_unref(w);
+    ok(egress_make_proxy(&e, EGRESS_ETCD, &w, &err) && w == NULL, "not for what is not selected");
+    ok(!egress_proxy_same(v, w), "which is not the same");
+    egress_proxy_unref(v);
     ok(egress_file_parse("F", SLICE_LIT(TLS PAIR), a, &e, &errors), "a proxy under TLS");
-    ok(!egress_via(&e, EGRESS_CONTROLPLANE, &v, &err) && v == NULL, "whose certificate cannot be read");
+    ok(!egress_make_proxy(&e, EGRESS_CONTROLPLANE, &v, &err) && v == NULL, "whose certificate cannot be read");
     ok(strstr(err.text, "certificate /c: No such file") != NULL, "is named (%s)", err.text);
     buf_free(&errors);
     arena_free(a);

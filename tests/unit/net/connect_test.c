@@ -13,7 +13,7 @@
 #include "base/limits.h"
 #include "base/metric.h"
 #include "lib/tap.h"
-#include "net/via.h"
+#include "net/egress_proxy.h"
 #include "unit/net/proxy_kit.h"
 
 enum { BULK = 3 << 20, MORE_THAN_ANY_BUFFER = 32 << 20 };
@@ -26,7 +26,7 @@ struct stage {
     struct end client, server;
     unsigned reached; /* connections that came to the target */
     struct proxy_kit proxy;
-    struct via *via;
+    struct egress_proxy *egress;
     char path[128];
     unsigned calls;
     char failure[512];
@@ -64,7 +64,7 @@ static const char *const kind_names[] = {"TCP", "TLS", "Unix socket"};
 
 static void open_stage(struct stage *st, struct loop *l, enum kind kind)
 {
-    struct via_opts o = {.host = "127.0.0.1"};
+    struct egress_proxy_opts o = {.host = "127.0.0.1"};
     struct err err = {""};
     char dir[] = "/tmp/connect-test-XXXXXX";
 
@@ -90,7 +90,7 @@ static void open_stage(struct stage *st, struct loop *l, enum kind kind)
     proxy_kit_open(&st->proxy, l, kind == UNIX_SOCKET ? st->path + 5 : NULL, st->proxy_server);
     st->proxy.target_port = listener_port(st->target);
     o.port = kind == UNIX_SOCKET ? 0 : listener_port(st->proxy.listener);
-    st->via = connect_via_new(&o);
+    st->egress = connect_egress_new(&o);
 }
 
 static void clear_stage(struct stage *st)
@@ -112,7 +112,7 @@ static void close_stage(struct stage *st)
     clear_stage(st);
     listener_close(st->target);
     proxy_kit_close(&st->proxy);
-    via_unref(st->via);
+    egress_proxy_unref(st->egress);
     tls_ctx_unref(st->sctx);
     tls_ctx_unref(st->cctx);
     tls_ctx_unref(st->proxy_server);
@@ -127,8 +127,11 @@ static void close_stage(struct stage *st)
 
 static struct dial_opts dial_through(struct stage *st)
 {
-    return (struct dial_opts){
-        .host = "127.0.0.1", .port = listener_port(st->target), .tls = st->cctx, .via = st->via, .timeout_ms = 10000};
+    return (struct dial_opts){.host = "127.0.0.1",
+                              .port = listener_port(st->target),
+                              .tls = st->cctx,
+                              .egress = st->egress,
+                              .timeout_ms = 10000};
 }
 
 /* True when both sides have a stream. */

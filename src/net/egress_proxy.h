@@ -3,17 +3,17 @@
  * A proxy through which servers are dialled: HTTP CONNECT over TCP, TLS or a Unix socket. Immutable and counted by
  * reference, as TLS contexts are: a reload makes new ones.
  */
-#ifndef MVPROXY_NET_VIA_H
-#define MVPROXY_NET_VIA_H
+#ifndef MVPROXY_NET_EGRESS_PROXY_H
+#define MVPROXY_NET_EGRESS_PROXY_H
 
 #include "base/mem.h"
 
 struct loop;
 struct relay;
 struct tls_ctx;
-struct via;
+struct egress_proxy;
 
-struct via_opts {
+struct egress_proxy_opts {
     const char *host; /* of the proxy: literal, name or "unix:/path" */
     unsigned port;
     struct tls_ctx *tls; /* towards the proxy; NULL: plain. Its server name is what the proxy's certificate must have */
@@ -23,12 +23,12 @@ struct via_opts {
  * fd is the receiver's (non-blocking), and so is the relay, if there is one: relay_bind() or relay_drop(). Or fd is -1
  * and failure says why, naming the proxy. It is over.
  */
-typedef void via_fn(int fd, struct relay *relay, const char *failure, void *arg);
+typedef void egress_proxy_fn(int fd, struct relay *relay, const char *failure, void *arg);
 
-struct via_request {
+struct egress_proxy_request {
     const char *target;  /* HOST:PORT that the proxy is asked for */
     uint64_t timeout_ms; /* for all of it */
-    via_fn *fn;          /* never called from inside of via_start() */
+    egress_proxy_fn *fn; /* never called from inside of egress_proxy_start() */
     void *arg;
 };
 
@@ -36,23 +36,23 @@ struct via_request {
  * How tunnels are made: connect.h, which itself dials the proxy. It is told at creation because dial.c, which asks for
  * tunnels, is below it.
  */
-struct via_ops {
-    void *(*start)(struct loop *l, struct via *v, const struct via_request *r);
+struct egress_proxy_ops {
+    void *(*start)(struct loop *l, struct egress_proxy *v, const struct egress_proxy_request *r);
     void (*cancel)(void *tunnel);
 };
 
 /* The text is copied, the context referenced. NULL when out of memory. */
-MEM_CHECK struct via *via_new(const struct via_opts *o, const struct via_ops *ops);
+MEM_CHECK struct egress_proxy *egress_proxy_new(const struct egress_proxy_opts *o, const struct egress_proxy_ops *ops);
 /* Asks for a tunnel; NULL when out of memory. */
-MEM_CHECK void *via_start(struct via *v, struct loop *l, const struct via_request *r);
+MEM_CHECK void *egress_proxy_start(struct egress_proxy *v, struct loop *l, const struct egress_proxy_request *r);
 /* No callback any more. */
-void via_cancel(const struct via *v, void *tunnel);
-struct via *via_ref(struct via *v);
-void via_unref(struct via *v); /* NULL is fine */
-const struct via_opts *via_opts(const struct via *v);
+void egress_proxy_cancel(const struct egress_proxy *v, void *tunnel);
+struct egress_proxy *egress_proxy_ref(struct egress_proxy *v);
+void egress_proxy_unref(struct egress_proxy *v); /* NULL is fine */
+const struct egress_proxy_opts *egress_proxy_opts(const struct egress_proxy *v);
 /* Whether dialling through either is the same. NULL is a direct connection. */
-bool via_same(const struct via *a, const struct via *b);
+bool egress_proxy_same(const struct egress_proxy *a, const struct egress_proxy *b);
 /* "10.0.0.1:3128" or "unix:/path", for messages. */
-const char *via_text(const struct via *v);
+const char *egress_proxy_text(const struct egress_proxy *v);
 
 #endif

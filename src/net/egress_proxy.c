@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "net/via.h"
+#include "net/egress_proxy.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "net/tls_ctx.h"
 
-struct via {
+struct egress_proxy {
     unsigned refs;
-    const struct via_ops *ops;
-    struct via_opts opts; /* host is a copy */
+    const struct egress_proxy_ops *ops;
+    struct egress_proxy_opts opts; /* host is a copy */
     char *host, *text;
 };
 
-static char *describe(const struct via_opts *o)
+static char *describe(const struct egress_proxy_opts *o)
 {
     char text[512];
     bool is_unix = strncmp(o->host, "unix:", 5) == 0;
@@ -24,7 +24,7 @@ static char *describe(const struct via_opts *o)
     return mem_strdup(text);
 }
 
-static void destroy(struct via *v)
+static void destroy(struct egress_proxy *v)
 {
     tls_ctx_unref(v->opts.tls);
     mem_free(v->host);
@@ -32,9 +32,9 @@ static void destroy(struct via *v)
     mem_free(v);
 }
 
-struct via *via_new(const struct via_opts *o, const struct via_ops *ops)
+struct egress_proxy *egress_proxy_new(const struct egress_proxy_opts *o, const struct egress_proxy_ops *ops)
 {
-    struct via *v = mem_zalloc(sizeof(*v));
+    struct egress_proxy *v = mem_zalloc(sizeof(*v));
 
     if (v == NULL)
         return NULL;
@@ -52,41 +52,41 @@ struct via *via_new(const struct via_opts *o, const struct via_ops *ops)
     return NULL;
 }
 
-struct via *via_ref(struct via *v)
+struct egress_proxy *egress_proxy_ref(struct egress_proxy *v)
 {
     v->refs++;
     return v;
 }
 
-void via_unref(struct via *v)
+void egress_proxy_unref(struct egress_proxy *v)
 {
     if (v != NULL && --v->refs == 0)
         destroy(v);
 }
 
-bool via_same(const struct via *a, const struct via *b)
+bool egress_proxy_same(const struct egress_proxy *a, const struct egress_proxy *b)
 {
     if (a == NULL || b == NULL)
         return a == b;
     return strcmp(a->host, b->host) == 0 && a->opts.port == b->opts.port && tls_ctx_same(a->opts.tls, b->opts.tls);
 }
 
-void *via_start(struct via *v, struct loop *l, const struct via_request *r)
+void *egress_proxy_start(struct egress_proxy *v, struct loop *l, const struct egress_proxy_request *r)
 {
     return v->ops->start(l, v, r);
 }
 
-void via_cancel(const struct via *v, void *tunnel)
+void egress_proxy_cancel(const struct egress_proxy *v, void *tunnel)
 {
     v->ops->cancel(tunnel);
 }
 
-const struct via_opts *via_opts(const struct via *v)
+const struct egress_proxy_opts *egress_proxy_opts(const struct egress_proxy *v)
 {
     return &v->opts;
 }
 
-const char *via_text(const struct via *v)
+const char *egress_proxy_text(const struct egress_proxy *v)
 {
     return v->text;
 }
