@@ -49,7 +49,7 @@ bool access_log_on(const struct access_log *l)
     return l->all || l->rerouted || l->errors || l->slow_ms > 0;
 }
 
-bool access_log_is_error(const struct account_entry *e)
+bool access_log_is_error(const struct request_summary *e)
 {
     bool broken_off = e->why != NULL && e->status < 400 && strcmp(e->why, ACCOUNT_CLIENT_GONE) != 0;
 
@@ -57,7 +57,7 @@ bool access_log_is_error(const struct account_entry *e)
 }
 
 /* By a key that is the same everywhere. Whoever picks his Audit-ID picks whether he is drawn: the manual says so. */
-static bool is_drawn(const struct access_log *l, const struct account_entry *e)
+static bool is_drawn(const struct access_log *l, const struct request_summary *e)
 {
     static const unsigned char same[HASH_SIP_KEY_BYTES] = {0};
 
@@ -66,7 +66,7 @@ static bool is_drawn(const struct access_log *l, const struct account_entry *e)
     return e->audit_id.n > 0 ? hash_siphash(same, e->audit_id) % l->sample == 0 : hash_random_below(l->sample) == 0;
 }
 
-bool access_log_selects(const struct access_log *l, const struct account_entry *e, bool from_peer, uint64_t us)
+bool access_log_selects(const struct access_log *l, const struct request_summary *e, bool from_peer, uint64_t us)
 {
     if ((l->all || l->errors) && access_log_is_error(e))
         return true;
@@ -104,7 +104,7 @@ static void add_request(struct line *l, struct exchange *x, const struct reqinfo
     ADD(l, LT("client", c->address));
 }
 
-static void add_answer(struct line *l, struct exchange *x, const struct account_entry *e, uint64_t us)
+static void add_answer(struct line *l, struct exchange *x, const struct request_summary *e, uint64_t us)
 {
     ADD(l, LU("attempts", e->attempts));
     ADD(l, LU("code", e->status));
@@ -117,7 +117,7 @@ static void add_answer(struct line *l, struct exchange *x, const struct account_
 }
 
 void access_log_request(const struct access_log *l, struct exchange *x, const struct reqinfo *info,
-                        const struct route *r, const struct account_entry *e, bool from_peer)
+                        const struct route *r, const struct request_summary *e, bool from_peer)
 {
     uint64_t us = clock_us() - exchange_started_us(x);
     struct line line = {.n = 0};

@@ -8,7 +8,7 @@
 #define MVPROXY_PROXY_ACCESS_LOG_H
 
 #include "base/err.h"
-#include "proxy/account.h"
+#include "proxy/request_metrics.h"
 
 struct access_log {
     bool all;
@@ -24,11 +24,11 @@ bool access_log_parse(const char *const *filters, struct access_log *out, struct
 /* Whether anything may be written at all, so that what the lines need must be kept. */
 bool access_log_on(const struct access_log *l);
 /* 5xx, 429, and an answer that was broken off by other than the client. */
-bool access_log_is_error(const struct account_entry *e);
+bool access_log_is_error(const struct request_summary *e);
 /* Whether this request is written; `us`: from its head to its end. */
-bool access_log_selects(const struct access_log *l, const struct account_entry *e, bool from_peer, uint64_t us);
+bool access_log_selects(const struct access_log *l, const struct request_summary *e, bool from_peer, uint64_t us);
 /* Once per request, when it ends: writes the line if it is selected. */
 void access_log_request(const struct access_log *l, struct exchange *x, const struct reqinfo *info,
-                        const struct route *r, const struct account_entry *e, bool from_peer);
+                        const struct route *r, const struct request_summary *e, bool from_peer);
 
 #endif

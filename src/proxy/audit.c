@@ -122,7 +122,7 @@ static void emit(const struct log_kv *kv)
 }
 
 void audit_write(struct audit *a, struct exchange *x, const struct reqinfo *info, const struct audit_entry *e,
-                 const struct account_entry *ended)
+                 const struct request_summary *ended)
 {
     char received[CLOCK_RFC3339_BYTES], now[CLOCK_RFC3339_BYTES];
     int64_t wall = clock_wall_us();

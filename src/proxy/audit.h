@@ -12,8 +12,8 @@
 
 #include "front/exchange.h"
 #include "kube/reqinfo.h"
-#include "proxy/account.h"
 #include "proxy/authn.h"
+#include "proxy/request_metrics.h"
 
 enum { AUDIT_LINES = 100, AUDIT_WINDOW_MS = 10000 };
 
@@ -39,6 +39,6 @@ void audit_free(struct audit *a);
 void audit_note(struct audit_entry *e, struct exchange *x, const struct authn *au, bool believed);
 /* Once per request with an answer of ours, when it ends. */
 void audit_write(struct audit *a, struct exchange *x, const struct reqinfo *info, const struct audit_entry *e,
-                 const struct account_entry *ended);
+                 const struct request_summary *ended);
 
 #endif

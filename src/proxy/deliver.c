@@ -64,7 +64,7 @@ void deliver(struct job *j, const struct http_head *head, struct http_body body)
 {
     bool no_body = head->status == 304 || exchange_request(j->x)->method_id == HTTP_HEAD;
 
-    j->account.status = head->status;
+    j->summary.status = head->status;
     job_set_state(j, JOB_SERVING);
     if (!exchange_respond(j->x, head, body))
         return;

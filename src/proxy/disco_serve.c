@@ -141,7 +141,7 @@ static void answer(struct job *j, bool waited)
         forward_local(j);
         return;
     }
-    account_discovery_hit(j->proxy->account);
+    request_metrics_discovery_hit(j->proxy->request_metrics);
     if (etag_matches(exchange_request(j->x), doc->etag))
         send_not_modified(j, doc);
     else
@@ -299,7 +299,7 @@ bool disco_serve(struct job *j)
     if (n.document == NEGOTIATE_LEGACY)
         return false;
     if (n.profile.p != NULL && slice_eq(n.profile, SLICE_LIT("nopeer"))) {
-        account_discovery_nopeer(j->proxy->account);
+        request_metrics_discovery_nopeer(j->proxy->request_metrics);
         forward_local(j);
         return true;
     }

@@ -190,7 +190,7 @@ void explain_under_way(const struct proxy *p, size_t max, struct buf *out)
                   : j->target != NULL ? served_local_id(j->served)
                                       : NULL);
         json_text(&w, "state", state_of(j));
-        json_bool(&w, "longRunning", j->account.long_running);
+        json_bool(&w, "longRunning", j->summary.long_running);
         json_u64(&w, "bytesIn", exchange_request_bytes(j->x));
         json_u64(&w, "bytesOut", exchange_response_bytes(j->x));
         json_close(&w);

@@ -131,8 +131,8 @@ void forward_relay_head(struct job *j, const struct http_head *head, struct http
         job_refuse(j, 503, STATUS_NO_MEMORY);
         return;
     }
-    j->account.status = head->status;
-    account_note_answer(&j->account, head);
+    j->summary.status = head->status;
+    request_summary_note_answer(&j->summary, head);
     job_set_state(j, JOB_RELAYING);
     (void)exchange_respond(j->x, &out, announced(j, head, body));
     job_forget_request(j);
@@ -233,7 +233,7 @@ static void peer_denies(struct job *j)
 static void local_denies(struct job *j)
 {
     job_drop_back(j);
-    account_retry(j->proxy->account, "local-not-found");
+    request_metrics_retry(j->proxy->request_metrics, "local-not-found");
     if (body_gone(j) || j->route.row == ROUTE_ROW_BLIND || j->route.row == ROUTE_ROW_LOCAL_FAILOVER) {
         (void)cluster_local_miss(j->proxy->cluster, NULL, NULL);
         job_refuse(j, 503, STATUS_SYNCING);
@@ -512,7 +512,7 @@ static void on_failed(void *arg, const struct back_failure_info *f)
     j->maybe_done = !retry_is_harmless(j->request.method_id, f->request_sent);
     if (j->peer != NULL && f->why != BACK_FAIL_CLIENT) {
         cluster_peer_suspect(j->proxy->cluster, j->peer->id);
-        account_peer_error(j->proxy->account, ACCOUNT_PROXY_TRANSPORT, &j->info);
+        request_metrics_peer_error(j->proxy->request_metrics, PEER_ERROR_PROXY_TRANSPORT, &j->info);
     } else if (j->peer == NULL && retry_server_is_lost(f->why)) {
         cluster_local_failed(j->proxy->cluster, f->why != BACK_FAIL_UNANSWERED);
     }
@@ -578,12 +578,12 @@ bool forward_start(struct job *j, const struct back_handler *handler, struct htt
         .hop = !asserts && j->target != j->config->local,
         .http2 = http2_for(j),
         .http2_if_busy = may_as_well_be_http1(j),
-        .lasting = j->account.long_running,
+        .lasting = j->summary.long_running,
         .head = &j->request,
         .body = body,
         .upgrade = exchange_wants_upgrade(j->x) && handler->on_upgraded != NULL,
         .expect_continue = exchange_expects_continue(j->x),
-        .head_timeout_ms = j->account.long_running ? 0 : j->config->request_timeout_ms,
+        .head_timeout_ms = j->summary.long_running ? 0 : j->config->request_timeout_ms,
         .client = j->client,
         .quota = exchange_quota(j->x),
         .others = j->peer == NULL && has_alternatives(j),
@@ -591,7 +591,7 @@ bool forward_start(struct job *j, const struct back_handler *handler, struct htt
         .arg = j,
     };
 
-    j->account.attempts++;
+    j->summary.attempts++;
     j->back = back_start(j->proxy->back, &o);
     if (j->back == NULL) {
         job_refuse(j, 503, STATUS_NO_MEMORY);
@@ -634,7 +634,7 @@ static void send_to(struct job *j, struct origin *origin, const struct served_pe
     }
     j->target = origin_ref(origin);
     j->peer = peer;
-    j->account.peer = peer != NULL ? peer->host : NULL;
+    j->summary.peer = peer != NULL ? peer->host : NULL;
     job_set_state(j, JOB_FORWARDING);
     (void)forward_start(j, &forward_handler, exchange_request_body(j->x));
 }
@@ -658,7 +658,7 @@ static bool try_next_peer(struct job *j, const char *retry_reason)
             continue;
         }
         if (retry_reason != NULL)
-            account_retry(j->proxy->account, retry_reason);
+            request_metrics_retry(j->proxy->request_metrics, retry_reason);
         send_to(j, p->origin, p);
         return true;
     }
@@ -675,7 +675,7 @@ static bool try_next(struct job *j, const char *retry_reason)
         return true;
     if (j->route.row == ROUTE_ROW_NEWEST && j->stage == JOB_STAGE_READY_PEERS) {
         j->stage = JOB_STAGE_LOCAL;
-        account_retry(j->proxy->account, "older");
+        request_metrics_retry(j->proxy->request_metrics, "older");
         forward_local(j);
         return true;
     }
@@ -684,7 +684,7 @@ static bool try_next(struct job *j, const char *retry_reason)
     if (j->stage == JOB_STAGE_READY_PEERS) {
         j->stage = JOB_STAGE_LOCAL;
         if (!j->local_tried) {
-            account_retry(j->proxy->account, "last-resort");
+            request_metrics_retry(j->proxy->request_metrics, "last-resort");
             forward_local(j);
             return true;
         }

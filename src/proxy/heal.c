@@ -306,7 +306,7 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
     h->head = NULL;
     buf_release(&j->kept);
     j->peer = j->judge;
-    j->account.peer = j->peer != NULL ? j->peer->id : NULL;
+    j->summary.peer = j->peer != NULL ? j->peer->id : NULL;
     if (head->status == 404 && may_be_somebodys(j)) {
         job_drop_back(j);
         job_refuse(j, 503, STATUS_PEER_UNKNOWN);

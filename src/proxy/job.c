@@ -39,16 +39,16 @@ bool job_believes_client(const struct job *j)
 
 struct slice job_answers_itself(struct job *j)
 {
-    struct slice id = j->account.audit_id;
+    struct slice id = j->summary.audit_id;
 
     if (!j->audit.own) {
-        account_note_head(&j->account, exchange_request(j->x));
+        request_summary_note_head(&j->summary, exchange_request(j->x));
         if (id.n > 0)
-            j->account.audit_id = id;
-        account_keep_head(&j->account, exchange_arena(j->x));
+            j->summary.audit_id = id;
+        request_summary_keep_head(&j->summary, exchange_arena(j->x));
         audit_note(&j->audit, j->x, &j->authn, job_believes_client(j));
     }
-    return account_own_audit_id(&j->account, exchange_arena(j->x));
+    return request_summary_own_audit_id(&j->summary, exchange_arena(j->x));
 }
 
 void job_drop_back(struct job *j)
@@ -65,7 +65,7 @@ void job_drop_back(struct job *j)
 
 void job_forget_request(struct job *j)
 {
-    account_keep_head(&j->account, exchange_arena(j->x));
+    request_summary_keep_head(&j->summary, exchange_arena(j->x));
     exchange_forget_request(j->x);
 }
 
@@ -80,35 +80,35 @@ static void note_insight(struct job *j)
 {
     struct gvr gvr = reqinfo_gvr(&j->info);
 
-    if (j->insight != INSIGHT_EVEN && j->account.status != 401 && j->account.status != 403)
-        insight_note(j->proxy->insight, j->insight, &gvr, j->account.user_agent, j->account.user);
+    if (j->insight != INSIGHT_EVEN && j->summary.status != 401 && j->summary.status != 403)
+        insight_note(j->proxy->insight, j->insight, &gvr, j->summary.user_agent, j->summary.user);
 }
 
 static void account(struct job *j)
 {
     note_insight(j);
     if (!is_pulse(j))
-        traffic_add(&j->proxy->traffic, clock_ms(), j->route.row, j->account.status);
-    if (j->account.attempts > 0 && j->peer != NULL)
-        account_rerouted(j->proxy->account, j->account.status, &j->info);
+        traffic_add(&j->proxy->traffic, clock_ms(), j->route.row, j->summary.status);
+    if (j->summary.attempts > 0 && j->peer != NULL)
+        request_metrics_rerouted(j->proxy->request_metrics, j->summary.status, &j->info);
     /* By which of its two ways kube-apiserver tells the scope matters only here. */
-    j->account.custom = j->info.name_selected && served_excluded(j->served, j->info.group, j->info.version);
-    account_request(j->proxy->account, j->x, &j->info, &j->route, &j->account);
+    j->summary.custom = j->info.name_selected && served_excluded(j->served, j->info.group, j->info.version);
+    request_metrics_count(j->proxy->request_metrics, j->x, &j->info, &j->route, &j->summary);
     if (!is_pulse(j))
-        access_log_request(&j->config->access_log, j->x, &j->info, &j->route, &j->account,
+        access_log_request(&j->config->access_log, j->x, &j->info, &j->route, &j->summary,
                            j->authn.rerouted && j->info.is_resource);
     if (!j->audit.own || is_pulse(j))
         return;
     j->audit.unbounded = j->config->access_log.all;
     j->audit.route = route_row_name(j->route.row);
-    audit_write(j->proxy->audit, j->x, &j->info, &j->audit, &j->account);
+    audit_write(j->proxy->audit, j->x, &j->info, &j->audit, &j->summary);
 }
 
 /* Everything but the exchange: after this only the caller's last call into it is left. */
 static void settle(struct job *j, const char *why)
 {
     if (why != NULL)
-        j->account.why = why;
+        j->summary.why = why;
     account(j);
     if (j->waiter != NULL)
         cluster_forget_waiter(j->proxy->cluster, j->waiter);
@@ -139,7 +139,7 @@ void job_refuse(struct job *j, unsigned status, const char *message)
     /* For the peer that has sent it on: it may be another's turn. */
     if (j->authn.rerouted && !j->maybe_read && j->back == NULL)
         flags |= REFUSE_TRY_ANOTHER;
-    j->account.status = status_code(status);
+    j->summary.status = status_code(status);
     settle(j, message);
     refuse_exchange(x, status, message, audit_id, flags);
 }

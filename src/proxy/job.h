@@ -12,12 +12,12 @@
 #include "cluster/cluster.h"
 #include "front/exchange.h"
 #include "kube/reqinfo.h"
-#include "proxy/account.h"
 #include "proxy/audit.h"
 #include "proxy/authn.h"
 #include "proxy/authz_cache.h"
 #include "proxy/insight.h"
 #include "proxy/proxy_config.h"
+#include "proxy/request_metrics.h"
 #include "proxy/route.h"
 #include "proxy/traffic.h"
 
@@ -90,7 +90,7 @@ struct job {
     struct heal *heal;           /* an answer that is being completed (heal.c) */
     struct disco_pretty *pretty; /* instead of `document`: made while it is sent; freed with the job */
 
-    struct account_entry account;
+    struct request_summary summary;
     enum insight_kind insight;
     struct audit_entry audit;
 };
@@ -100,7 +100,7 @@ struct proxy {
     struct loop *loop;
     struct back *back;
     struct cluster *cluster;
-    struct account *account;
+    struct request_metrics *request_metrics;
     struct audit *audit;
     struct authz_cache *authz;
     struct insight *insight;

@@ -43,7 +43,7 @@ static bool name_verdict(struct job *j)
     bool named = id.n > 0;
 
     if (!named)
-        id = account_own_audit_id(&j->account, a);
+        id = request_summary_own_audit_id(&j->summary, a);
     j->audit.verdict = arena_copy(a, id);
     return named || id.n == 0 || http_head_add_id(&j->request, exchange_request_arena(j->x), HTTP_AUDIT_ID, id);
 }

@@ -139,7 +139,7 @@ static void act(struct job *j)
         break;
     case ROUTE_REFUSE:
         if (j->route.row == ROUTE_ROW_NO_ADDRESS)
-            account_peer_error(j->proxy->account, ACCOUNT_ENDPOINT_RESOLUTION, &j->info);
+            request_metrics_peer_error(j->proxy->request_metrics, PEER_ERROR_ENDPOINT_RESOLUTION, &j->info);
         if (j->route.row == ROUTE_ROW_NOT_SYNCED)
             job_refuse_unserved(j, j->route.message);
         else
@@ -167,11 +167,11 @@ static bool authenticate(struct job *j)
         job_refuse(j, 503, STATUS_NO_MEMORY);
         return false;
     }
-    j->account.user_kind = user_kind(&j->authn);
+    j->summary.user_kind = user_kind(&j->authn);
     if (j->authn.by_certificate)
-        account_certificate(j->proxy->account, client->tls->not_after - clock_wall_us() / 1000000);
+        request_metrics_certificate(j->proxy->request_metrics, client->tls->not_after - clock_wall_us() / 1000000);
     if (j->config->access_log.user)
-        j->account.user = j->authn.user.name;
+        j->summary.user = j->authn.user.name;
     if (j->authn.kind != AUTHN_REFUSED)
         return true;
     log_v(2, "Unauthorized", LT("client", client->address), LT("why", j->authn.why));
@@ -193,8 +193,8 @@ static bool understand(struct job *j)
         job_refuse(j, 503, STATUS_NO_MEMORY);
         return false;
     }
-    j->account.apply = head->method_id == HTTP_PATCH && request_is_apply(head);
-    j->account.long_running = j->info.long_running || exchange_wants_upgrade(j->x);
+    j->summary.apply = head->method_id == HTTP_PATCH && request_is_apply(head);
+    j->summary.long_running = j->info.long_running || exchange_wants_upgrade(j->x);
     if (head->method_id == HTTP_CONNECT) {
         job_refuse(j, 405, "CONNECT is not supported");
         return false;
@@ -285,8 +285,8 @@ static void look_for_insight(struct job *j)
     j->insight = insight_look(j->proxy->insight, j->served, &gvr);
     if (j->insight == INSIGHT_EVEN)
         return;
-    account_note_head(&j->account, exchange_request(j->x));
-    j->account.user = j->authn.user.name;
+    request_summary_note_head(&j->summary, exchange_request(j->x));
+    j->summary.user = j->authn.user.name;
 }
 
 void proxy_on_request(struct exchange *x, void *arg)
@@ -306,7 +306,7 @@ void proxy_on_request(struct exchange *x, void *arg)
     list_push_back(&p->under_way, &j->under_way);
     exchange_attach(x, forward_sink(), j);
     if (access_log_on(&j->config->access_log))
-        account_note_head(&j->account, exchange_request(x));
+        request_summary_note_head(&j->summary, exchange_request(x));
     if (!understand(j) || !authenticate(j))
         return;
     if (!note_client(j))
@@ -321,7 +321,7 @@ void proxy_on_request(struct exchange *x, void *arg)
         return;
     }
     look_for_insight(j);
-    if (j->account.long_running)
+    if (j->summary.long_running)
         list_push_back(&p->long_running, &j->node);
     act(j);
 }
@@ -336,7 +336,7 @@ struct proxy *proxy_new(struct loop *l, struct back *b, struct cluster *c, struc
     p->loop = l;
     p->back = b;
     p->cluster = c;
-    p->account = account_new(m);
+    p->request_metrics = request_metrics_new(m);
     p->insight = insight_new(m);
     p->audit = audit_new(m);
     p->dice = hash_random();
@@ -414,7 +414,7 @@ void proxy_free(struct proxy *p)
     (void)upgrade_end_oldest(p, SIZE_MAX);
     authz_cache_free(p->authz);
     mem_free(p->hsts);
-    account_free(p->account);
+    request_metrics_free(p->request_metrics);
     insight_free(p->insight);
     audit_free(p->audit);
     proxy_config_unref(p->config);

@@ -15,7 +15,7 @@ struct upgrade {
 static void forget(struct upgrade *u)
 {
     list_remove(&u->proxy->tunnels, &u->node);
-    account_tunnel(u->proxy->account, -1);
+    request_metrics_tunnel(u->proxy->request_metrics, -1);
     mem_free(u);
 }
 
@@ -24,7 +24,7 @@ static void on_done(void *arg, uint64_t from_client, uint64_t from_server, const
     struct upgrade *u = arg;
 
     (void)reason;
-    account_tunnel_bytes(u->proxy->account, from_client, from_server);
+    request_metrics_tunnel_bytes(u->proxy->request_metrics, from_client, from_server);
     forget(u);
 }
 
@@ -39,7 +39,7 @@ static void join(struct proxy *p, struct stream *client, struct stream *server)
     }
     u->proxy = p;
     list_push_back(&p->tunnels, &u->node);
-    account_tunnel(p->account, 1);
+    request_metrics_tunnel(p->request_metrics, 1);
     u->tunnel = tunnel_start(p->loop, client, server, on_done, u);
     if (u->tunnel == NULL)
         forget(u);
@@ -76,7 +76,7 @@ void upgrade_on_upgraded(void *arg, const struct http_head *head, struct stream 
         job_abort(j, "out of memory");
         return;
     }
-    j->account.status = 101;
+    j->summary.status = 101;
     /* The job's memory goes with the exchange. */
     job_release(j, NULL);
     client = exchange_upgrade(x, &out);

@@ -50,7 +50,7 @@ enum { ALL = 1, REROUTED = 2, ERRORS = 4, SLOW = 8 };
 /* By which single filter each is selected; of several, by any. */
 static const struct {
     const char *name;
-    struct account_entry entry;
+    struct request_summary entry;
     bool from_peer;
     uint64_t us;
     unsigned selected;
@@ -102,7 +102,7 @@ static void test_sample(void)
 
     for (unsigned i = 0; i < 10000; i++) {
         char id[16];
-        struct account_entry e = {.status = 200};
+        struct request_summary e = {.status = 200};
         bool here;
 
         (void)snprintf(id, sizeof id, "%u", i);
@@ -112,7 +112,7 @@ static void test_sample(void)
         differ += here != access_log_selects(&other, &e, false, 5);
         e.status = 500;
         errors += access_log_selects(&l, &e, false, 5);
-        e = (struct account_entry){.status = 200};
+        e = (struct request_summary){.status = 200};
         unnamed += access_log_selects(&l, &e, false, 5);
     }
     ok(drawn > 800 && drawn < 1200, "one in ten of all: %u of 10000", drawn);
@@ -120,7 +120,8 @@ static void test_sample(void)
     is_u64(errors, 10000, "every error");
     ok(unnamed > 800 && unnamed < 1200, "by chance without an Audit-ID: %u of 10000", unnamed);
     l.rerouted = true;
-    ok(access_log_selects(&l, &(struct account_entry){.status = 200, .peer = "cp-b"}, false, 5), "what a filter names");
+    ok(access_log_selects(&l, &(struct request_summary){.status = 200, .peer = "cp-b"}, false, 5),
+       "what a filter names");
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proxy/account.h"
+#include "proxy/request_metrics.h"
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -11,7 +11,7 @@
 
 enum { ACCOUNT_MAX_SERIES = 5000, ACCOUNT_CODES = 600 };
 
-struct account {
+struct request_metrics {
     struct metric_family *requests, *rerouted, *peer_errors, *durations, *retries, *failovers;
     struct metric *discovery_hits, *discovery_nopeer;
     struct metric *certificate_life;
@@ -31,7 +31,7 @@ static const char *const reason_labels[] = {"reason", NULL};
 static const double duration_bounds[] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
                                          0.25,   0.5,   1,      2.5,   5,    10,    30,   60};
 
-static void declare_requests(struct account *a, struct metrics *m)
+static void declare_requests(struct request_metrics *a, struct metrics *m)
 {
     a->requests =
         metric_family(m, METRIC_COUNTER, "apiserver_request_total",
@@ -59,7 +59,7 @@ static void declare_requests(struct account *a, struct metrics *m)
 }
 
 /* As upstream registers it (k8s.io/apiserver pkg/authentication/request/x509). */
-static void declare_certificate_life(struct account *a, struct metrics *m)
+static void declare_certificate_life(struct request_metrics *a, struct metrics *m)
 {
     static const double bounds[] = {0,      1800,   3600,   7200,    21600,   43200,    86400,
                                     172800, 345600, 604800, 2592000, 7776000, 15552000, 31104000};
@@ -72,7 +72,7 @@ static void declare_certificate_life(struct account *a, struct metrics *m)
                      NULL);
 }
 
-static void declare_others(struct account *a, struct metrics *m)
+static void declare_others(struct request_metrics *a, struct metrics *m)
 {
     a->discovery_hits = metric_single(m, METRIC_COUNTER, "aggregator_discovery_peer_aggregated_cache_hits_total",
                                       "Requests for /apis that were answered from the merged document.");
@@ -85,9 +85,9 @@ static void declare_others(struct account *a, struct metrics *m)
                                         "Bytes that servers sent through upgraded connections.");
 }
 
-struct account *account_new(struct metrics *m)
+struct request_metrics *request_metrics_new(struct metrics *m)
 {
-    struct account *a = must_zalloc(sizeof(*a));
+    struct request_metrics *a = must_zalloc(sizeof(*a));
 
     declare_requests(a, m);
     declare_others(a, m);
@@ -105,12 +105,12 @@ struct account *account_new(struct metrics *m)
     return a;
 }
 
-void account_free(struct account *a)
+void request_metrics_free(struct request_metrics *a)
 {
     mem_free(a);
 }
 
-static struct slice code_of(const struct account *a, unsigned status)
+static struct slice code_of(const struct request_metrics *a, unsigned status)
 {
     return a->code_text[status < ACCOUNT_CODES ? status : 0];
 }
@@ -126,8 +126,8 @@ static struct slice known_subresource(const struct route *r, struct slice text)
     return r->known_subresource || text.n == 0 ? text : SLICE_LIT("other");
 }
 
-static void count_request(struct account *a, struct exchange *x, const struct reqinfo *info, const struct route *r,
-                          const struct account_entry *e)
+static void count_request(struct request_metrics *a, struct exchange *x, const struct reqinfo *info,
+                          const struct route *r, const struct request_summary *e)
 {
     const struct request_labels_query q = {exchange_request(x)->method_id, info, e->custom, e->apply};
     struct slice none = slice_of("", 0);
@@ -148,13 +148,13 @@ static void count_request(struct account *a, struct exchange *x, const struct re
                                          }));
 }
 
-void account_note_head(struct account_entry *e, const struct http_head *h)
+void request_summary_note_head(struct request_summary *e, const struct http_head *h)
 {
     e->user_agent = http_head_value(h, HTTP_USER_AGENT);
     e->audit_id = http_head_value(h, HTTP_AUDIT_ID);
 }
 
-struct slice account_own_audit_id(struct account_entry *e, struct arena *a)
+struct slice request_summary_own_audit_id(struct request_summary *e, struct arena *a)
 {
     char uuid[37];
 
@@ -165,7 +165,7 @@ struct slice account_own_audit_id(struct account_entry *e, struct arena *a)
     return e->audit_id;
 }
 
-void account_note_answer(struct account_entry *e, const struct http_head *h)
+void request_summary_note_answer(struct request_summary *e, const struct http_head *h)
 {
     struct slice id = http_head_value(h, HTTP_AUDIT_ID);
 
@@ -180,15 +180,15 @@ static struct slice keep(struct slice text, struct arena *a)
                        : arena_copy(a, slice_of(text.p, text.n <= LIMIT_LOG_VALUE ? text.n : LIMIT_LOG_VALUE + 1));
 }
 
-void account_keep_head(struct account_entry *e, struct arena *a)
+void request_summary_keep_head(struct request_summary *e, struct arena *a)
 {
     e->user = keep(e->user, a);
     e->user_agent = keep(e->user_agent, a);
     e->audit_id = keep(e->audit_id, a);
 }
 
-void account_request(struct account *a, struct exchange *x, const struct reqinfo *info, const struct route *r,
-                     const struct account_entry *e)
+void request_metrics_count(struct request_metrics *a, struct exchange *x, const struct reqinfo *info,
+                           const struct route *r, const struct request_summary *e)
 {
     uint64_t us = clock_us() - exchange_started_us(x);
 
@@ -203,17 +203,18 @@ void account_request(struct account *a, struct exchange *x, const struct reqinfo
 }
 
 /* Only resources that a peer is known to serve are ever sent to one, so the names are bounded. */
-void account_rerouted(struct account *a, unsigned status, const struct reqinfo *info)
+void request_metrics_rerouted(struct request_metrics *a, unsigned status, const struct reqinfo *info)
 {
     struct slice values[] = {code_of(a, status), info->group, info->version, info->resource};
 
     metric_inc(metric_child(a->rerouted, values));
 }
 
-void account_peer_error(struct account *a, enum account_peer_error type, const struct reqinfo *info)
+void request_metrics_peer_error(struct request_metrics *a, enum request_metrics_peer_error type,
+                                const struct reqinfo *info)
 {
     struct slice values[] = {
-        type == ACCOUNT_ENDPOINT_RESOLUTION ? SLICE_LIT("endpoint_resolution") : SLICE_LIT("proxy_transport"),
+        type == PEER_ERROR_ENDPOINT_RESOLUTION ? SLICE_LIT("endpoint_resolution") : SLICE_LIT("proxy_transport"),
         info->group,
         info->version,
         info->resource,
@@ -222,36 +223,36 @@ void account_peer_error(struct account *a, enum account_peer_error type, const s
     metric_inc(metric_child(a->peer_errors, values));
 }
 
-void account_discovery_hit(struct account *a)
+void request_metrics_discovery_hit(struct request_metrics *a)
 {
     metric_inc(a->discovery_hits);
 }
 
-void account_discovery_nopeer(struct account *a)
+void request_metrics_discovery_nopeer(struct request_metrics *a)
 {
     metric_inc(a->discovery_nopeer);
 }
 
-void account_tunnel(struct account *a, int change)
+void request_metrics_tunnel(struct request_metrics *a, int change)
 {
     a->open_tunnels = change > 0 ? a->open_tunnels + 1 : a->open_tunnels - 1;
     metric_set(a->tunnels, (double)a->open_tunnels);
 }
 
-void account_tunnel_bytes(struct account *a, uint64_t from_client, uint64_t from_server)
+void request_metrics_tunnel_bytes(struct request_metrics *a, uint64_t from_client, uint64_t from_server)
 {
     metric_add(a->tunnel_bytes_in, (double)from_client);
     metric_add(a->tunnel_bytes_out, (double)from_server);
 }
 
-void account_retry(struct account *a, const char *reason)
+void request_metrics_retry(struct request_metrics *a, const char *reason)
 {
     struct slice value = slice_str(reason);
 
     metric_inc(metric_child(a->retries, &value));
 }
 
-void account_certificate(struct account *a, int64_t seconds_left)
+void request_metrics_certificate(struct request_metrics *a, int64_t seconds_left)
 {
     metric_observe(a->certificate_life, (double)seconds_left);
 }
