@@ -90,7 +90,8 @@ enum {
     LIMIT_PROXY_HEADERS = 1024,           /* connections of balancers whose PROXY header has not come */
     LIMIT_PEM_BYTES = 16 << 20,           /* a file of certificates or keys */
     LIMIT_CLIENT_CHAIN_BYTES = 100 << 10, /* the certificates that a client shows */
-    LIMIT_LOG_VALUE = 4 << 10,            /* one value in a log line; the rest of it is cut off */
+    LIMIT_LOG_VALUE = 4 << 10,            /* one value as it stands in a log line; the rest is cut off */
+    LIMIT_LOG_LINE = 40 << 10,            /* journald makes two of what is over 48 KiB (LineMax=) */
     LIMIT_LOG_BUFFER = 64 << 10,          /* lines that wait for the end of the loop turn */
 };
 

@@ -15,6 +15,8 @@
 enum {
     LAST_WORDS_MS = 250, /* that a process which ends waits for whoever reads its log */
     WAIT_MS = 10,
+    SHORT_VALUE = 1 << 10,     /* where the line would be too long: 32 such pairs are none */
+    PAIRS_CUT_BYTES = 1 << 10, /* the names of the values that were cut */
 };
 
 /* The logger's own state: the documented exception to "no mutable globals". No memory is ever allocated here. */
@@ -143,13 +145,6 @@ struct event {
     const struct log_kv *kv;
 };
 
-/* Characters that a terminal would act upon or that hide text: controls, and the invisible and direction marks. */
-static bool is_unprintable(uint32_t code)
-{
-    return code < ' ' || (code >= 0x7f && code <= 0xa0) || (code >= 0x200b && code <= 0x200f) ||
-           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) || code == 0xfeff;
-}
-
 static void put_escaped(struct buf *b, struct slice bytes, uint32_t code)
 {
     switch (code) {
@@ -169,60 +164,136 @@ static void put_escaped(struct buf *b, struct slice bytes, uint32_t code)
         buf_append(b, SLICE_LIT("\\\\"));
         break;
     default:
-        if (!is_unprintable(code))
+        if (!utf8_unprintable(code))
             buf_append(b, bytes);
         else
             buf_printf(b, code < 0x80 ? "\\x%02x" : "\\u%04x", code);
     }
 }
 
-/* As Go's %q, which is what klog prints values with. */
-static void put_quoted(struct buf *b, struct slice s)
+/* One character, or a byte (n is 0) that is of none. As Go's %q, which is what klog prints values with. */
+static void put_text_char(struct buf *b, struct slice s, size_t n, uint32_t code)
 {
-    buf_append_char(b, '"');
-    while (s.n > 0) {
-        uint32_t code;
-        size_t n = utf8_next(s, &code);
+    if (n == 0)
+        buf_printf(b, "\\x%02x", (unsigned char)s.p[0]);
+    else
+        put_escaped(b, slice_of(s.p, n), code);
+}
 
-        if (n == 0)
-            buf_printf(b, "\\x%02x", (unsigned char)s.p[0]);
-        else
-            put_escaped(b, slice_of(s.p, n), code);
-        s = slice_from(s, n == 0 ? 1 : n);
+static void put_json_char(struct buf *b, struct slice s, size_t n, uint32_t code)
+{
+    if (n > 1 && utf8_unprintable(code))
+        buf_printf(b, "\\u%04x", code);
+    else
+        buf_append_json(b, slice_of(s.p, n == 0 ? 1 : n));
+}
+
+/* Bytes at the front that stand for themselves in either format. */
+static size_t plain(struct slice s)
+{
+    size_t n = 0;
+
+    while (n < s.n && s.p[n] >= ' ' && s.p[n] < 0x7f && s.p[n] != '"' && s.p[n] != '\\')
+        n++;
+    return n;
+}
+
+/* Puts the character at the front, or all up to the next that has to be escaped. What it took of s. */
+static size_t put_some(struct buf *b, struct slice s, size_t room)
+{
+    size_t n = plain(s);
+    uint32_t code = 0;
+
+    if (n > 0) {
+        buf_append(b, slice_of(s.p, n < room ? n : room));
+        return n < room ? n : room;
+    }
+    n = utf8_next(s, &code);
+    (logger.format == LOG_JSON ? put_json_char : put_text_char)(b, s, n, code);
+    return n == 0 ? 1 : n;
+}
+
+/* In at most `room` bytes between its quotes, the last character whole. False: there was more. */
+static bool put_string(struct buf *b, struct slice s, size_t room)
+{
+    size_t start, before;
+
+    buf_append_char(b, '"');
+    for (start = b->end; s.n > 0 && b->end - start < room && !b->failed;) {
+        size_t taken;
+
+        before = b->end;
+        taken = put_some(b, s, room - (before - start));
+        if (b->end - start > room) {
+            b->end = before; /* an escape that did not fit */
+            break;
+        }
+        s = slice_from(s, taken);
     }
     buf_append_char(b, '"');
+    return s.n == 0;
 }
 
-static void put_json_string(struct buf *b, struct slice s)
+/* As klog prints a list of strings: in JSON, whatever the format of the line. */
+static bool put_list(struct buf *b, const struct log_kv *kv, size_t room)
 {
-    buf_append_char(b, '"');
-    buf_append_json(b, s);
-    buf_append_char(b, '"');
+    size_t start = b->end;
+    bool all = true;
+
+    buf_append_char(b, '[');
+    for (size_t i = 0; i < kv->u && all; i++) {
+        all = b->end - start < room;
+        if (i > 0 && all)
+            buf_append_char(b, ',');
+        all = all && put_string(b, kv->list[i], room - (b->end - start));
+    }
+    buf_append_char(b, ']');
+    return all;
 }
 
-static void put_value(struct buf *b, const struct log_kv *kv, void (*put_text)(struct buf *b, struct slice s))
+static bool put_value(struct buf *b, const struct log_kv *kv, size_t room)
 {
-    struct slice text = kv->text;
-
     switch (kv->kind) {
     case LOG_KV_TEXT:
-        if (text.n > LIMIT_LOG_VALUE)
-            text.n = LIMIT_LOG_VALUE;
-        put_text(b, text);
-        break;
+        return put_string(b, kv->text, room);
+    case LOG_KV_LIST:
+        return put_list(b, kv, room);
     case LOG_KV_UINT:
-        buf_append_u64(b, kv->u);
-        break;
+        return buf_append_u64(b, kv->u);
     case LOG_KV_INT:
-        buf_printf(b, "%lld", (long long)kv->i);
-        break;
+        return buf_printf(b, "%lld", (long long)kv->i);
     case LOG_KV_BOOL:
-        buf_append_str(b, kv->u != 0 ? "true" : "false");
         break;
     }
+    return buf_append_str(b, kv->u != 0 ? "true" : "false");
 }
 
-static void put_text_line(struct buf *b, const struct event *e)
+static void put_key(struct buf *b, const char *key)
+{
+    if (logger.format == LOG_JSON)
+        buf_printf(b, ",\"%s\":", key);
+    else
+        buf_printf(b, " %s=", key);
+}
+
+/* Which values were cut is said by a pair behind them: nothing in a value can claim it. */
+static void put_pairs(struct buf *b, const struct log_kv *kv, size_t room)
+{
+    char cut[PAIRS_CUT_BYTES];
+    struct buf names = {.p = cut, .cap = sizeof(cut), .ceiling = sizeof(cut)};
+
+    for (; kv != NULL && kv->key != NULL; kv++) {
+        put_key(b, kv->key);
+        if (!put_value(b, kv, room))
+            buf_printf(&names, "%s%s", buf_len(&names) == 0 ? "" : ",", kv->key);
+    }
+    if (buf_len(&names) == 0)
+        return;
+    put_key(b, "truncated");
+    (void)put_string(b, buf_slice(&names), sizeof(cut) + 2);
+}
+
+static void put_text_line(struct buf *b, const struct event *e, size_t room)
 {
     time_t second = (time_t)(e->wall_us / 1000000);
 
@@ -235,31 +306,21 @@ static void put_text_line(struct buf *b, const struct event *e)
     }
     buf_printf(b, "%c%s.%06u %7d %s:%d] ", "FEWI"[e->level], logger.date, (unsigned)(e->wall_us % 1000000), logger.pid,
                e->file, e->line);
-    put_quoted(b, slice_str(e->msg));
-    for (const struct log_kv *kv = e->kv; kv != NULL && kv->key != NULL; kv++) {
-        buf_append_char(b, ' ');
-        buf_append_str(b, kv->key);
-        buf_append_char(b, '=');
-        put_value(b, kv, put_quoted);
-    }
+    (void)put_string(b, slice_str(e->msg), room);
+    put_pairs(b, e->kv, room);
 }
 
 /* The members and their order as k8s.io/component-base/logs/json writes them: only errors have no "v". */
-static void put_json_line(struct buf *b, const struct event *e)
+static void put_json_line(struct buf *b, const struct event *e, size_t room)
 {
     buf_printf(b, "{\"ts\":%lld.%03u,\"caller\":", (long long)(e->wall_us / 1000), (unsigned)(e->wall_us % 1000));
     buf_append_char(b, '"');
     buf_append_json(b, slice_str(e->file));
     buf_printf(b, ":%d\",\"msg\":", e->line);
-    put_json_string(b, slice_str(e->msg));
+    (void)put_string(b, slice_str(e->msg), room);
     if (e->level != LOG_ERROR && e->level != LOG_FATAL)
         buf_printf(b, ",\"v\":%d", e->verbosity);
-    for (const struct log_kv *kv = e->kv; kv != NULL && kv->key != NULL; kv++) {
-        buf_append_char(b, ',');
-        put_json_string(b, slice_str(kv->key));
-        buf_append_char(b, ':');
-        put_value(b, kv, put_json_string);
-    }
+    put_pairs(b, e->kv, room);
     buf_append_char(b, '}');
 }
 
@@ -278,8 +339,8 @@ static int priority(const struct event *e)
     return e->verbosity >= 4 ? 7 : 6;
 }
 
-/* Formats into what is left of the storage; false if it does not fit. */
-static bool put_event(const struct event *e)
+/* Formats into what is left of the storage, `room` bytes a value; false if it does not fit. */
+static bool put_event(const struct event *e, size_t room)
 {
     /* A buffer whose memory is given and as large as its ceiling never allocates. */
     struct buf b = {.p = logger.storage, .end = logger.used, .cap = LIMIT_LOG_BUFFER, .ceiling = LIMIT_LOG_BUFFER};
@@ -287,11 +348,11 @@ static bool put_event(const struct event *e)
     if (logger.priorities)
         buf_printf(&b, "<%d>", priority(e));
     if (logger.format == LOG_JSON)
-        put_json_line(&b, e);
+        put_json_line(&b, e, room);
     else
-        put_text_line(&b, e);
+        put_text_line(&b, e, room);
     buf_append_char(&b, '\n');
-    if (b.failed)
+    if (b.failed || b.end - logger.used > LIMIT_LOG_LINE)
         return false;
     logger.used = b.end;
     return true;
@@ -309,22 +370,17 @@ static void say_dropped(void)
                       LOG_KVS(LU("lines", logger.unsaid))};
 
     logger.unsaid = 0;
-    (void)put_event(&e);
+    (void)put_event(&e, LIMIT_LOG_VALUE);
     (void)write_out();
 }
 
 /* Into the storage, after what waits there; false: it is full, and nobody takes anything. */
-static bool keep_event(struct event *e)
+static bool keep_event(const struct event *e)
 {
-    if (put_event(e))
+    if (put_event(e, LIMIT_LOG_VALUE))
         return true;
     log_flush();
-    if (put_event(e))
-        return true;
-    if (logger.used > LIMIT_LOG_BUFFER / 2)
-        return false;
-    e->kv = NULL; /* pairs beyond all measure */
-    return put_event(e);
+    return put_event(e, LIMIT_LOG_VALUE) || put_event(e, SHORT_VALUE);
 }
 
 void log_emit(enum log_level level, int verbosity, const char *file, int line, const char *msg, const struct log_kv *kv)

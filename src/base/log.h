@@ -3,6 +3,8 @@
  * Structured log lines as Kubernetes components print them: klog text
  *   I1121 05:11:35.303239    8146 peers.c:148] "Peer added" id="apiserver-..." address="10.0.0.2:6443"
  * or JSON, chosen once. Messages start with a capital and have no full stop; facts go into the pairs.
+ * A value is cut where it takes more than LIMIT_LOG_VALUE bytes of its line (1 KiB where the line would be longer than
+ * LIMIT_LOG_LINE): the last pair, "truncated", names those that were.
  * The logger's own state is the documented exception to "no mutable globals". Never log credentials.
  *
  *   log_info("Peer added", LS("id", id), LU("port", port));
@@ -20,8 +22,9 @@ enum log_format { LOG_TEXT, LOG_JSON };
 
 struct log_kv {
     const char *key; /* NULL ends the array */
-    enum { LOG_KV_TEXT, LOG_KV_UINT, LOG_KV_INT, LOG_KV_BOOL } kind;
+    enum { LOG_KV_TEXT, LOG_KV_LIST, LOG_KV_UINT, LOG_KV_INT, LOG_KV_BOOL } kind;
     struct slice text;
+    const struct slice *list; /* `u` texts */
     uint64_t u;
     int64_t i;
 };
@@ -29,6 +32,7 @@ struct log_kv {
 /* clang-format off */
 #define LS(k, s) {.key = (k), .kind = LOG_KV_TEXT, .text = (s)}
 #define LT(k, s) {.key = (k), .kind = LOG_KV_TEXT, .text = slice_str(s)}
+#define LL(k, s, n) {.key = (k), .kind = LOG_KV_LIST, .list = (s), .u = (n)}
 #define LU(k, v) {.key = (k), .kind = LOG_KV_UINT, .u = (uint64_t)(v)}
 #define LI(k, v) {.key = (k), .kind = LOG_KV_INT, .i = (int64_t)(v)}
 #define LB(k, v) {.key = (k), .kind = LOG_KV_BOOL, .u = (v)}

@@ -33,6 +33,32 @@ size_t utf8_next(struct slice s, uint32_t *code)
     return len;
 }
 
+bool utf8_unprintable(uint32_t code)
+{
+    return code < ' ' || (code >= 0x7f && code <= 0xa0) || code == 0xad || code == 0x61c || code == 0x180e ||
+           (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
+           (code >= 0x2060 && code <= 0x206f) || code == 0xfeff || (code >= 0xfff9 && code <= 0xfffb);
+}
+
+void utf8_make_printable(char *text)
+{
+    struct slice rest = slice_str(text);
+    char *out = text;
+
+    while (rest.n > 0) {
+        uint32_t code;
+        size_t n = utf8_next(rest, &code);
+
+        if (n == 0 || utf8_unprintable(code))
+            *out++ = '?';
+        else
+            for (size_t i = 0; i < n; i++)
+                *out++ = rest.p[i];
+        rest = slice_from(rest, n == 0 ? 1 : n);
+    }
+    *out = '\0';
+}
+
 bool utf8_valid(struct slice s)
 {
     uint32_t code;

@@ -9,7 +9,7 @@
 #include "http/hop.h"
 #include "proxy/redact.h"
 
-enum { AUDIT_FIELDS = 24 };
+enum { AUDIT_FIELDS = 24, LIST_BYTES = 3 /* quotes and comma of each */ };
 enum sort { SORT_DOCUMENT, SORT_UNAUTHORIZED, SORT_FAILED, SORTS };
 
 struct window {
@@ -48,20 +48,17 @@ static struct slice keep(struct slice text, struct arena *a)
                        : arena_copy(a, slice_of(text.p, text.n <= LIMIT_LOG_VALUE ? text.n : LIMIT_LOG_VALUE + 1));
 }
 
-static struct slice join(const struct slice *texts, size_t n, struct arena *a)
+/* No more than the log writes, and one beyond, for which it says that there were more. */
+static void keep_groups(struct audit_entry *e, const struct user *u, struct arena *a)
 {
-    struct slice all;
-    struct buf b;
+    struct slice *kept = u->n_groups == 0 ? NULL : arena_zalloc(a, u->n_groups * sizeof(kept[0]));
+    size_t bytes = 0;
 
-    buf_init(&b, LIMIT_LOG_VALUE);
-    for (size_t i = 0; i < n && !b.failed; i++) {
-        if (i > 0)
-            buf_append_char(&b, ',');
-        buf_append(&b, texts[i]);
+    e->groups = kept;
+    for (e->n_groups = 0; kept != NULL && e->n_groups < u->n_groups && bytes <= LIMIT_LOG_VALUE; e->n_groups++) {
+        kept[e->n_groups] = keep(u->groups[e->n_groups], a);
+        bytes += kept[e->n_groups].n + LIST_BYTES;
     }
-    all = keep(buf_slice(&b), a);
-    buf_free(&b);
-    return all;
 }
 
 void audit_note(struct audit_entry *e, struct exchange *x, const struct authn *au, bool believed)
@@ -75,7 +72,7 @@ void audit_note(struct audit_entry *e, struct exchange *x, const struct authn *a
     e->sources = believed ? keep(hop_forwarded_for(h, ip, exchange_request_arena(x)), a) : ip;
     if (au->kind == AUTHN_ASSERT) {
         e->user = keep(au->user.name, a);
-        e->groups = join(au->user.groups, au->user.n_groups, a);
+        keep_groups(e, &au->user, a);
     }
     for (size_t i = 0; i < h->n_fields && e->impersonated.p == NULL; i++) /* of several the first counts, as with Go */
         if (h->fields[i].id == HTTP_NAME_OTHER && slice_ieq(h->fields[i].name, SLICE_LIT("Impersonate-User")))
@@ -109,6 +106,11 @@ static bool admit(struct audit *a, enum sort sort)
     return false;
 }
 
+static bool is_empty(const struct log_kv *kv)
+{
+    return kv->kind == LOG_KV_TEXT ? kv->text.n == 0 : kv->kind == LOG_KV_LIST && kv->u == 0;
+}
+
 /* An Event leaves out what it has nothing to say of. */
 static void emit(const struct log_kv *kv)
 {
@@ -116,7 +118,7 @@ static void emit(const struct log_kv *kv)
     size_t n = 0;
 
     for (; kv->key != NULL; kv++)
-        if (n < AUDIT_FIELDS && (kv->kind != LOG_KV_TEXT || kv->text.n > 0))
+        if (n < AUDIT_FIELDS && !is_empty(kv))
             some[n++] = *kv;
     log_emit(LOG_INFO, 0, __FILE__, __LINE__, "Audit", some);
 }
@@ -137,7 +139,7 @@ void audit_write(struct audit *a, struct exchange *x, const struct reqinfo *info
     redact_target(exchange_request(x)->target, &uri);
     kv = LOG_KVS(LT("level", "Metadata"), LS("auditID", ended->audit_id), LT("stage", "ResponseComplete"),
                  LS("requestURI", buf_slice(&uri)), LS("verb", info->verb), LS("user.username", e->user),
-                 LS("user.groups", e->groups), LS("impersonatedUser.username", e->impersonated),
+                 LL("user.groups", e->groups, e->n_groups), LS("impersonatedUser.username", e->impersonated),
                  LS("sourceIPs", e->sources), LS("userAgent", ended->user_agent), LS("objectRef.apiGroup", info->group),
                  LS("objectRef.apiVersion", info->version), LS("objectRef.resource", info->resource),
                  LS("objectRef.subresource", info->subresource), LS("objectRef.namespace", info->ns),

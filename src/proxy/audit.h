@@ -24,7 +24,9 @@ struct audit_entry {
     bool own;          /* the answer is ours */
     bool unbounded;    /* the access log is on */
     const char *route; /* why it is ours, static */
-    struct slice user, groups, impersonated, sources;
+    struct slice user, impersonated, sources;
+    const struct slice *groups;
+    size_t n_groups;
     const char *why;      /* 401: what is wrong with the certificate; static */
     struct slice verdict; /* the auditID with which the API server was asked whether this client may read it */
 };

@@ -45,14 +45,28 @@ static bool is_harmless(struct slice name)
     return false;
 }
 
+/* What has room: a path of 64 KiB leaves its beginning. */
+static void append(struct slice s, struct buf *out)
+{
+    size_t room = out->ceiling - buf_len(out);
+
+    if (s.n > room) {
+        buf_append(out, slice_of(s.p, room));
+        s = slice_from(s, room);
+    }
+    buf_append(out, s);
+}
+
 static void append_parameter(struct slice pair, struct buf *out)
 {
     size_t eq = slice_index(pair, '=');
 
     if (eq == pair.n || is_harmless(slice_of(pair.p, eq)))
-        buf_append(out, pair);
-    else
-        buf_printf(out, "%.*s=...", (int)eq, pair.p);
+        append(pair, out);
+    else {
+        append(slice_of(pair.p, eq), out);
+        append(SLICE_LIT("=..."), out);
+    }
 }
 
 void redact_target(struct slice target, struct buf *out)
@@ -62,7 +76,7 @@ void redact_target(struct slice target, struct buf *out)
 
     if (!slice_split(&rest, '?', &part))
         return;
-    buf_append(out, part);
+    append(part, out);
     while (rest.p != NULL && slice_split(&rest, '&', &part)) {
         buf_append_char(out, before);
         append_parameter(part, out);

@@ -66,7 +66,7 @@ def test_documents(world):
     """a merged document, 200 and 304: with the user of a certificate, and of a token with the ID under which the server wrote down who that is"""
     answer = ask(world, "/apis")
     e = event(world, answer)
-    equal((e["verb"], e["requestURI"], e["user.username"], e["user.groups"]), ("get", "/apis", "kubernetes-admin", "system:masters"), "fields")
+    equal((e["verb"], e["requestURI"], e["user.username"], e["user.groups"]), ("get", "/apis", "kubernetes-admin", ["system:masters"]), "fields")
     equal(event(world, ask(world, "/apis", If_None_Match=answer.header("ETag")))["responseStatus.code"], 304, "304")
     e = event(world, ask(world, "/apis", Impersonate_User="dave"))
     equal((e["user.username"], e["impersonatedUser.username"]), ("kubernetes-admin", "dave"), "impersonation")
@@ -79,6 +79,19 @@ def test_documents(world):
     equal(event(world, ask(world, "/apis", None, **BOB))["verdictAuditID"], e["verdictAuditID"], "remembered: the same verdict")
     answer = ask(world, "/apis", None, Audit_ID="of-the-client", **BOB)
     equal((event(world, answer)["auditID"], answer.header("Audit-Id")), ("of-the-client", "of-the-client"), "the client's")
+
+
+def test_long(world):
+    """a client that makes its line as long as it can: values are cut and named, none of the others is lost"""
+    quotes = '"' * 12000
+    for path, user, status in (("/apis", "admin", 200), ("/api/v1/pods/" + "%22" * 10000, "foreign", 401)):
+        answer = ask(world, path, user, User_Agent=quotes, Impersonate_User=quotes, Impersonate_Group="x")
+        equal(answer.status, status, "status")
+        e = event(world, answer)
+        check({"userAgent", "impersonatedUser.username"} <= set(e["truncated"].split(",")), "named", e["truncated"])
+        equal(("requestURI" in e["truncated"], "objectRef.name" in e["truncated"]), (status == 401, status == 401), "the path")
+        check(e["requestURI"].startswith(path[:500]) and e["userAgent"].startswith(quotes[:500]), "its beginning", e)
+        equal(max(len(json.dumps(v)) for v in e.values()) <= 4098, True, "as long as is promised")
 
 
 def test_unavailable(world):

@@ -138,7 +138,89 @@ static void buffering(void)
              LT("h", big), LT("i", big), LT("j", big), LT("k", big), LT("l", big), LT("m", big), LT("n", big),
              LT("o", big), LT("p", big), LT("q", big));
     log_set_buffered(false);
-    is_str(behind_header(written()), "\"Huge\"\n", "a line beyond the buffer keeps its message");
+    at = written();
+    is_u64(strspn(strstr(at, " a=") + 4, "x"), 1024, "of a line that is too long each value is cut");
+    ok(strstr(at, " truncated=\"a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q\"\n") != NULL, "and says so");
+}
+
+/* What python's and Go's readers refuse. */
+static bool is_json(const char *line)
+{
+    bool inside = false;
+    int depth = 0;
+
+    for (; *line != '\0' && *line != '\n'; line++) {
+        if (inside && *line == '\\' && strchr("\"\\/bfnrtu", line[1]) == NULL)
+            return false;
+        if (inside && *line == '\\' && line[1] == 'u' && strspn(line + 2, "0123456789abcdef") < 4)
+            return false;
+        if (inside && *line == '\\')
+            line++;
+        else if (*line == '"')
+            inside = !inside;
+        else if (!inside)
+            depth += *line == '{' || *line == '[' ? 1 : *line == '}' || *line == ']' ? -1 : 0;
+    }
+    return !inside && depth == 0 && line[-1] == '}';
+}
+
+/* A client's text becomes longer by its escapes, up to six times. */
+static void client_text(bool json, const char *unit, size_t units)
+{
+    static char big[LIMIT_LOG_VALUE + 8];
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"};
+    struct log_kv kv[ROWS(names) + 3];
+    struct slice list[] = {SLICE_LIT("one"), SLICE_NONE, SLICE_LIT("three")};
+    const char *at;
+    size_t n = 0;
+
+    big[0] = '\0';
+    for (size_t i = 0; i < units; i++)
+        memcpy(big + i * strlen(unit), unit, strlen(unit) + 1);
+    list[1] = slice_str(big);
+    for (; n < ROWS(names); n++)
+        kv[n] = (struct log_kv)LT(names[n], big);
+    kv[n++] = (struct log_kv)LL("list", list, ROWS(list));
+    kv[n++] = (struct log_kv)LU("code", 401);
+    kv[n].key = NULL;
+    log_emit(LOG_INFO, 0, "a.c", 7, "Request", kv);
+    at = written();
+    ok(!json || is_json(at), "valid");
+    ok(strlen(at) < LIMIT_LOG_LINE && strchr(at, '\n') == at + strlen(at) - 1, "%zu bytes, one line", strlen(at));
+    ok(strstr(at, "code") != NULL && strstr(at, "401") != NULL, "the last pair is there");
+    ok(strstr(at, "a,b,c,d,e,f,g,h,i,j,k,l,list") != NULL, "cut values are named");
+    ok(strstr(at, "three") == NULL, "a list ends where it is cut");
+}
+
+static void cut_values(void)
+{
+    const struct slice groups[] = {SLICE_LIT("system:masters"), SLICE_LIT("a,b\"c\n")};
+    static char wide[LIMIT_LOG_VALUE + 8];
+
+    client_text(false, "\x01", 4096);
+    client_text(false, "\xc2\x9b", 2048);
+    client_text(false, "\xff", 4096);
+    log_info("Groups", LL("groups", groups, 2), LL("none", groups, 0));
+    is_str(behind_header(written()), "\"Groups\" groups=[\"system:masters\",\"a,b\\\"c\\n\"] none=[]\n", "a list");
+    memset(wide, 'x', LIMIT_LOG_VALUE - 1);
+    memcpy(wide + LIMIT_LOG_VALUE - 1, "\xc3\xbc", 3);
+    log_info("Wide", LT("v", wide));
+    ok(strstr(written(), "xx\" truncated=\"v\"\n") != NULL, "no character is cut in two");
+    wide[LIMIT_LOG_VALUE] = '\0';
+    wide[LIMIT_LOG_VALUE - 1] = 'x';
+    log_info("Full", LT("v", wide));
+    ok(strstr(written(), "truncated") == NULL, "what just fits is not cut");
+    log_set_format(LOG_JSON);
+    client_text(true, "\x01", 4096);
+    client_text(true, "\xc2\x9b", 2048);
+    client_text(true, "\"", 4096);
+    log_info("Groups", LL("groups", groups, 2), LT("v", "a\xe2\x80\xae\xc2\x9b\x7f\xc3\xbc"), LU("n", 1));
+    ok(is_json(written()), "JSON");
+    log_info("Groups", LL("groups", groups, 2), LT("v", "a\xe2\x80\xae\xc2\x9b\xc3\xbc"));
+    ok(strstr(written(), ",\"groups\":[\"system:masters\",\"a,b\\\"c\\n\"],\"v\":\"a\\u202e\\u009b\xc3\xbc\"}\n") !=
+           NULL,
+       "lists are lists; nothing moves the cursor of who reads it in a terminal");
+    log_set_format(LOG_TEXT);
 }
 
 static void journal(void)
@@ -306,6 +388,7 @@ int main(void)
     json_lines();
     verbosity();
     buffering();
+    cut_values();
     journal();
     nobody_reads(false);
     nobody_reads(true);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/utf8.h"
 
+#include <stdio.h>
+
 #include "lib/tap.h"
 
 static const struct {
@@ -32,6 +34,33 @@ static const struct {
     {"ASCII inside", "\xe2\x28\xa1", 0, 0},
 };
 
+static const struct {
+    const char *name, *text, *want;
+} printable[] = {
+    {"nothing", "", ""},
+    {"text", "gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80", "gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80"},
+    {"C0", "a\x1b[31m\tb\n\x7f", "a?[31m?b??"},
+    {"C1: CSI in one character",
+     "a\xc2\x9b"
+     "31m",
+     "a?31m"},
+    {"direction",
+     "\xe2\x80\xae"
+     "a\xe2\x81\xa6"
+     "b\xe2\x80\x8f"
+     "c\xd8\x9c",
+     "?a?b?c?"},
+    {"invisible",
+     "a\xe2\x80\x8b"
+     "b\xef\xbb\xbf\xc2\xad",
+     "a?b??"},
+    {"C1 as a byte",
+     "a\x9b"
+     "31m",
+     "a?31m"},
+    {"cut", "a\xe2\x82", "a??"},
+};
+
 int main(void)
 {
     for (size_t i = 0; i < ROWS(rows); i++) {
@@ -43,5 +72,12 @@ int main(void)
     ok(utf8_valid(SLICE_LIT("gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80")), "valid text");
     ok(utf8_valid(SLICE_NONE), "no text is valid");
     ok(!utf8_valid(SLICE_LIT("gr\xfc\xdf")), "Latin-1 is not");
+    for (size_t i = 0; i < ROWS(printable); i++) {
+        char text[64];
+
+        snprintf(text, sizeof(text), "%s", printable[i].text);
+        utf8_make_printable(text);
+        is_str(text, printable[i].want, "for a terminal: %s", printable[i].name);
+    }
     return tap_end();
 }
