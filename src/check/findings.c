@@ -6,6 +6,7 @@
 
 #include "base/json_write.h"
 #include "base/list.h"
+#include "base/utf8.h"
 
 enum { FINDINGS_BYTES = 8 << 20, TEXT_BYTES = 2048 };
 
@@ -118,8 +119,13 @@ int findings_exit_status(const struct findings *f)
 /* It may be of a certificate or of a server: nothing in it is to move the cursor. */
 static void put_plain(struct buf *out, struct slice s)
 {
-    for (size_t i = 0; i < s.n; i++)
-        buf_append_char(out, (unsigned char)s.p[i] < 0x20 || s.p[i] == 0x7f ? '?' : s.p[i]);
+    while (s.n > 0) {
+        uint32_t code;
+        size_t n = utf8_next(s, &code);
+
+        buf_append(out, n == 0 || utf8_unprintable(code) ? SLICE_LIT("?") : slice_of(s.p, n));
+        s = slice_from(s, n == 0 ? 1 : n);
+    }
 }
 
 static void put_finding(const struct finding *one, bool utf8, struct buf *out)

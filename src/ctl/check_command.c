@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "check/check.h"
 #include "ctl/client.h"
+#include "ctl/show.h"
 
 /* As the unit has it. */
 #define SERVICE_USER "mvproxy"
@@ -29,11 +30,11 @@ static int report(const struct findings *f, bool json)
     buf_init(&out, REPORT_BYTES);
     if (json) {
         findings_print_json(f, &out);
-        buf_append_char(&out, '\n');
+        show_json(buf_slice(&out));
     } else {
         findings_print_text(f, shows_utf8(), &out);
+        fwrite(buf_slice(&out).p, 1, buf_len(&out), stdout);
     }
-    fwrite(buf_slice(&out).p, 1, buf_len(&out), stdout);
     buf_free(&out);
     return findings_exit_status(f);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/utf8.h"
 
 enum { ANSWER_CEILING = 64 << 20, ANSWER_TIMEOUT_S = 60, PIECE = 64 << 10 };
 
@@ -87,6 +88,7 @@ static struct json_object *take_result(const struct buf *line, struct err *err)
                       json_object_object_get_ex(answer, "error", &v) ? json_object_get_string(v) : "refused");
     else if (json_object_object_get_ex(answer, "result", &v))
         result = json_object_get(v);
+    utf8_make_printable(err->text); /* it goes to a terminal */
     json_object_put(answer);
     if (t != NULL)
         json_tokener_free(t);

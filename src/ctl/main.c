@@ -179,7 +179,8 @@ static int show_once(const struct command *k, const struct call *c)
     if (result == NULL)
         return status;
     if (c->json)
-        puts(json_object_to_json_string_ext(result, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
+        show_json(slice_str(
+            json_object_to_json_string_ext(result, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE)));
     else
         show_printable(result);
     status = c->json || k->show(result) ? EXIT_FINE : EXIT_NOT_WELL;

@@ -3,8 +3,10 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "ctl/table.h"
 
 enum { DAY_S = 86400, SOON_S = 30 * DAY_S };
@@ -47,9 +49,7 @@ static void make_text_printable(struct json_object *o)
     const char *text = json_object_get_string(o);
     char *copy = must_strdup(text);
 
-    for (char *c = copy; *c != '\0'; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = '?';
+    utf8_make_printable(copy);
     (void)json_object_set_string(o, copy);
     mem_free(copy);
 }
@@ -73,6 +73,21 @@ void show_printable(struct json_object *result)
     }
     for (size_t i = 0; json_object_is_type(result, json_type_array) && i < count(result); i++)
         make_printable(json_object_array_get_idx(result, i));
+}
+
+void show_json(struct slice text)
+{
+    while (text.n > 0) {
+        uint32_t code = 0;
+        size_t n = utf8_next(text, &code);
+
+        if (n > 0 && utf8_unprintable(code) && code != '\n')
+            printf("\\u%04x", code);
+        else
+            fwrite(n == 0 ? "?" : text.p, 1, n == 0 ? 1 : n, stdout);
+        text = slice_from(text, n == 0 ? 1 : n);
+    }
+    putchar('\n');
 }
 
 /* "3d4h", "5m10s", "0.4s": what a person wants of a duration. */
@@ -519,8 +534,19 @@ bool show_done(struct json_object *result)
     return true;
 }
 
+/* Line by line: programs get it as it is. */
 bool show_metrics(struct json_object *result)
 {
-    fputs(json_object_get_string(result), stdout);
+    struct slice rest = slice_str(json_object_get_string(result)), line;
+
+    while (slice_split(&rest, '\n', &line)) {
+        char *copy = must_zalloc(line.n + 1);
+
+        memcpy(copy, line.p, line.n);
+        if (isatty(STDOUT_FILENO) == 1)
+            utf8_make_printable(copy);
+        printf("%s%s", copy, rest.p == NULL ? "" : "\n");
+        mem_free(copy);
+    }
     return true;
 }

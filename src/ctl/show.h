@@ -8,9 +8,13 @@
 #include <json-c/json.h>
 #include <stdbool.h>
 
-/* Control characters in the texts of a result, which may be others' words, become '?': a terminal would obey them. Not
- * in a result that is one text. To be called before the others. */
+#include "base/slice.h"
+
+/* What a terminal would obey, or what hides text (utf8_unprintable()), in the texts of a result, which may be others'
+ * words, becomes '?'. Not in a result that is one text. To be called before the others. */
 void show_printable(struct json_object *result);
+/* JSON to standard output: there the same becomes an escape, so that it still is the same JSON. */
+void show_json(struct slice text);
 
 /* Each prints one command's result to standard output; the exit status is 0 if true, 1 if false (not ready, refused,
  * something is about to end). */

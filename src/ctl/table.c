@@ -9,6 +9,7 @@
 
 #include "base/contract.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 
 enum { CELL_BYTES = 512 };
 
@@ -33,13 +34,6 @@ struct table *table_new(const char *const *columns)
     return t;
 }
 
-static void make_printable(char *text)
-{
-    for (; *text != '\0'; text++)
-        if ((unsigned char)*text < ' ' || *text == 0x7f)
-            *text = '?';
-}
-
 void table_cell(struct table *t, enum table_mood mood, const char *fmt, ...)
 {
     char text[CELL_BYTES];
@@ -48,7 +42,7 @@ void table_cell(struct table *t, enum table_mood mood, const char *fmt, ...)
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    make_printable(text);
+    utf8_make_printable(text);
     if (t->n == t->cap) {
         t->cap = t->cap == 0 ? 64 : 2 * t->cap;
         t->cells = mem_realloc(t->cells, t->cap * sizeof(*t->cells));

@@ -7,6 +7,9 @@ import os
 import random
 import re
 import socket
+import socketserver
+import threading
+import unicodedata
 
 import fixture
 from fixture import check, ctl, equal, until
@@ -145,6 +148,54 @@ def test_small_commands(world):
     check(set(json.loads(text)) == {"status", "skew", "requests", "config", "certs", "metrics"}, "parts")
     check("canary" not in text and "PRIVATE KEY" not in text, "secrets")
     equal(os.stat(path).st_mode & 0o777, 0o600, "mode of the bundle")
+
+
+def spoil(value, words):
+    """The same with something in each text that terminals obey."""
+    if isinstance(value, dict):
+        return {name: spoil(v, words) for name, v in value.items()}
+    if isinstance(value, list):
+        return [spoil(v, words) for v in value]
+    return value + words if isinstance(value, str) else value
+
+
+def liar(path, answers):
+    """A daemon that says what `answers` has for a command, else refuses in the same kind of words."""
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self):
+            command = json.loads(self.rfile.readline())["command"]
+            told = {"v": 1, "ok": True, "result": answers[command]} if command in answers else {"v": 1, "ok": False, "error": spoil("no ", WORDS)}
+            self.wfile.write((json.dumps(told) + "\n").encode())
+
+    server = socketserver.ThreadingUnixStreamServer(path, Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+WORDS = "\u009b31m\x1b[31m\u202egnp.exe\u2066\u200b\u061c\x7f"
+
+
+def test_terminal(world):
+    """no text of a server or client moves the cursor, or turns the direction, of the terminal in which mvproxyctl runs"""
+    commands = {name: (name,) for name in ("status", "skew", "requests", "config", "certs", "loglevel")}
+    commands.update({"upgrade": ("skew", "--upgrade"), "explain": ("explain", "GET", CLASSES)})
+    with world.client("a", "admin") as client:
+        client.ask("GET", CLASSES)
+        answers = {name: spoil(ask(world, *arguments), WORDS) for name, arguments in commands.items()}
+    path = os.path.join(world.scratch, "liar.sock")
+    server = liar(path, answers)
+    seen = ""
+    for name, arguments in commands.items():
+        seen += "".join(ctl(world, *arguments, path=path)[1:])
+        status, out, errors = ctl(world, "-o", "json", *arguments, path=path)
+        equal((json.loads(out), errors), (answers[name], ""), "the same JSON")
+        seen += out
+    for arguments in (("drain", "b"), ("check",), ("check", "-o", "json"), ("peers",)):
+        seen += "".join(ctl(world, *arguments, path=path)[1:])
+    server.shutdown()
+    server.server_close()
+    bad = [c for c in seen if c != "\n" and (unicodedata.category(c) in ("Cc", "Cf") or c == "\u009b")]
+    check(not bad and "gnp.exe" in seen, "written to the terminal:", sorted(set(bad)))
 
 
 def test_wrong_use(world):
