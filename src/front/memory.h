@@ -6,9 +6,8 @@
  * each connection, of which there are max-connections at most.
  *
  * Beyond seven eighths of the limit new requests of addresses that hold more than an equal share are refused, and so is
- * the rest of heads that are still coming, and
- * connections that hold much and move little end, the greediest of the greediest address first. The rest is for what
- * is under way; at the limit itself nobody gets more.
+ * the rest of heads that are still coming; connections that hold much and move little end, the greediest of the
+ * greediest address first. The last eighth is for what is under way and for others; at the limit nobody gets more.
  */
 #ifndef MVPROXY_FRONT_MEMORY_H
 #define MVPROXY_FRONT_MEMORY_H
