@@ -176,8 +176,9 @@ static socklen_t to_sockaddr(const struct listen_address *a, struct sockaddr_sto
     return inet_pton(AF_INET6, a->host, &v6->sin6_addr) == 1 ? sizeof(*v6) : 0;
 }
 
-/* As a start would bind it, for a moment, without listening. 0 or an errno. */
-static int try_bind(const struct listen_address *a)
+/* As a start would bind it, for a moment, without listening; free: also where this machine does not have the address
+ * (now). 0 or an errno. */
+static int try_bind(const struct listen_address *a, int free)
 {
     struct sockaddr_storage addr;
     socklen_t n = to_sockaddr(a, &addr);
@@ -186,7 +187,7 @@ static int try_bind(const struct listen_address *a)
     if (fd < 0)
         return 0;
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-    (void)setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &yes, sizeof(yes));
+    (void)setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &free, sizeof(free));
     if (addr.ss_family == AF_INET6)
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof(yes));
     if (bind(fd, (struct sockaddr *)(void *)&addr, n) != 0)
@@ -201,12 +202,21 @@ static void check_free(struct scene *s, const struct addresses *ours)
 
     for (size_t i = 0; i < ours->n; i++) {
         char text[DERIVE_HOST_BYTES];
-        int error = try_bind(&ours->at[i]);
+        int error = try_bind(&ours->at[i], 1);
+        bool here = error != 0 || try_bind(&ours->at[i], 0) != EADDRNOTAVAIL;
 
-        if (error == 0)
+        if (error == 0 && here)
             continue;
         good = false;
         derive_text(ours->at[i].host, ours->at[i].port, text);
+        if (!here) {
+            findings_warn(
+                s->f, "host-address",
+                "correct bind-address (`ip -brief address` lists this machine's); a virtual address that is "
+                "on another node now is as it should be",
+                "bind-address: this machine does not have the address of %s now: nobody reaches mvproxy by it", text);
+            continue;
+        }
         if (error == EADDRINUSE)
             findings_wrong(s->f, "host-address",
                            "ss -ltnp tells who it is: kube-apiserver must listen elsewhere (--bind-address=127.0.0.1); "

@@ -118,6 +118,17 @@ void readiness_free(struct readiness *r)
     mem_free(r);
 }
 
+/* Nobody asks any more, so nothing is known, or said, of the server: it counts as ready. */
+static void forget(struct readiness *r)
+{
+    if (r->state == READINESS_READY)
+        return;
+    r->state = READINESS_READY;
+    r->since_ms = loop_now_ms(r->loop);
+    if (r->changed != NULL)
+        r->changed(r->arg);
+}
+
 void readiness_set_origin(struct readiness *r, struct origin *o)
 {
     struct origin *old = r->origin;
@@ -134,7 +145,7 @@ void readiness_set_origin(struct readiness *r, struct origin *o)
     if (o != NULL)
         ask(r);
     else
-        set_state(r, READINESS_READY, NULL);
+        forget(r);
 }
 
 void readiness_doubt(struct readiness *r)

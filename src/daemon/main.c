@@ -39,6 +39,7 @@ static int check(const struct config *c, struct buf *errors)
     bool ok;
 
     err_clear(&err);
+    preflight_lacking(c, errors);
     ok = preflight_files(c, SERVICE_USER, errors);
     if (!addresses_configured(c, &ours, &err)) {
         ok = false;
@@ -87,6 +88,9 @@ static int with_config(const struct flags *f, struct buf *errors)
         args.config_file = DEFAULT_CONFIG_FILE;
     c = config_load(args.config_file, args.flags, args.n_flags, errors);
     if (c == NULL) {
+        if (args.config_file == NULL)
+            fprintf(stderr, "no configuration file: %s is not there: write it, or give --config FILE\n",
+                    DEFAULT_CONFIG_FILE);
         print_errors(errors);
         return EXIT_BAD_CONFIG;
     }

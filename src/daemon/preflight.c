@@ -87,8 +87,10 @@ static bool service_can_read(struct preflight *p, const char *option, const char
     int error = pw == NULL || pw->pw_uid == 0 ? 0 : open_as(pw, path);
 
     if (error != 0)
-        wrong(p, option, "the user %s, as whom the service runs, cannot read %s (%s): give it to a group of that user",
-              p->user, path, strerror(error));
+        wrong(p, option,
+              "the user %s, as whom the service runs, cannot read %s (%s): setfacl -m u:%s:r %s, and again before each "
+              "start and reload as docs/kubeadm.md has it (a renewal may replace the file)",
+              p->user, path, strerror(error), p->user, path);
     return error == 0;
 }
 
@@ -102,6 +104,11 @@ static bool readable(struct preflight *p, const char *option, const char *path, 
     struct tls_file_facts f;
 
     tls_inspect(path, &f);
+    if (f.error == EACCES) {
+        wrong(p, option, "%s: %s: run this as root, or let the user that runs it read the file and search its folders",
+              path, strerror(f.error));
+        return false;
+    }
     if (f.error != 0) {
         wrong(p, option, "%s: %s: give the path of a PEM file", path, strerror(f.error));
         return false;
@@ -227,4 +234,18 @@ bool preflight_files(const struct config *c, const char *user, struct buf *findi
     if (c->client_ca_file[0] == '\0')
         warn(&p, "client-ca-file", "none: users with certificates are refused");
     return p.ok;
+}
+
+void preflight_lacking(const struct config *c, struct buf *findings)
+{
+    struct preflight p = {c, NULL, findings, true};
+
+    if (c->peer_ca_file[0] == '\0')
+        warn(&p, "peer-ca-file",
+             "none: peers cannot be used, and what only they have is 503: give the CA of the API servers' serving "
+             "certificates");
+    if (c->proxy_client_cert_file[0] == '\0')
+        warn(&p, "proxy-client-cert-file",
+             "none: users with certificates are refused, and peers cannot be used: give kube-apiserver's front-proxy "
+             "pair");
 }

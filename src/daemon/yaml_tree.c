@@ -86,8 +86,8 @@ static void check_repeated(struct reader *r, const yaml_mark_t *m)
         if (!slice_eq(n->key, r->pending.key))
             continue;
         r->failed = true;
-        yaml_complain(r->errors, &place, "%.*s: repeated, first given in line %zu", (int)n->key.n, n->key.p,
-                      n->key_place.line);
+        yaml_complain(r->errors, &place, "%.*s: repeated, first given in line %zu: keep one of them", (int)n->key.n,
+                      n->key.p, n->key_place.line);
         return;
     }
 }

@@ -44,6 +44,44 @@ def test_good(world):
     equal((status, errors), (0, ""), "-t " + out)
 
 
+def test_no_file(world):
+    """without a configuration file the first line says which one is not there"""
+    status, out, errors = run(world, None, "-t")
+    equal((status, out), (1, ""), errors)
+    # A machine of developers might have one.
+    if "mvproxy.yaml:" not in errors:
+        check(re.match(r"no configuration file: /\S+/mvproxy\.yaml is not there: write it, or give --config FILE\n", errors), errors)
+
+
+def test_lacking(world):
+    """what may lack, and without which much does not work, is a warning with its remedy"""
+    status, out, errors = run(world, good(world, peer_ca_file=None), "-t")
+    equal((status, out), (0, "configuration is valid\n"), errors)
+    check(re.fullmatch(r"warning: peer-ca-file: none: .*: give the CA .*\n", errors), errors)
+    status, out, errors = run(world, good(world, proxy_client_cert_file=None, proxy_client_key_file=None), "-t")
+    equal((status, out), (0, "configuration is valid\n"), errors)
+    check(re.fullmatch(r"warning: proxy-client-cert-file: none: .*: give kube-apiserver's front-proxy pair\n", errors), errors)
+
+
+def test_unreadable(world):
+    """a file that the asking user may not read has another remedy than a wrong path"""
+    locked = os.path.join(world.scratch, "locked")
+    os.makedirs(locked, exist_ok=True)
+    key = os.path.join(locked, "a.key")
+    with open(world.certs.key("node-a"), encoding="ascii") as known, open(key, "w", encoding="ascii") as out:
+        out.write(known.read())
+    os.chmod(key, 0)
+    path = os.path.join(world.scratch, "locked.yaml")
+    with open(path, "w", encoding="utf-8") as out:
+        out.write(good(world, tls_private_key_file=key))
+    argv = [fixture.mvproxy_binary(), "--config", path, "-t"]
+    if os.geteuid() == 0:  # without the right to read anything
+        argv = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *argv]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=fixture.PATIENCE)
+    said = [line for line in done.stderr.splitlines() if "tls-private-key-file" in line]
+    check(len(said) == 1 and "%s: Permission denied: run this as root, or let the user" % key in said[0], done.stderr)
+
+
 # What is wrong, and where it must be said to be: (text, [pattern of one line ...]).
 PLACES = [
     ("nonsense: 1\n", [r"^FILE:1:1: .*nonsense"]),

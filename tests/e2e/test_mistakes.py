@@ -147,7 +147,8 @@ def test_user(world):
     with open(options["tls-private-key-file"], encoding="ascii") as key, open(locked, "w", encoding="ascii") as out:
         out.write(key.read())
     os.chmod(locked, 0o600)
-    check("the user mvproxy" in said(world, {"tls-private-key-file": locked}), "not named")
+    answer = said(world, {"tls-private-key-file": locked})
+    check("the user mvproxy" in answer and "setfacl -m u:mvproxy:r" in answer, answer)
 
 
 if __name__ == "__main__":

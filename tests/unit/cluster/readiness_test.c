@@ -2,6 +2,10 @@
 /* The local server goes, comes back and starts: what is known of it when, and what asking costs. */
 #include "cluster/readiness.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
 #include "lib/tap.h"
 #include "sim/world.h"
 
@@ -112,6 +116,35 @@ static void switched_off(void)
     world_end(&w);
 }
 
+/* Nobody asks it any more: it counts as ready, and nothing says that it is. */
+static void no_longer_asked(bool by_reload)
+{
+    struct world w;
+    struct cluster_opts o;
+    FILE *stream;
+    size_t bytes;
+    char *text;
+
+    start(&w, true);
+    kube_stop(w.local, false);
+    sim_run_ms(w.loop, SOON_MS);
+    is_state(&w, READINESS_UNREACHABLE, "it is away");
+    stream = open_memstream(&text, &bytes);
+    if (stream == NULL)
+        tap_bail("no memory stream");
+    log_set_stream(stream);
+    o = w.opts;
+    o.local_failover = false;
+    if (by_reload)
+        cluster_update(w.cluster, &o);
+    world_end(&w);
+    log_flush();
+    log_set_stream(stderr);
+    (void)fclose(stream);
+    ok(strstr(text, "server is ready") == NULL, "%s: %s", by_reload ? "switched off" : "shutdown", text);
+    free(text);
+}
+
 /* Each request that fails is a doubt: a flood of them is no flood of questions. */
 static void doubted_often(void)
 {
@@ -140,5 +173,7 @@ int main(void)
     restart_unseen();
     nothing_happened();
     switched_off();
+    no_longer_asked(true);
+    no_longer_asked(false);
     return tap_end();
 }

@@ -61,7 +61,8 @@ static const struct {
     const char *name, *text, *complaints;
 } wrong[] = {
     {"unknown option", BASE "bind-adress: x\n", "F:4:1: bind-adress: unknown option: did you mean bind-address?\n"},
-    {"repeated option", BASE "v: 1\nsecure-port: 1\nv: 2\n", "F:6:1: v: repeated, first given in line 4\n"},
+    {"repeated option", BASE "v: 1\nsecure-port: 1\nv: 2\n",
+     "F:6:1: v: repeated, first given in line 4: keep one of them\n"},
     {"number that is none", BASE "secure-port: abc\n", "F:4:14: secure-port: \"abc\" is not a whole number\n"},
     {"negative number", BASE "secure-port: -1\n", "F:4:14: secure-port: \"-1\" is not a whole number\n"},
     {"number out of range", BASE "secure-port: 65536\n", "F:4:14: secure-port: must be between 0 and 65535\n"},

@@ -58,7 +58,7 @@ static const struct {
     {"an unknown field", HEAD "metadata: {}\n", "F:3:1: unknown field \"metadata\"\n"},
     {"another case", HEAD "EgressSelections: []\n", "F:3:1: unknown field \"EgressSelections\"\n"},
     {"an unknown field inside", ONE("etcd") "    proxyProtocol: Direct\n  foo:\n    bar: baz\n", "F:7:3: unknown field \"foo\"\n"},
-    {"a repeated field", ONE("etcd") "    proxyProtocol: Direct\n  connection:\n    proxyProtocol: Indirect\n", "F:7:3: connection: repeated, first given in line 5\n"},
+    {"a repeated field", ONE("etcd") "    proxyProtocol: Direct\n  connection:\n    proxyProtocol: Indirect\n", "F:7:3: connection: repeated, first given in line 5: keep one of them\n"},
     {"unknown fields at every depth", TLS PAIR "          x: 1\n        y: 1\n      z: 1\n    w: 1\n", "F:16:5: unknown field \"w\"\nF:15:7: unknown field \"z\"\nF:14:9: unknown field \"y\"\nF:13:11: unknown field \"x\"\n"},
     {"not a list", HEAD "egressSelections: {}\n", "F:3:19: egressSelections: must be a list\n"},
     {"not a mapping", LIST "- controlplane\n", "F:4:3: an egress selection must be a mapping\n"},
