@@ -11,10 +11,7 @@
 #include "cluster/refresh.h"
 #include "cluster/schemas.h"
 
-enum {
-    MEMORY_RETRY_MS = 1000,
-    LOOKS_TOGETHER = 8, /* that join another in one turn of the loop: some 50 us each */
-};
+enum { MEMORY_RETRY_MS = 1000 };
 
 /* ------------------------------------------------------------------------------------------------------- local */
 
@@ -69,36 +66,6 @@ static void on_local_end(void *arg, bool ok, bool changed)
     waiters_looked(&c->waiters, publish_pending(c->publish));
 }
 
-static bool is_watched(void *arg)
-{
-    const struct peer *peer = arg;
-    const struct cluster *c = peer->owner;
-
-    return peers_watched(c->peers, peer);
-}
-
-static void look_together(struct cluster *c)
-{
-    unsigned joined = refresh_join(c->local);
-    struct peer *p;
-    size_t i = 0;
-
-    while (c->peers != NULL && joined < LOOKS_TOGETHER && (p = peers_next(c->peers, &i)) != NULL)
-        joined += p->refresh != NULL && refresh_join(p->refresh);
-}
-
-static void on_local_interval(void *arg)
-{
-    look_together(arg);
-}
-
-static void on_peer_interval(void *arg)
-{
-    const struct peer *peer = arg;
-
-    look_together(peer->owner);
-}
-
 static struct refresh *new_refresh(struct cluster *c, const char *name, struct peer *peer,
                                    void (*on_end)(void *arg, bool ok, bool changed))
 {
@@ -108,8 +75,6 @@ static struct refresh *new_refresh(struct cluster *c, const char *name, struct p
         .peer = peer != NULL,
         .interval_ms = c->o.refresh_interval_ms,
         .metrics = &c->metrics,
-        .watched = peer != NULL ? is_watched : NULL,
-        .on_interval = peer != NULL ? on_peer_interval : on_local_interval,
         .on_end = on_end,
         .on_news = peer != NULL ? cluster_on_peer_news : cluster_on_local_news,
         .arg = peer != NULL ? (void *)peer : (void *)c,

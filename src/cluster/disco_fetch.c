@@ -1,45 +1,75 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cluster/disco_fetch.h"
 
+#include "base/buf.h"
 #include "base/err.h"
+#include "base/limits.h"
 #include "cluster/api.h"
-#include "cluster/disco_half.h"
+#include "cluster/legacy_walk.h"
+#include "cluster/work.h"
+#include "kube/disco_parse.h"
+#include "kube/server_id.h"
+#include "kube/user.h"
 #include "net/loop.h"
+
+#define ACCEPT_V2 "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+#define ACCEPT_V2BETA1 "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
+
+enum {
+    STEP_BYTES = 256 << 10, /* of a document at a time: some 2 ms */
+    LEGACY_ROOT_BYTES = 8 << 20,
+    ETAG_BYTES_MAX = 512,
+};
 
 enum { CORE, APIS, HALVES };
 
-struct side {
-    struct disco_fetch *fetch;
-    struct disco_half *half; /* NULL: answered */
-    char *old_etag, *etag;
-    struct disco_doc *doc;
-    bool failed, refused, not_modified, mvproxy;
-    uint64_t connection;
-};
+enum form { FORM_NONE, FORM_AGGREGATED, FORM_LEGACY };
 
-struct disco_fetch {
-    struct disco_fetch_opts o; /* without documents and tags */
-    disco_fetch_fn *fn;
-    void *arg;
-    struct disco *last;
-    bool core_later; /* /api waits for the answer of /apis */
-    bool core_asked;
-    struct side sides[HALVES];
-    struct loop_timer *deadline;
+/* One of the two documents. */
+struct half {
+    struct disco_fetch *fetch;
+    bool over, failed, refused, not_modified, mvproxy;
+    enum form form;
+    struct fetch *root;
+    struct buf legacy; /* the legacy root */
+    struct legacy_walk *walk;
+    struct disco_parser *parser;
+    struct work work; /* parses */
+    struct disco_doc *doc;
+    char *old_etag;
+    char etag[ETAG_BYTES_MAX];
+    uint64_t connection; /* of the root's answer */
     struct err err;
 };
 
+struct disco_fetch {
+    struct disco_fetch_opts o; /* without document and tags */
+    disco_fetch_fn *fn;
+    void *arg;
+    struct disco *last;
+    struct half halves[HALVES];
+    struct loop_timer *deadline;
+    struct loop_deferred turn; /* delivers */
+    struct err err;
+};
+
+static void half_free(struct half *h)
+{
+    if (h->root != NULL)
+        fetch_cancel(h->root);
+    legacy_walk_free(h->walk);
+    work_cancel(api_work(h->fetch->o.api), &h->work);
+    disco_parser_free(h->parser);
+    buf_free(&h->legacy);
+    disco_doc_unref(h->doc);
+    mem_free(h->old_etag);
+}
+
 static void fetch_free(struct disco_fetch *f)
 {
-    for (size_t i = 0; i < HALVES; i++) {
-        struct side *s = &f->sides[i];
-
-        if (s->half != NULL)
-            disco_half_cancel(s->half);
-        mem_free(s->old_etag);
-        mem_free(s->etag);
-        disco_doc_unref(s->doc);
-    }
+    loop_defer_cancel(api_loop(f->o.api), &f->turn);
+    for (size_t i = 0; i < HALVES; i++)
+        half_free(&f->halves[i]);
     if (f->deadline != NULL)
         loop_timer_free(f->deadline);
     disco_unref(f->last);
@@ -47,31 +77,21 @@ static void fetch_free(struct disco_fetch *f)
     mem_free(f);
 }
 
-static void deliver(struct disco_fetch *f, const struct disco_fetch_result *r)
-{
-    f->fn(f->arg, r);
-    fetch_free(f);
-}
+/* -------------------------------------------------------------------------------------------------------- the result
+ */
 
 static void deliver_failure(struct disco_fetch *f)
 {
-    struct disco_fetch_result r = {
+    const struct half *core = &f->halves[CORE], *apis = &f->halves[APIS];
+    const struct disco_fetch_result r = {
         .outcome = DISCO_FAILED,
         .failure = f->err.text,
-        .refused = f->sides[CORE].refused || f->sides[APIS].refused,
-        .failed_paths = (unsigned)f->sides[CORE].failed + (unsigned)f->sides[APIS].failed,
-        .core_asked = f->core_asked,
+        .refused = core->refused || apis->refused,
+        .failed_paths = (unsigned)core->failed + (unsigned)apis->failed,
     };
 
-    deliver(f, &r);
-}
-
-/* What was known of this side before. */
-static const struct disco_doc *old_doc(const struct disco_fetch *f, size_t i)
-{
-    if (f->last == NULL)
-        return NULL;
-    return i == CORE ? disco_core(f->last) : disco_apis(f->last);
+    f->fn(f->arg, &r);
+    fetch_free(f);
 }
 
 /* An answer without a usable ETag may still say the same as before. */
@@ -82,142 +102,273 @@ static bool same(const struct disco_doc *a, const struct disco_doc *b)
     return disco_doc_form(a) == disco_doc_form(b) && slice_eq(disco_doc_raw(a), disco_doc_raw(b));
 }
 
-static const struct disco_doc *new_doc(struct disco_fetch *f, size_t i, bool *changed)
+static const struct disco_doc *new_doc(const struct half *h, const struct disco_doc *old, bool *changed)
 {
-    const struct side *s = &f->sides[i];
-
-    if (s->not_modified || same(s->doc, old_doc(f, i)))
-        return old_doc(f, i);
+    if (h->not_modified || same(h->doc, old))
+        return old;
     *changed = true;
-    return s->doc;
+    return h->doc;
 }
 
-static struct slice etag_now(const struct side *s)
+static struct slice etag_now(const struct half *h)
 {
-    return slice_str(s->not_modified ? s->old_etag : s->etag);
+    return slice_str(h->not_modified ? h->old_etag : h->etag);
 }
 
 static void deliver_documents(struct disco_fetch *f)
 {
-    struct disco_fetch_result r = {.outcome = DISCO_UNCHANGED, .core_asked = f->core_asked};
+    const struct half *core = &f->halves[CORE], *apis = &f->halves[APIS];
+    const struct disco_doc *core_doc, *apis_doc;
+    struct disco_fetch_result r = {
+        .outcome = DISCO_UNCHANGED,
+        .core_etag = etag_now(core),
+        .apis_etag = etag_now(apis),
+        .mvproxy = core->mvproxy && apis->mvproxy,
+        .core_connection = core->connection,
+    };
     bool changed = f->last == NULL;
-    const struct disco_doc *core = new_doc(f, CORE, &changed), *apis = new_doc(f, APIS, &changed);
     struct disco *d = NULL;
 
+    core_doc = new_doc(core, f->last == NULL ? NULL : disco_core(f->last), &changed);
+    apis_doc = new_doc(apis, f->last == NULL ? NULL : disco_apis(f->last), &changed);
     if (changed) {
-        d = disco_new(core, apis);
+        d = disco_new(core_doc, apis_doc);
         if (d == NULL) {
             (void)err_set(&f->err, "out of memory");
-            f->sides[APIS].failed = true;
+            f->halves[APIS].failed = true;
             deliver_failure(f);
             return;
         }
         r.outcome = DISCO_CHANGED;
         r.disco = d;
     }
-    r.core_etag = etag_now(&f->sides[CORE]);
-    r.apis_etag = etag_now(&f->sides[APIS]);
-    r.mvproxy = f->sides[CORE].mvproxy && f->sides[APIS].mvproxy;
-    r.core_connection = f->sides[CORE].connection;
     f->fn(f->arg, &r);
     disco_unref(d);
     fetch_free(f);
 }
 
-static bool start_side(struct disco_fetch *f, size_t i);
-
-/* Does the answer of /apis come from the process whose /api is known? One that is over takes its connections with it;
- * an older connection than that of /api's last answer cannot lead to a newer process. */
-static bool core_holds(const struct disco_fetch *f)
+static void deliver(void *arg)
 {
-    const struct side *apis = &f->sides[APIS];
+    struct disco_fetch *f = arg;
 
-    return apis->not_modified && apis->mvproxy == f->o.mvproxy && apis->connection > 0 &&
-           apis->connection <= f->o.core_connection;
-}
-
-/* /apis has been answered. */
-static void see_to_core(struct disco_fetch *f)
-{
-    struct side *core = &f->sides[CORE];
-
-    f->core_later = false;
-    if (f->sides[APIS].failed)
-        return;
-    if (core_holds(f)) {
-        core->not_modified = true;
-        core->mvproxy = f->o.mvproxy;
-        core->connection = f->o.core_connection;
-    } else if (!start_side(f, CORE)) {
-        core->failed = true;
-        (void)err_set(&f->err, "out of memory");
-    }
-}
-
-static void on_half(void *arg, const struct disco_half_result *r)
-{
-    struct side *s = arg;
-    struct disco_fetch *f = s->fetch;
-
-    s->half = NULL;
-    s->failed = !r->ok;
-    s->refused = !r->ok && r->refused;
-    s->not_modified = r->ok && r->not_modified;
-    s->mvproxy = r->ok && r->mvproxy;
-    s->connection = r->connection;
-    s->doc = r->doc;
-    s->etag = mem_slicedup(r->etag);
-    if (!r->ok)
-        (void)err_set(&f->err, "%s", r->failure);
-    else if (s->etag == NULL)
-        s->failed = !err_set(&f->err, "out of memory");
-    if (f->core_later)
-        see_to_core(f);
-    if (f->sides[CORE].half != NULL || f->sides[APIS].half != NULL)
-        return;
-    if (f->sides[CORE].failed || f->sides[APIS].failed)
+    if (f->halves[CORE].failed || f->halves[APIS].failed)
         deliver_failure(f);
     else
         deliver_documents(f);
+}
+
+static bool all_over(const struct disco_fetch *f)
+{
+    return f->halves[CORE].over && f->halves[APIS].over;
+}
+
+static void over(struct half *h)
+{
+    struct disco_fetch *f = h->fetch;
+
+    h->over = true;
+    if (h->failed)
+        (void)err_set(&f->err, "%s", h->err.text);
+    if (all_over(f))
+        loop_defer(api_loop(f->o.api), &f->turn, deliver, f);
+}
+
+static const char *path(const struct half *h)
+{
+    return h == &h->fetch->halves[CORE] ? "/api" : "/apis";
+}
+
+static void fails(struct half *h, const char *why)
+{
+    h->failed = true;
+    (void)err_set(&h->err, "%s: %s", path(h), why);
+    over(h);
 }
 
 static void on_deadline(void *arg)
 {
     struct disco_fetch *f = arg;
 
+    if (all_over(f))
+        return;
     for (size_t i = 0; i < HALVES; i++)
-        f->sides[i].failed = f->sides[i].failed || f->sides[i].half != NULL;
+        f->halves[i].failed = f->halves[i].failed || !f->halves[i].over;
     (void)err_set(&f->err, "no complete answer in time");
     deliver_failure(f);
 }
 
-static bool start_side(struct disco_fetch *f, size_t i)
-{
-    struct side *s = &f->sides[i];
-    const struct disco_half_opts h = {
-        .api = f->o.api,
-        .origin = f->o.origin,
-        .peer = f->o.peer,
-        .core = i == CORE,
-        .if_none_match = slice_str(s->old_etag),
-        .timeout_ms = f->o.timeout_ms,
-    };
+/* ----------------------------------------------------------------------------------------------------------- parsing
+ */
 
-    f->core_asked = f->core_asked || i == CORE;
-    s->half = disco_half_start(&h, on_half, s);
-    return s->half != NULL;
+static void parse_some(void *arg)
+{
+    struct half *h = arg;
+
+    switch (disco_parser_step(h->parser, STEP_BYTES, &h->doc, &h->err)) {
+    case DISCO_STEP_MORE:
+        work_add(api_work(h->fetch->o.api), &h->work, parse_some, h);
+        return;
+    case DISCO_STEP_DONE:
+        over(h);
+        return;
+    case DISCO_STEP_FAILED:
+        fails(h, "not a discovery document");
+        return;
+    }
 }
 
-static bool start_sides(struct disco_fetch *f, const struct disco_fetch_opts *o)
+static void start_parsing(struct half *h)
 {
-    struct side *core = &f->sides[CORE], *apis = &f->sides[APIS];
+    work_add(api_work(h->fetch->o.api), &h->work, parse_some, h);
+}
 
-    core->fetch = apis->fetch = f;
-    core->old_etag = mem_slicedup(o->core_etag);
-    apis->old_etag = mem_slicedup(o->apis_etag);
-    f->core_later = o->apis_first;
-    return core->old_etag != NULL && apis->old_etag != NULL && (o->apis_first || start_side(f, CORE)) &&
-           start_side(f, APIS);
+static void on_walked(void *arg, const char *failure)
+{
+    struct half *h = arg;
+
+    if (failure == NULL) {
+        start_parsing(h);
+        return;
+    }
+    (void)err_set(&h->err, "%s", failure);
+    fails(h, failure);
+}
+
+static void start_walk(struct half *h)
+{
+    const struct disco_fetch_opts *o = &h->fetch->o;
+    const struct legacy_walk_opts w = {
+        .api = o->api,
+        .origin = o->origin,
+        .peer = o->peer,
+        .kind = h == &h->fetch->halves[CORE] ? DISCO_WALK_API : DISCO_WALK_APIS,
+        .parser = h->parser,
+        .timeout_ms = o->timeout_ms,
+        .done = on_walked,
+        .arg = h,
+    };
+
+    h->walk = legacy_walk_start(&w, buf_slice(&h->legacy), &h->err);
+    buf_release(&h->legacy);
+    if (h->walk == NULL)
+        fails(h, "not a legacy discovery document");
+}
+
+/* --------------------------------------------------------------------------------------------------------- the answer
+ */
+
+/* The answer says what it is; parameters may come in any order and more may be there (client-go tolerates the same). */
+static enum form form_of(const struct http_head *head)
+{
+    struct slice rest = http_head_value(head, HTTP_CONTENT_TYPE), part;
+    bool json = false, group = false, version = false, as = false;
+
+    while (slice_split(&rest, ';', &part)) {
+        part = slice_trim(part);
+        json = json || slice_ieq(part, SLICE_LIT("application/json"));
+        group = group || slice_eq(part, SLICE_LIT("g=apidiscovery.k8s.io"));
+        version = version || slice_eq(part, SLICE_LIT("v=v2")) || slice_eq(part, SLICE_LIT("v=v2beta1"));
+        as = as || slice_eq(part, SLICE_LIT("as=APIGroupDiscoveryList"));
+    }
+    if (!json)
+        return FORM_NONE;
+    return group && version && as ? FORM_AGGREGATED : FORM_LEGACY;
+}
+
+static bool on_piece(void *arg, const struct http_head *head, struct slice piece)
+{
+    struct half *h = arg;
+
+    if (head->status != 200)
+        return true; /* the body of an error says nothing that we need */
+    if (h->form == FORM_NONE)
+        h->form = form_of(head);
+    switch (h->form) {
+    case FORM_AGGREGATED:
+        return disco_parser_feed(h->parser, piece, &h->err);
+    case FORM_LEGACY:
+        return buf_append(&h->legacy, piece) ||
+               err_set(&h->err, "the legacy document is over %u bytes", (unsigned)LEGACY_ROOT_BYTES);
+    case FORM_NONE:
+        break;
+    }
+    return err_set(&h->err, "the answer is not JSON");
+}
+
+static void keep_etag(struct half *h, const struct http_head *head)
+{
+    struct slice etag = http_head_value(head, HTTP_ETAG);
+
+    if (etag.n == 0 || etag.n >= sizeof h->etag)
+        return;
+    memcpy(h->etag, etag.p, etag.n);
+    h->etag[etag.n] = '\0';
+}
+
+/* Only a peer is asked with marks, and only to marks an mvproxy answers so. */
+static bool says_hop(const struct half *h, const struct http_head *head)
+{
+    const struct http_field *f = http_head_find_name(head, SLICE_LIT(USER_HOP));
+
+    return h->fetch->o.peer && f != NULL && server_id_valid(f->value);
+}
+
+static void on_status(struct half *h, unsigned status)
+{
+    struct err why = {.text = ""};
+
+    h->not_modified = status == 304 && h->old_etag[0] != '\0';
+    /* A server need not have /api. */
+    if (h->not_modified || (status == 404 && h == &h->fetch->halves[CORE])) {
+        over(h);
+        return;
+    }
+    h->refused = status == 401 || status == 403;
+    (void)err_set(&why, "answered %u", status);
+    fails(h, why.text);
+}
+
+static void on_root(void *arg, const struct fetch_result *r)
+{
+    struct half *h = arg;
+
+    h->root = NULL;
+    h->mvproxy = r->ok && says_hop(h, r->head);
+    h->connection = r->connection;
+    if (!r->ok)
+        fails(h, r->failure);
+    else if (r->head->status != 200)
+        on_status(h, r->head->status);
+    else if (h->form == FORM_AGGREGATED) {
+        keep_etag(h, r->head);
+        start_parsing(h);
+    } else if (h->form == FORM_LEGACY)
+        start_walk(h);
+    else
+        fails(h, "empty answer");
+}
+
+static bool start_half(struct disco_fetch *f, size_t i, struct slice etag)
+{
+    struct half *h = &f->halves[i];
+    const struct api_request g = {
+        .origin = f->o.origin,
+        .peer = f->o.peer,
+        .target = slice_str(path(h)),
+        .accept = SLICE_LIT(ACCEPT_V2 ";profile=nopeer," ACCEPT_V2BETA1 ";profile=nopeer," ACCEPT_V2 "," ACCEPT_V2BETA1
+                                      ",application/json"),
+        .if_none_match = etag,
+        .ceiling = LIMIT_DISCOVERY_BYTES,
+        .timeout_ms = f->o.timeout_ms,
+        .on_piece = on_piece,
+    };
+
+    buf_init(&h->legacy, LEGACY_ROOT_BYTES);
+    h->parser = disco_parser_new();
+    h->old_etag = mem_slicedup(etag);
+    if (h->parser != NULL && h->old_etag != NULL)
+        h->root = api_send(f->o.api, &g, on_root, h);
+    return h->root != NULL;
 }
 
 struct disco_fetch *disco_fetch_start(const struct disco_fetch_opts *o, disco_fetch_fn *fn, void *arg)
@@ -233,8 +384,9 @@ struct disco_fetch *disco_fetch_start(const struct disco_fetch_opts *o, disco_fe
     f->last = o->last == NULL ? NULL : disco_ref(o->last);
     f->fn = fn;
     f->arg = arg;
+    f->halves[CORE].fetch = f->halves[APIS].fetch = f;
     f->deadline = loop_timer_new(api_loop(o->api), on_deadline, f);
-    if (f->deadline == NULL || !start_sides(f, o)) {
+    if (f->deadline == NULL || !start_half(f, CORE, o->core_etag) || !start_half(f, APIS, o->apis_etag)) {
         fetch_free(f);
         return NULL;
     }

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One look at one server's discovery: both documents within one deadline, against what was known before.
- *
- * A kube-apiserver puts /api together when it starts and never again, while /apis changes with custom resources and
- * APIServices. Who asks often can therefore leave /api out: it is asked then, after /apis, only if that answer may come
- * from another process than the one whose /api is known.
+ * Reads one server's discovery: /api and /apis at once, within one deadline, each conditionally and as it comes
+ * (aggregated v2 or v2beta1, or the legacy list, which is walked), parsed in pieces that never hold up the loop.
  */
 #ifndef MVPROXY_CLUSTER_DISCO_FETCH_H
 #define MVPROXY_CLUSTER_DISCO_FETCH_H
@@ -19,9 +16,6 @@ struct disco_fetch_opts {
     struct api *api;
     struct origin *origin;
     bool peer;                         /* ask with the loop marks */
-    bool apis_first;                   /* /api afterwards, and if there is a reason; else both at once */
-    uint64_t core_connection;          /* apis_first: disco_fetch_result's of `last`; 0: ask /api in any case */
-    bool mvproxy;                      /* apis_first: disco_fetch_result's of `last` */
     const struct disco *last;          /* what is known; NULL: nothing */
     struct slice core_etag, apis_etag; /* of `last`; empty: none */
     uint64_t timeout_ms;
@@ -37,8 +31,7 @@ struct disco_fetch_result {
     const struct disco *disco;         /* CHANGED: disco_ref it to keep it */
     struct slice core_etag, apis_etag; /* CHANGED, UNCHANGED: as they are now; valid during the call */
     bool mvproxy;                      /* CHANGED, UNCHANGED: all answers came through an mvproxy */
-    bool core_asked;                   /* /api was */
-    uint64_t core_connection;          /* CHANGED, UNCHANGED: over which /api was answered last (fetch_result) */
+    uint64_t core_connection;          /* CHANGED, UNCHANGED: over which /api was answered (fetch_result) */
 };
 
 typedef void disco_fetch_fn(void *arg, const struct disco_fetch_result *r);

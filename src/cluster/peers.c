@@ -461,11 +461,6 @@ void peers_set_sight(struct peers *p, bool sighted)
     }
 }
 
-bool peers_watched(const struct peers *p, const struct peer *peer)
-{
-    return p->sighted && peer->leased && peer->life == PEER_LIVE;
-}
-
 void peers_answered(struct peers *p, struct peer *peer)
 {
     peer->answered = true;

@@ -105,14 +105,11 @@ void peers_lease(struct peers *p, const struct lease *l);
 void peers_lease_gone(struct peers *p, struct slice id, bool unseen);
 /* An address from etcd's records; host NULL: the record is gone. */
 void peers_etcd_address(struct peers *p, struct slice id, const char *host, unsigned port);
-/* Its discovery was answered. */
 void peers_set_drained(struct peers *p, struct peer *peer, bool drained);
+/* Its discovery was answered. */
 void peers_answered(struct peers *p, struct peer *peer);
 /* Whether Leases are being watched just now. Starts as false. */
 void peers_set_sight(struct peers *p, bool sighted);
-/* Whether it would be seen that another process has taken this peer's place: its Lease would change holder or be
- * renewed out of turn. */
-bool peers_watched(const struct peers *p, const struct peer *peer);
 
 struct peer *peers_find(const struct peers *p, struct slice id);
 size_t peers_count(const struct peers *p); /* forgotten ones included */

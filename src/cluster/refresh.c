@@ -59,7 +59,6 @@ struct refresh {
     struct disco *disco;
     char *core_etag, *apis_etag;
     uint64_t core_connection; /* over which /api was answered last */
-    unsigned without_core;    /* good looks in a row that left /api out */
     bool known, mvproxy, refused;
     unsigned failures;  /* in a row */
     unsigned fruitless; /* looks for the sake of a Lease that brought nothing, since one that did or the interval */
@@ -68,8 +67,6 @@ struct refresh {
     struct err failure, last_failure;
     uint64_t last_failure_ms;
 };
-
-static void look(struct refresh *r);
 
 static void schedule(struct refresh *r, enum refresh_trigger t, uint64_t delay_ms)
 {
@@ -215,7 +212,6 @@ static bool succeeded(struct refresh *r, const struct disco_fetch_result *f)
     keep_text(&r->core_etag, f->core_etag);
     keep_text(&r->apis_etag, f->apis_etag);
     r->core_connection = f->core_connection;
-    r->without_core = f->core_asked ? 0 : r->without_core + 1;
     r->known = true;
     r->refused = false;
     r->failures = 0;
@@ -244,24 +240,12 @@ static void on_fetched(void *arg, const struct disco_fetch_result *f)
     r->o.on_end(r->o.arg, ok, changed);
 }
 
-/* May what is known of /api go on being believed without asking? An mvproxy keeps its connections when the server
- * behind it is replaced: then there must be other signs of that. */
-static bool may_leave_core(const struct refresh *r)
-{
-    return r->known && r->without_core < REFRESH_WITHOUT_CORE &&
-           (!r->mvproxy || (r->o.watched != NULL && r->o.watched(r->o.arg)));
-}
-
 static void look(struct refresh *r)
 {
     struct disco_fetch_opts f = {
         .api = r->o.api,
         .origin = r->origin,
         .peer = r->o.peer,
-        /* One after the other goes over one connection. Without a tag there is no 304: rather both at once. */
-        .apis_first = r->next == REFRESH_INTERVAL && r->disco != NULL && r->apis_etag != NULL && *r->apis_etag != '\0',
-        .core_connection = may_leave_core(r) ? r->core_connection : 0,
-        .mvproxy = r->mvproxy,
         .last = r->disco,
         .core_etag = slice_str(r->core_etag),
         .apis_etag = slice_str(r->apis_etag),
@@ -287,22 +271,7 @@ static void look(struct refresh *r)
 
 static void on_timer(void *arg)
 {
-    struct refresh *r = arg;
-    bool by_interval = r->next == REFRESH_INTERVAL;
-
-    look(r);
-    if (by_interval && r->o.on_interval != NULL)
-        r->o.on_interval(r->o.arg);
-}
-
-/* From half an interval on, so that any two come together at once and stay so: all that go along start anew. */
-bool refresh_join(struct refresh *r)
-{
-    if (r->state != STATE_WAITING || r->next != REFRESH_INTERVAL ||
-        loop_now_ms(r->loop) - r->started_ms < r->o.interval_ms / 2)
-        return false;
-    look(r);
-    return true;
+    look(arg);
 }
 
 bool refresh_trigger(struct refresh *r, enum refresh_trigger t)

@@ -2,9 +2,6 @@
 /*
  * Keeps one server's discovery document fresh: at every interval (± jitter), at once when something happens, and after
  * failures with growing waits, for ever. The last known document survives every failure.
- *
- * Looks that only an interval makes leave /api out as long as nothing speaks for another process than the one whose
- * /api is known (disco_fetch.h), but not more than REFRESH_WITHOUT_CORE times in a row. All others ask for both.
  */
 #ifndef MVPROXY_CLUSTER_REFRESH_H
 #define MVPROXY_CLUSTER_REFRESH_H
@@ -41,7 +38,7 @@ enum refresh_trigger {
 
 /* A failed look marks nothing yet: the first retry comes 0.2 s later. From so many in a row on, the document counts as
  * stale. */
-enum { REFRESH_FAILING = 2, REFRESH_LIMIT_MS = 1000, REFRESH_TAG_LIMIT_MS = 100, REFRESH_WITHOUT_CORE = 9 };
+enum { REFRESH_FAILING = 2, REFRESH_LIMIT_MS = 1000, REFRESH_TAG_LIMIT_MS = 100 };
 /*
  * What stands in a Lease may be anybody's who may write Leases. After so many looks for its sake that found nothing
  * new the next ones wait, each twice as long as the one before, until one finds something or the interval has passed.
@@ -54,10 +51,6 @@ struct refresh_opts {
     bool peer;
     uint64_t interval_ms;
     struct cluster_metrics *metrics;
-    /* Would another process in this server's place be heard of, other than by its connections breaking? NULL: no. */
-    bool (*watched)(void *arg);
-    /* A look that nothing but the interval has made has begun: a chance for refresh_join(). NULL: nobody cares. */
-    void (*on_interval)(void *arg);
     /* A look has ended. `changed`: document, knowledge of it, or whether it is failing is not what it was. May not free
      * the refresh. */
     void (*on_end)(void *arg, bool ok, bool changed);
@@ -78,9 +71,6 @@ void refresh_set_interval(struct refresh *r, uint64_t interval_ms);
  * follows; many triggers make one look. False: nothing will be looked at (no origin).
  */
 bool refresh_trigger(struct refresh *r, enum refresh_trigger t);
-/* Another server is being looked at by interval: goes along if it would be time before long. Many looks in one turn of
- * the loop cost less than each in its own. */
-bool refresh_join(struct refresh *r);
 /* The server was replaced: the document is kept, but is not knowledge until the next success. */
 void refresh_doubt(struct refresh *r);
 

@@ -15,7 +15,7 @@
 #include "kube/disco_merge.h"
 
 enum { MAX_ROUNDS = 101, SERVERS = 100, GROUPS = 300, CRDS = 2000, TEXT_CEILING = 64 << 20 };
-/* As cluster/publish.c and cluster/disco_half.c have them. */
+/* As cluster/publish.c and cluster/disco_fetch.c have them. */
 enum { MERGE_BUDGET = 10000, PARSE_BYTES = 256 << 10 };
 
 #define HEAD "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},\"items\":["

@@ -34,7 +34,7 @@ struct kube_server {
     uint64_t schemas_unchanged, version_requests;
     bool schemas_untagged;
     uint64_t map_requests;
-    uint64_t discovery, core_asked, not_modified, unmarked;
+    uint64_t discovery, not_modified, unmarked;
 };
 
 /* ------------------------------------------------------------------------------------------------------ documents */
@@ -238,7 +238,6 @@ static void serve_discovery(struct kube_server *k, struct sim_request *q)
     char type[120];
 
     k->discovery++;
-    k->core_asked += core;
     if (!core && k->garbage != NULL)
         sim_reply(q, 200, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", "\"garbage\"",
                   slice_str(k->garbage));
@@ -589,11 +588,6 @@ void kube_forbid_watches(struct kube_server *k, unsigned status)
 uint64_t kube_discovery_requests(const struct kube_server *k)
 {
     return k->discovery;
-}
-
-uint64_t kube_core_requests(const struct kube_server *k)
-{
-    return k->core_asked;
 }
 
 uint64_t kube_not_modified(const struct kube_server *k)

@@ -103,7 +103,6 @@ void kube_stop(struct kube_server *k, bool graceful);
 /* Stops (or goes on) renewing, nothing else. */
 void kube_pause_renewal(struct kube_server *k, bool pause);
 uint64_t kube_discovery_requests(const struct kube_server *k); /* for /api and /apis */
-uint64_t kube_core_requests(const struct kube_server *k);      /* of these, for /api */
 uint64_t kube_not_modified(const struct kube_server *k);
 /* The /apis document it serves. */
 struct slice kube_document(const struct kube_server *k);

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Discovery of a server that has no aggregated form (before 1.26): its group/versions asked for one by one, some at a
+ * time, and what they say given to a parser as one document (kube/disco_legacy.h).
+ */
+#ifndef MVPROXY_CLUSTER_LEGACY_WALK_H
+#define MVPROXY_CLUSTER_LEGACY_WALK_H
+
+#include "kube/disco_legacy.h"
+
+struct api;
+struct legacy_walk;
+struct origin;
+
+struct legacy_walk_opts {
+    struct api *api;
+    struct origin *origin; /* outlives the walk */
+    bool peer;             /* ask with the loop marks */
+    enum disco_walk_kind kind;
+    struct disco_parser *parser; /* gets the document; outlives the walk */
+    uint64_t timeout_ms;         /* of each request */
+    /* Called once, maybe from inside legacy_walk_start, and nothing is under way any more. `failure` NULL: the parser
+     * has it all. Valid during the call. */
+    void (*done)(void *arg, const char *failure);
+    void *arg;
+};
+
+/* `root` is the legacy /api or /apis. NULL with a reason, and no call. */
+MEM_CHECK struct legacy_walk *legacy_walk_start(const struct legacy_walk_opts *o, struct slice root, struct err *err);
+void legacy_walk_free(struct legacy_walk *w); /* NULL is fine. Not from inside `done` */
+
+#endif
