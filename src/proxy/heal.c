@@ -302,9 +302,6 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
     struct job *j = arg;
     struct heal *h = j->heal;
 
-    /* Another server may have broken off its answer, of which something was kept: that request is over. */
-    h->head = NULL;
-    buf_release(&j->kept);
     j->peer = j->judge;
     j->summary.peer = j->peer != NULL ? j->peer->id : NULL;
     if (head->status == 404 && may_be_somebodys(j)) {
@@ -350,11 +347,21 @@ static void on_end(void *arg, const struct http_head *trailers)
     buf_free(&out);
 }
 
+/* What is held of an answer that was broken off is nobody's: neither the next server's question nor its answer. */
+static void on_failed(void *arg, const struct back_failure_info *f)
+{
+    struct job *j = arg;
+
+    j->heal->head = NULL;
+    buf_release(&j->kept);
+    judge_failed(j, f);
+}
+
 static const struct back_handler handler = {
     .on_head = on_head,
     .on_body = on_body,
     .on_end = on_end,
-    .on_failed = judge_failed,
+    .on_failed = on_failed,
 };
 
 void heal(struct job *j)

@@ -6,6 +6,7 @@
 #include "cluster/cluster.h"
 #include "front/front.h"
 #include "kube/disco_parse.h"
+#include "kube/schema_index.h"
 #include "net/listener.h"
 #include "net/loop.h"
 #include "net/tls_ctx.h"
@@ -154,10 +155,20 @@ static struct disco *make_disco(bool jobs)
     return d;
 }
 
+static struct schema_index *schemas(const char *text)
+{
+    struct schema_index *x = text == NULL ? NULL : schema_index_parse(slice_str(text));
+
+    if (text != NULL && x == NULL)
+        tap_bail("test index");
+    return x;
+}
+
 void world_know(struct world *w)
 {
     static const char *const ids[WORLD_PEERS] = {"apiserver-b", "apiserver-c", "apiserver-d"};
     struct disco *local = make_disco(w->local_has_jobs), *other = make_disco(true);
+    struct schema_index *others = schemas(w->peer_schemas);
     struct served_peer peers[WORLD_PEERS];
     struct served_document merged[SERVED_SHAPES] = {{.body = SLICE_NONE}};
     char *storage[SERVED_SHAPES * 3] = {NULL};
@@ -166,27 +177,34 @@ void world_know(struct world *w)
                               .local_id = "apiserver-a",
                               .local = local,
                               .local_etag = {SLICE_LIT("\"L\"")},
+                              .local_schemas = schemas(w->local_schemas),
                               .peers = peers,
                               .n_peers = w->n_peers,
                               .excluded = &(struct slice){"batch/v1", 8},
                               .n_excluded = w->jobs_excluded};
 
     for (size_t i = 0; i < w->n_peers; i++)
-        peers[i] = (struct served_peer){
-            .id = ids[i], .life = SERVED_LIVE, .discovery_known = true, .disco = other, .origin = w->peers[i].origin};
+        peers[i] = (struct served_peer){.id = ids[i],
+                                        .life = SERVED_LIVE,
+                                        .discovery_known = true,
+                                        .disco = other,
+                                        .schemas = others,
+                                        .origin = w->peers[i].origin};
     for (size_t i = 0; i < (w->has_protobuf ? SERVED_SHAPES : SERVED_JSON_SHAPES); i++) {
         bool json = i < SERVED_JSON_SHAPES;
 
         storage[i] = mem_strdup(!json ? WORLD_PROTOBUF : w->document != NULL ? w->document : world_document());
         merged[i] = (struct served_document){.body = slice_str(storage[i]), .etag = SLICE_LIT(WORLD_ETAG)};
     }
-    in.documents[SERVED_APIS] = served_documents_new(merged, storage, NULL);
+    in.documents[SERVED_APIS] = served_documents_new(merged, storage, disco_apis(other));
     if (w->cluster->served != NULL)
         served_unref(w->cluster->served);
     w->cluster->served = served_new(&in);
     served_documents_unref(in.documents[SERVED_APIS]);
     disco_unref(local);
     disco_unref(other);
+    schema_index_unref(in.local_schemas);
+    schema_index_unref(others);
     if (w->cluster->served == NULL)
         tap_bail("no memory");
 }

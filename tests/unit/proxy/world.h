@@ -53,9 +53,10 @@ struct world {
     bool unread_peers;    /* cluster_peers_synced() is not true yet */
     bool short_of_memory; /* the test's own parts may fail, too */
     const char *document; /* the merged one; NULL: world_document() */
-    bool has_protobuf;    /* the merged documents are there in protobuf form */
-    bool no_protobuf;     /* and never will be */
-    bool fails_over;      /* local-failover is on */
+    const char *local_schemas, *peer_schemas; /* what /openapi/v3 said; NULL: not known */
+    bool has_protobuf;                        /* the merged documents are there in protobuf form */
+    bool no_protobuf;                         /* and never will be */
+    bool fails_over;                          /* local-failover is on */
     enum readiness_state local_state;
     unsigned local_failures;
     unsigned misses, suspects, answered, wanted_protobuf;

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Legacy discovery and the index of schemas: what is asked for, completed, held back and let go. */
+#include <stdio.h>
+
+#include "base/limits.h"
+#include "net/loop.h"
+#include "unit/proxy/world.h"
+
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer t\r\nAccept: application/json\r\n\r\n"
+#define JOBS_V1 "{\"groupVersion\":\"batch/v1\",\"version\":\"v1\"}"
+#define BATCH "{\"name\":\"batch\",\"versions\":[" JOBS_V1 "],\"preferredVersion\":" JOBS_V1 "}"
+#define NO_GROUPS "{\"kind\":\"APIGroupList\",\"groups\":[]}"
+#define ALL_GROUPS "{\"kind\":\"APIGroupList\",\"groups\":[" BATCH "]}\n"
+#define BATCH_ALONE                                                                                                    \
+    "{\"kind\":\"APIGroup\",\"apiVersion\":\"v1\",\"name\":\"batch\",\"versions\":[" JOBS_V1                           \
+    "],\"preferredVersion\":" JOBS_V1 "}\n"
+#define FORBIDDEN "HTTP/1.1 403 Forbidden\r\nContent-Length: 6\r\n\r\ndenied"
+#define NOT_FOUND "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nlost"
+
+static void start(struct world *w)
+{
+    world_init(w, 1);
+    w->opts.legacy_discovery = true;
+    w->fails_over = true;
+    world_start(w);
+}
+
+static void say_ok(struct side *s, const char *body)
+{
+    char head[200];
+
+    (void)snprintf(
+        head, sizeof head,
+        "HTTP/1.1 200 OK\r\nContent-Type: text/x\r\nETag: \"own\"\r\nX-More: 1\r\nContent-Length: %zu\r\n\r\n",
+        strlen(body));
+    say(s, head);
+    say(s, body);
+}
+
+/* A request reaches the local server, which has said nothing of it yet. */
+static struct side *asked(struct world *w, struct side *c, const char *request)
+{
+    struct side *s;
+
+    buf_reset(&c->got);
+    if (w->local.n_conns > 0)
+        buf_reset(&w->local.conns[0].got);
+    say(c, request);
+    s = conn(&w->local, 0);
+    (void)has(s, "\r\n\r\n");
+    return s;
+}
+
+/* What the only server's answer to a question becomes. */
+static void completed(void)
+{
+    static const struct {
+        const char *path, *answer; /* answer NULL: 404 */
+        const char *want;
+    } rows[] = {
+        {"/apis", NO_GROUPS, ALL_GROUPS},
+        {"/apis", "{\"groups\":[" BATCH "]}", "{\"groups\":[" BATCH "]}"},
+        {"/apis", "no JSON", "no JSON"},
+        {"/apis/batch", NULL, BATCH_ALONE},
+        {"/apis/batch/v1", NULL, "\"resources\":[{\"name\":\"jobs\","},
+        {"/apis/batch/v1", "{\"resources\":[{\"name\":\"mine\"}]}", ",{\"name\":\"mine\"}]}\n"},
+        {"/apis/batch/v1", "{\"resources\":[{\"name\":\"mine\"}]}", "\"name\":\"jobs/proxy\""},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        char request[200];
+        struct world w;
+        struct side *c;
+
+        start(&w);
+        c = client(&w);
+        (void)snprintf(request, sizeof request,
+                       "GET %s HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer t\r\nAccept-Encoding: gzip\r\n"
+                       "If-None-Match: \"x\"\r\nAccept: application/json, */*\r\n\r\n",
+                       rows[i].path);
+        say(c, request);
+        ok(has(conn(&w.local, 0), "\r\n\r\n") && got(&w.local.conns[0], "Authorization: Bearer t\r\n"),
+           "%s: the local server is asked, with the client's credential", rows[i].path);
+        ok(!got(&w.local.conns[0], "gzip") && !got(&w.local.conns[0], "If-None-Match") &&
+               got(&w.local.conns[0], "Accept: application/json\r\n"),
+           "for all of it, in plain JSON");
+        if (rows[i].answer == NULL)
+            say(conn(&w.local, 0), NOT_FOUND);
+        else
+            say_ok(conn(&w.local, 0), rows[i].answer);
+        ok(has(c, rows[i].want) && got(c, "HTTP/1.1 200 "), "completed where it lacks something");
+        world_settle(&w);
+        ok(rows[i].answer == NULL || got(c, "X-More: 1\r\n"), "with the server's fields");
+        ok(strcmp(rows[i].answer != NULL ? rows[i].answer : "", rows[i].want) == 0 ||
+               (!got(c, "\"own\"") && !got(c, "text/") && got(c, "Content-Type: application/json\r\n")),
+           "but for those about its own body");
+        world_close(&w);
+    }
+}
+
+static void head(void)
+{
+    struct world w;
+    struct side *c;
+
+    start(&w);
+    c = client(&w);
+    say(c, "HEAD /apis/batch HTTP/1.1\r\nHost: k\r\nAccept: application/json\r\n\r\n");
+    ok(has(conn(&w.local, 0), "GET /apis/batch "), "a HEAD: the server is asked for the document");
+    say(conn(&w.local, 0), NOT_FOUND);
+    ok(has(c, "HTTP/1.1 200 ") && has(c, "\r\n\r\n") && !got(c, "batch/v1"), "its completion has a head only");
+    (void)asked(&w, c, "HEAD /apis/batch HTTP/1.1\r\nHost: k\r\nAccept: application/json\r\n\r\n");
+    say(conn(&w.local, 0), FORBIDDEN);
+    ok(has(c, "HTTP/1.1 403 ") && has(c, "\r\n\r\n") && !got(c, "denied"), "so has a refusal");
+    (void)asked(&w, c, "HEAD /apis HTTP/1.1\r\nHost: k\r\nAccept: application/json\r\n\r\n");
+    say_ok(conn(&w.local, 0), "{\"groups\":[" BATCH "]}");
+    ok(has(c, "HTTP/1.1 200 ") && has(c, "X-More: 1\r\n") && !got(c, "groups"), "and what needs no completion");
+    world_close(&w);
+}
+
+/* Whom the server refuses, who encodes its answer and what is too long get it as it comes. */
+static void relayed(void)
+{
+    static char zeros[LIMIT_HEALED_BYTES / 4 + 1];
+    struct world w;
+    struct side *c;
+
+    start(&w);
+    c = client(&w);
+    (void)asked(&w, c, GET("/apis"));
+    say(conn(&w.local, 0), FORBIDDEN);
+    ok(has(c, "HTTP/1.1 403 ") && has(c, "denied"), "a refusal is relayed");
+    (void)asked(&w, c, GET("/apis"));
+    say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 4\r\n\r\nbrrr");
+    ok(has(c, "brrr") && got(c, "Content-Encoding: br\r\n"), "so is what is encoded");
+    (void)asked(&w, c, GET("/apis"));
+    say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nContent-Length: 1048577\r\n\r\n");
+    ok(has(c, "Content-Length: 1048577\r\n"), "what says that it is too long is not held back");
+    memset(zeros, '0', sizeof zeros - 1);
+    for (unsigned i = 0; i < 4; i++)
+        say(conn(&w.local, 0), zeros);
+    say(conn(&w.local, 0), "!");
+    ok(has(c, "0!"), "and comes whole");
+    (void)asked(&w, c, GET("/apis"));
+    say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    for (unsigned i = 0; i < 5; i++) {
+        say(conn(&w.local, 0), "40000\r\n");
+        say(conn(&w.local, 0), zeros);
+        say(conn(&w.local, 0), "\r\n");
+    }
+    say(conn(&w.local, 0), "0\r\n\r\n");
+    ok(has(c, "\r\n0\r\n\r\n") && buf_len(&c->got) > 5 * (sizeof zeros - 1), "what turns out to be too long is let go");
+    is_u64(w.local.n_conns, 1, "all on one connection");
+    world_close(&w);
+}
+
+/* The local server starts; a peer that is asked in its place breaks off in the body; then the local server is. */
+static void peer_breaks_off(const char *begun, const char *answer, const char *want)
+{
+    struct world w;
+    struct side *c;
+
+    start(&w);
+    w.local_state = READINESS_STARTING;
+    c = client(&w);
+    say(c, GET("/apis"));
+    ok(has(conn(&w.peers[0], 0), "GET /apis "), "a peer is asked");
+    say(conn(&w.peers[0], 0), "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n");
+    say(conn(&w.peers[0], 0), begun);
+    world_settle(&w);
+    hang_up(conn(&w.peers[0], 0), STREAM_CLOSE_ABORT);
+    ok(has(conn(&w.local, 0), "GET /apis "), "it breaks off: then the local server");
+    say(conn(&w.local, 0), answer);
+    ok(has(c, want) && !got(c, "of the peer"), "whose answer alone counts");
+    ok(!got(c, "Served-By"), "and is called its own");
+    world_close(&w);
+}
+
+#define SPEC(path, hash) "\"" path "\":{\"serverRelativeURL\":\"/openapi/v3/" path "?hash=" hash "\"}"
+
+static void schemas(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.local_schemas = "{\"paths\":{" SPEC("api/v1", "A1") "}}";
+    w.peer_schemas = "{\"paths\":{" SPEC("api/v1", "B1") "," SPEC("apis/batch/v1", "B2") "}}";
+    world_start(&w);
+    c = client(&w);
+    say(c, GET("/openapi/v3"));
+    ok(has(conn(&w.local, 0), "GET /openapi/v3 "), "the index of schemas");
+    say_ok(conn(&w.local, 0), "{\"paths\":{" SPEC("api/v1", "A1") "}}");
+    ok(has(c, "{\"paths\":{" SPEC("api/v1", "A1") "," SPEC("apis/batch/v1", "B2") "}}"), "is completed");
+    ok(got(c, "ETag: \"") && !got(c, "\"own\""), "with a tag of its own");
+    (void)asked(&w, c, GET("/openapi/v3"));
+    say_ok(conn(&w.local, 0), "{\"paths\":{" SPEC("api/v1", "A2") "}}");
+    ok(has(c, SPEC("api/v1", "A2")), "what the server says now counts, not what it said");
+    (void)asked(&w, c, GET("/openapi/v3"));
+    say_ok(conn(&w.local, 0), "no index");
+    ok(has(c, "no index") && got(c, "\"own\""), "what is no index is relayed");
+    world_close(&w);
+}
+
+/* A body, another method's subject, nothing to add: the local server's own business. */
+static void left_alone(void)
+{
+    struct world w;
+    struct side *c;
+
+    start(&w);
+    c = client(&w);
+    say(c, "GET /apis HTTP/1.1\r\nHost: k\r\nAccept: application/json\r\nContent-Length: 2\r\n\r\nhm");
+    ok(has(conn(&w.local, 0), "hm"), "a GET with a body goes to the local server");
+    say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nsome");
+    ok(has(c, "some"), "and its answer comes as it is");
+    buf_reset(&conn(&w.local, 0)->got);
+    w.local_has_jobs = true;
+    world_know(&w);
+    say(c, "GET /apis/batch HTTP/1.1\r\nHost: k\r\nAccept: application/yaml\r\nAccept-Encoding: gzip\r\n\r\n");
+    ok(has(conn(&w.local, 0), "GET /apis/batch ") && got(&w.local.conns[0], "Accept: application/yaml\r\n") &&
+           got(&w.local.conns[0], "gzip"),
+       "where servers agree it is the client's own request");
+    say_ok(conn(&w.local, 0), "mine");
+    ok(has(c, "mine") && got(c, "ETag: \"own\"\r\n"), "and its answer comes as it is");
+    world_close(&w);
+}
+
+int main(void)
+{
+    static const char *const begun[] = {"", "{\"groups\":[\"of the peer"};
+
+    completed();
+    head();
+    relayed();
+    for (size_t i = 0; i < ROWS(begun); i++) {
+        peer_breaks_off(begun[i], "HTTP/1.1 200 OK\r\nContent-Length: 35\r\n\r\n" NO_GROUPS, ALL_GROUPS);
+        peer_breaks_off(begun[i], "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nno JSON!", "no JSON!");
+        peer_breaks_off(begun[i], FORBIDDEN, "denied");
+    }
+    schemas();
+    left_alone();
+    return tap_end();
+}
