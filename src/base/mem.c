@@ -101,7 +101,7 @@ void mem_free(void *p)
 
 size_t mem_size(void *p)
 {
-    return malloc_usable_size(p);
+    return p == NULL ? 0 : malloc_usable_size(p); /* LeakSanitizer's does not take NULL */
 }
 
 void mem_free_secret(void *p, size_t size)
