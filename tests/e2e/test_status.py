@@ -133,12 +133,19 @@ def chromium(world, *arguments, path="/", dark=False):
         raise fixture.Skip("no chromium")
     home = os.path.join(world.scratch, "chromium")
     net = os.path.join(world.scratch, "net.json")
-    done = subprocess.run(
-        [program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync", "--hide-scrollbars", "--user-data-dir=" + home, "--log-net-log=" + net,
-         "--enable-logging=stderr", "--blink-settings=preferredColorScheme=%d" % (0 if dark else 1), *arguments,
-         "http://%s%s" % (world.proxies["a"].admin, path)],
-        env=dict(os.environ, HOME=home, XDG_CONFIG_HOME=home, XDG_CACHE_HOME=home), capture_output=True, check=False, timeout=2 * fixture.PATIENCE)
+    command = [
+        program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
+        "--disable-component-update", "--disable-sync", "--hide-scrollbars", "--user-data-dir=" + home, "--log-net-log=" + net,
+        "--enable-logging=stderr", "--blink-settings=preferredColorScheme=%d" % (0 if dark else 1), *arguments,
+        "http://%s%s" % (world.proxies["a"].admin, path)]
+    for _ in range(3):  # a browser that ends before it has begun says nothing about the page
+        if os.path.exists(net):
+            os.remove(net)
+        done = subprocess.run(command, env=dict(os.environ, HOME=home, XDG_CONFIG_HOME=home, XDG_CACHE_HOME=home),
+                              capture_output=True, check=False, timeout=2 * fixture.PATIENCE)
+        if os.path.exists(net):
+            break
+        print("# the browser: %d: %s" % (done.returncode, done.stderr.decode(errors="replace")[-500:].replace("\n", " | ")), flush=True)
     with open(net, encoding="utf-8") as log:
         events = json.load(log)["events"]
     started = [e["params"] for e in events if isinstance(e.get("params"), dict) and "url" in e["params"] and "initiator" in e["params"]]
