@@ -53,11 +53,6 @@ void html_name(struct buf *out, const char *text)
     html_raw(out, "</bdi>");
 }
 
-void html_u64(struct buf *out, uint64_t value)
-{
-    buf_append_u64(out, value);
-}
-
 void html_duration(struct buf *out, uint64_t ms)
 {
     unsigned long long s = (unsigned long long)(ms / 1000);

@@ -15,7 +15,6 @@ void html_text(struct buf *out, struct slice text);
 void html_str(struct buf *out, const char *text); /* NULL: nothing */
 /* The same set apart, so that text that runs from right to left, or says that it does, changes nothing around it. */
 void html_name(struct buf *out, const char *text);
-void html_u64(struct buf *out, uint64_t value);
 /* "3 d 4 h", "5 m 10 s", "0.4 s". */
 void html_duration(struct buf *out, uint64_t ms);
 

@@ -156,11 +156,6 @@ bool buf_append_u64(struct buf *b, uint64_t v)
     return append_number(b, v, 10);
 }
 
-bool buf_append_hex(struct buf *b, uint64_t v)
-{
-    return append_number(b, v, 16);
-}
-
 bool buf_vprintf(struct buf *b, const char *fmt, va_list ap)
 {
     va_list again;

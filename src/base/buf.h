@@ -50,7 +50,6 @@ bool buf_append(struct buf *b, struct slice s);
 bool buf_append_str(struct buf *b, const char *s);
 bool buf_append_char(struct buf *b, char c);
 bool buf_append_u64(struct buf *b, uint64_t v);
-bool buf_append_hex(struct buf *b, uint64_t v);
 bool buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 bool buf_vprintf(struct buf *b, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
 /* Room for n more bytes: a pointer to write at, then buf_commit(n). NULL on failure. */

@@ -16,18 +16,6 @@ bool hash_sha512(struct slice data, unsigned char out[HASH_SHA512_BYTES])
     return EVP_Digest(data.p, data.n, out, NULL, EVP_sha512(), NULL) == 1;
 }
 
-bool hash_sha512_pieces(const struct slice *pieces, size_t count, unsigned char out[HASH_SHA512_BYTES])
-{
-    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    bool fine = ctx != NULL && EVP_DigestInit_ex(ctx, EVP_sha512(), NULL) == 1;
-
-    for (size_t i = 0; fine && i < count; i++)
-        fine = EVP_DigestUpdate(ctx, pieces[i].p, pieces[i].n) == 1;
-    fine = fine && EVP_DigestFinal_ex(ctx, out, NULL) == 1;
-    EVP_MD_CTX_free(ctx);
-    return fine;
-}
-
 struct hash_stream {
     EVP_MD_CTX *ctx;
 };

@@ -12,8 +12,6 @@ enum { HASH_SHA256_BYTES = 32, HASH_SHA512_BYTES = 64, HASH_SIP_KEY_BYTES = 16 }
 /* False only if libcrypto fails. */
 bool hash_sha256(struct slice data, unsigned char out[HASH_SHA256_BYTES]);
 bool hash_sha512(struct slice data, unsigned char out[HASH_SHA512_BYTES]);
-/* Many pieces, one digest. */
-bool hash_sha512_pieces(const struct slice *pieces, size_t count, unsigned char out[HASH_SHA512_BYTES]);
 /* SHA-512 of what comes in turns. start: NULL when out of memory; end also frees, out NULL: only frees. */
 struct hash_stream;
 MEM_CHECK struct hash_stream *hash_sha512_start(void);

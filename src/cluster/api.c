@@ -110,11 +110,6 @@ struct loop *api_loop(const struct api *a)
     return a->loop;
 }
 
-struct back *api_back(const struct api *a)
-{
-    return a->back;
-}
-
 struct work_queue *api_work(struct api *a)
 {
     return &a->work;

@@ -27,7 +27,6 @@ void api_free(struct api *a);
 /* A reload: requests from now on. False (and nothing changed) when it cannot be put into headers. */
 bool api_set_identity(struct api *a, const struct api_identity *who);
 struct loop *api_loop(const struct api *a);
-struct back *api_back(const struct api *a);
 
 /* Where work on answers waits for its turns. */
 struct work_queue *api_work(struct api *a);

@@ -621,11 +621,6 @@ const char *informer_failure(const struct informer *i)
     return err_is_set(&i->failure) ? i->failure.text : NULL;
 }
 
-size_t informer_count(const struct informer *i)
-{
-    return strmap_count(i->keys);
-}
-
 void informer_describe(const struct informer *i, struct buf *out)
 {
     buf_printf(out, "{\"collection\":\"%s\",\"state\":\"%s\",\"synced\":%s,\"objects\":%zu,\"lists\":%llu,", i->o.name,

@@ -60,7 +60,6 @@ bool informer_watching(const struct informer *i);
 bool informer_refused(const struct informer *i);
 /* Why it does not work now; NULL while it does. Valid until the loop goes on. */
 const char *informer_failure(const struct informer *i);
-size_t informer_count(const struct informer *i);
 /* Appends a JSON object for the status page. */
 void informer_describe(const struct informer *i, struct buf *out);
 

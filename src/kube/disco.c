@@ -82,11 +82,6 @@ uint64_t disco_doc_hash(const struct disco_doc *d)
     return sum;
 }
 
-size_t disco_doc_bytes(const struct disco_doc *d)
-{
-    return sizeof(*d) + d->body.cap + arena_used(d->arena) + d->n_entries * sizeof(*d->entries);
-}
-
 /* --------------------------------------------------------------------------------------------------------- index */
 
 bool disco_doc_index_init(struct disco_doc *d)

@@ -99,8 +99,6 @@ uint64_t disco_doc_hash(const struct disco_doc *d);
 struct slice disco_doc_raw(const struct disco_doc *d);
 /* The extent of the apiVersion's text (without quotes) within raw: whoever wants the other form replaces it. */
 struct slice disco_doc_api_version(const struct disco_doc *d);
-/* Heap bytes held, for metrics. */
-size_t disco_doc_bytes(const struct disco_doc *d);
 const struct disco_group *disco_doc_group(const struct disco_doc *d, struct slice group);
 const struct disco_version *disco_doc_version(const struct disco_doc *d, struct slice group, struct slice version);
 const struct disco_resource *disco_doc_resource(const struct disco_doc *d, const struct gvr *g);

@@ -91,16 +91,6 @@ static bool says_something(struct slice raw)
     return raw.n > 2 && !slice_eq(raw, SLICE_LIT("null"));
 }
 
-struct slice disco_union_first(const struct disco_union *u, size_t key)
-{
-    const struct value *first = u->known[key].values;
-
-    for (const struct value *v = first; v != NULL; v = v->next)
-        if (says_something(v->raw))
-            return v->raw;
-    return first == NULL ? SLICE_NONE : first->raw;
-}
-
 void disco_union_put_unknown(const struct disco_union *u, struct buf *out)
 {
     for (const struct disco_member *m = u->unknown; m != NULL; m = m->next) {

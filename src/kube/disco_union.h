@@ -20,9 +20,6 @@ struct disco_union {
  */
 MEM_CHECK bool disco_union_init(struct disco_union *u, struct arena *scratch, const struct slice *raws, size_t n,
                                 const struct slice *keys, size_t n_keys);
-/* The first value of a key that says something (not null, {}, [] or ""), else the first at all; p is NULL if nobody has
- * the key. */
-struct slice disco_union_first(const struct disco_union *u, size_t key);
 /* Appends `,"key":value` for each unknown field, in order of first appearance. */
 void disco_union_put_unknown(const struct disco_union *u, struct buf *out);
 

@@ -27,16 +27,3 @@ struct slice gvr_key(const struct gvr *g, char out[GVR_KEY_BYTES])
     end = append_part(end, g->resource);
     return end == NULL ? SLICE_NONE : slice_of(out, (size_t)(end - out));
 }
-
-bool gvr_parse_api_version(struct slice s, struct slice *group, struct slice *version)
-{
-    size_t slash = slice_index(s, '/');
-    struct slice g = slice_of(s.p, slash < s.n ? slash : 0);
-    struct slice v = slash < s.n ? slice_from(s, slash + 1) : s;
-
-    if (v.n == 0 || slice_index(v, '/') != v.n || (slash < s.n && g.n == 0))
-        return false;
-    *group = g.n == 0 ? SLICE_LIT("") : g;
-    *version = v;
-    return true;
-}

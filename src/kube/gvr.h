@@ -20,7 +20,5 @@ bool gvr_eq(const struct gvr *a, const struct gvr *b);
  * points into `out`; its p is NULL if a part is longer than GVR_NAME_BYTES or holds a slash.
  */
 struct slice gvr_key(const struct gvr *g, char out[GVR_KEY_BYTES]);
-/* "group/version", or "version" for the core group: apiVersion as objects carry it. False if `s` is not one. */
-bool gvr_parse_api_version(struct slice s, struct slice *group, struct slice *version);
 
 #endif

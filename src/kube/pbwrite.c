@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/pbwrite.h"
 
-enum { WIRE_VARINT = 0, WIRE_LENGTH = 2, TAG_BYTES = 1, MORE = 0x80 };
+enum { WIRE_LENGTH = 2, TAG_BYTES = 1, MORE = 0x80 };
 
 static size_t varint_bytes(uint64_t v)
 {
@@ -22,12 +22,6 @@ static bool put_varint(struct buf *out, uint64_t v)
 size_t pb_field_bytes(size_t n)
 {
     return TAG_BYTES + varint_bytes(n) + n;
-}
-
-bool pb_put_varint(struct buf *out, unsigned field, uint64_t value)
-{
-    buf_append_char(out, (char)(field << 3 | WIRE_VARINT));
-    return put_varint(out, value);
 }
 
 bool pb_put_header(struct buf *out, unsigned field, size_t n)

@@ -164,8 +164,3 @@ void proxy_accept_add(struct proxy_accept *p, int fd)
     if (p->waiting.count > LIMIT_PROXY_HEADERS)
         refuse(list_entry(list_first(&p->waiting), struct waiting, node), "too many wait");
 }
-
-size_t proxy_accept_waiting(const struct proxy_accept *p)
-{
-    return p->waiting.count;
-}

@@ -25,6 +25,5 @@ struct proxy_accept *proxy_accept_new(struct loop *l, proxy_accept_fn *fn, proxy
 void proxy_accept_free(struct proxy_accept *p);
 /* Takes over a connected, non-blocking fd. */
 void proxy_accept_add(struct proxy_accept *p, int fd);
-size_t proxy_accept_waiting(const struct proxy_accept *p);
 
 #endif

@@ -12,8 +12,8 @@ static void appending(void)
     is_slice(buf_slice(&b), "", "empty at birth");
     ok(buf_append(&b, SLICE_LIT("ab")) && buf_append_str(&b, "cd") && buf_append_char(&b, '-'), "appends");
     ok(buf_append_u64(&b, 0) && buf_append_u64(&b, UINT64_MAX) && buf_append_char(&b, '-'), "numbers");
-    ok(buf_append_hex(&b, 0) && buf_append_hex(&b, 0xdeadBEEF) && buf_printf(&b, "<%d>", -7), "hex and printf");
-    is_slice(buf_slice(&b), "abcd-018446744073709551615-0deadbeef<-7>", "all of it");
+    ok(buf_printf(&b, "<%d>", -7), "printf");
+    is_slice(buf_slice(&b), "abcd-018446744073709551615-<-7>", "all of it");
     buf_reset(&b);
     is_u64(buf_len(&b), 0, "reset");
     ok(buf_append(&b, SLICE_NONE), "nothing can be appended");

@@ -354,8 +354,8 @@ static struct disco_merge *run(const struct row *row, size_t turn, size_t budget
     for (size_t i = 0; i < ROWS(row->exclude) && row->exclude[i] != NULL; i++) {
         struct slice group, version;
 
-        if (!gvr_parse_api_version(slice_str(row->exclude[i]), &group, &version) ||
-            !disco_merge_exclude(m, group, version))
+        version = slice_str(row->exclude[i]);
+        if (!slice_split(&version, '/', &group) || !disco_merge_exclude(m, group, version))
             tap_bail("no memory");
     }
     while (disco_merge_step(m, budget, &err) == DISCO_STEP_MORE)
