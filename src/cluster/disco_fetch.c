@@ -243,6 +243,7 @@ static void start_walk(struct half *h)
         .peer = o->peer,
         .kind = h == &h->fetch->halves[CORE] ? DISCO_WALK_API : DISCO_WALK_APIS,
         .parser = h->parser,
+        .last = h->fetch->last == NULL ? NULL : disco_apis(h->fetch->last),
         .timeout_ms = o->timeout_ms,
         .done = on_walked,
         .arg = h,

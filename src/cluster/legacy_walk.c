@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cluster/legacy_walk.h"
 
+#include "base/limits.h"
 #include "cluster/api.h"
+#include "kube/schema_index.h"
+
+#define SCHEMAS "/openapi/v3"
 
 enum { PARALLEL = 8, LIST_BYTES = 8 << 20 };
 
@@ -14,12 +18,16 @@ struct step {
 struct legacy_walk {
     struct legacy_walk_opts o;
     struct disco_walk *plan;
+    struct fetch *schemas;
     struct step steps[PARALLEL];
     size_t next, running;
 };
 
 static void cancel(struct legacy_walk *w)
 {
+    if (w->schemas != NULL)
+        fetch_cancel(w->schemas);
+    w->schemas = NULL;
     for (size_t i = 0; i < PARALLEL; i++)
         if (w->steps[i].fetch != NULL)
             fetch_cancel(w->steps[i].fetch);
@@ -32,7 +40,7 @@ static void fails(struct legacy_walk *w, const struct err *err)
     w->o.done(w->o.arg, err->text);
 }
 
-static bool ask_next(struct legacy_walk *w);
+static void walk_on(struct legacy_walk *w);
 
 static void on_step(void *arg, const struct fetch_result *r)
 {
@@ -53,12 +61,7 @@ static void on_step(void *arg, const struct fetch_result *r)
         disco_walk_absent(w->plan, s->index);
     else if (r->head->status != 200 || !disco_walk_resources(w->plan, s->index, r->body, &ignored))
         disco_walk_unavailable(w->plan, s->index);
-    if (!ask_next(w)) {
-        (void)err_set(&err, "out of memory");
-        fails(w, &err);
-    } else if (w->running == 0) {
-        w->o.done(w->o.arg, disco_walk_finish(w->plan, w->o.parser, &err) ? NULL : err.text);
-    }
+    walk_on(w);
 }
 
 /* As many as may be under way. False when out of memory. */
@@ -87,6 +90,74 @@ static bool ask_next(struct legacy_walk *w)
     return true;
 }
 
+static void walk_on(struct legacy_walk *w)
+{
+    struct err err = {.text = ""};
+
+    if (!ask_next(w)) {
+        (void)err_set(&err, "out of memory");
+        fails(w, &err);
+    } else if (w->running == 0) { /* a server may have no group at all */
+        w->o.done(w->o.arg, disco_walk_finish(w->plan, w->o.parser, &err) ? NULL : err.text);
+    }
+}
+
+static bool add_last(struct legacy_walk *w, struct err *err)
+{
+    const struct disco_group *g = w->o.last == NULL ? NULL : disco_doc_groups(w->o.last);
+
+    for (; g != NULL; g = g->next)
+        for (const struct disco_version *v = g->versions; v != NULL; v = v->next)
+            if (!disco_walk_also(w->plan, g->name, v->name, err))
+                return false;
+    return true;
+}
+
+static bool add_schemas(struct legacy_walk *w, const struct schema_index *x, struct err *err)
+{
+    struct slice group, version;
+
+    for (size_t i = 0; i < schema_index_count(x); i++)
+        if (schema_path_names(schema_index_at(x, i)->path, &group, &version) && group.n > 0 &&
+            !disco_walk_also(w->plan, group, version, err))
+            return false;
+    return true;
+}
+
+/* A server that has no index (before 1.24), or does not show it to us, has only its list and what it had before. */
+static void on_schemas(void *arg, const struct fetch_result *r)
+{
+    struct legacy_walk *w = arg;
+    struct schema_index *x = r->ok && r->head->status == 200 ? schema_index_parse(r->body) : NULL;
+    struct err err = {.text = ""};
+
+    w->schemas = NULL;
+    if (!r->ok) {
+        (void)err_set(&err, SCHEMAS ": %s", r->failure);
+        fails(w, &err);
+    } else if (!add_schemas(w, x, &err) || !add_last(w, &err)) {
+        fails(w, &err);
+    } else {
+        walk_on(w);
+    }
+    schema_index_unref(x);
+}
+
+static bool ask_for_schemas(struct legacy_walk *w)
+{
+    const struct api_request g = {
+        .origin = w->o.origin,
+        .peer = w->o.peer,
+        .target = SLICE_LIT(SCHEMAS),
+        .accept = SLICE_LIT("application/json"),
+        .ceiling = LIMIT_SCHEMA_INDEX_BYTES,
+        .timeout_ms = w->o.timeout_ms,
+    };
+
+    w->schemas = api_send(w->o.api, &g, on_schemas, w);
+    return w->schemas != NULL;
+}
+
 struct legacy_walk *legacy_walk_start(const struct legacy_walk_opts *o, struct slice root, struct err *err)
 {
     struct legacy_walk *w = mem_zalloc(sizeof *w);
@@ -94,14 +165,11 @@ struct legacy_walk *legacy_walk_start(const struct legacy_walk_opts *o, struct s
     if (w != NULL) {
         w->o = *o;
         w->plan = disco_walk_new(o->kind);
-        if (w->plan != NULL && disco_walk_root(w->plan, root, err) && ask_next(w)) {
-            /* A server may have no group at all. */
-            if (w->running > 0)
-                return w;
-            if (disco_walk_finish(w->plan, o->parser, err)) {
-                o->done(o->arg, NULL);
-                return w;
-            }
+        if (w->plan != NULL && disco_walk_root(w->plan, root, err) &&
+            (o->kind == DISCO_WALK_APIS ? ask_for_schemas(w) : ask_next(w))) {
+            if (w->schemas == NULL && w->running == 0)
+                walk_on(w);
+            return w;
         }
     }
     (void)err_set(err, "out of memory");

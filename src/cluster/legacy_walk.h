@@ -2,6 +2,9 @@
 /*
  * Discovery of a server that has no aggregated form (before 1.26): its group/versions asked for one by one, some at a
  * time, and what they say given to a parser as one document (kube/disco_legacy.h).
+ *
+ * Its list names what stored APIServices name, and not what an older server's start has deleted: what the server's
+ * index of schemas names, which comes from what it has itself, and what it had before are asked for as well.
  */
 #ifndef MVPROXY_CLUSTER_LEGACY_WALK_H
 #define MVPROXY_CLUSTER_LEGACY_WALK_H
@@ -17,8 +20,9 @@ struct legacy_walk_opts {
     struct origin *origin; /* outlives the walk */
     bool peer;             /* ask with the loop marks */
     enum disco_walk_kind kind;
-    struct disco_parser *parser; /* gets the document; outlives the walk */
-    uint64_t timeout_ms;         /* of each request */
+    struct disco_parser *parser;  /* gets the document; outlives the walk */
+    const struct disco_doc *last; /* DISCO_WALK_APIS: what the server had before, outlives the walk; NULL: not known */
+    uint64_t timeout_ms;          /* of each request */
     /* Called once, maybe from inside legacy_walk_start, and nothing is under way any more. `failure` NULL: the parser
      * has it all. Valid during the call. */
     void (*done)(void *arg, const char *failure);

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/disco_legacy.h"
 
+#include <stdio.h>
+
 #include "base/buf.h"
 #include "base/limits.h"
 #include "base/strmap.h"
 #include "kube/jscan.h"
 
-/* A server with more would take too many requests to walk. */
-enum { WALK_MAX = 5000 };
+enum {
+    WALK_MAX = 5000, /* a server with more would take too many requests to walk */
+    ALSO_MAX = 100,  /* group/versions that the root document does not name */
+};
 
 /* One group/version of the root document. */
 struct leaf {
@@ -21,6 +25,8 @@ struct disco_walk {
     struct arena *arena;
     struct leaf *leaves; /* the versions of a group stand together */
     size_t n, cap;
+    struct strmap *paths; /* of the leaves, once it has to be asked which there are */
+    size_t n_also;
 };
 
 struct disco_walk *disco_walk_new(enum disco_walk_kind kind)
@@ -45,6 +51,8 @@ void disco_walk_free(struct disco_walk *w)
     for (size_t i = 0; i < w->n; i++)
         buf_free(&w->leaves[i].resources);
     mem_free(w->leaves);
+    if (w->paths != NULL)
+        strmap_free(w->paths);
     arena_free(w->arena);
     mem_free(w);
 }
@@ -265,6 +273,55 @@ bool disco_walk_root(struct disco_walk *w, struct slice body, struct err *err)
     while (jscan_element(&s, &first))
         if (!read_group(w, &s, err))
             return false;
+    return true;
+}
+
+static bool note_path(struct disco_walk *w, size_t i)
+{
+    return strmap_put(w->paths, w->leaves[i].path, w, NULL);
+}
+
+static bool note_paths(struct disco_walk *w)
+{
+    w->paths = strmap_new();
+    for (size_t i = 0; w->paths != NULL && i < w->n; i++)
+        if (!note_path(w, i))
+            return false;
+    return w->paths != NULL;
+}
+
+/* The last leaf goes behind the others of its group. */
+static void join_group(struct disco_walk *w)
+{
+    struct leaf leaf = w->leaves[w->n - 1];
+    size_t at = w->n - 1;
+
+    while (at > 0 && !slice_eq(w->leaves[at - 1].group, leaf.group))
+        at--;
+    if (at == 0)
+        return;
+    memmove(&w->leaves[at + 1], &w->leaves[at], (w->n - 1 - at) * sizeof(leaf));
+    w->leaves[at] = leaf;
+}
+
+bool disco_walk_also(struct disco_walk *w, struct slice group, struct slice version, struct err *err)
+{
+    char raw[GVR_NAME_BYTES + 2], path[2 * GVR_NAME_BYTES + 10];
+    struct jscan_value v = {.type = JSCAN_STRING};
+
+    if (!is_segment(group) || !is_segment(version) || w->n_also == ALSO_MAX || w->n == WALK_MAX)
+        return true;
+    (void)snprintf(path, sizeof(path), "/apis/%.*s/%.*s", (int)group.n, group.p, (int)version.n, version.p);
+    if (w->paths == NULL && !note_paths(w))
+        return err_set(err, "out of memory");
+    if (strmap_get(w->paths, slice_str(path)) != NULL)
+        return true;
+    group = arena_copy(w->arena, group);
+    v.raw = slice_of(raw, (size_t)snprintf(raw, sizeof(raw), "\"%.*s\"", (int)version.n, version.p));
+    if (group.p == NULL || !add_leaf(w, group, &v, err) || !note_path(w, w->n - 1))
+        return err_set(err, "out of memory");
+    join_group(w);
+    w->n_also++;
     return true;
 }
 

@@ -3,6 +3,7 @@
  * Discovery of servers before 1.26: the walk over /api, /apis, /apis/<g>/<v>, converted to the aggregated form.
  *
  *   w = disco_walk_new(DISCO_WALK_APIS); disco_walk_root(w, body of GET /apis, &err);
+ *   disco_walk_also() for what the server may serve besides
  *   for each i < disco_walk_count(w): GET disco_walk_path(w, i), then exactly one of resources / absent / unavailable
  *   disco_walk_finish(w, parser, &err) feeds a disco_parser, which is then stepped as usual.
  */
@@ -20,6 +21,12 @@ void disco_walk_free(struct disco_walk *w);
 /* The root document; false with a reason (wrong kind, not JSON, names that are no path segments, too many
  * group/versions). */
 bool disco_walk_root(struct disco_walk *w, struct slice body, struct err *err);
+/*
+ * A group/version that is asked for as well, if the root document did not name it; some that cannot be one, and the
+ * hundredth and later ones, are passed over. Legacy /apis lists the stored APIServices, and an older server deletes
+ * those of what it does not have when it starts, though another one goes on serving it. False: out of memory.
+ */
+bool disco_walk_also(struct disco_walk *w, struct slice group, struct slice version, struct err *err);
 size_t disco_walk_count(const struct disco_walk *w);
 /* "/api/v1", "/apis/apps/v1": lives as long as the walk. */
 struct slice disco_walk_path(const struct disco_walk *w, size_t i);

@@ -93,6 +93,37 @@ def test_forged_mark(cluster):
 
 
 @core
+@needs("legacy discovery")
+def test_deleted_registration(cluster):
+    """what a server serves is served where its APIService is gone, as an older server's start leaves it, also by an mvproxy that starts then"""
+    direct = cluster.new.direct()
+    path = "/apis/apiregistration.k8s.io/v1/apiservices/%s.%s" % (cluster.skew.version, cluster.skew.group)
+    before = direct.get(path)
+    if before.status == 200:
+        expect(direct.request("DELETE", path), 200)
+
+    def listed():
+        groups = expect(direct.get("/apis", Accept="application/json"), 200).json()["groups"]
+        return cluster.skew.group_version in [v["groupVersion"] for g in groups for v in g["versions"]]
+
+    waiting.until(lambda: not listed(), "the server's list without the group/version")
+    for node in cluster.proxies:
+        node.mvproxy.stop()
+        node.start_mvproxy()
+    for node in cluster.proxies:
+        node.await_mvproxy()
+    cluster.await_settled()
+    assert not listed()
+    for node in cluster.proxies:
+        expect(node.proxied().get(cluster.skew.collection), 200)
+    if before.status == 200:
+        thing = before.json()
+        thing["metadata"] = {k: v for k, v in thing["metadata"].items() if k in ("name", "labels")}
+        thing.pop("status", None)
+        expect(direct.request("POST", path.rsplit("/", 1)[0], thing), 201)
+
+
+@core
 def test_denials(cluster):
     """what a server does not know at all it denies in the two shapes that mvproxy does not believe, in every form; HEAD too"""
     unknown = "the server could not find the requested resource"

@@ -32,7 +32,7 @@ struct kube_server {
     unsigned process, minor;
     const char *map, *schemas;
     uint64_t schemas_unchanged, version_requests;
-    bool schemas_untagged;
+    bool schemas_untagged, lists_registered;
     uint64_t map_requests;
     uint64_t discovery, not_modified, unmarked;
 };
@@ -155,7 +155,8 @@ static void rebuild(struct kube_server *k)
 
 static void legacy_groups(struct kube_server *k, struct buf *b)
 {
-    struct slice rest = slice_str(k->apis), group, version, resources;
+    char *registered = k->lists_registered ? kube_store_registered(k->store) : NULL;
+    struct slice rest = slice_str(registered != NULL ? registered : k->apis), group, version, resources;
     bool first = true;
 
     buf_append_str(b, "{\"kind\":\"APIGroupList\",\"apiVersion\":\"v1\",\"groups\":[");
@@ -168,6 +169,7 @@ static void legacy_groups(struct kube_server *k, struct buf *b)
         first = false;
     }
     buf_append_str(b, "]}");
+    mem_free(registered);
 }
 
 static void legacy_resources(struct buf *b, struct slice gv, struct slice resources)
@@ -275,20 +277,39 @@ static void serve_version(struct kube_server *k, struct sim_request *q)
     sim_reply(q, 200, "application/json", NULL, slice_str(body));
 }
 
+static void print_schemas(const struct kube_server *k, struct buf *b)
+{
+    struct slice rest = slice_str(k->lists_registered ? k->apis : "apps/v1"), group, version, resources;
+    const char *before = "";
+
+    buf_append_str(b, "{\"paths\":{");
+    while (next_gv(&rest, &group, &version, &resources)) {
+        buf_printf(b, "%s\"apis/%.*s/%.*s\":{\"serverRelativeURL\":\"/openapi/v3/apis/%.*s/%.*s?hash=%s\"}", before,
+                   (int)group.n, group.p, (int)version.n, version.p, (int)group.n, group.p, (int)version.n, version.p,
+                   k->schemas);
+        before = ",";
+    }
+    buf_append_str(b, "}}");
+}
+
 static void serve_schemas(struct kube_server *k, struct sim_request *q)
 {
-    char body[200], etag[80];
+    struct buf b;
+    char etag[80];
 
+    buf_init(&b, CEILING);
+    do {
+        buf_release(&b);
+        print_schemas(k, &b);
+    } while (b.failed);
     (void)snprintf(etag, sizeof etag, "\"%s\"", k->schemas);
-    (void)snprintf(body, sizeof body,
-                   "{\"paths\":{\"apis/apps/v1\":{\"serverRelativeURL\":\"/openapi/v3/apis/apps/v1?hash=%s\"}}}",
-                   k->schemas);
     if (slice_eq(sim_header(q, "If-None-Match"), slice_str(etag))) {
         k->schemas_unchanged++;
         sim_reply(q, 304, "application/json", etag, SLICE_NONE);
     } else {
-        sim_reply(q, 200, "application/json", k->schemas_untagged ? NULL : etag, slice_str(body));
+        sim_reply(q, 200, "application/json", k->schemas_untagged ? NULL : etag, buf_slice(&b));
     }
+    buf_free(&b);
 }
 
 static void serve(void *arg, struct sim_request *q)
@@ -484,6 +505,11 @@ void kube_set_form(struct kube_server *k, enum kube_form f)
 {
     k->form = f;
     rebuild(k);
+}
+
+void kube_list_registered(struct kube_server *k)
+{
+    k->lists_registered = true;
 }
 
 void kube_set_map(struct kube_server *k, const char *body)

@@ -66,6 +66,8 @@ void kube_set_apis(struct kube_server *k, const char *apis);
 /* The same of the core group, aggregated forms: "v1:pods,services". */
 void kube_set_core(struct kube_server *k, const char *resources);
 void kube_set_form(struct kube_server *k, enum kube_form f);
+/* Its legacy /apis lists the stored APIServices, as real servers' does, and its index of schemas all that it has. */
+void kube_list_registered(struct kube_server *k);
 /* An mvproxy stands in front of it from now on: its answers to marked requests say so. NULL: no more. */
 void kube_set_hop(struct kube_server *k, const char *value);
 /* The index at /openapi/v3: apps/v1 with this hash (a literal); NULL, as at first: there is none. */

@@ -190,6 +190,43 @@ void kube_put_apiservice(struct kube_store *s, const char *group, const char *ve
     kube_put(s, KUBE_APISERVICE, name, "", members);
 }
 
+static const char *group_of(struct list_node *n)
+{
+    return strchr(list_entry(n, struct kube_object, node)->name, '.') + 1;
+}
+
+static void print_registered(struct kube_store *s, struct buf *b)
+{
+    const struct list *l = &s->objects[KUBE_APISERVICE];
+
+    for (struct list_node *n = list_first(l); n != NULL; n = list_next(l, n)) {
+        struct list_node *first = list_first(l);
+
+        while (strcmp(group_of(first), group_of(n)) != 0)
+            first = list_next(l, first);
+        for (struct list_node *v = n; first == n && v != NULL; v = list_next(l, v))
+            if (strcmp(group_of(v), group_of(n)) == 0)
+                buf_printf(b, "%s%s/%.*s:", buf_len(b) > 0 ? ";" : "", group_of(v),
+                           (int)strcspn(list_entry(v, struct kube_object, node)->name, "."),
+                           list_entry(v, struct kube_object, node)->name);
+    }
+}
+
+char *kube_store_registered(struct kube_store *s)
+{
+    struct buf b;
+    char *text;
+
+    buf_init(&b, CEILING);
+    do {
+        buf_release(&b);
+        print_registered(s, &b);
+    } while (b.failed);
+    text = must_slicedup(buf_slice(&b));
+    buf_free(&b);
+    return text;
+}
+
 static void forget_events(struct kube_store *s)
 {
     struct list_node *n;

@@ -42,6 +42,8 @@ class Setup:
         found = {"gate" if any(n.gate for n in self.nodes) else "no gate"}
         oldest = min(numbers(n.version) for n in self.nodes)
         found.add("leases" if oldest >= (1, 26) else "no leases")
+        if max(numbers(n.version) for n in self.nodes) < (1, 27):
+            found.add("legacy discovery")
         if oldest >= (1, 30):
             found.add("v2")
         return found

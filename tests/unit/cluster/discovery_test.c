@@ -128,6 +128,36 @@ static void same_with_crds(void)
     world_end(&a);
 }
 
+/* Legacy /apis lists the stored APIServices; an older server deletes those of what it does not have. */
+static void unregistered(bool schemas)
+{
+    struct world w;
+    struct kube_server *b;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    kube_set_form(b, KUBE_LEGACY);
+    kube_list_registered(b);
+    kube_set_schemas(b, schemas ? "A" : NULL);
+    kube_put_apiservice(w.store, "apps", "v1", false);
+    if (!schemas)
+        kube_put_apiservice(w.store, "batch", "v1", false);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    if (!schemas) {
+        ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "a server without an index has jobs");
+        kube_delete(w.store, KUBE_APISERVICE, "v1.batch");
+        sim_run_ms(w.loop, 90000);
+    }
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "jobs are known where no APIService names them, %s an index",
+       schemas ? "by" : "without");
+    is_str(world_freshness(&w, "batch"), "Current", "and advertised");
+    kube_set_apis(b, WORLD_BASE);
+    sim_run_ms(w.loop, 90000);
+    ok(!world_peer_serves(&w, b, "batch", "v1", "jobs"), "what the server has no more is gone");
+    world_end(&w);
+}
+
 static void forms(void)
 {
     static const struct {
@@ -589,6 +619,8 @@ int main(void)
     same_everywhere();
     superset();
     same_with_crds();
+    unregistered(true);
+    unregistered(false);
     forms();
     conditional();
     local_miss();

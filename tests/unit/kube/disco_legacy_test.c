@@ -63,6 +63,38 @@ static struct disco_doc *finish(struct disco_walk *w, struct err *err)
     return d;
 }
 
+/* What the root document does not name, because its APIService was deleted. */
+static void test_also(void)
+{
+    struct disco_walk *w = disco_walk_new(DISCO_WALK_APIS);
+    struct err err = {""};
+    char version[16];
+
+    ok(disco_walk_root(w, slice_str(apis_root), &err), "APIGroupList %s", err.text);
+    ok(disco_walk_also(w, SLICE_LIT("batch"), SLICE_LIT("v1"), &err), "one that is there");
+    is_u64(disco_walk_count(w), 5, "is not walked twice");
+    ok(disco_walk_also(w, SLICE_LIT("autoscaling"), SLICE_LIT("v3"), &err) &&
+           disco_walk_also(w, SLICE_LIT("policy"), SLICE_LIT("v1"), &err) &&
+           disco_walk_also(w, SLICE_LIT("policy"), SLICE_LIT("v1"), &err),
+       "others, one of them twice");
+    is_u64(disco_walk_count(w), 7, "are walked once");
+    is_slice(disco_walk_path(w, 2), "/apis/autoscaling/v3", "behind the others of its group");
+    is_slice(disco_walk_path(w, 3), "/apis/gone.example.com/v1", "before the next group");
+    is_slice(disco_walk_path(w, 6), "/apis/policy/v1", "a group of its own is last");
+    ok(disco_walk_also(w, SLICE_LIT(""), SLICE_LIT("v1"), &err) &&
+           disco_walk_also(w, SLICE_LIT("a/b"), SLICE_LIT("v1"), &err) &&
+           disco_walk_also(w, SLICE_LIT("a"), SLICE_LIT("../v1"), &err),
+       "what cannot be one");
+    is_u64(disco_walk_count(w), 7, "is passed over");
+    for (unsigned i = 0; i < 200; i++) {
+        (void)snprintf(version, sizeof(version), "v%u", i + 2);
+        if (!disco_walk_also(w, SLICE_LIT("policy"), slice_str(version), &err))
+            break;
+    }
+    is_u64(disco_walk_count(w), 105, "a hundred at most");
+    disco_walk_free(w);
+}
+
 static void test_core(void)
 {
     struct disco_walk *w = disco_walk_new(DISCO_WALK_API);
@@ -216,6 +248,7 @@ static void test_memory(void)
 
 int main(void)
 {
+    test_also();
     test_core();
     test_apis();
     test_refused();
