@@ -99,7 +99,7 @@ static void on_documents(void *arg)
 {
     struct cluster *c = arg;
 
-    waiters_looked(&c->protobuf_waiters, false);
+    waiters_polled(&c->protobuf_waiters, false);
 }
 
 /* ------------------------------------------------------------------------------------------------------- life */
@@ -308,7 +308,7 @@ void cluster_local_failed(struct cluster *c, bool unreachable)
     if (unreachable)
         readiness_lost(c->readiness);
     else
-        readiness_doubt(c->readiness);
+        readiness_invalidate(c->readiness);
     if (origin_loops(c->o.local))
         (void)refresh_trigger(c->local, REFRESH_SUSPECT); /* and, as it fails, until it no longer does */
 }

@@ -85,9 +85,9 @@ struct cluster_waiter *cluster_local_miss(struct cluster *c, void (*done)(void *
  */
 struct cluster_waiter *cluster_want_protobuf(struct cluster *c, void (*done)(void *arg), void *arg);
 void cluster_forget_waiter(struct cluster *c, struct cluster_waiter *w);
-/* A peer answered a rerouted request with 404 or 503, or could not be reached: look at its discovery again. */
+/* A peer answered a rerouted request with 404 or 503, or could not be reached: poll its discovery again. */
 void cluster_peer_suspect(struct cluster *c, const char *peer_id);
-/* A peer answered a rerouted request: if its discovery could not be read lately, look again now (at most once a
+/* A peer answered a rerouted request: if its discovery could not be read lately, poll it again now (at most once a
  * second). */
 void cluster_peer_answered(struct cluster *c, const char *peer_id);
 /* Everything, now (mvproxyctl refresh). */

@@ -111,17 +111,17 @@ static bool is_behind(const struct cluster *c, struct survey *s)
     return in_time(s, passed, leases_failure(c->leases) != NULL ? TIMEOUT_PEER_UNKNOWN_MS : TIMEOUT_LEASES_READ_MS);
 }
 
-static bool collect_untold(const struct cluster *c, struct publish_input *in)
+static bool collect_undiscovered(const struct cluster *c, struct publish_input *in)
 {
     size_t n = exclusions_n_services(c->exclusions), cursor = 0;
 
-    in->served.untold = mem_array(n + 1, sizeof *in->served.untold);
-    if (in->served.untold == NULL)
+    in->served.undiscovered = mem_array(n + 1, sizeof *in->served.undiscovered);
+    if (in->served.undiscovered == NULL)
         return false;
-    while (in->served.n_untold < n &&
-           exclusions_registered(c->exclusions, &cursor, &in->served.untold[in->served.n_untold].group,
-                                 &in->served.untold[in->served.n_untold].version))
-        in->served.n_untold++;
+    while (in->served.n_undiscovered < n &&
+           exclusions_registered(c->exclusions, &cursor, &in->served.undiscovered[in->served.n_undiscovered].group,
+                                 &in->served.undiscovered[in->served.n_undiscovered].version))
+        in->served.n_undiscovered++;
     return true;
 }
 
@@ -165,5 +165,5 @@ bool cluster_collect(void *arg, struct publish_input *in)
         loop_timer_set(c->patience, s.again_ms);
     else
         loop_timer_cancel(c->patience);
-    return c->exclusions == NULL || (collect_excluded(c, in) && (!s.unknown || collect_untold(c, in)));
+    return c->exclusions == NULL || (collect_excluded(c, in) && (!s.unknown || collect_undiscovered(c, in)));
 }

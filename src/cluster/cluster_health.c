@@ -97,7 +97,7 @@ bool cluster_local_reachable(struct cluster *c, char *reason, size_t n)
 
     if (origin_loops(c->o.local))
         return not_yet(reason, n, "requests to the API server come back", "an mvproxy answers at its address");
-    if ((failure == NULL && refresh_looks(c->local) > 0) || refresh_refused(c->local))
+    if ((failure == NULL && refresh_polls(c->local) > 0) || refresh_refused(c->local))
         return true;
     return not_yet(reason, n, failure == NULL ? "not asked yet" : "the local kube-apiserver does not answer", failure);
 }

@@ -32,7 +32,7 @@ struct cluster {
     int64_t own_renew_us;        /* of the own Lease, as it was seen last */
     uint64_t own_seen_ms;        /* when it was seen to change; 0: never */
     bool local_suspect;          /* the Leases' watch broke, or goes again: the server may be another process */
-    uint64_t local_connection;   /* refresh_connection() at its last good look */
+    uint64_t local_connection;   /* refresh_connection() at its last good poll */
     /* All NULL while peers are off. */
     struct peers *peers;
     struct leases *leases;

@@ -54,16 +54,16 @@ static void on_local_end(void *arg, bool ok, bool changed)
     if (ok) {
         look_for_restart(c);
         if (c->o.peers_enabled)
-            schemas_look(c->schemas, c->o.local);
+            schemas_poll(c->schemas, c->o.local);
         records_local_answers(c->records);
         refresh_tag(c->local, tag);
         identity_serves(c->identity, slice_str(tag));
     } else {
-        readiness_doubt(c->readiness);
+        readiness_invalidate(c->readiness);
     }
     if (changed)
         publish_request(c->publish);
-    waiters_looked(&c->waiters, publish_pending(c->publish));
+    waiters_polled(&c->waiters, publish_pending(c->publish));
 }
 
 static struct refresh *new_refresh(struct cluster *c, const char *name, struct peer *peer,
@@ -98,7 +98,7 @@ static void on_peer_end(void *arg, bool ok, bool changed)
     if (changed)
         publish_request(c->publish);
     if (ok) {
-        schemas_look(peer->schemas, peer->origin);
+        schemas_poll(peer->schemas, peer->origin);
         peers_answered(c->peers, peer);
     }
 }
@@ -156,7 +156,7 @@ static void on_peer_life(struct cluster *c, struct peer *peer)
 }
 
 /* What its mvproxy says that it serves is not what we have read; or it is another process, and we could not read it. */
-static void look_if_other(struct peer *peer)
+static void poll_if_other(struct peer *peer)
 {
     char known[LEASE_TAG_BYTES];
 
@@ -174,8 +174,8 @@ static void on_peer_changed(void *arg, struct peer *peer, unsigned what)
     if (what & PEER_CHANGED_LIFE)
         on_peer_life(c, peer);
     if (peer->refresh != NULL && (what & PEER_CHANGED_HOLDER) && peer->life != PEER_FORGOTTEN) {
-        refresh_doubt(peer->refresh);
-        schemas_doubt(peer->schemas);
+        refresh_invalidate(peer->refresh);
+        schemas_invalidate(peer->schemas);
         (void)refresh_trigger(peer->refresh, REFRESH_LEASE);
     }
     /* With its Lease a static peer that was forgotten loses what kept it from being asked. */
@@ -188,7 +188,7 @@ static void on_peer_changed(void *arg, struct peer *peer, unsigned what)
     if (peer->refresh != NULL && (what & PEER_CHANGED_RHYTHM))
         (void)refresh_trigger(peer->refresh, REFRESH_LEASE);
     if (what & PEER_CHANGED_TAG)
-        look_if_other(peer);
+        poll_if_other(peer);
     if (what & ~(unsigned)(PEER_CHANGED_RENEWED | PEER_CHANGED_RHYTHM | PEER_CHANGED_TAG))
         publish_request(c->publish);
 }
@@ -231,7 +231,7 @@ static void on_leases_health(void *arg, const char *why)
     c->local_suspect = true;
     c->leases_changed_ms = loop_now_ms(c->loop);
     publish_request(c->publish);
-    readiness_doubt(c->readiness);
+    readiness_invalidate(c->readiness);
     (void)refresh_trigger(c->local, REFRESH_RECOVERED);
 }
 
@@ -315,7 +315,7 @@ static bool answers(void *arg)
 {
     const struct cluster *c = arg;
 
-    return refresh_looks(c->local) > 0 && refresh_failure(c->local) == NULL;
+    return refresh_polls(c->local) > 0 && refresh_failure(c->local) == NULL;
 }
 
 static bool is_annotated(void *arg, struct slice id)

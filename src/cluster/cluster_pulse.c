@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is noticed of servers between two looks at their discovery, and said of them in the list of changes. */
+/* What is noticed of servers between two polls of their discovery, and said of them in the list of changes. */
 #include "base/changes.h"
 #include "base/log.h"
 #include "cluster/cluster_internal.h"
@@ -51,7 +51,7 @@ static bool is_news(const struct pulse *p, enum pulse_state before)
     return before != PULSE_UNKNOWN || v.state == PULSE_SILENT;
 }
 
-/* Discovery is looked at as well: what is believed of it hangs on that, and on nothing that a pulse says. */
+/* Discovery is polled as well: what is believed of it hangs on that, and on nothing that a pulse says. */
 static void on_local_pulse(void *arg, enum pulse_state before)
 {
     struct cluster *c = arg;

@@ -136,7 +136,7 @@ static void on_synced(void *arg)
     struct leases *l = ((struct source *)arg)->leases;
 
     /* One list while watching fails says nothing of what comes after it. */
-    peers_set_sight(l->peers, leases_synced(l) && leases_failure(l) == NULL);
+    peers_set_watching(l->peers, leases_synced(l) && leases_failure(l) == NULL);
     l->handler->on_synced(l->arg);
 }
 
@@ -148,7 +148,7 @@ static void on_health(void *arg, const char *why)
 
     s->failing = why != NULL;
     now = l->sources[0].failing || l->sources[1].failing;
-    peers_set_sight(l->peers, !now && leases_synced(l));
+    peers_set_watching(l->peers, !now && leases_synced(l));
     if (now != before)
         l->handler->on_health(l->arg, why);
 }
@@ -210,7 +210,7 @@ void leases_free(struct leases *l)
 
 void leases_restart(struct leases *l, struct origin *local)
 {
-    peers_set_sight(l->peers, false);
+    peers_set_watching(l->peers, false);
     for (size_t i = 0; i < SOURCES; i++)
         informer_restart(l->sources[i].informer, local);
 }

@@ -28,8 +28,8 @@ struct peers {
     char *own_id;
     struct peer **table; /* sorted by ID */
     size_t n, cap;
-    bool sighted;
-    uint64_t blind_since_ms, missed_ms;
+    bool watching;
+    uint64_t unwatched_since_ms, missed_ms;
     struct loop_timer *tick; /* armed while there are peers */
 };
 
@@ -388,7 +388,7 @@ static void judge(struct peers *p, struct peer *peer, uint64_t now)
     const char *why = peer->leased ? "Lease not renewed" : "no answers";
 
     /* Without sight of the Leases there is nothing to judge by. */
-    if ((peer->leased || peer->left) && !p->sighted)
+    if ((peer->leased || peer->left) && !p->watching)
         return;
     if (silent >= patience(p, peer)) {
         if (peer->left)
@@ -440,21 +440,21 @@ void peers_set_drained(struct peers *p, struct peer *peer, bool drained)
     report(p, peer, PEER_CHANGED_DRAINED);
 }
 
-void peers_set_sight(struct peers *p, bool sighted)
+void peers_set_watching(struct peers *p, bool watching)
 {
     uint64_t now = loop_now_ms(p->o.loop);
 
-    if (sighted == p->sighted)
+    if (watching == p->watching)
         return;
-    p->sighted = sighted;
-    if (!sighted) {
-        p->blind_since_ms = now;
+    p->watching = watching;
+    if (!watching) {
+        p->unwatched_since_ms = now;
         return;
     }
     /* The time in which nothing could be seen does not count. */
     for (size_t i = 0; i < p->n; i++) {
         struct peer *peer = p->table[i];
-        uint64_t from = peer->seen_ms > p->blind_since_ms ? peer->seen_ms : p->blind_since_ms;
+        uint64_t from = peer->seen_ms > p->unwatched_since_ms ? peer->seen_ms : p->unwatched_since_ms;
 
         if (peer->leased || peer->left)
             peer->seen_ms += now - from;
@@ -714,7 +714,7 @@ struct peers *peers_new(const struct peers_opts *o, const struct peers_handler *
     p->arg = arg;
     p->own_id = must_strdup(o->own_id);
     p->o.own_id = p->own_id;
-    p->blind_since_ms = loop_now_ms(o->loop);
+    p->unwatched_since_ms = loop_now_ms(o->loop);
     p->missed_ms = loop_missed_ms(o->loop);
     p->tick = loop_timer_new(o->loop, on_tick, p);
     if (p->tick == NULL)

@@ -109,7 +109,7 @@ void peers_set_drained(struct peers *p, struct peer *peer, bool drained);
 /* Its discovery was answered. */
 void peers_answered(struct peers *p, struct peer *peer);
 /* Whether Leases are being watched just now. Starts as false. */
-void peers_set_sight(struct peers *p, bool sighted);
+void peers_set_watching(struct peers *p, bool watching);
 
 struct peer *peers_find(const struct peers *p, struct slice id);
 size_t peers_count(const struct peers *p); /* forgotten ones included */

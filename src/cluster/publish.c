@@ -119,14 +119,14 @@ static void key_server(struct key *k, const char *id, const struct disco *d, uns
 }
 
 /* In the order in which they are kept: another order only makes a merge more. */
-static void key_untold(struct key *k, const struct publish_input *in)
+static void key_undiscovered(struct key *k, const struct publish_input *in)
 {
-    buf_append_str(&k->text, "untold");
-    for (size_t i = 0; i < in->served.n_untold; i++) {
+    buf_append_str(&k->text, "undiscovered");
+    for (size_t i = 0; i < in->served.n_undiscovered; i++) {
         buf_append_char(&k->text, ' ');
-        buf_append(&k->text, in->served.untold[i].version);
+        buf_append(&k->text, in->served.undiscovered[i].version);
         buf_append_char(&k->text, '.');
-        buf_append(&k->text, in->served.untold[i].group);
+        buf_append(&k->text, in->served.undiscovered[i].group);
     }
     buf_append_char(&k->text, '\n');
 }
@@ -154,8 +154,8 @@ static bool key_make(struct key *k, struct publish_input *in, bool protobuf)
         buf_append(&k->text, s->excluded[i]);
         buf_append_char(&k->text, '\n');
     }
-    if (in->incomplete && in->served.n_untold > 0)
-        key_untold(k, in);
+    if (in->incomplete && in->served.n_undiscovered > 0)
+        key_undiscovered(k, in);
     if (protobuf)
         buf_append_str(&k->text, "protobuf\n");
     return !k->text.failed;
@@ -179,7 +179,7 @@ static void input_free(struct publish_input *in)
     mem_free((void *)(uintptr_t)in->served.peers);
     mem_free((void *)(uintptr_t)in->served.excluded);
     mem_free(in->extra);
-    mem_free(in->served.untold);
+    mem_free(in->served.undiscovered);
 }
 
 static bool make_next(struct publish *p, struct publish_input *in)
@@ -350,7 +350,7 @@ static void settle(struct publish *p)
 
 static bool add_placeholder(struct publish *p, const struct publish_input *in)
 {
-    struct disco_doc *doc = placeholder_new(in->served.untold, in->served.n_untold);
+    struct disco_doc *doc = placeholder_new(in->served.undiscovered, in->served.n_undiscovered);
     bool fine =
         doc != NULL && disco_merge_add(p->merge[SERVED_APIS], SLICE_LIT(PLACEHOLDER_ID), doc, DISCO_SERVER_LAPSED);
 
@@ -393,7 +393,7 @@ static bool merge_inputs(struct publish *p, const struct publish_input *in)
         if (p->merge[i] == NULL || !merge_servers(p->merge[i], in, (enum served_half)i))
             return false;
     }
-    if (in->incomplete && in->served.n_untold > 0 && !add_placeholder(p, in))
+    if (in->incomplete && in->served.n_undiscovered > 0 && !add_placeholder(p, in))
         return false;
     for (size_t i = 0; i < s->n_excluded; i++) {
         struct slice version = s->excluded[i], group;

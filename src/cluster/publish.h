@@ -25,7 +25,7 @@ struct publish_input {
     struct served_input
         served; /* without documents and generation; arrays of mem_array, freed by publish; texts borrowed */
     struct publish_extra *extra; /* one per peer; likewise */
-    bool incomplete;             /* merged discovery has a placeholder for what `untold` names */
+    bool incomplete;             /* merged discovery has a placeholder for what `undiscovered` names */
 };
 
 struct publish_opts {

@@ -148,7 +148,7 @@ void readiness_set_origin(struct readiness *r, struct origin *o)
         forget(r);
 }
 
-void readiness_doubt(struct readiness *r)
+void readiness_invalidate(struct readiness *r)
 {
     if (r->origin != NULL)
         ask(r);

@@ -2,7 +2,7 @@
 /*
  * Whether the local server takes requests: asked at its /readyz, and only while there is doubt.
  *
- *   READY ──doubt──► READY, asked at once ──► what the answer says
+ *   READY ──invalidated──► READY, asked at once ──► what the answer says
  *   READY ──lost───► UNREACHABLE, asked every READINESS_POLL_MS until the answer is neither a failure nor 5xx
  *
  * A server that came back is STARTING until its /readyz was good once: until then kube-apiserver refuses what it will
@@ -26,7 +26,7 @@ enum readiness_state {
     READINESS_STARTING,
 };
 
-/* Of questions because of doubts five may come in a row, then one every SPACING. */
+/* Of questions because of requests that failed five may come in a row, then one every SPACING. */
 enum {
     READINESS_POLL_MS = 200,
     READINESS_SPACING_MS = 50,
@@ -41,7 +41,7 @@ void readiness_free(struct readiness *r); /* NULL is fine */
 /* NULL: nobody is asked, and the state is READY. Another origin is in doubt. Referenced. */
 void readiness_set_origin(struct readiness *r, struct origin *o);
 /* Something broke, or a look at the server failed: it may be gone, or another process may be starting. */
-void readiness_doubt(struct readiness *r);
+void readiness_invalidate(struct readiness *r);
 /* It certainly cannot be reached. */
 void readiness_lost(struct readiness *r);
 enum readiness_state readiness_state(const struct readiness *r);

@@ -18,7 +18,7 @@ enum {
      * Four lives of a record: what could not be confirmed for so long says less than a Lease annotation. (Where there
      * is none it stays: an old address that a certificate has to stand for is better than none.)
      */
-    DOUBT_MS = 60000,
+    STALE_MS = 60000,
 };
 
 struct records {
@@ -28,7 +28,7 @@ struct records {
     struct record_watch *watch;     /* NULL without endpoints, or out of memory */
     struct record_publish *publish; /* the same */
     struct loop_timer *tick;
-    bool on, stopped, doubted;
+    bool on, stopped, stale;
     uint64_t since_ms; /* that etcd has been in use */
     void (*done)(void *arg);
     void *done_arg;
@@ -73,7 +73,7 @@ void records_tell(struct records *r, struct slice id)
     if (r->watch == NULL || is_own(r, id))
         return;
     record = record_watch_find(r->watch, id);
-    if (record != NULL && !(r->doubted && r->o.has_other(r->o.arg, id)))
+    if (record != NULL && !(r->stale && r->o.has_other(r->o.arg, id)))
         r->o.on_address(r->o.arg, id, record->ip, record->port);
 }
 
@@ -88,14 +88,14 @@ static void forget_all(struct records *r)
 }
 
 /* Out of sight for long. */
-static void doubt(struct records *r)
+static void mark_stale(struct records *r)
 {
     size_t cursor = 0;
     struct slice id;
 
     log_warning("etcd has not answered for a minute: where there is a Lease annotation, its address counts now",
-                LU("seconds", DOUBT_MS / 1000));
-    r->doubted = true;
+                LU("seconds", STALE_MS / 1000));
+    r->stale = true;
     while ((id = record_watch_next(r->watch, &cursor)).p != NULL)
         if (!is_own(r, id) && r->o.has_other(r->o.arg, id))
             r->o.on_address(r->o.arg, id, NULL, 0);
@@ -106,7 +106,7 @@ static void trust_again(struct records *r)
     size_t cursor = 0;
     struct slice id;
 
-    r->doubted = false;
+    r->stale = false;
     while ((id = record_watch_next(r->watch, &cursor)).p != NULL)
         records_tell(r, id);
 }
@@ -159,7 +159,7 @@ static void drop_parts(struct records *r)
     record_publish_free(r->publish);
     r->watch = NULL;
     r->publish = NULL;
-    r->doubted = false;
+    r->stale = false;
 }
 
 static void on_tick(void *arg)
@@ -173,9 +173,9 @@ static void on_tick(void *arg)
         seen = r->since_ms;
     if (r->watch == NULL || r->publish == NULL)
         start_parts(r); /* they could not be made for want of memory */
-    if (r->watch != NULL && !r->doubted && now - seen >= DOUBT_MS)
-        doubt(r);
-    else if (r->watch != NULL && r->doubted && now - seen < DOUBT_MS && etcd_answers(r->etcd))
+    if (r->watch != NULL && !r->stale && now - seen >= STALE_MS)
+        mark_stale(r);
+    else if (r->watch != NULL && r->stale && now - seen < STALE_MS && etcd_answers(r->etcd))
         trust_again(r);
     loop_timer_set(r->tick, TICK_MS);
 }
@@ -207,7 +207,7 @@ static void switch_off(struct records *r)
     forget_all(r);
     record_watch_free(r->watch);
     r->watch = NULL;
-    r->doubted = false;
+    r->stale = false;
     if (r->publish != NULL && !r->stopped)
         record_publish_stop(r->publish, NULL, NULL);
 }

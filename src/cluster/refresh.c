@@ -21,7 +21,7 @@ enum { INTERVAL_JITTER_PERCENT = 10 };
 enum state {
     STATE_IDLE,    /* no origin */
     STATE_WAITING, /* the timer runs */
-    STATE_LOOKING, /* a fetch is under way */
+    STATE_POLLING, /* a fetch is under way */
 };
 
 static const char *const trigger_names[REFRESH_TRIGGERS] = {
@@ -46,23 +46,23 @@ struct refresh {
     struct loop *loop;
     struct origin *origin;
     enum state state;
-    enum refresh_trigger next; /* what the timer waits for, or what made the look under way */
+    enum refresh_trigger next; /* what the timer waits for, or what made the poll under way */
     uint64_t due_ms;           /* when the timer fires */
     struct loop_timer *timer;
     struct disco_fetch *fetch;
-    bool again; /* triggered during the look */
+    bool again; /* triggered during the poll */
     enum refresh_trigger again_for;
-    uint64_t follow_up_ms; /* a look from then on is needed, because of an event; 0: none */
+    uint64_t follow_up_ms; /* a poll from then on is needed, because of an event; 0: none */
     bool ever;
-    uint64_t started_ms; /* the last look */
+    uint64_t started_ms; /* the last poll */
     struct backoff backoff;
     struct disco *disco;
     char *core_etag, *apis_etag;
     uint64_t core_connection; /* over which /api was answered last */
     bool known, mvproxy, refused;
     unsigned failures;  /* in a row */
-    unsigned fruitless; /* looks for the sake of a Lease that brought nothing, since one that did or the interval */
-    uint64_t confirmed_ms, looks;
+    unsigned fruitless; /* polls for the sake of a Lease that brought nothing, since one that did or the interval */
+    uint64_t confirmed_ms, polls;
     uint64_t unknown_ms; /* while not known: since when it can be asked */
     struct err failure, last_failure;
     uint64_t last_failure_ms;
@@ -116,7 +116,7 @@ static uint64_t hold_back(const struct refresh *r, enum refresh_trigger t)
     return r->ever && since < limit ? limit - since : 0;
 }
 
-/* Whatever makes the second look at what an event was about, it counts only if it does not come too early. */
+/* Whatever makes the second poll after an event, it counts only if it does not come too early. */
 static void schedule_interval(struct refresh *r)
 {
     uint64_t delay = hold_back(r, REFRESH_EVENT), now = loop_now_ms(r->loop);
@@ -227,7 +227,7 @@ static void on_fetched(void *arg, const struct disco_fetch_result *f)
     bool ok = f->outcome != DISCO_FAILED, changed;
 
     r->fetch = NULL;
-    r->looks++;
+    r->polls++;
     if (f->outcome == DISCO_CHANGED || (ok && refresh_failing(r)))
         r->fruitless = 0;
     else
@@ -240,7 +240,7 @@ static void on_fetched(void *arg, const struct disco_fetch_result *f)
     r->o.on_end(r->o.arg, ok, changed);
 }
 
-static void look(struct refresh *r)
+static void poll_server(struct refresh *r)
 {
     struct disco_fetch_opts f = {
         .api = r->o.api,
@@ -253,7 +253,7 @@ static void look(struct refresh *r)
     };
 
     loop_timer_cancel(r->timer);
-    r->state = STATE_LOOKING;
+    r->state = STATE_POLLING;
     r->started_ms = loop_now_ms(r->loop);
     if (r->next == REFRESH_INTERVAL)
         r->fruitless = 0;
@@ -271,7 +271,7 @@ static void look(struct refresh *r)
 
 static void on_timer(void *arg)
 {
-    look(arg);
+    poll_server(arg);
 }
 
 bool refresh_trigger(struct refresh *r, enum refresh_trigger t)
@@ -289,7 +289,7 @@ bool refresh_trigger(struct refresh *r, enum refresh_trigger t)
         if (loop_now_ms(r->loop) + delay < r->due_ms)
             schedule(r, t, delay);
         return true;
-    case STATE_LOOKING:
+    case STATE_POLLING:
         if (!r->again || t < r->again_for)
             r->again_for = t;
         r->again = true;
@@ -298,12 +298,12 @@ bool refresh_trigger(struct refresh *r, enum refresh_trigger t)
     return false;
 }
 
-void refresh_doubt(struct refresh *r)
+void refresh_invalidate(struct refresh *r)
 {
     if (r->known)
         r->unknown_ms = loop_now_ms(r->loop);
     r->known = r->mvproxy = false;
-    if (r->state == STATE_LOOKING) {
+    if (r->state == STATE_POLLING) {
         /* Whoever is answering may be the old one. */
         disco_fetch_cancel(r->fetch);
         r->fetch = NULL;
@@ -462,9 +462,9 @@ uint64_t refresh_connection(const struct refresh *r)
     return r->core_connection;
 }
 
-uint64_t refresh_looks(const struct refresh *r)
+uint64_t refresh_polls(const struct refresh *r)
 {
-    return r->looks;
+    return r->polls;
 }
 
 uint64_t refresh_age_ms(const struct refresh *r)

@@ -22,25 +22,25 @@ enum refresh_trigger {
     REFRESH_INTERVAL,
     REFRESH_RETRY,     /* after a failure */
     REFRESH_LEASE,     /* the Lease appeared, changed holder or was renewed out of turn; another address */
-    REFRESH_RECOVERED, /* the local server broke off or answers again; a peer whose looks failed renewed its Lease */
+    REFRESH_RECOVERED, /* the local server broke off or answers again; a peer whose polls failed renewed its Lease */
     REFRESH_OPERATOR,
-    REFRESH_LIMITED,                 /* from here on: at most one look a second */
-    REFRESH_EVENT = REFRESH_LIMITED, /* a custom resource or an APIService; looked at again a second later, for the
+    REFRESH_LIMITED,                 /* from here on: at most one poll a second */
+    REFRESH_EVENT = REFRESH_LIMITED, /* a custom resource or an APIService; polled again a second later, for the
                                         server takes its time */
     REFRESH_MISS,                    /* a request for what it does not serve */
     REFRESH_SUSPECT,                 /* a peer answered a rerouted request with 404 or 503 */
     REFRESH_ETAG,                    /* somebody saw another ETag */
-    REFRESH_TAG,                     /* it says that it serves something else now; at most ten looks a second */
-    REFRESH_ANSWERED,                /* a peer whose looks failed answered a rerouted request */
+    REFRESH_TAG,                     /* it says that it serves something else now; at most ten polls a second */
+    REFRESH_ANSWERED,                /* a peer whose polls failed answered a rerouted request */
     REFRESH_PULSE,                   /* it does not answer any more, or does again (cluster/pulse.h) */
     REFRESH_TRIGGERS
 };
 
-/* A failed look marks nothing yet: the first retry comes 0.2 s later. From so many in a row on, the document counts as
+/* A failed poll marks nothing yet: the first retry comes 0.2 s later. From so many in a row on, the document counts as
  * stale. */
 enum { REFRESH_FAILING = 2, REFRESH_LIMIT_MS = 1000, REFRESH_TAG_LIMIT_MS = 100 };
 /*
- * What stands in a Lease may be anybody's who may write Leases. After so many looks for its sake that found nothing
+ * What stands in a Lease may be anybody's who may write Leases. After so many polls for its sake that found nothing
  * new the next ones wait, each twice as long as the one before, until one finds something or the interval has passed.
  */
 enum { REFRESH_FRUITLESS = 4, REFRESH_FRUITLESS_MAX_MS = 1000 };
@@ -51,7 +51,7 @@ struct refresh_opts {
     bool peer;
     uint64_t interval_ms;
     struct cluster_metrics *metrics;
-    /* A look has ended. `changed`: document, knowledge of it, or whether it is failing is not what it was. May not free
+    /* A poll has ended. `changed`: document, knowledge of it, or whether it is failing is not what it was. May not free
      * the refresh. */
     void (*on_end)(void *arg, bool ok, bool changed);
     /* What it serves is another: said before on_end. NULL: nobody cares. */
@@ -59,7 +59,7 @@ struct refresh_opts {
     void *arg;
 };
 
-/* NULL when out of memory. Looks for the first time when it has an origin. */
+/* NULL when out of memory. Polls for the first time when it has an origin. */
 MEM_CHECK struct refresh *refresh_new(const struct refresh_opts *o);
 void refresh_free(struct refresh *r); /* NULL is fine */
 /* NULL: nothing to ask; it waits. Another origin is asked at once; the document stays. */
@@ -67,23 +67,23 @@ void refresh_set_origin(struct refresh *r, struct origin *o);
 bool refresh_has_origin(const struct refresh *r);
 void refresh_set_interval(struct refresh *r, uint64_t interval_ms);
 /*
- * Looks as soon as the trigger's rule allows. A look under way counts only if it began after the event, so another one
- * follows; many triggers make one look. False: nothing will be looked at (no origin).
+ * Polls as soon as the trigger's rule allows. A poll under way counts only if it began after the event, so another one
+ * follows; many triggers make one poll. False: nothing will be polled (no origin).
  */
 bool refresh_trigger(struct refresh *r, enum refresh_trigger t);
 /* The server was replaced: the document is kept, but is not knowledge until the next success. */
-void refresh_doubt(struct refresh *r);
+void refresh_invalidate(struct refresh *r);
 
 const struct disco *refresh_disco(const struct refresh *r); /* NULL until the first success */
-bool refresh_known(const struct refresh *r);                /* a success since the start or the last doubt */
+bool refresh_known(const struct refresh *r);                /* a success since the start or the last invalidation */
 /* Milliseconds since there was something to ask that is not known yet; 0 while it is known, UINT64_MAX without an
  * origin. */
 uint64_t refresh_unknown_ms(const struct refresh *r);
 bool refresh_failing(const struct refresh *r); /* REFRESH_FAILING or more failures in a row */
-/* The last look was answered with "you may not know" (401, 403): waiting brings nothing. */
+/* The last poll was answered with "you may not know" (401, 403): waiting brings nothing. */
 bool refresh_refused(const struct refresh *r);
-const char *refresh_failure(const struct refresh *r); /* of the last look; NULL if it was good or there was none */
-/* Of the last look that was not good; NULL if there was none. *age_ms: how long ago. */
+const char *refresh_failure(const struct refresh *r); /* of the last poll; NULL if it was good or there was none */
+/* Of the last poll that was not good; NULL if there was none. *age_ms: how long ago. */
 const char *refresh_last_failure(const struct refresh *r, uint64_t *age_ms);
 struct slice refresh_apis_etag(const struct refresh *r); /* empty if unknown, here and below */
 struct slice refresh_core_etag(const struct refresh *r);
@@ -94,7 +94,7 @@ struct slice refresh_core_etag(const struct refresh *r);
 void refresh_tag(const struct refresh *r, char out[LEASE_TAG_BYTES]);
 /* Over which /api was answered last (fetch_result): another process answers over a newer one. 0: unknown. */
 uint64_t refresh_connection(const struct refresh *r);
-uint64_t refresh_looks(const struct refresh *r); /* ended, whatever came of them */
+uint64_t refresh_polls(const struct refresh *r); /* ended, whatever came of them */
 /* Milliseconds since the document was last confirmed; UINT64_MAX without one. */
 uint64_t refresh_age_ms(const struct refresh *r);
 bool refresh_mvproxy(const struct refresh *r); /* an mvproxy answers for this server */

@@ -94,7 +94,7 @@ static void on_version(void *arg, const struct fetch_result *f)
 
     s->fetch = NULL;
     if (!f->ok || f->head->status != 200) {
-        rest(s); /* tried again with the next look: the tag is still that of before */
+        rest(s); /* tried again with the next poll: the tag is still that of before */
         return;
     }
     forget(s);
@@ -108,7 +108,7 @@ static void on_version(void *arg, const struct fetch_result *f)
     s->changed(s->arg);
 }
 
-/* kube-apiserver gives its index no entity tag, so each look brings all of it. */
+/* kube-apiserver gives its index no entity tag, so each poll brings all of it. */
 static bool is_held(struct schemas *s, struct slice body)
 {
     return hash_sha256(body, s->coming_digest) && s->index != NULL &&
@@ -142,7 +142,7 @@ static void on_index(void *arg, const struct fetch_result *f)
     }
 }
 
-void schemas_look(struct schemas *s, struct origin *o)
+void schemas_poll(struct schemas *s, struct origin *o)
 {
     if (s == NULL || s->fetch != NULL || o == NULL)
         return;
@@ -150,7 +150,7 @@ void schemas_look(struct schemas *s, struct origin *o)
     ask(s, "/openapi/v3", on_index);
 }
 
-void schemas_doubt(struct schemas *s)
+void schemas_invalidate(struct schemas *s)
 {
     if (s == NULL)
         return;

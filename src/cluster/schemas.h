@@ -18,9 +18,9 @@ struct schemas;
 MEM_CHECK struct schemas *schemas_new(struct api *a, bool peer, void (*changed)(void *arg), void *arg);
 void schemas_free(struct schemas *s); /* NULL is fine, here and below */
 /* Asks, unless it does already. */
-void schemas_look(struct schemas *s, struct origin *o);
+void schemas_poll(struct schemas *s, struct origin *o);
 /* Another process may be there: its index is not known. */
-void schemas_doubt(struct schemas *s);
+void schemas_invalidate(struct schemas *s);
 struct schema_index *schemas_index(const struct schemas *s); /* borrowed; NULL: not known */
 uint64_t schemas_release(const struct schemas *s);           /* as schema_release() */
 

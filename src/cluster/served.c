@@ -28,9 +28,9 @@ struct served {
     struct slice *excluded; /* sorted, into excluded_text */
     char *excluded_text;
     size_t n_excluded;
-    struct served_gv *untold; /* into untold_text */
-    char *untold_text;
-    size_t n_untold;
+    struct served_gv *undiscovered; /* into undiscovered_text */
+    char *undiscovered_text;
+    size_t n_undiscovered;
     struct served_documents *documents[SERVED_HALVES];
 };
 
@@ -140,26 +140,26 @@ static struct slice put_text(char *at, struct slice s)
     return slice_of(at, s.n);
 }
 
-static bool copy_untold(struct served *s, const struct served_input *in)
+static bool copy_undiscovered(struct served *s, const struct served_input *in)
 {
     size_t bytes = 0;
     char *at;
 
-    if (in->n_untold == 0)
+    if (in->n_undiscovered == 0)
         return true;
-    for (size_t i = 0; i < in->n_untold; i++)
-        bytes += in->untold[i].group.n + in->untold[i].version.n;
-    s->untold = mem_array(in->n_untold, sizeof *s->untold);
-    at = s->untold_text = mem_alloc(bytes + 1);
-    if (s->untold == NULL || at == NULL)
+    for (size_t i = 0; i < in->n_undiscovered; i++)
+        bytes += in->undiscovered[i].group.n + in->undiscovered[i].version.n;
+    s->undiscovered = mem_array(in->n_undiscovered, sizeof *s->undiscovered);
+    at = s->undiscovered_text = mem_alloc(bytes + 1);
+    if (s->undiscovered == NULL || at == NULL)
         return false;
-    for (size_t i = 0; i < in->n_untold; i++) {
-        s->untold[i].group = put_text(at, in->untold[i].group);
-        at += in->untold[i].group.n;
-        s->untold[i].version = put_text(at, in->untold[i].version);
-        at += in->untold[i].version.n;
+    for (size_t i = 0; i < in->n_undiscovered; i++) {
+        s->undiscovered[i].group = put_text(at, in->undiscovered[i].group);
+        at += in->undiscovered[i].group.n;
+        s->undiscovered[i].version = put_text(at, in->undiscovered[i].version);
+        at += in->undiscovered[i].version.n;
     }
-    s->n_untold = in->n_untold;
+    s->n_undiscovered = in->n_undiscovered;
     return true;
 }
 
@@ -213,7 +213,7 @@ struct served *served_new(const struct served_input *in)
     s->local_schemas = schema_index_ref(in->local_schemas);
     s->local_release = in->local_release;
     if (complete && s->local_id != NULL && s->local_host != NULL && copy_peers(s, in) && take_distinct(s) &&
-        copy_excluded(s, in) && copy_untold(s, in))
+        copy_excluded(s, in) && copy_undiscovered(s, in))
         return s;
     served_unref(s);
     return NULL;
@@ -229,15 +229,15 @@ static bool same_peer(const struct served_peer *p, const struct served_peer *in)
 
 static bool same_lists(const struct served *s, const struct served_input *in)
 {
-    bool same = s->n_peers == in->n_peers && s->n_excluded == in->n_excluded && s->n_untold == in->n_untold;
+    bool same = s->n_peers == in->n_peers && s->n_excluded == in->n_excluded && s->n_undiscovered == in->n_undiscovered;
 
     for (size_t i = 0; same && i < s->n_peers; i++)
         same = same_peer(&s->peers[i], &in->peers[i]);
     for (size_t i = 0; same && i < s->n_excluded; i++)
         same = slice_eq(s->excluded[i], in->excluded[i]);
-    for (size_t i = 0; same && i < s->n_untold; i++)
-        same =
-            slice_eq(s->untold[i].group, in->untold[i].group) && slice_eq(s->untold[i].version, in->untold[i].version);
+    for (size_t i = 0; same && i < s->n_undiscovered; i++)
+        same = slice_eq(s->undiscovered[i].group, in->undiscovered[i].group) &&
+               slice_eq(s->undiscovered[i].version, in->undiscovered[i].version);
     return same;
 }
 
@@ -286,8 +286,8 @@ static void served_free(struct served *s)
     mem_free(s->peers);
     mem_free(s->excluded);
     mem_free(s->excluded_text);
-    mem_free(s->untold);
-    mem_free(s->untold_text);
+    mem_free(s->undiscovered);
+    mem_free(s->undiscovered_text);
     mem_free(s->distinct);
     mem_free(s->local_id);
     mem_free(s->local_host);
@@ -321,7 +321,7 @@ bool served_synced(const struct served *s)
     return s->local != NULL && s->leases_synced;
 }
 
-bool served_blind(const struct served *s)
+bool served_forbidden(const struct served *s)
 {
     return s->local == NULL && s->local_refused;
 }
@@ -395,10 +395,11 @@ static bool names(const struct disco *d, struct slice group, struct slice versio
     return disco_gv(d, group, version) != DISCO_GV_ABSENT;
 }
 
-bool served_untold(const struct served *s, struct slice group, struct slice version)
+bool served_undiscovered(const struct served *s, struct slice group, struct slice version)
 {
-    for (size_t i = 0; i < s->n_untold; i++)
-        if (slice_eq(s->untold[i].group, group) && (version.n == 0 || slice_eq(s->untold[i].version, version)))
+    for (size_t i = 0; i < s->n_undiscovered; i++)
+        if (slice_eq(s->undiscovered[i].group, group) &&
+            (version.n == 0 || slice_eq(s->undiscovered[i].version, version)))
             return true;
     for (size_t i = 0; i < s->n_peers; i++)
         if (!s->peers[i].discovery_known && s->peers[i].disco != NULL && names(s->peers[i].disco, group, version))

@@ -74,8 +74,8 @@ struct served_input {
         *excluded; /* "group/version" of CRDs and service-backed APIServices, now or until 5 minutes ago */
     size_t n_excluded;
     /* While what some peer serves is not known: what the cluster's stored APIServices name. */
-    struct served_gv *untold;
-    size_t n_untold;
+    struct served_gv *undiscovered;
+    size_t n_undiscovered;
     uint64_t generation;
     struct served_documents *documents[SERVED_HALVES]; /* referenced; NULL: not available yet */
 };
@@ -103,7 +103,7 @@ bool served_peers_enabled(const struct served *s);
 /* Local discovery and the Lease informer have both been seen at least once. */
 bool served_synced(const struct served *s);
 /* What the local server serves is unknown and will stay so: it does not let us read its discovery. */
-bool served_blind(const struct served *s);
+bool served_forbidden(const struct served *s);
 size_t served_n_peers(const struct served *s);
 const struct served_peer *served_peer_at(const struct served *s, size_t i);
 const char *served_local_id(const struct served *s);
@@ -136,7 +136,7 @@ bool served_unknown_peer(const struct served *s);
  * theirs, for stored APIServices name it, or what they said before they were replaced. Version empty: any of the
  * group.
  */
-bool served_untold(const struct served *s, struct slice group, struct slice version);
+bool served_undiscovered(const struct served *s, struct slice group, struct slice version);
 
 /* The merged documents (of /apis), or NULL while there is none. */
 const struct served_document *served_merged(const struct served *s, enum served_shape shape);

@@ -18,7 +18,7 @@ void waiters_init(struct waiters *w, struct loop *l)
 {
     memset(w, 0, sizeof *w);
     w->loop = l;
-    list_init(&w->looking);
+    list_init(&w->polling);
     list_init(&w->published);
 }
 
@@ -33,7 +33,7 @@ static void clear(struct list *l)
 void waiters_clear(struct waiters *w)
 {
     loop_defer_cancel(w->loop, &w->turn);
-    clear(&w->looking);
+    clear(&w->polling);
     clear(&w->published);
 }
 
@@ -45,7 +45,7 @@ struct cluster_waiter *waiters_add(struct waiters *w, void (*done)(void *arg), v
         return NULL;
     one->done = done;
     one->arg = arg;
-    push(&w->looking, one);
+    push(&w->polling, one);
     return one;
 }
 
@@ -72,11 +72,11 @@ static void call_all(void *arg)
     }
 }
 
-void waiters_looked(struct waiters *w, bool snapshot_follows)
+void waiters_polled(struct waiters *w, bool snapshot_follows)
 {
     struct list_node *n;
 
-    while ((n = list_pop_front(&w->looking)) != NULL)
+    while ((n = list_pop_front(&w->polling)) != NULL)
         push(&w->published, list_entry(n, struct cluster_waiter, node));
     if (!snapshot_follows)
         loop_defer(w->loop, &w->turn, call_all, w);

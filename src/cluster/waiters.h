@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Those who wait for the next look at local discovery and for the snapshot that follows from it.
+ * Those who wait for the next poll at local discovery and for the snapshot that follows from it.
  */
 #ifndef MVPROXY_CLUSTER_WAITERS_H
 #define MVPROXY_CLUSTER_WAITERS_H
@@ -13,7 +13,7 @@ struct cluster_waiter;
 
 struct waiters {
     struct loop *loop;
-    struct list looking, published; /* for the look; for the snapshot after it */
+    struct list polling, published; /* for the poll; for the snapshot after it */
     struct loop_deferred turn;
 };
 
@@ -23,9 +23,9 @@ void waiters_clear(struct waiters *w);
 /* `done` may be NULL. NULL when out of memory. */
 MEM_CHECK struct cluster_waiter *waiters_add(struct waiters *w, void (*done)(void *arg), void *arg);
 void waiters_forget(struct cluster_waiter *w);
-/* The look has ended. `snapshot_follows`: waiters_published() will be called; else they are called when the turn ends.
+/* The poll has ended. `snapshot_follows`: waiters_published() will be called; else they are called when the turn ends.
  */
-void waiters_looked(struct waiters *w, bool snapshot_follows);
+void waiters_polled(struct waiters *w, bool snapshot_follows);
 /* Calls back those whose look has ended. */
 void waiters_published(struct waiters *w);
 

@@ -28,7 +28,7 @@ static const char *reason_of(enum route_row row)
         [ROUTE_ROW_PEERS_FAILED] = "No peer that serves it could be reached.",
         [ROUTE_ROW_UNKNOWN_PEER] = "Nobody known serves it, but a peer that may has not been read yet.",
         [ROUTE_ROW_NOBODY] = "Nobody serves it: the local server says so.",
-        [ROUTE_ROW_BLIND] = "The local server does not let its discovery be read: everything goes there.",
+        [ROUTE_ROW_FORBIDDEN] = "The local server does not let its discovery be read: everything goes there.",
     };
 
     return row < ROUTE_ROWS && sentences[row] != NULL ? sentences[row] : "";

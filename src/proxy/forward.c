@@ -203,11 +203,11 @@ static enum denial denial_in_head(const struct job *j, const struct http_head *h
     if (d == DENIAL_NEEDS_BODY && j->peer == NULL && served_excluded(j->served, j->info.group, j->info.version))
         return DENIAL_NONE;
     /* Discovery lists no verb for it: whether it is allowed was not known. */
-    if (head->status == 405 && (j->info.verb.n == 0 || j->route.row == ROUTE_ROW_BLIND))
+    if (head->status == 405 && (j->info.verb.n == 0 || j->route.row == ROUTE_ROW_FORBIDDEN))
         return DENIAL_NONE;
     if (is_out_of_scope(j))
         return DENIAL_NONE;
-    if (j->peer != NULL || j->route.row == ROUTE_ROW_SERVED_LOCALLY || j->route.row == ROUTE_ROW_BLIND ||
+    if (j->peer != NULL || j->route.row == ROUTE_ROW_SERVED_LOCALLY || j->route.row == ROUTE_ROW_FORBIDDEN ||
         j->route.row == ROUTE_ROW_REROUTED || j->route.row == ROUTE_ROW_LOCAL_FAILOVER)
         return d;
     return DENIAL_NONE;
@@ -234,7 +234,7 @@ static void local_denies(struct job *j)
 {
     job_drop_back(j);
     request_metrics_retry(j->proxy->request_metrics, "local-not-found");
-    if (body_gone(j) || j->route.row == ROUTE_ROW_BLIND || j->route.row == ROUTE_ROW_LOCAL_FAILOVER) {
+    if (body_gone(j) || j->route.row == ROUTE_ROW_FORBIDDEN || j->route.row == ROUTE_ROW_LOCAL_FAILOVER) {
         (void)cluster_local_miss(j->proxy->cluster, NULL, NULL);
         job_refuse(j, 503, STATUS_SYNCING);
         return;

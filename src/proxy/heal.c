@@ -278,7 +278,7 @@ static bool may_be_somebodys(const struct job *j)
     if ((h->kind != KIND_GROUP && h->kind != KIND_RESOURCES) || !j->config->legacy_discovery)
         return false;
     /* Nor is it known who there is: as for what is in the group (row 4). */
-    if (served_peers_enabled(j->served) && !served_synced(j->served) && !served_blind(j->served))
+    if (served_peers_enabled(j->served) && !served_synced(j->served) && !served_forbidden(j->served))
         return true;
     if (served_n_peers(j->served) == 0 || served_excluded(j->served, h->group, h->version))
         return false;
@@ -286,7 +286,7 @@ static bool may_be_somebodys(const struct job *j)
     v = h->kind == KIND_RESOURCES && merged != NULL ? disco_doc_version(merged, h->group, h->version) : NULL;
     if (v != NULL)
         return v->stale;
-    return served_unknown_peer(j->served) || served_untold(j->served, h->group, h->version);
+    return served_unknown_peer(j->served) || served_undiscovered(j->served, h->group, h->version);
 }
 
 static bool is_wanted(const struct job *j, const struct http_head *head)

@@ -204,7 +204,7 @@ static void decide_among_peers(const struct route_query *q, const struct subject
         decide(out, ROUTE_PEER, ROUTE_ROW_PEER);
     } else if (s.served) {
         refuse(out, ROUTE_ROW_NO_ADDRESS, STATUS_NO_ENDPOINT);
-    } else if (served_unknown_peer(q->served) || served_untold(q->served, what->group, what->version)) {
+    } else if (served_unknown_peer(q->served) || served_undiscovered(q->served, what->group, what->version)) {
         refuse(out, ROUTE_ROW_UNKNOWN_PEER, STATUS_PEER_UNKNOWN);
     } else {
         decide(out, ROUTE_LOCAL, ROUTE_ROW_NOBODY);
@@ -388,11 +388,11 @@ void route_decide(const struct route_query *q, struct route *out)
     }
     local = ask_local(q);
     note_answer(out, local);
-    out->local_miss = local != DISCO_SERVED && !served_blind(q->served);
+    out->local_miss = local != DISCO_SERVED && !served_forbidden(q->served);
     if (goes_to_newest(q, local, out) || fails_over(q, local, out))
         return;
-    if (served_blind(q->served))
-        decide(out, ROUTE_LOCAL, ROUTE_ROW_BLIND);
+    if (served_forbidden(q->served))
+        decide(out, ROUTE_LOCAL, ROUTE_ROW_FORBIDDEN);
     else if (q->rerouted)
         decide_rerouted(q, local, out);
     else if (local == DISCO_SERVED)
@@ -418,7 +418,7 @@ const char *route_row_name(enum route_row row)
         [ROUTE_ROW_PEERS_FAILED] = "peers-failed",
         [ROUTE_ROW_UNKNOWN_PEER] = "unknown-peer",
         [ROUTE_ROW_NOBODY] = "nobody",
-        [ROUTE_ROW_BLIND] = "discovery-forbidden",
+        [ROUTE_ROW_FORBIDDEN] = "discovery-forbidden",
         [ROUTE_ROW_NEWEST] = "newest",
         [ROUTE_ROW_LOCAL_FAILOVER] = "local-failover",
     };

@@ -35,7 +35,7 @@ enum route_row {
     ROUTE_ROW_PEERS_FAILED,   /* 10: never decided here, but by what happens afterwards */
     ROUTE_ROW_UNKNOWN_PEER,   /* 11 */
     ROUTE_ROW_NOBODY,         /* 12 */
-    ROUTE_ROW_BLIND,          /* the local server does not let us know what it serves */
+    ROUTE_ROW_FORBIDDEN,      /* the local server does not let us know what it serves */
     ROUTE_ROW_NEWEST,         /* the local server would, with an older schema */
     ROUTE_ROW_LOCAL_FAILOVER, /* 5a: the local server would, but cannot now */
     ROUTE_ROWS

@@ -262,7 +262,7 @@ static bool same_routes(const struct served *a, const struct served *b)
 
         same = served_local(a, &g, SLICE_NONE, SLICE_NONE) == served_local(b, &g, SLICE_NONE, SLICE_NONE) &&
                served_excluded(a, g.group, g.version) == served_excluded(b, g.group, g.version) &&
-               served_untold(a, g.group, g.version) == served_untold(b, g.group, g.version);
+               served_undiscovered(a, g.group, g.version) == served_undiscovered(b, g.group, g.version);
         for (size_t i = 0; same && i < PEERS; i++)
             same = served_by_peer(a, i, &g, SLICE_NONE, SLICE_NONE) == served_by_peer(b, i, &g, SLICE_NONE, SLICE_NONE);
     }

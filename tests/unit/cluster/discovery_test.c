@@ -432,11 +432,12 @@ static void refused_at_start(void)
     world_start(&w);
     ok(!world_ready(&w, 0), "not ready before anybody was asked");
     ok(world_ready(&w, 6000), "ready although nothing may be read");
-    ok(served_blind(cluster_served(w.cluster)) && !served_synced(cluster_served(w.cluster)), "and nothing is believed");
+    ok(served_forbidden(cluster_served(w.cluster)) && !served_synced(cluster_served(w.cluster)),
+       "and nothing is believed");
     kube_forbid(w.local, "/apis/coordination.k8s.io", 403);
     sim_run_ms(w.loop, 13000);
     ok(world_local_serves(&w, "apps", "v1", "deployments"), "discovery may be read: known");
-    ok(!served_blind(cluster_served(w.cluster)) && !served_synced(cluster_served(w.cluster)), "the Leases are not");
+    ok(!served_forbidden(cluster_served(w.cluster)) && !served_synced(cluster_served(w.cluster)), "the Leases are not");
     ok(world_ready(&w, 0), "still ready");
     kube_forbid(w.local, NULL, 0);
     sim_run_ms(w.loop, 13000);

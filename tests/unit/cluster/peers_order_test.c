@@ -24,7 +24,7 @@ static bool is_denied(struct story *s, const char *version)
 
     return !world_local_serves(&s->w, "batch", version, "jobs") &&
            !world_peer_serves(&s->w, s->b, "batch", version, "jobs") && !served_unknown_peer(served) &&
-           !served_untold(served, SLICE_LIT("batch"), slice_str(version));
+           !served_undiscovered(served, SLICE_LIT("batch"), slice_str(version));
 }
 
 static void pass(struct story *s, uint64_t ms, const char *version)

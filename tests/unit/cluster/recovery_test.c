@@ -100,9 +100,9 @@ static void never_read(void)
     world_end(&w);
 }
 
-static bool untold(struct world *w, const char *group, const char *version)
+static bool undiscovered(struct world *w, const char *group, const char *version)
 {
-    return served_untold(cluster_served(w->cluster), slice_str(group), slice_str(version));
+    return served_undiscovered(cluster_served(w->cluster), slice_str(group), slice_str(version));
 }
 
 /* It was dead when we started: what may be its is held back until it is forgotten, and nothing else is. */
@@ -122,17 +122,17 @@ static void never_read_and_dead(void)
     ok(served_unknown_peer(cluster_served(w.cluster)), "it may be alive: nothing is denied");
     sim_run_ms(w.loop, 60000);
     ok(world_peer_of(&w, b)->life == SERVED_LAPSED && !served_unknown_peer(cluster_served(w.cluster)), "it is not");
-    ok(untold(&w, "batch", "v1") && untold(&w, "batch", ""), "what stored APIServices name is held back");
-    ok(untold(&w, "apps", "v1"), "although others serve the version: it may have more in it");
-    ok(!untold(&w, "batch", "v2") && !untold(&w, "nobody.example.com", ""), "what nobody names is denied");
-    ok(!untold(&w, "metrics.example.com", "v1"), "and what a service has is no peer's");
+    ok(undiscovered(&w, "batch", "v1") && undiscovered(&w, "batch", ""), "what stored APIServices name is held back");
+    ok(undiscovered(&w, "apps", "v1"), "although others serve the version: it may have more in it");
+    ok(!undiscovered(&w, "batch", "v2") && !undiscovered(&w, "nobody.example.com", ""), "what nobody names is denied");
+    ok(!undiscovered(&w, "metrics.example.com", "v1"), "and what a service has is no peer's");
     is_str(world_freshness(&w, "batch"), "Stale", "the merged document says so too");
     sim_run_ms(w.loop, 250000);
-    ok(world_peer_of(&w, b) == NULL && !untold(&w, "batch", "v1"), "until the peer is forgotten");
+    ok(world_peer_of(&w, b) == NULL && !undiscovered(&w, "batch", "v1"), "until the peer is forgotten");
     is_str(world_freshness(&w, "batch"), "", "everywhere");
     kube_start(b, 0);
     sim_run_ms(w.loop, 15000);
-    ok(world_peer_serves(&w, b, "batch", "v1", "jobs") && !untold(&w, "apps", "v1"), "it is back, and tells");
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs") && !undiscovered(&w, "apps", "v1"), "it is back, and tells");
     world_end(&w);
 }
 
@@ -156,7 +156,7 @@ static void named_later(bool at_start)
     kube_forbid(w.local, NULL, 0);
     sim_run_ms(w.loop, at_start ? 15000 : 500);
     is_str(world_freshness(&w, "batch"), "Stale", "what an APIService names is stale");
-    ok(untold(&w, "batch", "v1"), "and held back");
+    ok(undiscovered(&w, "batch", "v1"), "and held back");
     kube_delete(w.store, KUBE_APISERVICE, "v1.batch");
     sim_run_ms(w.loop, 500);
     is_str(world_freshness(&w, "batch"), "", "as long as it is there");
@@ -183,13 +183,13 @@ static void nowhere(void)
     is_double(world_metric(&w, "mvproxy_peers", "live", NULL), 1, "a peer is known to be there");
     is_str(world_freshness(&w, "batch"), "Stale", "it may get an address yet");
     ok(!served_unknown_peer(cluster_served(w.cluster)), "an API that nobody names is denied at once");
-    ok(untold(&w, "batch", "v1"), "what may be its is held back");
+    ok(undiscovered(&w, "batch", "v1"), "what may be its is held back");
     sim_run_ms(w.loop, 50000);
     is_str(world_freshness(&w, "batch"), "Stale", "still");
     sim_run_ms(w.loop, 15000);
     is_double(world_metric(&w, "mvproxy_peers", "live", NULL), 1, "it is there still");
     is_str(world_freshness(&w, "batch"), "", "but nothing is waited for");
-    ok(untold(&w, "batch", "v1"), "but what may be its is not denied");
+    ok(undiscovered(&w, "batch", "v1"), "but what may be its is not denied");
     world_end(&w);
 }
 
@@ -210,10 +210,11 @@ static void dead_address(void)
     sim_run_ms(w.loop, 15000);
     ok(world_peer_of(&w, b)->life == SERVED_LIVE && !served_unknown_peer(cluster_served(w.cluster)),
        "then an API that nobody names is denied");
-    ok(untold(&w, "policy", "v1") && !untold(&w, "batch", "v1"), "and what stored APIServices name is held back");
+    ok(undiscovered(&w, "policy", "v1") && !undiscovered(&w, "batch", "v1"),
+       "and what stored APIServices name is held back");
     kube_sim(b)->fault = SIM_FINE;
     sim_run_ms(w.loop, 15000);
-    ok(world_peer_serves(&w, b, "batch", "v1", "jobs") && !untold(&w, "policy", "v1"), "it tells");
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs") && !undiscovered(&w, "policy", "v1"), "it tells");
     for (unsigned i = 0; i < 4; i++) {
         kube_start(b, 0); /* another holder, again and again */
         kube_sim(b)->fault = SIM_REFUSE;
@@ -221,7 +222,7 @@ static void dead_address(void)
     }
     ok(world_peer_of(&w, b)->life == SERVED_LIVE && !served_unknown_peer(cluster_served(w.cluster)),
        "a Lease that changes hands all the time begins no other minute");
-    ok(untold(&w, "batch", "v1") && untold(&w, "policy", "v1"), "what it said before is held back, too");
+    ok(undiscovered(&w, "batch", "v1") && undiscovered(&w, "policy", "v1"), "what it said before is held back, too");
     world_end(&w);
 }
 

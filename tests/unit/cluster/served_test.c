@@ -120,30 +120,32 @@ static void syncing(void)
     unknown = (struct served_peer){.id = "apiserver-b", .life = SERVED_LIVE, .disco = local};
     s = served_new(&in);
     ok(!served_unknown_peer(s), "one that does not answer is not waited for");
-    ok(served_untold(s, SLICE_LIT(""), SLICE_LIT("v1")), "but what it said before may be its");
-    ok(!served_untold(s, SLICE_LIT(""), SLICE_LIT("v2")), "and nothing else");
+    ok(served_undiscovered(s, SLICE_LIT(""), SLICE_LIT("v1")), "but what it said before may be its");
+    ok(!served_undiscovered(s, SLICE_LIT(""), SLICE_LIT("v2")), "and nothing else");
     served_unref(s);
     disco_unref(local);
 }
 
-static void untold(void)
+static void undiscovered(void)
 {
     struct served_gv gvs[] = {{SLICE_LIT(""), SLICE_LIT("v1")},
                               {SLICE_LIT("batch"), SLICE_LIT("v1")},
                               {SLICE_LIT("batch"), SLICE_LIT("v1beta1")}};
-    struct served_input in = {.local_id = "a", .untold = gvs, .n_untold = ROWS(gvs)};
+    struct served_input in = {.local_id = "a", .undiscovered = gvs, .n_undiscovered = ROWS(gvs)};
     struct served *s = served_new(&in);
 
     memset(gvs, 0, sizeof gvs);
-    ok(served_untold(s, SLICE_LIT("batch"), SLICE_LIT("v1")) && served_untold(s, SLICE_LIT(""), SLICE_LIT("v1")),
+    ok(served_undiscovered(s, SLICE_LIT("batch"), SLICE_LIT("v1")) &&
+           served_undiscovered(s, SLICE_LIT(""), SLICE_LIT("v1")),
        "what is named may be somebody's");
-    ok(served_untold(s, SLICE_LIT("batch"), SLICE_LIT("")), "so may the group");
-    ok(!served_untold(s, SLICE_LIT("batch"), SLICE_LIT("v2")) && !served_untold(s, SLICE_LIT("bat"), SLICE_LIT("")),
+    ok(served_undiscovered(s, SLICE_LIT("batch"), SLICE_LIT("")), "so may the group");
+    ok(!served_undiscovered(s, SLICE_LIT("batch"), SLICE_LIT("v2")) &&
+           !served_undiscovered(s, SLICE_LIT("bat"), SLICE_LIT("")),
        "what is not named is nobody's");
     served_unref(s);
-    in.n_untold = 0;
+    in.n_undiscovered = 0;
     s = served_new(&in);
-    ok(!served_untold(s, SLICE_LIT("batch"), SLICE_LIT("v1")), "everybody has told: nothing is");
+    ok(!served_undiscovered(s, SLICE_LIT("batch"), SLICE_LIT("v1")), "everybody has told: nothing is");
     served_unref(s);
 }
 
@@ -176,15 +178,15 @@ static void no_memory(void)
     struct disco *local = make_disco(BATCH);
     struct served_peer peer = {.id = "apiserver-b", .disco = local};
     struct slice excluded = SLICE_LIT("a/v1");
-    struct served_gv untold = {SLICE_LIT("batch"), SLICE_LIT("v1")};
+    struct served_gv undiscovered = {SLICE_LIT("batch"), SLICE_LIT("v1")};
     struct served_input in = {.local_id = "a",
                               .local = local,
                               .peers = &peer,
                               .n_peers = 1,
                               .excluded = &excluded,
                               .n_excluded = 1,
-                              .untold = &untold,
-                              .n_untold = 1};
+                              .undiscovered = &undiscovered,
+                              .n_undiscovered = 1};
     unsigned failed = 0;
 
     for (uint64_t n = 1; n < 50; n++) {
@@ -204,7 +206,7 @@ int main(void)
 {
     answers();
     syncing();
-    untold();
+    undiscovered();
     documents();
     no_memory();
     return tap_end();

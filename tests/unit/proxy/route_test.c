@@ -221,8 +221,8 @@ static struct served *make_world(const struct world *w)
         .peers = peers,
         .excluded = excluded,
         .n_excluded = 1,
-        .untold = named,
-        .n_untold = w->named ? ROWS(named) : 0,
+        .undiscovered = named,
+        .n_undiscovered = w->named ? ROWS(named) : 0,
     };
     struct served *s;
 
@@ -260,7 +260,7 @@ static const struct verdict {
     {'a', ROUTE_REFUSE, ROUTE_ROW_NO_ADDRESS, STATUS_NO_ENDPOINT},
     {'u', ROUTE_REFUSE, ROUTE_ROW_UNKNOWN_PEER, STATUS_PEER_UNKNOWN},
     {'z', ROUTE_LOCAL, ROUTE_ROW_NOBODY, NULL},
-    {'B', ROUTE_LOCAL, ROUTE_ROW_BLIND, NULL},
+    {'B', ROUTE_LOCAL, ROUTE_ROW_FORBIDDEN, NULL},
     {'F', ROUTE_PEER, ROUTE_ROW_LOCAL_FAILOVER, NULL},
 };
 
