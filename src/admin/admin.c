@@ -35,7 +35,8 @@ enum {
 struct admin {
     struct event_base *base;
     struct evhttp *http;
-    struct tls_ctx *tls; /* NULL on loopback */
+    struct tls_ctx *tls; /* NULL on loopback, as its handshakes */
+    struct tls_acceptor *handshakes;
     struct health *health;
     struct metrics *metrics;
     struct metric_family *requests;
@@ -485,7 +486,8 @@ static struct bufferevent *make_bufferevent(struct event_base *base, void *arg)
 {
     struct admin *a = arg;
 
-    return tls_bufferevent_new(a->tls, base);
+    (void)base;
+    return tls_bufferevent_new(a->handshakes, a->tls);
 }
 
 static bool listen_on(struct admin *a, const char *address, unsigned port, struct err *err)
@@ -541,8 +543,10 @@ struct admin *admin_new(struct loop *l, const struct admin_opts *o, struct err *
     a->started_ms = clock_ms();
     a->requests = metric_family(o->metrics, METRIC_COUNTER, "mvproxy_admin_requests_total",
                                 "Requests to the admin listener, by path and status code.", labels, 100);
-    if (!a->loopback)
+    if (!a->loopback) {
         a->tls = tls_ctx_ref(o->tls);
+        a->handshakes = tls_acceptor_new(l, o->handshake_timeout_ms);
+    }
     a->http = new_http(a);
     if (a->http == NULL)
         err_set(err, "admin listener: out of memory");
@@ -577,6 +581,7 @@ void admin_free(struct admin *a)
 
     while ((n = list_first(&a->pages)) != NULL)
         page_free(list_entry(n, struct page_job, node)); /* the request goes with the connection */
+    tls_acceptor_free(a->handshakes);
     if (a->http != NULL)
         evhttp_free(a->http);
     if (a->tls != NULL)

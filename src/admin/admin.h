@@ -27,6 +27,7 @@ struct admin_opts {
     const char *bind_address; /* literal address, no brackets */
     unsigned port;            /* 0 picks one */
     struct tls_ctx *tls; /* made without http2; a reference is taken. May be NULL on loopback, where it is not used */
+    uint64_t handshake_timeout_ms; /* 0: the default; tests take less */
     const char *version;
     struct metrics *metrics;
     struct health *health;

@@ -50,3 +50,16 @@ unsigned sockopt_port(int fd)
         return 0;
     }
 }
+
+void sockopt_ip(const struct sockaddr *addr, char out[INET6_ADDRSTRLEN])
+{
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)addr;
+
+    out[0] = '\0';
+    if (addr->sa_family == AF_INET)
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)addr)->sin_addr, out, INET6_ADDRSTRLEN);
+    else if (addr->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr))
+        inet_ntop(AF_INET, &in6->sin6_addr.s6_addr[12], out, INET6_ADDRSTRLEN);
+    else if (addr->sa_family == AF_INET6)
+        inet_ntop(AF_INET6, &in6->sin6_addr, out, INET6_ADDRSTRLEN);
+}

@@ -9,31 +9,20 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include "net/sockopt.h"
 #include "net/stream_internal.h"
 #include "net/tls_peer.h"
 
 void stream_describe(struct stream *s, const struct sockaddr *addr)
 {
-    char ip[INET6_ADDRSTRLEN] = "";
+    char ip[INET6_ADDRSTRLEN];
 
-    if (addr->sa_family == AF_INET) {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)addr;
-
-        inet_ntop(AF_INET, &in->sin_addr, ip, sizeof(ip));
-        snprintf(s->remote, sizeof(s->remote), "%s:%u", ip, ntohs(in->sin_port));
-    } else if (addr->sa_family == AF_INET6) {
-        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)addr;
-        /* An IPv4 client of a dual-stack socket is shown, and counted, as what it is. */
-        bool mapped = IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr);
-
-        if (mapped)
-            inet_ntop(AF_INET, &in6->sin6_addr.s6_addr[12], ip, sizeof(ip));
-        else
-            inet_ntop(AF_INET6, &in6->sin6_addr, ip, sizeof(ip));
-        snprintf(s->remote, sizeof(s->remote), mapped ? "%s:%u" : "[%s]:%u", ip, ntohs(in6->sin6_port));
-    } else {
+    sockopt_ip(addr, ip);
+    if (addr->sa_family == AF_INET || addr->sa_family == AF_INET6)
+        snprintf(s->remote, sizeof(s->remote), strchr(ip, ':') == NULL ? "%s:%u" : "[%s]:%u", ip,
+                 ntohs(((const struct sockaddr_in *)(const void *)addr)->sin_port)); /* at one place in both */
+    else
         snprintf(s->remote, sizeof(s->remote), "unix");
-    }
     snprintf(s->remote_ip, sizeof(s->remote_ip), "%s", ip);
 }
 

@@ -1,23 +1,193 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/tls_bufferevent.h"
 
+#include <arpa/inet.h>
 #include <event2/bufferevent.h>
 #include <event2/bufferevent_ssl.h>
+#include <event2/bufferevent_struct.h>
+#include <event2/event.h>
+#include <openssl/err.h>
+#include <sys/socket.h>
 
+#include "net/lifetime.h"
+#include "net/loop_internal.h"
+#include "net/sockopt.h"
 #include "net/tls_internal.h"
 
-struct bufferevent *tls_bufferevent_new(struct tls_ctx *c, struct event_base *base)
+struct tls_acceptor {
+    struct loop *loop;
+    uint64_t timeout_ms;
+    struct list under_way; /* of struct handshake, the oldest first */
+};
+
+/*
+ * A handshake. Until it is over the bufferevent has no event of its own: it would shake hands whenever something
+ * comes. Then it is woken, finds the handshake done, or failed, and goes on as if it had done that itself.
+ */
+struct handshake {
+    struct list_node node;
+    struct tls_acceptor *acceptor;
+    struct bufferevent *bev; /* one reference is ours */
+    SSL *ssl;                /* the bufferevent's */
+    struct lifetime life;
+    struct lifetime_work begin;
+    struct lifetime_guest event_guest, step_guest;
+    struct loop_timer *timer;
+    struct event ready;
+    struct handshake_step step;
+    bool begun;
+    char ip[INET6_ADDRSTRLEN];
+};
+
+static void end(struct handshake *h)
+{
+    list_remove(&h->acceptor->under_way, &h->node);
+    lifetime_retire(&h->life, mem_free, h);
+    bufferevent_decref(h->bev);
+}
+
+/* The bufferevent acts on `what`, EV_READ or EV_TIMEOUT, in the next turn. */
+static void wake(struct handshake *h, short what)
+{
+    event_active(&h->bev->ev_read, what, 1);
+    end(h);
+}
+
+static void on_timeout(void *arg)
+{
+    wake(arg, EV_TIMEOUT);
+}
+
+static void on_ready(evutil_socket_t fd, short what, void *arg)
+{
+    struct handshake *h = arg;
+    struct loop *l = h->acceptor->loop;
+
+    (void)fd;
+    (void)what;
+    loop_enter(l);
+    handshake_queue_add(loop_handshakes(l), &h->step, slice_str(h->ip), h->begun);
+    loop_leave(l);
+}
+
+static void stop_waiting(void *arg)
+{
+    event_del(arg);
+}
+
+static void leave_queue(void *arg)
+{
+    struct handshake *h = arg;
+
+    handshake_queue_cancel(loop_handshakes(h->acceptor->loop), &h->step);
+}
+
+static void await(struct handshake *h, short what)
+{
+    event_assign(&h->ready, loop_base(h->acceptor->loop), bufferevent_getfd(h->bev), what, on_ready, h);
+    lifetime_guest(&h->life, &h->event_guest, stop_waiting, &h->ready);
+    if (event_add(&h->ready, NULL) != 0)
+        wake(h, EV_TIMEOUT);
+}
+
+static void take_step(void *arg)
+{
+    struct handshake *h = arg;
+    int n, error;
+
+    h->begun = true;
+    ERR_clear_error();
+    n = SSL_do_handshake(h->ssl);
+    error = n == 1 ? SSL_ERROR_NONE : SSL_get_error(h->ssl, n);
+    ERR_clear_error();
+    if (error == SSL_ERROR_WANT_READ)
+        await(h, EV_READ);
+    else if (error == SSL_ERROR_WANT_WRITE)
+        await(h, EV_WRITE);
+    else
+        wake(h, EV_READ);
+}
+
+/* The bufferevent has its descriptor now, and waits for events. */
+static void begin(void *arg)
+{
+    struct handshake *h = arg;
+    struct sockaddr_storage addr = {.ss_family = AF_UNSPEC};
+    socklen_t len = sizeof(addr);
+
+    event_del(&h->bev->ev_read);
+    event_del(&h->bev->ev_write);
+    (void)getpeername(bufferevent_getfd(h->bev), (struct sockaddr *)&addr, &len);
+    sockopt_ip((const struct sockaddr *)&addr, h->ip);
+    loop_timer_set(h->timer, h->acceptor->timeout_ms);
+    await(h, EV_READ);
+}
+
+struct tls_acceptor *tls_acceptor_new(struct loop *l, uint64_t timeout_ms)
+{
+    struct tls_acceptor *a = must_zalloc(sizeof(*a));
+
+    a->loop = l;
+    a->timeout_ms = timeout_ms == 0 ? TIMEOUT_HANDSHAKE_MS : timeout_ms;
+    list_init(&a->under_way);
+    return a;
+}
+
+void tls_acceptor_free(struct tls_acceptor *a)
+{
+    struct list_node *n;
+
+    if (a == NULL)
+        return;
+    while ((n = list_first(&a->under_way)) != NULL)
+        end(list_entry(n, struct handshake, node));
+    mem_free(a);
+}
+
+static bool begin_later(struct tls_acceptor *a, struct bufferevent *bev, SSL *ssl)
+{
+    struct handshake *h = mem_zalloc(sizeof(*h));
+
+    if (h == NULL)
+        return false;
+    h->acceptor = a;
+    h->bev = bev;
+    h->ssl = ssl;
+    h->step = (struct handshake_step){.fn = take_step, .arg = h};
+    lifetime_init(&h->life, a->loop, "handshake with the admin listener");
+    h->timer = lifetime_timer(&h->life, on_timeout, h);
+    if (h->timer == NULL) {
+        lifetime_retire(&h->life, mem_free, h);
+        return false;
+    }
+    lifetime_work_init(&h->life, &h->begin, LOOP_DEFERRED, begin, h);
+    lifetime_guest(&h->life, &h->step_guest, leave_queue, h);
+    lifetime_queue(&h->begin);
+    bufferevent_incref(bev);
+    list_push_back(&a->under_way, &h->node);
+    return true;
+}
+
+struct bufferevent *tls_bufferevent_new(struct tls_acceptor *a, struct tls_ctx *c)
 {
     SSL *ssl = tls_ctx_new_ssl(c, NULL);
     struct bufferevent *bev;
 
     if (ssl == NULL)
         return NULL;
-    bev = bufferevent_openssl_socket_new(base, -1, ssl, BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE);
-    if (bev == NULL)
+    bev = bufferevent_openssl_socket_new(loop_base(a->loop), -1, ssl, BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE);
+    if (bev == NULL) {
         SSL_free(ssl);
-    else
-        bufferevent_openssl_set_allow_dirty_shutdown(bev, 1); /* requests and answers have their own lengths */
+        return NULL;
+    }
+    bufferevent_openssl_set_allow_dirty_shutdown(bev, 1); /* requests and answers have their own lengths */
+    SSL_set_accept_state(ssl);
+    if (!begin_later(a, bev, ssl)) {
+        bufferevent_free(bev);
+        return NULL;
+    }
+    if (a->under_way.count > LIMIT_ADMIN_HANDSHAKES)
+        wake(list_entry(list_first(&a->under_way), struct handshake, node), EV_TIMEOUT);
     return bev;
 }
 

@@ -9,11 +9,24 @@
 #include "net/tls_ctx.h"
 
 struct bufferevent;
-struct event_base;
+struct loop;
+struct tls_acceptor;
 struct tls_peer;
 
-/* The server side of a connection that has no descriptor yet; the connection closes it. NULL when out of memory. */
-struct bufferevent *tls_bufferevent_new(struct tls_ctx *c, struct event_base *base);
+/*
+ * Handshakes of accepted connections, with their parts of the loop's turns (handshake_queue.h). Who has not ended his
+ * after timeout_ms (0: TIMEOUT_HANDSHAKE_MS) is closed, and of more than LIMIT_ADMIN_HANDSHAKES the oldest. Ends the
+ * process when out of memory: for start-up.
+ */
+struct tls_acceptor *tls_acceptor_new(struct loop *l, uint64_t timeout_ms);
+/* Before the bufferevents are freed. NULL is fine. */
+void tls_acceptor_free(struct tls_acceptor *a);
+
+/*
+ * The server side of a connection that is given its descriptor in this callback, and whose bufferevent closes it. It
+ * sleeps until its handshake is over. NULL when out of memory.
+ */
+struct bufferevent *tls_bufferevent_new(struct tls_acceptor *a, struct tls_ctx *c);
 /*
  * Calls fn with who the other side is by its certificate; what it is given lives only during the call. False, and no
  * call, when this is no TLS connection or memory is short: nobody is known then.

@@ -2,6 +2,7 @@
 /* The admin listener over real sockets: in the clear on loopback, over TLS elsewhere, and who is let in. */
 #include "admin/admin.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 #include "base/clock.h"
 #include "cluster/served.h"
 #include "lib/tap.h"
-#include "net/loop.h"
+#include "net/loop_internal.h"
 #include "net/stream_internal.h"
 #include "net/tls_ctx.h"
 #include "proxy/traffic.h"
@@ -458,6 +459,137 @@ static void test_context_replaced(void)
     world_end(&w);
 }
 
+/* Somebody else's handshake, which takes what a turn has for all of them, again and again. */
+struct busy {
+    struct loop *loop;
+    struct handshake_step step;
+};
+
+static void spend(void *arg)
+{
+    struct busy *b = arg;
+    uint64_t end = clock_us() + HANDSHAKE_TURN_US;
+
+    while (clock_us() < end)
+        ;
+    handshake_queue_add(loop_handshakes(b->loop), &b->step, SLICE_LIT("10.0.0.1"), false);
+}
+
+/* The handshake of one client of the admin listener, how many steps of handshakes wait at most, and whether it ends. */
+static size_t waiting_in_handshake(struct world *w, struct tls_ctx *tls, bool *answered)
+{
+    static const char request[] = "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    struct client c = {.over = false};
+    struct stream_opts o = {.fn = on_event, .arg = &c, .tls = tls};
+    struct stream *s = stream_adopt(w->loop, dial_admin(w), NULL, "admin", &o);
+    uint64_t end = clock_ms() + PATIENCE_MS;
+    size_t most = 0, n;
+
+    buf_init(&c.in, ANSWER_BYTES);
+    if (s == NULL || !stream_write(s, slice_str(request)))
+        tap_bail("no client");
+    while (!c.over && clock_ms() < end) {
+        loop_run_once(w->loop, 20);
+        n = handshake_queue_waiting(loop_handshakes(w->loop));
+        most = n > most ? n : most;
+    }
+    *answered = slice_has_prefix(buf_slice(&c.in), SLICE_LIT("HTTP/1.1 200 "));
+    stream_close(s, STREAM_CLOSE_NOW);
+    buf_free(&c.in);
+    return most;
+}
+
+static void test_handshakes_take_turns(void)
+{
+    struct tls_ctx *tls = server_tls(), *client = client_tls(NULL);
+    struct busy busy;
+    struct world w;
+    bool answered;
+    size_t most;
+
+    world_init(&w, "0.0.0.0", tls);
+    busy = (struct busy){.loop = w.loop, .step = {.fn = spend, .arg = &busy}};
+    spend(&busy);
+    most = waiting_in_handshake(&w, client, &answered);
+    is_u64(most, 2, "a handshake with the admin listener waits for its part of a turn, as all do");
+    ok(answered, "and has it");
+    handshake_queue_cancel(loop_handshakes(w.loop), &busy.step);
+    is_u64(handshake_queue_waiting(loop_handshakes(w.loop)), 0, "nobody is left there");
+    tls_ctx_unref(tls);
+    tls_ctx_unref(client);
+    world_end(&w);
+}
+
+/* ---- handshakes that do not come to an end ---- */
+
+static bool is_closed(struct world *w, int fd)
+{
+    char bytes[512];
+
+    for (uint64_t end = clock_ms() + PATIENCE_MS; clock_ms() < end;) {
+        ssize_t n = recv(fd, bytes, sizeof(bytes), 0); /* an alert first, where there was something to refuse */
+
+        if (n == 0 || (n < 0 && errno != EAGAIN))
+            return true;
+        loop_run_once(w->loop, 20);
+    }
+    return false;
+}
+
+static bool is_open(struct world *w, int fd)
+{
+    char byte;
+
+    for (int i = 0; i < 20; i++)
+        loop_run_once(w->loop, 1);
+    return recv(fd, &byte, 1, 0) < 0 && errno == EAGAIN;
+}
+
+static void test_handshakes_refused(void)
+{
+    struct tls_ctx *tls = server_tls();
+    int fds[LIMIT_ADMIN_HANDSHAKES + 1], in_clear;
+    struct world w;
+
+    world_init(&w, "0.0.0.0", tls);
+    in_clear = dial_admin(&w);
+    ok(send(in_clear, "GET / HTTP/1.1\r\n\r\n", 18, 0) == 18, "a request in the clear");
+    ok(is_closed(&w, in_clear), "ends the connection");
+    close(in_clear);
+    for (size_t i = 0; i < ROWS(fds); i++) {
+        fds[i] = dial_admin(&w);
+        loop_run_once(w.loop, 20);
+    }
+    ok(is_closed(&w, fds[0]), "one too many in silence: the oldest goes");
+    ok(is_open(&w, fds[1]) && is_open(&w, fds[ROWS(fds) - 1]), "and nobody else");
+    expect(&w, "monitor", "/metrics", "HTTP/1.1 200 ");
+    for (size_t i = 0; i < ROWS(fds); i++)
+        close(fds[i]);
+    world_end(&w); /* with all of them under way */
+    tls_ctx_unref(tls);
+}
+
+static void test_handshake_timeout(void)
+{
+    struct tls_ctx *tls = server_tls();
+    struct world w;
+    struct err err;
+    int fd;
+
+    world_init(&w, "0.0.0.0", tls);
+    admin_free(w.admin);
+    w.opts.handshake_timeout_ms = 50;
+    w.admin = admin_new(w.loop, &w.opts, &err);
+    if (w.admin == NULL)
+        tap_bail("admin_new: %s", err.text);
+    fd = dial_admin(&w);
+    ok(send(fd, "\x16\x03\x01", 3, 0) == 3, "the beginning of a hello");
+    ok(is_closed(&w, fd), "without the rest in time it is over");
+    close(fd);
+    world_end(&w);
+    tls_ctx_unref(tls);
+}
+
 int main(void)
 {
     make_certs();
@@ -468,5 +600,8 @@ int main(void)
     test_errors();
     test_tls();
     test_context_replaced();
+    test_handshakes_take_turns();
+    test_handshakes_refused();
+    test_handshake_timeout();
     return tap_end();
 }
