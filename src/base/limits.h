@@ -61,7 +61,8 @@ enum {
     LIMIT_DISCOVERY_RESOURCES = 5000,   /* per group and version */
     LIMIT_SCHEMA_INDEX_BYTES = 1 << 20, /* /openapi/v3 without the documents: 150 bytes for each group/version */
     LIMIT_SCHEMAS = 5000,
-    LIMIT_HEALED_BYTES = 1 << 20,     /* an answer that is completed; a longer one is relayed as it is */
+    LIMIT_HEALED_BYTES = 256 << 10,   /* an answer that is completed in one turn; a longer one is relayed as it is */
+    LIMIT_HEALED_WORK = 1 << 20,      /* of others' documents that is looked at for it, in bytes */
     LIMIT_WATCH_LINE_BYTES = 1 << 20, /* one Lease event; etcd caps objects at 1.5 MiB */
     LIMIT_LEASE_LIST_BYTES = 16 << 20,
     LIMIT_PEERS = 1000,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/json_write.h"
+#include "base/limits.h"
 #include "base/strmap.h"
 #include "kube/jscan.h"
 
@@ -46,7 +47,7 @@ static bool items_add(struct items *l, struct slice raw)
     return true;
 }
 
-/* Elements are known by the text of their member `key`; the map is made when the array no longer moves. */
+/* Elements are known by the text of their member `key`, of two with the same the first; the array no longer moves. */
 static bool items_name(struct items *l, struct slice key)
 {
     struct jscan_value name;
@@ -57,7 +58,8 @@ static bool items_name(struct items *l, struct slice key)
         struct slice text;
 
         if (jscan_get(l->at[i].raw, key, &name) && name.type == JSCAN_STRING)
-            good = jscan_text(texts, &name, &text) && strmap_put(l->by_name, text, &l->at[i], NULL);
+            good = jscan_text(texts, &name, &text) &&
+                   (strmap_get(l->by_name, text) != NULL || strmap_put(l->by_name, text, &l->at[i], NULL));
     }
     arena_free(texts);
     return good;
@@ -233,8 +235,11 @@ static bool lacks_version(const struct disco_group *g, const struct items *versi
 static enum legacy_heal heal_group(struct slice raw, const struct disco_group *g, struct buf *out)
 {
     struct items versions;
+    struct jscan_value list;
     enum legacy_heal result = LEGACY_FAILED;
 
+    if (!jscan_get(raw, SLICE_LIT("versions"), &list))
+        return LEGACY_COMPLETE; /* no place to put them */
     if (items_read(&versions, raw, SLICE_LIT("versions"), SLICE_LIT("version"))) {
         if (!lacks_version(g, &versions))
             result = LEGACY_COMPLETE;
@@ -359,31 +364,41 @@ static bool put_verbs(void *arg, struct slice key, struct buf *out)
     return true;
 }
 
-static bool has_verb(struct slice list, struct slice verb)
-{
-    struct jscan_value v;
-    struct jscan s;
-    bool first;
+struct resources_change {
+    const struct disco_version *merged;
+    struct items *resources;
+    size_t left; /* of LIMIT_HEALED_WORK: what others' documents cost before any of it is written */
+    bool changed, failed;
+};
 
-    jscan_init(&s, list, LEGACY_DEPTH);
-    if (!jscan_enter_array(&s, &first))
-        return false;
-    while (jscan_element(&s, &first) && jscan_value(&s, &v))
-        if (jscan_text_eq(&v, verb))
-            return true;
-    return false;
+static bool spend(struct resources_change *c, size_t n)
+{
+    c->failed = c->failed || n > c->left;
+    c->left -= c->failed ? 0 : n;
+    return !c->failed;
 }
 
-static bool lacks_verb(struct slice item, const struct entry *e)
+/* Both lists are in the same order as a rule. */
+static bool lacks_verb(struct resources_change *c, struct slice item, const struct entry *e)
 {
-    struct jscan_value verbs;
+    struct jscan_value verbs, v;
+    struct jscan s;
+    uint64_t missing = e->n_verbs < 64 ? ((uint64_t)1 << e->n_verbs) - 1 : UINT64_MAX;
+    bool first;
 
     if (!jscan_get(item, SLICE_LIT("verbs"), &verbs))
         return false; /* no place to put them */
-    for (size_t i = 0; i < e->n_verbs; i++)
-        if (!has_verb(verbs.raw, e->verbs[i]))
-            return true;
-    return false;
+    jscan_init(&s, verbs.raw, LEGACY_DEPTH);
+    if (!jscan_enter_array(&s, &first))
+        return missing != 0;
+    while (missing != 0 && jscan_element(&s, &first) && jscan_value(&s, &v)) {
+        if (!spend(c, 4 * (size_t)__builtin_popcountll(missing)))
+            return false;
+        for (uint64_t rest = missing; rest != 0; rest &= rest - 1)
+            if (jscan_text_eq(&v, e->verbs[__builtin_ctzll(rest)]))
+                missing &= ~(rest & -rest);
+    }
+    return missing != 0;
 }
 
 /* A string of responseKind; raw with its quotes. */
@@ -426,12 +441,6 @@ static void put_new_resource(struct buf *out, const struct entry *e, const struc
     json_close(&w);
 }
 
-struct resources_change {
-    const struct disco_version *merged;
-    struct items *resources;
-    bool changed, failed;
-};
-
 static void put_entry(struct resources_change *c, const struct entry *e, bool *first, struct buf *out)
 {
     struct item *known = strmap_get(c->resources->by_name, e->name);
@@ -443,7 +452,7 @@ static void put_entry(struct resources_change *c, const struct entry *e, bool *f
         return;
     }
     known->used = true;
-    if (!lacks_verb(known->raw, e)) {
+    if (!lacks_verb(c, known->raw, e)) {
         buf_append(out, known->raw);
     } else {
         c->changed = true;
@@ -463,7 +472,7 @@ static void put_resource(struct resources_change *c, const struct disco_resource
     char name[NAME_BYTES];
 
     /* One that is there for its subresources only is not listed by itself. */
-    if (r->kind.n > 0) {
+    if (r->kind.n > 0 && spend(c, r->fields[DISCO_FIELD_KIND].n)) {
         const struct entry e = {.name = r->name,
                                 .kind = r->fields[DISCO_FIELD_KIND],
                                 .singular = r->fields[DISCO_FIELD_SINGULAR],
@@ -475,7 +484,8 @@ static void put_resource(struct resources_change *c, const struct disco_resource
 
         put_entry(c, &e, first, out);
     }
-    for (const struct disco_subresource *s = r->subresources; s != NULL && !out->failed; s = s->next) {
+    for (const struct disco_subresource *s = r->subresources; s != NULL && !out->failed && spend(c, s->raw.n);
+         s = s->next) {
         int n = snprintf(name, sizeof name, "%.*s/%.*s", (int)r->name.n, r->name.p, (int)s->name.n, s->name.p);
         const struct entry e = {.name = slice_of(name, (size_t)n),
                                 .kind = subresource_kind(s),
@@ -496,7 +506,7 @@ static bool put_resources(void *arg, struct slice key, struct buf *out)
     if (!slice_eq(key, SLICE_LIT("resources")))
         return false;
     buf_append_char(out, '[');
-    for (const struct disco_resource *r = c->merged->resources; r != NULL && !out->failed; r = r->next)
+    for (const struct disco_resource *r = c->merged->resources; r != NULL && !out->failed && !c->failed; r = r->next)
         put_resource(c, r, &first, out);
     put_rest(out, c->resources, &first);
     buf_append_char(out, ']');
@@ -526,7 +536,7 @@ static void put_new_list(struct resources_change *c, struct buf *out)
 enum legacy_heal legacy_heal_resources(struct slice answer, const struct disco_version *merged, struct buf *out)
 {
     struct items resources;
-    struct resources_change c = {.merged = merged, .resources = &resources};
+    struct resources_change c = {.merged = merged, .resources = &resources, .left = LIMIT_HEALED_WORK};
     size_t start = buf_len(out);
     bool good = answer.n == 0 || is_object(answer);
 
@@ -534,6 +544,7 @@ enum legacy_heal legacy_heal_resources(struct slice answer, const struct disco_v
     if (good && answer.n == 0) {
         put_new_list(&c, out);
         c.changed = true;
+        good = !c.failed;
     } else if (good) {
         good = put_changed(out, answer, put_resources, &c) && !c.failed;
     }

@@ -12,7 +12,7 @@
 enum legacy_heal {
     LEGACY_COMPLETE, /* it lacks nothing; nothing was written */
     LEGACY_HEALED,
-    LEGACY_FAILED, /* not such an answer, out of memory, or over the buffer's ceiling */
+    LEGACY_FAILED, /* not such an answer, out of memory, over the buffer's ceiling or LIMIT_HEALED_WORK */
 };
 
 /* APIGroupList: groups and their versions, in the order of the merged document. */

@@ -14,11 +14,37 @@ struct additions {
     bool failed;
 };
 
+/* RFC 3986, 2.3: means the same wherever it stands in a URL. */
+static bool is_plain(struct slice text)
+{
+    for (size_t i = 0; i < text.n; i++) {
+        char c = text.p[i];
+
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
+              c == '_' || c == '~'))
+            return false;
+    }
+    return text.n > 0;
+}
+
+static bool is_plain_path(struct slice path)
+{
+    struct slice segment;
+
+    if (path.n == 0)
+        return false;
+    while (slice_split(&path, '/', &segment))
+        if (!is_plain(segment) || slice_eq(segment, SLICE_LIT(".")) || slice_eq(segment, SLICE_LIT("..")))
+            return false;
+    return true;
+}
+
 static bool may_come_from_others(const struct schema_merge *m, const struct schema_entry *e)
 {
     struct slice group, version;
 
-    return e->hash.n > 0 && (!schema_path_names(e->path, &group, &version) || !m->excluded(m->arg, group, version));
+    return is_plain(e->hash) && is_plain_path(e->path) &&
+           (!schema_path_names(e->path, &group, &version) || !m->excluded(m->arg, group, version));
 }
 
 /* The next entry of `other` from *i on that the base lacks; both are sorted, *b is the place in the base. */
@@ -109,9 +135,9 @@ static void put_added(struct buf *out, const struct schema_entry *e, bool *first
 {
     put_key(out, e->path, first);
     buf_append_str(out, "/openapi/v3/");
-    buf_append_json(out, e->path);
+    buf_append(out, e->path);
     buf_append_str(out, "?hash=");
-    buf_append_json(out, e->hash);
+    buf_append(out, e->hash);
     buf_append_str(out, "\"}");
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "http/etag.h"
 #include "http/negotiate.h"
 #include "kube/legacy_heal.h"
@@ -297,6 +298,11 @@ static bool is_wanted(const struct job *j, const struct http_head *head)
            (head->status == 200 || (head->status == 404 && (h->kind == KIND_GROUP || h->kind == KIND_RESOURCES)));
 }
 
+static size_t most_held(const struct heal *h)
+{
+    return h->kind == KIND_SCHEMAS ? LIMIT_SCHEMA_INDEX_BYTES : LIMIT_HEALED_BYTES;
+}
+
 static void on_head(void *arg, const struct http_head *head, struct http_body body)
 {
     struct job *j = arg;
@@ -307,10 +313,10 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
     if (head->status == 404 && may_be_somebodys(j)) {
         job_drop_back(j);
         job_refuse(j, 503, STATUS_PEER_UNKNOWN);
-    } else if (is_wanted(j, head) && (body.kind != HTTP_BODY_LENGTH || body.length <= LIMIT_HEALED_BYTES)) {
+    } else if (is_wanted(j, head) && (body.kind != HTTP_BODY_LENGTH || body.length <= most_held(h))) {
         h->head = head;
         h->body = body;
-        buf_init(&j->kept, LIMIT_HEALED_BYTES);
+        buf_init(&j->kept, most_held(h));
         buf_charge(&j->kept, arena_quota(exchange_arena(j->x)));
     } else if (is_for_head(j)) {
         relay_head_only(j, head);
@@ -332,6 +338,7 @@ static void on_body(void *arg, struct slice data)
 static void on_end(void *arg, const struct http_head *trailers)
 {
     struct job *j = arg;
+    enum legacy_heal result;
     struct buf out;
 
     if (j->heal->head == NULL) {
@@ -339,8 +346,12 @@ static void on_end(void *arg, const struct http_head *trailers)
         return;
     }
     j->back = NULL;
-    buf_init(&out, 2 * LIMIT_HEALED_BYTES);
-    if (complete(j, &out) == LEGACY_HEALED)
+    buf_init(&out, 2 * most_held(j->heal));
+    result = complete(j, &out);
+    if (result == LEGACY_FAILED)
+        log_v(2, "Discovery of the server relayed without what others have", LS("path", j->info.path),
+              LU("bytes", buf_len(&j->kept)));
+    if (result == LEGACY_HEALED)
         answer(j, buf_slice(&out));
     else if (let_go(j))
         forward_on_end(j, trailers);

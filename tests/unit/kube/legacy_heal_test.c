@@ -2,6 +2,7 @@
 /* Legacy discovery of one server, completed with what the merged document has. */
 #include "kube/legacy_heal.h"
 
+#include "base/limits.h"
 #include "kube/disco_parse.h"
 #include "lib/tap.h"
 
@@ -80,6 +81,7 @@ static const struct row {
      "one that is"},
     {ONE_GROUP, "{\"kind\":\"APIGroup\",\"versions\":[" GV("b.io", "v1") "],\"more\":[ 1 ]}", LEGACY_HEALED,
      "{\"kind\":\"APIGroup\",\"versions\":[" BOTH "],\"more\":[ 1 ]}", "a version less"},
+    {ONE_GROUP, "{\"kind\":\"APIGroup\"}", LEGACY_COMPLETE, NULL, "no list to be completed"},
     {ONE_GROUP, "7", LEGACY_FAILED, NULL, "no group"},
     {ONE_VERSION, "", LEGACY_HEALED,
      RESOURCES("b.io/v1", "{\"name\":\"pods\",\"singularName\":\"pod\",\"namespaced\":true,\"kind\":\"Pod\",\"verbs\":["
@@ -91,6 +93,10 @@ static const struct row {
      "a verb, a subresource, a resource; what the server says besides stays"},
     {ONE_VERSION, RESOURCES("b.io/v1", NODES "," SCALE ",{\"name\":\"pods\",\"verbs\":[\"list\",\"get\",\"watch\"]}"),
      LEGACY_COMPLETE, NULL, "nothing is lacking"},
+    {ONE_VERSION, "{\"resources\":[" NODES "," SCALE ",{\"name\":\"pods\",\"verbs\":7},{\"name\":\"pods\"}]}",
+     LEGACY_HEALED,
+     "{\"resources\":[{\"name\":\"pods\",\"verbs\":[\"get\",\"list\"]}," SCALE "," NODES ",{\"name\":\"pods\"}]}\n",
+     "of two with one name the first is completed"},
     {ONE_VERSION, "{\"resources\":[]", LEGACY_FAILED, NULL, "cut off"},
 };
 
@@ -129,6 +135,66 @@ static void test_memory(const struct disco_doc *merged)
     ok(true, "all or nothing");
 }
 
+/* A version with one resource, whose one subresource has a member of many bytes that nobody reads; and many verbs. */
+static struct disco_doc *large(size_t unread, unsigned verbs)
+{
+    struct err err = {.text = ""};
+    struct disco_doc *d;
+    struct buf text;
+
+    buf_init(&text, 8 << 20);
+    buf_append_str(&text, "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"items\":["
+                          "{\"metadata\":{\"name\":\"b.io\"},\"versions\":[{\"version\":\"v1\",\"resources\":[");
+    for (unsigned i = 0; i < 4; i++) {
+        buf_printf(&text, "%s{\"resource\":\"r%u\",\"responseKind\":{\"kind\":\"R\"},\"scope\":\"Cluster\",\"verbs\":[",
+                   i == 0 ? "" : ",", i);
+        for (unsigned k = 0; k < verbs; k++)
+            buf_printf(&text, "%s\"%02u\"", k == 0 ? "" : ",", k);
+        buf_append_str(&text, "],\"subresources\":[{\"subresource\":\"s\",\"verbs\":[\"get\"],\"unread\":\"");
+        for (size_t k = 0; k < unread; k++)
+            buf_append_char(&text, 'x');
+        buf_append_str(&text, "\"}]}");
+    }
+    buf_append_str(&text, "]}]}]}");
+    d = disco_parse(buf_slice(&text), &err);
+    if (d == NULL)
+        tap_bail("%s", err.text);
+    buf_free(&text);
+    return d;
+}
+
+/* What others' documents cost has an end, and where it ends nothing is completed. */
+static void test_work(void)
+{
+    struct disco_doc *some = large(LIMIT_HEALED_WORK / 4 - 1000, 1), *much = large(LIMIT_HEALED_WORK / 4, 1),
+                     *verbs = large(0, 60);
+    struct buf out, answer;
+
+    buf_init(&out, 1 << 20);
+    is_int(heal(ONE_VERSION, SLICE_LIT(""), some, &out), LEGACY_HEALED, "long members of others");
+    ok(buf_len(&out) < 1000, "of which nothing is written");
+    is_int(heal(ONE_VERSION, SLICE_LIT(""), much, &out), LEGACY_FAILED, "too long ones, where the server has nothing");
+    is_int(heal(ONE_VERSION, SLICE_LIT("{\"resources\":[]}"), much, &out), LEGACY_FAILED, "or a list");
+    buf_init(&answer, LIMIT_HEALED_BYTES);
+    buf_append_str(&answer, "{\"resources\":[{\"name\":\"r0\",\"verbs\":[\"no\"");
+    for (unsigned i = 0; i < 4000; i++)
+        buf_printf(&answer, ",\"%02u\"", 60 + i % 40);
+    buf_append_str(&answer, "]}]}");
+    buf_reset(&out);
+    is_int(heal(ONE_VERSION, buf_slice(&answer), verbs, &out), LEGACY_HEALED, "many verbs, compared with many");
+    buf_reset(&answer);
+    buf_append_str(&answer, "{\"resources\":[{\"name\":\"r0\",\"verbs\":[\"no\"");
+    for (unsigned i = 0; i < 5000; i++)
+        buf_printf(&answer, ",\"%02u\"", 60 + i % 40);
+    buf_append_str(&answer, "]}]}");
+    is_int(heal(ONE_VERSION, buf_slice(&answer), verbs, &out), LEGACY_FAILED, "too many");
+    buf_free(&answer);
+    buf_free(&out);
+    disco_doc_unref(some);
+    disco_doc_unref(much);
+    disco_doc_unref(verbs);
+}
+
 int main(void)
 {
     struct err err = {.text = ""};
@@ -138,6 +204,7 @@ int main(void)
         tap_bail("the merged document: %s", err.text);
     test_rows(merged);
     test_memory(merged);
+    test_work();
     disco_doc_unref(merged);
     return tap_end();
 }

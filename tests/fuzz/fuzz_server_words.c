@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Small answers of servers: /version, and what an error says of why. Texts that come out consist of what versions
+ * consist of; a verdict about a path does not depend on anything but the bytes.
+ */
+#include "fuzz/fuzz.h"
+#include "kube/denial.h"
+#include "kube/schema_index.h"
+#include "kube/version.h"
+
+static void version(struct slice in)
+{
+    struct version_texts texts;
+    unsigned major = 0, minor = 0;
+
+    if (version_texts_read(in, &texts)) {
+        must_hold(version_text_valid(slice_str(texts.binary)));
+        must_hold(texts.emulated[0] == '\0' || version_text_valid(slice_str(texts.emulated)));
+    } else {
+        must_hold(texts.binary[0] == '\0' && texts.emulated[0] == '\0');
+    }
+    (void)version_parse(in, &major, &minor);
+    (void)schema_release(in);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const unsigned statuses[] = {200, 403, 404, 405, 500, 503};
+    struct slice in = slice_of((const char *)data, size), type = SLICE_LIT("");
+    unsigned status = statuses[fuzz_byte(&in) % 6];
+    enum denial verdict;
+
+    version(in);
+    verdict = denial_by_body(status, in);
+    must_hold(verdict != DENIAL_NEEDS_BODY);
+    must_hold((status != 200 && status != 403 && status != 500) || verdict == DENIAL_NONE);
+    (void)slice_split(&in, '\xff', &type);
+    must_hold(denial_by_head(status, type, false) != DENIAL_NEEDS_BODY);
+    (void)denial_by_head(status, type, true);
+    return 0;
+}
