@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/state.h"
 #include "front/clients.h"
+#include "front/memory.h"
 
 static const char *const phase_names[] = {
     [EXCHANGE_UNUSED] = "unused", [EXCHANGE_ASKED] = "asked", [EXCHANGE_ANSWERING] = "answering",
@@ -252,7 +253,10 @@ void exchange_of_peer(struct exchange *x)
 bool exchange_for_client(struct exchange *x, struct slice address)
 {
     x->behind = hash_seeded(address) | 1;
-    return x->clients == NULL || clients_behind_may_ask(x->clients, x->behind, x->started_us / 1000, LIMIT_H2_RESETS);
+    if (x->clients != NULL && !clients_behind_may_ask(x->clients, x->behind, x->started_us / 1000, LIMIT_H2_RESETS))
+        return false;
+    return x->heads == NULL || x->request_arena == NULL ||
+           arena_charge(x->request_arena, memory_heads_of(x->heads, x->behind));
 }
 
 bool exchange_congested(const struct exchange *x)

@@ -94,8 +94,8 @@ void exchange_send_away(struct exchange *x);
 void exchange_of_peer(struct exchange *x);
 /*
  * The connection is a proxy's that says for whom it asks, here for the client at `address`: it is him whom bounds for
- * one client are meant for. False: he has given up so many requests in this second that this one is to be refused. To
- * be called in the handler.
+ * one client are meant for. False: he has given up so many requests in this second, or has so much in heads of requests
+ * under way, that this one is to be refused. To be called in the handler.
  */
 bool exchange_for_client(struct exchange *x, struct slice address);
 /* A whole response in one call; `body` is copied. Content-Length is added; ends the exchange. */

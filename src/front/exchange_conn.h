@@ -14,6 +14,7 @@
 #include "front/stats.h"
 
 struct clients;
+struct memory_holder;
 
 /*
  * None of these calls the sink. Those that return bool return false when the stream is broken or memory is short;
@@ -62,6 +63,7 @@ struct exchange {
     struct front_stats *stats;
     struct clients *clients;     /* NULL: nobody is counted */
     struct quota *quota;         /* of its connection, or NULL */
+    struct memory_holder *heads; /* of a connection whose requests' heads are counted together, or NULL */
     struct arena *arena;         /* as long as the exchange; method and target are in it */
     struct arena *request_arena; /* the fields are in it; NULL once they are forgotten */
     struct arena_pool *arenas;   /* where it comes from */

@@ -100,7 +100,7 @@ static void free_conn(void *arg)
 {
     struct front_conn *fc = arg;
 
-    must_hold(fc->memory.held.held == 0);
+    memory_leave(&fc->memory);
     clients_gone(fc->host->clients, &fc->client);
     mem_free(fc);
 }

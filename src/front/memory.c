@@ -9,6 +9,12 @@ enum {
     STILL_MS = 1000,       /* who has moved next to nothing for so long is idle */
     LOOK_MS = 100,         /* between two looks at who holds much */
     ENDED_AT_ONCE = 16,    /* in one turn */
+    CLIENTS = 128,         /* of one connection: more than it has streams */
+};
+
+struct memory_client {
+    uint64_t client; /* whose it is while something is held */
+    struct quota heads;
 };
 
 struct memory {
@@ -177,6 +183,48 @@ void memory_enter(struct memory *m, struct memory_holder *h, struct quota *addre
 void memory_lift_heads(struct memory_holder *h)
 {
     h->heads.most = SIZE_MAX;
+}
+
+static bool make_clients(struct memory_holder *h)
+{
+    if (h->clients != NULL)
+        return true;
+    h->clients = mem_array(CLIENTS, sizeof(*h->clients));
+    if (h->clients == NULL)
+        return false;
+    for (size_t i = 0; i < CLIENTS; i++) {
+        h->clients[i].client = 0;
+        quota_init(&h->clients[i].heads, &h->held, LIMIT_CONNECTION_HEADS);
+    }
+    return true;
+}
+
+struct quota *memory_heads_of(struct memory_holder *h, uint64_t client)
+{
+    struct memory_client *vacant = NULL;
+
+    if (!make_clients(h))
+        return &h->heads;
+    for (size_t i = 0; i < CLIENTS; i++) {
+        struct memory_client *c = &h->clients[((client >> 1) + i) % CLIENTS];
+
+        if (c->heads.held > 0 && c->client == client)
+            return &c->heads;
+        if (c->heads.held == 0 && vacant == NULL)
+            vacant = c;
+        if (c->client == 0)
+            break; /* nobody was ever put behind this one */
+    }
+    if (vacant == NULL)
+        return &h->heads;
+    vacant->client = client;
+    return &vacant->heads;
+}
+
+void memory_leave(struct memory_holder *h)
+{
+    must_hold(h->held.held == 0);
+    mem_free(h->clients);
 }
 
 void memory_dismiss(struct memory_holder *h)

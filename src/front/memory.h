@@ -18,12 +18,16 @@
 struct loop;
 struct memory;
 
+/* The heads of one client, of the many whose requests a connection carries. */
+struct memory_client;
+
 /* Part of a connection. */
 struct memory_holder {
-    struct quota held;     /* all of it; its parent is the address' */
-    struct quota heads;    /* of the requests that are open; its parent is `held` */
-    struct list_node node; /* among those that hold much */
-    struct memory *memory; /* NULL: on its way out, it is not looked at any more */
+    struct quota held;             /* all of it; its parent is the address' */
+    struct quota heads;            /* of the requests that are open; its parent is `held` */
+    struct memory_client *clients; /* a table; NULL until there is one */
+    struct list_node node;         /* among those that hold much */
+    struct memory *memory;         /* NULL: on its way out, it is not looked at any more */
     uint64_t moved, still_since_ms;
 };
 
@@ -40,8 +44,16 @@ struct quota *memory_all(struct memory *m);
 void memory_enter(struct memory *m, struct memory_holder *h, struct quota *address);
 /* Its heads are of many clients, not of one: only what it holds in all is bounded from now on. */
 void memory_lift_heads(struct memory_holder *h);
+/*
+ * Where the head of a request is charged that is one of many clients' (by a hash of the address, not 0): each has as
+ * much as a connection of his own would have. With all others' if memory is short, or if there are more clients at once
+ * than a connection has streams.
+ */
+struct quota *memory_heads_of(struct memory_holder *h, uint64_t client);
 /* It is on its way out; what it still holds stays charged. May be called more than once. */
 void memory_dismiss(struct memory_holder *h);
+/* Nothing is charged to it any more. */
+void memory_leave(struct memory_holder *h);
 /* A new request of this one is too much now. `addresses`: that have connections. */
 bool memory_refuses(const struct memory_holder *h, size_t addresses);
 

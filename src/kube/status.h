@@ -30,7 +30,8 @@ struct status {
 #define STATUS_OVERLOADED "The proxy has too many requests in flight, please try again later"
 #define STATUS_WASTEFUL                                                                                                \
     "Too many cancelled requests of this client have cost a connection to a server, please try again later"
-#define STATUS_CANCELLING "Too many requests of this client were cancelled, please try again later"
+#define STATUS_CANCELLING                                                                                              \
+    "Too many requests of this client were cancelled, or their heads are too large together, please try again later"
 #define STATUS_NO_MEMORY "The proxy is out of memory, please try again later"
 #define STATUS_UNAUTHORIZED "Unauthorized"
 #define STATUS_BAD_TARGET "The request target is malformed or ambiguous"

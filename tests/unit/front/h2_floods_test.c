@@ -7,6 +7,8 @@
 #include "base/limits.h"
 #include "lib/tap.h"
 
+enum { DEAR_FIELDS = 200 };
+
 static void flood(struct kit *k, const void *frame, size_t n, unsigned times)
 {
     for (unsigned i = 0; i < times && k->end == CLIENT_OPEN; i++) {
@@ -149,23 +151,66 @@ static void test_resets_behind_a_proxy(struct kit *k)
     is_double(world_closed(&k->w, "flood"), 0, "no flood");
 }
 
-/* Nor to have them refused because of what it has kept here. */
-static void test_dear_heads_of_a_peer(struct kit *k)
+/* So many heads from the nth on, of 800 KB each in 200 bytes; of: for which client of a proxy; NULL: its own. */
+static void send_dear_heads(struct kit *k, unsigned nth, unsigned n, const char *of)
 {
-    enum { HEADS = 20, FIELDS = 200 };
     struct buf b;
 
-    k->of_peer = true;
+    buf_init(&b, 1 << 20);
+    if (nth == 0)
+        buf_append(&b, slice_of(KIT_PREFACE, sizeof(KIT_PREFACE) - 1));
+    for (unsigned i = 0; i < n; i++)
+        kit_append_dear_head(&b, nth + i, DEAR_FIELDS, of);
+    kit_raw(k, buf_slice(&b).p, buf_len(&b));
+    buf_free(&b);
+}
+
+static void connect_with_large_heads(struct kit *k)
+{
     k->w.opts.max_head_bytes = 1 << 20;
     front_update(k->w.front, &k->w.opts);
     kit_connect(k, true, false);
-    buf_init(&b, 1 << 20);
-    buf_append(&b, slice_of(KIT_PREFACE, sizeof(KIT_PREFACE) - 1));
-    for (unsigned i = 0; i < HEADS; i++)
-        kit_append_dear_head(&b, i, FIELDS);
-    kit_raw(k, buf_slice(&b).p, buf_len(&b));
-    buf_free(&b);
-    ok(kit_held(k, HEADS), "large heads of a peer's clients are not counted against each other");
+}
+
+/* Nor to have them refused because of what it has kept here. */
+static void test_dear_heads_of_a_peer(struct kit *k)
+{
+    k->of_peer = true;
+    connect_with_large_heads(k);
+    send_dear_heads(k, 0, 20, NULL);
+    ok(kit_held(k, 20), "large heads of a peer's clients are not counted against each other");
+}
+
+static unsigned held_of(const struct kit *k, const char *client)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < k->n_held; i++)
+        n += k->held[i].x != NULL &&
+             slice_eq(http_head_value(exchange_request(k->held[i].x), HTTP_X_FORWARDED_FOR), slice_str(client));
+    return n;
+}
+
+static bool others_are_held(void *arg)
+{
+    return held_of(arg, "10.0.0.2") == 2;
+}
+
+/* Of another proxy each client has what a connection of its own would have. */
+static void test_dear_heads_behind_a_proxy(struct kit *k)
+{
+    unsigned greedy;
+
+    k->for_clients = true;
+    connect_with_large_heads(k);
+    send_dear_heads(k, 0, 20, "10.0.0.1");
+    send_dear_heads(k, 20, 2, "10.0.0.2");
+    ok(kit_until(k, others_are_held, k), "one client's large heads refuse nobody else's on a proxy's connection");
+    greedy = held_of(k, "10.0.0.1");
+    ok(greedy > 1 && greedy * DEAR_FIELDS * KIT_DEAR_VALUE <= LIMIT_CONNECTION_HEADS, "%u of his are kept", greedy);
+    kit_reply(&k->held[0], 200, "");
+    send_dear_heads(k, 22, 1, "10.0.0.1");
+    ok(kit_held(k, greedy + 3), "when one has ended there is room for another");
 }
 
 static void test_rapid_reset(struct kit *k)
@@ -266,7 +311,7 @@ static void test_dear_heads(struct kit *k)
     buf_init(&b, 1 << 20);
     buf_append(&b, slice_of(KIT_PREFACE, sizeof(KIT_PREFACE) - 1));
     for (unsigned i = 0; i < HEADS; i++)
-        kit_append_dear_head(&b, i, KIT_DEAR_BYTES - 5000);
+        kit_append_dear_head(&b, i, KIT_DEAR_BYTES - 5000, NULL);
     kit_raw(k, buf_slice(&b).p, buf_len(&b));
     buf_free(&b);
     for (int turn = 0; turn < 1000 && before < HEADS; turn++) {
@@ -288,32 +333,22 @@ static bool all_judged(void *arg)
     return k->n_held + world_metric(&k->w, "mvproxy_front_refusals_total", "429") >= 50;
 }
 
-/* A whole head of 800 KB in 200 bytes: what a connection may have us keep is bounded. */
+/* What a connection may have us keep is bounded. */
 static void test_many_dear_heads(struct kit *k)
 {
-    enum { HEADS = 50, FIELDS = 200 };
     static const unsigned char reset[] = {0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 8};
-    struct buf b;
     unsigned held;
 
-    k->w.opts.max_head_bytes = 1 << 20;
-    front_update(k->w.front, &k->w.opts);
-    kit_connect(k, true, false);
-    buf_init(&b, 1 << 20);
-    buf_append(&b, slice_of(KIT_PREFACE, sizeof(KIT_PREFACE) - 1));
-    for (unsigned i = 0; i < HEADS; i++)
-        kit_append_dear_head(&b, i, FIELDS);
-    kit_raw(k, buf_slice(&b).p, buf_len(&b));
-    ok(kit_until(k, all_judged, k), "many such heads at once");
+    connect_with_large_heads(k);
+    send_dear_heads(k, 0, 50, NULL);
+    ok(kit_until(k, all_judged, k), "many large heads at once");
     held = k->n_held;
-    ok(held > 1 && held * FIELDS * KIT_DEAR_VALUE <= LIMIT_CONNECTION_HEADS, "%u are kept, the rest is refused", held);
+    ok(held > 1 && held * DEAR_FIELDS * KIT_DEAR_VALUE <= LIMIT_CONNECTION_HEADS, "%u are kept, the rest is refused",
+       held);
     kit_raw(k, reset, sizeof(reset));
     kit_told(k, &k->held[0], "gone");
-    buf_reset(&b);
-    kit_append_dear_head(&b, HEADS, FIELDS);
-    kit_raw(k, buf_slice(&b).p, buf_len(&b));
+    send_dear_heads(k, 50, 1, NULL);
     ok(kit_held(k, held + 1), "when one has ended there is room for another");
-    buf_free(&b);
 }
 
 static void test_stream_limit(struct kit *k)
@@ -354,6 +389,7 @@ static const struct kit_story stories[] = {
     {"resets of a peer", test_resets_of_a_peer},
     {"resets behind a proxy", test_resets_behind_a_proxy},
     {"dear heads of a peer", test_dear_heads_of_a_peer},
+    {"dear heads behind a proxy", test_dear_heads_behind_a_proxy},
     {"provoked resets", test_provoked_resets},
     {"dear heads", test_dear_heads},
     {"many dear heads", test_many_dear_heads},

@@ -572,13 +572,16 @@ void kit_run(const struct kit_story *stories, size_t n, const char *only)
     }
 }
 
-void kit_append_dear_head(struct buf *b, unsigned nth, size_t bytes)
+void kit_append_dear_head(struct buf *b, unsigned nth, size_t bytes, const char *of)
 {
     static const unsigned char request[] = {0x82, 0x87, 0x84, 0x01, 1, 'h'};
     static const unsigned char field[] = {
         0x40, 1, 'a', 0x7f, (KIT_DEAR_VALUE - 127) % 128 | 128, (KIT_DEAR_VALUE - 127) / 128};
     static char value[KIT_DEAR_VALUE], again[KIT_DEAR_BYTES];
-    size_t first = nth == 0 ? sizeof(field) + sizeof(value) : 0, length = sizeof(request) + first + bytes;
+    static const char forwarded[] = "\0\17x-forwarded-for"; /* a literal that the table does not keep */
+    size_t first = nth == 0 ? sizeof(field) + sizeof(value) : 0;
+    size_t address = of == NULL ? 0 : sizeof(forwarded) + strlen(of);
+    size_t length = sizeof(request) + address + first + bytes;
     unsigned char head[9] = {0, (unsigned char)(length >> 8), (unsigned char)length, 1, 5, 0, 0,
                              0, (unsigned char)(2 * nth + 1)};
 
@@ -586,6 +589,11 @@ void kit_append_dear_head(struct buf *b, unsigned nth, size_t bytes)
     memset(again, 0xbe, sizeof(again)); /* the newest entry of the dynamic table */
     buf_append(b, slice_of((const char *)head, sizeof(head)));
     buf_append(b, slice_of((const char *)request, sizeof(request)));
+    if (of != NULL) {
+        buf_append(b, slice_of(forwarded, sizeof(forwarded) - 1));
+        buf_append_char(b, (char)strlen(of));
+        buf_append_str(b, of);
+    }
     if (nth == 0) {
         buf_append(b, slice_of((const char *)field, sizeof(field)));
         buf_append(b, slice_of(value, sizeof(value)));

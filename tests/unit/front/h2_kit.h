@@ -92,9 +92,9 @@ const char *kit_text(struct buf *b);
 bool kit_has(struct buf *b, const char *text);
 
 /* HEADERS of the nth request of a raw connection in so many bytes, nearly each of which is a field of 4000 by header
- * compression. */
+ * compression. of: in x-forwarded-for; NULL: without. */
 enum { KIT_DEAR_BYTES = 16384, KIT_DEAR_VALUE = 4000 };
-void kit_append_dear_head(struct buf *b, unsigned nth, size_t bytes);
+void kit_append_dear_head(struct buf *b, unsigned nth, size_t bytes, const char *of);
 
 /* The proxy's part. */
 struct http_head *kit_head(struct held *h, unsigned status, const char *name, const char *value);

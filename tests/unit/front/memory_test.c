@@ -16,7 +16,7 @@ static void raw_heads(struct buf *b, unsigned n)
     buf_init(b, 1 << 20);
     buf_append(b, slice_of(SETTINGS_WINDOW_0, sizeof(SETTINGS_WINDOW_0) - 1));
     for (unsigned i = 0; i < n; i++)
-        kit_append_dear_head(b, i, FIELDS);
+        kit_append_dear_head(b, i, FIELDS, NULL);
 }
 
 static void configure(struct kit *k, size_t max_memory)
