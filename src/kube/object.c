@@ -91,7 +91,7 @@ bool object_list_begin(struct object_list *l, struct slice body, struct err *err
             if (!list_member(l, &key, &value, &is_list, err))
                 return false;
     if (s.error != NULL || !jscan_end(&s))
-        return err_set(err, "not a JSON object: %s at byte %zu", s.error == NULL ? "more follows" : s.error, s.pos);
+        return err_set(err, "not a JSON object: %s at byte %zu", s.error, s.pos);
     if (!is_list)
         return err_set(err, "not a list");
     if (l->items.p == NULL)

@@ -55,6 +55,13 @@ static void test_list(void)
         ok(!object_list_begin(&list, slice_str(bad[i]), &err) && err_is_set(&err), "refused: %s (%s)", bad[i],
            err.text);
     }
+    err_clear(&err);
+    ok(!object_list_begin(&list, SLICE_LIT("{\"items\":[]} x"), &err) &&
+           strstr(err.text, "something follows the document at byte 13") != NULL,
+       "why: %s", err.text);
+    err_clear(&err);
+    ok(!object_list_begin(&list, SLICE_LIT("{\"items\":[1,]}"), &err) && strstr(err.text, "at byte 12") != NULL,
+       "why: %s", err.text);
 }
 
 static void test_key(void)

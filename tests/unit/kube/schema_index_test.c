@@ -109,6 +109,8 @@ static void test_release(void)
         {"{}", 0, 0, 0},
         {"no", 0, 0, 0},
         {"{\"gitVersion\":\"v\"}", 0, 0, 0},
+        {"{\"gitVersion\":\"v1.2.3\"", 0, 0, 0},
+        {"\"gitVersion\"", 0, 0, 0},
     };
 
     for (size_t i = 0; i < ROWS(rows); i++)
