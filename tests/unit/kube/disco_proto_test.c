@@ -157,6 +157,31 @@ static void test_long(void)
     }
 }
 
+/* Decoded texts of one resource have room for 8 MiB; of them all they may be more. */
+static void test_many_long(void)
+{
+    enum { RESOURCES = 12, TEXT = 900 << 10 };
+    struct disco_doc *doc;
+    struct buf json, out;
+
+    buf_init(&json, 16 << 20);
+    buf_init(&out, 16 << 20);
+    buf_append_str(&json, HEAD "{\"metadata\":{\"name\":\"g\"},\"versions\":[{\"version\":\"v1\",\"resources\":[");
+    for (unsigned i = 0; i < RESOURCES; i++) {
+        buf_printf(&json, "%s{\"resource\":\"r%u\",\"singularResource\":\"\\n", i == 0 ? "" : ",", i);
+        for (size_t k = 0; k < TEXT; k++)
+            buf_append_char(&json, 'x');
+        buf_append_str(&json, "\"}");
+    }
+    buf_append_str(&json, "]}]}]}");
+    doc = must_parse(buf_slice(&json));
+    ok(pb_encode(doc, 1 << 20, DISCO_V2, &out) && pb_agrees(buf_slice(&out), doc, DISCO_GROUP "/v2"),
+       "%zu bytes of texts with escapes", buf_len(&json));
+    disco_doc_unref(doc);
+    buf_free(&json);
+    buf_free(&out);
+}
+
 static void test_memory(void)
 {
     struct disco_doc *doc = must_parse(SLICE_LIT(
@@ -208,6 +233,7 @@ int main(void)
     test_vectors();
     test_shapes();
     test_long();
+    test_many_long();
     test_memory();
     test_varints();
     return tap_end();

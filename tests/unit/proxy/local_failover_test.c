@@ -281,6 +281,43 @@ static void sent_on(void)
     world_close(&w);
 }
 
+/*
+ * A body waits until a server can take it: nothing of it is gone when the one that was asked first never gets as far as
+ * a handshake, however much the client has sent.
+ */
+static void body_waits(void)
+{
+    static char part[4 * LIMIT_REPLAY_BYTES + 1];
+    struct tls_ctx *tls = server_ctx(false);
+    struct server *silent, *second;
+    struct world w;
+    struct side *c;
+    size_t at = 0;
+
+    memset(part, 'a', sizeof part - 1);
+    world_init_tls(&w, 2, NULL, client_ctx("front-proxy-client", false));
+    world_start(&w);
+    c = client(&w);
+    say(c, "POST " JOBS " HTTP/1.1\r\nHost: k\r\nContent-Length: 262148\r\n\r\n");
+    say(c, part);
+    say(c, "tail");
+    (void)until(&w, w.peers[0].n_conns + w.peers[1].n_conns > 0);
+    silent = w.peers[0].n_conns > 0 ? &w.peers[0] : &w.peers[1];
+    second = silent == &w.peers[0] ? &w.peers[1] : &w.peers[0];
+    for (unsigned i = 0; i < 20; i++)
+        world_settle(&w);
+    w.server_tls = tls;
+    shut_down(silent);
+    hang_up(conn(silent, 0), STREAM_CLOSE_ABORT);
+    (void)conn(second, 0);
+    /* On whichever of its connections. */
+    ok(until(&w, got(&second->conns[at], "atail") || got(&second->conns[at = second->n_conns - 1], "atail")),
+       "the next one gets all of a body that nobody has taken");
+    say(&second->conns[at], CREATED);
+    ok(has(c, "HTTP/1.1 201 "), "and answers");
+    world_close(&w);
+}
+
 /* From a client, the field means nothing, and no server can say that another one should be tried. */
 static void forged(void)
 {
@@ -473,5 +510,6 @@ int main(void)
     judges();
     discovery(200);
     discovery(403);
+    body_waits();
     return tap_end();
 }
