@@ -99,21 +99,38 @@ static bool collect_peers(struct cluster *c, struct publish_input *in, struct su
 
 /*
  * Who came while the Leases could not be followed is not known: for a while anything may be his. So it is for a moment
- * after they are followed again, until what has happened is read.
+ * after they are followed again, until what has happened is read. Of failures with less than a minute between them only
+ * the first has its minute: what comes and goes for ever must not turn every API that is optional into 503 for ever.
  */
 static bool is_behind(const struct cluster *c, struct survey *s)
 {
-    uint64_t passed = loop_now_ms(c->loop) - c->leases_changed_ms;
+    uint64_t now = loop_now_ms(c->loop);
+    bool fail;
 
     if (c->leases == NULL || c->leases_changed_ms == 0 || leases_refused(c->leases))
         return false;
-    s->unknown |= leases_failure(c->leases) != NULL;
-    return in_time(s, passed, leases_failure(c->leases) != NULL ? TIMEOUT_PEER_UNKNOWN_MS : TIMEOUT_LEASES_READ_MS);
+    fail = leases_failure(c->leases) != NULL;
+    s->unknown |= fail;
+    return fail ? in_time(s, now - c->leases_behind_ms, TIMEOUT_PEER_UNKNOWN_MS)
+                : in_time(s, now - c->leases_changed_ms, TIMEOUT_LEASES_READ_MS);
+}
+
+void cluster_note_leases(struct cluster *c, bool fail)
+{
+    uint64_t now = loop_now_ms(c->loop);
+
+    if (fail == c->leases_fail && c->leases_changed_ms > 0)
+        return;
+    if (fail && (c->leases_behind_ms == 0 || now - c->leases_changed_ms >= TIMEOUT_PEER_UNKNOWN_MS))
+        c->leases_behind_ms = now;
+    c->leases_fail = fail;
+    c->leases_changed_ms = now;
 }
 
 static bool collect_undiscovered(const struct cluster *c, struct publish_input *in)
 {
-    size_t n = exclusions_n_services(c->exclusions), cursor = 0;
+    size_t n = exclusions_n_services(c->exclusions);
+    struct exclusions_cursor cursor = {.stored = 0};
 
     in->served.undiscovered = mem_array(n + 1, sizeof *in->served.undiscovered);
     if (in->served.undiscovered == NULL)
@@ -165,5 +182,9 @@ bool cluster_collect(void *arg, struct publish_input *in)
         loop_timer_set(c->patience, s.again_ms);
     else
         loop_timer_cancel(c->patience);
-    return c->exclusions == NULL || (collect_excluded(c, in) && (!s.unknown || collect_undiscovered(c, in)));
+    if (c->exclusions == NULL)
+        return true;
+    if (!s.unknown && leases_known(c))
+        exclusions_all_read(c->exclusions);
+    return collect_excluded(c, in) && (!s.unknown || collect_undiscovered(c, in));
 }

@@ -49,6 +49,8 @@ struct cluster {
     struct waiters protobuf_waiters; /* for the documents' protobuf forms */
     struct loop_timer *memory_retry; /* starting the informers again */
     uint64_t leases_changed_ms;      /* since when the Leases are followed, or are not */
+    uint64_t leases_behind_ms;       /* when the minute in which anything may be anybody's began */
+    bool leases_fail;                /* they cannot be followed */
     struct loop_timer *patience;     /* with peers that have no address or do not answer */
     bool peers_seen;                 /* cluster_peers_synced was true once */
     struct cluster_metrics metrics;
@@ -56,7 +58,8 @@ struct cluster {
 
 /* cluster_parts.c. Discovery of the local server; NULL when out of memory. */
 MEM_CHECK struct refresh *cluster_local_refresh(struct cluster *c);
-void cluster_on_schemas(void *arg); /* somebody's are others */
+void cluster_note_leases(struct cluster *c, bool fail); /* they can be followed from now on, or cannot */
+void cluster_on_schemas(void *arg);                     /* somebody's are others */
 /* cluster_pulse.c. NULL when out of memory. `peer` NULL: the local server's. */
 MEM_CHECK struct pulse *cluster_new_pulse(struct cluster *c, struct peer *peer);
 /* Asks this origin from now on, if pulses are on. */

@@ -229,7 +229,7 @@ static void on_leases_health(void *arg, const char *why)
     else
         identity_recheck(c->identity);
     c->local_suspect = true;
-    c->leases_changed_ms = loop_now_ms(c->loop);
+    cluster_note_leases(c, why != NULL);
     publish_request(c->publish);
     readiness_invalidate(c->readiness);
     (void)refresh_trigger(c->local, REFRESH_RECOVERED);

@@ -48,7 +48,8 @@ struct exclusions {
     const struct exclusions_handler *handler;
     void *arg;
     struct source crds, services;
-    struct strmap *gvs; /* "group/version" → struct gv */
+    struct strmap *gvs;     /* "group/version" → struct gv */
+    struct strmap *deleted; /* names of APIServices that counted in exclusions_registered(), until all peers are read */
     struct loop_timer *reap, *patience;
     bool settled, impatient;
 };
@@ -255,6 +256,8 @@ static bool on_object(void *arg, struct slice key, struct slice json)
         return false;
     }
     changed = is_registered(s, c) != is_registered(s, old);
+    if (s == &x->services)
+        (void)strmap_remove(x->deleted, key);
     /* The new ones first, so that what stays is never counted as gone. */
     whole = note(x, c, &changed);
     withdraw(x, old);
@@ -265,6 +268,21 @@ static bool on_object(void *arg, struct slice key, struct slice json)
     return whole || strmap_count(x->gvs) >= GVS_MAX;
 }
 
+static bool is_named(const struct exclusions *x, struct slice name, struct slice *group, struct slice *version);
+
+/*
+ * An older server deletes the APIServices of what it lacks when it starts, though others go on serving that: the name
+ * still holds. That of a custom resource does not, it is gone for all.
+ */
+static void keep_name(struct exclusions *x, struct slice name)
+{
+    struct slice group, version;
+
+    if (is_named(x, name, &group, &version) && strmap_count(x->deleted) < GVS_MAX &&
+        !strmap_put(x->deleted, name, x, NULL))
+        log_error("Out of memory for the name of a deleted APIService", LS("apiservice", name));
+}
+
 static void on_gone(void *arg, struct slice key)
 {
     struct source *s = arg;
@@ -272,6 +290,8 @@ static void on_gone(void *arg, struct slice key)
     struct contribution *c = strmap_remove(s->objects, key);
     bool changed = is_registered(s, c);
 
+    if (changed)
+        keep_name(x, key);
     withdraw(x, c);
     if (changed)
         x->handler->on_change(x->arg);
@@ -376,10 +396,11 @@ struct exclusions *exclusions_new(struct api *api, struct origin *local, const s
     x->crds.extract = extract_crd;
     x->services.extract = extract_service;
     x->gvs = strmap_new();
+    x->deleted = strmap_new();
     x->reap = loop_timer_new(x->loop, on_reap, x);
     x->patience = loop_timer_new(x->loop, on_patience, x);
-    if (x->gvs == NULL || x->reap == NULL || x->patience == NULL || !source_init(&x->crds, x, &crds) ||
-        !source_init(&x->services, x, &services)) {
+    if (x->gvs == NULL || x->deleted == NULL || x->reap == NULL || x->patience == NULL ||
+        !source_init(&x->crds, x, &crds) || !source_init(&x->services, x, &services)) {
         exclusions_free(x);
         return NULL;
     }
@@ -401,6 +422,8 @@ void exclusions_free(struct exclusions *x)
         mem_free(value);
     if (x->gvs != NULL)
         strmap_free(x->gvs);
+    if (x->deleted != NULL)
+        strmap_free(x->deleted);
     if (x->reap != NULL)
         loop_timer_free(x->reap);
     if (x->patience != NULL)
@@ -444,7 +467,7 @@ bool exclusions_next(const struct exclusions *x, size_t *cursor, struct slice *g
 
 size_t exclusions_n_services(const struct exclusions *x)
 {
-    return strmap_count(x->services.objects);
+    return strmap_count(x->services.objects) + strmap_count(x->deleted);
 }
 
 static bool is_excluded(const struct exclusions *x, struct slice group, struct slice version)
@@ -456,20 +479,39 @@ static bool is_excluded(const struct exclusions *x, struct slice group, struct s
     return found;
 }
 
-bool exclusions_registered(const struct exclusions *x, size_t *cursor, struct slice *group, struct slice *version)
+/* kube-apiserver sees to it that an APIService's name is VERSION.GROUP; the core group's is empty. */
+static bool is_named(const struct exclusions *x, struct slice name, struct slice *group, struct slice *version)
+{
+    *group = name;
+    return slice_split(group, '.', version) && version->n > 0 && !is_excluded(x, *group, *version);
+}
+
+bool exclusions_registered(const struct exclusions *x, struct exclusions_cursor *at, struct slice *group,
+                           struct slice *version)
 {
     struct slice key;
     void *value;
 
-    while (strmap_next(x->services.objects, cursor, &key, &value)) {
+    while (strmap_next(x->services.objects, &at->stored, &key, &value)) {
         const struct contribution *c = value;
 
-        /* kube-apiserver sees to it that an APIService's name is VERSION.GROUP; the core group's is empty. */
-        *group = key;
-        if (c->n == 0 && slice_split(group, '.', version) && group->n > 0 && !is_excluded(x, *group, *version))
+        if (c->n == 0 && is_named(x, key, group, version))
             return true;
     }
+    while (strmap_next(x->deleted, &at->deleted, &key, &value))
+        if (is_named(x, key, group, version))
+            return true;
     return false;
+}
+
+void exclusions_all_read(struct exclusions *x)
+{
+    size_t cursor = 0;
+    struct slice key;
+    void *value;
+
+    while (strmap_next(x->deleted, &cursor, &key, &value))
+        (void)strmap_remove(x->deleted, key);
 }
 
 void exclusions_describe(const struct exclusions *x, struct buf *out)

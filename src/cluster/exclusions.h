@@ -42,10 +42,16 @@ size_t exclusions_count(const struct exclusions *x);
 /* The i-th "group/version" in no order, through a cursor that starts at 0. False at the end. Valid until the loop goes
  * on. */
 bool exclusions_next(const struct exclusions *x, size_t *cursor, struct slice *gv);
-/* The same for those that an APIService without a service names and that may come from peers: some server of the
- * cluster has, or had, them itself. */
-bool exclusions_registered(const struct exclusions *x, size_t *cursor, struct slice *group, struct slice *version);
-size_t exclusions_n_services(const struct exclusions *x);
+struct exclusions_cursor {
+    size_t stored, deleted;
+};
+/* The same for those that an APIService without a service names, or named, and that may come from peers: some server of
+ * the cluster has, or had, them itself. The core group is "". */
+bool exclusions_registered(const struct exclusions *x, struct exclusions_cursor *at, struct slice *group,
+                           struct slice *version);
+size_t exclusions_n_services(const struct exclusions *x); /* at most so many are registered */
+/* What every server has is known: the names of APIServices that were deleted until now need not be kept. */
+void exclusions_all_read(struct exclusions *x);
 void exclusions_describe(const struct exclusions *x, struct buf *out);
 
 #endif

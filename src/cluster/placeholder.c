@@ -36,6 +36,8 @@ static void print(struct buf *b, const struct served_gv *gvs, size_t n)
     buf_append_str(b, "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},"
                       "\"items\":[");
     for (size_t i = 0; i < n; i++) {
+        if (gvs[i].group.n == 0) /* not of /apis; sorted, they stand in front */
+            continue;
         bool first = i == 0 || !slice_eq(gvs[i].group, gvs[i - 1].group);
         bool last = i + 1 == n || !slice_eq(gvs[i].group, gvs[i + 1].group);
 

@@ -15,7 +15,7 @@ struct served_documents {
 struct served {
     unsigned refs;
     uint64_t generation;
-    bool peers_enabled, leases_synced, local_refused, behind;
+    bool peers_enabled, leases_synced, leases_listed, local_refused, behind;
     char *local_id, *local_host;
     char *local_etag[SERVED_HALVES];
     struct disco *local;
@@ -199,7 +199,7 @@ struct served *served_new(const struct served_input *in)
     s->refs = 1;
     s->generation = in->generation;
     s->peers_enabled = in->peers_enabled;
-    s->leases_synced = in->leases_synced;
+    s->leases_synced = s->leases_listed = in->leases_synced;
     s->local_refused = in->local_refused;
     s->behind = in->behind;
     s->local_id = mem_strdup(in->local_id);
@@ -244,8 +244,9 @@ static bool same_lists(const struct served *s, const struct served_input *in)
 /* What is compared by address cannot have been freed meanwhile, and another be there: the snapshot holds it. */
 bool served_is(const struct served *s, const struct served_input *in)
 {
-    return s->peers_enabled == in->peers_enabled && s->behind == in->behind && s->local_refused == in->local_refused &&
-           s->local == in->local && s->local_schemas == in->local_schemas && s->local_release == in->local_release &&
+    return s->peers_enabled == in->peers_enabled && (in->local != NULL || s->leases_listed == in->leases_synced) &&
+           s->behind == in->behind && s->local_refused == in->local_refused && s->local == in->local &&
+           s->local_schemas == in->local_schemas && s->local_release == in->local_release &&
            memcmp(s->documents, in->documents, sizeof s->documents) == 0 && strcmp(s->local_id, in->local_id) == 0 &&
            strcmp(s->local_host, host_or_id(in->local_host, in->local_id)) == 0 &&
            slice_eq(slice_str(s->local_etag[SERVED_APIS]), in->local_etag[SERVED_APIS]) &&
@@ -319,6 +320,11 @@ bool served_peers_enabled(const struct served *s)
 bool served_synced(const struct served *s)
 {
     return s->local != NULL && s->leases_synced;
+}
+
+bool served_leases_listed(const struct served *s)
+{
+    return s->leases_listed;
 }
 
 bool served_forbidden(const struct served *s)

@@ -100,10 +100,12 @@ void served_unref(struct served *s);
 
 uint64_t served_generation(const struct served *s);
 bool served_peers_enabled(const struct served *s);
-/* Local discovery and the Lease informer have both been seen at least once. */
+/* Local discovery and the Leases have both been seen. */
 bool served_synced(const struct served *s);
 /* What the local server serves is unknown and will stay so: it does not let us read its discovery. */
 bool served_forbidden(const struct served *s);
+/* All peers that have a Lease are in it, and what is excluded, whatever is known of the local server. */
+bool served_leases_listed(const struct served *s);
 size_t served_n_peers(const struct served *s);
 const struct served_peer *served_peer_at(const struct served *s, size_t i);
 const char *served_local_id(const struct served *s);
@@ -115,10 +117,7 @@ enum disco_answer served_local(const struct served *s, const struct gvr *gvr, st
 /* Same for one peer; DISCO_NO_RESOURCE while its discovery is unknown. */
 enum disco_answer served_by_peer(const struct served *s, size_t peer, const struct gvr *gvr, struct slice subresource,
                                  struct slice verb);
-/*
- * Whether the schema of a group/version is not the same on all live servers that are known to have one. Never of what
- * is not kube-apiserver's own.
- */
+/* Whether the schema of a group/version, of kube-apiserver's own, is not the same on all live servers that have one. */
 bool served_skewed(const struct served *s, struct slice group, struct slice version);
 /* The hash of a server's schema (0: the local one, i: peer i - 1); empty if none is known. */
 struct slice served_schema(const struct served *s, size_t server, struct slice group, struct slice version);
@@ -128,8 +127,7 @@ const struct schema_index *served_local_schemas(const struct served *s); /* NULL
 uint64_t served_local_release(const struct served *s);
 /* Never a peer's: row 7 of the routing table. */
 bool served_excluded(const struct served *s, struct slice group, struct slice version);
-/* Row 11 of the routing table: some peer, or one that is not known yet, is about to say what it serves, which may be
- * anything. */
+/* Row 11 of the routing table: some peer, maybe not known yet, is about to say what it serves: it may be anything. */
 bool served_unknown_peer(const struct served *s);
 /*
  * And for those that will not say it so soon (no address, no answers, lapsed), until they are forgotten: it may be

@@ -185,6 +185,15 @@ static bool may_pass_on(const struct job *j)
            (j->route.row != ROUTE_ROW_LOCAL_FAILOVER || another_is_left(j)) && origin_may_repeat(j->target);
 }
 
+/* Of who answers: that he serves it; or that somebody may, where we may not know what the local server serves. */
+static bool is_believed(const struct job *j)
+{
+    if (j->route.row == ROUTE_ROW_FORBIDDEN)
+        return !route_nobody_else(j->served, &j->info);
+    return j->peer != NULL || j->route.row == ROUTE_ROW_SERVED_LOCALLY || j->route.row == ROUTE_ROW_REROUTED ||
+           j->route.row == ROUTE_ROW_LOCAL_FAILOVER;
+}
+
 /*
  * If we believed of a server that it serves this, and it says that it does not know the path (kube/denial.h), what we
  * know has drifted from what is, and its 404 or 405 would be a false one.
@@ -205,12 +214,7 @@ static enum denial denial_in_head(const struct job *j, const struct http_head *h
     /* Discovery lists no verb for it: whether it is allowed was not known. */
     if (head->status == 405 && (j->info.verb.n == 0 || j->route.row == ROUTE_ROW_FORBIDDEN))
         return DENIAL_NONE;
-    if (is_out_of_scope(j))
-        return DENIAL_NONE;
-    if (j->peer != NULL || j->route.row == ROUTE_ROW_SERVED_LOCALLY || j->route.row == ROUTE_ROW_FORBIDDEN ||
-        j->route.row == ROUTE_ROW_REROUTED || j->route.row == ROUTE_ROW_LOCAL_FAILOVER)
-        return d;
-    return DENIAL_NONE;
+    return is_believed(j) && !is_out_of_scope(j) ? d : DENIAL_NONE;
 }
 
 static bool try_next(struct job *j, const char *retry_reason);

@@ -185,12 +185,30 @@ static uint64_t newest_release(const struct route_query *q, const struct subject
     return newest;
 }
 
+/* Somebody may have it who has not said so yet. */
+static bool somebody_may(const struct served *s, struct slice group, struct slice version)
+{
+    return served_unknown_peer(s) || served_undiscovered(s, group, version);
+}
+
+bool route_nobody_else(const struct served *s, const struct reqinfo *info)
+{
+    struct gvr gvr = reqinfo_gvr(info);
+
+    if (!served_leases_listed(s))
+        return false;
+    for (size_t i = 0; i < served_n_peers(s); i++)
+        if (served_by_peer(s, i, &gvr, info->subresource, verb_to_ask(info)) == DISCO_SERVED)
+            return served_excluded(s, info->group, info->version);
+    return served_excluded(s, info->group, info->version) || !somebody_may(s, info->group, info->version);
+}
+
 /* Rows 6 to 12: the local server does not serve it. */
 static void decide_among_peers(const struct route_query *q, const struct subject *what, struct route *out)
 {
     struct survey s;
 
-    if (served_n_peers(q->served) == 0) {
+    if (served_n_peers(q->served) == 0 && !somebody_may(q->served, what->group, what->version)) {
         decide(out, ROUTE_LOCAL, ROUTE_ROW_NO_PEERS);
         return;
     }
@@ -204,7 +222,7 @@ static void decide_among_peers(const struct route_query *q, const struct subject
         decide(out, ROUTE_PEER, ROUTE_ROW_PEER);
     } else if (s.served) {
         refuse(out, ROUTE_ROW_NO_ADDRESS, STATUS_NO_ENDPOINT);
-    } else if (served_unknown_peer(q->served) || served_undiscovered(q->served, what->group, what->version)) {
+    } else if (somebody_may(q->served, what->group, what->version)) {
         refuse(out, ROUTE_ROW_UNKNOWN_PEER, STATUS_PEER_UNKNOWN);
     } else {
         decide(out, ROUTE_LOCAL, ROUTE_ROW_NOBODY);

@@ -71,6 +71,8 @@ struct route {
 };
 
 void route_decide(const struct route_query *q, struct route *out);
+/* What the local server says that it does not have is nobody's, as far as can be known: no peer serves it, or may. */
+bool route_nobody_else(const struct served *s, const struct reqinfo *info);
 /* Is it for a resource or for a schema? While the local server is away peers answer for these. */
 bool route_may_fail_over(const struct reqinfo *info);
 /* "served-locally", "peer", … Static. */

@@ -434,6 +434,10 @@ static void refused_at_start(void)
     ok(world_ready(&w, 6000), "ready although nothing may be read");
     ok(served_forbidden(cluster_served(w.cluster)) && !served_synced(cluster_served(w.cluster)),
        "and nothing is believed");
+    ok(!served_leases_listed(cluster_served(w.cluster)), "nor does anybody know who else is there");
+    kube_forbid(w.local, "/api", 403);
+    sim_run_ms(w.loop, 13000);
+    ok(served_forbidden(cluster_served(w.cluster)) && !served_leases_listed(cluster_served(w.cluster)), "still");
     kube_forbid(w.local, "/apis/coordination.k8s.io", 403);
     sim_run_ms(w.loop, 13000);
     ok(world_local_serves(&w, "apps", "v1", "deployments"), "discovery may be read: known");

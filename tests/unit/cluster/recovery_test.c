@@ -116,12 +116,15 @@ static void never_read_and_dead(void)
     kube_put_apiservice(w.store, "apps", "v1", false);
     kube_put_apiservice(w.store, "batch", "v1", false);
     kube_put_apiservice(w.store, "metrics.example.com", "v1", true);
+    kube_put_apiservice(w.store, "", "v1", false);
     kube_stop(b, false);
     world_start(&w);
     ok(world_ready(&w, 8000), "ready without the peer");
     ok(served_unknown_peer(cluster_served(w.cluster)), "it may be alive: nothing is denied");
     sim_run_ms(w.loop, 60000);
     ok(world_peer_of(&w, b)->life == SERVED_LAPSED && !served_unknown_peer(cluster_served(w.cluster)), "it is not");
+    ok(undiscovered(&w, "", "v1"), "it may have more in the core group");
+    ok(!world_merged_has(&w, "\"name\":\"\""), "which is not of /apis");
     ok(undiscovered(&w, "batch", "v1") && undiscovered(&w, "batch", ""), "what stored APIServices name is held back");
     ok(undiscovered(&w, "apps", "v1"), "although others serve the version: it may have more in it");
     ok(!undiscovered(&w, "batch", "v2") && !undiscovered(&w, "nobody.example.com", ""), "what nobody names is denied");
@@ -159,7 +162,66 @@ static void named_later(bool at_start)
     ok(undiscovered(&w, "batch", "v1"), "and held back");
     kube_delete(w.store, KUBE_APISERVICE, "v1.batch");
     sim_run_ms(w.loop, 500);
-    is_str(world_freshness(&w, "batch"), "", "as long as it is there");
+    is_str(world_freshness(&w, "batch"), "Stale", "also when an older server has deleted it at its start");
+    ok(undiscovered(&w, "batch", "v1"), "and held back still");
+    kube_sim(b)->fault = SIM_FINE;
+    kube_set_apis(b, WORLD_BASE);
+    sim_run_ms(w.loop, 15000);
+    ok(!undiscovered(&w, "batch", "v1"), "until the peer has told");
+    kube_start(b, 0);
+    kube_sim(b)->fault = SIM_REFUSE;
+    sim_run_ms(w.loop, 5000);
+    ok(!world_peer_of(&w, b)->discovery_known && !undiscovered(&w, "batch", "v1"), "then it is forgotten");
+    world_end(&w);
+}
+
+/* A custom resource's APIService goes with it, and it is nobody's then. */
+static void deleted_for_all(void)
+{
+    struct world w;
+    struct kube_server *b;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    kube_sim(b)->fault = SIM_REFUSE;
+    kube_put_crd(w.store, "widgets.example.com", "example.com", "v1");
+    kube_put_apiservice(w.store, "example.com", "v1", false);
+    world_start(&w);
+    ok(world_ready(&w, 8000), "ready without the peer");
+    kube_delete(w.store, KUBE_CRD, "widgets.example.com");
+    sim_run_ms(w.loop, 1000);
+    kube_delete(w.store, KUBE_APISERVICE, "v1.example.com");
+    sim_run_ms(w.loop, 320000);
+    ok(!undiscovered(&w, "example.com", "v1"), "a deleted custom resource is held back no more");
+    world_end(&w);
+}
+
+/* Leases that can be followed and cannot, by turns: not every API that nobody names may be 503 for ever. */
+static void leases_come_and_go(void)
+{
+    struct world w;
+    unsigned unknown = 0;
+
+    world_init(&w, WORLD_BASE);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    for (unsigned i = 0; i < 40; i++) {
+        kube_forbid(w.local, "/apis/coordination.k8s.io", 500);
+        kube_inject(w.store, KUBE_LEASE, "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":500}}\n");
+        for (unsigned k = 0; k < 20; k++) {
+            sim_run_ms(w.loop, 1000);
+            unknown += served_unknown_peer(cluster_served(w.cluster));
+        }
+        kube_forbid(w.local, NULL, 0);
+        sim_run_ms(w.loop, 20000);
+        ok(!served_unknown_peer(cluster_served(w.cluster)), "not while they are followed");
+    }
+    ok(unknown > 30 && unknown <= 60, "for a minute anything may be anybody's: %u s", unknown);
+    sim_run_ms(w.loop, 60000);
+    kube_forbid(w.local, "/apis/coordination.k8s.io", 500);
+    kube_inject(w.store, KUBE_LEASE, "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":500}}\n");
+    sim_run_ms(w.loop, 10000);
+    ok(served_unknown_peer(cluster_served(w.cluster)), "after a minute in which all was well it is so again");
     world_end(&w);
 }
 
@@ -277,6 +339,8 @@ int main(void)
     never_read_and_dead();
     named_later(false);
     named_later(true);
+    deleted_for_all();
+    leases_come_and_go();
     nowhere();
     dead_address();
     it_answers();

@@ -278,6 +278,26 @@ static void ordinary_not_found(void)
     world_close(&w);
 }
 
+/* We may not read what the local server serves: its 404 is the truth where nobody else can have it. */
+static void denied_blindly(size_t n_peers, bool truth)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, n_peers);
+    w.blind = true;
+    world_start(&w);
+    c = client(&w);
+    say(c, "GET " JOBS "/x HTTP/1.1\r\nHost: k\r\n\r\n");
+    (void)has(conn(&w.local, 0), "\r\n\r\n");
+    say(conn(&w.local, 0), NOT_FOUND);
+    if (truth)
+        ok(has(c, "HTTP/1.1 404 ") && has(c, "404 page not found"), "alone and blind: the server's own 404");
+    else
+        ok(has(c, "HTTP/1.1 503 ") && has(c, "Retry-After: "), "blind, and a peer has it: 503");
+    world_close(&w);
+}
+
 int main(void)
 {
     sent_to_a_peer();
@@ -292,5 +312,7 @@ int main(void)
     endless_not_found();
     broken_off();
     aggregated();
+    denied_blindly(0, true);
+    denied_blindly(1, false);
     return tap_end();
 }

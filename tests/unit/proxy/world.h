@@ -47,6 +47,7 @@ struct world {
     struct tls_ctx *server_tls, *back_tls;  /* of world_init_tls() */
     struct server local, peers[WORLD_PEERS];
     size_t n_peers;
+    bool blind;           /* the local server does not let us read its discovery */
     bool local_has_jobs;  /* the local server serves batch/v1 jobs, too */
     bool jobs_excluded;   /* what the proxy knows: batch/v1 is a custom resource or an aggregated API */
     bool no_refresh;      /* there is nothing to be refreshed */

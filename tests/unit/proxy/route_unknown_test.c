@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is denied, and what is held back, while somebody may have it who has not said so. */
+#include <stdio.h>
+
+#include "kube/disco_parse.h"
+#include "lib/tap.h"
+#include "proxy/route.h"
+
+#define HEAD "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},\"items\":["
+
+static struct disco *make_disco(const char *group, const char *resource)
+{
+    char text[600];
+    struct err err = {""};
+    struct disco_doc *apis, *core = disco_parse(SLICE_LIT(HEAD "]}"), &err);
+    struct disco *d;
+
+    (void)snprintf(text, sizeof(text),
+                   HEAD "{\"metadata\":{\"name\":\"%s\"},\"versions\":[{\"version\":\"v1\",\"freshness\":\"Current\","
+                        "\"resources\":[{\"resource\":\"%s\",\"responseKind\":{\"group\":\"\",\"version\":\"\","
+                        "\"kind\":\"K\"},\"scope\":\"Cluster\",\"singularResource\":\"\",\"verbs\":[\"list\"]}]}]}]}",
+                   group, resource);
+    apis = disco_parse(slice_str(text), &err);
+    d = core == NULL || apis == NULL ? NULL : disco_new(core, apis);
+    disco_doc_unref(core);
+    disco_doc_unref(apis);
+    if (d == NULL)
+        tap_bail("test document: %s", err.text);
+    return d;
+}
+
+/* One peer at most; the local server has apps/v1 deployments, the peer batch/v1 jobs. */
+enum peer { NONE, READ, PENDING, GONE_UNREAD };
+
+struct world {
+    enum peer peer;
+    bool blind, leases_missing, behind;
+    bool named; /* a stored APIService names policy/v1 */
+};
+
+static struct served *make_served(const struct world *w)
+{
+    static const struct slice excluded = {"example.com/v1", sizeof("example.com/v1") - 1};
+    struct disco *local = make_disco("apps", "deployments"), *other = make_disco("batch", "jobs");
+    struct served_gv named = {SLICE_LIT("policy"), SLICE_LIT("v1")};
+    struct served_peer peer = {.id = "apiserver-b",
+                               .life = w->peer == GONE_UNREAD ? SERVED_LAPSED : SERVED_LIVE,
+                               .discovery_known = w->peer == READ,
+                               .pending = w->peer == PENDING,
+                               .disco = w->peer == READ ? other : NULL};
+    struct served *s = served_new(&(struct served_input){.peers_enabled = true,
+                                                         .leases_synced = !w->leases_missing,
+                                                         .local_id = "apiserver-a",
+                                                         .local = w->blind ? NULL : local,
+                                                         .local_refused = w->blind,
+                                                         .behind = w->behind,
+                                                         .peers = &peer,
+                                                         .n_peers = w->peer != NONE,
+                                                         .excluded = &excluded,
+                                                         .n_excluded = 1,
+                                                         .undiscovered = &named,
+                                                         .n_undiscovered = w->named});
+
+    disco_unref(local);
+    disco_unref(other);
+    if (s == NULL)
+        tap_bail("no memory");
+    return s;
+}
+
+#define APPS "/apis/apps/v1/deployments"
+#define JOBS "/apis/batch/v1/jobs"
+#define POLICY "/apis/policy/v1/budgets"
+#define WIDGETS "/apis/example.com/v1/widgets"
+#define OTHER "/apis/x.example.com/v1/things"
+
+/* Nobody has a Lease, as far as is known: but the Leases could not be followed a moment ago. */
+static const struct {
+    const char *name;
+    struct world world;
+    const char *target;
+    enum route_row row;
+} alone[] = {
+    {"alone", {.peer = NONE}, OTHER, ROUTE_ROW_NO_PEERS},
+    {"alone, and behind: who came may have anything", {.behind = true}, OTHER, ROUTE_ROW_UNKNOWN_PEER},
+    {"but not what is served here", {.behind = true}, APPS, ROUTE_ROW_SERVED_LOCALLY},
+    {"nor what every server has", {.behind = true}, WIDGETS, ROUTE_ROW_EXCLUDED},
+    {"alone, behind for long: what nobody names", {.named = true}, OTHER, ROUTE_ROW_NO_PEERS},
+    {"and what somebody does", {.named = true}, POLICY, ROUTE_ROW_UNKNOWN_PEER},
+};
+
+/* Whether a 404 of a server whose discovery we may not read is the truth. */
+static const struct {
+    const char *name;
+    struct world world;
+    const char *target;
+    bool nobody;
+} blind[] = {
+    {"no peers", {.blind = true}, OTHER, true},
+    {"Leases not listed", {.blind = true, .leases_missing = true}, OTHER, false},
+    {"behind", {.blind = true, .behind = true}, OTHER, false},
+    {"a peer has it", {.blind = true, .peer = READ}, JOBS, false},
+    {"a peer, which has it not", {.blind = true, .peer = READ}, OTHER, true},
+    {"one that may have it", {.blind = true, .peer = PENDING}, OTHER, false},
+    {"one that is away and was never read", {.blind = true, .peer = GONE_UNREAD, .named = true}, OTHER, true},
+    {"the same, of what is named", {.blind = true, .peer = GONE_UNREAD, .named = true}, POLICY, false},
+    {"what every server has", {.blind = true, .peer = PENDING}, WIDGETS, true},
+};
+
+static struct reqinfo parse(struct arena *a, const char *target)
+{
+    struct reqinfo info;
+
+    if (reqinfo_parse(a, SLICE_LIT("GET"), slice_str(target), &info) != REQINFO_OK)
+        tap_bail("request");
+    return info;
+}
+
+int main(void)
+{
+    struct arena *a = arena_new(1 << 20);
+
+    for (size_t i = 0; i < ROWS(alone); i++) {
+        struct served *s = make_served(&alone[i].world);
+        struct reqinfo info = parse(a, alone[i].target);
+        struct route_query q = {
+            .info = &info, .get_or_head = true, .local_state = READINESS_READY, .served = s, .dice = 1};
+        struct route r;
+
+        route_decide(&q, &r);
+        is_str(route_row_name(r.row), route_row_name(alone[i].row), "%s: %s", alone[i].name, alone[i].target);
+        served_unref(s);
+    }
+    for (size_t i = 0; i < ROWS(blind); i++) {
+        struct served *s = make_served(&blind[i].world);
+        struct reqinfo info = parse(a, blind[i].target);
+
+        ok(route_nobody_else(s, &info) == blind[i].nobody, "%s: %s", blind[i].name, blind[i].target);
+        served_unref(s);
+    }
+    arena_free(a);
+    return tap_end();
+}
