@@ -142,7 +142,7 @@ static void drop_forbidden(struct http_head *trailers)
 
 static enum h1_body_event read_trailers(struct h1_body *b, struct slice in, size_t *consumed)
 {
-    size_t taken = 0;
+    size_t taken;
     enum h1_result r;
 
     if (b->trailer_parser == NULL) {

@@ -169,7 +169,7 @@ struct slice hop_forwarded_for(const struct http_head *request, struct slice cli
     for (size_t i = 0; i < request->n_fields; i++)
         if (request->fields[i].id == HTTP_X_FORWARDED_FOR)
             n += request->fields[i].value.n + 2;
-    text = arena_alloc(a, n + 1);
+    text = arena_alloc(a, n);
     if (text == NULL)
         return SLICE_NONE;
     for (size_t i = 0; i < request->n_fields; i++) {
@@ -186,6 +186,5 @@ struct slice hop_forwarded_for(const struct http_head *request, struct slice cli
     at += client_ip.n;
     if (client_ip.n == 0 && at > 0)
         at -= 2;
-    text[at] = '\0';
     return slice_of(text, at);
 }

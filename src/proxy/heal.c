@@ -309,7 +309,7 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
     struct heal *h = j->heal;
 
     j->peer = j->judge;
-    j->summary.peer = j->peer != NULL ? j->peer->id : NULL;
+    j->summary.peer = j->peer != NULL ? j->peer->host : NULL;
     if (head->status == 404 && may_be_somebodys(j)) {
         job_drop_back(j);
         job_refuse(j, 503, STATUS_PEER_UNKNOWN);

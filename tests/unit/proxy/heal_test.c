@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Legacy discovery and the index of schemas: what is asked for, completed, held back and let go. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/limits.h"
+#include "base/log.h"
 #include "net/loop.h"
 #include "unit/proxy/world.h"
 
@@ -176,6 +178,34 @@ static void peer_breaks_off(const char *begun, const char *answer, const char *w
     world_close(&w);
 }
 
+/* As of any request that a peer answers. */
+static void peer_is_named(void)
+{
+    char *logged = NULL;
+    size_t n = 0;
+    FILE *log = open_memstream(&logged, &n);
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.opts.legacy_discovery = w.opts.access_log.rerouted = w.fails_over = true;
+    w.local_state = READINESS_STARTING;
+    w.peer_host = "cp-b";
+    world_start(&w);
+    log_set_stream(log);
+    c = client(&w);
+    say(c, GET("/apis"));
+    (void)has(conn(&w.peers[0], 0), "\r\n\r\n");
+    say_ok(conn(&w.peers[0], 0), NO_GROUPS);
+    ok(has(c, ALL_GROUPS) && got(c, "Served-By: apiserver-b"), "a peer's answer is completed as well");
+    world_settle(&w);
+    log_set_stream(stderr);
+    (void)fclose(log);
+    ok(strstr(logged, "\"Request\"") != NULL && strstr(logged, "peer=\"cp-b\"") != NULL, "it is logged by its host");
+    free(logged);
+    world_close(&w);
+}
+
 #define SPEC(path, hash) "\"" path "\":{\"serverRelativeURL\":\"/openapi/v3/" path "?hash=" hash "\"}"
 
 static void schemas(void)
@@ -238,6 +268,7 @@ int main(void)
         peer_breaks_off(begun[i], "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nno JSON!", "no JSON!");
         peer_breaks_off(begun[i], FORBIDDEN, "denied");
     }
+    peer_is_named();
     schemas();
     left_alone();
     return tap_end();

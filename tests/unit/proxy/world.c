@@ -186,6 +186,7 @@ void world_know(struct world *w)
 
     for (size_t i = 0; i < w->n_peers; i++)
         peers[i] = (struct served_peer){.id = ids[i],
+                                        .host = w->peer_host,
                                         .life = SERVED_LIVE,
                                         .discovery_known = true,
                                         .disco = other,

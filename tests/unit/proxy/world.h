@@ -55,6 +55,7 @@ struct world {
     bool short_of_memory; /* the test's own parts may fail, too */
     const char *document; /* the merged one; NULL: world_document() */
     const char *local_schemas, *peer_schemas; /* what /openapi/v3 said; NULL: not known */
+    const char *peer_host;                    /* of each peer; NULL: its ID */
     bool has_protobuf;                        /* the merged documents are there in protobuf form */
     bool no_protobuf;                         /* and never will be */
     bool fails_over;                          /* local-failover is on */
