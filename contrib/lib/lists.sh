@@ -13,6 +13,11 @@ packages_to_build() {
         libevent-dev libssl-dev libjson-c-dev libnghttp2-dev libyaml-dev zlib1g-dev "$(llhttp_package)"
 }
 
+# packages_to_have_go: with the others in one go, where there is none yet (go_ensure does the rest).
+packages_to_have_go() {
+    command -v go >/dev/null || echo golang-go
+}
+
 # packages_to_run_cluster: what the sandbox with a cluster in it is made with (kube-apiserver and kubectl are built).
 packages_to_run_cluster() {
     echo python3 openssl iproute2 etcd-server ca-certificates
@@ -20,10 +25,14 @@ packages_to_run_cluster() {
 
 # packages_to_check: what the tests and lints use besides.
 packages_to_check() {
+    echo clang-format-14 etcd-server mandoc python3 python3-yaml openssl git systemd acl curl nghttp2-client tinyproxy stunnel4 socat strace
+}
+
+# packages_to_check_all: the other compiler, and large programs for a few tests each, which are skipped without them.
+packages_to_check_all() {
     # Whoever has a node of his own has npm with it.
     command -v npm >/dev/null || echo nodejs npm
-    echo clang-14 clang-format-14 etcd-server libclang-rt-14-dev mandoc python3 python3-yaml openssl git systemd acl \
-        chromium curl nghttp2-client prometheus tinyproxy stunnel4 socat testssl.sh sslscan slowhttptest strace gcovr
+    echo clang-14 libclang-rt-14-dev chromium prometheus testssl.sh sslscan slowhttptest gcovr
 }
 
 # packages_to_bench: whom mvproxy is measured against, and the tools.
