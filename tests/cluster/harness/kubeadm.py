@@ -76,6 +76,8 @@ AUDIT_POLICY = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestR
 class KubeadmCluster:
     """To be used inside a sandbox without addresses. start() gives machines on which nothing is installed."""
 
+    MACHINE = machine.Machine
+
     def __init__(self, setup, programs, mvproxy):
         self.setup, self.traits = setup, setup.traits
         self.build = os.path.dirname(mvproxy)
@@ -85,8 +87,8 @@ class KubeadmCluster:
         os.makedirs(self.logs)
         os.makedirs(self.shared)
         os.chmod(self.dir, 0o755)
-        self._programs = programs
-        self.machines = [machine.Machine(spec.name, 11 + i, self.shared, self.logs) for i, spec in enumerate(setup.nodes)]
+        self._programs = os.path.realpath(programs)
+        self.machines = [self.MACHINE(spec.name, 11 + i, self.shared, self.logs, [os.path.realpath(programs)]) for i, spec in enumerate(setup.nodes)]
         self.etcd = Daemon("etcd", [
             "etcd", "--name=etcd", "--data-dir=" + os.path.join(self.dir, "etcd"),
             "--listen-client-urls=http://%s:2379" % machine.GATEWAY, "--advertise-client-urls=http://%s:2379" % machine.GATEWAY,
@@ -101,15 +103,18 @@ class KubeadmCluster:
 
     def start(self):
         machine.command("ip", "link", "set", "lo", "up")
-        machine.make_bridge(CLIENT)
+        with machine.needed("a bridge"):
+            machine.make_bridge(CLIENT)
+        with machine.needed("systemd as the first process of a machine"):
+            for one in self.machines:
+                one.start()
+            for one in self.machines:
+                one.await_started()
         self.etcd.start()
         self.balancer.start()
         self._make_images()
         self._stage()
         for one in self.machines:
-            one.start()
-        for one in self.machines:
-            one.await_started()
             self._prepare(one)
 
     def _make_images(self):
@@ -125,11 +130,7 @@ class KubeadmCluster:
         machine.command("make", "-s", "-C", self.build, "install", "DESTDIR=%s/staged" % self.shared)
 
     def _prepare(self, one):
-        logs = os.path.join(self.shared, "pods")
-        os.makedirs(logs, exist_ok=True)
-        kubelet = os.path.join(self.shared, "stand-in-kubelet")
-        shutil.copy(os.path.join(HERE, "stand-in-kubelet"), kubelet)
-        one.write("/etc/systemd/system/kubelet.service", KUBELET % (kubelet, os.path.join(self.shared, "images"), logs))
+        self._prepare_kubelet(one)
         one.write("/etc/hosts", "127.0.0.1 localhost\n%s %s\n%s" % (
             machine.GATEWAY, ENDPOINT, "".join("%s %s\n" % (m.address, m.name) for m in self.machines)))
         one.write(AUDIT + "/policy.yaml", AUDIT_POLICY)
@@ -137,15 +138,25 @@ class KubeadmCluster:
         self.use_version(one, self.setup.nodes[0].version)
         one.run("systemctl daemon-reload && systemctl enable kubelet")
 
+    def _prepare_kubelet(self, one):
+        logs = os.path.join(self.shared, "pods")
+        os.makedirs(logs, exist_ok=True)
+        kubelet = os.path.join(self.shared, "stand-in-kubelet")
+        shutil.copy(os.path.join(HERE, "stand-in-kubelet"), kubelet)
+        one.write("/etc/systemd/system/kubelet.service", KUBELET % (kubelet, os.path.join(self.shared, "images"), logs))
+
     def use_version(self, one, version):
         """As `apt-get install kubeadm=VERSION` does it."""
         one.write("/usr/local/bin/kubeadm", WRAPPER % {"program": self.program(version, "kubeadm")}, 0o755)
         one.run("ln -sf %s /usr/local/bin/kubectl" % self.program(self.setup.kubectl[-1], "kubectl"))
 
-    def init(self, one):
-        one.write("/root/kubeadm.yaml", CONFIG % {
+    def _write_config(self, one, more=""):
+        one.write("/root/kubeadm.yaml", (CONFIG % {
             "token": TOKEN, "address": one.address, "name": one.name, "version": self.setup.nodes[0].version, "endpoint": ENDPOINT,
-            "gateway": machine.GATEWAY, "audit": AUDIT})
+            "gateway": machine.GATEWAY, "audit": AUDIT}) + more)
+
+    def init(self, one):
+        self._write_config(one)
         said = one.run("kubeadm init --config /root/kubeadm.yaml --skip-phases=addon")
         # What joins is brought the authorities by hand, as kubeadm documents it.
         one.run("tar c -C /etc/kubernetes pki/ca.crt pki/ca.key pki/sa.key pki/sa.pub pki/front-proxy-ca.crt pki/front-proxy-ca.key >%s/pki.tar"
@@ -172,13 +183,18 @@ class KubeadmCluster:
         lines = one.run("grep %s %s/audit.log || true" % (audit_id, AUDIT)).splitlines()
         return [event for event in map(json.loads, lines) if event["auditID"] == audit_id]
 
-    def bring_image(self, one):
-        """mvproxy's image, as a container runtime has it after an import."""
+    def _make_own_image(self):
+        """mvproxy's image; where it is."""
         staged, out = os.path.join(self.dir, "in-image"), os.path.join(self.dir, "image.tar")
         for program, folder in (("mvproxy", "usr/sbin"), ("mvproxyctl", "usr/bin")):
             os.makedirs(os.path.join(staged, folder), exist_ok=True)
             shutil.copy(os.path.join(self.build, program), os.path.join(staged, folder))
         machine.command(OCI, "--version", "0.1.0", "--time", "1700000000", staged, out)
+        return out
+
+    def bring_image(self, one):
+        """mvproxy's image, as a container runtime has it after an import."""
+        out = self._make_own_image()
         root = os.path.join(self.shared, "images", "mvproxy:0.1.0")
         with tarfile.open(out) as image:
             def blob(described):
@@ -209,7 +225,9 @@ class KubeadmCluster:
                 with open(os.path.join(self.logs, "journal-%s.log" % one.name), "w", encoding="utf-8") as out:
                     out.write(one.run("journalctl --no-pager", check=False))
         shutil.copytree(self.logs, directory, dirs_exist_ok=True)
-        shutil.copytree(os.path.join(self.shared, "pods"), os.path.join(directory, "pods"), dirs_exist_ok=True)
+        pods = os.path.join(self.shared, "pods")
+        if os.path.exists(pods):
+            shutil.copytree(pods, os.path.join(directory, "pods"), dirs_exist_ok=True)
 
     def stop(self):
         for one in self.machines:

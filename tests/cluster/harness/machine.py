@@ -5,11 +5,12 @@ It has all programs of the test machine, none of its services, /etc/kubernetes a
 the sandbox's bridge. What it writes is in memory. To be used in a sandbox.
 """
 
+import contextlib
 import os
 import subprocess
 
 from . import waiting
-from .daemon import Daemon
+from .daemon import Daemon, DaemonError
 
 INIT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "machine-init")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -18,12 +19,27 @@ NETWORK = "192.0.2.%d"  # RFC 5737
 GATEWAY = NETWORK % 1
 
 
+class Unavailable(Exception):
+    """Machines cannot be made here; the text says why."""
+
+
 class CommandFailed(AssertionError):
     """A command on a machine ended with another status than 0."""
 
 
 def command(*argv):
     subprocess.run(argv, check=True, capture_output=True, text=True)
+
+
+@contextlib.contextmanager
+def needed(what):
+    """A failure in here is this machine's, which lacks something, not the test's."""
+    try:
+        yield
+    except subprocess.CalledProcessError as error:
+        raise Unavailable("%s: %s: %s" % (what, " ".join(error.cmd), (error.stderr or "").strip())) from error
+    except (OSError, DaemonError, waiting.Timeout) as error:
+        raise Unavailable("%s: %s" % (what, error)) from error
 
 
 def make_bridge(*addresses):
@@ -45,38 +61,43 @@ def unmount_groups(shared):
 class Machine:
     """Call start(), then run() shell commands there; stop() in any case."""
 
-    def __init__(self, name, number, shared, logs):
-        """number: of its address. shared: the folder that is the same inside and outside."""
+    def __init__(self, name, number, shared, logs, folders=()):
+        """number: of its address. shared: the folder that is the same inside and outside. folders: what may be on other file systems than /, to
+        be read."""
         self.name = name
         self.address = NETWORK % number
         self.environment = {}  # of every command
         self._number = number
         self._shared = shared
-        self._cgroup = None
-        # systemd needs a control group that it may make others in.
+        # Two runs at a time have the same processes' numbers, each in a sandbox of its own.
+        self.group_name = "%s-%s" % (os.path.basename(os.path.dirname(shared)), name)
+        self.groups = []  # its control groups, folders that are removed when it ends
+        self._mounted = os.path.join(shared, "cgroup-" + name)
+        # systemd needs a control group that it may make others in. The shell has no child of its own: pid() takes the first one.
         self._daemon = Daemon("machine-" + name, [
-            "sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', os.path.join(shared, "cgroup-" + name),
+            "sh", "-c", 'while read -r group; do echo $$ >"$group/cgroup.procs" || exit; done <"$0"; exec "$@"', self._mounted + ".list",
             "unshare", "--mount", "--pid", "--fork", "--uts", "--ipc", "--net", "--cgroup", "--kill-child",
-            INIT, name, shared], logs)
+            INIT, name, shared, *folders], logs)
 
     @property
     def log(self):
         return self._daemon.log
 
-    def _make_cgroup(self):
+    def _make_groups(self):
         """In the unified hierarchy, wherever the test machine has that: mounted once more."""
-        mounted = self._daemon.argv[3]
-        os.makedirs(mounted, exist_ok=True)
+        os.makedirs(self._mounted, exist_ok=True)
         top = os.path.join(self._shared, "cgroups")
         if not os.path.exists(os.path.join(top, "cgroup.procs")):
             os.makedirs(top, exist_ok=True)
             command("mount", "-t", "cgroup2", "cgroup2", top)
         with open("/proc/self/cgroup", encoding="ascii") as file:
-            own = next(line.rstrip("\n")[3:] for line in file if line.startswith("0::"))
-        self._cgroup = os.path.join(top, own.lstrip("/"), "mvproxy-test-%d-%s" % (os.getpid(), self.name))
-        if not os.path.exists(self._cgroup):
-            os.mkdir(self._cgroup)
-        command("mount", "--bind", self._cgroup, mounted)
+            own = next((line.rstrip("\n")[3:] for line in file if line.startswith("0::")), None)
+        if own is None:
+            raise OSError("this kernel has no unified hierarchy of control groups")
+        group = os.path.join(top, own.lstrip("/"), self.group_name)
+        os.mkdir(group)
+        self.groups.append(group)
+        command("mount", "--bind", group, self._mounted)
 
     @property
     def pid(self):
@@ -88,7 +109,9 @@ class Machine:
         return int(children[0])
 
     def start(self):
-        self._make_cgroup()
+        self._make_groups()
+        with open(self._mounted + ".list", "w", encoding="utf-8") as out:
+            out.write("".join(group + "\n" for group in self.groups))
         self._daemon.start()
         card = "card-%d" % self._number
 
@@ -105,7 +128,7 @@ class Machine:
         def running():
             self._daemon.check()
             return self.run("systemctl is-system-running", check=False).strip() in ("running", "degraded")
-        waiting.until(running, "systemd on " + self.name, 60)
+        waiting.until(running, "systemd on " + self.name, 120)
 
     def _argv(self, script):
         variables = {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", **self.environment}
@@ -137,10 +160,11 @@ class Machine:
     def kill(self):
         """At once, with everything that runs there."""
         self._daemon.kill()
-        if self._cgroup:
-            waiting.until(self._without_cgroup, "the end of " + self.name, 20)
+        if self.groups:
+            waiting.until(self._without_groups, "the end of " + self.name, 20)
 
-    def _without_cgroup(self):
-        for folder, _, _ in os.walk(self._cgroup, topdown=False):
-            os.rmdir(folder)  # OSError while something ends there
+    def _without_groups(self):
+        for group in self.groups:
+            for folder, _, _ in os.walk(group, topdown=False):
+                os.rmdir(folder)  # OSError while something ends there
         return True

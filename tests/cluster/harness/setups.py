@@ -59,7 +59,7 @@ class Setup:
         if self.controllers:
             found.setdefault(self.controllers, set()).update(["kube-controller-manager"] + ["kube-scheduler"] * self.scheduler)
         if self.kubeadm:
-            for version in (self.nodes[0].version, self.upgrade):
+            for version in {self.nodes[0].version, self.upgrade} - {None}:
                 found[version].add("kubeadm")
         for version in self.kubectl:
             found.setdefault(version, set()).add("kubectl")
@@ -133,4 +133,4 @@ def all_setups():
     ]
 
 
-DEFAULT = ("1.33+1.34", "1.24+1.24", "1.36+1.37", "callers", "interop", "stories", "upgrade", "pinned", "soak")
+DEFAULT = ("1.33+1.34", "1.24+1.24", "1.36+1.37", "callers", "interop", "stories", "upgrade", "pinned", "kubeadm", "soak")
