@@ -205,6 +205,15 @@ static void keep_filtered(struct job *j, const struct http_head *head)
     }
 }
 
+/*
+ * The local server's trouble is the client's answer, and so is the refusal of a peer that judges in its place: there is
+ * nobody who could say it in the form that the client asked for.
+ */
+static bool is_passed_on(const struct job *j)
+{
+    return j->judge == NULL ? j->verdict == VERDICT_OTHER : j->verdict == VERDICT_REFUSED;
+}
+
 static void on_verdict_head(void *arg, const struct http_head *head, struct http_body body)
 {
     struct job *j = arg;
@@ -212,8 +221,11 @@ static void on_verdict_head(void *arg, const struct http_head *head, struct http
     j->verdict = verdict_of(head->status);
     if (j->verdict != VERDICT_ALLOWED && j->judge == NULL)
         authz_cache_deny(j->proxy->authz, j->credential);
-    if (j->verdict == VERDICT_OTHER && j->judge == NULL)
+    if (is_passed_on(j)) {
+        j->peer = j->judge;
+        j->summary.peer = j->peer != NULL ? j->peer->id : NULL;
         forward_relay_head(j, head, body);
+    }
     if (j->verdict == VERDICT_ALLOWED)
         keep_filtered(j, head);
     if (head->status == 200 && j->judge == NULL && half_of(j) == SERVED_APIS)
@@ -224,7 +236,7 @@ static void on_verdict_body(void *arg, struct slice data)
 {
     struct job *j = arg;
 
-    if (j->verdict == VERDICT_OTHER && j->judge == NULL)
+    if (is_passed_on(j))
         forward_on_body(j, data);
 }
 
@@ -232,7 +244,7 @@ static void on_verdict_end(void *arg, const struct http_head *trailers)
 {
     struct job *j = arg;
 
-    if (j->verdict == VERDICT_OTHER && j->judge == NULL) {
+    if (is_passed_on(j)) {
         forward_on_end(j, trailers);
         return;
     }

@@ -281,7 +281,7 @@ static bool may_be_somebodys(const struct job *j)
     /* Nor is it known who there is: as for what is in the group (row 4). */
     if (served_peers_enabled(j->served) && !served_synced(j->served) && !served_forbidden(j->served))
         return true;
-    if (served_n_peers(j->served) == 0 || served_excluded(j->served, h->group, h->version))
+    if (served_excluded(j->served, h->group, h->version))
         return false;
     /* It is somebody's, who cannot be asked. */
     v = h->kind == KIND_RESOURCES && merged != NULL ? disco_doc_version(merged, h->group, h->version) : NULL;

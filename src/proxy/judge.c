@@ -6,10 +6,26 @@
 #include "proxy/forward.h"
 #include "proxy/rewrite.h"
 
-static bool is_replaced(const struct judge_question *q, enum http_name id)
+/* What would make of a document its compressed form, a part, or nothing (RFC 9110 13.1, 14.2). */
+static bool is_about_form(const struct http_field *f)
 {
-    return (id == HTTP_ACCEPT && q->accept.n > 0) ||
-           (q->whole && (id == HTTP_ACCEPT_ENCODING || id == HTTP_IF_NONE_MATCH));
+    static const struct slice names[] = {
+        {"Range", sizeof("Range") - 1},
+        {"If-Range", sizeof("If-Range") - 1},
+        {"If-Match", sizeof("If-Match") - 1},
+        {"If-Modified-Since", sizeof("If-Modified-Since") - 1},
+        {"If-Unmodified-Since", sizeof("If-Unmodified-Since") - 1},
+    };
+
+    for (size_t i = 0; f->id == HTTP_NAME_OTHER && i < sizeof names / sizeof names[0]; i++)
+        if (slice_ieq(f->name, names[i]))
+            return true;
+    return f->id == HTTP_ACCEPT_ENCODING || f->id == HTTP_IF_NONE_MATCH;
+}
+
+static bool is_replaced(const struct judge_question *q, const struct http_field *f)
+{
+    return (f->id == HTTP_ACCEPT && q->accept.n > 0) || (q->whole && is_about_form(f));
 }
 
 /* The client's own request, in another form: replaces fields in place. */
@@ -21,7 +37,7 @@ static bool rephrase(struct job *j)
     size_t kept = 0;
 
     for (size_t i = 0; i < h->n_fields; i++)
-        if (!is_replaced(q, h->fields[i].id))
+        if (!is_replaced(q, &h->fields[i]))
             h->fields[kept++] = h->fields[i];
     h->n_fields = kept;
     if (q->get) {

@@ -13,7 +13,7 @@ struct judge_question {
     const struct back_handler *handler;
     struct slice accept;        /* instead of the client's; empty: the client's own */
     struct slice if_none_match; /* empty: none */
-    bool whole;                 /* without the client's condition, and not compressed */
+    bool whole;                 /* without the client's conditions, no part of it, and not compressed */
     bool verdict;               /* only that is wanted: our answer is another one */
     bool get;                   /* whatever its method: a HEAD is answered with what a GET says */
 };

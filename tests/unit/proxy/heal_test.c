@@ -70,7 +70,7 @@ static void completed(void)
     };
 
     for (size_t i = 0; i < ROWS(rows); i++) {
-        char request[200];
+        char request[400];
         struct world w;
         struct side *c;
 
@@ -78,11 +78,13 @@ static void completed(void)
         c = client(&w);
         (void)snprintf(request, sizeof request,
                        "GET %s HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer t\r\nAccept-Encoding: gzip\r\n"
-                       "If-None-Match: \"x\"\r\nAccept: application/json, */*\r\n\r\n",
+                       "If-None-Match: \"x\"\r\nRange: bytes=0-1\r\nif-range: \"x\"\r\n"
+                       "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\nAccept: application/json, */*\r\n\r\n",
                        rows[i].path);
         say(c, request);
         ok(has(conn(&w.local, 0), "\r\n\r\n") && got(&w.local.conns[0], "Authorization: Bearer t\r\n"),
            "%s: the local server is asked, with the client's credential", rows[i].path);
+        ok(!got(&w.local.conns[0], "ange: ") && !got(&w.local.conns[0], "If-Modified-Since"), "not for a part");
         ok(!got(&w.local.conns[0], "gzip") && !got(&w.local.conns[0], "If-None-Match") &&
                got(&w.local.conns[0], "Accept: application/json\r\n"),
            "for all of it, in plain JSON");
@@ -218,8 +220,9 @@ static void schemas(void)
     w.peer_schemas = "{\"paths\":{" SPEC("api/v1", "B1") "," SPEC("apis/batch/v1", "B2") "}}";
     world_start(&w);
     c = client(&w);
-    say(c, GET("/openapi/v3"));
-    ok(has(conn(&w.local, 0), "GET /openapi/v3 "), "the index of schemas");
+    say(c, "GET /openapi/v3 HTTP/1.1\r\nHost: k\r\nRange: bytes=0-1\r\nIf-Modified-Since: x\r\nAccept: */*\r\n\r\n");
+    ok(has(conn(&w.local, 0), "GET /openapi/v3 ") && has(conn(&w.local, 0), "\r\n\r\n"), "the index of schemas");
+    ok(!got(&w.local.conns[0], "Range: ") && !got(&w.local.conns[0], "If-Modified-Since"), "is asked for whole");
     say_ok(conn(&w.local, 0), "{\"paths\":{" SPEC("api/v1", "A1") "}}");
     ok(has(c, "{\"paths\":{" SPEC("api/v1", "A1") "," SPEC("apis/batch/v1", "B2") "}}"), "is completed");
     ok(got(c, "ETag: \"") && !got(c, "\"own\""), "with a tag of its own");

@@ -478,8 +478,10 @@ static void discovery(unsigned status)
         ok(has(c, "HTTP/1.1 200 ") && has(c, "\"jobs\""), "allowed there: ours is served");
         is_str(w.seen_etag, "", "its tag says nothing about the local server");
     } else {
-        say(conn(&w.peers[0], 0), "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\n{}");
-        ok(has(c, "HTTP/1.1 503 "), "forbidden there: the local server's word is waited for");
+        say(conn(&w.peers[0], 0), "HTTP/1.1 403 Forbidden\r\nContent-Length: 4\r\n\r\nnope");
+        ok(has(c, "HTTP/1.1 403 Forbidden") && has(c, "nope") && got(c, "X-Mvproxy-Served-By: apiserver-b"),
+           "forbidden there: the refusal is passed on");
+        ok(!got(c, "jobs"), "without a word of the document");
     }
     world_close(&w);
 }
