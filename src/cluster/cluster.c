@@ -14,10 +14,8 @@
 #include "cluster/front_trust.h"
 #include "cluster/leases.h"
 #include "cluster/publish.h"
-#include "cluster/pulse.h"
 #include "cluster/records.h"
-#include "cluster/refresh.h"
-#include "cluster/schemas.h"
+#include "cluster/server.h"
 
 /* ------------------------------------------------------------------------------------------------------ options */
 
@@ -88,7 +86,7 @@ static void on_readiness(void *arg)
     /* It may be another version; the pauses before the next attempts have grown while it was away. */
     if (!ready)
         return;
-    (void)refresh_trigger(c->local, REFRESH_RECOVERED);
+    (void)refresh_trigger(c->local->discovery, REFRESH_RECOVERED);
     if (c->leases != NULL)
         leases_retry(c->leases);
     if (c->exclusions != NULL)
@@ -140,13 +138,10 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     c->memory_retry = loop_timer_new(l, cluster_on_memory_retry, c);
     c->patience = loop_timer_new(l, on_patience, c);
     c->readiness = readiness_new(c->api, on_readiness, c);
-    c->local = cluster_local_refresh(c);
-    c->schemas = schemas_new(c->api, false, cluster_on_schemas, c);
-    c->pulse = cluster_new_pulse(c, NULL);
-    if (c->local == NULL || c->schemas == NULL || c->pulse == NULL || c->memory_retry == NULL || c->patience == NULL)
+    c->local = cluster_new_server(c, NULL);
+    if (c->local == NULL || c->memory_retry == NULL || c->patience == NULL)
         abort();
-    refresh_set_origin(c->local, c->o.local);
-    cluster_set_pulse(c, c->pulse, c->o.local);
+    server_set_origin(c->local, c->o.local, c->o.pulse);
     watch_readiness(c);
     if (o->peers_enabled) {
         cluster_start_peer_side(c);
@@ -168,9 +163,7 @@ void cluster_free(struct cluster *c)
     records_free(c->records);
     waiters_clear(&c->waiters);
     waiters_clear(&c->protobuf_waiters);
-    refresh_free(c->local);
-    schemas_free(c->schemas);
-    pulse_free(c->pulse);
+    server_free(c->local);
     readiness_free(c->readiness);
     publish_free(c->publish);
     loop_timer_free(c->memory_retry);
@@ -191,8 +184,8 @@ static void update_peer_side(struct cluster *c, const struct cluster_opts *o, bo
     peers_update(c->peers, &p);
     peers_set_static(c->peers, o->static_peers, o->n_static_peers);
     while ((peer = peers_next(c->peers, &i)) != NULL)
-        if (peer->refresh != NULL)
-            refresh_set_interval(peer->refresh, o->refresh_interval_ms);
+        if (peer->server != NULL)
+            refresh_set_interval(peer->server->discovery, o->refresh_interval_ms);
     if (moved && c->leases != NULL)
         leases_restart(c->leases, c->o.local);
     if (moved && c->exclusions != NULL)
@@ -215,13 +208,12 @@ void cluster_update(struct cluster *c, const struct cluster_opts *o)
     if (was_enabled != o->peers_enabled)
         log_info(o->peers_enabled ? "Peer proxying enabled" : "Peer proxying disabled");
     if (moved) {
-        refresh_set_origin(c->local, c->o.local);
-        cluster_set_pulse(c, c->pulse, c->o.local);
+        server_set_origin(c->local, c->o.local, c->o.pulse);
         identity_set_origin(c->identity, c->o.local);
         identity_recheck(c->identity);
     }
     watch_readiness(c);
-    refresh_set_interval(c->local, o->refresh_interval_ms);
+    refresh_set_interval(c->local->discovery, o->refresh_interval_ms);
     if (o->peers_enabled) {
         cluster_start_peer_side(c);
         update_peer_side(c, o, moved && was_enabled);
@@ -259,7 +251,7 @@ struct served *cluster_served(struct cluster *c)
 struct cluster_waiter *cluster_local_miss(struct cluster *c, void (*done)(void *arg), void *arg)
 {
     /* Each request to a peer comes here, and most wait for nothing. */
-    if (!refresh_trigger(c->local, REFRESH_MISS) || done == NULL)
+    if (!refresh_trigger(c->local->discovery, REFRESH_MISS) || done == NULL)
         return NULL;
     return waiters_add(&c->waiters, done, arg);
 }
@@ -281,16 +273,16 @@ void cluster_peer_suspect(struct cluster *c, const char *peer_id)
 {
     struct peer *p = c->peers == NULL ? NULL : peers_find(c->peers, slice_str(peer_id));
 
-    if (p != NULL && p->refresh != NULL)
-        (void)refresh_trigger(p->refresh, REFRESH_SUSPECT);
+    if (p != NULL && p->server != NULL)
+        (void)refresh_trigger(p->server->discovery, REFRESH_SUSPECT);
 }
 
 void cluster_peer_answered(struct cluster *c, const char *peer_id)
 {
     struct peer *p = c->peers == NULL ? NULL : peers_find(c->peers, slice_str(peer_id));
 
-    if (p != NULL && p->refresh != NULL && refresh_failing(p->refresh))
-        (void)refresh_trigger(p->refresh, REFRESH_ANSWERED);
+    if (p != NULL && p->server != NULL && refresh_failing(p->server->discovery))
+        (void)refresh_trigger(p->server->discovery, REFRESH_ANSWERED);
 }
 
 bool cluster_fails_over(const struct cluster *c)
@@ -310,7 +302,7 @@ void cluster_local_failed(struct cluster *c, bool unreachable)
     else
         readiness_invalidate(c->readiness);
     if (origin_loops(c->o.local))
-        (void)refresh_trigger(c->local, REFRESH_SUSPECT); /* and, as it fails, until it no longer does */
+        (void)refresh_trigger(c->local->discovery, REFRESH_SUSPECT); /* and, as it fails, until it no longer does */
 }
 
 void cluster_refresh(struct cluster *c)
@@ -318,10 +310,10 @@ void cluster_refresh(struct cluster *c)
     struct peer *p;
     size_t i = 0;
 
-    (void)refresh_trigger(c->local, REFRESH_OPERATOR);
+    (void)refresh_trigger(c->local->discovery, REFRESH_OPERATOR);
     while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL)
-        if (p->refresh != NULL)
-            (void)refresh_trigger(p->refresh, REFRESH_OPERATOR);
+        if (p->server != NULL)
+            (void)refresh_trigger(p->server->discovery, REFRESH_OPERATOR);
 }
 
 static struct peer *find_peer(struct cluster *c, const char *name)
@@ -339,8 +331,8 @@ bool cluster_refresh_peer(struct cluster *c, const char *name)
 {
     struct peer *p = find_peer(c, name);
 
-    if (p != NULL && p->refresh != NULL)
-        (void)refresh_trigger(p->refresh, REFRESH_OPERATOR);
+    if (p != NULL && p->server != NULL)
+        (void)refresh_trigger(p->server->discovery, REFRESH_OPERATOR);
     return p != NULL;
 }
 
@@ -357,6 +349,6 @@ bool cluster_drain_peer(struct cluster *c, const char *name, bool drained, size_
 
 void cluster_local_etag_seen(struct cluster *c, struct slice etag)
 {
-    if (etag.n > 0 && !slice_eq(etag, refresh_apis_etag(c->local)))
-        (void)refresh_trigger(c->local, REFRESH_ETAG);
+    if (etag.n > 0 && !slice_eq(etag, refresh_apis_etag(c->local->discovery)))
+        (void)refresh_trigger(c->local->discovery, REFRESH_ETAG);
 }

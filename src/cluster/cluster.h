@@ -6,54 +6,15 @@
 #ifndef MVPROXY_CLUSTER_CLUSTER_H
 #define MVPROXY_CLUSTER_CLUSTER_H
 
-#include "cluster/identity.h"
+#include "cluster/cluster_opts.h"
 #include "cluster/readiness.h"
 #include "cluster/served.h"
-#include "kube/request_header.h"
 
 struct back;
 struct buf;
-struct changes;
 struct cluster;
 struct loop;
 struct metrics;
-struct sockaddr;
-struct tls_ctx;
-struct user_headers;
-struct egress_proxy;
-
-struct cluster_static_peer {
-    const char *name; /* server ID or host name (turned into its server ID) */
-    const char *host;
-    unsigned port;
-};
-
-struct cluster_opts {
-    bool peers_enabled;                 /* feature gate on and peer trust configured; false: local knowledge only */
-    const char *hostname;               /* of this node: gives the own server ID */
-    struct origin *local;               /* the local kube-apiserver */
-    const char *user;                   /* as whom we ask: X-Remote-User … */
-    const char *const *groups;          /* NULL-terminated */
-    const struct user_headers *headers; /* under which names; NULL: the standard ones. Must outlive the cluster */
-    struct tls_ctx *peer_tls_cert, *peer_tls_no_cert; /* towards peers; must live until the next cluster_update */
-    const struct cluster_static_peer *static_peers;
-    size_t n_static_peers;
-    bool (*peer_allowed)(const struct sockaddr *addr, void *arg); /* peer-allowed-cidrs; NULL: default rule */
-    void *peer_allowed_arg;
-    struct egress_proxy *peer_egress; /* on the way to peers; NULL: none. Lives as long as peer_tls_* */
-    bool peer_rule_changed;           /* cluster_update: peer_allowed judges otherwise than before */
-    uint64_t refresh_interval_ms, stale_after_ms, forget_after_ms, leave_grace_ms; /* see peers.h */
-    enum identity_mode identity;
-    const char *advertise;              /* "ip:port" under which peers reach us; NULL: not told */
-    struct request_header front;        /* which front proxies we believe; must live until the next cluster_update */
-    bool annotate;                      /* also into a Lease that the local server publishes */
-    struct origin *const *etcd_servers; /* for peer endpoint records; n_etcd_servers 0: none */
-    size_t n_etcd_servers;
-    const char *etcd_prefix;
-    bool local_failover;     /* peers may take over while the local server is not ready */
-    bool pulse;              /* each server is asked once a second whether it is there (pulse.h) */
-    struct changes *changes; /* gets what happens to servers; NULL: nobody wants to know. Outlives the cluster */
-};
 
 /* Ends the process only when out of memory. Starts to work when the loop runs. Text and arrays are copied. */
 struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, const struct cluster_opts *o);

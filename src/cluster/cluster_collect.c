@@ -6,8 +6,7 @@
 #include "cluster/exclusions.h"
 #include "cluster/leases.h"
 #include "cluster/peers.h"
-#include "cluster/refresh.h"
-#include "cluster/schemas.h"
+#include "cluster/server.h"
 #include "net/loop.h"
 
 /*
@@ -16,7 +15,7 @@
  */
 static bool discovery_known(const struct peer *p)
 {
-    return refresh_known(p->refresh) || (p->life != PEER_LIVE && refresh_disco(p->refresh) != NULL);
+    return refresh_known(p->server->discovery) || (p->life != PEER_LIVE && refresh_disco(p->server->discovery) != NULL);
 }
 
 /* What is found out about all peers together. */
@@ -44,7 +43,7 @@ static bool incomplete_without(const struct cluster *c, const struct peer *p, st
 {
     if (!c->o.peers_enabled || c->o.peer_tls_cert == NULL)
         return false;
-    if (p->refresh != NULL && refresh_disco(p->refresh) != NULL)
+    if (p->server != NULL && refresh_disco(p->server->discovery) != NULL)
         return false;
     return p->origin != NULL || in_time(s, loop_now_ms(c->loop) - p->known_ms, TIMEOUT_PEER_ADDRESS_MS);
 }
@@ -55,8 +54,8 @@ static bool incomplete_without(const struct cluster *c, const struct peer *p, st
  */
 static bool is_pending(const struct peer *p, struct survey *s)
 {
-    return p->life == PEER_LIVE && p->refresh != NULL && !refresh_known(p->refresh) &&
-           in_time(s, refresh_unknown_ms(p->refresh), TIMEOUT_PEER_UNKNOWN_MS);
+    return p->life == PEER_LIVE && p->server != NULL && !refresh_known(p->server->discovery) &&
+           in_time(s, refresh_unknown_ms(p->server->discovery), TIMEOUT_PEER_UNKNOWN_MS);
 }
 
 static bool collect_peers(struct cluster *c, struct publish_input *in, struct survey *s)
@@ -80,17 +79,17 @@ static bool collect_peers(struct cluster *c, struct publish_input *in, struct su
             .source = peer_source_name(p->source),
             .drained = p->drained,
         };
-        if (p->refresh != NULL) {
+        if (p->server != NULL) {
             peers[used].discovery_known = discovery_known(p);
             peers[used].pending = is_pending(p, s);
-            peers[used].disco = refresh_disco(p->refresh);
-            peers[used].schemas = schemas_index(p->schemas);
-            peers[used].release = schemas_release(p->schemas);
-            in->extra[used].stale = p->life != PEER_LIVE || refresh_failing(p->refresh);
+            peers[used].disco = refresh_disco(p->server->discovery);
+            peers[used].schemas = schemas_index(p->server->schemas);
+            peers[used].release = schemas_release(p->server->schemas);
+            in->extra[used].stale = p->life != PEER_LIVE || refresh_failing(p->server->discovery);
         }
         in->incomplete |= incomplete_without(c, p, s);
         /* An earlier process's document says nothing of what this one has added, also after it has left. */
-        s->unknown |= p->refresh == NULL || !refresh_known(p->refresh);
+        s->unknown |= p->server == NULL || !refresh_known(p->server->discovery);
         used++;
     }
     in->served.n_peers = used;
@@ -169,12 +168,12 @@ bool cluster_collect(void *arg, struct publish_input *in)
     in->served.leases_synced = !c->o.peers_enabled || leases_known(c);
     in->served.local_id = c->own_id;
     in->served.local_host = c->hostname;
-    in->served.local = refresh_disco(c->local);
-    in->served.local_refused = refresh_refused(c->local);
-    in->served.local_schemas = schemas_index(c->schemas);
-    in->served.local_release = schemas_release(c->schemas);
-    in->served.local_etag[SERVED_APIS] = refresh_apis_etag(c->local);
-    in->served.local_etag[SERVED_CORE] = refresh_core_etag(c->local);
+    in->served.local = refresh_disco(c->local->discovery);
+    in->served.local_refused = refresh_refused(c->local->discovery);
+    in->served.local_schemas = schemas_index(c->local->schemas);
+    in->served.local_release = schemas_release(c->local->schemas);
+    in->served.local_etag[SERVED_APIS] = refresh_apis_etag(c->local->discovery);
+    in->served.local_etag[SERVED_CORE] = refresh_core_etag(c->local->discovery);
     if (c->peers != NULL && !collect_peers(c, in, &s))
         return false;
     in->served.behind = is_behind(c, &s);

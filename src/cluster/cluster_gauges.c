@@ -4,8 +4,7 @@
 #include "back/back.h"
 #include "cluster/cluster_internal.h"
 #include "cluster/publish.h"
-#include "cluster/pulse.h"
-#include "cluster/refresh.h"
+#include "cluster/server.h"
 #include "net/loop.h"
 
 /* Two of one host name: a server that has another ID since it was upgraded, and what is left of the one before. */
@@ -20,10 +19,10 @@ static void set_youngest(struct metric *m, double age)
 }
 
 /* One that never answered is as old as what is known of it. */
-static void set_age(const struct cluster *c, const char *server, const struct refresh *r, uint64_t known_ms)
+static void set_age(const struct cluster *c, const char *server, const struct server *s, uint64_t known_ms)
 {
     struct slice label = slice_str(server);
-    uint64_t age = r == NULL ? UINT64_MAX : refresh_age_ms(r);
+    uint64_t age = s == NULL ? UINT64_MAX : refresh_age_ms(s->discovery);
 
     if (age == UINT64_MAX)
         age = loop_now_ms(c->loop) - known_ms;
@@ -31,13 +30,13 @@ static void set_age(const struct cluster *c, const char *server, const struct re
 }
 
 /* Whether it answers is not said before it was asked. Of two of one name it is enough if one does. */
-static void set_pulse(const struct cluster *c, const char *server, const struct pulse *pulse, const char **version)
+static void set_pulse(const struct cluster *c, const char *server, const struct server *s, const char **version)
 {
     struct slice label = slice_str(server);
     struct metric *up;
     struct pulse_view v;
 
-    pulse_look(pulse, &v);
+    pulse_look(s == NULL ? NULL : s->pulse, &v);
     *version = v.says->binary;
     if (v.state == PULSE_UNKNOWN)
         return;
@@ -46,12 +45,12 @@ static void set_pulse(const struct cluster *c, const char *server, const struct 
         metric_set(up, 1);
 }
 
-static void show_server(const struct cluster *c, const char *server, const char *id, const struct pulse *pulse,
+static void show_server(const struct cluster *c, const char *server, const char *id, const struct server *s,
                         const struct origin *o)
 {
     const char *version, *address = o == NULL ? NULL : origin_address(o);
 
-    set_pulse(c, server, pulse, &version);
+    set_pulse(c, server, s, &version);
     metric_set(metric_child(c->metrics.info,
                             (struct slice[]){slice_str(server), slice_str(id), slice_str(version), slice_str(address)}),
                1);
@@ -67,10 +66,10 @@ static void show_servers(const struct cluster *c)
     metric_family_clear(c->metrics.info);
     metric_family_clear(c->metrics.up);
     set_age(c, own, c->local, c->started_ms);
-    show_server(c, own, c->own_id, c->pulse, c->o.local);
+    show_server(c, own, c->own_id, c->local, c->o.local);
     while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL) {
-        set_age(c, peer_label(p), p->refresh, p->known_ms);
-        show_server(c, peer_label(p), p->id, p->pulse, p->origin);
+        set_age(c, peer_label(p), p->server, p->known_ms);
+        show_server(c, peer_label(p), p->id, p->server, p->origin);
         drained += p->drained;
     }
     metric_set(c->metrics.peers_drained, (double)drained);

@@ -4,13 +4,14 @@
 
 #include "back/back.h"
 #include "base/limits.h"
+#include "cluster/cluster.h"
 #include "cluster/cluster_internal.h"
 #include "cluster/exclusions.h"
 #include "cluster/front_trust.h"
 #include "cluster/informer.h"
 #include "cluster/leases.h"
 #include "cluster/publish.h"
-#include "cluster/refresh.h"
+#include "cluster/server.h"
 #include "net/loop.h"
 
 static bool not_yet(char *reason, size_t n, const char *what, const char *why)
@@ -22,9 +23,9 @@ static bool not_yet(char *reason, size_t n, const char *what, const char *why)
 bool cluster_local_synced(struct cluster *c, char *reason, size_t n)
 {
     /* What we may not know is not waited for: the server goes on being served without it. */
-    if (refresh_disco(c->local) != NULL || refresh_refused(c->local))
+    if (refresh_disco(c->local->discovery) != NULL || refresh_refused(c->local->discovery))
         return true;
-    return not_yet(reason, n, "local discovery not read yet", refresh_failure(c->local));
+    return not_yet(reason, n, "local discovery not read yet", refresh_failure(c->local->discovery));
 }
 
 bool cluster_leases_synced(struct cluster *c, char *reason, size_t n)
@@ -47,7 +48,7 @@ static const struct peer *awaited(const struct cluster *c)
     size_t i = 0;
 
     while ((p = peers_next(c->peers, &i)) != NULL)
-        if (p->life == PEER_LIVE && (p->refresh == NULL || !refresh_known(p->refresh)) &&
+        if (p->life == PEER_LIVE && (p->server == NULL || !refresh_known(p->server->discovery)) &&
             now - p->known_ms < TIMEOUT_PEER_FIRST_ANSWER_MS)
             return p;
     return NULL;
@@ -56,7 +57,7 @@ static const struct peer *awaited(const struct cluster *c)
 /* Nothing more will be known than is. */
 static bool refused(const struct cluster *c)
 {
-    return refresh_refused(c->local) || leases_refused(c->leases);
+    return refresh_refused(c->local->discovery) || leases_refused(c->leases);
 }
 
 bool cluster_peers_synced(struct cluster *c, char *reason, size_t n)
@@ -93,11 +94,11 @@ void cluster_local_describe(struct cluster *c, char *text, size_t n)
 
 bool cluster_local_reachable(struct cluster *c, char *reason, size_t n)
 {
-    const char *failure = refresh_failure(c->local);
+    const char *failure = refresh_failure(c->local->discovery);
 
     if (origin_loops(c->o.local))
         return not_yet(reason, n, "requests to the API server come back", "an mvproxy answers at its address");
-    if ((failure == NULL && refresh_polls(c->local) > 0) || refresh_refused(c->local))
+    if ((failure == NULL && refresh_polls(c->local->discovery) > 0) || refresh_refused(c->local->discovery))
         return true;
     return not_yet(reason, n, failure == NULL ? "not asked yet" : "the local kube-apiserver does not answer", failure);
 }

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The facade's own state, shared by cluster.c (life, surprises), cluster_parts.c (what it consists of),
- * cluster_health.c, cluster_collect.c and cluster_describe.c.
+ * The facade's own state, shared by cluster.c (life, surprises), cluster_parts.c (what it consists of), cluster_peers.c
+ * (who is asked), cluster_collect.c (for a snapshot), cluster_health.c, cluster_view.c and cluster_gauges.c.
  */
 #ifndef MVPROXY_CLUSTER_CLUSTER_INTERNAL_H
 #define MVPROXY_CLUSTER_CLUSTER_INTERNAL_H
 
-#include "cluster/cluster.h"
 #include "cluster/cluster_metrics.h"
+#include "cluster/cluster_opts.h"
 #include "cluster/identity.h"
 #include "cluster/peers.h"
 #include "cluster/readiness.h"
 #include "cluster/waiters.h"
 #include "kube/server_id.h"
 
-struct disco_news;
-struct pulse;
+struct server;
+
+enum { CLUSTER_MEMORY_RETRY_MS = 1000 };
 
 struct cluster {
     struct loop *loop;
@@ -25,9 +26,7 @@ struct cluster {
     char own_id[SERVER_ID_BYTES];
     char *hostname, *advertise;
     struct api *api;
-    struct refresh *local;
-    struct schemas *schemas;     /* of the local server */
-    struct pulse *pulse;         /* of the local server; without an origin while pulses are off */
+    struct server *local;
     struct readiness *readiness; /* without an origin while local-failover or peers are off */
     int64_t own_renew_us;        /* of the own Lease, as it was seen last */
     uint64_t own_seen_ms;        /* when it was seen to change; 0: never */
@@ -56,17 +55,15 @@ struct cluster {
     struct cluster_metrics metrics;
 };
 
-/* cluster_parts.c. Discovery of the local server; NULL when out of memory. */
-MEM_CHECK struct refresh *cluster_local_refresh(struct cluster *c);
-void cluster_note_leases(struct cluster *c, bool fail); /* they can be followed from now on, or cannot */
-void cluster_on_schemas(void *arg);                     /* somebody's are others */
-/* cluster_pulse.c. NULL when out of memory. `peer` NULL: the local server's. */
-MEM_CHECK struct pulse *cluster_new_pulse(struct cluster *c, struct peer *peer);
-/* Asks this origin from now on, if pulses are on. */
-void cluster_set_pulse(struct cluster *c, struct pulse *p, struct origin *o);
-/* What a server serves has changed: refresh_opts.on_news, with the cluster or a peer. */
-void cluster_on_local_news(void *arg, const struct disco_news *news);
-void cluster_on_peer_news(void *arg, const struct disco_news *news);
+/* cluster_collect.c. The Leases can be followed from now on, or cannot. */
+void cluster_note_leases(struct cluster *c, bool fail);
+/* cluster_parts.c. What is asked of a server, NULL: the local one. NULL when out of memory. */
+MEM_CHECK struct server *cluster_new_server(struct cluster *c, struct peer *peer);
+/* cluster_peers.c */
+const struct peers_handler *cluster_peers_handler(void); /* with the cluster */
+/* What is asked of it begins anew; without memory after a while. */
+void cluster_start_server(struct cluster *c, struct peer *peer);
+/* cluster_parts.c */
 /* For the host name, server ID and options that c has. Once. */
 void cluster_make_identity(struct cluster *c);
 void cluster_make_records(struct cluster *c);

@@ -6,12 +6,8 @@
 #include "cluster/exclusions.h"
 #include "cluster/leases.h"
 #include "cluster/publish.h"
-#include "cluster/pulse.h"
 #include "cluster/records.h"
-#include "cluster/refresh.h"
-#include "cluster/schemas.h"
-
-enum { MEMORY_RETRY_MS = 1000 };
+#include "cluster/server.h"
 
 /* ------------------------------------------------------------------------------------------------------- local */
 
@@ -29,185 +25,81 @@ static void look_for_restart(struct cluster *c)
 {
     uint64_t before = c->local_connection;
 
-    c->local_connection = refresh_connection(c->local);
+    c->local_connection = refresh_connection(c->local->discovery);
     if (c->local_suspect && before > 0 && c->local_connection > before) {
         identity_restarted(c->identity);
         /* What it installs last may be missing in what it has just said. */
-        (void)refresh_trigger(c->local, REFRESH_EVENT);
+        (void)refresh_trigger(c->local->discovery, REFRESH_EVENT);
     }
     if (watched_or_never(c))
         c->local_suspect = false;
 }
 
-void cluster_on_schemas(void *arg)
+static void on_local_polled(struct cluster *c, bool ok)
 {
-    struct cluster *c = arg;
-
-    publish_request(c->publish);
-}
-
-static void on_local_end(void *arg, bool ok, bool changed)
-{
-    struct cluster *c = arg;
     char tag[LEASE_TAG_BYTES];
 
-    if (ok) {
-        look_for_restart(c);
-        if (c->o.peers_enabled)
-            schemas_poll(c->schemas, c->o.local);
-        records_local_answers(c->records);
-        refresh_tag(c->local, tag);
-        identity_serves(c->identity, slice_str(tag));
-    } else {
+    if (!ok) {
         readiness_invalidate(c->readiness);
+        return;
     }
-    if (changed)
-        publish_request(c->publish);
-    waiters_polled(&c->waiters, publish_pending(c->publish));
+    look_for_restart(c);
+    if (c->o.peers_enabled)
+        schemas_poll(c->local->schemas, c->o.local);
+    records_local_answers(c->records);
+    refresh_tag(c->local->discovery, tag);
+    identity_serves(c->identity, slice_str(tag));
 }
 
-static struct refresh *new_refresh(struct cluster *c, const char *name, struct peer *peer,
-                                   void (*on_end)(void *arg, bool ok, bool changed))
+/* ---------------------------------------------------------------------------------------------------- each server */
+
+static void on_polled(void *arg, struct server *s, bool ok, bool changed)
 {
-    const struct refresh_opts o = {
-        .api = c->api,
-        .name = name,
-        .peer = peer != NULL,
-        .interval_ms = c->o.refresh_interval_ms,
-        .metrics = &c->metrics,
-        .on_end = on_end,
-        .on_news = peer != NULL ? cluster_on_peer_news : cluster_on_local_news,
-        .arg = peer != NULL ? (void *)peer : (void *)c,
-    };
-
-    return refresh_new(&o);
-}
-
-struct refresh *cluster_local_refresh(struct cluster *c)
-{
-    return new_refresh(c, "local", NULL, on_local_end);
-}
-
-/* ------------------------------------------------------------------------------------------------------- peers */
-
-static void on_peer_end(void *arg, bool ok, bool changed)
-{
-    struct peer *peer = arg;
-    struct cluster *c = peer->owner;
+    struct cluster *c = arg;
+    struct peer *peer = s->o.peer;
 
     if (changed)
         publish_request(c->publish);
-    if (ok) {
-        schemas_poll(peer->schemas, peer->origin);
+    if (peer == NULL) {
+        on_local_polled(c, ok);
+        waiters_polled(&c->waiters, publish_pending(c->publish));
+    } else if (ok) {
+        schemas_poll(s->schemas, peer->origin);
         peers_answered(c->peers, peer);
     }
 }
 
-/* A forgotten peer is asked no more; without a Lease its answers are the only sign of life there can be. */
-static bool worth_asking(const struct peer *peer)
-{
-    return peer->life != PEER_FORGOTTEN || !peer->leased;
-}
-
-static void set_origin(struct cluster *c, struct peer *peer)
-{
-    if (peer->refresh == NULL)
-        return;
-    if (peer->origin == NULL && peer->life == PEER_LIVE)
-        metric_inc(c->metrics.sync_errors_no_address);
-    refresh_set_origin(peer->refresh, worth_asking(peer) ? peer->origin : NULL);
-    cluster_set_pulse(c, peer->pulse, worth_asking(peer) ? peer->origin : NULL);
-}
-
-static void start_refresh(struct cluster *c, struct peer *peer)
-{
-    refresh_free(peer->refresh);
-    schemas_free(peer->schemas);
-    pulse_free(peer->pulse);
-    peer->schemas = schemas_new(c->api, true, cluster_on_schemas, c);
-    peer->pulse = cluster_new_pulse(c, peer); /* without memory it is only not seen at once when the peer goes */
-    peer->refresh = peer->schemas == NULL ? NULL : new_refresh(c, peer_label(peer), peer, on_peer_end);
-    if (peer->refresh == NULL) {
-        log_error("Out of memory for a peer's discovery", LT("peer", peer_label(peer)));
-        loop_timer_set(c->memory_retry, MEMORY_RETRY_MS);
-    }
-    set_origin(c, peer);
-}
-
-static void on_peer_added(void *arg, struct peer *peer)
+static void on_schemas(void *arg)
 {
     struct cluster *c = arg;
 
-    start_refresh(c, peer);
-    records_tell(c->records, slice_str(peer->id));
     publish_request(c->publish);
 }
 
-static void on_peer_life(struct cluster *c, struct peer *peer)
+static size_t servers(void *arg)
 {
-    if (peer->life == PEER_FORGOTTEN)
-        start_refresh(c, peer); /* with it goes the document */
-    else if (peer->life == PEER_LIVE && peer->refresh == NULL)
-        start_refresh(c, peer);
-    else if (peer->life == PEER_LIVE && !refresh_has_origin(peer->refresh))
-        set_origin(c, peer);
-    else if (peer->life == PEER_LIVE && peer->leased)
-        (void)refresh_trigger(peer->refresh, REFRESH_LEASE);
+    const struct cluster *c = arg;
+
+    return 1 + (c->peers == NULL ? 0 : peers_count_life(c->peers, PEER_LIVE));
 }
 
-/* What its mvproxy says that it serves is not what we have read; or it is another process, and we could not read it. */
-static void poll_if_other(struct peer *peer)
+struct server *cluster_new_server(struct cluster *c, struct peer *peer)
 {
-    char known[LEASE_TAG_BYTES];
+    const struct server_opts o = {
+        .api = c->api,
+        .peer = peer,
+        .hostname = c->hostname,
+        .interval_ms = c->o.refresh_interval_ms,
+        .metrics = &c->metrics,
+        .changes = c->o.changes,
+        .servers = servers,
+        .polled = on_polled,
+        .schemas_changed = on_schemas,
+        .arg = c,
+    };
 
-    if (peer->refresh == NULL)
-        return;
-    refresh_tag(peer->refresh, known);
-    if (refresh_failing(peer->refresh) || known[0] == '\0' || strncmp(known, peer->tag, strlen(known)) != 0)
-        (void)refresh_trigger(peer->refresh, REFRESH_TAG);
+    return server_new(&o);
 }
-
-static void on_peer_changed(void *arg, struct peer *peer, unsigned what)
-{
-    struct cluster *c = arg;
-
-    if (what & PEER_CHANGED_LIFE)
-        on_peer_life(c, peer);
-    if (peer->refresh != NULL && (what & PEER_CHANGED_HOLDER) && peer->life != PEER_FORGOTTEN) {
-        refresh_invalidate(peer->refresh);
-        schemas_invalidate(peer->schemas);
-        (void)refresh_trigger(peer->refresh, REFRESH_LEASE);
-    }
-    /* With its Lease a static peer that was forgotten loses what kept it from being asked. */
-    if ((what & PEER_CHANGED_ORIGIN) ||
-        (peer->origin != NULL && peer->refresh != NULL && worth_asking(peer) && !refresh_has_origin(peer->refresh)))
-        set_origin(c, peer);
-    /* A server that comes back renews its Lease first of all: no waiting for the next retry then. */
-    if ((what & PEER_CHANGED_RENEWED) && peer->refresh != NULL && refresh_failing(peer->refresh))
-        (void)refresh_trigger(peer->refresh, REFRESH_RECOVERED);
-    if (peer->refresh != NULL && (what & PEER_CHANGED_RHYTHM))
-        (void)refresh_trigger(peer->refresh, REFRESH_LEASE);
-    if (what & PEER_CHANGED_TAG)
-        poll_if_other(peer);
-    if (what & ~(unsigned)(PEER_CHANGED_RENEWED | PEER_CHANGED_RHYTHM | PEER_CHANGED_TAG))
-        publish_request(c->publish);
-}
-
-static void on_peer_removed(void *arg, struct peer *peer)
-{
-    struct cluster *c = arg;
-
-    refresh_free(peer->refresh);
-    schemas_free(peer->schemas);
-    pulse_free(peer->pulse);
-    peer->pulse = NULL;
-    peer->refresh = NULL;
-    peer->schemas = NULL;
-    publish_request(c->publish);
-}
-
-static const struct peers_handler peers_handler = {
-    .added = on_peer_added, .changed = on_peer_changed, .removed = on_peer_removed};
 
 /* ------------------------------------------------------------------------------------------- leases, exclusions */
 
@@ -232,7 +124,7 @@ static void on_leases_health(void *arg, const char *why)
     cluster_note_leases(c, why != NULL);
     publish_request(c->publish);
     readiness_invalidate(c->readiness);
-    (void)refresh_trigger(c->local, REFRESH_RECOVERED);
+    (void)refresh_trigger(c->local->discovery, REFRESH_RECOVERED);
 }
 
 static void on_own_lease(void *arg, const struct lease *l)
@@ -315,7 +207,7 @@ static bool answers(void *arg)
 {
     const struct cluster *c = arg;
 
-    return refresh_polls(c->local) > 0 && refresh_failure(c->local) == NULL;
+    return refresh_polls(c->local->discovery) > 0 && refresh_failure(c->local->discovery) == NULL;
 }
 
 static bool is_annotated(void *arg, struct slice id)
@@ -366,7 +258,7 @@ static void on_exclusions_event(void *arg)
 {
     struct cluster *c = arg;
 
-    (void)refresh_trigger(c->local, REFRESH_EVENT);
+    (void)refresh_trigger(c->local->discovery, REFRESH_EVENT);
 }
 
 static void on_exclusions_health(void *arg, const char *why)
@@ -406,7 +298,7 @@ void cluster_start_peer_side(struct cluster *c)
     if (c->peers == NULL) {
         struct peers_opts o = cluster_peers_options(c);
 
-        c->peers = peers_new(&o, &peers_handler, c);
+        c->peers = peers_new(&o, cluster_peers_handler(), c);
     }
     if (c->leases == NULL)
         c->leases = leases_new(c->api, c->o.local, c->peers, c->own_id, &leases_handler, c);
@@ -416,7 +308,7 @@ void cluster_start_peer_side(struct cluster *c)
         identity_start(c->identity);
     if (c->leases == NULL || c->exclusions == NULL) {
         log_error("Out of memory for following the cluster");
-        loop_timer_set(c->memory_retry, MEMORY_RETRY_MS);
+        loop_timer_set(c->memory_retry, CLUSTER_MEMORY_RETRY_MS);
     }
 }
 
@@ -430,8 +322,8 @@ void cluster_on_memory_retry(void *arg)
         return;
     cluster_start_peer_side(c);
     while ((p = peers_next(c->peers, &i)) != NULL)
-        if (p->refresh == NULL)
-            start_refresh(c, p);
+        if (p->server == NULL)
+            cluster_start_server(c, p);
 }
 
 void cluster_stop_peer_side(struct cluster *c)

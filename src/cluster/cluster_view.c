@@ -2,17 +2,21 @@
 #include "cluster/cluster_view.h"
 
 #include "back/back.h"
+#include "base/buf.h"
+#include "cluster/cluster.h"
 #include "cluster/cluster_internal.h"
 #include "cluster/exclusions.h"
+#include "cluster/leases.h"
 #include "cluster/publish.h"
-#include "cluster/refresh.h"
+#include "cluster/records.h"
+#include "cluster/server.h"
 #include "net/loop.h"
 
-static void take_pulse(struct cluster_server *s, const struct pulse *p)
+static void take_pulse(struct cluster_server *s, const struct server *from)
 {
     struct pulse_view v;
 
-    pulse_look(p, &v);
+    pulse_look(from == NULL ? NULL : from->pulse, &v);
     s->answers = v.state;
     s->answers_ms = v.age_ms;
     s->version = v.says->binary;
@@ -25,8 +29,9 @@ static void take_pulse(struct cluster_server *s, const struct pulse *p)
 }
 
 /* A server that does not answer at all has no other trouble that would matter more. */
-static void take_refresh(struct cluster_server *s, const struct refresh *r)
+static void take_discovery(struct cluster_server *s, const struct server *from)
 {
+    const struct refresh *r = from == NULL ? NULL : from->discovery;
     const char *error;
     uint64_t error_ms;
 
@@ -71,8 +76,8 @@ static void take_local(const struct cluster *c, struct cluster_server *s)
         .readiness = readiness_name(readiness_state(c->readiness)),
     };
     take_origin(s, c->o.local);
-    take_pulse(s, c->pulse);
-    take_refresh(s, c->local);
+    take_pulse(s, c->local);
+    take_discovery(s, c->local);
 }
 
 static void take_peer(const struct cluster *c, const struct peer *p, struct cluster_server *s)
@@ -90,8 +95,8 @@ static void take_peer(const struct cluster *c, const struct peer *p, struct clus
         .lease_ms = p->leased ? loop_now_ms(c->loop) - p->seen_ms : UINT64_MAX,
     };
     take_origin(s, p->origin);
-    take_pulse(s, p->pulse);
-    take_refresh(s, p->refresh);
+    take_pulse(s, p->server);
+    take_discovery(s, p->server);
 }
 
 bool cluster_view_take(struct cluster *c, struct cluster_view *out)
@@ -125,4 +130,24 @@ void cluster_view_free(struct cluster_view *v)
     mem_free(v->servers);
     v->servers = NULL;
     v->n = 0;
+}
+
+void cluster_describe(struct cluster *c, struct buf *out)
+{
+    buf_append_str(out, "{\"etcd\":");
+    records_describe(c->records, out);
+    if (c->leases != NULL) {
+        buf_printf(out, ",\"ownLeaseSeen\":%s,\"leases\":", leases_own_seen(c->leases) ? "true" : "false");
+        leases_describe(c->leases, out);
+    }
+    if (c->exclusions != NULL) {
+        buf_append_str(out, ",\"exclusions\":");
+        exclusions_describe(c->exclusions, out);
+    }
+    buf_append_char(out, '}');
+}
+
+void cluster_etcd_state(struct cluster *c, char *text, size_t n)
+{
+    records_state(c->records, text, n);
 }

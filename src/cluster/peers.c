@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "cluster/cluster.h"
+#include "cluster/cluster_opts.h"
 #include "kube/hostport.h"
 #include "kube/server_id.h"
 #include "net/cidr.h"
@@ -134,7 +134,6 @@ static struct peer *peer_new(const struct peers *p, struct slice id)
     peer->hostname = mem_strdup("");
     peer->holder = mem_strdup("");
     peer->life = PEER_FORGOTTEN;
-    peer->owner = p->arg;
     peer->source = PEER_SOURCES;
     peer->known_ms = peer->seen_ms = loop_now_ms(p->o.loop);
     if (peer->id != NULL && peer->hostname != NULL && peer->holder != NULL)

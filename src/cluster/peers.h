@@ -21,14 +21,12 @@ struct changes;
 struct cluster_static_peer;
 struct loop;
 struct peers;
-struct pulse;
-struct refresh;
-struct schemas;
+struct server;
 
 enum peer_life { PEER_LIVE, PEER_LAPSED, PEER_FORGOTTEN };
 enum peer_source { PEER_FROM_STATIC, PEER_FROM_ETCD, PEER_FROM_ANNOTATION, PEER_SOURCES };
 
-/* Read-only for everybody but peers.c, except `refresh`. Lives until handler.removed has returned. */
+/* Read-only for everybody but peers.c, except `server`. Lives until handler.removed has returned. */
 struct peer {
     char *id;
     char *hostname; /* "" if unknown */
@@ -50,10 +48,7 @@ struct peer {
     } address[PEER_SOURCES];
     enum peer_source source; /* the one in use; PEER_SOURCES: none */
     struct origin *origin;   /* NULL: no usable address, or forgotten */
-    struct schemas *schemas; /* as refresh */
-    struct pulse *pulse;     /* as refresh */
-    struct refresh *refresh; /* the owner's: peers.c never looks at it */
-    void *owner;             /* the handler's argument */
+    struct server *server;   /* the cluster's: peers.c never looks at it */
 };
 
 /*

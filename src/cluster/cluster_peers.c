@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each peer of the table is asked what it serves, and asked again when its Lease says that this may be another. */
+#include "base/log.h"
+#include "cluster/cluster_internal.h"
+#include "cluster/publish.h"
+#include "cluster/records.h"
+#include "cluster/server.h"
+
+/* A forgotten peer is asked no more; without a Lease its answers are the only sign of life there can be. */
+static bool worth_asking(const struct peer *peer)
+{
+    return peer->life != PEER_FORGOTTEN || !peer->leased;
+}
+
+static void set_origin(struct cluster *c, struct peer *peer)
+{
+    if (peer->server == NULL)
+        return;
+    if (peer->origin == NULL && peer->life == PEER_LIVE)
+        metric_inc(c->metrics.sync_errors_no_address);
+    server_set_origin(peer->server, worth_asking(peer) ? peer->origin : NULL, c->o.pulse);
+}
+
+void cluster_start_server(struct cluster *c, struct peer *peer)
+{
+    server_free(peer->server);
+    peer->server = cluster_new_server(c, peer);
+    if (peer->server == NULL) {
+        log_error("Out of memory for a peer's discovery", LT("peer", peer_label(peer)));
+        loop_timer_set(c->memory_retry, CLUSTER_MEMORY_RETRY_MS);
+    }
+    set_origin(c, peer);
+}
+
+static void on_peer_added(void *arg, struct peer *peer)
+{
+    struct cluster *c = arg;
+
+    cluster_start_server(c, peer);
+    records_tell(c->records, slice_str(peer->id));
+    publish_request(c->publish);
+}
+
+static void trigger(const struct peer *peer, enum refresh_trigger t)
+{
+    (void)refresh_trigger(peer->server->discovery, t);
+}
+
+static bool has_origin(const struct peer *peer)
+{
+    return refresh_has_origin(peer->server->discovery);
+}
+
+static void on_peer_life(struct cluster *c, struct peer *peer)
+{
+    if (peer->life == PEER_FORGOTTEN)
+        cluster_start_server(c, peer); /* with it goes the document */
+    else if (peer->life == PEER_LIVE && peer->server == NULL)
+        cluster_start_server(c, peer);
+    else if (peer->life == PEER_LIVE && !has_origin(peer))
+        set_origin(c, peer);
+    else if (peer->life == PEER_LIVE && peer->leased)
+        trigger(peer, REFRESH_LEASE);
+}
+
+/* What its mvproxy says that it serves is not what we have read; or it is another process, and we could not read it. */
+static bool says_other(const struct peer *peer)
+{
+    char known[LEASE_TAG_BYTES];
+
+    refresh_tag(peer->server->discovery, known);
+    return refresh_failing(peer->server->discovery) || known[0] == '\0' ||
+           strncmp(known, peer->tag, strlen(known)) != 0;
+}
+
+/* What makes it be asked again. */
+static void poll_changed(struct peer *peer, unsigned what)
+{
+    if ((what & PEER_CHANGED_HOLDER) && peer->life != PEER_FORGOTTEN) {
+        server_invalidate(peer->server);
+        trigger(peer, REFRESH_LEASE);
+    }
+    /* A server that comes back renews its Lease first of all: no waiting for the next retry then. */
+    if ((what & PEER_CHANGED_RENEWED) && refresh_failing(peer->server->discovery))
+        trigger(peer, REFRESH_RECOVERED);
+    if (what & PEER_CHANGED_RHYTHM)
+        trigger(peer, REFRESH_LEASE);
+    if ((what & PEER_CHANGED_TAG) && says_other(peer))
+        trigger(peer, REFRESH_TAG);
+}
+
+static void on_peer_changed(void *arg, struct peer *peer, unsigned what)
+{
+    struct cluster *c = arg;
+
+    if (what & PEER_CHANGED_LIFE)
+        on_peer_life(c, peer);
+    /* With its Lease a static peer that was forgotten loses what kept it from being asked. */
+    if ((what & PEER_CHANGED_ORIGIN) ||
+        (peer->origin != NULL && peer->server != NULL && worth_asking(peer) && !has_origin(peer)))
+        set_origin(c, peer);
+    if (peer->server != NULL)
+        poll_changed(peer, what);
+    if (what & ~(unsigned)(PEER_CHANGED_RENEWED | PEER_CHANGED_RHYTHM | PEER_CHANGED_TAG))
+        publish_request(c->publish);
+}
+
+static void on_peer_removed(void *arg, struct peer *peer)
+{
+    struct cluster *c = arg;
+
+    server_free(peer->server);
+    peer->server = NULL;
+    publish_request(c->publish);
+}
+
+static const struct peers_handler peers_handler = {
+    .added = on_peer_added, .changed = on_peer_changed, .removed = on_peer_removed};
+
+const struct peers_handler *cluster_peers_handler(void)
+{
+    return &peers_handler;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cluster/server.h"
+
+#include "base/changes.h"
+#include "base/log.h"
+#include "cluster/disco_news.h"
+#include "cluster/peers.h"
+
+static const char *name(const struct server *s)
+{
+    return s->o.peer == NULL ? s->o.hostname : peer_label(s->o.peer);
+}
+
+static void say_pulse(const struct server *s, const struct pulse_view *v, enum pulse_state before)
+{
+    if (v->state == PULSE_SILENT)
+        changes_add(s->o.changes, CHANGE_FAILED, name(s), "does not answer: %s", v->failure);
+    else if (before == PULSE_SILENT)
+        changes_add(s->o.changes, CHANGE_RECOVERED, name(s), "answers again, %s", v->says->binary);
+    else
+        changes_add(s->o.changes, before == PULSE_UNKNOWN ? CHANGE_CAME : CHANGE_CHANGED, name(s), "is %s%s%s",
+                    v->says->binary[0] == '\0' ? "there" : v->says->binary,
+                    v->says->emulated[0] == '\0' ? "" : ", emulates ", v->says->emulated);
+    log_v(2, "Server probed", LT("server", name(s)), LT("state", pulse_name(v->state)), LT("err", v->failure));
+}
+
+/* Discovery is polled as well: what is believed of it hangs on that, and on nothing that a pulse says. */
+static void on_pulse(void *arg, enum pulse_state before)
+{
+    struct server *s = arg;
+    struct pulse_view v;
+
+    pulse_look(s->pulse, &v);
+    say_pulse(s, &v, before);
+    /* That it answers as long as anybody has asked is no news. */
+    if (before != PULSE_UNKNOWN || v.state == PULSE_SILENT)
+        (void)refresh_trigger(s->discovery, REFRESH_PULSE);
+}
+
+static size_t servers(void *arg)
+{
+    const struct server *s = arg;
+
+    return s->o.servers(s->o.arg);
+}
+
+static void on_news(void *arg, const struct disco_news *n)
+{
+    const struct server *s = arg;
+
+    if (n->came[0] == '\0' && n->gone[0] == '\0' && n->changed[0] == '\0')
+        return;
+    changes_add(s->o.changes, CHANGE_CHANGED, name(s), "serves another set of APIs:%s%s%s%s%s%s",
+                n->gone[0] == '\0' ? "" : " gone ", n->gone, n->came[0] == '\0' ? "" : " new ", n->came,
+                n->changed[0] == '\0' ? "" : " changed ", n->changed);
+}
+
+static void on_polled(void *arg, bool ok, bool changed)
+{
+    struct server *s = arg;
+
+    s->o.polled(s->o.arg, s, ok, changed);
+}
+
+struct server *server_new(const struct server_opts *o)
+{
+    struct server *s = mem_zalloc(sizeof *s);
+
+    if (s == NULL)
+        return NULL;
+    s->o = *o;
+    s->discovery = refresh_new(&(struct refresh_opts){
+        .api = o->api,
+        .name = o->peer == NULL ? "local" : peer_label(o->peer),
+        .peer = o->peer != NULL,
+        .interval_ms = o->interval_ms,
+        .metrics = o->metrics,
+        .on_end = on_polled,
+        .on_news = on_news,
+        .arg = s,
+    });
+    s->schemas = schemas_new(o->api, o->peer != NULL, o->schemas_changed, o->arg);
+    s->pulse = pulse_new(&(struct pulse_opts){
+        .api = o->api, .peer = o->peer != NULL, .servers = servers, .changed = on_pulse, .arg = s});
+    if (s->discovery != NULL && s->schemas != NULL && s->pulse != NULL)
+        return s;
+    server_free(s);
+    return NULL;
+}
+
+void server_free(struct server *s)
+{
+    if (s == NULL)
+        return;
+    refresh_free(s->discovery);
+    schemas_free(s->schemas);
+    pulse_free(s->pulse);
+    mem_free(s);
+}
+
+void server_set_origin(struct server *s, struct origin *o, bool pulse)
+{
+    refresh_set_origin(s->discovery, o);
+    pulse_set_origin(s->pulse, pulse ? o : NULL);
+}
+
+void server_invalidate(struct server *s)
+{
+    refresh_invalidate(s->discovery);
+    schemas_invalidate(s->schemas);
+}
