@@ -12,6 +12,7 @@
 #include "daemon/observe.h"
 #include "daemon/operate.h"
 #include "daemon/options.h"
+#include "daemon/readiness_checks.h"
 #include "daemon/reload.h"
 #include "daemon/rotation.h"
 #include "net/file_watch.h"
@@ -28,29 +29,7 @@ enum {
     APP_HELD_BEATS_BESIDE = 60, /* while the process before us serves */
 };
 
-void app_set_phase(struct app *a, enum app_phase phase)
-{
-    a->phase = phase;
-}
-
 /* ---- readiness and status ---- */
-
-void app_update_status(struct app *a)
-{
-    char reason[192] = "", status[sizeof(a->status)];
-    const char *refused = a->reload_refused, *separator = refused[0] == '\0' ? "" : "; last reload refused: ";
-
-    if (observe_ready(a, reason, sizeof(reason)))
-        (void)snprintf(status, sizeof(status), "Serving, %zu peers known%s%s",
-                       served_n_peers(cluster_served(a->cluster)), separator, refused);
-    else
-        (void)snprintf(status, sizeof(status), "Not ready: %s%s%s", reason, separator, refused);
-    if (strcmp(status, a->status) == 0)
-        return;
-    memcpy(a->status, status, sizeof(status));
-    notify_status(a->notify, a->status);
-    log_v(2, "Status", LT("status", a->status));
-}
 
 /*
  * Whoever comes by an inherited socket can be served by the process before us, or waits in the kernel's queue: better
@@ -64,7 +43,7 @@ static void accept_when_ready(struct app *a)
 
     if (a->held_beats == 0)
         return;
-    if (observe_ready(a, reason, sizeof(reason)))
+    if (readiness_checks_pass(a, reason, sizeof(reason)))
         a->held_beats = 1;
     else if (!a->admin_waits && a->held_beats > APP_HELD_BEATS)
         a->held_beats = APP_HELD_BEATS;
@@ -86,7 +65,7 @@ static void on_heartbeat(void *arg)
     accept_when_ready(a);
     observe_retry(a);
     if (a->phase == APP_SERVING)
-        app_update_status(a);
+        readiness_checks_tell(a);
     expiry_check(a->expiry);
     if (watchdog_ms > 0)
         notify_watchdog(a->notify);
@@ -165,15 +144,6 @@ static void declare_metrics(struct app *a)
     metric_set(a->reload_time, (double)clock_wall_us() / 1e6);
 }
 
-void app_say_missing_trust(const struct app *a, const struct trust *before)
-{
-    if (!trust_has_peers(&a->trust) && (before == NULL || trust_has_peers(before)))
-        log_warning("Peers cannot be used: peer-ca-file or the proxy-client pair is not configured; requests that "
-                    "would need one are answered with 503");
-    if (a->trust.local_cert == NULL && (before == NULL || before->local_cert != NULL))
-        log_warning("Certificate users are refused: proxy-client-cert-file is not configured");
-}
-
 static bool build_middle(struct app *a)
 {
     struct cluster_opts cluster;
@@ -249,7 +219,7 @@ static void say_listeners(const struct app *a)
 static bool build(struct app *a, struct buf *errors)
 {
     a->loop = loop_new(a->metrics);
-    a->watch = rotation_watch(a, a->config); /* before the files are read */
+    a->watch = rotation_watch(a, a->config, reload_trust); /* before the files are read */
     if (a->watch == NULL)
         buf_append_str(errors, "out of memory\n");
     if (a->watch == NULL || !trust_load(a->config, &a->trust, errors))
@@ -294,7 +264,7 @@ int app_run(struct app *a)
     log_info("Started", LT("version", a->args.version),
              LT("config", a->args.config_file == NULL ? "none" : a->args.config_file), LT("hostname", a->hostname));
     say_listeners(a);
-    app_say_missing_trust(a, NULL);
+    trust_say_missing(&a->trust, NULL);
     trust_say_suites(a->config);
     a->ready_later = a->held_beats > 0 && a->admin_waits;
     if (!a->ready_later)

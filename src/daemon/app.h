@@ -5,17 +5,10 @@
 #ifndef MVPROXY_DAEMON_APP_H
 #define MVPROXY_DAEMON_APP_H
 
+#include "daemon/app_args.h"
 #include "daemon/config.h"
 
 struct app;
-
-/* The command line, as a reload needs it again. Everything must outlive the app. */
-struct app_args {
-    const char *config_file; /* NULL: none */
-    const struct config_setting *flags;
-    size_t n_flags;
-    const char *version;
-};
 
 /* Before the configuration is read: a reload that is asked for while we start (SIGHUP) is made when we have. */
 void app_hold_signals(void);

@@ -7,7 +7,7 @@
 
 #include "base/metric.h"
 #include "daemon/addresses.h"
-#include "daemon/app.h"
+#include "daemon/app_args.h"
 #include "daemon/claims.h"
 #include "daemon/notify.h"
 #include "daemon/wire.h"
@@ -68,15 +68,11 @@ struct app {
     char files_refused[512];    /* why changed certificate files were not taken; empty once they are */
 
     struct expiry *expiry;
-    struct file_watch *watch; /* of certificates, keys and bundles */
+    struct file_watch *watch;                          /* of certificates, keys and bundles */
+    bool (*reread)(struct app *a, struct buf *errors); /* when one of them has changed */
     struct metric *reload_ok, *reload_time, *config_hash, *files_ok, *files_changes;
 };
 
-/* The service manager's status line, when it changed. */
-void app_update_status(struct app *a);
-/* Says what cannot be done because files are not configured. `before`: what a reload replaces, of which nothing is said
- * again; NULL at the start. */
-void app_say_missing_trust(const struct app *a, const struct trust *before);
 void app_set_phase(struct app *a, enum app_phase phase);
 
 #endif

@@ -18,9 +18,5 @@ bool observe_build(struct app *a, struct buf *errors);
 void observe_retry(struct app *a);
 /* Whatever of it exists. */
 void observe_free(struct app *a);
-/* Where to look when this check fails. Static. */
-const char *observe_look(const char *check);
-/* All that readiness depends on, but for shutting down; `reason` is filled when false. */
-bool observe_ready(struct app *a, char *reason, size_t n);
 
 #endif

@@ -10,6 +10,7 @@
 #include "daemon/config_load.h"
 #include "daemon/logging.h"
 #include "daemon/options.h"
+#include "daemon/readiness_checks.h"
 #include "daemon/rotation.h"
 #include "net/file_watch.h"
 
@@ -62,7 +63,7 @@ static bool prepare(struct app *a, struct plan *p, struct buf *errors)
     p->config = config_load(a->args.config_file, a->args.flags, a->args.n_flags, errors);
     if (p->config == NULL || !refuse_restart_options(a, p, errors))
         return false;
-    p->watch = rotation_watch(a, p->config); /* before the files are read */
+    p->watch = rotation_watch(a, p->config, reload_trust); /* before the files are read */
     if (p->watch == NULL) {
         buf_append_str(errors, "out of memory\n");
         return false;
@@ -116,7 +117,7 @@ static void replace_trust(struct app *a, const struct trust *t)
     struct trust old = a->trust;
 
     a->trust = *t;
-    app_say_missing_trust(a, &old);
+    trust_say_missing(&a->trust, &old);
     trust_free(&old);
 }
 
@@ -155,7 +156,7 @@ static void say_failure(struct app *a, struct buf *errors)
         (void)snprintf(a->reload_refused, sizeof(a->reload_refused), "%.*s", (int)(line.n < 200 ? line.n : 200),
                        line.p);
     changes_add(a->changes, CHANGE_FAILED, a->hostname, "a reload was refused: %s", a->reload_refused);
-    app_update_status(a);
+    readiness_checks_tell(a);
     notify_ready(a->notify, a->status);
 }
 
@@ -179,7 +180,7 @@ bool reload_saying(struct app *a, struct buf *errors)
         changes_add(a->changes, CHANGE_CHANGED, a->hostname, "the configuration was reloaded");
         trust_say_suites(a->config);
         a->reload_refused[0] = '\0';
-        app_update_status(a);
+        readiness_checks_tell(a);
         notify_ready(a->notify, a->status);
     } else {
         discard(&plan);

@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "daemon/app_state.h"
 #include "daemon/expiry.h"
-#include "daemon/reload.h"
 #include "net/file_watch.h"
 
 #include <stdio.h>
@@ -60,7 +59,7 @@ static bool on_change(void *arg)
     ok = add_files(a->watch, a->config);
     if (!ok)
         buf_append_str(&errors, "out of memory\n");
-    ok = ok && reload_trust(a, &errors);
+    ok = ok && a->reread(a, &errors);
     metric_set(a->files_ok, ok ? 1 : 0);
     if (ok)
         a->files_refused[0] = '\0';
@@ -70,10 +69,12 @@ static bool on_change(void *arg)
     return ok;
 }
 
-struct file_watch *rotation_watch(struct app *a, const struct config *c)
+struct file_watch *rotation_watch(struct app *a, const struct config *c,
+                                  bool (*reread)(struct app *a, struct buf *errors))
 {
     struct file_watch *w = file_watch_new(a->loop, on_change, a);
 
+    a->reread = reread;
     if (w == NULL || add_files(w, c))
         return w;
     file_watch_free(w);

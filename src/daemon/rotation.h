@@ -9,11 +9,16 @@
 #include "base/mem.h"
 
 struct app;
+struct buf;
 struct config;
 struct file_watch;
 
-/* A watch over every file of the configuration, from now on but not started. NULL when out of memory. */
-MEM_CHECK struct file_watch *rotation_watch(struct app *a, const struct config *c);
+/*
+ * A watch over every file of the configuration, from now on but not started. When one has changed `reread` is called,
+ * as reload_trust(). NULL when out of memory.
+ */
+MEM_CHECK struct file_watch *rotation_watch(struct app *a, const struct config *c,
+                                            bool (*reread)(struct app *a, struct buf *errors));
 /* The watch in force is this one now, and starts: its configuration has been committed. Takes it over. */
 void rotation_replace(struct app *a, struct file_watch *w);
 /* The certificates in force may be others now. */

@@ -8,8 +8,8 @@
 #include "base/limits.h"
 #include "daemon/app_state.h"
 #include "daemon/expiry.h"
-#include "daemon/observe.h"
 #include "daemon/options.h"
+#include "daemon/readiness_checks.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static void take_failing(const char *check, const char *why, void *arg)
     if (s->n_failing == STATUS_CHECKS)
         return;
     c->name = check;
-    c->look = observe_look(check);
+    c->look = readiness_checks_look(check);
     (void)snprintf(c->why, sizeof(c->why), "%s", why);
     s->n_failing++;
 }

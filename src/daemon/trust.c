@@ -355,3 +355,12 @@ bool trust_has_peers(const struct trust *t)
 {
     return t->peer_cert != NULL;
 }
+
+void trust_say_missing(const struct trust *t, const struct trust *before)
+{
+    if (!trust_has_peers(t) && (before == NULL || trust_has_peers(before)))
+        log_warning("Peers cannot be used: peer-ca-file or the proxy-client pair is not configured; requests that "
+                    "would need one are answered with 503");
+    if (t->local_cert == NULL && (before == NULL || before->local_cert != NULL))
+        log_warning("Certificate users are refused: proxy-client-cert-file is not configured");
+}

@@ -39,6 +39,9 @@ typedef void trust_file_fn(const char *option, const char *path, enum trust_file
  * for its end. What is loaded from a file must be in this list: one line each. Text is valid during the call.
  */
 void trust_each_file(const struct config *c, trust_file_fn *fn, void *arg);
+/* Says what cannot be done because files are not configured. `before`: what a reload replaces, of which nothing is said
+ * again; NULL at the start. */
+void trust_say_missing(const struct trust *t, const struct trust *before);
 /* Are peers possible at all? */
 bool trust_has_peers(const struct trust *t);
 

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/readiness_checks.h"
+
+#include "admin/health.h"
+#include "base/log.h"
+#include "daemon/app_state.h"
+#include "daemon/expiry.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef bool cluster_check(struct cluster *c, char *reason, size_t n);
+
+static bool check(cluster_check *fn, struct app *a, struct err *why)
+{
+    char reason[192] = "";
+
+    return fn(a->cluster, reason, sizeof(reason)) || err_set(why, "%s", reason);
+}
+
+static bool local_apiserver(void *arg, struct err *why)
+{
+    return check(cluster_local_reachable, arg, why);
+}
+
+static bool local_discovery_sync(void *arg, struct err *why)
+{
+    return check(cluster_local_synced, arg, why);
+}
+
+static bool lease_informer_sync(void *arg, struct err *why)
+{
+    return check(cluster_leases_synced, arg, why);
+}
+
+static bool peer_discovery_sync(void *arg, struct err *why)
+{
+    return check(cluster_peers_synced, arg, why);
+}
+
+static bool requestheader(void *arg, struct err *why)
+{
+    return check(cluster_front_trusted, arg, why);
+}
+
+static bool tls_certificates(void *arg, struct err *why)
+{
+    const struct app *a = arg;
+
+    return !expiry_is_over(a->expiry, "tls-cert-file") || err_set(why, "the serving certificate has expired");
+}
+
+static bool shutdown(void *arg, struct err *why)
+{
+    const struct app *a = arg;
+
+    return a->phase == APP_SERVING || err_set(why, "process is shutting down");
+}
+
+static const struct {
+    const char *name;
+    unsigned endpoints;
+    health_fn *fn;
+    const char *look;
+} checks[] = {
+    {"local-apiserver", HEALTH_READYZ | HEALTH_HEALTHZ, local_apiserver,
+     "the log of the kube-apiserver on this node, and whether it listens where the option apiserver says"},
+    {"local-discovery-sync", HEALTH_READYZ | HEALTH_HEALTHZ, local_discovery_sync,
+     "the kube-apiserver on this node: may the user of this proxy read /api and /apis?"},
+    {"lease-informer-sync", HEALTH_READYZ | HEALTH_HEALTHZ, lease_informer_sync,
+     "RBAC of this proxy's user: leases in kube-system, customresourcedefinitions and apiservices (contrib/rbac)"},
+    {"peer-discovery-sync", HEALTH_READYZ | HEALTH_HEALTHZ, peer_discovery_sync,
+     "mvproxyctl peers: the last error of the peer that has not answered"},
+    {"requestheader", HEALTH_READYZ | HEALTH_HEALTHZ, requestheader,
+     "the requestheader-* options here and in kube-apiserver: they must be the same"},
+    {"tls-certificates", HEALTH_READYZ | HEALTH_HEALTHZ, tls_certificates, "mvproxyctl certs: the file to be renewed"},
+    {"shutdown", HEALTH_READYZ, shutdown, "nothing is wrong: the service was told to stop"},
+};
+
+enum { CHECKS = sizeof(checks) / sizeof(checks[0]) };
+
+struct health *readiness_checks_new(struct app *a)
+{
+    struct health *h = health_new();
+
+    for (size_t i = 0; i < CHECKS; i++)
+        health_add(h, checks[i].endpoints, checks[i].name, checks[i].fn, a);
+    return h;
+}
+
+const char *readiness_checks_look(const char *check)
+{
+    for (size_t i = 0; i < CHECKS; i++)
+        if (strcmp(checks[i].name, check) == 0)
+            return checks[i].look;
+    return "the log of mvproxy";
+}
+
+bool readiness_checks_pass(struct app *a, char *reason, size_t n)
+{
+    return cluster_local_reachable(a->cluster, reason, n) && cluster_local_synced(a->cluster, reason, n) &&
+           cluster_leases_synced(a->cluster, reason, n) && cluster_peers_synced(a->cluster, reason, n) &&
+           cluster_front_trusted(a->cluster, reason, n);
+}
+
+void readiness_checks_tell(struct app *a)
+{
+    char reason[192] = "", status[sizeof(a->status)];
+    const char *refused = a->reload_refused, *separator = refused[0] == '\0' ? "" : "; last reload refused: ";
+
+    if (readiness_checks_pass(a, reason, sizeof(reason)))
+        (void)snprintf(status, sizeof(status), "Serving, %zu peers known%s%s",
+                       served_n_peers(cluster_served(a->cluster)), separator, refused);
+    else
+        (void)snprintf(status, sizeof(status), "Not ready: %s%s%s", reason, separator, refused);
+    if (strcmp(status, a->status) == 0)
+        return;
+    memcpy(a->status, status, sizeof(status));
+    notify_status(a->notify, a->status);
+    log_v(2, "Status", LT("status", a->status));
+}
