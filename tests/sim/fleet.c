@@ -11,6 +11,7 @@
 #include "lib/tap.h"
 #include "proxy/proxy.h"
 #include "sim/sim_front.h"
+#include "sim/world.h"
 
 enum { ASK_TIMEOUT_MS = 90000, MAX_WRITES = 4096 };
 
@@ -50,8 +51,6 @@ struct question {
     void (*answered)(void *arg, const struct fleet_answer *a);
     void *arg;
 };
-
-static char cert, no_cert; /* contexts are never looked into */
 
 static void __attribute__((format(printf, 2, 3))) failed(struct fleet *f, const char *fmt, ...)
 {
@@ -137,20 +136,8 @@ static bool reach(void *arg, const struct back *from, const struct sim_server *t
     return true;
 }
 
-static struct origin *make_origin(struct back *b, const char *name, const char *host)
-{
-    struct origin_opts o = {.name = name,
-                            .host = host,
-                            .port = 6443,
-                            .tls_cert = (struct tls_ctx *)(void *)&cert,
-                            .tls_no_cert = (struct tls_ctx *)(void *)&no_cert};
-
-    return origin_new(b, &o);
-}
-
 static void init_node(struct fleet *f, unsigned i)
 {
-    static const char *const groups[] = {"system:masters", NULL};
     struct node *n = &f->nodes[i];
     char address[32], host[32];
 
@@ -167,28 +154,16 @@ static void init_node(struct fleet *f, unsigned i)
     kube_sim(n->server)->fault = SIM_REFUSE;
     n->back = back_new(f->loop, NULL);
     sim_back_join(n->back, f->net);
-    n->local = make_origin(n->back, "local", host);
+    n->local = world_origin(n->back, "local", host);
     n->front.arg = n;
     sim_front_open(&n->front, f->net, f->loop, n->front_address);
     n->front.server->fault = SIM_REFUSE;
-    f->fronts[i] = make_origin(f->net, n->hostname, n->front_host);
-    n->opts = (struct cluster_opts){
-        .peers_enabled = true,
-        .hostname = n->hostname,
-        .local = n->local,
-        .user = "system:apiserver",
-        .groups = groups,
-        .peer_tls_cert = (struct tls_ctx *)(void *)&cert,
-        .peer_tls_no_cert = (struct tls_ctx *)(void *)&no_cert,
-        .refresh_interval_ms = 30000,
-        .stale_after_ms = 40000,
-        .forget_after_ms = 300000,
-        .leave_grace_ms = 300000,
-        .identity = IDENTITY_AUTO,
-        .advertise = n->front_address,
-        .annotate = true,
-        .local_failover = true,
-    };
+    f->fronts[i] = world_origin(f->net, n->hostname, n->front_host);
+    n->opts = world_opts(n->hostname, n->local);
+    n->opts.identity = IDENTITY_AUTO;
+    n->opts.advertise = n->front_address;
+    n->opts.annotate = true;
+    n->opts.local_failover = true;
 }
 
 struct fleet *fleet_new(unsigned nodes)

@@ -13,27 +13,23 @@
 /* The contexts are never looked into. */
 static char cert, no_cert;
 
-void world_init(struct world *w, const char *apis)
+struct origin *world_origin(struct back *b, const char *name, const char *host)
+{
+    return origin_new(b, &(struct origin_opts){.name = name,
+                                               .host = host,
+                                               .port = 6443,
+                                               .tls_cert = (struct tls_ctx *)(void *)&cert,
+                                               .tls_no_cert = (struct tls_ctx *)(void *)&no_cert});
+}
+
+struct cluster_opts world_opts(const char *hostname, struct origin *local)
 {
     static const char *const groups[] = {"system:masters", NULL};
-    struct origin_opts o = {.name = "local",
-                            .host = "10.0.0.1",
-                            .port = 6443,
-                            .tls_cert = (struct tls_ctx *)(void *)&cert,
-                            .tls_no_cert = (struct tls_ctx *)(void *)&no_cert};
 
-    memset(w, 0, sizeof *w);
-    sim_seed(42);
-    w->loop = loop_new(NULL);
-    w->metrics = metrics_new();
-    w->back = back_new(w->loop, w->metrics);
-    w->store = kube_store_new(w->loop);
-    w->local = kube_server_new(w->store, w->back, "cp-a", "10.0.0.1:6443", apis);
-    w->origin = origin_new(w->back, &o);
-    w->opts = (struct cluster_opts){
+    return (struct cluster_opts){
         .peers_enabled = true,
-        .hostname = "cp-a",
-        .local = w->origin,
+        .hostname = hostname,
+        .local = local,
         .user = "system:apiserver",
         .groups = groups,
         .peer_tls_cert = (struct tls_ctx *)(void *)&cert,
@@ -43,6 +39,19 @@ void world_init(struct world *w, const char *apis)
         .forget_after_ms = 300000,
         .leave_grace_ms = 300000,
     };
+}
+
+void world_init(struct world *w, const char *apis)
+{
+    memset(w, 0, sizeof *w);
+    sim_seed(42);
+    w->loop = loop_new(NULL);
+    w->metrics = metrics_new();
+    w->back = back_new(w->loop, w->metrics);
+    w->store = kube_store_new(w->loop);
+    w->local = kube_server_new(w->store, w->back, "cp-a", "10.0.0.1:6443", apis);
+    w->origin = world_origin(w->back, "local", "10.0.0.1");
+    w->opts = world_opts("cp-a", w->origin);
     kube_start(w->local, 0);
 }
 

@@ -22,6 +22,10 @@ struct world {
 #define WORLD_BASE "apps/v1:deployments,replicasets"
 #define WORLD_BATCH WORLD_BASE ";batch/v1:jobs,cronjobs"
 
+/* A server at port 6443 of this host, and the options of a cluster behind it: for who makes his own world (fleet.h). */
+struct origin *world_origin(struct back *b, const char *name, const char *host);
+struct cluster_opts world_opts(const char *hostname, struct origin *local);
+
 /* The local server, at 10.0.0.1:6443, serves these APIs and publishes its Lease. */
 void world_init(struct world *w, const char *apis);
 void world_start(struct world *w); /* makes the cluster with w->opts */
