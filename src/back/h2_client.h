@@ -73,6 +73,7 @@ struct h2_client {
     uint64_t served, bulk; /* calls; the second: those whose answers come fast and at length, with larger windows */
     struct h2_rate control;
     uint64_t updates_due;     /* WINDOW_UPDATEs that the bodies sent so far account for */
+    uint64_t resets_due;      /* requests sent that the server has not reset */
     bool in_session;          /* nghttp2 is at work, and may call us */
     bool speechless;          /* the session failed inside a frame: nothing may follow it */
     enum close_reason broken; /* CLOSE_REASONS: it is not */

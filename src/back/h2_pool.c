@@ -5,6 +5,7 @@
 #include "back/h2_session.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "http/h2_fields.h"
 
 static uint64_t now_of(const struct pool *p)
 {
@@ -28,11 +29,27 @@ static bool has_fit_body(const struct back_request *r)
            (body->kind == HTTP_BODY_LENGTH && body->length <= LIMIT_H2_BACK_UPLOAD_LENGTH);
 }
 
+/*
+ * A head of one frame. A longer one may be more than the server reads (its SETTINGS_MAX_HEADER_LIST_SIZE, or a number
+ * of CONTINUATION frames), and servers end the connection for that, with the requests of everybody on it; on HTTP/1.1
+ * it is answered with 431.
+ */
+static bool has_fit_head(const struct back_request *r)
+{
+    const struct http_head *h = r->opts.head;
+    size_t n = h->target.n;
+
+    for (size_t i = 0; i < h->n_fields; i++)
+        n += h->fields[i].name.n + h->fields[i].value.n + H2_FIELD_OVERHEAD;
+    return n <= LIMIT_H2_BACK_HEAD;
+}
+
 bool h2_pool_serves(const struct back_request *r)
 {
     const struct pool *p = r->pool;
 
-    if (r->opts.http2 == BACK_HTTP1 || r->http1 || r->opts.upgrade || r->opts.expect_continue || !has_fit_body(r))
+    if (r->opts.http2 == BACK_HTTP1 || r->http1 || r->opts.upgrade || r->opts.expect_continue || !has_fit_body(r) ||
+        !has_fit_head(r))
         return false;
     if (pool_tls(p) == NULL) /* without ALPN nobody can tell */
         return false;

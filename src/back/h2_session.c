@@ -22,30 +22,17 @@ static bool is_gone(const struct h2_client *c)
     return c->state == H2C_GONE;
 }
 
-/* Frames that cost the server next to nothing and us some work (RFC 9113 10.5). */
-static bool is_cheap(const nghttp2_frame_hd *hd)
-{
-    switch (hd->type) {
-    case NGHTTP2_DATA:
-        return hd->length == 0 && (hd->flags & NGHTTP2_FLAG_END_STREAM) == 0;
-    case NGHTTP2_SETTINGS:
-    case NGHTTP2_PING:
-        return (hd->flags & NGHTTP2_FLAG_ACK) == 0;
-    case NGHTTP2_HEADERS:
-        return false;
-    default: /* WINDOW_UPDATE, too, beyond those that bodies of ours account for */
-        return true;
-    }
-}
-
 /* Go's servers open two windows with each read, and read by as little as 512 bytes. */
 enum { UPDATES_PER_FRAME = 8, BYTES_PER_UPDATE = 128 };
 
+/* What our bodies account for, and a reset for each request: Go's servers reset what they have answered early. */
 static bool is_due(struct h2_client *c, const nghttp2_frame_hd *hd)
 {
-    if (hd->type != NGHTTP2_WINDOW_UPDATE || c->updates_due == 0)
+    uint64_t *due = hd->type == NGHTTP2_WINDOW_UPDATE ? &c->updates_due : &c->resets_due;
+
+    if ((hd->type != NGHTTP2_WINDOW_UPDATE && hd->type != NGHTTP2_RST_STREAM) || *due == 0)
         return false;
-    c->updates_due--;
+    --*due;
     return true;
 }
 
@@ -56,7 +43,7 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
     (void)session;
     if (is_gone(c))
         return NGHTTP2_ERR_CALLBACK_FAILURE;
-    if (is_cheap(hd) && !is_due(c, hd) && h2_client_rate_exceeded(c, &c->control, LIMIT_H2_CONTROL_FRAMES))
+    if (h2_frame_is_cheap(hd) && !is_due(c, hd) && h2_client_rate_exceeded(c, &c->control, LIMIT_H2_CONTROL_FRAMES))
         h2_client_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, CLOSE_FLOOD, "too many frames that carry nothing");
     return 0;
 }
@@ -176,8 +163,10 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
     switch (frame->hd.type) {
     case NGHTTP2_HEADERS:
         call = call_of(session, frame->hd.stream_id);
-        if (call != NULL)
+        if (call != NULL && !call->submitted) {
             call->submitted = true;
+            c->resets_due++;
+        }
         break;
     case NGHTTP2_DATA:
         c->updates_due += UPDATES_PER_FRAME + frame->hd.length / BYTES_PER_UPDATE;

@@ -37,7 +37,7 @@ enum {
     LIMIT_H2_OUTPUT_LOW = 16 << 10,
     LIMIT_H2_RESETS = 100,          /* requests given up, or malformed before their answer: more are an attack */
     LIMIT_CLIENT_RESETS = 300,      /* the same of all connections of one client address */
-    LIMIT_H2_CONTROL_FRAMES = 1000, /* PING, SETTINGS, PRIORITY, CONTINUATION, RST_STREAM, DATA without data */
+    LIMIT_H2_CONTROL_FRAMES = 1000, /* PING, SETTINGS, PRIORITY, RST_STREAM, DATA and CONTINUATION of next to nothing */
     LIMIT_H2_UNSENT_ACKS = 1000,    /* answers to PING and SETTINGS that a client does not read */
 
     /* HTTP/2 to servers. */
@@ -49,7 +49,8 @@ enum {
     LIMIT_H2_BACK_WINDOW = 64 << 10,           /* of a response that its owner does not take now */
     LIMIT_H2_BACK_WINDOW_MAX = 1 << 20,        /* one that is taken as fast as it comes may have more on its way */
     LIMIT_H2_BACK_CONNECTION_WINDOW = 4 << 20, /* of all responses, on their way; given back at once */
-    LIMIT_H2_BACK_UPLOAD = 512 << 10,          /* of a request's body: waits for the server's windows */
+    LIMIT_H2_BACK_HEAD = 16 << 10,         /* of a request, each field and 32 bytes: a longer one goes over HTTP/1.1 */
+    LIMIT_H2_BACK_UPLOAD = 512 << 10,      /* of a request's body: waits for the server's windows */
     LIMIT_H2_BACK_UPLOAD_LENGTH = 4 << 20, /* longer bodies go over HTTP/1.1; kube-apiserver takes objects of 3 MB */
 
     LIMIT_DISCOVERY_BYTES = 64 << 20,

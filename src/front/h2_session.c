@@ -16,22 +16,17 @@ static struct h2_stream *stream_by(nghttp2_session *session, int32_t id)
     return nghttp2_session_get_stream_user_data(session, id);
 }
 
-/* Frames that cost the client next to nothing and us some work (RFC 9113 10.5). Bodies and WINDOW_UPDATE, of which
- * there are many in good order, are not among them. */
-static bool is_cheap(const nghttp2_frame_hd *hd)
+/* Of WINDOW_UPDATE there are many in good order; what another mvproxy resets was counted there, by client. */
+static bool is_cheap(const struct h2_conn *c, const nghttp2_frame_hd *hd)
 {
-    switch (hd->type) {
-    case NGHTTP2_DATA:
-        return hd->length == 0 && (hd->flags & NGHTTP2_FLAG_END_STREAM) == 0;
-    case NGHTTP2_SETTINGS:
-    case NGHTTP2_PING:
-        return (hd->flags & NGHTTP2_FLAG_ACK) == 0;
-    case NGHTTP2_HEADERS:
-    case NGHTTP2_WINDOW_UPDATE:
+    const struct h2_stream *st;
+
+    if (hd->type == NGHTTP2_WINDOW_UPDATE || (hd->type == NGHTTP2_RST_STREAM && c->of_peer))
         return false;
-    default:
-        return true;
-    }
+    if (h2_frame_is_cheap(hd) || hd->type != NGHTTP2_CONTINUATION)
+        return h2_frame_is_cheap(hd);
+    st = stream_by(c->session, hd->stream_id);
+    return st == NULL || st->refusal != 0; /* the rest of what is not read any more */
 }
 
 /*
@@ -61,7 +56,7 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
     struct h2_conn *c = arg;
 
     (void)session;
-    if ((is_cheap(hd) || comes_too_late(c, hd)) && h2_rate_exceeded(c, &c->control, LIMIT_H2_CONTROL_FRAMES))
+    if ((is_cheap(c, hd) || comes_too_late(c, hd)) && h2_rate_exceeded(c, &c->control, LIMIT_H2_CONTROL_FRAMES))
         h2_conn_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, FRONT_CLOSE_FLOOD);
     if (hd->type == NGHTTP2_HEADERS && hd->stream_id % 2 == 1 && opens_backwards(c, hd->stream_id))
         h2_conn_fail(c, NGHTTP2_PROTOCOL_ERROR, FRONT_CLOSE_BAD_REQUEST);

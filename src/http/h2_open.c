@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "config.h"
+
 #include "http/h2_open.h"
 
 #include "base/limits.h"
@@ -9,6 +11,35 @@
  * head that HTTP/1.1 would carry has at most LIMIT_HEAD_BYTES; ours come on top, and 12 bytes for each field.
  */
 enum { SEND_HEAD_BYTES = LIMIT_HEAD_BYTES + (64 << 10) };
+
+enum {
+    /*
+     * A head is more than one side takes long before it has so many frames; but who sends it (a server behind
+     * kube-apiserver may send 10 MiB) must end his own stream with it, and not the connection that others share.
+     */
+    CONTINUATIONS = 1024,
+    SMALL_CONTINUATION = 1024,
+    /* Of nghttp2's own count of resets, which knows no clients behind a connection: ours are below (front/clients.h).
+     */
+    RESETS = 1 << 20,
+};
+
+bool h2_frame_is_cheap(const nghttp2_frame_hd *hd)
+{
+    switch (hd->type) {
+    case NGHTTP2_DATA:
+        return hd->length == 0 && (hd->flags & NGHTTP2_FLAG_END_STREAM) == 0;
+    case NGHTTP2_CONTINUATION:
+        return hd->length < SMALL_CONTINUATION && (hd->flags & NGHTTP2_FLAG_END_HEADERS) == 0;
+    case NGHTTP2_SETTINGS:
+    case NGHTTP2_PING:
+        return (hd->flags & NGHTTP2_FLAG_ACK) == 0;
+    case NGHTTP2_HEADERS:
+        return false;
+    default:
+        return true;
+    }
+}
 
 /* What nghttp2 allocates; `arg` is the quota. */
 static void *charged(void *p, struct quota *b)
@@ -76,6 +107,12 @@ nghttp2_session *h2_session_open(const struct h2_opening *o)
         nghttp2_option_set_no_auto_window_update(option, 1);
         nghttp2_option_set_max_outbound_ack(option, LIMIT_H2_UNSENT_ACKS);
         nghttp2_option_set_max_send_header_block_length(option, SEND_HEAD_BYTES);
+#ifdef HAVE_NGHTTP2_OPTION_SET_MAX_CONTINUATIONS
+        nghttp2_option_set_max_continuations(option, CONTINUATIONS);
+#endif
+#ifdef HAVE_NGHTTP2_OPTION_SET_STREAM_RESET_RATE_LIMIT
+        nghttp2_option_set_stream_reset_rate_limit(option, RESETS, RESETS);
+#endif
         session = session_new(o, callbacks, option);
     }
     nghttp2_option_del(option);

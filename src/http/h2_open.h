@@ -12,6 +12,12 @@
 
 struct quota;
 
+/*
+ * A frame that costs its sender next to nothing and us some work (RFC 9113 10.5): all but HEADERS, DATA with data,
+ * answers to ours, and pieces of a head that are worth a frame.
+ */
+bool h2_frame_is_cheap(const nghttp2_frame_hd *hd);
+
 struct h2_opening {
     bool server;
     void (*set_callbacks)(nghttp2_session_callbacks *cb);

@@ -10,7 +10,7 @@
 
 #include "unit/back/kit.h"
 
-enum { H2_KIT_STREAMS = 700, H2_KIT_CONNS = 40 };
+enum { H2_KIT_STREAMS = 1200, H2_KIT_CONNS = 40 };
 
 /* A request as the server got it. */
 struct h2_asked {

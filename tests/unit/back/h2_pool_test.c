@@ -67,6 +67,56 @@ static void unauthorized(void)
     h2_close(&k);
 }
 
+/* Whoever shares a connection must not lose it by what another one sends. */
+static void long_head(void)
+{
+    static char target[LIMIT_H2_BACK_HEAD];
+    static struct h2_kit k;
+    struct call c;
+
+    h2_open(&k);
+    h2_call_send(&c, &k, "/x", NULL);
+    h2_headers(h2_conn(&k, 0), h2_asked(h2_conn(&k, 0), 0)->id, OK_HEAD, true);
+    ok(call_is(&c, "head(200) end"), "over HTTP/2");
+    call_free(&c);
+    memset(target, 'x', sizeof(target) - 1);
+    target[0] = '/';
+    h2_call_send(&c, &k, target, NULL);
+    ok(run_until(k.k.loop, k.n_conns == 2), "a head of more than one frame gets a connection of its own");
+    settle(k.k.loop);
+    is_u64(k.conns[0]->n_asked, 1, "and does not go over HTTP/2");
+    call_free(&c);
+    h2_close(&k);
+}
+
+/* A server that refuses uploads before it has read them resets each: no flood. */
+static void early_answers(void)
+{
+    enum { BATCH = 50 };
+    static struct h2_kit k;
+    static struct call c[BATCH];
+    size_t refused = 0;
+
+    h2_open(&k);
+    for (size_t i = 0; i <= LIMIT_H2_CONTROL_FRAMES; i += BATCH) {
+        for (size_t j = 0; j < BATCH; j++)
+            h2_call_send(&c[j], &k, "/x", NULL);
+        for (size_t j = 0; j < BATCH; j++) {
+            int32_t id = h2_asked(h2_conn(&k, 0), i + j)->id;
+
+            h2_headers(h2_conn(&k, 0), id, ":status: 403\n", true);
+            h2_rst(h2_conn(&k, 0), id, NGHTTP2_NO_ERROR);
+            refused += call_is(&c[j], "head(403) end");
+            call_free(&c[j]);
+        }
+    }
+    ok(refused > LIMIT_H2_CONTROL_FRAMES, "%zu uploads are refused and reset", refused);
+    settle(k.k.loop);
+    is_u64(k.n_conns, 1, "all on one connection");
+    ok(!h2_ended(h2_conn(&k, 0)), "which goes on");
+    h2_close(&k);
+}
+
 /* Who invents tokens does not make us make connections. */
 static void unknown_bearers(void)
 {
@@ -481,6 +531,8 @@ int main(void)
 {
     identities();
     unauthorized();
+    long_head();
+    early_answers();
     unknown_bearers();
     not_for_h2();
     filling();
