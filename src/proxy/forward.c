@@ -217,6 +217,16 @@ static enum denial denial_in_head(const struct job *j, const struct http_head *h
     return is_believed(j) && !is_out_of_scope(j) ? d : DENIAL_NONE;
 }
 
+/* 404 says nothing else of a schema, in whatever form, than that it is not there; kube-aggregator says it without a
+ * body. */
+static bool denies_schema(const struct job *j, const struct http_head *head)
+{
+    const struct schema_index *x = j->peer != NULL ? j->peer->schemas : served_local_schemas(j->served);
+
+    return head->status == 404 && !j->authn.rerouted && (j->peer != NULL || !j->looked_again) &&
+           route_has_schema(j->served, &j->info, x);
+}
+
 static bool try_next(struct job *j, const char *retry_reason);
 static bool send_elsewhere(struct job *j, const char *why);
 
@@ -355,7 +365,7 @@ static bool hold(struct job *j, const struct http_head *head, struct http_body b
 static void on_head(void *arg, const struct http_head *head, struct http_body body)
 {
     struct job *j = arg;
-    enum denial d = denial_in_head(j, head, body.kind != HTTP_BODY_NONE);
+    enum denial d = denies_schema(j, head) ? DENIAL_UNKNOWN : denial_in_head(j, head, body.kind != HTTP_BODY_NONE);
 
     note_peer_answer(j, head->status);
     if (peer_passes(j, head))

@@ -89,6 +89,7 @@ static void decide_route(struct job *j, bool refreshed, bool local_failed)
         .refreshed = refreshed,
         .newest = j->config->newest,
         .failover = cluster_fails_over(j->proxy->cluster),
+        .local_denied = j->looked_again,
         .local_failed = local_failed,
         .local_state = cluster_local_state(j->proxy->cluster),
         .served = j->served,

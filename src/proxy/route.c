@@ -293,6 +293,16 @@ bool route_may_fail_over(const struct reqinfo *info)
     return info->is_resource || names_schemas(info, &what);
 }
 
+bool route_has_schema(const struct served *s, const struct reqinfo *info, const struct schema_index *x)
+{
+    struct subject what;
+
+    if (x == NULL || !names_schemas(info, &what) || what.schema.n == 0)
+        return false;
+    what.hash = SLICE_NONE;
+    return has_schema(x, &what) && (what.version.n == 0 || !served_excluded(s, what.group, what.version));
+}
+
 /*
  * A document of OpenAPI. Who has the index has the hashes of whose documents it names, and gets these: a server with
  * another hash would answer with its own URL, and behind a load balancer that could go on for ever.
@@ -312,7 +322,9 @@ static bool decide_schemas(const struct route_query *q, struct route *out)
             fail_over(q, &s, out);
         return out->n_candidates > 0;
     }
-    if (what.schema.n == 0 || local == NULL || has_schema(local, &what) ||
+    if (q->local_denied)
+        local = NULL;
+    if (what.schema.n == 0 || (local == NULL && !q->local_denied) || has_schema(local, &what) ||
         (what.version.n > 0 && served_excluded(q->served, what.group, what.version)))
         return false;
     s = survey_peers(q, &what, (struct conditions){.live = false}, out);

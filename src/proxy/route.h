@@ -48,6 +48,7 @@ struct route_query {
     bool refreshed;    /* local discovery was refreshed for this request */
     bool newest;       /* skewed-resources: newest */
     bool failover;     /* local-failover is on */
+    bool local_denied; /* for this request: it said 404 to a schema that its index names */
     bool local_failed; /* for this request: it certainly was not read, or may be sent again */
     enum readiness_state local_state;
     const struct served *served;
@@ -71,6 +72,8 @@ struct route {
 };
 
 void route_decide(const struct route_query *q, struct route *out);
+/* Is it one schema, and has that server's index (NULL: not known) it? Not of what is excluded: that comes and goes. */
+bool route_has_schema(const struct served *s, const struct reqinfo *info, const struct schema_index *x);
 /* What the local server says that it does not have is nobody's, as far as can be known: no peer serves it, or may. */
 bool route_nobody_else(const struct served *s, const struct reqinfo *info);
 /* Is it for a resource or for a schema? While the local server is away peers answer for these. */

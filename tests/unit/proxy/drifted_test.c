@@ -298,6 +298,57 @@ static void denied_blindly(size_t n_peers, bool truth)
     world_close(&w);
 }
 
+#define SCHEMA "/openapi/v3/apis/batch/v1"
+#define INDEX "{\"paths\":{\"apis/batch/v1\":{\"serverRelativeURL\":\"" SCHEMA "?hash=1\"}}}"
+#define EMPTY_404 "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+
+/* A schema that the local server's index names, and that it says it has not. */
+static void denied_schema(bool peer_has_it)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.local_schemas = INDEX;
+    w.peer_schemas = peer_has_it ? INDEX : NULL;
+    world_start(&w);
+    c = client(&w);
+    say(c, "GET " SCHEMA "?hash=1 HTTP/1.1\r\nHost: k\r\n\r\n");
+    ok(has(conn(&w.local, 0), SCHEMA), "a schema that is believed to be here");
+    say(conn(&w.local, 0), EMPTY_404);
+    ok(until(&w, world_waiting(&w)), "denied: looks again");
+    buf_reset(&conn(&w.local, 0)->got);
+    world_refreshed(&w);
+    if (peer_has_it) {
+        ok(has(conn(&w.peers[0], 0), "GET " SCHEMA "?hash=1"), "and goes to the peer");
+        say(conn(&w.peers[0], 0), OK_ANSWER);
+        ok(has(c, "\r\n\r\nok") && !got(c, "404"), "the client sees no 404");
+    } else {
+        ok(has(conn(&w.local, 0), SCHEMA), "nobody else has it: asked once more");
+        say(conn(&w.local, 0), EMPTY_404);
+        ok(has(c, "HTTP/1.1 404 "), "its second answer is final");
+    }
+    world_close(&w);
+}
+
+static void schema_denied_by_a_peer(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.local_schemas = "{\"paths\":{\"api/v1\":{\"serverRelativeURL\":\"/openapi/v3/api/v1?hash=1\"}}}";
+    w.peer_schemas = INDEX;
+    world_start(&w);
+    c = client(&w);
+    say(c, "GET " SCHEMA " HTTP/1.1\r\nHost: k\r\n\r\n");
+    ok(has(conn(&w.peers[0], 0), SCHEMA), "a peer's schema");
+    say(conn(&w.peers[0], 0), EMPTY_404);
+    ok(has(c, "HTTP/1.1 503 ") && has(c, "Retry-After: "), "which it says it has not: 503");
+    ok(w.suspects > 0, "it is looked at again");
+    world_close(&w);
+}
+
 int main(void)
 {
     sent_to_a_peer();
@@ -312,6 +363,9 @@ int main(void)
     endless_not_found();
     broken_off();
     aggregated();
+    denied_schema(true);
+    denied_schema(false);
+    schema_denied_by_a_peer();
     denied_blindly(0, true);
     denied_blindly(1, false);
     return tap_end();
