@@ -318,6 +318,18 @@ static uint64_t moved_by(const struct memory_holder *h)
     return stream_bytes_in(fc->stream) + stream_bytes_out(fc->stream);
 }
 
+static bool between_requests(const struct memory_holder *h)
+{
+    const struct front_conn *fc = list_entry(h, const struct front_conn, memory);
+
+    return fc->requests > 0 && !fc->upgraded && stream_unsent(fc->stream) == 0 && fc->ops->idle(fc->protocol);
+}
+
+static size_t addresses(void *arg)
+{
+    return clients_addresses(((struct front *)arg)->host.clients);
+}
+
 static void end_greedy(struct memory_holder *h)
 {
     static const char why[] = "clients hold too much memory";
@@ -334,7 +346,7 @@ static void end_greedy(struct memory_holder *h)
 
 bool front_conn_must_wait(const struct front_conn *fc)
 {
-    return memory_refuses(&fc->memory, clients_addresses(fc->host->clients));
+    return memory_refuses(&fc->memory);
 }
 
 size_t front_memory(const struct front *f)
@@ -423,7 +435,9 @@ struct front *front_new(struct loop *l, struct metrics *m, const struct front_op
     list_init(&f->conns);
     list_init(&f->leaving);
     f->proxied = proxy_accept_new(l, on_proxied, on_bad_proxy_header, f);
-    f->memory = memory_new(l, moved_by, end_greedy);
+    f->memory = memory_new(
+        l, &(struct memory_opts){
+               .moved = moved_by, .idle = between_requests, .end = end_greedy, .addresses = addresses, .arg = f});
     f->drain_look = loop_timer_new(l, end_those_not_busy, f);
     f->host.clients = f->memory == NULL || f->drain_look == NULL ? NULL : clients_new(memory_all(f->memory));
     if (f->host.clients == NULL) {

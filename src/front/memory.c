@@ -5,10 +5,13 @@
 #include "net/loop.h"
 
 enum {
-    MUCH_BYTES = 64 << 10, /* who holds less is not worth ending */
+    MUCH_BYTES = 64 << 10, /* who holds so much is looked for first */
     STILL_MS = 1000,       /* who has moved next to nothing for so long is idle */
-    LOOK_MS = 100,         /* between two looks at who holds much */
-    ENDED_AT_ONCE = 16,    /* in one turn */
+    LOOK_MS = 100,         /* between two looks at who holds what */
+    AGAIN_MS = 10,         /* while they find small ones, whose like may come as fast as handshakes go */
+    ENDED_AT_ONCE = 16,    /* in one look, of those that hold much */
+    SMALL_AT_ONCE = 32,    /* and of the others */
+    SMALL_SEEN = 1024,     /* of the others in one look; the next look goes on behind them */
     CLIENTS = 128,         /* of one connection: more than it has streams */
 };
 
@@ -21,34 +24,40 @@ struct memory {
     struct loop *loop;
     struct loop_timer *look;
     struct quota all;
-    struct list much; /* holders of MUCH_BYTES and more */
-    uint64_t (*moved)(const struct memory_holder *h);
-    void (*end)(struct memory_holder *h);
+    struct list much;  /* holders of MUCH_BYTES and more */
+    struct list small; /* the others; those seen last are at the end */
+    struct memory_opts opts;
 };
 
-/* ---- who holds much ---- */
+/* ---- who holds what ---- */
 
-static void forget(struct memory_holder *h)
+static void leave(struct memory_holder *h)
 {
-    if (list_linked(&h->node))
-        list_remove(&h->memory->much, &h->node);
+    list_remove(h->much ? &h->memory->much : &h->memory->small, &h->node);
+}
+
+static void join(struct memory_holder *h, bool much)
+{
+    h->much = much;
+    list_push_back(much ? &h->memory->much : &h->memory->small, &h->node);
 }
 
 static void on_much(struct quota *q)
 {
     struct memory_holder *h = list_entry(q, struct memory_holder, held);
 
-    if (h->memory == NULL || list_linked(&h->node))
+    if (h->memory == NULL || h->much)
         return;
-    list_push_back(&h->memory->much, &h->node);
-    h->moved = h->memory->moved(h);
+    leave(h);
+    join(h, true);
+    h->moved = h->memory->opts.moved(h);
     h->still_since_ms = loop_now_ms(h->memory->loop);
 }
 
 /* Has it moved less than an eighth of what it holds since a second ago? A few bytes now and then do not count. */
-static bool is_idle(struct memory_holder *h)
+static bool is_still(struct memory_holder *h)
 {
-    uint64_t moved = h->memory->moved(h), now = loop_now_ms(h->memory->loop);
+    uint64_t moved = h->memory->opts.moved(h), now = loop_now_ms(h->memory->loop);
 
     if (moved - h->moved >= h->held.held / 8) {
         h->moved = moved;
@@ -57,64 +66,126 @@ static bool is_idle(struct memory_holder *h)
     return now - h->still_since_ms >= STILL_MS;
 }
 
-static bool greedier(const struct memory_holder *a, const struct memory_holder *b)
+static size_t of_address(const struct memory_holder *h)
 {
-    size_t of_a = a->held.parent->held, of_b = b->held.parent->held;
-
-    return of_a != of_b ? of_a > of_b : a->held.held > b->held.held;
+    return h->held.parent->held;
 }
 
-/* Keeps the greediest, in order; returns how many there are. */
-static size_t put_in_order(struct memory_holder **greediest, size_t n, struct memory_holder *h)
+static size_t enough(const struct memory *m)
 {
-    size_t at = n;
+    return m->all.mark - m->all.mark / 8;
+}
 
-    while (at > 0 && greedier(h, greediest[at - 1]))
+/* As long as there is more than enough, somebody holds more than that. */
+static size_t share_of(const struct memory *m, size_t all)
+{
+    return all / m->opts.addresses(m->opts.arg);
+}
+
+/* ---- the greediest of them ---- */
+
+struct ranking {
+    size_t n, most;
+    struct memory_holder *first[SMALL_AT_ONCE]; /* in order */
+};
+
+/* Address by address; who is between requests loses least. */
+static bool before(const struct memory_holder *a, const struct memory_holder *b)
+{
+    if (of_address(a) != of_address(b))
+        return of_address(a) > of_address(b);
+    if (a->held.parent != b->held.parent)
+        return a->held.parent > b->held.parent;
+    return a->idle != b->idle ? a->idle : a->held.held > b->held.held;
+}
+
+static void rank(struct ranking *r, struct memory_holder *h)
+{
+    size_t at = r->n;
+
+    while (at > 0 && before(h, r->first[at - 1]))
         at--;
-    if (at == ENDED_AT_ONCE)
-        return n;
-    if (n == ENDED_AT_ONCE)
-        n--;
-    memmove(&greediest[at + 1], &greediest[at], (n - at) * sizeof(*greediest));
-    greediest[at] = h;
-    return n + 1;
+    if (at == r->most)
+        return;
+    if (r->n == r->most)
+        r->n--;
+    memmove(&r->first[at + 1], &r->first[at], (r->n - at) * sizeof(r->first[0]));
+    r->first[at] = h;
+    r->n++;
 }
 
-static size_t find_greediest(struct memory *m, struct memory_holder **greediest)
+static void rank_much(struct memory *m, struct ranking *r)
 {
+    size_t least = share_of(m, enough(m));
     struct list_node *node, *next;
-    size_t n = 0;
 
     for (node = list_first(&m->much); node != NULL; node = next) {
         struct memory_holder *h = list_entry(node, struct memory_holder, node);
 
         next = list_next(&m->much, node);
-        if (h->held.held < MUCH_BYTES)
-            forget(h);
-        else if (is_idle(h))
-            n = put_in_order(greediest, n, h);
+        if (h->held.held < MUCH_BYTES) {
+            leave(h);
+            join(h, false);
+        } else if (is_still(h) && of_address(h) > least) {
+            h->idle = false;
+            rank(r, h);
+        }
     }
-    return n;
+}
+
+static void rank_small(struct memory *m, struct ranking *r)
+{
+    size_t least = share_of(m, enough(m)), n = m->small.count < SMALL_SEEN ? m->small.count : SMALL_SEEN;
+
+    for (; n > 0; n--) {
+        struct memory_holder *h = list_entry(list_pop_front(&m->small), struct memory_holder, node);
+
+        list_push_back(&m->small, &h->node);
+        h->idle = m->opts.idle(h);
+        if ((is_still(h) || h->idle) && of_address(h) > least)
+            rank(r, h);
+    }
 }
 
 /* ---- too much ---- */
 
+/* What they hold goes at the end of the turn. Each address keeps its share. Returns what will be left of `all`. */
+static size_t end_first(struct memory *m, const struct ranking *r, size_t all)
+{
+    size_t most = enough(m), least = share_of(m, most), of_it = 0;
+    const struct quota *address = NULL;
+
+    for (size_t i = 0; i < r->n && all > most; i++) {
+        struct memory_holder *h = r->first[i];
+        size_t held = h->held.held;
+
+        if (h->held.parent != address)
+            of_it = of_address(h);
+        address = h->held.parent;
+        if (of_it <= least)
+            continue;
+        of_it -= held;
+        all -= held;
+        m->opts.end(h);
+    }
+    return all;
+}
+
 static void make_room(void *arg)
 {
     struct memory *m = arg;
-    struct memory_holder *greediest[ENDED_AT_ONCE];
-    size_t n, enough = m->all.mark - m->all.mark / 8, left = m->all.held;
+    struct ranking much = {.most = ENDED_AT_ONCE}, small = {.most = SMALL_AT_ONCE};
+    size_t all = m->all.held, left;
 
-    if (left <= enough)
+    if (all <= enough(m))
         return;
-    n = find_greediest(m, greediest);
-    for (size_t i = 0; i < n && left > enough; i++) {
-        size_t held = greediest[i]->held.held;
-
-        left -= held < left ? held : left; /* its memory goes at the end of the turn */
-        m->end(greediest[i]);
+    rank_much(m, &much);
+    all = left = end_first(m, &much, all);
+    if (all > enough(m)) {
+        rank_small(m, &small);
+        left = end_first(m, &small, all);
     }
-    loop_timer_set(m->look, LOOK_MS);
+    loop_timer_set(m->look, left < all ? AGAIN_MS : LOOK_MS);
 }
 
 /* From the mark on, until there is room for what could not have it: a large head, say. */
@@ -128,17 +199,16 @@ static void on_full(struct quota *q)
 
 /* ---- life ---- */
 
-struct memory *memory_new(struct loop *l, uint64_t (*moved)(const struct memory_holder *h),
-                          void (*end)(struct memory_holder *h))
+struct memory *memory_new(struct loop *l, const struct memory_opts *o)
 {
     struct memory *m = mem_zalloc(sizeof(*m));
 
     if (m == NULL)
         return NULL;
     m->loop = l;
-    m->moved = moved;
-    m->end = end;
+    m->opts = *o;
     list_init(&m->much);
+    list_init(&m->small);
     quota_init(&m->all, NULL, 0);
     m->all.reached = on_full;
     m->look = loop_timer_new(l, make_room, m);
@@ -176,8 +246,12 @@ void memory_enter(struct memory *m, struct memory_holder *h, struct quota *addre
     *h = (struct memory_holder){.memory = m};
     quota_init(&h->held, address, 0);
     quota_init(&h->heads, &h->held, LIMIT_CONNECTION_HEADS);
+    if (m == NULL)
+        return;
     h->held.mark = MUCH_BYTES;
     h->held.reached = on_much;
+    h->still_since_ms = loop_now_ms(m->loop);
+    join(h, false);
 }
 
 void memory_lift_heads(struct memory_holder *h)
@@ -231,13 +305,13 @@ void memory_dismiss(struct memory_holder *h)
 {
     if (h->memory == NULL)
         return;
-    forget(h);
+    leave(h);
     h->memory = NULL;
 }
 
-bool memory_refuses(const struct memory_holder *h, size_t addresses)
+bool memory_refuses(const struct memory_holder *h)
 {
-    const struct quota *all = h->memory == NULL ? NULL : &h->memory->all;
+    const struct memory *m = h->memory;
 
-    return all != NULL && all->held >= all->mark && h->held.parent->held > all->mark / addresses;
+    return m != NULL && m->all.held >= m->all.mark && of_address(h) > share_of(m, m->all.mark);
 }

@@ -6,8 +6,10 @@
  * each connection, of which there are max-connections at most.
  *
  * Beyond seven eighths of the limit new requests of addresses that hold more than an equal share are refused, and so is
- * the rest of heads that are still coming; connections that hold much and move little end, the greediest of the
- * greediest address first. The last eighth is for what is under way and for others; at the limit nobody gets more.
+ * the rest of heads that are still coming, and their connections end: those that hold much and move little, the
+ * greediest of the greediest address first; where that is not enough, small ones, between requests first. An address
+ * within its share loses nothing. The last eighth is for what is under way and for others; at the limit nobody gets
+ * more.
  */
 #ifndef MVPROXY_FRONT_MEMORY_H
 #define MVPROXY_FRONT_MEMORY_H
@@ -26,21 +28,29 @@ struct memory_holder {
     struct quota held;             /* all of it; its parent is the address' */
     struct quota heads;            /* of the requests that are open; its parent is `held` */
     struct memory_client *clients; /* a table; NULL until there is one */
-    struct list_node node;         /* among those that hold much */
-    struct memory *memory;         /* NULL: on its way out, it is not looked at any more */
+    struct list_node node;         /* among those that hold much, or among the others */
+    bool much, idle;
+    struct memory *memory; /* NULL: on its way out, it is not looked at any more */
     uint64_t moved, still_since_ms;
 };
 
-/* moved: bytes that a connection has moved in both directions since its beginning. end: ends it, within the call.
- * NULL when out of memory. */
-MEM_CHECK struct memory *memory_new(struct loop *l, uint64_t (*moved)(const struct memory_holder *h),
-                                    void (*end)(struct memory_holder *h));
+struct memory_opts {
+    uint64_t (*moved)(const struct memory_holder *h); /* bytes in both directions since its beginning */
+    bool (*idle)(const struct memory_holder *h);      /* it is between two requests, and its last answer is out */
+    void (*end)(struct memory_holder *h);             /* ends it, within the call */
+    size_t (*addresses)(void *arg);                   /* that have connections; at least 1 when there is a holder */
+    void *arg;
+};
+
+/* NULL when out of memory. */
+MEM_CHECK struct memory *memory_new(struct loop *l, const struct memory_opts *o);
 void memory_free(struct memory *m);
 /* 0: no limit. */
 void memory_set_limit(struct memory *m, size_t most);
 /* Of all clients: the parent of each address' quota. */
 struct quota *memory_all(struct memory *m);
 
+/* NULL: nobody looks at it. */
 void memory_enter(struct memory *m, struct memory_holder *h, struct quota *address);
 /* Its heads are of many clients, not of one: only what it holds in all is bounded from now on. */
 void memory_lift_heads(struct memory_holder *h);
@@ -54,7 +64,7 @@ struct quota *memory_heads_of(struct memory_holder *h, uint64_t client);
 void memory_dismiss(struct memory_holder *h);
 /* Nothing is charged to it any more. */
 void memory_leave(struct memory_holder *h);
-/* A new request of this one is too much now. `addresses`: that have connections. */
-bool memory_refuses(const struct memory_holder *h, size_t addresses);
+/* A new request of this one is too much now. */
+bool memory_refuses(const struct memory_holder *h);
 
 #endif

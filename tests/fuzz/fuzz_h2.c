@@ -44,7 +44,7 @@ uint64_t front_conn_count_request(struct front_conn *fc)
 
 bool front_conn_must_wait(const struct front_conn *fc)
 {
-    return memory_refuses(&fc->memory, 1);
+    return memory_refuses(&fc->memory);
 }
 
 void front_conn_give_away(struct front_conn *fc)

@@ -148,12 +148,22 @@ static void test_endless_heads(struct kit *k)
 struct fake {
     struct memory_holder holder;
     uint64_t moved;
-    bool ended;
+    bool idle, ended;
 };
 
 static uint64_t moved_by(const struct memory_holder *h)
 {
     return list_entry(h, struct fake, holder)->moved;
+}
+
+static bool is_idle(const struct memory_holder *h)
+{
+    return list_entry(h, struct fake, holder)->idle;
+}
+
+static size_t n_addresses(void *arg)
+{
+    return *(size_t *)arg;
 }
 
 static void end_fake(struct memory_holder *h)
@@ -163,6 +173,21 @@ static void end_fake(struct memory_holder *h)
     f->ended = true;
     memory_dismiss(h);
     quota_give(&h->held, h->held.held);
+}
+
+/* 8 MiB for so many addresses. */
+static struct memory *new_memory(struct kit *k, struct quota *address, size_t *n)
+{
+    struct memory *m = memory_new(
+        k->w.loop,
+        &(struct memory_opts){.moved = moved_by, .idle = is_idle, .end = end_fake, .addresses = n_addresses, .arg = n});
+
+    if (m == NULL)
+        tap_bail("out of memory");
+    memory_set_limit(m, 8 << 20);
+    for (size_t i = 0; i < *n; i++)
+        quota_init(&address[i], memory_all(m), 0);
+    return m;
 }
 
 static void hold(struct fake *f, size_t bytes)
@@ -187,34 +212,129 @@ static bool one_ended(void *arg)
 
 static void test_greediest(struct kit *k)
 {
-    struct memory *m = memory_new(k->w.loop, moved_by, end_fake);
-    struct fake f[5] = {0};
     struct quota address[2];
+    size_t addresses = 2;
+    struct memory *m = new_memory(k, address, &addresses);
+    struct fake f[5] = {0};
 
-    if (m == NULL)
-        tap_bail("out of memory");
-    memory_set_limit(m, 8 << 20);
-    quota_init(&address[0], memory_all(m), 0);
-    quota_init(&address[1], memory_all(m), 0);
     for (int i = 0; i < 5; i++)
         memory_enter(m, &f[i].holder, &address[i == 0]);
     hold(&f[0], 2300 << 10); /* more than any other, but alone at its address */
     hold(&f[1], 1 << 20);
     hold(&f[2], 32 << 10);
     hold(&f[3], 2000 << 10); /* takes what it holds */
-    ok(!memory_refuses(&f[1].holder, 2), "room for more");
+    ok(!memory_refuses(&f[1].holder), "room for more");
     hold(&f[4], 2100 << 10); /* a few bytes now and then */
-    ok(!memory_refuses(&f[0].holder, 2), "at the mark an address below its share may go on");
-    ok(memory_refuses(&f[1].holder, 2), "the other may not");
+    ok(!memory_refuses(&f[0].holder), "at the mark an address below its share may go on");
+    ok(memory_refuses(&f[1].holder), "the other may not");
     ok(!quota_take(&f[0].holder.held, 2 << 20), "beyond the limit nobody gets anything");
     ok(kit_until(k, one_ended, f), "who holds much and moves little ends");
     ok(f[4].ended && !f[0].ended && !f[1].ended && !f[2].ended && !f[3].ended,
        "the greediest of the greediest address: %d%d%d%d%d", f[0].ended, f[1].ended, f[2].ended, f[3].ended,
        f[4].ended);
-    ok(!memory_refuses(&f[1].holder, 2), "and there is room again");
+    ok(!memory_refuses(&f[1].holder), "and there is room again");
     for (int i = 0; i < 5; i++)
         if (!f[i].ended)
             end_fake(&f[i].holder);
+    memory_free(m);
+}
+
+/* ---- many who hold little ---- */
+
+enum { MANY = 400, SMALL = 40 << 10, MODEST = 80 << 10 };
+
+struct crowd {
+    struct memory *m;
+    struct fake *f;
+};
+
+static bool has_enough(void *arg)
+{
+    const struct quota *all = memory_all(arg);
+
+    return all->held <= all->mark - all->mark / 8;
+}
+
+static bool has_room(void *arg)
+{
+    struct crowd *c = arg;
+
+    for (int i = 0; i < MANY; i++) /* a third of them take all the time */
+        c->f[i].moved += i % 3 == 0 ? SMALL : 0;
+    return has_enough(c->m);
+}
+
+/* Of one address, each of them beneath notice, until somebody else's connection is all that holds much. */
+static void crowd(struct kit *k, bool idle)
+{
+    static struct fake f[MANY], modest[2];
+    struct quota address[2];
+    size_t addresses = 2;
+    struct crowd c = {.m = new_memory(k, address, &addresses), .f = f};
+    unsigned n = 0;
+
+    memset(f, 0, sizeof(f));
+    memset(modest, 0, sizeof(modest));
+    for (int i = 0; i < 2; i++)
+        memory_enter(c.m, &modest[i].holder, &address[1]);
+    modest[1].idle = true;
+    hold(&modest[0], MODEST);
+    hold(&modest[1], SMALL);
+    for (int i = 0; i < MANY; i++) {
+        memory_enter(c.m, &f[i].holder, &address[0]);
+        f[i].idle = idle && i % 2 == 0;
+        n += quota_take(&f[i].holder.held, SMALL);
+    }
+    ok(n < MANY && memory_refuses(&f[0].holder), "many who hold little hold too much together");
+    ok(kit_until(k, has_room, &c), "they end, until there is room");
+    ok(address[0].held > memory_all(c.m)->mark / 4, "and no more of them");
+    ok(!modest[0].ended && !modest[1].ended, "an address within its share loses nothing");
+    n = 0;
+    for (int i = 0; i < MANY; i++)
+        n += f[i].ended && (idle ? !f[i].idle : i % 3 == 0);
+    is_u64(n, 0, "%s", idle ? "they were between requests" : "those who go on do");
+    for (int i = 0; i < MANY; i++)
+        if (!f[i].ended)
+            end_fake(&f[i].holder);
+    end_fake(&modest[0].holder);
+    end_fake(&modest[1].holder);
+    memory_free(c.m);
+}
+
+static void test_crowd_idle(struct kit *k)
+{
+    crowd(k, true);
+}
+
+static void test_crowd_busy(struct kit *k)
+{
+    crowd(k, false);
+}
+
+/* The greediest does not pay for everybody who holds too much. */
+static void test_share_is_left(struct kit *k)
+{
+    enum { EACH = 200 << 10 };
+    static const unsigned pieces[] = {10, 14, 12};
+    size_t addresses = 3;
+    struct quota address[3];
+    struct memory *m = new_memory(k, address, &addresses);
+    struct fake f[36] = {0};
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < 3; i++)
+        for (unsigned end = n + pieces[i]; n < end; n++) {
+            memory_enter(m, &f[n].holder, &address[i]);
+            quota_add(&f[n].holder.held, EACH);
+        }
+    ok(memory_all(m)->held > memory_all(m)->mark, "two addresses hold more than a share");
+    ok(kit_until(k, has_enough, m), "they are made to hold less");
+    is_u64(address[0].held, 10 * EACH, "the third is within his");
+    is_u64(address[1].held, 10 * EACH, "a share is left to the greediest");
+    is_u64(address[2].held, 11 * EACH, "the other one makes the rest of the room");
+    for (n = 0; n < 36; n++)
+        if (!f[n].ended)
+            end_fake(&f[n].holder);
     memory_free(m);
 }
 
@@ -377,9 +497,11 @@ static void upgraded(struct world *w)
 }
 
 static const struct kit_story stories[] = {
-    {"answered heads", test_answered_heads}, {"limit", test_limit},
-    {"endless heads", test_endless_heads},   {"greediest", test_greediest},
-    {"window shut", test_window_shut},       {"socket shut", test_socket_shut},
+    {"answered heads", test_answered_heads},    {"limit", test_limit},
+    {"endless heads", test_endless_heads},      {"greediest", test_greediest},
+    {"many between requests", test_crowd_idle}, {"many that wait", test_crowd_busy},
+    {"a share is left", test_share_is_left},    {"window shut", test_window_shut},
+    {"socket shut", test_socket_shut},
 };
 
 static const struct world_story stories1[] = {
