@@ -142,13 +142,12 @@ static void take_sides(const struct skew_page *p, const struct matrix_row *r, st
                 s->at[v] = r->cells[i].version;
 }
 
-/* The marks of names are equal where the names are. */
 static const struct disco_resource *find(const struct disco_version *v, const struct disco_resource *r)
 {
     const struct disco_resource *x = v->resources;
 
     for (unsigned n = 0; x != NULL && n < SHOWN_RESOURCES; x = x->next, n++)
-        if (x->name_mark == r->name_mark)
+        if (slice_eq(x->name, r->name))
             return x;
     return NULL;
 }

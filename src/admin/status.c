@@ -363,7 +363,7 @@ static const struct disco_version *find(const struct disco_group *g, const struc
 {
     const struct disco_version *x = g == NULL ? NULL : g->versions;
 
-    while (x != NULL && x->name_mark != v->name_mark)
+    while (x != NULL && !slice_eq(x->name, v->name))
         x = x->next;
     return x;
 }

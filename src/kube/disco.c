@@ -131,14 +131,14 @@ static struct disco_entry *find(const struct disco_doc *d, enum disco_entry_kind
     }
 }
 
-bool disco_doc_index_add(struct disco_doc *d, enum disco_entry_kind kind, const struct gvr *name, const void *item,
-                         uint64_t *mark)
+bool disco_doc_index_add(struct disco_doc *d, enum disco_entry_kind kind, const struct gvr *name, const void *item)
 {
-    struct disco_entry *e = find(d, kind, name, mark);
+    uint64_t hash;
+    struct disco_entry *e = find(d, kind, name, &hash);
 
     if (e == NULL || e->kind != DISCO_ENTRY_NONE)
         return false;
-    *e = (struct disco_entry){*mark, kind, item};
+    *e = (struct disco_entry){hash, kind, item};
     return true;
 }
 

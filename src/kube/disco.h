@@ -27,30 +27,21 @@ struct disco_subresource {
     size_t n_verbs;
 };
 
-/* Those whose bytes are kept besides what was read of them. The first ones have marks. */
+/* Those whose bytes are kept besides what was read of them. */
 enum disco_field {
     DISCO_FIELD_CATEGORIES,
     DISCO_FIELD_SHORT_NAMES,
     DISCO_FIELD_VERBS,
     DISCO_FIELD_SUBRESOURCES,
-    DISCO_MARKS,
-    DISCO_FIELD_KIND = DISCO_MARKS,
+    DISCO_FIELD_KIND,
     DISCO_FIELD_SCOPE,
     DISCO_FIELD_SINGULAR,
     DISCO_FIELDS
 };
 
-/*
- * Marks are hash_seeded() of a text, 0 if it is absent. Nobody outside can make two texts have the same, and by chance
- * they have once in 2^64: equal marks are equal texts, and the text needs no look. A name's mark is that of the whole
- * name, with group and version. What a merge asks of each of very many descriptions stands first, in one line or two of
- * the processor's caches.
- */
 struct disco_resource {
     const struct disco_resource *next;
-    uint64_t hash; /* the same raw bytes have the same; here and below */
-    uint64_t name_mark;
-    uint64_t marks[DISCO_MARKS];
+    uint64_t hash;                     /* the same raw bytes have the same; here and below */
     bool extra;                        /* has fields that we do not know */
     struct slice fields[DISCO_FIELDS]; /* values as sent; p is NULL if absent */
     struct slice name, raw;
@@ -65,7 +56,7 @@ struct disco_resource {
 
 struct disco_version {
     const struct disco_version *next;
-    uint64_t hash, name_mark;
+    uint64_t hash;
     const struct disco_resource *resources;
     size_t n_resources;
     bool stale; /* freshness is Stale */
@@ -77,7 +68,7 @@ struct disco_version {
 
 struct disco_group {
     const struct disco_group *next;
-    uint64_t hash, name_mark;
+    uint64_t hash;
     const struct disco_version *versions;
     size_t n_versions;
     bool extra;             /* has fields that we do not know */

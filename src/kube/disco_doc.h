@@ -35,9 +35,8 @@ MEM_CHECK struct disco_doc *disco_doc_new(struct buf *body);
 MEM_CHECK bool disco_doc_index_init(struct disco_doc *d);
 /*
  * Enters an item under its names (empty version or resource for a group or version). False if the name is there
- * already, or can be no name: the item is then to be taken off its list. *mark becomes the name's mark (disco.h).
+ * already, or can be no name: the item is then to be taken off its list.
  */
-bool disco_doc_index_add(struct disco_doc *d, enum disco_entry_kind kind, const struct gvr *name, const void *item,
-                         uint64_t *mark);
+bool disco_doc_index_add(struct disco_doc *d, enum disco_entry_kind kind, const struct gvr *name, const void *item);
 
 #endif

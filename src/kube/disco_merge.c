@@ -67,7 +67,6 @@ struct server {
 
 struct group {
     struct slice name;
-    uint64_t name_mark;
     uint32_t number;
     struct disco_group_giver *givers;
     size_t n_givers, cap_givers;
@@ -268,17 +267,15 @@ static bool room_for_group(struct disco_merge *m)
 /* The group with this one's name, made if there is none. NULL when out of memory. */
 static struct group *group_named(struct disco_merge *m, const struct disco_group *from)
 {
-    bool guessed = m->expected < m->n_groups && m->groups[m->expected]->name_mark == from->name_mark;
-    struct slice name = guessed ? SLICE_NONE : from->name;
-    struct group *g = guessed ? m->groups[m->expected] : strmap_get(m->by_name, name);
+    bool guessed = m->expected < m->n_groups && slice_eq(m->groups[m->expected]->name, from->name);
+    struct group *g = guessed ? m->groups[m->expected] : strmap_get(m->by_name, from->name);
 
     if (g != NULL)
         return g;
     g = arena_zalloc(m->work, sizeof(*g));
-    if (g == NULL || !room_for_group(m) || !strmap_put(m->by_name, name, g, NULL))
+    if (g == NULL || !room_for_group(m) || !strmap_put(m->by_name, from->name, g, NULL))
         return NULL;
-    g->name = name;
-    g->name_mark = from->name_mark;
+    g->name = from->name;
     g->number = (uint32_t)m->n_groups;
     m->groups[m->n_groups++] = g;
     return g;
@@ -343,7 +340,6 @@ static bool unit_collect(struct disco_merge *m)
         m->at_server++;
         return true;
     }
-    __builtin_prefetch(m->at_group->next);
     if (!collect_group(m, s, m->at_group))
         return false;
     m->at_group = m->at_group->next;

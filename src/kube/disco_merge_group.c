@@ -9,19 +9,6 @@
  * looked at. */
 enum { UNION_COST = 16, BYTES_PER_RESOURCE = 256 };
 
-/* A server's documents are many megabytes, of which the processor's caches have nothing: what is needed in a moment is
- * fetched while the one before is looked at. */
-enum { AHEAD = 8 };
-
-/* What a merge looks at first (disco.h) is 64 bytes, in one line of the caches or two. NULL: nothing. */
-static void soon(const void *p)
-{
-    if (p == NULL)
-        return;
-    __builtin_prefetch(p);
-    __builtin_prefetch((const char *)p + 48);
-}
-
 /* Which hashes may have been met: where all descriptions are different, none is compared with all others. */
 struct met {
     uint64_t bits[8];
@@ -55,7 +42,6 @@ struct version_part {
 
 struct version {
     struct slice name;
-    uint64_t name_mark;
     struct version_part *parts; /* distinct */
     size_t n;
     struct met met;
@@ -110,7 +96,6 @@ void disco_group_merge_free(struct disco_group_merge *m)
 /* A name that several descriptions share; parts are distinct in their bytes, in order of their first giver. */
 struct resource {
     struct resource *next;
-    uint64_t name_mark;
     uint32_t number;
     struct disco_union_part *parts;
     size_t n;
@@ -128,7 +113,7 @@ static struct resource *find_resource(struct resources *all, const struct disco_
 {
     struct resource *r = all->expected;
 
-    return r != NULL && r->name_mark == like->name_mark ? r : strmap_get(all->by_name, like->name);
+    return r != NULL && slice_eq(r->parts[0].resource->name, like->name) ? r : strmap_get(all->by_name, like->name);
 }
 
 static bool add_resource(struct disco_group_merge *m, struct resources *all, const struct disco_resource *r,
@@ -141,7 +126,6 @@ static bool add_resource(struct disco_group_merge *m, struct resources *all, con
         known = arena_zalloc(m->in_group, sizeof(*known));
         if (known == NULL || !strmap_put(all->by_name, r->name, known, NULL))
             return false;
-        known->name_mark = r->name_mark;
         known->number = (uint32_t)all->n++;
         known->parts = arena_alloc(m->in_group, max_parts * sizeof(*known->parts));
         if (known->parts == NULL)
@@ -200,20 +184,6 @@ static bool order_resources(struct disco_group_merge *m, const struct resources 
     return true;
 }
 
-/* The first resources of the versions ahead, each found through the one before it. */
-static void soon_resources(const struct version_part *parts, size_t n)
-{
-    enum { STEP = AHEAD / 4 };
-    const struct disco_resource *r;
-
-    if (AHEAD < n)
-        soon(parts[AHEAD].version->resources);
-    if (AHEAD - STEP < n && (r = parts[AHEAD - STEP].version->resources) != NULL)
-        soon(r->next);
-    if (AHEAD - 2 * STEP < n && (r = parts[AHEAD - 2 * STEP].version->resources) != NULL && r->next != NULL)
-        soon(r->next->next);
-}
-
 static bool gather_resources(struct disco_group_merge *m, const struct version *v, struct resources *all,
                              struct consensus_list *lists)
 {
@@ -224,12 +194,9 @@ static bool gather_resources(struct disco_group_merge *m, const struct version *
             return false;
         lists[i] = (struct consensus_list){items, 0};
         all->expected = all->first;
-        soon_resources(v->parts + i, v->n - i);
-        for (const struct disco_resource *r = v->parts[i].version->resources; r != NULL; r = r->next) {
-            soon(r->next);
+        for (const struct disco_resource *r = v->parts[i].version->resources; r != NULL; r = r->next)
             if (!add_resource(m, all, r, v->parts[i].last, v->n, &items[lists[i].n++]))
                 return false;
-        }
     }
     return true;
 }
@@ -345,7 +312,7 @@ static void add_version_part(struct version *v, const struct disco_version *from
 static struct version *find_version(struct disco_group_merge *m, const struct strmap *by_name,
                                     const struct disco_version *like, size_t guess)
 {
-    if (guess < m->n_versions && m->versions[guess].name_mark == like->name_mark)
+    if (guess < m->n_versions && slice_eq(m->versions[guess].name, like->name))
         return &m->versions[guess];
     return strmap_get(by_name, like->name);
 }
@@ -359,7 +326,6 @@ static struct version *version_named(struct disco_group_merge *m, struct strmap 
         return v;
     v = &m->versions[m->n_versions++];
     v->name = from->name;
-    v->name_mark = from->name_mark;
     v->parts = arena_alloc(m->in_group, m->n_parts * sizeof(*v->parts));
     return v->parts != NULL && strmap_put(by_name, from->name, v, NULL) ? v : NULL;
 }
@@ -377,8 +343,6 @@ static bool gather_versions(struct disco_group_merge *m, struct strmap *by_name)
         const struct group_part *part = &m->parts[i];
         size_t guess = 0;
 
-        if (i + AHEAD < m->n_parts)
-            soon(m->parts[i + AHEAD].group->versions);
         for (const struct disco_version *from = part->group->versions; from != NULL; from = from->next) {
             struct version *v;
 
@@ -450,8 +414,6 @@ static bool gather_parts(struct disco_group_merge *m, const struct disco_group_g
         const struct disco_group *group = giver->group;
 
         m->spent += 1 + group->raw.n / 4096;
-        if (giver + AHEAD < givers + n)
-            soon(giver[AHEAD].group);
         for (i = meet(&met, group->hash) ? 0 : m->n_parts; i < m->n_parts; i++)
             if (m->parts[i].hash == group->hash && m->parts[i].partial == giver->partial &&
                 slice_eq(m->parts[i].group->raw, group->raw))

@@ -41,9 +41,6 @@ struct disco_parser {
     struct disco_group *last_group;
     struct disco_version *last_version;
     struct disco_resource *last_resource;
-    /* The field of each kind that was marked last: many resources have the same verbs. */
-    struct slice marked[DISCO_MARKS];
-    uint64_t mark[DISCO_MARKS];
 };
 
 struct disco_parser *disco_parser_new(void)
@@ -257,15 +254,6 @@ static bool read_subresources(struct disco_parser *p, struct disco_resource *r)
     return p->s.error == NULL;
 }
 
-static uint64_t mark_of(struct disco_parser *p, unsigned field, struct slice text)
-{
-    if (p->marked[field].p == NULL || !slice_eq(p->marked[field], text)) {
-        p->marked[field] = text;
-        p->mark[field] = hash_seeded(text);
-    }
-    return p->mark[field];
-}
-
 static bool read_resource_member(struct disco_parser *p, const struct jscan_value *key, struct disco_resource *r,
                                  unsigned *seen)
 {
@@ -306,8 +294,6 @@ static bool read_resource_member(struct disco_parser *p, const struct jscan_valu
         r->fields[number] = text_since(p, start);
     else
         r->extra = true;
-    if (good && number < DISCO_MARKS)
-        r->marks[number] = mark_of(p, number, r->fields[number]);
     return good;
 }
 
@@ -568,7 +554,7 @@ static void index_resource(struct disco_parser *p)
         return;
     }
     name = (struct gvr){v->group->name, v->name, r->name};
-    if (r->name.n > 0 && disco_doc_index_add(p->doc, DISCO_ENTRY_RESOURCE, &name, r, &r->name_mark)) {
+    if (r->name.n > 0 && disco_doc_index_add(p->doc, DISCO_ENTRY_RESOURCE, &name, r)) {
         p->resource = r;
         return;
     }
@@ -592,7 +578,7 @@ static void index_version(struct disco_parser *p)
         return;
     }
     name = (struct gvr){p->group->name, v->name, SLICE_LIT("")};
-    if (v->name.n > 0 && disco_doc_index_add(p->doc, DISCO_ENTRY_VERSION, &name, v, &v->name_mark)) {
+    if (v->name.n > 0 && disco_doc_index_add(p->doc, DISCO_ENTRY_VERSION, &name, v)) {
         p->version = p->last_version = v;
         p->resource = NULL;
         return;
@@ -616,7 +602,7 @@ static void index_group(struct disco_parser *p)
         return;
     }
     name = (struct gvr){g->name, SLICE_LIT(""), SLICE_LIT("")};
-    if (disco_doc_index_add(p->doc, DISCO_ENTRY_GROUP, &name, g, &g->name_mark)) {
+    if (disco_doc_index_add(p->doc, DISCO_ENTRY_GROUP, &name, g)) {
         p->group = g;
         p->last_version = NULL;
         return;

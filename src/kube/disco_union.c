@@ -133,6 +133,11 @@ static void put_sorted_texts(struct buf *out, struct slice *texts, size_t n)
     buf_append_char(out, ']');
 }
 
+static bool same_field(const struct disco_resource *a, const struct disco_resource *b, enum disco_field field)
+{
+    return slice_eq(a->fields[field], b->fields[field]);
+}
+
 /* -------------------------------------------------------------------------------------------------- subresources */
 
 /* One server's subresource; a later place takes precedence (as in kube-apiserver, where it overwrites). */
@@ -160,8 +165,7 @@ static size_t distinct_subresources(const struct disco_union_part *parts, size_t
     size_t count = 0;
 
     for (size_t i = 0; i < n; i++) {
-        if (count == 0 || kept[count - 1].resource->marks[DISCO_FIELD_SUBRESOURCES] !=
-                              parts[i].resource->marks[DISCO_FIELD_SUBRESOURCES])
+        if (count == 0 || !same_field(kept[count - 1].resource, parts[i].resource, DISCO_FIELD_SUBRESOURCES))
             kept[count++] = parts[i];
         else if (kept[count - 1].last < parts[i].last)
             kept[count - 1].last = parts[i].last;
@@ -244,7 +248,7 @@ static bool gather_verbs(struct arena *scratch, const struct disco_union_part *p
     for (size_t i = 0; i < n; i++) {
         const struct disco_resource *r = parts[i].resource;
 
-        if (count > 0 && kept[count - 1]->marks[DISCO_FIELD_VERBS] == r->marks[DISCO_FIELD_VERBS])
+        if (count > 0 && same_field(kept[count - 1], r, DISCO_FIELD_VERBS))
             continue;
         kept[count++] = r;
         *total += r->n_verbs;
