@@ -2,7 +2,7 @@
 # Completion of mvproxyctl for bash.
 _mvproxyctl() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} i command=''
-    local commands='check status peers skew explain requests refresh drain undrain reload loglevel config certs metrics support-bundle'
+    local commands='check status peers skew explain requests refresh drain undrain reload loglevel config certs metrics support-bundle help'
 
     for ((i = 1; i < COMP_CWORD; i++)); do
         case " $commands " in *" ${COMP_WORDS[i]} "*) command=${COMP_WORDS[i]} ;; esac

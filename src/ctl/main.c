@@ -5,6 +5,7 @@
 #include <config.h>
 
 #include <json-c/json.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,12 +26,16 @@ enum { EXIT_FINE, EXIT_NOT_WELL, EXIT_NO_ANSWER, EXIT_WRONG_USE };
 
 enum { WATCH_S = 2, MAX_ARGUMENTS = 3 };
 
+struct option;
+
 struct call {
     const char *socket;
+    const char *command; /* NULL: none */
     const char *argument[MAX_ARGUMENTS];
     size_t n_arguments;
-    const char *user, *config_file;
-    bool json, all, rerouted, watch, before, upgrade;
+    const char *user, *config_file, *format;
+    bool json, all, rerouted, watch, before, upgrade, help, version;
+    const struct option *special; /* one that not every command has, if any was given */
 };
 
 struct command {
@@ -132,13 +137,21 @@ static void print_help(FILE *f)
           f);
     for (size_t i = 0; i < COMMANDS; i++)
         fprintf(f, "  %-14s %s\n      %s\n", commands[i].name, commands[i].arguments, commands[i].help);
-    fputs("\nExit status: 0 well; 1 not ready, refused or expired; 2 no mvproxy answers; 3 wrong use.\n", f);
+    fputs("  help           [COMMAND]\n      This, or of one command.\n"
+          "\nExit status: 0 well; 1 not ready, refused or expired; 2 no mvproxy answers; 3 wrong use.\n",
+          f);
+}
+
+static void print_usage(FILE *f, const struct command *k)
+{
+    fprintf(f, "mvproxyctl %s%s%s\n", k->name, k->arguments[0] == '\0' ? "" : " ", k->arguments);
 }
 
 static const struct command *find(const char *name)
 {
     struct nearest n = nearest_to(slice_str(name));
 
+    nearest_try(&n, "help");
     for (size_t i = 0; i < COMMANDS; i++) {
         if (strcmp(commands[i].name, name) == 0)
             return &commands[i];
@@ -219,7 +232,8 @@ static int carry_out(const struct command *k, const struct call *c)
     int status;
 
     if (c->n_arguments < k->least || c->n_arguments > k->most) {
-        fprintf(stderr, "mvproxyctl: usage: mvproxyctl %s %s\n", k->name, k->arguments);
+        fputs("mvproxyctl: usage: ", stderr);
+        print_usage(stderr, k);
         return EXIT_WRONG_USE;
     }
     if (k->show == NULL)
@@ -237,96 +251,126 @@ static int carry_out(const struct command *k, const struct call *c)
 
 /* ---- the command line ---- */
 
-/* The value of an option: behind '=', or the next argument. NULL after a message. */
-static const char *value_of(const char *arg, const char *name, int argc, char *const *argv, int *i)
+static const struct option {
+    const char *name, *of; /* of: the one command that has it; NULL: all have it */
+    bool has_value;
+    size_t at; /* in struct call: a text, or a flag */
+} options[] = {
+    {"--socket", NULL, true, offsetof(struct call, socket)},
+    {"-o", NULL, true, offsetof(struct call, format)},
+    {"--help", NULL, false, offsetof(struct call, help)},
+    {"-h", NULL, false, offsetof(struct call, help)},
+    {"--version", NULL, false, offsetof(struct call, version)},
+    {"--pre", "check", false, offsetof(struct call, before)},
+    {"--config", "check", true, offsetof(struct call, config_file)},
+    {"--all", "skew", false, offsetof(struct call, all)},
+    {"--upgrade", "skew", false, offsetof(struct call, upgrade)},
+    {"--watch", "skew", false, offsetof(struct call, watch)},
+    {"--as", "explain", true, offsetof(struct call, user)},
+    {"--rerouted", "explain", false, offsetof(struct call, rerouted)},
+};
+
+enum { OPTIONS = sizeof(options) / sizeof(options[0]) };
+
+/* NULL after a message. */
+static const struct option *find_option(const char *arg)
 {
-    size_t n = strlen(name);
+    struct slice name = slice_of(arg, strcspn(arg, "="));
+    struct nearest n = nearest_to(name);
 
-    if (arg[n] == '=')
-        return arg + n + 1;
-    if (*i + 1 < argc)
-        return argv[++*i];
-    fprintf(stderr, "mvproxyctl: %s: value missing\n", name);
-    return NULL;
-}
-
-static bool is_option(const char *arg, const char *name)
-{
-    size_t n = strlen(name);
-
-    return strncmp(arg, name, n) == 0 && (arg[n] == '\0' || arg[n] == '=');
-}
-
-static bool refuse_option(const char *arg)
-{
-    static const char *const names[] = {"--socket",  "--all", "--watch", "--as",     "--rerouted", "--help",
-                                        "--version", "-o",    "--pre",   "--config", "--upgrade"};
-    struct nearest n = nearest_to(slice_of(arg, strcspn(arg, "=")));
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        nearest_try(&n, names[i]);
+    for (size_t i = 0; i < OPTIONS; i++) {
+        if (slice_eq(name, slice_str(options[i].name)) && (options[i].has_value || arg[name.n] == '\0'))
+            return &options[i];
+        nearest_try(&n, options[i].name);
+    }
     fprintf(stderr,
             n.best == NULL ? "mvproxyctl: unknown option %s\n" : "mvproxyctl: unknown option %s: did you mean %s?\n",
             arg, n.best);
-    return false;
+    return NULL;
 }
 
-static bool take_option(struct call *c, int argc, char *const *argv, int *i)
+/* A value is behind '=', or the next argument. False after a message. */
+static bool take_option(struct call *c, char *const **at)
 {
-    const char *arg = argv[*i], *format;
+    const char *value = strchr(**at, '=');
+    const struct option *o = find_option(**at);
 
-    if (is_option(arg, "--socket"))
-        return (c->socket = value_of(arg, "--socket", argc, argv, i)) != NULL;
-    if (is_option(arg, "--as"))
-        return (c->user = value_of(arg, "--as", argc, argv, i)) != NULL;
-    if (is_option(arg, "--config"))
-        return (c->config_file = value_of(arg, "--config", argc, argv, i)) != NULL;
-    if (is_option(arg, "-o")) {
-        format = value_of(arg, "-o", argc, argv, i);
-        c->json = format != NULL && strcmp(format, "json") == 0;
-        if (format != NULL && !c->json)
-            fprintf(stderr, "mvproxyctl: -o %s: only json is known\n", format);
-        return c->json;
+    if (o == NULL)
+        return false;
+    if (o->of != NULL)
+        c->special = o;
+    if (!o->has_value) {
+        *(bool *)((char *)c + o->at) = true;
+        return true;
     }
-    if (strcmp(arg, "--all") == 0)
-        return c->all = true;
-    if (strcmp(arg, "--watch") == 0)
-        return c->watch = true;
-    if (strcmp(arg, "--upgrade") == 0)
-        return c->upgrade = true;
-    if (strcmp(arg, "--rerouted") == 0)
-        return c->rerouted = true;
-    if (strcmp(arg, "--pre") == 0)
-        return c->before = true;
-    return refuse_option(arg);
+    if (value == NULL && (*at)[1] == NULL) {
+        fprintf(stderr, "mvproxyctl: %s: value missing\n", o->name);
+        return false;
+    }
+    *(const char **)(void *)((char *)c + o->at) = value != NULL ? value + 1 : *++*at;
+    return true;
+}
+
+static bool take_line(struct call *c, char *const *argv)
+{
+    for (char *const *at = argv + 1; *at != NULL; at++) {
+        if ((*at)[0] == '-') {
+            if (!take_option(c, &at))
+                return false;
+        } else if (c->command == NULL) {
+            c->command = *at;
+        } else if (c->n_arguments < MAX_ARGUMENTS) {
+            c->argument[c->n_arguments++] = *at;
+        }
+    }
+    c->json = c->format != NULL && strcmp(c->format, "json") == 0;
+    if (c->format != NULL && !c->json)
+        fprintf(stderr, "mvproxyctl: -o %s: only json is known\n", c->format);
+    return c->format == NULL || c->json;
+}
+
+/* `help` and `help COMMAND` are `--help` and `COMMAND --help`. */
+static void take_help(struct call *c)
+{
+    if (c->command == NULL || strcmp(c->command, "help") != 0)
+        return;
+    c->help = true;
+    c->command = c->n_arguments > 0 ? c->argument[0] : NULL;
+}
+
+static int run_command(const struct call *c)
+{
+    const struct command *k = find(c->command);
+
+    if (k == NULL)
+        return EXIT_WRONG_USE;
+    if (c->help) {
+        fputs("Usage: ", stdout);
+        print_usage(stdout, k);
+        printf("\n      %s\n\nMore: man mvproxyctl\n", k->help);
+        return EXIT_FINE;
+    }
+    if (c->special != NULL && strcmp(c->special->of, k->name) != 0) {
+        fprintf(stderr, "mvproxyctl: %s is an option of %s; usage: ", c->special->name, c->special->of);
+        print_usage(stderr, k);
+        return EXIT_WRONG_USE;
+    }
+    return carry_out(k, c);
 }
 
 int main(int argc, char **argv)
 {
     struct call c = {.socket = DEFAULT_SOCKET};
-    const char *name = NULL;
 
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            print_help(stdout);
-            return EXIT_FINE;
-        }
-        if (strcmp(argv[i], "--version") == 0) {
-            puts("mvproxyctl " PACKAGE_VERSION);
-            return EXIT_FINE;
-        }
-        if (argv[i][0] == '-') {
-            if (!take_option(&c, argc, argv, &i))
-                return EXIT_WRONG_USE;
-        } else if (name == NULL) {
-            name = argv[i];
-        } else if (c.n_arguments < MAX_ARGUMENTS) {
-            c.argument[c.n_arguments++] = argv[i];
-        }
-    }
-    if (name == NULL) {
-        print_help(stderr);
+    if (argc == 0 || !take_line(&c, argv))
         return EXIT_WRONG_USE;
+    take_help(&c);
+    if (c.version) {
+        puts("mvproxyctl " PACKAGE_VERSION);
+        return EXIT_FINE;
     }
-    return find(name) == NULL ? EXIT_WRONG_USE : carry_out(find(name), &c);
+    if (c.command != NULL)
+        return run_command(&c);
+    print_help(c.help ? stdout : stderr);
+    return c.help ? EXIT_FINE : EXIT_WRONG_USE;
 }

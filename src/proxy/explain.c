@@ -3,6 +3,8 @@
 
 #include "base/clock.h"
 #include "base/json_write.h"
+#include "base/nearest.h"
+#include "http/h1_parse.h"
 #include "http/head.h"
 #include "proxy/job.h"
 
@@ -128,6 +130,30 @@ static void put_answer(struct proxy *p, const struct explain_query *q, const str
     json_close(&w);
 }
 
+/* What the front refuses before anything is decided (h1_parse, h1_check): explain must not say where it goes. */
+static bool is_request(const struct explain_query *q, struct err *err)
+{
+    static const char *const usual[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", NULL};
+    struct nearest n = nearest_to(slice_str(q->method));
+
+    if (!h1_method_known(slice_str(q->method))) {
+        for (size_t i = 0; usual[i] != NULL; i++) {
+            if (slice_ieq(slice_str(q->method), slice_str(usual[i])))
+                return err_set(err, "\"%.32s\" is no method: did you mean %s?", q->method, usual[i]);
+            nearest_try(&n, usual[i]);
+        }
+        return err_set(err,
+                       n.best == NULL ? "\"%.32s\" is no method: mvproxy refuses it with 501"
+                                      : "\"%.32s\" is no method: did you mean %s?",
+                       q->method, n.best);
+    }
+    if (http_method_of(slice_str(q->method)) == HTTP_CONNECT)
+        return err_set(err, "CONNECT is refused: mvproxy is no forward proxy");
+    if (q->target[0] != '/')
+        return err_set(err, "the path must begin with \"/\": did you mean /%.200s?", q->target);
+    return true;
+}
+
 bool explain_request(struct proxy *p, const struct explain_query *q, struct buf *out, struct err *err)
 {
     struct arena *a = arena_new(EXPLAIN_BYTES);
@@ -136,6 +162,10 @@ bool explain_request(struct proxy *p, const struct explain_query *q, struct buf 
 
     if (a == NULL)
         return err_set(err, "out of memory");
+    if (!is_request(q, err)) {
+        arena_free(a);
+        return false;
+    }
     switch (reqinfo_parse(a, slice_str(q->method), slice_str(q->target), &info)) {
     case REQINFO_OK:
         put_answer(p, q, &info, out);

@@ -112,7 +112,7 @@ def test_explain_text(world):
     """explain says where, why and to whom, in words"""
     status, out, _ = ctl(world, "explain", "GET", CLASSES)
     check(status == 0 and out.startswith("Goes to a peer\n") and re.search(r"^test-server-b +127.0.0.1:", out, re.M), out)
-    status, _, errors = ctl(world, "explain", "GET", "no path")
+    status, _, errors = ctl(world, "explain", "GET", "/no path")
     check(status == 1 and "is no request" in errors, status, errors)
 
 
@@ -203,9 +203,23 @@ def test_wrong_use(world):
     for arguments, status, text in ((["statsu"], 3, "did you mean status?"), (["--sokcet", "x", "status"], 3, "did you mean --socket?"),
                                     ([], 3, "Usage: "), (["explain", "GET"], 3, "usage: mvproxyctl explain"),
                                     (["loglevel", "high"], 3, "is not a level"), (["-o", "yaml", "status"], 3, "only json"),
-                                    (["refresh", "nobody"], 1, "no peer")):
+                                    (["refresh", "nobody"], 1, "no peer"), (["explain", "FOO", "/apis"], 1, "no method: mvproxy refuses it with 501"),
+                                    (["explain", "get", "/apis"], 1, "did you mean GET?"), (["explain", "PSOT", "/apis"], 1, "did you mean POST?"),
+                                    (["explain", "GET", "api/v1"], 1, 'must begin with "/": did you mean /api/v1?'), (["peers", "x"], 3, "usage: "),
+                                    (["explain", "CONNECT", "/"], 1, "no forward proxy"), (["status", "--pre"], 3, "--pre is an option of check"),
+                                    (["skew", "--watch=1"], 3, "did you mean --watch?"), (["explain", "GET", "/api", "--as"], 3, "value missing"),
+                                    (["hlep"], 3, "did you mean help?"), (["help", "statsu"], 3, "did you mean status?")):
         got = ctl(world, *arguments)
-        check(got[0] == status and text in got[2], arguments, got)
+        check(got[0] == status and text in got[2] and not got[1], arguments, got)
+    for method, target in (("FOO", "/apis"), ("get", "/apis"), ("CONNECT", "/")):  # as it is
+        got = world.ask(method, target, None, "a", "admin")
+        check(got.status in (400, 501, 405), method, got)
+    whole = ctl(world, "--help")
+    equal(ctl(world, "help"), whole, "help")
+    check(whole[0] == 0 and "support-bundle" in whole[1], whole)
+    for arguments in (["help", "skew"], ["skew", "--help"], ["skew", "-h"]):
+        got = ctl(world, *arguments)
+        check(got[0] == 0 and got[1].startswith("Usage: mvproxyctl") and "--upgrade" in got[1] and "drain" not in got[1], arguments, got)
     status, out, errors = ctl(world, "status", path="/nonexistent.sock")
     check((status, out) == (2, "") and len(errors.splitlines()) == 1 and "no mvproxy answers" in errors, status, out, errors)
 
