@@ -298,6 +298,10 @@ def explain_keep(t, cluster, shell):
     t.tell("""Kubeconfigs in %s: %s and %s go through mvproxy, %s-direct and %s-direct straight to kube-apiserver. Logs are in
            %s/logs, mvproxy's configuration in mvproxy-*.yaml, its metrics at http://%s:9443/metrics.""" % (
                cluster.dir, old.name, new.name, old.name, new.name, cluster.dir, old.loopback))
+    ctl = os.path.join(os.path.dirname(cluster.mvproxy), "mvproxyctl")
+    t.tell("What the mvproxies say, and why a request goes where it goes:")
+    t.command("%s --socket %s status" % (ctl, old.control_socket))
+    t.command("%s --socket %s explain GET %s" % (ctl, old.control_socket, COLLECTION))
     t.tell("To end it and remove everything:")
     t.command("contrib/demo --stop")
 

@@ -2,7 +2,6 @@
 """mvproxyctl check before real kube-apiservers: nothing to be said of a healthy node, and what is wrong is named."""
 
 import os
-import subprocess
 
 from harness import waiting
 from harness.api import expect
@@ -13,28 +12,21 @@ from harness.runner import core
 USUAL = {"max_connections": 100}
 
 
-def _socket(cluster, node):
-    return os.path.join(cluster.dir, node.name + ".sock")
-
-
-def _run(cluster, node, *arguments):
+def _run(node, *arguments):
     """(exit status, output) of the check, on the node."""
-    program = os.path.join(os.path.dirname(cluster.mvproxy), "mvproxyctl")
-    command = [program, "--socket", _socket(cluster, node), "check", *arguments]
-    done = subprocess.run(["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', node.name, *command], capture_output=True,
-                          text=True, check=False, timeout=120, env=dict(os.environ, LC_ALL="C.UTF-8"))
-    assert done.stderr == "", done.stderr
-    return done.returncode, done.stdout
+    status, text, errors = node.ctl("check", *arguments)
+    assert errors == "", errors
+    return status, text
 
 
-def _restart(cluster, node, **options):
+def _restart(node, **options):
     node.mvproxy.stop()
     node.start_mvproxy(**options)
     node.await_mvproxy()
 
 
-def _all_well(cluster, node, *arguments):
-    status, text = _run(cluster, node, *arguments)
+def _all_well(node, *arguments):
+    status, text = _run(node, *arguments)
     assert status == 0 and "Everything is well" in text, text
     return text
 
@@ -46,18 +38,18 @@ def test_all_well(cluster):
         for node in cluster.proxies:
             node.mvproxy.stop()
             node.write_config(**USUAL)
-            _all_well(cluster, node, "--pre", "--config", node.config)
-            _restart(cluster, node, control_socket=_socket(cluster, node), **USUAL)
+            _all_well(node, "--pre", "--config", node.config)
+            _restart(node, **USUAL)
         cluster.await_settled()
         for node in cluster.proxies:
             # Where the other one has only just been restarted the process may have to read it once more.
-            text = waiting.until(lambda n=node: _all_well(cluster, n), "all well at " + node.name, 30)
+            text = waiting.until(lambda n=node: _all_well(n), "all well at " + node.name, 30)
             assert "it is kube-apiserver v" + node.spec.version in text, text
             for other in cluster.proxies:
                 assert other is node or "peer %s at %s:" % (other.name, other.address) in text, (other.name, text)
     finally:
         for node in cluster.proxies:
-            _restart(cluster, node)
+            _restart(node)
         cluster.await_settled()
 
 
@@ -83,7 +75,7 @@ def test_faults(cluster):
     for change, said in _faults(cluster, node):
         with open(path, "w", encoding="utf-8") as out:
             out.write(yaml({**node.options(), "secure-port": 6444, "max-connections": 100, **change}))
-        status, text = _run(cluster, node, "--pre", "--config", path)
+        status, text = _run(node, "--pre", "--config", path)
         assert status == 2 and said in text, (change, text)
     expect(node.proxied().get(cluster.skew.collection), 200)
 
@@ -94,5 +86,5 @@ def test_peer_down(cluster):
     path = os.path.join(cluster.dir, "right.yaml")
     with open(path, "w", encoding="utf-8") as out:
         out.write(yaml({**cluster.old.options(), "secure-port": 6444, "max-connections": 100}))
-    status, text = _run(cluster, cluster.old, "--pre", "--config", path)
+    status, text = _run(cluster.old, "--pre", "--config", path)
     assert status == 2 and "\u00d7 peer %s: %s:6443: " % (cluster.new.name, cluster.new.address) in text, text

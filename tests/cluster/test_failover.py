@@ -2,6 +2,7 @@
 """Parts of the control plane stop, die and come back: 503 or an answer, never a false 404."""
 
 import contextlib
+import re
 import signal
 import threading
 import time
@@ -82,6 +83,36 @@ def test_killed(cluster):
         _await_healed(cluster)
     _never_404(load)
     assert set(local.statuses) == {200} and not local.broken, local
+
+
+def _views(node):
+    """What the page, /statusz and mvproxyctl say of each server: {view: text}."""
+    page = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", node.admin("/")[1]))
+    return {"page": page, "statusz": node.admin("/statusz")[1], "mvproxyctl": node.ctl("status")[1]}
+
+
+def _await_views(cluster, name, silent):
+    """Until each view at each node says of the server whether it answers; how long that took."""
+    since = time.monotonic()
+    for node in cluster.proxies:
+        says = re.compile(re.escape(name) + r"\b.{0,80}?(local|live|lapsed), does not answer")
+        for view in _views(node):
+            waiting.until(lambda n=node, v=view: bool(says.search(_views(n)[v])) == silent,
+                          "the %s of %s to say that %s %s" % (view, node.name, name, "does not answer" if silent else "answers"), 30, 0.1)
+    return time.monotonic() - since
+
+
+@core
+def test_seen(cluster):
+    """any server that is killed is told of by the page, /statusz and mvproxyctl at every node, and so is its return"""
+    for node in cluster.nodes:
+        node.apiserver.kill()
+        took = _await_views(cluster, node.name, True)
+        print("# all of them say that %s does not answer %.1f s after it was killed" % (node.name, took), flush=True)
+        node.start_apiserver()
+        node.await_apiserver()
+        _await_views(cluster, node.name, False)
+    _await_healed(cluster)
 
 
 def test_whole_node_gone(cluster):

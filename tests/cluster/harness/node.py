@@ -5,6 +5,7 @@ import base64
 import hashlib
 import json
 import os
+import subprocess
 import urllib.error
 import urllib.request
 
@@ -81,6 +82,7 @@ class Node:
         self.before_start = lambda: None  # called once, when kube-apiserver is started the next time
         self.audit_log = os.path.join(cluster.logs, "audit-%s.log" % self.name)
         self.config = os.path.join(cluster.dir, "mvproxy-%s.yaml" % self.name)
+        self.control_socket = os.path.join(cluster.dir, "mvproxy-%s.sock" % self.name)
         self.apiserver = Daemon("kube-apiserver-" + self.name, [], cluster.logs, hostname=self.name)
         self.mvproxy = Daemon("mvproxy-" + self.name, [cluster.mvproxy, "--config", self.config], cluster.logs,
                               hostname=self.name)
@@ -173,6 +175,7 @@ class Node:
             "peer-ca-file": pki.crt("ca"),
             **self._addresses(),
             "admin-bind-address": "%s:%d" % (self.loopback, ADMIN_PORT),
+            "control-socket": self.control_socket,
             "v": 4,
         }
         options.update(self._cluster.options)
@@ -221,6 +224,14 @@ class Node:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
+
+    def ctl(self, *arguments):
+        """(exit status, output, errors) of mvproxyctl here."""
+        program = os.path.join(os.path.dirname(self._cluster.mvproxy), "mvproxyctl")
+        command = [program, "--socket", self.control_socket, *arguments]
+        done = subprocess.run(["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', self.name, *command], capture_output=True,
+                              text=True, check=False, timeout=120, env=dict(os.environ, LC_ALL="C.UTF-8"))
+        return done.returncode, done.stdout, done.stderr
 
     def metric(self, name, **labels):
         """The sum of the samples of one of mvproxy's metrics whose labels contain these; 0 if there is none."""
