@@ -18,11 +18,14 @@
 #include "base/nearest.h"
 #include "net/loop.h"
 
-enum { BACKLOG = 16, JSON_DEPTH = 8 };
+enum { BACKLOG = 16, JSON_DEPTH = 8, PIECE_BYTES = 1 << 20 };
+
+#define SUCCESS "{\"v\":1,\"ok\":true,\"result\":"
 
 struct control {
     struct control_opts opts;
     char *path;
+    struct loop *loop;
     struct event_base *base;
     struct evconnlistener *listener;
     dev_t device; /* of the file, to know it again */
@@ -34,8 +37,12 @@ struct client {
     struct list_node node;
     struct control *control;
     struct bufferevent *bev;
-    bool asked_all; /* it sends nothing more, but still reads (nc -N): its last answers are still due */
-    bool ending;    /* closes when the rest of the answer is written */
+    bool asked_all;                 /* it sends nothing more, but still reads (nc -N): its last answers are still due */
+    bool ending;                    /* closes when the rest of the answer is written */
+    const struct control_job *kind; /* of the answer that is being made in pieces; NULL: none is */
+    void *job;
+    size_t sent;               /* of that, bytes */
+    struct loop_deferred next; /* its next piece, when there was nothing to send */
 };
 
 /* ---- requests ---- */
@@ -103,8 +110,22 @@ static const struct control_command *find(const struct control *c, const char *n
     return NULL;
 }
 
-static bool carry_out(const struct control *c, struct slice line, struct buf *result, struct err *err)
+/* Either the whole result, or the client has a job from now on. */
+static bool begin(struct client *cl, const struct control_command *k, const struct json_object *request,
+                  struct buf *result, struct err *err)
 {
+    void *arg = cl->control->opts.arg;
+
+    if (k->fn != NULL)
+        return k->fn(request, result, err, arg);
+    cl->job = k->job->begin(request, err, arg);
+    cl->kind = cl->job == NULL ? NULL : k->job;
+    return cl->job != NULL;
+}
+
+static bool carry_out(struct client *cl, struct slice line, struct buf *result, struct err *err)
+{
+    const struct control *c = cl->control;
     struct json_object *request = parse(line, err);
     const struct control_command *k;
     bool ok = false;
@@ -115,7 +136,7 @@ static bool carry_out(const struct control *c, struct slice line, struct buf *re
         (void)err_set(err, "only version 1 of the protocol is spoken here");
     } else {
         k = find(c, control_text(request, "command"), err);
-        ok = k != NULL && k->fn(request, result, err, c->opts.arg);
+        ok = k != NULL && begin(cl, k, request, result, err);
         if (ok && result->failed)
             ok = err_set(err, "the answer is too long, or there is no memory for it");
     }
@@ -131,15 +152,16 @@ static void answer(struct client *cl, struct slice line)
     err_clear(&err);
     buf_init(&result, LIMIT_CONTROL_ANSWER);
     buf_init(&text, LIMIT_CONTROL_ANSWER + 4096);
-    if (carry_out(cl->control, line, &result, &err)) {
-        buf_append_str(&text, "{\"v\":1,\"ok\":true,\"result\":");
+    if (carry_out(cl, line, &result, &err)) {
+        buf_append_str(&text, SUCCESS);
         buf_append(&text, buf_slice(&result));
     } else {
         buf_append_str(&text, "{\"v\":1,\"ok\":false,\"error\":\"");
         buf_append_json(&text, slice_str(err.text));
         buf_append_char(&text, '"');
     }
-    buf_append_str(&text, "}\n");
+    if (cl->job == NULL)
+        buf_append_str(&text, "}\n");
     if (text.failed || bufferevent_write(cl->bev, buf_slice(&text).p, buf_len(&text)) != 0)
         cl->ending = true;
     buf_free(&text);
@@ -148,11 +170,44 @@ static void answer(struct client *cl, struct slice line)
 
 /* ---- connections ---- */
 
+static void end_job(struct client *cl)
+{
+    if (cl->job != NULL)
+        cl->kind->end(cl->job);
+    cl->job = NULL;
+    cl->sent = 0;
+    loop_defer_cancel(cl->control->loop, &cl->next);
+}
+
 static void free_client(struct client *cl)
 {
+    end_job(cl);
     list_remove(&cl->control->clients, &cl->node);
     bufferevent_free(cl->bev);
     mem_free(cl);
+}
+
+/* One a turn. What it cannot end is broken off: the client has no whole line then. */
+static void next_piece(void *arg)
+{
+    struct client *cl = arg;
+    struct buf piece;
+    bool more;
+
+    buf_init(&piece, PIECE_BYTES);
+    more = cl->kind->more(cl->job, &piece);
+    cl->sent += buf_len(&piece);
+    if (!more)
+        buf_append_str(&piece, "}\n");
+    cl->ending = piece.failed || cl->sent > LIMIT_CONTROL_ANSWER ||
+                 bufferevent_write(cl->bev, buf_slice(&piece).p, buf_len(&piece)) != 0;
+    if (!more || cl->ending)
+        end_job(cl);
+    else if (buf_len(&piece) == 0)
+        loop_defer(cl->control->loop, &cl->next, next_piece, cl);
+    buf_free(&piece);
+    if (cl->ending && evbuffer_get_length(bufferevent_get_output(cl->bev)) == 0)
+        free_client(cl);
 }
 
 static void refuse(struct client *cl, const char *why)
@@ -171,7 +226,7 @@ static void on_read(struct bufferevent *bev, void *arg)
     struct evbuffer *in = bufferevent_get_input(bev);
     struct evbuffer_ptr end;
 
-    if (cl->ending || evbuffer_get_length(bufferevent_get_output(bev)) > 0)
+    if (cl->ending || cl->job != NULL || evbuffer_get_length(bufferevent_get_output(bev)) > 0)
         return;
     end = evbuffer_search_eol(in, NULL, NULL, EVBUFFER_EOL_LF);
     if (end.pos >= 0) {
@@ -189,9 +244,13 @@ static void on_written(struct bufferevent *bev, void *arg)
 {
     struct client *cl = arg;
 
+    if (cl->job != NULL) {
+        next_piece(cl);
+        return;
+    }
     if (!cl->ending)
         on_read(bev, cl);
-    if (evbuffer_get_length(bufferevent_get_output(bev)) == 0 && (cl->ending || cl->asked_all))
+    if (cl->job == NULL && evbuffer_get_length(bufferevent_get_output(bev)) == 0 && (cl->ending || cl->asked_all))
         free_client(cl);
 }
 
@@ -199,7 +258,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 {
     struct client *cl = arg;
 
-    if ((what & BEV_EVENT_EOF) != 0 && evbuffer_get_length(bufferevent_get_output(bev)) > 0) {
+    if ((what & BEV_EVENT_EOF) != 0 && (cl->job != NULL || evbuffer_get_length(bufferevent_get_output(bev)) > 0)) {
         cl->asked_all = true;
         bufferevent_disable(bev, EV_READ);
         return;
@@ -303,6 +362,7 @@ struct control *control_new(struct loop *l, const struct control_opts *o, struct
 
     c->opts = *o;
     c->path = must_strdup(o->path);
+    c->loop = l;
     c->base = loop_base(l);
     list_init(&c->clients);
     fd = open_socket(c, err);

@@ -24,9 +24,21 @@ struct loop;
 /* One command: appends its result, a JSON value, to *result. False with *err: the answer is that, and no result. */
 typedef bool control_fn(const struct json_object *request, struct buf *result, struct err *err, void *arg);
 
+/*
+ * A command whose answer may be long or take more than a moment: begin() makes what more() appends the next piece of
+ * the result from, which is all if it is false; a piece is some milliseconds and some ten KiB, and the next is asked
+ * for in another turn, when the client has taken it. end() is called once. NULL of begin with *err: the answer is that.
+ */
+struct control_job {
+    void *(*begin)(const struct json_object *request, struct err *err, void *arg);
+    bool (*more)(void *job, struct buf *piece);
+    void (*end)(void *job);
+};
+
 struct control_command {
     const char *name;
     control_fn *fn;
+    const struct control_job *job; /* if fn is NULL */
 };
 
 struct control_opts {

@@ -33,7 +33,7 @@ struct matrix_row {
 /* References the snapshot. NULL when out of memory. */
 MEM_CHECK struct matrix *matrix_new(struct served *s);
 void matrix_free(struct matrix *m); /* NULL is fine */
-/* Takes in one more server. True: there are no more, and the rows can be read. *failed when out of memory. */
+/* A step. True: the rows can be read. *failed when out of memory. */
 bool matrix_gather(struct matrix *m, bool *failed);
 size_t matrix_servers(const struct matrix *m);
 const char *matrix_server(const struct matrix *m, size_t i); /* by host name */

@@ -71,7 +71,7 @@ static void text_servers(const struct cluster_view *c, struct buf *out)
         buf_printf(out, "Server %s: %s, %s%s%s%s", s->host, words,
                    s->version[0] == '\0' ? "version unknown" : s->version, s->address == NULL ? "" : ", ",
                    s->address == NULL ? "" : s->address, s->has_mvproxy ? ", behind an mvproxy" : "");
-        if (s->failing && s->error != NULL)
+        if ((s->failing || s->ejected) && s->error != NULL)
             buf_printf(out, ", for %llu s: %s", (unsigned long long)(s->error_ms / 1000), s->error);
         buf_append_char(out, '\n');
     }
@@ -99,8 +99,11 @@ void status_text(const struct status *s, struct buf *out)
     text_servers(&s->cluster, out);
     text_ejected(&s->cluster, out);
     buf_printf(out, "Group/versions: %zu, not the same on all servers: %zu\n", s->gvs, s->gvs_uneven);
-    buf_printf(out, "Group/versions with different schemas: %zu (skewed-resources: %s)\n", s->schemas_skewed,
+    buf_printf(out, "Group/versions with different schemas: %zu (skewed-resources: %s)", s->schemas_skewed,
                s->skewed_resources);
+    if (s->schemas_skewed > 0 && s->cluster.skewed_ms != UINT64_MAX)
+        buf_printf(out, ", for %llu s", (unsigned long long)(s->cluster.skewed_ms / 1000));
+    buf_append_char(out, '\n');
     buf_printf(out, "Local failover: %s\n", s->failover);
 }
 
@@ -149,7 +152,11 @@ static void put_process(const struct status *s, struct json_write *w)
     nested = json_nested(w, "config", '{');
     json_text(&nested, "file", s->config_file);
     json_text(&nested, "lastReloadRefused", s->reload_refused[0] == '\0' ? NULL : s->reload_refused);
+    if (s->reload_refused[0] != '\0')
+        json_seconds(&nested, "lastReloadRefusedSeconds", s->reload_refused_ms);
     json_text(&nested, "lastFilesRefused", s->files_refused[0] == '\0' ? NULL : s->files_refused);
+    if (s->files_refused[0] != '\0')
+        json_seconds(&nested, "lastFilesRefusedSeconds", s->files_refused_ms);
     json_close(&nested);
 }
 
@@ -240,6 +247,7 @@ static void put_skew(const struct status *s, struct json_write *w)
     json_u64(&nested, "groupVersions", s->gvs);
     json_u64(&nested, "groupVersionsUneven", s->gvs_uneven);
     json_text(&nested, "skewedResources", s->skewed_resources);
+    put_age(&nested, "schemasDifferSeconds", s->cluster.skewed_ms);
     list = json_nested(&nested, "schemasDiffer", '[');
     if (s->served != NULL)
         served_each_skewed(s->served, put_schema, &list);

@@ -39,8 +39,9 @@ struct status {
     char listeners[STATUS_LISTENERS][STATUS_HOST_BYTES];
     size_t n_listeners;
     size_t connections, requests, tunnels;
-    const char *config_file;                    /* NULL: none */
-    const char *reload_refused, *files_refused; /* why; "": not */
+    const char *config_file;                      /* NULL: none */
+    const char *reload_refused, *files_refused;   /* why; "": not */
+    uint64_t reload_refused_ms, files_refused_ms; /* for how long they have been */
 
     struct cluster_view cluster; /* the servers */
     char failover[192], etcd[256];

@@ -359,6 +359,18 @@ static void put_fact(const char *name, const char *value, const char *mood, stru
     html_raw(out, "</td></tr>\n");
 }
 
+static void put_refused(const char *what, const char *why, uint64_t for_ms, struct buf *out)
+{
+    char text[1024];
+    struct buf b = {.p = text, .cap = sizeof(text), .ceiling = sizeof(text)};
+
+    buf_append_str(&b, "for ");
+    html_duration(&b, for_ms);
+    buf_printf(&b, ": %s", why);
+    buf_append_char(&b, '\0');
+    put_fact(what, b.failed ? why : text, "bad", out);
+}
+
 static void put_process(const struct status *s, struct buf *out)
 {
     html_raw(out, "<section id=\"process\" aria-labelledby=\"process-h\">\n<h2 id=\"process-h\">This process</h2>\n"
@@ -371,9 +383,9 @@ static void put_process(const struct status *s, struct buf *out)
         put_fact("Listens on", s->listeners[i], "", out);
     put_fact("Configuration", s->config_file == NULL ? "defaults and command line" : s->config_file, "", out);
     if (s->reload_refused[0] != '\0')
-        put_fact("Last reload refused", s->reload_refused, "bad", out);
+        put_refused("Last reload refused", s->reload_refused, s->reload_refused_ms, out);
     if (s->files_refused[0] != '\0')
-        put_fact("Changed certificate files refused", s->files_refused, "bad", out);
+        put_refused("Changed certificate files refused", s->files_refused, s->files_refused_ms, out);
     html_raw(out, "</tbody>\n</table>\n</section>\n");
 }
 

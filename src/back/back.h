@@ -124,9 +124,9 @@ const char *origin_address(const struct origin *o); /* host:port, brackets for I
 bool origin_healthy(const struct origin *o);
 bool origin_has_cert(const struct origin *o); /* tls_cert was given */
 size_t origin_in_flight(const struct origin *o);
-size_t origin_clients_in_flight(const struct origin *o); /* without what is our own */
-bool origin_loops(const struct origin *o);               /* opts.last, and an mvproxy answers there */
-bool origin_ejected(const struct origin *o); /* from when it was found wanting until a request there succeeds */
+size_t origin_clients_in_flight(const struct origin *o);               /* without what is our own */
+bool origin_loops(const struct origin *o);                             /* opts.last, and an mvproxy answers there */
+const char *origin_ejection(const struct origin *o, uint64_t *for_ms); /* why, how long (or NULL); NULL: it is not */
 /* The retry budget (back/health.h): the owner asks before sending elsewhere what failed here, and notes what he did. */
 bool origin_may_repeat(const struct origin *o);
 void origin_note_repeat(struct origin *o);

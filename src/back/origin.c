@@ -210,9 +210,13 @@ bool origin_healthy(const struct origin *o)
     return o->back == NULL || !health_is_out(&o->health, now_of(o));
 }
 
-bool origin_ejected(const struct origin *o)
+const char *origin_ejection(const struct origin *o, uint64_t *for_ms)
 {
-    return o->health.out;
+    if (!o->health.out || o->back == NULL)
+        return NULL;
+    if (for_ms != NULL)
+        *for_ms = now_of(o) - o->out_since_ms;
+    return o->out_why;
 }
 
 bool origin_has_cert(const struct origin *o)
@@ -235,9 +239,13 @@ size_t origin_clients_in_flight(const struct origin *o)
 static void failed(struct origin *o, enum health_cause cause, const char *why)
 {
     uint64_t now = now_of(o);
+    bool was_out = o->health.out;
 
     if (o->opts.sole || !health_failed(&o->health, cause, now))
         return;
+    if (!was_out)
+        o->out_since_ms = now;
+    (void)snprintf(o->out_why, sizeof(o->out_why), "%s", why);
     metric_inc(o->m.ejections);
     show_ejected(o);
     log_warning("Outlier ejected", LT("origin", o->name), LT("address", o->address), LT("err", why),

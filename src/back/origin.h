@@ -61,6 +61,8 @@ struct origin_metrics {
     struct metric *seconds; /* NULL until it is needed */
 };
 
+enum { ORIGIN_WHY_BYTES = 192 };
+
 /* What came of the last attempt to connect. */
 enum origin_reach { ORIGIN_REACHED, ORIGIN_UNREACHABLE, ORIGIN_LOOPS };
 
@@ -76,6 +78,8 @@ struct origin {
     size_t in_flight, own_in_flight; /* the second are among the first */
     enum origin_reach reach;
     struct health health;
+    char out_why[ORIGIN_WHY_BYTES]; /* of the last failure that put it out */
+    uint64_t out_since_ms;
     bool shown_out; /* in the gauge */
     struct budget budget;
     struct origin_metrics m;

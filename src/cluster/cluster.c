@@ -70,7 +70,11 @@ static void on_patience(void *arg)
 static void on_published(void *arg)
 {
     struct cluster *c = arg;
+    bool skewed = served_any_skewed(publish_current(c->publish));
 
+    if (skewed && !c->skewed)
+        c->skewed_since_ms = loop_now_ms(c->loop);
+    c->skewed = skewed;
     waiters_published(&c->waiters);
 }
 
@@ -275,6 +279,13 @@ void cluster_peer_suspect(struct cluster *c, const char *peer_id)
 
     if (p != NULL && p->server != NULL)
         (void)refresh_trigger(p->server->discovery, REFRESH_SUSPECT);
+}
+
+void cluster_disbelieved(struct cluster *c, const char *server, const struct gvr *gvr)
+{
+    changes_add(c->o.changes, CHANGE_DISBELIEVED, server, "404 for %.*s of %.*s%s%.*s, which its discovery lists",
+                (int)gvr->resource.n, gvr->resource.p, (int)gvr->group.n, gvr->group.n == 0 ? "" : gvr->group.p,
+                gvr->group.n == 0 ? "" : "/", (int)gvr->version.n, gvr->version.p);
 }
 
 void cluster_peer_answered(struct cluster *c, const char *peer_id)

@@ -48,6 +48,8 @@ struct cluster_waiter *cluster_want_protobuf(struct cluster *c, void (*done)(voi
 void cluster_forget_waiter(struct cluster *c, struct cluster_waiter *w);
 /* A peer answered a rerouted request with 404 or 503, or could not be reached: poll its discovery again. */
 void cluster_peer_suspect(struct cluster *c, const char *peer_id);
+/* For people: a server answered 404 for a collection that its discovery lists. `server`: by host name. */
+void cluster_disbelieved(struct cluster *c, const char *server, const struct gvr *gvr);
 /* A peer answered a rerouted request: if its discovery could not be read lately, poll it again now (at most once a
  * second). */
 void cluster_peer_answered(struct cluster *c, const char *peer_id);

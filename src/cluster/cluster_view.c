@@ -58,8 +58,21 @@ static void take_origin(struct cluster_server *s, const struct origin *o)
     if (o == NULL)
         return;
     s->address = origin_address(o);
-    s->ejected = origin_ejected(o);
     s->in_flight = origin_clients_in_flight(o);
+}
+
+/* An outlier answers the questions of ours, and fails those of clients: then why it was ejected is what is to be
+ * known. */
+static void take_ejection(struct cluster_server *s, const struct origin *o)
+{
+    uint64_t for_ms;
+    const char *why = o == NULL ? NULL : origin_ejection(o, &for_ms);
+
+    s->ejected = why != NULL;
+    if (why == NULL || s->failing)
+        return;
+    s->error = why;
+    s->error_ms = for_ms;
 }
 
 static void take_local(const struct cluster *c, struct cluster_server *s)
@@ -78,6 +91,7 @@ static void take_local(const struct cluster *c, struct cluster_server *s)
     take_origin(s, c->o.local);
     take_pulse(s, c->local);
     take_discovery(s, c->local);
+    take_ejection(s, c->o.local);
 }
 
 static void take_peer(const struct cluster *c, const struct peer *p, struct cluster_server *s)
@@ -97,6 +111,12 @@ static void take_peer(const struct cluster *c, const struct peer *p, struct clus
     take_origin(s, p->origin);
     take_pulse(s, p->server);
     take_discovery(s, p->server);
+    take_ejection(s, p->origin);
+}
+
+uint64_t cluster_skewed_ms(const struct cluster *c)
+{
+    return c->skewed ? loop_now_ms(c->loop) - c->skewed_since_ms : UINT64_MAX;
 }
 
 bool cluster_view_take(struct cluster *c, struct cluster_view *out)
@@ -114,6 +134,7 @@ bool cluster_view_take(struct cluster *c, struct cluster_view *out)
         .generation = served_generation(s),
         .identity = identity_state_name(c->identity),
         .merged_bytes = d == NULL ? 0 : d->body.n,
+        .skewed_ms = cluster_skewed_ms(c),
         .never_from_peers = c->exclusions == NULL ? 0 : exclusions_count(c->exclusions),
         .servers = mem_array(1 + (c->peers == NULL ? 0 : peers_count(c->peers)), sizeof(out->servers[0])),
     };

@@ -30,9 +30,9 @@ struct cluster_server {
     uint64_t discovery_ms;    /* since its discovery was last confirmed; UINT64_MAX: never read */
     size_t groups, resources; /* as far as known */
     const char *error;        /* the last; NULL: there was none */
-    uint64_t error_ms;        /* how long ago */
+    uint64_t error_ms;        /* how long ago; if it fails or is ejected: for how long */
     bool failing;             /* the error is what is the matter now */
-    bool ejected;             /* an outlier: tried last */
+    bool ejected;             /* an outlier: tried last; the error is why, unless it fails altogether */
     bool drained;             /* by an operator */
     size_t in_flight;         /* requests of clients */
     const char *readiness;    /* of the local server, as readiness_name(); NULL of others */
@@ -43,12 +43,15 @@ struct cluster_view {
     bool peers_enabled, synced;
     uint64_t generation;
     const char *identity;           /* how the own Lease is kept: identity_state_name() */
+    uint64_t skewed_ms;             /* cluster_skewed_ms() */
     size_t merged_bytes;            /* of the merged document */
     size_t never_from_peers;        /* group/versions of CRDs and aggregated APIs */
     struct cluster_server *servers; /* the local one first, the others by ID */
     size_t n;
 };
 
+/* For how long schemas of live servers have differed; UINT64_MAX: they do not. */
+uint64_t cluster_skewed_ms(const struct cluster *c);
 /* False when out of memory. To be freed. */
 MEM_CHECK bool cluster_view_take(struct cluster *c, struct cluster_view *out);
 void cluster_view_free(struct cluster_view *v);

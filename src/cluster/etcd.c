@@ -43,6 +43,7 @@ struct etcd {
     unsigned watches_refused;     /* in a row */
     bool answers;                 /* the last request was answered */
     struct err failure;           /* the last */
+    uint64_t trouble_since_ms;    /* 0: nothing was asked yet */
     unsigned failures;            /* since it answered last */
     uint64_t worked_ms;
     uint64_t cluster, cluster_ms; /* who we talk to, and when it last answered; 0: whoever answers first */
@@ -80,6 +81,8 @@ static void count(struct etcd *e, enum etcd_op op, const char *result)
 
 static void set_trouble(struct etcd *e, enum trouble t)
 {
+    if (e->trouble == TROUBLE_NONE || e->trouble_since_ms == 0)
+        e->trouble_since_ms = loop_now_ms(e->loop);
     e->trouble = t;
     metric_set(e->metrics->etcd_working, t == TROUBLE_NONE ? 1 : 0);
 }
@@ -457,6 +460,11 @@ bool etcd_answers(const struct etcd *e)
 const char *etcd_failure(const struct etcd *e)
 {
     return etcd_works(e) ? NULL : e->failure.text;
+}
+
+uint64_t etcd_failing_ms(const struct etcd *e)
+{
+    return etcd_works(e) || e->trouble_since_ms == 0 ? 0 : loop_now_ms(e->loop) - e->trouble_since_ms;
 }
 
 uint64_t etcd_worked_ms(const struct etcd *e)

@@ -68,6 +68,7 @@ void etcd_watch_opened(struct etcd *e);
 void etcd_watch_refused(struct etcd *e, const char *why);
 /* Why not, in the end; NULL: it works. "" before the first answer. Valid until the loop goes on. */
 const char *etcd_failure(const struct etcd *e);
+uint64_t etcd_failing_ms(const struct etcd *e); /* for how long that has been so; 0: it works, or was not asked yet */
 /* When that was so last, on the loop's clock; 0: never. */
 uint64_t etcd_worked_ms(const struct etcd *e);
 /* Appends JSON members for the status page, the last without comma. */

@@ -298,15 +298,19 @@ void records_stop(struct records *r, void (*done)(void *arg), void *arg)
 
 void records_state(const struct records *r, char *text, size_t n)
 {
-    const char *why = etcd_failure(r->etcd);
+    const char *why = r->on ? etcd_failure(r->etcd) : NULL;
+    char health[48] = "works";
 
+    if (why != NULL)
+        (void)snprintf(health, sizeof(health), "cannot be used for %llu s",
+                       (unsigned long long)(etcd_failing_ms(r->etcd) / 1000));
     if (!r->on)
         (void)snprintf(text, n, "not configured");
     else if (r->watch == NULL)
         (void)snprintf(text, n, "out of memory");
     else
-        (void)snprintf(text, n, "%s%s; %zu records, %s; own record: %s",
-                       why == NULL ? "works" : "cannot be used: ", why == NULL ? "" : why, record_watch_count(r->watch),
+        (void)snprintf(text, n, "%s%s%s; %zu records, %s; own record: %s", health, why == NULL ? "" : ": ",
+                       why == NULL ? "" : why, record_watch_count(r->watch),
                        record_watch_synced(r->watch) ? "read" : "not read yet",
                        r->publish == NULL ? "none" : record_publish_state_name(r->publish));
 }

@@ -467,6 +467,19 @@ static bool named_before(const struct served *s, size_t index, struct slice grou
     return false;
 }
 
+bool served_any_skewed(const struct served *s)
+{
+    for (size_t i = 0; s->n_distinct > 1 && i < s->n_distinct; i++)
+        for (size_t k = 0; k < schema_index_count(s->distinct[i]); k++) {
+            struct slice group, version;
+
+            if (schema_path_names(schema_index_at(s->distinct[i], k)->path, &group, &version) &&
+                served_skewed(s, group, version))
+                return true;
+        }
+    return false;
+}
+
 void served_each_skewed(const struct served *s, void (*fn)(void *arg, struct slice group, struct slice version),
                         void *arg)
 {

@@ -121,6 +121,7 @@ enum disco_answer served_by_peer(const struct served *s, size_t peer, const stru
 bool served_skewed(const struct served *s, struct slice group, struct slice version);
 /* The hash of a server's schema (0: the local one, i: peer i - 1); empty if none is known. */
 struct slice served_schema(const struct served *s, size_t server, struct slice group, struct slice version);
+bool served_any_skewed(const struct served *s);
 void served_each_skewed(const struct served *s, void (*fn)(void *arg, struct slice group, struct slice version),
                         void *arg);
 const struct schema_index *served_local_schemas(const struct served *s); /* NULL: not known */

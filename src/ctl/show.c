@@ -135,13 +135,13 @@ static void add_age(struct table *t, struct json_object *s, const char *name, co
 
 static void add_error(struct table *t, struct json_object *s)
 {
+    enum table_mood mood = truth(s, "failing") ? TABLE_BAD : truth(s, "outlierEjected") ? TABLE_WARNING : TABLE_PLAIN;
     char age[32];
 
     if (text(s, "lastError")[0] == '\0')
         table_cell(t, TABLE_PLAIN, "%s", "");
     else
-        table_cell(t, truth(s, "failing") ? TABLE_BAD : TABLE_PLAIN,
-                   truth(s, "failing") ? "%s (for %s)" : "%s (%s ago)", text(s, "lastError"),
+        table_cell(t, mood, mood == TABLE_PLAIN ? "%s (%s ago)" : "%s (for %s)", text(s, "lastError"),
                    duration(number(s, "lastErrorAgeSeconds"), age, sizeof(age)));
 }
 
@@ -195,10 +195,13 @@ static void print_failing(struct json_object *failing)
     }
 }
 
-static void print_refused(struct json_object *config, const char *name, const char *what)
+static void print_refused(struct json_object *config, const char *name, const char *since, const char *what)
 {
+    char age[32];
+
     if (text(config, name)[0] != '\0')
-        printf("  %s%s:%s %s\n", table_colour(TABLE_BAD), what, table_no_colour(), text(config, name));
+        printf("  %s%s%s for %s: %s\n", table_colour(TABLE_BAD), what, table_no_colour(),
+               duration(number(config, since), age, sizeof(age)), text(config, name));
 }
 
 static void print_process(struct json_object *result)
@@ -212,13 +215,16 @@ static void print_process(struct json_object *result)
     print_listeners(get(result, "listeners"));
     printf("Traffic:    %.0f connections, %.0f requests, %.0f tunnels\n", number(result, "connections"),
            number(result, "requestsInFlight"), number(result, "tunnels"));
-    printf("Skew:       %.0f of %.0f group/versions are not the same on all servers, the schemas of %zu differ\n",
+    printf("Skew:       %.0f of %.0f group/versions are not the same on all servers, the schemas of %zu differ",
            number(skew, "groupVersionsUneven"), number(skew, "groupVersions"), count(get(skew, "schemasDiffer")));
+    if (get(skew, "schemasDifferSeconds") != NULL)
+        printf(" (for %s)", duration(number(skew, "schemasDifferSeconds"), up, sizeof(up)));
+    putchar('\n');
     printf("Failover:   %s\n", text(cluster, "localFailover"));
     printf("Records:    %s\n", text(cluster, "endpointRecords"));
     printf("Config:     %s\n", text(config, "file")[0] == '\0' ? "defaults and command line" : text(config, "file"));
-    print_refused(config, "lastReloadRefused", "last reload refused");
-    print_refused(config, "lastFilesRefused", "changed certificate files refused");
+    print_refused(config, "lastReloadRefused", "lastReloadRefusedSeconds", "last reload refused");
+    print_refused(config, "lastFilesRefused", "lastFilesRefusedSeconds", "changed certificate files refused");
 }
 
 enum { CHANGES_SHOWN = 10 };
@@ -286,24 +292,50 @@ static void add_skew_row(struct table *t, struct json_object *row, size_t n)
     }
 }
 
-bool show_skew(struct json_object *result)
+static void add_schema_row(struct table *t, struct json_object *row, size_t n)
 {
-    struct json_object *servers = get(result, "servers"), *rows = get(result, "resources");
+    struct json_object *by = get(row, "byServer");
+    const char *group = text(row, "group");
+
+    table_cell(t, TABLE_PLAIN, "%s%s%s", group, group[0] == '\0' ? "" : "/", text(row, "version"));
+    for (size_t i = 0; i < n; i++) {
+        const char *variant = json_object_get_string(json_object_array_get_idx(by, i));
+
+        table_cell(t, variant == NULL || variant[0] == 'A' ? TABLE_PLAIN : TABLE_WARNING, "%s",
+                   variant == NULL ? "" : variant);
+    }
+}
+
+static void print_by_server(const char *title, struct json_object *rows, struct json_object *servers,
+                            void (*add)(struct table *t, struct json_object *row, size_t n))
+{
     size_t n = count(servers) < SKEW_COLUMNS ? count(servers) : SKEW_COLUMNS;
-    const char *columns[SKEW_COLUMNS + 2] = {"RESOURCE"};
+    const char *columns[SKEW_COLUMNS + 2] = {title};
     struct table *t;
 
-    printf("%.0f of %.0f resources are served by some servers only.\n", number(result, "uneven"),
-           number(result, "compared"));
     if (count(rows) == 0)
-        return true;
+        return;
     for (size_t i = 0; i < n; i++)
         columns[i + 1] = json_object_get_string(json_object_array_get_idx(servers, i));
     t = table_new(columns);
     for (size_t i = 0; i < count(rows); i++)
-        add_skew_row(t, json_object_array_get_idx(rows, i), n);
+        add(t, json_object_array_get_idx(rows, i), n);
     putchar('\n');
     table_print(t);
+}
+
+bool show_skew(struct json_object *result)
+{
+    struct json_object *servers = get(result, "servers"), *schemas = get(result, "schemas");
+    char age[32];
+
+    printf("%.0f of %.0f resources are served by some servers only.\n", number(result, "uneven"),
+           number(result, "compared"));
+    print_by_server("RESOURCE", get(result, "resources"), servers, add_skew_row);
+    if (count(schemas) > 0)
+        printf("\nThe schemas of %zu group/versions differ, for %s (the same letter: the same schema).\n",
+               count(schemas), duration(number(result, "schemasDifferSeconds"), age, sizeof(age)));
+    print_by_server("GROUP/VERSION", schemas, servers, add_schema_row);
     return true;
 }
 

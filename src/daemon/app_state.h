@@ -66,6 +66,7 @@ struct app {
     char status[512];           /* as last told to the service manager */
     char reload_refused[256];   /* why the last reload was; empty once one succeeds */
     char files_refused[512];    /* why changed certificate files were not taken; empty once they are */
+    uint64_t reload_refused_ms, files_refused_ms; /* since when */
 
     struct expiry *expiry;
     struct file_watch *watch;                          /* of certificates, keys and bundles */

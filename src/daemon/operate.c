@@ -6,10 +6,11 @@
 #include "base/json_write.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "cluster/cluster_view.h"
 #include "daemon/app_state.h"
 #include "daemon/reload.h"
+#include "daemon/skew_view.h"
 #include "daemon/status.h"
-#include "daemon/upgrade_view.h"
 #include "proxy/explain.h"
 
 #include <string.h>
@@ -20,20 +21,6 @@ static bool do_status(const struct json_object *request, struct buf *out, struct
 {
     (void)request;
     return status_write(arg, out) || err_set(err, "out of memory");
-}
-
-static bool do_skew(const struct json_object *request, struct buf *out, struct err *err, void *arg)
-{
-    return status_write_skew(arg, control_flag(request, "all"), out) || err_set(err, "out of memory");
-}
-
-static bool do_upgrade(const struct json_object *request, struct buf *out, struct err *err, void *arg)
-{
-    const struct app *a = arg;
-
-    (void)request;
-    return upgrade_view_write(cluster_served(a->cluster), proxy_insight(a->proxy), out) ||
-           err_set(err, "out of memory");
 }
 
 static bool do_explain(const struct json_object *request, struct buf *out, struct err *err, void *arg)
@@ -177,14 +164,40 @@ static bool do_metrics(const struct json_object *request, struct buf *out, struc
     return true;
 }
 
+static void *begin_view(bool upgrade, const struct json_object *request, struct err *err, const struct app *a)
+{
+    struct skew_view *v = skew_view_new(&(struct skew_view_opts){.served = cluster_served(a->cluster),
+                                                                 .insight = proxy_insight(a->proxy),
+                                                                 .skewed_ms = cluster_skewed_ms(a->cluster),
+                                                                 .upgrade = upgrade,
+                                                                 .all = control_flag(request, "all")});
+
+    if (v == NULL)
+        (void)err_set(err, "out of memory");
+    return v;
+}
+
+static void *begin_skew(const struct json_object *request, struct err *err, void *arg)
+{
+    return begin_view(false, request, err, arg);
+}
+
+static void *begin_upgrade(const struct json_object *request, struct err *err, void *arg)
+{
+    return begin_view(true, request, err, arg);
+}
+
+static const struct control_job skew_job = {begin_skew, skew_view_more, skew_view_free};
+static const struct control_job upgrade_job = {begin_upgrade, skew_view_more, skew_view_free};
+
 static const struct control_command commands[] = {
-    {"status", do_status},     {"skew", do_skew},
-    {"upgrade", do_upgrade},   {"explain", do_explain},
-    {"requests", do_requests}, {"refresh", do_refresh},
-    {"drain", do_drain},       {"undrain", do_undrain},
-    {"reload", do_reload},     {"loglevel", do_loglevel},
-    {"config", do_config},     {"certs", do_certs},
-    {"metrics", do_metrics},   {NULL, NULL},
+    {"status", do_status, NULL},     {"skew", NULL, &skew_job},
+    {"upgrade", NULL, &upgrade_job}, {"explain", do_explain, NULL},
+    {"requests", do_requests, NULL}, {"refresh", do_refresh, NULL},
+    {"drain", do_drain, NULL},       {"undrain", do_undrain, NULL},
+    {"reload", do_reload, NULL},     {"loglevel", do_loglevel, NULL},
+    {"config", do_config, NULL},     {"certs", do_certs, NULL},
+    {"metrics", do_metrics, NULL},   {NULL, NULL, NULL},
 };
 
 void operate_open(struct app *a)

@@ -151,6 +151,8 @@ static void say_failure(struct app *a, struct buf *errors)
     while (slice_split(&rest, '\n', &line))
         if (line.n > 0)
             log_error("Reload refused, the running configuration stays", LS("err", line));
+    if (a->reload_refused[0] == '\0')
+        a->reload_refused_ms = loop_now_ms(a->loop);
     rest = buf_slice(errors);
     if (slice_split(&rest, '\n', &line))
         (void)snprintf(a->reload_refused, sizeof(a->reload_refused), "%.*s", (int)(line.n < 200 ? line.n : 200),

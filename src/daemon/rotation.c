@@ -18,6 +18,8 @@ static void say_failure(struct app *a, const struct buf *errors)
 
     if (slice_eq(slice_trim(text), slice_str(a->files_refused)))
         return;
+    if (a->files_refused[0] == '\0')
+        a->files_refused_ms = loop_now_ms(a->loop);
     (void)snprintf(a->files_refused, sizeof(a->files_refused), "%.*s", (int)text.n, text.p);
     while (slice_split(&text, '\n', &line))
         if (line.n > 0)

@@ -2,7 +2,6 @@
 #include "daemon/status.h"
 
 #include "admin/health.h"
-#include "admin/skew.h"
 #include "base/clock.h"
 #include "base/json_write.h"
 #include "base/limits.h"
@@ -96,6 +95,8 @@ bool status_collect(struct app *a, struct status *out)
         .config_file = a->args.config_file,
         .reload_refused = a->reload_refused,
         .files_refused = a->files_refused,
+        .reload_refused_ms = loop_now_ms(a->loop) - a->reload_refused_ms,
+        .files_refused_ms = loop_now_ms(a->loop) - a->files_refused_ms,
         .skewed_resources = a->config->skewed_resources,
         .changes = a->changes,
         .traffic = proxy_traffic(a->proxy),
@@ -146,55 +147,6 @@ void status_write_certificates(struct app *a, struct buf *out)
 
     expiry_each(a->expiry, put_certificate, &list);
     json_close(&list);
-}
-
-/* ---- skew ---- */
-
-struct skew_list {
-    struct json_write rows;
-    size_t all, uneven;
-    bool want_all;
-};
-
-static void put_row(const struct skew_row *row, void *arg)
-{
-    static const char *const states[] = {[SKEW_UNKNOWN] = "unknown", [SKEW_ABSENT] = "no", [SKEW_SERVED] = "yes"};
-    struct skew_list *s = arg;
-    struct json_write one, by;
-
-    s->all++;
-    s->uneven += row->uneven;
-    if (!row->uneven && !s->want_all)
-        return;
-    one = json_nested(&s->rows, NULL, '{');
-    json_slice(&one, "group", row->gvr.group);
-    json_slice(&one, "version", row->gvr.version);
-    json_slice(&one, "resource", row->gvr.resource);
-    by = json_nested(&one, "servedBy", '[');
-    for (size_t i = 0; i < row->n; i++)
-        json_text(&by, NULL, states[row->by[i]]);
-    json_close(&by);
-    json_close(&one);
-}
-
-bool status_write_skew(struct app *a, bool all, struct buf *out)
-{
-    const struct served *s = cluster_served(a->cluster);
-    struct json_write w = json_open(out, '{'), servers = json_nested(&w, "servers", '[');
-    struct skew_list list = {.want_all = all};
-    bool ok;
-
-    json_text(&servers, NULL, served_local_host(s));
-    for (size_t i = 0; i < served_n_peers(s); i++)
-        json_text(&servers, NULL, served_peer_at(s, i)->host);
-    json_close(&servers);
-    list.rows = json_nested(&w, "resources", '[');
-    ok = skew_walk(s, put_row, &list);
-    json_close(&list.rows);
-    json_u64(&w, "compared", list.all);
-    json_u64(&w, "uneven", list.uneven);
-    json_close(&w);
-    return ok;
 }
 
 /* ---- configuration ---- */

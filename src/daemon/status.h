@@ -16,8 +16,6 @@ MEM_CHECK bool status_collect(struct app *a, struct status *out);
 MEM_CHECK bool status_write(struct app *a, struct buf *out);
 /* The certificates in force and when they end, as a JSON array. */
 void status_write_certificates(struct app *a, struct buf *out);
-/* Who serves what, a row for each resource of `all`, else for those that some servers lack. False: out of memory. */
-bool status_write_skew(struct app *a, bool all, struct buf *out);
 /* Every option with its value, its default and where the value came from. */
 void status_write_config(struct app *a, struct buf *out);
 

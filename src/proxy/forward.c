@@ -230,9 +230,15 @@ static bool denies_schema(const struct job *j, const struct http_head *head)
 static bool try_next(struct job *j, const char *retry_reason);
 static bool send_elsewhere(struct job *j, const char *why);
 
+static void disbelieve(const struct job *j, const char *server)
+{
+    cluster_disbelieved(j->proxy->cluster, server, &(struct gvr){j->info.group, j->info.version, j->info.resource});
+}
+
 static void peer_denies(struct job *j)
 {
     job_drop_back(j);
+    disbelieve(j, j->peer->host);
     cluster_peer_suspect(j->proxy->cluster, j->peer->id);
     if (!body_gone(j) && try_next(j, "peer-not-found"))
         return;
@@ -253,6 +259,7 @@ static void local_denies(struct job *j)
         job_refuse(j, 503, STATUS_SYNCING);
         return;
     }
+    disbelieve(j, served_local_host(j->served));
     j->looked_again = true;
     job_route_again(j);
 }

@@ -145,6 +145,13 @@ void cluster_peer_suspect(struct cluster *c, const char *peer_id)
     (void)peer_id;
 }
 
+void cluster_disbelieved(struct cluster *c, const char *server, const struct gvr *gvr)
+{
+    (void)c;
+    (void)server;
+    (void)gvr;
+}
+
 void cluster_peer_answered(struct cluster *c, const char *peer_id)
 {
     (void)c;

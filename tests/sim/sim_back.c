@@ -210,9 +210,11 @@ bool origin_healthy(const struct origin *o)
     return s != NULL && s->fault != SIM_REFUSE && reaches(o->back, s);
 }
 
-bool origin_ejected(const struct origin *o)
+const char *origin_ejection(const struct origin *o, uint64_t *for_ms)
 {
-    return !origin_healthy(o);
+    if (for_ms != NULL)
+        *for_ms = 0;
+    return origin_healthy(o) ? NULL : "cannot be reached";
 }
 
 bool origin_loops(const struct origin *o)

@@ -57,8 +57,56 @@ static bool do_large(const struct json_object *request, struct buf *result, stru
     return true;
 }
 
-static const struct control_command commands[] = {
-    {"echo", do_echo}, {"fail", do_fail}, {"large", do_large}, {NULL, NULL}};
+/* An answer in pieces: numbers, every other time nothing; broken at `fails`. */
+struct counting {
+    int64_t at, most, fails;
+};
+
+static unsigned jobs;
+
+static void *begin_count(const struct json_object *request, struct err *err, void *arg)
+{
+    struct counting *c;
+
+    (void)arg;
+    if (control_flag(request, "refuse")) {
+        (void)err_set(err, "refused");
+        return NULL;
+    }
+    c = must_zalloc(sizeof(*c));
+    c->most = control_number(request, "n", 3);
+    c->fails = control_number(request, "fails", -1);
+    jobs++;
+    return c;
+}
+
+static bool more_count(void *job, struct buf *piece)
+{
+    struct counting *c = job;
+
+    calls++;
+    piece->failed = c->at == c->fails;
+    if (c->at++ % 2 == 0)
+        buf_printf(piece, "%s%lld", c->at == 1 ? "[" : ",", (long long)c->at);
+    if (c->at < c->most)
+        return true;
+    buf_append_char(piece, ']');
+    return false;
+}
+
+static void end_count(void *job)
+{
+    jobs--;
+    mem_free(job);
+}
+
+static const struct control_job count_job = {begin_count, more_count, end_count};
+
+static const struct control_command commands[] = {{"echo", do_echo, NULL},
+                                                  {"fail", do_fail, NULL},
+                                                  {"large", do_large, NULL},
+                                                  {"count", NULL, &count_job},
+                                                  {NULL, NULL, NULL}};
 
 static struct control *open_control(void)
 {
@@ -204,6 +252,38 @@ static void test_rule_breakers(void)
     control_free(c);
 }
 
+static void test_pieces(void)
+{
+    struct control *c = open_control();
+    int fd = dial(), gone = dial(), never = dial();
+
+    say(fd, "{\"v\":1,\"command\":\"count\",\"n\":6}\n{\"v\":1,\"command\":\"echo\"}\n");
+    is_str(answer(fd), "{\"v\":1,\"ok\":true,\"result\":[1,3,5]}", "all pieces, one after the other");
+    is_str(answer(fd), "{\"v\":1,\"ok\":true,\"result\":[\"\",-1,false]}", "the next request waits for its end");
+    say(fd, "{\"v\":1,\"command\":\"count\",\"refuse\":true}\n");
+    is_str(answer(fd), "{\"v\":1,\"ok\":false,\"error\":\"refused\"}", "one that does not begin");
+    say(gone, "{\"v\":1,\"command\":\"count\",\"n\":1000000000}\n");
+    say(never, "{\"v\":1,\"command\":\"count\",\"n\":1000000000}\n");
+    turn(20);
+    is_u64(jobs, 2, "two without end");
+    close(gone);
+    for (unsigned i = 0; i < 100 && jobs > 1; i++)
+        turn(1);
+    is_u64(jobs, 1, "who leaves ends his");
+    say(fd, "{\"v\":1,\"command\":\"count\",\"n\":6,\"fails\":3}\n");
+    is_str(answer(fd), "{\"v\":1,\"ok\":true,\"result\":[1,3(end)", "what fails on the way is broken off");
+    close(fd);
+    fd = dial();
+    say(fd, "{\"v\":1,\"command\":\"count\",\"n\":7}\n");
+    (void)shutdown(fd, SHUT_WR);
+    is_str(answer(fd), "{\"v\":1,\"ok\":true,\"result\":[1,3,5,7]}", "who sends nothing more still gets all of it");
+    is_str(answer(fd), "(end)", "and the end");
+    control_free(c);
+    is_u64(jobs, 0, "none outlives the socket");
+    close(fd);
+    close(never);
+}
+
 static void test_takeover(void)
 {
     struct control *before = open_control(), *after;
@@ -248,6 +328,7 @@ int main(void)
     loop = loop_new(NULL);
     test_requests();
     test_rule_breakers();
+    test_pieces();
     test_takeover();
     test_errors();
     loop_free(loop);

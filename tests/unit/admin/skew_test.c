@@ -79,12 +79,26 @@ int main(void)
                               .peers = peers,
                               .n_peers = 2};
     struct served *s = served_new(&in);
+    struct skew *k;
     struct buf out;
+    bool failed;
 
     if (s == NULL)
         tap_bail("served_new");
     buf_init(&out, 1 << 16);
-    ok(skew_walk(s, write_row, &out), "walk");
+    k = skew_new(s);
+    if (k == NULL)
+        tap_bail("skew_new");
+    while (!skew_gather(k, &failed))
+        if (failed)
+            tap_bail("no memory");
+    for (size_t i = 0; i < skew_rows(k); i++) {
+        struct skew_row row;
+
+        skew_row(k, i, &row);
+        write_row(&row, &out);
+    }
+    skew_free(k);
     is_slice(buf_slice(&out),
              "/v1/nodes ++?\n/v1/pods ++?\napps/v1/deployments ++?\napps/v1/z<z -+? uneven\n"
              "resource.k8s.io/v1/deviceclasses -+? uneven\n",

@@ -414,7 +414,7 @@ static void withheld(void)
         ok(rows[i].goes || !c.failure.request_sent, "nothing was sent, row %zu", i);
         for (size_t n = 0; !rows[i].goes && n < k.n_conns; n++)
             is_u64(buf_len(&k.conns[n].got), 0, "not a byte, row %zu", i);
-        ok(!origin_ejected(k.origin), "which is not the server's fault");
+        ok(origin_ejection(k.origin, NULL) == NULL, "which is not the server's fault");
         call_free(&c);
         kit_close(&k);
     }

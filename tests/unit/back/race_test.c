@@ -329,19 +329,19 @@ static void ejection(void)
     kit_open(&k, false, 0);
     k.auto_reply = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
     for (unsigned i = 0; i < 5; i++) {
-        ok(!origin_ejected(k.origin), "%u answers of a server that is not up", i);
+        ok(origin_ejection(k.origin, NULL) == NULL, "%u answers of a server that is not up", i);
         call_start(&c, &k, "GET", "/");
         ok(call_is(&c, "head(503) end"), "its answer is passed on");
         call_free(&c);
     }
-    ok(origin_ejected(k.origin) && !origin_healthy(k.origin), "after five it is out");
+    ok(origin_ejection(k.origin, NULL) != NULL && !origin_healthy(k.origin), "after five it is out");
     is_double(kit_metric(&k, "mvproxy_back_ejections_total", NULL), 1, "counted");
     is_double(kit_metric(&k, "mvproxy_back_ejected", NULL), 1, "and shown");
     k.auto_reply = OK5;
     call_start(&c, &k, "GET", "/");
     ok(call_is(&c, "head(200) end"), "it is still used if nobody else is there");
     call_free(&c);
-    ok(!origin_ejected(k.origin) && origin_healthy(k.origin), "and an answer brings it back");
+    ok(origin_ejection(k.origin, NULL) == NULL && origin_healthy(k.origin), "and an answer brings it back");
     is_double(kit_metric(&k, "mvproxy_back_ejected", NULL), 0, "which is shown");
     k.auto_reply = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
     for (unsigned i = 0; i < 5; i++) {

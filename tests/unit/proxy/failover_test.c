@@ -67,7 +67,8 @@ static void down(size_t n_down, const char *method, const char *more)
         }
     }
     for (size_t i = 0; i < 3; i++)
-        ok(origin_ejected(w.peers[i].origin) == (i < n_down), "peer %zu is %s", i, i < n_down ? "out" : "in");
+        ok((origin_ejection(w.peers[i].origin, NULL) != NULL) == (i < n_down), "peer %zu is %s", i,
+           i < n_down ? "out" : "in");
     ok(world_metric(&w, "mvproxy_back_ejections_total", NULL) >= (double)n_down, "counted");
     ok((world_metric(&w, "mvproxy_retries_total", "connect") > 0) == (n_down > 0), "so are retries, by reason");
     world_close(&w);
@@ -147,7 +148,7 @@ static void outlier(void)
     world_init(&w, 2);
     w.peers[0].refuse = true;
     world_start(&w);
-    for (turn = 0; turn < 40 && !origin_ejected(w.peers[0].origin); turn++) {
+    for (turn = 0; turn < 40 && origin_ejection(w.peers[0].origin, NULL) == NULL; turn++) {
         struct server *good = &w.peers[1];
 
         c = client(&w);
@@ -159,7 +160,7 @@ static void outlier(void)
         buf_reset(&good->conns[0].got);
     }
     ok(turn < 40, "out after %u requests", turn);
-    ok(!origin_ejected(w.peers[1].origin), "the other is not");
+    ok(origin_ejection(w.peers[1].origin, NULL) == NULL, "the other is not");
     world_close(&w);
 }
 

@@ -79,6 +79,13 @@ void cluster_forget_waiter(struct cluster *c, struct cluster_waiter *waiter)
     c->waiter.done = NULL;
 }
 
+void cluster_disbelieved(struct cluster *c, const char *server, const struct gvr *gvr)
+{
+    (void)c;
+    (void)server;
+    (void)gvr;
+}
+
 void cluster_peer_suspect(struct cluster *c, const char *peer_id)
 {
     (void)peer_id;

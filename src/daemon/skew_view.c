@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/skew_view.h"
+
+#include "admin/names.h"
+#include "admin/skew.h"
+#include "base/clock.h"
+#include "base/json_write.h"
+#include "proxy/insight.h"
+
+enum { PIECE_US = 2000, PIECE_BYTES = 64 << 10, VARIANTS = 26 };
+
+enum part { PART_GATHER, PART_ROWS, PART_NAMES, PART_SCHEMAS, PART_OVER };
+
+struct skew_view {
+    struct skew_view_opts o;
+    struct skew *skew;
+    struct names *names; /* of group/versions */
+    enum part part;
+    size_t next;
+    size_t uneven;
+    struct json_write w, rows;
+};
+
+void skew_view_free(void *view)
+{
+    struct skew_view *v = view;
+
+    if (v == NULL)
+        return;
+    skew_free(v->skew);
+    names_free(v->names);
+    served_unref(v->o.served);
+    mem_free(v);
+}
+
+struct skew_view *skew_view_new(const struct skew_view_opts *o)
+{
+    struct skew_view *v = mem_zalloc(sizeof(*v));
+
+    if (v == NULL)
+        return NULL;
+    v->o = *o;
+    (void)served_ref(o->served);
+    v->skew = skew_new(o->served);
+    v->names = names_new(o->served, false);
+    if (v->skew != NULL && v->names != NULL)
+        return v;
+    skew_view_free(v);
+    return NULL;
+}
+
+static const char *host_of(const struct served *s, size_t i)
+{
+    return i == 0 ? served_local_host(s) : served_peer_at(s, i - 1)->host;
+}
+
+/* ---- by resource ---- */
+
+static void put_gvr(struct json_write *w, const struct gvr *g)
+{
+    json_slice(w, "group", g->group);
+    json_slice(w, "version", g->version);
+    json_slice(w, "resource", g->resource);
+}
+
+static void put_row(struct skew_view *v, const struct skew_row *row)
+{
+    static const char *const states[] = {[SKEW_UNKNOWN] = "unknown", [SKEW_ABSENT] = "no", [SKEW_SERVED] = "yes"};
+    struct json_write one, by;
+
+    v->uneven += row->uneven;
+    if (!row->uneven && !v->o.all)
+        return;
+    one = json_nested(&v->rows, NULL, '{');
+    put_gvr(&one, &row->gvr);
+    by = json_nested(&one, "servedBy", '[');
+    for (size_t i = 0; i < row->n; i++)
+        json_text(&by, NULL, states[row->by[i]]);
+    json_close(&by);
+    json_close(&one);
+}
+
+static void put_hosts(const struct skew_view *v, struct json_write *w, const char *name, const struct skew_row *row,
+                      enum skew_state state)
+{
+    struct json_write list = json_nested(w, name, '[');
+
+    for (size_t i = 0; i < row->n; i++)
+        if (row->by[i] == state)
+            json_text(&list, NULL, host_of(v->o.served, i));
+    json_close(&list);
+}
+
+struct askers {
+    const struct gvr *gvr;
+    struct json_write list;
+};
+
+static void put_asker(const struct insight_asker *a, void *arg)
+{
+    struct askers *all = arg;
+    struct json_write w;
+
+    if (!slice_eq(a->gvr.group, all->gvr->group) || !slice_eq(a->gvr.version, all->gvr->version) ||
+        !slice_eq(a->gvr.resource, all->gvr->resource))
+        return;
+    w = json_nested(&all->list, NULL, '{');
+    json_slice(&w, "userAgent", a->user_agent);
+    json_slice(&w, "user", a->user);
+    json_u64(&w, "requests", a->requests);
+    json_u64(&w, "requestsLately", a->requests_lately);
+    json_seconds(&w, "lastSeconds", clock_ms() - a->last_ms);
+    json_close(&w);
+}
+
+static void put_upgrade_row(struct skew_view *v, const struct skew_row *row)
+{
+    enum insight_kind kind = row->uneven ? insight_kind(v->o.served, &row->gvr) : INSIGHT_EVEN;
+    struct askers askers = {.gvr = &row->gvr};
+    struct json_write w;
+
+    if (kind == INSIGHT_EVEN)
+        return;
+    w = json_nested(&v->rows, NULL, '{');
+    put_gvr(&w, &row->gvr);
+    json_text(&w, "servedBy", insight_kind_name(kind));
+    put_hosts(v, &w, "servers", row, SKEW_SERVED);
+    put_hosts(v, &w, "lackedBy", row, SKEW_ABSENT);
+    askers.list = json_nested(&w, "askers", '[');
+    insight_each(v->o.insight, put_asker, &askers);
+    json_close(&askers.list);
+    json_close(&w);
+}
+
+static void put_servers(struct skew_view *v)
+{
+    struct json_write servers = json_nested(&v->w, "servers", '[');
+
+    for (size_t i = 0; i <= served_n_peers(v->o.served); i++)
+        json_text(&servers, NULL, host_of(v->o.served, i));
+    json_close(&servers);
+}
+
+static void step_gather(struct skew_view *v, struct buf *out)
+{
+    bool failed, all = skew_gather(v->skew, &failed);
+
+    out->failed = out->failed || failed;
+    if (!all)
+        return;
+    v->w = json_open(out, '{');
+    if (v->o.upgrade) {
+        json_u64(&v->w, "hours", INSIGHT_HOURS);
+        json_u64(&v->w, "askersForgotten", insight_forgotten(v->o.insight));
+    } else {
+        put_servers(v);
+    }
+    v->rows = json_nested(&v->w, "resources", '[');
+    v->part = PART_ROWS;
+}
+
+static void step_rows(struct skew_view *v, struct buf *out)
+{
+    struct skew_row row;
+
+    (void)out;
+    if (v->next < skew_rows(v->skew)) {
+        skew_row(v->skew, v->next++, &row);
+        (v->o.upgrade ? put_upgrade_row : put_row)(v, &row);
+        return;
+    }
+    json_close(&v->rows);
+    if (v->o.upgrade) {
+        json_close(&v->w);
+        v->part = PART_OVER;
+        return;
+    }
+    json_u64(&v->w, "compared", skew_rows(v->skew));
+    json_u64(&v->w, "uneven", v->uneven);
+    v->next = 0;
+    v->part = PART_NAMES;
+}
+
+/* ---- by schema ---- */
+
+static void step_names(struct skew_view *v, struct buf *out)
+{
+    bool failed, all = names_step(v->names, &failed);
+
+    out->failed = out->failed || failed;
+    if (!all)
+        return;
+    v->rows = json_nested(&v->w, "schemas", '[');
+    v->part = PART_SCHEMAS;
+}
+
+/* Servers with the same letter have the same; null: none, or none that is known. */
+static void put_variants(struct json_write *w, const struct served *s, const struct gvr *g)
+{
+    struct slice kinds[VARIANTS];
+    size_t n = 0;
+
+    for (size_t i = 0; i <= served_n_peers(s); i++) {
+        struct slice hash = served_schema(s, i, g->group, g->version);
+        char letter[2] = "A";
+        size_t k = 0;
+
+        while (k < n && !slice_eq(kinds[k], hash))
+            k++;
+        if (hash.n > 0 && k == n && n < VARIANTS)
+            kinds[n++] = hash;
+        letter[0] = (char)('A' + (k < VARIANTS ? k : VARIANTS - 1));
+        json_text(w, NULL, hash.n == 0 ? NULL : letter);
+    }
+}
+
+static void step_schemas(struct skew_view *v, struct buf *out)
+{
+    struct json_write one, by;
+    const struct gvr *g;
+
+    (void)out;
+    if (v->next == names_count(v->names)) {
+        json_close(&v->rows);
+        if (v->o.skewed_ms != UINT64_MAX)
+            json_seconds(&v->w, "schemasDifferSeconds", v->o.skewed_ms);
+        json_close(&v->w);
+        v->part = PART_OVER;
+        return;
+    }
+    g = names_at(v->names, v->next++);
+    if (!served_skewed(v->o.served, g->group, g->version))
+        return;
+    one = json_nested(&v->rows, NULL, '{');
+    json_slice(&one, "group", g->group);
+    json_slice(&one, "version", g->version);
+    by = json_nested(&one, "byServer", '[');
+    put_variants(&by, v->o.served, g);
+    json_close(&by);
+    json_close(&one);
+}
+
+/* ---- piece by piece ---- */
+
+bool skew_view_more(void *view, struct buf *piece)
+{
+    static void (*const steps[])(struct skew_view * v, struct buf * out) = {
+        [PART_GATHER] = step_gather, [PART_ROWS] = step_rows, [PART_NAMES] = step_names, [PART_SCHEMAS] = step_schemas};
+    struct skew_view *v = view;
+    uint64_t end = clock_us() + PIECE_US;
+
+    v->w.out = v->rows.out = piece;
+    while (v->part != PART_OVER && !piece->failed && clock_us() < end && buf_len(piece) < PIECE_BYTES)
+        steps[v->part](v, piece);
+    return v->part != PART_OVER;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What mvproxyctl skew shows, made in pieces: which server serves which resource and whose schemas differ; or, for an
+ * upgrade, what only old or only new servers serve and who asks for it.
+ */
+#ifndef MVPROXY_DAEMON_SKEW_VIEW_H
+#define MVPROXY_DAEMON_SKEW_VIEW_H
+
+#include "base/buf.h"
+#include "base/mem.h"
+
+struct insight;
+struct served;
+struct skew_view;
+
+struct skew_view_opts {
+    struct served *served;         /* referenced */
+    const struct insight *insight; /* must live as long */
+    uint64_t skewed_ms;            /* for how long schemas have differed; UINT64_MAX: they do not */
+    bool upgrade;
+    bool all; /* also what all servers serve; not of an upgrade */
+};
+
+/* NULL when out of memory. */
+MEM_CHECK struct skew_view *skew_view_new(const struct skew_view_opts *o);
+/* As control_job.more and .end have it: a struct skew_view. Out of memory: the piece has failed. */
+bool skew_view_more(void *view, struct buf *piece);
+void skew_view_free(void *view); /* NULL is fine */
+
+#endif

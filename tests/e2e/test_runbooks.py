@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Woken by an alert: its fault is caused, its expression holds, and what its runbook says to run shows who it is, why, and for how long."""
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+
+import fixture
+from fixture import check, ctl, ctl_json, equal, until
+from test_check import authentication
+
+BOOKS = os.path.join(fixture.TREE, "docs", "runbooks")
+CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
+AGE = r"(\d+(\.\d)? ?s|\d+m\d+s|\d+h\d+m|\d+d\d+h)"
+
+
+def setup():
+    """a has files of its own for its certificate, and an etcd that is not there."""
+    world = fixture.World({"a": "v1.33", "b": "v1.34"})
+    certs, a = world.certs, world.proxies["a"]
+    for name in ("crt", "key"):
+        shutil.copy(getattr(certs, name)("node-a"), os.path.join(world.scratch, "own." + name))
+    a.options.update({"tls-cert-file": os.path.join(world.scratch, "own.crt"), "tls-private-key-file": os.path.join(world.scratch, "own.key"),
+                      "etcd-servers": ["https://127.0.0.1:%d" % fixture.free_port()], "etcd-cafile": certs.crt("ca")})
+    return world.start()
+
+
+def named(alert):
+    """The mvproxyctl commands under "What shows it", with something in place of what is to be filled in."""
+    with open(os.path.join(BOOKS, alert + ".md"), encoding="utf-8") as page:
+        part = page.read().split("## What shows it")[1].split("## What to do")[0]
+    lines = re.findall(r"^    mvproxyctl (.*)$", part, re.M)
+    check(lines, alert, "names no command")
+    for line in lines:
+        yield line.replace("/apis/GROUP/VERSION/RESOURCE", CLASSES).replace("SERVER", "test-server-b").replace("FILE", "/dev/null")
+
+
+def run(world, alert):
+    text = ""
+    for line in named(alert):
+        got = ctl(world, *shlex.split(line))
+        text += "$ mvproxyctl %s\n%s%s" % (line, got[1], got[2])
+    return text
+
+
+@contextlib.contextmanager
+def killed(world, name):
+    world.sim.kill_server(name)
+    try:
+        yield
+    finally:
+        world.sim.start_server(name)
+        until(lambda: all(s["answers"] == "answers" for s in ctl_json(world, "status")["servers"]), "its return")
+        until(world.proxies["a"].ready, "ready again")
+
+
+@contextlib.contextmanager
+def faulty(world, status):
+    """b answers that to who asks for what only it serves."""
+    fault = world.sim.fault("status", server="b", path=CLASSES, status=status)
+    try:
+        yield
+    finally:
+        world.sim.heal(fault)
+        until(lambda: world.ask("GET", CLASSES).status == 200 and not value(world, "mvproxy_back_ejected", server="test-server-b"), "its return", 60)
+
+
+WALKED = set()
+
+
+def walk(world, alert, fires, *shows):
+    """The alert's expression holds, and the commands show all of this."""
+    WALKED.add(alert)
+    until(fires, "the fault of " + alert)
+    missing = None
+
+    def seen():
+        nonlocal missing
+        text = run(world, alert)
+        missing = [s for s in shows if not re.search(s, text)]
+        return not missing
+    try:
+        until(seen, "the commands of " + alert)
+    except fixture.Failure as error:
+        raise fixture.Failure("%s: not shown: %s\n%s" % (alert, missing, re.sub(r"(?m)^(# |mvproxy_|apiserver_|process_|aggregator_).*\n", "", run(world, alert)))) from error
+
+
+def value(world, name, **labels):
+    return world.proxies["a"].metric(name, **labels) or 0
+
+
+def test_down(world):
+    """MvproxyDown: no mvproxy answers"""
+    world.proxies["a"].stop()
+    walk(world, "MvproxyDown", lambda: not world.proxies["a"].running(), "no mvproxy answers")
+    world.proxies["a"].start()
+
+
+def test_ejected(world):
+    """MvproxyServerEjected: which server, by what it failed, since when"""
+    def fires():
+        world.ask("GET", CLASSES)
+        return value(world, "mvproxy_back_ejected", server="test-server-b") > 0
+    with faulty(world, 503):
+        walk(world, "MvproxyServerEjected", fires, r"(?m)^test-server-b +live, tried last .*502, 503 or 504 again and again \(for " + AGE + r"\)$")
+
+
+def test_unreachable(world):
+    """MvproxyServerUnreachable: which server, why, since when"""
+    with killed(world, "b"):
+        walk(world, "MvproxyServerUnreachable", lambda: value(world, "mvproxy_server_up", server="test-server-b") == 0,
+             r"(?m)^test-server-b +live, does not answer .*does not reach its kube-apiserver \(for " + AGE + r"\)$")
+
+
+def test_unavailable(world):
+    """MvproxyUnavailable: which server is away, why, since when; what would be done with such a request"""
+    def fires():
+        world.ask("GET", CLASSES)
+        return value(world, "apiserver_request_total", code="503") > 0
+    with killed(world, "b"):
+        walk(world, "MvproxyUnavailable", fires, r"(?m)^test-server-b +live, does not answer .*\(for " + AGE, r"Goes to a peer|Is refused", r'route="peers-failed"|route="peer"')
+
+
+def test_local(world):
+    """MvproxyLocalFailoverActive: why, since when"""
+    with killed(world, "a"):
+        walk(world, "MvproxyLocalFailoverActive", lambda: value(world, "mvproxy_local_failover_active") == 1,
+         r"Not ready", r"local-apiserver: the local kube-apiserver does not answer", r"(?m)^test-server-a +local, does not answer .*refused.* \(for " + AGE,
+         r"(?m)^Failover: +active for " + AGE)
+
+
+def test_reload(world):
+    """MvproxyReloadRefused: which option of which file, since when"""
+    a = world.proxies["a"]
+    a.write_config("nonsense: 1\n")
+    ctl(world, "reload")
+    walk(world, "MvproxyReloadRefused", lambda: value(world, "mvproxy_config_last_reload_successful") == 0, r"mvproxy-a.yaml:1:1: nonsense: unknown option")
+    check(re.search("last reload refused for " + AGE + ": .*nonsense", ctl(world, "status")[1]), "since when", ctl(world, "status")[1])
+    a.write_config()
+    ctl(world, "reload")
+
+
+def test_skew(world):
+    """MvproxySkewLasting: which group/versions, between which servers, since when"""
+    walk(world, "MvproxySkewLasting", lambda: value(world, "mvproxy_skewed_group_versions") > 0,
+         r"(?m)^GROUP/VERSION +test-server-a +test-server-b$", r"(?m)^apps/v1 +A +B$", r"The schemas of \d+ group/versions differ, for " + AGE, r"v1\.33\.0", r"v1\.34\.0")
+
+
+def test_disbelieved(world):
+    """MvproxyAnswersDisbelieved: which server, what, when"""
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    fault = world.sim.fault("status", server="a", path=path, status=404, body="404 page not found\n", contentType="text/plain")
+
+    def fires():
+        world.ask("GET", path)
+        return value(world, "mvproxy_retries_total", reason="local-not-found") > 0
+    try:
+        walk(world, "MvproxyAnswersDisbelieved", fires, r"(?s)Not believed:.*\dZ .*test-server-a .*deployments")
+    finally:
+        world.sim.heal(fault)
+
+
+def test_certificates(world):
+    """MvproxyCertificateExpiring, ...Now: which option, which file, for how long"""
+    for alert in ("MvproxyCertificateExpiring", "MvproxyCertificateExpiringNow"):
+        walk(world, alert, lambda: value(world, "mvproxy_certificate_not_after_seconds") > 0, r"(?m)^tls-cert-file +20\S+ +" + AGE + r" .*/own\.crt")
+
+
+def test_files(world):
+    """MvproxyCertificateFilesUnusable: which file, what is wrong, since when"""
+    path = world.proxies["a"].options["tls-cert-file"]
+    with open(path, "w", encoding="ascii") as out:
+        out.write("half a certificate\n")
+    walk(world, "MvproxyCertificateFilesUnusable", lambda: "mvproxy_certificate_files_good 0\n" in world.proxies["a"].get("/metrics")[1],
+         r"changed certificate files refused for " + AGE + ": .*own\\.crt")
+    shutil.copy(world.certs.crt("node-a"), path)
+    until(lambda: value(world, "mvproxy_certificate_files_good") == 1, "the files to be good again")
+
+
+def test_etcd(world):
+    """MvproxyEtcdUnreachable: which etcd, why, since when"""
+    walk(world, "MvproxyEtcdUnreachable", lambda: "mvproxy_etcd_working 0\n" in world.proxies["a"].get("/metrics")[1],
+         r"(?m)^Records: +cannot be used for " + AGE + r": .*127\.0\.0\.1:\d+.*refused")
+
+
+def test_requestheader(world):
+    """MvproxyRequestheaderDiffers: what differs, since when"""
+    a = world.proxies["a"]
+    authentication(world, **{"requestheader-allowed-names": '["somebody-else"]'})
+    a.stop()  # it is read at a start, and then every few minutes
+    a.start(ready=False)
+    walk(world, "MvproxyRequestheaderDiffers", lambda: value(world, "mvproxy_requestheader_differs") == 1,
+         r"requestheader: .*front-proxy-client", r"(?s)Not believed:.*\dZ .*requestheader +the API servers believe otherwise")
+    authentication(world)
+    a.stop()
+    a.start()
+
+
+def test_busy(world):
+    """MvproxyEventLoopSlow, MvproxyClientMemoryHigh: who asks, for what, how much, for how long"""
+    with world.client("a", "admin") as client:
+        client.send(b"GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: kubernetes.default.svc\r\n\r\n")
+        for alert in ("MvproxyEventLoopSlow", "MvproxyClientMemoryHigh"):
+            walk(world, alert, lambda: True, r"(?m)^" + AGE + r" +GET +/api/v1/pods +127\.0\.0\.1:\d+ +test-server-a ")
+
+
+def test_all(world):  # pylint: disable=unused-argument # as all have it
+    """every alert was walked, but for the one whose cause nobody can make: a defect of mvproxy that its last check has stopped"""
+    with open(os.path.join(fixture.TREE, "contrib", "prometheus", "mvproxy.rules.yaml"), encoding="utf-8") as rules:
+        equal(set(re.findall(r"- alert: (\w+)", rules.read())) - WALKED, {"MvproxyRequestsWithheld"}, "alerts")
+
+
+if __name__ == "__main__":
+    fixture.main(globals())
