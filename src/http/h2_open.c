@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "config.h"
-
 #include "http/h2_open.h"
 
 #include "base/limits.h"
@@ -107,10 +105,10 @@ nghttp2_session *h2_session_open(const struct h2_opening *o)
         nghttp2_option_set_no_auto_window_update(option, 1);
         nghttp2_option_set_max_outbound_ack(option, LIMIT_H2_UNSENT_ACKS);
         nghttp2_option_set_max_send_header_block_length(option, SEND_HEAD_BYTES);
-#ifdef HAVE_NGHTTP2_OPTION_SET_MAX_CONTINUATIONS
+#ifdef MVPROXY_NGHTTP2_MAX_CONTINUATIONS
         nghttp2_option_set_max_continuations(option, CONTINUATIONS);
 #endif
-#ifdef HAVE_NGHTTP2_OPTION_SET_STREAM_RESET_RATE_LIMIT
+#ifdef MVPROXY_NGHTTP2_STREAM_RESET_RATE_LIMIT
         nghttp2_option_set_stream_reset_rate_limit(option, RESETS, RESETS);
 #endif
         session = session_new(o, callbacks, option);
