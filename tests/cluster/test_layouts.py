@@ -5,6 +5,7 @@ kube-apiserver has another address of loopback (and the same port), mvproxy the 
 real kube-controller-manager and kube-scheduler elect leaders there, and give up when they cannot renew their Leases in time.
 """
 
+import contextlib
 import os
 import time
 
@@ -105,36 +106,18 @@ def _stop(node):
     assert status == 0, "%s ended with %s" % (node.apiserver.name, status)
 
 
-def test_controllers_on_127_0_0_1(cluster):
-    """controller manager and scheduler that know only 127.0.0.1 keep their Leases and work through upgrade and kill of its server"""
+@contextlib.contextmanager
+def _layout(cluster, **options):
+    """mvproxy of the first node is on 127.0.0.1 as well. Afterwards everything is as before."""
     node, other = cluster.nodes[0], cluster.nodes[1].direct()
     own = node.spec.version
     node.mvproxy.stop()
-    node.start_mvproxy(bind_address=[node.address, "127.0.0.1"])
+    node.start_mvproxy(bind_address=[node.address, "127.0.0.1"], **options)
     node.await_mvproxy()
     ensure_namespace(other, HOME)
     expect(other.request("POST", NODES, _worker()), 201)
     try:
-        with Pinned(cluster) as pinned:
-            holders = {d: waiting.until(lambda d=d: _await_renewed(pinned, other, d, 1), d, 90)
-                       for d in ("kube-controller-manager", "kube-scheduler")}
-            _work(pinned, other, "before")
-            for step, end, version in (("upgraded", _stop, cluster.nodes[1].spec.version), ("killed", lambda n: n.apiserver.kill(), own)):
-                before = node.metric("mvproxy_local_failover_requests_total")
-                begun = time.monotonic()
-                end(node)
-                _work(pinned, other, step)
-                for name, holder in holders.items():
-                    _await_renewed(pinned, other, name, RENEWALS, holder)
-                away = time.monotonic() - begun
-                node.start_apiserver(version)
-                node.await_apiserver()
-                _work(pinned, other, step + "-after")
-                for name, holder in holders.items():
-                    _await_renewed(pinned, other, name, 1, holder)
-                print("# %s: away for %.0f s, %d requests of the node's clients went to the peer" % (
-                    step, away, node.metric("mvproxy_local_failover_requests_total") - before), flush=True)
-                assert node.metric("mvproxy_local_failover_requests_total") > before, step
+        yield node, other
     finally:
         if not node.apiserver.running() or node.spec.version != own:
             node.apiserver.stop(rolling.STOP_LIMIT)
@@ -144,3 +127,42 @@ def test_controllers_on_127_0_0_1(cluster):
         node.start_mvproxy()
         node.await_mvproxy()
         remove(other, NODES + "/worker")
+
+
+def _leaders(pinned, client):
+    """{daemon: who holds its Lease, how often it was taken}, both being leaders."""
+    return {d: waiting.until(lambda d=d: _await_renewed(pinned, client, d, 1), d, 90) for d in ("kube-controller-manager", "kube-scheduler")}
+
+
+def test_controllers_on_127_0_0_1(cluster):
+    """controller manager and scheduler that know only 127.0.0.1 keep their Leases and work through upgrade and kill of its server"""
+    own = cluster.nodes[0].spec.version
+    with _layout(cluster) as (node, other), Pinned(cluster) as pinned:
+        holders = _leaders(pinned, other)
+        _work(pinned, other, "before")
+        for step, end, version in (("upgraded", _stop, cluster.nodes[1].spec.version), ("killed", lambda n: n.apiserver.kill(), own)):
+            before = node.metric("mvproxy_local_failover_requests_total")
+            begun = time.monotonic()
+            end(node)
+            _work(pinned, other, step)
+            for name, holder in holders.items():
+                _await_renewed(pinned, other, name, RENEWALS, holder)
+            away = time.monotonic() - begun
+            node.start_apiserver(version)
+            node.await_apiserver()
+            _work(pinned, other, step + "-after")
+            for name, holder in holders.items():
+                _await_renewed(pinned, other, name, 1, holder)
+            print("# %s: away for %.0f s, %d requests of the node's clients went to the peer" % (
+                step, away, node.metric("mvproxy_local_failover_requests_total") - before), flush=True)
+            assert node.metric("mvproxy_local_failover_requests_total") > before, step
+
+
+def test_without_failover(cluster):
+    """without local-failover both give up and end when that server is killed"""
+    with _layout(cluster, local_failover=False) as (node, other), Pinned(cluster) as pinned:
+        _leaders(pinned, other)
+        node.apiserver.kill()
+        for daemon in pinned.daemons:
+            waiting.until(lambda d=daemon: not d.running(), "the end of " + daemon.name)
+            assert "lost" in daemon.log_text().rpartition("---- started ")[2], daemon.tail()
