@@ -59,7 +59,8 @@ static void load(struct scene *s, const struct flags *flags)
     struct buf errors;
 
     if (s->file == NULL && s->opts->status == NULL) {
-        findings_wrong(s->f, "configuration-valid", "write it (contrib/examples/mvproxy.yaml), or give --config FILE",
+        findings_wrong(s->f, "configuration-valid",
+                       "write it (examples/mvproxy.yaml of the documentation is one), or give --config FILE",
                        "there is no configuration: %s is not there", s->opts->else_file);
         return;
     }
