@@ -115,6 +115,40 @@ def test_dashboard(world):
             check(sample["value"][1] != "NaN" or "histogram_quantile" in text, what, sample)
 
 
+SCHEMA = """import type { Dashboard } from "%s/@grafana/schema/dist/types/index";
+// JSON has the values of enums, not their members.
+type Plain<T> = T extends string ? `${T}` : T extends (infer U)[] ? Plain<U>[] : T extends object ? { [K in keyof T]: Plain<T[K]> } : T;
+export const board: Plain<Dashboard> = %s;
+"""
+
+
+def test_schema(world):
+    """the dashboard is what Grafana's own schema says that one is: @grafana/schema, judged by the TypeScript compiler"""
+    parts = subprocess.run([os.path.join(fixture.TREE, "contrib", "lib", "build-node-parts"), "--built"], capture_output=True, text=True, check=False)
+    if parts.returncode != 0:
+        raise Skip("contrib/lib/build-node-parts was not run")
+    modules = parts.stdout.strip()
+
+    def judged(board):
+        project = os.path.join(world.scratch, "tsconfig.json")
+        with open(os.path.join(world.scratch, "board.ts"), "w", encoding="utf-8") as out:
+            out.write(SCHEMA % (modules, json.dumps(board, indent=1)))
+        with open(project, "w", encoding="utf-8") as out:
+            json.dump({"files": ["board.ts"], "compilerOptions": {"noEmit": True, "strict": True, "skipLibCheck": True, "types": [],
+                                                                  "module": "esnext", "moduleResolution": "bundler"}}, out)
+        told = subprocess.run(["node", os.path.join(modules, "typescript", "bin", "tsc"), "--project", project], capture_output=True, text=True, check=False)
+        check((told.returncode == 0) == (told.stdout + told.stderr == ""), "the compiler", told)
+        return told.stdout + told.stderr
+
+    with open(os.path.join(FOLDER, "mvproxy.dashboard.json"), encoding="utf-8") as file:
+        board = json.load(file)
+    equal(judged(board), "", "what the schema has against it")
+    board["panels"][1]["gridPos"]["w"] = "4"
+    board["panels"][2]["nonsense"] = 1
+    told = judged(board)
+    check("not assignable to type 'number'" in told and '"nonsense"' in told, "and mistakes are found", told)
+
+
 def test_servers_join(world):
     """mvproxy_server_info joins with every family that names a server"""
     joined = world.prometheus.query("mvproxy_discovery_age_seconds * on (instance, server) group_left (version, address) mvproxy_server_info")
