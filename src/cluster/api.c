@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "cluster/work.h"
 #include "kube/user.h"
-#include "net/loop.h"
+#include "net/lifetime.h"
 
 enum { IDENTITY_FIELDS = 64, IDENTITY_BYTES = 64 << 10, OWN_FIELDS = 7, STREAM_BYTES = 64 << 10 };
 
@@ -26,7 +26,7 @@ struct api_stream {
     struct arena *arena;
     struct http_head head;
     struct back_request *request; /* NULL once over */
-    struct loop_deferred free;
+    struct lifetime life;
     const struct api_stream_handler *handler;
     void *arg;
 };
@@ -178,7 +178,7 @@ static void stream_over(struct api_stream *s, const char *failure)
 {
     s->request = NULL;
     /* The client side may still look at the head in this turn. */
-    loop_defer(s->api->loop, &s->free, stream_free, s);
+    lifetime_retire(&s->life, stream_free, s);
     s->handler->on_over(s->arg, failure);
 }
 
@@ -262,6 +262,7 @@ struct api_stream *api_stream_start(struct api *a, struct origin *o, struct slic
     s->api = a;
     s->handler = h;
     s->arg = arg;
+    lifetime_init(&s->life, a->loop, "stream of the API");
     s->arena = arena_new(STREAM_BYTES);
     if (s->arena != NULL && http_head_init(&s->head, s->arena, IDENTITY_FIELDS + OWN_FIELDS) &&
         stream_head(s, o, target)) {
@@ -281,5 +282,5 @@ void api_stream_cancel(struct api_stream *s)
         return;
     back_cancel(s->request);
     s->request = NULL;
-    loop_defer(s->api->loop, &s->free, stream_free, s);
+    lifetime_retire(&s->life, stream_free, s);
 }

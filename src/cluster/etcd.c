@@ -8,7 +8,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "cluster/cluster_metrics.h"
-#include "net/loop.h"
+#include "net/lifetime.h"
 
 enum {
     CALL_MS = 5000,
@@ -59,12 +59,12 @@ struct etcd_call {
     size_t server;   /* that was asked, of those of this configuration: */
     unsigned configured;
     size_t tries;
-    bool dead;
     struct err why;
     etcd_line_fn *on_line;
     etcd_fn *fn;
     void *arg;
-    struct loop_deferred over;
+    struct lifetime life;
+    struct lifetime_work unsent;
 };
 
 static void on_fetched(void *arg, const struct fetch_result *r);
@@ -178,14 +178,12 @@ static void call_free(void *arg)
 /* Whatever its callers still hold of it is valid to the end of the turn. */
 static void bury(struct etcd_call *c)
 {
-    if (c->dead)
+    if (lifetime_over(&c->life))
         return;
-    c->dead = true;
     if (c->fetch != NULL)
         fetch_cancel(c->fetch);
     c->fetch = NULL;
-    loop_defer_cancel(c->etcd->loop, &c->over);
-    loop_defer(c->etcd->loop, &c->over, call_free, c);
+    lifetime_retire(&c->life, call_free, c);
 }
 
 void etcd_cancel(struct etcd_call *c)
@@ -224,7 +222,7 @@ static bool take_lines(struct etcd_call *c, struct slice piece)
             break;
         if (buf_len(&c->text) > 0 && !c->on_line(c->arg, buf_slice(&c->text)))
             return err_set(&c->why, "the watch says what no etcd says");
-        if (c->dead)
+        if (lifetime_over(&c->life))
             return false;
         buf_reset(&c->text);
     }
@@ -359,12 +357,14 @@ static struct etcd_call *start(struct etcd *e, enum etcd_op op, struct slice bod
     c->on_line = on_line;
     buf_init(&c->body, LIMIT_ETCD_ANSWER_BYTES);
     buf_init(&c->text, LIMIT_ETCD_ANSWER_BYTES);
+    lifetime_init(&c->life, e->loop, "call of etcd");
+    lifetime_work_init(&c->life, &c->unsent, LOOP_DEFERRED, on_unsent, c);
     if (!buf_append(&c->body, body)) {
         call_free(c);
         return NULL;
     }
     if (e->n == 0 || !send(c))
-        loop_defer(e->loop, &c->over, on_unsent, c);
+        lifetime_queue(&c->unsent);
     return c;
 }
 

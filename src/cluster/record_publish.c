@@ -8,7 +8,7 @@
 #include "cluster/backoff.h"
 #include "cluster/cluster_metrics.h"
 #include "cluster/etcd.h"
-#include "net/loop.h"
+#include "net/lifetime.h"
 
 enum {
     TTL_S = 15,
@@ -34,7 +34,8 @@ enum state {
 
 struct record_publish {
     struct record_publish_opts o;
-    struct loop *loop;
+    struct lifetime life;
+    struct lifetime_work over;
     struct buf key;
     struct peer_record record;
     bool has_address, mine; /* the key stands under our lease as far as we know */
@@ -49,7 +50,6 @@ struct record_publish {
     struct backoff backoff;
     void (*done)(void *arg);
     void *done_arg;
-    struct loop_deferred over;
 };
 
 static void round_begin(struct record_publish *p);
@@ -82,7 +82,7 @@ static void failing(struct record_publish *p)
 {
     count(p, "failed");
     p->tries = 0;
-    if (p->state == STATE_PUBLISHED && loop_now_ms(p->loop) - p->written_ms >= TTL_S * 1000)
+    if (p->state == STATE_PUBLISHED && loop_now_ms(p->life.loop) - p->written_ms >= TTL_S * 1000)
         set_state(p, STATE_STARTING);
     loop_timer_set(p->timer, backoff_next(&p->backoff));
 }
@@ -117,7 +117,7 @@ static void published(struct record_publish *p)
     }
     count(p, "ok");
     set_state(p, STATE_PUBLISHED);
-    p->written_ms = loop_now_ms(p->loop);
+    p->written_ms = loop_now_ms(p->life.loop);
     p->mine = true;
     p->conceded = false;
     p->take_over = 0;
@@ -409,7 +409,7 @@ static void gone(struct record_publish *p)
     p->lease = 0;
     p->mine = false;
     set_state(p, STATE_STOPPED);
-    loop_defer(p->loop, &p->over, tell, p);
+    lifetime_queue(&p->over);
 }
 
 static void on_deadline(void *arg)
@@ -477,7 +477,7 @@ void record_publish_start(struct record_publish *p)
     if (p->state != STATE_STOPPED && p->state != STATE_LEAVING)
         return;
     stop_call(p);
-    loop_defer(p->loop, &p->over, tell, p);
+    lifetime_queue(&p->over);
     loop_timer_cancel(p->deadline);
     p->lease = 0;
     p->mine = false;
@@ -495,16 +495,25 @@ struct record_publish *record_publish_new(const struct record_publish_opts *o)
     if (p == NULL)
         return NULL;
     p->o = *o;
-    p->loop = etcd_loop(o->etcd);
+    lifetime_init(&p->life, etcd_loop(o->etcd), "own peer endpoint record");
+    lifetime_work_init(&p->life, &p->over, LOOP_DEFERRED, tell, p);
     buf_init(&p->key, BODY_BYTES);
     backoff_init(&p->backoff, BACKOFF_FIRST_MS, RETRY_MAX_MS);
     memcpy(p->record.id, id.p, id.n < SERVER_ID_CHARS ? id.n : SERVER_ID_CHARS);
-    p->timer = loop_timer_new(p->loop, on_timer, p);
-    p->deadline = loop_timer_new(p->loop, on_deadline, p);
+    p->timer = lifetime_timer(&p->life, on_timer, p);
+    p->deadline = lifetime_timer(&p->life, on_deadline, p);
     if (p->timer != NULL && p->deadline != NULL && peer_record_key(slice_str(o->prefix), id, &p->key))
         return p;
     record_publish_free(p);
     return NULL;
+}
+
+static void free_publish(void *arg)
+{
+    struct record_publish *p = arg;
+
+    buf_free(&p->key);
+    mem_free(p);
 }
 
 void record_publish_free(struct record_publish *p)
@@ -512,11 +521,7 @@ void record_publish_free(struct record_publish *p)
     if (p == NULL)
         return;
     stop_call(p);
-    loop_defer_cancel(p->loop, &p->over);
-    loop_timer_free(p->timer);
-    loop_timer_free(p->deadline);
-    buf_free(&p->key);
-    mem_free(p);
+    lifetime_retire(&p->life, free_publish, p);
 }
 
 const char *record_publish_state_name(const struct record_publish *p)

@@ -10,7 +10,7 @@
 #include "cluster/backoff.h"
 #include "cluster/cluster_metrics.h"
 #include "cluster/etcd.h"
-#include "net/loop.h"
+#include "net/lifetime.h"
 
 enum {
     /* Three rewritings missed: then a look instead of trust in a connection that may be half open. */
@@ -39,7 +39,7 @@ struct entry {
 
 struct record_watch {
     struct record_watch_opts o;
-    struct loop *loop;
+    struct lifetime life;
     struct buf folder; /* the prefix of the keys */
     char *prefix;
     enum state state;
@@ -210,7 +210,7 @@ static void set_state(struct record_watch *w, enum state s)
 static void try_later(struct record_watch *w)
 {
     stop_call(w);
-    if (w->state == STATE_WATCHING && loop_now_ms(w->loop) - w->opened_ms >= SETTLED_MS)
+    if (w->state == STATE_WATCHING && loop_now_ms(w->life.loop) - w->opened_ms >= SETTLED_MS)
         backoff_reset(&w->backoff);
     set_state(w, STATE_WAITING);
     loop_timer_set(w->timer, backoff_next(&w->backoff));
@@ -247,11 +247,11 @@ static bool take_frame(struct record_watch *w, struct etcd_frame *f)
         }
         set_state(w, STATE_WATCHING);
         etcd_watch_opened(w->o.etcd);
-        w->opened_ms = loop_now_ms(w->loop);
+        w->opened_ms = loop_now_ms(w->life.loop);
     }
     while (etcd_kvs_next(&f->events, &kv))
         take(w, &kv);
-    if (loop_now_ms(w->loop) - w->opened_ms >= WATCH_MS) {
+    if (loop_now_ms(w->life.loop) - w->opened_ms >= WATCH_MS) {
         stop_call(w);
         read_all(w);
         return true;
@@ -367,12 +367,12 @@ struct record_watch *record_watch_new(const struct record_watch_opts *o)
     if (w == NULL)
         return NULL;
     w->o = *o;
-    w->loop = etcd_loop(o->etcd);
+    lifetime_init(&w->life, etcd_loop(o->etcd), "watch of peer endpoint records");
     backoff_init(&w->backoff, BACKOFF_FIRST_MS, BACKOFF_MAX_MS);
     buf_init(&w->folder, KEY_BYTES);
     w->prefix = mem_strdup(o->prefix);
     w->entries = strmap_new();
-    w->timer = loop_timer_new(w->loop, on_timer, w);
+    w->timer = lifetime_timer(&w->life, on_timer, w);
     if (w->prefix != NULL && w->entries != NULL && w->timer != NULL &&
         peer_record_key(slice_str(w->prefix), SLICE_LIT(""), &w->folder)) {
         set_state(w, STATE_WAITING);
@@ -383,22 +383,27 @@ struct record_watch *record_watch_new(const struct record_watch_opts *o)
     return NULL;
 }
 
-void record_watch_free(struct record_watch *w)
+static void free_watch(void *arg)
 {
+    struct record_watch *w = arg;
     size_t cursor = 0;
     struct slice key;
     void *value;
 
-    if (w == NULL)
-        return;
-    stop_call(w);
-    loop_timer_free(w->timer);
     while (w->entries != NULL && strmap_next(w->entries, &cursor, &key, &value))
         mem_free(value);
     strmap_free(w->entries);
     buf_free(&w->folder);
     mem_free(w->prefix);
     mem_free(w);
+}
+
+void record_watch_free(struct record_watch *w)
+{
+    if (w == NULL)
+        return;
+    stop_call(w);
+    lifetime_retire(&w->life, free_watch, w);
 }
 
 void record_watch_restart(struct record_watch *w)

@@ -43,7 +43,8 @@ struct front {
     unsigned full_times;   /* that it was reached since then */
     void (*on_drained)(void *arg);
     void *drained_arg;
-    struct loop_deferred drained, gone;
+    struct lifetime life;
+    struct lifetime_work drained;
     struct loop_timer *drain_look;
 };
 
@@ -92,7 +93,7 @@ static void call_drained(void *arg)
 static void check_drained(struct front *f)
 {
     if (f->host.draining && f->conns.count == 0)
-        loop_defer(f->host.loop, &f->drained, call_drained, f);
+        lifetime_queue(&f->drained);
 }
 
 /* Whatever was charged to it was queued to be freed before it. */
@@ -438,7 +439,9 @@ struct front *front_new(struct loop *l, struct metrics *m, const struct front_op
     f->memory = memory_new(
         l, &(struct memory_opts){
                .moved = moved_by, .idle = between_requests, .end = end_greedy, .addresses = addresses, .arg = f});
-    f->drain_look = loop_timer_new(l, end_those_not_busy, f);
+    lifetime_init(&f->life, l, "front");
+    lifetime_work_init(&f->life, &f->drained, LOOP_DEFERRED, call_drained, f);
+    f->drain_look = lifetime_timer(&f->life, end_those_not_busy, f);
     f->host.clients = f->memory == NULL || f->drain_look == NULL ? NULL : clients_new(memory_all(f->memory));
     if (f->host.clients == NULL) {
         err_set(err, "out of memory");
@@ -549,10 +552,8 @@ void front_free(struct front *f)
         stream_charge(fc->stream, NULL);
         lifetime_retire(&fc->life, free_conn, fc);
     }
-    loop_defer_cancel(f->host.loop, &f->drained);
-    loop_timer_free(f->drain_look);
     if (f->tls != NULL)
         tls_ctx_unref(f->tls);
     cidr_set_free(&f->balancers);
-    loop_defer(f->host.loop, &f->gone, release, f);
+    lifetime_retire(&f->life, release, f);
 }
