@@ -95,6 +95,20 @@ bool world_ready(struct world *w, uint64_t max_ms)
     return sim_run_until(w->loop, max_ms, is_ready, w);
 }
 
+static void beside(struct world *w, const char *apis, const char *others)
+{
+    world_init(w, apis);
+    (void)world_peer(w, "cp-b", "10.0.0.2:6443", others);
+    world_start(w);
+    ok(world_ready(w, 2000), "ready beside a peer");
+}
+
+void world_two(struct world *a, const char *apis_a, struct world *b, const char *apis_b)
+{
+    beside(a, apis_a, apis_b);
+    beside(b, apis_b, apis_a);
+}
+
 static size_t index_of(struct world *w, const struct kube_server *k)
 {
     const struct served *s = cluster_served(w->cluster);

@@ -32,6 +32,8 @@ void world_start(struct world *w); /* makes the cluster with w->opts */
 void world_end(struct world *w);   /* checks that nothing is left open */
 /* A further server, started. */
 struct kube_server *world_peer(struct world *w, const char *hostname, const char *address, const char *apis);
+/* Both nodes of one control plane, each in a world of its own in which the other is a peer. Both are ready. */
+void world_two(struct world *a, const char *apis_a, struct world *b, const char *apis_b);
 /* Runs until ready, at most so long. */
 bool world_ready(struct world *w, uint64_t max_ms);
 

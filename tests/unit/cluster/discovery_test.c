@@ -81,14 +81,7 @@ static void superset(void)
     struct world a, b;
 
     /* Merged equals the larger server's own document; its tag must still be the same on both nodes. */
-    world_init(&a, WORLD_BATCH);
-    world_peer(&a, "cp-b", "10.0.0.2:6443", WORLD_BASE);
-    world_start(&a);
-    ok(world_ready(&a, 2000), "ready at the larger one");
-    world_init(&b, WORLD_BASE);
-    world_peer(&b, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-    world_start(&b);
-    ok(world_ready(&b, 2000), "ready at the smaller one");
+    world_two(&a, WORLD_BATCH, &b, WORLD_BASE);
     ok(slice_eq(served_merged(cluster_served(a.cluster), SERVED_V2)->body,
                 served_merged(cluster_served(b.cluster), SERVED_V2)->body),
        "the same bytes");

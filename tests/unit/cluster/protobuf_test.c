@@ -136,14 +136,7 @@ static void same_everywhere(void)
 {
     struct world a, b;
 
-    world_init(&a, WORLD_BATCH);
-    world_peer(&a, "cp-b", "10.0.0.2:6443", WORLD_BASE);
-    world_start(&a);
-    ok(world_ready(&a, 2000), "ready at the larger one");
-    world_init(&b, WORLD_BASE);
-    world_peer(&b, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-    world_start(&b);
-    ok(world_ready(&b, 2000), "ready at the smaller one");
+    world_two(&a, WORLD_BATCH, &b, WORLD_BASE);
     want(&a);
     want(&b);
     /* The one encodes its local document, the other what it has merged. */

@@ -16,6 +16,17 @@ static void open_with(struct world *w, const char *certificate)
     world_start(w);
 }
 
+/* The resource is served here, as far as is known, and the client is a peer. */
+static struct side *open_served(struct world *w)
+{
+    world_init(w, 1);
+    w->front_tls = server_ctx(false);
+    w->client_tls = client_ctx("front-proxy-client", false);
+    w->local_has_jobs = true;
+    world_start(w);
+    return client(w);
+}
+
 static struct side *waiting(struct world *w)
 {
     struct side *c;
@@ -82,14 +93,8 @@ static void nothing_to_refresh(void)
 static void denied_here(void)
 {
     struct world w;
-    struct side *c;
+    struct side *c = open_served(&w);
 
-    world_init(&w, 1);
-    w.front_tls = server_ctx(false);
-    w.client_tls = client_ctx("front-proxy-client", false);
-    w.local_has_jobs = true;
-    world_start(&w);
-    c = client(&w);
     say(c, "GET " JOBS MARKED "\r\n");
     ok(has(conn(&w.local, 0), JOBS), "believed to be served here");
     say(conn(&w.local, 0), "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nno");
@@ -121,14 +126,8 @@ static void waste_of_others(void)
 {
     enum { WASTED = LIMIT_CHURN_DIALS + 40 };
     struct world w;
-    struct side *c;
+    struct side *c = open_served(&w);
 
-    world_init(&w, 1);
-    w.front_tls = server_ctx(false);
-    w.client_tls = client_ctx("front-proxy-client", false);
-    w.local_has_jobs = true;
-    world_start(&w);
-    c = client(&w);
     for (unsigned i = 0; i < WASTED && w.local.n_conns == i; i++) {
         say(c, "GET " JOBS MARKED "Connection: upgrade\r\nUpgrade: other\r\n\r\n");
         if (!until(&w, w.local.n_conns > i) || !has(conn(&w.local, i), "Upgrade"))
