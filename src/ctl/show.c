@@ -445,7 +445,8 @@ bool show_explain(struct json_object *result)
              strcmp(action, "local") == 0       ? "Goes to the local server"
              : strcmp(action, "peer") == 0      ? "Goes to a peer"
              : strcmp(action, "discovery") == 0 ? "Is answered with merged discovery"
-                                                : "Is refused with 503",
+             : strcmp(action, "heal") == 0 ? "Goes to the local server, whose answer is completed with what peers have"
+                                           : "Is refused with 503",
              "");
     printf("  %s\n\nRow:        %s\n", text(result, "reason"), text(result, "row"));
     if (refused)

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What operators are told of a request that nobody has sent, and of those that are under way. */
+#include "proxy/explain.h"
+
+#include "unit/proxy/world.h"
+
+static const struct {
+    struct explain_query query;
+    const char *parts[6]; /* of the answer; NULL-terminated */
+} answers[] = {
+    {{"GET", PODS "/x/log?follow=true", NULL, false},
+     {"\"resourceRequest\":true,\"verb\":\"get\",\"path\":\"" PODS
+      "/x/log\",\"group\":\"\",\"version\":\"v1\",\"resource\":\"pods\","
+      "\"subresource\":\"log\",\"namespace\":\"d\",\"name\":\"x\",\"longRunning\":true",
+      "\"action\":\"local\",\"row\":\"nobody\",\"reason\":\"Nobody serves it: the local server says so.\"",
+      "\"refreshesDiscovery\":true,\"candidates\":[]"}},
+    {{"POST", JOBS, "alice", false},
+     {"\"longRunning\":false,\"action\":\"peer\",\"row\":\"peer\"",
+      "\"reason\":\"The local server does not serve it, and a peer does.\"",
+      "\"candidates\":[{\"server\":\"cp-b\",\"serverID\":\"apiserver-b\",\"address\":\"127.0.0.1:",
+      "\"live\":true,\"healthy\":true,\"drained\":false}]", "\"identity\":\"asserted by X-Remote-User",
+      "\"user\":\"alice\"}"}},
+    {{"GET", JOBS, NULL, true},
+     {"\"action\":\"refuse\",\"row\":\"rerouted\"", "\"status\":503,\"message\":\"The request was already rerouted",
+      "\"user\":null}", "\"identity\":\"judged by the server"}},
+    {{"GET", "/healthz", NULL, false},
+     {"\"resourceRequest\":false,\"verb\":\"get\",\"path\":\"/healthz\",\"action\":\"local\""}},
+    {{"GET", "/apis", NULL, false}, {"\"action\":\"discovery\""}},
+    {{"GET", "/apis/batch", NULL, false}, {"\"action\":\"heal\""}},
+};
+
+static const struct {
+    struct explain_query query;
+    const char *why;
+} refused[] = {
+    {{"get", "/x", NULL, false}, "\"get\" is no method: did you mean GET?"},
+    {{"GTE", "/x", NULL, false}, "\"GTE\" is no method: did you mean GET?"},
+    {{"EXPLAIN", "/x", NULL, false}, "\"EXPLAIN\" is no method: mvproxy refuses it with 501"},
+    {{"CONNECT", "/x", NULL, false}, "CONNECT is refused: mvproxy is no forward proxy"},
+    {{"GET", "apis", NULL, false}, "the path must begin with \"/\": did you mean /apis?"},
+    {{"GET", "/%zz", NULL, false},
+     "\"GET /%zz\" is no request: a method and a path such as /apis/apps/v1/deployments are needed"},
+};
+
+static void questions(void)
+{
+    struct world w;
+    struct buf out;
+    struct err err;
+
+    world_init(&w, 1);
+    w.peer_host = "cp-b";
+    world_start(&w);
+    buf_init(&out, 1 << 16);
+    for (size_t i = 0; i < ROWS(answers); i++) {
+        const struct explain_query *q = &answers[i].query;
+
+        buf_reset(&out);
+        err_clear(&err);
+        ok(explain_request(w.proxy, q, &out, &err) && !err_is_set(&err), "%s %s", q->method, q->target);
+        buf_append(&out, SLICE_LIT("\0"));
+        for (size_t k = 0; k < ROWS(answers[i].parts) && answers[i].parts[k] != NULL; k++)
+            ok(strstr(buf_slice(&out).p, answers[i].parts[k]) != NULL, "%s in %s", answers[i].parts[k],
+               buf_slice(&out).p);
+    }
+    for (size_t i = 0; i < ROWS(refused); i++) {
+        buf_reset(&out);
+        err_clear(&err);
+        ok(!explain_request(w.proxy, &refused[i].query, &out, &err) && buf_len(&out) == 0, "%s %s: refused",
+           refused[i].query.method, refused[i].query.target);
+        is_str(err.text, refused[i].why, "and why");
+    }
+    buf_free(&out);
+    is_u64(w.misses + w.suspects, 0, "nothing is asked for");
+    is_u64(w.local.n_conns + w.peers[0].n_conns, 0, "and nothing sent");
+    world_close(&w);
+}
+
+static bool under_way(struct world *w, size_t max, const char *part)
+{
+    struct buf out;
+    bool found;
+
+    buf_init(&out, 1 << 16);
+    explain_under_way(w->proxy, max, &out);
+    found = memmem(buf_slice(&out).p, buf_len(&out), part, strlen(part)) != NULL;
+    if (!found)
+        diag("%.*s", (int)buf_len(&out), buf_slice(&out).p);
+    buf_free(&out);
+    return found;
+}
+
+static void requests(void)
+{
+    struct side *one, *two;
+    struct world w;
+
+    world_init(&w, 1);
+    w.peer_host = "cp-b";
+    world_start(&w);
+    ok(under_way(&w, 9, "[]"), "nothing is under way");
+    one = client(&w);
+    say(one, "POST " JOBS " HTTP/1.1\r\nHost: k\r\nContent-Length: 3\r\n\r\nabc");
+    (void)has(conn(&w.peers[0], 0), "abc");
+    two = client(&w);
+    say(two, "GET " PODS "?watch=1 HTTP/1.1\r\nHost: k\r\n\r\n");
+    (void)has(conn(&w.local, 0), "\r\n\r\n");
+    ok(under_way(&w, 9, "\"method\":\"POST\",\"path\":\"" JOBS "\",\"client\":\"127.0.0.1:"), "what it is, and whose");
+    ok(under_way(&w, 9,
+                 "\"protocol\":\"HTTP/1.1\",\"row\":\"peer\",\"server\":\"cp-b\",\"serverID\":\"apiserver-b\","
+                 "\"state\":\"waiting\",\"longRunning\":false,\"bytesIn\":3,\"bytesOut\":0}"),
+       "where it is, and how far");
+    ok(under_way(&w, 9,
+                 "\"server\":\"apiserver-a\",\"serverID\":\"apiserver-a\",\"state\":\"waiting\",\"longRunning\":true"),
+       "the next one");
+    ok(under_way(&w, 1, "POST") && !under_way(&w, 1, "GET"), "the oldest first");
+    say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf");
+    (void)has(two, "half");
+    ok(under_way(&w, 9, "\"state\":\"relaying\",\"longRunning\":true,\"bytesIn\":0,\"bytesOut\":4}"), "on its way");
+    world_close(&w);
+}
+
+int main(void)
+{
+    questions();
+    requests();
+    return tap_end();
+}
