@@ -496,6 +496,46 @@ static void upgraded(struct world *w)
     is_u64(front_memory(w->front), 0, "and gives back what it held");
 }
 
+/* ---- the heads of many clients on one connection ---- */
+
+static void test_heads_of_clients(void)
+{
+    enum { CLIENTS = 1000, SIZE = 64 };
+    struct memory_holder h;
+    struct quota address, *of[CLIENTS];
+    unsigned own = 0, twice = 0;
+
+    quota_init(&address, NULL, 0);
+    memory_enter(NULL, &h, &address);
+    of[0] = memory_heads_of(&h, 8);
+    ok(of[0] != &h.heads && quota_take(of[0], LIMIT_CONNECTION_HEADS), "a client has as much as a connection");
+    ok(!quota_take(memory_heads_of(&h, 8), 1), "and no more");
+    ok(memory_heads_of(&h, 9) != of[0] && quota_take(memory_heads_of(&h, 9), 1), "of a neighbour's he takes nothing");
+    is_u64(address.held, LIMIT_CONNECTION_HEADS + 1, "all of it is his connection's and address'");
+    quota_give(memory_heads_of(&h, 9), 1);
+    quota_give(of[0], LIMIT_CONNECTION_HEADS);
+    for (size_t i = 0; i < CLIENTS; i++) {
+        of[i] = memory_heads_of(&h, i + 1);
+        quota_add(of[i], SIZE);
+        own += of[i] != &h.heads;
+        for (size_t j = 0; j < i; j++)
+            twice += of[i] == of[j] && of[i] != &h.heads;
+    }
+    ok(own > LIMIT_H2_STREAMS && twice == 0, "of a thousand at once %u have their own, more than there are streams",
+       own);
+    is_u64(h.heads.held, (CLIENTS - own) * SIZE, "the rest shares");
+    for (size_t i = 0; i < CLIENTS; i++)
+        quota_give(of[i], SIZE);
+    ok(memory_heads_of(&h, CLIENTS + 1) != &h.heads, "whoever comes when they have gone has his own again");
+    mem_fail_nth(1);
+    memory_leave(&h);
+    memory_enter(NULL, &h, &address);
+    ok(memory_heads_of(&h, 8) == &h.heads, "without memory for it nobody has");
+    mem_fail_nth(0);
+    memory_leave(&h);
+    is_u64(address.held, 0, "nothing is left");
+}
+
 static const struct kit_story stories[] = {
     {"answered heads", test_answered_heads},    {"limit", test_limit},
     {"endless heads", test_endless_heads},      {"greediest", test_greediest},
@@ -512,6 +552,7 @@ static const struct world_story stories1[] = {
 
 int main(int argc, char **argv)
 {
+    test_heads_of_clients();
     kit_run(stories, ROWS(stories), argc > 1 ? argv[1] : NULL);
     world_run(stories1, ROWS(stories1));
     return tap_end();
