@@ -3,7 +3,7 @@
  * What discovery costs: merging many servers' documents, reading and preparing very big ones. CPU time of this thread
  * and the longest step, which is the longest a turn of the loop is held up; best and median of several rounds.
  *
- *   cluster_bench [ROUNDS [merge|big]]
+ *   cluster_bench [ROUNDS [merge|big|surface]]
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,8 +13,11 @@
 #include "base/buf.h"
 #include "cluster/documents.h"
 #include "kube/disco_merge.h"
+#include "kube/legacy_heal.h"
+#include "kube/schema_merge.h"
 
 enum { MAX_ROUNDS = 101, SERVERS = 100, GROUPS = 300, CRDS = 2000, TEXT_CEILING = 64 << 20 };
+enum { SURFACE_SERVERS = 3, SURFACE_SCHEMAS = 500, SURFACE_GROUPS = 200 };
 /* As cluster/publish.c and cluster/disco_fetch.c have them. */
 enum { MERGE_BUDGET = 10000, PARSE_BYTES = 256 << 10 };
 
@@ -303,6 +306,97 @@ static void many(size_t rounds)
     bench_merge("every resource of every group differs", ALL_GROUPS, rounds);
 }
 
+/* What proxy/heal.c does in one turn, for one client. */
+static void put_index(struct buf *out, size_t server)
+{
+    buf_append_str(out, "{\"paths\":{");
+    for (size_t i = 0; i < SURFACE_SCHEMAS; i++)
+        buf_printf(
+            out,
+            "%s\"apis/g%03zu.example.com/v%zu\":{\"serverRelativeURL\":\"/openapi/v3/apis/g%03zu.example.com/v%zu"
+            "?hash=%0128zu\"}",
+            i == 0 ? "" : ",", i, server % 2 + 1, i, server % 2 + 1, server * SURFACE_SCHEMAS + i);
+    buf_append_str(out, "}}");
+}
+
+static bool not_excluded(void *arg, struct slice group, struct slice version)
+{
+    (void)arg;
+    (void)group;
+    (void)version;
+    return false;
+}
+
+static void bench_schemas(size_t rounds)
+{
+    struct round r[MAX_ROUNDS] = {{0}};
+    const struct schema_index *others[SURFACE_SERVERS];
+    struct buf text, out;
+
+    buf_init(&text, TEXT_CEILING);
+    buf_init(&out, TEXT_CEILING);
+    for (size_t i = SURFACE_SERVERS; i-- > 0;) {
+        buf_reset(&text);
+        put_index(&text, i);
+        others[i] = schema_index_parse(buf_slice(&text));
+    }
+    for (size_t k = 0; k < rounds; k++) {
+        struct schema_merge m = {.others = others, .n_others = SURFACE_SERVERS, .excluded = not_excluded};
+        struct schema_index *base;
+
+        buf_reset(&out);
+        begin(&r[k]);
+        base = schema_index_parse(buf_slice(&text));
+        m.base = base;
+        if (base == NULL || !schema_merge_write(&m, &out))
+            die("no memory");
+        schema_index_unref(base);
+        end(&r[k]);
+    }
+    report("index of schemas completed", r, rounds);
+    for (size_t i = 0; i < SURFACE_SERVERS; i++)
+        schema_index_unref((struct schema_index *)(uintptr_t)others[i]);
+    buf_free(&text);
+    buf_free(&out);
+}
+
+static void bench_legacy(size_t rounds)
+{
+    struct round groups[MAX_ROUNDS] = {{0}}, resources[MAX_ROUNDS] = {{0}};
+    struct disco_doc *all;
+    struct buf text, out;
+
+    buf_init(&text, TEXT_CEILING);
+    buf_init(&out, TEXT_CEILING);
+    buf_append_str(&text, HEAD);
+    for (size_t i = 0; i < SURFACE_GROUPS; i++)
+        put_group(&text, i, i == 0 ? 2000 : 2, 0);
+    all = parse(&text);
+    for (size_t k = 0; k < rounds; k++) {
+        buf_reset(&out);
+        begin(&groups[k]);
+        (void)legacy_heal_groups(SLICE_LIT("{\"kind\":\"APIGroupList\",\"groups\":[]}"), all, &out);
+        end(&groups[k]);
+        buf_reset(&out);
+        begin(&resources[k]);
+        (void)legacy_heal_resources(slice_of("", 0), disco_doc_groups(all)->versions, &out);
+        end(&resources[k]);
+    }
+    report("legacy /apis completed", groups, rounds);
+    report("legacy list of 2,000 resources completed", resources, rounds);
+    disco_doc_unref(all);
+    buf_free(&text);
+    buf_free(&out);
+}
+
+static void surface(size_t rounds)
+{
+    (void)printf("\n%d servers, %d schemas each; %d groups\n\n", SURFACE_SERVERS, SURFACE_SCHEMAS, SURFACE_GROUPS);
+    (void)printf("| | CPU ms, best | median | longest step ms, best | median |\n| --- | --- | --- | --- | --- |\n");
+    bench_schemas(rounds);
+    bench_legacy(rounds);
+}
+
 int main(int argc, char **argv)
 {
     size_t rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 11;
@@ -310,9 +404,11 @@ int main(int argc, char **argv)
 
     if (rounds == 0 || rounds > MAX_ROUNDS)
         die("from 1 to 101 rounds");
-    if (strcmp(only, "big") != 0)
+    if (only[0] == '\0' || strcmp(only, "merge") == 0)
         many(rounds);
-    if (strcmp(only, "merge") != 0)
+    if (only[0] == '\0' || strcmp(only, "big") == 0)
         big(rounds);
+    if (only[0] == '\0' || strcmp(only, "surface") == 0)
+        surface(rounds);
     return 0;
 }
