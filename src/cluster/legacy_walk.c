@@ -5,8 +5,6 @@
 #include "cluster/api.h"
 #include "kube/schema_index.h"
 
-#define SCHEMAS "/openapi/v3"
-
 enum { PARALLEL = 8, LIST_BYTES = 8 << 20 };
 
 struct step {
@@ -18,16 +16,17 @@ struct step {
 struct legacy_walk {
     struct legacy_walk_opts o;
     struct disco_walk *plan;
-    struct fetch *schemas;
+    struct fetch *server; /* asked for its schemas first, and perhaps for its list again at the end */
+    bool unavailable;     /* one of the group/versions is, or the server has become so */
     struct step steps[PARALLEL];
     size_t next, running;
 };
 
 static void cancel(struct legacy_walk *w)
 {
-    if (w->schemas != NULL)
-        fetch_cancel(w->schemas);
-    w->schemas = NULL;
+    if (w->server != NULL)
+        fetch_cancel(w->server);
+    w->server = NULL;
     for (size_t i = 0; i < PARALLEL; i++)
         if (w->steps[i].fetch != NULL)
             fetch_cancel(w->steps[i].fetch);
@@ -41,6 +40,12 @@ static void fails(struct legacy_walk *w, const struct err *err)
 }
 
 static void walk_on(struct legacy_walk *w);
+
+static void leave_out(struct legacy_walk *w, size_t i)
+{
+    disco_walk_unavailable(w->plan, i);
+    w->unavailable = true;
+}
 
 static void on_step(void *arg, const struct fetch_result *r)
 {
@@ -60,7 +65,7 @@ static void on_step(void *arg, const struct fetch_result *r)
     if (r->head->status == 404)
         disco_walk_absent(w->plan, s->index);
     else if (r->head->status != 200 || !disco_walk_resources(w->plan, s->index, r->body, &ignored))
-        disco_walk_unavailable(w->plan, s->index);
+        leave_out(w, s->index);
     walk_on(w);
 }
 
@@ -90,15 +95,62 @@ static bool ask_next(struct legacy_walk *w)
     return true;
 }
 
+static bool ask_server(struct legacy_walk *w, struct slice target, size_t ceiling, fetch_fn *done)
+{
+    const struct api_request g = {
+        .origin = w->o.origin,
+        .peer = w->o.peer,
+        .target = target,
+        .accept = SLICE_LIT("application/json"),
+        .ceiling = ceiling,
+        .timeout_ms = w->o.timeout_ms,
+    };
+
+    w->server = api_send(w->o.api, &g, done, w);
+    return w->server != NULL;
+}
+
+static void finish(struct legacy_walk *w)
+{
+    struct err err = {.text = ""};
+
+    w->o.done(w->o.arg, disco_walk_finish(w->plan, w->o.parser, &err) ? NULL : err.text);
+}
+
+static void on_list_again(void *arg, const struct fetch_result *r)
+{
+    struct legacy_walk *w = arg;
+    struct err err = {.text = ""};
+
+    w->server = NULL;
+    if (r->ok && r->head->status == 200) {
+        finish(w);
+        return;
+    }
+    (void)err_set(&err, "stopped serving discovery in the middle of it: %s", r->ok ? "no list any more" : r->failure);
+    fails(w, &err);
+}
+
+/*
+ * An mvproxy before the server answers 503 for it when it has gone, for all that was still to be asked: only where the
+ * server still shows its list is it one of the group/versions that is unavailable.
+ */
+static bool ask_list_again(struct legacy_walk *w)
+{
+    struct slice root = w->o.kind == DISCO_WALK_APIS ? SLICE_LIT("/apis") : SLICE_LIT("/api");
+
+    return ask_server(w, root, LIST_BYTES, on_list_again);
+}
+
 static void walk_on(struct legacy_walk *w)
 {
     struct err err = {.text = ""};
 
-    if (!ask_next(w)) {
+    if (!ask_next(w) || (w->running == 0 && w->unavailable && !ask_list_again(w))) {
         (void)err_set(&err, "out of memory");
         fails(w, &err);
-    } else if (w->running == 0) { /* a server may have no group at all */
-        w->o.done(w->o.arg, disco_walk_finish(w->plan, w->o.parser, &err) ? NULL : err.text);
+    } else if (w->running == 0 && !w->unavailable) { /* a server may have no group at all */
+        finish(w);
     }
 }
 
@@ -131,9 +183,9 @@ static void on_schemas(void *arg, const struct fetch_result *r)
     struct schema_index *x = r->ok && r->head->status == 200 ? schema_index_parse(r->body) : NULL;
     struct err err = {.text = ""};
 
-    w->schemas = NULL;
+    w->server = NULL;
     if (!r->ok) {
-        (void)err_set(&err, SCHEMAS ": %s", r->failure);
+        (void)err_set(&err, "/openapi/v3: %s", r->failure);
         fails(w, &err);
     } else if (!add_schemas(w, x, &err) || !add_last(w, &err)) {
         fails(w, &err);
@@ -141,21 +193,6 @@ static void on_schemas(void *arg, const struct fetch_result *r)
         walk_on(w);
     }
     schema_index_unref(x);
-}
-
-static bool ask_for_schemas(struct legacy_walk *w)
-{
-    const struct api_request g = {
-        .origin = w->o.origin,
-        .peer = w->o.peer,
-        .target = SLICE_LIT(SCHEMAS),
-        .accept = SLICE_LIT("application/json"),
-        .ceiling = LIMIT_SCHEMA_INDEX_BYTES,
-        .timeout_ms = w->o.timeout_ms,
-    };
-
-    w->schemas = api_send(w->o.api, &g, on_schemas, w);
-    return w->schemas != NULL;
 }
 
 struct legacy_walk *legacy_walk_start(const struct legacy_walk_opts *o, struct slice root, struct err *err)
@@ -166,8 +203,9 @@ struct legacy_walk *legacy_walk_start(const struct legacy_walk_opts *o, struct s
         w->o = *o;
         w->plan = disco_walk_new(o->kind);
         if (w->plan != NULL && disco_walk_root(w->plan, root, err) &&
-            (o->kind == DISCO_WALK_APIS ? ask_for_schemas(w) : ask_next(w))) {
-            if (w->schemas == NULL && w->running == 0)
+            (o->kind == DISCO_WALK_APIS ? ask_server(w, SLICE_LIT("/openapi/v3"), LIMIT_SCHEMA_INDEX_BYTES, on_schemas)
+                                        : ask_next(w))) {
+            if (w->server == NULL && w->running == 0)
                 walk_on(w);
             return w;
         }

@@ -502,6 +502,32 @@ static void long_walk(void)
     buf_free(&apis);
 }
 
+/* An mvproxy answers 503 for a server that has gone: nothing of that is an API that is unavailable. */
+static void gone_amid_walk(void)
+{
+    struct world w;
+    struct kube_server *b;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BASE ";batch/v1:jobs");
+    kube_set_form(b, KUBE_LEGACY);
+    world_start(&w);
+    ok(world_ready(&w, 3000), "ready");
+    sim_run_ms(w.loop, 3000);
+    kube_sim(b)->delay_ms = 20;
+    cluster_refresh(w.cluster);
+    sim_run_ms(w.loop, 30); /* its list is there, its group/versions are not */
+    kube_forbid(b, "/api", 503);
+    sim_run_ms(w.loop, 100);
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"),
+       "what was known stays, where a server goes in the middle of a walk");
+    kube_forbid(b, "/apis/batch", 503);
+    cluster_refresh(w.cluster);
+    sim_run_ms(w.loop, 3000);
+    is_str(world_freshness(&w, "batch"), "Stale", "a group/version alone is unavailable");
+    world_end(&w);
+}
+
 /* Ceilings: on bytes, on depth, on groups. */
 static void enormous(void)
 {
@@ -632,6 +658,7 @@ int main(void)
     refused_at_start();
     switched_off();
     long_walk();
+    gone_amid_walk();
     enormous();
     big_document();
     described();
