@@ -131,8 +131,10 @@ static void on_own_lease(void *arg, const struct lease *l)
 {
     struct cluster *c = arg;
 
-    if (c->own_seen_ms == 0 || l->renew_us != c->own_renew_us)
+    if (c->own_seen_ms == 0 || l->renew_us != c->own_renew_us) {
         c->own_seen_ms = loop_now_ms(c->loop);
+        peers_own_renewed(c->peers);
+    }
     c->own_renew_us = l->renew_us;
     identity_seen(c->identity, l);
 }

@@ -114,8 +114,43 @@ static void on_peer_removed(void *arg, struct peer *peer)
     publish_request(c->publish);
 }
 
+static bool another_is_there(const struct cluster *c, const struct peer *peer)
+{
+    const char *address = origin_address(peer->origin);
+    const struct peer *p;
+    size_t i = 0;
+
+    while ((p = peers_next(c->peers, &i)) != NULL)
+        if (p != peer && p->life != PEER_FORGOTTEN && p->origin != NULL && p->seen_ms >= peer->seen_ms &&
+            strcmp(origin_address(p->origin), address) == 0)
+            return true;
+    return c->advertise != NULL && strcmp(c->advertise, address) == 0;
+}
+
+/*
+ * An mvproxy says which server it stands before. A bare kube-apiserver says nothing of itself: its certificate is any
+ * API server's, so at an address that is somebody else's as well its answer is nobody's.
+ */
+static bool peer_answers(void *arg, const struct peer *peer)
+{
+    const struct cluster *c = arg;
+    struct pulse_view v;
+
+    if (peer->origin == NULL || peer->server == NULL)
+        return false;
+    pulse_look(peer->server->pulse, &v);
+    if (v.state == PULSE_SILENT)
+        return false;
+    if (v.state == PULSE_UNKNOWN &&
+        (!peer->answered || loop_now_ms(c->loop) - peer->answered_ms >= c->o.stale_after_ms))
+        return false;
+    if (v.hop)
+        return strcmp(v.hop_id, peer->id) == 0;
+    return !another_is_there(c, peer);
+}
+
 static const struct peers_handler peers_handler = {
-    .added = on_peer_added, .changed = on_peer_changed, .removed = on_peer_removed};
+    .added = on_peer_added, .changed = on_peer_changed, .removed = on_peer_removed, .answers = peer_answers};
 
 const struct peers_handler *cluster_peers_handler(void)
 {

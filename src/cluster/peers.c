@@ -19,6 +19,8 @@ enum {
     /* Everybody renews every 10 s ± 4 % (kube-apiserver: + 4 %), and then it takes a moment. */
     RHYTHM_MIN_US = 9500 * 1000,
     RHYTHM_MAX_US = 11000 * 1000,
+    /* Two renewals: if nobody's Lease is renewed for so long, none can be. */
+    RENEWAL_GAP_MS = 20000,
 };
 
 struct peers {
@@ -30,7 +32,8 @@ struct peers {
     size_t n, cap;
     bool watching;
     uint64_t unwatched_since_ms, missed_ms;
-    struct loop_timer *tick; /* armed while there are peers */
+    uint64_t renewing_since_ms, renewed_ms; /* any Lease, our own as well: without a gap since, and last */
+    struct loop_timer *tick;                /* armed while there are peers */
 };
 
 const char *peer_life_name(enum peer_life life)
@@ -381,15 +384,48 @@ static void forget_left(struct peers *p, struct peer *peer, const char *why)
         take_out(p, peer, why);
 }
 
+/* A Lease was written, whosever it is. */
+static void note_renewal(struct peers *p)
+{
+    uint64_t now = loop_now_ms(p->o.loop);
+
+    if (now - p->renewed_ms > RENEWAL_GAP_MS)
+        p->renewing_since_ms = now;
+    p->renewed_ms = now;
+}
+
+void peers_own_renewed(struct peers *p)
+{
+    note_renewal(p);
+}
+
+/* For long enough that this one's silence is its own, and not that nobody can write Leases (a full etcd, a webhook). */
+static bool others_renew(const struct peers *p, const struct peer *peer)
+{
+    uint64_t since = peer->seen_ms > p->renewing_since_ms ? peer->seen_ms : p->renewing_since_ms;
+
+    return p->renewed_ms >= since + p->o.stale_after_ms;
+}
+
+/* A Lease that holds for no time is none to speak for; who is forgotten is not asked. */
+static bool still_answers(const struct peers *p, const struct peer *peer)
+{
+    return peer->leased && peer->duration_ms > 0 && peer->life != PEER_FORGOTTEN && p->handler->answers(p->arg, peer);
+}
+
 static void judge(struct peers *p, struct peer *peer, uint64_t now)
 {
-    uint64_t silent = now - peer->seen_ms;
+    uint64_t silent = now - peer->seen_ms, limit = patience(p, peer);
     const char *why = peer->leased ? "Lease not renewed" : "no answers";
+    bool answers;
 
     /* Without sight of the Leases there is nothing to judge by. */
-    if ((peer->leased || peer->left) && !p->watching)
+    if (((peer->leased || peer->left) && !p->watching) || (silent < limit && silent < p->o.stale_after_ms))
         return;
-    if (silent >= patience(p, peer)) {
+    answers = still_answers(p, peer);
+    if (answers && !others_renew(p, peer)) {
+        report(p, peer, move(p, peer, PEER_LIVE, "answers, and nobody's Lease is renewed"));
+    } else if (silent >= limit && !answers) {
         if (peer->left)
             forget_left(p, peer, "Lease deleted, and not made again");
         else
@@ -398,17 +434,21 @@ static void judge(struct peers *p, struct peer *peer, uint64_t now)
         report(p, peer, move(p, peer, PEER_LAPSED, why));
 }
 
+static uint64_t later(uint64_t at, uint64_t by, uint64_t now)
+{
+    return now - at > by ? at + by : now;
+}
+
 /* Nobody was seen while this process was not let run, which is not their silence. */
 static void make_up(struct peers *p, uint64_t now)
 {
     uint64_t in_all = loop_missed_ms(p->o.loop), missed = in_all - p->missed_ms;
 
     p->missed_ms = in_all;
-    for (size_t i = 0; missed > 0 && i < p->n; i++) {
-        struct peer *peer = p->table[i];
-
-        peer->seen_ms = now - peer->seen_ms > missed ? peer->seen_ms + missed : now;
-    }
+    p->renewing_since_ms = later(p->renewing_since_ms, missed, now);
+    p->renewed_ms = later(p->renewed_ms, missed, now);
+    for (size_t i = 0; missed > 0 && i < p->n; i++)
+        p->table[i]->seen_ms = later(p->table[i]->seen_ms, missed, now);
 }
 
 static void on_tick(void *arg)
@@ -451,6 +491,8 @@ void peers_set_watching(struct peers *p, bool watching)
         return;
     }
     /* The time in which nothing could be seen does not count. */
+    p->renewing_since_ms = later(p->renewing_since_ms, now - p->unwatched_since_ms, now);
+    p->renewed_ms = later(p->renewed_ms, now - p->unwatched_since_ms, now);
     for (size_t i = 0; i < p->n; i++) {
         struct peer *peer = p->table[i];
         uint64_t from = peer->seen_ms > p->unwatched_since_ms ? peer->seen_ms : p->unwatched_since_ms;
@@ -463,6 +505,7 @@ void peers_set_watching(struct peers *p, bool watching)
 void peers_answered(struct peers *p, struct peer *peer)
 {
     peer->answered = true;
+    peer->answered_ms = loop_now_ms(p->o.loop);
     /* Who has left may answer to the last moment: that prolongs nothing, unless it needs no Lease at all. */
     if (peer->leased || (peer->left && !peer->fixed))
         return;
@@ -526,10 +569,12 @@ static void first_lease(struct peers *p, const struct lease *l)
     take_lease(peer, l, loop_now_ms(p->o.loop));
     (void)set_annotation(peer, l->advertise, p->o.changes);
     (void)set_tag(peer, l->discovery);
-    if (expired)
+    if (expired) {
         log_info("Lease has expired", LT("peer", peer->id), LT("host", peer->hostname));
-    else
+    } else {
+        note_renewal(p);
         peer->life = PEER_LIVE;
+    }
     announce(p, peer);
 }
 
@@ -554,6 +599,7 @@ static unsigned renewed(struct peers *p, struct peer *peer, const struct lease *
 
     if (!regained && !holder && !moved)
         return 0;
+    note_renewal(p);
     if (holder && !regained) {
         log_info("Peer restarted: its Lease has another holder", LT("peer", peer->id), LT("host", peer->hostname),
                  LS("holder", l->holder));

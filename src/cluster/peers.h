@@ -5,8 +5,9 @@
  * A peer is live while its Lease is seen to change (our monotonic clock: clock skew between nodes does not matter),
  * lapsed after stale_after, forgotten after forget_after or its Lease's own duration. One whose Lease is deleted has
  * left: lapsed at once, forgotten after leave_grace, for servers delete their Leases whenever they restart (1.35 and
- * later). A static peer without a Lease is judged by its answers instead. While the Leases cannot be watched nobody
- * ages: not seeing is no evidence.
+ * later). If it answers, silence alone never makes it forgotten, nor lapsed while nobody's Lease is renewed: Leases may
+ * be readable and not writable. A static peer without a Lease is judged by its answers instead. While the Leases cannot
+ * be watched nobody ages: not seeing is no evidence.
  *
  * Addresses come from several sources with a fixed precedence: static configuration, etcd record, Lease annotation.
  */
@@ -39,6 +40,7 @@ struct peer {
     char tag[LEASE_TAG_BYTES];   /* of what it serves, as its mvproxy says in the Lease; "": not said */
     uint64_t known_ms;           /* since when it is in the table */
     uint64_t seen_ms;            /* last sign of life */
+    uint64_t answered_ms;        /* when its discovery was last, if `answered` */
     int64_t renew_us, rhythm_us; /* by its own clock: the last renewal, and the time from the one before to it (0:
                                     unknown) */
     uint64_t duration_ms;        /* 0: no Lease */
@@ -70,6 +72,8 @@ struct peers_handler {
     void (*added)(void *arg, struct peer *p);
     void (*changed)(void *arg, struct peer *p, unsigned what); /* PEER_CHANGED_* */
     void (*removed)(void *arg, struct peer *p);
+    /* Whether it answers at present, and it is this peer that does: not who has its address now. */
+    bool (*answers)(void *arg, const struct peer *p);
 };
 
 struct peers_opts {
@@ -101,6 +105,8 @@ void peers_lease_gone(struct peers *p, struct slice id, bool unseen);
 /* An address from etcd's records; host NULL: the record is gone. */
 void peers_etcd_address(struct peers *p, struct slice id, const char *host, unsigned port);
 void peers_set_drained(struct peers *p, struct peer *peer, bool drained);
+/* Our own Lease was: so Leases can be written. */
+void peers_own_renewed(struct peers *p);
 /* Its discovery was answered. */
 void peers_answered(struct peers *p, struct peer *peer);
 /* Whether Leases are being watched just now. Starts as false. */

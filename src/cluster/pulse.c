@@ -25,6 +25,7 @@ struct pulse {
     struct err failure; /* the last */
     struct version_texts says;
     bool hop;
+    char hop_id[SERVER_ID_BYTES];
     char mvproxy[PULSE_MVPROXY_BYTES];
 };
 
@@ -61,7 +62,11 @@ static void take_mvproxy(struct pulse *p, const struct http_head *head)
     const struct http_field *f = http_head_find_name(head, SLICE_LIT(USER_HOP_VERSION));
 
     p->hop = p->o.peer && hop != NULL && server_id_valid(hop->value);
-    p->mvproxy[0] = '\0';
+    p->mvproxy[0] = p->hop_id[0] = '\0';
+    if (p->hop) {
+        memcpy(p->hop_id, hop->value.p, SERVER_ID_CHARS);
+        p->hop_id[SERVER_ID_CHARS] = '\0';
+    }
     if (p->hop && f != NULL && version_text_valid(f->value) && f->value.n < sizeof(p->mvproxy)) {
         memcpy(p->mvproxy, f->value.p, f->value.n);
         p->mvproxy[f->value.n] = '\0';
@@ -181,7 +186,7 @@ void pulse_look(const struct pulse *p, struct pulse_view *out)
 {
     static const struct version_texts nothing;
 
-    *out = (struct pulse_view){.says = &nothing, .mvproxy = ""};
+    *out = (struct pulse_view){.says = &nothing, .hop_id = "", .mvproxy = ""};
     if (p == NULL)
         return;
     *out = (struct pulse_view){
@@ -192,6 +197,7 @@ void pulse_look(const struct pulse *p, struct pulse_view *out)
         .last_failure_ms = loop_now_ms(p->loop) - p->failed_ms,
         .says = &p->says,
         .hop = p->hop,
+        .hop_id = p->hop_id,
         .mvproxy = p->mvproxy,
     };
 }

@@ -45,6 +45,7 @@ struct pulse_view {
     uint64_t last_failure_ms;         /* its age */
     const struct version_texts *says; /* the last that was told; empty texts if nothing was */
     bool hop;                         /* an mvproxy answers for it */
+    const char *hop_id;               /* the ID of the server that it stands before, as it says; "" without hop */
     const char *mvproxy;              /* its version; "" if not told */
 };
 void pulse_look(const struct pulse *p, struct pulse_view *out);

@@ -63,6 +63,130 @@ static void crash(void)
     world_end(&w);
 }
 
+static void renew_nothing(struct world *w, struct kube_server *b, bool nothing)
+{
+    kube_pause_renewal(b, nothing);
+    kube_pause_renewal(w->local, nothing);
+}
+
+/* etcd is full, or a webhook denies it: no Lease is renewed for ten minutes, and everybody answers. */
+static void unwritable(bool pulse)
+{
+    struct world w;
+    struct kube_server *b;
+
+    world_init(&w, WORLD_BASE);
+    w.opts.pulse = pulse;
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready; pulse %d", pulse);
+    sim_run_ms(w.loop, 20000);
+    renew_nothing(&w, b, true);
+    for (int i = 0; i < 10; i++) {
+        sim_run_ms(w.loop, 60000);
+        is_str(life_of(&w, b), "live", "nobody's Lease is renewed, and it answers: live");
+        is_str(world_freshness(&w, "batch"), "Current", "its APIs are as current as ever");
+    }
+    kube_sim(b)->fault = SIM_REFUSE;
+    sim_run_ms(w.loop, 40000);
+    is_str(life_of(&w, b), "none", "it does not answer any more: what its Lease says counts");
+    kube_sim(b)->fault = SIM_FINE;
+    renew_nothing(&w, b, false);
+    sim_run_ms(w.loop, 12000);
+    is_str(life_of(&w, b), "live", "renewed again");
+    sim_run_ms(w.loop, 30000);
+    kube_stop(b, true);
+    sim_run_ms(w.loop, 301000);
+    is_str(life_of(&w, b), "none", "who really leaves is forgotten");
+    world_end(&w);
+}
+
+/* The others' Leases are renewed: this one has a trouble of its own (no etcd), although it answers. */
+static void alone_unwritable(void)
+{
+    struct world w;
+    struct kube_server *b = start_pair(&w);
+
+    sim_run_ms(w.loop, 20000);
+    kube_pause_renewal(b, true);
+    sim_run_ms(w.loop, 60000);
+    is_str(life_of(&w, b), "lapsed", "only its own Lease is not renewed: lapsed");
+    sim_run_ms(w.loop, 600000);
+    is_str(life_of(&w, b), "lapsed", "but not forgotten while it answers");
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "what only it serves is found");
+    kube_pause_renewal(w.local, true);
+    sim_run_ms(w.loop, 60000);
+    kube_pause_renewal(w.local, false);
+    sim_run_ms(w.loop, 60000);
+    is_str(life_of(&w, b), "lapsed", "the same after others could not renew either");
+    world_end(&w);
+}
+
+/* Everybody can renew again, one after the other: nobody lapses because he is not the first. */
+static void writable_again(void)
+{
+    struct world w;
+    struct kube_server *b = start_pair(&w);
+
+    sim_run_ms(w.loop, 20000);
+    renew_nothing(&w, b, true);
+    sim_run_ms(w.loop, 600000);
+    kube_pause_renewal(w.local, false);
+    for (int i = 0; i < 30; i++) {
+        sim_run_ms(w.loop, 1000);
+        if (strcmp(life_of(&w, b), "live") != 0)
+            break;
+    }
+    is_str(life_of(&w, b), "live", "half a minute after the first");
+    kube_pause_renewal(b, false);
+    sim_run_ms(w.loop, 60000);
+    is_str(life_of(&w, b), "live", "and when it is renewed itself");
+    world_end(&w);
+}
+
+/* What answers at a silent peer's address is somebody else. */
+static void address_reused(const char *hop)
+{
+    struct world w;
+    struct kube_server *b;
+
+    world_init(&w, WORLD_BASE);
+    w.opts.pulse = true;
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    sim_run_ms(w.loop, 20000);
+    renew_nothing(&w, b, true);
+    kube_set_hop(b, hop == NULL ? kube_id(b) : hop);
+    sim_run_ms(w.loop, 310000);
+    is_str(life_of(&w, b), hop == NULL ? "live" : "none", "an mvproxy before %s server answers",
+           hop == NULL ? "this" : "another");
+    world_end(&w);
+}
+
+/* Of two bare servers at one address the one answers whose Lease was renewed later: the other is gone. */
+static void address_shared(void)
+{
+    struct world w;
+    struct kube_server *b = start_pair(&w);
+    struct kube_lease other = {.name = "apiserver-tcwjsvs6hjq4qbwzx5rvp5fsqe",
+                               .hostname = "cp-new",
+                               .holder = "apiserver-tcwjsvs6hjq4qbwzx5rvp5fsqe_x",
+                               .address = "10.0.0.2:6443",
+                               .duration_s = 3600};
+
+    sim_run_ms(w.loop, 20000);
+    kube_pause_renewal(b, true);
+    for (int i = 0; i < 31; i++) {
+        other.renew_us = clock_wall_us();
+        kube_put_lease(w.store, &other);
+        sim_run_ms(w.loop, 10000);
+    }
+    is_str(life_of(&w, b), "none", "forgotten, whoever answers at its address");
+    is_u64(served_n_peers(cluster_served(w.cluster)), 1, "who has the address now is there");
+    world_end(&w);
+}
+
 static void paused(void)
 {
     struct world w;
@@ -637,6 +761,13 @@ static void from_126_and_back(void)
 int main(void)
 {
     crash();
+    unwritable(true);
+    unwritable(false);
+    alone_unwritable();
+    writable_again();
+    address_reused(NULL);
+    address_reused("apiserver-scg43bmblmfhqplxpiyqlziyzi");
+    address_shared();
     paused();
     graceful();
     graceful_restart();
