@@ -9,6 +9,10 @@ EVERYTHING = ("test_check.py", "test_discovery.py", "test_facts.py", "test_failo
 CORE = ("test_check.py", "test_discovery.py", "test_kubectl.py", "test_routing.py", "test_versions.py")
 
 
+# For kubeadm, which wants it to run: that of the other setups, so that it is not built for this alone.
+SCHEDULER = "1.36.3"
+
+
 class Setup:
     """A cluster that can be built.
 
@@ -16,7 +20,8 @@ class Setup:
     its peers from, "static" (configuration), "annotations" (of Leases), or "etcd" (records there, and annotations).
     core: only the tests that are marked so. kubectl: versions, if not those of the nodes. controllers: the version of
     kube-controller-manager. scheduler: with kube-scheduler of that version. upgrade: a version that the nodes are taken to, which has what they all lack. traits: what
-    tests may ask for with needs(). kubeadm: the nodes are machines on which kubeadm makes the cluster (kubeadm.py).
+    tests may ask for with needs(). kubeadm: the nodes are machines on which kubeadm makes the cluster (kubeadm.py). kubelet: they
+    have the real kubelet as well (kubelet.py).
     """
 
     def __init__(self, name, nodes, skewed, files=CORE, **more):
@@ -29,7 +34,8 @@ class Setup:
         self.controllers = more.pop("controllers", None)
         self.scheduler = more.pop("scheduler", False)
         self.upgrade = more.pop("upgrade", None)
-        self.kubeadm = more.pop("kubeadm", False)
+        self.kubelet = more.pop("kubelet", False)
+        self.kubeadm = self.kubelet or more.pop("kubeadm", False)
         self.kubectl = more.pop("kubectl", None) or self._oldest_and_newest()
         self.traits = self._traits() | set(more.pop("traits", ()))
         assert not more, more
@@ -42,8 +48,6 @@ class Setup:
         found = {"gate" if any(n.gate for n in self.nodes) else "no gate"}
         oldest = min(numbers(n.version) for n in self.nodes)
         found.add("leases" if oldest >= (1, 26) else "no leases")
-        if max(numbers(n.version) for n in self.nodes) < (1, 27):
-            found.add("legacy discovery")
         if oldest >= (1, 30):
             found.add("v2")
         return found
@@ -61,6 +65,9 @@ class Setup:
         if self.kubeadm:
             for version in {self.nodes[0].version, self.upgrade} - {None}:
                 found[version].add("kubeadm")
+        if self.kubelet:
+            found[self.nodes[0].version].add("kubelet")
+            found.setdefault(SCHEDULER, set()).add("kube-scheduler")
         for version in self.kubectl:
             found.setdefault(version, set()).add("kubectl")
         return found
@@ -129,6 +136,8 @@ def all_setups():
         _upgrade("pinned", "1.33.13", "1.34.4", skew.device_classes, "test_pinned.py"),
         Setup("kubeadm", [NodeSpec(n, "1.34.4") for n in ("cp-1", "cp-2", "cp-3")], skew.device_classes("cp-1"), ("test_kubeadm.py",),
               core=False, upgrade="1.35.0", controllers="1.34.4", kubectl=["1.34.4"], kubeadm=True),
+        Setup("kubelet", [NodeSpec("cp-1", "1.34.4")], skew.device_classes("cp-1"), ("test_kubelet.py",),
+              core=False, controllers="1.34.4", kubelet=True),
         _upgrade("soak", "1.33.13", "1.34.4", skew.device_classes, "test_soak.py"),
     ]
 

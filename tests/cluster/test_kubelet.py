@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/kubeadm.md on one node with the real kubelet, containerd and kubeadm's preflight: what the stand-in of test_kubeadm.py only plays.
+
+Each test begins where the one before it ended.
+"""
+
+from harness import waiting
+from harness.guide import Guide
+from harness.kubeadm import AUDIT
+from harness.runner import limit
+
+GUIDE = Guide("kubeadm.md")
+# kubeadm's liveness probe: each 10 s, eight failures.
+FAILURES = 8
+
+
+def _containers(one, name):
+    """Ids of the running containers of that name, as containerd has them."""
+    return one.run("ctr -n k8s.io tasks ls | awk '$3 == \"RUNNING\" { print $1 }' | while read -r id; do "
+                   "ctr -n k8s.io containers info $id | grep -q '\"io.kubernetes.container.name\": \"%s\"' && echo $id; done || true" % name).split()
+
+
+def _pid(one, name):
+    found = _containers(one, name)
+    assert len(found) == 1, found
+    return one.run("ctr -n k8s.io tasks ls | awk '$1 == \"%s\" { print $2 }'" % found[0]).strip()
+
+
+def _probed(one):
+    """How many liveness probes of the kubelet's kube-apiserver itself has answered, by its audit log."""
+    return int(one.run("grep '\"requestURI\":\"/livez\"' %s/audit.log | grep -c kube-probe || true" % AUDIT))
+
+
+def _in_place(one):
+    assert "mvproxy" in one.run("ss -Hltnp 'sport = :6443' | grep -F %s:6443" % one.address)
+    GUIDE.take(one, "verify")
+
+
+@limit(600)
+def test_before(cluster):
+    """kubeadm, preflight included, makes a node whose control plane the kubelet runs from images"""
+    one = cluster.machines[0]
+    said = cluster.init(one)
+    assert "[preflight] Running pre-flight checks" in said, said
+    assert len(_containers(one, "kube-apiserver")) == 1
+
+
+@limit(600)
+def test_without_patch(cluster):
+    """mvproxy is down, and the probes go to it: the kubelet kills a healthy kube-apiserver"""
+    one = cluster.machines[0]
+    cluster.install(one)
+    GUIDE.take(one, "cluster", "keys", "configuration", "check-configuration")
+    one.run("mkdir -p /etc/kubernetes/patches")
+    GUIDE.take(one, "cut-over")
+    _in_place(one)
+    before = _pid(one, "kube-apiserver")
+    one.run("kubectl -n kube-system wait --for=condition=Ready --timeout=120s pod/kube-apiserver-" + one.name)
+    one.run("systemctl stop mvproxy")
+    waiting.until(lambda: "failed liveness probe, will be restarted" in one.run("journalctl --no-pager -o cat -u kubelet"),
+                  "the kubelet to kill what it cannot reach", 300)
+    one.run("systemctl start --no-block mvproxy")
+    waiting.until(lambda: _pid(one, "kube-apiserver") != before, "another kube-apiserver", 120)
+
+
+@limit(600)
+def test_patch(cluster):
+    """with the guide's patch it stays: mvproxy is down for as many probes as would have killed it, and more"""
+    one = cluster.machines[0]
+    GUIDE.take(one, "patch")
+    one.run("kubeadm upgrade node phase control-plane --certificate-renewal=false --patches /etc/kubernetes/patches")
+    _in_place(one)
+    one.run("kubectl -n kube-system wait --for=condition=Ready --timeout=120s pod/kube-apiserver-" + one.name)
+    before = _pid(one, "kube-apiserver")
+    one.run("systemctl stop mvproxy")
+    asked = _probed(one)
+    waiting.until(lambda: _probed(one) > asked + FAILURES, "the kubelet's probes", 300, pause=1)
+    assert one.status("systemctl is-active mvproxy") != 0
+    assert _pid(one, "kube-apiserver") == before
+    one.run("systemctl start mvproxy")
+    _in_place(one)
+
+
+@limit(600)
+def test_static_pod(cluster):
+    """from its image, imported as the guide says, as a static pod; the bypass takes it out and back"""
+    one = cluster.machines[0]
+    cluster.bring_image(one)
+    GUIDE.take(one, "pod-keys", "pod", "pod-verify")
+    assert one.run("stat -c %%u /proc/%s" % _pid(one, "mvproxy")).strip() == "65532"
+    one.run("mvproxy-bypass && ! ss -Hltnp 'sport = :6443' | grep mvproxy && mvproxy-bypass --undo")
+    assert "mvproxy" in one.run("ss -Hltnp 'sport = :6443' | grep -F %s:6443" % one.address)
+    said = one.run("ctr -n k8s.io tasks exec --exec-id status %s mvproxyctl status" % _containers(one, "mvproxy")[0])
+    assert said.startswith("Ready"), said
