@@ -370,11 +370,11 @@ static void charged_head(bool lasting, bool room)
     struct quota quota;
     struct server_conn *s;
     struct call c;
-    size_t n = (size_t)sprintf(head, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n");
+    size_t n = (size_t)snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n");
 
     for (int i = 0; i < FIELDS; i++)
-        n += (size_t)sprintf(head + n, "X: %0*d\r\n", VALUE, i);
-    (void)sprintf(head + n, "\r\n");
+        n += (size_t)snprintf(head + n, sizeof head - n, "X: %0*d\r\n", VALUE, i);
+    (void)snprintf(head + n, sizeof head - n, "\r\n");
     quota_init(&quota, NULL, room ? 0 : FIELDS * VALUE);
     kit_open(&k, false, 0);
     call_init(&c, &k, "GET", "/");
