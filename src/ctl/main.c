@@ -4,12 +4,14 @@
  */
 #include <config.h>
 
+#include <errno.h>
+#include <fcntl.h>
 #include <json-c/json.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/contract.h"
@@ -201,6 +203,21 @@ static int show_once(const struct command *k, const struct call *c)
     return status;
 }
 
+/* Into a file of its own: whoever else may write to its folder, say /tmp, does not choose which one. */
+static int write_new_file(const char *path, struct json_object *o)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    bool good = fd >= 0 && json_object_to_fd(fd, o, JSON_C_TO_STRING_PRETTY) == 0;
+
+    if (fd < 0)
+        fprintf(stderr, "mvproxyctl: %s: %s\n", path, strerror(errno));
+    if (fd >= 0 && close(fd) != 0)
+        good = false;
+    if (fd >= 0 && !good)
+        fprintf(stderr, "mvproxyctl: %s: cannot be written\n", path);
+    return good ? EXIT_FINE : EXIT_NOT_WELL;
+}
+
 /* Everything that has an answer without arguments and changes nothing. */
 static int write_bundle(const struct call *c)
 {
@@ -218,11 +235,8 @@ static int write_bundle(const struct call *c)
         if (part != NULL)
             json_object_object_add(bundle, parts[i], part);
     }
-    (void)umask(0077);
-    if (status == EXIT_FINE && json_object_to_file_ext(c->argument[0], bundle, JSON_C_TO_STRING_PRETTY) != 0) {
-        fprintf(stderr, "mvproxyctl: %s: cannot be written\n", c->argument[0]);
-        status = EXIT_NOT_WELL;
-    }
+    if (status == EXIT_FINE)
+        status = write_new_file(c->argument[0], bundle);
     json_object_put(bundle);
     return status;
 }

@@ -183,6 +183,14 @@ def test_small_commands(world):
     check(set(json.loads(text)) == {"status", "skew", "requests", "config", "certs", "metrics"}, "parts")
     check("canary" not in text and "PRIVATE KEY" not in text, "secrets")
     equal(os.stat(path).st_mode & 0o777, 0o600, "mode of the bundle")
+    link, other = os.path.join(world.scratch, "link.json"), os.path.join(world.scratch, "other.json")
+    os.symlink(other, link)
+    for there in (path, link):
+        status, _, errors = ctl(world, "support-bundle", there)
+        check(status == 1 and errors == "mvproxyctl: %s: File exists\n" % there, errors)
+    with open(path, encoding="utf-8") as bundle:
+        equal(bundle.read(), text, "a file that is there stays as it is")
+    check(not os.path.exists(other), "no link is followed")
 
 
 def spoil(value, words):
