@@ -10,12 +10,14 @@
 
 /* The longest part of a document is a resource's text; compressed data can be a little longer than what it is of. */
 enum { PIECE_BYTES = 64 << 10, CEILING = PIECE_BYTES + LIMIT_DISCOVERY_PART_BYTES, GZIP_CEILING = 2 * CEILING };
+enum { GZIP_STATE_BYTES = 268 << 10 }; /* zconf.h: with the window and the memory level that gzipper_new() asks for */
 
 struct disco_pretty {
     struct json_indenter indenter;
     struct gzipper *gzip;
     struct buf text, compressed;
-    bool ended; /* the last piece has been made */
+    struct quota *quota; /* has GZIP_STATE_BYTES for `gzip` */
+    bool ended;          /* the last piece has been made */
     struct loop *loop;
     struct loop_deferred later;
 };
@@ -37,7 +39,16 @@ static bool is_long(struct disco_pretty *p)
     return n > DOCUMENTS_GZIP_ABOVE;
 }
 
-struct disco_pretty *disco_pretty_new(struct slice compact, bool gzip)
+static bool begin_gzip(struct disco_pretty *p, struct quota *quota)
+{
+    if (!quota_take(quota, GZIP_STATE_BYTES))
+        return false;
+    p->quota = quota;
+    p->gzip = gzipper_new();
+    return p->gzip != NULL;
+}
+
+struct disco_pretty *disco_pretty_new(struct slice compact, bool gzip, struct quota *quota)
 {
     struct disco_pretty *p = mem_zalloc(sizeof *p);
 
@@ -49,10 +60,9 @@ struct disco_pretty *disco_pretty_new(struct slice compact, bool gzip)
     p->indenter.rest = compact;
     buf_init(&p->text, CEILING);
     buf_init(&p->compressed, GZIP_CEILING);
-    if (!gzip || !is_long(p))
-        return p;
-    p->gzip = gzipper_new();
-    if (p->gzip != NULL)
+    buf_charge(&p->text, quota);
+    buf_charge(&p->compressed, quota);
+    if (!gzip || !is_long(p) || begin_gzip(p, quota))
         return p;
     disco_pretty_free(p);
     return NULL;
@@ -65,6 +75,8 @@ void disco_pretty_free(struct disco_pretty *p)
     if (p->loop != NULL)
         loop_defer_cancel(p->loop, &p->later);
     gzipper_free(p->gzip);
+    if (p->quota != NULL)
+        quota_give(p->quota, GZIP_STATE_BYTES);
     buf_free(&p->text);
     buf_free(&p->compressed);
     mem_free(p);

@@ -8,10 +8,11 @@
 #include "net/loop.h"
 
 struct disco_pretty;
+struct quota;
 
-/* `compact` must live as long. Compresses if `gzip` and, as kube-apiserver, if the whole is over 128 KiB. NULL when out
- * of memory. */
-MEM_CHECK struct disco_pretty *disco_pretty_new(struct slice compact, bool gzip);
+/* `compact` must live as long. Compresses if `gzip` and, as kube-apiserver, if the whole is over 128 KiB. What it
+ * takes is charged to `quota`, which must live as long. NULL when out of memory. */
+MEM_CHECK struct disco_pretty *disco_pretty_new(struct slice compact, bool gzip, struct quota *quota);
 void disco_pretty_free(struct disco_pretty *p); /* NULL is fine */
 bool disco_pretty_gzipped(const struct disco_pretty *p);
 /*

@@ -107,7 +107,7 @@ static void send_document(struct job *j, const struct negotiated *n, const struc
 
     /* For people with curl or a browser; the entity tag stays that of the compact form, as with kube-apiserver. */
     if (negotiate_pretty(request, n)) {
-        j->pretty = disco_pretty_new(doc->body, negotiate_gzip(request));
+        j->pretty = disco_pretty_new(doc->body, negotiate_gzip(request), exchange_quota(j->x));
         good = j->pretty != NULL;
         gzipped = good && disco_pretty_gzipped(j->pretty);
     } else {
@@ -257,8 +257,8 @@ static void on_verdict_end(void *arg, const struct http_head *trailers)
         forward_local(j);
         return;
     }
-    /* A verdict of before a reload is good for this request only. */
-    if (j->config == j->proxy->config)
+    /* A peer's verdict, or one of before a reload, is good for this request only. */
+    if (j->judge == NULL && j->config == j->proxy->config)
         authz_cache_allow(j->proxy->authz, j->credential, loop_now_ms(j->proxy->loop),
                           j->config->discovery_authz_ttl_ms, j->audit.verdict);
     answer(j, false);

@@ -2,6 +2,7 @@
 /* `/apis`: who gets the merged document, in which form, and what is asked of the local server for it. */
 #include <stdio.h>
 
+#include "front/front.h"
 #include "net/loop.h"
 #include "unit/proxy/world.h"
 
@@ -201,11 +202,12 @@ static void pretty(void)
 /* What compresses to nearly nothing is never held up by its reader, and yet not made in one turn of the loop. */
 static void pretty_in_turns(void)
 {
-    enum { ELEMENTS = 2 << 20, LEAST_TURNS = 20 };
+    enum { ELEMENTS = 2 << 20, LEAST_TURNS = 20, LEAST_BYTES = 320 << 10 };
     struct world w;
     struct side *c;
     struct buf text;
     unsigned turns = 0;
+    size_t most = 0;
 
     buf_init(&text, 8 << 20);
     buf_append_char(&text, '[');
@@ -221,8 +223,12 @@ static void pretty_in_turns(void)
     while (!got(c, "\r\n0\r\n\r\n") && turns < 100000) {
         loop_run_once(w.loop, 5);
         turns++;
+        if (front_memory(w.front) > most)
+            most = front_memory(w.front);
     }
     ok(got(c, "Content-Encoding: gzip") && turns >= LEAST_TURNS, "made in %u turns", turns);
+    ok(most >= LEAST_BYTES, "its client is charged with what that takes (%zu bytes)", most);
+    ok(front_memory(w.front) < most - LEAST_BYTES, "for as long (%zu bytes)", front_memory(w.front));
     world_close(&w);
     buf_free(&text);
 }

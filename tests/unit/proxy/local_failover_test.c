@@ -415,6 +415,25 @@ static void judges(void)
     world_close(&w);
 }
 
+/* What a peer allows it allows for one request: the local server is asked as soon as it is back. */
+static void judged_anew(void)
+{
+    struct world w;
+    struct side *c;
+
+    start(&w, 1, READINESS_UNREACHABLE);
+    c = client(&w);
+    say(c, APIS);
+    (void)has(conn(&w.peers[0], 0), "GET /apis");
+    say(conn(&w.peers[0], 0), "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    ok(has(c, "HTTP/1.1 200 "), "a peer lets somebody read");
+    w.local_state = READINESS_READY;
+    c = client(&w);
+    say(c, APIS);
+    ok(until(&w, w.local.n_conns > 0 || got(c, "HTTP/1.1 ")) && w.local.n_conns > 0, "the local server is asked again");
+    world_close(&w);
+}
+
 static bool asked(struct server *s)
 {
     return s->n_conns > 0 && got(&s->conns[0], "\r\n\r\n");
@@ -510,6 +529,7 @@ int main(void)
     upgrade();
     passed_on_too_often();
     judges();
+    judged_anew();
     discovery(200);
     discovery(403);
     body_waits();
