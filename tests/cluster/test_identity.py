@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The API server sees the same user as without mvproxy."""
 
+import json
+import os
 import re
+import time
 
 from harness import waiting
 from harness.api import AGGREGATED, WHOAMI, ensure, ensure_namespace, expect, grant, same, same_bytes, whoami
+from harness.daemon import Daemon
 
 
 def _ask(client, **headers):
@@ -198,3 +202,53 @@ def test_own_answers(cluster):
         answer = expect(node.proxied("foreign").get("/api/v1/nodes"), 401)
         line = waiting.until(lambda n=node, a=answer: _own_line(n, a.header("Audit-Id")), "an audit line")
         assert line["responseStatus.code"] == "401" and line["objectRef.resource"] == "nodes" and not cluster.audit(answer.header("Audit-Id")), line
+
+
+def _bare_server(cluster, node):
+    """A kube-apiserver where the node's mvproxy was, which takes the front proxy's certificate for a user's, too; with its audit log."""
+    pki = cluster.pki
+    bundle, log = (os.path.join(cluster.dir, name) for name in ("clients-and-front-proxies.crt", "audit-bare.log"))
+    with open(bundle, "w", encoding="ascii") as out:
+        for name in ("ca", "front-proxy-ca"):
+            with open(pki.crt(name), encoding="ascii") as text:
+                out.write(text.read())
+    own = {"--bind-address": node.address, "--client-ca-file": bundle, "--audit-log-path": log}
+    argv = [flag if flag.partition("=")[0] not in own else "%s=%s" % (flag.partition("=")[0], own[flag.partition("=")[0]])
+            for flag in node.apiserver.argv]
+    return Daemon("kube-apiserver-bare", argv, cluster.logs, hostname=node.name), log
+
+
+def test_bare_server_takes_over(cluster):
+    """a peer's mvproxy is replaced by its bare kube-apiserver at the same address: nobody becomes the front proxy's certificate's user"""
+    node, path = cluster.new, cluster.skew.collection
+    users = {"bob": "bob", "anonymous": "system:anonymous"}
+    for user in users:
+        assert cluster.old.proxied(user).get(path).status in (200, 403), user
+    bare, log = _bare_server(cluster, node)
+    node.mvproxy.stop()
+    node.apiserver.stop(timeout=5)
+    bare.start()
+    try:
+        waiting.until(lambda: node.proxied().get("/readyz").status == 200, "the bare server", 120, pause=0.2)
+        reached, end = set(), time.monotonic() + 60
+        while len(reached) < 2 * len(users) and time.monotonic() < end:
+            for user, name in users.items():
+                for method, body in (("GET", None), ("POST", cluster.skew.thing("of-" + user))):
+                    answer = cluster.old.proxied(user).request(method, path, body)
+                    assert answer.status in (403, 503) or (user, method, answer.status) == ("bob", "GET", 200), (user, method, answer)
+                    if answer.status != 503:
+                        reached.add((method, name))
+            time.sleep(0.2)
+        assert len(reached) == 2 * len(users), reached
+        with open(log, encoding="utf-8") as lines:
+            events = [json.loads(line) for line in lines]
+        seen = {e["user"]["username"] for e in events if e["requestURI"].startswith(path) and e["verb"] in ("list", "create")}
+        assert seen & set(users.values()) == set(users.values()), seen
+        assert not any(e["user"]["username"] == "front-proxy-client" for e in events), [e for e in events if e["user"]["username"] == "front-proxy-client"][:3]
+    finally:
+        bare.stop(timeout=5)
+        node.start_apiserver()
+        node.await_apiserver()
+        node.start_mvproxy()
+        node.await_mvproxy()
+        cluster.await_settled()
