@@ -12,7 +12,7 @@ enum retry_verdict retry_decide(const struct retry_case *c)
 {
     if (c->relayed)
         return RETRY_BREAK;
-    if (is_final(c->why) || c->body_gone || !c->affordable || (c->sent && !http_method_is_safe(c->method)))
+    if (is_final(c->why) || c->body_gone || !c->affordable || !retry_is_harmless(c->method, c->upgrade, c->sent))
         return RETRY_ANSWER;
     /* A pool that is full, a server that cannot be reached or talks nonsense is no better a moment later. */
     if (c->why == BACK_FAIL_UNANSWERED && !c->upgrade && c->repeated < RETRY_MAX_HERE)
@@ -25,7 +25,7 @@ bool retry_server_is_lost(enum back_failure why)
     return why == BACK_FAIL_CONNECT || why == BACK_FAIL_LOOP || why == BACK_FAIL_UNANSWERED;
 }
 
-bool retry_is_harmless(enum http_method method, bool sent)
+bool retry_is_harmless(enum http_method method, bool upgrade, bool sent)
 {
-    return !sent || http_method_is_idempotent(method);
+    return !sent || (http_method_is_safe(method) && !upgrade);
 }

@@ -98,11 +98,6 @@ bool http_method_is_safe(enum http_method m)
     return m == HTTP_GET || m == HTTP_HEAD || m == HTTP_OPTIONS;
 }
 
-bool http_method_is_idempotent(enum http_method m)
-{
-    return http_method_is_safe(m) || m == HTTP_PUT || m == HTTP_DELETE;
-}
-
 struct slice http_reason(unsigned status)
 {
     static const struct {

@@ -91,8 +91,6 @@ struct slice http_name_text(enum http_name id);
 enum http_method http_method_of(struct slice method);
 /* GET, HEAD, OPTIONS: may be repeated without harm (RFC 9110 9.2.1). */
 bool http_method_is_safe(enum http_method m);
-/* Doing it twice is the same as once (RFC 9110 9.2.2). */
-bool http_method_is_idempotent(enum http_method m);
 /* The standard reason phrase; "Unknown" for what has none. */
 struct slice http_reason(unsigned status);
 

@@ -138,10 +138,19 @@ void forward_relay_head(struct job *j, const struct http_head *head, struct http
     job_forget_request(j);
 }
 
-/* What stands behind a `proxy` subresource is any program: its 404 is its own. */
+/*
+ * What stands behind a `proxy` subresource is any program, and behind exec, attach and portforward a kubelet, whose
+ * refusals kube-apiserver passes on as they are: such a 404 is its own. (Of `log` it makes a Status that names the
+ * pod.)
+ */
 static bool reaches_through(const struct reqinfo *info)
 {
-    return slice_eq(info->subresource, SLICE_LIT("proxy")) || slice_eq(info->verb, SLICE_LIT("proxy"));
+    static const char *const through[] = {"proxy", "exec", "attach", "portforward"};
+
+    for (size_t i = 0; i < sizeof through / sizeof through[0]; i++)
+        if (slice_eq(info->subresource, slice_str(through[i])))
+            return true;
+    return slice_eq(info->verb, SLICE_LIT("proxy"));
 }
 
 /*
@@ -280,7 +289,7 @@ static void note_peer_answer(const struct job *j, unsigned status)
  */
 static bool speaks_for_itself(const struct job *j)
 {
-    return http_method_is_safe(j->request.method_id) ||
+    return retry_is_harmless(j->request.method_id, exchange_wants_upgrade(j->x), true) ||
            (!reaches_through(&j->info) && !served_excluded(j->served, j->info.group, j->info.version));
 }
 
@@ -460,6 +469,7 @@ static enum retry_verdict decide_retry(const struct job *j, const struct back_fa
         .relayed = j->state == JOB_RELAYING,
         .sent = f->request_sent,
         .body_gone = body_gone(j),
+        .upgrade = exchange_wants_upgrade(j->x),
         .others = j->peer != NULL ? another_is_left(j) : may_fail_over(j, f),
         .affordable = true,
         .repeated = RETRY_MAX_HERE,
@@ -529,8 +539,8 @@ static void on_failed(void *arg, const struct back_failure_info *f)
         job_abort(j, "server broke off its response");
         return;
     }
-    j->maybe_read |= f->request_sent && !http_method_is_safe(j->request.method_id);
-    j->maybe_done = !retry_is_harmless(j->request.method_id, f->request_sent);
+    j->maybe_done = !retry_is_harmless(j->request.method_id, exchange_wants_upgrade(j->x), f->request_sent);
+    j->maybe_read |= j->maybe_done;
     if (j->peer != NULL && f->why != BACK_FAIL_CLIENT) {
         cluster_peer_suspect(j->proxy->cluster, j->peer->id);
         request_metrics_peer_error(j->proxy->request_metrics, PEER_ERROR_PROXY_TRANSPORT, &j->info);

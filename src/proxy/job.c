@@ -127,7 +127,8 @@ static void settle(struct job *j, const char *why)
 /* A request that is under way now may be carried out as well as one that was lost. */
 static bool may_be_repeated(const struct job *j)
 {
-    return !j->maybe_done && (j->back == NULL || retry_is_harmless(j->request.method_id, true));
+    return !j->maybe_done &&
+           (j->back == NULL || retry_is_harmless(j->request.method_id, exchange_wants_upgrade(j->x), true));
 }
 
 void job_refuse(struct job *j, unsigned status, const char *message)

@@ -83,11 +83,9 @@ def ridden(asked):
 
 
 def in_hands(asked):
-    """Whether that is how a request ends that a server had in its hands when it was killed: nothing comes, or our 503, without Retry-After
-    unless it does no harm to do the thing twice (docs/internals/retry.md). Reads are asked elsewhere."""
+    """Whether that is how a request ends that a server had in its hands when it was killed: nothing comes, or our 503 without
+    Retry-After (docs/internals/retry.md). Reads are asked elsewhere."""
     answer = asked.answer
-    if answer.status == 503 and asked.method in ("PUT", "DELETE"):
-        return b"Error while proxying request to " in answer.body
     return answer.status == 0 or answer.status == 503 and not ridden(asked)
 
 
@@ -331,7 +329,7 @@ class Writer(Worker):
         """Whether it is one of these; None if nobody knows what has become of it."""
         if asked.answer.status in statuses:
             return True
-        if asked.answer.status == 0 and asked.method != "GET" and self._windows.overlap(asked.begun, asked.ended):
+        if in_hands(asked) and asked.method != "GET" and self._windows.overlap(asked.begun, asked.ended):
             self.ledger.excuse(self.name, asked)
             return None
         self.ledger.accuse(self.name, "not %s" % "/".join(map(str, statuses)), asked)

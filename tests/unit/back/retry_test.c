@@ -42,6 +42,9 @@ static const struct {
     {"safe, an upgrade, no other",
      {HTTP_GET, BACK_FAIL_UNANSWERED, .sent = true, .upgrade = true, .affordable = true},
      RETRY_ANSWER},
+    {"an upgrade, another candidate",
+     {HTTP_GET, BACK_FAIL_UNANSWERED, .sent = true, .upgrade = true, .others = true, .affordable = true},
+     RETRY_ANSWER},
     {"POST", {HTTP_POST, BACK_FAIL_UNANSWERED, .sent = true, .others = true, .affordable = true}, RETRY_ANSWER},
     {"PATCH", {HTTP_PATCH, BACK_FAIL_UNANSWERED, .sent = true, .others = true, .affordable = true}, RETRY_ANSWER},
     {"PUT", {HTTP_PUT, BACK_FAIL_UNANSWERED, .sent = true, .others = true, .affordable = true}, RETRY_ANSWER},
@@ -77,8 +80,8 @@ static const struct {
     bool sent, harmless;
 } answers[] = {
     {"GET", HTTP_GET, true, true},
-    {"PUT", HTTP_PUT, true, true},
-    {"DELETE", HTTP_DELETE, true, true},
+    {"PUT", HTTP_PUT, true, false},
+    {"DELETE", HTTP_DELETE, true, false},
     {"POST", HTTP_POST, true, false},
     {"PATCH", HTTP_PATCH, true, false},
     {"any other", HTTP_METHOD_OTHER, true, false},
@@ -91,6 +94,7 @@ static void check_rules(const struct retry_case *c, unsigned *broken)
     bool again = v == RETRY_HERE || v == RETRY_ELSEWHERE;
 
     *broken += again && c->sent && !http_method_is_safe(c->method);
+    *broken += again && c->sent && c->upgrade;
     *broken += again && (c->relayed || c->body_gone || !c->affordable);
     *broken += (v == RETRY_BREAK) != c->relayed;
     *broken += v == RETRY_ELSEWHERE && !c->others;
@@ -129,7 +133,9 @@ int main(void)
         is_int(retry_decide(&rows[i].c), rows[i].verdict, "%s", rows[i].name);
     every_combination();
     for (size_t i = 0; i < ROWS(answers); i++)
-        ok(retry_is_harmless(answers[i].method, answers[i].sent) == answers[i].harmless, "Retry-After: %s",
+        ok(retry_is_harmless(answers[i].method, false, answers[i].sent) == answers[i].harmless, "Retry-After: %s",
            answers[i].name);
+    ok(!retry_is_harmless(HTTP_GET, true, true), "Retry-After: an upgrade");
+    ok(retry_is_harmless(HTTP_GET, true, false), "Retry-After: an upgrade that was not sent");
     return tap_end();
 }

@@ -77,6 +77,28 @@ static void with_a_body_under_way(void)
     world_close(&w);
 }
 
+/* What a program, or a kubelet, behind a subresource says of itself is no word of the server's. */
+static void said_behind_it(void)
+{
+    static const char *const targets[] = {JOBS "/x/proxy", JOBS "/x/exec"};
+    char request[200];
+
+    for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++) {
+        struct world w;
+        struct side *c;
+
+        world_init(&w, 1);
+        world_start(&w);
+        c = client(&w);
+        (void)snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: k\r\n\r\n", targets[i]);
+        say(c, request);
+        ok(has(conn(&w.peers[0], 0), targets[i]), "%s goes to the peer", targets[i]);
+        say(conn(&w.peers[0], 0), NOT_FOUND);
+        ok(has(c, "404 page not found"), "its 404 is passed on");
+        world_close(&w);
+    }
+}
+
 /* Every way in which a server denies that it knows a path, said by the local one and by a peer. */
 static const struct {
     const char *name, *method, *answer;
@@ -354,6 +376,7 @@ int main(void)
     sent_to_a_peer();
     really_denied();
     with_a_body_under_way();
+    said_behind_it();
     ordinary_not_found();
     all_denials_of_the_local_server();
     all_denials_of_a_peer();

@@ -40,6 +40,8 @@ static void local_and_peer(void)
     world_close(&w);
 }
 
+#define WEBSOCKET "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\n"
+
 /* What may be tried elsewhere: the server's part in the failure, and the method. */
 enum failing { REFUSES, CLOSES, HALF_A_HEAD, NOT_FOUND };
 static const struct {
@@ -52,10 +54,12 @@ static const struct {
     {"POST with a body, cut off at once", "POST", "Content-Length: 4\r\n", REFUSES, false, false},
     {"GET, connection closed", "GET", "", CLOSES, true, true},
     {"POST, connection closed", "POST", "Content-Length: 0\r\n", CLOSES, false, false},
-    {"DELETE, connection closed", "DELETE", "", CLOSES, false, true},
+    {"DELETE, connection closed", "DELETE", "", CLOSES, false, false},
     {"GET, half a head", "GET", "", HALF_A_HEAD, true, true},
     {"POST, half a head", "POST", "Content-Length: 0\r\n", HALF_A_HEAD, false, false},
-    {"DELETE, half a head", "DELETE", "", HALF_A_HEAD, false, true},
+    {"DELETE, half a head", "DELETE", "", HALF_A_HEAD, false, false},
+    {"an upgrade, connection closed", "GET", WEBSOCKET, CLOSES, false, false},
+    {"an upgrade, half a head", "GET", WEBSOCKET, HALF_A_HEAD, false, false},
     {"GET, plain 404", "GET", "", NOT_FOUND, true, true},
     {"DELETE, plain 404", "DELETE", "", NOT_FOUND, true, true},
 };
