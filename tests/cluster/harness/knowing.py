@@ -329,7 +329,9 @@ class Writer(Worker):
         """Whether it is one of these; None if nobody knows what has become of it."""
         if asked.answer.status in statuses:
             return True
-        if in_hands(asked) and asked.method != "GET" and self._windows.overlap(asked.begun, asked.ended):
+        # A create is never left in doubt by a server that stops in order; a PUT or DELETE was asked again before, and is looked at now.
+        doubtful = asked.answer.status == 0 and asked.method != "GET" or in_hands(asked) and asked.method in ("PUT", "DELETE")
+        if doubtful and self._windows.overlap(asked.begun, asked.ended):
             self.ledger.excuse(self.name, asked)
             return None
         self.ledger.accuse(self.name, "not %s" % "/".join(map(str, statuses)), asked)
