@@ -59,7 +59,7 @@ static void well_formed(void)
 static void long_head(void)
 {
     static struct h2_kit k;
-    static char value[30001];
+    static char value[15001]; /* LIMIT_H2_BACK_HEAD */
     struct h2_conn *s;
     struct h2_asked *a;
     struct call c;
@@ -67,13 +67,12 @@ static void long_head(void)
     memset(value, 'v', sizeof(value) - 1);
     h2_open(&k);
     h2_call_init(&c, &k, "/x?watch=1", NULL);
-    for (unsigned i = 0; i < 3; i++)
-        if (!http_head_add(&c.head, c.arena, SLICE_LIT("X-Long"), slice_str(value)))
-            tap_bail("no memory");
+    if (!http_head_add(&c.head, c.arena, SLICE_LIT("X-Long"), slice_str(value)))
+        tap_bail("no memory");
     call_send(&c);
     s = h2_conn(&k, 0);
     a = h2_asked(s, 0);
-    ok(buf_len(&a->head) > 90000, "a request with 90 KB of head arrives");
+    ok(buf_len(&a->head) > 15000, "a request with 15 KB of head arrives");
     h2_headers(s, a->id, ":status: 204\n", true);
     ok(call_is(&c, "head(204) end"), "and is answered");
     call_free(&c);
@@ -109,7 +108,7 @@ static void many_fields(void)
         c.head.method_id = small.method_id;
         c.head.target = small.target;
         while (c.head.n_fields < LIMIT_HEAD_FIELDS + ours[i])
-            if (!http_head_add(&c.head, c.arena, c.head.n_fields == 0 ? SLICE_LIT("Host") : SLICE_LIT("X-Remote-Group"),
+            if (!http_head_add(&c.head, c.arena, c.head.n_fields == 0 ? SLICE_LIT("Host") : SLICE_LIT("X-Group"),
                                SLICE_LIT("h")))
                 tap_bail("no memory");
         call_send(&c);

@@ -98,6 +98,7 @@ static void early_answers(void)
     size_t refused = 0;
 
     h2_open(&k);
+    k.max_streams = H2_KIT_STREAMS; /* to the session of the kit, none of them ends */
     for (size_t i = 0; i <= LIMIT_H2_CONTROL_FRAMES; i += BATCH) {
         for (size_t j = 0; j < BATCH; j++)
             h2_call_send(&c[j], &k, "/x", NULL);
@@ -113,7 +114,7 @@ static void early_answers(void)
     ok(refused > LIMIT_H2_CONTROL_FRAMES, "%zu uploads are refused and reset", refused);
     settle(k.k.loop);
     is_u64(k.n_conns, 1, "all on one connection");
-    ok(!h2_ended(h2_conn(&k, 0)), "which goes on");
+    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "flood"), 0, "which goes on");
     h2_close(&k);
 }
 
