@@ -117,13 +117,18 @@ static struct http_body announced(const struct job *j, const struct http_head *h
     return body;
 }
 
+static bool is_of_older(const struct job *j)
+{
+    return j->peer == NULL ? j->route.older : j->peer->release < j->route.release;
+}
+
 void forward_relay_head(struct job *j, const struct http_head *head, struct http_body body)
 {
     struct rewrite_origin from = {
         .served_by = j->peer != NULL ? j->peer->id : NULL,
         .hop = j->authn.rerouted ? served_local_id(j->served) : NULL,
         .version = j->authn.rerouted && !j->info.is_resource ? j->config->version : NULL,
-        .warning = j->peer == NULL && j->route.older ? WARNING_OLDER : NULL,
+        .warning = is_of_older(j) ? WARNING_OLDER : NULL,
     };
     struct http_head out;
 

@@ -258,9 +258,32 @@ static const char *why_not_local(const struct route_query *q)
     return q->local_state == READINESS_STARTING ? "starting" : "unreachable";
 }
 
+/*
+ * Where schemas differ, a server older than the local one drops the new fields of what it writes and reads, and the
+ * local one's clients do not know: such servers come last.
+ */
+static void put_older_last(const struct route_query *q, struct route *out)
+{
+    uint64_t release = served_local_release(q->served);
+    size_t at = 0;
+
+    if (release == 0 || !served_skewed(q->served, q->info->group, q->info->version))
+        return;
+    out->release = release;
+    for (size_t i = 0; i < out->n_candidates; i++) {
+        uint16_t peer = out->candidates[i];
+
+        if (served_peer_at(q->served, peer)->release < release)
+            continue;
+        memmove(&out->candidates[at + 1], &out->candidates[at], (i - at) * sizeof(peer));
+        out->candidates[at++] = peer;
+    }
+}
+
 static void fail_over(const struct route_query *q, const struct survey *s, struct route *out)
 {
     shuffle_candidates(q, s, out);
+    put_older_last(q, out);
     out->reason = why_not_local(q);
     out->local_miss = false;
     decide(out, ROUTE_PEER, ROUTE_ROW_LOCAL_FAILOVER);

@@ -64,6 +64,7 @@ struct route {
     const char *message;    /* ROUTE_REFUSE: for the Status */
     const char *reason;     /* 5a: "unreachable", "starting", "failed"; else NULL. Static */
     bool older;             /* the local server is not the newest that has it: its answer needs a Warning */
+    uint64_t release;       /* 5a, where schemas differ: an answer of a peer older than that needs one; 0: none does */
     bool local_miss;        /* the local server lacks the resource as far as we know: its discovery wants a look */
     bool known_resource;    /* somebody serves group/version/resource: safe as a metric label */
     bool known_subresource; /* and the subresource that was named, if any */

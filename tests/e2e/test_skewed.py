@@ -76,6 +76,23 @@ def test_local_away(world):
     world.sim.start_server("a")
 
 
+def test_failed_over(world):
+    """a newer server is away: the other newer one does its work, and the older one only when nobody else can, with a Warning"""
+    world.sim.kill_server("b")
+    mark = world.sim.mark()
+    for _ in range(12):
+        answer = world.ask("GET", MAPS, name="b")
+        equal((answer.status, answer.all("Warning")), (200, []), "GET")
+    equal({r["server"] for r in world.sim.requests(path=MAPS, since=mark)}, {"c"}, "servers that were asked")
+    world.sim.kill_server("c")
+    answer = until(lambda: next(filter(lambda a: a.status == 201, [world.ask("POST", MAPS, {"metadata": {"generateName": "o-"}}, name="b")]), None), "201")
+    check(any(w.startswith('299 - "') for w in answer.all("Warning")), answer.headers)
+    for name in "bc":
+        world.sim.start_server(name)
+    until(lambda: world.proxies["b"].ready() and world.proxies["c"].ready(), "both ready")
+    until(lambda: world.ask("GET", MAPS, name="b").all("Warning") == [], "no Warning")
+
+
 def test_upgraded(world):
     """all are of one release: nothing is skewed, and everybody stays"""
     world.sim.restart_server("a", profile="v1.34")
