@@ -149,14 +149,27 @@ static void request_free(void *arg)
     origin_release(o);
 }
 
+/* It will hold the answer's head, which may be large and is there as long as the request: its client's. */
+static struct arena *arena_for(struct back *b, const struct back_opts *o)
+{
+    struct arena *a;
+
+    if (!o->lasting)
+        return arena_pool_take(&b->arenas, o->quota);
+    a = arena_new_sized(LIMIT_EXCHANGE_ARENA, WATCH_ARENA_BYTES);
+    if (a == NULL || arena_charge(a, o->quota))
+        return a;
+    arena_free(a);
+    return NULL;
+}
+
 struct back_request *request_new(struct back *b, const struct back_opts *o)
 {
     struct back_request *r = mem_zalloc(sizeof *r);
 
     if (r == NULL)
         return NULL;
-    r->arena =
-        o->lasting ? arena_new_sized(LIMIT_EXCHANGE_ARENA, WATCH_ARENA_BYTES) : arena_pool_take(&b->arenas, NULL);
+    r->arena = arena_for(b, o);
     if (r->arena == NULL) {
         mem_free(r);
         return NULL;
@@ -199,6 +212,7 @@ void request_set_link(struct back_request *r, const struct link_ops *ops, void *
 static void stop_charging(struct back_request *r)
 {
     r->opts.quota = NULL;
+    (void)!arena_charge(r->arena, NULL); /* nobody refuses */
     buf_charge(&r->pending, NULL);
     buf_charge(&r->copy, NULL);
 }

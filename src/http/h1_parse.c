@@ -207,7 +207,8 @@ void h1_parser_begin(struct h1_parser *p, struct arena *a, struct http_head *hea
     p->head = head;
     *head = (struct http_head){0};
     buf_release(&p->partial);
-    buf_charge(&p->partial, arena_quota(a));
+    /* A server's: the quota of who asked may go before the rest of an answer that nobody wants any more. */
+    buf_charge(&p->partial, kind == H1_REQUEST ? arena_quota(a) : NULL);
     p->before_piece = 0;
     p->empty_lines = 0;
     p->line = (struct span){0, 0};

@@ -332,6 +332,7 @@ static void charged_answer(bool tls, bool cancelled)
     struct quota quota;
     struct server_conn *s;
     struct call c;
+    size_t before;
 
     quota_init(&quota, NULL, 0);
     memset(text, 'x', sizeof text - 1);
@@ -342,9 +343,10 @@ static void charged_answer(bool tls, bool cancelled)
     call_send(&c);
     s = kit_conn(&k, 0);
     ok(conn_has(s, "\r\n\r\n"), "request");
+    before = quota.held;
     conn_say(s, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\n");
     conn_say(s, text);
-    ok(run_until(k.loop, quota.held > 0), "an answer waits, and is charged (%zu bytes)", quota.held);
+    ok(run_until(k.loop, quota.held > before), "an answer waits, and is charged (%zu bytes)", quota.held);
     if (cancelled) {
         back_cancel(c.r);
         c.r = NULL;
@@ -355,6 +357,61 @@ static void charged_answer(bool tls, bool cancelled)
         ok(call_over(&c), "and breaks off");
     }
     is_u64(quota.held, 0, "nothing is left, at once");
+    call_free(&c);
+    kit_close(&k);
+}
+
+/* The head of an answer is there for as long as its request, which may be for ever. */
+static void charged_head(bool lasting, bool room)
+{
+    enum { FIELDS = 20, VALUE = 4000 };
+    static char head[FIELDS * (VALUE + 8) + 64];
+    static struct kit k;
+    struct quota quota;
+    struct server_conn *s;
+    struct call c;
+    size_t n = (size_t)snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n");
+
+    for (int i = 0; i < FIELDS; i++)
+        n += (size_t)snprintf(head + n, sizeof head - n, "X: %0*d\r\n", VALUE, i);
+    (void)snprintf(head + n, sizeof head - n, "\r\n");
+    quota_init(&quota, NULL, room ? 0 : FIELDS * VALUE);
+    kit_open(&k, false, 0);
+    call_init(&c, &k, "GET", "/");
+    c.opts.quota = &quota;
+    c.opts.lasting = lasting;
+    call_send(&c);
+    s = kit_conn(&k, 0);
+    ok(conn_has(s, "\r\n\r\n"), "request");
+    conn_say(s, head);
+    if (room) {
+        ok(call_is(&c, "head(200)"), "an answer with a large head begins");
+        ok(quota.held >= FIELDS * VALUE, "which is charged as long as it is there (%zu bytes)", quota.held);
+        conn_say(s, "body body");
+        ok(call_over(&c), "it ends");
+    } else {
+        ok(call_over(&c), "a head that there is no room for");
+        is_int(c.failure.why, BACK_FAIL_MEMORY, "fails for want of memory, and the server is not blamed");
+    }
+    is_u64(quota.held, 0, "nothing is left");
+    call_free(&c);
+    kit_close(&k);
+}
+
+/* Not even for a request without any answer is there room. */
+static void no_room(bool lasting)
+{
+    static struct kit k;
+    struct quota quota;
+    struct call c;
+
+    quota_init(&quota, NULL, 100);
+    kit_open(&k, false, 0);
+    call_init(&c, &k, "GET", "/");
+    c.opts.quota = &quota;
+    c.opts.lasting = lasting;
+    is_null(back_start(k.back, &c.opts), "no room for a request");
+    is_u64(quota.held, 0, "nothing is charged");
     call_free(&c);
     kit_close(&k);
 }
@@ -453,6 +510,10 @@ int main(void)
     late_body();
     for (int i = 0; i < 4; i++)
         charged_answer((i & 1) != 0, (i & 2) != 0);
+    for (int i = 0; i < 4; i++)
+        charged_head((i & 1) != 0, (i & 2) != 0);
+    no_room(false);
+    no_room(true);
     not_given();
     big_download(false, false);
     big_download(false, true);
