@@ -68,6 +68,8 @@ def bundle(world):
     path = os.path.join(world.scratch, "bundle.json")
     program = os.path.join(os.path.dirname(fixture.mvproxy_binary()), "mvproxyctl")
     socket_path = world.proxies["a"].options["control-socket"]
+    if os.path.exists(path):  # it takes the place of no file
+        os.remove(path)
     subprocess.run([program, "--socket", socket_path, "support-bundle", path], check=True, capture_output=True)
     with open(path, encoding="utf-8") as text:
         return text.read().replace("\\/", "/")
