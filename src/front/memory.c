@@ -136,11 +136,12 @@ static void rank_much(struct memory *m, struct ranking *r)
 static void rank_small(struct memory *m, struct ranking *r)
 {
     size_t least = share_of(m, enough(m)), n = m->small.count < SMALL_SEEN ? m->small.count : SMALL_SEEN;
+    struct list_node *node;
 
-    for (; n > 0; n--) {
-        struct memory_holder *h = list_entry(list_pop_front(&m->small), struct memory_holder, node);
+    for (; n > 0 && (node = list_pop_front(&m->small)) != NULL; n--) {
+        struct memory_holder *h = list_entry(node, struct memory_holder, node);
 
-        list_push_back(&m->small, &h->node);
+        list_push_back(&m->small, node);
         h->idle = m->opts.idle(h);
         if ((is_still(h) || h->idle) && of_address(h) > least)
             rank(r, h);
