@@ -48,14 +48,13 @@ bool h2_pool_serves(const struct back_request *r)
 {
     const struct pool *p = r->pool;
 
-    if (r->opts.http2 == BACK_HTTP1 || r->http1 || r->opts.upgrade || r->opts.expect_continue || !has_fit_body(r) ||
-        !has_fit_head(r))
+    if (r->opts.http2 == BACK_HTTP1 || r->http1 || r->opts.upgrade || r->opts.expect_continue || !has_fit_body(r))
         return false;
     if (pool_tls(p) == NULL) /* without ALPN nobody can tell */
         return false;
     if (r->opts.http2_if_busy && (r->load == NULL || !r->load->on))
         return false;
-    return now_of(p) >= p->http1_until_ms && (bearer_is_shared(r) || r->bearer != 0);
+    return now_of(p) >= p->http1_until_ms && (bearer_is_shared(r) || r->bearer != 0) && has_fit_head(r);
 }
 
 static bool is_of(const struct h2_client *c, struct slice credential)
