@@ -48,7 +48,7 @@ static uint64_t now_of(const struct back_request *r)
 }
 
 /*
- * What was sent while this process was not let run comes to the server only now, and nobody saw its answer: it has as
+ * What was sent while this process was suspended comes to the server only now, and nobody saw its answer: it has as
  * long again as was missed.
  */
 static uint64_t deadline_of(struct back_request *r)

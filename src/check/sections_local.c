@@ -204,7 +204,7 @@ static void judge_headers(struct scene *s, struct slice map)
             s->f, "local-requestheader", "give requestheader-* the values of kube-apiserver's flags of the same names",
             "requestheader-* are not what the API servers have (extension-apiserver-authentication): %s", why.text);
         break;
-    case REQUEST_HEADER_UNTOLD:
+    case REQUEST_HEADER_UNKNOWN:
         findings_wrong(s->f, "local-requestheader", believe, "requestheader-*: %s", why.text);
         break;
     }
@@ -241,7 +241,7 @@ static void judge_clients(struct scene *s, struct slice map)
                            "client-ca-file is not what the API servers have (extension-apiserver-authentication): %s",
                            why.text);
             break;
-        case REQUEST_HEADER_UNTOLD:
+        case REQUEST_HEADER_UNKNOWN:
             findings_warn(s->f, "local-client-ca", "take client-ca-file away, or give kube-apiserver --client-ca-file",
                           "client-ca-file is given, and no API server has one");
             break;

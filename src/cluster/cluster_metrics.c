@@ -86,7 +86,7 @@ void cluster_metrics_init(struct cluster_metrics *cm, struct metrics *m)
                                       "Writes of the tag of local discovery into the Lease of this server.", result, 2);
     cm->refreshes =
         metric_family(m, METRIC_COUNTER, "mvproxy_discovery_refreshes_total",
-                      "Looks at a server's discovery, by role of the server, trigger and result.", refresh, 64);
+                      "Polls of a server's discovery, by role of the server, trigger and result.", refresh, 64);
     cm->age =
         metric_family(m, METRIC_GAUGE, "mvproxy_discovery_age_seconds",
                       "Seconds since a server's discovery document was last confirmed.", server, LIMIT_METRIC_SERIES);

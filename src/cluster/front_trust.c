@@ -54,14 +54,14 @@ static void differs(struct front_trust *t, const struct err *why)
 }
 
 /* No rights, no such object, no front proxies: nothing that the next minute would change. */
-static void untold(struct front_trust *t, const char *why)
+static void unknown(struct front_trust *t, const char *why)
 {
     if (!t->said)
         log_warning("Cannot tell which front proxies the API servers believe, so their headers are not compared with "
                     "requestheader-* of the configuration",
                     LT("path", REQUEST_HEADER_PATH), LT("err", why));
     t->said = true;
-    t->verdict = REQUEST_HEADER_UNTOLD;
+    t->verdict = REQUEST_HEADER_UNKNOWN;
 }
 
 static void judge(struct front_trust *t, struct slice configmap)
@@ -75,8 +75,8 @@ static void judge(struct front_trust *t, struct slice configmap)
     case REQUEST_HEADER_DIFFERS:
         differs(t, &why);
         break;
-    case REQUEST_HEADER_UNTOLD:
-        untold(t, why.text);
+    case REQUEST_HEADER_UNKNOWN:
+        unknown(t, why.text);
         break;
     }
 }
@@ -98,7 +98,7 @@ static void on_answer(void *arg, const struct fetch_result *r)
     if (status == 200)
         judge(t, r->body);
     else
-        untold(t, text);
+        unknown(t, text);
     metric_set(t->o.differs, t->verdict == REQUEST_HEADER_DIFFERS ? 1 : 0);
     loop_timer_set(t->timer, jitter_ms(FRONT_TRUST_INTERVAL_MS, JITTER_PERCENT));
 }
@@ -190,7 +190,7 @@ void front_trust_configure(struct front_trust *t, const struct request_header *o
     if (ours->headers != NULL)
         loop_timer_set(t->timer, 0);
     else
-        t->verdict = REQUEST_HEADER_UNTOLD;
+        t->verdict = REQUEST_HEADER_UNKNOWN;
 }
 
 bool front_trust_agrees(const struct front_trust *t, char *reason, size_t n)

@@ -20,7 +20,7 @@ struct readiness {
     enum readiness_state state;
     uint64_t since_ms;
     struct fetch *fetch;
-    bool again;       /* doubted while it was asked: the answer may be of before */
+    bool again;       /* invalidated while it was asked: the answer may be of before */
     uint64_t paid_ms; /* each question costs READINESS_SPACING_MS: so far they are paid for in advance */
     struct loop_timer *timer;
 };
@@ -76,7 +76,7 @@ static void ask(struct readiness *r)
     r->again = r->fetch != NULL;
     if (r->again)
         return;
-    /* Each request that fails is a doubt: after some in a row they are asked about together. */
+    /* Each request that fails invalidates: some in a row are asked about together. */
     if (ahead > READINESS_AHEAD_MS) {
         loop_timer_set(r->timer, ahead - READINESS_AHEAD_MS);
         return;

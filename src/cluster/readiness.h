@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether the local server takes requests: asked at its /readyz, and only while there is doubt.
+ * Whether the local server takes requests: asked at its /readyz, and only after an invalidation.
  *
  *   READY ──invalidated──► READY, asked at once ──► what the answer says
  *   READY ──lost───► UNREACHABLE, asked every READINESS_POLL_MS until the answer is neither a failure nor 5xx
@@ -38,9 +38,9 @@ enum {
  */
 struct readiness *readiness_new(struct api *a, void (*changed)(void *arg), void *arg);
 void readiness_free(struct readiness *r); /* NULL is fine */
-/* NULL: nobody is asked, and the state is READY. Another origin is in doubt. Referenced. */
+/* NULL: nobody is asked, and the state is READY. Another origin invalidates. Referenced. */
 void readiness_set_origin(struct readiness *r, struct origin *o);
-/* Something broke, or a look at the server failed: it may be gone, or another process may be starting. */
+/* Something broke, or a poll of the server failed: it may be gone, or another process may be starting. */
 void readiness_invalidate(struct readiness *r);
 /* It certainly cannot be reached. */
 void readiness_lost(struct readiness *r);

@@ -36,7 +36,7 @@ static size_t share_of_step(const struct app *a, uint64_t left_ms)
 }
 
 /*
- * A process that was not let run (its machine is moved, its control group is out of time) may find the grace period
+ * A process that was suspended (its machine is moved, its control group is out of time) may find the grace period
  * over before it could end what it has to end in order: for that it takes the time that it has missed.
  */
 static void make_up(struct app *a, uint64_t now)

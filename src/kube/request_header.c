@@ -174,7 +174,7 @@ static enum request_header_verdict judge(const struct request_header *ours, stru
 
     if (ca.p == NULL) {
         (void)err_set(why, "no API server believes any front proxy");
-        return REQUEST_HEADER_UNTOLD;
+        return REQUEST_HEADER_UNKNOWN;
     }
     return agree(ours, json_object_object_get(root, "data"), ca, why) ? REQUEST_HEADER_AGREES : REQUEST_HEADER_DIFFERS;
 }
@@ -200,7 +200,7 @@ enum request_header_verdict request_header_compare(const struct request_header *
                                                    struct err *why)
 {
     struct json_object *root = parse(configmap, why);
-    enum request_header_verdict v = root == NULL ? REQUEST_HEADER_UNTOLD : judge(ours, root, why);
+    enum request_header_verdict v = root == NULL ? REQUEST_HEADER_UNKNOWN : judge(ours, root, why);
 
     json_object_put(root);
     return v;
@@ -225,7 +225,7 @@ enum request_header_verdict request_header_client_ca(struct slice ours, struct s
 {
     struct json_object *root = parse(configmap, why);
     struct slice theirs = text_in_data(root, CLIENT_CA_OPTION);
-    enum request_header_verdict v = theirs.p == NULL ? REQUEST_HEADER_UNTOLD : judge_clients(ours, theirs, why);
+    enum request_header_verdict v = theirs.p == NULL ? REQUEST_HEADER_UNKNOWN : judge_clients(ours, theirs, why);
 
     json_object_put(root);
     return v;

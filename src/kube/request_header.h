@@ -20,7 +20,7 @@ struct request_header {
 };
 
 enum request_header_verdict {
-    REQUEST_HEADER_UNTOLD, /* the servers have none, or it cannot be read */
+    REQUEST_HEADER_UNKNOWN, /* the servers have none, or it cannot be read */
     REQUEST_HEADER_AGREES,
     REQUEST_HEADER_DIFFERS,
 };

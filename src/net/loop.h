@@ -7,7 +7,7 @@
  * before that.
  *
  * No timer fires before what had arrived when it was due was read. The system gives no such order to a process that was
- * not let run for a while (SIGSTOP, a debugger, a frozen control group, a machine that is moved): what waited for input
+ * suspended for a while (SIGSTOP, a debugger, a frozen control group, a machine that is moved): what waited for input
  * then ends although the input is there. So after each gap, in waiting or in a turn, due timers are held until the
  * sockets were asked again and what they had is dealt with.
  */
@@ -35,7 +35,7 @@ void loop_run_once(struct loop *l, uint64_t max_wait_ms);
 uint64_t loop_now_ms(const struct loop *l);
 
 /*
- * In all, how long timers were late because this process was not let run: what others did in that time was not seen.
+ * In all, how long timers were late because this process was suspended: what others did in that time was not seen.
  * Grows after the gap, before the timers that it held fire.
  */
 uint64_t loop_missed_ms(const struct loop *l);

@@ -100,7 +100,7 @@ def test_watches_end(world):
 
 
 def test_stopped_meanwhile(world):
-    """a process that is not let run until its grace period is over still ends its watches whole"""
+    """a process that is suspended until its grace period is over still ends its watches whole"""
     proxy = world.proxies["a"]
     mark = proxy.log_mark()
     clients = [world.client() for _ in range(4)]

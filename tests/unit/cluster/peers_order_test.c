@@ -56,7 +56,7 @@ static void comes_back(struct story *s, enum old_lease old)
 }
 
 /* A look is under way when it goes, so many milliseconds old; maybe nobody can see the Leases meanwhile. */
-static void upgrade(enum old_lease old, uint64_t look_ms, uint64_t delay_ms, bool blind)
+static void upgrade(enum old_lease old, uint64_t look_ms, uint64_t delay_ms, bool unseen)
 {
     struct story s;
 
@@ -65,12 +65,12 @@ static void upgrade(enum old_lease old, uint64_t look_ms, uint64_t delay_ms, boo
                    old == DELETED          ? "Lease deleted"
                    : old == ANOTHER_HOLDER ? "another holder"
                                            : "the same holder",
-                   (unsigned long long)look_ms, (unsigned long long)delay_ms, blind ? ", unseen" : "");
+                   (unsigned long long)look_ms, (unsigned long long)delay_ms, unseen ? ", unseen" : "");
     pass(&s, 12000, "v1");
     cluster_refresh(s.w.cluster);
     pass(&s, look_ms, "v1");
     kube_stop(s.b, old == DELETED);
-    if (blind) {
+    if (unseen) {
         kube_forbid_watches(s.w.local, 503);
         kube_inject(s.w.store, KUBE_LEASE, "trouble\n");
         kube_compact(s.w.store);
@@ -79,7 +79,7 @@ static void upgrade(enum old_lease old, uint64_t look_ms, uint64_t delay_ms, boo
     kube_set_apis(s.b, BATCH_V2);
     comes_back(&s, old);
     kube_forbid_watches(s.w.local, 0);
-    pass(&s, blind ? 8000 : SOON_MS + 2 * delay_ms, "v1");
+    pass(&s, unseen ? 8000 : SOON_MS + 2 * delay_ms, "v1");
     pass(&s, 20000, "v2");
     is_u64(s.denied, 0, "nothing is denied: %s", s.moment);
     is_str(world_freshness(&s.w, "batch"), "Current", "and all is known: %s", s.moment);

@@ -197,7 +197,7 @@ static void paused(void)
     sim_run_ms(w.loop, 20000);
     sim_pause_ms(w.loop, 60000);
     sim_run_ms(w.loop, 2000);
-    is_str(life_of(&w, b), "live", "the time in which we were not let run is not its silence");
+    is_str(life_of(&w, b), "live", "the time in which we were suspended is not its silence");
     sim_run_ms(w.loop, 20000);
     is_str(life_of(&w, b), "lapsed", "the time before and after is");
     world_end(&w);

@@ -145,8 +145,8 @@ static void no_longer_asked(bool by_reload)
     free(text);
 }
 
-/* Each request that fails is a doubt: a flood of them is no flood of questions. */
-static void doubted_often(void)
+/* Each request that fails invalidates: a flood of them is no flood of questions. */
+static void invalidated_often(void)
 {
     struct world w;
     uint64_t before;
@@ -159,7 +159,7 @@ static void doubted_often(void)
         sim_run_ms(w.loop, 1);
     }
     before = kube_sim(w.local)->requests - before;
-    ok(before > 20 && before <= 60, "2000 doubts in 2 s: %llu questions", (unsigned long long)before);
+    ok(before > 20 && before <= 60, "2000 invalidations in 2 s: %llu questions", (unsigned long long)before);
     kube_stop(w.local, false);
     sim_run_ms(w.loop, 2 * READINESS_SPACING_MS);
     is_state(&w, READINESS_UNREACHABLE, "and then it is gone");
@@ -168,7 +168,7 @@ static void doubted_often(void)
 
 int main(void)
 {
-    doubted_often();
+    invalidated_often();
     restart();
     restart_unseen();
     nothing_happened();

@@ -60,11 +60,11 @@ static void compared(void)
         {"UIDs here only: servers before 1.32", MAP(ONE_CA, NAMES, USER, GROUP, EXTRA, ""), &with_uid, one,
          CERT("AAAABBBB"), REQUEST_HEADER_AGREES},
         {"no front proxies there", "{\"data\":{\"client-ca-file\":\"x\"}}", &usual, one, CERT("AAAABBBB"),
-         REQUEST_HEADER_UNTOLD},
-        {"no data", "{\"kind\":\"ConfigMap\"}", &usual, one, "", REQUEST_HEADER_UNTOLD},
-        {"no object", "[]", &usual, one, "", REQUEST_HEADER_UNTOLD},
-        {"no JSON", "nonsense", &usual, one, "", REQUEST_HEADER_UNTOLD},
-        {"nothing", "", &usual, one, "", REQUEST_HEADER_UNTOLD},
+         REQUEST_HEADER_UNKNOWN},
+        {"no data", "{\"kind\":\"ConfigMap\"}", &usual, one, "", REQUEST_HEADER_UNKNOWN},
+        {"no object", "[]", &usual, one, "", REQUEST_HEADER_UNKNOWN},
+        {"no JSON", "nonsense", &usual, one, "", REQUEST_HEADER_UNKNOWN},
+        {"nothing", "", &usual, one, "", REQUEST_HEADER_UNKNOWN},
         {"lists that are none", MAP(ONE_CA, "x", "{}", "7", "", ""), &usual, one, CERT("AAAABBBB"),
          REQUEST_HEADER_AGREES},
         {"words that are none", MAP(ONE_CA, "[1,null]", "[null]", "[[]]", "[{}]", ""), &usual, one, CERT("AAAABBBB"),
@@ -100,8 +100,8 @@ static void clients(void)
         {"one more here", CERT("AAAA") CERT("BBBB"), CLIENTS(THEIR("AAAA")), REQUEST_HEADER_DIFFERS},
         {"one more there", CERT("AAAA"), CLIENTS(THEIR("AAAA") THEIR("BBBB")), REQUEST_HEADER_DIFFERS},
         {"none here", "", CLIENTS(THEIR("AAAA")), REQUEST_HEADER_DIFFERS},
-        {"none there", CERT("AAAA"), "{\"data\":{}}", REQUEST_HEADER_UNTOLD},
-        {"nonsense", CERT("AAAA"), "nonsense", REQUEST_HEADER_UNTOLD},
+        {"none there", CERT("AAAA"), "{\"data\":{}}", REQUEST_HEADER_UNKNOWN},
+        {"nonsense", CERT("AAAA"), "nonsense", REQUEST_HEADER_UNKNOWN},
     };
 
     for (size_t i = 0; i < ROWS(rows); i++) {

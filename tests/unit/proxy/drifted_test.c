@@ -301,22 +301,22 @@ static void ordinary_not_found(void)
 }
 
 /* We may not read what the local server serves: its 404 is the truth where nobody else can have it. */
-static void denied_blindly(size_t n_peers, bool truth)
+static void denied_forbidden(size_t n_peers, bool truth)
 {
     struct world w;
     struct side *c;
 
     world_init(&w, n_peers);
-    w.blind = true;
+    w.forbidden = true;
     world_start(&w);
     c = client(&w);
     say(c, "GET " JOBS "/x HTTP/1.1\r\nHost: k\r\n\r\n");
     (void)has(conn(&w.local, 0), "\r\n\r\n");
     say(conn(&w.local, 0), NOT_FOUND);
     if (truth)
-        ok(has(c, "HTTP/1.1 404 ") && has(c, "404 page not found"), "alone and blind: the server's own 404");
+        ok(has(c, "HTTP/1.1 404 ") && has(c, "404 page not found"), "alone and forbidden: the server's own 404");
     else
-        ok(has(c, "HTTP/1.1 503 ") && has(c, "Retry-After: "), "blind, and a peer has it: 503");
+        ok(has(c, "HTTP/1.1 503 ") && has(c, "Retry-After: "), "forbidden, and a peer has it: 503");
     world_close(&w);
 }
 
@@ -389,7 +389,7 @@ int main(void)
     denied_schema(true);
     denied_schema(false);
     schema_denied_by_a_peer();
-    denied_blindly(0, true);
-    denied_blindly(1, false);
+    denied_forbidden(0, true);
+    denied_forbidden(1, false);
     return tap_end();
 }

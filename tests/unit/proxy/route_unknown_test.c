@@ -34,7 +34,7 @@ enum peer { NONE, READ, PENDING, GONE_UNREAD };
 
 struct world {
     enum peer peer;
-    bool blind, leases_missing, behind;
+    bool forbidden, leases_missing, behind;
     bool named; /* a stored APIService names policy/v1 */
 };
 
@@ -51,8 +51,8 @@ static struct served *make_served(const struct world *w)
     struct served *s = served_new(&(struct served_input){.peers_enabled = true,
                                                          .leases_synced = !w->leases_missing,
                                                          .local_id = "apiserver-a",
-                                                         .local = w->blind ? NULL : local,
-                                                         .local_refused = w->blind,
+                                                         .local = w->forbidden ? NULL : local,
+                                                         .local_refused = w->forbidden,
                                                          .behind = w->behind,
                                                          .peers = &peer,
                                                          .n_peers = w->peer != NONE,
@@ -95,16 +95,16 @@ static const struct {
     struct world world;
     const char *target;
     bool nobody;
-} blind[] = {
-    {"no peers", {.blind = true}, OTHER, true},
-    {"Leases not listed", {.blind = true, .leases_missing = true}, OTHER, false},
-    {"behind", {.blind = true, .behind = true}, OTHER, false},
-    {"a peer has it", {.blind = true, .peer = READ}, JOBS, false},
-    {"a peer, which has it not", {.blind = true, .peer = READ}, OTHER, true},
-    {"one that may have it", {.blind = true, .peer = PENDING}, OTHER, false},
-    {"one that is away and was never read", {.blind = true, .peer = GONE_UNREAD, .named = true}, OTHER, true},
-    {"the same, of what is named", {.blind = true, .peer = GONE_UNREAD, .named = true}, POLICY, false},
-    {"what every server has", {.blind = true, .peer = PENDING}, WIDGETS, true},
+} forbidden[] = {
+    {"no peers", {.forbidden = true}, OTHER, true},
+    {"Leases not listed", {.forbidden = true, .leases_missing = true}, OTHER, false},
+    {"behind", {.forbidden = true, .behind = true}, OTHER, false},
+    {"a peer has it", {.forbidden = true, .peer = READ}, JOBS, false},
+    {"a peer, which has it not", {.forbidden = true, .peer = READ}, OTHER, true},
+    {"one that may have it", {.forbidden = true, .peer = PENDING}, OTHER, false},
+    {"one that is away and was never read", {.forbidden = true, .peer = GONE_UNREAD, .named = true}, OTHER, true},
+    {"the same, of what is named", {.forbidden = true, .peer = GONE_UNREAD, .named = true}, POLICY, false},
+    {"what every server has", {.forbidden = true, .peer = PENDING}, WIDGETS, true},
 };
 
 static struct reqinfo parse(struct arena *a, const char *target)
@@ -131,11 +131,11 @@ int main(void)
         is_str(route_row_name(r.row), route_row_name(alone[i].row), "%s: %s", alone[i].name, alone[i].target);
         served_unref(s);
     }
-    for (size_t i = 0; i < ROWS(blind); i++) {
-        struct served *s = make_served(&blind[i].world);
-        struct reqinfo info = parse(a, blind[i].target);
+    for (size_t i = 0; i < ROWS(forbidden); i++) {
+        struct served *s = make_served(&forbidden[i].world);
+        struct reqinfo info = parse(a, forbidden[i].target);
 
-        ok(route_nobody_else(s, &info) == blind[i].nobody, "%s: %s", blind[i].name, blind[i].target);
+        ok(route_nobody_else(s, &info) == forbidden[i].nobody, "%s: %s", forbidden[i].name, forbidden[i].target);
         served_unref(s);
     }
     arena_free(a);
