@@ -67,6 +67,8 @@ enum {
     LIMIT_WATCH_LINE_BYTES = 1 << 20, /* one Lease event; etcd caps objects at 1.5 MiB */
     LIMIT_LEASE_LIST_BYTES = 16 << 20,
     LIMIT_PEERS = 1000,
+    LIMIT_ADDRESS_TEXT_BYTES = 64, /* IP:port */
+    LIMIT_ETCD_PREFIX_BYTES = 1024,
     LIMIT_ETCD_ANSWER_BYTES = 4 << 20, /* all endpoint records, or one line of a watch */
     LIMIT_SMALL_BODY = 1 << 20,        /* own API calls that are neither discovery nor lists */
 

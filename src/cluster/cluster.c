@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cluster/cluster.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "back/back.h"
@@ -13,6 +14,7 @@
 #include "cluster/exclusions.h"
 #include "cluster/front_trust.h"
 #include "cluster/leases.h"
+#include "cluster/peers_static.h"
 #include "cluster/publish.h"
 #include "cluster/records.h"
 #include "cluster/server.h"
@@ -34,17 +36,12 @@ static void take_options(struct cluster *c, const struct cluster_opts *o)
     c->o.etcd_servers = NULL;
     c->o.etcd_prefix = NULL;
     c->o.n_static_peers = 0;
+    (void)snprintf(c->advertise, sizeof c->advertise, "%s", o->advertise == NULL ? "" : o->advertise);
 }
 
 static struct api_identity identity(const struct cluster_opts *o)
 {
     return (struct api_identity){.user = o->user, .groups = o->groups, .headers = o->headers};
-}
-
-static char *replace_text(char *old, const char *text)
-{
-    mem_free(old);
-    return must_strdup(text == NULL ? "" : text);
 }
 
 static void set_hostname(struct cluster *c, const char *hostname)
@@ -111,10 +108,24 @@ static void watch_readiness(struct cluster *c)
     readiness_set_origin(c->readiness, cluster_fails_over(c) ? c->o.local : NULL);
 }
 
+/* The table of peers, if they are switched on and there is none, and what goes into it. False: out of memory. */
+static bool make_peers(struct cluster *c, const struct cluster_opts *o, struct peers_static **fixed)
+{
+    struct peers_opts p = cluster_peers_options(c, o);
+
+    if (!o->peers_enabled)
+        return true;
+    if (c->peers == NULL)
+        c->peers = peers_new(&p, cluster_peers_handler(), c);
+    *fixed = c->peers == NULL ? NULL : peers_static_new(o->static_peers, o->n_static_peers);
+    return *fixed != NULL;
+}
+
 struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, const struct cluster_opts *o)
 {
     struct cluster *c = must_zalloc(sizeof *c);
     struct api_identity who = identity(o);
+    struct peers_static *fixed = NULL;
     struct publish_opts p = {.loop = l,
                              .metrics = &c->metrics,
                              .collect = cluster_collect,
@@ -126,7 +137,6 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     c->back = b;
     c->started_ms = loop_now_ms(l);
     take_options(c, o);
-    c->advertise = replace_text(NULL, o->advertise);
     set_hostname(c, o->hostname);
     cluster_metrics_init(&c->metrics, m);
     cluster_gauges_follow(c, m);
@@ -147,9 +157,11 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
         abort();
     server_set_origin(c->local, c->o.local, c->o.pulse);
     watch_readiness(c);
+    if (!make_peers(c, o, &fixed))
+        abort();
     if (o->peers_enabled) {
         cluster_start_peer_side(c);
-        peers_set_static(c->peers, o->static_peers, o->n_static_peers);
+        peers_set_static(c->peers, fixed);
     }
     cluster_configure_records(c, o);
     front_trust_configure(c->front_trust, &o->front, c->o.local);
@@ -175,18 +187,17 @@ void cluster_free(struct cluster *c)
     api_free(c->api);
     origin_unref(c->o.local);
     mem_free(c->hostname);
-    mem_free(c->advertise);
     mem_free(c);
 }
 
-static void update_peer_side(struct cluster *c, const struct cluster_opts *o, bool moved)
+static void update_peer_side(struct cluster *c, const struct cluster_opts *o, struct peers_static *fixed, bool moved)
 {
-    struct peers_opts p = cluster_peers_options(c);
+    struct peers_opts p = cluster_peers_options(c, o);
     struct peer *peer;
     size_t i = 0;
 
     peers_update(c->peers, &p);
-    peers_set_static(c->peers, o->static_peers, o->n_static_peers);
+    peers_set_static(c->peers, fixed);
     while ((peer = peers_next(c->peers, &i)) != NULL)
         if (peer->server != NULL)
             refresh_set_interval(peer->server->discovery, o->refresh_interval_ms);
@@ -196,18 +207,33 @@ static void update_peer_side(struct cluster *c, const struct cluster_opts *o, bo
         exclusions_restart(c->exclusions, c->o.local);
 }
 
-void cluster_update(struct cluster *c, const struct cluster_opts *o)
+/* All that an update may fail at. */
+static bool prepare_update(struct cluster *c, const struct cluster_opts *o, struct peers_static **fixed)
 {
     struct api_identity who = identity(o);
+    bool had_peers = c->peers != NULL;
+
+    if (make_peers(c, o, fixed) && api_set_identity(c->api, &who))
+        return true;
+    peers_static_free(*fixed);
+    if (!had_peers) {
+        peers_free(c->peers);
+        c->peers = NULL;
+    }
+    return false;
+}
+
+bool cluster_update(struct cluster *c, const struct cluster_opts *o)
+{
+    struct peers_static *fixed = NULL;
     bool moved = o->local != c->o.local;
     bool was_enabled = c->o.peers_enabled;
 
+    if (!prepare_update(c, o, &fixed))
+        return false;
     take_options(c, o);
-    if (!api_set_identity(c->api, &who))
-        log_error("Could not express the own user in request headers, keeping the one before", LT("user", o->user));
     if (was_enabled && !o->peers_enabled)
         cluster_stop_peer_side(c);
-    c->advertise = replace_text(c->advertise, o->advertise);
     identity_update(c->identity, cluster_identity_mode(c), c->advertise, c->o.annotate);
     if (was_enabled != o->peers_enabled)
         log_info(o->peers_enabled ? "Peer proxying enabled" : "Peer proxying disabled");
@@ -220,11 +246,12 @@ void cluster_update(struct cluster *c, const struct cluster_opts *o)
     refresh_set_interval(c->local->discovery, o->refresh_interval_ms);
     if (o->peers_enabled) {
         cluster_start_peer_side(c);
-        update_peer_side(c, o, moved && was_enabled);
+        update_peer_side(c, o, fixed, moved && was_enabled);
     }
     cluster_configure_records(c, o);
     front_trust_configure(c->front_trust, &o->front, c->o.local);
     publish_request_now(c->publish);
+    return true;
 }
 
 static void on_part_withdrawn(void *arg)

@@ -19,9 +19,11 @@ struct metrics;
 /* Ends the process only when out of memory. Starts to work when the loop runs. Text and arrays are copied. */
 struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, const struct cluster_opts *o);
 void cluster_free(struct cluster *c);
-/* A reload: takes the new options, but not another host name; what did not change (informers, caches) goes on
- * undisturbed. */
-void cluster_update(struct cluster *c, const struct cluster_opts *o);
+/*
+ * A reload: takes the new options, but not another host name; what did not change (informers, caches) goes on
+ * undisturbed. False, and all is as it was: out of memory, or the user cannot be put into headers.
+ */
+bool cluster_update(struct cluster *c, const struct cluster_opts *o);
 
 /*
  * The process is going to end: withdraws what it has published (2 s at most). `done` is called once, never from inside.

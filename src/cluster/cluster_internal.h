@@ -6,6 +6,7 @@
 #ifndef MVPROXY_CLUSTER_CLUSTER_INTERNAL_H
 #define MVPROXY_CLUSTER_CLUSTER_INTERNAL_H
 
+#include "base/limits.h"
 #include "cluster/cluster_metrics.h"
 #include "cluster/cluster_opts.h"
 #include "cluster/identity.h"
@@ -26,7 +27,7 @@ struct cluster {
     struct back *back;
     struct cluster_opts o; /* without texts and arrays: they have been handed on */
     char own_id[SERVER_ID_BYTES];
-    char *hostname, *advertise;
+    char *hostname, advertise[LIMIT_ADDRESS_TEXT_BYTES];
     struct api *api;
     struct server *local;
     struct readiness *readiness; /* without an origin while local-failover or peers are off */
@@ -72,8 +73,8 @@ void cluster_make_records(struct cluster *c);
 /* With the options as given; what c keeps of them lacks the texts. */
 void cluster_configure_records(struct cluster *c, const struct cluster_opts *o);
 enum identity_mode cluster_identity_mode(const struct cluster *c);
-struct peers_opts cluster_peers_options(const struct cluster *c);
-/* Whatever of the peer side is missing. Without memory the rest is tried again. */
+struct peers_opts cluster_peers_options(const struct cluster *c, const struct cluster_opts *o);
+/* Whatever of the peer side is missing, but for the table. Without memory it is tried again. */
 void cluster_start_peer_side(struct cluster *c);
 void cluster_stop_peer_side(struct cluster *c);
 void cluster_on_memory_retry(void *arg); /* c->memory_retry */

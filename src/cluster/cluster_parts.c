@@ -276,32 +276,27 @@ static const struct exclusions_handler exclusions_handler = {.on_change = on_exc
 
 /* ------------------------------------------------------------------------------------------------------ the parts */
 
-struct peers_opts cluster_peers_options(const struct cluster *c)
+struct peers_opts cluster_peers_options(const struct cluster *c, const struct cluster_opts *o)
 {
     return (struct peers_opts){
         .loop = c->loop,
-        .back = c->back,
         .own_id = c->own_id,
-        .stale_after_ms = c->o.stale_after_ms,
-        .forget_after_ms = c->o.forget_after_ms,
-        .leave_grace_ms = c->o.leave_grace_ms,
-        .tls_cert = c->o.peer_tls_cert,
-        .tls_no_cert = c->o.peer_tls_no_cert,
-        .allow = c->o.peer_allowed,
-        .allow_arg = c->o.peer_allowed_arg,
-        .rule_changed = c->o.peer_rule_changed,
-        .egress = c->o.peer_egress,
-        .changes = c->o.changes,
+        .stale_after_ms = o->stale_after_ms,
+        .forget_after_ms = o->forget_after_ms,
+        .leave_grace_ms = o->leave_grace_ms,
+        .rule_changed = o->peer_rule_changed,
+        .reach = {.back = c->back,
+                  .tls_cert = o->peer_tls_cert,
+                  .tls_no_cert = o->peer_tls_no_cert,
+                  .allow = o->peer_allowed,
+                  .allow_arg = o->peer_allowed_arg,
+                  .egress = o->peer_egress,
+                  .changes = o->changes},
     };
 }
 
 void cluster_start_peer_side(struct cluster *c)
 {
-    if (c->peers == NULL) {
-        struct peers_opts o = cluster_peers_options(c);
-
-        c->peers = peers_new(&o, cluster_peers_handler(), c);
-    }
     if (c->leases == NULL)
         c->leases = leases_new(c->api, c->o.local, c->peers, c->own_id, &leases_handler, c);
     if (c->exclusions == NULL)

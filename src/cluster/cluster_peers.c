@@ -124,7 +124,7 @@ static bool another_is_there(const struct cluster *c, const struct peer *peer)
         if (p != peer && p->life != PEER_FORGOTTEN && p->origin != NULL && p->seen_ms >= peer->seen_ms &&
             strcmp(origin_address(p->origin), address) == 0)
             return true;
-    return c->advertise != NULL && strcmp(c->advertise, address) == 0;
+    return strcmp(c->advertise, address) == 0;
 }
 
 /*

@@ -368,8 +368,7 @@ static void change_address(struct identity *i, const char *advertise)
 {
     if (strcmp(advertise, i->advertise) == 0)
         return;
-    mem_free(i->advertise);
-    i->advertise = must_strdup(advertise);
+    (void)snprintf(i->advertise, sizeof i->advertise, "%s", advertise);
     i->overruled = i->patched = false;
     renew_now(i);
     if (i->state == STATE_OBSERVING && i->call == NULL) {
@@ -427,7 +426,7 @@ struct identity *identity_new(const struct identity_opts *o)
     i->loop = api_loop(o->api);
     i->id = must_strdup(o->id);
     i->hostname = must_strdup(o->hostname);
-    i->advertise = must_strdup(o->advertise == NULL ? "" : o->advertise);
+    (void)snprintf(i->advertise, sizeof i->advertise, "%s", o->advertise == NULL ? "" : o->advertise);
     identity_take_holder(i);
     set_name(i, i->id);
     backoff_init(&i->backoff, BACKOFF_FIRST_MS, ENSURE_MAX_MS);
@@ -456,7 +455,6 @@ void identity_free(struct identity *i)
     origin_unref(i->o.local);
     mem_free(i->id);
     mem_free(i->hostname);
-    mem_free(i->advertise);
     mem_free(i->uid);
     mem_free(i->version);
     mem_free(i->other_holder);

@@ -10,6 +10,7 @@
 
 #include "back/fetch.h"
 #include "base/buf.h"
+#include "base/limits.h"
 #include "cluster/backoff.h"
 #include "cluster/lease_news.h"
 #include "kube/server_id.h"
@@ -34,7 +35,8 @@ typedef void identity_step_fn(struct identity *i);
 
 struct identity {
     struct identity_opts o;
-    char *id, *hostname, *advertise;
+    char *id, *hostname;
+    char advertise[LIMIT_ADDRESS_TEXT_BYTES];
     char holder[IDENTITY_HOLDER_BYTES];
     char former[IDENTITY_HOLDER_BYTES]; /* until the present one is confirmed: the Lease may still have this; "": no
                                            such */

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cluster/peers.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 
-#include "base/buf.h"
 #include "base/changes.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "cluster/cluster_opts.h"
-#include "kube/hostport.h"
+#include "cluster/peers_static.h"
 #include "kube/server_id.h"
-#include "net/cidr.h"
 #include "net/loop.h"
 
 enum {
@@ -27,28 +24,16 @@ struct peers {
     struct peers_opts o;
     const struct peers_handler *handler;
     void *arg;
-    char *own_id;
+    char own_id[SERVER_ID_BYTES];
     struct peer **table; /* sorted by ID */
     size_t n, cap;
     bool watching;
     uint64_t unwatched_since_ms, missed_ms;
     uint64_t renewing_since_ms, renewed_ms; /* any Lease, our own as well: without a gap since, and last */
     struct loop_timer *tick;                /* armed while there are peers */
+    struct peers_static *fixed;             /* as configured */
+    bool static_due;                        /* not all of it is in the table, for want of memory */
 };
-
-const char *peer_life_name(enum peer_life life)
-{
-    static const char *const names[] = {"live", "lapsed", "forgotten"};
-
-    return names[life];
-}
-
-const char *peer_source_name(enum peer_source s)
-{
-    static const char *const names[] = {"static", "etcd", "annotation", "none"};
-
-    return names[s];
-}
 
 /* --------------------------------------------------------------------------------------------------------- table */
 
@@ -98,20 +83,6 @@ struct peer *peers_next(const struct peers *p, size_t *i)
     return *i < p->n ? p->table[(*i)++] : NULL;
 }
 
-static void peer_free(struct peer *peer)
-{
-    if (peer == NULL)
-        return;
-    for (size_t i = 0; i < PEER_SOURCES; i++)
-        mem_free(peer->address[i].host);
-    if (peer->origin != NULL)
-        origin_unref(peer->origin);
-    mem_free(peer->id);
-    mem_free(peer->hostname);
-    mem_free(peer->holder);
-    mem_free(peer);
-}
-
 static bool grow(struct peers *p)
 {
     size_t cap = p->cap == 0 ? 16 : p->cap * 2;
@@ -127,29 +98,6 @@ static bool grow(struct peers *p)
     return true;
 }
 
-static struct peer *peer_new(const struct peers *p, struct slice id)
-{
-    struct peer *peer = mem_zalloc(sizeof *peer);
-
-    if (peer == NULL)
-        return NULL;
-    peer->id = mem_slicedup(id);
-    peer->hostname = mem_strdup("");
-    peer->holder = mem_strdup("");
-    peer->life = PEER_FORGOTTEN;
-    peer->source = PEER_SOURCES;
-    peer->known_ms = peer->seen_ms = loop_now_ms(p->o.loop);
-    if (peer->id != NULL && peer->hostname != NULL && peer->holder != NULL)
-        return peer;
-    peer_free(peer);
-    return NULL;
-}
-
-const char *peer_label(const struct peer *peer)
-{
-    return peer->hostname[0] != '\0' ? peer->hostname : peer->id;
-}
-
 static void take_out(struct peers *p, struct peer *peer, const char *why)
 {
     bool found;
@@ -157,7 +105,7 @@ static void take_out(struct peers *p, struct peer *peer, const char *why)
 
     log_info("Peer removed", LT("peer", peer->id), LT("host", peer->hostname), LT("reason", why),
              LB("drained", peer->drained));
-    changes_add(p->o.changes, CHANGE_WENT, peer_label(peer), "is forgotten: %s", why);
+    changes_add(p->o.reach.changes, CHANGE_WENT, peer_label(peer), "is forgotten: %s", why);
     p->handler->removed(p->arg, peer);
     memmove(&p->table[at], &p->table[at + 1], (p->n - at - 1) * sizeof *p->table);
     p->n--;
@@ -196,7 +144,7 @@ static struct peer *insert(struct peers *p, struct slice id)
         return NULL;
     }
     at = position(p, id, &found);
-    peer = grow(p) ? peer_new(p, id) : NULL;
+    peer = grow(p) ? peer_new(id, loop_now_ms(p->o.loop)) : NULL;
     if (peer == NULL) {
         log_error("Out of memory for a peer", LS("peer", id));
         return NULL;
@@ -207,126 +155,6 @@ static struct peer *insert(struct peers *p, struct slice id)
     if (!loop_timer_pending(p->tick))
         loop_timer_set(p->tick, TICK_MS);
     return peer;
-}
-
-/* ------------------------------------------------------------------------------------------------------- origins */
-
-static enum peer_source best_source(const struct peer *peer)
-{
-    enum peer_source s = PEER_FROM_STATIC;
-
-    while (s < PEER_SOURCES && peer->address[s].host == NULL)
-        s++;
-    return s;
-}
-
-static bool is_literal(const char *host)
-{
-    char text[300];
-    struct hostport hp;
-    int n = snprintf(text, sizeof text, strchr(host, ':') != NULL ? "[%s]:1" : "%s:1", host);
-
-    return n > 0 && (size_t)n < sizeof text && hostport_parse(slice_of(text, (size_t)n), &hp) && hp.ip;
-}
-
-/*
- * The rule without peer-allowed-cidrs. An address out of a Lease can be written by whoever may write Leases in
- * kube-system: it must not turn us against services of our own node.
- */
-static bool is_elsewhere(const struct sockaddr *addr, void *unused)
-{
-    (void)unused;
-    return !cidr_is_special(addr);
-}
-
-static struct origin *make_origin(const struct peers *p, const struct peer *peer, enum peer_source s)
-{
-    struct origin_opts o = {
-        .name = peer->id,
-        .server = peer_label(peer),
-        .host = peer->address[s].host,
-        .port = peer->address[s].port,
-        .tls_cert = p->o.tls_cert,
-        .tls_no_cert = p->o.tls_no_cert,
-        .tls_required = true,
-        .allow = p->o.allow != NULL ? p->o.allow : is_elsewhere,
-        .allow_arg = p->o.allow_arg,
-        .egress = p->o.egress,
-    };
-
-    /*
-     * What the operator has written as a static peer is listed explicitly; only a name among peer-allowed-cidrs, which
-     * resolves to whatever DNS says, is still held against them.
-     */
-    if (s == PEER_FROM_STATIC && (p->o.allow == NULL || is_literal(o.host)))
-        o.allow = NULL;
-    return origin_new(p->o.back, &o);
-}
-
-/* Picks the address by precedence and makes the origin fit it. True if the origin is another one now. */
-static bool settle_origin(struct peers *p, struct peer *peer, bool anew)
-{
-    enum peer_source s = best_source(peer);
-    struct origin *old = peer->origin;
-
-    if (!anew && s == peer->source && (old != NULL || s == PEER_SOURCES))
-        return false;
-    peer->origin = s == PEER_SOURCES ? NULL : make_origin(p, peer, s);
-    peer->source = s;
-    if (s == PEER_SOURCES) {
-        log_warning("Peer has no usable address", LT("peer", peer->id), LT("host", peer->hostname));
-        changes_add(p->o.changes, CHANGE_FAILED, peer_label(peer), "has no usable address");
-    } else if (peer->origin == NULL)
-        log_error("Out of memory for a peer's address", LT("peer", peer->id));
-    else {
-        log_info("Peer address", LT("peer", peer->id), LT("address", origin_address(peer->origin)),
-                 LT("source", peer_source_name(s)));
-        changes_add(p->o.changes, CHANGE_CHANGED, peer_label(peer), "address %s, from %s", origin_address(peer->origin),
-                    peer_source_name(s));
-    }
-    if (old != NULL)
-        origin_unref(old);
-    return true;
-}
-
-/* Returns whether the slot has other contents now. host NULL empties it. */
-static bool set_address(struct peer *peer, enum peer_source s, const char *host, unsigned port)
-{
-    char *copy = NULL;
-
-    if (host == NULL && peer->address[s].host == NULL)
-        return false;
-    if (host != NULL && peer->address[s].host != NULL && strcmp(host, peer->address[s].host) == 0 &&
-        port == peer->address[s].port)
-        return false;
-    if (host != NULL) {
-        copy = mem_strdup(host);
-        if (copy == NULL)
-            return false;
-    }
-    mem_free(peer->address[s].host);
-    peer->address[s].host = copy;
-    peer->address[s].port = port;
-    return true;
-}
-
-/* The Lease annotation may be written by many: literal addresses only, so that DNS cannot be used to aim us. */
-static bool set_annotation(struct peer *peer, struct slice text, struct changes *changes)
-{
-    struct hostport hp;
-    char host[64];
-
-    if (text.n == 0)
-        return set_address(peer, PEER_FROM_ANNOTATION, NULL, 0);
-    if (!hostport_parse(text, &hp) || !hp.ip || hp.host.n >= sizeof host) {
-        log_v(2, "Ignoring a peer address that is not IP:PORT", LT("peer", peer->id), LS("address", text));
-        changes_add(changes, CHANGE_DISBELIEVED, peer_label(peer), "address in its Lease: \"%.*s\" is not IP:PORT",
-                    (int)text.n, text.p);
-        return set_address(peer, PEER_FROM_ANNOTATION, NULL, 0);
-    }
-    memcpy(host, hp.host.p, hp.host.n);
-    host[hp.host.n] = '\0';
-    return set_address(peer, PEER_FROM_ANNOTATION, host, hp.port);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- life */
@@ -341,7 +169,7 @@ static unsigned move(struct peers *p, struct peer *peer, enum peer_life to, cons
     peer->life = to;
     if (to == PEER_FORGOTTEN)
         peer->answered = false;
-    changes_add(p->o.changes,
+    changes_add(p->o.reach.changes,
                 to == PEER_LIVE     ? CHANGE_RECOVERED
                 : to == PEER_LAPSED ? CHANGE_FAILED
                                     : CHANGE_WENT,
@@ -361,9 +189,9 @@ static void announce(struct peers *p, struct peer *peer)
 {
     log_info("Peer added", LT("peer", peer->id), LT("host", peer->hostname), LT("life", peer_life_name(peer->life)),
              LB("lease", peer->leased), LB("static", peer->fixed));
-    changes_add(p->o.changes, CHANGE_CAME, peer_label(peer), "is known by its %s",
+    changes_add(p->o.reach.changes, CHANGE_CAME, peer_label(peer), "is known by its %s",
                 peer->leased ? "Lease" : "configuration");
-    (void)settle_origin(p, peer, false);
+    (void)peer_settle_origin(peer, &p->o.reach, false);
     p->handler->added(p->arg, peer);
 }
 
@@ -439,7 +267,7 @@ static uint64_t later(uint64_t at, uint64_t by, uint64_t now)
     return now - at > by ? at + by : now;
 }
 
-/* Nobody was seen while this process was not let run, which is not their silence. */
+/* Nobody was seen while this process was suspended, which is not their silence. */
 static void make_up(struct peers *p, uint64_t now)
 {
     uint64_t in_all = loop_missed_ms(p->o.loop), missed = in_all - p->missed_ms;
@@ -451,6 +279,8 @@ static void make_up(struct peers *p, uint64_t now)
         p->table[i]->seen_ms = later(p->table[i]->seen_ms, missed, now);
 }
 
+static void add_all_static(struct peers *p);
+
 static void on_tick(void *arg)
 {
     struct peers *p = arg;
@@ -460,10 +290,12 @@ static void on_tick(void *arg)
     /* Downwards: one that is taken out moves only those that have been seen to. */
     for (size_t i = p->n; i-- > 0;) {
         /* An origin that could not be made for want of memory. */
-        if (p->table[i]->origin == NULL && settle_origin(p, p->table[i], false))
+        if (p->table[i]->origin == NULL && peer_settle_origin(p->table[i], &p->o.reach, false))
             report(p, p->table[i], PEER_CHANGED_ORIGIN);
         judge(p, p->table[i], now);
     }
+    if (p->static_due)
+        add_all_static(p);
     if (p->n > 0)
         loop_timer_set(p->tick, TICK_MS);
 }
@@ -475,7 +307,8 @@ void peers_set_drained(struct peers *p, struct peer *peer, bool drained)
         return;
     peer->drained = drained;
     log_info(drained ? "Peer drained" : "Peer undrained", LT("peer", peer->id), LT("host", peer->hostname));
-    changes_add(p->o.changes, CHANGE_CHANGED, peer_label(peer), drained ? "is drained" : "is not drained any more");
+    changes_add(p->o.reach.changes, CHANGE_CHANGED, peer_label(peer),
+                drained ? "is drained" : "is not drained any more");
     report(p, peer, PEER_CHANGED_DRAINED);
 }
 
@@ -516,45 +349,22 @@ void peers_answered(struct peers *p, struct peer *peer)
 
 /* --------------------------------------------------------------------------------------------------------- leases */
 
-static bool replace_text(char **slot, struct slice text)
-{
-    char *copy;
-
-    if (slice_eq(slice_str(*slot), text))
-        return false;
-    copy = mem_slicedup(text);
-    if (copy == NULL)
-        return false;
-    mem_free(*slot);
-    *slot = copy;
-    return true;
-}
-
 /* The host name that a Lease says, by which the origin's metrics go. A Lease without the label takes none away. */
 static unsigned set_hostname(struct peers *p, struct peer *peer, struct slice text)
 {
-    if (text.n == 0 || !replace_text(&peer->hostname, text) || peer->origin == NULL)
+    if (text.n == 0 || !peer_set_text(&peer->hostname, text) || peer->origin == NULL)
         return 0;
-    return settle_origin(p, peer, true) ? PEER_CHANGED_ORIGIN : 0;
+    return peer_settle_origin(peer, &p->o.reach, true) ? PEER_CHANGED_ORIGIN : 0;
 }
 
 static void take_lease(struct peer *peer, const struct lease *l, uint64_t now)
 {
-    (void)replace_text(&peer->holder, l->holder);
+    (void)peer_set_text(&peer->holder, l->holder);
     peer->renew_us = l->renew_us;
     peer->duration_ms = l->has_duration && l->duration_s > 0 ? (uint64_t)l->duration_s * 1000 : 0;
     peer->seen_ms = now;
     peer->leased = true;
     peer->left = false;
-}
-
-static unsigned set_tag(struct peer *peer, struct slice tag)
-{
-    if (tag.n >= sizeof peer->tag || slice_eq(tag, slice_str(peer->tag)))
-        return 0;
-    memcpy(peer->tag, tag.p, tag.n);
-    peer->tag[tag.n] = '\0';
-    return tag.n > 0 ? PEER_CHANGED_TAG : 0;
 }
 
 static void first_lease(struct peers *p, const struct lease *l)
@@ -567,8 +377,8 @@ static void first_lease(struct peers *p, const struct lease *l)
         return;
     (void)set_hostname(p, peer, l->hostname_label);
     take_lease(peer, l, loop_now_ms(p->o.loop));
-    (void)set_annotation(peer, l->advertise, p->o.changes);
-    (void)set_tag(peer, l->discovery);
+    (void)peer_set_annotation(peer, l->advertise, p->o.reach.changes);
+    (void)peer_set_tag(peer, l->discovery);
     if (expired) {
         log_info("Lease has expired", LT("peer", peer->id), LT("host", peer->hostname));
     } else {
@@ -603,7 +413,7 @@ static unsigned renewed(struct peers *p, struct peer *peer, const struct lease *
     if (holder && !regained) {
         log_info("Peer restarted: its Lease has another holder", LT("peer", peer->id), LT("host", peer->hostname),
                  LS("holder", l->holder));
-        changes_add(p->o.changes, CHANGE_CHANGED, peer_label(peer), "restarted: its Lease has another holder");
+        changes_add(p->o.reach.changes, CHANGE_CHANGED, peer_label(peer), "restarted: its Lease has another holder");
     }
     if (moved)
         what |= PEER_CHANGED_RENEWED;
@@ -633,9 +443,9 @@ void peers_lease(struct peers *p, const struct lease *l)
         return;
     }
     what = set_hostname(p, peer, l->hostname_label);
-    what |= renewed(p, peer, l) | set_tag(peer, l->discovery);
-    if (set_annotation(peer, l->advertise, p->o.changes) &&
-        settle_origin(p, peer, peer->source == PEER_FROM_ANNOTATION))
+    what |= renewed(p, peer, l) | peer_set_tag(peer, l->discovery);
+    if (peer_set_annotation(peer, l->advertise, p->o.reach.changes) &&
+        peer_settle_origin(peer, &p->o.reach, peer->source == PEER_FROM_ANNOTATION))
         what |= PEER_CHANGED_ORIGIN;
     report(p, peer, what);
 }
@@ -654,7 +464,7 @@ void peers_lease_gone(struct peers *p, struct slice id, bool unseen)
         return;
     peer->leased = false;
     peer->duration_ms = 0;
-    (void)replace_text(&peer->holder, SLICE_LIT(""));
+    (void)peer_set_text(&peer->holder, SLICE_LIT(""));
     if (worth_keeping(p, peer)) {
         peer->left = true;
         if (peer->life == PEER_LIVE)
@@ -666,7 +476,7 @@ void peers_lease_gone(struct peers *p, struct slice id, bool unseen)
         take_out(p, peer, "Lease deleted");
         return;
     }
-    (void)set_address(peer, PEER_FROM_ANNOTATION, NULL, 0);
+    (void)peer_set_address(peer, PEER_FROM_ANNOTATION, NULL, 0);
     report(p, peer, PEER_CHANGED_HOLDER | move(p, peer, PEER_FORGOTTEN, "Lease deleted"));
 }
 
@@ -675,96 +485,94 @@ void peers_etcd_address(struct peers *p, struct slice id, const char *host, unsi
     struct peer *peer = peers_find(p, id);
 
     /* A record alone makes no peer: the Lease does. */
-    if (peer != NULL && set_address(peer, PEER_FROM_ETCD, host, port) &&
-        settle_origin(p, peer, peer->source == PEER_FROM_ETCD))
+    if (peer != NULL && peer_set_address(peer, PEER_FROM_ETCD, host, port) &&
+        peer_settle_origin(peer, &p->o.reach, peer->source == PEER_FROM_ETCD))
         report(p, peer, PEER_CHANGED_ORIGIN);
 }
 
 /* --------------------------------------------------------------------------------------------------------- static */
 
-static bool static_id(const struct cluster_static_peer *s, char out[SERVER_ID_BYTES])
+static bool has_static_address(const struct peer *peer, const struct peers_static_row *row)
 {
-    struct slice name = slice_str(s->name);
+    const char *host = peer->address[PEER_FROM_STATIC].host;
 
-    if (!server_id_valid(name))
-        return server_id_from_hostname(name, out);
-    memcpy(out, name.p, SERVER_ID_CHARS);
-    out[SERVER_ID_CHARS] = '\0';
-    return true;
+    return host != NULL && strcmp(host, row->host) == 0 && peer->address[PEER_FROM_STATIC].port == row->port;
 }
 
-static void add_static(struct peers *p, const struct cluster_static_peer *s, const char *id)
+/* False: there is no memory for all of it. */
+static bool add_static(struct peers *p, const struct peers_static_row *row)
 {
-    struct peer *peer = peers_find(p, slice_str(id));
+    struct peer *peer = peers_find(p, slice_str(row->id));
     bool is_new = peer == NULL;
 
     if (is_new)
-        peer = insert(p, slice_str(id));
+        peer = insert(p, slice_str(row->id));
     if (peer == NULL)
-        return;
-    if (!server_id_valid(slice_str(s->name)) && peer->hostname[0] == '\0')
-        (void)replace_text(&peer->hostname, slice_str(s->name));
+        return p->n >= LIMIT_PEERS;
+    if (row->hostname != NULL && peer->hostname[0] == '\0')
+        (void)peer_set_text(&peer->hostname, slice_str(row->hostname));
     peer->fixed = true;
     if (is_new) {
-        (void)set_address(peer, PEER_FROM_STATIC, s->host, s->port);
+        (void)peer_set_address(peer, PEER_FROM_STATIC, row->host, row->port);
         peer->life = PEER_LIVE;
         announce(p, peer);
-    } else if (set_address(peer, PEER_FROM_STATIC, s->host, s->port) && settle_origin(p, peer, true))
+    } else if (peer_set_address(peer, PEER_FROM_STATIC, row->host, row->port) &&
+               peer_settle_origin(peer, &p->o.reach, true)) {
         report(p, peer, PEER_CHANGED_ORIGIN);
+    }
+    return has_static_address(peer, row) && (row->hostname == NULL || peer->hostname[0] != '\0');
 }
 
-static bool listed(const struct cluster_static_peer *list, size_t n, const char *id)
+static void add_all_static(struct peers *p)
 {
-    char text[SERVER_ID_BYTES];
-
-    for (size_t i = 0; i < n; i++)
-        if (static_id(&list[i], text) && strcmp(text, id) == 0)
-            return true;
-    return false;
+    p->static_due = false;
+    for (size_t i = 0; p->fixed != NULL && i < p->fixed->n; i++)
+        if (strcmp(p->fixed->rows[i].id, p->own_id) != 0 && !add_static(p, &p->fixed->rows[i]))
+            p->static_due = true;
+    if (p->static_due && !loop_timer_pending(p->tick))
+        loop_timer_set(p->tick, TICK_MS);
 }
 
-void peers_set_static(struct peers *p, const struct cluster_static_peer *list, size_t n)
+void peers_set_static(struct peers *p, struct peers_static *list)
 {
-    char id[SERVER_ID_BYTES];
-
     for (size_t i = p->n; i-- > 0;) {
         struct peer *peer = p->table[i];
 
-        if (!peer->fixed || listed(list, n, peer->id))
+        if (!peer->fixed || peers_static_find(list, peer->id) != NULL)
             continue;
         peer->fixed = false;
         if (!peer->leased && !peer->left)
             take_out(p, peer, "no longer configured");
-        else if (set_address(peer, PEER_FROM_STATIC, NULL, 0) && settle_origin(p, peer, false))
+        else if (peer_set_address(peer, PEER_FROM_STATIC, NULL, 0) && peer_settle_origin(peer, &p->o.reach, false))
             report(p, peer, PEER_CHANGED_ORIGIN);
     }
-    for (size_t i = 0; i < n; i++) {
-        if (!static_id(&list[i], id))
-            log_warning("Ignoring a static peer without a usable name", LT("host", list[i].host));
-        else if (strcmp(id, p->own_id) == 0)
-            log_warning("Ignoring a static peer that is this server itself", LT("peer", id));
-        else
-            add_static(p, &list[i], id);
-    }
+    if (peers_static_find(list, p->own_id) != NULL)
+        log_warning("Ignoring a static peer that is this server itself", LT("peer", p->own_id));
+    peers_static_free(p->fixed);
+    p->fixed = list;
+    add_all_static(p);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- whole */
 
 struct peers *peers_new(const struct peers_opts *o, const struct peers_handler *h, void *arg)
 {
-    struct peers *p = must_zalloc(sizeof *p);
+    struct peers *p = mem_zalloc(sizeof *p);
 
+    if (p == NULL)
+        return NULL;
     p->o = *o;
     p->handler = h;
     p->arg = arg;
-    p->own_id = must_strdup(o->own_id);
+    (void)snprintf(p->own_id, sizeof p->own_id, "%s", o->own_id);
     p->o.own_id = p->own_id;
     p->unwatched_since_ms = loop_now_ms(o->loop);
     p->missed_ms = loop_missed_ms(o->loop);
     p->tick = loop_timer_new(o->loop, on_tick, p);
-    if (p->tick == NULL)
-        abort();
-    return p;
+    if (p->tick != NULL)
+        return p;
+    mem_free(p);
+    return NULL;
 }
 
 void peers_free(struct peers *p)
@@ -778,19 +586,20 @@ void peers_free(struct peers *p)
         p->handler->removed(p->arg, peer);
         peer_free(peer);
     }
+    peers_static_free(p->fixed);
     mem_free(p->table);
-    mem_free(p->own_id);
     mem_free(p);
 }
 
 void peers_update(struct peers *p, const struct peers_opts *o)
 {
-    bool anew = o->tls_cert != p->o.tls_cert || o->tls_no_cert != p->o.tls_no_cert || o->allow != p->o.allow ||
-                o->allow_arg != p->o.allow_arg || o->rule_changed || o->egress != p->o.egress;
+    const struct peer_reach *now = &o->reach, *then = &p->o.reach;
+    bool anew = now->tls_cert != then->tls_cert || now->tls_no_cert != then->tls_no_cert || now->allow != then->allow ||
+                now->allow_arg != then->allow_arg || o->rule_changed || now->egress != then->egress;
 
     p->o = *o;
     p->o.own_id = p->own_id;
     for (size_t i = 0; anew && i < p->n; i++)
-        if (settle_origin(p, p->table[i], true))
+        if (peer_settle_origin(p->table[i], &p->o.reach, true))
             report(p, p->table[i], PEER_CHANGED_ORIGIN);
 }

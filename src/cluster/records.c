@@ -5,11 +5,14 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/contract.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "cluster/cluster_metrics.h"
 #include "cluster/etcd.h"
 #include "cluster/record_publish.h"
 #include "cluster/record_watch.h"
+#include "kube/server_id.h"
 #include "net/loop.h"
 
 enum {
@@ -23,7 +26,7 @@ enum {
 
 struct records {
     struct records_opts o;
-    char *own_id, *prefix, *advertise;
+    char own_id[SERVER_ID_BYTES], prefix[LIMIT_ETCD_PREFIX_BYTES + 1], advertise[LIMIT_ADDRESS_TEXT_BYTES];
     struct etcd *etcd;
     struct record_watch *watch;     /* NULL without endpoints, or out of memory */
     struct record_publish *publish; /* the same */
@@ -183,12 +186,14 @@ static void on_tick(void *arg)
 /* ------------------------------------------------------------------------------------------------------ configuration
  */
 
-static bool replace_text(char **slot, const char *text)
+static bool replace_text(char *slot, size_t n, const char *text)
 {
-    if (*slot != NULL && strcmp(*slot, text) == 0)
+    if (text == NULL)
+        text = "";
+    if (strcmp(slot, text) == 0)
         return false;
-    mem_free(*slot);
-    *slot = must_strdup(text);
+    contract(strlen(text) < n);
+    (void)snprintf(slot, n, "%s", text);
     return true;
 }
 
@@ -214,9 +219,8 @@ static void switch_off(struct records *r)
 
 void records_configure(struct records *r, const struct records_config *c)
 {
-    const char *advertise = c->advertise == NULL ? "" : c->advertise;
-    bool was_on = r->on, moved = replace_text(&r->prefix, c->prefix == NULL ? "" : c->prefix);
-    bool news = replace_text(&r->advertise, advertise), others;
+    bool was_on = r->on, moved = replace_text(r->prefix, sizeof r->prefix, c->prefix);
+    bool news = replace_text(r->advertise, sizeof r->advertise, c->advertise), others;
 
     r->on = c->n_servers > 0;
     if (was_on && moved)
@@ -251,7 +255,7 @@ struct records *records_new(const struct records_opts *o)
     struct records *r = must_zalloc(sizeof *r);
 
     r->o = *o;
-    r->own_id = must_strdup(o->own_id);
+    (void)snprintf(r->own_id, sizeof r->own_id, "%s", o->own_id);
     r->etcd = etcd_new(o->loop, o->back, o->metrics);
     r->tick = loop_timer_new(o->loop, on_tick, r);
     if (r->tick == NULL)
@@ -268,9 +272,6 @@ void records_free(struct records *r)
     loop_defer_cancel(r->o.loop, &r->over);
     loop_timer_free(r->tick);
     etcd_free(r->etcd);
-    mem_free(r->own_id);
-    mem_free(r->prefix);
-    mem_free(r->advertise);
     mem_free(r);
 }
 

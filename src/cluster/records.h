@@ -38,7 +38,7 @@ void records_free(struct records *r); /* NULL is fine; leaves the own record to 
 struct records_config {
     struct origin *const *servers; /* of etcd; n_servers 0: none */
     size_t n_servers;
-    const char *prefix;    /* etcd-prefix; copied */
+    const char *prefix;    /* etcd-prefix, at most LIMIT_ETCD_PREFIX_BYTES; copied */
     const char *advertise; /* "IP:port" of this server; NULL or "": not published; copied */
 };
 /* Also a reload. What did not change goes on undisturbed. */

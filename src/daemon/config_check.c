@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/config_check.h"
 
+#include "base/limits.h"
 #include "cluster/etcd.h"
 #include "daemon/addresses.h"
 #include "kube/server_id.h"
@@ -11,8 +12,6 @@
 
 #include <stdio.h>
 #include <unistd.h>
-
-enum { PREFIX_BYTES = 1024 };
 
 static const struct config_setting *last_setting(const struct config_sources *o, const char *name)
 {
@@ -182,7 +181,7 @@ static void check_etcd(struct config_sources *o, const struct config *c)
     if (any_tls)
         need(o, "etcd-cafile", c->etcd_cafile, "is required for the https:// URLs of etcd-servers: give etcd's CA");
     check_pair(o, c->etcd_certfile, "etcd-certfile", c->etcd_keyfile, "etcd-keyfile");
-    if (strlen(c->etcd_prefix) > PREFIX_BYTES)
+    if (strlen(c->etcd_prefix) > LIMIT_ETCD_PREFIX_BYTES)
         wrong(o, "etcd-prefix", "too long");
 }
 

@@ -13,6 +13,7 @@
 #include "daemon/readiness_checks.h"
 #include "daemon/rotation.h"
 #include "net/file_watch.h"
+#include "proxy/proxy_config.h"
 
 enum { RELOAD_ERRORS_CEILING = 64 << 10 };
 
@@ -80,30 +81,34 @@ static bool prepare(struct app *a, struct plan *p, struct buf *errors)
 }
 
 /*
- * Tells everybody. Nothing fails here, except proxy_update for want of memory, which is tried first: then all is as it
- * was. What a->config, a->trust and a->around hold is the caller's to replace.
+ * Tells everybody. What may fail comes first: then all is as it was. What a->config, a->trust and a->around hold is the
+ * caller's to replace.
  */
 static bool put_in_force(struct app *a, const struct config *c, const struct trust *t, struct wire_surroundings *s,
                          struct buf *errors)
 {
     struct proxy_opts proxy;
+    struct proxy_config *config;
     struct cluster_opts cluster;
     struct front_opts front;
     bool renetworked = s->networks != a->around.networks && !wire_networks_same(a->around.networks, s->networks);
 
     wire_proxy(c, t, s->local, &proxy);
-    if (!proxy_update(a->proxy, &proxy)) {
-        buf_append_str(errors, "out of memory\n");
+    wire_cluster(c, t, s, a->hostname, &cluster);
+    cluster.peer_allowed_arg = a->around.networks;
+    cluster.peer_rule_changed = renetworked;
+    cluster.changes = a->changes;
+    config = proxy_config_new(&proxy);
+    if (config == NULL || !cluster_update(a->cluster, &cluster)) {
+        proxy_config_unref(config);
+        buf_append_str(errors, "out of memory, or apiserver-user cannot be put into headers\n");
         return false;
     }
+    proxy_update(a->proxy, config);
     if (s->networks != a->around.networks) {
         wire_networks_replace(a->around.networks, s->networks);
         s->networks = a->around.networks;
     }
-    wire_cluster(c, t, s, a->hostname, &cluster);
-    cluster.peer_rule_changed = renetworked;
-    cluster.changes = a->changes;
-    cluster_update(a->cluster, &cluster);
     wire_front(c, t, &front);
     front.arg = a->proxy;
     front_update(a->front, &front);

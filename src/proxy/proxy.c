@@ -351,19 +351,14 @@ struct proxy *proxy_new(struct loop *l, struct back *b, struct cluster *c, struc
     return p;
 }
 
-bool proxy_update(struct proxy *p, const struct proxy_opts *o)
+void proxy_update(struct proxy *p, struct proxy_config *c)
 {
-    struct proxy_config *c = proxy_config_new(o);
-
-    if (c == NULL)
-        return false;
     proxy_config_unref(p->config);
     p->config = c;
     /* Whom a verdict was about may be read differently now (CAs, header names). */
     authz_cache_clear(p->authz);
     mem_free(p->hsts);
     p->hsts = NULL;
-    return true;
 }
 
 void proxy_set_stopping(struct proxy *p)

@@ -20,8 +20,8 @@ struct traffic;
 /* Ends the process only when out of memory. */
 struct proxy *proxy_new(struct loop *l, struct back *b, struct cluster *c, struct metrics *m,
                         const struct proxy_opts *o);
-/* Requests that are under way keep the options they began with. False (nothing changed) when out of memory. */
-MEM_CHECK bool proxy_update(struct proxy *p, const struct proxy_opts *o);
+/* Takes over the options (proxy_config_new); requests that are under way keep those that they began with. */
+void proxy_update(struct proxy *p, struct proxy_config *c);
 /* Cancels every request and tunnel. The front must be gone or draining. */
 void proxy_free(struct proxy *p);
 /* For front_opts.on_request; arg is the proxy. */

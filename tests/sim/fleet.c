@@ -321,12 +321,15 @@ void fleet_reload(struct fleet *f, unsigned node)
 {
     struct node *n = &f->nodes[node];
     struct proxy_opts o = proxy_opts_of(n);
+    struct proxy_config *config;
 
     if (n->cluster == NULL)
         return;
-    if (!proxy_update(n->proxy, &o) && !proxy_update(n->proxy, &o))
-        abort();
-    cluster_update(n->cluster, &n->opts);
+    config = proxy_config_new(&o);
+    if (config != NULL && cluster_update(n->cluster, &n->opts))
+        proxy_update(n->proxy, config);
+    else
+        proxy_config_unref(config); /* refused for want of memory: all stays as it was */
 }
 
 void fleet_cut(struct fleet *f, unsigned from, unsigned to, bool cut)

@@ -3,8 +3,6 @@
 #include "lib/tap.h"
 #include "sim/world.h"
 
-enum { VITAL = 3 }; /* allocations, the first ones of switching peers on, without which the process ends */
-
 struct story {
     struct world w;
     struct kube_server *b, *c;
@@ -46,40 +44,97 @@ static bool all_is_known(struct story *s)
            served_excluded(cluster_served(s->w.cluster), SLICE_LIT("b.example.com"), SLICE_LIT("v1"));
 }
 
-static void switch_peers(struct story *s, bool on)
+static bool switch_peers(struct story *s, bool on)
 {
     s->w.opts.peers_enabled = on;
-    cluster_update(s->w.cluster, &s->w.opts);
+    return cluster_update(s->w.cluster, &s->w.opts);
 }
 
-/* Peers are switched on by a reload, and something for it is missing: the rest is already at work when that comes. */
+static void begin_off(struct story *s)
+{
+    begin(s);
+    sim_run_ms(s->w.loop, 1000);
+    (void)switch_peers(s, false);
+    sim_run_ms(s->w.loop, 1000);
+}
+
+/* Peers are switched on by a reload, and something for it is missing: refused, or the rest is at work when that comes.
+ */
 static void switched_on(void)
 {
-    struct story s;
-    uint64_t calls;
+    uint64_t calls = 0;
 
-    begin(&s);
-    sim_run_ms(s.w.loop, 1000);
-    switch_peers(&s, false);
-    sim_run_ms(s.w.loop, 1000);
-    calls = mem_calls();
-    switch_peers(&s, true);
-    calls = mem_calls() - calls;
-    world_end(&s.w);
-    for (uint64_t n = VITAL + 1; n <= calls; n++) {
-        begin(&s);
-        sim_run_ms(s.w.loop, 1000);
-        switch_peers(&s, false);
-        sim_run_ms(s.w.loop, 1000);
+    for (uint64_t n = 0; n <= calls; n++) {
+        struct story s;
+        bool taken;
+
+        begin_off(&s);
+        calls = n == 0 ? mem_calls() : calls;
         mem_fail_nth(n);
-        switch_peers(&s, true);
+        taken = switch_peers(&s, true);
         mem_fail_nth(0);
+        calls = n == 0 ? mem_calls() - calls : calls;
         sim_run_ms(s.w.loop, 4000);
+        if (!taken) {
+            ok(!served_peers_enabled(cluster_served(s.w.cluster)), "allocation %llu: refused, peers stay off",
+               (unsigned long long)n);
+            ok(switch_peers(&s, true), "and the next time they are switched on");
+            sim_run_ms(s.w.loop, 4000);
+        }
         ok(served_synced(cluster_served(s.w.cluster)) && world_peer_serves(&s.w, s.b, "batch", "v1", "jobs") &&
                served_excluded(cluster_served(s.w.cluster), SLICE_LIT("stable.example.com"), SLICE_LIT("v1")),
            "allocation %llu of switching peers on fails", (unsigned long long)n);
         world_end(&s.w);
     }
+}
+
+static bool has_static_peer(struct story *s)
+{
+    const struct served *v = cluster_served(s->w.cluster);
+
+    for (size_t i = 0; i < served_n_peers(v); i++)
+        if (strcmp(served_peer_at(v, i)->host, "cp-d") == 0)
+            return served_peer_at(v, i)->origin != NULL &&
+                   strcmp(origin_address(served_peer_at(v, i)->origin), "10.0.0.4:6443") == 0;
+    return false;
+}
+
+/* Much else is changed by one: it is taken as a whole, now or a moment later, or refused as a whole. */
+static void reloaded(void)
+{
+    const struct cluster_static_peer fixed[] = {{.name = "cp-d", .host = "10.0.0.4", .port = 6443},
+                                                {.name = "cp-b", .host = "10.0.0.2", .port = 6443}};
+    uint64_t calls = 0;
+
+    for (uint64_t n = 0; n <= calls; n++) {
+        struct story s;
+        bool taken;
+
+        begin(&s);
+        sim_run_ms(s.w.loop, 3000);
+        s.w.opts.static_peers = fixed;
+        s.w.opts.n_static_peers = 2;
+        s.w.opts.advertise = "10.0.0.7:6443";
+        s.w.opts.user = "somebody";
+        s.w.opts.etcd_servers = &s.w.origin;
+        s.w.opts.n_etcd_servers = 1;
+        s.w.opts.etcd_prefix = "/other";
+        calls = n == 0 ? mem_calls() : calls;
+        mem_fail_nth(n);
+        taken = cluster_update(s.w.cluster, &s.w.opts);
+        mem_fail_nth(0);
+        calls = n == 0 ? mem_calls() - calls : calls;
+        sim_run_ms(s.w.loop, 4000);
+        if (!taken) {
+            ok(!has_static_peer(&s), "allocation %llu: refused, all stays as it was", (unsigned long long)n);
+            ok(cluster_update(s.w.cluster, &s.w.opts), "and the next reload is not");
+            sim_run_ms(s.w.loop, 4000);
+        }
+        ok(has_static_peer(&s) && world_peer_serves(&s.w, s.b, "batch", "v1", "jobs"),
+           "allocation %llu of a reload fails", (unsigned long long)n);
+        world_end(&s.w);
+    }
+    diag("%llu allocations in a reload", (unsigned long long)calls);
 }
 
 static void on_looked(void *arg)
@@ -123,6 +178,7 @@ int main(void)
     waited_for();
 
     switched_on();
+    reloaded();
 
     begin(&s);
     calls = mem_calls();

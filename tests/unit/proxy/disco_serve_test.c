@@ -348,7 +348,7 @@ static void old_verdict_after_reload(void)
     c = client(&w);
     say(c, ASK("GET", V2, ""));
     (void)has(conn(&w.local, 0), "\r\n\r\n");
-    ok(proxy_update(w.proxy, &w.opts), "a reload while the local server thinks");
+    world_reload(&w, &w.opts); /* while the local server thinks */
     say(conn(&w.local, 0), NOT_MODIFIED);
     ok(has(c, world_document()), "the verdict holds for its request");
     before = buf_len(&conn(&w.local, 0)->got);

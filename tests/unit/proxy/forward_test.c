@@ -472,7 +472,7 @@ static void reload_meanwhile(void)
     (void)has(conn(&w.local, 0), "\r\n\r\n");
     changed = w.opts;
     changed.local = w.peers[0].origin;
-    ok(proxy_update(w.proxy, &changed), "new options");
+    world_reload(&w, &changed);
     say(conn(&w.local, 0), OK_ANSWER);
     ok(has(c, "{}"), "a request under way stays where it is");
     ask(c, "GET", PODS "/later", "");

@@ -182,8 +182,8 @@ void world_know(struct world *w)
     struct served_input in = {.peers_enabled = true,
                               .leases_synced = true,
                               .local_id = "apiserver-a",
-                              .local = w->blind ? NULL : local,
-                              .local_refused = w->blind,
+                              .local = w->forbidden ? NULL : local,
+                              .local_refused = w->forbidden,
                               .local_etag = {SLICE_LIT("\"L\"")},
                               .local_schemas = schemas(w->local_schemas),
                               .peers = peers,
@@ -415,6 +415,15 @@ void world_start(struct world *w)
     w->front = front_new(w->loop, w->metrics, &o, &err);
     if (w->front == NULL)
         tap_bail("%s", err.text);
+}
+
+void world_reload(struct world *w, const struct proxy_opts *o)
+{
+    struct proxy_config *c = proxy_config_new(o);
+
+    if (c == NULL)
+        tap_bail("no memory for options");
+    proxy_update(w->proxy, c);
 }
 
 void world_open(struct world *w, size_t n_peers)

@@ -47,7 +47,7 @@ struct world {
     struct tls_ctx *server_tls, *back_tls;  /* of world_init_tls() */
     struct server local, peers[WORLD_PEERS];
     size_t n_peers;
-    bool blind;           /* the local server does not let us read its discovery */
+    bool forbidden;       /* the local server does not let us read its discovery */
     bool local_has_jobs;  /* the local server serves batch/v1 jobs, too */
     bool jobs_excluded;   /* what the proxy knows: batch/v1 is a custom resource or an aggregated API */
     bool no_refresh;      /* there is nothing to be refreshed */
@@ -80,6 +80,8 @@ void world_init_tls(struct world *w, size_t n_peers, struct tls_ctx *server, str
 void world_start(struct world *w);
 /* init and start */
 void world_open(struct world *w, size_t n_peers);
+/* Other options from now on. */
+void world_reload(struct world *w, const struct proxy_opts *o);
 /* Frees all and checks that nothing is left under way. */
 void world_close(struct world *w);
 /* What the cluster knows, made anew out of w (after a change of local_has_jobs, say). */

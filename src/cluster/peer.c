@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cluster/peer.h"
+
+#include <stdio.h>
+
+#include "base/changes.h"
+#include "base/log.h"
+#include "kube/hostport.h"
+#include "net/cidr.h"
+
+const char *peer_life_name(enum peer_life life)
+{
+    static const char *const names[] = {"live", "lapsed", "forgotten"};
+
+    return names[life];
+}
+
+const char *peer_source_name(enum peer_source s)
+{
+    static const char *const names[] = {"static", "etcd", "annotation", "none"};
+
+    return names[s];
+}
+
+void peer_free(struct peer *peer)
+{
+    if (peer == NULL)
+        return;
+    for (size_t i = 0; i < PEER_SOURCES; i++)
+        mem_free(peer->address[i].host);
+    if (peer->origin != NULL)
+        origin_unref(peer->origin);
+    mem_free(peer->id);
+    mem_free(peer->hostname);
+    mem_free(peer->holder);
+    mem_free(peer);
+}
+
+struct peer *peer_new(struct slice id, uint64_t now_ms)
+{
+    struct peer *peer = mem_zalloc(sizeof *peer);
+
+    if (peer == NULL)
+        return NULL;
+    peer->id = mem_slicedup(id);
+    peer->hostname = mem_strdup("");
+    peer->holder = mem_strdup("");
+    peer->life = PEER_FORGOTTEN;
+    peer->source = PEER_SOURCES;
+    peer->known_ms = peer->seen_ms = now_ms;
+    if (peer->id != NULL && peer->hostname != NULL && peer->holder != NULL)
+        return peer;
+    peer_free(peer);
+    return NULL;
+}
+
+const char *peer_label(const struct peer *peer)
+{
+    return peer->hostname[0] != '\0' ? peer->hostname : peer->id;
+}
+
+/* ------------------------------------------------------------------------------------------------------- origins */
+
+static enum peer_source best_source(const struct peer *peer)
+{
+    enum peer_source s = PEER_FROM_STATIC;
+
+    while (s < PEER_SOURCES && peer->address[s].host == NULL)
+        s++;
+    return s;
+}
+
+static bool is_literal(const char *host)
+{
+    char text[300];
+    struct hostport hp;
+    int n = snprintf(text, sizeof text, strchr(host, ':') != NULL ? "[%s]:1" : "%s:1", host);
+
+    return n > 0 && (size_t)n < sizeof text && hostport_parse(slice_of(text, (size_t)n), &hp) && hp.ip;
+}
+
+/*
+ * The rule without peer-allowed-cidrs. An address out of a Lease can be written by whoever may write Leases in
+ * kube-system: it must not turn us against services of our own node.
+ */
+static bool is_elsewhere(const struct sockaddr *addr, void *unused)
+{
+    (void)unused;
+    return !cidr_is_special(addr);
+}
+
+static struct origin *make_origin(const struct peer *peer, const struct peer_reach *r, enum peer_source s)
+{
+    struct origin_opts o = {
+        .name = peer->id,
+        .server = peer_label(peer),
+        .host = peer->address[s].host,
+        .port = peer->address[s].port,
+        .tls_cert = r->tls_cert,
+        .tls_no_cert = r->tls_no_cert,
+        .tls_required = true,
+        .allow = r->allow != NULL ? r->allow : is_elsewhere,
+        .allow_arg = r->allow_arg,
+        .egress = r->egress,
+    };
+
+    /*
+     * What the operator has written as a static peer is listed explicitly; only a name among peer-allowed-cidrs, which
+     * resolves to whatever DNS says, is still held against them.
+     */
+    if (s == PEER_FROM_STATIC && (r->allow == NULL || is_literal(o.host)))
+        o.allow = NULL;
+    return origin_new(r->back, &o);
+}
+
+bool peer_settle_origin(struct peer *peer, const struct peer_reach *r, bool anew)
+{
+    enum peer_source s = best_source(peer);
+    struct origin *old = peer->origin;
+
+    if (!anew && s == peer->source && (old != NULL || s == PEER_SOURCES))
+        return false;
+    peer->origin = s == PEER_SOURCES ? NULL : make_origin(peer, r, s);
+    peer->source = s;
+    if (s == PEER_SOURCES) {
+        log_warning("Peer has no usable address", LT("peer", peer->id), LT("host", peer->hostname));
+        changes_add(r->changes, CHANGE_FAILED, peer_label(peer), "has no usable address");
+    } else if (peer->origin == NULL)
+        log_error("Out of memory for a peer's address", LT("peer", peer->id));
+    else {
+        log_info("Peer address", LT("peer", peer->id), LT("address", origin_address(peer->origin)),
+                 LT("source", peer_source_name(s)));
+        changes_add(r->changes, CHANGE_CHANGED, peer_label(peer), "address %s, from %s", origin_address(peer->origin),
+                    peer_source_name(s));
+    }
+    if (old != NULL)
+        origin_unref(old);
+    return true;
+}
+
+bool peer_set_address(struct peer *peer, enum peer_source s, const char *host, unsigned port)
+{
+    char *copy = NULL;
+
+    if (host == NULL && peer->address[s].host == NULL)
+        return false;
+    if (host != NULL && peer->address[s].host != NULL && strcmp(host, peer->address[s].host) == 0 &&
+        port == peer->address[s].port)
+        return false;
+    if (host != NULL) {
+        copy = mem_strdup(host);
+        if (copy == NULL)
+            return false;
+    }
+    mem_free(peer->address[s].host);
+    peer->address[s].host = copy;
+    peer->address[s].port = port;
+    return true;
+}
+
+bool peer_set_annotation(struct peer *peer, struct slice text, struct changes *changes)
+{
+    struct hostport hp;
+    char host[64];
+
+    if (text.n == 0)
+        return peer_set_address(peer, PEER_FROM_ANNOTATION, NULL, 0);
+    if (!hostport_parse(text, &hp) || !hp.ip || hp.host.n >= sizeof host) {
+        log_v(2, "Ignoring a peer address that is not IP:PORT", LT("peer", peer->id), LS("address", text));
+        changes_add(changes, CHANGE_DISBELIEVED, peer_label(peer), "address in its Lease: \"%.*s\" is not IP:PORT",
+                    (int)text.n, text.p);
+        return peer_set_address(peer, PEER_FROM_ANNOTATION, NULL, 0);
+    }
+    memcpy(host, hp.host.p, hp.host.n);
+    host[hp.host.n] = '\0';
+    return peer_set_address(peer, PEER_FROM_ANNOTATION, host, hp.port);
+}
+
+bool peer_set_text(char **slot, struct slice text)
+{
+    char *copy;
+
+    if (slice_eq(slice_str(*slot), text))
+        return false;
+    copy = mem_slicedup(text);
+    if (copy == NULL)
+        return false;
+    mem_free(*slot);
+    *slot = copy;
+    return true;
+}
+
+unsigned peer_set_tag(struct peer *peer, struct slice tag)
+{
+    if (tag.n >= sizeof peer->tag || slice_eq(tag, slice_str(peer->tag)))
+        return 0;
+    memcpy(peer->tag, tag.p, tag.n);
+    peer->tag[tag.n] = '\0';
+    return tag.n > 0 ? PEER_CHANGED_TAG : 0;
+}
