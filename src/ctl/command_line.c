@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl/command_line.h"
+
+#include <config.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/contract.h"
+#include "base/nearest.h"
+#include "ctl/check_command.h"
+#include "ctl/client.h"
+#include "ctl/show.h"
+
+#define DEFAULT_SOCKET "/run/mvproxy/control.sock"
+#define DEFAULT_CONFIG_FILE CONFIG_DIRECTORY "/mvproxy.yaml"
+
+/* Exit statuses, as mvproxyctl(1) documents them. */
+enum { EXIT_FINE, EXIT_NOT_WELL, EXIT_NO_ANSWER, EXIT_WRONG_USE };
+
+enum { WATCH_S = 2, MAX_ARGUMENTS = 3 };
+
+struct option;
+
+struct call {
+    const char *socket;
+    const char *command; /* NULL: none */
+    const char *argument[MAX_ARGUMENTS];
+    size_t n_arguments;
+    const char *user, *config_file, *format;
+    bool json, all, rerouted, watch, before, upgrade, help, version;
+    const struct option *special; /* one that not every command has, if any was given */
+};
+
+struct command {
+    const char *name, *asks; /* what the daemon calls it */
+    size_t least, most;      /* arguments */
+    const char *arguments, *help;
+    bool (*show)(struct json_object *result);                        /* NULL: it does all by itself (carry_out) */
+    bool (*fill)(const struct call *c, struct json_object *request); /* NULL: nothing to add */
+};
+
+static void add_text(struct json_object *request, const char *name, const char *value)
+{
+    json_object_object_add(request, name, json_object_new_string(value));
+}
+
+static bool fill_skew(const struct call *c, struct json_object *request)
+{
+    json_object_object_add(request, "all", json_object_new_boolean(c->all));
+    return true;
+}
+
+static bool fill_explain(const struct call *c, struct json_object *request)
+{
+    add_text(request, "method", c->argument[0]);
+    add_text(request, "path", c->argument[1]);
+    json_object_object_add(request, "rerouted", json_object_new_boolean(c->rerouted));
+    if (c->user != NULL)
+        add_text(request, "user", c->user);
+    return true;
+}
+
+static bool fill_peer(const struct call *c, struct json_object *request)
+{
+    if (c->n_arguments > 0)
+        add_text(request, "peer", c->argument[0]);
+    return true;
+}
+
+static bool fill_level(const struct call *c, struct json_object *request)
+{
+    char *end;
+    long level;
+
+    if (c->n_arguments == 0)
+        return true;
+    level = strtol(c->argument[0], &end, 10);
+    if (end == c->argument[0] || *end != '\0' || level < 0 || level > 10) {
+        fprintf(stderr, "mvproxyctl: \"%s\" is not a level between 0 and 10\n", c->argument[0]);
+        return false;
+    }
+    json_object_object_add(request, "level", json_object_new_int64(level));
+    return true;
+}
+
+static int run_check(const struct call *c)
+{
+    return check_command(&(struct check_command){.socket = c->socket,
+                                                 .config_file = c->config_file,
+                                                 .else_file = DEFAULT_CONFIG_FILE,
+                                                 .before = c->before,
+                                                 .json = c->json});
+}
+
+static const struct command commands[] = {
+    {"check", NULL, 0, 0, "[--pre] [--config FILE]",
+     "Whether all that mvproxy stands on is as it has to be; --pre: before it is started. Exit status 0 well,\n"
+     "      1 warnings only, 2 something is wrong.",
+     NULL, NULL},
+    {"status", "status", 0, 0, "", "Ready or not and why, this server, its peers.", show_status, NULL},
+    {"peers", "status", 0, 0, "", "This server and each peer: state, address, health, age of discovery.", show_peers,
+     NULL},
+    {"skew", "skew", 0, 0, "[--all | --upgrade] [--watch]", "What is not served by every server.", show_skew,
+     fill_skew},
+    {"explain", "explain", 2, 2, "METHOD PATH [--as USER] [--rerouted]", "What would be done with a request, and why.",
+     show_explain, fill_explain},
+    {"requests", "requests", 0, 0, "", "Requests under way, the longest first.", show_requests, NULL},
+    {"refresh", "refresh", 0, 1, "[PEER]", "Read discovery again now, of all servers or of one.", show_done, fill_peer},
+    {"drain", "drain", 1, 1, "PEER", "Send that peer no new requests while another server can have them.", show_drain,
+     fill_peer},
+    {"undrain", "undrain", 1, 1, "PEER", "Send them again.", show_drain, fill_peer},
+    {"reload", "reload", 0, 0, "", "Reload the configuration; says what is wrong with it.", show_reload, NULL},
+    {"loglevel", "loglevel", 0, 1, "[LEVEL]", "Show or set the log's verbosity until the next reload.", show_level,
+     fill_level},
+    {"config", "config", 0, 0, "", "The effective configuration and where each value comes from.", show_config, NULL},
+    {"certs", "certs", 0, 0, "", "The certificates in force and when they end.", show_certs, NULL},
+    {"metrics", "metrics", 0, 0, "", "All metrics in Prometheus' text format.", show_metrics, NULL},
+    {"support-bundle", NULL, 1, 1, "FILE", "What the running process says, in one file, without secrets.", NULL, NULL},
+};
+
+/* skew --upgrade */
+static const struct command upgrade = {"skew", "upgrade", 0, 0, "--upgrade [--watch]", "", show_upgrade, NULL};
+
+enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+
+static void print_help(FILE *f)
+{
+    fputs("Usage: mvproxyctl [--socket PATH] [-o json] COMMAND [ARGUMENT ...]\n\n"
+          "Asks a running mvproxy on this machine, by its control socket (default " DEFAULT_SOCKET ").\n\n",
+          f);
+    for (size_t i = 0; i < COMMANDS; i++)
+        fprintf(f, "  %-14s %s\n      %s\n", commands[i].name, commands[i].arguments, commands[i].help);
+    fputs("  help           [COMMAND]\n      This, or of one command.\n"
+          "\nExit status: 0 well; 1 not ready, refused or expired; 2 no mvproxy answers; 3 wrong use.\n",
+          f);
+}
+
+static void print_usage(FILE *f, const struct command *k)
+{
+    fprintf(f, "mvproxyctl %s%s%s\n", k->name, k->arguments[0] == '\0' ? "" : " ", k->arguments);
+}
+
+static const struct command *find(const char *name)
+{
+    struct nearest n = nearest_to(slice_str(name));
+
+    nearest_try(&n, "help");
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+        nearest_try(&n, commands[i].name);
+    }
+    fprintf(stderr,
+            n.best == NULL ? "mvproxyctl: unknown command \"%s\"; --help lists them\n"
+                           : "mvproxyctl: unknown command \"%s\": did you mean %s?\n",
+            name, n.best);
+    return NULL;
+}
+
+/* NULL after a message; *status is the exit status then. */
+static struct json_object *ask(const struct command *k, const struct call *c, int *status)
+{
+    struct json_object *request = client_request(k->asks), *result;
+    struct err err;
+
+    err_clear(&err);
+    if (k->fill != NULL && !k->fill(c, request)) {
+        json_object_put(request);
+        *status = EXIT_WRONG_USE;
+        return NULL;
+    }
+    result = client_ask(c->socket, request, &err);
+    if (result == NULL && err_is_set(&err)) {
+        fprintf(stderr, "mvproxyctl: %s\n", err.text);
+        *status = err.text[0] == 'n' && strncmp(err.text, "no mvproxy", 10) == 0 ? EXIT_NO_ANSWER : EXIT_NOT_WELL;
+    }
+    return result;
+}
+
+static int show_once(const struct command *k, const struct call *c)
+{
+    int status = EXIT_NOT_WELL;
+    struct json_object *result = ask(k, c, &status);
+
+    if (result == NULL)
+        return status;
+    if (c->json)
+        show_json(slice_str(
+            json_object_to_json_string_ext(result, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE)));
+    else
+        show_printable(result);
+    status = c->json || k->show(result) ? EXIT_FINE : EXIT_NOT_WELL;
+    json_object_put(result);
+    return status;
+}
+
+/* Into a file of its own: whoever else may write to its folder, say /tmp, does not choose which one. */
+static int write_new_file(const char *path, struct json_object *o)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    bool good = fd >= 0 && json_object_to_fd(fd, o, JSON_C_TO_STRING_PRETTY) == 0;
+
+    if (fd < 0)
+        fprintf(stderr, "mvproxyctl: %s: %s\n", path, strerror(errno));
+    if (fd >= 0 && close(fd) != 0)
+        good = false;
+    if (fd >= 0 && !good)
+        fprintf(stderr, "mvproxyctl: %s: cannot be written\n", path);
+    return good ? EXIT_FINE : EXIT_NOT_WELL;
+}
+
+/* Everything that has an answer without arguments and changes nothing. */
+static int write_bundle(const struct call *c)
+{
+    static const char *const parts[] = {"status", "skew", "requests", "config", "certs", "metrics"};
+    struct json_object *bundle = json_object_new_object();
+    int status = EXIT_FINE;
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && status == EXIT_FINE; i++) {
+        const struct command *k = find(parts[i]);
+        struct call all = {.socket = c->socket, .all = true};
+        struct json_object *part;
+
+        contract(k != NULL); /* all of `parts` are in the table */
+        part = ask(k, &all, &status);
+        if (part != NULL)
+            json_object_object_add(bundle, parts[i], part);
+    }
+    if (status == EXIT_FINE)
+        status = write_new_file(c->argument[0], bundle);
+    json_object_put(bundle);
+    return status;
+}
+
+static int carry_out(const struct command *k, const struct call *c)
+{
+    int status;
+
+    if (c->n_arguments < k->least || c->n_arguments > k->most) {
+        fputs("mvproxyctl: usage: ", stderr);
+        print_usage(stderr, k);
+        return EXIT_WRONG_USE;
+    }
+    if (k->show == NULL)
+        return strcmp(k->name, "check") == 0 ? run_check(c) : write_bundle(c);
+    if (c->upgrade && strcmp(k->name, upgrade.name) == 0)
+        k = &upgrade;
+    while ((status = show_once(k, c)) <= EXIT_NOT_WELL && c->watch) {
+        fflush(stdout);
+        sleep(WATCH_S);
+        if (isatty(STDOUT_FILENO) == 1)
+            fputs("\033[H\033[2J", stdout);
+    }
+    return status;
+}
+
+/* ---- the command line ---- */
+
+static const struct option {
+    const char *name, *of; /* of: the one command that has it; NULL: all have it */
+    bool has_value;
+    size_t at; /* in struct call: a text, or a flag */
+} options[] = {
+    {"--socket", NULL, true, offsetof(struct call, socket)},
+    {"-o", NULL, true, offsetof(struct call, format)},
+    {"--help", NULL, false, offsetof(struct call, help)},
+    {"-h", NULL, false, offsetof(struct call, help)},
+    {"--version", NULL, false, offsetof(struct call, version)},
+    {"--pre", "check", false, offsetof(struct call, before)},
+    {"--config", "check", true, offsetof(struct call, config_file)},
+    {"--all", "skew", false, offsetof(struct call, all)},
+    {"--upgrade", "skew", false, offsetof(struct call, upgrade)},
+    {"--watch", "skew", false, offsetof(struct call, watch)},
+    {"--as", "explain", true, offsetof(struct call, user)},
+    {"--rerouted", "explain", false, offsetof(struct call, rerouted)},
+};
+
+enum { OPTIONS = sizeof(options) / sizeof(options[0]) };
+
+/* NULL after a message. */
+static const struct option *find_option(const char *arg)
+{
+    struct slice name = slice_of(arg, strcspn(arg, "="));
+    struct nearest n = nearest_to(name);
+
+    for (size_t i = 0; i < OPTIONS; i++) {
+        if (slice_eq(name, slice_str(options[i].name)) && (options[i].has_value || arg[name.n] == '\0'))
+            return &options[i];
+        nearest_try(&n, options[i].name);
+    }
+    fprintf(stderr,
+            n.best == NULL ? "mvproxyctl: unknown option %s\n" : "mvproxyctl: unknown option %s: did you mean %s?\n",
+            arg, n.best);
+    return NULL;
+}
+
+/* A value is behind '=', or the next argument. False after a message. */
+static bool take_option(struct call *c, char *const **at)
+{
+    const char *value = strchr(**at, '=');
+    const struct option *o = find_option(**at);
+
+    if (o == NULL)
+        return false;
+    if (o->of != NULL)
+        c->special = o;
+    if (!o->has_value) {
+        *(bool *)((char *)c + o->at) = true;
+        return true;
+    }
+    if (value == NULL && (*at)[1] == NULL) {
+        fprintf(stderr, "mvproxyctl: %s: value missing\n", o->name);
+        return false;
+    }
+    *(const char **)(void *)((char *)c + o->at) = value != NULL ? value + 1 : *++*at;
+    return true;
+}
+
+static bool take_line(struct call *c, char *const *argv)
+{
+    for (char *const *at = argv + 1; *at != NULL; at++) {
+        if ((*at)[0] == '-') {
+            if (!take_option(c, &at))
+                return false;
+        } else if (c->command == NULL) {
+            c->command = *at;
+        } else if (c->n_arguments < MAX_ARGUMENTS) {
+            c->argument[c->n_arguments++] = *at;
+        }
+    }
+    c->json = c->format != NULL && strcmp(c->format, "json") == 0;
+    if (c->format != NULL && !c->json)
+        fprintf(stderr, "mvproxyctl: -o %s: only json is known\n", c->format);
+    return c->format == NULL || c->json;
+}
+
+/* `help` and `help COMMAND` are `--help` and `COMMAND --help`. */
+static void take_help(struct call *c)
+{
+    if (c->command == NULL || strcmp(c->command, "help") != 0)
+        return;
+    c->help = true;
+    c->command = c->n_arguments > 0 ? c->argument[0] : NULL;
+}
+
+static int run_command(const struct call *c)
+{
+    const struct command *k = find(c->command);
+
+    if (k == NULL)
+        return EXIT_WRONG_USE;
+    if (c->help) {
+        fputs("Usage: ", stdout);
+        print_usage(stdout, k);
+        printf("\n      %s\n\nMore: man mvproxyctl\n", k->help);
+        return EXIT_FINE;
+    }
+    if (c->special != NULL && strcmp(c->special->of, k->name) != 0) {
+        fprintf(stderr, "mvproxyctl: %s is an option of %s; usage: ", c->special->name, c->special->of);
+        print_usage(stderr, k);
+        return EXIT_WRONG_USE;
+    }
+    return carry_out(k, c);
+}
+
+int command_line_run(int argc, char **argv)
+{
+    struct call c = {.socket = DEFAULT_SOCKET};
+
+    if (argc == 0 || !take_line(&c, argv))
+        return EXIT_WRONG_USE;
+    take_help(&c);
+    if (c.version) {
+        puts("mvproxyctl " PACKAGE_VERSION);
+        return EXIT_FINE;
+    }
+    if (c.command != NULL)
+        return run_command(&c);
+    print_help(c.help ? stdout : stderr);
+    return c.help ? EXIT_FINE : EXIT_WRONG_USE;
+}
