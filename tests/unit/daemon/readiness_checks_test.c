@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which checks there are, what each asks, and what the service manager hears of them. */
+#include "daemon/readiness_checks.h"
+
+#include <stdio.h>
+
+#include "admin/health.h"
+#include "base/log.h"
+#include "daemon/app_state.h"
+#include "daemon/expiry.h"
+#include "lib/tap.h"
+
+enum { FACTS = 5, ROOM = 1 << 16 };
+
+/* What is wrong; NULL: nothing. In the order of the functions below. */
+static const char *faults[FACTS];
+static bool certificate_over;
+static const char *asked_option;
+static char status[512];
+static unsigned notified;
+static size_t peers;
+
+/* ---- in place of the cluster, the certificates and the service manager ---- */
+
+static bool fact(unsigned i, char *reason, size_t n)
+{
+    if (faults[i] != NULL)
+        (void)snprintf(reason, n, "%s", faults[i]);
+    return faults[i] == NULL;
+}
+
+bool cluster_local_reachable(struct cluster *c, char *reason, size_t n)
+{
+    (void)c;
+    return fact(0, reason, n);
+}
+
+bool cluster_local_synced(struct cluster *c, char *reason, size_t n)
+{
+    (void)c;
+    return fact(1, reason, n);
+}
+
+bool cluster_leases_synced(struct cluster *c, char *reason, size_t n)
+{
+    (void)c;
+    return fact(2, reason, n);
+}
+
+bool cluster_peers_synced(struct cluster *c, char *reason, size_t n)
+{
+    (void)c;
+    return fact(3, reason, n);
+}
+
+bool cluster_front_trusted(struct cluster *c, char *reason, size_t n)
+{
+    (void)c;
+    return fact(4, reason, n);
+}
+
+struct served *cluster_served(struct cluster *c)
+{
+    (void)c;
+    return NULL;
+}
+
+size_t served_n_peers(const struct served *s)
+{
+    (void)s;
+    return peers;
+}
+
+bool expiry_is_over(const struct expiry *e, const char *option)
+{
+    (void)e;
+    asked_option = option;
+    return certificate_over;
+}
+
+void notify_status(struct notify *n, const char *text)
+{
+    (void)n;
+    notified++;
+    (void)snprintf(status, sizeof(status), "%s", text);
+}
+
+/* ---- what is said ---- */
+
+static const char *const names[FACTS] = {"local-apiserver", "local-discovery-sync", "lease-informer-sync",
+                                         "peer-discovery-sync", "requestheader"};
+
+static void note(const char *check, const char *why, void *arg)
+{
+    struct buf *out = arg;
+
+    buf_printf(out, "%s: %s; ", check, why);
+}
+
+static void failing(struct health *h, enum health_endpoint endpoint, const char *want, const char *name)
+{
+    struct buf out;
+
+    buf_init(&out, ROOM);
+    health_each_failing(h, endpoint, note, &out);
+    is_slice(buf_slice(&out), want, "%s", name);
+    buf_free(&out);
+}
+
+static void checks(struct app *a)
+{
+    struct health *h = readiness_checks_new(a);
+    char want[64], reason[64];
+
+    failing(h, HEALTH_READYZ, "", "all well");
+    ok(readiness_checks_pass(a, reason, sizeof(reason)), "it passes");
+    for (unsigned i = 0; i < FACTS; i++) {
+        faults[i] = "broken";
+        (void)snprintf(want, sizeof(want), "%s: broken; ", names[i]);
+        failing(h, HEALTH_READYZ, want, names[i]);
+        failing(h, HEALTH_HEALTHZ, want, names[i]);
+        failing(h, HEALTH_LIVEZ, "", "alive it is");
+        ok(!readiness_checks_pass(a, reason, sizeof(reason)), "%s: not ready", names[i]);
+        is_str(reason, "broken", "%s: why", names[i]);
+        faults[i] = NULL;
+    }
+    certificate_over = true;
+    failing(h, HEALTH_READYZ, "tls-certificates: the serving certificate has expired; ", "expired");
+    failing(h, HEALTH_HEALTHZ, "tls-certificates: the serving certificate has expired; ", "expired");
+    is_str(asked_option, "tls-cert-file", "the serving certificate");
+    certificate_over = false;
+    a->phase = APP_DELAYING;
+    failing(h, HEALTH_READYZ, "shutdown: process is shutting down; ", "told to stop");
+    failing(h, HEALTH_HEALTHZ, "", "which is no fault");
+    a->phase = APP_SERVING;
+    health_free(h);
+}
+
+static void looks(void)
+{
+    static const struct {
+        const char *check, *words;
+    } rows[] = {
+        {"local-apiserver", "the option apiserver"},
+        {"local-discovery-sync", "/apis"},
+        {"lease-informer-sync", "contrib/rbac"},
+        {"peer-discovery-sync", "mvproxyctl peers"},
+        {"requestheader", "requestheader-*"},
+        {"tls-certificates", "mvproxyctl certs"},
+        {"shutdown", "told to stop"},
+        {"else", "the log of mvproxy"},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++)
+        ok(strstr(readiness_checks_look(rows[i].check), rows[i].words) != NULL, "%s: %s", rows[i].check,
+           readiness_checks_look(rows[i].check));
+}
+
+static void tell(struct app *a, const char *want, unsigned times, const char *name)
+{
+    notified = 0;
+    readiness_checks_tell(a);
+    is_str(status, want, "%s", name);
+    is_str(a->status, want, "%s: remembered", name);
+    is_u64(notified, times, "%s: told", name);
+}
+
+static void manager(struct app *a)
+{
+    peers = 2;
+    tell(a, "Serving, 2 peers known", 1, "well");
+    tell(a, "Serving, 2 peers known", 0, "the same is not said again");
+    peers = 3;
+    tell(a, "Serving, 3 peers known", 1, "another peer");
+    faults[2] = "no Leases";
+    tell(a, "Not ready: no Leases", 1, "not ready");
+    (void)snprintf(a->reload_refused, sizeof(a->reload_refused), "no such option");
+    tell(a, "Not ready: no Leases; last reload refused: no such option", 1, "and a reload was refused");
+    faults[2] = NULL;
+    tell(a, "Serving, 3 peers known; last reload refused: no such option", 1, "ready");
+}
+
+int main(void)
+{
+    struct app a = {.phase = APP_SERVING};
+
+    log_set_verbosity(0);
+    checks(&a);
+    looks();
+    manager(&a);
+    return tap_end();
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What mvproxyctl skew is told, text for text, in whatever pieces. */
+#include "daemon/skew_view.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/metric.h"
+#include "cluster/served.h"
+#include "kube/disco_parse.h"
+#include "lib/tap.h"
+#include "proxy/insight.h"
+
+enum { ROOM = 1 << 18, MOST_SERVERS = 40 };
+
+/* Old and new serve different things, the last one has not said anything. */
+#define REST                                                                                                           \
+    "\"responseKind\":{\"group\":\"\",\"version\":\"v1\",\"kind\":\"K\"},\"scope\":\"Namespaced\","                    \
+    "\"singularResource\":\"k\",\"verbs\":[\"get\"]}"
+#define GROUP(name, resource)                                                                                          \
+    "{\"metadata\":{\"name\":\"" name                                                                                  \
+    "\"},\"versions\":[{\"version\":\"v1\",\"freshness\":\"Current\",\"resources\":[{\"resource\":\"" resource         \
+    "\"," REST "]}]}"
+
+static struct disco_doc *document(const char *items)
+{
+    struct err err = {""};
+    struct disco_doc *doc;
+    char text[4096];
+
+    (void)snprintf(text, sizeof(text),
+                   "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},"
+                   "\"items\":[%s]}",
+                   items);
+    doc = disco_parse(slice_str(text), &err);
+    if (doc == NULL)
+        tap_bail("disco_parse: %s", err.text);
+    return doc;
+}
+
+static struct disco *disco_of(const char *apis)
+{
+    struct disco_doc *core = document(GROUP("", "pods")), *a = document(apis);
+    struct disco *d = disco_new(core, a);
+
+    disco_doc_unref(core);
+    disco_doc_unref(a);
+    if (d == NULL)
+        tap_bail("out of memory");
+    return d;
+}
+
+/* Of apps/v1, with this hash, and of v1, the same everywhere. */
+static struct schema_index *schemas_of(const char *hash)
+{
+    struct schema_index *x;
+    char text[512];
+
+    (void)snprintf(text, sizeof(text),
+                   "{\"paths\":{\"apis/apps/v1\":{\"serverRelativeURL\":\"/openapi/v3/apis/apps/v1?hash=%s\"},"
+                   "\"api/v1\":{\"serverRelativeURL\":\"/openapi/v3/api/v1?hash=same\"}}}",
+                   hash);
+    x = schema_index_parse(slice_str(text));
+    if (x == NULL)
+        tap_bail("no schemas");
+    return x;
+}
+
+/* hashes: of the local server and of each peer; NULL: it has none. */
+static struct served *world(const char *const *hashes, size_t n)
+{
+    struct disco *older = disco_of(GROUP("apps", "deployments") "," GROUP("old", "olds"));
+    struct disco *newer = disco_of(GROUP("apps", "deployments") "," GROUP("new", "news"));
+    struct served_peer peers[MOST_SERVERS];
+    struct schema_index *local = hashes[0] == NULL ? NULL : schemas_of(hashes[0]);
+    char ids[MOST_SERVERS][16];
+    struct served_input in = {.peers_enabled = true,
+                              .leases_synced = true,
+                              .local_id = "a",
+                              .local_host = "cp-a",
+                              .local = older,
+                              .local_release = 1,
+                              .local_schemas = local,
+                              .peers = peers,
+                              .n_peers = n - 1};
+    struct served *s;
+
+    for (size_t i = 0; i + 1 < n; i++) {
+        (void)snprintf(ids[i], sizeof(ids[i]), "p%zu", i);
+        peers[i] = (struct served_peer){.id = ids[i],
+                                        .host = ids[i],
+                                        .life = SERVED_LIVE,
+                                        .discovery_known = i < 2,
+                                        .disco = i < 2 ? newer : NULL,
+                                        .release = i < 2 ? 2 : 0,
+                                        .schemas = hashes[i + 1] == NULL ? NULL : schemas_of(hashes[i + 1])};
+    }
+    s = served_new(&in);
+    if (s == NULL)
+        tap_bail("out of memory");
+    for (size_t i = 0; i + 1 < n; i++)
+        schema_index_unref(peers[i].schemas);
+    schema_index_unref(local);
+    disco_unref(older);
+    disco_unref(newer);
+    return s;
+}
+
+/* Each piece takes what the clock gives it: with a frozen one as much as fits. */
+static unsigned view(const struct skew_view_opts *o, struct buf *out)
+{
+    struct skew_view *v = skew_view_new(o);
+    unsigned pieces = 0;
+    bool more = true;
+
+    if (v == NULL)
+        tap_bail("out of memory");
+    while (more) {
+        struct buf piece;
+
+        buf_init(&piece, ROOM);
+        more = skew_view_more(v, &piece);
+        buf_append(out, buf_slice(&piece));
+        buf_free(&piece);
+        pieces++;
+    }
+    skew_view_free(v);
+    return pieces;
+}
+
+static void check(const struct skew_view_opts *o, const char *want, const char *name)
+{
+    struct buf out;
+
+    buf_init(&out, ROOM);
+    (void)view(o, &out);
+    is_slice(buf_slice(&out), want, "%s", name);
+    buf_free(&out);
+}
+
+#define SERVERS "{\"servers\":[\"cp-a\",\"p0\",\"p1\",\"p2\"],"
+#define NEWS                                                                                                           \
+    "{\"group\":\"new\",\"version\":\"v1\",\"resource\":\"news\",\"servedBy\":[\"no\",\"yes\",\"yes\",\"unknown\"]}"
+#define OLDS                                                                                                           \
+    "{\"group\":\"old\",\"version\":\"v1\",\"resource\":\"olds\",\"servedBy\":[\"yes\",\"no\",\"no\",\"unknown\"]}"
+#define EVEN(group, resource)                                                                                          \
+    "{\"group\":\"" group "\",\"version\":\"v1\",\"resource\":\"" resource                                             \
+    "\",\"servedBy\":[\"yes\",\"yes\",\"yes\",\"unknown\"]}"
+
+static void resources(struct insight *insight)
+{
+    static const char *const none[] = {NULL, NULL, NULL, NULL}, *const differ[] = {"x", "y", NULL, "x"};
+    struct served *s = world(none, 4);
+    struct skew_view_opts o = {.served = s, .insight = insight, .skewed_ms = UINT64_MAX};
+
+    check(&o, SERVERS "\"resources\":[" NEWS "," OLDS "],\"compared\":4,\"uneven\":2,\"schemas\":[]}", "what differs");
+    o.all = true;
+    check(&o,
+          SERVERS "\"resources\":[" EVEN("", "pods") "," EVEN(
+              "apps", "deployments") "," NEWS "," OLDS "],\"compared\":4,\"uneven\":2,\"schemas\":[]}",
+          "all");
+    served_unref(s);
+    s = world(differ, 4);
+    o = (struct skew_view_opts){.served = s, .insight = insight, .skewed_ms = 2500};
+    check(&o,
+          SERVERS "\"resources\":[" NEWS "," OLDS "],\"compared\":4,\"uneven\":2,\"schemas\":["
+                  "{\"group\":\"apps\",\"version\":\"v1\",\"byServer\":[\"A\",\"B\",null,\"A\"]}],"
+                  "\"schemasDifferSeconds\":2.5}",
+          "with schemas");
+    served_unref(s);
+}
+
+/* More schemas than letters: the last letter is everybody else's. */
+static void many_schemas(struct insight *insight)
+{
+    const char *hashes[MOST_SERVERS];
+    char texts[MOST_SERVERS][8];
+    struct served *s;
+    struct buf out;
+
+    for (size_t i = 0; i < 28; i++) {
+        (void)snprintf(texts[i], sizeof(texts[i]), "h%zu", i);
+        hashes[i] = texts[i];
+    }
+    s = world(hashes, 28);
+    buf_init(&out, ROOM);
+    (void)view(&(struct skew_view_opts){.served = s, .insight = insight, .skewed_ms = 0}, &out);
+    buf_append_char(&out, '\0');
+    ok(strstr(buf_slice(&out).p, "[\"A\",\"B\",\"C\",") != NULL &&
+           strstr(buf_slice(&out).p, "\"X\",\"Y\",\"Z\",\"Z\",\"Z\"]}") != NULL,
+       "28 schemas: %s", strstr(buf_slice(&out).p, "schemas"));
+    buf_free(&out);
+    served_unref(s);
+}
+
+static void upgrade(struct insight *insight)
+{
+    static const char *const none[] = {NULL, NULL, NULL, NULL};
+    static const struct gvr old = {{"old", 3}, {"v1", 2}, {"olds", 4}}, near[] = {{{"new", 3}, {"v1", 2}, {"olds", 4}},
+                                                                                  {{"old", 3}, {"v2", 2}, {"olds", 4}},
+                                                                                  {{"old", 3}, {"v1", 2}, {"x", 1}}};
+    struct served *s = world(none, 4);
+
+    for (size_t i = 0; i < ROWS(near); i++)
+        insight_note(insight, INSIGHT_OLD, &near[i], SLICE_LIT("other"), SLICE_LIT("other"));
+    insight_note(insight, INSIGHT_OLD, &old, SLICE_LIT("kubectl/1.30"), SLICE_LIT("eve"));
+    clock_fake(1500000, 1000000);
+    check(&(struct skew_view_opts){.served = s, .insight = insight, .skewed_ms = 0, .upgrade = true},
+          "{\"hours\":24,\"askersForgotten\":0,\"resources\":[{\"group\":\"new\",\"version\":\"v1\",\"resource\":"
+          "\"news\",\"servedBy\":\"new\",\"servers\":[\"p0\",\"p1\"],\"lackedBy\":[\"cp-a\"],\"askers\":[]},"
+          "{\"group\":\"old\",\"version\":\"v1\",\"resource\":\"olds\",\"servedBy\":\"old\",\"servers\":[\"cp-a\"],"
+          "\"lackedBy\":[\"p0\",\"p1\"],\"askers\":[{\"userAgent\":\"kubectl/1.30\",\"user\":\"eve\",\"requests\":1,"
+          "\"requestsLately\":1,\"lastSeconds\":0.5}]}]}",
+          "who asks for what goes");
+    served_unref(s);
+}
+
+/* Whatever fails, nothing is told that is not so: the piece has failed. */
+static void out_of_memory(struct insight *insight)
+{
+    static const char *const differ[] = {"x", "y", NULL, "x"};
+    struct served *s = world(differ, 4);
+    const struct skew_view_opts o = {.served = s, .insight = insight, .skewed_ms = 0};
+    unsigned begun = 0;
+    bool told = false;
+    struct buf whole;
+
+    buf_init(&whole, ROOM);
+    (void)view(&o, &whole);
+    for (uint64_t nth = 1; !told; nth++) {
+        struct skew_view *v;
+        struct buf piece;
+
+        buf_init(&piece, ROOM);
+        mem_fail_nth(nth);
+        v = skew_view_new(&o);
+        while (v != NULL && skew_view_more(v, &piece) && !piece.failed)
+            ;
+        mem_fail_nth(0);
+        begun += v != NULL;
+        told = v != NULL && !piece.failed;
+        if (told)
+            ok(slice_eq(buf_slice(&piece), buf_slice(&whole)), "all is told, or nothing");
+        skew_view_free(v);
+        buf_free(&piece);
+    }
+    ok(begun > 2, "%u were begun", begun);
+    buf_free(&whole);
+    served_unref(s);
+}
+
+int main(void)
+{
+    struct metrics *metrics = metrics_new();
+    struct insight *insight;
+
+    clock_fake(1000000, 1000000);
+    insight = insight_new(metrics);
+    resources(insight);
+    many_schemas(insight);
+    upgrade(insight);
+    out_of_memory(insight);
+    insight_free(insight);
+    metrics_free(metrics);
+    return tap_end();
+}
