@@ -191,8 +191,54 @@ static void test_same(void)
     changes_free(c);
 }
 
+/* The worst comes first. */
+static void test_words(void)
+{
+    static const struct {
+        bool local, lapsed, silent, nowhere, failing, drained, ejected;
+        const char *readiness, *words;
+        enum status_mood mood;
+    } rows[] = {
+        {.local = true, .silent = true, .failing = true, .words = "local, does not answer", .mood = STATUS_BAD},
+        {.silent = true, .nowhere = true, .words = "live, does not answer", .mood = STATUS_BAD},
+        {.silent = true, .lapsed = true, .words = "lapsed, does not answer", .mood = STATUS_BAD},
+        {.nowhere = true, .failing = true, .words = "live, no address", .mood = STATUS_BAD},
+        {.nowhere = true, .lapsed = true, .words = "lapsed, no address", .mood = STATUS_WARNING},
+        {.local = true, .failing = true, .words = "local, discovery fails", .mood = STATUS_BAD},
+        {.failing = true, .drained = true, .words = "live, discovery fails", .mood = STATUS_BAD},
+        {.failing = true, .lapsed = true, .words = "lapsed, discovery fails", .mood = STATUS_BAD},
+        {.drained = true, .ejected = true, .words = "live, drained", .mood = STATUS_WARNING},
+        {.drained = true, .lapsed = true, .words = "lapsed, drained", .mood = STATUS_WARNING},
+        {.ejected = true, .words = "live, tried last", .mood = STATUS_WARNING},
+        {.ejected = true, .lapsed = true, .words = "lapsed, tried last", .mood = STATUS_WARNING},
+        {.local = true, .readiness = "starting", .words = "local, starting", .mood = STATUS_WARNING},
+        {.local = true, .readiness = "ready", .words = "local", .mood = STATUS_GOOD},
+        {.local = true, .words = "local", .mood = STATUS_GOOD},
+        {.readiness = "starting", .words = "live", .mood = STATUS_GOOD},
+        {.lapsed = true, .words = "lapsed", .mood = STATUS_WARNING},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        const struct cluster_server s = {.local = rows[i].local,
+                                         .life = rows[i].local    ? "local"
+                                                 : rows[i].lapsed ? "lapsed"
+                                                                  : "live",
+                                         .answers = rows[i].silent ? PULSE_SILENT : PULSE_ANSWERS,
+                                         .address = rows[i].nowhere ? NULL : "1.2.3.4:5",
+                                         .failing = rows[i].failing,
+                                         .drained = rows[i].drained,
+                                         .ejected = rows[i].ejected,
+                                         .readiness = rows[i].readiness};
+        const char *words;
+
+        is_int(status_of_server(&s, &words), rows[i].mood, "%s: mood", rows[i].words);
+        is_str(words, rows[i].words, "row %zu", i);
+    }
+}
+
 int main(void)
 {
+    test_words();
     test_json();
     test_same();
     return tap_end();
