@@ -6,15 +6,16 @@
 #include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <event2/http.h>
-#include <event2/listener.h>
 #include <stdio.h>
 
 #include "admin/access.h"
+#include "admin/connections.h"
 #include "admin/metrics_text.h"
 #include "admin/status.h"
 #include "admin/status_page.h"
 #include "admin/zpages.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "http/gzip.h"
@@ -39,7 +40,9 @@ struct admin {
     struct tls_acceptor *handshakes;
     struct health *health;
     struct metrics *metrics;
-    struct metric_family *requests;
+    struct metric_family *requests, *limits;
+    struct connections *connections;
+    struct untaken *untaken;
     void (*flags)(admin_flag_fn *each, void *each_arg, void *arg);
     bool (*status)(struct status *out, void *arg);
     void *arg;
@@ -50,6 +53,12 @@ struct admin {
     uint64_t started_ms;
     unsigned port;
     bool loopback;
+};
+
+/* What answers wait for their readers, all together. libevent may keep some of them for longer than we are there. */
+struct untaken {
+    size_t bytes;
+    unsigned users; /* the answers, and we */
 };
 
 /* One request and the answer that is being made. */
@@ -216,6 +225,13 @@ enum { ROUTES = sizeof(routes) / sizeof(routes[0]) };
 
 /* ---- one request ---- */
 
+static void reached_limit(struct admin *a, const char *which)
+{
+    struct slice labels[] = {slice_str(which)};
+
+    metric_inc(metric_child(a->limits, labels));
+}
+
 static void refuse(struct call *c, unsigned status, const char *text)
 {
     c->status = status;
@@ -251,10 +267,15 @@ static void serve(struct call *c)
         return;
     }
     for (size_t i = 0; i < ROUTES; i++) {
-        if (slice_eq(c->path, slice_str(routes[i].path))) {
+        if (!slice_eq(c->path, slice_str(routes[i].path)))
+            continue;
+        if (c->admin->untaken->bytes < LIMIT_ADMIN_UNTAKEN) {
             routes[i].serve(c);
-            return;
+        } else {
+            reached_limit(c->admin, "answers");
+            refuse(c, HTTP_SERVUNAVAIL, "too many answers wait for their readers\n");
         }
+        return;
     }
     refuse(c, HTTP_NOTFOUND, "404 page not found\n");
 }
@@ -303,6 +324,49 @@ static void add_headers(struct call *c)
     buf_free(&policy);
 }
 
+/* An answer's body until its reader has it. */
+struct answer {
+    struct untaken *untaken;
+    struct buf body;
+};
+
+static void untaken_leave(struct untaken *u)
+{
+    if (--u->users == 0)
+        mem_free(u);
+}
+
+static void on_taken(const void *data, size_t n, void *arg)
+{
+    struct answer *a = arg;
+
+    (void)data;
+    a->untaken->bytes -= n;
+    untaken_leave(a->untaken);
+    buf_free(&a->body);
+    mem_free(a);
+}
+
+/* The body is the buffer's; it is not copied. False when out of memory. */
+static bool add_body(struct call *c, struct evbuffer *out)
+{
+    struct answer *a = out == NULL ? NULL : mem_zalloc(sizeof(*a));
+    struct slice body = buf_slice(&c->body);
+
+    if (a == NULL)
+        return false;
+    a->untaken = c->admin->untaken;
+    a->body = c->body;
+    if (evbuffer_add_reference(out, body.p, body.n, on_taken, a) != 0) {
+        mem_free(a);
+        return false;
+    }
+    a->untaken->users++;
+    a->untaken->bytes += body.n;
+    buf_init(&c->body, MAX_ANSWER);
+    return true;
+}
+
 static void send_whole(struct call *c, bool head)
 {
     struct evbuffer *out = evbuffer_new();
@@ -312,8 +376,8 @@ static void send_whole(struct call *c, bool head)
     if (head && c->page == NULL) {
         snprintf(length, sizeof(length), "%zu", body.n);
         add_header(c, "Content-Length", length);
-    } else if (!head && out != NULL && body.n > 0) {
-        evbuffer_add(out, body.p, body.n);
+    } else if (!head && body.n > 0 && !add_body(c, out)) {
+        c->status = HTTP_INTERNAL; /* with no body: out of memory */
     }
     evhttp_send_reply(c->req, (int)c->status, NULL, out);
     if (out != NULL)
@@ -456,6 +520,11 @@ static void count(struct call *c)
     metric_inc(metric_child(c->admin->requests, labels));
 }
 
+static int fd_of(struct evhttp_request *req)
+{
+    return bufferevent_getfd(evhttp_connection_get_bufferevent(evhttp_request_get_connection(req)));
+}
+
 static void on_request(struct evhttp_request *req, void *arg)
 {
     const struct evkeyvalq *headers = evhttp_request_get_input_headers(req);
@@ -473,6 +542,7 @@ static void on_request(struct evhttp_request *req, void *arg)
     };
 
     buf_init(&c.body, MAX_ANSWER);
+    connections_asked(c.admin->connections, fd_of(req));
     decide(&c);
     count(&c);
     log_v(6, "Admin request", LS("path", c.path), LU("code", c.status));
@@ -485,9 +555,17 @@ static void on_request(struct evhttp_request *req, void *arg)
 static struct bufferevent *make_bufferevent(struct event_base *base, void *arg)
 {
     struct admin *a = arg;
+    struct bufferevent *bev = a->loopback ? bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE)
+                                          : tls_bufferevent_new(a->handshakes, a->tls);
 
-    (void)base;
-    return tls_bufferevent_new(a->handshakes, a->tls);
+    if (bev != NULL)
+        connections_arrived(a->connections, bev);
+    return bev;
+}
+
+static void on_connections(enum connections_event ev, void *arg)
+{
+    reached_limit(arg, ev == CONNECTIONS_TOO_MANY ? "connections" : "descriptors");
 }
 
 static bool listen_on(struct admin *a, const char *address, unsigned port, struct err *err)
@@ -497,7 +575,8 @@ static bool listen_on(struct admin *a, const char *address, unsigned port, struc
     if (s == NULL)
         return err_set(err, "admin listener: bind %s port %u: %s", address, port, strerror(errno));
     a->port = sockopt_port(evhttp_bound_socket_get_fd(s));
-    return true;
+    a->connections = connections_new(a->loop, evhttp_bound_socket_get_listener(s), on_connections, a);
+    return a->connections != NULL || err_set(err, "admin listener: out of memory");
 }
 
 static struct evhttp *new_http(struct admin *a)
@@ -512,14 +591,13 @@ static struct evhttp *new_http(struct admin *a)
     evhttp_set_allowed_methods(http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST | EVHTTP_REQ_PUT |
                                          EVHTTP_REQ_DELETE | EVHTTP_REQ_OPTIONS | EVHTTP_REQ_PATCH);
     evhttp_set_gencb(http, on_request, a);
-    if (!a->loopback)
-        evhttp_set_bevcb(http, make_bufferevent, a);
+    evhttp_set_bevcb(http, make_bufferevent, a);
     return http;
 }
 
 struct admin *admin_new(struct loop *l, const struct admin_opts *o, struct err *err)
 {
-    static const char *const labels[] = {"path", "code", NULL};
+    static const char *const labels[] = {"path", "code", NULL}, *const limit[] = {"limit", NULL};
     struct admin *a;
     int why;
 
@@ -543,6 +621,10 @@ struct admin *admin_new(struct loop *l, const struct admin_opts *o, struct err *
     a->started_ms = clock_ms();
     a->requests = metric_family(o->metrics, METRIC_COUNTER, "mvproxy_admin_requests_total",
                                 "Requests to the admin listener, by path and status code.", labels, 100);
+    a->limits = metric_family(o->metrics, METRIC_COUNTER, "mvproxy_admin_limits_total",
+                              "How often a limit of the admin listener was reached, by limit.", limit, 3);
+    a->untaken = must_zalloc(sizeof(*a->untaken));
+    a->untaken->users = 1;
     if (!a->loopback) {
         a->tls = tls_ctx_ref(o->tls);
         a->handshakes = tls_acceptor_new(l, o->handshake_timeout_ms);
@@ -582,8 +664,10 @@ void admin_free(struct admin *a)
     while ((n = list_first(&a->pages)) != NULL)
         page_free(list_entry(n, struct page_job, node)); /* the request goes with the connection */
     tls_acceptor_free(a->handshakes);
+    connections_free(a->connections);
     if (a->http != NULL)
         evhttp_free(a->http);
+    untaken_leave(a->untaken);
     if (a->tls != NULL)
         tls_ctx_unref(a->tls);
     mem_free(a->version);

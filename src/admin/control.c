@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
-#include <event2/listener.h>
+#include <event2/event.h>
 #include <json-c/json.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -16,6 +16,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/nearest.h"
+#include "net/listener.h"
 #include "net/loop.h"
 
 enum { BACKLOG = 16, JSON_DEPTH = 8, PIECE_BYTES = 1 << 20 };
@@ -27,7 +28,7 @@ struct control {
     char *path;
     struct loop *loop;
     struct event_base *base;
-    struct evconnlistener *listener;
+    struct listener *listener;
     dev_t device; /* of the file, to know it again */
     ino_t inode;
     struct list clients;
@@ -266,15 +267,12 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
     free_client(cl); /* it is over, broken, or took too long */
 }
 
-static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *addr, int len, void *arg)
+static void on_accept(int fd, void *arg)
 {
     const struct timeval patience = {.tv_sec = TIMEOUT_CONTROL_MS / 1000};
     struct control *c = arg;
     struct client *cl;
 
-    (void)listener;
-    (void)addr;
-    (void)len;
     cl = c->clients.count < LIMIT_CONTROL_CLIENTS ? mem_zalloc(sizeof(*cl)) : NULL;
     if (cl == NULL) {
         close(fd);
@@ -367,11 +365,9 @@ struct control *control_new(struct loop *l, const struct control_opts *o, struct
     list_init(&c->clients);
     fd = open_socket(c, err);
     if (fd >= 0) {
-        c->listener = evconnlistener_new(c->base, on_accept, c, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
+        c->listener = listener_adopt(l, fd, on_accept, c, err);
         if (c->listener != NULL)
             return c;
-        (void)err_set(err, "%s: out of memory", o->path);
-        close(fd);
     }
     control_free(c);
     return NULL;
@@ -386,8 +382,7 @@ void control_free(struct control *c)
         return;
     if (c->inode != 0 && lstat(c->path, &st) == 0 && st.st_dev == c->device && st.st_ino == c->inode)
         (void)unlink(c->path);
-    if (c->listener != NULL)
-        evconnlistener_free(c->listener);
+    listener_close(c->listener);
     while ((n = list_first(&c->clients)) != NULL)
         free_client(list_entry(n, struct client, node));
     mem_free(c->path);

@@ -92,7 +92,9 @@ enum {
     LIMIT_CONTROL_LINE = 64 << 10,        /* one request there */
     LIMIT_CONTROL_ANSWER = 16 << 20,      /* one answer; 100 servers and 500 groups are 3 MB */
     LIMIT_PROXY_HEADERS = 1024,           /* connections of balancers whose PROXY header has not come */
-    LIMIT_ADMIN_HANDSHAKES = 256,         /* with the admin listener, under way at once */
+    LIMIT_ADMIN_CONNECTIONS = 256,        /* with the admin listener */
+    LIMIT_ADMIN_HANDSHAKES = 128,         /* of these, in their handshakes */
+    LIMIT_ADMIN_UNTAKEN = 64 << 20,       /* of its answers, until they are read: then no more long ones are made */
     LIMIT_PEM_BYTES = 16 << 20,           /* a file of certificates or keys */
     LIMIT_CLIENT_CHAIN_BYTES = 100 << 10, /* the certificates that a client shows */
     LIMIT_LOG_VALUE = 4 << 10,            /* one value as it stands in a log line; the rest is cut off */

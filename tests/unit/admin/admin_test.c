@@ -2,11 +2,13 @@
 /* The admin listener over real sockets: in the clear on loopback, over TLS elsewhere, and who is let in. */
 #include "admin/admin.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "admin/process_metrics.h"
@@ -590,6 +592,160 @@ static void test_handshake_timeout(void)
     tls_ctx_unref(tls);
 }
 
+/* ---- too many connections, too few descriptors ---- */
+
+static int dial_from(struct world *w, const char *ip)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (inet_pton(AF_INET, ip, &addr.sin_addr) != 1 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0)
+        tap_bail("bind %s", ip);
+    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    addr.sin_port = htons((uint16_t)admin_port(w->admin));
+    if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 || fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
+        tap_bail("connect");
+    return fd;
+}
+
+/* What has come of an answer to a request on a connection that stays open. */
+static size_t asks(struct world *w, int fd, const char *path)
+{
+    char request[128], bytes[4096];
+    size_t n = (size_t)snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path);
+    ssize_t got = -1;
+
+    if (send(fd, request, n, MSG_NOSIGNAL) != (ssize_t)n)
+        return 0;
+    for (uint64_t end = clock_ms() + PATIENCE_MS; got < 0 && clock_ms() < end;) {
+        loop_run_once(w->loop, 20);
+        got = recv(fd, bytes, sizeof(bytes), 0);
+    }
+    return got > 0 ? (size_t)got : 0;
+}
+
+static void test_crowd(void)
+{
+    int fds[LIMIT_ADMIN_CONNECTIONS + 2], scraper, early;
+    struct world w;
+
+    world_init(&w, "127.0.0.1", NULL);
+    scraper = dial_from(&w, "127.0.0.2");
+    ok(asks(&w, scraper, "/metrics") > 0, "somebody reads the metrics, and stays");
+    early = dial_from(&w, "127.0.0.3");
+    ok(asks(&w, early, "/livez") > 0, "somebody of the crowd has asked, too");
+    for (size_t i = 0; i < ROWS(fds); i++) {
+        fds[i] = dial_from(&w, "127.0.0.3");
+        loop_run_once(w.loop, 20);
+    }
+    for (size_t i = 0; i < 4; i++)
+        ok(is_closed(&w, fds[i]),
+           "too many connections: the silent of the address with most go, the oldest first (%zu)", i);
+    ok(is_open(&w, fds[4]) && is_open(&w, fds[ROWS(fds) - 1]), "and no more than need be");
+    ok(is_open(&w, early), "not who has asked");
+    ok(asks(&w, scraper, "/metrics") > 0, "nor another address");
+    ok(has(get(&w, NULL, "/metrics"), "mvproxy_admin_limits_total{limit=\"connections\"} 5\n"), "which is counted");
+    for (size_t i = 0; i < ROWS(fds); i++)
+        close(fds[i]);
+    for (int i = 0; i < 5; i++)
+        loop_run_once(w.loop, 1);
+    for (size_t i = 0; i < ROWS(fds) - 4; i++) {
+        fds[i] = dial_from(&w, "127.0.0.3");
+        loop_run_once(w.loop, 20);
+    }
+    for (int i = 0; i < 20; i++)
+        loop_run_once(w.loop, 1);
+    ok(is_open(&w, fds[0]), "who has gone by himself is not counted any more");
+    for (size_t i = 0; i < ROWS(fds) - 4; i++)
+        close(fds[i]);
+    close(early);
+    close(scraper);
+    world_end(&w);
+}
+
+/* A crowd that comes in one turn, and a listener that goes with it. */
+static void test_crowd_at_once(void)
+{
+    int fds[100];
+    struct world w;
+
+    world_init(&w, "127.0.0.1", NULL);
+    for (size_t i = 0; i < ROWS(fds); i++)
+        fds[i] = dial_admin(&w);
+    loop_run_once(w.loop, 20);
+    ok(has(get(&w, NULL, "/livez"), "HTTP/1.1 200 "), "others are served behind it");
+    for (size_t i = 0; i < ROWS(fds); i++)
+        close(fds[i]);
+    fds[0] = dial_admin(&w);
+    world_end(&w);
+    close(fds[0]);
+}
+
+static void test_out_of_descriptors(void)
+{
+    struct rlimit before, tight;
+    struct world w;
+    uint64_t began;
+    unsigned turns = 0;
+    int client, next;
+
+    world_init(&w, "127.0.0.1", NULL);
+    loop_run_once(w.loop, 1);
+    client = dial_admin(&w);
+    next = dup(0);
+    close(next);
+    getrlimit(RLIMIT_NOFILE, &before);
+    tight = before;
+    tight.rlim_cur = (rlim_t)next;
+    setrlimit(RLIMIT_NOFILE, &tight);
+    for (began = clock_ms(); clock_ms() - began < 500; turns++)
+        loop_run_once(w.loop, 50);
+    ok(turns < 10 + (clock_ms() - began) / 10, "without descriptors accepting pauses, it does not spin: %u turns",
+       turns);
+    setrlimit(RLIMIT_NOFILE, &before);
+    ok(asks(&w, client, "/livez") > 0, "with descriptors again, who waited is served");
+    ok(!has(get(&w, NULL, "/metrics"), "mvproxy_admin_limits_total{limit=\"descriptors\"} 0\n"), "which is counted");
+    close(client);
+    world_end(&w);
+}
+
+/* Clients that ask for a long answer and do not read it. */
+static void test_untaken(void)
+{
+    enum { READERS = 24, LINES = 40000 };
+    static const char *const labels[] = {"n", NULL};
+    struct metric_family *family;
+    int fds[READERS], health;
+    struct world w;
+    unsigned served = 0;
+
+    world_init(&w, "127.0.0.1", NULL);
+    family = metric_family(w.metrics, METRIC_COUNTER, "mvproxy_test_total", "Long.", labels, LINES);
+    for (int i = 0; i < LINES; i++) {
+        char text[128];
+        struct slice label = {text, (size_t)snprintf(text, sizeof(text), "%0100d", i)};
+
+        metric_inc(metric_child(family, &label));
+    }
+    for (int i = 0; i < READERS; i++) {
+        fds[i] = dial_admin(&w);
+        served += asks(&w, fds[i], "/metrics") == 4096;
+    }
+    ok(served > 5 && served < READERS, "what nobody reads is bounded: %u of %d long answers were made", served,
+       READERS);
+    health = dial_admin(&w);
+    ok(asks(&w, health, "/livez") > 0 && asks(&w, health, "/readyz") > 0, "health is told all the same");
+    close(health);
+    for (int i = 0; i < READERS; i++)
+        close(fds[i]);
+    for (int i = 0; i < 20; i++)
+        loop_run_once(w.loop, 1);
+    health = dial_admin(&w);
+    ok(asks(&w, health, "/metrics") == 4096, "once they are gone, there is room again");
+    close(health);
+    world_end(&w);
+}
+
 int main(void)
 {
     make_certs();
@@ -603,5 +759,9 @@ int main(void)
     test_handshakes_take_turns();
     test_handshakes_refused();
     test_handshake_timeout();
+    test_crowd();
+    test_crowd_at_once();
+    test_out_of_descriptors();
+    test_untaken();
     return tap_end();
 }

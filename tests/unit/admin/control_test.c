@@ -5,11 +5,13 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
 #include "lib/tap.h"
 #include "net/loop.h"
@@ -304,6 +306,31 @@ static void test_takeover(void)
     control_free(after);
 }
 
+static void test_out_of_descriptors(void)
+{
+    struct control *c = open_control();
+    struct rlimit before, tight;
+    int fd = dial(), next = dup(0);
+    unsigned turns = 0;
+    uint64_t began;
+
+    close(next);
+    getrlimit(RLIMIT_NOFILE, &before);
+    tight = before;
+    tight.rlim_cur = (rlim_t)next;
+    setrlimit(RLIMIT_NOFILE, &tight);
+    for (began = clock_ms(); clock_ms() - began < 500; turns++)
+        loop_run_once(loop, 50);
+    ok(turns < 10 + (clock_ms() - began) / 10, "without descriptors accepting pauses, it does not spin: %u turns",
+       turns);
+    setrlimit(RLIMIT_NOFILE, &before);
+    say(fd, "{\"v\":1,\"command\":\"echo\"}\n");
+    is_str(answer(fd), "{\"v\":1,\"ok\":true,\"result\":[\"\",-1,false]}",
+           "who waited is served when there are some again");
+    close(fd);
+    control_free(c);
+}
+
 static void test_errors(void)
 {
     static const char *const bad[] = {
@@ -330,6 +357,7 @@ int main(void)
     test_rule_breakers();
     test_pieces();
     test_takeover();
+    test_out_of_descriptors();
     test_errors();
     loop_free(loop);
     return tap_end();

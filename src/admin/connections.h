@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The connections that libevent's HTTP server accepts: how many there may be, and what happens when descriptors run
+ * out. Its own listener has neither. It takes all that come, and when accept() fails it tries again at once, for ever.
+ *
+ * Of more than LIMIT_ADMIN_CONNECTIONS one ends: of the address that has most, the oldest of those that have asked
+ * nothing, else the oldest. Without descriptors accepting pauses for a moment, as net/listener.h does; what comes
+ * meanwhile waits in the kernel.
+ */
+#ifndef MVPROXY_ADMIN_CONNECTIONS_H
+#define MVPROXY_ADMIN_CONNECTIONS_H
+
+#include "base/mem.h"
+
+struct bufferevent;
+struct connections;
+struct evconnlistener;
+struct loop;
+
+enum connections_event {
+    CONNECTIONS_TOO_MANY, /* one was ended */
+    CONNECTIONS_STARVED,  /* accepting pauses for want of descriptors */
+};
+
+typedef void connections_fn(enum connections_event ev, void *arg);
+
+/* The listener must outlive it, and is its own to switch on and off. NULL when out of memory. */
+MEM_CHECK struct connections *connections_new(struct loop *l, struct evconnlistener *listener, connections_fn *fn,
+                                              void *arg);
+/* NULL is nothing. Open connections stay. */
+void connections_free(struct connections *c);
+/* One has come. From the callback that makes its bufferevent, which gets its descriptor then. */
+void connections_arrived(struct connections *c, struct bufferevent *bev);
+/* The one with this descriptor has sent a whole request. */
+void connections_asked(struct connections *c, int fd);
+
+#endif
