@@ -260,13 +260,17 @@ void memory_lift_heads(struct memory_holder *h)
     h->heads.most = SIZE_MAX;
 }
 
+/* The table is what its connection holds, too. */
 static bool make_clients(struct memory_holder *h)
 {
     if (h->clients != NULL)
         return true;
+    if (!quota_has_room(&h->held, CLIENTS * sizeof(*h->clients)))
+        return false;
     h->clients = mem_array(CLIENTS, sizeof(*h->clients));
     if (h->clients == NULL)
         return false;
+    quota_add(&h->held, CLIENTS * sizeof(*h->clients));
     for (size_t i = 0; i < CLIENTS; i++) {
         h->clients[i].client = 0;
         quota_init(&h->clients[i].heads, &h->held, LIMIT_CONNECTION_HEADS);
@@ -298,6 +302,8 @@ struct quota *memory_heads_of(struct memory_holder *h, uint64_t client)
 
 void memory_leave(struct memory_holder *h)
 {
+    if (h->clients != NULL)
+        quota_give(&h->held, CLIENTS * sizeof(*h->clients));
     must_hold(h->held.held == 0);
     mem_free(h->clients);
 }

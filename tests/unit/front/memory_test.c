@@ -504,14 +504,17 @@ static void test_heads_of_clients(void)
     struct memory_holder h;
     struct quota address, *of[CLIENTS];
     unsigned own = 0, twice = 0;
+    size_t table;
 
     quota_init(&address, NULL, 0);
     memory_enter(NULL, &h, &address);
     of[0] = memory_heads_of(&h, 8);
+    table = address.held;
+    ok(table > LIMIT_H2_STREAMS * sizeof(struct quota), "what tells them apart is charged, too");
     ok(of[0] != &h.heads && quota_take(of[0], LIMIT_CONNECTION_HEADS), "a client has as much as a connection");
     ok(!quota_take(memory_heads_of(&h, 8), 1), "and no more");
     ok(memory_heads_of(&h, 9) != of[0] && quota_take(memory_heads_of(&h, 9), 1), "of a neighbour's he takes nothing");
-    is_u64(address.held, LIMIT_CONNECTION_HEADS + 1, "all of it is his connection's and address'");
+    is_u64(address.held, table + LIMIT_CONNECTION_HEADS + 1, "all of it is his connection's and address'");
     quota_give(memory_heads_of(&h, 9), 1);
     quota_give(of[0], LIMIT_CONNECTION_HEADS);
     for (size_t i = 0; i < CLIENTS; i++) {
@@ -534,6 +537,10 @@ static void test_heads_of_clients(void)
     mem_fail_nth(0);
     memory_leave(&h);
     is_u64(address.held, 0, "nothing is left");
+    address.most = table - 1;
+    memory_enter(NULL, &h, &address);
+    ok(memory_heads_of(&h, 8) == &h.heads && address.held == 0, "nor without room for it");
+    memory_leave(&h);
 }
 
 static const struct kit_story stories[] = {
