@@ -9,9 +9,6 @@
 #include <unistd.h>
 
 #include "base/state.h"
-#include "net/sockopt.h"
-#include "net/stream_bulk.h"
-#include "net/stream_out.h"
 
 static const char *const state_names[] = {
     [STREAM_CONNECTING] = "connecting", [STREAM_HANDSHAKING] = "handshaking", [STREAM_OPEN] = "open",
@@ -29,7 +26,7 @@ static const uint32_t next_states[] = {
 };
 static const struct state_table states = STATE_TABLE("stream", state_names, next_states);
 
-static void move(struct stream *s, enum stream_state to)
+void stream_move(struct stream *s, enum stream_state to)
 {
     state_move(&states, &s->state, to);
 }
@@ -85,9 +82,10 @@ void stream_deliver(struct stream *s)
     s->delivering = false;
 }
 
-static void deliver_work(void *arg)
+void stream_in_turn(struct stream *s, unsigned due)
 {
-    stream_deliver(arg);
+    s->due |= due;
+    lifetime_queue(&s->bulk_work);
 }
 
 void stream_deliver_later(struct stream *s)
@@ -95,7 +93,7 @@ void stream_deliver_later(struct stream *s)
     if (s->fn == NULL)
         return;
     if (s->bulk)
-        stream_deliver_in_turn(s);
+        stream_in_turn(s, 0);
     else
         lifetime_queue(&s->deliver_work);
 }
@@ -104,7 +102,7 @@ void stream_opened(struct stream *s)
 {
     loop_timer_free(s->timer);
     s->timer = NULL;
-    move(s, STREAM_OPEN);
+    stream_move(s, STREAM_OPEN);
     mark(s, STREAM_OPENED);
     stream_deliver_later(s);
     if (buf_len(&s->gather) > 0 || s->finish)
@@ -116,6 +114,12 @@ void stream_opened(struct stream *s)
 void stream_read_fin(struct stream *s)
 {
     s->peer_ended = !s->send_broken || s->send_error == EPIPE;
+}
+
+void stream_read_idle(struct stream *s)
+{
+    if (s->send_broken && s->state == STREAM_OPEN)
+        stream_broke(s, "write: %s", strerror(s->send_error));
 }
 
 void stream_got_eof(struct stream *s)
@@ -150,7 +154,7 @@ void stream_broke(struct stream *s, const char *fmt, ...)
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     s->failure = mem_strdup(text);
-    move(s, STREAM_BROKEN);
+    stream_move(s, STREAM_BROKEN);
     stream_update_reading(s);
     stream_forget_writable(s);
     mark(s, STREAM_FAILED);
@@ -269,133 +273,6 @@ void stream_resume(struct stream *s, unsigned reasons)
     stream_update_reading(s);
 }
 
-/* -------------------------------------------------------------------------------------------------------- life */
-
-static void on_linger_timeout(void *arg)
-{
-    stream_destroy(arg, false);
-}
-
-static void on_open_timeout(void *arg)
-{
-    struct stream *s = arg;
-
-    stream_broke(s, s->state == STREAM_CONNECTING ? "timed out while connecting" : "timed out in the TLS handshake");
-    stream_deliver(s);
-}
-
-static struct stream *stream_new(struct loop *l, int fd, const struct stream_opts *o)
-{
-    struct stream *s = mem_zalloc(sizeof(*s));
-
-    if (s == NULL) {
-        close(fd);
-        return NULL;
-    }
-    s->loop = l;
-    s->fd = fd;
-    s->fn = o->fn;
-    s->arg = o->arg;
-    s->ops = o->tls == NULL ? stream_plain_transport() : stream_tls_transport();
-    lifetime_init(&s->life, l, "stream");
-    lifetime_work_init(&s->life, &s->deliver_work, LOOP_DEFERRED, deliver_work, s);
-    lifetime_work_init(&s->life, &s->exit_work, LOOP_AT_EXIT, on_linger_timeout, s);
-    stream_out_init(s);
-    stream_bulk_init(s);
-    event_assign(&s->readable, loop_base(l), fd, 0, NULL, NULL);
-    s->timer = lifetime_timer(&s->life, on_open_timeout, s);
-    if (s->timer == NULL || (o->tls != NULL && !stream_tls_init(s, o)))
-        goto fail;
-    loop_timer_set(s->timer, o->open_timeout_ms == 0 ? TIMEOUT_HANDSHAKE_MS : o->open_timeout_ms);
-    return s;
-
-fail:
-    s->fn = NULL;
-    stream_destroy(s, false);
-    return NULL;
-}
-
-static void start(struct stream *s)
-{
-    move(s, STREAM_HANDSHAKING);
-    s->ops->start(s);
-}
-
-struct stream *stream_accept(struct loop *l, int fd, const struct stream_opts *o)
-{
-    struct sockaddr_storage addr = {.ss_family = AF_UNIX};
-    socklen_t len = sizeof(addr);
-    struct stream *s = stream_new(l, fd, o);
-
-    if (s == NULL)
-        return NULL;
-    if (o->client == NULL && getpeername(fd, (struct sockaddr *)&addr, &len) != 0)
-        addr.ss_family = AF_UNIX; /* gone already: reading will tell */
-    stream_describe(s, o->client != NULL ? o->client : (const struct sockaddr *)&addr);
-    start(s);
-    return s;
-}
-
-struct stream *stream_adopt(struct loop *l, int fd, const struct sockaddr *addr, const char *name,
-                            const struct stream_opts *o)
-{
-    struct stream *s = stream_new(l, fd, o);
-
-    if (s == NULL)
-        return NULL;
-    s->tunnelled = true;
-    if (addr != NULL)
-        stream_describe(s, addr);
-    else
-        (void)snprintf(s->remote, sizeof(s->remote), "%s", name);
-    start(s);
-    return s;
-}
-
-static void on_connected(evutil_socket_t fd, short what, void *arg)
-{
-    struct stream *s = arg;
-    struct loop *l = s->loop;
-    int error = 0;
-    socklen_t len = sizeof(error);
-
-    (void)what;
-    loop_enter(l);
-    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
-        error = errno;
-    stream_forget_writable(s); /* from now on "writable" has its usual meaning */
-    if (error != 0)
-        stream_broke(s, "connect: %s", strerror(error));
-    else
-        start(s);
-    stream_deliver(s);
-    loop_leave(l);
-}
-
-struct stream *stream_connect(struct loop *l, const struct sockaddr *addr, socklen_t len, const struct stream_opts *o)
-{
-    int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    struct stream *s;
-
-    if (fd < 0)
-        return NULL;
-    if (addr->sa_family != AF_UNIX)
-        sockopt_tune(fd);
-    s = stream_new(l, fd, o);
-    if (s == NULL)
-        return NULL;
-    stream_describe(s, addr);
-    if (connect(fd, addr, len) == 0) {
-        start(s);
-    } else if (errno == EINPROGRESS) {
-        if (!stream_await_writable(s, on_connected))
-            stream_broke(s, "out of memory");
-    } else {
-        stream_broke(s, "connect: %s", strerror(errno));
-    }
-    return s;
-}
-
 void stream_set_owner(struct stream *s, stream_fn *fn, void *arg)
 {
     s->fn = fn;
@@ -410,21 +287,35 @@ void stream_set_owner(struct stream *s, stream_fn *fn, void *arg)
         stream_deliver_later(s);
 }
 
-void stream_charge(struct stream *s, struct quota *q)
-{
-    buf_charge(&s->gather, q);
-    buf_charge(&s->out, q);
-    if (s->tls != NULL)
-        tls_conn_charge(s->tls, q);
-    stream_charge_input(s, q);
-}
-
 void stream_charge_input(struct stream *s, struct quota *q)
 {
     quota_add(q, s->in_known);
     quota_give(s->quota, s->in_known);
     s->quota = q;
 }
+
+/* ------------------------------------------------------------------------------------------------------ output */
+
+void stream_forget_writable(struct stream *s)
+{
+    if (s->writable != NULL)
+        event_free(s->writable);
+    s->writable = NULL;
+}
+
+void stream_out_release(struct stream *s)
+{
+    buf_free_list_return(loop_free_list(s->loop), &s->gather);
+    buf_free_list_return(loop_free_list(s->loop), &s->out);
+}
+
+void stream_flush_later(struct stream *s)
+{
+    if (s->state != STREAM_CLOSED)
+        lifetime_queue(&s->flush_work);
+}
+
+/* --------------------------------------------------------------------------------------------------------- end */
 
 static void free_stream(void *arg)
 {
@@ -445,7 +336,7 @@ void stream_destroy(struct stream *s, bool reset)
 {
     struct linger linger = {.l_onoff = 1, .l_linger = 0};
 
-    move(s, STREAM_CLOSED);
+    stream_move(s, STREAM_CLOSED);
     s->fn = NULL;
     s->ops->detach(s);
     stream_forget_writable(s);
@@ -460,37 +351,6 @@ void stream_destroy(struct stream *s, bool reset)
         s->carrier_fn(s->carrier_arg, reset);
     if (s->on_closed != NULL)
         s->on_closed(s->on_closed_arg);
-}
-
-int stream_surrender(struct stream *s)
-{
-    int fd = s->fd;
-
-    s->ops->detach(s);
-    stream_forget_writable(s);
-    event_del(&s->readable);
-    s->fd = -1;
-    stream_destroy(s, false);
-    return fd;
-}
-
-void stream_carried(struct stream *s, void (*fn)(void *arg, bool reset), void *arg)
-{
-    s->carrier_fn = fn;
-    s->carrier_arg = arg;
-}
-
-void stream_carrier_lost(struct stream *s, const char *failure)
-{
-    s->carrier_fn = NULL;
-    if (failure != NULL && s->carrier_failure == NULL)
-        s->carrier_failure = mem_strdup(failure);
-}
-
-void stream_on_closed(struct stream *s, void (*fn)(void *arg), void *arg)
-{
-    s->on_closed = fn;
-    s->on_closed_arg = arg;
 }
 
 static void on_linger_readable(evutil_socket_t fd, short what, void *arg)
@@ -517,39 +377,10 @@ void stream_linger(struct stream *s)
         stream_destroy(s, false);
         return;
     }
-    move(s, STREAM_LINGERING);
+    stream_move(s, STREAM_LINGERING);
     s->ops->detach(s);
     event_del(&s->readable);
     event_assign(&s->readable, loop_base(s->loop), s->fd, EV_READ | EV_PERSIST, on_linger_readable, s);
     if (event_add(&s->readable, NULL) != 0)
         stream_destroy(s, false);
-}
-
-void stream_close(struct stream *s, enum stream_close_how how)
-{
-    bool was_open = s->state == STREAM_OPEN;
-
-    s->fn = NULL;
-    lifetime_cancel(&s->deliver_work);
-    if (!was_open || s->send_broken || how == STREAM_CLOSE_ABORT) {
-        stream_destroy(s, how == STREAM_CLOSE_ABORT);
-        return;
-    }
-    s->finish = true;
-    if (how == STREAM_CLOSE_NOW) {
-        stream_flush(s);
-        if (s->state != STREAM_CLOSED)
-            stream_destroy(s, false);
-        return;
-    }
-    move(s, STREAM_FLUSHING);
-    stream_update_reading(s);
-    s->timer = lifetime_timer(&s->life, on_linger_timeout, s);
-    if (s->timer == NULL) {
-        stream_destroy(s, false);
-        return;
-    }
-    loop_timer_set(s->timer, TIMEOUT_LINGER_MS);
-    lifetime_queue(&s->exit_work);
-    stream_flush_later(s);
 }

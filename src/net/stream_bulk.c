@@ -8,8 +8,6 @@
 
 #include "net/stream_out.h"
 
-enum stream_due { DUE_READ = 1, DUE_SEND = 2 };
-
 enum {
     MUCH_BYTES = 16 << 10,  /* at one look: not the only one of this message, as likely as not */
     LITTLE_BYTES = 2 << 10, /* the stream has become an interactive one, or its end has come */
@@ -31,11 +29,11 @@ static void bulk_work(void *arg)
 
     s->due = 0;
     set_held(s, false);
-    if (due & DUE_SEND) {
+    if (due & STREAM_DUE_SEND) {
         s->send_blocked = false;
         stream_flush(s);
     }
-    if (due & DUE_READ && stream_wants_input(s))
+    if (due & STREAM_DUE_READ && stream_wants_input(s))
         s->ops->read_now(s);
     stream_deliver(s);
 }
@@ -45,17 +43,11 @@ void stream_bulk_init(struct stream *s)
     lifetime_work_init(&s->life, &s->bulk_work, LOOP_BULK, bulk_work, s);
 }
 
-static void queue(struct stream *s, unsigned due)
-{
-    s->due |= due;
-    lifetime_queue(&s->bulk_work);
-}
-
 bool stream_read_later(struct stream *s)
 {
     if (!s->bulk)
         return false;
-    queue(s, DUE_READ);
+    stream_in_turn(s, STREAM_DUE_READ);
     set_held(s, true);
     return true;
 }
@@ -71,14 +63,4 @@ void stream_received(struct stream *s, size_t n)
 void stream_begin_message(struct stream *s)
 {
     s->bulk = false;
-}
-
-void stream_send_later(struct stream *s)
-{
-    queue(s, DUE_SEND);
-}
-
-void stream_deliver_in_turn(struct stream *s)
-{
-    queue(s, 0);
 }

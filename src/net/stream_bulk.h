@@ -11,10 +11,6 @@
 bool stream_read_later(struct stream *s);
 /* A look has brought n bytes. */
 void stream_received(struct stream *s, size_t n);
-/* Flushes when it is this stream's turn. */
-void stream_send_later(struct stream *s);
-/* Delivers when it is this stream's turn. */
-void stream_deliver_in_turn(struct stream *s);
 void stream_bulk_init(struct stream *s);
 
 #endif

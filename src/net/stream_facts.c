@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 #include "net/sockopt.h"
-#include "net/stream_internal.h"
+#include "net/stream_tls.h"
 #include "net/tls_peer.h"
 
 void stream_describe(struct stream *s, const struct sockaddr *addr)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The inside of a stream, shared by stream*.c. One struct, five stories:
- *   stream.c        life, the owner's view, delivery of events
- *   stream_facts.c  what can be asked about it
- *   stream_out.c    what was written, until the kernel has it
- *   stream_bulk.c   streams that move much take turns
- *   stream_plain.c  transport: bytes as they are
+ * The inside of a stream, shared by stream*.c. Who is below calls those above only by what it was given (ops, works):
+ *   stream_life.c   how it begins, and how its owner lets go of it
  *   stream_tls.c    transport: an SSL that sits on tls_bio; towards servers under a bufferevent
+ *   stream_plain.c  transport: bytes as they are
+ *   stream_bulk.c   streams that move much take turns
+ *   stream_out.c    what was written, until the kernel has it
+ *   stream.c        state, delivery of events, what came in, the end; beside it stream_facts.c, what can be asked
  */
 #ifndef MVPROXY_NET_STREAM_INTERNAL_H
 #define MVPROXY_NET_STREAM_INTERNAL_H
@@ -18,7 +18,6 @@
 #include "net/stream.h"
 
 struct evbuffer;
-struct tls_conn;
 
 enum stream_state {
     STREAM_CONNECTING,  /* waits for the kernel's connect */
@@ -29,6 +28,9 @@ enum stream_state {
     STREAM_LINGERING, /* all sent: waits for the other side's FIN, so that no reset overtakes what was sent */
     STREAM_CLOSED,    /* no descriptor any more: waits for the end of the turn */
 };
+
+/* What bulk_work is to do when it is the stream's turn, besides delivery. */
+enum stream_due { STREAM_DUE_READ = 1, STREAM_DUE_SEND = 2 };
 
 struct stream_ops {
     /* The socket is connected. Ends, now or later, with stream_opened() or stream_broke(). */
@@ -75,7 +77,7 @@ struct stream {
     size_t written;      /* since the last flush */
     bool bulk;    /* much came at the last look: the next ones, and what is sent, wait for their part of a turn */
     bool held;    /* waits to be read: epoll is not asked meanwhile */
-    unsigned due; /* what bulk_work is to do: enum stream_due */
+    unsigned due; /* enum stream_due */
     struct evbuffer *in; /* decrypted, not consumed; NULL while there is nothing, unless a bufferevent has it */
     bool in_is_lent;     /* by a bufferevent */
     size_t in_known;     /* length of in that was accounted for, and charged */
@@ -98,12 +100,15 @@ struct stream {
 };
 
 const struct stream_ops *stream_plain_transport(void);
-const struct stream_ops *stream_tls_transport(void);
 
+/* The one function that changes the state. */
+void stream_move(struct stream *s, enum stream_state to);
 /* For transports: what happened. Each only takes note, and delivery follows. */
 void stream_opened(struct stream *s);
 void stream_got_eof(struct stream *s);
 void stream_read_fin(struct stream *s); /* recv said 0 */
+/* The transport found nothing to read: if sending has failed, now is the time to say so. */
+void stream_read_idle(struct stream *s);
 void stream_broke(struct stream *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* s->in, made if there is none; NULL when out of memory. */
 struct evbuffer *stream_input(struct stream *s);
@@ -114,7 +119,12 @@ void stream_got_input(struct stream *s);
 bool stream_wants_input(const struct stream *s);
 /* Calls the owner for all that is pending. Only from a callback of libevent, never below a call of the owner. */
 void stream_deliver(struct stream *s);
-void stream_deliver_later(struct stream *s); /* at the end of the turn */
+void stream_deliver_later(struct stream *s); /* at the end of the turn, or, if it moves much, in its turn */
+/* Among those that move much: does what is due (enum stream_due), and delivers. */
+void stream_in_turn(struct stream *s, unsigned due);
+void stream_forget_writable(struct stream *s);
+void stream_out_release(struct stream *s); /* gives the buffers of what was written back */
+void stream_flush_later(struct stream *s); /* at the end of the callback */
 void stream_update_reading(struct stream *s);
 /* Ends it: descriptor closed, memory after the turn. */
 void stream_destroy(struct stream *s, bool reset);
@@ -135,16 +145,6 @@ void stream_carried(struct stream *s, void (*fn)(void *arg, bool reset), void *a
  * in the descriptor is then no orderly one.
  */
 void stream_carrier_lost(struct stream *s, const char *failure);
-
-/* stream_facts.c: the texts about the other side's address. */
-void stream_describe(struct stream *s, const struct sockaddr *addr);
-/* stream_tls.c */
-bool stream_tls_init(struct stream *s, const struct stream_opts *o);
-const char *tls_conn_alpn(const struct tls_conn *t);
-bool tls_conn_is_hop(const struct tls_conn *t);
-bool tls_conn_resumed(const struct tls_conn *t);
-const struct tls_peer *tls_conn_peer(const struct tls_conn *t);
-void tls_conn_charge(struct tls_conn *t, struct quota *q);
-void tls_conn_judge_again(struct tls_conn *t, const struct tls_ctx *c);
+void stream_describe(struct stream *s, const struct sockaddr *addr); /* the texts about the other side's address */
 
 #endif

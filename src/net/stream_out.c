@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "net/stream_bulk.h"
-
 enum {
     RECORD_BYTES = 16384, /* the largest TLS record */
     /* From here on a copy costs more than the record that it might save. */
@@ -27,7 +25,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     loop_enter(l);
-    stream_send_later(s);
+    stream_in_turn(s, STREAM_DUE_SEND);
     loop_leave(l);
 }
 
@@ -48,19 +46,6 @@ bool stream_await_writable(struct stream *s, void (*fn)(evutil_socket_t fd, shor
     if (s->writable == NULL)
         s->writable = event_new(loop_base(s->loop), s->fd, EV_WRITE, fn, s);
     return s->writable != NULL && event_add(s->writable, NULL) == 0;
-}
-
-void stream_forget_writable(struct stream *s)
-{
-    if (s->writable != NULL)
-        event_free(s->writable);
-    s->writable = NULL;
-}
-
-void stream_out_release(struct stream *s)
-{
-    buf_free_list_return(loop_free_list(s->loop), &s->gather);
-    buf_free_list_return(loop_free_list(s->loop), &s->out);
 }
 
 size_t stream_unsent(const struct stream *s)
@@ -85,12 +70,6 @@ void stream_send_failed(struct stream *s, int error)
         s->ops->look_again(s); /* an answer may have come before the reset: it is told first */
     else
         stream_broke(s, "write: %s", strerror(error));
-}
-
-void stream_read_idle(struct stream *s)
-{
-    if (s->send_broken && s->state == STREAM_OPEN)
-        stream_broke(s, "write: %s", strerror(s->send_error));
 }
 
 static void all_sent(struct stream *s)
@@ -170,12 +149,6 @@ void stream_flush(struct stream *s)
         stream_send_out(s);
     s->written = 0;
     note_relief(s);
-}
-
-void stream_flush_later(struct stream *s)
-{
-    if (s->state != STREAM_CLOSED)
-        lifetime_queue(&s->flush_work);
 }
 
 static bool gather(struct stream *s, struct slice data)

@@ -10,15 +10,10 @@
 void stream_out_init(struct stream *s);
 /* Waits until the kernel has connected, or takes bytes again, and calls fn once. False when out of memory. */
 bool stream_await_writable(struct stream *s, void (*fn)(evutil_socket_t fd, short what, void *arg));
-void stream_forget_writable(struct stream *s);
-void stream_out_release(struct stream *s);
-void stream_flush_later(struct stream *s); /* at the end of the callback */
 /* Encodes what was gathered and sends what the kernel takes. */
 void stream_flush(struct stream *s);
 void stream_send_out(struct stream *s); /* only the sending */
 /* Drops what is queued: the other side cannot take it any more. */
 void stream_send_failed(struct stream *s, int error);
-/* The transport found nothing to read: if sending has failed, now is the time to say so. */
-void stream_read_idle(struct stream *s);
 
 #endif

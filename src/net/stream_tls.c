@@ -6,6 +6,8 @@
  * which never blocks on this BIO, so the writing half of the bufferevent stays idle. docs/internals/stream.md tells why
  * each of the less obvious calls is there.
  */
+#include "net/stream_tls.h"
+
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/bufferevent_ssl.h>
