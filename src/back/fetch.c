@@ -218,8 +218,9 @@ fail:
     return NULL;
 }
 
-void fetch_cancel(struct fetch *f)
+void fetch_cancel(struct fetch **f)
 {
-    if (!lifetime_over(&f->life))
-        release(f);
+    if (*f != NULL && !lifetime_over(&(*f)->life))
+        release(*f);
+    *f = NULL;
 }

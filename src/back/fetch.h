@@ -36,6 +36,7 @@ struct fetch_opts {
 /* fn is called exactly once unless cancelled, never from inside this call. NULL when out of memory. */
 MEM_CHECK struct fetch *fetch_start(struct back *b, struct loop *l, const struct fetch_opts *o, fetch_fn *fn,
                                     void *arg);
-void fetch_cancel(struct fetch *f);
+/* No call any more, and *f is NULL then; if it is already, nothing is cancelled. */
+void fetch_cancel(struct fetch **f);
 
 #endif

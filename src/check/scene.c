@@ -23,7 +23,7 @@ bool scene_connect(struct scene *s)
     if (!s->connected)
         return false;
     who = (struct api_identity){s->config->apiserver_user, s->config->apiserver_groups, &s->around.headers};
-    s->api = api_new(s->loop, s->back, &who);
+    s->api = api_new(s->loop, s->back, s->around.local, &who);
     return true;
 }
 

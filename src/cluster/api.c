@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cluster/api.h"
 
+#include <stdio.h>
+
 #include "base/log.h"
 #include "cluster/work.h"
 #include "kube/user.h"
@@ -17,6 +19,7 @@ struct identity {
 struct api {
     struct loop *loop;
     struct back *back;
+    struct origin *local;
     struct identity *identity;
     struct work_queue work;
 };
@@ -75,12 +78,13 @@ static struct identity *identity_new(const struct api_identity *who)
     return NULL;
 }
 
-struct api *api_new(struct loop *l, struct back *b, const struct api_identity *who)
+struct api *api_new(struct loop *l, struct back *b, struct origin *local, const struct api_identity *who)
 {
     struct api *a = must_zalloc(sizeof *a);
 
     a->loop = l;
     a->back = b;
+    a->local = origin_ref(local);
     work_queue_init(&a->work, l);
     if (!api_set_identity(a, who))
         log_error("Could not express the own user in request headers", LT("user", who->user));
@@ -91,6 +95,7 @@ void api_free(struct api *a)
 {
     work_queue_close(&a->work);
     identity_free(a->identity);
+    origin_unref(a->local);
     mem_free(a);
 }
 
@@ -103,6 +108,14 @@ bool api_set_identity(struct api *a, const struct api_identity *who)
     identity_free(a->identity);
     a->identity = i;
     return true;
+}
+
+void api_set_local(struct api *a, struct origin *local)
+{
+    struct origin *old = a->local;
+
+    a->local = origin_ref(local);
+    origin_unref(old);
 }
 
 struct loop *api_loop(const struct api *a)
@@ -138,10 +151,11 @@ static size_t add_identity(const struct api *a, const struct origin *o, struct h
 struct fetch *api_send(struct api *a, const struct api_request *g, fetch_fn *fn, void *arg)
 {
     struct http_field fields[IDENTITY_FIELDS + OWN_FIELDS];
-    size_t n = add_identity(a, g->origin, fields);
+    struct origin *origin = g->origin == NULL ? a->local : g->origin;
+    size_t n = add_identity(a, origin, fields);
     struct fetch_opts o = {
-        .origin = g->origin,
-        .with_cert = origin_has_cert(g->origin),
+        .origin = origin,
+        .with_cert = origin_has_cert(origin),
         .probe = g->probe,
         .method = g->method.n > 0 ? g->method : SLICE_LIT("GET"),
         .target = g->target,
@@ -164,6 +178,19 @@ struct fetch *api_send(struct api *a, const struct api_request *g, fetch_fn *fn,
     }
     o.n_fields = n;
     return fetch_start(a->back, a->loop, &o, fn, arg);
+}
+
+bool api_answered(const struct fetch_result *r, unsigned status)
+{
+    return r->ok && r->head->status == status;
+}
+
+const char *api_why(const struct fetch_result *r, char text[API_WHY_BYTES])
+{
+    if (!r->ok)
+        return r->failure;
+    (void)snprintf(text, API_WHY_BYTES, "answered %u", r->head->status);
+    return text;
 }
 
 static void stream_free(void *arg)
@@ -223,7 +250,7 @@ static const struct back_handler stream_handler = {
     .on_failed = stream_on_failed,
 };
 
-static bool stream_head(struct api_stream *s, struct origin *o, struct slice target)
+static bool stream_head(struct api_stream *s, const struct origin *o, struct slice target)
 {
     struct http_field identity[IDENTITY_FIELDS];
     size_t n = add_identity(s->api, o, identity);
@@ -246,12 +273,12 @@ static bool stream_head(struct api_stream *s, struct origin *o, struct slice tar
            http_head_add_id(&s->head, s->arena, HTTP_ACCEPT, SLICE_LIT("application/json"));
 }
 
-struct api_stream *api_stream_start(struct api *a, struct origin *o, struct slice target, uint64_t head_timeout_ms,
+struct api_stream *api_stream_start(struct api *a, struct slice target, uint64_t head_timeout_ms,
                                     const struct api_stream_handler *h, void *arg)
 {
     struct api_stream *s = mem_zalloc(sizeof *s);
-    struct back_opts b = {.origin = o,
-                          .with_cert = origin_has_cert(o),
+    struct back_opts b = {.origin = a->local,
+                          .with_cert = origin_has_cert(a->local),
                           .body = {.kind = HTTP_BODY_NONE},
                           .head_timeout_ms = head_timeout_ms,
                           .own = true,
@@ -265,7 +292,7 @@ struct api_stream *api_stream_start(struct api *a, struct origin *o, struct slic
     lifetime_init(&s->life, a->loop, "stream of the API");
     s->arena = arena_new(STREAM_BYTES);
     if (s->arena != NULL && http_head_init(&s->head, s->arena, IDENTITY_FIELDS + OWN_FIELDS) &&
-        stream_head(s, o, target)) {
+        stream_head(s, a->local, target)) {
         b.head = &s->head;
         b.arg = s;
         s->request = back_start(a->back, &b);

@@ -22,20 +22,22 @@ struct api_identity {
 };
 
 /* Ends the process when out of memory. Identity text is copied; the header names must outlive it. */
-struct api *api_new(struct loop *l, struct back *b, const struct api_identity *who);
+struct api *api_new(struct loop *l, struct back *b, struct origin *local, const struct api_identity *who);
 void api_free(struct api *a);
 /* A reload: requests from now on. False (and nothing changed) when it cannot be put into headers. */
 bool api_set_identity(struct api *a, const struct api_identity *who);
+/* A reload: the local server is reached so from the next request on. Referenced. */
+void api_set_local(struct api *a, struct origin *local);
 struct loop *api_loop(const struct api *a);
 
 /* Where work on answers waits for its turns. */
 struct work_queue *api_work(struct api *a);
 
 struct api_request {
-    struct origin *origin;
-    bool peer;           /* adds the loop marks */
-    bool probe;          /* as in back_opts */
-    struct slice method; /* empty: GET */
+    struct origin *origin; /* NULL: the local server */
+    bool peer;             /* adds the loop marks */
+    bool probe;            /* as in back_opts */
+    struct slice method;   /* empty: GET */
     struct slice target, accept;
     struct slice content_type, body;                                               /* empty: none; copied */
     struct slice if_none_match;                                                    /* empty: none */
@@ -45,6 +47,11 @@ struct api_request {
 };
 /* As fetch_start: fn is called once unless fetch_cancel'led, never from inside. NULL when out of memory. */
 MEM_CHECK struct fetch *api_send(struct api *a, const struct api_request *g, fetch_fn *fn, void *arg);
+/* It was answered with this status. */
+bool api_answered(const struct fetch_result *r, unsigned status);
+/* Why an answer is not the one hoped for; the text is r's or `text`. */
+enum { API_WHY_BYTES = 32 };
+const char *api_why(const struct fetch_result *r, char text[API_WHY_BYTES]);
 
 struct api_stream;
 struct api_stream_handler {
@@ -57,8 +64,8 @@ struct api_stream_handler {
  * A GET whose answer never ends by itself (a watch). Cancel it from anywhere, also from its own callbacks; it is freed
  * when the turn ends. Only to the local server. NULL when out of memory.
  */
-MEM_CHECK struct api_stream *api_stream_start(struct api *a, struct origin *o, struct slice target,
-                                              uint64_t head_timeout_ms, const struct api_stream_handler *h, void *arg);
+MEM_CHECK struct api_stream *api_stream_start(struct api *a, struct slice target, uint64_t head_timeout_ms,
+                                              const struct api_stream_handler *h, void *arg);
 void api_stream_cancel(struct api_stream *s);
 
 #endif

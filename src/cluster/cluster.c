@@ -28,8 +28,7 @@ static void take_options(struct cluster *c, const struct cluster_opts *o)
 
     c->o = *o;
     c->o.local = origin_ref(o->local);
-    if (old != NULL)
-        origin_unref(old);
+    origin_unref(old);
     c->o.hostname = c->o.user = c->o.advertise = NULL;
     c->o.groups = NULL;
     c->o.static_peers = NULL;
@@ -140,11 +139,11 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     set_hostname(c, o->hostname);
     cluster_metrics_init(&c->metrics, m);
     cluster_gauges_follow(c, m);
-    c->api = api_new(l, b, &who);
+    c->api = api_new(l, b, c->o.local, &who);
     cluster_make_identity(c);
     cluster_make_records(c);
-    c->front_trust = front_trust_new(&(struct front_trust_opts){
-        .api = c->api, .local = c->o.local, .differs = c->metrics.front_differs, .changes = o->changes});
+    c->front_trust = front_trust_new(
+        &(struct front_trust_opts){.api = c->api, .differs = c->metrics.front_differs, .changes = o->changes});
     waiters_init(&c->waiters, l);
     waiters_init(&c->protobuf_waiters, l);
     p.work = api_work(c->api);
@@ -164,7 +163,7 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
         peers_set_static(c->peers, fixed);
     }
     cluster_configure_records(c, o);
-    front_trust_configure(c->front_trust, &o->front, c->o.local);
+    front_trust_configure(c->front_trust, &o->front, true);
     publish_request(c->publish);
     return c;
 }
@@ -202,9 +201,9 @@ static void update_peer_side(struct cluster *c, const struct cluster_opts *o, st
         if (peer->server != NULL)
             refresh_set_interval(peer->server->discovery, o->refresh_interval_ms);
     if (moved && c->leases != NULL)
-        leases_restart(c->leases, c->o.local);
+        leases_restart(c->leases);
     if (moved && c->exclusions != NULL)
-        exclusions_restart(c->exclusions, c->o.local);
+        exclusions_restart(c->exclusions);
 }
 
 /* All that an update may fail at. */
@@ -239,7 +238,7 @@ bool cluster_update(struct cluster *c, const struct cluster_opts *o)
         log_info(o->peers_enabled ? "Peer proxying enabled" : "Peer proxying disabled");
     if (moved) {
         server_set_origin(c->local, c->o.local, c->o.pulse);
-        identity_set_origin(c->identity, c->o.local);
+        api_set_local(c->api, c->o.local);
         identity_recheck(c->identity);
     }
     watch_readiness(c);
@@ -249,7 +248,7 @@ bool cluster_update(struct cluster *c, const struct cluster_opts *o)
         update_peer_side(c, o, fixed, moved && was_enabled);
     }
     cluster_configure_records(c, o);
-    front_trust_configure(c->front_trust, &o->front, c->o.local);
+    front_trust_configure(c->front_trust, &o->front, moved);
     publish_request_now(c->publish);
     return true;
 }

@@ -182,7 +182,6 @@ void cluster_make_identity(struct cluster *c)
 {
     const struct identity_opts o = {
         .api = c->api,
-        .local = c->o.local,
         .id = c->own_id,
         .hostname = c->hostname,
         .mode = cluster_identity_mode(c),
@@ -263,16 +262,8 @@ static void on_exclusions_event(void *arg)
     (void)refresh_trigger(c->local->discovery, REFRESH_EVENT);
 }
 
-static void on_exclusions_health(void *arg, const char *why)
-{
-    (void)arg;
-    (void)why;
-}
-
 static const struct exclusions_handler exclusions_handler = {.on_change = on_exclusions_change,
-                                                             .on_event = on_exclusions_event,
-                                                             .on_settled = on_exclusions_change,
-                                                             .on_health = on_exclusions_health};
+                                                             .on_event = on_exclusions_event};
 
 /* ------------------------------------------------------------------------------------------------------ the parts */
 
@@ -298,9 +289,9 @@ struct peers_opts cluster_peers_options(const struct cluster *c, const struct cl
 void cluster_start_peer_side(struct cluster *c)
 {
     if (c->leases == NULL)
-        c->leases = leases_new(c->api, c->o.local, c->peers, c->own_id, &leases_handler, c);
+        c->leases = leases_new(c->api, c->peers, c->own_id, &leases_handler, c);
     if (c->exclusions == NULL)
-        c->exclusions = exclusions_new(c->api, c->o.local, &exclusions_handler, c);
+        c->exclusions = exclusions_new(c->api, &exclusions_handler, c);
     if (!c->ending)
         identity_start(c->identity);
     if (c->leases == NULL || c->exclusions == NULL) {

@@ -55,8 +55,7 @@ struct disco_fetch {
 
 static void half_free(struct half *h)
 {
-    if (h->root != NULL)
-        fetch_cancel(h->root);
+    fetch_cancel(&h->root);
     legacy_walk_free(h->walk);
     work_cancel(api_work(h->fetch->o.api), &h->work);
     disco_parser_free(h->parser);
@@ -70,8 +69,7 @@ static void fetch_free(struct disco_fetch *f)
     loop_defer_cancel(api_loop(f->o.api), &f->turn);
     for (size_t i = 0; i < HALVES; i++)
         half_free(&f->halves[i]);
-    if (f->deadline != NULL)
-        loop_timer_free(f->deadline);
+    loop_timer_free(f->deadline);
     disco_unref(f->last);
     origin_unref(f->o.origin);
     mem_free(f);

@@ -180,9 +180,7 @@ static void bury(struct etcd_call *c)
 {
     if (lifetime_over(&c->life))
         return;
-    if (c->fetch != NULL)
-        fetch_cancel(c->fetch);
-    c->fetch = NULL;
+    fetch_cancel(&c->fetch);
     lifetime_retire(&c->life, call_free, c);
 }
 

@@ -312,7 +312,7 @@ static void look_whether_settled(struct exclusions *x)
         log_warning("Custom resources and aggregated APIs cannot be read: what peers say of them is believed for now",
                     LT("customresourcedefinitions", informer_failure(x->crds.informer)),
                     LT("apiservices", informer_failure(x->services.informer)));
-    x->handler->on_settled(x->arg);
+    x->handler->on_change(x->arg);
 }
 
 static void on_synced(void *arg)
@@ -324,10 +324,8 @@ static void on_synced(void *arg)
 
 static void on_health(void *arg, const char *why)
 {
-    struct source *s = arg;
-
-    look_whether_settled(s->owner);
-    s->owner->handler->on_health(s->owner->arg, why);
+    (void)why;
+    on_synced(arg);
 }
 
 static void on_patience(void *arg)
@@ -366,12 +364,11 @@ static void source_free(struct source *s)
 
 /* ------------------------------------------------------------------------------------------------------------ whole */
 
-struct exclusions *exclusions_new(struct api *api, struct origin *local, const struct exclusions_handler *h, void *arg)
+struct exclusions *exclusions_new(struct api *api, const struct exclusions_handler *h, void *arg)
 {
     struct exclusions *x = mem_zalloc(sizeof *x);
     const struct informer_opts crds = {
         .api = api,
-        .origin = local,
         .name = "customresourcedefinitions",
         .path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
         .page = CRD_PAGE,
@@ -380,7 +377,6 @@ struct exclusions *exclusions_new(struct api *api, struct origin *local, const s
     };
     const struct informer_opts services = {
         .api = api,
-        .origin = local,
         .name = "apiservices",
         .path = "/apis/apiregistration.k8s.io/v1/apiservices",
         .page = APISERVICE_PAGE,
@@ -420,21 +416,17 @@ void exclusions_free(struct exclusions *x)
     source_free(&x->services);
     while (x->gvs != NULL && strmap_next(x->gvs, &cursor, &key, &value))
         mem_free(value);
-    if (x->gvs != NULL)
-        strmap_free(x->gvs);
-    if (x->deleted != NULL)
-        strmap_free(x->deleted);
-    if (x->reap != NULL)
-        loop_timer_free(x->reap);
-    if (x->patience != NULL)
-        loop_timer_free(x->patience);
+    strmap_free(x->gvs);
+    strmap_free(x->deleted);
+    loop_timer_free(x->reap);
+    loop_timer_free(x->patience);
     mem_free(x);
 }
 
-void exclusions_restart(struct exclusions *x, struct origin *local)
+void exclusions_restart(struct exclusions *x)
 {
-    informer_restart(x->crds.informer, local);
-    informer_restart(x->services.informer, local);
+    informer_restart(x->crds.informer);
+    informer_restart(x->services.informer);
 }
 
 void exclusions_retry(struct exclusions *x)

@@ -16,24 +16,21 @@
 struct api;
 struct buf;
 struct exclusions;
-struct origin;
 
 enum { EXCLUSIONS_GRACE_MS = 5 * 60 * 1000, EXCLUSIONS_PATIENCE_MS = 5000 };
 
 struct exclusions_handler {
-    void (*on_change)(void *arg); /* either set is another one: of those excluded, of those registered */
-    void (*on_event)(
-        void *arg); /* a custom resource or an APIService came, changed or went: local discovery will follow */
-    void (*on_settled)(void *arg);                 /* once */
-    void (*on_health)(void *arg, const char *why); /* as informer_handler's */
+    /* They are settled, or either set is another one: of those excluded, of those registered. */
+    void (*on_change)(void *arg);
+    /* A custom resource or an APIService came, changed or went: local discovery will follow. */
+    void (*on_event)(void *arg);
 };
 
 /* NULL when out of memory. */
-MEM_CHECK struct exclusions *exclusions_new(struct api *api, struct origin *local, const struct exclusions_handler *h,
-                                            void *arg);
-void exclusions_free(struct exclusions *x); /* NULL is fine */
-void exclusions_restart(struct exclusions *x, struct origin *local);
-void exclusions_retry(struct exclusions *x); /* informer_retry() */
+MEM_CHECK struct exclusions *exclusions_new(struct api *api, const struct exclusions_handler *h, void *arg);
+void exclusions_free(struct exclusions *x);    /* NULL is fine */
+void exclusions_restart(struct exclusions *x); /* informer_restart() */
+void exclusions_retry(struct exclusions *x);   /* informer_retry() */
 
 bool exclusions_settled(const struct exclusions *x);
 /* Both collections have been read. */

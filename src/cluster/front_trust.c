@@ -107,7 +107,6 @@ static void ask(void *arg)
 {
     struct front_trust *t = arg;
     const struct api_request g = {
-        .origin = t->o.local,
         .target = SLICE_LIT(REQUEST_HEADER_PATH),
         .accept = SLICE_LIT("application/json"),
         .ceiling = LIMIT_SMALL_BODY,
@@ -121,9 +120,7 @@ static void ask(void *arg)
 
 static void stop(struct front_trust *t)
 {
-    if (t->call != NULL)
-        fetch_cancel(t->call);
-    t->call = NULL;
+    fetch_cancel(&t->call);
     loop_timer_cancel(t->timer);
 }
 
@@ -157,25 +154,22 @@ static bool digest_of(const struct request_header *ours, unsigned char out[HASH_
     return ok;
 }
 
-static bool is_same(struct front_trust *t, const struct request_header *ours, const struct origin *local)
+static bool is_same(struct front_trust *t, const struct request_header *ours)
 {
     unsigned char digest[HASH_SHA256_BYTES];
     bool known = digest_of(ours, digest), same;
 
-    same = known && t->configured && t->o.local == local && memcmp(digest, t->digest, sizeof(digest)) == 0;
+    same = known && t->configured && memcmp(digest, t->digest, sizeof(digest)) == 0;
     if (known)
         memcpy(t->digest, digest, sizeof(digest));
     t->configured = known;
     return same;
 }
 
-void front_trust_configure(struct front_trust *t, const struct request_header *ours, struct origin *local)
+void front_trust_configure(struct front_trust *t, const struct request_header *ours, bool moved)
 {
-    struct origin *old = t->o.local;
-    bool same = is_same(t, ours, local);
+    bool same = is_same(t, ours) && !moved;
 
-    t->o.local = origin_ref(local);
-    origin_unref(old);
     t->ours = *ours;
     if (ours->headers != NULL) {
         t->headers = *ours->headers;
@@ -206,7 +200,6 @@ struct front_trust *front_trust_new(const struct front_trust_opts *o)
     struct front_trust *t = must_zalloc(sizeof *t);
 
     t->o = *o;
-    t->o.local = origin_ref(o->local);
     t->loop = api_loop(o->api);
     backoff_init(&t->backoff, RETRY_FIRST_MS, FRONT_TRUST_INTERVAL_MS);
     t->timer = loop_timer_new(t->loop, ask, t);
@@ -221,6 +214,5 @@ void front_trust_free(struct front_trust *t)
         return;
     stop(t);
     loop_timer_free(t->timer);
-    origin_unref(t->o.local);
     mem_free(t);
 }

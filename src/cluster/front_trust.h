@@ -14,13 +14,11 @@ struct api;
 struct changes;
 struct front_trust;
 struct metric;
-struct origin;
 
 enum { FRONT_TRUST_INTERVAL_MS = 60000 };
 
 struct front_trust_opts {
     struct api *api;
-    struct origin *local;
     struct metric *differs;  /* gauge */
     struct changes *changes; /* gets what differs; NULL: nobody wants to know */
 };
@@ -28,8 +26,11 @@ struct front_trust_opts {
 /* Ends the process when out of memory. Asks nothing before front_trust_configure. */
 struct front_trust *front_trust_new(const struct front_trust_opts *o);
 void front_trust_free(struct front_trust *t); /* NULL is fine */
-/* Also a reload. The lists and texts of `ours` must live until the next call; headers NULL: nothing is asked. */
-void front_trust_configure(struct front_trust *t, const struct request_header *ours, struct origin *local);
+/*
+ * Also a reload. The lists and texts of `ours` must live until the next call; headers NULL: nothing is asked. `moved`:
+ * the local server is another one.
+ */
+void front_trust_configure(struct front_trust *t, const struct request_header *ours, bool moved);
 /* False, with what differs, once the servers were found to believe otherwise. */
 bool front_trust_agrees(const struct front_trust *t, char *reason, size_t n);
 

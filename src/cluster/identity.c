@@ -55,19 +55,10 @@ void identity_failing(struct identity *i, const char *what, const char *why, ide
     identity_after(i, backoff_next(&i->backoff), next);
 }
 
-const char *identity_why(const struct fetch_result *r, char text[32])
-{
-    if (!r->ok)
-        return r->failure;
-    (void)snprintf(text, 32, "answered %u", r->head->status);
-    return text;
-}
-
 bool identity_send(struct identity *i, const char *method, const char *target, struct buf *body, fetch_fn *fn)
 {
     bool patch = strcmp(method, "PATCH") == 0;
     struct api_request g = {
-        .origin = i->o.local,
         .method = slice_str(method),
         .target = slice_str(target),
         .accept = SLICE_LIT("application/json"),
@@ -91,11 +82,6 @@ bool identity_left_meanwhile(struct identity *i)
     if (i->state == STATE_LEAVING)
         identity_leave(i);
     return i->state == STATE_LEAVING || i->state == STATE_STOPPED;
-}
-
-bool identity_answered(const struct fetch_result *r, unsigned status)
-{
-    return r->ok && r->head->status == status;
 }
 
 static const char *const state_names[] = {
@@ -180,16 +166,16 @@ static void on_version(void *arg, const struct fetch_result *r)
 {
     struct identity *i = arg;
     unsigned major = 0, minor = 0;
-    char text[32];
+    char text[API_WHY_BYTES];
 
     if (identity_left_meanwhile(i))
         return;
-    if (!identity_answered(r, 200) || !version_parse(r->body, &major, &minor) || major != 1) {
+    if (!api_answered(r, 200) || !version_parse(r->body, &major, &minor) || major != 1) {
         if (i->state == STATE_PUBLISHING) {
             i->decide_again = true;
-            identity_failing(i, "ask for the version", identity_why(r, text), identity_look);
+            identity_failing(i, "ask for the version", api_why(r, text), identity_look);
         } else {
-            identity_failing(i, "ask for the version", identity_why(r, text), identity_decide);
+            identity_failing(i, "ask for the version", api_why(r, text), identity_decide);
         }
         return;
     }
@@ -224,9 +210,7 @@ void identity_start(struct identity *i)
         i->returning = true; /* ours is removed first */
         return;
     }
-    if (i->call != NULL)
-        fetch_cancel(i->call);
-    i->call = NULL;
+    fetch_cancel(&i->call);
     identity_tell(i);
     identity_set_state(i, STATE_DECIDING);
     loop_timer_cancel(i->deadline);
@@ -264,19 +248,19 @@ void identity_restarted(struct identity *i)
 static void on_annotated(void *arg, const struct fetch_result *r)
 {
     struct identity *i = arg;
-    char text[32];
+    char text[API_WHY_BYTES];
 
     if (identity_left_meanwhile(i))
         return;
-    i->patched = identity_answered(r, 200);
-    if (identity_answered(r, 409) && i->tries++ < ANNOTATE_TRIES)
+    i->patched = api_answered(r, 200);
+    if (api_answered(r, 409) && i->tries++ < ANNOTATE_TRIES)
         look_at_servers(i); /* renewed meanwhile */
     else if (i->patched)
         log_info("Wrote the address for peers into the server's own Lease", LT("lease", i->id),
                  LT("address", i->advertise));
-    else if (!identity_answered(r, 409)) /* again at the next renewal, in ten seconds */
+    else if (!api_answered(r, 409)) /* again at the next renewal, in ten seconds */
         log_v(i->failed++ == 0 ? 0 : 3, "Could not write the address for peers into the server's Lease",
-              LT("lease", i->id), LT("err", identity_why(r, text)));
+              LT("lease", i->id), LT("err", api_why(r, text)));
 }
 
 static void annotate(struct identity *i, const struct lease *l)
@@ -348,7 +332,7 @@ static void on_servers(void *arg, const struct fetch_result *r)
     struct identity *i = arg;
     struct lease l;
 
-    if (!identity_left_meanwhile(i) && identity_answered(r, 200) && identity_read(i, r, &l))
+    if (!identity_left_meanwhile(i) && api_answered(r, 200) && identity_read(i, r, &l))
         identity_seen(i, &l);
 }
 
@@ -391,9 +375,7 @@ static void change_mode(struct identity *i, enum identity_mode mode)
     } else if (i->state == STATE_PUBLISHING) {
         i->decide_again = true; /* at the next renewal */
     } else {
-        if (i->call != NULL)
-            fetch_cancel(i->call);
-        i->call = NULL;
+        fetch_cancel(&i->call);
         identity_after(i, 0, identity_decide);
     }
 }
@@ -411,7 +393,6 @@ struct identity *identity_new(const struct identity_opts *o)
 {
     struct identity *i = must_zalloc(sizeof *i);
     struct lease_gc_opts gc = {.api = o->api,
-                               .local = o->local,
                                .own_id = o->id,
                                .collected = o->metrics->identity_collected,
                                .collects = o->collects,
@@ -419,10 +400,9 @@ struct identity *identity_new(const struct identity_opts *o)
                                .arg = o->arg};
 
     struct lease_news_opts news = {
-        .api = o->api, .local = o->local, .writes = o->metrics->identity_tags, .written = on_tag_written, .arg = i};
+        .api = o->api, .writes = o->metrics->identity_tags, .written = on_tag_written, .arg = i};
 
     i->o = *o;
-    i->o.local = origin_ref(o->local);
     i->loop = api_loop(o->api);
     i->id = must_strdup(o->id);
     i->hostname = must_strdup(o->hostname);
@@ -444,31 +424,19 @@ void identity_free(struct identity *i)
 {
     if (i == NULL)
         return;
-    if (i->call != NULL)
-        fetch_cancel(i->call);
+    fetch_cancel(&i->call);
     loop_defer_cancel(i->loop, &i->over);
     loop_timer_free(i->timer);
     loop_timer_free(i->deadline);
     lease_gc_free(i->gc);
     lease_news_free(i->news);
     arena_free(i->arena);
-    origin_unref(i->o.local);
     mem_free(i->id);
     mem_free(i->hostname);
     mem_free(i->uid);
     mem_free(i->version);
     mem_free(i->other_holder);
     mem_free(i);
-}
-
-void identity_set_origin(struct identity *i, struct origin *local)
-{
-    struct origin *old = i->o.local;
-
-    i->o.local = origin_ref(local);
-    origin_unref(old);
-    lease_gc_set_origin(i->gc, local);
-    lease_news_set_origin(i->news, local);
 }
 
 const char *identity_state_name(const struct identity *i)

@@ -16,7 +16,6 @@
 struct api;
 struct cluster_metrics;
 struct identity;
-struct origin;
 
 enum identity_mode {
     IDENTITY_OFF,
@@ -27,7 +26,6 @@ enum identity_mode {
 
 struct identity_opts {
     struct api *api;
-    struct origin *local;
     const char *id, *hostname; /* copied */
     enum identity_mode mode;
     const char *advertise; /* "ip:port" for LEASE_ADVERTISE_ANNOTATION; copied; NULL or "": none */
@@ -53,8 +51,6 @@ void identity_stop(struct identity *i, void (*done)(void *arg), void *arg);
  * what was published and is not to be published any more is removed first. Does not start what is stopped.
  */
 void identity_update(struct identity *i, enum identity_mode mode, const char *advertise, bool annotate);
-/* Another address of the local server, from the next request on. */
-void identity_set_origin(struct identity *i, struct origin *local);
 /* The local server was away and is back, or is another one, maybe of another version: decides again if it is for us to
  * decide. */
 void identity_recheck(struct identity *i);

@@ -8,9 +8,9 @@
 
 #include "cluster/identity.h"
 
-#include "back/fetch.h"
 #include "base/buf.h"
 #include "base/limits.h"
+#include "cluster/api.h"
 #include "cluster/backoff.h"
 #include "cluster/lease_news.h"
 #include "kube/server_id.h"
@@ -77,13 +77,10 @@ struct identity {
 void identity_after(struct identity *i, uint64_t ms, identity_step_fn *next);
 /* It did not work: said (the second time in a row, as a warning), and `next` after a while. */
 void identity_failing(struct identity *i, const char *what, const char *why, identity_step_fn *next);
-/* Why an answer is not the one hoped for; the text is r's or `text`. */
-const char *identity_why(const struct fetch_result *r, char text[32]);
 /* Asks the local server; body may be NULL. False when out of memory. */
 bool identity_send(struct identity *i, const char *method, const char *target, struct buf *body, fetch_fn *fn);
 /* Every callback of a step begins so: true if the state that asked is no more. */
 bool identity_left_meanwhile(struct identity *i);
-bool identity_answered(const struct fetch_result *r, unsigned status);
 void identity_set_state(struct identity *i, enum identity_state s);
 /* Whose turn is it to keep the Lease? */
 void identity_decide(struct identity *i);

@@ -136,16 +136,16 @@ static void create(struct identity *i)
 static void on_removed(void *arg, const struct fetch_result *r)
 {
     struct identity *i = arg;
-    char text[32];
+    char text[API_WHY_BYTES];
 
     if (identity_left_meanwhile(i))
         return;
-    if (identity_answered(r, 200) || identity_answered(r, 404))
+    if (api_answered(r, 200) || api_answered(r, 404))
         create(i);
-    else if (identity_answered(r, 409))
+    else if (api_answered(r, 409))
         identity_after(i, LOOK_AGAIN_MS, identity_look); /* changed under our hands: it is not dead */
     else
-        identity_failing(i, "remove the one before", identity_why(r, text), identity_look);
+        identity_failing(i, "remove the one before", api_why(r, text), identity_look);
 }
 
 bool identity_remove(struct identity *i, const struct lease *l, fetch_fn *fn)
@@ -207,14 +207,14 @@ static void on_look(void *arg, const struct fetch_result *r)
 {
     struct identity *i = arg;
     struct lease l;
-    char text[32];
+    char text[API_WHY_BYTES];
 
     if (identity_left_meanwhile(i))
         return;
-    if (identity_answered(r, 404)) {
+    if (api_answered(r, 404)) {
         create(i);
-    } else if (!identity_answered(r, 200) || !identity_read(i, r, &l)) {
-        identity_failing(i, "look", identity_answered(r, 200) ? "not a Lease" : identity_why(r, text), identity_look);
+    } else if (!api_answered(r, 200) || !identity_read(i, r, &l)) {
+        identity_failing(i, "look", api_answered(r, 200) ? "not a Lease" : api_why(r, text), identity_look);
     } else if (identity_is_ours(i, &l)) {
         i->may_exist = true;
         i->confirmed_us = l.renew_us;
@@ -239,22 +239,22 @@ static void on_written(void *arg, const struct fetch_result *r)
 {
     struct identity *i = arg;
     struct lease l;
-    char text[32];
+    char text[API_WHY_BYTES];
 
     if (identity_left_meanwhile(i))
         return;
-    if ((identity_answered(r, 200) || identity_answered(r, 201)) && identity_read(i, r, &l)) {
+    if ((api_answered(r, 200) || api_answered(r, 201)) && identity_read(i, r, &l)) {
         count(i, "ok");
         adopt(i, &l);
-    } else if (identity_answered(r, 409)) {
+    } else if (api_answered(r, 409)) {
         count(i, "conflict");
         identity_look(i);
-    } else if (identity_answered(r, 404) && i->state == STATE_PUBLISHING) {
+    } else if (api_answered(r, 404) && i->state == STATE_PUBLISHING) {
         log_warning("The own identity Lease was deleted by somebody, and is made again", LT("lease", i->id));
         create(i);
     } else {
         count(i, "failed");
-        identity_failing(i, "write", identity_why(r, text), identity_look);
+        identity_failing(i, "write", api_why(r, text), identity_look);
     }
 }
 

@@ -45,31 +45,29 @@ void identity_too_late(void *arg)
     struct identity *i = arg;
 
     log_warning("Could not remove the own identity Lease in time; it expires by itself", LT("lease", i->id));
-    if (i->call != NULL)
-        fetch_cancel(i->call);
-    i->call = NULL;
+    fetch_cancel(&i->call);
     gone(i);
 }
 
 static void on_left(void *arg, const struct fetch_result *r)
 {
     struct identity *i = arg;
-    char text[32];
+    char text[API_WHY_BYTES];
 
     i->call = NULL;
     if (i->state != STATE_LEAVING)
         return;
-    if (identity_answered(r, 409)) {
+    if (api_answered(r, 409)) {
         identity_leave(i);
         return;
     }
-    if (identity_answered(r, 200) || identity_answered(r, 404))
+    if (api_answered(r, 200) || api_answered(r, 404))
         log_info("Removed the own identity Lease", LT("lease", i->id));
     else if (!r->ok || r->head->status >= 500) {
         identity_after(i, backoff_next(&i->backoff), identity_leave);
         return;
     } else
-        log_warning("Could not remove the own identity Lease", LT("lease", i->id), LT("err", identity_why(r, text)));
+        log_warning("Could not remove the own identity Lease", LT("lease", i->id), LT("err", api_why(r, text)));
     gone(i);
 }
 
@@ -81,7 +79,7 @@ static void on_last_look(void *arg, const struct fetch_result *r)
     i->call = NULL;
     if (i->state != STATE_LEAVING)
         return;
-    if (identity_answered(r, 200) && identity_read(i, r, &l) && identity_is_ours(i, &l)) {
+    if (api_answered(r, 200) && identity_read(i, r, &l) && identity_is_ours(i, &l)) {
         if (identity_remove(i, &l, on_left))
             return;
     } else if (r->ok && r->head->status < 500) {
@@ -109,9 +107,7 @@ void identity_stop(struct identity *i, void (*done)(void *arg), void *arg)
     }
     loop_timer_cancel(i->timer);
     if (!ours) {
-        if (i->call != NULL)
-            fetch_cancel(i->call);
-        i->call = NULL;
+        fetch_cancel(&i->call);
         gone(i);
         return;
     }

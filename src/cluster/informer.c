@@ -101,9 +101,7 @@ static void drop_stream(struct informer *i)
 
 static void drop_list(struct informer *i)
 {
-    if (i->list != NULL)
-        fetch_cancel(i->list);
-    i->list = NULL;
+    fetch_cancel(&i->list);
     lifetime_cancel(&i->taking);
     buf_release(&i->page);
     mem_free(i->more);
@@ -346,10 +344,8 @@ static void on_list(void *arg, const struct fetch_result *r)
 static void start_list(struct informer *i)
 {
     struct buf target;
-    struct api_request g = {.origin = i->o.origin,
-                            .accept = SLICE_LIT("application/json"),
-                            .ceiling = i->o.list_ceiling,
-                            .timeout_ms = LIST_TIMEOUT_MS};
+    struct api_request g = {
+        .accept = SLICE_LIT("application/json"), .ceiling = i->o.list_ceiling, .timeout_ms = LIST_TIMEOUT_MS};
 
     if (i->more == NULL)
         i->epoch++;
@@ -518,7 +514,7 @@ static void start_watch(struct informer *i)
                    (unsigned)timeout_s);
     i->parser = watch_parser_new(i->o.line_limit);
     if (i->parser != NULL && !target.failed)
-        i->stream = api_stream_start(i->o.api, i->o.origin, buf_slice(&target), HEAD_TIMEOUT_MS, &stream_handler, i);
+        i->stream = api_stream_start(i->o.api, buf_slice(&target), HEAD_TIMEOUT_MS, &stream_handler, i);
     buf_free(&target);
     if (i->stream == NULL) {
         fails(i, false, "out of memory");
@@ -554,7 +550,6 @@ struct informer *informer_new(const struct informer_opts *o, const struct inform
     lifetime_init(&i->life, i->loop, "informer");
     lifetime_work_init(&i->life, &i->taking, LOOP_DEFERRED, take_some, i);
     i->relist = true;
-    i->o.origin = origin_ref(o->origin);
     buf_init(&i->page, o->list_ceiling);
     backoff_init(&i->backoff, BACKOFF_FIRST_MS, BACKOFF_MAX_MS);
     i->keys = strmap_new();
@@ -573,10 +568,8 @@ void informer_free(struct informer *i)
         return;
     drop_stream(i);
     drop_list(i);
-    if (i->keys != NULL)
-        strmap_free(i->keys);
+    strmap_free(i->keys);
     buf_free(&i->page);
-    origin_unref(i->o.origin);
     lifetime_retire(&i->life, mem_free, i);
 }
 
@@ -588,14 +581,8 @@ void informer_retry(struct informer *i)
     loop_timer_set(i->timer, 0);
 }
 
-void informer_restart(struct informer *i, struct origin *origin)
+void informer_restart(struct informer *i)
 {
-    if (origin != NULL) {
-        struct origin *old = i->o.origin;
-
-        i->o.origin = origin_ref(origin);
-        origin_unref(old);
-    }
     i->relist = true;
     backoff_reset(&i->backoff);
     wait_ms(i, 0);

@@ -13,17 +13,15 @@
 struct api;
 struct buf;
 struct informer;
-struct origin;
 
 struct informer_opts {
     struct api *api;
-    struct origin *origin; /* referenced */
-    const char *name;      /* for logs; literal */
-    const char *path;      /* of the collection; literal */
-    const char *query;     /* added to every list and watch, escaped, without '&' at the ends; NULL: none; literal */
-    unsigned page;         /* objects per list request; 0: all in one */
-    size_t list_ceiling;   /* bytes of one list answer */
-    size_t line_limit;     /* bytes of one watch event */
+    const char *name;    /* for logs; literal */
+    const char *path;    /* of the collection; literal */
+    const char *query;   /* added to every list and watch, escaped, without '&' at the ends; NULL: none; literal */
+    unsigned page;       /* objects per list request; 0: all in one */
+    size_t list_ceiling; /* bytes of one list answer */
+    size_t line_limit;   /* bytes of one watch event */
     /*
      * A watch on a collection that is not empty and in which something happens all the time is taken for dead after so
      * long a silence; 0: only the server's own timeout counts.
@@ -47,8 +45,8 @@ struct informer_handler {
 /* Starts when the loop runs. NULL when out of memory. The handler's functions may free nothing of the informer. */
 MEM_CHECK struct informer *informer_new(const struct informer_opts *o, const struct informer_handler *h, void *arg);
 void informer_free(struct informer *i); /* not from its own handler; NULL is fine */
-/* Ends what is under way and lists anew, from the new origin if one is given (a reload). */
-void informer_restart(struct informer *i, struct origin *origin);
+/* Ends what is under way and lists anew: the local server is another one. */
+void informer_restart(struct informer *i);
 /* The server is there again: what waits for its next attempt makes it now. */
 void informer_retry(struct informer *i);
 

@@ -64,7 +64,6 @@ static bool send(struct lease_gc *g, const char *method, const char *target, str
                  fetch_fn *fn)
 {
     struct api_request get = {
-        .origin = g->o.local,
         .method = slice_str(method),
         .target = slice_str(target),
         .accept = SLICE_LIT("application/json"),
@@ -99,7 +98,7 @@ static void on_deleted(void *arg, const struct fetch_result *r)
     struct lease_gc *g = arg;
 
     g->call = NULL;
-    if (r->ok && r->head->status == 200)
+    if (api_answered(r, 200))
         metric_inc(g->o.collected);
     else
         log_v(2, "An expired Lease was not collected", LU("status", r->ok ? r->head->status : 0));
@@ -116,7 +115,7 @@ static void on_checked(void *arg, const struct fetch_result *r)
 
     g->call = NULL;
     arena_reset(g->arena);
-    if (!r->ok || r->head->status != 200 || !lease_parse(g->arena, r->body, &l, &err) || !dead(g, &l) || l.uid.n == 0 ||
+    if (!api_answered(r, 200) || !lease_parse(g->arena, r->body, &l, &err) || !dead(g, &l) || l.uid.n == 0 ||
         l.resource_version.n == 0) {
         walk_on(g);
         return;
@@ -162,7 +161,7 @@ static void on_listed(void *arg, const struct fetch_result *r)
     struct err err = {.text = ""};
 
     g->call = NULL;
-    if (!r->ok || r->head->status != 200 || !buf_append(&g->body, r->body) ||
+    if (!api_answered(r, 200) || !buf_append(&g->body, r->body) ||
         !object_list_begin(&g->list, buf_slice(&g->body), &err))
         wait(g);
     else
@@ -189,9 +188,7 @@ void lease_gc_start(struct lease_gc *g)
 
 void lease_gc_stop(struct lease_gc *g)
 {
-    if (g->call != NULL)
-        fetch_cancel(g->call);
-    g->call = NULL;
+    fetch_cancel(&g->call);
     loop_defer_cancel(g->loop, &g->turn);
     loop_timer_cancel(g->timer);
     buf_release(&g->body);
@@ -203,7 +200,6 @@ struct lease_gc *lease_gc_new(const struct lease_gc_opts *o)
     struct lease_gc *g = must_zalloc(sizeof *g);
 
     g->o = *o;
-    g->o.local = origin_ref(o->local);
     g->own_id = must_strdup(o->own_id);
     g->loop = api_loop(o->api);
     g->timer = loop_timer_new(g->loop, on_timer, g);
@@ -222,15 +218,6 @@ void lease_gc_free(struct lease_gc *g)
     loop_timer_free(g->timer);
     arena_free(g->arena);
     buf_free(&g->body);
-    origin_unref(g->o.local);
     mem_free(g->own_id);
     mem_free(g);
-}
-
-void lease_gc_set_origin(struct lease_gc *g, struct origin *local)
-{
-    struct origin *old = g->o.local;
-
-    g->o.local = origin_ref(local);
-    origin_unref(old);
 }

@@ -12,11 +12,9 @@
 
 struct api;
 struct lease_gc;
-struct origin;
 
 struct lease_gc_opts {
     struct api *api;
-    struct origin *local;
     const char *own_id;                            /* copied; never collected */
     struct metric *collected;                      /* counts them */
     bool (*collects)(void *arg);                   /* asked before every round */
@@ -29,6 +27,5 @@ struct lease_gc *lease_gc_new(const struct lease_gc_opts *o);
 void lease_gc_free(struct lease_gc *g);  /* NULL is fine */
 void lease_gc_start(struct lease_gc *g); /* does nothing while it runs */
 void lease_gc_stop(struct lease_gc *g);
-void lease_gc_set_origin(struct lease_gc *g, struct origin *local);
 
 #endif

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "back/fetch.h"
 #include "base/buf.h"
 #include "base/hash.h"
 #include "base/limits.h"
@@ -75,12 +74,11 @@ static void on_written(void *arg, const struct fetch_result *r)
     struct lease_news *n = arg;
     struct err err = {.text = ""};
     struct lease l;
-    char status[32];
+    char text[API_WHY_BYTES];
 
     n->call = NULL;
-    if (!r->ok || r->head->status != 200) {
-        (void)snprintf(status, sizeof status, "answered %u", r->ok ? r->head->status : 0);
-        failed(n, r->ok ? status : r->failure);
+    if (!api_answered(r, 200)) {
+        failed(n, api_why(r, text));
         return;
     }
     count(n, "ok");
@@ -97,7 +95,6 @@ static void on_written(void *arg, const struct fetch_result *r)
 static bool send(struct lease_news *n)
 {
     struct api_request g = {
-        .origin = n->o.local,
         .method = SLICE_LIT("PATCH"),
         .target = slice_str(n->path),
         .accept = SLICE_LIT("application/json"),
@@ -165,9 +162,7 @@ void lease_news_at(struct lease_news *n, const char *path)
 {
     if (strcmp(n->path, path == NULL ? "" : path) == 0)
         return;
-    if (n->call != NULL)
-        fetch_cancel(n->call);
-    n->call = NULL;
+    fetch_cancel(&n->call);
     (void)snprintf(n->path, sizeof n->path, "%s", path == NULL ? "" : path);
     n->told[0] = '\0';
     n->failing = false;
@@ -176,20 +171,11 @@ void lease_news_at(struct lease_news *n, const char *path)
     tell(n);
 }
 
-void lease_news_set_origin(struct lease_news *n, struct origin *local)
-{
-    struct origin *old = n->o.local;
-
-    n->o.local = origin_ref(local);
-    origin_unref(old);
-}
-
 struct lease_news *lease_news_new(const struct lease_news_opts *o)
 {
     struct lease_news *n = must_zalloc(sizeof *n);
 
     n->o = *o;
-    n->o.local = origin_ref(o->local);
     n->loop = api_loop(o->api);
     n->window_ms = loop_now_ms(n->loop);
     (void)snprintf(n->process, sizeof n->process, "%04x", (unsigned)(hash_random() & 0xffff));
@@ -205,10 +191,8 @@ void lease_news_free(struct lease_news *n)
 {
     if (n == NULL)
         return;
-    if (n->call != NULL)
-        fetch_cancel(n->call);
+    fetch_cancel(&n->call);
     loop_timer_free(n->timer);
     arena_free(n->arena);
-    origin_unref(n->o.local);
     mem_free(n);
 }

@@ -17,13 +17,11 @@
 struct api;
 struct lease_news;
 struct metric_family;
-struct origin;
 
 enum { LEASE_NEWS_WRITES = 10, LEASE_NEWS_WINDOW_MS = 10000 };
 
 struct lease_news_opts {
     struct api *api;
-    struct origin *local;
     struct metric_family *writes; /* by result: ok, failed */
     /* It has been written, and the Lease has this resourceVersion now. */
     void (*written)(void *arg, struct slice uid, struct slice version);
@@ -33,7 +31,6 @@ struct lease_news_opts {
 /* Ends the process when out of memory. */
 struct lease_news *lease_news_new(const struct lease_news_opts *o);
 void lease_news_free(struct lease_news *n); /* NULL is fine */
-void lease_news_set_origin(struct lease_news *n, struct origin *local);
 /* The path of the Lease; NULL: there is none for us to write to. */
 void lease_news_at(struct lease_news *n, const char *path);
 /* What this server serves now; empty: unknown, nothing is written. */

@@ -156,12 +156,11 @@ static void on_health(void *arg, const char *why)
 static const struct informer_handler informer_handler = {
     .on_object = on_object, .on_gone = on_gone, .on_synced = on_synced, .on_health = on_health};
 
-static bool follow(struct leases *l, struct api *api, struct origin *local, size_t which)
+static bool follow(struct leases *l, struct api *api, size_t which)
 {
     struct source *s = &l->sources[which];
     const struct informer_opts o = {
         .api = api,
-        .origin = local,
         .name = kinds[which].name,
         .path = LEASE_COLLECTION_PATH,
         .query = kinds[which].query,
@@ -175,8 +174,8 @@ static bool follow(struct leases *l, struct api *api, struct origin *local, size
     return s->informer != NULL;
 }
 
-struct leases *leases_new(struct api *api, struct origin *local, struct peers *peers, const char *own_id,
-                          const struct leases_handler *h, void *arg)
+struct leases *leases_new(struct api *api, struct peers *peers, const char *own_id, const struct leases_handler *h,
+                          void *arg)
 {
     struct leases *l = mem_zalloc(sizeof *l);
 
@@ -188,8 +187,7 @@ struct leases *leases_new(struct api *api, struct origin *local, struct peers *p
     l->own_id = mem_strdup(own_id);
     l->arena = arena_new(LEASE_ARENA);
     l->refused = strmap_new();
-    if (l->own_id != NULL && l->arena != NULL && l->refused != NULL && follow(l, api, local, 0) &&
-        follow(l, api, local, 1))
+    if (l->own_id != NULL && l->arena != NULL && l->refused != NULL && follow(l, api, 0) && follow(l, api, 1))
         return l;
     leases_free(l);
     return NULL;
@@ -201,18 +199,17 @@ void leases_free(struct leases *l)
         return;
     for (size_t i = 0; i < SOURCES; i++)
         informer_free(l->sources[i].informer);
-    if (l->refused != NULL)
-        strmap_free(l->refused);
+    strmap_free(l->refused);
     arena_free(l->arena);
     mem_free(l->own_id);
     mem_free(l);
 }
 
-void leases_restart(struct leases *l, struct origin *local)
+void leases_restart(struct leases *l)
 {
     peers_set_watching(l->peers, false);
     for (size_t i = 0; i < SOURCES; i++)
-        informer_restart(l->sources[i].informer, local);
+        informer_restart(l->sources[i].informer);
 }
 
 void leases_retry(struct leases *l)

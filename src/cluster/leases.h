@@ -12,7 +12,6 @@ struct api;
 struct buf;
 struct lease;
 struct leases;
-struct origin;
 struct peers;
 
 struct leases_handler {
@@ -23,11 +22,11 @@ struct leases_handler {
 };
 
 /* NULL when out of memory. */
-MEM_CHECK struct leases *leases_new(struct api *api, struct origin *local, struct peers *peers, const char *own_id,
+MEM_CHECK struct leases *leases_new(struct api *api, struct peers *peers, const char *own_id,
                                     const struct leases_handler *h, void *arg);
-void leases_free(struct leases *l); /* NULL is fine */
-void leases_restart(struct leases *l, struct origin *local);
-void leases_retry(struct leases *l); /* informer_retry() */
+void leases_free(struct leases *l);    /* NULL is fine */
+void leases_restart(struct leases *l); /* informer_restart() */
+void leases_retry(struct leases *l);   /* informer_retry() */
 /* Of what there is to be followed together, as informer_synced(), informer_refused() and informer_failure(). */
 bool leases_synced(const struct leases *l);
 bool leases_refused(const struct leases *l);

@@ -24,12 +24,9 @@ struct legacy_walk {
 
 static void cancel(struct legacy_walk *w)
 {
-    if (w->server != NULL)
-        fetch_cancel(w->server);
-    w->server = NULL;
+    fetch_cancel(&w->server);
     for (size_t i = 0; i < PARALLEL; i++)
-        if (w->steps[i].fetch != NULL)
-            fetch_cancel(w->steps[i].fetch);
+        fetch_cancel(&w->steps[i].fetch);
     memset(w->steps, 0, sizeof w->steps);
 }
 
@@ -123,7 +120,7 @@ static void on_list_again(void *arg, const struct fetch_result *r)
     struct err err = {.text = ""};
 
     w->server = NULL;
-    if (r->ok && r->head->status == 200) {
+    if (api_answered(r, 200)) {
         finish(w);
         return;
     }
@@ -180,7 +177,7 @@ static bool add_schemas(struct legacy_walk *w, const struct schema_index *x, str
 static void on_schemas(void *arg, const struct fetch_result *r)
 {
     struct legacy_walk *w = arg;
-    struct schema_index *x = r->ok && r->head->status == 200 ? schema_index_parse(r->body) : NULL;
+    struct schema_index *x = api_answered(r, 200) ? schema_index_parse(r->body) : NULL;
     struct err err = {.text = ""};
 
     w->server = NULL;

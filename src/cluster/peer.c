@@ -28,8 +28,7 @@ void peer_free(struct peer *peer)
         return;
     for (size_t i = 0; i < PEER_SOURCES; i++)
         mem_free(peer->address[i].host);
-    if (peer->origin != NULL)
-        origin_unref(peer->origin);
+    origin_unref(peer->origin);
     mem_free(peer->id);
     mem_free(peer->hostname);
     mem_free(peer->holder);
@@ -133,8 +132,7 @@ bool peer_settle_origin(struct peer *peer, const struct peer_reach *r, bool anew
         changes_add(r->changes, CHANGE_CHANGED, peer_label(peer), "address %s, from %s", origin_address(peer->origin),
                     peer_source_name(s));
     }
-    if (old != NULL)
-        origin_unref(old);
+    origin_unref(old);
     return true;
 }
 

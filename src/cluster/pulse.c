@@ -149,13 +149,10 @@ struct pulse *pulse_new(const struct pulse_opts *o)
 
 static void rest(struct pulse *p)
 {
-    if (p->fetch != NULL)
-        fetch_cancel(p->fetch);
-    p->fetch = NULL;
+    fetch_cancel(&p->fetch);
     if (p->timer != NULL)
         loop_timer_cancel(p->timer);
-    if (p->origin != NULL)
-        origin_unref(p->origin);
+    origin_unref(p->origin);
     p->origin = NULL;
 }
 
@@ -164,8 +161,7 @@ void pulse_free(struct pulse *p)
     if (p == NULL)
         return;
     rest(p);
-    if (p->timer != NULL)
-        loop_timer_free(p->timer);
+    loop_timer_free(p->timer);
     mem_free(p);
 }
 

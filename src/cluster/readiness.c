@@ -135,13 +135,10 @@ void readiness_set_origin(struct readiness *r, struct origin *o)
 
     if (o == old)
         return;
-    if (r->fetch != NULL)
-        fetch_cancel(r->fetch);
-    r->fetch = NULL;
+    fetch_cancel(&r->fetch);
     loop_timer_cancel(r->timer);
     r->origin = o == NULL ? NULL : origin_ref(o);
-    if (old != NULL)
-        origin_unref(old);
+    origin_unref(old);
     if (o != NULL)
         ask(r);
     else

@@ -323,8 +323,7 @@ void refresh_set_origin(struct refresh *r, struct origin *o)
     if (r->origin == NULL)
         r->unknown_ms = loop_now_ms(r->loop);
     r->origin = o == NULL ? NULL : origin_ref(o);
-    if (old != NULL)
-        origin_unref(old);
+    origin_unref(old);
     backoff_reset(&r->backoff);
     if (o == NULL) {
         loop_timer_cancel(r->timer);
@@ -370,10 +369,8 @@ void refresh_free(struct refresh *r)
         return;
     if (r->fetch != NULL)
         disco_fetch_cancel(r->fetch);
-    if (r->timer != NULL)
-        loop_timer_free(r->timer);
-    if (r->origin != NULL)
-        origin_unref(r->origin);
+    loop_timer_free(r->timer);
+    origin_unref(r->origin);
     disco_unref(r->disco);
     mem_free(r->core_etag);
     mem_free(r->apis_etag);

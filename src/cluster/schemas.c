@@ -44,12 +44,9 @@ static void drop_coming(struct schemas *s)
 /* Nothing is asked any more. */
 static void rest(struct schemas *s)
 {
-    if (s->fetch != NULL)
-        fetch_cancel(s->fetch);
-    s->fetch = NULL;
+    fetch_cancel(&s->fetch);
     drop_coming(s);
-    if (s->origin != NULL)
-        origin_unref(s->origin);
+    origin_unref(s->origin);
     s->origin = NULL;
 }
 
@@ -93,7 +90,7 @@ static void on_version(void *arg, const struct fetch_result *f)
     struct schemas *s = arg;
 
     s->fetch = NULL;
-    if (!f->ok || f->head->status != 200) {
+    if (!api_answered(f, 200)) {
         rest(s); /* tried again with the next poll: the tag is still that of before */
         return;
     }
@@ -120,11 +117,11 @@ static void on_index(void *arg, const struct fetch_result *f)
     struct schemas *s = arg;
 
     s->fetch = NULL;
-    if (f->ok && f->head->status == 200 && is_held(s, f->body)) {
+    if (api_answered(f, 200) && is_held(s, f->body)) {
         rest(s);
         return;
     }
-    if (f->ok && f->head->status == 200) {
+    if (api_answered(f, 200)) {
         s->coming = schema_index_parse(f->body);
         s->coming_etag = mem_slicedup(http_head_value(f->head, HTTP_ETAG));
     }
@@ -132,7 +129,7 @@ static void on_index(void *arg, const struct fetch_result *f)
         ask(s, "/version", on_version);
         return;
     }
-    if (f->ok && f->head->status == 200)
+    if (api_answered(f, 200))
         log_v(2, "The index of schemas is not understood", LT("origin", origin_name(s->origin)));
     rest(s);
     /* A server that has none any more: what it had says nothing about it. */

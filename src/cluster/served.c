@@ -279,8 +279,7 @@ static void served_free(struct served *s)
     for (size_t i = 0; i < s->n_peers; i++) {
         mem_free((void *)(uintptr_t)s->peers[i].host);
         mem_free((void *)(uintptr_t)s->peers[i].id);
-        if (s->peers[i].origin != NULL)
-            origin_unref(s->peers[i].origin);
+        origin_unref(s->peers[i].origin);
         disco_unref((struct disco *)(uintptr_t)s->peers[i].disco);
         schema_index_unref(s->peers[i].schemas);
     }

@@ -51,8 +51,7 @@ void disco_walk_free(struct disco_walk *w)
     for (size_t i = 0; i < w->n; i++)
         buf_free(&w->leaves[i].resources);
     mem_free(w->leaves);
-    if (w->paths != NULL)
-        strmap_free(w->paths);
+    strmap_free(w->paths);
     arena_free(w->arena);
     mem_free(w);
 }
@@ -507,10 +506,8 @@ bool disco_walk_resources(struct disco_walk *w, size_t i, struct slice body, str
         w->leaves[i].state = LEAF_READ;
     else
         disco_walk_unavailable(w, i);
-    if (c.arena != NULL)
-        arena_free(c.arena);
-    if (c.by_name != NULL)
-        strmap_free(c.by_name);
+    arena_free(c.arena);
+    strmap_free(c.by_name);
     return good;
 }
 

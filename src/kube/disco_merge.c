@@ -148,8 +148,7 @@ static void free_work(struct disco_merge *m)
     free_map(&m->excluded);
     free_map(&m->excluded_groups);
     free_map(&m->by_name);
-    if (m->work != NULL)
-        arena_free(m->work);
+    arena_free(m->work);
     m->work = NULL;
     disco_group_merge_free(m->writer);
     m->writer = NULL;

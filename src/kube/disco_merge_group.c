@@ -84,10 +84,8 @@ void disco_group_merge_free(struct disco_group_merge *m)
 {
     if (m == NULL)
         return;
-    if (m->in_group != NULL)
-        arena_free(m->in_group);
-    if (m->scratch != NULL)
-        arena_free(m->scratch);
+    arena_free(m->in_group);
+    arena_free(m->scratch);
     mem_free(m);
 }
 
@@ -220,8 +218,7 @@ static bool put_resources(struct disco_group_merge *m, const struct version *v)
     }
     if (good && all.n > 0)
         buf_append_char(m->out, ']');
-    if (all.by_name != NULL)
-        strmap_free(all.by_name);
+    strmap_free(all.by_name);
     return good;
 }
 
@@ -385,8 +382,7 @@ static bool order_versions(struct disco_group_merge *m)
     struct slice *names;
     bool good = by_name != NULL && lists != NULL && gather_versions(m, by_name) && list_versions(m, by_name, lists);
 
-    if (by_name != NULL)
-        strmap_free(by_name);
+    strmap_free(by_name);
     if (!good)
         return false;
     names = arena_alloc(m->in_group, m->n_versions * sizeof(*names));

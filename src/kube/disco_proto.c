@@ -98,8 +98,7 @@ void disco_proto_free(struct disco_proto *p)
 {
     if (p == NULL)
         return;
-    if (p->scratch != NULL)
-        arena_free(p->scratch);
+    arena_free(p->scratch);
     disco_doc_unref(p->doc);
     buf_free(&p->versions);
     buf_free(&p->resource_out);

@@ -28,8 +28,7 @@ struct items {
 static void items_free(struct items *l)
 {
     mem_free(l->at);
-    if (l->by_name != NULL)
-        strmap_free(l->by_name);
+    strmap_free(l->by_name);
 }
 
 static bool items_add(struct items *l, struct slice raw)

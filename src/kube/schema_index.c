@@ -189,8 +189,7 @@ void schema_index_unref(struct schema_index *x)
 {
     if (x == NULL || --x->refs > 0)
         return;
-    if (x->arena != NULL)
-        arena_free(x->arena);
+    arena_free(x->arena);
     mem_free(x->at);
     mem_free(x);
 }

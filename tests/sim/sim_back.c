@@ -179,7 +179,7 @@ struct origin *origin_ref(struct origin *o)
 
 void origin_unref(struct origin *o)
 {
-    if (--o->refs > 0)
+    if (o == NULL || --o->refs > 0)
         return;
     mem_free(o->name);
     mem_free(o->host);
@@ -566,9 +566,11 @@ struct fetch *fetch_start(struct back *b, struct loop *l, const struct fetch_opt
     return f;
 }
 
-void fetch_cancel(struct fetch *f)
+void fetch_cancel(struct fetch **f)
 {
-    request_over(&f->q);
+    if (*f != NULL)
+        request_over(&(*f)->q);
+    *f = NULL;
 }
 
 /* ---------------------------------------------------------------------------------------------------- for servers */

@@ -40,10 +40,7 @@ static bool on_piece(void *arg, const struct http_head *head, struct slice piece
     if (head->status != 200)
         tap_bail("a piece without a head");
     buf_append(&g->pieces, piece);
-    if (g->cancel_in_piece != NULL) {
-        fetch_cancel(g->cancel_in_piece);
-        g->cancel_in_piece = NULL;
-    }
+    fetch_cancel(&g->cancel_in_piece);
     return g->stop_after == 0 || buf_len(&g->pieces) < g->stop_after;
 }
 
@@ -211,7 +208,7 @@ static void ends(void)
     is_str(g.failure, "timed out", "times out");
     o.timeout_ms = 10000;
     f = fetch_start(k.back, k.loop, &o, on_done, &g);
-    fetch_cancel(f);
+    fetch_cancel(&f);
     settle(k.loop);
     is_int(g.calls, 1, "cancelled at once");
     k.auto_reply = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
@@ -284,7 +281,7 @@ static void memory(bool tls)
         if (f != NULL && !run_until(k.loop, g.calls > 0 || (k.n_conns > 0 && k.conns[0].failed)))
             diag("allocation %u: neither answer nor failure", n);
         if (f != NULL && g.calls == 0) /* the scripted server was the one without memory */
-            fetch_cancel(f);
+            fetch_cancel(&f);
         clean = f != NULL && g.ok && mem_calls() - before < n;
         failures += f == NULL || !g.ok;
         if (f != NULL && g.ok && !slice_eq(buf_slice(&g.body), SLICE_LIT("hello")))

@@ -92,9 +92,8 @@ static void start(struct recorder *r, uint64_t silence_ms)
     put(r, 1);
     put(r, 2);
     r->objects = strmap_new();
-    r->api = api_new(r->w.loop, r->w.back, &who);
+    r->api = api_new(r->w.loop, r->w.back, r->w.origin, &who);
     o.api = r->api;
-    o.origin = r->w.origin;
     r->informer = informer_new(&o, &handler, r);
     if (r->objects == NULL || r->informer == NULL)
         tap_bail("no memory");
@@ -372,7 +371,7 @@ static void restarted(void)
 
     start(&r, 0);
     put(&r, 8);
-    informer_restart(r.informer, NULL);
+    informer_restart(r.informer);
     sim_run_ms(r.w.loop, 100);
     is_u64(kube_lists(r.w.store, KUBE_APISERVICE), 2, "a restart lists again");
     is_u64(strmap_count(r.objects), 3, "and goes on");
