@@ -1,30 +1,89 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cluster/identity_internal.h"
+#include "cluster/identity.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/buf.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/state.h"
 #include "cluster/api.h"
+#include "cluster/backoff.h"
 #include "cluster/cluster_metrics.h"
+#include "cluster/farewell.h"
+#include "cluster/lease_address.h"
 #include "cluster/lease_gc.h"
+#include "cluster/lease_news.h"
+#include "cluster/lease_rival.h"
+#include "cluster/own_lease.h"
+#include "kube/server_id.h"
 #include "kube/version.h"
+#include "net/loop.h"
 
 enum {
     ENSURE_MAX_MS = 7000,
     CALL_MS = 10000,
     BUSY_MS = 100,
     FIRST_PUBLISHING_MINOR = 26, /* kube-apiserver 1.26: APIServerIdentity on by default */
-    FIRST_ADVERTISING_MINOR = 36,
     VERSION_BYTES = 64 << 10,
-    ANNOTATE_TRIES = 5, /* in a row, when the Lease is renewed under our hands */
+    RENEW_MS = 10000,
+    RENEW_JITTER_PERCENT = 4,
+    LOOK_AGAIN_MS = 12000,
+    YIELDED_MS = 30000,
+    IMMEDIATE_TRIES = 5,
+    STOP_MS = 2000,
+    BODY_BYTES = 16 << 10,
 };
+
+enum state {
+    STATE_STOPPED,
+    STATE_DECIDING,   /* what does the local server do? */
+    STATE_STARTING,   /* whose is the Lease that is there? */
+    STATE_PUBLISHING, /* ours, and renewed */
+    STATE_YIELDED,    /* somebody else renews it */
+    STATE_OBSERVING,
+    STATE_LEAVING, /* ours is being removed */
+};
+
+/* One request at a time: whoever asks is called back in the state that asked, or the state has been left. */
+struct identity {
+    struct identity_opts o;
+    char *id, *hostname;
+    char path[sizeof LEASE_COLLECTION_PATH + SERVER_ID_BYTES_126 + 1];
+    struct loop *loop;
+    enum state state;
+    struct fetch *call; /* at most one */
+    struct loop_timer *timer, *deadline;
+    void (*next)(struct identity *i);
+    struct backoff backoff;
+    unsigned tries;  /* in a row without waiting: of renewing ours */
+    unsigned failed; /* in a row */
+    unsigned minor;  /* of the local server, 0: unknown */
+    bool decide_again;
+    bool asked;     /* the local server for its version, in this row of requests without waiting */
+    bool returning; /* LEAVING only for a moment: then decides anew, by another mode */
+    bool may_exist; /* we have asked for it to be created, or it is ours */
+    bool conceded;  /* that somebody else renews it has been said */
+    bool anew;      /* another holder, as soon as the present one is confirmed */
+    struct arena *arena;
+    struct own_lease *own;
+    struct lease_rival rival;
+    struct lease_address *address; /* told where, while the server keeps its Lease itself */
+    struct lease_gc *gc;
+    struct lease_news *news; /* told where, while there is a Lease that stands for this server */
+    struct farewell farewell;
+};
+
+static void decide(struct identity *i); /* whose turn is it to keep the Lease? */
+static void look(struct identity *i);   /* whose is the Lease that is there? */
+static void renew(struct identity *i);
+static void leave(struct identity *i);
 
 /* ------------------------------------------------------------------------------------------------------- plumbing */
 
-void identity_after(struct identity *i, uint64_t ms, identity_step_fn *next)
+/* The next step, so much later. */
+static void after(struct identity *i, uint64_t ms, void (*next)(struct identity *i))
 {
     i->next = next;
     loop_timer_set(i->timer, ms);
@@ -42,7 +101,8 @@ static void on_timer(void *arg)
     i->next(i);
 }
 
-void identity_failing(struct identity *i, const char *what, const char *why, identity_step_fn *next)
+/* It did not work: said (the second time in a row, as a warning), and `next` after a while. */
+static void failing(struct identity *i, const char *what, const char *why, void (*next)(struct identity *i))
 {
     i->failed++;
     i->tries = 0;
@@ -52,10 +112,11 @@ void identity_failing(struct identity *i, const char *what, const char *why, ide
     else
         log_v(3, "Identity Lease of this server: operation failed", LT("lease", i->id), LT("operation", what),
               LT("err", why));
-    identity_after(i, backoff_next(&i->backoff), next);
+    after(i, backoff_next(&i->backoff), next);
 }
 
-bool identity_send(struct identity *i, const char *method, const char *target, struct buf *body, fetch_fn *fn)
+/* Asks the local server; body may be NULL. False when out of memory. */
+static bool send(struct identity *i, const char *method, const char *target, struct buf *body, fetch_fn *fn)
 {
     bool patch = strcmp(method, "PATCH") == 0;
     struct api_request g = {
@@ -76,11 +137,11 @@ bool identity_send(struct identity *i, const char *method, const char *target, s
 }
 
 /* Every callback begins so: true if the state that asked is no more. */
-bool identity_left_meanwhile(struct identity *i)
+static bool left_meanwhile(struct identity *i)
 {
     i->call = NULL;
     if (i->state == STATE_LEAVING)
-        identity_leave(i);
+        leave(i);
     return i->state == STATE_LEAVING || i->state == STATE_STOPPED;
 }
 
@@ -106,30 +167,216 @@ static const uint32_t state_next[] = {
 };
 static const struct state_table states = STATE_TABLE("identity Lease", state_names, state_next);
 
-void identity_set_state(struct identity *i, enum identity_state s)
+static void set_state(struct identity *i, enum state s)
 {
     state_move(&states, &i->state, s);
-    if (s == STATE_PUBLISHING || s == STATE_OBSERVING) {
-        /* Whose it was meanwhile says nothing of what is found there later. */
-        mem_free(i->other_holder);
-        i->other_holder = NULL;
-    }
+    if (s == STATE_PUBLISHING || s == STATE_OBSERVING)
+        lease_rival_forget(&i->rival);
     metric_set(i->o.metrics->identity_publishing, s == STATE_PUBLISHING ? 1 : 0);
     if (s == STATE_PUBLISHING)
         lease_gc_start(i->gc);
     else
         lease_gc_stop(i->gc);
     lease_news_at(i->news, s == STATE_PUBLISHING || s == STATE_OBSERVING ? i->path : NULL);
+    lease_address_at(i->address, s == STATE_OBSERVING ? i->path : NULL, i->minor);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ ours
+ */
+
+static void count(struct identity *i, const char *result)
+{
+    const struct slice label = slice_str(result);
+
+    metric_inc(metric_child(i->o.metrics->identity_renewals, &label));
+}
+
+static bool read_lease(struct identity *i, const struct fetch_result *r, struct lease *l)
+{
+    struct err err = {.text = ""};
+
+    arena_reset(i->arena);
+    return lease_parse(i->arena, r->body, l, &err);
+}
+
+/* It is as we wrote it, or somebody has added something. */
+static void adopt(struct identity *i, const struct lease *l)
+{
+    if (!own_lease_keep(i->own, l)) {
+        failing(i, "keep", "out of memory", look);
+        return;
+    }
+    if (i->state != STATE_PUBLISHING)
+        log_info("Publishing the identity Lease of this server", LT("lease", i->id),
+                 LT("holder", own_lease_holder(i->own)), LT("address", own_lease_address(i->own)));
+    set_state(i, STATE_PUBLISHING);
+    i->tries = i->failed = 0;
+    i->conceded = false;
+    own_lease_confirm(i->own);
+    backoff_reset(&i->backoff);
+    after(i, i->anew ? 0 : jitter_ms(RENEW_MS, RENEW_JITTER_PERCENT), renew);
+}
+
+/* Somebody else renews it. Fighting would take the Lease away from both. */
+static void yield(struct identity *i, const struct lease *l)
+{
+    if (!i->conceded)
+        log_error("Somebody else renews the identity Lease of this server, so it is left to them: either the local "
+                  "kube-apiserver publishes it, or two control-plane nodes have the same host name",
+                  LT("lease", i->id), LT("hostname", i->hostname), LS("holder", l->holder),
+                  LT("ownHolder", own_lease_holder(i->own)));
+    i->conceded = true;
+    i->may_exist = false;
+    set_state(i, STATE_YIELDED);
+    count(i, "yielded");
+    after(i, YIELDED_MS, i->o.mode == IDENTITY_AUTO ? decide : look);
+}
+
+static void on_written(void *arg, const struct fetch_result *r);
+
+static void create(struct identity *i)
+{
+    struct buf body;
+
+    buf_init(&body, BODY_BYTES);
+    (void)own_lease_print(i->own, &body);
+    i->may_exist = true;
+    if (!send(i, "POST", LEASE_COLLECTION_PATH, &body, on_written))
+        failing(i, "create", "out of memory", look);
+    buf_free(&body);
+}
+
+static void on_removed(void *arg, const struct fetch_result *r)
+{
+    struct identity *i = arg;
+    char text[API_WHY_BYTES];
+
+    if (left_meanwhile(i))
+        return;
+    if (api_answered(r, 200) || api_answered(r, 404))
+        create(i);
+    else if (api_answered(r, 409))
+        after(i, LOOK_AGAIN_MS, look); /* changed under our hands: it is not dead */
+    else
+        failing(i, "remove the one before", api_why(r, text), look);
+}
+
+static bool remove_lease(struct identity *i, const struct lease *l, fetch_fn *fn)
+{
+    struct buf body;
+    bool sent;
+
+    buf_init(&body, BODY_BYTES);
+    (void)lease_print_delete(l, &body);
+    sent = send(i, "DELETE", i->path, &body, fn);
+    buf_free(&body);
+    return sent;
+}
+
+static void judge_other(struct identity *i, const struct lease *l)
+{
+    enum lease_rival_verdict v;
+    uint64_t wait_ms = 0;
+
+    if (i->o.mode == IDENTITY_AUTO && (!i->asked || i->decide_again)) {
+        decide(i); /* it may be the server's own, of a newer version than before */
+        return;
+    }
+    v = lease_rival_judge(&i->rival, l, loop_now_ms(i->loop), &wait_ms);
+    if (v == LEASE_RIVAL_NO_MEMORY) {
+        failing(i, "look", "out of memory", look);
+    } else if (v == LEASE_RIVAL_ALIVE || i->state == STATE_PUBLISHING) {
+        yield(i, l);
+    } else if (v != LEASE_RIVAL_DEAD) {
+        if (v == LEASE_RIVAL_NEW)
+            log_info("Identity Lease of this server exists; waiting to see whether it is renewed", LT("lease", i->id),
+                     LS("holder", l->holder));
+        after(i, wait_ms, look);
+    } else {
+        log_info("Removing a Lease that an earlier process left behind", LT("lease", i->id), LS("holder", l->holder));
+        if (!remove_lease(i, l, on_removed))
+            failing(i, "remove the one before", "out of memory", look);
+    }
+}
+
+static void on_look(void *arg, const struct fetch_result *r)
+{
+    struct identity *i = arg;
+    struct lease l;
+    char text[API_WHY_BYTES];
+
+    if (left_meanwhile(i))
+        return;
+    if (api_answered(r, 404)) {
+        create(i);
+    } else if (!api_answered(r, 200) || !read_lease(i, r, &l)) {
+        failing(i, "look", api_answered(r, 200) ? "not a Lease" : api_why(r, text), look);
+    } else if (own_lease_is(i->own, &l)) {
+        i->may_exist = true;
+        if (!own_lease_keep(i->own, &l))
+            failing(i, "look", "out of memory", look);
+        else if (i->tries++ < IMMEDIATE_TRIES)
+            renew(i);
+        else
+            failing(i, "renew", "it keeps changing", look);
+    } else {
+        judge_other(i, &l);
+    }
+}
+
+static void look(struct identity *i)
+{
+    if (!send(i, "GET", i->path, NULL, on_look))
+        failing(i, "look", "out of memory", look);
+}
+
+static void on_written(void *arg, const struct fetch_result *r)
+{
+    struct identity *i = arg;
+    struct lease l;
+    char text[API_WHY_BYTES];
+
+    if (left_meanwhile(i))
+        return;
+    if ((api_answered(r, 200) || api_answered(r, 201)) && read_lease(i, r, &l)) {
+        count(i, "ok");
+        adopt(i, &l);
+    } else if (api_answered(r, 409)) {
+        count(i, "conflict");
+        look(i);
+    } else if (api_answered(r, 404) && i->state == STATE_PUBLISHING) {
+        log_warning("The own identity Lease was deleted by somebody, and is made again", LT("lease", i->id));
+        create(i);
+    } else {
+        count(i, "failed");
+        failing(i, "write", api_why(r, text), look);
+    }
+}
+
+static void renew(struct identity *i)
+{
+    struct buf body;
+
+    if (i->decide_again) {
+        decide(i);
+        return;
+    }
+    if (i->anew && own_lease_take_holder(i->own)) {
+        i->anew = false;
+        log_info("The local kube-apiserver is another process: its Lease gets another holder", LT("lease", i->id),
+                 LT("holder", own_lease_holder(i->own)));
+    }
+    buf_init(&body, BODY_BYTES);
+    (void)own_lease_print_renewal(i->own, &body);
+    if (!send(i, "PATCH", i->path, &body, on_written))
+        failing(i, "renew", "out of memory", look);
+    buf_free(&body);
 }
 
 /* --------------------------------------------------------------------------------------------------------- deciding */
 
-static void look_at_servers(struct identity *i);
-
 static void set_name(struct identity *i, const char *name)
 {
-    if (strcmp(i->path + sizeof LEASE_COLLECTION_PATH, name) != 0)
-        i->patched = i->overruled = false;
     (void)snprintf(i->path, sizeof i->path, LEASE_COLLECTION_PATH "/%s", name);
 }
 
@@ -145,21 +392,19 @@ static void observe(struct identity *i, const char *why)
         log_info("The identity Lease of this server is left to the local kube-apiserver", LT("lease", i->id),
                  LT("why", why), LU("minorVersion", i->minor));
     i->may_exist = i->conceded = false;
-    identity_set_state(i, STATE_OBSERVING);
-    i->tries = 0;
-    look_at_servers(i);
+    set_state(i, STATE_OBSERVING);
 }
 
 static void begin(struct identity *i)
 {
     set_name(i, i->id);
     if (i->state == STATE_PUBLISHING) {
-        identity_renew(i);
+        renew(i);
         return;
     }
     if (i->state != STATE_YIELDED)
-        identity_set_state(i, STATE_STARTING);
-    identity_look(i);
+        set_state(i, STATE_STARTING);
+    look(i);
 }
 
 static void on_version(void *arg, const struct fetch_result *r)
@@ -168,14 +413,14 @@ static void on_version(void *arg, const struct fetch_result *r)
     unsigned major = 0, minor = 0;
     char text[API_WHY_BYTES];
 
-    if (identity_left_meanwhile(i))
+    if (left_meanwhile(i))
         return;
     if (!api_answered(r, 200) || !version_parse(r->body, &major, &minor) || major != 1) {
         if (i->state == STATE_PUBLISHING) {
             i->decide_again = true;
-            identity_failing(i, "ask for the version", api_why(r, text), identity_look);
+            failing(i, "ask for the version", api_why(r, text), look);
         } else {
-            identity_failing(i, "ask for the version", api_why(r, text), identity_decide);
+            failing(i, "ask for the version", api_why(r, text), decide);
         }
         return;
     }
@@ -184,7 +429,7 @@ static void on_version(void *arg, const struct fetch_result *r)
     i->failed = 0;
     backoff_reset(&i->backoff);
     if (i->decide_again) /* the answer may be that of the process before */
-        identity_decide(i);
+        decide(i);
     else if (i->o.mode == IDENTITY_OBSERVE)
         observe(i, "configured");
     else if (minor >= FIRST_PUBLISHING_MINOR)
@@ -193,13 +438,13 @@ static void on_version(void *arg, const struct fetch_result *r)
         begin(i);
 }
 
-void identity_decide(struct identity *i)
+static void decide(struct identity *i)
 {
     i->decide_again = false;
     if (i->o.mode == IDENTITY_PUBLISH)
         begin(i);
-    else if (!identity_send(i, "GET", "/version", NULL, on_version))
-        identity_failing(i, "ask for the version", "out of memory", identity_decide);
+    else if (!send(i, "GET", "/version", NULL, on_version))
+        failing(i, "ask for the version", "out of memory", decide);
 }
 
 void identity_start(struct identity *i)
@@ -211,10 +456,10 @@ void identity_start(struct identity *i)
         return;
     }
     fetch_cancel(&i->call);
-    identity_tell(i);
-    identity_set_state(i, STATE_DECIDING);
+    farewell_tell(&i->farewell);
+    set_state(i, STATE_DECIDING);
     loop_timer_cancel(i->deadline);
-    identity_after(i, 0, identity_decide);
+    after(i, 0, decide);
 }
 
 /* Only while ours is being written or looked for has the question to wait: for the next renewal. */
@@ -225,14 +470,14 @@ void identity_recheck(struct identity *i)
     if (i->state == STATE_PUBLISHING || (i->state != STATE_OBSERVING && i->call != NULL))
         i->decide_again = true;
     else
-        identity_after(i, 0, identity_decide);
+        after(i, 0, decide);
 }
 
 /* If a look is due instead, nobody knows what has become of the last write: only the look may lead to the next one. */
 static void renew_now(struct identity *i)
 {
-    if (i->state == STATE_PUBLISHING && i->call == NULL && i->next == identity_renew)
-        identity_after(i, 0, identity_renew);
+    if (i->state == STATE_PUBLISHING && i->call == NULL && i->next == renew)
+        after(i, 0, renew);
 }
 
 void identity_restarted(struct identity *i)
@@ -242,44 +487,7 @@ void identity_restarted(struct identity *i)
     renew_now(i);
 }
 
-/* ------------------------------------------------------------------------------- the address in the server's own Lease
- */
-
-static void on_annotated(void *arg, const struct fetch_result *r)
-{
-    struct identity *i = arg;
-    char text[API_WHY_BYTES];
-
-    if (identity_left_meanwhile(i))
-        return;
-    i->patched = api_answered(r, 200);
-    if (api_answered(r, 409) && i->tries++ < ANNOTATE_TRIES)
-        look_at_servers(i); /* renewed meanwhile */
-    else if (i->patched)
-        log_info("Wrote the address for peers into the server's own Lease", LT("lease", i->id),
-                 LT("address", i->advertise));
-    else if (!api_answered(r, 409)) /* again at the next renewal, in ten seconds */
-        log_v(i->failed++ == 0 ? 0 : 3, "Could not write the address for peers into the server's Lease",
-              LT("lease", i->id), LT("err", api_why(r, text)));
-}
-
-static void annotate(struct identity *i, const struct lease *l)
-{
-    struct buf body;
-
-    buf_init(&body, IDENTITY_BODY_BYTES);
-    buf_append_str(&body, "{\"metadata\":{\"annotations\":{\"" LEASE_ADVERTISE_ANNOTATION "\":\"");
-    buf_append_json(&body, slice_str(i->advertise));
-    buf_append_str(&body, "\",\"" LEASE_WRITTEN_ANNOTATION "\":\"");
-    buf_append_json(&body, slice_str(i->advertise));
-    buf_append_str(&body, "\"},\"uid\":\"");
-    buf_append_json(&body, l->uid);
-    buf_append_str(&body, "\",\"resourceVersion\":\"");
-    buf_append_json(&body, l->resource_version);
-    buf_append_str(&body, "\"}}\n");
-    (void)identity_send(i, "PATCH", i->path, &body, on_annotated);
-    buf_free(&body);
-}
+/* ------------------------------------------------------------------------------------------- what the watch shows */
 
 /* Another version of this server may have left one of another name behind. */
 static bool is_followed(const struct identity *i, const struct lease *l)
@@ -292,73 +500,122 @@ void identity_serves(struct identity *i, struct slice tag)
     lease_news_set(i->news, tag);
 }
 
-/* Then the next renewal is by that version, and not in vain. */
 static void on_tag_written(void *arg, struct slice uid, struct slice version)
 {
     struct identity *i = arg;
-    char *copy;
 
-    if (i->state != STATE_PUBLISHING || i->call != NULL || !slice_eq(uid, slice_str(i->uid)))
-        return;
-    copy = mem_slicedup(version);
-    if (copy == NULL)
-        return;
-    mem_free(i->version);
-    i->version = copy;
+    if (i->state == STATE_PUBLISHING && i->call == NULL)
+        own_lease_moved(i->own, uid, version);
 }
 
 void identity_seen(struct identity *i, const struct lease *l)
 {
-    if (is_followed(i, l))
-        lease_news_seen(i->news, l->discovery);
-    if (i->state != STATE_OBSERVING || i->call != NULL || !i->o.annotate || i->advertise[0] == '\0')
+    if (!is_followed(i, l))
         return;
-    if (slice_eq(l->advertise, slice_str(i->advertise)) || !is_followed(i, l))
-        return;
-    if (l->advertise.n == 0 || slice_eq(l->advertise, l->written) ||
-        (!i->patched && i->minor < FIRST_ADVERTISING_MINOR)) {
-        annotate(i, l);
-        return;
-    }
-    /* It writes one itself, again at each renewal. Two writers help nobody; `peers` on the reading side comes first. */
-    if (!i->overruled)
-        log_warning("The local kube-apiserver advertises another address than configured here; its own stands",
-                    LT("lease", i->id), LS("address", l->advertise), LT("configured", i->advertise));
-    i->overruled = true;
+    lease_news_seen(i->news, l->discovery);
+    lease_address_seen(i->address, l);
 }
 
-static void on_servers(void *arg, const struct fetch_result *r)
+/* --------------------------------------------------------------------------------------------------------- leaving
+ */
+
+static void gone(struct identity *i)
+{
+    loop_timer_cancel(i->timer);
+    loop_timer_cancel(i->deadline);
+    i->may_exist = false;
+    set_state(i, STATE_STOPPED);
+    farewell_tell(&i->farewell);
+    if (!i->returning)
+        return;
+    i->returning = false;
+    identity_start(i);
+}
+
+static void too_late(void *arg)
+{
+    struct identity *i = arg;
+
+    log_warning("Could not remove the own identity Lease in time; it expires by itself", LT("lease", i->id));
+    fetch_cancel(&i->call);
+    gone(i);
+}
+
+static void on_left(void *arg, const struct fetch_result *r)
+{
+    struct identity *i = arg;
+    char text[API_WHY_BYTES];
+
+    i->call = NULL;
+    if (i->state != STATE_LEAVING)
+        return;
+    if (api_answered(r, 409)) {
+        leave(i);
+        return;
+    }
+    if (api_answered(r, 200) || api_answered(r, 404))
+        log_info("Removed the own identity Lease", LT("lease", i->id));
+    else if (!r->ok || r->head->status >= 500) {
+        after(i, backoff_next(&i->backoff), leave);
+        return;
+    } else
+        log_warning("Could not remove the own identity Lease", LT("lease", i->id), LT("err", api_why(r, text)));
+    gone(i);
+}
+
+static void on_last_look(void *arg, const struct fetch_result *r)
 {
     struct identity *i = arg;
     struct lease l;
 
-    if (!identity_left_meanwhile(i) && api_answered(r, 200) && identity_read(i, r, &l))
-        identity_seen(i, &l);
+    i->call = NULL;
+    if (i->state != STATE_LEAVING)
+        return;
+    if (api_answered(r, 200) && read_lease(i, r, &l) && own_lease_is(i->own, &l)) {
+        if (remove_lease(i, &l, on_left))
+            return;
+    } else if (r->ok && r->head->status < 500) {
+        gone(i); /* it is not there, not ours any more, or none of our business */
+        return;
+    }
+    after(i, backoff_next(&i->backoff), leave);
 }
 
-/*
- * The watch has shown the server's Lease before it was known whose it is, perhaps, and shows it again when it is
- * renewed, in ten seconds. That long no peer would know where this server is.
- */
-static void look_at_servers(struct identity *i)
+static void leave(struct identity *i)
 {
-    if (i->o.annotate && i->advertise[0] != '\0')
-        (void)identity_send(i, "GET", i->path, NULL, on_servers);
+    if (!send(i, "GET", i->path, NULL, on_last_look))
+        gone(i);
+}
+
+void identity_stop(struct identity *i, void (*done)(void *arg), void *arg)
+{
+    bool ours = i->may_exist;
+
+    i->returning = false;
+    farewell_await(&i->farewell, done, arg);
+    loop_timer_cancel(i->timer);
+    if (!ours) {
+        fetch_cancel(&i->call);
+        gone(i);
+        return;
+    }
+    set_state(i, STATE_LEAVING);
+    backoff_reset(&i->backoff);
+    loop_timer_set(i->deadline, STOP_MS);
+    /* What is under way may change the Lease yet: first its answer. */
+    if (i->call == NULL)
+        leave(i);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- reload */
 
-static void change_address(struct identity *i, const char *advertise)
+static void set_address(struct identity *i, const char *advertise, bool annotate)
 {
-    if (strcmp(advertise, i->advertise) == 0)
-        return;
-    (void)snprintf(i->advertise, sizeof i->advertise, "%s", advertise);
-    i->overruled = i->patched = false;
-    renew_now(i);
-    if (i->state == STATE_OBSERVING && i->call == NULL) {
-        i->tries = 0;
-        look_at_servers(i);
-    }
+    if (advertise == NULL)
+        advertise = "";
+    lease_address_set(i->address, annotate ? advertise : "");
+    if (own_lease_set_address(i->own, advertise))
+        renew_now(i);
 }
 
 static void change_mode(struct identity *i, enum identity_mode mode)
@@ -376,14 +633,13 @@ static void change_mode(struct identity *i, enum identity_mode mode)
         i->decide_again = true; /* at the next renewal */
     } else {
         fetch_cancel(&i->call);
-        identity_after(i, 0, identity_decide);
+        after(i, 0, decide);
     }
 }
 
 void identity_update(struct identity *i, enum identity_mode mode, const char *advertise, bool annotate)
 {
-    i->o.annotate = annotate;
-    change_address(i, advertise == NULL ? "" : advertise);
+    set_address(i, advertise, annotate);
     change_mode(i, mode);
 }
 
@@ -406,13 +662,15 @@ struct identity *identity_new(const struct identity_opts *o)
     i->loop = api_loop(o->api);
     i->id = must_strdup(o->id);
     i->hostname = must_strdup(o->hostname);
-    (void)snprintf(i->advertise, sizeof i->advertise, "%s", o->advertise == NULL ? "" : o->advertise);
-    identity_take_holder(i);
+    i->own = own_lease_new(o->id, o->hostname);
+    i->address = lease_address_new(o->api);
+    farewell_init(&i->farewell, i->loop);
+    set_address(i, o->advertise, o->annotate);
     set_name(i, i->id);
     backoff_init(&i->backoff, BACKOFF_FIRST_MS, ENSURE_MAX_MS);
     i->arena = arena_new(2 * LIMIT_WATCH_LINE_BYTES);
     i->timer = loop_timer_new(i->loop, on_timer, i);
-    i->deadline = loop_timer_new(i->loop, identity_too_late, i);
+    i->deadline = loop_timer_new(i->loop, too_late, i);
     i->gc = lease_gc_new(&gc);
     i->news = lease_news_new(&news);
     if (i->arena == NULL || i->timer == NULL || i->deadline == NULL)
@@ -425,7 +683,7 @@ void identity_free(struct identity *i)
     if (i == NULL)
         return;
     fetch_cancel(&i->call);
-    loop_defer_cancel(i->loop, &i->over);
+    farewell_cancel(&i->farewell);
     loop_timer_free(i->timer);
     loop_timer_free(i->deadline);
     lease_gc_free(i->gc);
@@ -433,9 +691,9 @@ void identity_free(struct identity *i)
     arena_free(i->arena);
     mem_free(i->id);
     mem_free(i->hostname);
-    mem_free(i->uid);
-    mem_free(i->version);
-    mem_free(i->other_holder);
+    own_lease_free(i->own);
+    lease_address_free(i->address);
+    lease_rival_forget(&i->rival);
     mem_free(i);
 }
 

@@ -8,6 +8,7 @@
 #include "cluster/backoff.h"
 #include "cluster/cluster_metrics.h"
 #include "cluster/etcd.h"
+#include "cluster/farewell.h"
 #include "net/lifetime.h"
 
 enum {
@@ -35,7 +36,6 @@ enum state {
 struct record_publish {
     struct record_publish_opts o;
     struct lifetime life;
-    struct lifetime_work over;
     struct buf key;
     struct peer_record record;
     bool has_address, mine; /* the key stands under our lease as far as we know */
@@ -48,8 +48,7 @@ struct record_publish {
     struct etcd_call *call;
     struct loop_timer *timer, *deadline;
     struct backoff backoff;
-    void (*done)(void *arg);
-    void *done_arg;
+    struct farewell farewell;
 };
 
 static void round_begin(struct record_publish *p);
@@ -391,16 +390,6 @@ void record_publish_seen(struct record_publish *p, const struct peer_record *r, 
 /* ------------------------------------------------------------------------------------------------------------- leaving
  */
 
-static void tell(void *arg)
-{
-    struct record_publish *p = arg;
-    void (*done)(void *arg) = p->done;
-
-    p->done = NULL;
-    if (done != NULL)
-        done(p->done_arg);
-}
-
 static void gone(struct record_publish *p)
 {
     stop_call(p);
@@ -409,7 +398,7 @@ static void gone(struct record_publish *p)
     p->lease = 0;
     p->mine = false;
     set_state(p, STATE_STOPPED);
-    lifetime_queue(&p->over);
+    farewell_tell(&p->farewell);
 }
 
 static void on_deadline(void *arg)
@@ -437,8 +426,7 @@ static void on_revoked(void *arg, const struct etcd_answer *a)
  */
 void record_publish_stop(struct record_publish *p, void (*done)(void *arg), void *arg)
 {
-    p->done = done;
-    p->done_arg = arg;
+    farewell_await(&p->farewell, done, arg);
     stop_call(p);
     loop_timer_cancel(p->timer);
     if (p->state == STATE_STOPPED || p->lease == 0) {
@@ -477,7 +465,7 @@ void record_publish_start(struct record_publish *p)
     if (p->state != STATE_STOPPED && p->state != STATE_LEAVING)
         return;
     stop_call(p);
-    lifetime_queue(&p->over);
+    farewell_tell(&p->farewell);
     loop_timer_cancel(p->deadline);
     p->lease = 0;
     p->mine = false;
@@ -496,7 +484,7 @@ struct record_publish *record_publish_new(const struct record_publish_opts *o)
         return NULL;
     p->o = *o;
     lifetime_init(&p->life, etcd_loop(o->etcd), "own peer endpoint record");
-    lifetime_work_init(&p->life, &p->over, LOOP_DEFERRED, tell, p);
+    farewell_init(&p->farewell, p->life.loop);
     buf_init(&p->key, BODY_BYTES);
     backoff_init(&p->backoff, BACKOFF_FIRST_MS, RETRY_MAX_MS);
     memcpy(p->record.id, id.p, id.n < SERVER_ID_CHARS ? id.n : SERVER_ID_CHARS);
@@ -521,6 +509,7 @@ void record_publish_free(struct record_publish *p)
     if (p == NULL)
         return;
     stop_call(p);
+    farewell_cancel(&p->farewell);
     lifetime_retire(&p->life, free_publish, p);
 }
 

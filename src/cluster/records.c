@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "cluster/cluster_metrics.h"
 #include "cluster/etcd.h"
+#include "cluster/farewell.h"
 #include "cluster/record_publish.h"
 #include "cluster/record_watch.h"
 #include "kube/server_id.h"
@@ -32,10 +33,8 @@ struct records {
     struct record_publish *publish; /* the same */
     struct loop_timer *tick;
     bool on, stopped, stale;
-    uint64_t since_ms; /* that etcd has been in use */
-    void (*done)(void *arg);
-    void *done_arg;
-    struct loop_deferred over;
+    uint64_t since_ms;        /* that etcd has been in use */
+    struct farewell farewell; /* where there is no own record to withdraw */
 };
 
 /* ------------------------------------------------------------------------------------------------------------ reading
@@ -256,6 +255,7 @@ struct records *records_new(const struct records_opts *o)
 
     r->o = *o;
     (void)snprintf(r->own_id, sizeof r->own_id, "%s", o->own_id);
+    farewell_init(&r->farewell, o->loop);
     r->etcd = etcd_new(o->loop, o->back, o->metrics);
     r->tick = loop_timer_new(o->loop, on_tick, r);
     if (r->tick == NULL)
@@ -269,20 +269,10 @@ void records_free(struct records *r)
         return;
     record_watch_free(r->watch);
     record_publish_free(r->publish);
-    loop_defer_cancel(r->o.loop, &r->over);
+    farewell_cancel(&r->farewell);
     loop_timer_free(r->tick);
     etcd_free(r->etcd);
     mem_free(r);
-}
-
-static void tell_done(void *arg)
-{
-    struct records *r = arg;
-    void (*done)(void *arg) = r->done;
-
-    r->done = NULL;
-    if (done != NULL)
-        done(r->done_arg);
 }
 
 void records_stop(struct records *r, void (*done)(void *arg), void *arg)
@@ -292,9 +282,8 @@ void records_stop(struct records *r, void (*done)(void *arg), void *arg)
         record_publish_stop(r->publish, done, arg);
         return;
     }
-    r->done = done;
-    r->done_arg = arg;
-    loop_defer(r->o.loop, &r->over, tell_done, r);
+    farewell_await(&r->farewell, done, arg);
+    farewell_tell(&r->farewell);
 }
 
 void records_state(const struct records *r, char *text, size_t n)

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cluster/lease_address.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/limits.h"
+#include "base/log.h"
+#include "cluster/api.h"
+#include "kube/server_id.h"
+
+enum {
+    CALL_MS = 10000,
+    BODY_BYTES = 16 << 10,
+    ANSWER_BYTES = 64 << 10,
+    TRIES = 5, /* in a row, when the Lease is renewed under our hands */
+    FIRST_ADVERTISING_MINOR = 36,
+};
+
+struct lease_address {
+    struct api *api;
+    char path[sizeof LEASE_COLLECTION_PATH + SERVER_ID_BYTES_126 + 1];
+    bool on; /* the server keeps one there */
+    char advertise[LIMIT_ADDRESS_TEXT_BYTES];
+    unsigned minor;
+    struct fetch *call;
+    unsigned tries, failed; /* in a row */
+    bool written;           /* by us */
+    bool overruled;         /* a differing address of the server's own stands */
+    struct arena *arena;
+};
+
+static void look(struct lease_address *a);
+
+static bool send(struct lease_address *a, struct slice method, struct slice body, fetch_fn *fn)
+{
+    const struct api_request g = {
+        .method = method,
+        .target = slice_str(a->path),
+        .accept = SLICE_LIT("application/json"),
+        .content_type = body.n == 0 ? SLICE_NONE : SLICE_LIT("application/merge-patch+json"),
+        .body = body,
+        .ceiling = ANSWER_BYTES,
+        .timeout_ms = CALL_MS,
+    };
+
+    a->call = api_send(a->api, &g, fn, a);
+    return a->call != NULL;
+}
+
+static void on_written(void *arg, const struct fetch_result *r)
+{
+    struct lease_address *a = arg;
+    char text[API_WHY_BYTES];
+
+    a->call = NULL;
+    a->written = api_answered(r, 200);
+    if (api_answered(r, 409) && a->tries++ < TRIES)
+        look(a); /* renewed meanwhile */
+    else if (a->written)
+        log_info("Wrote the address for peers into the server's own Lease",
+                 LT("lease", a->path + sizeof LEASE_COLLECTION_PATH), LT("address", a->advertise));
+    else if (!api_answered(r, 409)) /* again at the next renewal, in ten seconds */
+        log_v(a->failed++ == 0 ? 0 : 3, "Could not write the address for peers into the server's Lease",
+              LT("lease", a->path + sizeof LEASE_COLLECTION_PATH), LT("err", api_why(r, text)));
+}
+
+static void write_address(struct lease_address *a, const struct lease *l)
+{
+    struct buf body;
+
+    buf_init(&body, BODY_BYTES);
+    buf_append_str(&body, "{\"metadata\":{\"annotations\":{\"" LEASE_ADVERTISE_ANNOTATION "\":\"");
+    buf_append_json(&body, slice_str(a->advertise));
+    buf_append_str(&body, "\",\"" LEASE_WRITTEN_ANNOTATION "\":\"");
+    buf_append_json(&body, slice_str(a->advertise));
+    buf_append_str(&body, "\"},\"uid\":\"");
+    buf_append_json(&body, l->uid);
+    buf_append_str(&body, "\",\"resourceVersion\":\"");
+    buf_append_json(&body, l->resource_version);
+    if (buf_append_str(&body, "\"}}\n"))
+        (void)send(a, SLICE_LIT("PATCH"), buf_slice(&body), on_written);
+    buf_free(&body);
+}
+
+void lease_address_seen(struct lease_address *a, const struct lease *l)
+{
+    struct slice own = slice_str(a->advertise);
+
+    if (!a->on || a->call != NULL || own.n == 0 || slice_eq(l->advertise, own))
+        return;
+    if (l->advertise.n == 0 || slice_eq(l->advertise, l->written) ||
+        (!a->written && a->minor < FIRST_ADVERTISING_MINOR)) {
+        write_address(a, l);
+        return;
+    }
+    /* It writes one itself, again at each renewal. Two writers help nobody; `peers` on the reading side comes first. */
+    if (!a->overruled)
+        log_warning("The local kube-apiserver advertises another address than configured here; its own stands",
+                    LT("lease", a->path + sizeof LEASE_COLLECTION_PATH), LS("address", l->advertise),
+                    LT("configured", a->advertise));
+    a->overruled = true;
+}
+
+static void on_read(void *arg, const struct fetch_result *r)
+{
+    struct lease_address *a = arg;
+    struct err err = {.text = ""};
+    struct lease l;
+
+    a->call = NULL;
+    arena_reset(a->arena);
+    if (api_answered(r, 200) && lease_parse(a->arena, r->body, &l, &err))
+        lease_address_seen(a, &l);
+}
+
+/*
+ * The watch has shown the server's Lease before it was known whose it is, perhaps, and shows it again when it is
+ * renewed, in ten seconds. That long no peer would know where this server is.
+ */
+static void look(struct lease_address *a)
+{
+    if (a->on && a->advertise[0] != '\0' && a->call == NULL)
+        (void)send(a, SLICE_LIT("GET"), SLICE_NONE, on_read);
+}
+
+void lease_address_at(struct lease_address *a, const char *path, unsigned minor)
+{
+    a->on = path != NULL;
+    if (path == NULL || strcmp(a->path, path) != 0)
+        fetch_cancel(&a->call);
+    if (path != NULL && strcmp(a->path, path) != 0) {
+        a->written = a->overruled = false;
+        (void)snprintf(a->path, sizeof a->path, "%s", path);
+    }
+    a->minor = minor;
+    a->tries = a->failed = 0;
+    look(a);
+}
+
+void lease_address_set(struct lease_address *a, const char *advertise)
+{
+    if (strcmp(advertise, a->advertise) == 0)
+        return;
+    (void)snprintf(a->advertise, sizeof a->advertise, "%s", advertise);
+    a->overruled = a->written = false;
+    a->tries = 0;
+    look(a);
+}
+
+struct lease_address *lease_address_new(struct api *api)
+{
+    struct lease_address *a = must_zalloc(sizeof *a);
+
+    a->api = api;
+    a->arena = arena_new(2 * LIMIT_WATCH_LINE_BYTES);
+    if (a->arena == NULL)
+        abort();
+    return a;
+}
+
+void lease_address_free(struct lease_address *a)
+{
+    if (a == NULL)
+        return;
+    fetch_cancel(&a->call);
+    arena_free(a->arena);
+    mem_free(a);
+}
