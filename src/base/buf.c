@@ -95,8 +95,7 @@ char *buf_reserve(struct buf *b, size_t n)
     }
     if (b->p != NULL && n <= b->cap - b->end)
         return b->p + b->end;
-    /* Moving is paid by what was consumed, so that many small steps stay linear. */
-    if (b->p != NULL && len + n <= b->cap && (b->start >= len || b->cap == b->ceiling)) {
+    if (b->p != NULL && len + n <= b->cap) {
         compact(b);
     } else if (!grow(b, len + n)) {
         b->failed = true;

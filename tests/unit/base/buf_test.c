@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/buf.h"
 
+#include <limits.h>
+
 #include "base/mem.h"
 #include "lib/tap.h"
 
@@ -47,6 +49,9 @@ static void ceiling(void)
     ok(!buf_append_str(&b, "x"), "out of memory");
     ok(b.failed && !buf_append_str(&b, "y"), "sticky too");
     buf_free(&b);
+    ok(!buf_printf(&b, "%*d", INT_MAX, 1), "what printf() cannot print");
+    ok(b.failed && b.p == NULL, "is a failure, without any memory");
+    buf_free(&b);
 }
 
 /* A queue that is fed and drained in odd steps against a plain count of what must come out. */
@@ -72,6 +77,34 @@ static void queue(void)
     }
     ok(fine && out > 100000, "%u bytes came out in order", out);
     ok(b.cap <= 4096, "within the ceiling");
+    buf_free(&b);
+}
+
+/* What was consumed is used again, without any memory: also where there is none, and where a quota has no room. */
+static void room_of_the_consumed(void)
+{
+    static const char text[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    struct quota none;
+    struct buf b;
+    uint64_t calls;
+
+    quota_init(&none, NULL, 1);
+    buf_init(&b, 1000);
+    ok(buf_append_str(&b, text), "as much as it has memory for");
+    is_u64(b.cap, 64, "64 bytes");
+    buf_charge(&b, &none);
+    calls = mem_calls();
+    buf_consume(&b, 32);
+    ok(buf_append(&b, slice_of(text, 32)), "as much as was consumed");
+    is_slice(buf_slice(&b), text, "in order");
+    buf_consume(&b, 31);
+    ok(buf_append_char(&b, 'x'), "less than is left");
+    is_slice(buf_slice(&b), "f0123456789abcdef0123456789abcdefx", "in order");
+    is_u64(b.cap, 64, "in its place");
+    is_u64(mem_calls(), calls, "nobody was asked for memory");
+    ok(!buf_append(&b, slice_of(text, 31)), "one more than there is room for needs some");
+    buf_consume(&b, buf_len(&b));
+    is_u64(b.start + b.end, 0, "what is empty begins anew");
     buf_free(&b);
 }
 
@@ -112,6 +145,7 @@ int main(void)
     appending();
     ceiling();
     queue();
+    room_of_the_consumed();
     json();
     return tap_end();
 }
