@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/hash.h"
 
-#include <errno.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
-#include <sys/random.h>
+#include <unistd.h>
 
 bool hash_sha256(struct slice data, unsigned char out[HASH_SHA256_BYTES])
 {
@@ -142,20 +141,11 @@ uint64_t hash_siphash(const unsigned char key[HASH_SIP_KEY_BYTES], struct slice 
 
 /* ----------------------------------------------------------------------------------------------------------- random */
 
+/* At most 256 bytes, which the kernel gives whole. */
 static void random_bytes(void *p, size_t n)
 {
-    unsigned char *at = p;
-
-    while (n > 0) {
-        ssize_t got = getrandom(at, n, 0);
-
-        if (got > 0) {
-            at += got;
-            n -= (size_t)got;
-        } else if (got == 0 || errno != EINTR) {
-            abort(); /* a kernel without getrandom: nothing here would be safe */
-        }
-    }
+    if (getentropy(p, n) != 0)
+        abort(); /* a kernel without it: nothing here would be safe */
 }
 
 uint64_t hash_seeded(struct slice data)
@@ -193,15 +183,12 @@ uint64_t hash_random(void)
     /* Drawn in batches: a choice among peers must not cost a system call. */
     static uint64_t batch[32];
     static size_t left;
-    uint64_t v;
 
     if (left == 0) {
         random_bytes(batch, sizeof(batch));
         left = sizeof(batch) / sizeof(batch[0]);
     }
-    v = batch[--left];
-    batch[left] = 0;
-    return v;
+    return batch[--left];
 }
 
 uint64_t hash_random_below(uint64_t bound)
