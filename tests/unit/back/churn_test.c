@@ -387,6 +387,46 @@ static void held_for_a_while(void)
     clock_real();
 }
 
+/* What a dial costs shows only when it was used: those who were held get theirs a few at a time. */
+static void released(void)
+{
+    enum { HELD = 9, AT_ONCE = 4 };
+    static struct kit k;
+    struct call c, held[HELD];
+    size_t before;
+
+    stop_clock();
+    kit_open(&k, false, 0);
+    kit_origin(&k, &(struct origin_opts){.connect_timeout_ms = 60000});
+    k.auto_reply = ENDLESS;
+    for (size_t i = 0; i <= LIMIT_CHURN_DIALS; i++) {
+        call_from(&c, &k, "10.0.0.1");
+        if (!run_until(k.loop, buf_has(&c.log, "head(200)")))
+            tap_bail("request %zu has no answer", i);
+        cancel(&c);
+        call_free(&c);
+        settle(k.loop);
+    }
+    before = k.n_conns;
+    k.auto_reply = NULL;
+    for (size_t i = 0; i < HELD; i++)
+        call_from(&held[i], &k, "10.0.0.1");
+    settle(k.loop);
+    is_u64(k.n_conns, before, "no dial for whoever is in debt");
+    turn_clock(150);
+    ok(run_until(k.loop, kit_metric(&k, "mvproxy_back_connections", "dialling") > 0), "out of debt");
+    is_double(kit_metric(&k, "mvproxy_back_connections", "dialling"), AT_ONCE, "so many dials at once");
+    for (size_t n = AT_ONCE; n < HELD + AT_ONCE; n += AT_ONCE, turn_clock(110))
+        ok(run_until(k.loop, k.n_conns == before + (n < HELD ? n : HELD)), "in the end one for each");
+    for (size_t i = 0; i < HELD; i++) {
+        if (held[i].r != NULL)
+            cancel(&held[i]);
+        call_free(&held[i]);
+    }
+    kit_close(&k);
+    clock_real();
+}
+
 /* ---- HTTP/2 ---- */
 
 /* Resets are passed on as long as the client does not live on them; then its streams are read to their ends. */
@@ -459,6 +499,7 @@ int main(void)
     other_waste();
     held_for_ever();
     held_for_a_while();
+    released();
     streams();
     return tap_end();
 }

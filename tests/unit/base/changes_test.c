@@ -48,6 +48,7 @@ static void test_disbelieved(void)
     for (int i = 0; i < 2 * LIMIT_CHANGES; i++)
         changes_add(c, i % 2 == 0 ? CHANGE_FAILED : CHANGE_RECOVERED, "cp-a", "again");
     is_str(changes_at(c, true, 0)->text, "b", "kept apart from the others");
+    is_u64(changes_at(c, false, 1)->times, 1, "what takes turns is listed each time");
     ok(changes_at(c, true, 1)->times == 2 && changes_at(c, true, 2) == NULL, "each once, however they take turns");
     memset(text, 'x', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';

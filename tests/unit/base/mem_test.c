@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/mem.h"
 
+#include <limits.h>
 #include <stdalign.h>
 
 #include "lib/tap.h"
@@ -61,6 +62,26 @@ static void plain(void)
     mem_free(t);
 }
 
+/* The allocator gives the place of what was freed last to the next of its size; AddressSanitizer does not. */
+static void secrets(void)
+{
+    enum { SIZE = 64 };
+    char *p = mem_alloc(SIZE), *next;
+    size_t left = 0;
+
+    if (p == NULL)
+        tap_bail("no memory");
+    memset(p, 'S', SIZE);
+    mem_free_secret(p, SIZE);
+    next = mem_alloc(SIZE);
+    if (next == NULL)
+        tap_bail("no memory");
+    for (size_t i = 0; i < SIZE; i++)
+        left += next[i] == 'S';
+    is_u64(left, 0, "nothing is left of a secret");
+    mem_free(next);
+}
+
 static void arena_basics(void)
 {
     struct arena *a = arena_new(64 << 10);
@@ -75,6 +96,7 @@ static void arena_basics(void)
     ok(s.p != NULL && s.n == 0, "copy of nothing is not NULL");
     s = arena_printf(a, "%s-%d", "x", 42);
     is_slice(s, "x-42", "printed");
+    is_slice(arena_printf(a, "%*d", INT_MAX, 1), NULL, "what printf() cannot print");
     for (size_t n = 1; n < 40; n++)
         aligned = aligned && (uintptr_t)arena_alloc(a, n) % alignof(max_align_t) == 0;
     ok(aligned, "aligned for any type");
@@ -129,6 +151,7 @@ int main(void)
 {
     failing();
     plain();
+    secrets();
     arena_basics();
     arena_ceiling();
     return tap_end();

@@ -61,8 +61,25 @@ static const struct {
     {"cut", "a\xe2\x82", "a??"},
 };
 
+/* What cannot be seen, or moves what is printed next: the first and the last of each range. */
+static const uint32_t unprintable[][2] = {
+    {0, 0x1f},        {0x7f, 0xa0},     {0xad, 0xad},     {0x61c, 0x61c},   {0x180e, 0x180e},
+    {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb},
+};
+
+static void ranges(void)
+{
+    for (size_t i = 0; i < ROWS(unprintable); i++) {
+        uint32_t first = unprintable[i][0], last = unprintable[i][1];
+
+        ok(utf8_unprintable(first) && utf8_unprintable(last), "U+%04X to U+%04X", first, last);
+        ok((first == 0 || !utf8_unprintable(first - 1)) && !utf8_unprintable(last + 1), "and not their neighbours");
+    }
+}
+
 int main(void)
 {
+    ranges();
     for (size_t i = 0; i < ROWS(rows); i++) {
         uint32_t code = 0;
 
