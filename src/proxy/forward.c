@@ -321,6 +321,27 @@ static bool peer_passes(struct job *j, const struct http_head *head)
     return true;
 }
 
+/*
+ * Each server judges a token for itself, by a webhook, an identity provider or a file that others may reach better: one
+ * peer's 401 is only the truth when the others agree. Before 401 nothing was done, whatever the method.
+ */
+static bool peer_knows_nobody(struct job *j, const struct http_head *head)
+{
+    if (j->peer == NULL || head->status != 401 || j->authn.kind != AUTHN_PASS ||
+        http_head_find(exchange_request(j->x), HTTP_AUTHORIZATION) == NULL || body_gone(j) ||
+        j->next_candidate >= j->route.n_candidates || reaches_through(&j->info))
+        return false;
+    if (!origin_may_repeat(j->target)) {
+        origin_note_refused_repeat(j->target);
+        return false;
+    }
+    origin_note_repeat(j->target);
+    job_drop_back(j);
+    if (!try_next(j, "peer-unauthorized"))
+        job_refuse(j, 503, STATUS_PROXY_FAILED);
+    return true;
+}
+
 /* The local server has not looked at the request. False: nobody else can be asked, and its answer is the answer. */
 static bool pass_on(struct job *j)
 {
@@ -389,7 +410,7 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
     enum denial d = denies_schema(j, head) ? DENIAL_UNKNOWN : denial_in_head(j, head, body.kind != HTTP_BODY_NONE);
 
     note_peer_answer(j, head->status);
-    if (peer_passes(j, head))
+    if (peer_passes(j, head) || peer_knows_nobody(j, head))
         return;
     if (d == DENIAL_UNKNOWN)
         denies(j);

@@ -173,6 +173,57 @@ static void outlier(void)
     world_close(&w);
 }
 
+#define UNAUTHORIZED "HTTP/1.1 401 Unauthorized\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+#define TOKEN "Authorization: Bearer t\r\n"
+
+/* The next peer that is asked says this. */
+static bool next_says(struct world *w, struct side *c, const char *answer)
+{
+    struct server *s = asked(w, c);
+
+    if (s == NULL)
+        return false;
+    buf_reset(&s->conns[0].got);
+    say(&s->conns[0], answer);
+    world_settle(w);
+    return true;
+}
+
+/* Whether a token is good each server finds out for itself, and not each of them always can. */
+static void unknown_token(const char *method, const char *more)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 3);
+    world_start(&w);
+    c = client(&w);
+    ask(c, method, more);
+    ok(next_says(&w, c, UNAUTHORIZED) && !got(c, "HTTP/1.1 "), "%s: one peer does not know the token", method);
+    ok(next_says(&w, c, OK_ANSWER) && has(c, "HTTP/1.1 200 "), "another does");
+    is_u64((uint64_t)world_metric(&w, "mvproxy_retries_total", "peer-unauthorized"), 1, "counted");
+    hang_up(c, STREAM_CLOSE_NOW);
+    c = client(&w);
+    ask(c, method, more);
+    ok(next_says(&w, c, UNAUTHORIZED) && next_says(&w, c, UNAUTHORIZED) && !got(c, "HTTP/1.1 "), "two do not know it");
+    ok(next_says(&w, c, UNAUTHORIZED) && has(c, "HTTP/1.1 401 "), "nor does the last: that is the answer");
+    world_close(&w);
+}
+
+/* Nobody knows who sends no token at all. */
+static void anonymous(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 3);
+    world_start(&w);
+    c = client(&w);
+    ask(c, "GET", "");
+    ok(next_says(&w, c, UNAUTHORIZED) && has(c, "HTTP/1.1 401 "), "without a token the first 401 is the answer");
+    world_close(&w);
+}
+
 int main(void)
 {
     down(1, "GET", "");
@@ -183,5 +234,8 @@ int main(void)
     full();
     own_requests();
     outlier();
+    unknown_token("GET", TOKEN);
+    unknown_token("POST", TOKEN "Content-Length: 0\r\n");
+    anonymous();
     return tap_end();
 }
