@@ -297,7 +297,7 @@ static bool read_resource_member(struct disco_parser *p, const struct jscan_valu
     return good;
 }
 
-/* Versions and groups are not looked at once more: theirs is made of what their resources have. */
+/* Versions and groups are not looked at once more: theirs is made of their names and of what their resources have. */
 static uint64_t combine(uint64_t hash, uint64_t part)
 {
     return (hash ^ part) * 0x9e3779b97f4a7c15 + 1;
@@ -365,7 +365,7 @@ static void unit_version(struct disco_parser *p)
 
     if (!jscan_member(&p->s, &p->first[STAGE_VERSION], &key)) {
         p->version->raw = text_since(p, p->start_version);
-        p->version->hash = combine(p->version->hash, p->version->raw.n);
+        p->version->hash = combine(p->version->hash, hash_quick(p->version->name) + p->version->raw.n);
         p->group->hash = combine(p->group->hash, p->version->hash);
         p->stage = STAGE_VERSIONS;
         return;
@@ -431,7 +431,7 @@ static void unit_group(struct disco_parser *p)
 
     if (!jscan_member(&p->s, &p->first[STAGE_GROUP], &key)) {
         p->group->raw = text_since(p, p->start_group);
-        p->group->hash = combine(p->group->hash, p->group->raw.n);
+        p->group->hash = combine(p->group->hash, hash_quick(p->group->name) + p->group->raw.n);
         p->stage = STAGE_GROUPS;
         return;
     }

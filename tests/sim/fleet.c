@@ -22,6 +22,7 @@ struct node {
     struct kube_server *server;
     struct back *back;
     struct origin *local;
+    struct origin *etcd[FLEET_ETCD_MEMBERS];
     struct sim_front front;
     struct metrics *metrics;
     struct cluster_opts opts;
@@ -42,6 +43,10 @@ struct fleet {
     struct origin *fronts[FLEET_MAX]; /* as clients reach them */
     unsigned char written[MAX_WRITES];
     size_t n_writes, asking;
+    bool deletes_lacking;
+    struct sim_etcd *etcd; /* NULL: none */
+    struct sim_server *members[FLEET_ETCD_MEMBERS];
+    bool cut_etcd[FLEET_MAX];
     unsigned failures;
 };
 
@@ -129,6 +134,10 @@ static bool reach(void *arg, const struct back *from, const struct sim_server *t
     const struct fleet *f = arg;
 
     for (unsigned i = 0; i < f->n; i++)
+        for (unsigned m = 0; m < FLEET_ETCD_MEMBERS; m++)
+            if (f->cut_etcd[i] && from == f->nodes[i].back && to == f->members[m])
+                return false;
+    for (unsigned i = 0; i < f->n; i++)
         for (unsigned j = 0; j < f->n; j++)
             if (f->cut[i][j] && from == f->nodes[i].back &&
                 (to == f->nodes[j].front.server || to == kube_sim(f->nodes[j].server)))
@@ -184,6 +193,43 @@ struct fleet *fleet_new(unsigned nodes)
     return f;
 }
 
+void fleet_use_etcd(struct fleet *f, bool annotations)
+{
+    char host[32], address[32];
+
+    f->etcd = sim_etcd_new(f->loop, 77);
+    for (unsigned m = 0; m < FLEET_ETCD_MEMBERS; m++) {
+        (void)snprintf(host, sizeof(host), "10.0.2.%u", m + 1);
+        (void)snprintf(address, sizeof(address), "10.0.2.%u:6443", m + 1);
+        f->members[m] = sim_etcd_member(f->etcd, f->net, address);
+        for (unsigned i = 0; i < f->n; i++)
+            f->nodes[i].etcd[m] = world_origin(f->nodes[i].back, "etcd", host);
+    }
+    for (unsigned i = 0; i < f->n; i++) {
+        struct cluster_opts *o = &f->nodes[i].opts;
+
+        o->etcd_servers = f->nodes[i].etcd;
+        o->n_etcd_servers = FLEET_ETCD_MEMBERS;
+        o->etcd_prefix = "/registry";
+        o->annotate = annotations;
+    }
+}
+
+struct sim_etcd *fleet_etcd(struct fleet *f)
+{
+    return f->etcd;
+}
+
+struct sim_server *fleet_etcd_member(struct fleet *f, unsigned member)
+{
+    return f->members[member];
+}
+
+void fleet_cut_etcd(struct fleet *f, unsigned node, bool cut)
+{
+    f->cut_etcd[node] = cut;
+}
+
 unsigned fleet_free(struct fleet *f)
 {
     unsigned failures;
@@ -202,8 +248,12 @@ unsigned fleet_free(struct fleet *f)
             failed(f, "%zu requests of node %u are left behind", sim_open(n->back), i);
         origin_unref(n->local);
         origin_unref(f->fronts[i]);
+        for (unsigned m = 0; f->etcd != NULL && m < FLEET_ETCD_MEMBERS; m++)
+            origin_unref(n->etcd[m]);
         back_free(n->back);
     }
+    if (f->etcd != NULL)
+        sim_etcd_free(f->etcd);
     kube_store_free(f->store);
     back_free(f->net);
     loop_free(f->loop);
@@ -248,6 +298,50 @@ static void register_apis(struct fleet *f, const char *apis)
     }
 }
 
+void fleet_delete_lacking(struct fleet *f)
+{
+    f->deletes_lacking = true;
+}
+
+void fleet_set_legacy(struct fleet *f, unsigned node, bool legacy)
+{
+    struct kube_server *k = f->nodes[node].server;
+
+    kube_list_registered(k);
+    kube_set_schemas(k, "1");
+    kube_set_form(k, legacy ? KUBE_LEGACY : KUBE_V2);
+}
+
+bool fleet_registered(struct fleet *f, const struct gvr *g)
+{
+    char *stored = kube_store_registered(f->store);
+    struct slice rest = slice_str(stored), one, group;
+    bool found = false;
+
+    while (!found && slice_split(&rest, ';', &one)) {
+        one.n -= one.n > 0; /* the colon */
+        found = slice_split(&one, '/', &group) && slice_eq(group, g->group) && slice_eq(one, g->version);
+    }
+    mem_free(stored);
+    return found;
+}
+
+static void delete_lacking(struct fleet *f, struct kube_server *k)
+{
+    char *stored = kube_store_registered(f->store);
+    struct slice rest = slice_str(stored), one, group;
+    char name[128];
+
+    while (slice_split(&rest, ';', &one)) {
+        one.n -= one.n > 0; /* the colon */
+        if (!slice_split(&one, '/', &group) || kube_knows(k, group, one))
+            continue;
+        (void)snprintf(name, sizeof(name), "%.*s.%.*s", (int)one.n, one.p, (int)group.n, group.p);
+        kube_delete(f->store, KUBE_APISERVICE, name);
+    }
+    mem_free(stored);
+}
+
 void fleet_start_server(struct fleet *f, unsigned node, const char *apis, int64_t skew_us)
 {
     struct node *n = &f->nodes[node];
@@ -255,6 +349,8 @@ void fleet_start_server(struct fleet *f, unsigned node, const char *apis, int64_
     f->changed = n->server_since = loop_now_ms(f->loop);
     kube_set_apis(n->server, apis);
     kube_start(n->server, skew_us);
+    if (f->deletes_lacking)
+        delete_lacking(f, n->server);
     register_apis(f, apis);
 }
 

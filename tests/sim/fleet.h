@@ -4,15 +4,16 @@
  * proxy/) before it, in one process, on one virtual clock and one network, before one store. Whatever happens is told
  * by the test, everything random comes from a seed.
  *
- * What is not here: connections (sim_back.h, sim_front.h), bodies of requests, etcd's endpoint records.
+ * What is not here: connections (sim_back.h, sim_front.h), bodies of requests.
  */
 #ifndef MVPROXY_TESTS_SIM_FLEET_H
 #define MVPROXY_TESTS_SIM_FLEET_H
 
 #include "kube/gvr.h"
+#include "sim/sim_etcd.h"
 #include "sim/sim_kube.h"
 
-enum { FLEET_MAX = 4, FLEET_DOCUMENT_BYTES = 16 << 10 };
+enum { FLEET_MAX = 4, FLEET_ETCD_MEMBERS = 2, FLEET_DOCUMENT_BYTES = 16 << 10 };
 
 struct fleet;
 
@@ -24,8 +25,22 @@ struct loop *fleet_loop(struct fleet *f);
 struct kube_store *fleet_store(struct fleet *f);
 unsigned fleet_nodes(const struct fleet *f);
 
+/*
+ * An etcd of two members, in which the mvproxies that start from now on find each other's addresses and say their own:
+ * in addition to those in the Leases, or instead.
+ */
+void fleet_use_etcd(struct fleet *f, bool annotations);
+struct sim_etcd *fleet_etcd(struct fleet *f);
+struct sim_server *fleet_etcd_member(struct fleet *f, unsigned member);
+/* Whether packets pass from a node's mvproxy to etcd. */
+void fleet_cut_etcd(struct fleet *f, unsigned node, bool cut);
+
 /* A node's API server: `apis` as in kube_server_new(). */
 void fleet_start_server(struct fleet *f, unsigned node, const char *apis, int64_t skew_us);
+/* From now on a server that starts deletes the APIServices of what it lacks, as kube-apiserver does. */
+void fleet_delete_lacking(struct fleet *f);
+/* Discovery in its legacy form, with the list of stored APIServices, or aggregated. */
+void fleet_set_legacy(struct fleet *f, unsigned node, bool legacy);
 void fleet_stop_server(struct fleet *f, unsigned node, bool graceful);
 /* And its mvproxy, which dies without a word. */
 void fleet_start_proxy(struct fleet *f, unsigned node);
@@ -44,6 +59,9 @@ uint64_t fleet_path_up(const struct fleet *f, unsigned from, unsigned to);
 uint64_t fleet_quiet(const struct fleet *f);
 /* As a server is, or was when it was stopped. */
 bool fleet_has(const struct fleet *f, unsigned node, const struct gvr *g);
+
+/* Whether an APIService names its group/version. */
+bool fleet_registered(struct fleet *f, const struct gvr *g);
 
 struct fleet_answer {
     unsigned node; /* that was asked */

@@ -50,7 +50,8 @@ struct sim_request {
     struct http_head head, answer;
     struct slice sent; /* the body */
     bool with_cert, dead, replied, paused;
-    bool refused; /* by the allow rule */
+    bool answered; /* its head has come */
+    bool refused;  /* by the allow rule */
     uint64_t connection;
     struct list events;
     struct loop_timer *timer, *timeout;
@@ -344,6 +345,8 @@ static struct event *push(struct sim_request *q, enum event_kind kind)
 
     e->kind = kind;
     e->due = loop_now_ms(q->back->loop) + (whole_answer_delay && q->server != NULL ? q->server->delay_ms : 0);
+    if (kind == EVENT_BODY && q->answered)
+        e->due += q->server->late_ms;
     if (last != NULL && list_entry(last, struct event, node)->due > e->due)
         e->due = list_entry(last, struct event, node)->due;
     list_push_back(&q->events, &e->node);
@@ -420,6 +423,7 @@ static void on_timer(void *arg)
         arrive(q);
         break;
     case EVENT_HEAD:
+        q->answered = true;
         if (q->fn == NULL)
             q->handler->on_head(q->arg, &q->answer, body_of(q));
         break;

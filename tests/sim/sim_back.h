@@ -24,6 +24,7 @@ struct sim_server {
     char *address; /* host:port */
     enum sim_fault fault;
     uint64_t delay_ms; /* of every answer */
+    uint64_t late_ms;  /* of what comes of an answer that has begun long ago: events of a watch */
     void (*serve)(void *arg, struct sim_request *q);
     /* The request is over (answered, failed, or the client went): q dies. NULL: not asked. */
     void (*gone)(void *arg, struct sim_request *q);

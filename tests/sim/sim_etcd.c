@@ -8,7 +8,7 @@
 #include "kube/jscan.h"
 #include "net/loop.h"
 
-enum { BODY_BYTES = 1 << 20, KEY_BYTES = 1 << 10, FIRST_REVISION = 10 };
+enum { BODY_BYTES = 1 << 20, KEY_BYTES = 1 << 10, FIRST_REVISION = 10, HISTORY = 100 };
 
 struct pair {
     struct list_node node;
@@ -29,10 +29,17 @@ struct watcher {
     struct sim_request *request;
 };
 
+/* What has happened, for watches from an earlier revision on. */
+struct happened {
+    struct list_node node;
+    uint64_t revision;
+    char *line;
+};
+
 struct sim_etcd {
     struct loop *loop;
     uint64_t cluster, revision, compacted, next_lease, ranges, writes;
-    struct list pairs, leases, watchers;
+    struct list pairs, leases, watchers, history;
     bool leaderless, deaf;
     unsigned answer_status;
     const char *refused; /* path */
@@ -66,9 +73,10 @@ static void put_pair(const struct pair *p, struct buf *b)
     buf_append_char(b, '}');
 }
 
+/* Memory may fail once, by order of a test: then etcd has some trouble. */
 static void reply(struct sim_request *q, unsigned status, struct buf *b)
 {
-    sim_reply(q, status, "application/json", NULL, buf_slice(b));
+    sim_reply(q, b->failed ? 500 : status, "application/json", NULL, b->failed ? SLICE_LIT("{}") : buf_slice(b));
 }
 
 static void refuse(struct sim_request *q, unsigned status, unsigned code, const char *why)
@@ -113,8 +121,11 @@ static char *bytes(struct slice json, const char *key, size_t *n)
     char *copy;
 
     buf_init(&b, BODY_BYTES);
-    if (text.n < 2 || text.p[0] != '"' || !base64_decode(slice_of(text.p + 1, text.n - 2), &b))
-        buf_reset(&b);
+    do {
+        buf_release(&b);
+        if ((text.n < 2 || text.p[0] != '"' || !base64_decode(slice_of(text.p + 1, text.n - 2), &b)) && !b.failed)
+            buf_reset(&b);
+    } while (b.failed);
     copy = must_slicedup(buf_slice(&b));
     if (n != NULL)
         *n = buf_len(&b);
@@ -141,23 +152,59 @@ static void broadcast(struct sim_etcd *e, struct buf *line)
         sim_write(list_entry(n, struct watcher, node)->request, buf_slice(line));
 }
 
+static void remember(struct sim_etcd *e, struct buf *line)
+{
+    struct happened *h = must_zalloc(sizeof *h);
+
+    h->revision = e->revision;
+    h->line = must_slicedup(buf_slice(line));
+    list_push_back(&e->history, &h->node);
+    if (e->history.count > HISTORY) {
+        h = list_entry(list_pop_front(&e->history), struct happened, node);
+        e->compacted = h->revision;
+        mem_free(h->line);
+        mem_free(h);
+    }
+}
+
+static void forget_history(struct sim_etcd *e)
+{
+    struct list_node *n;
+
+    while ((n = list_pop_front(&e->history)) != NULL) {
+        struct happened *h = list_entry(n, struct happened, node);
+
+        mem_free(h->line);
+        mem_free(h);
+    }
+}
+
+static void print_event(struct sim_etcd *e, const struct pair *p, bool deleted, struct buf *b)
+{
+    buf_append_str(b, "{\"result\":{");
+    put_header(e, b);
+    buf_append_str(b, ",\"events\":[{");
+    if (deleted) {
+        put_base64(b, "\"type\":\"DELETE\",\"kv\":{\"key\":\"", slice_str(p->key));
+        buf_printf(b, ",\"mod_revision\":\"%llu\"}", (unsigned long long)e->revision);
+    } else {
+        buf_append_str(b, "\"kv\":");
+        put_pair(p, b);
+    }
+    buf_append_str(b, "}]}}\n");
+}
+
 static void tell(struct sim_etcd *e, const struct pair *p, bool deleted)
 {
     struct buf b;
 
     buf_init(&b, BODY_BYTES);
-    buf_append_str(&b, "{\"result\":{");
-    put_header(e, &b);
-    buf_append_str(&b, ",\"events\":[{");
-    if (deleted) {
-        put_base64(&b, "\"type\":\"DELETE\",\"kv\":{\"key\":\"", slice_str(p->key));
-        buf_printf(&b, ",\"mod_revision\":\"%llu\"}", (unsigned long long)e->revision);
-    } else {
-        buf_append_str(&b, "\"kv\":");
-        put_pair(p, &b);
-    }
-    buf_append_str(&b, "}]}}\n");
+    do {
+        buf_release(&b);
+        print_event(e, p, deleted, &b);
+    } while (b.failed);
     broadcast(e, &b);
+    remember(e, &b);
     buf_free(&b);
 }
 
@@ -382,13 +429,19 @@ static void serve_watch(struct sim_etcd *e, struct sim_request *q)
     list_push_back(&e->watchers, &w->node);
     sim_head(q, 200, "application/json", NULL);
     buf_init(&b, KEY_BYTES);
-    buf_append_str(&b, "{\"result\":{");
-    put_header(e, &b);
-    buf_append_str(&b, ",\"created\":true}}\n");
-    if (from <= e->compacted)
-        put_compacted(e, &b);
+    do {
+        buf_release(&b);
+        buf_append_str(&b, "{\"result\":{");
+        put_header(e, &b);
+        buf_append_str(&b, ",\"created\":true}}\n");
+        if (from <= e->compacted)
+            put_compacted(e, &b);
+    } while (b.failed);
     sim_write(q, buf_slice(&b));
     buf_free(&b);
+    for (struct list_node *n = list_first(&e->history); n != NULL && !e->deaf; n = list_next(&e->history, n))
+        if (from > e->compacted && list_entry(n, struct happened, node)->revision >= from)
+            sim_write(q, slice_str(list_entry(n, struct happened, node)->line));
 }
 
 static void serve(void *arg, struct sim_request *q)
@@ -445,6 +498,7 @@ struct sim_etcd *sim_etcd_new(struct loop *l, uint64_t cluster)
     list_init(&e->pairs);
     list_init(&e->leases);
     list_init(&e->watchers);
+    list_init(&e->history);
     return e;
 }
 
@@ -452,6 +506,7 @@ static void clear(struct sim_etcd *e)
 {
     struct list_node *n;
 
+    forget_history(e);
     while ((n = list_first(&e->pairs)) != NULL)
         remove_pair(e, list_entry(n, struct pair, node));
     while ((n = list_first(&e->leases)) != NULL)
@@ -512,6 +567,7 @@ void sim_etcd_compact(struct sim_etcd *e)
     struct buf b;
 
     e->compacted = e->revision;
+    forget_history(e);
     buf_init(&b, KEY_BYTES);
     put_compacted(e, &b);
     end_watches(e, &b);
@@ -523,6 +579,15 @@ void sim_etcd_set_leader(struct sim_etcd *e, bool there)
     struct buf b;
 
     e->leaderless = !there;
+    /* No lease runs out without a leader, and a new one gives each its whole time. */
+    for (struct list_node *n = list_first(&e->leases); n != NULL; n = list_next(&e->leases, n)) {
+        const struct lease *l = list_entry(n, struct lease, node);
+
+        if (there)
+            loop_timer_set(l->timer, l->ttl_s * 1000);
+        else
+            loop_timer_cancel(l->timer);
+    }
     if (there)
         return;
     buf_init(&b, KEY_BYTES);

@@ -182,7 +182,7 @@ static void legacy_resources(struct buf *b, struct slice gv, struct slice resour
         name.n = slice_index(name, '+');
         buf_printf(b,
                    "%s{\"name\":\"%.*s\",\"singularName\":\"\",\"namespaced\":true,\"kind\":\"K%.*s\",\"verbs\":["
-                   "\"get\",\"list\"]}",
+                   "\"get\",\"list\",\"delete\"]}",
                    first ? "" : ",", (int)name.n, name.p, (int)name.n, name.p);
         first = false;
     }

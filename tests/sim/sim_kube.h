@@ -53,6 +53,8 @@ bool kube_get_lease(struct kube_store *s, const char *name, struct arena *a, str
 uint64_t kube_lease_writes(const struct kube_store *s, const char *method);
 /* `versions`: space-separated. */
 void kube_put_crd(struct kube_store *s, const char *name, const char *group, const char *versions);
+/* The group/versions that APIServices name, as kube_server_new() takes them, without resources; mem_free() it. */
+char *kube_store_registered(struct kube_store *s);
 void kube_put_apiservice(struct kube_store *s, const char *group, const char *version, bool service);
 
 /* An API server on a node of this name, at this address. `apis`: "apps/v1:deployments,replicasets; batch/v1:jobs"; the

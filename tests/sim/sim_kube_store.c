@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "kube/jscan.h"
 
-enum { CEILING = 256 << 20, BOOKMARK_MS = 60000 };
+enum { CEILING = 256 << 20, BOOKMARK_MS = 60000, REGISTERED_MAX = 256 };
 
 static const struct {
     const char *api_version, *kind, *list_kind;
@@ -190,26 +190,32 @@ void kube_put_apiservice(struct kube_store *s, const char *group, const char *ve
     kube_put(s, KUBE_APISERVICE, name, "", members);
 }
 
-static const char *group_of(struct list_node *n)
+static const struct kube_object *object_at(const void *at)
 {
-    return strchr(list_entry(n, struct kube_object, node)->name, '.') + 1;
+    return *(const struct kube_object *const *)at;
+}
+
+/* Whatever order they came in: a server sorts them by the priorities in them. */
+static int by_group_and_version(const void *a, const void *b)
+{
+    const char *x = object_at(a)->name, *y = object_at(b)->name;
+    int order = strcmp(strchr(x, '.'), strchr(y, '.'));
+
+    return order != 0 ? order : strcmp(x, y);
 }
 
 static void print_registered(struct kube_store *s, struct buf *b)
 {
     const struct list *l = &s->objects[KUBE_APISERVICE];
+    const struct kube_object *sorted[REGISTERED_MAX];
+    size_t n = 0;
 
-    for (struct list_node *n = list_first(l); n != NULL; n = list_next(l, n)) {
-        struct list_node *first = list_first(l);
-
-        while (strcmp(group_of(first), group_of(n)) != 0)
-            first = list_next(l, first);
-        for (struct list_node *v = n; first == n && v != NULL; v = list_next(l, v))
-            if (strcmp(group_of(v), group_of(n)) == 0)
-                buf_printf(b, "%s%s/%.*s:", buf_len(b) > 0 ? ";" : "", group_of(v),
-                           (int)strcspn(list_entry(v, struct kube_object, node)->name, "."),
-                           list_entry(v, struct kube_object, node)->name);
-    }
+    for (struct list_node *o = list_first(l); o != NULL && n < REGISTERED_MAX; o = list_next(l, o))
+        sorted[n++] = list_entry(o, struct kube_object, node);
+    qsort(sorted, n, sizeof(const struct kube_object *), by_group_and_version);
+    for (size_t i = 0; i < n; i++)
+        buf_printf(b, "%s%s/%.*s:", i > 0 ? ";" : "", strchr(sorted[i]->name, '.') + 1,
+                   (int)strcspn(sorted[i]->name, "."), sorted[i]->name);
 }
 
 char *kube_store_registered(struct kube_store *s)

@@ -43,8 +43,6 @@ void kube_servers_free(struct kube_store *s);
 void kube_store_serve(struct kube_store *s, enum kube_kind k, struct sim_request *q);
 /* One Lease: create (POST to the collection: name SLICE_NONE), get, merge patch, delete, with preconditions. */
 void kube_store_serve_lease(struct kube_store *s, struct slice name, struct sim_request *q);
-/* The group/versions that APIServices name, as kube_server_new() takes them, without resources; mem_free() it. */
-char *kube_store_registered(struct kube_store *s);
 /* The request is over: its watch, if it is one, ends. */
 void kube_store_gone(struct sim_request *q);
 

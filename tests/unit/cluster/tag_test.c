@@ -272,6 +272,25 @@ static void routed_at_once(void)
     end(&s);
 }
 
+/* Legacy discovery describes a resource in the same bytes whatever its group and version are called. */
+static void renamed(const char *apis)
+{
+    char first[LEASE_TAG_BYTES], now[LEASE_TAG_BYTES];
+    struct story s;
+
+    begin(&s, IDENTITY_OBSERVE, 34);
+    kube_set_apis(s.w.local, "apps/v1:deployments;batch/v1:jobs;batch/v2:jobs");
+    kube_set_form(s.w.local, KUBE_LEGACY);
+    cluster_refresh(s.w.cluster);
+    sim_run_ms(s.w.loop, AT_ONCE_MS);
+    (void)tag_of(&s, s.w.local, first);
+    kube_set_apis(s.w.local, apis);
+    cluster_refresh(s.w.cluster);
+    sim_run_ms(s.w.loop, AT_ONCE_MS);
+    ok(strcmp(tag_of(&s, s.w.local, now), first) != 0, "a legacy server has %s now: another tag", apis);
+    end(&s);
+}
+
 /* After a restart its own mvproxy looks more than once: the first document may lack what is installed last. */
 static void grows_after_its_start(void)
 {
@@ -303,5 +322,8 @@ int main(void)
     pretends();
     routed_at_once();
     grows_after_its_start();
+    renamed("apps/v1:deployments;batch/v1:jobs;batch/v3:jobs");
+    renamed("apps/v1:deployments;batch/v2:jobs;batch/v1:jobs");
+    renamed("apps/v1:deployments;botch/v1:jobs;botch/v2:jobs");
     return tap_end();
 }

@@ -21,12 +21,15 @@ enum {
     STEPS = 30,
     STEP_MAX_MS = 6000,
     QUESTION_MS = 300,
+    SOON_MS = 10000, /* after the last trouble; what comes later is asked for more rarely */
     /* What was changed so long ago is known everywhere: the interval of looks and what a look takes. */
     KNOWN_MS = 45000,
     DEAF_MS = 700000, /* until a watch that says nothing is taken for dead, or ends by itself */
     HEARD_MS = 15000, /* a Lease, of an mvproxy or a server that started that long ago */
     CONVERGED_MS = 2000,
-    KINDS = 13,
+    /* Of steps. From 14 on servers have legacy discovery now and then, and delete APIServices; from 15 on there is
+       etcd. */
+    KINDS = 16,
     N_SCHEDULES = 200,
 };
 
@@ -53,6 +56,7 @@ struct schedule {
     bool tell, failed;
     char apis[NODES][600];
     bool heard[NODES][NODES]; /* this mvproxy, since it started, of that server */
+    bool met[NODES][NODES];   /* and has read it, as it is or was last */
     uint64_t slow_ms;         /* until when some server was slow to answer, or memory short */
     uint64_t deaf_ms;         /* when watches fell silent; 0: never */
     unsigned kinds;           /* of steps */
@@ -61,6 +65,10 @@ struct schedule {
     bool lies[NODES];
     uint64_t lied_ms[NODES]; /* when a server began or ceased to lie of what it serves; 0: never did */
     unsigned asked, refused;
+    bool only_etcd; /* knows addresses */
+    bool cut_etcd[NODES];
+    bool leaderless, silent, lost;   /* etcd: without leader; its watches; records */
+    uint64_t etcd_since_ms, etcd_ms; /* its trouble began, and was there last; 0: never */
 };
 
 static uint64_t dice(struct schedule *s, uint64_t sides)
@@ -122,6 +130,19 @@ static bool believed(struct schedule *s, unsigned node)
     return !s->lies[node] && (s->lied_ms[node] == 0 || loop_now_ms(fleet_loop(s->fleet)) > s->lied_ms[node] + KNOWN_MS);
 }
 
+static bool etcd_troubled(struct schedule *s)
+{
+    return s->etcd_ms > 0 && loop_now_ms(fleet_loop(s->fleet)) <= s->etcd_ms + KNOWN_MS;
+}
+
+/* Whether a node has another's address, which both have been there for so long to say and to hear. */
+static bool addressed(struct schedule *s, uint64_t both_up)
+{
+    if (!s->only_etcd || !etcd_troubled(s))
+        return true;
+    return !s->lost && both_up > loop_now_ms(fleet_loop(s->fleet)) - s->etcd_since_ms + KNOWN_MS;
+}
+
 /* For how long nothing has kept a node from hearing of another and from reaching it. That a path is whole again is
  * found by trying, with pauses. */
 static uint64_t in_touch(struct schedule *s, unsigned from, unsigned to)
@@ -129,7 +150,7 @@ static uint64_t in_touch(struct schedule *s, unsigned from, unsigned to)
     uint64_t near = min_of(fleet_server_up(s->fleet, from), fleet_proxy_up(s->fleet, from)),
              far = min_of(fleet_server_up(s->fleet, to), fleet_proxy_up(s->fleet, to));
 
-    return fleet_path_up(s->fleet, from, to) > KNOWN_MS ? min_of(near, far) : 0;
+    return fleet_path_up(s->fleet, from, to) > KNOWN_MS && addressed(s, min_of(near, far)) ? min_of(near, far) : 0;
 }
 
 /* How long what changes may take to be known: seconds where all answer at once, else what an interval takes. */
@@ -142,6 +163,23 @@ static uint64_t patience(struct schedule *s)
     return now > s->slow_ms + KNOWN_MS ? CONVERGED_MS : KNOWN_MS;
 }
 
+static void note_met(struct schedule *s)
+{
+    for (unsigned i = 0; i < NODES; i++)
+        for (unsigned j = 0; j < NODES; j++)
+            s->met[i][j] = fleet_proxy_up(s->fleet, i) > 0 &&
+                           (s->met[i][j] || (believed(s, j) && in_touch(s, i, j) > patience(s)));
+}
+
+/*
+ * Of a server that is away somebody has to have said what it has: it itself, or the APIServices, which older servers
+ * delete.
+ */
+static bool must_be_known(struct schedule *s, unsigned node, unsigned away, const struct gvr *g)
+{
+    return s->heard[node][away] && s->deaf_ms == 0 && (s->met[node][away] || fleet_registered(s->fleet, g));
+}
+
 static void judge_404(struct schedule *s, const struct fleet_answer *a)
 {
     for (unsigned i = 0; i < NODES; i++) {
@@ -150,7 +188,7 @@ static void judge_404(struct schedule *s, const struct fleet_answer *a)
         if (!fleet_has(s->fleet, i, &a->gvr) || s->started_ms[i] > a->asked_ms || s->lied_ms[i] > 0 ||
             !believed(s, a->node))
             continue;
-        if (away ? s->heard[a->node][i] && s->deaf_ms == 0 : in_touch(s, a->node, i) > patience(s))
+        if (away ? must_be_known(s, a->node, i, &a->gvr) : in_touch(s, a->node, i) > patience(s))
             broken(s, "404 at node %u for %.*s/%.*s %.*s, which node %u has%s", a->node, (int)a->gvr.group.n,
                    a->gvr.group.p, (int)a->gvr.version.n, a->gvr.version.p, (int)a->gvr.resource.n, a->gvr.resource.p,
                    i, away ? " (it is away)" : "");
@@ -221,6 +259,16 @@ static void draw_release(struct schedule *s, unsigned node)
     }
 }
 
+static void draw_form(struct schedule *s, unsigned node)
+{
+    bool legacy = s->kinds > 13 && dice(s, 3) == 0;
+
+    if (s->kinds <= 13)
+        return;
+    say(s, "server %u has %s discovery", node, legacy ? "legacy" : "aggregated");
+    fleet_set_legacy(s->fleet, node, legacy);
+}
+
 static void toggle_server(struct schedule *s, unsigned node)
 {
     bool graceful = dice(s, 2) == 0, other = dice(s, 3) > 0;
@@ -232,8 +280,11 @@ static void toggle_server(struct schedule *s, unsigned node)
     }
     if (other)
         draw_release(s, node);
+    draw_form(s, node);
     say(s, "server %u starts with %s", node, s->apis[node]);
     s->started_ms[node] = loop_now_ms(fleet_loop(s->fleet));
+    for (unsigned i = 0; i < NODES; i++)
+        s->met[i][node] = false;
     fleet_start_server(s->fleet, node, s->apis[node], (int64_t)dice(s, 10000000) - 5000000);
 }
 
@@ -278,11 +329,114 @@ static void toggle_lie(struct schedule *s, unsigned node)
     kube_set_garbage(fleet_server(s->fleet, node), lie);
 }
 
+/* For as long as this is so, and then until it is known everywhere that it was. */
+static void note_etcd(struct schedule *s, bool trouble)
+{
+    uint64_t now = loop_now_ms(fleet_loop(s->fleet));
+
+    if (!etcd_troubled(s)) {
+        s->lost = false;
+        s->etcd_since_ms = now;
+    }
+    if (trouble)
+        s->etcd_ms = now;
+}
+
+static bool is_cut(struct schedule *s)
+{
+    for (unsigned i = 0; i < NODES; i++)
+        if (s->cut_etcd[i])
+            return true;
+    return false;
+}
+
+static bool etcd_is_in_trouble(struct schedule *s)
+{
+    bool trouble = s->leaderless || s->silent || is_cut(s);
+
+    for (unsigned m = 0; m < FLEET_ETCD_MEMBERS; m++)
+        trouble =
+            trouble || fleet_etcd_member(s->fleet, m)->fault != SIM_FINE || fleet_etcd_member(s->fleet, m)->late_ms > 0;
+    return trouble;
+}
+
+static void toggle_member(struct schedule *s)
+{
+    unsigned m = (unsigned)dice(s, FLEET_ETCD_MEMBERS);
+    struct sim_server *member = fleet_etcd_member(s->fleet, m);
+
+    member->fault = member->fault == SIM_FINE ? SIM_REFUSE : SIM_FINE;
+    say(s, "etcd's member %u is %s", m, member->fault == SIM_FINE ? "back" : "away");
+    if (member->fault != SIM_FINE)
+        sim_server_break(member);
+}
+
+static void toggle_etcd_path(struct schedule *s, unsigned node)
+{
+    s->cut_etcd[node] = !s->cut_etcd[node];
+    say(s, "node %u %s etcd", node, s->cut_etcd[node] ? "is cut from" : "reaches");
+    fleet_cut_etcd(s->fleet, node, s->cut_etcd[node]);
+}
+
+/* From a backup, or anew: what stood in it is gone, and it may be another cluster; then all are told by a reload. */
+static void restore_etcd(struct schedule *s)
+{
+    uint64_t cluster = 77 + dice(s, 2);
+
+    say(s, "etcd is empty, cluster %llu", (unsigned long long)cluster);
+    sim_etcd_reset(fleet_etcd(s->fleet), cluster);
+    for (unsigned m = 0; m < FLEET_ETCD_MEMBERS; m++)
+        sim_server_break(fleet_etcd_member(s->fleet, m));
+    for (unsigned i = 0; i < NODES; i++)
+        fleet_reload(s->fleet, i);
+}
+
+static void trouble_etcd(struct schedule *s, unsigned node)
+{
+    uint64_t late;
+
+    note_etcd(s, true);
+    switch (dice(s, 7)) {
+    case 0:
+        s->leaderless = !s->leaderless;
+        say(s, "etcd has %s leader", s->leaderless ? "no" : "a");
+        sim_etcd_set_leader(fleet_etcd(s->fleet), !s->leaderless);
+        break;
+    case 1:
+        s->silent = !s->silent;
+        say(s, "etcd's watches %s", s->silent ? "fall silent" : "speak again");
+        sim_etcd_set_deaf(fleet_etcd(s->fleet), s->silent);
+        break;
+    case 2:
+        toggle_member(s);
+        break;
+    case 3:
+        late = dice(s, 2) * dice(s, 3000);
+        say(s, "etcd's events come %llu ms late", (unsigned long long)late);
+        for (unsigned m = 0; m < FLEET_ETCD_MEMBERS; m++)
+            fleet_etcd_member(s->fleet, m)->late_ms = late;
+        break;
+    case 4:
+        toggle_etcd_path(s, node);
+        s->lost = true; /* its record runs out */
+        break;
+    case 5:
+        say(s, "etcd is compacted");
+        sim_etcd_compact(fleet_etcd(s->fleet));
+        break;
+    case 6:
+        restore_etcd(s);
+        s->lost = true;
+        break;
+    }
+}
+
 static void step(struct schedule *s)
 {
     unsigned node = (unsigned)dice(s, NODES);
 
     note_heard(s);
+    note_met(s);
     switch (dice(s, s->kinds)) {
     case 0:
     case 1:
@@ -321,30 +475,64 @@ static void step(struct schedule *s)
         s->slow_ms = loop_now_ms(fleet_loop(s->fleet)) + STEP_MAX_MS;
         break;
     case 12:
-        if (s->number % 8 != 0)
+        /* It takes as long as five other schedules to be sure that all has been found out. */
+        if (s->number % (s->kinds > 13 ? 32 : 8) != 0)
             break;
         say(s, "watches fall silent");
         kube_deafen(fleet_store(s->fleet));
         s->deaf_ms = loop_now_ms(fleet_loop(s->fleet));
         break;
+    case 13:
+        draw_form(s, node);
+        break;
+    case 14:
+        if (fleet_etcd(s->fleet) != NULL)
+            trouble_etcd(s, node);
+        break;
+    case 15:
+        say(s, "server %u sends events late", node);
+        kube_sim(fleet_server(s->fleet, node))->late_ms = dice(s, 2) * dice(s, 3000);
+        break;
     }
 }
 
 /* Time passes, with a question to somebody every now and then. */
-static void ask_for_a_while(struct schedule *s, uint64_t ms)
+static void ask_now_and_then(struct schedule *s, uint64_t ms, uint64_t pause_ms)
 {
     for (uint64_t passed = 0, next; passed < ms; passed += next) {
         for (unsigned i = 0; i < NODES; i++)
-            if (kube_sim(fleet_server(s->fleet, i))->delay_ms > 100)
+            if (kube_sim(fleet_server(s->fleet, i))->delay_ms > 100 || kube_sim(fleet_server(s->fleet, i))->late_ms > 0)
                 s->slow_ms = loop_now_ms(fleet_loop(s->fleet));
+        if (fleet_etcd(s->fleet) != NULL && etcd_is_in_trouble(s))
+            note_etcd(s, true);
         unsigned node = (unsigned)dice(s, NODES);
         struct gvr g = gvr_of(dice(s, ROWS(things)));
 
-        next = 1 + dice(s, QUESTION_MS);
+        next = 1 + dice(s, pause_ms);
         if (fleet_proxy_up(s->fleet, node) > 0)
             fleet_ask(s->fleet, node, &g, dice(s, 3) == 0, on_answer, s);
         sim_run_ms(fleet_loop(s->fleet), next);
     }
+}
+
+static void ask_for_a_while(struct schedule *s, uint64_t ms)
+{
+    ask_now_and_then(s, ms, QUESTION_MS);
+}
+
+static void heal_etcd(struct schedule *s)
+{
+    if (s->leaderless)
+        sim_etcd_set_leader(fleet_etcd(s->fleet), true);
+    sim_etcd_set_deaf(fleet_etcd(s->fleet), false);
+    s->leaderless = s->silent = false;
+    for (unsigned m = 0; m < FLEET_ETCD_MEMBERS; m++) {
+        fleet_etcd_member(s->fleet, m)->fault = SIM_FINE;
+        fleet_etcd_member(s->fleet, m)->late_ms = 0;
+    }
+    for (unsigned i = 0; i < NODES; i++)
+        if (s->cut_etcd[i])
+            toggle_etcd_path(s, i);
 }
 
 static void heal(struct schedule *s)
@@ -355,12 +543,15 @@ static void heal(struct schedule *s)
         if (fleet_server_up(s->fleet, i) == 0)
             toggle_server(s, i);
         kube_sim(fleet_server(s->fleet, i))->delay_ms = 2;
+        kube_sim(fleet_server(s->fleet, i))->late_ms = 0;
         if (s->lies[i])
             toggle_lie(s, i);
         fleet_start_proxy(s->fleet, i);
         for (unsigned j = 0; j < NODES; j++)
             fleet_cut(s->fleet, i, j, false);
     }
+    if (fleet_etcd(s->fleet) != NULL)
+        heal_etcd(s);
 }
 
 static void compare(struct schedule *s)
@@ -370,8 +561,11 @@ static void compare(struct schedule *s)
 
     (void)snprintf(text, sizeof(text), "%.*s", (int)first.n, first.p);
     for (unsigned i = 1; i < NODES; i++)
-        if (!slice_eq(fleet_document(s->fleet, i), slice_str(text)))
+        if (!slice_eq(fleet_document(s->fleet, i), slice_str(text))) {
+            say(s, "node 0 shows %s", text);
+            say(s, "node %u shows %.*s", i, (int)fleet_document(s->fleet, i).n, fleet_document(s->fleet, i).p);
             broken(s, "node %u shows another document than node 0", i);
+        }
     for (size_t i = 0; i < ROWS(things); i++)
         for (unsigned node = 0; node < NODES; node++) {
             struct gvr g = gvr_of(i);
@@ -400,6 +594,11 @@ static bool run(uint64_t number, unsigned kinds, bool tell)
 
     sim_seed(number + 1);
     s.fleet = fleet_new(NODES);
+    if (kinds > 13)
+        fleet_delete_lacking(s.fleet);
+    s.only_etcd = kinds > 14 && number % 3 == 2;
+    if (kinds > 14 && number % 3 > 0)
+        fleet_use_etcd(s.fleet, !s.only_etcd);
     for (unsigned i = 0; i < NODES; i++) {
         draw_release(&s, i);
         if (i == 0 || dice(&s, 3) > 0)
@@ -411,7 +610,8 @@ static bool run(uint64_t number, unsigned kinds, bool tell)
         step(&s);
     }
     heal(&s);
-    ask_for_a_while(&s, s.deaf_ms > 0 ? DEAF_MS : KNOWN_MS);
+    ask_for_a_while(&s, SOON_MS);
+    ask_now_and_then(&s, s.deaf_ms > 0 ? DEAF_MS - SOON_MS : KNOWN_MS - SOON_MS, 10 * QUESTION_MS);
     s.deaf_ms = 0;
     compare(&s);
     upgrade_one(&s);
@@ -435,6 +635,7 @@ static void was_found(void)
         {23, 10, "an mvproxy that started again was found by trying"},
         {7770, 13, "a peer that came and left while nobody looked was judged by what it was before"},
         {2175, 10, "what came while the Leases could not be followed was 404 until they were"},
+        {45, 16, "legacy versions that changed places had the tag of before"},
     };
 
     for (size_t i = 0; i < ROWS(found); i++)
@@ -455,9 +656,7 @@ int main(int argc, char **argv)
             n = strtoull(argv[i], NULL, 10);
     }
     n = tell ? 1 : n;
-    log_set_verbosity(tell ? 2 : 0);
-    if (!tell)
-        log_set_stream(fopen("/dev/null", "w"));
+    log_set_verbosity(tell ? 2 : -1);
     if (argc == 1)
         was_found();
     for (uint64_t i = 0; i < n; i++)
