@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What mvproxyctl makes of the daemon's answers, text for text. Each block of show.golden is a line "== COMMAND
- * STATUS", a line of JSON, and what is printed.
+ * STATUS", a line of JSON, and what is printed. "== COMMAND STATUS on a terminal": with its colours, whose escape
+ * sequences begin with ^ there.
  */
 #include "ctl/show.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "lib/tap.h"
@@ -61,6 +64,32 @@ static char *printed(FILE **stream, struct slice command, struct slice json, boo
     return text;
 }
 
+/* Standard output as it was. */
+static int real_output;
+
+static bool begin_terminal(void)
+{
+    int master = posix_openpt(O_RDWR | O_NOCTTY), slave = -1;
+
+    if (master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0)
+        slave = open(ptsname(master), O_RDWR | O_NOCTTY);
+    if (slave < 0)
+        return false;
+    (void)fflush(stdout);
+    real_output = dup(STDOUT_FILENO);
+    (void)dup2(slave, STDOUT_FILENO);
+    (void)close(slave);
+    return true; /* the other end stays open: a terminal without one is none */
+}
+
+static void end_terminal(char *text)
+{
+    (void)dup2(real_output, STDOUT_FILENO);
+    (void)close(real_output);
+    while ((text = strchr(text, '\033')) != NULL)
+        *text = '^';
+}
+
 static void check_block(struct slice block)
 {
     struct slice heading, command, status, json;
@@ -70,12 +99,18 @@ static void check_block(struct slice block)
     (void)slice_split(&block, '\n', &heading);
     (void)slice_split(&block, '\n', &json);
     (void)slice_split(&heading, ' ', &command);
-    status = heading;
+    (void)slice_split(&heading, ' ', &status);
+    if (heading.n > 0 && !begin_terminal()) {
+        tap_skip("there are no terminals here", "%.*s on a terminal", (int)command.n, command.p);
+        return;
+    }
     text = printed(slice_eq(status, SLICE_LIT("refused")) ? &stderr : &stdout, command, json, &good);
+    if (heading.n > 0)
+        end_terminal(text);
     ok(good == slice_eq(status, SLICE_LIT("0")), "%.*s: exit status", (int)command.n, command.p);
     ok(slice_eq(slice_str(text), block), "%.*s: text", (int)command.n, command.p);
     if (!slice_eq(slice_str(text), block))
-        fprintf(stderr, "%s", text);
+        fprintf(stderr, "== %.*s\n%s", (int)command.n, command.p, text);
     free(text);
 }
 
@@ -97,6 +132,7 @@ int main(void)
     char path[4096];
     FILE *f;
 
+    (void)unsetenv("NO_COLOR");
     (void)snprintf(path, sizeof path, "%s/tests/unit/ctl/show.golden", top == NULL ? "." : top);
     f = fopen(path, "r");
     if (f == NULL || fread(golden, 1, sizeof golden - 1, f) == 0)

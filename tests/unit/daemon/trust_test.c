@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a configuration's files become: all or nothing, each fault said once, and what is the same stays the same. */
+#include "daemon/trust.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "daemon/config_load.h"
+#include "lib/tap.h"
+#include "net/egress_proxy.h"
+#include "net/tls_ctx.h"
+
+enum { ROOM = 1 << 16 };
+
+static char folder[] = "/tmp/trust_test.XXXXXX";
+
+#define BASE                                                                                                           \
+    "tls-cert-file: server.crt\ntls-private-key-file: server.key\napiserver-ca-file: ca.crt\nbind-address: 10.0.0.9\n"
+#define PROXY "proxy-client-cert-file: proxy.crt\nproxy-client-key-file: proxy.key\n"
+#define WHOLE                                                                                                          \
+    BASE PROXY "peer-ca-file: ca.crt\nclient-ca-file: ca.crt\nrequestheader-client-ca-file: proxy-ca.crt\n"            \
+               "requestheader-allowed-names: front\netcd-servers: [https://10.0.0.1:1, http://10.0.0.2:1, "            \
+               "https://10.0.0.3:1]\n"                                                                                 \
+               "etcd-cafile: ca.crt\netcd-certfile: proxy.crt\netcd-keyfile: proxy.key\n"                              \
+               "tls-sni-cert-key: [\"other.crt,other.key\", \"server.crt,server.key:a.example\"]\n"                    \
+               "egress-selector-config-file: egress.yaml\n"
+#define EGRESS                                                                                                         \
+    "apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\negressSelections:\n- name: "             \
+    "controlplane\n"                                                                                                   \
+    "  connection:\n    proxyProtocol: HTTPConnect\n    transport:\n      tcp:\n        url: https://10.0.0.1:3128\n"  \
+    "        tlsConfig:\n          clientCert: proxy.crt\n          clientKey: proxy.key\n          caBundle: "        \
+    "ca.crt\n"                                                                                                         \
+    "- name: etcd\n  connection:\n    proxyProtocol: HTTPConnect\n    transport:\n      uds:\n        udsName: "       \
+    "/run/p\n"
+
+/* ---- files ---- */
+
+static void write_file(const char *name, const char *text)
+{
+    FILE *f = fopen(name, "w");
+
+    if (f == NULL || fputs(text, f) < 0 || fclose(f) != 0)
+        tap_bail("cannot write %s", name);
+}
+
+static void remove_files(void)
+{
+    char command[64];
+
+    (void)snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+    if (chdir("/") != 0 || system(command) != 0)
+        diag("%s stays", folder);
+}
+
+static void make_files(void)
+{
+    const char *top = getenv("top_srcdir");
+    char here[1024], command[4096];
+
+    if (getcwd(here, sizeof(here)) == NULL || mkdtemp(folder) == NULL)
+        tap_bail("mkdtemp");
+    (void)snprintf(command, sizeof(command),
+                   "cd '%s' && PYTHONDONTWRITEBYTECODE=1 PYTHONPATH='%s/tests/lib' python3 -c \"import certs; a = "
+                   "certs.Authority('%s'); a.issue('ca', 'ca', is_ca=True, eku='');"
+                   "a.issue('proxy-ca', 'proxy-ca', is_ca=True, eku='');"
+                   "a.issue('server', 's', ca='ca', eku='serverAuth', sans=('kubernetes.default.svc',));"
+                   "a.issue('other', 's', ca='ca', eku='serverAuth', sans=('b.example',));"
+                   "a.issue('proxy', 'front', ca='proxy-ca')\"",
+                   here, top == NULL ? "." : top, folder);
+    if (system(command) != 0 || chdir(folder) != 0)
+        tap_bail("could not make certificates");
+    atexit(remove_files);
+    write_file("egress.yaml", EGRESS);
+}
+
+static struct config *configured(const char *text)
+{
+    struct config *c;
+    struct buf errors;
+
+    write_file("mvproxy.yaml", text);
+    buf_init(&errors, ROOM);
+    c = config_load("mvproxy.yaml", NULL, 0, &errors);
+    if (c == NULL)
+        tap_bail("%.*s", (int)buf_len(&errors), buf_slice(&errors).p);
+    buf_free(&errors);
+    return c;
+}
+
+static void load(const char *text, struct trust *t)
+{
+    struct config *c = configured(text);
+    struct buf errors;
+
+    buf_init(&errors, ROOM);
+    if (!ok(trust_load(c, t, &errors), "loads"))
+        diag("%.*s", (int)buf_len(&errors), buf_slice(&errors).p);
+    is_u64(buf_len(&errors), 0, "nothing is said");
+    buf_free(&errors);
+    config_free(c);
+}
+
+/* ---- loading ---- */
+
+static void loads(void)
+{
+    struct trust t;
+
+    load(BASE, &t);
+    ok(t.serving != NULL && t.admin != NULL && t.local_no_cert != NULL, "the least");
+    ok(t.local_cert == NULL && t.peer_cert == NULL && t.peer_no_cert == NULL && t.etcd[0] == NULL &&
+           t.peer_egress == NULL && t.etcd_egress == NULL,
+       "and no more");
+    is_str(t.requestheader_ca, "", "no CA of front proxies");
+    ok(!trust_has_peers(&t), "no peers");
+    trust_free(&t);
+    load(BASE PROXY, &t);
+    ok(t.local_cert != NULL && t.peer_cert == NULL && t.peer_no_cert == NULL, "no CA of peers");
+    trust_free(&t);
+    load(BASE "peer-ca-file: ca.crt\n", &t);
+    ok(t.local_cert == NULL && t.peer_cert == NULL && t.peer_no_cert == NULL, "no certificate for peers");
+    trust_free(&t);
+    load(WHOLE, &t);
+    ok(t.local_cert != NULL && t.peer_cert != NULL && t.peer_no_cert != NULL && trust_has_peers(&t), "all");
+    ok(t.etcd[0] != NULL && t.etcd[1] == NULL && t.etcd[2] != NULL && t.etcd[3] == NULL, "a context for each https://");
+    ok(t.peer_egress != NULL && t.etcd_egress != NULL, "both proxies");
+    ok(strstr(t.requestheader_ca, "-----END CERTIFICATE-----\n") != NULL &&
+           strlen(t.requestheader_ca) ==
+               (size_t)(strstr(t.requestheader_ca, "-----END CERTIFICATE-----\n") + 26 - t.requestheader_ca),
+       "the CA's text, whole");
+    trust_free(&t);
+    ok(t.serving == NULL && t.requestheader_ca == NULL && t.peer_egress == NULL && t.etcd[0] == NULL, "let go");
+    trust_free(&t);
+}
+
+static void refuses(void)
+{
+    static const struct {
+        const char *name, *text, *want;
+    } rows[] = {
+        {"a certificate that is not there", BASE, "certificate nothing.crt: No such file or directory\n"},
+        {"a CA that two contexts need", BASE PROXY, "CA bundle nothing.crt: No such file or directory\n"},
+        {"two that are not there", BASE PROXY "peer-ca-file: none.crt\n",
+         "CA bundle nothing.crt: No such file or directory\nCA bundle none.crt: No such file or directory\n"},
+        {"no egress selector", BASE "egress-selector-config-file: none.yaml\n",
+         "none.yaml: No such file or directory\n"},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct config *c = configured(rows[i].text);
+        struct trust t;
+        struct buf errors;
+
+        if (i == 0)
+            c->tls_cert_file = "nothing.crt";
+        else if (i < 3)
+            c->apiserver_ca_file = "nothing.crt";
+        buf_init(&errors, ROOM);
+        ok(!trust_load(c, &t, &errors), "%s", rows[i].name);
+        is_slice(buf_slice(&errors), rows[i].want, "%s: said once", rows[i].name);
+        ok(t.serving == NULL && t.local_no_cert == NULL && t.requestheader_ca == NULL, "%s: nothing is kept",
+           rows[i].name);
+        buf_free(&errors);
+        config_free(c);
+    }
+}
+
+/* ---- what is the same ---- */
+
+static void keeps(void)
+{
+    struct trust old, t;
+    struct tls_ctx *serving;
+
+    load(WHOLE, &old);
+    load(WHOLE, &t);
+    ok(!trust_keep_same(&t, &old), "nothing has changed");
+    ok(t.serving == old.serving && t.admin == old.admin && t.local_cert == old.local_cert &&
+           t.local_no_cert == old.local_no_cert && t.peer_cert == old.peer_cert && t.peer_no_cert == old.peer_no_cert,
+       "contexts stay");
+    ok(t.etcd[0] == old.etcd[0] && t.etcd[2] == old.etcd[2] && t.peer_egress == old.peer_egress &&
+           t.etcd_egress == old.etcd_egress,
+       "those of etcd, and proxies");
+    trust_free(&t);
+    load(WHOLE "tls-min-version: VersionTLS13\n", &t);
+    serving = t.serving;
+    ok(trust_keep_same(&t, &old), "another least version");
+    ok(t.serving == serving && t.serving != old.serving && t.admin != old.admin && t.local_cert == old.local_cert,
+       "is for those who are served");
+    trust_free(&t);
+    load(BASE, &t);
+    ok(trust_keep_same(&t, &old), "much is gone");
+    ok(t.peer_cert == NULL && t.peer_egress == NULL, "and stays gone");
+    trust_free(&t);
+    trust_free(&old);
+    load(BASE, &old);
+    load(BASE, &t);
+    ok(!trust_keep_same(&t, &old), "little, and the same");
+    trust_free(&t);
+    load(WHOLE, &t);
+    ok(trust_keep_same(&t, &old) && t.peer_cert != NULL && t.etcd_egress != NULL, "more than before");
+    trust_free(&t);
+    trust_free(&old);
+}
+
+/* ---- which files ---- */
+
+static void note(const char *option, const char *path, enum trust_file_kind kind, void *arg)
+{
+    static const char *const kinds[] = {
+        [TRUST_CERTIFICATE] = "certificate", [TRUST_KEY] = "key", [TRUST_BUNDLE] = "bundle"};
+
+    buf_printf(arg, "%s %s %s\n", option, path, kinds[kind]);
+}
+
+static void files(const char *text, const char *want)
+{
+    struct config *c = configured(text);
+    struct buf out;
+
+    buf_init(&out, ROOM);
+    trust_each_file(c, note, &out);
+    is_slice(buf_slice(&out), want, "files");
+    buf_free(&out);
+    config_free(c);
+}
+
+/* ---- what is said ---- */
+
+static char *said;
+static size_t said_n;
+
+static void says(const struct trust *t, const struct trust *before, bool peers, bool users, const char *name)
+{
+    FILE *f = open_memstream(&said, &said_n);
+
+    log_set_stream(f);
+    trust_say_missing(t, before);
+    (void)fclose(f);
+    log_set_stream(stderr);
+    is_int(strstr(said, "Peers cannot be used") != NULL, peers, "%s: peers", name);
+    is_int(strstr(said, "Certificate users are refused") != NULL, users, "%s: users", name);
+    free(said);
+}
+
+static void missing(void)
+{
+    struct tls_ctx *some = (struct tls_ctx *)(void *)folder; /* that it is there is all that is asked */
+    const struct trust none = {.serving = NULL}, all = {.peer_cert = some, .local_cert = some},
+                       half = {.local_cert = some};
+
+    says(&none, NULL, true, true, "nothing at the start");
+    says(&none, &none, false, false, "nothing, as before");
+    says(&none, &all, true, true, "all is gone");
+    says(&half, &all, true, false, "peers are gone");
+    says(&none, &half, false, true, "the rest is gone");
+    says(&all, NULL, false, false, "all");
+    says(&all, &none, false, false, "all is there now");
+}
+
+static void suites(void)
+{
+    struct config *c = configured(BASE "tls-cipher-suites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, "
+                                       "TLS_RSA_WITH_AES_128_CBC_SHA, TLS_RSA_WITH_RC4_128_SHA]\n");
+    FILE *f = open_memstream(&said, &said_n);
+
+    log_set_stream(f);
+    trust_say_suites(c);
+    (void)fclose(f);
+    log_set_stream(stderr);
+    ok(strstr(said, "Insecure cipher suite in use\" suite=\"TLS_RSA_WITH_AES_128_CBC_SHA\"") != NULL &&
+           strstr(said, "lacks a cipher suite, it is left out\" suite=\"TLS_RSA_WITH_RC4_128_SHA\"") != NULL &&
+           strstr(said, "GCM") == NULL,
+       "of suites: %s", said);
+    free(said);
+    config_free(c);
+}
+
+int main(void)
+{
+    make_files();
+    loads();
+    refuses();
+    keeps();
+    files(
+        BASE,
+        "tls-cert-file server.crt certificate\ntls-private-key-file server.key key\napiserver-ca-file ca.crt bundle\n");
+    files(WHOLE,
+          "tls-cert-file server.crt certificate\ntls-private-key-file server.key key\nclient-ca-file ca.crt bundle\n"
+          "requestheader-client-ca-file proxy-ca.crt bundle\nproxy-client-cert-file proxy.crt certificate\n"
+          "proxy-client-key-file proxy.key key\napiserver-ca-file ca.crt bundle\npeer-ca-file ca.crt bundle\n"
+          "etcd-cafile ca.crt bundle\netcd-certfile proxy.crt certificate\netcd-keyfile proxy.key key\n"
+          "tls-sni-cert-key[0] other.crt certificate\ntls-sni-cert-key[0] other.key key\n"
+          "tls-sni-cert-key[1] server.crt certificate\ntls-sni-cert-key[1] server.key key\n"
+          "egress-selector-config-file egress.yaml key\negress-selector-config-file ca.crt bundle\n"
+          "egress-selector-config-file proxy.crt certificate\negress-selector-config-file proxy.key key\n");
+    missing();
+    suites();
+    return tap_end();
+}
