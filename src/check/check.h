@@ -18,6 +18,7 @@ struct check_opts {
     const char *silence;        /* not `before`, and nobody answers: why; NULL: it runs, and said: */
     struct json_object *status; /* as the control socket gives them; NULL: not asked */
     struct json_object *config;
+    const char *proc; /* where this machine's /proc is; NULL: there */
 };
 
 /* Takes as long as servers need to answer, half a minute at most for each. */

@@ -24,12 +24,16 @@ enum {
 
 #define SYSCTL_EXAMPLE "set it as contrib/examples/sysctl.conf does, then restart mvproxy"
 
-/* False: it is not there, or may not be read. */
-static bool read_file(const char *path, char out[FILE_BYTES])
+/* Below /proc. False: it is not there, or may not be read. */
+static bool read_file(const struct scene *s, const char *name, char out[FILE_BYTES])
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, out, FILE_BYTES - 1);
+    char path[256];
+    ssize_t n;
+    int fd;
 
+    (void)snprintf(path, sizeof(path), "%s/%s", s->opts->proc == NULL ? "/proc" : s->opts->proc, name);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? -1 : read(fd, out, FILE_BYTES - 1);
     if (fd >= 0)
         close(fd);
     out[n < 0 ? 0 : n] = '\0';
@@ -39,13 +43,13 @@ static bool read_file(const char *path, char out[FILE_BYTES])
 /* ---- descriptors ---- */
 
 /* "Max open files            1024                 524288               files": the soft one is in force. */
-static bool limit_of(const char *pid, uint64_t *limit)
+static bool limit_of(const struct scene *s, const char *pid, uint64_t *limit)
 {
     char path[64], text[FILE_BYTES];
     const char *line;
 
-    (void)snprintf(path, sizeof(path), "/proc/%s/limits", pid);
-    line = read_file(path, text) ? strstr(text, "Max open files") : NULL;
+    (void)snprintf(path, sizeof(path), "%s/limits", pid);
+    line = read_file(s, path, text) ? strstr(text, "Max open files") : NULL;
     if (line == NULL)
         return false;
     *limit = strtoull(line + strlen("Max open files"), NULL, 10); /* "unlimited" gives 0 */
@@ -58,7 +62,7 @@ static void check_descriptors(struct scene *s)
     const char *pid = sections_text(s->opts->status, "pid");
     uint64_t limit, wanted = 2 * s->config->max_connections + OWN_DESCRIPTORS;
 
-    if (pid[0] == '\0' || !limit_of(pid, &limit))
+    if (pid[0] == '\0' || !limit_of(s, pid, &limit))
         return;
     if (limit < wanted)
         findings_warn(
@@ -77,7 +81,7 @@ static void check_backlog(struct scene *s)
     char text[FILE_BYTES];
     unsigned long n;
 
-    if (!read_file("/proc/sys/net/core/somaxconn", text))
+    if (!read_file(s, "sys/net/core/somaxconn", text))
         return;
     n = strtoul(text, NULL, 10);
     if (n < LEAST_BACKLOG)
@@ -88,11 +92,11 @@ static void check_backlog(struct scene *s)
         findings_good(s->f, "host-somaxconn", "net.core.somaxconn is %lu", n);
 }
 
-static bool is_reserved(unsigned long port)
+static bool is_reserved(const struct scene *s, unsigned long port)
 {
     char text[FILE_BYTES], *at = text, *end;
 
-    if (!read_file("/proc/sys/net/ipv4/ip_local_reserved_ports", text))
+    if (!read_file(s, "sys/net/ipv4/ip_local_reserved_ports", text))
         return false;
     for (;;) {
         unsigned long first = strtoul(at, &end, 10), last = first;
@@ -113,14 +117,14 @@ static void check_ports(struct scene *s, const struct addresses *ours)
     char text[FILE_BYTES], *end;
     bool good = true;
 
-    if (!read_file("/proc/sys/net/ipv4/ip_local_port_range", text))
+    if (!read_file(s, "sys/net/ipv4/ip_local_port_range", text))
         return;
     first = strtoul(text, &end, 10);
     last = strtoul(end, NULL, 10);
     for (size_t i = 0; i < ours->n; i++) {
         unsigned port = ours->at[i].port;
 
-        if (port < first || port > last || is_reserved(port))
+        if (port < first || port > last || is_reserved(s, port))
             continue;
         good = false;
         findings_warn(
@@ -142,7 +146,7 @@ static void check_memory(struct scene *s)
     char text[FILE_BYTES], *end;
     unsigned long pages = 0;
 
-    if (read_file("/proc/sys/net/ipv4/tcp_mem", text)) {
+    if (read_file(s, "sys/net/ipv4/tcp_mem", text)) {
         (void)strtoul(text, &end, 10);
         (void)strtoul(end, &end, 10);
         pages = strtoul(end, NULL, 10);

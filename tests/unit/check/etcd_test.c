@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each endpoint of etcd is asked for one key of the records; what is made of each kind of answer. */
+#include "back/fetch.h"
+#include "check/sections.h"
+#include "lib/tap.h"
+#include "net/loop.h"
+
+#include <stdio.h>
+
+enum { ROOM = 1 << 16, ENDPOINTS = 6 };
+
+/* What endpoint i answers; 0: not at all, and why. */
+static const struct {
+    unsigned status;
+    const char *failure;
+} answers[ENDPOINTS] = {
+    {200, ""}, {404, ""}, {403, ""}, {0, "connect: Connection refused"}, {0, "TLS: certificate refused"}, {500, ""}};
+
+static fetch_fn *waiting;
+static void *waiting_arg;
+static size_t asked, no_memory_at;
+static struct buf told;
+
+/* ---- in place of back/fetch.c, net/loop.c and check/scene.c ---- */
+
+struct fetch *fetch_start(struct back *b, struct loop *l, const struct fetch_opts *o, fetch_fn *fn, void *arg)
+{
+    (void)b;
+    (void)l;
+    buf_printf(&told, "%.*s %.*s %.*s: %.*s %.*s; ", (int)o->method.n, o->method.p, (int)o->target.n, o->target.p,
+               (int)o->fields[0].name.n, o->fields[0].name.p, (int)o->fields[0].value.n, o->fields[0].value.p,
+               (int)o->body.n, o->body.p);
+    asked++;
+    if (asked == no_memory_at)
+        return NULL;
+    waiting = fn;
+    waiting_arg = arg;
+    return arg;
+}
+
+void loop_run_once(struct loop *l, uint64_t max_wait_ms)
+{
+    struct http_head head = {.status = answers[asked - 1].status};
+    const struct fetch_result r = {.ok = head.status != 0, .failure = answers[asked - 1].failure, .head = &head};
+
+    (void)l;
+    (void)max_wait_ms;
+    waiting(waiting_arg, &r);
+}
+
+void scene_put_plain(char *text, size_t room)
+{
+    if (strcmp(text, "TLS: certificate refused") == 0)
+        (void)snprintf(text, room, "certificate refused, plainly");
+}
+
+/* ---- the section ---- */
+
+static void look(size_t n, const char *want, const char *name)
+{
+    static const char *const urls[] = {"http://a", "http://b", "http://c", "http://d", "http://e", "http://f", NULL};
+    struct config c = {.etcd_servers = urls, .etcd_prefix = "/registry"};
+    struct scene s = {.config = &c, .f = findings_new()};
+    struct buf out;
+
+    buf_init(&out, ROOM);
+    buf_reset(&told);
+    asked = 0;
+    s.around.n_etcd = n;
+    section_etcd(&s);
+    findings_print_text(s.f, false, &out);
+    is_slice(buf_slice(&out), want, "%s", name);
+    buf_free(&out);
+    findings_free(s.f);
+}
+
+/* base64 of "/registry/peerserverleases/", and of the same with '0' at its end: all that begins so. */
+#define QUESTION                                                                                                       \
+    "POST /v3/kv/range Content-Type: application/json "                                                                \
+    "{\"key\":\"L3JlZ2lzdHJ5L3BlZXJzZXJ2ZXJsZWFzZXMv\",\"range_end\":"                                                 \
+    "\"L3JlZ2lzdHJ5L3BlZXJzZXJ2ZXJsZWFzZXMw\",\"limit\":1,\"keys_only\":true}; "
+
+int main(void)
+{
+    buf_init(&told, ROOM);
+    look(0,
+         "etcd\nok not used: addresses of peers come from their Leases and from peers\n\nEverything is well: 1 "
+         "checks.\n",
+         "none is configured");
+    is_u64(asked, 0, "none is asked");
+    look(1, "etcd\nok http://a lets the records of peers be read\n\nEverything is well: 1 checks.\n", "well");
+    is_slice(buf_slice(&told), QUESTION, "the question");
+    look(ENDPOINTS,
+         "etcd\nok http://a lets the records of peers be read\nXX etcd-servers: http://b has no JSON gateway (404)\n"
+         "    what to do: etcd 3.4 or newer, without --enable-grpc-gateway=false\n"
+         "XX etcd-servers: http://c does not let records be read: it answers 403\n"
+         "    what to do: give etcd-certfile and etcd-keyfile that etcd believes, with rights to read\n"
+         "XX etcd-servers: connect: Connection refused\n    what to do: start etcd, or correct etcd-servers\n"
+         "XX etcd-servers: certificate refused, plainly\n"
+         "    what to do: etcd-cafile must be the CA of etcd's serving certificate\n"
+         "XX etcd-servers: http://f does not let records be read: it answers 500\n"
+         "    what to do: give etcd-certfile and etcd-keyfile that etcd believes, with rights to read\n\n"
+         "5 wrong, 0 to be looked at, 1 well.\n",
+         "every kind of answer");
+    no_memory_at = 1;
+    look(2,
+         "etcd\nXX etcd-servers: http://b has no JSON gateway (404)\n"
+         "    what to do: etcd 3.4 or newer, without --enable-grpc-gateway=false\n\n1 wrong, 0 to be looked at, 0 "
+         "well.\n",
+         "one cannot be asked");
+    buf_free(&told);
+    return tap_end();
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the check says of this machine: its files are written here, and its memory is so much as is said here. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "check/sections.h"
+#include "daemon/machine_memory.h"
+#include "lib/tap.h"
+
+#include <json-c/json.h>
+
+enum { ROOM = 1 << 16, MIB = 1 << 20 };
+
+static char root[] = "/tmp/host_test.XXXXXX";
+static uint64_t memory = 4000ULL * MIB;
+
+/* ---- in place of daemon/machine_memory.c ---- */
+
+uint64_t machine_memory(void)
+{
+    return memory;
+}
+
+uint64_t machine_memory_of(const char *cgroup_file, const char *cgroup_root, uint64_t machine)
+{
+    (void)cgroup_file;
+    (void)cgroup_root;
+    return machine;
+}
+
+uint64_t machine_memory_for_clients(uint64_t bytes, uint64_t all)
+{
+    (void)all;
+    return bytes;
+}
+
+/* ---- the machine ---- */
+
+/* NULL: there is no such file. */
+static void put(const char *path, const char *text)
+{
+    char whole[256];
+    FILE *f;
+
+    (void)snprintf(whole, sizeof(whole), "%s/%s", root, path);
+    (void)unlink(whole);
+    if (text == NULL)
+        return;
+    f = fopen(whole, "w");
+    if (f == NULL || fputs(text, f) < 0 || fclose(f) != 0)
+        tap_bail("cannot write %s", whole);
+}
+
+static void usual(void)
+{
+    put("sys/net/core/somaxconn", "4096\n");
+    put("sys/net/ipv4/ip_local_port_range", "32768\t60999\n");
+    put("sys/net/ipv4/ip_local_reserved_ports", "\n");
+    put("sys/net/ipv4/tcp_mem", "1\t2\t32768\n");
+    put("7/limits", "Limit                     Soft Limit           Hard Limit           Units     \n"
+                    "Max open files            712                  4096                 files     \n");
+}
+
+static void make_machine(void)
+{
+    static const char *const folders[] = {"7", "sys", "sys/net", "sys/net/core", "sys/net/ipv4"};
+    char path[256];
+
+    if (mkdtemp(root) == NULL)
+        tap_bail("mkdtemp");
+    for (size_t i = 0; i < ROWS(folders); i++) {
+        (void)snprintf(path, sizeof(path), "%s/%s", root, folders[i]);
+        if (mkdir(path, 0700) != 0)
+            tap_bail("mkdir");
+    }
+}
+
+static void remove_machine(void)
+{
+    char command[64];
+
+    (void)snprintf(command, sizeof(command), "rm -rf '%s'", root);
+    if (system(command) != 0)
+        diag("%s stays", root);
+}
+
+/* ---- the section ---- */
+
+#define DESCRIPTORS "ok 712 descriptors are enough for max-connections\n"
+#define QUEUE "ok net.core.somaxconn is 4096\n"
+#define PORTS "ok outgoing connections have ports 32768 to 60999\n"
+#define MEMORY "ok memory is enough for what clients may make the process hold (1000 MiB)\n"
+
+static struct buf out;
+
+/* Of a process that runs (it is on its addresses) or of none. */
+static void look(const char *const *addresses, uint64_t port, bool runs, uint64_t clients)
+{
+    struct config c = {
+        .bind_address = addresses, .secure_port = port, .max_connections = 100, .max_client_memory = clients};
+    struct check_opts opts = {.before = !runs, .proc = root};
+    struct scene s = {.opts = &opts, .config = &c, .f = findings_new()};
+
+    if (runs)
+        opts.status = json_tokener_parse("{\"pid\":7}");
+    buf_reset(&out);
+    section_host(&s);
+    findings_print_text(s.f, false, &out);
+    buf_append_char(&out, '\0');
+    findings_free(s.f);
+    json_object_put(opts.status);
+}
+
+static void files(void)
+{
+    static const char *const address[] = {"10.0.0.1", NULL};
+    static const struct {
+        const char *name, *path, *text;
+        uint64_t port;
+        const char *want;
+    } rows[] = {
+        {"all is well", "7/limits", "Max open files 712 1 files\n", 6443, DESCRIPTORS QUEUE PORTS MEMORY},
+        {"one descriptor too few", "7/limits", "Max open files            711   4096   files\n", 6443,
+         "!! the process may have 711 descriptors, 100 connections of clients (max-connections) may need 712\n"
+         "    what to do: LimitNOFILE= in the unit (it ships with 1048576), or a lower max-connections\n" QUEUE PORTS
+             MEMORY},
+        {"a single descriptor", "7/limits", "Max open files 1 1 files\n", 6443,
+         "!! the process may have 1 descriptors, 100 connections of clients (max-connections) may need 712\n"
+         "    what to do: LimitNOFILE= in the unit (it ships with 1048576), or a lower max-connections\n" QUEUE PORTS
+             MEMORY},
+        {"no limit", "7/limits", "Max open files            unlimited   unlimited   files\n", 6443, QUEUE PORTS MEMORY},
+        {"no such line", "7/limits", "Max cpu time 1 1 seconds\n", 6443, QUEUE PORTS MEMORY},
+        {"no limits", "7/limits", NULL, 6443, QUEUE PORTS MEMORY},
+        {"a short queue", "sys/net/core/somaxconn", "4095\n", 6443,
+         DESCRIPTORS
+         "!! net.core.somaxconn is 4095: when clients come back all at once, those behind it wait for seconds\n"
+         "    what to do: set it as contrib/examples/sysctl.conf does, then restart mvproxy\n" PORTS MEMORY},
+        {"a queue that is not told", "sys/net/core/somaxconn", NULL, 6443, DESCRIPTORS PORTS MEMORY},
+        {"the port before", "7/limits", "Max open files 712 1 files\n", 32767, DESCRIPTORS QUEUE PORTS MEMORY},
+        {"the port behind", "7/limits", "Max open files 712 1 files\n", 61000, DESCRIPTORS QUEUE PORTS MEMORY},
+        {"the first port", "7/limits", "Max open files 712 1 files\n", 32768,
+         DESCRIPTORS QUEUE
+         "!! port 32768 is one that the kernel gives to outgoing connections (net.ipv4.ip_local_port_range, 32768 to "
+         "60999): a "
+         "start may find it taken\n    what to do: name the port in net.ipv4.ip_local_reserved_ports\n" MEMORY},
+        {"the last port", "7/limits", "Max open files 712 1 files\n", 60999,
+         DESCRIPTORS QUEUE
+         "!! port 60999 is one that the kernel gives to outgoing connections (net.ipv4.ip_local_port_range, 32768 to "
+         "60999): a "
+         "start may find it taken\n    what to do: name the port in net.ipv4.ip_local_reserved_ports\n" MEMORY},
+        {"a reserved port", "sys/net/ipv4/ip_local_reserved_ports", "1,2-3,40000\n", 40000,
+         DESCRIPTORS QUEUE PORTS MEMORY},
+        {"the first of reserved ports", "sys/net/ipv4/ip_local_reserved_ports", "40000-40002,50000\n", 40000,
+         DESCRIPTORS QUEUE PORTS MEMORY},
+        {"the last of reserved ports", "sys/net/ipv4/ip_local_reserved_ports", "39000,40000-40002\n", 40002,
+         DESCRIPTORS QUEUE PORTS MEMORY},
+        {"a port that is none of them", "sys/net/ipv4/ip_local_reserved_ports", "39999,40001-40002\n", 40000,
+         DESCRIPTORS QUEUE
+         "!! port 40000 is one that the kernel gives to outgoing connections (net.ipv4.ip_local_port_range, 32768 to "
+         "60999): a "
+         "start may find it taken\n    what to do: name the port in net.ipv4.ip_local_reserved_ports\n" MEMORY},
+        {"few ports", "sys/net/ipv4/ip_local_port_range", "32768 49151\n", 6443,
+         DESCRIPTORS QUEUE "!! net.ipv4.ip_local_port_range, 32768 to 49151, bounds the connections to each server\n"
+                           "    what to do: widen it, 32768 to 60999 is the kernel's default\n" MEMORY},
+        {"just enough ports", "sys/net/ipv4/ip_local_port_range", "32768 49152\n", 6443,
+         DESCRIPTORS QUEUE "ok outgoing connections have ports 32768 to 49152\n" MEMORY},
+        {"ports the wrong way round", "sys/net/ipv4/ip_local_port_range", "60999 32768\n", 6443,
+         DESCRIPTORS QUEUE "!! net.ipv4.ip_local_port_range, 60999 to 32768, bounds the connections to each server\n"
+                           "    what to do: widen it, 32768 to 60999 is the kernel's default\n" MEMORY},
+        {"ports that are not told", "sys/net/ipv4/ip_local_port_range", NULL, 6443, DESCRIPTORS QUEUE MEMORY},
+        {"little memory for TCP", "sys/net/ipv4/tcp_mem", "1 2 32767\n", 6443,
+         DESCRIPTORS QUEUE PORTS "!! net.ipv4.tcp_mem lets all connections of this machine hold 32767 pages together\n"
+                                 "    what to do: raise its third number, or remove the setting\n"},
+        {"a single page", "sys/net/ipv4/tcp_mem", "1 2 1\n", 6443,
+         DESCRIPTORS QUEUE PORTS "!! net.ipv4.tcp_mem lets all connections of this machine hold 1 pages together\n"
+                                 "    what to do: raise its third number, or remove the setting\n"},
+        {"memory for TCP that is not told", "sys/net/ipv4/tcp_mem", NULL, 6443, DESCRIPTORS QUEUE PORTS MEMORY},
+    };
+    char want[2048];
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        usual();
+        put(rows[i].path, rows[i].text);
+        look(address, rows[i].port, true, 1000ULL * MIB);
+        (void)snprintf(want, sizeof(want), "host\n%s\n", rows[i].want);
+        ok(strncmp(out.p, want, strlen(want)) == 0, "%s: %s", rows[i].name, out.p);
+    }
+    usual();
+}
+
+static bool has(const char *text)
+{
+    return strstr(out.p, text) != NULL;
+}
+
+static void of_clients(void)
+{
+    static const char *const address[] = {"10.0.0.1", NULL}, *const wrong[] = {"cp-a", NULL};
+
+    look(address, 6443, true, 2000ULL * MIB);
+    ok(has("(2000 MiB)"), "half of the memory");
+    look(address, 6443, true, 2001ULL * MIB);
+    ok(has("hold 2001 MiB (max-client-memory), of 4000 MiB") && has("lower max-client-memory"), "more than half of it");
+    memory = 0;
+    look(address, 6443, true, 2001ULL * MIB);
+    ok(has("ok memory is enough"), "memory that is not known");
+    memory = 4000ULL * MIB;
+    look(wrong, 6443, true, 0);
+    ok(has("XX bind-address: \"cp-a\" is not an IP address") && !has("somaxconn"), "no address: %s", out.p);
+}
+
+/* ---- the addresses ---- */
+
+static int taken(int family, unsigned *port)
+{
+    struct sockaddr_storage addr = {.ss_family = (sa_family_t)family};
+    socklen_t n = sizeof(addr);
+    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)); /* as servers do */
+    if (family == AF_INET)
+        ((struct sockaddr_in *)(void *)&addr)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    else
+        ((struct sockaddr_in6 *)(void *)&addr)->sin6_addr = in6addr_loopback;
+    if (fd < 0 || bind(fd, (struct sockaddr *)(void *)&addr, n) != 0 || listen(fd, 1) != 0 ||
+        getsockname(fd, (struct sockaddr *)(void *)&addr, &n) != 0) {
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    *port = ntohs(family == AF_INET ? ((struct sockaddr_in *)(void *)&addr)->sin_port
+                                    : ((struct sockaddr_in6 *)(void *)&addr)->sin6_port);
+    return fd;
+}
+
+/* A connection that was here lingers on the address: no hindrance. */
+static void linger(int listener, unsigned port)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), server;
+    char byte;
+
+    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (connect(client, (struct sockaddr *)&addr, sizeof(addr)) != 0 || (server = accept(listener, NULL, NULL)) < 0)
+        tap_bail("no connection");
+    (void)close(server);
+    (void)!read(client, &byte, 1);
+    (void)close(client);
+}
+
+static void addresses(void)
+{
+    static const char *const here[] = {"127.0.0.1", NULL}, *const six[] = {"::1", NULL},
+                             *const elsewhere[] = {"192.0.2.77", NULL},
+                             *const both[] = {"192.0.2.77", "127.0.0.1", NULL};
+    unsigned port = 0;
+    int fd = taken(AF_INET, &port);
+    char want[128];
+
+    look(here, port, false, 0);
+    (void)snprintf(want, sizeof(want),
+                   "XX bind-address: 127.0.0.1:%u is taken by another process\n    what to do: ss -ltnp", port);
+    ok(has(want), "taken: %s", out.p);
+    look(both, port, false, 0);
+    ok(has(want) && has("!! bind-address: this machine does not have the address of 192.0.2.77:") && !has("are free"),
+       "each is looked at: %s", out.p);
+    look(here, port, true, 0);
+    ok(!has("bind-address") && !has("listen on"), "by the process itself, which is no fault");
+    linger(fd, port);
+    (void)close(fd);
+    look(here, port, false, 0);
+    ok(has("ok the addresses to listen on are free"), "free, as soon as it is gone: %s", out.p);
+    look(elsewhere, port, false, 0);
+    ok(has("!! bind-address: this machine does not have the address of 192.0.2.77:") && !has("are free"),
+       "elsewhere: %s", out.p);
+    fd = taken(AF_INET6, &port);
+    if (fd < 0) {
+        tap_skip("no IPv6 here", "a taken address of IPv6");
+        return;
+    }
+    look(six, port, false, 0);
+    (void)snprintf(want, sizeof(want), "XX bind-address: [::1]:%u is taken by another process\n", port);
+    ok(has(want), "taken, IPv6: %s", out.p);
+    (void)close(fd);
+    look(six, port, false, 0);
+    ok(has("are free"), "free, IPv6: %s", out.p);
+}
+
+int main(void)
+{
+    make_machine();
+    usual();
+    buf_init(&out, ROOM);
+    files();
+    of_clients();
+    addresses();
+    buf_free(&out);
+    remove_machine();
+    return tap_end();
+}
