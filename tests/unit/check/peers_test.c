@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The other API servers: whom the check waits for, how long, and what it says of each. All that asks is replaced. */
+#include "back/back.h"
+#include "check/sections.h"
+#include "cluster/api.h"
+#include "cluster/cluster.h"
+#include "lib/tap.h"
+#include "net/loop.h"
+
+#include <stdio.h>
+
+enum { ROOM = 1 << 16, PEERS = 8 };
+
+#define VERSION(minor) "{\"major\":\"1\",\"minor\":\"" minor "\",\"gitVersion\":\"v1." minor ".3\"}"
+
+/* ---- the world ---- */
+
+struct peer {
+    struct served_peer seen;
+    unsigned status; /* of the answer to /version; 0: none, and why */
+    const char *body;
+};
+
+static struct {
+    struct peer *peers;
+    size_t n;
+    uint64_t now_ms;
+    uint64_t synced_ms, addresses_ms, read_ms; /* when it is known; UINT64_MAX: never */
+    bool local_cert, ca;
+    struct cluster_opts opts;
+    char hostname[16];
+    unsigned freed, clocks;
+    struct buf told;
+} world;
+
+static struct origin *somewhere(size_t i)
+{
+    return (struct origin *)(void *)&world.peers[i]; /* that it is there, and which, is all that is asked */
+}
+
+/* ---- in place of the cluster, the daemon's wiring, the loop and check/scene.c ---- */
+
+void wire_cluster(const struct config *c, const struct trust *t, const struct wire_surroundings *s,
+                  const char *hostname, struct cluster_opts *out)
+{
+    (void)c;
+    (void)t;
+    (void)s;
+    *out = (struct cluster_opts){
+        .hostname = hostname, .identity = IDENTITY_PUBLISH, .annotate = true, .advertise = "x", .local_failover = true};
+}
+
+struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, const struct cluster_opts *o)
+{
+    (void)l;
+    (void)b;
+    (void)m;
+    world.opts = *o;
+    (void)snprintf(world.hostname, sizeof(world.hostname), "%s", o->hostname);
+    return (struct cluster *)(void *)&world;
+}
+
+void cluster_free(struct cluster *c)
+{
+    (void)c;
+    world.freed++;
+}
+
+struct served *cluster_served(struct cluster *c)
+{
+    return (struct served *)(void *)c;
+}
+
+struct served *served_ref(struct served *s)
+{
+    return s;
+}
+
+void served_unref(struct served *s)
+{
+    (void)s;
+}
+
+bool served_synced(const struct served *s)
+{
+    (void)s;
+    return world.now_ms >= world.synced_ms;
+}
+
+size_t served_n_peers(const struct served *s)
+{
+    (void)s;
+    return world.n;
+}
+
+const struct served_peer *served_peer_at(const struct served *s, size_t i)
+{
+    struct served_peer *p = &world.peers[i].seen;
+
+    (void)s;
+    p->discovery_known = world.now_ms >= world.read_ms;
+    if (p->source != NULL)
+        p->origin = world.now_ms >= world.addresses_ms ? somewhere(i) : NULL;
+    return p;
+}
+
+const char *origin_address(const struct origin *o)
+{
+    return ((const struct peer *)(const void *)o)->seen.life == SERVED_LIVE ? "10.0.0.2:6443" : "";
+}
+
+uint64_t loop_now_ms(const struct loop *l)
+{
+    (void)l;
+    return world.now_ms;
+}
+
+void loop_run_once(struct loop *l, uint64_t max_wait_ms)
+{
+    (void)l;
+    world.now_ms += max_wait_ms;
+}
+
+bool trust_has_peers(const struct trust *t)
+{
+    (void)t;
+    return world.ca;
+}
+
+void scene_ask(struct scene *s, const struct api_request *r, struct buf *body, struct answer *out)
+{
+    const struct peer *p = (const struct peer *)(void *)r->origin;
+
+    (void)s;
+    buf_printf(&world.told, "%s %.*s%s; ", p->seen.id, (int)r->target.n, r->target.p, r->peer ? "" : " (unmarked)");
+    *out = (struct answer){.ok = p->status != 0, .status = p->status};
+    buf_reset(body);
+    buf_append_str(body, p->body);
+    out->body = buf_slice(body);
+    if (p->status == 0)
+        (void)snprintf(out->failure, sizeof(out->failure), "%s", p->body);
+}
+
+void scene_judge_clock(struct scene *s, const char *check, const char *server, const struct answer *a)
+{
+    (void)s;
+    (void)check;
+    (void)server;
+    world.clocks += a->ok;
+}
+
+/* ---- the section ---- */
+
+static const char *const open_gates[] = {NULL}, *const closed_gates[] = {"UnknownVersionInteroperabilityProxy=false",
+                                                                         NULL};
+static struct buf out;
+
+static void begin(struct peer *peers, size_t n)
+{
+    buf_release(&world.told);
+    memset(&world, 0, sizeof(world));
+    buf_init(&world.told, ROOM);
+    world.peers = peers;
+    world.n = n;
+    world.now_ms = 5000;
+    world.local_cert = world.ca = true;
+    for (size_t i = 0; i < n; i++)
+        if (peers[i].seen.source != NULL)
+            peers[i].seen.origin = somewhere(i);
+}
+
+/* `as`: believed, the local server's minor version, and so on. */
+static void look(const struct scene *as, const char *const *gates)
+{
+    struct config c = {.feature_gates = gates};
+    struct scene s = *as;
+
+    s.config = &c;
+    s.f = findings_new();
+    s.trust.local_cert = world.local_cert ? (struct tls_ctx *)(void *)&s : NULL;
+    section_peers(&s);
+    buf_reset(&out);
+    findings_print_text(s.f, false, &out);
+    findings_free(s.f);
+}
+
+static void says(const char *want, const char *name)
+{
+    is_slice(buf_slice(&out), want, "%s", name);
+}
+
+#define PEER(name, status, body)                                                                                       \
+    {                                                                                                                  \
+        {.id = name, .host = name, .source = "etcd"}, status, body                                                     \
+    }
+#define WELL "Everything is well: "
+#define UNREACHABLE "    what to do: is it up, is the address right, and does the network let this machine there?\n"
+#define TRUST                                                                                                          \
+    "    what to do: its certificate must be of peer-ca-file and valid for kubernetes.default.svc, and what serves "   \
+    "there an API server of this cluster\n"
+
+static void possible(void)
+{
+    const struct scene believed = {.believed = true, .hostname = "cp-a"}, disbelieved = {.believed = false};
+
+    begin(NULL, 0);
+    look(&believed, closed_gates);
+    says("peers\nok not used: the feature gate UnknownVersionInteroperabilityProxy is off\n\n" WELL "1 checks.\n",
+         "the gate");
+    world.local_cert = false;
+    look(&believed, open_gates);
+    says("peers\n-- cannot be used without a front-proxy certificate\n\n" WELL "0 checks.\n", "no certificate");
+    world.local_cert = true;
+    world.ca = false;
+    look(&believed, open_gates);
+    says("peers\n!! peers cannot be used: peer-ca-file is not configured\n    what to do: give the CA of the API "
+         "servers' "
+         "serving certificates as peer-ca-file\n\n0 wrong, 1 to be looked at, 0 well.\n",
+         "no CA");
+    world.ca = true;
+    look(&disbelieved, open_gates);
+    says("peers\n-- not examined: the local API server does not tell who they are\n\n" WELL "0 checks.\n",
+         "not believed");
+    is_u64(world.freed, 0, "nobody was looked for");
+    look(&believed, open_gates);
+    says("peers\nok there is no other API server\n\n" WELL "1 checks.\n", "none");
+    is_u64(world.freed, 1, "looked for");
+    ok(world.opts.identity == IDENTITY_OFF && !world.opts.annotate && world.opts.advertise[0] == '\0' &&
+           !world.opts.local_failover,
+       "nothing is published");
+    is_str(world.hostname, "cp-a", "by whom");
+}
+
+static void waits(void)
+{
+    static const struct {
+        size_t etcd;
+        uint64_t synced_ms, addresses_ms, want_ms;
+        const char *name;
+    } rows[] = {
+        {0, 0, 0, 5000, "not at all"},
+        {0, 6000, 0, 6000, "for the Leases"},
+        {0, UINT64_MAX, 0, 15000, "for the Leases, ten seconds"},
+        {0, 0, 6000, 5000, "not for addresses without etcd"},
+        {1, 0, 6000, 6000, "for addresses of etcd"},
+        {1, 0, UINT64_MAX, 8000, "for those, three seconds"},
+        {1, 9000, UINT64_MAX, 9000, "for the Leases, longer"},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct peer peers[] = {PEER("b", 0, "refused"), PEER("c", 0, "refused")};
+        struct scene s = {.believed = true};
+
+        begin(peers, 2);
+        s.around.n_etcd = rows[i].etcd;
+        world.synced_ms = rows[i].synced_ms;
+        world.addresses_ms = rows[i].addresses_ms;
+        look(&s, open_gates);
+        is_u64(world.now_ms, rows[i].want_ms, "waits %s", rows[i].name);
+    }
+}
+
+static void each(void)
+{
+    struct peer peers[PEERS] = {PEER("b", 200, VERSION("30")),
+                                PEER("c", 0, "connect: Connection refused"),
+                                PEER("d", 0, "certificate refused"),
+                                PEER("e", 401, ""),
+                                PEER("f", 403, ""),
+                                PEER("g", 500, ""),
+                                PEER("h", 200, "{}"),
+                                {{.id = "i", .host = "i", .life = SERVED_LAPSED}, 0, ""}};
+    const struct scene s = {.believed = true, .minor = 31};
+    struct peer lost[] = {{{.id = "j", .host = "j"}, 0, ""}};
+    const struct scene mistaken = {.believed = true, .mistaken = true};
+
+    begin(peers, PEERS);
+    look(&s, open_gates);
+    says("peers\nok peer b at 10.0.0.2:6443 (etcd): v1.30.3, its discovery is read\n"
+         "XX peer c: connect: Connection refused\n" UNREACHABLE "XX peer d: certificate refused\n" TRUST
+         "XX peer e at 10.0.0.2:6443 does not believe this front proxy: it answers 401\n    what to do: give each node "
+         "the same "
+         "front-proxy CA (requestheader-client-ca-file) and requestheader-allowed-names\n"
+         "XX peer f at 10.0.0.2:6443 does not believe this front proxy: it answers 403\n    what to do: give each node "
+         "the same "
+         "front-proxy CA (requestheader-client-ca-file) and requestheader-allowed-names\n"
+         "XX peer g at 10.0.0.2:6443: it answers 500 when asked for its version\n" TRUST
+         "XX peer h at 10.0.0.2:6443: it answers 200 when asked for its version\n" TRUST
+         "!! peer i renews its Lease no more\n    what to do: start it; if it is gone for good it will be forgotten\n"
+         "ok the API servers' versions are neighbours\n\n6 wrong, 1 to be looked at, 2 well.\n",
+         "all kinds");
+    is_slice(buf_slice(&world.told),
+             "b /version; c /version; d /version; e /version; f /version; g /version; h /version; ", "who is asked");
+    is_u64(world.clocks, 1, "whose clock is looked at");
+    begin(lost, 1);
+    look(&s, open_gates);
+    says("peers\nXX peer j: nothing says where it can be reached\n    what to do: let its mvproxy write it "
+         "(peer-advertise-ip "
+         "and -port there), or list it in peers\nok the API servers' versions are neighbours\n\n1 wrong, 0 to be "
+         "looked at, 1 "
+         "well.\n",
+         "no address");
+    look(&mistaken, open_gates);
+    says("peers\n-- peer j is not examined: it may be this node\n\n" WELL "0 checks.\n",
+         "perhaps this one, and no version");
+}
+
+static void discovery(void)
+{
+    static const struct {
+        uint64_t read_ms, want_ms;
+        bool read;
+    } rows[] = {{0, 5000, true}, {9000, 9000, true}, {14900, 14900, true}, {15000, 15000, true}, {15001, 15000, false}};
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct peer peers[] = {PEER("b", 200, VERSION("30"))};
+        const struct scene s = {.believed = true, .minor = 30};
+
+        begin(peers, 1);
+        world.read_ms = rows[i].read_ms;
+        look(&s, open_gates);
+        is_u64(world.now_ms, rows[i].want_ms, "row %zu: waits for discovery", i);
+        ok(slice_has_prefix(buf_slice(&out),
+                            rows[i].read ? SLICE_LIT("peers\nok peer b at")
+                                         : SLICE_LIT("peers\nXX peer b at 10.0.0.2:6443: its discovery cannot be "
+                                                     "read\n    what to do: see the log")),
+           "row %zu: says so", i);
+    }
+}
+
+static void versions(void)
+{
+    static const struct {
+        unsigned local;
+        const char *b, *c, *want;
+    } rows[] = {
+        {30, VERSION("30"), VERSION("31"), "ok the API servers' versions are neighbours\n"},
+        {30, VERSION("31"), VERSION("32"), "!! API servers from 1.30 to 1.32: Kubernetes supports neighbours only\n"},
+        {32, VERSION("31"), VERSION("30"), "!! API servers from 1.30 to 1.32: Kubernetes supports neighbours only\n"},
+        {31, VERSION("30"), VERSION("32"), "!! API servers from 1.30 to 1.32: Kubernetes supports neighbours only\n"},
+        {0, VERSION("30"), VERSION("31"), "ok the API servers' versions are neighbours\n"},
+        {30, VERSION("31"), "{\"major\":\"2\",\"minor\":\"40\",\"gitVersion\":\"v2\"}",
+         "ok the API servers' versions are neighbours\n"},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct peer peers[] = {PEER("b", 200, rows[i].b), PEER("c", 200, rows[i].c)};
+        const struct scene s = {.believed = true, .minor = rows[i].local};
+
+        begin(peers, 2);
+        look(&s, open_gates);
+        buf_append_char(&out, '\0');
+        ok(strstr(out.p, rows[i].want) != NULL, "row %zu: %s", i, out.p);
+    }
+}
+
+int main(void)
+{
+    buf_init(&out, ROOM);
+    possible();
+    waits();
+    each();
+    discovery();
+    versions();
+    buf_free(&out);
+    buf_free(&world.told);
+    return tap_end();
+}
