@@ -198,26 +198,24 @@ static void on_deadline(void *arg)
 /* ----------------------------------------------------------------------------------------------------------- parsing
  */
 
-static void parse_some(void *arg)
+static enum step parse_some(void *arg)
 {
     struct half *h = arg;
 
-    switch (disco_parser_step(h->parser, STEP_BYTES, &h->doc, &h->err)) {
-    case DISCO_STEP_MORE:
-        work_add(api_work(h->fetch->o.api), &h->work, parse_some, h);
-        return;
-    case DISCO_STEP_DONE:
-        over(h);
-        return;
-    case DISCO_STEP_FAILED:
-        fails(h, "not a discovery document");
-        return;
-    }
+    return disco_parser_step(h->parser, STEP_BYTES, &h->doc, &h->err);
+}
+
+static void parsed(void *arg, bool done)
+{
+    if (done)
+        over(arg);
+    else
+        fails(arg, "not a discovery document");
 }
 
 static void start_parsing(struct half *h)
 {
-    work_add(api_work(h->fetch->o.api), &h->work, parse_some, h);
+    work_start(api_work(h->fetch->o.api), &h->work, parse_some, parsed, h);
 }
 
 static void on_walked(void *arg, const char *failure)

@@ -267,7 +267,7 @@ static bool step_feed(struct documents *d, struct err *err)
 
 static bool step_parse(struct documents *d, struct err *err)
 {
-    if (d->parsed == NULL && disco_parser_step(d->parser, PARSE_BYTES, &d->parsed, err) == DISCO_STEP_FAILED)
+    if (d->parsed == NULL && disco_parser_step(d->parser, PARSE_BYTES, &d->parsed, err) == STEP_FAILED)
         return false;
     if (d->parsed == NULL)
         return true;
@@ -285,11 +285,11 @@ static bool step_parse(struct documents *d, struct err *err)
 
 static bool step_encode(struct documents *d, struct err *err)
 {
-    enum disco_step s = disco_proto_step(d->proto, PARSE_BYTES, err);
+    enum step s = disco_proto_step(d->proto, PARSE_BYTES, err);
 
-    if (s == DISCO_STEP_DONE)
+    if (s == STEP_DONE)
         enter(d, STAGE_COPY);
-    return s != DISCO_STEP_FAILED;
+    return s != STEP_FAILED;
 }
 
 static bool step_protobuf(struct documents *d)
@@ -308,11 +308,11 @@ static bool step_protobuf(struct documents *d)
 
 /* ---------------------------------------------------------------------------------------------------------- steps */
 
-static enum disco_step finish(struct documents *d, struct served_documents **out)
+static enum step finish(struct documents *d, struct served_documents **out)
 {
     *out = served_documents_new(d->made, d->storage, d->parsed);
     memset(d->storage, 0, sizeof d->storage);
-    return *out == NULL ? DISCO_STEP_FAILED : DISCO_STEP_DONE;
+    return *out == NULL ? STEP_FAILED : STEP_DONE;
 }
 
 /* False: that was the last one. */
@@ -323,7 +323,7 @@ static bool next_shape(struct documents *d)
     return d->stage == STAGE_FEED || d->shape < (d->protobuf ? SERVED_SHAPES : SERVED_JSON_SHAPES);
 }
 
-enum disco_step documents_step(struct documents *d, struct served_documents **out)
+enum step documents_step(struct documents *d, struct served_documents **out)
 {
     bool fine = true;
 
@@ -347,5 +347,5 @@ enum disco_step documents_step(struct documents *d, struct served_documents **ou
         fine = step_protobuf(d);
         break;
     }
-    return fine ? DISCO_STEP_MORE : DISCO_STEP_FAILED;
+    return fine ? STEP_MORE : STEP_FAILED;
 }

@@ -28,6 +28,6 @@ void documents_free(struct documents *d); /* NULL is fine */
  * So a document has the same tag wherever it was merged, and a server's own document that server's tag. A document
  * that cannot be put into protobuf form (too big) is there in JSON only; that is logged.
  */
-enum disco_step documents_step(struct documents *d, struct served_documents **out);
+enum step documents_step(struct documents *d, struct served_documents **out);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/strmap.h"
 #include "cluster/api.h"
 #include "cluster/backoff.h"
+#include "cluster/work.h"
 #include "kube/object.h"
 #include "kube/watch.h"
 #include "net/lifetime.h"
@@ -21,7 +22,6 @@ enum {
     BOOKMARK_SILENCE_MS = 150000, /* a server that sends bookmarks does so about once a minute */
     SETTLED_MS = 5000,            /* a watch that lived so long starts the backoff anew */
     REFUSALS_MAX = 3,             /* watches refused in a row: then our resourceVersion may be what is wrong */
-    OBJECTS_PER_TURN = 64,
     OBJECTS_MAX = 200000,
     TARGET_BYTES = 8 << 10,
     VERSION_BYTES = 256,
@@ -77,7 +77,7 @@ struct informer {
     struct backoff backoff;
     struct loop_timer *timer; /* next attempt, or the end of a silent watch */
     uint64_t stream_deadline_ms;
-    struct lifetime_work taking;
+    struct work taking;
 };
 
 static void start_list(struct informer *i);
@@ -102,7 +102,7 @@ static void drop_stream(struct informer *i)
 static void drop_list(struct informer *i)
 {
     fetch_cancel(&i->list);
-    lifetime_cancel(&i->taking);
+    work_cancel(api_work(i->o.api), &i->taking);
     buf_release(&i->page);
     mem_free(i->more);
     i->more = NULL;
@@ -266,25 +266,26 @@ static void list_complete(struct informer *i)
     start_watch(i);
 }
 
-static void take_some(void *arg)
+static enum step take_one(void *arg)
 {
     struct informer *i = arg;
     struct slice json;
 
-    for (unsigned n = 0; n < OBJECTS_PER_TURN; n++) {
-        if (object_list_next(&i->items, &json)) {
-            if (take_object(i, json))
-                continue;
-            fails(i, true, "out of memory for an object");
-            return;
-        }
-        if (i->more != NULL)
-            start_list(i);
-        else
-            list_complete(i);
-        return;
-    }
-    lifetime_queue(&i->taking);
+    if (!object_list_next(&i->items, &json))
+        return STEP_DONE;
+    return take_object(i, json) ? STEP_MORE : STEP_FAILED;
+}
+
+static void taken(void *arg, bool done)
+{
+    struct informer *i = arg;
+
+    if (!done)
+        fails(i, true, "out of memory for an object");
+    else if (i->more != NULL)
+        start_list(i);
+    else
+        list_complete(i);
 }
 
 static bool keep_version(struct informer *i, struct slice version)
@@ -325,7 +326,7 @@ static void take_page(struct informer *i, struct slice body)
         return;
     }
     move(i, STATE_TAKING);
-    take_some(i);
+    work_start(api_work(i->o.api), &i->taking, take_one, taken, i);
 }
 
 static void on_list(void *arg, const struct fetch_result *r)
@@ -548,7 +549,6 @@ struct informer *informer_new(const struct informer_opts *o, const struct inform
     i->loop = api_loop(o->api);
     i->state = STATE_WAITING;
     lifetime_init(&i->life, i->loop, "informer");
-    lifetime_work_init(&i->life, &i->taking, LOOP_DEFERRED, take_some, i);
     i->relist = true;
     buf_init(&i->page, o->list_ceiling);
     backoff_init(&i->backoff, BACKOFF_FIRST_MS, BACKOFF_MAX_MS);

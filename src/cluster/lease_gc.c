@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "cluster/api.h"
 #include "cluster/backoff.h"
+#include "cluster/work.h"
 #include "kube/lease.h"
 #include "kube/object.h"
 #include "kube/server_id.h"
@@ -18,7 +19,6 @@ enum {
     PERIOD_MS = 3600 * 1000,
     JITTER_PERCENT = 4,
     CALL_MS = 10000,
-    PER_TURN = 64,
     BODY_BYTES = 4 << 10,
     ANSWER_BYTES = 64 << 10,
 };
@@ -38,14 +38,16 @@ struct lease_gc {
     struct loop *loop;
     enum state state;
     struct loop_timer *timer;
-    struct loop_deferred turn;
+    struct work work;
     struct fetch *call;
     struct buf body; /* the list */
     struct object_list list;
+    char path[300]; /* CHECKING: of this one */
     struct arena *arena;
 };
 
-static void walk(void *arg);
+static enum step walk(void *arg);
+static void walked(void *arg, bool done);
 
 static void wait(struct lease_gc *g)
 {
@@ -57,7 +59,7 @@ static void wait(struct lease_gc *g)
 static void walk_on(struct lease_gc *g)
 {
     g->state = STATE_WALKING;
-    loop_defer(g->loop, &g->turn, walk, g);
+    work_start(api_work(g->o.api), &g->work, walk, walked, g);
 }
 
 static bool send(struct lease_gc *g, const char *method, const char *target, struct slice body, size_t ceiling,
@@ -129,30 +131,31 @@ static void on_checked(void *arg, const struct fetch_result *r)
     buf_free(&body);
 }
 
-static void walk(void *arg)
+/* Done: to the end, or to one that may be dead. */
+static enum step walk(void *arg)
 {
     struct lease_gc *g = arg;
+    struct err err = {.text = ""};
     struct slice item;
-    char path[300];
+    struct lease l;
 
-    for (unsigned n = 0; n < PER_TURN; n++) {
-        struct err err = {.text = ""};
-        struct lease l;
+    if (!object_list_next(&g->list, &item))
+        return STEP_DONE;
+    arena_reset(g->arena);
+    if (!lease_parse(g->arena, item, &l, &err) || !dead(g, &l))
+        return STEP_MORE;
+    g->state = STATE_CHECKING;
+    lease_path(l.name, g->path);
+    return STEP_DONE;
+}
 
-        if (!object_list_next(&g->list, &item)) {
-            wait(g);
-            return;
-        }
-        arena_reset(g->arena);
-        if (!lease_parse(g->arena, item, &l, &err) || !dead(g, &l))
-            continue;
-        g->state = STATE_CHECKING;
-        lease_path(l.name, path);
-        if (!send(g, "GET", path, SLICE_NONE, ANSWER_BYTES, on_checked))
-            wait(g);
-        return;
-    }
-    walk_on(g);
+static void walked(void *arg, bool done)
+{
+    struct lease_gc *g = arg;
+
+    (void)done;
+    if (g->state != STATE_CHECKING || !send(g, "GET", g->path, SLICE_NONE, ANSWER_BYTES, on_checked))
+        wait(g);
 }
 
 static void on_listed(void *arg, const struct fetch_result *r)
@@ -189,7 +192,7 @@ void lease_gc_start(struct lease_gc *g)
 void lease_gc_stop(struct lease_gc *g)
 {
     fetch_cancel(&g->call);
-    loop_defer_cancel(g->loop, &g->turn);
+    work_cancel(api_work(g->o.api), &g->work);
     loop_timer_cancel(g->timer);
     buf_release(&g->body);
     g->state = STATE_STOPPED;

@@ -7,7 +7,7 @@
 
 enum { PARALLEL = 8, LIST_BYTES = 8 << 20 };
 
-struct step {
+struct walk_step {
     struct legacy_walk *walk;
     struct fetch *fetch; /* NULL: free */
     size_t index;
@@ -18,7 +18,7 @@ struct legacy_walk {
     struct disco_walk *plan;
     struct fetch *server; /* asked for its schemas first, and perhaps for its list again at the end */
     bool unavailable;     /* one of the group/versions is, or the server has become so */
-    struct step steps[PARALLEL];
+    struct walk_step steps[PARALLEL];
     size_t next, running;
 };
 
@@ -46,7 +46,7 @@ static void leave_out(struct legacy_walk *w, size_t i)
 
 static void on_step(void *arg, const struct fetch_result *r)
 {
-    struct step *s = arg;
+    struct walk_step *s = arg;
     struct legacy_walk *w = s->walk;
     struct slice path = disco_walk_path(w->plan, s->index);
     struct err err = {.text = ""}, ignored = {.text = ""};
@@ -70,7 +70,7 @@ static void on_step(void *arg, const struct fetch_result *r)
 static bool ask_next(struct legacy_walk *w)
 {
     for (size_t i = 0; i < PARALLEL && w->next < disco_walk_count(w->plan); i++) {
-        struct step *s = &w->steps[i];
+        struct walk_step *s = &w->steps[i];
         const struct api_request g = {
             .origin = w->o.origin,
             .peer = w->o.peer,
@@ -82,7 +82,7 @@ static bool ask_next(struct legacy_walk *w)
 
         if (s->fetch != NULL)
             continue;
-        *s = (struct step){.walk = w, .index = w->next};
+        *s = (struct walk_step){.walk = w, .index = w->next};
         s->fetch = api_send(w->o.api, &g, on_step, s);
         if (s->fetch == NULL)
             return false;

@@ -4,22 +4,14 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "base/clock.h"
-#include "base/err.h"
 #include "base/log.h"
 #include "base/state.h"
 #include "cluster/cluster_metrics.h"
-#include "cluster/documents.h"
-#include "cluster/placeholder.h"
 #include "cluster/work.h"
 #include "http/etag.h"
-#include "kube/disco_merge.h"
 #include "net/loop.h"
 
 enum {
-    MERGE_BUDGET = 10000, /* resources in a piece of work: some 2 ms */
-    PIECE_US = 2000,      /* small steps share a piece up to this */
-    FORGET_US = 1000,     /* old documents are given back so long at a time */
     RESTART_FOR_MS = 200, /* so long a stream of changes may put off the end of a merge */
     GATHER_MS = 5,        /* changes come in flocks: what comes of them waits for the rest */
     ROUTING_MS = 15,      /* and so long the new routing waits for its documents, so that one change is one snapshot */
@@ -32,23 +24,22 @@ enum state {
     STATE_SETTLED,   /* nothing to do */
     STATE_REQUESTED, /* at the end of this turn */
     STATE_GATHERING, /* when the timer fires */
-    STATE_MERGING,   /* one half of discovery, and then, in the same way, */
-    STATE_PREPARING, /* its tags and compressed forms; then the other half */
+    STATE_BUILDING,  /* documents are merged and prepared */
     STATE_RETRYING,  /* out of memory: after a while */
 };
 
 static const char *const state_names[] = {
-    [STATE_SETTLED] = "settled", [STATE_REQUESTED] = "requested", [STATE_GATHERING] = "gathering",
-    [STATE_MERGING] = "merging", [STATE_PREPARING] = "preparing", [STATE_RETRYING] = "retrying",
+    [STATE_SETTLED] = "settled",   [STATE_REQUESTED] = "requested", [STATE_GATHERING] = "gathering",
+    [STATE_BUILDING] = "building", [STATE_RETRYING] = "retrying",
 };
 
 /* At a turn what is known is looked at whatever was under way: it goes on, or is dropped. */
-#define LOOKED (STATE(STATE_SETTLED) | STATE(STATE_GATHERING) | STATE(STATE_MERGING) | STATE(STATE_RETRYING))
+#define LOOKED (STATE(STATE_SETTLED) | STATE(STATE_GATHERING) | STATE(STATE_BUILDING) | STATE(STATE_RETRYING))
 
 static const uint32_t state_next[] = {
     [STATE_SETTLED] = LOOKED | STATE(STATE_REQUESTED),   [STATE_REQUESTED] = LOOKED,
-    [STATE_GATHERING] = LOOKED | STATE(STATE_REQUESTED), [STATE_MERGING] = LOOKED | STATE(STATE_PREPARING),
-    [STATE_PREPARING] = LOOKED | STATE(STATE_PREPARING), [STATE_RETRYING] = LOOKED | STATE(STATE_REQUESTED),
+    [STATE_GATHERING] = LOOKED | STATE(STATE_REQUESTED), [STATE_BUILDING] = LOOKED,
+    [STATE_RETRYING] = LOOKED | STATE(STATE_REQUESTED),
 };
 static const struct state_table states = STATE_TABLE("publisher", state_names, state_next);
 
@@ -73,19 +64,15 @@ struct publish {
     bool outdated;                                     /* the merge under way is of what was true before */
     bool built;                                        /* a merge has ended, well or badly */
     bool protobuf;                                     /* is wanted */
-    bool with_protobuf;                                /* is being prepared */
     struct served_documents *documents[SERVED_HALVES]; /* of the key `have` */
     struct key have, want;                             /* want: of the merge under way */
     bool has_key;
-    enum served_half half;                    /* MERGING, PREPARING */
-    struct disco_merge *merge[SERVED_HALVES]; /* NULL: no server has that half */
-    struct documents *preparing;
-    struct served_documents *prepared[SERVED_HALVES]; /* for the key `want` */
-    uint64_t merge_since_ms;                          /* the first start in a row of restarts */
-    bool put_off; /* that merge gave way to newer changes, and none has ended since */
-    uint64_t busy_us;
+    struct build *build;       /* BUILDING: for the key `want` */
+    struct err err;            /* of it */
+    uint64_t merge_since_ms;   /* the first start in a row of restarts */
+    bool put_off;              /* that merge gave way to newer changes, and none has ended since */
     struct loop_deferred turn; /* REQUESTED */
-    struct work work;          /* MERGING, PREPARING */
+    struct work work;          /* BUILDING */
     const struct disco **old;  /* held by keys until now, being given back */
     size_t n_old;
     struct work forget;
@@ -97,7 +84,7 @@ struct publish {
     char said_etag[ETAG_SHORT_BYTES + 1]; /* of the document that the log had last */
 };
 
-static void on_work(void *arg);
+static void built(void *arg, bool done);
 
 /* ----------------------------------------------------------------------------------------------------------- key */
 
@@ -110,12 +97,12 @@ static void key_free(struct key *k)
     memset(k, 0, sizeof *k);
 }
 
-static void key_server(struct key *k, const char *id, const struct disco *d, unsigned flags)
+static void key_server(struct key *k, const char *id, const struct disco *d, bool stale)
 {
     if (d == NULL)
         return;
     k->held[k->n++] = disco_ref(d);
-    buf_printf(&k->text, "%s %p %u\n", id, (const void *)d, flags);
+    buf_printf(&k->text, "%s %p %d\n", id, (const void *)d, stale);
 }
 
 /* In the order in which they are kept: another order only makes a merge more. */
@@ -145,9 +132,9 @@ static bool key_make(struct key *k, struct publish_input *in, bool protobuf)
     k->held = mem_array(s->n_peers + 1, sizeof *k->held);
     if (k->held == NULL)
         return false;
-    key_server(k, s->local_id, s->local, DISCO_SERVER_LOCAL);
+    key_server(k, s->local_id, s->local, false);
     for (size_t i = 0; s->peers_enabled && i < s->n_peers; i++)
-        key_server(k, s->peers[i].id, s->peers[i].disco, in->extra[i].stale ? DISCO_SERVER_LAPSED : 0);
+        key_server(k, s->peers[i].id, s->peers[i].disco, in->extra[i].stale);
     if (s->n_excluded > 0)
         qsort((void *)(uintptr_t)s->excluded, s->n_excluded, sizeof *s->excluded, by_text);
     for (size_t i = 0; i < s->n_excluded; i++) {
@@ -280,15 +267,19 @@ static void await_documents(struct publish *p)
 
 /* ---------------------------------------------------------------------------------------------------------- merging */
 
-static void forget(void *arg)
+static enum step forget(void *arg)
 {
     struct publish *p = arg;
-    uint64_t start = clock_us();
 
-    while (p->n_old > 0 && clock_us() - start < FORGET_US)
-        disco_unref((struct disco *)(uintptr_t)p->old[--p->n_old]);
     if (p->n_old > 0)
-        work_add(p->o.work, &p->forget, forget, p);
+        disco_unref((struct disco *)(uintptr_t)p->old[--p->n_old]);
+    return p->n_old > 0 ? STEP_MORE : STEP_DONE;
+}
+
+static void forgotten(void *arg, bool done)
+{
+    (void)arg;
+    (void)done;
 }
 
 /* Like key_free, but its documents may be the last of many large ones: they go one after the other. */
@@ -301,7 +292,7 @@ static void retire(struct publish *p, struct key *k)
         p->old = grown;
         p->n_old += k->n;
         k->n = 0;
-        work_add(p->o.work, &p->forget, forget, p);
+        work_start(p->o.work, &p->forget, forget, forgotten, p);
     }
     key_free(k);
 }
@@ -313,14 +304,8 @@ static void move(struct publish *p, enum state to)
 
 static void drop_merge(struct publish *p)
 {
-    documents_free(p->preparing);
-    p->preparing = NULL;
-    for (size_t i = 0; i < SERVED_HALVES; i++) {
-        disco_merge_free(p->merge[i]);
-        p->merge[i] = NULL;
-        served_documents_unref(p->prepared[i]);
-        p->prepared[i] = NULL;
-    }
+    build_free(p->build);
+    p->build = NULL;
     retire(p, &p->want);
 }
 
@@ -332,10 +317,17 @@ static void retry_later(struct publish *p)
     loop_timer_set(p->timer, MEMORY_RETRY_MS);
 }
 
-static void go_on(struct publish *p, enum state s)
+static enum step build_some(void *arg)
 {
-    move(p, s);
-    work_add(p->o.work, &p->work, on_work, p);
+    struct publish *p = arg;
+
+    return build_step(p->build, &p->err);
+}
+
+static void go_on(struct publish *p)
+{
+    move(p, STATE_BUILDING);
+    work_start(p->o.work, &p->work, build_some, built, p);
 }
 
 static void settle(struct publish *p)
@@ -348,94 +340,33 @@ static void settle(struct publish *p)
         p->o.on_documents(p->o.arg);
 }
 
-static bool add_placeholder(struct publish *p, const struct publish_input *in)
-{
-    struct disco_doc *doc = placeholder_new(in->served.undiscovered, in->served.n_undiscovered);
-    bool fine =
-        doc != NULL && disco_merge_add(p->merge[SERVED_APIS], SLICE_LIT(PLACEHOLDER_ID), doc, DISCO_SERVER_LAPSED);
-
-    disco_doc_unref(doc);
-    return fine;
-}
-
-static const struct disco_doc *half_of(const struct disco *d, enum served_half half)
-{
-    if (d == NULL)
-        return NULL;
-    return half == SERVED_CORE ? disco_core(d) : disco_apis(d);
-}
-
-/* A server without this half (a hostile one, or one that is no kube-apiserver) has no say in it. */
-static bool merge_servers(struct disco_merge *m, const struct publish_input *in, enum served_half half)
-{
-    const struct served_input *s = &in->served;
-
-    if (!disco_merge_add(m, slice_str(s->local_id), half_of(s->local, half), DISCO_SERVER_LOCAL))
-        return false;
-    for (size_t i = 0; s->peers_enabled && i < s->n_peers; i++) {
-        const struct disco_doc *doc = half_of(s->peers[i].disco, half);
-
-        if (doc != NULL &&
-            !disco_merge_add(m, slice_str(s->peers[i].id), doc, in->extra[i].stale ? DISCO_SERVER_LAPSED : 0))
-            return false;
-    }
-    return true;
-}
-
-static bool merge_inputs(struct publish *p, const struct publish_input *in)
-{
-    const struct served_input *s = &in->served;
-
-    for (size_t i = 0; i < SERVED_HALVES; i++) {
-        if (half_of(s->local, (enum served_half)i) == NULL)
-            continue;
-        p->merge[i] = disco_merge_new();
-        if (p->merge[i] == NULL || !merge_servers(p->merge[i], in, (enum served_half)i))
-            return false;
-    }
-    if (in->incomplete && in->served.n_undiscovered > 0 && !add_placeholder(p, in))
-        return false;
-    for (size_t i = 0; i < s->n_excluded; i++) {
-        struct slice version = s->excluded[i], group;
-
-        if (slice_split(&version, '/', &group) && !disco_merge_exclude(p->merge[SERVED_APIS], group, version))
-            return false;
-    }
-    return true;
-}
-
 static bool start_merge(struct publish *p, const struct publish_input *in, struct key *key)
 {
     p->want = *key;
     memset(key, 0, sizeof *key);
-    p->busy_us = 0;
-    p->half = SERVED_APIS;
-    if (!merge_inputs(p, in))
+    p->work.busy_us = 0;
+    p->build = build_new(in, p->protobuf);
+    if (p->build == NULL)
         return false;
-    go_on(p, STATE_MERGING);
+    go_on(p);
     return true;
-}
-
-static bool is_under_way(const struct publish *p)
-{
-    return p->state == STATE_MERGING || p->state == STATE_PREPARING;
 }
 
 /* Does a merge have to begin, to begin again, or is it as it should be? False when out of memory. */
 static bool see_to_merge(struct publish *p, const struct publish_input *in, struct key *key)
 {
-    bool under_way = is_under_way(p);
+    bool under_way = p->state == STATE_BUILDING;
     uint64_t now = loop_now_ms(p->o.loop);
 
     p->outdated = false;
     await_documents(p);
     if (under_way && key_same(key, &p->want)) {
-        go_on(p, p->state);
+        go_on(p);
         return true;
     }
     if (under_way && now - p->merge_since_ms >= RESTART_FOR_MS) {
         p->outdated = true;
-        go_on(p, p->state);
+        go_on(p);
         return true;
     }
     drop_merge(p);
@@ -484,9 +415,11 @@ static void on_turn(void *arg)
         tell(p);
 }
 
-static void merge_failed(struct publish *p, const char *why)
+static void merge_failed(struct publish *p)
 {
-    log_error("Could not merge discovery, the previous document stays", LT("err", why));
+    log_error("Could not merge discovery, the previous document stays",
+              LT("err", err_is_set(&p->err) ? p->err.text : "out of memory"));
+    err_clear(&p->err);
     metric_inc(p->o.metrics->merge_failures);
     /* The same inputs may well fail again: then they are taken as done until they change, or a while has passed. */
     p->failed++;
@@ -501,36 +434,17 @@ static void merge_failed(struct publish *p, const char *why)
     settle(p);
 }
 
-static void merged(struct publish *p)
-{
-    struct documents_input make = {.protobuf = p->half == SERVED_APIS ? p->protobuf : p->with_protobuf};
-    struct disco_merged m;
-
-    disco_merge_result(p->merge[p->half], &m);
-    make.text[SERVED_V2] = m.v2;
-    make.text[SERVED_V2BETA1] = m.v2beta1;
-    make.parsed = m.parsed;
-    p->with_protobuf = make.protobuf;
-    p->preparing = documents_new(&make);
-    if (p->preparing == NULL)
-        retry_later(p);
-    else
-        go_on(p, STATE_PREPARING);
-}
-
-/* Both halves are. */
 static void complete(struct publish *p)
 {
-    bool shown = p->next != NULL;
+    bool shown = p->next != NULL, protobuf = build_has_protobuf(p->build);
     const struct served_document *d;
 
     metric_inc(p->o.metrics->merges);
-    metric_observe(p->o.metrics->merge_seconds, (double)p->busy_us / 1e6);
+    metric_observe(p->o.metrics->merge_seconds, (double)p->work.busy_us / 1e6);
     p->failed = 0;
     for (size_t i = 0; i < SERVED_HALVES; i++) {
         served_documents_unref(p->documents[i]);
-        p->documents[i] = p->prepared[i];
-        p->prepared[i] = NULL;
+        p->documents[i] = build_take(p->build, (enum served_half)i);
     }
     retire(p, &p->have);
     p->have = p->want;
@@ -538,76 +452,28 @@ static void complete(struct publish *p)
     p->has_key = p->built = true;
     drop_merge(p);
     d = served_documents_at(p->documents[SERVED_APIS], SERVED_V2);
-    log_v(4, "Discovery merged", LU("bytes", d->body.n), LU("servers", p->have.n), LU("cpuUs", p->busy_us));
+    log_v(4, "Discovery merged", LU("bytes", d->body.n), LU("servers", p->have.n), LU("cpuUs", p->work.busy_us));
     /* The routing could not wait: another snapshot, with the documents. */
     p->dirty = p->dirty || !shown;
     show_next(p);
     tell(p);
     /* Where things change all the time it never settles. */
-    if (p->with_protobuf && shown)
+    if (protobuf && shown)
         p->o.on_documents(p->o.arg);
     settle(p);
 }
 
-static void prepared(struct publish *p, struct served_documents *documents)
-{
-    p->prepared[p->half] = documents;
-    documents_free(p->preparing);
-    p->preparing = NULL;
-    if (p->half == SERVED_APIS && p->merge[SERVED_CORE] != NULL) {
-        p->half = SERVED_CORE;
-        go_on(p, STATE_MERGING);
-    } else {
-        complete(p);
-    }
-}
-
-/* ----------------------------------------------------------------------------------------------------------- turns */
-
-static enum disco_step some_steps(struct publish *p, struct served_documents **out, struct err *err)
-{
-    uint64_t start = clock_us(), now;
-    enum disco_step s;
-
-    do {
-        s = p->state == STATE_MERGING ? disco_merge_step(p->merge[p->half], MERGE_BUDGET, err)
-                                      : documents_step(p->preparing, out);
-        now = clock_us();
-    } while (s == DISCO_STEP_MORE && p->state == STATE_PREPARING && now - start < PIECE_US);
-    p->busy_us += now - start;
-    return s;
-}
-
-static void merge_some(struct publish *p)
-{
-    struct served_documents *documents = NULL;
-    struct err err = {.text = ""};
-
-    switch (some_steps(p, &documents, &err)) {
-    case DISCO_STEP_MORE:
-        go_on(p, p->state);
-        break;
-    case DISCO_STEP_DONE:
-        if (p->state == STATE_MERGING)
-            merged(p);
-        else
-            prepared(p, documents);
-        break;
-    case DISCO_STEP_FAILED:
-        merge_failed(p, err_is_set(&err) ? err.text : "out of memory");
-        break;
-    }
-}
-
-static void on_work(void *arg)
+static void built(void *arg, bool done)
 {
     struct publish *p = arg;
 
-    /* What has changed is looked at first, which goes on with the merge or begins another. */
-    if (p->dirty || !is_under_way(p))
-        return;
-    merge_some(p);
+    if (done)
+        complete(p);
+    else
+        merge_failed(p);
 }
+
+/* ----------------------------------------------------------------------------------------------------------- turns */
 
 static void on_timer(void *arg)
 {
@@ -628,9 +494,16 @@ static void on_again(void *arg)
     publish_request(p);
 }
 
-void publish_request(struct publish *p)
+/* What has changed is looked at before a merge goes on. */
+static void note_change(struct publish *p)
 {
     p->dirty = true;
+    work_cancel(p->o.work, &p->work);
+}
+
+void publish_request(struct publish *p)
+{
+    note_change(p);
     if (p->state == STATE_SETTLED && p->built) {
         move(p, STATE_GATHERING);
         loop_timer_set(p->timer, GATHER_MS);
@@ -643,7 +516,8 @@ void publish_request(struct publish *p)
 
 void publish_request_now(struct publish *p)
 {
-    p->dirty = p->urgent = true;
+    note_change(p);
+    p->urgent = true;
     if (p->state == STATE_SETTLED || p->state == STATE_GATHERING) {
         loop_timer_cancel(p->timer);
         move(p, STATE_REQUESTED);

@@ -9,24 +9,12 @@
 #ifndef MVPROXY_CLUSTER_PUBLISH_H
 #define MVPROXY_CLUSTER_PUBLISH_H
 
-#include "cluster/served.h"
+#include "cluster/build.h"
 
 struct cluster_metrics;
 struct loop;
 struct publish;
 struct work_queue;
-
-/* What a peer adds beyond served_peer. */
-struct publish_extra {
-    bool stale; /* lapsed, or its refreshes fail: group/versions that nobody else serves become Stale */
-};
-
-struct publish_input {
-    struct served_input
-        served; /* without documents and generation; arrays of mem_array, freed by publish; texts borrowed */
-    struct publish_extra *extra; /* one per peer; likewise */
-    bool incomplete;             /* merged discovery has a placeholder for what `undiscovered` names */
-};
 
 struct publish_opts {
     struct loop *loop;

@@ -393,12 +393,12 @@ static void compare_with_local(struct disco_merge *m)
         m->local = m->local->next;
 }
 
-static bool after_group_step(struct disco_merge *m, enum disco_step step)
+static bool after_group_step(struct disco_merge *m, enum step step)
 {
-    if (step == DISCO_STEP_DONE)
+    if (step == STEP_DONE)
         compare_with_local(m);
-    m->stage = step == DISCO_STEP_DONE ? STAGE_GROUPS : STAGE_IN_GROUP;
-    return step != DISCO_STEP_FAILED;
+    m->stage = step == STEP_DONE ? STAGE_GROUPS : STAGE_IN_GROUP;
+    return step != STEP_FAILED;
 }
 
 static bool unit_groups(struct disco_merge *m)
@@ -504,13 +504,13 @@ static bool unit(struct disco_merge *m)
     return true;
 }
 
-enum disco_step disco_merge_step(struct disco_merge *m, size_t budget, struct err *err)
+enum step disco_merge_step(struct disco_merge *m, size_t budget, struct err *err)
 {
     m->spent = 0;
     while (m->stage != STAGE_DONE && m->spent < budget)
         if (!unit(m)) {
             err_set(err, "out of memory, or the merged document is over %d bytes", MERGE_OUTPUT_BYTES);
-            return DISCO_STEP_FAILED;
+            return STEP_FAILED;
         }
-    return m->stage == STAGE_DONE ? DISCO_STEP_DONE : DISCO_STEP_MORE;
+    return m->stage == STAGE_DONE ? STEP_DONE : STEP_MORE;
 }

@@ -30,7 +30,7 @@ MEM_CHECK bool disco_merge_exclude(struct disco_merge *m, struct slice group, st
  * After the last add: call until it is not MORE. `budget` is in resources looked at, roughly (20,000 is some 5 ms).
  * FAILED: no memory or too big (err).
  */
-enum disco_step disco_merge_step(struct disco_merge *m, size_t budget, struct err *err);
+enum step disco_merge_step(struct disco_merge *m, size_t budget, struct err *err);
 
 /*
  * After DONE. Compact JSON in kube-apiserver's form, newline at the end. The bytes live as long as the merge, which has

@@ -493,21 +493,21 @@ static bool open_different_group(struct disco_group_merge *m)
     return !m->out->failed;
 }
 
-enum disco_step disco_group_merge_open(struct disco_group_merge *m, const struct disco_group_giver *givers, size_t n,
-                                       size_t *spent)
+enum step disco_group_merge_open(struct disco_group_merge *m, const struct disco_group_giver *givers, size_t n,
+                                 size_t *spent)
 {
     const struct group_part *only;
-    enum disco_step step;
+    enum step step;
 
     arena_reset(m->in_group);
     m->spent = 0;
     if (!gather_parts(m, givers, n))
-        return DISCO_STEP_FAILED;
+        return STEP_FAILED;
     only = m->parts;
     if (m->n_parts > 1 || only->partial || (!only->live && !all_stale(only->group)))
-        step = open_different_group(m) ? DISCO_STEP_MORE : DISCO_STEP_FAILED;
+        step = open_different_group(m) ? STEP_MORE : STEP_FAILED;
     else
-        step = put_whole_group(m, only->group) ? DISCO_STEP_DONE : DISCO_STEP_FAILED;
+        step = put_whole_group(m, only->group) ? STEP_DONE : STEP_FAILED;
     *spent += m->spent;
     return step;
 }
@@ -517,7 +517,7 @@ void disco_group_merge_tidy(struct disco_group_merge *m)
     m->tidy = true;
 }
 
-enum disco_step disco_group_merge_step(struct disco_group_merge *m, size_t *spent)
+enum step disco_group_merge_step(struct disco_group_merge *m, size_t *spent)
 {
     bool good, last = m->next_version == m->n_versions;
 
@@ -532,6 +532,6 @@ enum disco_step disco_group_merge_step(struct disco_group_merge *m, size_t *spen
     }
     *spent += m->spent;
     if (!good)
-        return DISCO_STEP_FAILED;
-    return last ? DISCO_STEP_DONE : DISCO_STEP_MORE;
+        return STEP_FAILED;
+    return last ? STEP_DONE : STEP_MORE;
 }

@@ -32,9 +32,9 @@ void disco_group_merge_free(struct disco_group_merge *m); /* NULL is fine */
  * not; one step writes one version.
  * *spent grows by the resources looked at. FAILED: out of memory, or `out` has failed.
  */
-enum disco_step disco_group_merge_open(struct disco_group_merge *m, const struct disco_group_giver *givers, size_t n,
-                                       size_t *spent);
-enum disco_step disco_group_merge_step(struct disco_group_merge *m, size_t *spent);
+enum step disco_group_merge_open(struct disco_group_merge *m, const struct disco_group_giver *givers, size_t n,
+                                 size_t *spent);
+enum step disco_group_merge_step(struct disco_group_merge *m, size_t *spent);
 /*
  * Servers up to 1.33 write creationTimestamp: null into a group's metadata, which says nothing; later ones do not, nor
  * does who reads it and writes it again. From now on it is left out.

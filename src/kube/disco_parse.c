@@ -680,7 +680,7 @@ static bool start(struct disco_parser *p)
     return true;
 }
 
-enum disco_step disco_parser_step(struct disco_parser *p, size_t max_bytes, struct disco_doc **out, struct err *err)
+enum step disco_parser_step(struct disco_parser *p, size_t max_bytes, struct disco_doc **out, struct err *err)
 {
     /* Entering a name costs about as much as reading this many bytes. */
     const size_t index_cost = 64;
@@ -689,7 +689,7 @@ enum disco_step disco_parser_step(struct disco_parser *p, size_t max_bytes, stru
     *out = NULL;
     if (p->stage == STAGE_FEEDING && (p->doc != NULL || !start(p))) {
         err_set(err, "out of memory");
-        return DISCO_STEP_FAILED;
+        return STEP_FAILED;
     }
     while (p->s.error == NULL && p->stage != STAGE_DONE && spent < max_bytes) {
         size_t before = p->s.pos;
@@ -699,13 +699,13 @@ enum disco_step disco_parser_step(struct disco_parser *p, size_t max_bytes, stru
     }
     if (p->s.error != NULL) {
         err_set(err, "%s at byte %zu", p->s.error, p->s.pos);
-        return DISCO_STEP_FAILED;
+        return STEP_FAILED;
     }
     if (p->stage != STAGE_DONE)
-        return DISCO_STEP_MORE;
+        return STEP_MORE;
     *out = p->doc;
     p->doc = NULL;
-    return DISCO_STEP_DONE;
+    return STEP_DONE;
 }
 
 struct disco_doc *disco_parse(struct slice body, struct err *err)
@@ -718,7 +718,7 @@ struct disco_doc *disco_parse(struct slice body, struct err *err)
         return NULL;
     }
     if (disco_parser_feed(p, body, err))
-        while (disco_parser_step(p, SIZE_MAX, &doc, err) == DISCO_STEP_MORE)
+        while (disco_parser_step(p, SIZE_MAX, &doc, err) == STEP_MORE)
             continue;
     disco_parser_free(p);
     return doc;

@@ -6,9 +6,8 @@
 #define MVPROXY_KUBE_DISCO_PARSE_H
 
 #include "base/err.h"
+#include "base/step.h"
 #include "kube/disco.h"
-
-enum disco_step { DISCO_STEP_MORE, DISCO_STEP_DONE, DISCO_STEP_FAILED };
 
 struct disco_parser;
 
@@ -24,7 +23,7 @@ bool disco_parser_feed(struct disco_parser *p, struct slice bytes, struct err *e
  * freed. FAILED: not JSON, truncated, too deep, too big a part, duplicate or ill-typed fields that we read, too many
  * groups, or not an APIGroupDiscoveryList of a version we know; the reason is in err.
  */
-enum disco_step disco_parser_step(struct disco_parser *p, size_t max_bytes, struct disco_doc **out, struct err *err);
+enum step disco_parser_step(struct disco_parser *p, size_t max_bytes, struct disco_doc **out, struct err *err);
 /* feed and step in one go, for tests and small documents. NULL with a reason. */
 struct disco_doc *disco_parse(struct slice body, struct err *err);
 

@@ -285,7 +285,7 @@ static bool unit_resource(struct disco_proto *p)
     return true;
 }
 
-enum disco_step disco_proto_step(struct disco_proto *p, size_t max_bytes, struct err *err)
+enum step disco_proto_step(struct disco_proto *p, size_t max_bytes, struct err *err)
 {
     const size_t unit_cost = 256; /* in bytes of a resource */
     size_t spent = 0;
@@ -311,9 +311,9 @@ enum disco_step disco_proto_step(struct disco_proto *p, size_t max_bytes, struct
     }
     if (!good) {
         err_set(err, "out of memory, or the protobuf form is over %d bytes", LIMIT_DISCOVERY_BYTES);
-        return DISCO_STEP_FAILED;
+        return STEP_FAILED;
     }
-    return p->stage == STAGE_DONE ? DISCO_STEP_DONE : DISCO_STEP_MORE;
+    return p->stage == STAGE_DONE ? STEP_DONE : STEP_MORE;
 }
 
 /* ---------------------------------------------------------------------------------------------------- handing out */

@@ -22,7 +22,7 @@ MEM_CHECK struct disco_proto *disco_proto_new(const struct disco_doc *doc);
 void disco_proto_free(struct disco_proto *p); /* NULL is fine */
 /* Call until it is not MORE. One call looks at about `max_bytes` of the document (256 KiB is some 3 ms). FAILED: out of
  * memory, or over LIMIT_DISCOVERY_BYTES; the reason is in err. */
-enum disco_step disco_proto_step(struct disco_proto *p, size_t max_bytes, struct err *err);
+enum step disco_proto_step(struct disco_proto *p, size_t max_bytes, struct err *err);
 
 /* After DONE, for each form as often as wanted. The size of the whole. */
 size_t disco_proto_bytes(const struct disco_proto *p, enum disco_form form);

@@ -151,15 +151,15 @@ static struct disco_merge *new_merge(struct disco_doc *const *docs, size_t n)
 
 static void merge(struct disco_merge *m, struct round *r)
 {
-    enum disco_step step = DISCO_STEP_MORE;
+    enum step step = STEP_MORE;
     struct err err = {.text = ""};
 
-    while (step == DISCO_STEP_MORE) {
+    while (step == STEP_MORE) {
         begin(r);
         step = disco_merge_step(m, MERGE_BUDGET, &err);
         end(r);
     }
-    if (step == DISCO_STEP_FAILED)
+    if (step == STEP_FAILED)
         die(err.text);
 }
 
@@ -191,7 +191,7 @@ static void bench_parse(struct slice text, size_t rounds)
 
     for (size_t k = 0; k < rounds; k++) {
         struct disco_parser *p = disco_parser_new();
-        enum disco_step step = DISCO_STEP_MORE;
+        enum step step = STEP_MORE;
         struct disco_doc *doc = NULL;
         struct err err = {.text = ""};
 
@@ -205,7 +205,7 @@ static void bench_parse(struct slice text, size_t rounds)
             end(&r[k]);
             rest = slice_from(rest, n);
         }
-        while (step == DISCO_STEP_MORE) {
+        while (step == STEP_MORE) {
             begin(&r[k]);
             step = disco_parser_step(p, PARSE_BYTES, &doc, &err);
             end(&r[k]);
@@ -221,18 +221,18 @@ static void bench_parse(struct slice text, size_t rounds)
 static void prepare(const struct documents_input *in, struct round *r)
 {
     struct served_documents *out = NULL;
-    enum disco_step step = DISCO_STEP_MORE;
+    enum step step = STEP_MORE;
     struct documents *d;
 
     begin(r);
     d = documents_new(in);
     end(r);
-    while (d != NULL && step == DISCO_STEP_MORE) {
+    while (d != NULL && step == STEP_MORE) {
         begin(r);
         step = documents_step(d, &out);
         end(r);
     }
-    if (step != DISCO_STEP_DONE)
+    if (step != STEP_DONE)
         die("no memory");
     begin(r);
     documents_free(d);

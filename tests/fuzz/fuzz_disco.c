@@ -7,7 +7,7 @@ static struct disco_doc *parse_in_steps(struct slice in, unsigned pieces)
 {
     struct disco_parser *p = disco_parser_new();
     struct disco_doc *doc = NULL;
-    enum disco_step step = DISCO_STEP_MORE;
+    enum step step = STEP_MORE;
     struct err err;
 
     must_hold(p != NULL);
@@ -18,9 +18,9 @@ static struct disco_doc *parse_in_steps(struct slice in, unsigned pieces)
         must_hold(disco_parser_feed(p, slice_of(in.p + at, n), &err));
         at += n;
     }
-    while (step == DISCO_STEP_MORE)
+    while (step == STEP_MORE)
         step = disco_parser_step(p, 1 + pieces % 64, &doc, &err);
-    must_hold((step == DISCO_STEP_DONE) == (doc != NULL));
+    must_hold((step == STEP_DONE) == (doc != NULL));
     must_hold(doc != NULL || err_is_set(&err));
     disco_parser_free(p);
     return doc;

@@ -69,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     enum disco_walk_kind kind = fuzz_byte(&in) % 2 == 0 ? DISCO_WALK_API : DISCO_WALK_APIS;
     struct disco_walk *w = disco_walk_new(kind);
     struct disco_parser *p = disco_parser_new();
-    enum disco_step step = DISCO_STEP_MORE;
+    enum step step = STEP_MORE;
     struct disco_doc *doc = NULL;
     struct err err;
 
@@ -84,9 +84,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 answer(w, i, part);
         }
         must_hold(disco_walk_finish(w, p, &err));
-        while (step == DISCO_STEP_MORE)
+        while (step == STEP_MORE)
             step = disco_parser_step(p, 64, &doc, &err);
-        must_hold(step == DISCO_STEP_DONE);
+        must_hold(step == STEP_DONE);
         check(w, doc);
     } else {
         must_hold(err_is_set(&err));

@@ -39,7 +39,7 @@ static struct disco_merge *merge(const struct servers *s, size_t first, size_t b
         must_hold(disco_merge_add(m, slice_str(id), s->docs[i], s->flags[i]));
     }
     exclude_one(m, s);
-    while (disco_merge_step(m, budget, &err) == DISCO_STEP_MORE)
+    while (disco_merge_step(m, budget, &err) == STEP_MORE)
         continue;
     must_hold(!err_is_set(&err));
     return m;

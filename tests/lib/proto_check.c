@@ -125,14 +125,14 @@ bool pb_agrees(struct slice in, const struct disco_doc *doc, const char *api_ver
 bool pb_encode(const struct disco_doc *doc, size_t budget, enum disco_form form, struct buf *out)
 {
     struct disco_proto *p = disco_proto_new(doc);
-    enum disco_step step = DISCO_STEP_MORE;
+    enum step step = STEP_MORE;
     struct err err = {.text = ""};
     struct slice piece;
     bool good = false;
 
-    while (p != NULL && step == DISCO_STEP_MORE)
+    while (p != NULL && step == STEP_MORE)
         step = disco_proto_step(p, budget, &err);
-    if (step == DISCO_STEP_DONE && disco_proto_rewind(p, form)) {
+    if (step == STEP_DONE && disco_proto_rewind(p, form)) {
         while (disco_proto_next(p, &piece))
             buf_append(out, piece);
         good = buf_len(out) == disco_proto_bytes(p, form);

@@ -1,32 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Long work shares the turns of the loop: two pieces in each, whoever they are for. */
+/* Long work shares the turns of the loop: two milliseconds of each, whoever they are for. */
 #include "cluster/work.h"
 
 #include "base/clock.h"
 #include "lib/tap.h"
 #include "sim/sim_loop.h"
 
-enum { JOBS = 6, PIECES = 5, MOST_TURNS = 100 };
+enum { JOBS = 6, PIECES = 5, MOST_TURNS = 100, PER_TURN = WORK_TURN_US / WORK_PIECE_US };
 
 struct job {
     struct work work;
     struct work_queue *queue;
     struct loop *loop;
-    unsigned left, done;
+    unsigned left, done, over;
+    uint64_t takes_us; /* each step */
+    bool fails, good;
     uint64_t last_turn;
     unsigned *in_turn; /* pieces by turn, from `first` on */
     uint64_t first;
 };
 
-static void piece(void *arg)
+static enum step step(void *arg)
 {
     struct job *j = arg;
 
+    clock_fake(clock_us() + j->takes_us, clock_wall_us());
     j->done++;
     j->last_turn = sim_turns(j->loop);
     j->in_turn[j->last_turn - j->first]++;
-    if (--j->left > 0)
-        work_add(j->queue, &j->work, piece, j);
+    return --j->left > 0 ? STEP_MORE : j->fails ? STEP_FAILED : STEP_DONE;
+}
+
+static void over(void *arg, bool done)
+{
+    struct job *j = arg;
+
+    j->over++;
+    j->good = done;
+}
+
+static void begin(struct job *j)
+{
+    work_start(j->queue, &j->work, step, over, j);
 }
 
 static unsigned most_of(const unsigned *in_turn)
@@ -49,8 +64,9 @@ static void shared(void)
 
     work_queue_init(&q, l);
     for (size_t i = 0; i < JOBS; i++) {
-        jobs[i] = (struct job){.queue = &q, .loop = l, .left = PIECES, .in_turn = in_turn, .first = first};
-        work_add(&q, &jobs[i].work, piece, &jobs[i]);
+        jobs[i] = (struct job){
+            .queue = &q, .loop = l, .left = PIECES, .takes_us = WORK_PIECE_US, .in_turn = in_turn, .first = first};
+        begin(&jobs[i]);
     }
     is_u64(jobs[0].done, 0, "nothing is done from inside");
     sim_run_ms(l, 10);
@@ -60,8 +76,8 @@ static void shared(void)
         last = jobs[i].last_turn > last ? jobs[i].last_turn : last;
         earliest = jobs[i].last_turn < earliest ? jobs[i].last_turn : earliest;
     }
-    is_u64(most_of(in_turn), WORK_PIECES_PER_TURN, "no turn does more than two pieces");
-    is_u64(turns, JOBS * PIECES / WORK_PIECES_PER_TURN, "and none does less while there is work");
+    is_u64(most_of(in_turn), PER_TURN, "no turn does more than two pieces");
+    is_u64(turns, JOBS * PIECES / PER_TURN, "and none does less while there is work");
     ok(last - earliest < JOBS, "nobody is done long before the others");
     work_queue_close(&q);
     loop_free(l);
@@ -72,22 +88,17 @@ static void alone(void)
     struct loop *l = loop_new(NULL);
     unsigned in_turn[MOST_TURNS] = {0};
     struct work_queue q;
-    struct job j = {.queue = &q, .loop = l, .left = PIECES, .in_turn = in_turn, .first = sim_turns(l)};
+    struct job j = {
+        .queue = &q, .loop = l, .left = PIECES, .takes_us = WORK_PIECE_US, .in_turn = in_turn, .first = sim_turns(l)};
 
     work_queue_init(&q, l);
-    work_add(&q, &j.work, piece, &j);
-    work_add(&q, &j.work, piece, &j);
+    begin(&j);
+    begin(&j);
     sim_run_ms(l, 10);
     is_u64(j.done, PIECES, "queued twice is queued once");
-    is_u64(most_of(in_turn), WORK_PIECES_PER_TURN, "who is alone has both pieces of a turn");
+    is_u64(most_of(in_turn), PER_TURN, "who is alone has both pieces of a turn");
     work_queue_close(&q);
     loop_free(l);
-}
-
-static void takes_long(void *arg)
-{
-    piece(arg);
-    clock_fake(clock_us() + WORK_LONG_US, clock_wall_us());
 }
 
 static void long_pieces(void)
@@ -97,9 +108,10 @@ static void long_pieces(void)
     struct work_queue q;
     struct job a = {.queue = &q, .loop = l, .left = 1, .in_turn = in_turn, .first = sim_turns(l)}, b = a;
 
+    a.takes_us = WORK_TURN_US;
     work_queue_init(&q, l);
-    work_add(&q, &a.work, takes_long, &a);
-    work_add(&q, &b.work, piece, &b);
+    begin(&a);
+    begin(&b);
     sim_run_ms(l, 10);
     ok(a.done == 1 && b.done == 1 && b.last_turn == a.last_turn + 1,
        "a piece that took long has had its turn for itself");
@@ -115,16 +127,37 @@ static void ends(void)
     struct job a = {.queue = &q, .loop = l, .left = 1, .in_turn = in_turn, .first = sim_turns(l)}, b = a, c = a;
 
     work_queue_init(&q, l);
-    work_add(&q, &a.work, piece, &a);
-    work_add(&q, &b.work, piece, &b);
+    begin(&a);
+    begin(&b);
     work_cancel(&q, &a.work);
     work_cancel(&q, &c.work);
     sim_run_ms(l, 10);
-    ok(a.done == 0 && b.done == 1, "what was cancelled is not done");
-    work_add(&q, &c.work, piece, &c);
+    ok(a.done == 0 && a.over == 0 && b.done == 1, "what was cancelled is not done");
+    begin(&c);
     work_queue_close(&q);
     sim_run_ms(l, 10);
     is_u64(c.done, 0, "nor what was queued when the queue was closed");
+    loop_free(l);
+}
+
+/* Small steps share a piece; who waits is told how it ended, and what it took. */
+static void small_steps(void)
+{
+    struct loop *l = loop_new(NULL);
+    unsigned in_turn[MOST_TURNS] = {0};
+    struct work_queue q;
+    struct job a = {.queue = &q, .loop = l, .left = 4, .in_turn = in_turn, .first = sim_turns(l)}, b = a;
+
+    a.takes_us = b.takes_us = WORK_PIECE_US / 4;
+    b.fails = true;
+    work_queue_init(&q, l);
+    begin(&a);
+    begin(&b);
+    sim_run_ms(l, 10);
+    is_u64(most_of(in_turn), 8, "both pieces of a turn are full of small steps");
+    ok(a.over == 1 && a.good && b.over == 1 && !b.good, "one is done, the other one failed");
+    is_u64(a.work.busy_us, WORK_PIECE_US, "and it is known what that took");
+    work_queue_close(&q);
     loop_free(l);
 }
 
@@ -134,5 +167,6 @@ int main(void)
     alone();
     long_pieces();
     ends();
+    small_steps();
     return tap_end();
 }

@@ -57,7 +57,7 @@ static struct disco_doc *finish(struct disco_walk *w, struct err *err)
     struct disco_doc *d = NULL;
 
     if (disco_walk_finish(w, p, err))
-        while (disco_parser_step(p, 1000, &d, err) == DISCO_STEP_MORE)
+        while (disco_parser_step(p, 1000, &d, err) == STEP_MORE)
             continue;
     disco_parser_free(p);
     return d;
@@ -234,7 +234,7 @@ static void test_memory(void)
             struct disco_parser *p = disco_parser_new();
 
             if (p != NULL && disco_walk_finish(w, p, &err))
-                while (disco_parser_step(p, 100000, &d, &err) == DISCO_STEP_MORE)
+                while (disco_parser_step(p, 100000, &d, &err) == STEP_MORE)
                     continue;
             disco_parser_free(p);
         }

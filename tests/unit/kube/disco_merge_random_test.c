@@ -182,7 +182,7 @@ static struct disco_merge *merge(const struct world *w, size_t local, size_t tur
     }
     if (w->exclude && !disco_merge_exclude(m, SLICE_LIT("apps"), SLICE_LIT("v1")))
         tap_bail("no memory");
-    while (disco_merge_step(m, budget, &err) == DISCO_STEP_MORE)
+    while (disco_merge_step(m, budget, &err) == STEP_MORE)
         continue;
     if (err_is_set(&err))
         tap_bail("%s", err.text);

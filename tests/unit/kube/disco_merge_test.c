@@ -358,7 +358,7 @@ static struct disco_merge *run(const struct row *row, size_t turn, size_t budget
         if (!slice_split(&version, '/', &group) || !disco_merge_exclude(m, group, version))
             tap_bail("no memory");
     }
-    while (disco_merge_step(m, budget, &err) == DISCO_STEP_MORE)
+    while (disco_merge_step(m, budget, &err) == STEP_MORE)
         continue;
     if (err_is_set(&err))
         tap_bail("%s: %s", row->name, err.text);
@@ -426,8 +426,8 @@ static void test_adding(void)
     ok(disco_merge_add(m, SLICE_LIT("a"), d, L), "a server is added");
     ok(!disco_merge_add(m, SLICE_LIT("a"), d, 0), "not twice");
     ok(disco_merge_exclude(m, SLICE_LIT("a/b"), SLICE_LIT("v1")), "a group that cannot be is excluded in vain");
-    is_int(disco_merge_step(m, SIZE_MAX, &err), DISCO_STEP_DONE, "done");
-    is_int(disco_merge_step(m, SIZE_MAX, &err), DISCO_STEP_DONE, "done again");
+    is_int(disco_merge_step(m, SIZE_MAX, &err), STEP_DONE, "done");
+    is_int(disco_merge_step(m, SIZE_MAX, &err), STEP_DONE, "done again");
     ok(!disco_merge_add(m, SLICE_LIT("b"), d, 0), "too late");
     disco_doc_unref(d);
     disco_merge_result(m, &out);
@@ -465,7 +465,7 @@ static void test_memory(void)
         good = m != NULL && disco_merge_add(m, SLICE_LIT("a"), docs[0], L) &&
                disco_merge_add(m, SLICE_LIT("b"), docs[1], 0) &&
                disco_merge_exclude(m, SLICE_LIT("x"), SLICE_LIT("v1"));
-        done = good && disco_merge_step(m, SIZE_MAX, &err) == DISCO_STEP_DONE;
+        done = good && disco_merge_step(m, SIZE_MAX, &err) == STEP_DONE;
         if (done) {
             struct disco_merged out;
 
@@ -528,7 +528,7 @@ static void test_copying(void)
         buf_append_str(&text, "\"}]}]}");
     }
     add_text(m, "b", &text, 0);
-    while (disco_merge_step(m, BUDGET, &err) == DISCO_STEP_MORE)
+    while (disco_merge_step(m, BUDGET, &err) == STEP_MORE)
         steps++;
     disco_merge_result(m, &out);
     ok(!err_is_set(&err) && out.v2.n > BIG_GROUPS * (GROUP_BYTES - 100), "%zu bytes merged", out.v2.n);

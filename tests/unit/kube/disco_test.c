@@ -171,16 +171,16 @@ static void test_pieces(void)
     is_u64(accepted, 0, "truncated documents are refused, with a reason");
     for (size_t piece = 1; piece < 200; piece += 3) {
         struct disco_parser *p = disco_parser_new();
-        enum disco_step step;
+        enum step step;
         unsigned steps = 0;
 
         err_clear(&err);
         for (size_t at = 0; at < n; at += piece)
             if (!disco_parser_feed(p, slice_of(&WHOLE[at], piece < n - at ? piece : n - at), &err))
                 break;
-        while ((step = disco_parser_step(p, piece, &d, &err)) == DISCO_STEP_MORE)
+        while ((step = disco_parser_step(p, piece, &d, &err)) == STEP_MORE)
             steps++;
-        if (step == DISCO_STEP_DONE && steps > 0 && disco_doc_n_resources(d) == 3 &&
+        if (step == STEP_DONE && steps > 0 && disco_doc_n_resources(d) == 3 &&
             slice_eq(disco_doc_raw(d), SLICE_LIT(WHOLE)))
             good++;
         disco_doc_unref(d);
@@ -315,7 +315,7 @@ static struct disco_doc *parse_many(const char *before, struct unit unit, size_t
         good = disco_parser_feed(p, buf_slice(&chunk), err);
     }
     good = good && disco_parser_feed(p, slice_str(behind), err);
-    while (good && disco_parser_step(p, 1 << 20, &d, err) == DISCO_STEP_MORE)
+    while (good && disco_parser_step(p, 1 << 20, &d, err) == STEP_MORE)
         continue;
     buf_free(&chunk);
     disco_parser_free(p);
@@ -363,7 +363,7 @@ static void test_sizes(void)
     fed = disco_parser_feed(p, SLICE_LIT(HEAD "{\"x\":\""), &err) &&
           disco_parser_feed(p, slice_of(big, LIMIT_DISCOVERY_PART_BYTES), &err) &&
           disco_parser_feed(p, SLICE_LIT("\"}]}"), &err);
-    ok(fed && disco_parser_step(p, SIZE_MAX, &d, &err) == DISCO_STEP_FAILED, "a part too big is refused");
+    ok(fed && disco_parser_step(p, SIZE_MAX, &d, &err) == STEP_FAILED, "a part too big is refused");
     ok(strstr(err.text, "too big") != NULL, "because of it: %s", err.text);
     disco_parser_free(p);
     p = disco_parser_new();

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Long work is done in steps of 2 ms at most: a function that does the next one, to be called until it does not say
+ * MORE. Who calls it, and how many in one turn of the loop, is cluster/work.h's affair.
+ */
+#ifndef MVPROXY_BASE_STEP_H
+#define MVPROXY_BASE_STEP_H
+
+enum step { STEP_MORE, STEP_DONE, STEP_FAILED };
+
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cluster/build.h"
+
+#include "cluster/documents.h"
+#include "cluster/placeholder.h"
+#include "kube/disco_merge.h"
+
+enum { MERGE_BUDGET = 10000 /* resources in a step: some 2 ms */ };
+
+struct build {
+    bool protobuf;
+    enum served_half half;                    /* the one in hand */
+    struct disco_merge *merge[SERVED_HALVES]; /* NULL: no server has that half */
+    struct documents *preparing;              /* of the half in hand, once it is merged */
+    struct served_documents *made[SERVED_HALVES];
+};
+
+static const struct disco_doc *half_of(const struct disco *d, enum served_half half)
+{
+    if (d == NULL)
+        return NULL;
+    return half == SERVED_CORE ? disco_core(d) : disco_apis(d);
+}
+
+/* A server without this half (a hostile one, or one that is no kube-apiserver) has no say in it. */
+static bool add_servers(struct disco_merge *m, const struct publish_input *in, enum served_half half)
+{
+    const struct served_input *s = &in->served;
+
+    if (!disco_merge_add(m, slice_str(s->local_id), half_of(s->local, half), DISCO_SERVER_LOCAL))
+        return false;
+    for (size_t i = 0; s->peers_enabled && i < s->n_peers; i++) {
+        const struct disco_doc *doc = half_of(s->peers[i].disco, half);
+
+        if (doc != NULL &&
+            !disco_merge_add(m, slice_str(s->peers[i].id), doc, in->extra[i].stale ? DISCO_SERVER_LAPSED : 0))
+            return false;
+    }
+    return true;
+}
+
+static bool add_placeholder(struct disco_merge *m, const struct publish_input *in)
+{
+    struct disco_doc *doc = placeholder_new(in->served.undiscovered, in->served.n_undiscovered);
+    bool fine = doc != NULL && disco_merge_add(m, SLICE_LIT(PLACEHOLDER_ID), doc, DISCO_SERVER_LAPSED);
+
+    disco_doc_unref(doc);
+    return fine;
+}
+
+static bool add_inputs(struct build *b, const struct publish_input *in)
+{
+    const struct served_input *s = &in->served;
+
+    for (size_t i = 0; i < SERVED_HALVES; i++) {
+        if (half_of(s->local, (enum served_half)i) == NULL)
+            continue;
+        b->merge[i] = disco_merge_new();
+        if (b->merge[i] == NULL || !add_servers(b->merge[i], in, (enum served_half)i))
+            return false;
+    }
+    if (in->incomplete && s->n_undiscovered > 0 && !add_placeholder(b->merge[SERVED_APIS], in))
+        return false;
+    for (size_t i = 0; i < s->n_excluded; i++) {
+        struct slice version = s->excluded[i], group;
+
+        if (slice_split(&version, '/', &group) && !disco_merge_exclude(b->merge[SERVED_APIS], group, version))
+            return false;
+    }
+    return true;
+}
+
+struct build *build_new(const struct publish_input *in, bool protobuf)
+{
+    struct build *b = mem_zalloc(sizeof *b);
+
+    if (b == NULL)
+        return NULL;
+    b->protobuf = protobuf;
+    b->half = SERVED_APIS;
+    if (add_inputs(b, in))
+        return b;
+    build_free(b);
+    return NULL;
+}
+
+void build_free(struct build *b)
+{
+    if (b == NULL)
+        return;
+    documents_free(b->preparing);
+    for (size_t i = 0; i < SERVED_HALVES; i++) {
+        disco_merge_free(b->merge[i]);
+        served_documents_unref(b->made[i]);
+    }
+    mem_free(b);
+}
+
+static enum step merged(struct build *b)
+{
+    struct documents_input make = {.protobuf = b->protobuf};
+    struct disco_merged m;
+
+    disco_merge_result(b->merge[b->half], &m);
+    make.text[SERVED_V2] = m.v2;
+    make.text[SERVED_V2BETA1] = m.v2beta1;
+    make.parsed = m.parsed;
+    b->preparing = documents_new(&make);
+    return b->preparing == NULL ? STEP_FAILED : STEP_MORE;
+}
+
+static enum step prepared(struct build *b)
+{
+    documents_free(b->preparing);
+    b->preparing = NULL;
+    if (b->half == SERVED_CORE || b->merge[SERVED_CORE] == NULL)
+        return STEP_DONE;
+    b->half = SERVED_CORE;
+    return STEP_MORE;
+}
+
+enum step build_step(struct build *b, struct err *err)
+{
+    enum step s;
+
+    if (b->preparing == NULL) {
+        s = disco_merge_step(b->merge[b->half], MERGE_BUDGET, err);
+        return s == STEP_DONE ? merged(b) : s;
+    }
+    s = documents_step(b->preparing, &b->made[b->half]);
+    return s == STEP_DONE ? prepared(b) : s;
+}
+
+struct served_documents *build_take(struct build *b, enum served_half half)
+{
+    struct served_documents *d = b->made[half];
+
+    b->made[half] = NULL;
+    return d;
+}
+
+bool build_has_protobuf(const struct build *b)
+{
+    return b->protobuf;
+}
