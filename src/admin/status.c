@@ -6,7 +6,6 @@
 #include "base/changes.h"
 #include "base/clock.h"
 #include "base/json_write.h"
-#include "base/strmap.h"
 #include "cluster/served.h"
 #include "proxy/traffic.h"
 
@@ -92,16 +91,18 @@ static void text_ejected(const struct cluster_view *c, struct buf *out)
 
 void status_text(const struct status *s, struct buf *out)
 {
+    const struct comparison_result *uneven = &s->cluster.uneven;
+
     status_headline(s, out);
     buf_append_char(out, '\n');
     for (size_t i = 0; i < s->n_failing; i++)
         buf_printf(out, "Look (%s): %s\n", s->failing[i].name, s->failing[i].look);
     text_servers(&s->cluster, out);
     text_ejected(&s->cluster, out);
-    buf_printf(out, "Group/versions: %zu, not the same on all servers: %zu\n", s->gvs, s->gvs_uneven);
-    buf_printf(out, "Group/versions with different schemas: %zu (skewed-resources: %s)", s->schemas_skewed,
+    buf_printf(out, "Group/versions: %zu, not the same on all servers: %zu\n", uneven->gvs, uneven->uneven);
+    buf_printf(out, "Group/versions with different schemas: %zu (skewed-resources: %s)", uneven->n_skewed,
                s->skewed_resources);
-    if (s->schemas_skewed > 0 && s->cluster.skewed_ms != UINT64_MAX)
+    if (uneven->n_skewed > 0 && s->cluster.skewed_ms != UINT64_MAX)
         buf_printf(out, ", for %llu s", (unsigned long long)(s->cluster.skewed_ms / 1000));
     buf_append_char(out, '\n');
     buf_printf(out, "Local failover: %s\n", s->failover);
@@ -228,29 +229,28 @@ static void put_cluster(const struct status *s, struct json_write *w)
     json_close(&nested);
 }
 
-static void put_schema(void *arg, struct slice group, struct slice version)
+static void put_schema(const struct served_gv *gv, struct json_write *list)
 {
-    struct json_write *list = arg;
-
     json_raw(list, NULL);
     buf_append_char(list->out, '"');
-    buf_append_json(list->out, group);
-    buf_append_str(list->out, group.n > 0 ? "/" : "");
-    buf_append_json(list->out, version);
+    buf_append_json(list->out, gv->group);
+    buf_append_str(list->out, gv->group.n > 0 ? "/" : "");
+    buf_append_json(list->out, gv->version);
     buf_append_char(list->out, '"');
 }
 
 static void put_skew(const struct status *s, struct json_write *w)
 {
+    const struct comparison_result *uneven = &s->cluster.uneven;
     struct json_write nested = json_nested(w, "skew", '{'), list;
 
-    json_u64(&nested, "groupVersions", s->gvs);
-    json_u64(&nested, "groupVersionsUneven", s->gvs_uneven);
+    json_u64(&nested, "groupVersions", uneven->gvs);
+    json_u64(&nested, "groupVersionsUneven", uneven->uneven);
     json_text(&nested, "skewedResources", s->skewed_resources);
     put_age(&nested, "schemasDifferSeconds", s->cluster.skewed_ms);
     list = json_nested(&nested, "schemasDiffer", '[');
-    if (s->served != NULL)
-        served_each_skewed(s->served, put_schema, &list);
+    for (size_t i = 0; i < uneven->n_skewed; i++)
+        put_schema(&uneven->skewed[i], &list);
     json_close(&list);
     json_close(&nested);
 }
@@ -340,129 +340,4 @@ void status_json(const struct status *s, struct buf *out)
         buf_append(out, buf_slice(&s->internals));
     }
     json_close(&w);
-}
-
-/* ---- what differs ---- */
-
-enum { KNOWN_DOCUMENTS = 16 };
-
-struct comparison {
-    struct strmap *all, *uneven;
-    bool failed;
-};
-
-static void note(struct comparison *c, struct strmap *set, struct slice group, struct slice version)
-{
-    char text[GVR_KEY_BYTES];
-    int n = snprintf(text, sizeof(text), "%.*s/%.*s", (int)group.n, group.n == 0 ? "" : group.p, (int)version.n,
-                     version.n == 0 ? "" : version.p);
-    struct slice key = slice_of(text, n < 0 || (size_t)n >= sizeof(text) ? 0 : (size_t)n);
-
-    if (!c->failed && key.n > 0 && strmap_get(set, key) == NULL && !strmap_put(set, key, c, NULL))
-        c->failed = true;
-}
-
-static const struct disco *disco_at(const struct served *s, size_t i)
-{
-    return i == 0 ? served_local_disco(s) : served_peer_at(s, i - 1)->disco;
-}
-
-static const struct disco_version *find(const struct disco_group *g, const struct disco_version *v)
-{
-    const struct disco_version *x = g == NULL ? NULL : g->versions;
-
-    while (x != NULL && !slice_eq(x->name, v->name))
-        x = x->next;
-    return x;
-}
-
-/* The first that is known is what all are compared with: whoever differs from another differs from it, or the other
- * does. */
-static void compare_group(struct comparison *c, const struct disco_group *first, const struct disco_group *g)
-{
-    for (const struct disco_version *v = g->versions; v != NULL; v = v->next) {
-        const struct disco_version *same = find(first, v);
-
-        if (same == NULL)
-            note(c, c->all, g->name, v->name);
-        if (same == NULL || same->hash != v->hash)
-            note(c, c->uneven, g->name, v->name);
-    }
-}
-
-static void compare(struct comparison *c, const struct disco_doc *first, const struct disco_doc *d)
-{
-    for (const struct disco_group *g = disco_doc_groups(d); g != NULL; g = g->next)
-        compare_group(c, disco_doc_group(first, g->name), g);
-    for (const struct disco_group *g = disco_doc_groups(first); g != NULL; g = g->next) {
-        const struct disco_group *other = disco_doc_group(d, g->name);
-
-        for (const struct disco_version *v = g->versions; v != NULL; v = v->next)
-            if (find(other, v) == NULL)
-                note(c, c->uneven, g->name, v->name);
-    }
-}
-
-static const struct disco_doc *doc_at(const struct served *s, size_t i, bool core)
-{
-    const struct disco *d = disco_at(s, i);
-
-    return d == NULL ? NULL : core ? disco_core(d) : disco_apis(d);
-}
-
-/* Most servers say the very same as one before: nothing is to be compared then. */
-struct known {
-    uint64_t hashes[KNOWN_DOCUMENTS];
-    size_t n;
-};
-
-static bool is_known(struct known *k, const struct disco_doc *d)
-{
-    uint64_t sum = disco_doc_hash(d);
-
-    for (size_t i = 0; i < k->n; i++)
-        if (k->hashes[i] == sum)
-            return true;
-    if (k->n < KNOWN_DOCUMENTS)
-        k->hashes[k->n++] = sum;
-    return false;
-}
-
-static void compare_all(struct comparison *c, const struct served *s, bool core)
-{
-    const struct disco_doc *first = NULL;
-    struct known known = {.n = 0};
-
-    for (size_t i = 0; i <= served_n_peers(s) && !c->failed; i++) {
-        const struct disco_doc *d = doc_at(s, i, core);
-
-        if (d == NULL || is_known(&known, d))
-            continue;
-        if (first != NULL) {
-            compare(c, first, d);
-            continue;
-        }
-        first = d;
-        for (const struct disco_group *g = disco_doc_groups(d); g != NULL; g = g->next)
-            for (const struct disco_version *v = g->versions; v != NULL; v = v->next)
-                note(c, c->all, g->name, v->name);
-    }
-}
-
-bool status_compare(const struct served *s, size_t *all, size_t *uneven)
-{
-    struct comparison c = {.all = strmap_new(), .uneven = strmap_new()};
-
-    c.failed = c.all == NULL || c.uneven == NULL;
-    if (!c.failed) {
-        compare_all(&c, s, true);
-        compare_all(&c, s, false);
-    }
-    *all = c.failed ? 0 : strmap_count(c.all);
-    *uneven = c.failed ? 0 : strmap_count(c.uneven);
-    if (c.all != NULL)
-        strmap_free(c.all);
-    if (c.uneven != NULL)
-        strmap_free(c.uneven);
-    return !c.failed;
 }

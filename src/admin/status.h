@@ -46,9 +46,6 @@ struct status {
     struct cluster_view cluster; /* the servers */
     char failover[192], etcd[256];
 
-    /* What is not the same on all servers that are known. */
-    size_t gvs, gvs_uneven;       /* of group/versions: all, and those that are not described alike */
-    size_t schemas_skewed;        /* group/versions whose schemas differ */
     const char *skewed_resources; /* the option */
 
     struct status_certificate certificates[STATUS_CERTS];
@@ -74,11 +71,5 @@ void status_headline(const struct status *s, struct buf *out);
 /* A server's state in a few words: "live", "live, does not answer", "lapsed, tried last", ... */
 enum status_mood { STATUS_GOOD, STATUS_WARNING, STATUS_BAD };
 enum status_mood status_of_server(const struct cluster_server *s, const char **words);
-
-/*
- * Counts the group/versions that the known servers of a snapshot serve, and those that are not described alike by all
- * of them. False when out of memory.
- */
-MEM_CHECK bool status_compare(const struct served *s, size_t *all, size_t *uneven);
 
 #endif

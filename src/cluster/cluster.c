@@ -11,6 +11,7 @@
 #include "cluster/cluster_collect.h"
 #include "cluster/cluster_gauges.h"
 #include "cluster/cluster_internal.h"
+#include "cluster/comparer.h"
 #include "cluster/exclusions.h"
 #include "cluster/front_trust.h"
 #include "cluster/leases.h"
@@ -66,12 +67,19 @@ static void on_patience(void *arg)
 static void on_published(void *arg)
 {
     struct cluster *c = arg;
-    bool skewed = served_any_skewed(publish_current(c->publish));
+
+    comparer_take(c->comparer, publish_current(c->publish));
+    waiters_published(&c->waiters);
+}
+
+static void on_compared(void *arg)
+{
+    struct cluster *c = arg;
+    bool skewed = comparer_result(c->comparer)->n_skewed > 0;
 
     if (skewed && !c->skewed)
         c->skewed_since_ms = loop_now_ms(c->loop);
     c->skewed = skewed;
-    waiters_published(&c->waiters);
 }
 
 static void on_readiness(void *arg)
@@ -147,12 +155,13 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     waiters_init(&c->waiters, l);
     waiters_init(&c->protobuf_waiters, l);
     p.work = api_work(c->api);
+    c->comparer = comparer_new(l, api_work(c->api), on_compared, c);
     c->publish = publish_new(&p);
     c->memory_retry = loop_timer_new(l, cluster_on_memory_retry, c);
     c->patience = loop_timer_new(l, on_patience, c);
     c->readiness = readiness_new(c->api, on_readiness, c);
     c->local = cluster_new_server(c, NULL);
-    if (c->local == NULL || c->memory_retry == NULL || c->patience == NULL)
+    if (c->local == NULL || c->comparer == NULL || c->memory_retry == NULL || c->patience == NULL)
         abort();
     server_set_origin(c->local, c->o.local, c->o.pulse);
     watch_readiness(c);
@@ -181,6 +190,7 @@ void cluster_free(struct cluster *c)
     server_free(c->local);
     readiness_free(c->readiness);
     publish_free(c->publish);
+    comparer_free(c->comparer);
     loop_timer_free(c->memory_retry);
     loop_timer_free(c->patience);
     api_free(c->api);

@@ -3,7 +3,7 @@
 
 #include "back/back.h"
 #include "cluster/cluster_internal.h"
-#include "cluster/publish.h"
+#include "cluster/comparer.h"
 #include "cluster/server.h"
 #include "net/loop.h"
 
@@ -75,13 +75,6 @@ static void show_servers(const struct cluster *c)
     metric_set(c->metrics.peers_drained, (double)drained);
 }
 
-static void count_skewed(void *arg, struct slice group, struct slice version)
-{
-    (void)group;
-    (void)version;
-    (*(size_t *)arg)++;
-}
-
 static void show_peers(const struct cluster *c)
 {
     const struct {
@@ -118,10 +111,8 @@ static void show_configured(const struct cluster *c)
 static void on_collect(void *arg)
 {
     struct cluster *c = arg;
-    size_t skewed = 0;
 
-    served_each_skewed(publish_current(c->publish), count_skewed, &skewed);
-    metric_set(c->metrics.skewed, (double)skewed);
+    metric_set(c->metrics.skewed, (double)comparer_result(c->comparer)->n_skewed);
     show_peers(c);
     show_servers(c);
     show_configured(c);

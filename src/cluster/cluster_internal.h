@@ -47,6 +47,7 @@ struct cluster {
     void *withdrawn_arg;
     bool ending; /* cluster_stop */
     struct publish *publish;
+    struct comparer *comparer;
     struct waiters waiters;
     struct waiters protobuf_waiters; /* for the documents' protobuf forms */
     struct loop_timer *memory_retry; /* starting the informers again */

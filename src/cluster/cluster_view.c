@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "cluster/cluster.h"
 #include "cluster/cluster_internal.h"
+#include "cluster/comparer.h"
 #include "cluster/exclusions.h"
 #include "cluster/leases.h"
 #include "cluster/publish.h"
@@ -135,6 +136,7 @@ bool cluster_view_take(struct cluster *c, struct cluster_view *out)
         .identity = identity_state_name(c->identity),
         .merged_bytes = d == NULL ? 0 : d->body.n,
         .skewed_ms = cluster_skewed_ms(c),
+        .uneven = *comparer_result(c->comparer),
         .never_from_peers = c->exclusions == NULL ? 0 : exclusions_count(c->exclusions),
         .servers = mem_array(1 + (c->peers == NULL ? 0 : peers_count(c->peers)), sizeof(out->servers[0])),
     };

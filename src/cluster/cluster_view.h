@@ -6,6 +6,7 @@
 #define MVPROXY_CLUSTER_CLUSTER_VIEW_H
 
 #include "base/mem.h"
+#include "cluster/comparison.h"
 #include "cluster/pulse.h"
 
 struct cluster;
@@ -42,11 +43,12 @@ struct cluster_view {
     const char *own_id, *hostname;
     bool peers_enabled, synced;
     uint64_t generation;
-    const char *identity;           /* how the own Lease is kept: identity_state_name() */
-    uint64_t skewed_ms;             /* cluster_skewed_ms() */
-    size_t merged_bytes;            /* of the merged document */
-    size_t never_from_peers;        /* group/versions of CRDs and aggregated APIs */
-    struct cluster_server *servers; /* the local one first, the others by ID */
+    const char *identity;            /* how the own Lease is kept: identity_state_name() */
+    uint64_t skewed_ms;              /* cluster_skewed_ms() */
+    struct comparison_result uneven; /* what is not the same everywhere */
+    size_t merged_bytes;             /* of the merged document */
+    size_t never_from_peers;         /* group/versions of CRDs and aggregated APIs */
+    struct cluster_server *servers;  /* the local one first, the others by ID */
     size_t n;
 };
 

@@ -458,39 +458,24 @@ bool served_skewed(const struct served *s, struct slice group, struct slice vers
     return false;
 }
 
-static bool named_before(const struct served *s, size_t index, struct slice group, struct slice version)
+const struct schema_index *const *served_distinct_schemas(const struct served *s, size_t *n)
 {
-    for (size_t i = 0; i < index; i++)
-        if (schema_index_hash(s->distinct[i], group, version).n > 0)
-            return true;
-    return false;
+    *n = s->n_distinct;
+    return s->distinct;
 }
 
-bool served_any_skewed(const struct served *s)
+/* By address: both hold what they say. */
+bool served_says_same(const struct served *a, const struct served *b)
 {
-    for (size_t i = 0; s->n_distinct > 1 && i < s->n_distinct; i++)
-        for (size_t k = 0; k < schema_index_count(s->distinct[i]); k++) {
-            struct slice group, version;
+    bool same = a->local == b->local && a->n_peers == b->n_peers && a->n_excluded == b->n_excluded;
 
-            if (schema_path_names(schema_index_at(s->distinct[i], k)->path, &group, &version) &&
-                served_skewed(s, group, version))
-                return true;
-        }
-    return false;
-}
-
-void served_each_skewed(const struct served *s, void (*fn)(void *arg, struct slice group, struct slice version),
-                        void *arg)
-{
-    for (size_t i = 0; s->n_distinct > 1 && i < s->n_distinct; i++)
-        for (size_t k = 0; k < schema_index_count(s->distinct[i]); k++) {
-            const struct schema_entry *e = schema_index_at(s->distinct[i], k);
-            struct slice group, version;
-
-            if (schema_path_names(e->path, &group, &version) && !named_before(s, i, group, version) &&
-                served_skewed(s, group, version))
-                fn(arg, group, version);
-        }
+    for (size_t i = 0; same && i < a->n_peers; i++)
+        same = a->peers[i].disco == b->peers[i].disco;
+    for (size_t i = 0; same && i <= a->n_peers; i++)
+        same = schemas_of(a, i) == schemas_of(b, i);
+    for (size_t i = 0; same && i < a->n_excluded; i++)
+        same = slice_eq(a->excluded[i], b->excluded[i]);
+    return same;
 }
 
 const struct schema_index *served_local_schemas(const struct served *s)

@@ -121,9 +121,10 @@ enum disco_answer served_by_peer(const struct served *s, size_t peer, const stru
 bool served_skewed(const struct served *s, struct slice group, struct slice version);
 /* The hash of a server's schema (0: the local one, i: peer i - 1); empty if none is known. */
 struct slice served_schema(const struct served *s, size_t server, struct slice group, struct slice version);
-bool served_any_skewed(const struct served *s);
-void served_each_skewed(const struct served *s, void (*fn)(void *arg, struct slice group, struct slice version),
-                        void *arg);
+/* The indexes of schemas of all live servers, each that is another one; *n of them. */
+const struct schema_index *const *served_distinct_schemas(const struct served *s, size_t *n);
+/* Whether the servers of both say the same of what they serve, and nothing is excluded in only one of them. */
+bool served_says_same(const struct served *a, const struct served *b);
 const struct schema_index *served_local_schemas(const struct served *s); /* NULL: not known */
 uint64_t served_local_release(const struct served *s);
 /* Never a peer's: row 7 of the routing table. */

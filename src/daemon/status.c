@@ -64,13 +64,6 @@ static void take_certificate(const struct expiry_entry *e, void *arg)
         };
 }
 
-static void count_skewed(void *arg, struct slice group, struct slice version)
-{
-    (void)group;
-    (void)version;
-    (*(size_t *)arg)++;
-}
-
 static void take_process(struct app *a, struct status *s)
 {
     s->up_ms = loop_now_ms(a->loop) - a->started_ms;
@@ -107,8 +100,7 @@ bool status_collect(struct app *a, struct status *out)
     take_process(a, out);
     cluster_local_describe(a->cluster, out->failover, sizeof(out->failover));
     cluster_etcd_state(a->cluster, out->etcd, sizeof(out->etcd));
-    served_each_skewed(out->served, count_skewed, &out->schemas_skewed);
-    if (cluster_view_take(a->cluster, &out->cluster) && status_compare(out->served, &out->gvs, &out->gvs_uneven))
+    if (cluster_view_take(a->cluster, &out->cluster))
         return true;
     status_end(out);
     return false;

@@ -244,6 +244,8 @@ static const struct cluster_server servers[SERVERS] = {
 
 static void make(struct status *s, const struct changes *c, const struct traffic *t, bool bad)
 {
+    static const struct served_gv differ[] = {{{"", 0}, {"v1", 2}}, {{"apps", 4}, {"v1", 2}}};
+
     *s = (struct status){
         .ready = !bad,
         .phase = "serving",
@@ -268,9 +270,6 @@ static void make(struct status *s, const struct changes *c, const struct traffic
         .traffic = t,
         .now_ms = 600000,
         .served = world(),
-        .gvs = 5,
-        .gvs_uneven = 2,
-        .schemas_skewed = bad ? 2 : 0,
         .failover = "on, not needed",
         .etcd = "followed",
         .n_failing = bad ? 2 : 0,
@@ -290,6 +289,7 @@ static void make(struct status *s, const struct changes *c, const struct traffic
                     .merged_bytes = 6,
                     .never_from_peers = 7,
                     .skewed_ms = bad ? 90500 : UINT64_MAX,
+                    .uneven = {.gvs = 5, .uneven = 2, .skewed = differ, .n_skewed = bad ? 2 : 0},
                     .identity = "observing"},
     };
     buf_init(&s->internals, ROOM);

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cluster/comparer.h"
+
+#include "base/log.h"
+#include "cluster/work.h"
+
+enum { MEMORY_RETRY_MS = 500 };
+
+struct comparer {
+    struct work_queue *queue;
+    struct work work;
+    struct loop_timer *again; /* out of memory */
+    void (*changed)(void *arg);
+    void *arg;
+    struct comparison *done; /* whose result is shown; NULL: none yet */
+    struct comparison *now;  /* under way; goes on to its end, so that a stream of changes keeps none from it */
+    struct served *next;     /* to be compared behind it; NULL: none */
+};
+
+static void on_work(void *arg);
+
+static void go_on(void *arg)
+{
+    struct comparer *c = arg;
+
+    work_add(c->queue, &c->work, on_work, c);
+}
+
+struct comparer *comparer_new(struct loop *l, struct work_queue *w, void (*changed)(void *arg), void *arg)
+{
+    struct comparer *c = mem_zalloc(sizeof *c);
+
+    if (c == NULL)
+        return NULL;
+    c->queue = w;
+    c->changed = changed;
+    c->arg = arg;
+    c->again = loop_timer_new(l, go_on, c);
+    if (c->again != NULL)
+        return c;
+    mem_free(c);
+    return NULL;
+}
+
+void comparer_free(struct comparer *c)
+{
+    if (c == NULL)
+        return;
+    work_cancel(c->queue, &c->work);
+    loop_timer_free(c->again);
+    comparison_free(c->now);
+    comparison_free(c->done);
+    served_unref(c->next);
+    mem_free(c);
+}
+
+static void retry_later(struct comparer *c)
+{
+    log_error("Out of memory for comparing what servers serve");
+    if (c->next == NULL && c->now != NULL)
+        c->next = served_ref(comparison_served(c->now));
+    comparison_free(c->now);
+    c->now = NULL;
+    loop_timer_set(c->again, MEMORY_RETRY_MS);
+}
+
+static void finish(struct comparer *c)
+{
+    comparison_free(c->done);
+    c->done = c->now;
+    c->now = NULL;
+    c->changed(c->arg);
+    if (c->next != NULL)
+        go_on(c);
+}
+
+static void on_work(void *arg)
+{
+    struct comparer *c = arg;
+
+    if (c->now == NULL && c->next != NULL) {
+        c->now = comparison_new(c->next);
+        if (c->now == NULL) {
+            retry_later(c);
+            return;
+        }
+        served_unref(c->next);
+        c->next = NULL;
+    }
+    if (c->now == NULL)
+        return;
+    switch (comparison_step(c->now, COMPARER_BUDGET)) {
+    case DISCO_STEP_MORE:
+        go_on(c);
+        break;
+    case DISCO_STEP_DONE:
+        finish(c);
+        break;
+    case DISCO_STEP_FAILED:
+        retry_later(c);
+        break;
+    }
+}
+
+void comparer_take(struct comparer *c, struct served *s)
+{
+    const struct comparison *last = c->now != NULL ? c->now : c->done;
+    const struct served *before = c->next != NULL ? c->next : last != NULL ? comparison_served(last) : NULL;
+
+    if (before != NULL && served_says_same(before, s))
+        return;
+    served_unref(c->next);
+    c->next = served_ref(s);
+    go_on(c);
+}
+
+const struct comparison_result *comparer_result(const struct comparer *c)
+{
+    static const struct comparison_result none;
+
+    return c->done == NULL ? &none : comparison_result(c->done);
+}

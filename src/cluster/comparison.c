@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cluster/comparison.h"
+
+#include "base/strmap.h"
+
+enum { KNOWN_DOCUMENTS = 16, FIRST_ROOM = 64 };
+
+enum part { PART_DOCUMENTS, PART_SCHEMAS, PART_ROWS, PART_OVER };
+
+/* A group/version. */
+struct row {
+    struct served_gv gv;
+    enum served_half half;
+    uint64_t hash;       /* as the first document describes it that has it */
+    size_t seen;         /* by so many documents; 0: only an index of schemas names it */
+    size_t document;     /* the last of these */
+    bool differs;        /* of these */
+    struct slice schema; /* the hash of its first schema */
+    bool skewed;
+};
+
+struct comparison {
+    struct served *served;
+    struct strmap *by_name; /* row number + 1 */
+    struct row *rows;
+    size_t n, cap, n_skewed;
+    enum part part;
+    /* Documents: what comes next of which server. */
+    enum served_half half;
+    size_t server, document, documents[SERVED_HALVES];
+    const struct disco_group *group;
+    const struct disco_version *version;
+    uint64_t known[KNOWN_DOCUMENTS]; /* most servers say the very same as one before: it is looked into once */
+    size_t n_known;
+    size_t index, entry; /* schemas */
+    size_t at;           /* rows */
+    struct served_gv *skewed;
+    struct comparison_result result;
+};
+
+struct comparison *comparison_new(struct served *s)
+{
+    struct comparison *c = mem_zalloc(sizeof *c);
+
+    if (c == NULL)
+        return NULL;
+    c->served = served_ref(s);
+    c->by_name = strmap_new();
+    if (c->by_name != NULL)
+        return c;
+    comparison_free(c);
+    return NULL;
+}
+
+void comparison_free(struct comparison *c)
+{
+    if (c == NULL)
+        return;
+    if (c->by_name != NULL)
+        strmap_free(c->by_name);
+    mem_free(c->rows);
+    mem_free(c->skewed);
+    served_unref(c->served);
+    mem_free(c);
+}
+
+struct served *comparison_served(const struct comparison *c)
+{
+    return c->served;
+}
+
+const struct comparison_result *comparison_result(const struct comparison *c)
+{
+    return &c->result;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- rows */
+
+static struct row *add_row(struct comparison *c, struct slice key, struct slice group, struct slice version)
+{
+    if (c->n == c->cap) {
+        size_t cap = c->cap == 0 ? FIRST_ROOM : 2 * c->cap;
+        struct row *rows = mem_realloc(c->rows, cap * sizeof *rows);
+
+        if (rows == NULL)
+            return NULL;
+        c->rows = rows;
+        c->cap = cap;
+    }
+    /* A number, for rows move. */
+    if (!strmap_put(c->by_name, key, (void *)(uintptr_t)(c->n + 1), NULL))
+        return NULL;
+    c->rows[c->n] = (struct row){.gv = {group, version}, .half = c->half, .schema = SLICE_NONE};
+    return &c->rows[c->n++];
+}
+
+/* False when out of memory; *out is NULL for a name that is longer than any that there is. */
+static bool find_row(struct comparison *c, struct slice group, struct slice version, struct row **out)
+{
+    char text[GVR_KEY_BYTES];
+    struct slice key = gvr_key(&(struct gvr){group, version, slice_of("", 0)}, text);
+    uintptr_t number;
+
+    *out = NULL;
+    if (key.p == NULL)
+        return true;
+    number = (uintptr_t)strmap_get(c->by_name, key);
+    *out = number > 0 ? &c->rows[number - 1] : add_row(c, key, group, version);
+    return *out != NULL;
+}
+
+/* ----------------------------------------------------------------------------------------------------- documents */
+
+static const struct disco_doc *document_of(const struct comparison *c, size_t server)
+{
+    const struct disco *d = server == 0 ? served_local_disco(c->served) : served_peer_at(c->served, server - 1)->disco;
+
+    if (d == NULL)
+        return NULL;
+    return c->half == SERVED_CORE ? disco_core(d) : disco_apis(d);
+}
+
+static bool is_known(struct comparison *c, const struct disco_doc *d)
+{
+    uint64_t sum = disco_doc_hash(d);
+
+    for (size_t i = 0; i < c->n_known; i++)
+        if (c->known[i] == sum)
+            return true;
+    if (c->n_known < KNOWN_DOCUMENTS)
+        c->known[c->n_known++] = sum;
+    return false;
+}
+
+static void next_document(struct comparison *c)
+{
+    const struct disco_doc *d;
+
+    if (c->server > served_n_peers(c->served)) {
+        c->server = c->n_known = 0;
+        if (++c->half == SERVED_HALVES)
+            c->part = PART_SCHEMAS;
+        return;
+    }
+    d = document_of(c, c->server++);
+    if (d == NULL || is_known(c, d))
+        return;
+    c->documents[c->half]++;
+    c->document++;
+    c->group = disco_doc_groups(d);
+}
+
+static bool note_version(struct comparison *c, const struct disco_version *v)
+{
+    struct row *r;
+
+    if (!find_row(c, v->group->name, v->name, &r))
+        return false;
+    if (r == NULL)
+        return true;
+    if (r->seen == 0)
+        r->hash = v->hash;
+    r->differs = r->differs || r->hash != v->hash;
+    r->seen += r->document != c->document;
+    r->document = c->document;
+    return true;
+}
+
+static bool step_documents(struct comparison *c)
+{
+    if (c->version != NULL) {
+        const struct disco_version *v = c->version;
+
+        c->version = v->next;
+        return note_version(c, v);
+    }
+    if (c->group != NULL) {
+        c->version = c->group->versions;
+        c->group = c->group->next;
+    } else {
+        next_document(c);
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------------------- schemas */
+
+static bool note_schema(struct comparison *c, const struct schema_entry *e)
+{
+    struct slice group, version;
+    struct row *r;
+
+    if (e->hash.n == 0 || !schema_path_names(e->path, &group, &version))
+        return true;
+    if (!find_row(c, group, version, &r))
+        return false;
+    if (r == NULL)
+        return true;
+    if (r->schema.n == 0) {
+        r->schema = e->hash;
+    } else if (!r->skewed && !slice_eq(r->schema, e->hash)) {
+        r->skewed = true;
+        c->n_skewed++;
+    }
+    return true;
+}
+
+static bool step_schemas(struct comparison *c)
+{
+    size_t n;
+    const struct schema_index *const *distinct = served_distinct_schemas(c->served, &n);
+
+    if (n > 1 && c->index < n) {
+        if (c->entry < schema_index_count(distinct[c->index]))
+            return note_schema(c, schema_index_at(distinct[c->index], c->entry++));
+        c->index++;
+        c->entry = 0;
+        return true;
+    }
+    c->part = PART_ROWS;
+    if (c->n_skewed == 0)
+        return true;
+    c->skewed = mem_array(c->n_skewed, sizeof c->skewed[0]);
+    c->result.skewed = c->skewed;
+    return c->skewed != NULL;
+}
+
+static bool step_rows(struct comparison *c)
+{
+    const struct row *r = &c->rows[c->at];
+
+    if (c->at == c->n) {
+        c->part = PART_OVER;
+        return true;
+    }
+    c->at++;
+    if (r->seen > 0) {
+        c->result.gvs++;
+        c->result.uneven += r->differs || r->seen < c->documents[r->half];
+    }
+    if (r->skewed && !served_excluded(c->served, r->gv.group, r->gv.version))
+        c->skewed[c->result.n_skewed++] = r->gv;
+    return true;
+}
+
+enum disco_step comparison_step(struct comparison *c, size_t budget)
+{
+    static bool (*const steps[])(struct comparison * c) = {
+        [PART_DOCUMENTS] = step_documents, [PART_SCHEMAS] = step_schemas, [PART_ROWS] = step_rows};
+
+    for (; c->part != PART_OVER && budget > 0; budget--)
+        if (!steps[c->part](c))
+            return DISCO_STEP_FAILED;
+    return c->part == PART_OVER ? DISCO_STEP_DONE : DISCO_STEP_MORE;
+}
