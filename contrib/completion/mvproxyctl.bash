@@ -1,25 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
 # Completion of mvproxyctl for bash.
 _mvproxyctl() {
-    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} i command=''
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} i command='' words=''
     local commands='check status peers skew explain requests refresh drain undrain reload loglevel config certs metrics support-bundle help'
 
+    # bash takes --socket=PATH apart, into three words.
+    [ "$before" != = ] || before=${COMP_WORDS[COMP_CWORD - 2]}
+    [ "$word" != = ] || word=''
     for ((i = 1; i < COMP_CWORD; i++)); do
-        case " $commands " in *" ${COMP_WORDS[i]} "*) command=${COMP_WORDS[i]} ;; esac
+        case ${COMP_WORDS[i - 1]} in --socket | -o | --config | --as | =) continue ;; esac
+        case " $commands " in *" ${COMP_WORDS[i]} "*) command=${command:-${COMP_WORDS[i]}} ;; esac
     done
     COMPREPLY=()
     case $before in
-    --socket | --config | support-bundle) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
-    -o) mapfile -t COMPREPLY < <(compgen -W json -- "$word") ;;
-    explain) mapfile -t COMPREPLY < <(compgen -W 'GET HEAD POST PUT PATCH DELETE' -- "$word") ;;
+    --socket | --config)
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return
+        ;;
+    -o) words=json ;;
+    --as) ;;
     *)
+        words='--socket -o --help -h'
         case $command in
-        '') mapfile -t COMPREPLY < <(compgen -W "$commands --socket -o --help --version" -- "$word") ;;
-        check) mapfile -t COMPREPLY < <(compgen -W '--pre --config' -- "$word") ;;
-        skew) mapfile -t COMPREPLY < <(compgen -W '--all --upgrade --watch' -- "$word") ;;
-        explain) mapfile -t COMPREPLY < <(compgen -W '--as --rerouted' -- "$word") ;;
+        '') words+=" --version $commands" ;;
+        help) words=$commands ;;
+        check) words+=' --pre --config' ;;
+        skew) words+=' --all --upgrade --watch' ;;
+        explain) words+=' --as --rerouted' ;;
+        esac
+        # What is no option: a method, a file.
+        case $before/$word in
+        */-*) ;;
+        explain/*) words='GET HEAD POST PUT PATCH DELETE' ;;
+        support-bundle/*)
+            mapfile -t COMPREPLY < <(compgen -f -- "$word")
+            return
+            ;;
         esac
         ;;
     esac
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 }
 complete -F _mvproxyctl mvproxyctl

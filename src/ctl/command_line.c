@@ -347,7 +347,7 @@ static void take_help(struct call *c)
     if (c->command == NULL || strcmp(c->command, "help") != 0)
         return;
     c->help = true;
-    c->command = c->n_arguments > 0 ? c->argument[0] : NULL;
+    c->command = c->n_arguments > 0 && strcmp(c->argument[0], "help") != 0 ? c->argument[0] : NULL;
 }
 
 static int run_command(const struct call *c)
