@@ -53,7 +53,7 @@ static bool write_out(void)
         done = logger.used;
     }
     logger.used -= done;
-    if (logger.used > 0 && done > 0)
+    if (done > 0)
         memmove(logger.storage, logger.storage + done, logger.used);
     return !broken;
 }

@@ -104,6 +104,26 @@ static void seeds(void)
     ok(elsewhere() == hash_seeded(SLICE_LIT("x")), "which stays");
 }
 
+/* Not specified, so it is only asked whether every byte and the length matter. */
+static void quick(void)
+{
+    char text[24] = {0};
+    unsigned same = 0;
+
+    for (size_t n = 1; n <= sizeof(text); n++) {
+        uint64_t h = hash_quick(slice_of(text, n));
+
+        same += h == hash_quick(slice_of(text, n - 1));
+        for (size_t i = 0; i < n; i++) {
+            text[i] = 'x';
+            same += h == hash_quick(slice_of(text, n));
+            text[i] = '\0';
+        }
+        same += h != hash_quick(slice_of(text, n));
+    }
+    is_u64(same, 0, "every byte counts for the quick one, too");
+}
+
 static void random_values(void)
 {
     bool below = true, one = true;
@@ -138,6 +158,7 @@ int main(void)
     digests();
     base32();
     sip();
+    quick();
     random_values();
     return tap_end();
 }

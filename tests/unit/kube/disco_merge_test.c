@@ -483,6 +483,96 @@ static void test_memory(void)
     disco_doc_unref(docs[1]);
 }
 
+/* Two servers' documents that differ everywhere: n groups, and one whose first resource has n of everything. */
+static struct disco_doc *different_doc(unsigned n, unsigned side)
+{
+    struct err err = {""};
+    struct disco_doc *d;
+    struct buf t;
+
+    buf_init(&t, 1 << 20);
+    buf_append_str(&t, "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},"
+                       "\"items\":[{\"metadata\":{\"name\":\"big\"},\"versions\":[{\"version\":\"v1\",\"resources\":["
+                       "{\"resource\":\"r\",\"responseKind\":{\"group\":\"\",\"version\":\"\",\"kind\":\"K\"},"
+                       "\"scope\":\"Cluster\",\"singularResource\":\"\",\"verbs\":[");
+    for (unsigned i = 0; i < n && i < 64; i++)
+        buf_printf(&t, "%s\"v%u\"", i == 0 ? "" : ",", 2 * i + side);
+    buf_append_str(&t, "],\"subresources\":[");
+    for (unsigned i = 0; i < n; i++)
+        buf_printf(&t,
+                   "%s{\"subresource\":\"s%u\",\"responseKind\":{\"group\":\"\",\"version\":\"\",\"kind\":\"K\"},"
+                   "\"verbs\":[\"get%u\"]}",
+                   i == 0 ? "" : ",", i + side, side);
+    buf_append_str(&t, "]");
+    for (unsigned i = 0; i < n; i++)
+        buf_printf(&t, ",\"x%u\":%u", i + side, side);
+    buf_append_str(&t, "}");
+    for (unsigned i = 0; i < n; i++)
+        buf_printf(&t, "," PLAIN("%u"), i + side);
+    buf_append_str(&t, "]}");
+    for (unsigned i = 0; i < n; i++)
+        buf_printf(&t, ",{\"version\":\"w%u\",\"resources\":[]}", i + side);
+    buf_append_str(&t, "]}");
+    for (unsigned i = 0; i < n; i++)
+        buf_printf(&t, "," G("g%u", ""), i + side);
+    buf_append_str(&t, "]}\n");
+    d = disco_parse(buf_slice(&t), &err);
+    if (d == NULL)
+        tap_bail("%s", err.text);
+    buf_free(&t);
+    return d;
+}
+
+/* NULL when it failed, with a reason. */
+static struct disco_merge *merged(struct disco_doc *const docs[2], bool *silent)
+{
+    struct disco_merge *m = disco_merge_new();
+    struct err err = {""};
+    enum disco_step step = DISCO_STEP_FAILED;
+    bool added =
+        m != NULL && disco_merge_add(m, SLICE_LIT("a"), docs[0], L) && disco_merge_add(m, SLICE_LIT("b"), docs[1], 0);
+
+    if (added)
+        step = disco_merge_step(m, SIZE_MAX, &err);
+    if (step == DISCO_STEP_DONE)
+        return m;
+    *silent = *silent || (added && !err_is_set(&err));
+    disco_merge_free(m);
+    return NULL;
+}
+
+/* Of any size: what needs the next block of an arena is then one allocation or another. Nothing is left out unsaid. */
+static void test_memory_of_any_size(void)
+{
+    unsigned failed = 0, wrong = 0;
+    bool silent = false;
+
+    for (unsigned n = 1; n < 80; n++) {
+        struct disco_doc *docs[2] = {different_doc(n, 0), different_doc(n, 1)};
+        struct disco_merge *whole = merged(docs, &silent), *m = NULL;
+        struct disco_merged want, got;
+
+        if (whole == NULL)
+            tap_bail("no merge of %u", n);
+        disco_merge_result(whole, &want);
+        for (uint64_t nth = 1; m == NULL; nth++) {
+            mem_fail_nth(nth);
+            m = merged(docs, &silent);
+            failed += m == NULL;
+        }
+        mem_fail_nth(0);
+        disco_merge_result(m, &got);
+        wrong += !slice_eq(got.v2, want.v2);
+        disco_merge_free(m);
+        disco_merge_free(whole);
+        disco_doc_unref(docs[0]);
+        disco_doc_unref(docs[1]);
+    }
+    ok(failed > 500, "%u allocations failed in turn", failed);
+    is_u64(wrong, 0, "what does not fail is whole");
+    ok(!silent, "what fails says why");
+}
+
 static void add_text(struct disco_merge *m, const char *id, struct buf *text, unsigned flags)
 {
     struct err err = {""};
@@ -544,5 +634,6 @@ int main(void)
     test_beta();
     test_adding();
     test_memory();
+    test_memory_of_any_size();
     return tap_end();
 }

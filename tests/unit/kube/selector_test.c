@@ -116,5 +116,9 @@ int main(void)
         is_slice(out.name, fields[i].name, "'%s': name", fields[i].text);
     }
     arena_free(a);
+    a = arena_new(8);
+    ok(!selector_fields_name(a, SLICE_LIT("metadata.name=a-long-name\\,b"), &out), "no memory for what is unescaped");
+    ok(selector_fields_name(a, SLICE_LIT("metadata.name=a-long-name"), &out) && out.valid, "what is not needs none");
+    arena_free(a);
     return tap_end();
 }

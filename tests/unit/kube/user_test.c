@@ -251,9 +251,61 @@ static void test_decode(struct arena *a)
     buf_free(&out);
 }
 
+static bool write_down(void *arg, struct slice name, struct slice value)
+{
+    return buf_printf(arg, "%.*s: %.*s\n", (int)name.n, name.p, (int)value.n, value.p);
+}
+
+/* With as much memory as there is: the whole user or none, never one with fewer groups. */
+static void test_scarce_memory(void)
+{
+    static const char *const lines[][2] = {
+        {"X-Remote-User", "alice"}, {"X-Remote-Group", "dev"},      {"X-Remote-Extra-Acme.com%2fProject", "blue"},
+        {"X-Remote-Group", "ops"},  {"X-Remote-Extra-Scopes", "a"}, {"X-Remote-Extra-Zone", "b"},
+        {"X-Remote-Group", "qa"},
+    };
+    static const char want[] = "alice/ [dev] [ops] [qa] acme.com/project=blue scopes=a zone=b";
+    static const char names[] = "X-Remote-User: alice\nX-Remote-Group: dev\nX-Remote-Group: ops\n"
+                                "X-Remote-Group: qa\nX-Remote-Extra-acme.com%2Fproject: blue\n"
+                                "X-Remote-Extra-scopes: a\nX-Remote-Extra-zone: b\n";
+    unsigned decoded = 0, encoded = 0, refused = 0, wrong = 0;
+    struct buf out;
+
+    buf_init(&out, 4096);
+    for (size_t size = 8; size < 2000; size += 8) {
+        struct arena *a = arena_new(size), *b = arena_new(size);
+        struct user_decoder *d = user_decoder_new(a, user_headers_default());
+        bool fine = d != NULL;
+        enum user_result result = USER_NO_MEMORY;
+        struct user u;
+
+        for (size_t i = 0; fine && i < ROWS(lines); i++)
+            fine = user_decoder_field(d, slice_str(lines[i][0]), slice_str(lines[i][1]));
+        if (fine)
+            result = user_decoder_end(d, &u);
+        if (result == USER_OK) {
+            decoded++;
+            wrong += strcmp(text_of(&u, &out), want) != 0;
+            buf_reset(&out);
+            result = user_encode(&u, user_headers_default(), b, write_down, &out);
+            encoded += result == USER_OK;
+            wrong += result == USER_OK && !slice_eq(buf_slice(&out), slice_str(names));
+        }
+        refused += result == USER_NO_MEMORY;
+        wrong += result != USER_OK && result != USER_NO_MEMORY;
+        arena_free(a);
+        arena_free(b);
+    }
+    buf_free(&out);
+    ok(decoded > 100 && encoded > 100 && refused > 20, "%u decoded, %u encoded, %u refused", decoded, encoded, refused);
+    is_u64(wrong, 0, "each whole, or refused for want of memory");
+}
+
 int main(void)
 {
     struct arena *a = arena_new(1 << 20);
+
+    test_scarce_memory();
 
     test_recognition();
     test_escaping(a);
