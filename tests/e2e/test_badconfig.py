@@ -8,6 +8,7 @@ import socket
 import subprocess
 
 import fixture
+from activated import inherit
 from fixture import check, equal
 
 
@@ -195,20 +196,6 @@ def test_addresses(world):
         for mode in (["-t"], []):
             status, _, errors = run(world, text, *mode)
             check(status > 0 and re.search(r"FILE:\d+:1: apiserver: is this proxy itself", errors), bind, mode, status, errors)
-
-
-def inherit(sockets, argv):
-    """Run argv with these as the sockets that a service manager hands over: (exit status, standard error)."""
-    start = ("import os, sys\n"
-             "fds = [int(n) for n in sys.argv[1].split(',')]\n"
-             "high = [os.dup2(fd, 50 + i) for i, fd in enumerate(fds)]\n"
-             "for i, fd in enumerate(high): os.dup2(fd, 3 + i)\n"
-             "os.environ.update(LISTEN_FDS=str(len(fds)), LISTEN_PID=str(os.getpid()))\n"
-             "os.execv(sys.argv[2], sys.argv[2:])\n")
-    numbers = [s.fileno() for s in sockets]
-    done = subprocess.run(["python3", "-c", start, ",".join(map(str, numbers)), *argv], pass_fds=numbers,
-                          capture_output=True, text=True, check=False, timeout=fixture.PATIENCE)
-    return done.returncode, done.stderr
 
 
 def test_inherited_loop(world):
