@@ -9,7 +9,7 @@ import signal
 from harness import waiting
 from harness.api import expect
 
-MANIFEST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "contrib", "rbac", "mvproxy.yaml")
+RBAC = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "contrib", "rbac")
 WHO = {"apiserver_user": "system:mvproxy", "apiserver_groups": ["system:authenticated"]}
 
 
@@ -21,11 +21,19 @@ def _reload(node, **options):
     return mark
 
 
+def _dispatched(node):
+    """How many requests API Priority and Fairness has let through at that server's by our FlowSchema."""
+    lines = expect(node.direct().get("/metrics"), 200).body.decode().splitlines()
+    return sum(float(line.split()[-1]) for line in lines
+               if line.startswith("apiserver_flowcontrol_dispatched_requests_total{") and 'flow_schema="system-mvproxy",priority_level="node-high"' in line)
+
+
 def test_least_privilege(cluster):
-    """after the change of user: no 403 for us, peers are found, routed to and merged as before"""
+    """after the change of user: no 403 for us, peers are found, routed to and merged as before; in a queue that is not everybody's"""
     newest = cluster.new
-    done = newest.kubectl().run("apply", "-f", MANIFEST)
-    assert done.status == 0, done
+    for name in ("mvproxy.yaml", "flowschema.yaml"):
+        done = newest.kubectl().run("apply", "-f", os.path.join(RBAC, name))
+        assert done.status == 0, done
     marks = {}
     try:
         for node in cluster.nodes:
@@ -35,6 +43,9 @@ def test_least_privilege(cluster):
             node.start_mvproxy(**WHO)
             node.await_mvproxy()
         cluster.await_settled()
+        # They hear of the FlowSchema each by himself; /version is asked for each second.
+        for node in cluster.nodes:
+            waiting.until(lambda n=node: _dispatched(n), "requests by the FlowSchema at " + node.name)
         expect(cluster.old.proxied().get(cluster.skew.collection), 200)
         for node in cluster.nodes:
             log = node.mvproxy.log_text()[marks[node.name]:]
