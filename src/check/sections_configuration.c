@@ -78,6 +78,8 @@ static void load(struct scene *s, const struct flags *flags)
         return;
     if (s->config->hostname_override[0] != '\0')
         (void)snprintf(s->hostname, sizeof(s->hostname), "%s", s->config->hostname_override);
+    else if (sections_text(s->opts->status, "hostname")[0] != '\0') /* it may run where the host has another name */
+        (void)snprintf(s->hostname, sizeof(s->hostname), "%s", sections_text(s->opts->status, "hostname"));
     else if (gethostname(s->hostname, sizeof(s->hostname) - 1) != 0)
         s->hostname[0] = '\0';
 }

@@ -13,6 +13,8 @@
 
 #include "daemon/addresses.h"
 #include "daemon/machine_memory.h"
+#include "net/own_address.h"
+#include "net/tls_inspect.h"
 
 enum {
     FILE_BYTES = 16 << 10,
@@ -234,6 +236,61 @@ static void check_free(struct scene *s, const struct addresses *ours)
         findings_good(s->f, "host-address", "the addresses to listen on are free");
 }
 
+/* ---- addresses that lead to nobody ---- */
+
+struct unserved {
+    struct scene *s;
+    const struct addresses *ours;
+};
+
+/* Of a process that runs, somebody may listen there all the same: the service manager's socket. */
+static void check_served(const char *ip, void *arg)
+{
+    const struct unserved *u = arg;
+    struct derive_address to = {.port = u->ours->at[0].port};
+    struct listen_address there = {.port = u->ours->at[0].port};
+
+    (void)snprintf(to.host, sizeof(to.host), "%s", ip);
+    (void)snprintf(there.host, sizeof(there.host), "%s", ip);
+    if (addresses_reached_by(u->ours, &to) != NULL || !tls_inspect_covers(u->s->config->tls_cert_file, ip) ||
+        (u->s->opts->status != NULL && try_bind(&there, 0) != 0))
+        return;
+    findings_warn(u->s->f, "host-unserved",
+                  "add it to bind-address, on each node that may have it, if anybody uses it: controlPlaneEndpoint, a "
+                  "virtual address (kube-vip, keepalived), a second network",
+                  "bind-address: nobody listens on port %u of %s, which this machine has as well and the serving "
+                  "certificate names: who asks it is refused",
+                  to.port, ip);
+}
+
+static void check_unserved(struct scene *s, const struct addresses *ours)
+{
+    struct unserved u = {.s = s, .ours = ours};
+
+    if (ours->n > 0 && ours->at[0].port != 0 && s->config->tls_cert_file[0] != '\0')
+        own_address_each(check_served, &u);
+}
+
+/* A server elsewhere is another node's, or a load balancer, which may lead back to us. Names are not looked up. */
+static void check_place(struct scene *s)
+{
+    struct sockaddr_storage addr;
+    struct listen_address there;
+    struct derive_address at;
+    struct err err;
+
+    err_clear(&err);
+    if (!derive_url(s->config->apiserver, &at, &err) || strlen(at.host) >= sizeof(there.host))
+        return;
+    (void)snprintf(there.host, sizeof(there.host), "%s", at.host);
+    there.port = at.port;
+    if (to_sockaddr(&there, &addr) != 0 && !own_address_is((const struct sockaddr *)(const void *)&addr))
+        findings_warn(s->f, "host-apiserver",
+                      "give the address on which kube-apiserver of this node listens, 127.0.0.1 if it can be",
+                      "apiserver: %s is no address of this machine: mvproxy is for the API server of its own node",
+                      at.host);
+}
+
 void section_host(struct scene *s)
 {
     struct addresses ours;
@@ -247,6 +304,8 @@ void section_host(struct scene *s)
     }
     if (s->opts->status == NULL)
         check_free(s, &ours);
+    check_unserved(s, &ours);
+    check_place(s);
     check_descriptors(s);
     check_backlog(s);
     check_ports(s, &ours);

@@ -46,14 +46,21 @@ static bool source_of(int family, struct sockaddr_storage *out)
     return ok;
 }
 
+/* False: it is none that another machine could use. */
+static bool usable(const struct sockaddr *addr, char out[OWN_ADDRESS_BYTES])
+{
+    const void *bytes = addr->sa_family == AF_INET
+                            ? (const void *)&((const struct sockaddr_in *)(const void *)addr)->sin_addr
+                            : (const void *)&((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr;
+
+    return !cidr_is_special(addr) && inet_ntop(addr->sa_family, bytes, out, OWN_ADDRESS_BYTES) != NULL;
+}
+
 bool own_address(int family, char out[OWN_ADDRESS_BYTES])
 {
     struct sockaddr_storage from;
-    const void *bytes = family == AF_INET ? (const void *)&((struct sockaddr_in *)(void *)&from)->sin_addr
-                                          : (const void *)&((struct sockaddr_in6 *)(void *)&from)->sin6_addr;
 
-    return source_of(family, &from) && !cidr_is_special((const struct sockaddr *)(const void *)&from) &&
-           inet_ntop(family, bytes, out, OWN_ADDRESS_BYTES) != NULL;
+    return source_of(family, &from) && usable((const struct sockaddr *)(const void *)&from, out);
 }
 
 static bool is_loopback(const struct sockaddr *addr)
@@ -89,4 +96,21 @@ bool own_address_is(const struct sockaddr *addr)
         found = same_ip(i->ifa_addr, addr);
     freeifaddrs(all);
     return found;
+}
+
+void own_address_each(void (*fn)(const char *ip, void *arg), void *arg)
+{
+    char ip[OWN_ADDRESS_BYTES];
+    struct ifaddrs *all;
+
+    if (getifaddrs(&all) != 0)
+        return;
+    for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
+        const struct sockaddr *a = i->ifa_addr;
+
+        if (a != NULL && (a->sa_family == AF_INET || a->sa_family == AF_INET6) &&
+            strcmp(i->ifa_name, "kube-ipvs0") != 0 && usable(a, ip))
+            fn(ip, arg);
+    }
+    freeifaddrs(all);
 }

@@ -20,4 +20,10 @@ bool own_address(int family, char out[OWN_ADDRESS_BYTES]);
 /* Whether a packet to this address stays on this machine: loopback, or an interface has it. Asks the kernel. */
 bool own_address_is(const struct sockaddr *addr);
 
+/*
+ * Each address of this machine that others may reach it by: those of loopback and link-local ones are left out, and
+ * those that kube-proxy keeps for Services (kube-ipvs0).
+ */
+void own_address_each(void (*fn)(const char *ip, void *arg), void *arg);
+
 #endif

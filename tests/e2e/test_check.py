@@ -411,6 +411,55 @@ def test_sysctls(world):
         check(words in done.stdout, words, done.stdout)
 
 
+def test_unserved(world):
+    """an address that this machine has and the certificate names, and where nobody listens: in a network of its own"""
+    path = os.path.join(world.scratch, "before.yaml")
+    before(world, {})
+    program = os.path.join(os.path.dirname(fixture.mvproxy_binary()), "mvproxyctl")
+
+    def told(more):
+        script = "ip link set lo up && ip address add 10.96.0.1/32 dev lo && exec '%s' check --pre --config '%s'" % (program, path)
+        with open(path, encoding="utf-8") as config:
+            text = re.sub(r"(?m)^bind-address: .*", "bind-address: [127.0.0.1%s]" % more, config.read())
+        with open(path, "w", encoding="utf-8") as config:
+            config.write(text)
+        done = subprocess.run(["unshare", "--net", "sh", "-c", script], capture_output=True, text=True, check=False,
+                              env=dict(os.environ, LC_ALL="C.UTF-8"))
+        if "unshare" in done.stderr or "ip:" in done.stderr:
+            raise fixture.Skip("no network namespace with an address of its own: " + done.stderr.strip())
+        return [line for line in done.stdout.splitlines() if "of 10.96.0.1, which this machine has" in line]
+
+    check(len(told("")) == 1 and told("")[0].lstrip().startswith("‼"), told(""))
+    equal(told(", 10.96.0.1"), [], "with it in bind-address")
+
+
+def test_place(world):
+    """a local server that is on another machine is warned of; what is on this one is not"""
+    elsewhere = before(world, {"apiserver": "https://192.0.2.1:%d" % world.spare})[1]
+    check("‼ apiserver: 192.0.2.1 is no address of this machine" in elsewhere, elsewhere)
+    check("no address of this machine" not in before(world, {})[1], "the right one")
+
+
+def test_other_host_name(world):
+    """a process that runs under another host name than the check: the Lease that is looked for is the process' server's"""
+    options = dict(world.options("b"), **{"secure-port": fixture.free_port(), "control-socket": os.path.join(world.scratch, "other.control")})
+    del options["hostname-override"]
+    other = fixture.Mvproxy("mvproxy-other", world.scratch, options)
+    other.argv = ["unshare", "--uts", "sh", "-c", 'hostname test-server-b && exec "$@"', "sh", *other.argv]
+    other.write_config()
+    other.spawn()
+    try:
+        until(lambda: other.ready() or "unshare" in other.log(), "it to be ready")
+        if "unshare" in other.log():
+            raise fixture.Skip("no host name of its own: " + other.tail(1))
+        program = os.path.join(os.path.dirname(fixture.mvproxy_binary()), "mvproxyctl")
+        said = subprocess.run([program, "--socket", options["control-socket"], "check"], capture_output=True, text=True, check=False,
+                              env=dict(os.environ, LC_ALL="C.UTF-8")).stdout
+        check("√ the Lease of test-server-b (" in said, said)
+    finally:
+        other.kill()
+
+
 def test_wrong_use(world):
     """options that it does not know"""
     status, text = 0, ""
