@@ -13,6 +13,11 @@
  * compression can make of 16 KB fields of 64 MB that are to be looked at, so pieces shrink when they take long.
  */
 enum { PIECE_BYTES = 16 << 10, SMALLEST_PIECE = 512, INPUT_TURN_US = 1000, RATE_MS = 1000 };
+/*
+ * Of heads, decoded, at one look: a byte that was sent may stand for 4 KB. Whoever has more takes turns with all that
+ * give much to do (LOOP_BULK), so that others wait for one such look at most, and not for each of them.
+ */
+enum { HEADS_DEAR = 32 << 10, HEADS_AT_ONCE = 128 << 10 };
 
 /* Nobody tells when the client has got the last byte: looked at so often. */
 enum { PARTED_LOOK_MS = 100 };
@@ -206,34 +211,59 @@ static ssize_t feed(struct h2_conn *c, struct slice in)
         return (ssize_t)in.n;
     must_hold(!c->in_session);
     c->in_session = true;
-    used = nghttp2_session_mem_recv(c->session, (const uint8_t *)in.p, in.n);
+    used = nghttp2_session_mem_recv(c->session, (const uint8_t *)(in.n > 0 ? in.p : ""), in.n);
     c->in_session = false;
     return used;
+}
+
+bool h2_conn_head_bytes(struct h2_conn *c, size_t n)
+{
+    c->head_bytes += n;
+    c->stopped = c->head_bytes >= HEADS_AT_ONCE;
+    return !c->stopped;
+}
+
+/* Bytes, or the rest of a head that nghttp2 has already. */
+static bool has_input(const struct h2_conn *c)
+{
+    return c->stopped || stream_input_len(c->stream) > 0;
 }
 
 /* False: closed. */
 static bool take_input(struct h2_conn *c)
 {
     uint64_t end = clock_us() + INPUT_TURN_US;
-    struct slice in;
 
+    if (c->dear && !c->has_turn) {
+        if (has_input(c))
+            lifetime_queue(&c->turn);
+        leave_if_heard(c);
+        return true;
+    }
+    c->head_bytes = 0;
     /* While answers of ours wait for the client there is no reason to make more of them. */
-    while (!c->parting && !stream_congested(c->stream) && (in = stream_peek(c->stream)).n > 0) {
+    while (!c->parting && !stream_congested(c->stream) && has_input(c)) {
+        struct slice in = stream_peek(c->stream);
         ssize_t used;
 
         if (in.n > c->piece_bytes)
             in.n = c->piece_bytes;
+        c->stopped = false;
         used = feed(c, in);
         if (used < 0) {
             close_conn(c, nghttp2_strerror((int)used), reason_of(used), STREAM_CLOSE_FLUSH);
             return false;
         }
-        stream_consume(c->stream, in.n);
-        front_stats_received(c->fc->host->stats, in.n);
+        stream_consume(c->stream, (size_t)used);
+        front_stats_received(c->fc->host->stats, (size_t)used);
         leave_if_heard(c);
         if (!send_output(c)) {
             close_broken(c);
             return false;
+        }
+        if (c->stopped) {
+            lifetime_queue(&c->turn);
+            break;
         }
         if (clock_us() >= end) {
             c->piece_bytes = c->piece_bytes / 4 > SMALLEST_PIECE ? c->piece_bytes / 4 : SMALLEST_PIECE;
@@ -242,6 +272,7 @@ static bool take_input(struct h2_conn *c)
         }
         c->piece_bytes = c->piece_bytes * 2 < PIECE_BYTES ? c->piece_bytes * 2 : PIECE_BYTES;
     }
+    c->dear = c->head_bytes >= HEADS_DEAR;
     leave_if_heard(c);
     return true;
 }
@@ -342,6 +373,15 @@ static void settle(struct h2_conn *c)
 static void on_work(void *arg)
 {
     settle(arg);
+}
+
+static void on_turn(void *arg)
+{
+    struct h2_conn *c = arg;
+
+    c->has_turn = true;
+    settle(c);
+    c->has_turn = false;
 }
 
 void h2_conn_wake(struct h2_conn *c)
@@ -523,6 +563,7 @@ bool h2_conn_start(struct front_conn *fc)
     list_init(&c->woken);
     lifetime_init(&c->life, fc->host->loop, "HTTP/2 connection");
     lifetime_work_init(&c->life, &c->work, LOOP_DEFERRED, on_work, c);
+    lifetime_work_init(&c->life, &c->turn, LOOP_BULK, on_turn, c);
     c->timer = lifetime_timer(&c->life, on_timer, c);
     c->session = c->timer == NULL ? NULL : h2_session_new(c);
     if (c->session == NULL) {

@@ -102,14 +102,11 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     struct slice n = slice_of((const char *)name, name_len), v = slice_of((const char *)value, value_len);
 
     (void)flags;
-    (void)arg;
-    if (st == NULL)
-        return 0;
-    if (frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+    if (st != NULL && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
         h2_head_field(st, n, v);
-    else
+    else if (st != NULL)
         h2_head_trailer(st, n, v);
-    return 0;
+    return h2_conn_head_bytes(arg, name_len + value_len) ? 0 : NGHTTP2_ERR_PAUSE;
 }
 
 static void headers_complete(struct h2_stream *st, const nghttp2_frame *frame)

@@ -95,7 +95,7 @@ struct h2_conn {
     size_t piece_bytes, untaken_seen; /* of input that nghttp2 gets at once; PARTED: not acknowledged yet */
     struct lifetime life;
     struct loop_timer *timer;
-    struct lifetime_work work;                     /* settles */
+    struct lifetime_work work, turn;               /* settles; the same in its turn among those that give much to do */
     int32_t last_id, skipped_from, skipped_to;     /* of the client's streams; the ids skipped last */
     uint64_t idle_since_ms;                        /* without streams */
     uint64_t head_since_ms;                        /* a head has begun and not ended; 0: none */
@@ -109,6 +109,9 @@ struct h2_conn {
     const char *shut_reason; /* the front ends it: for the proxy, if it has requests on it. NULL: it does not */
     bool of_peer;            /* carries the requests of another mvproxy's clients */
     bool in_session;         /* nghttp2 is at work, and may call us: it must not be asked for anything */
+    size_t head_bytes;       /* of heads that were decoded at this look */
+    /* So many that it is read only in its turn; that nghttp2 has stopped inside of a head. This is its turn. */
+    bool dear, stopped, has_turn;
 };
 
 /* h2_conn.c */
@@ -120,6 +123,8 @@ void h2_conn_wake(struct h2_conn *c);
 void h2_stream_wake(struct h2_stream *st);
 /* GOAWAY, mostly with an error; what is open ends with it. */
 void h2_conn_fail(struct h2_conn *c, uint32_t code, enum front_close reason);
+/* So many of a head have been decoded. False: enough for this look, nghttp2 has to stop. */
+bool h2_conn_head_bytes(struct h2_conn *c, size_t n);
 /* False: the stream is broken. */
 bool h2_conn_write(struct h2_conn *c, struct slice data);
 /* Before one more is counted in n_bodies or n_waiting. */

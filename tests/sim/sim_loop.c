@@ -210,7 +210,7 @@ bool loop_timer_pending(const struct loop_timer *t)
 
 void loop_queue(struct loop *l, enum loop_queue q, struct loop_deferred *d, loop_fn *fn, void *arg)
 {
-    if (q != LOOP_DEFERRED)
+    if (q != LOOP_DEFERRED && q != LOOP_BULK) /* no turn is so long that the second would have to wait */
         loop_misuse(l, "only deferred work is simulated", "queue");
     if (list_linked(&d->node)) {
         if (d->fn != fn || d->arg != arg)

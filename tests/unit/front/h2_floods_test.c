@@ -314,7 +314,7 @@ static void test_dear_heads(struct kit *k)
         kit_append_dear_head(&b, i, KIT_DEAR_BYTES - 5000, NULL);
     kit_raw(k, buf_slice(&b).p, buf_len(&b));
     buf_free(&b);
-    for (int turn = 0; turn < 1000 && before < HEADS; turn++) {
+    for (int turn = 0; turn < 10000 && before < HEADS; turn++) {
         double now;
 
         loop_run_once(k->w.loop, 20);
@@ -349,6 +349,58 @@ static void test_many_dear_heads(struct kit *k)
     kit_told(k, &k->held[0], "gone");
     send_dear_heads(k, 50, 1, NULL);
     ok(kit_held(k, held + 1), "when one has ended there is room for another");
+}
+
+/* Each is decoded in pieces, and others are served between them. */
+static void test_dear_heads_in_turns(struct kit *k)
+{
+    enum { HEADS = 4, LEAST_TURNS = HEADS * DEAR_FIELDS * KIT_DEAR_VALUE / (256 << 10) };
+    static const unsigned char ask[] = {0, 0, 6, 1, 5, 0, 0, 0, 1, 0x82, 0x87, 0x84, 1, 1, 'h'};
+    static struct client other;
+    unsigned turns = 0, when_other = 0;
+
+    connect_with_large_heads(k);
+    client_open(&k->w, &other);
+    client_send_bytes(&other, slice_of(KIT_PREFACE, sizeof(KIT_PREFACE) - 1));
+    kit_settle(k);
+    send_dear_heads(k, 0, HEADS, NULL);
+    for (; k->n_held < HEADS + 1 && turns < 10000; turns++) {
+        unsigned before = k->n_held;
+
+        loop_run_once(k->w.loop, 20);
+        if (turns == 1)
+            client_send_bytes(&other, slice_of((const char *)ask, sizeof(ask)));
+        for (unsigned i = before; i < k->n_held && when_other == 0; i++)
+            if (exchange_request(k->held[i].x)->n_fields < DEAR_FIELDS)
+                when_other = i + 1;
+    }
+    ok(k->n_held == HEADS + 1 && turns > LEAST_TURNS, "large heads take turns: %u", turns);
+    ok(when_other > 0 && when_other < HEADS, "and others are served meanwhile (request %u)", when_other);
+    client_close(&other, STREAM_CLOSE_NOW);
+}
+
+/* Wherever nghttp2 has to stop inside of one, at its last field as well. */
+static void test_dear_heads_of_all_lengths(struct kit *k)
+{
+    unsigned n = 0;
+
+    connect_with_large_heads(k);
+    for (unsigned fields = 28; fields < 72; fields++, n++) {
+        struct buf b;
+
+        buf_init(&b, 1 << 20);
+        if (n == 0)
+            buf_append(&b, slice_of(KIT_PREFACE, sizeof(KIT_PREFACE) - 1));
+        kit_append_dear_head(&b, n, fields, NULL);
+        kit_raw(k, buf_slice(&b).p, buf_len(&b));
+        buf_free(&b);
+        if (!kit_held(k, n + 1))
+            break;
+        if (exchange_request(k->held[n].x)->n_fields != fields + 1 + (n == 0))
+            diag("%u fields: %zu came", fields, exchange_request(k->held[n].x)->n_fields);
+        kit_reply(&k->held[n], 200, "");
+    }
+    is_u64(n, 72 - 28, "heads of all lengths come in whole, one after the other");
 }
 
 static void test_stream_limit(struct kit *k)
@@ -393,6 +445,8 @@ static const struct kit_story stories[] = {
     {"provoked resets", test_provoked_resets},
     {"dear heads", test_dear_heads},
     {"many dear heads", test_many_dear_heads},
+    {"dear heads in turns", test_dear_heads_in_turns},
+    {"dear heads of all lengths", test_dear_heads_of_all_lengths},
     {"stream limit", test_stream_limit},
 };
 

@@ -47,6 +47,25 @@ static void test_bytes(void)
     ok(h1_is_value(SLICE_LIT("\t\t a\t")) && !h1_is_value(SLICE_LIT("\t\t a\t\x01")), "tabs hide nothing behind them");
 }
 
+/* Long values are looked at in other pieces. */
+static void test_long_values(void)
+{
+    static const size_t lengths[] = {255, 256, 300, 330};
+    char text[330];
+
+    for (int c = 0; c < 256; c++) {
+        unsigned values = 0, n = 0;
+
+        for (size_t i = 0; i < ROWS(lengths); i++)
+            for (size_t at = 0; at < lengths[i]; at++, n++) {
+                memset(text, 'a', sizeof(text));
+                text[at] = (char)c;
+                values += h1_is_value(slice_of(text, lengths[i]));
+            }
+        is_int(values, value_byte(c) ? n : 0, "byte %d in a long value", c);
+    }
+}
+
 static void test_lines(void)
 {
     static const struct {
@@ -130,6 +149,7 @@ static void test_hosts(void)
 int main(void)
 {
     test_bytes();
+    test_long_values();
     test_lines();
     test_hosts();
     return tap_end();
