@@ -17,14 +17,7 @@ struct comparer {
     struct served *next;     /* to be compared behind it; NULL: none */
 };
 
-static void on_work(void *arg);
-
-static void go_on(void *arg)
-{
-    struct comparer *c = arg;
-
-    work_add(c->queue, &c->work, on_work, c);
-}
+static void begin(void *arg);
 
 struct comparer *comparer_new(struct loop *l, struct work_queue *w, void (*changed)(void *arg), void *arg)
 {
@@ -35,7 +28,7 @@ struct comparer *comparer_new(struct loop *l, struct work_queue *w, void (*chang
     c->queue = w;
     c->changed = changed;
     c->arg = arg;
-    c->again = loop_timer_new(l, go_on, c);
+    c->again = loop_timer_new(l, begin, c);
     if (c->again != NULL)
         return c;
     mem_free(c);
@@ -64,42 +57,43 @@ static void retry_later(struct comparer *c)
     loop_timer_set(c->again, MEMORY_RETRY_MS);
 }
 
-static void finish(struct comparer *c)
+static enum step do_some(void *arg)
 {
+    struct comparer *c = arg;
+
+    return comparison_step(c->now, COMPARER_BUDGET);
+}
+
+static void over(void *arg, bool done)
+{
+    struct comparer *c = arg;
+
+    if (!done) {
+        retry_later(c);
+        return;
+    }
     comparison_free(c->done);
     c->done = c->now;
     c->now = NULL;
     c->changed(c->arg);
-    if (c->next != NULL)
-        go_on(c);
+    begin(c);
 }
 
-static void on_work(void *arg)
+/* The next one, unless one is under way. */
+static void begin(void *arg)
 {
     struct comparer *c = arg;
 
-    if (c->now == NULL && c->next != NULL) {
-        c->now = comparison_new(c->next);
-        if (c->now == NULL) {
-            retry_later(c);
-            return;
-        }
-        served_unref(c->next);
-        c->next = NULL;
-    }
-    if (c->now == NULL)
+    if (c->now != NULL || c->next == NULL)
         return;
-    switch (comparison_step(c->now, COMPARER_BUDGET)) {
-    case DISCO_STEP_MORE:
-        go_on(c);
-        break;
-    case DISCO_STEP_DONE:
-        finish(c);
-        break;
-    case DISCO_STEP_FAILED:
+    c->now = comparison_new(c->next);
+    if (c->now == NULL) {
         retry_later(c);
-        break;
+        return;
     }
+    served_unref(c->next);
+    c->next = NULL;
+    work_start(c->queue, &c->work, do_some, over, c);
 }
 
 void comparer_take(struct comparer *c, struct served *s)
@@ -111,7 +105,7 @@ void comparer_take(struct comparer *c, struct served *s)
         return;
     served_unref(c->next);
     c->next = served_ref(s);
-    go_on(c);
+    begin(c);
 }
 
 const struct comparison_result *comparer_result(const struct comparer *c)

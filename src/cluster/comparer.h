@@ -12,7 +12,7 @@ struct comparer;
 struct loop;
 struct work_queue;
 
-enum { COMPARER_BUDGET = 3000 }; /* group/versions and schemas in a piece: one or two milliseconds */
+enum { COMPARER_BUDGET = 500 }; /* group/versions and schemas in a step: a quarter of a millisecond */
 
 /* `changed` is called when there is another result, never from inside. NULL when out of memory. */
 MEM_CHECK struct comparer *comparer_new(struct loop *l, struct work_queue *w, void (*changed)(void *arg), void *arg);

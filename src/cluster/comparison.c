@@ -243,13 +243,13 @@ static bool step_rows(struct comparison *c)
     return true;
 }
 
-enum disco_step comparison_step(struct comparison *c, size_t budget)
+enum step comparison_step(struct comparison *c, size_t budget)
 {
     static bool (*const steps[])(struct comparison * c) = {
         [PART_DOCUMENTS] = step_documents, [PART_SCHEMAS] = step_schemas, [PART_ROWS] = step_rows};
 
     for (; c->part != PART_OVER && budget > 0; budget--)
         if (!steps[c->part](c))
-            return DISCO_STEP_FAILED;
-    return c->part == PART_OVER ? DISCO_STEP_DONE : DISCO_STEP_MORE;
+            return STEP_FAILED;
+    return c->part == PART_OVER ? STEP_DONE : STEP_MORE;
 }

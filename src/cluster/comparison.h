@@ -6,8 +6,8 @@
 #ifndef MVPROXY_CLUSTER_COMPARISON_H
 #define MVPROXY_CLUSTER_COMPARISON_H
 
+#include "base/step.h"
 #include "cluster/served.h"
-#include "kube/disco_parse.h"
 
 struct comparison;
 
@@ -21,9 +21,9 @@ struct comparison_result {
 MEM_CHECK struct comparison *comparison_new(struct served *s);
 void comparison_free(struct comparison *c); /* NULL is fine */
 struct served *comparison_served(const struct comparison *c);
-/* Looks at so many group/versions and schemas at the most. DISCO_STEP_FAILED: out of memory. */
-enum disco_step comparison_step(struct comparison *c, size_t budget);
-/* Once that was DISCO_STEP_DONE; lives as long. */
+/* Looks at so many group/versions and schemas at the most. STEP_FAILED: out of memory. */
+enum step comparison_step(struct comparison *c, size_t budget);
+/* Once that was STEP_DONE; lives as long. */
 const struct comparison_result *comparison_result(const struct comparison *c);
 
 #endif

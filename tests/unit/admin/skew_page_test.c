@@ -236,7 +236,7 @@ static void compare(struct served *s, size_t *all, size_t *uneven)
 
     if (c == NULL)
         tap_bail("out of memory");
-    while (comparison_step(c, 100) == DISCO_STEP_MORE)
+    while (comparison_step(c, 100) == STEP_MORE)
         continue;
     *all = comparison_result(c)->gvs;
     *uneven = comparison_result(c)->uneven;
