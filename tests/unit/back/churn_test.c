@@ -240,6 +240,12 @@ static void storm(void)
     call_from(&other, &k, "10.0.0.2");
     ok(call_is(&other, "head(200) end"), "another client is served");
     call_free(&other);
+    call_init(&other, &k, "GET", "/exec");
+    other.opts.client = "10.0.0.1";
+    other.opts.upgrade = true;
+    call_send(&other);
+    ok(call_is(&other, "head(200) end"), "and what was read to its end is not held against this one");
+    call_free(&other);
     kit_close(&k);
 }
 
