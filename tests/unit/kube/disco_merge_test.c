@@ -528,13 +528,13 @@ static struct disco_merge *merged(struct disco_doc *const docs[2], bool *silent)
 {
     struct disco_merge *m = disco_merge_new();
     struct err err = {""};
-    enum disco_step step = DISCO_STEP_FAILED;
+    enum step step = STEP_FAILED;
     bool added =
         m != NULL && disco_merge_add(m, SLICE_LIT("a"), docs[0], L) && disco_merge_add(m, SLICE_LIT("b"), docs[1], 0);
 
     if (added)
         step = disco_merge_step(m, SIZE_MAX, &err);
-    if (step == DISCO_STEP_DONE)
+    if (step == STEP_DONE)
         return m;
     *silent = *silent || (added && !err_is_set(&err));
     disco_merge_free(m);
