@@ -172,7 +172,7 @@ static void take_advertise(const struct config *c, struct wire_surroundings *out
     struct err err;
 
     err_clear(&err);
-    if (c->peer_advertise_ip[0] == '\0' ||
+    if (c->peer_advertise_port == 0 ||
         !derive_advertise(c->peer_advertise_ip, c->peer_advertise_port, out->advertise, &err)) {
         if (!addresses_configured(c, &ours, &err))
             ours.n = 0;

@@ -114,6 +114,9 @@ static const struct {
      "F:4:1: etcd-servers: too many endpoints\n"},
     {"half an address for peers", BASE "peer-advertise-ip: 10.0.0.1\n",
      "F:4:1: peer-advertise-ip: peer-advertise-ip and peer-advertise-port must be given together\n"},
+    {"bad pairs, each by its own words", BASE "tls-sni-cert-key: [a, \"b,c:\"]\n",
+     "F:4:1: tls-sni-cert-key: \"a\" is not CERT,KEY or CERT,KEY:NAME,...\n"
+     "F:4:1: tls-sni-cert-key: \"b,c:\": nothing behind the colon, where names belong\n"},
     {"bad peer", BASE "peers: [a]\n", "F:4:1: peers: \"a\" is not ID=HOST:PORT\n"},
     {"bad peer address", BASE "peers: [a=b]\n", "F:4:1: peers: \"b\" is not HOST:PORT\n"},
     {"bad network", BASE "peer-allowed-cidrs: 10.0.0.0/33\n",
@@ -192,7 +195,7 @@ static void test_command_line(void)
 {
     char *const argv[] = {(char[]){"mvproxy"}, (char[]){"--secure-port=1234"}, (char[]){"-v"},
                           (char[]){"7"},       (char[]){"--access-log-user"},  NULL};
-    char *const bad[] = {(char[]){"mvproxy"}, (char[]){"--v=x"}, NULL};
+    char *const bad[] = {(char[]){"mvproxy"}, (char[]){"--v=x"}, (char[]){"--local-failover=yes"}, NULL};
     char *const worse[] = {(char[]){"mvproxy"}, (char[]){"word"}, (char[]){"--v"}, NULL};
     char *const unknown[] = {(char[]){"mvproxy"},   (char[]){"--confg"},  (char[]){"file.yaml"},
                              (char[]){"--verison"}, (char[]){"--nope=1"}, NULL};
@@ -207,7 +210,10 @@ static void test_command_line(void)
     config_free(c);
     c = load(BASE, bad, complaints, sizeof complaints);
     is_null(c, "a bad command line is refused");
-    is_str(complaints, "command line: v: \"x\" is not a whole number\n", "and named");
+    is_str(complaints,
+           "command line: v: \"x\" is not a whole number\ncommand line: local-failover: must be true or false, not "
+           "\"yes\"\n",
+           "and named");
     c = load(BASE, worse, complaints, sizeof complaints);
     is_null(c, "a malformed command line is refused");
     is_str(complaints,

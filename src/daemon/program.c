@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/program.h"
+
+#include "base/log.h"
+#include "daemon/addresses.h"
+#include "daemon/app.h"
+#include "daemon/config_load.h"
+#include "daemon/flags.h"
+#include "daemon/options.h"
+#include "daemon/preflight.h"
+#include "daemon/rlimits.h"
+#include "daemon/trust.h"
+#include "net/tls_memory.h"
+#include <config.h>
+
+#include <unistd.h>
+
+/* As the unit has it. */
+#define SERVICE_USER "mvproxy"
+#define DEFAULT_CONFIG_FILE CONFIG_DIRECTORY "/mvproxy.yaml"
+
+enum { EXIT_BAD_CONFIG = 1, EXIT_BAD_USAGE = 2, MAIN_ARENA_CEILING = 1 << 20, MAIN_ERRORS_CEILING = 256 << 10 };
+
+static void print_errors(const struct buf *errors)
+{
+    struct slice s = buf_slice(errors);
+
+    if (s.n > 0)
+        fprintf(stderr, "%.*s", (int)s.n, s.p);
+}
+
+/* Loads all that the configuration names, as a start would, short of opening sockets, and looks deeper than that. */
+static int check(const struct config *c, struct buf *errors)
+{
+    struct addresses ours;
+    struct trust trust;
+    struct err err;
+    bool ok;
+
+    err_clear(&err);
+    preflight_lacking(c, errors);
+    ok = preflight_files(c, SERVICE_USER, errors);
+    if (!addresses_configured(c, &ours, &err)) {
+        ok = false;
+        buf_printf(errors, "bind-address: %s\n", err.text);
+    }
+    if (ok && trust_load(c, &trust, errors))
+        trust_free(&trust);
+    else
+        ok = false;
+    print_errors(errors);
+    if (!ok)
+        return EXIT_BAD_CONFIG;
+    puts("configuration is valid");
+    return 0;
+}
+
+static int run(struct config *c, const struct app_args *args, struct buf *errors)
+{
+    struct app *a;
+    int status;
+
+    rlimits_prepare();
+    a = app_new(c, args, errors);
+    if (a == NULL) {
+        struct slice rest = buf_slice(errors), line;
+
+        while (slice_split(&rest, '\n', &line))
+            if (line.n > 0)
+                log_error("Cannot start", LS("err", line));
+        return EXIT_BAD_CONFIG;
+    }
+    status = app_run(a);
+    app_free(a);
+    return status;
+}
+
+static int with_config(const struct flags *f, struct buf *errors)
+{
+    struct app_args args = {f->config_file, f->settings, f->n, PACKAGE_VERSION};
+    struct config *c;
+    int status;
+
+    if (f->mode == FLAGS_RUN)
+        app_hold_signals();
+    if (args.config_file == NULL && access(DEFAULT_CONFIG_FILE, F_OK) == 0)
+        args.config_file = DEFAULT_CONFIG_FILE;
+    c = config_load(args.config_file, args.flags, args.n_flags, errors);
+    if (c == NULL) {
+        if (args.config_file == NULL)
+            fprintf(stderr, "no configuration file: %s is not there: write it, or give --config FILE\n",
+                    DEFAULT_CONFIG_FILE);
+        print_errors(errors);
+        return EXIT_BAD_CONFIG;
+    }
+    if (f->mode == FLAGS_RUN)
+        return run(c, &args, errors); /* the app owns the configuration */
+    status = f->mode == FLAGS_CHECK ? check(c, errors) : 0;
+    if (f->mode == FLAGS_DUMP)
+        options_print_config(stdout, c);
+    config_free(c);
+    return status;
+}
+
+static int act(const struct flags *f, struct buf *errors)
+{
+    switch (f->mode) {
+    case FLAGS_HELP:
+        options_print_help(stdout);
+        return 0;
+    case FLAGS_MDOC:
+        options_print_mdoc(stdout);
+        return 0;
+    case FLAGS_MARKDOWN:
+        options_print_markdown(stdout);
+        return 0;
+    case FLAGS_VERSION:
+        puts("mvproxy " PACKAGE_VERSION);
+        return 0;
+    case FLAGS_RUN:
+    case FLAGS_CHECK:
+    case FLAGS_DUMP:
+        break;
+    }
+    return with_config(f, errors);
+}
+
+int program_run(int argc, char **argv)
+{
+    struct arena *arena = arena_new(MAIN_ARENA_CEILING);
+    struct flags flags;
+    struct buf errors;
+    int status = EXIT_BAD_USAGE;
+
+    tls_memory_wipe();
+    buf_init(&errors, MAIN_ERRORS_CEILING);
+    if (arena != NULL && flags_parse(argc, argv, arena, &flags, &errors))
+        status = act(&flags, &errors);
+    else
+        print_errors(&errors);
+    buf_free(&errors);
+    if (arena != NULL)
+        arena_free(arena);
+    if (fflush(stdout) != 0)
+        status = EXIT_BAD_CONFIG;
+    log_finish();
+    return status;
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line of mvproxy, run as a process of its own: what each mode writes where, and the exit status. */
+#include "daemon/program.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/tap.h"
+
+enum { MOST_ARGUMENTS = 6, TEXT = 1 << 20 };
+
+#define BASE                                                                                                           \
+    "tls-cert-file: server.crt\ntls-private-key-file: server.key\napiserver-ca-file: ca.crt\nbind-address: 10.0.0.9\n" \
+    "hostname-override: cp-a\nadmin-bind-address: \"\"\ncontrol-socket: \"\"\n"
+#define LACKING                                                                                                        \
+    "warning: peer-ca-file: none: peers cannot be used, and what only they have is 503: give the CA of the API "       \
+    "servers' serving certificates\nwarning: proxy-client-cert-file: none: users with certificates are refused, and "  \
+    "peers cannot be used: give kube-apiserver's front-proxy pair\n"
+
+static char folder[] = "/tmp/program_test.XXXXXX";
+static char out[TEXT], errors[TEXT];
+
+/* ---- files ---- */
+
+static void write_file(const char *name, const char *text)
+{
+    FILE *f = fopen(name, "w");
+
+    if (f == NULL || fputs(text, f) < 0 || fclose(f) != 0)
+        tap_bail("cannot write %s", name);
+}
+
+static void remove_files(void)
+{
+    char command[64];
+
+    (void)snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+    if (chdir("/") != 0 || system(command) != 0)
+        diag("%s stays", folder);
+}
+
+static void make_files(void)
+{
+    const char *top = getenv("top_srcdir");
+    char here[1024], command[4096];
+
+    if (getcwd(here, sizeof(here)) == NULL || mkdtemp(folder) == NULL)
+        tap_bail("mkdtemp");
+    (void)snprintf(command, sizeof(command),
+                   "cd '%s' && PYTHONDONTWRITEBYTECODE=1 PYTHONPATH='%s/tests/lib' python3 -c \"import certs; a = "
+                   "certs.Authority('%s'); a.issue('ca', 'ca', is_ca=True, eku='');"
+                   "a.issue('server', 's', ca='ca', eku='serverAuth', sans=('kubernetes.default.svc',))\"",
+                   here, top == NULL ? "." : top, folder);
+    if (system(command) != 0 || chdir(folder) != 0)
+        tap_bail("could not make certificates");
+    write_file("good.yaml", BASE);
+    write_file("wrong.yaml", BASE "nonsense: 1\n");
+}
+
+/* ---- the process ---- */
+
+static void read_all(FILE *f, char *text)
+{
+    size_t n;
+
+    rewind(f);
+    n = fread(text, 1, TEXT - 1, f);
+    text[n] = '\0';
+    (void)fclose(f);
+}
+
+/* Its exit status; `to`: where its output goes, NULL: into `out`. It is looked whether it leaks when it exits. */
+static int run(const char *const *arguments, const char *to)
+{
+    FILE *o = to == NULL ? tmpfile() : fopen(to, "w"), *e = tmpfile();
+    char *argv[MOST_ARGUMENTS + 2] = {(char[]){"mvproxy"}};
+    int argc = 1, status;
+    pid_t child;
+
+    for (size_t i = 0; i < MOST_ARGUMENTS && arguments[i] != NULL; i++)
+        argv[argc++] = strdup(arguments[i]);
+    (void)fflush(NULL);
+    child = fork();
+    if (child == 0) {
+        (void)dup2(fileno(o), STDOUT_FILENO);
+        (void)dup2(fileno(e), STDERR_FILENO);
+        status = program_run(argc, argv);
+        for (int i = 1; i < argc; i++)
+            free(argv[i]);
+        exit(status);
+    }
+    (void)waitpid(child, &status, 0);
+    for (int i = 1; i < argc; i++)
+        free(argv[i]);
+    read_all(e, errors);
+    if (to == NULL)
+        read_all(o, out);
+    else
+        (void)fclose(o);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static const struct row {
+    const char *arguments[MOST_ARGUMENTS];
+    int status;
+    const char *out;    /* how it begins; "": nothing */
+    const char *errors; /* all of it; NULL: whatever it is */
+} rows[] = {
+    {{"--help"}, 0, "Usage: mvproxy", ""},
+    {{"-h"}, 0, "Usage: mvproxy", ""},
+    {{"--version"}, 0, "mvproxy ", ""},
+    {{"--print-options-mdoc"}, 0, ".", ""},
+    {{"--print-options-markdown"}, 0, "", ""},
+    {{"--nope"}, 2, "", "command line: --nope: unknown option\n"},
+    {{"--bind-adress=x"}, 2, "", "command line: --bind-adress: unknown option: did you mean --bind-address?\n"},
+    {{"--print-options-mdco"}, 2, "", "command line: --print-options-mdco: unknown option\n"},
+    {{"--config", "none.yaml", "--dump-config"}, 1, "", "none.yaml: No such file or directory\n"},
+    {{"--config", "wrong.yaml", "-t"}, 1, "", "wrong.yaml:8:1: nonsense: unknown option\n"},
+    {{"--config", "wrong.yaml"}, 1, "", "wrong.yaml:8:1: nonsense: unknown option\n"},
+    {{"--config", "good.yaml", "--dump-config"}, 0, "", ""},
+    {{"--config", "good.yaml", "-t"},
+     0,
+     "configuration is valid\n",
+     LACKING "warning: client-ca-file: none: users with certificates are refused\n"},
+    {{"--config", "good.yaml", "-t", "--bind-address=cp-a"},
+     1,
+     "",
+     "command line: bind-address: \"cp-a\" is not an IP address, alone or with a port: give one of this machine\n"},
+    {{"--config", "good.yaml", "-t", "--apiserver-ca-file=none.crt"},
+     1,
+     "",
+     LACKING "command line: apiserver-ca-file: none.crt: No such file or directory: give the path of a PEM file\n"
+             "warning: client-ca-file: none: users with certificates are refused\n"},
+};
+
+static void table(void)
+{
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        const struct row *r = &rows[i];
+
+        is_int(run(r->arguments, NULL), r->status, "row %zu, %s: exit status", i, r->arguments[0]);
+        ok(strncmp(out, r->out, strlen(r->out)) == 0 && (r->status == 0 || out[0] == '\0'), "row %zu: said: %.200s", i,
+           out);
+        if (r->errors != NULL)
+            is_str(errors, r->errors, "row %zu: complained", i);
+    }
+}
+
+static bool has(const char *text, const char *part)
+{
+    return strstr(text, part) != NULL;
+}
+
+static void listings(void)
+{
+    static const char *const mdoc[MOST_ARGUMENTS] = {"--print-options-mdoc"},
+                             *const markdown[MOST_ARGUMENTS] = {"--print-options-markdown"},
+                             *const dump[MOST_ARGUMENTS] = {"--config", "good.yaml", "--dump-config", "--v=7"},
+                             *const version[MOST_ARGUMENTS] = {"--version"};
+
+    (void)run(mdoc, NULL);
+    ok(has(out, ".It Ic bind-address") || has(out, "bind-address"), "the manual's list");
+    ok(!has(out, "| `"), "is no markdown");
+    (void)run(markdown, NULL);
+    ok(has(out, "| `bind-address: ADDRESSES` |"), "the guide's list: %.200s", out);
+    (void)run(dump, NULL);
+    ok(has(out, "\nv: 7") && has(out, "tls-cert-file: \"server.crt\""), "what is in force: %.200s", out);
+    ok(run(version, "/dev/full") == 1, "a disc that is full");
+}
+
+/* What a start says goes into the log. */
+static void starts(void)
+{
+    static const char *const arguments[MOST_ARGUMENTS] = {"--config", "good.yaml", "--apiserver-ca-file=none.crt"},
+                             *const none[MOST_ARGUMENTS] = {"--v=x"};
+
+    is_int(run(arguments, NULL), 1, "a start that fails");
+    ok(has(errors, "\"Cannot start\" err=\"CA bundle none.crt: No such file or directory\"\n"), "why: %s", errors);
+    is_str(strstr(errors, "err=\"\""), NULL, "no empty line");
+    (void)run(none, NULL);
+    if (has(errors, "no configuration file"))
+        ok(has(errors, "mvproxy.yaml is not there: write it, or give --config FILE\ncommand line: v: \"x\""),
+           "none at all");
+    else
+        tap_skip("this machine has a configuration", "none at all");
+}
+
+int main(void)
+{
+    make_files();
+    table();
+    listings();
+    starts();
+    remove_files();
+    return tap_end();
+}
