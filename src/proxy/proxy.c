@@ -196,10 +196,6 @@ static bool understand(struct job *j)
     }
     j->summary.apply = head->method_id == HTTP_PATCH && request_is_apply(head);
     j->summary.long_running = j->info.long_running || exchange_wants_upgrade(j->x);
-    if (head->method_id == HTTP_CONNECT) {
-        job_refuse(j, 405, "CONNECT is not supported");
-        return false;
-    }
     return true;
 }
 

@@ -284,6 +284,39 @@ static void aggregated(void)
     world_close(&w);
 }
 
+/* Without a namespace, what is in one can be listed and watched, and nothing else: that no server knows. */
+static void out_of_scope(void)
+{
+    static const struct {
+        const char *request;
+        bool looks; /* at the server's discovery: it may have drifted */
+    } rows[] = {
+        {"GET /apis/batch/v1/jobs", true},       {"GET /apis/batch/v1/jobs?watch=1", true},
+        {"GET /apis/batch/v1/jobs/x", false},    {"DELETE /apis/batch/v1/jobs", false},
+        {"DELETE /apis/batch/v1/jobs/x", false}, {"GET " JOBS "/x", true},
+    };
+    char request[200];
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct world w;
+        struct side *c;
+
+        (void)snprintf(request, sizeof request, "%s HTTP/1.1\r\nHost: k\r\n\r\n", rows[i].request);
+        world_init(&w, 1);
+        w.local_has_jobs = true;
+        world_start(&w);
+        c = client(&w);
+        say(c, request);
+        (void)has(conn(&w.local, 0), "\r\n\r\n");
+        say(conn(&w.local, 0), NOT_FOUND);
+        if (rows[i].looks)
+            ok(until(&w, world_waiting(&w)), "%s: looks again", rows[i].request);
+        else
+            ok(has(c, "404 page not found"), "%s: a 404 at once", rows[i].request);
+        world_close(&w);
+    }
+}
+
 static void ordinary_not_found(void)
 {
     struct world w;
@@ -377,6 +410,7 @@ int main(void)
     really_denied();
     with_a_body_under_way();
     said_behind_it();
+    out_of_scope();
     ordinary_not_found();
     all_denials_of_the_local_server();
     all_denials_of_a_peer();

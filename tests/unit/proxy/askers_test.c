@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who asks for what not all servers serve is remembered when his request ends; who asks for the rest is not. */
+#include <stdio.h>
+
+#include "proxy/insight.h"
+#include "unit/proxy/world.h"
+
+#define FIELDS " HTTP/1.1\r\nHost: k\r\nUser-Agent: tool/1 (more)\r\n"
+
+static void note(const struct insight_asker *a, void *arg)
+{
+    buf_printf(arg, "%.*s by %.*s %llu; ", (int)a->gvr.resource.n, a->gvr.resource.p, (int)a->user_agent.n,
+               a->user_agent.p, (unsigned long long)a->requests);
+}
+
+static void remembered(struct world *w, const char *want, const char *name)
+{
+    struct buf out;
+
+    buf_init(&out, 1 << 16);
+    insight_each(proxy_insight(w->proxy), note, &out);
+    is_slice(buf_slice(&out), want, "%s", name);
+    buf_free(&out);
+}
+
+/* What it answers, and what is remembered then; jobs are the peer's alone. */
+static const struct {
+    const char *name, *target;
+    bool peer; /* it goes to the peer */
+    const char *answer, *want;
+} rows[] = {
+    {"what one server serves", JOBS, true, "200 OK", "jobs by tool/1 1; "},
+    {"and says that it has not", JOBS "/x", true, "404 Not Found", "jobs by tool/1 1; "},
+    {"and fails at", JOBS, true, "500 Oh", "jobs by tool/1 1; "},
+    {"what he may not have", JOBS, true, "403 Forbidden", ""},
+    {"as nobody", JOBS, true, "401 Unauthorized", ""},
+    {"what all serve", PODS, false, "200 OK", ""},
+    {"no resource", "/version", false, "200 OK", ""},
+};
+
+int main(void)
+{
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        char text[512];
+        struct world w;
+        struct side *c, *s;
+
+        world_open(&w, 1);
+        w.local_has_jobs = false;
+        c = client(&w);
+        (void)snprintf(text, sizeof(text), "GET %s%s\r\n", rows[i].target, FIELDS);
+        say(c, text);
+        s = conn(rows[i].peer ? &w.peers[0] : &w.local, 0);
+        ok(has(s, rows[i].target), "%s: asked", rows[i].name);
+        (void)snprintf(text, sizeof(text), "HTTP/1.1 %s\r\nContent-Length: 2\r\n\r\nok", rows[i].answer);
+        say(s, text);
+        ok(has(c, "\r\n\r\nok"), "%s: answered", rows[i].name);
+        remembered(&w, rows[i].want, rows[i].name);
+        world_close(&w);
+    }
+    return tap_end();
+}
