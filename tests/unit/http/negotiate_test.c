@@ -210,8 +210,56 @@ static void etags(void)
     arena_free(a);
 }
 
+static void short_tags(void)
+{
+    is_slice(etag_short(SLICE_LIT("\"ABCDEFGHIJKLMNOP\"")), "ABCDEFGHIJKL", "12 characters without the quotes");
+    is_slice(etag_short(SLICE_LIT("\"ABCDEFGHIJKL\"")), "ABCDEFGHIJKL", "as many as there are");
+    is_slice(etag_short(SLICE_LIT("\"AB\"")), "AB", "or fewer");
+    is_slice(etag_short(SLICE_LIT("W/AB")), "W/AB", "also of what has none");
+    is_u64(etag_short(SLICE_LIT("\"")).n, 0, "nothing of a lone quote");
+    is_u64(etag_short(SLICE_NONE).n, 0, "nor of nothing");
+}
+
+/* For what has one shape, in JSON, YAML or protobuf. */
+static void plain(void)
+{
+    static const struct {
+        const char *accept;
+        unsigned offers;
+        int want; /* -1: none */
+    } forms[] = {
+        {"", 0, NEGOTIATE_JSON},
+        {"application/json", 0, NEGOTIATE_JSON},
+        {"*/*", NEGOTIATE_OFFER_YAML, NEGOTIATE_JSON},
+        {"application/*", NEGOTIATE_OFFER_YAML, NEGOTIATE_JSON},
+        {"application/yaml", NEGOTIATE_OFFER_YAML, NEGOTIATE_YAML},
+        {"application/yaml", NEGOTIATE_OFFER_PROTOBUF, -1},
+        {"application/vnd.kubernetes.protobuf", NEGOTIATE_OFFER_PROTOBUF, NEGOTIATE_PROTOBUF},
+        {"application/vnd.kubernetes.protobuf", NEGOTIATE_OFFER_YAML, -1},
+        {"application/vnd.kubernetes.protobuf, */*", NEGOTIATE_OFFER_YAML, NEGOTIATE_JSON},
+        {"application/json;q=0.5, application/yaml", NEGOTIATE_OFFER_YAML, NEGOTIATE_YAML},
+        {"application/yaml;q=0.5, application/json", NEGOTIATE_OFFER_YAML, NEGOTIATE_JSON},
+        {"application/json;g=apidiscovery.k8s.io, application/yaml", NEGOTIATE_OFFER_YAML, NEGOTIATE_YAML},
+        {"application/json;v=v2, application/yaml", NEGOTIATE_OFFER_YAML, NEGOTIATE_YAML},
+        {"application/json;as=Table, application/yaml", NEGOTIATE_OFFER_YAML, NEGOTIATE_YAML},
+        {"application/json;as=Table", NEGOTIATE_OFFER_YAML, -1},
+        {"text/html", NEGOTIATE_OFFER_YAML, -1},
+        {",", 0, -1},
+    };
+
+    for (size_t i = 0; i < ROWS(forms); i++) {
+        enum negotiate_format f = NEGOTIATE_PROTOBUF;
+        bool found = negotiate_plain(slice_str(forms[i].accept), forms[i].offers, &f);
+
+        is_int(found ? (int)f : -1, forms[i].want, "plain: '%s', offers %u", forms[i].accept, forms[i].offers);
+        ok(found || f == NEGOTIATE_JSON, "and JSON where there is none");
+    }
+}
+
 int main(void)
 {
+    plain();
+    short_tags();
     accept();
     flood();
     others();

@@ -159,7 +159,10 @@ static void test_walk(struct arena *a)
     enum jscan_type type;
     bool first, inner;
 
-    jscan_init(&s, SLICE_LIT(" {\"a\":[1,\"x\"],\"b\\n\":{\"c\":2},\"d\":\"\\u00e9\\ud83d\\ude00z\"} "), 8);
+    jscan_init(&s,
+               SLICE_LIT(" {\"a\":[1,\"x\"],\"b\\n\":{\"c\":2},\"d\":"
+                         "\"\\u00e9\\ud83d\\ude00z\\u20ac\\uffff\\u0800\\u07ff\\u0080\\u007f\"} "),
+               8);
     ok(jscan_peek(&s, &type) && type == JSCAN_OBJECT, "peek");
     ok(jscan_enter_object(&s, &first), "enter");
     ok(jscan_member(&s, &first, &key) && jscan_text_eq(&key, SLICE_LIT("a")), "first member");
@@ -172,7 +175,8 @@ static void test_walk(struct arena *a)
     ok(jscan_value(&s, &v), "object in one go");
     is_slice(v.raw, "{\"c\":2}", "its extent");
     ok(jscan_member(&s, &first, &key) && jscan_value(&s, &v) && jscan_text(a, &v, &text), "third member");
-    is_slice(text, "\xc3\xa9\xf0\x9f\x98\x80z", "escapes decoded");
+    is_slice(text, "\xc3\xa9\xf0\x9f\x98\x80z\xe2\x82\xac\xef\xbf\xbf\xe0\xa0\x80\xdf\xbf\xc2\x80\x7f",
+             "escapes decoded");
     ok(!jscan_member(&s, &first, &key) && s.error == NULL && s.depth == 0, "the object's end");
     ok(jscan_end(&s), "the document's end");
     ok(jscan_get(SLICE_LIT("{\"a\":{\"b\":1},\"b\":2}"), SLICE_LIT("b"), &v), "look-up");
