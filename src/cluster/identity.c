@@ -253,6 +253,7 @@ static void on_removed(void *arg, const struct fetch_result *r)
 
     if (left_meanwhile(i))
         return;
+    lease_news_at(i->news, NULL);
     if (api_answered(r, 200) || api_answered(r, 404))
         create(i);
     else if (api_answered(r, 409))
@@ -292,6 +293,7 @@ static void judge_other(struct identity *i, const struct lease *l)
             log_info("Identity Lease of this server exists; waiting to see whether it is renewed", LT("lease", i->id),
                      LS("holder", l->holder));
         after(i, wait_ms, look);
+        lease_news_at(i->news, i->path); /* it stands for this server as yet, and peers read it */
     } else {
         log_info("Removing a Lease that an earlier process left behind", LT("lease", i->id), LS("holder", l->holder));
         if (!remove_lease(i, l, on_removed))

@@ -10,7 +10,7 @@
 
 /* kube-apiserver renews every 10 s ± 4 %: two renewals missed by everybody mean that the watch is dead, not the
  * cluster. */
-enum { SILENCE_MS = 25000, LEASE_ARENA = 2 * LIMIT_WATCH_LINE_BYTES, REPLACED_US = 40 * 1000 * 1000 };
+enum { SILENCE_MS = 25000, LEASE_ARENA = 2 * LIMIT_WATCH_LINE_BYTES, REPLACED_US = 25 * 1000 * 1000 };
 
 /*
  * 1.26 labels its Leases otherwise than all later versions. Two selectors are two collections to the API server. What
@@ -60,7 +60,8 @@ static bool is_of(const char *holder, struct slice name)
 
 /*
  * A server that was upgraded from 1.26 has two Leases, or was taken back to it. They are written by the clock of one
- * host: the newer one is renewed, unless both are, for somebody else publishes the later one; then it is the one.
+ * host: the newer one is renewed, unless both are, for somebody else publishes the later one; then it is the one. Two
+ * renewals missed are enough to know: sooner than a peer lapses.
  */
 static bool counts(const struct leases *l, const struct lease *lease, struct slice id)
 {
@@ -116,6 +117,8 @@ static bool on_object(void *arg, struct slice key, struct slice json)
     } else if (counts(l, &lease, slice_str(id))) {
         lease.name = slice_str(id);
         peers_lease(l->peers, &lease);
+    } else {
+        peers_tag(l->peers, slice_str(id), lease.discovery);
     }
     return true;
 }

@@ -450,6 +450,14 @@ void peers_lease(struct peers *p, const struct lease *l)
     report(p, peer, what);
 }
 
+void peers_tag(struct peers *p, struct slice id, struct slice tag)
+{
+    struct peer *peer = peers_find(p, id);
+
+    if (peer != NULL)
+        report(p, peer, peer_set_tag(peer, tag));
+}
+
 /* Also of one that has never said what it serves: what only it has is not gone because we have not heard of it. */
 static bool worth_keeping(const struct peers *p, const struct peer *peer)
 {

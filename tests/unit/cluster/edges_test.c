@@ -158,11 +158,36 @@ static void without_duration(void)
     world_end(&w);
 }
 
+/* Its later Lease is silent, and the one of 1.26 counts before that matters, whenever in turn all others renew theirs.
+ */
+static void never_lapses_on_the_way_back(uint64_t at_ms)
+{
+    struct world w;
+    struct kube_server *b;
+    bool lapsed = false;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    sim_run_ms(w.loop, 60000 + at_ms);
+    kube_set_minor(b, 26);
+    kube_start(b, 0);
+    for (unsigned i = 0; i < 300; i++) {
+        sim_run_ms(w.loop, 200);
+        lapsed = lapsed || world_peer_of(&w, b)->life != SERVED_LIVE;
+    }
+    ok(!lapsed, "taken back to 1.26 after %llu s: live all the time", (unsigned long long)at_ms / 1000);
+    world_end(&w);
+}
+
 int main(void)
 {
     half_seen();
     collected();
     full_of_the_dead();
     without_duration();
+    for (uint64_t ms = 0; ms < 10000; ms += 1000)
+        never_lapses_on_the_way_back(ms);
     return tap_end();
 }

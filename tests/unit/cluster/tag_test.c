@@ -272,6 +272,32 @@ static void routed_at_once(void)
     end(&s);
 }
 
+/* Taken back to a version with another Lease, or with none of its own, while the one before is there still. */
+static void taken_back(unsigned minor)
+{
+    struct story s;
+    unsigned ms = 0;
+
+    begin(&s, IDENTITY_AUTO, 34);
+    start_other(&s);
+    kube_stop(s.b, false);
+    sim_run_ms(s.w.loop, 1000);
+    kube_set_minor(s.b, minor);
+    kube_pause_renewal(s.b, minor < 26);
+    kube_set_apis(s.b, WORLD_BATCH);
+    kube_start_again(s.b, 0);
+    for (; ms < 60000 && !world_peer_serves(&s.w, s.b, "batch", "v1", "jobs"); ms++)
+        sim_run_ms(s.w.loop, 1);
+    ok(ms <= 2000, "taken back to 1.%u: what it has gained is routed by after %u ms", minor, ms);
+    sim_run_ms(s.w.loop, 60000);
+    ok(world_peer_of(&s.w, s.b)->life == SERVED_LIVE, "and it stays live");
+    kube_set_apis(s.b, WORLD_BASE ";batch/v2:jobs");
+    cluster_refresh(s.other);
+    sim_run_ms(s.w.loop, AT_ONCE_MS);
+    ok(world_peer_serves(&s.w, s.b, "batch", "v2", "jobs"), "what comes later is known at once");
+    end(&s);
+}
+
 /* Legacy discovery describes a resource in the same bytes whatever its group and version are called. */
 static void renamed(const char *apis)
 {
@@ -322,6 +348,8 @@ int main(void)
     pretends();
     routed_at_once();
     grows_after_its_start();
+    taken_back(26);
+    taken_back(25);
     renamed("apps/v1:deployments;batch/v1:jobs;batch/v3:jobs");
     renamed("apps/v1:deployments;batch/v2:jobs;batch/v1:jobs");
     renamed("apps/v1:deployments;botch/v1:jobs;botch/v2:jobs");
