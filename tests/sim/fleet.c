@@ -29,7 +29,7 @@ struct node {
     struct cluster *cluster; /* NULL: its mvproxy is dead */
     struct proxy *proxy;
     uint64_t server_since, proxy_since; /* 0: not up */
-    bool started_before;
+    unsigned minor;                     /* 0: never mind */
 };
 
 struct fleet {
@@ -342,13 +342,28 @@ static void delete_lacking(struct fleet *f, struct kube_server *k)
     mem_free(stored);
 }
 
+void fleet_set_minor(struct fleet *f, unsigned node, unsigned minor)
+{
+    f->nodes[node].minor = minor;
+    kube_set_minor(f->nodes[node].server, minor);
+    kube_pause_renewal(f->nodes[node].server, minor < 26);
+}
+
+size_t fleet_open(const struct fleet *f, unsigned node)
+{
+    return sim_open(f->nodes[node].back);
+}
+
 void fleet_start_server(struct fleet *f, unsigned node, const char *apis, int64_t skew_us)
 {
     struct node *n = &f->nodes[node];
 
     f->changed = n->server_since = loop_now_ms(f->loop);
     kube_set_apis(n->server, apis);
-    kube_start(n->server, skew_us);
+    if (n->minor == 0 || n->minor >= 35)
+        kube_start(n->server, skew_us);
+    else
+        kube_start_again(n->server, skew_us);
     if (f->deletes_lacking)
         delete_lacking(f, n->server);
     register_apis(f, apis);
@@ -362,7 +377,7 @@ void fleet_stop_server(struct fleet *f, unsigned node, bool graceful)
         return;
     f->changed = loop_now_ms(f->loop);
     n->server_since = 0;
-    kube_stop(n->server, graceful);
+    kube_stop(n->server, graceful && (n->minor == 0 || n->minor >= 35));
 }
 
 static struct proxy_opts proxy_opts_of(const struct node *n)

@@ -41,6 +41,11 @@ void fleet_start_server(struct fleet *f, unsigned node, const char *apis, int64_
 void fleet_delete_lacking(struct fleet *f);
 /* Discovery in its legacy form, with the list of stored APIServices, or aggregated. */
 void fleet_set_legacy(struct fleet *f, unsigned node, bool legacy);
+/* The minor version that it is of from its next start on: before 26 it has no Lease, before 35 it neither deletes it
+ * when it stops nor changes its holder when it starts. */
+void fleet_set_minor(struct fleet *f, unsigned node, unsigned minor);
+/* Requests of a node's mvproxy that are under way. */
+size_t fleet_open(const struct fleet *f, unsigned node);
 void fleet_stop_server(struct fleet *f, unsigned node, bool graceful);
 /* And its mvproxy, which dies without a word. */
 void fleet_start_proxy(struct fleet *f, unsigned node);

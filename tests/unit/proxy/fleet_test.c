@@ -17,7 +17,7 @@
 #include "sim/fleet.h"
 
 enum {
-    NODES = 3,
+    NODES_MAX = FLEET_MAX,
     STEPS = 30,
     STEP_MAX_MS = 6000,
     QUESTION_MS = 300,
@@ -28,8 +28,10 @@ enum {
     HEARD_MS = 15000, /* a Lease, of an mvproxy or a server that started that long ago */
     CONVERGED_MS = 2000,
     /* Of steps. From 14 on servers have legacy discovery now and then, and delete APIServices; from 15 on there is
-       etcd. */
-    KINDS = 16,
+       etcd; from 17 on there are two to four nodes, and servers that keep their holder or have no Lease, or that
+       of 1.26. */
+    KINDS = 17,
+    OPEN_MAX = 20, /* requests of one mvproxy when all is well: what it watches, and what it asks just now */
     N_SCHEDULES = 200,
 };
 
@@ -54,19 +56,23 @@ struct schedule {
     struct fleet *fleet;
     uint64_t number, state;
     bool tell, failed;
-    char apis[NODES][600];
-    bool heard[NODES][NODES]; /* this mvproxy, since it started, of that server */
-    bool met[NODES][NODES];   /* and has read it, as it is or was last */
-    uint64_t slow_ms;         /* until when some server was slow to answer, or memory short */
-    uint64_t deaf_ms;         /* when watches fell silent; 0: never */
-    unsigned kinds;           /* of steps */
+    char apis[NODES_MAX][600];
+    bool heard[NODES_MAX][NODES_MAX]; /* this mvproxy, since it started, of that server */
+    bool met[NODES_MAX][NODES_MAX];   /* and has read it, as it is or was last */
+    uint64_t slow_ms;                 /* until when some server was slow to answer, or memory short */
+    uint64_t deaf_ms;                 /* when watches fell silent; 0: never */
+    unsigned kinds;                   /* of steps */
+    int64_t skew_us[NODES_MAX];       /* of its clock */
+    bool keeps_holder[NODES_MAX];     /* of its Lease, when another process of it starts */
+    bool mute[NODES_MAX];             /* a server without a Lease of its own: its mvproxy has to publish one */
+    unsigned nodes;
     bool short_of_memory;
-    uint64_t started_ms[NODES]; /* a server, as it is or was last */
-    bool lies[NODES];
-    uint64_t lied_ms[NODES]; /* when a server began or ceased to lie of what it serves; 0: never did */
+    uint64_t started_ms[NODES_MAX]; /* a server, as it is or was last */
+    bool lies[NODES_MAX];
+    uint64_t lied_ms[NODES_MAX]; /* when a server began or ceased to lie of what it serves; 0: never did */
     unsigned asked, refused;
     bool only_etcd; /* knows addresses */
-    bool cut_etcd[NODES];
+    bool cut_etcd[NODES_MAX];
     bool leaderless, silent, lost;   /* etcd: without leader; its watches; records */
     uint64_t etcd_since_ms, etcd_ms; /* its trouble began, and was there last; 0: never */
 };
@@ -107,21 +113,23 @@ static void __attribute__((format(printf, 2, 3))) broken(struct schedule *s, con
 /* ------------------------------------------------------------------------------------------------------------- truth
  */
 
-/* Who may have seen whose Lease, through his own server. To be called before anything changes. */
-static void note_heard(struct schedule *s)
-{
-    for (unsigned i = 0; i < NODES; i++)
-        for (unsigned j = 0; j < NODES; j++) {
-            uint64_t up = fleet_proxy_up(s->fleet, i), own = fleet_server_up(s->fleet, i),
-                     other = fleet_server_up(s->fleet, j);
-
-            s->heard[i][j] = up > 0 && (s->heard[i][j] || (up > HEARD_MS && own > HEARD_MS && other > HEARD_MS));
-        }
-}
-
 static uint64_t min_of(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
+}
+
+/* Who may have seen whose Lease, through his own server. To be called before anything changes. */
+static void note_heard(struct schedule *s)
+{
+    for (unsigned i = 0; i < s->nodes; i++)
+        for (unsigned j = 0; j < s->nodes; j++) {
+            uint64_t up = fleet_proxy_up(s->fleet, i), own = fleet_server_up(s->fleet, i),
+                     other = fleet_server_up(s->fleet, j);
+
+            if (s->mute[j])
+                other = min_of(other, fleet_proxy_up(s->fleet, j));
+            s->heard[i][j] = up > 0 && (s->heard[i][j] || (up > HEARD_MS && own > HEARD_MS && other > HEARD_MS));
+        }
 }
 
 /* Whoever lies of what he serves loses his own, here and elsewhere, until he was asked again. */
@@ -150,6 +158,8 @@ static uint64_t in_touch(struct schedule *s, unsigned from, unsigned to)
     uint64_t near = min_of(fleet_server_up(s->fleet, from), fleet_proxy_up(s->fleet, from)),
              far = min_of(fleet_server_up(s->fleet, to), fleet_proxy_up(s->fleet, to));
 
+    if (s->mute[to])
+        far -= min_of(far, HEARD_MS);
     return fleet_path_up(s->fleet, from, to) > KNOWN_MS && addressed(s, min_of(near, far)) ? min_of(near, far) : 0;
 }
 
@@ -165,24 +175,25 @@ static uint64_t patience(struct schedule *s)
 
 static void note_met(struct schedule *s)
 {
-    for (unsigned i = 0; i < NODES; i++)
-        for (unsigned j = 0; j < NODES; j++)
+    for (unsigned i = 0; i < s->nodes; i++)
+        for (unsigned j = 0; j < s->nodes; j++)
             s->met[i][j] = fleet_proxy_up(s->fleet, i) > 0 &&
                            (s->met[i][j] || (believed(s, j) && in_touch(s, i, j) > patience(s)));
 }
 
 /*
  * Of a server that is away somebody has to have said what it has: it itself, or the APIServices, which older servers
- * delete.
+ * delete; and these only of one that was seen to be another process than the one that was read.
  */
 static bool must_be_known(struct schedule *s, unsigned node, unsigned away, const struct gvr *g)
 {
-    return s->heard[node][away] && s->deaf_ms == 0 && (s->met[node][away] || fleet_registered(s->fleet, g));
+    return s->heard[node][away] && s->deaf_ms == 0 &&
+           (s->met[node][away] || (!s->keeps_holder[away] && fleet_registered(s->fleet, g)));
 }
 
 static void judge_404(struct schedule *s, const struct fleet_answer *a)
 {
-    for (unsigned i = 0; i < NODES; i++) {
+    for (unsigned i = 0; i < s->nodes; i++) {
         bool away = fleet_server_up(s->fleet, i) == 0;
 
         if (!fleet_has(s->fleet, i, &a->gvr) || s->started_ms[i] > a->asked_ms || s->lied_ms[i] > 0 ||
@@ -200,7 +211,7 @@ static bool answerable(struct schedule *s, const struct fleet_answer *a)
 {
     uint64_t bound = loop_now_ms(fleet_loop(s->fleet)) - a->asked_ms + patience(s);
 
-    for (unsigned i = 0; i < NODES; i++)
+    for (unsigned i = 0; i < s->nodes; i++)
         if (fleet_has(s->fleet, i, &a->gvr) && believed(s, i) && believed(s, a->node) &&
             (i == a->node ? min_of(fleet_server_up(s->fleet, i), fleet_proxy_up(s->fleet, i))
                           : in_touch(s, a->node, i)) > bound)
@@ -269,6 +280,22 @@ static void draw_form(struct schedule *s, unsigned node)
     fleet_set_legacy(s->fleet, node, legacy);
 }
 
+static void draw_age(struct schedule *s, unsigned node)
+{
+    static const unsigned minors[] = {24, 26, 34, 35};
+    unsigned minor;
+
+    if (s->kinds <= 16)
+        return;
+    minor = minors[dice(s, ROWS(minors))];
+    say(s, "server %u is 1.%u", node, minor);
+    fleet_set_minor(s->fleet, node, minor);
+    s->mute[node] = minor < 26;
+    s->keeps_holder[node] = minor < 35;
+    for (unsigned i = 0; s->mute[node] && i < s->nodes; i++)
+        s->heard[i][node] = false;
+}
+
 static void toggle_server(struct schedule *s, unsigned node)
 {
     bool graceful = dice(s, 2) == 0, other = dice(s, 3) > 0;
@@ -281,11 +308,14 @@ static void toggle_server(struct schedule *s, unsigned node)
     if (other)
         draw_release(s, node);
     draw_form(s, node);
+    draw_age(s, node);
     say(s, "server %u starts with %s", node, s->apis[node]);
     s->started_ms[node] = loop_now_ms(fleet_loop(s->fleet));
-    for (unsigned i = 0; i < NODES; i++)
+    for (unsigned i = 0; i < s->nodes; i++)
         s->met[i][node] = false;
-    fleet_start_server(s->fleet, node, s->apis[node], (int64_t)dice(s, 10000000) - 5000000);
+    if (s->kinds <= 16 || s->skew_us[node] == 0)
+        s->skew_us[node] = (int64_t)dice(s, 10000000) - 5000000;
+    fleet_start_server(s->fleet, node, s->apis[node], s->skew_us[node]);
 }
 
 static void toggle_proxy(struct schedule *s, unsigned node)
@@ -344,7 +374,7 @@ static void note_etcd(struct schedule *s, bool trouble)
 
 static bool is_cut(struct schedule *s)
 {
-    for (unsigned i = 0; i < NODES; i++)
+    for (unsigned i = 0; i < s->nodes; i++)
         if (s->cut_etcd[i])
             return true;
     return false;
@@ -387,7 +417,7 @@ static void restore_etcd(struct schedule *s)
     sim_etcd_reset(fleet_etcd(s->fleet), cluster);
     for (unsigned m = 0; m < FLEET_ETCD_MEMBERS; m++)
         sim_server_break(fleet_etcd_member(s->fleet, m));
-    for (unsigned i = 0; i < NODES; i++)
+    for (unsigned i = 0; i < s->nodes; i++)
         fleet_reload(s->fleet, i);
 }
 
@@ -433,7 +463,7 @@ static void trouble_etcd(struct schedule *s, unsigned node)
 
 static void step(struct schedule *s)
 {
-    unsigned node = (unsigned)dice(s, NODES);
+    unsigned node = (unsigned)dice(s, s->nodes);
 
     note_heard(s);
     note_met(s);
@@ -449,7 +479,7 @@ static void step(struct schedule *s)
         toggle_proxy(s, node);
         break;
     case 6:
-        toggle_path(s, node, (unsigned)dice(s, NODES));
+        toggle_path(s, node, (unsigned)dice(s, s->nodes));
         break;
     case 7:
         say(s, "mvproxy %u reloads", node);
@@ -500,12 +530,12 @@ static void step(struct schedule *s)
 static void ask_now_and_then(struct schedule *s, uint64_t ms, uint64_t pause_ms)
 {
     for (uint64_t passed = 0, next; passed < ms; passed += next) {
-        for (unsigned i = 0; i < NODES; i++)
+        for (unsigned i = 0; i < s->nodes; i++)
             if (kube_sim(fleet_server(s->fleet, i))->delay_ms > 100 || kube_sim(fleet_server(s->fleet, i))->late_ms > 0)
                 s->slow_ms = loop_now_ms(fleet_loop(s->fleet));
         if (fleet_etcd(s->fleet) != NULL && etcd_is_in_trouble(s))
             note_etcd(s, true);
-        unsigned node = (unsigned)dice(s, NODES);
+        unsigned node = (unsigned)dice(s, s->nodes);
         struct gvr g = gvr_of(dice(s, ROWS(things)));
 
         next = 1 + dice(s, pause_ms);
@@ -530,7 +560,7 @@ static void heal_etcd(struct schedule *s)
         fleet_etcd_member(s->fleet, m)->fault = SIM_FINE;
         fleet_etcd_member(s->fleet, m)->late_ms = 0;
     }
-    for (unsigned i = 0; i < NODES; i++)
+    for (unsigned i = 0; i < s->nodes; i++)
         if (s->cut_etcd[i])
             toggle_etcd_path(s, i);
 }
@@ -539,7 +569,7 @@ static void heal(struct schedule *s)
 {
     say(s, "all is well again");
     mem_fail_nth(0);
-    for (unsigned i = 0; i < NODES; i++) {
+    for (unsigned i = 0; i < s->nodes; i++) {
         if (fleet_server_up(s->fleet, i) == 0)
             toggle_server(s, i);
         kube_sim(fleet_server(s->fleet, i))->delay_ms = 2;
@@ -547,7 +577,7 @@ static void heal(struct schedule *s)
         if (s->lies[i])
             toggle_lie(s, i);
         fleet_start_proxy(s->fleet, i);
-        for (unsigned j = 0; j < NODES; j++)
+        for (unsigned j = 0; j < s->nodes; j++)
             fleet_cut(s->fleet, i, j, false);
     }
     if (fleet_etcd(s->fleet) != NULL)
@@ -560,14 +590,17 @@ static void compare(struct schedule *s)
     struct slice first = fleet_document(s->fleet, 0);
 
     (void)snprintf(text, sizeof(text), "%.*s", (int)first.n, first.p);
-    for (unsigned i = 1; i < NODES; i++)
+    for (unsigned i = 1; i < s->nodes; i++)
         if (!slice_eq(fleet_document(s->fleet, i), slice_str(text))) {
             say(s, "node 0 shows %s", text);
             say(s, "node %u shows %.*s", i, (int)fleet_document(s->fleet, i).n, fleet_document(s->fleet, i).p);
             broken(s, "node %u shows another document than node 0", i);
         }
+    for (unsigned i = 0; i < s->nodes; i++)
+        if (fleet_open(s->fleet, i) > OPEN_MAX)
+            broken(s, "node %u has %zu requests under way", i, fleet_open(s->fleet, i));
     for (size_t i = 0; i < ROWS(things); i++)
-        for (unsigned node = 0; node < NODES; node++) {
+        for (unsigned node = 0; node < s->nodes; node++) {
             struct gvr g = gvr_of(i);
 
             fleet_ask(s->fleet, node, &g, false, on_answer, s);
@@ -577,29 +610,32 @@ static void compare(struct schedule *s)
 
 static void upgrade_one(struct schedule *s)
 {
-    unsigned node = (unsigned)dice(s, NODES);
+    unsigned node = (unsigned)dice(s, s->nodes);
 
     fleet_stop_server(s->fleet, node, true);
     ask_for_a_while(s, 1 + dice(s, 10000));
     draw_release(s, node);
+    draw_age(s, node);
     say(s, "server %u starts with %s", node, s->apis[node]);
-    fleet_start_server(s->fleet, node, s->apis[node], 0);
+    fleet_start_server(s->fleet, node, s->apis[node], s->kinds > 16 ? s->skew_us[node] : 0);
     ask_for_a_while(s, CONVERGED_MS);
     compare(s);
 }
 
 static bool run(uint64_t number, unsigned kinds, bool tell)
 {
-    struct schedule s = {.number = number, .state = number * 2654435761u + 1, .kinds = kinds, .tell = tell};
+    struct schedule s = {.number = number, .state = number * 2654435761u + 1, .kinds = kinds, .nodes = 3, .tell = tell};
 
     sim_seed(number + 1);
-    s.fleet = fleet_new(NODES);
+    if (kinds > 16)
+        s.nodes = 2 + (unsigned)(number % 3);
+    s.fleet = fleet_new(s.nodes);
     if (kinds > 13)
         fleet_delete_lacking(s.fleet);
     s.only_etcd = kinds > 14 && number % 3 == 2;
     if (kinds > 14 && number % 3 > 0)
         fleet_use_etcd(s.fleet, !s.only_etcd);
-    for (unsigned i = 0; i < NODES; i++) {
+    for (unsigned i = 0; i < s.nodes; i++) {
         draw_release(&s, i);
         if (i == 0 || dice(&s, 3) > 0)
             toggle_server(&s, i);
