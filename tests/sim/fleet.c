@@ -282,6 +282,17 @@ struct kube_server *fleet_server(struct fleet *f, unsigned node)
     return f->nodes[node].server;
 }
 
+void fleet_probe(struct fleet *f)
+{
+    for (unsigned i = 0; i < f->n; i++)
+        f->nodes[i].opts.pulse = true;
+}
+
+struct metrics *fleet_metrics(struct fleet *f, unsigned node)
+{
+    return f->nodes[node].cluster == NULL ? NULL : f->nodes[node].metrics;
+}
+
 /* A kube-apiserver registers what it serves itself; what it no longer serves stays until somebody deletes it. */
 static void register_apis(struct fleet *f, const char *apis)
 {

@@ -16,6 +16,7 @@
 enum { FLEET_MAX = 4, FLEET_ETCD_MEMBERS = 2, FLEET_DOCUMENT_BYTES = 16 << 10 };
 
 struct fleet;
+struct metrics;
 
 struct fleet *fleet_new(unsigned nodes); /* nothing is started */
 /* Ends everything. How often the model saw what may not be (said as diagnostics): somebody else's identity, a write
@@ -55,6 +56,11 @@ void fleet_reload(struct fleet *f, unsigned node);
 /* Whether packets pass from one node's mvproxy to another node. */
 void fleet_cut(struct fleet *f, unsigned from, unsigned to, bool cut);
 struct kube_server *fleet_server(struct fleet *f, unsigned node);
+/* Whoever starts from now on asks each server once a second whether it is there (cluster/pulse.h), as the daemon does.
+ */
+void fleet_probe(struct fleet *f);
+/* Of a node's mvproxy; NULL while it is dead. */
+struct metrics *fleet_metrics(struct fleet *f, unsigned node);
 
 /* Milliseconds of virtual time since that is so without a break; 0: it is not so. */
 uint64_t fleet_server_up(const struct fleet *f, unsigned node);
