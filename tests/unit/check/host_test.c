@@ -97,12 +97,17 @@ static void remove_machine(void)
 #define MEMORY "ok memory is enough for what clients may make the process hold (1000 MiB)\n"
 
 static struct buf out;
+static const char *apiserver = "https://127.0.0.1:6443";
 
 /* Of a process that runs (it is on its addresses) or of none. */
 static void look(const char *const *addresses, uint64_t port, bool runs, uint64_t clients)
 {
-    struct config c = {
-        .bind_address = addresses, .secure_port = port, .max_connections = 100, .max_client_memory = clients};
+    struct config c = {.bind_address = addresses,
+                       .secure_port = port,
+                       .max_connections = 100,
+                       .max_client_memory = clients,
+                       .tls_cert_file = "",
+                       .apiserver = apiserver};
     struct check_opts opts = {.before = !runs, .proc = root};
     struct scene s = {.opts = &opts, .config = &c, .f = findings_new()};
 
@@ -214,6 +219,25 @@ static void of_clients(void)
     ok(has("XX bind-address: \"cp-a\" is not an IP address") && !has("somaxconn"), "no address: %s", out.p);
 }
 
+/* Of another node, or a load balancer that may lead back. */
+static void place(void)
+{
+    static const char *const address[] = {"10.0.0.1", NULL};
+    static const struct {
+        const char *url;
+        bool elsewhere;
+    } rows[] = {{"https://192.0.2.1:6443", true},  {"https://[2001:db8::1]:6443", true}, {"https://127.0.0.1:1", false},
+                {"https://127.9.9.9:6443", false}, {"https://cp-a:6443", false},         {"nonsense", false}};
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        apiserver = rows[i].url;
+        look(address, 6443, true, 0);
+        is_int(has("is no address of this machine: mvproxy is for the API server of its own node"), rows[i].elsewhere,
+               "%s: %s", rows[i].url, out.p);
+    }
+    apiserver = "https://127.0.0.1:6443";
+}
+
 /* ---- the addresses ---- */
 
 static int taken(int family, unsigned *port)
@@ -298,6 +322,7 @@ int main(void)
     buf_init(&out, ROOM);
     files();
     of_clients();
+    place();
     addresses();
     buf_free(&out);
     remove_machine();

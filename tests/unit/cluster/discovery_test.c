@@ -623,6 +623,7 @@ static void described(void)
     is_str(v.servers[1].address, "10.0.0.2:6443", "at its address");
     ok(v.servers[1].known && v.servers[1].discovery_ms >= 6000 && v.servers[1].lease_ms < 20000, "ages");
     ok(v.servers[1].error == NULL && !v.servers[1].failing, "no error");
+    ok(!v.servers[0].ejected && !v.servers[1].ejected, "nobody is an outlier");
     cluster_view_free(&v);
     is_double(world_metric(&w, "mvproxy_peers", "live", NULL), 1, "one live peer");
     ok(world_metric(&w, "mvproxy_discovery_age_seconds", "cp-b", NULL) > 6, "the age of its document");

@@ -666,6 +666,26 @@ static void collects_carefully(uint64_t when_ms)
     end(&s);
 }
 
+/* Who does not publish any more does not collect any more. */
+static void collects_no_more(void)
+{
+    struct story s;
+    char dead[SERVER_ID_BYTES];
+
+    prepare(&s, 24, IDENTITY_PUBLISH);
+    (void)server_id_from_hostname(SLICE_LIT("dead"), dead);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 1000);
+    ok(by_us(&s), "published");
+    reload(&s, IDENTITY_OFF, "10.0.0.1:16443");
+    ok(!lease_there(&s), "withdrawn");
+    put(&s, dead, "x_dead", clock_wall_us() - (int64_t)7200 * 1000000);
+    sim_run_ms(s.w.loop, 2 * HOUR_MS);
+    arena_reset(s.arena);
+    ok(kube_get_lease(s.w.store, dead, s.arena, &s.lease), "an expired one stays");
+    end(&s);
+}
+
 /* An owner whose clock is two hours behind, or ours that many before: his Lease is renewed all the same. */
 static void wrong_clocks(void)
 {
@@ -751,6 +771,7 @@ int main(void)
     annotates_at_once();
     collects(true);
     collects(false);
+    collects_no_more();
     collects_carefully(100);
     collects_carefully(1500);
     wrong_clocks();

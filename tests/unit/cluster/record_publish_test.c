@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Our own peer endpoint record: when it is written, renewed, left to others, and removed. */
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "base/log.h"
 #include "base/metric.h"
+#include "cluster/backoff.h"
 #include "kube/peer_record.h"
 #include "lib/tap.h"
 #include "sim/sim_etcd.h"
@@ -213,6 +216,21 @@ static void graceful_without_etcd(void)
     }
 }
 
+static char *logged;
+static size_t logged_n;
+
+/* How often the log says so. */
+static unsigned left_to_expire(void)
+{
+    unsigned n = 0;
+
+    log_flush();
+    (void)fflush(NULL);
+    for (const char *at = logged; at != NULL && (at = strstr(at, "is left to expire")) != NULL; at++)
+        n++;
+    return n;
+}
+
 static void local_is_down(void)
 {
     struct story s;
@@ -227,11 +245,13 @@ static void local_is_down(void)
     ok(sim_turns(s.w.loop) - turns < 400, "nothing asks all the time (%llu turns)",
        (unsigned long long)(sim_turns(s.w.loop) - turns));
     ok(sim_etcd_get(s.etcd, s.key) == NULL, "as long as the local server does not answer there is no record");
+    is_u64(left_to_expire(), 0, "there was none that would be left to expire");
     kube_start(s.w.local, 0);
     sim_run_ms(s.w.loop, 12000);
     ok(ours(&s), "then there is");
     kube_stop(s.w.local, false);
     sim_run_ms(s.w.loop, 30000);
+    is_u64(left_to_expire(), 1, "it is left to expire, which is said once");
     ok(sim_etcd_get(s.etcd, s.key) == NULL, "it goes: the record expires");
     is_double(publishing(&s), 0, "and it is shown");
     kube_start(s.w.local, 0);
@@ -314,6 +334,34 @@ static void lost(void)
     end(&s);
 }
 
+static double failures(struct story *s)
+{
+    return world_metric(&s->w, "mvproxy_peer_endpoint_record_writes_total", "failed", NULL);
+}
+
+/* The first look after a failure comes soon, whatever failed before. */
+static void first_retry(void)
+{
+    struct story s;
+
+    begin(&s);
+    start(&s);
+    for (int i = 0; i < 3; i++) {
+        double before = failures(&s);
+        uint64_t writes;
+
+        s.member->fault = SIM_REFUSE;
+        sim_server_break(s.member);
+        while (failures(&s) == before)
+            sim_run_ms(s.w.loop, 10);
+        s.member->fault = SIM_FINE;
+        writes = sim_etcd_writes(s.etcd);
+        sim_run_ms(s.w.loop, BACKOFF_FIRST_MS * 3 / 2);
+        ok(sim_etcd_writes(s.etcd) > writes && publishing(&s) == 1, "failure %d: written again soon", i);
+    }
+    end(&s);
+}
+
 static void reloads(void)
 {
     struct story s;
@@ -393,16 +441,24 @@ static void memory(void)
 
 int main(void)
 {
+    FILE *f;
+
     written_and_renewed();
     restart_takes_over();
     handover();
     graceful();
     graceful_without_etcd();
+    f = open_memstream(&logged, &logged_n);
+    log_set_stream(f);
     local_is_down();
+    log_set_stream(stderr);
+    (void)fclose(f);
+    free(logged);
     kube_has_its_own("10.0.0.11");
     kube_has_its_own("10.0.0.77");
     another_of_the_name();
     lost();
+    first_retry();
     reloads();
     memory();
     return tap_end();
