@@ -3,11 +3,11 @@
  * An hour of a simulated control plane (fleet.h) in which clients ask throughout, as Prometheus would see it: what each
  * mvproxy's /metrics says, every 15 s of its time.
  *
- *   fleet_hour healthy | dead-peer | dead-server | dead-etcd
+ *   fleet_hour healthy | dead-peer | dead-server | replaced-server | dead-etcd
  *
  * Of three nodes the last serves what the others do not. After ten minutes nothing happens, or that node dies, or its
- * kube-apiserver, or etcd answers nobody. Before each exposition stands "# scrape NODE SECOND"; nothing follows where
- * no mvproxy runs.
+ * kube-apiserver, or that of the first node, whose APIs all have, or etcd answers nobody. Before each exposition stands
+ * "# scrape NODE SECOND"; nothing follows where no mvproxy runs.
  */
 #include <stdio.h>
 
@@ -60,10 +60,10 @@ int main(int argc, char **argv)
 {
     const char *story = argc == 2 ? argv[1] : "";
     bool peer = strcmp(story, "dead-peer") == 0, server = strcmp(story, "dead-server") == 0;
-    bool etcd = strcmp(story, "dead-etcd") == 0;
+    bool etcd = strcmp(story, "dead-etcd") == 0, replaced = strcmp(story, "replaced-server") == 0;
     struct fleet *f;
 
-    if (!peer && !server && !etcd && strcmp(story, "healthy") != 0)
+    if (!peer && !server && !replaced && !etcd && strcmp(story, "healthy") != 0)
         return 2;
     log_set_stream(fopen("/dev/null", "w"));
     f = fleet_new(NODES);
@@ -77,6 +77,8 @@ int main(int argc, char **argv)
     for (unsigned t = 0; t < HOUR_S * 1000; t += QUESTION_MS) {
         if (t == EVENT_S * 1000 && (peer || server))
             fleet_stop_server(f, NODES - 1, false);
+        if (t == EVENT_S * 1000 && replaced)
+            fleet_stop_server(f, 0, false);
         if (t == EVENT_S * 1000 && peer)
             fleet_kill_proxy(f, NODES - 1);
         for (unsigned i = 0; t == EVENT_S * 1000 && etcd && i < 2; i++)
