@@ -2,6 +2,7 @@
 /* What clients make us hold, in bytes: charged, bounded, given back. */
 #include "front/memory.h"
 
+#include "base/clock.h"
 #include "base/limits.h"
 #include "lib/tap.h"
 #include "unit/front/h2_kit.h"
@@ -338,6 +339,57 @@ static void test_share_is_left(struct kit *k)
     memory_free(m);
 }
 
+/* ---- how often it looks ---- */
+
+static unsigned asked;
+
+static bool never_idle(const struct memory_holder *h)
+{
+    (void)h;
+    asked++;
+    return false;
+}
+
+static void later(struct kit *k, uint64_t ms)
+{
+    clock_fake(clock_us() + ms * 1000, clock_wall_us());
+    for (int i = 0; i < 100; i++)
+        loop_run_once(k->w.loop, 2);
+}
+
+/* Small ones that all go on: a look finds nobody, and the next comes no sooner for it. */
+static void test_looks(struct kit *k)
+{
+    enum { HOLDERS = 150, EACH = 60 << 10 };
+    static struct fake f[HOLDERS];
+    size_t addresses = 1;
+    struct memory_opts o = {
+        .moved = moved_by, .idle = never_idle, .end = end_fake, .addresses = n_addresses, .arg = &addresses};
+    struct memory *m = memory_new(k->w.loop, &o);
+    struct quota address;
+
+    if (m == NULL)
+        tap_bail("out of memory");
+    clock_fake(clock_us(), clock_wall_us());
+    memory_set_limit(m, 8 << 20);
+    quota_init(&address, memory_all(m), 0);
+    asked = 0;
+    for (int i = 0; i < HOLDERS; i++) {
+        memory_enter(m, &f[i].holder, &address);
+        quota_add(&f[i].holder.held, EACH);
+    }
+    later(k, 0);
+    is_u64(asked, HOLDERS, "all are looked at");
+    later(k, 60);
+    is_u64(asked, HOLDERS, "nobody could be ended: not again so soon");
+    later(k, 60);
+    is_u64(asked, 2 * HOLDERS, "but after a while");
+    for (int i = 0; i < HOLDERS; i++)
+        end_fake(&f[i].holder);
+    memory_free(m);
+    clock_real();
+}
+
 /* ---- an answer that its client does not take ---- */
 
 static bool given_up(void *arg)
@@ -548,7 +600,7 @@ static const struct kit_story stories[] = {
     {"endless heads", test_endless_heads},      {"greediest", test_greediest},
     {"many between requests", test_crowd_idle}, {"many that wait", test_crowd_busy},
     {"a share is left", test_share_is_left},    {"window shut", test_window_shut},
-    {"socket shut", test_socket_shut},
+    {"socket shut", test_socket_shut},          {"looks", test_looks},
 };
 
 static const struct world_story stories1[] = {
