@@ -350,12 +350,15 @@ static void never_opens(bool closes)
     k.silent = true;
     kit_origin(&k.k, &o);
     h2_call_send(&c, &k, "/x", NULL);
-    if (closes)
+    if (closes) {
+        ok(run_until(k.k.loop, h2_conn(&k, 0)->window > NGHTTP2_INITIAL_WINDOW_SIZE), "its first frames have come");
         h2_conn_close(h2_conn(&k, 0), STREAM_CLOSE_FLUSH);
+    }
     ok(call_is(&c, "failed: connect"), "no SETTINGS");
     ok(!c.failure.request_sent, "so nothing was sent");
     ok(!origin_healthy(k.k.origin), "the origin's health suffers");
     is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "connect_failed"), 1, "counted");
+    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "closed_by_server"), 0, "as no connection");
     is_double(kit_metric(&k.k, "mvproxy_back_connections", "dialling"), 0, "none is dialling");
     call_free(&c);
     h2_close(&k);
