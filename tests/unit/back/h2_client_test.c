@@ -744,6 +744,32 @@ static void dead_server(void)
     h2_close(&k);
 }
 
+/* Whoever cannot ask whether the server is there says so. */
+static void no_memory_to_ask(void)
+{
+    static struct h2_kit k;
+    struct origin_opts o = {.ping_after_ms = 30, .ping_timeout_ms = 60000};
+    struct h2_conn *s;
+    struct call c;
+
+    h2_open(&k);
+    kit_origin(&k.k, &o);
+    h2_call_send(&c, &k, "/x", NULL);
+    s = h2_conn(&k, 0);
+    h2_headers(s, h2_asked(s, 0)->id, OK_HEAD, false);
+    ok(run_until(k.k.loop, s->pings >= 1), "it is asked");
+    for (unsigned i = 0; i < 100 && c.r != NULL; i++) {
+        mem_fail_nth(1);
+        for (unsigned turn = 0; turn < 10; turn++)
+            loop_run_once(k.k.loop, 5);
+    }
+    mem_fail_nth(0);
+    ok(call_is(&c, "head(200) failed: body"), "no memory for it ends the connection");
+    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "no_memory"), 1, "counted");
+    call_free(&c);
+    h2_close(&k);
+}
+
 int main(void)
 {
     well_formed();
@@ -762,5 +788,6 @@ int main(void)
     ignored_windows(true);
     hostile();
     dead_server();
+    no_memory_to_ask();
     return tap_end();
 }

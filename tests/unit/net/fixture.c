@@ -13,7 +13,7 @@
 
 #include "lib/tap.h"
 
-enum { GIVE_UP_MS = 60000, GIVE_UP_SOON_MS = 10000, DEFAULT_PIECE = 16000, COLLECT_MAX = 64 << 20 };
+enum { GIVE_UP_MS = 60000, GIVE_UP_SOON_MS = 20000, DEFAULT_PIECE = 16000, COLLECT_MAX = 64 << 20 };
 
 /* ------------------------------------------------------------------------------------------------ certificates */
 
