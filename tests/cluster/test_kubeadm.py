@@ -6,6 +6,7 @@ never stops asking: at the balancer, and at each node's own address. kubeadm is 
 starts what the static pods' manifests say, and asks their probes.
 """
 
+import contextlib
 import re
 import threading
 import time
@@ -13,15 +14,18 @@ import time
 from harness import waiting
 from harness.api import config_map, config_maps
 from harness.guide import Guide
-from harness.kubeadm import CLIENT, PORT, TOKEN
+from harness.kubeadm import CLIENT, ENDPOINT, PORT, TOKEN
 from harness.machine import GATEWAY, CommandFailed
+from harness.runner import Skip
 
-GUIDE = Guide("kubeadm.md")
+GUIDE, OPERATE = Guide("kubeadm.md"), Guide("operate.md")
 INSTALL = ("keys", "configuration", "patch")
 COLLECTION = config_maps("default")
 # What a client may lose at a balancer that asks nobody how he is, where kube-apiserver is restarted twice (two nodes, or there and back): what had just been
 # accepted when a kube-apiserver with the port itself was stopped, and a 403 of one that starts and has not read its RBAC yet.
 LOST = 4
+# What `mvproxyctl check` may warn of where tests run: limits of the kernel, and memory.
+OF_THIS_MACHINE = "descriptors|somaxconn|ip_local_port_range|tcp_mem|max-client-memory"
 
 
 class Asking(threading.Thread):
@@ -29,8 +33,9 @@ class Asking(threading.Thread):
 
     patient: like client-go it asks again, for a minute, where it is told to (503 with Retry-After) and where nobody listens."""
 
-    def __init__(self, name, client, patient):
+    def __init__(self, name, client, patient, pause=0.1):
         super().__init__(daemon=True)
+        self._pause = pause
         self.turns, self.trouble, self.retries = 0, [], 0
         self._name, self._client, self._patient = name, client, patient
         self._over = threading.Event()
@@ -57,7 +62,7 @@ class Asking(threading.Thread):
         return said is None
 
     def run(self):
-        while not self._over.wait(0.1):
+        while not self._over.wait(self._pause):
             self.turns += 1
             name = "%s-%d-%d" % (self._name, id(self), self.turns)
             self._ask("GET", "/apis/apps/v1/namespaces/default/deployments", 200)
@@ -78,8 +83,8 @@ class Askers:
     """with Askers(cluster, machines): a patient one at the balancer, which knows nothing of who is ready, and one at each of those machines
     that is not: it is to get each answer at once."""
 
-    def __init__(self, cluster, machines):
-        self._all = [Asking("balancer", cluster.client(), True)] + [Asking(m.name, cluster.client(m), False) for m in machines]
+    def __init__(self, cluster, machines, pause=0.1):
+        self._all = [Asking("balancer", cluster.client(), True)] + [Asking(m.name, cluster.client(m), False, pause) for m in machines]
 
     def __enter__(self):
         for one in self._all:
@@ -152,9 +157,30 @@ def test_before(cluster):
     assert _probes(second) == ({second.address}, set()), _probes(second)
 
 
+def _changes(said):
+    """The lines that a difference takes and adds, without their indentation."""
+    return sorted(" ".join(line.split()) for line in said.splitlines() if re.match(r"[-+](?![-+][-+] )", line))
+
+
+def _to_loopback(one):
+    return sorted(["+ - --bind-address=127.0.0.1", *["- host: " + one.address, "+ host: 127.0.0.1"] * 3])
+
+
+def test_edited(cluster):
+    """what somebody wrote into a manifest by hand is shown before kubeadm would drop it"""
+    first = cluster.machines[0]
+    manifest = "/etc/kubernetes/manifests/kube-scheduler.yaml"
+    first.run("cp -p %s /root/ && sed -i 's/^    tier: control-plane/&\\n    edited: by-hand/' %s && mkdir -p /etc/kubernetes/patches" % (manifest, manifest))
+    assert _changes(GUIDE.take(first, "compare")) == ["- edited: by-hand"]
+    first.run("mv /root/kube-scheduler.yaml " + manifest)
+
+
 def test_install(cluster):
     """installed on the first and the second node by the guide; a client at the balancer loses no more than what was under way"""
     first, second, _ = cluster.machines
+    with contextlib.closing(cluster.client(first).connect()):
+        said = GUIDE.take(first, "look")
+    assert "https://%s:6443" % ENDPOINT in said and re.search(r"^ +[0-9]+ .*%s" % re.escape(first.address), said, re.M), said
     GUIDE.take(first, "cluster", "cluster-verify")
     with Askers(cluster, []) as askers:
         for one in (first, second):
@@ -165,7 +191,9 @@ def test_install(cluster):
             assert "the user mvproxy, as whom the service runs, cannot read /etc/kubernetes/pki/apiserver.key" in said, said
             wrong = [m for m in _marks(GUIDE.take(one, *INSTALL, "check-configuration")) if m.startswith("×")]
             assert all("6443 is taken" in m or "nothing says where it can be reached" in m for m in wrong), wrong
+            assert _changes(GUIDE.take(one, "compare")) == _to_loopback(one)
             GUIDE.take(one, "cut-over")
+            assert one.run("cat /etc/kubernetes/manifests/kube-*.yaml") == one.run("cat /root/manifests-after/kube-*.yaml")
             _in_place(one)
             assert one.run("cat /proc/1/comm").strip() == "systemd" and _may_read(one)
             assert one.run("stat -c %U /proc/$(systemctl show -P MainPID mvproxy)").strip() == "mvproxy"
@@ -189,7 +217,10 @@ def test_join(cluster):
     assert not askers.trouble, askers.trouble
     cluster.balancer.only([(m.address, PORT) for m in cluster.machines])
     for one in cluster.machines:
-        print("# %s: %s" % (one.name, _marks(GUIDE.take(one, "check")) or "all well"))
+        marks = _marks(GUIDE.take(one, "check"))
+        print("# %s: %s" % (one.name, marks or "all well"))
+        assert all(re.search(OF_THIS_MACHINE, mark) for mark in marks), marks
+        GUIDE.take(one, "endpoint")
 
 
 def test_port_check(cluster):
@@ -349,6 +380,42 @@ def test_bypass_instance(cluster):
     _in_place(first)
 
 
+def _process(one, unit):
+    """(its number, whether it runs a program that has been replaced)"""
+    pid = one.run("systemctl show -P MainPID " + unit).strip()
+    return pid, one.run("readlink /proc/%s/exe" % pid).strip().endswith("(deleted)")
+
+
+def test_package_upgrade(cluster):
+    """a newer Debian package: what runs goes on, the configuration stays, and by either way with the socket no connection is refused"""
+    if not cluster.package:
+        raise Skip("no Debian package is tried (--package)")
+    first = cluster.machines[0]
+    settings = first.run("sha256sum /etc/mvproxy/mvproxy.yaml /etc/systemd/system/mvproxy.service.d/keys.conf")
+    OPERATE.take(first, "socket")
+    _in_place(first)
+    with Askers(cluster, [first], pause=0.01) as askers:
+        for release, way, before, unit in (("1", "restart", "mvproxy", "mvproxy"), ("2", "instance", "mvproxy", "mvproxy@blue"),
+                                           ("3", "hand-over", "mvproxy@blue", "mvproxy@green")):
+            pid, _ = _process(first, before)
+            cluster.newer_package(first, release)
+            OPERATE.take(first, "package")
+            assert first.run("dpkg-query -W -f '${Version}' mvproxy").endswith("+" + release)
+            assert _process(first, before) == (pid, True), "the package has touched the process that runs"
+            askers.go_on()
+            OPERATE.take(first, way)
+            now, old = _process(first, unit)
+            assert now not in (pid, "0") and not old, (way, pid, now, old)
+            _in_place(first)
+            askers.go_on()
+    print("# %s" % askers)
+    assert not askers.trouble, askers.trouble[:20]
+    assert first.run("sha256sum /etc/mvproxy/mvproxy.yaml /etc/systemd/system/mvproxy.service.d/keys.conf") == settings
+    first.run("systemctl disable --now mvproxy@green mvproxy.socket && rm -r /etc/systemd/system/mvproxy.socket.d "
+              "/etc/systemd/system/mvproxy@.service.d && systemctl daemon-reload && systemctl enable --now mvproxy")
+    _in_place(first)
+
+
 def test_static_pod(cluster):
     """from its image as a static pod, as nobody in particular; bypassed and back as well; at the other nodes nobody notices"""
     *others, third = cluster.machines
@@ -377,6 +444,9 @@ def test_leave(cluster):
     # There is no container runtime here.
     left = [step for step in GUIDE.not_taken if not step.startswith("runtime-")]
     assert not left, "commands of the guide that nothing has run: %s" % left
+    if cluster.package:
+        assert not OPERATE.not_taken, OPERATE.not_taken
+        first.run("apt-get purge mvproxy && ! getent passwd mvproxy && ! test -e /etc/mvproxy && ! test -e /etc/systemd/system/multi-user.target.wants/mvproxy.service")
 
 
 def test_memory(cluster):
