@@ -32,7 +32,13 @@ packages_to_check() {
 packages_to_check_all() {
     # Whoever has a node of his own has npm with it.
     command -v npm >/dev/null || echo nodejs npm
-    echo clang-14 libclang-rt-14-dev chromium prometheus testssl.sh sslscan slowhttptest gcovr zsh
+    echo clang-14 libclang-rt-14-dev chromium prometheus testssl.sh sslscan slowhttptest gcovr zsh containerd
+    packages_to_package
+}
+
+# packages_to_package: what contrib/lib/check-package uses besides.
+packages_to_package() {
+    echo debootstrap debhelper lintian fakeroot dpkg-dev
 }
 
 # packages_to_bench: whom mvproxy is measured against, and the tools.
