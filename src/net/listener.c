@@ -218,7 +218,6 @@ bool listener_address_of(int fd, struct listen_address *out)
 
 struct listener *listener_adopt(struct loop *l, int fd, listener_fn *fn, void *arg, struct err *err)
 {
-    struct listen_address address;
     struct listener *adopted;
     int listening = 0;
     socklen_t len = sizeof(listening);
@@ -229,10 +228,6 @@ struct listener *listener_adopt(struct loop *l, int fd, listener_fn *fn, void *a
     }
     if (listening == 0) {
         err_set(err, "inherited descriptor %d: not a listening socket", fd);
-        return NULL;
-    }
-    if (!listener_address_of(fd, &address)) {
-        err_set(err, "inherited descriptor %d: not a TCP socket", fd);
         return NULL;
     }
     if (evutil_make_socket_nonblocking(fd) != 0 || evutil_make_socket_closeonexec(fd) != 0) {

@@ -6,11 +6,23 @@ struct listeners {
     struct listener *each[LISTENERS_MAX];
 };
 
+static struct listener *adopt(struct loop *l, int fd, listener_fn *fn, void *arg, struct err *err)
+{
+    struct listener *adopted = listener_adopt(l, fd, fn, arg, err);
+    struct listen_address address;
+
+    if (adopted == NULL || listener_address_of(fd, &address))
+        return adopted;
+    err_set(err, "inherited descriptor %d: not a TCP socket", fd);
+    listener_close(adopted);
+    return NULL;
+}
+
 static struct listener *open_one(struct loop *l, const struct listeners_opts *o, size_t i, listener_fn *fn, void *arg,
                                  struct err *err)
 {
     if (o->n_inherited > 0)
-        return listener_adopt(l, o->inherited[i], fn, arg, err);
+        return adopt(l, o->inherited[i], fn, arg, err);
     return listener_open(l, o->addresses[i].host, o->addresses[i].port, fn, arg, err);
 }
 
