@@ -51,6 +51,10 @@ KillMode=process
 [Install]
 WantedBy=multi-user.target
 """
+# It mounts what containerd has made.
+CTR = """#!/bin/bash
+exec nsenter --target "$(systemctl show -P MainPID containerd)" --mount --wd="$PWD" %s "$@"
+"""
 CONFIG = """---
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -129,6 +133,7 @@ class KubeletCluster(kubeadm.KubeadmCluster):
         one.write("/etc/systemd/system/kubelet.service", KUBELET)
         for name in RUNTIME_PROGRAMS:
             one.run("command -v %s || ln -s %s /usr/local/bin/" % (name, shutil.which(name)))
+        one.write("/usr/local/bin/ctr", CTR % shutil.which("ctr"), 0o755)
         one.write("/etc/resolv.conf", "nameserver 127.0.0.1\n")  # where nobody is: what asks for a registry is told at once
         one.run("mknod /dev/kmsg c 1 11; ln -sf %s /usr/local/bin/kubelet; systemctl daemon-reload; systemctl start containerd; "
                 "for image in %s/archives/*.tar; do ctr -n k8s.io images import $image; done" % (
@@ -149,3 +154,11 @@ class KubeletCluster(kubeadm.KubeadmCluster):
         out = self._make_own_image()
         shutil.copy(out, self.shared)
         one.run("ctr -n k8s.io images import %s/%s" % (self.shared, os.path.basename(out)))
+
+    @staticmethod
+    def bring_files(one):
+        """What docs/kubeadm.md has copied where the package is not installed."""
+        for name, path, mode in (("mvproxy-static-pod.yaml", "/usr/share/doc/mvproxy/examples/mvproxy-static-pod.yaml", 0o644),
+                                 ("mvproxy-bypass", "/usr/sbin/mvproxy-bypass", 0o755)):
+            with open(os.path.join(HERE, "..", "..", "..", "contrib", "kubeadm", name), encoding="utf-8") as file:
+                one.write(path, file.read(), mode)

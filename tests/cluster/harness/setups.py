@@ -107,10 +107,14 @@ def _upgrade(name, old, new, skewed, files="test_upgrade.py"):
 
 
 def all_setups():
-    """Every one, the one that the whole suite is run on first."""
+    """Every one, the one that the whole suite is run on first, then those that take longest."""
     return [
         Setup("1.33+1.34", _two("1.33.13", "1.34.4", [GOAWAY], [GOAWAY]), skew.device_classes("cp-a"), EVERYTHING, addresses="static",
               core=False, traits=["claims", "goaway"]),
+        Setup("kubeadm", [NodeSpec(n, "1.34.4") for n in ("cp-1", "cp-2", "cp-3")], skew.device_classes("cp-1"), ("test_kubeadm.py",),
+              core=False, upgrade="1.35.0", controllers="1.34.4", kubectl=["1.34.4"], kubeadm=True),
+        Setup("kubelet", [NodeSpec("cp-1", "1.34.4")], skew.device_classes("cp-1"), ("test_kubelet.py",),
+              core=False, controllers="1.34.4", kubelet=True),
         Setup("1.24+1.24", _two("1.24.17", "1.24.17", [skew.NO_JOBS]), skew.cron_jobs("cp-a"), kubectl=["1.24.17", "1.33.13"]),
         Setup("1.25+1.25", _two("1.25.0", "1.25.0", [skew.NO_JOBS]), skew.cron_jobs("cp-a"), kubectl=["1.33.13"]),
         Setup("1.26+1.26", _two("1.26.15", "1.26.15", [skew.NO_JOBS]), skew.cron_jobs("cp-a"), kubectl=["1.33.13"]),
@@ -134,12 +138,8 @@ def all_setups():
         _upgrade("upgrade", "1.33.13", "1.34.4", skew.device_classes),
         _upgrade("upgrade-1.37", "1.36.3", "1.37.0", skew.migrations),
         _upgrade("pinned", "1.33.13", "1.34.4", skew.device_classes, "test_pinned.py"),
-        Setup("kubeadm", [NodeSpec(n, "1.34.4") for n in ("cp-1", "cp-2", "cp-3")], skew.device_classes("cp-1"), ("test_kubeadm.py",),
-              core=False, upgrade="1.35.0", controllers="1.34.4", kubectl=["1.34.4"], kubeadm=True),
-        Setup("kubelet", [NodeSpec("cp-1", "1.34.4")], skew.device_classes("cp-1"), ("test_kubelet.py",),
-              core=False, controllers="1.34.4", kubelet=True),
         _upgrade("soak", "1.33.13", "1.34.4", skew.device_classes, "test_soak.py"),
     ]
 
 
-DEFAULT = ("1.33+1.34", "1.24+1.24", "1.36+1.37", "callers", "interop", "stories", "upgrade", "pinned", "soak")
+DEFAULT = ("1.33+1.34", "1.24+1.24", "1.36+1.37", "callers", "interop", "stories", "upgrade", "pinned", "soak", "kubeadm", "kubelet")
