@@ -2,7 +2,7 @@
 # Completion of mvproxyctl for bash.
 _mvproxyctl() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} i command='' words=''
-    local commands='check status peers skew explain requests refresh drain undrain reload loglevel config certs metrics support-bundle help'
+    local commands='check status peers skew explain requests refresh drain undrain reload loglevel config certs metrics version support-bundle help'
 
     # bash takes --socket=PATH apart, into three words.
     [ "$before" != = ] || before=${COMP_WORDS[COMP_CWORD - 2]}

@@ -21,6 +21,7 @@
 
 enum { BACKLOG = 16, JSON_DEPTH = 8, PIECE_BYTES = 1 << 20 };
 
+#define BUSY "{\"v\":1,\"ok\":false,\"error\":\"busy: as many others as there may be are connected\"}\n"
 #define SUCCESS "{\"v\":1,\"ok\":true,\"result\":"
 
 struct control {
@@ -275,6 +276,7 @@ static void on_accept(int fd, void *arg)
 
     cl = c->clients.count < LIMIT_CONTROL_CLIENTS ? mem_zalloc(sizeof(*cl)) : NULL;
     if (cl == NULL) {
+        (void)send(fd, BUSY, sizeof(BUSY) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
         close(fd);
         return;
     }

@@ -195,6 +195,7 @@ static void put_server(const struct cluster_server *s, struct json_write *list)
     json_bool(&w, "left", s->left);
     json_bool(&w, "discoveryKnown", s->known);
     put_age(&w, "discoveryAgeSeconds", s->discovery_ms);
+    json_u64(&w, "discoveryReads", s->reads);
     json_u64(&w, "groups", s->groups);
     json_u64(&w, "resources", s->resources);
     json_bool(&w, "failing", s->failing);

@@ -374,10 +374,19 @@ static struct peer *find_peer(struct cluster *c, const char *name)
     return NULL;
 }
 
-bool cluster_refresh_peer(struct cluster *c, const char *name)
+bool cluster_is_own_name(const struct cluster *c, const char *name)
+{
+    return strcmp(name, c->hostname) == 0 || strcmp(name, c->own_id) == 0;
+}
+
+bool cluster_refresh_server(struct cluster *c, const char *name)
 {
     struct peer *p = find_peer(c, name);
 
+    if (p == NULL && cluster_is_own_name(c, name)) {
+        (void)refresh_trigger(c->local->discovery, REFRESH_OPERATOR);
+        return true;
+    }
     if (p != NULL && p->server != NULL)
         (void)refresh_trigger(p->server->discovery, REFRESH_OPERATOR);
     return p != NULL;

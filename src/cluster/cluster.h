@@ -58,7 +58,9 @@ void cluster_peer_answered(struct cluster *c, const char *peer_id);
 /* Everything, now (mvproxyctl refresh). */
 void cluster_refresh(struct cluster *c);
 /* One peer, by server ID or host name. False: there is none of that name. */
-bool cluster_refresh_peer(struct cluster *c, const char *name);
+bool cluster_refresh_server(struct cluster *c, const char *name);
+/* Of the local server, as cluster_view.h has it. */
+bool cluster_is_own_name(const struct cluster *c, const char *name);
 /*
  * A drained peer gets no new requests of clients while another server can have them; what is under way there goes on,
  * and so many that is. Kept in memory: a reload, a new address or Lease change nothing, a restart of this process, and

@@ -42,6 +42,7 @@ static void take_discovery(struct cluster_server *s, const struct server *from)
     s->known = refresh_known(r);
     s->has_mvproxy = s->has_mvproxy || refresh_mvproxy(r);
     s->discovery_ms = refresh_age_ms(r);
+    s->reads = refresh_polls(r);
     if (refresh_disco(r) != NULL) {
         s->groups = disco_doc_n_groups(disco_apis(refresh_disco(r)));
         s->resources = disco_doc_n_resources(disco_apis(refresh_disco(r)));

@@ -29,6 +29,7 @@ struct cluster_server {
     bool known;               /* what it serves was read, and nothing speaks against it */
     uint64_t lease_ms;        /* since its Lease was seen to change; UINT64_MAX: never */
     uint64_t discovery_ms;    /* since its discovery was last confirmed; UINT64_MAX: never read */
+    uint64_t reads;           /* of its discovery, whatever came of them */
     size_t groups, resources; /* as far as known */
     const char *error;        /* the last; NULL: there was none */
     uint64_t error_ms;        /* how long ago; if it fails or is ejected: for how long */

@@ -39,7 +39,9 @@ static int connect_to(const char *path, struct err *err)
         return fd;
     }
     (void)err_set(err, "no mvproxy answers at %s: %s%s", path, strerror(errno),
-                  errno == EACCES ? " (only its user and root may)" : "");
+                  errno == EACCES                            ? " (only its user and root may)"
+                  : errno == ENOENT || errno == ECONNREFUSED ? " (why: systemctl status mvproxy)"
+                                                             : "");
     if (fd >= 0)
         close(fd);
     return -1;
@@ -99,12 +101,18 @@ struct json_object *client_ask(const char *socket_path, struct json_object *requ
 {
     int fd = connect_to(socket_path, err);
     struct json_object *result = NULL;
+    struct err unread = {.text = ""};
     struct buf line;
+    bool sent;
 
     buf_init(&line, ANSWER_CEILING);
-    if (fd >= 0 && send_all(fd, slice_str(json_object_to_json_string_ext(request, JSON_C_TO_STRING_PLAIN)), err) &&
-        send_all(fd, SLICE_LIT("\n"), err) && receive_line(fd, &line, err))
+    sent = fd >= 0 && send_all(fd, slice_str(json_object_to_json_string_ext(request, JSON_C_TO_STRING_PLAIN)), err) &&
+           send_all(fd, SLICE_LIT("\n"), err);
+    /* Who does not take it may have said why. */
+    if (fd >= 0 && receive_line(fd, &line, sent ? err : &unread)) {
+        err_clear(err);
         result = take_result(&line, err);
+    }
     if (fd >= 0)
         close(fd);
     buf_free(&line);

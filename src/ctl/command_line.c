@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/contract.h"
@@ -24,7 +25,7 @@
 /* Exit statuses, as mvproxyctl(1) documents them. */
 enum { EXIT_FINE, EXIT_NOT_WELL, EXIT_NO_ANSWER, EXIT_WRONG_USE };
 
-enum { WATCH_S = 2, MAX_ARGUMENTS = 3 };
+enum { WATCH_S = 2, MAX_ARGUMENTS = 3, REFRESH_LOOKS = 150 };
 
 struct option;
 
@@ -112,7 +113,8 @@ static const struct command commands[] = {
     {"explain", "explain", 2, 2, "METHOD PATH [--as USER] [--rerouted]", "What would be done with a request, and why.",
      show_explain, fill_explain},
     {"requests", "requests", 0, 0, "", "Requests under way, the longest first.", show_requests, NULL},
-    {"refresh", "refresh", 0, 1, "[PEER]", "Read discovery again now, of all servers or of one.", show_done, fill_peer},
+    {"refresh", "refresh", 0, 1, "[SERVER]",
+     "Read discovery again now, of all servers or of one, and say what came of it.", NULL, fill_peer},
     {"drain", "drain", 1, 1, "PEER", "Send that peer no new requests while another server can have them.", show_drain,
      fill_peer},
     {"undrain", "undrain", 1, 1, "PEER", "Send them again.", show_drain, fill_peer},
@@ -122,6 +124,8 @@ static const struct command commands[] = {
     {"config", "config", 0, 0, "", "The effective configuration and where each value comes from.", show_config, NULL},
     {"certs", "certs", 0, 0, "", "The certificates in force and when they end.", show_certs, NULL},
     {"metrics", "metrics", 0, 0, "", "All metrics in Prometheus' text format.", show_metrics, NULL},
+    {"version", "status", 0, 0, "", "The version of the running mvproxy (--version: that of mvproxyctl).", show_version,
+     NULL},
     {"support-bundle", NULL, 1, 1, "FILE", "What the running process says, in one file, without secrets.", NULL, NULL},
 };
 
@@ -201,6 +205,77 @@ static int show_once(const struct command *k, const struct call *c)
     return status;
 }
 
+/* ---- refresh ---- */
+
+static struct json_object *servers_now(const struct call *c, int *status)
+{
+    struct json_object *all = ask(find("status"), c, status), *servers = NULL;
+
+    if (all != NULL && json_object_object_get_ex(all, "servers", &servers))
+        servers = json_object_get(servers);
+    json_object_put(all);
+    return servers;
+}
+
+static bool was_asked_for(const struct call *c, struct json_object *server)
+{
+    return c->n_arguments == 0 || strcmp(show_text(server, "hostname"), c->argument[0]) == 0 ||
+           strcmp(show_text(server, "id"), c->argument[0]) == 0;
+}
+
+static int64_t reads_of(struct json_object *servers, const char *id)
+{
+    struct json_object *reads = NULL;
+
+    for (size_t i = 0; i < json_object_array_length(servers); i++) {
+        struct json_object *one = json_object_array_get_idx(servers, i);
+
+        if (strcmp(show_text(one, "id"), id) == 0 && json_object_object_get_ex(one, "discoveryReads", &reads))
+            return json_object_get_int64(reads);
+    }
+    return 0;
+}
+
+/* Leaves in `now` those that were asked for; true if each has been read since `before`, or cannot be. */
+static bool have_been_read(const struct call *c, struct json_object *before, struct json_object *now)
+{
+    bool all = true;
+
+    for (size_t i = json_object_array_length(now); i-- > 0;) {
+        struct json_object *one = json_object_array_get_idx(now, i);
+        const char *id = show_text(one, "id");
+
+        if (!was_asked_for(c, one))
+            json_object_array_del_idx(now, i, 1);
+        else if (show_text(one, "address")[0] != '\0' && reads_of(now, id) <= reads_of(before, id))
+            all = false;
+    }
+    return all;
+}
+
+/* Asks, waits, and tells what came of it. */
+static int refresh(const struct command *k, const struct call *c)
+{
+    const struct timespec pause = {.tv_nsec = 100000000};
+    int status = EXIT_NOT_WELL;
+    struct json_object *before = servers_now(c, &status), *done = before == NULL ? NULL : ask(k, c, &status),
+                       *now = NULL;
+    bool over = false;
+
+    for (unsigned i = 0; done != NULL && !over && i < REFRESH_LOOKS; i++) {
+        (void)nanosleep(&pause, NULL);
+        json_object_put(now);
+        now = servers_now(c, &status);
+        over = now == NULL || have_been_read(c, before, now);
+    }
+    if (now != NULL)
+        status = show_refreshed(now, over, c->json) ? EXIT_FINE : EXIT_NOT_WELL;
+    json_object_put(now);
+    json_object_put(done);
+    json_object_put(before);
+    return status;
+}
+
 /* Into a file of its own: whoever else may write to its folder, say /tmp, does not choose which one. */
 static int write_new_file(const char *path, struct json_object *o)
 {
@@ -235,6 +310,8 @@ static int write_bundle(const struct call *c)
     }
     if (status == EXIT_FINE)
         status = write_new_file(c->argument[0], bundle);
+    if (status == EXIT_FINE)
+        printf("Written to %s.\n", c->argument[0]);
     json_object_put(bundle);
     return status;
 }
@@ -248,8 +325,12 @@ static int carry_out(const struct command *k, const struct call *c)
         print_usage(stderr, k);
         return EXIT_WRONG_USE;
     }
+    if (c->upgrade && c->all) {
+        fputs("mvproxyctl: --all and --upgrade are two questions: one at a time\n", stderr);
+        return EXIT_WRONG_USE;
+    }
     if (k->show == NULL)
-        return strcmp(k->name, "check") == 0 ? run_check(c) : write_bundle(c);
+        return strcmp(k->name, "check") == 0 ? run_check(c) : k->asks != NULL ? refresh(k, c) : write_bundle(c);
     if (c->upgrade && strcmp(k->name, upgrade.name) == 0)
         k = &upgrade;
     while ((status = show_once(k, c)) <= EXIT_NOT_WELL && c->watch) {

@@ -560,10 +560,35 @@ bool show_drain(struct json_object *result)
     return true;
 }
 
-bool show_done(struct json_object *result)
+const char *show_text(struct json_object *o, const char *name)
 {
-    (void)result;
-    puts("Done.");
+    return text(o, name);
+}
+
+bool show_refreshed(struct json_object *servers, bool all_read, bool json)
+{
+    bool well = all_read;
+
+    if (json) {
+        show_json(slice_str(
+            json_object_to_json_string_ext(servers, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE)));
+    } else {
+        show_printable(servers);
+        print_servers(servers);
+    }
+    for (size_t i = 0; i < count(servers); i++) {
+        struct json_object *one = json_object_array_get_idx(servers, i);
+
+        well = well && !truth(one, "failing") && text(one, "address")[0] != '\0';
+    }
+    if (!all_read)
+        fputs("mvproxyctl: not all of them have answered yet\n", stderr);
+    return well;
+}
+
+bool show_version(struct json_object *result)
+{
+    printf("mvproxy %s\n", text(result, "version"));
     return true;
 }
 

@@ -29,7 +29,11 @@ bool show_level(struct json_object *result);
 bool show_config(struct json_object *result);
 bool show_certs(struct json_object *result);
 bool show_drain(struct json_object *result);
-bool show_done(struct json_object *result);
+bool show_version(struct json_object *result);
+/* The rows of servers whose discovery was read again; not all_read: some have not answered. Whether all is well. */
+bool show_refreshed(struct json_object *servers, bool all_read, bool json);
+/* A text of an object, "" if it has none. */
+const char *show_text(struct json_object *o, const char *name);
 bool show_metrics(struct json_object *result);
 
 #endif

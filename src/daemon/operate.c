@@ -54,8 +54,8 @@ static bool do_refresh(const struct json_object *request, struct buf *out, struc
 
     if (peer[0] == '\0')
         cluster_refresh(a->cluster);
-    else if (!cluster_refresh_peer(a->cluster, peer))
-        return err_set(err, "no peer \"%.200s\": it is not the host name or server ID of one", peer);
+    else if (!cluster_refresh_server(a->cluster, peer))
+        return err_set(err, "no server \"%.200s\": it is not the host name or server ID of one", peer);
     buf_append_str(out, "{}");
     return true;
 }
@@ -67,6 +67,9 @@ static bool set_drained(const struct json_object *request, bool drained, struct 
     size_t in_flight = 0;
     struct json_write w;
 
+    if (cluster_is_own_name(a->cluster, peer))
+        return err_set(err, "\"%.200s\" is this server itself: ask the mvproxies of the others, or stop this one",
+                       peer);
     if (!cluster_drain_peer(a->cluster, peer, drained, &in_flight))
         return err_set(err, "no peer \"%.200s\": it is not the host name or server ID of one", peer);
     w = json_open(out, '{');

@@ -389,7 +389,7 @@ def test_wrong_use(world):
     for arguments, status, text in ((["statsu"], 3, "did you mean status?"), (["--sokcet", "x", "status"], 3, "did you mean --socket?"),
                                     ([], 3, "Usage: "), (["explain", "GET"], 3, "usage: mvproxyctl explain"),
                                     (["loglevel", "high"], 3, "is not a level"), (["-o", "yaml", "status"], 3, "only json"),
-                                    (["refresh", "nobody"], 1, "no peer"), (["explain", "FOO", "/apis"], 1, "no method: mvproxy refuses it with 501"),
+                                    (["refresh", "nobody"], 1, "no server"), (["drain", "test-server-a"], 1, "this server itself"), (["skew", "--all", "--upgrade"], 3, "two questions"), (["explain", "FOO", "/apis"], 1, "no method: mvproxy refuses it with 501"),
                                     (["explain", "get", "/apis"], 1, "did you mean GET?"), (["explain", "PSOT", "/apis"], 1, "did you mean POST?"),
                                     (["explain", "GET", "api/v1"], 1, 'must begin with "/": did you mean /api/v1?'), (["peers", "x"], 3, "usage: "),
                                     (["explain", "CONNECT", "/"], 1, "no forward proxy"), (["status", "--pre"], 3, "--pre is an option of check"),
@@ -422,10 +422,14 @@ def test_dead_server(world):
     world.sim.start_server("a")
     until(lambda: ask(world, "status")["ready"], "ready again")
     world.sim.kill_server("b")
-    equal(ctl(world, "refresh", "test-server-b")[0], 0, "refresh of one")
+    status, out, _ = ctl(world, "refresh", "test-server-b")
+    check(status == 1 and re.search("^test-server-b .*503", out, re.M) and "test-server-a" not in out, "refresh of a dead one", status, out)
+    status, out, _ = ctl(world, "refresh")
+    check(status == 1 and "test-server-a" in out and "test-server-b" in out, "of all", status, out)
+    equal(ctl(world, "refresh", "test-server-a")[0], 0, "of the local one, by its name")
     until(lambda: any(s["failing"] for s in ask(world, "status")["servers"]), "the peer's last error")
     world.sim.start_server("b")
-    equal(ctl(world, "refresh", "test-server-b")[0], 0, "refresh of one")
+    until(lambda: ctl(world, "refresh", "test-server-b")[0] == 0, "refresh of one that is well again")
     until(lambda: not any(s["failing"] for s in ask(world, "status")["servers"]), "the peer is well again")
 
 

@@ -22,7 +22,10 @@ enum { MOST_ARGUMENTS = 8, TEXT = 8192, TURN_MS = 100, MOST_DESCRIPTORS = 64, LE
 #define OK(result) "{\"v\":1,\"ok\":true,\"result\":" result "}\n"
 #define REQUEST(command) "{\"v\":1,\"command\":\"" command "\"}\n"
 #define READY OK("{\"ready\":true}")
-#define MISSING "mvproxyctl: no mvproxy answers at s: No such file or directory\n"
+#define READ(times, failing)                                                                                           \
+    OK("{\"servers\":[{\"id\":\"x-b\",\"hostname\":\"b\",\"address\":\"x\",\"discoveryReads\":" times                  \
+       ",\"failing\":" failing "}]}")
+#define MISSING "mvproxyctl: no mvproxy answers at s: No such file or directory (why: systemctl status mvproxy)\n"
 
 /* What a process said. */
 struct said {
@@ -56,8 +59,32 @@ static const struct row {
      0,
      NULL,
      ""},
-    {{"refresh"}, OK("{}"), REQUEST("refresh"), 0, "Done.\n", ""},
-    {{"refresh", "b"}, OK("{}"), "{\"v\":1,\"command\":\"refresh\",\"peer\":\"b\"}\n", 0, "Done.\n", ""},
+    /* Until it was read again. */
+    {{"refresh"},
+     READ("1", "false") OK("{}") READ("1", "true") READ("2", "false"),
+     REQUEST("status") REQUEST("refresh") REQUEST("status") REQUEST("status"),
+     0,
+     NULL,
+     ""},
+    {{"refresh", "b"},
+     READ("1", "false") OK("{}") READ("2", "true"),
+     REQUEST("status") "{\"v\":1,\"command\":\"refresh\",\"peer\":\"b\"}\n" REQUEST("status"),
+     1,
+     NULL,
+     ""},
+    {{"refresh"},
+     READ("1", "false") "[]\n",
+     REQUEST("status") REQUEST("refresh"),
+     1,
+     "",
+     "mvproxyctl: what answers is no mvproxy\n"},
+    {{"version"}, OK("{\"version\":\"0.1.0\"}"), REQUEST("status"), 0, "mvproxy 0.1.0\n", ""},
+    {{"skew", "--all", "--upgrade"},
+     NULL,
+     "",
+     3,
+     "",
+     "mvproxyctl: --all and --upgrade are two questions: one at a time\n"},
     {{"drain", "b"}, OK("{\"peer\":\"b\"}"), "{\"v\":1,\"command\":\"drain\",\"peer\":\"b\"}\n", 0, NULL, ""},
     {{"undrain", "b"}, OK("{\"peer\":\"b\"}"), "{\"v\":1,\"command\":\"undrain\",\"peer\":\"b\"}\n", 0, NULL, ""},
     {{"loglevel"}, OK("{\"level\":2}"), REQUEST("loglevel"), 0, "2\n", ""},
@@ -314,7 +341,9 @@ static void long_path(void)
         path[n] = '\0';
         (void)snprintf(want, sizeof(want),
                        n + 2 == sizeof(path) ? "mvproxyctl: no mvproxy answers at %s: %s\n" : "mvproxyctl: %s: %s\n",
-                       path, n + 2 == sizeof(path) ? "No such file or directory" : "too long for the path of a socket");
+                       path,
+                       n + 2 == sizeof(path) ? "No such file or directory (why: systemctl status mvproxy)"
+                                             : "too long for the path of a socket");
         run(arguments, NULL, -1, &said);
         is_str(said.errors, want, "a path of %zu bytes", n);
     }

@@ -23,7 +23,7 @@ static const struct {
 } commands[] = {
     {"status", show_status},   {"peers", show_peers},       {"skew", show_skew},     {"upgrade", show_upgrade},
     {"explain", show_explain}, {"requests", show_requests}, {"reload", show_reload}, {"level", show_level},
-    {"config", show_config},   {"certs", show_certs},       {"drain", show_drain},   {"done", show_done},
+    {"config", show_config},   {"certs", show_certs},       {"drain", show_drain},   {"version", show_version},
     {"metrics", show_metrics},
 };
 
