@@ -29,12 +29,9 @@ bool derive_host_port(struct slice s, struct derive_address *out, struct err *er
 }
 
 /* A password may stand there: it is not repeated in a message. */
-static bool has_credentials(struct slice url, struct err *err)
+static bool has_no_credentials(struct slice url, struct err *err)
 {
-    if (slice_index(url, '@') == url.n)
-        return false;
-    (void)err_set(err, "a user name or password in the URL would not be sent");
-    return true;
+    return slice_index(url, '@') == url.n || err_set(err, "a user name or password in the URL would not be sent");
 }
 
 /* What follows the scheme. */
@@ -59,7 +56,7 @@ bool derive_url(const char *url, struct derive_address *out, struct err *err)
 {
     struct slice s = slice_str(url), scheme = SLICE_LIT("https://");
 
-    if (has_credentials(s, err))
+    if (!has_no_credentials(s, err))
         return false;
     if (!slice_has_prefix(s, scheme))
         return err_set(err, "\"%s\" is not an https:// URL", url);
@@ -71,7 +68,7 @@ bool derive_etcd_url(const char *url, struct derive_address *out, bool *tls, str
     struct slice s = slice_str(url), secure = SLICE_LIT("https://"), plain = SLICE_LIT("http://");
 
     *tls = slice_has_prefix(s, secure);
-    if (has_credentials(s, err))
+    if (!has_no_credentials(s, err))
         return false;
     if (!*tls && !slice_has_prefix(s, plain))
         return err_set(err, "\"%s\" is not an http:// or https:// URL", url);

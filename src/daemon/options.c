@@ -265,12 +265,12 @@ static bool set_bool(struct config *c, const struct option *o, const struct conf
 
 static size_t count_items(const struct config_setting *s)
 {
-    size_t n = 0;
+    size_t n = s->n_values;
 
     for (size_t i = 0; i < s->n_values; i++)
         for (size_t k = 0; k < s->values[i].n; k++)
             n += s->values[i].p[k] == ',';
-    return n + s->n_values;
+    return n;
 }
 
 static bool next_item(struct slice *rest, bool whole, struct slice *item)

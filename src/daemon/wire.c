@@ -64,7 +64,7 @@ static bool may_dial(const struct sockaddr *addr, void *arg)
 
 struct origin *wire_local_origin(struct back *b, const struct config *c, const struct trust *t, const char *hostname)
 {
-    struct derive_address addr = {"", 0};
+    struct derive_address addr;
     struct err err;
     struct origin_opts o;
 
@@ -111,7 +111,7 @@ bool wire_static_peers(const struct config *c, struct wire_peers *out)
 
 static struct origin *etcd_origin(struct back *b, const char *url, struct tls_ctx *ctx, struct egress_proxy *egress)
 {
-    struct derive_address addr = {"", 0};
+    struct derive_address addr;
     struct err err;
     bool tls;
     struct origin_opts o;

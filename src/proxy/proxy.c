@@ -280,10 +280,10 @@ static void look_for_insight(struct job *j)
         return;
     gvr = reqinfo_gvr(&j->info);
     j->insight = insight_look(j->proxy->insight, j->served, &gvr);
-    if (j->insight == INSIGHT_EVEN)
-        return;
-    request_summary_note_head(&j->summary, exchange_request(j->x));
-    j->summary.user = j->authn.user.name;
+    if (j->insight != INSIGHT_EVEN) {
+        request_summary_note_head(&j->summary, exchange_request(j->x));
+        j->summary.user = j->authn.user.name;
+    }
 }
 
 void proxy_on_request(struct exchange *x, void *arg)

@@ -282,6 +282,35 @@ static void test_large(void)
     disco_unref(odd);
 }
 
+/* One that has begun says so. */
+static void short_of_memory(struct served *s)
+{
+    unsigned said = 0;
+    bool whole = false;
+
+    for (uint64_t n = 1; !whole; n++) {
+        struct skew_page *p = skew_page_new(s, "local");
+        struct buf out;
+
+        buf_init(&out, CEILING);
+        buf_append_str(&out, " "); /* its own memory is there */
+        if (p == NULL || buf_reserve(&out, PIECE) == NULL)
+            tap_bail("out of memory");
+        mem_fail_nth(n);
+        while (skew_page_more(p, &out))
+            ;
+        mem_fail_nth(0);
+        buf_append_char(&out, '\0');
+        whole = strstr(out.p, "group/versions are not the same") != NULL;
+        said += strstr(out.p, "<p>Out of memory: the servers could not be compared.</p>\n</section>\n") != NULL;
+        if (!whole && said < n)
+            ok(false, "place %llu: %s", (unsigned long long)n, out.p);
+        skew_page_free(p);
+        buf_free(&out);
+    }
+    ok(said > 0, "out of memory: which is said (%u places)", said);
+}
+
 static void test_memory(void)
 {
     struct served_input in = {.local_id = "apiserver-0", .local_etag = {SLICE_LIT("")}};
@@ -294,6 +323,7 @@ static void test_memory(void)
     mem_fail_nth(0);
     ok(n > 1, "without memory there is none (%llu places)", (unsigned long long)n);
     skew_page_free(p);
+    short_of_memory(s);
     served_unref(s);
 }
 

@@ -2,15 +2,20 @@
 /* The command line of mvproxy, run as a process of its own: what each mode writes where, and the exit status. */
 #include "daemon/program.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <openssl/crypto.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/tap.h"
 
-enum { MOST_ARGUMENTS = 6, TEXT = 1 << 20 };
+enum { MOST_ARGUMENTS = 6, TEXT = 1 << 20, KEYS_STAY = 98, TURN_US = 10000 };
 
 #define BASE                                                                                                           \
     "tls-cert-file: server.crt\ntls-private-key-file: server.key\napiserver-ca-file: ca.crt\nbind-address: 10.0.0.9\n" \
@@ -72,6 +77,20 @@ static void read_all(FILE *f, char *text)
     (void)fclose(f);
 }
 
+static void become(int argc, char **argv) __attribute__((noreturn));
+static void become(int argc, char **argv)
+{
+    CRYPTO_free_fn give_back = NULL;
+    int status = program_run(argc, argv);
+
+    CRYPTO_get_mem_functions(NULL, NULL, &give_back);
+    if (give_back == CRYPTO_free)
+        status = KEYS_STAY; /* what OpenSSL frees is not wiped */
+    for (int i = 1; i < argc; i++)
+        free(argv[i]);
+    exit(status);
+}
+
 /* Its exit status; `to`: where its output goes, NULL: into `out`. It is looked whether it leaks when it exits. */
 static int run(const char *const *arguments, const char *to)
 {
@@ -87,10 +106,7 @@ static int run(const char *const *arguments, const char *to)
     if (child == 0) {
         (void)dup2(fileno(o), STDOUT_FILENO);
         (void)dup2(fileno(e), STDERR_FILENO);
-        status = program_run(argc, argv);
-        for (int i = 1; i < argc; i++)
-            free(argv[i]);
-        exit(status);
+        become(argc, argv);
     }
     (void)waitpid(child, &status, 0);
     for (int i = 1; i < argc; i++)
@@ -188,12 +204,69 @@ static void starts(void)
         tap_skip("this machine has a configuration", "none at all");
 }
 
+/* On an address that somebody else has. */
+static void port_taken(void)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET};
+    socklen_t n = sizeof(addr);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char port[32];
+    const char *const arguments[MOST_ARGUMENTS] = {"--config", "good.yaml", "--bind-address=127.0.0.1", port};
+
+    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (bind(fd, (struct sockaddr *)&addr, n) != 0 || listen(fd, 1) != 0 ||
+        getsockname(fd, (struct sockaddr *)&addr, &n) != 0)
+        tap_bail("cannot listen");
+    (void)snprintf(port, sizeof(port), "--secure-port=%d", ntohs(addr.sin_port));
+    is_int(run(arguments, NULL), 1, "an address that is taken");
+    ok(has(errors, "\"Cannot start\"") && has(errors, "Address already in use"), "why: %s", errors);
+    (void)close(fd);
+}
+
+/* Until it is told to end: signals that come while it starts wait (app_hold_signals()). */
+static void serves(void)
+{
+    char *argv[] = {(char[]){"mvproxy"},
+                    strdup("--config"),
+                    strdup("good.yaml"),
+                    strdup("--bind-address=127.0.0.1"),
+                    strdup("--secure-port=0"),
+                    strdup("--shutdown-delay-duration=0s"),
+                    NULL};
+    FILE *e = tmpfile();
+    int status = -1;
+    pid_t child;
+
+    (void)fflush(NULL);
+    child = fork();
+    if (child == 0) {
+        (void)dup2(fileno(e), STDERR_FILENO);
+        become((int)ROWS(argv) - 1, argv);
+    }
+    for (errors[0] = '\0'; !has(errors, "\"Started\"") && waitpid(child, &status, WNOHANG) == 0;
+         (void)usleep(TURN_US)) {
+        ssize_t got = pread(fileno(e), errors, TEXT - 1, 0);
+
+        errors[got > 0 ? got : 0] = '\0';
+    }
+    if (kill(child, SIGTERM) == 0)
+        (void)waitpid(child, &status, 0);
+    read_all(e, errors);
+    ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "told to end: %s", errors);
+    ok(has(errors, "\"Listening\"") && has(errors, "\"Shutting down\"") && has(errors, "\"Stopped\" why=\"drained\""),
+       "in order");
+    for (size_t i = 1; argv[i] != NULL; i++)
+        free(argv[i]);
+}
+
 int main(void)
 {
     make_files();
     table();
     listings();
     starts();
+    port_taken();
+    serves();
     remove_files();
     return tap_end();
 }

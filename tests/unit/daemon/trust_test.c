@@ -227,6 +227,25 @@ static void files(const char *text, const char *want)
     config_free(c);
 }
 
+/* Of what cannot be read nothing is listed. */
+static void odd_pairs(void)
+{
+    static const char *const pairs[] = {"nonsense", "a.crt,a.key", NULL};
+    struct config *c = configured(BASE);
+    struct buf out;
+
+    buf_init(&out, ROOM);
+    c->tls_sni_cert_key = pairs;
+    trust_each_file(c, note, &out);
+    is_slice(
+        buf_slice(&out),
+        "tls-cert-file server.crt certificate\ntls-private-key-file server.key key\napiserver-ca-file ca.crt bundle\n"
+        "tls-sni-cert-key[1] a.crt certificate\ntls-sni-cert-key[1] a.key key\n",
+        "pairs that are none");
+    buf_free(&out);
+    config_free(c);
+}
+
 /* ---- what is said ---- */
 
 static char *said;
@@ -296,6 +315,7 @@ int main(void)
           "tls-sni-cert-key[1] server.crt certificate\ntls-sni-cert-key[1] server.key key\n"
           "egress-selector-config-file egress.yaml key\negress-selector-config-file ca.crt bundle\n"
           "egress-selector-config-file proxy.crt certificate\negress-selector-config-file proxy.key key\n");
+    odd_pairs();
     missing();
     suites();
     return tap_end();
