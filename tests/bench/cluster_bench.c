@@ -3,7 +3,7 @@
  * What discovery costs: merging many servers' documents, reading and preparing very big ones. CPU time of this thread
  * and the longest step, which is the longest a turn of the loop is held up; best and median of several rounds.
  *
- *   cluster_bench [ROUNDS [merge|big|surface]]
+ *   cluster_bench [ROUNDS [merge|big|three|surface]]
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -242,13 +242,19 @@ static void prepare(const struct documents_input *in, struct round *r)
     end(r);
 }
 
-static void bench_big(const char *what, struct disco_doc *const *docs, bool protobuf, size_t rounds)
+struct kit {
+    const char *name;
+    struct disco_doc *const *docs;
+    size_t n;
+};
+
+static void bench_big(const struct kit *kit, const char *what, bool protobuf, size_t rounds)
 {
     struct round merging[MAX_ROUNDS] = {{0}}, preparing[MAX_ROUNDS] = {{0}};
     char name[100];
 
     for (size_t k = 0; k < rounds; k++) {
-        struct disco_merge *m = new_merge(docs, 2);
+        struct disco_merge *m = new_merge(kit->docs, kit->n);
         struct documents_input in = {.protobuf = protobuf};
         struct disco_merged merged;
 
@@ -262,15 +268,16 @@ static void bench_big(const char *what, struct disco_doc *const *docs, bool prot
         disco_merge_free(m);
         end(&merging[k]);
     }
-    (void)snprintf(name, sizeof name, "10 MB, two servers, %s: merged", what);
+    (void)snprintf(name, sizeof name, "%s, %s: merged", kit->name, what);
     report(name, merging, rounds);
-    (void)snprintf(name, sizeof name, "10 MB, two servers, %s: prepared", what);
+    (void)snprintf(name, sizeof name, "%s, %s: prepared", kit->name, what);
     report(name, preparing, rounds);
 }
 
 static void big(size_t rounds)
 {
     struct disco_doc *docs[2], *other;
+    const struct kit two = {"10 MB, two servers", docs, 2};
     struct buf text;
 
     buf_init(&text, TEXT_CEILING);
@@ -288,13 +295,39 @@ static void big(size_t rounds)
         put_group(&text, i, 14, i % 10 == 0 ? 1 : 0);
     other = parse(&text);
     buf_free(&text);
-    bench_big("equal", docs, false, rounds);
+    bench_big(&two, "equal", false, rounds);
     disco_doc_unref(docs[1]);
     docs[1] = other;
-    bench_big("one group in ten differs", docs, false, rounds);
-    bench_big("the same with protobuf", docs, true, rounds);
+    bench_big(&two, "one group in ten differs", false, rounds);
+    bench_big(&two, "the same with protobuf", true, rounds);
     disco_doc_unref(docs[0]);
     disco_doc_unref(docs[1]);
+}
+
+/* A control plane amid its upgrade, each of whose servers describes each resource in its own way. */
+static void three(size_t rounds)
+{
+    struct disco_doc *docs[3];
+    const struct kit all = {"1 MB, three servers", docs, 3};
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < 3; i++) {
+        struct buf text;
+
+        buf_init(&text, TEXT_CEILING);
+        buf_append_str(&text, HEAD);
+        for (size_t group = 0; group < GROUPS; group++)
+            put_group(&text, group, 10, i + 1);
+        bytes += buf_len(&text);
+        docs[i] = parse(&text);
+        buf_free(&text);
+    }
+    (void)printf("\n3 servers with %d groups each, %.1f MB together\n\n", GROUPS, (double)bytes / 1e6);
+    (void)printf("| | CPU ms, best | median | longest step ms, best | median |\n| --- | --- | --- | --- | --- |\n");
+    bench_big(&all, "each resource differs", false, rounds);
+    bench_big(&all, "the same with protobuf", true, rounds);
+    for (size_t i = 0; i < 3; i++)
+        disco_doc_unref(docs[i]);
 }
 
 static void many(size_t rounds)
@@ -408,6 +441,8 @@ int main(int argc, char **argv)
         many(rounds);
     if (only[0] == '\0' || strcmp(only, "big") == 0)
         big(rounds);
+    if (only[0] == '\0' || strcmp(only, "three") == 0)
+        three(rounds);
     if (only[0] == '\0' || strcmp(only, "surface") == 0)
         surface(rounds);
     return 0;

@@ -479,6 +479,27 @@ def test_readers(cluster):
     whole(403)
 
 
+def test_filters(cluster):
+    """what kube-apiserver's filters put on each answer (CORS, HSTS) is on merged discovery, whole, unchanged or refused"""
+    def fields(answer):
+        # One of its own for each request.
+        assert len(answer.all("Audit-Id")) == 1, answer
+        return {name: answer.all(name) for name in
+                ("Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Allow-Methods", "Access-Control-Allow-Headers",
+                 "Access-Control-Expose-Headers", "Strict-Transport-Security")}
+    for node in cluster.nodes:
+        tag = node.proxied().get("/apis", Accept=APIS).header("ETag")
+        for user, origin, more in (("admin", "https://console.example.com", {}), ("admin", "https://elsewhere.example.com", {}),
+                                   ("admin", None, {}), ("admin", "https://console.example.com", {"If_None_Match": tag}),
+                                   ("anonymous", "https://console.example.com", {})):
+            headers = dict({"Accept": APIS}, **more, **({"Origin": origin} if origin else {}))
+            for path in ("/apis", "/api", "/apis/" + cluster.skew.group, "/openapi/v3"):
+                direct, through = node.direct(user).get(path, **headers), node.proxied(user).get(path, **headers)
+                assert fields(direct) == fields(through), (node.name, path, origin, direct, through)
+                if origin == "https://console.example.com" and user == "admin":
+                    assert direct.header("Access-Control-Allow-Origin") == origin and direct.header("Strict-Transport-Security"), direct
+
+
 def test_reading_by_head(cluster):
     """RBAC tells HEAD from GET: who may do the one with /apis gets nothing by the other's verdict"""
     admin, rbac = cluster.new.direct(), "/apis/rbac.authorization.k8s.io/v1/"

@@ -89,9 +89,13 @@ OTHER_WORDS = {"requestheader-allowed-names": [], "requestheader-username-header
                "requestheader-extra-headers-prefix": ["X-Remote-Extra-", "X-More-"]}
 
 
+# What a kube-apiserver that browsers read adds to each answer.
+FILTERS = ["--cors-allowed-origins=^https://console\\.example\\.com$", "--strict-transport-security-directives=max-age=31536000"]
+
+
 def _with_words(name, version, words):
     flags = ["--%s=%s" % (key, ",".join(value)) for key, value in words.items()]
-    return NodeSpec(name, version, [*flags, "--enable-bootstrap-token-auth"],
+    return NodeSpec(name, version, [*flags, *FILTERS, "--enable-bootstrap-token-auth"],
                     {"discovery-authz-ttl": "2s", "access-log": ["rerouted", "errors"], "access-log-user": True, **words})
 
 
