@@ -544,6 +544,14 @@ size_t fleet_asking(const struct fleet *f)
     return f->asking;
 }
 
+bool fleet_lists(struct fleet *f, unsigned node, const struct gvr *g)
+{
+    struct cluster *c = f->nodes[node].cluster;
+    const struct disco_doc *d = c == NULL ? NULL : served_merged_doc(cluster_served(c), SERVED_APIS);
+
+    return d == NULL || disco_doc_resource(d, g) != NULL;
+}
+
 struct slice fleet_document(struct fleet *f, unsigned node)
 {
     struct cluster *c = f->nodes[node].cluster;

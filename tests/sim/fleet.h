@@ -90,6 +90,8 @@ struct fleet_answer {
 void fleet_ask(struct fleet *f, unsigned node, const struct gvr *g, bool write,
                void (*answered)(void *arg, const struct fleet_answer *a), void *arg);
 size_t fleet_asking(const struct fleet *f);
+/* Whether that is named in it, if there is one. */
+bool fleet_lists(struct fleet *f, unsigned node, const struct gvr *g);
 /* The merged document that a node's mvproxy has now, "" without; valid until time passes. */
 struct slice fleet_document(struct fleet *f, unsigned node);
 

@@ -6,7 +6,8 @@
  *   fleet_test --tell S          one, step by step
  *
  * After every answer: no 404 for what a server has that is up or only away; no 503 where an answer could be had; nobody
- * answers for what he has not; no write twice; every request ends. When all is well again: the same document
+ * answers for what he has not; no write twice; every request ends. Before every step: nothing that a server has, which
+ * was read and is up or only away, is missing in a merged document. When all is well again: the same document
  * everywhere, of what all have, two seconds after the last change.
  */
 #include <stdio.h>
@@ -118,6 +119,11 @@ static uint64_t min_of(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+static struct gvr gvr_of(size_t i)
+{
+    return (struct gvr){slice_str(things[i].group), slice_str(things[i].version), slice_str(things[i].resource)};
+}
+
 /* Who may have seen whose Lease, through his own server. To be called before anything changes. */
 static void note_heard(struct schedule *s)
 {
@@ -206,6 +212,22 @@ static void judge_404(struct schedule *s, const struct fleet_answer *a)
     }
 }
 
+/* What a server has that was read, and is there or only away, is in the merged document: clients act on what vanishes.
+ */
+static void judge_documents(struct schedule *s)
+{
+    for (unsigned node = 0; node < s->nodes; node++)
+        for (unsigned i = 0; i < s->nodes; i++)
+            for (size_t k = 0; k < ROWS(things); k++) {
+                struct gvr g = gvr_of(k);
+
+                if (s->met[node][i] && s->lied_ms[i] == 0 && believed(s, node) && s->deaf_ms == 0 &&
+                    !s->short_of_memory && fleet_has(s->fleet, i, &g) && !fleet_lists(s->fleet, node, &g))
+                    broken(s, "node %u does not list %s/%s %s, which node %u has", node, things[k].group,
+                           things[k].version, things[k].resource, i);
+            }
+}
+
 /* Whether an answer could be had all the time, from a server that was known. */
 static bool answerable(struct schedule *s, const struct fleet_answer *a)
 {
@@ -246,11 +268,6 @@ static void on_answer(void *arg, const struct fleet_answer *a)
 
 /* ------------------------------------------------------------------------------------------------------------- steps
  */
-
-static struct gvr gvr_of(size_t i)
-{
-    return (struct gvr){slice_str(things[i].group), slice_str(things[i].version), slice_str(things[i].resource)};
-}
 
 static void draw_release(struct schedule *s, unsigned node)
 {
@@ -467,6 +484,7 @@ static void step(struct schedule *s)
 
     note_heard(s);
     note_met(s);
+    judge_documents(s);
     switch (dice(s, s->kinds)) {
     case 0:
     case 1:
