@@ -189,7 +189,7 @@ struct fleet *fleet_new(unsigned nodes)
         init_node(f, i);
     for (unsigned i = 0; i < nodes; i++)
         for (unsigned j = 0; j < nodes; j++)
-            f->path_since[i][j] = f->changed;
+            f->path_since[i][j] = 1; /* for as long as anybody knows */
     return f;
 }
 
