@@ -63,36 +63,26 @@ static void judge_ready(struct scene *s, const struct answer *a)
                        "the local API server is not ready: its /readyz answers %u", a->status);
 }
 
-static void copy_version(struct slice body, char *out, size_t room)
-{
-    struct json_object *o = json_tokener_parse(body.p);
-
-    (void)snprintf(out, room, "%s", sections_text(o, "gitVersion"));
-    json_object_put(o);
-}
-
 static void judge_version(struct scene *s, struct buf *body)
 {
-    unsigned major = 0, minor = 0;
-    char text[64] = "";
+    struct version v;
     struct answer a;
 
     scene_get(s, "/version", body, &a);
     if (a.ok && (a.status == 401 || a.status == 403) && !s->believed)
         return; /* that has its own mark */
-    if (!a.ok || a.status != 200 || !version_parse(a.body, &major, &minor) || !buf_append_char(body, '\0')) {
+    if (!a.ok || a.status != 200 || !version_read(a.body, &v) || v.major == 0) {
         findings_warn(s->f, "local-version", "is it a kube-apiserver, and may apiserver-user read /version?",
                       "the local API server does not say its version: %s", a.ok ? "no such answer" : a.failure);
         return;
     }
-    copy_version(buf_slice(body), text, sizeof(text));
-    s->minor = major == 1 ? minor : 0;
+    s->minor = v.major == 1 ? v.minor : 0;
     scene_judge_clock(s, "local-clock", "the local API server", &a);
     if (s->minor < OLDEST_MINOR || s->minor > NEWEST_MINOR)
         findings_warn(s->f, "local-version", "mvproxy was tested with Kubernetes 1.20 to 1.37",
-                      "the local API server is %s, with which mvproxy was not tested", text);
+                      "the local API server is %s, with which mvproxy was not tested", v.binary);
     else
-        findings_good(s->f, "local-version", "it is kube-apiserver %s", text);
+        findings_good(s->f, "local-version", "it is kube-apiserver %s", v.binary);
 }
 
 /* ---- who we are to it ---- */

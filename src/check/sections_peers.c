@@ -77,14 +77,6 @@ static void widen(struct range *r, unsigned minor)
         r->newest = minor;
 }
 
-static void text_of(struct buf *body, const char *name, char *out, size_t room)
-{
-    struct json_object *o = buf_append_char(body, '\0') ? json_tokener_parse(buf_slice(body).p) : NULL;
-
-    (void)snprintf(out, room, "%s", sections_text(o, name));
-    json_object_put(o);
-}
-
 static void judge_answer(struct scene *s, const struct served_peer *p, const struct answer *a)
 {
     static const char trust[] =
@@ -111,23 +103,21 @@ static void judge_answer(struct scene *s, const struct served_peer *p, const str
 static void check_peer(struct scene *s, struct cluster *c, const struct served_peer *p, struct range *versions)
 {
     const struct api_request r = {.origin = p->origin, .peer = true, .target = SLICE_LIT("/version")};
-    unsigned major, minor;
+    struct version v;
     struct buf body;
     struct answer a;
-    char text[64];
 
     buf_init(&body, BODY_BYTES);
     scene_ask(s, &r, &body, &a);
-    if (!a.ok || a.status != 200 || !version_parse(a.body, &major, &minor)) {
+    if (!a.ok || a.status != 200 || !version_read(a.body, &v) || v.major == 0) {
         judge_answer(s, p, &a);
     } else if (!wait_for_discovery(s, c, p->id)) {
         findings_wrong(s->f, "peer-discovery", "see the log of its kube-apiserver and of its mvproxy",
                        "peer %s at %s: its discovery cannot be read", p->host, origin_address(p->origin));
     } else {
-        widen(versions, major == 1 ? minor : 0);
-        text_of(&body, "gitVersion", text, sizeof(text));
+        widen(versions, v.major == 1 ? v.minor : 0);
         findings_good(s->f, "peer-reachable", "peer %s at %s (%s): %s, its discovery is read", p->host,
-                      origin_address(p->origin), p->source == NULL ? "" : p->source, text);
+                      origin_address(p->origin), p->source == NULL ? "" : p->source, v.binary);
         scene_judge_clock(s, "peer-clock", p->host, &a);
     }
     buf_free(&body);

@@ -23,46 +23,42 @@ static const struct disco_doc *half_of(const struct disco *d, enum served_half h
 }
 
 /* A server without this half (a hostile one, or one that is no kube-apiserver) has no say in it. */
-static bool add_servers(struct disco_merge *m, const struct publish_input *in, enum served_half half)
+static bool add_servers(struct disco_merge *m, const struct served_input *in, enum served_half half)
 {
-    const struct served_input *s = &in->served;
-
-    if (!disco_merge_add(m, slice_str(s->local_id), half_of(s->local, half), DISCO_SERVER_LOCAL))
+    if (!disco_merge_add(m, slice_str(in->local_id), half_of(in->local, half), DISCO_SERVER_LOCAL))
         return false;
-    for (size_t i = 0; s->peers_enabled && i < s->n_peers; i++) {
-        const struct disco_doc *doc = half_of(s->peers[i].disco, half);
+    for (size_t i = 0; in->peers_enabled && i < in->n_peers; i++) {
+        const struct disco_doc *doc = half_of(in->peers[i].disco, half);
 
         if (doc != NULL &&
-            !disco_merge_add(m, slice_str(s->peers[i].id), doc, in->extra[i].stale ? DISCO_SERVER_LAPSED : 0))
+            !disco_merge_add(m, slice_str(in->peers[i].id), doc, in->peers[i].stale ? DISCO_SERVER_LAPSED : 0))
             return false;
     }
     return true;
 }
 
-static bool add_placeholder(struct disco_merge *m, const struct publish_input *in)
+static bool add_placeholder(struct disco_merge *m, const struct served_input *in)
 {
-    struct disco_doc *doc = placeholder_new(in->served.undiscovered, in->served.n_undiscovered);
+    struct disco_doc *doc = placeholder_new(in->undiscovered, in->n_undiscovered);
     bool fine = doc != NULL && disco_merge_add(m, SLICE_LIT(PLACEHOLDER_ID), doc, DISCO_SERVER_LAPSED);
 
     disco_doc_unref(doc);
     return fine;
 }
 
-static bool add_inputs(struct build *b, const struct publish_input *in)
+static bool add_inputs(struct build *b, const struct served_input *in)
 {
-    const struct served_input *s = &in->served;
-
     for (size_t i = 0; i < SERVED_HALVES; i++) {
-        if (half_of(s->local, (enum served_half)i) == NULL)
+        if (half_of(in->local, (enum served_half)i) == NULL)
             continue;
         b->merge[i] = disco_merge_new();
         if (b->merge[i] == NULL || !add_servers(b->merge[i], in, (enum served_half)i))
             return false;
     }
-    if (in->incomplete && s->n_undiscovered > 0 && !add_placeholder(b->merge[SERVED_APIS], in))
+    if (in->incomplete && in->n_undiscovered > 0 && !add_placeholder(b->merge[SERVED_APIS], in))
         return false;
-    for (size_t i = 0; i < s->n_excluded; i++) {
-        struct slice version = s->excluded[i], group;
+    for (size_t i = 0; i < in->n_excluded; i++) {
+        struct slice version = in->excluded[i], group;
 
         if (slice_split(&version, '/', &group) && !disco_merge_exclude(b->merge[SERVED_APIS], group, version))
             return false;
@@ -70,7 +66,7 @@ static bool add_inputs(struct build *b, const struct publish_input *in)
     return true;
 }
 
-struct build *build_new(const struct publish_input *in, bool protobuf)
+struct build *build_new(const struct served_input *in, bool protobuf)
 {
     struct build *b = mem_zalloc(sizeof *b);
 

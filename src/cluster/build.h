@@ -12,20 +12,8 @@
 
 struct build;
 
-/* What a peer adds beyond served_peer. */
-struct publish_extra {
-    bool stale; /* lapsed, or its refreshes fail: group/versions that nobody else serves become Stale */
-};
-
-struct publish_input {
-    struct served_input
-        served; /* without documents and generation; arrays of mem_array, freed by publish; texts borrowed */
-    struct publish_extra *extra; /* one per peer; likewise */
-    bool incomplete;             /* merged discovery has a placeholder for what `undiscovered` names */
-};
-
 /* Keeps nothing of `in` but references to its documents. `protobuf`: that form as well. NULL when out of memory. */
-MEM_CHECK struct build *build_new(const struct publish_input *in, bool protobuf);
+MEM_CHECK struct build *build_new(const struct served_input *in, bool protobuf);
 void build_free(struct build *b); /* NULL is fine */
 /* Call until it is not MORE. FAILED: why is in err; empty: out of memory. */
 enum step build_step(struct build *b, struct err *err);

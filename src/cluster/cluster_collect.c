@@ -58,15 +58,14 @@ static bool is_pending(const struct peer *p, struct survey *s)
            in_time(s, refresh_unknown_ms(p->server->discovery), TIMEOUT_PEER_UNKNOWN_MS);
 }
 
-static bool collect_peers(struct cluster *c, struct publish_input *in, struct survey *s)
+static bool collect_peers(struct cluster *c, struct served_input *in, struct survey *s)
 {
     size_t n = peers_count(c->peers), i = 0, used = 0;
     struct served_peer *peers = mem_array(n + 1, sizeof *peers);
     struct peer *p;
 
-    in->served.peers = peers;
-    in->extra = mem_array(n + 1, sizeof *in->extra);
-    if (peers == NULL || in->extra == NULL)
+    in->peers = peers;
+    if (peers == NULL)
         return false;
     while ((p = peers_next(c->peers, &i)) != NULL) {
         if (p->life == PEER_FORGOTTEN)
@@ -85,14 +84,14 @@ static bool collect_peers(struct cluster *c, struct publish_input *in, struct su
             peers[used].disco = refresh_disco(p->server->discovery);
             peers[used].schemas = schemas_index(p->server->schemas);
             peers[used].release = schemas_release(p->server->schemas);
-            in->extra[used].stale = p->life != PEER_LIVE || refresh_failing(p->server->discovery);
+            peers[used].stale = p->life != PEER_LIVE || refresh_failing(p->server->discovery);
         }
         in->incomplete |= incomplete_without(c, p, s);
         /* An earlier process's document says nothing of what this one has added, also after it has left. */
         s->unknown |= p->server == NULL || !refresh_known(p->server->discovery);
         used++;
     }
-    in->served.n_peers = used;
+    in->n_peers = used;
     return true;
 }
 
@@ -126,31 +125,31 @@ void cluster_note_leases(struct cluster *c, bool fail)
     c->leases_changed_ms = now;
 }
 
-static bool collect_undiscovered(const struct cluster *c, struct publish_input *in)
+static bool collect_undiscovered(const struct cluster *c, struct served_input *in)
 {
     size_t n = exclusions_n_services(c->exclusions);
     struct exclusions_cursor cursor = {.stored = 0};
 
-    in->served.undiscovered = mem_array(n + 1, sizeof *in->served.undiscovered);
-    if (in->served.undiscovered == NULL)
+    in->undiscovered = mem_array(n + 1, sizeof *in->undiscovered);
+    if (in->undiscovered == NULL)
         return false;
-    while (in->served.n_undiscovered < n &&
-           exclusions_registered(c->exclusions, &cursor, &in->served.undiscovered[in->served.n_undiscovered].group,
-                                 &in->served.undiscovered[in->served.n_undiscovered].version))
-        in->served.n_undiscovered++;
+    while (in->n_undiscovered < n &&
+           exclusions_registered(c->exclusions, &cursor, &in->undiscovered[in->n_undiscovered].group,
+                                 &in->undiscovered[in->n_undiscovered].version))
+        in->n_undiscovered++;
     return true;
 }
 
-static bool collect_excluded(struct cluster *c, struct publish_input *in)
+static bool collect_excluded(struct cluster *c, struct served_input *in)
 {
     size_t n = exclusions_count(c->exclusions), cursor = 0;
     struct slice *gvs = mem_array(n + 1, sizeof *gvs);
 
-    in->served.excluded = gvs;
+    in->excluded = gvs;
     if (gvs == NULL)
         return false;
-    while (in->served.n_excluded < n && exclusions_next(c->exclusions, &cursor, &gvs[in->served.n_excluded]))
-        in->served.n_excluded++;
+    while (in->n_excluded < n && exclusions_next(c->exclusions, &cursor, &gvs[in->n_excluded]))
+        in->n_excluded++;
     return true;
 }
 
@@ -159,24 +158,24 @@ static bool leases_known(const struct cluster *c)
     return c->leases != NULL && leases_synced(c->leases) && c->exclusions != NULL && exclusions_settled(c->exclusions);
 }
 
-bool cluster_collect(void *arg, struct publish_input *in)
+bool cluster_collect(void *arg, struct served_input *in)
 {
     struct cluster *c = arg;
     struct survey s = {.unknown = false};
 
-    in->served.peers_enabled = c->o.peers_enabled;
-    in->served.leases_synced = !c->o.peers_enabled || leases_known(c);
-    in->served.local_id = c->own_id;
-    in->served.local_host = c->hostname;
-    in->served.local = refresh_disco(c->local->discovery);
-    in->served.local_refused = refresh_refused(c->local->discovery);
-    in->served.local_schemas = schemas_index(c->local->schemas);
-    in->served.local_release = schemas_release(c->local->schemas);
-    in->served.local_etag[SERVED_APIS] = refresh_apis_etag(c->local->discovery);
-    in->served.local_etag[SERVED_CORE] = refresh_core_etag(c->local->discovery);
+    in->peers_enabled = c->o.peers_enabled;
+    in->leases_synced = !c->o.peers_enabled || leases_known(c);
+    in->local_id = c->own_id;
+    in->local_host = c->hostname;
+    in->local = refresh_disco(c->local->discovery);
+    in->local_refused = refresh_refused(c->local->discovery);
+    in->local_schemas = schemas_index(c->local->schemas);
+    in->local_release = schemas_release(c->local->schemas);
+    in->local_etag[SERVED_APIS] = refresh_apis_etag(c->local->discovery);
+    in->local_etag[SERVED_CORE] = refresh_core_etag(c->local->discovery);
     if (c->peers != NULL && !collect_peers(c, in, &s))
         return false;
-    in->served.behind = is_behind(c, &s);
+    in->behind = is_behind(c, &s);
     if (s.again_ms > 0)
         loop_timer_set(c->patience, s.again_ms);
     else

@@ -8,6 +8,6 @@
 #include "cluster/publish.h"
 
 /* publish_opts.collect, with the struct cluster. */
-bool cluster_collect(void *arg, struct publish_input *in);
+bool cluster_collect(void *arg, struct served_input *in);
 
 #endif

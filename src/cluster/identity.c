@@ -412,12 +412,12 @@ static void begin(struct identity *i)
 static void on_version(void *arg, const struct fetch_result *r)
 {
     struct identity *i = arg;
-    unsigned major = 0, minor = 0;
+    struct version v;
     char text[API_WHY_BYTES];
 
     if (left_meanwhile(i))
         return;
-    if (!api_answered(r, 200) || !version_parse(r->body, &major, &minor) || major != 1) {
+    if (!api_answered(r, 200) || !version_read(r->body, &v) || v.major != 1) {
         if (i->state == STATE_PUBLISHING) {
             i->decide_again = true;
             failing(i, "ask for the version", api_why(r, text), look);
@@ -426,7 +426,7 @@ static void on_version(void *arg, const struct fetch_result *r)
         }
         return;
     }
-    i->minor = minor;
+    i->minor = v.minor;
     i->asked = true;
     i->failed = 0;
     backoff_reset(&i->backoff);
@@ -434,7 +434,7 @@ static void on_version(void *arg, const struct fetch_result *r)
         decide(i);
     else if (i->o.mode == IDENTITY_OBSERVE)
         observe(i, "configured");
-    else if (minor >= FIRST_PUBLISHING_MINOR)
+    else if (v.minor >= FIRST_PUBLISHING_MINOR)
         observe(i, "it publishes identities itself");
     else
         begin(i);

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/state.h"
+#include "cluster/build.h"
 #include "cluster/cluster_metrics.h"
 #include "cluster/work.h"
 #include "http/etag.h"
@@ -106,14 +107,14 @@ static void key_server(struct key *k, const char *id, const struct disco *d, boo
 }
 
 /* In the order in which they are kept: another order only makes a merge more. */
-static void key_undiscovered(struct key *k, const struct publish_input *in)
+static void key_undiscovered(struct key *k, const struct served_input *in)
 {
     buf_append_str(&k->text, "undiscovered");
-    for (size_t i = 0; i < in->served.n_undiscovered; i++) {
+    for (size_t i = 0; i < in->n_undiscovered; i++) {
         buf_append_char(&k->text, ' ');
-        buf_append(&k->text, in->served.undiscovered[i].version);
+        buf_append(&k->text, in->undiscovered[i].version);
         buf_append_char(&k->text, '.');
-        buf_append(&k->text, in->served.undiscovered[i].group);
+        buf_append(&k->text, in->undiscovered[i].group);
     }
     buf_append_char(&k->text, '\n');
 }
@@ -123,9 +124,9 @@ static int by_text(const void *a, const void *b)
     return slice_cmp(*(const struct slice *)a, *(const struct slice *)b);
 }
 
-static bool key_make(struct key *k, struct publish_input *in, bool protobuf)
+static bool key_make(struct key *k, struct served_input *in, bool protobuf)
 {
-    const struct served_input *s = &in->served;
+    const struct served_input *s = in;
 
     memset(k, 0, sizeof *k);
     buf_init(&k->text, KEY_CEILING);
@@ -134,14 +135,14 @@ static bool key_make(struct key *k, struct publish_input *in, bool protobuf)
         return false;
     key_server(k, s->local_id, s->local, false);
     for (size_t i = 0; s->peers_enabled && i < s->n_peers; i++)
-        key_server(k, s->peers[i].id, s->peers[i].disco, in->extra[i].stale);
+        key_server(k, s->peers[i].id, s->peers[i].disco, s->peers[i].stale);
     if (s->n_excluded > 0)
         qsort((void *)(uintptr_t)s->excluded, s->n_excluded, sizeof *s->excluded, by_text);
     for (size_t i = 0; i < s->n_excluded; i++) {
         buf_append(&k->text, s->excluded[i]);
         buf_append_char(&k->text, '\n');
     }
-    if (in->incomplete && in->served.n_undiscovered > 0)
+    if (in->incomplete && in->n_undiscovered > 0)
         key_undiscovered(k, in);
     if (protobuf)
         buf_append_str(&k->text, "protobuf\n");
@@ -155,32 +156,31 @@ static bool key_same(const struct key *a, const struct key *b)
 
 /* ------------------------------------------------------------------------------------------------------ snapshots */
 
-static bool collect(struct publish *p, struct publish_input *in)
+static bool collect(struct publish *p, struct served_input *in)
 {
     memset(in, 0, sizeof *in);
     return p->o.collect(p->o.arg, in);
 }
 
-static void input_free(struct publish_input *in)
+static void input_free(struct served_input *in)
 {
-    mem_free((void *)(uintptr_t)in->served.peers);
-    mem_free((void *)(uintptr_t)in->served.excluded);
-    mem_free(in->extra);
-    mem_free(in->served.undiscovered);
+    mem_free((void *)(uintptr_t)in->peers);
+    mem_free((void *)(uintptr_t)in->excluded);
+    mem_free(in->undiscovered);
 }
 
-static bool make_next(struct publish *p, struct publish_input *in)
+static bool make_next(struct publish *p, struct served_input *in)
 {
     struct served *new;
 
-    memcpy(in->served.documents, p->documents, sizeof p->documents);
-    new = served_new(&in->served);
+    memcpy(in->documents, p->documents, sizeof p->documents);
+    new = served_new(in);
     if (new == NULL)
         return false;
     served_unref(p->next);
     p->next = new;
-    p->next_synced = in->served.leases_synced;
-    p->n_excluded = in->served.n_excluded;
+    p->next_synced = in->leases_synced;
+    p->n_excluded = in->n_excluded;
     return true;
 }
 
@@ -191,13 +191,12 @@ static bool counts_as_synced(const struct publish *p, bool leases_synced, bool p
 }
 
 /* Nothing has changed since the current snapshot: whoever waits for the next one has it. */
-static bool is_current(struct publish *p, struct publish_input *in)
+static bool is_current(struct publish *p, struct served_input *in)
 {
-    bool synced = in->served.local != NULL && counts_as_synced(p, in->served.leases_synced, in->served.peers_enabled);
+    bool synced = in->local != NULL && counts_as_synced(p, in->leases_synced, in->peers_enabled);
 
-    memcpy(in->served.documents, p->documents, sizeof p->documents);
-    return p->next == NULL && p->generation > 0 && served_synced(p->current) == synced &&
-           served_is(p->current, &in->served);
+    memcpy(in->documents, p->documents, sizeof p->documents);
+    return p->next == NULL && p->generation > 0 && served_synced(p->current) == synced && served_is(p->current, in);
 }
 
 /* Each document once, and at a start not before all peers that answer are in it. */
@@ -340,7 +339,7 @@ static void settle(struct publish *p)
         p->o.on_documents(p->o.arg);
 }
 
-static bool start_merge(struct publish *p, const struct publish_input *in, struct key *key)
+static bool start_merge(struct publish *p, const struct served_input *in, struct key *key)
 {
     p->want = *key;
     memset(key, 0, sizeof *key);
@@ -353,7 +352,7 @@ static bool start_merge(struct publish *p, const struct publish_input *in, struc
 }
 
 /* Does a merge have to begin, to begin again, or is it as it should be? False when out of memory. */
-static bool see_to_merge(struct publish *p, const struct publish_input *in, struct key *key)
+static bool see_to_merge(struct publish *p, const struct served_input *in, struct key *key)
 {
     bool under_way = p->state == STATE_BUILDING;
     uint64_t now = loop_now_ms(p->o.loop);
@@ -370,7 +369,7 @@ static bool see_to_merge(struct publish *p, const struct publish_input *in, stru
         return true;
     }
     drop_merge(p);
-    if (in->served.local == NULL || (p->has_key && key_same(key, &p->have))) {
+    if (in->local == NULL || (p->has_key && key_same(key, &p->have))) {
         loop_timer_cancel(p->timer);
         p->gathered = false;
         show_next(p);
@@ -393,7 +392,7 @@ static bool see_to_merge(struct publish *p, const struct publish_input *in, stru
 static void on_turn(void *arg)
 {
     struct publish *p = arg;
-    struct publish_input in;
+    struct served_input in;
     struct key key = {.n = 0};
     bool fine;
 

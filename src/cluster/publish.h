@@ -9,7 +9,7 @@
 #ifndef MVPROXY_CLUSTER_PUBLISH_H
 #define MVPROXY_CLUSTER_PUBLISH_H
 
-#include "cluster/build.h"
+#include "cluster/served.h"
 
 struct cluster_metrics;
 struct loop;
@@ -20,8 +20,11 @@ struct publish_opts {
     struct loop *loop;
     struct work_queue *work; /* merges take their turns there */
     struct cluster_metrics *metrics;
-    /* Fills *in (zeroed) with what is known now. False when out of memory: tried again a little later. */
-    bool (*collect)(void *arg, struct publish_input *in);
+    /*
+     * Fills *in (zeroed) with what is known now, without documents and generation; arrays of mem_array, freed by
+     * publish, texts borrowed. False when out of memory: tried again a little later.
+     */
+    bool (*collect)(void *arg, struct served_input *in);
     /* There is a new snapshot; its routing says all that is known (the documents may follow a moment later). */
     void (*on_published)(void *arg);
     /* The documents are there in each form that was wanted when they were begun, or cannot be made in it. */

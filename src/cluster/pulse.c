@@ -23,7 +23,7 @@ struct pulse {
     enum pulse_state state;
     uint64_t since_ms, failed_ms;
     struct err failure; /* the last */
-    struct version_texts says;
+    struct version says;
     bool hop;
     char hop_id[SERVER_ID_BYTES];
     char mvproxy[PULSE_MVPROXY_BYTES];
@@ -75,7 +75,7 @@ static void take_mvproxy(struct pulse *p, const struct http_head *head)
 
 static void answered(struct pulse *p, const struct fetch_result *r)
 {
-    struct version_texts before = p->says, says;
+    struct version before = p->says, says;
     unsigned status = r->head->status;
     bool other = false;
 
@@ -89,7 +89,7 @@ static void answered(struct pulse *p, const struct fetch_result *r)
         return;
     }
     take_mvproxy(p, r->head);
-    if (status == 200 && version_texts_read(r->body, &says)) {
+    if (status == 200 && version_read(r->body, &says) && says.binary[0] != '\0') {
         other = before.binary[0] != '\0' &&
                 (strcmp(before.binary, says.binary) != 0 || strcmp(before.emulated, says.emulated) != 0);
         p->says = says;
@@ -180,7 +180,7 @@ void pulse_set_origin(struct pulse *p, struct origin *o)
 
 void pulse_look(const struct pulse *p, struct pulse_view *out)
 {
-    static const struct version_texts nothing;
+    static const struct version nothing;
 
     *out = (struct pulse_view){.says = &nothing, .hop_id = "", .mvproxy = ""};
     if (p == NULL)

@@ -39,14 +39,14 @@ void pulse_set_origin(struct pulse *p, struct origin *o);
 /* What is known; texts live until the loop goes on. NULL is fine, and has state UNKNOWN. */
 struct pulse_view {
     enum pulse_state state;
-    uint64_t age_ms;                  /* since when it is so; 0 if unknown */
-    const char *failure;              /* SILENT: why */
-    const char *last_failure;         /* the last that there was, maybe long ago; NULL: none */
-    uint64_t last_failure_ms;         /* its age */
-    const struct version_texts *says; /* the last that was told; empty texts if nothing was */
-    bool hop;                         /* an mvproxy answers for it */
-    const char *hop_id;               /* the ID of the server that it stands before, as it says; "" without hop */
-    const char *mvproxy;              /* its version; "" if not told */
+    uint64_t age_ms;            /* since when it is so; 0 if unknown */
+    const char *failure;        /* SILENT: why */
+    const char *last_failure;   /* the last that there was, maybe long ago; NULL: none */
+    uint64_t last_failure_ms;   /* its age */
+    const struct version *says; /* the last that was told; empty texts if nothing was */
+    bool hop;                   /* an mvproxy answers for it */
+    const char *hop_id;         /* the ID of the server that it stands before, as it says; "" without hop */
+    const char *mvproxy;        /* its version; "" if not told */
 };
 void pulse_look(const struct pulse *p, struct pulse_view *out);
 /* "unknown", "answers", "silent". Static. */

@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "cluster/api.h"
+#include "kube/version.h"
 
 struct schemas {
     struct api *api;
@@ -88,6 +89,7 @@ static void ask(struct schemas *s, const char *target, fetch_fn *fn)
 static void on_version(void *arg, const struct fetch_result *f)
 {
     struct schemas *s = arg;
+    struct version v;
 
     s->fetch = NULL;
     if (!api_answered(f, 200)) {
@@ -95,7 +97,8 @@ static void on_version(void *arg, const struct fetch_result *f)
         return;
     }
     forget(s);
-    s->release = schema_release(f->body);
+    (void)version_read(f->body, &v);
+    s->release = v.release;
     s->index = s->coming;
     s->etag = s->coming_etag;
     s->coming = NULL;

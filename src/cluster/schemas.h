@@ -22,6 +22,6 @@ void schemas_poll(struct schemas *s, struct origin *o);
 /* Another process may be there: its index is not known. */
 void schemas_invalidate(struct schemas *s);
 struct schema_index *schemas_index(const struct schemas *s); /* borrowed; NULL: not known */
-uint64_t schemas_release(const struct schemas *s);           /* as schema_release() */
+uint64_t schemas_release(const struct schemas *s);           /* see kube/version.h */
 
 #endif

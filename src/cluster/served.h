@@ -23,12 +23,13 @@ struct served_peer {
     enum served_life life;
     bool drained;                 /* gets requests only where nobody else is left */
     bool discovery_known;         /* fetched at least once since the Lease appeared or changed holder */
+    bool stale;                   /* lapsed, or its refreshes fail: what nobody else serves becomes Stale when merged */
     bool pending;                 /* will be known in a moment: live, can be asked, and has not answered for long */
     struct origin *origin;        /* NULL: no usable address */
     const char *source;           /* of the address: literal; NULL: not told */
     const struct disco *disco;    /* NULL until first fetched; the last known document afterwards */
     struct schema_index *schemas; /* NULL: not known */
-    uint64_t release;             /* schema_release(); 0: not known */
+    uint64_t release;             /* see kube/version.h; 0: not known */
 };
 
 /* One prepared response body for /apis or /api. All text lives as long as the snapshot. */
@@ -57,7 +58,10 @@ struct served_gv {
     struct slice group, version;
 };
 
-/* What one is built of; arrays are copied, discos and origins referenced. served_is() compares each field. */
+/*
+ * What one is built of; arrays are copied, discos and origins referenced. served_is() compares each field but those
+ * that are only merged (`stale`, `incomplete`), which the documents stand for.
+ */
 struct served_input {
     bool peers_enabled;                     /* feature gate on, peer CA and proxy pair configured */
     bool leases_synced;                     /* the Lease informer has listed (or is not needed) */
@@ -70,12 +74,12 @@ struct served_input {
     const struct served_peer *peers;
     size_t n_peers;
     bool behind; /* there may be peers that are not known yet: the Leases could not be followed a moment ago */
-    const struct slice
-        *excluded; /* "group/version" of CRDs and service-backed APIServices, now or until 5 minutes ago */
+    const struct slice *excluded; /* "group/version" of CRDs and aggregated APIs, now or until 5 minutes ago */
     size_t n_excluded;
     /* While what some peer serves is not known: what the cluster's stored APIServices name. */
     struct served_gv *undiscovered;
     size_t n_undiscovered;
+    bool incomplete; /* merged discovery has a placeholder for what `undiscovered` names */
     uint64_t generation;
     struct served_documents *documents[SERVED_HALVES]; /* referenced; NULL: not available yet */
 };

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/lease.h"
 
-#include <json-c/json.h>
-
 #include "base/clock.h"
 #include "base/limits.h"
-#include "kube/jscan.h"
+#include "kube/json_small.h"
 #include "kube/server_id.h"
 
 enum { LEASE_DEPTH = 32 };
@@ -101,26 +99,15 @@ static bool read_lease(const struct reader *r, struct json_object *root, struct 
 bool lease_parse(struct arena *a, struct slice json, struct lease *out, struct err *err)
 {
     struct reader r = {a, err};
-    struct json_tokener *tokener;
     struct json_object *root;
     bool good;
 
     *out = (struct lease){.ns = SLICE_NONE};
     if (json.n > LIMIT_WATCH_LINE_BYTES)
         return err_set(err, "a Lease of %zu bytes", json.n);
-    tokener = json_tokener_new_ex(LEASE_DEPTH);
-    if (tokener == NULL)
-        return err_set(err, "out of memory");
-    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
-    root = json_tokener_parse_ex(tokener, json.p, (int)json.n);
-    if (json_tokener_get_error(tokener) != json_tokener_success)
-        good = err_set(err, "not JSON: %s", json_tokener_error_desc(json_tokener_get_error(tokener)));
-    else if (slice_trim(slice_from(json, json_tokener_get_parse_end(tokener))).n > 0)
-        good = err_set(err, "something follows the JSON document");
-    else
-        good = read_lease(&r, root, out);
+    root = json_small_read(json, LEASE_DEPTH, err);
+    good = root != NULL && read_lease(&r, root, out);
     json_object_put(root);
-    json_tokener_free(tokener);
     return good;
 }
 

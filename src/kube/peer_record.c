@@ -4,7 +4,7 @@
 #include <arpa/inet.h>
 
 #include "kube/hostport.h"
-#include "kube/jscan.h"
+#include "kube/json_small.h"
 #include "kube/pbread.h"
 
 #define LABEL "apiserverIdentity"
@@ -161,52 +161,25 @@ static bool read_protobuf(struct slice envelope, struct found *out, struct err *
 
 /* ----------------------------------------------------------------------------------------------------------- JSON */
 
-static bool get(const struct jscan_value *object, const char *key, struct jscan_value *out)
+static struct json_object *first_of(struct json_object *object, const char *key)
 {
-    return object->type == JSCAN_OBJECT && jscan_get(object->raw, slice_str(key), out);
+    struct json_object *list = json_small_get(object, key, json_type_array);
+
+    return list == NULL || json_object_array_length(list) == 0 ? NULL : json_object_array_get_idx(list, 0);
 }
 
-/* Nothing that we want needs an escape, and nobody who means well writes one. */
-static struct slice text(const struct jscan_value *object, const char *key)
+static void read_json(struct json_object *root, struct found *out)
 {
-    struct jscan_value v;
+    struct json_object *metadata = json_small_get(root, "metadata", json_type_object);
+    struct json_object *subset = first_of(root, "subsets");
+    struct json_object *port = json_small_get(first_of(subset, "ports"), "port", json_type_int);
+    int64_t n = port == NULL ? 0 : json_object_get_int64(port);
 
-    if (!get(object, key, &v) || v.type != JSCAN_STRING || v.escaped)
-        return SLICE_LIT("");
-    return slice_of(v.raw.p + 1, v.raw.n - 2);
-}
-
-static bool first_element(const struct jscan_value *object, const char *key, struct jscan_value *out)
-{
-    struct jscan_value list;
-    struct jscan s;
-    bool first;
-
-    if (!get(object, key, &list) || list.type != JSCAN_ARRAY)
-        return false;
-    jscan_init(&s, list.raw, DEPTH);
-    return jscan_enter_array(&s, &first) && jscan_element(&s, &first) && jscan_value(&s, out);
-}
-
-static bool read_json(struct slice json, struct found *out, struct err *err)
-{
-    struct jscan_value root, metadata, labels, subset, address, port, number;
-    struct jscan s;
-
-    jscan_init(&s, json, DEPTH);
-    if (!jscan_value(&s, &root) || !jscan_end(&s))
-        return err_set(err, "neither protobuf nor JSON: %s", s.error);
-    out->api_version = text(&root, "apiVersion");
-    out->kind = text(&root, "kind");
-    if (get(&root, "metadata", &metadata) && get(&metadata, "labels", &labels))
-        out->id = text(&labels, LABEL);
-    if (!first_element(&root, "subsets", &subset))
-        return true;
-    if (first_element(&subset, "addresses", &address))
-        out->ip = text(&address, "ip");
-    if (first_element(&subset, "ports", &port) && get(&port, "port", &number) && number.type == JSCAN_NUMBER)
-        (void)slice_u64(number.raw, &out->port);
-    return true;
+    out->api_version = json_small_text(root, "apiVersion");
+    out->kind = json_small_text(root, "kind");
+    out->id = json_small_text(json_small_get(metadata, "labels", json_type_object), LABEL);
+    out->ip = json_small_text(first_of(subset, "addresses"), "ip");
+    out->port = n < 0 ? 0 : (uint64_t)n;
 }
 
 /* ---------------------------------------------------------------------------------------------------------- whole */
@@ -214,17 +187,23 @@ static bool read_json(struct slice json, struct found *out, struct err *err)
 bool peer_record_parse(struct slice value, struct peer_record *out, struct err *err)
 {
     struct found f = {SLICE_LIT(""), SLICE_LIT(""), SLICE_LIT(""), SLICE_LIT(""), 0};
-    bool protobuf = slice_has_prefix(value, protobuf_magic);
+    bool protobuf = slice_has_prefix(value, protobuf_magic), good;
+    struct json_object *root;
 
     *out = (struct peer_record){.form = protobuf ? PEER_RECORD_PROTOBUF : PEER_RECORD_JSON};
     if (value.n > PEER_RECORD_BYTES)
         return err_set(err, "a record of %zu bytes", value.n);
     if (slice_has_prefix(value, SLICE_LIT("k8s:enc:")))
         return err_set(err, "it is encrypted at rest");
-    if (!(protobuf ? read_protobuf(slice_of(value.p + protobuf_magic.n, value.n - protobuf_magic.n), &f, err)
-                   : read_json(value, &f, err)))
-        return false;
-    return judge(&f, out, err);
+    if (protobuf)
+        return read_protobuf(slice_from(value, protobuf_magic.n), &f, err) && judge(&f, out, err);
+    root = json_small_read(value, DEPTH, NULL);
+    if (root == NULL)
+        return err_set(err, "neither protobuf nor JSON");
+    read_json(root, &f);
+    good = judge(&f, out, err);
+    json_object_put(root);
+    return good;
 }
 
 bool peer_record_print(const struct peer_record *r, struct buf *out)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/request_header.h"
 
-#include <json-c/json.h>
 #include <string.h>
+
+#include "kube/json_small.h"
 
 enum { WORDS_MAX = 64, OURS_MAX = 32, THEIRS_MAX = 256, DEPTH = 16 };
 
@@ -179,27 +180,10 @@ static enum request_header_verdict judge(const struct request_header *ours, stru
     return agree(ours, json_object_object_get(root, "data"), ca, why) ? REQUEST_HEADER_AGREES : REQUEST_HEADER_DIFFERS;
 }
 
-/* NULL with a reason. */
-static struct json_object *parse(struct slice configmap, struct err *why)
-{
-    struct json_tokener *t = json_tokener_new_ex(DEPTH);
-    struct json_object *root = NULL;
-
-    if (t != NULL) {
-        json_tokener_set_flags(t, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
-        root = json_tokener_parse_ex(t, configmap.p, (int)configmap.n);
-    }
-    if (root == NULL)
-        (void)err_set(why, t == NULL ? "out of memory" : "not a ConfigMap");
-    if (t != NULL)
-        json_tokener_free(t);
-    return root;
-}
-
 enum request_header_verdict request_header_compare(const struct request_header *ours, struct slice configmap,
                                                    struct err *why)
 {
-    struct json_object *root = parse(configmap, why);
+    struct json_object *root = json_small_read(configmap, DEPTH, why);
     enum request_header_verdict v = root == NULL ? REQUEST_HEADER_UNKNOWN : judge(ours, root, why);
 
     json_object_put(root);
@@ -223,7 +207,7 @@ static enum request_header_verdict judge_clients(struct slice ours, struct slice
 
 enum request_header_verdict request_header_client_ca(struct slice ours, struct slice configmap, struct err *why)
 {
-    struct json_object *root = parse(configmap, why);
+    struct json_object *root = json_small_read(configmap, DEPTH, why);
     struct slice theirs = text_in_data(root, CLIENT_CA_OPTION);
     enum request_header_verdict v = theirs.p == NULL ? REQUEST_HEADER_UNKNOWN : judge_clients(ours, theirs, why);
 

@@ -223,32 +223,3 @@ struct slice schema_index_hash(const struct schema_index *x, struct slice group,
 
     return e == NULL ? SLICE_NONE : e->hash;
 }
-
-/* The next number of "1.34.4-x", at most six digits; anything else ends it. */
-static bool take_number(struct slice *text, uint64_t *out)
-{
-    size_t n = 0;
-
-    *out = 0;
-    while (n < text->n && n < 6 && text->p[n] >= '0' && text->p[n] <= '9')
-        *out = *out * 10 + (uint64_t)(text->p[n++] - '0');
-    *text = slice_from(*text, n);
-    return n > 0;
-}
-
-uint64_t schema_release(struct slice document)
-{
-    struct jscan_value v;
-    struct jscan s;
-    struct slice text;
-    uint64_t part[3] = {0};
-
-    jscan_init(&s, document, SCHEMA_DEPTH);
-    if (!jscan_value(&s, &v) || v.type != JSCAN_OBJECT || !jscan_get(v.raw, SLICE_LIT("gitVersion"), &v) ||
-        v.type != JSCAN_STRING || v.escaped || v.raw.n < 4 || v.raw.p[1] != 'v')
-        return 0;
-    text = slice_of(v.raw.p + 2, v.raw.n - 3);
-    for (size_t i = 0; i < 3 && take_number(&text, &part[i]) && text.n > 0 && text.p[0] == '.'; i++)
-        text = slice_from(text, 1);
-    return part[0] << 40 | part[1] << 20 | part[2];
-}

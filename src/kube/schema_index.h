@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a server's `/openapi/v3` says: where the schema of each group/version is, and its hash (kube-openapi, handler3:
- * "paths" → "apis/GROUP/VERSION" → serverRelativeURL with ?hash=), and the server's release as `/version` has it.
+ * "paths" → "apis/GROUP/VERSION" → serverRelativeURL with ?hash=).
  * Immutable, reference-counted.
  */
 #ifndef MVPROXY_KUBE_SCHEMA_INDEX_H
@@ -32,9 +32,5 @@ const struct schema_entry *schema_index_find(const struct schema_index *x, struc
 struct slice schema_index_hash(const struct schema_index *x, struct slice group, struct slice version);
 /* "api/VERSION" or "apis/GROUP/VERSION": false if it is another path. */
 bool schema_path_names(struct slice path, struct slice *group, struct slice *version);
-
-/* Of the answer to /version: a number that is higher for a later release ("v1.34.4-x+y" → 1.34.4); 0: not understood.
- */
-uint64_t schema_release(struct slice document);
 
 #endif

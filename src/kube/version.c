@@ -3,31 +3,27 @@
 
 #include <stdio.h>
 
-#include "kube/jscan.h"
+#include "kube/json_small.h"
 
-enum { DEPTH = 8, DIGITS_MAX = 4 };
+enum { DEPTH = 8, DIGITS_MAX = 6 };
 
-static bool number(struct slice json, struct slice key, unsigned *out)
+/* The next number, at most six digits; anything else ends it. */
+static bool take_number(struct slice *text, uint64_t *out)
 {
-    struct jscan_value v;
-    size_t n = 1;
+    size_t n = 0;
 
-    if (!jscan_get(json, key, &v) || v.type != JSCAN_STRING)
-        return false;
     *out = 0;
-    for (; n < v.raw.n && v.raw.p[n] >= '0' && v.raw.p[n] <= '9' && n <= DIGITS_MAX; n++)
-        *out = *out * 10 + (unsigned)(v.raw.p[n] - '0');
-    return n > 1;
+    while (n < text->n && n < DIGITS_MAX && text->p[n] >= '0' && text->p[n] <= '9')
+        *out = *out * 10 + (uint64_t)(text->p[n++] - '0');
+    *text = slice_from(*text, n);
+    return n > 0;
 }
 
-bool version_parse(struct slice json, unsigned *major, unsigned *minor)
+static bool take_pair(struct json_object *root, const char *major_key, const char *minor_key, uint64_t pair[2])
 {
-    struct jscan s;
-    struct jscan_value v;
+    struct slice major = json_small_text(root, major_key), minor = json_small_text(root, minor_key);
 
-    jscan_init(&s, json, DEPTH);
-    return jscan_value(&s, &v) && jscan_end(&s) && v.type == JSCAN_OBJECT && number(v.raw, SLICE_LIT("major"), major) &&
-           number(v.raw, SLICE_LIT("minor"), minor);
+    return take_number(&major, &pair[0]) && take_number(&minor, &pair[1]);
 }
 
 static bool is_version_char(char c)
@@ -44,30 +40,34 @@ bool version_text_valid(struct slice text)
     return text.n > 0;
 }
 
-static bool text(struct slice json, struct slice key, char out[VERSION_TEXT_BYTES])
+static uint64_t release_of(struct slice text)
 {
-    struct jscan_value v;
+    uint64_t part[3] = {0};
 
-    if (!jscan_get(json, key, &v) || v.type != JSCAN_STRING || v.escaped || v.raw.n < 3 ||
-        v.raw.n - 2 >= VERSION_TEXT_BYTES || !version_text_valid(slice_of(v.raw.p + 1, v.raw.n - 2)))
-        return false;
-    memcpy(out, v.raw.p + 1, v.raw.n - 2);
-    out[v.raw.n - 2] = '\0';
-    return true;
+    if (!slice_has_prefix(text, SLICE_LIT("v")))
+        return 0;
+    text = slice_from(text, 1);
+    for (size_t i = 0; i < 3 && take_number(&text, &part[i]) && text.n > 0 && text.p[0] == '.'; i++)
+        text = slice_from(text, 1);
+    return part[0] << 40 | part[1] << 20 | part[2];
 }
 
-bool version_texts_read(struct slice json, struct version_texts *out)
+bool version_read(struct slice json, struct version *out)
 {
-    unsigned major, minor;
-    struct jscan_value v;
-    struct jscan s;
+    struct json_object *root = json_small_read(json, DEPTH, NULL);
+    struct slice binary = json_small_text(root, "gitVersion");
+    bool is_object = json_object_is_type(root, json_type_object);
+    uint64_t pair[2];
 
-    memset(out, 0, sizeof(*out));
-    jscan_init(&s, json, DEPTH);
-    if (!jscan_value(&s, &v) || !jscan_end(&s) || v.type != JSCAN_OBJECT ||
-        !text(v.raw, SLICE_LIT("gitVersion"), out->binary))
-        return false;
-    if (number(v.raw, SLICE_LIT("emulationMajor"), &major) && number(v.raw, SLICE_LIT("emulationMinor"), &minor))
-        (void)snprintf(out->emulated, sizeof(out->emulated), "%u.%u", major, minor);
-    return true;
+    *out = (struct version){.release = release_of(binary)};
+    if (binary.n < sizeof out->binary && version_text_valid(binary))
+        memcpy(out->binary, binary.p, binary.n);
+    if (take_pair(root, "major", "minor", pair)) {
+        out->major = (unsigned)pair[0];
+        out->minor = (unsigned)pair[1];
+    }
+    if (take_pair(root, "emulationMajor", "emulationMinor", pair))
+        (void)snprintf(out->emulated, sizeof out->emulated, "%u.%u", (unsigned)pair[0], (unsigned)pair[1]);
+    json_object_put(root);
+    return is_object;
 }

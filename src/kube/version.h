@@ -5,17 +5,19 @@
 
 #include "base/slice.h"
 
-/* From "major" and "minor", which distributions may decorate ("24+"). False: not such a document. */
-bool version_parse(struct slice json, unsigned *major, unsigned *minor);
-
 enum { VERSION_TEXT_BYTES = 64 };
-struct version_texts {
+
+/* What is not said, or in other characters than versions consist of, is "" or 0. */
+struct version {
     char binary[VERSION_TEXT_BYTES];   /* "v1.34.4" */
-    char emulated[VERSION_TEXT_BYTES]; /* "1.33", as 1.34 and later say it; "" if it is not told */
+    char emulated[VERSION_TEXT_BYTES]; /* "1.33", as 1.34 and later say it */
+    unsigned major, minor;             /* both or none; distributions may decorate them ("24+") */
+    uint64_t release;                  /* a number that is higher for a later release ("v1.34.4-x+y" → 1.34.4) */
 };
+
 /* Not empty, and nothing but what versions consist of. */
 bool version_text_valid(struct slice text);
-/* False: not such a document, or a version of other characters than versions have. *out is empty then. */
-bool version_texts_read(struct slice json, struct version_texts *out);
+/* False: not a JSON object. */
+bool version_read(struct slice json, struct version *out);
 
 #endif

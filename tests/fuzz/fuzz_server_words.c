@@ -5,22 +5,16 @@
  */
 #include "fuzz/fuzz.h"
 #include "kube/denial.h"
-#include "kube/schema_index.h"
 #include "kube/version.h"
 
 static void version(struct slice in)
 {
-    struct version_texts texts;
-    unsigned major = 0, minor = 0;
+    struct version v;
+    bool read = version_read(in, &v);
 
-    if (version_texts_read(in, &texts)) {
-        must_hold(version_text_valid(slice_str(texts.binary)));
-        must_hold(texts.emulated[0] == '\0' || version_text_valid(slice_str(texts.emulated)));
-    } else {
-        must_hold(texts.binary[0] == '\0' && texts.emulated[0] == '\0');
-    }
-    (void)version_parse(in, &major, &minor);
-    (void)schema_release(in);
+    must_hold(read || (v.binary[0] == '\0' && v.emulated[0] == '\0' && v.major == 0 && v.release == 0));
+    must_hold(v.binary[0] == '\0' || version_text_valid(slice_str(v.binary)));
+    must_hold(v.emulated[0] == '\0' || version_text_valid(slice_str(v.emulated)));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

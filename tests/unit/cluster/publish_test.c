@@ -253,7 +253,7 @@ struct storm {
     char excluded[32];
 };
 
-static bool collect(void *arg, struct publish_input *in)
+static bool collect(void *arg, struct served_input *in)
 {
     struct storm *s = arg;
     struct slice *excluded = mem_array(1, sizeof *excluded);
@@ -263,12 +263,8 @@ static bool collect(void *arg, struct publish_input *in)
         tap_bail("no memory");
     (void)snprintf(s->excluded, sizeof s->excluded, "example.com/v%u", s->changes);
     excluded[0] = slice_str(s->excluded);
-    in->served = (struct served_input){.local_id = "apiserver-a",
-                                       .leases_synced = true,
-                                       .local = s->disco,
-
-                                       .excluded = excluded,
-                                       .n_excluded = 1};
+    *in = (struct served_input){
+        .local_id = "apiserver-a", .leases_synced = true, .local = s->disco, .excluded = excluded, .n_excluded = 1};
     return true;
 }
 

@@ -178,8 +178,11 @@ static void no_memory(void)
     struct disco *local = make_disco(BATCH);
     struct served_peer peer = {.id = "apiserver-b", .disco = local};
     struct slice excluded = SLICE_LIT("a/v1");
-    struct served_gv undiscovered = {SLICE_LIT("batch"), SLICE_LIT("v1")};
+    static char longer[64 << 10]; /* than what is left of a block, each */
+    struct slice text = slice_of(longer, sizeof longer);
+    struct served_gv undiscovered = {text, text};
     struct served_input in = {.local_id = "a",
+                              .local_etag = {text, text},
                               .local = local,
                               .peers = &peer,
                               .n_peers = 1,

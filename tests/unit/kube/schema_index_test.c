@@ -94,35 +94,10 @@ static void test_memory(void)
     }
 }
 
-static void test_release(void)
-{
-    static const struct {
-        const char *document;
-        uint64_t major, minor, patch;
-    } rows[] = {
-        {"{\"major\":\"1\",\"gitVersion\":\"v1.34.4\"}", 1, 34, 4},
-        {"{\"gitVersion\":\"v1.34.4-gke.100+abc\"}", 1, 34, 4},
-        {"{\"gitVersion\":\"v1.35.0-alpha.1\"}", 1, 35, 0},
-        {"{\"gitVersion\":\"v2\"}", 2, 0, 0},
-        {"{\"gitVersion\":\"1.34\"}", 0, 0, 0},
-        {"{\"gitVersion\":7}", 0, 0, 0},
-        {"{}", 0, 0, 0},
-        {"no", 0, 0, 0},
-        {"{\"gitVersion\":\"v\"}", 0, 0, 0},
-        {"{\"gitVersion\":\"v1.2.3\"", 0, 0, 0},
-        {"\"gitVersion\"", 0, 0, 0},
-    };
-
-    for (size_t i = 0; i < ROWS(rows); i++)
-        is_u64(schema_release(slice_str(rows[i].document)), rows[i].major << 40 | rows[i].minor << 20 | rows[i].patch,
-               "release of %s", rows[i].document);
-}
-
 int main(void)
 {
     test_index();
     test_refused();
     test_memory();
-    test_release();
     return tap_end();
 }

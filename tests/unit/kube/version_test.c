@@ -26,16 +26,45 @@ static const struct {
     {"", false, "", ""},
 };
 
+static void test_release(void)
+{
+    static const struct {
+        const char *document;
+        uint64_t major, minor, patch;
+    } releases[] = {
+        {"{\"major\":\"1\",\"gitVersion\":\"v1.34.4\"}", 1, 34, 4},
+        {"{\"gitVersion\":\"v1.34.4-gke.100+abc\"}", 1, 34, 4},
+        {"{\"gitVersion\":\"v1.35.0-alpha.1\"}", 1, 35, 0},
+        {"{\"gitVersion\":\"v2\"}", 2, 0, 0},
+        {"{\"gitVersion\":\"1.34\"}", 0, 0, 0},
+        {"{\"gitVersion\":7}", 0, 0, 0},
+        {"{}", 0, 0, 0},
+        {"no", 0, 0, 0},
+        {"{\"gitVersion\":\"v\"}", 0, 0, 0},
+        {"{\"gitVersion\":\"v1.2.3\"", 0, 0, 0},
+        {"\"gitVersion\"", 0, 0, 0},
+    };
+
+    for (size_t i = 0; i < ROWS(releases); i++) {
+        struct version v;
+
+        (void)version_read(slice_str(releases[i].document), &v);
+        is_u64(v.release, releases[i].major << 40 | releases[i].minor << 20 | releases[i].patch, "release of %s",
+               releases[i].document);
+    }
+}
+
 int main(void)
 {
-    struct version_texts v;
+    struct version v;
 
     for (size_t i = 0; i < ROWS(rows); i++) {
-        ok(version_texts_read(slice_str(rows[i].json), &v) == rows[i].ok, "%s", rows[i].json);
+        ok((version_read(slice_str(rows[i].json), &v) && v.binary[0] != '\0') == rows[i].ok, "%s", rows[i].json);
         is_str(v.binary, rows[i].binary, "binary version");
         is_str(v.emulated, rows[i].emulated, "emulated version");
     }
     ok(version_text_valid(SLICE_LIT("0.1.0~rc1")) == false && version_text_valid(SLICE_LIT("0.1.0-rc1")), "characters");
     ok(!version_text_valid(SLICE_NONE), "nothing is no version");
+    test_release();
     return tap_end();
 }
