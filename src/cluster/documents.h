@@ -6,7 +6,7 @@
 #ifndef MVPROXY_CLUSTER_DOCUMENTS_H
 #define MVPROXY_CLUSTER_DOCUMENTS_H
 
-#include "cluster/served.h"
+#include "cluster/served_documents.h"
 #include "kube/disco_parse.h"
 
 struct documents;

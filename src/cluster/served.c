@@ -7,13 +7,6 @@
 
 enum { SERVED_ARENA_BYTES = 64 << 20 };
 
-struct served_documents {
-    unsigned refs;
-    struct served_document at[SERVED_SHAPES];
-    char *storage[SERVED_SHAPES * 3];
-    struct disco_doc *parsed;
-};
-
 struct served {
     unsigned refs;
     struct arena *arena;    /* texts and arrays of `is`, and `distinct` */
@@ -22,45 +15,6 @@ struct served {
     const struct schema_index **distinct; /* of the servers that have a say, each that is another one; some server's */
     size_t n_distinct;
 };
-
-struct served_documents *served_documents_new(const struct served_document documents[SERVED_SHAPES],
-                                              char *const storage[SERVED_SHAPES * 3], const struct disco_doc *parsed)
-{
-    struct served_documents *d = mem_zalloc(sizeof *d);
-
-    if (d == NULL) {
-        for (size_t i = 0; i < SERVED_SHAPES * 3; i++)
-            mem_free(storage[i]);
-        return NULL;
-    }
-    d->refs = 1;
-    memcpy(d->at, documents, sizeof d->at);
-    memcpy(d->storage, storage, sizeof d->storage);
-    d->parsed = parsed == NULL ? NULL : disco_doc_ref(parsed);
-    return d;
-}
-
-struct served_documents *served_documents_ref(struct served_documents *d)
-{
-    if (d != NULL)
-        d->refs++;
-    return d;
-}
-
-void served_documents_unref(struct served_documents *d)
-{
-    if (d == NULL || --d->refs > 0)
-        return;
-    for (size_t i = 0; i < SERVED_SHAPES * 3; i++)
-        mem_free(d->storage[i]);
-    disco_doc_unref(d->parsed);
-    mem_free(d);
-}
-
-const struct served_document *served_documents_at(const struct served_documents *d, enum served_shape shape)
-{
-    return d == NULL || d->at[shape].body.p == NULL ? NULL : &d->at[shape];
-}
 
 static const char *host_or_id(const char *host, const char *id)
 {
@@ -383,7 +337,7 @@ const struct served_document *served_merged_half(const struct served *s, enum se
 
 const struct disco_doc *served_merged_doc(const struct served *s, enum served_half half)
 {
-    return s->is.documents[half] == NULL ? NULL : s->is.documents[half]->parsed;
+    return served_documents_parsed(s->is.documents[half]);
 }
 
 struct slice served_local_etag(const struct served *s, enum served_half half)

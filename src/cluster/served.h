@@ -1,12 +1,12 @@
-/* SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
  * "Served": who serves which resource, and the discovery documents, as one immutable, reference-counted snapshot. A
  * request takes a reference when it starts and keeps that view to its end.
  */
 #ifndef MVPROXY_CLUSTER_SERVED_H
 #define MVPROXY_CLUSTER_SERVED_H
 
-#include "base/mem.h"
-#include "kube/disco.h"
+#include "cluster/served_documents.h"
 #include "kube/schema_index.h"
 
 struct origin;
@@ -32,27 +32,7 @@ struct served_peer {
     uint64_t release;             /* see kube/version.h; 0: not known */
 };
 
-/* One prepared response body for /apis or /api. All text lives as long as the snapshot. */
-struct served_document {
-    struct slice body;
-    struct slice gzip; /* level 1; empty when the body is not over 128 KiB */
-    struct slice etag; /* quoted; a document's protobuf form has that of its JSON form, as with kube-apiserver */
-};
-
-enum served_shape {
-    SERVED_V2,
-    SERVED_V2BETA1,
-    SERVED_JSON_SHAPES,
-    /* There only after somebody wanted them: cluster_want_protobuf(). */
-    SERVED_V2_PROTOBUF = SERVED_JSON_SHAPES,
-    SERVED_V2BETA1_PROTOBUF,
-    SERVED_SHAPES
-};
-
 enum served_half { SERVED_APIS, SERVED_CORE, SERVED_HALVES }; /* the two documents of discovery */
-/* One half's, shared by all snapshots whose discovery is the same although, say, an address differs. Reference-counted,
- * immutable. */
-struct served_documents;
 
 struct served_gv {
     struct slice group, version;
@@ -83,14 +63,6 @@ struct served_input {
     uint64_t generation;
     struct served_documents *documents[SERVED_HALVES]; /* referenced; NULL: not available yet */
 };
-
-/* Owns `storage`, which the slices point into, also when it fails. `parsed`: what all say, or NULL. NULL: no memory. */
-MEM_CHECK struct served_documents *served_documents_new(const struct served_document documents[SERVED_SHAPES],
-                                                        char *const storage[SERVED_SHAPES * 3],
-                                                        const struct disco_doc *parsed);
-struct served_documents *served_documents_ref(struct served_documents *d); /* NULL is fine, here and below */
-void served_documents_unref(struct served_documents *d);
-const struct served_document *served_documents_at(const struct served_documents *d, enum served_shape shape);
 
 /* NULL when out of memory. One reference. */
 MEM_CHECK struct served *served_new(const struct served_input *in);
