@@ -80,7 +80,7 @@ bool derive_peer(const char *text, char name[DERIVE_HOST_BYTES], struct derive_a
     struct slice rest = slice_str(text), id;
 
     if (!slice_split(&rest, '=', &id) || rest.p == NULL || id.n == 0 || id.n >= DERIVE_HOST_BYTES)
-        return err_set(err, "\"%s\" is not ID=HOST:PORT", text);
+        return err_set(err, "\"%s\" is not ID=HOST:PORT, as in cp-b=10.0.0.2:6443", text);
     memcpy(name, id.p, id.n);
     name[id.n] = '\0';
     return derive_host_port(rest, out, err);

@@ -62,7 +62,7 @@ static bool add_setting(struct parser *p, struct slice name, struct slice value)
 }
 
 /* What follows may be its value, and is then no argument of its own. */
-static bool refuse_unknown(struct parser *p, struct slice name, bool has_value)
+static bool refuse_unknown(struct parser *p, const char *arg, struct slice name, bool has_value)
 {
     struct nearest n = nearest_to(name);
     const struct option *table;
@@ -76,9 +76,9 @@ static bool refuse_unknown(struct parser *p, struct slice name, bool has_value)
     for (size_t i = 0; i < count; i++)
         nearest_try(&n, table[i].name);
     buf_printf(p->errors,
-               n.best == NULL ? "command line: --%.*s: unknown option\n"
-                              : "command line: --%.*s: unknown option: did you mean --%s?\n",
-               (int)name.n, name.p, n.best);
+               n.best == NULL ? "command line: %.*s: unknown option\n"
+                              : "command line: %.*s: unknown option: did you mean --%s?\n",
+               (int)(name.p + name.n - arg), arg, n.best);
     if (!has_value && p->next < p->argc && p->argv[p->next][0] != '-')
         p->next++;
     return false;
@@ -105,7 +105,7 @@ static bool parse_one(struct parser *p)
     is_config = slice_eq(name, SLICE_LIT("config"));
     option = options_find(name);
     if (option == NULL && !is_config)
-        return refuse_unknown(p, name, rest.p != NULL);
+        return refuse_unknown(p, arg, name, rest.p != NULL);
     /* As with Go's flags, a bare --flag is --flag=true. */
     if (rest.p == NULL && option != NULL && option->type == OPTION_BOOL)
         rest = SLICE_LIT("true");

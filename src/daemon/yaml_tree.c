@@ -33,7 +33,8 @@ bool yaml_tree_read(const char *path, struct arena *a, struct slice *text, struc
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
     if (fd < 0 || fstat(fd, &st) != 0) {
-        buf_printf(errors, "%s: %s\n", path, strerror(errno));
+        buf_printf(errors, "%s: %s%s\n", path, strerror(errno),
+                   errno == EACCES ? ": run this as root, or let the user that asks read it" : "");
         if (fd >= 0)
             close(fd);
         return false;

@@ -81,6 +81,9 @@ def test_unreadable(world):
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=fixture.PATIENCE)
     said = [line for line in done.stderr.splitlines() if "tls-private-key-file" in line]
     check(len(said) == 1 and "%s: Permission denied: run this as root, or let the user" % key in said[0], done.stderr)
+    os.chmod(path, 0)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=fixture.PATIENCE)
+    equal(done.stderr, "%s: Permission denied: run this as root, or let the user that asks read it\n" % path, "the configuration itself")
 
 
 # What is wrong, and where it must be said to be: (text, [pattern of one line ...]).

@@ -117,7 +117,7 @@ static const struct {
     {"bad pairs, each by its own words", BASE "tls-sni-cert-key: [a, \"b,c:\"]\n",
      "F:4:1: tls-sni-cert-key: \"a\" is not CERT,KEY or CERT,KEY:NAME,...\n"
      "F:4:1: tls-sni-cert-key: \"b,c:\": nothing behind the colon, where names belong\n"},
-    {"bad peer", BASE "peers: [a]\n", "F:4:1: peers: \"a\" is not ID=HOST:PORT\n"},
+    {"bad peer", BASE "peers: [a]\n", "F:4:1: peers: \"a\" is not ID=HOST:PORT, as in cp-b=10.0.0.2:6443\n"},
     {"bad peer address", BASE "peers: [a=b]\n", "F:4:1: peers: \"b\" is not HOST:PORT\n"},
     {"bad network", BASE "peer-allowed-cidrs: 10.0.0.0/33\n",
      "F:4:1: peer-allowed-cidrs: \"10.0.0.0/33\" is not a network such as 10.0.0.0/8\n"},

@@ -131,6 +131,7 @@ static const struct row {
     {{"--print-options-mdoc"}, 0, ".", ""},
     {{"--print-options-markdown"}, 0, "", ""},
     {{"--nope"}, 2, "", "command line: --nope: unknown option\n"},
+    {{"-x"}, 2, "", "command line: -x: unknown option\n"},
     {{"--bind-adress=x"}, 2, "", "command line: --bind-adress: unknown option: did you mean --bind-address?\n"},
     {{"--print-options-mdco"}, 2, "", "command line: --print-options-mdco: unknown option\n"},
     {{"--config", "none.yaml", "--dump-config"}, 1, "", "none.yaml: No such file or directory\n"},
