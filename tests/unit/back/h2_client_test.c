@@ -632,7 +632,7 @@ static void flood_empty_data(struct h2_conn *s, int32_t id)
 static void flood_continuation(struct h2_conn *s, int32_t id)
 {
     h2_frame(s, NGHTTP2_HEADERS, 0, id, SLICE_LIT("\x88"));
-    for (unsigned i = 0; i < 100; i++)
+    for (unsigned i = 0; i < 1100; i++)
         h2_frame(s, NGHTTP2_CONTINUATION, 0, id, SLICE_NONE);
 }
 
