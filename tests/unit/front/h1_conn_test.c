@@ -10,6 +10,11 @@
 
 /* ---- requests and answers ---- */
 
+static bool nothing_asked(void *arg)
+{
+    return world_closed(arg, "no_request") > 0;
+}
+
 static void test_keep_alive(struct world *w)
 {
     struct client c;
@@ -45,6 +50,15 @@ static void test_keep_alive(struct world *w)
     client_close(&c, STREAM_CLOSE_FLUSH);
     ok(world_empty(w), "the client leaves");
     is_double(world_closed(w, "client"), 1, "that is counted");
+    client_open(w, &c);
+    client_ask(&c, "/sync");
+    ok(client_ends_in(&c, "sync"), "a client that asks once");
+    client_close(&c, STREAM_CLOSE_FLUSH);
+    ok(world_empty(w), "leaves");
+    is_double(world_closed(w, "client"), 2, "no less than one that asks more");
+    client_open(w, &c);
+    client_close(&c, STREAM_CLOSE_FLUSH);
+    ok(world_until(w, nothing_asked, w), "one that asks nothing is another matter");
 }
 
 static void test_pieces(struct world *w)

@@ -311,6 +311,24 @@ static void test_backwards(struct kit *k)
     is_double(world_closed(&k->w, "bad_request"), 1, "counted");
 }
 
+static void test_skipped_between(struct kit *k)
+{
+    /* As above, POST on stream 1, GET on 7; then the trailers of the first. */
+    static const unsigned char one[] = {0, 0, 6, 1, 4, 0, 0, 0, 1, 0x83, 0x87, 0x84, 0x41, 1, 'h'};
+    static const unsigned char seven[] = {0, 0, 6, 1, 5, 0, 0, 0, 7, 0x82, 0x87, 0x84, 0x41, 1, 'h'};
+    static const unsigned char trailers[] = {0, 0,   11,  1,   5,   0,   0, 0,   1,   0,
+                                             5, 'x', '-', 's', 'u', 'm', 3, 'a', 'b', 'c'};
+
+    kit_connect(k, true, false);
+    kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
+    kit_raw(k, one, sizeof(one));
+    kit_raw(k, seven, sizeof(seven));
+    ok(kit_held(k, 2), "two requests, and streams between them that nobody opened");
+    kit_raw(k, trailers, sizeof(trailers));
+    ok(kit_told(k, &k->held[0], "end x-sum=abc"), "trailers of the first are none of those");
+    is_int(k->held[0].gone + k->held[1].gone, 0, "and end nothing else");
+}
+
 /* ---- flow control ---- */
 
 static bool upload_done(void *arg)
@@ -537,6 +555,7 @@ static const struct kit_story stories[] = {
     {"bad preface", test_bad_preface},
     {"bad frames", test_bad_frames},
     {"backwards", test_backwards},
+    {"skipped between", test_skipped_between},
     {"upload", test_upload},
     {"download", test_download},
     {"slow stream", test_slow_stream},
