@@ -316,7 +316,8 @@ static void put_changes(const struct status *s, struct buf *out)
 {
     html_raw(out, "<section id=\"changes\" aria-labelledby=\"changes-h\">\n<h2 id=\"changes-h\">Recent changes</h2>\n");
     put_list(s, false, "What happened, the latest first", "<p>Nothing has happened.</p>\n", out);
-    put_list(s, true, "What was not believed, the latest first", "<p>All that was said to us is believed.</p>\n", out);
+    put_list(s, true, "What was not believed, the latest first",
+             "<p>Nothing: servers answer as their discovery says.</p>\n", out);
     html_raw(out, "</section>\n");
 }
 

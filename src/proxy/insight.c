@@ -66,7 +66,8 @@ enum insight_kind insight_kind(const struct served *s, const struct gvr *gvr)
     for (size_t i = 0; i < served_n_peers(s); i++) {
         const struct served_peer *p = served_peer_at(s, i);
 
-        if (p->life == SERVED_LIVE && p->discovery_known)
+        /* Who is away for the moment comes back: what only he serves is not everybody's meanwhile. */
+        if (p->discovery_known)
             count(&t, p->release, served_by_peer(s, i, gvr, none, none) == DISCO_SERVED);
     }
     if (t.serving == 0 || t.serving == t.known || served_excluded(s, gvr->group, gvr->version))

@@ -75,6 +75,8 @@ static struct disco *disco_with(bool it)
     return d;
 }
 
+static enum served_life life_of_peers = SERVED_LIVE;
+
 static struct served *world(const struct server servers[3], uint64_t generation, struct slice excluded)
 {
     struct disco *with = disco_with(true), *without = disco_with(false);
@@ -93,6 +95,7 @@ static struct served *world(const struct server servers[3], uint64_t generation,
 
     for (size_t i = 0; i < 2; i++) {
         peers[i].discovery_known = true;
+        peers[i].life = life_of_peers;
         peers[i].release = servers[i + 1].release;
         peers[i].disco = servers[i + 1].has ? with : without;
     }
@@ -129,6 +132,11 @@ static void test_kinds(void)
         is_str(insight_kind_name(insight_kind(s, &thing)), insight_kind_name(rows[i].kind), "%s", rows[i].name);
         served_unref(s);
     }
+    life_of_peers = SERVED_LAPSED;
+    s = world(rows[2].servers, 1, SLICE_NONE);
+    is_int(insight_kind(s, &thing), INSIGHT_OLD, "the others are away for a moment");
+    served_unref(s);
+    life_of_peers = SERVED_LIVE;
     s = world(rows[2].servers, 1, SLICE_LIT("g/v1"));
     is_int(insight_kind(s, &thing), INSIGHT_EVEN, "custom resources are everybody's");
     served_unref(s);
