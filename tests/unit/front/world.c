@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "lib/tap.h"
 #include "net/tls_ctx.h"
+#include "unit/net/fixture.h"
 
-enum { PATIENCE_MS = 60000, SINK_BYTES = 1 << 20, CLIENT_BYTES = 64 << 20 };
+enum { SINK_BYTES = 1 << 20, CLIENT_BYTES = 64 << 20 };
 
 /* ---- the proxy's part ---- */
 
@@ -232,10 +232,10 @@ void world_end(struct world *w)
 
 bool world_until(struct world *w, bool (*done)(void *arg), void *arg)
 {
-    uint64_t end = clock_ms() + PATIENCE_MS;
+    uint64_t give_up = deadline();
 
     while (!done(arg)) {
-        if (clock_ms() > end)
+        if (passed(give_up))
             return false;
         loop_run_once(w->loop, 20);
     }
