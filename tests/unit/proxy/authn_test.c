@@ -144,6 +144,7 @@ static void check_row(const struct row *r)
         tap_bail("out of memory");
     is_int(au.kind, r->kind, "%s", r->name);
     is_int(au.rerouted, r->rerouted, "%s: loop mark", r->name);
+    is_int(au.front_proxy, r->cert == PROXY || r->cert == BOTH, "%s: a front proxy", r->name);
     if (r->user != NULL)
         is_slice(au.user.name, r->user, "%s: name", r->name);
     arena_free(a);

@@ -224,8 +224,26 @@ static void anonymous(void)
     world_close(&w);
 }
 
+/* By what it was: a peer that is not reached is no peer without an address. */
+static void counted(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    world_start(&w);
+    shut_down(&w.peers[0]);
+    c = client(&w);
+    ask(c, "GET", "");
+    ok(has(c, "HTTP/1.1 503 "), "nobody is left");
+    is_double(world_metric(&w, "apiserver_peer_proxy_errors_total", "proxy_transport"), 1, "not reached: counted");
+    is_double(world_metric(&w, "apiserver_peer_proxy_errors_total", "endpoint_resolution"), 0, "as that");
+    world_close(&w);
+}
+
 int main(void)
 {
+    counted();
     down(1, "GET", "");
     down(1, "POST", "Content-Length: 0\r\n");
     down(2, "GET", "");
