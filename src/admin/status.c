@@ -20,36 +20,28 @@ void status_end(struct status *s)
 
 /* ---- in words ---- */
 
-enum status_mood status_of_server(const struct cluster_server *s, const char **words)
+/* What keeps it from being asked; NULL: nothing. */
+static const char *trouble_of(const struct cluster_server *s)
+{
+    if (s->answers == PULSE_UNREACHABLE)
+        return "does not answer";
+    if (s->address == NULL)
+        return "no address";
+    return s->failing ? "discovery fails" : NULL;
+}
+
+enum status_mood status_of_server(const struct cluster_server *s, char words[STATUS_STATE_BYTES])
 {
     bool live = s->local || strcmp(s->life, "live") == 0;
+    const char *trouble = trouble_of(s);
+    bool starting = trouble == NULL && s->local && s->readiness != NULL && strcmp(s->readiness, "ready") != 0;
 
-    if (s->answers == PULSE_SILENT) {
-        *words = s->local ? "local, does not answer" : live ? "live, does not answer" : "lapsed, does not answer";
+    (void)snprintf(words, STATUS_STATE_BYTES, "%s%s%s%s%s%s", s->life, trouble == NULL ? "" : ", ",
+                   trouble == NULL ? "" : trouble, s->drained ? ", drained" : "", s->ejected ? ", tried last" : "",
+                   starting ? ", starting" : "");
+    if (trouble != NULL && (live || s->address != NULL || s->answers == PULSE_UNREACHABLE))
         return STATUS_BAD;
-    }
-    if (s->address == NULL) {
-        *words = live ? "live, no address" : "lapsed, no address";
-        return live ? STATUS_BAD : STATUS_WARNING;
-    }
-    if (s->failing) {
-        *words = s->local ? "local, discovery fails" : live ? "live, discovery fails" : "lapsed, discovery fails";
-        return STATUS_BAD;
-    }
-    if (s->drained) {
-        *words = live ? "live, drained" : "lapsed, drained";
-        return STATUS_WARNING;
-    }
-    if (s->ejected) {
-        *words = live ? "live, tried last" : "lapsed, tried last";
-        return STATUS_WARNING;
-    }
-    if (s->local && s->readiness != NULL && strcmp(s->readiness, "ready") != 0) {
-        *words = "local, starting";
-        return STATUS_WARNING;
-    }
-    *words = s->life;
-    return live ? STATUS_GOOD : STATUS_WARNING;
+    return !live || trouble != NULL || s->drained || s->ejected || starting ? STATUS_WARNING : STATUS_GOOD;
 }
 
 void status_headline(const struct status *s, struct buf *out)
@@ -64,9 +56,9 @@ static void text_servers(const struct cluster_view *c, struct buf *out)
 {
     for (size_t i = 0; i < c->n; i++) {
         const struct cluster_server *s = &c->servers[i];
-        const char *words;
+        char words[STATUS_STATE_BYTES];
 
-        (void)status_of_server(s, &words);
+        (void)status_of_server(s, words);
         buf_printf(out, "Server %s: %s, %s%s%s%s", s->host, words,
                    s->version[0] == '\0' ? "version unknown" : s->version, s->address == NULL ? "" : ", ",
                    s->address == NULL ? "" : s->address, s->has_mvproxy ? ", behind an mvproxy" : "");
@@ -171,8 +163,8 @@ static void put_server(const struct cluster_server *s, struct json_write *list)
 {
     static const char *const moods[] = {[STATUS_GOOD] = "good", [STATUS_WARNING] = "warning", [STATUS_BAD] = "bad"};
     struct json_write w = json_nested(list, NULL, '{');
-    const char *words;
-    enum status_mood mood = status_of_server(s, &words);
+    char words[STATUS_STATE_BYTES];
+    enum status_mood mood = status_of_server(s, words);
 
     json_text(&w, "hostname", s->host);
     json_text(&w, "id", s->id);
@@ -268,6 +260,7 @@ static void put_certificates(const struct status *s, struct json_write *w)
         json_text(&one, "file", c->file);
         put_time(&one, "notAfter", c->not_after_s * 1000000);
         json_i64(&one, "remainingSeconds", c->remaining_s);
+        json_bool(&one, "endsSoon", c->soon);
         json_close(&one);
     }
     json_close(&list);

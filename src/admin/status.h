@@ -14,7 +14,14 @@ struct changes;
 struct served;
 struct traffic;
 
-enum { STATUS_CHECKS = 16, STATUS_WHY_BYTES = 256, STATUS_LISTENERS = 16, STATUS_HOST_BYTES = 300, STATUS_CERTS = 64 };
+enum {
+    STATUS_CHECKS = 16,
+    STATUS_WHY_BYTES = 256,
+    STATUS_LISTENERS = 16,
+    STATUS_HOST_BYTES = 300,
+    STATUS_CERTS = 64,
+    STATUS_STATE_BYTES = 80
+};
 
 struct status_check {
     const char *name; /* of the health check */
@@ -25,6 +32,7 @@ struct status_check {
 struct status_certificate {
     const char *option, *file;
     int64_t not_after_s, remaining_s; /* wall clock; until then */
+    bool soon;                        /* it has ended, or is in the last part of its life: to be renewed */
 };
 
 struct status {
@@ -68,8 +76,9 @@ void status_text(const struct status *s, struct buf *out);
 
 /* "Ready", or "Not ready: CHECK: WHY; CHECK: WHY": the first line of all. */
 void status_headline(const struct status *s, struct buf *out);
-/* A server's state in a few words: "live", "live, does not answer", "lapsed, tried last", ... */
+/* A server's state, and all that is the matter with it: "live", "live, does not answer, drained", "lapsed, tried
+ * last", ... */
 enum status_mood { STATUS_GOOD, STATUS_WARNING, STATUS_BAD };
-enum status_mood status_of_server(const struct cluster_server *s, const char **words);
+enum status_mood status_of_server(const struct cluster_server *s, char words[STATUS_STATE_BYTES]);
 
 #endif

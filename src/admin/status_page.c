@@ -166,8 +166,8 @@ static void put_error(const struct cluster_server *s, struct buf *out)
 
 static void put_server(const struct cluster_server *s, struct buf *out)
 {
-    const char *words;
-    enum status_mood mood = status_of_server(s, &words);
+    char words[STATUS_STATE_BYTES];
+    enum status_mood mood = status_of_server(s, words);
 
     html_raw(out, "<tr><th scope=\"row\">");
     html_name(out, s->host);
@@ -323,8 +323,6 @@ static void put_changes(const struct status *s, struct buf *out)
 
 /* ---- certificates, process ---- */
 
-enum { DAY_S = 86400, SOON_S = 30 * DAY_S };
-
 static void put_certificate(const struct status_certificate *c, struct buf *out)
 {
     html_raw(out, "<tr><th scope=\"row\">");
@@ -333,9 +331,9 @@ static void put_certificate(const struct status_certificate *c, struct buf *out)
     html_name(out, c->file);
     html_raw(out, "</td><td>");
     put_time(out, c->not_after_s * 1000000);
-    html_raw(out, c->remaining_s <= 0       ? "</td><td class=\"bad\">has ended"
-                  : c->remaining_s < SOON_S ? "</td><td class=\"warning\">"
-                                            : "</td><td class=\"good\">");
+    html_raw(out, c->remaining_s <= 0 ? "</td><td class=\"bad\">has ended"
+                  : c->soon           ? "</td><td class=\"warning\">"
+                                      : "</td><td class=\"good\">");
     if (c->remaining_s > 0)
         html_duration(out, (uint64_t)c->remaining_s * 1000);
     html_raw(out, "</td></tr>\n");

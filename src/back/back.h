@@ -71,8 +71,8 @@ enum back_http2 {
 };
 
 struct origin_opts {
-    const char *name;   /* for logs: "local" or a server ID */
-    const char *server; /* for metrics: the server's host name, its ID where that is not known; NULL: name */
+    const char *name;   /* "local" or a server ID */
+    const char *server; /* for logs and metrics: the server's host name, its ID where that is not known; NULL: name */
     const char *host;   /* literal, name or unix:/path */
     unsigned port;
     struct tls_ctx *tls_cert;    /* with the front-proxy certificate; NULL if there is none */
@@ -118,20 +118,20 @@ MEM_CHECK struct origin *origin_new(struct back *b, const struct origin_opts *o)
 struct origin *origin_ref(struct origin *o);
 void origin_unref(struct origin *o); /* the last one closes idle connections; requests under way finish */
 bool origin_same(const struct origin *a, const struct origin *b); /* place, way there, and the very TLS contexts */
-const char *origin_name(const struct origin *o);
+const char *origin_name(const struct origin *o);                  /* opts.server, as in logs and metrics */
 const char *origin_address(const struct origin *o); /* host:port, brackets for IPv6: also the Host field to send */
 /* Passive health (back/health.h): false for a while after failures; then true until a request goes there, the trial. */
 bool origin_healthy(const struct origin *o);
 bool origin_has_cert(const struct origin *o); /* tls_cert was given */
 size_t origin_in_flight(const struct origin *o);
 size_t origin_clients_in_flight(const struct origin *o);               /* without what is our own */
+bool origin_unreachable(const struct origin *o);                       /* the last attempt to connect failed */
 bool origin_loops(const struct origin *o);                             /* opts.last, and an mvproxy answers there */
 const char *origin_ejection(const struct origin *o, uint64_t *for_ms); /* why, how long (or NULL); NULL: it is not */
 /* The retry budget (back/health.h): the owner asks before sending elsewhere what failed here, and notes what he did. */
 bool origin_may_repeat(const struct origin *o);
 void origin_note_repeat(struct origin *o);
 void origin_note_refused_repeat(struct origin *o);
-
 MEM_CHECK struct back_request *back_start(struct back *b, const struct back_opts *o);
 void back_cancel(struct back_request *r);
 /*

@@ -148,7 +148,7 @@ void h2_client_fail(struct h2_client *c, uint32_t code, enum close_reason why, c
 {
     if (c->broken != CLOSE_REASONS)
         return;
-    log_v(3, "HTTP/2 connection to server abandoned", LT("origin", c->origin->name),
+    log_v(3, "HTTP/2 connection to server abandoned", LT("server", c->origin->server),
           LT("address", stream_remote_text(c->stream)), LT("reason", origin_close_text(why)), LT("detail", text));
     h2_client_note_broken(c, why, text);
     (void)nghttp2_session_terminate_session(c->session, code);

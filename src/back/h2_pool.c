@@ -95,7 +95,7 @@ static void refused(struct h2_client *c)
     struct pool *p = c->pool;
     struct back_request *r;
 
-    log_v(2, "Origin does not serve HTTP/2; requests go over HTTP/1.1", LT("origin", p->origin->name));
+    log_v(2, "Server does not offer HTTP/2; requests go over HTTP/1.1", LT("server", p->origin->server));
     p->http1_until_ms = now_of(p) + TIMEOUT_HTTP2_REFUSED_MS;
     while ((r = next_waiting(c)) != NULL)
         request_place(r, false);

@@ -109,7 +109,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
             h2_client_heard_settings(c);
         break;
     case NGHTTP2_GOAWAY:
-        log_v(3, "Server ends HTTP/2 connection", LT("origin", c->origin->name),
+        log_v(3, "Server ends HTTP/2 connection", LT("server", c->origin->server),
               LT("code", nghttp2_http2_strerror(frame->goaway.error_code)), LU("streams", c->calls.count));
         h2_client_leave(c);
         break;
@@ -126,7 +126,7 @@ static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame
 
     if (call != NULL && call->bad == NULL)
         call->bad = nghttp2_strerror(code);
-    log_v(4, "Bad HTTP/2 frame of server", LT("origin", c->origin->name), LU("type", frame->hd.type),
+    log_v(4, "Bad HTTP/2 frame of server", LT("server", c->origin->server), LU("type", frame->hd.type),
           LU("stream", (uint64_t)frame->hd.stream_id), LT("reason", nghttp2_strerror(code)));
     return 0;
 }

@@ -192,7 +192,7 @@ bool origin_same(const struct origin *a, const struct origin *b)
 
 const char *origin_name(const struct origin *o)
 {
-    return o->name;
+    return o->server;
 }
 
 const char *origin_address(const struct origin *o)
@@ -236,6 +236,21 @@ size_t origin_clients_in_flight(const struct origin *o)
 
 /* ---- health ---- */
 
+/* A server that stays away is ejected every few seconds: that is said once, and then now and then, with how often. */
+static void say_ejected(struct origin *o, bool first, const char *why)
+{
+    uint64_t now = now_of(o);
+
+    o->out_unsaid++;
+    if (!first && now - o->out_said_ms < ORIGIN_EJECTED_AGAIN_MS)
+        return;
+    log_warning(first ? "Outlier ejected" : "Outlier still ejected", LT("server", o->server), LT("address", o->address),
+                LT("err", why), LU("forMilliseconds", o->health.until_ms - now), LU("times", o->out_unsaid),
+                LU("sinceSeconds", (now - o->out_since_ms) / 1000));
+    o->out_unsaid = 0;
+    o->out_said_ms = now;
+}
+
 static void failed(struct origin *o, enum health_cause cause, const char *why)
 {
     uint64_t now = now_of(o);
@@ -248,8 +263,7 @@ static void failed(struct origin *o, enum health_cause cause, const char *why)
     (void)snprintf(o->out_why, sizeof(o->out_why), "%s", why);
     metric_inc(o->m.ejections);
     show_ejected(o);
-    log_warning("Outlier ejected", LT("origin", o->name), LT("address", o->address), LT("err", why),
-                LU("forMilliseconds", o->health.until_ms - now));
+    say_ejected(o, !was_out, why);
 }
 
 static void succeeded(struct origin *o, enum health_cause cause)
@@ -257,13 +271,15 @@ static void succeeded(struct origin *o, enum health_cause cause)
     if (!health_succeeded(&o->health, cause, now_of(o)))
         return;
     show_ejected(o);
-    log_info("Outlier ejection ended", LT("origin", o->name), LT("address", o->address));
+    o->out_unsaid = 0;
+    log_info("Outlier ejection ended", LT("server", o->server), LT("address", o->address),
+             LU("afterSeconds", (now_of(o) - o->out_since_ms) / 1000));
 }
 
 void origin_connected(struct origin *o)
 {
     if (o->reach != ORIGIN_REACHED)
-        log_info("Origin can be reached again", LT("origin", o->name), LT("address", o->address));
+        log_info("Server can be reached again", LT("server", o->server), LT("address", o->address));
     o->reach = ORIGIN_REACHED;
     metric_inc(o->m.connects);
     succeeded(o, HEALTH_CONNECT);
@@ -273,7 +289,7 @@ void origin_connect_failed(struct origin *o, const char *why)
 {
     metric_inc(o->m.connect_failures);
     if (o->reach != ORIGIN_UNREACHABLE)
-        log_warning("Origin cannot be reached", LT("origin", o->name), LT("address", o->address), LT("err", why));
+        log_v(2, "Server cannot be reached", LT("server", o->server), LT("address", o->address), LT("err", why));
     o->reach = ORIGIN_UNREACHABLE;
     failed(o, HEALTH_CONNECT, why);
 }
@@ -291,10 +307,15 @@ bool origin_refuses(struct origin *o, const struct stream *s)
     if (o->reach != ORIGIN_LOOPS)
         log_error("Requests to the API server come back: an mvproxy answers at its address, perhaps this one; they are "
                   "refused until a kube-apiserver answers there",
-                  LT("origin", o->name), LT("address", o->address));
+                  LT("server", o->server), LT("address", o->address));
     o->reach = ORIGIN_LOOPS;
     o->back->close_idle(o);
     return true;
+}
+
+bool origin_unreachable(const struct origin *o)
+{
+    return o->reach == ORIGIN_UNREACHABLE;
 }
 
 bool origin_loops(const struct origin *o)
@@ -338,8 +359,8 @@ void origin_note_close(struct origin *o, enum close_reason why, const char *deta
     struct slice labels[2] = {slice_str(o->server), slice_str(close_texts[why])};
 
     metric_inc(metric_child(o->back->closes, labels));
-    log_v(4, "Connection to server closed", LT("origin", o->name), LT("reason", close_texts[why]), LT("detail", detail),
-          LT("protocol", protocol), LU("requests", served));
+    log_v(4, "Connection to server closed", LT("server", o->server), LT("reason", close_texts[why]),
+          LT("detail", detail), LT("protocol", protocol), LU("requests", served));
 }
 
 /* ---- retry budget ---- */

@@ -61,7 +61,7 @@ struct origin_metrics {
     struct metric *seconds; /* NULL until it is needed */
 };
 
-enum { ORIGIN_WHY_BYTES = 192 };
+enum { ORIGIN_WHY_BYTES = 192, ORIGIN_EJECTED_AGAIN_MS = 600000 };
 
 /* What came of the last attempt to connect. */
 enum origin_reach { ORIGIN_REACHED, ORIGIN_UNREACHABLE, ORIGIN_LOOPS };
@@ -80,7 +80,9 @@ struct origin {
     struct health health;
     char out_why[ORIGIN_WHY_BYTES]; /* of the last failure that put it out */
     uint64_t out_since_ms;
-    bool shown_out; /* in the gauge */
+    uint64_t out_said_ms; /* that it is out */
+    unsigned out_unsaid;  /* times out since then */
+    bool shown_out;       /* in the gauge */
     struct budget budget;
     struct origin_metrics m;
 };

@@ -307,7 +307,7 @@ void request_fail(struct back_request *r, enum back_failure why, const char *tex
     metric_inc(metric_child(r->back->failures, labels));
     if (!r->responded && !r->opts.probe) /* else the server was judged by its answer */
         origin_request_failed(r->origin, why, r->failure_text);
-    log_v(3, "Request to server failed", LT("origin", r->origin->name), LT("reason", back_failure_name(why)),
+    log_v(3, "Request to server failed", LT("server", r->origin->server), LT("reason", back_failure_name(why)),
           LT("err", r->failure_text), LB("reused", r->reused));
     lifetime_queue(&r->kick);
 }
@@ -358,7 +358,7 @@ void request_lost(struct back_request *r, enum back_failure why, const char *tex
     r->retries++;
     origin_note_repeat(o);
     metric_inc(o->m.retries);
-    log_v(4, "Sending request again", LT("origin", o->name), LT("err", text), LU("retry", r->retries));
+    log_v(4, "Sending request again", LT("server", o->server), LT("err", text), LU("retry", r->retries));
     request_place(r, r->retries == RETRY_MAX_HERE);
 }
 

@@ -16,7 +16,6 @@ bool request_must_be_withheld(const struct back_request *r, enum pool_kind kind,
 {
     static const char *const kinds[POOL_KINDS] = {
         [POOL_NO_CERT] = "none", [POOL_CERT] = "front-proxy", [POOL_HOP] = "front-proxy, to an mvproxy"};
-    const char *origin = r->origin->name;
     struct back *b = r->back;
     struct back_claims claims = {0, 0};
 
@@ -26,7 +25,7 @@ bool request_must_be_withheld(const struct back_request *r, enum pool_kind kind,
     if (fits(&claims, kind, s))
         return false;
     metric_inc(metric_child(b->check.withheld, (struct slice[]){slice_str(r->origin->server)}));
-    log_error("Request withheld: its identity does not fit the connection", LT("origin", origin),
+    log_error("Request withheld: its identity does not fit the connection", LT("server", r->origin->server),
               LT("certificate", kinds[kind]), LU("users", claims.users), LU("otherFields", claims.others));
     return true;
 }

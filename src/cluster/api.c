@@ -110,6 +110,11 @@ bool api_set_identity(struct api *a, const struct api_identity *who)
     return true;
 }
 
+bool api_local_unreachable(const struct api *a)
+{
+    return origin_unreachable(a->local);
+}
+
 void api_set_local(struct api *a, struct origin *local)
 {
     struct origin *old = a->local;

@@ -28,6 +28,8 @@ void api_free(struct api *a);
 bool api_set_identity(struct api *a, const struct api_identity *who);
 /* A reload: the local server is reached so from the next request on. Referenced. */
 void api_set_local(struct api *a, struct origin *local);
+/* Nothing can be asked of it just now: that is said of the server, and need not be of each question. */
+bool api_local_unreachable(const struct api *a);
 struct loop *api_loop(const struct api *a);
 
 /* Where work on answers waits for its turns. */

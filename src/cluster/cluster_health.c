@@ -11,6 +11,7 @@
 #include "cluster/informer.h"
 #include "cluster/leases.h"
 #include "cluster/publish.h"
+#include "cluster/pulse.h"
 #include "cluster/server.h"
 #include "net/loop.h"
 
@@ -82,9 +83,16 @@ bool cluster_peers_synced(struct cluster *c, char *reason, size_t n)
 void cluster_local_describe(struct cluster *c, char *text, size_t n)
 {
     enum readiness_state s = readiness_state(c->readiness);
+    struct pulse_view pulse;
 
+    pulse_look(c->local->pulse, &pulse);
     if (!cluster_fails_over(c))
         (void)snprintf(text, n, "off");
+    else if (s == READINESS_READY && pulse.state == PULSE_UNREACHABLE)
+        (void)snprintf(text, n,
+                       "not yet: the local API server does not answer for %.1f s; it begins when a request, or reading "
+                       "discovery, fails as well",
+                       (double)pulse.age_ms / 1000);
     else if (s == READINESS_READY)
         (void)snprintf(text, n, "not needed: the local API server is ready");
     else
@@ -95,12 +103,20 @@ void cluster_local_describe(struct cluster *c, char *text, size_t n)
 bool cluster_local_reachable(struct cluster *c, char *reason, size_t n)
 {
     const char *failure = refresh_failure(c->local->discovery);
+    struct pulse_view pulse;
 
+    pulse_look(c->local->pulse, &pulse);
     if (origin_loops(c->o.local))
         return not_yet(reason, n, "requests to the API server come back", "an mvproxy answers at its address");
+    /* Of a server that hangs discovery knows ten seconds later, and it may be long until that is read again. */
+    if (pulse.state == PULSE_UNREACHABLE)
+        return not_yet(reason, n, "the local kube-apiserver does not answer", pulse.failure);
     if ((failure == NULL && refresh_polls(c->local->discovery) > 0) || refresh_refused(c->local->discovery))
         return true;
-    return not_yet(reason, n, failure == NULL ? "not asked yet" : "the local kube-apiserver does not answer", failure);
+    return not_yet(reason, n,
+                   failure == NULL ? "the local kube-apiserver was not asked yet"
+                                   : "the local kube-apiserver does not answer",
+                   failure);
 }
 
 bool cluster_front_trusted(struct cluster *c, char *reason, size_t n)

@@ -26,7 +26,7 @@ void cluster_start_server(struct cluster *c, struct peer *peer)
     server_free(peer->server);
     peer->server = cluster_new_server(c, peer);
     if (peer->server == NULL) {
-        log_error("Out of memory for a peer's discovery", LT("peer", peer_label(peer)));
+        log_error("Out of memory for a peer's discovery", LT("server", peer_label(peer)));
         loop_timer_set(c->memory_retry, CLUSTER_MEMORY_RETRY_MS);
     }
     set_origin(c, peer);
@@ -139,7 +139,7 @@ static bool peer_answers(void *arg, const struct peer *peer)
     if (peer->origin == NULL || peer->server == NULL)
         return false;
     pulse_look(peer->server->pulse, &v);
-    if (v.state == PULSE_SILENT)
+    if (v.state == PULSE_UNREACHABLE)
         return false;
     if (v.state == PULSE_UNKNOWN &&
         (!peer->answered || loop_now_ms(c->loop) - peer->answered_ms >= c->o.stale_after_ms))

@@ -25,8 +25,8 @@ static void take_pulse(struct cluster_server *s, const struct server *from)
     s->has_mvproxy = v.hop;
     s->mvproxy = v.mvproxy;
     s->error = v.last_failure;
-    s->error_ms = v.state == PULSE_SILENT ? v.age_ms : v.last_failure_ms;
-    s->failing = v.state == PULSE_SILENT;
+    s->error_ms = v.state == PULSE_UNREACHABLE ? v.age_ms : v.last_failure_ms;
+    s->failing = v.state == PULSE_UNREACHABLE;
 }
 
 /* A server that does not answer at all has no other trouble that would matter more. */

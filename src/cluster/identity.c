@@ -59,6 +59,7 @@ struct identity {
     struct backoff backoff;
     unsigned tries;  /* in a row without waiting: of renewing ours */
     unsigned failed; /* in a row */
+    bool said;       /* that it does */
     unsigned minor;  /* of the local server, 0: unknown */
     bool decide_again;
     bool asked;     /* the local server for its version, in this row of requests without waiting */
@@ -106,10 +107,11 @@ static void failing(struct identity *i, const char *what, const char *why, void 
 {
     i->failed++;
     i->tries = 0;
-    if (i->failed == 2)
+    if (i->failed >= 2 && !i->said && !api_local_unreachable(i->o.api)) {
+        i->said = true;
         log_warning("Identity Lease of this server: operation failed", LT("lease", i->id), LT("operation", what),
                     LT("err", why));
-    else
+    } else
         log_v(3, "Identity Lease of this server: operation failed", LT("lease", i->id), LT("operation", what),
               LT("err", why));
     after(i, backoff_next(&i->backoff), next);
@@ -211,6 +213,7 @@ static void adopt(struct identity *i, const struct lease *l)
                  LT("holder", own_lease_holder(i->own)), LT("address", own_lease_address(i->own)));
     set_state(i, STATE_PUBLISHING);
     i->tries = i->failed = 0;
+    i->said = false;
     i->conceded = false;
     own_lease_confirm(i->own);
     backoff_reset(&i->backoff);
@@ -429,6 +432,7 @@ static void on_version(void *arg, const struct fetch_result *r)
     i->minor = v.minor;
     i->asked = true;
     i->failed = 0;
+    i->said = false;
     backoff_reset(&i->backoff);
     if (i->decide_again) /* the answer may be that of the process before */
         decide(i);

@@ -58,6 +58,7 @@ struct informer {
     enum state state;
     bool relist; /* the next attempt lists (else it watches) */
     bool synced, refused;
+    bool said;          /* that it fails */
     bool recovered;     /* it worked again, and no resourceVersion has expired since */
     struct err failure; /* empty: works */
     unsigned failures;  /* in a row */
@@ -115,8 +116,9 @@ static void works(struct informer *i)
     err_clear(&i->failure);
     i->refused = false;
     i->recovered = true;
-    log_info("Informer recovered", LT("collection", i->o.name), LU("failures", i->failures));
+    log_v(i->said ? 0 : 3, "Informer recovered", LT("collection", i->o.name), LU("failures", i->failures));
     i->failures = 0;
+    i->said = false;
     i->handler->on_health(i->arg, NULL);
 }
 
@@ -138,10 +140,11 @@ static void fails(struct informer *i, bool relist, const char *why)
     err_clear(&i->failure);
     (void)err_set(&i->failure, "%s", why);
     i->failures++;
-    if (news)
+    if (!i->said && !api_local_unreachable(i->o.api)) {
+        i->said = true;
         log_warning("Informer cannot list or watch", LT("collection", i->o.name), LT("state", state_names[i->state]),
                     LT("err", why), LU("retryMs", wait));
-    else
+    } else
         log_v(3, "Informer still cannot list or watch", LT("collection", i->o.name), LT("err", why),
               LU("retryMs", wait));
     wait_ms(i, wait);

@@ -122,12 +122,12 @@ bool peer_settle_origin(struct peer *peer, const struct peer_reach *r, bool anew
     peer->origin = s == PEER_SOURCES ? NULL : make_origin(peer, r, s);
     peer->source = s;
     if (s == PEER_SOURCES) {
-        log_warning("Peer has no usable address", LT("peer", peer->id), LT("host", peer->hostname));
+        log_warning("Peer has no usable address", LT("server", peer_label(peer)), LT("id", peer->id));
         changes_add(r->changes, CHANGE_FAILED, peer_label(peer), "has no usable address");
     } else if (peer->origin == NULL)
-        log_error("Out of memory for a peer's address", LT("peer", peer->id));
+        log_error("Out of memory for a peer's address", LT("server", peer_label(peer)));
     else {
-        log_info("Peer address", LT("peer", peer->id), LT("address", origin_address(peer->origin)),
+        log_info("Peer address", LT("server", peer_label(peer)), LT("address", origin_address(peer->origin)),
                  LT("source", peer_source_name(s)));
         changes_add(r->changes, CHANGE_CHANGED, peer_label(peer), "address %s, from %s", origin_address(peer->origin),
                     peer_source_name(s));
@@ -164,7 +164,7 @@ bool peer_set_annotation(struct peer *peer, struct slice text, struct changes *c
     if (text.n == 0)
         return peer_set_address(peer, PEER_FROM_ANNOTATION, NULL, 0);
     if (!hostport_parse(text, &hp) || !hp.ip || hp.host.n >= sizeof host) {
-        log_v(2, "Ignoring a peer address that is not IP:PORT", LT("peer", peer->id), LS("address", text));
+        log_v(2, "Ignoring a peer address that is not IP:PORT", LT("server", peer_label(peer)), LS("address", text));
         changes_add(changes, CHANGE_DISBELIEVED, peer_label(peer), "address in its Lease: \"%.*s\" is not IP:PORT",
                     (int)text.n, text.p);
         return peer_set_address(peer, PEER_FROM_ANNOTATION, NULL, 0);

@@ -103,7 +103,7 @@ static void take_out(struct peers *p, struct peer *peer, const char *why)
     bool found;
     size_t at = position(p, slice_str(peer->id), &found);
 
-    log_info("Peer removed", LT("peer", peer->id), LT("host", peer->hostname), LT("reason", why),
+    log_info("Peer removed", LT("server", peer_label(peer)), LT("id", peer->id), LT("reason", why),
              LB("drained", peer->drained));
     changes_add(p->o.reach.changes, CHANGE_WENT, peer_label(peer), "is forgotten: %s", why);
     p->handler->removed(p->arg, peer);
@@ -140,13 +140,13 @@ static struct peer *insert(struct peers *p, struct slice id)
     bool found;
 
     if (p->n >= LIMIT_PEERS && !make_room(p)) {
-        log_warning("Peer limit reached, API server ignored", LS("peer", id), LU("limit", LIMIT_PEERS));
+        log_warning("Peer limit reached, API server ignored", LS("id", id), LU("limit", LIMIT_PEERS));
         return NULL;
     }
     at = position(p, id, &found);
     peer = grow(p) ? peer_new(id, loop_now_ms(p->o.loop)) : NULL;
     if (peer == NULL) {
-        log_error("Out of memory for a peer", LS("peer", id));
+        log_error("Out of memory for a peer", LS("id", id));
         return NULL;
     }
     memmove(&p->table[at + 1], &p->table[at], (p->n - at) * sizeof *p->table);
@@ -174,7 +174,7 @@ static unsigned move(struct peers *p, struct peer *peer, enum peer_life to, cons
                 : to == PEER_LAPSED ? CHANGE_FAILED
                                     : CHANGE_WENT,
                 peer_label(peer), "is %s, was %s: %s", peer_life_name(to), peer_life_name(from), why);
-    log_info("Peer state changed", LT("peer", peer->id), LT("host", peer->hostname), LT("from", peer_life_name(from)),
+    log_info("Peer state changed", LT("server", peer_label(peer)), LT("id", peer->id), LT("from", peer_life_name(from)),
              LT("to", peer_life_name(to)), LT("reason", why), LU("silentMs", loop_now_ms(p->o.loop) - peer->seen_ms));
     return PEER_CHANGED_LIFE;
 }
@@ -187,7 +187,7 @@ static void report(struct peers *p, struct peer *peer, unsigned what)
 
 static void announce(struct peers *p, struct peer *peer)
 {
-    log_info("Peer added", LT("peer", peer->id), LT("host", peer->hostname), LT("life", peer_life_name(peer->life)),
+    log_info("Peer added", LT("server", peer_label(peer)), LT("id", peer->id), LT("life", peer_life_name(peer->life)),
              LB("lease", peer->leased), LB("static", peer->fixed));
     changes_add(p->o.reach.changes, CHANGE_CAME, peer_label(peer), "is known by its %s",
                 peer->leased ? "Lease" : "configuration");
@@ -306,7 +306,7 @@ void peers_set_drained(struct peers *p, struct peer *peer, bool drained)
     if (peer->drained == drained)
         return;
     peer->drained = drained;
-    log_info(drained ? "Peer drained" : "Peer undrained", LT("peer", peer->id), LT("host", peer->hostname));
+    log_info(drained ? "Peer drained" : "Peer undrained", LT("server", peer_label(peer)), LT("id", peer->id));
     changes_add(p->o.reach.changes, CHANGE_CHANGED, peer_label(peer),
                 drained ? "is drained" : "is not drained any more");
     report(p, peer, PEER_CHANGED_DRAINED);
@@ -380,7 +380,7 @@ static void first_lease(struct peers *p, const struct lease *l)
     (void)peer_set_annotation(peer, l->advertise, p->o.reach.changes);
     (void)peer_set_tag(peer, l->discovery);
     if (expired) {
-        log_info("Lease has expired", LT("peer", peer->id), LT("host", peer->hostname));
+        log_info("Lease has expired", LT("server", peer_label(peer)), LT("id", peer->id));
     } else {
         note_renewal(p);
         peer->life = PEER_LIVE;
@@ -411,7 +411,7 @@ static unsigned renewed(struct peers *p, struct peer *peer, const struct lease *
         return 0;
     note_renewal(p);
     if (holder && !regained) {
-        log_info("Peer restarted: its Lease has another holder", LT("peer", peer->id), LT("host", peer->hostname),
+        log_info("Peer restarted: its Lease has another holder", LT("server", peer_label(peer)), LT("id", peer->id),
                  LS("holder", l->holder));
         changes_add(p->o.reach.changes, CHANGE_CHANGED, peer_label(peer), "restarted: its Lease has another holder");
     }
@@ -555,7 +555,7 @@ void peers_set_static(struct peers *p, struct peers_static *list)
             report(p, peer, PEER_CHANGED_ORIGIN);
     }
     if (peers_static_find(list, p->own_id) != NULL)
-        log_warning("Ignoring a static peer that is this server itself", LT("peer", p->own_id));
+        log_warning("Ignoring a static peer that is this server itself", LT("id", p->own_id));
     peers_static_free(p->fixed);
     p->fixed = list;
     add_all_static(p);

@@ -34,7 +34,7 @@ struct peers_static *peers_static_new(const struct cluster_static_peer *list, si
             return NULL;
         }
         if (row->id[0] == '\0') {
-            log_warning("Ignoring a static peer without a usable name", LT("host", row->host));
+            log_warning("Ignoring a static peer without a usable name", LT("address", row->host));
             mem_free(row->host);
             s->rows[--s->n] = (struct peers_static_row){.host = NULL};
         }

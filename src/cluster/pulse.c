@@ -49,10 +49,10 @@ static void set_state(struct pulse *p, enum pulse_state s, bool other)
         p->o.changed(p->o.arg, before);
 }
 
-static void silent(struct pulse *p)
+static void unreachable(struct pulse *p)
 {
     p->failed_ms = loop_now_ms(p->loop);
-    set_state(p, PULSE_SILENT, false);
+    set_state(p, PULSE_UNREACHABLE, false);
 }
 
 /* Nothing but what a version can consist of is taken over from others. */
@@ -85,7 +85,7 @@ static void answered(struct pulse *p, const struct fetch_result *r)
                       p->hop ? "the mvproxy before it answers %u: it does not reach its kube-apiserver"
                              : "it answers %u",
                       status);
-        silent(p);
+        unreachable(p);
         return;
     }
     take_mvproxy(p, r->head);
@@ -109,7 +109,7 @@ static void on_answer(void *arg, const struct fetch_result *r)
     }
     err_clear(&p->failure);
     (void)err_set(&p->failure, "%s", r->failure);
-    silent(p);
+    unreachable(p);
 }
 
 static void ask(void *arg)
@@ -188,7 +188,7 @@ void pulse_look(const struct pulse *p, struct pulse_view *out)
     *out = (struct pulse_view){
         .state = p->state,
         .age_ms = p->state == PULSE_UNKNOWN ? 0 : loop_now_ms(p->loop) - p->since_ms,
-        .failure = p->state == PULSE_SILENT ? p->failure.text : NULL,
+        .failure = p->state == PULSE_UNREACHABLE ? p->failure.text : NULL,
         .last_failure = err_is_set(&p->failure) ? p->failure.text : NULL,
         .last_failure_ms = loop_now_ms(p->loop) - p->failed_ms,
         .says = &p->says,
@@ -201,7 +201,7 @@ void pulse_look(const struct pulse *p, struct pulse_view *out)
 const char *pulse_name(enum pulse_state s)
 {
     static const char *const names[] = {
-        [PULSE_UNKNOWN] = "unknown", [PULSE_ANSWERS] = "answers", [PULSE_SILENT] = "silent"};
+        [PULSE_UNKNOWN] = "unknown", [PULSE_ANSWERS] = "answers", [PULSE_UNREACHABLE] = "unreachable"};
 
     return names[s];
 }

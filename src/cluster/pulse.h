@@ -4,7 +4,7 @@
  * a server that dies is noticed by those who look, and by discovery, before its next look is due. It says nothing of
  * the origin's health (back/health.h): that is judged by the requests of clients.
  *
- *   UNKNOWN ──an answer──► ANSWERS ──no answer, or 5xx──► SILENT ──an answer──► ANSWERS
+ *   UNKNOWN ──an answer──► ANSWERS ──no answer, or 5xx──► UNREACHABLE ──an answer──► ANSWERS
  */
 #ifndef MVPROXY_CLUSTER_PULSE_H
 #define MVPROXY_CLUSTER_PULSE_H
@@ -19,7 +19,7 @@ struct pulse;
 /* More than PULSE_SERVERS are asked less often: all together so many times a second. */
 enum { PULSE_INTERVAL_MS = 1000, PULSE_TIMEOUT_MS = 1500, PULSE_SERVERS = 20, PULSE_MVPROXY_BYTES = 32 };
 
-enum pulse_state { PULSE_UNKNOWN, PULSE_ANSWERS, PULSE_SILENT };
+enum pulse_state { PULSE_UNKNOWN, PULSE_ANSWERS, PULSE_UNREACHABLE };
 
 struct pulse_opts {
     struct api *api;
@@ -40,7 +40,7 @@ void pulse_set_origin(struct pulse *p, struct origin *o);
 struct pulse_view {
     enum pulse_state state;
     uint64_t age_ms;            /* since when it is so; 0 if unknown */
-    const char *failure;        /* SILENT: why */
+    const char *failure;        /* UNREACHABLE: why */
     const char *last_failure;   /* the last that there was, maybe long ago; NULL: none */
     uint64_t last_failure_ms;   /* its age */
     const struct version *says; /* the last that was told; empty texts if nothing was */
@@ -49,7 +49,7 @@ struct pulse_view {
     const char *mvproxy;        /* its version; "" if not told */
 };
 void pulse_look(const struct pulse *p, struct pulse_view *out);
-/* "unknown", "answers", "silent". Static. */
+/* "unknown", "answers", "unreachable". Static. */
 const char *pulse_name(enum pulse_state s);
 
 #endif

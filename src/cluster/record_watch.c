@@ -69,7 +69,7 @@ static void say_record(const struct peer_record *r, const char *what)
     char port[8];
 
     (void)snprintf(port, sizeof port, "%u", r->port);
-    log_info(what, LT("peer", r->id), LT("ip", r->ip), LT("port", port),
+    log_info(what, LT("id", r->id), LT("ip", r->ip), LT("port", port),
              LT("form", r->form == PEER_RECORD_JSON ? "json" : "protobuf"));
 }
 
@@ -88,7 +88,7 @@ static struct entry *entry_of(struct record_watch *w, struct slice id)
     e = mem_zalloc(sizeof *e);
     if (e != NULL && strmap_put(w->entries, id, e, NULL))
         return e;
-    log_error("Out of memory for a peer endpoint record", LS("peer", id));
+    log_error("Out of memory for a peer endpoint record", LS("id", id));
     mem_free(e);
     return NULL;
 }
@@ -100,7 +100,7 @@ static void remove_entry(struct record_watch *w, struct slice id)
     if (e == NULL)
         return;
     if (e->usable) {
-        log_info("Peer endpoint record gone", LT("peer", e->record.id));
+        log_info("Peer endpoint record gone", LT("id", e->record.id));
         changed(w, "removed");
         w->o.handler->on_gone(w->o.arg, slice_str(e->record.id));
     }
@@ -114,7 +114,7 @@ static void refuse(struct record_watch *w, struct entry *e, struct slice id, con
     e->usable = false;
     if (!news)
         return;
-    log_warning("A peer endpoint record cannot be used", LS("peer", id), LT("err", why));
+    log_warning("A peer endpoint record cannot be used", LS("id", id), LT("err", why));
     changes_add(w->o.changes, CHANGE_DISBELIEVED, "etcd", "the endpoint record of %.*s: %s", (int)id.n, id.p, why);
     changed(w, "refused");
     if (was)

@@ -61,6 +61,7 @@ struct refresh {
     uint64_t core_connection; /* over which /api was answered last */
     bool known, mvproxy, refused;
     unsigned failures;  /* in a row */
+    unsigned said;      /* of them, as a warning: not where the server cannot be reached, which is said of that */
     unsigned fruitless; /* polls for the sake of a Lease that brought nothing, since one that did or the interval */
     uint64_t confirmed_ms, polls;
     uint64_t unknown_ms; /* while not known: since when it can be asked */
@@ -158,6 +159,15 @@ static void keep_text(char **slot, struct slice text)
     *slot = copy;
 }
 
+/* The first failure, and the one from which the document counts as stale. */
+static bool is_to_be_said(struct refresh *r)
+{
+    if (origin_unreachable(r->origin) || r->said == REFRESH_FAILING)
+        return false;
+    r->said++;
+    return true;
+}
+
 /* Whether it is believed otherwise now. */
 static bool failed(struct refresh *r, const struct disco_fetch_result *f)
 {
@@ -166,7 +176,7 @@ static bool failed(struct refresh *r, const struct disco_fetch_result *f)
     count(r, "failed");
     metric_add(r->o.metrics->sync_errors_fetch, r->o.peer ? f->failed_paths : 0);
     r->failures++;
-    if (r->failures == 1 || r->failures == REFRESH_FAILING)
+    if (is_to_be_said(r))
         log_warning("Could not read discovery", LT("server", r->name), LT("trigger", trigger_names[r->next]),
                     LU("failures", r->failures), LB("documentKept", r->disco != NULL), LB("known", known),
                     LT("err", f->failure));
@@ -214,7 +224,7 @@ static bool succeeded(struct refresh *r, const struct disco_fetch_result *f)
     r->core_connection = f->core_connection;
     r->known = true;
     r->refused = false;
-    r->failures = 0;
+    r->failures = r->said = 0;
     r->confirmed_ms = loop_now_ms(r->loop);
     err_clear(&r->failure);
     backoff_reset(&r->backoff);

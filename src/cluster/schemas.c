@@ -133,7 +133,7 @@ static void on_index(void *arg, const struct fetch_result *f)
         return;
     }
     if (api_answered(f, 200))
-        log_v(2, "The index of schemas is not understood", LT("origin", origin_name(s->origin)));
+        log_v(2, "The index of schemas is not understood", LT("server", origin_name(s->origin)));
     rest(s);
     /* A server that has none any more: what it had says nothing about it. */
     if (f->ok && f->head->status == 404 && s->index != NULL) {

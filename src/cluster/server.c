@@ -11,17 +11,27 @@ static const char *name(const struct server *s)
     return s->o.peer == NULL ? s->o.hostname : peer_label(s->o.peer);
 }
 
+static void log_pulse(const struct server *s, const struct pulse_view *v, enum pulse_state before)
+{
+    if (v->state == PULSE_UNREACHABLE)
+        log_warning("Server does not answer", LT("server", name(s)), LT("err", v->failure));
+    else
+        log_v(before == PULSE_UNREACHABLE ? 0 : 2,
+              before == PULSE_UNREACHABLE ? "Server answers again" : "Server answers", LT("server", name(s)),
+              LT("version", v->says->binary));
+}
+
 static void say_pulse(const struct server *s, const struct pulse_view *v, enum pulse_state before)
 {
-    if (v->state == PULSE_SILENT)
+    if (v->state == PULSE_UNREACHABLE)
         changes_add(s->o.changes, CHANGE_FAILED, name(s), "does not answer: %s", v->failure);
-    else if (before == PULSE_SILENT)
+    else if (before == PULSE_UNREACHABLE)
         changes_add(s->o.changes, CHANGE_RECOVERED, name(s), "answers again, %s", v->says->binary);
     else
         changes_add(s->o.changes, before == PULSE_UNKNOWN ? CHANGE_CAME : CHANGE_CHANGED, name(s), "is %s%s%s",
                     v->says->binary[0] == '\0' ? "there" : v->says->binary,
                     v->says->emulated[0] == '\0' ? "" : ", emulates ", v->says->emulated);
-    log_v(2, "Server probed", LT("server", name(s)), LT("state", pulse_name(v->state)), LT("err", v->failure));
+    log_pulse(s, v, before);
 }
 
 /* Discovery is polled as well: what is believed of it hangs on that, and on nothing that a pulse says. */
@@ -33,7 +43,7 @@ static void on_pulse(void *arg, enum pulse_state before)
     pulse_look(s->pulse, &v);
     say_pulse(s, &v, before);
     /* That it answers as long as anybody has asked is no news. */
-    if (before != PULSE_UNKNOWN || v.state == PULSE_SILENT)
+    if (before != PULSE_UNKNOWN || v.state == PULSE_UNREACHABLE)
         (void)refresh_trigger(s->discovery, REFRESH_PULSE);
 }
 
@@ -71,7 +81,9 @@ struct server *server_new(const struct server_opts *o)
     s->o = *o;
     s->discovery = refresh_new(&(struct refresh_opts){
         .api = o->api,
-        .name = o->peer == NULL ? "local" : peer_label(o->peer),
+        .name = o->peer != NULL          ? peer_label(o->peer)
+                : o->hostname[0] != '\0' ? o->hostname
+                                         : "local",
         .peer = o->peer != NULL,
         .interval_ms = o->interval_ms,
         .metrics = o->metrics,

@@ -9,7 +9,7 @@
 #include "base/utf8.h"
 #include "ctl/table.h"
 
-enum { DAY_S = 86400, SOON_S = 30 * DAY_S };
+enum { DAY_S = 86400 };
 
 static struct json_object *get(struct json_object *o, const char *name)
 {
@@ -204,6 +204,23 @@ static void print_refused(struct json_object *config, const char *name, const ch
                duration(number(config, since), age, sizeof(age)), text(config, name));
 }
 
+/* Those that want renewal: all others are `mvproxyctl certs`. */
+static void print_expiring(struct json_object *list)
+{
+    char left[32];
+
+    for (size_t i = 0; i < count(list); i++) {
+        struct json_object *c = json_object_array_get_idx(list, i);
+        double rest = number(c, "remainingSeconds");
+
+        if (!truth(c, "endsSoon"))
+            continue;
+        printf("  %scertificate %s%s%s: %s %s\n", table_colour(rest <= 0 ? TABLE_BAD : TABLE_WARNING),
+               rest <= 0 ? "has expired" : "expires in ", rest <= 0 ? "" : duration(rest, left, sizeof(left)),
+               table_no_colour(), text(c, "option"), text(c, "file"));
+    }
+}
+
 static void print_process(struct json_object *result)
 {
     struct json_object *config = get(result, "config"), *cluster = get(result, "cluster"), *skew = get(result, "skew");
@@ -225,6 +242,7 @@ static void print_process(struct json_object *result)
     printf("Config:     %s\n", text(config, "file")[0] == '\0' ? "defaults and command line" : text(config, "file"));
     print_refused(config, "lastReloadRefused", "lastReloadRefusedSeconds", "last reload refused");
     print_refused(config, "lastFilesRefused", "lastFilesRefusedSeconds", "changed certificate files refused");
+    print_expiring(get(result, "certificates"));
 }
 
 enum { CHANGES_SHOWN = 10 };
@@ -541,9 +559,9 @@ bool show_certs(struct json_object *result)
         table_cell(t, TABLE_PLAIN, "%s", text(c, "option"));
         table_cell(t, TABLE_PLAIN, "%s", text(c, "notAfter"));
         table_cell(t,
-                   rest <= 0       ? TABLE_BAD
-                   : rest < SOON_S ? TABLE_WARNING
-                                   : TABLE_GOOD,
+                   rest <= 0              ? TABLE_BAD
+                   : truth(c, "endsSoon") ? TABLE_WARNING
+                                          : TABLE_GOOD,
                    "%s", rest <= 0 ? "expired" : duration(rest, left, sizeof(left)));
         table_cell(t, TABLE_PLAIN, "%s", text(c, "file"));
         good = good && rest > 0;

@@ -164,13 +164,25 @@ void expiry_check(struct expiry *e)
     }
 }
 
-bool expiry_is_over(const struct expiry *e, const char *option)
+static struct expiry_entry entry_of(const struct certificate *c)
+{
+    return (struct expiry_entry){
+        .option = c->option,
+        .path = c->path,
+        .not_after = c->valid.not_after,
+        .soon = stage_of(&c->valid, clock_wall_us() / 1000000) != STAGE_FINE,
+    };
+}
+
+bool expiry_is_over(const struct expiry *e, const char *option, struct expiry_entry *out)
 {
     for (struct list_node *n = list_first(&e->certificates); n != NULL; n = list_next(&e->certificates, n)) {
         const struct certificate *c = list_entry(n, struct certificate, node);
 
-        if (strcmp(c->option, option) == 0 && stage_of(&c->valid, clock_wall_us() / 1000000) == STAGE_OVER)
+        if (strcmp(c->option, option) == 0 && stage_of(&c->valid, clock_wall_us() / 1000000) == STAGE_OVER) {
+            *out = entry_of(c);
             return true;
+        }
     }
     return false;
 }
@@ -178,8 +190,8 @@ bool expiry_is_over(const struct expiry *e, const char *option)
 void expiry_each(const struct expiry *e, void (*fn)(const struct expiry_entry *entry, void *arg), void *arg)
 {
     for (struct list_node *n = list_first(&e->certificates); n != NULL; n = list_next(&e->certificates, n)) {
-        const struct certificate *c = list_entry(n, struct certificate, node);
+        struct expiry_entry entry = entry_of(list_entry(n, struct certificate, node));
 
-        fn(&(struct expiry_entry){c->option, c->path, c->valid.not_after}, arg);
+        fn(&entry, arg);
     }
 }

@@ -19,13 +19,13 @@ void expiry_read(struct expiry *e, const struct config *c);
  * than 30 days is said once, one with fewer than 7 days and one that is over once a day.
  */
 void expiry_check(struct expiry *e);
-/* Has the certificate of this option ended? */
-bool expiry_is_over(const struct expiry *e, const char *option);
-
 struct expiry_entry {
     const char *option, *path;
     int64_t not_after; /* seconds since 1970 */
+    bool soon;         /* it has ended, or will: as expiry_check() says it */
 };
+/* True if the certificate of this option has ended: *out is that. */
+bool expiry_is_over(const struct expiry *e, const char *option, struct expiry_entry *out);
 void expiry_each(const struct expiry *e, void (*fn)(const struct expiry_entry *entry, void *arg), void *arg);
 
 #endif

@@ -2,6 +2,7 @@
 #include "daemon/readiness_checks.h"
 
 #include "admin/health.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "daemon/app_state.h"
 #include "daemon/expiry.h"
@@ -45,9 +46,23 @@ static bool requestheader(void *arg, struct err *why)
 
 static bool tls_certificates(void *arg, struct err *why)
 {
+    static const struct {
+        const char *option, *effect;
+    } needed[] = {
+        {"tls-cert-file", "clients refuse to connect"},
+        {"proxy-client-cert-file", "users with certificates get 401, and peers are not asked for them"},
+    };
     const struct app *a = arg;
+    char when[CLOCK_RFC3339_BYTES];
+    struct expiry_entry over;
 
-    return !expiry_is_over(a->expiry, "tls-cert-file") || err_set(why, "the serving certificate has expired");
+    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
+        if (!expiry_is_over(a->expiry, needed[i].option, &over))
+            continue;
+        clock_rfc3339(over.not_after * 1000000, when);
+        return err_set(why, "%s has expired (%.19sZ): %s: %s", over.option, when, needed[i].effect, over.path);
+    }
+    return true;
 }
 
 static bool shutdown(void *arg, struct err *why)
@@ -73,7 +88,8 @@ static const struct {
      "mvproxyctl peers: the last error of the peer that has not answered"},
     {"requestheader", HEALTH_READYZ | HEALTH_HEALTHZ, requestheader,
      "the requestheader-* options here and in kube-apiserver: they must be the same"},
-    {"tls-certificates", HEALTH_READYZ | HEALTH_HEALTHZ, tls_certificates, "mvproxyctl certs: the file to be renewed"},
+    {"tls-certificates", HEALTH_READYZ | HEALTH_HEALTHZ, tls_certificates,
+     "mvproxyctl certs: renew the file, which is then used without a restart"},
     {"shutdown", HEALTH_READYZ, shutdown, "nothing is wrong: the service was told to stop"},
 };
 
@@ -98,17 +114,35 @@ const char *readiness_checks_look(const char *check)
 
 bool readiness_checks_pass(struct app *a, char *reason, size_t n)
 {
-    return cluster_local_reachable(a->cluster, reason, n) && cluster_local_synced(a->cluster, reason, n) &&
-           cluster_leases_synced(a->cluster, reason, n) && cluster_peers_synced(a->cluster, reason, n) &&
-           cluster_front_trusted(a->cluster, reason, n);
+    struct err why = {.text = ""};
+
+    if (!cluster_local_reachable(a->cluster, reason, n) || !cluster_local_synced(a->cluster, reason, n) ||
+        !cluster_leases_synced(a->cluster, reason, n) || !cluster_peers_synced(a->cluster, reason, n) ||
+        !cluster_front_trusted(a->cluster, reason, n))
+        return false;
+    if (tls_certificates(a, &why))
+        return true;
+    (void)snprintf(reason, n, "%s", why.text);
+    return false;
+}
+
+/* Not to be ready is a warning once, and not yet to be so at the very start is none. */
+static void say_status(struct app *a, bool ready, bool first)
+{
+    if (!ready && !first && !a->said_not_ready)
+        log_warning("Status", LT("status", a->status));
+    else
+        log_v(2, "Status", LT("status", a->status));
+    a->said_not_ready = !ready && !first;
 }
 
 void readiness_checks_tell(struct app *a)
 {
     char reason[192] = "", status[sizeof(a->status)];
     const char *refused = a->reload_refused, *separator = refused[0] == '\0' ? "" : "; last reload refused: ";
+    bool ready = readiness_checks_pass(a, reason, sizeof(reason)), first = a->status[0] == '\0';
 
-    if (readiness_checks_pass(a, reason, sizeof(reason)))
+    if (ready)
         (void)snprintf(status, sizeof(status), "Serving, %zu peers known%s%s",
                        served_n_peers(cluster_served(a->cluster)), separator, refused);
     else
@@ -117,5 +151,5 @@ void readiness_checks_tell(struct app *a)
         return;
     memcpy(a->status, status, sizeof(status));
     notify_status(a->notify, a->status);
-    log_v(2, "Status", LT("status", a->status));
+    say_status(a, ready, first);
 }

@@ -61,6 +61,7 @@ static void take_certificate(const struct expiry_entry *e, void *arg)
             .file = e->path,
             .not_after_s = e->not_after,
             .remaining_s = e->not_after - s->now_us / 1000000,
+            .soon = e->soon,
         };
 }
 
@@ -130,6 +131,7 @@ static void put_certificate(const struct expiry_entry *e, void *arg)
     json_text(&one, "file", e->path);
     json_text(&one, "notAfter", when);
     json_i64(&one, "remainingSeconds", e->not_after - clock_wall_us() / 1000000);
+    json_bool(&one, "endsSoon", e->soon);
     json_close(&one);
 }
 

@@ -536,7 +536,7 @@ static const char *failure_message(const struct job *j, const struct back_failur
 
 static void log_failure(const struct job *j, const struct back_failure_info *f)
 {
-    log_v(3, "Request to API server failed", LT("server", j->peer != NULL ? j->peer->id : "local"),
+    log_v(3, "Request to API server failed", LT("server", j->peer != NULL ? j->peer->host : "local"),
           LS("path", j->info.raw_path), LT("err", f->text), LB("reusedConnection", f->reused),
           LB("requestSent", f->request_sent));
 }

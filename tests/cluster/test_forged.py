@@ -172,7 +172,7 @@ def test_impostors(cluster):
         names = {word: forger.both(word, node.address, ear.port) for word, ear in ears.items()}
         for word, ear in ears.items():
             for name in names[word]:
-                waiting.until(lambda n=name: _log(node, n, "Origin cannot be reached"), "the log about " + name)
+                waiting.until(lambda n=name: _log(node, n, "Server cannot be reached"), "the log about " + name)
             waiting.until(lambda e=ear: e.visits >= 4, "%s to be called" % word)
         _goes_on(cluster)
         for name in sum(names.values(), []):

@@ -150,7 +150,7 @@ def test_own_address(world):
     a.await_log('"Reloaded"', a.reload())
     name = forge(world, "self", "127.0.0.1", a.address[1])
     try:
-        until(lambda: '"An mvproxy answers for this server" peer="%s"' % name in a.log() or name in a.get("/")[1], "the record to be followed")
+        until(lambda: '"An mvproxy answers for this server" server="%s"' % name in a.log() or name in a.get("/")[1], "the record to be followed")
         for target in ("/apis/nobody.example.com/v1/things?resourceVersion=1", CLASSES + "?resourceVersion=2"):
             mark = a.log_mark()
             answer = world.ask("GET", target)
@@ -210,7 +210,7 @@ def test_killed(world):
     mark = world.proxies["a"].log_mark()
     b.kill()
     until(lambda: world.revision("b") == 0, "the record of b to expire", EXPIRED)
-    world.proxies["a"].await_log('"Peer endpoint record gone" peer="%s"' % world.id("b"), mark)
+    world.proxies["a"].await_log('"Peer endpoint record gone" id="%s"' % world.id("b"), mark)
     b.start()
     until(lambda: world.revision("b") > 0, "the record of b")
     until(lambda: routed(world), "b's resource through a")

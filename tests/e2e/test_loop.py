@@ -101,7 +101,7 @@ def test_over(world):
     proxy.await_ready()
     equal(world.ask("GET", "/version").status, 200, "version")
     equal(world.ask("GET", MAPS).status, 200, "resources")
-    proxy.await_log("Origin can be reached again", mark)
+    proxy.await_log("Server can be reached again", mark)
 
 
 def test_from_the_start(world):

@@ -112,7 +112,7 @@ def test_unreachable(world):
     """MvproxyServerUnreachable: which server, why, since when"""
     with killed(world, "b"):
         walk(world, "MvproxyServerUnreachable", lambda: value(world, "mvproxy_server_up", server="test-server-b") == 0,
-             r"(?m)^test-server-b +live, does not answer .*does not reach its kube-apiserver \(for " + AGE + r"\)$")
+             r"(?m)^test-server-b +live, does not answer[, ].*does not reach its kube-apiserver \(for " + AGE + r"\)$")
 
 
 def test_unavailable(world):
@@ -121,14 +121,14 @@ def test_unavailable(world):
         world.ask("GET", CLASSES)
         return value(world, "apiserver_request_total", code="503") > 0
     with killed(world, "b"):
-        walk(world, "MvproxyUnavailable", fires, r"(?m)^test-server-b +live, does not answer .*\(for " + AGE, r"Goes to a peer|Is refused", r'route="peers-failed"|route="peer"')
+        walk(world, "MvproxyUnavailable", fires, r"(?m)^test-server-b +live, does not answer[, ].*\(for " + AGE, r"Goes to a peer|Is refused", r'route="peers-failed"|route="peer"')
 
 
 def test_local(world):
     """MvproxyLocalFailoverActive: why, since when"""
     with killed(world, "a"):
         walk(world, "MvproxyLocalFailoverActive", lambda: value(world, "mvproxy_local_failover_active") == 1,
-         r"Not ready", r"local-apiserver: the local kube-apiserver does not answer", r"(?m)^test-server-a +local, does not answer .*refused.* \(for " + AGE,
+         r"Not ready", r"local-apiserver: the local kube-apiserver does not answer", r"(?m)^test-server-a +local, does not answer[, ].*refused.* \(for " + AGE,
          r"(?m)^Failover: +active for " + AGE)
 
 

@@ -218,6 +218,11 @@ const char *origin_ejection(const struct origin *o, uint64_t *for_ms)
     return origin_healthy(o) ? NULL : "cannot be reached";
 }
 
+bool origin_unreachable(const struct origin *o)
+{
+    return !origin_healthy(o);
+}
+
 bool origin_loops(const struct origin *o)
 {
     (void)o; /* nobody here is an mvproxy */

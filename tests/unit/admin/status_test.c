@@ -61,7 +61,7 @@ static void make(struct status *s, struct changes *c, bool ready)
                                                     .emulated = "1.33",
                                                     .mvproxy = "",
                                                     .lease_ms = UINT64_MAX,
-                                                    .answers = ready ? PULSE_ANSWERS : PULSE_SILENT,
+                                                    .answers = ready ? PULSE_ANSWERS : PULSE_UNREACHABLE,
                                                     .error = ready ? NULL : "refused",
                                                     .failing = !ready,
                                                     .error_ms = 2000,
@@ -205,9 +205,15 @@ static void test_words(void)
         {.nowhere = true, .failing = true, .words = "live, no address", .mood = STATUS_BAD},
         {.nowhere = true, .lapsed = true, .words = "lapsed, no address", .mood = STATUS_WARNING},
         {.local = true, .failing = true, .words = "local, discovery fails", .mood = STATUS_BAD},
-        {.failing = true, .drained = true, .words = "live, discovery fails", .mood = STATUS_BAD},
+        {.failing = true, .drained = true, .words = "live, discovery fails, drained", .mood = STATUS_BAD},
+        {.silent = true,
+         .drained = true,
+         .ejected = true,
+         .lapsed = true,
+         .words = "lapsed, does not answer, drained, tried last",
+         .mood = STATUS_BAD},
         {.failing = true, .lapsed = true, .words = "lapsed, discovery fails", .mood = STATUS_BAD},
-        {.drained = true, .ejected = true, .words = "live, drained", .mood = STATUS_WARNING},
+        {.drained = true, .ejected = true, .words = "live, drained, tried last", .mood = STATUS_WARNING},
         {.drained = true, .lapsed = true, .words = "lapsed, drained", .mood = STATUS_WARNING},
         {.ejected = true, .words = "live, tried last", .mood = STATUS_WARNING},
         {.ejected = true, .lapsed = true, .words = "lapsed, tried last", .mood = STATUS_WARNING},
@@ -223,15 +229,15 @@ static void test_words(void)
                                          .life = rows[i].local    ? "local"
                                                  : rows[i].lapsed ? "lapsed"
                                                                   : "live",
-                                         .answers = rows[i].silent ? PULSE_SILENT : PULSE_ANSWERS,
+                                         .answers = rows[i].silent ? PULSE_UNREACHABLE : PULSE_ANSWERS,
                                          .address = rows[i].nowhere ? NULL : "1.2.3.4:5",
                                          .failing = rows[i].failing,
                                          .drained = rows[i].drained,
                                          .ejected = rows[i].ejected,
                                          .readiness = rows[i].readiness};
-        const char *words;
+        char words[STATUS_STATE_BYTES];
 
-        is_int(status_of_server(&s, &words), rows[i].mood, "%s: mood", rows[i].words);
+        is_int(status_of_server(&s, words), rows[i].mood, "%s: mood", rows[i].words);
         is_str(words, rows[i].words, "row %zu", i);
     }
 }

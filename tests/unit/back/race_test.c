@@ -8,6 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "back/origin.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "unit/back/kit.h"
 
 #define OK5 "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
@@ -321,6 +324,51 @@ static void budget(void)
     kit_close(&k);
 }
 
+static char *logged;
+static size_t logged_bytes;
+
+static unsigned lines_with(const char *text)
+{
+    unsigned n = 0;
+
+    log_flush();
+    for (const char *at = logged; at != NULL && (at = strstr(at, text)) != NULL; at++)
+        n++;
+    return n;
+}
+
+/* Of a server that stays away the log has one line, and one every ten minutes: with how often, and since when. */
+static void ejected_for_long(void)
+{
+    static struct kit k;
+    FILE *f = open_memstream(&logged, &logged_bytes);
+
+    if (f == NULL)
+        tap_bail("memory");
+    kit_open(&k, false, 0);
+    log_set_stream(f);
+    clock_fake(1000000, 1764000000000000);
+    loop_run_once(k.loop, 0);
+    for (unsigned i = 0; i < 130; i++) {
+        clock_fake(1000000 + (uint64_t)i * 5000000, 1764000000000000);
+        loop_run_once(k.loop, 0);
+        origin_connect_failed(k.origin, "connection refused");
+    }
+    is_u64(lines_with("\"Outlier ejected\""), 1, "said once");
+    is_u64(lines_with("\"Outlier still ejected\""), 1, "and once more after ten minutes");
+    is_u64(lines_with("times=120 sinceSeconds=600"), 1, "how often, and for how long: %s", logged);
+    is_double(kit_metric(&k, "mvproxy_back_ejections_total", NULL), 130, "each is counted");
+    origin_connected(k.origin);
+    is_u64(lines_with("\"Outlier ejection ended\""), 1, "its end is said");
+    origin_connect_failed(k.origin, "connection refused");
+    is_u64(lines_with("\"Outlier ejected\""), 2, "the next one is another");
+    log_set_stream(stderr);
+    fclose(f);
+    free(logged);
+    clock_real();
+    kit_close(&k);
+}
+
 static void ejection(void)
 {
     static struct kit k;
@@ -380,5 +428,6 @@ int main(void)
     body_comes_once();
     budget();
     ejection();
+    ejected_for_long();
     return tap_end();
 }

@@ -2,6 +2,7 @@
 /* What the whole layer makes of what the servers say: stories, each in a world of its own. */
 #include "base/buf.h"
 #include "cluster/cluster_view.h"
+#include "cluster/pulse.h"
 #include "lib/tap.h"
 #include "sim/world.h"
 
@@ -380,13 +381,19 @@ static void local_restart(void)
 static void local_stuck(void)
 {
     struct world w;
-    char reason[128];
+    char reason[192];
 
     world_init(&w, WORLD_BASE);
+    w.opts.pulse = true;
+    w.opts.local_failover = true;
     world_start(&w);
     ok(world_ready(&w, 2000), "ready");
     sim_run_ms(w.loop, 12345);
     kube_sim(w.local)->fault = SIM_HANG;
+    sim_run_ms(w.loop, PULSE_INTERVAL_MS + PULSE_INTERVAL_MS / 10 + PULSE_TIMEOUT_MS + 100);
+    ok(!cluster_local_reachable(w.cluster, reason, sizeof reason), "at once, as the servers are shown: %s", reason);
+    cluster_local_describe(w.cluster, reason, sizeof reason);
+    ok(strstr(reason, "does not answer") != NULL, "failover does not say that it is ready: %s", reason);
     sim_run_ms(w.loop, 45000);
     ok(!cluster_local_reachable(w.cluster, reason, sizeof reason), "a local server that hangs is noticed: %s", reason);
     kube_sim(w.local)->fault = SIM_FINE;

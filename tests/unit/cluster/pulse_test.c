@@ -61,7 +61,7 @@ static void dies(enum sim_fault fault, bool local)
     is_u64(kube_discovery_requests(k), before, "that it answers is no reason to read its discovery");
     kube_sim(k)->fault = fault;
     sim_run_ms(w.loop, fault == SIM_REFUSE ? SOON_MS : SOON_MS + PULSE_TIMEOUT_MS);
-    ok(look(&w, !local).answers == PULSE_SILENT && look(&w, !local).failing, "%s is dead", name);
+    ok(look(&w, !local).answers == PULSE_UNREACHABLE && look(&w, !local).failing, "%s is dead", name);
     ok(look(&w, !local).error != NULL && look(&w, !local).error_ms <= SOON_MS, "why and for how long");
     ok(is_told(c, CHANGE_FAILED, name), "it is in the list");
     kube_sim(k)->fault = SIM_FINE; /* what hangs does so until its time is up */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "kube/lease.h"
 #include "lib/tap.h"
 #include "sim/world.h"
 
@@ -117,14 +118,31 @@ static void crd_goes(struct story *s)
     kube_delete(s->w.store, KUBE_CRD, "things.x.example.com");
 }
 
-static void watch_breaks(struct story *s)
+static void goes(struct story *s)
+{
+    kube_sim(s->b)->fault = SIM_REFUSE;
+}
+
+static void is_back(struct story *s)
+{
+    kube_sim(s->b)->fault = SIM_FINE;
+}
+
+static void local_goes(struct story *s)
 {
     kube_sim(s->w.local)->fault = SIM_REFUSE;
     sim_server_break(kube_sim(s->w.local));
 }
 
+static void watch_breaks(struct story *s)
+{
+    kube_forbid(s->w.local, LEASE_COLLECTION_PATH, 500);
+    sim_server_break(kube_sim(s->w.local));
+}
+
 static void watch_is_back(struct story *s)
 {
+    kube_forbid(s->w.local, NULL, 0);
     kube_sim(s->w.local)->fault = SIM_FINE;
 }
 
@@ -140,32 +158,61 @@ static const struct {
     uint64_t then_ms;
     const char *words[WORDS];
 } rows[] = {
-    {starts, 2000, {"Peer added", "@", "host=\"cp-b\"", "life=\"live\""}},
+    {starts, 2000, {"Peer added", "@", "server=\"cp-b\"", "life=\"live\""}},
     {changes,
      1000,
      {"Discovery read", "server=\"cp-b\"", "trigger=\"suspect\"", "came=\"policy/v1\"", "gone=\"batch/v1\""}},
     {speaks_nonsense, 2000, {"Could not read discovery", "server=\"cp-b\"", "documentKept=true", "err="}},
     {speaks_again, 2000, {"Discovery read again, unchanged", "server=\"cp-b\""}},
-    {moves, 100, {"Peer address", "@", "10.0.0.9:6443", "source=\"annotation\""}},
+    {moves, 100, {"Peer address", "server=\"cp-b\"", "10.0.0.9:6443", "source=\"annotation\""}},
+    {goes, 3000, {"W1124", "Server does not answer", "server=\"cp-b\"", "err="}},
+    {is_back, 3000, {"Server answers again", "server=\"cp-b\"", "version="}},
     {crashes, 60000, {"Peer state changed", "@", "from=\"live\"", "to=\"lapsed\"", "reason="}},
     {nothing, 300000, {"Peer state changed", "@", "from=\"lapsed\"", "to=\"forgotten\"", "reason="}},
     {starts_anew, 1000, {"Peer state changed", "@", "from=\"forgotten\"", "to=\"live\"", "reason="}},
-    {starts_anew, 1000, {"Peer restarted: its Lease has another holder", "@", "host=\"cp-b\""}},
+    {starts_anew, 1000, {"Peer restarted: its Lease has another holder", "@", "server=\"cp-b\""}},
     {crd_comes, 100, {"Group/version is never taken from peers", "x.example.com/v1"}},
     {crd_goes, 100, {"Group/version is gone from the cluster", "x.example.com/v1"}},
     {nothing, 301000, {"Group/version may come from peers again", "x.example.com/v1", "reason="}},
-    {watch_breaks, 1000, {"Informer cannot list or watch", "leases", "err="}},
+    {watch_breaks, 3000, {"Informer cannot list or watch", "leases", "err="}},
     {watch_is_back, 15000, {"Informer recovered", "leases"}},
+    {local_goes, 15000, {"W1124", "Server does not answer", "server=\"cp-a\""}},
+    {watch_is_back, 15000, {"Server answers again", "server=\"cp-a\""}},
     {ends, 100, {"Peer state changed", "@", "to=\"lapsed\"", "reason=\"Lease deleted\""}},
     {nothing, 301000, {"Peer removed", "@", "reason=\"Lease deleted, and not made again\""}},
     {gate_off, 100, {"Peer proxying disabled"}},
 };
+
+/* What all of its questions come to is one fault, and no more than three warnings: of the server, of failover, and of
+ * what is believed meanwhile. */
+static void one_cause(void)
+{
+    struct story s = {.bytes = 0};
+    unsigned warnings = 0;
+
+    world_init(&s.w, WORLD_BASE);
+    s.w.opts.pulse = s.w.opts.local_failover = true;
+    listen(&s);
+    local_goes(&s);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 60000);
+    stop_listening(&s);
+    for (const char *at = s.text; (at = strstr(at, "W1124")) != NULL; at++)
+        warnings++;
+    is_u64(warnings, 3, "warnings of a minute without the local server");
+    ok(said(&s, (const char *const[WORDS]){"W1124", "Server does not answer", "server=\"cp-a\""}), "which it is");
+    if (warnings != 3)
+        diag("%s", s.text);
+    free(s.text);
+    world_end(&s.w);
+}
 
 int main(void)
 {
     struct story s = {.bytes = 0};
 
     world_init(&s.w, WORLD_BASE);
+    s.w.opts.pulse = true;
     s.b = world_peer(&s.w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
     for (size_t i = 0; i < ROWS(rows); i++) {
         const char *words[WORDS];
@@ -184,5 +231,6 @@ int main(void)
         free(s.text);
     }
     world_end(&s.w);
+    one_cause();
     return tap_end();
 }

@@ -96,18 +96,33 @@ static struct config config_of(const char *cert, const char *ca)
     return c;
 }
 
+static void note_soon(const struct expiry_entry *entry, void *arg)
+{
+    *(bool *)arg = entry->soon;
+}
+
+static bool soon_among(struct expiry *e)
+{
+    bool soon = false;
+
+    expiry_each(e, note_soon, &soon);
+    return soon;
+}
+
 static void test_year(void)
 {
     struct metrics *m = metrics_new();
     struct expiry *e = expiry_new(m);
     int64_t end = make("year.crt", 365);
     struct config c = config_of(file("year.crt"), "");
+    struct expiry_entry over;
     struct said s;
 
     stand(end, 31 * DAY);
     listen(&s);
     expiry_read(e, &c);
     is_u64(lines_with(&s, "Certificate"), 0, "31 days before: nothing");
+    ok(!soon_among(e), "nor to be renewed");
     stand(end, 29 * DAY);
     is_u64(says(e, "will expire"), 1, "29 days before: said");
     is_u64(says(e, "will expire"), 0, "once");
@@ -122,11 +137,14 @@ static void test_year(void)
     listen(&s);
     expiry_read(e, &c);
     is_u64(lines_with(&s, "will expire"), 0, "reading the same file again is no news");
-    ok(!expiry_is_over(e, "tls-cert-file"), "not over");
+    ok(!expiry_is_over(e, "tls-cert-file", &over), "not over");
+    ok(soon_among(e), "to be renewed");
     stand(end, -60);
     is_u64(says(e, "has expired"), 1, "over: said");
-    ok(expiry_is_over(e, "tls-cert-file"), "over");
-    ok(!expiry_is_over(e, "client-ca-file"), "of that option only");
+    ok(expiry_is_over(e, "tls-cert-file", &over), "over");
+    is_str(over.path, file("year.crt"), "which file");
+    ok(over.not_after >= end && over.not_after < end + 60, "since when");
+    ok(!expiry_is_over(e, "client-ca-file", &over), "of that option only");
     is_u64(says(e, "has expired"), 0, "once");
     stand(end, -DAY - 60);
     is_u64(says(e, "has expired"), 1, "and every day");

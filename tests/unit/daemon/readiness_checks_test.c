@@ -3,6 +3,7 @@
 #include "daemon/readiness_checks.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "admin/health.h"
 #include "base/log.h"
@@ -14,8 +15,7 @@ enum { FACTS = 5, ROOM = 1 << 16 };
 
 /* What is wrong; NULL: nothing. In the order of the functions below. */
 static const char *faults[FACTS];
-static bool certificate_over;
-static const char *asked_option;
+static const char *over; /* the option whose certificate has expired; NULL: none */
 static char status[512];
 static unsigned notified;
 static size_t peers;
@@ -71,11 +71,11 @@ size_t served_n_peers(const struct served *s)
     return peers;
 }
 
-bool expiry_is_over(const struct expiry *e, const char *option)
+bool expiry_is_over(const struct expiry *e, const char *option, struct expiry_entry *out)
 {
     (void)e;
-    asked_option = option;
-    return certificate_over;
+    *out = (struct expiry_entry){.option = option, .path = "/etc/pki/x.crt", .not_after = 1795381447};
+    return over != NULL && strcmp(over, option) == 0;
 }
 
 void notify_status(struct notify *n, const char *text)
@@ -107,6 +107,32 @@ static void failing(struct health *h, enum health_endpoint endpoint, const char 
     buf_free(&out);
 }
 
+/* Whoever comes is refused, by us or by every server that we ask: a load balancer is to know. */
+static void expired(struct app *a, struct health *h)
+{
+    static const struct {
+        const char *option, *effect;
+    } rows[] = {
+        {"tls-cert-file", "clients refuse to connect"},
+        {"proxy-client-cert-file", "users with certificates get 401, and peers are not asked for them"},
+    };
+    char want[256], reason[192];
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        over = rows[i].option;
+        (void)snprintf(want, sizeof(want),
+                       "tls-certificates: %s has expired (2026-11-22T21:04:07Z): %s: /etc/pki/x.crt; ", over,
+                       rows[i].effect);
+        failing(h, HEALTH_READYZ, want, over);
+        failing(h, HEALTH_HEALTHZ, want, over);
+        ok(!readiness_checks_pass(a, reason, sizeof(reason)), "%s: not ready", over);
+        ok(strstr(want, reason) != NULL, "for the service manager as well: %s", reason);
+    }
+    over = "client-ca-file";
+    failing(h, HEALTH_READYZ, "", "on every node at once: nobody would be better off elsewhere");
+    over = NULL;
+}
+
 static void checks(struct app *a)
 {
     struct health *h = readiness_checks_new(a);
@@ -124,11 +150,7 @@ static void checks(struct app *a)
         is_str(reason, "broken", "%s: why", names[i]);
         faults[i] = NULL;
     }
-    certificate_over = true;
-    failing(h, HEALTH_READYZ, "tls-certificates: the serving certificate has expired; ", "expired");
-    failing(h, HEALTH_HEALTHZ, "tls-certificates: the serving certificate has expired; ", "expired");
-    is_str(asked_option, "tls-cert-file", "the serving certificate");
-    certificate_over = false;
+    expired(a, h);
     a->phase = APP_DELAYING;
     failing(h, HEALTH_READYZ, "shutdown: process is shutting down; ", "told to stop");
     failing(h, HEALTH_HEALTHZ, "", "which is no fault");
@@ -165,6 +187,44 @@ static void tell(struct app *a, const char *want, unsigned times, const char *na
     is_u64(notified, times, "%s: told", name);
 }
 
+/* The first letter of what is logged meanwhile: its level. */
+static char level_of_tell(struct app *a)
+{
+    char *text = NULL, level;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+
+    if (f == NULL)
+        tap_bail("memory");
+    log_set_verbosity(2);
+    log_set_stream(f);
+    readiness_checks_tell(a);
+    log_flush();
+    log_set_stream(stderr);
+    log_set_verbosity(0);
+    (void)fclose(f);
+    level = text[0];
+    free(text);
+    return level;
+}
+
+static void levels(void)
+{
+    struct app a = {.phase = APP_SERVING};
+
+    faults[0] = "not asked yet";
+    is_int(level_of_tell(&a), 'I', "not ready yet at the very start");
+    faults[0] = "it does not answer";
+    is_int(level_of_tell(&a), 'W', "not ready a moment later");
+    faults[0] = "it still does not";
+    is_int(level_of_tell(&a), 'I', "said once");
+    faults[0] = NULL;
+    is_int(level_of_tell(&a), 'I', "ready");
+    faults[0] = "gone";
+    is_int(level_of_tell(&a), 'W', "no longer ready");
+    faults[0] = NULL;
+}
+
 static void manager(struct app *a)
 {
     peers = 2;
@@ -188,5 +248,6 @@ int main(void)
     checks(&a);
     looks();
     manager(&a);
+    levels();
     return tap_end();
 }
