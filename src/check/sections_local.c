@@ -218,10 +218,8 @@ static void judge_clients(struct scene *s, struct slice map)
     struct err why = {.text = ""};
     struct buf ours;
 
-    if (path[0] == '\0')
-        return; /* said with the certificates */
     buf_init(&ours, LIMIT_PEM_BYTES);
-    if (read_bundle(path, &ours))
+    if (read_bundle(path, &ours)) /* else it is said with the certificates; none is given: likewise */
         switch (request_header_client_ca(buf_slice(&ours), map, &why)) {
         case REQUEST_HEADER_AGREES:
             findings_good(s->f, "local-client-ca", "client-ca-file has the CAs of the API servers");

@@ -3,6 +3,7 @@
 #include "admin/control.h"
 
 #include <errno.h>
+#include <event2/event.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -238,7 +239,8 @@ static void test_rule_breakers(void)
         others[i] = dial();
     turn(5);
     late = dial();
-    is_str(answer(late), "(end)", "one more than there is room for is closed");
+    is_str(answer(late), "{\"v\":1,\"ok\":false,\"error\":\"busy: as many others as there may be are connected\"}",
+           "one more than there is room for is told so");
     close(late);
     /* A client that asks and never reads makes one answer wait, not a hundred. */
     calls = 0;
@@ -331,6 +333,38 @@ static void test_out_of_descriptors(void)
     control_free(c);
 }
 
+/* libevent has no memory for a connection: it is closed, and the next one is served. */
+static bool starved;
+
+static void *allocate(size_t n)
+{
+    return starved ? NULL : mem_alloc(n);
+}
+
+static void *allocate_again(void *p, size_t n)
+{
+    return starved ? NULL : mem_realloc(p, n);
+}
+
+static void test_out_of_memory(void)
+{
+    struct control *c = open_control();
+    int fd = dial();
+    char byte;
+
+    starved = true;
+    for (int i = 0; i < 5; i++)
+        loop_run_once(loop, 10);
+    starved = false;
+    is_int(recv(fd, &byte, 1, MSG_DONTWAIT), 0, "closed without a word");
+    close(fd);
+    fd = dial();
+    say(fd, "{\"v\":1,\"command\":\"echo\"}\n");
+    is_str(answer(fd), "{\"v\":1,\"ok\":true,\"result\":[\"\",-1,false]}", "the next one is served");
+    close(fd);
+    control_free(c);
+}
+
 static void test_errors(void)
 {
     static const char *const bad[] = {
@@ -352,12 +386,14 @@ int main(void)
 {
     (void)snprintf(path, sizeof(path), "/tmp/mvproxy-control-test-%ld", (long)getpid());
     (void)signal(SIGPIPE, SIG_IGN); /* as the daemon */
+    event_set_mem_functions(allocate, allocate_again, mem_free);
     loop = loop_new(NULL);
     test_requests();
     test_rule_breakers();
     test_pieces();
     test_takeover();
     test_out_of_descriptors();
+    test_out_of_memory();
     test_errors();
     loop_free(loop);
     return tap_end();

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "check/sections.h"
+#include "lib/descriptors.h"
 #include "lib/tap.h"
 
 enum { ROOM = 1 << 16 };
@@ -149,6 +150,7 @@ static void command_line(void)
 int main(int argc, char **argv)
 {
     char hostname[256], own[256] = "";
+    unsigned descriptors;
     const struct check_opts without = {.config_file = "nameless.yaml", .before = true};
 
     if (argc == 1) {
@@ -161,6 +163,7 @@ int main(int argc, char **argv)
     write_file("wrong.yaml", BASE "nonsense: 1\n");
     write_file("nameless.yaml",
                "tls-cert-file: c\ntls-private-key-file: k\napiserver-ca-file: a\nbind-address: 10.0.0.9\n");
+    descriptors = descriptors_open();
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct json_object *status = rows[i].status == NULL ? NULL : json_tokener_parse(rows[i].status),
                            *config = rows[i].config == NULL ? NULL : json_tokener_parse(rows[i].config);
@@ -182,6 +185,7 @@ int main(int argc, char **argv)
     look(&without, VALID("nameless.yaml") WELL("1"), "no name", hostname);
     (void)gethostname(own, sizeof(own) - 1);
     is_str(hostname, own, "that of this machine");
+    is_u64(descriptors_open(), descriptors, "all files are closed");
     (void)unlink("good.yaml");
     (void)unlink("wrong.yaml");
     (void)unlink("nameless.yaml");

@@ -10,6 +10,7 @@
 
 #include "check/sections.h"
 #include "daemon/machine_memory.h"
+#include "lib/descriptors.h"
 #include "lib/tap.h"
 
 #include <json-c/json.h>
@@ -169,6 +170,11 @@ static void files(void)
          "!! port 40000 is one that the kernel gives to outgoing connections (net.ipv4.ip_local_port_range, 32768 to "
          "60999): a "
          "start may find it taken\n    what to do: name the port in net.ipv4.ip_local_reserved_ports\n" MEMORY},
+        {"reserved ports that are not told", "sys/net/ipv4/ip_local_reserved_ports", NULL, 40000,
+         DESCRIPTORS QUEUE
+         "!! port 40000 is one that the kernel gives to outgoing connections (net.ipv4.ip_local_port_range, 32768 to "
+         "60999): a "
+         "start may find it taken\n    what to do: name the port in net.ipv4.ip_local_reserved_ports\n" MEMORY},
         {"few ports", "sys/net/ipv4/ip_local_port_range", "32768 49151\n", 6443,
          DESCRIPTORS QUEUE "!! net.ipv4.ip_local_port_range, 32768 to 49151, bounds the connections to each server\n"
                            "    what to do: widen it, 32768 to 60999 is the kernel's default\n" MEMORY},
@@ -317,13 +323,17 @@ static void addresses(void)
 
 int main(void)
 {
+    unsigned descriptors;
+
     make_machine();
     usual();
+    descriptors = descriptors_open();
     buf_init(&out, ROOM);
     files();
     of_clients();
     place();
     addresses();
+    is_u64(descriptors_open(), descriptors, "all files are closed");
     buf_free(&out);
     remove_machine();
     return tap_end();

@@ -14,6 +14,7 @@
 #include "base/metric.h"
 #include "check/sections.h"
 #include "cluster/api.h"
+#include "lib/descriptors.h"
 #include "lib/tap.h"
 #include "net/loop.h"
 
@@ -267,10 +268,13 @@ int main(void)
     struct loop *loop = loop_new(metrics);
     struct back *back = back_new(loop, metrics);
     struct origin *local = origin_new(back, &(struct origin_opts){.name = "local", .host = "127.0.0.1", .port = 1});
+    unsigned descriptors;
 
     clock_fake(1, NOW_US);
     make_ca();
+    descriptors = descriptors_open();
     check_golden(local);
+    is_u64(descriptors_open(), descriptors, "all files are closed");
     (void)unlink(ca_path);
     origin_unref(local);
     back_free(back);

@@ -15,9 +15,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/descriptors.h"
 #include "lib/tap.h"
 
-enum { MOST_ARGUMENTS = 8, TEXT = 8192, TURN_MS = 100, MOST_DESCRIPTORS = 64, LEAKS = 99 };
+enum { MOST_ARGUMENTS = 8, TEXT = 8192, TURN_MS = 100, LEAKS = 99 };
 
 #define OK(result) "{\"v\":1,\"ok\":true,\"result\":" result "}\n"
 #define REQUEST(command) "{\"v\":1,\"command\":\"" command "\"}\n"
@@ -179,16 +180,6 @@ static void read_all(FILE *f, char out[TEXT])
     (void)fclose(f);
 }
 
-/* Of the first ones. */
-static unsigned open_descriptors(void)
-{
-    unsigned n = 0;
-
-    for (int fd = 0; fd < MOST_DESCRIPTORS; fd++)
-        n += fcntl(fd, F_GETFD) >= 0;
-    return n;
-}
-
 /* It says whether it leaks, too: descriptors here, memory when it exits. */
 static pid_t start(const char *const *arguments, int out, int errors)
 {
@@ -205,13 +196,13 @@ static pid_t start(const char *const *arguments, int out, int errors)
     (void)fflush(NULL);
     child = fork();
     if (child == 0) {
-        unsigned before = open_descriptors();
+        unsigned before = descriptors_open();
         int status;
 
         (void)dup2(out, STDOUT_FILENO);
         (void)dup2(errors, STDERR_FILENO);
         status = command_line_run(argc, argv);
-        if (open_descriptors() != before)
+        if (descriptors_open() != before)
             status = LEAKS;
         for (int i = 0; i < argc; i++)
             free(argv[i]);
