@@ -63,7 +63,12 @@ static void text_servers(const struct cluster_view *c, struct buf *out)
                    s->version[0] == '\0' ? "version unknown" : s->version, s->address == NULL ? "" : ", ",
                    s->address == NULL ? "" : s->address, s->has_mvproxy ? ", behind an mvproxy" : "");
         if ((s->failing || s->ejected) && s->error != NULL)
-            buf_printf(out, ", for %llu s: %s", (unsigned long long)(s->error_ms / 1000), s->error);
+            buf_printf(
+                out, ", for %llu s: %s",
+                (unsigned long long)((s->answers == PULSE_UNREACHABLE && s->answers_ms > s->error_ms ? s->answers_ms
+                                                                                                     : s->error_ms) /
+                                     1000),
+                s->error);
         buf_append_char(out, '\n');
     }
 }

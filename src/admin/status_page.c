@@ -160,6 +160,11 @@ static void put_error(const struct cluster_server *s, struct buf *out)
         html_raw(out, s->failing ? " <small>for " : " <small>");
         html_duration(out, s->error_ms);
         html_raw(out, s->failing ? "</small>" : " ago</small>");
+        if (s->answers == PULSE_UNREACHABLE && s->answers_ms > s->error_ms + 1000) {
+            html_raw(out, "<br>no answer <small>for ");
+            html_duration(out, s->answers_ms);
+            html_raw(out, "</small>");
+        }
     }
     html_raw(out, "</td>");
 }

@@ -25,7 +25,7 @@ static void take_pulse(struct cluster_server *s, const struct server *from)
     s->has_mvproxy = v.hop;
     s->mvproxy = v.mvproxy;
     s->error = v.last_failure;
-    s->error_ms = v.state == PULSE_UNREACHABLE ? v.age_ms : v.last_failure_ms;
+    s->error_ms = v.last_failure_ms;
     s->failing = v.state == PULSE_UNREACHABLE;
 }
 

@@ -32,7 +32,7 @@ struct cluster_server {
     uint64_t reads;           /* of its discovery, whatever came of them */
     size_t groups, resources; /* as far as known */
     const char *error;        /* the last; NULL: there was none */
-    uint64_t error_ms;        /* how long ago; if it fails or is ejected: for how long */
+    uint64_t error_ms;        /* how long ago; if it fails or is ejected: for how long this very one */
     bool failing;             /* the error is what is the matter now */
     bool ejected;             /* an outlier: tried last; the error is why, unless it fails altogether */
     bool drained;             /* by an operator */

@@ -114,7 +114,7 @@ static struct origin *make_origin(const struct peer *peer, const struct peer_rea
 
 bool peer_settle_origin(struct peer *peer, const struct peer_reach *r, bool anew)
 {
-    enum peer_source s = best_source(peer);
+    enum peer_source s = best_source(peer), before = peer->source;
     struct origin *old = peer->origin;
 
     if (!anew && s == peer->source && (old != NULL || s == PEER_SOURCES))
@@ -129,8 +129,10 @@ bool peer_settle_origin(struct peer *peer, const struct peer_reach *r, bool anew
     else {
         log_info("Peer address", LT("server", peer_label(peer)), LT("address", origin_address(peer->origin)),
                  LT("source", peer_source_name(s)));
-        changes_add(r->changes, CHANGE_CHANGED, peer_label(peer), "address %s, from %s", origin_address(peer->origin),
-                    peer_source_name(s));
+        /* By other certificates it is the same place. */
+        if (old == NULL || before != s || strcmp(origin_address(old), origin_address(peer->origin)) != 0)
+            changes_add(r->changes, CHANGE_CHANGED, peer_label(peer), "address %s, from %s",
+                        origin_address(peer->origin), peer_source_name(s));
     }
     origin_unref(old);
     return true;

@@ -21,7 +21,7 @@ struct pulse {
     struct loop_timer *timer;
     struct fetch *fetch;
     enum pulse_state state;
-    uint64_t since_ms, failed_ms;
+    uint64_t since_ms, failed_ms, failure_since_ms;
     struct err failure; /* the last */
     struct version says;
     bool hop;
@@ -49,9 +49,13 @@ static void set_state(struct pulse *p, enum pulse_state s, bool other)
         p->o.changed(p->o.arg, before);
 }
 
-static void unreachable(struct pulse *p)
+/* An outage may begin with one error and go on with another: each has its own age. */
+static void unreachable(struct pulse *p, const struct err *why)
 {
     p->failed_ms = loop_now_ms(p->loop);
+    if (p->state != PULSE_UNREACHABLE || strcmp(why->text, p->failure.text) != 0)
+        p->failure_since_ms = p->failed_ms;
+    p->failure = *why;
     set_state(p, PULSE_UNREACHABLE, false);
 }
 
@@ -77,15 +81,14 @@ static void answered(struct pulse *p, const struct fetch_result *r)
 {
     struct version before = p->says, says;
     unsigned status = r->head->status;
+    struct err why = {.text = ""};
     bool other = false;
 
     if (status >= 500) {
-        err_clear(&p->failure);
-        (void)err_set(&p->failure,
-                      p->hop ? "the mvproxy before it answers %u: it does not reach its kube-apiserver"
-                             : "it answers %u",
-                      status);
-        unreachable(p);
+        (void)err_set(
+            &why, p->hop ? "the mvproxy before it answers %u: it does not reach its kube-apiserver" : "it answers %u",
+            status);
+        unreachable(p, &why);
         return;
     }
     take_mvproxy(p, r->head);
@@ -100,6 +103,7 @@ static void answered(struct pulse *p, const struct fetch_result *r)
 static void on_answer(void *arg, const struct fetch_result *r)
 {
     struct pulse *p = arg;
+    struct err why = {.text = ""};
 
     p->fetch = NULL;
     loop_timer_set(p->timer, jitter_ms(interval(p), JITTER_PERCENT));
@@ -107,9 +111,8 @@ static void on_answer(void *arg, const struct fetch_result *r)
         answered(p, r);
         return;
     }
-    err_clear(&p->failure);
-    (void)err_set(&p->failure, "%s", r->failure);
-    unreachable(p);
+    (void)err_set(&why, "%s", r->failure);
+    unreachable(p, &why);
 }
 
 static void ask(void *arg)
@@ -167,11 +170,16 @@ void pulse_free(struct pulse *p)
 
 void pulse_set_origin(struct pulse *p, struct origin *o)
 {
+    bool same_place;
+
     if (p == NULL || o == p->origin)
         return;
+    same_place = o != NULL && p->origin != NULL && strcmp(origin_address(o), origin_address(p->origin)) == 0;
     rest(p);
-    p->state = PULSE_UNKNOWN;
-    err_clear(&p->failure);
+    if (!same_place) {
+        p->state = PULSE_UNKNOWN;
+        err_clear(&p->failure);
+    }
     if (o == NULL)
         return;
     p->origin = origin_ref(o);
@@ -190,7 +198,7 @@ void pulse_look(const struct pulse *p, struct pulse_view *out)
         .age_ms = p->state == PULSE_UNKNOWN ? 0 : loop_now_ms(p->loop) - p->since_ms,
         .failure = p->state == PULSE_UNREACHABLE ? p->failure.text : NULL,
         .last_failure = err_is_set(&p->failure) ? p->failure.text : NULL,
-        .last_failure_ms = loop_now_ms(p->loop) - p->failed_ms,
+        .last_failure_ms = loop_now_ms(p->loop) - (p->state == PULSE_UNREACHABLE ? p->failure_since_ms : p->failed_ms),
         .says = &p->says,
         .hop = p->hop,
         .hop_id = p->hop_id,

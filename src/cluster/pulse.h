@@ -33,7 +33,8 @@ struct pulse_opts {
 /* NULL when out of memory. Asks nobody without an origin. */
 MEM_CHECK struct pulse *pulse_new(const struct pulse_opts *o);
 void pulse_free(struct pulse *p); /* NULL is fine */
-/* NULL: nobody. Another origin is asked at once, and its state is UNKNOWN. Referenced. */
+/* NULL: nobody. Another origin is asked at once, and its state is UNKNOWN; at the same address, by other certificates,
+ * what is known stays until it has answered. Referenced. */
 void pulse_set_origin(struct pulse *p, struct origin *o);
 
 /* What is known; texts live until the loop goes on. NULL is fine, and has state UNKNOWN. */
@@ -42,7 +43,7 @@ struct pulse_view {
     uint64_t age_ms;            /* since when it is so; 0 if unknown */
     const char *failure;        /* UNREACHABLE: why */
     const char *last_failure;   /* the last that there was, maybe long ago; NULL: none */
-    uint64_t last_failure_ms;   /* its age */
+    uint64_t last_failure_ms;   /* its age; UNREACHABLE: for how long it has been this one */
     const struct version *says; /* the last that was told; empty texts if nothing was */
     bool hop;                   /* an mvproxy answers for it */
     const char *hop_id;         /* the ID of the server that it stands before, as it says; "" without hop */

@@ -136,10 +136,14 @@ static void add_age(struct table *t, struct json_object *s, const char *name, co
 static void add_error(struct table *t, struct json_object *s)
 {
     enum table_mood mood = truth(s, "failing") ? TABLE_BAD : truth(s, "outlierEjected") ? TABLE_WARNING : TABLE_PLAIN;
-    char age[32];
+    double seconds = number(s, "lastErrorAgeSeconds"), outage = number(s, "answersSeconds");
+    char age[32], whole[32];
 
     if (text(s, "lastError")[0] == '\0')
         table_cell(t, TABLE_PLAIN, "%s", "");
+    else if (strcmp(text(s, "answers"), "unreachable") == 0 && outage > seconds + 1)
+        table_cell(t, mood, "%s (since %s), no answer (for %s)", text(s, "lastError"),
+                   duration(seconds, age, sizeof(age)), duration(outage, whole, sizeof(whole)));
     else
         table_cell(t, mood, mood == TABLE_PLAIN ? "%s (%s ago)" : "%s (for %s)", text(s, "lastError"),
                    duration(number(s, "lastErrorAgeSeconds"), age, sizeof(age)));

@@ -73,6 +73,53 @@ static void dies(enum sim_fault fault, bool local)
     changes_free(c);
 }
 
+static uint64_t news(const struct changes *c)
+{
+    const struct change *x;
+    uint64_t n = 0;
+
+    for (size_t i = 0; (x = changes_at(c, false, i)) != NULL; i++)
+        n += x->times;
+    return n;
+}
+
+/* What is seen of the peer by those who read the night's outage. */
+static void ages(void)
+{
+    struct world w;
+    struct changes *c = start(&w);
+    struct kube_server *b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    uint64_t told;
+
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    sim_run_ms(w.loop, SOON_MS);
+    kube_forbid(b, "/version", 503);
+    sim_run_ms(w.loop, 60000);
+    ok(look(&w, 1).error_ms > 57000, "an error that stays is as old as the outage");
+    kube_forbid(b, NULL, 0);
+    kube_sim(b)->fault = SIM_REFUSE;
+    sim_run_ms(w.loop, SOON_MS);
+    ok(look(&w, 1).error_ms <= SOON_MS, "another error is young: %s", look(&w, 1).error);
+    ok(look(&w, 1).answers_ms > 57000, "the outage is not");
+    told = news(c);
+    w.opts.peer_rule_changed = true; /* as new certificates: it is reached by another origin */
+    ok(cluster_update(w.cluster, &w.opts), "a reload");
+    ok(look(&w, 1).answers == PULSE_UNREACHABLE, "is no news of the server");
+    sim_run_ms(w.loop, SOON_MS);
+    ok(look(&w, 1).answers_ms > 57000, "nor makes an outage younger");
+    is_u64(news(c), told, "nothing came or failed anew");
+    kube_sim(b)->fault = SIM_FINE;
+    sim_run_ms(w.loop, 2 * SOON_MS);
+    told = news(c);
+    ok(cluster_update(w.cluster, &w.opts), "another reload, while it answers");
+    sim_run_ms(w.loop, SOON_MS);
+    ok(look(&w, 1).answers == PULSE_ANSWERS && look(&w, 1).answers_ms > SOON_MS, "it answers as long as before");
+    is_u64(news(c), told, "nothing came");
+    world_end(&w);
+    changes_free(c);
+}
+
 static void off(void)
 {
     struct world w;
@@ -108,6 +155,7 @@ int main(void)
     dies(SIM_REFUSE, false);
     dies(SIM_HANG, true);
     dies(SIM_HANG, false);
+    ages();
     off();
     memory();
     return tap_end();
