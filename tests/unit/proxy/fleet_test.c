@@ -28,6 +28,7 @@ enum {
     DEAF_MS = 700000, /* until a watch that says nothing is taken for dead, or ends by itself */
     HEARD_MS = 15000, /* a Lease, of an mvproxy or a server that started that long ago */
     CONVERGED_MS = 2000,
+    TAKEN_BACK_MS = 40000, /* until a Lease of 1.26 counts beside one that a later version has left */
     /* Of steps. From 14 on servers have legacy discovery now and then, and delete APIServices; from 15 on there is
        etcd; from 17 on there are two to four nodes, and servers that keep their holder or have no Lease, or that
        of 1.26. */
@@ -64,6 +65,7 @@ struct schedule {
     uint64_t deaf_ms;                 /* when watches fell silent; 0: never */
     unsigned kinds;                   /* of steps */
     int64_t skew_us[NODES_MAX];       /* of its clock */
+    uint64_t settles_ms[NODES_MAX];   /* until its Lease, with its address, is the one that counts */
     bool keeps_holder[NODES_MAX];     /* of its Lease, when another process of it starts */
     bool mute[NODES_MAX];             /* a server without a Lease of its own: its mvproxy has to publish one */
     unsigned nodes;
@@ -164,8 +166,7 @@ static uint64_t in_touch(struct schedule *s, unsigned from, unsigned to)
     uint64_t near = min_of(fleet_server_up(s->fleet, from), fleet_proxy_up(s->fleet, from)),
              far = min_of(fleet_server_up(s->fleet, to), fleet_proxy_up(s->fleet, to));
 
-    if (s->mute[to])
-        far -= min_of(far, HEARD_MS);
+    far -= min_of(far, s->settles_ms[to]);
     return fleet_path_up(s->fleet, from, to) > KNOWN_MS && addressed(s, min_of(near, far)) ? min_of(near, far) : 0;
 }
 
@@ -312,6 +313,7 @@ static void draw_age(struct schedule *s, unsigned node)
     say(s, "server %u is 1.%u", node, minor);
     fleet_set_minor(s->fleet, node, minor);
     s->mute[node] = minor < 26;
+    s->settles_ms[node] = minor < 26 ? HEARD_MS : minor == 26 ? TAKEN_BACK_MS : 0;
     s->keeps_holder[node] = minor < 35;
     for (unsigned i = 0; s->mute[node] && i < s->nodes; i++)
         s->heard[i][node] = false;
