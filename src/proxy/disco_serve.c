@@ -218,6 +218,8 @@ static void on_verdict_head(void *arg, const struct http_head *head, struct http
 {
     struct job *j = arg;
 
+    if (judge_doubts(j, head))
+        return;
     j->verdict = verdict_of(head->status);
     if (j->verdict != VERDICT_ALLOWED && j->judge == NULL)
         authz_cache_deny(j->proxy->authz, j->credential);

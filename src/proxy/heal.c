@@ -308,6 +308,8 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
     struct job *j = arg;
     struct heal *h = j->heal;
 
+    if (judge_doubts(j, head))
+        return;
     j->peer = j->judge;
     j->summary.peer = j->peer != NULL ? j->peer->host : NULL;
     if (head->status == 404 && may_be_somebodys(j)) {

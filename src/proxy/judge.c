@@ -85,30 +85,33 @@ static void ask(struct job *j, const struct served_peer *judge)
         return;
     }
     j->judge = judge;
-    *(judge != NULL ? &j->asked_peer : &j->asked_local) = true;
+    j->asked_local |= judge == NULL;
+    j->asked_peers += judge != NULL;
     j->target = origin_ref(judge != NULL ? judge->origin : j->config->local);
     job_set_state(j, JOB_ASKING);
     (void)forward_start(j, j->question->handler, (struct http_body){HTTP_BODY_NONE, 0});
 }
 
-/* NULL: there is none. One that an operator drains comes last. */
+static bool may_judge(const struct job *j, const struct served_peer *p)
+{
+    return p->life == SERVED_LIVE && p->origin != NULL && origin_healthy(p->origin) &&
+           (origin_has_cert(p->origin) || j->authn.kind != AUTHN_ASSERT);
+}
+
+/* The one behind those that were asked already; NULL: there is none. Those that an operator drains come last. */
 static const struct served_peer *substitute(const struct job *j)
 {
-    const struct served_peer *drained = NULL;
     size_t n = cluster_fails_over(j->proxy->cluster) && !j->authn.rerouted ? served_n_peers(j->served) : 0;
-    size_t first = n == 0 ? 0 : (size_t)(j->proxy->dice >> 33) % n; /* cast anew for each request */
+    size_t first = n == 0 ? 0 : (size_t)(j->judge_dice >> 33) % n;
+    unsigned before = 0;
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < 2 * n; i++) {
         const struct served_peer *p = served_peer_at(j->served, (first + i) % n);
 
-        if (p->life != SERVED_LIVE || p->origin == NULL || !origin_healthy(p->origin) ||
-            (!origin_has_cert(p->origin) && j->authn.kind == AUTHN_ASSERT))
-            continue;
-        if (!p->drained)
+        if (p->drained == (i >= n) && may_judge(j, p) && before++ == j->asked_peers)
             return p;
-        drained = p;
     }
-    return drained;
+    return NULL;
 }
 
 void judge_ask(struct job *j, const struct judge_question *q)
@@ -121,16 +124,31 @@ void judge_ask(struct job *j, const struct judge_question *q)
     }
     *kept = *q;
     j->question = kept;
+    j->judge_dice = j->proxy->dice; /* cast anew for each request */
     ask(j, cluster_local_state(j->proxy->cluster) == READINESS_READY ? NULL : substitute(j));
 }
 
 bool judge_ask_another(struct job *j)
 {
-    const struct served_peer *p = j->asked_peer ? NULL : substitute(j);
+    const struct served_peer *p = j->asked_peers > 0 ? NULL : substitute(j);
 
     if (p == NULL && j->asked_local)
         return false;
     ask(j, p);
+    return true;
+}
+
+bool judge_doubts(struct job *j, const struct http_head *head)
+{
+    const struct served_peer *next;
+
+    if (j->judge == NULL || head->status != 401 || j->authn.kind != AUTHN_PASS ||
+        http_head_find(exchange_request(j->x), HTTP_AUTHORIZATION) == NULL || !origin_may_repeat(j->target) ||
+        (next = substitute(j)) == NULL)
+        return false;
+    origin_note_repeat(j->target);
+    job_drop_back(j);
+    ask(j, next);
     return true;
 }
 

@@ -23,6 +23,11 @@ struct judge_question {
 void judge_ask(struct job *j, const struct judge_question *q);
 /* Whoever of the two was not asked yet. False: nobody is left. Nothing may be under way. */
 bool judge_ask_another(struct job *j);
+/*
+ * To be called with the head of an answer. True: it is a peer's 401 to a token, which each server judges for itself
+ * (docs/internals/retry.md), and another peer is asked now.
+ */
+bool judge_doubts(struct job *j, const struct http_head *head);
 /* The on_failed of a question: asks another, or answers the client. */
 void judge_failed(void *arg, const struct back_failure_info *f);
 

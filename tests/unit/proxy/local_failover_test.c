@@ -505,6 +505,52 @@ static void discovery(unsigned status)
     world_close(&w);
 }
 
+/* What the peer that is asked next answers to a reader of discovery with a token. */
+static bool next_judges(struct world *w, const char *path, const char *answer)
+{
+    char request[100];
+    bool there;
+
+    (void)snprintf(request, sizeof(request), "GET %s HTTP/1.1", path);
+    (void)until(w, asked(&w->peers[0]) || asked(&w->peers[1]));
+    for (size_t i = 0; i < 2; i++)
+        if (asked(&w->peers[i])) {
+            there = got(&w->peers[i].conns[0], request) && got(&w->peers[i].conns[0], "Authorization: Bearer t");
+            buf_reset(&w->peers[i].conns[0].got);
+            say(&w->peers[i].conns[0], answer);
+            world_settle(w);
+            return there;
+        }
+    return false;
+}
+
+/* One peer's server does not know the token: another one's may. */
+static void unknown_token(const char *path)
+{
+    static const char refusal[] = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\n{}";
+    char request[200];
+    struct world w;
+    struct side *c;
+
+    (void)snprintf(request, sizeof(request),
+                   "GET %s HTTP/1.1\r\nHost: k\r\nAccept: %s\r\nAuthorization: Bearer t\r\n\r\n", path,
+                   "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
+    start(&w, 2, READINESS_UNREACHABLE);
+    shut_down(&w.local);
+    c = client(&w);
+    say(c, request);
+    ok(next_judges(&w, path, refusal) && !got(c, "HTTP/1.1 "), "%s: a peer does not know the token", path);
+    ok(next_judges(&w, path, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}") &&
+           has(c, "HTTP/1.1 200 "),
+       "another one does");
+    hang_up(c, STREAM_CLOSE_NOW);
+    c = client(&w);
+    say(c, request);
+    ok(next_judges(&w, path, refusal) && next_judges(&w, path, refusal) && has(c, "HTTP/1.1 401 "),
+       "neither does: that is the answer");
+    world_close(&w);
+}
+
 int main(void)
 {
     unreachable(POST, "abc");
@@ -533,5 +579,7 @@ int main(void)
     discovery(200);
     discovery(403);
     body_waits();
+    unknown_token("/apis");
+    unknown_token("/apis/batch/v1");
     return tap_end();
 }
