@@ -491,8 +491,7 @@ bool show_explain(struct json_object *result)
 
 bool show_requests(struct json_object *result)
 {
-    static const char *const columns[] = {"AGE",   "METHOD", "PATH", "CLIENT",     "SERVER",
-                                          "STATE", "ROW",    "OUT",  "USER AGENT", NULL};
+    static const char *const columns[] = {"AGE", "METHOD", "PATH", "CLIENT", "SERVER", "STATE", "ROW", "OUT", NULL};
     struct table *t = table_new(columns);
     char age[32];
 
@@ -507,7 +506,6 @@ bool show_requests(struct json_object *result)
         table_cell(t, TABLE_PLAIN, "%s", text(r, "state"));
         table_cell(t, TABLE_PLAIN, "%s", text(r, "row"));
         table_cell(t, TABLE_PLAIN, "%.0f", number(r, "bytesOut"));
-        table_cell(t, TABLE_PLAIN, "%s", text(r, "userAgent"));
     }
     table_print(t);
     return true;

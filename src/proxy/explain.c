@@ -209,7 +209,6 @@ void explain_under_way(const struct proxy *p, size_t max, struct buf *out)
         json_slice(&w, "method", exchange_request(j->x)->method);
         json_slice(&w, "path", j->info.path);
         json_text(&w, "client", exchange_client(j->x)->address);
-        json_slice(&w, "userAgent", http_head_value(exchange_request(j->x), HTTP_USER_AGENT));
         json_text(&w, "protocol", exchange_client(j->x)->protocol);
         json_text(&w, "row", route_row_name(j->route.row));
         json_text(&w, "server",
