@@ -16,7 +16,7 @@
 #include "net/tls_ctx.h"
 #include "unit/net/fixture.h"
 
-enum { KIT_CONNS = 600, KIT_BODY = 32 << 20 };
+enum { KIT_CONNS = 1200, KIT_BODY = 32 << 20 };
 
 struct kit;
 

@@ -2,6 +2,8 @@
 /*
  * Pools and origins: order of the queue, limits, idle connections, health, the life of an origin.
  */
+#include <sys/resource.h>
+
 #include "net/listener.h"
 #include "unit/back/kit.h"
 
@@ -123,6 +125,37 @@ static void burst(void)
         call_free(&c[i]);
     }
     is_u64(done, N, "and an answer");
+    kit_close(&k);
+}
+
+/* More than are kept idle: the others are closed, and not as if their server had gone. */
+static void surplus(void)
+{
+    enum { MORE = 2, N = LIMIT_POOL_IDLE_PER_ORIGIN + MORE };
+    static struct kit k;
+    static struct call c[N];
+    struct rlimit most;
+    size_t done = 0;
+
+    if (getrlimit(RLIMIT_NOFILE, &most) == 0) {
+        most.rlim_cur = most.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &most);
+    }
+    kit_open(&k, false, 0);
+    for (size_t i = 0; i < N; i++)
+        call_start(&c[i], &k, "GET", "/");
+    ok(run_until(k.loop, k.n_conns == N), "more connections than are kept idle");
+    for (size_t i = 0; i < N; i++)
+        if (conn_has(kit_conn(&k, i), "\r\n\r\n"))
+            conn_say(&k.conns[i], OK5);
+    for (size_t i = 0; i < N; i++) {
+        done += call_is(&c[i], "head(200) end");
+        call_free(&c[i]);
+    }
+    is_u64(done, N, "all are served");
+    is_double(kit_metric(&k, "mvproxy_back_connections", "idle"), LIMIT_POOL_IDLE_PER_ORIGIN, "so many stay");
+    is_double(kit_metric(&k, "mvproxy_back_connections_closed_total", "surplus"), MORE, "the rest is a surplus");
+    is_double(kit_metric(&k, "mvproxy_back_connections_closed_total", "origin_gone"), 0, "and its server not gone");
     kit_close(&k);
 }
 
@@ -298,6 +331,7 @@ int main(void)
     many_at_once(false);
     many_at_once(true);
     burst();
+    surplus();
     busy();
     idle_reaping();
     origin_life();
