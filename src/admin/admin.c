@@ -15,6 +15,7 @@
 #include "admin/status_page.h"
 #include "admin/zpages.h"
 #include "base/clock.h"
+#include "base/contract.h"
 #include "base/limits.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -332,6 +333,7 @@ struct answer {
 
 static void untaken_leave(struct untaken *u)
 {
+    must_hold(u->users > 0);
     if (--u->users == 0)
         mem_free(u);
 }
@@ -341,6 +343,7 @@ static void on_taken(const void *data, size_t n, void *arg)
     struct answer *a = arg;
 
     (void)data;
+    must_hold(a->untaken->bytes >= n);
     a->untaken->bytes -= n;
     untaken_leave(a->untaken);
     buf_free(&a->body);

@@ -304,6 +304,7 @@ static void complete(struct h1_client *c)
     bool reusable = c->keep && r->body_finished && !r->stuck && !c->got_eof && !c->is_broken && !r->opts.upgrade &&
                     stream_input_len(c->stream) == 0;
 
+    must_hold(h1_body_done(&c->body)); /* whoever reads on reads another's answer */
     r->trailers = *h1_body_trailers(&c->body);
     c->request = NULL;
     stream_charge_input(c->stream, NULL);

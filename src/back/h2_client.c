@@ -62,7 +62,8 @@ void h2_client_show(struct h2_client *c)
         metric_add(m->conns[as], 1);
     if (as == CONN_DIALLING)
         c->pool->h2_dials++;
-    else if (c->shown == CONN_DIALLING)
+    must_hold(c->shown != CONN_DIALLING || c->pool->h2_dials > 0);
+    if (as != CONN_DIALLING && c->shown == CONN_DIALLING)
         c->pool->h2_dials--;
     c->shown = as;
 }

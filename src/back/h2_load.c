@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "back/h2_load.h"
 
+#include "base/contract.h"
+
 /*
  * CPU per request of 1 KB with all requests over HTTP/2, as a ratio to all over HTTP/1.1, by the number of HTTP/1.1
  * clients, in turns (docs/performance.md): 1: 1.14, 4: 1.08, 8: 1.05, 16: 1.00, 32: 0.74, 64: 0.94, 128: 0.81. Answers
@@ -32,6 +34,7 @@ void h2_load_end(struct h2_load *l, uint64_t bytes)
     const uint32_t most = 1 << 24; /* one huge answer must not be remembered for long */
     uint32_t capped = bytes < most ? (uint32_t)bytes : most;
 
+    must_hold(l->under_way > 0);
     l->under_way--;
     l->mean_bytes = (uint32_t)(((uint64_t)l->mean_bytes * (MEAN_OF - 1) + capped) / MEAN_OF);
     judge(l);

@@ -168,6 +168,7 @@ static void show_ejected(struct origin *o)
 
 void origin_unref(struct origin *o)
 {
+    must_hold(o == NULL || o->refs > 0);
     if (o == NULL || --o->refs > 0)
         return;
     show_ejected(o);
@@ -379,6 +380,7 @@ void origin_note_request(struct origin *o, bool own, bool probe)
 
 void origin_note_over(struct origin *o, bool own)
 {
+    must_hold(o->in_flight > 0 && (!own || o->own_in_flight > 0));
     o->in_flight--;
     o->own_in_flight -= own;
 }

@@ -2,6 +2,7 @@
 #include "back/pool.h"
 
 #include "back/h1_client.h"
+#include "base/contract.h"
 #include "base/limits.h"
 #include "net/dial.h"
 #include "net/stream.h"
@@ -96,6 +97,7 @@ static void on_dialled(struct stream *s, const char *failure, void *arg)
     struct pool *p = pool_of(c);
     struct back_request *r = h1_client_dialled(c);
 
+    must_hold(r != NULL || p->dialling_shared > 0);
     if (r == NULL)
         p->dialling_shared--;
     if (s == NULL) {

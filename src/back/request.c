@@ -117,6 +117,7 @@ void request_stop_waiting(struct back_request *r)
     if (r->state != REQUEST_WAITING || !list_linked(&r->node))
         return;
     list_remove(&r->line->requests, &r->node);
+    must_hold(r->line->total == NULL || *r->line->total > 0);
     if (r->line->total != NULL)
         --*r->line->total;
 }

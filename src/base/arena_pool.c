@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/arena_pool.h"
+#include "base/contract.h"
 
 struct arena *arena_pool_take(struct arena_pool *p, struct quota *b)
 {
     struct arena *a = p->n > 0 ? p->spare[--p->n] : arena_new(p->ceiling);
 
+    must_hold(a == NULL || arena_quota(a) == NULL); /* a spare one is on nobody's account */
     if (a == NULL || arena_charge(a, b))
         return a;
     arena_pool_give(p, a);

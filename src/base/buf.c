@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/contract.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 
@@ -106,11 +107,13 @@ char *buf_reserve(struct buf *b, size_t n)
 
 void buf_commit(struct buf *b, size_t n)
 {
+    must_hold(n <= b->cap - b->end);
     b->end += n;
 }
 
 void buf_consume(struct buf *b, size_t n)
 {
+    must_hold(n <= b->end - b->start);
     b->start += n;
     if (b->start == b->end)
         b->start = b->end = 0;

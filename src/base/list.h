@@ -34,6 +34,7 @@ static inline bool list_linked(const struct list_node *n)
 
 static inline void list_insert_before_(struct list *l, struct list_node *pos, struct list_node *n)
 {
+    must_hold(!list_linked(n));
     n->prev = pos->prev;
     n->next = pos;
     pos->prev->next = n;
@@ -53,7 +54,7 @@ static inline void list_push_front(struct list *l, struct list_node *n)
 
 static inline void list_remove(struct list *l, struct list_node *n)
 {
-    contract(n->prev != NULL && n->next != NULL);
+    must_hold(list_linked(n) && l->count > 0);
     n->prev->next = n->next;
     n->next->prev = n->prev;
     n->prev = n->next = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/mem.h"
+#include "base/contract.h"
 
 #include <malloc.h>
 #include <stdalign.h>
@@ -250,6 +251,7 @@ static bool grow(struct arena *a, size_t size)
     size_t cap = size > a->next_cap ? size : a->next_cap;
     struct block *b;
 
+    must_hold(a->taken <= a->ceiling);
     if (size > left)
         return false;
     if (cap > left)

@@ -219,7 +219,7 @@ struct metric *metric_child(struct metric_family *f, const struct slice *values)
     size_t low = 0, high = f->n_children;
     struct metric *m;
 
-    contract(values != NULL || f->n_labels == 0);
+    must_hold(values != NULL || f->n_labels == 0);
     /* Also the only child of a family without labels, and the real thing where all values happen to be "other". */
     if (values == NULL || compare_labels(f->other->labels, values, f->n_labels) == 0) {
         f->other_used = true;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/strmap.h"
+#include "base/contract.h"
 
 #include "base/hash.h"
 
@@ -118,6 +119,7 @@ bool strmap_put(struct strmap *m, struct slice key, void *value, void **old)
     e->len = key.n;
     if (key.n > 0)
         memcpy(e->key, key.p, key.n);
+    must_hold(m->used < m->n_slots); /* else the search for a free one has no end */
     place(m->slots, m->n_slots, e);
     m->count++;
     m->used++;
@@ -133,6 +135,7 @@ void *strmap_remove(struct strmap *m, struct slice key)
         return NULL;
     value = m->slots[at]->value;
     mem_free(m->slots[at]);
+    must_hold(m->count > 0);
     m->slots[at] = GRAVE;
     m->count--;
     return value;

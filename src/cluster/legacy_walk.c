@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cluster/legacy_walk.h"
 
+#include "base/contract.h"
 #include "base/limits.h"
 #include "cluster/api.h"
 #include "kube/schema_index.h"
@@ -52,6 +53,7 @@ static void on_step(void *arg, const struct fetch_result *r)
     struct err err = {.text = ""}, ignored = {.text = ""};
 
     s->fetch = NULL;
+    must_hold(w->running > 0);
     w->running--;
     /* The server itself is in trouble, not one of the groups: keep what was known before. */
     if (!r->ok) {

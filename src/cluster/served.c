@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "back/back.h"
+#include "base/contract.h"
 
 enum { SERVED_ARENA_BYTES = 64 << 20 };
 
@@ -214,6 +215,7 @@ static void served_free(struct served *s)
 
 void served_unref(struct served *s)
 {
+    must_hold(s == NULL || s->refs > 0);
     if (s != NULL && --s->refs == 0)
         served_free(s);
 }

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/contract.h"
 #include "base/strmap.h"
 
 enum {
@@ -115,6 +116,7 @@ void clients_leave(struct clients *c, struct client_member *m)
     if (m->address == NULL || m->left)
         return;
     clients_asked(c, m);
+    must_hold(m->address->open > 0);
     m->left = true;
     m->address->open--;
 }
@@ -124,6 +126,7 @@ void clients_gone(struct clients *c, struct client_member *m)
     struct client_address *a = m->address;
 
     m->address = NULL;
+    must_hold(a == NULL || (a->members > 0 && !list_linked(&m->of_address)));
     if (a == NULL || --a->members > 0)
         return;
     must_hold(a->held.held == 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/h2_stream.h"
 
+#include "base/contract.h"
 #include "base/log.h"
 #include "base/state.h"
 #include "front/h2_head.h"
@@ -38,6 +39,7 @@ void h2_stream_receive(struct h2_stream *st, enum h2_receiving to)
 {
     struct h2_conn *c = st->c;
 
+    must_hold(st->receiving != H2_BODY || c->n_bodies > 0);
     if (st->receiving == H2_BODY)
         c->n_bodies--;
     if (to == H2_BODY) {
@@ -57,6 +59,7 @@ void h2_stream_out_changed(struct h2_stream *st)
         return;
     st->waiting = waits;
     if (!waits) {
+        must_hold(c->n_waiting > 0);
         c->n_waiting--;
         return;
     }

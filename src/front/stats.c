@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/contract.h"
 #include "base/metric.h"
 
 struct front_stats {
@@ -173,6 +174,7 @@ void front_stats_request_begin(struct front_stats *s)
 
 void front_stats_request_end(struct front_stats *s)
 {
+    must_hold(s->in_flight > 0);
     metric_set(s->in_flight_gauge, (double)--s->in_flight);
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/gzip.h"
 
+#include "base/contract.h"
+
 #include <limits.h>
 #include <zlib.h>
 
@@ -139,6 +141,7 @@ static enum gzip_result hand_out(struct gunzip *g, bool (*receive)(void *arg, st
 {
     size_t n = PIECE - g->z.avail_out;
 
+    must_hold(g->z.avail_out <= PIECE);
     if (n > g->left)
         return GZIP_TOO_LARGE;
     g->left -= n;

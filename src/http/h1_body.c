@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/h1_body.h"
 
+#include "base/contract.h"
 #include "base/limits.h"
 #include "http/hop.h"
 
@@ -169,6 +170,7 @@ static enum h1_body_event take_payload(struct h1_body *b, struct slice in, size_
 {
     size_t n = in.n < b->left ? in.n : (size_t)b->left;
 
+    must_hold(n > 0); /* each call gets on: whoever feeds it would go round for ever */
     *data = slice_of(in.p, n);
     *consumed += n;
     if (b->kind != HTTP_BODY_CLOSE)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/disco.h"
 
+#include "base/contract.h"
 #include "base/hash.h"
 #include "base/limits.h"
 #include "kube/disco_doc.h"
@@ -35,6 +36,7 @@ struct disco_doc *disco_doc_ref(const struct disco_doc *d)
 
 void disco_doc_unref(struct disco_doc *d)
 {
+    must_hold(d == NULL || d->refs > 0);
     if (d == NULL || --d->refs > 0)
         return;
     buf_free(&d->body);
@@ -198,6 +200,7 @@ struct disco *disco_ref(const struct disco *d)
 
 void disco_unref(struct disco *d)
 {
+    must_hold(d == NULL || d->refs > 0);
     if (d == NULL || --d->refs > 0)
         return;
     disco_doc_unref(d->core);

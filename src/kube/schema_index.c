@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/contract.h"
 #include "base/hash.h"
 #include "base/limits.h"
 #include "kube/gvr.h"
@@ -187,6 +188,7 @@ struct schema_index *schema_index_ref(struct schema_index *x)
 
 void schema_index_unref(struct schema_index *x)
 {
+    must_hold(x == NULL || x->refs > 0);
     if (x == NULL || --x->refs > 0)
         return;
     arena_free(x->arena);

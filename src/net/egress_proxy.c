@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/contract.h"
 #include "net/tls_ctx.h"
 
 struct egress_proxy {
@@ -60,6 +61,7 @@ struct egress_proxy *egress_proxy_ref(struct egress_proxy *v)
 
 void egress_proxy_unref(struct egress_proxy *v)
 {
+    must_hold(v == NULL || v->refs > 0);
     if (v != NULL && --v->refs == 0)
         destroy(v);
 }

@@ -91,6 +91,7 @@ static void take_out(struct handshake_queue *q, struct handshake_step *n, bool s
     struct handshake_lane *lane = n->lane;
 
     list_remove(&lane->waiting, &n->node);
+    must_hold(q->waiting > 0);
     n->lane = NULL;
     q->waiting--;
     if (lane->waiting.count > 0 && !served)
@@ -123,7 +124,7 @@ struct handshake_step *handshake_queue_next(struct handshake_queue *q)
     if (ring == NULL)
         return NULL;
     first = list_first(&list_entry(ring, struct handshake_lane, node)->waiting);
-    contract(first != NULL); /* an empty lane is not in the ring */
+    must_hold(first != NULL); /* an empty lane is not in the ring */
     n = list_entry(first, struct handshake_step, node);
     take_out(q, n, true);
     return n;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/contract.h"
 #include "net/lifetime.h"
 #include "net/loop_internal.h"
 #include "net/sockopt.h"
@@ -78,6 +79,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     uint64_t end = clock_us() + ACCEPT_TURN_US;
 
     (void)what;
+    must_hold(!l->closed);
     loop_enter(loop);
     for (int i = 0; i < ACCEPT_BATCH && !l->paused && !l->closed && (i == 0 || clock_us() < end); i++) {
         int client = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);

@@ -158,7 +158,7 @@ static void run_node(struct list_node *node)
 {
     struct loop_deferred *d = list_entry(node, struct loop_deferred, node);
 
-    contract(node != NULL); /* whoever runs a queue up to a mark finds the mark in it */
+    must_hold(node != NULL); /* whoever runs a queue up to a mark finds the mark in it */
     d->fn(d->arg);
 }
 
@@ -171,6 +171,7 @@ void loop_enter(struct loop *l)
 
 void loop_leave(struct loop *l)
 {
+    must_hold(l->depth > 0);
     /* Still inside while this runs, so that what it provokes joins the queue instead of nesting. */
     if (l->depth == 1) {
         struct list_node *node;

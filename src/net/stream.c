@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/contract.h"
 #include "base/state.h"
 
 static const char *const state_names[] = {
@@ -239,6 +240,7 @@ void stream_consume(struct stream *s, size_t n)
 {
     if (n == 0)
         return;
+    must_hold(n <= stream_input_len(s)); /* what was not there was somebody else's */
     evbuffer_drain(s->in, n);
     account(s);
     stream_drop_empty_input(s);
@@ -336,6 +338,7 @@ void stream_destroy(struct stream *s, bool reset)
 {
     struct linger linger = {.l_onoff = 1, .l_linger = 0};
 
+    must_hold(!lifetime_over(&s->life));
     stream_move(s, STREAM_CLOSED);
     s->fn = NULL;
     s->ops->detach(s);

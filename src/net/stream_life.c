@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/contract.h"
 #include "net/sockopt.h"
 #include "net/stream_bulk.h"
 #include "net/stream_out.h"
@@ -155,6 +156,7 @@ int stream_surrender(struct stream *s)
 {
     int fd = s->fd;
 
+    must_hold(s->state == STREAM_OPEN && stream_input_len(s) == 0 && stream_unsent(s) == 0);
     s->ops->detach(s);
     stream_forget_writable(s);
     event_del(&s->readable);

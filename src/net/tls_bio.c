@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sys/socket.h>
 
+#include "base/contract.h"
 #include "net/stream_bulk.h"
 #include "net/stream_out.h"
 
@@ -37,6 +38,7 @@ static int take(struct tls_bio *b, char *out, size_t want)
     const char *from = b->kept.p != NULL ? b->kept.p : area->bytes;
     size_t n = b->end - b->start < want ? b->end - b->start : want;
 
+    must_hold(b->start <= b->end && (b->kept.p != NULL || area->holder == b)); /* not another's bytes */
     memcpy(out, from + b->start, n);
     b->start += n;
     if (b->start == b->end) {
@@ -61,6 +63,7 @@ static bool receive(struct tls_bio *b)
     n = recv(s->fd, area->bytes, sizeof(area->bytes), 0);
     if (n > 0) {
         stream_received(s, (size_t)n);
+        must_hold(area->holder == NULL && b->kept.p == NULL);
         area->holder = b;
         area->evict = evict;
         b->end = (size_t)n;

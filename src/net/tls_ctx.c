@@ -6,6 +6,7 @@
 #include <openssl/x509v3.h>
 
 #include "base/buf.h"
+#include "base/contract.h"
 #include "base/limits.h"
 #include "net/tls_bio.h"
 #include "net/tls_internal.h"
@@ -178,6 +179,7 @@ struct tls_ctx *tls_ctx_ref(struct tls_ctx *c)
 
 void tls_ctx_unref(struct tls_ctx *c)
 {
+    must_hold(c == NULL || c->refs > 0);
     if (c != NULL && --c->refs == 0)
         ctx_free(c);
 }

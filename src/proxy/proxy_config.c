@@ -2,6 +2,7 @@
 #include "proxy/proxy_config.h"
 
 #include "back/back.h"
+#include "base/contract.h"
 
 enum { PROXY_CONFIG_CEILING = 1 << 20 };
 
@@ -64,6 +65,7 @@ struct proxy_config *proxy_config_new(const struct proxy_opts *o)
 
 void proxy_config_unref(struct proxy_config *c)
 {
+    must_hold(c == NULL || c->refs > 0);
     if (c == NULL || --c->refs > 0)
         return;
     origin_unref(c->local);

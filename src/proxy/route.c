@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proxy/route.h"
 
+#include "base/contract.h"
 #include "kube/status.h"
 
 static void decide(struct route *r, enum route_action action, enum route_row row)
@@ -59,6 +60,7 @@ static void add_candidate(struct route *r, size_t *n_healthy, uint16_t peer, boo
     if (r->n_candidates == ROUTE_MAX_CANDIDATES) {
         if (!healthy || *n_healthy == ROUTE_MAX_CANDIDATES)
             return;
+        must_hold(r->n_candidates > 0);
         r->n_candidates--;
     }
     if (healthy) {
