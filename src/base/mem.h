@@ -57,7 +57,7 @@ MEM_CHECK void *arena_zalloc(struct arena *a, size_t size);
 /* Copies; the result's p is NULL (with n 0) on failure, non-NULL otherwise even for empty text. NUL-terminated behind
  * n. */
 MEM_CHECK struct slice arena_copy(struct arena *a, struct slice s);
-/* printf into the arena; p is NULL on failure. */
+/* printf into the arena; p is NULL on failure. NUL-terminated behind n. */
 MEM_CHECK struct slice arena_printf(struct arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Bytes handed out since birth or reset, padding included. */
 size_t arena_used(const struct arena *a);

@@ -434,9 +434,22 @@ bool show_upgrade(struct json_object *result)
 
 /* ---- explain ---- */
 
+static void add_state(struct table *t, struct json_object *one)
+{
+    bool good = truth(one, "answers") && truth(one, "healthy") && !truth(one, "drained");
+    const char *error = text(one, "lastError");
+    char age[32];
+
+    table_cell(t, good ? TABLE_GOOD : TABLE_WARNING, "%s", text(one, "state"));
+    if (error[0] == '\0')
+        table_cell(t, TABLE_PLAIN, "-");
+    else
+        table_cell(t, TABLE_PLAIN, "%s ago: %s", duration(number(one, "lastErrorAgeSeconds"), age, sizeof(age)), error);
+}
+
 static void print_candidates(struct json_object *list)
 {
-    static const char *const columns[] = {"PEER", "ADDRESS", "STATE", NULL};
+    static const char *const columns[] = {"PEER", "ADDRESS", "STATE", "LAST ERROR", NULL};
     struct table *t;
 
     if (count(list) == 0)
@@ -444,45 +457,69 @@ static void print_candidates(struct json_object *list)
     t = table_new(columns);
     for (size_t i = 0; i < count(list); i++) {
         struct json_object *one = json_object_array_get_idx(list, i);
-        bool good = truth(one, "live") && truth(one, "healthy") && !truth(one, "drained");
 
         table_cell(t, TABLE_PLAIN, "%s", text(one, "server"));
         table_cell(t, TABLE_PLAIN, "%s", text(one, "address"));
-        table_cell(t, good ? TABLE_GOOD : TABLE_WARNING, "%s",
-                   good                    ? "healthy"
-                   : truth(one, "drained") ? "drained, tried last of all"
-                   : truth(one, "live")    ? "ejected, tried last"
-                                           : "lapsed, tried last");
+        add_state(t, one);
     }
     putchar('\n');
     table_print(t);
 }
 
+/* Where it goes; and what the client sees if nobody there answers. */
+static void print_verdict(struct json_object *result)
+{
+    static const struct {
+        const char *action, *answered, *unanswered;
+    } verdicts[] = {
+        {"local", "Goes to the local server", "Goes to the local server, which does not answer: 503"},
+        {"peer", "Goes to a peer", "Goes to a peer, and none of them answers: 503"},
+        {"discovery", "Is answered with merged discovery", ""},
+        {"heal", "Goes to the local server, whose answer is completed with what peers have",
+         "Goes to the local server, which does not answer: 503"},
+        {"refuse", "", "Is refused with 503"},
+    };
+    bool answered = truth(result, "answered");
+
+    for (size_t i = 0; i < sizeof verdicts / sizeof verdicts[0]; i++)
+        if (strcmp(text(result, "action"), verdicts[i].action) == 0)
+            headline(table_colour(answered ? TABLE_GOOD : TABLE_BAD),
+                     answered ? verdicts[i].answered : verdicts[i].unanswered, "");
+}
+
+static void print_local(struct json_object *local)
+{
+    const char *error = text(local, "lastError");
+    char age[32];
+
+    printf("Local:      %s, %s", text(local, "server"), text(local, "state"));
+    if (!truth(local, "answers") && error[0] != '\0')
+        printf(" (for %s: %s)", duration(number(local, "lastErrorAgeSeconds"), age, sizeof(age)), error);
+    putchar('\n');
+}
+
+static void print_request(struct json_object *result)
+{
+    const char *group = text(result, "group"), *sub = text(result, "subresource"), *name = text(result, "name");
+
+    if (!truth(result, "resourceRequest")) {
+        printf("Request:    %s %s\n", text(result, "verb"), text(result, "path"));
+        return;
+    }
+    printf("Request:    %s %s%s%s in %s%s%s%s%s%s\n", text(result, "verb"), text(result, "resource"),
+           sub[0] == '\0' ? "" : "/", sub, group, group[0] == '\0' ? "" : "/", text(result, "version"),
+           name[0] == '\0' ? "" : ", name ", name, truth(result, "longRunning") ? ", long-running" : "");
+}
+
 bool show_explain(struct json_object *result)
 {
-    const char *action = text(result, "action");
-    bool refused = strcmp(action, "refuse") == 0;
-
-    headline(table_colour(refused ? TABLE_BAD : TABLE_GOOD),
-             strcmp(action, "local") == 0       ? "Goes to the local server"
-             : strcmp(action, "peer") == 0      ? "Goes to a peer"
-             : strcmp(action, "discovery") == 0 ? "Is answered with merged discovery"
-             : strcmp(action, "heal") == 0 ? "Goes to the local server, whose answer is completed with what peers have"
-                                           : "Is refused with 503",
-             "");
+    print_verdict(result);
     printf("  %s\n\nRow:        %s\n", text(result, "reason"), text(result, "row"));
-    if (refused)
+    if (strcmp(text(result, "action"), "refuse") == 0)
         printf("Message:    %s\n", text(result, "message"));
-    if (truth(result, "resourceRequest"))
-        printf("Request:    %s %s%s%s in %s%s%s%s%s%s\n", text(result, "verb"), text(result, "resource"),
-               text(result, "subresource")[0] == '\0' ? "" : "/", text(result, "subresource"),
-               text(result, "group")[0] == '\0' ? "" : text(result, "group"),
-               text(result, "group")[0] == '\0' ? "" : "/", text(result, "version"),
-               text(result, "name")[0] == '\0' ? "" : ", name ", text(result, "name"),
-               truth(result, "longRunning") ? ", long-running" : "");
-    else
-        printf("Request:    %s %s\n", text(result, "verb"), text(result, "path"));
+    print_request(result);
     printf("Identity:   %s\n", text(result, "identity"));
+    print_local(get(result, "localServer"));
     print_candidates(get(result, "candidates"));
     return true;
 }

@@ -23,18 +23,43 @@ static bool do_status(const struct json_object *request, struct buf *out, struct
     return status_write(arg, out) || err_set(err, "out of memory");
 }
 
+static bool look_at_server(void *arg, const char *id, struct explain_server *out)
+{
+    const struct cluster_view *v = arg;
+
+    for (size_t i = 0; i < v->n; i++) {
+        const struct cluster_server *s = &v->servers[i];
+
+        if (strcmp(s->id, id) != 0)
+            continue;
+        *out = (struct explain_server){
+            .answers = s->answers != PULSE_SILENT && s->address != NULL, .error = s->error, .error_ms = s->error_ms};
+        (void)status_of_server(s, &out->state);
+        return true;
+    }
+    return false;
+}
+
 static bool do_explain(const struct json_object *request, struct buf *out, struct err *err, void *arg)
 {
     struct app *a = arg;
     const char *user = control_text(request, "user");
+    struct cluster_view view;
     struct explain_query q = {
         .method = control_text(request, "method"),
         .target = control_text(request, "path"),
         .user = user[0] == '\0' ? NULL : user,
         .rerouted = control_flag(request, "rerouted"),
+        .look = look_at_server,
+        .arg = &view,
     };
+    bool ok;
 
-    return explain_request(a->proxy, &q, out, err);
+    if (!cluster_view_take(a->cluster, &view))
+        return err_set(err, "out of memory");
+    ok = explain_request(a->proxy, &q, out, err);
+    cluster_view_free(&view);
+    return ok;
 }
 
 static bool do_requests(const struct json_object *request, struct buf *out, struct err *err, void *arg)

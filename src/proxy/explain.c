@@ -31,6 +31,9 @@ static const char *reason_of(enum route_row row)
         [ROUTE_ROW_UNKNOWN_PEER] = "Nobody known serves it, but a peer that may has not been read yet.",
         [ROUTE_ROW_NOBODY] = "Nobody serves it: the local server says so.",
         [ROUTE_ROW_FORBIDDEN] = "The local server does not let its discovery be read: everything goes there.",
+        [ROUTE_ROW_NEWEST] =
+            "Its schema differs between servers, and skewed-resources: newest sends it to a newer one.",
+        [ROUTE_ROW_LOCAL_FAILOVER] = "The local server does not answer or only starts, and a peer serves it.",
     };
 
     return row < ROUTE_ROWS && sentences[row] != NULL ? sentences[row] : "";
@@ -52,16 +55,35 @@ static bool is_healthy(const struct served_peer *p, void *arg)
     return origin_healthy(p->origin);
 }
 
-static void put_candidates(struct json_write *w, const struct served *s, const struct route *r)
+/* True unless it is known not to answer. */
+static bool put_server(struct json_write *w, const struct explain_query *q, const char *host, const char *id)
+{
+    struct explain_server how;
+
+    json_text(w, "server", host);
+    json_text(w, "serverID", id);
+    if (q->look == NULL || !q->look(q->arg, id, &how))
+        return true;
+    json_text(w, "state", how.state);
+    json_bool(w, "answers", how.answers);
+    json_text(w, "lastError", how.error);
+    if (how.error != NULL)
+        json_seconds(w, "lastErrorAgeSeconds", how.error_ms);
+    return how.answers;
+}
+
+/* How many of them answer, as far as is known. */
+static size_t put_candidates(struct json_write *w, const struct explain_query *q, const struct served *s,
+                             const struct route *r)
 {
     struct json_write list = json_nested(w, "candidates", '[');
+    size_t answer = 0;
 
     for (size_t i = 0; i < r->n_candidates; i++) {
         const struct served_peer *p = served_peer_at(s, r->candidates[i]);
         struct json_write one = json_nested(&list, NULL, '{');
 
-        json_text(&one, "server", p->host);
-        json_text(&one, "serverID", p->id);
+        answer += put_server(&one, q, p->host, p->id);
         json_text(&one, "address", origin_address(p->origin));
         json_bool(&one, "live", p->life == SERVED_LIVE);
         json_bool(&one, "healthy", origin_healthy(p->origin));
@@ -69,6 +91,22 @@ static void put_candidates(struct json_write *w, const struct served *s, const s
         json_close(&one);
     }
     json_close(&list);
+    return answer;
+}
+
+/* Who is asked, and whether he answers just now: what the client sees otherwise is 503. */
+static void put_servers(struct json_write *w, const struct explain_query *q, const struct served *s,
+                        const struct route *r)
+{
+    struct json_write local = json_nested(w, "localServer", '{');
+    bool answered = put_server(&local, q, served_local_host(s), served_local_id(s));
+
+    json_close(&local);
+    if (r->action == ROUTE_PEER)
+        answered = put_candidates(w, q, s, r) > 0;
+    else
+        (void)put_candidates(w, q, s, r);
+    json_bool(w, "answered", r->action != ROUTE_REFUSE && (answered || r->action == ROUTE_DISCOVERY));
 }
 
 static void put_info(struct json_write *w, const struct reqinfo *info)
@@ -120,12 +158,11 @@ static void put_answer(struct proxy *p, const struct explain_query *q, const str
         json_u64(&w, "status", 503);
         json_text(&w, "message", r.message);
     }
-    put_candidates(&w, s, &r);
+    put_servers(&w, q, s, &r);
     json_text(&w, "identity",
               q->user == NULL
-                  ? "judged by the server that answers (token or anonymous; connection without client certificate, "
-                    "unless a peer's mvproxy has shown itself)"
-                  : "asserted by X-Remote-User over the front-proxy certificate");
+                  ? "left to the server that answers, as for a token or nobody (--as USER: for a client certificate's)"
+                  : "asserted to the server by X-Remote-User over the front-proxy certificate");
     json_text(&w, "user", q->user);
     json_close(&w);
 }

@@ -10,10 +10,21 @@
 #include "base/err.h"
 #include "proxy/proxy.h"
 
+/* How a server is just now. */
+struct explain_server {
+    const char *state; /* in words */
+    bool answers;      /* false: it is known that it does not */
+    const char *error; /* the last; NULL: there was none */
+    uint64_t error_ms; /* how long ago */
+};
+
 struct explain_query {
     const char *method, *target;
     const char *user; /* NULL: a request with a token, or without any credential */
     bool rerouted;    /* as if a peer had sent it */
+    /* False: nothing is known of the server with that ID. NULL: of none. */
+    bool (*look)(void *arg, const char *id, struct explain_server *out);
+    void *arg;
 };
 
 /* Appends a JSON object. False with *err: it is no request. Sends nothing and changes nothing. */

@@ -531,7 +531,7 @@ static const char *failure_message(const struct job *j, const struct back_failur
         return STATUS_OVERLOADED;
     if (f->why == BACK_FAIL_CLIENT)
         return STATUS_WASTEFUL;
-    return j->peer != NULL ? STATUS_PROXY_FAILED : STATUS_LOCAL_FAILED;
+    return j->peer != NULL ? STATUS_PROXY_FAILED : job_local_failed_text(j);
 }
 
 static void log_failure(const struct job *j, const struct back_failure_info *f)

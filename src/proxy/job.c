@@ -152,6 +152,13 @@ void job_refuse_unserved(struct job *j, const char *message)
     job_refuse(j, 503, message);
 }
 
+const char *job_local_failed_text(const struct job *j)
+{
+    struct slice text = arena_printf(exchange_arena(j->x), STATUS_LOCAL_FAILED " of %s", served_local_host(j->served));
+
+    return text.p == NULL ? STATUS_LOCAL_FAILED : text.p;
+}
+
 void job_refuse_loop(struct job *j)
 {
     if (j->authn.rerouted) {

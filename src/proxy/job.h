@@ -134,6 +134,9 @@ void job_refuse(struct job *j, unsigned status, const char *message);
  * without us it would have lost it. A peer wants this very server.
  */
 void job_refuse_unserved(struct job *j, const char *message);
+/* What the client is told where the local server failed: of which node it is. A peer that had sent the request passes
+ * the words on. */
+const char *job_local_failed_text(const struct job *j);
 /* What would be sent to the local server would come back to a proxy. To a peer it is 503, so that it asks another. */
 void job_refuse_loop(struct job *j);
 void job_finish(struct job *j, const struct http_head *trailers);

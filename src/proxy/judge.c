@@ -176,5 +176,5 @@ void judge_failed(void *arg, const struct back_failure_info *f)
     else if (f->why == BACK_FAIL_LOOP)
         job_refuse_loop(j);
     else
-        job_refuse_unserved(j, STATUS_LOCAL_FAILED);
+        job_refuse_unserved(j, job_local_failed_text(j));
 }

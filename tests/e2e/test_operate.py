@@ -135,6 +135,21 @@ def test_explain_failover(world):
     until(lambda: ask(world, "explain", "GET", "/api/v1/nodes")["row"] == "served-locally", "explain afterwards")
 
 
+def test_explain_dead_peers(world):
+    """what only dead peers serve: explain says that nobody answers, for how long and why, and the 503 names the node"""
+    for name in "bc":
+        world.sim.stop_server(name)
+    told = until(lambda: next((t for t in [ask(world, "explain", "GET", CLASSES)] if not t["answered"]), None), "explain")
+    check("does not answer" in told["candidates"][0]["state"] and told["candidates"][0]["lastError"] and told["localServer"]["answers"], told)
+    refused = world.ask("GET", CLASSES)
+    check(refused.status == 503 and re.search(r"to the local apiserver of test-server-[bc]$", refused.json()["message"]), refused.body)
+    status, out, _ = ctl(world, "explain", "GET", CLASSES, path=world.proxies["b"].options["control-socket"])
+    check(status == 0 and "which does not answer: 503\n" in out or "none of them answers: 503\n" in out, out)
+    for name in "bc":
+        world.sim.start_server(name)
+    until(lambda: ask(world, "explain", "GET", CLASSES)["answered"] and world.ask("GET", CLASSES).status == 200, "them again")
+
+
 def control(world):
     sock = socket.socket(socket.AF_UNIX)
     sock.settimeout(fixture.PATIENCE)

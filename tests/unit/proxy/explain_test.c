@@ -8,37 +8,37 @@ static const struct {
     struct explain_query query;
     const char *parts[6]; /* of the answer; NULL-terminated */
 } answers[] = {
-    {{"GET", PODS "/x/log?follow=true", NULL, false},
+    {{"GET", PODS "/x/log?follow=true", NULL, false, NULL, NULL},
      {"\"resourceRequest\":true,\"verb\":\"get\",\"path\":\"" PODS
       "/x/log\",\"group\":\"\",\"version\":\"v1\",\"resource\":\"pods\","
       "\"subresource\":\"log\",\"namespace\":\"d\",\"name\":\"x\",\"longRunning\":true",
       "\"action\":\"local\",\"row\":\"nobody\",\"reason\":\"Nobody serves it: the local server says so.\"",
-      "\"refreshesDiscovery\":true,\"candidates\":[]"}},
-    {{"POST", JOBS, "alice", false},
+      "\"refreshesDiscovery\":true,\"localServer\":{", "\"candidates\":[]"}},
+    {{"POST", JOBS, "alice", false, NULL, NULL},
      {"\"longRunning\":false,\"action\":\"peer\",\"row\":\"peer\"",
       "\"reason\":\"The local server does not serve it, and a peer does.\"",
       "\"candidates\":[{\"server\":\"cp-b\",\"serverID\":\"apiserver-b\",\"address\":\"127.0.0.1:",
-      "\"live\":true,\"healthy\":true,\"drained\":false}]", "\"identity\":\"asserted by X-Remote-User",
+      "\"live\":true,\"healthy\":true,\"drained\":false}]", "\"identity\":\"asserted to the server by X-Remote-User",
       "\"user\":\"alice\"}"}},
-    {{"GET", JOBS, NULL, true},
+    {{"GET", JOBS, NULL, true, NULL, NULL},
      {"\"action\":\"refuse\",\"row\":\"rerouted\"", "\"status\":503,\"message\":\"The request was already rerouted",
-      "\"user\":null}", "\"identity\":\"judged by the server"}},
-    {{"GET", "/healthz", NULL, false},
+      "\"user\":null}", "\"identity\":\"left to the server that answers"}},
+    {{"GET", "/healthz", NULL, false, NULL, NULL},
      {"\"resourceRequest\":false,\"verb\":\"get\",\"path\":\"/healthz\",\"action\":\"local\""}},
-    {{"GET", "/apis", NULL, false}, {"\"action\":\"discovery\""}},
-    {{"GET", "/apis/batch", NULL, false}, {"\"action\":\"heal\""}},
+    {{"GET", "/apis", NULL, false, NULL, NULL}, {"\"action\":\"discovery\""}},
+    {{"GET", "/apis/batch", NULL, false, NULL, NULL}, {"\"action\":\"heal\""}},
 };
 
 static const struct {
     struct explain_query query;
     const char *why;
 } refused[] = {
-    {{"get", "/x", NULL, false}, "\"get\" is no method: did you mean GET?"},
-    {{"GTE", "/x", NULL, false}, "\"GTE\" is no method: did you mean GET?"},
-    {{"EXPLAIN", "/x", NULL, false}, "\"EXPLAIN\" is no method: mvproxy refuses it with 501"},
-    {{"CONNECT", "/x", NULL, false}, "CONNECT is refused: mvproxy is no forward proxy"},
-    {{"GET", "apis", NULL, false}, "the path must begin with \"/\": did you mean /apis?"},
-    {{"GET", "/%zz", NULL, false},
+    {{"get", "/x", NULL, false, NULL, NULL}, "\"get\" is no method: did you mean GET?"},
+    {{"GTE", "/x", NULL, false, NULL, NULL}, "\"GTE\" is no method: did you mean GET?"},
+    {{"EXPLAIN", "/x", NULL, false, NULL, NULL}, "\"EXPLAIN\" is no method: mvproxy refuses it with 501"},
+    {{"CONNECT", "/x", NULL, false, NULL, NULL}, "CONNECT is refused: mvproxy is no forward proxy"},
+    {{"GET", "apis", NULL, false, NULL, NULL}, "the path must begin with \"/\": did you mean /apis?"},
+    {{"GET", "/%zz", NULL, false, NULL, NULL},
      "\"GET /%zz\" is no request: a method and a path such as /apis/apps/v1/deployments are needed"},
 };
 
@@ -73,6 +73,42 @@ static void questions(void)
     buf_free(&out);
     is_u64(w.misses + w.suspects, 0, "nothing is asked for");
     is_u64(w.local.n_conns + w.peers[0].n_conns, 0, "and nothing sent");
+    world_close(&w);
+}
+
+/* One peer, which does not answer; of the local server nothing is known. */
+static bool look(void *arg, const char *id, struct explain_server *out)
+{
+    (void)arg;
+    *out = (struct explain_server){"live, does not answer", false, "reset", 2500};
+    return strcmp(id, "apiserver-b") == 0;
+}
+
+/* A decision says where a request goes; whether the client gets an answer there is another matter. */
+static void unanswered(void)
+{
+    struct explain_query q = {"GET", JOBS, "alice", false, look, NULL};
+    struct err err;
+    struct world w;
+    struct buf out;
+
+    world_init(&w, 1);
+    w.peer_host = "cp-b";
+    world_start(&w);
+    buf_init(&out, 1 << 16);
+    ok(explain_request(w.proxy, &q, &out, &err) && buf_append_char(&out, '\0'), "asked");
+    ok(strstr(buf_slice(&out).p, "\"state\":\"live, does not answer\",\"answers\":false,\"lastError\":\"reset\","
+                                 "\"lastErrorAgeSeconds\":2.5") != NULL,
+       "how the peer is: %s", buf_slice(&out).p);
+    ok(strstr(buf_slice(&out).p, "\"action\":\"peer\"") != NULL &&
+           strstr(buf_slice(&out).p, "\"answered\":false") != NULL,
+       "and that nobody else is there");
+    q.target = PODS;
+    buf_reset(&out);
+    ok(explain_request(w.proxy, &q, &out, &err) && buf_append_char(&out, '\0') &&
+           strstr(buf_slice(&out).p, "\"answered\":true") != NULL,
+       "what the local server has is answered");
+    buf_free(&out);
     world_close(&w);
 }
 
@@ -123,6 +159,7 @@ static void requests(void)
 int main(void)
 {
     questions();
+    unanswered();
     requests();
     return tap_end();
 }
