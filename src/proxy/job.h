@@ -81,11 +81,9 @@ struct job {
     struct slice document;
     size_t document_sent;
     unsigned char credential[AUTHN_KEY_BYTES];
-    unsigned verdict;                /* disco_serve.c */
+    unsigned verdict, asked_peers;   /* verdict: disco_serve.c */
     const struct served_peer *judge; /* who is asked; NULL: the local server */
     bool asked_local;
-    unsigned asked_peers;
-    uint64_t judge_dice;                   /* in which order peers are */
     const struct judge_question *question; /* what is asked in the client's name */
     const struct http_field *filtered;     /* fields that the local server's filters put on every answer */
     size_t n_filtered;

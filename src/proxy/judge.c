@@ -102,7 +102,7 @@ static bool may_judge(const struct job *j, const struct served_peer *p)
 static const struct served_peer *substitute(const struct job *j)
 {
     size_t n = cluster_fails_over(j->proxy->cluster) && !j->authn.rerouted ? served_n_peers(j->served) : 0;
-    size_t first = n == 0 ? 0 : (size_t)(j->judge_dice >> 33) % n;
+    size_t first = n == 0 ? 0 : (size_t)exchange_started_us(j->x) % n; /* as good as dice, and the same each time */
     unsigned before = 0;
 
     for (size_t i = 0; i < 2 * n; i++) {
@@ -124,7 +124,6 @@ void judge_ask(struct job *j, const struct judge_question *q)
     }
     *kept = *q;
     j->question = kept;
-    j->judge_dice = j->proxy->dice; /* cast anew for each request */
     ask(j, cluster_local_state(j->proxy->cluster) == READINESS_READY ? NULL : substitute(j));
 }
 
