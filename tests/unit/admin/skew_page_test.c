@@ -276,6 +276,7 @@ static void test_large(void)
     ok(buf_len(&text) < 16 << 20, "the whole is bounded");
     ok(has(&text, "500 of 500 group/versions are not the same"), "all of it is there");
     ok(has(&text, " and 38 more</li>"), "long lists of servers are counted");
+    ok(strstr(text.p, "are the same on all of them") == NULL, "nothing is the same");
     buf_free(&text);
     served_unref(s);
     disco_unref(even);
