@@ -75,8 +75,7 @@ static void fetch_free(struct disco_fetch *f)
     mem_free(f);
 }
 
-/* -------------------------------------------------------------------------------------------------------- the result
- */
+/* ------------------------------------------------------------------------------------------------------- the result */
 
 static void deliver_failure(struct disco_fetch *f)
 {
@@ -195,8 +194,7 @@ static void on_deadline(void *arg)
     deliver_failure(f);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- parsing
- */
+/* ---------------------------------------------------------------------------------------------------------- parsing */
 
 static enum step parse_some(void *arg)
 {
@@ -251,8 +249,7 @@ static void start_walk(struct half *h)
         fails(h, "not a legacy discovery document");
 }
 
-/* --------------------------------------------------------------------------------------------------------- the answer
- */
+/* ------------------------------------------------------------------------------------------------------- the answer */
 
 /* The answer says what it is; parameters may come in any order and more may be there (client-go tolerates the same). */
 static enum form form_of(const struct http_head *head)

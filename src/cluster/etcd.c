@@ -69,8 +69,7 @@ struct etcd_call {
 
 static void on_fetched(void *arg, const struct fetch_result *r);
 
-/* ------------------------------------------------------------------------------------------------------------- health
- */
+/* ----------------------------------------------------------------------------------------------------------- health */
 
 static void count(struct etcd *e, enum etcd_op op, const char *result)
 {
@@ -163,8 +162,7 @@ static bool right_cluster(struct etcd *e, const struct etcd_header *h, struct er
     return true;
 }
 
-/* -------------------------------------------------------------------------------------------------------------- calls
- */
+/* ------------------------------------------------------------------------------------------------------------ calls */
 
 static void call_free(void *arg)
 {
@@ -388,8 +386,7 @@ struct etcd_call *etcd_watch(struct etcd *e, struct slice body, etcd_line_fn *on
     return c;
 }
 
-/* -------------------------------------------------------------------------------------------------------------- whole
- */
+/* ------------------------------------------------------------------------------------------------------------ whole */
 
 struct etcd *etcd_new(struct loop *l, struct back *b, struct cluster_metrics *m)
 {

@@ -183,8 +183,7 @@ static void set_state(struct identity *i, enum state s)
     lease_address_at(i->address, s == STATE_OBSERVING ? i->path : NULL, i->minor);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ ours
- */
+/* ------------------------------------------------------------------------------------------------------------- ours */
 
 static void count(struct identity *i, const char *result)
 {
@@ -522,8 +521,7 @@ void identity_seen(struct identity *i, const struct lease *l)
     lease_address_seen(i->address, l);
 }
 
-/* --------------------------------------------------------------------------------------------------------- leaving
- */
+/* ---------------------------------------------------------------------------------------------------------- leaving */
 
 static void gone(struct identity *i)
 {

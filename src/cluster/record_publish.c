@@ -55,8 +55,7 @@ static void round_begin(struct record_publish *p);
 static void get_lease(struct record_publish *p);
 static void write_record(struct record_publish *p);
 
-/* ----------------------------------------------------------------------------------------------------------- plumbing
- */
+/* --------------------------------------------------------------------------------------------------------- plumbing */
 
 static void set_state(struct record_publish *p, enum state s)
 {
@@ -102,8 +101,7 @@ static bool ask_lease(struct record_publish *p, enum etcd_op op, etcd_fn *fn)
     return ask(p, op, &body, fn);
 }
 
-/* ------------------------------------------------------------------------------------------------------------- writing
- */
+/* ---------------------------------------------------------------------------------------------------------- writing */
 
 static void published(struct record_publish *p)
 {
@@ -267,8 +265,7 @@ static void write_record(struct record_publish *p)
         failing(p);
 }
 
-/* --------------------------------------------------------------------------------------------------------------- lease
- */
+/* ------------------------------------------------------------------------------------------------------------ lease */
 
 static void on_granted(void *arg, const struct etcd_answer *a)
 {
@@ -387,8 +384,7 @@ void record_publish_seen(struct record_publish *p, const struct peer_record *r, 
         soon(p);
 }
 
-/* ------------------------------------------------------------------------------------------------------------- leaving
- */
+/* ---------------------------------------------------------------------------------------------------------- leaving */
 
 static void gone(struct record_publish *p)
 {
@@ -439,8 +435,7 @@ void record_publish_stop(struct record_publish *p, void (*done)(void *arg), void
         gone(p);
 }
 
-/* --------------------------------------------------------------------------------------------------------------- whole
- */
+/* ------------------------------------------------------------------------------------------------------------ whole */
 
 void record_publish_set_address(struct record_publish *p, const char *address)
 {

@@ -37,8 +37,7 @@ struct records {
     struct farewell farewell; /* where there is no own record to withdraw */
 };
 
-/* ------------------------------------------------------------------------------------------------------------ reading
- */
+/* ---------------------------------------------------------------------------------------------------------- reading */
 
 static bool is_own(const struct records *r, struct slice id)
 {
@@ -113,8 +112,7 @@ static void trust_again(struct records *r)
         records_tell(r, id);
 }
 
-/* -------------------------------------------------------------------------------------------------------------- parts
- */
+/* ------------------------------------------------------------------------------------------------------------ parts */
 
 static bool may_publish(void *arg)
 {
@@ -182,8 +180,7 @@ static void on_tick(void *arg)
     loop_timer_set(r->tick, TICK_MS);
 }
 
-/* ------------------------------------------------------------------------------------------------------ configuration
- */
+/* ---------------------------------------------------------------------------------------------------- configuration */
 
 static bool replace_text(char *slot, size_t n, const char *text)
 {
@@ -246,8 +243,7 @@ void records_configure(struct records *r, const struct records_config *c)
     loop_timer_set(r->tick, TICK_MS);
 }
 
-/* -------------------------------------------------------------------------------------------------------------- whole
- */
+/* ------------------------------------------------------------------------------------------------------------ whole */
 
 struct records *records_new(const struct records_opts *o)
 {

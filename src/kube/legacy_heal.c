@@ -22,8 +22,7 @@ struct items {
     struct strmap *by_name;
 };
 
-/* ------------------------------------------------------------------------------------------ what the server has said
- */
+/* ----------------------------------------------------------------------------------------- what the server has said */
 
 static void items_free(struct items *l)
 {
