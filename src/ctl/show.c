@@ -245,6 +245,8 @@ static void print_process(struct json_object *result)
     printf("Records:    %s\n", text(cluster, "endpointRecords"));
     printf("Config:     %s\n", text(config, "file")[0] == '\0' ? "defaults and command line" : text(config, "file"));
     print_refused(config, "lastReloadRefused", "lastReloadRefusedSeconds", "last reload refused");
+    if (text(config, "lastReloadRefused")[0] != '\0')
+        printf("    once that is mended: mvproxyctl reload\n");
     print_refused(config, "lastFilesRefused", "lastFilesRefusedSeconds", "changed certificate files refused");
     print_expiring(get(result, "certificates"));
 }

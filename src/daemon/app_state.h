@@ -65,6 +65,7 @@ struct app {
     bool withdrawn;             /* what we had published is gone, or it took too long */
     char status[512];           /* as last told to the service manager */
     bool said_not_ready;        /* as a warning, since it was ready last */
+    bool refused_for_files;     /* alone: what the running configuration names is what was to be loaded */
     char reload_refused[256];   /* why the last reload was; empty once one succeeds */
     char files_refused[512];    /* why changed certificate files were not taken; empty once they are */
     uint64_t reload_refused_ms, files_refused_ms; /* since when */

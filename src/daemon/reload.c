@@ -45,7 +45,8 @@ static bool refuse_restart_options(const struct app *a, const struct plan *p, st
     options_restart_needed(a->config, p->config, &names);
     none = buf_len(&names) == 0;
     if (!none)
-        buf_printf(errors, "cannot be changed without a restart: %.*s\n", (int)buf_len(&names), buf_slice(&names).p);
+        buf_printf(errors, "cannot be changed without a restart: %.*s: restart mvproxy, or take it back\n",
+                   (int)buf_len(&names), buf_slice(&names).p);
     buf_free(&names);
     return none;
 }
@@ -69,8 +70,11 @@ static bool prepare(struct app *a, struct plan *p, struct buf *errors)
         buf_append_str(errors, "out of memory\n");
         return false;
     }
-    if (!trust_load(p->config, &p->trust, errors))
+    if (!trust_load(p->config, &p->trust, errors)) {
+        trust_name_options(p->config, errors);
+        a->refused_for_files = options_hash(p->config) == options_hash(a->config);
         return false;
+    }
     (void)trust_keep_same(&p->trust, &a->trust);
     if (!wire_surroundings_make(a->back, p->config, &p->trust, a->hostname, &p->around)) {
         buf_append_str(errors, "out of memory\n");
@@ -176,6 +180,7 @@ bool reload_saying(struct app *a, struct buf *errors)
         buf_append_str(errors, "the process is shutting down\n");
         return false;
     }
+    a->refused_for_files = false;
     notify_reloading(a->notify);
     log_info("Reloading", LT("config", a->args.config_file == NULL ? "none" : a->args.config_file));
     ok = prepare(a, &plan, errors) && commit(a, &plan, errors);
@@ -219,16 +224,31 @@ void reload_request(struct app *a)
         loop_timer_set(a->reload_timer, a->reloaded_ms == 0 || next <= now ? 0 : next - now);
 }
 
+/* What was refused for its files alone is in force once those are. */
+static void files_are_good(struct app *a)
+{
+    if (a->reload_refused[0] == '\0' || !a->refused_for_files)
+        return;
+    a->refused_for_files = false;
+    a->reload_refused[0] = '\0';
+    metric_set(a->reload_ok, 1);
+    log_info("The files for which a reload was refused are good, and in use");
+    readiness_checks_tell(a);
+}
+
 bool reload_trust(struct app *a, struct buf *errors)
 {
     struct wire_surroundings around = a->around;
     struct trust t;
     bool made;
 
-    if (!trust_load(a->config, &t, errors))
+    if (!trust_load(a->config, &t, errors)) {
+        trust_name_options(a->config, errors);
         return false;
+    }
     if (!trust_keep_same(&t, &a->trust)) {
         trust_free(&t);
+        files_are_good(a);
         return true;
     }
     around.local = wire_local_origin(a->back, a->config, &t, a->hostname);
@@ -249,5 +269,6 @@ bool reload_trust(struct app *a, struct buf *errors)
     a->around = around;
     replace_trust(a, &t);
     rotation_changed(a);
+    files_are_good(a);
     return true;
 }

@@ -4,18 +4,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/limits.h"
 #include "base/log.h"
 #include "daemon/derive.h"
 #include "daemon/egress.h"
+#include "daemon/options.h"
 #include "net/egress_proxy.h"
 #include "net/tls_ctx.h"
 #include "net/tls_sni.h"
 #include "net/tls_suites.h"
 
-enum { EGRESS_ARENA_CEILING = 8 << 20, EGRESS_ERRORS_CEILING = 64 << 10 };
+enum { EGRESS_ARENA_CEILING = 8 << 20, EGRESS_ERRORS_CEILING = 64 << 10, TRUST_NAMED_BYTES = 64 << 10 };
 
 static const char *or_null(const char *s)
 {
@@ -349,6 +351,56 @@ void trust_each_file(const struct config *c, trust_file_fn *fn, void *arg)
             fn(files[i].option, files[i].path, files[i].kind, arg);
     each_sni_file(c, fn, arg);
     each_egress_file(c, fn, arg);
+}
+
+struct mention {
+    struct slice line;
+    const char *option; /* whose file the line is about; NULL: none that is known */
+};
+
+static void look_for_mention(const char *option, const char *path, enum trust_file_kind kind, void *arg)
+{
+    struct mention *m = arg;
+    const char *at = memmem(m->line.p, m->line.n, path, strlen(path));
+
+    (void)kind;
+    if (m->option == NULL && at != NULL && at + strlen(path) < m->line.p + m->line.n && at[strlen(path)] == ':')
+        m->option = option;
+}
+
+static const struct config_origin *origin_of(const struct config *c, const char *option)
+{
+    const struct option *o = options_find(slice_str(option));
+
+    return o == NULL || c->origins == NULL ? NULL : &c->origins[options_index(o)];
+}
+
+void trust_name_options(const struct config *c, struct buf *errors)
+{
+    struct slice rest = buf_slice(errors);
+    struct buf named;
+    struct mention m;
+
+    buf_init(&named, 2 * buf_len(errors) + TRUST_NAMED_BYTES);
+    while (slice_split(&rest, '\n', &m.line)) {
+        const struct config_origin *at;
+
+        m.option = NULL;
+        trust_each_file(c, look_for_mention, &m);
+        at = m.option == NULL ? NULL : origin_of(c, m.option);
+        if (m.line.n == 0)
+            continue;
+        if (at != NULL && at->given)
+            config_complain(&named, &at->place, "%s: %.*s", m.option, (int)m.line.n, m.line.p);
+        else
+            buf_printf(&named, "%s%s%.*s\n", m.option == NULL ? "" : m.option, m.option == NULL ? "" : ": ",
+                       (int)m.line.n, m.line.p);
+    }
+    if (!named.failed) {
+        buf_reset(errors);
+        buf_append(errors, buf_slice(&named));
+    }
+    buf_free(&named);
 }
 
 bool trust_has_peers(const struct trust *t)

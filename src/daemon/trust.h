@@ -25,6 +25,8 @@ struct trust {
 
 /* All or nothing; every failure is a line in *errors. */
 bool trust_load(const struct config *c, struct trust *out, struct buf *errors);
+/* Puts before each of these lines where the option stands that names the file, and the option. */
+void trust_name_options(const struct config *c, struct buf *errors);
 /* Puts what `old` has in the place of those that are the same, so that nobody has to connect anew. True if any
  * is not. */
 bool trust_keep_same(struct trust *t, const struct trust *old);

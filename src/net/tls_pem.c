@@ -18,6 +18,26 @@ const char *tls_reason(void)
     return reason == NULL ? "unknown error" : reason;
 }
 
+/* Of what a file holds: in words of its reader, not in the library's. */
+static const char *damage(void)
+{
+    unsigned long error = ERR_peek_last_error();
+
+    if (ERR_GET_LIB(error) == ERR_LIB_PEM && ERR_GET_REASON(error) == PEM_R_NO_START_LINE) {
+        ERR_clear_error();
+        return "nothing of the kind in PEM is in it: give another file";
+    }
+    if (ERR_GET_LIB(error) == ERR_LIB_PEM || ERR_GET_LIB(error) == ERR_LIB_ASN1) {
+        ERR_clear_error();
+        return "it is damaged or cut short: put the whole file in its place";
+    }
+    if (ERR_GET_LIB(error) == ERR_LIB_OSSL_DECODER) { /* of keys: what it missed it does not say */
+        ERR_clear_error();
+        return "no key in PEM can be read from it: give another file, or put the whole one in its place";
+    }
+    return tls_reason();
+}
+
 void tls_digest_add(struct tls_digest *d, struct slice data)
 {
     unsigned char both[2 * HASH_SHA256_BYTES];
@@ -127,7 +147,7 @@ static bool read_key(BIO *in, const char *path, struct tls_pair *out, struct err
         ERR_clear_error();
         return err_set(err, "private key %s: it is encrypted, and there is nobody to ask for the passphrase", path);
     }
-    return err_set(err, "private key %s: %s", path, tls_reason());
+    return err_set(err, "private key %s: %s", path, damage());
 }
 
 void tls_pair_clear(struct tls_pair *p)
@@ -147,7 +167,7 @@ bool tls_pair_load(const char *cert_file, const char *key_file, struct tls_pair 
 
     *out = (struct tls_pair){NULL, NULL, NULL};
     if (good && !read_chain(cert, out))
-        good = err_set(err, "certificate %s: %s", cert_file, tls_reason());
+        good = err_set(err, "certificate %s: %s", cert_file, damage());
     good = good && read_key(key, key_file, out, err);
     if (good && X509_check_private_key(out->cert, out->key) != 1)
         good = err_set(err, "private key %s: does not belong to certificate %s", key_file, cert_file);
@@ -189,7 +209,7 @@ bool tls_bundle_load(X509_STORE *store, STACK_OF(X509_NAME) * hints, const char 
     }
     BIO_free(in);
     if (!good || !ended_well())
-        return err_set(err, "CA bundle %s: certificate %u: %s", path, count + good, tls_reason());
+        return err_set(err, "CA bundle %s: certificate %u: %s", path, count + good, damage());
     return count > 0 || err_set(err, "CA bundle %s: no certificate in it", path);
 }
 

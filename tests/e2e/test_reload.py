@@ -166,9 +166,10 @@ def test_broken_pair(world):
     equal(served_certificate(world), before, "the certificate")
     with open(os.path.join(world.scratch, "serving.cert"), "r+", encoding="ascii") as pem:
         pem.truncate(300)
-    fail(world, "serving.cert")
+    fail(world, "serving.cert", "tls-cert-file: certificate ", "damaged or cut short")
     equal(served_certificate(world), before, "the certificate")
     install(world, "node-a")
+    until(lambda: world.proxies["a"].metric(OK) == 1.0, "the refusal to end with its cause: the files alone were why")
     succeed(world)
 
 

@@ -167,6 +167,32 @@ static void refuses(void)
     }
 }
 
+/* As at a reload: which file, by which line of the configuration, and what to do about it. */
+static void names_options(void)
+{
+    struct config *c = configured(BASE);
+    struct trust t;
+    struct buf errors;
+    FILE *f = fopen("cut.crt", "w");
+
+    if (f == NULL || fputs("-----BEGIN CERTIFICATE-----\nMIIB\n", f) < 0 || fclose(f) != 0)
+        tap_bail("cut.crt");
+    c->tls_cert_file = "cut.crt";
+    c->apiserver_ca_file = "nothing.crt";
+    buf_init(&errors, ROOM);
+    ok(!trust_load(c, &t, &errors), "half a certificate");
+    trust_name_options(c, &errors);
+    ok(memmem(buf_slice(&errors).p, buf_len(&errors), "1: tls-cert-file: certificate cut.crt: it is damaged or cut",
+              59) != NULL,
+       "where, what and what to do: %.*s", (int)buf_len(&errors), buf_slice(&errors).p);
+    ok(memmem(buf_slice(&errors).p, buf_len(&errors), ":1: apiserver-ca-file: CA bundle nothing.crt: No such", 53) !=
+           NULL,
+       "and so of the other");
+    buf_free(&errors);
+    config_free(c);
+    (void)remove("cut.crt");
+}
+
 /* ---- what is the same ---- */
 
 static void keeps(void)
@@ -302,6 +328,7 @@ int main(void)
     make_files();
     loads();
     refuses();
+    names_options();
     keeps();
     files(
         BASE,

@@ -45,15 +45,16 @@ static void test_files(void)
     if (system(command) != 0)
         tap_bail("openssl ec");
     refuses_server("no-such.crt", "node-a.key", NULL, "no-such.crt: No such file");
-    refuses_server("garbage.pem", "node-a.key", NULL, "certificate ");
+    refuses_server("garbage.pem", "node-a.key", NULL, "give another file");
+    refuses_server("half.pem", "node-a.key", NULL, "damaged or cut short");
     refuses_server("node-a.crt", "no-such.key", NULL, "no-such.key: No such file");
-    refuses_server("node-a.crt", "garbage.pem", NULL, "private key ");
+    refuses_server("node-a.crt", "garbage.pem", NULL, "give another file");
     refuses_server("node-a.crt", "node-b.key", NULL, "node-b.key: does not belong to");
     refuses_server("node-a.crt", "node-a.key.enc", NULL, "encrypted");
     refuses_server("node-a.crt", "node-a.key", "no-such-ca.crt", "no-such-ca.crt: No such file");
     refuses_server("node-a.crt", "node-a.key", "garbage.pem", "no certificate in it");
     refuses_server("node-a.crt", "node-a.key", "empty.pem", "no certificate in it");
-    refuses_server("node-a.crt", "node-a.key", "half.pem", "CA bundle ");
+    refuses_server("node-a.crt", "node-a.key", "half.pem", "damaged or cut short");
 }
 
 static void test_client_files(void)
