@@ -105,6 +105,14 @@ static void room_of_the_consumed(void)
     ok(!buf_append(&b, slice_of(text, 31)), "one more than there is room for needs some");
     buf_consume(&b, buf_len(&b));
     is_u64(b.start + b.end, 0, "what is empty begins anew");
+    buf_charge(&b, NULL);
+    buf_reset(&b);
+    ok(buf_append_str(&b, text), "full again");
+    buf_consume(&b, 31);
+    ok(buf_append_str(&b, text), "more than there is room for");
+    is_u64(b.start, 0, "does not carry what was consumed along");
+    is_u64(b.cap, 128, "into its new memory");
+    ok(slice_eq(slice_from(buf_slice(&b), 33), slice_str(text)), "in order");
     buf_free(&b);
 }
 

@@ -33,5 +33,12 @@ int main(void)
             nearest_try(&n, names[k]);
         is_str(n.best, rows[i].best, "\"%s\"", rows[i].word);
     }
+    {
+        static const char name[] = "verboseverboseverboseverboseverboseverboseverboseverboseverboseverboseverbose";
+        struct nearest n = nearest_to(SLICE_LIT("verbose"));
+
+        nearest_try(&n, name);
+        is_str(n.best, NULL, "a name of %zu bytes is no option of ours", sizeof(name) - 1);
+    }
     return tap_end();
 }
