@@ -117,6 +117,8 @@ static void numbers(void)
       hex[] = {
           {"0", true, 0},
           {"fF", true, 255},
+          {"aA", true, 170},
+          {"`", false, 0},
           {"ffffffffffffffff", true, UINT64_MAX},
           {"00000000000000001", false, 0},
           {"", false, 0},

@@ -92,6 +92,23 @@ static void churn(void)
     strmap_free(m);
 }
 
+/* Three quarters of 16 slots, and not one slot less; then more. */
+static void filling(void)
+{
+    struct strmap *m = strmap_new();
+    uint64_t calls = mem_calls();
+    char space[32];
+    bool fine = true;
+
+    for (unsigned i = 0; i < 12; i++)
+        fine = strmap_put(m, numbered(space, sizeof(space), i), value_of(i), NULL) && fine;
+    ok(fine, "12 entries");
+    is_u64(mem_calls() - calls, 12 + 1, "one table");
+    ok(strmap_put(m, SLICE_LIT("more"), value_of(12), NULL), "one more");
+    is_u64(mem_calls() - calls, 13 + 2, "needs another");
+    strmap_free(m);
+}
+
 static void failures(void)
 {
     char space[32];
@@ -120,6 +137,7 @@ int main(void)
     basics();
     many();
     churn();
+    filling();
     failures();
     return tap_end();
 }
