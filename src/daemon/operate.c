@@ -3,6 +3,7 @@
 
 #include "admin/control.h"
 #include "admin/metrics_text.h"
+#include "admin/status.h"
 #include "base/json_write.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -13,6 +14,7 @@
 #include "daemon/status.h"
 #include "proxy/explain.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { REQUESTS_SHOWN = 1000, RELOAD_ERRORS_CEILING = 64 << 10 };
@@ -26,15 +28,18 @@ static bool do_status(const struct json_object *request, struct buf *out, struct
 static bool look_at_server(void *arg, const char *id, struct explain_server *out)
 {
     const struct cluster_view *v = arg;
+    char words[STATUS_STATE_BYTES];
 
     for (size_t i = 0; i < v->n; i++) {
         const struct cluster_server *s = &v->servers[i];
 
         if (strcmp(s->id, id) != 0)
             continue;
-        *out = (struct explain_server){
-            .answers = s->answers != PULSE_SILENT && s->address != NULL, .error = s->error, .error_ms = s->error_ms};
-        (void)status_of_server(s, &out->state);
+        *out = (struct explain_server){.answers = s->answers != PULSE_UNREACHABLE && s->address != NULL,
+                                       .error = s->error,
+                                       .error_ms = s->error_ms};
+        (void)status_of_server(s, words);
+        (void)snprintf(out->state, sizeof(out->state), "%s", words);
         return true;
     }
     return false;

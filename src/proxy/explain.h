@@ -11,11 +11,13 @@
 #include "proxy/proxy.h"
 
 /* How a server is just now. */
+enum { EXPLAIN_STATE_BYTES = 80 };
+
 struct explain_server {
-    const char *state; /* in words */
-    bool answers;      /* false: it is known that it does not */
-    const char *error; /* the last; NULL: there was none */
-    uint64_t error_ms; /* how long ago */
+    char state[EXPLAIN_STATE_BYTES]; /* in words */
+    bool answers;                    /* false: it is known that it does not */
+    const char *error;               /* the last; NULL: there was none */
+    uint64_t error_ms;               /* how long ago */
 };
 
 struct explain_query {
