@@ -32,6 +32,7 @@ static bool look_at_server(void *arg, const char *id, struct explain_server *out
 
     for (size_t i = 0; i < v->n; i++) {
         const struct cluster_server *s = &v->servers[i];
+        char words[STATUS_STATE_BYTES];
 
         if (strcmp(s->id, id) != 0)
             continue;

@@ -10,6 +10,8 @@
 #include "base/err.h"
 #include "proxy/proxy.h"
 
+enum { EXPLAIN_STATE_BYTES = 128 };
+
 /* How a server is just now. */
 enum { EXPLAIN_STATE_BYTES = 80 };
 
