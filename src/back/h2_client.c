@@ -171,6 +171,7 @@ static bool send_output(struct h2_client *c)
     const uint8_t *p;
     ssize_t n = 1;
 
+    must_hold(!c->in_session);
     while (n > 0 && !c->speechless && !stream_congested(c->stream)) {
         c->in_session = true;
         n = nghttp2_session_mem_send(c->session, &p);
@@ -202,6 +203,7 @@ static void take_input(struct h2_client *c)
 {
     struct slice in;
 
+    must_hold(!c->in_session);
     /*
      * Also while bodies wait for the server: one that does not read either until it has been read from would wait for
      * us for ever. What its frames make us say is bounded by nghttp2 (LIMIT_H2_UNSENT_ACKS) and by the rate below.

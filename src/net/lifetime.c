@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/lifetime.h"
 
+#include "base/contract.h"
 #include "net/loop_internal.h"
 
 void lifetime_init(struct lifetime *life, struct loop *l, const char *what)
@@ -14,6 +15,7 @@ static void free_all(void *arg)
     struct lifetime *life = arg;
     loop_fn *fn = life->free_fn;
 
+    must_hold(fn != NULL && life->guests.count == 0); /* nobody calls it any more */
     loop_timers_free(life->timers);
     life->timers = NULL;
     fn(life->free_arg); /* `life` is gone */

@@ -6,6 +6,7 @@
  */
 #include "net/stream_bulk.h"
 
+#include "base/contract.h"
 #include "net/stream_out.h"
 
 enum {
@@ -27,6 +28,7 @@ static void bulk_work(void *arg)
     struct stream *s = arg;
     unsigned due = s->due;
 
+    must_hold(s->state != STREAM_CLOSED);
     s->due = 0;
     set_held(s, false);
     if (due & STREAM_DUE_SEND) {

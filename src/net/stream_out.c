@@ -4,6 +4,8 @@
  */
 #include "net/stream_out.h"
 
+#include "base/contract.h"
+
 #include <errno.h>
 #include <event2/event.h>
 #include <stdio.h>
@@ -77,6 +79,7 @@ static void all_sent(struct stream *s)
     /* Proxies take a FIN for the end of both directions; under TLS close_notify has said it, and the FIN can wait. */
     bool fin_waits = s->tunnelled && s->tls != NULL && s->state == STREAM_OPEN;
 
+    must_hold(buf_len(&s->out) == 0); /* a FIN before the rest would cut it off */
     buf_free_list_return(loop_free_list(s->loop), &s->out);
     if (s->state != STREAM_CONNECTING) /* then it says when we are connected */
         stream_forget_writable(s);

@@ -9,6 +9,7 @@
 #include <openssl/err.h>
 #include <sys/socket.h>
 
+#include "base/contract.h"
 #include "net/lifetime.h"
 #include "net/loop_internal.h"
 #include "net/sockopt.h"
@@ -95,6 +96,7 @@ static void take_step(void *arg)
     struct handshake *h = arg;
     int n, error;
 
+    must_hold(!lifetime_over(&h->life)); /* the SSL goes with it */
     h->begun = true;
     ERR_clear_error();
     n = SSL_do_handshake(h->ssl);
