@@ -28,7 +28,6 @@ static bool do_status(const struct json_object *request, struct buf *out, struct
 static bool look_at_server(void *arg, const char *id, struct explain_server *out)
 {
     const struct cluster_view *v = arg;
-    char words[STATUS_STATE_BYTES];
 
     for (size_t i = 0; i < v->n; i++) {
         const struct cluster_server *s = &v->servers[i];

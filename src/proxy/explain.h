@@ -13,8 +13,6 @@
 enum { EXPLAIN_STATE_BYTES = 128 };
 
 /* How a server is just now. */
-enum { EXPLAIN_STATE_BYTES = 80 };
-
 struct explain_server {
     char state[EXPLAIN_STATE_BYTES]; /* in words */
     bool answers;                    /* false: it is known that it does not */
