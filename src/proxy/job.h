@@ -21,9 +21,6 @@
 #include "proxy/route.h"
 #include "proxy/traffic.h"
 
-struct disco_pretty;
-struct heal;
-struct judge_question;
 struct loop;
 struct proxy;
 
