@@ -15,6 +15,7 @@ built), KEEP=1 keeps the folder with configurations and logs.
 """
 
 import atexit
+import contextlib
 import fcntl
 import hashlib
 import inspect
@@ -605,6 +606,28 @@ def ctl_json(world, *arguments):
     status, out, errors = ctl(world, "-o", "json", *arguments)
     equal((status, errors), (0, ""), "mvproxyctl " + " ".join(arguments))
     return json.loads(out)
+
+
+@contextlib.contextmanager
+def killed(world, name):
+    """A server is dead meanwhile."""
+    world.sim.kill_server(name)
+    try:
+        yield
+    finally:
+        world.sim.start_server(name)
+
+
+def golden(path, out, mark="\n# "):
+    """The text is the file's, part by part; MVPROXY_UPDATE_GOLDEN writes the file anew."""
+    if os.environ.get("MVPROXY_UPDATE_GOLDEN"):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(out)
+    with open(path, encoding="utf-8") as file:
+        wanted = file.read()
+    for got, want in zip(out.split(mark), wanted.split(mark)):
+        equal(got, want, "said")
+    equal(len(out), len(wanted), "length")
 
 
 # ---------------------------------------------------------------------------------------- TAP

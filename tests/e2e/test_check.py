@@ -124,15 +124,6 @@ def server(world, name, **changes):
 
 
 @contextlib.contextmanager
-def dead(world, name):
-    world.sim.kill_server(name)
-    try:
-        yield
-    finally:
-        world.sim.start_server(name)
-
-
-@contextlib.contextmanager
 def unready(world):
     world.sim.command("a", "not-ready")
     try:
@@ -212,7 +203,7 @@ def faults(world):
         ("a front-proxy certificate of another CA",
          {"proxy-client-cert-file": crt("admin"), "proxy-client-key-file": key("admin")}),
         ("no front-proxy certificate", {"proxy-client-cert-file": None, "proxy-client-key-file": None}),
-        ("the local server is down", {}, dead(world, "a")),
+        ("the local server is down", {}, fixture.killed(world, "a")),
         ("the local server has a certificate of another CA", {"apiserver-ca-file": crt("foreign-ca")}),
         ("the local server has another name", {"apiserver-tls-server-name": "somebody.example"}),
         ("the local server is an mvproxy", {"apiserver": "https://" + forwarder.address}),
@@ -252,14 +243,7 @@ def test_golden(world):
         said = marks(world, text)
         equal(status, 2 if "\u00d7" in said else 1, name + ": exit status\n" + text)
         out += "# %s\n%s\n\n" % (name, said)
-    if os.environ.get("MVPROXY_UPDATE_GOLDEN"):
-        with open(GOLDEN, "w", encoding="utf-8") as golden:
-            golden.write(out)
-    with open(GOLDEN, encoding="utf-8") as golden:
-        wanted = golden.read()
-    for got, want in zip(out.split("\n# "), wanted.split("\n# ")):
-        equal(got, want, "said")
-    equal(len(out), len(wanted), "length")
+    fixture.golden(GOLDEN, out)
 
 
 def test_form(world):

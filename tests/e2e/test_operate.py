@@ -133,6 +133,7 @@ def test_explain_failover(world):
     until(lambda: re.search(r'uri="/api/v1/nodes".* route="local-failover"', a.log()[mark:]), "the access log")
     world.sim.start_server("a")
     until(lambda: ask(world, "explain", "GET", "/api/v1/nodes")["row"] == "served-locally", "explain afterwards")
+    until(a.ready, "ready again")
 
 
 def test_explain_dead_peers(world):
@@ -186,7 +187,8 @@ def test_gigabyte(world):
             pass  # closed with what it had not read
     check(sent < 1 << 24, sent, "bytes were taken")
     check(told == b"" or b"too long" in told, told)
-    equal(ctl(world, "status")[0], 0, "others")
+    told = ctl(world, "status")
+    equal(told[0], 0, told)
 
 
 def test_reloads(world):

@@ -55,13 +55,11 @@ def run(world, alert):
 
 @contextlib.contextmanager
 def killed(world, name):
-    world.sim.kill_server(name)
-    try:
+    """And well again afterwards."""
+    with fixture.killed(world, name):
         yield
-    finally:
-        world.sim.start_server(name)
-        until(lambda: all(s["answers"] == "answers" for s in ctl_json(world, "status")["servers"]), "its return")
-        until(world.proxies["a"].ready, "ready again")
+    until(lambda: all(s["answers"] == "answers" for s in ctl_json(world, "status")["servers"]), "its return")
+    until(world.proxies["a"].ready, "ready again")
 
 
 @contextlib.contextmanager
