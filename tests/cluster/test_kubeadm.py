@@ -356,6 +356,19 @@ def test_bypass(cluster):
     assert len(askers.trouble) <= LOST, askers.trouble
 
 
+def test_old_manifest(cluster):
+    """a manifest of before comes back: kube-apiserver cannot have its port, until the one command takes mvproxy out of its way"""
+    first = cluster.machines[0]
+    manifest, before = "/etc/kubernetes/manifests/kube-apiserver.yaml", _pod(first)
+    first.run("cp -p %s /root/new.yaml && sed '/--bind-address=/d' %s >/etc/kubernetes/.old && mv /etc/kubernetes/.old %s" % (manifest, manifest, manifest))
+    waiting.until(lambda: _pod(first) != before and first.status("grep -q 'bind: address already in use' %s/pods/%s-kube-apiserver.log" % (
+        cluster.shared, first.name)) == 0, "kube-apiserver to miss its port")
+    GUIDE.take(first, "bypass")
+    assert cluster.client(first).get("/readyz").status == 200
+    first.run("mv /root/new.yaml %s && systemctl enable mvproxy && systemctl start --no-block mvproxy" % manifest)
+    _in_place(first)
+
+
 def test_bypass_instance(cluster):
     """so are an instance of the template and its socket; they come back, and nothing else does"""
     first = cluster.machines[0]
