@@ -300,8 +300,8 @@ def explain_keep(t, cluster, shell):
                cluster.dir, old.name, new.name, old.name, new.name, cluster.dir, old.loopback))
     ctl = os.path.join(os.path.dirname(cluster.mvproxy), "mvproxyctl")
     t.tell("What the mvproxies say, and why a request goes where it goes:")
-    t.command("%s --socket %s status" % (ctl, old.control_socket))
-    t.command("%s --socket %s explain GET %s" % (ctl, old.control_socket, COLLECTION))
+    t.command("%s %s --socket %s status" % (shell, ctl, old.control_socket))
+    t.command("%s %s --socket %s explain GET %s" % (shell, ctl, old.control_socket, COLLECTION))
     t.tell("To end it and remove everything:")
     t.command("contrib/demo --stop")
 

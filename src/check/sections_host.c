@@ -229,8 +229,11 @@ static void check_free(struct scene *s, const struct addresses *ours)
                            "mvproxy itself or mvproxy.socket may be there (then check without --pre)",
                            "bind-address: %s is taken by another process", text);
         else
-            findings_wrong(s->f, "host-address", "choose another address or port", "bind-address: %s: %s", text,
-                           strerror(error));
+            findings_wrong(s->f, "host-address",
+                           error == EACCES ? "a port below 1024 needs CAP_NET_BIND_SERVICE in the unit "
+                                             "(CapabilityBoundingSet= and AmbientCapabilities=); or choose another"
+                                           : "choose another address or port",
+                           "bind-address: %s: %s", text, strerror(error));
     }
     if (good)
         findings_good(s->f, "host-address", "the addresses to listen on are free");

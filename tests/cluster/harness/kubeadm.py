@@ -14,7 +14,7 @@ import tempfile
 from . import machine, waiting
 from .balancer import Balancer
 from .client import Client
-from .daemon import Daemon
+from .daemon import Daemon, DaemonError
 from .guide import Guide
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -135,6 +135,8 @@ class KubeadmCluster:
             shutil.copy(self.package, os.path.join(self.shared, "mvproxy_0_test.deb"))
         else:
             machine.command("make", "-s", "-C", self.build, "install", "DESTDIR=%s/staged" % self.shared)
+            if not os.path.exists(os.path.join(self.shared, "staged/usr/local/sbin/mvproxy")):
+                raise DaemonError("%s was configured with --prefix; give a build without it, or --package" % self.build)
 
     def newer_package(self, one, release):
         """In /root there, in place of the one that is installed: the package as that later release would have it."""
