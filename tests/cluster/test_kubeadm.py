@@ -243,6 +243,28 @@ def test_audit_log(cluster):
         assert event["sourceIPs"] == [CLIENT, "127.0.0.1"], event["sourceIPs"]
 
 
+VIRTUAL = "192.0.2.200"
+
+
+def test_virtual_address(cluster):
+    """an address that moves from node to node, as kube-vip and keepalived have it: served wherever it is, and nowhere refused"""
+    *holders, asker = cluster.machines
+    ask = "kubectl --server https://%s:6443 --tls-server-name kubernetes --request-timeout=10s get --raw /livez" % VIRTUAL
+    for one in holders:
+        one.run("cp -p /etc/mvproxy/mvproxy.yaml /root/plain.yaml && sed -i 's/^bind-address:.*/bind-address: [%s, %s]/' /etc/mvproxy/mvproxy.yaml && "
+                "systemctl restart mvproxy" % (one.address, VIRTUAL))
+        _in_place(one)
+    try:
+        for one in holders:
+            one.run("ip address add %s/32 dev eth0" % VIRTUAL)
+            waiting.until(lambda: asker.status("ip neighbour flush to %s; %s" % (VIRTUAL, ask)) == 0, "an answer at the virtual address on " + one.name)
+            one.run("ip address del %s/32 dev eth0" % VIRTUAL)
+    finally:
+        for one in holders:
+            one.run("cp -p /root/plain.yaml /etc/mvproxy/mvproxy.yaml && systemctl restart mvproxy")
+            _in_place(one)
+
+
 def test_broken_configuration(cluster):
     """a mistake is named with its place; a reload is refused with the reason, and what runs goes on"""
     first = cluster.machines[0]
