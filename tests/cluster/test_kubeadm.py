@@ -388,6 +388,7 @@ def test_old_manifest(cluster):
     GUIDE.take(first, "bypass")
     assert cluster.client(first).get("/readyz").status == 200
     first.run("mv /root/new.yaml %s && systemctl enable mvproxy && systemctl start --no-block mvproxy" % manifest)
+    waiting.until(lambda: first.status("ss -Hltnp 'sport = :6443' | grep -qF %s:6443" % first.address) == 0, "mvproxy to have the port")
     _in_place(first)
 
 
