@@ -184,6 +184,34 @@ static bool check_bundle(struct preflight *p, const char *option, const char *pa
     return path[0] != '\0' && readable(p, option, path, TRUST_BUNDLE);
 }
 
+static bool has_ca(const char *path)
+{
+    struct tls_file_facts f;
+
+    tls_inspect(path, &f);
+    return f.has_ca;
+}
+
+/* By which clients are believed, each with a certificate of his own. */
+static bool check_clients_bundle(struct preflight *p, const char *option, const char *path)
+{
+    bool good = check_bundle(p, option, path);
+
+    if (good && !has_ca(path))
+        wrong(p, option, "%s has no certificate of a CA, so it believes nobody: give the CA's (ca.crt)", path);
+    return good && has_ca(path);
+}
+
+/* A server's own certificate in place of its CA's is believed as well, for as long as the server has it. */
+static void check_servers_bundle(struct preflight *p, const char *option, const char *path)
+{
+    if (check_bundle(p, option, path) && !has_ca(path))
+        warn(p, option,
+             "%s has no certificate of a CA: nobody is believed any more once the server's is renewed: give the CA "
+             "that has signed it (ca.crt)",
+             path);
+}
+
 static void check_front_proxy(struct preflight *p, bool front_proxy_ca)
 {
     const struct config *c = p->c;
@@ -192,7 +220,14 @@ static void check_front_proxy(struct preflight *p, bool front_proxy_ca)
         return;
     check_pair(p, &(struct pair){"proxy-client-cert-file", c->proxy_client_cert_file, "proxy-client-key-file",
                                  c->proxy_client_key_file, false});
-    if (front_proxy_ca && p->ok && !tls_inspect_signed(c->proxy_client_cert_file, c->requestheader_client_ca_file))
+    if (!front_proxy_ca || !p->ok || tls_inspect_signed(c->proxy_client_cert_file, c->requestheader_client_ca_file))
+        return;
+    if (c->client_ca_file[0] != '\0' && tls_inspect_signed(c->proxy_client_cert_file, c->client_ca_file))
+        wrong(p, "proxy-client-cert-file",
+              "%s is a certificate of client-ca-file, not of requestheader-client-ca-file, so peers would not believe "
+              "us: give the front proxy's (front-proxy-client.crt)",
+              c->proxy_client_cert_file);
+    else
         wrong(p, "requestheader-client-ca-file",
               "%s has not signed proxy-client-cert-file, so peers would not believe us: give the front-proxy CA, as "
               "kube-apiserver has it",
@@ -206,6 +241,14 @@ static void check_separate_cas(struct preflight *p)
 
     if (!tls_inspect_shared(c->client_ca_file, c->requestheader_client_ca_file))
         return;
+    if (c->requestheader_allowed_names[0] != NULL && c->apiserver_ca_file[0] != '\0' &&
+        !tls_inspect_shared(c->client_ca_file, c->apiserver_ca_file)) {
+        warn(p, "client-ca-file",
+             "%s is the front-proxy CA, and users have certificates of another as a rule: give kube-apiserver's "
+             "--client-ca-file",
+             c->client_ca_file);
+        return;
+    }
     if (c->requestheader_allowed_names[0] == NULL)
         wrong(
             p, "requestheader-client-ca-file",
@@ -221,11 +264,11 @@ bool preflight_files(const struct config *c, const char *user, struct buf *findi
     bool client_ca, front_proxy_ca;
 
     check_serving(&p);
-    client_ca = check_bundle(&p, "client-ca-file", c->client_ca_file);
-    front_proxy_ca = check_bundle(&p, "requestheader-client-ca-file", c->requestheader_client_ca_file);
-    (void)check_bundle(&p, "apiserver-ca-file", c->apiserver_ca_file);
-    (void)check_bundle(&p, "peer-ca-file", c->peer_ca_file);
-    (void)check_bundle(&p, "etcd-cafile", c->etcd_cafile);
+    client_ca = check_clients_bundle(&p, "client-ca-file", c->client_ca_file);
+    front_proxy_ca = check_clients_bundle(&p, "requestheader-client-ca-file", c->requestheader_client_ca_file);
+    check_servers_bundle(&p, "apiserver-ca-file", c->apiserver_ca_file);
+    check_servers_bundle(&p, "peer-ca-file", c->peer_ca_file);
+    check_servers_bundle(&p, "etcd-cafile", c->etcd_cafile);
     if (c->etcd_certfile[0] != '\0')
         check_pair(&p, &(struct pair){"etcd-certfile", c->etcd_certfile, "etcd-keyfile", c->etcd_keyfile, false});
     check_front_proxy(&p, front_proxy_ca);
@@ -233,6 +276,14 @@ bool preflight_files(const struct config *c, const char *user, struct buf *findi
         check_separate_cas(&p);
     if (c->client_ca_file[0] == '\0')
         warn(&p, "client-ca-file", "none: users with certificates are refused");
+    return p.ok;
+}
+
+bool preflight_wrong(const struct config *c, const char *option, const char *what, struct buf *findings)
+{
+    struct preflight p = {c, NULL, findings, true};
+
+    wrong(&p, option, "%s", what);
     return p.ok;
 }
 

@@ -10,6 +10,7 @@
 #include "daemon/preflight.h"
 #include "daemon/rlimits.h"
 #include "daemon/trust.h"
+#include "daemon/try_local.h"
 #include "net/tls_memory.h"
 #include <config.h>
 
@@ -44,10 +45,11 @@ static int check(const struct config *c, struct buf *errors)
         ok = false;
         buf_printf(errors, "bind-address: %s\n", err.text);
     }
-    if (ok && trust_load(c, &trust, errors))
+    ok = ok && trust_load(c, &trust, errors);
+    if (ok) {
+        ok = try_local(c, &trust, &err) || preflight_wrong(c, "apiserver-ca-file", err.text, errors);
         trust_free(&trust);
-    else
-        ok = false;
+    }
     print_errors(errors);
     if (!ok)
         return EXIT_BAD_CONFIG;

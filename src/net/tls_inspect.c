@@ -91,6 +91,7 @@ void tls_inspect(const char *path, struct tls_file_facts *out)
 
         if (cert != NULL && !out->has_certificate)
             take_certificate(cert, out);
+        out->has_ca = out->has_ca || (cert != NULL && X509_check_ca(cert) != 0);
         out->damaged = out->damaged || (cert == NULL && strcmp(name, PEM_STRING_X509) == 0);
         out->has_key = out->has_key || strstr(name, "PRIVATE KEY") != NULL;
         X509_free(cert);

@@ -12,6 +12,7 @@ struct tls_file_facts {
     int error;                     /* errno if the file cannot be read, else 0 */
     bool has_certificate;          /* in PEM */
     bool has_key;                  /* a private key in PEM, encrypted or not */
+    bool has_ca;                   /* one of the certificates may sign others */
     bool damaged;                  /* begins as PEM and does not end so */
     struct tls_validity valid;     /* of the first certificate, here and below */
     bool for_servers, for_clients; /* by its extended key usage */

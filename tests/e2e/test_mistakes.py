@@ -94,6 +94,8 @@ def mistakes(world):
         ("the clients' CA as the front-proxy CA",
          {"requestheader-client-ca-file": crt("ca"), "requestheader-allowed-names": [],
           "proxy-client-cert-file": crt("admin"), "proxy-client-key-file": key("admin")}),
+        ("a user's certificate as the front proxy's", {"proxy-client-cert-file": crt("admin"), "proxy-client-key-file": key("admin")}),
+        ("a server's certificate as the clients' CA", {"client-ca-file": crt("node-a")}),
     ]
 
 
@@ -129,6 +131,35 @@ def test_form(world):
             check(word not in "\n".join(lines), name, lines)
         options = list(change) or [a.split("=")[0] for a in argument]
         check(any(o in "\n".join(lines) for o in options), name, lines)
+
+
+def warned(world, change):
+    """What -t warns of and takes."""
+    path = os.path.join(world.scratch, "doubtful.yaml")
+    with open(path, "w", encoding="utf-8") as out:
+        out.write(fixture.yaml({k: v for k, v in dict(world.options("a"), **change).items() if v is not None}))
+    done = subprocess.run([fixture.mvproxy_binary(), "--config", path, "-t"], capture_output=True, text=True, check=False, timeout=fixture.PATIENCE)
+    equal(done.returncode, 0, done.stderr)
+    return done.stderr
+
+
+def test_warnings(world):
+    """what works today and not after the next renewal, or for nobody with a certificate, is warned of"""
+    crt = world.certs.crt
+    equal(warned(world, {}), "", "nothing is wrong")
+    check("apiserver-ca-file: %s has no certificate of a CA" % crt("node-a") in warned(world, {"apiserver-ca-file": crt("node-a")}), "a server's certificate")
+    check("peer-ca-file: %s has no certificate of a CA" % crt("node-a") in warned(world, {"peer-ca-file": crt("node-a")}), "a peer's certificate")
+    check("client-ca-file: %s is the front-proxy CA" % crt("front-proxy-ca") in warned(world, {"client-ca-file": crt("front-proxy-ca")}), "the front-proxy CA")
+
+
+def test_shown(world):
+    """an API server that runs already is asked for its certificate: one that apiserver-ca-file has not signed is told of, in place"""
+    world.start()
+    equal(warned(world, {}), "", "it is believed")
+    answer = said(world, {"apiserver-ca-file": world.certs.crt("foreign-ca")})
+    check(re.search(r"^FILE:N:\d+: apiserver-ca-file: the certificate that https://\S+ shows is not believed \(.*\): give the CA", answer), answer)
+    answer = said(world, {"apiserver-tls-server-name": "another.example"})
+    check("is not believed" in answer, answer)
 
 
 def test_user(world):

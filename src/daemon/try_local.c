@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/try_local.h"
+
+#include "back/fetch.h"
+#include "base/metric.h"
+#include "daemon/wire.h"
+#include "net/loop.h"
+
+#include <string.h>
+
+enum { TRY_TIMEOUT_MS = 3000, TRY_TURN_MS = 100, TRY_BODY_BYTES = 64 << 10 };
+
+struct trial {
+    const struct config *c;
+    struct err *err;
+    bool over, ok;
+};
+
+static void on_answer(void *arg, const struct fetch_result *r)
+{
+    struct trial *t = arg;
+
+    t->over = true;
+    /* As OpenSSL says it of each certificate that is not believed. */
+    if (r->ok || strstr(r->failure, "certificate") == NULL)
+        return;
+    t->ok = err_set(t->err,
+                    "the certificate that %s shows is not believed (%s): give the CA that has signed kube-apiserver's "
+                    "--tls-cert-file, and see that apiserver-tls-server-name is one of its names",
+                    t->c->apiserver, r->failure);
+}
+
+static void ask(struct loop *l, struct back *b, struct origin *o, struct trial *t)
+{
+    const struct fetch_opts f = {
+        .origin = o,
+        .probe = true,
+        .method = SLICE_LIT("GET"),
+        .target = SLICE_LIT("/version"),
+        .ceiling = TRY_BODY_BYTES,
+        .timeout_ms = TRY_TIMEOUT_MS,
+    };
+
+    if (fetch_start(b, l, &f, on_answer, t) == NULL)
+        return;
+    while (!t->over)
+        loop_run_once(l, TRY_TURN_MS);
+}
+
+bool try_local(const struct config *c, const struct trust *t, struct err *err)
+{
+    struct trial trial = {.c = c, .err = err, .ok = true};
+    struct metrics *m = metrics_new();
+    struct loop *l = loop_new(m);
+    struct back *b = back_new(l, m);
+    struct origin *o = wire_local_origin(b, c, t, "");
+
+    if (o != NULL) {
+        ask(l, b, o, &trial);
+        origin_unref(o);
+    }
+    back_free(b);
+    loop_free(l);
+    metrics_free(m);
+    return trial.ok;
+}
