@@ -490,6 +490,9 @@ void identity_restarted(struct identity *i)
     identity_recheck(i); /* another process may be another version */
     i->anew = i->may_exist;
     renew_now(i);
+    /* The pause before the next attempt has grown while it was away, and peers go by this Lease. */
+    if (i->state == STATE_PUBLISHING && i->call == NULL && i->next == look)
+        after(i, 0, look);
 }
 
 /* ------------------------------------------------------------------------------------------- what the watch shows */

@@ -272,6 +272,28 @@ static void routed_at_once(void)
     end(&s);
 }
 
+/* Peers that could not read it meanwhile go by its Lease, which we keep: it is renewed as soon as it is back. */
+static void back_after(unsigned away_ms)
+{
+    struct story s;
+    int64_t before;
+    unsigned ms = 0;
+
+    begin(&s, IDENTITY_AUTO, 24);
+    s.w.opts.local_failover = true; /* so that it is asked whether it is back */
+    cluster_update(s.w.cluster, &s.w.opts);
+    sim_run_ms(s.w.loop, 20000);
+    kube_stop(s.w.local, false);
+    sim_run_ms(s.w.loop, away_ms);
+    (void)look(&s, s.w.local);
+    before = s.lease.renew_us;
+    kube_sim(s.w.local)->fault = SIM_FINE;
+    for (; ms < 10000 && look(&s, s.w.local) && s.lease.renew_us == before; ms++)
+        sim_run_ms(s.w.loop, 1);
+    ok(ms <= 1500, "away for %u s: renewed %u ms after it is back", away_ms / 1000, ms);
+    end(&s);
+}
+
 /* Taken back to a version with another Lease, or with none of its own, while the one before is there still. */
 static void taken_back(unsigned minor)
 {
@@ -348,6 +370,8 @@ int main(void)
     pretends();
     routed_at_once();
     grows_after_its_start();
+    for (unsigned ms = 1000; ms <= 20000; ms += 1000)
+        back_after(ms);
     taken_back(26);
     taken_back(25);
     renamed("apps/v1:deployments;batch/v1:jobs;batch/v3:jobs");
