@@ -261,7 +261,9 @@ static void on_answer(void *arg, const struct fleet_answer *a)
     } else if (a->status == 404) {
         judge_404(s, a);
     } else if (a->status == 200) {
-        if (a->server < 0 || !fleet_has(s->fleet, (unsigned)a->server, &a->gvr))
+        /* What the process before said may still be on its way. */
+        if (a->server < 0 ||
+            (!fleet_has(s->fleet, (unsigned)a->server, &a->gvr) && s->started_ms[a->server] <= a->asked_ms))
             broken(s, "node %d answered for what it has not", a->server);
     } else if (answerable(s, a) && !s->short_of_memory) {
         broken(s, "%u at node %u for %.*s/%.*s %.*s, which could be had: %.*s", a->status, a->node, (int)a->gvr.group.n,
