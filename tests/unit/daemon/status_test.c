@@ -100,7 +100,8 @@ void cluster_view_free(struct cluster_view *v)
 
 void expiry_each(const struct expiry *e, void (*fn)(const struct expiry_entry *entry, void *arg), void *arg)
 {
-    const struct expiry_entry one = {.option = "tls-cert-file", .path = "/a.crt", .not_after = NOW_S + 60};
+    const struct expiry_entry one = {
+        .option = "tls-cert-file", .path = "/a.crt", .not_after = NOW_S + 60, .soon = true};
 
     (void)e;
     for (unsigned i = 0; i < n_certificates; i++)
@@ -228,11 +229,12 @@ static void written(struct app *a)
     buf_reset(&out);
     n_certificates = 2;
     status_write_certificates(a, &out);
-    is_slice(buf_slice(&out),
-             "[{\"option\":\"tls-cert-file\",\"file\":\"/a.crt\",\"notAfter\":\"2026-11-22T00:01:00.000000Z\","
-             "\"remainingSeconds\":60},{\"option\":\"tls-cert-file\",\"file\":\"/a.crt\",\"notAfter\":"
-             "\"2026-11-22T00:01:00.000000Z\",\"remainingSeconds\":60}]",
-             "certificates");
+    is_slice(
+        buf_slice(&out),
+        "[{\"option\":\"tls-cert-file\",\"file\":\"/a.crt\",\"notAfter\":\"2026-11-22T00:01:00.000000Z\","
+        "\"remainingSeconds\":60,\"endsSoon\":true},{\"option\":\"tls-cert-file\",\"file\":\"/a.crt\",\"notAfter\":"
+        "\"2026-11-22T00:01:00.000000Z\",\"remainingSeconds\":60,\"endsSoon\":true}]",
+        "certificates");
     buf_reset(&out);
     status_write_config(a, &out);
     ok(has(&out, "[{\"name\":\"bind-address\",\"value\":\"[\\\"10.0.0.9\\\"]\",\"default\":") &&
