@@ -457,7 +457,7 @@ static bool held_reached(void *arg)
 {
     struct goal *g = arg;
 
-    return g->k->n_held >= g->n;
+    return g->k->n_held >= g->n || g->k->end != CLIENT_OPEN;
 }
 
 bool kit_held(struct kit *k, unsigned n)
