@@ -16,18 +16,24 @@ struct trial {
     bool over, ok;
 };
 
+static bool says(const struct fetch_result *r, const char *words)
+{
+    return strstr(r->failure, words) != NULL;
+}
+
 static void on_answer(void *arg, const struct fetch_result *r)
 {
     struct trial *t = arg;
 
     t->over = true;
-    /* As OpenSSL says it of each certificate that is not believed. */
-    if (r->ok || strstr(r->failure, "certificate") == NULL)
+    /* As OpenSSL says it of each certificate that is not believed; an alert is what the server says of ours. */
+    if (r->ok || !says(r, "certificate") || says(r, "alert"))
         return;
-    t->ok = err_set(t->err,
-                    "the certificate that %s shows is not believed (%s): give the CA that has signed kube-apiserver's "
-                    "--tls-cert-file, and see that apiserver-tls-server-name is one of its names",
-                    t->c->apiserver, r->failure);
+    t->ok = err_set(t->err, "the certificate that %s shows is not believed (%s): %s", t->c->apiserver, r->failure,
+                    says(r, "has expired") || says(r, "not yet valid")
+                        ? "renew it, or set the clock of this machine"
+                        : "give the CA that has signed kube-apiserver's --tls-cert-file, and see that "
+                          "apiserver-tls-server-name is one of its names");
 }
 
 static void ask(struct loop *l, struct back *b, struct origin *o, struct trial *t)

@@ -327,15 +327,20 @@ static bool peer_passes(struct job *j, const struct http_head *head)
  */
 static bool peer_knows_nobody(struct job *j, const struct http_head *head)
 {
+    const struct served_peer *next = j->next_candidate < j->route.n_candidates
+                                         ? served_peer_at(j->served, j->route.candidates[j->next_candidate])
+                                         : NULL;
+
     if (j->peer == NULL || head->status != 401 || j->authn.kind != AUTHN_PASS ||
-        http_head_find(exchange_request(j->x), HTTP_AUTHORIZATION) == NULL || body_gone(j) ||
-        j->next_candidate >= j->route.n_candidates || reaches_through(&j->info))
+        http_head_find(exchange_request(j->x), HTTP_AUTHORIZATION) == NULL || body_gone(j) || next == NULL ||
+        !origin_healthy(next->origin) || reaches_through(&j->info))
         return false;
     if (!origin_may_repeat(j->target)) {
         origin_note_refused_repeat(j->target);
         return false;
     }
     origin_note_repeat(j->target);
+    j->unauthorized = true;
     job_drop_back(j);
     if (!try_next(j, "peer-unauthorized"))
         job_refuse(j, 503, STATUS_PROXY_FAILED);

@@ -135,11 +135,16 @@ void job_refuse(struct job *j, unsigned status, const char *message)
 {
     struct exchange *x = j->x;
     struct slice audit_id = job_answers_itself(j);
-    unsigned flags = may_be_repeated(j) ? REFUSE_AGAIN : 0;
+    bool only_401 = j->unauthorized && (status == 503 || status == 504);
+    unsigned flags = may_be_repeated(j) && !only_401 ? REFUSE_AGAIN : 0;
 
     /* For the peer that has sent it on: it may be another's turn. */
     if (j->authn.rerouted && !j->maybe_read && j->back == NULL)
         flags |= REFUSE_TRY_ANOTHER;
+    if (only_401) {
+        status = 401;
+        message = STATUS_UNAUTHORIZED;
+    }
     j->summary.status = status_code(status);
     settle(j, message);
     refuse_exchange(x, status, message, audit_id, flags);

@@ -64,6 +64,7 @@ struct job {
     bool local_tried;          /* and failed, before the route was one to peers */
     bool peers_starting;       /* a candidate answered that it is only starting */
     bool peers_busy;           /* a candidate was passed over for max_in_flight_per_peer */
+    bool unauthorized;         /* a server has answered 401: where no other answers, that is all that is known */
     struct http_head request;  /* as sent to the target */
     bool body_started;         /* the target took a byte of the client's body, or may have */
     bool keeps_body;           /* and all that was taken so far is in `kept`, for another server */
@@ -129,8 +130,7 @@ void job_refuse(struct job *j, unsigned status, const char *message);
  * without us it would have lost it. A peer wants this very server.
  */
 void job_refuse_unserved(struct job *j, const char *message);
-/* What the client is told where the local server failed: of which node it is. A peer that had sent the request passes
- * the words on. */
+/* What the client is told where the local server failed, also through a peer: of which node it is. */
 const char *job_local_failed_text(const struct job *j);
 /* What would be sent to the local server would come back to a proxy. To a peer it is 503, so that it asks another. */
 void job_refuse_loop(struct job *j);

@@ -146,6 +146,7 @@ bool judge_doubts(struct job *j, const struct http_head *head)
         (next = substitute(j)) == NULL)
         return false;
     origin_note_repeat(j->target);
+    j->unauthorized = true;
     job_drop_back(j);
     ask(j, next);
     return true;

@@ -224,6 +224,45 @@ static void anonymous(void)
     world_close(&w);
 }
 
+/* Whoever cannot be asked says nothing of a token: the 401 that there was is the answer. */
+static void unknown_token_alone(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 2);
+    world_start(&w);
+    shut_down(&w.peers[1]);
+    for (unsigned turn = 0; turn < 8; turn++) {
+        c = client(&w);
+        ask(c, "GET", TOKEN);
+        (void)next_says(&w, c, UNAUTHORIZED);
+        ok(has(c, "HTTP/1.1 401 ") && strstr(buf_slice(&c->got).p, "Retry-After") == NULL, "turn %u", turn);
+        hang_up(c, STREAM_CLOSE_NOW);
+    }
+    world_close(&w);
+}
+
+static void unknown_token_busy(void)
+{
+    struct side *first, *second;
+    struct server *s;
+    struct world w;
+
+    world_init(&w, 2);
+    w.opts.max_in_flight_per_peer = 1;
+    world_start(&w);
+    first = client(&w);
+    ask(first, "GET", "");
+    s = asked(&w, first);
+    buf_reset(&s->conns[0].got);
+    second = client(&w);
+    ask(second, "GET", TOKEN);
+    (void)next_says(&w, second, UNAUTHORIZED);
+    ok(has(second, "HTTP/1.1 401 "), "the other has no room: 401 is all that is known");
+    world_close(&w);
+}
+
 /* By what it was: a peer that is not reached is no peer without an address. */
 static void counted(void)
 {
@@ -255,5 +294,7 @@ int main(void)
     unknown_token("GET", TOKEN);
     unknown_token("POST", TOKEN "Content-Length: 0\r\n");
     anonymous();
+    unknown_token_alone();
+    unknown_token_busy();
     return tap_end();
 }
