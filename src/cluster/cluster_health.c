@@ -108,8 +108,9 @@ bool cluster_local_reachable(struct cluster *c, char *reason, size_t n)
     pulse_look(c->local->pulse, &pulse);
     if (origin_loops(c->o.local))
         return not_yet(reason, n, "requests to the API server come back", "an mvproxy answers at its address");
-    /* Of a server that hangs discovery knows ten seconds later, and it may be long until that is read again. */
-    if (pulse.state == PULSE_UNREACHABLE)
+    /* Of a server that hangs discovery knows ten seconds later, and it may be long until that is read again. One late
+     * answer is no outage: the next is missed as well by then. */
+    if (pulse.state == PULSE_UNREACHABLE && pulse.age_ms >= PULSE_INTERVAL_MS + PULSE_TIMEOUT_MS)
         return not_yet(reason, n, "the local kube-apiserver does not answer", pulse.failure);
     if ((failure == NULL && refresh_polls(c->local->discovery) > 0) || refresh_refused(c->local->discovery))
         return true;

@@ -219,7 +219,7 @@ static ssize_t feed(struct h2_conn *c, struct slice in)
 bool h2_conn_head_bytes(struct h2_conn *c, size_t n)
 {
     c->head_bytes += n;
-    c->stopped = c->head_bytes >= HEADS_AT_ONCE;
+    c->stopped = c->head_bytes >= (c->has_turn ? HEADS_AT_ONCE : HEADS_DEAR);
     return !c->stopped;
 }
 

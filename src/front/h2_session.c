@@ -92,6 +92,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     else if (!request_begins(c, frame->hd.stream_id))
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* of whose end nobody is told */
     c->head_since_ms = loop_now_ms(c->fc->host->loop);
+    c->head_id = frame->hd.stream_id;
     return 0;
 }
 
@@ -209,6 +210,9 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
     uint64_t behind;
     bool thrown;
 
+    /* Of the end of a head (trailers) whose stream is closed nobody is told. */
+    if (c->head_id == id)
+        c->head_since_ms = 0;
     if (st == NULL)
         return 0;
     behind = st->x.behind;

@@ -99,6 +99,7 @@ struct h2_conn {
     int32_t last_id, skipped_from, skipped_to;     /* of the client's streams; the ids skipped last */
     uint64_t idle_since_ms;                        /* without streams */
     uint64_t head_since_ms;                        /* a head has begun and not ended; 0: none */
+    int32_t head_id;                               /* of its stream */
     uint64_t stall_due_ms;                         /* none of n_bodies and n_waiting can have stalled before */
     uint64_t announced_ms, failed_ms, progress_ms; /* PARTED: when untaken_seen last became less */
     struct h2_rate resets, control;

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
 #include "lib/tap.h"
 
@@ -206,6 +207,37 @@ static void test_header_timeout(struct kit *k)
     kit_raw(k, head_begun, sizeof(head_begun));
     ok(kit_ended(k), "a first head that never ends");
     is_double(world_closed(&k->w, "header_timeout"), 1, "counted");
+}
+
+/* The answer ends the stream amid its trailers: they are nobody's, and hold nobody up. */
+static void test_trailers_of_a_closed_stream(struct kit *k)
+{
+    /* HEADERS: POST / on stream 1 with END_HEADERS; then trailers of 11 bytes, whole but for the last three. */
+    static const unsigned char post[] = {0, 0, 6, 1, 4, 0, 0, 0, 1, 0x83, 0x87, 0x84, 0x41, 1, 'h'};
+    static const unsigned char get[] = {0, 0, 6, 1, 5, 0, 0, 0, 3, 0x82, 0x87, 0x84, 0x41, 1, 'h'};
+    /* Without END_HEADERS: more is to come. */
+    static const unsigned char begun[] = {0, 0, 11, 1, 1, 0, 0, 0, 1, 0, 5, 'x', '-', 's', 'u', 'm', 3, 'a', 'b', 'c'};
+    static const unsigned char rest[] = {0, 0, 0, 9, 4, 0, 0, 0, 1};
+
+    k->w.opts.header_timeout_ms = 300;
+    front_update(k->w.front, &k->w.opts);
+    kit_connect(k, true, false);
+    kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
+    kit_raw(k, post, sizeof post);
+    kit_raw(k, get, sizeof get);
+    ok(kit_held(k, 2), "an upload, and another request");
+    kit_raw(k, begun, sizeof begun);
+    kit_settle(k);
+    kit_reply(&k->held[0], 401, "no");
+    kit_settle(k);
+    kit_raw(k, rest, sizeof rest);
+    kit_settle(k);
+    clock_fake(clock_us() + 1000000, clock_wall_us());
+    for (int i = 0; i < 100; i++)
+        loop_run_once(k->w.loop, 1);
+    is_int(k->held[1].gone, 0, "the other goes on");
+    is_double(world_closed(&k->w, "header_timeout"), 0, "no head is late");
+    clock_real();
 }
 
 /* ---- the front's side ---- */
@@ -547,6 +579,7 @@ static const struct kit_story stories[] = {
     {"timeouts", test_timeouts},
     {"stall on a busy connection", test_stall_on_busy_connection},
     {"header timeout", test_header_timeout},
+    {"trailers of a closed stream", test_trailers_of_a_closed_stream},
     {"drain", test_drain},
     {"drain late", test_drain_late},
     {"streams after GOAWAY", test_after_goaway},

@@ -28,6 +28,8 @@ enum {
     DEAF_MS = 700000, /* until a watch that says nothing is taken for dead, or ends by itself */
     HEARD_MS = 15000, /* a Lease, of an mvproxy or a server that started that long ago */
     CONVERGED_MS = 2000,
+    RETRIED_MS = 1000,     /* more, where only a retry tells that a server is back: nobody asks each second here, as the
+                              daemon does */
     TAKEN_BACK_MS = 40000, /* until a Lease of 1.26 counts beside one that a later version has left */
     /* Of steps. From 14 on servers have legacy discovery now and then, and delete APIServices; from 15 on there is
        etcd; from 17 on there are two to four nodes, and servers that keep their holder or have no Lease, or that
@@ -610,6 +612,14 @@ static void heal(struct schedule *s)
         heal_etcd(s);
 }
 
+static bool all_alike(struct schedule *s)
+{
+    for (unsigned i = 1; i < s->nodes; i++)
+        if (!slice_eq(fleet_document(s->fleet, i), fleet_document(s->fleet, 0)))
+            return false;
+    return true;
+}
+
 static void compare(struct schedule *s)
 {
     char text[FLEET_DOCUMENT_BYTES];
@@ -645,6 +655,8 @@ static void upgrade_one(struct schedule *s)
     say(s, "server %u starts with %s", node, s->apis[node]);
     fleet_start_server(s->fleet, node, s->apis[node], s->kinds > 16 ? s->skew_us[node] : 0);
     ask_for_a_while(s, CONVERGED_MS);
+    if (!all_alike(s))
+        ask_for_a_while(s, RETRIED_MS);
     compare(s);
 }
 
