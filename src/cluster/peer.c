@@ -192,9 +192,10 @@ bool peer_set_text(char **slot, struct slice text)
 
 unsigned peer_set_tag(struct peer *peer, struct slice tag)
 {
-    if (tag.n >= sizeof peer->tag || slice_eq(tag, slice_str(peer->tag)))
+    if (tag.n >= sizeof peer->tag || slice_eq(tag, slice_of(peer->tag, strlen(peer->tag))))
         return 0;
-    memcpy(peer->tag, tag.p, tag.n);
+    if (tag.n > 0)
+        memcpy(peer->tag, tag.p, tag.n);
     peer->tag[tag.n] = '\0';
     return tag.n > 0 ? PEER_CHANGED_TAG : 0;
 }

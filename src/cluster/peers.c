@@ -5,6 +5,7 @@
 
 #include "base/changes.h"
 #include "base/clock.h"
+#include "base/contract.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "cluster/peers_static.h"
@@ -61,7 +62,10 @@ struct peer *peers_find(const struct peers *p, struct slice id)
     bool found;
     size_t at = position(p, id, &found);
 
-    return found ? p->table[at] : NULL;
+    if (!found)
+        return NULL;
+    must_hold(p->table[at] != NULL);
+    return p->table[at];
 }
 
 size_t peers_count(const struct peers *p)

@@ -17,7 +17,12 @@
 #include "net/tls_sni.h"
 #include "net/tls_suites.h"
 
-enum { EGRESS_ARENA_CEILING = 8 << 20, EGRESS_ERRORS_CEILING = 64 << 10, TRUST_NAMED_BYTES = 64 << 10 };
+enum {
+    OPTION_TEXT_BYTES = 64,
+    EGRESS_ARENA_CEILING = 8 << 20,
+    EGRESS_ERRORS_CEILING = 64 << 10,
+    TRUST_NAMED_BYTES = 64 << 10
+};
 
 static const char *or_null(const char *s)
 {
@@ -281,7 +286,7 @@ void trust_say_suites(const struct config *c)
 static void each_sni_file(const struct config *c, trust_file_fn *fn, void *arg)
 {
     struct tls_sni_spec spec;
-    char option[64];
+    char option[OPTION_TEXT_BYTES];
     struct err err;
 
     for (size_t i = 0; c->tls_sni_cert_key[i] != NULL; i++) {
@@ -355,7 +360,7 @@ void trust_each_file(const struct config *c, trust_file_fn *fn, void *arg)
 
 struct mention {
     struct slice line;
-    const char *option; /* whose file the line is about; NULL: none that is known */
+    char option[OPTION_TEXT_BYTES]; /* whose file the line is about; "": none that is known */
 };
 
 static void look_for_mention(const char *option, const char *path, enum trust_file_kind kind, void *arg)
@@ -364,8 +369,8 @@ static void look_for_mention(const char *option, const char *path, enum trust_fi
     const char *at = memmem(m->line.p, m->line.n, path, strlen(path));
 
     (void)kind;
-    if (m->option == NULL && at != NULL && at + strlen(path) < m->line.p + m->line.n && at[strlen(path)] == ':')
-        m->option = option;
+    if (m->option[0] == '\0' && at != NULL && at + strlen(path) < m->line.p + m->line.n && at[strlen(path)] == ':')
+        (void)snprintf(m->option, sizeof m->option, "%s", option);
 }
 
 static const struct config_origin *origin_of(const struct config *c, const char *option)
@@ -385,16 +390,15 @@ void trust_name_options(const struct config *c, struct buf *errors)
     while (slice_split(&rest, '\n', &m.line)) {
         const struct config_origin *at;
 
-        m.option = NULL;
+        m.option[0] = '\0';
         trust_each_file(c, look_for_mention, &m);
-        at = m.option == NULL ? NULL : origin_of(c, m.option);
+        at = m.option[0] == '\0' ? NULL : origin_of(c, m.option);
         if (m.line.n == 0)
             continue;
         if (at != NULL && at->given)
             config_complain(&named, &at->place, "%s: %.*s", m.option, (int)m.line.n, m.line.p);
         else
-            buf_printf(&named, "%s%s%.*s\n", m.option == NULL ? "" : m.option, m.option == NULL ? "" : ": ",
-                       (int)m.line.n, m.line.p);
+            buf_printf(&named, "%s%s%.*s\n", m.option, m.option[0] == '\0' ? "" : ": ", (int)m.line.n, m.line.p);
     }
     if (!named.failed) {
         buf_reset(errors);

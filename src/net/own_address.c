@@ -38,6 +38,7 @@ static bool source_of(int family, struct sockaddr_storage *out)
     int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     bool ok;
 
+    *out = (struct sockaddr_storage){0};
     if (fd < 0)
         return false;
     ok = somewhere_else(family, &to, &n) && connect(fd, (struct sockaddr *)(void *)&to, n) == 0 &&
