@@ -146,7 +146,7 @@ def trouble(world, how):
 
 
 def watches(world, path, mark):
-    return [r for r in world.sim.requests(since=mark) if r["user"]["username"] == "kubernetes-admin" and "watch=" in r["target"]
+    return [r for r in world.sim.requests(since=mark) if (r["user"] or {}).get("username") == "kubernetes-admin" and "watch=" in r["target"]
             and r["target"].split("?")[0] in (path, path.replace("/namespaces/default", ""))]
 
 
