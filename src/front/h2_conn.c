@@ -14,8 +14,8 @@
  */
 enum { PIECE_BYTES = 16 << 10, SMALLEST_PIECE = 512, INPUT_TURN_US = 1000, RATE_MS = 1000 };
 /*
- * Of heads, decoded, at one look: a byte that was sent may stand for 4 KB. Whoever has more takes turns with all that
- * give much to do (LOOP_BULK), so that others wait for one such look at most, and not for each of them.
+ * Of heads, decoded, at one look: a byte that was sent may stand for 4 KB. Whoever has more than the first goes on in
+ * turns with all that give much to do (LOOP_BULK), up to the second in each, so that others do not wait for them all.
  */
 enum { HEADS_DEAR = 32 << 10, HEADS_AT_ONCE = 128 << 10 };
 
