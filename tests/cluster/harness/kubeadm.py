@@ -191,7 +191,7 @@ class KubeadmCluster:
             INSTALL.take(one, "package")
         else:
             one.run("cp -a %s/staged/. / && systemd-sysusers && mkdir -p /etc/mvproxy && "
-                    "ln -sfn /usr/local/share/doc/mvproxy /usr/share/doc/ && systemctl daemon-reload" % self.shared)
+                    "rm -rf /usr/share/doc/mvproxy && ln -s /usr/local/share/doc/mvproxy /usr/share/doc/ && systemctl daemon-reload" % self.shared)
 
     def join(self, one, *more):
         """As the output of `kubeadm init` says."""
