@@ -16,6 +16,7 @@
 #include "base/changes.h"
 #include "base/clock.h"
 #include "cluster/served.h"
+#include "lib/folder.h"
 #include "lib/tap.h"
 #include "net/loop_internal.h"
 #include "net/stream_internal.h"
@@ -37,36 +38,14 @@ struct world {
 
 /* ---- certificates ---- */
 
-static char certs[] = "/tmp/mvproxy-admin-XXXXXX";
-
-static void remove_certs(void)
-{
-    char command[64];
-
-    snprintf(command, sizeof(command), "rm -rf '%s'", certs);
-    if (system(command) != 0)
-        diag("could not remove %s", certs);
-}
-
 static void make_certs(void)
 {
-    const char *src = getenv("top_srcdir");
-    char command[2048];
-
-    if (mkdtemp(certs) == NULL)
-        tap_bail("mkdtemp");
-    atexit(remove_certs);
-    snprintf(command, sizeof(command),
-             "PYTHONDONTWRITEBYTECODE=1 PYTHONPATH='%s/tests/lib' python3 -c \"import certs; a = certs.Authority('%s');"
-             "a.issue('ca', 'ca', is_ca=True, eku='');a.issue('foreign-ca', 'x', is_ca=True, eku='');"
-             "a.issue('server', 's', ca='ca', eku='serverAuth', sans=('localhost',));"
-             "a.issue('admin', 'admin', ('system:masters',), ca='ca');"
-             "a.issue('monitor', 'm', ('system:monitoring',), ca='ca');"
-             "a.issue('alice', 'alice', ('dev',), ca='ca');"
-             "a.issue('foreign', 'admin', ('system:masters',), ca='foreign-ca')\"",
-             src == NULL ? "." : src, certs);
-    if (system(command) != 0)
-        tap_bail("could not make certificates");
+    folder_certificates("a.issue('ca', 'ca', is_ca=True, eku='');a.issue('foreign-ca', 'x', is_ca=True, eku='');"
+                        "a.issue('server', 's', ca='ca', eku='serverAuth', sans=('localhost',));"
+                        "a.issue('admin', 'admin', ('system:masters',), ca='ca');"
+                        "a.issue('monitor', 'm', ('system:monitoring',), ca='ca');"
+                        "a.issue('alice', 'alice', ('dev',), ca='ca');"
+                        "a.issue('foreign', 'admin', ('system:masters',), ca='foreign-ca')");
 }
 
 static const char *file(const char *name, const char *suffix)
@@ -75,7 +54,7 @@ static const char *file(const char *name, const char *suffix)
     static unsigned next;
     char *path = paths[next++ % 8];
 
-    snprintf(path, sizeof(paths[0]), "%s/%s%s", certs, name, suffix);
+    snprintf(path, sizeof(paths[0]), "%s/%s%s", folder(), name, suffix);
     return path;
 }
 

@@ -9,11 +9,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/options.h"
+#include "lib/folder.h"
 #include "lib/tap.h"
 
 enum { DAY = 86400 };
-
-static char folder[64];
 
 static const char *file(const char *name)
 {
@@ -21,7 +20,7 @@ static const char *file(const char *name)
     static unsigned next;
     char *p = paths[next++ % 4];
 
-    snprintf(p, sizeof(paths[0]), "%s/%s", folder, name);
+    snprintf(p, sizeof(paths[0]), "%s/%s", folder(), name);
     return p;
 }
 
@@ -219,19 +218,11 @@ static void test_metric(void)
 
 int main(void)
 {
-    snprintf(folder, sizeof(folder), "/tmp/mvproxy-expiry-XXXXXX");
-    if (mkdtemp(folder) == NULL)
-        tap_bail("mkdtemp");
     arena = arena_new(1 << 20);
     test_year();
     test_renewed();
     test_short_life();
     test_metric();
-    unlink(file("year.crt"));
-    unlink(file("renewed.crt"));
-    unlink(file("day.crt"));
-    unlink(file("metric.crt"));
-    rmdir(folder);
     arena_free(arena);
     return tap_end();
 }

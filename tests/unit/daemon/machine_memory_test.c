@@ -4,22 +4,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lib/folder.h"
 #include "lib/tap.h"
-
-static char root[] = "/tmp/mvproxy-cgroup-XXXXXX";
-
-static void run(const char *command)
-{
-    if (system(command) != 0)
-        tap_bail("%s", command);
-}
 
 static void put(const char *path, const char *text)
 {
     char command[512];
 
-    snprintf(command, sizeof(command), "mkdir -p $(dirname %s/%s) && echo '%s' > %s/%s", root, path, text, root, path);
-    run(command);
+    snprintf(command, sizeof(command), "mkdir -p $(dirname %s/%s) && echo '%s' > %s/%s", folder(), path, text, folder(),
+             path);
+    if (system(command) != 0)
+        tap_bail("%s", command);
 }
 
 static uint64_t look(const char *cgroup)
@@ -27,17 +22,13 @@ static uint64_t look(const char *cgroup)
     char file[64], tree[64];
 
     put("cgroup", cgroup);
-    snprintf(file, sizeof(file), "%s/cgroup", root);
-    snprintf(tree, sizeof(tree), "%s/fs", root);
+    snprintf(file, sizeof(file), "%s/cgroup", folder());
+    snprintf(tree, sizeof(tree), "%s/fs", folder());
     return machine_memory_of(file, tree, 8000);
 }
 
 int main(void)
 {
-    char command[64];
-
-    if (mkdtemp(root) == NULL)
-        tap_bail("mkdtemp");
     put("fs/memory.max", "7000");
     put("fs/a/memory.max", "3000");
     put("fs/a/b/memory.max", "max");
@@ -58,7 +49,5 @@ int main(void)
     is_u64(machine_memory_for_clients(0, UINT64_C(8) << 30), UINT64_C(2) << 30, "a quarter is for clients");
     is_u64(machine_memory_for_clients(0, 512 << 20), 256 << 20, "256 MiB at least");
     is_u64(machine_memory_for_clients(1 << 20, UINT64_C(8) << 30), 1 << 20, "or what was asked for");
-    snprintf(command, sizeof(command), "rm -rf '%s'", root);
-    run(command);
     return tap_end();
 }

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/folder.h"
 #include "lib/tap.h"
 
 enum { MOST_ARGUMENTS = 6, TEXT = 1 << 20, KEYS_STAY = 98, TURN_US = 10000 };
@@ -25,44 +26,17 @@ enum { MOST_ARGUMENTS = 6, TEXT = 1 << 20, KEYS_STAY = 98, TURN_US = 10000 };
     "servers' serving certificates\nwarning: proxy-client-cert-file: none: users with certificates are refused, and "  \
     "peers cannot be used: give kube-apiserver's front-proxy pair\n"
 
-static char folder[] = "/tmp/program_test.XXXXXX";
 static char out[TEXT], errors[TEXT];
 
 /* ---- files ---- */
 
-static void write_file(const char *name, const char *text)
-{
-    FILE *f = fopen(name, "w");
-
-    if (f == NULL || fputs(text, f) < 0 || fclose(f) != 0)
-        tap_bail("cannot write %s", name);
-}
-
-static void remove_files(void)
-{
-    char command[64];
-
-    (void)snprintf(command, sizeof(command), "rm -rf '%s'", folder);
-    if (chdir("/") != 0 || system(command) != 0)
-        diag("%s stays", folder);
-}
-
 static void make_files(void)
 {
-    const char *top = getenv("top_srcdir");
-    char here[1024], command[4096];
-
-    if (getcwd(here, sizeof(here)) == NULL || mkdtemp(folder) == NULL)
-        tap_bail("mkdtemp");
-    (void)snprintf(command, sizeof(command),
-                   "cd '%s' && PYTHONDONTWRITEBYTECODE=1 PYTHONPATH='%s/tests/lib' python3 -c \"import certs; a = "
-                   "certs.Authority('%s'); a.issue('ca', 'ca', is_ca=True, eku='');"
-                   "a.issue('server', 's', ca='ca', eku='serverAuth', sans=('kubernetes.default.svc',))\"",
-                   here, top == NULL ? "." : top, folder);
-    if (system(command) != 0 || chdir(folder) != 0)
-        tap_bail("could not make certificates");
-    write_file("good.yaml", BASE);
-    write_file("wrong.yaml", BASE "nonsense: 1\n");
+    folder_certificates("a.issue('ca', 'ca', is_ca=True, eku='');"
+                        "a.issue('server', 's', ca='ca', eku='serverAuth', sans=('kubernetes.default.svc',))");
+    folder_enter();
+    folder_write("good.yaml", BASE);
+    folder_write("wrong.yaml", BASE "nonsense: 1\n");
 }
 
 /* ---- the process ---- */
@@ -268,6 +242,5 @@ int main(void)
     starts();
     port_taken();
     serves();
-    remove_files();
     return tap_end();
 }

@@ -8,13 +8,12 @@
 
 #include "base/log.h"
 #include "daemon/config_load.h"
+#include "lib/folder.h"
 #include "lib/tap.h"
 #include "net/egress_proxy.h"
 #include "net/tls_ctx.h"
 
 enum { ROOM = 1 << 16 };
-
-static char folder[] = "/tmp/trust_test.XXXXXX";
 
 #define BASE                                                                                                           \
     "tls-cert-file: server.crt\ntls-private-key-file: server.key\napiserver-ca-file: ca.crt\nbind-address: 10.0.0.9\n"
@@ -37,42 +36,15 @@ static char folder[] = "/tmp/trust_test.XXXXXX";
 
 /* ---- files ---- */
 
-static void write_file(const char *name, const char *text)
-{
-    FILE *f = fopen(name, "w");
-
-    if (f == NULL || fputs(text, f) < 0 || fclose(f) != 0)
-        tap_bail("cannot write %s", name);
-}
-
-static void remove_files(void)
-{
-    char command[64];
-
-    (void)snprintf(command, sizeof(command), "rm -rf '%s'", folder);
-    if (chdir("/") != 0 || system(command) != 0)
-        diag("%s stays", folder);
-}
-
 static void make_files(void)
 {
-    const char *top = getenv("top_srcdir");
-    char here[1024], command[4096];
-
-    if (getcwd(here, sizeof(here)) == NULL || mkdtemp(folder) == NULL)
-        tap_bail("mkdtemp");
-    (void)snprintf(command, sizeof(command),
-                   "cd '%s' && PYTHONDONTWRITEBYTECODE=1 PYTHONPATH='%s/tests/lib' python3 -c \"import certs; a = "
-                   "certs.Authority('%s'); a.issue('ca', 'ca', is_ca=True, eku='');"
-                   "a.issue('proxy-ca', 'proxy-ca', is_ca=True, eku='');"
-                   "a.issue('server', 's', ca='ca', eku='serverAuth', sans=('kubernetes.default.svc',));"
-                   "a.issue('other', 's', ca='ca', eku='serverAuth', sans=('b.example',));"
-                   "a.issue('proxy', 'front', ca='proxy-ca')\"",
-                   here, top == NULL ? "." : top, folder);
-    if (system(command) != 0 || chdir(folder) != 0)
-        tap_bail("could not make certificates");
-    atexit(remove_files);
-    write_file("egress.yaml", EGRESS);
+    folder_certificates("a.issue('ca', 'ca', is_ca=True, eku='');"
+                        "a.issue('proxy-ca', 'proxy-ca', is_ca=True, eku='');"
+                        "a.issue('server', 's', ca='ca', eku='serverAuth', sans=('kubernetes.default.svc',));"
+                        "a.issue('other', 's', ca='ca', eku='serverAuth', sans=('b.example',));"
+                        "a.issue('proxy', 'front', ca='proxy-ca')");
+    folder_enter();
+    folder_write("egress.yaml", EGRESS);
 }
 
 static struct config *configured(const char *text)
@@ -80,7 +52,7 @@ static struct config *configured(const char *text)
     struct config *c;
     struct buf errors;
 
-    write_file("mvproxy.yaml", text);
+    folder_write("mvproxy.yaml", text);
     buf_init(&errors, ROOM);
     c = config_load("mvproxy.yaml", NULL, 0, &errors);
     if (c == NULL)
@@ -292,7 +264,7 @@ static void says(const struct trust *t, const struct trust *before, bool peers, 
 
 static void missing(void)
 {
-    struct tls_ctx *some = (struct tls_ctx *)(void *)folder; /* that it is there is all that is asked */
+    struct tls_ctx *some = (struct tls_ctx *)(void *)&said; /* that it is there is all that is asked */
     const struct trust none = {.serving = NULL}, all = {.peer_cert = some, .local_cert = some},
                        half = {.local_cert = some};
 

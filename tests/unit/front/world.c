@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lib/folder.h"
 #include "lib/tap.h"
 #include "net/tls_ctx.h"
 #include "unit/net/fixture.h"
@@ -116,50 +117,29 @@ static void on_request(struct exchange *x, void *arg)
 
 /* ---- the world ---- */
 
-static char certs[] = "/tmp/mvproxy-front-XXXXXX";
-
-static void remove_certs(void)
-{
-    char command[64];
-
-    snprintf(command, sizeof(command), "rm -rf '%s'", certs);
-    if (system(command) != 0)
-        diag("could not remove %s", certs);
-}
-
 /* A CA, a server and a client, once per test program. */
-static const char *certs_dir(void)
+static void make_certificates(void)
 {
     static bool made;
-    const char *src = getenv("top_srcdir");
-    char command[1024];
 
     if (made)
-        return certs;
-    if (mkdtemp(certs) == NULL)
-        tap_bail("mkdtemp");
-    atexit(remove_certs);
-    snprintf(command, sizeof(command),
-             "PYTHONDONTWRITEBYTECODE=1 PYTHONPATH='%s/tests/lib' python3 -c \"import certs; a = certs.Authority('%s');"
-             "a.issue('ca', 'ca', is_ca=True, eku='');"
-             "a.issue('server', 's', ca='ca', eku='serverAuth', sans=('localhost',));"
-             "a.issue('client', 'alice', ('dev',), ca='ca')\"",
-             src == NULL ? "." : src, certs);
-    if (system(command) != 0)
-        tap_bail("could not make certificates");
+        return;
+    folder_certificates("a.issue('ca', 'ca', is_ca=True, eku='');"
+                        "a.issue('server', 's', ca='ca', eku='serverAuth', sans=('localhost',));"
+                        "a.issue('client', 'alice', ('dev',), ca='ca')");
     made = true;
-    return certs;
 }
 
 static void make_tls(struct world *w, bool http2)
 {
-    const char *dir = certs_dir();
+    const char *dir = folder();
     char ca[600], cert[600], key[600], client_cert[600], client_key[600];
     struct err err = {""};
     struct tls_server_opts so = {.cert_file = cert, .key_file = key, .client_ca_file = ca, .http2 = http2};
     struct tls_client_opts co = {
         .ca_file = ca, .cert_file = client_cert, .key_file = client_key, .server_name = "localhost", .http2 = http2};
 
+    make_certificates();
     snprintf(ca, sizeof(ca), "%s/ca.crt", dir);
     snprintf(cert, sizeof(cert), "%s/server.crt", dir);
     snprintf(key, sizeof(key), "%s/server.key", dir);
