@@ -118,6 +118,7 @@ enum {
     TIMEOUT_H2_PONG_MS = 15000,        /* and without an answer it is dead */
     TIMEOUT_HTTP2_REFUSED_MS = 300000, /* a server that did not speak HTTP/2 is asked again */
     TIMEOUT_RELOAD_DISTANCE_MS = 500,  /* between two SIGHUPs that are followed */
+    TIMEOUT_ADDRESS_IN_USE_MS = 60000, /* at the start: for kube-apiserver to leave it; less than systemd's 90 s */
     TIMEOUT_BARE_MS = 30000,           /* a server without an mvproxy is asked again whether it has one */
     TIMEOUT_DISCOVERY_MS = 10000,
     TIMEOUT_PEER_FIRST_ANSWER_MS = 5000,

@@ -5,6 +5,7 @@
 #include "base/changes.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/address_wait.h"
 #include "daemon/app_state.h"
 #include "daemon/drain.h"
 #include "daemon/expiry.h"
@@ -20,6 +21,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -194,22 +196,21 @@ static bool build_front(struct app *a, struct buf *errors)
         buf_printf(errors, "bind-address: %s\n", err.text);
     if (err_is_set(&err) || !refuse_self_loop(a, &a->addresses, errors))
         return false;
-    o.listen.addresses = a->addresses.at;
-    o.listen.n_addresses = a->addresses.n;
+    o.listen_later = !a->inherited;
     a->front = front_new(a->loop, a->metrics, &o, &err);
-    if (a->front == NULL)
+    if (a->front == NULL || (o.listen_later && !address_wait_begin(a, &err))) {
         buf_printf(errors, "%s\n", err.text);
-    return a->front != NULL;
+        return false;
+    }
+    return true;
 }
 
 /* A line for each, so that what is listened on can be searched for. Who waits for its address says so when it has it.
  */
 static void say_listeners(const struct app *a)
 {
-    for (size_t i = 0; i < a->addresses.n; i++)
-        log_info("Listening", LT("address", a->addresses.at[i].host),
-                 LU("port", a->addresses.at[i].port != 0 ? a->addresses.at[i].port : front_port(a->front)),
-                 LT("for", "clients"), LT("socket", a->inherited ? "inherited" : "own"));
+    if (a->address_waits[0] == '\0')
+        address_wait_say(a);
     if (a->admin != NULL)
         log_info("Listening", LT("address", a->config->admin_bind_address), LT("for", "admin"));
     if (a->control != NULL)
@@ -266,14 +267,17 @@ int app_run(struct app *a)
     say_listeners(a);
     trust_say_missing(&a->trust, NULL);
     trust_say_suites(a->config);
-    a->ready_later = a->held_beats > 0 && a->admin_waits;
+    a->ready_later = (a->held_beats > 0 && a->admin_waits) || a->address_waits[0] != '\0';
     if (!a->ready_later)
         notify_ready(a->notify, "Starting");
     loop_timer_set(a->heartbeat, 0);
     log_set_buffered(true); /* the loop flushes once per turn */
     loop_run(a->loop);
     log_set_buffered(false);
-    return 0;
+    if (a->failed[0] == '\0')
+        return 0;
+    log_error("Cannot start", LT("err", a->failed));
+    return EXIT_FAILURE;
 }
 
 /* In reverse order of construction; any part may be missing when construction failed. */
@@ -281,6 +285,8 @@ void app_free(struct app *a)
 {
     if (a->heartbeat != NULL)
         loop_timer_free(a->heartbeat);
+    if (a->address_retry != NULL)
+        loop_timer_free(a->address_retry);
     if (a->drain_step != NULL)
         loop_timer_free(a->drain_step);
     if (a->reload_timer != NULL)

@@ -62,12 +62,16 @@ struct app {
     bool admin_waits;           /* for the process before us to let go of its address */
     unsigned held_beats;        /* heartbeats to wait at most before connections are accepted from it */
     bool ready_later;           /* the service manager hears that we are ready when they are accepted */
-    bool withdrawn;             /* what we had published is gone, or it took too long */
-    char status[512];           /* as last told to the service manager */
-    bool said_not_ready;        /* as a warning, since it was ready last */
-    bool refused_for_files;     /* alone: what the running configuration names is what was to be loaded */
-    char reload_refused[256];   /* why the last reload was; empty once one succeeds */
-    char files_refused[512];    /* why changed certificate files were not taken; empty once they are */
+    char address_waits[192];    /* at the start: who listens where we shall is not gone yet; "": we listen */
+    struct loop_timer *address_retry;
+    uint64_t address_ends_ms;
+    char failed[224];         /* why the process ends by itself; "": it does not */
+    bool withdrawn;           /* what we had published is gone, or it took too long */
+    char status[512];         /* as last told to the service manager */
+    bool said_not_ready;      /* as a warning, since it was ready last */
+    bool refused_for_files;   /* alone: what the running configuration names is what was to be loaded */
+    char reload_refused[256]; /* why the last reload was; empty once one succeeds */
+    char files_refused[512];  /* why changed certificate files were not taken; empty once they are */
     uint64_t reload_refused_ms, files_refused_ms; /* since when */
 
     struct expiry *expiry;

@@ -102,12 +102,15 @@ static void on_withdrawn(void *arg)
 
 void drain_begin(struct app *a)
 {
+    /* Nobody has to be sent elsewhere by what nobody could come to. */
+    uint64_t delay_ms = a->address_waits[0] == '\0' ? a->config->shutdown_delay_duration : 0;
+
     if (a->phase != APP_SERVING) {
         stop(a, "second signal");
         return;
     }
     app_set_phase(a, APP_DELAYING);
-    log_info("Shutting down", LU("delayMilliseconds", a->config->shutdown_delay_duration));
+    log_info("Shutting down", LU("delayMilliseconds", delay_ms));
     notify_stopping(a->notify);
     proxy_set_stopping(a->proxy);
     /* First of all, so that peers send nothing here any more. */
@@ -117,10 +120,9 @@ void drain_begin(struct app *a)
         stop(a, "out of memory");
         return;
     }
-    if (a->config->shutdown_delay_duration > 0) {
-        notify_extend_timeout(a->notify,
-                              (a->config->shutdown_delay_duration + a->config->shutdown_grace_period) * 1000);
-        loop_timer_set(a->drain_step, a->config->shutdown_delay_duration);
+    if (delay_ms > 0) {
+        notify_extend_timeout(a->notify, (delay_ms + a->config->shutdown_grace_period) * 1000);
+        loop_timer_set(a->drain_step, delay_ms);
     } else {
         begin_draining(a);
     }

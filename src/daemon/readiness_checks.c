@@ -65,6 +65,13 @@ static bool tls_certificates(void *arg, struct err *why)
     return true;
 }
 
+static bool client_listener(void *arg, struct err *why)
+{
+    const struct app *a = arg;
+
+    return a->address_waits[0] == '\0' || err_set(why, "%s", a->address_waits);
+}
+
 static bool shutdown(void *arg, struct err *why)
 {
     const struct app *a = arg;
@@ -90,6 +97,8 @@ static const struct {
      "the requestheader-* options here and in kube-apiserver: they must be the same"},
     {"tls-certificates", HEALTH_READYZ | HEALTH_HEALTHZ, tls_certificates,
      "mvproxyctl certs: renew the file, which is then used without a restart"},
+    {"client-listener", HEALTH_READYZ | HEALTH_HEALTHZ, client_listener,
+     "ss -ltnp tells who has the address: kube-apiserver must listen elsewhere (--bind-address=127.0.0.1)"},
     {"shutdown", HEALTH_READYZ, shutdown, "nothing is wrong: the service was told to stop"},
 };
 
@@ -116,6 +125,10 @@ bool readiness_checks_pass(struct app *a, char *reason, size_t n)
 {
     struct err why = {.text = ""};
 
+    if (!client_listener(a, &why)) {
+        (void)snprintf(reason, n, "%s", why.text);
+        return false;
+    }
     if (!cluster_local_reachable(a->cluster, reason, n) || !cluster_local_synced(a->cluster, reason, n) ||
         !cluster_leases_synced(a->cluster, reason, n) || !cluster_peers_synced(a->cluster, reason, n) ||
         !cluster_front_trusted(a->cluster, reason, n))

@@ -44,6 +44,8 @@ static const char *phase_of(const struct app *a)
 
 static void take_listeners(const struct app *a, struct status *s)
 {
+    if (a->address_waits[0] != '\0')
+        return;
     for (; s->n_listeners < a->addresses.n && s->n_listeners < STATUS_LISTENERS; s->n_listeners++) {
         const struct listen_address *at = &a->addresses.at[s->n_listeners];
 

@@ -25,7 +25,7 @@ enum {
 struct front {
     struct front_host host;
     struct front_limits limits;
-    struct listeners *listeners;  /* NULL once draining */
+    struct listeners *listeners;  /* NULL before front_listen() and once draining */
     struct cidr_set balancers;    /* proxy-protocol-from */
     struct proxy_accept *proxied; /* what came from there and has not said for whom */
     struct tls_ctx *tls;
@@ -450,16 +450,23 @@ struct front *front_new(struct loop *l, struct metrics *m, const struct front_op
     }
     front_stats_watch_memory(f->host.stats, m, &memory_all(f->memory)->held);
     apply(f, o);
-    f->listeners = listeners_open(l, &o->listen, on_accept, f, err);
-    if (f->listeners == NULL) {
-        front_free(f);
-        return NULL;
-    }
+    f->held = o->hold;
+    if (o->listen_later || front_listen(f, &o->listen, err))
+        return f;
+    front_free(f);
+    return NULL;
+}
+
+bool front_listen(struct front *f, const struct listeners_opts *listen, struct err *err)
+{
+    must_hold(f->listeners == NULL && !f->host.draining);
+    f->listeners = listeners_open(f->host.loop, listen, on_accept, f, err);
+    if (f->listeners == NULL)
+        return false;
     f->port = listeners_port(f->listeners);
     listeners_on_starved(f->listeners, on_starved);
-    f->held = o->hold;
     regulate(f);
-    return f;
+    return true;
 }
 
 void front_release(struct front *f)

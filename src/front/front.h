@@ -17,6 +17,7 @@ struct tls_ctx;
 
 struct front_opts {
     struct listeners_opts listen;      /* used by front_new() only */
+    bool listen_later;                 /* by front_listen(), not by front_new() */
     bool hold;                         /* accepts nothing until front_release() */
     size_t max_connections;            /* tunnels included, 0 = no limit; beyond: left in the kernel's queue */
     size_t max_connections_per_client; /* per IP, tunnels included, 0 = no limit; beyond: closed, counted */
@@ -41,8 +42,10 @@ struct front_opts {
     unsigned retry_after_s; /* Retry-After of our own 429 and 503; 0: none */
 };
 
-/* Binds and accepts at once. NULL with *err. */
+/* Binds and accepts at once, unless told otherwise. NULL with *err. */
 struct front *front_new(struct loop *l, struct metrics *m, const struct front_opts *o, struct err *err);
+/* Of a front that does not listen: once it has succeeded, never again. False as listeners_open(), with errno. */
+bool front_listen(struct front *f, const struct listeners_opts *listen, struct err *err);
 /* New connections get the new context and limits; open ones keep theirs. Addresses and ports cannot change here. */
 void front_update(struct front *f, const struct front_opts *o);
 /* Accepts now, if it was held. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/listeners.h"
 
+#include <errno.h>
+
 struct listeners {
     size_t n;
     struct listener *each[LISTENERS_MAX];
@@ -31,7 +33,9 @@ struct listeners *listeners_open(struct loop *l, const struct listeners_opts *o,
 {
     struct listeners *s = must_zalloc(sizeof(*s));
     size_t n = o->n_inherited > 0 ? o->n_inherited : o->n_addresses;
+    int saved;
 
+    errno = 0;
     if (n == 0 || n > LISTENERS_MAX)
         err_set(err, "%zu listening sockets, of 1 to %d that are possible", n, LISTENERS_MAX);
     for (; n <= LISTENERS_MAX && s->n < n; s->n++) {
@@ -41,7 +45,9 @@ struct listeners *listeners_open(struct loop *l, const struct listeners_opts *o,
     }
     if (s->n > 0 && s->n == n)
         return s;
+    saved = errno;
     listeners_close(s);
+    errno = saved;
     return NULL;
 }
 

@@ -20,7 +20,7 @@ struct listeners_opts {
 
 /*
  * All or none, LISTENERS_MAX at most; see listener_open() and listener_adopt(). NULL with *err; descriptors that were
- * inherited are the caller's then.
+ * inherited are the caller's then. errno is EADDRINUSE if somebody listens at one of the addresses.
  */
 struct listeners *listeners_open(struct loop *l, const struct listeners_opts *o, listener_fn *fn, void *arg,
                                  struct err *err);

@@ -174,25 +174,19 @@ def test_pairs(world):
 
 
 def test_port_in_use(world):
-    """a port in use: one line that names the address, exit status not 0"""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
+    """the admin listener's port in use: one line that names the address, exit status not 0"""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        for changes in ({"secure_port": port}, {"admin_bind_address": "127.0.0.1:%d" % port}):
-            status, _, errors = run(world, good(world, **changes))
-            check(status > 0, changes, status)
-            lines = [line for line in errors.splitlines() if str(port) in line and "in use" in line]
-            equal(len(lines), 1, "lines in\n" + errors)
+        status, _, errors = run(world, good(world, admin_bind_address="127.0.0.1:%d" % port))
+        check(status > 0, status)
+        lines = [line for line in errors.splitlines() if str(port) in line and "in use" in line]
+        equal(len(lines), 1, "lines in\n" + errors)
 
 
 def test_addresses(world):
-    """an address that is none, one that another program has, and one that leads back to ourselves"""
+    """an address that is none, and one that leads back to ourselves"""
     status, _, errors = run(world, good(world, bind_address="not an address"))
     check(status > 0 and "not an address" in errors, status, errors)
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        status, _, errors = run(world, good(world, secure_port=other.getsockname()[1]))
-        check(status > 0 and "Address already in use" in errors, status, errors)
     port = fixture.free_port()
     for bind in ("0.0.0.0", "127.0.0.1", "::", ["192.0.2.77", "127.0.0.1"]):
         text = good(world, bind_address=bind, secure_port=port, apiserver="https://127.0.0.1:%d" % port)

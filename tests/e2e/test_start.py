@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starting before the servers, and coming to life by itself."""
 
+import os
+import socket
+
 import fixture
 from fixture import check, equal, until
 
@@ -82,6 +85,47 @@ def test_metrics(world):
     check(seen <= described, "without TYPE:", sorted(seen - described))
     for name in ("apiserver_rerouted_request_total", "apiserver_request_total"):
         check(name in text, name, "is missing")
+
+
+def _beside(world, taken, name):
+    """Another mvproxy for the server of a, on an address that somebody has."""
+    options = dict(world.options("a"), **{"secure-port": taken.getsockname()[1], "control-socket": os.path.join(world.scratch, name + ".control"),
+                                          "shutdown-delay-duration": "20s"})
+    proxy = fixture.Mvproxy(name, world.scratch, options)
+    proxy.start(ready=False)
+    proxy.await_log("Waiting for an address that another process has")
+    return proxy
+
+
+def _why(proxy):
+    """What of it is not ready."""
+    return [line for line in proxy.get("/readyz?verbose")[1].splitlines() if line.startswith("[-]")]
+
+
+def test_address_in_use(world):
+    """the address is another process' when it starts: alive, not ready and says so; takes it once it is free, and is ready at once"""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        proxy = _beside(world, taken, "second")
+        until(lambda: len(_why(proxy)) == 1 and "client-listener" in _why(proxy)[0], "all else to be known")
+        equal(proxy.get("/livez")[0], 200, "livez")
+        status, out, _ = fixture.ctl(world, "status", path=proxy.options["control-socket"])
+        check(status != 0 and "client-listener" in out and "Address already in use" in out, status, out)
+        equal(proxy.log().count('"Waiting for an address'), 1, "lines in\n" + proxy.log())
+    until(lambda: proxy.get("/readyz")[0] == 200, "ready")
+    proxy.await_log('"Listening" address="127.0.0.1" port=%d for="clients"' % proxy.options["secure-port"])
+    world.proxies["second"] = proxy
+    equal(world.ask("GET", MAPS, name="second").status, 200, "served")
+    world.proxies.pop("second")
+    proxy.kill()
+
+
+def test_stopped_while_it_waits(world):
+    """told to stop while it waits for the address: ends at once, without shutdown-delay-duration, and well"""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        proxy = _beside(world, taken, "third")
+        proxy.stop()
+    check("delayMilliseconds=0" in proxy.log() and "Cannot start" not in proxy.log(), proxy.log())
+    proxy.examine()
 
 
 if __name__ == "__main__":

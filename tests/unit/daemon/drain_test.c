@@ -290,6 +290,17 @@ static void suspended(void)
     }
 }
 
+/* Nobody could connect so far, and nobody has to be sent elsewhere. */
+static void not_listening(void)
+{
+    struct app a = begin(3000, 5000);
+
+    (void)snprintf(a.address_waits, sizeof(a.address_waits), "bind");
+    drain_begin(&a);
+    told("stopping; proxy stops; cluster stops; front drains; ends 0; extends 2000 ms; ", "an address is waited for");
+    is_u64(a.drain_ends_ms, 15000, "the grace period begins at once");
+}
+
 static void impatience(void)
 {
     struct app a = begin(1000, 1000);
@@ -320,6 +331,7 @@ int main(void)
     grace_period();
     shares();
     suspended();
+    not_listening();
     impatience();
     log_set_stream(stderr);
     (void)fclose(f);

@@ -151,6 +151,11 @@ static void checks(struct app *a)
         faults[i] = NULL;
     }
     expired(a, h);
+    (void)snprintf(a->address_waits, sizeof(a->address_waits), "bind x: in use");
+    failing(h, HEALTH_READYZ, "client-listener: bind x: in use; ", "nobody can connect");
+    ok(!readiness_checks_pass(a, reason, sizeof(reason)), "not ready");
+    is_str(reason, "bind x: in use", "why");
+    a->address_waits[0] = '\0';
     a->phase = APP_DELAYING;
     failing(h, HEALTH_READYZ, "shutdown: process is shutting down; ", "told to stop");
     failing(h, HEALTH_HEALTHZ, "", "which is no fault");
@@ -169,6 +174,7 @@ static void looks(void)
         {"peer-discovery-sync", "mvproxyctl peers"},
         {"requestheader", "requestheader-*"},
         {"tls-certificates", "mvproxyctl certs"},
+        {"client-listener", "ss -ltnp"},
         {"shutdown", "told to stop"},
         {"else", "the log of mvproxy"},
     };

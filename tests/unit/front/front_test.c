@@ -3,6 +3,7 @@
 #include "unit/front/world.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -384,6 +385,35 @@ static bool takes_connection(struct world *w, const struct listen_address *at)
     return connected;
 }
 
+/* What another process has is asked for until it is free. */
+static void test_listens_later(struct world *w)
+{
+    struct listen_address at = {"127.0.0.1", 0};
+    struct listeners_opts taken = {.addresses = &at, .n_addresses = 1}, own = w->opts.listen;
+    struct err err = {""};
+    struct front *first;
+
+    world_start(w);
+    first = w->front;
+    at.port = front_port(first);
+    w->opts.listen_later = true;
+    w->front = front_new(w->loop, w->metrics, &w->opts, &err);
+    ok(w->front != NULL, "made: %s", err.text);
+    for (int i = 0; i < 2; i++) {
+        err_clear(&err);
+        ok(!front_listen(w->front, &taken, &err), "it is taken");
+        is_int(errno, EADDRINUSE, "by somebody");
+        ok(strstr(err.text, "in use") != NULL, "which is said: %s", err.text);
+    }
+    front_update(w->front, &w->opts);
+    front_free(first);
+    ok(front_listen(w->front, &taken, &err), "it is free");
+    is_u64(front_port(w->front), at.port, "it listens there");
+    ok(takes_connection(w, &at), "and takes connections");
+    w->opts.listen_later = false;
+    w->opts.listen = own;
+}
+
 /* Several sockets are one listener, all or none; an address that this machine does not have yet can be bound. */
 static void test_several_addresses(struct world *w)
 {
@@ -632,6 +662,7 @@ static const struct world_story stories[] = {
     {"drain with nobody there", test_drain_nobody},
     {"free while busy", test_free_busy},
     {"bind errors", test_bind_errors},
+    {"listens later", test_listens_later},
     {"several addresses", test_several_addresses},
     {"PROXY header", test_proxy_header},
     {"bad PROXY header", test_bad_proxy_header},

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Taking the addresses that clients connect to, at the start: while another process listens there it is tried again,
+ * for TIMEOUT_ADDRESS_IN_USE_MS. On the day that mvproxy comes to a node that is kube-apiserver, which is about to be
+ * moved. Everything else is there meanwhile: what is served becomes known, and who asks hears what is waited for.
+ */
+#ifndef MVPROXY_DAEMON_ADDRESS_WAIT_H
+#define MVPROXY_DAEMON_ADDRESS_WAIT_H
+
+#include "base/err.h"
+
+struct app;
+
+/* False with *err: they can never be had. If it has to wait for too long, the process is drained and fails. */
+bool address_wait_begin(struct app *a, struct err *err);
+/* A line for each address. */
+void address_wait_say(const struct app *a);
+
+#endif

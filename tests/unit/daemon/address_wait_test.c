@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An address that another process has when we start: for how long it is asked for, and what is said to whom. Clock,
+ * front, drain and service manager are played here. */
+#include "daemon/address_wait.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/limits.h"
+#include "base/log.h"
+#include "daemon/app_state.h"
+#include "daemon/drain.h"
+#include "lib/tap.h"
+
+enum { STEP_MS = 200 };
+
+/* The world. */
+static struct {
+    uint64_t now_ms, timer_ms; /* timer_ms: when it is to be called; 0: never */
+    void (*on_timer)(void *arg);
+    int error; /* of listening; 0: it succeeds */
+    unsigned asked, ready, drained;
+    bool no_memory;
+} world;
+
+/* ---- in place of net, front, drain and the service manager ---- */
+
+uint64_t loop_now_ms(const struct loop *l)
+{
+    (void)l;
+    return world.now_ms;
+}
+
+struct loop_timer *loop_timer_new(struct loop *l, loop_fn *fn, void *arg)
+{
+    (void)l;
+    world.on_timer = fn;
+    return world.no_memory ? NULL : arg;
+}
+
+void loop_timer_set(struct loop_timer *t, uint64_t delay_ms)
+{
+    (void)t;
+    world.timer_ms = world.now_ms + delay_ms;
+}
+
+bool front_listen(struct front *f, const struct listeners_opts *listen, struct err *err)
+{
+    (void)f;
+    world.asked++;
+    is_u64(listen->n_addresses, 2, "all addresses at once");
+    if (world.error == 0)
+        return true;
+    errno = world.error;
+    return err_set(err, "bind 10.0.0.1:6443: error %d", world.error);
+}
+
+unsigned front_port(const struct front *f)
+{
+    (void)f;
+    return 6443;
+}
+
+void drain_begin(struct app *a)
+{
+    world.drained++;
+    a->phase = APP_DRAINING;
+}
+
+void notify_ready(struct notify *n, const char *status)
+{
+    (void)n;
+    (void)status;
+    world.ready++;
+}
+
+/* ---- stories ---- */
+
+static char *logged;
+static size_t logged_n;
+
+static bool said(const char *words)
+{
+    fflush(NULL);
+    return logged != NULL && strstr(logged, words) != NULL;
+}
+
+static unsigned lines(void)
+{
+    unsigned n = 0;
+
+    fflush(NULL);
+    for (const char *p = logged; p != NULL && (p = strchr(p, '\n')) != NULL; p++)
+        n++;
+    return n;
+}
+
+static struct app begin(int error)
+{
+    memset(&world, 0, sizeof(world));
+    world.now_ms = 10000;
+    world.error = error;
+    return (struct app){.phase = APP_SERVING,
+                        .ready_later = error != 0,
+                        .addresses = {.at = {{"10.0.0.1", 6443}, {"127.0.0.1", 0}}, .n = 2}};
+}
+
+/* To the moment for which the timer is set. */
+static void turn(struct app *a)
+{
+    if (world.timer_ms == 0)
+        tap_bail("the timer is not set");
+    world.now_ms = world.timer_ms;
+    world.timer_ms = 0;
+    world.on_timer(a);
+}
+
+static void free_address(void)
+{
+    struct app a = begin(0);
+    struct err err = {""};
+
+    ok(address_wait_begin(&a, &err), "it is free");
+    is_str(a.address_waits, "", "nothing is waited for");
+    is_u64(world.timer_ms, 0, "no timer");
+}
+
+static void impossible(void)
+{
+    struct app a = begin(EACCES);
+    struct err err = {""};
+
+    ok(!address_wait_begin(&a, &err), "a port that we may not have is not waited for");
+    is_str(err.text, "bind 10.0.0.1:6443: error 13", "why");
+    a = begin(EADDRINUSE);
+    world.no_memory = true;
+    ok(!address_wait_begin(&a, &err), "nor is one without memory for a timer");
+}
+
+static void comes_free(void)
+{
+    struct app a = begin(EADDRINUSE);
+    struct err err = {""};
+    unsigned before = lines();
+
+    ok(address_wait_begin(&a, &err), "somebody has it: waited for");
+    is_str(a.address_waits, "bind 10.0.0.1:6443: error 98", "which is told");
+    is_u64(lines() - before, 1, "in one line");
+    ok(said("another process has: ss -ltnp tells whose it is\" err=\"bind 10.0.0.1:6443: error 98\""), "%s", logged);
+    for (int i = 0; i < 10; i++)
+        turn(&a);
+    is_u64(world.now_ms, 12000, "asked again and again");
+    is_u64(world.asked, 11, "each time");
+    is_u64(lines() - before, 1, "without a word");
+    is_u64(world.ready, 0, "nor one to the service manager");
+    world.error = 0;
+    turn(&a);
+    is_str(a.address_waits, "", "had");
+    ok(said("\"Listening\" address=\"10.0.0.1\" port=6443 for=\"clients\" socket=\"own\""), "said: %s", logged);
+    is_u64(lines() - before, 3, "a line for each");
+    is_u64(world.ready, 1, "the service manager hears of it");
+    ok(!a.ready_later, "once");
+    is_u64(world.timer_ms, 0, "no timer any more");
+}
+
+static void stays_taken(void)
+{
+    struct app a = begin(EADDRINUSE);
+    struct err err = {""};
+
+    (void)address_wait_begin(&a, &err);
+    while (world.timer_ms != 0)
+        turn(&a);
+    is_u64(world.now_ms, 10000 + TIMEOUT_ADDRESS_IN_USE_MS, "until the time is over");
+    is_u64(world.asked, 1 + TIMEOUT_ADDRESS_IN_USE_MS / STEP_MS, "so many times");
+    is_u64(world.drained, 1, "then the process ends");
+    is_str(a.failed, "bind 10.0.0.1:6443: error 98 (waited 60 s)", "and fails");
+    is_u64(world.ready, 0, "it was never ready");
+
+    a = begin(EADDRINUSE);
+    (void)address_wait_begin(&a, &err);
+    world.error = EACCES;
+    turn(&a);
+    is_u64(world.drained, 1, "another error ends it at once");
+}
+
+static void told_to_stop(void)
+{
+    struct app a = begin(EADDRINUSE);
+    struct err err = {""};
+
+    (void)address_wait_begin(&a, &err);
+    a.phase = APP_DRAINING;
+    world.error = 0;
+    turn(&a);
+    is_u64(world.asked, 1, "told to stop: not asked for again");
+    is_u64(world.timer_ms, 0, "never");
+}
+
+int main(void)
+{
+    FILE *f = open_memstream(&logged, &logged_n);
+
+    if (f == NULL)
+        tap_bail("open_memstream");
+    log_set_stream(f);
+    free_address();
+    impossible();
+    comes_free();
+    stays_taken();
+    told_to_stop();
+    log_set_stream(stderr);
+    (void)fclose(f);
+    free(logged);
+    return tap_end();
+}
