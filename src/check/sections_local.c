@@ -7,10 +7,12 @@
 #include <stdlib.h>
 
 #include "back/back.h"
+#include "base/clock.h"
 #include "base/limits.h"
 #include "cluster/api.h"
 #include "kube/request_header.h"
 #include "kube/version.h"
+#include "net/tls_ctx.h"
 
 enum { BODY_BYTES = 2 << 20, OLDEST_MINOR = 20, NEWEST_MINOR = 37 };
 
@@ -87,9 +89,15 @@ static void judge_version(struct scene *s, struct buf *body)
 
 /* ---- who we are to it ---- */
 
-static const char believe[] = "its --requestheader-client-ca-file must be the CA of proxy-client-cert-file, and its "
-                              "--requestheader-allowed-names "
-                              "have that name or be empty";
+static const char *to_be_believed(const struct scene *s)
+{
+    struct tls_validity v;
+
+    if (tls_file_validity(s->config->proxy_client_cert_file, false, &v) && v.not_after <= clock_wall_us() / 1000000)
+        return "proxy-client-cert-file has expired: renew it";
+    return "its --requestheader-client-ca-file must be the CA of proxy-client-cert-file, and its "
+           "--requestheader-allowed-names have that name or be empty";
+}
 
 static bool ask_review(struct scene *s, const char *version, struct buf *body, struct answer *a)
 {
@@ -136,7 +144,7 @@ static void judge_name(struct scene *s, struct buf *body)
     if (s->believed)
         findings_good(s->f, "local-front-proxy", "it believes the front proxy: asked as %s, it sees %s", name, name);
     else
-        findings_wrong(s->f, "local-front-proxy", believe,
+        findings_wrong(s->f, "local-front-proxy", to_be_believed(s),
                        "the local API server does not believe the front proxy: asked as %s, it sees %s",
                        s->config->apiserver_user, name);
     json_object_put(o);
@@ -165,14 +173,14 @@ static void judge_identity(struct scene *s, struct buf *body)
         findings_good(s->f, "local-front-proxy", "it believes the front proxy: %s has rights",
                       s->config->apiserver_user);
     else if (!a.ok)
-        findings_wrong(s->f, "local-front-proxy", believe, "the local API server does not answer the front proxy: %s",
-                       a.failure);
+        findings_wrong(s->f, "local-front-proxy", to_be_believed(s),
+                       "the local API server does not answer the front proxy: %s", a.failure);
     else if (a.status == 201)
-        findings_wrong(s->f, "local-front-proxy", believe,
+        findings_wrong(s->f, "local-front-proxy", to_be_believed(s),
                        "the local API server does not believe the front proxy, or %s has no rights at all",
                        s->config->apiserver_user);
     else
-        findings_wrong(s->f, "local-front-proxy", believe,
+        findings_wrong(s->f, "local-front-proxy", to_be_believed(s),
                        "the local API server does not believe the front proxy: it answers %u", a.status);
 }
 
@@ -195,7 +203,7 @@ static void judge_headers(struct scene *s, struct slice map)
             "requestheader-* are not what the API servers have (extension-apiserver-authentication): %s", why.text);
         break;
     case REQUEST_HEADER_UNKNOWN:
-        findings_wrong(s->f, "local-requestheader", believe, "requestheader-*: %s", why.text);
+        findings_wrong(s->f, "local-requestheader", to_be_believed(s), "requestheader-*: %s", why.text);
         break;
     }
 }

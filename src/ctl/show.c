@@ -482,7 +482,12 @@ static void print_verdict(struct json_object *result)
         {"refuse", "", "Is refused with 503"},
     };
     bool answered = truth(result, "answered");
+    const char *unauthorized = text(result, "unauthorized");
 
+    if (unauthorized[0] != '\0') {
+        headline(table_colour(TABLE_BAD), "Is answered with 401: ", unauthorized);
+        return;
+    }
     for (size_t i = 0; i < sizeof verdicts / sizeof verdicts[0]; i++)
         if (strcmp(text(result, "action"), verdicts[i].action) == 0)
             headline(table_colour(answered ? TABLE_GOOD : TABLE_BAD),

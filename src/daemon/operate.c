@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "cluster/cluster_view.h"
 #include "daemon/app_state.h"
+#include "daemon/readiness_checks.h"
 #include "daemon/reload.h"
 #include "daemon/skew_view.h"
 #include "daemon/status.h"
@@ -50,6 +51,7 @@ static bool do_explain(const struct json_object *request, struct buf *out, struc
     struct app *a = arg;
     const char *user = control_text(request, "user");
     struct cluster_view view;
+    struct err expired = {.text = ""};
     struct explain_query q = {
         .method = control_text(request, "method"),
         .target = control_text(request, "path"),
@@ -57,6 +59,7 @@ static bool do_explain(const struct json_object *request, struct buf *out, struc
         .rerouted = control_flag(request, "rerouted"),
         .look = look_at_server,
         .arg = &view,
+        .disbelieved = readiness_checks_front_proxy(a, &expired) ? NULL : expired.text,
     };
     bool ok;
 

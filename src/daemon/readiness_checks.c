@@ -44,25 +44,26 @@ static bool requestheader(void *arg, struct err *why)
     return check(cluster_front_trusted, arg, why);
 }
 
-static bool tls_certificates(void *arg, struct err *why)
+/* False with *why: the certificate has expired. */
+static bool in_date(const struct app *a, const char *option, const char *effect, struct err *why)
 {
-    static const struct {
-        const char *option, *effect;
-    } needed[] = {
-        {"tls-cert-file", "clients refuse to connect"},
-        {"proxy-client-cert-file", "users with certificates get 401, and peers are not asked for them"},
-    };
-    const struct app *a = arg;
     char when[CLOCK_RFC3339_BYTES];
     struct expiry_entry over;
 
-    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
-        if (!expiry_is_over(a->expiry, needed[i].option, &over))
-            continue;
-        clock_rfc3339(over.not_after * 1000000, when);
-        return err_set(why, "%s has expired (%.19sZ): %s: %s", over.option, when, needed[i].effect, over.path);
-    }
-    return true;
+    if (!expiry_is_over(a->expiry, option, &over))
+        return true;
+    clock_rfc3339(over.not_after * 1000000, when);
+    return err_set(why, "%s has expired (%.19sZ): %s: %s", over.option, when, effect, over.path);
+}
+
+bool readiness_checks_front_proxy(const struct app *a, struct err *why)
+{
+    return in_date(a, "proxy-client-cert-file", "users with certificates get 401, and discovery cannot be read", why);
+}
+
+static bool tls_certificates(void *arg, struct err *why)
+{
+    return in_date(arg, "tls-cert-file", "clients refuse to connect", why) && readiness_checks_front_proxy(arg, why);
 }
 
 static bool client_listener(void *arg, struct err *why)

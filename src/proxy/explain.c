@@ -125,6 +125,14 @@ static void put_info(struct json_write *w, const struct reqinfo *info)
     json_bool(w, "longRunning", info->long_running);
 }
 
+/* Why such a user gets 401 wherever it goes; NULL: he does not. */
+static const char *why_unauthorized(const struct proxy *p, const struct explain_query *q)
+{
+    if (q->user == NULL)
+        return NULL;
+    return p->config->authn.can_assert ? q->disbelieved : "no front-proxy certificate is configured";
+}
+
 static void put_answer(struct proxy *p, const struct explain_query *q, const struct reqinfo *info, struct buf *out)
 {
     enum http_method method = http_method_of(slice_str(q->method));
@@ -163,6 +171,7 @@ static void put_answer(struct proxy *p, const struct explain_query *q, const str
               q->user == NULL
                   ? "left to the server that answers, as for a token or nobody (--as USER: for a client certificate's)"
                   : "asserted to the server by X-Remote-User over the front-proxy certificate");
+    json_text(&w, "unauthorized", why_unauthorized(p, q));
     json_text(&w, "user", q->user);
     json_close(&w);
 }

@@ -27,6 +27,7 @@ struct explain_query {
     /* False: nothing is known of the server with that ID. NULL: of none. */
     bool (*look)(void *arg, const char *id, struct explain_server *out);
     void *arg;
+    const char *disbelieved; /* why servers do not accept our word for a user now; NULL: they do */
 };
 
 /* Appends a JSON object. False with *err: it is no request. Sends nothing and changes nothing. */

@@ -114,7 +114,7 @@ static void expired(struct app *a, struct health *h)
         const char *option, *effect;
     } rows[] = {
         {"tls-cert-file", "clients refuse to connect"},
-        {"proxy-client-cert-file", "users with certificates get 401, and peers are not asked for them"},
+        {"proxy-client-cert-file", "users with certificates get 401, and discovery cannot be read"},
     };
     char want[256], reason[192];
 

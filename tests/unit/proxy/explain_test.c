@@ -8,37 +8,37 @@ static const struct {
     struct explain_query query;
     const char *parts[6]; /* of the answer; NULL-terminated */
 } answers[] = {
-    {{"GET", PODS "/x/log?follow=true", NULL, false, NULL, NULL},
+    {{"GET", PODS "/x/log?follow=true", NULL, false, NULL, NULL, NULL},
      {"\"resourceRequest\":true,\"verb\":\"get\",\"path\":\"" PODS
       "/x/log\",\"group\":\"\",\"version\":\"v1\",\"resource\":\"pods\","
       "\"subresource\":\"log\",\"namespace\":\"d\",\"name\":\"x\",\"longRunning\":true",
       "\"action\":\"local\",\"row\":\"nobody\",\"reason\":\"Nobody serves it: the local server says so.\"",
       "\"refreshesDiscovery\":true,\"localServer\":{", "\"candidates\":[]"}},
-    {{"POST", JOBS, "alice", false, NULL, NULL},
+    {{"POST", JOBS, "alice", false, NULL, NULL, NULL},
      {"\"longRunning\":false,\"action\":\"peer\",\"row\":\"peer\"",
       "\"reason\":\"The local server does not serve it, and a peer does.\"",
       "\"candidates\":[{\"server\":\"cp-b\",\"serverID\":\"apiserver-b\",\"address\":\"127.0.0.1:",
       "\"live\":true,\"healthy\":true,\"drained\":false}]", "\"identity\":\"asserted to the server by X-Remote-User",
       "\"user\":\"alice\"}"}},
-    {{"GET", JOBS, NULL, true, NULL, NULL},
+    {{"GET", JOBS, NULL, true, NULL, NULL, NULL},
      {"\"action\":\"refuse\",\"row\":\"rerouted\"", "\"status\":503,\"message\":\"The request was already rerouted",
       "\"user\":null}", "\"identity\":\"left to the server that answers"}},
-    {{"GET", "/healthz", NULL, false, NULL, NULL},
+    {{"GET", "/healthz", NULL, false, NULL, NULL, NULL},
      {"\"resourceRequest\":false,\"verb\":\"get\",\"path\":\"/healthz\",\"action\":\"local\""}},
-    {{"GET", "/apis", NULL, false, NULL, NULL}, {"\"action\":\"discovery\""}},
-    {{"GET", "/apis/batch", NULL, false, NULL, NULL}, {"\"action\":\"heal\""}},
+    {{"GET", "/apis", NULL, false, NULL, NULL, NULL}, {"\"action\":\"discovery\""}},
+    {{"GET", "/apis/batch", NULL, false, NULL, NULL, NULL}, {"\"action\":\"heal\""}},
 };
 
 static const struct {
     struct explain_query query;
     const char *why;
 } refused[] = {
-    {{"get", "/x", NULL, false, NULL, NULL}, "\"get\" is no method: did you mean GET?"},
-    {{"GTE", "/x", NULL, false, NULL, NULL}, "\"GTE\" is no method: did you mean GET?"},
-    {{"EXPLAIN", "/x", NULL, false, NULL, NULL}, "\"EXPLAIN\" is no method: mvproxy refuses it with 501"},
-    {{"CONNECT", "/x", NULL, false, NULL, NULL}, "CONNECT is refused: mvproxy is no forward proxy"},
-    {{"GET", "apis", NULL, false, NULL, NULL}, "the path must begin with \"/\": did you mean /apis?"},
-    {{"GET", "/%zz", NULL, false, NULL, NULL},
+    {{"get", "/x", NULL, false, NULL, NULL, NULL}, "\"get\" is no method: did you mean GET?"},
+    {{"GTE", "/x", NULL, false, NULL, NULL, NULL}, "\"GTE\" is no method: did you mean GET?"},
+    {{"EXPLAIN", "/x", NULL, false, NULL, NULL, NULL}, "\"EXPLAIN\" is no method: mvproxy refuses it with 501"},
+    {{"CONNECT", "/x", NULL, false, NULL, NULL, NULL}, "CONNECT is refused: mvproxy is no forward proxy"},
+    {{"GET", "apis", NULL, false, NULL, NULL, NULL}, "the path must begin with \"/\": did you mean /apis?"},
+    {{"GET", "/%zz", NULL, false, NULL, NULL, NULL},
      "\"GET /%zz\" is no request: a method and a path such as /apis/apps/v1/deployments are needed"},
 };
 
@@ -87,7 +87,7 @@ static bool look(void *arg, const char *id, struct explain_server *out)
 /* A decision says where a request goes; whether the client gets an answer there is another matter. */
 static void unanswered(void)
 {
-    struct explain_query q = {"GET", JOBS, "alice", false, look, NULL};
+    struct explain_query q = {"GET", JOBS, "alice", false, look, NULL, NULL};
     struct err err;
     struct world w;
     struct buf out;
@@ -110,6 +110,33 @@ static void unanswered(void)
        "what the local server has is answered");
     buf_free(&out);
     world_close(&w);
+}
+
+/* What a user with a certificate gets while no server accepts our word for him. */
+static void is_unauthorized(bool can_assert, const char *user, const char *disbelieved, const char *wanted)
+{
+    struct explain_query q = {"GET", PODS, user, false, look, NULL, disbelieved};
+    struct err err;
+    struct world w;
+    struct buf out;
+
+    world_init(&w, 1);
+    w.opts.can_assert = can_assert;
+    world_start(&w);
+    buf_init(&out, 1 << 16);
+    ok(explain_request(w.proxy, &q, &out, &err) && buf_append_char(&out, '\0'), "asked");
+    ok(strstr(buf_slice(&out).p, wanted) != NULL, "%s: %s", wanted, buf_slice(&out).p);
+    buf_free(&out);
+    world_close(&w);
+}
+
+static void unauthorized(void)
+{
+    is_unauthorized(true, "alice", NULL, "\"unauthorized\":null");
+    is_unauthorized(true, "alice", "it has expired", "\"unauthorized\":\"it has expired\"");
+    is_unauthorized(true, NULL, "it has expired", "\"unauthorized\":null");
+    is_unauthorized(false, "alice", NULL, "\"unauthorized\":\"no front-proxy certificate is configured\"");
+    is_unauthorized(false, NULL, NULL, "\"unauthorized\":null");
 }
 
 static bool under_way(struct world *w, size_t max, const char *part)
@@ -160,6 +187,7 @@ int main(void)
 {
     questions();
     unanswered();
+    unauthorized();
     requests();
     return tap_end();
 }
