@@ -96,7 +96,10 @@ void status_text(const struct status *s, struct buf *out)
         buf_printf(out, "Look (%s): %s\n", s->failing[i].name, s->failing[i].look);
     text_servers(&s->cluster, out);
     text_ejected(&s->cluster, out);
-    buf_printf(out, "Group/versions: %zu, not the same on all servers: %zu\n", uneven->gvs, uneven->uneven);
+    buf_printf(out, "Group/versions: %zu, not the same on all servers: %zu", uneven->gvs, uneven->uneven);
+    if (uneven->uneven > 0 && s->cluster.uneven_ms != UINT64_MAX)
+        buf_printf(out, ", for %llu s", (unsigned long long)(s->cluster.uneven_ms / 1000));
+    buf_append_char(out, '\n');
     buf_printf(out, "Group/versions with different schemas: %zu (skewed-resources: %s)", uneven->n_skewed,
                s->skewed_resources);
     if (uneven->n_skewed > 0 && s->cluster.skewed_ms != UINT64_MAX)
@@ -244,6 +247,7 @@ static void put_skew(const struct status *s, struct json_write *w)
 
     json_u64(&nested, "groupVersions", uneven->gvs);
     json_u64(&nested, "groupVersionsUneven", uneven->uneven);
+    put_age(&nested, "groupVersionsUnevenSeconds", s->cluster.uneven_ms);
     json_text(&nested, "skewedResources", s->skewed_resources);
     put_age(&nested, "schemasDifferSeconds", s->cluster.skewed_ms);
     list = json_nested(&nested, "schemasDiffer", '[');

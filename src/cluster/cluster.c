@@ -75,11 +75,14 @@ static void on_published(void *arg)
 static void on_compared(void *arg)
 {
     struct cluster *c = arg;
-    bool skewed = comparer_result(c->comparer)->n_skewed > 0;
+    const struct comparison_result *r = comparer_result(c->comparer);
 
-    if (skewed && !c->skewed)
+    if (r->n_skewed > 0 && !c->skewed)
         c->skewed_since_ms = loop_now_ms(c->loop);
-    c->skewed = skewed;
+    c->skewed = r->n_skewed > 0;
+    if (r->uneven > 0 && !c->uneven)
+        c->uneven_since_ms = loop_now_ms(c->loop);
+    c->uneven = r->uneven > 0;
 }
 
 static void on_readiness(void *arg)

@@ -97,6 +97,7 @@ static void show_configured(const struct cluster *c)
     metric_show(m->peers_live, peers);
     metric_show(m->peers_drained, peers);
     metric_show(m->skewed, peers);
+    metric_show(m->uneven, peers);
     metric_show(m->excluded, peers);
     metric_show(m->failing_over, peers && c->o.local_failover);
     metric_show(m->front_differs, peers);
@@ -113,6 +114,7 @@ static void on_collect(void *arg)
     struct cluster *c = arg;
 
     metric_set(c->metrics.skewed, (double)comparer_result(c->comparer)->n_skewed);
+    metric_set(c->metrics.uneven, (double)comparer_result(c->comparer)->uneven);
     show_peers(c);
     show_servers(c);
     show_configured(c);

@@ -67,6 +67,8 @@ void cluster_metrics_init(struct cluster_metrics *cm, struct metrics *m)
                       "reached or is starting.");
     cm->skewed = metric_single(m, METRIC_GAUGE, "mvproxy_skewed_group_versions",
                                "Group/versions whose schema is not the same on all live API servers.");
+    cm->uneven = metric_single(m, METRIC_GAUGE, "mvproxy_uneven_group_versions",
+                               "Group/versions that some API servers do not serve, or describe otherwise.");
     f = metric_family(m, METRIC_GAUGE, "mvproxy_peers", "Other API servers, by state.", state, 4);
     cm->peers_live = with_label(f, "live");
     cm->peers_lapsed = with_label(f, "lapsed");

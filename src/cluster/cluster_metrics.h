@@ -12,7 +12,7 @@ struct cluster_metrics {
     struct metric *merges; /* aggregator_discovery_peer_aggregated_cache_misses_total: a build */
     struct metric *merge_seconds, *merge_failures;
     struct metric *generation, *merged_bytes, *excluded;
-    struct metric *failing_over, *skewed;
+    struct metric *failing_over, *skewed, *uneven;
     struct metric *peers_drained;
     struct metric *peers_live, *peers_lapsed, *peers_forgotten;
     struct metric *identity_publishing, *identity_collected;

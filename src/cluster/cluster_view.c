@@ -121,6 +121,11 @@ uint64_t cluster_skewed_ms(const struct cluster *c)
     return c->skewed ? loop_now_ms(c->loop) - c->skewed_since_ms : UINT64_MAX;
 }
 
+uint64_t cluster_uneven_ms(const struct cluster *c)
+{
+    return c->uneven ? loop_now_ms(c->loop) - c->uneven_since_ms : UINT64_MAX;
+}
+
 bool cluster_view_take(struct cluster *c, struct cluster_view *out)
 {
     const struct served *s = publish_current(c->publish);
@@ -137,6 +142,7 @@ bool cluster_view_take(struct cluster *c, struct cluster_view *out)
         .identity = identity_state_name(c->identity),
         .merged_bytes = d == NULL ? 0 : d->body.n,
         .skewed_ms = cluster_skewed_ms(c),
+        .uneven_ms = cluster_uneven_ms(c),
         .uneven = *comparer_result(c->comparer),
         .never_from_peers = c->exclusions == NULL ? 0 : exclusions_count(c->exclusions),
         .servers = mem_array(1 + (c->peers == NULL ? 0 : peers_count(c->peers)), sizeof(out->servers[0])),

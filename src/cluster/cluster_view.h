@@ -45,7 +45,7 @@ struct cluster_view {
     bool peers_enabled, synced;
     uint64_t generation;
     const char *identity;            /* how the own Lease is kept: identity_state_name() */
-    uint64_t skewed_ms;              /* cluster_skewed_ms() */
+    uint64_t skewed_ms, uneven_ms;   /* cluster_skewed_ms(), cluster_uneven_ms() */
     struct comparison_result uneven; /* what is not the same everywhere */
     size_t merged_bytes;             /* of the merged document */
     size_t never_from_peers;         /* group/versions of CRDs and aggregated APIs */
@@ -55,6 +55,8 @@ struct cluster_view {
 
 /* For how long schemas of live servers have differed; UINT64_MAX: they do not. */
 uint64_t cluster_skewed_ms(const struct cluster *c);
+/* For how long known servers have not served the same; UINT64_MAX: they do. */
+uint64_t cluster_uneven_ms(const struct cluster *c);
 /* False when out of memory. To be freed. */
 MEM_CHECK bool cluster_view_take(struct cluster *c, struct cluster_view *out);
 void cluster_view_free(struct cluster_view *v);

@@ -236,8 +236,11 @@ static void print_process(struct json_object *result)
     print_listeners(get(result, "listeners"));
     printf("Traffic:    %.0f connections, %.0f requests, %.0f tunnels\n", number(result, "connections"),
            number(result, "requestsInFlight"), number(result, "tunnels"));
-    printf("Skew:       %.0f of %.0f group/versions are not the same on all servers, the schemas of %zu differ",
-           number(skew, "groupVersionsUneven"), number(skew, "groupVersions"), count(get(skew, "schemasDiffer")));
+    printf("Skew:       %.0f of %.0f group/versions are not the same on all servers",
+           number(skew, "groupVersionsUneven"), number(skew, "groupVersions"));
+    if (get(skew, "groupVersionsUnevenSeconds") != NULL)
+        printf(" (for %s)", duration(number(skew, "groupVersionsUnevenSeconds"), up, sizeof(up)));
+    printf(", the schemas of %zu differ", count(get(skew, "schemasDiffer")));
     if (get(skew, "schemasDifferSeconds") != NULL)
         printf(" (for %s)", duration(number(skew, "schemasDifferSeconds"), up, sizeof(up)));
     putchar('\n');
@@ -353,8 +356,13 @@ bool show_skew(struct json_object *result)
     struct json_object *servers = get(result, "servers"), *schemas = get(result, "schemas");
     char age[32];
 
-    printf("%.0f of %.0f resources are served by some servers only.\n", number(result, "uneven"),
+    printf("%.0f of %.0f resources are served by some servers only", number(result, "uneven"),
            number(result, "compared"));
+    if (get(result, "unevenSeconds") != NULL)
+        printf(number(result, "uneven") > 0 ? " (for %s)"
+                                            : "; subresources or verbs are not the same (for %s): see the status page",
+               duration(number(result, "unevenSeconds"), age, sizeof(age)));
+    puts(".");
     print_by_server("RESOURCE", get(result, "resources"), servers, add_skew_row);
     if (count(schemas) > 0)
         printf("\nThe schemas of %zu group/versions differ, for %s (the same letter: the same schema).\n",

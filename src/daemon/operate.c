@@ -205,6 +205,7 @@ static void *begin_view(bool upgrade, const struct json_object *request, struct 
     struct skew_view *v = skew_view_new(&(struct skew_view_opts){.served = cluster_served(a->cluster),
                                                                  .insight = proxy_insight(a->proxy),
                                                                  .skewed_ms = cluster_skewed_ms(a->cluster),
+                                                                 .uneven_ms = cluster_uneven_ms(a->cluster),
                                                                  .upgrade = upgrade,
                                                                  .all = control_flag(request, "all")});
 

@@ -177,6 +177,8 @@ static void step_rows(struct skew_view *v, struct buf *out)
     }
     json_u64(&v->w, "compared", skew_rows(v->skew));
     json_u64(&v->w, "uneven", v->uneven);
+    if (v->o.uneven_ms != UINT64_MAX)
+        json_seconds(&v->w, "unevenSeconds", v->o.uneven_ms);
     v->next = 0;
     v->part = PART_NAMES;
 }

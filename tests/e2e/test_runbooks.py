@@ -154,6 +154,20 @@ def test_skew(world):
          r"(?m)^GROUP/VERSION +test-server-a +test-server-b$", r"(?m)^apps/v1 +A +B$", r"The schemas of \d+ group/versions differ, for " + AGE, r"v1\.33\.0", r"v1\.34\.0")
 
 
+def test_uneven(world):
+    """the same alert: servers of one release, and one of them does not serve all of it"""
+    world.sim.restart_server("a", profile="v1.34", **{"runtime-config": ["batch/v1=false"]})
+    try:
+        walk(world, "MvproxySkewLasting", lambda: value(world, "mvproxy_uneven_group_versions") == 1 and value(world, "mvproxy_skewed_group_versions") == 0,
+             r"\d+ of \d+ resources are served by some servers only \(for " + AGE + r"\)\.", r"(?m)^RESOURCE +test-server-a +test-server-b$",
+             r"(?m)^batch/v1 cronjobs +no +yes$")
+        check(re.search(r"1 of \d+ group/versions are not the same on all servers \(for " + AGE + r"\), the schemas of 0 differ\n", ctl(world, "status")[1]),
+              ctl(world, "status")[1])
+    finally:
+        world.sim.restart_server("a", profile="v1.33", **{"runtime-config": []})
+        until(lambda: ctl_json(world, "peers")["servers"][0]["version"] == "v1.33.0" and world.proxies["a"].ready(), "its old release")
+
+
 def test_disbelieved(world):
     """MvproxyAnswersDisbelieved: which server, what, when"""
     path = "/apis/apps/v1/namespaces/default/deployments"

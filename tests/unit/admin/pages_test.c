@@ -293,6 +293,7 @@ static void make(struct status *s, const struct changes *c, const struct traffic
                     .merged_bytes = 6,
                     .never_from_peers = 7,
                     .skewed_ms = bad ? 90500 : UINT64_MAX,
+                    .uneven_ms = bad ? 7200000 : UINT64_MAX,
                     .uneven = {.gvs = 5, .uneven = 2, .skewed = differ, .n_skewed = bad ? 2 : 0},
                     .identity = "observing"},
     };

@@ -454,10 +454,18 @@ static void readers(void)
     cluster_view_free(&v);
     is_u64(lookups, 0, "without a look");
     is_double(world_metric(&w, "mvproxy_skewed_group_versions", NULL), 1, "the metric says the same");
+    is_double(world_metric(&w, "mvproxy_uneven_group_versions", NULL), 1, "and so does that of batch");
+    ok(v.uneven_ms < 2000 && v.skewed_ms < 2000, "for %llu ms", (unsigned long long)v.uneven_ms);
+    kube_set_schemas(b, "A");
+    sim_run_ms(w.loop, 35000);
+    ok(cluster_skewed_ms(w.cluster) == UINT64_MAX && cluster_uneven_ms(w.cluster) > 35000,
+       "for as long as batch lacks, whatever schemas do");
     kube_set_schemas(b, "A");
     kube_set_apis(b, WORLD_BASE);
     sim_run_ms(w.loop, 35000);
     ok(cluster_view_take(w.cluster, &v) && v.uneven.uneven + v.uneven.n_skewed == 0, "until all is the same again");
+    is_double(world_metric(&w, "mvproxy_uneven_group_versions", NULL), 0, "the metric");
+    ok(v.uneven_ms == UINT64_MAX, "and the age ends");
     cluster_view_free(&v);
     world_end(&w);
 }

@@ -89,6 +89,7 @@ static void not_configured(void)
                                          "mvproxy_identity_lease_publishing",
                                          "mvproxy_peers",
                                          "mvproxy_skewed_group_versions",
+                                         "mvproxy_uneven_group_versions",
                                          "mvproxy_requestheader_differs",
                                          "mvproxy_excluded_group_versions"};
     struct world w;

@@ -151,7 +151,7 @@ static void resources(struct insight *insight)
 {
     static const char *const none[] = {NULL, NULL, NULL, NULL}, *const differ[] = {"x", "y", NULL, "x"};
     struct served *s = world(none, 4);
-    struct skew_view_opts o = {.served = s, .insight = insight, .skewed_ms = UINT64_MAX};
+    struct skew_view_opts o = {.served = s, .insight = insight, .skewed_ms = UINT64_MAX, .uneven_ms = UINT64_MAX};
 
     check(&o, SERVERS "\"resources\":[" NEWS "," OLDS "],\"compared\":4,\"uneven\":2,\"schemas\":[]}", "what differs");
     o.all = true;
@@ -161,9 +161,9 @@ static void resources(struct insight *insight)
           "all");
     served_unref(s);
     s = world(differ, 4);
-    o = (struct skew_view_opts){.served = s, .insight = insight, .skewed_ms = 2500};
+    o = (struct skew_view_opts){.served = s, .insight = insight, .skewed_ms = 2500, .uneven_ms = 9500};
     check(&o,
-          SERVERS "\"resources\":[" NEWS "," OLDS "],\"compared\":4,\"uneven\":2,\"schemas\":["
+          SERVERS "\"resources\":[" NEWS "," OLDS "],\"compared\":4,\"uneven\":2,\"unevenSeconds\":9.5,\"schemas\":["
                   "{\"group\":\"apps\",\"version\":\"v1\",\"byServer\":[\"A\",\"B\",null,\"A\"]}],"
                   "\"schemasDifferSeconds\":2.5}",
           "with schemas");

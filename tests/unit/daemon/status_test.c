@@ -86,10 +86,17 @@ uint64_t cluster_skewed_ms(const struct cluster *c)
     return UINT64_MAX;
 }
 
+uint64_t cluster_uneven_ms(const struct cluster *c)
+{
+    (void)c;
+    return UINT64_MAX;
+}
+
 bool cluster_view_take(struct cluster *c, struct cluster_view *out)
 {
     (void)c;
-    *out = (struct cluster_view){.own_id = "apiserver-a", .identity = "observing", .skewed_ms = UINT64_MAX};
+    *out = (struct cluster_view){
+        .own_id = "apiserver-a", .identity = "observing", .skewed_ms = UINT64_MAX, .uneven_ms = UINT64_MAX};
     return !no_memory;
 }
 
