@@ -396,17 +396,22 @@ static bool let_go(struct job *j)
     return j->state == JOB_RELAYING;
 }
 
-static bool hold(struct job *j, const struct http_head *head, struct http_body body)
+/* Not to be relayed without memory: a 404 that nobody has read may be a false one. */
+static void hold(struct job *j, const struct http_head *head, struct http_body body)
 {
-    if (body.kind == HTTP_BODY_LENGTH && body.length > LIMIT_DENIAL_BODY)
-        return false;
     j->held = arena_alloc(exchange_arena(j->x), sizeof *j->held);
-    if (j->held == NULL)
-        return false;
+    if (j->held == NULL) {
+        job_refuse(j, 503, STATUS_NO_MEMORY);
+        return;
+    }
     j->held->head = head;
     j->held->body = body;
     j->held->n = 0;
-    return true;
+}
+
+static bool is_too_long(struct http_body body)
+{
+    return body.kind == HTTP_BODY_LENGTH && body.length > LIMIT_DENIAL_BODY;
 }
 
 static void on_head(void *arg, const struct http_head *head, struct http_body body)
@@ -419,8 +424,10 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
         return;
     if (d == DENIAL_UNKNOWN)
         denies(j);
-    else if (d == DENIAL_NONE || !hold(j, head, body))
+    else if (d == DENIAL_NONE || is_too_long(body))
         forward_relay_head(j, head, body);
+    else
+        hold(j, head, body);
 }
 
 static void on_body(void *arg, struct slice data)
