@@ -331,6 +331,12 @@ static void fail(struct sim_request *q, enum back_failure why, const char *text)
         q->handler->on_failed(q->arg, &info);
 }
 
+/* As the real ones tell (back.h): before the answer has begun a request may be repeated, if it is harmless. */
+static void lose(struct sim_request *q)
+{
+    fail(q, q->answered ? BACK_FAIL_BODY : BACK_FAIL_UNANSWERED, "connection lost");
+}
+
 static void arm(struct sim_request *q)
 {
     struct list_node *n = list_first(&q->events);
@@ -439,7 +445,7 @@ static void on_timer(void *arg)
         take_end(q);
         break;
     case EVENT_FAIL:
-        fail(q, BACK_FAIL_BODY, "connection lost");
+        lose(q);
         break;
     }
     mem_free((void *)(uintptr_t)e->data.p);
@@ -600,7 +606,7 @@ void sim_server_break(struct sim_server *s)
 
     s->connection = 0;
     while ((n = list_first(&s->open)) != NULL)
-        fail(list_entry(n, struct sim_request, node), BACK_FAIL_BODY, "connection lost");
+        lose(list_entry(n, struct sim_request, node));
 }
 
 struct slice sim_method(const struct sim_request *q)
