@@ -99,6 +99,18 @@ static size_t escape_decode(const char *p, size_t n, uint32_t *cp)
     return 12;
 }
 
+/* Whether each of eight bytes is plain: none of them sets its highest bit in what stands for its class. */
+static bool eight_plain(const char *p)
+{
+    static const uint64_t ones = 0x0101010101010101;
+    uint64_t eight, quote, backslash;
+
+    memcpy(&eight, p, sizeof eight);
+    quote = eight ^ (ones * '"');
+    backslash = eight ^ (ones * '\\');
+    return ((eight | (eight - ones * 0x20) | (quote - ones) | (backslash - ones)) & (ones * 0x80)) == 0;
+}
+
 /* At the opening quote. */
 static bool skip_string(struct jscan *s, bool *escaped)
 {
@@ -107,6 +119,8 @@ static bool skip_string(struct jscan *s, bool *escaped)
     uint32_t cp;
 
     for (;;) {
+        while (end - pos >= 8 && eight_plain(p + pos))
+            pos += 8;
         while (pos < end && plain_in_string((unsigned char)p[pos]))
             pos++;
         if (pos >= end)

@@ -76,37 +76,33 @@ bool cidr_contains(const struct cidr *c, const struct sockaddr *addr)
     return address_bytes(addr, b) && bytes_in(c, b);
 }
 
+/* Read already: each address of a peer is put to them each time that something is heard of the peer. */
+#define V4(a, b, c, d, n)                                                                                              \
+    {                                                                                                                  \
+        {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d}, 96 + (n)                                               \
+    }
+
 static bool is_special(const unsigned char b[16])
 {
-    static const char *const special[] = {
-        "0.0.0.0/8",
-        "127.0.0.0/8",
-        "169.254.0.0/16",
-        "224.0.0.0/3",
-        "::/96",
-        "fe80::/10",
-        "ff00::/8",
+    static const struct cidr special[] = {
+        V4(0, 0, 0, 0, 8),
+        V4(127, 0, 0, 0, 8),
+        V4(169, 254, 0, 0, 16),
+        V4(224, 0, 0, 0, 3),
+        {{0}, 96}, /* ::/96 */
+        {{0xfe, 0x80}, 10},
+        {{0xff}, 8},
         /* Metadata services that are not link-local: Amazon's, Google's, Alibaba's, Azure's. */
-        "fd00:ec2::254",
-        "fd20:ce::254",
-        "100.100.100.200",
-        "168.63.129.16",
+        {{0xfd, 0x00, 0x0e, 0xc2, [14] = 0x02, 0x54}, 128},
+        {{0xfd, 0x20, 0x00, 0xce, [14] = 0x02, 0x54}, 128},
+        V4(100, 100, 100, 200, 32),
+        V4(168, 63, 129, 16, 32),
     };
 
-    for (size_t i = 0; i < sizeof(special) / sizeof(special[0]); i++) {
-        struct cidr c;
-
-        if (cidr_parse(slice_str(special[i]), &c) && bytes_in(&c, b))
+    for (size_t i = 0; i < sizeof(special) / sizeof(special[0]); i++)
+        if (bytes_in(&special[i], b))
             return true;
-    }
     return false;
-}
-
-static bool within(const char *network, const unsigned char b[16])
-{
-    struct cidr c;
-
-    return cidr_parse(slice_str(network), &c) && bytes_in(&c, b);
 }
 
 static bool special_inside(const unsigned char b[16], const unsigned char at[4], unsigned char flip)
@@ -135,15 +131,18 @@ static const unsigned char *place_of_v4(const unsigned char b[16])
 /* Addresses that a translator or a relay on the way turns into IPv4 ones. */
 static bool carries_special(const unsigned char b[16])
 {
+    static const struct cidr nat64 = {{0x00, 0x64, 0xff, 0x9b}, 96},          /* RFC 6052 */
+        nat64_local = {{0x00, 0x64, 0xff, 0x9b, 0x00, 0x01}, 48},             /* of a site's own, RFC 8215 */
+        sixto4_relay = {{0x20, 0x02}, 16}, teredo = {{0x20, 0x01, 0x00}, 32}; /* RFC 3056, RFC 4380 */
     static const unsigned char last[4] = {12, 13, 14, 15}, sixto4[4] = {2, 3, 4, 5}, teredo_server[4] = {4, 5, 6, 7};
 
-    if (within("64:ff9b::/96", b)) /* NAT64, RFC 6052 */
+    if (bytes_in(&nat64, b))
         return special_inside(b, last, 0);
-    if (within("64:ff9b:1::/48", b)) /* NAT64 of a site's own, RFC 8215 */
+    if (bytes_in(&nat64_local, b))
         return special_inside(b, place_of_v4(b), 0);
-    if (within("2002::/16", b)) /* 6to4, RFC 3056 */
+    if (bytes_in(&sixto4_relay, b))
         return special_inside(b, sixto4, 0);
-    if (within("2001::/32", b)) /* Teredo, RFC 4380: the server, and the client upside down */
+    if (bytes_in(&teredo, b)) /* the server, and the client upside down */
         return special_inside(b, teredo_server, 0) || special_inside(b, last, 0xff);
     return false;
 }

@@ -31,10 +31,18 @@ struct kube_server {
     int64_t skew_us;
     unsigned process, minor;
     const char *map, *schemas;
+    struct list pages; /* printed since the last change */
     uint64_t schemas_unchanged, version_requests;
     bool schemas_untagged, lists_registered;
     uint64_t map_requests;
     uint64_t discovery, not_modified, unmarked;
+};
+
+/* What is printed of `apis` and nothing else, is printed once. */
+struct page {
+    struct list_node node;
+    char *path;
+    struct buf body;
 };
 
 /* ------------------------------------------------------------------------------------------------------ documents */
@@ -140,10 +148,46 @@ static void rebuild_one(struct buf *b, const char *form, const char *apis)
     } while (b->failed);
 }
 
+static void forget_pages(struct kube_server *k)
+{
+    struct list_node *n;
+
+    while ((n = list_pop_front(&k->pages)) != NULL) {
+        struct page *page = list_entry(n, struct page, node);
+
+        mem_free(page->path);
+        buf_free(&page->body);
+        mem_free(page);
+    }
+}
+
+static const struct buf *find_page(const struct kube_server *k, struct slice path)
+{
+    for (struct list_node *n = list_first(&k->pages); n != NULL; n = list_next(&k->pages, n)) {
+        const struct page *page = list_entry(n, struct page, node);
+
+        if (slice_eq(path, slice_str(page->path)))
+            return &page->body;
+    }
+    return NULL;
+}
+
+/* Takes over what is in the buffer. */
+static const struct buf *keep_page(struct kube_server *k, struct slice path, const struct buf *b)
+{
+    struct page *page = must_zalloc(sizeof *page);
+
+    page->path = must_slicedup(path);
+    page->body = *b;
+    list_push_back(&k->pages, &page->node);
+    return &page->body;
+}
+
 static void rebuild(struct kube_server *k)
 {
     const char *form = k->form == KUBE_V2BETA1 ? "v2beta1" : "v2";
 
+    forget_pages(k);
     rebuild_one(&k->core, form, k->core_apis);
     rebuild_one(&k->document, form, k->apis);
     make_etag(&k->core, k->core_etag);
@@ -189,17 +233,13 @@ static void legacy_resources(struct buf *b, struct slice gv, struct slice resour
     buf_append_str(b, "]}");
 }
 
-static bool legacy_body(struct kube_server *k, struct slice path, struct buf *b)
+static bool legacy_body(const struct kube_server *k, struct slice path, struct buf *b)
 {
     struct slice rest = slice_str(k->apis), group, version, resources;
     char want[300];
 
     if (slice_eq(path, SLICE_LIT("/api")))
         return buf_append_str(b, "{\"kind\":\"APIVersions\",\"versions\":[\"v1\"]}");
-    if (slice_eq(path, SLICE_LIT("/apis"))) {
-        legacy_groups(k, b);
-        return true;
-    }
     if (slice_eq(path, SLICE_LIT("/api/v1"))) {
         legacy_resources(b, SLICE_LIT("v1"), SLICE_LIT("pods,services,configmaps"));
         return true;
@@ -214,16 +254,48 @@ static bool legacy_body(struct kube_server *k, struct slice path, struct buf *b)
     return false;
 }
 
-static void serve_legacy(struct kube_server *k, struct sim_request *q)
+static void serve_legacy_groups(struct kube_server *k, struct sim_request *q)
 {
     struct buf b;
 
     buf_init(&b, CEILING);
-    if (legacy_body(k, sim_path(q), &b))
-        sim_reply(q, 200, "application/json", NULL, buf_slice(&b));
+    do {
+        buf_release(&b);
+        legacy_groups(k, &b);
+    } while (b.failed);
+    sim_reply(q, 200, "application/json", NULL, buf_slice(&b));
+    buf_free(&b);
+}
+
+static const struct buf *print_page(struct kube_server *k, struct slice path)
+{
+    struct buf b;
+    bool known;
+
+    buf_init(&b, CEILING);
+    do {
+        buf_release(&b);
+        known = legacy_body(k, path, &b);
+    } while (b.failed);
+    return known ? keep_page(k, path, &b) : NULL;
+}
+
+static void serve_legacy(struct kube_server *k, struct sim_request *q)
+{
+    struct slice path = sim_path(q);
+    const struct buf *page;
+
+    if (slice_eq(path, SLICE_LIT("/apis"))) {
+        serve_legacy_groups(k, q);
+        return;
+    }
+    page = find_page(k, path);
+    if (page == NULL)
+        page = print_page(k, path);
+    if (page != NULL)
+        sim_reply(q, 200, "application/json", NULL, buf_slice(page));
     else
         sim_reply(q, 404, "application/json", NULL, SLICE_LIT("{\"kind\":\"Status\",\"code\":404}"));
-    buf_free(&b);
 }
 
 /* --------------------------------------------------------------------------------------------------------- serving */
@@ -291,24 +363,32 @@ static void print_schemas(const struct kube_server *k, struct buf *b)
     buf_append_str(b, "}}");
 }
 
-static void serve_schemas(struct kube_server *k, struct sim_request *q)
+static const struct buf *schemas_page(struct kube_server *k)
 {
+    const struct buf *page = find_page(k, SLICE_LIT("/openapi/v3"));
     struct buf b;
-    char etag[80];
 
+    if (page != NULL)
+        return page;
     buf_init(&b, CEILING);
     do {
         buf_release(&b);
         print_schemas(k, &b);
     } while (b.failed);
+    return keep_page(k, SLICE_LIT("/openapi/v3"), &b);
+}
+
+static void serve_schemas(struct kube_server *k, struct sim_request *q)
+{
+    char etag[80];
+
     (void)snprintf(etag, sizeof etag, "\"%s\"", k->schemas);
     if (slice_eq(sim_header(q, "If-None-Match"), slice_str(etag))) {
         k->schemas_unchanged++;
         sim_reply(q, 304, "application/json", etag, SLICE_NONE);
     } else {
-        sim_reply(q, 200, "application/json", k->schemas_untagged ? NULL : etag, buf_slice(&b));
+        sim_reply(q, 200, "application/json", k->schemas_untagged ? NULL : etag, buf_slice(schemas_page(k)));
     }
-    buf_free(&b);
 }
 
 static void serve(void *arg, struct sim_request *q)
@@ -432,6 +512,7 @@ struct kube_server *kube_server_new(struct kube_store *s, struct back *b, const 
     k->address = must_strdup(address);
     k->apis = must_strdup(apis);
     k->core_apis = must_strdup("v1:pods+exec,services,configmaps");
+    list_init(&k->pages);
     k->renew = loop_timer_new(s->loop, renew, k);
     if (k->renew == NULL || !server_id_from_hostname(slice_str(hostname), k->id))
         abort();
@@ -455,6 +536,7 @@ static void server_free(struct kube_server *k)
     mem_free(k->forbidden);
     buf_free(&k->core);
     buf_free(&k->document);
+    forget_pages(k);
     loop_timer_free(k->renew);
     mem_free(k);
 }
@@ -509,6 +591,7 @@ void kube_set_form(struct kube_server *k, enum kube_form f)
 void kube_list_registered(struct kube_server *k)
 {
     k->lists_registered = true;
+    forget_pages(k);
 }
 
 void kube_set_map(struct kube_server *k, const char *body)
@@ -534,6 +617,7 @@ void kube_set_hop(struct kube_server *k, const char *value)
 void kube_set_schemas(struct kube_server *k, const char *hash)
 {
     k->schemas = hash;
+    forget_pages(k);
 }
 
 void kube_untag_schemas(struct kube_server *k)

@@ -124,6 +124,24 @@ static void test_syntax(void)
     ok(!accepts(slice_of(nul, 4), 8), "refused: NUL");
 }
 
+/* A string is looked at eight bytes at a time: each byte at each place among them. */
+static void test_bytes(void)
+{
+    unsigned wrong = 0;
+
+    for (unsigned byte = 0; byte < 256; byte++)
+        for (size_t at = 1; at < 25; at++) {
+            char text[] = "\"abcdefghijklmnopqrstuvwx\"";
+            bool plain = byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
+
+            text[at] = (char)byte;
+            wrong += accepts(slice_str(text), 8) != plain && !(byte == '\\' && strchr("bfnrt", text[at + 1]) != NULL);
+            text[at] = 'a';
+            wrong += !accepts(slice_str(text), 8);
+        }
+    is_u64(wrong, 0, "every byte at every place of a string");
+}
+
 static void test_depth(void)
 {
     static char text[400001];
@@ -248,6 +266,7 @@ int main(void)
     struct arena *a = arena_new(1 << 16);
 
     test_syntax();
+    test_bytes();
     test_depth();
     test_walk(a);
     test_mutations();
