@@ -508,6 +508,11 @@ void record_publish_free(struct record_publish *p)
     lifetime_retire(&p->life, free_publish, p);
 }
 
+bool record_publish_stopped(const struct record_publish *p)
+{
+    return p->state == STATE_STOPPED;
+}
+
 const char *record_publish_state_name(const struct record_publish *p)
 {
     static const char *const names[] = {"stopped",  "nothing to say", "the local server does not answer",

@@ -44,6 +44,8 @@ void record_publish_stop(struct record_publish *p, void (*done)(void *arg), void
 /* The record of our ID as it was seen in etcd; NULL: it is gone. */
 void record_publish_seen(struct record_publish *p, const struct peer_record *r, uint64_t lease);
 /* "stopped", "published", "left to another": for people. */
+/* It has been stopped, and that is over. */
+bool record_publish_stopped(const struct record_publish *p);
 const char *record_publish_state_name(const struct record_publish *p);
 
 #endif

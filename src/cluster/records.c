@@ -162,13 +162,24 @@ static void drop_parts(struct records *r)
     r->stale = false;
 }
 
+/* Switched off: the endpoints are needed until the own record is removed, and nobody shall hear of them afterwards. */
+static void let_go(struct records *r)
+{
+    if (r->publish != NULL && !record_publish_stopped(r->publish))
+        loop_timer_set(r->tick, TICK_MS);
+    else
+        (void)etcd_set_servers(r->etcd, NULL, 0);
+}
+
 static void on_tick(void *arg)
 {
     struct records *r = arg;
     uint64_t now = loop_now_ms(r->o.loop), seen = etcd_worked_ms(r->etcd);
 
-    if (!r->on)
+    if (!r->on) {
+        let_go(r);
         return;
+    }
     if (seen < r->since_ms)
         seen = r->since_ms;
     if (r->watch == NULL || r->publish == NULL)
@@ -201,10 +212,9 @@ static void say_missing(const struct records *r)
             "peer-advertise-port");
 }
 
-/* The endpoints stay until the own record is removed, and longer: there is nobody else to ask. */
 static void switch_off(struct records *r)
 {
-    loop_timer_cancel(r->tick);
+    loop_timer_set(r->tick, 0); /* let_go() */
     forget_all(r);
     record_watch_free(r->watch);
     r->watch = NULL;

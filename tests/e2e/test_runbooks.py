@@ -214,6 +214,17 @@ def test_etcd(world):
          r"(?m)^Records: +cannot be used for " + AGE + r": .*127\.0\.0\.1:\d+.*refused")
 
 
+def test_etcd_given_up(world):
+    """an etcd that is configured no more is nobody's alert"""
+    a = world.proxies["a"]
+    until(lambda: value(world, "mvproxy_back_ejected", server="etcd") == 1, "it to be tried last")
+    servers = a.options.pop("etcd-servers")
+    a.await_log('"Reloaded"', a.reload())
+    until(lambda: a.metric("mvproxy_etcd_working") is None and value(world, "mvproxy_back_ejected", server="etcd") == 0, "to be told of it no more")
+    a.await_log('"Reloaded"', a.reload({"etcd-servers": servers}))
+    until(lambda: value(world, "mvproxy_back_ejected", server="etcd") == 1, "and again, when it is configured again")
+
+
 def test_requestheader(world):
     """MvproxyRequestheaderDiffers: what differs, since when"""
     a = world.proxies["a"]
