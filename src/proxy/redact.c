@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proxy/redact.h"
 
+#include <string.h>
+
+enum { LONGEST_NAME = 32 };
+
 /* Parameters of the Kubernetes API (meta/v1 options, pod log and exec options) whose values are no secrets. */
 static bool is_harmless(struct slice name)
 {
@@ -57,15 +61,67 @@ static void append(struct slice s, struct buf *out)
     buf_append(out, s);
 }
 
+/* A secret may stand where a name does: "?SECRET", "?token%3DSECRET", or one in base64 with its padding. */
+static bool is_name(struct slice s)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
+
+    for (size_t i = 0; i < s.n; i++)
+        if (memchr(letters, s.p[i], sizeof(letters) - 1) == NULL)
+            return false;
+    return s.n <= LONGEST_NAME;
+}
+
+static bool is_padding(struct slice value)
+{
+    size_t n = 0;
+
+    while (n < value.n && value.p[n] == '=')
+        n++;
+    return n == value.n;
+}
+
+/* Up to what some programs take for the next parameter. */
+static void append_value(struct slice value, struct buf *out)
+{
+    size_t semicolon = slice_index(value, ';'), mark = slice_index(value, '?'), n = semicolon < mark ? semicolon : mark;
+
+    append(slice_of(value.p, n), out);
+    if (n < value.n)
+        append(SLICE_LIT("..."), out);
+}
+
 static void append_parameter(struct slice pair, struct buf *out)
 {
     size_t eq = slice_index(pair, '=');
+    struct slice name = slice_of(pair.p, eq);
 
-    if (eq == pair.n || is_harmless(slice_of(pair.p, eq)))
-        append(pair, out);
-    else {
-        append(slice_of(pair.p, eq), out);
-        append(SLICE_LIT("=..."), out);
+    if (pair.n == 0 || is_harmless(name)) {
+        append_value(pair, out);
+        return;
+    }
+    if (eq < pair.n && is_name(name) && !is_padding(slice_from(pair, eq + 1))) {
+        append(name, out);
+        append(SLICE_LIT("="), out);
+    }
+    append(SLICE_LIT("..."), out);
+}
+
+/* Without parameters of its segments (RFC 3986 3.3), which the Kubernetes API has none of. */
+static void append_path(struct slice path, struct buf *out)
+{
+    struct slice segment;
+    bool first = true;
+
+    while (slice_split(&path, '/', &segment)) {
+        size_t n = slice_index(segment, ';');
+
+        if (!first)
+            append(SLICE_LIT("/"), out);
+        first = false;
+        append(slice_of(segment.p, n), out);
+        if (n < segment.n)
+            append(SLICE_LIT(";..."), out);
     }
 }
 
@@ -76,9 +132,9 @@ void redact_target(struct slice target, struct buf *out)
 
     if (!slice_split(&rest, '?', &part))
         return;
-    append(part, out);
+    append_path(part, out);
     while (rest.p != NULL && slice_split(&rest, '&', &part)) {
-        buf_append_char(out, before);
+        append(slice_of(&before, 1), out);
         append_parameter(part, out);
         before = '&';
     }

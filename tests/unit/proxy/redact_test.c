@@ -16,6 +16,16 @@ static const struct {
     {"/exec?command=sh&command=-c&command=pw&stdin=true", "/exec?command=...&command=...&command=...&stdin=true"},
     {"/x?Watch=a?b", "/x?Watch=..."},
     {"/x?=v", "/x?=..."},
+    {"/hook?SECRET", "/hook?..."},
+    {"/hook?c2VjcmV0IQ==", "/hook?..."},
+    {"/hook?token%3DSECRET", "/hook?..."},
+    {"/hook?SECRET&limit=1&&x=1", "/hook?...&limit=1&&x=..."},
+    {"/hook?a-name-that-is-longer-than-32-bytes=1", "/hook?..."},
+    {"/pods?watch=0;token=SECRET", "/pods?watch=0..."},
+    {"/pods?limit=1?token=SECRET", "/pods?limit=1..."},
+    {"/pods?watch;token=SECRET", "/pods?..."},
+    {"/pods;token=SECRET/x;y/z?watch=1", "/pods;.../x;.../z?watch=1"},
+    {"//x//", "//x//"},
 };
 
 int main(void)
