@@ -57,6 +57,7 @@ static void init_metrics(struct origin *o)
     o->m.retries = child(b->retries, o, "");
     o->m.streams = child(b->streams, o, "");
     o->m.retries_refused = child(b->retries_refused, o, "");
+    (void)child(b->check.withheld, o, ""); /* 0 from the start: the first one is not to be overlooked */
     if (o->opts.sole)
         return; /* never ejected */
     o->m.ejections = child(b->ejections, o, "");

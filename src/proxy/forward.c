@@ -298,14 +298,21 @@ static bool speaks_for_itself(const struct job *j)
            (!reaches_through(&j->info) && !served_excluded(j->served, j->info.group, j->info.version));
 }
 
+/* A peer's mvproxy whose server could not be asked, or is only starting. */
+static bool peer_is_unable(const struct job *j, const struct http_head *head)
+{
+    return j->peer != NULL && head->status == 503 && speaks_for_itself(j) &&
+           http_head_find_name(head, SLICE_LIT(REWRITE_TRY_ANOTHER)) != NULL;
+}
+
 /*
- * A peer's mvproxy whose server could not be asked, or is only starting. One that says so now and then only to have
- * the work done twice has a budget as well; one that says it each time is soon tried last.
+ * To the next one then. One that says so now and then only to have the work done twice has a budget as well; one that
+ * says it each time is soon tried last.
  */
 static bool peer_passes(struct job *j, const struct http_head *head)
 {
-    if (j->peer == NULL || head->status != 503 || body_gone(j) || !another_is_left(j) || !speaks_for_itself(j) ||
-        http_head_find_name(head, SLICE_LIT(REWRITE_TRY_ANOTHER)) == NULL)
+    j->summary.unavailable = peer_is_unable(j, head);
+    if (!j->summary.unavailable || body_gone(j) || !another_is_left(j))
         return false;
     if (!origin_may_repeat(j->target)) {
         origin_note_refused_repeat(j->target);

@@ -146,6 +146,7 @@ void job_refuse(struct job *j, unsigned status, const char *message)
         message = STATUS_UNAUTHORIZED;
     }
     j->summary.status = status_code(status);
+    j->summary.unavailable = true;
     settle(j, message);
     refuse_exchange(x, status, message, audit_id, flags);
 }

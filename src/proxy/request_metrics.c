@@ -17,6 +17,7 @@ struct request_metrics {
     struct metric *certificate_life;
     struct metric *tunnels, *tunnel_bytes_in, *tunnel_bytes_out;
     struct metric *by_route[ROUTE_ROWS]; /* children of durations, looked up once */
+    struct metric *unavailable[ROUTE_ROWS];
     struct slice code_text[ACCOUNT_CODES];
     char code_digits[ACCOUNT_CODES][4];
     uint64_t open_tunnels;
@@ -88,6 +89,10 @@ static void declare_others(struct request_metrics *a, struct metrics *m)
 struct request_metrics *request_metrics_new(struct metrics *m)
 {
     struct request_metrics *a = must_zalloc(sizeof(*a));
+    struct metric_family *unavailable = metric_family(
+        m, METRIC_COUNTER, "mvproxy_unavailable_requests_total",
+        "Requests for resources that mvproxy itself, or that of the last peer, answered with 503, by route.",
+        route_labels, ROUTE_ROWS);
 
     declare_requests(a, m);
     declare_others(a, m);
@@ -96,7 +101,12 @@ struct request_metrics *request_metrics_new(struct metrics *m)
         struct slice name = slice_str(route_row_name((enum route_row)i));
 
         a->by_route[i] = metric_child(a->durations, &name);
+        a->unavailable[i] = metric_child(unavailable, &name);
     }
+    a->unavailable[0] = metric_child(unavailable, (struct slice[]){SLICE_LIT("none")});
+    /* Those with an alert are 0 from the start: a series that begins with 1 has not grown. */
+    (void)metric_child(a->retries, (struct slice[]){SLICE_LIT("peer-not-found")});
+    (void)metric_child(a->retries, (struct slice[]){SLICE_LIT("local-not-found")});
     for (unsigned i = 0; i < ACCOUNT_CODES; i++) {
         int n = snprintf(a->code_digits[i], sizeof(a->code_digits[i]), "%u", i);
 
@@ -195,6 +205,8 @@ void request_metrics_count(struct request_metrics *a, struct exchange *x, const 
     count_request(a, x, info, r, e);
     if (!e->long_running && r->row >= ROUTE_ROW_DISABLED && r->row < ROUTE_ROWS)
         metric_observe(a->by_route[r->row], (double)us / 1e6);
+    if (e->unavailable && e->status == 503 && info->is_resource)
+        metric_inc(a->unavailable[r->row]);
     if (r->reason != NULL && e->peer != NULL) {
         struct slice reason = slice_str(r->reason);
 

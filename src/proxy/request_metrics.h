@@ -22,6 +22,7 @@ struct request_summary {
     const char *user_kind; /* "certificate", "front-proxy", "pass", "refused" */
     unsigned attempts;     /* requests made to servers */
     bool long_running;
+    bool unavailable;        /* the answer, if it is 503, is an mvproxy's own: nobody who could answer was reached */
     bool custom;             /* for the metrics: of a CRD or an aggregated API server; only told where it matters */
     bool apply;              /* its Content-Type is that of server-side apply */
     struct slice user;       /* for the access log, if it wants to know and the proxy knows it */
