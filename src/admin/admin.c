@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "admin/access.h"
+#include "admin/asked.h"
 #include "admin/connections.h"
 #include "admin/metrics_text.h"
 #include "admin/status.h"
@@ -20,7 +21,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "http/gzip.h"
-#include "net/loop.h"
+#include "net/loop_internal.h"
 #include "net/sockopt.h"
 #include "net/tls_bufferevent.h"
 #include "net/tls_peer.h"
@@ -43,6 +44,7 @@ struct admin {
     struct metrics *metrics;
     struct metric_family *requests, *limits;
     struct connections *connections;
+    struct asked *asked;
     struct untaken *untaken;
     void (*flags)(admin_flag_fn *each, void *each_arg, void *arg);
     bool (*status)(struct status *out, void *arg);
@@ -528,7 +530,7 @@ static int fd_of(struct evhttp_request *req)
     return bufferevent_getfd(evhttp_connection_get_bufferevent(evhttp_request_get_connection(req)));
 }
 
-static void on_request(struct evhttp_request *req, void *arg)
+static void respond(struct evhttp_request *req, void *arg)
 {
     const struct evkeyvalq *headers = evhttp_request_get_input_headers(req);
     const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(req);
@@ -545,12 +547,26 @@ static void on_request(struct evhttp_request *req, void *arg)
     };
 
     buf_init(&c.body, MAX_ANSWER);
-    connections_asked(c.admin->connections, fd_of(req));
     decide(&c);
     count(&c);
     log_v(6, "Admin request", LS("path", c.path), LU("code", c.status));
     send_answer(&c);
     buf_free(&c.body);
+}
+
+/* Probes wait for nobody: theirs are the answers that cost nothing. */
+static void on_request(struct evhttp_request *req, void *arg)
+{
+    const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(req);
+    struct admin *a = arg;
+
+    loop_enter(a->loop);
+    connections_asked(a->connections, fd_of(req));
+    if (health_is_path(slice_str(uri == NULL ? NULL : evhttp_uri_get_path(uri))))
+        respond(req, a);
+    else
+        asked_add(a->asked, req);
+    loop_leave(a->loop);
 }
 
 /* ---- life ---- */
@@ -632,7 +648,8 @@ struct admin *admin_new(struct loop *l, const struct admin_opts *o, struct err *
         a->tls = tls_ctx_ref(o->tls);
         a->handshakes = tls_acceptor_new(l, o->handshake_timeout_ms);
     }
-    a->http = new_http(a);
+    a->asked = asked_new(l, respond, a);
+    a->http = a->asked == NULL ? NULL : new_http(a);
     if (a->http == NULL)
         err_set(err, "admin listener: out of memory");
     errno = 0;
@@ -666,6 +683,7 @@ void admin_free(struct admin *a)
 
     while ((n = list_first(&a->pages)) != NULL)
         page_free(list_entry(n, struct page_job, node)); /* the request goes with the connection */
+    asked_free(a->asked);
     tls_acceptor_free(a->handshakes);
     connections_free(a->connections);
     if (a->http != NULL)

@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/nearest.h"
 #include "net/listener.h"
-#include "net/loop.h"
+#include "net/loop_internal.h"
 
 enum { BACKLOG = 16, JSON_DEPTH = 8, PIECE_BYTES = 1 << 20 };
 
@@ -222,9 +222,8 @@ static void refuse(struct client *cl, const char *why)
 }
 
 /* One answer at a time: the next request is looked at when the client has taken the last answer. */
-static void on_read(struct bufferevent *bev, void *arg)
+static void look_for_request(struct bufferevent *bev, struct client *cl)
 {
-    struct client *cl = arg;
     struct evbuffer *in = bufferevent_get_input(bev);
     struct evbuffer_ptr end;
 
@@ -242,18 +241,36 @@ static void on_read(struct bufferevent *bev, void *arg)
     }
 }
 
-static void on_written(struct bufferevent *bev, void *arg)
+static void on_read(struct bufferevent *bev, void *arg)
 {
     struct client *cl = arg;
+    struct loop *l = cl->control->loop;
 
+    loop_enter(l);
+    look_for_request(bev, cl);
+    loop_leave(l);
+}
+
+static void go_on(struct bufferevent *bev, struct client *cl)
+{
     if (cl->job != NULL) {
         next_piece(cl);
         return;
     }
     if (!cl->ending)
-        on_read(bev, cl);
+        look_for_request(bev, cl);
     if (cl->job == NULL && evbuffer_get_length(bufferevent_get_output(bev)) == 0 && (cl->ending || cl->asked_all))
         free_client(cl);
+}
+
+static void on_written(struct bufferevent *bev, void *arg)
+{
+    struct client *cl = arg;
+    struct loop *l = cl->control->loop;
+
+    loop_enter(l);
+    go_on(bev, cl);
+    loop_leave(l);
 }
 
 static void on_event(struct bufferevent *bev, short what, void *arg)

@@ -6,12 +6,14 @@
 #include <event2/event.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "admin/metrics_text.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "lib/tap.h"
@@ -103,13 +105,22 @@ static void end_count(void *job)
     mem_free(job);
 }
 
+/* A second's work. */
+static bool do_toil(const struct json_object *request, struct buf *result, struct err *err, void *arg)
+{
+    (void)request;
+    (void)err;
+    (void)arg;
+    clock_fake(clock_us() + 1000000, clock_wall_us());
+    buf_append_str(result, "1");
+    return true;
+}
+
 static const struct control_job count_job = {begin_count, more_count, end_count};
 
-static const struct control_command commands[] = {{"echo", do_echo, NULL},
-                                                  {"fail", do_fail, NULL},
-                                                  {"large", do_large, NULL},
-                                                  {"count", NULL, &count_job},
-                                                  {NULL, NULL, NULL}};
+static const struct control_command commands[] = {{"echo", do_echo, NULL},     {"fail", do_fail, NULL},
+                                                  {"large", do_large, NULL},   {"toil", do_toil, NULL},
+                                                  {"count", NULL, &count_job}, {NULL, NULL, NULL}};
 
 static struct control *open_control(void)
 {
@@ -382,6 +393,38 @@ static void test_errors(void)
     }
 }
 
+/* What is done for an operator is in the metric of the loop's turns, too. */
+static void test_lag(void)
+{
+    static const char name[] = "\nmvproxy_loop_lag_seconds_sum ";
+    struct loop *before = loop;
+    struct metrics *m = metrics_new();
+    struct control *c;
+    struct buf text;
+    const char *sum;
+    int fd;
+
+    loop = loop_new(m);
+    c = open_control();
+    fd = dial();
+    turn(3);
+    clock_fake(clock_us(), clock_wall_us());
+    say(fd, "{\"v\":1,\"command\":\"toil\"}\n");
+    is_str(answer(fd), "{\"v\":1,\"ok\":true,\"result\":1}", "a second's work");
+    clock_real();
+    buf_init(&text, 1 << 20);
+    ok(metrics_text_write(&text, m, METRICS_PROMETHEUS) && buf_append_char(&text, '\0'), "the metrics");
+    sum = strstr(buf_slice(&text).p, name);
+    ok(sum != NULL && strtod(sum + sizeof(name) - 1, NULL) >= 1, "a turn that took a second: %.40s", sum);
+    buf_free(&text);
+    close(fd);
+    turn(3);
+    control_free(c);
+    loop_free(loop);
+    metrics_free(m);
+    loop = before;
+}
+
 int main(void)
 {
     (void)snprintf(path, sizeof(path), "/tmp/mvproxy-control-test-%ld", (long)getpid());
@@ -395,6 +438,7 @@ int main(void)
     test_out_of_descriptors();
     test_out_of_memory();
     test_errors();
+    test_lag();
     loop_free(loop);
     return tap_end();
 }
