@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
-enum { CELL_BYTES = 512 };
+enum { CELL_BYTES = 512, GAP = 3 };
 
 struct cell {
     enum table_mood mood;
@@ -75,35 +75,47 @@ static size_t width_of(const char *text)
     return n;
 }
 
-static size_t column_width(const struct table *t, size_t column)
+/* Of each column. */
+static size_t *widths_of(const struct table *t)
 {
-    size_t width = width_of(t->columns[column]);
+    size_t *widths = must_zalloc((t->n_columns + 1) * sizeof(widths[0]));
 
-    for (size_t i = column; i < t->n; i += t->n_columns)
-        if (width_of(t->cells[i].text) > width)
-            width = width_of(t->cells[i].text);
-    return width;
+    for (size_t i = 0; i < t->n_columns; i++)
+        widths[i] = width_of(t->columns[i]);
+    for (size_t i = 0; i < t->n; i++) {
+        size_t width = width_of(t->cells[i].text);
+
+        if (width > widths[i % t->n_columns])
+            widths[i % t->n_columns] = width;
+    }
+    return widths;
 }
 
-static void print_cell(const struct table *t, size_t column, const char *text, enum table_mood mood)
+/* `width`: of its column; 0: it is the last one. */
+static void print_cell(const char *text, enum table_mood mood, size_t width)
 {
-    bool last = column + 1 == t->n_columns;
     const char *colour = table_colour(mood);
 
     printf("%s%s%s", colour, text, colour[0] == '\0' ? "" : table_no_colour());
-    if (last)
+    if (width == 0)
         putchar('\n');
     else
-        printf("%*s", (int)(column_width(t, column) - width_of(text) + 3), "");
+        printf("%*s", (int)(width - width_of(text) + GAP), "");
 }
 
 void table_print(struct table *t)
 {
-    for (size_t i = 0; i < t->n_columns; i++)
-        print_cell(t, i, t->columns[i], TABLE_PLAIN);
+    size_t *widths;
+
     contract(t->n_columns > 0 || t->n == 0); /* a cell belongs to a column */
+    widths = widths_of(t);
+    if (t->n_columns > 0)
+        widths[t->n_columns - 1] = 0;
+    for (size_t i = 0; i < t->n_columns; i++)
+        print_cell(t->columns[i], TABLE_PLAIN, widths[i]);
     for (size_t i = 0; i < t->n; i++)
-        print_cell(t, i % t->n_columns, t->cells[i].text, t->cells[i].mood);
+        print_cell(t->cells[i].text, t->cells[i].mood, widths[i % t->n_columns]);
+    mem_free(widths);
     for (size_t i = 0; i < t->n; i++)
         mem_free(t->cells[i].text);
     mem_free(t->cells);
