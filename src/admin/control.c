@@ -22,6 +22,7 @@
 enum { BACKLOG = 16, JSON_DEPTH = 8, PIECE_BYTES = 1 << 20 };
 
 #define BUSY "{\"v\":1,\"ok\":false,\"error\":\"busy: as many others as there may be are connected\"}\n"
+#define TOO_LONG "the answer is too long, or there is no memory for it"
 #define SUCCESS "{\"v\":1,\"ok\":true,\"result\":"
 
 struct control {
@@ -39,9 +40,10 @@ struct client {
     struct list_node node;
     struct control *control;
     struct bufferevent *bev;
-    bool asked_all;                 /* it sends nothing more, but still reads (nc -N): its last answers are still due */
-    bool ending;                    /* closes when the rest of the answer is written */
-    const struct control_job *kind; /* of the answer that is being made in pieces; NULL: none is */
+    bool asked_all; /* it sends nothing more, but still reads (nc -N): its last answers are still due */
+    bool ending;    /* closes when the rest of the answer is written */
+    const struct control_command *asked; /* of the answer that is being made */
+    const struct control_job *kind;      /* of the answer that is being made in pieces; NULL: none is */
     void *job;
     size_t sent;               /* of that, bytes */
     struct loop_deferred next; /* its next piece, when there was nothing to send */
@@ -118,11 +120,17 @@ static bool begin(struct client *cl, const struct control_command *k, const stru
 {
     void *arg = cl->control->opts.arg;
 
+    cl->asked = k;
     if (k->fn != NULL)
         return k->fn(request, result, err, arg);
     cl->job = k->job->begin(request, err, arg);
     cl->kind = cl->job == NULL ? NULL : k->job;
     return cl->job != NULL;
+}
+
+static void log_too_long(const struct client *cl)
+{
+    log_warning("Answer of the control socket given up: " TOO_LONG, LT("command", cl->asked->name));
 }
 
 static bool carry_out(struct client *cl, struct slice line, struct buf *result, struct err *err)
@@ -139,8 +147,10 @@ static bool carry_out(struct client *cl, struct slice line, struct buf *result, 
     } else {
         k = find(c, control_text(request, "command"), err);
         ok = k != NULL && begin(cl, k, request, result, err);
-        if (ok && result->failed)
-            ok = err_set(err, "the answer is too long, or there is no memory for it");
+        if (ok && result->failed) {
+            log_too_long(cl);
+            ok = err_set(err, TOO_LONG);
+        }
     }
     json_object_put(request);
     return ok;
@@ -189,7 +199,24 @@ static void free_client(struct client *cl)
     mem_free(cl);
 }
 
-/* One a turn. What it cannot end is broken off: the client has no whole line then. */
+static void refuse(struct client *cl, const char *why)
+{
+    struct evbuffer *out = bufferevent_get_output(cl->bev);
+
+    evbuffer_add_printf(out, "{\"v\":1,\"ok\":false,\"error\":\"%s\"}\n", why);
+    bufferevent_disable(cl->bev, EV_READ);
+    cl->ending = true;
+}
+
+/* Its line cannot be taken back: it ends there, and the next one says why. */
+static void break_off(struct client *cl)
+{
+    log_too_long(cl);
+    (void)bufferevent_write(cl->bev, "\n", 1);
+    refuse(cl, TOO_LONG);
+}
+
+/* One a turn. */
 static void next_piece(void *arg)
 {
     struct client *cl = arg;
@@ -201,8 +228,10 @@ static void next_piece(void *arg)
     cl->sent += buf_len(&piece);
     if (!more)
         buf_append_str(&piece, "}\n");
-    cl->ending = piece.failed || cl->sent > LIMIT_CONTROL_ANSWER ||
-                 bufferevent_write(cl->bev, buf_slice(&piece).p, buf_len(&piece)) != 0;
+    if (piece.failed || cl->sent > LIMIT_CONTROL_ANSWER)
+        break_off(cl);
+    else
+        cl->ending = bufferevent_write(cl->bev, buf_slice(&piece).p, buf_len(&piece)) != 0;
     if (!more || cl->ending)
         end_job(cl);
     else if (buf_len(&piece) == 0)
@@ -210,15 +239,6 @@ static void next_piece(void *arg)
     buf_free(&piece);
     if (cl->ending && evbuffer_get_length(bufferevent_get_output(cl->bev)) == 0)
         free_client(cl);
-}
-
-static void refuse(struct client *cl, const char *why)
-{
-    struct evbuffer *out = bufferevent_get_output(cl->bev);
-
-    evbuffer_add_printf(out, "{\"v\":1,\"ok\":false,\"error\":\"%s\"}\n", why);
-    bufferevent_disable(cl->bev, EV_READ);
-    cl->ending = true;
 }
 
 /* One answer at a time: the next request is looked at when the client has taken the last answer. */

@@ -6,6 +6,9 @@
  *   {"v":1,"command":"explain","method":"GET","path":"/api/v1/pods"}
  *   {"v":1,"ok":true,"result":{...}}        {"v":1,"ok":false,"error":"..."}
  *
+ * An answer that is made in pieces may turn out too long, or find no memory, when some of it has been sent: then its
+ * line ends where it is, half an object, and a line with the error follows.
+ *
  * Bounded in everything: LIMIT_CONTROL_CLIENTS at once, LIMIT_CONTROL_LINE bytes of a request, LIMIT_CONTROL_ANSWER of
  * an answer, TIMEOUT_CONTROL_MS without progress in either direction. Who breaks a rule is told so and closed; nobody
  * else notices.

@@ -11,6 +11,8 @@
 #include "base/buf.h"
 #include "base/utf8.h"
 
+#define BEGUN "{\"v\":1,\"ok\":true,"
+
 enum { ANSWER_CEILING = 64 << 20, ANSWER_TIMEOUT_S = 60, PIECE = 64 << 10 };
 
 struct json_object *client_request(const char *command)
@@ -59,31 +61,53 @@ static bool send_all(int fd, struct slice rest, struct err *err)
     return true;
 }
 
-static bool receive_line(int fd, struct buf *line, struct err *err)
+/* What is behind the line that ends at `line`; an empty one at first. */
+static bool receive_line(int fd, struct buf *b, struct slice *line, struct err *err)
 {
-    for (;;) {
-        char *room = buf_reserve(line, PIECE);
-        ssize_t n = room == NULL ? -1 : recv(fd, room, PIECE, 0);
+    size_t begin = line->p == NULL ? 0 : (size_t)(line->p - buf_slice(b).p) + line->n + 1, seen = begin;
 
+    for (;;) {
+        struct slice fresh = slice_from(buf_slice(b), seen);
+        const char *end = fresh.n == 0 ? NULL : memchr(fresh.p, '\n', fresh.n);
+        char *room;
+        ssize_t n;
+
+        if (end != NULL) {
+            *line = slice_of(buf_slice(b).p + begin, (size_t)(end - buf_slice(b).p) - begin);
+            return true;
+        }
+        seen += fresh.n;
+        room = buf_reserve(b, PIECE);
         if (room == NULL)
             return err_set(err, "mvproxy's answer is too long");
+        n = recv(fd, room, PIECE, 0);
         if (n < 0)
             return err_set(err, "mvproxy does not answer: %s", strerror(errno));
         if (n == 0)
             return err_set(err, "mvproxy closed the connection without an answer");
-        buf_commit(line, (size_t)n);
-        if (memchr(room, '\n', (size_t)n) != NULL)
-            return true;
+        buf_commit(b, (size_t)n);
     }
 }
 
-static struct json_object *take_result(const struct buf *line, struct err *err)
+/* NULL: it is no object. */
+static struct json_object *parse(struct slice line)
 {
     struct json_tokener *t = json_tokener_new();
-    struct json_object *answer, *v = NULL, *result = NULL;
+    struct json_object *o = t == NULL ? NULL : json_tokener_parse_ex(t, line.p, (int)line.n);
 
-    answer = t == NULL ? NULL : json_tokener_parse_ex(t, buf_slice(line).p, (int)buf_len(line));
-    if (!json_object_is_type(answer, json_type_object))
+    if (t != NULL)
+        json_tokener_free(t);
+    if (json_object_is_type(o, json_type_object))
+        return o;
+    json_object_put(o);
+    return NULL;
+}
+
+static struct json_object *take_result(struct json_object *answer, struct err *err)
+{
+    struct json_object *v = NULL, *result = NULL;
+
+    if (answer == NULL)
         (void)err_set(err, "what answers is no mvproxy");
     else if (!json_object_object_get_ex(answer, "ok", &v) || !json_object_get_boolean(v))
         (void)err_set(err, "%s",
@@ -91,31 +115,45 @@ static struct json_object *take_result(const struct buf *line, struct err *err)
     else if (json_object_object_get_ex(answer, "result", &v))
         result = json_object_get(v);
     utf8_make_printable(err->text); /* it goes to a terminal */
-    json_object_put(answer);
-    if (t != NULL)
-        json_tokener_free(t);
     return result;
+}
+
+/* A line that begins well and is half an object was broken off, and the next one says why (admin/control.h). */
+static struct json_object *receive_answer(int fd, struct err *err)
+{
+    struct json_object *answer = NULL;
+    struct err none = {.text = ""};
+    struct slice line = SLICE_NONE;
+    struct buf b;
+
+    buf_init(&b, ANSWER_CEILING);
+    if (receive_line(fd, &b, &line, err)) {
+        answer = parse(line);
+        if (answer == NULL && slice_has_prefix(line, SLICE_LIT(BEGUN)) && receive_line(fd, &b, &line, &none))
+            answer = parse(line);
+    }
+    buf_free(&b);
+    return answer;
 }
 
 struct json_object *client_ask(const char *socket_path, struct json_object *request, struct err *err)
 {
     int fd = connect_to(socket_path, err);
-    struct json_object *result = NULL;
+    struct json_object *result = NULL, *answer;
     struct err unread = {.text = ""};
-    struct buf line;
     bool sent;
 
-    buf_init(&line, ANSWER_CEILING);
     sent = fd >= 0 && send_all(fd, slice_str(json_object_to_json_string_ext(request, JSON_C_TO_STRING_PLAIN)), err) &&
            send_all(fd, SLICE_LIT("\n"), err);
+    answer = fd < 0 ? NULL : receive_answer(fd, sent ? err : &unread);
     /* Who does not take it may have said why. */
-    if (fd >= 0 && receive_line(fd, &line, sent ? err : &unread)) {
+    if (answer != NULL)
         err_clear(err);
-        result = take_result(&line, err);
-    }
+    if (answer != NULL || !err_is_set(err))
+        result = take_result(answer, err);
+    json_object_put(answer);
     if (fd >= 0)
         close(fd);
-    buf_free(&line);
     json_object_put(request);
     return result;
 }

@@ -168,23 +168,31 @@ static const struct command *find(const char *name)
     return NULL;
 }
 
-/* NULL after a message; *status is the exit status then. */
-static struct json_object *ask(const struct command *k, const struct call *c, int *status)
+/* NULL with *err, or after a message; *status is the exit status then. */
+static struct json_object *ask_quietly(const struct command *k, const struct call *c, int *status, struct err *err)
 {
     struct json_object *request = client_request(k->asks), *result;
-    struct err err;
 
-    err_clear(&err);
+    err_clear(err);
     if (k->fill != NULL && !k->fill(c, request)) {
         json_object_put(request);
         *status = EXIT_WRONG_USE;
         return NULL;
     }
-    result = client_ask(c->socket, request, &err);
-    if (result == NULL && err_is_set(&err)) {
+    result = client_ask(c->socket, request, err);
+    if (result == NULL && err_is_set(err))
+        *status = strncmp(err->text, "no mvproxy", 10) == 0 ? EXIT_NO_ANSWER : EXIT_NOT_WELL;
+    return result;
+}
+
+/* NULL after a message; *status is the exit status then. */
+static struct json_object *ask(const struct command *k, const struct call *c, int *status)
+{
+    struct err err;
+    struct json_object *result = ask_quietly(k, c, status, &err);
+
+    if (result == NULL && err_is_set(&err))
         fprintf(stderr, "mvproxyctl: %s\n", err.text);
-        *status = err.text[0] == 'n' && strncmp(err.text, "no mvproxy", 10) == 0 ? EXIT_NO_ANSWER : EXIT_NOT_WELL;
-    }
     return result;
 }
 
@@ -291,28 +299,70 @@ static int write_new_file(const char *path, struct json_object *o)
     return good ? EXIT_FINE : EXIT_NOT_WELL;
 }
 
+struct bundle {
+    struct json_object *parts, *failed;
+    bool gone; /* nobody answers any more: not asked again for each part */
+};
+
+static bool none_answers(const struct bundle *b)
+{
+    return b->gone && json_object_object_length(b->parts) == 0;
+}
+
+/* What is wrong with one part is said in the bundle and here: the others are wanted all the more then. */
+static void add_part(struct bundle *b, const char *name, const struct call *c)
+{
+    const struct command *k = find(name);
+    struct call all = {.socket = c->socket, .all = true};
+    struct json_object *part = NULL;
+    int status = EXIT_FINE;
+    struct err err;
+
+    contract(k != NULL); /* all parts are in the table */
+    err_clear(&err);
+    if (b->gone)
+        (void)err_set(&err, "no mvproxy answers any more");
+    else
+        part = ask_quietly(k, &all, &status, &err);
+    b->gone = b->gone || status == EXIT_NO_ANSWER;
+    if (part != NULL) {
+        json_object_object_add(b->parts, name, part);
+        return;
+    }
+    add_text(b->failed, name, err.text);
+    if (none_answers(b))
+        fprintf(stderr, "mvproxyctl: %s\n", err.text);
+    else
+        fprintf(stderr, "mvproxyctl: no %s in the bundle: %s\n", name, err.text);
+}
+
+static int finish_bundle(const struct bundle *b, const char *path)
+{
+    bool whole = json_object_object_length(b->failed) == 0;
+
+    if (json_object_object_length(b->parts) == 0)
+        return EXIT_NOT_WELL;
+    if (!whole)
+        json_object_object_add(b->parts, "failed", json_object_get(b->failed));
+    if (write_new_file(path, b->parts) != EXIT_FINE)
+        return EXIT_NOT_WELL;
+    printf(whole ? "Written to %s.\n" : "Written to %s, not all of it.\n", path);
+    return whole ? EXIT_FINE : EXIT_NOT_WELL;
+}
+
 /* Everything that has an answer without arguments and changes nothing. */
 static int write_bundle(const struct call *c)
 {
     static const char *const parts[] = {"status", "skew", "requests", "config", "certs", "metrics"};
-    struct json_object *bundle = json_object_new_object();
-    int status = EXIT_FINE;
+    struct bundle b = {json_object_new_object(), json_object_new_object(), false};
+    int status = EXIT_NO_ANSWER;
 
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && status == EXIT_FINE; i++) {
-        const struct command *k = find(parts[i]);
-        struct call all = {.socket = c->socket, .all = true};
-        struct json_object *part;
-
-        contract(k != NULL); /* all of `parts` are in the table */
-        part = ask(k, &all, &status);
-        if (part != NULL)
-            json_object_object_add(bundle, parts[i], part);
-    }
-    if (status == EXIT_FINE)
-        status = write_new_file(c->argument[0], bundle);
-    if (status == EXIT_FINE)
-        printf("Written to %s.\n", c->argument[0]);
-    json_object_put(bundle);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && (i == 0 || !none_answers(&b)); i++)
+        add_part(&b, parts[i], c);
+    if (!none_answers(&b))
+        status = finish_bundle(&b, c->argument[0]);
+    json_object_put(b.parts);
+    json_object_put(b.failed);
     return status;
 }
 

@@ -300,8 +300,6 @@ bool show_peers(struct json_object *result)
 
 /* ---- skew ---- */
 
-enum { SKEW_COLUMNS = 64 };
-
 static void add_skew_row(struct table *t, struct json_object *row, size_t n)
 {
     struct json_object *by = get(row, "servedBy");
@@ -336,12 +334,14 @@ static void add_schema_row(struct table *t, struct json_object *row, size_t n)
 static void print_by_server(const char *title, struct json_object *rows, struct json_object *servers,
                             void (*add)(struct table *t, struct json_object *row, size_t n))
 {
-    size_t n = count(servers) < SKEW_COLUMNS ? count(servers) : SKEW_COLUMNS;
-    const char *columns[SKEW_COLUMNS + 2] = {title};
+    size_t n = count(servers);
+    const char **columns;
     struct table *t;
 
     if (count(rows) == 0)
         return;
+    columns = must_zalloc((n + 2) * sizeof(columns[0]));
+    columns[0] = title;
     for (size_t i = 0; i < n; i++)
         columns[i + 1] = json_object_get_string(json_object_array_get_idx(servers, i));
     t = table_new(columns);
@@ -349,6 +349,17 @@ static void print_by_server(const char *title, struct json_object *rows, struct 
         add(t, json_object_array_get_idx(rows, i), n);
     putchar('\n');
     table_print(t);
+    mem_free(columns);
+}
+
+/* What of a list did not find room in the answer. */
+static bool print_left_out(struct json_object *result)
+{
+    double rows = number(result, "rowsLeftOut");
+
+    if (rows > 0)
+        printf("\n%.0f more rows are not shown: there are too many.\n", rows);
+    return rows > 0;
 }
 
 bool show_skew(struct json_object *result)
@@ -368,6 +379,7 @@ bool show_skew(struct json_object *result)
         printf("\nThe schemas of %zu group/versions differ, for %s (the same letter: the same schema).\n",
                count(schemas), duration(number(result, "schemasDifferSeconds"), age, sizeof(age)));
     print_by_server("GROUP/VERSION", schemas, servers, add_schema_row);
+    (void)print_left_out(result);
     return true;
 }
 
@@ -541,6 +553,19 @@ bool show_explain(struct json_object *result)
 
 /* ---- the others ---- */
 
+enum { PATH_SHOWN = 400 };
+
+static void add_path(struct table *t, struct json_object *request)
+{
+    const char *path = text(request, "path");
+    double bytes = get(request, "pathBytes") == NULL ? (double)strlen(path) : number(request, "pathBytes");
+
+    if (bytes > PATH_SHOWN)
+        table_cell(t, TABLE_PLAIN, "%.*s... (%.0f bytes)", PATH_SHOWN, path, bytes);
+    else
+        table_cell(t, TABLE_PLAIN, "%s", path);
+}
+
 bool show_requests(struct json_object *result)
 {
     static const char *const columns[] = {"AGE", "METHOD", "PATH", "CLIENT", "SERVER", "STATE", "ROW", "OUT", NULL};
@@ -552,7 +577,7 @@ bool show_requests(struct json_object *result)
 
         table_cell(t, TABLE_PLAIN, "%s", duration(number(r, "ageSeconds"), age, sizeof(age)));
         table_cell(t, TABLE_PLAIN, "%s", text(r, "method"));
-        table_cell(t, TABLE_PLAIN, "%s", text(r, "path"));
+        add_path(t, r);
         table_cell(t, TABLE_PLAIN, "%s", text(r, "client"));
         table_cell(t, TABLE_PLAIN, "%s", text(r, "server"));
         table_cell(t, TABLE_PLAIN, "%s", text(r, "state"));

@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { REQUESTS_SHOWN = 1000, RELOAD_ERRORS_CEILING = 64 << 10 };
+enum { REQUESTS_SHOWN = 1000, RELOAD_ERRORS_CEILING = 64 << 10, SKEW_BYTES = LIMIT_CONTROL_ANSWER / 4 * 3 };
 
 static bool do_status(const struct json_object *request, struct buf *out, struct err *err, void *arg)
 {
@@ -206,6 +206,7 @@ static void *begin_view(bool upgrade, const struct json_object *request, struct 
                                                                  .insight = proxy_insight(a->proxy),
                                                                  .skewed_ms = cluster_skewed_ms(a->cluster),
                                                                  .uneven_ms = cluster_uneven_ms(a->cluster),
+                                                                 .most_bytes = SKEW_BYTES,
                                                                  .upgrade = upgrade,
                                                                  .all = control_flag(request, "all")});
 

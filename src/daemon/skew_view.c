@@ -18,6 +18,7 @@ struct skew_view {
     enum part part;
     size_t next;
     size_t uneven;
+    size_t sent, left_out; /* bytes of the pieces before this one; rows for which there was no room */
     struct json_write w, rows;
 };
 
@@ -54,6 +55,24 @@ static const char *host_of(const struct served *s, size_t i)
     return i == 0 ? served_local_host(s) : served_peer_at(s, i - 1)->host;
 }
 
+/* However much some server says that it serves, the answer ends well, and says what is missing. */
+static bool has_room(struct skew_view *v)
+{
+    bool room = v->sent + buf_len(v->w.out) < v->o.most_bytes;
+
+    v->left_out += !room;
+    return room;
+}
+
+/* The end of the whole. */
+static void put_end(struct skew_view *v)
+{
+    if (v->left_out > 0)
+        json_u64(&v->w, "rowsLeftOut", v->left_out);
+    json_close(&v->w);
+    v->part = PART_OVER;
+}
+
 /* ---- by resource ---- */
 
 static void put_gvr(struct json_write *w, const struct gvr *g)
@@ -69,7 +88,7 @@ static void put_row(struct skew_view *v, const struct skew_row *row)
     struct json_write one, by;
 
     v->uneven += row->uneven;
-    if (!row->uneven && !v->o.all)
+    if ((!row->uneven && !v->o.all) || !has_room(v))
         return;
     one = json_nested(&v->rows, NULL, '{');
     put_gvr(&one, &row->gvr);
@@ -119,7 +138,7 @@ static void put_upgrade_row(struct skew_view *v, const struct skew_row *row)
     struct askers askers = {.gvr = &row->gvr};
     struct json_write w;
 
-    if (kind == INSIGHT_EVEN)
+    if (kind == INSIGHT_EVEN || !has_room(v))
         return;
     w = json_nested(&v->rows, NULL, '{');
     put_gvr(&w, &row->gvr);
@@ -171,8 +190,7 @@ static void step_rows(struct skew_view *v, struct buf *out)
     }
     json_close(&v->rows);
     if (v->o.upgrade) {
-        json_close(&v->w);
-        v->part = PART_OVER;
+        put_end(v);
         return;
     }
     json_u64(&v->w, "compared", skew_rows(v->skew));
@@ -226,12 +244,11 @@ static void step_schemas(struct skew_view *v, struct buf *out)
         json_close(&v->rows);
         if (v->o.skewed_ms != UINT64_MAX)
             json_seconds(&v->w, "schemasDifferSeconds", v->o.skewed_ms);
-        json_close(&v->w);
-        v->part = PART_OVER;
+        put_end(v);
         return;
     }
     g = names_at(v->names, v->next++);
-    if (!served_skewed(v->o.served, g->group, g->version))
+    if (!served_skewed(v->o.served, g->group, g->version) || !has_room(v))
         return;
     one = json_nested(&v->rows, NULL, '{');
     json_slice(&one, "group", g->group);
@@ -254,5 +271,6 @@ bool skew_view_more(void *view, struct buf *piece)
     v->w.out = v->rows.out = piece;
     while (v->part != PART_OVER && !piece->failed && clock_us() < end && buf_len(piece) < PIECE_BYTES)
         steps[v->part](v, piece);
+    v->sent += buf_len(piece);
     return v->part != PART_OVER;
 }

@@ -241,6 +241,20 @@ static const char *state_of(const struct job *j)
     return names[j->state];
 }
 
+/* The beginning of a long one, so that however many requests there are, all can be shown. */
+static void put_path(struct json_write *w, struct slice path)
+{
+    size_t n = path.n;
+
+    if (n > EXPLAIN_PATH_BYTES) {
+        n = EXPLAIN_PATH_BYTES;
+        while (n > 0 && ((unsigned char)path.p[n] & 0xc0) == 0x80)
+            n--; /* no half of a character */
+        json_u64(w, "pathBytes", path.n);
+    }
+    json_slice(w, "path", slice_of(path.p, n));
+}
+
 void explain_under_way(const struct proxy *p, size_t max, struct buf *out)
 {
     struct json_write list = json_open(out, '[');
@@ -253,7 +267,7 @@ void explain_under_way(const struct proxy *p, size_t max, struct buf *out)
 
         json_seconds(&w, "ageSeconds", (now - exchange_started_us(j->x)) / 1000);
         json_slice(&w, "method", exchange_request(j->x)->method);
-        json_slice(&w, "path", j->info.path);
+        put_path(&w, j->info.path);
         json_text(&w, "client", exchange_client(j->x)->address);
         json_text(&w, "protocol", exchange_client(j->x)->protocol);
         json_text(&w, "row", route_row_name(j->route.row));

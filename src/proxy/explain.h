@@ -33,7 +33,10 @@ struct explain_query {
 /* Appends a JSON object. False with *err: it is no request. Sends nothing and changes nothing. */
 bool explain_request(struct proxy *p, const struct explain_query *q, struct buf *out, struct err *err);
 
-/* Appends a JSON array of what is under way, the oldest first, `max` at most. */
+enum { EXPLAIN_PATH_BYTES = 1024 };
+
+/* Appends a JSON array of what is under way, the oldest first, `max` at most. A longer path than EXPLAIN_PATH_BYTES is
+ * cut, and its length told ("pathBytes"). */
 void explain_under_way(const struct proxy *p, size_t max, struct buf *out);
 
 #endif

@@ -21,6 +21,8 @@
 
 enum { LARGE = 4 << 20 };
 
+#define GIVEN_UP "{\"v\":1,\"ok\":false,\"error\":\"the answer is too long, or there is no memory for it\"}"
+
 static struct loop *loop;
 static char path[64];
 static unsigned calls;
@@ -118,9 +120,22 @@ static bool do_toil(const struct json_object *request, struct buf *result, struc
 
 static const struct control_job count_job = {begin_count, more_count, end_count};
 
-static const struct control_command commands[] = {{"echo", do_echo, NULL},     {"fail", do_fail, NULL},
-                                                  {"large", do_large, NULL},   {"toil", do_toil, NULL},
-                                                  {"count", NULL, &count_job}, {NULL, NULL, NULL}};
+/* More than an answer may be. */
+static bool more_flood(void *job, struct buf *piece)
+{
+    static char text[512 << 10];
+
+    (void)job;
+    memset(text, 'x', sizeof(text));
+    buf_append(piece, slice_of(text, sizeof(text)));
+    return true;
+}
+
+static const struct control_job flood_job = {begin_count, more_flood, end_count};
+
+static const struct control_command commands[] = {
+    {"echo", do_echo, NULL},     {"fail", do_fail, NULL},     {"large", do_large, NULL}, {"toil", do_toil, NULL},
+    {"count", NULL, &count_job}, {"flood", NULL, &flood_job}, {NULL, NULL, NULL}};
 
 static struct control *open_control(void)
 {
@@ -153,11 +168,15 @@ static void turn(unsigned n)
 /* What came until the connection ended or a line was complete, without its newline; "(end)" behind what ended. */
 static const char *answer(int fd)
 {
-    static char text[LARGE + 4096];
+    static char text[LIMIT_CONTROL_ANSWER + 4096];
     size_t n = 0;
 
     for (unsigned i = 0; i < 20000; i++) {
-        ssize_t got = recv(fd, text + n, sizeof(text) - n - 8, 0);
+        ssize_t got = recv(fd, text + n, sizeof(text) - n - 8, MSG_PEEK);
+        const char *newline = got <= 0 ? NULL : memchr(text + n, '\n', (size_t)got);
+
+        if (got > 0) /* no more than this line */
+            got = recv(fd, text + n, newline == NULL ? (size_t)got : (size_t)(newline + 1 - text) - n, 0);
 
         if (got == 0) {
             memcpy(text + n, "(end)", sizeof("(end)"));
@@ -221,8 +240,7 @@ static void test_requests(void)
     say(fd, "\"command\":\"large\"}\n");
     is_u64(strlen(answer(fd)), LARGE + 29, "half a line waits for the other half; a large answer");
     say(fd, "{\"v\":1,\"command\":\"large\",\"n\":99999999}\n");
-    is_str(answer(fd), "{\"v\":1,\"ok\":false,\"error\":\"the answer is too long, or there is no memory for it\"}",
-           "not a larger one than there is room for");
+    is_str(answer(fd), GIVEN_UP, "not a larger one than there is room for");
     close(fd);
     control_free(c);
     ok(access(path, F_OK) != 0, "the file goes with it");
@@ -286,7 +304,15 @@ static void test_pieces(void)
         turn(1);
     is_u64(jobs, 1, "who leaves ends his");
     say(fd, "{\"v\":1,\"command\":\"count\",\"n\":6,\"fails\":3}\n");
-    is_str(answer(fd), "{\"v\":1,\"ok\":true,\"result\":[1,3(end)", "what fails on the way is broken off");
+    is_str(answer(fd), "{\"v\":1,\"ok\":true,\"result\":[1,3", "what fails on the way is broken off");
+    is_str(answer(fd), GIVEN_UP, "the next line says why");
+    is_str(answer(fd), "(end)", "and the end");
+    close(fd);
+    fd = dial();
+    say(fd, "{\"v\":1,\"command\":\"flood\"}\n");
+    is_u64(strlen(answer(fd)), LIMIT_CONTROL_ANSWER + 26, "so long an answer may be");
+    is_str(answer(fd), GIVEN_UP, "and the next line says why it is not longer");
+    is_str(answer(fd), "(end)", "and the end");
     close(fd);
     fd = dial();
     say(fd, "{\"v\":1,\"command\":\"count\",\"n\":7}\n");

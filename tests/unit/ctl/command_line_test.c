@@ -26,7 +26,11 @@ enum { MOST_ARGUMENTS = 8, TEXT = 8192, TURN_MS = 100, LEAKS = 99 };
 #define READ(times, failing)                                                                                           \
     OK("{\"servers\":[{\"id\":\"x-b\",\"hostname\":\"b\",\"address\":\"x\",\"discoveryReads\":" times                  \
        ",\"failing\":" failing "}]}")
-#define MISSING "mvproxyctl: no mvproxy answers at s: No such file or directory (why: systemctl status mvproxy)\n"
+#define BROKEN                                                                                                         \
+    "{\"v\":1,\"ok\":true,\"result\":{\"a\":\r{\"v\":1,\"ok\":false,\"error\":\"too long\"}" /* two lines              \
+                                                                                              */
+#define MISSING_WHY "no mvproxy answers at s: No such file or directory (why: systemctl status mvproxy)"
+#define MISSING "mvproxyctl: " MISSING_WHY "\n"
 
 /* What a process said. */
 struct said {
@@ -36,7 +40,9 @@ struct said {
 
 static const struct row {
     const char *arguments[MOST_ARGUMENTS];
-    const char *answers; /* a line for each connection, "-" ends it without one; NULL: there is no socket */
+    const char *answers; /* a line for each connection, two with a \r between; "-" ends it without one, "!"
+                            before it: it is the last that is taken; NULL: there is
+                            no socket */
     const char *asked;
     int status;
     const char *out, *errors; /* all of it; NULL: whatever it is */
@@ -158,13 +164,15 @@ static const struct row {
      ""},
     {{"status", "help"}, NULL, "", 3, "", "mvproxyctl: usage: mvproxyctl status\n"},
     {{"--version"}, NULL, "", 0, NULL, ""},
-    /* a bundle is all or nothing */
-    {{"support-bundle", "/nonexistent/b"},
-     "{\"ok\":false,\"error\":\"too many\"}\n",
+    /* an answer that was broken off, with the reason and without; what never was one */
+    {{"skew"}, BROKEN "\n", "{\"v\":1,\"command\":\"skew\",\"all\":false}\n", 1, "", "mvproxyctl: too long\n"},
+    {{"status"},
+     "{\"v\":1,\"ok\":true,\"result\":{\n",
      REQUEST("status"),
      1,
      "",
-     "mvproxyctl: too many\n"},
+     "mvproxyctl: what answers is no mvproxy\n"},
+    {{"status"}, "220 hello\r{}\n", REQUEST("status"), 1, "", "mvproxyctl: what answers is no mvproxy\n"},
     {{"support-bundle", "b"}, NULL, "", 2, "", MISSING},
 };
 
@@ -236,6 +244,16 @@ static bool await_client(int listener, pid_t child, int *status)
     return true;
 }
 
+static bool write_lines(int fd, struct slice lines)
+{
+    struct slice line;
+
+    while (slice_split(&lines, '\r', &line))
+        if (dprintf(fd, "%.*s\n", (int)line.n, line.p) < 0)
+            return false;
+    return true;
+}
+
 static void answer(int listener, struct slice line, char *asked)
 {
     int fd = accept(listener, NULL, NULL);
@@ -246,7 +264,11 @@ static void answer(int listener, struct slice line, char *asked)
         if (asked[n++] == '\n')
             break;
     asked[n] = '\0';
-    if (line.p[0] != '-' && write(fd, line.p, line.n + 1) < 0)
+    if (line.p[0] == '!') {
+        (void)unlink("s");
+        line = slice_from(line, 1);
+    }
+    if (line.p[0] != '-' && !write_lines(fd, line))
         diag("nobody reads the answer");
     (void)close(fd);
 }
@@ -381,6 +403,51 @@ static void bundle(void)
     (void)unlink("bundle");
 }
 
+/* A part that cannot be had is named in the file and beside it; the others are there. */
+static void part_of_bundle(const char *answers, const char *errors, const char *want, const char *name)
+{
+    static const char *const arguments[MOST_ARGUMENTS] = {"support-bundle", "bundle"};
+    char text[TEXT] = "";
+    struct said said;
+    FILE *f;
+
+    run(arguments, answers, -1, &said);
+    is_int(said.status, 1, "%s: exit status", name);
+    is_str(said.out, want[0] == '\0' ? "" : "Written to bundle, not all of it.\n", "%s: said", name);
+    is_str(said.errors, errors, "%s: complained", name);
+    f = fopen("bundle", "r");
+    if (f != NULL)
+        read_all(f, text);
+    is_str(text, want, "%s: in it", name);
+    (void)unlink("bundle");
+}
+
+#define REFUSED(why) "{\"v\":1,\"ok\":false,\"error\":\"" why "\"}\n"
+#define WITHOUT(part, why) "mvproxyctl: no " part " in the bundle: " why "\n"
+
+static void parts_of_bundle(void)
+{
+    part_of_bundle(OK("1") BROKEN "\n" REFUSED("no memory") OK("4") OK("5") OK("6"),
+                   WITHOUT("skew", "too long") WITHOUT("requests", "no memory"),
+                   "{\n  \"status\":1,\n  \"config\":4,\n  \"certs\":5,\n  \"metrics\":6,\n"
+                   "  \"failed\":{\n    \"skew\":\"too long\",\n    \"requests\":\"no memory\"\n  }\n}",
+                   "two parts");
+    part_of_bundle(REFUSED("busy") OK("2") OK("3") OK("4") OK("5") OK("6"), WITHOUT("status", "busy"),
+                   "{\n  \"skew\":2,\n  \"requests\":3,\n  \"config\":4,\n  \"certs\":5,\n  \"metrics\":6,\n"
+                   "  \"failed\":{\n    \"status\":\"busy\"\n  }\n}",
+                   "the first part");
+    part_of_bundle(OK("1") OK("2") OK("3") "!" OK("4"),
+                   WITHOUT("certs", MISSING_WHY) WITHOUT("metrics", "no mvproxy answers any more"),
+                   "{\n  \"status\":1,\n  \"skew\":2,\n  \"requests\":3,\n  \"config\":4,\n"
+                   "  \"failed\":{\n    \"certs\":\"" MISSING_WHY "\",\n"
+                   "    \"metrics\":\"no mvproxy answers any more\"\n  }\n}",
+                   "it ends meanwhile");
+    part_of_bundle(REFUSED("a") REFUSED("b") REFUSED("c") REFUSED("d") REFUSED("e") REFUSED("f"),
+                   WITHOUT("status", "a") WITHOUT("skew", "b") WITHOUT("requests", "c") WITHOUT("config", "d")
+                       WITHOUT("certs", "e") WITHOUT("metrics", "f"),
+                   "", "all parts");
+}
+
 /* ---- check ---- */
 
 static void check(void)
@@ -485,6 +552,7 @@ int main(void)
     long_path();
     watch();
     bundle();
+    parts_of_bundle();
     check();
     colours();
     if (chdir("/") != 0 || rmdir(folder) != 0)

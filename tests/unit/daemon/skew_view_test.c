@@ -151,7 +151,8 @@ static void resources(struct insight *insight)
 {
     static const char *const none[] = {NULL, NULL, NULL, NULL}, *const differ[] = {"x", "y", NULL, "x"};
     struct served *s = world(none, 4);
-    struct skew_view_opts o = {.served = s, .insight = insight, .skewed_ms = UINT64_MAX, .uneven_ms = UINT64_MAX};
+    struct skew_view_opts o = {
+        .served = s, .insight = insight, .most_bytes = ROOM, .skewed_ms = UINT64_MAX, .uneven_ms = UINT64_MAX};
 
     check(&o, SERVERS "\"resources\":[" NEWS "," OLDS "],\"compared\":4,\"uneven\":2,\"schemas\":[]}", "what differs");
     o.all = true;
@@ -161,12 +162,31 @@ static void resources(struct insight *insight)
           "all");
     served_unref(s);
     s = world(differ, 4);
-    o = (struct skew_view_opts){.served = s, .insight = insight, .skewed_ms = 2500, .uneven_ms = 9500};
+    o = (struct skew_view_opts){
+        .served = s, .insight = insight, .most_bytes = ROOM, .skewed_ms = 2500, .uneven_ms = 9500};
     check(&o,
           SERVERS "\"resources\":[" NEWS "," OLDS "],\"compared\":4,\"uneven\":2,\"unevenSeconds\":9.5,\"schemas\":["
                   "{\"group\":\"apps\",\"version\":\"v1\",\"byServer\":[\"A\",\"B\",null,\"A\"]}],"
                   "\"schemasDifferSeconds\":2.5}",
           "with schemas");
+    served_unref(s);
+}
+
+/* Rows for which there is no room are counted: of resources, of schemas, of an upgrade. */
+static void no_room(struct insight *insight)
+{
+    static const char *const differ[] = {"x", "y", NULL, "x"};
+    struct served *s = world(differ, 4);
+    struct skew_view_opts o = {
+        .served = s, .insight = insight, .most_bytes = 60, .skewed_ms = 2500, .uneven_ms = UINT64_MAX};
+
+    check(&o,
+          SERVERS "\"resources\":[" NEWS "],\"compared\":4,\"uneven\":2,\"schemas\":[],"
+                  "\"schemasDifferSeconds\":2.5,\"rowsLeftOut\":2}",
+          "room for one row");
+    o.most_bytes = 1;
+    o.upgrade = true;
+    check(&o, "{\"hours\":24,\"askersForgotten\":0,\"resources\":[],\"rowsLeftOut\":2}", "room for none");
     served_unref(s);
 }
 
@@ -184,7 +204,7 @@ static void many_schemas(struct insight *insight)
     }
     s = world(hashes, 28);
     buf_init(&out, ROOM);
-    (void)view(&(struct skew_view_opts){.served = s, .insight = insight, .skewed_ms = 0}, &out);
+    (void)view(&(struct skew_view_opts){.served = s, .insight = insight, .most_bytes = ROOM, .skewed_ms = 0}, &out);
     buf_append_char(&out, '\0');
     ok(strstr(buf_slice(&out).p, "[\"A\",\"B\",\"C\",") != NULL &&
            strstr(buf_slice(&out).p, "\"X\",\"Y\",\"Z\",\"Z\",\"Z\"]}") != NULL,
@@ -205,13 +225,14 @@ static void upgrade(struct insight *insight)
         insight_note(insight, INSIGHT_OLD, &near[i], SLICE_LIT("other"), SLICE_LIT("other"));
     insight_note(insight, INSIGHT_OLD, &old, SLICE_LIT("kubectl/1.30"), SLICE_LIT("eve"));
     clock_fake(1500000, 1000000);
-    check(&(struct skew_view_opts){.served = s, .insight = insight, .skewed_ms = 0, .upgrade = true},
-          "{\"hours\":24,\"askersForgotten\":0,\"resources\":[{\"group\":\"new\",\"version\":\"v1\",\"resource\":"
-          "\"news\",\"servedBy\":\"new\",\"servers\":[\"p0\",\"p1\"],\"lackedBy\":[\"cp-a\"],\"askers\":[]},"
-          "{\"group\":\"old\",\"version\":\"v1\",\"resource\":\"olds\",\"servedBy\":\"old\",\"servers\":[\"cp-a\"],"
-          "\"lackedBy\":[\"p0\",\"p1\"],\"askers\":[{\"userAgent\":\"kubectl/1.30\",\"user\":\"eve\",\"requests\":1,"
-          "\"requestsLately\":1,\"lastSeconds\":0.5}]}]}",
-          "who asks for what goes");
+    check(
+        &(struct skew_view_opts){.served = s, .insight = insight, .most_bytes = ROOM, .skewed_ms = 0, .upgrade = true},
+        "{\"hours\":24,\"askersForgotten\":0,\"resources\":[{\"group\":\"new\",\"version\":\"v1\",\"resource\":"
+        "\"news\",\"servedBy\":\"new\",\"servers\":[\"p0\",\"p1\"],\"lackedBy\":[\"cp-a\"],\"askers\":[]},"
+        "{\"group\":\"old\",\"version\":\"v1\",\"resource\":\"olds\",\"servedBy\":\"old\",\"servers\":[\"cp-a\"],"
+        "\"lackedBy\":[\"p0\",\"p1\"],\"askers\":[{\"userAgent\":\"kubectl/1.30\",\"user\":\"eve\",\"requests\":1,"
+        "\"requestsLately\":1,\"lastSeconds\":0.5}]}]}",
+        "who asks for what goes");
     served_unref(s);
 }
 
@@ -220,7 +241,7 @@ static void out_of_memory(struct insight *insight)
 {
     static const char *const differ[] = {"x", "y", NULL, "x"};
     struct served *s = world(differ, 4);
-    const struct skew_view_opts o = {.served = s, .insight = insight, .skewed_ms = 0};
+    const struct skew_view_opts o = {.served = s, .insight = insight, .most_bytes = ROOM, .skewed_ms = 0};
     unsigned begun = 0;
     bool told = false;
     struct buf whole;
@@ -257,6 +278,7 @@ int main(void)
     clock_fake(1000000, 1000000);
     insight = insight_new(metrics);
     resources(insight);
+    no_room(insight);
     many_schemas(insight);
     upgrade(insight);
     out_of_memory(insight);

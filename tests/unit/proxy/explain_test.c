@@ -2,6 +2,10 @@
 /* What operators are told of a request that nobody has sent, and of those that are under way. */
 #include "proxy/explain.h"
 
+#include <stdio.h>
+
+#include "base/limits.h"
+
 #include "unit/proxy/world.h"
 
 static const struct {
@@ -183,11 +187,32 @@ static void requests(void)
     world_close(&w);
 }
 
+/* However long paths are, a thousand requests find room in an answer of the control socket. */
+static void long_path(void)
+{
+    char path[8192] = PODS "/", text[9000], want[2000];
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    world_start(&w);
+    c = client(&w);
+    memset(path + strlen(path), 'x', sizeof(path) - 1 - strlen(path));
+    (void)snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: k\r\n\r\n", path);
+    say(c, text);
+    (void)has(conn(&w.local, 0), "\r\n\r\n");
+    (void)snprintf(want, sizeof(want), "\"pathBytes\":8191,\"path\":\"%.1024s\",\"client\"", path);
+    ok(under_way(&w, 9, want), "its beginning, and how long it is");
+    ok(1000 * (6 * (size_t)EXPLAIN_PATH_BYTES + 1024) < LIMIT_CONTROL_ANSWER, "a thousand of the worst fit");
+    world_close(&w);
+}
+
 int main(void)
 {
     questions();
     unanswered();
     unauthorized();
     requests();
+    long_path();
     return tap_end();
 }
