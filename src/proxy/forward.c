@@ -683,6 +683,18 @@ bool forward_start(struct job *j, const struct back_handler *handler, struct htt
     return true;
 }
 
+/* The head of a 101 is the kubelet's and has no Audit-ID: what becomes a tunnel has ours from the beginning. */
+static enum rewrite_result rewrite_named(struct job *j, const struct rewrite_in *in)
+{
+    struct arena *head_arena = exchange_request_arena(j->x);
+    enum rewrite_result r = rewrite_request(in, head_arena, &j->request);
+
+    if (r != REWRITE_OK || !in->upgrade)
+        return r;
+    return request_summary_name_head(&j->summary, &j->request, exchange_arena(j->x), head_arena) ? REWRITE_OK
+                                                                                                 : REWRITE_NO_MEMORY;
+}
+
 static void send_to(struct job *j, struct origin *origin, const struct served_peer *peer)
 {
     struct rewrite_in in = {
@@ -698,7 +710,7 @@ static void send_to(struct job *j, struct origin *origin, const struct served_pe
         .may_send_on = !served_peers_enabled(j->served),
     };
 
-    switch (rewrite_request(&in, exchange_request_arena(j->x), &j->request)) {
+    switch (rewrite_named(j, &in)) {
     case REWRITE_OK:
         break;
     case REWRITE_UNENCODABLE:

@@ -55,13 +55,11 @@ static bool rephrase(struct job *j)
 static bool name_verdict(struct job *j)
 {
     struct arena *a = exchange_arena(j->x);
-    struct slice id = http_head_value(&j->request, HTTP_AUDIT_ID);
-    bool named = id.n > 0;
 
-    if (!named)
-        id = request_summary_own_audit_id(&j->summary, a);
-    j->audit.verdict = arena_copy(a, id);
-    return named || id.n == 0 || http_head_add_id(&j->request, exchange_request_arena(j->x), HTTP_AUDIT_ID, id);
+    if (!request_summary_name_head(&j->summary, &j->request, a, exchange_request_arena(j->x)))
+        return false;
+    j->audit.verdict = arena_copy(a, http_head_value(&j->request, HTTP_AUDIT_ID));
+    return true;
 }
 
 static void ask(struct job *j, const struct served_peer *judge)

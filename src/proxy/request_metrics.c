@@ -175,6 +175,17 @@ struct slice request_summary_own_audit_id(struct request_summary *e, struct aren
     return e->audit_id;
 }
 
+bool request_summary_name_head(struct request_summary *e, struct http_head *h, struct arena *a,
+                               struct arena *head_arena)
+{
+    struct slice id;
+
+    if (http_head_value(h, HTTP_AUDIT_ID).n > 0)
+        return true;
+    id = request_summary_own_audit_id(e, a);
+    return id.n == 0 || http_head_add_id(h, head_arena, HTTP_AUDIT_ID, id);
+}
+
 void request_summary_note_answer(struct request_summary *e, const struct http_head *h)
 {
     struct slice id = http_head_value(h, HTTP_AUDIT_ID);

@@ -41,6 +41,13 @@ void request_metrics_free(struct request_metrics *a);
  * pkg/endpoints/filters/audit_init.go). NONE when out of memory.
  */
 struct slice request_summary_own_audit_id(struct request_summary *e, struct arena *a);
+/*
+ * The request that goes to a server carries an Audit-ID: the client's, or one of ours, which the server takes, so that
+ * its audit log has this request under it. `a` lives as long as the exchange, `head_arena` as the head. False when out
+ * of memory.
+ */
+MEM_CHECK bool request_summary_name_head(struct request_summary *e, struct http_head *h, struct arena *a,
+                                         struct arena *head_arena);
 /* The answer's, of a server that has one. */
 void request_summary_note_answer(struct request_summary *e, const struct http_head *h);
 /* For the access log: what it says of the request's fields. They must live until the request ends, or until

@@ -29,8 +29,6 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 	audit := r.Header.Get("Audit-Id")
 	if audit == "" {
 		audit = newUID()
-	} else if len(audit) > 64 {
-		audit = audit[:64]
 	}
 	w.Header().Set("Audit-Id", audit)
 	w.Header().Set("Cache-Control", "no-cache, private")

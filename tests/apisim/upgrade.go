@@ -28,7 +28,8 @@ func isUpgrade(r *http.Request) bool {
 const webSocketGUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 // upgrade accepts SPDY/3.1 and WebSocket, and from then on echoes bytes as they come. With
-// ?sim-send=N it sends N bytes of the pattern first.
+// ?sim-send=N it sends N bytes of the pattern first. The head is the kubelet's, so none of the
+// API server's own fields is in it: no Audit-Id (k8s.io/apiserver pkg/endpoints/filters/audit_init.go).
 func (t *target) upgrade(w http.ResponseWriter, r *http.Request) {
 	protocol := r.Header.Get("Upgrade")
 	if !isUpgrade(r) || protocol == "" {
@@ -42,9 +43,6 @@ func (t *target) upgrade(w http.ResponseWriter, r *http.Request) {
 	}
 	var head strings.Builder
 	fmt.Fprintf(&head, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n", protocol)
-	for _, name := range []string{"Audit-Id", "X-Kubernetes-Pf-Flowschema-Uid"} {
-		fmt.Fprintf(&head, "%s: %s\r\n", name, w.Header().Get(name))
-	}
 	if strings.EqualFold(protocol, "websocket") {
 		sum := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + webSocketGUID))
 		fmt.Fprintf(&head, "Sec-WebSocket-Accept: %s\r\n", base64.StdEncoding.EncodeToString(sum[:]))

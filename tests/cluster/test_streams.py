@@ -7,6 +7,7 @@ import hashlib
 import http.server
 import json
 import os
+import re
 import socket
 import subprocess
 import tempfile
@@ -93,6 +94,37 @@ def test_commands(cluster):
             straight = node.kubectl(cluster.kubectls[-1], user="alice", direct=True)
             refused = [k.run("exec", "streams", "--", "true", variables=variables) for k in (stranger, straight)]
             assert refused[0].status == refused[1].status != 0 and refused[0].err == refused[1].err, refused
+
+
+@contextlib.contextmanager
+def _logged(node):
+    """While its mvproxy writes a line about each request."""
+    try:
+        node.write_config(access_log="all")
+        assert node.ctl("reload")[0] == 0
+        yield
+    finally:
+        node.write_config()
+        assert node.ctl("reload")[0] == 0
+
+
+def _access(node, since):
+    """The Audit-ID of the last exec in its access log."""
+    found = re.findall(r'"Request" .*uri="[^"]*/pods/streams/exec\?.* code=101 .*auditID="([^"]*)"', node.mvproxy.log_text()[since:])
+    return found and found[-1]
+
+
+def test_access_log(cluster):
+    """exec stands in the access log under the Audit-ID of kube-apiserver's audit log, which the head of a 101 does not name"""
+    with _pod(cluster):
+        for node in cluster.proxies:
+            with _logged(node):
+                for name, variables in PROTOCOLS:
+                    since = len(node.mvproxy.log_text())
+                    _ok(node.kubectl(cluster.kubectls[-1]).run("exec", "streams", "--", "true", variables=variables))
+                    audit_id = waiting.until(lambda n=node, s=since: _access(n, s), "the line about " + name)
+                    event = waiting.until(lambda n=node, i=audit_id: n.audit(i), "the audit event " + audit_id)[-1]
+                    assert event["user"]["username"] == "kubernetes-admin" and event["objectRef"]["subresource"] == "exec", event
 
 
 def _echo(listener):

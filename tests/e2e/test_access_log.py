@@ -55,6 +55,22 @@ def test_peer(world):
     check("user" not in here and "user" not in there, "the user is named unasked")
 
 
+def test_tunnel(world):
+    """the head of a 101 has no Audit-ID: the request has gone with one of ours, or with the client's, and that is in the line"""
+    equal(world.ask("POST", PODS, {"metadata": {"name": "p"}}, "a", direct=True).status, 201, "a pod")
+    for sent in ("", "of-the-client"):
+        mark, since = world.proxies["a"].log_mark(), world.sim.mark()
+        with world.client() as client:
+            client.send("POST %s/p/exec?command=sh HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n%sContent-Length: 0\r\n\r\n"
+                        % (PODS, "Audit-ID: %s\r\n" % sent if sent else ""))
+            answer = client.final_head()
+        equal((answer.status, answer.header("Audit-Id")), (101, None), "the answer")
+        line = until(lambda m=mark: lines(world.proxies["a"], PODS + "/p/exec?command=...", m), "the line")[0]
+        [seen] = world.sim.requests("a", PODS + "/p/exec", since)
+        equal(line["auditID"], seen["headers"]["Audit-Id"][0], "in the line and at the server")
+        check(line["auditID"] == sent if sent else len(line["auditID"]) == 36, line)
+
+
 def test_user(world):
     """the user is named when it is wanted: of certificates and front proxies, while of a token nothing is known"""
     reload(world, access_log_user=True)
