@@ -30,14 +30,13 @@ static void set_age(const struct cluster *c, const char *server, const struct se
 }
 
 /* Whether it answers is not said before it was asked. Of two of one name it is enough if one does. */
-static void set_pulse(const struct cluster *c, const char *server, const struct server *s, const char **version)
+static void set_pulse(const struct cluster *c, const char *server, const struct server *s)
 {
     struct slice label = slice_str(server);
     struct metric *up;
     struct pulse_view v;
 
     pulse_look(s == NULL ? NULL : s->pulse, &v);
-    *version = v.says->binary;
     if (v.state == PULSE_UNKNOWN)
         return;
     up = metric_child(c->metrics.up, &label);
@@ -48,11 +47,12 @@ static void set_pulse(const struct cluster *c, const char *server, const struct 
 static void show_server(const struct cluster *c, const char *server, const char *id, const struct server *s,
                         const struct origin *o)
 {
-    const char *version, *address = o == NULL ? NULL : origin_address(o);
+    const char *address = o == NULL ? NULL : origin_address(o);
+    struct pulse_view v;
 
-    set_pulse(c, server, s, &version);
-    metric_set(metric_child(c->metrics.info,
-                            (struct slice[]){slice_str(server), slice_str(id), slice_str(version), slice_str(address)}),
+    pulse_look(s == NULL ? NULL : s->pulse, &v);
+    metric_set(metric_child(c->metrics.info, (struct slice[]){slice_str(server), slice_str(id),
+                                                              slice_str(v.says->binary), slice_str(address)}),
                1);
 }
 
@@ -66,9 +66,15 @@ static void show_servers(const struct cluster *c)
     metric_family_clear(c->metrics.info);
     metric_family_clear(c->metrics.up);
     set_age(c, own, c->local, c->started_ms);
+    set_pulse(c, own, c->local);
     show_server(c, own, c->own_id, c->local, c->o.local);
     while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL) {
-        set_age(c, peer_label(p), p->server, p->known_ms);
+        /* Whose Lease was deleted has gone in good order: how old its document is, and whether it answers, worries
+         * nobody. */
+        if (!p->left) {
+            set_age(c, peer_label(p), p->server, p->known_ms);
+            set_pulse(c, peer_label(p), p->server);
+        }
         show_server(c, peer_label(p), p->id, p->server, p->origin);
         drained += p->drained;
     }

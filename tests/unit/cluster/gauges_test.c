@@ -81,6 +81,28 @@ static void two_of_one_name(void)
     world_end(&w);
 }
 
+/* A server that was taken away, its Lease deleted, is known for a while, and nobody is to be woken for it. */
+static void taken_away(void)
+{
+    struct world w;
+    struct kube_server *b;
+
+    world_init(&w, WORLD_BASE);
+    w.opts.pulse = true;
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    world_start(&w);
+    sim_run_ms(w.loop, 10000);
+    is_u64(series(&w, "mvproxy_discovery_age_seconds", "cp-b"), 1, "it has an age");
+    is_u64(series(&w, "mvproxy_server_up", "cp-b"), 1, "and answers");
+    kube_stop(b, false);
+    kube_delete(w.store, KUBE_LEASE, kube_id(b));
+    sim_run_ms(w.loop, 10000);
+    is_u64(series(&w, "mvproxy_server_info", "cp-b"), 1, "gone, it is still known");
+    is_u64(series(&w, "mvproxy_discovery_age_seconds", "cp-b"), 0, "without an age");
+    is_u64(series(&w, "mvproxy_server_up", "cp-b"), 0, "and nobody says that it is down");
+    world_end(&w);
+}
+
 static void not_configured(void)
 {
     static const char *const silent[] = {"mvproxy_etcd_working",
@@ -108,6 +130,7 @@ int main(void)
 {
     by_host_name();
     two_of_one_name();
+    taken_away();
     not_configured();
     return tap_end();
 }
