@@ -3,6 +3,7 @@
 
 #include "back/bearers.h"
 #include "back/h2_pool.h"
+#include "back/loop_token.h"
 #include "back/pool.h"
 #include "base/metric.h"
 
@@ -95,6 +96,7 @@ struct back *back_new(struct loop *l, struct metrics *m)
     struct back *b = must_zalloc(sizeof *b);
 
     b->loop = l;
+    loop_token_make(b);
     b->place = place;
     b->close_idle = close_idle;
     b->drop_pools = drop_pools;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "back/fetch.h"
 
+#include "back/loop_token.h"
 #include "back/request.h"
 #include "base/buf.h"
 #include "http/gzip.h"
@@ -153,7 +154,7 @@ static bool prepare(struct fetch *f, const struct fetch_opts *o)
 {
     struct http_head *h = &f->head;
 
-    if (!http_head_init(h, f->arena, o->n_fields + 1))
+    if (!http_head_init(h, f->arena, o->n_fields + 2))
         return false;
     h->method = arena_copy(f->arena, o->method);
     h->method_id = http_method_of(o->method);
@@ -167,6 +168,9 @@ static bool prepare(struct fetch *f, const struct fetch_opts *o)
         if (name.p == NULL || value.p == NULL || !http_head_add(h, f->arena, name, value))
             return false;
     }
+    if (loop_token_of(o->origin)[0] != '\0' &&
+        !http_head_add(h, f->arena, SLICE_LIT(LOOP_TOKEN_FIELD), slice_str(loop_token_of(o->origin))))
+        return false;
     if (http_head_find(h, HTTP_HOST) == NULL) {
         struct slice host = arena_copy(f->arena, slice_str(origin_address(o->origin)));
 

@@ -296,6 +296,13 @@ void origin_connect_failed(struct origin *o, const char *why)
     failed(o, HEALTH_CONNECT, why);
 }
 
+void origin_say_loop(const struct origin *o)
+{
+    log_error("Requests to the API server come back: an mvproxy answers at its address, perhaps this one; they are "
+              "refused until a kube-apiserver answers there",
+              LT("server", o->server), LT("address", o->address));
+}
+
 /*
  * What answers said in the handshake that it is an mvproxy: this one, behind an address of somebody else (a virtual IP,
  * a load balancer, a rule of the packet filter), or another one whose requests come back to us. What is sent there
@@ -307,9 +314,7 @@ bool origin_refuses(struct origin *o, const struct stream *s)
         return false;
     metric_inc(o->m.connect_failures);
     if (o->reach != ORIGIN_LOOPS)
-        log_error("Requests to the API server come back: an mvproxy answers at its address, perhaps this one; they are "
-                  "refused until a kube-apiserver answers there",
-                  LT("server", o->server), LT("address", o->address));
+        origin_say_loop(o);
     o->reach = ORIGIN_LOOPS;
     o->back->close_idle(o);
     return true;
@@ -322,7 +327,7 @@ bool origin_unreachable(const struct origin *o)
 
 bool origin_loops(const struct origin *o)
 {
-    return o->reach == ORIGIN_LOOPS;
+    return o->reach == ORIGIN_LOOPS || o->came_back;
 }
 
 enum back_failure origin_failure(const struct origin *o)

@@ -61,7 +61,7 @@ struct origin_metrics {
     struct metric *seconds; /* NULL until it is needed */
 };
 
-enum { ORIGIN_WHY_BYTES = 192, ORIGIN_EJECTED_AGAIN_MS = 600000 };
+enum { ORIGIN_TOKEN_BYTES = 32, ORIGIN_WHY_BYTES = 192, ORIGIN_EJECTED_AGAIN_MS = 600000 };
 
 /* What came of the last attempt to connect. */
 enum origin_reach { ORIGIN_REACHED, ORIGIN_UNREACHABLE, ORIGIN_LOOPS };
@@ -77,6 +77,8 @@ struct origin {
     bool complete;                   /* they are all there */
     size_t in_flight, own_in_flight; /* the second are among the first */
     enum origin_reach reach;
+    bool came_back; /* a question of ours (loop_token.h) */
+    uint64_t came_back_ms;
     struct health health;
     char out_why[ORIGIN_WHY_BYTES]; /* of the last failure that put it out */
     uint64_t out_since_ms;
@@ -100,6 +102,7 @@ struct back {
     struct bearer bearers[LIMIT_ACCEPTED_BEARERS]; /* by the token's hash; bearers.c */
     struct arena_pool arenas;
     struct churn wasted_dials, resets;
+    char loop_token[ORIGIN_TOKEN_BYTES + 1]; /* loop_token.h */
     /* Upwards: finds a connection for the request (fresh: one of its own); closes what is idle; frees the pools. */
     void (*place)(struct back_request *r, bool fresh);
     void (*close_idle)(struct origin *o);
@@ -116,6 +119,8 @@ void origin_connect_failed(struct origin *o, const char *why);
 /* A new connection; true: it leads back to an mvproxy and must not be used. Its idle connections are closed then, so
  * that the next request finds out whether it still does. */
 bool origin_refuses(struct origin *o, const struct stream *s);
+/* That what is sent there comes back. */
+void origin_say_loop(const struct origin *o);
 #define ORIGIN_LOOP_TEXT "an mvproxy answers there, not a kube-apiserver"
 /* Why no connection could be made. */
 enum back_failure origin_failure(const struct origin *o);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "back/loop_token.h"
 #include "back/retry.h"
 #include "base/clock.h"
 #include "base/contract.h"
@@ -199,6 +200,10 @@ struct back_request *request_new(struct back *b, const struct back_opts *o)
 void request_place(struct back_request *r, bool fresh)
 {
     request_set_link(r, NULL, NULL);
+    if (loop_token_refuses(r->origin, r->opts.own)) {
+        request_fail(r, BACK_FAIL_LOOP, ORIGIN_LOOP_TEXT);
+        return;
+    }
     move(r, REQUEST_WAITING);
     r->back->place(r, fresh);
 }
@@ -368,6 +373,8 @@ void request_responded(struct back_request *r)
     r->responded = true;
     if (!r->opts.probe)
         origin_answered(r->origin, r->response.status);
+    if (r->opts.own)
+        loop_token_answered(r->origin, r->response.status);
     /* A watch is answered at once, whatever the server has to do; and what is our own hides how clients are served. */
     if (r->state != REQUEST_ABANDONED && !r->opts.lasting && !r->opts.own)
         origin_note_time(r->origin, clock_us() - r->started_us);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "back/loop_token.h"
 #include "base/log.h"
 #include "cluster/work.h"
 #include "kube/user.h"
@@ -274,6 +275,9 @@ static bool stream_head(struct api_stream *s, const struct origin *o, struct sli
         if (name.p == NULL || value.p == NULL || !http_head_add(&s->head, s->arena, name, value))
             return false;
     }
+    if (loop_token_of(o)[0] != '\0' &&
+        !http_head_add(&s->head, s->arena, SLICE_LIT(LOOP_TOKEN_FIELD), slice_str(loop_token_of(o))))
+        return false;
     return http_head_add_id(&s->head, s->arena, HTTP_USER_AGENT, user_agent.value) &&
            http_head_add_id(&s->head, s->arena, HTTP_ACCEPT, SLICE_LIT("application/json"));
 }

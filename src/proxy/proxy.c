@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proxy/proxy.h"
 
+#include "back/loop_token.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -286,6 +287,14 @@ static void look_for_insight(struct job *j)
     }
 }
 
+/* What the proxy itself asks the local server; a client has no use for the field. */
+static bool is_own_question(const struct job *j)
+{
+    const struct http_field *f = http_head_find_name(exchange_request(j->x), SLICE_LIT(LOOP_TOKEN_FIELD));
+
+    return f != NULL && loop_token_came_back(j->config->local, f->value);
+}
+
 void proxy_on_request(struct exchange *x, void *arg)
 {
     struct proxy *p = arg;
@@ -304,7 +313,13 @@ void proxy_on_request(struct exchange *x, void *arg)
     exchange_attach(x, forward_sink(), j);
     if (access_log_on(&j->config->access_log))
         request_summary_note_head(&j->summary, exchange_request(x));
-    if (!understand(j) || !authenticate(j))
+    if (!understand(j))
+        return;
+    if (is_own_question(j)) {
+        job_refuse_loop(j);
+        return;
+    }
+    if (!authenticate(j))
         return;
     if (!note_client(j))
         return;

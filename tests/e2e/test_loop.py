@@ -3,7 +3,9 @@
 """The API server's address leads back to mvproxy, behind an address that is not its own: noticed at once, and over by itself."""
 
 import contextlib
+import os
 import socket
+import ssl
 import threading
 
 import fixture
@@ -27,14 +29,21 @@ class Forwarder:
         while True:
             near, _ = self.listener.accept()
             self.accepted += 1
-            try:
-                far = socket.create_connection(self.to)
-            except OSError:
-                near.close()
-                continue
-            self.open |= {near, far}
-            for source, sink in ((near, far), (far, near)):
-                threading.Thread(target=self._pass, args=(source, sink), daemon=True).start()
+            threading.Thread(target=self._join, args=(near,), daemon=True).start()
+
+    def connect(self, near):
+        """The two ends of a connection."""
+        return near, socket.create_connection(self.to)
+
+    def _join(self, near):
+        try:
+            near, far = self.connect(near)
+        except OSError:
+            near.close()
+            return
+        self.open |= {near, far}
+        threading.Thread(target=self._pass, args=(near, far), daemon=True).start()
+        self._pass(far, near)
 
     def _pass(self, source, sink):
         with contextlib.suppress(OSError):
@@ -54,6 +63,22 @@ class Forwarder:
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
         self.open.clear()
+
+
+class Terminator(Forwarder):
+    """One that ends TLS, as a load balancer or a sidecar does: what is behind it does not show in the handshake."""
+
+    def __init__(self, certs, to):
+        self.server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self.server.load_cert_chain(certs.crt("node-a"), certs.key("node-a"))
+        self.server.set_alpn_protocols(["http/1.1"])
+        self.client = ssl.create_default_context(cafile=certs.crt("ca"))
+        self.client.check_hostname = False
+        super().__init__(to)
+
+    def connect(self, near):
+        near = self.server.wrap_socket(near, server_side=True)
+        return near, self.client.wrap_socket(socket.create_connection(self.to), server_hostname="kubernetes.default.svc")
 
 
 def setup():
@@ -118,6 +143,55 @@ def test_from_the_start(world):
     world.forwarder.point_to(world.addresses["a"])
     proxy.await_ready()
     equal(world.ask("GET", MAPS).status, 200, "resources")
+
+
+def test_behind_tls(world):
+    """something between ends TLS: noticed by the first question of mvproxy's own, no request goes round, and over by itself"""
+    proxy = world.proxies["a"]
+    proxy.stop()
+    between = Terminator(world.certs, proxy.address)
+    proxy.options["apiserver"] = "https://" + between.address
+    mark = proxy.log_mark()
+    proxy.start(ready=False)
+    until(lambda: COMES_BACK in proxy.log()[mark:], "noticed")
+    before, n = between.accepted, 50
+    for _ in range(n):
+        equal(world.ask("GET", "/version").status, 508, "version")
+    check(between.accepted - before < 10 * n, "%d connections for %d requests" % (between.accepted - before, n))
+    check("come back" in proxy.get("/readyz/local-apiserver")[1], proxy.get("/readyz/local-apiserver"))
+    equal(proxy.log()[mark:].count(COMES_BACK), 1, "lines")
+    between.point_to(world.addresses["a"])
+    until(lambda: world.ask("GET", "/version").status == 200, "a server answers there")
+    proxy.await_log("Server can be reached again", mark)
+
+
+def test_forged_token(world):
+    """a client that shows a token of its own is a client like any other"""
+    for token in ("0" * 32, "", "x" * 31, "f" * 4096):
+        equal(world.ask("GET", "/version", headers=[("X-Mvproxy-Loop-Check", token)]).status, 200, token[:40])
+
+
+def test_round_of_two(world):
+    """two mvproxies, each the API server of the other, by way of what ends TLS: noticed by both"""
+    ends = {}
+    for name, other in (("a", "b"), ("b", "a")):
+        ends[name] = Terminator(world.certs, world.proxies[other].address)
+    marks = {}
+    for name, proxy in world.proxies.items():
+        proxy.stop()
+        proxy.options.update({"apiserver": "https://" + ends[name].address, "local-failover": False})
+        marks[name] = proxy.log_mark()
+        proxy.start(ready=False)
+    for name, proxy in world.proxies.items():
+        until(lambda n=name, p=proxy: COMES_BACK in p.log()[marks[n]:], "noticed by " + name)
+        until(lambda n=name: world.ask("GET", "/version", name=n).status == 508, "508 of " + name)
+    before = {name: end.accepted for name, end in ends.items()}
+    for _ in range(20):
+        for name in ends:
+            equal(world.ask("GET", "/version", name=name).status, 508, name)
+    for name, end in ends.items():
+        check(end.accepted - before[name] < 400, name, end.accepted - before[name])
+        check(len(os.listdir("/proc/%d/fd" % world.proxies[name].child.pid)) < 200, "descriptors of", name)
 
 
 if __name__ == "__main__":

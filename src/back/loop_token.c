@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "back/loop_token.h"
+
+#include <stdio.h>
+
+#include "back/origin.h"
+#include "base/hash.h"
+#include "base/log.h"
+
+enum { LOOP_DETECTED = 508 };
+
+void loop_token_make(struct back *b)
+{
+    (void)snprintf(b->loop_token, sizeof(b->loop_token), "%016llx%016llx", (unsigned long long)hash_random(),
+                   (unsigned long long)hash_random());
+}
+
+const char *loop_token_of(const struct origin *o)
+{
+    return o->opts.last && o->back != NULL ? o->back->loop_token : "";
+}
+
+/* In a time that tells nothing of how much of it is right. */
+static bool is_ours(const struct origin *o, struct slice value)
+{
+    unsigned char differs = 0;
+
+    if (o->back == NULL || value.n != ORIGIN_TOKEN_BYTES)
+        return false;
+    for (size_t i = 0; i < ORIGIN_TOKEN_BYTES; i++)
+        differs |= (unsigned char)(value.p[i] ^ o->back->loop_token[i]);
+    return differs == 0;
+}
+
+bool loop_token_came_back(struct origin *o, struct slice value)
+{
+    if (!is_ours(o, value))
+        return false;
+    if (!o->came_back)
+        origin_say_loop(o);
+    o->came_back = true;
+    o->came_back_ms = loop_now_ms(o->back->loop);
+    o->back->close_idle(o); /* what is between may send the next connection elsewhere */
+    return true;
+}
+
+bool loop_token_refuses(const struct origin *o, bool own)
+{
+    return o->came_back && !own;
+}
+
+void loop_token_answered(struct origin *o, unsigned status)
+{
+    if (!o->came_back || status == LOOP_DETECTED || o->back == NULL ||
+        loop_now_ms(o->back->loop) - o->came_back_ms < LOOP_TOKEN_QUIET_MS)
+        return;
+    o->came_back = false;
+    log_info("Server can be reached again", LT("server", o->server), LT("address", o->address));
+}
