@@ -338,7 +338,7 @@ def test_probes(cluster):
         # Eight failures in 8 s instead of 80.
         one.write("/etc/default/kubelet", "MORE=--liveness-speed=10\n")
         one.run("systemctl restart kubelet")
-    plain.run("kubeadm upgrade node phase control-plane --certificate-renewal=false")
+    plain.run("kubeadm upgrade node phase control-plane --etcd-upgrade=false --certificate-renewal=false")
     assert _probes(plain) == ({plain.address}, {"127.0.0.1"}), _probes(plain)
     for one in (patched, plain):  # the startup probe is over
         plain.run("kubectl -n kube-system wait --for=condition=Ready --timeout=90s pod/kube-apiserver-" + one.name)
@@ -353,7 +353,7 @@ def test_probes(cluster):
     finally:
         for one in (patched, plain):
             one.run("systemctl start --no-block mvproxy; rm /etc/default/kubelet; systemctl restart kubelet")
-    plain.run("kubeadm upgrade node phase control-plane --certificate-renewal=false --patches /etc/kubernetes/patches")
+    plain.run("kubeadm upgrade node phase control-plane --etcd-upgrade=false --certificate-renewal=false --patches /etc/kubernetes/patches")
     for one in (patched, plain):
         _in_place(one)
 
@@ -459,12 +459,19 @@ def test_static_pod(cluster):
     with Askers(cluster, others) as askers:
         GUIDE.take(third, "pod-keys", "pod", "pod-verify")
         assert third.run("stat -c %u /proc/$(systemctl show -P MainPID pod-mvproxy)").strip() == "65532"
+        assert _readers(third) == ["user:65532:r--"] * 2, _readers(third)
         assert "mvproxy" in third.run("ss -Hltnp 'sport = :6443' | grep -F %s:6443" % third.address)
         third.run("mvproxy-bypass && ! ss -Hltnp 'sport = :6443' | grep mvproxy && mvproxy-bypass --undo")
         GUIDE.take(third, "pod-verify")
         askers.go_on()
     pinned = [t for t in askers.trouble if " balancer: " not in t]
     assert not pinned, pinned
+
+
+def _readers(one):
+    """Who may read a key besides root."""
+    acls = one.run("getfacl -npc /etc/kubernetes/pki/apiserver.key /etc/kubernetes/pki/front-proxy-client.key")
+    return re.findall("^(?:user|group):[0-9]+:.*|^(?:group|other)::r.*", acls, re.M)
 
 
 def test_leave(cluster):
@@ -474,8 +481,9 @@ def test_leave(cluster):
     for one in cluster.machines:
         GUIDE.take(one, "leave")
         assert "inactive" in GUIDE.take(one, "leave-verify")
+        assert not _readers(one), _readers(one)
     waiting.until(lambda: cluster.client().get("/readyz").status == 200, "the balancer")
-    first.run("kubeadm upgrade node phase control-plane --certificate-renewal=false")
+    first.run("kubeadm upgrade node phase control-plane --etcd-upgrade=false --certificate-renewal=false")
     assert _probes(first) == ({first.address}, set()), _probes(first)
     # There is no container runtime here.
     left = [step for step in GUIDE.not_taken if not step.startswith("runtime-")]
