@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "admin/health.h"
 
+#include "admin/process_metrics.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "kube/query.h"
@@ -52,10 +53,13 @@ struct health *health_new(void)
     list_init(&h->checks);
     h->slis = metrics_new();
     h->state = metric_family(h->slis, METRIC_GAUGE, "kubernetes_healthcheck",
-                             "The last result of each health check: 1 well, 0 not.", state_labels,
+                             "[STABLE] The last result of each health check: 1 well, 0 not.", state_labels,
                              (size_t)MAX_CHECKS * ENDPOINTS);
-    h->results = metric_family(h->slis, METRIC_COUNTER, "kubernetes_healthchecks_total",
-                               "Results of each health check.", result_labels, (size_t)MAX_CHECKS * ENDPOINTS * 2);
+    h->results =
+        metric_family(h->slis, METRIC_COUNTER, "kubernetes_healthchecks_total",
+                      "[STABLE] Results of each health check.", result_labels, (size_t)MAX_CHECKS * ENDPOINTS * 2);
+    /* As component-base has it there: who scrapes these alone sees a restart. */
+    process_metrics_start_time(h->slis);
     health_add(h, HEALTH_ALL, "ping", ping, NULL);
     return h;
 }

@@ -100,6 +100,13 @@ static void declare_build_info(struct metrics *m, const char *version)
                1);
 }
 
+void process_metrics_start_time(struct metrics *m)
+{
+    metric_set(
+        metric_single(m, METRIC_GAUGE, "process_start_time_seconds", "Start of the process, seconds since 1970."),
+        start_time());
+}
+
 struct process_metrics *process_metrics_new(struct metrics *m, const char *version)
 {
     struct process_metrics *p = must_zalloc(sizeof(*p));
@@ -112,9 +119,7 @@ struct process_metrics *process_metrics_new(struct metrics *m, const char *versi
     p->max_fds = metric_single(m, METRIC_GAUGE, "process_max_fds", "Most file descriptors that may be open.");
     p->log_dropped = metric_single(m, METRIC_COUNTER, "mvproxy_log_lines_dropped_total",
                                    "Lines of the log that nobody took in time.");
-    metric_set(
-        metric_single(m, METRIC_GAUGE, "process_start_time_seconds", "Start of the process, seconds since 1970."),
-        start_time());
+    process_metrics_start_time(m);
     declare_build_info(m, version);
     metrics_on_collect(m, collect, p);
     return p;

@@ -14,6 +14,8 @@ struct process_metrics;
  * be freed after the registry. Ends the process when out of memory (start-up only).
  */
 struct process_metrics *process_metrics_new(struct metrics *m, const char *version);
+/* Only when the process was started. */
+void process_metrics_start_time(struct metrics *m);
 void process_metrics_free(struct process_metrics *p);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "kube/json_small.h"
 
-enum { DEPTH = 8, DIGITS_MAX = 6 };
+enum { DEPTH = 8, DIGITS_MAX = 6, PATCH_MAX = (1 << 20) - 1 };
 
 /* The next number, at most six digits; anything else ends it. */
 static bool take_number(struct slice *text, uint64_t *out)
@@ -40,6 +40,11 @@ bool version_text_valid(struct slice text)
     return text.n > 0;
 }
 
+static uint64_t release_number(uint64_t major, uint64_t minor, uint64_t patch)
+{
+    return major << 40 | minor << 20 | patch;
+}
+
 static uint64_t release_of(struct slice text)
 {
     uint64_t part[3] = {0};
@@ -49,7 +54,7 @@ static uint64_t release_of(struct slice text)
     text = slice_from(text, 1);
     for (size_t i = 0; i < 3 && take_number(&text, &part[i]) && text.n > 0 && text.p[0] == '.'; i++)
         text = slice_from(text, 1);
-    return part[0] << 40 | part[1] << 20 | part[2];
+    return release_number(part[0], part[1], part[2]);
 }
 
 bool version_read(struct slice json, struct version *out)
@@ -57,7 +62,7 @@ bool version_read(struct slice json, struct version *out)
     struct json_object *root = json_small_read(json, DEPTH, NULL);
     struct slice binary = json_small_text(root, "gitVersion");
     bool is_object = json_object_is_type(root, json_type_object);
-    uint64_t pair[2];
+    uint64_t pair[2], emulated;
 
     *out = (struct version){.release = release_of(binary)};
     if (binary.n < sizeof out->binary && version_text_valid(binary))
@@ -66,8 +71,12 @@ bool version_read(struct slice json, struct version *out)
         out->major = (unsigned)pair[0];
         out->minor = (unsigned)pair[1];
     }
-    if (take_pair(root, "emulationMajor", "emulationMinor", pair))
+    if (take_pair(root, "emulationMajor", "emulationMinor", pair)) {
         (void)snprintf(out->emulated, sizeof out->emulated, "%u.%u", (unsigned)pair[0], (unsigned)pair[1]);
+        emulated = release_number(pair[0], pair[1], PATCH_MAX);
+        if (emulated < out->release)
+            out->release = emulated;
+    }
     json_object_put(root);
     return is_object;
 }

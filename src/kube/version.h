@@ -12,7 +12,11 @@ struct version {
     char binary[VERSION_TEXT_BYTES];   /* "v1.34.4" */
     char emulated[VERSION_TEXT_BYTES]; /* "1.33", as 1.34 and later say it */
     unsigned major, minor;             /* both or none; distributions may decorate them ("24+") */
-    uint64_t release;                  /* a number that is higher for a later release ("v1.34.4-x+y" → 1.34.4) */
+    /*
+     * A number that is higher for a later release ("v1.34.4-x+y" → 1.34.4). It is about the APIs, so an older one that
+     * is emulated (KEP-4330) counts, as its last patch release.
+     */
+    uint64_t release;
 };
 
 /* Not empty, and nothing but what versions consist of. */

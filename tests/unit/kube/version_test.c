@@ -36,6 +36,10 @@ static void test_release(void)
         {"{\"gitVersion\":\"v1.34.4-gke.100+abc\"}", 1, 34, 4},
         {"{\"gitVersion\":\"v1.35.0-alpha.1\"}", 1, 35, 0},
         {"{\"gitVersion\":\"v2\"}", 2, 0, 0},
+        /* What is emulated decides which APIs there are. */
+        {"{\"gitVersion\":\"v1.37.2\",\"emulationMajor\":\"1\",\"emulationMinor\":\"36\"}", 1, 36, (1 << 20) - 1},
+        {"{\"gitVersion\":\"v1.37.2\",\"emulationMajor\":\"1\",\"emulationMinor\":\"37\"}", 1, 37, 2},
+        {"{\"gitVersion\":\"v1.37.2\",\"emulationMajor\":\"1\",\"emulationMinor\":\"x\"}", 1, 37, 2},
         {"{\"gitVersion\":\"1.34\"}", 0, 0, 0},
         {"{\"gitVersion\":7}", 0, 0, 0},
         {"{}", 0, 0, 0},
