@@ -299,7 +299,6 @@ bool etcd_read_frame(struct slice line, struct etcd_frame *out, struct err *err)
     }
     if (!header_of(result, &out->header, err))
         return false;
-    out->created = flag(result, "created");
     out->canceled = flag(result, "canceled");
     out->reason = text(result, "cancel_reason");
     if (!number(result, "compact_revision", &out->compacted))

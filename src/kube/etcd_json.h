@@ -66,7 +66,7 @@ bool etcd_read_put(struct slice json, bool *put, struct etcd_kvs *i, struct err 
 /* One line of a watch stream. */
 struct etcd_frame {
     struct etcd_header header;
-    bool created, canceled;
+    bool canceled;
     uint64_t compacted;  /* not 0: what was asked for is no longer there */
     struct slice reason; /* of canceled, or of an error; JSON text without its quotes */
     struct etcd_kvs events;

@@ -52,7 +52,7 @@ bool hostport_parse(struct slice s, struct hostport *out)
     *out = (struct hostport){.host = slice_of(s.p, colon - 1), .port = (uint16_t)port};
     if (out->host.n > 2 && out->host.p[0] == '[' && out->host.p[out->host.n - 1] == ']') {
         out->host = slice_of(out->host.p + 1, out->host.n - 2);
-        out->ipv6 = out->ip = true;
+        out->ip = true;
         return is_literal(AF_INET6, out->host);
     }
     out->ip = is_literal(AF_INET, out->host);

@@ -10,7 +10,6 @@
 struct hostport {
     struct slice host; /* without brackets, into the parsed text */
     uint16_t port;     /* never 0 */
-    bool ipv6;         /* was in brackets */
     bool ip;           /* a literal address of either family, no name */
 };
 

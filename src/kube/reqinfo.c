@@ -163,7 +163,7 @@ static bool read_prefix(struct segments *s, struct reqinfo *out)
     if (!at_least(*s, groupless ? 3 : 4))
         return false;
     out->is_resource = true;
-    out->api_prefix = take(s);
+    (void)take(s);
     if (!groupless)
         out->group = take(s);
     out->version = take(s);
@@ -211,7 +211,6 @@ enum reqinfo_result reqinfo_parse(struct arena *a, struct slice method, struct s
 
     *out = (struct reqinfo){
         .verb = none,
-        .api_prefix = none,
         .group = none,
         .version = none,
         .ns = none,

@@ -24,7 +24,6 @@ struct reqinfo {
      * the lower-cased method on everything else. HEAD counts as get or list.
      */
     struct slice verb;
-    struct slice api_prefix; /* "api" or "apis"; "" if not a resource */
     struct slice group, version, ns, resource, subresource, name;
     bool name_selected;               /* the name is a list's or watch's field selector's */
     struct slice path;                /* percent-decoded, with its leading slash */

@@ -35,13 +35,7 @@ struct status {
 #define STATUS_NO_MEMORY "The proxy is out of memory, please try again later"
 #define STATUS_UNAUTHORIZED "Unauthorized"
 #define STATUS_BAD_TARGET "The request target is malformed or ambiguous"
-#define STATUS_BAD_REQUEST "The request is malformed"
-#define STATUS_TARGET_TOO_LONG "The request target is too long"
-#define STATUS_HEADERS_TOO_LARGE "The request header is too large"
-#define STATUS_BODY_TOO_LARGE "The request body is too large"
-#define STATUS_REQUEST_TIMEOUT "The request did not arrive in time"
 #define STATUS_GATEWAY_TIMEOUT "The API server did not answer in time"
-#define STATUS_INTERNAL "Internal error occurred"
 
 /* Seconds that our 503 and 429 ask clients to wait: client-go then retries up to ten times by itself. */
 enum { STATUS_RETRY_AFTER = 1 };

@@ -5,18 +5,14 @@
 
 static void check(const struct reqinfo *r, struct slice target)
 {
-    const struct slice all[] = {r->verb,     r->api_prefix,  r->group, r->version,  r->ns,
-                                r->resource, r->subresource, r->name,  r->raw_path, r->raw_query};
+    const struct slice all[] = {r->verb,        r->group, r->version,  r->ns,       r->resource,
+                                r->subresource, r->name,  r->raw_path, r->raw_query};
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         must_hold(all[i].p != NULL);
     must_hold(r->path.p != NULL && slice_index(r->path, '\0') == r->path.n);
     must_hold(r->raw_path.n + r->raw_query.n <= target.n);
     if (!r->is_resource)
-        must_hold(r->api_prefix.n == 0);
-    else
-        must_hold(slice_eq(r->api_prefix, SLICE_LIT("api")) || slice_eq(r->api_prefix, SLICE_LIT("apis")));
-    if (slice_eq(r->api_prefix, SLICE_LIT("api")))
         must_hold(r->group.n == 0);
 }
 
