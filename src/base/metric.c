@@ -214,38 +214,67 @@ static bool make_room(struct metric_family *f)
     return true;
 }
 
-struct metric *metric_child(struct metric_family *f, const struct slice *values)
+/* Where the child is, or should be put in. */
+static size_t child_at(const struct metric_family *f, const struct slice *values, bool *found)
 {
     size_t low = 0, high = f->n_children;
-    struct metric *m;
 
-    must_hold(values != NULL || f->n_labels == 0);
-    /* Also the only child of a family without labels, and the real thing where all values happen to be "other". */
-    if (values == NULL || compare_labels(f->other->labels, values, f->n_labels) == 0) {
-        f->other_used = true;
-        return f->other;
-    }
+    *found = false;
     while (low < high) {
         size_t mid = low + (high - low) / 2;
         int d = compare_labels(f->children[mid]->labels, values, f->n_labels);
 
-        if (d == 0)
-            return f->children[mid];
+        if (d == 0) {
+            *found = true;
+            return mid;
+        }
         if (d < 0)
             low = mid + 1;
         else
             high = mid;
     }
-    m = f->n_children < f->max_series && make_room(f) ? mem_zalloc(metric_bytes(f, values)) : NULL;
-    if (m == NULL) {
-        f->other_used = true;
-        return f->other;
-    }
+    return low;
+}
+
+/* NULL: there is none, and no room or memory for one more. */
+static struct metric *child_within(struct metric_family *f, const struct slice *values, size_t most)
+{
+    bool found;
+    size_t at = child_at(f, values, &found);
+    struct metric *m;
+
+    if (found)
+        return f->children[at];
+    m = f->n_children < most && make_room(f) ? mem_zalloc(metric_bytes(f, values)) : NULL;
+    if (m == NULL)
+        return NULL;
     metric_fill(m, f, values);
-    memmove(f->children + low + 1, f->children + low, (f->n_children - low) * sizeof(f->children[0]));
-    f->children[low] = m;
+    memmove(f->children + at + 1, f->children + at, (f->n_children - at) * sizeof(f->children[0]));
+    f->children[at] = m;
     f->n_children++;
     return m;
+}
+
+struct metric *metric_child(struct metric_family *f, const struct slice *values)
+{
+    struct metric *m = NULL;
+
+    must_hold(values != NULL || f->n_labels == 0);
+    /* Also the only child of a family without labels, and the real thing where all values happen to be "other". */
+    if (values != NULL && compare_labels(f->other->labels, values, f->n_labels) != 0)
+        m = child_within(f, values, f->max_series);
+    if (m != NULL)
+        return m;
+    f->other_used = true;
+    return f->other;
+}
+
+struct metric *metric_child_or(struct metric_family *f, const struct slice *values, const struct slice *folded,
+                               size_t reserve)
+{
+    struct metric *m = child_within(f, values, f->max_series > reserve ? f->max_series - reserve : 0);
+
+    return m != NULL ? m : metric_child(f, folded);
 }
 
 struct metric *metric_single(struct metrics *m, enum metric_kind kind, const char *name, const char *help)

@@ -30,6 +30,9 @@ struct metric_family *metric_histogram_family(struct metrics *m, const char *nam
                                               const char *const *labels, const double *bounds, size_t n_bounds);
 /* The child with these label values (as many as names; copied). Never NULL: falls back to the "other" child. */
 struct metric *metric_child(struct metric_family *f, const struct slice *values);
+/* The same, but of the family's series `reserve` are kept for those of `folded`, which are used when the others are. */
+struct metric *metric_child_or(struct metric_family *f, const struct slice *values, const struct slice *folded,
+                               size_t reserve);
 /* Shorthand for a family without labels. */
 struct metric *metric_single(struct metrics *m, enum metric_kind kind, const char *name, const char *help);
 /* Whether the family of this child is exported: what is not configured says nothing. Born shown. */

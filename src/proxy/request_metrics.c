@@ -9,7 +9,8 @@
 
 #include <stdio.h>
 
-enum { ACCOUNT_MAX_SERIES = 5000, ACCOUNT_CODES = 600 };
+/* What does not fit keeps whether it asked for a resource, and its code: alerts go by these. */
+enum { ACCOUNT_MAX_SERIES = 5000, ACCOUNT_FOLDED = 200, ACCOUNT_CODES = 600 };
 
 struct request_metrics {
     struct metric_family *requests, *rerouted, *peer_errors, *durations, *retries, *failovers;
@@ -144,18 +145,24 @@ static void count_request(struct request_metrics *a, struct exchange *x, const s
     bool resource = info->is_resource;
     struct request_labels labels;
 
+    struct slice other = SLICE_LIT("other"), component = SLICE_LIT("mvproxy"), code = code_of(a, e->status);
+
     request_labels_of(&q, exchange_arena(x), &labels);
-    metric_inc(metric_child(a->requests, (struct slice[]){
-                                             labels.verb,
-                                             labels.dry_run,
-                                             resource ? known(r, info->group) : none,
-                                             resource ? known(r, info->version) : none,
-                                             resource ? known(r, info->resource) : none,
-                                             resource ? known_subresource(r, info->subresource) : labels.path,
-                                             labels.scope,
-                                             SLICE_LIT("mvproxy"),
-                                             code_of(a, e->status),
-                                         }));
+    metric_inc(metric_child_or(
+        a->requests,
+        (struct slice[]){
+            labels.verb,
+            labels.dry_run,
+            resource ? known(r, info->group) : none,
+            resource ? known(r, info->version) : none,
+            resource ? known(r, info->resource) : none,
+            resource ? known_subresource(r, info->subresource) : labels.path,
+            labels.scope,
+            component,
+            code,
+        },
+        (struct slice[]){other, none, other, other, resource ? other : none, other, other, component, code},
+        ACCOUNT_FOLDED));
 }
 
 void request_summary_note_head(struct request_summary *e, const struct http_head *h)

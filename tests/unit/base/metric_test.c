@@ -67,6 +67,25 @@ static void counters(void)
     metrics_free(NULL);
 }
 
+/* When there are too many, those that are folded keep what matters. */
+static void folded(void)
+{
+    static const char *const labels[] = {"code", "peer", NULL};
+    struct metrics *m = metrics_new();
+    struct metric_family *f = metric_family(m, METRIC_COUNTER, "a_total", "Counter.", labels, 3);
+    const char *const names[] = {"a", "b", "c", "a"}, *const codes[] = {"200", "200", "503", "404"};
+
+    for (size_t i = 0; i < ROWS(names); i++)
+        metric_inc(metric_child_or(f, (struct slice[]){slice_str(codes[i]), slice_str(names[i])},
+                                   (struct slice[]){slice_str(codes[i]), SLICE_LIT("other")}, 1));
+    metric_inc(metric_child_or(f, (struct slice[]){SLICE_LIT("200"), SLICE_LIT("b")}, NULL, 1));
+    is_walk(m,
+            "# a_total code=200 peer=a 1\na_total code=200 peer=b 2\na_total code=503 peer=other 1\n"
+            "a_total code=other peer=other 1\n",
+            "two, one that is folded, and what has no room even so");
+    metrics_free(m);
+}
+
 static void out_of_memory(void)
 {
     static const char *const labels[] = {"l", NULL};
@@ -124,6 +143,7 @@ static void collecting(void)
 int main(void)
 {
     counters();
+    folded();
     out_of_memory();
     histograms();
     collecting();
