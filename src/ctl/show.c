@@ -496,7 +496,7 @@ static void print_verdict(struct json_object *result)
     } verdicts[] = {
         {"local", "Goes to the local server", "Goes to the local server, which does not answer: 503"},
         {"peer", "Goes to a peer", "Goes to a peer, and none of them answers: 503"},
-        {"discovery", "Is answered with merged discovery", ""},
+        {"discovery", "Is answered with merged discovery, or by the local server", ""},
         {"heal", "Goes to the local server, whose answer is completed with what peers have",
          "Goes to the local server, which does not answer: 503"},
         {"refuse", "", "Is refused with 503"},

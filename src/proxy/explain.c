@@ -160,7 +160,11 @@ static void put_answer(struct proxy *p, const struct explain_query *q, const str
     put_info(&w, info);
     json_text(&w, "action", action_of(&r));
     json_text(&w, "row", route_row_name(r.row));
-    json_text(&w, "reason", reason_of(r.row));
+    json_text(&w, "reason",
+              r.action == ROUTE_DISCOVERY
+                  ? "Who accepts the aggregated form and may read it gets the merged document; others get what the "
+                    "local server says, completed with what peers have where it is a document."
+                  : reason_of(r.row));
     json_bool(&w, "refreshesDiscovery", r.local_miss);
     if (r.action == ROUTE_REFUSE) {
         json_u64(&w, "status", 503);

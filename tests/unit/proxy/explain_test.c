@@ -29,7 +29,8 @@ static const struct {
       "\"user\":null}", "\"identity\":\"left to the server that answers"}},
     {{"GET", "/healthz", NULL, false, NULL, NULL, NULL},
      {"\"resourceRequest\":false,\"verb\":\"get\",\"path\":\"/healthz\",\"action\":\"local\""}},
-    {{"GET", "/apis", NULL, false, NULL, NULL, NULL}, {"\"action\":\"discovery\""}},
+    {{"GET", "/apis", NULL, false, NULL, NULL, NULL},
+     {"\"action\":\"discovery\"", "\"reason\":\"Who accepts the aggregated form and may read it"}},
     {{"GET", "/apis/batch", NULL, false, NULL, NULL, NULL}, {"\"action\":\"heal\""}},
 };
 
