@@ -296,8 +296,14 @@ static void on_written(struct bufferevent *bev, void *arg)
 static void on_event(struct bufferevent *bev, short what, void *arg)
 {
     struct client *cl = arg;
+    bool answering = cl->job != NULL || evbuffer_get_length(bufferevent_get_output(bev)) > 0;
 
-    if ((what & BEV_EVENT_EOF) != 0 && (cl->job != NULL || evbuffer_get_length(bufferevent_get_output(bev)) > 0)) {
+    /* Who reads slowly asks nothing meanwhile; that he reads on, the other timeout watches. */
+    if ((what & BEV_EVENT_TIMEOUT) != 0 && (what & BEV_EVENT_READING) != 0 && answering) {
+        bufferevent_enable(bev, EV_READ);
+        return;
+    }
+    if ((what & BEV_EVENT_EOF) != 0 && answering) {
         cl->asked_all = true;
         bufferevent_disable(bev, EV_READ);
         return;

@@ -12,6 +12,7 @@
 #include "base/utf8.h"
 
 #define BEGUN "{\"v\":1,\"ok\":true,"
+#define HANGS "the process hangs (why: systemctl status mvproxy)"
 
 enum { ANSWER_CEILING = 64 << 20, ANSWER_TIMEOUT_S = 60, PIECE = 64 << 10 };
 
@@ -36,11 +37,13 @@ static int connect_to(const char *path, struct err *err)
     }
     memcpy(addr.sun_path, path, strlen(path) + 1);
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0) {
+    if (fd >= 0) { /* before connecting: where many wait already that takes its time, too */
         (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-        return fd;
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     }
-    (void)err_set(err, "no mvproxy answers at %s: %s%s", path, strerror(errno),
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0)
+        return fd;
+    (void)err_set(err, "no mvproxy answers at %s: %s%s", path, errno == EAGAIN ? HANGS : strerror(errno),
                   errno == EACCES                            ? " (only its user and root may)"
                   : errno == ENOENT || errno == ECONNREFUSED ? " (why: systemctl status mvproxy)"
                                                              : "");
@@ -82,7 +85,8 @@ static bool receive_line(int fd, struct buf *b, struct slice *line, struct err *
             return err_set(err, "mvproxy's answer is too long");
         n = recv(fd, room, PIECE, 0);
         if (n < 0)
-            return err_set(err, "mvproxy does not answer: %s", strerror(errno));
+            return errno == EAGAIN ? err_set(err, "no mvproxy answers: " HANGS)
+                                   : err_set(err, "mvproxy does not answer: %s", strerror(errno));
         if (n == 0)
             return err_set(err, "mvproxy closed the connection without an answer");
         buf_commit(b, (size_t)n);

@@ -425,11 +425,16 @@ static void end_answered(struct h1_conn *c, enum front_close reason)
         h1_conn_linger(c, reason);
 }
 
+static enum front_close idle_end(const struct h1_conn *c)
+{
+    return c->fc->requests > 0 ? FRONT_CLOSE_CLIENT : FRONT_CLOSE_NO_REQUEST;
+}
+
 static void on_eof(struct h1_conn *c)
 {
     switch (c->state) {
     case H1_AWAITING:
-        end_answered(c, c->fc->requests > 0 ? FRONT_CLOSE_CLIENT : FRONT_CLOSE_NO_REQUEST);
+        end_answered(c, idle_end(c));
         break;
     case H1_DISCARDING:
         end_answered(c, FRONT_CLOSE_CLIENT_GONE);
@@ -447,10 +452,18 @@ static void on_eof(struct h1_conn *c)
     }
 }
 
+/* Many clients end a connection without close_notify. Where nothing was under way, nothing can have been cut off. */
+static bool was_left_idle(const struct h1_conn *c)
+{
+    return c->state == H1_AWAITING && stream_was_left(c->stream) && stream_unsent(c->stream) == 0;
+}
+
 static void on_failed(struct h1_conn *c)
 {
     if (c->state == H1_LINGERING)
         h1_conn_close(c, c->close_reason, STREAM_CLOSE_NOW);
+    else if (was_left_idle(c))
+        h1_conn_close(c, idle_end(c), STREAM_CLOSE_NOW);
     else
         end_exchange(c, stream_failure(c->stream), FRONT_CLOSE_STREAM_FAILED);
 }

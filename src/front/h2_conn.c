@@ -416,6 +416,16 @@ static void on_eof(struct h2_conn *c)
     close_conn(c, "client closed the connection", reason, STREAM_CLOSE_FLUSH);
 }
 
+/* Without a stream nothing can have been cut off by a client that leaves without close_notify. */
+static void on_failed(struct h2_conn *c)
+{
+    if (c->state == H2_SERVING && c->streams.count == 0 && stream_was_left(c->stream) && stream_unsent(c->stream) == 0)
+        on_eof(c);
+    else
+        close_conn(c, stream_failure(c->stream), c->state == H2_SERVING ? FRONT_CLOSE_STREAM_FAILED : c->close_reason,
+                   STREAM_CLOSE_NOW);
+}
+
 static void on_event(struct stream *s, enum stream_event ev, void *arg)
 {
     struct h2_conn *c = arg;
@@ -432,8 +442,7 @@ static void on_event(struct stream *s, enum stream_event ev, void *arg)
         on_eof(c);
         break;
     case STREAM_FAILED:
-        close_conn(c, stream_failure(c->stream), c->state == H2_SERVING ? FRONT_CLOSE_STREAM_FAILED : c->close_reason,
-                   STREAM_CLOSE_NOW);
+        on_failed(c);
         break;
     }
 }

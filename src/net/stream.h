@@ -112,7 +112,9 @@ void stream_finish_writing(struct stream *s);
 const char *stream_remote_text(const struct stream *s); /* "10.0.0.1:34567", "[::1]:80", "unix" */
 const char *stream_remote_ip(const struct stream *s);   /* without the port; "" for Unix sockets */
 const char *stream_failure(const struct stream *s);     /* after FAILED: what happened; never secrets */
-const char *stream_alpn(const struct stream *s);        /* "h2", "http/1.1" or "" */
+/* After FAILED: by a FIN without close_notify, which may be a cut, and nothing else. */
+bool stream_was_left(const struct stream *s);
+const char *stream_alpn(const struct stream *s); /* "h2", "http/1.1" or "" */
 /*
  * This connection's handshake selected one of the TLS_HOP_ALPN names: on a connection that we made, an mvproxy is at
  * its other end. Of this connection only; another to the same address has to say so itself.

@@ -36,6 +36,11 @@ const char *stream_remote_ip(const struct stream *s)
     return s->remote_ip;
 }
 
+bool stream_was_left(const struct stream *s)
+{
+    return s->left;
+}
+
 const char *stream_failure(const struct stream *s)
 {
     return s->failure != NULL ? s->failure : s->state == STREAM_BROKEN ? "out of memory" : "";

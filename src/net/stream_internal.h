@@ -61,12 +61,12 @@ struct stream {
     void *on_closed_arg;
     enum stream_state state;
     int fd;
-    unsigned pauses;  /* enum stream_pause */
-    unsigned pending; /* events to deliver, 1 << enum stream_event */
-    bool delivering;  /* fn is on the stack */
-    bool reading;     /* what set_reading was told last */
-    bool full;        /* LIMIT_STREAM_INPUT was reached */
-    bool in_eof;
+    unsigned pauses;   /* enum stream_pause */
+    unsigned pending;  /* events to deliver, 1 << enum stream_event */
+    bool delivering;   /* fn is on the stack */
+    bool reading;      /* what set_reading was told last */
+    bool full;         /* LIMIT_STREAM_INPUT was reached */
+    bool in_eof, left; /* stream_was_left() */
     bool peer_ended;   /* FIN or close_notify was read, even if sending has failed since */
     bool send_blocked; /* the kernel is full: wait for on_writable */
     bool send_broken;  /* a send failed; what was received before is still to be read */

@@ -104,9 +104,10 @@ static void report(struct stream *s, unsigned long error)
         stream_broke(s, "%s: read: %s", phase(s), strerror(t->bio.recv_error));
     else if (t->bio.eof && s->carrier_failure != NULL)
         stream_broke(s, "%s: the egress proxy's connection ended: %s", phase(s), s->carrier_failure);
-    else if (t->bio.eof)
+    else if (t->bio.eof) {
+        s->left = true;
         stream_broke(s, "%s: unexpected EOF", phase(s)); /* a FIN without close_notify may be a cut */
-    else if (verdict != X509_V_OK)
+    } else if (verdict != X509_V_OK)
         stream_broke(s, "%s: certificate refused: %s", phase(s), X509_verify_cert_error_string(verdict));
     else
         stream_broke(s, "%s: %s", phase(s), reason == NULL ? "protocol error" : reason);

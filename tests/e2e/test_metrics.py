@@ -4,9 +4,11 @@
 
 import gzip
 import re
+import socket
 import urllib.request
 
 import fixture
+import rawh2
 from fixture import check, equal, until
 
 FIRST = "/apis/resource.k8s.io/v1/deviceclasses"  # 1.34 has it, 1.33 has not
@@ -35,6 +37,37 @@ def versions(proxy):
 
 def ask(world, node, path):
     return world.ask("GET", path, name=node).status
+
+
+def idle(world, alpn):
+    """A connection on which one request was answered; HTTP/2 has said all that it has to say by then."""
+    client = world.client(alpn=alpn)
+    if alpn == ("h2",):
+        two = rawh2.RawH2(client)
+        check(two.ok(two.request("GET", "/version")), "HTTP/2")
+    else:
+        equal(client.ask("GET", "/version").status, 200, "HTTP/1.1")
+    return client
+
+
+def test_left(world):
+    """a client that leaves without TLS's close_notify: an end where nothing was under way, else a connection that broke"""
+    a = world.proxies["a"]
+    for alpn in (("http/1.1",), ("h2",)):
+        for how, reason in ((None, "client"), (b"GET /version HT", "stream_failed"), ("watch", "stream_failed")):
+            if alpn == ("h2",) and how is not None:
+                continue
+            client = idle(world, alpn)
+            if how == "watch":
+                client.request("GET", "/api/v1/namespaces/default/configmaps?watch=true")
+                equal(client.final_head().status, 200, "watch")
+            elif how is not None:
+                client.send(how)
+            address = "%s:%d" % client.sock.getsockname()
+            client.sock.shutdown(socket.SHUT_WR)  # a FIN; what has not been read would make it a reset
+            closed = re.compile(r'"Connection closed" connection=\d+ client="%s" reason="(\w+)"' % re.escape(address))
+            equal(until(lambda c=closed: c.search(a.log()), "the end of " + address).group(1), reason, "%s, %s" % (alpn[0], how))
+            client.close()
 
 
 def test_one_name(world):

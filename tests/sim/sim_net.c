@@ -469,6 +469,12 @@ const char *stream_remote_ip(const struct stream *s)
     return s->remote_ip;
 }
 
+bool stream_was_left(const struct stream *s)
+{
+    (void)s;
+    return false;
+}
+
 const char *stream_failure(const struct stream *s)
 {
     return s->failure != NULL ? s->failure : "";
