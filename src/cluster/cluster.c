@@ -15,6 +15,7 @@
 #include "cluster/exclusions.h"
 #include "cluster/front_trust.h"
 #include "cluster/leases.h"
+#include "cluster/peer_named.h"
 #include "cluster/peers_static.h"
 #include "cluster/publish.h"
 #include "cluster/records.h"
@@ -366,43 +367,39 @@ void cluster_refresh(struct cluster *c)
             (void)refresh_trigger(p->server->discovery, REFRESH_OPERATOR);
 }
 
-static struct peer *find_peer(struct cluster *c, const char *name)
-{
-    struct peer *p;
-    size_t i = 0;
-
-    while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL)
-        if (strcmp(p->id, name) == 0 || strcmp(p->hostname, name) == 0)
-            return p;
-    return NULL;
-}
-
 bool cluster_is_own_name(const struct cluster *c, const char *name)
 {
     return strcmp(name, c->hostname) == 0 || strcmp(name, c->own_id) == 0;
 }
 
-bool cluster_refresh_server(struct cluster *c, const char *name)
+static struct peer *find_peer(struct cluster *c, const char *name, bool drained, struct err *err)
 {
-    struct peer *p = find_peer(c, name);
-
-    if (p == NULL && cluster_is_own_name(c, name)) {
-        (void)refresh_trigger(c->local->discovery, REFRESH_OPERATOR);
-        return true;
-    }
-    if (p != NULL && p->server != NULL)
-        (void)refresh_trigger(p->server->discovery, REFRESH_OPERATOR);
-    return p != NULL;
+    return c->peers == NULL ? NULL : peer_named(c->peers, name, drained, cluster_peers_handler(), c, err);
 }
 
-bool cluster_drain_peer(struct cluster *c, const char *name, bool drained, size_t *in_flight)
+const char *cluster_refresh_server(struct cluster *c, const char *name, struct err *err)
 {
-    struct peer *p = find_peer(c, name);
+    struct peer *p;
+
+    if (cluster_is_own_name(c, name)) {
+        (void)refresh_trigger(c->local->discovery, REFRESH_OPERATOR);
+        return c->own_id;
+    }
+    p = find_peer(c, name, false, err);
+    if (p != NULL && p->server != NULL)
+        (void)refresh_trigger(p->server->discovery, REFRESH_OPERATOR);
+    return p == NULL ? NULL : p->id;
+}
+
+bool cluster_drain_peer(struct cluster *c, const char *name, bool drained, struct cluster_drained *out, struct err *err)
+{
+    struct peer *p = find_peer(c, name, !drained, err);
 
     if (p == NULL)
         return false;
     peers_set_drained(c->peers, p, drained);
-    *in_flight = p->origin == NULL ? 0 : origin_clients_in_flight(p->origin);
+    *out = (struct cluster_drained){
+        .id = p->id, .host = peer_label(p), .in_flight = p->origin == NULL ? 0 : origin_clients_in_flight(p->origin)};
     return true;
 }
 

@@ -57,16 +57,22 @@ void cluster_disbelieved(struct cluster *c, const char *server, const struct gvr
 void cluster_peer_answered(struct cluster *c, const char *peer_id);
 /* Everything, now (mvproxyctl refresh). */
 void cluster_refresh(struct cluster *c);
-/* One peer, by server ID or host name. False: there is none of that name. */
-bool cluster_refresh_server(struct cluster *c, const char *name);
+/* One server, by server ID or host name: its ID. NULL: there is none of that name, or, with *err, it is not clear which
+ * (peer_named.h). */
+const char *cluster_refresh_server(struct cluster *c, const char *name, struct err *err);
 /* Of the local server, as cluster_view.h has it. */
 bool cluster_is_own_name(const struct cluster *c, const char *name);
 /*
  * A drained peer gets no new requests of clients while another server can have them; what is under way there goes on,
  * and so many that is. Kept in memory: a reload, a new address or Lease change nothing, a restart of this process, and
- * being forgotten, end it. False: there is none of that name.
+ * being forgotten, end it. False: there is none of that name, or, with *err, it is not clear which (peer_named.h).
  */
-bool cluster_drain_peer(struct cluster *c, const char *name, bool drained, size_t *in_flight);
+struct cluster_drained {
+    const char *id, *host; /* until the next event */
+    size_t in_flight;
+};
+bool cluster_drain_peer(struct cluster *c, const char *name, bool drained, struct cluster_drained *out,
+                        struct err *err);
 /* An authorized answer of the local server to a reader's own /apis request carried this ETag: if it is not the one we
  * have, refresh. */
 void cluster_local_etag_seen(struct cluster *c, struct slice etag);

@@ -225,10 +225,12 @@ static struct json_object *servers_now(const struct call *c, int *status)
     return servers;
 }
 
-static bool was_asked_for(const struct call *c, struct json_object *server)
+/* `done`: what the daemon has answered; it knows which of several servers of one host name is meant. */
+static bool was_asked_for(struct json_object *done, struct json_object *server)
 {
-    return c->n_arguments == 0 || strcmp(show_text(server, "hostname"), c->argument[0]) == 0 ||
-           strcmp(show_text(server, "id"), c->argument[0]) == 0;
+    const char *id = show_text(done, "id");
+
+    return id[0] == '\0' || strcmp(show_text(server, "id"), id) == 0;
 }
 
 static int64_t reads_of(struct json_object *servers, const char *id)
@@ -245,7 +247,7 @@ static int64_t reads_of(struct json_object *servers, const char *id)
 }
 
 /* Leaves in `now` those that were asked for; true if each has been read since `before`, or cannot be. */
-static bool have_been_read(const struct call *c, struct json_object *before, struct json_object *now)
+static bool have_been_read(struct json_object *done, struct json_object *before, struct json_object *now)
 {
     bool all = true;
 
@@ -253,7 +255,7 @@ static bool have_been_read(const struct call *c, struct json_object *before, str
         struct json_object *one = json_object_array_get_idx(now, i);
         const char *id = show_text(one, "id");
 
-        if (!was_asked_for(c, one))
+        if (!was_asked_for(done, one))
             json_object_array_del_idx(now, i, 1);
         else if (show_text(one, "address")[0] != '\0' && reads_of(now, id) <= reads_of(before, id))
             all = false;
@@ -274,7 +276,7 @@ static int refresh(const struct command *k, const struct call *c)
         (void)nanosleep(&pause, NULL);
         json_object_put(now);
         now = servers_now(c, &status);
-        over = now == NULL || have_been_read(c, before, now);
+        over = now == NULL || have_been_read(done, before, now);
     }
     if (now != NULL)
         status = show_refreshed(now, over, c->json) ? EXIT_FINE : EXIT_NOT_WELL;

@@ -651,11 +651,13 @@ bool show_certs(struct json_object *result)
 
 bool show_drain(struct json_object *result)
 {
+    const char *peer = text(result, "peer"), *id = text(result, "id");
+
     if (truth(result, "drained"))
-        printf("Drained: %s gets no new requests while another server can have them; %.0f are under way there.\n",
-               text(result, "peer"), number(result, "requestsInFlight"));
+        printf("Drained: %s (%s) gets no new requests while another server can have them; %.0f are under way there.\n",
+               peer, id, number(result, "requestsInFlight"));
     else
-        printf("Not drained: %s gets requests again.\n", text(result, "peer"));
+        printf("Not drained: %s (%s) gets requests again.\n", peer, id);
     return true;
 }
 

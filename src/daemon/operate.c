@@ -83,13 +83,19 @@ static bool do_requests(const struct json_object *request, struct buf *out, stru
 static bool do_refresh(const struct json_object *request, struct buf *out, struct err *err, void *arg)
 {
     struct app *a = arg;
-    const char *peer = control_text(request, "peer");
+    const char *peer = control_text(request, "peer"), *id = NULL;
+    struct json_write w;
 
     if (peer[0] == '\0')
         cluster_refresh(a->cluster);
-    else if (!cluster_refresh_server(a->cluster, peer))
+    else
+        id = cluster_refresh_server(a->cluster, peer, err);
+    if (peer[0] != '\0' && id == NULL) /* which of several is meant has been said */
         return err_set(err, "no server \"%.200s\": it is not the host name or server ID of one", peer);
-    buf_append_str(out, "{}");
+    w = json_open(out, '{');
+    if (id != NULL)
+        json_text(&w, "id", id);
+    json_close(&w);
     return true;
 }
 
@@ -97,18 +103,19 @@ static bool set_drained(const struct json_object *request, bool drained, struct 
                         struct err *err)
 {
     const char *peer = control_text(request, "peer");
-    size_t in_flight = 0;
+    struct cluster_drained done;
     struct json_write w;
 
     if (cluster_is_own_name(a->cluster, peer))
         return err_set(err, "\"%.200s\" is this server itself: ask the mvproxies of the others, or stop this one",
                        peer);
-    if (!cluster_drain_peer(a->cluster, peer, drained, &in_flight))
+    if (!cluster_drain_peer(a->cluster, peer, drained, &done, err))
         return err_set(err, "no peer \"%.200s\": it is not the host name or server ID of one", peer);
     w = json_open(out, '{');
-    json_text(&w, "peer", peer);
+    json_text(&w, "peer", done.host);
+    json_text(&w, "id", done.id);
     json_bool(&w, "drained", drained);
-    json_u64(&w, "requestsInFlight", in_flight);
+    json_u64(&w, "requestsInFlight", done.in_flight);
     json_close(&w);
     return true;
 }

@@ -26,6 +26,9 @@ enum { MOST_ARGUMENTS = 8, TEXT = 8192, TURN_MS = 100, LEAKS = 99 };
 #define READ(times, failing)                                                                                           \
     OK("{\"servers\":[{\"id\":\"x-b\",\"hostname\":\"b\",\"address\":\"x\",\"discoveryReads\":" times                  \
        ",\"failing\":" failing "}]}")
+#define TWO(times)                                                                                                     \
+    OK("{\"servers\":[{\"id\":\"x-b\",\"hostname\":\"b\",\"address\":\"x\",\"discoveryReads\":" times                  \
+       "},{\"id\":\"y-b\",\"hostname\":\"b\",\"address\":\"y\",\"failing\":true}]}")
 #define BROKEN                                                                                                         \
     "{\"v\":1,\"ok\":true,\"result\":{\"a\":\r{\"v\":1,\"ok\":false,\"error\":\"too long\"}" /* two lines              \
                                                                                               */
@@ -77,6 +80,13 @@ static const struct row {
      READ("1", "false") OK("{}") READ("2", "true"),
      REQUEST("status") "{\"v\":1,\"command\":\"refresh\",\"peer\":\"b\"}\n" REQUEST("status"),
      1,
+     NULL,
+     ""},
+    /* Another one of that name is never read, and not meant. */
+    {{"refresh", "b"},
+     TWO("1") OK("{\"id\":\"x-b\"}") TWO("2"),
+     REQUEST("status") "{\"v\":1,\"command\":\"refresh\",\"peer\":\"b\"}\n" REQUEST("status"),
+     0,
      NULL,
      ""},
     {{"refresh"},
