@@ -44,7 +44,7 @@ def idle(world, alpn):
     client = world.client(alpn=alpn)
     if alpn == ("h2",):
         two = rawh2.RawH2(client)
-        check(two.ok(two.request("GET", "/version")), "HTTP/2")
+        check(two.whole(two.request("GET", "/version")), "HTTP/2")
     else:
         equal(client.ask("GET", "/version").status, 200, "HTTP/1.1")
     return client
