@@ -32,6 +32,8 @@ static bool parse_listen(const char *text, unsigned port, struct listen_address 
     err_clear(&ignored);
     if (strlen(text) < sizeof(given.host) && to_sockaddr(text, &addr))
         (void)snprintf(given.host, sizeof(given.host), "%s", text);
+    else if (!derive_may_be_shown(slice_str(text), err))
+        return false;
     else if (!derive_host_port(slice_str(text), &given, &ignored) || !to_sockaddr(given.host, &addr))
         return err_set(err, "\"%s\" is not an IP address, alone or with a port: give one of this machine", text);
     out->port = given.port;

@@ -66,7 +66,8 @@ static void check_networks(struct config_sources *o, const char *name, const cha
         if (cidr_parse(slice_str(list[i]), &cidr))
             continue;
         err_clear(&err);
-        (void)err_set(&err, "\"%s\" is not a network such as 10.0.0.0/8", list[i]);
+        if (derive_may_be_shown(slice_str(list[i]), &err))
+            (void)err_set(&err, "\"%s\" is not a network such as 10.0.0.0/8", list[i]);
         wrong(o, name, err.text);
     }
 }

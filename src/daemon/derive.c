@@ -19,19 +19,24 @@ static bool take_host(struct slice host, uint64_t port, struct derive_address *o
     return true;
 }
 
+bool derive_may_be_shown(struct slice address, struct err *err)
+{
+    if (slice_index(address, '@') != address.n)
+        return err_set(err, "a user name or password has no place in it, and would not be sent");
+    if (slice_index(address, '?') != address.n || slice_index(address, '#') != address.n)
+        return err_set(err, "a query or fragment has no place in it, and would not be sent");
+    return true;
+}
+
 bool derive_host_port(struct slice s, struct derive_address *out, struct err *err)
 {
     struct hostport hp;
 
+    if (!derive_may_be_shown(s, err))
+        return false;
     if (!hostport_parse(s, &hp))
         return err_set(err, "\"%.*s\" is not HOST:PORT", (int)s.n, s.p);
     return take_host(hp.host, hp.port, out, err);
-}
-
-/* A password may stand there: it is not repeated in a message. */
-static bool has_no_credentials(struct slice url, struct err *err)
-{
-    return slice_index(url, '@') == url.n || err_set(err, "a user name or password in the URL would not be sent");
 }
 
 /* What follows the scheme. */
@@ -56,7 +61,7 @@ bool derive_url(const char *url, struct derive_address *out, struct err *err)
 {
     struct slice s = slice_str(url), scheme = SLICE_LIT("https://");
 
-    if (!has_no_credentials(s, err))
+    if (!derive_may_be_shown(s, err))
         return false;
     if (!slice_has_prefix(s, scheme))
         return err_set(err, "\"%s\" is not an https:// URL", url);
@@ -68,7 +73,7 @@ bool derive_etcd_url(const char *url, struct derive_address *out, bool *tls, str
     struct slice s = slice_str(url), secure = SLICE_LIT("https://"), plain = SLICE_LIT("http://");
 
     *tls = slice_has_prefix(s, secure);
-    if (!has_no_credentials(s, err))
+    if (!derive_may_be_shown(s, err))
         return false;
     if (!*tls && !slice_has_prefix(s, plain))
         return err_set(err, "\"%s\" is not an http:// or https:// URL", url);
@@ -79,6 +84,8 @@ bool derive_peer(const char *text, char name[DERIVE_HOST_BYTES], struct derive_a
 {
     struct slice rest = slice_str(text), id;
 
+    if (!derive_may_be_shown(rest, err))
+        return false;
     if (!slice_split(&rest, '=', &id) || rest.p == NULL || id.n == 0 || id.n >= DERIVE_HOST_BYTES)
         return err_set(err, "\"%s\" is not ID=HOST:PORT, as in cp-b=10.0.0.2:6443", text);
     memcpy(name, id.p, id.n);

@@ -19,6 +19,8 @@ struct derive_address {
 bool derive_url(const char *url, struct derive_address *out, struct err *err);
 /* "http[s]://host[:port][/]"; port 2379 if missing. */
 bool derive_etcd_url(const char *url, struct derive_address *out, bool *tls, struct err *err);
+/* A password or token may stand in an address: then no message repeats it. False, with a message that does not. */
+bool derive_may_be_shown(struct slice address, struct err *err);
 /* "host:port", "[v6]:port". */
 bool derive_host_port(struct slice s, struct derive_address *out, struct err *err);
 /* "ID=HOST:PORT"; name gets at most DERIVE_HOST_BYTES - 1 characters. */

@@ -337,8 +337,40 @@ void options_forget_items(struct config *c, const struct option *o)
     FIELD_OF(c, o, const char *const *) = NULL;
 }
 
+/* What a file holds, pasted where its name belongs: PEM, or PEM in base64 as kubeconfigs have it. It may be a key. */
+static bool is_file_itself(struct slice v)
+{
+    static const char *const begins[] = {"-----BEGIN ", "LS0tLS1CRUdJTi"};
+
+    for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
+        if (v.n > 0 && memmem(v.p, v.n, begins[i], strlen(begins[i])) != NULL)
+            return true;
+    return false;
+}
+
+/* No value has lines, and what is refused here is not repeated: neither in the log nor to who reloads. */
+static bool may_be_shown(const struct option *o, const struct config_setting *s, struct buf *errors)
+{
+    for (size_t i = 0; i < s->n_values; i++) {
+        if (is_file_itself(s->values[i])) {
+            config_complain(errors, &s->places[i], "%s: this is a certificate or key: give the name of its file",
+                            o->name);
+            return false;
+        }
+        for (size_t k = 0; k < s->values[i].n; k++) {
+            if ((unsigned char)s->values[i].p[k] < ' ' && s->values[i].p[k] != '\0') {
+                config_complain(errors, &s->places[i], "%s: must be one line without control characters", o->name);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 bool options_set(struct config *c, const struct option *o, const struct config_setting *s, struct buf *errors)
 {
+    if (!may_be_shown(o, s, errors))
+        return false;
     if (o->type == OPTION_LIST || o->type == OPTION_ITEMS)
         return set_list(c, o, s, errors);
     if (s->is_list || s->n_values != 1) {

@@ -101,7 +101,11 @@ def test_headers(world):
 def test_option_values(world):
     """a password in a URL of the configuration is refused without being repeated, in the log, by mvproxyctl and in the status"""
     a = world.proxies["a"]
+    pem = "-----BEGIN PRIVATE KEY-----\ncanary-url\n-----END PRIVATE KEY-----\n"
     for option, value in (("apiserver", "https://root:canary-url@127.0.0.1:6443"), ("apiserver", "http://canary-url@127.0.0.1"),
+                          ("apiserver", "https://127.0.0.1/?canary-url"), ("peers", ["b=root:canary-url@127.0.0.1:1"]), ("bind-address", "root:canary-url@127.0.0.1"),
+                          ("trusted-proxies", ["root:canary-url@10.0.0.0/8"]), ("tls-private-key-file", pem), ("tls-sni-cert-key", [pem]), ("client-ca-file", pem),
+                          ("proxy-client-key-file", pem),
                           ("etcd-servers", ["https://root:canary-url@127.0.0.1:2379"]), ("password", "canary-url"), ("etcd-prefix", ["canary-url"] * 2)):
         right = a.options.get(option)
         mark = a.reload({option: value})
