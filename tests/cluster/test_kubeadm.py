@@ -477,7 +477,10 @@ def _readers(one):
 def test_leave(cluster):
     """taken out again, one command a node: what kubeadm writes then is what it wrote before"""
     first = cluster.machines[0]
-    GUIDE.take(first, "leave-cluster")
+    gone = GUIDE.take(first, "leave-cluster")
+    assert [line.split() for line in gone.splitlines() if line[:1] in "<>"] == [["<", "-", "name:", "bind-address"], ["<", "value:", "127.0.0.1"]], gone
+    GUIDE.take(first, "leave-upload")
+    assert first.run("kubectl -n kube-system get configmap kubeadm-config -o yaml").count("name: bind-address") == 2
     for one in cluster.machines:
         GUIDE.take(one, "leave")
         assert "inactive" in GUIDE.take(one, "leave-verify")

@@ -63,7 +63,7 @@ def test_static_pod(cluster):
     assert "mvproxy" in one.run("ss -Hltnp 'sport = :6443' | grep -F %s:6443" % one.address)
     one.run("mvproxy-bypass && ! ss -Hltnp 'sport = :6443' | grep mvproxy && mvproxy-bypass --undo")
     # --undo has waited until mvproxy answered, and the kubelet is not waited for: it may tell of the pod minutes later.
-    GUIDE.take(one, "leave-cluster", "leave", "leave-verify")
+    GUIDE.take(one, "leave-cluster", "leave-upload", "leave", "leave-verify")
     assert one.status("ss -Hltnp 'sport = :6443' | grep mvproxy") != 0
     assert not one.run("find /etc/kubernetes -name '*mvproxy*'"), one.run("find /etc/kubernetes -name '*mvproxy*'")
 

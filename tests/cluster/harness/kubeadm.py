@@ -70,6 +70,12 @@ apiServer:
   - {name: shutdown-watch-termination-grace-period, value: 2s}
   extraVolumes:
   - {name: audit, hostPath: %(audit)s, mountPath: %(audit)s}
+controllerManager:
+  extraArgs:
+  - {name: bind-address, value: 0.0.0.0}
+scheduler:
+  extraArgs:
+  - {name: bind-address, value: 0.0.0.0}
 """
 AUDIT = "/var/log/kubernetes"
 AUDIT_POLICY = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n"

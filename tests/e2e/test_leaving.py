@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Leaving a node: what mvproxy-bypass and the Debian package's scripts do where a node is not as the guide has it. In a mount namespace, with
+stand-ins for the service manager; on real machines they are run by tests/cluster/test_kubeadm.py."""
+
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+
+TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+sys.path.insert(0, os.path.join(TOP, "tests", "lib"))
+import tap  # noqa: E402 # pylint: disable=wrong-import-position
+
+# What every script finds: /etc of its own, a service manager that writes down what it is told, and mvproxy with the address until it is stopped.
+BEFORE = """set -eu
+mount -t tmpfs none /mnt
+mkdir -p /mnt/etc /mnt/bin
+cp -a /etc/. /mnt/etc
+rm -rf /mnt/etc/kubernetes /mnt/etc/mvproxy
+mkdir -p /mnt/etc/kubernetes/manifests /mnt/etc/kubernetes/pki /mnt/etc/mvproxy
+mount --bind /mnt/etc /etc
+cat >/mnt/bin/systemctl <<'END'
+#!/bin/sh
+echo "$*" >>/mnt/told
+case "$*" in *is-active*) exit "$(cat /mnt/inactive)" ;; esac
+END
+cat >/mnt/bin/ss <<'END'
+#!/bin/sh
+grep -qs '^stop.* mvproxy.service' /mnt/told || echo LISTEN
+END
+printf '#!/bin/sh\\necho "Unable to connect to the server" >&2\\nexit 1\\n' >/mnt/bin/kubectl
+chmod +x /mnt/bin/*
+touch /mnt/told
+echo 0 >/mnt/inactive
+export PATH=/mnt/bin:$PATH
+manifest=/etc/kubernetes/manifests/kube-apiserver.yaml
+manifest() { printf 'spec:\\n  containers:\\n  - command:\\n    - kube-apiserver\\n    - --advertise-address=%s\\n    - %s\\n    - --secure-port=%s\\n' "$@" >$manifest; }
+"""
+
+
+def run(script, *arguments):
+    return subprocess.run(["unshare", "-m", "bash", "-c", BEFORE + script, "bash", *arguments], capture_output=True, text=True, check=False, timeout=60)
+
+
+def bypass():
+    """The script, with a shorter patience."""
+    path = os.path.join(tempfile.mkdtemp(prefix="mvproxy-leaving-"), "mvproxy-bypass")
+    with open(os.path.join(TOP, "contrib", "kubeadm", "mvproxy-bypass"), encoding="utf-8") as source, open(path, "w", encoding="utf-8") as out:
+        out.write(source.read().replace("limit=120", "limit=10"))
+    return path
+
+
+class Server:
+    """An API server that answers /readyz with a status."""
+
+    def __init__(self, folder, status):
+        pair = [os.path.join(folder, name) for name in ("server.crt", "server.key")]
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=x",
+                        "-out", pair[0], "-keyout", pair[1]], check=True, capture_output=True)
+        self.context, self.status = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), status
+        self.context.load_cert_chain(*pair)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        while True:
+            client, _ = self.listener.accept()
+            try:
+                with self.context.wrap_socket(client, server_side=True) as near:
+                    near.recv(65536)
+                    near.sendall(b"HTTP/1.1 %d x\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok" % self.status)
+            except OSError:
+                client.close()
+
+
+def bypasses(script):
+    folder = os.path.dirname(script)
+    for status in (200, 401):
+        server = Server(folder, status)
+        done = run('manifest 127.0.0.1 --bind-address=127.0.0.1 "$2"\nbash "$1"\ncat $manifest', script, str(server.port))
+        tap.ok(done.returncode == 0 and "answers at 127.0.0.1:%d itself" % server.port in done.stdout and "# mvproxy-bypass: - --bind-address=127.0.0.1" in done.stdout,
+               "without admin.conf, an API server that answers %d is seen" % status, done.stdout + done.stderr)
+        for argument in ("--bind-address=::1", "--bind-address=[::1]", '"--bind-address=127.0.0.2"'):
+            done = run('manifest 127.0.0.1 "$3" "$2"\nbash "$1"\ntimeout 1 bash "$1" --undo || true\ncat $manifest', script, str(server.port), argument)
+            tap.ok("itself: after" in done.stdout and "    - " + argument in done.stdout, "%s is loopback, too, and comes back with --undo" % argument,
+                   done.stdout + done.stderr)
+    done = run('manifest 127.0.0.1 --bind-address=10.9.8.7 "$2"\nbash "$1" || echo "failed $?"\ncat /mnt/told $manifest', script, str(server.port))
+    tap.ok("failed 1" in done.stdout and "stop" not in done.stdout and "nothing was stopped" in done.stderr and "- --bind-address=10.9.8.7" in done.stdout,
+           "where it would not help nothing is stopped", done.stdout + done.stderr)
+
+
+KEYS = """for key in /etc/kubernetes/pki/apiserver.key "/mnt/my own.key"; do
+    touch "$key"
+    chmod 600 "$key"
+done
+useradd -r mvproxy
+setfacl -m u:mvproxy:r /etc/kubernetes/pki/apiserver.key "/mnt/my own.key"
+printf 'proxy-client-key-file: "/mnt/my own.key"\\n' >/etc/mvproxy/mvproxy.yaml
+"""
+
+
+def removed(debian):
+    if shutil.which("useradd") is None or shutil.which("setfacl") is None:
+        tap.skip("purged", "no useradd or setfacl here")
+        return
+    done = run(KEYS + 'sh "$1/mvproxy.postrm" purge\ngetfacl -npc /etc/kubernetes/pki/apiserver.key "/mnt/my own.key"\ngetent passwd mvproxy || echo gone', debian)
+    tap.ok(done.returncode == 0 and "gone" in done.stdout and "user::rw-" in done.stdout and "r--" not in done.stdout,
+           "purged: nobody else may read the keys, and the user is gone", done.stdout + done.stderr)
+    done = run(KEYS + 'printf "#!/bin/sh\\nexit 1\\n" >/mnt/bin/setfacl; chmod +x /mnt/bin/setfacl\nsh "$1/mvproxy.postrm" purge\ngetent passwd mvproxy', debian)
+    tap.ok(done.returncode == 0 and "mvproxy:" in done.stdout and "/etc/kubernetes/pki/apiserver.key" in done.stderr,
+           "where that cannot be done the user stays, and it is said why", done.stdout + done.stderr)
+
+
+def stopped(debian):
+    remove = 'mount -t tmpfs none /run && mkdir -p /run/systemd/system\n%s\nsh "$1/mvproxy.prerm" remove || echo "refused $?"\ncat /mnt/told'
+    done = run(remove % 'manifest 10.0.0.1 --bind-address=127.0.0.1 6443', debian)
+    tap.ok("refused 1" in done.stdout and "stop" not in done.stdout and "mvproxy-bypass" in done.stderr,
+           "not removed while kube-apiserver is on loopback", done.stdout + done.stderr)
+    for name, what in (("kube-apiserver has its address again", "manifest 10.0.0.1 --v=2 6443"),
+                       ("it does not run", "manifest 10.0.0.1 --bind-address=127.0.0.1 6443; echo 3 >/mnt/inactive")):
+        done = run(remove % what, debian)
+        tap.ok("refused" not in done.stdout and "stop mvproxy.socket mvproxy.service mvproxy@*.service" in done.stdout, "removed: stopped, where " + name,
+               done.stdout + done.stderr)
+
+
+def main():
+    if run("true").returncode != 0:
+        tap.skip_all("a mount namespace needs root")
+    script = bypass()
+    bypasses(script)
+    shutil.rmtree(os.path.dirname(script))
+    debian = os.path.join(TOP, "debian")
+    removed(debian)
+    stopped(debian)
+    return tap.done()
+
+
+sys.exit(main())
