@@ -59,12 +59,15 @@ static bool do_explain(const struct json_object *request, struct buf *out, struc
         .rerouted = control_flag(request, "rerouted"),
         .look = look_at_server,
         .arg = &view,
-        .disbelieved = readiness_checks_front_proxy(a, &expired) ? NULL : expired.text,
     };
     bool ok;
 
     if (!cluster_view_take(a->cluster, &view))
         return err_set(err, "out of memory");
+    if (!q.rerouted && a->config->client_ca_file[0] == '\0')
+        q.disbelieved = "client-ca-file is not configured";
+    else if (!readiness_checks_front_proxy(a, &expired))
+        q.disbelieved = expired.text;
     ok = explain_request(a->proxy, &q, out, err);
     cluster_view_free(&view);
     return ok;

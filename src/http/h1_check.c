@@ -150,12 +150,10 @@ static const char *check_path(struct slice path)
     return NULL;
 }
 
-static const char *check_target(const struct http_head *head)
+const char *h1_check_target(enum http_method method, struct slice t)
 {
-    struct slice t = head->target;
-
     if (slice_eq(t, SLICE_LIT("*")))
-        return head->method_id == HTTP_OPTIONS ? NULL : "request target * without OPTIONS";
+        return method == HTTP_OPTIONS ? NULL : "request target * without OPTIONS";
     if (t.n == 0 || t.p[0] != '/')
         return "request target is not in origin form";
     for (size_t i = 0; i < t.n; i++) {
@@ -287,7 +285,7 @@ static const char *check_connection(const struct http_head *head)
 
 const char *h1_check_request(const struct http_head *head, unsigned *status)
 {
-    const char *bad = check_target(head);
+    const char *bad = h1_check_target(head->method_id, head->target);
     bool unknown_coding = false;
 
     *status = 400;

@@ -13,6 +13,8 @@
 const char *h1_check_bytes(struct slice text, size_t *lines);
 /* Names are tokens (RFC 9110 5.1), so nothing stands between a name and its colon. */
 const char *h1_check_names(const struct http_head *head);
+/* Origin form, or * of OPTIONS. */
+const char *h1_check_target(enum http_method method, struct slice target);
 /* Target, Host, Connection, framing. */
 const char *h1_check_request(const struct http_head *head, unsigned *status);
 /* Status code, Connection, framing. */

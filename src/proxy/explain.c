@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/json_write.h"
 #include "base/nearest.h"
+#include "http/h1_check.h"
 #include "http/h1_parse.h"
 #include "http/head.h"
 #include "proxy/job.h"
@@ -39,14 +40,14 @@ static const char *reason_of(enum route_row row)
     return row < ROUTE_ROWS && sentences[row] != NULL ? sentences[row] : "";
 }
 
-static const char *action_of(const struct route *r)
+static const char *action_of(const struct proxy *p, const struct route *r)
 {
     static const char *const names[] = {
         [ROUTE_LOCAL] = "local", [ROUTE_PEER] = "peer",       [ROUTE_DISCOVERY] = "discovery",
         [ROUTE_HEAL] = "heal",   [ROUTE_REFRESH] = "refresh", [ROUTE_REFUSE] = "refuse",
     };
 
-    return names[r->action];
+    return names[r->action == ROUTE_HEAL && !p->config->legacy_discovery ? ROUTE_LOCAL : r->action];
 }
 
 static bool is_healthy(const struct served_peer *p, void *arg)
@@ -95,7 +96,7 @@ static size_t put_candidates(struct json_write *w, const struct explain_query *q
 }
 
 /* Who is asked, and whether he answers just now: what the client sees otherwise is 503. */
-static void put_servers(struct json_write *w, const struct explain_query *q, const struct served *s,
+static bool put_servers(struct json_write *w, const struct explain_query *q, const struct served *s,
                         const struct route *r)
 {
     struct json_write local = json_nested(w, "localServer", '{');
@@ -106,7 +107,9 @@ static void put_servers(struct json_write *w, const struct explain_query *q, con
         answered = put_candidates(w, q, s, r) > 0;
     else
         (void)put_candidates(w, q, s, r);
-    json_bool(w, "answered", r->action != ROUTE_REFUSE && (answered || r->action == ROUTE_DISCOVERY));
+    answered = r->action != ROUTE_REFUSE && (answered || r->action == ROUTE_DISCOVERY);
+    json_bool(w, "answered", answered);
+    return answered;
 }
 
 static void put_info(struct json_write *w, const struct reqinfo *info)
@@ -131,6 +134,26 @@ static const char *why_unauthorized(const struct proxy *p, const struct explain_
     if (q->user == NULL)
         return NULL;
     return p->config->authn.can_assert ? q->disbelieved : "no front-proxy certificate is configured";
+}
+
+static const char *identity_of(const struct proxy *p, const struct explain_query *q)
+{
+    if (q->user == NULL)
+        return "left to the server that answers, as for a token or nobody (--as USER: for a client certificate's)";
+    return p->config->authn.can_assert && q->disbelieved == NULL
+               ? "asserted to the server by X-Remote-User over the front-proxy certificate"
+               : "cannot be passed on to a server";
+}
+
+static const char *why_there(const struct route *r, bool answered)
+{
+    if (r->action == ROUTE_DISCOVERY)
+        return "Who accepts the aggregated form and may read it gets the merged document; others get what the local "
+               "server says, completed with what peers have where it is a document.";
+    if (r->action == ROUTE_PEER && r->row == ROUTE_ROW_PEER && !answered)
+        return "The local server does not serve it, and a peer does. As none answers, the access log has the row peer "
+               "where another mvproxy says so, and peers-failed where nobody can be reached.";
+    return reason_of(r->row);
 }
 
 static void put_answer(struct proxy *p, const struct explain_query *q, const struct reqinfo *info, struct buf *out)
@@ -158,23 +181,15 @@ static void put_answer(struct proxy *p, const struct explain_query *q, const str
     }
     w = json_open(out, '{');
     put_info(&w, info);
-    json_text(&w, "action", action_of(&r));
+    json_text(&w, "action", action_of(p, &r));
     json_text(&w, "row", route_row_name(r.row));
-    json_text(&w, "reason",
-              r.action == ROUTE_DISCOVERY
-                  ? "Who accepts the aggregated form and may read it gets the merged document; others get what the "
-                    "local server says, completed with what peers have where it is a document."
-                  : reason_of(r.row));
     json_bool(&w, "refreshesDiscovery", r.local_miss);
     if (r.action == ROUTE_REFUSE) {
         json_u64(&w, "status", 503);
         json_text(&w, "message", r.message);
     }
-    put_servers(&w, q, s, &r);
-    json_text(&w, "identity",
-              q->user == NULL
-                  ? "left to the server that answers, as for a token or nobody (--as USER: for a client certificate's)"
-                  : "asserted to the server by X-Remote-User over the front-proxy certificate");
+    json_text(&w, "reason", why_there(&r, put_servers(&w, q, s, &r)));
+    json_text(&w, "identity", identity_of(p, q));
     json_text(&w, "unauthorized", why_unauthorized(p, q));
     json_text(&w, "user", q->user);
     json_close(&w);
@@ -185,6 +200,7 @@ static bool is_request(const struct explain_query *q, struct err *err)
 {
     static const char *const usual[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", NULL};
     struct nearest n = nearest_to(slice_str(q->method));
+    const char *wrong;
 
     if (!h1_method_known(slice_str(q->method))) {
         for (size_t i = 0; usual[i] != NULL; i++) {
@@ -199,9 +215,10 @@ static bool is_request(const struct explain_query *q, struct err *err)
     }
     if (http_method_of(slice_str(q->method)) == HTTP_CONNECT)
         return err_set(err, "CONNECT is refused: mvproxy is no forward proxy");
-    if (q->target[0] != '/')
+    if (q->target[0] != '/' && strcmp(q->target, "*") != 0)
         return err_set(err, "the path must begin with \"/\": did you mean /%.200s?", q->target);
-    return true;
+    wrong = h1_check_target(http_method_of(slice_str(q->method)), slice_str(q->target));
+    return wrong == NULL || err_set(err, "mvproxy answers 400: %s", wrong);
 }
 
 bool explain_request(struct proxy *p, const struct explain_query *q, struct buf *out, struct err *err)
