@@ -218,7 +218,8 @@ static bool is_request(const struct explain_query *q, struct err *err)
     if (q->target[0] != '/' && strcmp(q->target, "*") != 0)
         return err_set(err, "the path must begin with \"/\": did you mean /%.200s?", q->target);
     wrong = h1_check_target(http_method_of(slice_str(q->method)), slice_str(q->target));
-    return wrong == NULL || err_set(err, "mvproxy answers 400: %s", wrong);
+    return wrong == NULL ||
+           err_set(err, "\"%.32s %.200s\" is no request: mvproxy answers 400: %s", q->method, q->target, wrong);
 }
 
 bool explain_request(struct proxy *p, const struct explain_query *q, struct buf *out, struct err *err)

@@ -44,10 +44,12 @@ static const struct {
     {{"EXPLAIN", "/x", NULL, false, NULL, NULL, NULL}, "\"EXPLAIN\" is no method: mvproxy refuses it with 501"},
     {{"CONNECT", "/x", NULL, false, NULL, NULL, NULL}, "CONNECT is refused: mvproxy is no forward proxy"},
     {{"GET", "apis", NULL, false, NULL, NULL, NULL}, "the path must begin with \"/\": did you mean /apis?"},
-    {{"GET", "/%zz", NULL, false, NULL, NULL, NULL}, "mvproxy answers 400: bad percent escape in request target"},
+    {{"GET", "/%zz", NULL, false, NULL, NULL, NULL},
+     "\"GET /%zz\" is no request: mvproxy answers 400: bad percent escape in request target"},
     {{"GET", "/api/v1/\xc3\xa9", NULL, false, NULL, NULL, NULL},
-     "mvproxy answers 400: forbidden byte in request target"},
-    {{"GET", "*", NULL, false, NULL, NULL, NULL}, "mvproxy answers 400: request target * without OPTIONS"},
+     "\"GET /api/v1/\xc3\xa9\" is no request: mvproxy answers 400: forbidden byte in request target"},
+    {{"GET", "*", NULL, false, NULL, NULL, NULL},
+     "\"GET *\" is no request: mvproxy answers 400: request target * without OPTIONS"},
 };
 
 static void questions(void)
