@@ -230,8 +230,9 @@ static void check_free(struct scene *s, const struct addresses *ours)
                            "bind-address: %s is taken by another process", text);
         else
             findings_wrong(s->f, "host-address",
-                           error == EACCES ? "a port below 1024 needs CAP_NET_BIND_SERVICE in the unit "
-                                             "(CapabilityBoundingSet= and AmbientCapabilities=); or choose another"
+                           error == EACCES ? "a port below 1024 needs CAP_NET_BIND_SERVICE (CapabilityBoundingSet= and "
+                                             "AmbientCapabilities=) and PrivateUsers=no in a drop-in of the unit, or "
+                                             "mvproxy.socket; or choose another"
                                            : "choose another address or port",
                            "bind-address: %s: %s", text, strerror(error));
     }

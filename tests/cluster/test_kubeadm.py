@@ -18,7 +18,7 @@ from harness.kubeadm import CLIENT, ENDPOINT, PORT, TOKEN
 from harness.machine import GATEWAY, CommandFailed
 from harness.runner import Skip
 
-GUIDE, OPERATE = Guide("kubeadm.md"), Guide("operate.md")
+GUIDE, LAYOUTS, OPERATE = Guide("kubeadm.md"), Guide("layouts.md"), Guide("operate.md")
 INSTALL = ("keys", "configuration", "patch")
 COLLECTION = config_maps("default")
 # What a client may lose at a balancer that asks nobody how he is, where kube-apiserver is restarted twice (two nodes, or there and back): what had just been
@@ -181,7 +181,8 @@ def test_install(cluster):
     with contextlib.closing(cluster.client(first).connect()):
         said = GUIDE.take(first, "look")
     assert "https://%s:6443" % ENDPOINT in said and re.search(r"^ +[0-9]+ .*%s" % re.escape(first.address), said, re.M), said
-    GUIDE.take(first, "cluster", "cluster-verify")
+    assert _changes(GUIDE.take(first, "cluster")) == ["+ - name: bind-address", "+ value: 127.0.0.1"]
+    GUIDE.take(first, "cluster-upload", "cluster-verify")
     with Askers(cluster, []) as askers:
         for one in (first, second):
             cluster.install(one)
@@ -200,6 +201,23 @@ def test_install(cluster):
             askers.go_on()
     print("# %s" % askers)
     assert len(askers.trouble) <= LOST, askers.trouble
+
+
+def test_go_back(cluster):
+    """kubeadm says that it went well of a kube-apiserver that cannot start; what the guide has kept is the way back, and then the step is taken again"""
+    first, second, _ = cluster.machines
+    upload = "kubeadm init phase upload-config kubeadm --config /root/%s.yaml"
+    first.run(r"sed '/^apiServer:/,/^[^ ]/s/^  - name: bind-address$/  - name: no-such-flag\n    value: \"1\"\n&/' /root/cluster-mvproxy.yaml >/root/wrong.yaml && "
+              + upload % "wrong")
+    assert 'Component "kube-apiserver" upgraded successfully!' in GUIDE.take(second, "cut-over")
+    waiting.until(lambda: second.status("grep -q 'unknown flag: --no-such-flag' %s/pods/%s-kube-apiserver.log" % (cluster.shared, second.name)) == 0,
+                  "kube-apiserver to end")
+    first.run(upload % "cluster-mvproxy")
+    GUIDE.take(second, "go-back")
+    assert _probes(second) == ({second.address}, set()), _probes(second)
+    assert "mvproxy" not in second.run("ss -Hltnp 'sport = :6443'")
+    GUIDE.take(second, "cut-over")
+    _in_place(second)
 
 
 def test_join(cluster):
@@ -265,6 +283,20 @@ def test_virtual_address(cluster):
             _in_place(one)
 
 
+def test_low_port(cluster):
+    """the unit with a port below 1024, by docs/layouts.md"""
+    second = cluster.machines[1]
+    second.run("cp -p /etc/mvproxy/mvproxy.yaml /root/plain.yaml && sed -i 's/^secure-port:.*/secure-port: 443/' /etc/mvproxy/mvproxy.yaml")
+    try:
+        LAYOUTS.take(second, "port")
+        assert "mvproxy" in second.run("ss -Hltnp 'sport = :443' | grep -F %s:443" % second.address)
+        assert second.run("stat -c %U /proc/$(systemctl show -P MainPID mvproxy)").strip() == "mvproxy"
+    finally:
+        second.run("cp -p /root/plain.yaml /etc/mvproxy/mvproxy.yaml && rm /etc/systemd/system/mvproxy.service.d/port.conf && "
+                   "systemctl daemon-reload && systemctl restart mvproxy")
+        _in_place(second)
+
+
 def test_broken_configuration(cluster):
     """a mistake is named with its place; a reload is refused with the reason, and what runs goes on"""
     first = cluster.machines[0]
@@ -302,6 +334,17 @@ def test_upgrade(cluster):
     assert not askers.trouble, askers.trouble[:20]
 
 
+@contextlib.contextmanager
+def _elsewhere(one):
+    """Its default route is that of another network, where kubeadm finds another address if it is not told."""
+    one.run("ip link add other type bridge && ip address add 198.51.100.9/24 dev other && ip link set other up && "
+            "ip route replace default via 198.51.100.1")
+    try:
+        yield
+    finally:
+        one.run("ip link del other; ip route replace default via " + GATEWAY)
+
+
 def _serial(one):
     return one.run("openssl s_client -connect $NODE_IP:6443 </dev/null 2>/dev/null | openssl x509 -noout -serial")
 
@@ -315,14 +358,18 @@ def test_certificates(cluster):
         renewed = _serial(first)
         assert renewed != before
         assert first.run("stat -c %i /etc/kubernetes/pki/apiserver.key") == inode
-        # A new file, which only root may read.
-        first.run("rm /etc/kubernetes/pki/apiserver.crt /etc/kubernetes/pki/apiserver.key && kubeadm init phase certs apiserver --config /root/kubeadm.yaml")
+        # A new file, which only root may read, by docs/layouts.md: with the names of before.
+        with _elsewhere(first):
+            said = LAYOUTS.take(first, "certificate")
+        assert not _changes(said) and "IPAddress:" + first.address in first.run("cat /root/names-after").split(), said
         assert "user:mvproxy" not in first.run("getfacl -p /etc/kubernetes/pki/apiserver.key")
         waiting.until(lambda: _logged(first, "mvproxy", r"apiserver\.key.*[Pp]ermission"), "mvproxy says that it cannot read the key")
         askers.go_on()
         assert _serial(first) == renewed
-        GUIDE.take(first, "reload", "renew-verify")
+        LAYOUTS.take(first, "certificate-reload")
+        GUIDE.take(first, "renew-verify")
         assert _serial(first) != renewed
+        GUIDE.take(first, "reload")
         askers.go_on()
     assert not askers.trouble, askers.trouble[:20]
 
@@ -477,8 +524,7 @@ def _readers(one):
 def test_leave(cluster):
     """taken out again, one command a node: what kubeadm writes then is what it wrote before"""
     first = cluster.machines[0]
-    gone = GUIDE.take(first, "leave-cluster")
-    assert [line.split() for line in gone.splitlines() if line[:1] in "<>"] == [["<", "-", "name:", "bind-address"], ["<", "value:", "127.0.0.1"]], gone
+    assert _changes(GUIDE.take(first, "leave-cluster")) == ["- - name: bind-address", "- value: 127.0.0.1"]
     GUIDE.take(first, "leave-upload")
     assert first.run("kubectl -n kube-system get configmap kubeadm-config -o yaml").count("name: bind-address") == 2
     for one in cluster.machines:
@@ -488,8 +534,9 @@ def test_leave(cluster):
     waiting.until(lambda: cluster.client().get("/readyz").status == 200, "the balancer")
     first.run("kubeadm upgrade node phase control-plane --etcd-upgrade=false --certificate-renewal=false")
     assert _probes(first) == ({first.address}, set()), _probes(first)
+    assert "--bind-address=0.0.0.0" in first.run("cat /etc/kubernetes/manifests/kube-controller-manager.yaml")
     # There is no container runtime here.
-    left = [step for step in GUIDE.not_taken if not step.startswith("runtime-")]
+    left = [step for step in GUIDE.not_taken + LAYOUTS.not_taken if not step.startswith("runtime-")]
     assert not left, "commands of the guide that nothing has run: %s" % left
     if cluster.package:
         assert not OPERATE.not_taken, OPERATE.not_taken

@@ -52,7 +52,7 @@ def test_static_pod(cluster):
     one = cluster.machines[0]
     cluster.bring_image(one)
     cluster.bring_files(one)
-    GUIDE.take(one, "cluster")
+    GUIDE.take(one, "cluster", "cluster-upload")
     one.run("mkdir -p /etc/mvproxy")
     said = GUIDE.take(one, "configuration", "patch", "pod-keys", "runtime-check")
     assert "is valid" in said, said
@@ -73,7 +73,7 @@ def test_without_patch(cluster):
     """mvproxy is down, and the probes go to it: the kubelet kills a healthy kube-apiserver"""
     one = cluster.machines[0]
     cluster.install(one)
-    GUIDE.take(one, "cluster", "keys", "configuration", "check-configuration")
+    GUIDE.take(one, "cluster", "cluster-upload", "keys", "configuration", "check-configuration")
     one.write("/etc/kubernetes/patches/kube-apiserver-quick+strategic.yaml", QUICK)
     GUIDE.take(one, "cut-over")
     _in_place(one)

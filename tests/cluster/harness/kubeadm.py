@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A control plane made by kubeadm, on machines with systemd; the kubelet is a stand-in.
 
-etcd is outside (kubeadm's external topology) and a balancer is the control plane's endpoint, both in the sandbox itself. Nothing is installed
+etcd is outside (kubeadm's external topology), unless the setup has the trait "stacked", and a balancer is the control plane's endpoint, both in
+the sandbox itself. Nothing is installed
 on the machines when they start but kubeadm.
 """
 
@@ -59,9 +60,13 @@ kind: ClusterConfiguration
 kubernetesVersion: v%(version)s
 controlPlaneEndpoint: %(endpoint)s:6443
 encryptionAlgorithm: ECDSA-P256
-etcd:
-  external:
-    endpoints: [http://%(gateway)s:2379]
+etcd: %(etcd)s
+controllerManager:
+  extraArgs:
+  - {name: bind-address, value: 0.0.0.0}
+scheduler:
+  extraArgs:
+  - {name: bind-address, value: 127.0.0.1}
 apiServer:
   certSANs: [%(gateway)s]
   extraArgs:
@@ -70,12 +75,16 @@ apiServer:
   - {name: shutdown-watch-termination-grace-period, value: 2s}
   extraVolumes:
   - {name: audit, hostPath: %(audit)s, mountPath: %(audit)s}
-controllerManager:
-  extraArgs:
-  - {name: bind-address, value: 0.0.0.0}
-scheduler:
-  extraArgs:
-  - {name: bind-address, value: 0.0.0.0}
+"""
+EXTERNAL = "{external: {endpoints: [http://%s:2379]}}" % machine.GATEWAY
+# With the trait "stacked": on the machines, which kubeadm starts as a static pod. Debian's is older than the one that kubeadm's arguments are for.
+STACKED = "{local: {imageTag: 3.6.5-0}}"
+STACKED_ETCD = """#!/bin/bash
+known=()
+for argument; do
+    case $argument in --feature-gates=* | --*watch-progress-notify-interval=*) ;; *) known+=("$argument") ;; esac
+done
+exec etcd "${known[@]}"
 """
 AUDIT = "/var/log/kubernetes"
 AUDIT_POLICY = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n"
@@ -131,9 +140,14 @@ class KubeadmCluster:
         """The programs by the names of their images. The controllers stay as they are: one version older than the servers, as they may be."""
         images = os.path.join(self.shared, "images")
         os.mkdir(images)
-        for version in (self.setup.nodes[0].version, self.setup.upgrade):
+        for version in {self.setup.nodes[0].version, self.setup.upgrade} - {None}:
             for name, found in (("kube-apiserver", version), ("kube-controller-manager", self.setup.controllers)):
                 os.symlink(self.program(found, name), os.path.join(images, "%s:v%s" % (name, version)))
+        if "stacked" in self.traits:
+            etcd = os.path.join(images, "etcd:3.6.5-0")
+            with open(etcd, "w", encoding="utf-8") as out:
+                out.write(STACKED_ETCD)
+            os.chmod(etcd, 0o755)
 
     def _stage(self):
         """What is to be installed: the package, or what `make install` installs."""
@@ -157,7 +171,7 @@ class KubeadmCluster:
         one.write("/etc/hosts", "127.0.0.1 localhost\n%s %s\n%s" % (
             machine.GATEWAY, ENDPOINT, "".join("%s %s\n" % (m.address, m.name) for m in self.machines)))
         one.write(AUDIT + "/policy.yaml", AUDIT_POLICY)
-        one.environment = {"NODE_IP": one.address, "KUBECONFIG": "/etc/kubernetes/admin.conf"}
+        one.environment = {"NODE_IP": one.address, "KUBECONFIG": "/etc/kubernetes/admin.conf", "NODE_NAME": one.name}
         self.use_version(one, self.setup.nodes[0].version)
         one.run("systemctl daemon-reload && systemctl enable kubelet")
 
@@ -176,7 +190,7 @@ class KubeadmCluster:
     def _write_config(self, one, more=""):
         one.write("/root/kubeadm.yaml", (CONFIG % {
             "token": TOKEN, "address": one.address, "name": one.name, "version": self.setup.nodes[0].version, "endpoint": ENDPOINT,
-            "gateway": machine.GATEWAY, "audit": AUDIT}) + more)
+            "gateway": machine.GATEWAY, "audit": AUDIT, "etcd": STACKED if "stacked" in self.traits else EXTERNAL}) + more)
 
     def init(self, one):
         self._write_config(one)

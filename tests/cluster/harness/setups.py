@@ -117,6 +117,8 @@ def all_setups():
               core=False, traits=["claims", "goaway"]),
         Setup("kubeadm", [NodeSpec(n, "1.34.4") for n in ("cp-1", "cp-2", "cp-3")], skew.device_classes("cp-1"), ("test_kubeadm.py",),
               core=False, upgrade="1.35.0", controllers="1.34.4", kubectl=["1.34.4"], kubeadm=True),
+        Setup("stacked", [NodeSpec("cp-1", "1.34.4")], skew.device_classes("cp-1"), ("test_stacked.py",),
+              core=False, controllers="1.34.4", kubectl=["1.34.4"], kubeadm=True, traits=["stacked"]),
         Setup("kubelet", [NodeSpec("cp-1", "1.34.4")], skew.device_classes("cp-1"), ("test_kubelet.py",),
               core=False, controllers="1.34.4", kubelet=True),
         Setup("1.24+1.24", _two("1.24.17", "1.24.17", [skew.NO_JOBS]), skew.cron_jobs("cp-a"), kubectl=["1.24.17", "1.33.13"]),
@@ -146,4 +148,4 @@ def all_setups():
     ]
 
 
-DEFAULT = ("1.33+1.34", "1.24+1.24", "1.36+1.37", "callers", "interop", "stories", "upgrade", "pinned", "soak", "kubeadm", "kubelet")
+DEFAULT = ("1.33+1.34", "1.24+1.24", "1.36+1.37", "callers", "interop", "stories", "upgrade", "pinned", "soak", "kubeadm", "stacked", "kubelet")

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/kubeadm.md on a node whose etcd is a static pod of kubeadm's (stacked): the guide is about kube-apiserver, and etcd is left alone."""
+
+from harness.guide import Guide
+
+GUIDE = Guide("kubeadm.md")
+MANIFEST = "/etc/kubernetes/manifests/etcd.yaml"
+BY_HAND = "--quota-backend-bytes=8589934592"
+
+
+def _etcd(one):
+    """Its process, and its manifest: a file moved away and back is another inode, and the kubelet restarts what it is told of."""
+    return one.run("systemctl show -P MainPID pod-etcd; stat -c %%i %s; cat %s" % (MANIFEST, MANIFEST))
+
+
+def test_etcd_stays(cluster):
+    """installed by the guide: etcd, what was written into its manifest by hand, and its data are not touched"""
+    one = cluster.machines[0]
+    cluster.init(one)
+    before = one.run("systemctl show -P MainPID pod-etcd")
+    one.run("sed 's/^    - --snapshot-count=.*/&\\n    - %s/' %s >/etc/kubernetes/.etcd && mv /etc/kubernetes/.etcd %s" % (BY_HAND, MANIFEST, MANIFEST))
+    one.run("timeout 60 sh -c 'until [ $(systemctl show -P MainPID pod-etcd) != %s ] && kubectl get --raw /readyz; do sleep 1; done'" % before.strip())
+    GUIDE.take(one, "cluster", "cluster-upload")
+    cluster.install(one)
+    GUIDE.take(one, "keys", "configuration", "patch")
+    before = _etcd(one)
+    assert BY_HAND in before, before
+    GUIDE.take(one, "compare")
+    GUIDE.take(one, "cut-over")
+    GUIDE.take(one, "verify")
+    assert "mvproxy" in one.run("ss -Hltnp 'sport = :6443' | grep -F %s:6443" % one.address)
+    assert _etcd(one) == before, "etcd was:\n%s\nand is:\n%s" % (before, _etcd(one))
+    copies = one.run("find /etc/kubernetes/tmp -name 'kubeadm-backup-etcd-*'")
+    assert not copies, "copies of etcd's data: " + copies
