@@ -3,22 +3,29 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metric.h"
 #include "http/hop.h"
+#include "net/loop.h"
 #include "proxy/redact.h"
 
-enum { AUDIT_FIELDS = 24, LIST_BYTES = 3 /* quotes and comma of each */ };
+#include <stdlib.h>
+
+/* Addresses share a place by chance, and may then leave out each other's. */
+enum { AUDIT_FIELDS = 24, PLACES = 256, LIST_BYTES = 3 /* quotes and comma of each */ };
 enum sort { SORT_DOCUMENT, SORT_UNAUTHORIZED, SORT_FAILED, SORTS };
 
 struct window {
     uint64_t since_ms;
     unsigned written, left_out;
+    unsigned char of_one[PLACES]; /* written, by address */
 };
 
 struct audit {
     struct window windows[SORTS];
+    struct loop_timer *told; /* when the log says what was left out, should no other line come */
     struct metric *left_out;
 };
 
@@ -28,10 +35,28 @@ static const char *const sort_names[SORTS] = {
     [SORT_FAILED] = "failed",
 };
 
-struct audit *audit_new(struct metrics *m)
+static void tell(struct window *w, const char *name)
+{
+    if (w->left_out > 0)
+        log_warning("Audit lines left out", LT("answers", name), LU("count", w->left_out));
+    w->left_out = 0;
+}
+
+static void on_told(void *arg)
+{
+    struct audit *a = arg;
+
+    for (size_t i = 0; i < SORTS; i++)
+        tell(&a->windows[i], sort_names[i]);
+}
+
+struct audit *audit_new(struct loop *l, struct metrics *m)
 {
     struct audit *a = must_zalloc(sizeof *a);
 
+    a->told = loop_timer_new(l, on_told, a);
+    if (a->told == NULL)
+        abort();
     a->left_out = metric_single(m, METRIC_COUNTER, "mvproxy_audit_lines_left_out_total",
                                 "Answers of mvproxy's own without an audit line in the log: too many at once.");
     return a;
@@ -39,6 +64,8 @@ struct audit *audit_new(struct metrics *m)
 
 void audit_free(struct audit *a)
 {
+    on_told(a);
+    loop_timer_free(a->told);
     mem_free(a);
 }
 
@@ -86,21 +113,24 @@ static enum sort sort_of(unsigned status)
     return status < 400 ? SORT_DOCUMENT : SORT_FAILED;
 }
 
-/* Whether there is room for a line more. */
-static bool admit(struct audit *a, enum sort sort)
+/* Whether there is room for a line more about that client. */
+static bool admit(struct audit *a, enum sort sort, const char *ip)
 {
     struct window *w = &a->windows[sort];
+    unsigned char *of_one = &w->of_one[hash_seeded(slice_str(ip)) % PLACES];
     uint64_t now = clock_ms();
 
     if (w->written == 0 || now - w->since_ms >= AUDIT_WINDOW_MS) {
-        if (w->left_out > 0)
-            log_warning("Audit lines left out", LT("answers", sort_names[sort]), LU("count", w->left_out));
+        tell(w, sort_names[sort]);
         *w = (struct window){.since_ms = now};
     }
-    if (w->written < AUDIT_LINES) {
+    if (w->written < AUDIT_LINES && *of_one < AUDIT_LINES_OF_ONE) {
         w->written++;
+        ++*of_one;
         return true;
     }
+    if (!loop_timer_pending(a->told))
+        loop_timer_set(a->told, AUDIT_WINDOW_MS);
     w->left_out++;
     metric_inc(a->left_out);
     return false;
@@ -131,7 +161,7 @@ void audit_write(struct audit *a, struct exchange *x, const struct reqinfo *info
     const struct log_kv *kv;
     struct buf uri;
 
-    if (!e->unbounded && !admit(a, sort_of(ended->status)))
+    if (!e->unbounded && !admit(a, sort_of(ended->status), exchange_client(x)->ip))
         return;
     clock_rfc3339(wall - (int64_t)(clock_us() - exchange_started_us(x)), received);
     clock_rfc3339(wall, now);

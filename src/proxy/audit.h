@@ -5,7 +5,8 @@
  * pkg/apis/audit/types.go, level Metadata, stage ResponseComplete).
  *
  * Anybody can cause such lines: of each sort (documents, 401 and 403, all else) AUDIT_LINES are written in
- * AUDIT_WINDOW_MS, the others are counted. With the access log on, which has a line for each request anyway, all are.
+ * AUDIT_WINDOW_MS, AUDIT_LINES_OF_ONE for one address, so that nobody hides others'. What is left out is counted, and
+ * the log says so when that time is over. With the access log on, which has a line for each request anyway, all are.
  */
 #ifndef MVPROXY_PROXY_AUDIT_H
 #define MVPROXY_PROXY_AUDIT_H
@@ -15,9 +16,10 @@
 #include "proxy/authn.h"
 #include "proxy/request_metrics.h"
 
-enum { AUDIT_LINES = 100, AUDIT_WINDOW_MS = 10000 };
+enum { AUDIT_LINES = 100, AUDIT_LINES_OF_ONE = 50, AUDIT_WINDOW_MS = 10000 };
 
 struct audit;
+struct loop;
 
 /* Of a request, zeroed with it; all text lives in the exchange's arena. */
 struct audit_entry {
@@ -32,7 +34,7 @@ struct audit_entry {
 };
 
 /* Ends the process when out of memory. */
-struct audit *audit_new(struct metrics *m);
+struct audit *audit_new(struct loop *l, struct metrics *m);
 void audit_free(struct audit *a);
 /*
  * The answer will be ours: keeps what the line says of the request, before its fields are forgotten. `believed`: the

@@ -350,7 +350,7 @@ struct proxy *proxy_new(struct loop *l, struct back *b, struct cluster *c, struc
     p->cluster = c;
     p->request_metrics = request_metrics_new(m);
     p->insight = insight_new(m);
-    p->audit = audit_new(m);
+    p->audit = audit_new(l, m);
     p->dice = hash_random();
     list_init(&p->under_way);
     list_init(&p->long_running);

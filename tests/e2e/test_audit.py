@@ -37,8 +37,8 @@ def lines(world, message="Audit"):
     return found
 
 
-def event(world, answer):
-    """The one line about this answer."""
+def event(world, answer, source="127.0.0.1"):
+    """The one line about this answer, to a client at that address."""
     audit = answer.header("Audit-Id")
     check(audit, "no Audit-Id", answer)
     found = until(lambda: [e for e in lines(world) if e["auditID"] == audit], "a line about %s" % audit)
@@ -48,7 +48,7 @@ def event(world, answer):
     check(found[0]["requestReceivedTimestamp"] <= found[0]["stageTimestamp"], found[0])
     equal((found[0]["level"], found[0]["stage"]), ("Metadata", "ResponseComplete"), "level and stage")
     equal(found[0]["responseStatus.code"], answer.status, "status")
-    equal(found[0]["sourceIPs"], "127.0.0.1", "sourceIPs")
+    equal(found[0]["sourceIPs"], source, "sourceIPs")
     return found[0]
 
 
@@ -115,16 +115,22 @@ def test_served(world):
 
 
 def test_flood(world):
-    """a flood of refusals does not flood the log, and hides no line of another sort; what is left out is counted"""
-    proxy = world.proxies["a"]
+    """a flood of refusals does not flood the log, and hides no line of another sort, nor of another client; what is left out is counted and said"""
+    proxy, mark = world.proxies["a"], world.proxies["a"].log_mark()
     with world.client(user="foreign") as client:
         for _ in range(250):
             equal(client.ask("GET", "/api/v1/pods").status, 401, "status")
+    with world.client(user="foreign", source="127.0.0.2") as client:
+        event(world, client.ask("GET", "/api/v1/pods"), "127.0.0.2")
     event(world, ask(world, "/apis"))
     written = sum(e["responseStatus.code"] == 401 for e in lines(world))
     left_out = proxy.metric("mvproxy_audit_lines_left_out_total")
     check(left_out >= 50, "left out", left_out)
     equal(written + left_out, proxy.metric("apiserver_request_total", code="401"), "each is written or counted")
+
+    def said():
+        return sum(int(n) for n in re.findall('"Audit lines left out".*"answers":"unauthorized","count":(\\d+)', proxy.log()[mark:]))
+    until(lambda: said() == left_out, "the log to say how many were left out", 60)
     mark = proxy.reload({"access-log": True})
     proxy.await_log("Reloaded", since=mark)
     event(world, ask(world, "/api/v1/pods", "foreign"))
