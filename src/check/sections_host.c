@@ -13,6 +13,7 @@
 
 #include "daemon/addresses.h"
 #include "daemon/machine_memory.h"
+#include "net/cidr.h"
 #include "net/own_address.h"
 #include "net/tls_inspect.h"
 
@@ -295,6 +296,25 @@ static void check_place(struct scene *s)
                       at.host);
 }
 
+/* Who asks an address of this machine from here comes from that very address: the kubelet, Pods of the host's network.
+ */
+static void check_headers(struct scene *s, const struct addresses *ours)
+{
+    struct cidr_set balancers = {NULL, 0};
+
+    if (!cidr_set_assign(&balancers, s->config->proxy_protocol_from))
+        return;
+    for (size_t i = 0; i < ours->n; i++)
+        if (cidr_set_covers(&balancers, slice_str(ours->at[i].host)))
+            findings_warn(s->f, "host-header",
+                          "take the addresses of control-plane nodes out of proxy-protocol-from, and give a load "
+                          "balancer that runs here an address of its own",
+                          "bind-address: %s is in proxy-protocol-from: the kubelet and Pods of this machine send no "
+                          "PROXY header, and are cut off",
+                          ours->at[i].host);
+    cidr_set_free(&balancers);
+}
+
 void section_host(struct scene *s)
 {
     struct addresses ours;
@@ -309,6 +329,7 @@ void section_host(struct scene *s)
     if (s->opts->status == NULL)
         check_free(s, &ours);
     check_unserved(s, &ours);
+    check_headers(s, &ours);
     check_place(s);
     check_descriptors(s);
     check_backlog(s);

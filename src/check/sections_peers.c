@@ -9,6 +9,7 @@
 #include "cluster/api.h"
 #include "cluster/cluster.h"
 #include "kube/version.h"
+#include "net/cidr.h"
 #include "net/loop.h"
 
 enum { BODY_BYTES = 2 << 20, TURN_MS = 100, PATIENCE_MS = 10000, ADDRESS_PATIENCE_MS = 3000 };
@@ -123,11 +124,30 @@ static void check_peer(struct scene *s, struct cluster *c, const struct served_p
     buf_free(&body);
 }
 
+/* What comes from a node of the control plane begins without a PROXY header: its mvproxy, its kubelet, its Pods. */
+static void check_headers(struct scene *s, const struct served_peer *p, const struct cidr_set *balancers)
+{
+    const char *text = origin_address(p->origin);
+    struct derive_address at;
+    struct err err;
+
+    err_clear(&err);
+    if (!derive_host_port(slice_str(text), &at, &err) || !cidr_set_covers(balancers, slice_str(at.host)))
+        return;
+    findings_wrong(s->f, "peer-header",
+                   "take the addresses of control-plane nodes out of proxy-protocol-from on each node, and give a load "
+                   "balancer that runs there an address of its own",
+                   "peer %s at %s is in proxy-protocol-from: it sends no PROXY header, and is cut off", p->host, text);
+}
+
 static void check_each(struct scene *s, struct cluster *c)
 {
     struct served *v = served_ref(cluster_served(c));
     struct range versions = {0, 0};
+    struct cidr_set balancers = {NULL, 0};
 
+    if (!cidr_set_assign(&balancers, s->config->proxy_protocol_from))
+        findings_skipped(s->f, "peer-header", "proxy-protocol-from is not examined: out of memory");
     widen(&versions, s->minor);
     for (size_t i = 0; i < served_n_peers(v); i++) {
         const struct served_peer *p = served_peer_at(v, i);
@@ -141,9 +161,12 @@ static void check_each(struct scene *s, struct cluster *c)
             findings_wrong(s->f, "peer-address",
                            "let its mvproxy write it (peer-advertise-ip and -port there), or list it in peers",
                            "peer %s: nothing says where it can be reached", p->host);
-        else
+        else {
+            check_headers(s, p, &balancers);
             check_peer(s, c, p, &versions);
+        }
     }
+    cidr_set_free(&balancers);
     if (served_n_peers(v) == 0)
         findings_good(s->f, "peers", "there is no other API server");
     else if (versions.newest - versions.oldest > 1)

@@ -33,7 +33,7 @@ static const struct option table[] = {
     {.name = "trusted-proxies", .type = OPTION_LIST, FIELD(trusted_proxies), .initial = "", .section = SECTION, .argument = "CIDRS",
      .help = "Networks of load balancers that end TLS or speak HTTP themselves: the X-Forwarded-For that they send is kept, and their own address appended. From all others, peers excepted, it is replaced by the client's address, so that the audit log's sourceIPs cannot be forged."},
     {.name = "proxy-protocol-from", .type = OPTION_LIST, FIELD(proxy_protocol_from), .initial = "", .section = SECTION, .argument = "CIDRS",
-     .help = "Networks of load balancers of connections whose connections begin with a PROXY header, version 1 or 2, which says who the client is; without a valid one they are closed. Nobody else may send one. None: nobody does."},
+     .help = "Networks of load balancers of connections whose connections begin with a PROXY header, version 1 or 2, which says who the client is; without a valid one they are closed. Nobody else may send one. Not the addresses of control-plane nodes, whose kubelets, Pods and mvproxies send none: a balancer that runs there needs an address of its own. None: nobody does."},
     {.name = "max-connections", .type = OPTION_NUMBER, FIELD(max_connections), .initial = "50000", .min = 1, .max = 10000000,
      .section = SECTION, .argument = "N", .help = "Client connections that may be open at once; more wait in the kernel's queue."},
     {.name = "max-connections-per-client", .type = OPTION_NUMBER, FIELD(max_connections_per_client), .initial = "0", .min = 0, .max = 10000000,

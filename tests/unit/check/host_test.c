@@ -99,6 +99,7 @@ static void remove_machine(void)
 
 static struct buf out;
 static const char *apiserver = "https://127.0.0.1:6443";
+static const char *const *balancers;
 
 /* Of a process that runs (it is on its addresses) or of none. */
 static void look(const char *const *addresses, uint64_t port, bool runs, uint64_t clients)
@@ -108,6 +109,7 @@ static void look(const char *const *addresses, uint64_t port, bool runs, uint64_
                        .max_connections = 100,
                        .max_client_memory = clients,
                        .tls_cert_file = "",
+                       .proxy_protocol_from = balancers,
                        .apiserver = apiserver};
     struct check_opts opts = {.before = !runs, .proc = root};
     struct scene s = {.opts = &opts, .config = &c, .f = findings_new()};
@@ -244,6 +246,20 @@ static void place(void)
     apiserver = "https://127.0.0.1:6443";
 }
 
+static void headers(void)
+{
+    static const char *const address[] = {"10.0.1.1", "10.0.0.1", NULL}, *const here[] = {"10.0.0.0/24", NULL},
+                             *const elsewhere[] = {"10.0.2.0/24", NULL};
+
+    balancers = here;
+    look(address, 6443, true, 0);
+    ok(has("!! bind-address: 10.0.0.1 is in proxy-protocol-from") && !has("10.0.1.1 is in"), "ours: %s", out.p);
+    balancers = elsewhere;
+    look(address, 6443, true, 0);
+    ok(!has("proxy-protocol-from"), "of others: %s", out.p);
+    balancers = NULL;
+}
+
 /* ---- the addresses ---- */
 
 static int taken(int family, unsigned *port)
@@ -332,6 +348,7 @@ int main(void)
     files();
     of_clients();
     place();
+    headers();
     addresses();
     is_u64(descriptors_open(), descriptors, "all files are closed");
     buf_free(&out);

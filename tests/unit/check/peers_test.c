@@ -27,6 +27,7 @@ static struct {
     uint64_t now_ms;
     uint64_t synced_ms, addresses_ms, read_ms; /* when it is known; UINT64_MAX: never */
     bool local_cert, ca;
+    const char *const *networks; /* proxy-protocol-from */
     struct cluster_opts opts;
     char hostname[16];
     unsigned freed, clocks;
@@ -172,7 +173,7 @@ static void begin(struct peer *peers, size_t n)
 /* `as`: believed, the local server's minor version, and so on. */
 static void look(const struct scene *as, const char *const *gates)
 {
-    struct config c = {.feature_gates = gates};
+    struct config c = {.feature_gates = gates, .proxy_protocol_from = world.networks};
     struct scene s = *as;
 
     s.config = &c;
@@ -305,6 +306,33 @@ static void each(void)
          "perhaps this one, and no version");
 }
 
+/* A network of load balancers that a peer is in: it is told whether the peer answers us or not, for it is we who would
+ * not answer. */
+static void balancers(void)
+{
+    static const struct {
+        const char *network, *want;
+    } rows[] = {
+        {"10.0.0.0/24",
+         "peers\nXX peer b at 10.0.0.2:6443 is in proxy-protocol-from: it sends no PROXY header, and is cut off\n"
+         "    what to do: take the addresses of control-plane nodes out of proxy-protocol-from on each node, and give "
+         "a "
+         "load balancer that runs there an address of its own\nok peer b"},
+        {"10.0.1.0/24", "peers\nok peer b"},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        const char *const networks[] = {"192.0.2.0/24", rows[i].network, NULL};
+        struct peer peers[] = {PEER("b", 200, VERSION("30"))};
+        const struct scene s = {.believed = true, .minor = 30};
+
+        begin(peers, 1);
+        world.networks = networks;
+        look(&s, open_gates);
+        ok(slice_has_prefix(buf_slice(&out), slice_str(rows[i].want)), "row %zu: says so", i);
+    }
+}
+
 static void discovery(void)
 {
     static const struct {
@@ -360,6 +388,7 @@ int main(void)
     possible();
     waits();
     each();
+    balancers();
     discovery();
     versions();
     buf_free(&out);
