@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/utf8.h"
@@ -15,14 +14,20 @@ static struct json_object *get(struct json_object *o, const char *name)
 {
     struct json_object *v = NULL;
 
-    return o != NULL && json_object_object_get_ex(o, name, &v) ? v : NULL;
+    return json_object_is_type(o, json_type_object) && json_object_object_get_ex(o, name, &v) ? v : NULL;
+}
+
+/* What is no text is none: as one it would bring the names of its members along, whatever is in them. */
+static bool is_composed(struct json_object *o)
+{
+    return json_object_is_type(o, json_type_object) || json_object_is_type(o, json_type_array);
 }
 
 static const char *text(struct json_object *o, const char *name)
 {
     struct json_object *v = get(o, name);
 
-    return v == NULL ? "" : json_object_get_string(v);
+    return v == NULL || is_composed(v) ? "" : json_object_get_string(v);
 }
 
 static double number(struct json_object *o, const char *name)
@@ -41,7 +46,15 @@ static bool truth(struct json_object *o, const char *name)
 
 static size_t count(struct json_object *list)
 {
-    return list == NULL ? 0 : json_object_array_length(list);
+    return json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
+}
+
+/* Of a list that may be none, as get() is of what may be no object. NULL: it is no text. */
+static const char *item(struct json_object *list, size_t i)
+{
+    struct json_object *o = i < count(list) ? json_object_array_get_idx(list, i) : NULL;
+
+    return o == NULL || is_composed(o) ? NULL : json_object_get_string(o);
 }
 
 static void make_text_printable(struct json_object *o)
@@ -186,7 +199,7 @@ static void print_listeners(struct json_object *list)
 {
     fputs("Listening:  ", stdout);
     for (size_t i = 0; i < count(list); i++)
-        printf("%s%s", i == 0 ? "" : ", ", json_object_get_string(json_object_array_get_idx(list, i)));
+        printf("%s%s", i == 0 ? "" : ", ", item(list, i) == NULL ? "" : item(list, i));
     putchar('\n');
 }
 
@@ -308,7 +321,7 @@ static void add_skew_row(struct table *t, struct json_object *row, size_t n)
     table_cell(t, TABLE_PLAIN, "%s%s%s %s", group, group[0] == '\0' ? "" : "/", text(row, "version"),
                text(row, "resource"));
     for (size_t i = 0; i < n; i++) {
-        const char *state = json_object_get_string(json_object_array_get_idx(by, i));
+        const char *state = item(by, i);
         enum table_mood mood = state == NULL || state[0] == 'u' ? TABLE_PLAIN
                                : state[0] == 'y'                ? TABLE_GOOD
                                                                 : TABLE_WARNING;
@@ -324,7 +337,7 @@ static void add_schema_row(struct table *t, struct json_object *row, size_t n)
 
     table_cell(t, TABLE_PLAIN, "%s%s%s", group, group[0] == '\0' ? "" : "/", text(row, "version"));
     for (size_t i = 0; i < n; i++) {
-        const char *variant = json_object_get_string(json_object_array_get_idx(by, i));
+        const char *variant = item(by, i);
 
         table_cell(t, variant == NULL || variant[0] == 'A' ? TABLE_PLAIN : TABLE_WARNING, "%s",
                    variant == NULL ? "" : variant);
@@ -598,7 +611,7 @@ bool show_reload(struct json_object *result)
     }
     fprintf(stderr, "mvproxyctl: refused, the running configuration stays:\n");
     for (size_t i = 0; i < count(errors); i++)
-        fprintf(stderr, "  %s\n", json_object_get_string(json_object_array_get_idx(errors, i)));
+        fprintf(stderr, "  %s\n", item(errors, i) == NULL ? "" : item(errors, i));
     return false;
 }
 
@@ -693,17 +706,16 @@ bool show_version(struct json_object *result)
     return true;
 }
 
-/* Line by line: programs get it as it is. */
+/* Line by line. Labels have names that other servers chose, and what a program reads may end on a terminal. */
 bool show_metrics(struct json_object *result)
 {
-    struct slice rest = slice_str(json_object_get_string(result)), line;
+    struct slice rest = slice_str(is_composed(result) ? "" : json_object_get_string(result)), line;
 
     while (slice_split(&rest, '\n', &line)) {
         char *copy = must_zalloc(line.n + 1);
 
         memcpy(copy, line.p, line.n);
-        if (isatty(STDOUT_FILENO) == 1)
-            utf8_make_printable(copy);
+        utf8_make_printable(copy);
         printf("%s%s", copy, rest.p == NULL ? "" : "\n");
         mem_free(copy);
     }
