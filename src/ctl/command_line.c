@@ -456,10 +456,20 @@ static bool take_option(struct call *c, char *const **at)
     return true;
 }
 
+/* A number below zero is none, wherever it stands: who gets it says what is wrong with it. */
+static bool is_option(const char *arg)
+{
+    return arg[0] == '-' && (arg[1] < '0' || arg[1] > '9');
+}
+
 static bool take_line(struct call *c, char *const *argv)
 {
+    bool over = false;
+
     for (char *const *at = argv + 1; *at != NULL; at++) {
-        if ((*at)[0] == '-') {
+        if (!over && strcmp(*at, "--") == 0) {
+            over = true;
+        } else if (!over && is_option(*at)) {
             if (!take_option(c, &at))
                 return false;
         } else if (c->command == NULL) {
