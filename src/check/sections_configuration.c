@@ -2,12 +2,15 @@
 /* What is configured, and whether a process that runs does just that. */
 #include "check/sections.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <json-c/json.h>
 #include <stdio.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "daemon/config_load.h"
+#include "daemon/derive.h"
 #include "daemon/flags.h"
 #include "daemon/options.h"
 
@@ -54,6 +57,17 @@ static bool read_flags(struct scene *s, struct flags *out)
 
 /* ---- what is configured ---- */
 
+static bool names_host(const struct config *c)
+{
+    struct in6_addr ip;
+    struct derive_address at;
+    struct err err;
+
+    err_clear(&err);
+    return derive_url(c->apiserver, &at, &err) && strcasecmp(at.host, "localhost") != 0 &&
+           inet_pton(AF_INET, at.host, &ip) != 1 && inet_pton(AF_INET6, at.host, &ip) != 1;
+}
+
 static void load(struct scene *s, const struct flags *flags)
 {
     struct buf errors;
@@ -71,8 +85,9 @@ static void load(struct scene *s, const struct flags *flags)
         sections_take_lines(s, "configuration-valid", buf_slice(&errors),
                             "mvproxy.conf(5) says what the option takes; mvproxy -t checks it again");
     else
-        findings_good(s->f, "configuration-valid", "%s is valid, and no address in it leads back to this proxy",
-                      s->file == NULL ? "what is configured" : s->file);
+        findings_good(s->f, "configuration-valid", "%s is valid, and no address in it leads back to this proxy%s",
+                      s->file == NULL ? "what is configured" : s->file,
+                      names_host(s->config) ? " (the name in apiserver was not looked up)" : "");
     buf_free(&errors);
     if (s->config == NULL)
         return;

@@ -3,6 +3,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "cluster/cluster.h"
 #include "daemon/app_state.h"
 #include "daemon/drain.h"
 
@@ -21,10 +22,15 @@ static bool listen_now(struct app *a, struct err *err)
 static void succeed(struct app *a)
 {
     a->address_waits[0] = '\0';
+    a->address_taken_ms = loop_now_ms(a->loop);
+    a->held_beats = ADDRESS_WAIT_BEATS;
     address_wait_say(a);
-    if (a->ready_later)
-        notify_ready(a->notify, "Starting");
-    a->ready_later = false;
+}
+
+bool address_wait_is_over(const struct app *a)
+{
+    return loop_now_ms(a->loop) - a->address_taken_ms >= ADDRESS_WAIT_SETTLES_MS &&
+           cluster_local_state(a->cluster) == READINESS_READY;
 }
 
 static void give_up(struct app *a, const struct err *err)

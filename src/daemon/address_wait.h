@@ -11,8 +11,16 @@
 
 struct app;
 
+enum { ADDRESS_WAIT_BEATS = 10, ADDRESS_WAIT_SETTLES_MS = 1500 };
+
 /* False with *err: they can never be had. If it has to wait for too long, the process is drained and fails. */
 bool address_wait_begin(struct app *a, struct err *err);
+/*
+ * Once it had to wait: who had the address is about to end, and comes back elsewhere, perhaps as the local server. What
+ * connects meanwhile waits in the kernel's queue, for ADDRESS_WAIT_BEATS heartbeats at most: better than the 403 of a
+ * kube-apiserver that only starts. True: that server is ready.
+ */
+bool address_wait_is_over(const struct app *a);
 /* A line for each address. */
 void address_wait_say(const struct app *a);
 

@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <strings.h>
 
 static bool to_sockaddr(const char *ip, struct sockaddr_storage *out)
 {
@@ -95,6 +96,21 @@ static bool is_unspecified(const char *host)
     return strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
 }
 
+/* The address itself, in one spelling; of IPv4 also where it is written as IPv6 (::ffff:127.0.0.1). */
+static bool normalize(const char *host, char out[INET6_ADDRSTRLEN])
+{
+    struct sockaddr_storage addr;
+    const struct in6_addr *in6 = &((struct sockaddr_in6 *)&addr)->sin6_addr;
+
+    if (!to_sockaddr(host, &addr))
+        return false;
+    if (addr.ss_family == AF_INET)
+        return inet_ntop(AF_INET, &((struct sockaddr_in *)&addr)->sin_addr, out, INET6_ADDRSTRLEN) != NULL;
+    if (IN6_IS_ADDR_V4MAPPED(in6))
+        return inet_ntop(AF_INET, &in6->s6_addr[12], out, INET6_ADDRSTRLEN) != NULL;
+    return inet_ntop(AF_INET6, in6, out, INET6_ADDRSTRLEN) != NULL;
+}
+
 /* A socket on :: takes connections of both families (net/listener.c). */
 static bool covers(const char *bound, const char *ip)
 {
@@ -104,23 +120,20 @@ static bool covers(const char *bound, const char *ip)
         return true;
     if (!is_unspecified(bound) || !to_sockaddr(ip, &addr) || (bound[0] == '0' && addr.ss_family != AF_INET))
         return false;
-    return is_unspecified(ip) || own_address_is((struct sockaddr *)&addr);
+    return own_address_is((struct sockaddr *)&addr);
 }
 
+/* Who connects to an unspecified address comes to loopback. */
 static bool reaches(const struct listen_address *l, const struct derive_address *to)
 {
-    struct sockaddr_storage addr;
-    char ip[INET6_ADDRSTRLEN];
+    char bound[INET6_ADDRSTRLEN], ip[INET6_ADDRSTRLEN];
 
-    if (l->port == 0 || l->port != to->port)
+    if (l->port == 0 || l->port != to->port || !normalize(l->host, bound))
         return false;
-    if (strcmp(to->host, "localhost") == 0)
-        return covers(l->host, "127.0.0.1") || covers(l->host, "::1");
-    if (!to_sockaddr(to->host, &addr))
-        return false;
-    if (addr.ss_family == AF_INET)
-        return covers(l->host, inet_ntop(AF_INET, &((struct sockaddr_in *)&addr)->sin_addr, ip, sizeof(ip)));
-    return covers(l->host, inet_ntop(AF_INET6, &((struct sockaddr_in6 *)&addr)->sin6_addr, ip, sizeof(ip)));
+    if (strcasecmp(to->host, "localhost") == 0 || strcasecmp(to->host, "localhost.") == 0 ||
+        strcmp(to->host, "::") == 0)
+        return covers(bound, "127.0.0.1") || covers(bound, "::1");
+    return normalize(to->host, ip) && covers(bound, is_unspecified(ip) ? "127.0.0.1" : ip);
 }
 
 const struct listen_address *addresses_reached_by(const struct addresses *a, const struct derive_address *to)

@@ -27,7 +27,7 @@
 
 enum {
     APP_HEARTBEAT_MS = 1000,
-    APP_HELD_BEATS = 10,
+    APP_HELD_BEATS = ADDRESS_WAIT_BEATS,
     APP_HELD_BEATS_BESIDE = 60, /* while the process before us serves */
 };
 
@@ -45,16 +45,16 @@ static void accept_when_ready(struct app *a)
 
     if (a->held_beats == 0)
         return;
-    if (readiness_checks_pass(a, reason, sizeof(reason)))
+    if (readiness_checks_pass(a, reason, sizeof(reason)) && (a->inherited || address_wait_is_over(a)))
         a->held_beats = 1;
     else if (!a->admin_waits && a->held_beats > APP_HELD_BEATS)
         a->held_beats = APP_HELD_BEATS;
     if (--a->held_beats > 0)
         return;
-    log_info("Accepting connections from the inherited socket");
+    log_info(a->inherited ? "Accepting connections from the inherited socket" : "Accepting connections");
     front_release(a->front);
     if (a->ready_later)
-        notify_ready(a->notify, "Took over");
+        notify_ready(a->notify, a->inherited ? "Took over" : "Starting");
     a->ready_later = false;
 }
 
@@ -188,8 +188,9 @@ static bool build_front(struct app *a, struct buf *errors)
     o.arg = a->proxy;
     o.listen.inherited = inherited;
     o.listen.n_inherited = notify_inherited(inherited, LISTENERS_MAX);
-    o.hold = a->inherited = o.listen.n_inherited > 0;
-    a->held_beats = o.hold ? APP_HELD_BEATS_BESIDE : 0;
+    a->inherited = o.listen.n_inherited > 0;
+    o.hold = true;
+    a->held_beats = a->inherited ? APP_HELD_BEATS_BESIDE : 0;
     if (a->inherited)
         addresses_inherited(inherited, o.listen.n_inherited, &a->addresses);
     else if (!addresses_configured(a->config, &a->addresses, &err))
@@ -202,6 +203,8 @@ static bool build_front(struct app *a, struct buf *errors)
         buf_printf(errors, "%s\n", err.text);
         return false;
     }
+    if (!a->inherited && a->address_waits[0] == '\0')
+        front_release(a->front);
     return true;
 }
 

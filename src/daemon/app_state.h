@@ -64,7 +64,7 @@ struct app {
     bool ready_later;           /* the service manager hears that we are ready when they are accepted */
     char address_waits[192];    /* at the start: who listens where we shall is not gone yet; "": we listen */
     struct loop_timer *address_retry;
-    uint64_t address_ends_ms;
+    uint64_t address_ends_ms, address_taken_ms;
     char failed[224];         /* why the process ends by itself; "": it does not */
     bool withdrawn;           /* what we had published is gone, or it took too long */
     char status[512];         /* as last told to the service manager */

@@ -10,8 +10,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "daemon/derive.h"
 #include "daemon/options.h"
 #include "daemon/trust.h"
+#include "net/cidr.h"
+#include "net/own_address.h"
 #include "net/tls_inspect.h"
 
 enum { DAY_S = 86400, SOON_S = 30 * DAY_S };
@@ -287,6 +290,45 @@ bool preflight_wrong(const struct config *c, const char *option, const char *wha
     return p.ok;
 }
 
+/* ---- who has to send a PROXY header and never does ---- */
+
+struct headerless {
+    struct preflight *p;
+    struct cidr_set balancers;
+    bool warned;
+};
+
+static void look_at_own(const char *ip, void *arg)
+{
+    struct headerless *h = arg;
+
+    if (h->warned || !cidr_set_covers(&h->balancers, slice_str(ip)))
+        return;
+    h->warned = true;
+    warn(h->p, "proxy-protocol-from",
+         "has %s, an address of this machine: its own connections (kubelet, kube-proxy, host-network Pods) are refused "
+         "without a PROXY header: give the balancer an address of its own",
+         ip);
+}
+
+static void check_balancers(struct preflight *p)
+{
+    struct headerless h = {.p = p};
+    struct derive_address at;
+    char name[DERIVE_HOST_BYTES];
+
+    if (!cidr_set_assign(&h.balancers, p->c->proxy_protocol_from))
+        return;
+    for (size_t i = 0; p->c->peers[i] != NULL; i++)
+        if (derive_peer(p->c->peers[i], name, &at, NULL) && cidr_set_covers(&h.balancers, slice_str(at.host)))
+            warn(p, "proxy-protocol-from",
+                 "has %s, the peer %s, whose requests come without a PROXY header and are refused: give the balancer "
+                 "an address of its own",
+                 at.host, name);
+    own_address_each(look_at_own, &h);
+    cidr_set_free(&h.balancers);
+}
+
 void preflight_lacking(const struct config *c, struct buf *findings)
 {
     struct preflight p = {c, NULL, findings, true};
@@ -299,4 +341,5 @@ void preflight_lacking(const struct config *c, struct buf *findings)
         warn(&p, "proxy-client-cert-file",
              "none: users with certificates are refused, and peers cannot be used: give kube-apiserver's front-proxy "
              "pair");
+    check_balancers(&p);
 }

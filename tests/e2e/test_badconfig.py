@@ -64,6 +64,13 @@ def test_lacking(world):
     check(re.fullmatch(r"warning: proxy-client-cert-file: none: .*: give kube-apiserver's front-proxy pair\n", errors), errors)
 
 
+def test_balancers_of_peers(world):
+    """networks of balancers in which a peer is: its connections have no PROXY header"""
+    status, out, errors = run(world, good(world, proxy_protocol_from=["10.0.0.0/24"], peers=["cp-b=10.0.0.2:6443", "cp-c=10.0.1.3:6443"]), "-t")
+    equal((status, out), (0, "configuration is valid\n"), errors)
+    check(re.fullmatch(r"warning: \S+:\d+:1: proxy-protocol-from: has 10.0.0.2, the peer cp-b, .*: give the balancer an address of its own\n", errors), errors)
+
+
 def test_unreadable(world):
     """a file that the asking user may not read has another remedy than a wrong path"""
     locked = os.path.join(world.scratch, "locked")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An address that another process has when we start: for how long it is asked for, and what is said to whom. Clock,
- * front, drain and service manager are played here. */
+ * front, cluster and drain are played here. */
 #include "daemon/address_wait.h"
 
 #include <errno.h>
@@ -9,6 +9,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "cluster/cluster.h"
 #include "daemon/app_state.h"
 #include "daemon/drain.h"
 #include "lib/tap.h"
@@ -20,11 +21,12 @@ static struct {
     uint64_t now_ms, timer_ms; /* timer_ms: when it is to be called; 0: never */
     void (*on_timer)(void *arg);
     int error; /* of listening; 0: it succeeds */
-    unsigned asked, ready, drained;
+    unsigned asked, drained;
+    enum readiness_state state;
     bool no_memory;
 } world;
 
-/* ---- in place of net, front, drain and the service manager ---- */
+/* ---- in place of net, front, cluster and drain ---- */
 
 uint64_t loop_now_ms(const struct loop *l)
 {
@@ -68,11 +70,10 @@ void drain_begin(struct app *a)
     a->phase = APP_DRAINING;
 }
 
-void notify_ready(struct notify *n, const char *status)
+enum readiness_state cluster_local_state(const struct cluster *c)
 {
-    (void)n;
-    (void)status;
-    world.ready++;
+    (void)c;
+    return world.state;
 }
 
 /* ---- stories ---- */
@@ -101,6 +102,7 @@ static struct app begin(int error)
     memset(&world, 0, sizeof(world));
     world.now_ms = 10000;
     world.error = error;
+    world.state = READINESS_STARTING;
     return (struct app){.phase = APP_SERVING,
                         .ready_later = error != 0,
                         .addresses = {.at = {{"10.0.0.1", 6443}, {"127.0.0.1", 0}}, .n = 2}};
@@ -153,14 +155,18 @@ static void comes_free(void)
     is_u64(world.now_ms, 12000, "asked again and again");
     is_u64(world.asked, 11, "each time");
     is_u64(lines() - before, 1, "without a word");
-    is_u64(world.ready, 0, "nor one to the service manager");
     world.error = 0;
     turn(&a);
     is_str(a.address_waits, "", "had");
     ok(said("\"Listening\" address=\"10.0.0.1\" port=6443 for=\"clients\" socket=\"own\""), "said: %s", logged);
     is_u64(lines() - before, 3, "a line for each");
-    is_u64(world.ready, 1, "the service manager hears of it");
-    ok(!a.ready_later, "once");
+    is_u64(a.held_beats, ADDRESS_WAIT_BEATS, "nobody is accepted yet");
+    world.now_ms += ADDRESS_WAIT_SETTLES_MS - 1;
+    ok(!address_wait_is_over(&a), "who had it may still be seen");
+    world.now_ms++;
+    ok(!address_wait_is_over(&a), "the local server starts anew");
+    world.state = READINESS_READY;
+    ok(address_wait_is_over(&a), "and is ready");
     is_u64(world.timer_ms, 0, "no timer any more");
 }
 
@@ -176,7 +182,6 @@ static void stays_taken(void)
     is_u64(world.asked, 1 + TIMEOUT_ADDRESS_IN_USE_MS / STEP_MS, "so many times");
     is_u64(world.drained, 1, "then the process ends");
     is_str(a.failed, "bind 10.0.0.1:6443: error 98 (waited 60 s)", "and fails");
-    is_u64(world.ready, 0, "it was never ready");
 
     a = begin(EADDRINUSE);
     (void)address_wait_begin(&a, &err);
