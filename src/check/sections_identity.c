@@ -98,7 +98,6 @@ static const struct right rights[] = {
     {"list", "coordination.k8s.io", "leases", "kube-system", "", ALWAYS},
     {"watch", "coordination.k8s.io", "leases", "kube-system", "", ALWAYS},
     {"get", "coordination.k8s.io", "leases", "kube-system", "", TO_ANNOTATE},
-    {"update", "coordination.k8s.io", "leases", "kube-system", "", TO_PUBLISH},
     {"patch", "coordination.k8s.io", "leases", "kube-system", "", TO_ANNOTATE},
     {"create", "coordination.k8s.io", "leases", "kube-system", "", TO_PUBLISH},
     {"delete", "coordination.k8s.io", "leases", "kube-system", "", TO_PUBLISH},

@@ -2,6 +2,7 @@
 #include "daemon/program.h"
 
 #include "base/log.h"
+#include "base/utf8.h"
 #include "daemon/addresses.h"
 #include "daemon/app.h"
 #include "daemon/config_load.h"
@@ -22,12 +23,18 @@
 
 enum { EXIT_BAD_CONFIG = 1, EXIT_BAD_USAGE = 2, MAIN_ARENA_CEILING = 1 << 20, MAIN_ERRORS_CEILING = 256 << 10 };
 
+/* What stands in a file is not for the terminal to act upon. */
 static void print_errors(const struct buf *errors)
 {
-    struct slice s = buf_slice(errors);
+    struct slice rest = buf_slice(errors), line;
 
-    if (s.n > 0)
-        fprintf(stderr, "%.*s", (int)s.n, s.p);
+    while (rest.n > 0 && slice_split(&rest, '\n', &line)) {
+        char *text = must_slicedup(line);
+
+        utf8_make_printable(text);
+        fprintf(stderr, "%s\n", text);
+        mem_free(text);
+    }
 }
 
 /* Loads all that the configuration names, as a start would, short of opening sockets, and looks deeper than that. */

@@ -94,7 +94,17 @@ static enum proxy_header_verdict parse_v1(struct slice in, struct proxy_header *
 
 /* ---- version 2: signature, version and command, family and transport, length, addresses, TLVs ---- */
 
-enum { V2_LOCAL = 0x20, V2_PROXY = 0x21, V2_UNSPEC = 0x00, V2_TCP4 = 0x11, V2_TCP6 = 0x21 };
+enum {
+    V2_LOCAL = 0x20,
+    V2_PROXY = 0x21,
+    V2_UNSPEC = 0x00,
+    V2_TCP4 = 0x11,
+    V2_UDP4 = 0x12,
+    V2_TCP6 = 0x21,
+    V2_UDP6 = 0x22,
+    V2_UNIX_STREAM = 0x31,
+    V2_UNIX_DATAGRAM = 0x32,
+};
 
 static uint16_t be16(const unsigned char *p)
 {
@@ -109,6 +119,10 @@ static bool take_v2_client(const unsigned char *p, size_t length, struct proxy_h
         return true;
     switch (p[13]) {
     case V2_UNSPEC:
+    case V2_UDP4: /* who has no use for a family reads it as UNSPEC (the specification, 2.2) */
+    case V2_UDP6:
+    case V2_UNIX_STREAM: /* of a balancer whose own front end is one */
+    case V2_UNIX_DATAGRAM:
         return true;
     case V2_TCP4:
         if (length < V2_INET_BYTES)
@@ -121,7 +135,7 @@ static bool take_v2_client(const unsigned char *p, size_t length, struct proxy_h
         set_client(out, AF_INET6, addresses, be16(addresses + 32));
         return true;
     default:
-        return false; /* datagrams and Unix sockets do not come here */
+        return false; /* no valid combination */
     }
 }
 

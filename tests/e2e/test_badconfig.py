@@ -71,6 +71,15 @@ def test_balancers_of_peers(world):
     check(re.fullmatch(r"warning: \S+:\d+:1: proxy-protocol-from: has 10.0.0.2, the peer cp-b, .*: give the balancer an address of its own\n", errors), errors)
 
 
+def test_escapes(world):
+    """what a terminal would act upon is not printed, of values and of keys"""
+    for text in ('bind-address: "\\e[2J\\x07"\n', '"\\e[2Jx": 1\n', 'peers: ["\\u202ea=b"]\n'):
+        for mode in ("-t", "--dump-config"):
+            status, out, errors = run(world, text, mode)
+            check(status > 0 and errors, text, mode)
+            check(not re.search("[\x00-\x09\x0b-\x1f\x7f\u202e]", out + errors), repr(errors))
+
+
 def test_unreadable(world):
     """a file that the asking user may not read has another remedy than a wrong path"""
     locked = os.path.join(world.scratch, "locked")
