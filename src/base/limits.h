@@ -86,7 +86,8 @@ enum {
     LIMIT_POOL_DIALS = 128,         /* connections being made at once for those who wait in one pool */
     LIMIT_POOL_WAITING = 10000,
     LIMIT_METRIC_SERIES = 1000,
-    LIMIT_INSIGHT_ASKERS = 500, /* who asks for what not all servers serve: resource, user agent, user */
+    LIMIT_ASKERS = 500, /* for what only old, only new or only some servers serve: resource, user agent, user */
+    LIMIT_ASKERS_RESOURCES = 500, /* how often each was asked for, likewise */
     LIMIT_CHANGES = 100, /* of what happened lately that is kept for people, and as many of what was not believed */
     LIMIT_CONTROL_CLIENTS = 8,            /* of the control socket, at once */
     LIMIT_CONTROL_LINE = 64 << 10,        /* one request there */

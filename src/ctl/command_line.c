@@ -17,7 +17,9 @@
 #include "base/nearest.h"
 #include "ctl/check_command.h"
 #include "ctl/client.h"
+#include "ctl/fields.h"
 #include "ctl/show.h"
+#include "ctl/show_skew.h"
 
 #define DEFAULT_SOCKET "/run/mvproxy/control.sock"
 #define DEFAULT_CONFIG_FILE CONFIG_DIRECTORY "/mvproxy.yaml"
@@ -228,9 +230,9 @@ static struct json_object *servers_now(const struct call *c, int *status)
 /* `done`: what the daemon has answered; it knows which of several servers of one host name is meant. */
 static bool was_asked_for(struct json_object *done, struct json_object *server)
 {
-    const char *id = show_text(done, "id");
+    const char *id = field_text(done, "id");
 
-    return id[0] == '\0' || strcmp(show_text(server, "id"), id) == 0;
+    return id[0] == '\0' || strcmp(field_text(server, "id"), id) == 0;
 }
 
 static int64_t reads_of(struct json_object *servers, const char *id)
@@ -240,7 +242,7 @@ static int64_t reads_of(struct json_object *servers, const char *id)
     for (size_t i = 0; i < json_object_array_length(servers); i++) {
         struct json_object *one = json_object_array_get_idx(servers, i);
 
-        if (strcmp(show_text(one, "id"), id) == 0 && json_object_object_get_ex(one, "discoveryReads", &reads))
+        if (strcmp(field_text(one, "id"), id) == 0 && json_object_object_get_ex(one, "discoveryReads", &reads))
             return json_object_get_int64(reads);
     }
     return 0;
@@ -253,11 +255,11 @@ static bool have_been_read(struct json_object *done, struct json_object *before,
 
     for (size_t i = json_object_array_length(now); i-- > 0;) {
         struct json_object *one = json_object_array_get_idx(now, i);
-        const char *id = show_text(one, "id");
+        const char *id = field_text(one, "id");
 
         if (!was_asked_for(done, one))
             json_object_array_del_idx(now, i, 1);
-        else if (show_text(one, "address")[0] != '\0' && reads_of(now, id) <= reads_of(before, id))
+        else if (field_text(one, "address")[0] != '\0' && reads_of(now, id) <= reads_of(before, id))
             all = false;
     }
     return all;

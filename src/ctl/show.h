@@ -20,8 +20,6 @@ void show_json(struct slice text);
  * something is about to end). */
 bool show_status(struct json_object *result);
 bool show_peers(struct json_object *result);
-bool show_skew(struct json_object *result);
-bool show_upgrade(struct json_object *result); /* false: somebody asked for what the old servers alone serve */
 bool show_explain(struct json_object *result);
 bool show_requests(struct json_object *result);
 bool show_reload(struct json_object *result);
@@ -32,8 +30,6 @@ bool show_drain(struct json_object *result);
 bool show_version(struct json_object *result);
 /* The rows of servers whose discovery was read again; not all_read: some have not answered. Whether all is well. */
 bool show_refreshed(struct json_object *servers, bool all_read, bool json);
-/* A text of an object, "" if it has none. */
-const char *show_text(struct json_object *o, const char *name);
 bool show_metrics(struct json_object *result);
 
 #endif

@@ -213,7 +213,7 @@ static bool do_metrics(const struct json_object *request, struct buf *out, struc
 static void *begin_view(bool upgrade, const struct json_object *request, struct err *err, const struct app *a)
 {
     struct skew_view *v = skew_view_new(&(struct skew_view_opts){.served = cluster_served(a->cluster),
-                                                                 .insight = proxy_insight(a->proxy),
+                                                                 .askers = proxy_askers(a->proxy),
                                                                  .skewed_ms = cluster_skewed_ms(a->cluster),
                                                                  .uneven_ms = cluster_uneven_ms(a->cluster),
                                                                  .most_bytes = SKEW_BYTES,

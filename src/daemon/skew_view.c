@@ -5,6 +5,7 @@
 #include "admin/skew.h"
 #include "base/clock.h"
 #include "base/json_write.h"
+#include "proxy/askers.h"
 #include "proxy/insight.h"
 
 enum { PIECE_US = 2000, PIECE_BYTES = 64 << 10, VARIANTS = 26 };
@@ -110,32 +111,37 @@ static void put_hosts(const struct skew_view *v, struct json_write *w, const cha
     json_close(&list);
 }
 
-struct askers {
-    const struct gvr *gvr;
-    struct json_write list;
-};
-
-static void put_asker(const struct insight_asker *a, void *arg)
+static void put_asker(const struct asker *a, void *arg)
 {
-    struct askers *all = arg;
-    struct json_write w;
+    struct json_write w = json_nested(arg, NULL, '{');
 
-    if (!slice_eq(a->gvr.group, all->gvr->group) || !slice_eq(a->gvr.version, all->gvr->version) ||
-        !slice_eq(a->gvr.resource, all->gvr->resource))
-        return;
-    w = json_nested(&all->list, NULL, '{');
     json_slice(&w, "userAgent", a->user_agent);
     json_slice(&w, "user", a->user);
-    json_u64(&w, "requests", a->requests);
-    json_u64(&w, "requestsLately", a->requests_lately);
-    json_seconds(&w, "lastSeconds", clock_ms() - a->last_ms);
+    json_u64(&w, "requests", a->asked.requests);
+    json_u64(&w, "requestsLately", a->asked.requests_lately);
+    json_seconds(&w, "lastSeconds", clock_ms() - a->asked.last_ms);
     json_close(&w);
+}
+
+/* How often it was asked for is known when not all who asked are. */
+static void put_asked(const struct skew_view *v, struct json_write *w, const struct gvr *gvr, enum insight_kind kind)
+{
+    struct json_write list;
+    struct asked asked;
+
+    askers_count(v->o.askers, gvr, &asked);
+    json_u64(w, "requests", asked.requests);
+    json_u64(w, "requestsLately", asked.requests_lately);
+    if (asked.requests == 0 && askers_forget_resources(v->o.askers, kind))
+        json_bool(w, "forgotten", true);
+    list = json_nested(w, "askers", '[');
+    askers_each(v->o.askers, gvr, put_asker, &list);
+    json_close(&list);
 }
 
 static void put_upgrade_row(struct skew_view *v, const struct skew_row *row)
 {
     enum insight_kind kind = row->uneven ? insight_kind(v->o.served, &row->gvr) : INSIGHT_EVEN;
-    struct askers askers = {.gvr = &row->gvr};
     struct json_write w;
 
     if (kind == INSIGHT_EVEN || !has_room(v))
@@ -145,10 +151,27 @@ static void put_upgrade_row(struct skew_view *v, const struct skew_row *row)
     json_text(&w, "servedBy", insight_kind_name(kind));
     put_hosts(v, &w, "servers", row, SKEW_SERVED);
     put_hosts(v, &w, "lackedBy", row, SKEW_ABSENT);
-    askers.list = json_nested(&w, "askers", '[');
-    insight_each(v->o.insight, put_asker, &askers);
-    json_close(&askers.list);
+    put_asked(v, &w, &row->gvr, kind);
     json_close(&w);
+}
+
+/* Nothing is known of what they serve: that all others are alike says nothing then. */
+static void put_unread(struct skew_view *v)
+{
+    struct json_write list = json_nested(&v->w, "unread", '[');
+
+    for (size_t i = 0; i <= served_n_peers(v->o.served); i++)
+        if (names_disco(v->o.served, i) == NULL)
+            json_text(&list, NULL, host_of(v->o.served, i));
+    json_close(&list);
+}
+
+/* Nobody is noted before servers serve different things. */
+static uint64_t counted_ms(const struct skew_view *v)
+{
+    uint64_t ms = askers_since_ms(v->o.askers);
+
+    return v->o.uneven_ms < ms ? v->o.uneven_ms : ms;
 }
 
 static void put_servers(struct skew_view *v)
@@ -169,11 +192,13 @@ static void step_gather(struct skew_view *v, struct buf *out)
         return;
     v->w = json_open(out, '{');
     if (v->o.upgrade) {
-        json_u64(&v->w, "hours", INSIGHT_HOURS);
-        json_u64(&v->w, "askersForgotten", insight_forgotten(v->o.insight));
+        json_u64(&v->w, "hours", ASKERS_HOURS);
+        json_seconds(&v->w, "countedSeconds", counted_ms(v));
+        json_u64(&v->w, "askersForgotten", askers_forgotten(v->o.askers));
     } else {
         put_servers(v);
     }
+    put_unread(v);
     v->rows = json_nested(&v->w, "resources", '[');
     v->part = PART_ROWS;
 }

@@ -9,15 +9,15 @@
 #include "base/buf.h"
 #include "base/mem.h"
 
-struct insight;
+struct askers;
 struct served;
 struct skew_view;
 
 struct skew_view_opts {
-    struct served *served;         /* referenced */
-    const struct insight *insight; /* must live as long */
-    uint64_t skewed_ms;            /* for how long schemas have differed; UINT64_MAX: they do not */
-    uint64_t uneven_ms;            /* for how long not all have served the same; UINT64_MAX: they do */
+    struct served *served;       /* referenced */
+    const struct askers *askers; /* must live as long */
+    uint64_t skewed_ms;          /* for how long schemas have differed; UINT64_MAX: they do not */
+    uint64_t uneven_ms;          /* for how long not all have served the same; UINT64_MAX: they do */
     size_t most_bytes; /* so long and little longer becomes the whole: rows beyond are counted only ("rowsLeftOut") */
     bool upgrade;
     bool all; /* also what all servers serve; not of an upgrade */

@@ -138,6 +138,8 @@ void forward_relay_head(struct job *j, const struct http_head *head, struct http
     }
     j->summary.status = head->status;
     request_summary_note_answer(&j->summary, head);
+    if (j->summary.long_running)
+        job_note_asker(j); /* its end may be far */
     job_set_state(j, JOB_RELAYING);
     (void)exchange_respond(j->x, &out, announced(j, head, body));
     job_forget_request(j);

@@ -1,31 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proxy/insight.h"
 
-#include "base/buf.h"
-#include "base/clock.h"
 #include "base/hash.h"
-#include "base/limits.h"
-#include "base/list.h"
 #include "base/metric.h"
-#include "base/strmap.h"
+#include "proxy/askers.h"
 
-#include <stdlib.h>
-
-enum { MEMO = 512, KEY_BYTES = 600, TEXT_BYTES = 128, SERIES = 1000, HOUR_MS = 3600 * 1000 };
-
-struct entry {
-    struct list_node node; /* in insight.entries */
-    char *key;             /* its place in the map, and what the slices point into */
-    struct slice group, version, resource, user_agent, user;
-    uint64_t last_ms, hour; /* hour: of the newest bucket, since the clock's start */
-    uint32_t hours[INSIGHT_HOURS];
-};
+enum { MEMO = 512, SERIES = 1000 };
 
 struct insight {
-    struct list entries; /* who asked last first */
-    struct strmap *by_key;
+    struct askers *askers;
     struct metric_family *requests;
-    uint64_t forgotten;
     /* What was found out about a resource in this snapshot. */
     struct {
         uint64_t hash, generation;
@@ -87,29 +71,15 @@ const char *insight_kind_name(enum insight_kind kind)
     return names[kind];
 }
 
-/* Into a buffer that is given, so that nothing is allocated for each request; false if it does not fit. */
-static bool put_key(struct buf *b, const struct gvr *gvr, struct slice user_agent, struct slice user)
-{
-    const struct slice parts[] = {gvr->group, gvr->version, gvr->resource, user_agent, user};
-
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        buf_append(b, parts[i]);
-        buf_append_char(b, '\n');
-    }
-    return !b->failed;
-}
-
 enum insight_kind insight_look(struct insight *i, const struct served *s, const struct gvr *gvr)
 {
-    char text[KEY_BYTES];
-    struct buf b = {.p = text, .cap = sizeof(text), .ceiling = sizeof(text)};
+    char text[GVR_KEY_BYTES];
+    struct slice key = gvr_key(gvr, text);
     uint64_t hash;
 
-    if (served_n_peers(s) == 0)
-        return INSIGHT_EVEN;
-    if (!put_key(&b, gvr, SLICE_NONE, SLICE_NONE))
+    if (served_n_peers(s) == 0 || key.p == NULL)
         return INSIGHT_EVEN; /* no resource has such a name */
-    hash = hash_seeded(buf_slice(&b));
+    hash = hash_seeded(key);
     if (i->memo[hash % MEMO].hash != hash || i->memo[hash % MEMO].generation != served_generation(s)) {
         i->memo[hash % MEMO].hash = hash;
         i->memo[hash % MEMO].generation = served_generation(s);
@@ -125,127 +95,29 @@ struct insight *insight_new(struct metrics *m)
     static const char *const labels[] = {"group", "version", "resource", "served_by", NULL};
     struct insight *i = must_zalloc(sizeof(*i));
 
-    list_init(&i->entries);
-    i->by_key = strmap_new();
+    i->askers = askers_new();
     i->requests =
         metric_family(m, METRIC_COUNTER, "mvproxy_skewed_resource_requests_total",
                       "Requests for resources that only older, only newer or only some servers serve.", labels, SERIES);
-    if (i->by_key == NULL)
-        abort();
     return i;
-}
-
-static void drop(struct insight *i, struct entry *e)
-{
-    (void)strmap_remove(i->by_key, slice_str(e->key));
-    list_remove(&i->entries, &e->node);
-    mem_free(e->key);
-    mem_free(e);
 }
 
 void insight_free(struct insight *i)
 {
-    struct list_node *n;
-
-    while ((n = list_first(&i->entries)) != NULL)
-        drop(i, list_entry(n, struct entry, node));
-    strmap_free(i->by_key);
+    askers_free(i->askers);
     mem_free(i);
-}
-
-static struct entry *entry_new(struct insight *i, struct slice key)
-{
-    struct entry *e = mem_zalloc(sizeof(*e));
-    struct slice rest;
-
-    if (e == NULL)
-        return NULL;
-    e->key = mem_slicedup(key);
-    if (e->key == NULL || !strmap_put(i->by_key, key, e, NULL)) {
-        mem_free(e->key);
-        mem_free(e);
-        return NULL;
-    }
-    rest = slice_str(e->key);
-    (void)slice_split(&rest, '\n', &e->group);
-    (void)slice_split(&rest, '\n', &e->version);
-    (void)slice_split(&rest, '\n', &e->resource);
-    (void)slice_split(&rest, '\n', &e->user_agent);
-    (void)slice_split(&rest, '\n', &e->user);
-    list_push_front(&i->entries, &e->node);
-    if (i->entries.count > LIMIT_INSIGHT_ASKERS) {
-        drop(i, list_entry(list_last(&i->entries), struct entry, node));
-        i->forgotten++;
-    }
-    return e;
-}
-
-/* Of what others say of themselves: bounded, and one line. */
-static struct slice bounded(struct slice text, char end)
-{
-    size_t n = 0;
-
-    while (n < text.n && n < TEXT_BYTES && text.p[n] != end && text.p[n] != '\n' && text.p[n] != '\0')
-        n++;
-    return slice_of(text.p, n);
-}
-
-static void advance(struct entry *e, uint64_t hour)
-{
-    if (hour - e->hour >= INSIGHT_HOURS)
-        memset(e->hours, 0, sizeof(e->hours));
-    else
-        while (e->hour < hour)
-            e->hours[++e->hour % INSIGHT_HOURS] = 0;
-    e->hour = hour;
 }
 
 void insight_note(struct insight *i, enum insight_kind kind, const struct gvr *gvr, struct slice user_agent,
                   struct slice user)
 {
     struct slice labels[] = {gvr->group, gvr->version, gvr->resource, slice_str(insight_kind_name(kind))};
-    char text[KEY_BYTES];
-    struct buf b = {.p = text, .cap = sizeof(text), .ceiling = sizeof(text)};
-    struct entry *e;
 
     metric_inc(metric_child(i->requests, labels));
-    if (!put_key(&b, gvr, bounded(user_agent, ' '), bounded(user, '\n')))
-        return;
-    e = strmap_get(i->by_key, buf_slice(&b));
-    if (e == NULL)
-        e = entry_new(i, buf_slice(&b));
-    if (e == NULL)
-        return;
-    list_remove(&i->entries, &e->node);
-    list_push_front(&i->entries, &e->node);
-    e->last_ms = clock_ms();
-    advance(e, e->last_ms / HOUR_MS);
-    e->hours[e->hour % INSIGHT_HOURS]++;
+    askers_note(i->askers, kind, gvr, user_agent, user);
 }
 
-void insight_each(const struct insight *i, void (*fn)(const struct insight_asker *a, void *arg), void *arg)
+const struct askers *insight_askers(const struct insight *i)
 {
-    uint64_t hour = clock_ms() / HOUR_MS;
-
-    for (struct list_node *n = list_first(&i->entries); n != NULL; n = list_next(&i->entries, n)) {
-        const struct entry *e = list_entry(n, struct entry, node);
-        struct insight_asker a = {
-            {e->group, e->version, e->resource}, e->user_agent, e->user, e->last_ms, .requests = 0};
-
-        for (uint64_t back = 0; back < INSIGHT_HOURS && back <= e->hour; back++) {
-            uint32_t requests = e->hours[(e->hour - back) % INSIGHT_HOURS];
-
-            if (hour - (e->hour - back) >= INSIGHT_HOURS)
-                break;
-            a.requests += requests;
-            a.requests_lately += hour - (e->hour - back) < 2 ? requests : 0;
-        }
-        if (a.requests > 0)
-            fn(&a, arg);
-    }
-}
-
-uint64_t insight_forgotten(const struct insight *i)
-{
-    return i->forgotten;
+    return i->askers;
 }

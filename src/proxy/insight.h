@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What an upgrade takes away and brings: which resources only older or only newer servers serve, and who asked for them
- * in the last hours, so that an operator sees what would break before the last old server goes. Bounded:
- * LIMIT_INSIGHT_ASKERS combinations of resource, user agent and user; the one that has been silent for longest is
- * forgotten for a new one.
+ * in the last hours (askers.h, a pool for each kind), so that an operator sees what would break before the last old
+ * server goes.
  */
 #ifndef MVPROXY_PROXY_INSIGHT_H
 #define MVPROXY_PROXY_INSIGHT_H
 
 #include "cluster/served.h"
 
+struct askers;
 struct insight;
 struct metrics;
 
@@ -25,25 +25,14 @@ enum insight_kind insight_kind(const struct served *s, const struct gvr *gvr);
 /* "old", "new", "some"; "even". Static. */
 const char *insight_kind_name(enum insight_kind kind);
 
-enum { INSIGHT_HOURS = 24 };
-
-struct insight_asker {
-    struct gvr gvr;
-    struct slice user_agent, user;      /* user "": not known here (a token) */
-    uint64_t last_ms;                   /* clock_ms() of the last request */
-    uint64_t requests, requests_lately; /* in all INSIGHT_HOURS; in this hour and the one before */
-};
-
 struct insight *insight_new(struct metrics *m); /* ends the process when out of memory */
 void insight_free(struct insight *i);
 /* As insight_kind(), remembered for as long as the snapshot is the same: for each request. */
 enum insight_kind insight_look(struct insight *i, const struct served *s, const struct gvr *gvr);
-/* A request that was let through (not 401, 403). The user agent counts to its first space. */
+/* A request that was let through (not 401, 403). */
 void insight_note(struct insight *i, enum insight_kind kind, const struct gvr *gvr, struct slice user_agent,
                   struct slice user);
-/* All, the one that asked last first; texts live until the next insight_note(). */
-void insight_each(const struct insight *i, void (*fn)(const struct insight_asker *a, void *arg), void *arg);
-/* How many were forgotten for others. */
-uint64_t insight_forgotten(const struct insight *i);
+/* Who asked. */
+const struct askers *insight_askers(const struct insight *i);
 
 #endif

@@ -27,6 +27,8 @@ static const uint32_t next_states[] = {
 
 static const struct state_table states = STATE_TABLE("job", state_names, next_states);
 
+enum { HOUR_MS = 3600 * 1000 };
+
 void job_set_state(struct job *j, enum job_state state)
 {
     state_move(&states, &j->state, state);
@@ -76,17 +78,21 @@ static bool is_pulse(const struct job *j)
     return j->authn.rerouted && !j->info.is_resource && slice_eq(j->info.path, SLICE_LIT("/version"));
 }
 
-static void note_insight(struct job *j)
+void job_note_asker(struct job *j)
 {
     struct gvr gvr = reqinfo_gvr(&j->info);
+    uint64_t now = clock_ms();
 
-    if (j->insight != INSIGHT_EVEN && j->summary.status != 401 && j->summary.status != 403)
-        insight_note(j->proxy->insight, j->insight, &gvr, j->summary.user_agent, j->summary.user);
+    if (j->insight == INSIGHT_EVEN || j->summary.status == 401 || j->summary.status == 403 ||
+        (j->noted_ms != 0 && now - j->noted_ms < HOUR_MS))
+        return;
+    j->noted_ms = now;
+    insight_note(j->proxy->insight, j->insight, &gvr, j->summary.user_agent, j->summary.user);
 }
 
 static void account(struct job *j)
 {
-    note_insight(j);
+    job_note_asker(j);
     if (!is_pulse(j))
         traffic_add(&j->proxy->traffic, clock_ms(), j->route.row, j->summary.status);
     if (j->summary.attempts > 0 && j->peer != NULL)

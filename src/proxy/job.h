@@ -90,6 +90,7 @@ struct job {
 
     struct request_summary summary;
     enum insight_kind insight;
+    uint64_t noted_ms; /* clock_ms() when it was counted there; 0: not yet */
     struct audit_entry audit;
 };
 
@@ -121,14 +122,13 @@ struct slice job_answers_itself(struct job *j);
 
 /* The only way a job changes its state. */
 void job_set_state(struct job *j, enum job_state state);
-/* The ways a job ends. Each accounts for the request, cancels what is under way, drops the references and ends the
- * exchange. */
+/* Counts who asks for what not all servers serve: once, and when it is open for an hour more, again. */
+void job_note_asker(struct job *j);
+/* The ways a job ends: it is accounted for, what is under way cancelled, references dropped, the exchange ended. */
 void job_refuse(struct job *j, unsigned status, const char *message);
-/*
- * 503 because the server behind us cannot serve anybody now. A client that came by itself is sent away: behind a load
+/* 503 because the server behind us cannot serve anybody now. A client that came by itself is sent away: behind a load
  * balancer that sees connections only it would otherwise stay here for as long as its HTTP/2 connection lives, where
- * without us it would have lost it. A peer wants this very server.
- */
+ * without us it would have lost it. A peer wants this very server. */
 void job_refuse_unserved(struct job *j, const char *message);
 /* What the client is told where the local server failed, also through a peer: of which node it is. */
 const char *job_local_failed_text(const struct job *j);

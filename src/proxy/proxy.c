@@ -377,9 +377,15 @@ void proxy_set_stopping(struct proxy *p)
     p->stopping = true;
 }
 
-const struct insight *proxy_insight(const struct proxy *p)
+const struct askers *proxy_askers(struct proxy *p)
 {
-    return p->insight;
+    for (struct list_node *n = list_first(&p->long_running); n != NULL; n = list_next(&p->long_running, n)) {
+        struct job *j = list_entry(n, struct job, node);
+
+        if (j->summary.status != 0)
+            job_note_asker(j);
+    }
+    return insight_askers(p->insight);
 }
 
 const struct traffic *proxy_traffic(const struct proxy *p)

@@ -11,7 +11,7 @@
 
 struct back;
 struct cluster;
-struct insight;
+struct askers;
 struct loop;
 struct metrics;
 struct proxy;
@@ -31,8 +31,8 @@ void proxy_on_request(struct exchange *x, void *arg);
 void proxy_set_stopping(struct proxy *p);
 /* What its requests came to lately. */
 const struct traffic *proxy_traffic(const struct proxy *p);
-/* Who asks for what not all servers serve. */
-const struct insight *proxy_insight(const struct proxy *p);
+/* Who asks for what not all servers serve; watches that are open now included. */
+const struct askers *proxy_askers(struct proxy *p);
 /* Tunnels under way and their forceful end (drain). */
 size_t proxy_tunnels(const struct proxy *p);
 size_t proxy_long_running(const struct proxy *p);

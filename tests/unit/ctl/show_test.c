@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "ctl/show_skew.h"
 #include "lib/tap.h"
 
 enum { GOLDEN_BYTES = 64 << 10 };

@@ -9,6 +9,7 @@
 #include "cluster/served.h"
 #include "kube/disco_parse.h"
 #include "lib/tap.h"
+#include "proxy/askers.h"
 #include "proxy/insight.h"
 
 enum { ROOM = 1 << 18, MOST_SERVERS = 40 };
@@ -138,7 +139,7 @@ static void check(const struct skew_view_opts *o, const char *want, const char *
     buf_free(&out);
 }
 
-#define SERVERS "{\"servers\":[\"cp-a\",\"p0\",\"p1\",\"p2\"],"
+#define SERVERS "{\"servers\":[\"cp-a\",\"p0\",\"p1\",\"p2\"],\"unread\":[\"p2\"],"
 #define NEWS                                                                                                           \
     "{\"group\":\"new\",\"version\":\"v1\",\"resource\":\"news\",\"servedBy\":[\"no\",\"yes\",\"yes\",\"unknown\"]}"
 #define OLDS                                                                                                           \
@@ -151,8 +152,11 @@ static void resources(struct insight *insight)
 {
     static const char *const none[] = {NULL, NULL, NULL, NULL}, *const differ[] = {"x", "y", NULL, "x"};
     struct served *s = world(none, 4);
-    struct skew_view_opts o = {
-        .served = s, .insight = insight, .most_bytes = ROOM, .skewed_ms = UINT64_MAX, .uneven_ms = UINT64_MAX};
+    struct skew_view_opts o = {.served = s,
+                               .askers = insight_askers(insight),
+                               .most_bytes = ROOM,
+                               .skewed_ms = UINT64_MAX,
+                               .uneven_ms = UINT64_MAX};
 
     check(&o, SERVERS "\"resources\":[" NEWS "," OLDS "],\"compared\":4,\"uneven\":2,\"schemas\":[]}", "what differs");
     o.all = true;
@@ -163,7 +167,7 @@ static void resources(struct insight *insight)
     served_unref(s);
     s = world(differ, 4);
     o = (struct skew_view_opts){
-        .served = s, .insight = insight, .most_bytes = ROOM, .skewed_ms = 2500, .uneven_ms = 9500};
+        .served = s, .askers = insight_askers(insight), .most_bytes = ROOM, .skewed_ms = 2500, .uneven_ms = 9500};
     check(&o,
           SERVERS "\"resources\":[" NEWS "," OLDS "],\"compared\":4,\"uneven\":2,\"unevenSeconds\":9.5,\"schemas\":["
                   "{\"group\":\"apps\",\"version\":\"v1\",\"byServer\":[\"A\",\"B\",null,\"A\"]}],"
@@ -178,7 +182,7 @@ static void no_room(struct insight *insight)
     static const char *const differ[] = {"x", "y", NULL, "x"};
     struct served *s = world(differ, 4);
     struct skew_view_opts o = {
-        .served = s, .insight = insight, .most_bytes = 60, .skewed_ms = 2500, .uneven_ms = UINT64_MAX};
+        .served = s, .askers = insight_askers(insight), .most_bytes = 80, .skewed_ms = 2500, .uneven_ms = UINT64_MAX};
 
     check(&o,
           SERVERS "\"resources\":[" NEWS "],\"compared\":4,\"uneven\":2,\"schemas\":[],"
@@ -186,7 +190,10 @@ static void no_room(struct insight *insight)
           "room for one row");
     o.most_bytes = 1;
     o.upgrade = true;
-    check(&o, "{\"hours\":24,\"askersForgotten\":0,\"resources\":[],\"rowsLeftOut\":2}", "room for none");
+    check(&o,
+          "{\"hours\":24,\"countedSeconds\":0.0,\"askersForgotten\":0,\"unread\":[\"p2\"],\"resources\":[],"
+          "\"rowsLeftOut\":2}",
+          "room for none");
     served_unref(s);
 }
 
@@ -204,7 +211,9 @@ static void many_schemas(struct insight *insight)
     }
     s = world(hashes, 28);
     buf_init(&out, ROOM);
-    (void)view(&(struct skew_view_opts){.served = s, .insight = insight, .most_bytes = ROOM, .skewed_ms = 0}, &out);
+    (void)view(
+        &(struct skew_view_opts){.served = s, .askers = insight_askers(insight), .most_bytes = ROOM, .skewed_ms = 0},
+        &out);
     buf_append_char(&out, '\0');
     ok(strstr(buf_slice(&out).p, "[\"A\",\"B\",\"C\",") != NULL &&
            strstr(buf_slice(&out).p, "\"X\",\"Y\",\"Z\",\"Z\",\"Z\"]}") != NULL,
@@ -226,11 +235,15 @@ static void upgrade(struct insight *insight)
     insight_note(insight, INSIGHT_OLD, &old, SLICE_LIT("kubectl/1.30"), SLICE_LIT("eve"));
     clock_fake(1500000, 1000000);
     check(
-        &(struct skew_view_opts){.served = s, .insight = insight, .most_bytes = ROOM, .skewed_ms = 0, .upgrade = true},
-        "{\"hours\":24,\"askersForgotten\":0,\"resources\":[{\"group\":\"new\",\"version\":\"v1\",\"resource\":"
-        "\"news\",\"servedBy\":\"new\",\"servers\":[\"p0\",\"p1\"],\"lackedBy\":[\"cp-a\"],\"askers\":[]},"
+        &(struct skew_view_opts){
+            .served = s, .askers = insight_askers(insight), .most_bytes = ROOM, .uneven_ms = 700, .upgrade = true},
+        "{\"hours\":24,\"countedSeconds\":0.5,\"askersForgotten\":0,\"unread\":[\"p2\"],\"resources\":[{\"group\":"
+        "\"new\",\"version\":\"v1\",\"resource\":"
+        "\"news\",\"servedBy\":\"new\",\"servers\":[\"p0\",\"p1\"],\"lackedBy\":[\"cp-a\"],\"requests\":0,"
+        "\"requestsLately\":0,\"askers\":[]},"
         "{\"group\":\"old\",\"version\":\"v1\",\"resource\":\"olds\",\"servedBy\":\"old\",\"servers\":[\"cp-a\"],"
-        "\"lackedBy\":[\"p0\",\"p1\"],\"askers\":[{\"userAgent\":\"kubectl/1.30\",\"user\":\"eve\",\"requests\":1,"
+        "\"lackedBy\":[\"p0\",\"p1\"],\"requests\":1,\"requestsLately\":1,\"askers\":[{\"userAgent\":\"kubectl/"
+        "1.30\",\"user\":\"eve\",\"requests\":1,"
         "\"requestsLately\":1,\"lastSeconds\":0.5}]}]}",
         "who asks for what goes");
     served_unref(s);
@@ -241,7 +254,8 @@ static void out_of_memory(struct insight *insight)
 {
     static const char *const differ[] = {"x", "y", NULL, "x"};
     struct served *s = world(differ, 4);
-    const struct skew_view_opts o = {.served = s, .insight = insight, .most_bytes = ROOM, .skewed_ms = 0};
+    const struct skew_view_opts o = {
+        .served = s, .askers = insight_askers(insight), .most_bytes = ROOM, .skewed_ms = 0};
     unsigned begun = 0;
     bool told = false;
     struct buf whole;

@@ -2,23 +2,25 @@
 /* Who asks for what not all servers serve is remembered when his request ends; who asks for the rest is not. */
 #include <stdio.h>
 
-#include "proxy/insight.h"
+#include "base/clock.h"
+#include "proxy/askers.h"
 #include "unit/proxy/world.h"
 
 #define FIELDS " HTTP/1.1\r\nHost: k\r\nUser-Agent: tool/1 (more)\r\n"
 
-static void note(const struct insight_asker *a, void *arg)
+static void note(const struct asker *a, void *arg)
 {
-    buf_printf(arg, "%.*s by %.*s %llu; ", (int)a->gvr.resource.n, a->gvr.resource.p, (int)a->user_agent.n,
-               a->user_agent.p, (unsigned long long)a->requests);
+    buf_printf(arg, "jobs by %.*s %llu; ", (int)a->user_agent.n, a->user_agent.p,
+               (unsigned long long)a->asked.requests);
 }
 
 static void remembered(struct world *w, const char *want, const char *name)
 {
+    static const struct gvr jobs = {{"batch", 5}, {"v1", 2}, {"jobs", 4}};
     struct buf out;
 
     buf_init(&out, 1 << 16);
-    insight_each(proxy_insight(w->proxy), note, &out);
+    askers_each(proxy_askers(w->proxy), &jobs, note, &out);
     is_slice(buf_slice(&out), want, "%s", name);
     buf_free(&out);
 }
@@ -37,6 +39,32 @@ static const struct {
     {"what all serve", PODS, false, "200 OK", ""},
     {"no resource", "/version", false, "200 OK", ""},
 };
+
+/* A watch counts when it begins, and when it is still there an hour later. */
+static void watch(void)
+{
+    struct world w;
+    struct side *c, *s;
+
+    world_open(&w, 1);
+    w.local_has_jobs = false;
+    c = client(&w);
+    say(c, "GET " JOBS "?watch=1" FIELDS "\r\n");
+    s = conn(&w.peers[0], 0);
+    ok(has(s, JOBS), "a watch");
+    remembered(&w, "", "not before the server has taken it");
+    say(s, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nevent\r\n");
+    ok(has(c, "event"), "is open");
+    remembered(&w, "jobs by tool/1 1; ", "counts while it is open");
+    remembered(&w, "jobs by tool/1 1; ", "once");
+    clock_fake(clock_us() + (uint64_t)3600 * 1000000, clock_wall_us());
+    remembered(&w, "jobs by tool/1 2; ", "and again when it has been so for an hour");
+    say(s, "0\r\n\r\n");
+    ok(has(c, "0\r\n\r\n"), "it ends");
+    remembered(&w, "jobs by tool/1 2; ", "which counts no more");
+    world_close(&w);
+    clock_real();
+}
 
 int main(void)
 {
@@ -58,5 +86,6 @@ int main(void)
         remembered(&w, rows[i].want, rows[i].name);
         world_close(&w);
     }
+    watch();
     return tap_end();
 }

@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "base/metric.h"
 #include "kube/disco_parse.h"
+#include "proxy/askers.h"
 
 #include <stdio.h>
 
@@ -15,10 +16,10 @@
 
 static const struct gvr thing = {{"g", 1}, {"v1", 2}, {"things", 6}};
 
-static struct insight_asker seen[LIMIT_INSIGHT_ASKERS + 1];
+static struct asker seen[LIMIT_ASKERS + 1];
 static size_t n_seen;
 
-static void keep(const struct insight_asker *a, void *arg)
+static void keep(const struct asker *a, void *arg)
 {
     (void)arg;
     seen[n_seen++] = *a;
@@ -27,7 +28,7 @@ static void keep(const struct insight_asker *a, void *arg)
 static size_t look(const struct insight *i)
 {
     n_seen = 0;
-    insight_each(i, keep, NULL);
+    askers_each(insight_askers(i), &thing, keep, NULL);
     return n_seen;
 }
 
@@ -174,26 +175,139 @@ static void test_askers(void)
     is_u64(look(i), 2, "by product and user");
     is_slice(seen[0].user_agent, "operator", "who asked last comes first");
     is_slice(seen[1].user_agent, "kubectl/v1.30.0", "the product alone");
-    is_u64(seen[1].requests, 2, "each request");
+    is_u64(seen[1].asked.requests, 2, "each request");
     clock_fake(now + 5 * HOUR_US, 0);
     note(i, "kubectl/v1.30.0", "alice");
     (void)look(i);
     is_slice(seen[0].user, "alice", "she asked again");
-    is_u64(seen[0].requests, 3, "in a day");
-    is_u64(seen[0].requests_lately, 1, "in this hour and the one before");
-    is_u64(seen[1].requests_lately, 0, "the other one is silent");
+    is_u64(seen[0].asked.requests, 3, "in a day");
+    is_u64(seen[0].asked.requests_lately, 1, "in this hour and the one before");
+    is_u64(seen[1].asked.requests_lately, 0, "the other one is silent");
     clock_fake(now + 25 * HOUR_US, 0);
     is_u64(look(i), 1, "who is silent for a day is not told of");
-    is_u64(seen[0].requests, 1, "nor what is older");
-    for (unsigned k = 0; k < LIMIT_INSIGHT_ASKERS + 7; k++) {
+    is_u64(seen[0].asked.requests, 1, "nor what is older");
+    for (unsigned k = 0; k < LIMIT_ASKERS + 7; k++) {
         char name[32];
 
         (void)snprintf(name, sizeof name, "agent-%u", k);
         note(i, name, "flood\nof \"names\"");
     }
-    is_u64(look(i), LIMIT_INSIGHT_ASKERS, "so many and no more");
-    is_u64(insight_forgotten(i), 9, "and how many were forgotten");
+    is_u64(look(i), LIMIT_ASKERS, "so many and no more");
+    is_u64(askers_forgotten(insight_askers(i)), 9, "and how many were forgotten");
     is_slice(seen[0].user, "flood", "one line");
+    insight_free(i);
+    metrics_free(m);
+    clock_real();
+}
+
+static void note_of(struct insight *i, enum insight_kind kind, const char *resource, const char *agent)
+{
+    struct gvr g = {{"g", 1}, {"v1", 2}, slice_str(resource)};
+
+    insight_note(i, kind, &g, slice_str(agent), SLICE_LIT("eve"));
+}
+
+static void flood(struct insight *i, enum insight_kind kind, const char *resource)
+{
+    for (unsigned k = 0; k < 2 * LIMIT_ASKERS; k++) {
+        char name[32];
+
+        (void)snprintf(name, sizeof name, "agent-%u", k);
+        note_of(i, kind, resource, name);
+    }
+}
+
+/* Who asks for what goes stays known, however many ask for other things in however many names. */
+static void test_room(void)
+{
+    struct metrics *m = metrics_new();
+    struct insight *i = insight_new(m);
+    struct asked asked;
+
+    clock_fake(1000 * HOUR_US, 0);
+    note(i, "important", "alice");
+    flood(i, INSIGHT_NEW, "fresh");
+    flood(i, INSIGHT_SOME, "switched");
+    is_u64(look(i), 1, "who asks for what only new servers have takes no room");
+    flood(i, INSIGHT_OLD, "others");
+    is_u64(look(i), 1, "nor who asks for another resource that goes");
+    is_slice(seen[0].user_agent, "important", "it is the same");
+    flood(i, INSIGHT_OLD, "things");
+    askers_count(insight_askers(i), &thing, &asked);
+    is_u64(asked.requests, 1 + 2 * LIMIT_ASKERS, "how often it was asked for stays known");
+    ok(look(i) >= LIMIT_ASKERS / 2 - 1 && n_seen < LIMIT_ASKERS, "of whom a fair part is known: %zu", n_seen);
+    note_of(i, INSIGHT_OLD, "switched", "x");
+    ok(look(i) >= LIMIT_ASKERS / 3 && n_seen <= LIMIT_ASKERS / 3 + 1,
+       "what was on or off goes now, and brings who asked along");
+    clock_fake(1023 * HOUR_US, 0);
+    askers_count(insight_askers(i), &thing, &asked);
+    is_u64(asked.requests, 1 + 2 * LIMIT_ASKERS, "until the day is over");
+    is_u64(asked.requests_lately, 0, "none lately");
+    clock_fake(1024 * HOUR_US, 0);
+    askers_count(insight_askers(i), &thing, &asked);
+    is_u64(asked.requests, 0, "then nobody has asked");
+    insight_free(i);
+    metrics_free(m);
+}
+
+static void test_resources(void)
+{
+    struct metrics *m = metrics_new();
+    struct insight *i;
+    struct asked asked;
+    char name[600];
+
+    clock_fake(1000 * HOUR_US, 0);
+    i = insight_new(m);
+    note(i, "important", "alice");
+    for (unsigned k = 0; k < LIMIT_ASKERS_RESOURCES; k++) {
+        (void)snprintf(name, sizeof name, "new-%u", k);
+        note_of(i, INSIGHT_NEW, name, "x");
+    }
+    is_u64(look(i), 1, "as many as there may be");
+    ok(!askers_forget_resources(insight_askers(i), INSIGHT_NEW), "none of them is forgotten");
+    note_of(i, INSIGHT_NEW, "one more", "x");
+    ok(askers_forget_resources(insight_askers(i), INSIGHT_NEW), "one is");
+    ok(!askers_forget_resources(insight_askers(i), INSIGHT_OLD), "not of those that go");
+    is_u64(askers_forgotten(insight_askers(i)), 1, "with him who asked for it");
+    clock_fake(1024 * HOUR_US, 0);
+    ok(!askers_forget_resources(insight_askers(i), INSIGHT_NEW), "a day later that is no matter");
+    is_u64(askers_since_ms(insight_askers(i)), 24 * HOUR_US / 1000, "a day is looked back");
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    note_of(i, INSIGHT_OLD, name, "x");
+    askers_count(insight_askers(i), &(struct gvr){{"g", 1}, {"v1", 2}, slice_str(name)}, &asked);
+    is_u64(asked.requests, 0, "no resource has such a name");
+    insight_free(i);
+    metrics_free(m);
+}
+
+/* Without memory for somebody it is not said that nobody asked. */
+static void test_memory(void)
+{
+    struct metrics *m = metrics_new();
+    struct insight *i = insight_new(m);
+    struct asked asked;
+    bool known = false;
+
+    clock_fake(1000 * HOUR_US, 0);
+    note_of(i, INSIGHT_OLD, "before", "x"); /* the metric's series aside */
+    note(i, "first", "eve");
+    for (uint64_t nth = 1; nth < 20; nth++) {
+        char name[32];
+        struct gvr g = {{"g", 1}, {"v1", 2}, SLICE_NONE};
+
+        (void)snprintf(name, sizeof name, "r%llu", (unsigned long long)nth);
+        g.resource = slice_str(name);
+        mem_fail_nth(nth);
+        insight_note(i, INSIGHT_SOME, &g, SLICE_LIT("a"), SLICE_LIT("b"));
+        mem_fail_nth(0);
+        askers_count(insight_askers(i), &g, &asked);
+        known = asked.requests == 1;
+        ok(known || askers_forget_resources(insight_askers(i), INSIGHT_SOME), "allocation %llu",
+           (unsigned long long)nth);
+    }
+    ok(known, "with memory it is known");
     insight_free(i);
     metrics_free(m);
     clock_real();
@@ -204,5 +318,8 @@ int main(void)
     test_kinds();
     test_memo();
     test_askers();
+    test_room();
+    test_resources();
+    test_memory();
     return tap_end();
 }

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl/show_skew.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "ctl/fields.h"
+#include "ctl/table.h"
+
+/* ---- skew ---- */
+
+static void add_skew_row(struct table *t, struct json_object *row, size_t n)
+{
+    struct json_object *by = field(row, "servedBy");
+    const char *group = field_text(row, "group");
+
+    table_cell(t, TABLE_PLAIN, "%s%s%s %s", group, group[0] == '\0' ? "" : "/", field_text(row, "version"),
+               field_text(row, "resource"));
+    for (size_t i = 0; i < n; i++) {
+        const char *state = field_item(by, i);
+        enum table_mood mood = state == NULL || state[0] == 'u' ? TABLE_PLAIN
+                               : state[0] == 'y'                ? TABLE_GOOD
+                                                                : TABLE_WARNING;
+
+        table_cell(t, mood, "%s", state == NULL || state[0] == 'u' ? "?" : state);
+    }
+}
+
+static void add_schema_row(struct table *t, struct json_object *row, size_t n)
+{
+    struct json_object *by = field(row, "byServer");
+    const char *group = field_text(row, "group");
+
+    table_cell(t, TABLE_PLAIN, "%s%s%s", group, group[0] == '\0' ? "" : "/", field_text(row, "version"));
+    for (size_t i = 0; i < n; i++) {
+        const char *variant = field_item(by, i);
+
+        table_cell(t, variant == NULL || variant[0] == 'A' ? TABLE_PLAIN : TABLE_WARNING, "%s",
+                   variant == NULL ? "" : variant);
+    }
+}
+
+static void print_by_server(const char *title, struct json_object *rows, struct json_object *servers,
+                            void (*add)(struct table *t, struct json_object *row, size_t n))
+{
+    size_t n = field_count(servers);
+    const char **columns;
+    struct table *t;
+
+    if (field_count(rows) == 0)
+        return;
+    columns = must_zalloc((n + 2) * sizeof(columns[0]));
+    columns[0] = title;
+    for (size_t i = 0; i < n; i++)
+        columns[i + 1] = field_item(servers, i) == NULL ? "?" : field_item(servers, i);
+    t = table_new(columns);
+    for (size_t i = 0; i < field_count(rows); i++)
+        add(t, json_object_array_get_idx(rows, i), n);
+    putchar('\n');
+    table_print(t);
+    mem_free(columns);
+}
+
+/* Servers that may serve anything. */
+static bool print_unread(struct json_object *result)
+{
+    struct json_object *list = field(result, "unread");
+
+    if (field_count(list) == 0)
+        return false;
+    printf("%sNot known%s what these serve, whose discovery has not been read yet:", table_colour(TABLE_WARNING),
+           table_no_colour());
+    for (size_t i = 0; i < field_count(list); i++)
+        printf("%s%s", i == 0 ? " " : ", ", field_item(list, i) == NULL ? "" : field_item(list, i));
+    puts(".");
+    return true;
+}
+
+/* What of a list did not find room in the answer. */
+static bool print_left_out(struct json_object *result)
+{
+    double rows = field_number(result, "rowsLeftOut");
+
+    if (rows > 0)
+        printf("\n%.0f more rows are not shown: there are too many.\n", rows);
+    return rows > 0;
+}
+
+bool show_skew(struct json_object *result)
+{
+    struct json_object *servers = field(result, "servers"), *schemas = field(result, "schemas");
+    bool unread = print_unread(result);
+    char age[32];
+
+    printf("%.0f of %.0f resources are served by some servers only", field_number(result, "uneven"),
+           field_number(result, "compared"));
+    if (field(result, "unevenSeconds") != NULL)
+        printf(field_number(result, "uneven") > 0
+                   ? " (for %s)"
+                   : "; subresources or verbs are not the same (for %s): see the status page",
+               field_duration(field_number(result, "unevenSeconds"), age, sizeof(age)));
+    puts(".");
+    print_by_server("RESOURCE", field(result, "resources"), servers, add_skew_row);
+    if (field_count(schemas) > 0)
+        printf("\nThe schemas of %zu group/versions differ, for %s (the same letter: the same schema).\n",
+               field_count(schemas), field_duration(field_number(result, "schemasDifferSeconds"), age, sizeof(age)));
+    print_by_server("GROUP/VERSION", schemas, servers, add_schema_row);
+    (void)print_left_out(result);
+    return !unread;
+}
+
+/* ---- upgrade ---- */
+
+/* As many as there is room for. */
+static void add_servers(struct table *t, struct json_object *servers)
+{
+    char names[256] = "";
+    size_t n = field_count(servers), i = 0, at = 0;
+
+    for (; i < n; i++) {
+        const char *name = field_item(servers, i);
+
+        if (name == NULL || at + strlen(name) + 2 > sizeof(names))
+            break;
+        at += (size_t)snprintf(names + at, sizeof(names) - at, "%s%s", i == 0 ? "" : ",", name);
+    }
+    if (i < n)
+        table_cell(t, TABLE_PLAIN, "%s and %zu more", names, n - i);
+    else
+        table_cell(t, TABLE_PLAIN, "%s", names);
+}
+
+static void add_row(struct table *t, struct json_object *row)
+{
+    const char *group = field_text(row, "group");
+
+    table_cell(t, TABLE_PLAIN, "%s%s%s %s", group, group[0] == '\0' ? "" : "/", field_text(row, "version"),
+               field_text(row, "resource"));
+    add_servers(t, field(row, "servers"));
+}
+
+static void add_asker(struct table *t, struct json_object *row, struct json_object *asker)
+{
+    char age[32];
+
+    add_row(t, row);
+    table_cell(t, TABLE_PLAIN, "%.0f", field_number(asker, "requests"));
+    table_cell(t, TABLE_PLAIN, "%.0f", field_number(asker, "requestsLately"));
+    table_cell(t, TABLE_PLAIN, "%s", field_text(asker, "userAgent"));
+    table_cell(t, TABLE_PLAIN, "%s", field_text(asker, "user")[0] == '\0' ? "(by token)" : field_text(asker, "user"));
+    table_cell(t, TABLE_PLAIN, "%s ago", field_duration(field_number(asker, "lastSeconds"), age, sizeof(age)));
+}
+
+/* Nobody; or it is not known who, or whether. */
+static void add_nobody(struct table *t, struct json_object *row, const char *who, double requests, double lately)
+{
+    add_row(t, row);
+    if (requests > 0)
+        table_cell(t, TABLE_WARNING, "%.0f", requests);
+    else
+        table_cell(t, TABLE_PLAIN, "%s", "");
+    if (requests > 0)
+        table_cell(t, TABLE_PLAIN, "%.0f", lately);
+    else
+        table_cell(t, TABLE_PLAIN, "%s", "");
+    table_cell(t, TABLE_PLAIN, "%s", who);
+    table_cell(t, TABLE_PLAIN, "%s", "");
+    table_cell(t, TABLE_PLAIN, "%s", "");
+}
+
+/* All who are known, and how many requests were by others. True: somebody has asked, or that is not known. */
+static bool add_askers(struct table *t, struct json_object *row)
+{
+    struct json_object *list = field(row, "askers");
+    double requests = field_number(row, "requests"), lately = field_number(row, "requestsLately");
+
+    for (size_t i = 0; i < field_count(list); i++) {
+        struct json_object *asker = json_object_array_get_idx(list, i);
+
+        add_asker(t, row, asker);
+        requests -= field_number(asker, "requests");
+        lately -= field_number(asker, "requestsLately");
+    }
+    if (requests > 0)
+        add_nobody(t, row, "(others, forgotten)", requests, lately);
+    else if (field_truth(row, "forgotten"))
+        add_nobody(t, row, "(not known any more)", 0, 0);
+    else if (field_count(list) == 0)
+        add_nobody(t, row, "nobody", 0, 0);
+    return requests > 0 || field_count(list) > 0 || field_truth(row, "forgotten");
+}
+
+/* What is served by this kind of servers only: how many resources, and of how many it cannot be said that nobody asks.
+ */
+struct tally {
+    size_t rows, asked;
+};
+
+static struct tally print_kind(struct json_object *rows, const char *kind, const char *heading)
+{
+    static const char *const columns[] = {"RESOURCE",   "SERVED BY", "24 H", "LATELY",
+                                          "USER AGENT", "USER",      "LAST", NULL};
+    struct tally all = {0, 0};
+    struct table *t = NULL;
+
+    for (size_t i = 0; i < field_count(rows); i++) {
+        struct json_object *row = json_object_array_get_idx(rows, i);
+
+        if (strcmp(field_text(row, "servedBy"), kind) != 0)
+            continue;
+        t = t == NULL ? table_new(columns) : t;
+        all.rows++;
+        all.asked += add_askers(t, row);
+    }
+    if (t != NULL) {
+        printf("\n%s\n", heading);
+        table_print(t);
+    }
+    return all;
+}
+
+enum { HOUR_S = 3600 };
+
+bool show_upgrade(struct json_object *result)
+{
+    struct json_object *rows = field(result, "resources");
+    double counted = field_number(result, "countedSeconds"), hours = field_number(result, "hours");
+    bool unread = print_unread(result), left_out = field_number(result, "rowsLeftOut") > 0;
+    struct tally leaving;
+    char period[32];
+
+    if (field_count(rows) == 0 && !left_out) {
+        puts(unread ? "All others serve the same resources." : "All servers serve the same resources.");
+        return !unread;
+    }
+    if (counted < hours * HOUR_S)
+        (void)field_duration(counted, period, sizeof(period));
+    else
+        (void)snprintf(period, sizeof(period), "%.0f hours", hours);
+    printf("%zu resources are not served by all servers; who asked for them in the last %s:\n", field_count(rows),
+           period);
+    leaving = print_kind(rows, "old", "Gone when the last old server is upgraded:");
+    (void)print_kind(rows, "new", "Served by the new servers only:");
+    (void)print_kind(rows, "some", "Served by some servers, whatever their release:");
+    (void)print_left_out(result);
+    if (leaving.rows > 0 && counted < HOUR_S)
+        printf("\nThat is since mvproxy was started, or since servers serve different things: who asks less often is "
+               "not there yet.\n");
+    return leaving.asked == 0 && !unread && !left_out && (leaving.rows == 0 || counted >= HOUR_S);
+}

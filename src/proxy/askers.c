@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proxy/askers.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/list.h"
+#include "base/strmap.h"
+
+#include <stdlib.h>
+
+enum { TEXT_BYTES = 128, KEY_BYTES = GVR_KEY_BYTES + 2 * TEXT_BYTES + 8, HOUR_MS = 3600 * 1000 };
+
+struct hours {
+    uint64_t last_ms, newest; /* newest: the hour of the newest count, since the clock's start */
+    uint32_t counts[ASKERS_HOURS];
+};
+
+struct resource {
+    struct list_node node; /* in its pool */
+    char *key;             /* its place in the map */
+    unsigned pool;
+    struct hours hours;
+    struct list entries; /* who asked last first */
+};
+
+struct entry {
+    struct list_node node; /* in its resource */
+    struct resource *resource;
+    char *key;                     /* its place in the map */
+    struct slice user_agent, user; /* in it */
+    struct hours hours;
+};
+
+struct pool {
+    struct list resources; /* the one asked for last first */
+    size_t entries;
+    bool forgot;        /* resources; the last one of them was asked for at: */
+    uint64_t forgot_ms; /* clock_ms() */
+};
+
+struct askers {
+    struct pool pools[ASKERS_POOLS];
+    struct strmap *resources, *entries;
+    uint64_t began_ms, forgotten;
+};
+
+/* ---- by hours ---- */
+
+static void count_request(struct hours *h, uint64_t now)
+{
+    uint64_t hour = now / HOUR_MS;
+
+    if (hour - h->newest >= ASKERS_HOURS)
+        memset(h->counts, 0, sizeof(h->counts));
+    else
+        while (h->newest < hour)
+            h->counts[++h->newest % ASKERS_HOURS] = 0;
+    h->newest = hour;
+    h->last_ms = now;
+    h->counts[hour % ASKERS_HOURS]++;
+}
+
+static struct asked sum(const struct hours *h)
+{
+    struct asked all = {.last_ms = h->last_ms};
+    uint64_t hour = clock_ms() / HOUR_MS;
+
+    for (uint64_t back = 0; back < ASKERS_HOURS && back <= h->newest; back++) {
+        uint32_t requests = h->counts[(h->newest - back) % ASKERS_HOURS];
+
+        if (hour - (h->newest - back) >= ASKERS_HOURS)
+            break;
+        all.requests += requests;
+        all.requests_lately += hour - (h->newest - back) < 2 ? requests : 0;
+    }
+    return all;
+}
+
+/* ---- what is kept ---- */
+
+struct askers *askers_new(void)
+{
+    struct askers *a = must_zalloc(sizeof(*a));
+
+    for (size_t i = 0; i < ASKERS_POOLS; i++)
+        list_init(&a->pools[i].resources);
+    a->resources = strmap_new();
+    a->entries = strmap_new();
+    a->began_ms = clock_ms();
+    if (a->resources == NULL || a->entries == NULL)
+        abort();
+    return a;
+}
+
+static void drop_entry(struct askers *a, struct entry *e)
+{
+    (void)strmap_remove(a->entries, slice_str(e->key));
+    list_remove(&e->resource->entries, &e->node);
+    a->pools[e->resource->pool].entries--;
+    mem_free(e->key);
+    mem_free(e);
+}
+
+static void drop_resource(struct askers *a, struct resource *r)
+{
+    struct list_node *n;
+
+    while ((n = list_first(&r->entries)) != NULL)
+        drop_entry(a, list_entry(n, struct entry, node));
+    (void)strmap_remove(a->resources, slice_str(r->key));
+    list_remove(&a->pools[r->pool].resources, &r->node);
+    mem_free(r->key);
+    mem_free(r);
+}
+
+void askers_free(struct askers *a)
+{
+    struct list_node *n;
+
+    for (size_t i = 0; i < ASKERS_POOLS; i++)
+        while ((n = list_first(&a->pools[i].resources)) != NULL)
+            drop_resource(a, list_entry(n, struct resource, node));
+    strmap_free(a->resources);
+    strmap_free(a->entries);
+    mem_free(a);
+}
+
+static void forget_resource(struct pool *p, uint64_t last_ms)
+{
+    p->forgot_ms = !p->forgot || last_ms > p->forgot_ms ? last_ms : p->forgot_ms;
+    p->forgot = true;
+}
+
+/* Whoever asks for one resource in many names takes no room from who asks for others. */
+static void forget_entry(struct askers *a, struct pool *p)
+{
+    struct resource *most = NULL;
+
+    for (struct list_node *n = list_first(&p->resources); n != NULL; n = list_next(&p->resources, n)) {
+        struct resource *r = list_entry(n, struct resource, node);
+
+        if (most == NULL || r->entries.count >= most->entries.count)
+            most = r;
+    }
+    drop_entry(a, list_entry(list_last(&most->entries), struct entry, node));
+    a->forgotten++;
+}
+
+static void keep_bounds(struct askers *a, struct pool *p)
+{
+    while (p->resources.count > LIMIT_ASKERS_RESOURCES) {
+        struct resource *r = list_entry(list_last(&p->resources), struct resource, node);
+
+        forget_resource(p, r->hours.last_ms);
+        a->forgotten += r->entries.count;
+        drop_resource(a, r);
+    }
+    while (p->entries > LIMIT_ASKERS)
+        forget_entry(a, p);
+}
+
+/* ---- notes ---- */
+
+static struct resource *resource_of(struct askers *a, unsigned pool, struct slice key)
+{
+    struct resource *r = strmap_get(a->resources, key);
+
+    if (r != NULL)
+        return r;
+    r = mem_zalloc(sizeof(*r));
+    if (r == NULL)
+        return NULL;
+    r->key = mem_slicedup(key);
+    if (r->key == NULL || !strmap_put(a->resources, key, r, NULL)) {
+        mem_free(r->key);
+        mem_free(r);
+        return NULL;
+    }
+    r->pool = pool;
+    list_init(&r->entries);
+    list_push_front(&a->pools[pool].resources, &r->node);
+    return r;
+}
+
+static void move_to(struct askers *a, struct resource *r, unsigned pool)
+{
+    list_remove(&a->pools[r->pool].resources, &r->node);
+    a->pools[r->pool].entries -= r->entries.count;
+    r->pool = pool;
+    a->pools[pool].entries += r->entries.count;
+    list_push_front(&a->pools[pool].resources, &r->node);
+}
+
+/* Of what others say of themselves: bounded, and one line. */
+static struct slice bounded(struct slice text, char end)
+{
+    size_t n = 0;
+
+    while (n < text.n && n < TEXT_BYTES && text.p[n] != end && text.p[n] != '\n' && text.p[n] != '\0')
+        n++;
+    return slice_of(text.p, n);
+}
+
+static struct entry *entry_new(struct askers *a, struct resource *r, struct slice key)
+{
+    struct entry *e = mem_zalloc(sizeof(*e));
+    struct slice rest;
+
+    if (e == NULL)
+        return NULL;
+    e->key = mem_slicedup(key);
+    if (e->key == NULL || !strmap_put(a->entries, key, e, NULL)) {
+        mem_free(e->key);
+        mem_free(e);
+        return NULL;
+    }
+    rest = slice_str(e->key + strlen(r->key) + 1);
+    (void)slice_split(&rest, '\n', &e->user_agent);
+    (void)slice_split(&rest, '\n', &e->user);
+    e->resource = r;
+    list_push_front(&r->entries, &e->node);
+    a->pools[r->pool].entries++;
+    return e;
+}
+
+static void note_entry(struct askers *a, struct resource *r, struct slice user_agent, struct slice user)
+{
+    const struct slice parts[] = {slice_str(r->key), bounded(user_agent, ' '), bounded(user, '\n')};
+    char text[KEY_BYTES];
+    struct buf b = {.p = text, .cap = sizeof(text), .ceiling = sizeof(text)};
+    struct entry *e;
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        buf_append(&b, parts[i]);
+        buf_append_char(&b, '\n');
+    }
+    e = b.failed ? NULL : strmap_get(a->entries, buf_slice(&b));
+    if (e == NULL && !b.failed)
+        e = entry_new(a, r, buf_slice(&b));
+    if (e == NULL)
+        return; /* it counts all the same */
+    list_remove(&r->entries, &e->node);
+    list_push_front(&r->entries, &e->node);
+    count_request(&e->hours, r->hours.last_ms);
+}
+
+void askers_note(struct askers *a, unsigned pool, const struct gvr *gvr, struct slice user_agent, struct slice user)
+{
+    char text[GVR_KEY_BYTES];
+    struct slice key = gvr_key(gvr, text);
+    struct resource *r;
+
+    if (key.p == NULL || memchr(key.p, '\0', key.n) != NULL)
+        return; /* no resource has such a name */
+    r = resource_of(a, pool, key);
+    if (r == NULL) {
+        forget_resource(&a->pools[pool], clock_ms());
+        return;
+    }
+    move_to(a, r, pool);
+    count_request(&r->hours, clock_ms());
+    note_entry(a, r, user_agent, user);
+    keep_bounds(a, &a->pools[pool]);
+}
+
+/* ---- questions ---- */
+
+static const struct resource *find(const struct askers *a, const struct gvr *gvr)
+{
+    char text[GVR_KEY_BYTES];
+    struct slice key = gvr_key(gvr, text);
+
+    return key.p == NULL ? NULL : strmap_get(a->resources, key);
+}
+
+void askers_count(const struct askers *a, const struct gvr *gvr, struct asked *out)
+{
+    const struct resource *r = find(a, gvr);
+
+    *out = r == NULL ? (struct asked){.requests = 0} : sum(&r->hours);
+}
+
+void askers_each(const struct askers *a, const struct gvr *gvr, void (*fn)(const struct asker *asker, void *arg),
+                 void *arg)
+{
+    const struct resource *r = find(a, gvr);
+
+    if (r == NULL)
+        return;
+    for (struct list_node *n = list_first(&r->entries); n != NULL; n = list_next(&r->entries, n)) {
+        const struct entry *e = list_entry(n, struct entry, node);
+        struct asker one = {e->user_agent, e->user, sum(&e->hours)};
+
+        if (one.asked.requests > 0)
+            fn(&one, arg);
+    }
+}
+
+uint64_t askers_forgotten(const struct askers *a)
+{
+    return a->forgotten;
+}
+
+bool askers_forget_resources(const struct askers *a, unsigned pool)
+{
+    const struct pool *p = &a->pools[pool];
+
+    return p->forgot && clock_ms() - p->forgot_ms < (uint64_t)ASKERS_HOURS * HOUR_MS;
+}
+
+uint64_t askers_since_ms(const struct askers *a)
+{
+    uint64_t all = (uint64_t)ASKERS_HOURS * HOUR_MS, ms = clock_ms() - a->began_ms;
+
+    return ms < all ? ms : all;
+}
