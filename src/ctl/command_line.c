@@ -18,6 +18,7 @@
 #include "ctl/check_command.h"
 #include "ctl/client.h"
 #include "ctl/fields.h"
+#include "ctl/host.h"
 #include "ctl/show.h"
 #include "ctl/show_skew.h"
 
@@ -340,12 +341,27 @@ static void add_part(struct bundle *b, const char *name, const struct call *c)
         fprintf(stderr, "mvproxyctl: no %s in the bundle: %s\n", name, err.text);
 }
 
+/* What is had without the daemon. Where there is no journal, that is said in the log's place. */
+static void add_host(const struct bundle *b)
+{
+    struct json_object *status = NULL, *pid = NULL, *log;
+    struct err err;
+
+    err_clear(&err);
+    if (json_object_object_get_ex(b->parts, "status", &status) && json_object_is_type(status, json_type_object))
+        (void)json_object_object_get_ex(status, "pid", &pid);
+    json_object_object_add(b->parts, "host", host_facts(json_object_get_int64(pid)));
+    log = host_log(&err);
+    json_object_object_add(b->parts, "log", log != NULL ? log : json_object_new_string(err.text));
+}
+
 static int finish_bundle(const struct bundle *b, const char *path)
 {
     bool whole = json_object_object_length(b->failed) == 0;
 
     if (json_object_object_length(b->parts) == 0)
         return EXIT_NOT_WELL;
+    add_host(b);
     if (!whole)
         json_object_object_add(b->parts, "failed", json_object_get(b->failed));
     if (write_new_file(path, b->parts) != EXIT_FINE)

@@ -324,7 +324,14 @@ def test_small_commands(world):
     equal(ctl(world, "support-bundle", path)[0], 0, "support-bundle")
     with open(path, encoding="utf-8") as bundle:
         text = bundle.read()
-    check(set(json.loads(text)) == {"status", "skew", "requests", "config", "certs", "metrics"}, "parts")
+    parts = json.loads(text)
+    check(set(parts) == {"status", "skew", "requests", "config", "certs", "metrics", "host", "log"}, "parts", set(parts))
+    host = parts["host"]
+    check(os.uname().release in host["kernel"] and host["processors"] > 0 and host["time"].startswith("20"), "the machine", host)
+    check(any(line.startswith("Max open files") for line in host["processLimits"]) and any(line.startswith("VmRSS:") for line in host["processStatus"]),
+          "the process", host)
+    check(any(line.startswith("MemTotal:") for line in host["memory"]) and "controlGroup" in host, "memory", host)
+    check("by hand" in parts["log"] or "mvproxy" in parts["log"], "the log, or why it is not there", parts["log"][:300])
     check("canary" not in text and "PRIVATE KEY" not in text, "secrets")
     equal(os.stat(path).st_mode & 0o777, 0o600, "mode of the bundle")
     link, other = os.path.join(world.scratch, "link.json"), os.path.join(world.scratch, "other.json")
