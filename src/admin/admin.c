@@ -72,6 +72,7 @@ struct call {
     enum access_verdict verdict;
     unsigned status;
     const char *content_type, *encoding; /* encoding NULL: as it is */
+    const char *warning;                 /* NULL: none */
     struct buf body;
     struct status_page *page; /* there is more behind the body; NULL: there is not */
 };
@@ -125,10 +126,16 @@ static bool accepts(struct call *c, enum zpage which, enum zpage_form *form)
     *form = zpage_negotiate(which, c->accept);
     if (*form != ZPAGE_NOT_ACCEPTABLE) {
         c->content_type = zpage_content_type(which, *form);
+        c->warning = zpage_warning(which, *form);
         return true;
     }
     c->status = 406;
-    buf_append_str(&c->body, "only text/plain, and JSON by its full media type, are served here\n");
+    c->content_type = "application/json";
+    buf_append_str(
+        &c->body,
+        "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"only "
+        "the following media types are accepted: application/json, text/plain\",\"reason\":"
+        "\"NotAcceptable\",\"code\":406}\n");
     return false;
 }
 
@@ -318,6 +325,8 @@ static void add_headers(struct call *c)
     add_header(c, "Content-Type", c->content_type);
     if (c->encoding != NULL)
         add_header(c, "Content-Encoding", c->encoding);
+    if (c->warning != NULL)
+        add_header(c, "Warning", c->warning);
     add_header(c, "X-Content-Type-Options", "nosniff");
     add_header(c, "Referrer-Policy", "no-referrer");
     add_header(c, "Cache-Control", "no-cache, no-store");

@@ -12,52 +12,100 @@ static const char *const names[] = {[ZPAGE_STATUSZ] = "statusz", [ZPAGE_FLAGZ] =
 
 /* ---- negotiation ---- */
 
-static enum zpage_form named_form(struct slice parameters, enum zpage which)
-{
-    enum zpage_form form = ZPAGE_NOT_ACCEPTABLE;
-    bool group = false, kind = false;
-    struct slice part;
+/* One clause of Accept; of a parameter that is there twice the last counts. */
+struct clause {
+    struct slice type, version, group, as;
+    unsigned q; /* thousandths */
+};
 
-    while (slice_split(&parameters, ';', &part)) {
-        part = slice_trim(part);
-        if (slice_eq(part, SLICE_LIT("v=" VERSION)))
-            form = ZPAGE_JSON;
-        else if (slice_eq(part, SLICE_LIT("v=" ALPHA)))
-            form = ZPAGE_JSON_ALPHA;
-        group = group || slice_eq(part, SLICE_LIT("g=" GROUP));
-        kind = kind ||
-               (slice_has_prefix(part, SLICE_LIT("as=")) && slice_eq(slice_from(part, 3), slice_str(kinds[which])));
-    }
-    return group && kind ? form : ZPAGE_NOT_ACCEPTABLE;
+static struct slice unquoted(struct slice s)
+{
+    return s.n >= 2 && s.p[0] == '"' && s.p[s.n - 1] == '"' ? slice_of(s.p + 1, s.n - 2) : s;
 }
 
-static enum zpage_form form_of(struct slice clause, enum zpage which)
+/* What cannot be read comes last (goautoneg: 0, which is no refusal there). */
+static unsigned quality(struct slice s)
 {
-    struct slice type = SLICE_NONE;
+    unsigned q = 0, digit = 1000;
 
-    slice_split(&clause, ';', &type);
-    type = slice_trim(type);
-    if (slice_ieq(type, SLICE_LIT("application/json")))
-        return named_form(clause, which);
-    if (slice_ieq(type, SLICE_LIT("text/plain")) || slice_eq(type, SLICE_LIT("text/*")) ||
-        slice_eq(type, SLICE_LIT("*/*")))
+    if (s.n == 0 || (s.p[0] != '0' && s.p[0] != '1') || (s.n > 1 && s.p[1] != '.'))
+        return 1;
+    if (s.p[0] == '1')
+        return 1000;
+    for (size_t i = 2; i < s.n && s.p[i] >= '0' && s.p[i] <= '9'; i++)
+        q += (unsigned)(s.p[i] - '0') * (digit /= 10);
+    return q;
+}
+
+static void take_parameter(struct clause *c, struct slice part)
+{
+    size_t eq = slice_index(part, '=');
+    struct slice name = slice_trim(slice_of(part.p, eq)), value;
+
+    if (eq == part.n)
+        return;
+    value = unquoted(slice_trim(slice_from(part, eq + 1)));
+    if (slice_eq(name, SLICE_LIT("q")))
+        c->q = quality(value);
+    else if (slice_eq(name, SLICE_LIT("v")))
+        c->version = value;
+    else if (slice_eq(name, SLICE_LIT("g")))
+        c->group = value;
+    else if (slice_eq(name, SLICE_LIT("as")))
+        c->as = value;
+}
+
+static struct clause read_clause(struct slice text)
+{
+    struct clause c = {.q = 1000};
+    struct slice part = SLICE_NONE;
+
+    if (slice_split(&text, ';', &part))
+        c.type = slice_trim(part);
+    while (slice_split(&text, ';', &part))
+        take_parameter(&c, slice_trim(part));
+    return c;
+}
+
+static enum zpage_form named_form(const struct clause *c, enum zpage which)
+{
+    if (!slice_eq(c->group, SLICE_LIT(GROUP)) || !slice_eq(c->as, slice_str(kinds[which])))
+        return ZPAGE_NOT_ACCEPTABLE;
+    if (slice_eq(c->version, SLICE_LIT(VERSION)))
+        return ZPAGE_JSON;
+    return slice_eq(c->version, SLICE_LIT(ALPHA)) ? ZPAGE_JSON_ALPHA : ZPAGE_NOT_ACCEPTABLE;
+}
+
+static enum zpage_form form_of(const struct clause *c, enum zpage which)
+{
+    if (slice_ieq(c->type, SLICE_LIT("application/json")))
+        return named_form(c, which);
+    if (c->version.n + c->group.n + c->as.n > 0) /* text has no kinds */
+        return ZPAGE_NOT_ACCEPTABLE;
+    if (slice_ieq(c->type, SLICE_LIT("text/plain")) || slice_eq(c->type, SLICE_LIT("text/*")) ||
+        slice_eq(c->type, SLICE_LIT("*/*")))
         return ZPAGE_TEXT;
     return ZPAGE_NOT_ACCEPTABLE;
 }
 
 enum zpage_form zpage_negotiate(enum zpage which, struct slice accept)
 {
-    struct slice clause;
+    enum zpage_form best = ZPAGE_NOT_ACCEPTABLE;
+    struct slice text;
+    unsigned q = 0;
 
     if (slice_trim(accept).n == 0)
         return ZPAGE_TEXT;
-    while (slice_split(&accept, ',', &clause)) {
-        enum zpage_form form = form_of(clause, which);
+    while (slice_split(&accept, ',', &text)) {
+        struct clause c = read_clause(text);
+        enum zpage_form form = c.q > q ? form_of(&c, which) : ZPAGE_NOT_ACCEPTABLE;
 
-        if (form != ZPAGE_NOT_ACCEPTABLE)
-            return form;
+        if (form == ZPAGE_NOT_ACCEPTABLE)
+            continue;
+        best = form;
+        q = c.q;
     }
-    return ZPAGE_NOT_ACCEPTABLE;
+    return best;
 }
 
 static bool is_json(enum zpage_form form)
@@ -74,6 +122,15 @@ const char *zpage_content_type(enum zpage which, enum zpage_form form)
                                       : "application/json;v=" ALPHA ";g=" GROUP ";as=Flagz";
     return which == ZPAGE_STATUSZ ? "application/json;v=" VERSION ";g=" GROUP ";as=Statusz"
                                   : "application/json;v=" VERSION ";g=" GROUP ";as=Flagz";
+}
+
+const char *zpage_warning(enum zpage which, enum zpage_form form)
+{
+    if (form != ZPAGE_JSON_ALPHA)
+        return NULL;
+    return which == ZPAGE_STATUSZ
+               ? "299 - \"This version of the statusz endpoint is deprecated. Please use a newer version.\""
+               : "299 - \"This version of the flagz endpoint is deprecated. Please use a newer version.\"";
 }
 
 /* ---- writing ---- */

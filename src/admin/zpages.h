@@ -15,6 +15,8 @@ enum zpage_form { ZPAGE_TEXT, ZPAGE_JSON, ZPAGE_JSON_ALPHA, ZPAGE_NOT_ACCEPTABLE
 /* By the Accept field; an empty one means text. */
 enum zpage_form zpage_negotiate(enum zpage which, struct slice accept);
 const char *zpage_content_type(enum zpage which, enum zpage_form form);
+/* The value of Warning, as kube-apiserver 1.36 has it; NULL: none. */
+const char *zpage_warning(enum zpage which, enum zpage_form form);
 
 struct statusz {
     int64_t started_wall_us;

@@ -27,6 +27,16 @@ static const struct {
     {ZPAGE_FLAGZ, "application/json;v=v1beta1;g=config.k8s.io;as=Flagz,text/plain", ZPAGE_JSON},
     {ZPAGE_FLAGZ, "application/json,text/plain", ZPAGE_TEXT},
     {ZPAGE_FLAGZ, "image/png", ZPAGE_NOT_ACCEPTABLE},
+    {ZPAGE_STATUSZ, "text/plain;q=0.1, application/json;v=v1beta1;g=config.k8s.io;as=Statusz", ZPAGE_JSON},
+    {ZPAGE_STATUSZ, "text/plain;q=0, application/json;v=v1beta1;g=config.k8s.io;as=Statusz;q=0.001", ZPAGE_JSON},
+    {ZPAGE_STATUSZ, "text/plain;q=0", ZPAGE_NOT_ACCEPTABLE},
+    {ZPAGE_STATUSZ, "text/plain;q=0.000", ZPAGE_NOT_ACCEPTABLE},
+    {ZPAGE_STATUSZ, "text/plain;q=nan", ZPAGE_TEXT},
+    {ZPAGE_STATUSZ, "text/plain;q=1.0, application/json;v=v1beta1;g=config.k8s.io;as=Statusz;q=0.9", ZPAGE_TEXT},
+    {ZPAGE_STATUSZ, "application/json; v=\"v1beta1\"; g=\"config.k8s.io\"; as=\"Statusz\"", ZPAGE_JSON},
+    {ZPAGE_STATUSZ, "text/plain;v=v1beta1;g=config.k8s.io;as=Statusz", ZPAGE_NOT_ACCEPTABLE},
+    {ZPAGE_STATUSZ, "application/json;v=v1beta1;v=v9;g=config.k8s.io;as=Statusz", ZPAGE_NOT_ACCEPTABLE},
+    {ZPAGE_STATUSZ, "application/json;v=v9;v=v1beta1;g=other;g=config.k8s.io;as=Table;as=Statusz", ZPAGE_JSON},
 };
 
 #define WARNING                                                                                                        \
@@ -47,6 +57,11 @@ static void test_statusz(struct buf *out)
     buf_reset(out);
     statusz_write(out, ZPAGE_TEXT, &s);
     ok(slice_has_suffix(buf_slice(out), SLICE_LIT("/metrics\nReady\n")), "and how it stands");
+    ok(zpage_warning(ZPAGE_STATUSZ, ZPAGE_JSON) == NULL && zpage_warning(ZPAGE_FLAGZ, ZPAGE_TEXT) == NULL,
+       "nothing to warn of");
+    is_str(zpage_warning(ZPAGE_STATUSZ, ZPAGE_JSON_ALPHA),
+           "299 - \"This version of the statusz endpoint is deprecated. Please use a newer version.\"",
+           "an old version");
     s.facts = SLICE_LIT("{\"ready\":true}");
     buf_reset(out);
     statusz_write(out, ZPAGE_JSON_ALPHA, &s);
