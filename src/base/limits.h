@@ -10,7 +10,8 @@ enum {
     LIMIT_HEAD_BYTES = 1 << 20,
     LIMIT_HEAD_FIELDS = 256,
     LIMIT_HOP_FIELDS = 512, /* from another mvproxy: so many of a client, 64 groups and what else an mvproxy adds */
-    LIMIT_CONNECTION_OPTIONS = 16, /* in all Connection fields of a head; each may be compared with every field */
+    LIMIT_CONNECTION_OPTIONS = 16,   /* in all Connection fields of a head; each may be compared with every field */
+    LIMIT_FORWARDED_BYTES = 4 << 10, /* of the addresses that proxies have added */
     LIMIT_TARGET_BYTES = 64 << 10,
     LIMIT_TRAILER_BYTES = 16 << 10,
     LIMIT_CHUNK_EXCESS = 16 << 10,       /* of a body's chunk framing beyond what is fair, as Go's net/http */

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/hop.h"
 
+#include <arpa/inet.h>
+
+#include "base/limits.h"
+
 /* Walks the comma-separated elements of every field with this id. */
 struct elements {
     const struct http_head *head;
@@ -161,30 +165,68 @@ bool hop_trailer_allowed(struct slice name)
            !slice_has_iprefix(name, SLICE_LIT("Impersonate-"));
 }
 
+static bool is_address(struct slice s)
+{
+    char text[INET6_ADDRSTRLEN];
+    struct in6_addr ip;
+
+    if (s.n >= sizeof(text))
+        return false;
+    memcpy(text, s.p, s.n);
+    text[s.n] = '\0';
+    return inet_pton(AF_INET, text, &ip) == 1 || inet_pton(AF_INET6, text, &ip) == 1;
+}
+
+struct slice hop_bare_address(struct slice element)
+{
+    bool bracket = element.n > 0 && element.p[0] == '[';
+    size_t end = slice_index(element, bracket ? ']' : ':');
+    struct slice address, port;
+    uint64_t number;
+
+    if (is_address(element))
+        return element;
+    if (end == element.n)
+        return SLICE_NONE;
+    address = bracket ? slice_of(element.p + 1, end - 1) : slice_of(element.p, end);
+    port = slice_from(element, bracket ? end + 1 : end);
+    if (port.n > 0 && (port.p[0] != ':' || !slice_u64(slice_from(port, 1), &number)))
+        return SLICE_NONE;
+    return is_address(address) ? address : SLICE_NONE;
+}
+
+/* `at`: how much there is before. */
+static size_t append_address(char *text, size_t at, struct slice address)
+{
+    if (at > 0) {
+        memcpy(text + at, ", ", 2);
+        at += 2;
+    }
+    memcpy(text + at, address.p, address.n);
+    return at + address.n;
+}
+
 struct slice hop_forwarded_for(const struct http_head *request, struct slice client_ip, struct arena *a)
 {
+    struct elements e = {.head = request, .id = HTTP_X_FORWARDED_FOR};
     size_t n = client_ip.n, at = 0;
+    struct slice element;
     char *text;
 
     for (size_t i = 0; i < request->n_fields; i++)
         if (request->fields[i].id == HTTP_X_FORWARDED_FOR)
             n += request->fields[i].value.n + 2;
-    text = arena_alloc(a, n);
+    if (n > LIMIT_FORWARDED_BYTES)
+        return client_ip;
+    text = arena_alloc(a, n + 2);
     if (text == NULL)
         return SLICE_NONE;
-    for (size_t i = 0; i < request->n_fields; i++) {
-        struct slice v = request->fields[i].value;
+    while (next_element(&e, &element)) {
+        struct slice address = hop_bare_address(slice_trim(element));
 
-        if (request->fields[i].id != HTTP_X_FORWARDED_FOR || v.n == 0)
-            continue;
-        memcpy(text + at, v.p, v.n);
-        at += v.n;
-        memcpy(text + at, ", ", 2);
-        at += 2;
+        at = address.n > 0 ? append_address(text, at, address) : 0;
     }
-    memcpy(text + at, client_ip.p == NULL ? "" : client_ip.p, client_ip.n);
-    at += client_ip.n;
-    if (client_ip.n == 0 && at > 0)
-        at -= 2;
+    if (client_ip.n > 0)
+        at = append_address(text, at, client_ip);
     return slice_of(text, at);
 }

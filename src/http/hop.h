@@ -26,7 +26,12 @@ bool hop_wants_upgrade(const struct http_head *request);
 bool hop_accepts_upgrade(const struct http_head *request, const struct http_head *response);
 /* May this name stand in trailers? Not framing, routing, authentication, or hop-by-hop (RFC 9110 6.5.1). */
 bool hop_trailer_allowed(struct slice name);
-/* All X-Forwarded-For values in order with client_ip appended; p is NULL when out of memory. An empty ip adds nothing.
+/* The address of an element of X-Forwarded-For, which some write with brackets or a port; empty: it is none. */
+struct slice hop_bare_address(struct slice element);
+/*
+ * The addresses of all X-Forwarded-For values in order, bare, with client_ip appended; p is NULL when out of memory. An
+ * empty ip adds nothing. kube-apiserver leaves out what it cannot read, and each then seems to be the one on its left:
+ * so what stands left of no address is dropped, and a list of more than LIMIT_FORWARDED_BYTES as a whole.
  */
 MEM_CHECK struct slice hop_forwarded_for(const struct http_head *request, struct slice client_ip, struct arena *a);
 

@@ -223,8 +223,10 @@ static struct slice forwarded_address(const struct job *j)
         struct slice rest = head->fields[i].value;
 
         while (head->fields[i].id == HTTP_X_FORWARDED_FOR && rest.n > 0 && looked++ < MOST_FORWARDED) {
-            struct slice last = take_last(&rest);
+            struct slice element = take_last(&rest), last = hop_bare_address(element);
 
+            if (last.n == 0 && element.n > 0)
+                return SLICE_NONE; /* what stands left of it may be anybody's */
             if (last.n > 0 && !cidr_set_covers(&j->config->trusted_proxies, last))
                 return slice_of(last.p, last.n < MOST_ADDRESS ? last.n : MOST_ADDRESS);
         }

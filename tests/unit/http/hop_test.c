@@ -144,6 +144,12 @@ static void forwarded(struct h1_parser *p, struct arena *a)
          "1.1.1.1, 2.2.2.2, 3.3.3.3, 4.4.4.4"},
         {"X-Forwarded-For:\r\n", "4.4.4.4", "4.4.4.4"},
         {"X-Forwarded-For: 1.1.1.1\r\n", "", "1.1.1.1"},
+        {"X-Forwarded-For: 1.1.1.1:80, [::2]:443,[::3] , ::4\r\n", "5.5.5.5", "1.1.1.1, ::2, ::3, ::4, 5.5.5.5"},
+        {"X-Forwarded-For: 6.6.6.6, unknown, 2.2.2.2\r\n", "4.4.4.4", "2.2.2.2, 4.4.4.4"},
+        {"X-Forwarded-For: 6.6.6.6, 1.1.1.1:x:y\r\n", "4.4.4.4", "4.4.4.4"},
+        {"X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-For: [\r\n", "4.4.4.4", "4.4.4.4"},
+        {"X-Forwarded-For: 1.1.1.1,, 2.2.2.2\r\n", "", "1.1.1.1, 2.2.2.2"},
+        {"X-Forwarded-For: 6.6.6.6, _hidden\r\n", "", ""},
         {"", "", ""},
     };
 
