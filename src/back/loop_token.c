@@ -32,15 +32,20 @@ static bool is_ours(const struct origin *o, struct slice value)
     return differs == 0;
 }
 
-bool loop_token_came_back(struct origin *o, struct slice value)
+static void comes_back(struct origin *o)
 {
-    if (!is_ours(o, value))
-        return false;
     if (!o->came_back)
         origin_say_loop(o);
     o->came_back = true;
     o->came_back_ms = loop_now_ms(o->back->loop);
     o->back->close_idle(o); /* what is between may send the next connection elsewhere */
+}
+
+bool loop_token_came_back(struct origin *o, struct slice value)
+{
+    if (!is_ours(o, value))
+        return false;
+    comes_back(o);
     return true;
 }
 
@@ -51,8 +56,13 @@ bool loop_token_refuses(const struct origin *o, bool own)
 
 void loop_token_answered(struct origin *o, unsigned status)
 {
-    if (!o->came_back || status == LOOP_DETECTED || o->back == NULL ||
-        loop_now_ms(o->back->loop) - o->came_back_ms < LOOP_TOKEN_QUIET_MS)
+    if (!o->opts.last || o->back == NULL)
+        return;
+    if (status == LOOP_DETECTED) {
+        comes_back(o);
+        return;
+    }
+    if (!o->came_back || loop_now_ms(o->back->loop) - o->came_back_ms < LOOP_TOKEN_QUIET_MS)
         return;
     o->came_back = false;
     log_info("Server can be reached again", LT("server", o->server), LT("address", o->address));

@@ -28,7 +28,8 @@ bool loop_token_came_back(struct origin *o, struct slice value);
 /* For back/: once for each process; must a request (own: a question of ours) not be sent? */
 void loop_token_make(struct back *b);
 bool loop_token_refuses(const struct origin *o, bool own);
-/* A question of ours was answered. */
+/* A question of ours was answered. 508 comes from an mvproxy on the way that goes round in it: kube-apiserver has none.
+ */
 void loop_token_answered(struct origin *o, unsigned status);
 
 #endif

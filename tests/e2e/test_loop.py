@@ -4,6 +4,7 @@
 
 import contextlib
 import os
+import select
 import socket
 import ssl
 import threading
@@ -31,13 +32,9 @@ class Forwarder:
             self.accepted += 1
             threading.Thread(target=self._join, args=(near,), daemon=True).start()
 
-    def connect(self, near):
-        """The two ends of a connection."""
-        return near, socket.create_connection(self.to)
-
     def _join(self, near):
         try:
-            near, far = self.connect(near)
+            far = socket.create_connection(self.to)
         except OSError:
             near.close()
             return
@@ -76,9 +73,24 @@ class Terminator(Forwarder):
         self.client.check_hostname = False
         super().__init__(to)
 
-    def connect(self, near):
-        near = self.server.wrap_socket(near, server_side=True)
-        return near, self.client.wrap_socket(socket.create_connection(self.to), server_hostname="kubernetes.default.svc")
+    def _join(self, near):
+        """One thread for both directions: a connection of TLS is not for two at once."""
+        far = None
+        with contextlib.suppress(OSError):
+            near.settimeout(fixture.PATIENCE)
+            near = self.server.wrap_socket(near, server_side=True)
+            far = self.client.wrap_socket(socket.create_connection(self.to, fixture.PATIENCE), server_hostname="kubernetes.default.svc")
+            to = self.to
+            while to == self.to:
+                ready = [one for one in (near, far) if one.pending()] or select.select([near, far], [], [], 0.1)[0]
+                for one in ready:
+                    data = one.recv(65536)
+                    (far if one is near else near).sendall(data)
+                    if not data:
+                        raise ConnectionError
+        near.close()
+        if far is not None:
+            far.close()
 
 
 def setup():

@@ -88,6 +88,9 @@ static void is_over(struct kit *k)
     is_u64(ask(k), 200, "somebody else still answers");
     ok(!origin_loops(k->origin), "and nothing has come back since");
     asked_by_client(k, "head(200) end", "a client's request is sent");
+    k->auto_reply = LOOP_ANSWER;
+    is_u64(ask(k), 508, "an mvproxy on the way has noticed it");
+    ok(origin_loops(k->origin), "and so is it here");
 }
 
 /* Whether what the server got from there on has the field. */
