@@ -415,10 +415,17 @@ def test_bypass(cluster):
         assert "kube-apiserver" in first.run("ss -Hltnp 'sport = :6443'")
         assert "mvproxy" not in first.run("ss -Hltnp 'sport = :6443'")
         assert cluster.client(first).get("/readyz").status == 200
+        told = others[0]
+        told.environment["BYPASSED"] = "%s=%s:6443" % (first.name, first.address)
+        lost = "peer %s: nothing says where it can be reached" % first.name
+        waiting.until(lambda: lost in told.run("mvproxyctl check || true"), "%s to miss the address" % told.name)
+        GUIDE.take(told, "bypass-peers", "check")
         begun = time.monotonic()
         GUIDE.take(first, "bypass-undo")
         print("# undone: %.0f s" % (time.monotonic() - begun))
         _in_place(first)
+        GUIDE.take(told, "bypass-peers-undo", "check")
+        assert "peers:" not in told.run("cat /etc/mvproxy/mvproxy.yaml")
         askers.go_on()
     pinned = [t for t in askers.trouble if " balancer: " not in t]
     assert not pinned, pinned
