@@ -39,19 +39,20 @@ touch /mnt/told
 echo 0 >/mnt/inactive
 export PATH=/mnt/bin:$PATH
 manifest=/etc/kubernetes/manifests/kube-apiserver.yaml
+back() { for _ in $(seq 300); do if grep -q '^    - .*bind-address=' $manifest; then return; fi; sleep 0.1; done; }
 manifest() { printf 'spec:\\n  containers:\\n  - command:\\n    - kube-apiserver\\n    - --advertise-address=%s\\n    - %s\\n    - --secure-port=%s\\n' "$@" >$manifest; }
 """
 
 
 def run(script, *arguments):
-    return subprocess.run(["unshare", "-m", "bash", "-c", BEFORE + script, "bash", *arguments], capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(["unshare", "-m", "bash", "-c", BEFORE + script, "bash", *arguments], capture_output=True, text=True, check=False, timeout=120)
 
 
 def bypass():
     """The script, with a shorter patience."""
     path = os.path.join(tempfile.mkdtemp(prefix="mvproxy-leaving-"), "mvproxy-bypass")
     with open(os.path.join(TOP, "contrib", "kubeadm", "mvproxy-bypass"), encoding="utf-8") as source, open(path, "w", encoding="utf-8") as out:
-        out.write(source.read().replace("limit=120", "limit=10"))
+        out.write(source.read().replace("limit=120", "limit=60"))
     return path
 
 
@@ -87,7 +88,7 @@ def bypasses(script):
         tap.ok(done.returncode == 0 and "answers at 127.0.0.1:%d itself" % server.port in done.stdout and "# mvproxy-bypass: - --bind-address=127.0.0.1" in done.stdout,
                "without admin.conf, an API server that answers %d is seen" % status, done.stdout + done.stderr)
         for argument in ("--bind-address=::1", "--bind-address=[::1]", '"--bind-address=127.0.0.2"'):
-            done = run('manifest 127.0.0.1 "$3" "$2"\nbash "$1"\ntimeout 1 bash "$1" --undo || true\ncat $manifest', script, str(server.port), argument)
+            done = run('manifest 127.0.0.1 "$3" "$2"\nbash "$1"\nbash "$1" --undo &\nback\nkill $! || true\ncat $manifest', script, str(server.port), argument)
             tap.ok("itself: after" in done.stdout and "    - " + argument in done.stdout, "%s is loopback, too, and comes back with --undo" % argument,
                    done.stdout + done.stderr)
     done = run('manifest 127.0.0.1 --bind-address=10.9.8.7 "$2"\nbash "$1" || echo "failed $?"\ncat /mnt/told $manifest', script, str(server.port))
