@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/kubeadm.md on a node whose etcd is a static pod of kubeadm's (stacked): the guide is about kube-apiserver, and etcd is left alone."""
 
+from harness import waiting
 from harness.guide import Guide
 
 GUIDE = Guide("kubeadm.md")
@@ -8,18 +9,23 @@ MANIFEST = "/etc/kubernetes/manifests/etcd.yaml"
 BY_HAND = "--quota-backend-bytes=8589934592"
 
 
+def _pid(one):
+    return one.run("systemctl show -P MainPID pod-etcd").strip()
+
+
 def _etcd(one):
     """Its process, and its manifest: a file moved away and back is another inode, and the kubelet restarts what it is told of."""
-    return one.run("systemctl show -P MainPID pod-etcd; stat -c %%i %s; cat %s" % (MANIFEST, MANIFEST))
+    return _pid(one) + "\n" + one.run("stat -c %%i %s; cat %s" % (MANIFEST, MANIFEST))
 
 
 def test_etcd_stays(cluster):
     """installed by the guide: etcd, what was written into its manifest by hand, and its data are not touched"""
     one = cluster.machines[0]
     cluster.init(one)
-    before = one.run("systemctl show -P MainPID pod-etcd")
+    old = _pid(one)
     one.run("sed 's/^    - --snapshot-count=.*/&\\n    - %s/' %s >/etc/kubernetes/.etcd && mv /etc/kubernetes/.etcd %s" % (BY_HAND, MANIFEST, MANIFEST))
-    one.run("timeout 60 sh -c 'until [ $(systemctl show -P MainPID pod-etcd) != %s ] && kubectl get --raw /readyz; do sleep 1; done'" % before.strip())
+    waiting.until(lambda: _pid(one) not in ("0", old) and one.status("kubectl -n kube-system get configmap kubeadm-config && kubectl get --raw /readyz") == 0,
+                  "etcd with that argument")
     GUIDE.take(one, "cluster", "cluster-upload")
     cluster.install(one)
     GUIDE.take(one, "keys", "configuration", "patch")
