@@ -261,6 +261,21 @@ static void look_for_request(struct bufferevent *bev, struct client *cl)
     }
 }
 
+/*
+ * libevent asks for the read callback again as long as the input is full and reading is on
+ * (bufferevent_inbuf_wm_check), and its loop ends no turn meanwhile: for who asks more than he lets be answered,
+ * reading is off.
+ */
+static void read_if_there_is_room(struct client *cl)
+{
+    if (cl->ending || cl->asked_all)
+        return;
+    if (evbuffer_get_length(bufferevent_get_input(cl->bev)) < LIMIT_CONTROL_LINE)
+        bufferevent_enable(cl->bev, EV_READ);
+    else
+        bufferevent_disable(cl->bev, EV_READ);
+}
+
 static void on_read(struct bufferevent *bev, void *arg)
 {
     struct client *cl = arg;
@@ -268,6 +283,7 @@ static void on_read(struct bufferevent *bev, void *arg)
 
     loop_enter(l);
     look_for_request(bev, cl);
+    read_if_there_is_room(cl);
     loop_leave(l);
 }
 
@@ -279,6 +295,7 @@ static void go_on(struct bufferevent *bev, struct client *cl)
     }
     if (!cl->ending)
         look_for_request(bev, cl);
+    read_if_there_is_room(cl);
     if (cl->job == NULL && evbuffer_get_length(bufferevent_get_output(bev)) == 0 && (cl->ending || cl->asked_all))
         free_client(cl);
 }
@@ -300,7 +317,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 
     /* Who reads slowly asks nothing meanwhile; that he reads on, the other timeout watches. */
     if ((what & BEV_EVENT_TIMEOUT) != 0 && (what & BEV_EVENT_READING) != 0 && answering) {
-        bufferevent_enable(bev, EV_READ);
+        read_if_there_is_room(cl);
         return;
     }
     if ((what & BEV_EVENT_EOF) != 0 && answering) {

@@ -285,6 +285,36 @@ static void test_rule_breakers(void)
     control_free(c);
 }
 
+/* More requests than are kept, behind an answer that nobody takes: the loop ends its turns all the same. */
+static void test_full(void)
+{
+    static const char echo[] = "{\"v\":1,\"command\":\"echo\"}\n";
+    struct control *c = open_control();
+    int greedy = dial(), other = dial();
+    unsigned asked = 0;
+
+    alarm(60); /* or the first turn has no end */
+    say(greedy, "{\"v\":1,\"command\":\"large\"}\n");
+    for (unsigned i = 0; i < 2 * LIMIT_CONTROL_LINE / sizeof(echo); i++) {
+        asked += send(greedy, echo, sizeof(echo) - 1, MSG_NOSIGNAL) == sizeof(echo) - 1;
+        if (i % 100 == 0)
+            turn(1);
+    }
+    turn(20);
+    say(other, echo);
+    is_str(answer(other), "{\"v\":1,\"ok\":true,\"result\":[\"\",-1,false]}", "others are served beside it");
+    is_u64(strlen(answer(greedy)), LARGE + 29, "the answer is taken at last");
+    for (unsigned i = 0; i < asked; i++)
+        if (strcmp(answer(greedy), "{\"v\":1,\"ok\":true,\"result\":[\"\",-1,false]}") != 0)
+            tap_bail("answer %u of %u", i, asked);
+    alarm(0);
+    ok(asked > LIMIT_CONTROL_LINE / sizeof(echo), "and then each of %u requests is answered", asked);
+    close(greedy);
+    close(other);
+    turn(5);
+    control_free(c);
+}
+
 static void test_pieces(void)
 {
     struct control *c = open_control();
@@ -459,6 +489,7 @@ int main(void)
     loop = loop_new(NULL);
     test_requests();
     test_rule_breakers();
+    test_full();
     test_pieces();
     test_takeover();
     test_out_of_descriptors();
