@@ -153,6 +153,7 @@ static void on_timer(void *arg)
 static bool prepare(struct fetch *f, const struct fetch_opts *o)
 {
     struct http_head *h = &f->head;
+    struct slice token = slice_str(loop_token_of(o->origin, o->target));
 
     if (!http_head_init(h, f->arena, o->n_fields + 2))
         return false;
@@ -168,8 +169,7 @@ static bool prepare(struct fetch *f, const struct fetch_opts *o)
         if (name.p == NULL || value.p == NULL || !http_head_add(h, f->arena, name, value))
             return false;
     }
-    if (loop_token_of(o->origin)[0] != '\0' &&
-        !http_head_add(h, f->arena, SLICE_LIT(LOOP_TOKEN_FIELD), slice_str(loop_token_of(o->origin))))
+    if (token.n > 0 && !http_head_add(h, f->arena, SLICE_LIT(LOOP_TOKEN_FIELD), token))
         return false;
     if (http_head_find(h, HTTP_HOST) == NULL) {
         struct slice host = arena_copy(f->arena, slice_str(origin_address(o->origin)));

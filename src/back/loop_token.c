@@ -15,9 +15,17 @@ void loop_token_make(struct back *b)
                    (unsigned long long)hash_random());
 }
 
-const char *loop_token_of(const struct origin *o)
+/* Of other groups kube-apiserver hands on what is asked, to the API server that an APIService names. */
+static bool may_be_handed_on(struct slice target)
 {
-    return o->opts.last && o->back != NULL ? o->back->loop_token : "";
+    return slice_has_prefix(target, SLICE_LIT("/openapi/")) ||
+           (slice_has_prefix(target, SLICE_LIT("/apis/")) &&
+            !slice_has_prefix(target, SLICE_LIT("/apis/coordination.k8s.io/")));
+}
+
+const char *loop_token_of(const struct origin *o, struct slice target)
+{
+    return o->opts.last && o->back != NULL && !may_be_handed_on(target) ? o->back->loop_token : "";
 }
 
 /* In a time that tells nothing of how much of it is right. */

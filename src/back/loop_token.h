@@ -16,8 +16,8 @@ struct origin;
 #define LOOP_TOKEN_FIELD "X-Mvproxy-Loop-Check"
 enum { LOOP_TOKEN_QUIET_MS = 5000 };
 
-/* For questions of ours to it: the field's value, or "". */
-const char *loop_token_of(const struct origin *o);
+/* For a question of ours to it: the field's value, or "". None where aggregated API servers may get to see it. */
+const char *loop_token_of(const struct origin *o, struct slice target);
 /*
  * A request has come in with this value. True: it is ours. From then on clients' requests to the origin fail
  * (BACK_FAIL_LOOP), until a question of ours is answered by somebody else and none has come back for

@@ -258,6 +258,7 @@ static const struct back_handler stream_handler = {
 
 static bool stream_head(struct api_stream *s, const struct origin *o, struct slice target)
 {
+    struct slice token = slice_str(loop_token_of(o, target));
     struct http_field identity[IDENTITY_FIELDS];
     size_t n = add_identity(s->api, o, identity);
     struct slice host = arena_copy(s->arena, slice_str(origin_address(o)));
@@ -275,8 +276,7 @@ static bool stream_head(struct api_stream *s, const struct origin *o, struct sli
         if (name.p == NULL || value.p == NULL || !http_head_add(&s->head, s->arena, name, value))
             return false;
     }
-    if (loop_token_of(o)[0] != '\0' &&
-        !http_head_add(&s->head, s->arena, SLICE_LIT(LOOP_TOKEN_FIELD), slice_str(loop_token_of(o))))
+    if (token.n > 0 && !http_head_add(&s->head, s->arena, SLICE_LIT(LOOP_TOKEN_FIELD), token))
         return false;
     return http_head_add_id(&s->head, s->arena, HTTP_USER_AGENT, user_agent.value) &&
            http_head_add_id(&s->head, s->arena, HTTP_ACCEPT, SLICE_LIT("application/json"));

@@ -230,9 +230,10 @@ bool origin_loops(const struct origin *o)
     return false;
 }
 
-const char *loop_token_of(const struct origin *o)
+const char *loop_token_of(const struct origin *o, struct slice target)
 {
     (void)o;
+    (void)target;
     return "";
 }
 

@@ -54,9 +54,28 @@ static void pass(uint64_t ms)
     clock_fake(clock_us() + ms * 1000, clock_wall_us());
 }
 
+/* An aggregated API server that got to see it could play it back. */
+static void where_it_goes(struct kit *k)
+{
+    static const struct {
+        const char *target;
+        bool carries;
+    } targets[] = {{"/readyz", true},
+                   {"/apis", true},
+                   {"/api/v1/namespaces/kube-system/configmaps", true},
+                   {"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", true},
+                   {"/apis/metrics.k8s.io/v1beta1", false},
+                   {"/apis/coordination.k8s.io.example.com/v1", false},
+                   {"/openapi/v3/apis/metrics.k8s.io/v1beta1", false}};
+
+    for (size_t i = 0; i < ROWS(targets); i++)
+        is_int(loop_token_of(k->origin, slice_str(targets[i].target))[0] != '\0', targets[i].carries, "%s",
+               targets[i].target);
+}
+
 static void comes_back(struct kit *k)
 {
-    const char *token = loop_token_of(k->origin);
+    const char *token = loop_token_of(k->origin, SLICE_LIT("/livez"));
     char wrong[64];
 
     is_u64(strlen(token), 32, "as long as it must be");
@@ -79,7 +98,7 @@ static void comes_back(struct kit *k)
 
 static void is_over(struct kit *k)
 {
-    (void)loop_token_came_back(k->origin, slice_str(loop_token_of(k->origin)));
+    (void)loop_token_came_back(k->origin, slice_str(loop_token_of(k->origin, SLICE_LIT("/livez"))));
     k->auto_reply = OK_ANSWER;
     is_u64(ask(k), 200, "somebody else answers");
     ok(origin_loops(k->origin), "one of several behind a balancer, perhaps");
@@ -120,11 +139,12 @@ int main(void)
 
     kit_open(&k, false, 0);
     who_carries_it(&k, false);
-    is_str(loop_token_of(k.origin), "", "no token for peers");
+    is_str(loop_token_of(k.origin, SLICE_LIT("/livez")), "", "no token for peers");
     kit_close(&k);
     kit_open(&k, false, 0);
     kit_origin(&k, &(struct origin_opts){.last = true});
     who_carries_it(&k, true);
+    where_it_goes(&k);
     comes_back(&k);
     is_over(&k);
     kit_close(&k);
