@@ -218,7 +218,7 @@ struct slice hop_forwarded_for(const struct http_head *request, struct slice cli
             n += request->fields[i].value.n + 2;
     if (n > LIMIT_FORWARDED_BYTES)
         return client_ip;
-    text = arena_alloc(a, n + 2);
+    text = arena_alloc(a, 2 * n + 2); /* behind each address two bytes, where there may have been a comma alone */
     if (text == NULL)
         return SLICE_NONE;
     while (next_element(&e, &element)) {

@@ -37,7 +37,7 @@ static const struct {
 
 static void parse(struct h1_parser *p, struct arena *a, const char *fields, struct http_head *head)
 {
-    char text[2048];
+    char text[4096];
     size_t took;
 
     (void)snprintf(text, sizeof text, "GET / HTTP/1.1\r\nHost: h\r\n%s\r\n", fields);
@@ -174,6 +174,31 @@ static void trailer_names(void)
     ok(hop_trailer_allowed(SLICE_LIT("Grpc-Status")), "gRPC's too");
 }
 
+/* As short as addresses and what is between them can be: the list that goes on is longer than the one that came. */
+static void forwarded_grows(struct h1_parser *p, struct arena *a)
+{
+    enum { ADDRESSES = 1000 };
+    static char text[3 * ADDRESSES + 64], want[4 * ADDRESSES + 64];
+    struct http_head h;
+    struct slice got;
+    char *behind;
+    size_t n = (size_t)snprintf(text, sizeof(text), "X-Forwarded-For: "), w = 0;
+
+    for (size_t i = 0; i < ADDRESSES; i++) {
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s::", i == 0 ? "" : ",");
+        w += (size_t)snprintf(want + w, sizeof(want) - w, "::, ");
+    }
+    (void)snprintf(text + n, sizeof(text) - n, "\r\n");
+    (void)snprintf(want + w, sizeof(want) - w, "10.0.0.1");
+    parse(p, a, text, &h);
+    got = hop_forwarded_for(&h, SLICE_LIT("10.0.0.1"), a);
+    behind = arena_alloc(a, 4096);
+    if (behind == NULL)
+        tap_bail("no memory");
+    memset(behind, 'x', 4096);
+    is_slice(got, want, "%d addresses, and none behind the memory that was taken", ADDRESSES);
+}
+
 int main(void)
 {
     struct h1_parser *p = h1_parser_new(H1_REQUEST, 8192);
@@ -185,6 +210,7 @@ int main(void)
     questions(p, a);
     accepted(p, a);
     forwarded(p, a);
+    forwarded_grows(p, a);
     trailer_names();
     arena_free(a);
     h1_parser_free(p);
