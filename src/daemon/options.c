@@ -417,21 +417,24 @@ bool options_set_defaults(struct config *c)
 
 /* ---- output ---- */
 
-static void print_wrapped(FILE *f, const char *text, size_t indent, size_t width)
-{
-    struct slice rest = slice_str(text), word;
-    size_t column = indent;
+enum { MDOC_LINE = 78 };
 
-    fprintf(f, "%*s", (int)indent, "");
-    while (slice_split(&rest, ' ', &word)) {
-        if (column + word.n > width && column > indent) {
-            fprintf(f, "\n%*s", (int)indent, "");
-            column = indent;
-        }
-        fprintf(f, "%.*s ", (int)word.n, word.p);
-        column += word.n + 1;
+static void print_wrapped(FILE *f, struct slice text, size_t indent, size_t width)
+{
+    struct slice word;
+    size_t column = 0;
+
+    while (slice_split(&text, ' ', &word)) {
+        bool first = column == 0, fits = column + 1 + word.n <= width;
+
+        if (!first && fits)
+            (void)fputc(' ', f);
+        else
+            fprintf(f, "%s%*s", first ? "" : "\n", (int)indent, "");
+        column = (!first && fits ? column + 1 : indent) + word.n;
+        (void)fwrite(word.p, 1, word.n, f);
     }
-    fputc('\n', f);
+    (void)fputc('\n', f);
 }
 
 void options_print_help(FILE *f)
@@ -460,7 +463,7 @@ void options_print_help(FILE *f)
         if (o->initial[0] != '\0')
             fprintf(f, " [%s]", o->initial);
         fputc('\n', f);
-        print_wrapped(f, o->help, 6, 100);
+        print_wrapped(f, slice_str(o->help), 6, 100);
     }
 }
 
@@ -564,12 +567,12 @@ void options_print_config(FILE *f, const struct config *c)
     buf_free(&value);
 }
 
-/* mdoc wants each sentence to begin a line. */
+/* mdoc wants each sentence to begin a line, and none of more than 80 bytes. */
 static void print_sentences(FILE *f, const char *text)
 {
     for (const char *at; (at = strstr(text, ". ")) != NULL; text = at + 2)
-        fprintf(f, "%.*s.\n", (int)(at - text), text);
-    fprintf(f, "%s\n", text);
+        print_wrapped(f, slice_of(text, (size_t)(at - text) + 1), 0, MDOC_LINE);
+    print_wrapped(f, slice_str(text), 0, MDOC_LINE);
 }
 
 void options_print_mdoc(FILE *f)
