@@ -94,7 +94,9 @@ int main(void)
     for (size_t i = 0; i < ROWS(families); i++) {
         for (size_t k = 0; k < ROWS(certs); k++) {
             uint64_t few = cost_of(p, &families[i], certs[k], FEW), all = cost_of(p, &families[i], certs[k], ALL);
-            bool fine = all <= STEPS_PER_BYTE * ALL + STEPS_ONCE && few > FEW / 10 && all > few && all <= 5 * few;
+            /* A list of addresses that is too long is left out, which costs a little less. */
+            bool fine =
+                all <= STEPS_PER_BYTE * ALL + STEPS_ONCE && few > FEW / 10 && all > few - few / 10 && all <= 5 * few;
 
             if (!fine)
                 diag("%ju steps for %d bytes, %ju for %d", (uintmax_t)few, FEW, (uintmax_t)all, ALL);
