@@ -215,6 +215,37 @@ static void check_servers_bundle(struct preflight *p, const char *option, const 
              path);
 }
 
+static void check_allowed_name(struct preflight *p)
+{
+    const char *const *names = p->c->requestheader_allowed_names;
+    char own[256];
+
+    if (names[0] == NULL || !tls_inspect_common_name(p->c->proxy_client_cert_file, own, sizeof(own)))
+        return;
+    for (; *names != NULL; names++)
+        if (strcmp(*names, own) == 0)
+            return;
+    warn(p, "requestheader-allowed-names",
+         "does not have %s, the name of proxy-client-cert-file: peers that are configured likewise do not believe us: "
+         "add it, as kube-apiserver has it",
+         own);
+}
+
+/* The service manager makes /run/mvproxy when it starts the service. */
+static void check_control_folder(struct preflight *p)
+{
+    const char *path = p->c->control_socket, *slash = strrchr(path, '/');
+    char folder[256];
+
+    if (slash == NULL || slash == path || strncmp(path, "/run/mvproxy/", strlen("/run/mvproxy/")) == 0 ||
+        (size_t)(slash - path) >= sizeof(folder))
+        return;
+    memcpy(folder, path, (size_t)(slash - path));
+    folder[slash - path] = '\0';
+    if (access(folder, F_OK) != 0)
+        warn(p, "control-socket", "%s: %s: make that folder", folder, strerror(errno));
+}
+
 static void check_front_proxy(struct preflight *p, bool front_proxy_ca)
 {
     const struct config *c = p->c;
@@ -223,8 +254,12 @@ static void check_front_proxy(struct preflight *p, bool front_proxy_ca)
         return;
     check_pair(p, &(struct pair){"proxy-client-cert-file", c->proxy_client_cert_file, "proxy-client-key-file",
                                  c->proxy_client_key_file, false});
-    if (!front_proxy_ca || !p->ok || tls_inspect_signed(c->proxy_client_cert_file, c->requestheader_client_ca_file))
+    if (!front_proxy_ca || !p->ok)
         return;
+    if (tls_inspect_signed(c->proxy_client_cert_file, c->requestheader_client_ca_file)) {
+        check_allowed_name(p);
+        return;
+    }
     if (c->client_ca_file[0] != '\0' && tls_inspect_signed(c->proxy_client_cert_file, c->client_ca_file))
         wrong(p, "proxy-client-cert-file",
               "%s is a certificate of client-ca-file, not of requestheader-client-ca-file, so peers would not believe "
@@ -277,6 +312,7 @@ bool preflight_files(const struct config *c, const char *user, struct buf *findi
     check_front_proxy(&p, front_proxy_ca);
     if (client_ca && front_proxy_ca)
         check_separate_cas(&p);
+    check_control_folder(&p);
     if (c->client_ca_file[0] == '\0')
         warn(&p, "client-ca-file", "none: users with certificates are refused");
     return p.ok;
