@@ -77,19 +77,38 @@ static char *address_text(const struct origin_opts *o)
     return n < 0 || (size_t)n >= sizeof text ? NULL : mem_strdup(text);
 }
 
+/* Origins of one server share its series, which go with the last of them: host names come and go, and the room is
+ * bounded. */
+static void forget_metrics(struct origin *o)
+{
+    struct back *b = o->back;
+    struct metric_family *const families[] = {b->closes,  b->failures, b->conns,           b->connects,
+                                              b->reuses,  b->retries,  b->retries_refused, b->ejections,
+                                              b->ejected, b->streams,  b->seconds,         b->check.withheld};
+
+    if (o->server == NULL) /* it was never made */
+        return;
+    for (struct list_node *n = list_first(&b->origins); n != NULL; n = list_next(&b->origins, n))
+        if (strcmp(list_entry(n, struct origin, node)->server, o->server) == 0)
+            return;
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
+        metric_forget(families[i], slice_str(o->server));
+}
+
 static void destroy(struct origin *o)
 {
     tls_ctx_unref(o->opts.tls_cert);
     tls_ctx_unref(o->opts.tls_no_cert);
     egress_proxy_unref(o->opts.egress);
+    if (o->back != NULL) {
+        o->back->drop_pools(o);
+        list_remove(&o->back->origins, &o->node);
+        forget_metrics(o);
+    }
     mem_free(o->name);
     mem_free(o->server);
     mem_free(o->host);
     mem_free(o->address);
-    if (o->back != NULL) {
-        o->back->drop_pools(o);
-        list_remove(&o->back->origins, &o->node);
-    }
     mem_free(o);
 }
 

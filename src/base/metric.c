@@ -282,6 +282,20 @@ struct metric *metric_single(struct metrics *m, enum metric_kind kind, const cha
     return metric_child(metric_family(m, kind, name, help, NULL, 1), NULL);
 }
 
+void metric_forget(struct metric_family *f, struct slice value)
+{
+    size_t kept = 0;
+
+    must_hold(f->n_labels > 0);
+    for (size_t i = 0; i < f->n_children; i++) {
+        if (slice_eq(f->children[i]->labels[0], value))
+            mem_free(f->children[i]);
+        else
+            f->children[kept++] = f->children[i];
+    }
+    f->n_children = kept;
+}
+
 void metric_family_clear(struct metric_family *f)
 {
     for (size_t i = 0; i < f->n_children; i++)

@@ -37,6 +37,8 @@ struct metric *metric_child_or(struct metric_family *f, const struct slice *valu
 struct metric *metric_single(struct metrics *m, enum metric_kind kind, const char *name, const char *help);
 /* Whether the family of this child is exported: what is not configured says nothing. Born shown. */
 void metric_show(struct metric *m, bool shown);
+/* Forgets the children with this value of the first label (a server that is gone). Pointers to them die. */
+void metric_forget(struct metric_family *f, struct slice value);
 /* Forgets all children (e.g. gauges by peer, before they are set anew). Pointers to them die. */
 void metric_family_clear(struct metric_family *f);
 

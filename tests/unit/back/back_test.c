@@ -438,6 +438,53 @@ static void never_in_the_clear(void)
     kit_close(&k);
 }
 
+struct series {
+    const char *server;
+    unsigned n;
+};
+
+static void count_series(const struct metric_view *v, void *arg)
+{
+    struct series *s = arg;
+
+    s->n += v->n_labels > 0 && strcmp(v->label_names[0], "server") == 0 &&
+            slice_eq(v->label_values[0], slice_str(s->server));
+}
+
+static unsigned series_of(struct kit *k, const char *server)
+{
+    struct series s = {server, 0};
+
+    metrics_walk(k->metrics, count_series, &s);
+    return s.n;
+}
+
+/* More servers in the course of time than have room at once. */
+static void servers_come_and_go(void)
+{
+    struct origin *one, *same;
+    struct kit k;
+    char name[32];
+
+    kit_open(&k, false, 0);
+    for (unsigned i = 0; i < 600; i++) {
+        (void)snprintf(name, sizeof(name), "gone-%u", i);
+        origin_unref(origin_new(k.back, &(struct origin_opts){.name = name, .host = "127.0.0.1", .port = 1}));
+    }
+    is_u64(series_of(&k, "gone-0") + series_of(&k, "gone-599"), 0, "who is gone has no series");
+    one = origin_new(k.back, &(struct origin_opts){.name = "late", .host = "127.0.0.1", .port = 1});
+    same = origin_new(k.back, &(struct origin_opts){.name = "late", .host = "127.0.0.2", .port = 1});
+    if (one == NULL || same == NULL)
+        tap_bail("out of memory");
+    ok(series_of(&k, "late") > 10, "who comes late has his own");
+    is_u64(series_of(&k, "other"), 0, "and nobody shares");
+    origin_unref(one);
+    ok(series_of(&k, "late") > 10, "they stay while another address of that server is used");
+    origin_unref(same);
+    is_u64(series_of(&k, "late"), 0, "and go with the last");
+    kit_close(&k);
+}
+
 int main(void)
 {
     never_in_the_clear();
@@ -458,5 +505,6 @@ int main(void)
     timeouts();
     interim_flood();
     identities();
+    servers_come_and_go();
     return tap_end();
 }
