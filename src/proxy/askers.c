@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/contract.h"
 #include "base/limits.h"
 #include "base/list.h"
 #include "base/strmap.h"
@@ -136,6 +137,7 @@ static void forget_resource(struct pool *p, uint64_t last_ms)
 static void forget_entry(struct askers *a, struct pool *p)
 {
     struct resource *most = NULL;
+    struct list_node *last;
 
     for (struct list_node *n = list_first(&p->resources); n != NULL; n = list_next(&p->resources, n)) {
         struct resource *r = list_entry(n, struct resource, node);
@@ -143,15 +145,19 @@ static void forget_entry(struct askers *a, struct pool *p)
         if (most == NULL || r->entries.count >= most->entries.count)
             most = r;
     }
-    drop_entry(a, list_entry(list_last(&most->entries), struct entry, node));
+    last = most == NULL ? NULL : list_last(&most->entries);
+    must_hold(last != NULL); /* somebody has the entries that are too many */
+    drop_entry(a, list_entry(last, struct entry, node));
     a->forgotten++;
 }
 
 static void keep_bounds(struct askers *a, struct pool *p)
 {
     while (p->resources.count > LIMIT_ASKERS_RESOURCES) {
-        struct resource *r = list_entry(list_last(&p->resources), struct resource, node);
+        struct list_node *last = list_last(&p->resources);
+        struct resource *r = list_entry(last, struct resource, node);
 
+        must_hold(last != NULL);
         forget_resource(p, r->hours.last_ms);
         a->forgotten += r->entries.count;
         drop_resource(a, r);
