@@ -3,6 +3,8 @@
 
 #include <time.h>
 
+#include "http/negotiate.h"
+
 #define GROUP "config.k8s.io"
 #define VERSION "v1beta1"
 #define ALPHA "v1alpha1"
@@ -12,100 +14,52 @@ static const char *const names[] = {[ZPAGE_STATUSZ] = "statusz", [ZPAGE_FLAGZ] =
 
 /* ---- negotiation ---- */
 
-/* One clause of Accept; of a parameter that is there twice the last counts. */
-struct clause {
-    struct slice type, version, group, as;
-    unsigned q; /* thousandths */
-};
-
+/* Others than goautoneg take a quoted value for what is quoted (RFC 9110, section 5.6.6). */
 static struct slice unquoted(struct slice s)
 {
     return s.n >= 2 && s.p[0] == '"' && s.p[s.n - 1] == '"' ? slice_of(s.p + 1, s.n - 2) : s;
 }
 
-/* What cannot be read comes last (goautoneg: 0, which is no refusal there). */
-static unsigned quality(struct slice s)
+static bool is(struct slice s, const char *text)
 {
-    unsigned q = 0, digit = 1000;
-
-    if (s.n == 0 || (s.p[0] != '0' && s.p[0] != '1') || (s.n > 1 && s.p[1] != '.'))
-        return 1;
-    if (s.p[0] == '1')
-        return 1000;
-    for (size_t i = 2; i < s.n && s.p[i] >= '0' && s.p[i] <= '9'; i++)
-        q += (unsigned)(s.p[i] - '0') * (digit /= 10);
-    return q;
+    return slice_eq(s, slice_str(text));
 }
 
-static void take_parameter(struct clause *c, struct slice part)
+static enum zpage_form named_form(const struct negotiate_clause *c, enum zpage which)
 {
-    size_t eq = slice_index(part, '=');
-    struct slice name = slice_trim(slice_of(part.p, eq)), value;
+    struct slice version = unquoted(c->version);
 
-    if (eq == part.n)
-        return;
-    value = unquoted(slice_trim(slice_from(part, eq + 1)));
-    if (slice_eq(name, SLICE_LIT("q")))
-        c->q = quality(value);
-    else if (slice_eq(name, SLICE_LIT("v")))
-        c->version = value;
-    else if (slice_eq(name, SLICE_LIT("g")))
-        c->group = value;
-    else if (slice_eq(name, SLICE_LIT("as")))
-        c->as = value;
-}
-
-static struct clause read_clause(struct slice text)
-{
-    struct clause c = {.q = 1000};
-    struct slice part = SLICE_NONE;
-
-    if (slice_split(&text, ';', &part))
-        c.type = slice_trim(part);
-    while (slice_split(&text, ';', &part))
-        take_parameter(&c, slice_trim(part));
-    return c;
-}
-
-static enum zpage_form named_form(const struct clause *c, enum zpage which)
-{
-    if (!slice_eq(c->group, SLICE_LIT(GROUP)) || !slice_eq(c->as, slice_str(kinds[which])))
+    if (!is(unquoted(c->group), GROUP) || !is(unquoted(c->as), kinds[which]))
         return ZPAGE_NOT_ACCEPTABLE;
-    if (slice_eq(c->version, SLICE_LIT(VERSION)))
+    if (is(version, VERSION))
         return ZPAGE_JSON;
-    return slice_eq(c->version, SLICE_LIT(ALPHA)) ? ZPAGE_JSON_ALPHA : ZPAGE_NOT_ACCEPTABLE;
+    return is(version, ALPHA) ? ZPAGE_JSON_ALPHA : ZPAGE_NOT_ACCEPTABLE;
 }
 
-static enum zpage_form form_of(const struct clause *c, enum zpage which)
+static enum zpage_form form_of(const struct negotiate_clause *c, enum zpage which)
 {
-    if (slice_ieq(c->type, SLICE_LIT("application/json")))
+    if (is(c->type, "application") && is(c->subtype, "json"))
         return named_form(c, which);
     if (c->version.n + c->group.n + c->as.n > 0) /* text has no kinds */
         return ZPAGE_NOT_ACCEPTABLE;
-    if (slice_ieq(c->type, SLICE_LIT("text/plain")) || slice_eq(c->type, SLICE_LIT("text/*")) ||
-        slice_eq(c->type, SLICE_LIT("*/*")))
+    if ((is(c->type, "text") && (is(c->subtype, "plain") || is(c->subtype, "*"))) || is(c->type, "*"))
         return ZPAGE_TEXT;
     return ZPAGE_NOT_ACCEPTABLE;
 }
 
 enum zpage_form zpage_negotiate(enum zpage which, struct slice accept)
 {
-    enum zpage_form best = ZPAGE_NOT_ACCEPTABLE;
-    struct slice text;
-    unsigned q = 0;
+    struct negotiate_clause clauses[NEGOTIATE_CLAUSES];
+    size_t n = negotiate_clauses(accept, clauses);
 
-    if (slice_trim(accept).n == 0)
-        return ZPAGE_TEXT;
-    while (slice_split(&accept, ',', &text)) {
-        struct clause c = read_clause(text);
-        enum zpage_form form = c.q > q ? form_of(&c, which) : ZPAGE_NOT_ACCEPTABLE;
+    for (size_t i = 0; i < n; i++) {
+        /* To kube-apiserver q=0 is only the last choice; here it is what it says (RFC 9110, section 12.4.2). */
+        enum zpage_form form = clauses[i].q == 0 ? ZPAGE_NOT_ACCEPTABLE : form_of(&clauses[i], which);
 
-        if (form == ZPAGE_NOT_ACCEPTABLE)
-            continue;
-        best = form;
-        q = c.q;
+        if (form != ZPAGE_NOT_ACCEPTABLE)
+            return form;
     }
-    return best;
+    return slice_trim(accept).n == 0 ? ZPAGE_TEXT : ZPAGE_NOT_ACCEPTABLE;
 }
 
 static bool is_json(enum zpage_form form)

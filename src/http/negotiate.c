@@ -3,15 +3,6 @@
 
 #include <stdlib.h>
 
-enum { MAX_CLAUSES = 64 }; /* longer Accept values are cut: a client that sends more gets what the first 64 say */
-
-struct clause {
-    struct slice type, subtype;
-    struct slice group, version, as, profile, stream, server_version;
-    float q;
-    bool pretty;
-};
-
 static struct slice trim_spaces(struct slice s)
 {
     while (s.n > 0 && s.p[0] == ' ')
@@ -45,7 +36,7 @@ static float parse_q(struct slice s)
     return end == text + s.n ? q : 0;
 }
 
-static void set_param(struct clause *c, struct slice name, struct slice raw)
+static void set_param(struct negotiate_clause *c, struct slice name, struct slice raw)
 {
     struct slice value = trim_spaces(raw);
 
@@ -68,11 +59,11 @@ static void set_param(struct clause *c, struct slice name, struct slice raw)
 }
 
 /* One element of the list; false if goautoneg would drop it. */
-static bool parse_clause(struct slice part, struct clause *c)
+static bool parse_clause(struct slice part, struct negotiate_clause *c)
 {
     struct slice rest = trim_spaces(part), range = cut(&rest, ';');
 
-    *c = (struct clause){.q = 1};
+    *c = (struct negotiate_clause){.q = 1};
     c->type = trim_spaces(cut(&range, '/'));
     if (range.n == 0) {
         if (!slice_eq(c->type, SLICE_LIT("*")))
@@ -101,24 +92,24 @@ static bool is_star(struct slice s)
 }
 
 /* goautoneg's Less: not a strict order, so the sorting below must be the same as Go's for short slices. */
-static bool less(const struct clause *a, const struct clause *b)
+static bool less(const struct negotiate_clause *a, const struct negotiate_clause *b)
 {
     return a->q > b->q || (!is_star(a->type) && is_star(b->type)) || (!is_star(a->subtype) && is_star(b->subtype));
 }
 
 /* Go sorts up to 12 elements by insertion; nobody sends more. */
-static void sort_clauses(struct clause *c, size_t n)
+static void sort_clauses(struct negotiate_clause *c, size_t n)
 {
     for (size_t i = 1; i < n; i++)
         for (size_t j = i; j > 0 && less(&c[j], &c[j - 1]); j--) {
-            struct clause t = c[j];
+            struct negotiate_clause t = c[j];
 
             c[j] = c[j - 1];
             c[j - 1] = t;
         }
 }
 
-static bool matches(const struct clause *c, enum negotiate_format format)
+static bool matches(const struct negotiate_clause *c, enum negotiate_format format)
 {
     static const struct {
         struct slice type, subtype;
@@ -134,7 +125,8 @@ static bool matches(const struct clause *c, enum negotiate_format format)
            (is_star(c->subtype) || slice_eq(c->subtype, types[format].subtype));
 }
 
-static enum negotiate_document document_of(const struct clause *c, enum negotiate_format format, unsigned offers)
+static enum negotiate_document document_of(const struct negotiate_clause *c, enum negotiate_format format,
+                                           unsigned offers)
 {
     if (c->server_version.n > 0)
         return NEGOTIATE_LEGACY;
@@ -156,12 +148,11 @@ static bool offered(enum negotiate_format format, unsigned offers)
            (format == NEGOTIATE_PROTOBUF && (offers & NEGOTIATE_OFFER_PROTOBUF) != 0);
 }
 
-/* How many there are, the best first. */
-static size_t parse_clauses(struct slice accept, struct clause clauses[MAX_CLAUSES])
+size_t negotiate_clauses(struct slice accept, struct negotiate_clause clauses[NEGOTIATE_CLAUSES])
 {
     size_t n = 0;
 
-    while (accept.n > 0 && n < MAX_CLAUSES)
+    while (accept.n > 0 && n < NEGOTIATE_CLAUSES)
         if (parse_clause(cut(&accept, ','), &clauses[n]))
             n++;
     sort_clauses(clauses, n);
@@ -170,8 +161,8 @@ static size_t parse_clauses(struct slice accept, struct clause clauses[MAX_CLAUS
 
 bool negotiate_plain(struct slice accept, unsigned offers, enum negotiate_format *out)
 {
-    struct clause clauses[MAX_CLAUSES];
-    size_t n = parse_clauses(accept, clauses);
+    struct negotiate_clause clauses[NEGOTIATE_CLAUSES];
+    size_t n = negotiate_clauses(accept, clauses);
 
     *out = NEGOTIATE_JSON;
     for (size_t i = 0; i < n; i++)
@@ -186,8 +177,8 @@ bool negotiate_plain(struct slice accept, unsigned offers, enum negotiate_format
 
 struct negotiated negotiate_discovery(struct slice accept, unsigned offers)
 {
-    struct clause clauses[MAX_CLAUSES];
-    size_t n = parse_clauses(accept, clauses);
+    struct negotiate_clause clauses[NEGOTIATE_CLAUSES];
+    size_t n = negotiate_clauses(accept, clauses);
 
     for (size_t i = 0; i < n; i++)
         for (enum negotiate_format f = NEGOTIATE_JSON; f <= NEGOTIATE_PROTOBUF; f++) {

@@ -25,6 +25,19 @@ struct negotiated {
     bool pretty;          /* the clause says pretty=1 */
 };
 
+/* Longer Accept values are cut: a client that sends more gets what the first 64 clauses say. */
+enum { NEGOTIATE_CLAUSES = 64 };
+
+/* One clause of an Accept value, as goautoneg reads it: values are not unquoted, and q=0 is no refusal. */
+struct negotiate_clause {
+    struct slice type, subtype;
+    struct slice group, version, as, profile, stream, server_version; /* n is 0 if it has none */
+    float q;
+    bool pretty;
+};
+
+/* All that it can read, the best first; how many there are. */
+size_t negotiate_clauses(struct slice accept, struct negotiate_clause clauses[NEGOTIATE_CLAUSES]);
 /*
  * Which discovery document does this Accept value (the first line's; empty if there is none) ask for? `offers` are
  * enum negotiate_offer bits. Clauses without the discovery triple are skipped, whatever their q.

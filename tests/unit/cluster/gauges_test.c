@@ -29,15 +29,23 @@ static size_t series(struct world *w, const char *name, const char *server)
     return s.found;
 }
 
+/* The local server, and one called cp-b, which is looked after. */
+static struct kube_server *with_peer(struct world *w)
+{
+    struct kube_server *b;
+
+    world_init(w, WORLD_BASE);
+    w->opts.pulse = true;
+    b = world_peer(w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    world_start(w);
+    return b;
+}
+
 static void by_host_name(void)
 {
     struct world w;
-    struct kube_server *b;
+    struct kube_server *b = with_peer(&w);
 
-    world_init(&w, WORLD_BASE);
-    w.opts.pulse = true;
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-    world_start(&w);
     ok(world_ready(&w, 10000), "ready");
     sim_run_ms(w.loop, 3000);
     is_double(world_metric(&w, "mvproxy_server_up", "cp-a", NULL), 1, "the local server answers");
@@ -85,12 +93,8 @@ static void two_of_one_name(void)
 static void taken_away(void)
 {
     struct world w;
-    struct kube_server *b;
+    struct kube_server *b = with_peer(&w);
 
-    world_init(&w, WORLD_BASE);
-    w.opts.pulse = true;
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-    world_start(&w);
     sim_run_ms(w.loop, 10000);
     is_u64(series(&w, "mvproxy_discovery_age_seconds", "cp-b"), 1, "it has an age");
     is_u64(series(&w, "mvproxy_server_up", "cp-b"), 1, "and answers");

@@ -124,41 +124,40 @@ static void unanswered(void)
     world_close(&w);
 }
 
+/* In a world that is ready to be started. */
+static void explains(struct world *w, const struct explain_query *q, const char *wanted, const char *name)
+{
+    struct err err;
+    struct buf out;
+
+    world_start(w);
+    buf_init(&out, 1 << 16);
+    ok(explain_request(w->proxy, q, &out, &err) && buf_append_char(&out, '\0'), "%s: asked", name);
+    ok(strstr(buf_slice(&out).p, wanted) != NULL, "%s: %s: %s", name, wanted, buf_slice(&out).p);
+    buf_free(&out);
+    world_close(w);
+}
+
 /* What a user with a certificate gets while no server accepts our word for him. */
 static void is_unauthorized(bool can_assert, const char *user, const char *disbelieved, const char *wanted)
 {
     struct explain_query q = {"GET", PODS, user, false, look, NULL, disbelieved};
-    struct err err;
     struct world w;
-    struct buf out;
 
     world_init(&w, 1);
     w.opts.can_assert = can_assert;
-    world_start(&w);
-    buf_init(&out, 1 << 16);
-    ok(explain_request(w.proxy, &q, &out, &err) && buf_append_char(&out, '\0'), "asked");
-    ok(strstr(buf_slice(&out).p, wanted) != NULL, "%s: %s", wanted, buf_slice(&out).p);
-    buf_free(&out);
-    world_close(&w);
+    explains(&w, &q, wanted, "a user who is not accepted");
 }
 
 /* Legacy discovery that is left as the local server says it. */
 static void not_completed(void)
 {
     struct explain_query q = {"GET", "/apis/batch", NULL, false, look, NULL, NULL};
-    struct err err;
     struct world w;
-    struct buf out;
 
     world_init(&w, 1);
     w.opts.legacy_discovery = false;
-    world_start(&w);
-    buf_init(&out, 1 << 16);
-    ok(explain_request(w.proxy, &q, &out, &err) && buf_append_char(&out, '\0') &&
-           strstr(buf_slice(&out).p, "\"action\":\"local\"") != NULL,
-       "with legacy-discovery: off");
-    buf_free(&out);
-    world_close(&w);
+    explains(&w, &q, "\"action\":\"local\"", "legacy-discovery: off");
 }
 
 static void unauthorized(void)
