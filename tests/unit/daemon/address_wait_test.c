@@ -13,39 +13,18 @@
 #include "daemon/app_state.h"
 #include "daemon/drain.h"
 #include "lib/tap.h"
+#include "unit/daemon/one_timer.h"
 
 enum { STEP_MS = 200 };
 
 /* The world. */
 static struct {
-    uint64_t now_ms, timer_ms; /* timer_ms: when it is to be called; 0: never */
-    void (*on_timer)(void *arg);
     int error; /* of listening; 0: it succeeds */
     unsigned asked, drained;
     enum readiness_state state;
-    bool no_memory;
 } world;
 
 /* ---- in place of net, front, cluster and drain ---- */
-
-uint64_t loop_now_ms(const struct loop *l)
-{
-    (void)l;
-    return world.now_ms;
-}
-
-struct loop_timer *loop_timer_new(struct loop *l, loop_fn *fn, void *arg)
-{
-    (void)l;
-    world.on_timer = fn;
-    return world.no_memory ? NULL : arg;
-}
-
-void loop_timer_set(struct loop_timer *t, uint64_t delay_ms)
-{
-    (void)t;
-    world.timer_ms = world.now_ms + delay_ms;
-}
 
 bool front_listen(struct front *f, const struct listeners_opts *listen, struct err *err)
 {
@@ -100,22 +79,13 @@ static unsigned lines(void)
 static struct app begin(int error)
 {
     memset(&world, 0, sizeof(world));
-    world.now_ms = 10000;
+    *one_timer() = (struct one_timer){.now_ms = 0};
+    one_timer()->now_ms = 10000;
     world.error = error;
     world.state = READINESS_STARTING;
     return (struct app){.phase = APP_SERVING,
                         .ready_later = error != 0,
                         .addresses = {.at = {{"10.0.0.1", 6443}, {"127.0.0.1", 0}}, .n = 2}};
-}
-
-/* To the moment for which the timer is set. */
-static void turn(struct app *a)
-{
-    if (world.timer_ms == 0)
-        tap_bail("the timer is not set");
-    world.now_ms = world.timer_ms;
-    world.timer_ms = 0;
-    world.on_timer(a);
 }
 
 static void free_address(void)
@@ -125,7 +95,7 @@ static void free_address(void)
 
     ok(address_wait_begin(&a, &err), "it is free");
     is_str(a.address_waits, "", "nothing is waited for");
-    is_u64(world.timer_ms, 0, "no timer");
+    is_u64(one_timer()->due_ms, 0, "no timer");
 }
 
 static void impossible(void)
@@ -136,7 +106,7 @@ static void impossible(void)
     ok(!address_wait_begin(&a, &err), "a port that we may not have is not waited for");
     is_str(err.text, "bind 10.0.0.1:6443: error 13", "why");
     a = begin(EADDRINUSE);
-    world.no_memory = true;
+    one_timer()->no_memory = true;
     ok(!address_wait_begin(&a, &err), "nor is one without memory for a timer");
 }
 
@@ -151,23 +121,23 @@ static void comes_free(void)
     is_u64(lines() - before, 1, "in one line");
     ok(said("another process has: ss -ltnp tells whose it is\" err=\"bind 10.0.0.1:6443: error 98\""), "%s", logged);
     for (int i = 0; i < 10; i++)
-        turn(&a);
-    is_u64(world.now_ms, 12000, "asked again and again");
+        one_timer_fire(&a);
+    is_u64(one_timer()->now_ms, 12000, "asked again and again");
     is_u64(world.asked, 11, "each time");
     is_u64(lines() - before, 1, "without a word");
     world.error = 0;
-    turn(&a);
+    one_timer_fire(&a);
     is_str(a.address_waits, "", "had");
     ok(said("\"Listening\" address=\"10.0.0.1\" port=6443 for=\"clients\" socket=\"own\""), "said: %s", logged);
     is_u64(lines() - before, 3, "a line for each");
     is_u64(a.held_beats, ADDRESS_WAIT_BEATS, "nobody is accepted yet");
-    world.now_ms += ADDRESS_WAIT_SETTLES_MS - 1;
+    one_timer()->now_ms += ADDRESS_WAIT_SETTLES_MS - 1;
     ok(!address_wait_is_over(&a), "who had it may still be seen");
-    world.now_ms++;
+    one_timer()->now_ms++;
     ok(!address_wait_is_over(&a), "the local server starts anew");
     world.state = READINESS_READY;
     ok(address_wait_is_over(&a), "and is ready");
-    is_u64(world.timer_ms, 0, "no timer any more");
+    is_u64(one_timer()->due_ms, 0, "no timer any more");
 }
 
 static void stays_taken(void)
@@ -176,9 +146,9 @@ static void stays_taken(void)
     struct err err = {""};
 
     (void)address_wait_begin(&a, &err);
-    while (world.timer_ms != 0)
-        turn(&a);
-    is_u64(world.now_ms, 10000 + TIMEOUT_ADDRESS_IN_USE_MS, "until the time is over");
+    while (one_timer()->due_ms != 0)
+        one_timer_fire(&a);
+    is_u64(one_timer()->now_ms, 10000 + TIMEOUT_ADDRESS_IN_USE_MS, "until the time is over");
     is_u64(world.asked, 1 + TIMEOUT_ADDRESS_IN_USE_MS / STEP_MS, "so many times");
     is_u64(world.drained, 1, "then the process ends");
     is_str(a.failed, "bind 10.0.0.1:6443: error 98 (waited 60 s)", "and fails");
@@ -186,7 +156,7 @@ static void stays_taken(void)
     a = begin(EADDRINUSE);
     (void)address_wait_begin(&a, &err);
     world.error = EACCES;
-    turn(&a);
+    one_timer_fire(&a);
     is_u64(world.drained, 1, "another error ends it at once");
 }
 
@@ -198,9 +168,9 @@ static void told_to_stop(void)
     (void)address_wait_begin(&a, &err);
     a.phase = APP_DRAINING;
     world.error = 0;
-    turn(&a);
+    one_timer_fire(&a);
     is_u64(world.asked, 1, "told to stop: not asked for again");
-    is_u64(world.timer_ms, 0, "never");
+    is_u64(one_timer()->due_ms, 0, "never");
 }
 
 int main(void)

@@ -12,17 +12,16 @@
 #include "base/log.h"
 #include "daemon/app_state.h"
 #include "lib/tap.h"
+#include "unit/daemon/one_timer.h"
 
 enum { TEXT = 4096 };
 
 /* The world. */
 static struct {
     char told[TEXT];
-    uint64_t now_ms, missed_ms, timer_ms; /* timer_ms: when it is to be called; 0: never */
+    uint64_t missed_ms;
     size_t connections, exchanges, tunnels, long_running;
-    void (*on_timer)(void *arg);
     void (*on_withdrawn)(void *arg);
-    bool no_memory;
 } world;
 
 static void tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -38,12 +37,6 @@ static void tell(const char *fmt, ...)
 
 /* ---- in place of net, front, proxy, cluster and the service manager ---- */
 
-uint64_t loop_now_ms(const struct loop *l)
-{
-    (void)l;
-    return world.now_ms;
-}
-
 uint64_t loop_missed_ms(const struct loop *l)
 {
     (void)l;
@@ -54,19 +47,6 @@ void loop_stop(struct loop *l)
 {
     (void)l;
     tell("loop stops; ");
-}
-
-struct loop_timer *loop_timer_new(struct loop *l, loop_fn *fn, void *arg)
-{
-    (void)l;
-    world.on_timer = fn;
-    return world.no_memory ? NULL : arg;
-}
-
-void loop_timer_set(struct loop_timer *t, uint64_t delay_ms)
-{
-    (void)t;
-    world.timer_ms = world.now_ms + delay_ms;
 }
 
 size_t front_connections(const struct front *f)
@@ -157,19 +137,10 @@ static struct app begin(uint64_t delay_ms, uint64_t grace_ms)
     static struct config config;
 
     memset(&world, 0, sizeof(world));
-    world.now_ms = 10000;
+    *one_timer() = (struct one_timer){.now_ms = 0};
+    one_timer()->now_ms = 10000;
     config = (struct config){.shutdown_delay_duration = delay_ms, .shutdown_grace_period = grace_ms};
     return (struct app){.config = &config, .phase = APP_SERVING};
-}
-
-/* To the moment for which the timer is set. */
-static void turn(struct app *a)
-{
-    if (world.timer_ms == 0)
-        tap_bail("the timer is not set");
-    world.now_ms = world.timer_ms;
-    world.timer_ms = 0;
-    world.on_timer(a);
 }
 
 static void with_delay(void)
@@ -179,22 +150,22 @@ static void with_delay(void)
     drain_begin(&a);
     told("stopping; proxy stops; cluster stops; extends 8000 ms; ", "first of all peers hear of it");
     is_int(a.phase, APP_DELAYING, "still served");
-    is_u64(world.timer_ms, 13000, "for the delay");
+    is_u64(one_timer()->due_ms, 13000, "for the delay");
     world.on_withdrawn(&a);
     is_int(a.phase, APP_DELAYING, "the delay is kept");
     world.connections = 1;
-    turn(&a);
+    one_timer_fire(&a);
     told("front drains; ends 0; extends 2000 ms; ", "then the listener closes");
     is_int(a.phase, APP_DRAINING, "draining");
     is_u64(a.drain_ends_ms, 18000, "the grace period begins after the delay");
-    turn(&a);
+    one_timer_fire(&a);
     told("ends 0; extends 2000 ms; ", "a step");
     world.connections = 0;
-    turn(&a);
+    one_timer_fire(&a);
     told("loop stops; ", "nobody is left");
     is_int(a.phase, APP_STOPPED, "stopped");
     ok(said("why=\"drained\""), "why: %s", logged);
-    world.on_timer(&a);
+    one_timer()->fn(&a);
     world.on_withdrawn(&a);
     told("", "what comes later does nothing");
 }
@@ -206,7 +177,7 @@ static void withdrawal(void)
 
     drain_begin(&a);
     told("stopping; proxy stops; cluster stops; front drains; ends 0; extends 2000 ms; ", "no delay");
-    turn(&a);
+    one_timer_fire(&a);
     told("ends 0; extends 2000 ms; ", "nobody is there, but it is not withdrawn");
     world.on_withdrawn(&a);
     told("loop stops; ", "withdrawn: without waiting for the next step");
@@ -229,17 +200,17 @@ static void grace_period(void)
     world.tunnels = 1;
     drain_begin(&a);
     world.on_withdrawn(&a);
-    turn(&a);
-    turn(&a);
-    is_u64(world.now_ms, 10200, "two steps");
+    one_timer_fire(&a);
+    one_timer_fire(&a);
+    is_u64(one_timer()->now_ms, 10200, "two steps");
     is_int(a.phase, APP_DRAINING, "the grace period is not over");
-    turn(&a);
+    one_timer_fire(&a);
     is_int(a.phase, APP_STOPPED, "it is");
     ok(said("why=\"grace period over\""), "why: %s", logged);
     a = begin(0, 300);
     drain_begin(&a);
     for (int i = 0; i < 5; i++)
-        turn(&a);
+        one_timer_fire(&a);
     is_int(a.phase, APP_DRAINING, "but not before all is withdrawn");
 }
 
@@ -280,12 +251,12 @@ static void suspended(void)
         drain_begin(&a);
         world.on_withdrawn(&a);
         world.missed_ms += rows[i].missed_ms;
-        world.now_ms = rows[i].at_ms;
-        world.on_timer(&a);
+        one_timer()->now_ms = rows[i].at_ms;
+        one_timer()->fn(&a);
         is_u64(a.drain_ends_ms, rows[i].want, "row %zu", i);
         is_int(a.phase, APP_DRAINING, "row %zu: goes on", i);
-        world.now_ms = a.drain_ends_ms;
-        world.on_timer(&a);
+        one_timer()->now_ms = a.drain_ends_ms;
+        one_timer()->fn(&a);
         is_int(a.phase, APP_STOPPED, "row %zu: what was missed counts once", i);
     }
 }
@@ -313,7 +284,7 @@ static void impatience(void)
     drain_begin(&a);
     told("", "a third one finds it ended");
     a = begin(1000, 1000);
-    world.no_memory = true;
+    one_timer()->no_memory = true;
     drain_begin(&a);
     is_int(a.phase, APP_STOPPED, "no memory for a timer");
     told("stopping; proxy stops; cluster stops; loop stops; ", "ends it at once, too");
