@@ -7,6 +7,8 @@
 #include "http/h1_parse.h"
 #include "kube/denial.h"
 #include "kube/status.h"
+#include "proxy/alternatives.h"
+#include "proxy/answer.h"
 #include "proxy/deliver.h"
 #include "proxy/rewrite.h"
 #include "proxy/upgrade.h"
@@ -16,30 +18,17 @@
 
 /* ---- towards the server: the client's body ---- */
 
-/* Whether a request that one server did not take may be another's. */
-static bool has_alternatives(const struct job *j)
-{
-    return route_may_fail_over(&j->info) && !j->authn.rerouted && served_n_peers(j->served) > 0 &&
-           (cluster_fails_over(j->proxy->cluster) || j->route.row == ROUTE_ROW_NEWEST);
-}
-
 /* The price of handing a write on: a copy, as long as it is short. */
 static void keep_body(struct job *j, struct slice data)
 {
     if (!j->body_started) {
         buf_init(&j->kept, LIMIT_REPLAY_BYTES);
         buf_charge(&j->kept, exchange_quota(j->x));
-        j->keeps_body = has_alternatives(j);
+        j->keeps_body = alternatives_exist(j);
     }
     j->keeps_body = j->keeps_body && buf_append(&j->kept, data);
     if (!j->keeps_body)
         buf_release(&j->kept);
-}
-
-/* What was taken of the client's body cannot be given to another server. */
-static bool body_gone(const struct job *j)
-{
-    return j->body_started && !j->keeps_body;
 }
 
 static void on_client_body(void *arg, struct slice data)
@@ -145,104 +134,6 @@ void forward_relay_head(struct job *j, const struct http_head *head, struct http
     job_forget_request(j);
 }
 
-/*
- * What stands behind a `proxy` subresource is any program, and behind exec, attach and portforward a kubelet, whose
- * refusals kube-apiserver passes on as they are: such a 404 is its own. (Of `log` it makes a Status that names the
- * pod.)
- */
-static bool reaches_through(const struct reqinfo *info)
-{
-    static const char *const through[] = {"proxy", "exec", "attach", "portforward"};
-
-    for (size_t i = 0; i < sizeof through / sizeof through[0]; i++)
-        if (slice_eq(info->subresource, slice_str(through[i])))
-            return true;
-    return slice_eq(info->verb, SLICE_LIT("proxy"));
-}
-
-/*
- * A namespace before what is in none, or none before what is in one: no server knows that path, whatever it serves.
- * Lists and watches may be about all namespaces; and a Namespace is read as being in itself.
- */
-static bool is_out_of_scope(const struct job *j)
-{
-    const struct disco *d = j->peer != NULL ? j->peer->disco : served_local_disco(j->served);
-    const struct disco_doc *doc = d == NULL ? NULL : j->info.group.n == 0 ? disco_core(d) : disco_apis(d);
-    struct gvr gvr = reqinfo_gvr(&j->info);
-    const struct disco_resource *r = doc == NULL ? NULL : disco_doc_resource(doc, &gvr);
-
-    if (r == NULL || slice_eq(r->name, SLICE_LIT("namespaces")))
-        return false;
-    if (j->info.ns.n > 0)
-        return slice_eq(r->scope, SLICE_LIT("Cluster"));
-    return slice_eq(r->scope, SLICE_LIT("Namespaced")) && !slice_eq(j->info.verb, SLICE_LIT("list")) &&
-           !slice_eq(j->info.verb, SLICE_LIT("watch"));
-}
-
-static bool another_is_left(const struct job *j)
-{
-    if (j->next_candidate < j->route.n_candidates)
-        return true;
-    if (j->route.row == ROUTE_ROW_NEWEST)
-        return j->stage == JOB_STAGE_READY_PEERS;
-    if (j->route.row != ROUTE_ROW_LOCAL_FAILOVER)
-        return false;
-    return (j->stage == JOB_STAGE_READY_PEERS && !j->local_tried) ||
-           (j->stage < JOB_STAGE_ANY_PEER && j->peers_starting);
-}
-
-/*
- * Whether peers may have what the local server refuses because it stops or only starts. An aggregated server may say
- * so for itself, again and again: there is a budget.
- */
-static bool may_pass_on(const struct job *j)
-{
-    return has_alternatives(j) && cluster_fails_over(j->proxy->cluster) && !body_gone(j) &&
-           (j->route.row != ROUTE_ROW_LOCAL_FAILOVER || another_is_left(j)) && origin_may_repeat(j->target);
-}
-
-/* Of who answers: that he serves it; or that somebody may, where we may not know what the local server serves. */
-static bool is_believed(const struct job *j)
-{
-    if (j->route.row == ROUTE_ROW_FORBIDDEN)
-        return !route_nobody_else(j->served, &j->info);
-    return j->peer != NULL || j->route.row == ROUTE_ROW_SERVED_LOCALLY || j->route.row == ROUTE_ROW_REROUTED ||
-           j->route.row == ROUTE_ROW_LOCAL_FAILOVER;
-}
-
-/*
- * If we believed of a server that it serves this, and it says that it does not know the path (kube/denial.h), what we
- * know has drifted from what is, and its 404 or 405 would be a false one.
- */
-static enum denial denial_in_head(const struct job *j, const struct http_head *head, bool body)
-{
-    enum denial d = denial_by_head(head->status, http_head_value(head, HTTP_CONTENT_TYPE), body);
-
-    if (d == DENIAL_NONE || reaches_through(&j->info))
-        return DENIAL_NONE;
-    if (head->status == 503)
-        return j->peer != NULL || may_pass_on(j) ? d : DENIAL_NONE;
-    if (j->peer == NULL && j->looked_again)
-        return DENIAL_NONE;
-    /* An aggregated server writes its own errors; and there is nowhere else to go. */
-    if (d == DENIAL_NEEDS_BODY && j->peer == NULL && served_excluded(j->served, j->info.group, j->info.version))
-        return DENIAL_NONE;
-    /* Discovery lists no verb for it: whether it is allowed was not known. */
-    if (head->status == 405 && (j->info.verb.n == 0 || j->route.row == ROUTE_ROW_FORBIDDEN))
-        return DENIAL_NONE;
-    return is_believed(j) && !is_out_of_scope(j) ? d : DENIAL_NONE;
-}
-
-/* 404 says nothing else of a schema, in whatever form, than that it is not there; kube-aggregator says it without a
- * body. */
-static bool denies_schema(const struct job *j, const struct http_head *head)
-{
-    const struct schema_index *x = j->peer != NULL ? j->peer->schemas : served_local_schemas(j->served);
-
-    return head->status == 404 && !j->authn.rerouted && (j->peer != NULL || !j->looked_again) &&
-           route_has_schema(j->served, &j->info, x);
-}
-
 static bool try_next(struct job *j, const char *retry_reason);
 static bool send_elsewhere(struct job *j, const char *why);
 
@@ -256,7 +147,7 @@ static void peer_denies(struct job *j)
     job_drop_back(j);
     disbelieve(j, j->peer->host);
     cluster_peer_suspect(j->proxy->cluster, j->peer->id);
-    if (!body_gone(j) && try_next(j, "peer-not-found"))
+    if (!alternatives_body_gone(j) && try_next(j, "peer-not-found"))
         return;
     j->route.row = ROUTE_ROW_PEERS_FAILED;
     job_refuse(j, 503, STATUS_PROXY_FAILED);
@@ -270,7 +161,7 @@ static void local_denies(struct job *j)
 {
     job_drop_back(j);
     request_metrics_retry(j->proxy->request_metrics, "local-not-found");
-    if (body_gone(j) || j->route.row == ROUTE_ROW_FORBIDDEN || j->route.row == ROUTE_ROW_LOCAL_FAILOVER) {
+    if (alternatives_body_gone(j) || j->route.row == ROUTE_ROW_FORBIDDEN || j->route.row == ROUTE_ROW_LOCAL_FAILOVER) {
         (void)cluster_local_miss(j->proxy->cluster, NULL, NULL);
         job_refuse(j, 503, STATUS_SYNCING);
         return;
@@ -290,21 +181,15 @@ static void note_peer_answer(const struct job *j, unsigned status)
         cluster_peer_answered(j->proxy->cluster, j->peer->id);
 }
 
-/*
- * Nobody but an mvproxy speaks so, unless what answers is no API server: before a peer without an mvproxy nothing
- * removes the field from what a program behind a `proxy` subresource, or an aggregated API, writes.
- */
-static bool speaks_for_itself(const struct job *j)
+/* What the same request costs a server more than once is bounded. */
+static bool take_repeat(struct origin *o)
 {
-    return retry_is_harmless(j->request.method_id, exchange_wants_upgrade(j->x), true) ||
-           (!reaches_through(&j->info) && !served_excluded(j->served, j->info.group, j->info.version));
-}
-
-/* A peer's mvproxy whose server could not be asked, or is only starting. */
-static bool peer_is_unable(const struct job *j, const struct http_head *head)
-{
-    return j->peer != NULL && head->status == 503 && speaks_for_itself(j) &&
-           http_head_find_name(head, SLICE_LIT(REWRITE_TRY_ANOTHER)) != NULL;
+    if (!origin_may_repeat(o)) {
+        origin_note_refused_repeat(o);
+        return false;
+    }
+    origin_note_repeat(o);
+    return true;
 }
 
 /*
@@ -313,14 +198,9 @@ static bool peer_is_unable(const struct job *j, const struct http_head *head)
  */
 static bool peer_passes(struct job *j, const struct http_head *head)
 {
-    j->summary.unavailable = peer_is_unable(j, head);
-    if (!j->summary.unavailable || body_gone(j) || !another_is_left(j))
+    j->summary.unavailable = answer_is_unready(j, head);
+    if (!j->summary.unavailable || alternatives_body_gone(j) || !alternatives_left(j) || !take_repeat(j->target))
         return false;
-    if (!origin_may_repeat(j->target)) {
-        origin_note_refused_repeat(j->target);
-        return false;
-    }
-    origin_note_repeat(j->target);
     j->peers_starting = true;
     job_drop_back(j);
     if (!try_next(j, "peer-not-ready")) {
@@ -330,25 +210,11 @@ static bool peer_passes(struct job *j, const struct http_head *head)
     return true;
 }
 
-/*
- * Each server judges a token for itself, by a webhook, an identity provider or a file that others may reach better: one
- * peer's 401 is only the truth when the others agree. Before 401 nothing was done, whatever the method.
- */
+/* 401 is only the truth when the others agree. */
 static bool peer_knows_nobody(struct job *j, const struct http_head *head)
 {
-    const struct served_peer *next = j->next_candidate < j->route.n_candidates
-                                         ? served_peer_at(j->served, j->route.candidates[j->next_candidate])
-                                         : NULL;
-
-    if (j->peer == NULL || head->status != 401 || j->authn.kind != AUTHN_PASS ||
-        http_head_find(exchange_request(j->x), HTTP_AUTHORIZATION) == NULL || body_gone(j) || next == NULL ||
-        !origin_healthy(next->origin) || reaches_through(&j->info))
+    if (!answer_knows_nobody(j, head) || !take_repeat(j->target))
         return false;
-    if (!origin_may_repeat(j->target)) {
-        origin_note_refused_repeat(j->target);
-        return false;
-    }
-    origin_note_repeat(j->target);
     j->unauthorized = true;
     job_drop_back(j);
     if (!try_next(j, "peer-unauthorized"))
@@ -362,7 +228,7 @@ static bool pass_on(struct job *j)
     struct forward_held *held = j->held;
 
     /* More of the body may have come since the head. */
-    if (!may_pass_on(j))
+    if (!alternatives_may_pass_on(j))
         return false;
     cluster_local_failed(j->proxy->cluster, false);
     origin_note_repeat(j->target);
@@ -426,7 +292,7 @@ static bool is_too_long(struct http_body body)
 static void on_head(void *arg, const struct http_head *head, struct http_body body)
 {
     struct job *j = arg;
-    enum denial d = denies_schema(j, head) ? DENIAL_UNKNOWN : denial_in_head(j, head, body.kind != HTTP_BODY_NONE);
+    enum denial d = answer_denies(j, head, body.kind != HTTP_BODY_NONE);
 
     note_peer_answer(j, head->status);
     if (peer_passes(j, head) || peer_knows_nobody(j, head))
@@ -500,36 +366,6 @@ static void on_server_writable(void *arg)
 
 /* ---- failure ---- */
 
-/* A server that is overloaded is not to pass its load on to the next one. */
-static bool may_fail_over(const struct job *j, const struct back_failure_info *f)
-{
-    return j->peer == NULL && route_may_fail_over(&j->info) && !j->authn.rerouted && f->why != BACK_FAIL_BUSY &&
-           f->why != BACK_FAIL_CLIENT &&
-           (j->route.row == ROUTE_ROW_LOCAL_FAILOVER ? another_is_left(j) : cluster_fails_over(j->proxy->cluster));
-}
-
-static enum retry_verdict decide_retry(const struct job *j, const struct back_failure_info *f)
-{
-    struct retry_case c = {
-        .method = j->request.method_id,
-        .why = f->why,
-        .relayed = j->state == JOB_RELAYING,
-        .sent = f->request_sent,
-        .body_gone = body_gone(j),
-        .upgrade = exchange_wants_upgrade(j->x),
-        .others = j->peer != NULL ? another_is_left(j) : may_fail_over(j, f),
-        .affordable = true,
-        .repeated = RETRY_MAX_HERE,
-    };
-
-    /* What the local server never got costs it nothing: the budget is for what is sent twice. */
-    if (retry_decide(&c) != RETRY_ELSEWHERE || origin_may_repeat(j->target) || (j->peer == NULL && !f->request_sent))
-        return retry_decide(&c);
-    origin_note_refused_repeat(j->target);
-    c.affordable = false;
-    return retry_decide(&c);
-}
-
 static unsigned failure_status(enum back_failure why)
 {
     switch (why) {
@@ -577,7 +413,7 @@ static bool send_elsewhere(struct job *j, const char *why)
 static void on_failed(void *arg, const struct back_failure_info *f)
 {
     struct job *j = arg;
-    enum retry_verdict verdict = decide_retry(j, f);
+    enum retry_verdict verdict = alternatives_after(j, f);
 
     j->back = NULL;
     j->held = NULL;
@@ -664,7 +500,7 @@ bool forward_start(struct job *j, const struct back_handler *handler, struct htt
         .head_timeout_ms = j->summary.long_running ? 0 : j->config->request_timeout_ms,
         .client = j->client,
         .quota = exchange_quota(j->x),
-        .others = j->peer == NULL && has_alternatives(j),
+        .others = j->peer == NULL && alternatives_exist(j),
         .handler = handler,
         .arg = j,
     };

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proxy/answer.h"
+
+#include "back/retry.h"
+#include "proxy/alternatives.h"
+#include "proxy/rewrite.h"
+
+/*
+ * What stands behind a `proxy` subresource is any program, and behind exec, attach and portforward a kubelet, whose
+ * refusals kube-apiserver passes on as they are: such a 404 is its own. (Of `log` it makes a Status that names the
+ * pod.)
+ */
+static bool reaches_through(const struct reqinfo *info)
+{
+    static const char *const through[] = {"proxy", "exec", "attach", "portforward"};
+
+    for (size_t i = 0; i < sizeof through / sizeof through[0]; i++)
+        if (slice_eq(info->subresource, slice_str(through[i])))
+            return true;
+    return slice_eq(info->verb, SLICE_LIT("proxy"));
+}
+
+/* An aggregated API server writes its own errors. */
+static bool is_aggregated(const struct job *j)
+{
+    return served_excluded(j->served, j->info.group, j->info.version);
+}
+
+/*
+ * A namespace before what is in none, or none before what is in one: no server knows that path, whatever it serves.
+ * Lists and watches may be about all namespaces; and a Namespace is read as being in itself.
+ */
+static bool is_out_of_scope(const struct job *j)
+{
+    const struct disco *d = j->peer != NULL ? j->peer->disco : served_local_disco(j->served);
+    const struct disco_doc *doc = d == NULL ? NULL : j->info.group.n == 0 ? disco_core(d) : disco_apis(d);
+    struct gvr gvr = reqinfo_gvr(&j->info);
+    const struct disco_resource *r = doc == NULL ? NULL : disco_doc_resource(doc, &gvr);
+
+    if (r == NULL || slice_eq(r->name, SLICE_LIT("namespaces")))
+        return false;
+    if (j->info.ns.n > 0)
+        return slice_eq(r->scope, SLICE_LIT("Cluster"));
+    return slice_eq(r->scope, SLICE_LIT("Namespaced")) && !slice_eq(j->info.verb, SLICE_LIT("list")) &&
+           !slice_eq(j->info.verb, SLICE_LIT("watch"));
+}
+
+/* Of who answers: that he serves it; or that somebody may, where we may not know what the local server serves. */
+static bool is_believed(const struct job *j)
+{
+    if (j->route.row == ROUTE_ROW_FORBIDDEN)
+        return !route_nobody_else(j->served, &j->info);
+    return j->peer != NULL || j->route.row == ROUTE_ROW_SERVED_LOCALLY || j->route.row == ROUTE_ROW_REROUTED ||
+           j->route.row == ROUTE_ROW_LOCAL_FAILOVER;
+}
+
+/*
+ * 404 says nothing else of a schema, in whatever form, than that it is not there; kube-aggregator says it without a
+ * body.
+ */
+static bool denies_schema(const struct job *j, const struct http_head *head)
+{
+    const struct schema_index *x = j->peer != NULL ? j->peer->schemas : served_local_schemas(j->served);
+
+    return head->status == 404 && !j->authn.rerouted && (j->peer != NULL || !j->looked_again) &&
+           route_has_schema(j->served, &j->info, x);
+}
+
+enum denial answer_denies(const struct job *j, const struct http_head *head, bool body)
+{
+    enum denial d = denial_by_head(head->status, http_head_value(head, HTTP_CONTENT_TYPE), body);
+
+    if (denies_schema(j, head))
+        return DENIAL_UNKNOWN;
+    if (d == DENIAL_NONE || reaches_through(&j->info))
+        return DENIAL_NONE;
+    if (head->status == 503)
+        return j->peer != NULL || alternatives_may_pass_on(j) ? d : DENIAL_NONE;
+    if (j->peer == NULL && j->looked_again)
+        return DENIAL_NONE;
+    /* There is nowhere else to go. */
+    if (d == DENIAL_NEEDS_BODY && j->peer == NULL && is_aggregated(j))
+        return DENIAL_NONE;
+    /* Discovery lists no verb for it: whether it is allowed was not known. */
+    if (head->status == 405 && (j->info.verb.n == 0 || j->route.row == ROUTE_ROW_FORBIDDEN))
+        return DENIAL_NONE;
+    return is_believed(j) && !is_out_of_scope(j) ? d : DENIAL_NONE;
+}
+
+/*
+ * Nobody but an mvproxy speaks so, unless what answers is no API server: before a peer without an mvproxy nothing
+ * removes the field from what a program behind a `proxy` subresource, or an aggregated API, writes.
+ */
+static bool speaks_for_itself(const struct job *j)
+{
+    return retry_is_harmless(j->request.method_id, exchange_wants_upgrade(j->x), true) ||
+           (!reaches_through(&j->info) && !is_aggregated(j));
+}
+
+bool answer_is_unready(const struct job *j, const struct http_head *head)
+{
+    return j->peer != NULL && head->status == 503 && speaks_for_itself(j) &&
+           http_head_find_name(head, SLICE_LIT(REWRITE_TRY_ANOTHER)) != NULL;
+}
+
+bool answer_knows_nobody(const struct job *j, const struct http_head *head)
+{
+    const struct served_peer *next;
+
+    if (j->peer == NULL || head->status != 401 || j->authn.kind != AUTHN_PASS || alternatives_body_gone(j) ||
+        http_head_find(exchange_request(j->x), HTTP_AUTHORIZATION) == NULL || reaches_through(&j->info) ||
+        j->next_candidate == j->route.n_candidates)
+        return false;
+    next = served_peer_at(j->served, j->route.candidates[j->next_candidate]);
+    return origin_healthy(next->origin);
+}
