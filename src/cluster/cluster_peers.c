@@ -70,7 +70,7 @@ static bool says_other(const struct peer *peer)
 
     refresh_tag(peer->server->discovery, known);
     return refresh_failing(peer->server->discovery) || known[0] == '\0' ||
-           strncmp(known, peer->tag, strlen(known)) != 0;
+           strncmp(known, peer->tags[peer->said], strlen(known)) != 0;
 }
 
 /* What makes it be asked again. */

@@ -86,6 +86,17 @@ static void gone(struct leases *l, struct slice name, bool unseen)
         }
 }
 
+static void take(struct leases *l, struct lease *lease, struct slice id)
+{
+    enum peer_lease which = lease_is_126(lease) ? PEER_LEASE_126 : PEER_LEASE;
+
+    if (counts(l, lease, id)) {
+        lease->name = id;
+        peers_lease(l->peers, lease);
+    }
+    peers_tag(l->peers, id, which, lease->discovery);
+}
+
 /* What is lost for want of memory comes again with the next renewal. */
 static bool on_object(void *arg, struct slice key, struct slice json)
 {
@@ -114,11 +125,8 @@ static bool on_object(void *arg, struct slice key, struct slice json)
         memcpy(l->own_name, lease.name.p, lease.name.n);
         l->own_name[lease.name.n] = '\0';
         l->handler->on_own(l->arg, &lease);
-    } else if (counts(l, &lease, slice_str(id))) {
-        lease.name = slice_str(id);
-        peers_lease(l->peers, &lease);
     } else {
-        peers_tag(l->peers, slice_str(id), lease.discovery);
+        take(l, &lease, slice_str(id));
     }
     return true;
 }

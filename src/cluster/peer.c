@@ -190,12 +190,15 @@ bool peer_set_text(char **slot, struct slice text)
     return true;
 }
 
-unsigned peer_set_tag(struct peer *peer, struct slice tag)
+unsigned peer_set_tag(struct peer *peer, enum peer_lease which, struct slice tag)
 {
-    if (tag.n >= sizeof peer->tag || slice_eq(tag, slice_of(peer->tag, strlen(peer->tag))))
+    char *said = peer->tags[which];
+
+    if (tag.n >= LEASE_TAG_BYTES || slice_eq(tag, slice_str(said)))
         return 0;
     if (tag.n > 0)
-        memcpy(peer->tag, tag.p, tag.n);
-    peer->tag[tag.n] = '\0';
+        memcpy(said, tag.p, tag.n);
+    said[tag.n] = '\0';
+    peer->said = which;
     return tag.n > 0 ? PEER_CHANGED_TAG : 0;
 }

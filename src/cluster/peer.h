@@ -13,6 +13,8 @@ struct changes;
 struct server;
 
 enum peer_life { PEER_LIVE, PEER_LAPSED, PEER_FORGOTTEN };
+/* A server that was upgraded from 1.26, or taken back to it, has two for a while. */
+enum peer_lease { PEER_LEASE, PEER_LEASE_126, PEER_LEASES };
 enum peer_source { PEER_FROM_STATIC, PEER_FROM_ETCD, PEER_FROM_ANNOTATION, PEER_SOURCES };
 
 /* Read-only for everybody but the table (peers.c), except `server`. Lives until handler.removed has returned. */
@@ -21,11 +23,13 @@ struct peer {
     char *hostname; /* "" if unknown */
     char *holder;   /* "" without Lease */
     enum peer_life life;
-    bool leased, fixed;          /* has a Lease; is in the configuration */
-    bool left;                   /* its Lease was deleted, and it is kept for a while */
-    bool answered;               /* its discovery was, once at least */
-    bool drained;                /* by an operator: gets requests only where nobody else is left */
-    char tag[LEASE_TAG_BYTES];   /* of what it serves, as its mvproxy says in the Lease; "": not said */
+    bool leased, fixed; /* has a Lease; is in the configuration */
+    bool left;          /* its Lease was deleted, and it is kept for a while */
+    bool answered;      /* its discovery was, once at least */
+    bool drained;       /* by an operator: gets requests only where nobody else is left */
+    /* Of what it serves, as its mvproxy says in its Lease and in that of 1.26; "": not said. */
+    char tags[PEER_LEASES][LEASE_TAG_BYTES];
+    enum peer_lease said;        /* the one that changed last */
     uint64_t known_ms;           /* since when it is in the table */
     uint64_t seen_ms;            /* last sign of life */
     uint64_t answered_ms;        /* when its discovery was last, if `answered` */
@@ -74,7 +78,7 @@ bool peer_set_text(char **slot, struct slice text);
 bool peer_set_address(struct peer *peer, enum peer_source s, const char *host, unsigned port); /* host NULL: none */
 /* The annotation may be written by many: literal addresses only, so that DNS cannot be used to aim us. */
 bool peer_set_annotation(struct peer *peer, struct slice text, struct changes *changes);
-unsigned peer_set_tag(struct peer *peer, struct slice tag); /* PEER_CHANGED_TAG or 0 */
+unsigned peer_set_tag(struct peer *peer, enum peer_lease which, struct slice tag); /* PEER_CHANGED_TAG or 0 */
 /*
  * Picks the address by precedence and makes the origin fit it; `anew`: another one in any case. True if it is another
  * one now (NULL also when out of memory).

@@ -382,7 +382,6 @@ static void first_lease(struct peers *p, const struct lease *l)
     (void)set_hostname(p, peer, l->hostname_label);
     take_lease(peer, l, loop_now_ms(p->o.loop));
     (void)peer_set_annotation(peer, l->advertise, p->o.reach.changes);
-    (void)peer_set_tag(peer, l->discovery);
     if (expired) {
         log_info("Lease has expired", LT("server", peer_label(peer)), LT("id", peer->id));
     } else {
@@ -447,19 +446,19 @@ void peers_lease(struct peers *p, const struct lease *l)
         return;
     }
     what = set_hostname(p, peer, l->hostname_label);
-    what |= renewed(p, peer, l) | peer_set_tag(peer, l->discovery);
+    what |= renewed(p, peer, l);
     if (peer_set_annotation(peer, l->advertise, p->o.reach.changes) &&
         peer_settle_origin(peer, &p->o.reach, peer->source == PEER_FROM_ANNOTATION))
         what |= PEER_CHANGED_ORIGIN;
     report(p, peer, what);
 }
 
-void peers_tag(struct peers *p, struct slice id, struct slice tag)
+void peers_tag(struct peers *p, struct slice id, enum peer_lease which, struct slice tag)
 {
     struct peer *peer = peers_find(p, id);
 
     if (peer != NULL)
-        report(p, peer, peer_set_tag(peer, tag));
+        report(p, peer, peer_set_tag(peer, which, tag));
 }
 
 /* Also of one that has never said what it serves: what only it has is not gone because we have not heard of it. */

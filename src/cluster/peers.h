@@ -50,9 +50,9 @@ void peers_set_static(struct peers *p, struct peers_static *list);
 
 /* A Lease that lease_refusal() accepts, new, changed or listed again. */
 void peers_lease(struct peers *p, const struct lease *l);
-/* What a Lease of this peer says that it serves (LEASE_DISCOVERY_ANNOTATION), of one that says nothing else: a server
+/* What a Lease of this peer says that it serves (LEASE_DISCOVERY_ANNOTATION), also one that says nothing else: a server
  * that was taken back to 1.26 has left its later one behind, and it takes a while until that is known to be dead. */
-void peers_tag(struct peers *p, struct slice id, struct slice tag);
+void peers_tag(struct peers *p, struct slice id, enum peer_lease which, struct slice tag);
 /* `unseen`: it was gone when the Leases were listed. Who came and left since the last look is not known. */
 void peers_lease_gone(struct peers *p, struct slice id, bool unseen);
 /* An address from etcd's records; host NULL: the record is gone. */

@@ -294,6 +294,19 @@ static void back_after(unsigned away_ms)
     end(&s);
 }
 
+/* The Lease that it has left behind is seen once more, and then it serves again what that one says. */
+static void left_behind(struct story *s)
+{
+    char tag[LEASE_TAG_BYTES];
+
+    put_tag(s, tag_of(s, s->b, tag));
+    sim_run_ms(s->w.loop, 5000);
+    kube_set_apis(s->b, WORLD_BASE);
+    cluster_refresh(s->other);
+    sim_run_ms(s->w.loop, AT_ONCE_MS);
+    ok(!world_peer_serves(&s->w, s->b, "batch", "v2", "jobs"), "what an older Lease has said before is news as well");
+}
+
 /* Taken back to a version with another Lease, or with none of its own, while the one before is there still. */
 static void taken_back(unsigned minor)
 {
@@ -317,6 +330,8 @@ static void taken_back(unsigned minor)
     cluster_refresh(s.other);
     sim_run_ms(s.w.loop, AT_ONCE_MS);
     ok(world_peer_serves(&s.w, s.b, "batch", "v2", "jobs"), "what comes later is known at once");
+    if (minor == 26)
+        left_behind(&s);
     end(&s);
 }
 

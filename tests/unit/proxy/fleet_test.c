@@ -748,6 +748,7 @@ static void was_found(void)
         {45, 16, "legacy versions that changed places had the tag of before"},
         {8537, 18, "without memory to read a 404 in, it was passed on unread"},
         {2548, 18, "a request that a peer took with it when it died was not another's"},
+        {1247717, 18, "a tag that an older Lease of the same server had said was no news"},
     };
 
     for (size_t i = 0; i < ROWS(found); i++)
