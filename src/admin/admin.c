@@ -12,13 +12,13 @@
 #include "admin/asked.h"
 #include "admin/connections.h"
 #include "admin/metrics_text.h"
+#include "admin/pieces.h"
 #include "admin/status.h"
 #include "admin/status_page.h"
+#include "admin/untaken.h"
 #include "admin/zpages.h"
 #include "base/clock.h"
-#include "base/contract.h"
 #include "base/limits.h"
-#include "base/list.h"
 #include "base/log.h"
 #include "http/gzip.h"
 #include "net/loop_internal.h"
@@ -26,14 +26,7 @@
 #include "net/tls_bufferevent.h"
 #include "net/tls_peer.h"
 
-enum {
-    MAX_REQUEST_HEADERS = 16 << 10,
-    MAX_REQUEST_BODY = 1024,
-    MAX_ANSWER = 32 << 20,
-    MAX_PAGES = 8, /* being sent at once */
-    MAX_PIECE = 16 << 20,
-    TIMEOUT_SECONDS = 30
-};
+enum { MAX_REQUEST_HEADERS = 16 << 10, MAX_REQUEST_BODY = 1024, MAX_ANSWER = 32 << 20, TIMEOUT_SECONDS = 30 };
 
 struct admin {
     struct event_base *base;
@@ -50,18 +43,12 @@ struct admin {
     bool (*status)(struct status *out, void *arg);
     void *arg;
     struct loop *loop;
-    struct list pages; /* of struct page_job */
+    struct pieces *pieces;
     char *version;
     int64_t started_wall_us;
     uint64_t started_ms;
     unsigned port;
     bool loopback;
-};
-
-/* What answers wait for their readers, all together. libevent may keep some of them for longer than we are there. */
-struct untaken {
-    size_t bytes;
-    unsigned users; /* the answers, and we */
 };
 
 /* One request and the answer that is being made. */
@@ -211,7 +198,7 @@ static void serve_status_page(struct call *c)
     struct status s;
 
     c->content_type = "text/html; charset=utf-8";
-    if (c->admin->pages.count >= MAX_PAGES) {
+    if (pieces_are_full(c->admin->pieces)) {
         c->status = HTTP_SERVUNAVAIL;
         buf_append_str(&c->body, "too many status pages are being sent\n");
         return;
@@ -279,7 +266,7 @@ static void serve(struct call *c)
     for (size_t i = 0; i < ROUTES; i++) {
         if (!slice_eq(c->path, slice_str(routes[i].path)))
             continue;
-        if (c->admin->untaken->bytes < LIMIT_ADMIN_UNTAKEN) {
+        if (untaken_bytes(c->admin->untaken) < LIMIT_ADMIN_UNTAKEN) {
             routes[i].serve(c);
         } else {
             reached_limit(c->admin, "answers");
@@ -336,51 +323,6 @@ static void add_headers(struct call *c)
     buf_free(&policy);
 }
 
-/* An answer's body until its reader has it. */
-struct answer {
-    struct untaken *untaken;
-    struct buf body;
-};
-
-static void untaken_leave(struct untaken *u)
-{
-    must_hold(u->users > 0);
-    if (--u->users == 0)
-        mem_free(u);
-}
-
-static void on_taken(const void *data, size_t n, void *arg)
-{
-    struct answer *a = arg;
-
-    (void)data;
-    must_hold(a->untaken->bytes >= n);
-    a->untaken->bytes -= n;
-    untaken_leave(a->untaken);
-    buf_free(&a->body);
-    mem_free(a);
-}
-
-/* The body is the buffer's; it is not copied. False when out of memory. */
-static bool add_body(struct call *c, struct evbuffer *out)
-{
-    struct answer *a = out == NULL ? NULL : mem_zalloc(sizeof(*a));
-    struct slice body = buf_slice(&c->body);
-
-    if (a == NULL)
-        return false;
-    a->untaken = c->admin->untaken;
-    a->body = c->body;
-    if (evbuffer_add_reference(out, body.p, body.n, on_taken, a) != 0) {
-        mem_free(a);
-        return false;
-    }
-    a->untaken->users++;
-    a->untaken->bytes += body.n;
-    buf_init(&c->body, MAX_ANSWER);
-    return true;
-}
-
 static void send_whole(struct call *c, bool head)
 {
     struct evbuffer *out = evbuffer_new();
@@ -390,118 +332,15 @@ static void send_whole(struct call *c, bool head)
     if (head && c->page == NULL) {
         snprintf(length, sizeof(length), "%zu", body.n);
         add_header(c, "Content-Length", length);
-    } else if (!head && body.n > 0 && !add_body(c, out)) {
-        c->status = HTTP_INTERNAL; /* with no body: out of memory */
+    } else if (!head && body.n > 0) {
+        if (out != NULL && untaken_add(c->admin->untaken, out, &c->body))
+            buf_init(&c->body, MAX_ANSWER);
+        else
+            c->status = HTTP_INTERNAL; /* with no body: out of memory */
     }
     evhttp_send_reply(c->req, (int)c->status, NULL, out);
     if (out != NULL)
         evbuffer_free(out);
-}
-
-/* ---- an answer in pieces ---- */
-
-struct page_job {
-    struct list_node node;
-    struct admin *admin;
-    struct evhttp_request *req;
-    struct evhttp_connection *connection;
-    struct status_page *page;
-    struct loop_deferred next; /* once a piece has been sent */
-};
-
-static void page_free(struct page_job *j)
-{
-    evhttp_connection_set_closecb(j->connection, NULL, NULL);
-    loop_defer_cancel(j->admin->loop, &j->next);
-    list_remove(&j->admin->pages, &j->node);
-    status_page_free(j->page);
-    mem_free(j);
-}
-
-/* The connection broke: the request is nobody's now, and its end frees it. */
-static void on_page_gone(struct evhttp_connection *connection, void *arg)
-{
-    struct page_job *j = arg;
-    struct evhttp_request *req = j->req;
-
-    (void)connection;
-    page_free(j);
-    evhttp_send_reply_end(req);
-}
-
-static void page_over(struct page_job *j)
-{
-    struct evhttp_request *req = j->req;
-
-    page_free(j);
-    evhttp_send_reply_end(req);
-}
-
-static void on_piece_sent(struct evhttp_connection *connection, void *arg);
-
-static void send_piece(struct page_job *j, struct slice text)
-{
-    struct evbuffer *out = evbuffer_new();
-
-    if (out == NULL || text.n == 0 || evbuffer_add(out, text.p, text.n) != 0)
-        page_over(j); /* cut off: out of memory */
-    else
-        evhttp_send_reply_chunk_with_cb(j->req, out, on_piece_sent, j);
-    if (out != NULL)
-        evbuffer_free(out);
-}
-
-static void next_piece(void *arg)
-{
-    struct page_job *j = arg;
-    struct buf piece;
-    bool more = true;
-
-    buf_init(&piece, MAX_PIECE);
-    /* What is only gathered has no text yet. */
-    if (j->page != NULL)
-        more = status_page_more(j->page, &piece);
-    if (!more) {
-        status_page_free(j->page);
-        j->page = NULL;
-    }
-    if (buf_len(&piece) > 0 && !piece.failed)
-        send_piece(j, buf_slice(&piece));
-    else if (j->page == NULL || piece.failed)
-        page_over(j);
-    else
-        loop_defer(j->admin->loop, &j->next, next_piece, j);
-    buf_free(&piece);
-}
-
-static void on_piece_sent(struct evhttp_connection *connection, void *arg)
-{
-    struct page_job *j = arg;
-
-    (void)connection;
-    if (j->page == NULL)
-        page_over(j);
-    else
-        loop_defer(j->admin->loop, &j->next, next_piece, j);
-}
-
-/* False: out of memory. Takes the page. */
-static bool send_pieces(struct call *c)
-{
-    struct page_job *j = mem_zalloc(sizeof(*j));
-
-    if (j == NULL)
-        return false;
-    j->admin = c->admin;
-    j->req = c->req;
-    j->connection = evhttp_request_get_connection(c->req);
-    j->page = c->page;
-    c->page = NULL;
-    list_push_back(&c->admin->pages, &j->node);
-    evhttp_connection_set_closecb(j->connection, on_page_gone, j);
-    evhttp_send_reply_start(j->req, (int)c->status, "OK");
-    send_piece(j, buf_slice(&c->body));
-    return true;
 }
 
 static void send_answer(struct call *c)
@@ -509,8 +348,9 @@ static void send_answer(struct call *c)
     bool head = evhttp_request_get_command(c->req) == EVHTTP_REQ_HEAD;
 
     add_headers(c);
-    if (c->page == NULL || head || !send_pieces(c))
-        send_whole(c, head);
+    if (c->page != NULL && !head && pieces_send(c->admin->pieces, c->req, buf_slice(&c->body), c->page))
+        return;
+    send_whole(c, head);
     status_page_free(c->page);
 }
 
@@ -642,7 +482,7 @@ struct admin *admin_new(struct loop *l, const struct admin_opts *o, struct err *
     a->flags = o->flags;
     a->status = o->status;
     a->loop = l;
-    list_init(&a->pages);
+    a->pieces = pieces_new(l);
     a->arg = o->arg;
     a->version = must_strdup(o->version);
     a->started_wall_us = clock_wall_us();
@@ -651,8 +491,7 @@ struct admin *admin_new(struct loop *l, const struct admin_opts *o, struct err *
                                 "Requests to the admin listener, by path and status code.", labels, 100);
     a->limits = metric_family(o->metrics, METRIC_COUNTER, "mvproxy_admin_limits_total",
                               "How often a limit of the admin listener was reached, by limit.", limit, 3);
-    a->untaken = must_zalloc(sizeof(*a->untaken));
-    a->untaken->users = 1;
+    a->untaken = untaken_new();
     if (!a->loopback) {
         a->tls = tls_ctx_ref(o->tls);
         a->handshakes = tls_acceptor_new(l, o->handshake_timeout_ms);
@@ -688,16 +527,13 @@ unsigned admin_port(const struct admin *a)
 
 void admin_free(struct admin *a)
 {
-    struct list_node *n;
-
-    while ((n = list_first(&a->pages)) != NULL)
-        page_free(list_entry(n, struct page_job, node)); /* the request goes with the connection */
+    pieces_free(a->pieces);
     asked_free(a->asked);
     tls_acceptor_free(a->handshakes);
     connections_free(a->connections);
     if (a->http != NULL)
         evhttp_free(a->http);
-    untaken_leave(a->untaken);
+    untaken_unref(a->untaken);
     if (a->tls != NULL)
         tls_ctx_unref(a->tls);
     mem_free(a->version);

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "admin/pieces.h"
+
+#include <event2/buffer.h>
+#include <event2/http.h>
+
+#include "admin/status_page.h"
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/mem.h"
+#include "net/loop.h"
+
+enum { MAX_AT_ONCE = 8, MAX_PIECE = 16 << 20 };
+
+struct pieces {
+    struct loop *loop;
+    struct list jobs; /* of struct page_job */
+};
+
+struct page_job {
+    struct list_node node;
+    struct pieces *pieces;
+    struct evhttp_request *req;
+    struct evhttp_connection *connection;
+    struct status_page *page;  /* NULL: what is being sent is the last */
+    struct loop_deferred next; /* once a piece has been sent */
+};
+
+struct pieces *pieces_new(struct loop *l)
+{
+    struct pieces *p = must_zalloc(sizeof *p);
+
+    p->loop = l;
+    list_init(&p->jobs);
+    return p;
+}
+
+bool pieces_are_full(const struct pieces *p)
+{
+    return p->jobs.count >= MAX_AT_ONCE;
+}
+
+static void page_free(struct page_job *j)
+{
+    evhttp_connection_set_closecb(j->connection, NULL, NULL);
+    loop_defer_cancel(j->pieces->loop, &j->next);
+    list_remove(&j->pieces->jobs, &j->node);
+    status_page_free(j->page);
+    mem_free(j);
+}
+
+static void page_over(struct page_job *j)
+{
+    struct evhttp_request *req = j->req;
+
+    page_free(j);
+    evhttp_send_reply_end(req);
+}
+
+/* The connection broke: the request is nobody's now, and its end frees it. */
+static void on_page_gone(struct evhttp_connection *connection, void *arg)
+{
+    (void)connection;
+    page_over(arg);
+}
+
+static void on_piece_sent(struct evhttp_connection *connection, void *arg);
+
+static void send_piece(struct page_job *j, struct slice text)
+{
+    struct evbuffer *out = evbuffer_new();
+
+    if (out == NULL || text.n == 0 || evbuffer_add(out, text.p, text.n) != 0)
+        page_over(j); /* cut off: out of memory */
+    else
+        evhttp_send_reply_chunk_with_cb(j->req, out, on_piece_sent, j);
+    if (out != NULL)
+        evbuffer_free(out);
+}
+
+static void next_piece(void *arg)
+{
+    struct page_job *j = arg;
+    struct buf piece;
+    bool more = true;
+
+    buf_init(&piece, MAX_PIECE);
+    /* What is only gathered has no text yet. */
+    if (j->page != NULL)
+        more = status_page_more(j->page, &piece);
+    if (!more) {
+        status_page_free(j->page);
+        j->page = NULL;
+    }
+    if (buf_len(&piece) > 0 && !piece.failed)
+        send_piece(j, buf_slice(&piece));
+    else if (j->page == NULL || piece.failed)
+        page_over(j);
+    else
+        loop_defer(j->pieces->loop, &j->next, next_piece, j);
+    buf_free(&piece);
+}
+
+static void on_piece_sent(struct evhttp_connection *connection, void *arg)
+{
+    struct page_job *j = arg;
+
+    (void)connection;
+    if (j->page == NULL)
+        page_over(j);
+    else
+        loop_defer(j->pieces->loop, &j->next, next_piece, j);
+}
+
+bool pieces_send(struct pieces *p, struct evhttp_request *req, struct slice first, struct status_page *page)
+{
+    struct page_job *j = mem_zalloc(sizeof *j);
+
+    if (j == NULL)
+        return false;
+    j->pieces = p;
+    j->req = req;
+    j->connection = evhttp_request_get_connection(req);
+    j->page = page;
+    list_push_back(&p->jobs, &j->node);
+    evhttp_connection_set_closecb(j->connection, on_page_gone, j);
+    evhttp_send_reply_start(req, HTTP_OK, "OK");
+    send_piece(j, first);
+    return true;
+}
+
+void pieces_free(struct pieces *p)
+{
+    struct list_node *n;
+
+    if (p == NULL)
+        return;
+    while ((n = list_first(&p->jobs)) != NULL)
+        page_free(list_entry(n, struct page_job, node));
+    mem_free(p);
+}
