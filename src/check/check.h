@@ -6,6 +6,8 @@
 #ifndef MVPROXY_CHECK_CHECK_H
 #define MVPROXY_CHECK_CHECK_H
 
+#include <sys/types.h>
+
 #include "check/findings.h"
 
 struct json_object;
@@ -18,6 +20,7 @@ struct check_opts {
     const char *silence;        /* not `before`, and nobody answers: why; NULL: it runs, and said: */
     struct json_object *status; /* as the control socket gives them; NULL: not asked */
     struct json_object *config;
+    pid_t pid;        /* of who gave them; 0: not known here */
     const char *proc; /* where this machine's /proc is; NULL: there */
 };
 

@@ -8,7 +8,7 @@
 #include "base/list.h"
 #include "base/utf8.h"
 
-enum { FINDINGS_BYTES = 8 << 20, TEXT_BYTES = 2048 };
+enum { FINDINGS_BYTES = 8 << 20, TEXT_BYTES = 2048, MAX_FINDINGS = 1000 };
 
 struct finding {
     struct list_node node;
@@ -22,7 +22,8 @@ struct findings {
     struct arena *arena;
     struct list all;
     enum check_section section;
-    size_t count[CHECK_MARKS];
+    size_t count[CHECK_MARKS]; /* of all that were added */
+    size_t n;                  /* of those that are kept */
 };
 
 static const char *const section_names[CHECK_SECTIONS] = {
@@ -59,8 +60,13 @@ void findings_enter(struct findings *f, enum check_section s)
 
 static void add(struct findings *f, enum check_mark mark, const char *check, const char *remedy, const char *text)
 {
-    struct finding *one = arena_zalloc(f->arena, sizeof(*one));
+    struct finding *one;
 
+    f->count[mark]++;
+    if (f->n == MAX_FINDINGS)
+        return;
+    f->n++;
+    one = arena_zalloc(f->arena, sizeof(*one));
     if (one == NULL)
         abort();
     one->section = f->section;
@@ -71,7 +77,6 @@ static void add(struct findings *f, enum check_mark mark, const char *check, con
     if (one->text.p == NULL || one->remedy.p == NULL)
         abort();
     list_push_back(&f->all, &one->node);
-    f->count[mark]++;
 }
 
 #define ADD(mark, remedy)                                                                                              \

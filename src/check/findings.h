@@ -35,7 +35,8 @@ void findings_free(struct findings *f);
 
 /* Of those that are added from now on. */
 void findings_enter(struct findings *f, enum check_section s);
-/* `check` is a stable name for scripts (a literal); `remedy` what to do, copied. The texts may hold anything. */
+/* `check` is a stable name for scripts (a literal); `remedy` what to do, copied. The texts may hold anything. Those
+ * beyond a thousand, which a hostile process can cause, are only counted. */
 void findings_good(struct findings *f, const char *check, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void findings_skipped(struct findings *f, const char *check, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -62,7 +62,7 @@ static void check_ends(struct scene *s)
 /* preflight asks for that user if it can. */
 static const char *who_reads(const char *user)
 {
-    if (geteuid() != 0)
+    if (geteuid() != 0 && getuid() != 0)
         return "whoever asks this";
     return getpwnam(user) != NULL ? user : "root (there is no user for the service here)";
 }

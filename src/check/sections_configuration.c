@@ -18,14 +18,14 @@ enum { ARENA_BYTES = 8 << 20, ERRORS_BYTES = 256 << 10, COMMAND_LINE_BYTES = 256
 
 /* ---- the command line of the process ---- */
 
-static size_t read_command_line(const char *pid, char *out, size_t room)
+static size_t read_command_line(pid_t pid, char *out, size_t room)
 {
     char path[64];
     ssize_t got = 0;
     size_t n = 0;
     int fd;
 
-    (void)snprintf(path, sizeof(path), "/proc/%s/cmdline", pid);
+    (void)snprintf(path, sizeof(path), "/proc/%ld/cmdline", (long)pid);
     fd = open(path, O_RDONLY | O_CLOEXEC);
     while (fd >= 0 && n + 1 < room && (got = read(fd, out + n, room - 1 - n)) > 0)
         n += (size_t)got;
@@ -39,7 +39,7 @@ static size_t read_command_line(const char *pid, char *out, size_t room)
 static bool read_flags(struct scene *s, struct flags *out)
 {
     char *text = arena_alloc(s->arena, COMMAND_LINE_BYTES), **argv;
-    size_t n = text == NULL ? 0 : read_command_line(sections_text(s->opts->status, "pid"), text, COMMAND_LINE_BYTES);
+    size_t n = text == NULL ? 0 : read_command_line(s->opts->pid, text, COMMAND_LINE_BYTES);
     struct buf errors;
     int argc = 0;
     bool ok;

@@ -46,12 +46,12 @@ static bool read_file(const struct scene *s, const char *name, char out[FILE_BYT
 /* ---- descriptors ---- */
 
 /* "Max open files            1024                 524288               files": the soft one is in force. */
-static bool limit_of(const struct scene *s, const char *pid, uint64_t *limit)
+static bool limit_of(const struct scene *s, pid_t pid, uint64_t *limit)
 {
     char path[64], text[FILE_BYTES];
     const char *line;
 
-    (void)snprintf(path, sizeof(path), "%s/limits", pid);
+    (void)snprintf(path, sizeof(path), "%ld/limits", (long)pid);
     line = read_file(s, path, text) ? strstr(text, "Max open files") : NULL;
     if (line == NULL)
         return false;
@@ -62,10 +62,9 @@ static bool limit_of(const struct scene *s, const char *pid, uint64_t *limit)
 /* A client has a connection here, and while it asks something one to a server. */
 static void check_descriptors(struct scene *s)
 {
-    const char *pid = sections_text(s->opts->status, "pid");
     uint64_t limit, wanted = 2 * s->config->max_connections + OWN_DESCRIPTORS;
 
-    if (pid[0] == '\0' || !limit_of(s, pid, &limit))
+    if (s->opts->pid == 0 || !limit_of(s, s->opts->pid, &limit))
         return;
     if (limit < wanted)
         findings_warn(

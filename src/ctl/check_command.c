@@ -4,6 +4,7 @@
 #include <json-c/json.h>
 #include <langinfo.h>
 #include <locale.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@
 /* As the unit has it. */
 #define SERVICE_USER "mvproxy"
 
-enum { REPORT_BYTES = 16 << 20 };
+enum { REPORT_BYTES = 16 << 20, USER_BYTES = 256 };
 
 static bool shows_utf8(void)
 {
@@ -39,9 +40,22 @@ static int report(const struct findings *f, bool json)
     return findings_exit_status(f);
 }
 
-static struct json_object *ask(const struct check_command *o, const char *command, struct err *err)
+/* Files that the process names, on its command line too, are opened with its own rights: see ctl/answerer.h. */
+static void ask_process(const struct check_command *o, struct check_opts *opts, char user[USER_BYTES], struct err *err)
 {
-    return client_ask(o->socket, client_request(command), err);
+    struct answerer who = {.pid = 0};
+    const struct passwd *pw;
+
+    opts->status = client_ask_as(o->socket, client_request("status"), &who, err);
+    if (opts->status != NULL)
+        opts->config = client_ask_as(o->socket, client_request("config"), &who, err);
+    opts->silence = err->text;
+    opts->pid = opts->status == NULL ? 0 : who.pid;
+    pw = opts->status == NULL ? NULL : getpwuid(who.uid);
+    if (pw != NULL) {
+        (void)snprintf(user, USER_BYTES, "%s", pw->pw_name);
+        opts->user = user;
+    }
 }
 
 int check_command(const struct check_command *o)
@@ -49,17 +63,15 @@ int check_command(const struct check_command *o)
     struct check_opts opts = {.config_file = o->config_file, .user = SERVICE_USER, .before = o->before};
     struct findings *f = findings_new();
     FILE *nowhere = fopen("/dev/null", "w");
+    char user[USER_BYTES];
     struct err err;
     int status;
 
     if (nowhere != NULL)
         log_set_stream(nowhere); /* what the daemon's code would log is in the findings */
     err_clear(&err);
-    if (!o->before) {
-        opts.status = ask(o, "status", &err);
-        opts.config = opts.status == NULL ? NULL : ask(o, "config", &err);
-        opts.silence = err.text;
-    }
+    if (!o->before)
+        ask_process(o, &opts, user, &err);
     opts.else_file = o->else_file;
     check_run(&opts, f);
     status = report(f, o->json);

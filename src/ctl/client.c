@@ -140,9 +140,19 @@ static struct json_object *receive_answer(int fd, struct err *err)
     return answer;
 }
 
-struct json_object *client_ask(const char *socket_path, struct json_object *request, struct err *err)
+static int connect_as(const char *path, struct answerer *who, struct err *err)
 {
-    int fd = connect_to(socket_path, err);
+    int fd = connect_to(path, err);
+
+    if (fd < 0 || (answerer_of(fd, who, err) && answerer_become(who, err)))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* Takes the connection, -1: there is none. */
+static struct json_object *converse(int fd, struct json_object *request, struct err *err)
+{
     struct json_object *result = NULL, *answer;
     struct err unread = {.text = ""};
     bool sent;
@@ -160,4 +170,15 @@ struct json_object *client_ask(const char *socket_path, struct json_object *requ
         close(fd);
     json_object_put(request);
     return result;
+}
+
+struct json_object *client_ask(const char *socket_path, struct json_object *request, struct err *err)
+{
+    return converse(connect_to(socket_path, err), request, err);
+}
+
+struct json_object *client_ask_as(const char *socket_path, struct json_object *request, struct answerer *who,
+                                  struct err *err)
+{
+    return converse(connect_as(socket_path, who, err), request, err);
 }

@@ -8,12 +8,16 @@
 #include <json-c/json.h>
 
 #include "base/err.h"
+#include "ctl/answerer.h"
 
 /*
  * Sends the request, whose reference it takes, and waits for the answer. The result is the caller's (json_object_put),
  * NULL with *err: no daemon, or what it says is wrong with the request.
  */
 struct json_object *client_ask(const char *socket_path, struct json_object *request, struct err *err);
+/* The same; root reads the answer, and does all that it does after it, with the rights of *who. */
+struct json_object *client_ask_as(const char *socket_path, struct json_object *request, struct answerer *who,
+                                  struct err *err);
 /* {"v":1,"command":NAME}, to which members may be added. */
 struct json_object *client_request(const char *command);
 

@@ -84,17 +84,30 @@ static int open_as(const struct passwd *pw, const char *path)
     return WEXITSTATUS(status);
 }
 
+static void say_unreadable(struct preflight *p, const char *option, const char *path, int error)
+{
+    wrong(p, option,
+          "the user %s, as whom the service runs, cannot read %s (%s): setfacl -m u:%s:r %s, and again before each "
+          "start and reload as docs/kubeadm.md has it (a renewal may replace the file)",
+          p->user, path, strerror(error), p->user, path);
+}
+
 static bool service_can_read(struct preflight *p, const char *option, const char *path)
 {
     const struct passwd *pw = p->user == NULL || geteuid() != 0 ? NULL : getpwnam(p->user);
     int error = pw == NULL || pw->pw_uid == 0 ? 0 : open_as(pw, path);
 
     if (error != 0)
-        wrong(p, option,
-              "the user %s, as whom the service runs, cannot read %s (%s): setfacl -m u:%s:r %s, and again before each "
-              "start and reload as docs/kubeadm.md has it (a renewal may replace the file)",
-              p->user, path, strerror(error), p->user, path);
+        say_unreadable(p, option, path, error);
     return error == 0;
+}
+
+/* mvproxyctl has given up root's rights for the user's. */
+static bool is_service_user(const struct preflight *p)
+{
+    const struct passwd *pw = p->user == NULL || geteuid() == 0 ? NULL : getpwnam(p->user);
+
+    return pw != NULL && pw->pw_uid == geteuid();
 }
 
 static const char *kind_name(enum trust_file_kind kind)
@@ -107,6 +120,10 @@ static bool readable(struct preflight *p, const char *option, const char *path, 
     struct tls_file_facts f;
 
     tls_inspect(path, &f);
+    if (f.error == EACCES && is_service_user(p)) {
+        say_unreadable(p, option, path, f.error);
+        return false;
+    }
     if (f.error == EACCES) {
         wrong(p, option, "%s: %s: run this as root, or let the user that runs it read the file and search its folders",
               path, strerror(f.error));

@@ -34,7 +34,9 @@ bool yaml_tree_read(const char *path, struct arena *a, struct slice *text, struc
 
     if (fd < 0 || fstat(fd, &st) != 0) {
         buf_printf(errors, "%s: %s%s\n", path, strerror(errno),
-                   errno == EACCES ? ": run this as root, or let the user that asks read it" : "");
+                   errno != EACCES ? ""
+                   : getuid() == 0 ? ": let the user that the service runs as read it"
+                                   : ": run this as root, or let the user that asks read it");
         if (fd >= 0)
             close(fd);
         return false;

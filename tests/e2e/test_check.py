@@ -13,6 +13,8 @@ import re
 import resource
 import socket
 import subprocess
+import sys
+import tempfile
 import time
 
 import fixture
@@ -442,6 +444,59 @@ def test_other_host_name(world):
         check("√ the Lease of test-server-b (" in said, said)
     finally:
         other.kill()
+
+
+TAKEN_OVER = """
+import json, os, socket, sys
+os.setgroups([])
+os.setresgid(65534, 65534, 65534)
+os.setresuid(65534, 65534, 65534)
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen()
+print("ready", flush=True)
+while True:
+    client = listener.accept()[0]
+    asked = json.loads(client.makefile().readline())["command"]
+    result = [] if asked == "config" else {"pid": "1/../self", "config": {"file": sys.argv[2]}, "notReady": []}
+    client.sendall(json.dumps({"v": 1, "ok": True, "result": result}).encode() + b"\\n")
+    client.close()
+"""
+
+
+@contextlib.contextmanager
+def taken_over(folder, path):
+    """A process of nobody's that answers at a control socket and says that its configuration is `path`."""
+    sock = os.path.join(folder, os.path.basename(path) + ".control")
+    with subprocess.Popen([sys.executable, "-c", TAKEN_OVER, sock, path], stdout=subprocess.PIPE, text=True) as child:
+        try:
+            child.stdout.readline()
+            yield sock
+        finally:
+            child.kill()
+
+
+def test_taken_over(world):
+    """root opens what the process names with the rights of the process: no file of root's, no FIFO"""
+    if os.geteuid() != 0:
+        raise fixture.Skip("not root")
+    program = os.path.join(os.path.dirname(fixture.mvproxy_binary()), "mvproxyctl")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        secret, fifo, open_to_all = (os.path.join(folder, name) for name in ("secret", "fifo", "open"))
+        for path, mode in ((secret, 0o600), (open_to_all, 0o644)):
+            with open(path, "w", encoding="ascii") as out:
+                out.write("pa55word: 1\n")
+            os.chmod(path, mode)
+        os.mkfifo(fifo, 0o666)
+        for path, words in ((secret, "Permission denied"), (fifo, "not a regular file"), (open_to_all, "pa55word: unknown option")):
+            with taken_over(folder, path) as sock:
+                done = subprocess.run([program, "--socket", sock, "check"], capture_output=True, text=True, check=False,
+                                      timeout=fixture.PATIENCE, env=dict(os.environ, LC_ALL="C.UTF-8"))
+            equal((done.returncode, done.stderr), (2, ""), path)
+            check("\u00d7 %s" % path in done.stdout and words in done.stdout, done.stdout)
+            check(path == open_to_all or "pa55word" not in done.stdout, done.stdout)
+    check(world.proxies["a"].ready(), "a real one beside it")
 
 
 def test_wrong_use(world):

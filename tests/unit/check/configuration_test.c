@@ -132,13 +132,11 @@ static void look(const struct check_opts *o, const char *want, const char *name,
 /* The command line of a process that runs stands over its file: here it is that of this test. */
 static void command_line(void)
 {
-    char text[128], hostname[256];
-    struct json_object *status, *config = json_tokener_parse("[{\"name\":\"v\",\"value\":\"2\"}]");
-    struct check_opts o = {.config = config};
+    char hostname[256];
+    struct json_object *status = json_tokener_parse(STATUS("")),
+                       *config = json_tokener_parse("[{\"name\":\"v\",\"value\":\"2\"}]");
+    struct check_opts o = {.status = status, .config = config, .pid = getpid()};
 
-    (void)snprintf(text, sizeof(text), "{\"pid\":%d,\"config\":{\"file\":\"good.yaml\"}}", (int)getpid());
-    status = json_tokener_parse(text);
-    o.status = status;
     look(&o,
          VALID("good.yaml") "!! the process has other values than the file: v\n    what to do: mvproxyctl reload\n\n"
                             "0 wrong, 1 to be looked at, 1 well.\n",

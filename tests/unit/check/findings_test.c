@@ -69,6 +69,24 @@ static void exit_statuses(void)
     findings_free(f);
 }
 
+/* As many as an answer of the control socket can cause. */
+static void very_many(void)
+{
+    enum { MANY = 100000 };
+    struct findings *f = findings_new();
+    struct buf out;
+
+    for (unsigned i = 0; i < MANY; i++)
+        findings_wrong(f, "broken", "repair it", "out of order: %01900u", i);
+    buf_init(&out, 16 << 20);
+    findings_print_text(f, true, &out);
+    ok(!out.failed && buf_len(&out) > 0 &&
+           slice_has_suffix(buf_slice(&out), SLICE_LIT("\n100000 wrong, 0 to be looked at, 0 well.\n")),
+       "a hundred thousand are counted");
+    buf_free(&out);
+    findings_free(f);
+}
+
 int main(void)
 {
     text(true, "configuration\n- not examined\n\u203c name ?[31m\"x?y\"\n    what to do: look at it\n\u00d7 out of "
@@ -77,5 +95,6 @@ int main(void)
                 "order\n    what to do: repair it\n\nhost\nok a thing\n\n1 wrong, 1 to be looked at, 1 well.\n");
     json();
     exit_statuses();
+    very_many();
     return tap_end();
 }

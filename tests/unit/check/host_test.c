@@ -111,11 +111,11 @@ static void look(const char *const *addresses, uint64_t port, bool runs, uint64_
                        .tls_cert_file = "",
                        .proxy_protocol_from = balancers,
                        .apiserver = apiserver};
-    struct check_opts opts = {.before = !runs, .proc = root};
+    struct check_opts opts = {.before = !runs, .proc = root, .pid = runs ? 7 : 0};
     struct scene s = {.opts = &opts, .config = &c, .f = findings_new()};
 
     if (runs)
-        opts.status = json_tokener_parse("{\"pid\":7}");
+        opts.status = json_object_new_object();
     buf_reset(&out);
     section_host(&s);
     findings_print_text(s.f, false, &out);
