@@ -86,6 +86,14 @@ static void gone(struct leases *l, struct slice name, bool unseen)
         }
 }
 
+/* Of one that is renewed: what an upgrade has left behind says where the server was. */
+static bool says_where(const struct leases *l, const struct lease *lease, struct slice id)
+{
+    const struct peer *p = peers_find(l->peers, id);
+
+    return p != NULL && lease->renew_us > p->renew_us;
+}
+
 static void take(struct leases *l, struct lease *lease, struct slice id)
 {
     enum peer_lease which = lease_is_126(lease) ? PEER_LEASE_126 : PEER_LEASE;
@@ -93,6 +101,8 @@ static void take(struct leases *l, struct lease *lease, struct slice id)
     if (counts(l, lease, id)) {
         lease->name = id;
         peers_lease(l->peers, lease);
+    } else if (says_where(l, lease, id)) {
+        peers_lend_address(l->peers, id, lease->advertise);
     }
     peers_tag(l->peers, id, which, lease->discovery);
 }

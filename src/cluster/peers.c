@@ -461,6 +461,16 @@ void peers_tag(struct peers *p, struct slice id, enum peer_lease which, struct s
         report(p, peer, peer_set_tag(peer, which, tag));
 }
 
+void peers_lend_address(struct peers *p, struct slice id, struct slice address)
+{
+    struct peer *peer = peers_find(p, id);
+
+    if (peer == NULL || peer->address[PEER_FROM_ANNOTATION].host != NULL)
+        return;
+    if (peer_set_annotation(peer, address, p->o.reach.changes) && peer_settle_origin(peer, &p->o.reach, false))
+        report(p, peer, PEER_CHANGED_ORIGIN);
+}
+
 /* Also of one that has never said what it serves: what only it has is not gone because we have not heard of it. */
 static bool worth_keeping(const struct peers *p, const struct peer *peer)
 {

@@ -53,6 +53,8 @@ void peers_lease(struct peers *p, const struct lease *l);
 /* What a Lease of this peer says that it serves (LEASE_DISCOVERY_ANNOTATION), also one that says nothing else: a server
  * that was taken back to 1.26 has left its later one behind, and it takes a while until that is known to be dead. */
 void peers_tag(struct peers *p, struct slice id, enum peer_lease which, struct slice tag);
+/* The address in such a Lease, for a peer whose own Lease says none: its mvproxy may not have been there since. */
+void peers_lend_address(struct peers *p, struct slice id, struct slice address);
 /* `unseen`: it was gone when the Leases were listed. Who came and left since the last look is not known. */
 void peers_lease_gone(struct peers *p, struct slice id, bool unseen);
 /* An address from etcd's records; host NULL: the record is gone. */

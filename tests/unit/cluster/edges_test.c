@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "kube/server_id.h"
 #include "lib/tap.h"
 #include "sim/world.h"
 
@@ -181,6 +182,35 @@ static void never_lapses_on_the_way_back(uint64_t at_ms)
     world_end(&w);
 }
 
+/* Its later Lease says no address, and counts until it has been silent for longer than a client waits. */
+static void found_on_the_way_back(void)
+{
+    struct world w;
+    struct kube_server *b;
+    char older[SERVER_ID_BYTES_126], holder[80];
+    struct kube_lease l = {.name = older, .hostname = "cp-b", .holder = holder, .duration_s = 3600, .label_126 = true};
+
+    ok(server_id_126_from_hostname(SLICE_LIT("cp-b"), older), "the name in 1.26");
+    (void)snprintf(holder, sizeof holder, "%s_process-2", older);
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    kube_set_unadvertised(b);
+    kube_delete(w.store, KUBE_LEASE, kube_id(b));
+    kube_start(b, 0);
+    l.address = "10.0.0.2:6443";
+    l.renew_us = clock_wall_us() - 1000000;
+    kube_put_lease(w.store, &l);
+    world_start(&w);
+    ok(world_ready(&w, 90000), "ready");
+    ok(!world_peer_serves(&w, b, "batch", "v1", "jobs"), "what an upgrade has left behind says where it was");
+    kube_pause_renewal(b, true);
+    l.renew_us = clock_wall_us();
+    kube_put_lease(w.store, &l);
+    sim_run_ms(w.loop, 1000);
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "one of 1.26 that is renewed says where it is");
+    world_end(&w);
+}
+
 int main(void)
 {
     half_seen();
@@ -189,5 +219,6 @@ int main(void)
     without_duration();
     for (uint64_t ms = 0; ms < 10000; ms += 1000)
         never_lapses_on_the_way_back(ms);
+    found_on_the_way_back();
     return tap_end();
 }

@@ -28,8 +28,7 @@ enum {
     DEAF_MS = 700000, /* until a watch that says nothing is taken for dead, or ends by itself */
     HEARD_MS = 15000, /* a Lease, of an mvproxy or a server that started that long ago */
     CONVERGED_MS = 2000,
-    RETRIED_MS = 1000,     /* more, where only a retry tells that a server is back: nobody asks each second */
-    TAKEN_BACK_MS = 40000, /* until a Lease of 1.26 counts beside one that a later version has left */
+    RETRIED_MS = 1000, /* more, where only a retry tells that a server is back: nobody asks each second */
     /* Of steps. From 14 on servers have legacy discovery now and then, and delete APIServices; from 15 on there is
        etcd; from 17 on there are two to four nodes, and servers that keep their holder or have no Lease, or that
        of 1.26; from 18 on servers are asked each second whether they are there, as the daemon asks, which is no step.
@@ -347,7 +346,7 @@ static void draw_age(struct schedule *s, unsigned node)
     say(s, "server %u is 1.%u", node, minor);
     fleet_set_minor(s->fleet, node, minor);
     s->mute[node] = minor < 26;
-    s->settles_ms[node] = minor < 26 ? HEARD_MS : minor == 26 ? TAKEN_BACK_MS : 0;
+    s->settles_ms[node] = minor <= 26 ? HEARD_MS : 0;
     s->keeps_holder[node] = minor < 35;
     for (unsigned i = 0; s->mute[node] && i < s->nodes; i++)
         s->heard[i][node] = false;
