@@ -24,7 +24,8 @@ struct check_opts {
     const char *proc; /* where this machine's /proc is; NULL: there */
 };
 
-/* Takes as long as servers need to answer, half a minute at most for each. */
+/* Takes as long as servers need to answer: half a minute at most for the local one and for each etcd, a minute and a
+ * half for all peers. */
 void check_run(const struct check_opts *o, struct findings *f);
 
 #endif

@@ -22,6 +22,9 @@ struct findings {
     struct arena *arena;
     struct list all;
     enum check_section section;
+    unsigned printed; /* sections */
+    findings_fn *on_enter;
+    void *arg;
     size_t count[CHECK_MARKS]; /* of all that were added */
     size_t n;                  /* of those that are kept */
 };
@@ -53,9 +56,17 @@ void findings_free(struct findings *f)
     mem_free(f);
 }
 
+void findings_on_enter(struct findings *f, findings_fn *fn, void *arg)
+{
+    f->on_enter = fn;
+    f->arg = arg;
+}
+
 void findings_enter(struct findings *f, enum check_section s)
 {
     f->section = s;
+    if (f->on_enter != NULL)
+        f->on_enter(f->arg);
 }
 
 static void add(struct findings *f, enum check_mark mark, const char *check, const char *remedy, const char *text)
@@ -166,13 +177,23 @@ static bool put_section(const struct findings *f, enum check_section s, bool utf
     return any;
 }
 
-void findings_print_text(const struct findings *f, bool utf8, struct buf *out)
+static void put_sections(struct findings *f, unsigned end, bool utf8, struct buf *out)
+{
+    for (; f->printed < end; f->printed++)
+        if (put_section(f, (enum check_section)f->printed, utf8, out))
+            buf_append_char(out, '\n');
+}
+
+void findings_print_past(struct findings *f, bool utf8, struct buf *out)
+{
+    put_sections(f, f->section, utf8, out);
+}
+
+void findings_print_text(struct findings *f, bool utf8, struct buf *out)
 {
     size_t warnings = f->count[CHECK_WARNING], wrong = f->count[CHECK_WRONG];
 
-    for (unsigned s = 0; s < CHECK_SECTIONS; s++)
-        if (put_section(f, (enum check_section)s, utf8, out))
-            buf_append_char(out, '\n');
+    put_sections(f, CHECK_SECTIONS, utf8, out);
     if (warnings + wrong == 0)
         buf_printf(out, "Everything is well: %zu checks.\n", f->count[CHECK_GOOD]);
     else

@@ -33,6 +33,9 @@ struct findings;
 struct findings *findings_new(void);
 void findings_free(struct findings *f);
 
+/* Called whenever another section is entered: those before it are as they will be. */
+typedef void findings_fn(void *arg);
+void findings_on_enter(struct findings *f, findings_fn *fn, void *arg);
 /* Of those that are added from now on. */
 void findings_enter(struct findings *f, enum check_section s);
 /* `check` is a stable name for scripts (a literal); `remedy` what to do, copied. The texts may hold anything. Those
@@ -49,8 +52,11 @@ size_t findings_count(const struct findings *f, enum check_mark m);
 /* 0: nothing to be done; 1: warnings only; 2: something is wrong. */
 int findings_exit_status(const struct findings *f);
 
-/* `utf8`: what the terminal can show. Control bytes are shown as '?'. */
-void findings_print_text(const struct findings *f, bool utf8, struct buf *out);
+/* `utf8`: what the terminal can show. Control bytes are shown as '?'. Each section is printed once: */
+/* those before the one that has been entered last, */
+void findings_print_past(struct findings *f, bool utf8, struct buf *out);
+/* all that is left, and what it comes to. */
+void findings_print_text(struct findings *f, bool utf8, struct buf *out);
 void findings_print_json(const struct findings *f, struct buf *out);
 
 #endif

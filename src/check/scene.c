@@ -75,12 +75,6 @@ void scene_put_plain(char *text, size_t room)
     }
 }
 
-struct waiting {
-    struct answer *out;
-    struct buf *body;
-    bool over;
-};
-
 /* RFC 9110 5.6.7, the form that servers must send. */
 static bool read_date(struct slice text, int64_t *seconds)
 {
@@ -99,37 +93,43 @@ static bool read_date(struct slice text, int64_t *seconds)
 
 static void on_answer(void *arg, const struct fetch_result *r)
 {
-    struct waiting *w = arg;
+    struct question *q = arg;
+    struct answer *out = q->answer;
     int64_t date;
 
-    w->over = true;
-    w->out->ok = r->ok;
+    q->over = true;
+    out->ok = r->ok;
     if (!r->ok) {
-        (void)snprintf(w->out->failure, sizeof(w->out->failure), "%s", r->failure);
-        scene_put_plain(w->out->failure, sizeof(w->out->failure));
+        (void)snprintf(out->failure, sizeof(out->failure), "%s", r->failure);
+        scene_put_plain(out->failure, sizeof(out->failure));
         return;
     }
-    w->out->status = r->head->status;
-    buf_append(w->body, r->body);
-    w->out->body = buf_slice(w->body);
+    out->status = r->head->status;
+    buf_append(q->body, r->body);
+    out->body = buf_slice(q->body);
     if (read_date(http_head_value(r->head, HTTP_DATE), &date))
-        w->out->late_ms = clock_wall_us() / 1000 - date * 1000;
+        out->late_ms = clock_wall_us() / 1000 - date * 1000;
 }
 
-void scene_ask(struct scene *s, const struct api_request *r, struct buf *body, struct answer *out)
+void scene_send(struct scene *s, const struct api_request *r, struct question *q)
 {
-    struct waiting w = {out, body, false};
     struct api_request g = *r;
 
-    *out = (struct answer){.failure = "out of memory"};
-    buf_reset(body);
+    *q->answer = (struct answer){.failure = "out of memory"};
+    buf_reset(q->body);
     g.ceiling = LIMIT_SMALL_BODY;
     g.timeout_ms = ASK_TIMEOUT_MS;
     if (g.accept.n == 0)
         g.accept = SLICE_LIT("application/json");
-    if (api_send(s->api, &g, on_answer, &w) == NULL)
-        return;
-    while (!w.over)
+    q->over = api_send(s->api, &g, on_answer, q) == NULL;
+}
+
+void scene_ask(struct scene *s, const struct api_request *r, struct buf *body, struct answer *out)
+{
+    struct question q = {out, body, false};
+
+    scene_send(s, r, &q);
+    while (!q.over)
         loop_run_once(s->loop, TURN_MS);
 }
 

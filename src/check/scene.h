@@ -55,6 +55,15 @@ struct answer {
 /* In words of people: what OpenSSL says of certificates is put plainly. */
 void scene_put_plain(char *text, size_t room);
 
+/* A question under way: it stays where it is until it is over. */
+struct question {
+    struct answer *answer;
+    struct buf *body; /* of the answer; forgotten before */
+    bool over;
+};
+
+/* Asks. loop_run_once() of the scene's loop until it is over. */
+void scene_send(struct scene *s, const struct api_request *r, struct question *q);
 /* Asks and waits. The body is in `body`, which is forgotten before. */
 void scene_ask(struct scene *s, const struct api_request *r, struct buf *body, struct answer *out);
 /* A GET of the local server for JSON. */

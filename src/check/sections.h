@@ -10,7 +10,7 @@
 /* Reads the configuration: file and, of a process that runs, its command line. */
 void section_configuration(struct scene *s);
 void section_certificates(struct scene *s);
-/* These four need a connected scene, and the last three a local server that answers. */
+/* These four need a connected scene, and the second a local server that answers. */
 void section_local(struct scene *s);
 void section_identity(struct scene *s);
 void section_peers(struct scene *s);

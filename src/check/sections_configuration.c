@@ -186,27 +186,6 @@ static void judge_readiness(struct scene *s)
         findings_good(s->f, "process-ready", "the process (pid %s) is ready", sections_text(s->opts->status, "pid"));
 }
 
-/* What it cannot read now, if this check can, is a difference between the two. */
-static void judge_peers(struct scene *s)
-{
-    struct json_object *list = NULL, *v;
-    size_t n;
-
-    if (!json_object_object_get_ex(s->opts->status, "servers", &list) || !json_object_is_type(list, json_type_array))
-        return;
-    n = json_object_array_length(list);
-    for (size_t i = 0; i < n; i++) {
-        struct json_object *one = json_object_array_get_idx(list, i);
-
-        if (json_object_object_get_ex(one, "local", &v) && json_object_get_boolean(v))
-            continue; /* then it is not ready, too */
-        if (json_object_object_get_ex(one, "failing", &v) && json_object_get_boolean(v))
-            findings_warn(s->f, "process-peers", "see whether the peer is well below; mvproxyctl refresh tries again",
-                          "the process cannot read peer %s: %s", sections_text(one, "hostname"),
-                          sections_text(one, "lastError"));
-    }
-}
-
 static void judge_process(struct scene *s)
 {
     if (s->opts->before)
@@ -217,7 +196,6 @@ static void judge_process(struct scene *s)
         return;
     }
     judge_readiness(s);
-    judge_peers(s);
     judge_refusals(s);
     compare(s);
 }

@@ -5,14 +5,12 @@
 #include <json-c/json.h>
 #include <stdio.h>
 
-#include "base/clock.h"
-#include "cluster/api.h"
+#include "check/visits.h"
 #include "cluster/cluster.h"
-#include "kube/version.h"
 #include "net/cidr.h"
 #include "net/loop.h"
 
-enum { BODY_BYTES = 2 << 20, TURN_MS = 100, PATIENCE_MS = 10000, ADDRESS_PATIENCE_MS = 3000 };
+enum { TURN_MS = 100, PATIENCE_MS = 10000, ADDRESS_PATIENCE_MS = 3000 };
 
 /* The daemon's own knowledge of the cluster, that publishes nothing. */
 static struct cluster *look(struct scene *s)
@@ -45,23 +43,6 @@ static void wait_for_peers(struct scene *s, struct cluster *c)
         loop_run_once(s->loop, TURN_MS);
         passed = loop_now_ms(s->loop) - begin;
     }
-}
-
-static bool is_read(const struct served *v, const char *id)
-{
-    for (size_t i = 0; i < served_n_peers(v); i++)
-        if (strcmp(served_peer_at(v, i)->id, id) == 0)
-            return served_peer_at(v, i)->discovery_known;
-    return false;
-}
-
-static bool wait_for_discovery(struct scene *s, struct cluster *c, const char *id)
-{
-    uint64_t begin = loop_now_ms(s->loop);
-
-    while (!is_read(cluster_served(c), id) && loop_now_ms(s->loop) - begin < PATIENCE_MS)
-        loop_run_once(s->loop, TURN_MS);
-    return is_read(cluster_served(c), id);
 }
 
 struct range {
@@ -101,27 +82,71 @@ static void judge_answer(struct scene *s, const struct served_peer *p, const str
                        p->host, origin_address(p->origin), a->status);
 }
 
-static void check_peer(struct scene *s, struct cluster *c, const struct served_peer *p, struct range *versions)
+/* The servers that the running process knows; NULL: it does not say. */
+static struct json_object *told(const struct scene *s)
 {
-    const struct api_request r = {.origin = p->origin, .peer = true, .target = SLICE_LIT("/version")};
-    struct version v;
-    struct buf body;
-    struct answer a;
+    struct json_object *list = NULL;
 
-    buf_init(&body, BODY_BYTES);
-    scene_ask(s, &r, &body, &a);
-    if (!a.ok || a.status != 200 || !version_read(a.body, &v) || v.major == 0) {
-        judge_answer(s, p, &a);
-    } else if (!wait_for_discovery(s, c, p->id)) {
+    return s->opts->status != NULL && json_object_object_get_ex(s->opts->status, "servers", &list) &&
+                   json_object_is_type(list, json_type_array)
+               ? list
+               : NULL;
+}
+
+/* NULL: nothing. */
+static struct json_object *told_of(const struct scene *s, const char *id)
+{
+    struct json_object *list = told(s);
+
+    for (size_t i = 0; list != NULL && i < json_object_array_length(list); i++) {
+        struct json_object *one = json_object_array_get_idx(list, i);
+
+        if (strcmp(sections_text(one, "id"), id) == 0)
+            return one;
+    }
+    return NULL;
+}
+
+static bool is_true(struct json_object *o, const char *name)
+{
+    struct json_object *v = NULL;
+
+    return o != NULL && json_object_object_get_ex(o, name, &v) && json_object_get_boolean(v);
+}
+
+/* Said of peers that this check can read, or has not asked: else it would be said twice. */
+static void judge_told(struct scene *s, struct json_object *one, const char *beyond)
+{
+    if (is_true(one, "failing") && !is_true(one, "local")) /* with the local one it is not ready, too */
+        findings_warn(s->f, "process-peers", "mvproxyctl refresh tries again; mvproxyctl peers shows what comes of it",
+                      "the process cannot read peer %s%s: %s", sections_text(one, "hostname"), beyond,
+                      sections_text(one, "lastError"));
+}
+
+static void judge_all_told(struct scene *s)
+{
+    struct json_object *list = told(s);
+
+    for (size_t i = 0; list != NULL && i < json_object_array_length(list); i++)
+        judge_told(s, json_object_array_get_idx(list, i), "");
+}
+
+static void judge_visit(struct scene *s, const struct visit *one, struct range *versions)
+{
+    const struct served_peer *p = one->peer;
+
+    if (one->version.major == 0) {
+        judge_answer(s, p, &one->answer);
+    } else if (!one->read) {
         findings_wrong(s->f, "peer-discovery", "see the log of its kube-apiserver and of its mvproxy",
                        "peer %s at %s: its discovery cannot be read", p->host, origin_address(p->origin));
     } else {
-        widen(versions, v.major == 1 ? v.minor : 0);
+        widen(versions, one->version.major == 1 ? one->version.minor : 0);
         findings_good(s->f, "peer-reachable", "peer %s at %s (%s): %s, its discovery is read", p->host,
-                      origin_address(p->origin), p->source == NULL ? "" : p->source, v.binary);
-        scene_judge_clock(s, "peer-clock", p->host, &a);
+                      origin_address(p->origin), p->source == NULL ? "" : p->source, one->version.binary);
+        scene_judge_clock(s, "peer-clock", p->host, &one->answer);
+        judge_told(s, told_of(s, p->id), ", which this check can read");
     }
-    buf_free(&body);
 }
 
 /* What comes from a node of the control plane begins without a PROXY header: its mvproxy, its kubelet, its Pods. */
@@ -140,34 +165,64 @@ static void check_headers(struct scene *s, const struct served_peer *p, const st
                    "peer %s at %s is in proxy-protocol-from: it sends no PROXY header, and is cut off", p->host, text);
 }
 
+static void judge(struct scene *s, const struct visit *one, const struct cidr_set *balancers, struct range *versions)
+{
+    const struct served_peer *p = one->peer;
+
+    if (p->life == SERVED_LAPSED)
+        findings_warn(s->f, "peer-lapsed", "start it; if it is gone for good it will be forgotten",
+                      "peer %s renews its Lease no more", p->host);
+    else if (p->origin == NULL && s->mistaken)
+        findings_skipped(s->f, "peer-address", "peer %s is not examined: it may be this node", p->host);
+    else if (p->origin == NULL)
+        findings_wrong(s->f, "peer-address",
+                       "let its mvproxy write it (peer-advertise-ip and -port there), or list it in peers",
+                       "peer %s: nothing says where it can be reached", p->host);
+    else {
+        check_headers(s, p, balancers);
+        if (one->state != VISIT_WAITING)
+            judge_visit(s, one, versions);
+    }
+}
+
+static void judge_all(struct scene *s, const struct visit *visits, size_t n, struct range *versions)
+{
+    struct cidr_set balancers = {NULL, 0};
+    size_t unasked = 0;
+
+    if (!cidr_set_assign(&balancers, s->config->proxy_protocol_from))
+        findings_skipped(s->f, "peer-header", "proxy-protocol-from is not examined: out of memory");
+    for (size_t i = 0; i < n; i++) {
+        judge(s, &visits[i], &balancers, versions);
+        unasked += visits[i].state == VISIT_WAITING;
+    }
+    cidr_set_free(&balancers);
+    if (unasked > 0)
+        findings_skipped(s->f, "peer-reachable",
+                         "%zu more peers are not examined: a minute was spent on those above (mvproxyctl peers shows "
+                         "what mvproxy knows of them)",
+                         unasked);
+}
+
 static void check_each(struct scene *s, struct cluster *c)
 {
     struct served *v = served_ref(cluster_served(c));
     struct range versions = {0, 0};
-    struct cidr_set balancers = {NULL, 0};
+    size_t n = served_n_peers(v);
+    struct visit *visits = must_zalloc((n + 1) * sizeof(visits[0]));
 
-    if (!cidr_set_assign(&balancers, s->config->proxy_protocol_from))
-        findings_skipped(s->f, "peer-header", "proxy-protocol-from is not examined: out of memory");
-    widen(&versions, s->minor);
-    for (size_t i = 0; i < served_n_peers(v); i++) {
+    for (size_t i = 0; i < n; i++) {
         const struct served_peer *p = served_peer_at(v, i);
 
-        if (p->life == SERVED_LAPSED)
-            findings_warn(s->f, "peer-lapsed", "start it; if it is gone for good it will be forgotten",
-                          "peer %s renews its Lease no more", p->host);
-        else if (p->origin == NULL && s->mistaken)
-            findings_skipped(s->f, "peer-address", "peer %s is not examined: it may be this node", p->host);
-        else if (p->origin == NULL)
-            findings_wrong(s->f, "peer-address",
-                           "let its mvproxy write it (peer-advertise-ip and -port there), or list it in peers",
-                           "peer %s: nothing says where it can be reached", p->host);
-        else {
-            check_headers(s, p, &balancers);
-            check_peer(s, c, p, &versions);
-        }
+        visits[i].peer = p;
+        visits[i].silent = strcmp(sections_text(told_of(s, p->id), "answers"), "unreachable") == 0;
+        visits[i].state = p->life == SERVED_LAPSED || p->origin == NULL ? VISIT_NONE : VISIT_WAITING;
     }
-    cidr_set_free(&balancers);
-    if (served_n_peers(v) == 0)
+    visits_make(s, c, visits, n);
+    widen(&versions, s->minor);
+    judge_all(s, visits, n, &versions);
+    mem_free(visits);
+    if (n == 0)
         findings_good(s->f, "peers", "there is no other API server");
     else if (versions.newest - versions.oldest > 1)
         findings_warn(s->f, "peer-versions", "upgrade the older ones first, a minor version at a time",
@@ -183,6 +238,10 @@ static bool are_possible(struct scene *s)
     struct derive_gates gates = {false};
     struct err err;
 
+    if (!s->local_answers) {
+        findings_skipped(s->f, "peers", "not examined: the local API server does not answer");
+        return false;
+    }
     err_clear(&err);
     (void)derive_gates(s->config->feature_gates, &gates, &err);
     if (!gates.unknown_version_interoperability_proxy) {
@@ -208,8 +267,10 @@ void section_peers(struct scene *s)
     struct cluster *c;
 
     findings_enter(s->f, CHECK_PEERS);
-    if (!are_possible(s))
+    if (!are_possible(s)) {
+        judge_all_told(s);
         return;
+    }
     c = look(s);
     wait_for_peers(s, c);
     check_each(s, c);

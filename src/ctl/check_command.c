@@ -24,20 +24,37 @@ static bool shows_utf8(void)
     return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
-static int report(const struct findings *f, bool json)
-{
+struct printing {
+    struct findings *f;
+    bool utf8;
     struct buf out;
+};
 
-    buf_init(&out, REPORT_BYTES);
+static void flush(struct printing *p)
+{
+    fwrite(buf_slice(&p->out).p, 1, buf_len(&p->out), stdout);
+    (void)fflush(stdout);
+    buf_reset(&p->out);
+}
+
+/* The servers that are asked next may take their time. */
+static void on_enter(void *arg)
+{
+    struct printing *p = arg;
+
+    findings_print_past(p->f, p->utf8, &p->out);
+    flush(p);
+}
+
+static void print_rest(struct printing *p, bool json)
+{
     if (json) {
-        findings_print_json(f, &out);
-        show_json(buf_slice(&out));
+        findings_print_json(p->f, &p->out);
+        show_json(buf_slice(&p->out));
     } else {
-        findings_print_text(f, shows_utf8(), &out);
-        fwrite(buf_slice(&out).p, 1, buf_len(&out), stdout);
+        findings_print_text(p->f, p->utf8, &p->out);
+        flush(p);
     }
-    buf_free(&out);
-    return findings_exit_status(f);
 }
 
 /* Files that the process names, on its command line too, are opened with its own rights: see ctl/answerer.h. */
@@ -61,7 +78,7 @@ static void ask_process(const struct check_command *o, struct check_opts *opts, 
 int check_command(const struct check_command *o)
 {
     struct check_opts opts = {.config_file = o->config_file, .user = SERVICE_USER, .before = o->before};
-    struct findings *f = findings_new();
+    struct printing p = {.f = findings_new(), .utf8 = shows_utf8()};
     FILE *nowhere = fopen("/dev/null", "w");
     char user[USER_BYTES];
     struct err err;
@@ -73,9 +90,14 @@ int check_command(const struct check_command *o)
     if (!o->before)
         ask_process(o, &opts, user, &err);
     opts.else_file = o->else_file;
-    check_run(&opts, f);
-    status = report(f, o->json);
-    findings_free(f);
+    buf_init(&p.out, REPORT_BYTES);
+    if (!o->json)
+        findings_on_enter(p.f, on_enter, &p);
+    check_run(&opts, p.f);
+    print_rest(&p, o->json);
+    status = findings_exit_status(p.f);
+    findings_free(p.f);
+    buf_free(&p.out);
     json_object_put(opts.status);
     json_object_put(opts.config);
     if (nowhere != NULL)

@@ -281,6 +281,19 @@ def test_healthy(world):
     check(all(f["mark"] == "ok" and f["section"] and f["check"] and f["text"] for f in told_["findings"]), told_)
 
 
+def test_as_it_goes(world):
+    """each section is printed when it is through, not all at the end"""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # each write stays one of its own
+    program = os.path.join(os.path.dirname(fixture.mvproxy_binary()), "mvproxyctl")
+    with ours, theirs:
+        subprocess.run([program, "--socket", world.proxies["a"].options["control-socket"], "check"], stdout=theirs, check=True,
+                       env=dict(os.environ, LC_ALL="C.UTF-8"))
+        theirs.close()
+        written = list(iter(lambda: ours.recv(1 << 20).decode(), ""))
+    for section in ("configuration", "certificates", "local API server", "identity and Leases", "peers", "etcd", "host"):
+        equal(sum(text.startswith(section + "\n") for text in written), 1, "%s in %s" % (section, written))
+
+
 def test_ascii(world):
     """where the locale is not UTF-8 the marks are plain"""
     status, text = before(world, {"max-client-memory": 1 << 49}, locale="C")

@@ -91,8 +91,8 @@ static const struct {
            "Everything is well: 3 checks.\n"},
     {true, true, true, false,
      FILES LOCAL
-     "identity and Leases\n-- not examined: the local API server does not answer\n\npeers\n-- not examined: "
-     "the local API server does not answer\n\n" REST "Everything is well: 5 checks.\n"},
+     "identity and Leases\n-- not examined: the local API server does not answer\n\npeers\nok peers\n\n" REST
+     "Everything is well: 6 checks.\n"},
     {true, true, true, true,
      FILES LOCAL "identity and Leases\nok identity\n\npeers\nok peers\n\n" REST "Everything is well: 7 checks.\n"},
 };

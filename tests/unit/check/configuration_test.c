@@ -69,14 +69,6 @@ static const struct {
                         "shows how it goes on\n\n2 wrong, 0 to be looked at, 1 well.\n"},
     {"no list of what is not ready", NULL, NULL, "{\"config\":{\"file\":\"good.yaml\"},\"notReady\":{}}", NULL, NULL,
      false, VALID("good.yaml") WELL("1")},
-    {"peers that it cannot read", NULL, NULL,
-     "{\"config\":{\"file\":\"good.yaml\"},\"servers\":[{\"hostname\":\"a\",\"local\":true,\"failing\":true},{"
-     "\"hostname\":\"b\","
-     "\"failing\":true,\"lastError\":\"no\"},{\"hostname\":\"c\",\"failing\":false},{\"hostname\":\"d\"}]}",
-     NULL, NULL, false,
-     VALID("good.yaml") "!! the process cannot read peer b: no\n    what to do: see whether the peer is well below; "
-                        "mvproxyctl "
-                        "refresh tries again\n\n0 wrong, 1 to be looked at, 1 well.\n"},
     {"a reload that was refused, and files", NULL, NULL,
      STATUS(",\"lastReloadRefused\":\"x\",\"lastFilesRefused\":\"y\""), NULL, NULL, false,
      VALID("good.yaml") "XX the last reload was refused, and the configuration before it is in force: x\n    what to "

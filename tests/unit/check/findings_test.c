@@ -29,6 +29,40 @@ static void text(bool utf8, const char *want)
     findings_free(f);
 }
 
+struct printed {
+    struct findings *f;
+    struct buf out;
+};
+
+static void on_enter(void *arg)
+{
+    struct printed *p = arg;
+
+    buf_append_str(&p->out, "|");
+    findings_print_past(p->f, false, &p->out);
+}
+
+/* What is through is not waited with. */
+static void piece_by_piece(void)
+{
+    struct printed p = {.f = findings_new()};
+
+    buf_init(&p.out, ROOM);
+    findings_on_enter(p.f, on_enter, &p);
+    findings_enter(p.f, CHECK_CONFIGURATION);
+    findings_good(p.f, "a", "one");
+    findings_enter(p.f, CHECK_CERTIFICATES);
+    findings_enter(p.f, CHECK_PEERS);
+    findings_wrong(p.f, "b", "do", "two");
+    buf_append_str(&p.out, "|");
+    findings_print_text(p.f, false, &p.out);
+    is_slice(buf_slice(&p.out),
+             "||configuration\nok one\n\n||peers\nXX two\n    what to do: do\n\n1 wrong, 0 to be looked at, 1 well.\n",
+             "each section once, as soon as the next is entered");
+    buf_free(&p.out);
+    findings_free(p.f);
+}
+
 static void json(void)
 {
     struct findings *f = findings_new();
@@ -93,6 +127,7 @@ int main(void)
                "order\n    what to do: repair it\n\nhost\n\u221a a thing\n\n1 wrong, 1 to be looked at, 1 well.\n");
     text(false, "configuration\n-- not examined\n!! name ?[31m\"x?y\"\n    what to do: look at it\nXX out of "
                 "order\n    what to do: repair it\n\nhost\nok a thing\n\n1 wrong, 1 to be looked at, 1 well.\n");
+    piece_by_piece();
     json();
     exit_statuses();
     very_many();

@@ -7,9 +7,10 @@
 #include "lib/tap.h"
 #include "net/loop.h"
 
+#include <json-c/json.h>
 #include <stdio.h>
 
-enum { ROOM = 1 << 16, PEERS = 8 };
+enum { ROOM = 1 << 20, PEERS = 8, MANY = 1000 };
 
 #define VERSION(minor) "{\"major\":\"1\",\"minor\":\"" minor "\",\"gitVersion\":\"v1." minor ".3\"}"
 
@@ -19,6 +20,8 @@ struct peer {
     struct served_peer seen;
     unsigned status; /* of the answer to /version; 0: none, and why */
     const char *body;
+    uint64_t takes_ms, due_ms;
+    struct question *asked;
 };
 
 static struct {
@@ -26,11 +29,12 @@ static struct {
     size_t n;
     uint64_t now_ms;
     uint64_t synced_ms, addresses_ms, read_ms; /* when it is known; UINT64_MAX: never */
-    bool local_cert, ca;
+    bool local_cert, ca, local_away;
     const char *const *networks; /* proxy-protocol-from */
     struct cluster_opts opts;
     char hostname[16];
     unsigned freed, clocks;
+    size_t under_way, most; /* questions */
     struct buf told;
 } world;
 
@@ -116,10 +120,26 @@ uint64_t loop_now_ms(const struct loop *l)
     return world.now_ms;
 }
 
+static void answer(const struct peer *p, struct question *q);
+
+static void answer_due(void)
+{
+    for (size_t i = 0; i < world.n; i++) {
+        struct peer *p = &world.peers[i];
+
+        if (p->asked == NULL || world.now_ms < p->due_ms)
+            continue;
+        answer(p, p->asked);
+        p->asked = NULL;
+        world.under_way--;
+    }
+}
+
 void loop_run_once(struct loop *l, uint64_t max_wait_ms)
 {
     (void)l;
     world.now_ms += max_wait_ms;
+    answer_due();
 }
 
 bool trust_has_peers(const struct trust *t)
@@ -128,18 +148,29 @@ bool trust_has_peers(const struct trust *t)
     return world.ca;
 }
 
-void scene_ask(struct scene *s, const struct api_request *r, struct buf *body, struct answer *out)
+static void answer(const struct peer *p, struct question *q)
 {
-    const struct peer *p = (const struct peer *)(void *)r->origin;
+    *q->answer = (struct answer){.ok = p->status != 0, .status = p->status};
+    buf_append_str(q->body, p->body);
+    q->answer->body = buf_slice(q->body);
+    if (p->status == 0)
+        (void)snprintf(q->answer->failure, sizeof(q->answer->failure), "%s", p->body);
+    q->over = true;
+}
+
+void scene_send(struct scene *s, const struct api_request *r, struct question *q)
+{
+    struct peer *p = (struct peer *)(void *)r->origin;
 
     (void)s;
     buf_printf(&world.told, "%s %.*s%s; ", p->seen.id, (int)r->target.n, r->target.p, r->peer ? "" : " (unmarked)");
-    *out = (struct answer){.ok = p->status != 0, .status = p->status};
-    buf_reset(body);
-    buf_append_str(body, p->body);
-    out->body = buf_slice(body);
-    if (p->status == 0)
-        (void)snprintf(out->failure, sizeof(out->failure), "%s", p->body);
+    buf_reset(q->body);
+    p->asked = q;
+    p->due_ms = world.now_ms + p->takes_ms;
+    world.under_way++;
+    if (world.under_way > world.most)
+        world.most = world.under_way;
+    answer_due();
 }
 
 void scene_judge_clock(struct scene *s, const char *check, const char *server, const struct answer *a)
@@ -174,8 +205,11 @@ static void begin(struct peer *peers, size_t n)
 static void look(const struct scene *as, const char *const *gates)
 {
     struct config c = {.feature_gates = gates, .proxy_protocol_from = world.networks};
+    static const struct check_opts alone = {NULL};
     struct scene s = *as;
 
+    s.opts = s.opts == NULL ? &alone : s.opts;
+    s.local_answers = !world.local_away;
     s.config = &c;
     s.f = findings_new();
     s.trust.local_cert = world.local_cert ? (struct tls_ctx *)(void *)&s : NULL;
@@ -190,9 +224,9 @@ static void says(const char *want, const char *name)
     is_slice(buf_slice(&out), want, "%s", name);
 }
 
-#define PEER(name, status, body)                                                                                       \
+#define PEER(name, status_, body_)                                                                                     \
     {                                                                                                                  \
-        {.id = name, .host = name, .source = "etcd"}, status, body                                                     \
+        .seen = {.id = name, .host = name, .source = "etcd"}, .status = status_, .body = body_                         \
     }
 #define WELL "Everything is well: "
 #define UNREACHABLE "    what to do: is it up, is the address right, and does the network let this machine there?\n"
@@ -270,9 +304,9 @@ static void each(void)
                                 PEER("f", 403, ""),
                                 PEER("g", 500, ""),
                                 PEER("h", 200, "{}"),
-                                {{.id = "i", .host = "i", .life = SERVED_LAPSED}, 0, ""}};
+                                {.seen = {.id = "i", .host = "i", .life = SERVED_LAPSED}}};
     const struct scene s = {.believed = true, .minor = 31};
-    struct peer lost[] = {{{.id = "j", .host = "j"}, 0, ""}};
+    struct peer lost[] = {{.seen = {.id = "j", .host = "j"}}};
     const struct scene mistaken = {.believed = true, .mistaken = true};
 
     begin(peers, PEERS);
@@ -382,6 +416,100 @@ static void versions(void)
     }
 }
 
+/* Silent ones cost little, however many there are; and who is not known to be silent is asked before them. */
+static void silent(void)
+{
+    static const struct {
+        size_t n;
+        uint64_t takes_ms, want_ms;
+        const char *want;
+    } rows[] = {
+        {1, 5000, 5000, "Everything is well"},
+        {16, 5000, 5000, "15 wrong"},
+        {17, 5000, 10000, "16 wrong"},
+        {30, 5000, 10000, "29 wrong"},
+        {192, 5000, 60000, "191 wrong"},
+        {193, 5000, 60000, "-- 1 more peers are not examined: a minute was spent on those above"},
+        {1000, 5000, 60000, "-- 808 more peers are not examined"},
+        {1000, 15000, 60000, "-- 936 more peers are not examined"},
+        {17, 60000, 60000, "-- 1 more peers are not examined"},
+        {17, 59900, 119800, "16 wrong"},
+    };
+    static char ids[MANY][24];
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct json_object *status = json_object_new_object(), *servers = json_object_new_array();
+        struct peer *peers = must_zalloc(MANY * sizeof(*peers));
+        struct check_opts opts = {.status = status};
+        const struct scene s = {.opts = &opts, .believed = true};
+
+        for (size_t j = 0; j < rows[i].n; j++) {
+            bool last = j + 1 == rows[i].n;
+            struct json_object *one = json_object_new_object();
+
+            (void)snprintf(ids[j], sizeof(ids[j]), "p%zu", j);
+            peers[j] = (struct peer)PEER(ids[j], last ? 200 : 0, last ? VERSION("30") : "no answer");
+            peers[j].takes_ms = rows[i].takes_ms;
+            json_object_object_add(one, "id", json_object_new_string(ids[j]));
+            json_object_object_add(one, "answers", json_object_new_string(last ? "answers" : "unreachable"));
+            json_object_array_add(servers, one);
+        }
+        json_object_object_add(status, "servers", servers);
+        begin(peers, rows[i].n);
+        look(&s, open_gates);
+        is_u64(world.now_ms, 5000 + rows[i].want_ms, "row %zu: takes so long", i);
+        is_u64(world.most, rows[i].n < 16 ? rows[i].n : 16, "row %zu: so many at once", i);
+        buf_append_char(&out, '\0');
+        ok(strstr(out.p, rows[i].want) != NULL, "row %zu: %.200s", i, out.p);
+        ok(strstr(out.p, "v1.30.3, its discovery is read") != NULL, "row %zu: who answers is examined", i);
+        json_object_put(status);
+        mem_free(peers);
+    }
+}
+
+/* What the running process cannot read is said once: here, unless it is found to be so. */
+static void told(void)
+{
+#define ROW(id, more) "{\"id\":\"" id "\",\"hostname\":\"" id "\",\"lastError\":\"cut\"," more "}"
+    struct check_opts opts = {
+        .status = json_tokener_parse("{\"servers\":[" ROW("a", "\"failing\":true,\"local\":true") "," ROW(
+            "b", "\"failing\":true") "," ROW("c", "\"failing\":false") "," ROW("d", "\"failing\":true") "]}")};
+    struct peer peers[] = {PEER("b", 200, VERSION("30")), PEER("c", 200, VERSION("30")), PEER("d", 0, "refused")};
+    const struct scene s = {.opts = &opts, .believed = true};
+#define REMEDY "\n    what to do: mvproxyctl refresh tries again; mvproxyctl peers shows what comes of it\n"
+
+    begin(peers, 3);
+    look(&s, open_gates);
+    says("peers\nok peer b at 10.0.0.2:6443 (etcd): v1.30.3, its discovery is read\n"
+         "!! the process cannot read peer b, which this check can read: cut" REMEDY
+         "ok peer c at 10.0.0.2:6443 (etcd): v1.30.3, its discovery is read\nXX peer d: refused\n" UNREACHABLE
+         "ok the API servers' versions are neighbours\n\n1 wrong, 1 to be looked at, 3 well.\n",
+         "what differs");
+    world.local_away = true;
+    look(&s, open_gates);
+    says("peers\n-- not examined: the local API server does not answer\n!! the process cannot read peer b: cut" REMEDY
+         "!! the process cannot read peer d: cut" REMEDY "\n0 wrong, 2 to be looked at, 0 well.\n",
+         "without a look of its own");
+    json_object_put(opts.status);
+}
+
+/* What the running process says is not trusted to have a shape. */
+static void odd(void)
+{
+    static const char *const rows[] = {"[]", "{\"servers\":{}}", "{\"servers\":[1,null,{\"id\":[]}]}", "\"x\""};
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct peer peers[] = {PEER("b", 200, VERSION("30"))};
+        struct check_opts opts = {.status = json_tokener_parse(rows[i])};
+        const struct scene s = {.opts = &opts, .believed = true};
+
+        begin(peers, 1);
+        look(&s, open_gates);
+        ok(slice_has_prefix(buf_slice(&out), SLICE_LIT("peers\nok peer b at")), "row %zu", i);
+        json_object_put(opts.status);
+    }
+}
+
 int main(void)
 {
     buf_init(&out, ROOM);
@@ -391,6 +519,9 @@ int main(void)
     balancers();
     discovery();
     versions();
+    silent();
+    told();
+    odd();
     buf_free(&out);
     buf_free(&world.told);
     return tap_end();

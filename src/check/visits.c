@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "check/visits.h"
+
+#include "cluster/api.h"
+#include "cluster/cluster.h"
+#include "net/loop.h"
+
+enum { AT_ONCE = 16, BODY_BYTES = 2 << 20, TURN_MS = 100, BEGIN_MS = 60000, PATIENCE_MS = 10000 };
+
+static bool under_way(const struct visit *one)
+{
+    return one->state == VISIT_ASKED || one->state == VISIT_READING;
+}
+
+static bool is_read(const struct served *v, const char *id)
+{
+    for (size_t i = 0; i < served_n_peers(v); i++)
+        if (strcmp(served_peer_at(v, i)->id, id) == 0)
+            return served_peer_at(v, i)->discovery_known;
+    return false;
+}
+
+static void start(struct scene *s, struct visit *one)
+{
+    const struct api_request r = {.origin = one->peer->origin, .peer = true, .target = SLICE_LIT("/version")};
+
+    buf_init(&one->body, BODY_BYTES);
+    one->question = (struct question){&one->answer, &one->body, false};
+    one->state = VISIT_ASKED;
+    scene_send(s, &r, &one->question);
+}
+
+static void take_answer(struct visit *one, uint64_t now_ms)
+{
+    const struct answer *a = &one->answer;
+    bool said = a->ok && a->status == 200 && version_read(a->body, &one->version) && one->version.major != 0;
+
+    if (!said)
+        one->version.major = 0;
+    one->since_ms = now_ms;
+    one->state = said ? VISIT_READING : VISIT_OVER;
+    one->answer.body = SLICE_NONE;
+    buf_free(&one->body);
+}
+
+static void go_on(struct visit *one, const struct served *v, uint64_t now_ms)
+{
+    if (one->state == VISIT_ASKED && one->question.over)
+        take_answer(one, now_ms);
+    if (one->state != VISIT_READING)
+        return;
+    one->read = is_read(v, one->peer->id);
+    if (one->read || now_ms - one->since_ms >= PATIENCE_MS)
+        one->state = VISIT_OVER;
+}
+
+/* NULL: nobody waits. */
+static struct visit *next_waiting(struct visit *visits, size_t n)
+{
+    struct visit *silent = NULL;
+
+    for (size_t i = 0; i < n; i++) {
+        if (visits[i].state == VISIT_WAITING && !visits[i].silent)
+            return &visits[i];
+        if (visits[i].state == VISIT_WAITING && silent == NULL)
+            silent = &visits[i];
+    }
+    return silent;
+}
+
+static size_t count_under_way(const struct visit *visits, size_t n)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++)
+        count += under_way(&visits[i]);
+    return count;
+}
+
+void visits_make(struct scene *s, struct cluster *c, struct visit *visits, size_t n)
+{
+    uint64_t begin_ms = loop_now_ms(s->loop), now_ms = begin_ms;
+    size_t busy = 0;
+
+    for (;;) {
+        struct visit *next;
+
+        while (busy < AT_ONCE && now_ms - begin_ms < BEGIN_MS && (next = next_waiting(visits, n)) != NULL) {
+            start(s, next);
+            go_on(next, cluster_served(c), now_ms);
+            busy += under_way(next);
+        }
+        if (busy == 0)
+            return;
+        loop_run_once(s->loop, TURN_MS);
+        now_ms = loop_now_ms(s->loop);
+        for (size_t i = 0; i < n; i++)
+            go_on(&visits[i], cluster_served(c), now_ms);
+        busy = count_under_way(visits, n);
+    }
+}
