@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "check/command.h"
 #include "daemon/addresses.h"
 #include "daemon/machine_memory.h"
 #include "net/cidr.h"
@@ -19,6 +20,7 @@
 
 enum {
     FILE_BYTES = 16 << 10,
+    SYSTEMCTL_SECONDS = 10,
     OWN_DESCRIPTORS = 512,   /* beside connections: files, the servers', the admin listener's */
     LEAST_BACKLOG = 4096,    /* the kernel's default since 5.4 */
     LEAST_PORTS = 16 << 10,  /* towards one server */
@@ -59,18 +61,47 @@ static bool limit_of(const struct scene *s, pid_t pid, uint64_t *limit)
     return *limit > 0;
 }
 
+/* What a start would give the process: not this one's own limit, which is the shell's. False: there is no such unit. */
+static bool limit_of_unit(const struct scene *s, uint64_t *limit)
+{
+    const char *const argv[] = {s->opts->systemctl, "show", "--property=LoadState,LimitNOFILE", "mvproxy.service",
+                                NULL};
+    char text[FILE_BYTES] = "";
+    struct err none = {.text = ""};
+    const char *line;
+    struct buf b;
+
+    buf_init(&b, FILE_BYTES);
+    if (s->opts->systemctl != NULL && command_output(argv, SYSTEMCTL_SECONDS, &b, &none))
+        (void)snprintf(text, sizeof(text), "%.*s", (int)buf_len(&b), buf_slice(&b).p);
+    buf_free(&b);
+    line = strstr(text, "LoadState=loaded") == NULL ? NULL : strstr(text, "LimitNOFILE=");
+    if (line == NULL)
+        return false;
+    line += strlen("LimitNOFILE=");
+    *limit = strncmp(line, "infinity", 8) == 0 ? UINT64_MAX : strtoull(line, NULL, 10);
+    /* No limit can be above the kernel's. */
+    if (read_file(s, "sys/fs/nr_open", text) && strtoull(text, NULL, 10) < *limit)
+        *limit = strtoull(text, NULL, 10);
+    return *limit > 0;
+}
+
 /* A client has a connection here, and while it asks something one to a server. */
 static void check_descriptors(struct scene *s)
 {
     uint64_t limit, wanted = 2 * s->config->max_connections + OWN_DESCRIPTORS;
+    bool runs = s->opts->status != NULL;
 
-    if (s->opts->pid == 0 || !limit_of(s, s->opts->pid, &limit))
+    if (runs ? s->opts->pid == 0 || !limit_of(s, s->opts->pid, &limit) : !limit_of_unit(s, &limit))
         return;
     if (limit < wanted)
         findings_warn(
-            s->f, "host-descriptors", "LimitNOFILE= in the unit (it ships with 1048576), or a lower max-connections",
-            "the process may have %llu descriptors, %llu connections of clients (max-connections) may need %llu",
-            (unsigned long long)limit, (unsigned long long)s->config->max_connections, (unsigned long long)wanted);
+            s->f, "host-descriptors",
+            "LimitNOFILE= in a drop-in of the unit (it ships with 1048576; not above fs.nr_open), or a lower "
+            "max-connections",
+            "the process %s have %llu descriptors, %llu connections of clients (max-connections) may need %llu",
+            runs ? "may" : "would", (unsigned long long)limit, (unsigned long long)s->config->max_connections,
+            (unsigned long long)wanted);
     else
         findings_good(s->f, "host-descriptors", "%llu descriptors are enough for max-connections",
                       (unsigned long long)limit);

@@ -7,6 +7,7 @@
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "check/check.h"
@@ -15,6 +16,9 @@
 
 /* As the unit has it. */
 #define SERVICE_USER "mvproxy"
+/* As sd_booted(3) has it. */
+#define SYSTEMD_RUNS "/run/systemd/system"
+#define SYSTEMCTL "/usr/bin/systemctl"
 
 enum { REPORT_BYTES = 16 << 20, USER_BYTES = 256 };
 
@@ -90,6 +94,7 @@ int check_command(const struct check_command *o)
     if (!o->before)
         ask_process(o, &opts, user, &err);
     opts.else_file = o->else_file;
+    opts.systemctl = access(SYSTEMD_RUNS, F_OK) == 0 ? SYSTEMCTL : NULL;
     buf_init(&p.out, REPORT_BYTES);
     if (!o->json)
         findings_on_enter(p.f, on_enter, &p);

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/host.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/timex.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/utf8.h"
+#include "check/command.h"
 
 #define JOURNAL "/usr/bin/journalctl"
 #define GROUPS "/sys/fs/cgroup"
@@ -152,75 +151,28 @@ struct json_object *host_facts(int64_t pid)
 
 /* ---- the log ---- */
 
-static void become_journal(int out)
-{
-    static char *const argv[] = {(char *)"journalctl",
-                                 (char *)"--quiet",
-                                 (char *)"--no-pager",
-                                 (char *)"--lines=1000",
-                                 (char *)"--output=short-iso",
-                                 (char *)"--unit=mvproxy.service",
-                                 (char *)"--unit=mvproxy@*.service",
-                                 NULL};
-    static char *const env[] = {(char *)"LC_ALL=C.UTF-8", NULL};
-    int nowhere = open("/dev/null", O_RDWR);
-
-    (void)dup2(nowhere, STDIN_FILENO);
-    (void)dup2(out, STDOUT_FILENO);
-    (void)dup2(nowhere, STDERR_FILENO);
-    (void)alarm(JOURNAL_SECONDS); /* it outlives what follows */
-    (void)execve(JOURNAL, argv, env);
-    _exit(127);
-}
-
-/* NULL: it cannot be run. */
-static struct json_object *read_journal(int in, pid_t child)
-{
-    struct json_object *text = NULL;
-    struct buf b;
-    int status = -1;
-    ssize_t n = 1;
-
-    buf_init(&b, LOG_BYTES);
-    while (n > 0) {
-        char *room = buf_reserve(&b, FILE_BYTES);
-
-        n = room == NULL ? 0 : read(in, room, FILE_BYTES); /* beyond the ceiling the rest is not wanted */
-        if (n > 0)
-            buf_commit(&b, (size_t)n);
-    }
-    close(in);
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-        ;
-    if (buf_len(&b) > 0)
-        text = json_object_new_string_len(buf_slice(&b).p, (int)buf_len(&b));
-    buf_free(&b);
-    return text;
-}
-
 struct json_object *host_log(struct err *err)
 {
+    static const char *const argv[] = {JOURNAL,
+                                       "--quiet",
+                                       "--no-pager",
+                                       "--lines=1000",
+                                       "--output=short-iso",
+                                       "--unit=mvproxy.service",
+                                       "--unit=mvproxy@*.service",
+                                       NULL};
     struct json_object *text = NULL;
-    int ends[2];
-    pid_t child;
+    struct buf b;
 
     if (access(JOURNAL, X_OK) != 0) {
         (void)err_set(err, "there is no " JOURNAL " here: add the latest lines of mvproxy's log by hand");
         return NULL;
     }
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-        (void)err_set(err, "%s", strerror(errno));
-        return NULL;
-    }
-    child = fork();
-    if (child == 0)
-        become_journal(ends[1]);
-    close(ends[1]);
-    if (child > 0)
-        text = read_journal(ends[0], child);
-    else
-        close(ends[0]);
-    if (text == NULL)
+    buf_init(&b, LOG_BYTES);
+    if (command_output(argv, JOURNAL_SECONDS, &b, err) && buf_len(&b) > 0)
+        text = json_object_new_string_len(buf_slice(&b).p, (int)buf_len(&b));
+    buf_free(&b);
+    if (text == NULL && !err_is_set(err))
         (void)err_set(err, "the journal has nothing of mvproxy.service, or may not be read: add the latest lines of "
                            "mvproxy's log by hand");
     return text;

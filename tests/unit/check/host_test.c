@@ -69,7 +69,7 @@ static void usual(void)
 
 static void make_machine(void)
 {
-    static const char *const folders[] = {"7", "sys", "sys/net", "sys/net/core", "sys/net/ipv4"};
+    static const char *const folders[] = {"7", "sys", "sys/net", "sys/net/core", "sys/net/ipv4", "sys/fs"};
     char path[256];
 
     if (mkdtemp(root) == NULL)
@@ -93,6 +93,9 @@ static void remove_machine(void)
 /* ---- the section ---- */
 
 #define DESCRIPTORS "ok 712 descriptors are enough for max-connections\n"
+#define REMEDY                                                                                                         \
+    "    what to do: LimitNOFILE= in a drop-in of the unit (it ships with 1048576; not above fs.nr_open), or a lower " \
+    "max-connections\n"
 #define QUEUE "ok net.core.somaxconn is 4096\n"
 #define PORTS "ok outgoing connections have ports 32768 to 60999\n"
 #define MEMORY "ok memory is enough for what clients may make the process hold (1000 MiB)\n"
@@ -100,6 +103,7 @@ static void remove_machine(void)
 static struct buf out;
 static const char *apiserver = "https://127.0.0.1:6443";
 static const char *const *balancers;
+static const char *systemctl;
 
 /* Of a process that runs (it is on its addresses) or of none. */
 static void look(const char *const *addresses, uint64_t port, bool runs, uint64_t clients)
@@ -111,7 +115,7 @@ static void look(const char *const *addresses, uint64_t port, bool runs, uint64_
                        .tls_cert_file = "",
                        .proxy_protocol_from = balancers,
                        .apiserver = apiserver};
-    struct check_opts opts = {.before = !runs, .proc = root, .pid = runs ? 7 : 0};
+    struct check_opts opts = {.before = !runs, .proc = root, .pid = runs ? 7 : 0, .systemctl = systemctl};
     struct scene s = {.opts = &opts, .config = &c, .f = findings_new()};
 
     if (runs)
@@ -134,13 +138,11 @@ static void files(void)
     } rows[] = {
         {"all is well", "7/limits", "Max open files 712 1 files\n", 6443, DESCRIPTORS QUEUE PORTS MEMORY},
         {"one descriptor too few", "7/limits", "Max open files            711   4096   files\n", 6443,
-         "!! the process may have 711 descriptors, 100 connections of clients (max-connections) may need 712\n"
-         "    what to do: LimitNOFILE= in the unit (it ships with 1048576), or a lower max-connections\n" QUEUE PORTS
-             MEMORY},
+         "!! the process may have 711 descriptors, 100 connections of clients (max-connections) may need 712\n" REMEDY
+             QUEUE PORTS MEMORY},
         {"a single descriptor", "7/limits", "Max open files 1 1 files\n", 6443,
-         "!! the process may have 1 descriptors, 100 connections of clients (max-connections) may need 712\n"
-         "    what to do: LimitNOFILE= in the unit (it ships with 1048576), or a lower max-connections\n" QUEUE PORTS
-             MEMORY},
+         "!! the process may have 1 descriptors, 100 connections of clients (max-connections) may need 712\n" REMEDY
+             QUEUE PORTS MEMORY},
         {"no limit", "7/limits", "Max open files            unlimited   unlimited   files\n", 6443, QUEUE PORTS MEMORY},
         {"no such line", "7/limits", "Max cpu time 1 1 seconds\n", 6443, QUEUE PORTS MEMORY},
         {"no limits", "7/limits", NULL, 6443, QUEUE PORTS MEMORY},
@@ -337,6 +339,46 @@ static void addresses(void)
     ok(has("are free"), "free, IPv6: %s", out.p);
 }
 
+/* Before the start the unit counts, as the service manager has read it, and not the limit of whoever asks. */
+static void unit_limits(void)
+{
+    static const char *const nobody[] = {"127.0.0.1", NULL};
+    static const struct {
+        const char *name, *says, *nr_open, *want;
+    } rows[] = {
+        {"enough", "echo LimitNOFILE=712; echo LoadState=loaded", "1048576\n", DESCRIPTORS},
+        {"one too few", "echo LoadState=loaded; echo LimitNOFILE=711", "1048576\n",
+         "!! the process would have 711 descriptors, 100 connections of clients (max-connections) may need "
+         "712\n" REMEDY},
+        {"the kernel's limit", "echo LoadState=loaded; echo LimitNOFILE=infinity", "712\n", DESCRIPTORS},
+        {"no such unit", "echo LoadState=not-found; echo LimitNOFILE=1024", "1048576\n", ""},
+        {"not told", "echo LoadState=loaded", "1048576\n", ""},
+        {"a manager that cannot be asked", "echo no bus >&2; exit 1", "1048576\n", ""},
+    };
+    char path[256], script[256], want[2048];
+
+    (void)snprintf(path, sizeof(path), "%s/systemctl", root);
+    systemctl = path;
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        usual();
+        put("sys/fs/nr_open", rows[i].nr_open);
+        (void)snprintf(script, sizeof(script),
+                       "#!/bin/sh\n[ \"$*\" = 'show --property=LoadState,LimitNOFILE mvproxy.service' ] || exit\n%s\n",
+                       rows[i].says);
+        put("systemctl", script);
+        if (chmod(path, 0700) != 0)
+            tap_bail("chmod");
+        look(nobody, 6443, false, 1000ULL * MIB);
+        (void)snprintf(want, sizeof(want), "%s", rows[i].want);
+        ok(want[0] == '\0' ? strstr(out.p, "descriptors") == NULL : strstr(out.p, want) != NULL, "the unit: %s: %s",
+           rows[i].name, out.p);
+    }
+    systemctl = "/nonexistent/systemctl";
+    look(nobody, 6443, false, 1000ULL * MIB);
+    ok(strstr(out.p, "descriptors") == NULL, "the unit: no such program");
+    systemctl = NULL;
+}
+
 int main(void)
 {
     unsigned descriptors;
@@ -350,6 +392,7 @@ int main(void)
     place();
     headers();
     addresses();
+    unit_limits();
     is_u64(descriptors_open(), descriptors, "all files are closed");
     buf_free(&out);
     remove_machine();
