@@ -27,22 +27,29 @@ static size_t place_length(struct slice line)
     return 0;
 }
 
-static size_t next_part(struct slice line, size_t from)
+/* Of the name of an option there; where there is none, it is what is wrong. */
+static size_t option_length(struct slice line, size_t from)
 {
-    for (size_t i = from; i + 1 < line.n; i++)
+    for (size_t i = from; i + 1 < line.n && line.p[i] != ' '; i++)
         if (line.p[i] == ':' && line.p[i + 1] == ' ')
-            return i + 2;
-    return line.n;
+            return i + 2 - from;
+    return 0;
 }
 
-/* Where the remedy begins: behind the last colon after place, option and what is wrong. */
+/* Where the remedy begins: behind the last colon after place, option and what is wrong, but for those within its
+ * quotes. */
 static size_t remedy_start(struct slice line)
 {
-    size_t at = next_part(line, place_length(line)), start = line.n;
+    size_t from = place_length(line);
+    bool quoted = false;
 
-    while ((at = next_part(line, at)) < line.n)
-        start = at;
-    return start;
+    from += option_length(line, from);
+    for (size_t i = line.n; i > from + 1; i--) {
+        quoted = quoted != (line.p[i - 1] == '"');
+        if (!quoted && line.p[i - 1] == ' ' && line.p[i - 2] == ':')
+            return i;
+    }
+    return line.n;
 }
 
 static void take_line(struct scene *s, const char *check, struct slice line, const char *remedy)

@@ -3,20 +3,25 @@
 
 #include "daemon/yaml_tree.h"
 
-static bool complain(struct buf *errors, const struct yaml_node *n, const char *what)
+static bool complain(struct buf *errors, const struct yaml_node *n, struct slice key, const char *what)
 {
-    yaml_complain(errors, &n->place, "%s", what);
+    yaml_complain(errors, &n->place, "%.*s%s%s", (int)key.n, key.n == 0 ? "" : key.p, key.n == 0 ? "" : ": ", what);
     return false;
 }
 
 /* False with a complaint if it is no value. */
-static bool check_value(const struct yaml_node *n, struct buf *errors)
+static bool check_value(const struct yaml_node *n, struct slice key, struct buf *errors)
 {
-    if (n->kind == YAML_MAP)
-        return complain(errors, n, "nested mappings are not used: options are flat");
+    if (n->unended)
+        return false; /* why, has been said */
+    if (n->kind == YAML_MAP) {
+        yaml_complain(errors, &n->place, "%.*s: must be a value, not a mapping: write \"%.*s: VALUE\"", (int)key.n,
+                      key.p, (int)key.n, key.p);
+        return false;
+    }
     if (n->kind == YAML_LIST)
-        return complain(errors, n, "a list is not possible here");
-    return !yaml_is_null(n) || complain(errors, n, "value missing");
+        return complain(errors, n, key, "a list within a list: write its entries into the outer one");
+    return !yaml_is_null(n) || complain(errors, n, key, "value missing: give one, or take the option out");
 }
 
 static bool take_list(struct config_setting *s, const struct yaml_node *list, struct arena *a, struct buf *errors)
@@ -31,9 +36,9 @@ static bool take_list(struct config_setting *s, const struct yaml_node *list, st
     values = arena_alloc(a, (n + 1) * sizeof(*values));
     places = arena_alloc(a, (n + 1) * sizeof(*places));
     if (values == NULL || places == NULL)
-        return complain(errors, list, "out of memory");
+        return complain(errors, list, s->key, "out of memory");
     for (const struct yaml_node *item = list->first; item != NULL; item = item->next) {
-        if (!check_value(item, errors)) {
+        if (!check_value(item, s->key, errors)) {
             ok = false;
             continue;
         }
@@ -49,9 +54,9 @@ static bool take_list(struct config_setting *s, const struct yaml_node *list, st
 static bool take_setting(struct config_setting *s, const struct yaml_node *n, struct arena *a, struct buf *errors)
 {
     *s = (struct config_setting){.key = n->key, .place = n->key_place};
-    if (n->kind == YAML_LIST)
+    if (n->kind == YAML_LIST && !n->unended)
         return take_list(s, n, a, errors);
-    if (!check_value(n, errors))
+    if (!check_value(n, n->key, errors))
         return false;
     s->values = &n->text;
     s->places = &n->place;
@@ -73,10 +78,10 @@ bool yaml_file_parse(const char *name, struct slice text, struct arena *a, struc
     if (root == NULL || yaml_is_null(root))
         return ok;
     if (root->kind != YAML_MAP)
-        return complain(errors, root, "expected a mapping of options (name: value)");
+        return complain(errors, root, SLICE_NONE, "not options and their values: write \"OPTION: VALUE\", a line each");
     for (const struct yaml_node *n = root->first; n != NULL; n = n->next) {
         if (out->n == YAML_FILE_MAX_SETTINGS)
-            return complain(errors, n, "too many settings");
+            return complain(errors, n, SLICE_NONE, "more options than there are: take some out");
         ok = take_setting(&out->settings[out->n++], n, a, errors) && ok;
     }
     return ok;

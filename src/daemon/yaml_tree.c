@@ -12,6 +12,7 @@
 #include <yaml.h>
 
 #include "base/contract.h"
+#include "daemon/yaml_fault.h"
 
 struct reader {
     const char *name;
@@ -34,7 +35,7 @@ bool yaml_tree_read(const char *path, struct arena *a, struct slice *text, struc
 
     if (fd < 0 || fstat(fd, &st) != 0) {
         buf_printf(errors, "%s: %s%s\n", path, strerror(errno),
-                   errno != EACCES ? ""
+                   errno != EACCES ? ": give the path of a YAML file"
                    : getuid() == 0 ? ": let the user that the service runs as read it"
                                    : ": run this as root, or let the user that asks read it");
         if (fd >= 0)
@@ -42,7 +43,9 @@ bool yaml_tree_read(const char *path, struct arena *a, struct slice *text, struc
         return false;
     }
     if (!S_ISREG(st.st_mode) || st.st_size > YAML_TREE_MAX_BYTES) {
-        buf_printf(errors, "%s: %s\n", path, S_ISREG(st.st_mode) ? "larger than 1 MiB" : "not a regular file");
+        buf_printf(errors, "%s: %s\n", path,
+                   S_ISREG(st.st_mode) ? "larger than 1 MiB, which no configuration is: give the right file"
+                                       : "not a regular file: give the path of a YAML file");
         close(fd);
         return false;
     }
@@ -150,14 +153,23 @@ static bool on_scalar(struct reader *r, const yaml_event_t *e)
     return n->text.p != NULL || complain(r, &e->start_mark, "out of memory");
 }
 
+static bool is_placeholder(const struct reader *r, const yaml_event_t *e)
+{
+    return e->type == YAML_MAPPING_START_EVENT && r->open->place.line == e->start_mark.line + 1 &&
+           r->open->place.column == e->start_mark.column; /* directly behind its bracket */
+}
+
 static bool on_start(struct reader *r, const yaml_event_t *e, enum yaml_kind kind)
 {
     struct yaml_node *n;
 
     if (expects_key(r))
-        return complain(r, &e->start_mark, "a key must be a plain word");
+        return complain(r, &e->start_mark,
+                        is_placeholder(r, e)
+                            ? "a template's placeholder (\"{{\") that is not filled in: put its value here"
+                            : "a name must be a plain word: write \"NAME: VALUE\"");
     if (++r->depth > YAML_TREE_MAX_DEPTH)
-        return complain(r, &e->start_mark, "nested too deeply");
+        return complain(r, &e->start_mark, "nested too deeply: write it with fewer levels");
     n = add_node(r, e, kind);
     r->open = n;
     return n != NULL;
@@ -184,20 +196,33 @@ static bool on_event(struct reader *r, const yaml_event_t *e)
     case YAML_MAPPING_END_EVENT:
         return on_end(r);
     case YAML_ALIAS_EVENT:
-        return complain(r, &e->start_mark, "aliases are not supported");
+        return complain(r, &e->start_mark,
+                        "aliases are not supported: write the value itself, in quotes if it begins with \"*\"");
     case YAML_DOCUMENT_START_EVENT:
-        return r->documents++ == 0 || complain(r, &e->start_mark, "more than one document");
+        return r->documents++ == 0 ||
+               complain(r, &e->start_mark, "a second document begins here: give one, without \"---\" in between");
     default:
         return true;
     }
 }
 
-static void say_syntax_error(struct reader *r, const yaml_parser_t *p)
+static void say_syntax_error(struct reader *r, const yaml_parser_t *p, struct slice text)
 {
-    complain(r, &p->problem_mark, p->problem != NULL ? p->problem : "not valid YAML");
+    struct yaml_fault f;
+
+    yaml_fault_explain(p, text, &f);
+    r->failed = true;
+    yaml_complain(r->errors, &(struct config_place){r->name, f.line, f.column}, "%s", f.text);
 }
 
-static void read_events(struct reader *r, yaml_parser_t *p)
+/* What is not whole is nobody's to judge. */
+static void mark_unended(struct reader *r)
+{
+    for (struct yaml_node *n = r->open; n != NULL; n = n->parent)
+        n->unended = true;
+}
+
+static void read_events(struct reader *r, yaml_parser_t *p, struct slice text)
 {
     bool go_on = true;
 
@@ -205,12 +230,13 @@ static void read_events(struct reader *r, yaml_parser_t *p)
         yaml_event_t e;
 
         if (!yaml_parser_parse(p, &e)) {
-            say_syntax_error(r, p);
-            return;
+            say_syntax_error(r, p, text);
+            break;
         }
         go_on = e.type != YAML_STREAM_END_EVENT && on_event(r, &e);
         yaml_event_delete(&e);
     }
+    mark_unended(r);
 }
 
 bool yaml_tree_parse(const char *name, struct slice text, struct arena *a, struct yaml_node **root, struct buf *errors)
@@ -224,7 +250,7 @@ bool yaml_tree_parse(const char *name, struct slice text, struct arena *a, struc
         return false;
     }
     yaml_parser_set_input_string(&p, (const unsigned char *)text.p, text.n);
-    read_events(&r, &p);
+    read_events(&r, &p, text);
     yaml_parser_delete(&p);
     *root = r.root;
     return !r.failed;

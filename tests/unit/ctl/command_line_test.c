@@ -494,8 +494,8 @@ static void check(void)
     is_str(
         said.out,
         "{\"findings\":[{\"section\":\"configuration\",\"check\":\"configuration-valid\",\"mark\":\"error\",\"text\":"
-        "\"nothing.yaml: No such file or directory\",\"remedy\":\"mvproxy.conf(5) says what the option takes; "
-        "mvproxy -t checks it again\"}],\"errors\":1,\"warnings\":0}\n",
+        "\"nothing.yaml: No such file or directory\",\"remedy\":\"give the path of a YAML file\"}],\"errors\":1,"
+        "\"warnings\":0}\n",
         "as JSON");
     (void)setenv("LC_ALL", "C.UTF-8", 1);
     run(text, NULL, -1, &said);

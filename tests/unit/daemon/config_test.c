@@ -75,13 +75,15 @@ static const struct {
     {"list for a scalar", BASE "v: [1, 2]\n", "F:4:1: v: takes a single value, not a list\n"},
     {"empty item", BASE "peer-allowed-cidrs: 10.0.0.0/8,,::1\n",
      "F:4:21: peer-allowed-cidrs: empty item in the list\n"},
-    {"value missing", BASE "v:\n", "F:4:3: value missing\n"},
-    {"nested mapping", BASE "v:\n  x: 1\n", "F:5:3: nested mappings are not used: options are flat\n"},
-    {"alias", "tls-cert-file: &a c\ntls-private-key-file: *a\n", "F:2:23: aliases are not supported\n"},
-    {"two documents", BASE "---\nv: 1\n", "F:4:1: more than one document\n"},
-    {"not a mapping", "- a\n- b\n", "F:1:1: expected a mapping of options (name: value)\n"},
-    {"a lone word", "hello\n", "F:1:1: expected a mapping of options (name: value)\n"},
-    {"bad YAML", "v: \"1\n", "F:2:1: found unexpected end of stream\n"},
+    {"value missing", BASE "v:\n", "F:4:3: v: value missing: give one, or take the option out\n"},
+    {"nested mapping", BASE "v:\n  x: 1\n", "F:5:3: v: must be a value, not a mapping: write \"v: VALUE\"\n"},
+    {"alias", "tls-cert-file: &a c\ntls-private-key-file: *a\n",
+     "F:2:23: aliases are not supported: write the value itself, in quotes if it begins with \"*\"\n"},
+    {"two documents", BASE "---\nv: 1\n",
+     "F:4:1: a second document begins here: give one, without \"---\" in between\n"},
+    {"not a mapping", "- a\n- b\n", "F:1:1: not options and their values: write \"OPTION: VALUE\", a line each\n"},
+    {"a lone word", "hello\n", "F:1:1: not options and their values: write \"OPTION: VALUE\", a line each\n"},
+    {"bad YAML", "v: \"1\n", "F:1:4: the quote that opens here does not end: close it\n"},
     {"several at once", BASE "v: x\nnope: 1\nlocal-failover: 7\n",
      "F:4:4: v: \"x\" is not a whole number\nF:5:1: nope: unknown option\n"
      "F:6:17: local-failover: must be true or false, not \"7\"\n"},
@@ -249,7 +251,8 @@ static void test_missing_file(void)
 
     buf_init(&errors, 4096);
     is_null(config_load("/nonexistent/mvproxy.yaml", NULL, 0, &errors), "a missing file is refused");
-    is_slice(buf_slice(&errors), "/nonexistent/mvproxy.yaml: No such file or directory\n", "in one clear line");
+    is_slice(buf_slice(&errors), "/nonexistent/mvproxy.yaml: No such file or directory: give the path of a YAML file\n",
+             "in one clear line");
     buf_free(&errors);
 }
 

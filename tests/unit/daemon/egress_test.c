@@ -94,11 +94,11 @@ static const struct {
     {"GRPC for peers", ONE("controlplane") "    proxyProtocol: GRPC\n    transport: {uds: {udsName: /p}}\n", "F:6:20: proxyProtocol: GRPC is not supported by mvproxy, which uses this selection; HTTPConnect and Direct are\n"},
     {"GRPC for etcd", ONE("etcd") "    proxyProtocol: GRPC\n    transport: {uds: {udsName: /p}}\n", "F:6:20: proxyProtocol: GRPC is not supported by mvproxy, which uses this selection; HTTPConnect and Direct are\n"},
     {"GRPC over TCP", ONE("cluster") "    proxyProtocol: GRPC\n    transport: {tcp: {url: \"http://10.0.0.1:1\"}}\n", "F:7:5: uds: must be set for GRPC\n"},
-    {"two documents", HEAD "---\n" HEAD, "F:3:1: more than one document\n"},
-    {"an alias", HEAD "egressSelections: [&a {name: etcd, connection: {proxyProtocol: Direct}}, *a]\n", "F:3:74: aliases are not supported\n"},
-    {"no YAML", HEAD "egressSelections: [\n", "F:4:1: did not find expected node content\n"},
-    {"a mapping for a key", HEAD "? {a: b}\n: c\n", "F:3:3: a key must be a plain word\n"},
-    {"too deep", HEAD "egressSelections: [[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]\n", "F:3:34: nested too deeply\nF:3:20: an egress selection must be a mapping\n"},
+    {"two documents", HEAD "---\n" HEAD, "F:3:1: a second document begins here: give one, without \"---\" in between\n"},
+    {"an alias", HEAD "egressSelections: [&a {name: etcd, connection: {proxyProtocol: Direct}}, *a]\n", "F:3:74: aliases are not supported: write the value itself, in quotes if it begins with \"*\"\n"},
+    {"no YAML", HEAD "egressSelections: [\n", "F:4:1: a value is missing before this, or a bracket does not end: write the value, or close the bracket\n"},
+    {"a mapping for a key", HEAD "? {a: b}\n: c\n", "F:3:3: a name must be a plain word: write \"NAME: VALUE\"\n"},
+    {"too deep", HEAD "egressSelections: [[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]\n", "F:3:34: nested too deeply: write it with fewer levels\nF:3:20: an egress selection must be a mapping\n"},
     {"several at once", ONE("nodes") "    proxyProtocol: Direct\n- name: etcd\n  connection: {proxyProtocol: None}\n", "F:4:9: name: must be controlplane, cluster or etcd, not \"nodes\"\nF:8:31: proxyProtocol: must be Direct, HTTPConnect or GRPC, not \"None\"\n"},
     /* clang-format on */
 };
@@ -169,7 +169,8 @@ static void test_files(void)
 
     buf_init(&errors, 4096);
     ok(!egress_load("/nonexistent/egress.yaml", a, &e, &errors), "no file");
-    is_slice(buf_slice(&errors), "/nonexistent/egress.yaml: No such file or directory\n", "no file: said");
+    is_slice(buf_slice(&errors), "/nonexistent/egress.yaml: No such file or directory: give the path of a YAML file\n",
+             "no file: said");
     buf_free(&errors);
     arena_free(a);
     load("a file", HEAD, NULL);

@@ -117,7 +117,7 @@ static void refuses(void)
         {"two that are not there", BASE PROXY "peer-ca-file: none.crt\n",
          "CA bundle nothing.crt: No such file or directory\nCA bundle none.crt: No such file or directory\n"},
         {"no egress selector", BASE "egress-selector-config-file: none.yaml\n",
-         "none.yaml: No such file or directory\n"},
+         "none.yaml: No such file or directory: give the path of a YAML file\n"},
     };
 
     for (size_t i = 0; i < ROWS(rows); i++) {

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Why libyaml did not understand a text, in words for who wrote it: where the fault was made (which is often a line
+ * before the one where libyaml gave up), what is wrong there, and what to write.
+ */
+#ifndef MVPROXY_DAEMON_YAML_FAULT_H
+#define MVPROXY_DAEMON_YAML_FAULT_H
+
+#include <yaml.h>
+
+#include "base/slice.h"
+
+enum { YAML_FAULT_BYTES = 256 };
+
+struct yaml_fault {
+    size_t line, column; /* from 1, in characters */
+    char text[YAML_FAULT_BYTES];
+};
+
+/* `p` has just failed on `text`. */
+void yaml_fault_explain(const yaml_parser_t *p, struct slice text, struct yaml_fault *out);
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is said of a text that is no YAML: at the place where the fault was made, in words for who wrote it. */
+#include "daemon/yaml_tree.h"
+#include "lib/tap.h"
+
+#define TAB "a tab where YAML wants blanks: indent with blanks\n"
+#define QUOTE "the quote that opens here does not end: close it\n"
+#define BLANK "a blank is missing behind the colon: write \"v: VALUE\"\n"
+#define INDENTED "this line is indented and belongs to nothing: begin it in the column of the options around it\n"
+#define MERGE "a conflict of a merge that is not resolved: keep one side, and take the marks out\n"
+#define START(c) "a value cannot begin with \"" c "\": put the value in quotes\n"
+#define EQUALS(name) "a \"=\" where a colon belongs: write \"" name ": VALUE\", or \"- \" before an entry of a list\n"
+#define NO_OPTION "not an option and its value: write \"OPTION: VALUE\"\n"
+#define UTF8 "not UTF-8 from here: save the file as UTF-8, or write the character in plain letters\n"
+#define ESCAPE "no such character behind \"\\\" in double quotes: write \"\\\\\" for one \"\\\", or use single quotes\n"
+#define TEXT(s) s, sizeof(s) - 1
+
+static const struct {
+    const char *text;
+    size_t n;
+    const char *want;
+} faults[] = {
+    {TEXT("a: 1\nb: \"x\nc: 2\n"), "F:2:4: " QUOTE},
+    {TEXT("a: 1\nb: 'x\nc: 2\n"), "F:2:4: " QUOTE},
+    {TEXT("a: \"x\nb: \"y\nc: 2\n"), "F:1:4: the quote that opens here does not end in its line: close it\n"},
+    {TEXT("a: \"x\" y\nc: 2\n"),
+     "F:1:8: something follows the value: put the whole value in quotes, or take the rest away\n"},
+    {TEXT("a: [x, y\nb: 1\n"), "F:1:4: the bracket \"[\" that opens here does not end: close it with \"]\"\n"},
+    {TEXT("a: [x,\n  y\n"), "F:1:4: the bracket \"[\" that opens here does not end: close it with \"]\"\n"},
+    {TEXT("a: {x: 1\nb: 1\n"), "F:1:4: the bracket \"{\" that opens here does not end: close it with \"}\"\n"},
+    {TEXT("a: [\"x\" \"y\"]\n"), "F:1:9: a comma is missing before this, in the list of line 1: add it\n"},
+    {TEXT("a:\n\t- x\n"), "F:2:1: " TAB},
+    {TEXT("a:\n  \t- x\n"), "F:2:3: " TAB},
+    {TEXT("a: 1\n\tv: 1\n"), "F:2:1: " TAB},
+    {TEXT("a: 1\nv:1\nb: 2\n"), "F:2:3: " BLANK},
+    {TEXT("v:1\nb: 2\n"), "F:1:3: " BLANK},
+    {TEXT("b: 2\nv:1\n"), "F:2:3: " BLANK},
+    {TEXT("\xef\xbb\xbfv:1\r\nb: 2\r\n"), "F:1:3: " BLANK},
+    {TEXT("a: 1\nv=1\nb: 2\n"), "F:2:2: " EQUALS("v")},
+    {TEXT("a:\ncp-2=10.0.0.2:6443\nb: 2\n"), "F:2:5: " EQUALS("cp-2")},
+    {TEXT("a: 1\n v: 1\n"), "F:2:2: " INDENTED},
+    {TEXT(" a: 1\nv: 1\n"), "F:2:1: this line does not begin in column 2, as those before it do: begin it there\n"},
+    {TEXT("a: 1\n# x\n\nhello\nb: 2\n"),
+     "F:4:1: not an option and its value: write \"OPTION: VALUE\", and quote values "
+     "with special characters\n"},
+    {TEXT("hello\n\nb: 2\n"), "F:1:1: " NO_OPTION},
+    {TEXT("a: https: //x\n"), "F:1:9: a second \": \" in one line: put the value in quotes\n"},
+    {TEXT("a: @x\n"), "F:1:4: " START("@")},
+    {TEXT("a: %x\n"), "F:1:4: " START("%")},
+    {TEXT("a: `x\n"), "F:1:4: " START("`")},
+    {TEXT("a: *\n"), "F:1:5: a value that begins with \"*\" or \"&\": put the value in quotes\n"},
+    {TEXT("a: |x\n"),
+     "F:1:5: a value that begins with \"|\" or \">\", which is for several lines: put the value in quotes\n"},
+    {TEXT("a: - x\n"),
+     "F:1:4: an entry of a list cannot stand here: give it a line of its own below the option: \"- VALUE\"\n"},
+    {TEXT("a:\n  - x\n  y: 1\n"), "F:3:3: not an entry of the list above: begin it with \"- \", in the same column\n"},
+    {TEXT("a: 1\n<<<<<<< HEAD\nb: 1\n=======\nb: 2\n>>>>>>> x\n"), "F:2:1: " MERGE},
+    {TEXT("<<<<<<< HEAD\nb: 1\n=======\nb: 2\n>>>>>>> x\n"), "F:1:1: " MERGE},
+    {TEXT("a: 1\nb:\xc2\xa0"
+          "1\nc: 2\n"),
+     "F:2:3: no-break space (U+00A0) in place of a blank: put a plain one there\n"},
+    {TEXT("a: \xc3\xbc\nb: \xfc\n"), "F:2:4: " UTF8},
+    {TEXT("a: \xc3\xbc \xfc\n"), "F:1:6: " UTF8},
+    {TEXT("a: 1\nb: x\0y\n"), "F:2:5: control character U+0000: take it out\n"},
+    {TEXT("a: 1\nb: x\x1b\n"), "F:2:5: control character U+001B: take it out\n"},
+    {TEXT("a: \"c\\p\"\n"), "F:1:6: " ESCAPE},
+    {TEXT("a: \"c\\xzz\"\n"), "F:1:8: " ESCAPE},
+    {TEXT("a: {{ x }}\n"), "F:1:5: a template's placeholder (\"{{\") that is not filled in: put its value here\n"},
+    {TEXT("a: [\n"),
+     "F:2:1: a value is missing before this, or a bracket does not end: write the value, or close the bracket\n"},
+    {TEXT("a: [x,, y]\n"), "F:1:7: nothing stands before this comma: take the comma out\n"},
+    {TEXT("[a]: 1\n"), "F:1:1: a name must be a plain word: write \"NAME: VALUE\"\n"},
+};
+
+static void test_faults(void)
+{
+    for (size_t i = 0; i < ROWS(faults); i++) {
+        struct arena *a = arena_new(1 << 20);
+        struct yaml_node *root;
+        struct buf errors;
+
+        buf_init(&errors, 1 << 16);
+        ok(!yaml_tree_parse("F", slice_of(faults[i].text, faults[i].n), a, &root, &errors), "it is refused");
+        is_slice(buf_slice(&errors), faults[i].want, "%s", faults[i].text);
+        buf_free(&errors);
+        arena_free(a);
+    }
+}
+
+/* However many lines: each look at them is one. */
+static void test_long(void)
+{
+    enum { LINES = 300000 };
+    struct arena *a = arena_new(1 << 20);
+    struct yaml_node *root;
+    struct buf text, errors;
+
+    buf_init(&text, 1 << 20);
+    buf_init(&errors, 1 << 16);
+    for (size_t i = 0; i < LINES; i++)
+        buf_append_str(&text, "#\n");
+    buf_append_str(&text, "a: \"x\" y\n");
+    ok(!yaml_tree_parse("F", buf_slice(&text), a, &root, &errors), "it is refused");
+    ok(buf_len(&errors) > 0 && slice_has_prefix(buf_slice(&errors), SLICE_LIT("F:300001:8: ")), "in its line");
+    buf_free(&errors);
+    buf_free(&text);
+    arena_free(a);
+}
+
+int main(void)
+{
+    test_faults();
+    test_long();
+    return tap_end();
+}
