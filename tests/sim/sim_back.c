@@ -8,15 +8,17 @@
 
 #include "back/loop_token.h"
 #include "base/buf.h"
+#include "base/contract.h"
 #include "base/limits.h"
 #include "net/loop.h"
 
-enum { ARENA = 1 << 20, PIECE = 16 << 10 };
+enum { ARENA = 1 << 20, PIECE = 16 << 10, KEPT = 256 };
 
 struct back {
     struct loop *loop;
     struct back *net; /* whose servers it reaches: its own, or another's */
     struct list servers;
+    struct list over; /* the last that have ended: their memory stays, so that who still knows them is found out */
     size_t open;
     uint64_t connections;
     bool (*reach)(void *arg, const struct back *from, const struct sim_server *to);
@@ -51,6 +53,8 @@ struct sim_request {
     struct http_head head, answer;
     struct slice sent; /* the body */
     bool with_cert, dead, replied, paused;
+    struct list_node over; /* on back.over once it is dead */
+    bool freed;
     bool answered; /* its head has come */
     bool refused;  /* by the allow rule */
     uint64_t connection;
@@ -84,6 +88,7 @@ struct back *back_new(struct loop *l, struct metrics *m)
     b->loop = l;
     b->net = b;
     list_init(&b->servers);
+    list_init(&b->over);
     return b;
 }
 
@@ -105,6 +110,16 @@ static bool reaches(const struct back *from, const struct sim_server *to)
     return from->net->reach == NULL || from->net->reach(from->net->reach_arg, from, to);
 }
 
+static void forget_over(struct back *b, size_t kept)
+{
+    while (b->over.count > kept) {
+        struct sim_request *q = list_entry(list_pop_front(&b->over), struct sim_request, over);
+
+        if (q->freed)
+            mem_free(q);
+    }
+}
+
 void back_free(struct back *b)
 {
     struct list_node *n;
@@ -115,6 +130,7 @@ void back_free(struct back *b)
         mem_free(s->address);
         mem_free(s);
     }
+    forget_over(b, 0);
     mem_free(b);
 }
 
@@ -312,7 +328,9 @@ static void request_free(void *arg)
         loop_timer_free(q->timeout);
     buf_free(&q->body);
     arena_free(q->arena);
-    mem_free(q); /* the first member of either face */
+    q->freed = true;
+    if (!list_linked(&q->over))
+        mem_free(q); /* the first member of either face */
 }
 
 static void request_over(struct sim_request *q)
@@ -329,6 +347,8 @@ static void request_over(struct sim_request *q)
         if (q->server->gone != NULL)
             q->server->gone(q->server->arg, q);
     }
+    list_push_back(&q->back->over, &q->over);
+    forget_over(q->back, KEPT);
     loop_defer(q->back->loop, &q->free, request_free, q);
 }
 
@@ -571,6 +591,7 @@ const char *back_failure_name(enum back_failure why)
 
 void back_cancel(struct back_request *r)
 {
+    must_hold(!r->q.dead);
     request_over(&r->q);
 }
 
@@ -598,8 +619,10 @@ struct fetch *fetch_start(struct back *b, struct loop *l, const struct fetch_opt
 
 void fetch_cancel(struct fetch **f)
 {
-    if (*f != NULL)
+    if (*f != NULL) {
+        must_hold(!(*f)->q.dead); /* its function has been called: it must have been forgotten there */
         request_over(&(*f)->q);
+    }
     *f = NULL;
 }
 
