@@ -111,10 +111,9 @@ static void key_undiscovered(struct key *k, const struct served_input *in)
 {
     buf_append_str(&k->text, "undiscovered");
     for (size_t i = 0; i < in->n_undiscovered; i++) {
-        buf_append_char(&k->text, ' ');
-        buf_append(&k->text, in->undiscovered[i].version);
-        buf_append_char(&k->text, '.');
-        buf_append(&k->text, in->undiscovered[i].group);
+        struct slice version = in->undiscovered[i].version, group = in->undiscovered[i].group;
+
+        buf_printf(&k->text, " %.*s.%.*s", (int)version.n, version.p, (int)group.n, group.p);
     }
     buf_append_char(&k->text, '\n');
 }

@@ -5,6 +5,7 @@
 #include "back/back.h"
 #include "base/clock.h"
 #include "base/metric.h"
+#include "cluster/cluster_view.h"
 #include "lib/tap.h"
 #include "sim/world.h"
 
@@ -65,6 +66,16 @@ static bool address_there(struct story *s)
 static double publishing(struct story *s)
 {
     return world_metric(&s->w, "mvproxy_identity_lease_publishing", NULL);
+}
+
+static void state_is(struct story *s, const char *state)
+{
+    struct cluster_view v;
+
+    if (!cluster_view_take(s->w.cluster, &v))
+        tap_bail("no view");
+    is_str(v.identity, state, "%s: %s", state, s->moment);
+    cluster_view_free(&v);
 }
 
 static double yielded(struct story *s)
@@ -414,6 +425,47 @@ static void reload(struct story *s, bool peers, enum identity_mode mode)
     cluster_update(s->w.cluster, &s->w.opts);
 }
 
+/* A Lease that the server keeps itself by now needs no word of its server, which is away. */
+static void stop_after_upgrade(void)
+{
+    struct story s;
+    bool left = false;
+
+    begin(&s, 24, IDENTITY_AUTO);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 1000);
+    goes(&s);
+    sim_run_ms(s.w.loop, 700);
+    comes(&s, 28);
+    server_renews(&s, false);
+    is_left_to_server(&s);
+    goes(&s);
+    cluster_stop(s.w.cluster, on_left, &left);
+    sim_run_ms(s.w.loop, 0);
+    ok(left && lease_there(&s), "it stays, and nobody waits for it");
+    end(&s);
+}
+
+/* To be left to the server, and stopped while ours is still being removed: it does not begin again. */
+static void stop_after_reload(uint64_t after_ms)
+{
+    struct story s;
+    bool left = false;
+
+    begin(&s, 24, IDENTITY_AUTO);
+    (void)snprintf(s.moment, sizeof s.moment, "stopped %llu ms after a reload", (unsigned long long)after_ms);
+    kube_sim(s.w.local)->delay_ms = 15;
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 1000);
+    reload(&s, true, IDENTITY_OBSERVE);
+    sim_run_ms(s.w.loop, after_ms);
+    cluster_stop(s.w.cluster, on_left, &left);
+    sim_run_ms(s.w.loop, 3000);
+    ok(left && !lease_there(&s), "nothing is left: %s", s.moment);
+    state_is(&s, "stopped");
+    end(&s);
+}
+
 struct last_word {
     struct story *s;
     bool told, there; /* the Lease was, when it was told */
@@ -465,6 +517,7 @@ static void reloaded(uint64_t after_ms, uint64_t then_ms, enum identity_mode las
     ok(by_us(&s) == (last == IDENTITY_PUBLISH || last == IDENTITY_AUTO), "as it was said last: %s", s.moment);
     sim_run_ms(s.w.loop, 30000);
     ok(by_us(&s) == (last == IDENTITY_PUBLISH || last == IDENTITY_AUTO), "for good: %s", s.moment);
+    state_is(&s, last == IDENTITY_OFF ? "stopped" : last == IDENTITY_OBSERVE ? "observing" : "publishing");
     is_double(yielded(&s), 0, "nobody is a stranger: %s", s.moment);
     end(&s);
 }
@@ -483,6 +536,9 @@ int main(void)
     for (uint64_t after = 0; after < 400; after += 13)
         stopped_at_once(after);
     stops();
+    stop_after_upgrade();
+    for (uint64_t after = 0; after < 60; after += 7)
+        stop_after_reload(after);
     reloads();
     restarts();
     all_twins();
