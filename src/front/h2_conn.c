@@ -346,6 +346,7 @@ static void settle(struct h2_conn *c)
         close_conn(c, c->shut_reason, c->close_reason, STREAM_CLOSE_NOW);
         return;
     }
+    must_hold(c->state != H2_CLOSED); /* what is below asks streams and session that a close has ended */
     attend_woken(c);
     if (c->parting && !send_output(c)) {
         close_broken(c);
@@ -585,6 +586,5 @@ bool h2_conn_start(struct front_conn *fc)
     if (fc->host->draining)
         announce(c, FRONT_CLOSE_DRAIN);
     h2_conn_wake(c);
-    arm(c);
     return true;
 }

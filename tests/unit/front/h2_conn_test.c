@@ -448,6 +448,11 @@ static void test_slow_stream(struct kit *k)
     is_int(good, 5, "streams beside it are served");
     is_u64(slow.r->body_bytes, 65535, "it still waits");
     is_int(slow.h->writable, told, "nobody was told otherwise");
+    ok(told > 0, "but once, before");
+    exchange_pause_body(slow.h->x);
+    exchange_resume_body(slow.h->x);
+    kit_settle(k);
+    is_int(slow.h->writable, told, "a request that goes on says nothing of its answer");
     nghttp2_session_set_local_window_size(k->session, NGHTTP2_FLAG_NONE, slow.r->id, 32 << 20);
     kit_flush(k);
     ok(kit_until(k, download_done, &slow), "when its window opens it goes on");
