@@ -55,12 +55,8 @@ class Executed:
                             found[line["line_number"]] = found.get(line["line_number"], 0) + line["count"]
         return self.cache[test, path]
 
-    def that_reach(self, tests, path, line, build):
+    def reaches(self, test, path, line, build):
         """A line without a counter belongs to the statement that begins above it."""
-        found = []
-        for test in tests:
-            lines = self.lines(test, path, build)
-            begun = max((n for n in lines if n <= line), default=None)
-            if begun is not None and lines[begun] > 0:
-                found.append(test)
-        return found
+        lines = self.lines(test, path, build)
+        begun = max((n for n in lines if n <= line), default=None)
+        return begun is not None and lines[begun] > 0
