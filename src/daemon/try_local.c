@@ -12,8 +12,10 @@ enum { TRY_TIMEOUT_MS = 3000, TRY_TURN_MS = 100, TRY_BODY_BYTES = 64 << 10 };
 
 struct trial {
     const struct config *c;
+    const struct origin *local;
+    const char *option; /* that is wrong; NULL: none */
     struct err *err;
-    bool over, ok;
+    bool over;
 };
 
 static bool says(const struct fetch_result *r, const char *words)
@@ -26,14 +28,23 @@ static void on_answer(void *arg, const struct fetch_result *r)
     struct trial *t = arg;
 
     t->over = true;
+    if (origin_loops(t->local)) {
+        (void)err_set(t->err,
+                      "at %s an mvproxy answers, not a kube-apiserver, and requests would go round: let it lead "
+                      "to kube-apiserver alone: an address of loopback is best, no virtual one and no load balancer",
+                      t->c->apiserver);
+        t->option = "apiserver";
+        return;
+    }
     /* As OpenSSL says it of each certificate that is not believed; an alert is what the server says of ours. */
     if (r->ok || !says(r, "certificate") || says(r, "alert"))
         return;
-    t->ok = err_set(t->err, "the certificate that %s shows is not believed (%s): %s", t->c->apiserver, r->failure,
-                    says(r, "has expired") || says(r, "not yet valid")
-                        ? "renew it, or set the clock of this machine"
-                        : "give the CA that has signed kube-apiserver's --tls-cert-file, and see that "
-                          "apiserver-tls-server-name is one of its names");
+    t->option = "apiserver-ca-file";
+    (void)err_set(t->err, "the certificate that %s shows is not believed (%s): %s", t->c->apiserver, r->failure,
+                  says(r, "has expired") || says(r, "not yet valid")
+                      ? "renew it, or set the clock of this machine"
+                      : "give the CA that has signed kube-apiserver's --tls-cert-file, and see that "
+                        "apiserver-tls-server-name is one of its names");
 }
 
 static void ask(struct loop *l, struct back *b, struct origin *o, struct trial *t)
@@ -53,14 +64,15 @@ static void ask(struct loop *l, struct back *b, struct origin *o, struct trial *
         loop_run_once(l, TRY_TURN_MS);
 }
 
-bool try_local(const struct config *c, const struct trust *t, struct err *err)
+const char *try_local(const struct config *c, const struct trust *t, struct err *err)
 {
-    struct trial trial = {.c = c, .err = err, .ok = true};
+    struct trial trial = {.c = c, .err = err};
     struct metrics *m = metrics_new();
     struct loop *l = loop_new(m);
     struct back *b = back_new(l, m);
     struct origin *o = wire_local_origin(b, c, t, "");
 
+    trial.local = o;
     if (o != NULL) {
         ask(l, b, o, &trial);
         origin_unref(o);
@@ -68,5 +80,5 @@ bool try_local(const struct config *c, const struct trust *t, struct err *err)
     back_free(b);
     loop_free(l);
     metrics_free(m);
-    return trial.ok;
+    return trial.option;
 }

@@ -9,8 +9,8 @@
 #include "daemon/config.h"
 #include "daemon/trust.h"
 
-/* False with *err if its certificate is refused. A server that does not answer, for whatever reason, says nothing of
- * the configuration. Waits for three seconds at most. */
-bool try_local(const struct config *c, const struct trust *t, struct err *err);
+/* The option that is wrong, with *err, if its certificate is refused or an mvproxy answers; else NULL: a server that
+ * does not answer, for whatever reason, says nothing of the configuration. Waits for three seconds at most. Logs. */
+const char *try_local(const struct config *c, const struct trust *t, struct err *err);
 
 #endif

@@ -12,14 +12,16 @@
 #include "net/cidr.h"
 #include "net/listeners.h"
 #include "net/proxy_accept.h"
+#include "net/sockopt.h"
 #include "net/tls_ctx.h"
 #include "net/tls_peer.h"
 
 enum {
     DRAIN_ARRIVING_MS = 1000, /* for a request that is on its way when we drain */
     DRAIN_LOOK_MS = 200,
-    FULL_SAID_MS = 60000, /* between two lines that say that the connection limit is reached */
-    FRESH_ALWAYS = 64,    /* silent connections that a low max_connections does not forbid */
+    FULL_SAID_MS = 60000,       /* between two lines that say that the connection limit is reached */
+    HEADERLESS_SAID_MS = 60000, /* between two lines that say that PROXY headers are missing */
+    FRESH_ALWAYS = 64,          /* silent connections that a low max_connections does not forbid */
 };
 
 struct front {
@@ -39,8 +41,10 @@ struct front {
     unsigned port;
     bool paused; /* the listener: max_connections, or held */
     bool held;
-    uint64_t full_said_ms; /* when the limit was last logged; 0: never */
-    unsigned full_times;   /* that it was reached since then */
+    uint64_t full_said_ms;       /* when the limit was last logged; 0: never */
+    unsigned full_times;         /* that it was reached since then */
+    uint64_t headerless_said_ms; /* when a missing PROXY header was last logged; 0: never */
+    unsigned headerless_times;   /* that one was missing since then */
     void (*on_drained)(void *arg);
     void *drained_arg;
     struct lifetime life;
@@ -282,12 +286,26 @@ static void on_proxied(int fd, const struct sockaddr *client, void *arg)
     enter(arg, fd, client);
 }
 
-static void on_bad_proxy_header(const char *why, void *arg)
+/* A balancer may look once a second whether anybody listens, without a word: not every time is worth a line. */
+static void on_bad_proxy_header(int fd, const char *why, void *arg)
 {
     struct front *f = arg;
+    uint64_t now = loop_now_ms(f->host.loop);
+    struct sockaddr_storage addr = {.ss_family = AF_UNSPEC};
+    socklen_t len = sizeof(addr);
+    char ip[INET6_ADDRSTRLEN] = "";
 
-    log_v(3, "PROXY protocol header refused", LT("reason", why));
     front_stats_closed(f->host.stats, FRONT_CLOSE_PROXY_HEADER);
+    f->headerless_times++;
+    if (f->headerless_said_ms != 0 && now - f->headerless_said_ms < HEADERLESS_SAID_MS)
+        return;
+    f->headerless_said_ms = now;
+    if (getpeername(fd, (struct sockaddr *)&addr, &len) == 0)
+        sockopt_ip((struct sockaddr *)&addr, ip);
+    log_warning("Connection refused that began without a valid PROXY header, as proxy-protocol-from demands it: let "
+                "the load balancer send one, or take its address out",
+                LT("client", ip), LT("reason", why), LU("timesSinceLastLine", f->headerless_times));
+    f->headerless_times = 0;
 }
 
 static bool comes_from_balancer(const struct front *f, int fd)

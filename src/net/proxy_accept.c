@@ -48,10 +48,10 @@ static void refuse(struct waiting *w, const char *why)
 {
     struct proxy_accept *p = w->owner;
 
+    if (why != NULL)
+        p->bad(w->fd, why, p->arg);
     close(w->fd);
     leave(w);
-    if (why != NULL)
-        p->bad(why, p->arg);
 }
 
 static void on_timeout(void *arg)
@@ -145,8 +145,8 @@ void proxy_accept_add(struct proxy_accept *p, int fd)
     struct waiting *w = mem_zalloc(sizeof(*w));
 
     if (w == NULL) {
+        p->bad(fd, "out of memory", p->arg);
         close(fd);
-        p->bad("out of memory", p->arg);
         return;
     }
     w->owner = p;

@@ -17,8 +17,8 @@ struct proxy_accept;
 /* The receiver owns the fd, of which the header has been read and not one byte more. client NULL: the balancer itself.
  */
 typedef void proxy_accept_fn(int fd, const struct sockaddr *client, void *arg);
-/* A connection was closed here; why, for the log. */
-typedef void proxy_accept_bad_fn(const char *why, void *arg);
+/* A connection will be closed here, the caller's fd no more afterwards; why, for the log. */
+typedef void proxy_accept_bad_fn(int fd, const char *why, void *arg);
 
 struct proxy_accept *proxy_accept_new(struct loop *l, proxy_accept_fn *fn, proxy_accept_bad_fn *bad, void *arg);
 /* Closes those that wait, silently. NULL is nothing. */

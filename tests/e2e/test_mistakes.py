@@ -174,6 +174,9 @@ def test_shown(world):
     check(re.search(r"^FILE:N:\d+: apiserver-ca-file: the certificate that https://\S+ shows is not believed \(.*\): give the CA", answer), answer)
     answer = said(world, {"apiserver-tls-server-name": "another.example"})
     check("is not believed" in answer, answer)
+    answer = said(world, {"apiserver": "https://127.0.0.1:%d" % world.ports["a"], "secure-port": fixture.free_port()})
+    check(re.search(r"^FILE:N:\d+: apiserver: at https://\S+ an mvproxy answers, not a kube-apiserver, .*: let it lead to", answer), answer)
+    equal(len(answer.splitlines()), 1, answer)
 
 
 def test_user(world):

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The front as a whole: limits, drain, update, handshakes, counting, and memory that runs out. */
+#include "base/log.h"
 #include "unit/front/world.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "lib/tap.h"
@@ -483,11 +485,15 @@ static void test_bad_proxy_header(struct world *w)
     static const char *const bad[] = {"GET / HTTP/1.1\r\n\r\n", "PROXY TCP4 x y z\r\n", "\r\n\r\n\r\n",
                                       "PROXY UNKNOWN"};
     struct sockaddr_in to = {.sin_family = AF_INET};
+    char *text = NULL, *line;
+    size_t n = 0;
+    FILE *log = open_memstream(&text, &n);
 
     w->opts.proxy_protocol_from = from_loopback;
     world_start(w);
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     to.sin_port = htons((uint16_t)front_port(w->front));
+    log_set_stream(log);
     for (size_t i = 0; i < ROWS(bad); i++) {
         int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -501,6 +507,12 @@ static void test_bad_proxy_header(struct world *w)
         is_u64(front_connections(w->front), 0, "before it was a connection");
         close(fd);
     }
+    log_set_stream(stderr);
+    (void)fclose(log);
+    line = strstr(text, "without a valid PROXY header");
+    ok(line != NULL && strstr(line, "client=\"127.0.0.1\"") != NULL, "who sent none is named: %s", text);
+    ok(line != NULL && strstr(line + 1, "without a valid PROXY header") == NULL, "once a minute");
+    free(text);
     w->opts.proxy_protocol_from = NULL;
     front_update(w->front, &w->opts);
 }
