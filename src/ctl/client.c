@@ -9,12 +9,15 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/limits.h"
 #include "base/utf8.h"
+#include "ctl/weigh.h"
 
 #define BEGUN "{\"v\":1,\"ok\":true,"
 #define HANGS "the process hangs (why: systemctl status mvproxy)"
 
-enum { ANSWER_CEILING = 64 << 20, ANSWER_TIMEOUT_S = 60, PIECE = 64 << 10 };
+/* The most that the daemon sends is an answer that is broken off, and the line that says why. */
+enum { PIECE = 64 << 10, ANSWER_CEILING = LIMIT_CONTROL_ANSWER + 2 * PIECE, ANSWER_TIMEOUT_S = 60 };
 
 struct json_object *client_request(const char *command)
 {
@@ -25,7 +28,8 @@ struct json_object *client_request(const char *command)
     return o;
 }
 
-static int connect_to(const char *path, struct err *err)
+/* -1 with *err; nobody answers, unless the path is none. */
+static int connect_to(const char *path, bool *silent, struct err *err)
 {
     const struct timeval patience = {.tv_sec = ANSWER_TIMEOUT_S};
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -43,6 +47,7 @@ static int connect_to(const char *path, struct err *err)
     }
     if (fd >= 0 && connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0)
         return fd;
+    *silent = true;
     (void)err_set(err, "no mvproxy answers at %s: %s%s", path, errno == EAGAIN ? HANGS : strerror(errno),
                   errno == EACCES                            ? " (only its user and root may)"
                   : errno == ENOENT || errno == ECONNREFUSED ? " (why: systemctl status mvproxy)"
@@ -65,7 +70,7 @@ static bool send_all(int fd, struct slice rest, struct err *err)
 }
 
 /* What is behind the line that ends at `line`; an empty one at first. */
-static bool receive_line(int fd, struct buf *b, struct slice *line, struct err *err)
+static bool receive_line(int fd, struct buf *b, struct slice *line, bool *silent, struct err *err)
 {
     size_t begin = line->p == NULL ? 0 : (size_t)(line->p - buf_slice(b).p) + line->n + 1, seen = begin;
 
@@ -84,23 +89,31 @@ static bool receive_line(int fd, struct buf *b, struct slice *line, struct err *
         if (room == NULL)
             return err_set(err, "mvproxy's answer is too long");
         n = recv(fd, room, PIECE, 0);
+        *silent = n < 0 && errno == EAGAIN;
         if (n < 0)
-            return errno == EAGAIN ? err_set(err, "no mvproxy answers: " HANGS)
-                                   : err_set(err, "mvproxy does not answer: %s", strerror(errno));
+            return *silent ? err_set(err, "no mvproxy answers: " HANGS)
+                           : err_set(err, "mvproxy does not answer: %s", strerror(errno));
         if (n == 0)
             return err_set(err, "mvproxy closed the connection without an answer");
         buf_commit(b, (size_t)n);
     }
 }
 
-/* NULL: it is no object. */
-static struct json_object *parse(struct slice line)
+/* NULL: it is no object, or with *err. The process that answers may have been taken over: it is not to have all
+ * memory. */
+static struct json_object *parse(struct slice line, struct err *err)
 {
-    struct json_tokener *t = json_tokener_new();
-    struct json_object *o = t == NULL ? NULL : json_tokener_parse_ex(t, line.p, (int)line.n);
+    size_t weight = weigh_json(line);
+    struct json_tokener *t = weight > WEIGH_MOST ? NULL : json_tokener_new();
+    struct json_object *o;
 
-    if (t != NULL)
-        json_tokener_free(t);
+    if (weight > WEIGH_MOST)
+        (void)err_set(err, "mvproxy's answer is not read: it would take %zu MiB of memory here", weight >> 20);
+    if (t == NULL)
+        return NULL;
+    json_tokener_set_flags(t, JSON_TOKENER_STRICT);
+    o = json_tokener_parse_ex(t, line.p, (int)line.n);
+    json_tokener_free(t);
     if (json_object_is_type(o, json_type_object))
         return o;
     json_object_put(o);
@@ -116,14 +129,16 @@ static struct json_object *take_result(struct json_object *answer, struct err *e
     else if (!json_object_object_get_ex(answer, "ok", &v) || !json_object_get_boolean(v))
         (void)err_set(err, "%s",
                       json_object_object_get_ex(answer, "error", &v) ? json_object_get_string(v) : "refused");
-    else if (json_object_object_get_ex(answer, "result", &v))
+    else if (!json_object_object_get_ex(answer, "result", &v) || v == NULL)
+        (void)err_set(err, "mvproxy's answer is empty");
+    else
         result = json_object_get(v);
     utf8_make_printable(err->text); /* it goes to a terminal */
     return result;
 }
 
 /* A line that begins well and is half an object was broken off, and the next one says why (admin/control.h). */
-static struct json_object *receive_answer(int fd, struct err *err)
+static struct json_object *receive_answer(int fd, bool *silent, struct err *err)
 {
     struct json_object *answer = NULL;
     struct err none = {.text = ""};
@@ -131,18 +146,19 @@ static struct json_object *receive_answer(int fd, struct err *err)
     struct buf b;
 
     buf_init(&b, ANSWER_CEILING);
-    if (receive_line(fd, &b, &line, err)) {
-        answer = parse(line);
-        if (answer == NULL && slice_has_prefix(line, SLICE_LIT(BEGUN)) && receive_line(fd, &b, &line, &none))
-            answer = parse(line);
+    if (receive_line(fd, &b, &line, silent, err)) {
+        answer = parse(line, err);
+        if (answer == NULL && !err_is_set(err) && slice_has_prefix(line, SLICE_LIT(BEGUN)) &&
+            receive_line(fd, &b, &line, silent, &none))
+            answer = parse(line, err);
     }
     buf_free(&b);
     return answer;
 }
 
-static int connect_as(const char *path, struct answerer *who, struct err *err)
+static int connect_as(const char *path, struct answerer *who, bool *silent, struct err *err)
 {
-    int fd = connect_to(path, err);
+    int fd = connect_to(path, silent, err);
 
     if (fd < 0 || (answerer_of(fd, who, err) && answerer_become(who, err)))
         return fd;
@@ -151,7 +167,7 @@ static int connect_as(const char *path, struct answerer *who, struct err *err)
 }
 
 /* Takes the connection, -1: there is none. */
-static struct json_object *converse(int fd, struct json_object *request, struct err *err)
+static struct json_object *converse(int fd, struct json_object *request, bool *silent, struct err *err)
 {
     struct json_object *result = NULL, *answer;
     struct err unread = {.text = ""};
@@ -159,7 +175,7 @@ static struct json_object *converse(int fd, struct json_object *request, struct 
 
     sent = fd >= 0 && send_all(fd, slice_str(json_object_to_json_string_ext(request, JSON_C_TO_STRING_PLAIN)), err) &&
            send_all(fd, SLICE_LIT("\n"), err);
-    answer = fd < 0 ? NULL : receive_answer(fd, sent ? err : &unread);
+    answer = fd < 0 ? NULL : receive_answer(fd, silent, sent ? err : &unread);
     /* Who does not take it may have said why. */
     if (answer != NULL)
         err_clear(err);
@@ -172,13 +188,16 @@ static struct json_object *converse(int fd, struct json_object *request, struct 
     return result;
 }
 
-struct json_object *client_ask(const char *socket_path, struct json_object *request, struct err *err)
+struct json_object *client_ask(const char *socket_path, struct json_object *request, bool *silent, struct err *err)
 {
-    return converse(connect_to(socket_path, err), request, err);
+    *silent = false;
+    return converse(connect_to(socket_path, silent, err), request, silent, err);
 }
 
 struct json_object *client_ask_as(const char *socket_path, struct json_object *request, struct answerer *who,
                                   struct err *err)
 {
-    return converse(connect_as(socket_path, who, err), request, err);
+    bool silent = false;
+
+    return converse(connect_as(socket_path, who, &silent, err), request, &silent, err);
 }

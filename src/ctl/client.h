@@ -6,15 +6,16 @@
 #define MVPROXY_CTL_CLIENT_H
 
 #include <json-c/json.h>
+#include <stdbool.h>
 
 #include "base/err.h"
 #include "ctl/answerer.h"
 
 /*
  * Sends the request, whose reference it takes, and waits for the answer. The result is the caller's (json_object_put),
- * NULL with *err: no daemon, or what it says is wrong with the request.
+ * NULL with *err: no daemon (*silent), or what it says is wrong with the request, or its answer is none.
  */
-struct json_object *client_ask(const char *socket_path, struct json_object *request, struct err *err);
+struct json_object *client_ask(const char *socket_path, struct json_object *request, bool *silent, struct err *err);
 /* The same; root reads the answer, and does all that it does after it, with the rights of *who. */
 struct json_object *client_ask_as(const char *socket_path, struct json_object *request, struct answerer *who,
                                   struct err *err);

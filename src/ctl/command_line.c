@@ -175,6 +175,7 @@ static const struct command *find(const char *name)
 static struct json_object *ask_quietly(const struct command *k, const struct call *c, int *status, struct err *err)
 {
     struct json_object *request = client_request(k->asks), *result;
+    bool silent;
 
     err_clear(err);
     if (k->fill != NULL && !k->fill(c, request)) {
@@ -182,9 +183,9 @@ static struct json_object *ask_quietly(const struct command *k, const struct cal
         *status = EXIT_WRONG_USE;
         return NULL;
     }
-    result = client_ask(c->socket, request, err);
-    if (result == NULL && err_is_set(err))
-        *status = strncmp(err->text, "no mvproxy", 10) == 0 ? EXIT_NO_ANSWER : EXIT_NOT_WELL;
+    result = client_ask(c->socket, request, &silent, err);
+    if (result == NULL)
+        *status = silent ? EXIT_NO_ANSWER : EXIT_NOT_WELL;
     return result;
 }
 
@@ -220,12 +221,15 @@ static int show_once(const struct command *k, const struct call *c)
 
 static struct json_object *servers_now(const struct call *c, int *status)
 {
-    struct json_object *all = ask(find("status"), c, status), *servers = NULL;
+    struct json_object *all = ask(find("status"), c, status), *servers = field(all, "servers");
+    bool listed = json_object_is_type(servers, json_type_array);
 
-    if (all != NULL && json_object_object_get_ex(all, "servers", &servers))
+    if (all != NULL && !listed)
+        fputs("mvproxyctl: mvproxy's answer names no servers\n", stderr);
+    if (listed)
         servers = json_object_get(servers);
     json_object_put(all);
-    return servers;
+    return listed ? servers : NULL;
 }
 
 /* `done`: what the daemon has answered; it knows which of several servers of one host name is meant. */

@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
-enum { CELL_BYTES = 512, GAP = 3 };
+enum { CELL_BYTES = 512, GAP = 3, CELLS = 2000000 };
 
 struct cell {
     enum table_mood mood;
@@ -20,7 +20,7 @@ struct cell {
 
 struct table {
     const char *const *columns;
-    size_t n_columns, n, cap;
+    size_t n_columns, n, cap, left_out;
     struct cell *cells;
 };
 
@@ -39,6 +39,10 @@ void table_cell(struct table *t, enum table_mood mood, const char *fmt, ...)
     char text[CELL_BYTES];
     va_list ap;
 
+    if (t->n_columns > 0 && t->n % t->n_columns == 0 && t->n + t->n_columns > CELLS) {
+        t->left_out++;
+        return;
+    }
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
@@ -115,6 +119,8 @@ void table_print(struct table *t)
         print_cell(t->columns[i], TABLE_PLAIN, widths[i]);
     for (size_t i = 0; i < t->n; i++)
         print_cell(t->cells[i].text, t->cells[i].mood, widths[i % t->n_columns]);
+    if (t->left_out > 0)
+        printf("(%zu more are not shown)\n", t->left_out / t->n_columns);
     mem_free(widths);
     for (size_t i = 0; i < t->n; i++)
         mem_free(t->cells[i].text);

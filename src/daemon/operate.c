@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { REQUESTS_SHOWN = 1000, RELOAD_ERRORS_CEILING = 64 << 10, SKEW_BYTES = LIMIT_CONTROL_ANSWER / 4 * 3 };
+enum { REQUESTS_SHOWN = 1000, RELOAD_ERRORS_CEILING = 64 << 10, SKEW_BYTES = LIMIT_CONTROL_ANSWER / 2 };
 
 static bool do_status(const struct json_object *request, struct buf *out, struct err *err, void *arg)
 {

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -15,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "lib/descriptors.h"
 #include "lib/tap.h"
 
@@ -22,6 +24,7 @@ enum { MOST_ARGUMENTS = 8, TEXT = 8192, TURN_MS = 100, LEAKS = 99 };
 
 #define OK(result) "{\"v\":1,\"ok\":true,\"result\":" result "}\n"
 #define REQUEST(command) "{\"v\":1,\"command\":\"" command "\"}\n"
+#define REFUSED(why) "{\"v\":1,\"ok\":false,\"error\":\"" why "\"}\n"
 #define READY OK("{\"ready\":true}")
 #define READ(times, failing)                                                                                           \
     OK("{\"servers\":[{\"id\":\"x-b\",\"hostname\":\"b\",\"address\":\"x\",\"discoveryReads\":" times                  \
@@ -129,7 +132,7 @@ static const struct row {
     {{"status"}, "{}\n", REQUEST("status"), 1, "", "mvproxyctl: refused\n"},
     {{"status"}, "{\"ok\":false,\"result\":{}}\n", REQUEST("status"), 1, "", "mvproxyctl: refused\n"},
     {{"status"}, "{\"ok\":false,\"error\":\"no \\u001b\"}\n", REQUEST("status"), 1, "", "mvproxyctl: no ?\n"},
-    {{"status"}, "{\"ok\":true}\n", REQUEST("status"), 1, "", ""},
+    {{"status"}, "{\"ok\":true}\n", REQUEST("status"), 1, "", "mvproxyctl: mvproxy's answer is empty\n"},
     /* wrong use */
     {{NULL}, NULL, "", 3, "", NULL},
     {{"hlep"}, NULL, "", 3, "", "mvproxyctl: unknown command \"hlep\": did you mean help?\n"},
@@ -187,6 +190,28 @@ static const struct row {
      1,
      "",
      "mvproxyctl: what answers is no mvproxy\n"},
+    {{"status"}, OK("null"), REQUEST("status"), 1, "", "mvproxyctl: mvproxy's answer is empty\n"},
+    {{"status"}, REFUSED("no mvproxy today"), REQUEST("status"), 1, "", "mvproxyctl: no mvproxy today\n"},
+    {{"refresh"}, OK("{\"servers\":{}}"), REQUEST("status"), 1, "", "mvproxyctl: mvproxy's answer names no servers\n"},
+    {{"refresh"},
+     OK("{\"servers\":1e300}"),
+     REQUEST("status"),
+     1,
+     "",
+     "mvproxyctl: mvproxy's answer names no servers\n"},
+    {{"refresh"},
+     OK("{\"servers\":null}"),
+     REQUEST("status"),
+     1,
+     "",
+     "mvproxyctl: mvproxy's answer names no servers\n"},
+    {{"refresh"}, OK("[]"), REQUEST("status"), 1, "", "mvproxyctl: mvproxy's answer names no servers\n"},
+    {{"refresh"},
+     OK("{\"servers\":[1,null]}") OK("{}") OK("{\"servers\":[1,null]}"),
+     REQUEST("status") REQUEST("refresh") REQUEST("status"),
+     1,
+     NULL,
+     ""},
     {{"status"}, "220 hello\r{}\n", REQUEST("status"), 1, "", "mvproxyctl: what answers is no mvproxy\n"},
     {{"support-bundle", "b"}, NULL, "", 2, "", MISSING},
 };
@@ -358,6 +383,32 @@ static void help(void)
     ok(has(with_version.out, "mvproxyctl 0") || has(with_version.out, "mvproxyctl 1"), "version");
 }
 
+/* Two megabytes that would take six hundred of memory; and more than mvproxy sends. */
+static void heavy(void)
+{
+    static const char *const status[] = {"status", NULL};
+    struct said said;
+    struct buf text;
+
+    buf_init(&text, 32 << 20);
+    buf_append_str(&text, "{\"v\":1,\"ok\":true,\"result\":{\"servers\":[");
+    for (unsigned i = 0; i < 700000; i++)
+        buf_append_str(&text, "{},");
+    buf_append(&text, SLICE_LIT("{}]}}\n\0"));
+    run(status, text.p, -1, &said);
+    is_int(said.status, 1, "an answer of many small values: refused");
+    is_str(said.errors, "mvproxyctl: mvproxy's answer is not read: it would take 606 MiB of memory here\n", "and said");
+    buf_reset(&text);
+    (void)signal(SIGPIPE, SIG_IGN); /* it is not read to its end */
+    while (buf_len(&text) < 17 << 20)
+        buf_append_str(&text, "a long line, and more of it, without an end but that of what mvproxyctl takes ");
+    buf_append(&text, SLICE_LIT("\n\0"));
+    run(status, text.p, -1, &said);
+    is_int(said.status, 1, "a longer answer than mvproxy sends: refused");
+    is_str(said.errors, "mvproxyctl: mvproxy's answer is too long\n", "and said");
+    buf_free(&text);
+}
+
 static void long_path(void)
 {
     char path[sizeof(((struct sockaddr_un *)NULL)->sun_path) + 1], want[512];
@@ -454,7 +505,6 @@ static void part_of_bundle(const char *answers, const char *errors, const char *
     (void)unlink("bundle");
 }
 
-#define REFUSED(why) "{\"v\":1,\"ok\":false,\"error\":\"" why "\"}\n"
 #define WITHOUT(part, why) "mvproxyctl: no " part " in the bundle: " why "\n"
 
 static void parts_of_bundle(void)
@@ -581,6 +631,7 @@ int main(void)
         tap_bail("mkdtemp");
     table();
     help();
+    heavy();
     long_path();
     watch();
     bundle();

@@ -9,7 +9,7 @@
 
 #include "lib/tap.h"
 
-enum { MANY = 300000, CPU_S = 60 };
+enum { MANY = 300000, TOO_MANY = 700000, CPU_S = 60 };
 
 static const char *const columns[] = {"NAME", "B", "LAST", NULL};
 
@@ -72,9 +72,25 @@ static void many_rows(void)
     free(text);
 }
 
+/* As many as fit into memory that is worth it. */
+static void too_many_rows(void)
+{
+    struct table *t = table_new(columns);
+    char *text;
+
+    for (size_t i = 0; i < TOO_MANY; i++)
+        for (size_t k = 0; columns[k] != NULL; k++)
+            table_cell(t, TABLE_PLAIN, "x");
+    text = printed(t);
+    ok(strlen(text) > 26 && strcmp(text + strlen(text) - 26, "(33334 more are not shown)\n" + 1) == 0,
+       "the rest is counted: %s", text + strlen(text) - 27);
+    free(text);
+}
+
 int main(void)
 {
     alignment();
     many_rows();
+    too_many_rows();
     return tap_end();
 }
