@@ -41,10 +41,11 @@ static void on_client(int fd, const struct sockaddr *client, void *arg)
     (void)snprintf(g->client, sizeof(g->client), "%s", ip);
 }
 
-static void on_bad(const char *why, void *arg)
+static void on_bad(int fd, const char *why, void *arg)
 {
     struct gate *g = arg;
 
+    (void)fd;
     g->refused++;
     (void)snprintf(g->why, sizeof(g->why), "%s", why);
 }
