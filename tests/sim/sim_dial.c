@@ -7,6 +7,7 @@
 #include "net/listener.h"
 #include "net/loop_internal.h"
 #include "net/proxy_accept.h"
+#include "net/sockopt.h"
 #include "net/tls_ctx.h"
 #include "sim/sim_event.h"
 #include "sim/sim_pipe.h"
@@ -210,6 +211,12 @@ uint64_t listener_emfile_pauses(const struct listener *li)
 }
 
 /* ---- net/proxy_accept.h: there are no balancers here ---- */
+
+void sockopt_ip(const struct sockaddr *addr, char out[INET6_ADDRSTRLEN])
+{
+    (void)addr;
+    out[0] = '\0';
+}
 
 struct proxy_accept *proxy_accept_new(struct loop *l, proxy_accept_fn *fn, proxy_accept_bad_fn *bad, void *arg)
 {
