@@ -15,19 +15,13 @@
 
 #include "base/log.h"
 #include "lib/tap.h"
-#include "sim/fleet.h"
+#include "unit/proxy/schedule.h"
 
 enum {
-    NODES_MAX = FLEET_MAX,
     STEPS = 30,
     STEP_MAX_MS = 6000,
     QUESTION_MS = 300,
-    SOON_MS = 10000, /* after the last trouble; what comes later is asked for more rarely */
-    /* What was changed so long ago is known everywhere: the interval of looks and what a look takes. */
-    KNOWN_MS = 45000,
-    DEAF_MS = 700000, /* until a watch that says nothing is taken for dead, or ends by itself */
-    HEARD_MS = 15000, /* a Lease, of an mvproxy or a server that started that long ago */
-    CONVERGED_MS = 2000,
+    SOON_MS = 10000,   /* after the last trouble; what comes later is asked for more rarely */
     RETRIED_MS = 1000, /* more, where only a retry tells that a server is back: nobody asks each second */
     /* Of steps. From 14 on servers have legacy discovery now and then, and delete APIServices; from 15 on there is
        etcd; from 17 on there are two to four nodes, and servers that keep their holder or have no Lease, or that
@@ -39,269 +33,17 @@ enum {
     N_SCHEDULES = 200,
 };
 
-/* What releases have: each line is there or not; versions of a group follow each other. */
-static const struct {
-    const char *group, *version, *resource;
-} things[] = {
-    {"apps", "v1", "deployments"},
-    {"apps", "v1", "replicasets"},
-    {"batch", "v1", "jobs"},
-    {"batch", "v1", "cronjobs"},
-    {"batch", "v2", "jobs"},
-    {"autoscaling", "v1", "hpas"},
-    {"autoscaling", "v2", "hpas"},
-    {"policy", "v1", "budgets"},
-    {"resource.k8s.io", "v1", "classes"},
-    {"resource.k8s.io", "v1", "slices"},
-    {"resource.k8s.io", "v2", "claims"},
-};
-
-struct schedule {
-    struct fleet *fleet;
-    uint64_t number, state;
-    bool tell, failed;
-    char apis[NODES_MAX][600];
-    bool heard[NODES_MAX][NODES_MAX]; /* this mvproxy, since it started, of that server */
-    bool met[NODES_MAX][NODES_MAX];   /* and has read it, as it is or was last */
-    uint64_t slow_ms;                 /* until when some server was slow to answer, or memory short */
-    uint64_t deaf_ms;                 /* when watches fell silent; 0: never */
-    unsigned kinds;                   /* of steps */
-    int64_t skew_us[NODES_MAX];       /* of its clock */
-    uint64_t settles_ms[NODES_MAX];   /* until its Lease, with its address, is the one that counts */
-    bool keeps_holder[NODES_MAX];     /* of its Lease, when another process of it starts */
-    bool mute[NODES_MAX];             /* a server without a Lease of its own: its mvproxy has to publish one */
-    unsigned nodes;
-    bool short_of_memory;
-    uint64_t started_ms[NODES_MAX]; /* a server, as it is or was last */
-    bool lies[NODES_MAX];
-    uint64_t lied_ms[NODES_MAX]; /* when a server began or ceased to lie of what it serves; 0: never did */
-    unsigned asked, refused, listed;
-    uint64_t digest; /* of all answers */
-    bool only_etcd;  /* knows addresses */
-    bool cut_etcd[NODES_MAX];
-    bool leaderless, silent, lost;   /* etcd: without leader; its watches; records */
-    uint64_t etcd_since_ms, etcd_ms; /* its trouble began, and was there last; 0: never */
-};
-
-static uint64_t dice(struct schedule *s, uint64_t sides)
-{
-    s->state = s->state * 6364136223846793005u + 1442695040888963407u;
-    return (s->state >> 33) % sides;
-}
-
-/* None, or some. In this order whatever compiler made it: a number is to be the same schedule everywhere. */
-static uint64_t draw_delay(struct schedule *s)
-{
-    uint64_t any = dice(s, 2), ms = dice(s, 3000);
-
-    return any * ms;
-}
-
-static void __attribute__((format(printf, 2, 3))) say(struct schedule *s, const char *fmt, ...)
-{
-    va_list ap;
-
-    if (!s->tell)
-        return;
-    printf("# %8llu ms ", (unsigned long long)loop_now_ms(fleet_loop(s->fleet)) - 1000000);
-    va_start(ap, fmt);
-    vprintf(fmt, ap);
-    va_end(ap);
-    puts("");
-}
-
-static void __attribute__((format(printf, 2, 3))) broken(struct schedule *s, const char *fmt, ...)
-{
-    char text[300];
-    va_list ap;
-
-    va_start(ap, fmt);
-    (void)vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    if (!s->failed)
-        diag("schedule %llu, %llu ms: %s", (unsigned long long)s->number,
-             (unsigned long long)loop_now_ms(fleet_loop(s->fleet)) - 1000000, text);
-    s->failed = true;
-}
-
-/* ------------------------------------------------------------------------------------------------------------- truth
- */
-
 static uint64_t min_of(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-static struct gvr gvr_of(size_t i)
+/* None, or some. In this order whatever compiler made it: a number is to be the same schedule everywhere. */
+static uint64_t draw_delay(struct schedule *s)
 {
-    return (struct gvr){slice_str(things[i].group), slice_str(things[i].version), slice_str(things[i].resource)};
-}
+    uint64_t any = schedule_dice(s, 2), ms = schedule_dice(s, 3000);
 
-/* Who may have seen whose Lease, through his own server. To be called before anything changes. */
-static void note_heard(struct schedule *s)
-{
-    for (unsigned i = 0; i < s->nodes; i++)
-        for (unsigned j = 0; j < s->nodes; j++) {
-            uint64_t up = fleet_proxy_up(s->fleet, i), own = fleet_server_up(s->fleet, i),
-                     other = fleet_server_up(s->fleet, j);
-
-            if (s->mute[j])
-                other = min_of(other, fleet_proxy_up(s->fleet, j));
-            s->heard[i][j] = up > 0 && (s->heard[i][j] || (up > HEARD_MS && own > HEARD_MS && other > HEARD_MS));
-        }
-}
-
-/* Whoever lies of what he serves loses his own, here and elsewhere, until he was asked again. */
-static bool believed(struct schedule *s, unsigned node)
-{
-    return !s->lies[node] && (s->lied_ms[node] == 0 || loop_now_ms(fleet_loop(s->fleet)) > s->lied_ms[node] + KNOWN_MS);
-}
-
-static bool etcd_troubled(struct schedule *s)
-{
-    return s->etcd_ms > 0 && loop_now_ms(fleet_loop(s->fleet)) <= s->etcd_ms + KNOWN_MS;
-}
-
-/* Whether a node has another's address, which both have been there for so long to say and to hear. */
-static bool addressed(struct schedule *s, uint64_t both_up)
-{
-    if (!s->only_etcd || !etcd_troubled(s))
-        return true;
-    return !s->lost && both_up > loop_now_ms(fleet_loop(s->fleet)) - s->etcd_since_ms + KNOWN_MS;
-}
-
-/* For how long nothing has kept a node from hearing of another and from reaching it. That a path is whole again is
- * found by trying, with pauses. */
-static uint64_t in_touch(struct schedule *s, unsigned from, unsigned to)
-{
-    uint64_t near = min_of(fleet_server_up(s->fleet, from), fleet_proxy_up(s->fleet, from)),
-             far = min_of(fleet_server_up(s->fleet, to), fleet_proxy_up(s->fleet, to));
-
-    far -= min_of(far, s->settles_ms[to]);
-    return fleet_path_up(s->fleet, from, to) > KNOWN_MS && addressed(s, min_of(near, far)) ? min_of(near, far) : 0;
-}
-
-/* How long what changes may take to be known: seconds where all answer at once, else what an interval takes. */
-static uint64_t patience(struct schedule *s)
-{
-    uint64_t now = loop_now_ms(fleet_loop(s->fleet));
-
-    if (s->deaf_ms > 0)
-        return DEAF_MS;
-    return now > s->slow_ms + KNOWN_MS ? CONVERGED_MS : KNOWN_MS;
-}
-
-static void note_met(struct schedule *s)
-{
-    for (unsigned i = 0; i < s->nodes; i++)
-        for (unsigned j = 0; j < s->nodes; j++)
-            s->met[i][j] = fleet_proxy_up(s->fleet, i) > 0 &&
-                           (s->met[i][j] || (believed(s, j) && in_touch(s, i, j) > patience(s)));
-}
-
-/*
- * Of a server that is away somebody has to have said what it has: it itself, or the APIServices, which older servers
- * delete; and these only of one that was seen to be another process than the one that was read.
- */
-static bool must_be_known(struct schedule *s, unsigned node, unsigned away, const struct gvr *g)
-{
-    return s->heard[node][away] && s->deaf_ms == 0 &&
-           (s->met[node][away] || (!s->keeps_holder[away] && fleet_registered(s->fleet, g)));
-}
-
-/* Whether a node whose own server is away, and cannot tell it anything, knows another well enough to ask it instead. */
-static bool takes_over(struct schedule *s, unsigned node, unsigned other, uint64_t bound)
-{
-    uint64_t up = min_of(fleet_server_up(s->fleet, other), fleet_proxy_up(s->fleet, other));
-
-    return s->kinds > 17 && fleet_server_up(s->fleet, node) == 0 && s->met[node][other] && !etcd_troubled(s) &&
-           s->lied_ms[other] == 0 && min_of(up, fleet_path_up(s->fleet, node, other)) > bound;
-}
-
-static void judge_404(struct schedule *s, const struct fleet_answer *a)
-{
-    for (unsigned i = 0; i < s->nodes; i++) {
-        bool away = fleet_server_up(s->fleet, i) == 0;
-
-        if (!fleet_has(s->fleet, i, &a->gvr) || s->started_ms[i] > a->asked_ms || s->lied_ms[i] > 0 ||
-            !believed(s, a->node))
-            continue;
-        if (away ? must_be_known(s, a->node, i, &a->gvr)
-                 : in_touch(s, a->node, i) > patience(s) || takes_over(s, a->node, i, patience(s)))
-            broken(s, "404 at node %u for %.*s/%.*s %.*s, which node %u has%s", a->node, (int)a->gvr.group.n,
-                   a->gvr.group.p, (int)a->gvr.version.n, a->gvr.version.p, (int)a->gvr.resource.n, a->gvr.resource.p,
-                   i, away ? " (it is away)" : "");
-    }
-}
-
-/* What a server has that was read, and is there or only away, is in the merged document: clients act on what vanishes.
- */
-static void judge_documents(struct schedule *s)
-{
-    if (s->deaf_ms > 0 || s->short_of_memory)
-        return;
-    for (unsigned node = 0; node < s->nodes; node++)
-        for (unsigned i = 0; i < s->nodes; i++)
-            for (size_t k = 0; s->met[node][i] && s->lied_ms[i] == 0 && believed(s, node) && k < ROWS(things); k++) {
-                struct gvr g = gvr_of(k);
-
-                if (!fleet_has(s->fleet, i, &g))
-                    continue;
-                s->listed++;
-                if (!fleet_lists(s->fleet, node, &g))
-                    broken(s, "node %u does not list %s/%s %s, which node %u has", node, things[k].group,
-                           things[k].version, things[k].resource, i);
-            }
-}
-
-/* Whether an answer could be had all the time, from a server that was known. */
-static bool answerable(struct schedule *s, const struct fleet_answer *a)
-{
-    uint64_t bound = loop_now_ms(fleet_loop(s->fleet)) - a->asked_ms + patience(s);
-
-    for (unsigned i = 0; i < s->nodes; i++)
-        if (fleet_has(s->fleet, i, &a->gvr) && believed(s, i) && believed(s, a->node) &&
-            (i == a->node ? min_of(fleet_server_up(s->fleet, i), fleet_proxy_up(s->fleet, i))
-                          : in_touch(s, a->node, i)) > bound)
-            return true;
-    for (unsigned i = 0; i < s->nodes; i++)
-        if (i != a->node && fleet_has(s->fleet, i, &a->gvr) && believed(s, a->node) && takes_over(s, a->node, i, bound))
-            return true;
-    return false;
-}
-
-/* A write that was under way when somebody went: he may have carried it out, and nobody else is to do it again. */
-static bool may_be_lost(struct schedule *s, const struct fleet_answer *a, uint64_t took)
-{
-    return a->write && fleet_quiet(s->fleet) <= took;
-}
-
-static void on_answer(void *arg, const struct fleet_answer *a)
-{
-    struct schedule *s = arg;
-    uint64_t took = loop_now_ms(fleet_loop(s->fleet)) - a->asked_ms;
-
-    say(s, "  node %u, asked for %.*s/%.*s %.*s %llu ms ago: %u by %d", a->node, (int)a->gvr.group.n, a->gvr.group.p,
-        (int)a->gvr.version.n, a->gvr.version.p, (int)a->gvr.resource.n, a->gvr.resource.p, (unsigned long long)took,
-        a->status, a->server);
-    s->asked++;
-    if (!a->ended) {
-        if (fleet_quiet(s->fleet) > took && !s->short_of_memory)
-            broken(s, "node %u broke off a request though nothing happened", a->node);
-    } else if (a->status == 404) {
-        judge_404(s, a);
-    } else if (a->status == 200) {
-        /* What the process before said may still be on its way. */
-        if (a->server < 0 ||
-            (!fleet_has(s->fleet, (unsigned)a->server, &a->gvr) && s->started_ms[a->server] <= a->asked_ms))
-            broken(s, "node %d answered for what it has not", a->server);
-    } else if (answerable(s, a) && !s->short_of_memory && !may_be_lost(s, a, took)) {
-        broken(s, "%u at node %u for %.*s/%.*s %.*s, which could be had: %.*s", a->status, a->node, (int)a->gvr.group.n,
-               a->gvr.group.p, (int)a->gvr.version.n, a->gvr.version.p, (int)a->gvr.resource.n, a->gvr.resource.p,
-               (int)a->body.n, a->body.p);
-    }
-    s->refused += a->status != 200;
-    s->digest = s->digest * 31 + took * 1000 + a->status + (uint64_t)a->server;
+    return any * ms;
 }
 
 /* ------------------------------------------------------------------------------------------------------------- steps
@@ -312,26 +54,26 @@ static void draw_release(struct schedule *s, unsigned node)
     char *out = s->apis[node];
     size_t n = 0, last = 0;
 
-    for (size_t i = 0; i < ROWS(things); i++) {
-        if (i > 0 && dice(s, 4) == 0)
+    for (size_t i = 0; i < N_THINGS; i++) {
+        if (i > 0 && schedule_dice(s, 4) == 0)
             continue;
-        if (n > 0 && strcmp(things[i].group, things[last].group) == 0 &&
-            strcmp(things[i].version, things[last].version) == 0)
-            n += (size_t)snprintf(out + n, sizeof(s->apis[node]) - n, ",%s", things[i].resource);
+        if (n > 0 && strcmp(schedule_things[i].group, schedule_things[last].group) == 0 &&
+            strcmp(schedule_things[i].version, schedule_things[last].version) == 0)
+            n += (size_t)snprintf(out + n, sizeof(s->apis[node]) - n, ",%s", schedule_things[i].resource);
         else
-            n += (size_t)snprintf(out + n, sizeof(s->apis[node]) - n, "%s%s/%s:%s", n > 0 ? ";" : "", things[i].group,
-                                  things[i].version, things[i].resource);
+            n += (size_t)snprintf(out + n, sizeof(s->apis[node]) - n, "%s%s/%s:%s", n > 0 ? ";" : "",
+                                  schedule_things[i].group, schedule_things[i].version, schedule_things[i].resource);
         last = i;
     }
 }
 
 static void draw_form(struct schedule *s, unsigned node)
 {
-    bool legacy = s->kinds > 13 && dice(s, 3) == 0;
+    bool legacy = s->kinds > 13 && schedule_dice(s, 3) == 0;
 
     if (s->kinds <= 13)
         return;
-    say(s, "server %u has %s discovery", node, legacy ? "legacy" : "aggregated");
+    schedule_say(s, "server %u has %s discovery", node, legacy ? "legacy" : "aggregated");
     fleet_set_legacy(s->fleet, node, legacy);
 }
 
@@ -342,8 +84,8 @@ static void draw_age(struct schedule *s, unsigned node)
 
     if (s->kinds <= 16)
         return;
-    minor = minors[dice(s, ROWS(minors))];
-    say(s, "server %u is 1.%u", node, minor);
+    minor = minors[schedule_dice(s, ROWS(minors))];
+    schedule_say(s, "server %u is 1.%u", node, minor);
     fleet_set_minor(s->fleet, node, minor);
     s->mute[node] = minor < 26;
     s->settles_ms[node] = minor <= 26 ? HEARD_MS : 0;
@@ -354,10 +96,10 @@ static void draw_age(struct schedule *s, unsigned node)
 
 static void toggle_server(struct schedule *s, unsigned node)
 {
-    bool graceful = dice(s, 2) == 0, other = dice(s, 3) > 0;
+    bool graceful = schedule_dice(s, 2) == 0, other = schedule_dice(s, 3) > 0;
 
     if (fleet_server_up(s->fleet, node) > 0) {
-        say(s, "server %u %s", node, graceful ? "stops" : "is killed");
+        schedule_say(s, "server %u %s", node, graceful ? "stops" : "is killed");
         fleet_stop_server(s->fleet, node, graceful);
         return;
     }
@@ -365,22 +107,22 @@ static void toggle_server(struct schedule *s, unsigned node)
         draw_release(s, node);
     draw_form(s, node);
     draw_age(s, node);
-    say(s, "server %u starts with %s", node, s->apis[node]);
+    schedule_say(s, "server %u starts with %s", node, s->apis[node]);
     s->started_ms[node] = loop_now_ms(fleet_loop(s->fleet));
     for (unsigned i = 0; i < s->nodes; i++)
         s->met[i][node] = false;
     if (s->kinds <= 16 || s->skew_us[node] == 0)
-        s->skew_us[node] = (int64_t)dice(s, 10000000) - 5000000;
+        s->skew_us[node] = (int64_t)schedule_dice(s, 10000000) - 5000000;
     fleet_start_server(s->fleet, node, s->apis[node], s->skew_us[node]);
 }
 
 static void toggle_proxy(struct schedule *s, unsigned node)
 {
     if (fleet_proxy_up(s->fleet, node) > 0) {
-        say(s, "mvproxy %u is killed", node);
+        schedule_say(s, "mvproxy %u is killed", node);
         fleet_kill_proxy(s->fleet, node);
     } else {
-        say(s, "mvproxy %u starts", node);
+        schedule_say(s, "mvproxy %u starts", node);
         fleet_start_proxy(s->fleet, node);
     }
 }
@@ -389,7 +131,7 @@ static void toggle_path(struct schedule *s, unsigned from, unsigned to)
 {
     bool cut = fleet_path_up(s->fleet, from, to) > 0;
 
-    say(s, "the path from %u to %u is %s", from, to, cut ? "cut" : "whole again");
+    schedule_say(s, "the path from %u to %u is %s", from, to, cut ? "cut" : "whole again");
     fleet_cut(s->fleet, from, to, cut);
 }
 
@@ -407,9 +149,9 @@ static void toggle_lie(struct schedule *s, unsigned node)
         "\"responseKind\":{\"group\":\"batch\",\"version\":\"v2\",\"kind\":\"Job\"},\"scope\":\"Namespaced\","
         "\"singularResource\":\"job\",\"verbs\":[\"get\",\"delete\"]}],\"freshness\":\"Current\"}]}]}",
     };
-    const char *lie = s->lies[node] ? NULL : lies[dice(s, ROWS(lies))];
+    const char *lie = s->lies[node] ? NULL : lies[schedule_dice(s, ROWS(lies))];
 
-    say(s, "server %u says that it serves %s", node, lie == NULL ? "what it does" : lie);
+    schedule_say(s, "server %u says that it serves %s", node, lie == NULL ? "what it does" : lie);
     s->lies[node] = lie != NULL;
     s->lied_ms[node] = loop_now_ms(fleet_loop(s->fleet));
     kube_set_garbage(fleet_server(s->fleet, node), lie);
@@ -420,7 +162,7 @@ static void note_etcd(struct schedule *s, bool trouble)
 {
     uint64_t now = loop_now_ms(fleet_loop(s->fleet));
 
-    if (!etcd_troubled(s)) {
+    if (!schedule_etcd_troubled(s)) {
         s->lost = false;
         s->etcd_since_ms = now;
     }
@@ -448,11 +190,11 @@ static bool etcd_is_in_trouble(struct schedule *s)
 
 static void toggle_member(struct schedule *s)
 {
-    unsigned m = (unsigned)dice(s, FLEET_ETCD_MEMBERS);
+    unsigned m = (unsigned)schedule_dice(s, FLEET_ETCD_MEMBERS);
     struct sim_server *member = fleet_etcd_member(s->fleet, m);
 
     member->fault = member->fault == SIM_FINE ? SIM_REFUSE : SIM_FINE;
-    say(s, "etcd's member %u is %s", m, member->fault == SIM_FINE ? "back" : "away");
+    schedule_say(s, "etcd's member %u is %s", m, member->fault == SIM_FINE ? "back" : "away");
     if (member->fault != SIM_FINE)
         sim_server_break(member);
 }
@@ -460,16 +202,16 @@ static void toggle_member(struct schedule *s)
 static void toggle_etcd_path(struct schedule *s, unsigned node)
 {
     s->cut_etcd[node] = !s->cut_etcd[node];
-    say(s, "node %u %s etcd", node, s->cut_etcd[node] ? "is cut from" : "reaches");
+    schedule_say(s, "node %u %s etcd", node, s->cut_etcd[node] ? "is cut from" : "reaches");
     fleet_cut_etcd(s->fleet, node, s->cut_etcd[node]);
 }
 
 /* From a backup, or anew: what stood in it is gone, and it may be another cluster; then all are told by a reload. */
 static void restore_etcd(struct schedule *s)
 {
-    uint64_t cluster = 77 + dice(s, 2);
+    uint64_t cluster = 77 + schedule_dice(s, 2);
 
-    say(s, "etcd is empty, cluster %llu", (unsigned long long)cluster);
+    schedule_say(s, "etcd is empty, cluster %llu", (unsigned long long)cluster);
     sim_etcd_reset(fleet_etcd(s->fleet), cluster);
     for (unsigned m = 0; m < FLEET_ETCD_MEMBERS; m++)
         sim_server_break(fleet_etcd_member(s->fleet, m));
@@ -482,15 +224,15 @@ static void trouble_etcd(struct schedule *s, unsigned node)
     uint64_t late;
 
     note_etcd(s, true);
-    switch (dice(s, 7)) {
+    switch (schedule_dice(s, 7)) {
     case 0:
         s->leaderless = !s->leaderless;
-        say(s, "etcd has %s leader", s->leaderless ? "no" : "a");
+        schedule_say(s, "etcd has %s leader", s->leaderless ? "no" : "a");
         sim_etcd_set_leader(fleet_etcd(s->fleet), !s->leaderless);
         break;
     case 1:
         s->silent = !s->silent;
-        say(s, "etcd's watches %s", s->silent ? "fall silent" : "speak again");
+        schedule_say(s, "etcd's watches %s", s->silent ? "fall silent" : "speak again");
         sim_etcd_set_deaf(fleet_etcd(s->fleet), s->silent);
         break;
     case 2:
@@ -498,7 +240,7 @@ static void trouble_etcd(struct schedule *s, unsigned node)
         break;
     case 3:
         late = draw_delay(s);
-        say(s, "etcd's events come %llu ms late", (unsigned long long)late);
+        schedule_say(s, "etcd's events come %llu ms late", (unsigned long long)late);
         for (unsigned m = 0; m < FLEET_ETCD_MEMBERS; m++)
             fleet_etcd_member(s->fleet, m)->late_ms = late;
         break;
@@ -507,7 +249,7 @@ static void trouble_etcd(struct schedule *s, unsigned node)
         s->lost = true; /* its record runs out */
         break;
     case 5:
-        say(s, "etcd is compacted");
+        schedule_say(s, "etcd is compacted");
         sim_etcd_compact(fleet_etcd(s->fleet));
         break;
     case 6:
@@ -519,12 +261,11 @@ static void trouble_etcd(struct schedule *s, unsigned node)
 
 static void step(struct schedule *s)
 {
-    unsigned node = (unsigned)dice(s, s->nodes);
+    unsigned node = (unsigned)schedule_dice(s, s->nodes);
 
-    note_heard(s);
-    note_met(s);
-    judge_documents(s);
-    switch (dice(s, min_of(s->kinds, STEP_KINDS))) {
+    schedule_note(s);
+    schedule_judge_documents(s);
+    switch (schedule_dice(s, min_of(s->kinds, STEP_KINDS))) {
     case 0:
     case 1:
     case 2:
@@ -536,19 +277,19 @@ static void step(struct schedule *s)
         toggle_proxy(s, node);
         break;
     case 6:
-        toggle_path(s, node, (unsigned)dice(s, s->nodes));
+        toggle_path(s, node, (unsigned)schedule_dice(s, s->nodes));
         break;
     case 7:
-        say(s, "mvproxy %u reloads", node);
+        schedule_say(s, "mvproxy %u reloads", node);
         fleet_reload(s->fleet, node);
         break;
     case 8:
-        say(s, "the store is compacted");
+        schedule_say(s, "the store is compacted");
         kube_compact(fleet_store(s->fleet));
         break;
     case 9:
-        say(s, "server %u takes another time to answer", node);
-        kube_sim(fleet_server(s->fleet, node))->delay_ms = dice(s, 2) == 0 ? 2 : dice(s, 1500);
+        schedule_say(s, "server %u takes another time to answer", node);
+        kube_sim(fleet_server(s->fleet, node))->delay_ms = schedule_dice(s, 2) == 0 ? 2 : schedule_dice(s, 1500);
         break;
     case 10:
         toggle_lie(s, node);
@@ -556,16 +297,16 @@ static void step(struct schedule *s)
     case 11:
         if (s->number % 4 != 1)
             break;
-        say(s, "soon an allocation fails");
+        schedule_say(s, "soon an allocation fails");
         s->short_of_memory = true;
-        mem_fail_nth(1 + dice(s, 3000));
+        mem_fail_nth(1 + schedule_dice(s, 3000));
         s->slow_ms = loop_now_ms(fleet_loop(s->fleet)) + STEP_MAX_MS;
         break;
     case 12:
         /* It takes as long as five other schedules to be sure that all has been found out. */
         if (s->number % (s->kinds > 13 ? 32 : 8) != 0)
             break;
-        say(s, "watches fall silent");
+        schedule_say(s, "watches fall silent");
         kube_deafen(fleet_store(s->fleet));
         s->deaf_ms = loop_now_ms(fleet_loop(s->fleet));
         break;
@@ -577,7 +318,7 @@ static void step(struct schedule *s)
             trouble_etcd(s, node);
         break;
     case 15:
-        say(s, "server %u sends events late", node);
+        schedule_say(s, "server %u sends events late", node);
         kube_sim(fleet_server(s->fleet, node))->late_ms = draw_delay(s);
         break;
     }
@@ -592,12 +333,12 @@ static void ask_now_and_then(struct schedule *s, uint64_t ms, uint64_t pause_ms)
                 s->slow_ms = loop_now_ms(fleet_loop(s->fleet));
         if (fleet_etcd(s->fleet) != NULL && etcd_is_in_trouble(s))
             note_etcd(s, true);
-        unsigned node = (unsigned)dice(s, s->nodes);
-        struct gvr g = gvr_of(dice(s, ROWS(things)));
+        unsigned node = (unsigned)schedule_dice(s, s->nodes);
+        struct gvr g = schedule_gvr(schedule_dice(s, N_THINGS));
 
-        next = 1 + dice(s, pause_ms);
+        next = 1 + schedule_dice(s, pause_ms);
         if (fleet_proxy_up(s->fleet, node) > 0)
-            fleet_ask(s->fleet, node, &g, dice(s, 3) == 0, on_answer, s);
+            fleet_ask(s->fleet, node, &g, schedule_dice(s, 3) == 0, schedule_on_answer, s);
         sim_run_ms(fleet_loop(s->fleet), next);
     }
 }
@@ -624,7 +365,7 @@ static void heal_etcd(struct schedule *s)
 
 static void heal(struct schedule *s)
 {
-    say(s, "all is well again");
+    schedule_say(s, "all is well again");
     mem_fail_nth(0);
     for (unsigned i = 0; i < s->nodes; i++) {
         if (fleet_server_up(s->fleet, i) == 0)
@@ -657,31 +398,31 @@ static void compare(struct schedule *s)
     (void)snprintf(text, sizeof(text), "%.*s", (int)first.n, first.p);
     for (unsigned i = 1; i < s->nodes; i++)
         if (!slice_eq(fleet_document(s->fleet, i), slice_str(text))) {
-            say(s, "node 0 shows %s", text);
-            say(s, "node %u shows %.*s", i, (int)fleet_document(s->fleet, i).n, fleet_document(s->fleet, i).p);
-            broken(s, "node %u shows another document than node 0", i);
+            schedule_say(s, "node 0 shows %s", text);
+            schedule_say(s, "node %u shows %.*s", i, (int)fleet_document(s->fleet, i).n, fleet_document(s->fleet, i).p);
+            schedule_broken(s, "node %u shows another document than node 0", i);
         }
     for (unsigned i = 0; i < s->nodes; i++)
         if (fleet_open(s->fleet, i) > OPEN_MAX)
-            broken(s, "node %u has %zu requests under way", i, fleet_open(s->fleet, i));
-    for (size_t i = 0; i < ROWS(things); i++)
+            schedule_broken(s, "node %u has %zu requests under way", i, fleet_open(s->fleet, i));
+    for (size_t i = 0; i < N_THINGS; i++)
         for (unsigned node = 0; node < s->nodes; node++) {
-            struct gvr g = gvr_of(i);
+            struct gvr g = schedule_gvr(i);
 
-            fleet_ask(s->fleet, node, &g, false, on_answer, s);
+            fleet_ask(s->fleet, node, &g, false, schedule_on_answer, s);
         }
     sim_run_ms(fleet_loop(s->fleet), 1000);
 }
 
 static void upgrade_one(struct schedule *s)
 {
-    unsigned node = (unsigned)dice(s, s->nodes);
+    unsigned node = (unsigned)schedule_dice(s, s->nodes);
 
     fleet_stop_server(s->fleet, node, true);
-    ask_for_a_while(s, 1 + dice(s, 10000));
+    ask_for_a_while(s, 1 + schedule_dice(s, 10000));
     draw_release(s, node);
     draw_age(s, node);
-    say(s, "server %u starts with %s", node, s->apis[node]);
+    schedule_say(s, "server %u starts with %s", node, s->apis[node]);
     fleet_start_server(s->fleet, node, s->apis[node], s->kinds > 16 ? s->skew_us[node] : 0);
     ask_for_a_while(s, CONVERGED_MS);
     if (s->kinds <= 17 && !all_alike(s))
@@ -707,12 +448,12 @@ static bool run(uint64_t number, unsigned kinds, bool tell, uint64_t *digest)
         fleet_use_etcd(s.fleet, !s.only_etcd);
     for (unsigned i = 0; i < s.nodes; i++) {
         draw_release(&s, i);
-        if (i == 0 || dice(&s, 3) > 0)
+        if (i == 0 || schedule_dice(&s, 3) > 0)
             toggle_server(&s, i);
         fleet_start_proxy(s.fleet, i);
     }
     for (unsigned i = 0; i < STEPS && !s.failed; i++) {
-        ask_for_a_while(&s, dice(&s, STEP_MAX_MS));
+        ask_for_a_while(&s, schedule_dice(&s, STEP_MAX_MS));
         step(&s);
     }
     heal(&s);
@@ -722,7 +463,7 @@ static bool run(uint64_t number, unsigned kinds, bool tell, uint64_t *digest)
     compare(&s);
     upgrade_one(&s);
     if (fleet_free(s.fleet) > 0)
-        broken(&s, "see above");
+        schedule_broken(&s, "see above");
     if (tell)
         diag("%u questions, %u not answered with 200, %u lines of documents", s.asked, s.refused, s.listed);
     if (digest != NULL)

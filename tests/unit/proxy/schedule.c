@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/proxy/schedule.h"
+
+#include <stdio.h>
+
+#include "lib/tap.h"
+
+const struct thing schedule_things[N_THINGS] = {
+    {"apps", "v1", "deployments"},
+    {"apps", "v1", "replicasets"},
+    {"batch", "v1", "jobs"},
+    {"batch", "v1", "cronjobs"},
+    {"batch", "v2", "jobs"},
+    {"autoscaling", "v1", "hpas"},
+    {"autoscaling", "v2", "hpas"},
+    {"policy", "v1", "budgets"},
+    {"resource.k8s.io", "v1", "classes"},
+    {"resource.k8s.io", "v1", "slices"},
+    {"resource.k8s.io", "v2", "claims"},
+};
+
+uint64_t schedule_dice(struct schedule *s, uint64_t sides)
+{
+    s->state = s->state * 6364136223846793005u + 1442695040888963407u;
+    return (s->state >> 33) % sides;
+}
+
+void __attribute__((format(printf, 2, 3))) schedule_say(struct schedule *s, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (!s->tell)
+        return;
+    printf("# %8llu ms ", (unsigned long long)loop_now_ms(fleet_loop(s->fleet)) - 1000000);
+    va_start(ap, fmt);
+    vprintf(fmt, ap);
+    va_end(ap);
+    puts("");
+}
+
+void __attribute__((format(printf, 2, 3))) schedule_broken(struct schedule *s, const char *fmt, ...)
+{
+    char text[300];
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    if (!s->failed)
+        diag("schedule %llu, %llu ms: %s", (unsigned long long)s->number,
+             (unsigned long long)loop_now_ms(fleet_loop(s->fleet)) - 1000000, text);
+    s->failed = true;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- truth
+ */
+
+static uint64_t min_of(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+struct gvr schedule_gvr(size_t i)
+{
+    return (struct gvr){slice_str(schedule_things[i].group), slice_str(schedule_things[i].version),
+                        slice_str(schedule_things[i].resource)};
+}
+
+static void note_heard(struct schedule *s)
+{
+    for (unsigned i = 0; i < s->nodes; i++)
+        for (unsigned j = 0; j < s->nodes; j++) {
+            uint64_t up = fleet_proxy_up(s->fleet, i), own = fleet_server_up(s->fleet, i),
+                     other = fleet_server_up(s->fleet, j);
+
+            if (s->mute[j])
+                other = min_of(other, fleet_proxy_up(s->fleet, j));
+            s->heard[i][j] = up > 0 && (s->heard[i][j] || (up > HEARD_MS && own > HEARD_MS && other > HEARD_MS));
+        }
+}
+
+/* Whoever lies of what he serves loses his own, here and elsewhere, until he was asked again. */
+static bool believed(struct schedule *s, unsigned node)
+{
+    return !s->lies[node] && (s->lied_ms[node] == 0 || loop_now_ms(fleet_loop(s->fleet)) > s->lied_ms[node] + KNOWN_MS);
+}
+
+bool schedule_etcd_troubled(struct schedule *s)
+{
+    return s->etcd_ms > 0 && loop_now_ms(fleet_loop(s->fleet)) <= s->etcd_ms + KNOWN_MS;
+}
+
+/* Whether a node has another's address, which both have been there for so long to say and to hear. */
+static bool addressed(struct schedule *s, uint64_t both_up)
+{
+    if (!s->only_etcd || !schedule_etcd_troubled(s))
+        return true;
+    return !s->lost && both_up > loop_now_ms(fleet_loop(s->fleet)) - s->etcd_since_ms + KNOWN_MS;
+}
+
+/* For how long nothing has kept a node from hearing of another and from reaching it. That a path is whole again is
+ * found by trying, with pauses. */
+static uint64_t in_touch(struct schedule *s, unsigned from, unsigned to)
+{
+    uint64_t near = min_of(fleet_server_up(s->fleet, from), fleet_proxy_up(s->fleet, from)),
+             far = min_of(fleet_server_up(s->fleet, to), fleet_proxy_up(s->fleet, to));
+
+    far -= min_of(far, s->settles_ms[to]);
+    return fleet_path_up(s->fleet, from, to) > KNOWN_MS && addressed(s, min_of(near, far)) ? min_of(near, far) : 0;
+}
+
+/* How long what changes may take to be known: seconds where all answer at once, else what an interval takes. */
+static uint64_t patience(struct schedule *s)
+{
+    uint64_t now = loop_now_ms(fleet_loop(s->fleet));
+
+    if (s->deaf_ms > 0)
+        return DEAF_MS;
+    return now > s->slow_ms + KNOWN_MS ? CONVERGED_MS : KNOWN_MS;
+}
+
+static void note_met(struct schedule *s)
+{
+    for (unsigned i = 0; i < s->nodes; i++)
+        for (unsigned j = 0; j < s->nodes; j++)
+            s->met[i][j] = fleet_proxy_up(s->fleet, i) > 0 &&
+                           (s->met[i][j] || (believed(s, j) && in_touch(s, i, j) > patience(s)));
+}
+
+void schedule_note(struct schedule *s)
+{
+    note_heard(s);
+    note_met(s);
+}
+
+/*
+ * Of a server that is away somebody has to have said what it has: it itself, or the APIServices, which older servers
+ * delete; and these only of one that was seen to be another process than the one that was read.
+ */
+static bool must_be_known(struct schedule *s, unsigned node, unsigned away, const struct gvr *g)
+{
+    return s->heard[node][away] && s->deaf_ms == 0 &&
+           (s->met[node][away] || (!s->keeps_holder[away] && fleet_registered(s->fleet, g)));
+}
+
+/* Whether a node whose own server is away, and cannot tell it anything, knows another well enough to ask it instead. */
+static bool takes_over(struct schedule *s, unsigned node, unsigned other, uint64_t bound)
+{
+    uint64_t up = min_of(fleet_server_up(s->fleet, other), fleet_proxy_up(s->fleet, other));
+
+    return s->kinds > 17 && fleet_server_up(s->fleet, node) == 0 && s->met[node][other] && !schedule_etcd_troubled(s) &&
+           s->lied_ms[other] == 0 && min_of(up, fleet_path_up(s->fleet, node, other)) > bound;
+}
+
+static void judge_404(struct schedule *s, const struct fleet_answer *a)
+{
+    for (unsigned i = 0; i < s->nodes; i++) {
+        bool away = fleet_server_up(s->fleet, i) == 0;
+
+        if (!fleet_has(s->fleet, i, &a->gvr) || s->started_ms[i] > a->asked_ms || s->lied_ms[i] > 0 ||
+            !believed(s, a->node))
+            continue;
+        if (away ? must_be_known(s, a->node, i, &a->gvr)
+                 : in_touch(s, a->node, i) > patience(s) || takes_over(s, a->node, i, patience(s)))
+            schedule_broken(s, "404 at node %u for %.*s/%.*s %.*s, which node %u has%s", a->node, (int)a->gvr.group.n,
+                            a->gvr.group.p, (int)a->gvr.version.n, a->gvr.version.p, (int)a->gvr.resource.n,
+                            a->gvr.resource.p, i, away ? " (it is away)" : "");
+    }
+}
+
+void schedule_judge_documents(struct schedule *s)
+{
+    if (s->deaf_ms > 0 || s->short_of_memory)
+        return;
+    for (unsigned node = 0; node < s->nodes; node++)
+        for (unsigned i = 0; i < s->nodes; i++)
+            for (size_t k = 0; s->met[node][i] && s->lied_ms[i] == 0 && believed(s, node) && k < N_THINGS; k++) {
+                struct gvr g = schedule_gvr(k);
+
+                if (!fleet_has(s->fleet, i, &g))
+                    continue;
+                s->listed++;
+                if (!fleet_lists(s->fleet, node, &g))
+                    schedule_broken(s, "node %u does not list %s/%s %s, which node %u has", node,
+                                    schedule_things[k].group, schedule_things[k].version, schedule_things[k].resource,
+                                    i);
+            }
+}
+
+/* Whether an answer could be had all the time, from a server that was known. */
+static bool answerable(struct schedule *s, const struct fleet_answer *a)
+{
+    uint64_t bound = loop_now_ms(fleet_loop(s->fleet)) - a->asked_ms + patience(s);
+
+    for (unsigned i = 0; i < s->nodes; i++)
+        if (fleet_has(s->fleet, i, &a->gvr) && believed(s, i) && believed(s, a->node) &&
+            (i == a->node ? min_of(fleet_server_up(s->fleet, i), fleet_proxy_up(s->fleet, i))
+                          : in_touch(s, a->node, i)) > bound)
+            return true;
+    for (unsigned i = 0; i < s->nodes; i++)
+        if (i != a->node && fleet_has(s->fleet, i, &a->gvr) && believed(s, a->node) && takes_over(s, a->node, i, bound))
+            return true;
+    return false;
+}
+
+/* A write that was under way when somebody went: he may have carried it out, and nobody else is to do it again. */
+static bool may_be_lost(struct schedule *s, const struct fleet_answer *a, uint64_t took)
+{
+    return a->write && fleet_quiet(s->fleet) <= took;
+}
+
+void schedule_on_answer(void *arg, const struct fleet_answer *a)
+{
+    struct schedule *s = arg;
+    uint64_t took = loop_now_ms(fleet_loop(s->fleet)) - a->asked_ms;
+
+    schedule_say(s, "  node %u, asked for %.*s/%.*s %.*s %llu ms ago: %u by %d", a->node, (int)a->gvr.group.n,
+                 a->gvr.group.p, (int)a->gvr.version.n, a->gvr.version.p, (int)a->gvr.resource.n, a->gvr.resource.p,
+                 (unsigned long long)took, a->status, a->server);
+    s->asked++;
+    if (!a->ended) {
+        if (fleet_quiet(s->fleet) > took && !s->short_of_memory)
+            schedule_broken(s, "node %u broke off a request though nothing happened", a->node);
+    } else if (a->status == 404) {
+        judge_404(s, a);
+    } else if (a->status == 200) {
+        /* What the process before said may still be on its way. */
+        if (a->server < 0 ||
+            (!fleet_has(s->fleet, (unsigned)a->server, &a->gvr) && s->started_ms[a->server] <= a->asked_ms))
+            schedule_broken(s, "node %d answered for what it has not", a->server);
+    } else if (answerable(s, a) && !s->short_of_memory && !may_be_lost(s, a, took)) {
+        schedule_broken(s, "%u at node %u for %.*s/%.*s %.*s, which could be had: %.*s", a->status, a->node,
+                        (int)a->gvr.group.n, a->gvr.group.p, (int)a->gvr.version.n, a->gvr.version.p,
+                        (int)a->gvr.resource.n, a->gvr.resource.p, (int)a->body.n, a->body.p);
+    }
+    s->refused += a->status != 200;
+    s->digest = s->digest * 31 + took * 1000 + a->status + (uint64_t)a->server;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A schedule of the fleet simulation (fleet_test.c): what has happened, what is true of it, and what answers and
+ * documents are held against.
+ */
+#ifndef MVPROXY_TESTS_UNIT_PROXY_SCHEDULE_H
+#define MVPROXY_TESTS_UNIT_PROXY_SCHEDULE_H
+
+#include "sim/fleet.h"
+
+enum {
+    NODES_MAX = FLEET_MAX,
+    /* What was changed so long ago is known everywhere: the interval of looks and what a look takes. */
+    KNOWN_MS = 45000,
+    DEAF_MS = 700000, /* until a watch that says nothing is taken for dead, or ends by itself */
+    HEARD_MS = 15000, /* a Lease, of an mvproxy or a server that started that long ago */
+    CONVERGED_MS = 2000,
+    N_THINGS = 11,
+};
+
+/* What releases have: each is there or not; versions of a group follow each other. */
+struct thing {
+    const char *group, *version, *resource;
+};
+extern const struct thing schedule_things[N_THINGS];
+
+struct schedule {
+    struct fleet *fleet;
+    uint64_t number, state;
+    bool tell, failed;
+    char apis[NODES_MAX][600];
+    bool heard[NODES_MAX][NODES_MAX]; /* this mvproxy, since it started, of that server */
+    bool met[NODES_MAX][NODES_MAX];   /* and has read it, as it is or was last */
+    uint64_t slow_ms;                 /* until when some server was slow to answer, or memory short */
+    uint64_t deaf_ms;                 /* when watches fell silent; 0: never */
+    unsigned kinds;                   /* of steps */
+    int64_t skew_us[NODES_MAX];       /* of its clock */
+    uint64_t settles_ms[NODES_MAX];   /* until its Lease, with its address, is the one that counts */
+    bool keeps_holder[NODES_MAX];     /* of its Lease, when another process of it starts */
+    bool mute[NODES_MAX];             /* a server without a Lease of its own: its mvproxy has to publish one */
+    unsigned nodes;
+    bool short_of_memory;
+    uint64_t started_ms[NODES_MAX]; /* a server, as it is or was last */
+    bool lies[NODES_MAX];
+    uint64_t lied_ms[NODES_MAX]; /* when a server began or ceased to lie of what it serves; 0: never did */
+    unsigned asked, refused, listed;
+    uint64_t digest; /* of all answers */
+    bool only_etcd;  /* knows addresses */
+    bool cut_etcd[NODES_MAX];
+    bool leaderless, silent, lost;   /* etcd: without leader; its watches; records */
+    uint64_t etcd_since_ms, etcd_ms; /* its trouble began, and was there last; 0: never */
+};
+
+uint64_t schedule_dice(struct schedule *s, uint64_t sides);
+/* In the story, if it is told. */
+void __attribute__((format(printf, 2, 3))) schedule_say(struct schedule *s, const char *fmt, ...);
+/* Something that must hold does not. */
+void __attribute__((format(printf, 2, 3))) schedule_broken(struct schedule *s, const char *fmt, ...);
+struct gvr schedule_gvr(size_t thing);
+
+/* Who may have seen whose Lease, through his own server; who has read whom. To be called before anything changes. */
+void schedule_note(struct schedule *s);
+bool schedule_etcd_troubled(struct schedule *s);
+/* What a server has that was read, and is there or only away, is in the merged document: clients act on what vanishes.
+ */
+void schedule_judge_documents(struct schedule *s);
+void schedule_on_answer(void *schedule, const struct fleet_answer *a);
+
+#endif
