@@ -77,7 +77,7 @@ struct informer {
     uint64_t opened_ms, lists, events, bad_lines;
     struct backoff backoff;
     struct loop_timer *timer; /* next attempt, or the end of a silent watch */
-    uint64_t stream_deadline_ms;
+    uint64_t stream_deadline_ms, heard_ms;
     struct work taking;
 };
 
@@ -372,15 +372,33 @@ static void start_list(struct informer *i)
 
 /* --------------------------------------------------------------------------------------------------------- watch */
 
+static bool silence_tells(const struct informer *i)
+{
+    return i->o.silence_ms > 0 && i->state == STATE_WATCHING && strmap_count(i->keys) > 0 &&
+           (i->handler->silence_tells == NULL || i->handler->silence_tells(i->arg));
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Milliseconds until it is taken for dead. */
+static uint64_t patience(const struct informer *i)
+{
+    uint64_t now = loop_now_ms(i->loop), end = i->stream_deadline_ms;
+
+    if (i->bookmarked)
+        end = earlier(end, i->heard_ms + BOOKMARK_SILENCE_MS);
+    if (silence_tells(i))
+        end = earlier(end, i->heard_ms + i->o.silence_ms);
+    return end > now ? end - now : 0;
+}
+
 static void arm_deadline(struct informer *i)
 {
-    uint64_t now = loop_now_ms(i->loop), wait = i->stream_deadline_ms > now ? i->stream_deadline_ms - now : 0;
-
-    if (i->bookmarked && wait > BOOKMARK_SILENCE_MS)
-        wait = BOOKMARK_SILENCE_MS;
-    if (i->o.silence_ms > 0 && i->state == STATE_WATCHING && strmap_count(i->keys) > 0 && i->o.silence_ms < wait)
-        wait = i->o.silence_ms;
-    loop_timer_set(i->timer, wait);
+    i->heard_ms = loop_now_ms(i->loop);
+    loop_timer_set(i->timer, patience(i));
 }
 
 /*
@@ -534,6 +552,8 @@ static void on_timer(void *arg)
 
     if (i->state == STATE_WAITING)
         next_attempt(i);
+    else if (patience(i) > 0) /* what was to be heard is no longer */
+        loop_timer_set(i->timer, patience(i));
     else if (i->state == STATE_OPENING || i->state == STATE_WATCHING)
         end_watch(i, false, "the watch went silent");
 }

@@ -40,6 +40,8 @@ struct informer_handler {
     void (*on_synced)(void *arg);
     /* It starts to fail (`why`), or works again (NULL). Only on changes. */
     void (*on_health)(void *arg, const char *why);
+    /* Whether anything has to happen there at present (silence_ms). NULL: always. */
+    bool (*silence_tells)(void *arg);
 };
 
 /* Starts when the loop runs. NULL when out of memory. The handler's functions may free nothing of the informer. */

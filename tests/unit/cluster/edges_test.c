@@ -211,6 +211,39 @@ static void found_on_the_way_back(void)
     world_end(&w);
 }
 
+/* All are back at 1.26, and what their later versions have left stays there for an hour, unrenewed. */
+static void all_the_way_back(void)
+{
+    struct world w;
+    struct kube_server *b;
+    uint64_t lists;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    kube_set_minor(w.local, 26);
+    kube_start(w.local, 0);
+    kube_set_minor(b, 26);
+    kube_start(b, 0);
+    sim_run_ms(w.loop, 60000);
+    lists = kube_lists(w.store, KUBE_LEASE);
+    sim_run_ms(w.loop, 305000);
+    is_u64(kube_lists(w.store, KUBE_LEASE), lists, "that nobody renews these is no silence");
+    kube_set_minor(b, 34);
+    kube_set_apis(b, WORLD_BASE ";batch/v3:jobs");
+    kube_start(b, 0);
+    sim_run_ms(w.loop, 1000);
+    ok(world_peer_serves(&w, b, "batch", "v3", "jobs"), "who goes on again is seen");
+    kube_deafen(w.store);
+    sim_run_ms(w.loop, 30000);
+    kube_set_apis(b, WORLD_BASE ";batch/v2:jobs");
+    kube_start(b, 0);
+    sim_run_ms(w.loop, 1000);
+    ok(world_peer_serves(&w, b, "batch", "v2", "jobs"), "and then silence tells again");
+    world_end(&w);
+}
+
 int main(void)
 {
     half_seen();
@@ -220,5 +253,6 @@ int main(void)
     for (uint64_t ms = 0; ms < 10000; ms += 1000)
         never_lapses_on_the_way_back(ms);
     found_on_the_way_back();
+    all_the_way_back();
     return tap_end();
 }
