@@ -13,7 +13,7 @@
 #include "sim/sim_front.h"
 #include "sim/world.h"
 
-enum { ASK_TIMEOUT_MS = 90000, MAX_WRITES = 4096 };
+enum { ASK_TIMEOUT_MS = 90000, MAX_WRITES = 4096, WITHDRAWN_MS = 5000 };
 
 struct node {
     struct fleet *fleet;
@@ -29,7 +29,8 @@ struct node {
     struct cluster *cluster; /* NULL: its mvproxy is dead */
     struct proxy *proxy;
     uint64_t server_since, proxy_since; /* 0: not up */
-    unsigned minor;                     /* 0: never mind */
+    bool hangs, withdrawn;
+    unsigned minor; /* 0: never mind */
 };
 
 struct fleet {
@@ -369,6 +370,7 @@ void fleet_start_server(struct fleet *f, unsigned node, const char *apis, int64_
 {
     struct node *n = &f->nodes[node];
 
+    fleet_hang_server(f, node, false);
     f->changed = n->server_since = loop_now_ms(f->loop);
     kube_set_apis(n->server, apis);
     if (n->minor == 0 || n->minor >= 35)
@@ -384,11 +386,27 @@ void fleet_stop_server(struct fleet *f, unsigned node, bool graceful)
 {
     struct node *n = &f->nodes[node];
 
+    fleet_hang_server(f, node, false);
     if (n->server_since == 0)
         return;
     f->changed = loop_now_ms(f->loop);
     n->server_since = 0;
     kube_stop(n->server, graceful && (n->minor == 0 || n->minor >= 35));
+}
+
+void fleet_hang_server(struct fleet *f, unsigned node, bool hangs)
+{
+    struct node *n = &f->nodes[node];
+
+    if (n->hangs == hangs)
+        return;
+    n->hangs = hangs;
+    f->changed = loop_now_ms(f->loop);
+    n->server_since = hangs ? 0 : f->changed;
+    kube_sim(n->server)->fault = hangs ? SIM_HANG : SIM_FINE;
+    kube_pause_renewal(n->server, hangs || (n->minor > 0 && n->minor < 26));
+    if (!hangs)
+        sim_server_break(kube_sim(n->server));
 }
 
 static struct proxy_opts proxy_opts_of(const struct node *n)
@@ -410,8 +428,11 @@ void fleet_start_proxy(struct fleet *f, unsigned node)
     struct node *n = &f->nodes[node];
     struct proxy_opts o = proxy_opts_of(n);
 
-    if (n->cluster != NULL)
+    if (n->cluster != NULL) {
+        fleet_set_peers(f, node, true);
         return;
+    }
+    n->opts.peers_enabled = true;
     mem_fail_nth(0); /* by contract, without memory it does not start */
     f->changed = n->proxy_since = loop_now_ms(f->loop);
     n->metrics = metrics_new();
@@ -437,6 +458,43 @@ void fleet_kill_proxy(struct fleet *f, unsigned node)
     n->cluster = NULL;
     sim_run_ms(f->loop, 0);
     metrics_free(n->metrics);
+}
+
+static void on_withdrawn(void *arg)
+{
+    struct node *n = arg;
+
+    n->withdrawn = true;
+}
+
+void fleet_stop_proxy(struct fleet *f, unsigned node)
+{
+    struct node *n = &f->nodes[node];
+
+    if (n->cluster == NULL)
+        return;
+    f->changed = loop_now_ms(f->loop);
+    n->proxy_since = 0;
+    n->front.server->fault = SIM_REFUSE;
+    n->withdrawn = false;
+    cluster_stop(n->cluster, on_withdrawn, n);
+    for (unsigned ms = 0; !n->withdrawn && ms < WITHDRAWN_MS; ms++)
+        sim_run_ms(f->loop, 1);
+    if (!n->withdrawn)
+        failed(f, "mvproxy %u does not end", node);
+    fleet_kill_proxy(f, node);
+}
+
+void fleet_set_peers(struct fleet *f, unsigned node, bool enabled)
+{
+    struct node *n = &f->nodes[node];
+
+    if (n->cluster == NULL || n->opts.peers_enabled == enabled)
+        return;
+    n->opts.peers_enabled = enabled;
+    fleet_reload(f, node);
+    f->changed = loop_now_ms(f->loop);
+    n->proxy_since = enabled ? f->changed : 0;
 }
 
 void fleet_reload(struct fleet *f, unsigned node)

@@ -48,11 +48,18 @@ void fleet_set_minor(struct fleet *f, unsigned node, unsigned minor);
 /* Requests of a node's mvproxy that are under way. */
 size_t fleet_open(const struct fleet *f, unsigned node);
 void fleet_stop_server(struct fleet *f, unsigned node, bool graceful);
+/* It takes what comes and does nothing, as when it is stopped by SIGSTOP or waits for a disk. When it runs again, what
+ * it had in its hands is lost. */
+void fleet_hang_server(struct fleet *f, unsigned node, bool hangs);
 /* And its mvproxy, which dies without a word. */
 void fleet_start_proxy(struct fleet *f, unsigned node);
 void fleet_kill_proxy(struct fleet *f, unsigned node);
+/* As by SIGTERM: it takes nothing new, withdraws what it has written, and is gone then. Time passes. */
+void fleet_stop_proxy(struct fleet *f, unsigned node);
 /* Takes its configuration again, as by SIGHUP. */
 void fleet_reload(struct fleet *f, unsigned node);
+/* The same with peers switched off, or on again; off it counts as not up, though it goes on passing requests on. */
+void fleet_set_peers(struct fleet *f, unsigned node, bool enabled);
 /* Whether packets pass from one node's mvproxy to another node. */
 void fleet_cut(struct fleet *f, unsigned from, unsigned to, bool cut);
 struct kube_server *fleet_server(struct fleet *f, unsigned node);

@@ -496,6 +496,11 @@ void kube_stop(struct kube_server *k, bool graceful)
     sim_server_break(k->sim);
 }
 
+void kube_set_skew(struct kube_server *k, int64_t skew_us)
+{
+    k->skew_us = skew_us;
+}
+
 void kube_pause_renewal(struct kube_server *k, bool pause)
 {
     k->paused = pause;

@@ -104,6 +104,8 @@ void kube_start(struct kube_server *k, int64_t skew_us);
 void kube_start_again(struct kube_server *k, int64_t skew_us);
 /* Stops renewing. `graceful`: the Lease is deleted first. Connections are refused and broken. */
 void kube_stop(struct kube_server *k, bool graceful);
+/* Its clock is off by so much from the next renewal on. */
+void kube_set_skew(struct kube_server *k, int64_t skew_us);
 /* Stops (or goes on) renewing, nothing else. */
 void kube_pause_renewal(struct kube_server *k, bool pause);
 uint64_t kube_discovery_requests(const struct kube_server *k); /* for /api and /apis */

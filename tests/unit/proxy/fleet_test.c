@@ -8,12 +8,15 @@
  * After every answer: no 404 for what a server has that is up or only away; no 503 where an answer could be had, also
  * while the node's own server is away; nobody answers for what he has not; no write twice; every request ends. Before
  * every step: nothing that a server has, which was read and is up or only away, is missing in a merged document. When
- * all is well again: the same document everywhere, of what all have, two seconds after the last change.
+ * all is well again: the same document everywhere, of what all have, two seconds after the last change, and 404 for
+ * what nobody has.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/log.h"
+#include "kube/server_id.h"
 #include "lib/tap.h"
 #include "unit/proxy/schedule.h"
 
@@ -25,11 +28,13 @@ enum {
     RETRIED_MS = 1000, /* more, where only a retry tells that a server is back: nobody asks each second */
     /* Of steps. From 14 on servers have legacy discovery now and then, and delete APIServices; from 15 on there is
        etcd; from 17 on there are two to four nodes, and servers that keep their holder or have no Lease, or that
-       of 1.26; from 18 on servers are asked each second whether they are there, as the daemon asks, which is no step.
-     */
-    KINDS = 18,
-    STEP_KINDS = 17,
-    OPEN_MAX = 20, /* requests of one mvproxy when all is well: what it watches, and what it asks just now */
+       of 1.26; from 18 on servers are asked each second whether they are there, as the daemon asks, which is no step;
+       from 19 on mvproxies also end as by SIGTERM, are reloaded without peers, servers hang, clocks are set, and Leases
+       are forged. */
+    KINDS = 19,
+    STEP_KINDS = 21,
+    CLOCK_SET_S = 30, /* back or forth, at most */
+    OPEN_MAX = 20,    /* requests of one mvproxy when all is well: what it watches, and what it asks just now */
     N_SCHEDULES = 200,
 };
 
@@ -57,12 +62,12 @@ static void draw_release(struct schedule *s, unsigned node)
     for (size_t i = 0; i < N_THINGS; i++) {
         if (i > 0 && schedule_dice(s, 4) == 0)
             continue;
-        if (n > 0 && strcmp(schedule_things[i].group, schedule_things[last].group) == 0 &&
-            strcmp(schedule_things[i].version, schedule_things[last].version) == 0)
-            n += (size_t)snprintf(out + n, sizeof(s->apis[node]) - n, ",%s", schedule_things[i].resource);
+        if (n > 0 && strcmp(schedule_thing(i)->group, schedule_thing(last)->group) == 0 &&
+            strcmp(schedule_thing(i)->version, schedule_thing(last)->version) == 0)
+            n += (size_t)snprintf(out + n, sizeof(s->apis[node]) - n, ",%s", schedule_thing(i)->resource);
         else
             n += (size_t)snprintf(out + n, sizeof(s->apis[node]) - n, "%s%s/%s:%s", n > 0 ? ";" : "",
-                                  schedule_things[i].group, schedule_things[i].version, schedule_things[i].resource);
+                                  schedule_thing(i)->group, schedule_thing(i)->version, schedule_thing(i)->resource);
         last = i;
     }
 }
@@ -109,6 +114,8 @@ static void toggle_server(struct schedule *s, unsigned node)
     draw_age(s, node);
     schedule_say(s, "server %u starts with %s", node, s->apis[node]);
     s->started_ms[node] = loop_now_ms(fleet_loop(s->fleet));
+    if (s->woke_ms[node] == 0)
+        s->woke_ms[node] = s->started_ms[node];
     for (unsigned i = 0; i < s->nodes; i++)
         s->met[i][node] = false;
     if (s->kinds <= 16 || s->skew_us[node] == 0)
@@ -259,13 +266,102 @@ static void trouble_etcd(struct schedule *s, unsigned node)
     }
 }
 
+static void toggle_hang(struct schedule *s, unsigned node)
+{
+    uint64_t now = loop_now_ms(fleet_loop(s->fleet));
+    bool hangs = s->hung_ms[node] > 0 && s->woke_ms[node] == 0;
+
+    if (!hangs && fleet_server_up(s->fleet, node) == 0)
+        return;
+    schedule_say(s, "server %u %s", node, hangs ? "runs again" : "hangs");
+    if (!hangs)
+        s->hung_ms[node] = now;
+    s->woke_ms[node] = hangs ? now : 0;
+    fleet_hang_server(s->fleet, node, !hangs);
+}
+
+static void set_clock(struct schedule *s, unsigned node)
+{
+    s->skew_us[node] = (int64_t)schedule_dice(s, 2 * CLOCK_SET_S * 1000000ull) - CLOCK_SET_S * 1000000ll;
+    schedule_say(s, "the clock of server %u is off by %lld ms", node, (long long)s->skew_us[node] / 1000);
+    kube_set_skew(fleet_server(s->fleet, node), s->skew_us[node]);
+}
+
+static void toggle_peers(struct schedule *s, unsigned node)
+{
+    bool on = fleet_proxy_up(s->fleet, node) == 0;
+
+    schedule_say(s, "mvproxy %u reloads with%s peers", node, on ? "" : "out");
+    fleet_set_peers(s->fleet, node, on);
+}
+
+/* By whoever may write Leases: a server that is not there, or another tag in the Lease of one that is. */
+static void forge(struct schedule *s, unsigned node)
+{
+    char name[SERVER_ID_BYTES], hostname[16], holder[100], address[32], tag[20];
+    uint64_t ghost = schedule_dice(s, 3), number = schedule_dice(s, 1000);
+    struct kube_lease l = {.name = name,
+                           .hostname = hostname,
+                           .holder = holder,
+                           .address = address,
+                           .renew_us = clock_wall_us(),
+                           .duration_s = 3600};
+    struct arena *a = arena_new(1 << 16);
+    struct lease real;
+
+    (void)snprintf(hostname, sizeof(hostname), "ghost-%u", (unsigned)ghost);
+    (void)snprintf(address, sizeof(address), "10.0.9.%u:6443", (unsigned)ghost);
+    (void)snprintf(tag, sizeof(tag), "forged-%u", (unsigned)number);
+    (void)server_id_from_hostname(slice_str(hostname), name);
+    (void)snprintf(holder, sizeof(holder), "%s_%u", name, (unsigned)number);
+    if (schedule_dice(s, 2) == 0 &&
+        kube_get_lease(fleet_store(s->fleet), kube_id(fleet_server(s->fleet, node)), a, &real) &&
+        real.advertise.n > 0) {
+        l.tag = tag;
+        l.renew_us = real.renew_us;
+        (void)snprintf(name, sizeof(name), "%s", kube_id(fleet_server(s->fleet, node)));
+        (void)snprintf(hostname, sizeof(hostname), "cp-%u", node);
+        (void)snprintf(holder, sizeof(holder), "%.*s", (int)real.holder.n, real.holder.p);
+        (void)snprintf(address, sizeof(address), "%.*s", (int)real.advertise.n, real.advertise.p);
+    }
+    if (l.tag == NULL)
+        s->ghost_ms = loop_now_ms(fleet_loop(s->fleet));
+    schedule_say(s, "somebody writes a Lease of %s at %s, with tag %s", hostname, address, l.tag == NULL ? "" : l.tag);
+    kube_put_lease(fleet_store(s->fleet), &l);
+    arena_free(a);
+}
+
+/* Those from 19 on. */
+static void another_step(struct schedule *s, unsigned kind, unsigned node)
+{
+    switch (s->kinds > 18 ? kind : 0) {
+    case 16:
+        schedule_say(s, "mvproxy %u stops", node);
+        fleet_stop_proxy(s->fleet, node);
+        break;
+    case 17:
+        toggle_hang(s, node);
+        break;
+    case 18:
+        set_clock(s, node);
+        break;
+    case 19:
+        toggle_peers(s, node);
+        break;
+    case 20:
+        forge(s, node);
+        break;
+    }
+}
+
 static void step(struct schedule *s)
 {
-    unsigned node = (unsigned)schedule_dice(s, s->nodes);
+    unsigned node = (unsigned)schedule_dice(s, s->nodes), kind;
 
     schedule_note(s);
     schedule_judge_documents(s);
-    switch (schedule_dice(s, min_of(s->kinds, STEP_KINDS))) {
+    kind = (unsigned)schedule_dice(s, s->kinds > 18 ? STEP_KINDS : min_of(s->kinds, 17));
+    switch (kind) {
     case 0:
     case 1:
     case 2:
@@ -321,6 +417,9 @@ static void step(struct schedule *s)
         schedule_say(s, "server %u sends events late", node);
         kube_sim(fleet_server(s->fleet, node))->late_ms = draw_delay(s);
         break;
+    default:
+        another_step(s, kind, node);
+        break;
     }
 }
 
@@ -368,6 +467,8 @@ static void heal(struct schedule *s)
     schedule_say(s, "all is well again");
     mem_fail_nth(0);
     for (unsigned i = 0; i < s->nodes; i++) {
+        if (s->hung_ms[i] > 0 && s->woke_ms[i] == 0)
+            toggle_hang(s, i);
         if (fleet_server_up(s->fleet, i) == 0)
             toggle_server(s, i);
         kube_sim(fleet_server(s->fleet, i))->delay_ms = 2;
@@ -393,10 +494,11 @@ static bool all_alike(struct schedule *s)
 static void compare(struct schedule *s)
 {
     char text[FLEET_DOCUMENT_BYTES];
+    bool haunted = s->ghost_ms > 0 && loop_now_ms(fleet_loop(s->fleet)) <= s->ghost_ms + GHOST_MS;
     struct slice first = fleet_document(s->fleet, 0);
 
     (void)snprintf(text, sizeof(text), "%.*s", (int)first.n, first.p);
-    for (unsigned i = 1; i < s->nodes; i++)
+    for (unsigned i = 1; i < s->nodes && !haunted; i++)
         if (!slice_eq(fleet_document(s->fleet, i), slice_str(text))) {
             schedule_say(s, "node 0 shows %s", text);
             schedule_say(s, "node %u shows %.*s", i, (int)fleet_document(s->fleet, i).n, fleet_document(s->fleet, i).p);
@@ -405,6 +507,7 @@ static void compare(struct schedule *s)
     for (unsigned i = 0; i < s->nodes; i++)
         if (fleet_open(s->fleet, i) > OPEN_MAX)
             schedule_broken(s, "node %u has %zu requests under way", i, fleet_open(s->fleet, i));
+    s->settled = s->kinds > 18 && !haunted;
     for (size_t i = 0; i < N_THINGS; i++)
         for (unsigned node = 0; node < s->nodes; node++) {
             struct gvr g = schedule_gvr(i);
@@ -412,6 +515,7 @@ static void compare(struct schedule *s)
             fleet_ask(s->fleet, node, &g, false, schedule_on_answer, s);
         }
     sim_run_ms(fleet_loop(s->fleet), 1000);
+    s->settled = false;
 }
 
 static void upgrade_one(struct schedule *s)
@@ -489,6 +593,7 @@ static void was_found(void)
         {8537, 18, "without memory to read a 404 in, it was passed on unread"},
         {2548, 18, "a request that a peer took with it when it died was not another's"},
         {1247717, 18, "a tag that an older Lease of the same server had said was no news"},
+        {585, 19, "Leases that nobody renews any more were taken for a dead watch"},
     };
 
     for (size_t i = 0; i < ROWS(found); i++)

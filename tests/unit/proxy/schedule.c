@@ -5,7 +5,7 @@
 
 #include "lib/tap.h"
 
-const struct thing schedule_things[N_THINGS] = {
+static const struct thing things[N_THINGS] = {
     {"apps", "v1", "deployments"},
     {"apps", "v1", "replicasets"},
     {"batch", "v1", "jobs"},
@@ -18,6 +18,11 @@ const struct thing schedule_things[N_THINGS] = {
     {"resource.k8s.io", "v1", "slices"},
     {"resource.k8s.io", "v2", "claims"},
 };
+
+const struct thing *schedule_thing(size_t i)
+{
+    return &things[i];
+}
 
 uint64_t schedule_dice(struct schedule *s, uint64_t sides)
 {
@@ -62,8 +67,7 @@ static uint64_t min_of(uint64_t a, uint64_t b)
 
 struct gvr schedule_gvr(size_t i)
 {
-    return (struct gvr){slice_str(schedule_things[i].group), slice_str(schedule_things[i].version),
-                        slice_str(schedule_things[i].resource)};
+    return (struct gvr){slice_str(things[i].group), slice_str(things[i].version), slice_str(things[i].resource)};
 }
 
 static void note_heard(struct schedule *s)
@@ -181,9 +185,8 @@ void schedule_judge_documents(struct schedule *s)
                     continue;
                 s->listed++;
                 if (!fleet_lists(s->fleet, node, &g))
-                    schedule_broken(s, "node %u does not list %s/%s %s, which node %u has", node,
-                                    schedule_things[k].group, schedule_things[k].version, schedule_things[k].resource,
-                                    i);
+                    schedule_broken(s, "node %u does not list %s/%s %s, which node %u has", node, things[k].group,
+                                    things[k].version, things[k].resource, i);
             }
 }
 
@@ -201,6 +204,28 @@ static bool answerable(struct schedule *s, const struct fleet_answer *a)
         if (i != a->node && fleet_has(s->fleet, i, &a->gvr) && believed(s, a->node) && takes_over(s, a->node, i, bound))
             return true;
     return false;
+}
+
+/* A server that answers nothing holds what it is given, until it is known for that. */
+static bool may_be_stuck(struct schedule *s, const struct fleet_answer *a)
+{
+    for (unsigned i = 0; i < s->nodes; i++)
+        if (s->hung_ms[i] > 0 && s->hung_ms[i] + STUCK_MS > a->asked_ms &&
+            (s->woke_ms[i] == 0 || s->woke_ms[i] >= a->asked_ms))
+            return true;
+    return false;
+}
+
+/* When all is well, what nobody has is not there: a client that asks for what is optional is not to wait for it. */
+static void judge_missing(struct schedule *s, const struct fleet_answer *a)
+{
+    for (unsigned i = 0; i < s->nodes; i++)
+        if (fleet_has(s->fleet, i, &a->gvr))
+            return;
+    if (s->settled && a->ended && a->status != 404)
+        schedule_broken(s, "%u at node %u for %.*s/%.*s, which nobody has: %.*s", a->status, a->node,
+                        (int)a->gvr.group.n, a->gvr.group.p, (int)a->gvr.version.n, a->gvr.version.p, (int)a->body.n,
+                        a->body.p);
 }
 
 /* A write that was under way when somebody went: he may have carried it out, and nobody else is to do it again. */
@@ -228,11 +253,12 @@ void schedule_on_answer(void *arg, const struct fleet_answer *a)
         if (a->server < 0 ||
             (!fleet_has(s->fleet, (unsigned)a->server, &a->gvr) && s->started_ms[a->server] <= a->asked_ms))
             schedule_broken(s, "node %d answered for what it has not", a->server);
-    } else if (answerable(s, a) && !s->short_of_memory && !may_be_lost(s, a, took)) {
+    } else if (answerable(s, a) && !s->short_of_memory && !may_be_lost(s, a, took) && !may_be_stuck(s, a)) {
         schedule_broken(s, "%u at node %u for %.*s/%.*s %.*s, which could be had: %.*s", a->status, a->node,
                         (int)a->gvr.group.n, a->gvr.group.p, (int)a->gvr.version.n, a->gvr.version.p,
                         (int)a->gvr.resource.n, a->gvr.resource.p, (int)a->body.n, a->body.p);
     }
+    judge_missing(s, a);
     s->refused += a->status != 200;
     s->digest = s->digest * 31 + took * 1000 + a->status + (uint64_t)a->server;
 }

@@ -15,6 +15,10 @@ enum {
     DEAF_MS = 700000, /* until a watch that says nothing is taken for dead, or ends by itself */
     HEARD_MS = 15000, /* a Lease, of an mvproxy or a server that started that long ago */
     CONVERGED_MS = 2000,
+    STUCK_MS = 20000, /* until a server that takes requests and answers none is known for that */
+    /* Until a Lease that nobody renews is forgotten: so long what such a server has is not known, and what each mvproxy
+       names in its place may be another. */
+    GHOST_MS = 400000,
     N_THINGS = 11,
 };
 
@@ -22,7 +26,7 @@ enum {
 struct thing {
     const char *group, *version, *resource;
 };
-extern const struct thing schedule_things[N_THINGS];
+const struct thing *schedule_thing(size_t i);
 
 struct schedule {
     struct fleet *fleet;
@@ -47,6 +51,9 @@ struct schedule {
     uint64_t digest; /* of all answers */
     bool only_etcd;  /* knows addresses */
     bool cut_etcd[NODES_MAX];
+    uint64_t hung_ms[NODES_MAX], woke_ms[NODES_MAX]; /* a server hung last from then till then; 0: never, still */
+    uint64_t ghost_ms;               /* when the Lease of a server that is not there was written; 0: never */
+    bool settled;                    /* all is well, and has been for long enough to be known everywhere */
     bool leaderless, silent, lost;   /* etcd: without leader; its watches; records */
     uint64_t etcd_since_ms, etcd_ms; /* its trouble began, and was there last; 0: never */
 };
