@@ -327,6 +327,17 @@ bool served_undiscovered(const struct served *s, struct slice group, struct slic
     return false;
 }
 
+bool served_live_peer_names(const struct served *s, struct slice group, struct slice version)
+{
+    for (size_t i = 0; i < s->is.n_peers; i++) {
+        const struct served_peer *p = &s->is.peers[i];
+
+        if (p->life == SERVED_LIVE && p->discovery_known && p->disco != NULL && names(p->disco, group, version))
+            return true;
+    }
+    return false;
+}
+
 const struct served_document *served_merged(const struct served *s, enum served_shape shape)
 {
     return served_merged_half(s, SERVED_APIS, shape);

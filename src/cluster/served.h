@@ -114,6 +114,9 @@ bool served_unknown_peer(const struct served *s);
  */
 bool served_undiscovered(const struct served *s, struct slice group, struct slice version);
 
+/* A live peer, whose discovery is known, names it. Version empty: any of the group. */
+bool served_live_peer_names(const struct served *s, struct slice group, struct slice version);
+
 /* The merged documents (of /apis), or NULL while there is none. */
 const struct served_document *served_merged(const struct served *s, enum served_shape shape);
 const struct served_document *served_merged_half(const struct served *s, enum served_half h, enum served_shape shape);

@@ -294,19 +294,23 @@ static void print_verdict(struct json_object *result)
         {"local", "Goes to the local server", "Goes to the local server, which does not answer: 503"},
         {"peer", "Goes to a peer", "Goes to a peer, and none of them answers: 503"},
         {"discovery", "Is answered with merged discovery, or by the local server", ""},
+        {"heal by a peer", "Goes to a peer in place of the local server, and is completed with what others have",
+         "Goes to a peer in place of the local server, and none of them answers: 503"},
         {"heal", "Goes to the local server, whose answer is completed with what peers have",
          "Goes to the local server, which does not answer: 503"},
         {"refuse", "", "Is refused with 503"},
     };
     bool answered = field_truth(result, "answered");
-    const char *unauthorized = field_text(result, "unauthorized");
+    const char *unauthorized = field_text(result, "unauthorized"), *action = field_text(result, "action");
 
     if (unauthorized[0] != '\0') {
         headline(table_colour(TABLE_BAD), "Is answered with 401: ", unauthorized);
         return;
     }
+    if (strcmp(action, "heal") == 0 && field_count(field(result, "candidates")) > 0)
+        action = "heal by a peer";
     for (size_t i = 0; i < sizeof verdicts / sizeof verdicts[0]; i++)
-        if (strcmp(field_text(result, "action"), verdicts[i].action) == 0)
+        if (strcmp(action, verdicts[i].action) == 0)
             headline(table_colour(answered ? TABLE_GOOD : TABLE_BAD),
                      answered ? verdicts[i].answered : verdicts[i].unanswered, "");
 }

@@ -7,7 +7,9 @@
 #include "http/h1_check.h"
 #include "http/h1_parse.h"
 #include "http/head.h"
+#include "proxy/heal.h"
 #include "proxy/job.h"
+#include "proxy/judge.h"
 
 enum { EXPLAIN_BYTES = 256 << 10 };
 
@@ -47,7 +49,8 @@ static const char *action_of(const struct proxy *p, const struct route *r)
         [ROUTE_HEAL] = "heal",   [ROUTE_REFRESH] = "refresh", [ROUTE_REFUSE] = "refuse",
     };
 
-    return names[r->action == ROUTE_HEAL && !p->config->legacy_discovery ? ROUTE_LOCAL : r->action];
+    return names[r->action == ROUTE_HEAL && r->n_candidates == 0 && !p->config->legacy_discovery ? ROUTE_LOCAL
+                                                                                                 : r->action];
 }
 
 static bool is_healthy(const struct served_peer *p, void *arg)
@@ -103,7 +106,7 @@ static bool put_servers(struct json_write *w, const struct explain_query *q, con
     bool answered = put_server(&local, q, served_local_host(s), served_local_id(s));
 
     json_close(&local);
-    if (r->action == ROUTE_PEER)
+    if (r->n_candidates > 0)
         answered = put_candidates(w, q, s, r) > 0;
     else
         (void)put_candidates(w, q, s, r);
@@ -145,8 +148,31 @@ static const char *identity_of(const struct proxy *p, const struct explain_query
                : "cannot be passed on to a server";
 }
 
+/*
+ * Discovery while the local server is away: a live peer is asked in its place. Unless it is about what nobody has who
+ * is there.
+ */
+static void fail_over_discovery(const struct proxy *p, const struct explain_query *q, const struct route_query *rq,
+                                struct route *r)
+{
+    bool away = rq->failover && !rq->rerouted && rq->local_state != READINESS_READY;
+    const char *refused = p->config->legacy_discovery ? heal_outlook(rq->served, rq->info->path, away) : NULL;
+
+    if (r->action != ROUTE_HEAL)
+        return;
+    for (size_t i = 0; away && i < served_n_peers(rq->served) && r->n_candidates < ROUTE_MAX_CANDIDATES; i++)
+        if (judge_may_be(served_peer_at(rq->served, i), q->user != NULL))
+            r->candidates[r->n_candidates++] = (uint16_t)i;
+    if (refused != NULL) {
+        r->action = ROUTE_REFUSE;
+        r->message = refused;
+    }
+}
+
 static const char *why_there(const struct route *r, bool answered)
 {
+    if (r->action == ROUTE_HEAL && r->n_candidates > 0)
+        return "The local server does not answer or only starts, and a live peer answers about discovery and schemas.";
     if (r->action == ROUTE_DISCOVERY)
         return "Who accepts the aggregated form and may read it gets the merged document; others get what the local "
                "server says, completed with what peers have where it is a document.";
@@ -179,6 +205,7 @@ static void put_answer(struct proxy *p, const struct explain_query *q, const str
         rq.refreshed = true;
         route_decide(&rq, &r);
     }
+    fail_over_discovery(p, q, &rq, &r);
     w = json_open(out, '{');
     put_info(&w, info);
     json_text(&w, "action", action_of(p, &r));

@@ -137,20 +137,26 @@ void forward_relay_head(struct job *j, const struct http_head *head, struct http
 static bool try_next(struct job *j, const char *retry_reason);
 static bool send_elsewhere(struct job *j, const char *why);
 
-static void disbelieve(const struct job *j, const char *server)
-{
-    cluster_disbelieved(j->proxy->cluster, server, &(struct gvr){j->info.group, j->info.version, j->info.resource});
-}
-
 static void peer_denies(struct job *j)
 {
+    struct gvr gvr = reqinfo_gvr(&j->info);
+
     job_drop_back(j);
-    disbelieve(j, j->peer->host);
+    cluster_disbelieved(j->proxy->cluster, j->peer->host, &gvr);
     cluster_peer_suspect(j->proxy->cluster, j->peer->id);
     if (!alternatives_body_gone(j) && try_next(j, "peer-not-found"))
         return;
     j->route.row = ROUTE_ROW_PEERS_FAILED;
     job_refuse(j, 503, STATUS_PROXY_FAILED);
+}
+
+void forward_look_again(struct job *j, const struct gvr *denied)
+{
+    job_drop_back(j);
+    request_metrics_retry(j->proxy->request_metrics, "local-not-found");
+    cluster_disbelieved(j->proxy->cluster, served_local_host(j->served), denied);
+    j->looked_again = true;
+    job_route_again(j);
 }
 
 /*
@@ -159,16 +165,16 @@ static void peer_denies(struct job *j)
  */
 static void local_denies(struct job *j)
 {
-    job_drop_back(j);
-    request_metrics_retry(j->proxy->request_metrics, "local-not-found");
+    struct gvr gvr = reqinfo_gvr(&j->info);
+
     if (alternatives_body_gone(j) || j->route.row == ROUTE_ROW_FORBIDDEN || j->route.row == ROUTE_ROW_LOCAL_FAILOVER) {
+        job_drop_back(j);
+        request_metrics_retry(j->proxy->request_metrics, "local-not-found");
         (void)cluster_local_miss(j->proxy->cluster, NULL, NULL);
         job_refuse(j, 503, STATUS_SYNCING);
         return;
     }
-    disbelieve(j, served_local_host(j->served));
-    j->looked_again = true;
-    job_route_again(j);
+    forward_look_again(j, &gvr);
 }
 
 static void note_peer_answer(const struct job *j, unsigned status)

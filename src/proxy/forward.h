@@ -20,6 +20,10 @@ const struct exchange_sink *forward_sink(void);
 bool forward_start(struct job *j, const struct back_handler *handler, struct http_body body);
 /* Relays a response's head to the client; used by whoever decided to pass an answer on. */
 void forward_relay_head(struct job *j, const struct http_head *head, struct http_body body);
+/* The local server denies what we believed of it, for the first time: reads its discovery, then decides anew. */
+void forward_look_again(struct job *j, const struct gvr *denied);
+/* The local server denies, for the first time, what we believed of it: reads its discovery, then decides anew. */
+void forward_look_again(struct job *j, const struct gvr *denied);
 /* Handlers for the rest of a relayed response. */
 void forward_on_body(void *arg, struct slice data);
 void forward_on_end(void *arg, const struct http_head *trailers);

@@ -35,14 +35,14 @@ struct heal {
 
 /* ---- what is there to add? ---- */
 
-static void name_subject(const struct job *j, struct heal *h)
+static void name_subject(struct slice path, struct heal *h)
 {
-    struct slice rest = j->info.path, part[5];
+    struct slice rest = path, part[5];
     size_t n = 0;
 
     while (n < 5 && slice_split(&rest, '/', &part[n]))
         n++;
-    if (slice_eq(j->info.path, SLICE_LIT("/openapi/v3"))) {
+    if (slice_eq(path, SLICE_LIT("/openapi/v3"))) {
         h->kind = KIND_SCHEMAS;
     } else if (n == 2 && slice_eq(part[1], SLICE_LIT("apis"))) {
         h->kind = KIND_GROUPS;
@@ -67,25 +67,37 @@ static const struct disco_doc *half_of(const struct disco *d, enum served_half h
     return half == SERVED_CORE ? disco_core(d) : disco_apis(d);
 }
 
-static bool differs(const struct job *j, struct heal *h)
+/* A live peer is asked, which need not have what only the local server had. */
+static bool is_away(const struct job *j)
 {
-    enum served_half half = h->kind == KIND_RESOURCES && h->group.n == 0 ? SERVED_CORE : SERVED_APIS;
-    const struct disco_doc *local = half_of(served_local_disco(j->served), half);
+    return cluster_fails_over(j->proxy->cluster) && cluster_local_state(j->proxy->cluster) != READINESS_READY;
+}
+
+static enum served_half half_with(const struct heal *h)
+{
+    return h->kind == KIND_RESOURCES && h->group.n == 0 ? SERVED_CORE : SERVED_APIS;
+}
+
+static bool differs(const struct job *j, struct heal *h, bool away)
+{
+    const struct disco_doc *local = half_of(served_local_disco(j->served), half_with(h));
     const struct disco_version *v, *own_version;
     const struct disco_group *g, *own_group;
 
-    h->merged = served_merged_doc(j->served, half);
-    if (h->merged == NULL || local == NULL || h->merged == local)
+    h->merged = served_merged_doc(j->served, half_with(h));
+    if (away)
+        local = NULL;
+    if (h->merged == NULL || (local == NULL && !away) || h->merged == local)
         return false;
     if (h->kind == KIND_GROUPS)
         return true;
     if (h->kind == KIND_GROUP) {
         g = disco_doc_group(h->merged, h->group);
-        own_group = disco_doc_group(local, h->group);
+        own_group = local == NULL ? NULL : disco_doc_group(local, h->group);
         return g != NULL && (own_group == NULL || own_group->hash != g->hash);
     }
     v = disco_doc_version(h->merged, h->group, h->version);
-    own_version = disco_doc_version(local, h->group, h->version);
+    own_version = local == NULL ? NULL : disco_doc_version(local, h->group, h->version);
     return v != NULL && (own_version == NULL || own_version->hash != v->hash);
 }
 
@@ -133,13 +145,13 @@ static bool takes_text(const struct job *j, struct heal *h)
     return true;
 }
 
-static bool may_complete(const struct job *j, struct heal *h)
+static bool may_complete(const struct job *j, struct heal *h, bool away)
 {
     if (h->kind == KIND_OTHER || exchange_wants_upgrade(j->x))
         return false;
     if (h->kind == KIND_SCHEMAS)
-        return lacks_schemas(j);
-    return j->config->legacy_discovery && differs(j, h) && takes_text(j, h);
+        return away || lacks_schemas(j);
+    return j->config->legacy_discovery && differs(j, h, away) && takes_text(j, h);
 }
 
 /* ---- the answer, completed ---- */
@@ -269,25 +281,49 @@ static bool let_go(struct job *j)
     return j->state == JOB_RELAYING;
 }
 
-/* Row 11 of the routing table: what nobody is known to have may still be somebody's. */
-static bool may_be_somebodys(const struct job *j)
+static bool is_about_one(const struct heal *h)
+{
+    return h->kind == KIND_GROUP || h->kind == KIND_RESOURCES;
+}
+
+static bool is_in(const struct disco_doc *doc, const struct heal *h)
+{
+    if (doc == NULL)
+        return false;
+    return h->kind == KIND_GROUP ? disco_doc_group(doc, h->group) != NULL
+                                 : disco_doc_version(doc, h->group, h->version) != NULL;
+}
+
+static bool is_in_local(const struct served *s, const struct heal *h)
+{
+    return is_in(half_of(served_local_disco(s), half_with(h)), h);
+}
+
+/* The local server has come back serving less, and its discovery has not been read since. */
+static bool local_has_drifted(const struct job *j)
 {
     const struct heal *h = j->heal;
-    const struct disco_doc *merged = h->merged;
-    const struct disco_version *v;
 
-    if ((h->kind != KIND_GROUP && h->kind != KIND_RESOURCES) || !j->config->legacy_discovery)
-        return false;
+    return j->judge == NULL && !j->looked_again && is_in_local(j->served, h) &&
+           !served_excluded(j->served, h->group, h->version);
+}
+
+/*
+ * What a 404 becomes, a 503 with this message; NULL: it stays. Row 11 of the routing table: what nobody is known to
+ * have may still be somebody's. `by_peer`: in place of the local server a peer says so.
+ */
+static const char *why_withheld(const struct served *s, const struct heal *h, bool by_peer)
+{
     /* Nor is it known who there is: as for what is in the group (row 4). */
-    if (served_peers_enabled(j->served) && !served_synced(j->served) && !served_forbidden(j->served))
-        return true;
-    if (served_excluded(j->served, h->group, h->version))
-        return false;
-    /* It is somebody's, who cannot be asked. */
-    v = h->kind == KIND_RESOURCES && merged != NULL ? disco_doc_version(merged, h->group, h->version) : NULL;
-    if (v != NULL)
-        return v->stale;
-    return served_unknown_peer(j->served) || served_undiscovered(j->served, h->group, h->version);
+    if (served_peers_enabled(s) && !served_synced(s) && !served_forbidden(s))
+        return STATUS_SYNCING;
+    if (served_excluded(s, h->group, h->version))
+        return NULL;
+    /* It is somebody's: of a peer that has lapsed, or of the local server, in whose place a peer is asked? */
+    if (is_in(h->merged, h))
+        return (by_peer || !is_in_local(s, h)) && !served_live_peer_names(s, h->group, h->version) ? STATUS_SERVERS_AWAY
+                                                                                                   : NULL;
+    return served_unknown_peer(s) || served_undiscovered(s, h->group, h->version) ? STATUS_PEER_UNKNOWN : NULL;
 }
 
 static bool is_wanted(const struct job *j, const struct http_head *head)
@@ -295,12 +331,28 @@ static bool is_wanted(const struct job *j, const struct http_head *head)
     const struct heal *h = j->heal;
 
     return h->completes && http_head_find(head, HTTP_CONTENT_ENCODING) == NULL &&
-           (head->status == 200 || (head->status == 404 && (h->kind == KIND_GROUP || h->kind == KIND_RESOURCES)));
+           (head->status == 200 || (head->status == 404 && is_about_one(h)));
 }
 
 static size_t most_held(const struct heal *h)
 {
     return h->kind == KIND_SCHEMAS ? LIMIT_SCHEMA_INDEX_BYTES : LIMIT_HEALED_BYTES;
+}
+
+/* False: the 404 is true, or will be completed. */
+static bool denied(struct job *j)
+{
+    const char *why = j->config->legacy_discovery ? why_withheld(j->served, j->heal, j->judge != NULL) : NULL;
+
+    if (local_has_drifted(j)) {
+        forward_look_again(j, &(struct gvr){j->heal->group, j->heal->version, SLICE_NONE});
+        return true;
+    }
+    if (why != NULL) {
+        job_drop_back(j);
+        job_refuse(j, 503, why);
+    }
+    return why != NULL;
 }
 
 static void on_head(void *arg, const struct http_head *head, struct http_body body)
@@ -312,10 +364,9 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
         return;
     j->peer = j->judge;
     j->summary.peer = j->peer != NULL ? j->peer->host : NULL;
-    if (head->status == 404 && may_be_somebodys(j)) {
-        job_drop_back(j);
-        job_refuse(j, 503, STATUS_PEER_UNKNOWN);
-    } else if (is_wanted(j, head) && (body.kind != HTTP_BODY_LENGTH || body.length <= most_held(h))) {
+    if (head->status == 404 && is_about_one(h) && denied(j))
+        return;
+    if (is_wanted(j, head) && (body.kind != HTTP_BODY_LENGTH || body.length <= most_held(h))) {
         h->head = head;
         h->body = body;
         buf_init(&j->kept, most_held(h));
@@ -360,22 +411,45 @@ static void on_end(void *arg, const struct http_head *trailers)
     buf_free(&out);
 }
 
-/* What is held of an answer that was broken off is nobody's: neither the next server's question nor its answer. */
+static void on_failed(void *arg, const struct back_failure_info *f);
+
+static struct judge_question ask_for(struct job *j, bool away)
+{
+    static const struct back_handler handler = {
+        .on_head = on_head,
+        .on_body = on_body,
+        .on_end = on_end,
+        .on_failed = on_failed,
+    };
+    struct heal *h = j->heal;
+
+    h->completes = may_complete(j, h, away);
+    return (struct judge_question){
+        .handler = &handler,
+        .accept = h->completes && h->kind != KIND_SCHEMAS ? SLICE_LIT("application/json") : SLICE_NONE,
+        .whole = h->completes,
+        .get = h->completes,
+    };
+}
+
+/*
+ * What is held of an answer that was broken off is nobody's: neither the next server's question nor its answer. And
+ * the next one is a peer, of which more is to be completed; unless there is no memory to ask for that.
+ */
 static void on_failed(void *arg, const struct back_failure_info *f)
 {
     struct job *j = arg;
+    struct judge_question q;
 
     j->heal->head = NULL;
     buf_release(&j->kept);
+    if (j->judge == NULL && j->state != JOB_RELAYING) {
+        q = ask_for(j, true);
+        if (!judge_change(j, &q))
+            j->heal->completes = false;
+    }
     judge_failed(j, f);
 }
-
-static const struct back_handler handler = {
-    .on_head = on_head,
-    .on_body = on_body,
-    .on_end = on_end,
-    .on_failed = on_failed,
-};
 
 void heal(struct job *j)
 {
@@ -391,13 +465,18 @@ void heal(struct job *j)
         return;
     }
     j->heal = h;
-    name_subject(j, h);
-    h->completes = may_complete(j, h);
-    q = (struct judge_question){
-        .handler = &handler,
-        .accept = h->completes && h->kind != KIND_SCHEMAS ? SLICE_LIT("application/json") : SLICE_NONE,
-        .whole = h->completes,
-        .get = h->completes,
-    };
+    name_subject(j->info.path, h);
+    q = ask_for(j, is_away(j));
     judge_ask(j, &q);
+}
+
+const char *heal_outlook(const struct served *s, struct slice path, bool away)
+{
+    struct heal h = {.kind = KIND_OTHER};
+
+    name_subject(path, &h);
+    if (!is_about_one(&h) || (!away && is_in_local(s, &h)))
+        return NULL;
+    h.merged = served_merged_doc(s, half_with(&h));
+    return why_withheld(s, &h, away);
 }

@@ -13,5 +13,8 @@
 
 /* Answers the request, which is a GET or HEAD for one of these paths; anything else goes to the local server. */
 void heal(struct job *j);
+/* For people: with which message a GET of that path is refused (503) as things stand; NULL: it is answered. `away`: the
+ * local server is, and a live peer is asked in its place. */
+const char *heal_outlook(const struct served *s, struct slice path, bool away);
 
 #endif

@@ -90,10 +90,10 @@ static void ask(struct job *j, const struct served_peer *judge)
     (void)forward_start(j, j->question->handler, (struct http_body){HTTP_BODY_NONE, 0});
 }
 
-static bool may_judge(const struct job *j, const struct served_peer *p)
+bool judge_may_be(const struct served_peer *p, bool asserted)
 {
     return p->life == SERVED_LIVE && p->origin != NULL && origin_healthy(p->origin) &&
-           (origin_has_cert(p->origin) || j->authn.kind != AUTHN_ASSERT);
+           (origin_has_cert(p->origin) || !asserted);
 }
 
 /* The one behind those that were asked already; NULL: there is none. Those that an operator drains come last. */
@@ -106,22 +106,29 @@ static const struct served_peer *substitute(const struct job *j)
     for (size_t i = 0; i < 2 * n; i++) {
         const struct served_peer *p = served_peer_at(j->served, (first + i) % n);
 
-        if (p->drained == (i >= n) && may_judge(j, p) && before++ == j->asked_peers)
+        if (p->drained == (i >= n) && judge_may_be(p, j->authn.kind == AUTHN_ASSERT) && before++ == j->asked_peers)
             return p;
     }
     return NULL;
 }
 
-void judge_ask(struct job *j, const struct judge_question *q)
+bool judge_change(struct job *j, const struct judge_question *q)
 {
     struct judge_question *kept = arena_alloc(exchange_arena(j->x), sizeof *kept);
 
-    if (kept == NULL) {
+    if (kept == NULL)
+        return false;
+    *kept = *q;
+    j->question = kept;
+    return true;
+}
+
+void judge_ask(struct job *j, const struct judge_question *q)
+{
+    if (!judge_change(j, q)) {
         job_refuse(j, 503, STATUS_NO_MEMORY);
         return;
     }
-    *kept = *q;
-    j->question = kept;
     ask(j, cluster_local_state(j->proxy->cluster) == READINESS_READY ? NULL : substitute(j));
 }
 

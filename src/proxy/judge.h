@@ -18,9 +18,13 @@ struct judge_question {
     bool get;                   /* whatever its method: a HEAD is answered with what a GET says */
 };
 
+/* Whether a peer can be asked in place of the local server, by one that has to be asserted or not. */
+bool judge_may_be(const struct served_peer *p, bool asserted);
 /* The answer comes to the question's handler; the question, copied, is j->question. What fails before is answered
  * here. */
 void judge_ask(struct job *j, const struct judge_question *q);
+/* What the next one is asked, if there is one. False: out of memory. */
+bool judge_change(struct job *j, const struct judge_question *q);
 /* Whoever of the two was not asked yet. False: nobody is left. Nothing may be under way. */
 bool judge_ask_another(struct job *j);
 /*

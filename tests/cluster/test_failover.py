@@ -78,6 +78,8 @@ def test_killed(cluster):
         cluster.new.apiserver.kill()
         for _ in range(20):
             expect_unavailable(cluster.old.proxied().get(cluster.skew.collection))
+        # Nor is discovery false at its own node, where a peer answers that lacks it.
+        expect_unavailable(cluster.new.proxied().get("/apis/" + cluster.skew.group_version))
         cluster.new.start_apiserver()
         cluster.new.await_apiserver()
         _await_healed(cluster)

@@ -147,6 +147,19 @@ def test_peer_away(world):
     until(lambda: world.ask("GET", VERSION).status == 200, "the peer to be back")
 
 
+def test_own_away(world):
+    """the server that alone has it is away, and its own proxy asks a peer: what that lacks is listed still, and 503, never 404"""
+    world.sim.kill_server("b")
+    for path in (VERSION, GROUP, "/apis/only.example.io/v1"):
+        answer = world.ask("GET", path, name="b")
+        equal((answer.status, answer.header("Retry-After")), (503, "1"), path)
+    check("only.example.io" in names(world.ask("GET", "/apis", name="b"), "groups"), "the list of groups")
+    check("gadgets" in names(world.ask("GET", "/api/v1", name="b"), "resources"), "the core group")
+    world.sim.start_server("b")
+    until(lambda: world.ask("GET", VERSION, name="b").status == 200, "the server to be back")
+    until(lambda: world.ask("GET", VERSION).status == 200, "and its peer to know it")
+
+
 def test_off(world):
     """off: the local server's answers as they are"""
     switch(world, "off")

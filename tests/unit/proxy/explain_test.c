@@ -124,6 +124,41 @@ static void unanswered(void)
     world_close(&w);
 }
 
+/* Discovery while the local server is away: by a peer, and 503 for what nobody has who is there. */
+static void away(void)
+{
+    static const struct {
+        const char *path, *want[2];
+    } rows[] = {
+        {"/apis/batch/v1", {"\"action\":\"refuse\",\"row\":\"non-resource\"", "None of the API servers that serve"}},
+        {"/apis/batch", {"\"action\":\"refuse\"", "\"answered\":false"}},
+        {"/api/v1", {"\"action\":\"heal\"", "\"candidates\":[{\"server\":\"cp-b\""}},
+        {"/openapi/v3", {"\"answered\":true", "a live peer answers about discovery and schemas"}},
+        {"/version", {"\"action\":\"local\"", "\"candidates\":[]"}},
+    };
+    struct world w;
+    struct buf out;
+
+    world_init(&w, 1);
+    w.opts.legacy_discovery = w.fails_over = w.local_has_jobs = true;
+    w.peers_without_jobs = 1;
+    w.peer_host = "cp-b";
+    w.local_state = READINESS_UNREACHABLE;
+    world_start(&w);
+    buf_init(&out, 1 << 16);
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct explain_query q = {"GET", rows[i].path, NULL, false, NULL, NULL, NULL};
+        struct err err;
+
+        buf_reset(&out);
+        ok(explain_request(w.proxy, &q, &out, &err) && buf_append_char(&out, '\0'), "%s", q.target);
+        for (size_t k = 0; k < 2; k++)
+            ok(strstr(buf_slice(&out).p, rows[i].want[k]) != NULL, "%s in %s", rows[i].want[k], buf_slice(&out).p);
+    }
+    buf_free(&out);
+    world_close(&w);
+}
+
 /* In a world that is ready to be started. */
 static void explains(struct world *w, const struct explain_query *q, const char *wanted, const char *name)
 {
@@ -237,6 +272,7 @@ int main(void)
 {
     questions();
     unanswered();
+    away();
     unauthorized();
     not_completed();
     requests();

@@ -208,6 +208,95 @@ static void peer_is_named(void)
     world_close(&w);
 }
 
+/*
+ * The local server is away, and a peer that is asked in its place lacks what it had: 503 where nobody else has it, and
+ * otherwise what is known of who has.
+ */
+static void peer_lacks(void)
+{
+    static const struct {
+        const char *request;
+        size_t without;     /* of two peers */
+        const char *answer; /* NULL: 404 */
+        const char *want;
+    } rows[] = {
+        {GET("/apis/batch/v1"), 2, NULL, "HTTP/1.1 503 "},
+        {GET("/apis/batch"), 2, NULL, "HTTP/1.1 503 "},
+        {"HEAD /apis/batch/v1 HTTP/1.1\r\nHost: k\r\n\r\n", 2, NULL, "HTTP/1.1 503 "},
+        {GET("/apis"), 2, NO_GROUPS, ALL_GROUPS},
+        {GET("/apis/batch/v1"), 1, NULL, "\"resources\":[{\"name\":\"jobs\","},
+        {GET("/apis/batch"), 1, NULL, BATCH_ALONE},
+        {GET("/apis/other/v1"), 1, NULL, "HTTP/1.1 404 "},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        for (unsigned fails = 0; fails < 2; fails++) {
+            struct side *c, *peer;
+            struct world w;
+
+            world_init(&w, 2);
+            w.opts.legacy_discovery = w.fails_over = w.local_has_jobs = true;
+            w.peers_without_jobs = rows[i].without;
+            w.local_state = fails ? READINESS_READY : READINESS_UNREACHABLE;
+            world_start(&w);
+            c = client(&w);
+            say(c, rows[i].request);
+            if (fails) {
+                (void)has(conn(&w.local, 0), "\r\n\r\n");
+                w.local.refuse = true;
+                hang_up(conn(&w.local, 0), STREAM_CLOSE_ABORT);
+            }
+            ok(until(&w, w.peers[0].n_conns + w.peers[1].n_conns > 0), "%.20s: a peer is asked", rows[i].request);
+            peer = conn(&w.peers[w.peers[0].n_conns == 0], 0);
+            (void)has(peer, "\r\n\r\n");
+            if (rows[i].answer == NULL)
+                say(peer, NOT_FOUND);
+            else
+                say_ok(peer, rows[i].answer);
+            ok(has(c, rows[i].want), "row %zu, failed over %s", i, fails ? "then" : "before");
+            world_close(&w);
+        }
+    }
+}
+
+/* Discovery said that the local server has it, and it says 404: that is looked at before anybody is told so. */
+static void local_denies(void)
+{
+    struct world w;
+    struct side *c;
+
+    start(&w);
+    w.local_has_jobs = true;
+    world_know(&w);
+    c = client(&w);
+    (void)asked(&w, c, GET("/apis/batch/v1"));
+    say(conn(&w.local, 0), NOT_FOUND);
+    ok(until(&w, world_waiting(&w)), "a 404 for what is in its discovery: that is read again");
+    w.local_has_jobs = false;
+    world_know(&w);
+    buf_reset(&conn(&w.local, 0)->got);
+    world_refreshed(&w);
+    ok(has(conn(&w.local, 0), "Accept: application/json\r\n"), "and the server asked again");
+    say(conn(&w.local, 0), NOT_FOUND);
+    ok(has(c, "HTTP/1.1 200 ") && has(c, "\"name\":\"jobs\""), "whose answer is completed now");
+    w.local_has_jobs = true;
+    world_know(&w);
+    (void)asked(&w, c, GET("/apis/batch"));
+    say(conn(&w.local, 0), NOT_FOUND);
+    (void)until(&w, world_waiting(&w));
+    buf_reset(&conn(&w.local, 0)->got);
+    world_refreshed(&w);
+    (void)has(conn(&w.local, 0), "\r\n\r\n");
+    say(conn(&w.local, 0), NOT_FOUND);
+    ok(has(c, "lost"), "where discovery still has it the answer counts");
+    w.jobs_excluded = true;
+    world_know(&w);
+    (void)asked(&w, c, GET("/apis/batch/v1"));
+    say(conn(&w.local, 0), NOT_FOUND);
+    ok(has(c, "lost"), "and for a CRD's, which come and go");
+    world_close(&w);
+}
+
 #define SPEC(path, hash) "\"" path "\":{\"serverRelativeURL\":\"/openapi/v3/" path "?hash=" hash "\"}"
 
 static void schemas(void)
@@ -272,6 +361,8 @@ int main(void)
         peer_breaks_off(begun[i], FORBIDDEN, "denied");
     }
     peer_is_named();
+    peer_lacks();
+    local_denies();
     schemas();
     left_alone();
     return tap_end();

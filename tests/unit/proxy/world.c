@@ -174,7 +174,8 @@ static struct schema_index *schemas(const char *text)
 void world_know(struct world *w)
 {
     static const char *const ids[WORLD_PEERS] = {"apiserver-b", "apiserver-c", "apiserver-d"};
-    struct disco *local = make_disco(w->local_has_jobs), *other = make_disco(true);
+    struct disco *local = make_disco(w->local_has_jobs), *other = make_disco(true), *lacking = make_disco(false);
+    bool by_peers = w->peers_without_jobs < w->n_peers;
     struct schema_index *others = schemas(w->peer_schemas);
     struct served_peer peers[WORLD_PEERS];
     struct served_document merged[SERVED_SHAPES] = {{.body = SLICE_NONE}};
@@ -196,7 +197,7 @@ void world_know(struct world *w)
                                         .host = w->peer_host,
                                         .life = SERVED_LIVE,
                                         .discovery_known = true,
-                                        .disco = other,
+                                        .disco = i < w->peers_without_jobs ? lacking : other,
                                         .schemas = others,
                                         .origin = w->peers[i].origin};
     for (size_t i = 0; i < (w->has_protobuf ? SERVED_SHAPES : SERVED_JSON_SHAPES); i++) {
@@ -205,13 +206,14 @@ void world_know(struct world *w)
         storage[i] = mem_strdup(!json ? WORLD_PROTOBUF : w->document != NULL ? w->document : world_document());
         merged[i] = (struct served_document){.body = slice_str(storage[i]), .etag = SLICE_LIT(WORLD_ETAG)};
     }
-    in.documents[SERVED_APIS] = served_documents_new(merged, storage, disco_apis(other));
+    in.documents[SERVED_APIS] = served_documents_new(merged, storage, disco_apis(by_peers ? other : local));
     if (w->cluster->served != NULL)
         served_unref(w->cluster->served);
     w->cluster->served = served_new(&in);
     served_documents_unref(in.documents[SERVED_APIS]);
     disco_unref(local);
     disco_unref(other);
+    disco_unref(lacking);
     schema_index_unref(in.local_schemas);
     schema_index_unref(others);
     if (w->cluster->served == NULL)

@@ -47,13 +47,14 @@ struct world {
     struct tls_ctx *server_tls, *back_tls;  /* of world_init_tls() */
     struct server local, peers[WORLD_PEERS];
     size_t n_peers;
-    bool forbidden;       /* the local server does not let us read its discovery */
-    bool local_has_jobs;  /* the local server serves batch/v1 jobs, too */
-    bool jobs_excluded;   /* what the proxy knows: batch/v1 is a custom resource or an aggregated API */
-    bool no_refresh;      /* there is nothing to be refreshed */
-    bool unread_peers;    /* cluster_peers_synced() is not true yet */
-    bool short_of_memory; /* the test's own parts may fail, too */
-    const char *document; /* the merged one; NULL: world_document() */
+    bool forbidden;            /* the local server does not let us read its discovery */
+    bool local_has_jobs;       /* the local server serves batch/v1 jobs, too */
+    size_t peers_without_jobs; /* of the peers so many, from the first; the others serve batch/v1 jobs */
+    bool jobs_excluded;        /* what the proxy knows: batch/v1 is a custom resource or an aggregated API */
+    bool no_refresh;           /* there is nothing to be refreshed */
+    bool unread_peers;         /* cluster_peers_synced() is not true yet */
+    bool short_of_memory;      /* the test's own parts may fail, too */
+    const char *document;      /* the merged one; NULL: world_document() */
     const char *local_schemas, *peer_schemas; /* what /openapi/v3 said; NULL: not known */
     const char *peer_host;                    /* of each peer; NULL: its ID */
     bool has_protobuf;                        /* the merged documents are there in protobuf form */
