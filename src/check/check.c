@@ -23,8 +23,13 @@ static void ask_servers(struct scene *s)
 
 void check_run(const struct check_opts *o, struct findings *f)
 {
-    struct scene s = {.opts = o, .f = f};
+    struct scene s = {.opts = o, .f = f, .user = o->user};
 
+    /* Of a process of another PID namespace the unit is not known. */
+    if (o->status == NULL || o->pid != 0)
+        unit_read(o->systemctl, o->proc == NULL ? "/proc" : o->proc, o->status == NULL ? 0 : o->pid, &s.unit);
+    if (o->status == NULL && s.unit.loaded)
+        s.user = s.unit.user[0] == '\0' ? "root" : s.unit.user;
     section_configuration(&s);
     if (s.config != NULL) {
         section_certificates(&s);

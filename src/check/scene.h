@@ -7,6 +7,7 @@
 #define MVPROXY_CHECK_SCENE_H
 
 #include "check/check.h"
+#include "check/unit.h"
 #include "daemon/config.h"
 #include "daemon/trust.h"
 #include "daemon/wire.h"
@@ -19,6 +20,8 @@ struct metrics;
 struct scene {
     const struct check_opts *opts;
     struct findings *f;
+    struct unit unit;      /* of the process, or mvproxy.service */
+    const char *user;      /* as whom the service runs; borrowed */
     struct arena *arena;   /* of the command line of the process */
     const char *file;      /* of the configuration; NULL: none */
     struct config *config; /* NULL: it is wrong */

@@ -74,7 +74,7 @@ static void check_files(struct scene *s)
     struct buf lines;
 
     buf_init(&lines, FINDINGS_BYTES);
-    (void)preflight_files(s->config, s->opts->user, &lines);
+    (void)preflight_files(s->config, s->user, &lines);
     sections_take_lines(s, "certificates-files", buf_slice(&lines), "give another file");
     buf_reset(&lines);
     s->trusted = trust_load(s->config, &s->trust, &lines);
@@ -83,7 +83,7 @@ static void check_files(struct scene *s)
     buf_free(&lines);
     if (findings_count(s->f, CHECK_WRONG) == before)
         findings_good(s->f, "certificates-files", "certificates, keys and CAs fit together, and can be read by %s",
-                      who_reads(s->opts->user));
+                      who_reads(s->user));
 }
 
 /* Peers are likely to have the same files, so what they would see can be told here. */
@@ -125,10 +125,9 @@ static void check_allowed_name(struct scene *s)
                    name);
 }
 
-static bool is_for_others(const struct listen_address *a)
+static bool is_one(const struct listen_address *a)
 {
-    return strcmp(a->host, "0.0.0.0") != 0 && strcmp(a->host, "::") != 0 && strncmp(a->host, "127.", 4) != 0 &&
-           strcmp(a->host, "::1") != 0;
+    return strcmp(a->host, "0.0.0.0") != 0 && strcmp(a->host, "::") != 0;
 }
 
 /* Clients reach us by the address that they had for the server. */
@@ -142,7 +141,7 @@ static void check_addresses(struct scene *s)
     if (!addresses_configured(s->config, &ours, &err))
         return;
     for (size_t i = 0; i < ours.n; i++) {
-        if (!is_for_others(&ours.at[i]) || tls_inspect_covers(s->config->tls_cert_file, ours.at[i].host))
+        if (!is_one(&ours.at[i]) || tls_inspect_covers(s->config->tls_cert_file, ours.at[i].host))
             continue;
         good = false;
         findings_warn(

@@ -13,6 +13,7 @@
 #include "daemon/derive.h"
 #include "daemon/flags.h"
 #include "daemon/options.h"
+#include "daemon/preflight.h"
 
 enum { ARENA_BYTES = 8 << 20, ERRORS_BYTES = 256 << 10, COMMAND_LINE_BYTES = 256 << 10, VALUE_BYTES = 1 << 20 };
 
@@ -68,6 +69,19 @@ static bool names_host(const struct config *c)
            inet_pton(AF_INET, at.host, &ip) != 1 && inet_pton(AF_INET6, at.host, &ip) != 1;
 }
 
+/* The first file that the service reads. */
+static void judge_readable(struct scene *s)
+{
+    struct buf errors;
+
+    if (s->file == NULL)
+        return;
+    buf_init(&errors, ERRORS_BYTES);
+    (void)preflight_itself(s->config, s->file, s->user, &errors);
+    sections_take_lines(s, "configuration-readable", buf_slice(&errors), "let the service's user read it");
+    buf_free(&errors);
+}
+
 static void load(struct scene *s, const struct flags *flags)
 {
     struct buf errors;
@@ -91,6 +105,7 @@ static void load(struct scene *s, const struct flags *flags)
     buf_free(&errors);
     if (s->config == NULL)
         return;
+    judge_readable(s);
     if (s->config->hostname_override[0] != '\0')
         (void)snprintf(s->hostname, sizeof(s->hostname), "%s", s->config->hostname_override);
     else if (sections_text(s->opts->status, "hostname")[0] != '\0') /* it may run where the host has another name */
@@ -140,10 +155,10 @@ static void compare(struct scene *s)
     buf_init(&restart, ERRORS_BYTES);
     collect_differences(s, &names, &restart);
     if (buf_len(&names) > 0)
-        findings_warn(s->f, "process-up-to-date", "mvproxyctl reload",
+        findings_warn(s->f, "process-up-to-date", "mvproxyctl reload, once nothing below is wrong",
                       "the process has other values than the file: %.*s", (int)buf_len(&names), buf_slice(&names).p);
     if (buf_len(&restart) > 0)
-        findings_warn(s->f, "process-up-to-date", "systemctl restart mvproxy",
+        findings_warn(s->f, "process-up-to-date", "systemctl restart mvproxy, once nothing below is wrong",
                       "the process has other values than the file, which only a restart changes: %.*s",
                       (int)buf_len(&restart), buf_slice(&restart).p);
     if (buf_len(&names) + buf_len(&restart) == 0)
@@ -179,11 +194,31 @@ static void judge_readiness(struct scene *s)
     for (size_t i = 0; i < n; i++) {
         struct json_object *one = json_object_array_get_idx(list, i);
 
-        findings_wrong(s->f, "process-ready", "see what is wrong below; mvproxyctl status shows how it goes on",
+        findings_wrong(s->f, "process-ready",
+                       strcmp(sections_text(one, "check"), "client-listener") == 0
+                           ? "ss -ltnp tells who has it: it waits for that one to let it go"
+                           : "see what is wrong below; mvproxyctl status shows how it goes on",
                        "the process is not ready: %s: %s", sections_text(one, "check"), sections_text(one, "reason"));
     }
     if (n == 0)
         findings_good(s->f, "process-ready", "the process (pid %s) is ready", sections_text(s->opts->status, "pid"));
+}
+
+static void judge_silence(struct scene *s)
+{
+    const char *silence = s->opts->silence == NULL ? "no mvproxy answers" : s->opts->silence;
+    bool told = s->unit.status[0] != '\0';
+
+    if (strstr(silence, "only its user and root may") != NULL)
+        findings_wrong(s->f, "process-running", "run this as root", "%s", silence);
+    else if (s->unit.failing)
+        findings_wrong(s->f, "process-running",
+                       "correct that, then systemctl restart mvproxy; journalctl -u mvproxy has all of it",
+                       "no mvproxy answers, for %s ends when it is started%s%s", s->unit.name, told ? ": " : "",
+                       s->unit.status);
+    else
+        findings_wrong(s->f, "process-running", "systemctl start mvproxy; to check before that, mvproxyctl check --pre",
+                       "%s%s%s", silence, told ? "; it said last: " : "", s->unit.status);
 }
 
 static void judge_process(struct scene *s)
@@ -191,10 +226,13 @@ static void judge_process(struct scene *s)
     if (s->opts->before)
         return;
     if (s->opts->status == NULL) {
-        findings_wrong(s->f, "process-running", "systemctl start mvproxy; to check before that, mvproxyctl check --pre",
-                       "%s", s->opts->silence == NULL ? "no mvproxy answers" : s->opts->silence);
+        judge_silence(s);
         return;
     }
+    if (s->unit.disabled)
+        findings_warn(s->f, "process-enabled",
+                      "systemctl enable mvproxy (or the instance, or the socket, that is used)",
+                      "%s is not enabled: after the next boot nobody has this node's address", s->unit.name);
     judge_readiness(s);
     judge_refusals(s);
     compare(s);

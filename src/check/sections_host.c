@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "check/command.h"
 #include "daemon/addresses.h"
 #include "daemon/machine_memory.h"
 #include "net/cidr.h"
@@ -20,7 +19,6 @@
 
 enum {
     FILE_BYTES = 16 << 10,
-    SYSTEMCTL_SECONDS = 10,
     OWN_DESCRIPTORS = 512,   /* beside connections: files, the servers', the admin listener's */
     LEAST_BACKLOG = 4096,    /* the kernel's default since 5.4 */
     LEAST_PORTS = 16 << 10,  /* towards one server */
@@ -64,22 +62,9 @@ static bool limit_of(const struct scene *s, pid_t pid, uint64_t *limit)
 /* What a start would give the process: not this one's own limit, which is the shell's. False: there is no such unit. */
 static bool limit_of_unit(const struct scene *s, uint64_t *limit)
 {
-    const char *const argv[] = {s->opts->systemctl, "show", "--property=LoadState,LimitNOFILE", "mvproxy.service",
-                                NULL};
-    char text[FILE_BYTES] = "";
-    struct err none = {.text = ""};
-    const char *line;
-    struct buf b;
+    char text[FILE_BYTES];
 
-    buf_init(&b, FILE_BYTES);
-    if (s->opts->systemctl != NULL && command_output(argv, SYSTEMCTL_SECONDS, &b, &none))
-        (void)snprintf(text, sizeof(text), "%.*s", (int)buf_len(&b), buf_slice(&b).p);
-    buf_free(&b);
-    line = strstr(text, "LoadState=loaded") == NULL ? NULL : strstr(text, "LimitNOFILE=");
-    if (line == NULL)
-        return false;
-    line += strlen("LimitNOFILE=");
-    *limit = strncmp(line, "infinity", 8) == 0 ? UINT64_MAX : strtoull(line, NULL, 10);
+    *limit = s->unit.descriptors;
     /* No limit can be above the kernel's. */
     if (read_file(s, "sys/fs/nr_open", text) && strtoull(text, NULL, 10) < *limit)
         *limit = strtoull(text, NULL, 10);
@@ -233,40 +218,88 @@ static int try_bind(const struct listen_address *a, int free)
     return error;
 }
 
+/* As kubeadm sets it up: on all addresses, until the cut-over gives it loopback alone. */
+static bool is_the_servers(const struct scene *s, const struct listen_address *a)
+{
+    const struct listen_address any = {.host = "127.255.255.254", .port = a->port};
+    struct derive_address to;
+    struct err err;
+
+    err_clear(&err);
+    return s->local_answers && derive_url(s->config->apiserver, &to, &err) && to.port == a->port &&
+           try_bind(&any, 0) == EADDRINUSE;
+}
+
+static void judge_bind(struct scene *s, const struct listen_address *a, const char *text, int error)
+{
+    if (error == EADDRINUSE && is_the_servers(s, a))
+        findings_warn(s->f, "host-address",
+                      "go on with the step that gives it an address of its own (--bind-address=127.0.0.1): mvproxy "
+                      "waits for the port, and takes it then",
+                      "bind-address: %s is still kube-apiserver's, which listens on all addresses", text);
+    else if (error == EADDRINUSE)
+        findings_wrong(s->f, "host-address",
+                       "ss -ltnp tells who it is: kube-apiserver must listen elsewhere (--bind-address=127.0.0.1); "
+                       "mvproxy itself or mvproxy.socket may be there (then check without --pre)",
+                       "bind-address: %s is taken by another process", text);
+    else
+        findings_wrong(s->f, "host-address",
+                       error == EACCES ? "a port below 1024 needs CAP_NET_BIND_SERVICE (CapabilityBoundingSet= and "
+                                         "AmbientCapabilities=) and PrivateUsers=no in a drop-in of the unit, or "
+                                         "mvproxy.socket; or choose another"
+                                       : "choose another address or port",
+                       "bind-address: %s: %s", text, strerror(error));
+}
+
+static bool check_one_free(struct scene *s, const struct listen_address *a)
+{
+    char text[DERIVE_HOST_BYTES];
+    int error = try_bind(a, 1);
+    bool here = error != 0 || try_bind(a, 0) != EADDRNOTAVAIL;
+
+    if (error == 0 && here)
+        return true;
+    derive_text(a->host, a->port, text);
+    if (here)
+        judge_bind(s, a, text, error);
+    else
+        findings_warn(s->f, "host-address",
+                      "correct bind-address (`ip -brief address` lists this machine's); a virtual address that is "
+                      "on another node now is as it should be",
+                      "bind-address: this machine does not have the address of %s now: nobody reaches mvproxy by it",
+                      text);
+    return false;
+}
+
+static bool check_admin_free(struct scene *s)
+{
+    const char *text = s->config->admin_bind_address;
+    struct derive_address at;
+    struct listen_address there;
+    struct err err;
+    int error;
+
+    err_clear(&err);
+    if (text == NULL || text[0] == '\0' || !derive_host_port(slice_str(text), &at, &err) ||
+        strlen(at.host) >= sizeof(there.host))
+        return true;
+    there.port = at.port;
+    (void)snprintf(there.host, sizeof(there.host), "%s", at.host);
+    error = try_bind(&there, 0);
+    if (error == 0)
+        return true;
+    findings_wrong(s->f, "host-admin-address",
+                   "ss -ltnp tells whose it is: give another address in admin-bind-address, or end that process",
+                   "admin-bind-address: %s: %s", text, strerror(error));
+    return false;
+}
+
 static void check_free(struct scene *s, const struct addresses *ours)
 {
-    bool good = true;
+    bool good = check_admin_free(s);
 
-    for (size_t i = 0; i < ours->n; i++) {
-        char text[DERIVE_HOST_BYTES];
-        int error = try_bind(&ours->at[i], 1);
-        bool here = error != 0 || try_bind(&ours->at[i], 0) != EADDRNOTAVAIL;
-
-        if (error == 0 && here)
-            continue;
-        good = false;
-        derive_text(ours->at[i].host, ours->at[i].port, text);
-        if (!here) {
-            findings_warn(
-                s->f, "host-address",
-                "correct bind-address (`ip -brief address` lists this machine's); a virtual address that is "
-                "on another node now is as it should be",
-                "bind-address: this machine does not have the address of %s now: nobody reaches mvproxy by it", text);
-            continue;
-        }
-        if (error == EADDRINUSE)
-            findings_wrong(s->f, "host-address",
-                           "ss -ltnp tells who it is: kube-apiserver must listen elsewhere (--bind-address=127.0.0.1); "
-                           "mvproxy itself or mvproxy.socket may be there (then check without --pre)",
-                           "bind-address: %s is taken by another process", text);
-        else
-            findings_wrong(s->f, "host-address",
-                           error == EACCES ? "a port below 1024 needs CAP_NET_BIND_SERVICE (CapabilityBoundingSet= and "
-                                             "AmbientCapabilities=) and PrivateUsers=no in a drop-in of the unit, or "
-                                             "mvproxy.socket; or choose another"
-                                           : "choose another address or port",
-                           "bind-address: %s: %s", text, strerror(error));
-    }
+    for (size_t i = 0; i < ours->n; i++)
+        good = check_one_free(s, &ours->at[i]) && good;
     if (good)
         findings_good(s->f, "host-address", "the addresses to listen on are free");
 }

@@ -188,7 +188,9 @@ static size_t ask_rights(struct scene *s, struct buf *body, struct buf *missing,
 
 static void check_rights(struct scene *s, struct buf *body)
 {
-    static const char remedy[] = "kubectl apply -f contrib/rbac/mvproxy.yaml, with its user as apiserver-user";
+    static const char remedy[] =
+        "kubectl apply -f /usr/share/mvproxy/rbac/mvproxy.yaml (contrib/rbac in the source tree), with its user as "
+        "apiserver-user";
     const char *user = s->config->apiserver_user;
     struct buf missing;
     bool grave = false;
@@ -210,6 +212,21 @@ static void check_rights(struct scene *s, struct buf *body)
     buf_free(&missing);
 }
 
+/* Who gives a user of his own wants least privilege. */
+static void check_groups(struct scene *s)
+{
+    const char *const *groups = s->config->apiserver_groups;
+
+    if (strcmp(s->config->apiserver_user, "system:apiserver") == 0)
+        return;
+    for (size_t i = 0; groups[i] != NULL; i++)
+        if (strcmp(groups[i], "system:masters") == 0)
+            findings_warn(
+                s->f, "identity-groups", "apiserver-groups: [], if its own rights are to count",
+                "apiserver-groups has system:masters (its default), so %s has every right, whatever it was given",
+                s->config->apiserver_user);
+}
+
 void section_identity(struct scene *s)
 {
     struct buf body;
@@ -222,5 +239,6 @@ void section_identity(struct scene *s)
     buf_init(&body, BODY_BYTES);
     check_lease(s, &body);
     check_rights(s, &body);
+    check_groups(s);
     buf_free(&body);
 }

@@ -25,6 +25,9 @@ static bool has(const char *text, const char *word)
 
 static const char *remedy_for(const char *failure)
 {
+    if (has(failure, "it has expired") || has(failure, "it is not valid yet"))
+        return "renew kube-apiserver's serving certificate (kubeadm certs renew apiserver), or set this machine's "
+               "clock";
     if (has(failure, "certificate"))
         return "apiserver-ca-file must be the CA of kube-apiserver's --tls-cert-file, and apiserver-tls-server-name "
                "one of "
@@ -267,13 +270,13 @@ static void judge_agreement(struct scene *s, struct buf *body)
     (void)snprintf(why, sizeof(why), "%s", a.failure);
     if (a.ok)
         (void)snprintf(why, sizeof(why), "the API server answers %u", a.status);
-    findings_warn(
-        s->f, "local-requestheader",
-        "let apiserver-user read it (contrib/rbac/mvproxy.yaml), or compare client-ca-file and requestheader-* "
-        "by hand",
-        "whether client-ca-file and requestheader-* are those of the API servers cannot be told: ConfigMap "
-        "kube-system/extension-apiserver-authentication: %s",
-        why);
+    findings_warn(s->f, "local-requestheader",
+                  "let apiserver-user read it (/usr/share/mvproxy/rbac/mvproxy.yaml), or compare client-ca-file and "
+                  "requestheader-* "
+                  "by hand",
+                  "whether client-ca-file and requestheader-* are those of the API servers cannot be told: ConfigMap "
+                  "kube-system/extension-apiserver-authentication: %s",
+                  why);
 }
 
 void section_local(struct scene *s)

@@ -174,6 +174,11 @@ static void judge(struct scene *s, const struct visit *one, const struct cidr_se
                       "peer %s renews its Lease no more", p->host);
     else if (p->origin == NULL && s->mistaken)
         findings_skipped(s->f, "peer-address", "peer %s is not examined: it may be this node", p->host);
+    else if (p->origin == NULL && s->opts->before)
+        findings_warn(
+            s->f, "peer-address",
+            "its mvproxy will write it, once it runs there (peer-advertise-ip and -port); or list it in peers",
+            "peer %s: nothing says yet where it can be reached", p->host);
     else if (p->origin == NULL)
         findings_wrong(s->f, "peer-address",
                        "let its mvproxy write it (peer-advertise-ip and -port there), or list it in peers",
@@ -185,6 +190,36 @@ static void judge(struct scene *s, const struct visit *one, const struct cidr_se
     }
 }
 
+static bool is_static(const struct served_peer *p)
+{
+    return p->source != NULL && strcmp(p->source, "static") == 0;
+}
+
+/* Two names at one address: what only one of the two servers serves is looked for at the other. */
+static void check_twins(struct scene *s, const struct visit *visits, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < i; j++) {
+            const struct served_peer *a = visits[j].peer, *b = visits[i].peer;
+
+            if (a->origin != NULL && b->origin != NULL && (is_static(a) || is_static(b)) &&
+                strcmp(origin_address(a->origin), origin_address(b->origin)) == 0)
+                findings_wrong(s->f, "peer-address", "correct peers: each server has an address of its own",
+                               "peers %s and %s have the same address, %s", a->host, b->host,
+                               origin_address(a->origin));
+        }
+}
+
+/* Of a name in `peers` that no Lease has, as long as servers have Leases, there is no server. */
+static void check_lease(struct scene *s, const struct served_peer *p)
+{
+    enum { LEASES_SINCE_MINOR = 26 };
+
+    if (s->minor >= LEASES_SINCE_MINOR && is_static(p) && strcmp(p->id, p->host) == 0)
+        findings_warn(s->f, "peer-lease", "give the host name that its kube-apiserver has (mvproxyctl peers)",
+                      "peers: no API server of the cluster has the name %s (no identity Lease)", p->host);
+}
+
 static void judge_all(struct scene *s, const struct visit *visits, size_t n, struct range *versions)
 {
     struct cidr_set balancers = {NULL, 0};
@@ -194,9 +229,11 @@ static void judge_all(struct scene *s, const struct visit *visits, size_t n, str
         findings_skipped(s->f, "peer-header", "proxy-protocol-from is not examined: out of memory");
     for (size_t i = 0; i < n; i++) {
         judge(s, &visits[i], &balancers, versions);
+        check_lease(s, visits[i].peer);
         unasked += visits[i].state == VISIT_WAITING;
     }
     cidr_set_free(&balancers);
+    check_twins(s, visits, n);
     if (unasked > 0)
         findings_skipped(s->f, "peer-reachable",
                          "%zu more peers are not examined: a minute was spent on those above (mvproxyctl peers shows "

@@ -2,9 +2,12 @@
 #include "daemon/preflight.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <pwd.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +27,7 @@ struct preflight {
     const char *user;
     struct buf *findings;
     bool ok;
+    char closed[PATH_MAX]; /* the folder that was named last */
 };
 
 /* ---- findings ---- */
@@ -68,24 +72,61 @@ static void warn(struct preflight *p, const char *option, const char *fmt, ...)
 
 /* ---- one file ---- */
 
-/* In a process of its own that becomes that user for good: 0, or the errno of opening the file. */
-static int open_as(const struct passwd *pw, const char *path)
+/* As that user. Root asks in a process of its own that becomes him for good. 0, or the errno. */
+static int access_as(const struct passwd *pw, const char *path, int mode)
 {
     int status;
-    pid_t child = fork();
+    pid_t child;
 
+    if (geteuid() != 0)
+        return faccessat(AT_FDCWD, path, mode, AT_EACCESS) == 0 ? 0 : errno;
+    child = fork();
     if (child == 0) {
         if (initgroups(pw->pw_name, pw->pw_gid) != 0 || setgid(pw->pw_gid) != 0 || setuid(pw->pw_uid) != 0)
             _exit(0);
-        _exit(access(path, R_OK) == 0 ? 0 : errno & 0xff);
+        _exit(access(path, mode) == 0 ? 0 : errno & 0xff);
     }
     if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
         return 0;
     return WEXITSTATUS(status);
 }
 
-static void say_unreadable(struct preflight *p, const char *option, const char *path, int error)
+/* NULL: it is not known what the service's user may. That is root's to find out, or his own: mvproxyctl has given up
+ * root's rights for his. */
+static const struct passwd *service_user(const struct preflight *p)
 {
+    const struct passwd *pw = p->user == NULL ? NULL : getpwnam(p->user);
+
+    return pw == NULL || pw->pw_uid == 0 || (geteuid() != 0 && geteuid() != pw->pw_uid) ? NULL : pw;
+}
+
+/* The first of its folders that he may not search. */
+static bool closed_folder(const struct passwd *pw, const char *path, char out[PATH_MAX])
+{
+    for (size_t i = 1; i < PATH_MAX && path[i] != '\0'; i++) {
+        if (path[i] != '/')
+            continue;
+        (void)snprintf(out, PATH_MAX, "%.*s", (int)i, path);
+        if (access_as(pw, out, X_OK) == EACCES)
+            return true;
+    }
+    return false;
+}
+
+static void say_unreadable(struct preflight *p, const struct passwd *pw, const char *option, const char *path,
+                           int error)
+{
+    char folder[PATH_MAX];
+
+    if (error == EACCES && closed_folder(pw, path, folder)) {
+        if (strcmp(folder, p->closed) != 0) /* once for all files in it */
+            wrong(p, option,
+                  "the user %s, as whom the service runs, may not search %s, where %s is: setfacl -m u:%s:x %s",
+                  p->user, folder, path, p->user, folder);
+        (void)snprintf(p->closed, sizeof(p->closed), "%s", folder);
+        p->ok = false;
+        return;
+    }
     wrong(p, option,
           "the user %s, as whom the service runs, cannot read %s (%s): setfacl -m u:%s:r %s, and again before each "
           "start and reload as docs/kubeadm.md has it (a renewal may replace the file)",
@@ -94,20 +135,30 @@ static void say_unreadable(struct preflight *p, const char *option, const char *
 
 static bool service_can_read(struct preflight *p, const char *option, const char *path)
 {
-    const struct passwd *pw = p->user == NULL || geteuid() != 0 ? NULL : getpwnam(p->user);
-    int error = pw == NULL || pw->pw_uid == 0 ? 0 : open_as(pw, path);
+    const struct passwd *pw = service_user(p);
+    int error = pw == NULL ? 0 : access_as(pw, path, R_OK);
 
     if (error != 0)
-        say_unreadable(p, option, path, error);
+        say_unreadable(p, pw, option, path, error);
     return error == 0;
 }
 
-/* mvproxyctl has given up root's rights for the user's. */
-static bool is_service_user(const struct preflight *p)
+bool preflight_itself(const struct config *c, const char *file, const char *user, struct buf *findings)
 {
-    const struct passwd *pw = p->user == NULL || geteuid() == 0 ? NULL : getpwnam(p->user);
+    struct preflight p = {.c = c, .user = user, .findings = findings, .ok = true};
+    const struct passwd *pw = service_user(&p);
+    int error = pw == NULL ? 0 : access_as(pw, file, R_OK);
+    char folder[PATH_MAX];
 
-    return pw != NULL && pw->pw_uid == geteuid();
+    if (error == 0)
+        return true;
+    if (error == EACCES && closed_folder(pw, file, folder))
+        buf_printf(findings, "%s: the user %s, as whom the service runs, may not search %s: setfacl -m u:%s:x %s\n",
+                   file, user, folder, user, folder);
+    else
+        buf_printf(findings, "%s: the user %s, as whom the service runs, cannot read it (%s): setfacl -m u:%s:r %s\n",
+                   file, user, strerror(error), user, file);
+    return false;
 }
 
 static const char *kind_name(enum trust_file_kind kind)
@@ -120,10 +171,8 @@ static bool readable(struct preflight *p, const char *option, const char *path, 
     struct tls_file_facts f;
 
     tls_inspect(path, &f);
-    if (f.error == EACCES && is_service_user(p)) {
-        say_unreadable(p, option, path, f.error);
-        return false;
-    }
+    if (f.error == EACCES && geteuid() != 0 && service_user(p) != NULL)
+        return service_can_read(p, option, path);
     if (f.error == EACCES) {
         wrong(p, option, "%s: %s: run this as root, or let the user that runs it read the file and search its folders",
               path, strerror(f.error));
@@ -315,7 +364,7 @@ static void check_separate_cas(struct preflight *p)
 
 bool preflight_files(const struct config *c, const char *user, struct buf *findings)
 {
-    struct preflight p = {c, user, findings, true};
+    struct preflight p = {.c = c, .user = user, .findings = findings, .ok = true};
     bool client_ca, front_proxy_ca;
 
     check_serving(&p);
@@ -337,7 +386,7 @@ bool preflight_files(const struct config *c, const char *user, struct buf *findi
 
 bool preflight_wrong(const struct config *c, const char *option, const char *what, struct buf *findings)
 {
-    struct preflight p = {c, NULL, findings, true};
+    struct preflight p = {.c = c, .findings = findings, .ok = true};
 
     wrong(&p, option, "%s", what);
     return p.ok;
@@ -384,7 +433,7 @@ static void check_balancers(struct preflight *p)
 
 void preflight_lacking(const struct config *c, struct buf *findings)
 {
-    struct preflight p = {c, NULL, findings, true};
+    struct preflight p = {.c = c, .findings = findings, .ok = true};
 
     if (c->peer_ca_file[0] == '\0')
         warn(&p, "peer-ca-file",

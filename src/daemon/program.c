@@ -7,6 +7,7 @@
 #include "daemon/app.h"
 #include "daemon/config_load.h"
 #include "daemon/flags.h"
+#include "daemon/notify.h"
 #include "daemon/options.h"
 #include "daemon/preflight.h"
 #include "daemon/rlimits.h"
@@ -20,8 +21,15 @@
 /* As the unit has it. */
 #define SERVICE_USER "mvproxy"
 #define DEFAULT_CONFIG_FILE CONFIG_DIRECTORY "/mvproxy.yaml"
+#define NO_FILE "no configuration file: " DEFAULT_CONFIG_FILE " is not there: write it, or give --config FILE"
 
-enum { EXIT_BAD_CONFIG = 1, EXIT_BAD_USAGE = 2, MAIN_ARENA_CEILING = 1 << 20, MAIN_ERRORS_CEILING = 256 << 10 };
+enum {
+    EXIT_BAD_CONFIG = 1,
+    EXIT_BAD_USAGE = 2,
+    MAIN_ARENA_CEILING = 1 << 20,
+    MAIN_ERRORS_CEILING = 256 << 10,
+    STATUS_BYTES = 512
+};
 
 /* What stands in a file is not for the terminal to act upon. */
 static void print_errors(const struct buf *errors)
@@ -55,7 +63,7 @@ static bool check_local(const struct config *c, const struct trust *t, struct bu
 }
 
 /* Loads all that the configuration names, as a start would, short of opening sockets, and looks deeper than that. */
-static int check(const struct config *c, struct buf *errors)
+static int check(const struct config *c, const char *file, struct buf *errors)
 {
     struct addresses ours;
     struct trust trust;
@@ -64,7 +72,8 @@ static int check(const struct config *c, struct buf *errors)
 
     err_clear(&err);
     preflight_lacking(c, errors);
-    ok = preflight_files(c, SERVICE_USER, errors);
+    ok = file == NULL || preflight_itself(c, file, SERVICE_USER, errors);
+    ok = preflight_files(c, SERVICE_USER, errors) && ok;
     if (!addresses_configured(c, &ours, &err)) {
         ok = false;
         buf_printf(errors, "bind-address: %s\n", err.text);
@@ -81,6 +90,28 @@ static int check(const struct config *c, struct buf *errors)
     return 0;
 }
 
+/* `systemctl status` shows it until the next try. */
+static void tell_manager(const char *what, const struct buf *errors)
+{
+    struct notify *n = notify_new();
+    struct slice rest = buf_slice(errors), line = SLICE_NONE;
+    char text[STATUS_BYTES];
+    size_t more = 0;
+
+    if (what == NULL)
+        (void)slice_split(&rest, '\n', &line);
+    for (size_t i = 0; i < rest.n; i++)
+        more += rest.p[i] == '\n';
+    if (what != NULL)
+        (void)snprintf(text, sizeof(text), "Cannot start: %s", what);
+    else
+        (void)snprintf(text, sizeof(text), more > 0 ? "Cannot start: %.*s (%zu more in the log)" : "Cannot start: %.*s",
+                       (int)(line.n < STATUS_BYTES - 64 ? line.n : STATUS_BYTES - 64), line.p, more);
+    utf8_make_printable(text);
+    notify_status(n, text);
+    notify_free(n);
+}
+
 static int run(struct config *c, const struct app_args *args, struct buf *errors)
 {
     struct app *a;
@@ -94,6 +125,7 @@ static int run(struct config *c, const struct app_args *args, struct buf *errors
         while (slice_split(&rest, '\n', &line))
             if (line.n > 0)
                 log_error("Cannot start", LS("err", line));
+        tell_manager(NULL, errors);
         return EXIT_BAD_CONFIG;
     }
     status = app_run(a);
@@ -114,14 +146,15 @@ static int with_config(const struct flags *f, struct buf *errors)
     c = config_load(args.config_file, args.flags, args.n_flags, errors);
     if (c == NULL) {
         if (args.config_file == NULL)
-            fprintf(stderr, "no configuration file: %s is not there: write it, or give --config FILE\n",
-                    DEFAULT_CONFIG_FILE);
+            fprintf(stderr, NO_FILE "\n");
         print_errors(errors);
+        if (f->mode == FLAGS_RUN)
+            tell_manager(args.config_file == NULL ? NO_FILE : NULL, errors);
         return EXIT_BAD_CONFIG;
     }
     if (f->mode == FLAGS_RUN)
         return run(c, &args, errors); /* the app owns the configuration */
-    status = f->mode == FLAGS_CHECK ? check(c, errors) : 0;
+    status = f->mode == FLAGS_CHECK ? check(c, args.config_file, errors) : 0;
     if (f->mode == FLAGS_DUMP)
         options_print_config(stdout, c);
     config_free(c);

@@ -506,6 +506,23 @@ def test_package_upgrade(cluster):
     _in_place(first)
 
 
+def test_package_stays(cluster):
+    """a package is not removed under a node that has no other API server at its address: refused with what to do, and nobody notices"""
+    if not cluster.package:
+        raise Skip("no Debian package is tried (--package)")
+    first = cluster.machines[0]
+    pid, _ = _process(first, "mvproxy")
+    with Askers(cluster, [first]) as askers:
+        for how in ("remove", "purge"):
+            said = first.run("apt-get %s mvproxy 2>&1 && echo removed || true" % how)
+            assert "run mvproxy-bypass first" in said and "removed" not in said.splitlines()[-1], said
+        askers.go_on()
+    assert not askers.trouble, askers.trouble[:20]
+    assert _process(first, "mvproxy") == (pid, False)
+    assert first.run("dpkg-query -W -f '${db:Status-Status}' mvproxy") == "installed"
+    _in_place(first)
+
+
 def test_static_pod(cluster):
     """from its image as a static pod, as nobody in particular; bypassed and back as well; at the other nodes nobody notices"""
     *others, third = cluster.machines
@@ -547,7 +564,12 @@ def test_leave(cluster):
     assert not left, "commands of the guide that nothing has run: %s" % left
     if cluster.package:
         assert not OPERATE.not_taken, OPERATE.not_taken
-        first.run("apt-get purge mvproxy && ! getent passwd mvproxy && ! test -e /etc/mvproxy && ! test -e /etc/systemd/system/multi-user.target.wants/mvproxy.service")
+        # Running beside a kube-apiserver that has the node's address itself it is stopped, and leaves nothing that it was given.
+        first.run("sed -i 's/^secure-port:.*/secure-port: 16443/' /etc/mvproxy/mvproxy.yaml && setfacl -m u:mvproxy:r /etc/kubernetes/pki/apiserver.key "
+                  "/etc/kubernetes/pki/front-proxy-client.key && systemctl enable --now mvproxy && ss -Hltnp 'sport = :16443' | grep mvproxy")
+        first.run("apt-get purge mvproxy && ! getent passwd mvproxy && ! test -e /etc/mvproxy && "
+                  "! test -e /etc/systemd/system/multi-user.target.wants/mvproxy.service && ! ss -Hltn 'sport = :16443' | grep . && ! test -e /run/mvproxy")
+        assert not _readers(first), _readers(first)
 
 
 def test_memory(cluster):

@@ -38,3 +38,27 @@ def test_etcd_stays(cluster):
     assert _etcd(one) == before, "etcd was:\n%s\nand is:\n%s" % (before, _etcd(one))
     copies = one.run("find /etc/kubernetes/tmp -name 'kubeadm-backup-etcd-*'")
     assert not copies, "copies of etcd's data: " + copies
+
+
+def test_cannot_start(cluster):
+    """a start that fails: systemctl status says in one line what is wrong, and so does the check; nothing has to be reset afterwards"""
+    one = cluster.machines[0]
+    path = "/etc/mvproxy/mvproxy.yaml"
+    for breaks, mends, words, advice in (
+            ("cp -p %s /root/good.yaml; sed -i 's/^client-ca-file/cleint-ca-file/' %s" % (path, path), "cp -p /root/good.yaml " + path,
+             "cleint-ca-file: unknown option: did you mean client-ca-file?", "did you mean client-ca-file?"),
+            ("chmod 600 " + path, "chmod 644 " + path, path + ": Permission denied", "setfacl -m u:mvproxy:r " + path),
+            ("chmod 700 /etc/kubernetes/pki", "chmod 755 /etc/kubernetes/pki", "Permission denied", "setfacl -m u:mvproxy:x /etc/kubernetes/pki")):
+        one.run(breaks)
+        assert one.status("systemctl restart mvproxy") != 0
+        # Between two tries, a second apart.
+        waiting.until(lambda w=words: w in one.run("systemctl show -P StatusText mvproxy"), "the reason of " + breaks)
+        said = [None]
+
+        def ends(said=said):
+            said[0] = one.run("mvproxyctl check || true")
+            return "mvproxy.service ends when it is started" in said[0]
+        waiting.until(ends, "the check to see it: " + breaks)
+        assert "what to do: " + advice in said[0], said[0]
+        one.run(mends)
+        GUIDE.take(one, "verify")

@@ -231,6 +231,9 @@ def faults(world):
         ("etcd that is not there", {"etcd-servers": ["http://127.0.0.1:1"]}),
         ("etcd that is none", {"etcd-servers": ["https://%s:%d" % world.addresses["b"]], "etcd-cafile": crt("ca")}),
         ("an address that somebody else has", {}, taken(world)),
+        ("an admin address that somebody else has", {"admin-bind-address": "127.0.0.1:%d" % world.ports["b"]}),
+        ("a user of its own with the rights of all", {"apiserver-user": "system:mvproxy"}),
+        ("a peer at the address of another one", {"peers": ["test-server-b=127.0.0.1:%d" % world.ports["b"], "somebody=127.0.0.1:%d" % world.ports["b"]]}),
         ("an address that this machine does not have", {"bind-address": "192.0.2.77"}),
         ("more memory for clients than there is", {"max-client-memory": 1 << 49}),
     ]

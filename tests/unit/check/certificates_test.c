@@ -103,7 +103,7 @@ static bool look(const struct config *c)
 {
     const struct check_opts opts = {.before = true, .user = "nobody-of-that-name"};
     struct config copy = *c;
-    struct scene s = {.opts = &opts, .config = &copy, .f = findings_new()};
+    struct scene s = {.opts = &opts, .config = &copy, .f = findings_new(), .user = opts.user};
 
     section_certificates(&s);
     buf_reset(&out);

@@ -86,10 +86,11 @@ static const struct {
      "{\"name\":\"control-socket\",\"value\":\"x\"}]",
      NULL, false,
      VALID("good.yaml") "!! the process has other values than the file: v, local-failover\n    what to do: mvproxyctl "
-                        "reload\n!! the "
+                        "reload, once nothing below is wrong\n!! the "
                         "process has other values than the file, which only a restart changes: secure-port, "
                         "control-socket\n    "
-                        "what to do: systemctl restart mvproxy\n\n0 wrong, 2 to be looked at, 1 well.\n"},
+                        "what to do: systemctl restart mvproxy, once nothing below is wrong\n\n0 wrong, 2 to be looked "
+                        "at, 1 well.\n"},
     {"values that are not told", NULL, NULL, STATUS(""), "{}", NULL, false, VALID("good.yaml") WELL("1")},
     {"a wrong file and other values", "wrong.yaml", NULL, STATUS(""), "[]", NULL, false,
      "XX wrong.yaml:6:1: nonsense: unknown option\n    what to do: mvproxy.conf(5) says what the option takes; mvproxy "
@@ -130,7 +131,8 @@ static void command_line(void)
     struct check_opts o = {.status = status, .config = config, .pid = getpid()};
 
     look(&o,
-         VALID("good.yaml") "!! the process has other values than the file: v\n    what to do: mvproxyctl reload\n\n"
+         VALID("good.yaml") "!! the process has other values than the file: v\n    what to do: mvproxyctl reload, once "
+                            "nothing below is wrong\n\n"
                             "0 wrong, 1 to be looked at, 1 well.\n",
          "a process that was told --v=5", hostname);
     json_object_put(status);

@@ -178,6 +178,7 @@ static void parse(struct slice text, struct block *b)
                         .config = {.apiserver = "https://local",
                                    .apiserver_tls_server_name = "name",
                                    .apiserver_user = "me",
+                                   .apiserver_groups = none,
                                    .proxy_client_cert_file = "",
                                    .requestheader_allowed_names = none,
                                    .client_ca_file = ca_path,
