@@ -17,7 +17,7 @@
 #define HANGS "the process hangs (why: systemctl status mvproxy)"
 
 /* The most that the daemon sends is an answer that is broken off, and the line that says why. */
-enum { PIECE = 64 << 10, ANSWER_CEILING = LIMIT_CONTROL_ANSWER + 2 * PIECE, ANSWER_TIMEOUT_S = 60 };
+enum { PIECE = 64 << 10, ANSWER_CEILING = LIMIT_CONTROL_ANSWER + 2 * PIECE, ANSWER_TIMEOUT_S = 10 };
 
 struct json_object *client_request(const char *command)
 {

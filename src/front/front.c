@@ -19,9 +19,14 @@
 enum {
     DRAIN_ARRIVING_MS = 1000, /* for a request that is on its way when we drain */
     DRAIN_LOOK_MS = 200,
-    FULL_SAID_MS = 60000,       /* between two lines that say that the connection limit is reached */
-    HEADERLESS_SAID_MS = 60000, /* between two lines that say that PROXY headers are missing */
-    FRESH_ALWAYS = 64,          /* silent connections that a low max_connections does not forbid */
+    SAID_AGAIN_MS = 60000, /* between two lines about what clients can bring about as often as they like */
+    FRESH_ALWAYS = 64,     /* silent connections that a low max_connections does not forbid */
+};
+
+/* A line that is written now and then. */
+struct rare_line {
+    uint64_t said_ms; /* when it was last; 0: never */
+    unsigned times;   /* what it is about has happened since then */
 };
 
 struct front {
@@ -41,10 +46,7 @@ struct front {
     unsigned port;
     bool paused; /* the listener: max_connections, or held */
     bool held;
-    uint64_t full_said_ms;       /* when the limit was last logged; 0: never */
-    unsigned full_times;         /* that it was reached since then */
-    uint64_t headerless_said_ms; /* when a missing PROXY header was last logged; 0: never */
-    unsigned headerless_times;   /* that one was missing since then */
+    struct rare_line full, headerless, greedy;
     void (*on_drained)(void *arg);
     void *drained_arg;
     struct lifetime life;
@@ -54,19 +56,26 @@ struct front {
 
 /* ---- life of one connection ---- */
 
-/* Clients can make it come and go as often as they like: not every time is worth a line. */
-static void say_full(struct front *f)
+/* How often it has happened since the last line, if another one is due; else 0. */
+static unsigned line_due(const struct front *f, struct rare_line *l)
 {
     uint64_t now = loop_now_ms(f->host.loop);
+    unsigned times = ++l->times;
+
+    if (l->said_ms != 0 && now - l->said_ms < SAID_AGAIN_MS)
+        return 0;
+    *l = (struct rare_line){.said_ms = now};
+    return times;
+}
+
+static void say_full(struct front *f)
+{
+    unsigned times = line_due(f, &f->full);
 
     front_stats_accept_paused(f->host.stats, FRONT_PAUSE_CONNECTIONS);
-    f->full_times++;
-    if (f->full_said_ms != 0 && now - f->full_said_ms < FULL_SAID_MS)
-        return;
-    f->full_said_ms = now;
-    log_warning("Connection limit reached, new clients wait", LU("limit", f->max_connections),
-                LU("timesSinceLastLine", f->full_times));
-    f->full_times = 0;
+    if (times > 0)
+        log_warning("Connection limit reached, new clients wait", LU("limit", f->max_connections),
+                    LU("timesSinceLastLine", times));
 }
 
 /* Leaves new connections in the kernel's queue while there are as many as may be. */
@@ -286,26 +295,23 @@ static void on_proxied(int fd, const struct sockaddr *client, void *arg)
     enter(arg, fd, client);
 }
 
-/* A balancer may look once a second whether anybody listens, without a word: not every time is worth a line. */
+/* A balancer may look once a second whether anybody listens, without a word. */
 static void on_bad_proxy_header(int fd, const char *why, void *arg)
 {
     struct front *f = arg;
-    uint64_t now = loop_now_ms(f->host.loop);
+    unsigned times = line_due(f, &f->headerless);
     struct sockaddr_storage addr = {.ss_family = AF_UNSPEC};
     socklen_t len = sizeof(addr);
     char ip[INET6_ADDRSTRLEN] = "";
 
     front_stats_closed(f->host.stats, FRONT_CLOSE_PROXY_HEADER);
-    f->headerless_times++;
-    if (f->headerless_said_ms != 0 && now - f->headerless_said_ms < HEADERLESS_SAID_MS)
+    if (times == 0)
         return;
-    f->headerless_said_ms = now;
     if (getpeername(fd, (struct sockaddr *)&addr, &len) == 0)
         sockopt_ip((struct sockaddr *)&addr, ip);
     log_warning("Connection refused that began without a valid PROXY header, as proxy-protocol-from demands it: let "
                 "the load balancer send one, or take its address out",
-                LT("client", ip), LT("reason", why), LU("timesSinceLastLine", f->headerless_times));
-    f->headerless_times = 0;
+                LT("client", ip), LT("reason", why), LU("timesSinceLastLine", times));
 }
 
 static bool comes_from_balancer(const struct front *f, int fd)
@@ -349,11 +355,22 @@ static size_t addresses(void *arg)
     return clients_addresses(((struct front *)arg)->host.clients);
 }
 
+static void say_greedy(struct front_conn *fc)
+{
+    unsigned times = line_due(fc->front, &fc->front->greedy);
+
+    if (times > 0)
+        log_warning("Client memory is short, a connection ends", LT("client", stream_remote_text(fc->stream)),
+                    LU("bytes", fc->memory.held.held), LU("bytesOfAddress", fc->memory.held.parent->held),
+                    LU("timesSinceLastLine", times));
+}
+
 static void end_greedy(struct memory_holder *h)
 {
     static const char why[] = "clients hold too much memory";
     struct front_conn *fc = list_entry(h, struct front_conn, memory);
 
+    say_greedy(fc);
     if (!fc->upgraded) {
         shut(fc, why, FRONT_CLOSE_MEMORY);
         return;

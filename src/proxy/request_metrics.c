@@ -18,7 +18,7 @@ struct request_metrics {
     struct metric *certificate_life;
     struct metric *tunnels, *tunnel_bytes_in, *tunnel_bytes_out;
     struct metric *by_route[ROUTE_ROWS]; /* children of durations, looked up once */
-    struct metric *unavailable[ROUTE_ROWS];
+    struct metric *unavailable[ROUTE_ROWS], *resources[ROUTE_ROWS]; /* [0]: no route */
     struct slice code_text[ACCOUNT_CODES];
     char code_digits[ACCOUNT_CODES][4];
     uint64_t open_tunnels;
@@ -48,7 +48,7 @@ static void declare_requests(struct request_metrics *a, struct metrics *m)
                       "Errors while sending requests to a peer, by type.", gvr_type_labels, ACCOUNT_MAX_SERIES);
     a->retries =
         metric_family(m, METRIC_COUNTER, "mvproxy_retries_total",
-                      "Requests that were sent to another peer after a failure, by reason.", reason_labels, 16);
+                      "Requests that were sent again after a failure or a denial, by reason.", reason_labels, 16);
     a->failovers = metric_family(m, METRIC_COUNTER, "mvproxy_local_failover_requests_total",
                                  "Requests that went to a peer in place of the local API server, by why: it is "
                                  "unreachable, starting, or failed this request before it read it.",
@@ -94,6 +94,9 @@ struct request_metrics *request_metrics_new(struct metrics *m)
         m, METRIC_COUNTER, "mvproxy_unavailable_requests_total",
         "Requests for resources that mvproxy itself, or that of the last peer, answered with 503, by route.",
         route_labels, ROUTE_ROWS);
+    struct metric_family *resources = metric_family(
+        m, METRIC_COUNTER, "mvproxy_resource_requests_total",
+        "Requests for resources, but for those answered with 401, 403 or 429, by route.", route_labels, ROUTE_ROWS);
 
     declare_requests(a, m);
     declare_others(a, m);
@@ -103,8 +106,10 @@ struct request_metrics *request_metrics_new(struct metrics *m)
 
         a->by_route[i] = metric_child(a->durations, &name);
         a->unavailable[i] = metric_child(unavailable, &name);
+        a->resources[i] = metric_child(resources, &name);
     }
     a->unavailable[0] = metric_child(unavailable, (struct slice[]){SLICE_LIT("none")});
+    a->resources[0] = metric_child(resources, (struct slice[]){SLICE_LIT("none")});
     /* Those with an alert are 0 from the start: a series that begins with 1 has not grown. */
     (void)metric_child(a->retries, (struct slice[]){SLICE_LIT("peer-not-found")});
     (void)metric_child(a->retries, (struct slice[]){SLICE_LIT("local-not-found")});
@@ -223,6 +228,8 @@ void request_metrics_count(struct request_metrics *a, struct exchange *x, const 
     count_request(a, x, info, r, e);
     if (!e->long_running && r->row >= ROUTE_ROW_DISABLED && r->row < ROUTE_ROWS)
         metric_observe(a->by_route[r->row], (double)us / 1e6);
+    if (info->is_resource && e->status != 401 && e->status != 403 && e->status != 429)
+        metric_inc(a->resources[r->row]);
     if (e->unavailable && e->status == 503 && info->is_resource)
         metric_inc(a->unavailable[r->row]);
     if (r->reason != NULL && e->peer != NULL) {

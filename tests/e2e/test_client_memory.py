@@ -124,6 +124,7 @@ def test_unfinished_heads(world):
     proxy = world.proxies["a"]
     before = ended(proxy)
     crowd(world, headers(1, large_head(250), whole=False), "unfinished heads", lambda: ended(proxy) > before)
+    proxy.await_log('"Client memory is short, a connection ends" client="127.0.0.1')
 
 
 def test_limit_can_be_changed(world):
