@@ -116,18 +116,26 @@ static bool read_protobuf(struct slice body, struct said *out)
 }
 
 /*
- * Nothing of ours reads YAML or CBOR, but the message stands in both as it is, and where it is about something that
- * follows it in parentheses.
+ * As kube-apiserver writes YAML: block style, one line for each member that is read here. What clients have chosen,
+ * such as a name that reads like one of the messages, stands in a line that is indented, or behind other words.
  */
-static bool read_other(struct slice body, struct slice message, struct said *out)
+static bool read_yaml(struct slice body, struct said *out)
 {
-    const char *at = body.n == 0 ? NULL : memmem(body.p, body.n, message.p, message.n);
+    bool status = false, details = false;
+    struct slice line;
 
-    if (at == NULL)
-        return false;
-    out->message = slice_from(body, (size_t)(at - body.p));
-    out->about_something = slice_has_prefix(slice_from(out->message, message.n), SLICE_LIT(" ("));
-    return true;
+    while (slice_split(&body, '\n', &line)) {
+        if (slice_has_prefix(line, SLICE_LIT(" "))) {
+            out->about_something |= details && (slice_has_prefix(line, SLICE_LIT("  name: ")) ||
+                                                slice_has_prefix(line, SLICE_LIT("  kind: ")));
+            continue;
+        }
+        details = slice_eq(line, SLICE_LIT("details:"));
+        status |= slice_eq(line, SLICE_LIT("kind: Status"));
+        if (slice_has_prefix(line, SLICE_LIT("message: ")))
+            out->message = slice_from(line, sizeof "message: " - 1);
+    }
+    return status;
 }
 
 enum denial denial_by_body(unsigned status, struct slice body)
@@ -146,7 +154,7 @@ enum denial denial_by_body(unsigned status, struct slice body)
         else if (slice_has_prefix(body, SLICE_LIT("k8s\0")))
             read = read_protobuf(body, &s);
         else
-            read = read_other(body, message, &s);
+            read = read_yaml(body, &s);
         if (read && !s.about_something && slice_has_prefix(s.message, message))
             return known[i].means;
     }

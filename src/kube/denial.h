@@ -23,7 +23,8 @@ enum denial {
 
 /* `body`: there is one. Without (HEAD) a 404 is about the path: no API server has HEAD for objects. */
 enum denial denial_by_head(unsigned status, struct slice content_type, bool body);
-/* The whole body, in any form in which API servers write a Status: JSON, protobuf, YAML, CBOR. Any bytes. */
+/* The whole body, as API servers write a Status: in JSON, protobuf or YAML (CBOR, behind an alpha gate, is not read).
+ * Any bytes. */
 enum denial denial_by_body(unsigned status, struct slice body);
 
 #endif

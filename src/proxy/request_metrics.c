@@ -17,7 +17,7 @@ struct request_metrics {
     struct metric *discovery_hits, *discovery_nopeer;
     struct metric *certificate_life;
     struct metric *tunnels, *tunnel_bytes_in, *tunnel_bytes_out;
-    struct metric *by_route[ROUTE_ROWS]; /* children of durations, looked up once */
+    struct metric *by_route[ROUTE_ROWS];                            /* children of durations, looked up once */
     struct metric *unavailable[ROUTE_ROWS], *resources[ROUTE_ROWS]; /* [0]: no route */
     struct slice code_text[ACCOUNT_CODES];
     char code_digits[ACCOUNT_CODES][4];

@@ -55,6 +55,15 @@ def test_verbs_new(cluster):
     _lifecycle(cluster, cluster.new)
 
 
+def test_named_like_a_denial(cluster):
+    """what is not there, by a name that is the very sentence with which a server denies a path: its 404 is believed, in each form"""
+    name = "/the%20server%20could%20not%20find%20the%20requested%20resource"
+    for collection in ("/api/v1/namespaces/default/pods", cluster.skew.collection):
+        for form in ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf"):
+            answer = expect(cluster.old.proxied().request("GET", collection + name, headers={"Accept": form}), 404)
+            assert form in answer.header("Content-Type", ""), answer
+
+
 @core
 def test_delete_collection(cluster):
     """deletecollection of a peer's resource"""

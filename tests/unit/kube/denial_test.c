@@ -81,6 +81,15 @@ static void bodies(void)
         {"YAML about an object", 404, DENIAL_NONE,
          SLICE_LIT("details:\n  name: x\nkind: Status\nmessage: " NOT_FOUND " ( pods/log x)\n")},
         {"YAML about another thing", 404, DENIAL_NONE, SLICE_LIT("kind: Status\nmessage: pods \"x\" not found\n")},
+        {"YAML about a name that reads like it", 404, DENIAL_NONE,
+         SLICE_LIT("details:\n  kind: pods\n  name: " NOT_FOUND "\nkind: Status\nmessage: pods \"" NOT_FOUND
+                   "\" not found\n")},
+        {"YAML about a name of several lines", 404, DENIAL_NONE,
+         SLICE_LIT("details:\n  name: |-\n    x\n    message: " NOT_FOUND "\nkind: Status\nmessage: gone\n")},
+        {"YAML of another kind", 404, DENIAL_NONE, SLICE_LIT("kind: Pod\nmessage: " NOT_FOUND "\n")},
+        {"YAML of a server that starts", 503, DENIAL_STARTING,
+         SLICE_LIT("details: {}\nkind: Status\nmessage: " STARTING ", please try\n  again\n")},
+        {"CBOR", 404, DENIAL_NONE, SLICE_LIT("\xd9\xd9\xf7\xa1GmessageX0" NOT_FOUND)},
         /* As kube-apiserver 1.36 answers `Accept: application/vnd.kubernetes.protobuf`. */
         {"protobuf", 404, DENIAL_UNKNOWN,
          SLICE_LIT("k8s\0\x0a\x0c\x0a\x02v1\x12\x06Status\x12\x5e\x0a\x08\x0a\x00\x12\x00\x1a\x00\x22\x00\x12\x07"
