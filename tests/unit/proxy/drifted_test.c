@@ -115,7 +115,8 @@ static const struct {
           "109") "{\"kind\":\"Status\",\"message\":\"the server does not allow this method on the requested resource\","
                  "\"details\":{}}   "},
     {"404 in YAML", "GET",
-     HEAD("404 Not Found", "application/yaml", "57") "message: the server could not find the requested resource"},
+     HEAD("404 Not Found", "application/yaml",
+          "71") "kind: Status\nmessage: the server could not find the requested resource\n"},
     {"404 to HEAD", "HEAD", HEAD("404 Not Found", "application/json", "122")},
 };
 
