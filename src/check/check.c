@@ -30,6 +30,10 @@ void check_run(const struct check_opts *o, struct findings *f)
         unit_read(o->systemctl, o->proc == NULL ? "/proc" : o->proc, o->status == NULL ? 0 : o->pid, &s.unit);
     if (o->status == NULL && s.unit.loaded)
         s.user = s.unit.user[0] == '\0' ? "root" : s.unit.user;
+    if (section_elsewhere(&s)) {
+        scene_free(&s);
+        return;
+    }
     section_configuration(&s);
     if (s.config != NULL) {
         section_certificates(&s);

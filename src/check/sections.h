@@ -10,6 +10,8 @@
 /* Reads the configuration: file and, of a process that runs, its command line. */
 void section_configuration(struct scene *s);
 void section_certificates(struct scene *s);
+/* Whether this is not the place to ask, which is a finding then. */
+bool section_elsewhere(struct scene *s);
 /* These four need a connected scene, and the second a local server that answers. */
 void section_local(struct scene *s);
 void section_identity(struct scene *s);

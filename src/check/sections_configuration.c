@@ -252,6 +252,21 @@ static const char *find_file(const struct check_opts *o)
     return told[0] == '\0' ? NULL : told;
 }
 
+/* What is asked for here, and is not here. */
+bool section_elsewhere(struct scene *s)
+{
+    if (s->opts->status != NULL || s->opts->config_file != NULL || s->opts->pod_manifest == NULL ||
+        access(s->opts->pod_manifest, F_OK) != 0)
+        return false;
+    findings_enter(s->f, CHECK_CONFIGURATION);
+    findings_wrong(
+        s->f, "process-pod",
+        "kubectl -n kube-system exec mvproxy-NODE -- mvproxyctl check, or crictl exec; crictl logs says why it "
+        "does not run",
+        "mvproxy is a static pod here (%s), and is to be asked there", s->opts->pod_manifest);
+    return true;
+}
+
 void section_configuration(struct scene *s)
 {
     struct flags flags = {.n = 0};

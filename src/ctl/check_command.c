@@ -19,6 +19,8 @@
 /* As sd_booted(3) has it. */
 #define SYSTEMD_RUNS "/run/systemd/system"
 #define SYSTEMCTL "/usr/bin/systemctl"
+/* As docs/kubeadm.md has it. */
+#define POD_MANIFEST "/etc/kubernetes/manifests/mvproxy.yaml"
 
 enum { REPORT_BYTES = 16 << 20, USER_BYTES = 256 };
 
@@ -94,6 +96,7 @@ int check_command(const struct check_command *o)
     if (!o->before)
         ask_process(o, &opts, user, &err);
     opts.else_file = o->else_file;
+    opts.pod_manifest = POD_MANIFEST;
     opts.systemctl = access(SYSTEMD_RUNS, F_OK) == 0 ? SYSTEMCTL : NULL;
     buf_init(&p.out, REPORT_BYTES);
     if (!o->json)

@@ -96,6 +96,20 @@ def bypasses(script):
            "where it would not help nothing is stopped", done.stdout + done.stderr)
 
 
+def undone(script):
+    server = Server(os.path.dirname(script), 200)
+    before = 'manifest 127.0.0.1 --bind-address=127.0.0.1 "$2"\nbash "$1"\n'
+    done = run(before + 'rm /etc/kubernetes/mvproxy-bypass.units\n: >/mnt/told\nbash "$1" --undo || echo "refused $?"\ncat /mnt/told $manifest', script, str(server.port))
+    tap.ok("refused 1" in done.stdout and "this node was left" in done.stderr and "start" not in done.stdout and "# mvproxy-bypass: - --bind" in done.stdout,
+           "not undone where the node was left since: nothing is touched", done.stdout + done.stderr)
+    impatient = script + ".impatient"
+    with open(script, encoding="utf-8") as source, open(impatient, "w", encoding="utf-8") as out:
+        out.write(source.read().replace("limit=60", "limit=${LIMIT:-60}"))
+    done = run(before + 'LIMIT=1 bash "$1" --undo || echo "failed $?"\ncat $manifest', impatient, str(server.port))
+    tap.ok("failed 1" in done.stdout and "is ready: not within" in done.stderr and done.stdout.count("itself: after") == 2
+           and "# mvproxy-bypass: - --bind" in done.stdout, "mvproxy that does not come: kube-apiserver has its address again", done.stdout + done.stderr)
+
+
 KEYS = """for key in /etc/kubernetes/pki/apiserver.key "/mnt/my own.key"; do
     touch "$key"
     chmod 600 "$key"
@@ -126,7 +140,7 @@ def stopped(debian):
     for name, what in (("kube-apiserver has its address again", "manifest 10.0.0.1 --v=2 6443"),
                        ("it does not run", "manifest 10.0.0.1 --bind-address=127.0.0.1 6443; echo 3 >/mnt/inactive")):
         done = run(remove % what, debian)
-        tap.ok("refused" not in done.stdout and "stop mvproxy.socket mvproxy.service mvproxy@*.service" in done.stdout, "removed: stopped, where " + name,
+        tap.ok("refused" not in done.stdout and "stop mvproxy.socket\nstop mvproxy.service mvproxy@*.service" in done.stdout, "removed: stopped, where " + name,
                done.stdout + done.stderr)
 
 
@@ -135,6 +149,7 @@ def main():
         tap.skip_all("a mount namespace needs root")
     script = bypass()
     bypasses(script)
+    undone(script)
     shutil.rmtree(os.path.dirname(script))
     debian = os.path.join(TOP, "debian")
     removed(debian)

@@ -139,6 +139,24 @@ static void command_line(void)
     json_object_put(config);
 }
 
+/* On a node where it is a static pod there is nothing to be found out outside of it. */
+static void pod(void)
+{
+    struct check_opts o = {.pod_manifest = "good.yaml"};
+    struct scene s = {.opts = &o, .f = findings_new()};
+    struct json_object *status = json_tokener_parse(STATUS(""));
+
+    ok(section_elsewhere(&s) && findings_count(s.f, CHECK_WRONG) == 1, "a static pod");
+    o.config_file = "good.yaml";
+    ok(!section_elsewhere(&s), "a file is given");
+    o = (struct check_opts){.pod_manifest = "good.yaml", .status = status};
+    ok(!section_elsewhere(&s), "a process answers");
+    o = (struct check_opts){.pod_manifest = "nonexistent.yaml"};
+    ok(!section_elsewhere(&s), "no static pod");
+    findings_free(s.f);
+    json_object_put(status);
+}
+
 int main(int argc, char **argv)
 {
     char hostname[256], own[256] = "";
@@ -156,6 +174,7 @@ int main(int argc, char **argv)
     write_file("nameless.yaml",
                "tls-cert-file: c\ntls-private-key-file: k\napiserver-ca-file: a\nbind-address: 10.0.0.9\n");
     descriptors = descriptors_open();
+    pod();
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct json_object *status = rows[i].status == NULL ? NULL : json_tokener_parse(rows[i].status),
                            *config = rows[i].config == NULL ? NULL : json_tokener_parse(rows[i].config);
