@@ -5,6 +5,7 @@
 
 #include "admin/html.h"
 #include "admin/matrix.h"
+#include "admin/server_order.h"
 #include "base/clock.h"
 
 enum {
@@ -28,6 +29,7 @@ enum row_kind { ROW_ALIKE, ROW_SCHEMAS, ROW_UNEVEN };
 
 struct skew_page {
     struct matrix *matrix;
+    size_t *order; /* of the servers */
     enum part part;
     size_t next;  /* row */
     size_t shown; /* rows that are not the same everywhere */
@@ -37,6 +39,16 @@ struct skew_page {
     char skewed_resources[SKEWED_BYTES];
 };
 
+void skew_page_free(struct skew_page *p)
+{
+    if (p == NULL)
+        return;
+    matrix_free(p->matrix);
+    mem_free(p->kinds);
+    mem_free(p->order);
+    mem_free(p);
+}
+
 struct skew_page *skew_page_new(struct served *s, const char *skewed_resources)
 {
     struct skew_page *p = mem_zalloc(sizeof(*p));
@@ -45,19 +57,11 @@ struct skew_page *skew_page_new(struct served *s, const char *skewed_resources)
         return NULL;
     (void)snprintf(p->skewed_resources, sizeof p->skewed_resources, "%s", skewed_resources);
     p->matrix = matrix_new(s);
-    if (p->matrix != NULL)
+    p->order = server_order(s);
+    if (p->matrix != NULL && p->order != NULL)
         return p;
-    mem_free(p);
+    skew_page_free(p);
     return NULL;
-}
-
-void skew_page_free(struct skew_page *p)
-{
-    if (p == NULL)
-        return;
-    matrix_free(p->matrix);
-    mem_free(p->kinds);
-    mem_free(p);
 }
 
 /* ---- what differs in one group/version ---- */
@@ -78,13 +82,13 @@ static void put_named(const struct skew_page *p, const struct matrix_row *r, con
     size_t n = 0;
 
     for (size_t i = 0; i < matrix_servers(p->matrix); i++) {
-        if (!which(&r->cells[i], arg))
+        if (!which(&r->cells[p->order[i]], arg))
             continue;
         if (n == 0)
             buf_printf(out, "<li>%s: ", what);
         if (n < NAMED_SERVERS) {
             html_raw(out, n > 0 ? ", " : "");
-            html_name(out, matrix_server(p->matrix, i));
+            html_name(out, matrix_server(p->matrix, p->order[i]));
         }
         n++;
     }
@@ -281,7 +285,7 @@ static void begin_matrix(const struct skew_page *p, struct buf *out)
              "<th scope=\"col\">Group/version</th>");
     for (size_t i = 0; i < matrix_servers(p->matrix); i++) {
         html_raw(out, "<th scope=\"col\">");
-        html_name(out, matrix_server(p->matrix, i));
+        html_name(out, matrix_server(p->matrix, p->order[i]));
         html_raw(out, "</th>");
     }
     html_raw(out, "</tr></thead>\n<tbody>\n");
@@ -299,7 +303,7 @@ static void put_row(struct skew_page *p, const struct matrix_row *r, struct buf 
     put_gv(r, out);
     html_raw(out, "</th>");
     for (size_t i = 0; i < matrix_servers(p->matrix); i++)
-        put_cell(r, &r->cells[i], out);
+        put_cell(r, &r->cells[p->order[i]], out);
     html_raw(out, "</tr>\n");
     if (p->bytes < PAGE_BYTES)
         put_opened(p, r, out);
@@ -314,7 +318,9 @@ static void end_matrix(const struct skew_page *p, struct buf *out)
         buf_printf(out, "<p>The first %d of %zu are shown; mvproxyctl skew has all.</p>\n", PAGE_ROWS, p->shown);
     else if (p->bytes >= PAGE_BYTES)
         html_raw(out, "<p>There are too many to say of all what differs; mvproxyctl skew does.</p>\n");
-    buf_printf(out, "<p>%zu of %zu group/versions are not the same on all servers that are known. skewed-resources is ",
+    buf_printf(out,
+               "<p>%zu of %zu group/versions differ between the servers that are known, many perhaps by their schemas "
+               "alone. skewed-resources is ",
                p->shown, p->shown + p->alike);
     html_str(out, p->skewed_resources);
     html_raw(out, ".</p>\n");

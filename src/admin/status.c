@@ -30,13 +30,19 @@ static const char *trouble_of(const struct cluster_server *s)
     return s->failing ? "discovery fails" : NULL;
 }
 
+/* A host that `peers` names and that has never been seen: perhaps nobody's name. */
+static const char *life_of(const struct cluster_server *s)
+{
+    return s->fixed && !s->leased && !s->local && strcmp(s->life, "live") == 0 ? "configured, no Lease" : s->life;
+}
+
 enum status_mood status_of_server(const struct cluster_server *s, char words[STATUS_STATE_BYTES])
 {
     bool live = s->local || strcmp(s->life, "live") == 0;
     const char *trouble = trouble_of(s);
     bool starting = trouble == NULL && s->local && s->readiness != NULL && strcmp(s->readiness, "ready") != 0;
 
-    (void)snprintf(words, STATUS_STATE_BYTES, "%s%s%s%s%s%s", s->life, trouble == NULL ? "" : ", ",
+    (void)snprintf(words, STATUS_STATE_BYTES, "%s%s%s%s%s%s", life_of(s), trouble == NULL ? "" : ", ",
                    trouble == NULL ? "" : trouble, s->drained ? ", drained" : "", s->ejected ? ", tried last" : "",
                    starting ? ", starting" : "");
     if (trouble != NULL && (live || s->address != NULL || s->answers == PULSE_UNREACHABLE))
@@ -86,6 +92,73 @@ static void text_ejected(const struct cluster_view *c, struct buf *out)
     buf_append_str(out, before[0] == ',' ? "\n" : "");
 }
 
+/* It may serve anything. */
+static bool is_unread(const struct cluster_server *s)
+{
+    return s->discovery_ms == UINT64_MAX && (s->local || strcmp(s->life, "live") == 0);
+}
+
+static void text_unread(const struct cluster_view *c, struct buf *out)
+{
+    const char *before = "Not read yet, so not known what they serve: ";
+
+    if (!c->peers_enabled)
+        buf_append_str(out, "Peers: off (feature-gates), so not known what others serve\n");
+    for (size_t i = 0; i < c->n; i++) {
+        if (!is_unread(&c->servers[i]))
+            continue;
+        buf_printf(out, "%s%s", before, c->servers[i].host);
+        before = ", ";
+    }
+    buf_append_str(out, before[0] == ',' ? "\n" : "");
+}
+
+/* One line, whatever is in it. */
+static void text_line(struct buf *out, const char *text)
+{
+    for (; *text != '\0'; text++)
+        buf_append_char(out, *text == '\n' ? ' ' : *text);
+    buf_append_char(out, '\n');
+}
+
+static void text_config(const struct status *s, struct buf *out)
+{
+    if (s->reload_refused[0] != '\0') {
+        buf_printf(out, "Last reload refused, for %llu s: ", (unsigned long long)(s->reload_refused_ms / 1000));
+        text_line(out, s->reload_refused);
+    }
+    if (s->files_refused[0] != '\0') {
+        buf_printf(out,
+                   "Changed certificate files refused, for %llu s: ", (unsigned long long)(s->files_refused_ms / 1000));
+        text_line(out, s->files_refused);
+    }
+    for (size_t i = 0; i < s->n_certificates; i++) {
+        const struct status_certificate *c = &s->certificates[i];
+
+        if (c->remaining_s <= 0)
+            buf_printf(out, "Certificate of %s has expired: %s\n", c->option, c->file);
+        else if (c->soon)
+            buf_printf(out, "Certificate of %s expires in %lld s: %s\n", c->option, (long long)c->remaining_s, c->file);
+    }
+}
+
+enum { TEXT_CHANGES = 10 };
+
+static void text_changes(const struct status *s, const char *title, bool disbelieved, struct buf *out)
+{
+    const struct change *c;
+
+    for (size_t i = 0; i < TEXT_CHANGES && (c = changes_at(s->changes, disbelieved, i)) != NULL; i++) {
+        char when[CLOCK_RFC3339_BYTES];
+
+        clock_rfc3339(c->wall_us, when);
+        buf_printf(out, "%s: %.19sZ %s %s %s", title, when, change_name(c->kind), c->subject, c->text);
+        if (c->times > 1)
+            buf_printf(out, " (%llu times)", (unsigned long long)c->times);
+        buf_append_char(out, '\n');
+    }
+}
+
 void status_text(const struct status *s, struct buf *out)
 {
     const struct comparison_result *uneven = &s->cluster.uneven;
@@ -96,6 +169,7 @@ void status_text(const struct status *s, struct buf *out)
         buf_printf(out, "Look (%s): %s\n", s->failing[i].name, s->failing[i].look);
     text_servers(&s->cluster, out);
     text_ejected(&s->cluster, out);
+    text_unread(&s->cluster, out);
     buf_printf(out, "Group/versions: %zu, not the same on all servers: %zu", uneven->gvs, uneven->uneven);
     if (uneven->uneven > 0 && s->cluster.uneven_ms != UINT64_MAX)
         buf_printf(out, ", for %llu s", (unsigned long long)(s->cluster.uneven_ms / 1000));
@@ -105,7 +179,10 @@ void status_text(const struct status *s, struct buf *out)
     if (uneven->n_skewed > 0 && s->cluster.skewed_ms != UINT64_MAX)
         buf_printf(out, ", for %llu s", (unsigned long long)(s->cluster.skewed_ms / 1000));
     buf_append_char(out, '\n');
-    buf_printf(out, "Local failover: %s\n", s->failover);
+    buf_printf(out, "Local failover: %s\nEndpoint records: %s\n", s->failover, s->etcd);
+    text_config(s, out);
+    text_changes(s, "Change", false, out);
+    text_changes(s, "Not believed", true, out);
 }
 
 /* ---- JSON ---- */
@@ -244,7 +321,11 @@ static void put_skew(const struct status *s, struct json_write *w)
 {
     const struct comparison_result *uneven = &s->cluster.uneven;
     struct json_write nested = json_nested(w, "skew", '{'), list;
+    size_t unread = 0;
 
+    for (size_t i = 0; i < s->cluster.n; i++)
+        unread += is_unread(&s->cluster.servers[i]);
+    json_u64(&nested, "serversUnread", unread);
     json_u64(&nested, "groupVersions", uneven->gvs);
     json_u64(&nested, "groupVersionsUneven", uneven->uneven);
     put_age(&nested, "groupVersionsUnevenSeconds", s->cluster.uneven_ms);

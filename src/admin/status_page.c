@@ -148,7 +148,10 @@ static void put_versions(const struct cluster_server *s, struct buf *out)
         html_raw(out, "</small>");
     }
     html_raw(out, "</td><td>");
-    html_str(out, s->local ? "this one" : !s->has_mvproxy ? "none" : s->mvproxy[0] == '\0' ? "yes" : s->mvproxy);
+    html_str(out, s->local                ? "this one"
+                  : !s->has_mvproxy       ? (s->failing || !s->known ? "?" : "none")
+                  : s->mvproxy[0] == '\0' ? "yes"
+                                          : s->mvproxy);
     html_raw(out, "</td>");
 }
 

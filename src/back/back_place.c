@@ -39,7 +39,8 @@ static void place(struct back_request *r, bool fresh)
     r->pool = r->origin->pools[kind_for(r)];
     if (!has_context(r->pool))
         request_fail(r, BACK_FAIL_CONNECT,
-                     r->opts.with_cert ? "no client certificate is configured" : "no TLS is configured");
+                     r->opts.with_cert ? "no client certificate is configured"
+                                       : "peer-ca-file or proxy-client-cert-file is not configured");
     else if (fresh || !h2_pool_serves(r))
         pool_take(r->pool, r, fresh);
     else if (!h2_pool_take(r->pool, r))

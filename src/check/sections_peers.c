@@ -245,7 +245,7 @@ static void check_each(struct scene *s, struct cluster *c)
 {
     struct served *v = served_ref(cluster_served(c));
     struct range versions = {0, 0};
-    size_t n = served_n_peers(v);
+    size_t unknown = 0, n = served_n_peers(v);
     struct visit *visits = must_zalloc((n + 1) * sizeof(visits[0]));
 
     for (size_t i = 0; i < n; i++) {
@@ -258,6 +258,8 @@ static void check_each(struct scene *s, struct cluster *c)
     visits_make(s, c, visits, n);
     widen(&versions, s->minor);
     judge_all(s, visits, n, &versions);
+    for (size_t i = 0; i < n; i++)
+        unknown += visits[i].version.major == 0 && visits[i].peer->life != SERVED_LAPSED;
     mem_free(visits);
     if (n == 0)
         findings_good(s->f, "peers", "there is no other API server");
@@ -265,6 +267,9 @@ static void check_each(struct scene *s, struct cluster *c)
         findings_warn(s->f, "peer-versions", "upgrade the older ones first, a minor version at a time",
                       "API servers from 1.%u to 1.%u: Kubernetes supports neighbours only", versions.oldest,
                       versions.newest);
+    else if (unknown > 0 && versions.newest != 0)
+        findings_skipped(s->f, "peer-versions",
+                         "whether the API servers' versions are neighbours: %zu could not be asked", unknown);
     else if (versions.newest != 0)
         findings_good(s->f, "peer-versions", "the API servers' versions are neighbours");
     served_unref(v);

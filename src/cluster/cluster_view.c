@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cluster/cluster_view.h"
 
+#include <stdlib.h>
+
 #include "back/back.h"
 #include "base/buf.h"
 #include "cluster/cluster.h"
@@ -126,6 +128,14 @@ uint64_t cluster_uneven_ms(const struct cluster *c)
     return c->uneven ? loop_now_ms(c->loop) - c->uneven_since_ms : UINT64_MAX;
 }
 
+static int by_host(const void *a, const void *b)
+{
+    const struct cluster_server *x = a, *y = b;
+    int c = strcmp(x->host, y->host);
+
+    return c != 0 ? c : strcmp(x->id, y->id);
+}
+
 bool cluster_view_take(struct cluster *c, struct cluster_view *out)
 {
     const struct served *s = publish_current(c->publish);
@@ -152,6 +162,7 @@ bool cluster_view_take(struct cluster *c, struct cluster_view *out)
     take_local(c, &out->servers[out->n++]);
     while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL)
         take_peer(c, p, &out->servers[out->n++]);
+    qsort(out->servers + 1, out->n - 1, sizeof(out->servers[0]), by_host);
     return true;
 }
 

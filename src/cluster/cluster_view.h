@@ -49,7 +49,7 @@ struct cluster_view {
     struct comparison_result uneven; /* what is not the same everywhere */
     size_t merged_bytes;             /* of the merged document */
     size_t never_from_peers;         /* group/versions of CRDs and aggregated APIs */
-    struct cluster_server *servers;  /* the local one first, the others by ID */
+    struct cluster_server *servers;  /* the local one first, the others by host name */
     size_t n;
 };
 

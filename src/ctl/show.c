@@ -91,8 +91,8 @@ static void add_error(struct table *t, struct json_object *s)
     if (field_text(s, "lastError")[0] == '\0')
         table_cell(t, TABLE_PLAIN, "%s", "");
     else if (strcmp(field_text(s, "answers"), "unreachable") == 0 && outage > seconds + 1)
-        table_cell(t, mood, "%s (since %s), no answer (for %s)", field_text(s, "lastError"),
-                   field_duration(seconds, age, sizeof(age)), field_duration(outage, whole, sizeof(whole)));
+        table_cell(t, mood, "%s (no answer for %s)", field_text(s, "lastError"),
+                   field_duration(outage, whole, sizeof(whole)));
     else
         table_cell(t, mood, mood == TABLE_PLAIN ? "%s (%s ago)" : "%s (for %s)", field_text(s, "lastError"),
                    field_duration(field_number(s, "lastErrorAgeSeconds"), age, sizeof(age)));
@@ -107,10 +107,11 @@ static void add_server(struct table *t, struct json_object *s)
     table_cell(t, mood_of(s), "%s", field_text(s, "state"));
     table_cell(t, TABLE_PLAIN, "%s%s%s", field_text(s, "version"), emulated[0] == '\0' ? "" : " as ", emulated);
     table_cell(t, TABLE_PLAIN, "%s",
-               field_truth(s, "local")         ? "this one"
-               : !field_truth(s, "hasMvproxy") ? "none"
-               : mvproxy[0] == '\0'            ? "yes"
-                                               : mvproxy);
+               field_truth(s, "local") ? "this one"
+               : !field_truth(s, "hasMvproxy")
+                   ? (field_truth(s, "failing") || !field_truth(s, "discoveryKnown") ? "unknown" : "none")
+               : mvproxy[0] == '\0' ? "yes"
+                                    : mvproxy);
     table_cell(t, address[0] == '\0' ? TABLE_BAD : TABLE_PLAIN, "%s", address[0] == '\0' ? "none" : address);
     table_cell(t, TABLE_PLAIN, "%s", field_text(s, "addressSource"));
     add_age(t, s, "leaseAgeSeconds", "none");
@@ -175,6 +176,20 @@ static void print_expiring(struct json_object *list)
     }
 }
 
+/* Where not all are known, that all others are alike says little. */
+static void print_unknown(struct json_object *cluster, struct json_object *skew)
+{
+    double unread = field_number(skew, "serversUnread");
+
+    fputs("Skew:       ", stdout);
+    if (field(cluster, "peersEnabled") != NULL && !field_truth(cluster, "peersEnabled"))
+        fputs("not known of other servers: peers are off (feature-gates); ", stdout);
+    if (unread > 0)
+        printf("%sof %.0f %s not known yet what %s%s; of the others ", table_colour(TABLE_WARNING), unread,
+               unread > 1 ? "servers it is" : "server it is", unread > 1 ? "they serve" : "it serves",
+               table_no_colour());
+}
+
 static void print_process(struct json_object *result)
 {
     struct json_object *config = field(result, "config"), *cluster = field(result, "cluster"),
@@ -187,8 +202,9 @@ static void print_process(struct json_object *result)
     print_listeners(field(result, "listeners"));
     printf("Traffic:    %.0f connections, %.0f requests, %.0f tunnels\n", field_number(result, "connections"),
            field_number(result, "requestsInFlight"), field_number(result, "tunnels"));
-    printf("Skew:       %.0f of %.0f group/versions are not the same on all servers",
-           field_number(skew, "groupVersionsUneven"), field_number(skew, "groupVersions"));
+    print_unknown(cluster, skew);
+    printf("%.0f of %.0f group/versions are not the same on all servers", field_number(skew, "groupVersionsUneven"),
+           field_number(skew, "groupVersions"));
     if (field(skew, "groupVersionsUnevenSeconds") != NULL)
         printf(" (for %s)", field_duration(field_number(skew, "groupVersionsUnevenSeconds"), up, sizeof(up)));
     printf(", the schemas of %zu differ", field_count(field(skew, "schemasDiffer")));
@@ -225,7 +241,10 @@ static void print_changes(struct json_object *list, const char *title)
         table_cell(t, TABLE_PLAIN, "%.19sZ", field_text(c, "time"));
         table_cell(t, strcmp(kind, "failed") == 0 ? TABLE_BAD : TABLE_PLAIN, "%s", kind);
         table_cell(t, TABLE_PLAIN, "%s", field_text(c, "subject"));
-        table_cell(t, TABLE_PLAIN, "%s", field_text(c, "text"));
+        if (field_number(c, "times") > 1)
+            table_cell(t, TABLE_PLAIN, "%s (%.0f times)", field_text(c, "text"), field_number(c, "times"));
+        else
+            table_cell(t, TABLE_PLAIN, "%s", field_text(c, "text"));
     }
     table_print(t);
 }

@@ -66,9 +66,13 @@ static void print_by_server(const char *title, struct json_object *rows, struct 
 static bool print_unread(struct json_object *result)
 {
     struct json_object *list = field(result, "unread");
+    bool off = field(result, "peersEnabled") != NULL && !field_truth(result, "peersEnabled");
 
+    if (off)
+        printf("%sNot known%s what other servers serve: peers are off (feature-gates).\n", table_colour(TABLE_WARNING),
+               table_no_colour());
     if (field_count(list) == 0)
-        return false;
+        return off;
     printf("%sNot known%s what these serve, whose discovery has not been read yet:", table_colour(TABLE_WARNING),
            table_no_colour());
     for (size_t i = 0; i < field_count(list); i++)

@@ -63,7 +63,17 @@ bool readiness_checks_front_proxy(const struct app *a, struct err *why)
 
 static bool tls_certificates(void *arg, struct err *why)
 {
-    return in_date(arg, "tls-cert-file", "clients refuse to connect", why) && readiness_checks_front_proxy(arg, why);
+    struct err also;
+    bool serving = in_date(arg, "tls-cert-file", "clients refuse to connect", why), front;
+
+    err_clear(&also);
+    front = readiness_checks_front_proxy(arg, serving ? why : &also);
+    if (!serving && !front) { /* they often end together */
+        struct err first = *why;
+
+        (void)err_set(why, "proxy-client-cert-file has expired, too: renew both: %s", first.text);
+    }
+    return serving && front;
 }
 
 static bool client_listener(void *arg, struct err *why)

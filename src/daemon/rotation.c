@@ -14,9 +14,9 @@ enum { ROTATION_ERRORS_CEILING = 64 << 10 };
 /* A file that stays broken is said once. */
 static void say_failure(struct app *a, const struct buf *errors)
 {
-    struct slice text = buf_slice(errors), line;
+    struct slice text = slice_trim(buf_slice(errors)), line;
 
-    if (slice_eq(slice_trim(text), slice_str(a->files_refused)))
+    if (slice_eq(text, slice_str(a->files_refused)))
         return;
     if (a->files_refused[0] == '\0')
         a->files_refused_ms = loop_now_ms(a->loop);

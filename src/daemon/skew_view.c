@@ -2,6 +2,7 @@
 #include "daemon/skew_view.h"
 
 #include "admin/names.h"
+#include "admin/server_order.h"
 #include "admin/skew.h"
 #include "base/clock.h"
 #include "base/json_write.h"
@@ -16,6 +17,7 @@ struct skew_view {
     struct skew_view_opts o;
     struct skew *skew;
     struct names *names; /* of group/versions */
+    size_t *order;       /* of the servers */
     enum part part;
     size_t next;
     size_t uneven;
@@ -31,6 +33,7 @@ void skew_view_free(void *view)
         return;
     skew_free(v->skew);
     names_free(v->names);
+    mem_free(v->order);
     served_unref(v->o.served);
     mem_free(v);
 }
@@ -45,7 +48,8 @@ struct skew_view *skew_view_new(const struct skew_view_opts *o)
     (void)served_ref(o->served);
     v->skew = skew_new(o->served);
     v->names = names_new(o->served, false);
-    if (v->skew != NULL && v->names != NULL)
+    v->order = server_order(o->served);
+    if (v->skew != NULL && v->names != NULL && v->order != NULL)
         return v;
     skew_view_free(v);
     return NULL;
@@ -95,7 +99,7 @@ static void put_row(struct skew_view *v, const struct skew_row *row)
     put_gvr(&one, &row->gvr);
     by = json_nested(&one, "servedBy", '[');
     for (size_t i = 0; i < row->n; i++)
-        json_text(&by, NULL, states[row->by[i]]);
+        json_text(&by, NULL, states[row->by[v->order[i]]]);
     json_close(&by);
     json_close(&one);
 }
@@ -106,8 +110,8 @@ static void put_hosts(const struct skew_view *v, struct json_write *w, const cha
     struct json_write list = json_nested(w, name, '[');
 
     for (size_t i = 0; i < row->n; i++)
-        if (row->by[i] == state)
-            json_text(&list, NULL, host_of(v->o.served, i));
+        if (row->by[v->order[i]] == state)
+            json_text(&list, NULL, host_of(v->o.served, v->order[i]));
     json_close(&list);
 }
 
@@ -161,8 +165,8 @@ static void put_unread(struct skew_view *v)
     struct json_write list = json_nested(&v->w, "unread", '[');
 
     for (size_t i = 0; i <= served_n_peers(v->o.served); i++)
-        if (names_disco(v->o.served, i) == NULL)
-            json_text(&list, NULL, host_of(v->o.served, i));
+        if (names_disco(v->o.served, v->order[i]) == NULL)
+            json_text(&list, NULL, host_of(v->o.served, v->order[i]));
     json_close(&list);
 }
 
@@ -179,7 +183,7 @@ static void put_servers(struct skew_view *v)
     struct json_write servers = json_nested(&v->w, "servers", '[');
 
     for (size_t i = 0; i <= served_n_peers(v->o.served); i++)
-        json_text(&servers, NULL, host_of(v->o.served, i));
+        json_text(&servers, NULL, host_of(v->o.served, v->order[i]));
     json_close(&servers);
 }
 
@@ -199,6 +203,8 @@ static void step_gather(struct skew_view *v, struct buf *out)
         put_servers(v);
     }
     put_unread(v);
+    if (!served_peers_enabled(v->o.served))
+        json_bool(&v->w, "peersEnabled", false);
     v->rows = json_nested(&v->w, "resources", '[');
     v->part = PART_ROWS;
 }
@@ -240,13 +246,13 @@ static void step_names(struct skew_view *v, struct buf *out)
 }
 
 /* Servers with the same letter have the same; null: none, or none that is known. */
-static void put_variants(struct json_write *w, const struct served *s, const struct gvr *g)
+static void put_variants(struct json_write *w, const struct skew_view *v, const struct gvr *g)
 {
     struct slice kinds[VARIANTS];
     size_t n = 0;
 
-    for (size_t i = 0; i <= served_n_peers(s); i++) {
-        struct slice hash = served_schema(s, i, g->group, g->version);
+    for (size_t i = 0; i <= served_n_peers(v->o.served); i++) {
+        struct slice hash = served_schema(v->o.served, v->order[i], g->group, g->version);
         char letter[2] = "A";
         size_t k = 0;
 
@@ -279,7 +285,7 @@ static void step_schemas(struct skew_view *v, struct buf *out)
     json_slice(&one, "group", g->group);
     json_slice(&one, "version", g->version);
     by = json_nested(&one, "byServer", '[');
-    put_variants(&by, v->o.served, g);
+    put_variants(&by, v, g);
     json_close(&by);
     json_close(&one);
 }

@@ -432,7 +432,8 @@ static void never_in_the_clear(void)
     kit_open(&k, false, 0);
     kit_origin(&k, &(struct origin_opts){.tls_required = true});
     call_start(&c, &k, "GET", "/a");
-    ok(call_over(&c) && strcmp(c.failure_text, "no TLS is configured") == 0, "without a context nothing is sent");
+    ok(call_over(&c) && strcmp(c.failure_text, "peer-ca-file or proxy-client-cert-file is not configured") == 0,
+       "without a context nothing is sent");
     is_u64(k.n_conns, 0, "not even a connection is made");
     call_free(&c);
     kit_close(&k);

@@ -297,7 +297,7 @@ static void no_way_back(void)
     token_init(&c, &k, "/first");
     call_send(&c);
     ok(call_is(&c, "failed: connect"), "it fails");
-    is_str(c.failure_text, "no TLS is configured", "and says why");
+    is_str(c.failure_text, "peer-ca-file or proxy-client-cert-file is not configured", "and says why");
     carried(&k, 0, true, NULL);
     call_free(&c);
     k.client_tls = client_ctx(NULL, false);

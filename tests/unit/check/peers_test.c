@@ -322,7 +322,8 @@ static void each(void)
          "XX peer g at 10.0.0.2:6443: it answers 500 when asked for its version\n" TRUST
          "XX peer h at 10.0.0.2:6443: it answers 200 when asked for its version\n" TRUST
          "!! peer i renews its Lease no more\n    what to do: start it; if it is gone for good it will be forgotten\n"
-         "ok the API servers' versions are neighbours\n\n6 wrong, 1 to be looked at, 2 well.\n",
+         "-- whether the API servers' versions are neighbours: 6 could not be asked\n\n6 wrong, 1 to be looked at, 1 "
+         "well.\n",
          "all kinds");
     is_slice(buf_slice(&world.told),
              "b /version; c /version; d /version; e /version; f /version; g /version; h /version; ", "who is asked");
@@ -331,8 +332,9 @@ static void each(void)
     look(&s, open_gates);
     says("peers\nXX peer j: nothing says where it can be reached\n    what to do: let its mvproxy write it "
          "(peer-advertise-ip "
-         "and -port there), or list it in peers\nok the API servers' versions are neighbours\n\n1 wrong, 0 to be "
-         "looked at, 1 "
+         "and -port there), or list it in peers\n-- whether the API servers' versions are neighbours: 1 could not be "
+         "asked\n\n1 wrong, 0 to be "
+         "looked at, 0 "
          "well.\n",
          "no address");
     look(&mistaken, open_gates);
@@ -483,7 +485,8 @@ static void told(void)
     says("peers\nok peer b at 10.0.0.2:6443 (etcd): v1.30.3, its discovery is read\n"
          "!! the process cannot read peer b, which this check can read: cut" REMEDY
          "ok peer c at 10.0.0.2:6443 (etcd): v1.30.3, its discovery is read\nXX peer d: refused\n" UNREACHABLE
-         "ok the API servers' versions are neighbours\n\n1 wrong, 1 to be looked at, 3 well.\n",
+         "-- whether the API servers' versions are neighbours: 1 could not be asked\n\n1 wrong, 1 to be looked at, 2 "
+         "well.\n",
          "what differs");
     world.local_away = true;
     look(&s, open_gates);
