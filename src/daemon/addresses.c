@@ -23,6 +23,56 @@ static bool to_sockaddr(const char *ip, struct sockaddr_storage *out)
     return out->ss_family != AF_UNSPEC;
 }
 
+static bool is_unspecified(const char *host)
+{
+    return strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
+}
+
+static bool is_localhost(const char *host)
+{
+    return strcasecmp(host, "localhost") == 0 || strcasecmp(host, "localhost.") == 0;
+}
+
+/* The address itself, in one spelling; of IPv4 also where it is written as IPv6 (::ffff:127.0.0.1). */
+static bool normalize(const char *host, char out[INET6_ADDRSTRLEN])
+{
+    struct sockaddr_storage addr;
+    const struct in6_addr *in6 = &((struct sockaddr_in6 *)&addr)->sin6_addr;
+
+    if (!to_sockaddr(host, &addr))
+        return false;
+    if (addr.ss_family == AF_INET)
+        return inet_ntop(AF_INET, &((struct sockaddr_in *)&addr)->sin_addr, out, INET6_ADDRSTRLEN) != NULL;
+    if (IN6_IS_ADDR_V4MAPPED(in6))
+        return inet_ntop(AF_INET, &in6->s6_addr[12], out, INET6_ADDRSTRLEN) != NULL;
+    return inet_ntop(AF_INET6, in6, out, INET6_ADDRSTRLEN) != NULL;
+}
+
+/* What no connection can be made to, or not without the name of an interface. */
+static const char *unusable(const struct sockaddr_storage *addr)
+{
+    const struct in6_addr *in6 = &((const struct sockaddr_in6 *)addr)->sin6_addr;
+    uint32_t in = ntohl(((const struct sockaddr_in *)addr)->sin_addr.s_addr);
+
+    if (addr->ss_family == AF_INET)
+        return IN_MULTICAST(in) || in == INADDR_BROADCAST ? "a multicast or broadcast" : NULL;
+    if (IN6_IS_ADDR_MULTICAST(in6))
+        return "a multicast";
+    return IN6_IS_ADDR_LINKLOCAL(in6) ? "a link-local" : NULL;
+}
+
+static bool not_an_address(const char *text, struct err *err)
+{
+    size_t n = strlen(text);
+
+    if (n > 2 && text[0] == '[' && text[n - 1] == ']')
+        return err_set(err, "\"%s\" has brackets and no port: take the brackets off, or add a port behind them", text);
+    if (strchr(text, '%') != NULL)
+        return err_set(err, "\"%s\" names an interface, which is not possible: give another address of this machine",
+                       text);
+    return err_set(err, "\"%s\" is not an IP address, alone or with a port: give one of this machine", text);
+}
+
 /* "IP", "IP:PORT", "[IP]:PORT". */
 static bool parse_listen(const char *text, unsigned port, struct listen_address *out, struct err *err)
 {
@@ -36,7 +86,10 @@ static bool parse_listen(const char *text, unsigned port, struct listen_address 
     else if (!derive_may_be_shown(slice_str(text), err))
         return false;
     else if (!derive_host_port(slice_str(text), &given, &ignored) || !to_sockaddr(given.host, &addr))
-        return err_set(err, "\"%s\" is not an IP address, alone or with a port: give one of this machine", text);
+        return not_an_address(text, err);
+    if (unusable(&addr) != NULL)
+        return err_set(err, "\"%s\" is %s address, on which nobody can be served: give another of this machine", text,
+                       unusable(&addr));
     out->port = given.port;
     /* One spelling for each address. */
     if (addr.ss_family == AF_INET)
@@ -44,22 +97,42 @@ static bool parse_listen(const char *text, unsigned port, struct listen_address 
     return inet_ntop(AF_INET6, &((struct sockaddr_in6 *)&addr)->sin6_addr, out->host, sizeof(out->host)) != NULL;
 }
 
-static bool same(const struct listen_address *a, const struct listen_address *b)
+bool addresses_overlap(const struct listen_address *a, const struct listen_address *b)
 {
-    return a->port != 0 && a->port == b->port && strcmp(a->host, b->host) == 0;
+    char one[INET6_ADDRSTRLEN], other[INET6_ADDRSTRLEN];
+
+    if (a->port == 0 || a->port != b->port || !normalize(a->host, one) || !normalize(b->host, other))
+        return false;
+    /* A socket on :: takes connections of both families (net/listener.c). */
+    return strcmp(one, other) == 0 || strcmp(one, "::") == 0 || strcmp(other, "::") == 0 ||
+           (strcmp(one, "0.0.0.0") == 0 && strchr(other, ':') == NULL) ||
+           (strcmp(other, "0.0.0.0") == 0 && strchr(one, ':') == NULL);
+}
+
+/* Of the entries before: none has any of its connections. */
+static bool is_free(const struct config *c, const struct addresses *before, const struct listen_address *l,
+                    struct err *err)
+{
+    for (size_t i = 0; i < before->n; i++) {
+        const char *one = c->bind_address[i], *other = c->bind_address[before->n];
+
+        if (!addresses_overlap(&before->at[i], l))
+            continue;
+        if (strcmp(l->host, before->at[i].host) != 0)
+            return err_set(err, "\"%s\" and \"%s\" overlap, so that only one can be bound: take one out", one, other);
+        return err_set(err, "\"%s\" is given twice: take one out", other);
+    }
+    return true;
 }
 
 static bool parse_all(const struct config *c, struct addresses *out, struct err *err)
 {
-    for (size_t i = 0; c->bind_address[i] != NULL; i++) {
+    for (; c->bind_address[out->n] != NULL; out->n++) {
         if (out->n == LISTENERS_MAX)
-            return err_set(err, "more than %d addresses", LISTENERS_MAX);
-        if (!parse_listen(c->bind_address[i], (unsigned)c->secure_port, &out->at[out->n], err))
+            return err_set(err, "more than %d addresses: take some out, or give 0.0.0.0 or ::", LISTENERS_MAX);
+        if (!parse_listen(c->bind_address[out->n], (unsigned)c->secure_port, &out->at[out->n], err) ||
+            !is_free(c, out, &out->at[out->n], err))
             return false;
-        for (size_t k = 0; k < out->n; k++)
-            if (same(&out->at[k], &out->at[out->n]))
-                return err_set(err, "\"%s\" is given twice", c->bind_address[i]);
-        out->n++;
     }
     return true;
 }
@@ -83,32 +156,21 @@ bool addresses_configured(const struct config *c, struct addresses *out, struct 
     return true;
 }
 
+void addresses_of(const struct derive_address *one, struct addresses *out)
+{
+    out->n = strlen(one->host) < sizeof(out->at[0].host);
+    if (out->n == 0)
+        return;
+    (void)snprintf(out->at[0].host, sizeof(out->at[0].host), "%s", is_localhost(one->host) ? "127.0.0.1" : one->host);
+    out->at[0].port = one->port;
+}
+
 void addresses_inherited(const int *fds, size_t n, struct addresses *out)
 {
     out->n = 0;
     for (size_t i = 0; i < n && i < LISTENERS_MAX; i++)
         if (listener_address_of(fds[i], &out->at[out->n]))
             out->n++;
-}
-
-static bool is_unspecified(const char *host)
-{
-    return strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
-}
-
-/* The address itself, in one spelling; of IPv4 also where it is written as IPv6 (::ffff:127.0.0.1). */
-static bool normalize(const char *host, char out[INET6_ADDRSTRLEN])
-{
-    struct sockaddr_storage addr;
-    const struct in6_addr *in6 = &((struct sockaddr_in6 *)&addr)->sin6_addr;
-
-    if (!to_sockaddr(host, &addr))
-        return false;
-    if (addr.ss_family == AF_INET)
-        return inet_ntop(AF_INET, &((struct sockaddr_in *)&addr)->sin_addr, out, INET6_ADDRSTRLEN) != NULL;
-    if (IN6_IS_ADDR_V4MAPPED(in6))
-        return inet_ntop(AF_INET, &in6->s6_addr[12], out, INET6_ADDRSTRLEN) != NULL;
-    return inet_ntop(AF_INET6, in6, out, INET6_ADDRSTRLEN) != NULL;
 }
 
 /* A socket on :: takes connections of both families (net/listener.c). */
@@ -130,8 +192,7 @@ static bool reaches(const struct listen_address *l, const struct derive_address 
 
     if (l->port == 0 || l->port != to->port || !normalize(l->host, bound))
         return false;
-    if (strcasecmp(to->host, "localhost") == 0 || strcasecmp(to->host, "localhost.") == 0 ||
-        strcmp(to->host, "::") == 0)
+    if (is_localhost(to->host) || strcmp(to->host, "::") == 0)
         return covers(bound, "127.0.0.1") || covers(bound, "::1");
     return normalize(to->host, ip) && covers(bound, is_unspecified(ip) ? "127.0.0.1" : ip);
 }

@@ -18,9 +18,14 @@ struct addresses {
 
 /*
  * Of bind-address and secure-port; without bind-address that of each family's default route: never an unspecified one,
- * which would be kube-apiserver's port on loopback as well. False with *err if there is none, or one of them is wrong.
+ * which would be kube-apiserver's port on loopback as well. False with *err if there is none, or one of them is wrong,
+ * or stands in the way of another; out->n is the number of the entry then, from 0.
  */
 bool addresses_configured(const struct config *c, struct addresses *out, struct err *err);
+/* Of another listener's: that one, or none if it is a name (but for "localhost"). */
+void addresses_of(const struct derive_address *one, struct addresses *out);
+/* Whether two sockets on them would be in each other's way. */
+bool addresses_overlap(const struct listen_address *a, const struct listen_address *b);
 /* Of listening sockets that the service manager made. */
 void addresses_inherited(const int *fds, size_t n, struct addresses *out);
 

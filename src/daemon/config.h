@@ -17,8 +17,11 @@ struct config_place {
 
 /* Where the value of an option came from. */
 struct config_origin {
-    bool given; /* else it is the default */
+    bool given;  /* else it is the default */
+    bool unread; /* given, and its value is none: there is the default in its place, which nobody wants */
     struct config_place place;
+    const struct config_place *entries; /* of a list; none of a default's */
+    size_t n_entries;
 };
 
 struct config {
@@ -92,6 +95,8 @@ struct config_setting {
 
 void config_free(struct config *c); /* NULL is nothing */
 
+/* "file:line:column: " or "command line: ". */
+void config_put_place(struct buf *errors, const struct config_place *place);
 /* "file:line:column: text" or "command line: text", with a newline. */
 void config_complain(struct buf *errors, const struct config_place *place, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

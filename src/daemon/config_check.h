@@ -8,15 +8,7 @@
 
 #include "daemon/config.h"
 
-/* Where the settings came from, for messages with the place. */
-struct config_sources {
-    const struct config_setting *file, *flags;
-    size_t n_file, n_flags;
-    struct buf *errors; /* a line for each thing that is wrong */
-    bool ok;            /* becomes false */
-};
-
-/* o->ok, after all checks. */
-bool config_check(struct config_sources *o, const struct config *c);
+/* False with a line in *errors for each thing that is wrong. */
+bool config_check(const struct config *c, struct buf *errors);
 
 #endif

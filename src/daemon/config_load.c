@@ -20,17 +20,22 @@ static bool is_first(const struct config_setting *all, size_t i)
 static bool apply_one(struct config *c, const struct config_setting *all, size_t i, struct buf *errors)
 {
     const struct option *o = options_find(all[i].key);
+    struct config_origin *at;
 
     if (o == NULL) {
         options_complain_unknown(errors, &all[i].place, all[i].key);
         return false;
     }
-    if (all[i].n_values == 0 && !all[i].is_list)
-        return true;
+    at = &c->origins[options_index(o)];
     if (o->type == OPTION_ITEMS && is_first(all, i))
         options_forget_items(c, o);
-    c->origins[options_index(o)] = (struct config_origin){true, all[i].place};
-    return options_set(c, o, &all[i], errors);
+    at->given = true;
+    at->place = all[i].place;
+    if (all[i].n_values == 0 && !all[i].is_list)
+        at->unread = true; /* that has been said */
+    else if (!options_set(c, o, &all[i], errors))
+        at->unread = true;
+    return !at->unread;
 }
 
 static bool apply(struct config *c, const struct config_setting *settings, size_t n, struct buf *errors)
@@ -59,29 +64,42 @@ static struct config *config_new(void)
     return c;
 }
 
-struct config *config_load(const char *file, const struct config_setting *flags, size_t n_flags, struct buf *errors)
+static bool read_file(struct config *c, const char *file, struct yaml_file *out, struct buf *errors)
+{
+    struct slice name = arena_copy(c->arena, slice_str(file)), text;
+
+    return name.p != NULL && yaml_tree_read(file, c->arena, &text, errors) &&
+           yaml_file_parse(name.p, text, c->arena, out, errors);
+}
+
+struct config *config_load_doubtful(const char *file, const struct config_setting *flags, size_t n_flags,
+                                    struct buf *errors, bool *ok)
 {
     struct config *c = config_new();
-    struct config_sources o = {.flags = flags, .n_flags = n_flags, .errors = errors, .ok = true};
-    struct yaml_file yaml = {NULL, 0};
-    struct slice text;
+    struct yaml_file yaml = {NULL, 0, file == NULL};
 
+    *ok = false;
     if (c == NULL) {
         buf_append_str(errors, "out of memory\n");
         return NULL;
     }
-    if (file != NULL) {
-        struct slice name = arena_copy(c->arena, slice_str(file));
-
-        o.ok = name.p != NULL && yaml_tree_read(file, c->arena, &text, errors) &&
-               yaml_file_parse(name.p, text, c->arena, &yaml, errors);
+    *ok = file == NULL || read_file(c, file, &yaml, errors);
+    *ok = apply(c, yaml.settings, yaml.n, errors) && *ok;
+    *ok = apply(c, flags, n_flags, errors) && *ok;
+    if (yaml.whole) { /* else nobody knows what it lacks */
+        *ok = config_check(c, errors) && *ok;
+        return c;
     }
-    o.file = yaml.settings;
-    o.n_file = yaml.n;
-    o.ok = apply(c, yaml.settings, yaml.n, errors) && o.ok;
-    o.ok = apply(c, flags, n_flags, errors) && o.ok;
-    /* What could not be read is reported as such, not as missing too. */
-    if (o.ok && config_check(&o, c))
+    config_free(c);
+    return NULL;
+}
+
+struct config *config_load(const char *file, const struct config_setting *flags, size_t n_flags, struct buf *errors)
+{
+    bool ok;
+    struct config *c = config_load_doubtful(file, flags, n_flags, errors, &ok);
+
+    if (ok)
         return c;
     config_free(c);
     return NULL;

@@ -14,4 +14,11 @@
  */
 struct config *config_load(const char *file, const struct config_setting *flags, size_t n_flags, struct buf *errors);
 
+/*
+ * The same, for who looks further all the same: a configuration of which something is wrong (*ok false, and it has been
+ * said). NULL where the file cannot be read whole.
+ */
+struct config *config_load_doubtful(const char *file, const struct config_setting *flags, size_t n_flags,
+                                    struct buf *errors, bool *ok);
+
 #endif

@@ -12,7 +12,7 @@
 static bool take_host(struct slice host, uint64_t port, struct derive_address *out, struct err *err)
 {
     if (host.n == 0 || host.n >= DERIVE_HOST_BYTES)
-        return err_set(err, "the host is %s", host.n == 0 ? "missing" : "too long");
+        return err_set(err, "the host is %s: give its name or address", host.n == 0 ? "missing" : "too long");
     memcpy(out->host, host.p, host.n);
     out->host[host.n] = '\0';
     out->port = (unsigned)port;
@@ -22,10 +22,46 @@ static bool take_host(struct slice host, uint64_t port, struct derive_address *o
 bool derive_may_be_shown(struct slice address, struct err *err)
 {
     if (slice_index(address, '@') != address.n)
-        return err_set(err, "a user name or password has no place in it, and would not be sent");
+        return err_set(err, "a user name or password has no place in it, and would not be sent: take it out");
     if (slice_index(address, '?') != address.n || slice_index(address, '#') != address.n)
-        return err_set(err, "a query or fragment has no place in it, and would not be sent");
+        return err_set(err, "a query or fragment has no place in it, and would not be sent: take it out");
     return true;
+}
+
+static bool is_host(const char *before, struct slice s, const char *after)
+{
+    char text[DERIVE_HOST_BYTES + 16];
+    struct hostport hp;
+
+    if (s.n >= DERIVE_HOST_BYTES)
+        return false;
+    (void)snprintf(text, sizeof(text), "%s%.*s%s:1", before, (int)s.n, s.n == 0 ? "" : s.p, after);
+    return hostport_parse(slice_str(text), &hp);
+}
+
+/* ":0" at the end. */
+static bool is_port_zero(struct slice s)
+{
+    while (s.n > 1 && s.p[s.n - 1] == '0' && s.p[s.n - 2] == '0')
+        s.n--;
+    return slice_has_suffix(s, SLICE_LIT(":0"));
+}
+
+/* Why it is none. */
+static bool not_host_port(struct slice s, struct err *err)
+{
+    int n = (int)s.n;
+    const char *p = s.n == 0 ? "" : s.p;
+
+    if (slice_has_prefix(s, SLICE_LIT("https://")) || slice_has_prefix(s, SLICE_LIT("http://")))
+        return err_set(err, "\"%.*s\" is a URL: give HOST:PORT alone", n, p);
+    if (is_port_zero(s))
+        return err_set(err, "\"%.*s\" has port 0: give one of 1 to 65535", n, p);
+    if (is_host("", s, ""))
+        return err_set(err, "\"%.*s\" has no port: write %.*s:PORT", n, p, n, p);
+    if (is_host("[", s, "]"))
+        return err_set(err, "\"%.*s\" has no port: write [%.*s]:PORT", n, p, n, p);
+    return err_set(err, "\"%.*s\" is not HOST:PORT: write it such as 10.0.0.2:6443 or [2001:db8::2]:6443", n, p);
 }
 
 bool derive_host_port(struct slice s, struct derive_address *out, struct err *err)
@@ -35,8 +71,20 @@ bool derive_host_port(struct slice s, struct derive_address *out, struct err *er
     if (!derive_may_be_shown(s, err))
         return false;
     if (!hostport_parse(s, &hp))
-        return err_set(err, "\"%.*s\" is not HOST:PORT", (int)s.n, s.p);
+        return not_host_port(s, err);
     return take_host(hp.host, hp.port, out, err);
+}
+
+static bool not_authority(struct slice s, struct err *err)
+{
+    int n = (int)s.n;
+    const char *p = s.n == 0 ? "" : s.p;
+
+    if (slice_index(s, '/') < s.n)
+        return err_set(err, "\"%.*s\" has a path: give HOST[:PORT] alone", n, p);
+    if (is_port_zero(s))
+        return err_set(err, "\"%.*s\" has port 0: give one of 1 to 65535", n, p);
+    return err_set(err, "\"%.*s\" is not HOST[:PORT]: write it such as 127.0.0.1:6443 or [::1]:6443", n, p);
 }
 
 /* What follows the scheme. */
@@ -50,10 +98,10 @@ static bool take_authority(struct slice s, unsigned default_port, struct derive_
     if (hostport_parse(s, &hp))
         return take_host(hp.host, hp.port, out, err);
     if (s.n >= DERIVE_HOST_BYTES)
-        return err_set(err, "the host is too long");
+        return err_set(err, "the host is too long: give its name or address");
     (void)snprintf(with_port, sizeof(with_port), "%.*s:%u", (int)s.n, s.n == 0 ? "" : s.p, default_port);
     if (!hostport_parse(slice_str(with_port), &hp))
-        return err_set(err, "\"%.*s\" is not HOST[:PORT]", (int)s.n, s.n == 0 ? "" : s.p);
+        return not_authority(s, err);
     return take_host(hp.host, hp.port, out, err);
 }
 
@@ -64,7 +112,7 @@ bool derive_url(const char *url, struct derive_address *out, struct err *err)
     if (!derive_may_be_shown(s, err))
         return false;
     if (!slice_has_prefix(s, scheme))
-        return err_set(err, "\"%s\" is not an https:// URL", url);
+        return err_set(err, "\"%s\" is not an https:// URL: write it such as https://127.0.0.1:6443", url);
     return take_authority(slice_from(s, scheme.n), 443, out, err);
 }
 
@@ -76,7 +124,7 @@ bool derive_etcd_url(const char *url, struct derive_address *out, bool *tls, str
     if (!derive_may_be_shown(s, err))
         return false;
     if (!*tls && !slice_has_prefix(s, plain))
-        return err_set(err, "\"%s\" is not an http:// or https:// URL", url);
+        return err_set(err, "\"%s\" is not an http:// or https:// URL: write it such as https://127.0.0.1:2379", url);
     return take_authority(slice_from(s, *tls ? secure.n : plain.n), 2379, out, err);
 }
 
@@ -87,7 +135,7 @@ bool derive_peer(const char *text, char name[DERIVE_HOST_BYTES], struct derive_a
     if (!derive_may_be_shown(rest, err))
         return false;
     if (!slice_split(&rest, '=', &id) || rest.p == NULL || id.n == 0 || id.n >= DERIVE_HOST_BYTES)
-        return err_set(err, "\"%s\" is not ID=HOST:PORT, as in cp-b=10.0.0.2:6443", text);
+        return err_set(err, "\"%s\" is not ID=HOST:PORT: write it such as cp-b=10.0.0.2:6443", text);
     memcpy(name, id.p, id.n);
     name[id.n] = '\0';
     return derive_host_port(rest, out, err);
@@ -140,7 +188,8 @@ static bool take_component(struct slice *rest, struct gates *g, struct err *err)
     g->prefixed = g->prefixed || component.n > 0;
     g->bare = g->bare || component.n == 0;
     if (component.n > 0 && !slice_eq(component, SLICE_LIT("kube")))
-        return err_set(err, "component not registered: %.*s", (int)component.n, component.p);
+        return err_set(err, "component not registered: %.*s: write kube, or leave it out", (int)component.n,
+                       component.p);
     *rest = trim_space(after);
     return true;
 }
@@ -153,11 +202,13 @@ static bool read_gate(struct slice rest, struct gates *g, struct err *err)
     if (!take_component(&rest, g, err))
         return false;
     if (!slice_split(&rest, '=', &name) || rest.p == NULL)
-        return err_set(err, "missing bool value for %.*s", (int)name.n, name.n == 0 ? "" : name.p);
+        return err_set(err, "missing bool value for %.*s: write NAME=true or NAME=false", (int)name.n,
+                       name.n == 0 ? "" : name.p);
     name = trim_space(name);
     rest = trim_space(rest);
     if (!parse_bool(rest, &value))
-        return err_set(err, "invalid value of %.*s=%.*s", (int)name.n, name.p, (int)rest.n, rest.p);
+        return err_set(err, "invalid value of %.*s=%.*s: write true or false", (int)name.n, name.p, (int)rest.n,
+                       rest.p);
     if (slice_eq(name, SLICE_LIT("UnknownVersionInteroperabilityProxy")))
         g->proxy = value ? ON : OFF;
     else if (slice_eq(name, SLICE_LIT("AllBeta")))
@@ -183,9 +234,11 @@ bool derive_gates(const char *const *list, struct derive_gates *out, struct err 
         if (!read_gate(slice_str(list[i]), &g, err))
             return false;
     if (g.bare && g.prefixed)
-        return err_set(err, "gates with and without the prefix kube: must not be mixed");
+        return err_set(err, "gates with and without the prefix kube: must not be mixed: write all in one way");
     if (g.unknown.p != NULL)
-        return err_set(err, "unrecognized feature gate: %.*s", (int)g.unknown.n, g.unknown.p);
+        return err_set(err,
+                       "unrecognized feature gate: %.*s: take it out, or write UnknownVersionInteroperabilityProxy",
+                       (int)g.unknown.n, g.unknown.p);
     out->unknown_version_interoperability_proxy = resolve(&g);
     return true;
 }
@@ -216,9 +269,9 @@ bool derive_advertise(const char *ip, uint64_t port, char out[DERIVE_HOST_BYTES]
     if (ip[0] == '\0' && port == 0)
         return true;
     if (ip[0] == '\0' || port == 0)
-        return err_set(err, "peer-advertise-ip and peer-advertise-port must be given together");
+        return err_set(err, "peer-advertise-ip and peer-advertise-port belong together: give both or none");
     if (!is_ip(ip))
-        return err_set(err, "\"%s\" is not an IP address", ip);
+        return err_set(err, "\"%s\" is not an IP address: give one by which peers reach this proxy", ip);
     derive_text(ip, port, out);
     return true;
 }
@@ -230,9 +283,9 @@ bool derive_chance(const char *text, double *out, struct err *err)
 
     *out = 0;
     if (digits + rest == 0 || (digits == 0 && rest == 1) || text[digits + rest] != '\0')
-        return err_set(err, "\"%s\" is not a decimal fraction", text), false;
+        return err_set(err, "\"%s\" is not a decimal fraction: write it such as 0.001", text), false;
     *out = strtod(text, NULL); /* never in another locale than C */
     if (*out > 0.02)
-        return err_set(err, "must be between 0 and 0.02"), false;
+        return err_set(err, "\"%s\" is out of range: give 0 to 0.02", text), false;
     return true;
 }

@@ -338,6 +338,7 @@ bool egress_file_parse(const char *name, struct slice text, struct arena *a, str
     if (root != NULL && root->kind == YAML_MAP)
         take_root(&p, root, out);
     else if (p.ok)
-        wrong(&p, root == NULL ? &start : &root->place, "an EgressSelectorConfiguration is expected");
+        wrong(&p, root == NULL ? &start : &root->place,
+              "not an EgressSelectorConfiguration: give one, with apiVersion, kind and egressSelections");
     return p.ok;
 }

@@ -42,7 +42,8 @@ static bool take_value(struct parser *p, struct slice name, struct slice *rest)
     if (rest->p != NULL)
         return true;
     if (p->next >= p->argc) {
-        buf_printf(p->errors, "command line: --%.*s: value missing\n", (int)name.n, name.p);
+        buf_printf(p->errors, "command line: --%.*s: value missing: write --%.*s=VALUE\n", (int)name.n, name.p,
+                   (int)name.n, name.p);
         return false;
     }
     *rest = slice_str(p->argv[p->next++]);
@@ -76,8 +77,9 @@ static bool refuse_unknown(struct parser *p, const char *arg, struct slice name,
     for (size_t i = 0; i < count; i++)
         nearest_try(&n, table[i].name);
     buf_printf(p->errors,
-               n.best == NULL ? "command line: %.*s: unknown option\n"
-                              : "command line: %.*s: unknown option: did you mean --%s?\n",
+               n.best == NULL
+                   ? "command line: %.*s: unknown option: take it out (mvproxy --help names those that there are)\n"
+                   : "command line: %.*s: unknown option: did you mean --%s?\n",
                (int)(name.p + name.n - arg), arg, n.best);
     if (!has_value && p->next < p->argc && p->argv[p->next][0] != '-')
         p->next++;

@@ -188,7 +188,9 @@ void options_complain_unknown(struct buf *errors, const struct config_place *pla
 
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
         nearest_try(&n, table[i].name);
-    config_complain(errors, place, n.best == NULL ? "%.*s: unknown option" : "%.*s: unknown option: did you mean %s?",
+    config_complain(errors, place,
+                    n.best == NULL ? "%.*s: unknown option: take it out (mvproxy --help names those that there are)"
+                                   : "%.*s: unknown option: did you mean %s?",
                     (int)name.n, name.n == 0 ? "" : name.p, n.best);
 }
 
@@ -212,12 +214,12 @@ static bool set_text(struct config *c, const struct option *o, const struct conf
     struct slice copy;
 
     if (memchr(s->values[0].p, '\0', s->values[0].n) != NULL) {
-        config_complain(errors, &s->places[0], "%s: must not contain a NUL character", o->name);
+        config_complain(errors, &s->places[0], "%s: must not contain a NUL character: take it out", o->name);
         return false;
     }
     if (o->choices != NULL && !is_choice(o->choices, s->values[0])) {
-        config_complain(errors, &s->places[0], "%s: must be one of %s, not \"%.*s\"", o->name, o->choices,
-                        (int)s->values[0].n, s->values[0].p);
+        config_complain(errors, &s->places[0], "%s: \"%.*s\" is not possible: give one of %s", o->name,
+                        (int)s->values[0].n, s->values[0].p, o->choices);
         return false;
     }
     copy = arena_copy(c->arena, s->values[0]);
@@ -233,7 +235,7 @@ static bool set_number(struct config *c, const struct option *o, const struct co
 
     if (duration ? !clock_parse_duration(s->values[0], &v) : !slice_u64(s->values[0], &v)) {
         config_complain(errors, &s->places[0], "%s: \"%.*s\" is not a %s", o->name, (int)s->values[0].n, s->values[0].p,
-                        duration ? "duration such as 1m30s" : "whole number");
+                        duration ? "duration: write it such as 1m30s" : "whole number: write it in digits alone");
         return false;
     }
     if (v < o->min || v > o->max) {
@@ -243,7 +245,8 @@ static bool set_number(struct config *c, const struct option *o, const struct co
             (void)snprintf(low, sizeof(low), "%llu", (unsigned long long)o->min);
             (void)snprintf(high, sizeof(high), "%llu", (unsigned long long)o->max);
         }
-        config_complain(errors, &s->places[0], "%s: must be between %s and %s", o->name, low, high);
+        config_complain(errors, &s->places[0], "%s: \"%.*s\" is out of range: give %s to %s", o->name,
+                        (int)s->values[0].n, s->values[0].p, low, high);
         return false;
     }
     FIELD_OF(c, o, uint64_t) = v;
@@ -255,8 +258,8 @@ static bool set_bool(struct config *c, const struct option *o, const struct conf
     bool yes = slice_eq(s->values[0], SLICE_LIT("true"));
 
     if (!yes && !slice_eq(s->values[0], SLICE_LIT("false"))) {
-        config_complain(errors, &s->places[0], "%s: must be true or false, not \"%.*s\"", o->name, (int)s->values[0].n,
-                        s->values[0].p);
+        config_complain(errors, &s->places[0], "%s: \"%.*s\" is neither true nor false: give one of them", o->name,
+                        (int)s->values[0].n, s->values[0].p);
         return false;
     }
     FIELD_OF(c, o, bool) = yes;
@@ -297,6 +300,14 @@ static size_t count_list(const char *const *v)
     return n;
 }
 
+static const struct config_place *entry_place(const struct config *c, const struct option *o, size_t i)
+{
+    static const struct config_place nowhere;
+    const struct config_origin *at = c->origins == NULL ? NULL : &c->origins[options_index(o)];
+
+    return at == NULL || i >= at->n_entries ? &nowhere : &at->entries[i];
+}
+
 /* A sequence's items are taken whole; a scalar is split at commas, as kube-apiserver's flags are, if they separate. */
 static bool set_list(struct config *c, const struct option *o, const struct config_setting *s, struct buf *errors)
 {
@@ -304,11 +315,14 @@ static bool set_list(struct config *c, const struct option *o, const struct conf
     const char *const *old = o->type == OPTION_ITEMS ? FIELD_OF(c, o, const char *const *) : NULL;
     size_t n = count_list(old);
     const char **v = arena_alloc(c->arena, (n + count_items(s) + 1) * sizeof(*v));
+    struct config_place *places = arena_zalloc(c->arena, (n + count_items(s) + 1) * sizeof(*places));
 
-    if (v == NULL)
+    if (v == NULL || places == NULL)
         return false;
-    for (size_t i = 0; old != NULL && old[i] != NULL; i++)
+    for (size_t i = 0; i < n; i++) {
         v[i] = old[i];
+        places[i] = *entry_place(c, o, i);
+    }
     for (size_t i = 0; i < s->n_values; i++) {
         struct slice rest = s->values[i], item;
 
@@ -318,16 +332,22 @@ static bool set_list(struct config *c, const struct option *o, const struct conf
             if (item.n == 0 && o->skips_empty)
                 continue;
             if (item.n == 0) {
-                config_complain(errors, &s->places[i], "%s: empty item in the list", o->name);
+                config_complain(errors, &s->places[i], "%s: empty entry in the list: take it out, or a comma too many",
+                                o->name);
                 return false;
             }
             copy = arena_copy(c->arena, item);
             if (copy.p == NULL)
                 return false;
+            places[n] = s->places[i];
             v[n++] = copy.p;
         }
     }
     v[n] = NULL;
+    if (c->origins != NULL) {
+        c->origins[options_index(o)].entries = places;
+        c->origins[options_index(o)].n_entries = n;
+    }
     FIELD_OF(c, o, const char *const *) = v;
     return true;
 }
@@ -359,7 +379,8 @@ static bool may_be_shown(const struct option *o, const struct config_setting *s,
         }
         for (size_t k = 0; k < s->values[i].n; k++) {
             if ((unsigned char)s->values[i].p[k] < ' ' && s->values[i].p[k] != '\0') {
-                config_complain(errors, &s->places[i], "%s: must be one line without control characters", o->name);
+                config_complain(errors, &s->places[i],
+                                "%s: has control characters or several lines: give it as one line", o->name);
                 return false;
             }
         }
@@ -374,7 +395,7 @@ bool options_set(struct config *c, const struct option *o, const struct config_s
     if (o->type == OPTION_LIST || o->type == OPTION_ITEMS)
         return set_list(c, o, s, errors);
     if (s->is_list || s->n_values != 1) {
-        config_complain(errors, &s->place, "%s: takes a single value, not a list", o->name);
+        config_complain(errors, &s->place, "%s: takes a single value, not a list: give one", o->name);
         return false;
     }
     switch (o->type) {

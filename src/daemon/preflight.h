@@ -17,9 +17,5 @@
 bool preflight_files(const struct config *c, const char *user, struct buf *findings);
 /* The configuration file, likewise: whether that user can read it. */
 bool preflight_itself(const struct config *c, const char *file, const char *user, struct buf *findings);
-/* Appends such a line for what another has found wrong. False, always. */
-bool preflight_wrong(const struct config *c, const char *option, const char *what, struct buf *findings);
-/* Appends a warning for each thing without which much of what mvproxy is for does not work, and which may lack. */
-void preflight_lacking(const struct config *c, struct buf *findings);
 
 #endif

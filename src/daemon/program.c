@@ -6,10 +6,12 @@
 #include "daemon/addresses.h"
 #include "daemon/app.h"
 #include "daemon/config_load.h"
+#include "daemon/doubts.h"
 #include "daemon/flags.h"
 #include "daemon/notify.h"
 #include "daemon/options.h"
 #include "daemon/preflight.h"
+#include "daemon/remarks.h"
 #include "daemon/rlimits.h"
 #include "daemon/trust.h"
 #include "daemon/try_local.h"
@@ -45,7 +47,7 @@ static void print_errors(const struct buf *errors)
     }
 }
 
-static bool check_local(const struct config *c, const struct trust *t, struct buf *errors)
+static void check_local(struct remarks *r, const struct trust *t)
 {
     FILE *nowhere = fopen("/dev/null", "w");
     const char *wrong;
@@ -54,35 +56,44 @@ static bool check_local(const struct config *c, const struct trust *t, struct bu
     err_clear(&err);
     if (nowhere != NULL)
         log_set_stream(nowhere); /* what it says is a line of ours */
-    wrong = try_local(c, t, &err);
+    wrong = try_local(r->c, t, &err);
     if (nowhere != NULL) {
         log_set_stream(stderr);
         fclose(nowhere);
     }
-    return wrong == NULL || preflight_wrong(c, wrong, err.text, errors);
+    if (wrong != NULL)
+        remarks_wrong(r, wrong, "%s", err.text);
 }
 
-/* Loads all that the configuration names, as a start would, short of opening sockets, and looks deeper than that. */
-static int check(const struct config *c, const char *file, struct buf *errors)
+/* Short of opening sockets, as a start would, and deeper than that. `ok`: nothing was found wrong before. */
+static bool look_at(const struct config *c, const char *file, bool ok, struct buf *errors)
 {
+    struct remarks r = {c, errors, true};
     struct addresses ours;
     struct trust trust;
     struct err err;
-    bool ok;
 
     err_clear(&err);
-    preflight_lacking(c, errors);
-    ok = file == NULL || preflight_itself(c, file, SERVICE_USER, errors);
-    ok = preflight_files(c, SERVICE_USER, errors) && ok;
+    doubts_say(c, errors);
+    ok = (file == NULL || preflight_itself(c, file, SERVICE_USER, errors)) && ok;
+    if (!preflight_files(c, SERVICE_USER, errors) || !ok)
+        return false;
     if (!addresses_configured(c, &ours, &err)) {
-        ok = false;
-        buf_printf(errors, "bind-address: %s\n", err.text);
+        remarks_wrong(&r, "bind-address", "%s", err.text);
+        return false;
     }
-    ok = ok && trust_load(c, &trust, errors);
-    if (ok) {
-        ok = check_local(c, &trust, errors);
-        trust_free(&trust);
+    if (!trust_load(c, &trust, errors)) {
+        trust_name_options(c, errors);
+        return false;
     }
+    check_local(&r, &trust);
+    trust_free(&trust);
+    return r.ok;
+}
+
+static int check(const struct config *c, const char *file, bool ok, struct buf *errors)
+{
+    ok = look_at(c, file, ok, errors);
     print_errors(errors);
     if (!ok)
         return EXIT_BAD_CONFIG;
@@ -138,23 +149,25 @@ static int with_config(const struct flags *f, struct buf *errors)
     struct app_args args = {f->config_file, f->settings, f->n, PACKAGE_VERSION};
     struct config *c;
     int status;
+    bool ok;
 
     if (f->mode == FLAGS_RUN)
         app_hold_signals();
     if (args.config_file == NULL && access(DEFAULT_CONFIG_FILE, F_OK) == 0)
         args.config_file = DEFAULT_CONFIG_FILE;
-    c = config_load(args.config_file, args.flags, args.n_flags, errors);
-    if (c == NULL) {
+    c = config_load_doubtful(args.config_file, args.flags, args.n_flags, errors, &ok);
+    if (c == NULL || (!ok && (f->mode != FLAGS_CHECK || args.config_file == NULL))) {
         if (args.config_file == NULL)
             fprintf(stderr, NO_FILE "\n");
         print_errors(errors);
+        config_free(c);
         if (f->mode == FLAGS_RUN)
             tell_manager(args.config_file == NULL ? NO_FILE : NULL, errors);
         return EXIT_BAD_CONFIG;
     }
     if (f->mode == FLAGS_RUN)
         return run(c, &args, errors); /* the app owns the configuration */
-    status = f->mode == FLAGS_CHECK ? check(c, args.config_file, errors) : 0;
+    status = f->mode == FLAGS_CHECK ? check(c, args.config_file, ok, errors) : 0;
     if (f->mode == FLAGS_DUMP)
         options_print_config(stdout, c);
     config_free(c);

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "daemon/derive.h"
 #include "daemon/egress.h"
-#include "daemon/options.h"
+#include "daemon/remarks.h"
 #include "net/egress_proxy.h"
 #include "net/tls_ctx.h"
 #include "net/tls_sni.h"
@@ -373,32 +373,31 @@ static void look_for_mention(const char *option, const char *path, enum trust_fi
         (void)snprintf(m->option, sizeof m->option, "%s", option);
 }
 
-static const struct config_origin *origin_of(const struct config *c, const char *option)
+/* "FILE:", and the place in it. */
+static bool is_of_egress_file(const struct config *c, struct slice line)
 {
-    const struct option *o = options_find(slice_str(option));
+    size_t n = strlen(c->egress_selector_config_file);
 
-    return o == NULL || c->origins == NULL ? NULL : &c->origins[options_index(o)];
+    return n > 0 && line.n > n && memcmp(line.p, c->egress_selector_config_file, n) == 0 && line.p[n] == ':';
 }
 
 void trust_name_options(const struct config *c, struct buf *errors)
 {
     struct slice rest = buf_slice(errors);
     struct buf named;
+    struct remarks r = {c, &named, true};
     struct mention m;
 
     buf_init(&named, 2 * buf_len(errors) + TRUST_NAMED_BYTES);
     while (slice_split(&rest, '\n', &m.line)) {
-        const struct config_origin *at;
-
         m.option[0] = '\0';
+        if (is_of_egress_file(c, m.line))
+            (void)snprintf(m.option, sizeof m.option, "%s", egress_option);
         trust_each_file(c, look_for_mention, &m);
-        at = m.option[0] == '\0' ? NULL : origin_of(c, m.option);
-        if (m.line.n == 0)
-            continue;
-        if (at != NULL && at->given)
-            config_complain(&named, &at->place, "%s: %.*s", m.option, (int)m.line.n, m.line.p);
-        else
-            buf_printf(&named, "%s%s%.*s\n", m.option, m.option[0] == '\0' ? "" : ": ", (int)m.line.n, m.line.p);
+        if (m.option[0] != '\0')
+            remarks_wrong(&r, m.option, "%.*s", (int)m.line.n, m.line.p);
+        else if (m.line.n > 0)
+            buf_printf(&named, "%.*s\n", (int)m.line.n, m.line.p);
     }
     if (!named.failed) {
         buf_reset(errors);

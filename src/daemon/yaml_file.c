@@ -70,13 +70,16 @@ bool yaml_file_parse(const char *name, struct slice text, struct arena *a, struc
     bool ok = yaml_tree_parse(name, text, a, &root, errors);
 
     out->n = 0;
+    out->whole = root == NULL ? ok : root->kind == YAML_MAP && !root->unended;
     out->settings = arena_alloc(a, YAML_FILE_MAX_SETTINGS * sizeof(*out->settings));
     if (out->settings == NULL) {
         buf_printf(errors, "%s: out of memory\n", name);
         return false;
     }
-    if (root == NULL || yaml_is_null(root))
+    if (root == NULL || yaml_is_null(root)) {
+        out->whole = ok;
         return ok;
+    }
     if (root->kind != YAML_MAP)
         return complain(errors, root, SLICE_NONE, "not options and their values: write \"OPTION: VALUE\", a line each");
     for (const struct yaml_node *n = root->first; n != NULL; n = n->next) {

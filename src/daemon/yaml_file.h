@@ -12,6 +12,7 @@ enum { YAML_FILE_MAX_SETTINGS = 1000 };
 struct yaml_file {
     struct config_setting *settings;
     size_t n;
+    bool whole; /* nothing is left out of it because it was not understood */
 };
 
 /*

@@ -218,25 +218,31 @@ static void say_syntax_error(struct reader *r, const yaml_parser_t *p, struct sl
 /* What is not whole is nobody's to judge. */
 static void mark_unended(struct reader *r)
 {
+    if (r->root != NULL)
+        r->root->unended = true;
+    if (r->root != NULL && r->root->last != NULL)
+        r->root->last->unended = true; /* it may have been taken further than it was meant to go */
     for (struct yaml_node *n = r->open; n != NULL; n = n->parent)
         n->unended = true;
 }
 
-static void read_events(struct reader *r, yaml_parser_t *p, struct slice text)
+/* False: not to its end. */
+static bool read_events(struct reader *r, yaml_parser_t *p, struct slice text)
 {
-    bool go_on = true;
+    bool over = false, go_on = true;
 
-    while (go_on) {
+    while (go_on && !over) {
         yaml_event_t e;
 
         if (!yaml_parser_parse(p, &e)) {
             say_syntax_error(r, p, text);
-            break;
+            return false;
         }
-        go_on = e.type != YAML_STREAM_END_EVENT && on_event(r, &e);
+        over = e.type == YAML_STREAM_END_EVENT;
+        go_on = on_event(r, &e);
         yaml_event_delete(&e);
     }
-    mark_unended(r);
+    return over;
 }
 
 bool yaml_tree_parse(const char *name, struct slice text, struct arena *a, struct yaml_node **root, struct buf *errors)
@@ -250,7 +256,8 @@ bool yaml_tree_parse(const char *name, struct slice text, struct arena *a, struc
         return false;
     }
     yaml_parser_set_input_string(&p, (const unsigned char *)text.p, text.n);
-    read_events(&r, &p, text);
+    if (!read_events(&r, &p, text))
+        mark_unended(&r);
     yaml_parser_delete(&p);
     *root = r.root;
     return !r.failed;

@@ -17,7 +17,7 @@ struct yaml_node {
     struct config_place place;
     struct slice text; /* SCALAR; NUL-terminated */
     bool plain;        /* SCALAR without quotes */
-    bool unended;      /* LIST, MAP: its end was not read */
+    bool unended;      /* nobody knows its end; of the root: of the text */
     struct slice key;  /* of a member of a MAP; NUL-terminated */
     struct config_place key_place;
     struct yaml_node *first, *last, *next, *parent; /* children in order of appearance */

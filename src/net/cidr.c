@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdio.h>
 
 static const unsigned char v4_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
@@ -49,6 +50,21 @@ bool cidr_parse(struct slice s, struct cidr *out)
         return false;
     out->bits = (unsigned)bits + 128 - width;
     return true;
+}
+
+bool cidr_network(const struct cidr *c, char out[CIDR_TEXT_BYTES])
+{
+    bool v4 = c->bits >= 96 && memcmp(c->bytes, v4_prefix, sizeof(v4_prefix)) == 0;
+    unsigned char bytes[16] = {0};
+    char text[INET6_ADDRSTRLEN];
+
+    memcpy(bytes, c->bytes, (c->bits + 7) / 8);
+    if (c->bits % 8 != 0)
+        bytes[c->bits / 8] &= (unsigned char)(0xff00U >> c->bits % 8);
+    if (inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? bytes + 12 : bytes, text, sizeof(text)) == NULL)
+        text[0] = '\0';
+    (void)snprintf(out, CIDR_TEXT_BYTES, "%s/%u", text, v4 ? c->bits - 96 : c->bits);
+    return memcmp(bytes, c->bytes, sizeof(bytes)) != 0;
 }
 
 static bool bytes_in(const struct cidr *c, const unsigned char b[16])

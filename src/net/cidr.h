@@ -17,6 +17,9 @@ struct cidr {
 
 /* "10.0.0.0/8", "fd00::/8", or a single address. */
 bool cidr_parse(struct slice s, struct cidr *out);
+/* The network alone, as "10.0.0.0/8". False: it is what it was parsed from, without bits of a host in it. */
+enum { CIDR_TEXT_BYTES = 64 };
+bool cidr_network(const struct cidr *c, char out[CIDR_TEXT_BYTES]);
 bool cidr_same(const struct cidr *a, const struct cidr *b);
 /* Whether all of `inner` is in `outer`. */
 bool cidr_covers(const struct cidr *outer, const struct cidr *inner);

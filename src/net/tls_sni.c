@@ -40,12 +40,13 @@ bool tls_sni_parse(const char *text, struct tls_sni_spec *out, struct err *err)
     if (patterns.p != NULL) {
         out->patterns = slice_trim(patterns);
         if (out->patterns.n == 0)
-            return err_set(err, "\"%s\": nothing behind the colon, where names belong", text);
+            return err_set(
+                err, "\"%s\" has nothing behind the colon, where names belong: add them, or take the colon out", text);
     }
     (void)slice_split(&files, ',', &cert);
     if (files.p == NULL || slice_index(files, ',') < files.n || !take_path(cert, out->cert_file) ||
         !take_path(files, out->key_file))
-        return err_set(err, "\"%s\" is not CERT,KEY or CERT,KEY:NAME,...", text);
+        return err_set(err, "\"%s\" is not CERT,KEY: write CERT,KEY or CERT,KEY:NAME,...", text);
     return true;
 }
 

@@ -18,9 +18,11 @@ static bool unknown_filter(const char *filter, struct err *err)
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         nearest_try(&n, names[i]);
+    if (strcmp(filter, "slow") == 0)
+        return err_set(err, "\"slow\" has no duration: write it such as slow=1s");
     if (n.best != NULL)
         return err_set(err, "\"%s\" is no filter: did you mean %s?", filter, n.best);
-    return err_set(err, "\"%s\" is no filter: all, rerouted, errors and slow=DURATION are", filter);
+    return err_set(err, "\"%s\" is no filter: give all, rerouted, errors or slow=DURATION", filter);
 }
 
 bool access_log_parse(const char *const *filters, struct access_log *out, struct err *err)
@@ -39,7 +41,7 @@ bool access_log_parse(const char *const *filters, struct access_log *out, struct
         else if (!slice_has_prefix(text, SLICE_LIT("slow=")))
             return unknown_filter(filters[i], err);
         else if (!clock_parse_duration(slice_from(text, 5), &out->slow_ms) || out->slow_ms == 0)
-            return err_set(err, "\"%s\": give a duration such as slow=1s", filters[i]);
+            return err_set(err, "\"%s\" has no duration: write it such as slow=1s", filters[i]);
     }
     return true;
 }

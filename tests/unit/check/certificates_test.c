@@ -226,7 +226,7 @@ static void peers_and_names(void)
 
 static void addresses(void)
 {
-    static const char *const own[] = {"0.0.0.0", "::", NULL}, *const loopback[] = {"127.0.0.1", NULL};
+    static const char *const own[] = {"::", NULL}, *const loopback[] = {"127.0.0.1", NULL};
     static const char *const wrong[] = {"cp-a", NULL};
     struct config c = usual();
 

@@ -41,9 +41,8 @@ static const struct {
      "XX there is no configuration: none.yaml is not there\n    what to do: write it (examples/mvproxy.yaml of the "
      "documentation is one), or give --config FILE\n\n1 wrong, 0 to be looked at, 0 well.\n"},
     {"a wrong file", "wrong.yaml", NULL, NULL, NULL, NULL, true,
-     "XX wrong.yaml:6:1: nonsense: unknown option\n    what to do: mvproxy.conf(5) says what the option takes; mvproxy "
-     "-t "
-     "checks it again\n\n1 wrong, 0 to be looked at, 0 well.\n"},
+     "XX wrong.yaml:6:1: nonsense: unknown option\n    what to do: take it out (mvproxy --help names those that there "
+     "are)\n\n1 wrong, 0 to be looked at, 0 well.\n"},
     {"no process", "good.yaml", NULL, NULL, NULL, "no mvproxy answers at s", false,
      VALID("good.yaml") "XX no mvproxy answers at s\n    what to do: systemctl start mvproxy; to check before that, "
                         "mvproxyctl "
@@ -93,9 +92,8 @@ static const struct {
                         "at, 1 well.\n"},
     {"values that are not told", NULL, NULL, STATUS(""), "{}", NULL, false, VALID("good.yaml") WELL("1")},
     {"a wrong file and other values", "wrong.yaml", NULL, STATUS(""), "[]", NULL, false,
-     "XX wrong.yaml:6:1: nonsense: unknown option\n    what to do: mvproxy.conf(5) says what the option takes; mvproxy "
-     "-t "
-     "checks it again\n\n1 wrong, 0 to be looked at, 0 well.\n"},
+     "XX wrong.yaml:6:1: nonsense: unknown option\n    what to do: take it out (mvproxy --help names those that there "
+     "are)\n\n1 wrong, 0 to be looked at, 0 well.\n"},
     {"a process without a file", NULL, "good.yaml", "{\"config\":{\"file\":null}}", NULL, NULL, false,
      "XX tls-cert-file: is required: give kube-apiserver's serving certificate\n"},
 };

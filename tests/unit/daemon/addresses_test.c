@@ -31,7 +31,23 @@ static const struct {
     {{"cp-a:6443"}, "\"cp-a:6443\" is not an IP address, alone or with a port: give one of this machine"},
     {{"10.0.0.1:0"}, "\"10.0.0.1:0\" is not an IP address, alone or with a port: give one of this machine"},
     {{"10.0.0.256"}, "\"10.0.0.256\" is not an IP address, alone or with a port: give one of this machine"},
-    {{"10.0.0.1", "10.0.0.1:6443"}, "\"10.0.0.1:6443\" is given twice"},
+    {{"[fd00::1]"}, "\"[fd00::1]\" has brackets and no port: take the brackets off, or add a port behind them"},
+    {{"fe80::1%eth0"},
+     "\"fe80::1%eth0\" names an interface, which is not possible: give another address of this machine"},
+    {{"fe80::1"}, "\"fe80::1\" is a link-local address, on which nobody can be served: give another of this machine"},
+    {{"ff02::1"}, "\"ff02::1\" is a multicast address, on which nobody can be served: give another of this machine"},
+    {{"239.1.2.3"},
+     "\"239.1.2.3\" is a multicast or broadcast address, on which nobody can be served: give another of this machine"},
+    {{"255.255.255.255"},
+     "\"255.255.255.255\" is a multicast or broadcast address, on which nobody can be served: give another of this "
+     "machine"},
+    {{"10.0.0.1", "0.0.0.0"}, "\"10.0.0.1\" and \"0.0.0.0\" overlap, so that only one can be bound: take one out"},
+    {{"::", "0.0.0.0"}, "\"::\" and \"0.0.0.0\" overlap, so that only one can be bound: take one out"},
+    {{"fd00::1", "::"}, "\"fd00::1\" and \"::\" overlap, so that only one can be bound: take one out"},
+    {{"127.0.0.1", "::ffff:127.0.0.1"},
+     "\"127.0.0.1\" and \"::ffff:127.0.0.1\" overlap, so that only one can be bound: take one out"},
+    {{"0.0.0.0", "fd00::1", "10.0.0.1:7443"}, "0.0.0.0 6443;fd00::1 6443;10.0.0.1 7443;"},
+    {{"10.0.0.1", "10.0.0.1:6443"}, "\"10.0.0.1:6443\" is given twice: take one out"},
 };
 
 static void test_lists(void)

@@ -63,18 +63,23 @@ static const struct {
     {"unknown option", BASE "bind-adress: x\n", "F:4:1: bind-adress: unknown option: did you mean bind-address?\n"},
     {"repeated option", BASE "v: 1\nsecure-port: 1\nv: 2\n",
      "F:6:1: v: repeated, first given in line 4: keep one of them\n"},
-    {"number that is none", BASE "secure-port: abc\n", "F:4:14: secure-port: \"abc\" is not a whole number\n"},
-    {"negative number", BASE "secure-port: -1\n", "F:4:14: secure-port: \"-1\" is not a whole number\n"},
-    {"number out of range", BASE "secure-port: 65536\n", "F:4:14: secure-port: must be between 0 and 65535\n"},
+    {"number that is none", BASE "secure-port: abc\n",
+     "F:4:14: secure-port: \"abc\" is not a whole number: write it in digits alone\n"},
+    {"negative number", BASE "secure-port: -1\n",
+     "F:4:14: secure-port: \"-1\" is not a whole number: write it in digits alone\n"},
+    {"number out of range", BASE "secure-port: 65536\n",
+     "F:4:14: secure-port: \"65536\" is out of range: give 0 to 65535\n"},
     {"duration that is none", BASE "client-idle-timeout: 10\n",
-     "F:4:22: client-idle-timeout: \"10\" is not a duration such as 1m30s\n"},
+     "F:4:22: client-idle-timeout: \"10\" is not a duration: write it such as 1m30s\n"},
     {"duration out of range", BASE "discovery-refresh-interval: 1ms\n",
-     "F:4:29: discovery-refresh-interval: must be between 1s and 1h0m0s\n"},
-    {"bool that is none", BASE "local-failover: yes\n", "F:4:17: local-failover: must be true or false, not \"yes\"\n"},
-    {"no such choice", BASE "logging-format: xml\n", "F:4:17: logging-format: must be one of text|json, not \"xml\"\n"},
-    {"list for a scalar", BASE "v: [1, 2]\n", "F:4:1: v: takes a single value, not a list\n"},
+     "F:4:29: discovery-refresh-interval: \"1ms\" is out of range: give 1s to 1h0m0s\n"},
+    {"bool that is none", BASE "local-failover: yes\n",
+     "F:4:17: local-failover: \"yes\" is neither true nor false: give one of them\n"},
+    {"no such choice", BASE "logging-format: xml\n",
+     "F:4:17: logging-format: \"xml\" is not possible: give one of text|json\n"},
+    {"list for a scalar", BASE "v: [1, 2]\n", "F:4:1: v: takes a single value, not a list: give one\n"},
     {"empty item", BASE "peer-allowed-cidrs: 10.0.0.0/8,,::1\n",
-     "F:4:21: peer-allowed-cidrs: empty item in the list\n"},
+     "F:4:21: peer-allowed-cidrs: empty entry in the list: take it out, or a comma too many\n"},
     {"value missing", BASE "v:\n", "F:4:3: v: value missing: give one, or take the option out\n"},
     {"nested mapping", BASE "v:\n  x: 1\n", "F:5:3: v: must be a value, not a mapping: write \"v: VALUE\"\n"},
     {"alias", "tls-cert-file: &a c\ntls-private-key-file: *a\n",
@@ -85,45 +90,81 @@ static const struct {
     {"a lone word", "hello\n", "F:1:1: not options and their values: write \"OPTION: VALUE\", a line each\n"},
     {"bad YAML", "v: \"1\n", "F:1:4: the quote that opens here does not end: close it\n"},
     {"several at once", BASE "v: x\nnope: 1\nlocal-failover: 7\n",
-     "F:4:4: v: \"x\" is not a whole number\nF:5:1: nope: unknown option\n"
-     "F:6:17: local-failover: must be true or false, not \"7\"\n"},
+     "F:4:4: v: \"x\" is not a whole number: write it in digits alone\nF:5:1: nope: unknown option: take it out "
+     "(mvproxy --help names those that there are)\nF:6:17: local-failover: \"7\" is neither true nor false: give one "
+     "of them\n"},
     {"what is required", "v: 1\n",
      "tls-cert-file: is required: give kube-apiserver's serving certificate\ntls-private-key-file: is required: give "
      "kube-apiserver's serving key\napiserver-ca-file: is required: give the CA of kube-apiserver's serving "
      "certificate\n"},
     {"half a pair", BASE "proxy-client-cert-file: x\n",
-     "proxy-client-key-file: is required together with the certificate\n"},
+     "F:4:1: proxy-client-key-file: is required together with proxy-client-cert-file: give its key\n"},
     {"itself behind it", BASE "bind-address: 0.0.0.0\n",
      "apiserver: is this proxy itself (bind-address, secure-port): let kube-apiserver listen on another address or "
      "port\n"},
     {"itself as the admin listener", BASE "bind-address: [10.0.0.1, 127.0.0.1:9443]\n",
      "admin-bind-address: clients are served there (bind-address, secure-port): choose another port\n"},
     {"no address to listen on", BASE "bind-address: cp-a\n",
-     "F:4:1: bind-address: \"cp-a\" is not an IP address, alone or with a port: give one of this machine\n"},
+     "F:4:15: bind-address: \"cp-a\" is not an IP address, alone or with a port: give one of this machine\n"},
+    {"itself as the API server, by the admin listener", BASE "admin-bind-address: localhost:6443\n",
+     "apiserver: is this proxy itself (admin-bind-address): let kube-apiserver listen on another address or port\n"},
+    {"the admin listener's default as the API server", BASE "apiserver: https://127.0.0.1:9443\n",
+     "F:4:1: apiserver: is this proxy itself (admin-bind-address): let kube-apiserver listen on another address or "
+     "port\n"},
+    {"the admin listener where one of several is", BASE "bind-address: 10.0.0.1\nadmin-bind-address: 0.0.0.0:6443\n",
+     "F:5:1: admin-bind-address: clients are served there (bind-address, secure-port): choose another port\n"},
+    {"itself as a peer, by the admin listener", BASE "peers:\n- cp-b=10.0.0.2:6443\n- cp-c=127.0.0.1:9443\n",
+     "F:6:3: peers: cp-c=127.0.0.1:9443 is the address of this proxy itself (admin-bind-address): give that of the "
+     "peer\n"},
+    {"itself as etcd", BASE "etcd-servers: [http://10.0.0.2:2379, http://127.0.0.1:9443]\n",
+     "F:4:38: etcd-servers: http://127.0.0.1:9443 is this proxy itself (admin-bind-address): give etcd's client "
+     "URL\n"},
+    {"the API server as etcd", BASE "etcd-servers: http://127.0.0.1:6443\n",
+     "F:4:15: etcd-servers: http://127.0.0.1:6443 is the API server (apiserver): give etcd's client URL\n"},
+    {"an address that is served already", BASE "bind-address: [\"::\", 10.0.0.1]\n",
+     "F:4:22: bind-address: \"::\" and \"10.0.0.1\" overlap, so that only one can be bound: take one out\n"},
+    {"etcd's prefix without a slash", BASE "etcd-servers: http://10.0.0.2:2379\netcd-prefix: registry\n",
+     "F:5:1: etcd-prefix: \"registry\" is not how kube-apiserver's keys begin: put a \"/\" before it, and none behind "
+     "it\n"},
+    {"a header of HTTP itself", BASE "requestheader-group-headers: [X-Group, x-forwarded-for]\n",
+     "F:4:40: requestheader-group-headers: \"x-forwarded-for\" means something else in HTTP: give a header for "
+     "identities, such as X-Remote-User\n"},
+    {"what a number that is none is held against", BASE "secure-port: x\nbind-address: 0.0.0.0\n",
+     "F:4:14: secure-port: \"x\" is not a whole number: write it in digits alone\n"},
+    {"mistakes of every kind", BASE "secure-port: x\nnope: 1\npeers: [b]\nv:\ngoaway-chance: 1\n",
+     "F:7:3: v: value missing: give one, or take the option out\n"
+     "F:4:14: secure-port: \"x\" is not a whole number: write it in digits alone\n"
+     "F:5:1: nope: unknown option: take it out (mvproxy --help names those that there are)\n"
+     "F:6:9: peers: \"b\" is not ID=HOST:PORT: write it such as cp-b=10.0.0.2:6443\n"
+     "F:8:1: goaway-chance: \"1\" is out of range: give 0 to 0.02\n"},
+    {"a file that ends within one", "peers: [a=10.0.0.2:6443\n",
+     "F:1:8: the bracket \"[\" that opens here does not end: close it with \"]\"\n"},
     {"no such filter", BASE "access-log: [all, erors]\n",
-     "F:4:1: access-log: \"erors\" is no filter: did you mean errors?\n"},
+     "F:4:19: access-log: \"erors\" is no filter: did you mean errors?\n"},
     {"plain http", BASE "apiserver: http://127.0.0.1:6443\n",
-     "F:4:1: apiserver: \"http://127.0.0.1:6443\" is not an https:// URL\n"},
+     "F:4:1: apiserver: \"http://127.0.0.1:6443\" is not an https:// URL: write it such as https://127.0.0.1:6443\n"},
     {"no URL of etcd", BASE "etcd-servers: [10.0.0.1:2379]\n",
-     "F:4:1: etcd-servers: \"10.0.0.1:2379\" is not an http:// or https:// URL\n"},
+     "F:4:16: etcd-servers: \"10.0.0.1:2379\" is not an http:// or https:// URL: write it such as "
+     "https://127.0.0.1:2379\n"},
     {"etcd without a CA", BASE "etcd-servers: https://10.0.0.1:2379\n",
-     "etcd-cafile: is required for the https:// URLs of etcd-servers: give etcd's CA\n"},
+     "F:4:1: etcd-cafile: is required for the https:// URLs of etcd-servers: give etcd's CA\n"},
     {"half a pair for etcd", BASE "etcd-servers: http://10.0.0.1\netcd-keyfile: x\n",
-     "etcd-certfile: is required together with the key\n"},
+     "F:5:1: etcd-certfile: is required together with etcd-keyfile: give its certificate\n"},
     {"too many endpoints",
      BASE "etcd-servers: [http://a, http://b, http://c, http://d, http://e, http://f, http://g, http://h, http://i, "
           "http://j, http://k, http://l, http://m, http://n, http://o, http://p, http://q]\n",
-     "F:4:1: etcd-servers: too many endpoints\n"},
+     "F:4:1: etcd-servers: more than 16 endpoints: take some out\n"},
     {"half an address for peers", BASE "peer-advertise-ip: 10.0.0.1\n",
-     "F:4:1: peer-advertise-ip: peer-advertise-ip and peer-advertise-port must be given together\n"},
+     "F:4:1: peer-advertise-ip: peer-advertise-ip and peer-advertise-port belong together: give both or none\n"},
     {"bad pairs, each by its own words", BASE "tls-sni-cert-key: [a, \"b,c:\"]\n",
-     "F:4:1: tls-sni-cert-key: \"a\" is not CERT,KEY or CERT,KEY:NAME,...\n"
-     "F:4:1: tls-sni-cert-key: \"b,c:\": nothing behind the colon, where names belong\n"},
-    {"bad peer", BASE "peers: [a]\n", "F:4:1: peers: \"a\" is not ID=HOST:PORT, as in cp-b=10.0.0.2:6443\n"},
-    {"bad peer address", BASE "peers: [a=b]\n", "F:4:1: peers: \"b\" is not HOST:PORT\n"},
+     "F:4:20: tls-sni-cert-key: \"a\" is not CERT,KEY: write CERT,KEY or CERT,KEY:NAME,...\nF:4:23: tls-sni-cert-key: "
+     "\"b,c:\" has nothing behind the colon, where names belong: add them, or take the colon out\n"},
+    {"bad peer", BASE "peers: [a]\n", "F:4:9: peers: \"a\" is not ID=HOST:PORT: write it such as cp-b=10.0.0.2:6443\n"},
+    {"bad peer address", BASE "peers: [a=b]\n", "F:4:9: peers: \"b\" has no port: write b:PORT\n"},
     {"a key where its file's name belongs",
      "tls-cert-file: c\nbind-address: 10.0.0.9\ntls-private-key-file: |\n  -----BEGIN PRIVATE KEY-----\n  secret\n",
-     "F:3:23: tls-private-key-file: this is a certificate or key: give the name of its file\n"},
+     "F:3:23: tls-private-key-file: this is a certificate or key: give the name of its file\napiserver-ca-file: is "
+     "required: give the CA of kube-apiserver's serving certificate\n"},
     {"one as kubeconfigs have it", BASE "proxy-client-key-file: LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0t\n",
      "F:4:24: proxy-client-key-file: this is a certificate or key: give the name of its file\n"},
     {"one in a list", BASE "tls-sni-cert-key: [\"a,-----BEGIN PRIVATE KEY----- secret\"]\n",
@@ -165,10 +206,8 @@ static void test_good(void)
 {
     char complaints[1024];
     struct config *c =
-        load(BASE "# a comment\n"
-                  "peers: a=10.0.0.1:6443,b=[fd00::1]:6443\n"
-                  "requestheader-allowed-names: [\"a,b\", c]\n"
-                  "client-idle-timeout: 1m30s\nlegacy-discovery: on\naccess-log: errors,slow=1500ms\nv: 4\n",
+        load(BASE "# a comment\npeers: a=10.0.0.1:6443,b=[fd00::1]:6443\nrequestheader-allowed-names: [\"a,b\", "
+                  "c]\nclient-idle-timeout: 1m30s\nlegacy-discovery: on\naccess-log: errors,slow=1500ms\nv: 4\n",
              NULL, complaints, sizeof complaints);
 
     is_str(complaints, "", "a good file has no complaints");
@@ -239,9 +278,8 @@ static void test_command_line(void)
     c = load(BASE, unknown, complaints, sizeof complaints);
     is_null(c, "unknown options are refused");
     is_str(complaints,
-           "command line: --confg: unknown option: did you mean --config?\n"
-           "command line: --verison: unknown option: did you mean --version?\n"
-           "command line: --nope: unknown option\n",
+           "command line: --confg: unknown option: did you mean --config?\ncommand line: --verison: unknown option: "
+           "did you mean --version?\ncommand line: --nope: unknown option\n",
            "each once, and what follows is not taken for an argument");
 }
 

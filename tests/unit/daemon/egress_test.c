@@ -49,8 +49,8 @@ static const struct {
     const char *name, *text, *complaints;
 } wrong[] = {
     /* clang-format off */
-    {"empty", "", "F:1:1: an EgressSelectorConfiguration is expected\n"},
-    {"a list", "- a\n", "F:1:1: an EgressSelectorConfiguration is expected\n"},
+    {"empty", "", "F:1:1: not an EgressSelectorConfiguration: give one, with apiVersion, kind and egressSelections\n"},
+    {"a list", "- a\n", "F:1:1: not an EgressSelectorConfiguration: give one, with apiVersion, kind and egressSelections\n"},
     {"another kind", "apiVersion: apiserver.k8s.io/v1beta1\nkind: AdmissionConfiguration\n", "F:2:7: kind: must be EgressSelectorConfiguration, not \"AdmissionConfiguration\"\n"},
     {"no kind", "apiVersion: apiserver.k8s.io/v1beta1\n", "F:1:1: kind: must be EgressSelectorConfiguration, not \"\"\n"},
     {"another version", "apiVersion: apiserver.k8s.io/v1\nkind: EgressSelectorConfiguration\n", "F:1:13: apiVersion: must be apiserver.k8s.io/v1beta1 or v1alpha1, not \"apiserver.k8s.io/v1\"\n"},

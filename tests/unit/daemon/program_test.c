@@ -21,10 +21,18 @@ enum { MOST_ARGUMENTS = 6, TEXT = 1 << 20, KEYS_STAY = 98, TURN_US = 10000 };
 #define BASE                                                                                                           \
     "tls-cert-file: server.crt\ntls-private-key-file: server.key\napiserver-ca-file: ca.crt\nbind-address: 10.0.0.9\n" \
     "hostname-override: cp-a\nadmin-bind-address: \"\"\ncontrol-socket: \"\"\n"
+#define UNKNOWN ": unknown option: take it out (mvproxy --help names those that there are)\n"
+#define RELATIVE(file)                                                                                                 \
+    "warning: " file ".yaml:1:1: tls-cert-file: server.crt is looked for in the folder that mvproxy starts in, which " \
+    "for the service is /: give whole paths\n"
+#define NO_CLIENTS                                                                                                     \
+    "warning: client-ca-file: none: users with certificates are refused: give kube-apiserver's --client-ca-file\n"
 #define LACKING                                                                                                        \
     "warning: peer-ca-file: none: peers cannot be used, and what only they have is 503: give the CA of the API "       \
     "servers' serving certificates\nwarning: proxy-client-cert-file: none: users with certificates are refused, and "  \
-    "peers cannot be used: give kube-apiserver's front-proxy pair\n"
+    "peers cannot be used: give kube-apiserver's front-proxy pair\nwarning: requestheader-client-ca-file: none: "      \
+    "peers are not believed who asks, so what they send here is refused: give kube-apiserver's "                       \
+    "--requestheader-client-ca-file\n"
 
 static char out[TEXT], errors[TEXT];
 
@@ -104,30 +112,28 @@ static const struct row {
     {{"--version"}, 0, "mvproxy ", ""},
     {{"--print-options-mdoc"}, 0, ".", ""},
     {{"--print-options-markdown"}, 0, "", ""},
-    {{"--nope"}, 2, "", "command line: --nope: unknown option\n"},
-    {{"-x"}, 2, "", "command line: -x: unknown option\n"},
+    {{"--nope"}, 2, "", "command line: --nope" UNKNOWN},
+    {{"-x"}, 2, "", "command line: -x" UNKNOWN},
     {{"--bind-adress=x"}, 2, "", "command line: --bind-adress: unknown option: did you mean --bind-address?\n"},
-    {{"--print-options-mdco"}, 2, "", "command line: --print-options-mdco: unknown option\n"},
+    {{"--print-options-mdco"}, 2, "", "command line: --print-options-mdco" UNKNOWN},
     {{"--config", "none.yaml", "--dump-config"},
      1,
      "",
      "none.yaml: No such file or directory: give the path of a YAML file\n"},
-    {{"--config", "wrong.yaml", "-t"}, 1, "", "wrong.yaml:8:1: nonsense: unknown option\n"},
-    {{"--config", "wrong.yaml"}, 1, "", "wrong.yaml:8:1: nonsense: unknown option\n"},
+    {{"--config", "wrong.yaml", "-t"}, 1, "", "wrong.yaml:8:1: nonsense" UNKNOWN LACKING RELATIVE("wrong") NO_CLIENTS},
+    {{"--config", "wrong.yaml"}, 1, "", "wrong.yaml:8:1: nonsense" UNKNOWN},
     {{"--config", "good.yaml", "--dump-config"}, 0, "", ""},
-    {{"--config", "good.yaml", "-t"},
-     0,
-     "configuration is valid\n",
-     LACKING "warning: client-ca-file: none: users with certificates are refused\n"},
+    {{"--config", "good.yaml", "-t"}, 0, "configuration is valid\n", LACKING RELATIVE("good") NO_CLIENTS},
     {{"--config", "good.yaml", "-t", "--bind-address=cp-a"},
      1,
      "",
-     "command line: bind-address: \"cp-a\" is not an IP address, alone or with a port: give one of this machine\n"},
+     "command line: bind-address: \"cp-a\" is not an IP address, alone or with a port: give one of this "
+     "machine\n" LACKING RELATIVE("good") NO_CLIENTS},
     {{"--config", "good.yaml", "-t", "--apiserver-ca-file=none.crt"},
      1,
      "",
-     LACKING "command line: apiserver-ca-file: none.crt: No such file or directory: give the path of a PEM file\n"
-             "warning: client-ca-file: none: users with certificates are refused\n"},
+     LACKING RELATIVE("good") "command line: apiserver-ca-file: none.crt: No such file or directory: give the whole "
+                              "path of a PEM file, in which ~ and $ mean nothing\n" NO_CLIENTS},
 };
 
 static void table(void)

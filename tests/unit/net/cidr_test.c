@@ -135,6 +135,29 @@ static void sets(void)
     cidr_set_free(&same);
 }
 
+static const struct {
+    const char *given, *network;
+    bool has_host;
+} networks[] = {
+    {"10.0.0.5/8", "10.0.0.0/8", true},        {"10.0.0.0/8", "10.0.0.0/8", false},
+    {"10.0.0.5", "10.0.0.5/32", false},        {"10.0.0.5/0", "0.0.0.0/0", true},
+    {"0.0.0.0/0", "0.0.0.0/0", false},         {"10.255.0.0/12", "10.240.0.0/12", true},
+    {"fd00::1/64", "fd00::/64", true},         {"::/0", "::/0", false},
+    {"2001:db8::/96", "2001:db8::/96", false}, {"fd00::1", "fd00::1/128", false},
+};
+
+static void alone(void)
+{
+    for (size_t i = 0; i < ROWS(networks); i++) {
+        char text[CIDR_TEXT_BYTES];
+        struct cidr c;
+
+        ok(cidr_parse(slice_str(networks[i].given), &c), "a network");
+        is_int(cidr_network(&c, text), networks[i].has_host, "%s has bits of a host", networks[i].given);
+        is_str(text, networks[i].network, "the network alone");
+    }
+}
+
 int main(void)
 {
     union address local = {.unix_path = {.sun_family = AF_UNIX}};
@@ -161,5 +184,6 @@ int main(void)
     }
     ok(cidr_is_special(&local.any), "what is no IP address is special");
     sets();
+    alone();
     return tap_end();
 }

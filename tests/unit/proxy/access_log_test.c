@@ -17,12 +17,12 @@ static const struct {
     {{"false"}, {.all = false}, NULL},
     {{"errors", "slow=1500ms", "rerouted"}, {.errors = true, .slow_ms = 1500, .rerouted = true}, NULL},
     {{"slow=1m"}, {.slow_ms = 60000}, NULL},
-    {{"slow=0s"}, {.all = false}, "\"slow=0s\": give a duration such as slow=1s"},
-    {{"slow=soon"}, {.all = false}, "\"slow=soon\": give a duration such as slow=1s"},
-    {{"slow"}, {.all = false}, "\"slow\" is no filter: did you mean slow?"},
-    {{"all", "false"}, {.all = false}, "\"false\" is no filter: all, rerouted, errors and slow=DURATION are"},
+    {{"slow=0s"}, {.all = false}, "\"slow=0s\" has no duration: write it such as slow=1s"},
+    {{"slow=soon"}, {.all = false}, "\"slow=soon\" has no duration: write it such as slow=1s"},
+    {{"slow"}, {.all = false}, "\"slow\" has no duration: write it such as slow=1s"},
+    {{"all", "false"}, {.all = false}, "\"false\" is no filter: give all, rerouted, errors or slow=DURATION"},
     {{"reruted"}, {.all = false}, "\"reruted\" is no filter: did you mean rerouted?"},
-    {{"7"}, {.all = false}, "\"7\" is no filter: all, rerouted, errors and slow=DURATION are"},
+    {{"7"}, {.all = false}, "\"7\" is no filter: give all, rerouted, errors or slow=DURATION"},
 };
 
 static void test_parse(void)

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether this proxy's own listeners stand in each other's way, and whether an address that it is to connect to is one
+ * of them: said before it can become an endless loop of connections.
+ */
+#ifndef MVPROXY_DAEMON_CONFIG_CHECK_SELF_H
+#define MVPROXY_DAEMON_CONFIG_CHECK_SELF_H
+
+#include "daemon/remarks.h"
+
+void config_check_self(struct remarks *r);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is valid and all the same warned of, and what is not. */
+#include "daemon/doubts.h"
+
+#include "daemon/config_load.h"
+#include "lib/folder.h"
+#include "lib/tap.h"
+
+/* Nothing to be said of it; no peers, no user of its own. */
+#define BASE                                                                                                           \
+    "tls-cert-file: c\ntls-private-key-file: k\napiserver-ca-file: a\nbind-address: 10.0.0.1\n"                        \
+    "hostname-override: cp_a.example\npeer-ca-file: p\nrequestheader-client-ca-file: r\n"                              \
+    "proxy-client-cert-file: c\nproxy-client-key-file: k\n"
+#define IN(column, option) "warning: m.yaml:10:" column ": " option ": "
+
+static const struct {
+    const char *text, *want;
+} rows[] = {
+    {BASE, ""},
+    {BASE "trusted-proxies: [10.0.0.1, 10.0.0.0/8, \"fd00::/8\"]\n", ""},
+    {BASE "trusted-proxies: [0.0.0.0/0]\n",
+     IN("19", "trusted-proxies") "0.0.0.0/0 is everybody, who may then forge the "
+                                 "addresses in the audit log: give the balancers' addresses alone\n"},
+    {BASE "trusted-proxies: [10.0.0.5/8]\n",
+     IN("19", "trusted-proxies") "10.0.0.5/8 means all of 10.0.0.0/8: write that, "
+                                 "or 10.0.0.5 alone for the one address\n"},
+    {BASE "proxy-protocol-from: [203.0.113.0/24]\npeers: [cp-b=203.0.113.2:6443]\n",
+     IN("1",
+        "proxy-protocol-from") "has 203.0.113.2, the peer cp-b, whose requests come without a PROXY header and are "
+                               "refused: give the balancer an "
+                               "address of its own\n"},
+    {BASE "peers: [cp-b=10.0.0.2:6443, cp-c=cp-c.example:6443]\n", ""},
+    {BASE "peers: [cp-b=10.0.0.2:6443, cp-c=cp-c.example:6443]\npeer-allowed-cidrs: 10.0.0.0/8\n", ""},
+    {BASE "peers: [cp-b=10.0.0.2:6443]\npeer-allowed-cidrs: 10.1.0.0/16\n",
+     IN("9", "peers") "10.0.0.2 is not in peer-allowed-cidrs and is never dialled: add its network there\n"},
+    {BASE "peers: [cp-b=169.254.1.2:6443]\n",
+     IN("9", "peers") "169.254.1.2 is an address that is never dialled (loopback "
+                      "and the like) unless peer-allowed-cidrs has it: add it there, or give the peer's own\n"},
+    {BASE "peers: [cp-b=10.0.0.2:6443, cp-b=10.0.0.3:6443]\n",
+     IN("29", "peers") "cp-b is named before, and that address counts: take one out\n"},
+    {BASE "peer-advertise-ip: 10.0.0.1\npeer-advertise-port: 6443\n", ""},
+    {BASE "peer-advertise-ip: \"::1\"\npeer-advertise-port: 6443\n",
+     IN("1", "peer-advertise-ip") "peers on other machines do not reach ::1: give an address that they reach\n"},
+    {BASE "apiserver-user: system:mvproxy\napiserver-groups: [system:authenticated]\n", ""},
+    {BASE "apiserver-groups: [system:masters]\n", ""},
+    {BASE "apiserver-user: system:mvproxy\n",
+     IN("1",
+        "apiserver-user") "system:mvproxy is in system:masters, so it may do "
+                          "everything whatever RBAC grants it: give apiserver-groups, such as system:authenticated\n"},
+    {BASE "requestheader-group-headers: [X-Remote-Group, x-remote-user]\n",
+     IN("47", "requestheader-group-headers") "x-remote-user is in requestheader-username-headers, too, so that names "
+                                             "are groups: give one of its own\n"},
+    {BASE "etcd-cafile: e\n", IN("1", "etcd-cafile") "has no effect without etcd-servers: give them, or take it out\n"},
+    {BASE "tls-sni-cert-key: [\"c,k:*.example.com,api.example.com,192.0.2.1\"]\n", ""},
+    {BASE "tls-sni-cert-key: [\"c,k:a b\"]\n",
+     IN("20", "tls-sni-cert-key") "\"a b\" is a name that no client asks for: "
+                                  "write it such as api.example.com\n"},
+    {"tls-cert-file: c\ntls-private-key-file: k\napiserver-ca-file: a\nbind-address: 10.0.0.1\npeer-ca-file: p\n"
+     "proxy-client-cert-file: c\nproxy-client-key-file: k\n",
+     "warning: requestheader-client-ca-file: none: peers are not believed who asks, so what they send here is refused: "
+     "give kube-apiserver's --requestheader-client-ca-file\n"},
+};
+
+int main(void)
+{
+    folder_enter();
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct buf text;
+        struct config *c;
+
+        buf_init(&text, 1 << 16);
+        folder_write("m.yaml", rows[i].text);
+        c = config_load("m.yaml", NULL, 0, &text);
+        if (c == NULL)
+            tap_bail("row %zu: %.*s", i, (int)buf_len(&text), buf_slice(&text).p);
+        doubts_say(c, &text);
+        is_slice(buf_slice(&text), rows[i].want, "row %zu", i);
+        config_free(c);
+        buf_free(&text);
+    }
+    return tap_end();
+}
