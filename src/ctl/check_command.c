@@ -56,7 +56,7 @@ static void print_rest(struct printing *p, bool json)
 {
     if (json) {
         findings_print_json(p->f, &p->out);
-        show_json(buf_slice(&p->out));
+        show_json(buf_slice(&p->out), stdout);
     } else {
         findings_print_text(p->f, p->utf8, &p->out);
         flush(p);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/limits.h"
 #include "base/utf8.h"
 #include "ctl/weigh.h"
@@ -17,7 +18,12 @@
 #define HANGS "the process hangs (why: systemctl status mvproxy)"
 
 /* The most that the daemon sends is an answer that is broken off, and the line that says why. */
-enum { PIECE = 64 << 10, ANSWER_CEILING = LIMIT_CONTROL_ANSWER + 2 * PIECE, ANSWER_TIMEOUT_S = 10 };
+enum {
+    PIECE = 64 << 10,
+    ANSWER_CEILING = LIMIT_CONTROL_ANSWER + 2 * PIECE,
+    ANSWER_TIMEOUT_S = 10,
+    WHOLE_TIMEOUT_MS = 120000
+};
 
 struct json_object *client_request(const char *command)
 {
@@ -73,6 +79,7 @@ static bool send_all(int fd, struct slice rest, struct err *err)
 static bool receive_line(int fd, struct buf *b, struct slice *line, bool *silent, struct err *err)
 {
     size_t begin = line->p == NULL ? 0 : (size_t)(line->p - buf_slice(b).p) + line->n + 1, seen = begin;
+    uint64_t until = clock_ms() + WHOLE_TIMEOUT_MS;
 
     for (;;) {
         struct slice fresh = slice_from(buf_slice(b), seen);
@@ -89,7 +96,9 @@ static bool receive_line(int fd, struct buf *b, struct slice *line, bool *silent
         if (room == NULL)
             return err_set(err, "mvproxy's answer is too long");
         n = recv(fd, room, PIECE, 0);
-        *silent = n < 0 && errno == EAGAIN;
+        *silent = (n < 0 && errno == EAGAIN) || clock_ms() > until;
+        if (n > 0 && *silent)
+            return err_set(err, "no mvproxy answers: it takes more than %d s to do so", WHOLE_TIMEOUT_MS / 1000);
         if (n < 0)
             return *silent ? err_set(err, "no mvproxy answers: " HANGS)
                            : err_set(err, "mvproxy does not answer: %s", strerror(errno));

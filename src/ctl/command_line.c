@@ -208,8 +208,9 @@ static int show_once(const struct command *k, const struct call *c)
     if (result == NULL)
         return status;
     if (c->json)
-        show_json(slice_str(
-            json_object_to_json_string_ext(result, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE)));
+        show_json(
+            slice_str(json_object_to_json_string_ext(result, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE)),
+            stdout);
     else
         show_printable(result);
     status = c->json || k->show(result) ? EXIT_FINE : EXIT_NOT_WELL;
@@ -297,15 +298,15 @@ static int refresh(const struct command *k, const struct call *c)
 static int write_new_file(const char *path, struct json_object *o)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    bool good = fd >= 0 && json_object_to_fd(fd, o, JSON_C_TO_STRING_PRETTY) == 0;
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+    const char *text = f == NULL ? NULL : json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY);
 
-    if (fd < 0)
-        fprintf(stderr, "mvproxyctl: %s: %s\n", path, strerror(errno));
-    if (fd >= 0 && close(fd) != 0)
-        good = false;
-    if (fd >= 0 && !good)
-        fprintf(stderr, "mvproxyctl: %s: cannot be written\n", path);
-    return good ? EXIT_FINE : EXIT_NOT_WELL;
+    if (text != NULL)
+        show_json(slice_str(text), f);
+    if (text != NULL && fflush(f) == 0 && fclose(f) == 0)
+        return EXIT_FINE;
+    fprintf(stderr, "mvproxyctl: %s: %s\n", path, strerror(errno));
+    return EXIT_NOT_WELL;
 }
 
 struct bundle {

@@ -40,19 +40,19 @@ void show_printable(struct json_object *result)
         make_printable(json_object_array_get_idx(result, i));
 }
 
-void show_json(struct slice text)
+void show_json(struct slice text, FILE *out)
 {
     while (text.n > 0) {
         uint32_t code = 0;
         size_t n = utf8_next(text, &code);
 
         if (n > 0 && utf8_unprintable(code) && code != '\n')
-            printf("\\u%04x", code);
+            fprintf(out, "\\u%04x", code);
         else
-            fwrite(n == 0 ? "?" : text.p, 1, n == 0 ? 1 : n, stdout);
+            fwrite(n == 0 ? "?" : text.p, 1, n == 0 ? 1 : n, out);
         text = slice_from(text, n == 0 ? 1 : n);
     }
-    putchar('\n');
+    fputc('\n', out);
 }
 
 /* ---- status, peers ---- */
@@ -487,8 +487,9 @@ bool show_refreshed(struct json_object *servers, bool all_read, bool json)
     bool well = all_read;
 
     if (json) {
-        show_json(slice_str(
-            json_object_to_json_string_ext(servers, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE)));
+        show_json(slice_str(json_object_to_json_string_ext(servers,
+                                                           JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE)),
+                  stdout);
     } else {
         show_printable(servers);
         print_servers(servers);

@@ -5,6 +5,8 @@
 #ifndef MVPROXY_CTL_SHOW_H
 #define MVPROXY_CTL_SHOW_H
 
+#include <stdio.h>
+
 #include <json-c/json.h>
 #include <stdbool.h>
 
@@ -14,7 +16,7 @@
  * words, becomes '?'. Not in a result that is one text. To be called before the others. */
 void show_printable(struct json_object *result);
 /* JSON to standard output: there the same becomes an escape, so that it still is the same JSON. */
-void show_json(struct slice text);
+void show_json(struct slice text, FILE *out);
 
 /* Each prints one command's result to standard output; the exit status is 0 if true, 1 if false (not ready, refused,
  * something is about to end). */

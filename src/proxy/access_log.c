@@ -128,7 +128,7 @@ void access_log_request(const struct access_log *l, struct exchange *x, const st
     if (!access_log_on(l) || !access_log_selects(l, e, from_peer, us))
         return;
     buf_init(&uri, 2 * LIMIT_LOG_VALUE);
-    redact_target(exchange_request(x)->target, &uri);
+    redact_target(exchange_request(x)->target, info, &uri);
     add_request(&line, x, info, buf_slice(&uri));
     ADD(&line, LT("identity", e->user_kind));
     if (l->user)

@@ -166,7 +166,7 @@ void audit_write(struct audit *a, struct exchange *x, const struct reqinfo *info
     clock_rfc3339(wall - (int64_t)(clock_us() - exchange_started_us(x)), received);
     clock_rfc3339(wall, now);
     buf_init(&uri, 2 * LIMIT_LOG_VALUE);
-    redact_target(exchange_request(x)->target, &uri);
+    redact_target(exchange_request(x)->target, info, &uri);
     kv = LOG_KVS(LT("level", "Metadata"), LS("auditID", ended->audit_id), LT("stage", "ResponseComplete"),
                  LS("requestURI", buf_slice(&uri)), LS("verb", info->verb), LS("user.username", e->user),
                  LL("user.groups", e->groups, e->n_groups), LS("impersonatedUser.username", e->impersonated),

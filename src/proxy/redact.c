@@ -81,22 +81,31 @@ static bool is_padding(struct slice value)
     return n == value.n;
 }
 
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 /* Up to what some programs take for the next parameter. */
 static void append_value(struct slice value, struct buf *out)
 {
-    size_t semicolon = slice_index(value, ';'), mark = slice_index(value, '?'), n = semicolon < mark ? semicolon : mark;
+    static const char encoded[] = "%26"; /* an '&' */
+    const char *ampersand = value.n == 0 ? NULL : memmem(value.p, value.n, encoded, sizeof encoded - 1);
+    size_t n = least(slice_index(value, ';'), slice_index(value, '?'));
 
+    if (ampersand != NULL)
+        n = least(n, (size_t)(ampersand - value.p));
     append(slice_of(value.p, n), out);
     if (n < value.n)
         append(SLICE_LIT("..."), out);
 }
 
-static void append_parameter(struct slice pair, struct buf *out)
+static void append_parameter(struct slice pair, bool known, struct buf *out)
 {
     size_t eq = slice_index(pair, '=');
     struct slice name = slice_of(pair.p, eq);
 
-    if (pair.n == 0 || is_harmless(name)) {
+    if (pair.n == 0 || (known && is_harmless(name))) {
         append_value(pair, out);
         return;
     }
@@ -125,9 +134,17 @@ static void append_path(struct slice path, struct buf *out)
     }
 }
 
-void redact_target(struct slice target, struct buf *out)
+/* The Kubernetes API itself answers, whose parameters are known. */
+static bool is_kubernetes(const struct reqinfo *info)
+{
+    return info->is_resource && !slice_eq(info->subresource, SLICE_LIT("proxy")) &&
+           !slice_eq(info->verb, SLICE_LIT("proxy"));
+}
+
+void redact_target(struct slice target, const struct reqinfo *info, struct buf *out)
 {
     struct slice rest = target, part;
+    bool known = is_kubernetes(info);
     char before = '?';
 
     if (!slice_split(&rest, '?', &part))
@@ -135,7 +152,7 @@ void redact_target(struct slice target, struct buf *out)
     append_path(part, out);
     while (rest.p != NULL && slice_split(&rest, '&', &part)) {
         append(slice_of(&before, 1), out);
-        append_parameter(part, out);
+        append_parameter(part, known, out);
         before = '&';
     }
 }

@@ -475,13 +475,21 @@ static void bundle(void)
     read_all(f, text);
     ok(strstr(text, "\"kernel\":\"Linux ") != NULL, "what machine it is");
     take_host_out(text);
-    is_str(text,
-           "{\n  \"status\":1,\n  \"skew\":2,\n  \"requests\":3,\n  \"config\":4,\n  \"certs\":5,\n  \"metrics\":6\n}",
-           "in it");
+    is_str(
+        text,
+        "{\n  \"status\":1,\n  \"skew\":2,\n  \"requests\":3,\n  \"config\":4,\n  \"certs\":5,\n  \"metrics\":6\n}\n",
+        "in it");
     ok(stat("bundle", &st) == 0 && (st.st_mode & 0777) == 0600, "for its owner alone");
     run(arguments, OK("1") OK("2") OK("3") OK("4") OK("5") OK("6"), -1, &said);
     is_int(said.status, 1, "a file that is there");
     is_str(said.errors, "mvproxyctl: bundle: File exists\n", "stays");
+    (void)unlink("bundle");
+    run(arguments, OK("\"\302\2331m\"") OK("2") OK("3") OK("4") OK("5") OK("6"), -1, &said);
+    f = fopen("bundle", "r");
+    if (f == NULL)
+        tap_bail("no bundle");
+    read_all(f, text);
+    ok(strstr(text, "\"status\":\"\\u009b1m\"") != NULL, "what would move a terminal is escaped: %.40s", text);
     (void)unlink("bundle");
 }
 
@@ -512,17 +520,17 @@ static void parts_of_bundle(void)
     part_of_bundle(OK("1") BROKEN "\n" REFUSED("no memory") OK("4") OK("5") OK("6"),
                    WITHOUT("skew", "too long") WITHOUT("requests", "no memory"),
                    "{\n  \"status\":1,\n  \"config\":4,\n  \"certs\":5,\n  \"metrics\":6,\n"
-                   "  \"failed\":{\n    \"skew\":\"too long\",\n    \"requests\":\"no memory\"\n  }\n}",
+                   "  \"failed\":{\n    \"skew\":\"too long\",\n    \"requests\":\"no memory\"\n  }\n}\n",
                    "two parts");
     part_of_bundle(REFUSED("busy") OK("2") OK("3") OK("4") OK("5") OK("6"), WITHOUT("status", "busy"),
                    "{\n  \"skew\":2,\n  \"requests\":3,\n  \"config\":4,\n  \"certs\":5,\n  \"metrics\":6,\n"
-                   "  \"failed\":{\n    \"status\":\"busy\"\n  }\n}",
+                   "  \"failed\":{\n    \"status\":\"busy\"\n  }\n}\n",
                    "the first part");
     part_of_bundle(OK("1") OK("2") OK("3") "!" OK("4"),
                    WITHOUT("certs", MISSING_WHY) WITHOUT("metrics", "no mvproxy answers any more"),
                    "{\n  \"status\":1,\n  \"skew\":2,\n  \"requests\":3,\n  \"config\":4,\n"
                    "  \"failed\":{\n    \"certs\":\"" MISSING_WHY "\",\n"
-                   "    \"metrics\":\"no mvproxy answers any more\"\n  }\n}",
+                   "    \"metrics\":\"no mvproxy answers any more\"\n  }\n}\n",
                    "it ends meanwhile");
     part_of_bundle(REFUSED("a") REFUSED("b") REFUSED("c") REFUSED("d") REFUSED("e") REFUSED("f"),
                    WITHOUT("status", "a") WITHOUT("skew", "b") WITHOUT("requests", "c") WITHOUT("config", "d")

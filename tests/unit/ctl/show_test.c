@@ -31,7 +31,7 @@ static const struct {
 static bool run(struct slice command, struct slice json)
 {
     if (slice_eq(command, SLICE_LIT("json"))) {
-        show_json(json);
+        show_json(json, stdout);
         return true;
     }
     for (size_t i = 0; i < ROWS(commands); i++)
