@@ -280,9 +280,27 @@ static void counted(void)
     world_close(&w);
 }
 
+/* An mvproxy says that its server is not ready, and there is nobody else: that is the answer, word by word. */
+static void unready_alone(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    world_start(&w);
+    c = client(&w);
+    ask(c, "GET", "");
+    ok(has(conn(&w.peers[0], 0), "\r\n\r\n"), "the only one is asked");
+    say(conn(&w.peers[0], 0), "HTTP/1.1 503 Service Unavailable\r\nX-Mvproxy-Try-Another: true\r\n"
+                              "Content-Length: 8\r\n\r\nstarting");
+    ok(has(c, "HTTP/1.1 503 ") && has(c, "\r\n\r\nstarting"), "what it says is the answer");
+    world_close(&w);
+}
+
 int main(void)
 {
     counted();
+    unready_alone();
     down(1, "GET", "");
     down(1, "POST", "Content-Length: 0\r\n");
     down(2, "GET", "");
