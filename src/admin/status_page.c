@@ -359,23 +359,26 @@ static void put_certificates(const struct status *s, struct buf *out)
     html_raw(out, "</tbody>\n</table>\n</section>\n");
 }
 
-static void put_fact(const char *name, const char *value, const char *mood, struct buf *out)
+static void begin_fact(const char *name, const char *mood, struct buf *out)
 {
     buf_printf(out, "<tr><th scope=\"row\">%s</th><td class=\"wrap %s\">", name, mood);
+}
+
+static void put_fact(const char *name, const char *value, const char *mood, struct buf *out)
+{
+    begin_fact(name, mood, out);
     html_name(out, value);
     html_raw(out, "</td></tr>\n");
 }
 
 static void put_refused(const char *what, const char *why, uint64_t for_ms, struct buf *out)
 {
-    char text[1024];
-    struct buf b = {.p = text, .cap = sizeof(text), .ceiling = sizeof(text)};
-
-    buf_append_str(&b, "for ");
-    html_duration(&b, for_ms);
-    buf_printf(&b, ": %s", why);
-    buf_append_char(&b, '\0');
-    put_fact(what, b.failed ? why : text, "bad", out);
+    begin_fact(what, "bad", out);
+    html_raw(out, "for ");
+    html_duration(out, for_ms);
+    html_raw(out, ": ");
+    html_name(out, why);
+    html_raw(out, "</td></tr>\n");
 }
 
 static void put_process(const struct status *s, struct buf *out)
