@@ -233,7 +233,6 @@ static void refuse(struct call *c, unsigned status, const char *text)
 {
     c->status = status;
     c->content_type = "text/plain; charset=utf-8";
-    c->encoding = NULL;
     buf_reset(&c->body);
     buf_append_str(&c->body, text);
 }

@@ -725,10 +725,42 @@ static void test_untaken(void)
     world_end(&w);
 }
 
+/* Whatever was begun, what comes then is text. */
+static void test_without_memory(void)
+{
+    enum { OF_CLIENT = 7 };
+    static const char request[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: application/openmetrics-text\r\n"
+                                  "Accept-Encoding: gzip\r\nConnection: close\r\n\r\n";
+    unsigned refused = 0, plain = 0;
+    struct world w;
+    uint64_t all;
+
+    world_init(&w, "127.0.0.1", NULL);
+    all = mem_calls();
+    ok(has(ask(&w, NULL, request), "Content-Encoding: gzip\r\n"), "with memory: compressed");
+    all = mem_calls() - all;
+    for (uint64_t n = OF_CLIENT + 1; n <= all; n++) {
+        const char *a;
+
+        mem_fail_nth(n);
+        a = ask(&w, NULL, request);
+        mem_fail_nth(0);
+        if (strstr(a, "HTTP/1.1 500 ") == NULL || body_of(a)[0] == '\0')
+            continue;
+        refused++;
+        plain += has(a, "Content-Type: text/plain; charset=utf-8\r\n") && strstr(a, "Content-Encoding") == NULL &&
+                 strcmp(body_of(a), "out of memory\n") == 0;
+    }
+    ok(refused > 0, "without memory: refused");
+    is_int((int)plain, (int)refused, "in plain text");
+    world_end(&w);
+}
+
 int main(void)
 {
     make_certs();
     test_pages();
+    test_without_memory();
     test_page();
     test_page_given_up();
     test_manners();
