@@ -605,10 +605,12 @@ static size_t asks(struct world *w, int fd, const char *path)
 
 static void test_crowd(void)
 {
-    int fds[LIMIT_ADMIN_CONNECTIONS + 2], scraper, early;
+    int fds[LIMIT_ADMIN_CONNECTIONS + 2], scraper, early, quiet;
     struct world w;
 
     world_init(&w, "127.0.0.1", NULL);
+    quiet = dial_from(&w, "127.0.0.4");
+    loop_run_once(w.loop, 20);
     scraper = dial_from(&w, "127.0.0.2");
     ok(asks(&w, scraper, "/metrics") > 0, "somebody reads the metrics, and stays");
     early = dial_from(&w, "127.0.0.3");
@@ -617,28 +619,46 @@ static void test_crowd(void)
         fds[i] = dial_from(&w, "127.0.0.3");
         loop_run_once(w.loop, 20);
     }
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < 5; i++)
         ok(is_closed(&w, fds[i]),
            "too many connections: the silent of the address with most go, the oldest first (%zu)", i);
-    ok(is_open(&w, fds[4]) && is_open(&w, fds[ROWS(fds) - 1]), "and no more than need be");
+    ok(is_open(&w, fds[5]) && is_open(&w, fds[ROWS(fds) - 1]), "and no more than need be");
     ok(is_open(&w, early), "not who has asked");
-    ok(asks(&w, scraper, "/metrics") > 0, "nor another address");
-    ok(has(get(&w, NULL, "/metrics"), "mvproxy_admin_limits_total{limit=\"connections\"} 5\n"), "which is counted");
+    ok(is_open(&w, quiet), "nor another address, older and as silent");
+    ok(asks(&w, scraper, "/metrics") > 0, "nor one that asks");
+    ok(has(get(&w, NULL, "/metrics"), "mvproxy_admin_limits_total{limit=\"connections\"} 6\n"), "which is counted");
     for (size_t i = 0; i < ROWS(fds); i++)
         close(fds[i]);
-    for (int i = 0; i < 5; i++)
-        loop_run_once(w.loop, 1);
-    for (size_t i = 0; i < ROWS(fds) - 4; i++) {
+    (void)is_open(&w, early); /* turns of the loop */
+    for (size_t i = 0; i < ROWS(fds) - 5; i++) {
         fds[i] = dial_from(&w, "127.0.0.3");
         loop_run_once(w.loop, 20);
     }
-    for (int i = 0; i < 20; i++)
-        loop_run_once(w.loop, 1);
     ok(is_open(&w, fds[0]), "who has gone by himself is not counted any more");
-    for (size_t i = 0; i < ROWS(fds) - 4; i++)
+    for (size_t i = 0; i < ROWS(fds) - 5; i++)
         close(fds[i]);
+    close(quiet);
     close(early);
     close(scraper);
+    world_end(&w);
+}
+
+/* Two addresses with as many, and one more of each at once: each gives one. */
+static void test_two_crowds(void)
+{
+    int fds[LIMIT_ADMIN_CONNECTIONS + 2];
+    struct world w;
+
+    world_init(&w, "127.0.0.1", NULL);
+    for (size_t i = 0; i < ROWS(fds); i++) {
+        fds[i] = dial_from(&w, i % 2 == 0 ? "127.0.0.2" : "127.0.0.3");
+        if (i < LIMIT_ADMIN_CONNECTIONS)
+            loop_run_once(w.loop, 20);
+    }
+    ok(is_closed(&w, fds[0]) && is_closed(&w, fds[1]), "the oldest of each goes");
+    ok(is_open(&w, fds[2]), "and no other");
+    for (size_t i = 0; i < ROWS(fds); i++)
+        close(fds[i]);
     world_end(&w);
 }
 
@@ -771,6 +791,7 @@ int main(void)
     test_handshakes_refused();
     test_handshake_timeout();
     test_crowd();
+    test_two_crowds();
     test_crowd_at_once();
     test_out_of_descriptors();
     test_untaken();

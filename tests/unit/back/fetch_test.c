@@ -254,9 +254,14 @@ static void connections(void)
     kit_close(&k);
 }
 
-/* Walks a failing allocation through start, dial, head, gzipped body and end: an error or success, never a crash. */
+/*
+ * Walks a failing allocation through start, dial, head, gzipped body and end: an error or success, never a crash, nor a
+ * request without what did not fit.
+ */
 static void memory(bool tls)
 {
+    static char text[20000];
+    const struct http_field long_field = {.name = SLICE_LIT("X-Long"), .value = slice_of(text, sizeof(text))};
     static struct kit k;
     bool clean = false;
     unsigned failures = 0, n;
@@ -275,6 +280,9 @@ static void memory(bool tls)
             tap_bail("no memory");
         buf_reset(&g.body);
         o = opts_of(&k);
+        memset(text, 'x', sizeof(text));
+        o.fields = &long_field;
+        o.n_fields = 1;
         mem_fail_nth(n);
         before = mem_calls();
         f = fetch_start(k.back, k.loop, &o, on_done, &g);
@@ -287,6 +295,8 @@ static void memory(bool tls)
         if (f != NULL && g.ok && !slice_eq(buf_slice(&g.body), SLICE_LIT("hello")))
             ok(false, "a wrong body after failure %u", n);
         mem_fail_nth(0);
+        if (k.n_conns > 0 && buf_has(&k.conns[0].got, "X-Long: \r\n"))
+            ok(false, "a request without its field after failure %u", n);
         settle(k.loop);
         got_free(&g);
         if (origin_in_flight(k.origin) != 0)

@@ -4,6 +4,7 @@
  */
 #include <sys/resource.h>
 
+#include "base/clock.h"
 #include "net/listener.h"
 #include "unit/back/kit.h"
 
@@ -202,6 +203,36 @@ static void idle_reaping(void)
     kit_close(&k);
 }
 
+/* One after the other: each has its own time, whatever became of the one before. */
+static void idle_at_different_times(void)
+{
+    static struct kit k;
+    struct call c[2];
+
+    clock_fake(clock_us(), clock_wall_us());
+    kit_open(&k, false, 0);
+    kit_origin(&k, &(struct origin_opts){.idle_timeout_ms = 100});
+    for (size_t i = 0; i < 2; i++)
+        call_start(&c[i], &k, "GET", "/");
+    for (size_t i = 0; i < 2; i++) {
+        struct server_conn *s = kit_conn(&k, i);
+
+        ok(conn_has(s, "\r\n\r\n"), "request %zu", i);
+        conn_say(s, OK5);
+        ok(run_until(k.loop, kit_metric(&k, "mvproxy_back_connections", "idle") > (double)i), "idle");
+        clock_fake(clock_us() + 60000, clock_wall_us());
+    }
+    ok(run_until(k.loop, kit_metric(&k, "mvproxy_back_connections", "idle") < 2), "the first has had its time");
+    settle(k.loop);
+    is_double(kit_metric(&k, "mvproxy_back_connections", "idle"), 1, "the other one has not");
+    clock_fake(clock_us() + 60000, clock_wall_us());
+    ok(run_until(k.loop, kit_metric(&k, "mvproxy_back_connections", "idle") < 1), "until it has");
+    for (size_t i = 0; i < 2; i++)
+        call_free(&c[i]);
+    clock_real();
+    kit_close(&k);
+}
+
 /* The owner lets go: idle connections close, what is under way finishes. */
 static void origin_life(void)
 {
@@ -334,6 +365,7 @@ int main(void)
     surplus();
     busy();
     idle_reaping();
+    idle_at_different_times();
     origin_life();
     addresses();
     bad_tls();

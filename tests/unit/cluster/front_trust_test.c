@@ -70,6 +70,20 @@ static void put_right_here(void)
     world_end(&w);
 }
 
+/* Nobody is asserted any more: then their words are nobody's trouble. */
+static void not_needed(void)
+{
+    struct world w;
+
+    begin(&w, MAP("X-Login"));
+    sim_run_ms(w.loop, 1000);
+    ok(!trusted(&w), "other words");
+    w.opts.front.headers = NULL;
+    cluster_update(w.cluster, &w.opts);
+    ok(trusted(&w), "a reload without a certificate for clients: ready at once");
+    world_end(&w);
+}
+
 /* Or over there: while words differ each reload asks, and while they agree none does that changes none. */
 static void put_right_there(void)
 {
@@ -114,6 +128,7 @@ int main(void)
 {
     told();
     put_right_here();
+    not_needed();
     put_right_there();
     not_told();
     return tap_end();
