@@ -12,6 +12,7 @@
 #include "cluster/leases.h"
 #include "cluster/publish.h"
 #include "cluster/pulse.h"
+#include "cluster/readiness.h"
 #include "cluster/server.h"
 #include "net/loop.h"
 
@@ -94,7 +95,7 @@ void cluster_local_describe(struct cluster *c, char *text, size_t n)
                        "discovery, fails as well",
                        (double)pulse.age_ms / 1000);
     else if (s == READINESS_READY)
-        (void)snprintf(text, n, "not needed: the local API server is ready");
+        (void)snprintf(text, n, "not needed: the local API server answers");
     else
         (void)snprintf(text, n, "active for %.1f s: the local API server is %s",
                        (double)readiness_age_ms(c->readiness) / 1000, readiness_name(s));
@@ -112,6 +113,8 @@ bool cluster_local_reachable(struct cluster *c, char *reason, size_t n)
      * answer is no outage: the next is missed as well by then. */
     if (pulse.state == PULSE_UNREACHABLE && pulse.age_ms >= PULSE_INTERVAL_MS + PULSE_TIMEOUT_MS)
         return not_yet(reason, n, "the local kube-apiserver does not answer", pulse.failure);
+    if (readiness_state(c->readiness) == READINESS_STARTING)
+        return not_yet(reason, n, "the local kube-apiserver is starting", "its /readyz has not been good yet");
     if ((failure == NULL && refresh_polls(c->local->discovery) > 0) || refresh_refused(c->local->discovery))
         return true;
     return not_yet(reason, n,

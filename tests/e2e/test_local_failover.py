@@ -101,6 +101,8 @@ def test_starting(world):
     world.sim.start_server("a", **{"starts-unready": True})
     until(lambda: world.ask("GET", "/readyz").status == 500, "the server to answer")
     until(lambda: "starting" in world.proxies["a"].get("/statusz")[1], "the state")
+    until(lambda: "local-apiserver: the local kube-apiserver is starting: its /readyz" in fixture.ctl(world, "status")[1], "mvproxyctl to say so")
+    equal((fixture.ctl(world, "status")[0], world.proxies["a"].ready()), (1, False), "status and /readyz")
     mark = world.sim.mark()
     for _ in range(20):
         equal(world.ask("GET", MAPS).status, 200, "GET")
