@@ -41,6 +41,7 @@ struct sim_etcd {
     uint64_t cluster, revision, compacted, next_lease, ranges, writes;
     struct list pairs, leases, watchers, history;
     bool leaderless, deaf;
+    bool ends_watches;
     unsigned answer_status;
     const char *refused; /* path */
     const char *answer;
@@ -433,7 +434,7 @@ static void serve_watch(struct sim_etcd *e, struct sim_request *q)
         buf_release(&b);
         buf_append_str(&b, "{\"result\":{");
         put_header(e, &b);
-        buf_append_str(&b, ",\"created\":true}}\n");
+        buf_append_str(&b, e->ends_watches ? ",\"created\":true,\"canceled\":true}}\n" : ",\"created\":true}}\n");
         if (from <= e->compacted)
             put_compacted(e, &b);
     } while (b.failed);
@@ -620,6 +621,11 @@ void sim_etcd_answer(struct sim_etcd *e, unsigned status, const char *body)
 void sim_etcd_refuse(struct sim_etcd *e, const char *path)
 {
     e->refused = path;
+}
+
+void sim_etcd_end_watches(struct sim_etcd *e, bool at_once)
+{
+    e->ends_watches = at_once;
 }
 
 void sim_etcd_reset(struct sim_etcd *e, uint64_t cluster)

@@ -35,6 +35,8 @@ void sim_etcd_say(struct sim_etcd *e, const char *bytes);
 void sim_etcd_answer(struct sim_etcd *e, unsigned status, const char *body);
 /* Requests to this path are refused, all others are not; NULL: none. */
 void sim_etcd_refuse(struct sim_etcd *e, const char *path);
+/* Each watch that is opened is ended by the answer that opens it. */
+void sim_etcd_end_watches(struct sim_etcd *e, bool at_once);
 /* The cluster is another one from now on: empty, with revisions from the beginning. */
 void sim_etcd_reset(struct sim_etcd *e, uint64_t cluster);
 

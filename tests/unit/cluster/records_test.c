@@ -338,6 +338,26 @@ static void one_kind_fails(void)
     }
 }
 
+/* It takes every request to watch, and ends it with the answer, as one does whose roles forbid it. */
+static void watches_end(void)
+{
+    struct story s;
+    char text[512];
+
+    begin(&s, 1);
+    put_record(&s, s.b, "10.0.0.21", 6443, 3600);
+    sim_etcd_end_watches(s.etcd, true);
+    world_start(&s.w);
+    ok(world_ready(&s.w, 10000), "ready");
+    sim_run_ms(s.w.loop, 60000);
+    is_double(world_metric(&s.w, "mvproxy_etcd_working", NULL), 0, "without a watch: shown");
+    cluster_etcd_state(s.w.cluster, text, sizeof text);
+    ok(strstr(text, "it ends each watch at once") != NULL, "said: %s", text);
+    sim_etcd_end_watches(s.etcd, false);
+    is_u64(changes(&s, 120000), 1, "it works again, once");
+    end(&s, 1);
+}
+
 static void faults(void)
 {
     static const struct {
@@ -563,6 +583,7 @@ int main(void)
     garbage();
     not_etcd();
     one_kind_fails();
+    watches_end();
     faults();
     slow();
     only_source();
