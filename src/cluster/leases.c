@@ -10,7 +10,7 @@
 
 /* kube-apiserver renews every 10 s ± 4 %: two renewals missed by everybody mean that the watch is dead, not the
  * cluster. */
-enum { SILENCE_MS = 25000, LEASE_ARENA = 2 * LIMIT_WATCH_LINE_BYTES, REPLACED_US = 25 * 1000 * 1000 };
+enum { SILENCE_MS = 25000, LEASE_ARENA = 2 * LIMIT_WATCH_LINE_BYTES };
 
 /*
  * 1.26 labels its Leases otherwise than all later versions. Two selectors are two collections to the API server. What
@@ -69,7 +69,7 @@ static bool counts(const struct leases *l, const struct lease *lease, struct sli
 
     if (p == NULL || !p->leased || is_of(p->holder, lease->name))
         return true;
-    return lease->renew_us > p->renew_us + (lease_is_126(lease) ? REPLACED_US : 0);
+    return lease->renew_us > p->renew_us + (lease_is_126(lease) ? PEERS_REPLACED_MS * 1000ll : 0);
 }
 
 static void gone(struct leases *l, struct slice name, bool unseen)
@@ -98,7 +98,7 @@ static void take(struct leases *l, struct lease *lease, struct slice id)
 {
     enum peer_lease which = lease_is_126(lease) ? PEER_LEASE_126 : PEER_LEASE;
 
-    if (counts(l, lease, id)) {
+    if (counts(l, lease, id) || peers_saw_other(l->peers, id, lease->renew_us)) {
         lease->name = id;
         peers_lease(l->peers, lease);
     } else if (says_where(l, lease, id)) {

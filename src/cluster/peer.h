@@ -36,6 +36,8 @@ struct peer {
     int64_t renew_us, rhythm_us; /* by its own clock: the last renewal, and the time from the one before to it (0:
                                     unknown) */
     uint64_t duration_ms;        /* 0: no Lease */
+    /* The renewal that was seen last in another Lease of the same server, since the last of this one. 0: none. */
+    int64_t other_us;
     struct {
         char *host; /* NULL: this source says nothing */
         unsigned port;

@@ -369,6 +369,7 @@ static void take_lease(struct peer *peer, const struct lease *l, uint64_t now)
     peer->seen_ms = now;
     peer->leased = true;
     peer->left = false;
+    peer->other_us = 0;
 }
 
 static void first_lease(struct peers *p, const struct lease *l)
@@ -459,6 +460,17 @@ void peers_tag(struct peers *p, struct slice id, enum peer_lease which, struct s
 
     if (peer != NULL)
         report(p, peer, peer_set_tag(peer, which, tag));
+}
+
+bool peers_saw_other(struct peers *p, struct slice id, int64_t renew_us)
+{
+    struct peer *peer = peers_find(p, id);
+    bool moved = peer != NULL && peer->other_us != 0 && renew_us != peer->other_us;
+
+    if (peer == NULL)
+        return false;
+    peer->other_us = renew_us;
+    return moved && loop_now_ms(p->o.loop) - peer->seen_ms >= PEERS_REPLACED_MS;
 }
 
 void peers_lend_address(struct peers *p, struct slice id, struct slice address)

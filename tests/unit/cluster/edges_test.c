@@ -161,7 +161,7 @@ static void without_duration(void)
 
 /* Its later Lease is silent, and the one of 1.26 counts before that matters, whenever in turn all others renew theirs.
  */
-static void never_lapses_on_the_way_back(uint64_t at_ms)
+static void never_lapses_on_the_way_back(uint64_t at_ms, int64_t clock_us)
 {
     struct world w;
     struct kube_server *b;
@@ -173,12 +173,20 @@ static void never_lapses_on_the_way_back(uint64_t at_ms)
     ok(world_ready(&w, 2000), "ready");
     sim_run_ms(w.loop, 60000 + at_ms);
     kube_set_minor(b, 26);
-    kube_start(b, 0);
+    kube_start(b, clock_us);
     for (unsigned i = 0; i < 300; i++) {
         sim_run_ms(w.loop, 200);
         lapsed = lapsed || world_peer_of(&w, b)->life != SERVED_LIVE;
     }
     ok(!lapsed, "taken back to 1.26 after %llu s: live all the time", (unsigned long long)at_ms / 1000);
+    lapsed = false;
+    kube_set_minor(b, 34);
+    kube_start(b, 2 * clock_us);
+    for (unsigned i = 0; i < 300; i++) {
+        sim_run_ms(w.loop, 200);
+        lapsed = lapsed || world_peer_of(&w, b)->life != SERVED_LIVE;
+    }
+    ok(!lapsed, "and upgraded again");
     world_end(&w);
 }
 
@@ -251,7 +259,8 @@ int main(void)
     full_of_the_dead();
     without_duration();
     for (uint64_t ms = 0; ms < 10000; ms += 1000)
-        never_lapses_on_the_way_back(ms);
+        never_lapses_on_the_way_back(ms, 0);
+    never_lapses_on_the_way_back(3000, -1000 * 1000000ll); /* and its clock is set back */
     found_on_the_way_back();
     all_the_way_back();
     return tap_end();

@@ -292,6 +292,7 @@ static void toggle_peers(struct schedule *s, unsigned node)
     bool on = fleet_proxy_up(s->fleet, node) == 0;
 
     schedule_say(s, "mvproxy %u reloads with%s peers", node, on ? "" : "out");
+    schedule_withdraw(s, node);
     fleet_set_peers(s->fleet, node, on);
 }
 
@@ -337,6 +338,7 @@ static void another_step(struct schedule *s, unsigned kind, unsigned node)
     switch (s->kinds > 18 ? kind : 0) {
     case 16:
         schedule_say(s, "mvproxy %u stops", node);
+        schedule_withdraw(s, node);
         fleet_stop_proxy(s->fleet, node);
         break;
     case 17:
@@ -594,6 +596,8 @@ static void was_found(void)
         {2548, 18, "a request that a peer took with it when it died was not another's"},
         {1247717, 18, "a tag that an older Lease of the same server had said was no news"},
         {585, 19, "Leases that nobody renews any more were taken for a dead watch"},
+        {3000834, 19, "the later Lease of a server was held on to when its clock was set back"},
+        {3003428, 19, "where a peer is that came back was asked of who cannot hear of it"},
     };
 
     for (size_t i = 0; i < ROWS(found); i++)

@@ -126,9 +126,18 @@ static uint64_t patience(struct schedule *s)
 static void note_met(struct schedule *s)
 {
     for (unsigned i = 0; i < s->nodes; i++)
-        for (unsigned j = 0; j < s->nodes; j++)
-            s->met[i][j] = fleet_proxy_up(s->fleet, i) > 0 &&
-                           (s->met[i][j] || (believed(s, j) && in_touch(s, i, j) > patience(s)));
+        for (unsigned j = 0; j < s->nodes; j++) {
+            bool up = fleet_proxy_up(s->fleet, i) > 0, near = in_touch(s, i, j) > patience(s);
+
+            s->met[i][j] = up && (s->met[i][j] || (believed(s, j) && near));
+            s->told[i][j] = up && (s->told[i][j] || near);
+        }
+}
+
+void schedule_withdraw(struct schedule *s, unsigned node)
+{
+    for (unsigned i = 0; i < s->nodes; i++)
+        s->told[i][node] = false;
 }
 
 void schedule_note(struct schedule *s)
@@ -152,8 +161,9 @@ static bool takes_over(struct schedule *s, unsigned node, unsigned other, uint64
 {
     uint64_t up = min_of(fleet_server_up(s->fleet, other), fleet_proxy_up(s->fleet, other));
 
-    return s->kinds > 17 && fleet_server_up(s->fleet, node) == 0 && s->met[node][other] && !schedule_etcd_troubled(s) &&
-           s->lied_ms[other] == 0 && min_of(up, fleet_path_up(s->fleet, node, other)) > bound;
+    return s->kinds > 17 && fleet_server_up(s->fleet, node) == 0 && s->met[node][other] && s->told[node][other] &&
+           !schedule_etcd_troubled(s) && s->lied_ms[other] == 0 &&
+           min_of(up, fleet_path_up(s->fleet, node, other)) > bound;
 }
 
 static void judge_404(struct schedule *s, const struct fleet_answer *a)

@@ -34,6 +34,7 @@ struct schedule {
     bool tell, failed;
     char apis[NODES_MAX][600];
     bool heard[NODES_MAX][NODES_MAX]; /* this mvproxy, since it started, of that server */
+    bool told[NODES_MAX][NODES_MAX];  /* and where it is, since that was withdrawn */
     bool met[NODES_MAX][NODES_MAX];   /* and has read it, as it is or was last */
     uint64_t slow_ms;                 /* until when some server was slow to answer, or memory short */
     uint64_t deaf_ms;                 /* when watches fell silent; 0: never */
@@ -67,6 +68,8 @@ struct gvr schedule_gvr(size_t thing);
 
 /* Who may have seen whose Lease, through his own server; who has read whom. To be called before anything changes. */
 void schedule_note(struct schedule *s);
+/* A node's mvproxy takes back what it has said of itself. */
+void schedule_withdraw(struct schedule *s, unsigned node);
 bool schedule_etcd_troubled(struct schedule *s);
 /* What a server has that was read, and is there or only away, is in the merged document: clients act on what vanishes.
  */
