@@ -341,6 +341,19 @@ bool cluster_fails_over(const struct cluster *c)
     return c->o.local_failover && c->o.peers_enabled;
 }
 
+bool cluster_peers_answer(const struct cluster *c)
+{
+    const struct served *s = publish_current(c->publish);
+
+    for (size_t i = 0; cluster_fails_over(c) && i < served_n_peers(s); i++) {
+        const struct served_peer *p = served_peer_at(s, i);
+
+        if (p->life == SERVED_LIVE && p->discovery_known && p->origin != NULL && origin_healthy(p->origin))
+            return true;
+    }
+    return false;
+}
+
 enum readiness_state cluster_local_state(const struct cluster *c)
 {
     return readiness_state(c->readiness);

@@ -83,6 +83,9 @@ void cluster_local_etag_seen(struct cluster *c, struct slice etag);
  */
 bool cluster_fails_over(const struct cluster *c);
 enum readiness_state cluster_local_state(const struct cluster *c);
+/* Requests for resources have somebody who answers whatever the local server's state: it may be failed over, and a live
+ * peer that is no outlier has said what it serves. */
+bool cluster_peers_answer(const struct cluster *c);
 /* A request to the local server failed. `unreachable`: no connection could be made. */
 void cluster_local_failed(struct cluster *c, bool unreachable);
 /* One line on the local server's state, for people. */

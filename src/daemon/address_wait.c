@@ -27,10 +27,19 @@ static void succeed(struct app *a)
     address_wait_say(a);
 }
 
+static bool has_settled(const struct app *a)
+{
+    return loop_now_ms(a->loop) - a->address_taken_ms >= ADDRESS_WAIT_SETTLES_MS;
+}
+
 bool address_wait_is_over(const struct app *a)
 {
-    return loop_now_ms(a->loop) - a->address_taken_ms >= ADDRESS_WAIT_SETTLES_MS &&
-           cluster_local_state(a->cluster) == READINESS_READY;
+    return has_settled(a) && cluster_local_state(a->cluster) == READINESS_READY;
+}
+
+bool address_wait_has_peers(const struct app *a)
+{
+    return has_settled(a) && cluster_peers_answer(a->cluster);
 }
 
 static void give_up(struct app *a, const struct err *err)

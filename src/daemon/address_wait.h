@@ -21,6 +21,8 @@ bool address_wait_begin(struct app *a, struct err *err);
  * kube-apiserver that only starts. True: that server is ready.
  */
 bool address_wait_is_over(const struct app *a);
+/* As that, but peers answer in place of the server that had the address: nobody needs to wait for it. */
+bool address_wait_has_peers(const struct app *a);
 /* A line for each address. */
 void address_wait_say(const struct app *a);
 

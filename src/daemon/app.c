@@ -45,7 +45,8 @@ static void accept_when_ready(struct app *a)
 
     if (a->held_beats == 0)
         return;
-    if (readiness_checks_pass(a, reason, sizeof(reason)) && (a->inherited || address_wait_is_over(a)))
+    if ((readiness_checks_pass(a, reason, sizeof(reason)) && (a->inherited || address_wait_is_over(a))) ||
+        (!a->inherited && address_wait_has_peers(a)))
         a->held_beats = 1;
     else if (!a->admin_waits && a->held_beats > APP_HELD_BEATS)
         a->held_beats = APP_HELD_BEATS;

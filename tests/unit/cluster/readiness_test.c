@@ -19,6 +19,7 @@ static void start(struct world *w, bool failover)
     world_start(w);
     ok(world_ready(w, 2000), "ready");
     is_int(cluster_local_state(w->cluster), READINESS_READY, "the local server, too");
+    is_int(cluster_peers_answer(w->cluster), failover, "its peer could answer, if it may");
 }
 
 static double active(struct world *w)
@@ -42,6 +43,7 @@ static void restart(void)
     kube_stop(w.local, false);
     sim_run_ms(w.loop, SOON_MS);
     is_state(&w, READINESS_UNREACHABLE, "killed: noticed at once");
+    ok(cluster_peers_answer(w.cluster), "its peer answers");
     kube_forbid(w.local, "/readyz", 500);
     kube_start(w.local, 0);
     sim_run_ms(w.loop, POLLS_MS);

@@ -22,6 +22,7 @@ static struct {
     int error; /* of listening; 0: it succeeds */
     unsigned asked, drained;
     enum readiness_state state;
+    bool peers;
 } world;
 
 /* ---- in place of net, front, cluster and drain ---- */
@@ -53,6 +54,12 @@ enum readiness_state cluster_local_state(const struct cluster *c)
 {
     (void)c;
     return world.state;
+}
+
+bool cluster_peers_answer(const struct cluster *c)
+{
+    (void)c;
+    return world.peers;
 }
 
 /* ---- stories ---- */
@@ -132,9 +139,13 @@ static void comes_free(void)
     is_u64(lines() - before, 3, "a line for each");
     is_u64(a.held_beats, ADDRESS_WAIT_BEATS, "nobody is accepted yet");
     one_timer()->now_ms += ADDRESS_WAIT_SETTLES_MS - 1;
-    ok(!address_wait_is_over(&a), "who had it may still be seen");
+    world.peers = true;
+    ok(!address_wait_is_over(&a) && !address_wait_has_peers(&a), "who had it may still be seen");
     one_timer()->now_ms++;
     ok(!address_wait_is_over(&a), "the local server starts anew");
+    ok(address_wait_has_peers(&a), "peers answer meanwhile");
+    world.peers = false;
+    ok(!address_wait_has_peers(&a), "unless there is none");
     world.state = READINESS_READY;
     ok(address_wait_is_over(&a), "and is ready");
     is_u64(one_timer()->due_ms, 0, "no timer any more");
