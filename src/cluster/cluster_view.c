@@ -5,6 +5,7 @@
 
 #include "back/back.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "cluster/cluster.h"
 #include "cluster/cluster_internal.h"
 #include "cluster/comparer.h"
@@ -126,6 +127,13 @@ uint64_t cluster_skewed_ms(const struct cluster *c)
 uint64_t cluster_uneven_ms(const struct cluster *c)
 {
     return c->uneven ? loop_now_ms(c->loop) - c->uneven_since_ms : UINT64_MAX;
+}
+
+uint64_t cluster_uneven_gv_ms(const struct cluster *c, struct slice group, struct slice version)
+{
+    uint64_t since = comparer_uneven_since(c->comparer, group, version);
+
+    return since == 0 ? 0 : clock_ms() - since;
 }
 
 static int by_host(const void *a, const void *b)

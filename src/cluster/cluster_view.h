@@ -57,6 +57,8 @@ struct cluster_view {
 uint64_t cluster_skewed_ms(const struct cluster *c);
 /* For how long known servers have not served the same; UINT64_MAX: they do. */
 uint64_t cluster_uneven_ms(const struct cluster *c);
+/* Likewise of one group/version, and as they differ now; 0 as well if it has not been compared yet. */
+uint64_t cluster_uneven_gv_ms(const struct cluster *c, struct slice group, struct slice version);
 /* False when out of memory. To be freed. */
 MEM_CHECK bool cluster_view_take(struct cluster *c, struct cluster_view *out);
 void cluster_view_free(struct cluster_view *v);

@@ -86,7 +86,7 @@ static void begin(void *arg)
 
     if (c->now != NULL || c->next == NULL)
         return;
-    c->now = comparison_new(c->next);
+    c->now = comparison_new(c->next, c->done);
     if (c->now == NULL) {
         retry_later(c);
         return;
@@ -113,4 +113,9 @@ const struct comparison_result *comparer_result(const struct comparer *c)
     static const struct comparison_result none;
 
     return c->done == NULL ? &none : comparison_result(c->done);
+}
+
+uint64_t comparer_uneven_since(const struct comparer *c, struct slice group, struct slice version)
+{
+    return c->done == NULL ? 0 : comparison_uneven_since(c->done, group, version);
 }

@@ -21,5 +21,7 @@ void comparer_free(struct comparer *c); /* NULL is fine */
 void comparer_take(struct comparer *c, struct served *s);
 /* Of the last snapshot that was compared; zeros before. Until the loop goes on. */
 const struct comparison_result *comparer_result(const struct comparer *c);
+/* As comparison_uneven_since(). */
+uint64_t comparer_uneven_since(const struct comparer *c, struct slice group, struct slice version);
 
 #endif

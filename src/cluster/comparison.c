@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cluster/comparison.h"
 
+#include "base/clock.h"
 #include "base/strmap.h"
 
 enum { KNOWN_DOCUMENTS = 16, FIRST_ROOM = 64 };
@@ -12,6 +13,8 @@ struct row {
     struct served_gv gv;
     enum served_half half;
     uint64_t hash;       /* as the first document describes it that has it */
+    uint64_t sum;        /* of how all documents describe it */
+    uint64_t since_ms;   /* it has been uneven in this way; 0: it is not */
     size_t seen;         /* by so many documents; 0: only an index of schemas names it */
     size_t document;     /* the last of these */
     bool differs;        /* of these */
@@ -21,6 +24,8 @@ struct row {
 
 struct comparison {
     struct served *served;
+    const struct comparison *before; /* until this one is over */
+    uint64_t now_ms;
     struct strmap *by_name; /* row number + 1 */
     struct row *rows;
     size_t n, cap, n_skewed;
@@ -38,13 +43,15 @@ struct comparison {
     struct comparison_result result;
 };
 
-struct comparison *comparison_new(struct served *s)
+struct comparison *comparison_new(struct served *s, const struct comparison *before)
 {
     struct comparison *c = mem_zalloc(sizeof *c);
 
     if (c == NULL)
         return NULL;
     c->served = served_ref(s);
+    c->before = before;
+    c->now_ms = clock_ms() > 0 ? clock_ms() : 1;
     c->by_name = strmap_new();
     if (c->by_name != NULL)
         return c;
@@ -161,6 +168,7 @@ static bool note_version(struct comparison *c, const struct disco_version *v)
     if (r->seen == 0)
         r->hash = v->hash;
     r->differs = r->differs || r->hash != v->hash;
+    r->sum += r->document != c->document ? v->hash : 0;
     r->seen += r->document != c->document;
     r->document = c->document;
     return true;
@@ -225,9 +233,34 @@ static bool step_schemas(struct comparison *c)
     return c->skewed != NULL;
 }
 
+/* NULL: there is none of that name. */
+static const struct row *row_of(const struct comparison *c, struct slice group, struct slice version)
+{
+    char text[GVR_KEY_BYTES];
+    struct slice key = gvr_key(&(struct gvr){group, version, slice_of("", 0)}, text);
+    uintptr_t number = key.p == NULL ? 0 : (uintptr_t)strmap_get(c->by_name, key);
+
+    return number > 0 ? &c->rows[number - 1] : NULL;
+}
+
+uint64_t comparison_uneven_since(const struct comparison *c, struct slice group, struct slice version)
+{
+    const struct row *r = row_of(c, group, version);
+
+    return r == NULL ? 0 : r->since_ms;
+}
+
+/* As it was before, or from now on. */
+static uint64_t since_of(const struct comparison *c, const struct row *r)
+{
+    const struct row *was = c->before == NULL ? NULL : row_of(c->before, r->gv.group, r->gv.version);
+
+    return was != NULL && was->since_ms > 0 && was->sum == r->sum ? was->since_ms : c->now_ms;
+}
+
 static bool step_rows(struct comparison *c)
 {
-    const struct row *r = &c->rows[c->at];
+    struct row *r = &c->rows[c->at];
 
     if (c->at == c->n) {
         c->part = PART_OVER;
@@ -236,7 +269,10 @@ static bool step_rows(struct comparison *c)
     c->at++;
     if (r->seen > 0) {
         c->result.gvs++;
-        c->result.uneven += r->differs || r->seen < c->documents[r->half];
+        if (r->differs || r->seen < c->documents[r->half]) {
+            c->result.uneven++;
+            r->since_ms = since_of(c, r);
+        }
     }
     if (r->skewed && !served_excluded(c->served, r->gv.group, r->gv.version))
         c->skewed[c->result.n_skewed++] = r->gv;

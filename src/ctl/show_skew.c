@@ -173,11 +173,26 @@ static void add_nobody(struct table *t, struct json_object *row, const char *who
     table_cell(t, TABLE_PLAIN, "%s", "");
 }
 
+enum { HOUR_S = 3600, DAY_S = 24 * HOUR_S };
+
+/* Of this resource it has been counted for less than the others, or than a day. */
+static const char *nobody_in(struct json_object *row, char text[64])
+{
+    double counted = field_number(row, "countedSeconds");
+    char age[32];
+
+    if (field(row, "countedSeconds") == NULL || counted >= DAY_S)
+        return "nobody";
+    (void)snprintf(text, 64, "nobody in %s", field_duration(counted, age, sizeof(age)));
+    return text;
+}
+
 /* All who are known, and how many requests were by others. True: somebody has asked, or that is not known. */
 static bool add_askers(struct table *t, struct json_object *row)
 {
     struct json_object *list = field(row, "askers");
     double requests = field_number(row, "requests"), lately = field_number(row, "requestsLately");
+    char nobody[64];
 
     for (size_t i = 0; i < field_count(list); i++) {
         struct json_object *asker = json_object_array_get_idx(list, i);
@@ -191,21 +206,21 @@ static bool add_askers(struct table *t, struct json_object *row)
     else if (field_truth(row, "forgotten"))
         add_nobody(t, row, "(not known any more)", 0, 0);
     else if (field_count(list) == 0)
-        add_nobody(t, row, "nobody", 0, 0);
+        add_nobody(t, row, nobody_in(row, nobody), 0, 0);
     return requests > 0 || field_count(list) > 0 || field_truth(row, "forgotten");
 }
 
 /* What is served by this kind of servers only: how many resources, and of how many it cannot be said that nobody asks.
  */
 struct tally {
-    size_t rows, asked;
+    size_t rows, asked, young;
 };
 
 static struct tally print_kind(struct json_object *rows, const char *kind, const char *heading)
 {
     static const char *const columns[] = {"RESOURCE",   "SERVED BY", "24 H", "LATELY",
                                           "USER AGENT", "USER",      "LAST", NULL};
-    struct tally all = {0, 0};
+    struct tally all = {0, 0, 0};
     struct table *t = NULL;
 
     for (size_t i = 0; i < field_count(rows); i++) {
@@ -215,6 +230,7 @@ static struct tally print_kind(struct json_object *rows, const char *kind, const
             continue;
         t = t == NULL ? table_new(columns) : t;
         all.rows++;
+        all.young += field(row, "countedSeconds") != NULL && field_number(row, "countedSeconds") < HOUR_S;
         all.asked += add_askers(t, row);
     }
     if (t != NULL) {
@@ -223,8 +239,6 @@ static struct tally print_kind(struct json_object *rows, const char *kind, const
     }
     return all;
 }
-
-enum { HOUR_S = 3600 };
 
 bool show_upgrade(struct json_object *result)
 {
@@ -242,14 +256,14 @@ bool show_upgrade(struct json_object *result)
         (void)field_duration(counted, period, sizeof(period));
     else
         (void)snprintf(period, sizeof(period), "%.0f hours", hours);
-    printf("%zu resources are not served by all servers; who asked for them in the last %s:\n", field_count(rows),
-           period);
+    printf("%zu resources are not served by all servers; who asked for them in the last %s, or since they are not:\n",
+           field_count(rows), period);
     leaving = print_kind(rows, "old", "Gone when the last old server is upgraded:");
     (void)print_kind(rows, "new", "Served by the new servers only:");
     (void)print_kind(rows, "some", "Served by some servers, whatever their release:");
     (void)print_left_out(result);
-    if (leaving.rows > 0 && counted < HOUR_S)
+    if (leaving.young > 0 || (leaving.rows > 0 && counted < HOUR_S))
         printf("\nThat is since mvproxy was started, or since servers serve different things: who asks less often is "
                "not there yet.\n");
-    return leaving.asked == 0 && !unread && !left_out && (leaving.rows == 0 || counted >= HOUR_S);
+    return leaving.asked == 0 && !unread && !left_out && leaving.young == 0 && (leaving.rows == 0 || counted >= HOUR_S);
 }

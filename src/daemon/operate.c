@@ -216,6 +216,8 @@ static void *begin_view(bool upgrade, const struct json_object *request, struct 
                                                                  .askers = proxy_askers(a->proxy),
                                                                  .skewed_ms = cluster_skewed_ms(a->cluster),
                                                                  .uneven_ms = cluster_uneven_ms(a->cluster),
+                                                                 .uneven_gv_ms = cluster_uneven_gv_ms,
+                                                                 .cluster = a->cluster,
                                                                  .most_bytes = SKEW_BYTES,
                                                                  .upgrade = upgrade,
                                                                  .all = control_flag(request, "all")});

@@ -143,6 +143,23 @@ static void put_asked(const struct skew_view *v, struct json_write *w, const str
     json_close(&list);
 }
 
+/* Nobody is noted before servers serve different things. */
+static uint64_t counted_ms(const struct skew_view *v)
+{
+    uint64_t ms = askers_since_ms(v->o.askers);
+
+    return v->o.uneven_ms < ms ? v->o.uneven_ms : ms;
+}
+
+/* Of a resource: nobody who asked for it is noted before. */
+static uint64_t counted_of(const struct skew_view *v, const struct gvr *g)
+{
+    uint64_t all = counted_ms(v),
+             one = v->o.uneven_gv_ms == NULL ? UINT64_MAX : v->o.uneven_gv_ms(v->o.cluster, g->group, g->version);
+
+    return one < all ? one : all;
+}
+
 static void put_upgrade_row(struct skew_view *v, const struct skew_row *row)
 {
     enum insight_kind kind = row->uneven ? insight_kind(v->o.served, &row->gvr) : INSIGHT_EVEN;
@@ -153,6 +170,8 @@ static void put_upgrade_row(struct skew_view *v, const struct skew_row *row)
     w = json_nested(&v->rows, NULL, '{');
     put_gvr(&w, &row->gvr);
     json_text(&w, "servedBy", insight_kind_name(kind));
+    if (v->o.uneven_gv_ms != NULL)
+        json_seconds(&w, "countedSeconds", counted_of(v, &row->gvr));
     put_hosts(v, &w, "servers", row, SKEW_SERVED);
     put_hosts(v, &w, "lackedBy", row, SKEW_ABSENT);
     put_asked(v, &w, &row->gvr, kind);
@@ -168,14 +187,6 @@ static void put_unread(struct skew_view *v)
         if (names_disco(v->o.served, v->order[i]) == NULL)
             json_text(&list, NULL, host_of(v->o.served, v->order[i]));
     json_close(&list);
-}
-
-/* Nobody is noted before servers serve different things. */
-static uint64_t counted_ms(const struct skew_view *v)
-{
-    uint64_t ms = askers_since_ms(v->o.askers);
-
-    return v->o.uneven_ms < ms ? v->o.uneven_ms : ms;
 }
 
 static void put_servers(struct skew_view *v)

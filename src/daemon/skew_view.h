@@ -10,6 +10,7 @@
 #include "base/mem.h"
 
 struct askers;
+struct cluster;
 struct served;
 struct skew_view;
 
@@ -18,6 +19,9 @@ struct skew_view_opts {
     const struct askers *askers; /* must live as long */
     uint64_t skewed_ms;          /* for how long schemas have differed; UINT64_MAX: they do not */
     uint64_t uneven_ms;          /* for how long not all have served the same; UINT64_MAX: they do */
+    /* For how long not all have served a group/version alike; NULL: as uneven_ms. */
+    uint64_t (*uneven_gv_ms)(const struct cluster *c, struct slice group, struct slice version);
+    const struct cluster *cluster; /* its argument; must live as long */
     size_t most_bytes; /* so long and little longer becomes the whole: rows beyond are counted only ("rowsLeftOut") */
     bool upgrade;
     bool all; /* also what all servers serve; not of an upgrade */

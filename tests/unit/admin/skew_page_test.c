@@ -232,7 +232,7 @@ static void test_different(void)
 /* As the cluster layer counts, for the status. */
 static void compare(struct served *s, size_t *all, size_t *uneven)
 {
-    struct comparison *c = comparison_new(s);
+    struct comparison *c = comparison_new(s, NULL);
 
     if (c == NULL)
         tap_bail("out of memory");

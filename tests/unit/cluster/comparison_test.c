@@ -216,7 +216,7 @@ static void small(void)
 
     for (size_t i = 0; i < WORLDS; i++) {
         struct served *s = random_world();
-        struct comparison *c = comparison_new(s);
+        struct comparison *c = comparison_new(s, NULL);
 
         while (comparison_step(c, 1 + hash_random_below(7)) == STEP_MORE)
             continue;
@@ -228,6 +228,58 @@ static void small(void)
     }
     is_u64(wrong, 0, "as counted by hand, in %d random worlds", WORLDS);
     ok(uneven > WORLDS / 4 && skewed > WORLDS / 8, "of which %zu are uneven and %zu skewed", uneven, skewed);
+}
+
+/* ---- since when ---- */
+
+/* Two servers that describe three groups so. */
+static struct comparison *compared(const int *local, const int *peer, const struct comparison *before)
+{
+    struct disco *a = describe(local, 3, 1), *b = describe(peer, 3, 1);
+    struct served_peer p = {.id = "apiserver-x", .life = SERVED_LIVE, .disco = b};
+    struct served_input in = {
+        .local_id = "apiserver-0", .local_etag = {SLICE_LIT("")}, .local = a, .peers = &p, .n_peers = 1};
+    struct served *s = served_new(&in);
+    struct comparison *c = comparison_new(s, before);
+
+    while (comparison_step(c, 2) == STEP_MORE)
+        continue;
+    served_unref(s);
+    disco_unref(a);
+    disco_unref(b);
+    return c;
+}
+
+/* A group that begins to differ, or differs in another way, does so from then on, whatever the others do. */
+static void since(void)
+{
+    static const struct {
+        int local[3], peer[3];
+        uint64_t want[3]; /* seconds; 0: even */
+    } rows[] = {
+        {{1, 1, 1}, {1, 1, 1}, {0, 0, 0}},   {{1, 1, 1}, {1, 2, 1}, {0, 11, 0}},   {{1, 1, 1}, {1, 2, 1}, {0, 11, 0}},
+        {{1, 1, 1}, {0, 2, 1}, {13, 11, 0}}, {{1, 1, 1}, {0, 2, 1}, {13, 11, 0}},  {{2, 1, 1}, {0, 2, 1}, {15, 11, 0}},
+        {{2, 1, 1}, {0, 1, 1}, {15, 0, 0}},  {{2, 1, 1}, {0, 2, 2}, {15, 17, 17}}, {{2, 2, 1}, {0, 1, 2}, {15, 17, 17}},
+    };
+    struct comparison *before = NULL;
+    char name[32];
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct comparison *c;
+
+        clock_fake((10 + i) * 1000000, 1);
+        c = compared(rows[i].local, rows[i].peer, before);
+        for (size_t g = 0; g < 3; g++) {
+            (void)snprintf(name, sizeof(name), "group-%03zu.example", g);
+            is_u64(comparison_uneven_since(c, slice_str(name), SLICE_LIT("v1")), rows[i].want[g] * 1000,
+                   "look %zu, group %zu: since", i, g);
+        }
+        is_u64(comparison_uneven_since(c, SLICE_LIT("no-group"), SLICE_LIT("v1")), 0, "look %zu: one that is not there",
+               i);
+        comparison_free(before);
+        before = c;
+    }
+    comparison_free(before);
 }
 
 /* ---- a large one ---- */
@@ -293,7 +345,7 @@ static void close_kit(struct kit *k)
 /* For people; nothing depends on it. */
 static void tell_time(struct served *s)
 {
-    struct comparison *c = comparison_new(s);
+    struct comparison *c = comparison_new(s, NULL);
     uint64_t longest = 0, all = 0, took;
     enum step step;
 
@@ -473,6 +525,7 @@ static void readers(void)
 int main(void)
 {
     small();
+    since();
     large();
     stream();
     memory();

@@ -222,6 +222,14 @@ static void many_schemas(struct insight *insight)
     served_unref(s);
 }
 
+/* One differs for longer than all have been counted. */
+static uint64_t since(const struct cluster *c, struct slice group, struct slice version)
+{
+    (void)c;
+    (void)version;
+    return slice_eq(group, SLICE_LIT("new")) ? 300 : 900;
+}
+
 static void upgrade(struct insight *insight)
 {
     static const char *const none[] = {NULL, NULL, NULL, NULL};
@@ -229,6 +237,7 @@ static void upgrade(struct insight *insight)
                                                                                   {{"old", 3}, {"v2", 2}, {"olds", 4}},
                                                                                   {{"old", 3}, {"v1", 2}, {"x", 1}}};
     struct served *s = world(none, 4);
+    struct buf out;
 
     for (size_t i = 0; i < ROWS(near); i++)
         insight_note(insight, INSIGHT_OLD, &near[i], SLICE_LIT("other"), SLICE_LIT("other"));
@@ -246,6 +255,19 @@ static void upgrade(struct insight *insight)
         "1.30\",\"user\":\"eve\",\"requests\":1,"
         "\"requestsLately\":1,\"lastSeconds\":0.5}]}]}",
         "who asks for what goes");
+    buf_init(&out, ROOM);
+    (void)view(&(struct skew_view_opts){.served = s,
+                                        .askers = insight_askers(insight),
+                                        .most_bytes = ROOM,
+                                        .uneven_ms = 700,
+                                        .uneven_gv_ms = since,
+                                        .upgrade = true},
+               &out);
+    buf_append_char(&out, '\0');
+    ok(strstr(out.p, "\"new\",\"countedSeconds\":0.3,") != NULL &&
+           strstr(out.p, "\"old\",\"countedSeconds\":0.5,") != NULL,
+       "each has been counted since it differs: %s", out.p);
+    buf_free(&out);
     served_unref(s);
 }
 
