@@ -231,7 +231,7 @@ def faults(world):
         ("etcd that is not there", {"etcd-servers": ["http://127.0.0.1:1"]}),
         ("etcd that is none", {"etcd-servers": ["https://%s:%d" % world.addresses["b"]], "etcd-cafile": crt("ca")}),
         ("an address that somebody else has", {}, taken(world)),
-        ("an admin address that somebody else has", {"admin-bind-address": "127.0.0.1:%d" % world.ports["b"]}),
+        ("an admin address that somebody else has", {"admin-bind-address": "127.0.0.1:%d" % world.ports["b"], "peers": []}),
         ("a user of its own with the rights of all", {"apiserver-user": "system:mvproxy"}),
         ("a peer at the address of another one", {"peers": ["test-server-b=127.0.0.1:%d" % world.ports["b"], "somebody=127.0.0.1:%d" % world.ports["b"]]}),
         ("an address that this machine does not have", {"bind-address": "192.0.2.77"}),
