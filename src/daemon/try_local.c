@@ -36,6 +36,13 @@ static void on_answer(void *arg, const struct fetch_result *r)
         t->option = "apiserver";
         return;
     }
+    if (!r->ok && says(r, "does not speak TLS")) {
+        (void)err_set(t->err,
+                      "what answers at %s does not speak TLS: give kube-apiserver's own address and --secure-port",
+                      t->c->apiserver);
+        t->option = "apiserver";
+        return;
+    }
     /* As OpenSSL says it of each certificate that is not believed; an alert is what the server says of ours. */
     if (r->ok || !says(r, "certificate") || says(r, "alert"))
         return;

@@ -109,6 +109,8 @@ static void report(struct stream *s, unsigned long error)
         stream_broke(s, "%s: unexpected EOF", phase(s)); /* a FIN without close_notify may be a cut */
     } else if (verdict != X509_V_OK)
         stream_broke(s, "%s: certificate refused: %s", phase(s), X509_verify_cert_error_string(verdict));
+    else if (ERR_GET_REASON(error) == SSL_R_WRONG_VERSION_NUMBER && t->ssl != NULL && !SSL_is_server(t->ssl))
+        stream_broke(s, "%s: what answers does not speak TLS", phase(s));
     else
         stream_broke(s, "%s: %s", phase(s), reason == NULL ? "protocol error" : reason);
 }

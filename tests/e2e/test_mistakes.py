@@ -9,6 +9,7 @@ import os
 import re
 import socket
 import subprocess
+import threading
 
 import fixture
 from fixture import check, equal
@@ -266,6 +267,30 @@ def test_shown(world):
     answer = said(world, {"apiserver": "https://127.0.0.1:%d" % world.ports["a"], "secure-port": fixture.free_port()})
     check(re.search(r"^FILE:N:\d+: apiserver: at https://\S+ an mvproxy answers, not a kube-apiserver, .*: let it lead to", answer), answer)
     equal(len(answer.splitlines()), 1, answer)
+
+
+def test_plain(world):
+    """what answers at the API server's address and speaks plain HTTP is named so"""
+    def answer(listener):
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(65536):  # closed with something unread, it would be a reset
+                    pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=answer, args=(listener,), daemon=True).start()
+        port = listener.getsockname()[1]
+        lines = said(world, {"apiserver": "https://127.0.0.1:%d" % port}).splitlines()
+        listener.shutdown(socket.SHUT_RDWR)
+    equal(lines, ["FILE:N:1: apiserver: what answers at https://127.0.0.1:%d does not speak TLS: "
+                  "give kube-apiserver's own address and --secure-port" % port], "said")
 
 
 def test_user(world):
