@@ -354,7 +354,10 @@ static bool set_list(struct config *c, const struct option *o, const struct conf
 
 void options_forget_items(struct config *c, const struct option *o)
 {
-    FIELD_OF(c, o, const char *const *) = NULL;
+    static const char *const none[] = {NULL};
+
+    /* What comes instead may be refused, and the whole is checked all the same. */
+    FIELD_OF(c, o, const char *const *) = none;
 }
 
 /* What a file holds, pasted where its name belongs: PEM, or PEM in base64 as kubeconfigs have it. It may be a key. */
