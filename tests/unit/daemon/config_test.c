@@ -170,24 +170,29 @@ static const struct {
     {"one in a list", BASE "tls-sni-cert-key: [\"a,-----BEGIN PRIVATE KEY----- secret\"]\n",
      "F:4:20: tls-sni-cert-key: this is a certificate or key: give the name of its file\n"},
     {"lines", BASE "audit-id: x\nhostname-override: \"a\\nb\"\n",
-     "F:4:1: audit-id: unknown option\nF:5:20: hostname-override: must be one line without control characters\n"},
+     "F:4:1: audit-id: unknown option: take it out (mvproxy --help names those that there are)\nF:5:20: "
+     "hostname-override: has control characters or several lines: give it as one line\n"},
     {"a password for a peer", BASE "peers: [b=root:secret@10.0.0.1:6443]\n",
-     "F:4:1: peers: a user name or password has no place in it, and would not be sent\n"},
+     "F:4:9: peers: a user name or password has no place in it, and would not be sent: take it out\n"},
     {"one in an address", BASE "trusted-proxies: [root:secret@10.0.0.0/8]\n",
-     "F:4:1: trusted-proxies: a user name or password has no place in it, and would not be sent\n"},
+     "F:4:19: trusted-proxies: a user name or password has no place in it, and would not be sent: take it out\n"},
     {"a token behind an address", BASE "apiserver: https://10.0.0.1/?token=secret\n",
-     "F:4:1: apiserver: a query or fragment has no place in it, and would not be sent\n"},
+     "F:4:1: apiserver: a query or fragment has no place in it, and would not be sent: take it out\n"},
     {"bad network", BASE "peer-allowed-cidrs: 10.0.0.0/33\n",
-     "F:4:1: peer-allowed-cidrs: \"10.0.0.0/33\" is not a network such as 10.0.0.0/8\n"},
-    {"unknown gate", BASE "feature-gates: Foo=true\n", "F:4:1: feature-gates: unrecognized feature gate: Foo\n"},
+     "F:4:21: peer-allowed-cidrs: \"10.0.0.0/33\" is not a network: write it such as 10.0.0.0/8\n"},
+    {"unknown gate", BASE "feature-gates: Foo=true\n",
+     "F:4:1: feature-gates: unrecognized feature gate: Foo: take it out, or write "
+     "UnknownVersionInteroperabilityProxy\n"},
     {"gate of another component", BASE "feature-gates: wardle:A=true\n",
-     "F:4:1: feature-gates: component not registered: wardle\n"},
+     "F:4:1: feature-gates: component not registered: wardle: write kube, or leave it out\n"},
     {"gate without value", BASE "feature-gates: UnknownVersionInteroperabilityProxy\n",
-     "F:4:1: feature-gates: missing bool value for UnknownVersionInteroperabilityProxy\n"},
+     "F:4:1: feature-gates: missing bool value for UnknownVersionInteroperabilityProxy: write NAME=true or "
+     "NAME=false\n"},
     {"forgotten before stale", BASE "peer-stale-after: 10m\n",
-     "peer-forget-after: must not be shorter than peer-stale-after\n"},
+     "F:4:1: peer-forget-after: is shorter than peer-stale-after: give a longer one\n"},
     {"not a header name", BASE "requestheader-username-headers: \"a b\"\n",
-     "F:4:1: requestheader-username-headers: not a header name\n"},
+     "F:4:33: requestheader-username-headers: \"a b\" is not a header's name: write it without blanks, as in "
+     "X-Remote-User\n"},
 };
 
 static void test_wrong(void)
@@ -267,19 +272,21 @@ static void test_command_line(void)
     c = load(BASE, bad, complaints, sizeof complaints);
     is_null(c, "a bad command line is refused");
     is_str(complaints,
-           "command line: v: \"x\" is not a whole number\ncommand line: local-failover: must be true or false, not "
-           "\"yes\"\n",
+           "command line: v: \"x\" is not a whole number: write it in digits alone\ncommand line: local-failover: "
+           "\"yes\" is neither true nor false: give one of them\n",
            "and named");
     c = load(BASE, worse, complaints, sizeof complaints);
     is_null(c, "a malformed command line is refused");
     is_str(complaints,
-           "command line: \"word\": unexpected argument: options begin with --\ncommand line: --v: value missing\n",
+           "command line: \"word\": unexpected argument: options begin with --\ncommand line: --v: value missing: "
+           "write --v=VALUE\n",
            "and all of it is named");
     c = load(BASE, unknown, complaints, sizeof complaints);
     is_null(c, "unknown options are refused");
     is_str(complaints,
            "command line: --confg: unknown option: did you mean --config?\ncommand line: --verison: unknown option: "
-           "did you mean --version?\ncommand line: --nope: unknown option\n",
+           "did you mean --version?\ncommand line: --nope: unknown option: take it out (mvproxy --help names those "
+           "that there are)\n",
            "each once, and what follows is not taken for an argument");
 }
 
