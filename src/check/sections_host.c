@@ -311,6 +311,16 @@ struct unserved {
     const struct addresses *ours;
 };
 
+/* kube-apiserver is there itself. */
+static bool is_apiservers(const struct unserved *u, const char *ip)
+{
+    struct derive_address at;
+    struct err err;
+
+    err_clear(&err);
+    return derive_url(u->s->config->apiserver, &at, &err) && strcmp(at.host, ip) == 0 && at.port == u->ours->at[0].port;
+}
+
 /* Of a process that runs, somebody may listen there all the same: the service manager's socket. */
 static void check_served(const char *ip, void *arg)
 {
@@ -320,7 +330,8 @@ static void check_served(const char *ip, void *arg)
 
     (void)snprintf(to.host, sizeof(to.host), "%s", ip);
     (void)snprintf(there.host, sizeof(there.host), "%s", ip);
-    if (addresses_reached_by(u->ours, &to) != NULL || !tls_inspect_covers(u->s->config->tls_cert_file, ip) ||
+    if (addresses_reached_by(u->ours, &to) != NULL || is_apiservers(u, ip) ||
+        !tls_inspect_covers(u->s->config->tls_cert_file, ip) ||
         (u->s->opts->status != NULL && try_bind(&there, 0) != 0))
         return;
     findings_warn(u->s->f, "host-unserved",

@@ -5,7 +5,7 @@ import os
 
 from harness import waiting
 from harness.api import expect
-from harness.node import yaml
+from harness.node import at, yaml
 from harness.runner import core
 
 # As many as the descriptors of any test machine are enough for.
@@ -46,7 +46,7 @@ def test_all_well(cluster):
             text = waiting.until(lambda n=node: _all_well(n), "all well at " + node.name, 30)
             assert "it is kube-apiserver v" + node.spec.version in text, text
             for other in cluster.proxies:
-                assert other is node or "peer %s at %s:" % (other.name, other.address) in text, (other.name, text)
+                assert other is node or "peer %s at %s " % (other.name, at(other.address)) in text, (other.name, text)
     finally:
         for node in cluster.proxies:
             _restart(node)
@@ -56,7 +56,7 @@ def test_all_well(cluster):
 def _faults(cluster, node):
     """(options, what is to be said of them)"""
     return [
-        ({"apiserver-ca-file": cluster.pki.crt("etcd-ca")}, "\u00d7 apiserver: %s:6443: TLS handshake: certificate refused" % node.loopback),
+        ({"apiserver-ca-file": cluster.pki.crt("etcd-ca")}, "\u00d7 apiserver: %s: TLS handshake: certificate refused" % at(node.loopback)),
         ({"hostname-override": "somebody"}, "\u00d7 there is no identity Lease of somebody"),
         ({"apiserver-user": "system:mvproxy-nobody", "apiserver-groups": ["system:authenticated"]},
          "\u00d7 system:mvproxy-nobody lacks rights: leases.coordination.k8s.io: list, watch"),
@@ -87,4 +87,4 @@ def test_peer_down(cluster):
     with open(path, "w", encoding="utf-8") as out:
         out.write(yaml({**cluster.old.options(), "secure-port": 6444, "max-connections": 100}))
     status, text = _run(cluster.old, "--pre", "--config", path)
-    assert status == 2 and "\u00d7 peer %s: %s:6443: " % (cluster.new.name, cluster.new.address) in text, text
+    assert status == 2 and "\u00d7 peer %s: %s: " % (cluster.new.name, at(cluster.new.address)) in text, text

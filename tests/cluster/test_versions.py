@@ -3,6 +3,7 @@
 
 from harness import waiting
 from harness.api import expect, expect_unavailable, identity_leases
+from harness.node import at
 from harness.runner import core, needs
 
 REROUTED = "apiserver_rerouted_request_total"
@@ -162,7 +163,7 @@ def test_leases(cluster):
         assert spec["holderIdentity"].startswith(meta["name"] + "_") and spec["leaseDurationSeconds"] == 3600, before[node.name]
         if cluster.setup.addresses != "static":
             address = meta["annotations"]["kubernetes.io/peer-advertise-address"]
-            assert address == "%s:6443" % node.address, before[node.name]
+            assert address == at(node.address), before[node.name]
     for node in cluster.nodes:
         waiting.until(lambda n=node: _lease(cluster, n)["spec"]["renewTime"] != before[n.name]["spec"]["renewTime"],
                       "a renewal of the Lease of " + node.name)

@@ -419,10 +419,12 @@ def test_unserved(world):
     before(world, {})
     program = os.path.join(os.path.dirname(fixture.mvproxy_binary()), "mvproxyctl")
 
-    def told(more):
+    def told(more, apiserver=None):
         script = "ip link set lo up && ip address add 10.96.0.1/32 dev lo && exec '%s' check --pre --config '%s'" % (program, path)
         with open(path, encoding="utf-8") as config:
             text = re.sub(r"(?m)^bind-address: .*", "bind-address: [127.0.0.1%s]" % more, config.read())
+        if apiserver is not None:
+            text = re.sub(r"(?m)^apiserver: .*", "apiserver: " + apiserver, text)
         with open(path, "w", encoding="utf-8") as config:
             config.write(text)
         done = subprocess.run(["unshare", "--net", "sh", "-c", script], capture_output=True, text=True, check=False,
@@ -433,6 +435,7 @@ def test_unserved(world):
 
     check(len(told("")) == 1 and told("")[0].lstrip().startswith("‼"), told(""))
     equal(told(", 10.96.0.1"), [], "with it in bind-address")
+    equal(told("", "https://10.96.0.1:%d" % world.spare), [], "kube-apiserver is there itself")
 
 
 def test_place(world):

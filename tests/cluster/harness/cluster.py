@@ -40,12 +40,14 @@ TOKENS = 'token-of-root,root,uid-of-root,"system:masters"\ntoken-of-bob,bob,uid-
 
 NODE_RANGE = "192.0.2.%d"  # RFC 5737: for documentation, never routed
 LOOPBACK_RANGE = "127.0.0.%d"
+# With the trait "ipv6". There is one address of loopback only, so others stand for it.
+NODE_RANGE_V6, LOOPBACK_RANGE_V6 = "fd00:10::%d", "fd00:127::%d"  # RFC 4193
 FIRST_NODE = 11
 
 
-def addresses(nodes):
+def addresses(nodes, ipv6=False):
     """The addresses that a sandbox for so many nodes needs."""
-    return [NODE_RANGE % (FIRST_NODE + i) for i in range(nodes)]
+    return [of % (FIRST_NODE + i) for i in range(nodes) for of in ((NODE_RANGE_V6, LOOPBACK_RANGE_V6) if ipv6 else (NODE_RANGE,))]
 
 
 class Cluster:
@@ -75,13 +77,11 @@ class Cluster:
         self.etcd = Daemon("etcd", self._etcd_argv(), self.logs)
         self.nodes += [Node(spec, i, self) for i, spec in enumerate(specs)]
 
-    @staticmethod
-    def node_address(index):
-        return NODE_RANGE % (FIRST_NODE + index)
+    def node_address(self, index):
+        return (NODE_RANGE_V6 if "ipv6" in self.traits else NODE_RANGE) % (FIRST_NODE + index)
 
-    @staticmethod
-    def loopback_address(index):
-        return LOOPBACK_RANGE % (FIRST_NODE + index)
+    def loopback_address(self, index):
+        return (LOOPBACK_RANGE_V6 if "ipv6" in self.traits else LOOPBACK_RANGE) % (FIRST_NODE + index)
 
     def _write(self, name, text):
         path = os.path.join(self.dir, name)

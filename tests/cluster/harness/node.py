@@ -49,6 +49,11 @@ class NodeSpec:
         return numbers(self.version) >= (1, 36) and GATE_OFF not in self.flags
 
 
+def at(address, port=PORT):
+    """HOST:PORT"""
+    return "%s:%d" % ("[%s]" % address if ":" in address else address, port)
+
+
 def yaml(options):
     """A flat YAML mapping: strings quoted as JSON has them, lists in block form."""
     lines = []
@@ -78,6 +83,8 @@ class Node:
         self.name = spec.name
         self.address = cluster.node_address(index)
         self.loopback = self.address if spec.bare else cluster.loopback_address(index)
+        # On loopback indeed: elsewhere it wants TLS.
+        self.admin_address = at("::1", ADMIN_PORT + index) if ":" in self.address else at(self.loopback, ADMIN_PORT)
         self._cluster = cluster
         self.before_start = lambda: None  # called once, when kube-apiserver is started the next time
         self.audit_log = os.path.join(cluster.logs, "audit-%s.log" % self.name)
@@ -134,7 +141,7 @@ class Node:
             "--service-account-issuer=https://kubernetes.default.svc",
             "--service-account-key-file=" + os.path.join(pki.dir, "sa.pub"),
             "--service-account-signing-key-file=" + os.path.join(pki.dir, "sa.key"),
-            "--service-cluster-ip-range=10.96.0.0/16",
+            "--service-cluster-ip-range=" + ("fd00:96::/112" if ":" in self.address else "10.96.0.0/16"),
             "--authorization-mode=RBAC",
             "--token-auth-file=" + self._cluster.token_file,
             "--allow-privileged=true",
@@ -149,7 +156,7 @@ class Node:
         """Where mvproxy has the addresses of its peers from."""
         if self._cluster.setup.addresses == "static":
             # Kubernetes before 1.36 writes no peer addresses anywhere.
-            return {"peers": ["%s=%s:%d" % (n.name, n.address, PORT) for n in self._cluster.nodes if n is not self]}
+            return {"peers": ["%s=%s" % (n.name, at(n.address)) for n in self._cluster.nodes if n is not self]}
         own = {"peer-advertise-ip": self.address, "peer-advertise-port": PORT}
         if self._cluster.setup.addresses == "etcd":
             pki = self._cluster.pki
@@ -170,11 +177,11 @@ class Node:
             "requestheader-allowed-names": ["front-proxy-client"],
             "proxy-client-cert-file": pki.crt("front-proxy-client"),
             "proxy-client-key-file": pki.key("front-proxy-client"),
-            "apiserver": "https://%s:%d" % (self.loopback, PORT),
+            "apiserver": "https://" + at(self.loopback),
             "apiserver-ca-file": pki.crt("ca"),
             "peer-ca-file": pki.crt("ca"),
             **self._addresses(),
-            "admin-bind-address": "%s:%d" % (self.loopback, ADMIN_PORT),
+            "admin-bind-address": self.admin_address,
             "control-socket": self.control_socket,
             "v": 4,
         }
@@ -220,7 +227,7 @@ class Node:
     def admin(self, path):
         """(status, text) of mvproxy's admin listener."""
         try:
-            with urllib.request.urlopen("http://%s:%d%s" % (self.loopback, ADMIN_PORT, path), timeout=10) as answer:
+            with urllib.request.urlopen("http://%s%s" % (self.admin_address, path), timeout=10) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -255,7 +262,7 @@ class Node:
     def kubeconfig(self, user="admin", direct=False):
         """The path of a kubeconfig for that user."""
         path = os.path.join(self._cluster.dir, "%s-%s%s.kubeconfig" % (self.name, user, "-direct" if direct else ""))
-        server = "https://%s:%d" % (self.loopback if direct else self.address, PORT)
+        server = "https://" + at(self.loopback if direct else self.address)
         return kubeconfig(path, server, self._cluster.pki.crt("ca"), **self._cluster.credentials(user))
 
     def kubectl(self, version=None, user="admin", direct=False):

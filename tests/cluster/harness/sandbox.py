@@ -37,7 +37,7 @@ def _furnish(addresses):
     _check(_libc.mount(b"none", b"/", None, _MS_REC_PRIVATE, None), "making mounts private")
     _check(_libc.mount(b"proc", b"/proc", b"proc", 0, None), "mounting /proc")
     commands = [["ip", "link", "set", "lo", "up"]]
-    commands += [["ip", "address", "add", "%s/32" % a, "dev", "lo"] for a in addresses]
+    commands += [["ip", "address", "add", "%s/%d" % (a, 128 if ":" in a else 32), "dev", "lo"] + ["nodad"] * (":" in a) for a in addresses]
     for command in commands:
         done = subprocess.run(command, capture_output=True, check=False)
         if done.returncode != 0:

@@ -129,6 +129,8 @@ def all_setups():
         Setup("1.35+1.36", _two("1.35.0", "1.36.3", [skew.NO_JOBS, GATE_OFF], [GATE_OFF]), skew.cron_jobs("cp-a"), kubectl=["1.36.3"]),
         Setup("1.28+1.28", _two("1.28.15", "1.28.15", [skew.NO_JOBS]), skew.cron_jobs("cp-a"), kubectl=["1.28.15", "1.33.13"]),
         Setup("1.36+1.37", _two("1.36.3", "1.37.0"), skew.migrations("cp-a")),
+        # kube-apiserver, mvproxy, peers and clients have addresses of IPv6 alone.
+        Setup("ipv6", _two("1.33.13", "1.34.4"), skew.device_classes("cp-a"), traits=["ipv6"]),
         Setup("1.36+1.37-off", _two("1.36.3", "1.37.0", [GATE_OFF], [GATE_OFF]), skew.taint_rules("cp-a")),
         Setup("1.33+1.36+1.37", [NodeSpec("cp-a", "1.33.13"), NodeSpec("cp-b", "1.36.3"), NodeSpec("cp-c", "1.37.0")],
               skew.migrations("cp-a", "cp-b")),
@@ -148,4 +150,4 @@ def all_setups():
     ]
 
 
-DEFAULT = ("1.33+1.34", "1.24+1.24", "1.36+1.37", "callers", "interop", "stories", "upgrade", "pinned", "soak", "kubeadm", "stacked", "kubelet")
+DEFAULT = ("1.33+1.34", "1.24+1.24", "1.36+1.37", "callers", "interop", "stories", "upgrade", "pinned", "soak", "ipv6", "kubeadm", "stacked", "kubelet")
