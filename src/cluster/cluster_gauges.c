@@ -79,6 +79,7 @@ static void show_servers(const struct cluster *c)
         drained += p->drained;
     }
     metric_set(c->metrics.peers_drained, (double)drained);
+    metric_set(c->metrics.peers_ignored, c->peers == NULL ? 0 : (double)peers_ignored(c->peers));
 }
 
 static void show_peers(const struct cluster *c)
@@ -102,6 +103,7 @@ static void show_configured(const struct cluster *c)
 
     metric_show(m->peers_live, peers);
     metric_show(m->peers_drained, peers);
+    metric_show(m->peers_ignored, peers);
     metric_show(m->skewed, peers);
     metric_show(m->uneven, peers);
     metric_show(m->excluded, peers);

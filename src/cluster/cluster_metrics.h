@@ -13,7 +13,7 @@ struct cluster_metrics {
     struct metric *merge_seconds, *merge_failures;
     struct metric *generation, *merged_bytes, *excluded;
     struct metric *failing_over, *skewed, *uneven;
-    struct metric *peers_drained;
+    struct metric *peers_drained, *peers_ignored;
     struct metric *peers_live, *peers_lapsed, *peers_forgotten;
     struct metric *identity_publishing, *identity_collected;
     struct metric_family *identity_renewals; /* result: "ok", "conflict", "failed", "yielded" */

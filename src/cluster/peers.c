@@ -27,6 +27,7 @@ struct peers {
     void *arg;
     char own_id[SERVER_ID_BYTES];
     struct peer **table; /* sorted by ID */
+    uint64_t ignored;
     size_t n, cap;
     bool watching;
     uint64_t unwatched_since_ms, missed_ms;
@@ -66,6 +67,11 @@ struct peer *peers_find(const struct peers *p, struct slice id)
         return NULL;
     must_hold(p->table[at] != NULL);
     return p->table[at];
+}
+
+uint64_t peers_ignored(const struct peers *p)
+{
+    return p->ignored;
 }
 
 size_t peers_count(const struct peers *p)
@@ -136,15 +142,29 @@ static bool make_room(struct peers *p)
     return oldest != NULL;
 }
 
+/* Nothing is known of what it serves: that must not be found in the log alone. */
+static void say_ignored(struct peers *p, struct slice id, struct slice host)
+{
+    char name[CHANGE_SUBJECT_BYTES];
+
+    p->ignored++;
+    (void)snprintf(name, sizeof name, "%.*s", (int)(host.n > 0 ? host.n : id.n), host.n > 0 ? host.p : id.p);
+    log_warning("Peer limit reached, API server ignored", LT("server", name), LS("id", id), LU("limit", LIMIT_PEERS));
+    changes_add(p->o.reach.changes, CHANGE_DISBELIEVED, name,
+                "is ignored: %d other API servers are known, and more are not taken (are their Leases in kube-system "
+                "all of servers?)",
+                LIMIT_PEERS);
+}
+
 /* Known to nobody yet: the caller fills it in and then calls announce(). NULL: full, or out of memory. */
-static struct peer *insert(struct peers *p, struct slice id)
+static struct peer *insert(struct peers *p, struct slice id, struct slice host)
 {
     struct peer *peer;
     size_t at;
     bool found;
 
     if (p->n >= LIMIT_PEERS && !make_room(p)) {
-        log_warning("Peer limit reached, API server ignored", LS("id", id), LU("limit", LIMIT_PEERS));
+        say_ignored(p, id, host);
         return NULL;
     }
     at = position(p, id, &found);
@@ -376,7 +396,7 @@ static void first_lease(struct peers *p, const struct lease *l)
 {
     bool expired = lease_expired(l, clock_wall_us());
     /* What a dead server left behind is kept in mind, so that a renewal is noticed, but is no peer. */
-    struct peer *peer = expired && p->n >= LIMIT_PEERS ? NULL : insert(p, l->name);
+    struct peer *peer = expired && p->n >= LIMIT_PEERS ? NULL : insert(p, l->name, l->hostname_label);
 
     if (peer == NULL)
         return;
@@ -539,7 +559,7 @@ static bool add_static(struct peers *p, const struct peers_static_row *row)
     bool is_new = peer == NULL;
 
     if (is_new)
-        peer = insert(p, slice_str(row->id));
+        peer = insert(p, slice_str(row->id), slice_str(row->host));
     if (peer == NULL)
         return p->n >= LIMIT_PEERS;
     if (row->hostname != NULL && peer->hostname[0] == '\0')

@@ -75,7 +75,8 @@ void peers_answered(struct peers *p, struct peer *peer);
 void peers_set_watching(struct peers *p, bool watching);
 
 struct peer *peers_find(const struct peers *p, struct slice id);
-size_t peers_count(const struct peers *p); /* forgotten ones included */
+size_t peers_count(const struct peers *p);     /* forgotten ones included */
+uint64_t peers_ignored(const struct peers *p); /* how often there was no room for one */
 size_t peers_count_life(const struct peers *p, enum peer_life life);
 /* In the order of their IDs; *i starts at 0; NULL at the end. Table unchanged meanwhile. */
 struct peer *peers_next(const struct peers *p, size_t *i);

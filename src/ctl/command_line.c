@@ -536,6 +536,15 @@ static int run_command(const struct call *c)
     return carry_out(k, c);
 }
 
+/* A full disk must not look like an empty answer. */
+static int finish(int status)
+{
+    if (fflush(stdout) == 0 && ferror(stdout) == 0)
+        return status;
+    fprintf(stderr, "mvproxyctl: the output cannot be written: %s\n", strerror(errno));
+    return status == EXIT_FINE ? EXIT_NOT_WELL : status;
+}
+
 int command_line_run(int argc, char **argv)
 {
     struct call c = {.socket = DEFAULT_SOCKET};
@@ -548,7 +557,7 @@ int command_line_run(int argc, char **argv)
         return EXIT_FINE;
     }
     if (c.command != NULL)
-        return run_command(&c);
+        return finish(run_command(&c));
     print_help(c.help ? stdout : stderr);
     return c.help ? EXIT_FINE : EXIT_WRONG_USE;
 }

@@ -9,6 +9,7 @@ import random
 import re
 import socket
 import socketserver
+import subprocess
 import threading
 import unicodedata
 
@@ -439,6 +440,16 @@ def test_dead_server(world):
     world.sim.start_server("b")
     until(lambda: ctl(world, "refresh", "test-server-b")[0] == 0, "refresh of one that is well again")
     until(lambda: not any(s["failing"] for s in ask(world, "status")["servers"]), "the peer is well again")
+
+
+def test_full_disk(world):
+    """what cannot be written is said: an empty file is not well"""
+    program = os.path.join(os.path.dirname(fixture.mvproxy_binary()), "mvproxyctl")
+    for command in ("status", "metrics", "config"):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([program, "--socket", world.proxies["a"].options["control-socket"], command], stdout=full,
+                                  stderr=subprocess.PIPE, text=True, check=False)
+        equal((done.returncode, "the output cannot be written: " in done.stderr), (1, True), command + ": " + done.stderr)
 
 
 def test_misuse(world):

@@ -2,7 +2,9 @@
 /* Which peer an operator means whose host name several Leases have. */
 #include <stdio.h>
 
+#include "base/changes.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "lib/tap.h"
 #include "sim/world.h"
 
@@ -40,6 +42,35 @@ static void refused(struct world *w, const char *name, const char *text, const c
     is_str(drain.text, text, "%s: why", what);
     is_null(cluster_refresh_server(w->cluster, name, &refresh), "%s: not read again", what);
     is_str(refresh.text, text, "%s: why", what);
+}
+
+/* More Leases than there may be servers: whose it is that nobody knows is told, and counted. */
+static void too_many(void)
+{
+    struct world w;
+    const struct change *told;
+    struct changes *changes = changes_new();
+    char id[48], host[16];
+
+    world_init(&w, WORLD_BASE);
+    w.opts.changes = changes;
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    for (unsigned i = 0; i < LIMIT_PEERS; i++) {
+        (void)snprintf(id, sizeof id, "apiserver-a%025u", i);
+        (void)snprintf(host, sizeof host, "cp-%u", i);
+        put_lease(&w, id, host, "");
+    }
+    sim_run_ms(w.loop, 500);
+    is_u64((uint64_t)world_metric(&w, "mvproxy_peers_ignored_total", NULL), 0, "as many as may be");
+    put_lease(&w, ID("b"), "cp-late", "");
+    sim_run_ms(w.loop, 500);
+    told = changes_at(changes, true, 0);
+    ok(told != NULL && strcmp(told->subject, "cp-late") == 0 && strstr(told->text, "1000 other API servers") != NULL,
+       "one more: told by its host name");
+    ok(world_metric(&w, "mvproxy_peers_ignored_total", NULL) >= 1, "and counted");
+    world_end(&w);
+    changes_free(changes);
 }
 
 int main(void)
@@ -89,5 +120,6 @@ int main(void)
     sim_run_ms(w.loop, 500);
     is_str(cluster_refresh_server(w.cluster, "cp-a", &err), kube_id(w.local), "whoever else says that he is it");
     world_end(&w);
+    too_many();
     return tap_end();
 }
