@@ -325,6 +325,11 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
         bufferevent_disable(bev, EV_READ);
         return;
     }
+    if ((what & BEV_EVENT_READING) != 0 && (what & (BEV_EVENT_EOF | BEV_EVENT_TIMEOUT)) != 0 && !cl->ending &&
+        evbuffer_get_length(bufferevent_get_input(bev)) > 0) {
+        refuse(cl, "the request has no end: it is one line");
+        return;
+    }
     free_client(cl); /* it is over, broken, or took too long */
 }
 

@@ -242,6 +242,17 @@ static void test_requests(void)
     say(fd, "{\"v\":1,\"command\":\"large\",\"n\":99999999}\n");
     is_str(answer(fd), GIVEN_UP, "not a larger one than there is room for");
     close(fd);
+    fd = dial();
+    say(fd, "{\"v\":1,\"comm");
+    (void)shutdown(fd, SHUT_WR);
+    is_str(answer(fd), "{\"v\":1,\"ok\":false,\"error\":\"the request has no end: it is one line\"}",
+           "half a line and no more");
+    is_str(answer(fd), "(end)", "and the end");
+    close(fd);
+    fd = dial();
+    (void)shutdown(fd, SHUT_WR);
+    is_str(answer(fd), "(end)", "who asks nothing is told nothing");
+    close(fd);
     control_free(c);
     ok(access(path, F_OK) != 0, "the file goes with it");
 }
