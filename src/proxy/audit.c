@@ -124,7 +124,7 @@ static bool admit(struct audit *a, enum sort sort, const char *ip)
         tell(w, sort_names[sort]);
         *w = (struct window){.since_ms = now};
     }
-    if (w->written < AUDIT_LINES && *of_one < AUDIT_LINES_OF_ONE) {
+    if (*of_one == 0 || (w->written < AUDIT_LINES && *of_one < AUDIT_LINES_OF_ONE)) {
         w->written++;
         ++*of_one;
         return true;

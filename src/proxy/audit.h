@@ -5,8 +5,9 @@
  * pkg/apis/audit/types.go, level Metadata, stage ResponseComplete).
  *
  * Anybody can cause such lines: of each sort (documents, 401 and 403, all else) AUDIT_LINES are written in
- * AUDIT_WINDOW_MS, AUDIT_LINES_OF_ONE for one address, so that nobody hides others'. What is left out is counted, and
- * the log says so when that time is over. With the access log on, which has a line for each request anyway, all are.
+ * AUDIT_WINDOW_MS, AUDIT_LINES_OF_ONE for one address; the first line of an address is written beyond that (of 256
+ * places that addresses share), so that a few do not hide the others'. What is left out is counted, and the log says so
+ * when that time is over. With the access log on, which has a line for each request anyway, all are.
  */
 #ifndef MVPROXY_PROXY_AUDIT_H
 #define MVPROXY_PROXY_AUDIT_H

@@ -31,7 +31,8 @@ static const char *reason_of(enum route_row row)
         [ROUTE_ROW_PEER] = "The local server does not serve it, and a peer does.",
         [ROUTE_ROW_NO_ADDRESS] = "Only peers serve it whose address is not known.",
         [ROUTE_ROW_PEERS_FAILED] = "No peer that serves it could be reached.",
-        [ROUTE_ROW_UNKNOWN_PEER] = "Nobody known serves it, but a peer that may has not been read yet.",
+        [ROUTE_ROW_UNKNOWN_PEER] = "Nobody known serves it, but it is not known of all servers: one has not been read "
+                                   "yet, or the local one or the Leases cannot be read now.",
         [ROUTE_ROW_NOBODY] = "Nobody serves it: the local server says so.",
         [ROUTE_ROW_FORBIDDEN] = "The local server does not let its discovery be read: everything goes there.",
         [ROUTE_ROW_NEWEST] =
