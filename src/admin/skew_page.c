@@ -36,6 +36,7 @@ struct skew_page {
     size_t alike; /* rows that are */
     size_t bytes;
     unsigned char *kinds; /* enum row_kind, by row, as far as they have been looked at */
+    char *summary;
     char skewed_resources[SKEWED_BYTES];
 };
 
@@ -44,21 +45,23 @@ void skew_page_free(struct skew_page *p)
     if (p == NULL)
         return;
     matrix_free(p->matrix);
+    mem_free(p->summary);
     mem_free(p->kinds);
     mem_free(p->order);
     mem_free(p);
 }
 
-struct skew_page *skew_page_new(struct served *s, const char *skewed_resources)
+struct skew_page *skew_page_new(struct served *s, const char *summary, const char *skewed_resources)
 {
     struct skew_page *p = mem_zalloc(sizeof(*p));
 
     if (p == NULL)
         return NULL;
     (void)snprintf(p->skewed_resources, sizeof p->skewed_resources, "%s", skewed_resources);
+    p->summary = mem_strdup(summary);
     p->matrix = matrix_new(s);
     p->order = server_order(s);
-    if (p->matrix != NULL && p->order != NULL)
+    if (p->summary != NULL && p->matrix != NULL && p->order != NULL)
         return p;
     skew_page_free(p);
     return NULL;
@@ -278,11 +281,11 @@ static void put_cell(const struct matrix_row *r, const struct matrix_cell *c, st
 
 static void begin_matrix(const struct skew_page *p, struct buf *out)
 {
-    html_raw(out,
-             "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Skew matrix\">\n"
-             "<table class=\"matrix\">\n<caption>Group/versions that are not the same on all servers: yes or no; A, B: "
-             "described differently; s1, s2: with different schemas; ?: not known</caption>\n<thead><tr>"
-             "<th scope=\"col\">Group/version</th>");
+    html_raw(out, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Skew matrix\">\n"
+                  "<table class=\"matrix\">\n<caption>Group/versions that are not the same on all servers, or whose "
+                  "schemas differ: yes or no; A, B: "
+                  "described differently; s1, s2: with different schemas; ?: not known</caption>\n<thead><tr>"
+                  "<th scope=\"col\">Group/version</th>");
     for (size_t i = 0; i < matrix_servers(p->matrix); i++) {
         html_raw(out, "<th scope=\"col\">");
         html_name(out, matrix_server(p->matrix, p->order[i]));
@@ -318,14 +321,11 @@ static void end_matrix(const struct skew_page *p, struct buf *out)
         buf_printf(out, "<p>The first %d of %zu are shown; mvproxyctl skew has all.</p>\n", PAGE_ROWS, p->shown);
     else if (p->bytes >= PAGE_BYTES)
         html_raw(out, "<p>There are too many to say of all what differs; mvproxyctl skew does.</p>\n");
-    buf_printf(out,
-               "<p>%zu of %zu group/versions differ between the servers that are known, many perhaps by their schemas "
-               "alone. skewed-resources is ",
-               p->shown, p->shown + p->alike);
-    html_str(out, p->skewed_resources);
-    html_raw(out, ".</p>\n");
     if (p->alike > 0)
-        buf_printf(out, "<details><summary>%zu group/versions are the same on all of them</summary>\n<ul>\n", p->alike);
+        buf_printf(out,
+                   "<details><summary>%zu group/versions are the same, with their schemas, on all servers that were "
+                   "read</summary>\n<ul>\n",
+                   p->alike);
 }
 
 /* ---- piece by piece ---- */
@@ -336,7 +336,12 @@ static void gather(struct skew_page *p, struct buf *out)
 
     if (!matrix_gather(p->matrix, &failed) && !failed)
         return;
-    html_raw(out, "<section id=\"skew\" aria-labelledby=\"skew-h\">\n<h2 id=\"skew-h\">Skew of versions</h2>\n");
+    html_raw(out,
+             "<section id=\"skew\" aria-labelledby=\"skew-h\">\n<h2 id=\"skew-h\">Skew of versions</h2>\n<p>Skew: ");
+    html_str(out, p->summary);
+    html_raw(out, ". skewed-resources is ");
+    html_str(out, p->skewed_resources);
+    html_raw(out, ".</p>\n<p><a href=\"#end\">Go past the skew</a></p>\n");
     p->kinds = failed ? NULL : mem_array(matrix_rows(p->matrix) + 1, sizeof(p->kinds[0]));
     p->part = PART_UNEVEN;
     if (p->kinds != NULL)

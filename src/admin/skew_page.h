@@ -12,8 +12,11 @@
 struct served;
 struct skew_page;
 
-/* References the snapshot; `skewed_resources` (the option) is copied. NULL when out of memory. */
-MEM_CHECK struct skew_page *skew_page_new(struct served *s, const char *skewed_resources);
+/*
+ * References the snapshot; `summary` (how far the servers serve the same) and `skewed_resources` (the option) are
+ * copied. NULL when out of memory.
+ */
+MEM_CHECK struct skew_page *skew_page_new(struct served *s, const char *summary, const char *skewed_resources);
 /* False: that was the last piece. */
 bool skew_page_more(struct skew_page *p, struct buf *out);
 void skew_page_free(struct skew_page *p);

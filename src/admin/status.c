@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "admin/notices.h"
 #include "base/changes.h"
 #include "base/clock.h"
 #include "base/json_write.h"
@@ -98,19 +99,21 @@ static bool is_unread(const struct cluster_server *s)
     return s->discovery_ms == UINT64_MAX && (s->local || strcmp(s->life, "live") == 0);
 }
 
-static void text_unread(const struct cluster_view *c, struct buf *out)
+static void text_notices(const struct status *s, struct buf *out)
 {
-    const char *before = "Not read yet, so not known what they serve: ";
+    char notices[NOTICES][NOTICE_BYTES];
+    size_t n = notices_of(s, notices);
 
-    if (!c->peers_enabled)
-        buf_append_str(out, "Peers: off (feature-gates), so not known what others serve\n");
-    for (size_t i = 0; i < c->n; i++) {
-        if (!is_unread(&c->servers[i]))
-            continue;
-        buf_printf(out, "%s%s", before, c->servers[i].host);
-        before = ", ";
-    }
-    buf_append_str(out, before[0] == ',' ? "\n" : "");
+    for (size_t i = 0; i < n; i++)
+        buf_printf(out, "%s.\n", notices[i]);
+}
+
+static void text_skew(const struct status *s, struct buf *out)
+{
+    char skew[NOTICE_BYTES];
+
+    notices_skew(s, skew);
+    buf_printf(out, "Skew: %s (skewed-resources: %s)\n", skew, s->skewed_resources);
 }
 
 /* One line, whatever is in it. */
@@ -161,24 +164,14 @@ static void text_changes(const struct status *s, const char *title, bool disbeli
 
 void status_text(const struct status *s, struct buf *out)
 {
-    const struct comparison_result *uneven = &s->cluster.uneven;
-
     status_headline(s, out);
     buf_append_char(out, '\n');
     for (size_t i = 0; i < s->n_failing; i++)
         buf_printf(out, "Look (%s): %s\n", s->failing[i].name, s->failing[i].look);
+    text_notices(s, out);
     text_servers(&s->cluster, out);
     text_ejected(&s->cluster, out);
-    text_unread(&s->cluster, out);
-    buf_printf(out, "Group/versions: %zu, not the same on all servers: %zu", uneven->gvs, uneven->uneven);
-    if (uneven->uneven > 0 && s->cluster.uneven_ms != UINT64_MAX)
-        buf_printf(out, ", for %llu s", (unsigned long long)(s->cluster.uneven_ms / 1000));
-    buf_append_char(out, '\n');
-    buf_printf(out, "Group/versions with different schemas: %zu (skewed-resources: %s)", uneven->n_skewed,
-               s->skewed_resources);
-    if (uneven->n_skewed > 0 && s->cluster.skewed_ms != UINT64_MAX)
-        buf_printf(out, ", for %llu s", (unsigned long long)(s->cluster.skewed_ms / 1000));
-    buf_append_char(out, '\n');
+    text_skew(s, out);
     buf_printf(out, "Local failover: %s\nEndpoint records: %s\n", s->failover, s->etcd);
     text_config(s, out);
     text_changes(s, "Change", false, out);
@@ -207,6 +200,17 @@ static void put_failing(const struct status *s, struct json_write *w)
         json_text(&one, "look", s->failing[i].look);
         json_close(&one);
     }
+    json_close(&list);
+}
+
+static void put_notices(const struct status *s, struct json_write *w)
+{
+    struct json_write list = json_nested(w, "notices", '[');
+    char notices[NOTICES][NOTICE_BYTES];
+    size_t n = notices_of(s, notices);
+
+    for (size_t i = 0; i < n; i++)
+        json_text(&list, NULL, notices[i]);
     json_close(&list);
 }
 
@@ -297,6 +301,7 @@ static void put_cluster(const struct status *s, struct json_write *w)
     nested = json_nested(w, "cluster", '{');
     json_text(&nested, "serverID", s->cluster.own_id);
     json_bool(&nested, "peersEnabled", s->cluster.peers_enabled);
+    json_text(&nested, "peersNotUsed", s->peers_off[0] == '\0' ? NULL : s->peers_off);
     json_bool(&nested, "synced", s->cluster.synced);
     json_u64(&nested, "generation", s->cluster.generation);
     json_u64(&nested, "mergedBytes", s->cluster.merged_bytes);
@@ -321,8 +326,11 @@ static void put_skew(const struct status *s, struct json_write *w)
 {
     const struct comparison_result *uneven = &s->cluster.uneven;
     struct json_write nested = json_nested(w, "skew", '{'), list;
+    char summary[NOTICE_BYTES];
     size_t unread = 0;
 
+    notices_skew(s, summary);
+    json_text(&nested, "summary", summary);
     for (size_t i = 0; i < s->cluster.n; i++)
         unread += is_unread(&s->cluster.servers[i]);
     json_u64(&nested, "serversUnread", unread);
@@ -412,6 +420,7 @@ void status_json(const struct status *s, struct buf *out)
 
     json_bool(&w, "ready", s->ready);
     put_failing(s, &w);
+    put_notices(s, &w);
     put_process(s, &w);
     put_cluster(s, &w);
     put_skew(s, &w);

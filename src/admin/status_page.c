@@ -2,6 +2,7 @@
 #include "admin/status_page.h"
 
 #include "admin/html.h"
+#include "admin/notices.h"
 #include "admin/skew_page.h"
 #include "admin/status.h"
 #include "base/base64.h"
@@ -18,7 +19,7 @@ static const char style[] =
     "body{font:15px/1.45 system-ui,sans-serif;margin:0;color:var(--fg);background:var(--bg)}"
     "header,main,nav,footer{padding:.3em 1.5em}h1{font-size:1.35em;margin:.6em 0 .2em}h2{font-size:1.15em}"
     "h1.good::before{content:'\\2713  '}h1.bad::before{content:'\\2717  '}"
-    "h1{padding:.35em .6em;border-radius:.3em;overflow-wrap:anywhere}"
+    "h1,.notice{padding:.35em .6em;border-radius:.3em;overflow-wrap:anywhere}.notice{margin:.2em 0}"
     "a{color:var(--link)}nav a{margin-right:1em}:focus-visible{outline:3px solid var(--link);outline-offset:1px}"
     ".skip{position:absolute;left:-99em}.skip:focus{left:1em;top:.3em;background:var(--bg)}"
     "table{border-collapse:collapse}th,td{border:1px solid var(--line);padding:.2em .55em;text-align:left;"
@@ -26,9 +27,11 @@ static const char style[] =
     "th:first-child small{white-space:nowrap}"
     ".good{background:var(--good)}.warning{background:var(--warn)}.bad{background:var(--bad)}"
     ".dim,small{color:var(--dim);font-weight:normal}td.wrap{min-width:14em;max-width:40em;overflow-wrap:anywhere}"
-    ".scroll{overflow:auto;max-height:85vh}#changes .scroll{max-height:24em}.scroll thead th{position:sticky;top:0}"
+    ".scroll{overflow:auto;max-height:85vh}#changes .scroll{max-height:24em}.scroll thead "
+    "th{position:sticky;top:0;z-index:1}"
     ".matrix thead th{writing-mode:vertical-rl;max-height:14em}.matrix thead th:first-child{writing-mode:initial}"
-    ".matrix tbody th{position:sticky;left:0}.matrix td{text-align:center}.matrix .more td{text-align:left}"
+    ".matrix thead th:first-child{left:0;z-index:2}.matrix tbody th{position:sticky;left:0}.matrix "
+    "td{text-align:center}.matrix .more td{text-align:left}"
     ".charts{display:flex;flex-wrap:wrap;gap:1em}figure{margin:0}figcaption{color:var(--dim);font-size:.9em}"
     "svg{background:var(--head);width:15em;height:4em}.bar{fill:var(--bar)}.err{fill:var(--err)}";
 
@@ -86,6 +89,18 @@ static void put_why(const struct status *s, struct buf *out)
     html_raw(out, "</ul>\n");
 }
 
+static void put_notices(const struct status *s, struct buf *out)
+{
+    char notices[NOTICES][NOTICE_BYTES];
+    size_t n = notices_of(s, notices);
+
+    for (size_t i = 0; i < n; i++) {
+        html_raw(out, "<p class=\"notice warning\">");
+        html_str(out, notices[i]);
+        html_raw(out, ".</p>\n");
+    }
+}
+
 static void put_header(const struct status *s, struct buf *out)
 {
     struct buf line;
@@ -94,7 +109,9 @@ static void put_header(const struct status *s, struct buf *out)
     status_headline(s, &line);
     html_raw(out, s->ready ? "<header>\n<h1 class=\"good\">" : "<header>\n<h1 class=\"bad\">");
     html_text(out, buf_slice(&line));
-    html_raw(out, "</h1>\n<a class=\"skip\" href=\"#skew\">Skip to the skew of versions</a>\n<p>mvproxy ");
+    html_raw(out, "</h1>\n");
+    put_notices(s, out);
+    html_raw(out, "<a class=\"skip\" href=\"#skew\">Skip to the skew of versions</a>\n<p>mvproxy ");
     html_str(out, s->version);
     html_raw(out, " on ");
     html_name(out, s->hostname);
@@ -109,6 +126,7 @@ static void put_header(const struct status *s, struct buf *out)
         put_why(s, out);
     html_raw(out, "</header>\n<nav aria-label=\"Sections\">\n<a href=\"#servers\">Servers</a> "
                   "<a href=\"#traffic\">Traffic</a> <a href=\"#changes\">Changes</a> "
+                  "<a href=\"#disbelieved\">Not believed</a> "
                   "<a href=\"#certificates\">Certificates</a> <a href=\"#process\">Process</a> "
                   "<a href=\"#skew\">Skew</a> Refresh: <a href=\"/\">off</a> <a href=\"/?refresh=5\">5 s</a> "
                   "<a href=\"/?refresh=60\">1 min</a>\n</nav>\n<main>\n");
@@ -324,8 +342,10 @@ static void put_changes(const struct status *s, struct buf *out)
 {
     html_raw(out, "<section id=\"changes\" aria-labelledby=\"changes-h\">\n<h2 id=\"changes-h\">Recent changes</h2>\n");
     put_list(s, false, "What happened, the latest first", "<p>Nothing has happened.</p>\n", out);
+    html_raw(out, "</section>\n<section id=\"disbelieved\" aria-labelledby=\"disbelieved-h\">\n"
+                  "<h2 id=\"disbelieved-h\">Not believed</h2>\n");
     put_list(s, true, "What was not believed, the latest first",
-             "<p>Nothing: servers answer as their discovery says.</p>\n", out);
+             "<p>Nothing: no answer has contradicted what its server's discovery says.</p>\n", out);
     html_raw(out, "</section>\n");
 }
 
@@ -408,10 +428,12 @@ struct status_page {
 struct status_page *status_page_begin(const struct status *s, unsigned refresh_s, struct buf *out)
 {
     struct status_page *p = mem_zalloc(sizeof(*p));
+    char skew[NOTICE_BYTES];
 
     if (p == NULL)
         return NULL;
-    p->skew = skew_page_new(s->served, s->skewed_resources);
+    notices_skew(s, skew);
+    p->skew = skew_page_new(s->served, skew, s->skewed_resources);
     if (p->skew == NULL) {
         mem_free(p);
         return NULL;
@@ -430,7 +452,8 @@ bool status_page_more(struct status_page *p, struct buf *out)
 {
     if (skew_page_more(p->skew, out))
         return true;
-    html_raw(out, "</main>\n</body>\n</html>\n");
+    html_raw(out,
+             "</main>\n<footer id=\"end\"><a href=\"#servers\">Back to the servers</a></footer>\n</body>\n</html>\n");
     return false;
 }
 

@@ -176,24 +176,17 @@ static void print_expiring(struct json_object *list)
     }
 }
 
-/* Where not all are known, that all others are alike says little. */
-static void print_unknown(struct json_object *cluster, struct json_object *skew)
+/* What is to be known although it is ready. */
+static void print_notices(struct json_object *list)
 {
-    double unread = field_number(skew, "serversUnread");
-
-    fputs("Skew:       ", stdout);
-    if (field(cluster, "peersEnabled") != NULL && !field_truth(cluster, "peersEnabled"))
-        fputs("not known of other servers: peers are off (feature-gates); ", stdout);
-    if (unread > 0)
-        printf("%sof %.0f %s not known yet what %s%s; of the others ", table_colour(TABLE_WARNING), unread,
-               unread > 1 ? "servers it is" : "server it is", unread > 1 ? "they serve" : "it serves",
+    for (size_t i = 0; i < field_count(list); i++)
+        printf("%s%s.%s\n", table_colour(TABLE_WARNING), field_item(list, i) == NULL ? "" : field_item(list, i),
                table_no_colour());
 }
 
 static void print_process(struct json_object *result)
 {
-    struct json_object *config = field(result, "config"), *cluster = field(result, "cluster"),
-                       *skew = field(result, "skew");
+    struct json_object *config = field(result, "config"), *cluster = field(result, "cluster");
     char up[32];
 
     printf("\nServer:     %s (%s)\nVersion:    %s, %s, pid %.0f, up %s\n", field_text(result, "hostname"),
@@ -202,15 +195,7 @@ static void print_process(struct json_object *result)
     print_listeners(field(result, "listeners"));
     printf("Traffic:    %.0f connections, %.0f requests, %.0f tunnels\n", field_number(result, "connections"),
            field_number(result, "requestsInFlight"), field_number(result, "tunnels"));
-    print_unknown(cluster, skew);
-    printf("%.0f of %.0f group/versions are not the same on all servers", field_number(skew, "groupVersionsUneven"),
-           field_number(skew, "groupVersions"));
-    if (field(skew, "groupVersionsUnevenSeconds") != NULL)
-        printf(" (for %s)", field_duration(field_number(skew, "groupVersionsUnevenSeconds"), up, sizeof(up)));
-    printf(", the schemas of %zu differ", field_count(field(skew, "schemasDiffer")));
-    if (field(skew, "schemasDifferSeconds") != NULL)
-        printf(" (for %s)", field_duration(field_number(skew, "schemasDifferSeconds"), up, sizeof(up)));
-    putchar('\n');
+    printf("Skew:       %s\n", field_text(field(result, "skew"), "summary"));
     printf("Failover:   %s\n", field_text(cluster, "localFailover"));
     printf("Records:    %s\n", field_text(cluster, "endpointRecords"));
     printf("Config:     %s\n",
@@ -255,6 +240,7 @@ bool show_status(struct json_object *result)
 
     headline(table_colour(ready ? TABLE_GOOD : TABLE_BAD), ready ? "Ready" : "Not ready", "");
     print_failing(field(result, "notReady"));
+    print_notices(field(result, "notices"));
     print_process(result);
     putchar('\n');
     print_servers(field(result, "servers"));

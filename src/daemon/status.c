@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define GATE_OFF "the feature gate UnknownVersionInteroperabilityProxy is off (feature-gates, "
+
 /* ---- the whole ---- */
 
 static void take_failing(const char *check, const char *why, void *arg)
@@ -78,6 +80,25 @@ static void take_process(struct app *a, struct status *s)
     expiry_each(a->expiry, take_certificate, s);
 }
 
+void status_peers_off(const struct app *a, char *text, size_t n)
+{
+    const struct config *c = a->config;
+    const struct config_origin *gates = &c->origins[options_index(options_find(SLICE_LIT("feature-gates")))];
+    struct derive_gates set = {false};
+    struct err err;
+
+    err_clear(&err);
+    (void)derive_gates(c->feature_gates, &set, &err);
+    text[0] = '\0';
+    if (!set.unknown_version_interoperability_proxy && gates->place.file != NULL)
+        (void)snprintf(text, n, GATE_OFF "%s:%zu)", gates->place.file, gates->place.line);
+    else if (!set.unknown_version_interoperability_proxy)
+        (void)snprintf(text, n, GATE_OFF "command line)");
+    else if (!trust_has_peers(&a->trust))
+        (void)snprintf(text, n, "%s is not configured",
+                       c->peer_ca_file[0] == '\0' ? "peer-ca-file" : "proxy-client-cert-file");
+}
+
 bool status_collect(struct app *a, struct status *out)
 {
     *out = (struct status){
@@ -103,6 +124,7 @@ bool status_collect(struct app *a, struct status *out)
     take_process(a, out);
     cluster_local_describe(a->cluster, out->failover, sizeof(out->failover));
     cluster_etcd_state(a->cluster, out->etcd, sizeof(out->etcd));
+    status_peers_off(a, out->peers_off, sizeof(out->peers_off));
     if (cluster_view_take(a->cluster, &out->cluster))
         return true;
     status_end(out);

@@ -12,6 +12,8 @@ struct app;
 
 /* False when out of memory; else to be ended with status_end() before the loop goes on. */
 MEM_CHECK bool status_collect(struct app *a, struct status *out);
+/* Why no peer is ever asked, and by which option; "" if they are. */
+void status_peers_off(const struct app *a, char *text, size_t n);
 /* As JSON, with what the parts say of themselves. False when out of memory. */
 MEM_CHECK bool status_write(struct app *a, struct buf *out);
 /* The certificates in force and when they end, as a JSON array. */

@@ -86,6 +86,7 @@ def test_dead_peer(world):
     """a peer whose server is killed: all say so with its host name, and that it is back"""
     world.sim.kill_server("b")
     all_say(world, "live, does not answer")
+    all_say(world, "1 of 2 servers cannot be used: test-server-b (live, does not answer")
     told = servers(world)["test-server-b"]
     check(told["failing"] and told["lastError"] and told["lastErrorAgeSeconds"] < SOON, "why, and since when", told)
     check(json.loads(ctl(world, "-o", "json", "status"))["ready"], "that is no reason not to be ready")
@@ -102,6 +103,10 @@ def test_dead_mvproxy(world):
     world.proxies["b"].kill()
     all_say(world, "live, does not answer")
     check("refused" in servers(world)["test-server-b"]["lastError"], servers(world)["test-server-b"])
+    world.proxies["a"].stop()
+    world.proxies["a"].start()
+    all_say(world, "Not known what these serve, whose discovery has not been read yet: test-server-b")
+    all_say(world, "not known: 1 of 2 servers have never been read")
     world.proxies["b"].start()
     until(lambda: not servers(world)["test-server-b"]["failing"], "its return", SOON)
 

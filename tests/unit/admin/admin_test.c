@@ -308,7 +308,7 @@ static void test_page(void)
     a = get(&w, NULL, "/");
     ok(has(a, "Content-Type: text/html; charset=utf-8\r\n") && has(a, "Transfer-Encoding: chunked\r\n"),
        "the status page, in pieces");
-    ok(has(a, "<h1 class=\"good\">Ready</h1>") && has(a, "</main>\n</body>\n</html>\n"),
+    ok(has(a, "<h1 class=\"good\">Ready</h1>") && has(a, "</footer>\n</body>\n</html>\n"),
        "from its first line to its last");
     ok(has(a, "Content-Security-Policy: default-src 'none'; ") && has(a, "; style-src 'sha256-"), "may load nothing");
     ok(has(a, "<bdi>&lt;script&gt;alert(1)&lt;/script&gt;</bdi>") && has(a, "&lt;img src=x onerror=alert(2)&gt;"),

@@ -5,6 +5,7 @@
 #include <json-c/json.h>
 #include <stdio.h>
 
+#include "admin/notices.h"
 #include "admin/status_page.h"
 #include "base/changes.h"
 #include "cluster/served.h"
@@ -242,8 +243,86 @@ static void test_words(void)
     }
 }
 
+/* What text, JSON and page say of the same, word for word. */
+static void in_all_views(struct status *s, const char *words)
+{
+    struct json_object *o = parse(s);
+    struct status_page *p;
+    struct buf out;
+
+    buf_init(&out, 1 << 20);
+    status_text(s, &out);
+    ok(has(&out, words), "text: %s", words);
+    buf_reset(&out);
+    p = status_page_begin(s, 0, &out);
+    while (status_page_more(p, &out))
+        ;
+    ok(has(&out, words), "page: %s", words);
+    status_page_free(p);
+    ok(strstr(json_object_to_json_string_ext(o, JSON_C_TO_STRING_NOSLASHESCAPE), words) != NULL, "JSON: %s", words);
+    json_object_put(o);
+    buf_free(&out);
+}
+
+static void test_unread(void)
+{
+    struct changes *c = changes_new();
+    char skew[NOTICE_BYTES];
+    struct status s;
+
+    make(&s, c, true);
+    s.cluster.servers[1].answers = PULSE_UNREACHABLE;
+    in_all_views(&s, "1 of 2 servers cannot be used: cp-b (live, does not answer, tried last)");
+    in_all_views(&s, "Not known what these serve, whose discovery has not been read yet: cp-b");
+    in_all_views(&s, "not known: 1 of 2 servers have never been read");
+    s.cluster.uneven.gvs = 20;
+    s.cluster.servers[1].discovery_ms = 1000;
+    s.cluster.skewed_ms = UINT64_MAX;
+    s.cluster.uneven_ms = 200000;
+    in_all_views(&s, "0 of 20 group/versions are not the same on all servers (for 3m20s), the schemas of 0 differ");
+    (void)snprintf(s.peers_off, sizeof(s.peers_off), "peer-ca-file is not configured");
+    in_all_views(&s, "Peers are not used: peer-ca-file is not configured");
+    in_all_views(&s, "not known: peers are not used");
+    notices_skew(&s, skew);
+    is_str(skew, "not known: peers are not used", "and nothing else");
+    status_end(&s);
+    changes_free(c);
+}
+
+/* Some of several servers, and more of them, with longer names, than there is room for. */
+static void test_many(void)
+{
+    enum { MANY = 100 };
+    char host[254], notices[NOTICES][NOTICE_BYTES], skew[NOTICE_BYTES];
+    struct cluster_server servers[MANY];
+    struct status s = {.cluster = {.servers = servers, .n = 3, .uneven_ms = 5100, .skewed_ms = 90000}};
+    struct served_gv gv = {SLICE_LIT("apps"), SLICE_LIT("v1")};
+
+    memset(host, 'x', sizeof(host) - 1);
+    host[sizeof(host) - 1] = '\0';
+    for (size_t i = 0; i < MANY; i++)
+        servers[i] = (struct cluster_server){.id = "i", .host = host, .life = "live", .discovery_ms = UINT64_MAX};
+    s.cluster.uneven = (struct comparison_result){.gvs = 9, .uneven = 2, .skewed = &gv, .n_skewed = 1};
+    servers[0].discovery_ms = servers[1].discovery_ms = 1;
+    notices_skew(&s, skew);
+    is_str(skew,
+           "2 of 9 group/versions are not the same on all servers that were read (for 5.1s), the schemas of 1 differ "
+           "(for 90s); 1 of 3 servers have never been read",
+           "of how many it is known");
+    s.cluster.n = MANY;
+    is_u64(notices_of(&s, notices), 2, "two notices");
+    ok(strncmp(notices[0], "100 of 100 servers cannot be used: xxx", 38) == 0 &&
+           strstr(notices[0], "xxx (live, no address) and 92 more") != NULL,
+       "those that cannot be used are counted");
+    ok(strstr(notices[1], "xxx and 90 more") != NULL, "and those that were never read");
+    s.cluster.n = 0;
+    is_u64(notices_of(&s, notices), 0, "nothing to be known");
+}
+
 int main(void)
 {
+    test_unread();
+    test_many();
     test_words();
     test_json();
     test_same();

@@ -12,6 +12,7 @@
 #include "daemon/app_state.h"
 #include "daemon/config_load.h"
 #include "daemon/expiry.h"
+#include "daemon/options.h"
 #include "daemon/readiness_checks.h"
 #include "lib/tap.h"
 #include "proxy/traffic.h"
@@ -254,6 +255,37 @@ static void written(struct app *a)
     buf_free(&out);
 }
 
+static void gated(struct app *a, const char *const *gates, const struct config_origin *origin)
+{
+    a->config->feature_gates = gates;
+    a->config->origins[options_index(options_find(SLICE_LIT("feature-gates")))] = *origin;
+}
+
+static void not_used(struct app *a)
+{
+    static const char *const off[] = {"UnknownVersionInteroperabilityProxy=false", NULL};
+    const char *const *gates = a->config->feature_gates;
+    struct tls_ctx *some = (struct tls_ctx *)a; /* never looked into */
+    char why[256];
+
+    status_peers_off(a, why, sizeof(why));
+    is_str(why, "peer-ca-file is not configured", "no CA");
+    a->config->peer_ca_file = "/ca.crt";
+    status_peers_off(a, why, sizeof(why));
+    is_str(why, "proxy-client-cert-file is not configured", "no pair");
+    a->trust.peer_cert = some;
+    status_peers_off(a, why, sizeof(why));
+    is_str(why, "", "peers are used");
+    gated(a, off, &(struct config_origin){.given = true, .place = {"/m.yaml", 7, 1}});
+    status_peers_off(a, why, sizeof(why));
+    is_str(why, "the feature gate UnknownVersionInteroperabilityProxy is off (feature-gates, /m.yaml:7)", "the gate");
+    gated(a, off, &(struct config_origin){.given = true});
+    status_peers_off(a, why, sizeof(why));
+    is_str(why, "the feature gate UnknownVersionInteroperabilityProxy is off (feature-gates, command line)", "by hand");
+    gated(a, gates, &(struct config_origin){.given = false});
+    a->trust.peer_cert = NULL;
+}
+
 int main(void)
 {
     const struct served_input in = {.local_id = "apiserver-a", .local_host = "cp-a", .local_etag = {SLICE_LIT("")}};
@@ -276,6 +308,7 @@ int main(void)
     collected(&a);
     unready(&a);
     written(&a);
+    not_used(&a);
     changes_free(a.changes);
     health_free(a.health);
     config_free(a.config);

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "admin/notices.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { NAMED_SERVERS = 8 };
+
+typedef bool server_is(const struct cluster_server *s);
+
+static bool was_never_read(const struct cluster_server *s)
+{
+    return s->discovery_ms == UINT64_MAX && (s->local || strcmp(s->life, "live") == 0);
+}
+
+static bool is_bad(const struct cluster_server *s)
+{
+    char words[STATUS_STATE_BYTES];
+
+    return status_of_server(s, words) == STATUS_BAD;
+}
+
+static size_t count(const struct status *s, server_is *which)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->cluster.n; i++)
+        n += which(&s->cluster.servers[i]);
+    return n;
+}
+
+/* The first of them, with their states, and how many more there are. */
+static void put_servers(const struct status *s, server_is *which, bool with_state, struct buf *out)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->cluster.n; i++) {
+        const struct cluster_server *one = &s->cluster.servers[i];
+        char words[STATUS_STATE_BYTES];
+
+        if (!which(one) || n++ >= NAMED_SERVERS)
+            continue;
+        buf_printf(out, "%s%.200s", n == 1 ? "" : ", ", one->host);
+        (void)status_of_server(one, words);
+        if (with_state)
+            buf_printf(out, " (%s)", words);
+    }
+    if (n > NAMED_SERVERS)
+        buf_printf(out, " and %zu more", n - NAMED_SERVERS);
+}
+
+/* What is too long ends early. */
+static struct buf begin(char text[NOTICE_BYTES])
+{
+    text[0] = '\0';
+    return (struct buf){.p = text, .cap = NOTICE_BYTES - 1, .ceiling = NOTICE_BYTES - 1};
+}
+
+size_t notices_of(const struct status *s, char text[NOTICES][NOTICE_BYTES])
+{
+    size_t unread = count(s, was_never_read), bad = count(s, is_bad), n = 0;
+    struct buf out;
+
+    if (s->peers_off[0] != '\0')
+        (void)snprintf(text[n++], NOTICE_BYTES, "Peers are not used: %s", s->peers_off);
+    if (bad > 0) {
+        out = begin(text[n]);
+        buf_printf(&out, "%zu of %zu servers cannot be used: ", bad, s->cluster.n);
+        put_servers(s, is_bad, true, &out);
+        text[n++][buf_len(&out)] = '\0';
+    }
+    if (unread > 0) {
+        out = begin(text[n]);
+        buf_append_str(&out, "Not known what these serve, whose discovery has not been read yet: ");
+        put_servers(s, was_never_read, false, &out);
+        text[n++][buf_len(&out)] = '\0';
+    }
+    return n;
+}
+
+/* As mvproxyctl writes ages. */
+static void put_age(uint64_t ms, struct buf *out)
+{
+    unsigned long long s = (unsigned long long)(ms / 1000);
+
+    if (ms == UINT64_MAX)
+        return;
+    if (s < 10)
+        buf_printf(out, " (for %llu.%llus)", s, (unsigned long long)(ms % 1000 / 100));
+    else if (s < 120)
+        buf_printf(out, " (for %llus)", s);
+    else if (s < 7200)
+        buf_printf(out, " (for %llum%llus)", s / 60, s % 60);
+    else if (s < 172800)
+        buf_printf(out, " (for %lluh%llum)", s / 3600, s / 60 % 60);
+    else
+        buf_printf(out, " (for %llud%lluh)", s / 86400, s / 3600 % 24);
+}
+
+void notices_skew(const struct status *s, char text[NOTICE_BYTES])
+{
+    const struct comparison_result *uneven = &s->cluster.uneven;
+    size_t unread = count(s, was_never_read);
+    struct buf out = begin(text);
+
+    if (s->peers_off[0] != '\0') {
+        buf_append_str(&out, "not known: peers are not used");
+    } else if (unread > 0 && s->cluster.n - unread < 2) {
+        buf_printf(&out, "not known: %zu of %zu servers have never been read", unread, s->cluster.n);
+    } else {
+        buf_printf(&out, "%zu of %zu group/versions are not the same on all servers%s", uneven->uneven, uneven->gvs,
+                   unread > 0 ? " that were read" : "");
+        put_age(s->cluster.uneven_ms, &out);
+        buf_printf(&out, ", the schemas of %zu differ", uneven->n_skewed);
+        put_age(s->cluster.skewed_ms, &out);
+        if (unread > 0)
+            buf_printf(&out, "; %zu of %zu servers have never been read", unread, s->cluster.n);
+    }
+    text[buf_len(&out)] = '\0';
+}
