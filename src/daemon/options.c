@@ -4,6 +4,7 @@
 #include <config.h>
 
 #include "base/clock.h"
+#include "base/contract.h"
 #include "base/hash.h"
 #include "base/nearest.h"
 #include "base/utf8.h"
@@ -320,6 +321,7 @@ static bool set_list(struct config *c, const struct option *o, const struct conf
     if (v == NULL || places == NULL)
         return false;
     for (size_t i = 0; i < n; i++) {
+        contract(old != NULL);
         v[i] = old[i];
         places[i] = *entry_place(c, o, i);
     }

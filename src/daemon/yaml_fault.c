@@ -67,7 +67,7 @@ static bool is_empty(struct slice line)
 {
     size_t n = indentation(line);
 
-    return n == line.n || line.p[n] == '#';
+    return n == line.n || (line.p != NULL && line.p[n] == '#');
 }
 
 /* The last line before that one which says anything; 0: there is none. */
