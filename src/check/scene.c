@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/metric.h"
 #include "cluster/api.h"
+#include "kube/user.h"
 #include "net/loop.h"
 
 enum { ASK_TIMEOUT_MS = 15000, TURN_MS = 100, CLOCK_TOLERANCE_MS = 5000 };
@@ -95,6 +96,7 @@ static void on_answer(void *arg, const struct fetch_result *r)
 {
     struct question *q = arg;
     struct answer *out = q->answer;
+    const struct http_field *hop;
     int64_t date;
 
     q->over = true;
@@ -105,6 +107,9 @@ static void on_answer(void *arg, const struct fetch_result *r)
         return;
     }
     out->status = r->head->status;
+    hop = http_head_find_name(r->head, SLICE_LIT(USER_HOP));
+    if (hop != NULL && hop->value.n < sizeof(out->hop))
+        (void)snprintf(out->hop, sizeof(out->hop), "%.*s", (int)hop->value.n, hop->value.p);
     buf_append(q->body, r->body);
     out->body = buf_slice(q->body);
     if (read_date(http_head_value(r->head, HTTP_DATE), &date))

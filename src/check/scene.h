@@ -51,6 +51,7 @@ struct answer {
     bool ok; /* of whatever status */
     unsigned status;
     char failure[256]; /* when not ok */
+    char hop[128];     /* the ID of the server before which an mvproxy answered; "": it did not say */
     struct slice body; /* in the buffer */
     int64_t late_ms;   /* our clock is so far ahead of the server's (a second more or less); 0 if it did not say */
 };

@@ -220,6 +220,25 @@ static void check_lease(struct scene *s, const struct served_peer *p)
                       "peers: no API server of the cluster has the name %s (no identity Lease)", p->host);
 }
 
+/* NULL: nobody whom we know, or who says nothing. */
+static const char *host_of(const struct served *v, const char *id)
+{
+    for (size_t i = 0; i < served_n_peers(v); i++)
+        if (strcmp(served_peer_at(v, i)->id, id) == 0)
+            return served_peer_at(v, i)->host;
+    return strcmp(served_local_id(v), id) == 0 ? served_local_host(v) : NULL;
+}
+
+/* An address that leads to another server: what that one does would be said of this one. */
+static void check_names(struct scene *s, const struct served *v, const struct visit *one)
+{
+    const char *other = host_of(v, one->answer.hop);
+
+    if (other != NULL && one->version.major != 0 && strcmp(one->answer.hop, one->peer->id) != 0)
+        findings_wrong(s->f, "peer-address", "correct its address: in peers, or peer-advertise-ip there",
+                       "peer %s at %s answers as %s", one->peer->host, origin_address(one->peer->origin), other);
+}
+
 static void judge_all(struct scene *s, const struct visit *visits, size_t n, struct range *versions)
 {
     struct cidr_set balancers = {NULL, 0};
@@ -258,6 +277,8 @@ static void check_each(struct scene *s, struct cluster *c)
     visits_make(s, c, visits, n);
     widen(&versions, s->minor);
     judge_all(s, visits, n, &versions);
+    for (size_t i = 0; i < n; i++)
+        check_names(s, v, &visits[i]);
     for (size_t i = 0; i < n; i++)
         unknown += visits[i].version.major == 0 && visits[i].peer->life != SERVED_LAPSED;
     mem_free(visits);

@@ -234,6 +234,7 @@ def faults(world):
         ("an admin address that somebody else has", {"admin-bind-address": "127.0.0.1:%d" % world.ports["b"], "peers": []}),
         ("a user of its own with the rights of all", {"apiserver-user": "system:mvproxy"}),
         ("a peer at the address of another one", {"peers": ["test-server-b=127.0.0.1:%d" % world.ports["b"], "somebody=127.0.0.1:%d" % world.ports["b"]]}),
+        ("a peer at the address of another server", {"peers": ["test-server-b=127.0.0.1:%d" % world.ports["a"]]}),
         ("an address that this machine does not have", {"bind-address": "192.0.2.77"}),
         ("more memory for clients than there is", {"max-client-memory": 1 << 49}),
     ]
