@@ -117,11 +117,18 @@ struct conditions {
     bool live;        /* who has lapsed */
     uint64_t release; /* who is older */
     bool active;      /* who is drained */
+    bool healthy;     /* who is an outlier */
 };
 
-static bool meets(const struct served_peer *p, struct conditions c)
+static bool is_healthy(const struct route_query *q, const struct served_peer *p)
 {
-    return (!c.live || p->life == SERVED_LIVE) && p->release >= c.release;
+    return q->healthy == NULL || q->healthy(p, q->arg);
+}
+
+static bool meets(const struct route_query *q, const struct served_peer *p, struct conditions c)
+{
+    return (!c.live || p->life == SERVED_LIVE) && p->release >= c.release &&
+           (!c.healthy || (p->origin != NULL && is_healthy(q, p)));
 }
 
 static void survey_some(const struct route_query *q, const struct subject *what, const struct conditions *c,
@@ -132,13 +139,12 @@ static void survey_some(const struct route_query *q, const struct subject *what,
     for (size_t i = 0; i < n && i <= UINT16_MAX; i++) {
         const struct served_peer *p = served_peer_at(q->served, i);
 
-        if (p->drained != drained || !meets(p, *c) || !serves(q, what, i, out))
+        if (p->drained != drained || !meets(q, p, *c) || !serves(q, what, i, out))
             continue;
         s->served = true;
         /* Who has lapsed may still answer, but those who are known to be there come first. */
         if (p->origin != NULL)
-            add_candidate(out, &s->n_healthy, (uint16_t)i,
-                          !drained && p->life == SERVED_LIVE && (q->healthy == NULL || q->healthy(p, q->arg)));
+            add_candidate(out, &s->n_healthy, (uint16_t)i, !drained && p->life == SERVED_LIVE && is_healthy(q, p));
     }
 }
 
@@ -408,11 +414,13 @@ static bool goes_to_newest(const struct route_query *q, enum disco_answer local,
 
 /*
  * Row 5a. Not for what the local server lacks: that is a peer's anyway. Custom resources and aggregated APIs are every
- * server's, out of the same etcd, so a peer that lists them may serve them.
+ * server's, out of the same etcd, so a peer that lists them may serve them. The local server is also where Leases are
+ * read: of who had lapsed before, nobody can tell us that he is back. An outlier is not waited for.
  */
 static bool fails_over(const struct route_query *q, enum disco_answer local, struct route *out)
 {
     const struct reqinfo *info = q->info;
+    struct subject what = {.group = info->group, .version = info->version};
     struct survey s;
 
     if (!is_away(q))
@@ -420,8 +428,9 @@ static bool fails_over(const struct route_query *q, enum disco_answer local, str
     if (local != DISCO_SERVED && served_local_disco(q->served) != NULL &&
         !served_excluded(q->served, info->group, info->version))
         return false;
-    s = survey_peers(q, &(struct subject){.group = info->group, .version = info->version},
-                     (struct conditions){.live = true}, out);
+    s = survey_peers(q, &what, (struct conditions){.live = true}, out);
+    if (out->n_candidates == 0 && local == DISCO_SERVED)
+        s = survey_peers(q, &what, (struct conditions){.active = true, .healthy = true}, out);
     if (out->n_candidates == 0)
         return false;
     fail_over(q, &s, out);

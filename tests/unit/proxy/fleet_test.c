@@ -598,6 +598,7 @@ static void was_found(void)
         {585, 19, "Leases that nobody renews any more were taken for a dead watch"},
         {3000834, 19, "the later Lease of a server was held on to when its clock was set back"},
         {3003428, 19, "where a peer is that came back was asked of who cannot hear of it"},
+        {3102308, 19, "a peer that came back while the local server was away was not asked in its place"},
     };
 
     for (size_t i = 0; i < ROWS(found); i++)
