@@ -131,7 +131,7 @@ def all_setups():
         Setup("1.36+1.37", _two("1.36.3", "1.37.0"), skew.migrations("cp-a")),
         # kube-apiserver, mvproxy, peers and clients have addresses of IPv6 alone.
         Setup("ipv6", _two("1.33.13", "1.34.4"), skew.device_classes("cp-a"), traits=["ipv6"]),
-        Setup("1.36+1.37-off", _two("1.36.3", "1.37.0", [GATE_OFF], [GATE_OFF]), skew.taint_rules("cp-a")),
+        Setup("1.36+1.37-off", _two("1.36.3", "1.37.0", [GATE_OFF], [GATE_OFF]), skew.taint_rules("cp-a"), traits=["same version"]),
         Setup("1.33+1.36+1.37", [NodeSpec("cp-a", "1.33.13"), NodeSpec("cp-b", "1.36.3"), NodeSpec("cp-c", "1.37.0")],
               skew.migrations("cp-a", "cp-b")),
         Setup("stories", _two("1.36.3", "1.37.0", [skew.NO_JOBS, GATE_OFF, QUICK_STOP], [GATE_OFF, QUICK_STOP]), skew.jobs("cp-a"), ("test_stories.py", "test_layouts.py"),
