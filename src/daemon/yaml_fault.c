@@ -186,7 +186,7 @@ static bool is_suspect(struct slice text, size_t number, struct yaml_fault *out)
     struct slice line = line_of(text, number);
     size_t in = indentation(line), n = word(line, in), shown = n < 64 ? n : 64;
 
-    if (is_empty(line))
+    if (line.p == NULL || is_empty(line))
         return false;
     if (is_marker(line))
         return say(out, number, 1, "a conflict of a merge that is not resolved: keep one side, and take the marks out");
