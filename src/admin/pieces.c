@@ -28,7 +28,7 @@ struct page_job {
 
 struct pieces *pieces_new(struct loop *l)
 {
-    struct pieces *p = must_zalloc(sizeof *p);
+    struct pieces *p = must_zalloc(sizeof(*p));
 
     p->loop = l;
     list_init(&p->jobs);
@@ -114,7 +114,7 @@ static void on_piece_sent(struct evhttp_connection *connection, void *arg)
 
 bool pieces_send(struct pieces *p, struct evhttp_request *req, struct slice first, struct status_page *page)
 {
-    struct page_job *j = mem_zalloc(sizeof *j);
+    struct page_job *j = mem_zalloc(sizeof(*j));
 
     if (j == NULL)
         return false;

@@ -57,7 +57,7 @@ struct skew_page *skew_page_new(struct served *s, const char *summary, const cha
 
     if (p == NULL)
         return NULL;
-    (void)snprintf(p->skewed_resources, sizeof p->skewed_resources, "%s", skewed_resources);
+    (void)snprintf(p->skewed_resources, sizeof(p->skewed_resources), "%s", skewed_resources);
     p->summary = mem_strdup(summary);
     p->matrix = matrix_new(s);
     p->order = server_order(s);

@@ -20,7 +20,7 @@ struct answer {
 
 struct untaken *untaken_new(void)
 {
-    struct untaken *u = must_zalloc(sizeof *u);
+    struct untaken *u = must_zalloc(sizeof(*u));
 
     u->users = 1;
     return u;
@@ -52,7 +52,7 @@ static void on_taken(const void *data, size_t n, void *arg)
 
 bool untaken_add(struct untaken *u, struct evbuffer *out, struct buf *body)
 {
-    struct answer *a = mem_zalloc(sizeof *a);
+    struct answer *a = mem_zalloc(sizeof(*a));
     struct slice bytes = buf_slice(body);
 
     if (a == NULL)

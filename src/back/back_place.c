@@ -94,7 +94,7 @@ struct back *back_new(struct loop *l, struct metrics *m)
     static const char *const server_reason[] = {"server", "reason", NULL};
     static const char *const server_only[] = {"server", NULL};
     static const double seconds[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30};
-    struct back *b = must_zalloc(sizeof *b);
+    struct back *b = must_zalloc(sizeof(*b));
 
     b->loop = l;
     loop_token_make(b);

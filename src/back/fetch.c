@@ -188,7 +188,7 @@ struct fetch *fetch_start(struct back *b, struct loop *l, const struct fetch_opt
         .on_writable = on_writable,
         .on_failed = on_failed,
     };
-    struct fetch *f = mem_zalloc(sizeof *f);
+    struct fetch *f = mem_zalloc(sizeof(*f));
     struct back_opts bo = {
         .origin = o->origin,
         .with_cert = o->with_cert,

@@ -70,7 +70,7 @@ static void free_conn(void *arg)
 
 struct h1_client *h1_client_new(struct h1_conns *home)
 {
-    struct h1_client *c = mem_zalloc(sizeof *c);
+    struct h1_client *c = mem_zalloc(sizeof(*c));
 
     if (c == NULL)
         return NULL;
@@ -155,7 +155,7 @@ static void fail(struct h1_client *c, enum back_failure why, const char *text)
 {
     struct back_request *r = c->request;
     char detail[160];
-    size_t n = strlen(text) < sizeof detail - 1 ? strlen(text) : sizeof detail - 1;
+    size_t n = strlen(text) < sizeof(detail) - 1 ? strlen(text) : sizeof(detail) - 1;
 
     if (r->sent && stream_unread(c->stream, c->wire_mark))
         r->sent = false;
@@ -165,7 +165,7 @@ static void fail(struct h1_client *c, enum back_failure why, const char *text)
     request_lost(r, why, detail);
 }
 
-/* ------------------------------------------------------------------------------------------------------- sending */
+/* ---- sending ---- */
 
 static bool send_head(struct h1_client *c, struct back_request *r)
 {
@@ -295,7 +295,7 @@ static void on_timer(void *arg)
     }
 }
 
-/* ----------------------------------------------------------------------------------------------------- receiving */
+/* ---- receiving ---- */
 
 /* The response is complete: the connection is free (or closed) before the owner hears of it, so that he can use it. */
 static void complete(struct h1_client *c)

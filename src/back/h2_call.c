@@ -256,7 +256,7 @@ static bool submit_in(struct h2_call *call, nghttp2_nv *nva, enum back_failure *
         if (head->fields[i].id != HTTP_HOST && !h2_put_field(nva, &n, &head->fields[i]))
             return false;
     if (call->r->opts.body.kind == HTTP_BODY_LENGTH) {
-        (void)snprintf(length, sizeof length, "%" PRIu64, call->r->opts.body.length);
+        (void)snprintf(length, sizeof(length), "%" PRIu64, call->r->opts.body.length);
         nva[n++] = h2_nv(http_name_text(HTTP_CONTENT_LENGTH), slice_str(length));
     }
     if (!h1_is_value(host) || !h1_is_token(head->method) || !h1_is_value(head->target))
@@ -284,7 +284,7 @@ static bool prepare(struct h2_client *c, struct back_request *r)
     struct h2_call *call = r->call;
 
     if (call == NULL) {
-        call = r->call = mem_zalloc(sizeof *call);
+        call = r->call = mem_zalloc(sizeof(*call));
         if (call == NULL)
             return false;
         r->free_call = free_call;

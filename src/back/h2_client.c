@@ -122,7 +122,7 @@ void h2_client_close(struct h2_client *c, enum close_reason why, const char *det
     if (c->state == H2C_GONE)
         return;
     must_hold(!c->in_session);
-    (void)snprintf(text, sizeof text, "%s", detail); /* it may be the stream's */
+    (void)snprintf(text, sizeof(text), "%s", detail); /* it may be the stream's */
     move(c, H2C_GONE);
     while ((n = list_first(&c->calls)) != NULL)
         c->events->lost(n, text);
@@ -141,7 +141,7 @@ void h2_client_note_broken(struct h2_client *c, enum close_reason why, const cha
     if (c->broken != CLOSE_REASONS)
         return;
     c->broken = why;
-    (void)snprintf(c->broken_text, sizeof c->broken_text, "%s", text);
+    (void)snprintf(c->broken_text, sizeof(c->broken_text), "%s", text);
     h2_client_wake(c);
 }
 
@@ -421,7 +421,7 @@ static bool begin(struct h2_client *c, struct slice credential)
 
 struct h2_client *h2_client_new(struct pool *p, struct slice credential, const struct h2_events *events)
 {
-    struct h2_client *c = mem_zalloc(sizeof *c);
+    struct h2_client *c = mem_zalloc(sizeof(*c));
 
     if (c == NULL)
         return NULL;

@@ -71,10 +71,10 @@ static char *address_text(const struct origin_opts *o)
     int n;
 
     if (is_unix) /* a Host field needs a name: Go's clients send the same */
-        n = snprintf(text, sizeof text, "localhost");
+        n = snprintf(text, sizeof(text), "localhost");
     else
-        n = snprintf(text, sizeof text, strchr(o->host, ':') != NULL ? "[%s]:%u" : "%s:%u", o->host, o->port);
-    return n < 0 || (size_t)n >= sizeof text ? NULL : mem_strdup(text);
+        n = snprintf(text, sizeof(text), strchr(o->host, ':') != NULL ? "[%s]:%u" : "%s:%u", o->host, o->port);
+    return n < 0 || (size_t)n >= sizeof(text) ? NULL : mem_strdup(text);
 }
 
 /* Origins of one server share its series, which go with the last of them: host names come and go, and the room is
@@ -91,7 +91,7 @@ static void forget_metrics(struct origin *o)
     for (struct list_node *n = list_first(&b->origins); n != NULL; n = list_next(&b->origins, n))
         if (strcmp(list_entry(n, struct origin, node)->server, o->server) == 0)
             return;
-    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
         metric_forget(families[i], slice_str(o->server));
 }
 
@@ -114,7 +114,7 @@ static void destroy(struct origin *o)
 
 struct origin *origin_make(struct back *b, const struct origin_opts *opts)
 {
-    struct origin *o = mem_zalloc(sizeof *o);
+    struct origin *o = mem_zalloc(sizeof(*o));
 
     if (o == NULL)
         return NULL;

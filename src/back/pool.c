@@ -186,7 +186,7 @@ static void balance(struct pool *p)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------- waiting */
+/* ---- waiting ---- */
 
 /* Their clients may have come out of debt. */
 static void on_held_timer(void *arg)
@@ -293,7 +293,7 @@ void pool_take(struct pool *p, struct back_request *r, bool fresh)
         request_fail(r, BACK_FAIL_MEMORY, "out of memory for a connection");
 }
 
-/* ---------------------------------------------------------------------------------------------------------- idle */
+/* ---- idle ---- */
 
 static void on_idle_timer(void *arg)
 {
@@ -380,7 +380,7 @@ static void free_pool(void *arg)
 
 struct pool *pool_new(struct origin *o, enum pool_kind kind)
 {
-    struct pool *p = mem_zalloc(sizeof *p);
+    struct pool *p = mem_zalloc(sizeof(*p));
 
     if (p == NULL)
         return NULL;

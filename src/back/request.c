@@ -167,7 +167,7 @@ static struct arena *arena_for(struct back *b, const struct back_opts *o)
 
 struct back_request *request_new(struct back *b, const struct back_opts *o)
 {
-    struct back_request *r = mem_zalloc(sizeof *r);
+    struct back_request *r = mem_zalloc(sizeof(*r));
 
     if (r == NULL)
         return NULL;
@@ -298,7 +298,7 @@ void request_fail(struct back_request *r, enum back_failure why, const char *tex
 {
     struct slice labels[2] = {slice_str(r->origin->server), slice_str(back_failure_name(why))};
 
-    (void)snprintf(r->failure_text, sizeof r->failure_text, "%s", text);
+    (void)snprintf(r->failure_text, sizeof(r->failure_text), "%s", text);
     r->failure = (struct back_failure_info){
         .why = why,
         .text = r->failure_text,

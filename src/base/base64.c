@@ -13,7 +13,7 @@ bool base64_append(struct buf *out, struct slice data)
         char group[4] = {alphabet[v >> 18], alphabet[v >> 12 & 63], have > 1 ? alphabet[v >> 6 & 63] : '=',
                          have > 2 ? alphabet[v & 63] : '='};
 
-        if (!buf_append(out, slice_of(group, sizeof group)))
+        if (!buf_append(out, slice_of(group, sizeof(group))))
             return false;
     }
     return !out->failed;

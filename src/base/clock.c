@@ -47,8 +47,7 @@ int64_t clock_wall_us(void)
     return fake.on ? fake.wall_us : now_us(CLOCK_REALTIME);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- RFC 3339
- */
+/* ---- RFC 3339 ---- */
 
 void clock_rfc3339(int64_t wall_us, char out[CLOCK_RFC3339_BYTES])
 {
@@ -162,8 +161,7 @@ bool clock_parse_rfc3339(struct slice s, int64_t *wall_us)
     return true;
 }
 
-/* --------------------------------------------------------------------------------------------------------- durations
- */
+/* ---- durations ---- */
 
 static const struct {
     const char *name;

@@ -21,7 +21,7 @@ struct hash_stream {
 
 struct hash_stream *hash_sha512_start(void)
 {
-    struct hash_stream *s = mem_zalloc(sizeof *s);
+    struct hash_stream *s = mem_zalloc(sizeof(*s));
 
     if (s == NULL)
         return NULL;
@@ -75,7 +75,7 @@ void hash_base32_lower(const unsigned char *data, size_t n, char *out)
     *out = '\0';
 }
 
-/* ---------------------------------------------------------------------------------------------------------- SipHash */
+/* ---- SipHash ---- */
 
 struct sip {
     uint64_t v0, v1, v2, v3;
@@ -139,7 +139,7 @@ uint64_t hash_siphash(const unsigned char key[HASH_SIP_KEY_BYTES], struct slice 
     return s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- random */
+/* ---- random ---- */
 
 /* At most 256 bytes, which the kernel gives whole. */
 static void random_bytes(void *p, size_t n)
@@ -166,8 +166,8 @@ uint64_t hash_quick(struct slice data)
     uint64_t h = data.n * odd, word;
     size_t i = 0;
 
-    for (; i + sizeof word <= data.n; i += sizeof word) {
-        memcpy(&word, data.p + i, sizeof word);
+    for (; i + sizeof(word) <= data.n; i += sizeof(word)) {
+        memcpy(&word, data.p + i, sizeof(word));
         h = (h ^ word) * odd;
         h ^= h >> 32;
     }

@@ -133,7 +133,7 @@ void log_set_buffered(bool on)
         log_flush();
 }
 
-/* ------------------------------------------------------------------------------------------------------------ lines */
+/* ---- lines ---- */
 
 struct event {
     enum log_level level;

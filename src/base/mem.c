@@ -145,7 +145,7 @@ char *must_strdup(const char *s)
     return must_slicedup(slice_str(s));
 }
 
-/* ------------------------------------------------------------------------------------------------------------ arena */
+/* ---- arena ---- */
 
 /* The first block shares its malloc with the arena; most exchanges fit into it. */
 enum { FIRST_BLOCK = 4096, MAX_BLOCK = 64 << 10 };

@@ -54,7 +54,7 @@ struct metrics *metrics_new(void)
     return must_zalloc(sizeof(struct metrics));
 }
 
-/* ------------------------------------------------------------------------------------------------------- one metric */
+/* ---- one metric ---- */
 
 static size_t n_counts(const struct metric_family *f)
 {
@@ -126,7 +126,7 @@ double metric_value(const struct metric *m)
     return m->family->kind == METRIC_HISTOGRAM ? (double)m->count : m->value;
 }
 
-/* --------------------------------------------------------------------------------------------------------- families */
+/* ---- families ---- */
 
 static int compare_labels(const struct slice *a, const struct slice *b, size_t n)
 {
@@ -322,7 +322,7 @@ void metrics_free(struct metrics *m)
     mem_free(m);
 }
 
-/* ------------------------------------------------------------------------------------------------------- collecting */
+/* ---- collecting ---- */
 
 void metrics_on_collect(struct metrics *m, void (*fn)(void *arg), void *arg)
 {

@@ -64,7 +64,7 @@ static bool identity_add(void *arg, struct slice name, struct slice value)
 static struct identity *identity_new(const struct api_identity *who)
 {
     const struct user_headers *headers = who->headers != NULL ? who->headers : user_headers_default();
-    struct identity *i = mem_zalloc(sizeof *i);
+    struct identity *i = mem_zalloc(sizeof(*i));
     struct slice groups[IDENTITY_FIELDS];
     struct user u = {.name = slice_str(who->user), .uid = SLICE_LIT(""), .groups = groups};
 
@@ -81,7 +81,7 @@ static struct identity *identity_new(const struct api_identity *who)
 
 struct api *api_new(struct loop *l, struct back *b, struct origin *local, const struct api_identity *who)
 {
-    struct api *a = must_zalloc(sizeof *a);
+    struct api *a = must_zalloc(sizeof(*a));
 
     a->loop = l;
     a->back = b;
@@ -150,7 +150,7 @@ static size_t add_identity(const struct api *a, const struct origin *o, struct h
 {
     if (a->identity == NULL || !origin_has_cert(o))
         return 0;
-    memcpy(fields, a->identity->fields, a->identity->n * sizeof *fields);
+    memcpy(fields, a->identity->fields, a->identity->n * sizeof(*fields));
     return a->identity->n;
 }
 
@@ -285,7 +285,7 @@ static bool stream_head(struct api_stream *s, const struct origin *o, struct sli
 struct api_stream *api_stream_start(struct api *a, struct slice target, uint64_t head_timeout_ms,
                                     const struct api_stream_handler *h, void *arg)
 {
-    struct api_stream *s = mem_zalloc(sizeof *s);
+    struct api_stream *s = mem_zalloc(sizeof(*s));
     struct back_opts b = {.origin = a->local,
                           .with_cert = origin_has_cert(a->local),
                           .body = {.kind = HTTP_BODY_NONE},

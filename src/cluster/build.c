@@ -68,7 +68,7 @@ static bool add_inputs(struct build *b, const struct served_input *in)
 
 struct build *build_new(const struct served_input *in, bool protobuf)
 {
-    struct build *b = mem_zalloc(sizeof *b);
+    struct build *b = mem_zalloc(sizeof(*b));
 
     if (b == NULL)
         return NULL;

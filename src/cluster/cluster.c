@@ -21,7 +21,7 @@
 #include "cluster/records.h"
 #include "cluster/server.h"
 
-/* ------------------------------------------------------------------------------------------------------ options */
+/* ---- options ---- */
 
 /* Keeps what is needed later; texts and arrays have only been borrowed. */
 static void take_options(struct cluster *c, const struct cluster_opts *o)
@@ -37,7 +37,7 @@ static void take_options(struct cluster *c, const struct cluster_opts *o)
     c->o.etcd_servers = NULL;
     c->o.etcd_prefix = NULL;
     c->o.n_static_peers = 0;
-    (void)snprintf(c->advertise, sizeof c->advertise, "%s", o->advertise == NULL ? "" : o->advertise);
+    (void)snprintf(c->advertise, sizeof(c->advertise), "%s", o->advertise == NULL ? "" : o->advertise);
 }
 
 static struct api_identity identity(const struct cluster_opts *o)
@@ -56,7 +56,7 @@ static void set_hostname(struct cluster *c, const char *hostname)
     log_info("Own server ID", LT("id", c->own_id), LT("hostname", hostname));
 }
 
-/* ---------------------------------------------------------------------------------------------------- snapshots */
+/* ---- snapshots ---- */
 
 static void on_patience(void *arg)
 {
@@ -112,7 +112,7 @@ static void on_documents(void *arg)
     waiters_polled(&c->protobuf_waiters, false);
 }
 
-/* ------------------------------------------------------------------------------------------------------- life */
+/* ---- life ---- */
 
 static void watch_readiness(struct cluster *c)
 {
@@ -134,7 +134,7 @@ static bool make_peers(struct cluster *c, const struct cluster_opts *o, struct p
 
 struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, const struct cluster_opts *o)
 {
-    struct cluster *c = must_zalloc(sizeof *c);
+    struct cluster *c = must_zalloc(sizeof(*c));
     struct api_identity who = identity(o);
     struct peers_static *fixed = NULL;
     struct publish_opts p = {.loop = l,
@@ -290,7 +290,7 @@ struct served *cluster_served(struct cluster *c)
     return publish_current(c->publish);
 }
 
-/* ------------------------------------------------------------------------------------------------------ surprises */
+/* ---- surprises ---- */
 
 struct cluster_waiter *cluster_local_miss(struct cluster *c, void (*done)(void *arg), void *arg)
 {

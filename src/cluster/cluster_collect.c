@@ -61,7 +61,7 @@ static bool is_pending(const struct peer *p, struct survey *s)
 static bool collect_peers(struct cluster *c, struct served_input *in, struct survey *s)
 {
     size_t n = peers_count(c->peers), i = 0, used = 0;
-    struct served_peer *peers = mem_array(n + 1, sizeof *peers);
+    struct served_peer *peers = mem_array(n + 1, sizeof(*peers));
     struct peer *p;
 
     in->peers = peers;
@@ -130,7 +130,7 @@ static bool collect_undiscovered(const struct cluster *c, struct served_input *i
     size_t n = exclusions_n_services(c->exclusions);
     struct exclusions_cursor cursor = {.stored = 0};
 
-    in->undiscovered = mem_array(n + 1, sizeof *in->undiscovered);
+    in->undiscovered = mem_array(n + 1, sizeof(*in->undiscovered));
     if (in->undiscovered == NULL)
         return false;
     while (in->n_undiscovered < n &&
@@ -143,7 +143,7 @@ static bool collect_undiscovered(const struct cluster *c, struct served_input *i
 static bool collect_excluded(struct cluster *c, struct served_input *in)
 {
     size_t n = exclusions_count(c->exclusions), cursor = 0;
-    struct slice *gvs = mem_array(n + 1, sizeof *gvs);
+    struct slice *gvs = mem_array(n + 1, sizeof(*gvs));
 
     in->excluded = gvs;
     if (gvs == NULL)

@@ -91,7 +91,7 @@ static void show_peers(const struct cluster *c)
                  {c->metrics.peers_lapsed, PEER_LAPSED},
                  {c->metrics.peers_forgotten, PEER_FORGOTTEN}};
 
-    for (size_t i = 0; i < sizeof lives / sizeof lives[0]; i++)
+    for (size_t i = 0; i < sizeof(lives) / sizeof(lives[0]); i++)
         metric_set(lives[i].metric, c->peers == NULL ? 0 : (double)peers_count_life(c->peers, lives[i].life));
 }
 

@@ -51,7 +51,7 @@ void cluster_metrics_init(struct cluster_metrics *cm, struct metrics *m)
     f = metric_histogram_family(
         m, "mvproxy_discovery_merge_seconds",
         "Processor time of one merge of all servers' discovery documents, preparation included.", NULL, bounds,
-        sizeof bounds / sizeof bounds[0]);
+        sizeof(bounds) / sizeof(bounds[0]));
     cm->merge_seconds = metric_child(f, NULL);
     cm->merge_failures = metric_single(m, METRIC_COUNTER, "mvproxy_discovery_merge_failures_total",
                                        "Merges that failed; the document before stays.");

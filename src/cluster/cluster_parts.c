@@ -9,7 +9,7 @@
 #include "cluster/records.h"
 #include "cluster/server.h"
 
-/* ------------------------------------------------------------------------------------------------------- local */
+/* ---- local ---- */
 
 /* Whether it would be seen that the local server goes. Who may not watch never sees it. */
 static bool watched_or_never(const struct cluster *c)
@@ -51,7 +51,7 @@ static void on_local_polled(struct cluster *c, bool ok)
     identity_serves(c->identity, slice_str(tag));
 }
 
-/* ---------------------------------------------------------------------------------------------------- each server */
+/* ---- each server ---- */
 
 static void on_polled(void *arg, struct server *s, bool ok, bool changed)
 {
@@ -101,7 +101,7 @@ struct server *cluster_new_server(struct cluster *c, struct peer *peer)
     return server_new(&o);
 }
 
-/* ------------------------------------------------------------------------------------------- leases, exclusions */
+/* ---- leases, exclusions ---- */
 
 static void on_leases_synced(void *arg)
 {
@@ -265,7 +265,7 @@ static void on_exclusions_event(void *arg)
 static const struct exclusions_handler exclusions_handler = {.on_change = on_exclusions_change,
                                                              .on_event = on_exclusions_event};
 
-/* ------------------------------------------------------------------------------------------------------ the parts */
+/* ---- the parts ---- */
 
 struct peers_opts cluster_peers_options(const struct cluster *c, const struct cluster_opts *o)
 {

@@ -21,7 +21,7 @@ static void begin(void *arg);
 
 struct comparer *comparer_new(struct loop *l, struct work_queue *w, void (*changed)(void *arg), void *arg)
 {
-    struct comparer *c = mem_zalloc(sizeof *c);
+    struct comparer *c = mem_zalloc(sizeof(*c));
 
     if (c == NULL)
         return NULL;

@@ -45,7 +45,7 @@ struct comparison {
 
 struct comparison *comparison_new(struct served *s, const struct comparison *before)
 {
-    struct comparison *c = mem_zalloc(sizeof *c);
+    struct comparison *c = mem_zalloc(sizeof(*c));
 
     if (c == NULL)
         return NULL;
@@ -81,13 +81,13 @@ const struct comparison_result *comparison_result(const struct comparison *c)
     return &c->result;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- rows */
+/* ---- rows ---- */
 
 static struct row *add_row(struct comparison *c, struct slice key, struct slice group, struct slice version)
 {
     if (c->n == c->cap) {
         size_t cap = c->cap == 0 ? FIRST_ROOM : 2 * c->cap;
-        struct row *rows = mem_realloc(c->rows, cap * sizeof *rows);
+        struct row *rows = mem_realloc(c->rows, cap * sizeof(*rows));
 
         if (rows == NULL)
             return NULL;
@@ -116,7 +116,7 @@ static bool find_row(struct comparison *c, struct slice group, struct slice vers
     return *out != NULL;
 }
 
-/* ----------------------------------------------------------------------------------------------------- documents */
+/* ---- documents ---- */
 
 static const struct disco_doc *document_of(const struct comparison *c, size_t server)
 {
@@ -191,7 +191,7 @@ static bool step_documents(struct comparison *c)
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------------------- schemas */
+/* ---- schemas ---- */
 
 static bool note_schema(struct comparison *c, const struct schema_entry *e)
 {
@@ -228,7 +228,7 @@ static bool step_schemas(struct comparison *c)
     c->part = PART_ROWS;
     if (c->n_skewed == 0)
         return true;
-    c->skewed = mem_array(c->n_skewed, sizeof c->skewed[0]);
+    c->skewed = mem_array(c->n_skewed, sizeof(c->skewed[0]));
     c->result.skewed = c->skewed;
     return c->skewed != NULL;
 }

@@ -75,7 +75,7 @@ static void fetch_free(struct disco_fetch *f)
     mem_free(f);
 }
 
-/* ------------------------------------------------------------------------------------------------------- the result */
+/* ---- the result ---- */
 
 static void deliver_failure(struct disco_fetch *f)
 {
@@ -194,7 +194,7 @@ static void on_deadline(void *arg)
     deliver_failure(f);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- parsing */
+/* ---- parsing ---- */
 
 static enum step parse_some(void *arg)
 {
@@ -249,7 +249,7 @@ static void start_walk(struct half *h)
         fails(h, "not a legacy discovery document");
 }
 
-/* ------------------------------------------------------------------------------------------------------- the answer */
+/* ---- the answer ---- */
 
 /* The answer says what it is; parameters may come in any order and more may be there (client-go tolerates the same). */
 static enum form form_of(const struct http_head *head)
@@ -293,7 +293,7 @@ static void keep_etag(struct half *h, const struct http_head *head)
 {
     struct slice etag = http_head_value(head, HTTP_ETAG);
 
-    if (etag.n == 0 || etag.n >= sizeof h->etag)
+    if (etag.n == 0 || etag.n >= sizeof(h->etag))
         return;
     memcpy(h->etag, etag.p, etag.n);
     h->etag[etag.n] = '\0';
@@ -367,7 +367,7 @@ static bool start_half(struct disco_fetch *f, size_t i, struct slice etag)
 
 struct disco_fetch *disco_fetch_start(const struct disco_fetch_opts *o, disco_fetch_fn *fn, void *arg)
 {
-    struct disco_fetch *f = mem_zalloc(sizeof *f);
+    struct disco_fetch *f = mem_zalloc(sizeof(*f));
 
     if (f == NULL)
         return NULL;

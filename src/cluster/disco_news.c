@@ -9,10 +9,10 @@ static void append(char *text, struct slice group, struct slice version)
     static const char more[] = " ...";
     size_t used = strlen(text), need = group.n + version.n + 2;
 
-    if (used >= sizeof more && strcmp(text + used - (sizeof more - 1), more) == 0)
+    if (used >= sizeof(more) && strcmp(text + used - (sizeof(more) - 1), more) == 0)
         return;
-    if (used + need + sizeof more > DISCO_NEWS_BYTES) {
-        memcpy(text + used, more, sizeof more);
+    if (used + need + sizeof(more) > DISCO_NEWS_BYTES) {
+        memcpy(text + used, more, sizeof(more));
         return;
     }
     (void)snprintf(text + used, DISCO_NEWS_BYTES - used, "%s%.*s%s%.*s", used == 0 ? "" : " ", (int)group.n, group.p,

@@ -34,11 +34,11 @@ struct documents {
 
 struct documents *documents_new(const struct documents_input *in)
 {
-    struct documents *d = mem_zalloc(sizeof *d);
+    struct documents *d = mem_zalloc(sizeof(*d));
 
     if (d == NULL)
         return NULL;
-    memcpy(d->text, in->text, sizeof d->text);
+    memcpy(d->text, in->text, sizeof(d->text));
     d->protobuf = in->protobuf;
     if (in->parsed != NULL)
         d->parsed = disco_doc_ref(in->parsed);
@@ -91,7 +91,7 @@ static enum disco_form form(const struct documents *d)
     return d->shape == SERVED_V2_PROTOBUF ? DISCO_V2 : DISCO_V2BETA1;
 }
 
-/* --------------------------------------------------------------------------------------------------------- copies */
+/* ---- copies ---- */
 
 static size_t body_bytes(const struct documents *d)
 {
@@ -129,7 +129,7 @@ static bool step_copy(struct documents *d)
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------- tags, compressed forms */
+/* ---- tags, compressed forms ---- */
 
 /* The next piece of this shape's body; empty at its end. */
 static struct slice piece(struct documents *d, size_t most)
@@ -233,7 +233,7 @@ static bool step_gzip(struct documents *d)
     return !all_done(d) || keep_gzip(d);
 }
 
-/* ------------------------------------------------------------------------------------------------ protobuf forms */
+/* ---- protobuf forms ---- */
 
 static bool no_protobuf(struct documents *d, const struct err *err)
 {
@@ -306,12 +306,12 @@ static bool step_protobuf(struct documents *d)
     return good || no_protobuf(d, &err);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- steps */
+/* ---- steps ---- */
 
 static enum step finish(struct documents *d, struct served_documents **out)
 {
     *out = served_documents_new(d->made, d->storage, d->parsed);
-    memset(d->storage, 0, sizeof d->storage);
+    memset(d->storage, 0, sizeof(d->storage));
     return *out == NULL ? STEP_FAILED : STEP_DONE;
 }
 

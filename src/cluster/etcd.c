@@ -69,7 +69,7 @@ struct etcd_call {
 
 static void on_fetched(void *arg, const struct fetch_result *r);
 
-/* ----------------------------------------------------------------------------------------------------------- health */
+/* ---- health ---- */
 
 static void count(struct etcd *e, enum etcd_op op, const char *result)
 {
@@ -162,7 +162,7 @@ static bool right_cluster(struct etcd *e, const struct etcd_header *h, struct er
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ calls */
+/* ---- calls ---- */
 
 static void call_free(void *arg)
 {
@@ -247,7 +247,7 @@ static bool send(struct etcd_call *c)
         .method = SLICE_LIT("POST"),
         .target = slice_str(ops[c->op].path),
         .fields = fields,
-        .n_fields = sizeof fields / sizeof fields[0],
+        .n_fields = sizeof(fields) / sizeof(fields[0]),
         .body = buf_slice(&c->body),
         .ceiling = c->on_line != NULL ? (size_t)WATCH_BYTES : (size_t)LIMIT_ETCD_ANSWER_BYTES,
         .timeout_ms = c->on_line != NULL ? WATCH_MS : CALL_MS,
@@ -344,7 +344,7 @@ static void on_unsent(void *arg)
 
 static struct etcd_call *start(struct etcd *e, enum etcd_op op, struct slice body, etcd_line_fn *on_line)
 {
-    struct etcd_call *c = mem_zalloc(sizeof *c);
+    struct etcd_call *c = mem_zalloc(sizeof(*c));
 
     if (c == NULL)
         return NULL;
@@ -386,11 +386,11 @@ struct etcd_call *etcd_watch(struct etcd *e, struct slice body, etcd_line_fn *on
     return c;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ whole */
+/* ---- whole ---- */
 
 struct etcd *etcd_new(struct loop *l, struct back *b, struct cluster_metrics *m)
 {
-    struct etcd *e = must_zalloc(sizeof *e);
+    struct etcd *e = must_zalloc(sizeof(*e));
 
     e->loop = l;
     e->back = b;
@@ -429,10 +429,10 @@ bool etcd_set_servers(struct etcd *e, struct origin *const *servers, size_t n)
     for (size_t i = 0; i < n; i++)
         kept[i] = origin_ref(servers[i]);
     drop_servers(e);
-    memcpy(e->servers, kept, n * sizeof *kept);
+    memcpy(e->servers, kept, n * sizeof(*kept));
     e->n = n;
     e->configured++;
-    memset(e->failed_ms, 0, sizeof e->failed_ms); /* the others' */
+    memset(e->failed_ms, 0, sizeof(e->failed_ms)); /* the others' */
     e->watches_refused = 0;
     return true;
 }

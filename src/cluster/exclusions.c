@@ -54,7 +54,7 @@ struct exclusions {
     bool settled, impatient;
 };
 
-/* ------------------------------------------------------------------------------------------------------- extraction */
+/* ---- extraction ---- */
 
 /* Every declared version: one that is not served is served by nobody, and a peer that says otherwise is behind. */
 static size_t extract_crd(struct slice json, struct slice *group, struct slice versions[VERSIONS_MAX])
@@ -91,7 +91,7 @@ static size_t extract_service(struct slice json, struct slice *group, struct sli
     return 1;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ set */
+/* ---- set ---- */
 
 static void arm_reap(struct exclusions *x)
 {
@@ -144,7 +144,7 @@ static bool use(struct exclusions *x, const char *text, bool *is_new)
         g->users++;
         return true;
     }
-    g = strmap_count(x->gvs) < GVS_MAX ? mem_zalloc(sizeof *g) : NULL;
+    g = strmap_count(x->gvs) < GVS_MAX ? mem_zalloc(sizeof(*g)) : NULL;
     if (g == NULL || !strmap_put(x->gvs, slice_str(text), g, NULL)) {
         log_error("Could not note a group/version that must not come from peers", LT("gv", text));
         mem_free(g);
@@ -206,7 +206,7 @@ static struct contribution *contribution_new(const struct source *s, struct slic
 {
     struct slice group, versions[VERSIONS_MAX];
     size_t n = s->extract(json, &group, versions);
-    struct contribution *c = mem_zalloc(sizeof *c + n * sizeof c->gv[0]);
+    struct contribution *c = mem_zalloc(sizeof(*c) + n * sizeof(c->gv[0]));
 
     for (size_t i = 0; c != NULL && i < n; i++) {
         if (!can_join(group, versions[i]))
@@ -235,7 +235,7 @@ static bool note(struct exclusions *x, struct contribution *c, bool *is_new)
     return c->n == n;
 }
 
-/* ------------------------------------------------------------------------------------------------------ collections */
+/* ---- collections ---- */
 
 /* Whether it counts in exclusions_registered(). */
 static bool is_registered(const struct source *s, const struct contribution *c)
@@ -362,11 +362,11 @@ static void source_free(struct source *s)
     strmap_free(s->objects);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ whole */
+/* ---- whole ---- */
 
 struct exclusions *exclusions_new(struct api *api, const struct exclusions_handler *h, void *arg)
 {
-    struct exclusions *x = mem_zalloc(sizeof *x);
+    struct exclusions *x = mem_zalloc(sizeof(*x));
     const struct informer_opts crds = {
         .api = api,
         .name = "customresourcedefinitions",

@@ -94,7 +94,7 @@ static void on_answer(void *arg, const struct fetch_result *r)
         return;
     }
     backoff_reset(&t->backoff);
-    (void)snprintf(text, sizeof text, "answered %u", status);
+    (void)snprintf(text, sizeof(text), "answered %u", status);
     if (status == 200)
         judge(t, r->body);
     else
@@ -197,7 +197,7 @@ bool front_trust_agrees(const struct front_trust *t, char *reason, size_t n)
 
 struct front_trust *front_trust_new(const struct front_trust_opts *o)
 {
-    struct front_trust *t = must_zalloc(sizeof *t);
+    struct front_trust *t = must_zalloc(sizeof(*t));
 
     t->o = *o;
     t->loop = api_loop(o->api);

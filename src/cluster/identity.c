@@ -50,7 +50,7 @@ enum state {
 struct identity {
     struct identity_opts o;
     char *id, *hostname;
-    char path[sizeof LEASE_COLLECTION_PATH + SERVER_ID_BYTES_126 + 1];
+    char path[sizeof(LEASE_COLLECTION_PATH) + SERVER_ID_BYTES_126 + 1];
     struct loop *loop;
     enum state state;
     struct fetch *call; /* at most one */
@@ -81,7 +81,7 @@ static void look(struct identity *i);   /* whose is the Lease that is there? */
 static void renew(struct identity *i);
 static void leave(struct identity *i);
 
-/* ------------------------------------------------------------------------------------------------------- plumbing */
+/* ---- plumbing ---- */
 
 /* The next step, so much later. */
 static void after(struct identity *i, uint64_t ms, void (*next)(struct identity *i))
@@ -183,7 +183,7 @@ static void set_state(struct identity *i, enum state s)
     lease_address_at(i->address, s == STATE_OBSERVING ? i->path : NULL, i->minor);
 }
 
-/* ------------------------------------------------------------------------------------------------------------- ours */
+/* ---- ours ---- */
 
 static void count(struct identity *i, const char *result)
 {
@@ -377,11 +377,11 @@ static void renew(struct identity *i)
     buf_free(&body);
 }
 
-/* --------------------------------------------------------------------------------------------------------- deciding */
+/* ---- deciding ---- */
 
 static void set_name(struct identity *i, const char *name)
 {
-    (void)snprintf(i->path, sizeof i->path, LEASE_COLLECTION_PATH "/%s", name);
+    (void)snprintf(i->path, sizeof(i->path), LEASE_COLLECTION_PATH "/%s", name);
 }
 
 static void observe(struct identity *i, const char *why)
@@ -495,12 +495,12 @@ void identity_restarted(struct identity *i)
         after(i, 0, look);
 }
 
-/* ------------------------------------------------------------------------------------------- what the watch shows */
+/* ---- what the watch shows ---- */
 
 /* Another version of this server may have left one of another name behind. */
 static bool is_followed(const struct identity *i, const struct lease *l)
 {
-    return slice_eq(l->name, slice_str(i->path + sizeof LEASE_COLLECTION_PATH));
+    return slice_eq(l->name, slice_str(i->path + sizeof(LEASE_COLLECTION_PATH)));
 }
 
 void identity_serves(struct identity *i, struct slice tag)
@@ -524,7 +524,7 @@ void identity_seen(struct identity *i, const struct lease *l)
     lease_address_seen(i->address, l);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- leaving */
+/* ---- leaving ---- */
 
 static void gone(struct identity *i)
 {
@@ -614,7 +614,7 @@ void identity_stop(struct identity *i, void (*done)(void *arg), void *arg)
         leave(i);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- reload */
+/* ---- reload ---- */
 
 static void set_address(struct identity *i, const char *advertise, bool annotate)
 {
@@ -650,11 +650,11 @@ void identity_update(struct identity *i, enum identity_mode mode, const char *ad
     change_mode(i, mode);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- whole */
+/* ---- whole ---- */
 
 struct identity *identity_new(const struct identity_opts *o)
 {
-    struct identity *i = must_zalloc(sizeof *i);
+    struct identity *i = must_zalloc(sizeof(*i));
     struct lease_gc_opts gc = {.api = o->api,
                                .own_id = o->id,
                                .collected = o->metrics->identity_collected,

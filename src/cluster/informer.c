@@ -84,7 +84,7 @@ struct informer {
 static void start_list(struct informer *i);
 static void start_watch(struct informer *i);
 
-/* ----------------------------------------------------------------------------------------------------- attempts */
+/* ---- attempts ---- */
 
 static void move(struct informer *i, enum state to)
 {
@@ -178,7 +178,7 @@ static void fails_status(struct informer *i, unsigned status)
     if (i->state == STATE_OPENING && ++i->watch_refusals >= REFUSALS_MAX)
         i->relist = true;
     i->refused = status == 401 || status == 403 || status == 404 || status == 405;
-    (void)snprintf(why, sizeof why, "answered %u", status);
+    (void)snprintf(why, sizeof(why), "answered %u", status);
     fails(i, false, why);
 }
 
@@ -190,7 +190,7 @@ static void next_attempt(struct informer *i)
         start_watch(i);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- list */
+/* ---- list ---- */
 
 static bool print_target(const struct informer *i, struct buf *b)
 {
@@ -248,7 +248,7 @@ static void sweep(struct informer *i)
         char text[OBJECT_KEY_BYTES];
         struct slice copy = slice_of(text, key.n);
 
-        if (seen_epoch(value) == i->epoch || key.n > sizeof text)
+        if (seen_epoch(value) == i->epoch || key.n > sizeof(text))
             continue;
         memcpy(text, key.p, key.n);
         strmap_remove(i->keys, key);
@@ -293,7 +293,7 @@ static void taken(void *arg, bool done)
 
 static bool keep_version(struct informer *i, struct slice version)
 {
-    if (version.n == 0 || version.n >= sizeof i->version || !token_is_plain(version))
+    if (version.n == 0 || version.n >= sizeof(i->version) || !token_is_plain(version))
         return false;
     memcpy(i->version, version.p, version.n);
     i->version[version.n] = '\0';
@@ -370,7 +370,7 @@ static void start_list(struct informer *i)
         fails(i, true, "out of memory");
 }
 
-/* --------------------------------------------------------------------------------------------------------- watch */
+/* ---- watch ---- */
 
 static bool silence_tells(const struct informer *i)
 {
@@ -429,7 +429,7 @@ static void take_error(struct informer *i, const struct watch_event *ev)
         expired(i);
         return;
     }
-    (void)snprintf(why, sizeof why, "watch error %u: %.*s", ev->code, (int)(ev->message.n > 80 ? 80 : ev->message.n),
+    (void)snprintf(why, sizeof(why), "watch error %u: %.*s", ev->code, (int)(ev->message.n > 80 ? 80 : ev->message.n),
                    ev->message.n > 0 ? ev->message.p : "");
     /* Whatever it is: a list is always right, and the backoff bounds its cost. */
     end_watch(i, true, why);
@@ -558,11 +558,11 @@ static void on_timer(void *arg)
         end_watch(i, false, "the watch went silent");
 }
 
-/* ---------------------------------------------------------------------------------------------------------- life */
+/* ---- life ---- */
 
 struct informer *informer_new(const struct informer_opts *o, const struct informer_handler *h, void *arg)
 {
-    struct informer *i = mem_zalloc(sizeof *i);
+    struct informer *i = mem_zalloc(sizeof(*i));
 
     if (i == NULL)
         return NULL;

@@ -19,7 +19,7 @@ enum {
 
 struct lease_address {
     struct api *api;
-    char path[sizeof LEASE_COLLECTION_PATH + SERVER_ID_BYTES_126 + 1];
+    char path[sizeof(LEASE_COLLECTION_PATH) + SERVER_ID_BYTES_126 + 1];
     bool on; /* the server keeps one there */
     char advertise[LIMIT_ADDRESS_TEXT_BYTES];
     unsigned minor;
@@ -59,10 +59,10 @@ static void on_written(void *arg, const struct fetch_result *r)
         look(a); /* renewed meanwhile */
     else if (a->written)
         log_info("Wrote the address for peers into the server's own Lease",
-                 LT("lease", a->path + sizeof LEASE_COLLECTION_PATH), LT("address", a->advertise));
+                 LT("lease", a->path + sizeof(LEASE_COLLECTION_PATH)), LT("address", a->advertise));
     else if (!api_answered(r, 409)) /* again at the next renewal, in ten seconds */
         log_v(a->failed++ == 0 ? 0 : 3, "Could not write the address for peers into the server's Lease",
-              LT("lease", a->path + sizeof LEASE_COLLECTION_PATH), LT("err", api_why(r, text)));
+              LT("lease", a->path + sizeof(LEASE_COLLECTION_PATH)), LT("err", api_why(r, text)));
 }
 
 static void write_address(struct lease_address *a, const struct lease *l)
@@ -97,7 +97,7 @@ void lease_address_seen(struct lease_address *a, const struct lease *l)
     /* It writes one itself, again at each renewal. Two writers help nobody; `peers` on the reading side comes first. */
     if (!a->overruled)
         log_warning("The local kube-apiserver advertises another address than configured here; its own stands",
-                    LT("lease", a->path + sizeof LEASE_COLLECTION_PATH), LS("address", l->advertise),
+                    LT("lease", a->path + sizeof(LEASE_COLLECTION_PATH)), LS("address", l->advertise),
                     LT("configured", a->advertise));
     a->overruled = true;
 }
@@ -131,7 +131,7 @@ void lease_address_at(struct lease_address *a, const char *path, unsigned minor)
         fetch_cancel(&a->call);
     if (path != NULL && strcmp(a->path, path) != 0) {
         a->written = a->overruled = false;
-        (void)snprintf(a->path, sizeof a->path, "%s", path);
+        (void)snprintf(a->path, sizeof(a->path), "%s", path);
     }
     a->minor = minor;
     a->tries = a->failed = 0;
@@ -142,7 +142,7 @@ void lease_address_set(struct lease_address *a, const char *advertise)
 {
     if (strcmp(advertise, a->advertise) == 0)
         return;
-    (void)snprintf(a->advertise, sizeof a->advertise, "%s", advertise);
+    (void)snprintf(a->advertise, sizeof(a->advertise), "%s", advertise);
     a->overruled = a->written = false;
     a->tries = 0;
     look(a);
@@ -150,7 +150,7 @@ void lease_address_set(struct lease_address *a, const char *advertise)
 
 struct lease_address *lease_address_new(struct api *api)
 {
-    struct lease_address *a = must_zalloc(sizeof *a);
+    struct lease_address *a = must_zalloc(sizeof(*a));
 
     a->api = api;
     a->arena = arena_new(2 * LIMIT_WATCH_LINE_BYTES);

@@ -200,7 +200,7 @@ void lease_gc_stop(struct lease_gc *g)
 
 struct lease_gc *lease_gc_new(const struct lease_gc_opts *o)
 {
-    struct lease_gc *g = must_zalloc(sizeof *g);
+    struct lease_gc *g = must_zalloc(sizeof(*g));
 
     g->o = *o;
     g->own_id = must_strdup(o->own_id);

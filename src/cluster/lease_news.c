@@ -27,8 +27,8 @@ enum {
 struct lease_news {
     struct lease_news_opts o;
     struct loop *loop;
-    char path[sizeof LEASE_COLLECTION_PATH + SERVER_ID_BYTES_126 + 1]; /* "": none */
-    char process[LEASE_TAG_BYTES - LEASE_TAG_DISCOVERY - 1];           /* of ours: another one after each start */
+    char path[sizeof(LEASE_COLLECTION_PATH) + SERVER_ID_BYTES_126 + 1]; /* "": none */
+    char process[LEASE_TAG_BYTES - LEASE_TAG_DISCOVERY - 1];            /* of ours: another one after each start */
     char wanted[LEASE_TAG_BYTES], sent[LEASE_TAG_BYTES], told[LEASE_TAG_BYTES];
     struct fetch *call;
     struct loop_timer *timer; /* running: not before it fires */
@@ -84,7 +84,7 @@ static void on_written(void *arg, const struct fetch_result *r)
     count(n, "ok");
     n->failing = false;
     backoff_reset(&n->backoff);
-    memcpy(n->told, n->sent, sizeof n->told);
+    memcpy(n->told, n->sent, sizeof(n->told));
     n->written_ms = loop_now_ms(n->loop);
     arena_reset(n->arena);
     if (lease_parse(n->arena, r->body, &l, &err))
@@ -127,7 +127,7 @@ static void tell(struct lease_news *n)
         return;
     }
     n->writes++;
-    memcpy(n->sent, n->wanted, sizeof n->sent);
+    memcpy(n->sent, n->wanted, sizeof(n->sent));
     if (!send(n))
         failed(n, "out of memory");
 }
@@ -142,10 +142,10 @@ void lease_news_set(struct lease_news *n, struct slice tag)
     char wanted[LEASE_TAG_BYTES] = "";
 
     if (tag.n > 0 && tag.n <= LEASE_TAG_DISCOVERY)
-        (void)snprintf(wanted, sizeof wanted, "%.*s.%s", (int)tag.n, tag.p, n->process);
+        (void)snprintf(wanted, sizeof(wanted), "%.*s.%s", (int)tag.n, tag.p, n->process);
     if (strcmp(wanted, n->wanted) == 0)
         return;
-    memcpy(n->wanted, wanted, sizeof n->wanted);
+    memcpy(n->wanted, wanted, sizeof(n->wanted));
     tell(n);
 }
 
@@ -163,7 +163,7 @@ void lease_news_at(struct lease_news *n, const char *path)
     if (strcmp(n->path, path == NULL ? "" : path) == 0)
         return;
     fetch_cancel(&n->call);
-    (void)snprintf(n->path, sizeof n->path, "%s", path == NULL ? "" : path);
+    (void)snprintf(n->path, sizeof(n->path), "%s", path == NULL ? "" : path);
     n->told[0] = '\0';
     n->failing = false;
     backoff_reset(&n->backoff);
@@ -173,12 +173,12 @@ void lease_news_at(struct lease_news *n, const char *path)
 
 struct lease_news *lease_news_new(const struct lease_news_opts *o)
 {
-    struct lease_news *n = must_zalloc(sizeof *n);
+    struct lease_news *n = must_zalloc(sizeof(*n));
 
     n->o = *o;
     n->loop = api_loop(o->api);
     n->window_ms = loop_now_ms(n->loop);
-    (void)snprintf(n->process, sizeof n->process, "%04x", (unsigned)(hash_random() & 0xffff));
+    (void)snprintf(n->process, sizeof(n->process), "%04x", (unsigned)(hash_random() & 0xffff));
     backoff_init(&n->backoff, RETRY_FIRST_MS, RETRY_MAX_MS);
     n->arena = arena_new(2 * LIMIT_WATCH_LINE_BYTES);
     n->timer = loop_timer_new(n->loop, on_timer, n);

@@ -216,7 +216,7 @@ static bool follow(struct leases *l, struct api *api, size_t which)
 struct leases *leases_new(struct api *api, struct peers *peers, const char *own_id, const struct leases_handler *h,
                           void *arg)
 {
-    struct leases *l = mem_zalloc(sizeof *l);
+    struct leases *l = mem_zalloc(sizeof(*l));
 
     if (l == NULL)
         return NULL;

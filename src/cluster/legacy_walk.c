@@ -28,7 +28,7 @@ static void cancel(struct legacy_walk *w)
     fetch_cancel(&w->server);
     for (size_t i = 0; i < PARALLEL; i++)
         fetch_cancel(&w->steps[i].fetch);
-    memset(w->steps, 0, sizeof w->steps);
+    memset(w->steps, 0, sizeof(w->steps));
 }
 
 static void fails(struct legacy_walk *w, const struct err *err)
@@ -196,7 +196,7 @@ static void on_schemas(void *arg, const struct fetch_result *r)
 
 struct legacy_walk *legacy_walk_start(const struct legacy_walk_opts *o, struct slice root, struct err *err)
 {
-    struct legacy_walk *w = mem_zalloc(sizeof *w);
+    struct legacy_walk *w = mem_zalloc(sizeof(*w));
 
     if (w != NULL) {
         w->o = *o;

@@ -23,12 +23,12 @@ static void make_holder(struct own_lease *o)
     char uuid[37];
 
     hash_uuid(uuid);
-    (void)snprintf(o->holder, sizeof o->holder, "%.*s_%s", SERVER_ID_CHARS, o->id, uuid);
+    (void)snprintf(o->holder, sizeof(o->holder), "%.*s_%s", SERVER_ID_CHARS, o->id, uuid);
 }
 
 struct own_lease *own_lease_new(const char *id, const char *hostname)
 {
-    struct own_lease *o = must_zalloc(sizeof *o);
+    struct own_lease *o = must_zalloc(sizeof(*o));
 
     o->id = must_strdup(id);
     o->hostname = must_strdup(hostname);
@@ -51,7 +51,7 @@ bool own_lease_set_address(struct own_lease *o, const char *advertise)
 {
     if (strcmp(o->advertise, advertise) == 0)
         return false;
-    (void)snprintf(o->advertise, sizeof o->advertise, "%s", advertise);
+    (void)snprintf(o->advertise, sizeof(o->advertise), "%s", advertise);
     return true;
 }
 
@@ -69,7 +69,7 @@ bool own_lease_take_holder(struct own_lease *o)
 {
     if (o->former[0] != '\0')
         return false;
-    memcpy(o->former, o->holder, sizeof o->former);
+    memcpy(o->former, o->holder, sizeof(o->former));
     make_holder(o);
     return true;
 }

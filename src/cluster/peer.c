@@ -37,7 +37,7 @@ void peer_free(struct peer *peer)
 
 struct peer *peer_new(struct slice id, uint64_t now_ms)
 {
-    struct peer *peer = mem_zalloc(sizeof *peer);
+    struct peer *peer = mem_zalloc(sizeof(*peer));
 
     if (peer == NULL)
         return NULL;
@@ -58,7 +58,7 @@ const char *peer_label(const struct peer *peer)
     return peer->hostname[0] != '\0' ? peer->hostname : peer->id;
 }
 
-/* ------------------------------------------------------------------------------------------------------- origins */
+/* ---- origins ---- */
 
 static enum peer_source best_source(const struct peer *peer)
 {
@@ -73,9 +73,9 @@ static bool is_literal(const char *host)
 {
     char text[300];
     struct hostport hp;
-    int n = snprintf(text, sizeof text, strchr(host, ':') != NULL ? "[%s]:1" : "%s:1", host);
+    int n = snprintf(text, sizeof(text), strchr(host, ':') != NULL ? "[%s]:1" : "%s:1", host);
 
-    return n > 0 && (size_t)n < sizeof text && hostport_parse(slice_of(text, (size_t)n), &hp) && hp.ip;
+    return n > 0 && (size_t)n < sizeof(text) && hostport_parse(slice_of(text, (size_t)n), &hp) && hp.ip;
 }
 
 /*
@@ -165,7 +165,7 @@ bool peer_set_annotation(struct peer *peer, struct slice text, struct changes *c
 
     if (text.n == 0)
         return peer_set_address(peer, PEER_FROM_ANNOTATION, NULL, 0);
-    if (!hostport_parse(text, &hp) || !hp.ip || hp.host.n >= sizeof host) {
+    if (!hostport_parse(text, &hp) || !hp.ip || hp.host.n >= sizeof(host)) {
         log_v(2, "Ignoring a peer address that is not IP:PORT", LT("server", peer_label(peer)), LS("address", text));
         changes_add(changes, CHANGE_DISBELIEVED, peer_label(peer), "address in its Lease: \"%.*s\" is not IP:PORT",
                     (int)text.n, text.p);

@@ -37,7 +37,7 @@ struct peers {
     bool static_due;                        /* not all of it is in the table, for want of memory */
 };
 
-/* --------------------------------------------------------------------------------------------------------- table */
+/* ---- table ---- */
 
 static size_t position(const struct peers *p, struct slice id, bool *found)
 {
@@ -100,7 +100,7 @@ static bool grow(struct peers *p)
 
     if (p->n < p->cap)
         return true;
-    table = mem_realloc(p->table, cap * sizeof *table);
+    table = mem_realloc(p->table, cap * sizeof(*table));
     if (table == NULL)
         return false;
     p->table = table;
@@ -117,7 +117,7 @@ static void take_out(struct peers *p, struct peer *peer, const char *why)
              LB("drained", peer->drained));
     changes_add(p->o.reach.changes, CHANGE_WENT, peer_label(peer), "is forgotten: %s", why);
     p->handler->removed(p->arg, peer);
-    memmove(&p->table[at], &p->table[at + 1], (p->n - at - 1) * sizeof *p->table);
+    memmove(&p->table[at], &p->table[at + 1], (p->n - at - 1) * sizeof(*p->table));
     p->n--;
     peer_free(peer);
 }
@@ -148,7 +148,7 @@ static void say_ignored(struct peers *p, struct slice id, struct slice host)
     char name[CHANGE_SUBJECT_BYTES];
 
     p->ignored++;
-    (void)snprintf(name, sizeof name, "%.*s", (int)(host.n > 0 ? host.n : id.n), host.n > 0 ? host.p : id.p);
+    (void)snprintf(name, sizeof(name), "%.*s", (int)(host.n > 0 ? host.n : id.n), host.n > 0 ? host.p : id.p);
     log_warning("Peer limit reached, API server ignored", LT("server", name), LS("id", id), LU("limit", LIMIT_PEERS));
     changes_add(p->o.reach.changes, CHANGE_DISBELIEVED, name,
                 "is ignored: %d other API servers are known, and more are not taken (are their Leases in kube-system "
@@ -173,7 +173,7 @@ static struct peer *insert(struct peers *p, struct slice id, struct slice host)
         log_error("Out of memory for a peer", LS("id", id));
         return NULL;
     }
-    memmove(&p->table[at + 1], &p->table[at], (p->n - at) * sizeof *p->table);
+    memmove(&p->table[at + 1], &p->table[at], (p->n - at) * sizeof(*p->table));
     p->table[at] = peer;
     p->n++;
     if (!loop_timer_pending(p->tick))
@@ -181,7 +181,7 @@ static struct peer *insert(struct peers *p, struct slice id, struct slice host)
     return peer;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- life */
+/* ---- life ---- */
 
 /* The only place where life changes. Returns PEER_CHANGED_LIFE if it did. */
 static unsigned move(struct peers *p, struct peer *peer, enum peer_life to, const char *why)
@@ -371,7 +371,7 @@ void peers_answered(struct peers *p, struct peer *peer)
     report(p, peer, move(p, peer, PEER_LIVE, "answered"));
 }
 
-/* --------------------------------------------------------------------------------------------------------- leases */
+/* ---- leases ---- */
 
 /* The host name that a Lease says, by which the origin's metrics go. A Lease without the label takes none away. */
 static unsigned set_hostname(struct peers *p, struct peer *peer, struct slice text)
@@ -543,7 +543,7 @@ void peers_etcd_address(struct peers *p, struct slice id, const char *host, unsi
         report(p, peer, PEER_CHANGED_ORIGIN);
 }
 
-/* --------------------------------------------------------------------------------------------------------- static */
+/* ---- static ---- */
 
 static bool has_static_address(const struct peer *peer, const struct peers_static_row *row)
 {
@@ -606,18 +606,18 @@ void peers_set_static(struct peers *p, struct peers_static *list)
     add_all_static(p);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- whole */
+/* ---- whole ---- */
 
 struct peers *peers_new(const struct peers_opts *o, const struct peers_handler *h, void *arg)
 {
-    struct peers *p = mem_zalloc(sizeof *p);
+    struct peers *p = mem_zalloc(sizeof(*p));
 
     if (p == NULL)
         return NULL;
     p->o = *o;
     p->handler = h;
     p->arg = arg;
-    (void)snprintf(p->own_id, sizeof p->own_id, "%s", o->own_id);
+    (void)snprintf(p->own_id, sizeof(p->own_id), "%s", o->own_id);
     p->o.own_id = p->own_id;
     p->unwatched_since_ms = loop_now_ms(o->loop);
     p->missed_ms = loop_missed_ms(o->loop);

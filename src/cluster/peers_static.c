@@ -24,7 +24,7 @@ static bool fill(struct peers_static_row *row, const struct cluster_static_peer 
 
 struct peers_static *peers_static_new(const struct cluster_static_peer *list, size_t n)
 {
-    struct peers_static *s = mem_zalloc(sizeof *s + n * sizeof s->rows[0]);
+    struct peers_static *s = mem_zalloc(sizeof(*s) + n * sizeof(s->rows[0]));
 
     for (size_t i = 0; s != NULL && i < n; i++) {
         struct peers_static_row *row = &s->rows[s->n++];

@@ -58,7 +58,7 @@ struct disco_doc *placeholder_new(struct served_gv *gvs, size_t n)
     struct err err = {.text = ""};
     struct buf b;
 
-    qsort(gvs, n, sizeof *gvs, by_name);
+    qsort(gvs, n, sizeof(*gvs), by_name);
     buf_init(&b, PLACEHOLDER_CEILING);
     print(&b, gvs, n);
     if (!b.failed)

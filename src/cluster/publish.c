@@ -87,7 +87,7 @@ struct publish {
 
 static void built(void *arg, bool done);
 
-/* ----------------------------------------------------------------------------------------------------------- key */
+/* ---- key ---- */
 
 static void key_free(struct key *k)
 {
@@ -95,7 +95,7 @@ static void key_free(struct key *k)
         disco_unref((struct disco *)(uintptr_t)k->held[i]);
     mem_free(k->held);
     buf_free(&k->text);
-    memset(k, 0, sizeof *k);
+    memset(k, 0, sizeof(*k));
 }
 
 static void key_server(struct key *k, const char *id, const struct disco *d, bool stale)
@@ -127,16 +127,16 @@ static bool key_make(struct key *k, struct served_input *in, bool protobuf)
 {
     const struct served_input *s = in;
 
-    memset(k, 0, sizeof *k);
+    memset(k, 0, sizeof(*k));
     buf_init(&k->text, KEY_CEILING);
-    k->held = mem_array(s->n_peers + 1, sizeof *k->held);
+    k->held = mem_array(s->n_peers + 1, sizeof(*k->held));
     if (k->held == NULL)
         return false;
     key_server(k, s->local_id, s->local, false);
     for (size_t i = 0; s->peers_enabled && i < s->n_peers; i++)
         key_server(k, s->peers[i].id, s->peers[i].disco, s->peers[i].stale);
     if (s->n_excluded > 0)
-        qsort((void *)(uintptr_t)s->excluded, s->n_excluded, sizeof *s->excluded, by_text);
+        qsort((void *)(uintptr_t)s->excluded, s->n_excluded, sizeof(*s->excluded), by_text);
     for (size_t i = 0; i < s->n_excluded; i++) {
         buf_append(&k->text, s->excluded[i]);
         buf_append_char(&k->text, '\n');
@@ -153,11 +153,11 @@ static bool key_same(const struct key *a, const struct key *b)
     return slice_eq(buf_slice(&a->text), buf_slice(&b->text));
 }
 
-/* ------------------------------------------------------------------------------------------------------ snapshots */
+/* ---- snapshots ---- */
 
 static bool collect(struct publish *p, struct served_input *in)
 {
-    memset(in, 0, sizeof *in);
+    memset(in, 0, sizeof(*in));
     return p->o.collect(p->o.arg, in);
 }
 
@@ -172,7 +172,7 @@ static bool make_next(struct publish *p, struct served_input *in)
 {
     struct served *new;
 
-    memcpy(in->documents, p->documents, sizeof p->documents);
+    memcpy(in->documents, p->documents, sizeof(p->documents));
     new = served_new(in);
     if (new == NULL)
         return false;
@@ -194,7 +194,7 @@ static bool is_current(struct publish *p, struct served_input *in)
 {
     bool synced = in->local != NULL && counts_as_synced(p, in->leases_synced, in->peers_enabled);
 
-    memcpy(in->documents, p->documents, sizeof p->documents);
+    memcpy(in->documents, p->documents, sizeof(p->documents));
     return p->next == NULL && p->generation > 0 && served_synced(p->current) == synced && served_is(p->current, in);
 }
 
@@ -263,7 +263,7 @@ static void await_documents(struct publish *p)
         loop_timer_set(p->routing, ROUTING_MS);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- merging */
+/* ---- merging ---- */
 
 static enum step forget(void *arg)
 {
@@ -283,10 +283,10 @@ static void forgotten(void *arg, bool done)
 /* Like key_free, but its documents may be the last of many large ones: they go one after the other. */
 static void retire(struct publish *p, struct key *k)
 {
-    const struct disco **grown = k->n == 0 ? NULL : mem_realloc(p->old, (p->n_old + k->n) * sizeof *grown);
+    const struct disco **grown = k->n == 0 ? NULL : mem_realloc(p->old, (p->n_old + k->n) * sizeof(*grown));
 
     if (grown != NULL) {
-        memcpy(grown + p->n_old, k->held, k->n * sizeof *grown);
+        memcpy(grown + p->n_old, k->held, k->n * sizeof(*grown));
         p->old = grown;
         p->n_old += k->n;
         k->n = 0;
@@ -341,7 +341,7 @@ static void settle(struct publish *p)
 static bool start_merge(struct publish *p, const struct served_input *in, struct key *key)
 {
     p->want = *key;
-    memset(key, 0, sizeof *key);
+    memset(key, 0, sizeof(*key));
     p->work.busy_us = 0;
     p->build = build_new(in, p->protobuf);
     if (p->build == NULL)
@@ -424,7 +424,7 @@ static void merge_failed(struct publish *p)
     loop_timer_set(p->again, p->failed == 1 ? MEMORY_RETRY_MS : FAILED_RETRY_MS);
     retire(p, &p->have);
     p->have = p->want;
-    memset(&p->want, 0, sizeof p->want);
+    memset(&p->want, 0, sizeof(p->want));
     p->has_key = p->built = true;
     drop_merge(p);
     p->dirty = true;
@@ -446,7 +446,7 @@ static void complete(struct publish *p)
     }
     retire(p, &p->have);
     p->have = p->want;
-    memset(&p->want, 0, sizeof p->want);
+    memset(&p->want, 0, sizeof(p->want));
     p->has_key = p->built = true;
     drop_merge(p);
     d = served_documents_at(p->documents[SERVED_APIS], SERVED_V2);
@@ -471,7 +471,7 @@ static void built(void *arg, bool done)
         merge_failed(p);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- turns */
+/* ---- turns ---- */
 
 static void on_timer(void *arg)
 {
@@ -524,11 +524,11 @@ void publish_request_now(struct publish *p)
         loop_defer(p->o.loop, &p->turn, on_turn, p);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- whole */
+/* ---- whole ---- */
 
 struct publish *publish_new(const struct publish_opts *o)
 {
-    struct publish *p = must_zalloc(sizeof *p);
+    struct publish *p = must_zalloc(sizeof(*p));
     struct served_input nothing = {.local_id = ""};
 
     p->o = *o;

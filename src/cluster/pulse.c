@@ -137,7 +137,7 @@ static void ask(void *arg)
 
 struct pulse *pulse_new(const struct pulse_opts *o)
 {
-    struct pulse *p = mem_zalloc(sizeof *p);
+    struct pulse *p = mem_zalloc(sizeof(*p));
 
     if (p == NULL)
         return NULL;

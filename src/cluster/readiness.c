@@ -95,7 +95,7 @@ static void on_timer(void *arg)
 
 struct readiness *readiness_new(struct api *a, void (*changed)(void *arg), void *arg)
 {
-    struct readiness *r = must_zalloc(sizeof *r);
+    struct readiness *r = must_zalloc(sizeof(*r));
 
     r->api = a;
     r->loop = api_loop(a);

@@ -55,7 +55,7 @@ static void round_begin(struct record_publish *p);
 static void get_lease(struct record_publish *p);
 static void write_record(struct record_publish *p);
 
-/* --------------------------------------------------------------------------------------------------------- plumbing */
+/* ---- plumbing ---- */
 
 static void set_state(struct record_publish *p, enum state s)
 {
@@ -101,14 +101,14 @@ static bool ask_lease(struct record_publish *p, enum etcd_op op, etcd_fn *fn)
     return ask(p, op, &body, fn);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- writing */
+/* ---- writing ---- */
 
 static void published(struct record_publish *p)
 {
     if (p->state != STATE_PUBLISHED) {
         char port[8];
 
-        (void)snprintf(port, sizeof port, "%u", p->record.port);
+        (void)snprintf(port, sizeof(port), "%u", p->record.port);
         log_info("Publishing the peer endpoint record of this server", LT("id", p->record.id), LT("ip", p->record.ip),
                  LT("port", port), LU("lease", p->lease));
     }
@@ -145,7 +145,7 @@ static void yield(struct record_publish *p, const struct peer_record *other)
     bool same = peer_record_same_address(other, &p->record);
     char port[8];
 
-    (void)snprintf(port, sizeof port, "%u", other->port);
+    (void)snprintf(port, sizeof(port), "%u", other->port);
     if (!p->conceded && same)
         log_info(other->form == PEER_RECORD_JSON
                      ? "The peer endpoint record of this server is written by another process of this node now"
@@ -265,7 +265,7 @@ static void write_record(struct record_publish *p)
         failing(p);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ lease */
+/* ---- lease ---- */
 
 static void on_granted(void *arg, const struct etcd_answer *a)
 {
@@ -384,7 +384,7 @@ void record_publish_seen(struct record_publish *p, const struct peer_record *r, 
         soon(p);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- leaving */
+/* ---- leaving ---- */
 
 static void gone(struct record_publish *p)
 {
@@ -435,7 +435,7 @@ void record_publish_stop(struct record_publish *p, void (*done)(void *arg), void
         gone(p);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ whole */
+/* ---- whole ---- */
 
 void record_publish_set_address(struct record_publish *p, const char *address)
 {
@@ -472,7 +472,7 @@ void record_publish_start(struct record_publish *p)
 
 struct record_publish *record_publish_new(const struct record_publish_opts *o)
 {
-    struct record_publish *p = mem_zalloc(sizeof *p);
+    struct record_publish *p = mem_zalloc(sizeof(*p));
     struct slice id = slice_str(o->id);
 
     if (p == NULL)

@@ -53,7 +53,7 @@ struct record_watch {
 
 static void read_all(struct record_watch *w);
 
-/* ---------------------------------------------------------------------------------------------------------- records */
+/* ---- records ---- */
 
 static void changed(struct record_watch *w, const char *what)
 {
@@ -67,7 +67,7 @@ static void say_record(const struct peer_record *r, const char *what)
 {
     char port[8];
 
-    (void)snprintf(port, sizeof port, "%u", r->port);
+    (void)snprintf(port, sizeof(port), "%u", r->port);
     log_info(what, LT("id", r->id), LT("ip", r->ip), LT("port", port),
              LT("form", r->form == PEER_RECORD_JSON ? "json" : "protobuf"));
 }
@@ -84,7 +84,7 @@ static struct entry *entry_of(struct record_watch *w, struct slice id)
         w->crowded = true;
         return NULL;
     }
-    e = mem_zalloc(sizeof *e);
+    e = mem_zalloc(sizeof(*e));
     if (e != NULL && strmap_put(w->entries, id, e, NULL))
         return e;
     log_error("Out of memory for a peer endpoint record", LS("id", id));
@@ -184,14 +184,14 @@ static void sweep(struct record_watch *w)
         const struct entry *e = value;
         struct slice id = slice_of(text, key.n);
 
-        if (e->epoch == w->epoch || key.n >= sizeof text)
+        if (e->epoch == w->epoch || key.n >= sizeof(text))
             continue;
         memcpy(text, key.p, key.n);
         remove_entry(w, id);
     }
 }
 
-/* --------------------------------------------------------------------------------------------------------- attempts */
+/* ---- attempts ---- */
 
 static void stop_call(struct record_watch *w)
 {
@@ -355,11 +355,11 @@ static void on_timer(void *arg)
     read_all(w);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ whole */
+/* ---- whole ---- */
 
 struct record_watch *record_watch_new(const struct record_watch_opts *o)
 {
-    struct record_watch *w = mem_zalloc(sizeof *w);
+    struct record_watch *w = mem_zalloc(sizeof(*w));
 
     if (w == NULL)
         return NULL;

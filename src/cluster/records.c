@@ -37,7 +37,7 @@ struct records {
     struct farewell farewell; /* where there is no own record to withdraw */
 };
 
-/* ---------------------------------------------------------------------------------------------------------- reading */
+/* ---- reading ---- */
 
 static bool is_own(const struct records *r, struct slice id)
 {
@@ -112,7 +112,7 @@ static void trust_again(struct records *r)
         records_tell(r, id);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ parts */
+/* ---- parts ---- */
 
 static bool may_publish(void *arg)
 {
@@ -191,7 +191,7 @@ static void on_tick(void *arg)
     loop_timer_set(r->tick, TICK_MS);
 }
 
-/* ---------------------------------------------------------------------------------------------------- configuration */
+/* ---- configuration ---- */
 
 static bool replace_text(char *slot, size_t n, const char *text)
 {
@@ -225,8 +225,8 @@ static void switch_off(struct records *r)
 
 void records_configure(struct records *r, const struct records_config *c)
 {
-    bool was_on = r->on, moved = replace_text(r->prefix, sizeof r->prefix, c->prefix);
-    bool news = replace_text(r->advertise, sizeof r->advertise, c->advertise), others;
+    bool was_on = r->on, moved = replace_text(r->prefix, sizeof(r->prefix), c->prefix);
+    bool news = replace_text(r->advertise, sizeof(r->advertise), c->advertise), others;
 
     r->on = c->n_servers > 0;
     if (was_on && moved)
@@ -253,14 +253,14 @@ void records_configure(struct records *r, const struct records_config *c)
     loop_timer_set(r->tick, TICK_MS);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ whole */
+/* ---- whole ---- */
 
 struct records *records_new(const struct records_opts *o)
 {
-    struct records *r = must_zalloc(sizeof *r);
+    struct records *r = must_zalloc(sizeof(*r));
 
     r->o = *o;
-    (void)snprintf(r->own_id, sizeof r->own_id, "%s", o->own_id);
+    (void)snprintf(r->own_id, sizeof(r->own_id), "%s", o->own_id);
     farewell_init(&r->farewell, o->loop);
     r->etcd = etcd_new(o->loop, o->back, o->metrics);
     r->tick = loop_timer_new(o->loop, on_tick, r);

@@ -358,7 +358,7 @@ void refresh_set_interval(struct refresh *r, uint64_t interval_ms)
 
 struct refresh *refresh_new(const struct refresh_opts *o)
 {
-    struct refresh *r = mem_zalloc(sizeof *r);
+    struct refresh *r = mem_zalloc(sizeof(*r));
 
     if (r == NULL)
         return NULL;

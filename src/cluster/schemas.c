@@ -23,7 +23,7 @@ struct schemas {
 
 struct schemas *schemas_new(struct api *a, bool peer, void (*changed)(void *arg), void *arg)
 {
-    struct schemas *s = mem_zalloc(sizeof *s);
+    struct schemas *s = mem_zalloc(sizeof(*s));
 
     if (s == NULL)
         return NULL;
@@ -103,7 +103,7 @@ static void on_version(void *arg, const struct fetch_result *f)
     s->etag = s->coming_etag;
     s->coming = NULL;
     s->coming_etag = NULL;
-    memcpy(s->digest, s->coming_digest, sizeof s->digest);
+    memcpy(s->digest, s->coming_digest, sizeof(s->digest));
     rest(s);
     s->changed(s->arg);
 }
@@ -112,7 +112,7 @@ static void on_version(void *arg, const struct fetch_result *f)
 static bool is_held(struct schemas *s, struct slice body)
 {
     return hash_sha256(body, s->coming_digest) && s->index != NULL &&
-           memcmp(s->digest, s->coming_digest, sizeof s->digest) == 0;
+           memcmp(s->digest, s->coming_digest, sizeof(s->digest)) == 0;
 }
 
 static void on_index(void *arg, const struct fetch_result *f)

@@ -35,7 +35,7 @@ static void *room(struct served *s, size_t n, size_t size)
 
 static bool copy_peers(struct served *s, const struct served_input *in)
 {
-    struct served_peer *peers = room(s, in->n_peers, sizeof *peers);
+    struct served_peer *peers = room(s, in->n_peers, sizeof(*peers));
 
     s->is.peers = peers;
     for (size_t i = 0; peers != NULL && i < in->n_peers; i++) {
@@ -61,8 +61,8 @@ static int by_text(const void *a, const void *b)
 
 static bool copy_lists(struct served *s, const struct served_input *in)
 {
-    struct slice *excluded = room(s, in->n_excluded, sizeof *excluded);
-    struct served_gv *gvs = room(s, in->n_undiscovered, sizeof *gvs);
+    struct slice *excluded = room(s, in->n_excluded, sizeof(*excluded));
+    struct served_gv *gvs = room(s, in->n_undiscovered, sizeof(*gvs));
     bool complete = excluded != NULL && gvs != NULL;
 
     for (size_t i = 0; complete && i < in->n_excluded; i++) {
@@ -75,7 +75,7 @@ static bool copy_lists(struct served *s, const struct served_input *in)
         complete = gvs[i].group.p != NULL && gvs[i].version.p != NULL;
     }
     if (complete && in->n_excluded > 0)
-        qsort(excluded, in->n_excluded, sizeof *excluded, by_text);
+        qsort(excluded, in->n_excluded, sizeof(*excluded), by_text);
     s->is.excluded = excluded;
     s->is.undiscovered = gvs;
     return complete;
@@ -111,7 +111,7 @@ static const struct schema_index *schemas_of(const struct served *s, size_t serv
 /* Most servers have the very same index: it is looked into once. */
 static bool take_distinct(struct served *s)
 {
-    s->distinct = arena_alloc(s->arena, (s->is.n_peers + 1) * sizeof *s->distinct);
+    s->distinct = arena_alloc(s->arena, (s->is.n_peers + 1) * sizeof(*s->distinct));
     if (s->distinct == NULL)
         return false;
     for (size_t i = 0; i <= s->is.n_peers; i++) {
@@ -128,7 +128,7 @@ static bool take_distinct(struct served *s)
 
 struct served *served_new(const struct served_input *in)
 {
-    struct served *s = mem_zalloc(sizeof *s);
+    struct served *s = mem_zalloc(sizeof(*s));
 
     if (s == NULL)
         return NULL;
@@ -170,7 +170,7 @@ bool served_is(const struct served *s, const struct served_input *in)
     return s->is.peers_enabled == in->peers_enabled && (in->local != NULL || s->leases_listed == in->leases_synced) &&
            s->is.behind == in->behind && s->is.local_refused == in->local_refused && s->is.local == in->local &&
            s->is.local_schemas == in->local_schemas && s->is.local_release == in->local_release &&
-           memcmp(s->is.documents, in->documents, sizeof s->is.documents) == 0 &&
+           memcmp(s->is.documents, in->documents, sizeof(s->is.documents)) == 0 &&
            strcmp(s->is.local_id, in->local_id) == 0 &&
            strcmp(s->is.local_host, host_or_id(in->local_host, in->local_id)) == 0 &&
            slice_eq(s->is.local_etag[SERVED_APIS], in->local_etag[SERVED_APIS]) &&
@@ -294,7 +294,7 @@ bool served_excluded(const struct served *s, struct slice group, struct slice ve
     text[group.n] = '/';
     if (version.n > 0)
         memcpy(text + group.n + 1, version.p, version.n);
-    return bsearch(&key, s->is.excluded, s->is.n_excluded, sizeof *s->is.excluded, by_text) != NULL;
+    return bsearch(&key, s->is.excluded, s->is.n_excluded, sizeof(*s->is.excluded), by_text) != NULL;
 }
 
 bool served_unknown_peer(const struct served *s)

@@ -11,7 +11,7 @@ struct served_documents {
 struct served_documents *served_documents_new(const struct served_document documents[SERVED_SHAPES],
                                               char *const storage[SERVED_SHAPES * 3], const struct disco_doc *parsed)
 {
-    struct served_documents *d = mem_zalloc(sizeof *d);
+    struct served_documents *d = mem_zalloc(sizeof(*d));
 
     if (d == NULL) {
         for (size_t i = 0; i < SERVED_SHAPES * 3; i++)
@@ -19,8 +19,8 @@ struct served_documents *served_documents_new(const struct served_document docum
         return NULL;
     }
     d->refs = 1;
-    memcpy(d->at, documents, sizeof d->at);
-    memcpy(d->storage, storage, sizeof d->storage);
+    memcpy(d->at, documents, sizeof(d->at));
+    memcpy(d->storage, storage, sizeof(d->storage));
     d->parsed = parsed == NULL ? NULL : disco_doc_ref(parsed);
     return d;
 }

@@ -74,7 +74,7 @@ static void on_polled(void *arg, bool ok, bool changed)
 
 struct server *server_new(const struct server_opts *o)
 {
-    struct server *s = mem_zalloc(sizeof *s);
+    struct server *s = mem_zalloc(sizeof(*s));
 
     if (s == NULL)
         return NULL;

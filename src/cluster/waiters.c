@@ -16,7 +16,7 @@ static void push(struct list *l, struct cluster_waiter *w)
 
 void waiters_init(struct waiters *w, struct loop *l)
 {
-    memset(w, 0, sizeof *w);
+    memset(w, 0, sizeof(*w));
     w->loop = l;
     list_init(&w->polling);
     list_init(&w->published);
@@ -39,7 +39,7 @@ void waiters_clear(struct waiters *w)
 
 struct cluster_waiter *waiters_add(struct waiters *w, void (*done)(void *arg), void *arg)
 {
-    struct cluster_waiter *one = mem_zalloc(sizeof *one);
+    struct cluster_waiter *one = mem_zalloc(sizeof(*one));
 
     if (one == NULL)
         return NULL;

@@ -314,7 +314,7 @@ static void print_verdict(struct json_object *result)
     }
     if (strcmp(action, "heal") == 0 && field_count(field(result, "candidates")) > 0)
         action = "heal by a peer";
-    for (size_t i = 0; i < sizeof verdicts / sizeof verdicts[0]; i++)
+    for (size_t i = 0; i < sizeof(verdicts) / sizeof(verdicts[0]); i++)
         if (strcmp(action, verdicts[i].action) == 0)
             headline(table_colour(answered ? TABLE_GOOD : TABLE_BAD),
                      answered ? verdicts[i].answered : verdicts[i].unanswered, "");

@@ -32,7 +32,7 @@ static void wrong(struct parse *p, const struct config_place *place, const char 
     yaml_complain(p->errors, place, "%s", text);
 }
 
-/* ------------------------------------------------------------------------------------------------------- fields */
+/* ---- fields ---- */
 
 /* NULL if it is absent or null, which is the same for kube-apiserver. */
 static const struct yaml_node *member(const struct yaml_node *map, const char *name)
@@ -96,7 +96,7 @@ static bool is_empty(const struct egress_text *t)
     return t->text[0] == '\0';
 }
 
-/* ---------------------------------------------------------------------------------------------------- transports */
+/* ---- transports ---- */
 
 static void take_tls(struct parse *p, const struct yaml_node *tls, struct egress_selection *out)
 {
@@ -205,7 +205,7 @@ static void take_http_connect(struct parse *p, const struct yaml_node *connectio
         wrong(p, &transport->key_place, "transport: one of tcp or uds must be set");
 }
 
-/* ---------------------------------------------------------------------------------------------------- selections */
+/* ---- selections ---- */
 
 static void take_grpc(struct parse *p, const struct yaml_node *connection, const struct yaml_node *transport,
                       enum egress_name name, struct egress_selection *out)

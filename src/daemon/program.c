@@ -6,7 +6,7 @@
 #include "daemon/addresses.h"
 #include "daemon/app.h"
 #include "daemon/config_load.h"
-#include "daemon/doubts.h"
+#include "daemon/config_warn.h"
 #include "daemon/flags.h"
 #include "daemon/notify.h"
 #include "daemon/options.h"
@@ -74,7 +74,7 @@ static bool look_at(const struct config *c, const char *file, bool ok, struct bu
     struct err err;
 
     err_clear(&err);
-    doubts_say(c, errors);
+    config_warn(c, errors);
     ok = (file == NULL || preflight_itself(c, file, SERVICE_USER, errors)) && ok;
     if (!preflight_files(c, SERVICE_USER, errors) || !ok)
         return false;

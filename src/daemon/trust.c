@@ -370,7 +370,7 @@ static void look_for_mention(const char *option, const char *path, enum trust_fi
 
     (void)kind;
     if (m->option[0] == '\0' && at != NULL && at + strlen(path) < m->line.p + m->line.n && at[strlen(path)] == ':')
-        (void)snprintf(m->option, sizeof m->option, "%s", option);
+        (void)snprintf(m->option, sizeof(m->option), "%s", option);
 }
 
 /* "FILE:", and the place in it. */
@@ -392,7 +392,7 @@ void trust_name_options(const struct config *c, struct buf *errors)
     while (slice_split(&rest, '\n', &m.line)) {
         m.option[0] = '\0';
         if (is_of_egress_file(c, m.line))
-            (void)snprintf(m.option, sizeof m.option, "%s", egress_option);
+            (void)snprintf(m.option, sizeof(m.option), "%s", egress_option);
         trust_each_file(c, look_for_mention, &m);
         if (m.option[0] != '\0')
             remarks_wrong(&r, m.option, "%.*s", (int)m.line.n, m.line.p);

@@ -80,7 +80,7 @@ static enum gzip_result deflate_all(z_stream *z, struct slice in, bool last, str
 
 struct gzipper *gzipper_new(void)
 {
-    struct gzipper *g = mem_zalloc(sizeof *g);
+    struct gzipper *g = mem_zalloc(sizeof(*g));
 
     if (g == NULL)
         return NULL;
@@ -115,7 +115,7 @@ enum gzip_result gzip_deflate(struct slice in, struct buf *out)
 
 struct gunzip *gunzip_new(uint64_t ceiling)
 {
-    struct gunzip *g = mem_zalloc(sizeof *g);
+    struct gunzip *g = mem_zalloc(sizeof(*g));
 
     if (g == NULL)
         return NULL;

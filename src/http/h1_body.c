@@ -148,7 +148,7 @@ static enum h1_body_event read_trailers(struct h1_body *b, struct slice in, size
 
     if (b->trailer_parser == NULL) {
         b->trailer_parser = h1_parser_new(H1_TRAILERS, LIMIT_TRAILER_BYTES);
-        b->trailers = arena_zalloc(b->arena, sizeof *b->trailers);
+        b->trailers = arena_zalloc(b->arena, sizeof(*b->trailers));
         if (b->trailer_parser == NULL || b->trailers == NULL)
             return fail(b, "out of memory");
         h1_parser_begin(b->trailer_parser, b->arena, b->trailers);

@@ -62,7 +62,7 @@ static size_t clean_run(struct slice s)
     for (; s.n - i >= 8; i += 8) {
         uint64_t w, del, found;
 
-        memcpy(&w, s.p + i, sizeof w);
+        memcpy(&w, s.p + i, sizeof(w));
         w = le64toh(w);
         del = w ^ ones * 0x7f;
         /* The lowest mark is right; those above it may come from its borrow. */

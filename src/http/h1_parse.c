@@ -90,10 +90,10 @@ static bool grow_marks(struct h1_parser *p)
 {
     struct mark *bigger;
 
-    bigger = arena_alloc(p->arena, p->cap_marks * 2 * sizeof *bigger);
+    bigger = arena_alloc(p->arena, p->cap_marks * 2 * sizeof(*bigger));
     if (bigger == NULL)
         return fail(p, 503, "out of memory");
-    memcpy(bigger, p->marks, p->n_marks * sizeof *bigger);
+    memcpy(bigger, p->marks, p->n_marks * sizeof(*bigger));
     p->marks = bigger;
     p->cap_marks *= 2;
     return true;
@@ -162,7 +162,7 @@ static const llhttp_settings_t trailer_settings = {
 
 struct h1_parser *h1_parser_new(enum h1_kind kind, size_t max_bytes)
 {
-    struct h1_parser *p = mem_zalloc(sizeof *p);
+    struct h1_parser *p = mem_zalloc(sizeof(*p));
 
     if (p == NULL)
         return NULL;
@@ -201,7 +201,7 @@ void h1_parser_begin(struct h1_parser *p, struct arena *a, struct http_head *hea
     p->ll.data = p;
     /* llhttp has no entry for trailers alone, but they are what follows a status line. */
     if (kind == H1_TRAILERS)
-        (void)llhttp_execute(&p->ll, line, sizeof line - 1);
+        (void)llhttp_execute(&p->ll, line, sizeof(line) - 1);
     p->state = kind == H1_REQUEST ? BEFORE : INSIDE;
     p->arena = a;
     p->head = head;
@@ -259,7 +259,7 @@ static size_t start_line(const struct h1_parser *p, struct slice text)
                        h->target.p == text.p + h->method.n + 1 &&
                        slice_has_prefix(slice_from(text, at),
                                         h->minor == 0 ? SLICE_LIT(" HTTP/1.0\r\n") : SLICE_LIT(" HTTP/1.1\r\n"))
-                   ? at + sizeof " HTTP/1.1\r\n" - 1
+                   ? at + sizeof(" HTTP/1.1\r\n") - 1
                    : 0;
     }
     if (text.n < 14 || !slice_has_prefix(text, SLICE_LIT("HTTP/1.")) || text.p[8] != ' ' ||
@@ -279,7 +279,7 @@ static bool fill_fields(struct h1_parser *p, struct slice text, size_t at)
     struct http_head *h = p->head;
 
     if (p->n_marks > 0) {
-        h->fields = arena_alloc(p->arena, p->n_marks * sizeof *h->fields);
+        h->fields = arena_alloc(p->arena, p->n_marks * sizeof(*h->fields));
         if (h->fields == NULL)
             return fail(p, 503, "out of memory");
     }
@@ -436,7 +436,7 @@ bool h1_method_known(struct slice method)
     static const struct slice known[] = {HTTP_METHOD_MAP(METHOD_TEXT)};
 #undef METHOD_TEXT
 
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (slice_eq(method, known[i]))
             return true;
     return false;

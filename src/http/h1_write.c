@@ -131,12 +131,12 @@ bool h1_write_response(struct buf *out, const struct http_head *head, struct htt
     bool zero_length = body.kind == HTTP_BODY_NONE && !bodiless && (flags & H1_WRITE_NO_LENGTH) == 0;
     bool add_date = date.n > 0 && http_head_find(head, HTTP_DATE) == NULL;
     struct slice reason = head->reason.n > 0 ? head->reason : http_reason(head->status), own;
-    size_t n = sizeof "HTTP/1.1 200 " - 1 + reason.n + 2 + 2;
+    size_t n = sizeof("HTTP/1.1 200 ") - 1 + reason.n + 2 + 2;
 
     if (head->status < 200 || head->status == 204 || (flags & H1_WRITE_NO_LENGTH) != 0)
         body = (struct http_body){.kind = HTTP_BODY_NONE};
     own = own_fields(body, zero_length, flags, framing);
-    n += own.n + (add_date ? sizeof "Date: \r\n" - 1 + date.n : 0);
+    n += own.n + (add_date ? sizeof("Date: \r\n") - 1 + date.n : 0);
     if (head->status < 100 || head->status > 999 || !h1_is_value(reason) || !h1_is_value(date) ||
         !measure(head, flags, &n))
         return false;
@@ -215,7 +215,7 @@ struct slice h1_date_text(struct h1_date *cache, int64_t wall_us)
         return slice_str(cache->text);
     if (gmtime_r(&t, &tm) == NULL || tm.tm_year < -1900 || tm.tm_year > 8099)
         return SLICE_NONE;
-    (void)snprintf(cache->text, sizeof cache->text, "%.3s, %02d %.3s %04d %02d:%02d:%02d GMT", days + 3 * tm.tm_wday,
+    (void)snprintf(cache->text, sizeof(cache->text), "%.3s, %02d %.3s %04d %02d:%02d:%02d GMT", days + 3 * tm.tm_wday,
                    tm.tm_mday, months + 3 * tm.tm_mon, tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
     cache->second = second;
     return slice_str(cache->text);

@@ -87,7 +87,7 @@ enum http_method http_method_of(struct slice method)
         {SLICE_LIT("OPTIONS"), HTTP_OPTIONS}, {SLICE_LIT("CONNECT"), HTTP_CONNECT},
     };
 
-    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
         if (slice_eq(method, methods[i].text))
             return methods[i].id;
     return HTTP_METHOD_OTHER;
@@ -142,7 +142,7 @@ struct slice http_reason(unsigned status)
         {508, SLICE_LIT("Loop Detected")},
     };
 
-    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
         if (reasons[i].status == status)
             return reasons[i].text;
     return SLICE_LIT("Unknown");
@@ -153,7 +153,7 @@ bool http_head_init(struct http_head *h, struct arena *a, size_t cap)
     *h = (struct http_head){.minor = 1};
     if (cap == 0)
         return true;
-    h->fields = arena_alloc(a, cap * sizeof *h->fields);
+    h->fields = arena_alloc(a, cap * sizeof(*h->fields));
     if (h->fields == NULL)
         return false;
     h->cap_fields = cap;
@@ -169,11 +169,11 @@ static bool grow(struct http_head *h, struct arena *a)
         return false;
     if (cap > LIMIT_HOP_FIELDS)
         cap = LIMIT_HOP_FIELDS;
-    fields = arena_alloc(a, cap * sizeof *fields);
+    fields = arena_alloc(a, cap * sizeof(*fields));
     if (fields == NULL)
         return false;
     if (h->n_fields > 0)
-        memcpy(fields, h->fields, h->n_fields * sizeof *fields);
+        memcpy(fields, h->fields, h->n_fields * sizeof(*fields));
     h->fields = fields;
     h->cap_fields = cap;
     return true;

@@ -56,7 +56,7 @@ static bool carries_requests(struct slice protocol)
                                          SLICE_LIT("TLS")};
 
     protocol = slice_of(protocol.p, slice_index(protocol, '/'));
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (slice_ieq(slice_trim(protocol), names[i]))
             return true;
     return false;
@@ -158,7 +158,7 @@ bool hop_trailer_allowed(struct slice name)
     static const struct slice others[] = {SLICE_LIT("Cookie"), SLICE_LIT("Set-Cookie"), SLICE_LIT("Content-Range")};
     enum http_name id = http_name_of(name);
 
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         if (slice_ieq(name, others[i]))
             return false;
     return !in_heads_only[id] && !always_drops(id) && !slice_has_iprefix(name, SLICE_LIT("X-Remote-")) &&

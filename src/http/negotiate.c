@@ -28,7 +28,7 @@ static float parse_q(struct slice s)
     char text[64], *end;
     float q;
 
-    if (s.n == 0 || s.n >= sizeof text || s.p[0] == ' ' || s.p[0] == '\t')
+    if (s.n == 0 || s.n >= sizeof(text) || s.p[0] == ' ' || s.p[0] == '\t')
         return 0;
     memcpy(text, s.p, s.n);
     text[s.n] = '\0';
@@ -238,7 +238,7 @@ static bool parse_bool(struct slice s)
     static const struct slice yes[] = {SLICE_LIT("1"),    SLICE_LIT("t"),    SLICE_LIT("T"),
                                        SLICE_LIT("true"), SLICE_LIT("TRUE"), SLICE_LIT("True")};
 
-    for (size_t i = 0; i < sizeof yes / sizeof yes[0]; i++)
+    for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++)
         if (slice_eq(s, yes[i]))
             return true;
     return false;

@@ -5,7 +5,7 @@
 
 enum { NOBODY = UINT32_MAX };
 
-/* -------------------------------------------------------------------------------------------- lexicographic rank */
+/* ---- lexicographic rank ---- */
 
 static int by_name(const void *a, const void *b, void *names)
 {
@@ -25,7 +25,7 @@ static void rank_names(const struct slice *names, size_t n, uint32_t *sorted, ui
         rank[sorted[i]] = (uint32_t)i;
 }
 
-/* --------------------------------------------------------------------------- a binary heap of ranks, least first */
+/* ---- a binary heap of ranks, least first ---- */
 
 static void heap_push(uint32_t *heap, size_t *n, uint32_t value)
 {
@@ -55,7 +55,7 @@ static uint32_t heap_pop(uint32_t *heap, size_t *n)
     return least;
 }
 
-/* --------------------------------------------------------------------------------------------- topological order */
+/* ---- topological order ---- */
 
 struct graph {
     uint32_t *start;  /* of item i's successors in `to`; n + 1 of them */
@@ -101,7 +101,7 @@ static size_t topological(struct graph *g, size_t n, uint32_t *order)
     return placed;
 }
 
-/* --------------------------------------------------------------------------------- laying lists into one another */
+/* ---- laying lists into one another ---- */
 
 struct chain {
     uint32_t *next, *prev; /* n + 1 of each; item n is the head of the ring */
@@ -185,7 +185,7 @@ static bool lay_all(size_t n, const struct consensus_list *lists, size_t n_lists
     return true;
 }
 
-/* --------------------------------------------------------------------------------------------------------------  */
+/* ----  ---- */
 
 bool consensus_order(const struct slice *names, size_t n, const struct consensus_list *lists, size_t n_lists,
                      uint32_t *order)

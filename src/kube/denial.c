@@ -133,7 +133,7 @@ static bool read_yaml(struct slice body, struct said *out)
         details = slice_eq(line, SLICE_LIT("details:"));
         status |= slice_eq(line, SLICE_LIT("kind: Status"));
         if (slice_has_prefix(line, SLICE_LIT("message: ")))
-            out->message = slice_from(line, sizeof "message: " - 1);
+            out->message = slice_from(line, sizeof("message: ") - 1);
     }
     return status;
 }

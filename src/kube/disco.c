@@ -6,7 +6,7 @@
 #include "base/limits.h"
 #include "kube/disco_doc.h"
 
-/* ----------------------------------------------------------------------------------------------------- documents */
+/* ---- documents ---- */
 
 struct disco_doc *disco_doc_new(struct buf *body)
 {
@@ -84,7 +84,7 @@ uint64_t disco_doc_hash(const struct disco_doc *d)
     return sum;
 }
 
-/* --------------------------------------------------------------------------------------------------------- index */
+/* ---- index ---- */
 
 bool disco_doc_index_init(struct disco_doc *d)
 {
@@ -171,7 +171,7 @@ const struct disco_resource *disco_doc_resource(const struct disco_doc *d, const
     return look_up(d, DISCO_ENTRY_RESOURCE, g);
 }
 
-/* ---------------------------------------------------------------------------------------------------- one server */
+/* ---- one server ---- */
 
 struct disco {
     unsigned refs;

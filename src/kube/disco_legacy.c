@@ -78,7 +78,7 @@ void disco_walk_unavailable(struct disco_walk *w, size_t i)
     w->leaves[i].state = LEAF_UNAVAILABLE;
 }
 
-/* ----------------------------------------------------------------------------------------------- reading objects */
+/* ---- reading objects ---- */
 
 enum field_type { FIELD_TEXT, FIELD_BOOL, FIELD_ARRAY, FIELD_OBJECT };
 
@@ -155,7 +155,7 @@ static void open_array(struct jscan *s, const struct jscan_value *v, bool *first
     (void)jscan_enter_array(s, first);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- root */
+/* ---- root ---- */
 
 /* May stand in a path as it is, and is what Kubernetes allows in names of groups and versions. */
 static bool is_segment(struct slice s)
@@ -324,7 +324,7 @@ bool disco_walk_also(struct disco_walk *w, struct slice group, struct slice vers
     return true;
 }
 
-/* ----------------------------------------------------------------------------------------------------- resources */
+/* ---- resources ---- */
 
 /* One entry of an APIResourceList: a resource, or "parent/subresource". Values stay the server's own text. */
 struct entry {
@@ -511,7 +511,7 @@ bool disco_walk_resources(struct disco_walk *w, size_t i, struct slice body, str
     return good;
 }
 
-/* -------------------------------------------------------------------------------------------------------- result */
+/* ---- result ---- */
 
 static void put_leaf(struct buf *out, const struct leaf *leaf)
 {

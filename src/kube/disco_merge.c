@@ -96,7 +96,7 @@ struct disco_merge {
     const struct disco_doc *local_doc;
 };
 
-/* ----------------------------------------------------------------------------------------------- life and inputs */
+/* ---- life and inputs ---- */
 
 static struct slice version_key(struct slice group, struct slice version, char out[GVR_KEY_BYTES])
 {
@@ -224,7 +224,7 @@ bool disco_merge_exclude(struct disco_merge *m, struct slice group, struct slice
     return strmap_put(m->excluded, key, m, NULL) && strmap_put(m->excluded_groups, group, m, NULL);
 }
 
-/* ---------------------------------------------------------------------------------------------------- collecting */
+/* ---- collecting ---- */
 
 static bool is_local(const struct disco_merge *m, size_t server)
 {
@@ -380,7 +380,7 @@ static bool unit_order(struct disco_merge *m)
     return true;
 }
 
-/* -------------------------------------------------------------------------------------------------------- groups */
+/* ---- groups ---- */
 
 /* Compares what was just written with the local document at the same place. */
 static void compare_with_local(struct disco_merge *m)
@@ -421,7 +421,7 @@ static bool unit_in_group(struct disco_merge *m)
     return after_group_step(m, disco_group_merge_step(m->writer, &m->spent));
 }
 
-/* -------------------------------------------------------------------------------------------------------- result */
+/* ---- result ---- */
 
 static bool unit_finish(struct disco_merge *m)
 {

@@ -89,7 +89,7 @@ void disco_group_merge_free(struct disco_group_merge *m)
     mem_free(m);
 }
 
-/* ----------------------------------------------------------------------------------------------------- resources */
+/* ---- resources ---- */
 
 /* A name that several descriptions share; parts are distinct in their bytes, in order of their first giver. */
 struct resource {
@@ -222,7 +222,7 @@ static bool put_resources(struct disco_group_merge *m, const struct version *v)
     return good;
 }
 
-/* ------------------------------------------------------------------------------------------------------ versions */
+/* ---- versions ---- */
 
 /* The freshness that the merged version has: as some live server writes it ("": not at all), else Stale. */
 static struct slice version_freshness(const struct version *v)
@@ -394,7 +394,7 @@ static bool order_versions(struct disco_group_merge *m)
     return consensus_fold(names, m->n_versions, lists, m->n_parts, m->version_order);
 }
 
-/* ----------------------------------------------------------------------------------------------------- the group */
+/* ---- the group ---- */
 
 /* Distinct descriptions. Servers mostly agree, so this is where most of the work ends. */
 static bool gather_parts(struct disco_group_merge *m, const struct disco_group_giver *givers, size_t n)

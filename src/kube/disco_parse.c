@@ -70,7 +70,7 @@ bool disco_parser_feed(struct disco_parser *p, struct slice bytes, struct err *e
     return buf_append(&p->body, bytes) || err_set(err, "out of memory");
 }
 
-/* ------------------------------------------------------------------------------------------------------- helpers */
+/* ---- helpers ---- */
 
 static bool bad(struct disco_parser *p, const char *why)
 {
@@ -202,7 +202,7 @@ static bool read_text_inside(struct disco_parser *p, struct slice field, struct 
     return p->s.error == NULL;
 }
 
-/* ----------------------------------------------------------------------------------------------------- resources */
+/* ---- resources ---- */
 
 static bool read_subresource(struct disco_parser *p, struct disco_subresource *sub)
 {
@@ -335,7 +335,7 @@ static bool read_resource(struct disco_parser *p)
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------------- units of work */
+/* ---- units of work ---- */
 
 static void open_stage(struct disco_parser *p, enum stage stage)
 {
@@ -534,7 +534,7 @@ static void unit_top(struct disco_parser *p)
     }
 }
 
-/* --------------------------------------------------------------------------------------------------------- index */
+/* ---- index ---- */
 
 /* Drops const from a link of our own making: the document is not yet anybody else's. */
 #define OWN(type, pointer) ((type *)(uintptr_t)(pointer))
@@ -628,7 +628,7 @@ static void unit_index(struct disco_parser *p)
         index_group(p);
 }
 
-/* ------------------------------------------------------------------------------------------------------ stepping */
+/* ---- stepping ---- */
 
 static void limit_unit(struct disco_parser *p)
 {

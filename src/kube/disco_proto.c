@@ -71,7 +71,7 @@ struct disco_proto {
 
 struct disco_proto *disco_proto_new(const struct disco_doc *doc)
 {
-    struct disco_proto *p = mem_zalloc(sizeof *p);
+    struct disco_proto *p = mem_zalloc(sizeof(*p));
     size_t versions = 0;
 
     if (p == NULL)
@@ -85,8 +85,8 @@ struct disco_proto *disco_proto_new(const struct disco_doc *doc)
     buf_init(&p->resource_out, RESOURCE_ARENA_BYTES);
     buf_init(&p->sub_out, RESOURCE_ARENA_BYTES);
     buf_init(&p->head, HEAD_BYTES);
-    p->version_bytes = mem_array(versions + 1, sizeof *p->version_bytes);
-    p->group_bytes = mem_array(disco_doc_n_groups(doc) + 1, sizeof *p->group_bytes);
+    p->version_bytes = mem_array(versions + 1, sizeof(*p->version_bytes));
+    p->group_bytes = mem_array(disco_doc_n_groups(doc) + 1, sizeof(*p->group_bytes));
     p->scratch = arena_new(RESOURCE_ARENA_BYTES);
     if (p->version_bytes != NULL && p->group_bytes != NULL && p->scratch != NULL)
         return p;
@@ -109,7 +109,7 @@ void disco_proto_free(struct disco_proto *p)
     mem_free(p);
 }
 
-/* ----------------------------------------------------------------------------------------------- reading an object */
+/* ---- reading an object ---- */
 
 /* The values of some keys of an object; those that are not there have no text. */
 static void read_members(struct slice object, const struct slice *keys, struct jscan_value *values, size_t n)
@@ -118,7 +118,7 @@ static void read_members(struct slice object, const struct slice *keys, struct j
     struct jscan s;
     bool first;
 
-    memset(values, 0, n * sizeof *values);
+    memset(values, 0, n * sizeof(*values));
     jscan_init(&s, object, JSCAN_MAX_DEPTH);
     if (object.n == 0 || object.p[0] != '{' || !jscan_enter_object(&s, &first))
         return;
@@ -187,7 +187,7 @@ static bool put_kind_of_many(struct disco_proto *p, struct buf *out, unsigned fi
     return put_kind(p, out, field, v->type == JSCAN_NULL ? &empty : v);
 }
 
-/* ------------------------------------------------------------------------------------------------------- messages */
+/* ---- messages ---- */
 
 static bool put_verbs(struct buf *out, unsigned field, const struct slice *verbs, size_t n)
 {
@@ -233,7 +233,7 @@ static bool make_resource(struct disco_proto *p, const struct disco_resource *r)
     return !out->failed;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- steps */
+/* ---- steps ---- */
 
 static size_t object_meta_bytes(const struct disco_group *g)
 {
@@ -316,7 +316,7 @@ enum step disco_proto_step(struct disco_proto *p, size_t max_bytes, struct err *
     return p->stage == STAGE_DONE ? STEP_DONE : STEP_MORE;
 }
 
-/* ---------------------------------------------------------------------------------------------------- handing out */
+/* ---- handing out ---- */
 
 static struct slice api_version(enum disco_form form)
 {

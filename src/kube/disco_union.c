@@ -20,7 +20,7 @@ struct disco_member {
     struct value *values, **last;
 };
 
-/* -------------------------------------------------------------------------------------------- members of objects */
+/* ---- members of objects ---- */
 
 static bool add_value(struct arena *scratch, struct disco_member *m, struct slice raw)
 {
@@ -101,7 +101,7 @@ void disco_union_put_unknown(const struct disco_union *u, struct buf *out)
     }
 }
 
-/* ---------------------------------------------------------------------------------------------------- text lists */
+/* ---- text lists ---- */
 
 static void put_text(struct buf *out, struct slice text)
 {
@@ -138,7 +138,7 @@ static bool same_field(const struct disco_resource *a, const struct disco_resour
     return slice_eq(a->fields[field], b->fields[field]);
 }
 
-/* -------------------------------------------------------------------------------------------------- subresources */
+/* ---- subresources ---- */
 
 /* One server's subresource; a later place takes precedence (as in kube-apiserver, where it overwrites). */
 struct sub_part {
@@ -206,7 +206,7 @@ static bool put_subresources(struct arena *scratch, const struct disco_union_par
     return buf_append_char(out, ']');
 }
 
-/* ----------------------------------------------------------------------------------------------------- resources */
+/* ---- resources ---- */
 
 /* The first value that says something, else the first at all; p is NULL if nobody has the field. */
 static struct slice first_value(const struct disco_union_part *parts, size_t n, enum disco_field field)

@@ -5,7 +5,7 @@
 
 enum { DEPTH = 16, KEY_BYTES = 4 << 10, VALUE_BYTES = 2 << 20 };
 
-/* -------------------------------------------------------------------------------------------------------- requests */
+/* ---- requests ---- */
 
 static void put_bytes(struct buf *out, const char *before, struct slice bytes)
 {
@@ -73,7 +73,7 @@ bool etcd_print_put(struct buf *out, const struct etcd_put *p)
     return buf_append_str(out, "}}]}");
 }
 
-/* --------------------------------------------------------------------------------------------------------- answers */
+/* ---- answers ---- */
 
 static struct slice inside(const struct jscan_value *v)
 {
@@ -179,7 +179,7 @@ bool etcd_read_lease(struct slice json, uint64_t *lease, uint64_t *ttl_s)
     return number(json, "ID", lease) && number(json, "TTL", ttl_s) && *lease != 0;
 }
 
-/* ------------------------------------------------------------------------------------------------- keys and events */
+/* ---- keys and events ---- */
 
 /* `list` is an array's text, or empty for none. */
 static bool kvs_init(struct etcd_kvs *i, struct slice list, bool events)

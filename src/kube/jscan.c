@@ -105,7 +105,7 @@ static bool eight_plain(const char *p)
     static const uint64_t ones = 0x0101010101010101;
     uint64_t eight, quote, backslash;
 
-    memcpy(&eight, p, sizeof eight);
+    memcpy(&eight, p, sizeof(eight));
     quote = eight ^ (ones * '"');
     backslash = eight ^ (ones * '\\');
     return ((eight | (eight - ones * 0x20) | (quote - ones) | (backslash - ones)) & (ones * 0x80)) == 0;

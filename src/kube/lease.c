@@ -8,7 +8,7 @@
 
 enum { LEASE_DEPTH = 32 };
 
-/* ------------------------------------------------------------------------------------------------------- reading */
+/* ---- reading ---- */
 
 /* A member of the given type. False only if it is there with another type; *out is NULL if it is absent or null. */
 static bool member(struct json_object *object, const char *key, enum json_type type, struct json_object **out)
@@ -173,7 +173,7 @@ bool lease_expired(const struct lease *l, int64_t now_us)
     return end < now_us;
 }
 
-/* ------------------------------------------------------------------------------------------------------- writing */
+/* ---- writing ---- */
 
 static void put_text(struct buf *out, const char *before, struct slice value)
 {

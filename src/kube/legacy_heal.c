@@ -22,7 +22,7 @@ struct items {
     struct strmap *by_name;
 };
 
-/* ----------------------------------------------------------------------------------------- what the server has said */
+/* ---- what the server has said ---- */
 
 static void items_free(struct items *l)
 {
@@ -34,7 +34,7 @@ static bool items_add(struct items *l, struct slice raw)
 {
     if (l->n == l->room) {
         size_t room = l->room == 0 ? 64 : 2 * l->room;
-        struct item *grown = mem_realloc(l->at, room * sizeof *grown);
+        struct item *grown = mem_realloc(l->at, room * sizeof(*grown));
 
         if (grown == NULL)
             return false;
@@ -93,7 +93,7 @@ static bool is_object(struct slice text)
     return jscan_value(&s, &v) && v.type == JSCAN_OBJECT && jscan_end(&s);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- writing */
+/* ---- writing ---- */
 
 /* A comma before all but the first. */
 static void next_item(struct buf *out, bool *first)
@@ -145,7 +145,7 @@ static bool put_changed(struct buf *out, struct slice object, put_value_fn *put,
     return buf_append_char(out, '}') && s.error == NULL;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- groups */
+/* ---- groups ---- */
 
 static void put_version(struct buf *out, const struct disco_version *v)
 {
@@ -336,7 +336,7 @@ enum legacy_heal legacy_heal_groups(struct slice answer, const struct disco_doc 
     return finish(out, start, good, c.changed);
 }
 
-/* -------------------------------------------------------------------------------------------------------- resources */
+/* ---- resources ---- */
 
 /* One resource or subresource, as the merged document has it. */
 struct entry {
@@ -484,14 +484,14 @@ static void put_resource(struct resources_change *c, const struct disco_resource
     }
     for (const struct disco_subresource *s = r->subresources; s != NULL && !out->failed && spend(c, s->raw.n);
          s = s->next) {
-        int n = snprintf(name, sizeof name, "%.*s/%.*s", (int)r->name.n, r->name.p, (int)s->name.n, s->name.p);
+        int n = snprintf(name, sizeof(name), "%.*s/%.*s", (int)r->name.n, r->name.p, (int)s->name.n, s->name.p);
         const struct entry e = {.name = slice_of(name, (size_t)n),
                                 .kind = subresource_kind(s),
                                 .scope = r->scope,
                                 .verbs = s->verbs,
                                 .n_verbs = s->n_verbs};
 
-        if (n > 0 && (size_t)n < sizeof name)
+        if (n > 0 && (size_t)n < sizeof(name))
             put_entry(c, &e, first, out);
     }
 }

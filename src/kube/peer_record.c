@@ -57,11 +57,11 @@ static bool judge(const struct found *f, struct peer_record *out, struct err *er
 {
     if (!slice_eq(f->api_version, SLICE_LIT("v1")) || !slice_eq(f->kind, SLICE_LIT("Endpoints")))
         return err_set(err, "not a v1 Endpoints object");
-    if (!server_id_valid(f->id) || !copy_text(f->id, out->id, sizeof out->id))
+    if (!server_id_valid(f->id) || !copy_text(f->id, out->id, sizeof(out->id)))
         return err_set(err, "label " LABEL " is not a server ID");
     if (f->ip.n == 0)
         return err_set(err, "no address");
-    if (!copy_text(f->ip, out->ip, sizeof out->ip) || !is_literal(out->ip))
+    if (!copy_text(f->ip, out->ip, sizeof(out->ip)) || !is_literal(out->ip))
         return err_set(err, "the address is not an IP address");
     if (f->port == 0 || f->port > 65535)
         return err_set(err, "no usable port");
@@ -69,7 +69,7 @@ static bool judge(const struct found *f, struct peer_record *out, struct err *er
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------------------- protobuf */
+/* ---- protobuf ---- */
 
 /* In protobuf the last one of a field counts. */
 static bool last_bytes(struct slice message, uint32_t number, struct slice *out)
@@ -159,7 +159,7 @@ static bool read_protobuf(struct slice envelope, struct found *out, struct err *
     return read_endpoints(raw, out) || err_set(err, "damaged protobuf");
 }
 
-/* ----------------------------------------------------------------------------------------------------------- JSON */
+/* ---- JSON ---- */
 
 static struct json_object *first_of(struct json_object *object, const char *key)
 {
@@ -182,7 +182,7 @@ static void read_json(struct json_object *root, struct found *out)
     out->port = n < 0 ? 0 : (uint64_t)n;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- whole */
+/* ---- whole ---- */
 
 bool peer_record_parse(struct slice value, struct peer_record *out, struct err *err)
 {
@@ -219,7 +219,7 @@ bool peer_record_set_address(struct peer_record *r, struct slice address)
 {
     struct hostport hp;
 
-    if (!hostport_parse(address, &hp) || !hp.ip || !copy_text(hp.host, r->ip, sizeof r->ip))
+    if (!hostport_parse(address, &hp) || !hp.ip || !copy_text(hp.host, r->ip, sizeof(r->ip)))
         return false;
     r->port = hp.port;
     return true;
@@ -232,10 +232,10 @@ bool peer_record_same_address(const struct peer_record *a, const struct peer_rec
     int family = strchr(a->ip, ':') != NULL ? AF_INET6 : AF_INET;
 
     return a->port == b->port && inet_pton(family, a->ip, x) == 1 && inet_pton(family, b->ip, y) == 1 &&
-           memcmp(x, y, sizeof x) == 0;
+           memcmp(x, y, sizeof(x)) == 0;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ keys */
+/* ---- keys ---- */
 
 static struct slice bare_prefix(struct slice prefix)
 {

@@ -90,13 +90,13 @@ static bool agree_on_names(struct json_object *data, const char *const *ours, st
 /* The base64 text of the next certificate. */
 static bool next_certificate(struct slice *pem, struct slice *out)
 {
-    const char *begin = pem->n == 0 ? NULL : memmem(pem->p, pem->n, PEM_BEGIN, sizeof PEM_BEGIN - 1), *end;
+    const char *begin = pem->n == 0 ? NULL : memmem(pem->p, pem->n, PEM_BEGIN, sizeof(PEM_BEGIN) - 1), *end;
     struct slice rest;
 
     if (begin == NULL)
         return false;
-    rest = slice_from(*pem, (size_t)(begin - pem->p) + sizeof PEM_BEGIN - 1);
-    end = rest.n == 0 ? NULL : memmem(rest.p, rest.n, PEM_END, sizeof PEM_END - 1);
+    rest = slice_from(*pem, (size_t)(begin - pem->p) + sizeof(PEM_BEGIN) - 1);
+    end = rest.n == 0 ? NULL : memmem(rest.p, rest.n, PEM_END, sizeof(PEM_END) - 1);
     if (end == NULL)
         return false;
     *out = slice_of(rest.p, (size_t)(end - rest.p));

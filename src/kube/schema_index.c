@@ -75,12 +75,12 @@ static bool add(struct schema_index *x, struct schema_entry e)
         return false;
     if (x->n == x->room) {
         size_t room = x->room == 0 ? 64 : 2 * x->room;
-        struct schema_entry *more = mem_array(room, sizeof *more);
+        struct schema_entry *more = mem_array(room, sizeof(*more));
 
         if (more == NULL)
             return false;
         if (x->n > 0)
-            memcpy(more, x->at, x->n * sizeof *more);
+            memcpy(more, x->at, x->n * sizeof(*more));
         mem_free(x->at);
         x->at = more;
         x->room = room;
@@ -155,7 +155,7 @@ static void sort(struct schema_index *x)
     size_t kept = 0;
 
     if (x->n > 0)
-        qsort(x->at, x->n, sizeof *x->at, by_path);
+        qsort(x->at, x->n, sizeof(*x->at), by_path);
     for (size_t i = 0; i < x->n; i++)
         if (kept == 0 || by_path(&x->at[kept - 1], &x->at[i]) != 0)
             x->at[kept++] = x->at[i];
@@ -164,7 +164,7 @@ static void sort(struct schema_index *x)
 
 struct schema_index *schema_index_parse(struct slice document)
 {
-    struct schema_index *x = mem_zalloc(sizeof *x);
+    struct schema_index *x = mem_zalloc(sizeof(*x));
 
     if (x == NULL)
         return NULL;
@@ -215,7 +215,7 @@ const struct schema_entry *schema_index_find(const struct schema_index *x, struc
 {
     const struct schema_entry key = {.path = path};
 
-    return x == NULL || x->n == 0 || path.p == NULL ? NULL : bsearch(&key, x->at, x->n, sizeof key, by_path);
+    return x == NULL || x->n == 0 || path.p == NULL ? NULL : bsearch(&key, x->at, x->n, sizeof(key), by_path);
 }
 
 struct slice schema_index_hash(const struct schema_index *x, struct slice group, struct slice version)

@@ -80,7 +80,7 @@ static void keep(struct additions *a, const struct schema_entry *e, size_t serve
 {
     if (a->n == a->room) {
         size_t room = a->room == 0 ? 64 : 2 * a->room;
-        struct addition *grown = mem_realloc(a->at, room * sizeof *grown);
+        struct addition *grown = mem_realloc(a->at, room * sizeof(*grown));
 
         a->failed = a->failed || grown == NULL;
         if (grown == NULL)
@@ -107,7 +107,7 @@ static void sort_out(struct additions *a)
     size_t kept = 0;
 
     if (a->n > 0)
-        qsort(a->at, a->n, sizeof *a->at, by_path_and_server);
+        qsort(a->at, a->n, sizeof(*a->at), by_path_and_server);
     for (size_t i = 0; i < a->n; i++)
         if (kept == 0 || !slice_eq(a->at[kept - 1].entry->path, a->at[i].entry->path))
             a->at[kept++] = a->at[i];

@@ -7,7 +7,7 @@ bool selector_path_segment(struct slice name)
            slice_index(name, '%') == name.n;
 }
 
-/* -------------------------------------------------------------------------------------------------------- fields */
+/* ---- fields ---- */
 
 /* Cuts the next term off *rest; a comma behind a backslash is data. */
 static bool next_term(struct slice *rest, struct slice *term)
@@ -107,7 +107,7 @@ bool selector_fields_name(struct arena *a, struct slice selector, struct selecto
     return out->name.p != NULL;
 }
 
-/* -------------------------------------------------------------------------------------------------------- labels */
+/* ---- labels ---- */
 
 enum token { TOKEN_END, TOKEN_WORD, TOKEN_COMMA, TOKEN_NOT, TOKEN_OPEN, TOKEN_CLOSE, TOKEN_EQUAL, TOKEN_ORDER };
 

@@ -25,7 +25,7 @@ const struct user_headers *user_headers_default(void)
     return &standard;
 }
 
-/* --------------------------------------------------------------------------------------------------- recognition */
+/* ---- recognition ---- */
 
 static char fold(char c)
 {
@@ -109,7 +109,7 @@ bool user_header_marks_loop(struct slice name, struct slice value)
            slice_eq(value, SLICE_LIT("true"));
 }
 
-/* ---------------------------------------------------------------------------------------------- escaping of keys */
+/* ---- escaping of keys ---- */
 
 static bool is_token_byte(char c)
 {
@@ -169,7 +169,7 @@ struct slice user_unescape_key(struct arena *a, struct slice escaped)
     return slice_of(to, n);
 }
 
-/* ------------------------------------------------------------------------------------------------------ encoding */
+/* ---- encoding ---- */
 
 /* A field value that every receiver reads back as it is: no control bytes, no white space at the ends (it would be
  * trimmed). */
@@ -236,7 +236,7 @@ enum user_result user_encode(const struct user *u, const struct user_headers *h,
     return USER_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------------ decoding */
+/* ---- decoding ---- */
 
 /* Lines of interest in order of arrival; `rank` is the position of the configured name that matched. */
 struct line {

@@ -65,14 +65,14 @@ bool version_read(struct slice json, struct version *out)
     uint64_t pair[2], emulated;
 
     *out = (struct version){.release = release_of(binary)};
-    if (binary.n < sizeof out->binary && version_text_valid(binary))
+    if (binary.n < sizeof(out->binary) && version_text_valid(binary))
         memcpy(out->binary, binary.p, binary.n);
     if (take_pair(root, "major", "minor", pair)) {
         out->major = (unsigned)pair[0];
         out->minor = (unsigned)pair[1];
     }
     if (take_pair(root, "emulationMajor", "emulationMinor", pair)) {
-        (void)snprintf(out->emulated, sizeof out->emulated, "%u.%u", (unsigned)pair[0], (unsigned)pair[1]);
+        (void)snprintf(out->emulated, sizeof(out->emulated), "%u.%u", (unsigned)pair[0], (unsigned)pair[1]);
         emulated = release_number(pair[0], pair[1], PATCH_MAX);
         if (emulated < out->release)
             out->release = emulated;

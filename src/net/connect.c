@@ -50,7 +50,7 @@ static void move(struct connect *c, enum connect_state to)
     state_move(&states, &c->state, to);
 }
 
-/* ----------------------------------------------------------------------------------------------------- counting */
+/* ---- counting ---- */
 
 /* kube-apiserver's names and labels (apiserver/pkg/server/egressselector/metrics). */
 static const char *const by_stage[] = {"protocol", "transport", "stage", NULL};
@@ -111,7 +111,7 @@ static void count_success(const struct connect *c)
                    (double)(loop_now_ms(c->loop) - c->started_ms) / 1000.0);
 }
 
-/* --------------------------------------------------------------------------------------------------------- ends */
+/* ---- ends ---- */
 
 static void free_connect(void *arg)
 {
@@ -186,7 +186,7 @@ static void granted(struct connect *c)
     c->fn(fd, relay, NULL, c->arg);
 }
 
-/* ------------------------------------------------------------------------------------------------------- asking */
+/* ---- asking ---- */
 
 static void read_answer(struct connect *c)
 {

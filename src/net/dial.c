@@ -287,7 +287,7 @@ static void on_deadline(void *arg)
     fail(d);
 }
 
-/* ---------------------------------------------------------------------------------------------------- addresses */
+/* ---- addresses ---- */
 
 static void add_address(struct dial *d, const struct sockaddr *addr, size_t len)
 {
@@ -409,7 +409,7 @@ static void resolve(struct dial *d)
     lifetime_guest(&d->life, &d->query, drop_query, q);
 }
 
-/* ------------------------------------------------------------------------------------------------------- life */
+/* ---- life ---- */
 
 struct dial *dial_start(struct loop *l, const struct dial_opts *o, dial_fn *fn, void *arg)
 {

@@ -17,16 +17,16 @@ static bool somewhere_else(int family, struct sockaddr_storage *out, socklen_t *
     struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)out;
     struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)out;
 
-    memset(out, 0, sizeof *out);
+    memset(out, 0, sizeof(*out));
     if (family == AF_INET) {
         v4->sin_family = AF_INET;
         v4->sin_port = htons(DISCARD_PORT);
-        *n = sizeof *v4;
+        *n = sizeof(*v4);
         return inet_pton(AF_INET, "203.0.113.1", &v4->sin_addr) == 1;
     }
     v6->sin6_family = AF_INET6;
     v6->sin6_port = htons(DISCARD_PORT);
-    *n = sizeof *v6;
+    *n = sizeof(*v6);
     return inet_pton(AF_INET6, "2001:db8::1", &v6->sin6_addr) == 1;
 }
 
@@ -34,7 +34,7 @@ static bool somewhere_else(int family, struct sockaddr_storage *out, socklen_t *
 static bool source_of(int family, struct sockaddr_storage *out)
 {
     struct sockaddr_storage to;
-    socklen_t n, got = sizeof *out;
+    socklen_t n, got = sizeof(*out);
     int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     bool ok;
 

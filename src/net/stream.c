@@ -32,7 +32,7 @@ void stream_move(struct stream *s, enum stream_state to)
     state_move(&states, &s->state, to);
 }
 
-/* ---------------------------------------------------------------------------------------------------- delivery */
+/* ---- delivery ---- */
 
 static void mark(struct stream *s, enum stream_event ev)
 {
@@ -167,7 +167,7 @@ void stream_break(struct stream *s, const char *why)
     stream_broke(s, "%s", why);
 }
 
-/* ------------------------------------------------------------------------------------------------------- input */
+/* ---- input ---- */
 
 struct evbuffer *stream_input(struct stream *s)
 {
@@ -296,7 +296,7 @@ void stream_charge_input(struct stream *s, struct quota *q)
     s->quota = q;
 }
 
-/* ------------------------------------------------------------------------------------------------------ output */
+/* ---- output ---- */
 
 void stream_forget_writable(struct stream *s)
 {
@@ -317,7 +317,7 @@ void stream_flush_later(struct stream *s)
         lifetime_queue(&s->flush_work);
 }
 
-/* --------------------------------------------------------------------------------------------------------- end */
+/* ---- end ---- */
 
 static void free_stream(void *arg)
 {

@@ -81,7 +81,7 @@ void tls_conn_charge(struct tls_conn *t, struct quota *q)
     t->quota = q;
 }
 
-/* --------------------------------------------------------------------------------------------------- failures */
+/* ---- failures ---- */
 
 static const char *phase(const struct stream *s)
 {
@@ -123,7 +123,7 @@ static unsigned long queued_error(void)
     return first;
 }
 
-/* ---------------------------------------------------------------------------------------------------- reading */
+/* ---- reading ---- */
 
 /* Something is inside that epoll does not know of. */
 static bool has_hidden_input(const struct tls_conn *t)
@@ -320,7 +320,7 @@ static void tls_look_again(struct stream *s)
     event_active(read_event(s), EV_READ, 1);
 }
 
-/* ---------------------------------------------------------------------------------------------------- writing */
+/* ---- writing ---- */
 
 static bool tls_encode(struct stream *s, struct slice data)
 {
@@ -342,7 +342,7 @@ static void tls_encode_end(struct stream *s)
     ERR_clear_error();
 }
 
-/* -------------------------------------------------------------------------------------------------- handshake */
+/* ---- handshake ---- */
 
 /*
  * Told of each handshake message that comes when the handshake is over. OpenSSL reads on until it finds data, and new
@@ -479,7 +479,7 @@ static void on_handshake_input(evutil_socket_t fd, short what, void *arg)
     loop_leave(l);
 }
 
-/* ------------------------------------------------------------------------------------------------------- life */
+/* ---- life ---- */
 
 bool stream_tls_init(struct stream *s, const struct stream_opts *o)
 {

@@ -46,7 +46,7 @@ static X509_STORE *new_store(void)
     return store;
 }
 
-/* ---------------------------------------------------------------------------------------------------- common */
+/* ---- common ---- */
 
 static void release(struct tls_ctx *c)
 {
@@ -219,7 +219,7 @@ static const struct protocols *protocols_of(bool hop, bool http2)
     return &lists[hop][http2];
 }
 
-/* ---------------------------------------------------------------------------------------------------- server */
+/* ---- server ---- */
 
 /* RFC 9113, 9.2.2: no HTTP/2 over TLS 1.2 with a suite that lacks AEAD or forward secrecy. */
 static bool fit_for_http2(SSL *ssl)
@@ -310,7 +310,7 @@ struct tls_ctx *tls_server_ctx_new(const struct tls_server_opts *o, struct err *
     return c;
 }
 
-/* ---------------------------------------------------------------------------------------------------- client */
+/* ---- client ---- */
 
 bool tls_offer_http2(SSL *ssl)
 {

@@ -14,7 +14,7 @@ static bool reaches_through(const struct reqinfo *info)
 {
     static const char *const through[] = {"proxy", "exec", "attach", "portforward"};
 
-    for (size_t i = 0; i < sizeof through / sizeof through[0]; i++)
+    for (size_t i = 0; i < sizeof(through) / sizeof(through[0]); i++)
         if (slice_eq(info->subresource, slice_str(through[i])))
             return true;
     return slice_eq(info->verb, SLICE_LIT("proxy"));

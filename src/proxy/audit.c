@@ -52,7 +52,7 @@ static void on_told(void *arg)
 
 struct audit *audit_new(struct loop *l, struct metrics *m)
 {
-    struct audit *a = must_zalloc(sizeof *a);
+    struct audit *a = must_zalloc(sizeof(*a));
 
     a->told = loop_timer_new(l, on_told, a);
     if (a->told == NULL)

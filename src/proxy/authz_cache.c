@@ -111,7 +111,7 @@ void authz_cache_allow(struct authz_cache *c, const unsigned char key[AUTHN_KEY_
         return;
     memcpy(v->key, key, AUTHN_KEY_BYTES);
     v->expires_ms = now_ms + ttl_ms;
-    v->audit_id_length = audit_id.n <= sizeof v->audit_id ? audit_id.n : 0;
+    v->audit_id_length = audit_id.n <= sizeof(v->audit_id) ? audit_id.n : 0;
     if (v->audit_id_length > 0)
         memcpy(v->audit_id, audit_id.p, v->audit_id_length);
     if (!strmap_put(c->map, key_slice(key), v, NULL)) {

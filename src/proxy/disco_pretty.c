@@ -50,7 +50,7 @@ static bool begin_gzip(struct disco_pretty *p, struct quota *quota)
 
 struct disco_pretty *disco_pretty_new(struct slice compact, bool gzip, struct quota *quota)
 {
-    struct disco_pretty *p = mem_zalloc(sizeof *p);
+    struct disco_pretty *p = mem_zalloc(sizeof(*p));
 
     if (p == NULL)
         return NULL;

@@ -187,7 +187,7 @@ static void keep_hsts(struct proxy *p, const struct http_head *head)
 static void keep_filtered(struct job *j, const struct http_head *head)
 {
     struct arena *a = exchange_arena(j->x);
-    struct http_field *kept = arena_alloc(a, MAX_FILTERED * sizeof *kept);
+    struct http_field *kept = arena_alloc(a, MAX_FILTERED * sizeof(*kept));
 
     j->n_filtered = 0;
     j->filtered = kept;
@@ -282,7 +282,7 @@ static bool complete(struct job *j)
 {
     char why[128];
 
-    if (cluster_peers_synced(j->proxy->cluster, why, sizeof why))
+    if (cluster_peers_synced(j->proxy->cluster, why, sizeof(why)))
         return true;
     job_refuse_unserved(j, STATUS_SYNCING);
     return false;

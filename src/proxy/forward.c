@@ -280,7 +280,7 @@ static bool let_go(struct job *j)
 /* Not to be relayed without memory: a 404 that nobody has read may be a false one. */
 static void hold(struct job *j, const struct http_head *head, struct http_body body)
 {
-    j->held = arena_alloc(exchange_arena(j->x), sizeof *j->held);
+    j->held = arena_alloc(exchange_arena(j->x), sizeof(*j->held));
     if (j->held == NULL) {
         job_refuse(j, 503, STATUS_NO_MEMORY);
         return;

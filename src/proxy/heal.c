@@ -110,7 +110,7 @@ static bool is_excluded(void *arg, struct slice group, struct slice version)
 static bool gather_schemas(const struct job *j, const struct schema_index *base, struct schema_merge *m)
 {
     size_t n = served_n_peers(j->served);
-    const struct schema_index **others = arena_alloc(exchange_arena(j->x), (n + 1) * sizeof *others);
+    const struct schema_index **others = arena_alloc(exchange_arena(j->x), (n + 1) * sizeof(*others));
 
     *m = (struct schema_merge){.base = base, .others = others, .excluded = is_excluded, .arg = j->served};
     if (others == NULL)
@@ -453,7 +453,7 @@ static void on_failed(void *arg, const struct back_failure_info *f)
 
 void heal(struct job *j)
 {
-    struct heal *h = arena_zalloc(exchange_arena(j->x), sizeof *h);
+    struct heal *h = arena_zalloc(exchange_arena(j->x), sizeof(*h));
     struct judge_question q;
 
     if (h == NULL) {

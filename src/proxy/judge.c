@@ -17,7 +17,7 @@ static bool is_about_form(const struct http_field *f)
         {"If-Unmodified-Since", sizeof("If-Unmodified-Since") - 1},
     };
 
-    for (size_t i = 0; f->id == HTTP_NAME_OTHER && i < sizeof names / sizeof names[0]; i++)
+    for (size_t i = 0; f->id == HTTP_NAME_OTHER && i < sizeof(names) / sizeof(names[0]); i++)
         if (slice_ieq(f->name, names[i]))
             return true;
     return f->id == HTTP_ACCEPT_ENCODING || f->id == HTTP_IF_NONE_MATCH;
@@ -114,7 +114,7 @@ static const struct served_peer *substitute(const struct job *j)
 
 bool judge_change(struct job *j, const struct judge_question *q)
 {
-    struct judge_question *kept = arena_alloc(exchange_arena(j->x), sizeof *kept);
+    struct judge_question *kept = arena_alloc(exchange_arena(j->x), sizeof(*kept));
 
     if (kept == NULL)
         return false;

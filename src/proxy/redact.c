@@ -90,7 +90,7 @@ static size_t least(size_t a, size_t b)
 static void append_value(struct slice value, struct buf *out)
 {
     static const char encoded[] = "%26"; /* an '&' */
-    const char *ampersand = value.n == 0 ? NULL : memmem(value.p, value.n, encoded, sizeof encoded - 1);
+    const char *ampersand = value.n == 0 ? NULL : memmem(value.p, value.n, encoded, sizeof(encoded) - 1);
     size_t n = least(slice_index(value, ';'), slice_index(value, '?'));
 
     if (ampersand != NULL)

@@ -310,7 +310,7 @@ static bool names_schemas(const struct reqinfo *info, struct subject *what)
     while (hash.n == 0 && slice_split(&rest, '&', &pair))
         if (slice_has_prefix(pair, SLICE_LIT("hash=")))
             hash = slice_from(pair, 5);
-    what->schema = slice_from(info->path, sizeof SCHEMAS);
+    what->schema = slice_from(info->path, sizeof(SCHEMAS));
     what->hash = hash;
     if (!schema_path_names(what->schema, &what->group, &what->version))
         what->group = what->version = slice_of("", 0);

@@ -37,7 +37,7 @@ static void die(const char *what)
     exit(1);
 }
 
-/* ------------------------------------------------------------------------------------------------------- figures */
+/* ---- figures ---- */
 
 /* One round of something that is done in steps. */
 struct round {
@@ -73,14 +73,14 @@ static void report(const char *name, const struct round *rounds, size_t n)
         total[i] = rounds[i].total;
         longest[i] = rounds[i].longest;
     }
-    qsort(total, n, sizeof *total, by_number);
-    qsort(longest, n, sizeof *longest, by_number);
+    qsort(total, n, sizeof(*total), by_number);
+    qsort(longest, n, sizeof(*longest), by_number);
     (void)printf("| %s | %.1f | %.1f | %.1f | %.1f |\n", name, (double)total[0] / 1000, (double)total[n / 2] / 1000,
                  (double)longest[0] / 1000, (double)longest[n / 2] / 1000);
     (void)fflush(stdout);
 }
 
-/* ------------------------------------------------------------------------------------------------------ documents */
+/* ---- documents ---- */
 
 /* What a server says of a group besides the usual: a category, if `of` is not 0. */
 static void put_group(struct buf *out, size_t group, size_t resources, size_t of)
@@ -132,7 +132,7 @@ static struct disco_doc *server_document(size_t server, enum shape shape)
     return d;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- merging */
+/* ---- merging ---- */
 
 static struct disco_merge *new_merge(struct disco_doc *const *docs, size_t n)
 {
@@ -140,7 +140,7 @@ static struct disco_merge *new_merge(struct disco_doc *const *docs, size_t n)
     char id[32];
 
     for (size_t i = 0; m != NULL && i < n; i++) {
-        (void)snprintf(id, sizeof id, "apiserver-%04zu", i);
+        (void)snprintf(id, sizeof(id), "apiserver-%04zu", i);
         if (!disco_merge_add(m, slice_str(id), docs[i], i == 0 ? DISCO_SERVER_LOCAL : 0))
             die("no memory");
     }
@@ -183,7 +183,7 @@ static void bench_merge(const char *name, enum shape shape, size_t rounds)
         disco_doc_unref(docs[i]);
 }
 
-/* -------------------------------------------------------------------------------------------------- a big document */
+/* ---- a big document ---- */
 
 static void bench_parse(struct slice text, size_t rounds)
 {
@@ -268,9 +268,9 @@ static void bench_big(const struct kit *kit, const char *what, bool protobuf, si
         disco_merge_free(m);
         end(&merging[k]);
     }
-    (void)snprintf(name, sizeof name, "%s, %s: merged", kit->name, what);
+    (void)snprintf(name, sizeof(name), "%s, %s: merged", kit->name, what);
     report(name, merging, rounds);
-    (void)snprintf(name, sizeof name, "%s, %s: prepared", kit->name, what);
+    (void)snprintf(name, sizeof(name), "%s, %s: prepared", kit->name, what);
     report(name, preparing, rounds);
 }
 

@@ -86,11 +86,11 @@ static uint64_t cpu_ticks(const struct run *run)
     uint64_t sum = 0;
     for (int i = 0; i < run->pid_count; i++) {
         char path[64], text[1024];
-        snprintf(path, sizeof path, "/proc/%ld/stat", run->pids[i]);
+        snprintf(path, sizeof(path), "/proc/%ld/stat", run->pids[i]);
         FILE *file = fopen(path, "r");
         if (file == NULL)
             fail(path);
-        size_t n = fread(text, 1, sizeof text - 1, file);
+        size_t n = fread(text, 1, sizeof(text) - 1, file);
         fclose(file);
         text[n] = '\0';
         char *at = strrchr(text, ')'); /* the name may hold anything */
@@ -125,9 +125,9 @@ static void conn_open(struct run *run, struct conn *c)
     c->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     if (c->fd < 0)
         fail("socket");
-    setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     c->started = now_ns();
-    if (connect(c->fd, (struct sockaddr *)&run->addr, sizeof run->addr) != 0 && errno != EINPROGRESS)
+    if (connect(c->fd, (struct sockaddr *)&run->addr, sizeof(run->addr)) != 0 && errno != EINPROGRESS)
         fail("connect");
     c->ssl = SSL_new(run->tls);
     if (c->ssl == NULL || SSL_set_fd(c->ssl, c->fd) != 1)
@@ -271,7 +271,7 @@ static bool conn_parse(struct run *run, struct conn *c, const char *p, const cha
 static bool conn_read(struct run *run, struct conn *c)
 {
     static char buf[READ_SIZE];
-    int n = SSL_read(c->ssl, buf, sizeof buf);
+    int n = SSL_read(c->ssl, buf, sizeof(buf));
     if (n <= 0) {
         int why = SSL_get_error(c->ssl, n);
         if (why == SSL_ERROR_WANT_READ) {
@@ -366,7 +366,7 @@ static void measure(struct run *run)
     run->measuring = false;
     double seconds = (double)(now_ns() - start) / 1e9;
     double cpu = (double)(cpu_ticks(run) - ticks) / (double)sysconf(_SC_CLK_TCK);
-    qsort(run->samples, run->sample_count, sizeof *run->samples, by_value);
+    qsort(run->samples, run->sample_count, sizeof(*run->samples), by_value);
     printf("{\"requests\": %llu, \"errors\": %llu, \"bad_status\": %llu, \"bytes\": %llu, \"seconds\": %.3f, "
            "\"cpu_seconds\": %.2f, \"p50_ms\": %.3f, \"p99_ms\": %.3f}\n",
            (unsigned long long)run->done, (unsigned long long)run->errors, (unsigned long long)run->bad_status,
@@ -481,10 +481,10 @@ int main(int argc, char **argv)
     static struct conn conns[MAX_CONNECTIONS];
     char headers[8192] = "";
     const char *ca = NULL;
-    parse(&run, argc, argv, &ca, headers, sizeof headers);
+    parse(&run, argc, argv, &ca, headers, sizeof(headers));
     if (run.host == NULL || run.path == NULL || ca == NULL || run.connections < 1 || run.connections > MAX_CONNECTIONS)
         usage();
-    run.samples = calloc(MAX_SAMPLES, sizeof *run.samples);
+    run.samples = calloc(MAX_SAMPLES, sizeof(*run.samples));
     run.epoll = epoll_create1(EPOLL_CLOEXEC);
     if (run.samples == NULL || run.epoll < 0)
         fail("start");

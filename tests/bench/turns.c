@@ -47,9 +47,9 @@ __attribute__((constructor)) static void begin(void)
     *(void **)&real = dlsym(RTLD_NEXT, "epoll_wait");
     if (real == NULL)
         abort();
-    if (fd < 0 || ftruncate(fd, sizeof *told) != 0)
+    if (fd < 0 || ftruncate(fd, sizeof(*told)) != 0)
         return;
-    map = mmap(NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    map = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (map != MAP_FAILED)
         told = map;
     (void)close(fd);

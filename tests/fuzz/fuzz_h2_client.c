@@ -98,7 +98,7 @@ static void on_writable(void *arg)
 
     must_hold(!o->over && o->to_upload > 0);
     while (o->to_upload > 0 && !back_congested(o->r)) {
-        size_t n = o->to_upload < sizeof piece ? o->to_upload : sizeof piece;
+        size_t n = o->to_upload < sizeof(piece) ? o->to_upload : sizeof(piece);
 
         if (!back_write(o->r, slice_of(piece, n)))
             return;
@@ -206,7 +206,7 @@ static void turn(struct scene *sc)
     char bytes[4096];
 
     loop_run_once(sc->loop, 0);
-    while (read(server_fd, bytes, sizeof bytes) > 0)
+    while (read(server_fd, bytes, sizeof(bytes)) > 0)
         continue;
 }
 
@@ -250,7 +250,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ask(&sc);
     turn(&sc);
     if ((sc.knobs & NO_SETTINGS) == 0)
-        feed(&sc, slice_of(settings, sizeof settings));
+        feed(&sc, slice_of(settings, sizeof(settings)));
     feed(&sc, in);
     close(server_fd);
     for (unsigned i = 0; i < 20 && !over; i++) {

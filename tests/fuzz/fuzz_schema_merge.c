@@ -33,7 +33,7 @@ static void check_url(const struct schema_entry *e)
     must_hold(slice_has_prefix(e->url, SLICE_LIT("/openapi/v3/")));
     while (slice_split(&rest, '/', &part))
         must_hold(!slice_eq(part, SLICE_LIT(".")) && !slice_eq(part, SLICE_LIT("..")));
-    must_hold(slice_index(e->url, '?') == e->url.n - e->hash.n - sizeof "?hash=" + 1);
+    must_hold(slice_index(e->url, '?') == e->url.n - e->hash.n - sizeof("?hash=") + 1);
     must_hold(slice_index(e->url, '#') == e->url.n && slice_index(e->url, '%') == e->url.n);
 }
 

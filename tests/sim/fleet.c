@@ -70,8 +70,7 @@ static void __attribute__((format(printf, 2, 3))) failed(struct fleet *f, const 
     f->failures++;
 }
 
-/* ---------------------------------------------------------------------------------------------- the model API server
- */
+/* ---- the model API server ---- */
 
 static void refuse(struct sim_request *q, bool group_known)
 {
@@ -127,8 +126,7 @@ static bool serve_resource(void *arg, struct sim_request *q)
     return true;
 }
 
-/* --------------------------------------------------------------------------------------------------------- the nodes
- */
+/* ---- the nodes ---- */
 
 static bool reach(void *arg, const struct back *from, const struct sim_server *to)
 {
@@ -550,8 +548,7 @@ bool fleet_has(const struct fleet *f, unsigned node, const struct gvr *g)
     return kube_serves(f->nodes[node].server, g);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- clients
- */
+/* ---- clients ---- */
 
 static void on_answer(void *arg, const struct fetch_result *r)
 {

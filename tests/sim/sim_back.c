@@ -78,11 +78,11 @@ struct fetch {
     struct sim_request q;
 };
 
-/* ------------------------------------------------------------------------------------------------------- world */
+/* ---- world ---- */
 
 struct back *back_new(struct loop *l, struct metrics *m)
 {
-    struct back *b = must_zalloc(sizeof *b);
+    struct back *b = must_zalloc(sizeof(*b));
 
     (void)m;
     b->loop = l;
@@ -137,7 +137,7 @@ void back_free(struct back *b)
 struct sim_server *sim_server_new(struct back *b, struct loop *l, const char *address,
                                   void (*serve)(void *arg, struct sim_request *q), void *arg)
 {
-    struct sim_server *s = must_zalloc(sizeof *s);
+    struct sim_server *s = must_zalloc(sizeof(*s));
 
     s->address = must_strdup(address);
     s->serve = serve;
@@ -169,12 +169,12 @@ static struct sim_server *find_server(const struct back *b, const char *address)
 
 struct origin *origin_new(struct back *b, const struct origin_opts *o)
 {
-    struct origin *g = mem_zalloc(sizeof *g);
+    struct origin *g = mem_zalloc(sizeof(*g));
     char text[400];
 
     if (g == NULL)
         return NULL;
-    (void)snprintf(text, sizeof text, strchr(o->host, ':') != NULL ? "[%s]:%u" : "%s:%u", o->host, o->port);
+    (void)snprintf(text, sizeof(text), strchr(o->host, ':') != NULL ? "[%s]:%u" : "%s:%u", o->host, o->port);
     g->refs = 1;
     g->back = b;
     g->name = mem_strdup(o->name);
@@ -309,7 +309,7 @@ static bool allowed(const struct origin *o)
     return o->allow((const struct sockaddr *)&v4, o->allow_arg);
 }
 
-/* ------------------------------------------------------------------------------------------------------ requests */
+/* ---- requests ---- */
 
 static void request_free(void *arg)
 {
@@ -385,7 +385,7 @@ static void arm(struct sim_request *q)
 
 static struct event *push(struct sim_request *q, enum event_kind kind)
 {
-    struct event *e = must_zalloc(sizeof *e);
+    struct event *e = must_zalloc(sizeof(*e));
     struct list_node *last = list_last(&q->events);
     bool whole_answer_delay = kind == EVENT_HEAD || kind == EVENT_FAIL;
 
@@ -535,7 +535,7 @@ static void launch(struct sim_request *q)
 
 struct back_request *back_start(struct back *b, const struct back_opts *o)
 {
-    struct back_request *r = mem_zalloc(sizeof *r);
+    struct back_request *r = mem_zalloc(sizeof(*r));
 
     if (r == NULL)
         return NULL;
@@ -597,7 +597,7 @@ void back_cancel(struct back_request *r)
 
 struct fetch *fetch_start(struct back *b, struct loop *l, const struct fetch_opts *o, fetch_fn *fn, void *arg)
 {
-    struct fetch *f = mem_zalloc(sizeof *f);
+    struct fetch *f = mem_zalloc(sizeof(*f));
 
     (void)l;
     if (f == NULL)
@@ -626,7 +626,7 @@ void fetch_cancel(struct fetch **f)
     *f = NULL;
 }
 
-/* ---------------------------------------------------------------------------------------------------- for servers */
+/* ---- for servers ---- */
 
 const struct http_head *sim_request_head(const struct sim_request *q)
 {

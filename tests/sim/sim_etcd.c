@@ -47,8 +47,7 @@ struct sim_etcd {
     const char *answer;
 };
 
-/* -------------------------------------------------------------------------------------------------------------- texts
- */
+/* ---- texts ---- */
 
 static void put_base64(struct buf *b, const char *before, struct slice bytes)
 {
@@ -134,8 +133,7 @@ static char *bytes(struct slice json, const char *key, size_t *n)
     return copy;
 }
 
-/* -------------------------------------------------------------------------------------------------------------- store
- */
+/* ---- store ---- */
 
 static struct pair *find(const struct sim_etcd *e, const char *key)
 {
@@ -155,7 +153,7 @@ static void broadcast(struct sim_etcd *e, struct buf *line)
 
 static void remember(struct sim_etcd *e, struct buf *line)
 {
-    struct happened *h = must_zalloc(sizeof *h);
+    struct happened *h = must_zalloc(sizeof(*h));
 
     h->revision = e->revision;
     h->line = must_slicedup(buf_slice(line));
@@ -223,7 +221,7 @@ static void put(struct sim_etcd *e, const char *key, struct slice value, uint64_
 
     e->revision++;
     if (p == NULL) {
-        p = must_zalloc(sizeof *p);
+        p = must_zalloc(sizeof(*p));
         p->key = must_strdup(key);
         p->created = e->revision;
         list_push_back(&e->pairs, &p->node);
@@ -267,7 +265,7 @@ static void on_expired(void *arg)
 
 static struct lease *grant(struct sim_etcd *e, uint64_t ttl_s)
 {
-    struct lease *l = must_zalloc(sizeof *l);
+    struct lease *l = must_zalloc(sizeof(*l));
 
     l->etcd = e;
     l->id = e->next_lease++;
@@ -290,8 +288,7 @@ static struct lease *find_lease(const struct sim_etcd *e, uint64_t id)
     return NULL;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- requests
- */
+/* ---- requests ---- */
 
 static void put_range(const struct sim_etcd *e, const char *from, const char *to, struct buf *b)
 {
@@ -420,7 +417,7 @@ static void put_compacted(const struct sim_etcd *e, struct buf *b)
 
 static void serve_watch(struct sim_etcd *e, struct sim_request *q)
 {
-    struct watcher *w = must_zalloc(sizeof *w);
+    struct watcher *w = must_zalloc(sizeof(*w));
     uint64_t from;
     struct buf b;
 
@@ -485,12 +482,11 @@ static void gone(void *arg, struct sim_request *q)
     mem_free(w);
 }
 
-/* -------------------------------------------------------------------------------------------------------------- whole
- */
+/* ---- whole ---- */
 
 struct sim_etcd *sim_etcd_new(struct loop *l, uint64_t cluster)
 {
-    struct sim_etcd *e = must_zalloc(sizeof *e);
+    struct sim_etcd *e = must_zalloc(sizeof(*e));
 
     e->loop = l;
     e->cluster = cluster;

@@ -18,7 +18,7 @@ struct exchange {
     bool responded, over;
 };
 
-/* ------------------------------------------------------------------------------------------------------ the request */
+/* ---- the request ---- */
 
 static void identify(struct exchange *x)
 {
@@ -194,7 +194,7 @@ void exchange_of_peer(struct exchange *x)
     (void)x;
 }
 
-/* ------------------------------------------------------------------------------------------------------- the answer */
+/* ---- the answer ---- */
 
 bool exchange_interim(struct exchange *x, const struct http_head *head)
 {

@@ -45,7 +45,7 @@ struct page {
     struct buf body;
 };
 
-/* ------------------------------------------------------------------------------------------------------ documents */
+/* ---- documents ---- */
 
 /* The next "group/version:resources" of the list; group is "" in "v1:pods". */
 static bool next_gv(struct slice *rest, struct slice *group, struct slice *version, struct slice *resources)
@@ -175,7 +175,7 @@ static const struct buf *find_page(const struct kube_server *k, struct slice pat
 /* Takes over what is in the buffer. */
 static const struct buf *keep_page(struct kube_server *k, struct slice path, const struct buf *b)
 {
-    struct page *page = must_zalloc(sizeof *page);
+    struct page *page = must_zalloc(sizeof(*page));
 
     page->path = must_slicedup(path);
     page->body = *b;
@@ -194,7 +194,7 @@ static void rebuild(struct kube_server *k)
     make_etag(&k->document, k->etag);
 }
 
-/* --------------------------------------------------------------------------------------------------------- legacy */
+/* ---- legacy ---- */
 
 static void legacy_groups(struct kube_server *k, struct buf *b)
 {
@@ -245,7 +245,7 @@ static bool legacy_body(const struct kube_server *k, struct slice path, struct b
         return true;
     }
     while (next_gv(&rest, &group, &version, &resources)) {
-        (void)snprintf(want, sizeof want, "/apis/%.*s/%.*s", (int)group.n, group.p, (int)version.n, version.p);
+        (void)snprintf(want, sizeof(want), "/apis/%.*s/%.*s", (int)group.n, group.p, (int)version.n, version.p);
         if (slice_eq(path, slice_str(want))) {
             legacy_resources(b, slice_from(slice_str(want), 6), resources);
             return true;
@@ -298,7 +298,7 @@ static void serve_legacy(struct kube_server *k, struct sim_request *q)
         sim_reply(q, 404, "application/json", NULL, SLICE_LIT("{\"kind\":\"Status\",\"code\":404}"));
 }
 
-/* --------------------------------------------------------------------------------------------------------- serving */
+/* ---- serving ---- */
 
 static bool contains(struct slice text, const char *what)
 {
@@ -323,7 +323,7 @@ static void serve_discovery(struct kube_server *k, struct sim_request *q)
         k->not_modified++;
         sim_reply(q, 304, "application/json", etag, SLICE_NONE);
     } else {
-        (void)snprintf(type, sizeof type, "application/json;g=apidiscovery.k8s.io%sas=APIGroupDiscoveryList", want);
+        (void)snprintf(type, sizeof(type), "application/json;g=apidiscovery.k8s.io%sas=APIGroupDiscoveryList", want);
         sim_reply(q, 200, type, etag, buf_slice(core ? &k->core : &k->document));
     }
 }
@@ -343,7 +343,7 @@ static void serve_version(struct kube_server *k, struct sim_request *q)
     char body[120];
 
     k->version_requests++;
-    (void)snprintf(body, sizeof body, "{\"major\":\"1\",\"minor\":\"%u+\",\"gitVersion\":\"v1.%u.0-sim\"}\n", k->minor,
+    (void)snprintf(body, sizeof(body), "{\"major\":\"1\",\"minor\":\"%u+\",\"gitVersion\":\"v1.%u.0-sim\"}\n", k->minor,
                    k->minor);
     sim_reply(q, 200, "application/json", NULL, slice_str(body));
 }
@@ -382,7 +382,7 @@ static void serve_schemas(struct kube_server *k, struct sim_request *q)
 {
     char etag[80];
 
-    (void)snprintf(etag, sizeof etag, "\"%s\"", k->schemas);
+    (void)snprintf(etag, sizeof(etag), "\"%s\"", k->schemas);
     if (slice_eq(sim_header(q, "If-None-Match"), slice_str(etag))) {
         k->schemas_unchanged++;
         sim_reply(q, 304, "application/json", etag, SLICE_NONE);
@@ -408,7 +408,7 @@ static void serve(void *arg, struct sim_request *q)
     else if (slice_eq(path, SLICE_LIT("/openapi/v3")) && k->schemas != NULL)
         serve_schemas(k, q);
     else if (slice_has_prefix(path, SLICE_LIT(LEASE_COLLECTION_PATH "/")))
-        kube_store_serve_lease(k->store, slice_from(path, sizeof LEASE_COLLECTION_PATH), q);
+        kube_store_serve_lease(k->store, slice_from(path, sizeof(LEASE_COLLECTION_PATH)), q);
     else if (slice_eq(path, SLICE_LIT(LEASE_COLLECTION_PATH)) && slice_eq(sim_method(q), SLICE_LIT("POST")))
         kube_store_serve_lease(k->store, SLICE_NONE, q);
     else if (slice_eq(path, SLICE_LIT(LEASE_COLLECTION_PATH)))
@@ -434,7 +434,7 @@ static void gone(void *arg, struct sim_request *q)
     kube_store_gone(q);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- lives */
+/* ---- lives ---- */
 
 /* What others have written into the Lease stays in it. Memory may fail once, by order of a test. */
 static void keep_address(struct kube_server *k, char advertise[300], char written[300], struct kube_lease *l)
@@ -465,7 +465,7 @@ static void renew(void *arg)
     l.label_126 = k->minor == 26 && server_id_126_from_hostname(slice_str(k->hostname), older);
     if (l.label_126)
         l.name = older;
-    (void)snprintf(holder, sizeof holder, "%s_process-%u", l.name, k->process);
+    (void)snprintf(holder, sizeof(holder), "%s_process-%u", l.name, k->process);
     l.renew_us = clock_wall_us() + k->skew_us;
     if (k->unadvertised)
         keep_address(k, advertise, written, &l);
@@ -509,7 +509,7 @@ void kube_pause_renewal(struct kube_server *k, bool pause)
 struct kube_server *kube_server_new(struct kube_store *s, struct back *b, const char *hostname, const char *address,
                                     const char *apis)
 {
-    struct kube_server *k = must_zalloc(sizeof *k);
+    struct kube_server *k = must_zalloc(sizeof(*k));
 
     k->store = s;
     k->minor = 34;

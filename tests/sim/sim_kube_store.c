@@ -42,7 +42,7 @@ static void send_line(struct kube_store *s, enum kube_kind k, struct slice line,
 
 static void happen(struct kube_store *s, enum kube_kind k, const char *type, const struct kube_object *o)
 {
-    struct kube_event *e = must_zalloc(sizeof *e);
+    struct kube_event *e = must_zalloc(sizeof(*e));
     struct buf b;
 
     buf_init(&b, CEILING);
@@ -77,7 +77,7 @@ void kube_put(struct kube_store *s, enum kube_kind k, const char *name, const ch
     bool is_new = o == NULL;
 
     if (is_new) {
-        o = must_zalloc(sizeof *o);
+        o = must_zalloc(sizeof(*o));
         o->name = must_strdup(name);
         list_push_back(&s->objects[k], &o->node);
     }
@@ -131,20 +131,20 @@ void kube_put_lease(struct kube_store *s, const struct kube_lease *l)
     tag_of(s, l, tag);
     clock_rfc3339(l->renew_us, time);
     if (l->address != NULL || tag[0] != '\0')
-        (void)snprintf(address, sizeof address,
+        (void)snprintf(address, sizeof(address),
                        ",\"annotations\":{\"kubernetes.io/peer-advertise-address\":\"%s\","
                        "\"mvproxy/peer-advertise-address\":\"%s\"," TAG "%s\"}",
                        l->address == NULL ? "" : l->address, l->written == NULL ? "" : l->written, tag);
     if (l->duration_s > 0)
-        (void)snprintf(duration, sizeof duration, ",\"leaseDurationSeconds\":%u", l->duration_s);
-    (void)snprintf(meta, sizeof meta,
+        (void)snprintf(duration, sizeof(duration), ",\"leaseDurationSeconds\":%u", l->duration_s);
+    (void)snprintf(meta, sizeof(meta),
                    ",\"namespace\":\"%s\",\"uid\":\"u-%s\",\"labels\":{%s\"kubernetes.io/hostname\":\"%s\"}%s",
                    l->ns == NULL ? "kube-system" : l->ns, l->name,
                    l->no_label    ? ""
                    : l->label_126 ? "\"k8s.io/component\":\"kube-apiserver\","
                                   : "\"apiserver.kubernetes.io/identity\":\"kube-apiserver\",",
                    l->hostname == NULL ? "" : l->hostname, address);
-    (void)snprintf(members, sizeof members, ",\"spec\":{\"holderIdentity\":\"%s\",\"renewTime\":\"%s\"%s}",
+    (void)snprintf(members, sizeof(members), ",\"spec\":{\"holderIdentity\":\"%s\",\"renewTime\":\"%s\"%s}",
                    l->holder == NULL ? "" : l->holder, time, duration);
     kube_put(s, KUBE_LEASE, l->name, meta, members);
 }
@@ -184,8 +184,8 @@ void kube_put_apiservice(struct kube_store *s, const char *group, const char *ve
 {
     char name[256], members[600];
 
-    (void)snprintf(name, sizeof name, "%s.%s", version, group);
-    (void)snprintf(members, sizeof members, ",\"spec\":{\"group\":\"%s\",\"version\":\"%s\"%s}", group, version,
+    (void)snprintf(name, sizeof(name), "%s.%s", version, group);
+    (void)snprintf(members, sizeof(members), ",\"spec\":{\"group\":\"%s\",\"version\":\"%s\"%s}", group, version,
                    service ? ",\"service\":{\"name\":\"svc\",\"namespace\":\"default\"}" : "");
     kube_put(s, KUBE_APISERVICE, name, "", members);
 }
@@ -290,7 +290,7 @@ uint64_t kube_lists(const struct kube_store *s, enum kube_kind k)
     return s->lists[k];
 }
 
-/* -------------------------------------------------------------------------------------------------------- serving */
+/* ---- serving ---- */
 
 static bool selected(enum kube_kind k, struct sim_request *q, const struct kube_object *o)
 {
@@ -359,7 +359,7 @@ static void on_bookmark(void *arg)
     if (w->store->version < w->from)
         return;
 
-    (void)snprintf(line, sizeof line,
+    (void)snprintf(line, sizeof(line),
                    "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"%s\",\"metadata\":{\"resourceVersion\":\"%llu\"}}}\n",
                    kinds[w->kind].kind, (unsigned long long)w->store->version);
     sim_write(w->request, slice_str(line));
@@ -416,7 +416,7 @@ static void serve_watch(struct kube_store *s, enum kube_kind k, struct sim_reque
         sim_end(q);
         return;
     }
-    w = must_zalloc(sizeof *w);
+    w = must_zalloc(sizeof(*w));
     w->kind = k;
     w->request = q;
     w->from = from;
@@ -441,7 +441,7 @@ static void reply_status(struct sim_request *q, unsigned code)
 {
     char body[80];
 
-    (void)snprintf(body, sizeof body, "{\"kind\":\"Status\",\"code\":%u}\n", code);
+    (void)snprintf(body, sizeof(body), "{\"kind\":\"Status\",\"code\":%u}\n", code);
     sim_reply(q, code, "application/json", NULL, slice_str(body));
 }
 
@@ -624,7 +624,7 @@ void kube_store_serve(struct kube_store *s, enum kube_kind k, struct sim_request
 
 struct kube_store *kube_store_new(struct loop *l)
 {
-    struct kube_store *s = must_zalloc(sizeof *s);
+    struct kube_store *s = must_zalloc(sizeof(*s));
 
     s->loop = l;
     s->version = 100;

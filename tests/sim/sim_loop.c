@@ -38,7 +38,7 @@ static void set_clock(struct loop *l)
 
 struct loop *loop_new(struct metrics *metrics)
 {
-    struct loop *l = must_zalloc(sizeof *l);
+    struct loop *l = must_zalloc(sizeof(*l));
 
     (void)metrics;
     list_init(&l->deferred);
@@ -73,7 +73,7 @@ struct event_base *loop_base(struct loop *l)
 
 struct loop_timer *loop_timer_new(struct loop *l, loop_fn *fn, void *arg)
 {
-    struct loop_timer *t = mem_zalloc(sizeof *t);
+    struct loop_timer *t = mem_zalloc(sizeof(*t));
 
     if (t == NULL)
         return NULL;

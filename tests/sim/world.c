@@ -43,7 +43,7 @@ struct cluster_opts world_opts(const char *hostname, struct origin *local)
 
 void world_init(struct world *w, const char *apis)
 {
-    memset(w, 0, sizeof *w);
+    memset(w, 0, sizeof(*w));
     sim_seed(42);
     w->loop = loop_new(NULL);
     w->metrics = metrics_new();
@@ -85,9 +85,9 @@ static bool is_ready(void *arg)
     struct world *w = arg;
     char reason[128];
 
-    return cluster_local_synced(w->cluster, reason, sizeof reason) &&
-           cluster_leases_synced(w->cluster, reason, sizeof reason) &&
-           cluster_peers_synced(w->cluster, reason, sizeof reason);
+    return cluster_local_synced(w->cluster, reason, sizeof(reason)) &&
+           cluster_leases_synced(w->cluster, reason, sizeof(reason)) &&
+           cluster_peers_synced(w->cluster, reason, sizeof(reason));
 }
 
 bool world_ready(struct world *w, uint64_t max_ms)

@@ -29,7 +29,7 @@ static void on_done(void *arg, const struct fetch_result *r)
     g->ok = r->ok;
     g->status = r->ok ? r->head->status : 0;
     g->connection = r->connection;
-    (void)snprintf(g->failure, sizeof g->failure, "%s", r->ok ? "" : r->failure);
+    (void)snprintf(g->failure, sizeof(g->failure), "%s", r->ok ? "" : r->failure);
     buf_append(&g->body, r->ok ? r->body : SLICE_LIT(""));
 }
 
@@ -46,7 +46,7 @@ static bool on_piece(void *arg, const struct http_head *head, struct slice piece
 
 static void got_init(struct got *g, struct kit *k)
 {
-    memset(g, 0, sizeof *g);
+    memset(g, 0, sizeof(*g));
     g->kit = k;
     buf_init(&g->body, 1 << 20);
     buf_init(&g->pieces, 1 << 20);
@@ -182,7 +182,7 @@ static void request_text(void)
         tap_bail("no memory");
     s = kit_conn(&k, 0);
     ok(conn_has(s, "\r\n\r\n1"), "request");
-    (void)snprintf(want, sizeof want,
+    (void)snprintf(want, sizeof(want),
                    "PUT /x HTTP/1.1\r\nAccept: x/y\r\nHost: 127.0.0.1:%u\r\nContent-Length: 1\r\n\r\n1", k.port);
     is_str(conn_take(s), want, "with Host and body");
     conn_say(s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");

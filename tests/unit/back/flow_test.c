@@ -335,7 +335,7 @@ static void charged_answer(bool tls, bool cancelled)
     size_t before;
 
     quota_init(&quota, NULL, 0);
-    memset(text, 'x', sizeof text - 1);
+    memset(text, 'x', sizeof(text) - 1);
     kit_open(&k, tls, 0);
     call_init(&c, &k, "GET", "/");
     c.opts.quota = &quota;
@@ -352,7 +352,7 @@ static void charged_answer(bool tls, bool cancelled)
         c.r = NULL;
     } else {
         back_resume(c.r);
-        ok(run_until(k.loop, buf_len(&c.body) == sizeof text - 1), "it goes on");
+        ok(run_until(k.loop, buf_len(&c.body) == sizeof(text) - 1), "it goes on");
         conn_close(s, STREAM_CLOSE_ABORT);
         ok(call_over(&c), "and breaks off");
     }
@@ -370,11 +370,11 @@ static void charged_head(bool lasting, bool room)
     struct quota quota;
     struct server_conn *s;
     struct call c;
-    size_t n = (size_t)snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n");
+    size_t n = (size_t)snprintf(head, sizeof(head), "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n");
 
     for (int i = 0; i < FIELDS; i++)
-        n += (size_t)snprintf(head + n, sizeof head - n, "X: %0*d\r\n", VALUE, i);
-    (void)snprintf(head + n, sizeof head - n, "\r\n");
+        n += (size_t)snprintf(head + n, sizeof(head) - n, "X: %0*d\r\n", VALUE, i);
+    (void)snprintf(head + n, sizeof(head) - n, "\r\n");
     quota_init(&quota, NULL, room ? 0 : FIELDS * VALUE);
     kit_open(&k, false, 0);
     call_init(&c, &k, "GET", "/");
@@ -425,7 +425,7 @@ static void not_taken(bool chunked, bool answering)
     size_t given = 0;
     struct call c;
 
-    memset(piece, 'x', sizeof piece);
+    memset(piece, 'x', sizeof(piece));
     kit_open(&k, true, 0);
     kit_origin(&k, &(struct origin_opts){.stall_timeout_ms = 200});
     call_init(&c, &k, "PUT", "/");
@@ -440,9 +440,9 @@ static void not_taken(bool chunked, bool answering)
     }
     for (uint64_t end = deadline();
          c.r != NULL && !passed(end);) { /* as much as goes out, until the kernel takes no more */
-        while (c.r != NULL && !back_congested(c.r) && given + sizeof piece <= BIG &&
-               back_write(c.r, slice_of(piece, sizeof piece)))
-            given += sizeof piece;
+        while (c.r != NULL && !back_congested(c.r) && given + sizeof(piece) <= BIG &&
+               back_write(c.r, slice_of(piece, sizeof(piece))))
+            given += sizeof(piece);
         loop_run_once(k.loop, 20);
     }
     ok(call_is(&c, answering ? "head(200) failed: timeout" : "failed: timeout"), "%s: ends",

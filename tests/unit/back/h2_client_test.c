@@ -177,10 +177,10 @@ static void say_two_lengths(struct h2_conn *s, int32_t id)
 static void say_long_field(struct h2_conn *s, int32_t id)
 {
     static char text[LIMIT_HEAD_FIELDS * 8 + 64];
-    size_t n = (size_t)snprintf(text, sizeof text, OK_HEAD);
+    size_t n = (size_t)snprintf(text, sizeof(text), OK_HEAD);
 
     for (unsigned i = 0; i < LIMIT_HEAD_FIELDS + 1; i++)
-        n += (size_t)snprintf(text + n, sizeof text - n, "a: b\n");
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "a: b\n");
     h2_headers(s, id, text, false);
 }
 
@@ -649,7 +649,7 @@ static void oversized(struct h2_conn *s, int32_t id)
 {
     static char bytes[16385];
 
-    h2_frame(s, NGHTTP2_DATA, 0, id, slice_of(bytes, sizeof bytes));
+    h2_frame(s, NGHTTP2_DATA, 0, id, slice_of(bytes, sizeof(bytes)));
 }
 
 static void bad_hpack(struct h2_conn *s, int32_t id)

@@ -150,7 +150,7 @@ static nghttp2_session *session_new(struct h2_conn *c)
 static void on_accept(struct kit *kit, int fd)
 {
     struct h2_kit *k = list_entry(kit, struct h2_kit, k);
-    struct h2_conn *c = calloc(1, sizeof *c);
+    struct h2_conn *c = calloc(1, sizeof(*c));
     struct stream_opts o = {.fn = on_event, .arg = c, .tls = kit->server_tls};
 
     if (c == NULL || k->n_conns >= H2_KIT_CONNS)
@@ -166,7 +166,7 @@ static void on_accept(struct kit *kit, int fd)
 
 void h2_open(struct h2_kit *k)
 {
-    memset(k, 0, sizeof *k);
+    memset(k, 0, sizeof(*k));
     kit_open(&k->k, true, 0);
     tls_ctx_unref(k->k.server_tls);
     k->k.server_tls = server_ctx(true);
@@ -246,7 +246,7 @@ void h2_frame(struct h2_conn *c, unsigned type, unsigned flags, int32_t id, stru
                              (unsigned char)(id >> 8),
                              (unsigned char)id};
 
-    if (c->s == NULL || !stream_write(c->s, slice_of((const char *)head, sizeof head)) ||
+    if (c->s == NULL || !stream_write(c->s, slice_of((const char *)head, sizeof(head))) ||
         !stream_write(c->s, payload)) {
         if (!c->k->k.short_of_memory && c->s == NULL)
             tap_bail("the server cannot write");
@@ -293,9 +293,9 @@ void h2_bulk(struct h2_conn *c, int32_t id, size_t n)
 {
     static char bytes[FRAME_BYTES];
 
-    memset(bytes, 'x', sizeof bytes);
+    memset(bytes, 'x', sizeof(bytes));
     while (n > 0) {
-        size_t piece = n < sizeof bytes ? n : sizeof bytes;
+        size_t piece = n < sizeof(bytes) ? n : sizeof(bytes);
 
         h2_frame(c, NGHTTP2_DATA, 0, id, slice_of(bytes, piece));
         n -= piece;
@@ -313,7 +313,7 @@ void h2_rst(struct h2_conn *c, int32_t id, uint32_t code)
     unsigned char payload[4];
 
     put_u32(payload, code);
-    h2_frame(c, NGHTTP2_RST_STREAM, 0, id, slice_of((const char *)payload, sizeof payload));
+    h2_frame(c, NGHTTP2_RST_STREAM, 0, id, slice_of((const char *)payload, sizeof(payload)));
 }
 
 void h2_goaway(struct h2_conn *c, int32_t last, uint32_t code)
@@ -322,7 +322,7 @@ void h2_goaway(struct h2_conn *c, int32_t last, uint32_t code)
 
     put_u32(payload, (uint32_t)last);
     put_u32(payload + 4, code);
-    h2_frame(c, NGHTTP2_GOAWAY, 0, 0, slice_of((const char *)payload, sizeof payload));
+    h2_frame(c, NGHTTP2_GOAWAY, 0, 0, slice_of((const char *)payload, sizeof(payload)));
 }
 
 void h2_settings(struct h2_conn *c, uint16_t id, uint32_t value)
@@ -330,7 +330,7 @@ void h2_settings(struct h2_conn *c, uint16_t id, uint32_t value)
     unsigned char payload[6] = {(unsigned char)(id >> 8), (unsigned char)id};
 
     put_u32(payload + 2, value);
-    h2_frame(c, NGHTTP2_SETTINGS, 0, 0, slice_of((const char *)payload, sizeof payload));
+    h2_frame(c, NGHTTP2_SETTINGS, 0, 0, slice_of((const char *)payload, sizeof(payload)));
 }
 
 void h2_open_windows(struct h2_conn *c, int32_t id, uint32_t by)

@@ -133,8 +133,8 @@ static void unknown_bearers(void)
         unsigned status = statuses[i / 3];
         char bearer[32], reply[80];
 
-        (void)snprintf(bearer, sizeof bearer, "Bearer %u", status);
-        (void)snprintf(reply, sizeof reply, "HTTP/1.1 %u No\r\nContent-Length: 0\r\n\r\n", status);
+        (void)snprintf(bearer, sizeof(bearer), "Bearer %u", status);
+        (void)snprintf(reply, sizeof(reply), "HTTP/1.1 %u No\r\nContent-Length: 0\r\n\r\n", status);
         k.auto_reply = reply;
         call_init(&c, &k, "GET", "/x");
         c.opts.http2 = BACK_HTTP2_SAME_BEARER;

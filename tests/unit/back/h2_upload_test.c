@@ -154,11 +154,11 @@ static void long_body(void)
     struct h2_conn *s;
     struct call c;
 
-    memset(body, 'b', sizeof body);
+    memset(body, 'b', sizeof(body));
     h2_open(&k);
-    upload_init(&c, &k, sizeof body);
+    upload_init(&c, &k, sizeof(body));
     call_send(&c);
-    ok(back_write(c.r, slice_of(body, sizeof body)), "a long body is taken");
+    ok(back_write(c.r, slice_of(body, sizeof(body))), "a long body is taken");
     s = h2_conn(&k, 0);
     refuse_by_goaway(s, h2_asked(s, 0)->id);
     ok(call_is(&c, "failed: unanswered"), "and not sent again");
@@ -265,14 +265,14 @@ static void stalled(void)
     struct h2_conn *s;
     struct call slow, fast;
 
-    memset(body, 's', sizeof body);
+    memset(body, 's', sizeof(body));
     h2_open(&k);
     k.holds = true;
-    upload_init(&slow, &k, sizeof body * 3);
+    upload_init(&slow, &k, sizeof(body) * 3);
     call_send(&slow);
     s = h2_conn(&k, 0);
     for (size_t i = 0; i < 2; i++)
-        if (!back_write(slow.r, slice_of(body, sizeof body)))
+        if (!back_write(slow.r, slice_of(body, sizeof(body))))
             tap_bail("the body is not taken");
     (void)h2_asked_body(s, 0, 65535);
     if (nghttp2_submit_window_update(s->session, NGHTTP2_FLAG_NONE, 0, 65535) != 0)
@@ -297,16 +297,16 @@ static void updates(bool accounted)
     struct h2_conn *s;
     struct call c;
 
-    memset(body, 'b', sizeof body);
+    memset(body, 'b', sizeof(body));
     h2_open(&k);
-    upload_init(&c, &k, accounted ? sizeof body * 4 : 1);
+    upload_init(&c, &k, accounted ? sizeof(body) * 4 : 1);
     call_send(&c);
     s = h2_conn(&k, 0);
     (void)h2_asked_body(s, 0, 0);
     for (size_t i = 1; i <= (accounted ? 4 : 0); i++) {
-        if (!back_write(c.r, slice_of(body, sizeof body)))
+        if (!back_write(c.r, slice_of(body, sizeof(body))))
             tap_bail("the body is not taken");
-        (void)h2_asked_body(s, 0, i * sizeof body);
+        (void)h2_asked_body(s, 0, i * sizeof(body));
     }
     for (unsigned i = 0; i < LIMIT_H2_CONTROL_FRAMES + 100; i++)
         h2_frame(s, NGHTTP2_WINDOW_UPDATE, 0, 0, SLICE_LIT("\0\0\0\1"));
@@ -401,17 +401,17 @@ static void not_taken(bool answering)
     static char body[LIMIT_H2_OUTPUT_HIGH];
     struct call slow, waits;
 
-    memset(body, 's', sizeof body);
+    memset(body, 's', sizeof(body));
     h2_open(&k);
     kit_origin(&k.k, &(struct origin_opts){.stall_timeout_ms = 100});
     k.holds = true;
     upload_init(&waits, &k, 5);
     call_send(&waits);
-    upload_init(&slow, &k, sizeof body * 3);
+    upload_init(&slow, &k, sizeof(body) * 3);
     call_send(&slow);
     (void)h2_conn(&k, 0);
     for (size_t i = 0; i < 2; i++)
-        if (!back_write(slow.r, slice_of(body, sizeof body)))
+        if (!back_write(slow.r, slice_of(body, sizeof(body))))
             tap_bail("the body is not taken");
     (void)h2_asked_body(k.conns[0], 1, 65535);
     if (answering)
@@ -439,23 +439,23 @@ static void charged(bool cancelled)
     size_t body;
 
     quota_init(&quota, NULL, 0);
-    memset(text, 'x', sizeof text - 1);
+    memset(text, 'x', sizeof(text) - 1);
     h2_open(&k);
     k.holds = true;
-    upload_init(&c, &k, 4 * sizeof text);
+    upload_init(&c, &k, 4 * sizeof(text));
     c.opts.quota = &quota;
     c.pause_at = "head";
     call_send(&c);
     s = h2_conn(&k, 0);
     for (size_t i = 0; i < 4; i++)
-        if (!back_write(c.r, slice_of(text, sizeof text)))
+        if (!back_write(c.r, slice_of(text, sizeof(text))))
             tap_bail("the body is not taken");
     (void)h2_asked_body(s, 0, 65535);
     body = quota.held;
-    ok(body >= 4 * sizeof text - 65535, "what the window does not take is charged (%zu bytes)", body);
+    ok(body >= 4 * sizeof(text) - 65535, "what the window does not take is charged (%zu bytes)", body);
     h2_headers(s, s->asked[0].id, ":status: 200\n", false);
-    h2_bulk(s, s->asked[0].id, sizeof text);
-    ok(run_until(k.k.loop, quota.held >= body + sizeof text), "and so is what the owner does not take");
+    h2_bulk(s, s->asked[0].id, sizeof(text));
+    ok(run_until(k.k.loop, quota.held >= body + sizeof(text)), "and so is what the owner does not take");
     if (cancelled)
         back_cancel(c.r);
     else

@@ -396,7 +396,7 @@ static void withheld(void)
         {false, true, false, {0, 0}, true},  {false, true, false, {1, 0}, false},
     };
 
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         static struct kit k;
         struct claimed claimed = rows[i].claimed;
         struct call c;

@@ -6,7 +6,7 @@
 
 #include "net/listener.h"
 
-/* ------------------------------------------------------------------------------------------------------ server */
+/* ---- server ---- */
 
 bool buf_has(const struct buf *b, const char *text)
 {
@@ -79,7 +79,7 @@ void kit_open(struct kit *k, bool tls, size_t max_connections)
     struct err err = {""};
     struct origin_opts o = {.name = "server", .host = "127.0.0.1", .max_connections = max_connections};
 
-    memset(k, 0, sizeof *k);
+    memset(k, 0, sizeof(*k));
     k->metrics = metrics_new();
     k->loop = loop_new(NULL);
     k->back = back_new(k->loop, k->metrics);
@@ -150,7 +150,8 @@ const char *conn_take(struct server_conn *c)
 {
     static char text[4096];
 
-    (void)snprintf(text, sizeof text, "%.*s", (int)buf_len(&c->got), buf_len(&c->got) == 0 ? "" : buf_slice(&c->got).p);
+    (void)snprintf(text, sizeof(text), "%.*s", (int)buf_len(&c->got),
+                   buf_len(&c->got) == 0 ? "" : buf_slice(&c->got).p);
     buf_reset(&c->got);
     return text;
 }
@@ -197,7 +198,7 @@ double kit_metric(struct kit *k, const char *name, const char *label)
     return w.value;
 }
 
-/* ------------------------------------------------------------------------------------------------------- calls */
+/* ---- calls ---- */
 
 static void note(struct call *c, const char *event, unsigned status)
 {
@@ -270,7 +271,7 @@ static void on_failed(void *arg, const struct back_failure_info *info)
 
     c->r = NULL;
     c->failure = *info;
-    (void)snprintf(c->failure_text, sizeof c->failure_text, "%s", info->text);
+    (void)snprintf(c->failure_text, sizeof(c->failure_text), "%s", info->text);
     note(c, "failed:", 0);
     note(c, back_failure_name(info->why), 0);
 }
@@ -296,7 +297,7 @@ static const struct back_handler handler = {
 
 void call_init(struct call *c, struct kit *k, const char *method, const char *target)
 {
-    memset(c, 0, sizeof *c);
+    memset(c, 0, sizeof(*c));
     c->kit = k;
     c->arena = arena_new(1 << 20);
     if (c->arena == NULL || !http_head_init(&c->head, c->arena, 8) ||

@@ -21,14 +21,14 @@ static void queue_order(bool tls)
 
     kit_open(&k, tls, 1);
     for (int i = 0; i < N; i++) {
-        (void)snprintf(text, sizeof text, "/%c", 'a' + i);
+        (void)snprintf(text, sizeof(text), "/%c", 'a' + i);
         call_init(&c[i], &k, "GET", "/");
         c[i].head.target = arena_copy(c[i].arena, slice_str(text));
         call_send(&c[i]);
     }
     s = kit_conn(&k, 0);
     for (int i = 0; i < N; i++) {
-        (void)snprintf(text, sizeof text, "GET /%c HTTP/1.1\r\nHost: h\r\n\r\n", 'a' + i);
+        (void)snprintf(text, sizeof(text), "GET /%c HTTP/1.1\r\nHost: h\r\n\r\n", 'a' + i);
         ok(conn_has(s, text), "request %d", i);
         settle(k.loop);
         is_str(conn_take(s), text, "alone");
@@ -36,13 +36,13 @@ static void queue_order(bool tls)
             conn_close(s, STREAM_CLOSE_NOW);
             s = kit_conn(&k, 1);
             i--;
-            (void)snprintf(text, sizeof text, "GET /%c ", 'a' + 11);
+            (void)snprintf(text, sizeof(text), "GET /%c ", 'a' + 11);
             ok(conn_has(s, text), "the next who waits has the new connection");
             conn_take(s);
             for (int j = 11; j < N; j++) {
                 conn_say(s, OK5);
                 ok(call_is(&c[j], "head(200) end"), "request %d", j);
-                (void)snprintf(text, sizeof text, "GET /%c ", 'a' + (j + 1 < N ? j + 1 : 10));
+                (void)snprintf(text, sizeof(text), "GET /%c ", 'a' + (j + 1 < N ? j + 1 : 10));
                 ok(conn_has(s, text), "then %s", text);
                 conn_take(s);
             }

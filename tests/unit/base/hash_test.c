@@ -85,9 +85,9 @@ static uint64_t elsewhere(void)
         tap_bail("no child");
     if (child == 0) {
         h = hash_seeded(SLICE_LIT("x"));
-        _exit(write(ends[1], &h, sizeof h) == sizeof h ? 0 : 1);
+        _exit(write(ends[1], &h, sizeof(h)) == sizeof(h) ? 0 : 1);
     }
-    if (read(ends[0], &h, sizeof h) != sizeof h || waitpid(child, NULL, 0) != child)
+    if (read(ends[0], &h, sizeof(h)) != sizeof(h) || waitpid(child, NULL, 0) != child)
         tap_bail("the child says nothing");
     close(ends[0]);
     close(ends[1]);

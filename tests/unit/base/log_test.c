@@ -300,7 +300,7 @@ static void hear_some(struct heard *h, int fd, size_t most)
     ssize_t got;
     size_t room;
 
-    while ((room = sizeof h->rest - 1 - h->n) > 0 && (got = read(fd, h->rest + h->n, most < room ? most : room)) > 0) {
+    while ((room = sizeof(h->rest) - 1 - h->n) > 0 && (got = read(fd, h->rest + h->n, most < room ? most : room)) > 0) {
         char *at = h->rest, *end;
 
         most -= (size_t)got;

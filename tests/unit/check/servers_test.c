@@ -253,9 +253,9 @@ static void check_golden(struct origin *local)
     char path[4096];
     FILE *f;
 
-    (void)snprintf(path, sizeof path, "%s/tests/unit/check/servers.golden", top == NULL ? "." : top);
+    (void)snprintf(path, sizeof(path), "%s/tests/unit/check/servers.golden", top == NULL ? "." : top);
     f = fopen(path, "r");
-    if (f == NULL || fread(golden, 1, sizeof golden - 1, f) == 0)
+    if (f == NULL || fread(golden, 1, sizeof(golden) - 1, f) == 0)
         tap_bail("cannot read %s", path);
     (void)fclose(f);
     for (at = golden; at != NULL; at = next == NULL ? NULL : next + 1) {

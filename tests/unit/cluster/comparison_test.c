@@ -155,7 +155,7 @@ static bool is_right(const struct served *s, const struct comparison_result *r)
 
     count_one(s, SLICE_LIT(""), &all, &uneven);
     for (size_t g = 0; g < SMALL_GROUPS; g++) {
-        (void)snprintf(name, sizeof name, "group-%03zu.example", g);
+        (void)snprintf(name, sizeof(name), "group-%03zu.example", g);
         count_one(s, slice_str(name), &all, &uneven);
         skewed += served_skewed(s, slice_str(name), SLICE_LIT("v1"));
         if (served_skewed(s, slice_str(name), SLICE_LIT("v1")) != lists(r, slice_str(name)))

@@ -60,8 +60,7 @@ static struct kube_server *any_server(struct story *s, unsigned *which)
     return s->servers[*which];
 }
 
-/* ------------------------------------------------------------------------------------------------------- what happens
- */
+/* ---- what happens ---- */
 
 static void comes(struct story *s, unsigned i, bool same_holder)
 {
@@ -230,8 +229,7 @@ static void all_is_well_again(struct story *s)
     sim_run_ms(s->w.loop, QUIET_MS);
 }
 
-/* ------------------------------------------------------------------------------------------------------- what is known
- */
+/* ---- what is known ---- */
 
 static bool same_document(const struct served *a, const struct served *b, enum served_shape shape)
 {

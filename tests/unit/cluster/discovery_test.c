@@ -301,10 +301,10 @@ static void slow_peer(void)
     sim_run_ms(w.loop, 1000);
     ok(world_peer_serves(&w, c, "policy", "v1", "poddisruptionbudgets"), "one that hangs does not delay another");
     ok(served_unknown_peer(cluster_served(w.cluster)), "it is unknown, which is not the same as not found");
-    ok(!cluster_peers_synced(w.cluster, reason, sizeof reason), "its first answer is awaited");
+    ok(!cluster_peers_synced(w.cluster, reason, sizeof(reason)), "its first answer is awaited");
     ok(strstr(reason, "cp-b") != NULL, "by name: %s", reason);
     sim_run_ms(w.loop, 5000);
-    ok(cluster_peers_synced(w.cluster, reason, sizeof reason), "but not for ever");
+    ok(cluster_peers_synced(w.cluster, reason, sizeof(reason)), "but not for ever");
     kube_sim(b)->fault = SIM_FINE;
     sim_run_ms(w.loop, 15000);
     ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "after its deadline it is asked again");
@@ -366,13 +366,13 @@ static void local_restart(void)
     sim_run_ms(w.loop, 12345);
     kube_stop(w.local, true);
     sim_run_ms(w.loop, 1000);
-    ok(!cluster_local_reachable(w.cluster, reason, sizeof reason), "its going is noticed within a second: %s", reason);
+    ok(!cluster_local_reachable(w.cluster, reason, sizeof(reason)), "its going is noticed within a second: %s", reason);
     ok(world_local_serves(&w, "apps", "v1", "deployments"), "what it served is remembered");
     sim_run_ms(w.loop, 20000);
     kube_set_apis(w.local, WORLD_BATCH);
     kube_start(w.local, 0);
     sim_run_ms(w.loop, 13000);
-    ok(cluster_local_reachable(w.cluster, reason, sizeof reason), "its return is noticed");
+    ok(cluster_local_reachable(w.cluster, reason, sizeof(reason)), "its return is noticed");
     ok(world_local_serves(&w, "batch", "v1", "jobs"), "with what it serves now");
     world_end(&w);
 }
@@ -391,16 +391,16 @@ static void local_stuck(void)
     sim_run_ms(w.loop, 12345);
     kube_sim(w.local)->fault = SIM_HANG;
     sim_run_ms(w.loop, PULSE_INTERVAL_MS + PULSE_INTERVAL_MS / 10 + PULSE_TIMEOUT_MS + 100);
-    ok(cluster_local_reachable(w.cluster, reason, sizeof reason), "one answer that is missing is no outage");
+    ok(cluster_local_reachable(w.cluster, reason, sizeof(reason)), "one answer that is missing is no outage");
     sim_run_ms(w.loop, PULSE_INTERVAL_MS + PULSE_TIMEOUT_MS);
-    ok(!cluster_local_reachable(w.cluster, reason, sizeof reason), "two in a row are: %s", reason);
-    cluster_local_describe(w.cluster, reason, sizeof reason);
+    ok(!cluster_local_reachable(w.cluster, reason, sizeof(reason)), "two in a row are: %s", reason);
+    cluster_local_describe(w.cluster, reason, sizeof(reason));
     ok(strstr(reason, "does not answer") != NULL, "failover does not say that it is ready: %s", reason);
     sim_run_ms(w.loop, 45000);
-    ok(!cluster_local_reachable(w.cluster, reason, sizeof reason), "a local server that hangs is noticed: %s", reason);
+    ok(!cluster_local_reachable(w.cluster, reason, sizeof(reason)), "a local server that hangs is noticed: %s", reason);
     kube_sim(w.local)->fault = SIM_FINE;
     sim_run_ms(w.loop, 25000);
-    ok(cluster_local_reachable(w.cluster, reason, sizeof reason), "and that it goes on");
+    ok(cluster_local_reachable(w.cluster, reason, sizeof(reason)), "and that it goes on");
     world_end(&w);
 }
 
@@ -414,9 +414,9 @@ static void unreachable_at_start(void)
     world_start(&w);
     sim_run_ms(w.loop, 60000);
     ok(!served_synced(cluster_served(w.cluster)), "not synced");
-    ok(!cluster_local_synced(w.cluster, reason, sizeof reason), "local discovery: %s", reason);
-    ok(!cluster_leases_synced(w.cluster, reason, sizeof reason), "leases: %s", reason);
-    ok(!cluster_peers_synced(w.cluster, reason, sizeof reason), "peers: %s", reason);
+    ok(!cluster_local_synced(w.cluster, reason, sizeof(reason)), "local discovery: %s", reason);
+    ok(!cluster_leases_synced(w.cluster, reason, sizeof(reason)), "leases: %s", reason);
+    ok(!cluster_peers_synced(w.cluster, reason, sizeof(reason)), "peers: %s", reason);
     kube_sim(w.local)->fault = SIM_FINE;
     ok(world_ready(&w, 13000), "ready by itself when it comes");
     world_end(&w);

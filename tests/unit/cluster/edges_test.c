@@ -81,11 +81,11 @@ static void put_dead(struct world *w, int i)
                                  .renew_us = clock_wall_us() - 4000 * SECOND_US,
                                  .duration_s = 3600};
 
-    (void)snprintf(name, sizeof name, "apiserver-%026d", i);
+    (void)snprintf(name, sizeof(name), "apiserver-%026d", i);
     for (char *c = name; *c != '\0'; c++) /* base32 has neither 0, 1, 8 nor 9 */
         if (*c >= '0' && *c <= '9')
             *c = (char)('a' + (*c - '0'));
-    (void)snprintf(holder, sizeof holder, "%s_x", name);
+    (void)snprintf(holder, sizeof(holder), "%s_x", name);
     kube_put_lease(w->store, &l);
 }
 
@@ -93,8 +93,8 @@ static struct kube_server *living(struct world *w, int i)
 {
     char hostname[32], address[32];
 
-    (void)snprintf(hostname, sizeof hostname, "node-%d", i);
-    (void)snprintf(address, sizeof address, "10.1.0.%d:6443", i + 1);
+    (void)snprintf(hostname, sizeof(hostname), "node-%d", i);
+    (void)snprintf(address, sizeof(address), "10.1.0.%d:6443", i + 1);
     return world_peer(w, hostname, address, WORLD_BATCH);
 }
 
@@ -138,7 +138,7 @@ static void without_duration(void)
     world_start(&w);
     ok(world_ready(&w, 2000), "ready");
     kube_pause_renewal(b, true);
-    (void)snprintf(holder, sizeof holder, "%s_process-1", kube_id(b));
+    (void)snprintf(holder, sizeof(holder), "%s_process-1", kube_id(b));
     l.name = kube_id(b);
     l.holder = holder;
     for (int i = 0; i < 10; i++) {
@@ -199,7 +199,7 @@ static void found_on_the_way_back(void)
     struct kube_lease l = {.name = older, .hostname = "cp-b", .holder = holder, .duration_s = 3600, .label_126 = true};
 
     ok(server_id_126_from_hostname(SLICE_LIT("cp-b"), older), "the name in 1.26");
-    (void)snprintf(holder, sizeof holder, "%s_process-2", older);
+    (void)snprintf(holder, sizeof(holder), "%s_process-2", older);
     world_init(&w, WORLD_BASE);
     b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
     kube_set_unadvertised(b);

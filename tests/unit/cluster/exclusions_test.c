@@ -125,8 +125,8 @@ static void many(void)
 
     world_init(&w, WORLD_BASE);
     for (int i = 0; i < 137; i++) {
-        (void)snprintf(group, sizeof group, "g%d.example.com", i);
-        (void)snprintf(name, sizeof name, "things.%s", group);
+        (void)snprintf(group, sizeof(group), "g%d.example.com", i);
+        (void)snprintf(name, sizeof(name), "things.%s", group);
         kube_put_crd(w.store, name, group, "v1");
     }
     world_start(&w);

@@ -14,7 +14,7 @@ static bool trusted(struct world *w)
 {
     char reason[200];
 
-    return cluster_front_trusted(w->cluster, reason, sizeof reason);
+    return cluster_front_trusted(w->cluster, reason, sizeof(reason));
 }
 
 static void begin(struct world *w, const char *map)

@@ -27,7 +27,7 @@ struct story {
 /* A local server of this version, that does not publish by itself. */
 static void begin(struct story *s, unsigned minor, enum identity_mode mode)
 {
-    memset(s, 0, sizeof *s);
+    memset(s, 0, sizeof(*s));
     s->arena = arena_new(ARENA);
     world_init(&s->w, WORLD_BASE);
     kube_stop(s->w.local, true);
@@ -93,11 +93,11 @@ static void server_renews(struct story *s, bool anew)
     struct kube_lease l = {
         .name = s->id, .hostname = "cp-a", .holder = holder, .renew_us = clock_wall_us(), .duration_s = 3600};
 
-    (void)snprintf(holder, sizeof holder, "%s_server", s->id);
+    (void)snprintf(holder, sizeof(holder), "%s_server", s->id);
     if (!anew && lease_there(s)) {
-        (void)snprintf(holder, sizeof holder, "%.*s", (int)s->lease.holder.n, s->lease.holder.p);
-        (void)snprintf(address, sizeof address, "%.*s", (int)s->lease.advertise.n, s->lease.advertise.p);
-        (void)snprintf(written, sizeof written, "%.*s", (int)s->lease.written.n, s->lease.written.p);
+        (void)snprintf(holder, sizeof(holder), "%.*s", (int)s->lease.holder.n, s->lease.holder.p);
+        (void)snprintf(address, sizeof(address), "%.*s", (int)s->lease.advertise.n, s->lease.advertise.p);
+        (void)snprintf(written, sizeof(written), "%.*s", (int)s->lease.written.n, s->lease.written.p);
     }
     l.address = address[0] == '\0' ? NULL : address;
     l.written = written[0] == '\0' ? NULL : written;
@@ -136,7 +136,7 @@ static void restart_and_upgrade(uint64_t lives_ms, uint64_t lease_ms, bool anew,
 
     begin(&s, 24, IDENTITY_AUTO);
     kube_sim(s.w.local)->delay_ms = delay_ms;
-    (void)snprintf(s.moment, sizeof s.moment, "%llu ms of life, Lease after %llu, answers after %llu",
+    (void)snprintf(s.moment, sizeof(s.moment), "%llu ms of life, Lease after %llu, answers after %llu",
                    (unsigned long long)lives_ms, (unsigned long long)lease_ms, (unsigned long long)delay_ms);
     world_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
@@ -166,7 +166,7 @@ static void upgrade_at_start(uint64_t after_ms, uint64_t delay_ms)
     struct story s;
 
     begin(&s, 24, IDENTITY_AUTO);
-    (void)snprintf(s.moment, sizeof s.moment, "%llu ms after the start, answers after %llu",
+    (void)snprintf(s.moment, sizeof(s.moment), "%llu ms after the start, answers after %llu",
                    (unsigned long long)after_ms, (unsigned long long)delay_ms);
     server_renews(&s, true);
     kube_sim(s.w.local)->delay_ms = delay_ms;
@@ -195,7 +195,7 @@ static void downgrade(uint64_t away_ms, uint64_t after_ms, uint64_t delay_ms)
 
     begin(&s, 24, IDENTITY_AUTO);
     kube_sim(s.w.local)->delay_ms = delay_ms;
-    (void)snprintf(s.moment, sizeof s.moment, "%llu ms after the start and %llu ms away", (unsigned long long)after_ms,
+    (void)snprintf(s.moment, sizeof(s.moment), "%llu ms after the start and %llu ms away", (unsigned long long)after_ms,
                    (unsigned long long)away_ms);
     world_start(&s.w);
     sim_run_ms(s.w.loop, after_ms);
@@ -241,7 +241,7 @@ static void restart(uint64_t after_ms, uint64_t away_ms, bool blind)
     unsigned changes = 0;
 
     begin(&s, 24, after_ms % 2 == 0 ? IDENTITY_AUTO : IDENTITY_PUBLISH);
-    (void)snprintf(s.moment, sizeof s.moment, "%llu ms on, %llu ms away%s", (unsigned long long)after_ms,
+    (void)snprintf(s.moment, sizeof(s.moment), "%llu ms on, %llu ms away%s", (unsigned long long)after_ms,
                    (unsigned long long)away_ms, blind ? ", unseen" : "");
     kube_sim(s.w.local)->delay_ms = 15;
     world_start(&s.w);
@@ -320,7 +320,7 @@ static void twins(uint64_t after_ms, uint64_t away_ms, enum identity_mode mode)
     uint64_t deleted;
 
     begin(&s, 24, mode);
-    (void)snprintf(s.moment, sizeof s.moment, "%llu ms after, %llu ms away", (unsigned long long)after_ms,
+    (void)snprintf(s.moment, sizeof(s.moment), "%llu ms after, %llu ms away", (unsigned long long)after_ms,
                    (unsigned long long)away_ms);
     kube_sim(s.w.local)->delay_ms = after_ms % 3 * 9;
     world_start(&s.w);
@@ -390,7 +390,7 @@ static void stop(uint64_t after_ms, enum sim_fault fault)
     bool left = false;
 
     begin(&s, 24, IDENTITY_AUTO);
-    (void)snprintf(s.moment, sizeof s.moment, "stopped after %llu ms, fault %d", (unsigned long long)after_ms,
+    (void)snprintf(s.moment, sizeof(s.moment), "stopped after %llu ms, fault %d", (unsigned long long)after_ms,
                    (int)fault);
     kube_sim(s.w.local)->delay_ms = 15;
     world_start(&s.w);
@@ -453,7 +453,7 @@ static void stop_after_reload(uint64_t after_ms)
     bool left = false;
 
     begin(&s, 24, IDENTITY_AUTO);
-    (void)snprintf(s.moment, sizeof s.moment, "stopped %llu ms after a reload", (unsigned long long)after_ms);
+    (void)snprintf(s.moment, sizeof(s.moment), "stopped %llu ms after a reload", (unsigned long long)after_ms);
     kube_sim(s.w.local)->delay_ms = 15;
     world_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
@@ -505,7 +505,7 @@ static void reloaded(uint64_t after_ms, uint64_t then_ms, enum identity_mode las
     struct story s;
 
     begin(&s, 24, IDENTITY_AUTO);
-    (void)snprintf(s.moment, sizeof s.moment, "reloaded after %llu ms and after %llu, in the end %d",
+    (void)snprintf(s.moment, sizeof(s.moment), "reloaded after %llu ms and after %llu, in the end %d",
                    (unsigned long long)after_ms, (unsigned long long)then_ms, (int)last);
     kube_sim(s.w.local)->delay_ms = 15;
     world_start(&s.w);

@@ -24,7 +24,7 @@ struct story {
 /* A local server of this version, that does not publish by itself. */
 static void prepare(struct story *s, unsigned minor, enum identity_mode mode)
 {
-    memset(s, 0, sizeof *s);
+    memset(s, 0, sizeof(*s));
     s->arena = arena_new(ARENA);
     world_init(&s->w, WORLD_BASE);
     kube_stop(s->w.local, true);
@@ -146,7 +146,7 @@ static void conflicts(void)
     world_start(&s.w);
     sim_run_ms(s.w.loop, 200);
     ok(by_us(&s), "published");
-    (void)snprintf(holder, sizeof holder, "%.*s", (int)s.lease.holder.n, s.lease.holder.p);
+    (void)snprintf(holder, sizeof(holder), "%.*s", (int)s.lease.holder.n, s.lease.holder.p);
     renewed = s.lease.renew_us;
     put(&s, s.id, holder, renewed); /* somebody wrote into it, but renewed nothing */
     sim_run_ms(s.w.loop, RENEWALS_MS);
@@ -170,7 +170,7 @@ static void leftovers(int64_t age_us, uint64_t until_ms)
     char holder[100];
 
     prepare(&s, 24, IDENTITY_AUTO);
-    (void)snprintf(holder, sizeof holder, "%s_earlier", s.id);
+    (void)snprintf(holder, sizeof(holder), "%s_earlier", s.id);
     put(&s, s.id, holder, clock_wall_us() - age_us);
     world_start(&s.w);
     sim_run_ms(s.w.loop, 200);
@@ -191,7 +191,7 @@ static void twins(int64_t skew_us)
     prepare(&s, 24, IDENTITY_PUBLISH);
     world_start(&s.w);
     sim_run_ms(s.w.loop, 200);
-    (void)snprintf(holder, sizeof holder, "%s_twin", s.id);
+    (void)snprintf(holder, sizeof(holder), "%s_twin", s.id);
     put(&s, s.id, holder, clock_wall_us() + skew_us);
     writes = kube_lease_writes(s.w.store, "DELETE");
     for (int i = 0; i < 12; i++) {
@@ -307,7 +307,7 @@ static void restarts_in_doubt(void)
     prepare(&s, 24, IDENTITY_PUBLISH);
     world_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
-    (void)snprintf(path, sizeof path, LEASE_COLLECTION_PATH "/%s", s.id);
+    (void)snprintf(path, sizeof(path), LEASE_COLLECTION_PATH "/%s", s.id);
     kube_sim(s.w.local)->delay_ms = 20;
     for (unsigned i = 0; i < 300; i++) { /* each moment of what follows a restart */
         sim_server_break(kube_sim(s.w.local));
@@ -401,7 +401,7 @@ static void put_servers(struct story *s)
     struct kube_lease l = {
         .name = s->id, .hostname = "cp-a", .holder = holder, .renew_us = clock_wall_us(), .duration_s = 3600};
 
-    (void)snprintf(holder, sizeof holder, "%s_server", s->id);
+    (void)snprintf(holder, sizeof(holder), "%s_server", s->id);
     kube_put_lease(s->w.store, &l);
 }
 
@@ -453,7 +453,7 @@ static void annotates(unsigned minor, const char *own, const char *written, cons
 
     prepare(&s, minor, IDENTITY_AUTO);
     l.name = s.id;
-    (void)snprintf(holder, sizeof holder, "%s_server", s.id);
+    (void)snprintf(holder, sizeof(holder), "%s_server", s.id);
     world_start(&s.w);
     for (int i = 0; i < 4; i++) {
         l.renew_us = clock_wall_us();
@@ -560,7 +560,7 @@ static void changes_annotation(unsigned minor)
 
     prepare(&s, minor, IDENTITY_AUTO);
     l.name = s.id;
-    (void)snprintf(holder, sizeof holder, "%s_server", s.id);
+    (void)snprintf(holder, sizeof(holder), "%s_server", s.id);
     l.renew_us = clock_wall_us();
     kube_put_lease(s.w.store, &l);
     world_start(&s.w);

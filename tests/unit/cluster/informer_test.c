@@ -29,7 +29,7 @@ static bool on_object(void *arg, struct slice key, struct slice json)
         r->refuse--;
         return false;
     }
-    (void)snprintf(r->last, sizeof r->last, "%.*s", (int)key.n, key.p);
+    (void)snprintf(r->last, sizeof(r->last), "%.*s", (int)key.n, key.p);
     if (json.n == 0 || json.p[0] != '{' || !strmap_put(r->objects, key, r, NULL))
         tap_bail("no object");
     return true;
@@ -65,7 +65,7 @@ static void put(struct recorder *r, int i)
 {
     char group[32];
 
-    (void)snprintf(group, sizeof group, "g%d", i);
+    (void)snprintf(group, sizeof(group), "g%d", i);
     kube_put_apiservice(r->w.store, group, "v1", true);
 }
 
@@ -73,7 +73,7 @@ static void del(struct recorder *r, int i)
 {
     char name[32];
 
-    (void)snprintf(name, sizeof name, "v1.g%d", i);
+    (void)snprintf(name, sizeof(name), "v1.g%d", i);
     kube_delete(r->w.store, KUBE_APISERVICE, name);
 }
 
@@ -87,7 +87,7 @@ static void start(struct recorder *r, uint64_t silence_ms)
                               .line_limit = 4096,
                               .silence_ms = silence_ms};
 
-    memset(r, 0, sizeof *r);
+    memset(r, 0, sizeof(*r));
     world_init(&r->w, WORLD_BASE);
     put(r, 1);
     put(r, 2);

@@ -68,7 +68,7 @@ int main(void)
     is_str(n.gone, "example.com/v1", "what went");
     is_str(n.changed, "batch/v1", "what has other resources");
     for (int i = 0; i < 60; i++) {
-        (void)snprintf(text[i], sizeof text[i], "group-%02d.example.com/v1 things", i);
+        (void)snprintf(text[i], sizeof(text[i]), "group-%02d.example.com/v1 things", i);
         many[i] = text[i];
     }
     many[60] = NULL;

@@ -20,7 +20,7 @@ static void put_lease(struct world *w, const char *id, const char *hostname, con
                                  .renew_us = clock_wall_us(),
                                  .duration_s = 3600};
 
-    (void)snprintf(holder, sizeof holder, "%s_x", id);
+    (void)snprintf(holder, sizeof(holder), "%s_x", id);
     kube_put_lease(w->store, &l);
 }
 
@@ -57,8 +57,8 @@ static void too_many(void)
     world_start(&w);
     ok(world_ready(&w, 2000), "ready");
     for (unsigned i = 0; i < LIMIT_PEERS; i++) {
-        (void)snprintf(id, sizeof id, "apiserver-a%025u", i);
-        (void)snprintf(host, sizeof host, "cp-%u", i);
+        (void)snprintf(id, sizeof(id), "apiserver-a%025u", i);
+        (void)snprintf(host, sizeof(host), "cp-%u", i);
         put_lease(&w, id, host, "");
     }
     sim_run_ms(w.loop, 500);

@@ -37,7 +37,7 @@ static void pass(struct story *s, uint64_t ms, const char *version)
 
 static void begin(struct story *s, uint64_t delay_ms)
 {
-    memset(s, 0, sizeof *s);
+    memset(s, 0, sizeof(*s));
     world_init(&s->w, WORLD_BASE);
     s->b = world_peer(&s->w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
     kube_sim(s->b)->delay_ms = delay_ms;
@@ -61,7 +61,7 @@ static void upgrade(enum old_lease old, uint64_t look_ms, uint64_t delay_ms, boo
     struct story s;
 
     begin(&s, delay_ms);
-    (void)snprintf(s.moment, sizeof s.moment, "%s, a look %llu of %llu ms old%s",
+    (void)snprintf(s.moment, sizeof(s.moment), "%s, a look %llu of %llu ms old%s",
                    old == DELETED          ? "Lease deleted"
                    : old == ANOTHER_HOLDER ? "another holder"
                                            : "the same holder",
@@ -102,7 +102,7 @@ static void is_noticed(uint64_t lives_ms, uint64_t away_ms, bool core)
     if (since >= RHYTHM_MIN_MS && since <= RHYTHM_MAX_MS)
         return;
     begin(&s, 2);
-    (void)snprintf(s.moment, sizeof s.moment, "after %llu ms, for %llu ms", (unsigned long long)lives_ms,
+    (void)snprintf(s.moment, sizeof(s.moment), "after %llu ms, for %llu ms", (unsigned long long)lives_ms,
                    (unsigned long long)away_ms);
     kube_set_hop(s.b, kube_id(s.b)); /* whose connections stay when the server behind it goes */
     sim_run_ms(s.w.loop, lives_ms);
@@ -149,7 +149,7 @@ static void regular(void)
     ok(kube_discovery_requests(s.b) - asked <= 24, "asked by interval only, twelve times at most");
     is_double(world_metric(&s.w, "mvproxy_discovery_refreshes_total", "peer", "lease", "unchanged", NULL), 0,
               "never for its Lease");
-    (void)snprintf(holder, sizeof holder, "%s_process-1", kube_id(s.b));
+    (void)snprintf(holder, sizeof(holder), "%s_process-1", kube_id(s.b));
     often.name = kube_id(s.b);
     kube_pause_renewal(s.b, true);
     for (int i = 0; i < 100; i++) {

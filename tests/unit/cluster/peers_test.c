@@ -567,7 +567,7 @@ static void addresses(void)
 
     (void)moved;
     (void)other;
-    (void)snprintf(holder, sizeof holder, "%s_process-1", kube_id(b));
+    (void)snprintf(holder, sizeof(holder), "%s_process-1", kube_id(b));
     kube_pause_renewal(b, true);
     l.holder = holder;
     is_str(address_of(&w, b), "10.0.0.2:6443", "from the annotation");

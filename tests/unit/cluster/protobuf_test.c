@@ -122,7 +122,7 @@ static void never_settled(void)
     for (; ms < 3000 && called == 0; ms++) {
         char name[40];
 
-        (void)snprintf(name, sizeof name, "g%u.example.com", ms);
+        (void)snprintf(name, sizeof(name), "g%u.example.com", ms);
         kube_put_crd(w.store, name, name, "v1");
         sim_run_ms(w.loop, 1);
     }

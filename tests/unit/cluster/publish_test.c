@@ -212,7 +212,7 @@ static void one_change(void)
     for (unsigned i = 0; i < 50; i++) {
         char name[40];
 
-        (void)snprintf(name, sizeof name, "g%u.example.com", i);
+        (void)snprintf(name, sizeof(name), "g%u.example.com", i);
         kube_put_crd(s.w.store, name, name, "v1");
     }
     sim_run_ms(s.w.loop, 500);
@@ -256,12 +256,12 @@ struct storm {
 static bool collect(void *arg, struct served_input *in)
 {
     struct storm *s = arg;
-    struct slice *excluded = mem_array(1, sizeof *excluded);
+    struct slice *excluded = mem_array(1, sizeof(*excluded));
 
     s->collects++;
     if (excluded == NULL)
         tap_bail("no memory");
-    (void)snprintf(s->excluded, sizeof s->excluded, "example.com/v%u", s->changes);
+    (void)snprintf(s->excluded, sizeof(s->excluded), "example.com/v%u", s->changes);
     excluded[0] = slice_str(s->excluded);
     *in = (struct served_input){
         .local_id = "apiserver-a", .leases_synced = true, .local = s->disco, .excluded = excluded, .n_excluded = 1};

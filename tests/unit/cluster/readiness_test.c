@@ -48,7 +48,7 @@ static void restart(void)
     kube_start(w.local, 0);
     sim_run_ms(w.loop, POLLS_MS);
     is_state(&w, READINESS_STARTING, "it answers, but is not ready");
-    cluster_local_describe(w.cluster, text, sizeof text);
+    cluster_local_describe(w.cluster, text, sizeof(text));
     ok(strstr(text, "active for ") != NULL && strstr(text, "starting") != NULL, "said so: %s", text);
     kube_forbid(w.local, NULL, 0);
     sim_run_ms(w.loop, POLLS_MS);
@@ -104,7 +104,7 @@ static void switched_off(void)
     cluster_local_failed(w.cluster, true);
     sim_run_ms(w.loop, SOON_MS);
     is_state(&w, READINESS_READY, "switched off: nothing is said against it");
-    cluster_local_describe(w.cluster, text, sizeof text);
+    cluster_local_describe(w.cluster, text, sizeof(text));
     is_str(text, "off", "nor asked");
     o = w.opts;
     o.local_failover = true;

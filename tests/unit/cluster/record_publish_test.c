@@ -33,7 +33,7 @@ static void begin(struct story *s)
     s->w.opts.n_etcd_servers = 1;
     s->w.opts.etcd_prefix = "/registry";
     s->w.opts.advertise = "10.0.0.11:6443";
-    (void)snprintf(s->key, sizeof s->key, FOLDER "%s", kube_id(s->w.local));
+    (void)snprintf(s->key, sizeof(s->key), FOLDER "%s", kube_id(s->w.local));
 }
 
 static void end(struct story *s)
@@ -74,7 +74,7 @@ static void kube_writes(struct story *s, const char *ip)
     size_t ip_n = strlen(ip), id_n = SERVER_ID_CHARS, subset = ip_n + 4 + 11, meta = 2 + 2 + 17 + 2 + id_n;
     struct buf b;
 
-    buf_init(&b, sizeof value);
+    buf_init(&b, sizeof(value));
     buf_append(&b, slice_of("k8s\0\n\x0f\n\x02v1\x12\tEndpoints\x12", 22));
     buf_append_char(&b, (char)(2 + meta + 2 + subset));
     buf_append_char(&b, '\n');
@@ -97,8 +97,7 @@ static void kube_writes(struct story *s, const char *ip)
     buf_free(&b);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ stories
- */
+/* ---- stories ---- */
 
 static void written_and_renewed(void)
 {
@@ -295,7 +294,7 @@ static void another_of_the_name(void)
 
     begin(&s);
     (void)snprintf(
-        value, sizeof value,
+        value, sizeof(value),
         "{\"kind\":\"Endpoints\",\"apiVersion\":\"v1\",\"metadata\":{\"labels\":{\"apiserverIdentity\":\"%s\"}},"
         "\"subsets\":[{\"addresses\":[{\"ip\":\"10.0.0.99\"}],\"ports\":[{\"port\":6443}]}]}",
         kube_id(s.w.local));
@@ -387,7 +386,7 @@ static void reloads(void)
     s.w.opts.etcd_prefix = "/other";
     cluster_update(s.w.cluster, &s.w.opts);
     sim_run_ms(s.w.loop, 2000);
-    (void)snprintf(s.key, sizeof s.key, "/other/peerserverleases/%s", kube_id(s.w.local));
+    (void)snprintf(s.key, sizeof(s.key), "/other/peerserverleases/%s", kube_id(s.w.local));
     ok(ours(&s), "another prefix");
     s.w.opts.peers_enabled = false;
     cluster_update(s.w.cluster, &s.w.opts);

@@ -26,7 +26,7 @@ static void begin(struct story *s, uint64_t delay_ms)
 {
     struct origin_opts o = {.name = "etcd", .host = "10.0.1.1", .port = 2379};
 
-    memset(s, 0, sizeof *s);
+    memset(s, 0, sizeof(*s));
     world_init(&s->w, WORLD_BASE);
     s->etcd = sim_etcd_new(s->w.loop, 77);
     s->member = sim_etcd_member(s->etcd, s->w.back, "10.0.1.1:2379");
@@ -36,7 +36,7 @@ static void begin(struct story *s, uint64_t delay_ms)
     s->w.opts.n_etcd_servers = 1;
     s->w.opts.etcd_prefix = "/registry";
     s->w.opts.advertise = "10.0.0.11:6443";
-    (void)snprintf(s->key, sizeof s->key, FOLDER "%s", kube_id(s->w.local));
+    (void)snprintf(s->key, sizeof(s->key), FOLDER "%s", kube_id(s->w.local));
     world_start(&s->w);
 }
 
@@ -111,7 +111,7 @@ static void in_trouble(unsigned i, enum trouble t, uint64_t long_ms)
     struct story s;
 
     begin(&s, 20);
-    (void)snprintf(s.moment, sizeof s.moment, "%llu ms on, for %llu ms", (unsigned long long)moment_ms(i),
+    (void)snprintf(s.moment, sizeof(s.moment), "%llu ms on, for %llu ms", (unsigned long long)moment_ms(i),
                    (unsigned long long)long_ms);
     sim_run_ms(s.w.loop, moment_ms(i));
     make(&s, t);
@@ -135,7 +135,7 @@ static void reloaded(unsigned i, uint64_t after_ms)
     struct story s;
 
     begin(&s, 20);
-    (void)snprintf(s.moment, sizeof s.moment, "reload %llu ms on, and %llu later", (unsigned long long)moment_ms(i),
+    (void)snprintf(s.moment, sizeof(s.moment), "reload %llu ms on, and %llu later", (unsigned long long)moment_ms(i),
                    (unsigned long long)after_ms);
     sim_run_ms(s.w.loop, moment_ms(i));
     if (i % 3 == 0)
@@ -154,7 +154,7 @@ static void deleted(unsigned i)
     struct story s;
 
     begin(&s, 20);
-    (void)snprintf(s.moment, sizeof s.moment, "deleted %llu ms on", (unsigned long long)moment_ms(i));
+    (void)snprintf(s.moment, sizeof(s.moment), "deleted %llu ms on", (unsigned long long)moment_ms(i));
     sim_run_ms(s.w.loop, moment_ms(i));
     sim_etcd_delete(s.etcd, s.key);
     sim_run_ms(s.w.loop, ROUND_MS);
@@ -180,8 +180,8 @@ static void kube_writes(struct story *s)
     size_t id_n = SERVER_ID_CHARS, meta = 2 + 2 + 17 + 2 + id_n;
 
     buf_init(&b, 256);
-    buf_append(&b, slice_of(head, sizeof head - 1));
-    buf_append_char(&b, (char)(2 + meta + sizeof tail - 1));
+    buf_append(&b, slice_of(head, sizeof(head) - 1));
+    buf_append_char(&b, (char)(2 + meta + sizeof(tail) - 1));
     buf_append_char(&b, '\n');
     buf_append_char(&b, (char)meta);
     buf_append_char(&b, 'Z');
@@ -190,7 +190,7 @@ static void kube_writes(struct story *s)
                        "apiserverIdentity\x12");
     buf_append_char(&b, (char)id_n);
     buf_append_str(&b, kube_id(s->w.local));
-    buf_append(&b, slice_of(tail, sizeof tail - 1));
+    buf_append(&b, slice_of(tail, sizeof(tail) - 1));
     sim_etcd_put(s->etcd, s->key, buf_slice(&b), TTL_MS / 1000);
     buf_free(&b);
 }
@@ -201,7 +201,7 @@ static void servers_own(unsigned i)
     unsigned ours = 0;
 
     begin(&s, 20);
-    (void)snprintf(s.moment, sizeof s.moment, "the server's from %llu ms on", (unsigned long long)moment_ms(i));
+    (void)snprintf(s.moment, sizeof(s.moment), "the server's from %llu ms on", (unsigned long long)moment_ms(i));
     sim_run_ms(s.w.loop, moment_ms(i));
     kube_writes(&s);
     for (int k = 0; k < 6; k++) {
@@ -230,7 +230,7 @@ static void stopped(unsigned i)
     struct story s;
 
     begin(&s, 20);
-    (void)snprintf(s.moment, sizeof s.moment, "stopped %llu ms on", (unsigned long long)moment_ms(i));
+    (void)snprintf(s.moment, sizeof(s.moment), "stopped %llu ms on", (unsigned long long)moment_ms(i));
     sim_run_ms(s.w.loop, moment_ms(i));
     cluster_stop(s.w.cluster, on_left, &s);
     sim_run_ms(s.w.loop, 200);
@@ -241,7 +241,7 @@ static void stopped(unsigned i)
     end(&s);
 }
 
-/* ------------------------------------------------------------------------------------------------ others' records */
+/* ---- others' records ---- */
 
 static void put_record(struct story *s, const struct kube_server *k, const char *ip)
 {
@@ -249,9 +249,9 @@ static void put_record(struct story *s, const struct kube_server *k, const char 
     struct buf value;
     char key[80];
 
-    (void)snprintf(r.id, sizeof r.id, "%s", kube_id(k));
-    (void)snprintf(r.ip, sizeof r.ip, "%s", ip);
-    (void)snprintf(key, sizeof key, FOLDER "%s", kube_id(k));
+    (void)snprintf(r.id, sizeof(r.id), "%s", kube_id(k));
+    (void)snprintf(r.ip, sizeof(r.ip), "%s", ip);
+    (void)snprintf(key, sizeof(key), FOLDER "%s", kube_id(k));
     buf_init(&value, 1024);
     ok(peer_record_print(&r, &value), "a record");
     sim_etcd_put(s->etcd, key, buf_slice(&value), 0);
@@ -274,8 +274,8 @@ static void followed(unsigned i, enum trouble t, bool compact)
 
     begin(&s, 20);
     b = world_peer(&s.w, "cp-b", "10.0.0.2:6443", WORLD_BASE);
-    (void)snprintf(key, sizeof key, FOLDER "%s", kube_id(b));
-    (void)snprintf(s.moment, sizeof s.moment, "%llu ms on%s", (unsigned long long)moment_ms(i),
+    (void)snprintf(key, sizeof(key), FOLDER "%s", kube_id(b));
+    (void)snprintf(s.moment, sizeof(s.moment), "%llu ms on%s", (unsigned long long)moment_ms(i),
                    compact ? ", compacted" : "");
     sim_run_ms(s.w.loop, moment_ms(i));
     put_record(&s, b, "10.0.0.4");
@@ -311,8 +311,8 @@ static void elections(void)
     for (unsigned i = 0; i < 10; i++) {
         char address[30];
 
-        (void)snprintf(ip, sizeof ip, "10.0.0.%u", 20 + i);
-        (void)snprintf(address, sizeof address, "%s:6443", ip);
+        (void)snprintf(ip, sizeof(ip), "10.0.0.%u", 20 + i);
+        (void)snprintf(address, sizeof(address), "%s:6443", ip);
         sim_run_ms(s.w.loop, 60000);
         sim_etcd_set_leader(s.etcd, false);
         sim_run_ms(s.w.loop, 50);

@@ -31,7 +31,7 @@ static void begin(struct story *s, size_t members)
     for (size_t i = 0; i < members; i++) {
         struct origin_opts o = {.name = "etcd", .host = hosts[i], .port = 2379};
 
-        (void)snprintf(address, sizeof address, "%s:2379", hosts[i]);
+        (void)snprintf(address, sizeof(address), "%s:2379", hosts[i]);
         s->members[i] = sim_etcd_member(s->etcd, s->w.back, address);
         s->origins[i] = origin_new(s->w.back, &o);
     }
@@ -39,8 +39,8 @@ static void begin(struct story *s, size_t members)
     s->w.opts.n_etcd_servers = members;
     s->w.opts.etcd_prefix = "/registry";
     s->w.opts.advertise = "10.0.0.11:6443";
-    (void)snprintf(s->own_key, sizeof s->own_key, FOLDER "%s", kube_id(s->w.local));
-    (void)snprintf(s->b_key, sizeof s->b_key, FOLDER "%s", kube_id(s->b));
+    (void)snprintf(s->own_key, sizeof(s->own_key), FOLDER "%s", kube_id(s->w.local));
+    (void)snprintf(s->b_key, sizeof(s->b_key), FOLDER "%s", kube_id(s->b));
 }
 
 static void end(struct story *s, size_t members)
@@ -60,9 +60,9 @@ static void put_record(struct story *s, const struct kube_server *k, const char 
 {
     char key[80], value[400];
 
-    (void)snprintf(key, sizeof key, FOLDER "%s", kube_id(k));
+    (void)snprintf(key, sizeof(key), FOLDER "%s", kube_id(k));
     (void)snprintf(
-        value, sizeof value,
+        value, sizeof(value),
         "{\"kind\":\"Endpoints\",\"apiVersion\":\"v1\",\"metadata\":{\"labels\":{\"apiserverIdentity\":\"%s\"}},"
         "\"subsets\":[{\"addresses\":[{\"ip\":\"%s\"}],\"ports\":[{\"port\":%u}]}]}",
         kube_id(k), ip, port);
@@ -90,8 +90,7 @@ static bool own_is(struct story *s, const char *ip)
     return value != NULL && strstr(value, ip) != NULL;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ reading
- */
+/* ---- reading ---- */
 
 static void precedence(void)
 {
@@ -252,7 +251,7 @@ static void garbage(void)
     end(&s, 1);
 }
 
-/* --------------------------------------------------------------------------------------------------------- trouble */
+/* ---- trouble ---- */
 
 static void not_etcd(void)
 {
@@ -280,7 +279,7 @@ static void not_etcd(void)
         from(&s, "annotation", "annotations work");
         is_double(world_metric(&s.w, "mvproxy_etcd_working", NULL), 0, "it is shown");
         ok(world_metric(&s.w, "mvproxy_etcd_requests_total", "range", "failed", NULL) >= 3, "counted, and tried again");
-        cluster_etcd_state(s.w.cluster, text, sizeof text);
+        cluster_etcd_state(s.w.cluster, text, sizeof(text));
         ok(strstr(text, "cannot be used") != NULL, "said: %s", text);
         sim_etcd_answer(s.etcd, 0, NULL);
         sim_run_ms(s.w.loop, 15000);
@@ -329,7 +328,7 @@ static void one_kind_fails(void)
         sim_run_ms(s.w.loop, 20000);
         is_double(world_metric(&s.w, "mvproxy_etcd_working", NULL), 0, "%s is refused: shown", paths[i]);
         is_u64(changes(&s, 120000), 0, "%s: and stays so", paths[i]);
-        cluster_etcd_state(s.w.cluster, text, sizeof text);
+        cluster_etcd_state(s.w.cluster, text, sizeof(text));
         ok(strstr(text, "cannot be used") != NULL && strstr(text, "space exceeded") != NULL, "said: %s", text);
         sim_etcd_refuse(s.etcd, NULL);
         is_u64(changes(&s, 120000), 1, "%s: it works again, once", paths[i]);
@@ -351,7 +350,7 @@ static void watches_end(void)
     ok(world_ready(&s.w, 10000), "ready");
     sim_run_ms(s.w.loop, 60000);
     is_double(world_metric(&s.w, "mvproxy_etcd_working", NULL), 0, "without a watch: shown");
-    cluster_etcd_state(s.w.cluster, text, sizeof text);
+    cluster_etcd_state(s.w.cluster, text, sizeof(text));
     ok(strstr(text, "it ends each watch at once") != NULL, "said: %s", text);
     sim_etcd_end_watches(s.etcd, false);
     is_u64(changes(&s, 120000), 1, "it works again, once");
@@ -422,7 +421,7 @@ static void only_source(void)
     char holder[80];
 
     begin(&s, 1);
-    (void)snprintf(holder, sizeof holder, "%s_another", kube_id(s.b));
+    (void)snprintf(holder, sizeof(holder), "%s_another", kube_id(s.b));
     put_record(&s, s.b, "10.0.0.2", 6443, 3600);
     world_start(&s.w);
     sim_run_ms(s.w.loop, 1000);

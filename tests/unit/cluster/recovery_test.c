@@ -59,7 +59,7 @@ static void it_renews(void)
                                        .renew_us = clock_wall_us(),
                                        .duration_s = 3600};
 
-    (void)snprintf(holder, sizeof holder, "%s_process-1", kube_id(b));
+    (void)snprintf(holder, sizeof(holder), "%s_process-1", kube_id(b));
     kube_put_lease(w.store, &renewed);
     sim_run_ms(w.loop, SOON_MS);
     is_str(world_freshness(&w, "batch"), "Current", "its Lease is renewed: it is looked at");

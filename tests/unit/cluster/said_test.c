@@ -84,7 +84,7 @@ static void moves(struct story *s)
                                  .renew_us = 1764000000000000,
                                  .duration_s = 3600};
 
-    (void)snprintf(holder, sizeof holder, "%s_process-1", kube_id(s->b));
+    (void)snprintf(holder, sizeof(holder), "%s_process-1", kube_id(s->b));
     kube_put_lease(s->w.store, &l);
 }
 
@@ -220,7 +220,7 @@ int main(void)
 
         for (size_t k = 0; k < WORDS; k++) {
             words[k] = rows[i].words[k] != NULL && rows[i].words[k][0] == '@' ? kube_id(s.b) : rows[i].words[k];
-            (void)snprintf(name + strlen(name), sizeof name - strlen(name), " %s", words[k] == NULL ? "" : words[k]);
+            (void)snprintf(name + strlen(name), sizeof(name) - strlen(name), " %s", words[k] == NULL ? "" : words[k]);
         }
         listen(&s);
         rows[i].happens(&s);

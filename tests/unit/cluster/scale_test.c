@@ -17,9 +17,9 @@ static void thousand(void)
 
     world_init(&w, WORLD_BASE);
     for (int i = 0; i < MANY; i++) {
-        (void)snprintf(hostname, sizeof hostname, "node-%d", i);
-        (void)snprintf(address, sizeof address, "10.1.%d.%d:6443", i / 250, i % 250 + 1);
-        (void)snprintf(apis, sizeof apis, WORLD_BASE ";batch/v%d:jobs;g%d.example.com/v1:things", i % 3 + 1, i % 50);
+        (void)snprintf(hostname, sizeof(hostname), "node-%d", i);
+        (void)snprintf(address, sizeof(address), "10.1.%d.%d:6443", i / 250, i % 250 + 1);
+        (void)snprintf(apis, sizeof(apis), WORLD_BASE ";batch/v%d:jobs;g%d.example.com/v1:things", i % 3 + 1, i % 50);
         peers[i] = world_peer(&w, hostname, address, apis);
         /* Answers come in any order, from 1 to 500 ms. */
         kube_sim(peers[i])->delay_ms = 1 + (uint64_t)(i * 7919) % 500;
@@ -40,8 +40,8 @@ static void thousand(void)
     is_str(world_freshness(&w, "g1.example.com"), "Current", "what others serve is current");
     is_str(world_freshness(&w, "g2.example.com"), "Stale", "what only crashed ones serve is stale");
     for (int i = 0; i < 20; i++) {
-        (void)snprintf(hostname, sizeof hostname, "newcomer-%d", i);
-        (void)snprintf(address, sizeof address, "10.2.0.%d:6443", i + 1);
+        (void)snprintf(hostname, sizeof(hostname), "newcomer-%d", i);
+        (void)snprintf(address, sizeof(address), "10.2.0.%d:6443", i + 1);
         world_peer(&w, hostname, address, WORLD_BASE);
     }
     sim_run_ms(w.loop, 1000);
@@ -57,8 +57,8 @@ static void one_too_many(void)
 
     world_init(&w, WORLD_BASE);
     for (int i = 0; i < MANY + 20; i++) {
-        (void)snprintf(hostname, sizeof hostname, "node-%d", i);
-        (void)snprintf(address, sizeof address, "10.1.%d.%d:6443", i / 250, i % 250 + 1);
+        (void)snprintf(hostname, sizeof(hostname), "node-%d", i);
+        (void)snprintf(address, sizeof(address), "10.1.%d.%d:6443", i / 250, i % 250 + 1);
         world_peer(&w, hostname, address, WORLD_BASE);
     }
     world_start(&w);
@@ -83,8 +83,8 @@ static void storm(uint64_t seed)
     world_init(&w, WORLD_BASE);
     sim_seed(seed);
     for (size_t i = 0; i < ROWS(peers); i++) {
-        (void)snprintf(hostname, sizeof hostname, "node-%zu", i);
-        (void)snprintf(address, sizeof address, "10.1.0.%zu:6443", i + 1);
+        (void)snprintf(hostname, sizeof(hostname), "node-%zu", i);
+        (void)snprintf(address, sizeof(address), "10.1.0.%zu:6443", i + 1);
         peers[i] = world_peer(&w, hostname, address, apis[1]);
         serves[i] = 1;
         up[i] = true;
@@ -141,7 +141,7 @@ static void storm(uint64_t seed)
         right = right && world_peer_serves(&w, peers[i], "batch", "v2", "jobs") == (up[i] && batch2);
     }
     ok(right, "after storm %llu everything believed is true", (unsigned long long)seed);
-    ok(cluster_peers_synced(w.cluster, reason, sizeof reason) && !served_unknown_peer(cluster_served(w.cluster)),
+    ok(cluster_peers_synced(w.cluster, reason, sizeof(reason)) && !served_unknown_peer(cluster_served(w.cluster)),
        "storm %llu: and nothing is unknown", (unsigned long long)seed);
     world_end(&w);
 }

@@ -22,7 +22,7 @@ static struct disco *make_disco(const char *apis_items)
     struct disco *d;
 
     (void)snprintf(
-        text, sizeof text,
+        text, sizeof(text),
         "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},\"items\":[%s]}",
         apis_items);
     a = disco_parse(slice_str(text), &err);
@@ -134,7 +134,7 @@ static void undiscovered(void)
     struct served_input in = {.local_id = "a", .undiscovered = gvs, .n_undiscovered = ROWS(gvs)};
     struct served *s = served_new(&in);
 
-    memset(gvs, 0, sizeof gvs);
+    memset(gvs, 0, sizeof(gvs));
     ok(served_undiscovered(s, SLICE_LIT("batch"), SLICE_LIT("v1")) &&
            served_undiscovered(s, SLICE_LIT(""), SLICE_LIT("v1")),
        "what is named may be somebody's");
@@ -179,7 +179,7 @@ static void no_memory(void)
     struct served_peer peer = {.id = "apiserver-b", .disco = local};
     struct slice excluded = SLICE_LIT("a/v1");
     static char longer[64 << 10]; /* than what is left of a block, each */
-    struct slice text = slice_of(longer, sizeof longer);
+    struct slice text = slice_of(longer, sizeof(longer));
     struct served_gv undiscovered = {text, text};
     struct served_input in = {.local_id = "a",
                               .local_etag = {text, text},

@@ -40,7 +40,7 @@ static const char *tag_of(struct story *s, const struct kube_server *k, char tex
 
 static void begin(struct story *s, enum identity_mode mode, unsigned minor)
 {
-    memset(s, 0, sizeof *s);
+    memset(s, 0, sizeof(*s));
     s->arena = arena_new(ARENA);
     world_init(&s->w, WORLD_BASE);
     s->w.opts.identity = mode;
@@ -142,7 +142,7 @@ static void bounded(void)
         char holder[100];
         struct kube_lease mine = l;
 
-        (void)snprintf(holder, sizeof holder, "%s_x", kube_id(s.w.local));
+        (void)snprintf(holder, sizeof(holder), "%s_x", kube_id(s.w.local));
         mine.holder = holder;
         kube_put_lease(s.w.store, &mine);
         sim_run_ms(s.w.loop, 100);
@@ -192,7 +192,7 @@ static void put_tag(struct story *s, const char *tag)
                            .duration_s = 3600};
 
     (void)look(s, s->b);
-    (void)snprintf(holder, sizeof holder, "%.*s", (int)s->lease.holder.n, s->lease.holder.p);
+    (void)snprintf(holder, sizeof(holder), "%.*s", (int)s->lease.holder.n, s->lease.holder.p);
     l.renew_us = s->lease.renew_us;
     kube_put_lease(s->w.store, &l);
 }
@@ -213,7 +213,7 @@ static void lies(void)
     for (unsigned i = 0; i < 1000; i++) {
         char tag[20];
 
-        (void)snprintf(tag, sizeof tag, "t%u", i);
+        (void)snprintf(tag, sizeof(tag), "t%u", i);
         put_tag(&s, tag);
         sim_run_ms(s.w.loop, 10);
     }
@@ -240,7 +240,7 @@ static void pretends(void)
                                      .renew_us = clock_wall_us(),
                                      .duration_s = 3600};
 
-        (void)snprintf(holder, sizeof holder, "%s_%u", kube_id(s.b), i);
+        (void)snprintf(holder, sizeof(holder), "%s_%u", kube_id(s.b), i);
         kube_put_lease(s.w.store, &l);
         sim_run_ms(s.w.loop, 10);
     }

@@ -207,7 +207,7 @@ static void any_order(void)
         ok(world_ready(&w, 4000), "ready");
         etag = served_merged(cluster_served(w.cluster), SERVED_V2)->etag;
         if (i == 0)
-            (void)snprintf(first, sizeof first, "%.*s", (int)etag.n, etag.p);
+            (void)snprintf(first, sizeof(first), "%.*s", (int)etag.n, etag.p);
         is_slice(etag, first, "order %zu: the same document", i);
         world_end(&w);
     }

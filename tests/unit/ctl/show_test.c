@@ -134,9 +134,9 @@ int main(void)
     FILE *f;
 
     (void)unsetenv("NO_COLOR");
-    (void)snprintf(path, sizeof path, "%s/tests/unit/ctl/show.golden", top == NULL ? "." : top);
+    (void)snprintf(path, sizeof(path), "%s/tests/unit/ctl/show.golden", top == NULL ? "." : top);
     f = fopen(path, "r");
-    if (f == NULL || fread(golden, 1, sizeof golden - 1, f) == 0)
+    if (f == NULL || fread(golden, 1, sizeof(golden) - 1, f) == 0)
         tap_bail("cannot read %s", path);
     (void)fclose(f);
     for (at = strstr(golden, "== "); at != NULL; at = next == NULL ? NULL : next + 1) {

@@ -199,7 +199,7 @@ static void test_wrong(void)
 {
     for (size_t i = 0; i < ROWS(wrong); i++) {
         char complaints[2048];
-        struct config *c = load(wrong[i].text, NULL, complaints, sizeof complaints);
+        struct config *c = load(wrong[i].text, NULL, complaints, sizeof(complaints));
 
         is_null(c, "%s is refused", wrong[i].name);
         is_str(complaints, wrong[i].complaints, "%s is named", wrong[i].name);
@@ -213,7 +213,7 @@ static void test_good(void)
     struct config *c =
         load(BASE "# a comment\npeers: a=10.0.0.1:6443,b=[fd00::1]:6443\nrequestheader-allowed-names: [\"a,b\", "
                   "c]\nclient-idle-timeout: 1m30s\nlegacy-discovery: on\naccess-log: errors,slow=1500ms\nv: 4\n",
-             NULL, complaints, sizeof complaints);
+             NULL, complaints, sizeof(complaints));
 
     is_str(complaints, "", "a good file has no complaints");
     if (c == NULL)
@@ -242,8 +242,8 @@ static void test_empty_gates(void)
         char text[512];
         struct config *c;
 
-        (void)snprintf(text, sizeof text, BASE "%s", texts[i]);
-        c = load(text, NULL, complaints, sizeof complaints);
+        (void)snprintf(text, sizeof(text), BASE "%s", texts[i]);
+        c = load(text, NULL, complaints, sizeof(complaints));
         if (c == NULL)
             tap_bail("%s", complaints);
         is_str(c->feature_gates[0], i == 0 ? "AllBeta=false" : NULL, "%s: what there is", texts[i]);
@@ -261,7 +261,7 @@ static void test_command_line(void)
     char *const unknown[] = {(char[]){"mvproxy"},   (char[]){"--confg"},  (char[]){"file.yaml"},
                              (char[]){"--verison"}, (char[]){"--nope=1"}, NULL};
     char complaints[1024];
-    struct config *c = load(BASE "secure-port: 99\n", argv, complaints, sizeof complaints);
+    struct config *c = load(BASE "secure-port: 99\n", argv, complaints, sizeof(complaints));
 
     if (c == NULL)
         tap_bail("%s", complaints);
@@ -269,19 +269,19 @@ static void test_command_line(void)
     is_u64(c->v, 7, "a value may be the next argument");
     ok(c->access_log_user, "a bare bool flag is true");
     config_free(c);
-    c = load(BASE, bad, complaints, sizeof complaints);
+    c = load(BASE, bad, complaints, sizeof(complaints));
     is_null(c, "a bad command line is refused");
     is_str(complaints,
            "command line: v: \"x\" is not a whole number: write it in digits alone\ncommand line: local-failover: "
            "\"yes\" is neither true nor false: give one of them\n",
            "and named");
-    c = load(BASE, worse, complaints, sizeof complaints);
+    c = load(BASE, worse, complaints, sizeof(complaints));
     is_null(c, "a malformed command line is refused");
     is_str(complaints,
            "command line: \"word\": unexpected argument: options begin with --\ncommand line: --v: value missing: "
            "write --v=VALUE\n",
            "and all of it is named");
-    c = load(BASE, unknown, complaints, sizeof complaints);
+    c = load(BASE, unknown, complaints, sizeof(complaints));
     is_null(c, "unknown options are refused");
     is_str(complaints,
            "command line: --confg: unknown option: did you mean --config?\ncommand line: --verison: unknown option: "
@@ -307,7 +307,7 @@ static void test_dump_round_trip(void)
     char complaints[1024], first[16384], second[16384];
     struct config *c = load(BASE "peers: a=10.0.0.1:6443\nclient-header-timeout: 1h\napiserver-user: \"a \\\"b\\\" "
                                  "\\u00e9 \\x84\\N\\u2028\\uFEFF\"\n",
-                            NULL, complaints, sizeof complaints);
+                            NULL, complaints, sizeof(complaints));
     FILE *f;
 
     if (c == NULL)
@@ -315,11 +315,11 @@ static void test_dump_round_trip(void)
     for (int i = 0; i < 2; i++) {
         char *out = i == 0 ? first : second;
 
-        f = fmemopen(out, sizeof first, "w");
+        f = fmemopen(out, sizeof(first), "w");
         options_print_config(f, c);
         fclose(f);
         config_free(c);
-        c = load(out, NULL, complaints, sizeof complaints);
+        c = load(out, NULL, complaints, sizeof(complaints));
         if (c == NULL)
             tap_bail("dumped file is refused: %s", complaints);
     }
@@ -331,9 +331,9 @@ static void test_dump_round_trip(void)
 static void test_restart_needed(void)
 {
     char complaints[1024];
-    struct config *a = load(BASE, NULL, complaints, sizeof complaints);
+    struct config *a = load(BASE, NULL, complaints, sizeof(complaints));
     struct config *b =
-        load(BASE "secure-port: 1\nv: 9\nbind-address: 127.0.0.1\n", NULL, complaints, sizeof complaints);
+        load(BASE "secure-port: 1\nv: 9\nbind-address: 127.0.0.1\n", NULL, complaints, sizeof(complaints));
     struct buf names;
 
     buf_init(&names, 4096);
@@ -365,7 +365,7 @@ static void test_table(void)
 
 int main(void)
 {
-    (void)snprintf(path, sizeof path, "/tmp/mvproxy-config-test-%ld", (long)getpid());
+    (void)snprintf(path, sizeof(path), "/tmp/mvproxy-config-test-%ld", (long)getpid());
     test_wrong();
     test_good();
     test_empty_gates();

@@ -154,7 +154,7 @@ static void load(const char *name, const char *text, const char *want)
     close(fd);
     buf_init(&errors, 4096);
     is_int(egress_load(path, a, &e, &errors), want == NULL, "%s", name);
-    (void)snprintf(expected, sizeof expected, "%s%s", want == NULL ? "" : path, want == NULL ? "" : want);
+    (void)snprintf(expected, sizeof(expected), "%s%s", want == NULL ? "" : path, want == NULL ? "" : want);
     is_slice(buf_slice(&errors), expected, "%s: said", name);
     unlink(path);
     buf_free(&errors);

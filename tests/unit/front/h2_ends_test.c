@@ -223,14 +223,14 @@ static void test_trailers_of_a_closed_stream(struct kit *k)
     front_update(k->w.front, &k->w.opts);
     kit_connect(k, true, false);
     kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
-    kit_raw(k, post, sizeof post);
-    kit_raw(k, get, sizeof get);
+    kit_raw(k, post, sizeof(post));
+    kit_raw(k, get, sizeof(get));
     ok(kit_held(k, 2), "an upload, and another request");
-    kit_raw(k, begun, sizeof begun);
+    kit_raw(k, begun, sizeof(begun));
     kit_settle(k);
     kit_reply(&k->held[0], 401, "no");
     kit_settle(k);
-    kit_raw(k, rest, sizeof rest);
+    kit_raw(k, rest, sizeof(rest));
     kit_settle(k);
     clock_fake(clock_us() + 1000000, clock_wall_us());
     for (int i = 0; i < 100; i++)
@@ -330,7 +330,7 @@ static void open_raw(struct kit *k, unsigned id)
     head[6] = (unsigned char)(id >> 16);
     head[7] = (unsigned char)(id >> 8);
     head[8] = (unsigned char)id;
-    kit_raw(k, head, sizeof head);
+    kit_raw(k, head, sizeof(head));
 }
 
 /* A client that has been told that no further stream is looked at, and opens some all the same: a few, or very many. */

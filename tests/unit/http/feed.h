@@ -68,7 +68,7 @@ static inline void feed(struct h1_parser *p, enum h1_kind kind, struct slice tex
     if (f->result == H1_ERROR && (h1_parser_error(p) == NULL || h1_parser_error(p)[0] == '\0'))
         tap_bail("an error without a reason");
     if (f->result == H1_DONE)
-        feed_render(&head, kind, f->text, sizeof f->text);
+        feed_render(&head, kind, f->text, sizeof(f->text));
     arena_free(a);
 }
 

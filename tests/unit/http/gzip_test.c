@@ -134,7 +134,7 @@ static void damage(void)
     ok(buf_append(&two, buf_slice(&packed)) && buf_append(&two, buf_slice(&packed)), "two members");
     buf_reset(&out);
     is_int(gzip_inflate(buf_slice(&two), &out), GZIP_OK, "are one text");
-    is_u64(buf_len(&out), 2 * (sizeof text - 1), "of twice the length");
+    is_u64(buf_len(&out), 2 * (sizeof(text) - 1), "of twice the length");
     ok(buf_append_str(&two, "garbage"), "garbage behind");
     buf_reset(&out);
     is_int(gzip_inflate(buf_slice(&two), &out), GZIP_BROKEN, "is refused");

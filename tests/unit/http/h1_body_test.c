@@ -39,7 +39,7 @@ static void read_body(struct http_body how, struct slice in, size_t piece, struc
 
             g->last = h1_body_feed(&b, slice_of(copy + used, step - used), &took, &data);
             used += took;
-            if (g->last == H1_BODY_DATA && n + data.n < sizeof g->text) {
+            if (g->last == H1_BODY_DATA && n + data.n < sizeof(g->text)) {
                 memcpy(g->text + n, data.p, data.n);
                 n += data.n;
             }
@@ -51,7 +51,7 @@ static void read_body(struct http_body how, struct slice in, size_t piece, struc
     } while (g->last == H1_BODY_MORE && at < in.n);
     g->consumed = at;
     if (g->last == H1_BODY_END)
-        feed_render(h1_body_trailers(&b), H1_TRAILERS, g->trailers, sizeof g->trailers);
+        feed_render(h1_body_trailers(&b), H1_TRAILERS, g->trailers, sizeof(g->trailers));
     if (g->last == H1_BODY_ERROR && h1_body_error(&b)[0] == '\0')
         tap_bail("an error without a reason");
     g->complete_at_eof = h1_body_eof(&b);
@@ -185,7 +185,7 @@ static size_t chunks_taken(unsigned digits, unsigned payload, size_t most, struc
     char chunk[128];
     size_t taken = 0, used;
     struct slice data;
-    int n = snprintf(chunk, sizeof chunk, "%0*x\r\n%0*d\r\n", (int)digits, payload, (int)payload, 0);
+    int n = snprintf(chunk, sizeof(chunk), "%0*x\r\n%0*d\r\n", (int)digits, payload, (int)payload, 0);
 
     h1_body_begin(b, (struct http_body)C, NULL);
     for (; taken < most; taken++) {

@@ -40,7 +40,7 @@ static void parse(struct h1_parser *p, struct arena *a, const char *fields, stru
     char text[4096];
     size_t took;
 
-    (void)snprintf(text, sizeof text, "GET / HTTP/1.1\r\nHost: h\r\n%s\r\n", fields);
+    (void)snprintf(text, sizeof(text), "GET / HTTP/1.1\r\nHost: h\r\n%s\r\n", fields);
     h1_parser_begin(p, a, head);
     if (h1_parser_feed(p, slice_str(text), &took) != H1_DONE)
         tap_bail("does not parse: %s", text);
@@ -55,7 +55,7 @@ static void copies(struct h1_parser *p, struct arena *a)
         parse(p, a, rows[i].in, &from);
         if (!http_head_init(&to, a, 1) || !hop_copy(&from, &to, a))
             tap_bail("no memory");
-        feed_render(&to, H1_TRAILERS, text, sizeof text);
+        feed_render(&to, H1_TRAILERS, text, sizeof(text));
         is_str(text, rows[i].want, "%s", rows[i].name);
         for (size_t k = 0; k < from.n_fields; k++) {
             bool kept = http_head_find_name(&to, from.fields[k].name) != NULL;

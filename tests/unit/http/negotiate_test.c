@@ -114,11 +114,11 @@ static void flood(void)
 {
     static char text[200000];
 
-    memset(text, ',', sizeof text);
-    is_int(negotiate_discovery(slice_of(text, sizeof text), ALL).document, NEGOTIATE_LEGACY, "commas only");
-    for (size_t i = 0; i + 4 <= sizeof text; i += 4)
+    memset(text, ',', sizeof(text));
+    is_int(negotiate_discovery(slice_of(text, sizeof(text)), ALL).document, NEGOTIATE_LEGACY, "commas only");
+    for (size_t i = 0; i + 4 <= sizeof(text); i += 4)
         memcpy(text + i, "*/*,", 4);
-    is_int(negotiate_discovery(slice_of(text, sizeof text), ALL).document, NEGOTIATE_LEGACY, "many clauses");
+    is_int(negotiate_discovery(slice_of(text, sizeof(text)), ALL).document, NEGOTIATE_LEGACY, "many clauses");
 }
 
 static struct http_head with(struct arena *a, enum http_name id, const char *value)
@@ -194,7 +194,7 @@ static void etags(void)
            "FIPS 180-2's vector, upper case, quoted");
     h = with(a, HTTP_IF_NONE_MATCH, tag);
     ok(etag_matches(&h, slice_str(tag)), "equal");
-    memcpy(lower, tag, sizeof tag);
+    memcpy(lower, tag, sizeof(tag));
     lower[1] = 'd';
     h = with(a, HTTP_IF_NONE_MATCH, lower);
     ok(!etag_matches(&h, slice_str(tag)), "case matters");

@@ -66,7 +66,7 @@ static inline void message_head(struct messages *m)
 {
     char text[2048];
 
-    feed_render(&m->head, m->kind, text, sizeof text);
+    feed_render(&m->head, m->kind, text, sizeof(text));
     buf_printf(&m->out, "%s%s", m->any ? "; " : "", text);
     m->how = m->kind == H1_REQUEST ? h1_request_body(&m->head) : h1_response_body(&m->head, m->method);
     m->part = IN_BODY;
@@ -93,7 +93,7 @@ static inline struct slice message_body(struct messages *m, struct slice in)
     if (event == H1_BODY_ERROR) {
         message_fail(m, "!");
     } else if (event == H1_BODY_END) {
-        feed_render(h1_body_trailers(&m->body), H1_TRAILERS, trailers, sizeof trailers);
+        feed_render(h1_body_trailers(&m->body), H1_TRAILERS, trailers, sizeof(trailers));
         if (m->how.kind != HTTP_BODY_NONE)
             buf_printf(&m->out, "}%s", trailers);
         h1_body_reset(&m->body);

@@ -38,8 +38,7 @@ static uint64_t below(struct world *w, uint64_t n)
     return (w->state >> 11) % n;
 }
 
-/* ------------------------------------------------------------------------------------------------------------
- * documents */
+/* ---- documents ---- */
 
 /* Calls `put` for a random subset of `names`, now and then shuffled, with commas between. */
 typedef void put_fn(struct world *w, struct buf *out, const char *name);
@@ -164,8 +163,7 @@ static void free_world(struct world *w)
         disco_doc_unref(w->docs[i]);
 }
 
-/* --------------------------------------------------------------------------------------------------------------
- * merging */
+/* ---- merging ---- */
 
 /* Merges with server `local` as ours (w->n: none), added from `turn` on, in steps of `budget`. */
 static struct disco_merge *merge(const struct world *w, size_t local, size_t turn, size_t budget)
@@ -197,8 +195,7 @@ static struct slice result(const struct disco_merge *m)
     return out.v2;
 }
 
-/* ----------------------------------------------------------------------------------------------------------------
- * checks */
+/* ---- checks ---- */
 
 static bool is_json(struct slice text)
 {

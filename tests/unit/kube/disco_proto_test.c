@@ -25,7 +25,7 @@ static struct disco_doc *must_parse(struct slice text)
     return d;
 }
 
-/* ---------------------------------------------------------------------------------------------------- real answers */
+/* ---- real answers ---- */
 
 static void read_file(const char *name, struct buf *out)
 {
@@ -34,7 +34,7 @@ static void read_file(const char *name, struct buf *out)
     FILE *f;
     int c;
 
-    (void)snprintf(path, sizeof path, "%s/tests/unit/kube/vectors/%s", src == NULL ? "." : src, name);
+    (void)snprintf(path, sizeof(path), "%s/tests/unit/kube/vectors/%s", src == NULL ? "." : src, name);
     f = fopen(path, "rb");
     if (f == NULL)
         tap_bail("cannot read %s", path);
@@ -69,11 +69,11 @@ static void test_vectors(void)
         struct buf json, want, got;
         struct disco_doc *doc;
 
-        (void)snprintf(name, sizeof name, "discovery-%s-%s.json", rows[i].version, rows[i].form);
+        (void)snprintf(name, sizeof(name), "discovery-%s-%s.json", rows[i].version, rows[i].form);
         read_file(name, &json);
-        (void)snprintf(name, sizeof name, "discovery-%s-%s.protobuf", rows[i].version, rows[i].form);
+        (void)snprintf(name, sizeof(name), "discovery-%s-%s.protobuf", rows[i].version, rows[i].form);
         read_file(name, &want);
-        (void)snprintf(api_version, sizeof api_version, DISCO_GROUP "/%s", rows[i].form);
+        (void)snprintf(api_version, sizeof(api_version), DISCO_GROUP "/%s", rows[i].form);
         doc = must_parse(buf_slice(&json));
         ok(disco_doc_n_groups(doc) > 20, "%s: a whole server's document", name);
         for (size_t b = 0; b < ROWS(budgets); b++) {
@@ -89,8 +89,7 @@ static void test_vectors(void)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------ other shapes
- */
+/* ---- other shapes ---- */
 
 #define LISTED(groups) "\x0a\x06\x0a\0\x12\0\x1a\0" groups
 #define META(name) name "\x12\0\x1a\0\x22\0\x2a\0\x32\0\x38\0\x42\0"

@@ -157,10 +157,10 @@ static void test_depth(void)
         size_t n = 0;
 
         for (size_t i = 0; i < levels; i++)
-            n += (size_t)snprintf(text + n, sizeof text - n, "%s", i % 3 == 0 ? "{\"a\":" : "[");
-        n += (size_t)snprintf(text + n, sizeof text - n, "1");
+            n += (size_t)snprintf(text + n, sizeof(text) - n, "%s", i % 3 == 0 ? "{\"a\":" : "[");
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "1");
         for (size_t i = levels; i > 0; i--)
-            n += (size_t)snprintf(text + n, sizeof text - n, "%s", (i - 1) % 3 == 0 ? "}" : "]");
+            n += (size_t)snprintf(text + n, sizeof(text) - n, "%s", (i - 1) % 3 == 0 ? "}" : "]");
         if (accepts(slice_of(text, n), 1000) != (levels <= JSCAN_MAX_DEPTH)) {
             ok(false, "%zu levels", levels);
             return;

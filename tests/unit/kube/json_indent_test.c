@@ -15,7 +15,7 @@ static void read_file(const char *name, struct buf *out)
     FILE *f;
     int c;
 
-    (void)snprintf(path, sizeof path, "%s/tests/unit/kube/vectors/%s", src == NULL ? "." : src, name);
+    (void)snprintf(path, sizeof(path), "%s/tests/unit/kube/vectors/%s", src == NULL ? "." : src, name);
     f = fopen(path, "rb");
     if (f == NULL)
         tap_bail("cannot read %s", path);

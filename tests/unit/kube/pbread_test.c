@@ -14,7 +14,7 @@ static void test_fields(void)
     struct pbread r;
     struct pb_field f;
 
-    pbread_init(&r, slice_of(bytes, sizeof bytes - 1));
+    pbread_init(&r, slice_of(bytes, sizeof(bytes) - 1));
     ok(pbread_next(&r, &f) && f.number == 1 && f.wire == PB_VARINT && f.value == 150, "a number");
     ok(pbread_next(&r, &f) && pb_is_bytes(&f, 2) && !pb_is_bytes(&f, 1), "bytes");
     is_slice(f.bytes, "testing", "the bytes");

@@ -21,7 +21,7 @@ static const char real[] = "k8s\0\n\x0f\n\x02v1\x12\tEndpoints\x12p\nK\n\0\x12\0
 
 static void test_real(void)
 {
-    struct slice value = slice_of(real, sizeof real - 1);
+    struct slice value = slice_of(real, sizeof(real) - 1);
     struct peer_record r;
     struct err err = {""};
 
@@ -133,9 +133,9 @@ static void test_refused(void)
         ok(!peer_record_parse(slice_str(rows[i].text), &r, &err) && strstr(err.text, rows[i].why) != NULL,
            "refused: %s (%s)", rows[i].text, err.text);
     }
-    memset(big, ' ', sizeof big);
+    memset(big, ' ', sizeof(big));
     err_clear(&err);
-    ok(!peer_record_parse(slice_of(big, sizeof big), &r, &err) && strstr(err.text, "bytes") != NULL, "too large: %s",
+    ok(!peer_record_parse(slice_of(big, sizeof(big)), &r, &err) && strstr(err.text, "bytes") != NULL, "too large: %s",
        err.text);
     memset(big, '[', 1000);
     ok(!peer_record_parse(slice_of(big, 1000), &r, NULL), "too deep");

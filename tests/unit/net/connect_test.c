@@ -144,7 +144,7 @@ static bool play(struct stage *st, const struct dial_opts *o)
            st->client.s != NULL;
 }
 
-/* ---------------------------------------------------------------------------------------------------- carrying */
+/* ---- carrying ---- */
 
 static void test_round_trip(struct stage *st, const char *name)
 {
@@ -304,7 +304,7 @@ static void test_memory(struct stage *st, const char *name)
     ok(play_without_memory(st, 0), "%s: and then it works again", name);
 }
 
-/* ---------------------------------------------------------------------------------------------- bad proxies */
+/* ---- bad proxies ---- */
 
 static const struct {
     const char *name, *answer;
@@ -381,7 +381,7 @@ static void test_silence(struct stage *st)
     clear_stage(st);
 }
 
-/* ----------------------------------------------------------------------------------------- addresses and names */
+/* ---- addresses and names ---- */
 
 static bool judge(const struct sockaddr *addr, void *arg)
 {

@@ -64,7 +64,7 @@ static struct file_watch *watch(struct loop *l, struct calls *c, const char *pat
     return w;
 }
 
-/* ------------------------------------------------------------------------------------------------------- kinds */
+/* ---- kinds ---- */
 
 static void to_rename(void)
 {
@@ -196,7 +196,7 @@ static void test_kinds(struct loop *l)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------- calls */
+/* ---- calls ---- */
 
 static void test_follows(struct loop *l)
 {

@@ -15,7 +15,7 @@
 
 enum { GIVE_UP_MS = 60000, GIVE_UP_SOON_MS = 20000, DEFAULT_PIECE = 16000, COLLECT_MAX = 64 << 20 };
 
-/* ------------------------------------------------------------------------------------------------ certificates */
+/* ---- certificates ---- */
 
 static const char *cert_dir(void)
 {
@@ -138,7 +138,7 @@ struct tls_ctx *hop_client_ctx(const char *client, bool http2)
     return make_client(client, http2, true);
 }
 
-/* -------------------------------------------------------------------------------------------------------- ends */
+/* ---- ends ---- */
 
 /* Whatever the test does with its clock. */
 static uint64_t real_ms(void)
@@ -300,7 +300,7 @@ void pair_open(struct loop *l, struct end *client, struct end *server, struct tl
         diag("the pair did not open");
 }
 
-/* -------------------------------------------------------------------------------------------------------- bare */
+/* ---- bare ---- */
 
 struct stream *half_pair(struct loop *l, struct end *e, struct tls_ctx *ctx, int *other)
 {

@@ -28,7 +28,7 @@ static void put4(struct sockaddr *at, const char *text)
     struct sockaddr_in in = {.sin_family = AF_INET};
 
     must(inet_pton(AF_INET, text, &in.sin_addr) != 1, text);
-    memcpy(at, &in, sizeof in);
+    memcpy(at, &in, sizeof(in));
 }
 
 /* The loopback device, up and with this address: one that others could use, if it were not the loopback device. */

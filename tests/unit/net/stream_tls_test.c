@@ -37,7 +37,7 @@ static void leave(struct loop *l, struct visit *v)
     settle(l);
 }
 
-/* ----------------------------------------------------------------------------------------------------- versions */
+/* ---- versions ---- */
 
 static void test_versions(struct loop *l)
 {
@@ -167,7 +167,7 @@ static void test_handshake_cut(struct loop *l)
     settle(l);
 }
 
-/* -------------------------------------------------------------------------------------------------------- ends */
+/* ---- ends ---- */
 
 static void test_cut(struct loop *l)
 {
@@ -250,7 +250,7 @@ static void test_lingering_ends(struct loop *l)
     leave(l, &v);
 }
 
-/* ----------------------------------------------------------------------------------------------------- gathering */
+/* ---- gathering ---- */
 
 static void three_writes(struct end *e, enum stream_event ev)
 {
@@ -274,7 +274,7 @@ static void test_gathering(struct loop *l)
     leave(l, &v);
 }
 
-/* ------------------------------------------------------------------------------------------------------- stalls */
+/* ---- stalls ---- */
 
 /* Takes 100 bytes at a time and pauses in between: what is left must come without anything new from the client. */
 static void nibble(struct end *e, enum stream_event ev)

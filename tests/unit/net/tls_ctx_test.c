@@ -9,7 +9,7 @@
 #include "net/tls_internal.h"
 #include "unit/net/fixture.h"
 
-/* ------------------------------------------------------------------------------------------------------- files */
+/* ---- files ---- */
 
 static const char *path(char *out, const char *name)
 {
@@ -96,7 +96,7 @@ static void test_validity(void)
     free(old);
 }
 
-/* ----------------------------------------------------------------------------------------------------- client */
+/* ---- client ---- */
 
 struct client_row {
     const char *name;

@@ -36,7 +36,7 @@ static void leave(struct loop *l, struct visit *v)
     settle(l);
 }
 
-/* ------------------------------------------------------------------------------------------------------- who */
+/* ---- who ---- */
 
 struct row {
     const char *client;
@@ -134,7 +134,7 @@ static void test_other_context(struct loop *l, int version)
     tls_ctx_unref(after);
 }
 
-/* --------------------------------------------------------------------------------------- odd certificates */
+/* ---- odd certificates ---- */
 
 enum { ODD_ORGS_MAX = TLS_PEER_MAX_ORGS + 1 };
 
@@ -301,7 +301,7 @@ static void test_expires_between(struct loop *l, int version)
     tls_ctx_unref(ctx);
 }
 
-/* ------------------------------------------------------------------------------------------------- CA hints */
+/* ---- CA hints ---- */
 
 static void test_hints(struct loop *l)
 {

@@ -11,7 +11,7 @@
 #include "net/tls_suites.h"
 #include "unit/net/fixture.h"
 
-/* ---------------------------------------------------------------------------------------------------- notation */
+/* ---- notation ---- */
 
 static const struct {
     const char *text, *cert, *key, *patterns; /* cert NULL: refused */
@@ -62,7 +62,7 @@ static void test_notation(void)
     free(text);
 }
 
-/* ------------------------------------------------------------------------------------------------------ choice */
+/* ---- choice ---- */
 
 /* A pair of its own for each test of names: its CN is also its file's name. */
 static void issue(const char *file, const char *cn, const char *sans)
@@ -375,7 +375,7 @@ static void test_chains(void)
     (void)unlink(path);
 }
 
-/* ---------------------------------------------------------------------------------------------------- sessions */
+/* ---- sessions ---- */
 
 static void test_sessions(struct loop *l, int version)
 {
@@ -405,7 +405,7 @@ static void test_sessions(struct loop *l, int version)
     tls_ctx_unref(again);
 }
 
-/* ------------------------------------------------------------------------------------------------------ suites */
+/* ---- suites ---- */
 
 static void test_suite_names(void)
 {

@@ -105,7 +105,7 @@ static void test_sample(void)
         struct request_summary e = {.status = 200};
         bool here;
 
-        (void)snprintf(id, sizeof id, "%u", i);
+        (void)snprintf(id, sizeof(id), "%u", i);
         e.audit_id = slice_str(id);
         here = access_log_selects(&l, &e, false, 5);
         drawn += here;

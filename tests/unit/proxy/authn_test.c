@@ -45,7 +45,7 @@ static struct tls_peer peer_of(enum cert c)
     p.orgs[1] = SLICE_LIT("ops");
     p.n_orgs = 2;
     p.uid = SLICE_LIT("u-1");
-    (void)snprintf(p.sha256, sizeof p.sha256, "%s", "ab12");
+    (void)snprintf(p.sha256, sizeof(p.sha256), "%s", "ab12");
     return p;
 }
 

@@ -29,9 +29,9 @@ static void maps(void)
     bool fine = m != NULL;
 
     /* Each the beginning of the next. */
-    for (size_t n = 0; n < sizeof text; n++)
+    for (size_t n = 0; n < sizeof(text); n++)
         fine = fine && strmap_put(m, slice_of(text, n), &text[n], NULL);
-    for (size_t n = 0; n < sizeof text; n++)
+    for (size_t n = 0; n < sizeof(text); n++)
         fine = fine && strmap_get(m, slice_of(text, n)) == &text[n];
     ok(fine && calls > 0, "beginnings of one another are keys of their own");
     ok(strmap_remove(m, SLICE_LIT("key")) == &text[3], "one is taken out");

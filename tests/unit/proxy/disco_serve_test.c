@@ -78,7 +78,7 @@ static void denied(void)
         struct world w;
         struct side *s;
 
-        (void)snprintf(answer, sizeof answer, "HTTP/1.1 %u No\r\nContent-Length: 4\r\n\r\n", statuses[i]);
+        (void)snprintf(answer, sizeof(answer), "HTTP/1.1 %u No\r\nContent-Length: 4\r\n\r\n", statuses[i]);
         world_open(&w, 1);
         for (size_t round = 0; round < 2; round++) {
             struct side *c = client(&w);

@@ -83,14 +83,14 @@ static void said_behind_it(void)
     static const char *const targets[] = {JOBS "/x/proxy", JOBS "/x/exec"};
     char request[200];
 
-    for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++) {
+    for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
         struct world w;
         struct side *c;
 
         world_init(&w, 1);
         world_start(&w);
         c = client(&w);
-        (void)snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: k\r\n\r\n", targets[i]);
+        (void)snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: k\r\n\r\n", targets[i]);
         say(c, request);
         ok(has(conn(&w.peers[0], 0), targets[i]), "%s goes to the peer", targets[i]);
         say(conn(&w.peers[0], 0), NOT_FOUND);
@@ -122,7 +122,7 @@ static const struct {
 
 static void all_denials_of_the_local_server(void)
 {
-    for (size_t i = 0; i < sizeof denials / sizeof denials[0]; i++) {
+    for (size_t i = 0; i < sizeof(denials) / sizeof(denials[0]); i++) {
         char request[200];
         struct world w;
         struct side *c;
@@ -131,7 +131,7 @@ static void all_denials_of_the_local_server(void)
         w.local_has_jobs = true;
         world_start(&w);
         c = client(&w);
-        (void)snprintf(request, sizeof request, "%s " JOBS "/x HTTP/1.1\r\nHost: k\r\n\r\n", denials[i].method);
+        (void)snprintf(request, sizeof(request), "%s " JOBS "/x HTTP/1.1\r\nHost: k\r\n\r\n", denials[i].method);
         say(c, request);
         (void)has(conn(&w.local, 0), "\r\n\r\n");
         say(conn(&w.local, 0), denials[i].answer);
@@ -148,14 +148,14 @@ static void all_denials_of_the_local_server(void)
 
 static void all_denials_of_a_peer(void)
 {
-    for (size_t i = 0; i < sizeof denials / sizeof denials[0]; i++) {
+    for (size_t i = 0; i < sizeof(denials) / sizeof(denials[0]); i++) {
         char request[200];
         struct world w;
         struct side *c;
 
         world_open(&w, 1);
         c = client(&w);
-        (void)snprintf(request, sizeof request, "%s " JOBS "/x HTTP/1.1\r\nHost: k\r\n\r\n", denials[i].method);
+        (void)snprintf(request, sizeof(request), "%s " JOBS "/x HTTP/1.1\r\nHost: k\r\n\r\n", denials[i].method);
         say(c, request);
         (void)has(conn(&w.peers[0], 0), "\r\n\r\n");
         say(conn(&w.peers[0], 0), denials[i].answer);
@@ -179,7 +179,7 @@ static void a_peer_that_is_not_ready(const char *message)
     first = w.peers[0].n_conns > 0 ? &w.peers[0] : &w.peers[1];
     second = first == &w.peers[0] ? &w.peers[1] : &w.peers[0];
     (void)has(conn(first, 0), "\r\n\r\n");
-    (void)snprintf(answer, sizeof answer,
+    (void)snprintf(answer, sizeof(answer),
                    "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n"
                    "{\"kind\":\"Status\",\"message\":\"%s\"}",
                    strlen(message) + strlen("{\"kind\":\"Status\",\"message\":\"\"}"), message);
@@ -211,7 +211,7 @@ static void truths(void)
         {"an announced body that is long", HEAD("404 Not Found", "application/json", "5000") "{", "\r\n\r\n{"},
     };
 
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct world w;
         struct side *c;
 
@@ -302,7 +302,7 @@ static void out_of_scope(void)
         struct world w;
         struct side *c;
 
-        (void)snprintf(request, sizeof request, "%s HTTP/1.1\r\nHost: k\r\n\r\n", rows[i].request);
+        (void)snprintf(request, sizeof(request), "%s HTTP/1.1\r\nHost: k\r\n\r\n", rows[i].request);
         world_init(&w, 1);
         w.local_has_jobs = true;
         world_start(&w);

@@ -51,8 +51,7 @@ static uint64_t draw_delay(struct schedule *s)
     return any * ms;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- steps
- */
+/* ---- steps ---- */
 
 static void draw_release(struct schedule *s, unsigned node)
 {

@@ -190,7 +190,7 @@ static void what_answers_tell(void)
         struct world w;
         struct side *c;
 
-        (void)snprintf(line, sizeof line, "HTTP/1.1 %s ", rows[i].status);
+        (void)snprintf(line, sizeof(line), "HTTP/1.1 %s ", rows[i].status);
         world_open(&w, 1);
         c = client(&w);
         ask(c, "GET", JOBS "/x", "");

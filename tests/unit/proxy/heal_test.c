@@ -32,7 +32,7 @@ static void say_ok(struct side *s, const char *body)
     char head[200];
 
     (void)snprintf(
-        head, sizeof head,
+        head, sizeof(head),
         "HTTP/1.1 200 OK\r\nContent-Type: text/x\r\nETag: \"own\"\r\nX-More: 1\r\nContent-Length: %zu\r\n\r\n",
         strlen(body));
     say(s, head);
@@ -76,7 +76,7 @@ static void completed(void)
 
         start(&w);
         c = client(&w);
-        (void)snprintf(request, sizeof request,
+        (void)snprintf(request, sizeof(request),
                        "GET %s HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer t\r\nAccept-Encoding: gzip\r\n"
                        "If-None-Match: \"x\"\r\nRange: bytes=0-1\r\nif-range: \"x\"\r\n"
                        "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\nAccept: application/json, */*\r\n\r\n",
@@ -140,7 +140,7 @@ static void relayed(void)
     (void)asked(&w, c, GET("/apis"));
     say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nContent-Length: 262145\r\n\r\n");
     ok(has(c, "Content-Length: 262145\r\n"), "what says that it is too long is not held back");
-    memset(zeros, '0', sizeof zeros - 1);
+    memset(zeros, '0', sizeof(zeros) - 1);
     for (unsigned i = 0; i < 4; i++)
         say(conn(&w.local, 0), zeros);
     say(conn(&w.local, 0), "!");
@@ -153,7 +153,8 @@ static void relayed(void)
         say(conn(&w.local, 0), "\r\n");
     }
     say(conn(&w.local, 0), "0\r\n\r\n");
-    ok(has(c, "\r\n0\r\n\r\n") && buf_len(&c->got) > 5 * (sizeof zeros - 1), "what turns out to be too long is let go");
+    ok(has(c, "\r\n0\r\n\r\n") && buf_len(&c->got) > 5 * (sizeof(zeros) - 1),
+       "what turns out to be too long is let go");
     is_u64(w.local.n_conns, 1, "all on one connection");
     world_close(&w);
 }

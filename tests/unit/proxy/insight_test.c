@@ -50,7 +50,7 @@ static struct disco_doc *document(const char *items)
     char text[500];
 
     (void)snprintf(
-        text, sizeof text,
+        text, sizeof(text),
         "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},\"items\":[%s]}",
         items);
     d = disco_parse(slice_str(text), &err);
@@ -189,7 +189,7 @@ static void test_askers(void)
     for (unsigned k = 0; k < LIMIT_ASKERS + 7; k++) {
         char name[32];
 
-        (void)snprintf(name, sizeof name, "agent-%u", k);
+        (void)snprintf(name, sizeof(name), "agent-%u", k);
         note(i, name, "flood\nof \"names\"");
     }
     is_u64(look(i), LIMIT_ASKERS, "so many and no more");
@@ -212,7 +212,7 @@ static void flood(struct insight *i, enum insight_kind kind, const char *resourc
     for (unsigned k = 0; k < 2 * LIMIT_ASKERS; k++) {
         char name[32];
 
-        (void)snprintf(name, sizeof name, "agent-%u", k);
+        (void)snprintf(name, sizeof(name), "agent-%u", k);
         note_of(i, kind, resource, name);
     }
 }
@@ -261,7 +261,7 @@ static void test_resources(void)
     i = insight_new(m);
     note(i, "important", "alice");
     for (unsigned k = 0; k < LIMIT_ASKERS_RESOURCES; k++) {
-        (void)snprintf(name, sizeof name, "new-%u", k);
+        (void)snprintf(name, sizeof(name), "new-%u", k);
         note_of(i, INSIGHT_NEW, name, "x");
     }
     is_u64(look(i), 1, "as many as there may be");
@@ -273,8 +273,8 @@ static void test_resources(void)
     clock_fake(1024 * HOUR_US, 0);
     ok(!askers_forget_resources(insight_askers(i), INSIGHT_NEW), "a day later that is no matter");
     is_u64(askers_since_ms(insight_askers(i)), 24 * HOUR_US / 1000, "a day is looked back");
-    memset(name, 'x', sizeof name - 1);
-    name[sizeof name - 1] = '\0';
+    memset(name, 'x', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
     note_of(i, INSIGHT_OLD, name, "x");
     askers_count(insight_askers(i), &(struct gvr){{"g", 1}, {"v1", 2}, slice_str(name)}, &asked);
     is_u64(asked.requests, 0, "no resource has such a name");
@@ -297,7 +297,7 @@ static void test_memory(void)
         char name[32];
         struct gvr g = {{"g", 1}, {"v1", 2}, SLICE_NONE};
 
-        (void)snprintf(name, sizeof name, "r%llu", (unsigned long long)nth);
+        (void)snprintf(name, sizeof(name), "r%llu", (unsigned long long)nth);
         g.resource = slice_str(name);
         mem_fail_nth(nth);
         insight_note(i, INSIGHT_SOME, &g, SLICE_LIT("a"), SLICE_LIT("b"));

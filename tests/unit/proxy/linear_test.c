@@ -24,8 +24,7 @@
 /* The dearest family below takes a tenth to a quarter of it, depending on the compiler. */
 enum { STEPS_PER_BYTE = 400, STEPS_ONCE = 20000, ARENA_BYTES = 32 << 20 };
 
-/* ---------------------------------------------------------------------------------------------------------- a request
- */
+/* ---- a request ---- */
 
 static const struct slice extra_names[] = {SLICE_LIT("X-Remote-User"), SLICE_LIT("X-Login")};
 static const struct slice extra_prefixes[] = {SLICE_LIT("X-Remote-Extra-"), SLICE_LIT("X-More-")};
@@ -98,8 +97,7 @@ static uint64_t cost(struct slice text, size_t piece)
     return steps_taken();
 }
 
-/* ------------------------------------------------------------------------------------------------------------ families
- */
+/* ---- families ---- */
 
 /* What a hostile head is made of: a long text, and many fields beside it. */
 static const struct family {
@@ -225,8 +223,7 @@ static void heads(void)
     }
 }
 
-/* ---------------------------------------------------------------------------------------------------------------
- * tables */
+/* ---- tables ---- */
 
 /* SipHash of 64 bytes is most of it, and three times that with every sanitizer; one run of all keys would be 100,000.
  */
@@ -239,19 +236,19 @@ static struct slice key_of(unsigned way, unsigned i, char space[KEY_BYTES])
     case 0: /* counted */
         return slice_of(space, (size_t)snprintf(space, KEY_BYTES, "%u", i));
     case 1: /* differing at the end only */
-        memcpy(space + KEY_BYTES - sizeof i, &i, sizeof i);
+        memcpy(space + KEY_BYTES - sizeof(i), &i, sizeof(i));
         return slice_of(space, KEY_BYTES);
     case 2: /* at the beginning only */
-        memcpy(space, &i, sizeof i);
+        memcpy(space, &i, sizeof(i));
         return slice_of(space, KEY_BYTES);
     default: { /* equal for the quick hash, which has no seed: its first step is undone by the second word */
         const uint64_t odd = 0x9e3779b97f4a7c15;
         uint64_t word = i, h = (16 * odd ^ word) * odd;
 
-        memcpy(space, &word, sizeof word);
+        memcpy(space, &word, sizeof(word));
         word = h ^ h >> 32;
-        memcpy(space + sizeof word, &word, sizeof word);
-        return slice_of(space, 2 * sizeof word);
+        memcpy(space + sizeof(word), &word, sizeof(word));
+        return slice_of(space, 2 * sizeof(word));
     }
     }
 }

@@ -217,7 +217,7 @@ static void stopping_is_the_answer(bool resource)
     struct world w;
     struct side *c;
 
-    memset(part, 'a', sizeof part - 1);
+    memset(part, 'a', sizeof(part) - 1);
     start(&w, 1, READINESS_READY);
     c = client(&w);
     if (resource) {
@@ -294,7 +294,7 @@ static void body_waits(void)
     struct side *c;
     size_t at = 0;
 
-    memset(part, 'a', sizeof part - 1);
+    memset(part, 'a', sizeof(part) - 1);
     world_init_tls(&w, 2, NULL, client_ctx("front-proxy-client", false));
     world_start(&w);
     c = client(&w);
@@ -402,7 +402,7 @@ static void judges(void)
     for (unsigned n = 0; n < 40; n++) {
         char request[300];
 
-        (void)snprintf(request, sizeof request,
+        (void)snprintf(request, sizeof(request),
                        "GET /apis HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer t%u\r\nAccept: "
                        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList\r\n\r\n",
                        n);

@@ -73,7 +73,7 @@ static void each(void)
         is_int(reqinfo_parse(a, slice_str(r->method), slice_str(r->target), &info), REQINFO_OK, "%s", r->target);
         request_labels_of(
             &(struct request_labels_query){http_method_of(slice_str(r->method)), &info, r->custom, r->apply}, a, &l);
-        snprintf(text, sizeof text, "%.*s %.*s %.*s %.*s", (int)l.verb.n, l.verb.p, (int)l.scope.n, l.scope.p,
+        snprintf(text, sizeof(text), "%.*s %.*s %.*s %.*s", (int)l.verb.n, l.verb.p, (int)l.scope.n, l.scope.p,
                  (int)l.dry_run.n, l.dry_run.p, (int)l.path.n, l.path.p);
         is_str(text, r->want, "%s %s", r->method, r->target);
         arena_free(a);

@@ -86,7 +86,7 @@ static struct disco_doc *document(const char *const *lines, bool core)
     for (size_t i = 0; lines[i] != NULL; i++) {
         char line[256], *rest, *slash;
 
-        (void)snprintf(line, sizeof line, "%s", lines[i]);
+        (void)snprintf(line, sizeof(line), "%s", lines[i]);
         rest = strchr(line, ' ');
         *rest++ = '\0';
         slash = strchr(line, '/');
@@ -97,15 +97,15 @@ static struct disco_doc *document(const char *const *lines, bool core)
         } else {
             char this_group[256];
 
-            (void)snprintf(this_group, sizeof this_group, "%.*s", (int)(slash - line), line);
+            (void)snprintf(this_group, sizeof(this_group), "%.*s", (int)(slash - line), line);
             if (!first_group && strcmp(group, this_group) == 0)
                 buf_append_str(&b, "]},");
             else
                 buf_printf(&b, "%s{\"metadata\":{\"name\":\"%s\"},\"versions\":[", first_group ? "" : "]}]},",
                            this_group);
             buf_printf(&b, "{\"version\":\"%s\",\"freshness\":\"Current\",\"resources\":[", slash + 1);
-            (void)snprintf(group, sizeof group, "%s", this_group);
-            (void)snprintf(gv, sizeof gv, "%s", line);
+            (void)snprintf(group, sizeof(group), "%s", this_group);
+            (void)snprintf(gv, sizeof(gv), "%s", line);
             first_group = false;
         }
         print_resource(&b, rest);
@@ -514,7 +514,7 @@ static void test_many_peers(void)
     struct route r;
 
     for (size_t i = 0; i < MANY; i++) {
-        (void)snprintf(ids[i], sizeof ids[i], "peer-%02zu", i);
+        (void)snprintf(ids[i], sizeof(ids[i]), "peer-%02zu", i);
         peers[i] = (struct served_peer){
             .id = ids[i], .discovery_known = true, .disco = newer, .origin = i < MANY - 2 ? &sick : &origins[0]};
     }
@@ -585,7 +585,7 @@ static struct schema_index *schemas(const char *hash)
     char text[500];
 
     (void)snprintf(
-        text, sizeof text,
+        text, sizeof(text),
         "{\"paths\":{\"apis/apps/v1\":{\"serverRelativeURL\":\"/x?hash=%s\"},\"api/v1\":{"
         "\"serverRelativeURL\":\"/x?hash=same\"},\"apis/example.com/v1\":{\"serverRelativeURL\":\"/x?hash=%s\"}}}",
         hash, hash);

@@ -57,8 +57,7 @@ void __attribute__((format(printf, 2, 3))) schedule_broken(struct schedule *s, c
     s->failed = true;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- truth
- */
+/* ---- truth ---- */
 
 static uint64_t min_of(uint64_t a, uint64_t b)
 {

@@ -142,7 +142,7 @@ static struct stream *socket_stream(struct loop *l, int *other)
     struct stream *s;
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) != 0 ||
-        setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small) != 0)
+        setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)) != 0)
         tap_bail("no sockets");
     s = stream_accept(l, fds[0], &none);
     if (s == NULL)
@@ -173,7 +173,7 @@ static void reader_with_a_shut_window(bool takes_some)
     for (unsigned i = 0; i < 5; i++)
         loop_run_once(l, 5);
     ok(tunnel_start(l, c, s, on_over, NULL) != NULL, "a tunnel");
-    ok(write(server, bytes, sizeof bytes) == sizeof bytes, "the server has written");
+    ok(write(server, bytes, sizeof(bytes)) == sizeof(bytes), "the server has written");
     (void)shutdown(server, SHUT_WR);
     (void)shutdown(client, SHUT_WR);
     for (unsigned i = 0; i < 10; i++)
@@ -181,13 +181,13 @@ static void reader_with_a_shut_window(bool takes_some)
     ok(over == NULL, "both have ended, the client has not taken all");
     for (unsigned i = 0; i < 8; i++) {
         pass(l, TIMEOUT_BODY_STALL_MS / 4);
-        if (takes_some && read(client, piece, sizeof piece) <= 0)
+        if (takes_some && read(client, piece, sizeof(piece)) <= 0)
             tap_bail("nothing to take");
     }
     if (takes_some) {
         ok(over == NULL, "two minutes of a slow reader: it goes on");
         for (unsigned i = 0; i < 500 && over == NULL; i++) {
-            (void)!read(client, piece, sizeof piece);
+            (void)!read(client, piece, sizeof(piece));
             pass(l, 100);
         }
         is_str(over, "both sides ended", "until he has all");
@@ -206,7 +206,7 @@ static void reader_with_a_shut_window(bool takes_some)
 static void half_open(bool speaks, bool reads)
 {
     static char bytes[48 << 10];
-    char piece[sizeof bytes];
+    char piece[sizeof(bytes)];
     struct loop *l = loop_new(NULL);
     int client, server;
     struct stream *c = socket_stream(l, &client), *s = socket_stream(l, &server);
@@ -218,15 +218,15 @@ static void half_open(bool speaks, bool reads)
     for (unsigned i = 0; i < 5; i++)
         loop_run_once(l, 5);
     ok(tunnel_start(l, c, s, on_over, NULL) != NULL, "%s: a tunnel", name);
-    ok(write(server, bytes, sizeof bytes) == sizeof bytes, "%s: the server has written", name);
+    ok(write(server, bytes, sizeof(bytes)) == sizeof(bytes), "%s: the server has written", name);
     (void)shutdown(server, SHUT_WR);
     for (; over == NULL && quarters < (speaks ? 12 : 400); quarters++) {
         if (reads)
-            (void)!read(client, piece, sizeof piece);
+            (void)!read(client, piece, sizeof(piece));
         if (speaks && write(client, "x", 1) != 1)
             tap_bail("the client cannot write");
         pass(l, TIMEOUT_BODY_STALL_MS / 4);
-        if (speaks && read(server, piece, sizeof piece) != 1)
+        if (speaks && read(server, piece, sizeof(piece)) != 1)
             tap_bail("the server gets nothing");
     }
     if (speaks) {

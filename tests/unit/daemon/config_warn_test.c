@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is valid and all the same warned of, and what is not. */
-#include "daemon/doubts.h"
+#include "daemon/config_warn.h"
 
 #include "daemon/config_load.h"
 #include "lib/folder.h"
@@ -73,7 +73,7 @@ int main(void)
         c = config_load("m.yaml", NULL, 0, &text);
         if (c == NULL)
             tap_bail("row %zu: %.*s", i, (int)buf_len(&text), buf_slice(&text).p);
-        doubts_say(c, &text);
+        config_warn(c, &text);
         is_slice(buf_slice(&text), rows[i].want, "row %zu", i);
         config_free(c);
         buf_free(&text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/doubts.h"
+#include "daemon/config_warn.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -246,7 +246,7 @@ static void without_effect(struct remarks *r)
             remarks_warn(r, options[i], "has no effect without etcd-servers: give them, or take it out");
 }
 
-void doubts_say(const struct config *c, struct buf *out)
+void config_warn(const struct config *c, struct buf *out)
 {
     struct remarks r = {c, out, true};
 
