@@ -78,6 +78,15 @@ static bool is_pulse(const struct job *j)
     return j->authn.rerouted && !j->info.is_resource && slice_eq(j->info.path, SLICE_LIT("/version"));
 }
 
+/*
+ * What a peer's mvproxy asks for itself (cluster/api.c): while our server is away each look at discovery is refused, and
+ * says nothing that the line on the server has not said.
+ */
+static bool is_look_of_peer(const struct job *j)
+{
+    return j->authn.rerouted && !j->info.is_resource && slice_eq(j->summary.user_agent, SLICE_LIT("mvproxy"));
+}
+
 void job_note_asker(struct job *j)
 {
     struct gvr gvr = reqinfo_gvr(&j->info);
@@ -103,7 +112,7 @@ static void account(struct job *j)
     if (!is_pulse(j))
         access_log_request(&j->config->access_log, j->x, &j->info, &j->route, &j->summary,
                            j->authn.rerouted && j->info.is_resource);
-    if (!j->audit.own || is_pulse(j))
+    if (!j->audit.own || is_look_of_peer(j))
         return;
     j->audit.unbounded = j->config->access_log.all;
     j->audit.route = route_row_name(j->route.row);

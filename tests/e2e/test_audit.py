@@ -114,6 +114,21 @@ def test_served(world):
     check(not [e for e in lines(world) if e["auditID"] == answer.header("Audit-Id")], "a line about what the server answered")
 
 
+def test_looks_of_peers(world):
+    """what a peer's mvproxy asks for itself while the server is away leaves no line; what it sends on for a client does"""
+    marks = {"x_kubernetes_peer_proxied": "true", "X_Remote_User": "eve", "Accept": V2}
+    world.sim.kill_server("a")
+    try:
+        look = ask(world, "/api", "front-proxy-client", User_Agent="mvproxy", **marks)
+        sent_on = ask(world, "/api", "front-proxy-client", User_Agent="kubectl", **marks)
+        equal((look.status, sent_on.status), (503, 503), "answers")
+        event(world, sent_on)  # was written later
+        check(not [e for e in lines(world) if e["auditID"] == look.header("Audit-Id")], "a line about the look")
+    finally:
+        world.sim.start_server("a")
+    until(lambda: ask(world, "/api/v1/nodes").status == 200, "the server to be back")
+
+
 def test_flood(world):
     """a flood of refusals does not flood the log, and hides no line of another sort, nor of another client; what is left out is counted and said"""
     proxy, mark = world.proxies["a"], world.proxies["a"].log_mark()
