@@ -298,7 +298,8 @@ static void print_verdict(struct json_object *result)
     } verdicts[] = {
         {"local", "Goes to the local server", "Goes to the local server, which does not answer: 503"},
         {"peer", "Goes to a peer", "Goes to a peer, and none of them answers: 503"},
-        {"discovery", "Is answered with merged discovery, or by the local server", ""},
+        {"discovery", "Is answered with merged discovery, or by a server",
+         "No server answers who could say who may read it: 503"},
         {"heal by a peer", "Goes to a peer in place of the local server, and is completed with what others have",
          "Goes to a peer in place of the local server, and none of them answers: 503"},
         {"heal", "Goes to the local server, whose answer is completed with what peers have",

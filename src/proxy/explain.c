@@ -111,7 +111,7 @@ static bool put_servers(struct json_write *w, const struct explain_query *q, con
         answered = put_candidates(w, q, s, r) > 0;
     else
         (void)put_candidates(w, q, s, r);
-    answered = r->action != ROUTE_REFUSE && (answered || r->action == ROUTE_DISCOVERY);
+    answered = answered && r->action != ROUTE_REFUSE;
     json_bool(w, "answered", answered);
     return answered;
 }
@@ -149,17 +149,24 @@ static const char *identity_of(const struct proxy *p, const struct explain_query
                : "cannot be passed on to a server";
 }
 
+static bool is_local_silent(const struct explain_query *q, const struct served *s)
+{
+    struct explain_server how;
+
+    return q->look != NULL && q->look(q->arg, served_local_id(s), &how) && !how.answers;
+}
+
 /*
- * Discovery while the local server is away: a live peer is asked in its place. Unless it is about what nobody has who
- * is there.
+ * Discovery while the local server is away, or turns out to be when it is asked: a live peer is asked in its place.
+ * Unless it is about what nobody has who is there.
  */
 static void fail_over_discovery(const struct proxy *p, const struct explain_query *q, const struct route_query *rq,
                                 struct route *r)
 {
-    bool away = rq->failover && !rq->rerouted && rq->local_state != READINESS_READY;
+    bool away = rq->failover && !rq->rerouted && (rq->local_state != READINESS_READY || is_local_silent(q, rq->served));
     const char *refused = p->config->legacy_discovery ? heal_outlook(rq->served, rq->info->path, away) : NULL;
 
-    if (r->action != ROUTE_HEAL)
+    if (r->action != ROUTE_HEAL && r->action != ROUTE_DISCOVERY)
         return;
     for (size_t i = 0; away && i < served_n_peers(rq->served) && r->n_candidates < ROUTE_MAX_CANDIDATES; i++)
         if (judge_may_be(served_peer_at(rq->served, i), q->user != NULL))

@@ -95,6 +95,14 @@ static bool look(void *arg, const char *id, struct explain_server *out)
     return strcmp(id, "apiserver-b") == 0;
 }
 
+/* Of the local server it is known that it does not answer. */
+static bool silent(void *arg, const char *id, struct explain_server *out)
+{
+    (void)arg;
+    *out = (struct explain_server){"local, does not answer", strcmp(id, "apiserver-a") != 0, "reset", 2500};
+    return true;
+}
+
 /* A decision says where a request goes; whether the client gets an answer there is another matter. */
 static void unanswered(void)
 {
@@ -122,6 +130,29 @@ static void unanswered(void)
        "what the local server has is answered");
     buf_free(&out);
     world_close(&w);
+}
+
+/* Nobody answers who could say who may read it; or a peer does. */
+static void judges(void)
+{
+    struct explain_query q = {"GET", "/apis", NULL, false, silent, NULL, NULL};
+    struct world w;
+    struct buf out;
+
+    for (size_t peers = 0; peers < 2; peers++) {
+        struct err err;
+
+        world_init(&w, peers);
+        w.fails_over = true;
+        world_start(&w);
+        buf_init(&out, 1 << 16);
+        ok(explain_request(w.proxy, &q, &out, &err) && buf_append_char(&out, '\0'), "with %zu peers", peers);
+        ok(strstr(buf_slice(&out).p, peers > 0 ? "\"answered\":true" : "\"answered\":false") != NULL, "%s",
+           buf_slice(&out).p);
+        ok((strstr(buf_slice(&out).p, "\"serverID\":\"apiserver-b\"") != NULL) == (peers > 0), "who is asked");
+        buf_free(&out);
+        world_close(&w);
+    }
 }
 
 /* Discovery while the local server is away: by a peer, and 503 for what nobody has who is there. */
@@ -272,6 +303,7 @@ int main(void)
 {
     questions();
     unanswered();
+    judges();
     away();
     unauthorized();
     not_completed();
