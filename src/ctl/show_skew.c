@@ -81,6 +81,50 @@ static bool print_unread(struct json_object *result)
     return true;
 }
 
+static void add_lacking(struct table *t, struct json_object *row, struct json_object *server)
+{
+    struct json_object *lacks = field(server, "lacks");
+    const char *group = field_text(row, "group");
+    char text[256] = "";
+    size_t n = 0, i = 0;
+
+    for (; i < field_count(lacks) && n < sizeof(text); i++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s", i == 0 ? "" : ", ",
+                              field_item(lacks, i) == NULL ? "?" : field_item(lacks, i));
+    table_cell(t, TABLE_PLAIN, "%s%s%s %s", group, group[0] == '\0' ? "" : "/", field_text(row, "version"),
+               field_text(row, "resource"));
+    table_cell(t, TABLE_PLAIN, "%s", field_text(server, "server"));
+    table_cell(t, TABLE_WARNING, "%s%s", text, n < sizeof(text) ? "" : "...");
+}
+
+/* What servers lack of resources that they serve. True: one of the newest lacks something. */
+static bool print_partly(struct json_object *result, const char *heading)
+{
+    static const char *const columns[] = {"RESOURCE", "SERVER", "LACKS", NULL};
+    struct json_object *rows = field(result, "partly");
+    bool newest = false;
+    struct table *t;
+
+    if (field_count(rows) == 0)
+        return false;
+    t = table_new(columns);
+    for (size_t i = 0; i < field_count(rows); i++) {
+        struct json_object *row = json_object_array_get_idx(rows, i), *servers = field(row, "servers");
+
+        for (size_t k = 0; k < field_count(servers); k++) {
+            struct json_object *server = json_object_array_get_idx(servers, k);
+
+            if (field_count(field(server, "lacks")) == 0)
+                continue;
+            add_lacking(t, row, server);
+            newest |= field_truth(server, "newest");
+        }
+    }
+    printf("\n%s\n", heading);
+    table_print(t);
+    return newest;
+}
+
 /* What of a list did not find room in the answer. */
 static bool print_left_out(struct json_object *result)
 {
@@ -94,18 +138,21 @@ static bool print_left_out(struct json_object *result)
 bool show_skew(struct json_object *result)
 {
     struct json_object *servers = field(result, "servers"), *schemas = field(result, "schemas");
+    size_t partly = field_count(field(result, "partly"));
     bool unread = print_unread(result);
     char age[32];
 
     printf("%.0f of %.0f resources are served by some servers only", field_number(result, "uneven"),
            field_number(result, "compared"));
+    if (partly > 0)
+        printf(", %zu not with all verbs and subresources", partly);
+    else if (field(result, "unevenSeconds") != NULL && field_number(result, "uneven") == 0)
+        printf(", but they are not described alike");
     if (field(result, "unevenSeconds") != NULL)
-        printf(field_number(result, "uneven") > 0
-                   ? " (for %s)"
-                   : "; subresources or verbs are not the same (for %s): see the status page",
-               field_duration(field_number(result, "unevenSeconds"), age, sizeof(age)));
+        printf(" (for %s)", field_duration(field_number(result, "unevenSeconds"), age, sizeof(age)));
     puts(".");
     print_by_server("RESOURCE", field(result, "resources"), servers, add_skew_row);
+    (void)print_partly(result, "Served, but without what others have of it (/SUBRESOURCE, VERB, /SUBRESOURCE:VERB):");
     if (field_count(schemas) > 0)
         printf("\nThe schemas of %zu group/versions differ, for %s (the same letter: the same schema).\n",
                field_count(schemas), field_duration(field_number(result, "schemasDifferSeconds"), age, sizeof(age)));
@@ -115,6 +162,8 @@ bool show_skew(struct json_object *result)
 }
 
 /* ---- upgrade ---- */
+
+#define NOT_COUNTED "Served, but without what others have of it; who asks for that is not counted:"
 
 /* As many as there is room for. */
 static void add_servers(struct table *t, struct json_object *servers)
@@ -246,11 +295,13 @@ bool show_upgrade(struct json_object *result)
     double counted = field_number(result, "countedSeconds"), hours = field_number(result, "hours");
     bool unread = print_unread(result), left_out = field_number(result, "rowsLeftOut") > 0;
     struct tally leaving;
+    bool partly;
     char period[32];
 
     if (field_count(rows) == 0 && !left_out) {
         puts(unread ? "All others serve the same resources." : "All servers serve the same resources.");
-        return !unread;
+        partly = print_partly(result, NOT_COUNTED);
+        return !unread && !partly;
     }
     if (counted < hours * HOUR_S)
         (void)field_duration(counted, period, sizeof(period));
@@ -261,9 +312,11 @@ bool show_upgrade(struct json_object *result)
     leaving = print_kind(rows, "old", "Gone when the last old server is upgraded:");
     (void)print_kind(rows, "new", "Served by the new servers only:");
     (void)print_kind(rows, "some", "Served by some servers, whatever their release:");
+    partly = print_partly(result, NOT_COUNTED);
     (void)print_left_out(result);
     if (leaving.young > 0 || (leaving.rows > 0 && counted < HOUR_S))
         printf("\nThat is since mvproxy was started, or since servers serve different things: who asks less often is "
                "not there yet.\n");
-    return leaving.asked == 0 && !unread && !left_out && leaving.young == 0 && (leaving.rows == 0 || counted >= HOUR_S);
+    return leaving.asked == 0 && !unread && !left_out && !partly && leaving.young == 0 &&
+           (leaving.rows == 0 || counted >= HOUR_S);
 }

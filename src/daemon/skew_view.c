@@ -6,12 +6,13 @@
 #include "admin/skew.h"
 #include "base/clock.h"
 #include "base/json_write.h"
+#include "daemon/skew_detail.h"
 #include "proxy/askers.h"
 #include "proxy/insight.h"
 
 enum { PIECE_US = 2000, PIECE_BYTES = 64 << 10, VARIANTS = 26 };
 
-enum part { PART_GATHER, PART_ROWS, PART_NAMES, PART_SCHEMAS, PART_OVER };
+enum part { PART_GATHER, PART_ROWS, PART_DETAILS, PART_NAMES, PART_SCHEMAS, PART_OVER };
 
 struct skew_view {
     struct skew_view_opts o;
@@ -231,14 +232,71 @@ static void step_rows(struct skew_view *v, struct buf *out)
         return;
     }
     json_close(&v->rows);
+    if (!v->o.upgrade) {
+        json_u64(&v->w, "compared", skew_rows(v->skew));
+        json_u64(&v->w, "uneven", v->uneven);
+        if (v->o.uneven_ms != UINT64_MAX)
+            json_seconds(&v->w, "unevenSeconds", v->o.uneven_ms);
+    }
+    v->rows = json_nested(&v->w, "partly", '[');
+    v->next = 0;
+    v->part = PART_DETAILS;
+}
+
+/* ---- by what a resource has ---- */
+
+static uint64_t release_of(const struct served *s, size_t server)
+{
+    return server == 0 ? served_local_release(s) : served_peer_at(s, server - 1)->release;
+}
+
+/* What it lacks is gone when all are as new; where no release is known, too. */
+static bool is_newest(const struct served *s, size_t server)
+{
+    for (size_t i = 0; i <= served_n_peers(s); i++)
+        if (release_of(s, server) != 0 && release_of(s, i) > release_of(s, server))
+            return false;
+    return true;
+}
+
+static void put_details(struct skew_view *v, const struct skew_row *row, const struct skew_detail *d)
+{
+    struct json_write one = json_nested(&v->rows, NULL, '{'), servers, server, lacks;
+
+    put_gvr(&one, &row->gvr);
+    servers = json_nested(&one, "servers", '[');
+    for (size_t i = 0; i < row->n; i++) {
+        if (row->by[v->order[i]] != SKEW_SERVED)
+            continue;
+        server = json_nested(&servers, NULL, '{');
+        json_text(&server, "server", host_of(v->o.served, v->order[i]));
+        json_bool(&server, "newest", is_newest(v->o.served, v->order[i]));
+        lacks = json_nested(&server, "lacks", '[');
+        skew_detail_put(v->o.served, &row->gvr, d, v->order[i], &lacks);
+        json_close(&lacks);
+        json_close(&server);
+    }
+    json_close(&servers);
+    json_close(&one);
+}
+
+static void step_details(struct skew_view *v, struct buf *out)
+{
+    struct skew_detail d;
+    struct skew_row row;
+
+    (void)out;
+    if (v->next < skew_rows(v->skew)) {
+        skew_row(v->skew, v->next++, &row);
+        if (skew_detail_differs(v->o.served, &row.gvr, &d) && has_room(v))
+            put_details(v, &row, &d);
+        return;
+    }
+    json_close(&v->rows);
     if (v->o.upgrade) {
         put_end(v);
         return;
     }
-    json_u64(&v->w, "compared", skew_rows(v->skew));
-    json_u64(&v->w, "uneven", v->uneven);
-    if (v->o.uneven_ms != UINT64_MAX)
-        json_seconds(&v->w, "unevenSeconds", v->o.uneven_ms);
     v->next = 0;
     v->part = PART_NAMES;
 }
@@ -305,8 +363,11 @@ static void step_schemas(struct skew_view *v, struct buf *out)
 
 bool skew_view_more(void *view, struct buf *piece)
 {
-    static void (*const steps[])(struct skew_view * v, struct buf * out) = {
-        [PART_GATHER] = step_gather, [PART_ROWS] = step_rows, [PART_NAMES] = step_names, [PART_SCHEMAS] = step_schemas};
+    static void (*const steps[])(struct skew_view * v, struct buf * out) = {[PART_GATHER] = step_gather,
+                                                                            [PART_ROWS] = step_rows,
+                                                                            [PART_DETAILS] = step_details,
+                                                                            [PART_NAMES] = step_names,
+                                                                            [PART_SCHEMAS] = step_schemas};
     struct skew_view *v = view;
     uint64_t end = clock_us() + PIECE_US;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What mvproxyctl skew shows, made in pieces: which server serves which resource and whose schemas differ; or, for an
- * upgrade, what only old or only new servers serve and who asks for it.
+ * What mvproxyctl skew shows, made in pieces: which server serves which resource, whose verbs and subresources are not
+ * all that others have ("partly"), and whose schemas differ; or, for an upgrade, what only old or only new servers
+ * serve and who asks for it.
  */
 #ifndef MVPROXY_DAEMON_SKEW_VIEW_H
 #define MVPROXY_DAEMON_SKEW_VIEW_H

@@ -68,10 +68,10 @@ static struct schema_index *schemas_of(const char *hash)
 }
 
 /* hashes: of the local server and of each peer; NULL: it has none. */
-static struct served *world(const char *const *hashes, size_t n)
+static struct served *world_of(const char *local_groups, const char *peer_groups, const char *const *hashes, size_t n)
 {
-    struct disco *older = disco_of(GROUP("apps", "deployments") "," GROUP("old", "olds"));
-    struct disco *newer = disco_of(GROUP("apps", "deployments") "," GROUP("new", "news"));
+    struct disco *older = disco_of(local_groups);
+    struct disco *newer = disco_of(peer_groups);
     struct served_peer peers[MOST_SERVERS];
     struct schema_index *local = hashes[0] == NULL ? NULL : schemas_of(hashes[0]);
     char ids[MOST_SERVERS][16];
@@ -105,6 +105,12 @@ static struct served *world(const char *const *hashes, size_t n)
     disco_unref(older);
     disco_unref(newer);
     return s;
+}
+
+static struct served *world(const char *const *hashes, size_t n)
+{
+    return world_of(GROUP("apps", "deployments") "," GROUP("old", "olds"),
+                    GROUP("apps", "deployments") "," GROUP("new", "news"), hashes, n);
 }
 
 /* Each piece takes what the clock gives it: with a frozen one as much as fits. */
@@ -158,21 +164,73 @@ static void resources(struct insight *insight)
                                .skewed_ms = UINT64_MAX,
                                .uneven_ms = UINT64_MAX};
 
-    check(&o, SERVERS "\"resources\":[" NEWS "," OLDS "],\"compared\":4,\"uneven\":2,\"schemas\":[]}", "what differs");
+    check(&o, SERVERS "\"resources\":[" NEWS "," OLDS "],\"compared\":4,\"uneven\":2,\"partly\":[],\"schemas\":[]}",
+          "what differs");
     o.all = true;
     check(&o,
           SERVERS "\"resources\":[" EVEN("", "pods") "," EVEN(
-              "apps", "deployments") "," NEWS "," OLDS "],\"compared\":4,\"uneven\":2,\"schemas\":[]}",
+              "apps", "deployments") "," NEWS "," OLDS "],\"compared\":4,\"uneven\":2,\"partly\":[],\"schemas\":[]}",
           "all");
     served_unref(s);
     s = world(differ, 4);
     o = (struct skew_view_opts){
         .served = s, .askers = insight_askers(insight), .most_bytes = ROOM, .skewed_ms = 2500, .uneven_ms = 9500};
     check(&o,
-          SERVERS "\"resources\":[" NEWS "," OLDS "],\"compared\":4,\"uneven\":2,\"unevenSeconds\":9.5,\"schemas\":["
+          SERVERS "\"resources\":[" NEWS "," OLDS
+                  "],\"compared\":4,\"uneven\":2,\"unevenSeconds\":9.5,\"partly\":[],\"schemas\":["
                   "{\"group\":\"apps\",\"version\":\"v1\",\"byServer\":[\"A\",\"B\",null,\"A\"]}],"
                   "\"schemasDifferSeconds\":2.5}",
           "with schemas");
+    served_unref(s);
+}
+
+#define KIND "\"responseKind\":{\"group\":\"\",\"version\":\"v1\",\"kind\":\"K\"}"
+#define DEPLOYMENTS(verbs, subresources)                                                                               \
+    "{\"metadata\":{\"name\":\"apps\"},\"versions\":[{\"version\":\"v1\",\"freshness\":\"Current\",\"resources\":["    \
+    "{\"resource\":\"deployments\"," KIND ",\"scope\":\"Namespaced\",\"singularResource\":\"d\",\"verbs\":[" verbs     \
+    "],\"subresources\":[" subresources "]}]}]}"
+#define SUB(name, verbs) "{\"subresource\":\"" name "\"," KIND ",\"verbs\":[" verbs "]}"
+
+/* All serve it, and not all of it; the order of verbs is nothing. */
+static void partly(struct insight *insight)
+{
+    static const char *const none[] = {NULL, NULL};
+    struct served *s = world_of(DEPLOYMENTS("\"get\",\"delete\"", SUB("status", "\"get\",\"patch\"")),
+                                DEPLOYMENTS("\"get\"", SUB("scale", "\"get\"") "," SUB("status", "\"get\"")), none, 2);
+    struct skew_view_opts o = {.served = s,
+                               .askers = insight_askers(insight),
+                               .most_bytes = ROOM,
+                               .skewed_ms = UINT64_MAX,
+                               .uneven_ms = UINT64_MAX};
+
+#define LACKING                                                                                                        \
+    "{\"group\":\"apps\",\"version\":\"v1\",\"resource\":\"deployments\",\"servers\":[{\"server\":\"cp-a\","           \
+    "\"newest\":false,\"lacks\":"                                                                                      \
+    "["                                                                                                                \
+    "\"/scale\"]},{\"server\":\"p0\",\"newest\":true,\"lacks\":[\"delete\",\"/status:patch\"]}]}"
+
+    check(
+        &o,
+        "{\"servers\":[\"cp-a\",\"p0\"],\"unread\":[],\"resources\":[],\"compared\":2,\"uneven\":0,\"partly\":[" LACKING
+        "],\"schemas\":[]}",
+        "verbs and subresources");
+    o.upgrade = true;
+    check(
+        &o,
+        "{\"hours\":24,\"countedSeconds\":0.0,\"askersForgotten\":0,\"unread\":[],\"resources\":[],\"partly\":[" LACKING
+        "]}",
+        "of an upgrade, too");
+    served_unref(s);
+    s = world_of(DEPLOYMENTS("\"get\",\"delete\"", ""), DEPLOYMENTS("\"delete\",\"get\"", ""), none, 2);
+    o = (struct skew_view_opts){.served = s,
+                                .askers = insight_askers(insight),
+                                .most_bytes = ROOM,
+                                .skewed_ms = UINT64_MAX,
+                                .uneven_ms = UINT64_MAX};
+    check(&o,
+          "{\"servers\":[\"cp-a\",\"p0\"],\"unread\":[],\"resources\":[],\"compared\":2,\"uneven\":0,\"partly\":[],"
+          "\"schemas\":[]}",
+          "in another order");
     served_unref(s);
 }
 
@@ -185,14 +243,14 @@ static void no_room(struct insight *insight)
         .served = s, .askers = insight_askers(insight), .most_bytes = 80, .skewed_ms = 2500, .uneven_ms = UINT64_MAX};
 
     check(&o,
-          SERVERS "\"resources\":[" NEWS "],\"compared\":4,\"uneven\":2,\"schemas\":[],"
+          SERVERS "\"resources\":[" NEWS "],\"compared\":4,\"uneven\":2,\"partly\":[],\"schemas\":[],"
                   "\"schemasDifferSeconds\":2.5,\"rowsLeftOut\":2}",
           "room for one row");
     o.most_bytes = 1;
     o.upgrade = true;
     check(&o,
           "{\"hours\":24,\"countedSeconds\":0.0,\"askersForgotten\":0,\"unread\":[\"p2\"],\"resources\":[],"
-          "\"rowsLeftOut\":2}",
+          "\"partly\":[],\"rowsLeftOut\":2}",
           "room for none");
     served_unref(s);
 }
@@ -253,7 +311,7 @@ static void upgrade(struct insight *insight)
         "{\"group\":\"old\",\"version\":\"v1\",\"resource\":\"olds\",\"servedBy\":\"old\",\"servers\":[\"cp-a\"],"
         "\"lackedBy\":[\"p0\",\"p1\"],\"requests\":1,\"requestsLately\":1,\"askers\":[{\"userAgent\":\"kubectl/"
         "1.30\",\"user\":\"eve\",\"requests\":1,"
-        "\"requestsLately\":1,\"lastSeconds\":0.5}]}]}",
+        "\"requestsLately\":1,\"lastSeconds\":0.5}]}],\"partly\":[]}",
         "who asks for what goes");
     buf_init(&out, ROOM);
     (void)view(&(struct skew_view_opts){.served = s,
@@ -314,6 +372,7 @@ int main(void)
     clock_fake(1000000, 1000000);
     insight = insight_new(metrics);
     resources(insight);
+    partly(insight);
     no_room(insight);
     many_schemas(insight);
     upgrade(insight);
