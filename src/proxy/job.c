@@ -79,8 +79,8 @@ static bool is_pulse(const struct job *j)
 }
 
 /*
- * What a peer's mvproxy asks for itself (cluster/api.c): while our server is away each look at discovery is refused, and
- * says nothing that the line on the server has not said.
+ * What a peer's mvproxy asks for itself (cluster/api.c): while our server is away each look at discovery is refused,
+ * and says nothing that the line on the server has not said.
  */
 static bool is_look_of_peer(const struct job *j)
 {
