@@ -4,10 +4,11 @@
 #include "back/loop_token.h"
 #include "back/request.h"
 #include "base/buf.h"
+#include "base/err.h"
 #include "http/gzip.h"
 #include "net/lifetime.h"
 
-enum { REQUEST_BYTES = 1 << 20 };
+enum { REQUEST_BYTES = 1 << 20, PATH_SHOWN = 80 };
 
 struct fetch {
     struct back_request *request; /* NULL once it is over */
@@ -145,9 +146,16 @@ static void on_failed(void *arg, const struct back_failure_info *info)
     fail(f, info->text);
 }
 
+/* Connecting included. What stands behind the path is long, and nobody's who reads this. */
 static void on_timer(void *arg)
 {
-    fail(arg, "timed out");
+    struct fetch *f = arg;
+    struct slice path = slice_of(f->head.target.p, slice_index(f->head.target, '?'));
+    struct err why = {.text = ""};
+
+    (void)err_set(&why, "timed out: no answer to %.*s %.*s in %.1f s", (int)f->head.method.n, f->head.method.p,
+                  (int)(path.n < PATH_SHOWN ? path.n : PATH_SHOWN), path.p, (double)f->opts.timeout_ms / 1000);
+    fail(f, why.text);
 }
 
 static bool prepare(struct fetch *f, const struct fetch_opts *o)
