@@ -272,7 +272,7 @@ def test_not_etcd(world):
     threading.Thread(target=server.serve_forever, daemon=True).start()
     wrong = {
         "no etcd": {"etcd-servers": ["http://127.0.0.1:%d" % server.server_port]},
-        "a kube-apiserver": {"etcd-servers": ["https://%s:%d" % world.addresses["a"]],
+        "a kube-apiserver": {"etcd-servers": ["https://%s:%d" % world.addresses["b"]],
                              "etcd-cafile": world.certs.crt("ca")},
         "nobody": {"etcd-servers": ["https://127.0.0.1:%d" % fixture.free_port()]},
         "another CA": {"etcd-cafile": world.certs.crt("foreign-ca")},
