@@ -111,9 +111,14 @@ static const struct command commands[] = {
     {"status", "status", 0, 0, "", "Ready or not and why, this server, its peers.", show_status, NULL},
     {"peers", "status", 0, 0, "", "This server and each peer: state, address, health, age of discovery.", show_peers,
      NULL},
-    {"skew", "skew", 0, 0, "[--all | --upgrade] [--watch]", "What is not served by every server.", show_skew,
-     fill_skew},
-    {"explain", "explain", 2, 2, "METHOD PATH [--as USER] [--rerouted]", "What would be done with a request, and why.",
+    {"skew", "skew", 0, 0, "[--all | --upgrade] [--watch]",
+     "What is not served by every server, or not alike. --all: every resource; --upgrade: what an upgrade takes\n"
+     "      away, and who asks for it (exit status 1: somebody does, or that is not known); --watch: again every two "
+     "seconds.",
+     show_skew, fill_skew},
+    {"explain", "explain", 2, 2, "METHOD PATH [--as USER] [--rerouted]",
+     "What would be done with a request, and why; --as: of a user with a certificate; --rerouted: as if a peer\n"
+     "      had sent it on.",
      show_explain, fill_explain},
     {"requests", "requests", 0, 0, "", "Requests under way, the longest first.", show_requests, NULL},
     {"refresh", "refresh", 0, 1, "[SERVER]",
@@ -360,7 +365,23 @@ static void add_host(const struct bundle *b)
     json_object_object_add(b->parts, "log", log != NULL ? log : json_object_new_string(err.text));
 }
 
-static int finish_bundle(const struct bundle *b, const char *path)
+static void say_written(const char *path, bool whole, bool json)
+{
+    struct json_object *o;
+
+    if (!json) {
+        printf(whole ? "Written to %s.\n" : "Written to %s, not all of it.\n", path);
+        return;
+    }
+    o = json_object_new_object();
+    json_object_object_add(o, "written", json_object_new_string(path));
+    json_object_object_add(o, "whole", json_object_new_boolean(whole));
+    show_json(slice_str(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE)),
+              stdout);
+    json_object_put(o);
+}
+
+static int finish_bundle(const struct bundle *b, const char *path, bool json)
 {
     bool whole = json_object_object_length(b->failed) == 0;
 
@@ -371,7 +392,7 @@ static int finish_bundle(const struct bundle *b, const char *path)
         json_object_object_add(b->parts, "failed", json_object_get(b->failed));
     if (write_new_file(path, b->parts) != EXIT_FINE)
         return EXIT_NOT_WELL;
-    printf(whole ? "Written to %s.\n" : "Written to %s, not all of it.\n", path);
+    say_written(path, whole, json);
     return whole ? EXIT_FINE : EXIT_NOT_WELL;
 }
 
@@ -385,7 +406,7 @@ static int write_bundle(const struct call *c)
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && (i == 0 || !none_answers(&b)); i++)
         add_part(&b, parts[i], c);
     if (!none_answers(&b))
-        status = finish_bundle(&b, c->argument[0]);
+        status = finish_bundle(&b, c->argument[0], c->json);
     json_object_put(b.parts);
     json_object_put(b.failed);
     return status;

@@ -457,7 +457,8 @@ static void take_host_out(char *text)
 
 static void bundle(void)
 {
-    static const char *const arguments[MOST_ARGUMENTS] = {"support-bundle", "bundle"};
+    static const char *const arguments[MOST_ARGUMENTS] = {"support-bundle", "bundle"},
+                             *const as_json[MOST_ARGUMENTS] = {"-o", "json", "support-bundle", "bundle"};
     char text[TEXT];
     struct said said;
     struct stat st;
@@ -490,6 +491,9 @@ static void bundle(void)
         tap_bail("no bundle");
     read_all(f, text);
     ok(strstr(text, "\"status\":\"\\u009b1m\"") != NULL, "what would move a terminal is escaped: %.40s", text);
+    (void)unlink("bundle");
+    run(as_json, OK("1") OK("2") OK("3") OK("4") OK("5") OK("6"), -1, &said);
+    is_str(said.out, "{\n  \"written\":\"bundle\",\n  \"whole\":true\n}\n", "said as JSON");
     (void)unlink("bundle");
 }
 
