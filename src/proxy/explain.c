@@ -89,9 +89,9 @@ static size_t put_candidates(struct json_write *w, const struct explain_query *q
         struct json_write one = json_nested(&list, NULL, '{');
 
         answer += put_server(&one, q, p->host, p->id);
-        json_text(&one, "address", origin_address(p->origin));
+        json_text(&one, "address", p->origin == NULL ? NULL : origin_address(p->origin));
         json_bool(&one, "live", p->life == SERVED_LIVE);
-        json_bool(&one, "healthy", origin_healthy(p->origin));
+        json_bool(&one, "healthy", p->origin != NULL && origin_healthy(p->origin));
         json_bool(&one, "drained", p->drained);
         json_close(&one);
     }
@@ -177,6 +177,14 @@ static void fail_over_discovery(const struct proxy *p, const struct explain_quer
     }
 }
 
+/* Row 11: who may have it, and has not said what it serves. Where there is none the Leases cannot be read. */
+static void name_unread(const struct served *s, struct route *r)
+{
+    for (size_t i = 0; i < served_n_peers(s) && r->n_candidates < ROUTE_MAX_CANDIDATES; i++)
+        if (!served_peer_at(s, i)->discovery_known || served_peer_at(s, i)->pending)
+            r->candidates[r->n_candidates++] = (uint16_t)i;
+}
+
 static const char *why_there(const struct route *r, bool answered)
 {
     if (r->action == ROUTE_HEAL && r->n_candidates > 0)
@@ -214,6 +222,8 @@ static void put_answer(struct proxy *p, const struct explain_query *q, const str
         route_decide(&rq, &r);
     }
     fail_over_discovery(p, q, &rq, &r);
+    if (r.row == ROUTE_ROW_UNKNOWN_PEER)
+        name_unread(s, &r);
     w = json_open(out, '{');
     put_info(&w, info);
     json_text(&w, "action", action_of(p, &r));

@@ -132,6 +132,27 @@ static void unanswered(void)
     world_close(&w);
 }
 
+/* Who is meant is named. */
+static void unread(void)
+{
+    struct explain_query q = {"GET", "/apis/example.io/v1/nothings", NULL, false, NULL, NULL, NULL};
+    struct err err;
+    struct world w;
+    struct buf out;
+
+    world_init(&w, 1);
+    w.peers_pending = true;
+    w.peer_host = "cp-b";
+    world_start(&w);
+    buf_init(&out, 1 << 16);
+    ok(explain_request(w.proxy, &q, &out, &err) && buf_append_char(&out, '\0'), "nobody known has it");
+    ok(strstr(buf_slice(&out).p, "\"action\":\"refuse\",\"row\":\"unknown-peer\"") != NULL &&
+           strstr(buf_slice(&out).p, "\"candidates\":[{\"server\":\"cp-b\"") != NULL,
+       "whoever may have it: %s", buf_slice(&out).p);
+    buf_free(&out);
+    world_close(&w);
+}
+
 /* Nobody answers who could say who may read it; or a peer does. */
 static void judges(void)
 {
@@ -303,6 +324,7 @@ int main(void)
 {
     questions();
     unanswered();
+    unread();
     judges();
     away();
     unauthorized();

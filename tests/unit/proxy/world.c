@@ -196,7 +196,8 @@ void world_know(struct world *w)
         peers[i] = (struct served_peer){.id = ids[i],
                                         .host = w->peer_host,
                                         .life = SERVED_LIVE,
-                                        .discovery_known = true,
+                                        .discovery_known = !w->peers_pending,
+                                        .pending = w->peers_pending,
                                         .disco = i < w->peers_without_jobs ? lacking : other,
                                         .schemas = others,
                                         .origin = w->peers[i].origin};
