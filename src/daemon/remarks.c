@@ -29,6 +29,8 @@ static const struct config_place *place_of(const struct config_origin *o, const 
 }
 
 static void put(struct remarks *r, const char *place, const char *option, const char *fmt, va_list ap)
+    __attribute__((format(printf, 4, 0)));
+static void put(struct remarks *r, const char *place, const char *option, const char *fmt, va_list ap)
 {
     const struct config_origin *at = origin_of(r->c, place);
     struct slice name = name_of(option);

@@ -217,7 +217,7 @@ static void begin(struct peer *peers, size_t n)
 static void look(const struct scene *as, const char *const *gates)
 {
     struct config c = {.feature_gates = gates, .proxy_protocol_from = world.networks};
-    static const struct check_opts alone = {NULL};
+    static const struct check_opts alone = {.config_file = NULL};
     struct scene s = *as;
 
     s.opts = s.opts == NULL ? &alone : s.opts;

@@ -82,7 +82,7 @@ static void too_many_rows(void)
         for (size_t k = 0; columns[k] != NULL; k++)
             table_cell(t, TABLE_PLAIN, "x");
     text = printed(t);
-    ok(strlen(text) > 26 && strcmp(text + strlen(text) - 26, "(33334 more are not shown)\n" + 1) == 0,
+    ok(strlen(text) > 26 && strcmp(text + strlen(text) - 26, "33334 more are not shown)\n") == 0,
        "the rest is counted: %s", text + strlen(text) - 27);
     free(text);
 }
