@@ -28,7 +28,7 @@ def test_seen(world):
     """what differs is shown in any case, and by default nothing follows from it"""
     for name, proxy in world.proxies.items():
         until(lambda p=proxy: p.metric(SKEWED) > 3, "%s to see the difference" % name)
-        check("Group/versions with different schemas: %d (skewed-resources: local)" % proxy.metric(SKEWED) in proxy.get("/statusz")[1],
+        check("the schemas of %d differ (skewed-resources: local)" % proxy.metric(SKEWED) in proxy.get("/statusz")[1],
               proxy.get("/statusz")[1])
         check("apps/v1" in proxy.get("/")[1], "status page")
     answer = world.ask("GET", MAPS)
