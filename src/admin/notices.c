@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "admin/html.h"
+
 enum { NAMED_SERVERS = 8 };
 
 typedef bool server_is(const struct cluster_server *s);
@@ -78,23 +80,13 @@ size_t notices_of(const struct status *s, char text[NOTICES][NOTICE_BYTES])
     return n;
 }
 
-/* As mvproxyctl writes ages. */
 static void put_age(uint64_t ms, struct buf *out)
 {
-    unsigned long long s = (unsigned long long)(ms / 1000);
-
     if (ms == UINT64_MAX)
         return;
-    if (s < 10)
-        buf_printf(out, " (for %llu.%llus)", s, (unsigned long long)(ms % 1000 / 100));
-    else if (s < 120)
-        buf_printf(out, " (for %llus)", s);
-    else if (s < 7200)
-        buf_printf(out, " (for %llum%llus)", s / 60, s % 60);
-    else if (s < 172800)
-        buf_printf(out, " (for %lluh%llum)", s / 3600, s / 60 % 60);
-    else
-        buf_printf(out, " (for %llud%lluh)", s / 86400, s / 3600 % 24);
+    buf_append_str(out, " (for ");
+    html_duration(out, ms);
+    buf_append_str(out, ")");
 }
 
 void notices_skew(const struct status *s, char text[NOTICE_BYTES])

@@ -441,15 +441,25 @@ void fleet_start_proxy(struct fleet *f, unsigned node)
     n->front.server->fault = SIM_FINE;
 }
 
-void fleet_kill_proxy(struct fleet *f, unsigned node)
+/* Nobody reaches it any more. NULL: there is none. */
+static struct node *close_proxy(struct fleet *f, unsigned node)
 {
     struct node *n = &f->nodes[node];
 
     if (n->cluster == NULL)
-        return;
+        return NULL;
     f->changed = loop_now_ms(f->loop);
     n->proxy_since = 0;
     n->front.server->fault = SIM_REFUSE;
+    return n;
+}
+
+void fleet_kill_proxy(struct fleet *f, unsigned node)
+{
+    struct node *n = close_proxy(f, node);
+
+    if (n == NULL)
+        return;
     sim_server_break(n->front.server);
     proxy_free(n->proxy);
     cluster_free(n->cluster);
@@ -467,13 +477,10 @@ static void on_withdrawn(void *arg)
 
 void fleet_stop_proxy(struct fleet *f, unsigned node)
 {
-    struct node *n = &f->nodes[node];
+    struct node *n = close_proxy(f, node);
 
-    if (n->cluster == NULL)
+    if (n == NULL)
         return;
-    f->changed = loop_now_ms(f->loop);
-    n->proxy_since = 0;
-    n->front.server->fault = SIM_REFUSE;
     n->withdrawn = false;
     cluster_stop(n->cluster, on_withdrawn, n);
     for (unsigned ms = 0; !n->withdrawn && ms < WITHDRAWN_MS; ms++)

@@ -279,7 +279,7 @@ static void test_unread(void)
     s.cluster.servers[1].discovery_ms = 1000;
     s.cluster.skewed_ms = UINT64_MAX;
     s.cluster.uneven_ms = 200000;
-    in_all_views(&s, "0 of 20 group/versions are not the same on all servers (for 3m20s), the schemas of 0 differ");
+    in_all_views(&s, "0 of 20 group/versions are not the same on all servers (for 3 m 20 s), the schemas of 0 differ");
     (void)snprintf(s.peers_off, sizeof(s.peers_off), "peer-ca-file is not configured");
     in_all_views(&s, "Peers are not used: peer-ca-file is not configured");
     in_all_views(&s, "not known: peers are not used");
@@ -306,8 +306,8 @@ static void test_many(void)
     servers[0].discovery_ms = servers[1].discovery_ms = 1;
     notices_skew(&s, skew);
     is_str(skew,
-           "2 of 9 group/versions are not the same on all servers that were read (for 5.1s), the schemas of 1 differ "
-           "(for 90s); 1 of 3 servers have never been read",
+           "2 of 9 group/versions are not the same on all servers that were read (for 5.1 s), the schemas of 1 differ "
+           "(for 90 s); 1 of 3 servers have never been read",
            "of how many it is known");
     s.cluster.n = MANY;
     is_u64(notices_of(&s, notices), 2, "two notices");
