@@ -84,7 +84,13 @@ class Terminator(Forwarder):
             while to == self.to:
                 ready = [one for one in (near, far) if one.pending()] or select.select([near, far], [], [], 0.1)[0]
                 for one in ready:
-                    data = one.recv(65536)
+                    one.settimeout(0)
+                    try:
+                        data = one.recv(65536)
+                    except ssl.SSLWantReadError:  # a ticket, or half a record: the other side must not wait for the rest
+                        continue
+                    finally:
+                        one.settimeout(fixture.PATIENCE)
                     (far if one is near else near).sendall(data)
                     if not data:
                         raise ConnectionError
