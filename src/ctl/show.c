@@ -290,7 +290,7 @@ static void print_candidates(struct json_object *list)
     table_print(t);
 }
 
-#define HANGS "Goes to the local server, which does not answer: 503, or none while it hangs"
+#define LOCAL_SILENT "Goes to the local server, which does not answer: 503, or none while it hangs"
 
 /* Where it goes; and what the client sees if nobody there answers. */
 static void print_verdict(struct json_object *result)
@@ -298,13 +298,13 @@ static void print_verdict(struct json_object *result)
     static const struct {
         const char *action, *answered, *unanswered;
     } verdicts[] = {
-        {"local", "Goes to the local server", HANGS},
+        {"local", "Goes to the local server", LOCAL_SILENT},
         {"peer", "Goes to a peer", "Goes to a peer, and none of them answers: 503"},
         {"discovery", "Is answered with merged discovery, or by a server",
          "No server answers who could say who may read it: 503"},
         {"heal by a peer", "Goes to a peer in place of the local server, and is completed with what others have",
          "Goes to a peer in place of the local server, and none of them answers: 503"},
-        {"heal", "Goes to the local server, whose answer is completed with what peers have", HANGS},
+        {"heal", "Goes to the local server, whose answer is completed with what peers have", LOCAL_SILENT},
         {"refuse", "", "Is refused with 503"},
     };
     bool answered = field_truth(result, "answered");
