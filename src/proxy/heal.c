@@ -342,12 +342,15 @@ static size_t most_held(const struct heal *h)
 /* False: the 404 is true, or will be completed. */
 static bool denied(struct job *j)
 {
-    const char *why = j->config->legacy_discovery ? why_withheld(j->served, j->heal, j->judge != NULL) : NULL;
+    const char *why;
 
+    if (!j->config->legacy_discovery)
+        return false;
     if (local_has_drifted(j)) {
         forward_look_again(j, &(struct gvr){j->heal->group, j->heal->version, SLICE_NONE});
         return true;
     }
+    why = why_withheld(j->served, j->heal, j->judge != NULL);
     if (why != NULL) {
         job_drop_back(j);
         job_refuse(j, 503, why);

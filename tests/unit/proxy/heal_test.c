@@ -260,6 +260,22 @@ static void peer_lacks(void)
     }
 }
 
+/* legacy-discovery: off. What the server says goes on as it is, and nothing is read again for it. */
+static void switched_off(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.fails_over = w.local_has_jobs = true;
+    world_start(&w);
+    c = client(&w);
+    (void)asked(&w, c, GET("/apis/batch/v1"));
+    say(conn(&w.local, 0), NOT_FOUND);
+    ok(has(c, "lost"), "switched off: the server's 404 at once");
+    world_close(&w);
+}
+
 /* Discovery said that the local server has it, and it says 404: that is looked at before anybody is told so. */
 static void local_denies(void)
 {
@@ -363,6 +379,7 @@ int main(void)
     }
     peer_is_named();
     peer_lacks();
+    switched_off();
     local_denies();
     schemas();
     left_alone();
