@@ -436,17 +436,14 @@ static void gone(void *arg, struct sim_request *q)
 
 /* ---- lives ---- */
 
-/* What others have written into the Lease stays in it. Memory may fail once, by order of a test. */
+/* What others have written into the Lease stays in it. */
 static void keep_address(struct kube_server *k, char advertise[300], char written[300], struct kube_lease *l)
 {
-    struct arena *a = arena_new(1 << 16);
+    struct arena *a = kube_arena();
     struct lease before;
 
-    if (a == NULL)
-        a = arena_new(1 << 16);
     l->address = NULL;
-    if ((kube_get_lease(k->store, l->name, a, &before) || kube_get_lease(k->store, l->name, a, &before)) &&
-        before.advertise.n > 0) {
+    if (kube_get_lease(k->store, l->name, a, &before) && before.advertise.n > 0) {
         (void)snprintf(advertise, 300, "%.*s", (int)before.advertise.n, before.advertise.p);
         (void)snprintf(written, 300, "%.*s", (int)before.written.n, before.written.p);
         l->address = advertise;

@@ -47,6 +47,8 @@ struct kube_lease {
     bool label_126; /* that of 1.26 instead */
 };
 void kube_put_lease(struct kube_store *s, const struct kube_lease *l);
+/* For the simulation's own work: also where a test has the next allocation fail, once. */
+struct arena *kube_arena(void);
 /* The Lease as it is; text lives in the arena. False: there is none. */
 bool kube_get_lease(struct kube_store *s, const char *name, struct arena *a, struct lease *out);
 /* Counts of writes that succeeded; of "TAG": patches of LEASE_DISCOVERY_ANNOTATION, which are not among the PATCHes. */

@@ -455,20 +455,24 @@ static void reply_lease(struct sim_request *q, unsigned code, const struct kube_
     buf_free(&b);
 }
 
-bool kube_get_lease(struct kube_store *s, const char *name, struct arena *a, struct lease *out)
+static bool read_lease(const struct kube_object *o, struct arena *a, struct lease *out)
 {
-    struct kube_object *o = find(s, KUBE_LEASE, name);
     struct err err = {.text = ""};
     struct buf b;
     bool ok;
 
-    if (o == NULL)
-        return false;
     buf_init(&b, CEILING);
     print_object(&b, KUBE_LEASE, o, o->version);
     ok = lease_parse(a, arena_copy(a, buf_slice(&b)), out, &err);
     buf_free(&b);
     return ok;
+}
+
+bool kube_get_lease(struct kube_store *s, const char *name, struct arena *a, struct lease *out)
+{
+    const struct kube_object *o = find(s, KUBE_LEASE, name);
+
+    return o != NULL && (read_lease(o, a, out) || read_lease(o, a, out));
 }
 
 uint64_t kube_lease_writes(const struct kube_store *s, const char *method)
@@ -500,7 +504,7 @@ static const char *text_of(struct arena *a, struct slice s)
     return text;
 }
 
-static struct arena *new_arena(void)
+struct arena *kube_arena(void)
 {
     struct arena *a = arena_new(CEILING);
 
@@ -600,7 +604,7 @@ static void create_lease(struct kube_store *s, struct arena *a, struct sim_reque
 
 void kube_store_serve_lease(struct kube_store *s, struct slice name, struct sim_request *q)
 {
-    struct arena *a = new_arena();
+    struct arena *a = kube_arena();
     const char *text = name.p == NULL ? NULL : text_of(a, name);
 
     if (text == NULL)

@@ -306,7 +306,7 @@ static void forge(struct schedule *s, unsigned node)
                            .address = address,
                            .renew_us = clock_wall_us(),
                            .duration_s = 3600};
-    struct arena *a = arena_new(1 << 16);
+    struct arena *a = kube_arena();
     struct lease real;
 
     (void)snprintf(hostname, sizeof(hostname), "ghost-%u", (unsigned)ghost);
