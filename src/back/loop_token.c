@@ -4,15 +4,15 @@
 #include <stdio.h>
 
 #include "back/origin.h"
-#include "base/hash.h"
 #include "base/log.h"
+#include "base/random.h"
 
 enum { LOOP_DETECTED = 508 };
 
 void loop_token_make(struct back *b)
 {
-    (void)snprintf(b->loop_token, sizeof(b->loop_token), "%016llx%016llx", (unsigned long long)hash_random(),
-                   (unsigned long long)hash_random());
+    (void)snprintf(b->loop_token, sizeof(b->loop_token), "%016llx%016llx", (unsigned long long)random_u64(),
+                   (unsigned long long)random_u64());
 }
 
 /* Of other groups kube-apiserver hands on what is asked, to the API server that an APIService names. */

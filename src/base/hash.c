@@ -2,8 +2,8 @@
 #include "base/hash.h"
 
 #include <openssl/evp.h>
-#include <stdlib.h>
-#include <unistd.h>
+
+#include "base/random.h"
 
 bool hash_sha256(struct slice data, unsigned char out[HASH_SHA256_BYTES])
 {
@@ -139,15 +139,6 @@ uint64_t hash_siphash(const unsigned char key[HASH_SIP_KEY_BYTES], struct slice 
     return s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
 }
 
-/* ---- random ---- */
-
-/* At most 256 bytes, which the kernel gives whole. */
-static void random_bytes(void *p, size_t n)
-{
-    if (getentropy(p, n) != 0)
-        abort(); /* a kernel without it: nothing here would be safe */
-}
-
 uint64_t hash_seeded(struct slice data)
 {
     static unsigned char seed[HASH_SIP_KEY_BYTES]; /* written once */
@@ -176,46 +167,4 @@ uint64_t hash_quick(struct slice data)
         memcpy(&word, data.p + i, data.n - i);
     h = (h ^ word) * odd;
     return h ^ h >> 32;
-}
-
-uint64_t hash_random(void)
-{
-    /* Drawn in batches: a choice among peers must not cost a system call. */
-    static uint64_t batch[32];
-    static size_t left;
-
-    if (left == 0) {
-        random_bytes(batch, sizeof(batch));
-        left = sizeof(batch) / sizeof(batch[0]);
-    }
-    return batch[--left];
-}
-
-uint64_t hash_random_below(uint64_t bound)
-{
-    /* Values below 2^64 mod bound are drawn again: they would favour small results. */
-    uint64_t least = -bound % bound;
-    uint64_t v;
-
-    do
-        v = hash_random();
-    while (v < least);
-    return v % bound;
-}
-
-void hash_uuid(char out[37])
-{
-    unsigned char raw[16];
-    char hex[33];
-
-    random_bytes(raw, sizeof(raw));
-    raw[6] = (unsigned char)((raw[6] & 0x0f) | 0x40);
-    raw[8] = (unsigned char)((raw[8] & 0x3f) | 0x80);
-    hash_hex(raw, sizeof(raw), false, hex);
-    for (size_t i = 0; i < 32; i++) {
-        if (i == 8 || i == 12 || i == 16 || i == 20)
-            *out++ = '-';
-        *out++ = hex[i];
-    }
-    *out = '\0';
 }

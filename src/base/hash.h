@@ -27,11 +27,5 @@ uint64_t hash_siphash(const unsigned char key[HASH_SIP_KEY_BYTES], struct slice 
 uint64_t hash_seeded(struct slice data);
 /* Fast, unseeded, easily made to collide: only to tell apart quickly what is compared as well. */
 uint64_t hash_quick(struct slice data);
-/* Uniform random, from getrandom(2). */
-uint64_t hash_random(void);
-/* Uniform in [0, bound); bound > 0. */
-uint64_t hash_random_below(uint64_t bound);
-/* RFC 4122 version 4, lower case, 36 characters + NUL. */
-void hash_uuid(char out[37]);
 
 #endif

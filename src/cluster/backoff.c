@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cluster/backoff.h"
-
-#include "base/hash.h"
+#include "base/random.h"
 
 void backoff_init(struct backoff *b, uint64_t first_ms, uint64_t max_ms)
 {
@@ -18,7 +17,7 @@ uint64_t jitter_ms(uint64_t ms, unsigned percent)
 {
     uint64_t spread = ms * percent / 100;
 
-    return ms - spread + hash_random_below(2 * spread + 1);
+    return ms - spread + random_below(2 * spread + 1);
 }
 
 uint64_t backoff_next(struct backoff *b)

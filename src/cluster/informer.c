@@ -2,9 +2,9 @@
 #include "cluster/informer.h"
 
 #include "base/buf.h"
-#include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "base/state.h"
 #include "base/strmap.h"
 #include "cluster/api.h"
@@ -418,7 +418,7 @@ static void end_watch(struct informer *i, bool relist, const char *why)
         return;
     }
     /* The server's timeout, as agreed: go on where it stopped. */
-    wait_ms(i, hash_random_below(100));
+    wait_ms(i, random_below(100));
 }
 
 static void take_error(struct informer *i, const struct watch_event *ev)
@@ -525,7 +525,7 @@ static const struct api_stream_handler stream_handler = {.on_head = on_head, .on
 static void start_watch(struct informer *i)
 {
     struct buf target;
-    uint64_t timeout_s = WATCH_MIN_S + hash_random_below(WATCH_MIN_S + 1);
+    uint64_t timeout_s = WATCH_MIN_S + random_below(WATCH_MIN_S + 1);
 
     move(i, STATE_OPENING);
     i->bookmarked = false;

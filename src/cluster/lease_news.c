@@ -5,10 +5,10 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metric.h"
+#include "base/random.h"
 #include "cluster/api.h"
 #include "cluster/backoff.h"
 #include "kube/lease.h"
@@ -178,7 +178,7 @@ struct lease_news *lease_news_new(const struct lease_news_opts *o)
     n->o = *o;
     n->loop = api_loop(o->api);
     n->window_ms = loop_now_ms(n->loop);
-    (void)snprintf(n->process, sizeof(n->process), "%04x", (unsigned)(hash_random() & 0xffff));
+    (void)snprintf(n->process, sizeof(n->process), "%04x", (unsigned)(random_u64() & 0xffff));
     backoff_init(&n->backoff, RETRY_FIRST_MS, RETRY_MAX_MS);
     n->arena = arena_new(2 * LIMIT_WATCH_LINE_BYTES);
     n->timer = loop_timer_new(n->loop, on_timer, n);

@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/limits.h"
+#include "base/random.h"
 #include "kube/server_id.h"
 
 enum { HOLDER_BYTES = SERVER_ID_BYTES + 37, LABEL_MAX = 63 };
@@ -22,7 +22,7 @@ static void make_holder(struct own_lease *o)
 {
     char uuid[37];
 
-    hash_uuid(uuid);
+    random_uuid(uuid);
     (void)snprintf(o->holder, sizeof(o->holder), "%.*s_%s", SERVER_ID_CHARS, o->id, uuid);
 }
 

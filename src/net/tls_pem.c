@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/limits.h"
+#include "base/random.h"
 
 const char *tls_reason(void)
 {
@@ -47,7 +48,7 @@ void tls_digest_add(struct tls_digest *d, struct slice data)
     if (!hash_sha256(data, both + HASH_SHA256_BYTES) ||
         !hash_sha256(slice_of((const char *)both, sizeof(both)), d->bytes))
         for (size_t i = 0; i < sizeof(d->bytes); i++)
-            d->bytes[i] = (unsigned char)hash_random();
+            d->bytes[i] = (unsigned char)random_u64();
 }
 
 /* ---- files ---- */

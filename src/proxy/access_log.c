@@ -7,6 +7,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/nearest.h"
+#include "base/random.h"
 #include "proxy/redact.h"
 
 /* ---- which ---- */
@@ -65,7 +66,7 @@ static bool is_drawn(const struct access_log *l, const struct request_summary *e
 
     if (l->sample <= 1)
         return true;
-    return e->audit_id.n > 0 ? hash_siphash(same, e->audit_id) % l->sample == 0 : hash_random_below(l->sample) == 0;
+    return e->audit_id.n > 0 ? hash_siphash(same, e->audit_id) % l->sample == 0 : random_below(l->sample) == 0;
 }
 
 bool access_log_selects(const struct access_log *l, const struct request_summary *e, bool from_peer, uint64_t us)

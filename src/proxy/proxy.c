@@ -3,8 +3,8 @@
 
 #include "back/loop_token.h"
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "http/hop.h"
 #include "kube/status.h"
 #include "net/loop.h"
@@ -353,7 +353,7 @@ struct proxy *proxy_new(struct loop *l, struct back *b, struct cluster *c, struc
     p->request_metrics = request_metrics_new(m);
     p->insight = insight_new(m);
     p->audit = audit_new(l, m);
-    p->dice = hash_random();
+    p->dice = random_u64();
     list_init(&p->under_way);
     list_init(&p->long_running);
     list_init(&p->tunnels);

@@ -2,9 +2,9 @@
 #include "proxy/request_metrics.h"
 
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/limits.h"
 #include "base/metric.h"
+#include "base/random.h"
 #include "proxy/request_labels.h"
 
 #include <stdio.h>
@@ -181,7 +181,7 @@ struct slice request_summary_own_audit_id(struct request_summary *e, struct aren
     char uuid[37];
 
     if (e->audit_id.n == 0) {
-        hash_uuid(uuid);
+        random_uuid(uuid);
         e->audit_id = arena_copy(a, slice_str(uuid));
     }
     return e->audit_id;

@@ -291,15 +291,27 @@ bool sim_settle(struct loop *l, unsigned most)
 
 /* ---- random numbers: the same in every story (-Wl,--wrap) ---- */
 
-uint64_t __wrap_hash_random(void);
-uint64_t __wrap_hash_random_below(uint64_t bound);
+void __wrap_random_bytes(void *p, size_t n);
+uint64_t __wrap_random_u64(void);
+uint64_t __wrap_random_below(uint64_t bound);
+void __wrap_random_uuid(char out[37]);
 
-uint64_t __wrap_hash_random(void)
+void __wrap_random_bytes(void *p, size_t n)
+{
+    memset(p, 0x5a, n);
+}
+
+uint64_t __wrap_random_u64(void)
 {
     return clock_us() * 0x9e3779b97f4a7c15u;
 }
 
-uint64_t __wrap_hash_random_below(uint64_t bound)
+uint64_t __wrap_random_below(uint64_t bound)
 {
-    return __wrap_hash_random() % bound;
+    return __wrap_random_u64() % bound;
+}
+
+void __wrap_random_uuid(char out[37])
+{
+    (void)snprintf(out, 37, "00000000-0000-4000-8000-%012llx", (unsigned long long)clock_us() & 0xffffffffffff);
 }

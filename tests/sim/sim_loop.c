@@ -29,7 +29,7 @@ struct loop {
 };
 
 static const int64_t wall_start_us = 1764000000000000; /* some day in 2025 */
-static uint64_t random_state = 1;
+static uint64_t random_state = 1, uuids;
 
 static void set_clock(struct loop *l)
 {
@@ -320,13 +320,22 @@ uint64_t sim_turns(const struct loop *l)
 void sim_seed(uint64_t seed)
 {
     random_state = seed == 0 ? 1 : seed;
+    uuids = 0;
 }
 
-/* The linker puts these in place of base/hash.c's (-Wl,--wrap): xorshift64*. */
-uint64_t __wrap_hash_random(void);
-uint64_t __wrap_hash_random_below(uint64_t bound);
+/* The linker puts these in place of base/random.c's (-Wl,--wrap): xorshift64*. */
+void __wrap_random_bytes(void *p, size_t n);
+uint64_t __wrap_random_u64(void);
+uint64_t __wrap_random_below(uint64_t bound);
+void __wrap_random_uuid(char out[37]);
 
-uint64_t __wrap_hash_random(void)
+/* Map seeds: the order in maps is the same in each process. */
+void __wrap_random_bytes(void *p, size_t n)
+{
+    memset(p, 0x5a, n);
+}
+
+uint64_t __wrap_random_u64(void)
 {
     random_state ^= random_state >> 12;
     random_state ^= random_state << 25;
@@ -334,7 +343,12 @@ uint64_t __wrap_hash_random(void)
     return random_state * 2685821657736338717u;
 }
 
-uint64_t __wrap_hash_random_below(uint64_t bound)
+uint64_t __wrap_random_below(uint64_t bound)
 {
-    return __wrap_hash_random() % bound;
+    return __wrap_random_u64() % bound;
+}
+
+void __wrap_random_uuid(char out[37])
+{
+    (void)snprintf(out, 37, "00000000-0000-4000-8000-%012llx", (unsigned long long)++uuids & 0xffffffffffff);
 }

@@ -16,7 +16,7 @@ bool sim_run_until(struct loop *l, uint64_t max_ms, bool (*done)(void *arg), voi
 void sim_pause_ms(struct loop *l, uint64_t ms);
 /* Turns (a timer's callback and what was deferred in it) since the start. */
 uint64_t sim_turns(const struct loop *l);
-/* Seeds the jitter (base/hash.h's random numbers): the same seed gives the same run. */
+/* Seeds the jitter (base/random.h's numbers): the same seed gives the same run. */
 void sim_seed(uint64_t seed);
 
 #endif

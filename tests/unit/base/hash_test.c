@@ -124,34 +124,6 @@ static void quick(void)
     is_u64(same, 0, "every byte counts for the quick one, too");
 }
 
-static void random_values(void)
-{
-    bool below = true, one = true;
-    unsigned seen = 0;
-    char a[37], b[37];
-
-    for (int i = 0; i < 1000; i++) {
-        uint64_t v = hash_random_below(7);
-
-        below = below && v < 7;
-        one = one && hash_random_below(1) == 0;
-        seen |= 1u << v;
-    }
-    ok(below, "below the bound");
-    ok(one, "below one is zero");
-    is_u64(seen, 0x7f, "every value turns up in 1000 draws");
-    ok(hash_random() != hash_random(), "two draws differ");
-
-    hash_uuid(a);
-    hash_uuid(b);
-    is_u64(strlen(a), 36, "length of a UUID");
-    is_u64(strspn(a, "0123456789abcdef-"), 36, "its characters");
-    ok(a[8] == '-' && a[13] == '-' && a[18] == '-' && a[23] == '-', "its dashes");
-    is_int(a[14], '4', "version 4");
-    ok(strchr("89ab", a[19]) != NULL, "variant of RFC 4122");
-    ok(strcmp(a, b) != 0, "the next one differs");
-}
-
 int main(void)
 {
     seeds();
@@ -159,6 +131,5 @@ int main(void)
     base32();
     sip();
     quick();
-    random_values();
     return tap_end();
 }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/hash.h"
+#include "base/random.h"
 #include "base/strmap.h"
 #include "cluster/cluster_view.h"
 #include "cluster/work.h"
@@ -179,24 +179,24 @@ static struct served *random_world(void)
     struct served_input in = {.local_id = "apiserver-0",
                               .local_etag = {SLICE_LIT("")},
                               .peers = peers,
-                              .n_peers = hash_random_below(SMALL_SERVERS),
+                              .n_peers = random_below(SMALL_SERVERS),
                               .excluded = &excluded,
-                              .n_excluded = hash_random_below(2)};
+                              .n_excluded = random_below(2)};
     struct served *s;
     int kinds[SMALL_GROUPS], hashes[SMALL_GROUPS];
 
     for (size_t i = 0; i < SMALL_SERVERS; i++) {
         for (size_t g = 0; g < SMALL_GROUPS; g++) {
-            kinds[g] = (int)hash_random_below(8) == 0 ? (int)hash_random_below(3) : 1;
-            hashes[g] = (int)hash_random_below(6) == 0 ? (int)hash_random_below(3) : 1;
+            kinds[g] = (int)random_below(8) == 0 ? (int)random_below(3) : 1;
+            hashes[g] = (int)random_below(6) == 0 ? (int)random_below(3) : 1;
         }
-        discos[i] = hash_random_below(6) == 0
+        discos[i] = random_below(6) == 0
                         ? NULL
-                        : describe(kinds, SMALL_GROUPS, hash_random_below(5) == 0 ? (int)hash_random_below(3) : 1);
-        indexes[i] = hash_random_below(4) == 0 ? NULL : schemas(hashes, SMALL_GROUPS);
+                        : describe(kinds, SMALL_GROUPS, random_below(5) == 0 ? (int)random_below(3) : 1);
+        indexes[i] = random_below(4) == 0 ? NULL : schemas(hashes, SMALL_GROUPS);
         if (i > 0)
             peers[i - 1] = (struct served_peer){.id = "apiserver-x",
-                                                .life = hash_random_below(4) == 0 ? SERVED_LAPSED : SERVED_LIVE,
+                                                .life = random_below(4) == 0 ? SERVED_LAPSED : SERVED_LIVE,
                                                 .disco = discos[i],
                                                 .schemas = indexes[i]};
     }
@@ -218,7 +218,7 @@ static void small(void)
         struct served *s = random_world();
         struct comparison *c = comparison_new(s, NULL);
 
-        while (comparison_step(c, 1 + hash_random_below(7)) == STEP_MORE)
+        while (comparison_step(c, 1 + random_below(7)) == STEP_MORE)
             continue;
         wrong += !is_right(s, comparison_result(c));
         uneven += comparison_result(c)->uneven > 0;

@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/metric.h"
+#include "base/random.h"
 #include "kube/server_id.h"
 #include "lib/tap.h"
 #include "sim/world.h"
@@ -269,13 +269,13 @@ static void restarts_over_and_over(void)
     for (unsigned i = 0; i < 200; i++) {
         kube_stop(b, true);
         for (unsigned n = 0; n < 10; n++) {
-            sim_run_ms(w.loop, hash_random_below(3000));
+            sim_run_ms(w.loop, random_below(3000));
             denied +=
                 !world_peer_serves(&w, b, "batch", "v1", "jobs") && !served_unknown_peer(cluster_served(w.cluster));
         }
         kube_start(b, 0);
         for (unsigned n = 0; n < 10; n++) {
-            sim_run_ms(w.loop, hash_random_below(30));
+            sim_run_ms(w.loop, random_below(30));
             denied +=
                 !world_peer_serves(&w, b, "batch", "v1", "jobs") && !served_unknown_peer(cluster_served(w.cluster));
         }

@@ -608,11 +608,12 @@ static void was_found(void)
  */
 static void check_seed(uint64_t number)
 {
-    uint64_t first = 0, second = 0;
+    uint64_t first = 0, second = 0, calls = mem_calls(), again;
 
     (void)run(number, KINDS, false, &first);
+    again = mem_calls();
     (void)run(number, KINDS, false, &second);
-    if (first != second)
+    if (first != second || again - calls != mem_calls() - again)
         tap_bail("a schedule is another the second time: built with -flto?");
 }
 
