@@ -293,6 +293,7 @@ static void toggle_peers(struct schedule *s, unsigned node)
     schedule_say(s, "mvproxy %u reloads with%s peers", node, on ? "" : "out");
     schedule_withdraw(s, node);
     fleet_set_peers(s->fleet, node, on);
+    schedule_note(s); /* what it knew of others is no longer expected of requests that it has in hand */
 }
 
 /* By whoever may write Leases: a server that is not there, or another tag in the Lease of one that is. */
