@@ -135,7 +135,7 @@ static const struct option table[] = {
     {.name = "discovery-refresh-interval", .type = OPTION_DURATION, FIELD(discovery_refresh_interval), .initial = "30s", .min = 1000, .max = HOUR_MS,
      .section = SECTION, .argument = "DURATION", .help = "How often every server's discovery is read again (a conditional request); events make it at once."},
     {.name = "legacy-discovery", .type = OPTION_TEXT, FIELD(legacy_discovery), .initial = "auto", .choices = "auto|on|off", .section = SECTION,
-     .argument = "WHEN", .help = "Whether discovery in its legacy form (/apis, /apis/GROUP, /api/v1, /apis/GROUP/VERSION) is completed with what only peers serve: while servers differ (auto; on means the same), or never (off: the local API server's answers as they are). Where nothing differs they are not touched in any case."},
+     .argument = "WHEN", .help = "Whether discovery in its legacy form (/apis, /apis/GROUP, /api/v1, /apis/GROUP/VERSION) is completed with what only peers serve: while servers differ (auto; on means the same), or never (off: the local API server's answers as they are, and 503 while it is away). Where nothing differs they are not touched in any case."},
     {.name = "discovery-authz-ttl", .type = OPTION_DURATION, FIELD(discovery_authz_ttl), .initial = "10s", .min = 0, .max = HOUR_MS,
      .section = SECTION, .argument = "DURATION", .help = "How long the local API server's permission to read /apis is remembered per credential. 0: asked every time."},
 #undef SECTION

@@ -225,7 +225,7 @@ static void on_verdict_head(void *arg, const struct http_head *head, struct http
         authz_cache_deny(j->proxy->authz, j->credential);
     if (is_passed_on(j)) {
         j->peer = j->judge;
-        j->summary.peer = j->peer != NULL ? j->peer->id : NULL;
+        j->summary.peer = j->peer != NULL ? j->peer->host : NULL;
         forward_relay_head(j, head, body);
     }
     if (j->verdict == VERDICT_ALLOWED)

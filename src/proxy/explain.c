@@ -43,15 +43,14 @@ static const char *reason_of(enum route_row row)
     return row < ROUTE_ROWS && sentences[row] != NULL ? sentences[row] : "";
 }
 
-static const char *action_of(const struct proxy *p, const struct route *r)
+static const char *action_of(const struct route *r)
 {
     static const char *const names[] = {
         [ROUTE_LOCAL] = "local", [ROUTE_PEER] = "peer",       [ROUTE_DISCOVERY] = "discovery",
         [ROUTE_HEAL] = "heal",   [ROUTE_REFRESH] = "refresh", [ROUTE_REFUSE] = "refuse",
     };
 
-    return names[r->action == ROUTE_HEAL && r->n_candidates == 0 && !p->config->legacy_discovery ? ROUTE_LOCAL
-                                                                                                 : r->action];
+    return names[r->action];
 }
 
 static bool is_healthy(const struct served_peer *p, void *arg)
@@ -164,13 +163,18 @@ static void fail_over_discovery(const struct proxy *p, const struct explain_quer
                                 struct route *r)
 {
     bool away = rq->failover && !rq->rerouted && (rq->local_state != READINESS_READY || is_local_silent(q, rq->served));
-    const char *refused = p->config->legacy_discovery ? heal_outlook(rq->served, rq->info->path, away) : NULL;
+    const char *refused;
 
     if (r->action != ROUTE_HEAL && r->action != ROUTE_DISCOVERY)
         return;
+    if (r->action == ROUTE_HEAL && heal_leaves(p->config, rq->info->path)) {
+        r->action = ROUTE_LOCAL;
+        return;
+    }
     for (size_t i = 0; away && i < served_n_peers(rq->served) && r->n_candidates < ROUTE_MAX_CANDIDATES; i++)
         if (judge_may_be(served_peer_at(rq->served, i), q->user != NULL))
             r->candidates[r->n_candidates++] = (uint16_t)i;
+    refused = heal_outlook(rq->served, rq->info->path, away);
     if (refused != NULL) {
         r->action = ROUTE_REFUSE;
         r->message = refused;
@@ -226,7 +230,7 @@ static void put_answer(struct proxy *p, const struct explain_query *q, const str
         name_unread(s, &r);
     w = json_open(out, '{');
     put_info(&w, info);
-    json_text(&w, "action", action_of(p, &r));
+    json_text(&w, "action", action_of(&r));
     json_text(&w, "row", route_row_name(r.row));
     json_bool(&w, "refreshesDiscovery", r.local_miss);
     if (r.action == ROUTE_REFUSE) {

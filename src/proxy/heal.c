@@ -60,6 +60,20 @@ static void name_subject(struct slice path, struct heal *h)
     }
 }
 
+/* Of which the answers of one server are not those of another. */
+static bool is_legacy_discovery(const struct heal *h)
+{
+    return h->kind == KIND_GROUPS || h->kind == KIND_GROUP || h->kind == KIND_RESOURCES;
+}
+
+bool heal_leaves(const struct proxy_config *c, struct slice path)
+{
+    struct heal h = {.kind = KIND_OTHER};
+
+    name_subject(path, &h);
+    return !c->legacy_discovery && is_legacy_discovery(&h);
+}
+
 static const struct disco_doc *half_of(const struct disco *d, enum served_half half)
 {
     if (d == NULL)
@@ -151,7 +165,7 @@ static bool may_complete(const struct job *j, struct heal *h, bool away)
         return false;
     if (h->kind == KIND_SCHEMAS)
         return away || lacks_schemas(j);
-    return j->config->legacy_discovery && differs(j, h, away) && takes_text(j, h);
+    return differs(j, h, away) && takes_text(j, h);
 }
 
 /* ---- the answer, completed ---- */
@@ -200,6 +214,7 @@ static bool make_head(struct job *j, struct slice etag, struct http_head *out)
     struct arena *a = exchange_arena(j->x);
     size_t kept = 0;
 
+    request_summary_note_answer(&j->summary, j->heal->head);
     if (!rewrite_response(j->heal->head, &from, a, out))
         return false;
     for (size_t i = 0; i < out->n_fields; i++)
@@ -248,6 +263,7 @@ static void relay_head_only(struct job *j, const struct http_head *head)
     struct rewrite_origin from = {.served_by = j->peer != NULL ? j->peer->id : NULL};
     struct http_head out;
 
+    request_summary_note_answer(&j->summary, head);
     if (rewrite_response(head, &from, exchange_arena(j->x), &out))
         deliver(j, &out, (struct http_body){HTTP_BODY_NONE, 0});
     else
@@ -344,8 +360,6 @@ static bool denied(struct job *j)
 {
     const char *why;
 
-    if (!j->config->legacy_discovery)
-        return false;
     if (local_has_drifted(j)) {
         forward_look_again(j, &(struct gvr){j->heal->group, j->heal->version, SLICE_NONE});
         return true;
@@ -463,7 +477,8 @@ void heal(struct job *j)
         job_refuse(j, 503, STATUS_NO_MEMORY);
         return;
     }
-    if (exchange_wants_upgrade(j->x) || exchange_request_body(j->x).kind != HTTP_BODY_NONE) {
+    if (exchange_wants_upgrade(j->x) || exchange_request_body(j->x).kind != HTTP_BODY_NONE ||
+        heal_leaves(j->config, j->info.path)) {
         forward_local(j);
         return;
     }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `/apis`: who gets the merged document, in which form, and what is asked of the local server for it. */
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "base/log.h"
 #include "front/front.h"
 #include "net/loop.h"
 #include "unit/proxy/world.h"
@@ -102,6 +104,34 @@ static void denied(void)
         is_u64(w.local.n_conns, 1, "%u: all on one connection", statuses[i]);
         world_close(&w);
     }
+}
+
+/* In the place of the local server, which is away. */
+static void peer_denies(void)
+{
+    char *logged = NULL;
+    size_t n = 0;
+    FILE *log = open_memstream(&logged, &n);
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.opts.access_log.all = w.fails_over = true;
+    w.local_state = READINESS_UNREACHABLE;
+    w.peer_host = "cp-b";
+    world_start(&w);
+    log_set_stream(log);
+    c = client(&w);
+    say(c, ASK("GET", V2, ""));
+    (void)has(conn(&w.peers[0], 0), "\r\n\r\n");
+    say(conn(&w.peers[0], 0), "HTTP/1.1 403 No\r\nContent-Length: 4\r\n\r\nnope");
+    ok(has(c, "nope"), "a peer's no");
+    world_settle(&w);
+    log_set_stream(stderr);
+    (void)fclose(log);
+    ok(strstr(logged, "peer=\"cp-b\"") != NULL, "is logged by its host: %s", logged);
+    free(logged);
+    world_close(&w);
 }
 
 static void in_trouble(void)
@@ -364,6 +394,7 @@ int main(void)
     allowed();
     changed_locally();
     denied();
+    peer_denies();
     in_trouble();
     protobuf();
     pretty();

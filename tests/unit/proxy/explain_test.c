@@ -245,6 +245,10 @@ static void not_completed(void)
     world_init(&w, 1);
     w.opts.legacy_discovery = false;
     explains(&w, &q, "\"action\":\"local\"", "legacy-discovery: off");
+    world_init(&w, 1);
+    w.fails_over = w.local_has_jobs = true;
+    w.local_state = READINESS_UNREACHABLE;
+    explains(&w, &q, "\"action\":\"local\"", "and while the local server is away");
 }
 
 static void unauthorized(void)

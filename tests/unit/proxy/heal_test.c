@@ -33,7 +33,8 @@ static void say_ok(struct side *s, const char *body)
 
     (void)snprintf(
         head, sizeof(head),
-        "HTTP/1.1 200 OK\r\nContent-Type: text/x\r\nETag: \"own\"\r\nX-More: 1\r\nContent-Length: %zu\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nAudit-Id: of-the-server\r\nContent-Type: text/x\r\nETag: \"own\"\r\nX-More: 1\r\n"
+        "Content-Length: %zu\r\n\r\n",
         strlen(body));
     say(s, head);
     say(s, body);
@@ -205,6 +206,7 @@ static void peer_is_named(void)
     log_set_stream(stderr);
     (void)fclose(log);
     ok(strstr(logged, "\"Request\"") != NULL && strstr(logged, "peer=\"cp-b\"") != NULL, "it is logged by its host");
+    ok(strstr(logged, "auditID=\"of-the-server\"") != NULL, "and with the Audit-Id that its answer has: %s", logged);
     free(logged);
     world_close(&w);
 }
@@ -274,6 +276,35 @@ static void switched_off(void)
     say(conn(&w.local, 0), NOT_FOUND);
     ok(has(c, "lost"), "switched off: the server's 404 at once");
     world_close(&w);
+}
+
+/* Nor is a peer asked in its place, which serves something else: that no document completes. */
+static void switched_off_and_away(void)
+{
+    static const struct {
+        const char *request;
+        bool peer_asked;
+    } rows[] = {
+        {GET("/apis"), false},          {GET("/apis/batch"), false}, {GET("/apis/batch/v1"), false},
+        {GET("/apis/other/v1"), false}, {GET("/api/v1"), false},     {GET("/openapi/v3"), true},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct world w;
+        struct side *c;
+
+        world_init(&w, 1);
+        w.fails_over = w.local_has_jobs = w.local.refuse = true;
+        w.local_state = READINESS_UNREACHABLE;
+        world_start(&w);
+        c = client(&w);
+        say(c, rows[i].request);
+        if (rows[i].peer_asked)
+            ok(has(conn(&w.peers[0], 0), "\r\n\r\n"), "%.20s: a peer is asked", rows[i].request);
+        else
+            ok(has(c, "HTTP/1.1 503 ") && w.peers[0].n_conns == 0, "%.20s: 503, and no peer is asked", rows[i].request);
+        world_close(&w);
+    }
 }
 
 /* Discovery said that the local server has it, and it says 404: that is looked at before anybody is told so. */
@@ -380,6 +411,7 @@ int main(void)
     peer_is_named();
     peer_lacks();
     switched_off();
+    switched_off_and_away();
     local_denies();
     schemas();
     left_alone();
