@@ -127,7 +127,13 @@ static void *must(void *p)
 
 void *must_zalloc(size_t size)
 {
-    return must(calloc(1, size == 0 ? 1 : size));
+    void *p;
+
+    if (size > KEPT_BYTES)
+        return must(calloc(1, size));
+    p = must(malloc(size == 0 ? 1 : size));
+    memset(p, 0, size);
+    return p;
 }
 
 char *must_slicedup(struct slice s)

@@ -19,8 +19,7 @@ struct request_metrics {
     struct metric *tunnels, *tunnel_bytes_in, *tunnel_bytes_out;
     struct metric *by_route[ROUTE_ROWS];                            /* children of durations, looked up once */
     struct metric *unavailable[ROUTE_ROWS], *resources[ROUTE_ROWS]; /* [0]: no route */
-    struct slice code_text[ACCOUNT_CODES];
-    char code_digits[ACCOUNT_CODES][4];
+    char code_digits[ACCOUNT_CODES][4];                             /* "": not asked for yet */
     uint64_t open_tunnels;
 };
 
@@ -113,11 +112,6 @@ struct request_metrics *request_metrics_new(struct metrics *m)
     /* Those with an alert are 0 from the start: a series that begins with 1 has not grown. */
     (void)metric_child(a->retries, (struct slice[]){SLICE_LIT("peer-not-found")});
     (void)metric_child(a->retries, (struct slice[]){SLICE_LIT("local-not-found")});
-    for (unsigned i = 0; i < ACCOUNT_CODES; i++) {
-        int n = snprintf(a->code_digits[i], sizeof(a->code_digits[i]), "%u", i);
-
-        a->code_text[i] = slice_of(a->code_digits[i], (size_t)n);
-    }
     return a;
 }
 
@@ -126,9 +120,15 @@ void request_metrics_free(struct request_metrics *a)
     mem_free(a);
 }
 
-static struct slice code_of(const struct request_metrics *a, unsigned status)
+/* Printed once. */
+static struct slice code_of(struct request_metrics *a, unsigned status)
 {
-    return a->code_text[status < ACCOUNT_CODES ? status : 0];
+    unsigned code = status < ACCOUNT_CODES ? status : 0;
+    char *digits = a->code_digits[code];
+
+    if (digits[0] == '\0')
+        (void)snprintf(digits, sizeof(a->code_digits[0]), "%u", code);
+    return slice_str(digits);
 }
 
 /* Anybody can ask for any name: only those that some server has become label values. */

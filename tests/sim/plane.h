@@ -46,6 +46,7 @@ struct plane {
 /* Once in a process; the snapshot of the cluster is the same for all. */
 void plane_prepare(void);
 void plane_unprepare(void);
+/* `p` is all zero, or one that was closed. */
 void plane_open(struct plane *p, const struct plane_opts *o);
 /* Ends all, and checks that nothing is left. */
 void plane_close(struct plane *p);

@@ -6,15 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-void bytes_add(struct bytes *b, struct slice s)
+/* Room for so many more. */
+static char *grow(struct bytes *b, size_t n)
 {
-    if (s.n == 0)
-        return;
-    b->p = realloc(b->p, b->n + s.n);
+    b->p = realloc(b->p, b->n + n);
     if (b->p == NULL)
         abort();
-    memcpy(b->p + b->n, s.p, s.n);
-    b->n += s.n;
+    b->n += n;
+    return b->p + b->n - n;
+}
+
+void bytes_add(struct bytes *b, struct slice s)
+{
+    if (s.n > 0)
+        memcpy(grow(b, s.n), s.p, s.n);
 }
 
 void bytes_say(struct bytes *b, const char *fmt, ...)
@@ -64,11 +69,14 @@ bool lines_field(struct slice *rest, struct slice *name, struct slice *value)
 
 void bytes_pattern(struct bytes *b, unsigned k, size_t from, size_t n)
 {
-    char unit[5];
+    char unit[5], *to;
 
+    if (n == 0)
+        return;
     (void)snprintf(unit, sizeof(unit), "%04x", k & 0xffff);
+    to = grow(b, n);
     for (size_t i = 0; i < n; i++)
-        bytes_add(b, slice_of(&unit[(from + i) % 4], 1));
+        to[i] = unit[(from + i) % 4];
 }
 
 bool pattern_holds(struct slice s, unsigned k, size_t from)
