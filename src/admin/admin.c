@@ -16,11 +16,13 @@
 #include "admin/status.h"
 #include "admin/status_page.h"
 #include "admin/untaken.h"
+#include "admin/yaml_text.h"
 #include "admin/zpages.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "http/gzip.h"
+#include "http/negotiate.h"
 #include "net/loop_internal.h"
 #include "net/sockopt.h"
 #include "net/tls_bufferevent.h"
@@ -55,7 +57,7 @@ struct admin {
 struct call {
     struct admin *admin;
     struct evhttp_request *req;
-    struct slice path, query, accept, accept_encoding, host;
+    struct slice path, query, accept, accept_encoding, user_agent, host;
     enum access_verdict verdict;
     unsigned status;
     const char *content_type, *encoding; /* encoding NULL: as it is */
@@ -108,22 +110,35 @@ static void serve_health(struct call *c)
     c->status = health_answer(c->admin->health, c->path, c->query, &c->body);
 }
 
+/* As all errors of kube-apiserver: in YAML for who asks for any. */
+static void not_acceptable(struct call *c)
+{
+    static const struct slice status = SLICE_LIT(
+        "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"only "
+        "the following media types are accepted: application/json, application/yaml, text/plain\",\"reason\":"
+        "\"NotAcceptable\",\"code\":406}\n");
+    enum negotiate_format format;
+
+    c->status = 406;
+    (void)negotiate_plain(c->accept, NEGOTIATE_OFFER_YAML, &format);
+    c->content_type = format == NEGOTIATE_YAML ? "application/yaml" : "application/json";
+    if (format == NEGOTIATE_YAML)
+        (void)yaml_text_from_json(status, &c->body);
+    else
+        buf_append(&c->body, status);
+}
+
 static bool accepts(struct call *c, enum zpage which, enum zpage_form *form)
 {
-    *form = zpage_negotiate(which, c->accept);
-    if (*form != ZPAGE_NOT_ACCEPTABLE) {
-        c->content_type = zpage_content_type(which, *form);
-        c->warning = zpage_warning(which, *form);
-        return true;
+    *form = zpage_negotiate(which, c->accept,
+                            negotiate_pretty_asked(slice_str(evhttp_request_get_uri(c->req)), c->user_agent));
+    if (*form == ZPAGE_NOT_ACCEPTABLE) {
+        not_acceptable(c);
+        return false;
     }
-    c->status = 406;
-    c->content_type = "application/json";
-    buf_append_str(
-        &c->body,
-        "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"only "
-        "the following media types are accepted: application/json, text/plain\",\"reason\":"
-        "\"NotAcceptable\",\"code\":406}\n");
-    return false;
+    c->content_type = zpage_content_type(which, *form);
+    c->warning = zpage_warning(which, *form);
+    return true;
 }
 
 /* A failure is the body's, and becomes a 500. */
@@ -389,6 +404,7 @@ static void respond(struct evhttp_request *req, void *arg)
         .query = slice_str(uri == NULL ? NULL : evhttp_uri_get_query(uri)),
         .accept = slice_str(evhttp_find_header(headers, "Accept")),
         .accept_encoding = slice_str(evhttp_find_header(headers, "Accept-Encoding")),
+        .user_agent = slice_str(evhttp_find_header(headers, "User-Agent")),
         .host = slice_str(evhttp_find_header(headers, "Host")),
         .status = HTTP_OK,
         .content_type = "text/plain; charset=utf-8",

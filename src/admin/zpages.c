@@ -3,7 +3,9 @@
 
 #include <time.h>
 
+#include "admin/yaml_text.h"
 #include "http/negotiate.h"
+#include "kube/json_indent.h"
 
 #define GROUP "config.k8s.io"
 #define VERSION "v1beta1"
@@ -25,36 +27,43 @@ static bool is(struct slice s, const char *text)
     return slice_eq(s, slice_str(text));
 }
 
-static enum zpage_form named_form(const struct negotiate_clause *c, enum zpage which)
+static enum zpage_form named_form(const struct negotiate_clause *c, enum zpage which, bool pretty)
 {
     struct slice version = unquoted(c->version);
+    bool alpha = is(version, ALPHA);
 
-    if (!is(unquoted(c->group), GROUP) || !is(unquoted(c->as), kinds[which]))
+    if (!is(unquoted(c->group), GROUP) || !is(unquoted(c->as), kinds[which]) || (!alpha && !is(version, VERSION)))
         return ZPAGE_NOT_ACCEPTABLE;
-    if (is(version, VERSION))
-        return ZPAGE_JSON;
-    return is(version, ALPHA) ? ZPAGE_JSON_ALPHA : ZPAGE_NOT_ACCEPTABLE;
+    if (is(c->subtype, "yaml"))
+        return alpha ? ZPAGE_YAML_ALPHA : ZPAGE_YAML;
+    if (pretty || c->pretty)
+        return alpha ? ZPAGE_JSON_ALPHA_PRETTY : ZPAGE_JSON_PRETTY;
+    return alpha ? ZPAGE_JSON_ALPHA : ZPAGE_JSON;
 }
 
-static enum zpage_form form_of(const struct negotiate_clause *c, enum zpage which)
+/* kube-apiserver tries JSON, YAML and text in this order. */
+static enum zpage_form form_of(const struct negotiate_clause *c, enum zpage which, bool pretty)
 {
-    if (is(c->type, "application") && is(c->subtype, "json"))
-        return named_form(c, which);
-    if (c->version.n + c->group.n + c->as.n > 0) /* text has no kinds */
+    bool any = is(c->subtype, "*"), anything = is(c->type, "*") && any;
+
+    if (c->stream.n > 0 || c->server_version.n > 0) /* neither is there */
         return ZPAGE_NOT_ACCEPTABLE;
-    if ((is(c->type, "text") && (is(c->subtype, "plain") || is(c->subtype, "*"))) || is(c->type, "*"))
-        return ZPAGE_TEXT;
-    return ZPAGE_NOT_ACCEPTABLE;
+    if (c->version.n + c->group.n + c->as.n > 0) { /* text has no kinds */
+        if (anything || (is(c->type, "application") && (any || is(c->subtype, "json") || is(c->subtype, "yaml"))))
+            return named_form(c, which, pretty);
+        return ZPAGE_NOT_ACCEPTABLE;
+    }
+    return anything || (is(c->type, "text") && (any || is(c->subtype, "plain"))) ? ZPAGE_TEXT : ZPAGE_NOT_ACCEPTABLE;
 }
 
-enum zpage_form zpage_negotiate(enum zpage which, struct slice accept)
+enum zpage_form zpage_negotiate(enum zpage which, struct slice accept, bool pretty)
 {
     struct negotiate_clause clauses[NEGOTIATE_CLAUSES];
     size_t n = negotiate_clauses(accept, clauses);
 
     for (size_t i = 0; i < n; i++) {
         /* To kube-apiserver q=0 is only the last choice; here it is what it says (RFC 9110, section 12.4.2). */
-        enum zpage_form form = clauses[i].q == 0 ? ZPAGE_NOT_ACCEPTABLE : form_of(&clauses[i], which);
+        enum zpage_form form = clauses[i].q == 0 ? ZPAGE_NOT_ACCEPTABLE : form_of(&clauses[i], which, pretty);
 
         if (form != ZPAGE_NOT_ACCEPTABLE)
             return form;
@@ -62,25 +71,38 @@ enum zpage_form zpage_negotiate(enum zpage which, struct slice accept)
     return slice_trim(accept).n == 0 ? ZPAGE_TEXT : ZPAGE_NOT_ACCEPTABLE;
 }
 
-static bool is_json(enum zpage_form form)
+static bool is_yaml(enum zpage_form form)
 {
-    return form == ZPAGE_JSON || form == ZPAGE_JSON_ALPHA;
+    return form == ZPAGE_YAML || form == ZPAGE_YAML_ALPHA;
+}
+
+static bool is_pretty(enum zpage_form form)
+{
+    return form == ZPAGE_JSON_PRETTY || form == ZPAGE_JSON_ALPHA_PRETTY;
+}
+
+static bool is_alpha(enum zpage_form form)
+{
+    return form == ZPAGE_JSON_ALPHA || form == ZPAGE_JSON_ALPHA_PRETTY || form == ZPAGE_YAML_ALPHA;
 }
 
 const char *zpage_content_type(enum zpage which, enum zpage_form form)
 {
-    if (!is_json(form))
-        return "text/plain; charset=utf-8";
-    if (form == ZPAGE_JSON_ALPHA)
-        return which == ZPAGE_STATUSZ ? "application/json;v=" ALPHA ";g=" GROUP ";as=Statusz"
-                                      : "application/json;v=" ALPHA ";g=" GROUP ";as=Flagz";
-    return which == ZPAGE_STATUSZ ? "application/json;v=" VERSION ";g=" GROUP ";as=Statusz"
-                                  : "application/json;v=" VERSION ";g=" GROUP ";as=Flagz";
+#define TYPES(subtype, version)                                                                                        \
+    {                                                                                                                  \
+        "application/" subtype ";v=" version ";g=" GROUP ";as=Statusz",                                                \
+            "application/" subtype ";v=" version ";g=" GROUP ";as=Flagz"                                               \
+    }
+    static const char *const types[2][2][2] = {{TYPES("json", VERSION), TYPES("json", ALPHA)},
+                                               {TYPES("yaml", VERSION), TYPES("yaml", ALPHA)}};
+#undef TYPES
+
+    return form == ZPAGE_TEXT ? "text/plain; charset=utf-8" : types[is_yaml(form)][is_alpha(form)][which];
 }
 
 const char *zpage_warning(enum zpage which, enum zpage_form form)
 {
-    if (form != ZPAGE_JSON_ALPHA)
+    if (!is_alpha(form))
         return NULL;
     return which == ZPAGE_STATUSZ
                ? "299 - \"This version of the statusz endpoint is deprecated. Please use a newer version.\""
@@ -89,16 +111,36 @@ const char *zpage_warning(enum zpage which, enum zpage_form form)
 
 /* ---- writing ---- */
 
-static void begin(struct buf *out, enum zpage which, enum zpage_form form)
+static void begin_text(struct buf *out, enum zpage which)
 {
-    if (is_json(form))
-        buf_printf(out, "{\"kind\":\"%s\",\"apiVersion\":\"" GROUP "/%s\",\"metadata\":{\"name\":\"mvproxy\"}",
-                   kinds[which], form == ZPAGE_JSON ? VERSION : ALPHA);
+    buf_printf(out,
+               "\nmvproxy %s\nWarning: This endpoint is not meant to be machine parseable, has no formatting "
+               "compatibility guarantees and is for debugging purposes only.\n\n",
+               names[which]);
+}
+
+static void begin_json(struct buf *json, enum zpage which, enum zpage_form form)
+{
+    buf_printf(json, "{\"kind\":\"%s\",\"apiVersion\":\"" GROUP "/%s\",\"metadata\":{\"name\":\"mvproxy\"}",
+               kinds[which], is_alpha(form) ? ALPHA : VERSION);
+}
+
+/* The whole of it, in the form that was asked for. */
+static void put_json(struct buf *out, enum zpage_form form, struct buf *json)
+{
+    struct json_indenter pretty = {buf_slice(json), 0};
+
+    if (json->failed)
+        out->failed = true;
+    else if (is_yaml(form))
+        (void)yaml_text_from_json(buf_slice(json), out);
+    else if (is_pretty(form))
+        (void)json_indent_some(&pretty, SIZE_MAX, out);
     else
-        buf_printf(out,
-                   "\nmvproxy %s\nWarning: This endpoint is not meant to be machine parseable, has no formatting "
-                   "compatibility guarantees and is for debugging purposes only.\n\n",
-                   names[which]);
+        buf_append(out, buf_slice(json));
+    if (!is_yaml(form))
+        buf_append_char(out, '\n');
+    buf_free(json);
 }
 
 static void put_string(struct buf *out, const char *s)
@@ -130,7 +172,7 @@ static void statusz_json(struct buf *out, const struct statusz *s)
         buf_append_str(out, ",\"status\":");
         buf_append(out, s->facts);
     }
-    buf_append_str(out, "}\n");
+    buf_append_char(out, '}');
 }
 
 static void statusz_text(struct buf *out, const struct statusz *s)
@@ -153,37 +195,49 @@ static void statusz_text(struct buf *out, const struct statusz *s)
 
 void statusz_write(struct buf *out, enum zpage_form form, const struct statusz *s)
 {
-    begin(out, ZPAGE_STATUSZ, form);
-    if (is_json(form))
-        statusz_json(out, s);
-    else
+    struct buf json;
+
+    if (form == ZPAGE_TEXT) {
+        begin_text(out, ZPAGE_STATUSZ);
         statusz_text(out, s);
+        return;
+    }
+    buf_init(&json, out->ceiling);
+    begin_json(&json, ZPAGE_STATUSZ, form);
+    statusz_json(&json, s);
+    put_json(out, form, &json);
 }
 
 void flagz_begin(struct flagz *f, struct buf *out, enum zpage_form form)
 {
-    *f = (struct flagz){out, form, false};
-    begin(out, ZPAGE_FLAGZ, form);
-    if (is_json(form))
-        buf_append_str(out, ",\"flags\":{");
+    *f = (struct flagz){.out = out, .form = form};
+    buf_init(&f->json, out->ceiling);
+    if (form == ZPAGE_TEXT) {
+        begin_text(out, ZPAGE_FLAGZ);
+    } else {
+        begin_json(&f->json, ZPAGE_FLAGZ, form);
+        buf_append_str(&f->json, ",\"flags\":{");
+    }
 }
 
 void flagz_add(struct flagz *f, const char *name, const char *value)
 {
-    if (is_json(f->form)) {
-        if (f->any)
-            buf_append_char(f->out, ',');
-        put_string(f->out, name);
-        buf_append_char(f->out, ':');
-        put_string(f->out, value);
-    } else {
+    if (f->form == ZPAGE_TEXT) {
         buf_printf(f->out, "%s=%s\n", name, value);
+        return;
     }
+    if (f->any)
+        buf_append_char(&f->json, ',');
+    put_string(&f->json, name);
+    buf_append_char(&f->json, ':');
+    put_string(&f->json, value);
     f->any = true;
 }
 
 void flagz_end(struct flagz *f)
 {
-    if (is_json(f->form))
-        buf_append_str(f->out, "}}\n");
+    if (f->form == ZPAGE_TEXT)
+        return;
+    buf_append_str(&f->json, "}}");
+    put_json(f->out, f->form, &f->json);
 }

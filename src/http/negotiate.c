@@ -244,18 +244,18 @@ static bool parse_bool(struct slice s)
     return false;
 }
 
-bool negotiate_pretty(const struct http_head *request, const struct negotiated *n)
+bool negotiate_pretty_asked(struct slice target, struct slice agent)
 {
-    struct slice asked, agent;
+    struct slice asked = negotiate_query_value(target, SLICE_LIT("pretty"));
 
-    if (n->format != NEGOTIATE_JSON)
-        return false;
-    if (n->pretty)
-        return true;
-    asked = negotiate_query_value(request->target, SLICE_LIT("pretty"));
     if (asked.n > 0)
         return parse_bool(asked);
-    agent = http_head_value(request, HTTP_USER_AGENT);
     return slice_has_prefix(agent, SLICE_LIT("curl")) || slice_has_prefix(agent, SLICE_LIT("Wget")) ||
            slice_has_prefix(agent, SLICE_LIT("Mozilla/5.0"));
+}
+
+bool negotiate_pretty(const struct http_head *request, const struct negotiated *n)
+{
+    return n->format == NEGOTIATE_JSON &&
+           (n->pretty || negotiate_pretty_asked(request->target, http_head_value(request, HTTP_USER_AGENT)));
 }

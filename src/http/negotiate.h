@@ -55,6 +55,8 @@ bool negotiate_gzip(const struct http_head *request);
 /* Indented JSON? `target` is the request target with its query: pretty=…, else the clause, else curl, Wget,
  * Mozilla/5.0. */
 bool negotiate_pretty(const struct http_head *request, const struct negotiated *n);
+/* The same without a clause that says so. */
+bool negotiate_pretty_asked(struct slice target, struct slice user_agent);
 /* The value of the first `name=` in a target's query, not unescaped; p is NULL if there is none. */
 struct slice negotiate_query_value(struct slice target, struct slice name);
 

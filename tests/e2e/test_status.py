@@ -13,6 +13,8 @@ import subprocess
 import urllib.request
 import zlib
 
+import yaml
+
 import fixture
 from fixture import check, equal, until
 
@@ -80,6 +82,29 @@ def test_same(world):
     equal(statusz(world, "v1beta1")["apiVersion"], "config.k8s.io/v1beta1", "as asked for")
     equal(statusz(world, "v1alpha1")["apiVersion"], "config.k8s.io/v1alpha1", "and the older one")
     check(statusz(world, "v1beta1")["binaryVersion"], "what Kubernetes' own have")
+
+
+def shape(value):
+    """Names and types, without what changes from one moment to the next."""
+    if isinstance(value, dict):
+        return {key: shape(inner) for key, inner in value.items()}
+    return [shape(inner) for inner in value] if isinstance(value, list) else type(value)
+
+
+def test_yaml(world):
+    """/statusz and /flagz in YAML are what they are in JSON"""
+    for path, kind in (("/statusz", "Statusz"), ("/flagz", "Flagz")):
+        read = {}
+        for media, load in (("json", json.loads), ("yaml", yaml.safe_load)):
+            asked = "application/%s;v=v1beta1;g=config.k8s.io;as=%s" % (media, kind)
+            request = urllib.request.Request("http://%s%s" % (world.proxies["a"].admin, path), headers={"Accept": asked})
+            with urllib.request.urlopen(request, timeout=fixture.PATIENCE) as answer:
+                equal(answer.headers["Content-Type"], asked, "media type")
+                read[media] = load(answer.read().decode())
+        equal(read["json"]["kind"], kind, "kind")
+        equal(shape(read["yaml"]), shape(read["json"]), path)
+        if kind == "Flagz":
+            equal(read["yaml"]["flags"], read["json"]["flags"], "each value")
 
 
 def test_dead_peer(world):

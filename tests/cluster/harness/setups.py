@@ -5,8 +5,8 @@ from . import skew
 from .node import GATE_OFF, NodeSpec, numbers
 
 EVERYTHING = ("test_check.py", "test_discovery.py", "test_facts.py", "test_failover.py", "test_goaway.py", "test_identity.py", "test_kubectl.py",
-              "test_metrics.py", "test_rbac.py", "test_routing.py", "test_skewed.py", "test_streams.py", "test_versions.py")
-CORE = ("test_check.py", "test_discovery.py", "test_kubectl.py", "test_routing.py", "test_versions.py")
+              "test_metrics.py", "test_rbac.py", "test_routing.py", "test_skewed.py", "test_streams.py", "test_versions.py", "test_zpages.py")
+CORE = ("test_check.py", "test_discovery.py", "test_kubectl.py", "test_routing.py", "test_versions.py", "test_zpages.py")
 
 
 # For kubeadm, which wants it to run: that of the other setups, so that it is not built for this alone.
@@ -50,6 +50,8 @@ class Setup:
         found.add("leases" if oldest >= (1, 26) else "no leases")
         if oldest >= (1, 30):
             found.add("v2")
+        if oldest >= (1, 36):
+            found.add("zpages")
         return found
 
     @property

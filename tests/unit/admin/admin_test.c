@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The admin listener over real sockets: in the clear on loopback, over TLS elsewhere, and who is let in. */
-#include "admin/admin.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,30 +9,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "admin/process_metrics.h"
-#include "admin/status.h"
-#include "base/changes.h"
 #include "base/clock.h"
-#include "cluster/served.h"
 #include "lib/folder.h"
 #include "lib/tap.h"
 #include "net/loop_internal.h"
 #include "net/stream_internal.h"
-#include "net/tls_ctx.h"
-#include "proxy/traffic.h"
-
-enum { PATIENCE_MS = 60000, ANSWER_BYTES = 1 << 20 };
-
-struct world {
-    struct loop *loop;
-    struct metrics *metrics;
-    struct process_metrics *process;
-    struct health *health;
-    struct admin_opts opts;
-    struct admin *admin;
-    struct changes *changes;
-    const char *not_ready;
-};
+#include "unit/admin/kit.h"
 
 /* ---- certificates ---- */
 
@@ -86,267 +66,7 @@ static struct tls_ctx *client_tls(const char *who)
     return c;
 }
 
-/* ---- a client: one request, one answer, the end ---- */
-
-struct client {
-    struct buf in;
-    bool over;
-};
-
-static void on_event(struct stream *s, enum stream_event ev, void *arg)
-{
-    struct client *c = arg;
-    struct slice piece;
-
-    while (ev == STREAM_READABLE && (piece = stream_peek(s)).n > 0) {
-        buf_append(&c->in, piece);
-        stream_consume(s, piece.n);
-    }
-    if (ev == STREAM_EOF || ev == STREAM_FAILED)
-        c->over = true;
-}
-
-/* A connection that says nothing yet. */
-static int dial_admin(struct world *w)
-{
-    struct sockaddr_in addr = {.sin_family = AF_INET,
-                               .sin_port = htons((uint16_t)admin_port(w->admin)),
-                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 || fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
-        tap_bail("connect");
-    return fd;
-}
-
-/* The whole answer, NUL-terminated, valid until the next call. */
-static const char *ask_over(struct world *w, int fd, struct tls_ctx *tls, const char *request)
-{
-    static char text[ANSWER_BYTES];
-    struct client c = {.over = false};
-    struct stream_opts o = {.fn = on_event, .arg = &c, .tls = tls};
-    uint64_t end = clock_ms() + PATIENCE_MS;
-    struct stream *s;
-
-    buf_init(&c.in, ANSWER_BYTES - 1);
-    s = stream_adopt(w->loop, fd, NULL, "admin", &o);
-    if (s == NULL || !stream_write(s, slice_str(request)))
-        tap_bail("no client");
-    while (!c.over && clock_ms() < end)
-        loop_run_once(w->loop, 20);
-    ok(c.over, "%.*s: the answer ends", (int)strcspn(request, "\r"), request);
-    snprintf(text, sizeof(text), "%.*s", (int)buf_len(&c.in), buf_len(&c.in) == 0 ? "" : buf_slice(&c.in).p);
-    stream_close(s, STREAM_CLOSE_NOW);
-    buf_free(&c.in);
-    return text;
-}
-
-static const char *ask(struct world *w, struct tls_ctx *tls, const char *request)
-{
-    return ask_over(w, dial_admin(w), tls, request);
-}
-
-static const char *get(struct world *w, struct tls_ctx *tls, const char *path)
-{
-    char request[512];
-
-    snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", path);
-    return ask(w, tls, request);
-}
-
-static bool has(const char *text, const char *part)
-{
-    if (strstr(text, part) != NULL)
-        return true;
-    diag("not found in: %.300s", text);
-    return false;
-}
-
-static const char *body_of(const char *answer)
-{
-    const char *end = strstr(answer, "\r\n\r\n");
-
-    return end == NULL ? "(no body)" : end + 4;
-}
-
-/* ---- the world ---- */
-
-static bool check_ready(void *arg, struct err *why)
-{
-    struct world *w = arg;
-
-    return w->not_ready == NULL || err_set(why, "%s", w->not_ready);
-}
-
-static void flags(admin_flag_fn *each, void *each_arg, void *arg)
-{
-    (void)arg;
-    each(each_arg, "secure-port", "6443");
-    each(each_arg, "v", "2");
-}
-
-static const struct cluster_server hostile = {.id = "apiserver-x",
-                                              .host = "<script>alert(1)</script>",
-                                              .life = "live",
-                                              .holder = "",
-                                              .source = "static",
-                                              .version = "v1.34.0",
-                                              .emulated = "",
-                                              .mvproxy = "",
-                                              .lease_ms = UINT64_MAX,
-                                              .error = "<img src=x onerror=alert(2)>"};
-
-static bool status(struct status *s, void *arg)
-{
-    static const struct traffic nothing;
-    struct world *w = arg;
-    struct served_input in = {.local_id = "apiserver-l", .local_host = "cp-a", .local_etag = {SLICE_LIT("")}};
-
-    memset(s, 0, sizeof(*s));
-    s->cluster.servers = mem_array(1, sizeof(hostile));
-    s->served = served_new(&in);
-    if (s->cluster.servers == NULL || s->served == NULL)
-        tap_bail("out of memory");
-    s->cluster.servers[s->cluster.n++] = hostile;
-    s->cluster.own_id = s->cluster.hostname = s->cluster.identity = "";
-    s->ready = w->not_ready == NULL;
-    s->phase = s->version = s->hostname = s->reload_refused = s->files_refused = s->skewed_resources = "";
-    s->changes = w->changes;
-    s->traffic = &nothing;
-    buf_init(&s->internals, 1);
-    return true;
-}
-
-static void world_init(struct world *w, const char *address, struct tls_ctx *tls)
-{
-    struct err err = {""};
-
-    memset(w, 0, sizeof(*w));
-    w->metrics = metrics_new();
-    w->process = process_metrics_new(w->metrics, "0.0");
-    w->loop = loop_new(w->metrics);
-    w->health = health_new();
-    w->changes = changes_new();
-    health_add(w->health, HEALTH_READYZ, "ready", check_ready, w);
-    w->opts = (struct admin_opts){.bind_address = address,
-                                  .tls = tls,
-                                  .version = "0.0",
-                                  .metrics = w->metrics,
-                                  .health = w->health,
-                                  .flags = flags,
-                                  .status = status,
-                                  .arg = w};
-    w->admin = admin_new(w->loop, &w->opts, &err);
-    if (w->admin == NULL)
-        tap_bail("admin_new: %s", err.text);
-}
-
-static void world_end(struct world *w)
-{
-    admin_free(w->admin);
-    loop_free(w->loop);
-    health_free(w->health);
-    metrics_free(w->metrics);
-    process_metrics_free(w->process);
-    changes_free(w->changes);
-}
-
 /* ---- tests ---- */
-
-static void test_pages(void)
-{
-    struct world w;
-    const char *a;
-
-    world_init(&w, "127.0.0.1", NULL);
-    a = get(&w, NULL, "/metrics");
-    ok(has(a, "HTTP/1.1 200 OK\r\n") && has(a, "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"),
-       "/metrics");
-    ok(has(a, "\nprocess_open_fds ") && has(a, "\nmvproxy_build_info{version=\"0.0\""), "has metrics");
-    a = ask(&w, NULL,
-            "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: application/openmetrics-text\r\nConnection: "
-            "close\r\n\r\n");
-    ok(has(a, "Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n") && has(a, "\n# EOF\n"),
-       "OpenMetrics on demand");
-    a = get(&w, NULL, "/readyz");
-    ok(has(a, "HTTP/1.1 200 OK\r\n") && has(a, "Content-Type: text/plain; charset=utf-8\r\n") &&
-           has(a, "X-Content-Type-Options: nosniff\r\n"),
-       "/readyz");
-    is_str(body_of(a), "ok", "is ok");
-    w.not_ready = "leases not listed";
-    a = get(&w, NULL, "/readyz?exclude=nothing");
-    ok(has(a, "HTTP/1.1 500 "), "not ready");
-    is_str(body_of(a),
-           "[+]ping ok\n[-]ready failed: reason withheld, see mvproxyctl status or /readyz/ready\nwarn: some health "
-           "checks cannot be excluded: no matches for "
-           "\"nothing\"\nreadyz check failed\n",
-           "says what, not why");
-    ok(has(get(&w, NULL, "/livez"), "HTTP/1.1 200 OK\r\n"), "/livez does not care");
-    ok(has(get(&w, NULL, "/readyz/ready"), "internal server error: leases not listed"), "one check says why");
-    ok(has(get(&w, NULL, "/metrics/slis"), "kubernetes_healthcheck{name=\"ready\",type=\"readyz\"} 0\n"),
-       "/metrics/slis");
-    ok(has(get(&w, NULL, "/flagz"), "\nsecure-port=6443\n"), "/flagz");
-    ok(has(get(&w, NULL, "/statusz"), "\nBinary version: 0.0\n"), "/statusz");
-    a = ask(&w, NULL,
-            "GET /statusz HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\nConnection: close\r\n\r\n");
-    ok(has(a, "HTTP/1.1 406 "), "plain JSON is not acceptable");
-    a = ask(
-        &w, NULL,
-        "GET /statusz HTTP/1.1\r\nHost: localhost\r\nAccept: application/json;v=v1alpha1;g=config.k8s.io;as=Statusz\r\n"
-        "Connection: close\r\n\r\n");
-    ok(has(a, ";v=v1alpha1;g=config.k8s.io;as=Statusz\r\n") && has(a, "\"status\":{\"ready\":false,"),
-       "JSON by its type");
-    world_end(&w);
-}
-
-static void test_page(void)
-{
-    struct world w;
-    const char *a;
-
-    world_init(&w, "127.0.0.1", NULL);
-    a = get(&w, NULL, "/");
-    ok(has(a, "Content-Type: text/html; charset=utf-8\r\n") && has(a, "Transfer-Encoding: chunked\r\n"),
-       "the status page, in pieces");
-    ok(has(a, "<h1 class=\"good\">Ready</h1>") && has(a, "</footer>\n</body>\n</html>\n"),
-       "from its first line to its last");
-    ok(has(a, "Content-Security-Policy: default-src 'none'; ") && has(a, "; style-src 'sha256-"), "may load nothing");
-    ok(has(a, "<bdi>&lt;script&gt;alert(1)&lt;/script&gt;</bdi>") && has(a, "&lt;img src=x onerror=alert(2)&gt;"),
-       "what others say is text");
-    ok(strstr(a, "<script") == NULL && strstr(a, "<img") == NULL && strstr(a, "http-equiv") == NULL, "and no markup");
-    ok(has(get(&w, NULL, "/?refresh=5"), "<meta http-equiv=\"refresh\" content=\"5\">"), "loaded anew if asked for");
-    ok(strstr(get(&w, NULL, "/?refresh=1"), "http-equiv") == NULL, "not all the time");
-    ok(strstr(get(&w, NULL, "/?refresh=99999999999"), "http-equiv") == NULL, "nor once in a life");
-    a = ask(&w, NULL, "HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    ok(has(a, "HTTP/1.1 200 ") && body_of(a)[0] == '\0', "HEAD has no body");
-    world_end(&w);
-}
-
-/* Who begins to read a page and goes, or is there when all ends. */
-static void test_page_given_up(void)
-{
-    struct world w;
-    int fd[4];
-
-    world_init(&w, "127.0.0.1", NULL);
-    for (size_t i = 0; i < ROWS(fd); i++) {
-        static const char request[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
-
-        fd[i] = dial_admin(&w);
-        if (write(fd[i], request, sizeof(request) - 1) != (ssize_t)sizeof(request) - 1)
-            tap_bail("write");
-        for (size_t turn = 0; turn < i; turn++)
-            loop_run_once(w.loop, 0);
-        if (i < 2)
-            close(fd[i]);
-    }
-    for (size_t turn = 0; turn < 20; turn++)
-        loop_run_once(w.loop, 1);
-    ok(has(get(&w, NULL, "/"), "</html>\n"), "others have it all the same");
-    world_end(&w);
-    close(fd[2]);
-    close(fd[3]);
-}
 
 static void test_manners(void)
 {
@@ -461,7 +181,7 @@ static size_t waiting_in_handshake(struct world *w, struct tls_ctx *tls, bool *a
 {
     static const char request[] = "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     struct client c = {.over = false};
-    struct stream_opts o = {.fn = on_event, .arg = &c, .tls = tls};
+    struct stream_opts o = {.fn = client_on_event, .arg = &c, .tls = tls};
     struct stream *s = stream_adopt(w->loop, dial_admin(w), NULL, "admin", &o);
     uint64_t end = clock_ms() + PATIENCE_MS;
     size_t most = 0, n;
@@ -745,44 +465,9 @@ static void test_untaken(void)
     world_end(&w);
 }
 
-/* Whatever was begun, what comes then is text. */
-static void test_without_memory(void)
-{
-    enum { OF_CLIENT = 7 };
-    static const char request[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: application/openmetrics-text\r\n"
-                                  "Accept-Encoding: gzip\r\nConnection: close\r\n\r\n";
-    unsigned refused = 0, plain = 0;
-    struct world w;
-    uint64_t all;
-
-    world_init(&w, "127.0.0.1", NULL);
-    all = mem_calls();
-    ok(has(ask(&w, NULL, request), "Content-Encoding: gzip\r\n"), "with memory: compressed");
-    all = mem_calls() - all;
-    for (uint64_t n = OF_CLIENT + 1; n <= all; n++) {
-        const char *a;
-
-        mem_fail_nth(n);
-        a = ask(&w, NULL, request);
-        mem_fail_nth(0);
-        if (strstr(a, "HTTP/1.1 500 ") == NULL || body_of(a)[0] == '\0')
-            continue;
-        refused++;
-        plain += has(a, "Content-Type: text/plain; charset=utf-8\r\n") && strstr(a, "Content-Encoding") == NULL &&
-                 strcmp(body_of(a), "out of memory\n") == 0;
-    }
-    ok(refused > 0, "without memory: refused");
-    is_int((int)plain, (int)refused, "in plain text");
-    world_end(&w);
-}
-
 int main(void)
 {
     make_certs();
-    test_pages();
-    test_without_memory();
-    test_page();
-    test_page_given_up();
     test_manners();
     test_errors();
     test_tls();

@@ -37,6 +37,23 @@ static const struct {
     {ZPAGE_STATUSZ, "text/plain;v=v1beta1;g=config.k8s.io;as=Statusz", ZPAGE_NOT_ACCEPTABLE},
     {ZPAGE_STATUSZ, "application/json;v=v1beta1;v=v9;g=config.k8s.io;as=Statusz", ZPAGE_NOT_ACCEPTABLE},
     {ZPAGE_STATUSZ, "application/json;v=v9;v=v1beta1;g=other;g=config.k8s.io;as=Table;as=Statusz", ZPAGE_JSON},
+    {ZPAGE_STATUSZ, "application/yaml;v=v1beta1;g=config.k8s.io;as=Statusz", ZPAGE_YAML},
+    {ZPAGE_FLAGZ, "application/yaml;v=v1alpha1;g=config.k8s.io;as=Flagz", ZPAGE_YAML_ALPHA},
+    {ZPAGE_STATUSZ, "application/yaml;v=v1beta1;g=config.k8s.io;as=Flagz", ZPAGE_NOT_ACCEPTABLE},
+    {ZPAGE_STATUSZ, "application/yaml", ZPAGE_NOT_ACCEPTABLE},
+    {ZPAGE_STATUSZ, "application/yaml, application/json, */*", ZPAGE_TEXT},
+    {ZPAGE_STATUSZ, "application/*;v=v1beta1;g=config.k8s.io;as=Statusz", ZPAGE_JSON},
+    {ZPAGE_STATUSZ, "*/*;v=v1alpha1;g=config.k8s.io;as=Statusz", ZPAGE_JSON_ALPHA},
+    {ZPAGE_STATUSZ, "*/plain", ZPAGE_NOT_ACCEPTABLE},
+    {ZPAGE_STATUSZ, "text/*", ZPAGE_TEXT},
+    {ZPAGE_STATUSZ, "application/*", ZPAGE_NOT_ACCEPTABLE},
+    {ZPAGE_STATUSZ, "application/cbor;v=v1beta1;g=config.k8s.io;as=Statusz", ZPAGE_NOT_ACCEPTABLE},
+    {ZPAGE_STATUSZ, "application/vnd.kubernetes.protobuf;v=v1beta1;g=config.k8s.io;as=Statusz", ZPAGE_NOT_ACCEPTABLE},
+    {ZPAGE_STATUSZ, "text/plain;stream=watch", ZPAGE_NOT_ACCEPTABLE},
+    {ZPAGE_STATUSZ, "application/json;stream=watch;v=v1beta1;g=config.k8s.io;as=Statusz", ZPAGE_NOT_ACCEPTABLE},
+    {ZPAGE_STATUSZ, "application/json;sv=v1;v=v1beta1;g=config.k8s.io;as=Statusz", ZPAGE_NOT_ACCEPTABLE},
+    {ZPAGE_STATUSZ, "application/json;pretty=1;v=v1beta1;g=config.k8s.io;as=Statusz", ZPAGE_JSON_PRETTY},
+    {ZPAGE_STATUSZ, "application/json;pretty=1;v=v1alpha1;g=config.k8s.io;as=Statusz", ZPAGE_JSON_ALPHA_PRETTY},
 };
 
 #define WARNING                                                                                                        \
@@ -62,7 +79,21 @@ static void test_statusz(struct buf *out)
     is_str(zpage_warning(ZPAGE_STATUSZ, ZPAGE_JSON_ALPHA),
            "299 - \"This version of the statusz endpoint is deprecated. Please use a newer version.\"",
            "an old version");
+    is_str(zpage_warning(ZPAGE_FLAGZ, ZPAGE_YAML_ALPHA),
+           "299 - \"This version of the flagz endpoint is deprecated. Please use a newer version.\"", "in YAML, too");
+    is_str(zpage_content_type(ZPAGE_FLAGZ, ZPAGE_YAML), "application/yaml;v=v1beta1;g=config.k8s.io;as=Flagz", "YAML");
+    is_str(zpage_content_type(ZPAGE_STATUSZ, ZPAGE_YAML_ALPHA),
+           "application/yaml;v=v1alpha1;g=config.k8s.io;as=Statusz", "older YAML");
+    is_str(zpage_content_type(ZPAGE_STATUSZ, ZPAGE_JSON_ALPHA_PRETTY),
+           "application/json;v=v1alpha1;g=config.k8s.io;as=Statusz", "the type says nothing of how it is laid out");
     s.facts = SLICE_LIT("{\"ready\":true}");
+    buf_reset(out);
+    statusz_write(out, ZPAGE_YAML, &s);
+    is_slice(buf_slice(out),
+             "kind: Statusz\napiVersion: config.k8s.io/v1beta1\nmetadata:\n  name: mvproxy\n"
+             "startTime: \"2024-09-06T06:19:51Z\"\nuptimeSeconds: 3723\nbinaryVersion: \"1.2.3\"\npaths:\n- /livez\n"
+             "- /metrics\nstatus:\n  ready: true\n",
+             "statusz as YAML");
     buf_reset(out);
     statusz_write(out, ZPAGE_JSON_ALPHA, &s);
     ok(memmem(out->p, buf_len(out), "config.k8s.io/v1alpha1\"", 23) != NULL &&
@@ -76,6 +107,11 @@ static void test_statusz(struct buf *out)
              "\"startTime\":\"2024-09-06T06:19:51Z\",\"uptimeSeconds\":3723,\"binaryVersion\":\"1.2.3\","
              "\"paths\":[\"/livez\",\"/metrics\"]}\n",
              "statusz as JSON");
+    buf_reset(out);
+    statusz_write(out, ZPAGE_JSON_PRETTY, &s);
+    ok(slice_has_prefix(buf_slice(out), SLICE_LIT("{\n  \"kind\": \"Statusz\",\n")) &&
+           slice_has_suffix(buf_slice(out), SLICE_LIT("    \"/metrics\"\n  ]\n}\n")),
+       "and laid out");
     buf_reset(out);
 }
 
@@ -98,6 +134,16 @@ static void test_flagz(struct buf *out)
              "\"flags\":{\"a\":\"1\",\"b\":\"\\\"\\\\\"}}\n",
              "flagz as JSON");
     buf_reset(out);
+    flagz_begin(&f, out, ZPAGE_YAML_ALPHA);
+    flagz_add(&f, "a", "1");
+    flagz_add(&f, "n", "true");
+    flagz_add(&f, "secure-port", "no: \"\\ #\n");
+    flagz_end(&f);
+    is_slice(buf_slice(out),
+             "kind: Flagz\napiVersion: config.k8s.io/v1alpha1\nmetadata:\n  name: mvproxy\nflags:\n  a: \"1\"\n"
+             "  \"n\": \"true\"\n  secure-port: \"no: \\\"\\\\ #\\n\"\n",
+             "flagz as YAML");
+    buf_reset(out);
 }
 
 int main(void)
@@ -106,7 +152,12 @@ int main(void)
 
     buf_init(&out, 1 << 16);
     for (size_t i = 0; i < ROWS(rows); i++)
-        is_int(zpage_negotiate(rows[i].which, slice_str(rows[i].accept)), rows[i].want, "Accept: %s", rows[i].accept);
+        is_int(zpage_negotiate(rows[i].which, slice_str(rows[i].accept), false), rows[i].want, "Accept: %s",
+               rows[i].accept);
+    is_int(zpage_negotiate(ZPAGE_FLAGZ, SLICE_LIT("application/json;v=v1beta1;g=config.k8s.io;as=Flagz"), true),
+           ZPAGE_JSON_PRETTY, "for curl: laid out");
+    is_int(zpage_negotiate(ZPAGE_FLAGZ, SLICE_LIT("application/yaml;v=v1beta1;g=config.k8s.io;as=Flagz"), true),
+           ZPAGE_YAML, "which YAML is always");
     test_statusz(&out);
     test_flagz(&out);
     buf_free(&out);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An admin listener with what it shows, and its client: for the tests that ask it over real sockets. */
+#ifndef MVPROXY_TESTS_UNIT_ADMIN_KIT_H
+#define MVPROXY_TESTS_UNIT_ADMIN_KIT_H
+
+#include "admin/admin.h"
+#include "admin/process_metrics.h"
+#include "base/buf.h"
+#include "base/changes.h"
+#include "net/loop.h"
+#include "net/stream.h"
+#include "net/tls_ctx.h"
+
+enum { PATIENCE_MS = 60000, ANSWER_BYTES = 1 << 20 };
+
+struct world {
+    struct loop *loop;
+    struct metrics *metrics;
+    struct process_metrics *process;
+    struct health *health;
+    struct admin_opts opts;
+    struct admin *admin;
+    struct changes *changes;
+    const char *not_ready;
+};
+
+void world_init(struct world *w, const char *address, struct tls_ctx *tls);
+void world_end(struct world *w);
+
+/* What a stream of the client's has read; `arg` of client_on_event(). */
+struct client {
+    struct buf in;
+    bool over;
+};
+void client_on_event(struct stream *s, enum stream_event ev, void *arg);
+
+/* A connection that says nothing yet. */
+int dial_admin(struct world *w);
+/* The whole answer, NUL-terminated, valid until the next call. */
+const char *ask_over(struct world *w, int fd, struct tls_ctx *tls, const char *request);
+const char *ask(struct world *w, struct tls_ctx *tls, const char *request);
+const char *get(struct world *w, struct tls_ctx *tls, const char *path);
+/* The same answer, whatever bytes are in it. */
+struct slice answer_bytes(void);
+bool has(const char *text, const char *part);
+const char *body_of(const char *answer);
+
+#endif
