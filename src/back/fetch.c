@@ -45,12 +45,15 @@ static void release(struct fetch *f)
     lifetime_retire(&f->life, free_work, f);
 }
 
+static void end(struct fetch *f, const struct fetch_result *r)
+{
+    release(f);
+    f->fn(f->arg, r);
+}
+
 static void fail(struct fetch *f, const char *why)
 {
-    struct fetch_result r = {.ok = false, .failure = why};
-
-    release(f);
-    f->fn(f->arg, &r);
+    end(f, &(struct fetch_result){.failure = why});
 }
 
 static bool take_text(void *arg, struct slice text)
@@ -126,8 +129,7 @@ static void on_end(void *arg, const struct http_head *trailers)
         return;
     }
     r.body = buf_len(&f->body) > 0 ? buf_slice(&f->body) : SLICE_LIT("");
-    release(f);
-    f->fn(f->arg, &r);
+    end(f, &r);
 }
 
 static void on_writable(void *arg)
@@ -155,7 +157,7 @@ static void on_timer(void *arg)
 
     (void)err_set(&why, "timed out: no answer to %.*s %.*s in %.1f s", (int)f->head.method.n, f->head.method.p,
                   (int)(path.n < PATH_SHOWN ? path.n : PATH_SHOWN), path.p, (double)f->opts.timeout_ms / 1000);
-    fail(f, why.text);
+    end(f, &(struct fetch_result){.failure = why.text, .timed_out = true});
 }
 
 static bool prepare(struct fetch *f, const struct fetch_opts *o)

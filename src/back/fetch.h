@@ -12,6 +12,7 @@ struct fetch;
 struct fetch_result {
     bool ok;                      /* a complete response arrived (of whatever status) */
     const char *failure;          /* when not ok */
+    bool timed_out;               /* it is not ok, for that reason */
     const struct http_head *head; /* when ok */
     struct slice body;            /* decoded if it came gzipped; valid during the call */
     uint64_t connection;          /* when ok: that it came over; one opened later has a higher number */

@@ -115,6 +115,9 @@ bool cluster_local_reachable(struct cluster *c, char *reason, size_t n)
         return not_yet(reason, n, "the local kube-apiserver does not answer", pulse.failure);
     if (readiness_state(c->readiness) == READINESS_STARTING)
         return not_yet(reason, n, "the local kube-apiserver is starting", "its /readyz has not been good yet");
+    /* Peers answer for it (local failover): it may answer /version as if all were well. */
+    if (readiness_state(c->readiness) == READINESS_UNREACHABLE)
+        return not_yet(reason, n, "the local kube-apiserver does not answer", readiness_failure(c->readiness));
     if ((failure == NULL && refresh_polls(c->local->discovery) > 0) || refresh_refused(c->local->discovery))
         return true;
     return not_yet(reason, n,

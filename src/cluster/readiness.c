@@ -2,6 +2,7 @@
 #include "cluster/readiness.h"
 
 #include "back/back.h"
+#include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/api.h"
@@ -20,8 +21,9 @@ struct readiness {
     enum readiness_state state;
     uint64_t since_ms;
     struct fetch *fetch;
-    bool again;       /* invalidated while it was asked: the answer may be of before */
-    uint64_t paid_ms; /* each question costs READINESS_SPACING_MS: so far they are paid for in advance */
+    struct err failure; /* why it is not ready */
+    bool again;         /* invalidated while it was asked: the answer may be of before */
+    uint64_t paid_ms;   /* each question costs READINESS_SPACING_MS: so far they are paid for in advance */
     struct loop_timer *timer;
 };
 
@@ -29,6 +31,8 @@ static void set_state(struct readiness *r, enum readiness_state s, const char *w
 {
     uint64_t lasted = loop_now_ms(r->loop) - r->since_ms;
 
+    err_clear(&r->failure);
+    (void)err_set(&r->failure, "%s", why);
     if (s == r->state)
         return;
     r->state = s;
@@ -49,12 +53,14 @@ static void on_answer(void *arg, const struct fetch_result *f)
     bool again = r->again;
 
     r->fetch = NULL;
+    /* Who starts may take long to say that it is not ready yet: it has not gone away again. */
     if (!f->ok)
-        set_state(r, READINESS_UNREACHABLE, f->failure);
+        set_state(r, f->timed_out && r->state == READINESS_STARTING ? READINESS_STARTING : READINESS_UNREACHABLE,
+                  f->failure);
     else if (f->head->status >= 500)
         set_state(r, READINESS_STARTING, "its /readyz says so");
     else if (!again)
-        set_state(r, READINESS_READY, NULL);
+        set_state(r, READINESS_READY, "");
     if (again)
         ask(r);
     else if (r->state != READINESS_READY)
@@ -162,6 +168,11 @@ void readiness_lost(struct readiness *r)
 enum readiness_state readiness_state(const struct readiness *r)
 {
     return r->state;
+}
+
+const char *readiness_failure(const struct readiness *r)
+{
+    return r->failure.text;
 }
 
 uint64_t readiness_age_ms(const struct readiness *r)

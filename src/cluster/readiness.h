@@ -5,10 +5,10 @@
  *   READY ──invalidated──► READY, asked at once ──► what the answer says
  *   READY ──lost───► UNREACHABLE, asked every READINESS_POLL_MS until the answer is neither a failure nor 5xx
  *
- * A server that came back is STARTING until its /readyz was good once: until then kube-apiserver refuses what it will
- * allow a moment later (RBAC and other caches are not filled). Of one that never went away /readyz is not asked, so
- * that a check of it that fails for another reason changes nothing. Who may not ask (401, 403), and a server without
- * such a path (404), count as ready.
+ * A server that came back is STARTING until its /readyz was good once, however long that takes to say so: until then
+ * kube-apiserver refuses what it will allow a moment later (RBAC and other caches are not filled). Of one that never
+ * went away /readyz is not asked, so that a check of it that fails for another reason changes nothing. Who may not ask
+ * (401, 403), and a server without such a path (404), count as ready.
  */
 #ifndef MVPROXY_CLUSTER_READINESS_H
 #define MVPROXY_CLUSTER_READINESS_H
@@ -45,6 +45,8 @@ void readiness_invalidate(struct readiness *r);
 /* It certainly cannot be reached. */
 void readiness_lost(struct readiness *r);
 enum readiness_state readiness_state(const struct readiness *r);
+/* Why it is not READY. */
+const char *readiness_failure(const struct readiness *r);
 /* Milliseconds since the state is what it is. */
 uint64_t readiness_age_ms(const struct readiness *r);
 /* "ready", "unreachable", "starting". Static. */

@@ -355,7 +355,7 @@ static void request_over(struct sim_request *q)
 static void fail(struct sim_request *q, enum back_failure why, const char *text)
 {
     struct back_failure_info info = {.why = why, .text = text, .request_sent = why != BACK_FAIL_CONNECT};
-    struct fetch_result r = {.failure = text};
+    struct fetch_result r = {.failure = text, .timed_out = why == BACK_FAIL_TIMEOUT};
 
     if (q->dead)
         return;

@@ -397,6 +397,8 @@ static void serve(void *arg, struct sim_request *q)
     struct slice path = sim_path(q);
 
     note_identity(k, q);
+    if (k->forbidden != NULL && slice_has_prefix(path, slice_str(k->forbidden)) && k->forbidden_status == 0)
+        return;
     if (k->forbidden != NULL && slice_has_prefix(path, slice_str(k->forbidden)))
         sim_reply(q, k->forbidden_status, "application/json", NULL, SLICE_LIT("{\"kind\":\"Status\"}"));
     else if (k->watches_forbidden != 0 && sim_query(q, "watch").n > 0)

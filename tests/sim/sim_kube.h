@@ -92,7 +92,7 @@ bool kube_knows(const struct kube_server *k, struct slice group, struct slice ve
 void kube_set_extra(struct kube_server *k, bool (*serve)(void *arg, struct sim_request *q), void *arg);
 /* Its Lease names no address: whether somebody adds one is not for the server to say (without the feature gate). */
 void kube_set_unadvertised(struct kube_server *k);
-/* Answers this status to whatever begins so; NULL: to nothing. */
+/* Answers this status to whatever begins so, with 0 nothing at all; NULL: answers as ever. */
 void kube_forbid(struct kube_server *k, const char *path_prefix, unsigned status);
 /* Answers this status to whatever would change something, while all can be read; 0: no more. */
 void kube_forbid_writes(struct kube_server *k, unsigned status);

@@ -56,6 +56,33 @@ static void restart(void)
     world_end(&w);
 }
 
+/* As without etcd: /version is answered as ever, /readyz after so long that nobody waits for it. */
+static void readyz_hangs(void)
+{
+    struct world w;
+    char reason[192] = "";
+
+    start(&w, true);
+    ok(cluster_local_reachable(w.cluster, reason, sizeof(reason)), "it can be reached: %s", reason);
+    kube_forbid(w.local, "/readyz", 0);
+    cluster_local_failed(w.cluster, false);
+    sim_run_ms(w.loop, READINESS_TIMEOUT_MS + SOON_MS);
+    is_state(&w, READINESS_UNREACHABLE, "it does not say whether it is ready: peers answer");
+    ok(!cluster_local_reachable(w.cluster, reason, sizeof(reason)), "and that is not to be ready: %s", reason);
+    kube_forbid(w.local, "/readyz", 500);
+    sim_run_ms(w.loop, POLLS_MS);
+    is_state(&w, READINESS_STARTING, "it says that it is not");
+    kube_forbid(w.local, "/readyz", 0);
+    sim_run_ms(w.loop, READINESS_POLL_MS + READINESS_TIMEOUT_MS + SOON_MS);
+    is_state(&w, READINESS_STARTING, "no other state because it is slow to say it again");
+    ok(!cluster_local_reachable(w.cluster, reason, sizeof(reason)), "not ready: %s", reason);
+    kube_forbid(w.local, NULL, 0);
+    sim_run_ms(w.loop, READINESS_TIMEOUT_MS + POLLS_MS);
+    is_state(&w, READINESS_READY, "now it is");
+    ok(cluster_local_reachable(w.cluster, reason, sizeof(reason)), "for all to see");
+    world_end(&w);
+}
+
 /* It was away for so short a time that nobody saw it away. */
 static void restart_unseen(void)
 {
@@ -173,6 +200,7 @@ int main(void)
     invalidated_often();
     restart();
     restart_unseen();
+    readyz_hangs();
     nothing_happened();
     switched_off();
     no_longer_asked(true);
