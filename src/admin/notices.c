@@ -6,7 +6,10 @@
 
 #include "admin/html.h"
 
-enum { NAMED_SERVERS = 8 };
+enum {
+    NAMED_SERVERS = 8,
+    LEASES_LATE_MS = 15000, /* a server renews its Lease every ten seconds */
+};
 
 typedef bool server_is(const struct cluster_server *s);
 
@@ -58,6 +61,15 @@ static struct buf begin(char text[NOTICE_BYTES])
     return (struct buf){.p = text, .cap = NOTICE_BYTES - 1, .ceiling = NOTICE_BYTES - 1};
 }
 
+static void put_age(uint64_t ms, struct buf *out)
+{
+    if (ms == UINT64_MAX)
+        return;
+    buf_append_str(out, " (for ");
+    html_duration(out, ms);
+    buf_append_str(out, ")");
+}
+
 size_t notices_of(const struct status *s, char text[NOTICES][NOTICE_BYTES])
 {
     size_t unread = count(s, was_never_read), bad = count(s, is_bad), n = 0;
@@ -71,6 +83,13 @@ size_t notices_of(const struct status *s, char text[NOTICES][NOTICE_BYTES])
         put_servers(s, is_bad, true, &out);
         text[n++][buf_len(&out)] = '\0';
     }
+    if (s->cluster.leases_failure != NULL && s->cluster.leases_failure_ms >= LEASES_LATE_MS) {
+        out = begin(text[n]);
+        buf_append_str(&out, "Identity Leases cannot be read, so who is live may be outdated");
+        put_age(s->cluster.leases_failure_ms, &out);
+        buf_printf(&out, ": %.512s", s->cluster.leases_failure);
+        text[n++][buf_len(&out)] = '\0';
+    }
     if (unread > 0) {
         out = begin(text[n]);
         buf_append_str(&out, "Not known what these serve, whose discovery has not been read yet: ");
@@ -78,15 +97,6 @@ size_t notices_of(const struct status *s, char text[NOTICES][NOTICE_BYTES])
         text[n++][buf_len(&out)] = '\0';
     }
     return n;
-}
-
-static void put_age(uint64_t ms, struct buf *out)
-{
-    if (ms == UINT64_MAX)
-        return;
-    buf_append_str(out, " (for ");
-    html_duration(out, ms);
-    buf_append_str(out, ")");
 }
 
 void notices_skew(const struct status *s, char text[NOTICE_BYTES])

@@ -170,6 +170,10 @@ bool cluster_view_take(struct cluster *c, struct cluster_view *out)
     take_local(c, &out->servers[out->n++]);
     while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL)
         take_peer(c, p, &out->servers[out->n++]);
+    if (c->leases != NULL && leases_failure(c->leases) != NULL) {
+        out->leases_failure = leases_failure(c->leases);
+        out->leases_failure_ms = loop_now_ms(c->loop) - c->leases_changed_ms;
+    }
     qsort(out->servers + 1, out->n - 1, sizeof(out->servers[0]), by_host);
     return true;
 }

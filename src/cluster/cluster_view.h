@@ -44,6 +44,8 @@ struct cluster_view {
     const char *own_id, *hostname;
     bool peers_enabled, synced;
     uint64_t generation;
+    const char *leases_failure;      /* why the identity Leases are not followed just now; NULL: they are */
+    uint64_t leases_failure_ms;      /* since when */
     const char *identity;            /* how the own Lease is kept: identity_state_name() */
     uint64_t skewed_ms, uneven_ms;   /* cluster_skewed_ms(), cluster_uneven_ms() */
     struct comparison_result uneven; /* what is not the same everywhere */

@@ -267,8 +267,9 @@ static void in_all_views(struct status *s, const char *words)
 static void test_unread(void)
 {
     struct changes *c = changes_new();
-    char skew[NOTICE_BYTES];
+    char skew[NOTICE_BYTES], notices[NOTICES][NOTICE_BYTES];
     struct status s;
+    size_t before;
 
     make(&s, c, true);
     s.cluster.servers[1].answers = PULSE_UNREACHABLE;
@@ -280,6 +281,13 @@ static void test_unread(void)
     s.cluster.skewed_ms = UINT64_MAX;
     s.cluster.uneven_ms = 200000;
     in_all_views(&s, "0 of 20 group/versions are not the same on all servers (for 3 m 20 s), the schemas of 0 differ");
+    before = notices_of(&s, notices);
+    s.cluster.leases_failure = "list of leases: 500";
+    s.cluster.leases_failure_ms = 14000;
+    is_u64(notices_of(&s, notices), before, "a Lease is renewed every ten seconds: nothing is missed yet");
+    s.cluster.leases_failure_ms = 153000;
+    in_all_views(&s,
+                 "Identity Leases cannot be read, so who is live may be outdated (for 2 m 33 s): list of leases: 500");
     (void)snprintf(s.peers_off, sizeof(s.peers_off), "peer-ca-file is not configured");
     in_all_views(&s, "Peers are not used: peer-ca-file is not configured");
     in_all_views(&s, "not known: peers are not used");

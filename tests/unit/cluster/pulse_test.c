@@ -134,6 +134,26 @@ static void off(void)
     changes_free(c);
 }
 
+static void leases_unread(void)
+{
+    struct world w;
+    struct cluster_view v;
+    struct changes *c = start(&w);
+
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    ok(cluster_view_take(w.cluster, &v) && v.leases_failure == NULL, "Leases are followed");
+    cluster_view_free(&v);
+    kube_forbid(w.local, "/apis/coordination.k8s.io", 500);
+    sim_server_break(kube_sim(w.local));
+    sim_run_ms(w.loop, 30000);
+    ok(cluster_view_take(w.cluster, &v) && v.leases_failure != NULL, "and then they are not: %s", v.leases_failure);
+    ok(v.leases_failure_ms > 1000 && v.leases_failure_ms <= 30000, "since %u ms", (unsigned)v.leases_failure_ms);
+    cluster_view_free(&v);
+    world_end(&w);
+    changes_free(c);
+}
+
 static void memory(void)
 {
     struct cluster_view v;
@@ -157,6 +177,7 @@ int main(void)
     dies(SIM_HANG, false);
     ages();
     off();
+    leases_unread();
     memory();
     return tap_end();
 }
