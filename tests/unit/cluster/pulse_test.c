@@ -147,8 +147,8 @@ static void leases_unread(void)
     kube_forbid(w.local, "/apis/coordination.k8s.io", 500);
     sim_server_break(kube_sim(w.local));
     sim_run_ms(w.loop, 30000);
-    ok(cluster_view_take(w.cluster, &v) && v.leases_failure != NULL, "and then they are not: %s", v.leases_failure);
-    ok(v.leases_failure_ms > 1000 && v.leases_failure_ms <= 30000, "since %u ms", (unsigned)v.leases_failure_ms);
+    ok(cluster_view_take(w.cluster, &v) && v.leases_failure != NULL, "and then they are not");
+    ok(v.leases_failure_ms > 1000 && v.leases_failure_ms <= 30000, "since they were refused");
     cluster_view_free(&v);
     world_end(&w);
     changes_free(c);
