@@ -47,6 +47,7 @@ struct client {
     void *job;
     size_t sent;               /* of that, bytes */
     struct loop_deferred next; /* its next piece, when there was nothing to send */
+    struct loop_timer *pause;  /* likewise; NULL: not needed so far */
 };
 
 /* ---- requests ---- */
@@ -189,6 +190,9 @@ static void end_job(struct client *cl)
     cl->job = NULL;
     cl->sent = 0;
     loop_defer_cancel(cl->control->loop, &cl->next);
+    if (cl->pause != NULL)
+        loop_timer_free(cl->pause);
+    cl->pause = NULL;
 }
 
 static void free_client(struct client *cl)
@@ -216,6 +220,20 @@ static void break_off(struct client *cl)
     refuse(cl, TOO_LONG);
 }
 
+static void next_piece(void *arg);
+
+static void wait_for_piece(struct client *cl)
+{
+    struct loop *l = cl->control->loop;
+
+    if (cl->kind->pause_ms > 0 && cl->pause == NULL)
+        cl->pause = loop_timer_new(l, next_piece, cl);
+    if (cl->pause != NULL)
+        loop_timer_set(cl->pause, cl->kind->pause_ms);
+    else
+        loop_defer(l, &cl->next, next_piece, cl);
+}
+
 /* One a turn. */
 static void next_piece(void *arg)
 {
@@ -235,7 +253,7 @@ static void next_piece(void *arg)
     if (!more || cl->ending)
         end_job(cl);
     else if (buf_len(&piece) == 0)
-        loop_defer(cl->control->loop, &cl->next, next_piece, cl);
+        wait_for_piece(cl);
     buf_free(&piece);
     if (cl->ending && evbuffer_get_length(bufferevent_get_output(cl->bev)) == 0)
         free_client(cl);

@@ -30,12 +30,14 @@ typedef bool control_fn(const struct json_object *request, struct buf *result, s
 /*
  * A command whose answer may be long or take more than a moment: begin() makes what more() appends the next piece of
  * the result from, which is all if it is false; a piece is some milliseconds and some ten KiB, and the next is asked
- * for in another turn, when the client has taken it. end() is called once. NULL of begin with *err: the answer is that.
+ * for in another turn, when the client has taken it, or after pause_ms if it was empty. end() is called once. NULL of
+ * begin with *err: the answer is that.
  */
 struct control_job {
     void *(*begin)(const struct json_object *request, struct err *err, void *arg);
     bool (*more)(void *job, struct buf *piece);
     void (*end)(void *job);
+    uint64_t pause_ms; /* 0: the next turn */
 };
 
 struct control_command {

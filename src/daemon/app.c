@@ -230,7 +230,8 @@ static bool build(struct app *a, struct buf *errors)
     if (a->watch == NULL || !trust_load(a->config, &a->trust, errors))
         return false;
     a->back = back_new(a->loop, a->metrics);
-    if (!build_middle(a) || !catch_signals(a)) {
+    a->reload = reload_new(a);
+    if (a->reload == NULL || !build_middle(a) || !catch_signals(a)) {
         buf_append_str(errors, "out of memory\n");
         return false;
     }
@@ -293,9 +294,8 @@ void app_free(struct app *a)
         loop_timer_free(a->address_retry);
     if (a->drain_step != NULL)
         loop_timer_free(a->drain_step);
-    if (a->reload_timer != NULL)
-        loop_timer_free(a->reload_timer);
     operate_close(a);
+    reload_free(a->reload);
     observe_free(a);
     if (a->front != NULL)
         front_free(a->front);

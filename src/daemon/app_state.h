@@ -20,6 +20,7 @@ struct expiry;
 struct file_watch;
 struct health;
 struct process_metrics;
+struct reload;
 
 enum app_phase {
     APP_SERVING,
@@ -54,8 +55,7 @@ struct app {
 
     struct loop_timer *heartbeat; /* watchdog and status line */
     struct loop_timer *drain_step;
-    struct loop_timer *reload_timer; /* NULL: no SIGHUP so far */
-    uint64_t reloaded_ms;            /* the last reload's end; 0: none */
+    struct reload *reload;
     uint64_t drain_ends_ms, drain_missed_ms;
     struct addresses addresses; /* that are listened on */
     bool inherited;             /* the listening sockets; another process may be serving it still */

@@ -121,6 +121,49 @@ void expiry_read(struct expiry *e, const struct config *c)
     expiry_check(e);
 }
 
+struct comparing {
+    const struct expiry *expiry;
+    struct buf *errors;
+    int64_t now;
+    bool worse;
+};
+
+static bool is_valid(const struct tls_validity *v, int64_t now)
+{
+    return v->not_before <= now && now < v->not_after;
+}
+
+static void compare(const char *option, const char *path, enum trust_file_kind kind, void *arg)
+{
+    struct comparing *to = arg;
+    const struct list *all = &to->expiry->certificates;
+    char when[CLOCK_RFC3339_BYTES];
+    struct tls_validity fresh;
+    bool over;
+
+    if (kind != TRUST_CERTIFICATE || !tls_file_validity(path, false, &fresh) || is_valid(&fresh, to->now))
+        return;
+    over = fresh.not_after <= to->now;
+    clock_rfc3339((over ? fresh.not_after : fresh.not_before) * 1000000, when);
+    for (struct list_node *n = list_first(all); n != NULL; n = list_next(all, n)) {
+        const struct certificate *c = list_entry(n, struct certificate, node);
+
+        if (strcmp(c->option, option) != 0 || strcmp(c->path, path) != 0 || !is_valid(&c->valid, to->now))
+            continue;
+        to->worse = true;
+        buf_printf(to->errors, "%s: %s %s, and the one before it is valid: renew it\n", path,
+                   over ? "expired at" : "is not valid before", when);
+    }
+}
+
+bool expiry_would_end(const struct expiry *e, const struct config *c, struct buf *errors)
+{
+    struct comparing to = {.expiry = e, .errors = errors, .now = clock_wall_us() / 1000000};
+
+    trust_each_file(c, compare, &to);
+    return to.worse;
+}
+
 /* ---- saying ---- */
 
 /* The last quarter: what lives for an hour is renewed by somebody, and thirty days are nothing to go by. */

@@ -19,6 +19,11 @@ void expiry_read(struct expiry *e, const struct config *c);
  * than 30 days is said once, one with fewer than 7 days and one that is over once a day.
  */
 void expiry_check(struct expiry *e);
+/*
+ * Whether a file now has a certificate that is not valid, where the one in force is: *errors gets a line for each,
+ * "FILE: ...".
+ */
+bool expiry_would_end(const struct expiry *e, const struct config *c, struct buf *errors);
 struct expiry_entry {
     const char *option, *path;
     int64_t not_after; /* seconds since 1970 */

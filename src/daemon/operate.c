@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { REQUESTS_SHOWN = 1000, RELOAD_ERRORS_CEILING = 64 << 10, SKEW_BYTES = LIMIT_CONTROL_ANSWER / 2 };
+enum { REQUESTS_SHOWN = 1000, RELOAD_PAUSE_MS = 20, SKEW_BYTES = LIMIT_CONTROL_ANSWER / 2 };
 
 static bool do_status(const struct json_object *request, struct buf *out, struct err *err, void *arg)
 {
@@ -133,31 +133,48 @@ static bool do_undrain(const struct json_object *request, struct buf *out, struc
     return set_drained(request, false, arg, out, err);
 }
 
-/* All that was wrong, not only its first line as in the status. */
-static bool do_reload(const struct json_object *request, struct buf *out, struct err *err, void *arg)
+struct awaited_reload {
+    const struct app *app;
+    uint64_t number;
+};
+
+static void *begin_reload(const struct json_object *request, struct err *err, void *arg)
 {
     struct app *a = arg;
-    struct buf errors;
-    struct json_write w, list;
+    struct awaited_reload *w;
+
+    (void)request;
+    if (a->phase != APP_SERVING) {
+        (void)err_set(err, "the process is shutting down");
+        return NULL;
+    }
+    w = mem_zalloc(sizeof(*w));
+    if (w == NULL)
+        (void)err_set(err, "out of memory");
+    else
+        *w = (struct awaited_reload){a, reload_begin(a)};
+    return w;
+}
+
+/* All that was wrong, not only its first line as in the status. */
+static bool more_of_reload(void *job, struct buf *piece)
+{
+    const struct awaited_reload *w = job;
+    struct json_write all, list;
     struct slice rest, line;
     bool ok;
 
-    (void)request;
-    if (a->phase != APP_SERVING)
-        return err_set(err, "the process is shutting down");
-    buf_init(&errors, RELOAD_ERRORS_CEILING);
-    ok = reload_saying(a, &errors);
-    w = json_open(out, '{');
-    json_bool(&w, "reloaded", ok);
-    list = json_nested(&w, "errors", '[');
-    rest = buf_slice(&errors);
+    if (!reload_is_over(w->app, w->number, &ok, &rest))
+        return true;
+    all = json_open(piece, '{');
+    json_bool(&all, "reloaded", ok);
+    list = json_nested(&all, "errors", '[');
     while (!ok && slice_split(&rest, '\n', &line))
         if (line.n > 0)
             json_slice(&list, NULL, line);
     json_close(&list);
-    json_close(&w);
-    buf_free(&errors);
-    return true;
+    json_close(&all);
+    return false;
 }
 
 static bool do_loglevel(const struct json_object *request, struct buf *out, struct err *err, void *arg)
@@ -237,15 +254,16 @@ static void *begin_upgrade(const struct json_object *request, struct err *err, v
     return begin_view(true, request, err, arg);
 }
 
-static const struct control_job skew_job = {begin_skew, skew_view_more, skew_view_free};
-static const struct control_job upgrade_job = {begin_upgrade, skew_view_more, skew_view_free};
+static const struct control_job skew_job = {begin_skew, skew_view_more, skew_view_free, 0};
+static const struct control_job upgrade_job = {begin_upgrade, skew_view_more, skew_view_free, 0};
+static const struct control_job reload_job = {begin_reload, more_of_reload, mem_free, RELOAD_PAUSE_MS};
 
 static const struct control_command commands[] = {
     {"status", do_status, NULL},     {"skew", NULL, &skew_job},
     {"upgrade", NULL, &upgrade_job}, {"explain", do_explain, NULL},
     {"requests", do_requests, NULL}, {"refresh", do_refresh, NULL},
     {"drain", do_drain, NULL},       {"undrain", do_undrain, NULL},
-    {"reload", do_reload, NULL},     {"loglevel", do_loglevel, NULL},
+    {"reload", NULL, &reload_job},   {"loglevel", do_loglevel, NULL},
     {"config", do_config, NULL},     {"certs", do_certs, NULL},
     {"metrics", do_metrics, NULL},   {NULL, NULL, NULL},
 };

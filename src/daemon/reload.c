@@ -8,10 +8,14 @@
 #include "base/log.h"
 #include "daemon/app_state.h"
 #include "daemon/config_load.h"
+#include "daemon/expiry.h"
 #include "daemon/logging.h"
 #include "daemon/options.h"
+#include "daemon/preflight.h"
 #include "daemon/readiness_checks.h"
+#include "daemon/remarks.h"
 #include "daemon/rotation.h"
+#include "daemon/try_local.h"
 #include "net/file_watch.h"
 #include "proxy/proxy_config.h"
 
@@ -25,6 +29,19 @@ struct plan {
     struct file_watch *watch;
 };
 
+struct reload {
+    struct app *app;
+    struct plan plan;
+    struct loop_timer *due;    /* SIGHUP */
+    struct loop_timer *second; /* what is done in a turn of its own */
+    uint64_t ended_ms;         /* the last one; 0: none */
+    struct local_trial *trial; /* NULL: none is under way */
+    uint64_t begun, finished;  /* how many */
+    bool again;                /* asked for while one was under way */
+    bool ok;                   /* the last one */
+    struct buf errors;         /* of it */
+};
+
 static void discard(struct plan *p)
 {
     wire_networks_free(p->around.networks);
@@ -34,6 +51,7 @@ static void discard(struct plan *p)
     trust_free(&p->trust);
     file_watch_free(p->watch);
     config_free(p->config);
+    *p = (struct plan){0};
 }
 
 static bool refuse_restart_options(const struct app *a, const struct plan *p, struct buf *errors)
@@ -58,6 +76,23 @@ static void keep_local(const struct app *a, struct wire_surroundings *s)
         return;
     origin_unref(s->local);
     s->local = origin_ref(a->around.local);
+}
+
+/* As `mvproxy -t` says it of the files; what it only warns of does not count here. */
+static bool files_fit(const struct config *c, struct buf *errors)
+{
+    struct slice rest, line;
+    struct buf findings;
+    bool ok;
+
+    buf_init(&findings, RELOAD_ERRORS_CEILING);
+    ok = preflight_files(c, NULL, &findings);
+    rest = buf_slice(&findings);
+    while (!ok && slice_split(&rest, '\n', &line))
+        if (line.n > 0 && !slice_has_prefix(line, SLICE_LIT("warning: ")))
+            buf_printf(errors, "%.*s\n", (int)line.n, line.p);
+    buf_free(&findings);
+    return ok;
 }
 
 static bool prepare(struct app *a, struct plan *p, struct buf *errors)
@@ -171,19 +206,10 @@ static void say_failure(struct app *a, struct buf *errors)
     notify_ready(a->notify, a->status);
 }
 
-bool reload_saying(struct app *a, struct buf *errors)
+static void finish(struct reload *r, bool ok)
 {
-    struct plan plan = {0};
-    bool ok;
+    struct app *a = r->app;
 
-    if (a->phase != APP_SERVING) {
-        buf_append_str(errors, "the process is shutting down\n");
-        return false;
-    }
-    a->refused_for_files = false;
-    notify_reloading(a->notify);
-    log_info("Reloading", LT("config", a->args.config_file == NULL ? "none" : a->args.config_file));
-    ok = prepare(a, &plan, errors) && commit(a, &plan, errors);
     metric_set(a->reload_ok, ok ? 1 : 0);
     if (ok) {
         metric_set(a->config_hash, (double)options_hash(a->config));
@@ -194,40 +220,165 @@ bool reload_saying(struct app *a, struct buf *errors)
         a->reload_refused[0] = '\0';
         readiness_checks_tell(a);
         notify_ready(a->notify, a->status);
+        r->plan = (struct plan){0}; /* it is in force */
     } else {
-        discard(&plan);
-        say_failure(a, errors);
+        discard(&r->plan);
+        say_failure(a, &r->errors);
     }
-    a->reloaded_ms = clock_ms(); /* its end: the turn began before */
-    return ok;
+    r->ended_ms = clock_ms(); /* its end: the turn began before */
+    r->ok = ok;
+    r->finished = r->begun;
+    if (r->again)
+        reload_request(a);
+    r->again = false;
+}
+
+static bool is_under_way(const struct reload *r)
+{
+    return r->finished < r->begun;
+}
+
+/* Whether it has, the reload being over then: nothing is put in force any more. */
+static bool has_to_stop(struct reload *r)
+{
+    if (r->app->phase == APP_SERVING)
+        return false;
+    discard(&r->plan);
+    buf_append_str(&r->errors, "the process is shutting down\n");
+    r->ok = r->again = false;
+    r->finished = r->begun;
+    return true;
+}
+
+static void on_tried(void *arg, const char *option, const struct err *err)
+{
+    struct reload *r = arg;
+    struct remarks remarks = {r->plan.config, &r->errors, true};
+
+    r->trial = NULL;
+    if (has_to_stop(r))
+        return;
+    if (option != NULL)
+        remarks_wrong(&remarks, option, "%s", err->text);
+    finish(r, option == NULL && commit(r->app, &r->plan, &r->errors));
+}
+
+/* A server that is reached in another way than before is asked first: one that cannot be believed would take the node
+ * out of service. One that does not answer says nothing of the configuration. */
+static void look_deeper(void *arg)
+{
+    struct reload *r = arg;
+    struct app *a = r->app;
+
+    if (has_to_stop(r))
+        return;
+    if (!files_fit(r->plan.config, &r->errors)) {
+        a->refused_for_files = options_hash(r->plan.config) == options_hash(a->config);
+        finish(r, false);
+        return;
+    }
+    if (r->plan.around.local != a->around.local)
+        r->trial = local_trial_begin(a->back, a->loop, r->plan.config, r->plan.around.local, on_tried, r);
+    if (r->trial == NULL)
+        finish(r, commit(a, &r->plan, &r->errors));
+}
+
+/* In two turns, for each takes some milliseconds. */
+static void begin(struct reload *r)
+{
+    struct app *a = r->app;
+
+    a->refused_for_files = false;
+    notify_reloading(a->notify);
+    log_info("Reloading", LT("config", a->args.config_file == NULL ? "none" : a->args.config_file));
+    if (prepare(a, &r->plan, &r->errors))
+        loop_timer_set(r->second, 0);
+    else
+        finish(r, false);
+}
+
+uint64_t reload_begin(struct app *a)
+{
+    struct reload *r = a->reload;
+
+    if (is_under_way(r)) { /* it may have read the file before the last change */
+        r->again = true;
+        return r->begun + 1;
+    }
+    r->begun++;
+    buf_reset(&r->errors);
+    if (!has_to_stop(r))
+        begin(r);
+    return r->begun;
+}
+
+bool reload_is_over(const struct app *a, uint64_t number, bool *ok, struct slice *errors)
+{
+    const struct reload *r = a->reload;
+
+    if (a->phase == APP_SERVING && (is_under_way(r) || r->finished < number))
+        return false;
+    *ok = r->finished >= number && r->ok;
+    *errors = r->finished >= number ? buf_slice(&r->errors) : SLICE_LIT("the process is shutting down\n");
+    return true;
 }
 
 static void reload_due(void *arg)
 {
-    struct app *a = arg;
-    struct buf errors;
+    const struct reload *r = arg;
 
-    buf_init(&errors, RELOAD_ERRORS_CEILING);
-    (void)reload_saying(a, &errors);
-    buf_free(&errors);
+    (void)reload_begin(r->app);
 }
 
 void reload_request(struct app *a)
 {
-    uint64_t next = a->reloaded_ms + TIMEOUT_RELOAD_DISTANCE_MS, now = loop_now_ms(a->loop);
+    struct reload *r = a->reload;
+    uint64_t next = r->ended_ms + TIMEOUT_RELOAD_DISTANCE_MS, now = loop_now_ms(a->loop);
 
-    if (a->reload_timer == NULL)
-        a->reload_timer = loop_timer_new(a->loop, reload_due, a);
-    if (a->reload_timer == NULL)
-        log_error("Out of memory for a reload");
-    else if (!loop_timer_pending(a->reload_timer))
-        loop_timer_set(a->reload_timer, a->reloaded_ms == 0 || next <= now ? 0 : next - now);
+    if (!loop_timer_pending(r->due))
+        loop_timer_set(r->due, r->ended_ms == 0 || next <= now ? 0 : next - now);
+}
+
+struct reload *reload_new(struct app *a)
+{
+    struct reload *r = must_zalloc(sizeof(*r));
+
+    r->app = a;
+    buf_init(&r->errors, RELOAD_ERRORS_CEILING);
+    r->due = loop_timer_new(a->loop, reload_due, r);
+    r->second = loop_timer_new(a->loop, look_deeper, r);
+    if (r->due != NULL && r->second != NULL)
+        return r;
+    reload_free(r);
+    return NULL;
+}
+
+void reload_free(struct reload *r)
+{
+    if (r == NULL)
+        return;
+    local_trial_end(r->trial);
+    if (r->due != NULL)
+        loop_timer_free(r->due);
+    if (r->second != NULL)
+        loop_timer_free(r->second);
+    discard(&r->plan);
+    buf_free(&r->errors);
+    mem_free(r);
 }
 
 /* What was refused for its files alone is in force once those are. */
 static void files_are_good(struct app *a)
 {
+    struct buf ignored;
+    bool good;
+
     if (a->reload_refused[0] == '\0' || !a->refused_for_files)
+        return;
+    buf_init(&ignored, RELOAD_ERRORS_CEILING);
+    good = files_fit(a->config, &ignored);
+    buf_free(&ignored);
+    if (!good)
         return;
     a->refused_for_files = false;
     a->reload_refused[0] = '\0';
@@ -242,7 +393,7 @@ bool reload_trust(struct app *a, struct buf *errors)
     struct trust t;
     bool made;
 
-    if (!trust_load(a->config, &t, errors)) {
+    if (expiry_would_end(a->expiry, a->config, errors) || !trust_load(a->config, &t, errors)) {
         trust_name_options(a->config, errors);
         return false;
     }

@@ -219,7 +219,7 @@ def test_gigabyte(world):
 
 
 def test_reloads(world):
-    """reloads at once, by mvproxyctl and by signal, come one after the other, and each asker hears of his own"""
+    """reloads at once, by mvproxyctl and by signal, come one after the other, and each asker hears of one that began after he asked"""
     a = world.proxies["a"]
     mark = a.log_mark()
     program = os.path.join(os.path.dirname(fixture.mvproxy_binary()), "mvproxyctl")
@@ -227,7 +227,7 @@ def test_reloads(world):
     a.signal(signal.SIGHUP)
     equal([asker.communicate(timeout=fixture.PATIENCE)[0] for asker in askers], [b"Reloaded.\n"] * 6, "answers")
     words = re.findall(r'"(Reloading|Reloaded)"', a.log()[mark:])
-    check(len(words) >= 12 and words[:12] == ["Reloading", "Reloaded"] * 6, words)
+    check(len(words) >= 2 and words == ["Reloading", "Reloaded"] * (len(words) // 2), words)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import ssl
+import subprocess
 import sys
 import tempfile
 import threading
@@ -156,6 +157,61 @@ def test_broken_configurations(world):
     until(lambda: world.proxies["a"].log_contains("Reload refused", mark), "the refusal")
     world.proxies["a"].write_config()
     succeed(world)
+
+
+def refuse(world, *words, **options):
+    """The same, asked for with mvproxyctl, which says why; the file is put back."""
+    proxy, good = world.proxies["a"], dict(world.proxies["a"].options)
+    proxy.options.update({k.replace("_", "-"): v for k, v in options.items()})
+    proxy.write_config()
+    status, _, errors = fixture.ctl(world, "reload")
+    proxy.options = good
+    proxy.write_config()
+    equal(status, 1, "mvproxyctl reload: " + errors)
+    for word in words:
+        check(word in errors, word, "is not in:", errors)
+    equal(proxy.metric(OK), 0.0, OK)
+    equal(world.ask("GET", "/version").status, 200, "it serves on")
+
+
+def test_what_the_check_refuses(world):
+    """what mvproxy -t calls wrong is no reload: a local server that could not be believed, an mvproxy in its place, certificates that are over or do not fit"""
+    crt, key = world.certs.crt, world.certs.key
+    refuse(world, "mvproxy-a.yaml:", "apiserver-ca-file: the certificate that https://127.0.0.1:", "give the CA that has signed", apiserver_ca_file=crt("foreign-ca"))
+    refuse(world, "apiserver-ca-file: the certificate", apiserver_tls_server_name="elsewhere.example.com")
+    refuse(world, "apiserver: at https://127.0.0.1:", "an mvproxy answers, not a kube-apiserver",
+           apiserver="https://127.0.0.1:%d" % world.proxies["b"].address[1])
+    refuse(world, "apiserver: is this proxy itself", apiserver="https://127.0.0.1:%d" % world.proxies["a"].address[1])
+    world.certs.extra("over", "kube-apiserver", sans=("kubernetes.default.svc",), eku="serverAuth", end="20210101000000Z")
+    refuse(world, "tls-cert-file: ", "expired at 2021-", tls_cert_file=crt("over"), tls_private_key_file=key("over"))
+    world.certs.extra("nameless", "kube-apiserver", sans=("localhost",), eku="serverAuth")
+    refuse(world, "not valid for kubernetes.default.svc", tls_cert_file=crt("nameless"), tls_private_key_file=key("nameless"))
+    refuse(world, "requestheader-client-ca-file: ", "has not signed proxy-client-cert-file", requestheader_client_ca_file=crt("foreign-ca"))
+    succeed(world)
+
+
+def test_silent_local_server(world):
+    """a local server that does not answer says nothing of the configuration: who reloads waits for it, another reload meanwhile is not lost, and nobody who is served waits"""
+    proxy = world.proxies["a"]
+    good = proxy.options["apiserver"]
+    with socket.create_server(("127.0.0.1", 0)) as silent, world.client() as client:
+        proxy.options["apiserver"] = "https://127.0.0.1:%d" % silent.getsockname()[1]
+        proxy.write_config()
+        mark = proxy.log_mark()
+        with subprocess.Popen([os.path.join(os.path.dirname(fixture.mvproxy_binary()), "mvproxyctl"), "--socket",
+                               proxy.options["control-socket"], "reload"], stdout=subprocess.PIPE, text=True) as asked:
+            proxy.await_log('"Reloading"', mark)
+            asks = silent.accept()[0]
+            equal(client.ask("GET", MAPS).status, 200, "meanwhile, by the old server")
+            check(not proxy.log_contains("Reloaded", mark), "in force before the server was asked")
+            proxy.options["apiserver"] = good
+            proxy.write_config()
+            proxy.signal(1)
+            equal(asked.communicate()[0], "Reloaded.\n", "what mvproxyctl says")
+            asks.close()
+        until(lambda: proxy.log()[mark:].count('"Reloaded"') == 2, "the second one")
+    equal(world.ask("GET", "/version").status, 200, "the good server")
+    world.settle()
 
 
 def test_broken_pair(world):

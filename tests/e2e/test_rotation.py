@@ -191,6 +191,28 @@ def test_broken_file(world):
     equal(served(world), before, "served")
 
 
+def test_expired_pair(world):
+    """a pair that is over (a backup that is put back) does not replace a valid one, by itself or by a reload; the next valid one does"""
+    proxy = world.proxies["a"]
+    world.certs.extra("over", "kube-apiserver", sans=("kubernetes.default.svc",), eku="serverAuth", end="20210101000000Z")
+    before, mark = served(world), proxy.log_mark()
+    for suffix, source in (("key", world.certs.key("over")), ("crt", world.certs.crt("over"))):
+        replace(world, "serving." + suffix, source)
+    until(lambda: proxy.metric(GOOD) == 0.0, "the metric")
+    until(lambda: proxy.log_contains("expired at 2021-01-01", mark), "the reason")
+    status, _, errors = fixture.ctl(world, "reload")
+    equal(status, 1, "mvproxyctl reload")
+    check("tls-cert-file: " in errors and "expired at 2021-01-01" in errors, errors)
+    equal(served(world), before, "served")
+    for suffix, source in (("key", world.certs.key("node-b")), ("crt", world.certs.crt("node-b"))):
+        replace(world, "serving." + suffix, source)
+    await_served(world, "node-b")
+    until(lambda: proxy.metric(GOOD) == 1.0 and proxy.metric("mvproxy_config_last_reload_successful") == 1.0, "the metrics")
+    for suffix, source in (("key", world.certs.key("node-a")), ("crt", world.certs.crt("node-a"))):
+        replace(world, "serving." + suffix, source)
+    await_served(world, "node-a")
+
+
 def test_client_ca(world):
     """another client CA counts at once for new connections; a ticket from before is worth nothing"""
     def who(client):

@@ -118,7 +118,7 @@ static bool do_toil(const struct json_object *request, struct buf *result, struc
     return true;
 }
 
-static const struct control_job count_job = {begin_count, more_count, end_count};
+static const struct control_job count_job = {begin_count, more_count, end_count, 0};
 
 /* More than an answer may be. */
 static bool more_flood(void *job, struct buf *piece)
@@ -131,7 +131,7 @@ static bool more_flood(void *job, struct buf *piece)
     return true;
 }
 
-static const struct control_job flood_job = {begin_count, more_flood, end_count};
+static const struct control_job flood_job = {begin_count, more_flood, end_count, 0};
 
 static const struct control_command commands[] = {
     {"echo", do_echo, NULL},     {"fail", do_fail, NULL},     {"large", do_large, NULL}, {"toil", do_toil, NULL},

@@ -192,6 +192,35 @@ static void test_short_life(void)
     metrics_free(m);
 }
 
+/* What a backup that is put back has in it; where both are over, the file counts. */
+static void test_would_end(void)
+{
+    struct metrics *m = metrics_new();
+    struct expiry *e = expiry_new(m);
+    int64_t end = make("young.crt", 10), later;
+    struct config c = config_of(file("young.crt"), file("young.crt"));
+    struct buf errors;
+
+    buf_init(&errors, 1 << 16);
+    later = make("young.crt", 100);
+    expiry_read(e, &c); /* ends later */
+    (void)make("young.crt", 10);
+    stand(end, DAY);
+    ok(!expiry_would_end(e, &c, &errors), "it ends sooner, and is valid: taken");
+    stand(end, -DAY);
+    ok(expiry_would_end(e, &c, &errors), "it is over: not taken");
+    ok(slice_has_prefix(buf_slice(&errors), slice_str(file("young.crt"))), "the file is named");
+    is_u64(slice_index(buf_slice(&errors), '\n'), buf_len(&errors) - 1, "once: of CAs nothing is said");
+    stand(later, -DAY);
+    ok(!expiry_would_end(e, &c, &errors), "both are over: taken");
+    stand(end, 11 * DAY);
+    ok(!expiry_would_end(e, &c, &errors), "neither is valid yet: taken");
+    clock_real();
+    buf_free(&errors);
+    expiry_free(e);
+    metrics_free(m);
+}
+
 static int64_t end_among_metrics;
 
 static void find(const struct metric_view *v, void *arg)
@@ -222,6 +251,7 @@ int main(void)
     test_year();
     test_renewed();
     test_short_life();
+    test_would_end();
     test_metric();
     arena_free(arena);
     return tap_end();
