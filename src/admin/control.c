@@ -33,6 +33,7 @@ struct control {
     struct listener *listener;
     dev_t device; /* of the file, to know it again */
     ino_t inode;
+    bool said; /* that it is gone and cannot be made again */
     struct list clients;
 };
 
@@ -456,6 +457,30 @@ struct control *control_new(struct loop *l, const struct control_opts *o, struct
     }
     control_free(c);
     return NULL;
+}
+
+void control_keep(struct control *c)
+{
+    struct listener *fresh = NULL;
+    struct stat st;
+    struct err err;
+    int fd;
+
+    if (lstat(c->path, &st) == 0 || errno != ENOENT)
+        return;
+    err_clear(&err);
+    fd = open_socket(c, &err);
+    if (fd >= 0)
+        fresh = listener_adopt(c->loop, fd, on_accept, c, &err);
+    if (fresh != NULL) {
+        listener_close(c->listener);
+        c->listener = fresh;
+        log_warning("The control socket had been removed, and is there again", LT("path", c->path));
+    } else if (!c->said) {
+        log_warning("The control socket was removed, and cannot be made again: mvproxyctl cannot be used",
+                    LT("err", err.text));
+    }
+    c->said = fresh == NULL;
 }
 
 void control_free(struct control *c)

@@ -57,6 +57,9 @@ struct control_opts {
  * one before it keeps its open connections. NULL with *err: one line.
  */
 struct control *control_new(struct loop *l, const struct control_opts *o, struct err *err);
+/* To be called now and then: a file that somebody has removed (a cleaner of /run) is made again. One that another
+ * process has put there stays. */
+void control_keep(struct control *c);
 /* Closes all, and removes the file if it is still ours. NULL is nothing. */
 void control_free(struct control *c);
 

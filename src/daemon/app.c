@@ -67,8 +67,10 @@ static void on_heartbeat(void *arg)
     notify_again(a->notify);
     accept_when_ready(a);
     observe_retry(a);
-    if (a->phase == APP_SERVING)
+    if (a->phase == APP_SERVING) {
         readiness_checks_tell(a);
+        operate_keep(a);
+    }
     expiry_check(a->expiry);
     if (watchdog_ms > 0)
         notify_watchdog(a->notify);

@@ -281,6 +281,12 @@ void operate_open(struct app *a)
         log_warning("No control socket: mvproxyctl cannot be used", LT("err", err.text));
 }
 
+void operate_keep(struct app *a)
+{
+    if (a->control != NULL)
+        control_keep(a->control);
+}
+
 void operate_close(struct app *a)
 {
     control_free(a->control);

@@ -12,6 +12,8 @@ struct app;
  * must not depend on a directory for operators.
  */
 void operate_open(struct app *a);
+/* Now and then: makes the socket's file again if somebody has removed it. */
+void operate_keep(struct app *a);
 void operate_close(struct app *a);
 
 #endif

@@ -230,5 +230,14 @@ def test_reloads(world):
     check(len(words) >= 2 and words == ["Reloading", "Reloaded"] * (len(words) // 2), words)
 
 
+def test_removed_socket(world):
+    """a cleaner that removes the control socket's file leaves mvproxyctl without it for a moment only"""
+    a = world.proxies["a"]
+    mark = a.log_mark()
+    os.unlink(a.options["control-socket"])
+    until(lambda: ctl(world, "status")[0] == 0, "mvproxyctl to be answered")
+    check(a.log_contains("The control socket had been removed", mark), "the log")
+
+
 if __name__ == "__main__":
     fixture.main(globals())

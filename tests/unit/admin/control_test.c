@@ -118,7 +118,7 @@ static bool do_toil(const struct json_object *request, struct buf *result, struc
     return true;
 }
 
-static const struct control_job count_job = {begin_count, more_count, end_count, 0};
+static const struct control_job count_job = {begin_count, more_count, end_count, 1};
 
 /* More than an answer may be. */
 static bool more_flood(void *job, struct buf *piece)
@@ -386,6 +386,31 @@ static void test_takeover(void)
     control_free(after);
 }
 
+static void test_removed(void)
+{
+    struct control *c = open_control(), *other;
+    int old = dial(), fresh;
+
+    turn(2);
+    control_keep(c);
+    say(old, "{\"v\":1,\"command\":\"echo\"}\n");
+    is_str(answer(old), "{\"v\":1,\"ok\":true,\"result\":[\"\",-1,false]}", "nothing was removed: nothing happens");
+    (void)unlink(path);
+    control_keep(c);
+    fresh = dial();
+    say(fresh, "{\"v\":1,\"command\":\"echo\"}\n");
+    is_str(answer(fresh), "{\"v\":1,\"ok\":true,\"result\":[\"\",-1,false]}", "removed: there again");
+    say(old, "{\"v\":1,\"command\":\"echo\"}\n");
+    is_str(answer(old), "{\"v\":1,\"ok\":true,\"result\":[\"\",-1,false]}", "who was connected goes on");
+    close(fresh);
+    other = open_control();
+    control_keep(c);
+    control_free(c);
+    ok(access(path, F_OK) == 0, "what another process has put there stays");
+    close(old);
+    control_free(other);
+}
+
 static void test_out_of_descriptors(void)
 {
     struct control *c = open_control();
@@ -503,6 +528,7 @@ int main(void)
     test_full();
     test_pieces();
     test_takeover();
+    test_removed();
     test_out_of_descriptors();
     test_out_of_memory();
     test_errors();
