@@ -3,7 +3,7 @@
 
 #include "base/utf8.h"
 
-/* Classes of bytes inside a string: what ends the fast loop. */
+/* Bytes inside a string that stand for themselves. */
 static bool plain_in_string(unsigned char c)
 {
     return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
@@ -99,16 +99,33 @@ static size_t escape_decode(const char *p, size_t n, uint32_t *cp)
     return 12;
 }
 
-/* Whether each of eight bytes is plain: none of them sets its highest bit in what stands for its class. */
-static bool eight_plain(const char *p)
+/* Of eight bytes: the highest bit of each that is not plain. Those behind the first may be wrong. */
+static uint64_t not_plain(const char *p)
 {
     static const uint64_t ones = 0x0101010101010101;
     uint64_t eight, quote, backslash;
 
     memcpy(&eight, p, sizeof(eight));
+    if (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
+        eight = __builtin_bswap64(eight);
     quote = eight ^ (ones * '"');
     backslash = eight ^ (ones * '\\');
-    return ((eight | (eight - ones * 0x20) | (quote - ones) | (backslash - ones)) & (ones * 0x80)) == 0;
+    return (eight | (eight - ones * 0x20) | (quote - ones) | (backslash - ones)) & (ones * 0x80);
+}
+
+/* The first byte from pos on that is not plain, or the end. */
+static size_t skip_plain(const char *p, size_t pos, size_t end)
+{
+    while (end - pos >= 8) {
+        uint64_t found = not_plain(p + pos);
+
+        if (found != 0)
+            return pos + (size_t)__builtin_ctzll(found) / 8;
+        pos += 8;
+    }
+    while (pos < end && plain_in_string((unsigned char)p[pos]))
+        pos++;
+    return pos;
 }
 
 /* At the opening quote. */
@@ -119,10 +136,7 @@ static bool skip_string(struct jscan *s, bool *escaped)
     uint32_t cp;
 
     for (;;) {
-        while (end - pos >= 8 && eight_plain(p + pos))
-            pos += 8;
-        while (pos < end && plain_in_string((unsigned char)p[pos]))
-            pos++;
+        pos = skip_plain(p, pos, end);
         if (pos >= end)
             return fail_at_end(s);
         if (p[pos] == '"')

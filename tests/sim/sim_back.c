@@ -29,6 +29,8 @@ struct origin {
     unsigned refs;
     struct back *back;
     char *name, *host, *address;
+    struct sim_server *server; /* at that address, when there were so many servers */
+    size_t servers;
     bool has_cert;
     bool (*allow)(const struct sockaddr *addr, void *arg);
     void *allow_arg;
@@ -40,7 +42,6 @@ struct event {
     struct list_node node;
     enum event_kind kind;
     uint64_t due;
-    struct http_head head;
     struct slice data; /* malloc'ed */
 };
 
@@ -154,17 +155,22 @@ size_t sim_open(const struct back *b)
     return b->open;
 }
 
-static struct sim_server *find_server(const struct back *b, const char *address)
+/* Servers come and never go; of two at one address the later one counts. */
+static struct sim_server *server_of(struct origin *o)
 {
-    const struct list *servers = &b->net->servers;
+    const struct list *servers = &o->back->net->servers;
 
-    for (struct list_node *n = list_first(servers); n != NULL; n = list_next(servers, n)) {
+    if (o->servers == servers->count)
+        return o->server;
+    o->servers = servers->count;
+    o->server = NULL;
+    for (struct list_node *n = list_first(servers); n != NULL && o->server == NULL; n = list_next(servers, n)) {
         struct sim_server *s = list_entry(n, struct sim_server, node);
 
-        if (strcmp(s->address, address) == 0)
-            return s;
+        if (strcmp(s->address, o->address) == 0)
+            o->server = s;
     }
-    return NULL;
+    return o->server;
 }
 
 struct origin *origin_new(struct back *b, const struct origin_opts *o)
@@ -223,7 +229,7 @@ const char *origin_address(const struct origin *o)
 
 bool origin_healthy(const struct origin *o)
 {
-    const struct sim_server *s = find_server(o->back, o->address);
+    const struct sim_server *s = server_of((struct origin *)(uintptr_t)o);
 
     return s != NULL && s->fault != SIM_REFUSE && reaches(o->back, s);
 }
@@ -510,10 +516,11 @@ static bool copy_head(struct sim_request *q, struct slice method, struct slice t
     return q->head.method.p != NULL && q->head.target.p != NULL;
 }
 
-static bool request_init(struct sim_request *q, struct back *b, const struct origin *o, uint64_t timeout_ms)
+static bool request_init(struct sim_request *q, struct back *b, struct origin *o, uint64_t timeout_ms)
 {
     q->back = b;
-    q->server = find_server(b, o->address);
+    must_hold(b->net == o->back->net);
+    q->server = server_of(o);
     q->refused = !allowed(o);
     list_init(&q->events);
     buf_init(&q->body, 0);

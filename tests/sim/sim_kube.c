@@ -441,17 +441,12 @@ static void gone(void *arg, struct sim_request *q)
 /* What others have written into the Lease stays in it. */
 static void keep_address(struct kube_server *k, char advertise[300], char written[300], struct kube_lease *l)
 {
-    struct arena *a = kube_arena();
-    struct lease before;
-
     l->address = NULL;
-    if (kube_get_lease(k->store, l->name, a, &before) && before.advertise.n > 0) {
-        (void)snprintf(advertise, 300, "%.*s", (int)before.advertise.n, before.advertise.p);
-        (void)snprintf(written, 300, "%.*s", (int)before.written.n, before.written.p);
+    if (kube_store_annotation(k->store, l->name, LEASE_ADVERTISE_ANNOTATION, advertise, 300)) {
+        (void)kube_store_annotation(k->store, l->name, LEASE_WRITTEN_ANNOTATION, written, 300);
         l->address = advertise;
         l->written = written;
     }
-    arena_free(a);
 }
 
 static void renew(void *arg)

@@ -109,31 +109,33 @@ void kube_delete(struct kube_store *s, enum kube_kind k, const char *name)
     object_free(o);
 }
 
-#define TAG "\"" LEASE_DISCOVERY_ANNOTATION "\":\""
-
-/* Whoever renews a Lease leaves it in there. */
-static void tag_of(struct kube_store *s, const struct kube_lease *l, char tag[100])
+bool kube_store_annotation(struct kube_store *s, const char *lease, const char *name, char *out, size_t n)
 {
-    const struct kube_object *before = find(s, KUBE_LEASE, l->name);
-    const char *at = before == NULL ? NULL : strstr(before->meta, TAG);
+    const struct kube_object *o = find(s, KUBE_LEASE, lease);
+    char key[100];
+    const char *at;
 
-    if (l->tag != NULL)
-        (void)snprintf(tag, 100, "%s", l->tag);
-    else
-        (void)snprintf(tag, 100, "%.*s", at == NULL ? 0 : (int)strcspn(at + strlen(TAG), "\""),
-                       at == NULL ? "" : at + strlen(TAG));
+    (void)snprintf(key, sizeof(key), "\"%s\":\"", name);
+    at = o == NULL ? NULL : strstr(o->meta, key);
+    at = at == NULL ? "" : at + strlen(key);
+    (void)snprintf(out, n, "%.*s", (int)strcspn(at, "\""), at);
+    return out[0] != '\0';
 }
 
 void kube_put_lease(struct kube_store *s, const struct kube_lease *l)
 {
     char meta[700], members[400], time[CLOCK_RFC3339_BYTES], address[300] = "", duration[64] = "", tag[100];
 
-    tag_of(s, l, tag);
+    /* Whoever renews a Lease leaves the tag in there. */
+    if (l->tag != NULL)
+        (void)snprintf(tag, sizeof(tag), "%s", l->tag);
+    else
+        (void)kube_store_annotation(s, l->name, LEASE_DISCOVERY_ANNOTATION, tag, sizeof(tag));
     clock_rfc3339(l->renew_us, time);
     if (l->address != NULL || tag[0] != '\0')
         (void)snprintf(address, sizeof(address),
                        ",\"annotations\":{\"kubernetes.io/peer-advertise-address\":\"%s\","
-                       "\"mvproxy/peer-advertise-address\":\"%s\"," TAG "%s\"}",
+                       "\"mvproxy/peer-advertise-address\":\"%s\",\"" LEASE_DISCOVERY_ANNOTATION "\":\"%s\"}",
                        l->address == NULL ? "" : l->address, l->written == NULL ? "" : l->written, tag);
     if (l->duration_s > 0)
         (void)snprintf(duration, sizeof(duration), ",\"leaseDurationSeconds\":%u", l->duration_s);

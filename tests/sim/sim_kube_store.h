@@ -43,6 +43,8 @@ void kube_servers_free(struct kube_store *s);
 void kube_store_serve(struct kube_store *s, enum kube_kind k, struct sim_request *q);
 /* One Lease: create (POST to the collection: name SLICE_NONE), get, merge patch, delete, with preconditions. */
 void kube_store_serve_lease(struct kube_store *s, struct slice name, struct sim_request *q);
+/* Of a Lease, "" and false: it has none. */
+bool kube_store_annotation(struct kube_store *s, const char *lease, const char *name, char *out, size_t n);
 /* The request is over: its watch, if it is one, ends. */
 void kube_store_gone(struct sim_request *q);
 
