@@ -104,6 +104,8 @@ MEM_CHECK bool http_head_add(struct http_head *h, struct arena *a, struct slice 
 MEM_CHECK bool http_head_add_id(struct http_head *h, struct arena *a, enum http_name id, struct slice value);
 /* One of another head, whose id is known. */
 MEM_CHECK bool http_head_add_field(struct http_head *h, struct arena *a, const struct http_field *f);
+/* With its own text of everything, out of the arena. */
+MEM_CHECK bool http_head_copy(const struct http_head *h, struct arena *a, struct http_head *out);
 /* First field with that id / name (case-insensitive), or NULL. */
 const struct http_field *http_head_find(const struct http_head *h, enum http_name id);
 const struct http_field *http_head_find_name(const struct http_head *h, struct slice name);

@@ -2,38 +2,40 @@
 #include "proxy/deliver.h"
 
 #include "kube/status.h"
-#include "net/loop.h"
 #include "proxy/disco_pretty.h"
 
-enum { PIECE_BYTES = 64 << 10, PRETTY_PIECES = 2 /* made in one go */ };
+enum { PIECE_BYTES = 64 << 10 };
+
+static enum step lay_out(void *arg)
+{
+    struct job *j = arg;
+
+    return disco_pretty_next(j->pretty, &j->document) ? STEP_DONE : STEP_FAILED;
+}
 
 static void send_pretty(struct job *j);
 
-static void go_on(void *arg)
+static void laid_out(void *arg, bool done)
 {
-    send_pretty(arg);
+    struct job *j = arg;
+
+    if (!done) {
+        job_abort(j, STATUS_NO_MEMORY);
+        return;
+    }
+    if (j->document.n > 0 && !exchange_body(j->x, j->document))
+        return; /* on_gone follows */
+    if (disco_pretty_done(j->pretty))
+        job_finish(j, NULL);
+    else
+        send_pretty(j);
 }
 
+/* The next piece, when its turn comes: many that compress well are not to hold up everybody else. */
 static void send_pretty(struct job *j)
 {
-    struct slice piece;
-
-    for (unsigned n = 0; !exchange_congested(j->x); n++) {
-        if (disco_pretty_done(j->pretty)) {
-            job_finish(j, NULL);
-            return;
-        }
-        if (n == PRETTY_PIECES) {
-            disco_pretty_later(j->pretty, j->proxy->loop, go_on, j);
-            return;
-        }
-        if (!disco_pretty_next(j->pretty, &piece)) {
-            job_abort(j, STATUS_NO_MEMORY);
-            return;
-        }
-        if (piece.n > 0 && !exchange_body(j->x, piece))
-            return; /* on_gone follows */
-    }
+    if (!exchange_congested(j->x))
+        work_start(&j->proxy->work, &j->work, lay_out, laid_out, j);
 }
 
 static void send_prepared(struct job *j)

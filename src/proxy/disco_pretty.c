@@ -6,7 +6,6 @@
 #include "cluster/documents.h"
 #include "http/gzip.h"
 #include "kube/json_indent.h"
-#include "net/loop.h"
 
 /* The longest part of a document is a resource's text; compressed data can be a little longer than what it is of. */
 enum { PIECE_BYTES = 64 << 10, CEILING = PIECE_BYTES + LIMIT_DISCOVERY_PART_BYTES, GZIP_CEILING = 2 * CEILING };
@@ -18,8 +17,6 @@ struct disco_pretty {
     struct buf text, compressed;
     struct quota *quota; /* has GZIP_STATE_BYTES for `gzip` */
     bool ended;          /* the last piece has been made */
-    struct loop *loop;
-    struct loop_deferred later;
 };
 
 /* Is the laid out text over the threshold? Lays out no more than it takes to know. */
@@ -72,8 +69,6 @@ void disco_pretty_free(struct disco_pretty *p)
 {
     if (p == NULL)
         return;
-    if (p->loop != NULL)
-        loop_defer_cancel(p->loop, &p->later);
     gzipper_free(p->gzip);
     if (p->quota != NULL)
         quota_give(p->quota, GZIP_STATE_BYTES);
@@ -114,10 +109,4 @@ bool disco_pretty_next(struct disco_pretty *p, struct slice *piece)
 bool disco_pretty_done(const struct disco_pretty *p)
 {
     return p->ended;
-}
-
-void disco_pretty_later(struct disco_pretty *p, struct loop *l, loop_fn *fn, void *arg)
-{
-    p->loop = l;
-    loop_defer(l, &p->later, fn, arg);
 }

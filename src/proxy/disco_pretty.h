@@ -5,7 +5,7 @@
 #ifndef MVPROXY_PROXY_DISCO_PRETTY_H
 #define MVPROXY_PROXY_DISCO_PRETTY_H
 
-#include "net/loop.h"
+#include "base/mem.h"
 
 struct disco_pretty;
 struct quota;
@@ -21,7 +21,5 @@ bool disco_pretty_gzipped(const struct disco_pretty *p);
  */
 MEM_CHECK bool disco_pretty_next(struct disco_pretty *p, struct slice *piece);
 bool disco_pretty_done(const struct disco_pretty *p); /* that was the last one */
-/* Calls fn in the next turn, unless the document is freed before: what compresses well never makes anybody wait. */
-void disco_pretty_later(struct disco_pretty *p, struct loop *l, loop_fn *fn, void *arg);
 
 #endif

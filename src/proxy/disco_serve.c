@@ -274,11 +274,11 @@ static const struct back_handler verdict_handler = {
 };
 
 /*
- * A client takes /apis for all there is: a namespace controller would leave behind what it does not find, and kubectl
- * not know a resource type. So nobody hears of the local server alone before the peers were asked: 503, as for
- * resources.
+ * A client takes /apis for all there is: a namespace controller would leave behind what it does not find, kubectl not
+ * know a resource type, and a RESTMapper take a kind for one that does not exist. So nobody hears of the local server
+ * alone before the peers were asked: 503, as for resources.
  */
-static bool complete(struct job *j)
+bool disco_is_complete(struct job *j)
 {
     char why[128];
 
@@ -317,7 +317,7 @@ bool disco_serve(struct job *j)
         forward_local(j);
         return true;
     }
-    if (!complete(j))
+    if (!disco_is_complete(j))
         return true;
     /* A body on a GET is none of discovery's business: the local server shall say so. */
     if (document_as(j, n.document, NEGOTIATE_JSON) == NULL || exchange_wants_upgrade(j->x) ||

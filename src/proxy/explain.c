@@ -7,6 +7,7 @@
 #include "http/h1_check.h"
 #include "http/h1_parse.h"
 #include "http/head.h"
+#include "kube/status.h"
 #include "proxy/heal.h"
 #include "proxy/job.h"
 #include "proxy/judge.h"
@@ -155,6 +156,16 @@ static bool is_local_silent(const struct explain_query *q, const struct served *
     return q->look != NULL && q->look(q->arg, served_local_id(s), &how) && !how.answers;
 }
 
+static const char *why_withheld(const struct proxy *p, const struct route_query *rq, const struct route *r, bool away)
+{
+    char why[128];
+
+    if ((r->action == ROUTE_DISCOVERY || heal_is_legacy_discovery(rq->info->path)) &&
+        !cluster_peers_synced(p->cluster, why, sizeof(why)))
+        return STATUS_SYNCING;
+    return heal_outlook(rq->served, rq->info->path, away);
+}
+
 /*
  * Discovery while the local server is away, or turns out to be when it is asked: a live peer is asked in its place.
  * Unless it is about what nobody has who is there.
@@ -167,14 +178,14 @@ static void fail_over_discovery(const struct proxy *p, const struct explain_quer
 
     if (r->action != ROUTE_HEAL && r->action != ROUTE_DISCOVERY)
         return;
-    if (r->action == ROUTE_HEAL && heal_leaves(p->config, rq->info->path)) {
+    if (r->action == ROUTE_HEAL && !p->config->legacy_discovery && heal_is_legacy_discovery(rq->info->path)) {
         r->action = ROUTE_LOCAL;
         return;
     }
     for (size_t i = 0; away && i < served_n_peers(rq->served) && r->n_candidates < ROUTE_MAX_CANDIDATES; i++)
         if (judge_may_be(served_peer_at(rq->served, i), q->user != NULL))
             r->candidates[r->n_candidates++] = (uint16_t)i;
-    refused = heal_outlook(rq->served, rq->info->path, away);
+    refused = why_withheld(p, rq, r, away);
     if (refused != NULL) {
         r->action = ROUTE_REFUSE;
         r->message = refused;

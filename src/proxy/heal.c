@@ -10,6 +10,7 @@
 #include "kube/schema_merge.h"
 #include "kube/status.h"
 #include "proxy/deliver.h"
+#include "proxy/disco_serve.h"
 #include "proxy/forward.h"
 #include "proxy/judge.h"
 #include "proxy/rewrite.h"
@@ -31,6 +32,8 @@ struct heal {
     /* The answer that is held back, until all of it is there, in j->kept. NULL: it is relayed. */
     const struct http_head *head;
     struct http_body body;
+    enum legacy_heal result; /* what has become of it */
+    char etag[ETAG_BYTES];
 };
 
 /* ---- what is there to add? ---- */
@@ -66,12 +69,12 @@ static bool is_legacy_discovery(const struct heal *h)
     return h->kind == KIND_GROUPS || h->kind == KIND_GROUP || h->kind == KIND_RESOURCES;
 }
 
-bool heal_leaves(const struct proxy_config *c, struct slice path)
+bool heal_is_legacy_discovery(struct slice path)
 {
     struct heal h = {.kind = KIND_OTHER};
 
     name_subject(path, &h);
-    return !c->legacy_discovery && is_legacy_discovery(&h);
+    return is_legacy_discovery(&h);
 }
 
 static const struct disco_doc *half_of(const struct disco *d, enum served_half half)
@@ -120,6 +123,20 @@ static bool is_excluded(void *arg, struct slice group, struct slice version)
     return served_excluded(arg, group, version);
 }
 
+/* Most servers say the very same: one of them is enough. */
+static void add_schemas(struct schema_merge *m, const struct schema_index **others, const struct schema_index *x)
+{
+    uint64_t digest = schema_index_digest(x);
+    size_t i = 0;
+
+    if (x == NULL || (m->base != NULL && schema_index_digest(m->base) == digest))
+        return;
+    while (i < m->n_others && schema_index_digest(others[i]) != digest)
+        i++;
+    if (i == m->n_others)
+        others[m->n_others++] = x;
+}
+
 /* The indexes of everybody but `base`, whose own is taken. The array lives in the exchange's arena. */
 static bool gather_schemas(const struct job *j, const struct schema_index *base, struct schema_merge *m)
 {
@@ -129,14 +146,14 @@ static bool gather_schemas(const struct job *j, const struct schema_index *base,
     *m = (struct schema_merge){.base = base, .others = others, .excluded = is_excluded, .arg = j->served};
     if (others == NULL)
         return false;
-    others[m->n_others++] = served_local_schemas(j->served);
+    add_schemas(m, others, served_local_schemas(j->served));
     /* Whose hash is named is asked for the document: rather one that is there. */
     for (size_t i = 0; i < n; i++)
         if (served_peer_at(j->served, i)->life == SERVED_LIVE)
-            others[m->n_others++] = served_peer_at(j->served, i)->schemas;
+            add_schemas(m, others, served_peer_at(j->served, i)->schemas);
     for (size_t i = 0; i < n; i++)
         if (served_peer_at(j->served, i)->life != SERVED_LIVE)
-            others[m->n_others++] = served_peer_at(j->served, i)->schemas;
+            add_schemas(m, others, served_peer_at(j->served, i)->schemas);
     return true;
 }
 
@@ -242,14 +259,32 @@ static bool make_etag(const struct job *j, char text[ETAG_BYTES])
     return true;
 }
 
-static void answer(struct job *j, struct slice text)
+static size_t most_held(const struct heal *h)
 {
-    char etag[ETAG_BYTES];
+    return h->kind == KIND_SCHEMAS ? LIMIT_SCHEMA_INDEX_BYTES : LIMIT_HEALED_BYTES;
+}
+
+/* Parsing, merging, writing, a digest: a share of the turn, of which others have theirs. */
+static enum step complete_it(void *arg)
+{
+    struct job *j = arg;
+    struct buf out;
+
+    buf_init(&out, 2 * most_held(j->heal));
+    j->heal->result = complete(j, &out);
+    j->document = j->heal->result == LEGACY_HEALED ? arena_copy(exchange_arena(j->x), buf_slice(&out)) : SLICE_NONE;
+    if (j->document.p != NULL && !make_etag(j, j->heal->etag))
+        j->document = SLICE_NONE;
+    buf_free(&out);
+    return STEP_DONE;
+}
+
+static void answer(struct job *j)
+{
     struct http_head head;
 
-    j->document = arena_copy(exchange_arena(j->x), text);
     buf_release(&j->kept);
-    if (j->document.p == NULL || !make_etag(j, etag) || !make_head(j, slice_str(etag), &head))
+    if (j->document.p == NULL || !make_head(j, slice_str(j->heal->etag), &head))
         job_refuse(j, 503, STATUS_NO_MEMORY);
     else
         deliver(j, &head, (struct http_body){head.status == 304 ? HTTP_BODY_NONE : HTTP_BODY_LENGTH, j->document.n});
@@ -350,11 +385,6 @@ static bool is_wanted(const struct job *j, const struct http_head *head)
            (head->status == 200 || (head->status == 404 && is_about_one(h)));
 }
 
-static size_t most_held(const struct heal *h)
-{
-    return h->kind == KIND_SCHEMAS ? LIMIT_SCHEMA_INDEX_BYTES : LIMIT_HEALED_BYTES;
-}
-
 /* False: the 404 is true, or will be completed. */
 static bool denied(struct job *j)
 {
@@ -405,27 +435,48 @@ static void on_body(void *arg, struct slice data)
         forward_on_body(j, data);
 }
 
+static void completed(void *arg, bool done)
+{
+    struct job *j = arg;
+
+    (void)done;
+    if (j->heal->result == LEGACY_FAILED)
+        log_v(2, "Discovery of the server relayed without what others have", LS("path", j->info.path),
+              LU("bytes", buf_len(&j->kept)));
+    if (j->heal->result == LEGACY_HEALED)
+        answer(j);
+    else if (let_go(j))
+        forward_on_end(j, NULL);
+}
+
+/* The request to the server is over, and with it the head that it has given. */
+static bool keep_head(struct job *j)
+{
+    struct http_head *copy = arena_alloc(exchange_arena(j->x), sizeof(*copy));
+
+    if (copy == NULL || !http_head_copy(j->heal->head, exchange_arena(j->x), copy))
+        return false;
+    j->heal->head = copy;
+    return true;
+}
+
 static void on_end(void *arg, const struct http_head *trailers)
 {
     struct job *j = arg;
-    enum legacy_heal result;
-    struct buf out;
 
     if (j->heal->head == NULL) {
         forward_on_end(j, trailers);
         return;
     }
     j->back = NULL;
-    buf_init(&out, 2 * most_held(j->heal));
-    result = complete(j, &out);
-    if (result == LEGACY_FAILED)
-        log_v(2, "Discovery of the server relayed without what others have", LS("path", j->info.path),
-              LU("bytes", buf_len(&j->kept)));
-    if (result == LEGACY_HEALED)
-        answer(j, buf_slice(&out));
-    else if (let_go(j))
-        forward_on_end(j, trailers);
-    buf_free(&out);
+    if (trailers != NULL && trailers->n_fields > 0) { /* no API server's */
+        if (let_go(j))
+            forward_on_end(j, trailers);
+    } else if (keep_head(j)) {
+        work_start(&j->proxy->work, &j->work, complete_it, completed, j);
+    } else {
+        job_refuse(j, 503, STATUS_NO_MEMORY);
+    }
 }
 
 static void on_failed(void *arg, const struct back_failure_info *f);
@@ -477,13 +528,15 @@ void heal(struct job *j)
         job_refuse(j, 503, STATUS_NO_MEMORY);
         return;
     }
+    name_subject(j->info.path, h);
     if (exchange_wants_upgrade(j->x) || exchange_request_body(j->x).kind != HTTP_BODY_NONE ||
-        heal_leaves(j->config, j->info.path)) {
+        (is_legacy_discovery(h) && !j->config->legacy_discovery)) {
         forward_local(j);
         return;
     }
     j->heal = h;
-    name_subject(j->info.path, h);
+    if (is_legacy_discovery(h) && !disco_is_complete(j))
+        return;
     q = ask_for(j, is_away(j));
     judge_ask(j, &q);
 }

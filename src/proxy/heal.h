@@ -13,9 +13,9 @@
 
 /* Answers the request, which is a GET or HEAD for one of these paths; anything else goes to the local server. */
 void heal(struct job *j);
-/* Whether that path is left to the local server alone, also while it is away (legacy-discovery: off): a peer's answer
- * would say what the peer serves. */
-bool heal_leaves(const struct proxy_config *c, struct slice path);
+/* What `legacy-discovery: off` leaves to the local server alone, also while it is away: a peer's answer would say what
+ * the peer serves. */
+bool heal_is_legacy_discovery(struct slice path);
 /* For people: with which message a GET of that path is refused (503) as things stand; NULL: it is answered. `away`: the
  * local server is, and a live peer is asked in its place. */
 const char *heal_outlook(const struct served *s, struct slice path, bool away);

@@ -133,6 +133,7 @@ static void settle(struct job *j, const char *why)
     if (list_linked(&j->node))
         list_remove(&j->proxy->long_running, &j->node);
     buf_free(&j->kept);
+    work_cancel(&j->proxy->work, &j->work);
     disco_pretty_free(j->pretty);
     served_unref(j->served);
     proxy_config_unref(j->config);

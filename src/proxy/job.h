@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "cluster/cluster.h"
+#include "cluster/work.h"
 #include "front/exchange.h"
 #include "kube/reqinfo.h"
 #include "proxy/audit.h"
@@ -86,6 +87,7 @@ struct job {
     const struct http_field *filtered;     /* fields that the local server's filters put on every answer */
     size_t n_filtered;
     struct heal *heal;           /* an answer that is being completed (heal.c) */
+    struct work work;            /* on a document: completing it, laying it out */
     struct disco_pretty *pretty; /* instead of `document`: made while it is sent; freed with the job */
 
     struct request_summary summary;
@@ -107,6 +109,7 @@ struct proxy {
     struct list under_way;    /* of struct job, the oldest first */
     struct list long_running; /* of struct job */
     struct list tunnels;      /* of struct upgrade, oldest first */
+    struct work_queue work;   /* of jobs */
     struct traffic traffic;
     char *hsts; /* Strict-Transport-Security as the local server has it; NULL: it has none, or is not known */
     uint64_t dice;

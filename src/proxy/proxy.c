@@ -357,6 +357,7 @@ struct proxy *proxy_new(struct loop *l, struct back *b, struct cluster *c, struc
     list_init(&p->under_way);
     list_init(&p->long_running);
     list_init(&p->tunnels);
+    work_queue_init(&p->work, l);
     p->authz = authz_cache_new(PROXY_AUTHZ_VERDICTS);
     p->config = proxy_config_new(o);
     if (p->authz == NULL || p->config == NULL)
@@ -427,6 +428,7 @@ size_t proxy_end_long_running(struct proxy *p, size_t n)
 void proxy_free(struct proxy *p)
 {
     (void)upgrade_end_oldest(p, SIZE_MAX);
+    work_queue_close(&p->work);
     authz_cache_free(p->authz);
     mem_free(p->hsts);
     request_metrics_free(p->request_metrics);

@@ -95,8 +95,41 @@ static void bytes(void)
     ok(h1_is_value(SLICE_NONE), "a value may be");
 }
 
+static void copies(void)
+{
+    struct arena *from = arena_new(1 << 16), *a = arena_new(1 << 16);
+    struct http_head h, copy;
+    unsigned failed = 0;
+
+    ok(from != NULL && a != NULL && http_head_init(&h, from, 0), "made");
+    h.status = 404;
+    h.reason = arena_copy(from, SLICE_LIT("Gone"));
+    ok(http_head_add_id(&h, from, HTTP_ACCEPT, arena_copy(from, SLICE_LIT("x"))) &&
+           http_head_add(&h, from, arena_copy(from, SLICE_LIT("X-More")), arena_copy(from, SLICE_LIT("y"))),
+       "filled");
+    ok(http_head_copy(&h, a, &copy), "copied");
+    arena_free(from);
+    is_u64(copy.status, 404, "status");
+    ok(slice_eq(copy.reason, SLICE_LIT("Gone")), "reason");
+    is_u64(copy.n_fields, 2, "fields");
+    ok(slice_eq(http_head_value(&copy, HTTP_ACCEPT), SLICE_LIT("x")), "by id");
+    ok(slice_eq(http_head_find_name(&copy, SLICE_LIT("x-more"))->value, SLICE_LIT("y")), "by name");
+    for (uint64_t n = 1; n < 9; n++) {
+        struct arena *small = arena_new_sized(1 << 16, 16);
+        struct http_head again;
+
+        mem_fail_nth(n);
+        failed += !http_head_copy(&copy, small, &again);
+        mem_fail_nth(0);
+        arena_free(small);
+    }
+    ok(failed > 0, "without memory it says so, %u times", failed);
+    arena_free(a);
+}
+
 int main(void)
 {
+    copies();
     names();
     methods_and_reasons();
     fields();

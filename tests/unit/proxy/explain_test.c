@@ -249,6 +249,9 @@ static void not_completed(void)
     w.fails_over = w.local_has_jobs = true;
     w.local_state = READINESS_UNREACHABLE;
     explains(&w, &q, "\"action\":\"local\"", "and while the local server is away");
+    world_init(&w, 1);
+    w.opts.legacy_discovery = w.unread_peers = true;
+    explains(&w, &q, "\"action\":\"refuse\"", "legacy discovery while a peer has not been read");
 }
 
 static void unauthorized(void)

@@ -278,6 +278,65 @@ static void switched_off(void)
     world_close(&w);
 }
 
+/* A document is not completed with what is not known yet; the index of schemas is no list of what there is. */
+static void before_peers_are_read(void)
+{
+    static const struct {
+        const char *request, *want;
+    } rows[] = {
+        {GET("/apis"), "HTTP/1.1 503 "},          {GET("/apis/batch"), "HTTP/1.1 503 "},
+        {GET("/apis/batch/v1"), "HTTP/1.1 503 "}, {GET("/api/v1"), "HTTP/1.1 503 "},
+        {GET("/openapi/v3"), "HTTP/1.1 200 "},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct world w;
+        struct side *c;
+
+        world_init(&w, 1);
+        w.opts.legacy_discovery = w.unread_peers = true;
+        world_start(&w);
+        c = client(&w);
+        say(c, rows[i].request);
+        if (strstr(rows[i].want, "200") != NULL) {
+            (void)has(conn(&w.local, 0), "\r\n\r\n");
+            say_ok(conn(&w.local, 0), "{}");
+        }
+        ok(has(c, rows[i].want), "%.20s: while a peer has not been read", rows[i].request);
+        world_close(&w);
+    }
+}
+
+/* All of the answer is there, and waits for its share of a turn. */
+static void leaves_before_it_is_completed(void)
+{
+    struct world w;
+    struct side *c;
+
+    start(&w);
+    c = client(&w);
+    (void)asked(&w, c, GET("/apis"));
+    say_ok(conn(&w.local, 0), NO_GROUPS);
+    hang_up(c, STREAM_CLOSE_ABORT);
+    world_settle(&w);
+    ok(!got(c, "HTTP/1.1"), "a client that is gone by then is answered nothing");
+    world_close(&w);
+}
+
+/* They could not be kept until the answer is completed: it goes on as it came. */
+static void with_trailers(void)
+{
+    struct world w;
+    struct side *c;
+
+    start(&w);
+    c = client(&w);
+    (void)asked(&w, c, GET("/apis"));
+    say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX-End: y\r\n\r\n");
+    ok(has(c, "2\r\n{}\r\n") && has(c, "X-End: y\r\n"), "an answer with trailers");
+    world_close(&w);
+}
+
 /* Nor is a peer asked in its place, which serves something else: that no document completes. */
 static void switched_off_and_away(void)
 {
@@ -412,6 +471,9 @@ int main(void)
     peer_lacks();
     switched_off();
     switched_off_and_away();
+    before_peers_are_read();
+    leaves_before_it_is_completed();
+    with_trailers();
     local_denies();
     schemas();
     left_alone();
