@@ -11,6 +11,7 @@
 #include "admin/access.h"
 #include "admin/asked.h"
 #include "admin/connections.h"
+#include "admin/exposition.h"
 #include "admin/metrics_text.h"
 #include "admin/pieces.h"
 #include "admin/status.h"
@@ -64,6 +65,8 @@ struct call {
     const char *warning;                 /* NULL: none */
     struct buf body;
     struct status_page *page; /* there is more behind the body; NULL: there is not */
+    struct gzipper *gzip;     /* through which body and page go; NULL: as they are */
+    struct exposition *made;  /* NULL: nothing has been */
 };
 
 /* ---- the pages ---- */
@@ -71,38 +74,35 @@ struct call {
 static const char *const paths[] = {"/flagz",        "/healthz", "/livez",   "/metrics",
                                     "/metrics/slis", "/readyz",  "/statusz", NULL};
 
-/* A big exposition is a tenth of itself; what has no room for that goes out as it is. */
-static void compress(struct call *c)
+/* NULL: that is no path of metrics. */
+static struct metrics *metrics_at(const struct admin *a, struct slice path)
 {
-    struct buf packed;
-
-    buf_init(&packed, MAX_ANSWER);
-    if (gzip_deflate(buf_slice(&c->body), &packed) == GZIP_OK) {
-        buf_free(&c->body);
-        c->body = packed;
-        c->encoding = "gzip";
-    } else {
-        buf_free(&packed);
-    }
+    if (slice_eq(path, SLICE_LIT("/metrics")))
+        return a->metrics;
+    return slice_eq(path, SLICE_LIT("/metrics/slis")) ? health_slis(a->health) : NULL;
 }
 
-static void answer_metrics(struct call *c, struct metrics *m)
+static struct exposition *new_exposition(const struct call *c)
 {
-    enum metrics_format format = metrics_text_negotiate(c->accept);
-
-    c->content_type = metrics_text_content_type(format);
-    if (metrics_text_write(&c->body, m, format) && metrics_text_accepts_gzip(c->accept_encoding))
-        compress(c);
+    return exposition_new(metrics_at(c->admin, c->path), metrics_text_negotiate(c->accept),
+                          metrics_text_accepts_gzip(c->accept_encoding), MAX_ANSWER);
 }
 
+/* Most often it has been made by now (make_some()). */
 static void serve_metrics(struct call *c)
 {
-    answer_metrics(c, c->admin->metrics);
-}
-
-static void serve_slis(struct call *c)
-{
-    answer_metrics(c, health_slis(c->admin->health));
+    if (c->made == NULL)
+        c->made = new_exposition(c);
+    c->content_type = metrics_text_content_type(metrics_text_negotiate(c->accept));
+    if (c->made == NULL) {
+        c->body.failed = true;
+        return;
+    }
+    while (exposition_step(c->made))
+        ;
+    buf_free(&c->body);
+    if (exposition_take(c->made, &c->body))
+        c->encoding = "gzip";
 }
 
 static void serve_health(struct call *c)
@@ -222,6 +222,9 @@ static void serve_status_page(struct call *c)
         return;
     c->page = status_page_begin(&s, asked_refresh(c->query), &c->body);
     c->body.failed = c->body.failed || c->page == NULL;
+    if (c->page != NULL && metrics_text_accepts_gzip(c->accept_encoding))
+        c->gzip = gzipper_new();
+    c->encoding = c->gzip != NULL ? "gzip" : NULL;
     status_end(&s);
 }
 
@@ -229,7 +232,7 @@ static const struct {
     const char *path;
     void (*serve)(struct call *c);
 } routes[] = {
-    {"/", serve_status_page},    {"/metrics", serve_metrics}, {"/metrics/slis", serve_slis},
+    {"/", serve_status_page},    {"/metrics", serve_metrics}, {"/metrics/slis", serve_metrics},
     {"/statusz", serve_statusz}, {"/flagz", serve_flagz},
 };
 
@@ -248,6 +251,7 @@ static void refuse(struct call *c, unsigned status, const char *text)
 {
     c->status = status;
     c->content_type = "text/plain; charset=utf-8";
+    c->encoding = NULL;
     buf_reset(&c->body);
     buf_append_str(&c->body, text);
 }
@@ -291,7 +295,7 @@ static void serve(struct call *c)
     refuse(c, HTTP_NOTFOUND, "404 page not found\n");
 }
 
-static void decide(struct call *c)
+static bool is_let_in(struct call *c)
 {
     enum evhttp_cmd_type method = evhttp_request_get_command(c->req);
 
@@ -303,6 +307,13 @@ static void decide(struct call *c)
     else if (method != EVHTTP_REQ_GET && method != EVHTTP_REQ_HEAD)
         refuse(c, HTTP_BADMETHOD, "method not allowed\n");
     else
+        return true;
+    return false;
+}
+
+static void decide(struct call *c)
+{
+    if (is_let_in(c))
         serve(c);
     if (c->body.failed) {
         status_page_free(c->page);
@@ -362,10 +373,16 @@ static void send_answer(struct call *c)
     bool head = evhttp_request_get_command(c->req) == EVHTTP_REQ_HEAD;
 
     add_headers(c);
-    if (c->page != NULL && !head && pieces_send(c->admin->pieces, c->req, buf_slice(&c->body), c->page))
-        return;
+    if (c->page != NULL && !head) {
+        if (pieces_send(c->admin->pieces, c->req, buf_slice(&c->body), c->page, c->gzip))
+            return;
+        c->status = HTTP_INTERNAL; /* with no body: out of memory */
+        buf_reset(&c->body);
+        evhttp_remove_header(evhttp_request_get_output_headers(c->req), "Content-Encoding");
+    }
     send_whole(c, head);
     status_page_free(c->page);
+    gzipper_free(c->gzip);
 }
 
 /* Known paths only: a label that anybody can choose would grow without bound. */
@@ -393,12 +410,12 @@ static int fd_of(struct evhttp_request *req)
     return bufferevent_getfd(evhttp_connection_get_bufferevent(evhttp_request_get_connection(req)));
 }
 
-static void respond(struct evhttp_request *req, void *arg)
+static struct call call_of(struct evhttp_request *req, struct admin *a)
 {
     const struct evkeyvalq *headers = evhttp_request_get_input_headers(req);
     const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(req);
     struct call c = {
-        .admin = arg,
+        .admin = a,
         .req = req,
         .path = slice_str(uri == NULL ? NULL : evhttp_uri_get_path(uri)),
         .query = slice_str(uri == NULL ? NULL : evhttp_uri_get_query(uri)),
@@ -411,10 +428,38 @@ static void respond(struct evhttp_request *req, void *arg)
     };
 
     buf_init(&c.body, MAX_ANSWER);
+    return c;
+}
+
+/* Metrics alone can take longer than a turn may, but for the page, which is sent in pieces. */
+static bool make_some(struct evhttp_request *req, void **work, void *arg)
+{
+    if (*work == NULL) {
+        struct call c = call_of(req, arg);
+
+        if (metrics_at(arg, c.path) != NULL && is_let_in(&c) && untaken_bytes(c.admin->untaken) < LIMIT_ADMIN_UNTAKEN)
+            *work = new_exposition(&c);
+        buf_free(&c.body);
+        return *work == NULL;
+    }
+    return !exposition_step(*work);
+}
+
+static void drop_made(void *work)
+{
+    exposition_free(work);
+}
+
+static void respond(struct evhttp_request *req, void *work, void *arg)
+{
+    struct call c = call_of(req, arg);
+
+    c.made = work;
     decide(&c);
     count(&c);
     log_v(6, "Admin request", LS("path", c.path), LU("code", c.status));
     send_answer(&c);
+    exposition_free(c.made);
     buf_free(&c.body);
 }
 
@@ -427,7 +472,7 @@ static void on_request(struct evhttp_request *req, void *arg)
     loop_enter(a->loop);
     connections_asked(a->connections, fd_of(req));
     if (health_is_path(slice_str(uri == NULL ? NULL : evhttp_uri_get_path(uri))))
-        respond(req, a);
+        respond(req, NULL, a);
     else
         asked_add(a->asked, req);
     loop_leave(a->loop);
@@ -511,7 +556,7 @@ struct admin *admin_new(struct loop *l, const struct admin_opts *o, struct err *
         a->tls = tls_ctx_ref(o->tls);
         a->handshakes = tls_acceptor_new(l, o->handshake_timeout_ms);
     }
-    a->asked = asked_new(l, respond, a);
+    a->asked = asked_new(l, &(struct asked_fns){make_some, respond, drop_made}, a);
     a->http = a->asked == NULL ? NULL : new_http(a);
     if (a->http == NULL)
         err_set(err, "admin listener: out of memory");

@@ -9,7 +9,7 @@
 
 struct asked {
     struct loop *loop;
-    asked_fn *fn;
+    struct asked_fns fns;
     void *arg;
     struct list waiting; /* of struct waiter */
     struct loop_deferred next;
@@ -20,25 +20,29 @@ struct waiter {
     struct asked *asked;
     struct evhttp_request *req;
     struct evhttp_connection *connection;
+    void *work;
 };
 
-struct asked *asked_new(struct loop *l, asked_fn *fn, void *arg)
+struct asked *asked_new(struct loop *l, const struct asked_fns *fns, void *arg)
 {
     struct asked *a = mem_zalloc(sizeof(*a));
 
     if (a == NULL)
         return NULL;
     a->loop = l;
-    a->fn = fn;
+    a->fns = *fns;
     a->arg = arg;
     list_init(&a->waiting);
     return a;
 }
 
+/* What was made of the answer is dropped. */
 static struct evhttp_request *let_go(struct waiter *w)
 {
     struct evhttp_request *req = w->req;
 
+    if (w->work != NULL)
+        w->asked->fns.drop(w->work);
     evhttp_connection_set_closecb(w->connection, NULL, NULL);
     list_remove(&w->asked->waiting, &w->node);
     mem_free(w);
@@ -67,7 +71,21 @@ static void on_gone(struct evhttp_connection *connection, void *arg)
         evhttp_send_reply_end(req);
 }
 
-/* One at least, so that they get on however busy the others are. */
+static void go_on(struct waiter *w)
+{
+    const struct asked *a = w->asked;
+    struct evhttp_request *req;
+    void *work;
+
+    if (a->fns.make != NULL && !a->fns.make(w->req, &w->work, a->arg))
+        return;
+    work = w->work;
+    w->work = NULL;
+    req = let_go(w);
+    a->fns.send(req, work, a->arg);
+}
+
+/* One step at least, so that they get on however busy the others are. */
 static void serve(void *arg)
 {
     struct asked *a = arg;
@@ -75,7 +93,7 @@ static void serve(void *arg)
     struct list_node *n;
 
     while ((n = list_first(&a->waiting)) != NULL) {
-        a->fn(let_go(list_entry(n, struct waiter, node)), a->arg);
+        go_on(list_entry(n, struct waiter, node));
         if (clock_us() >= end)
             break;
     }
@@ -86,9 +104,12 @@ static void serve(void *arg)
 void asked_add(struct asked *a, struct evhttp_request *req)
 {
     struct waiter *w = mem_zalloc(sizeof(*w));
+    void *work = NULL;
 
     if (w == NULL) {
-        a->fn(req, a->arg);
+        while (a->fns.make != NULL && !a->fns.make(req, &work, a->arg))
+            ;
+        a->fns.send(req, work, a->arg);
         return;
     }
     w->asked = a;

@@ -10,6 +10,7 @@
 struct writer {
     struct buf *out;
     enum metrics_format format;
+    size_t pause_at; /* bytes in `out` */
 };
 
 /* ---- which format ---- */
@@ -259,7 +260,7 @@ static void put_histogram(struct writer *w, const struct metric_view *v)
     put_sample(w, v, "_count", (double)v->count);
 }
 
-static void put_view(const struct metric_view *v, void *arg)
+static bool put_view(const struct metric_view *v, void *arg)
 {
     struct writer *w = arg;
 
@@ -269,15 +270,58 @@ static void put_view(const struct metric_view *v, void *arg)
         put_histogram(w, v);
     else
         put_sample(w, v, needs_total(w, v) ? "_total" : "", v->value);
+    return buf_len(w->out) < w->pause_at && !w->out->failed;
+}
+
+struct metrics_text {
+    struct metrics_walk *walk;
+    enum metrics_format format;
+};
+
+struct metrics_text *metrics_text_new(struct metrics *m, enum metrics_format format)
+{
+    struct metrics_text *t = mem_zalloc(sizeof(*t));
+
+    if (t == NULL)
+        return NULL;
+    t->format = format;
+    t->walk = metrics_walk_new(m);
+    if (t->walk == NULL) {
+        mem_free(t);
+        return NULL;
+    }
+    metrics_collect(m);
+    return t;
+}
+
+void metrics_text_free(struct metrics_text *t)
+{
+    if (t == NULL)
+        return;
+    metrics_walk_free(t->walk);
+    mem_free(t);
+}
+
+bool metrics_text_more(struct metrics_text *t, struct buf *out)
+{
+    struct writer w = {out, t->format, buf_len(out) + METRICS_TEXT_PIECE};
+    enum metrics_walked walked = metrics_walk_on(t->walk, put_view, &w);
+
+    out->failed = out->failed || walked == METRICS_NO_MEMORY;
+    if (walked == METRICS_PAUSED && !out->failed)
+        return true;
+    if (t->format == METRICS_OPENMETRICS)
+        buf_append_str(out, "# EOF\n");
+    return false;
 }
 
 bool metrics_text_write(struct buf *out, struct metrics *m, enum metrics_format format)
 {
-    struct writer w = {out, format};
+    struct metrics_text *t = metrics_text_new(m, format);
 
-    metrics_collect(m);
-    metrics_walk(m, put_view, &w);
-    if (format == METRICS_OPENMETRICS)
-        buf_append_str(out, "# EOF\n");
+    out->failed = out->failed || t == NULL;
+    while (t != NULL && metrics_text_more(t, out))
+        ;
+    metrics_text_free(t);
     return !out->failed;
 }

@@ -20,4 +20,12 @@ const char *metrics_text_content_type(enum metrics_format format);
 /* Collects and appends everything. False when out of room. */
 bool metrics_text_write(struct buf *out, struct metrics *m, enum metrics_format format);
 
+/* The same in pieces of METRICS_TEXT_PIECE bytes, or what a series more takes: there can be megabytes of it. */
+enum { METRICS_TEXT_PIECE = 16 << 10 };
+struct metrics_text;
+MEM_CHECK struct metrics_text *metrics_text_new(struct metrics *m, enum metrics_format format); /* NULL: no memory */
+void metrics_text_free(struct metrics_text *t);                                                 /* NULL is fine */
+/* False: that was the last, or `out` has failed. */
+bool metrics_text_more(struct metrics_text *t, struct buf *out);
+
 #endif

@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/mem.h"
+#include "http/gzip.h"
 #include "net/loop.h"
 
 enum { MAX_AT_ONCE = 8, MAX_PIECE = 16 << 20 };
@@ -23,6 +24,7 @@ struct page_job {
     struct evhttp_request *req;
     struct evhttp_connection *connection;
     struct status_page *page;  /* NULL: what is being sent is the last */
+    struct gzipper *gzip;      /* NULL: as it is */
     struct loop_deferred next; /* once a piece has been sent */
 };
 
@@ -46,6 +48,7 @@ static void page_free(struct page_job *j)
     loop_defer_cancel(j->pieces->loop, &j->next);
     list_remove(&j->pieces->jobs, &j->node);
     status_page_free(j->page);
+    gzipper_free(j->gzip);
     mem_free(j);
 }
 
@@ -66,16 +69,38 @@ static void on_page_gone(struct evhttp_connection *connection, void *arg)
 
 static void on_piece_sent(struct evhttp_connection *connection, void *arg);
 
-static void send_piece(struct page_job *j, struct slice text)
+static void send_bytes(struct page_job *j, struct slice text)
 {
     struct evbuffer *out = evbuffer_new();
 
-    if (out == NULL || text.n == 0 || evbuffer_add(out, text.p, text.n) != 0)
+    if (out == NULL || evbuffer_add(out, text.p, text.n) != 0)
         page_over(j); /* cut off: out of memory */
     else
         evhttp_send_reply_chunk_with_cb(j->req, out, on_piece_sent, j);
     if (out != NULL)
         evbuffer_free(out);
+}
+
+static void next_piece(void *arg);
+
+/* What goes out of it may be nothing yet, for what is only gathered has no text, and gzip keeps some KiB back. */
+static void send_piece(struct page_job *j, struct slice text, bool last)
+{
+    struct buf packed;
+    bool ok = true;
+
+    buf_init(&packed, MAX_PIECE);
+    if (j->gzip != NULL) {
+        ok = gzipper_feed(j->gzip, text, last, &packed) == GZIP_OK;
+        text = buf_slice(&packed);
+    }
+    if (ok && text.n > 0)
+        send_bytes(j, text);
+    else if (!ok || last)
+        page_over(j); /* cut off, if it is not ok: out of memory */
+    else
+        loop_defer(j->pieces->loop, &j->next, next_piece, j);
+    buf_free(&packed);
 }
 
 static void next_piece(void *arg)
@@ -85,19 +110,16 @@ static void next_piece(void *arg)
     bool more = true;
 
     buf_init(&piece, MAX_PIECE);
-    /* What is only gathered has no text yet. */
     if (j->page != NULL)
         more = status_page_more(j->page, &piece);
     if (!more) {
         status_page_free(j->page);
         j->page = NULL;
     }
-    if (buf_len(&piece) > 0 && !piece.failed)
-        send_piece(j, buf_slice(&piece));
-    else if (j->page == NULL || piece.failed)
+    if (piece.failed)
         page_over(j);
     else
-        loop_defer(j->pieces->loop, &j->next, next_piece, j);
+        send_piece(j, buf_slice(&piece), !more);
     buf_free(&piece);
 }
 
@@ -112,7 +134,8 @@ static void on_piece_sent(struct evhttp_connection *connection, void *arg)
         loop_defer(j->pieces->loop, &j->next, next_piece, j);
 }
 
-bool pieces_send(struct pieces *p, struct evhttp_request *req, struct slice first, struct status_page *page)
+bool pieces_send(struct pieces *p, struct evhttp_request *req, struct slice first, struct status_page *page,
+                 struct gzipper *gzip)
 {
     struct page_job *j = mem_zalloc(sizeof(*j));
 
@@ -122,10 +145,11 @@ bool pieces_send(struct pieces *p, struct evhttp_request *req, struct slice firs
     j->req = req;
     j->connection = evhttp_request_get_connection(req);
     j->page = page;
+    j->gzip = gzip;
     list_push_back(&p->jobs, &j->node);
     evhttp_connection_set_closecb(j->connection, on_page_gone, j);
     evhttp_send_reply_start(req, HTTP_OK, "OK");
-    send_piece(j, first);
+    send_piece(j, first, false);
     return true;
 }
 

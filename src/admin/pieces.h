@@ -9,6 +9,7 @@
 #include "base/slice.h"
 
 struct evhttp_request;
+struct gzipper;
 struct loop;
 struct pieces;
 struct status_page;
@@ -19,9 +20,11 @@ void pieces_free(struct pieces *p);
 /* No more than so many are sent at once. */
 bool pieces_are_full(const struct pieces *p);
 /*
- * Answers `req`, whose header fields are set: `first`, then what the page says. Takes the page. False when out of
- * memory: nothing has been sent, and the page is still the caller's.
+ * Answers `req`, whose header fields are set: `first`, then what the page says. Takes the page, and `gzip`, through
+ * which all of it goes; NULL: as it is. False when out of memory: nothing has been sent, and both are still the
+ * caller's.
  */
-bool pieces_send(struct pieces *p, struct evhttp_request *req, struct slice first, struct status_page *page);
+bool pieces_send(struct pieces *p, struct evhttp_request *req, struct slice first, struct status_page *page,
+                 struct gzipper *gzip);
 
 #endif

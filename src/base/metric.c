@@ -355,28 +355,116 @@ static struct metric_view view_of(const struct metric *m)
     };
 }
 
-static void walk_family(const struct metric_family *f, void (*fn)(const struct metric_view *v, void *arg), void *arg)
+typedef bool each_fn(const struct metric_view *v, void *arg);
+
+/* From behind these label values on; NULL: from the start. Where it is paused; NULL: it is over. */
+static const struct metric *walk_family(const struct metric_family *f, const struct slice *after, each_fn *fn,
+                                        void *arg)
 {
-    bool other_due = f->other_used, first = true;
+    bool found = false, other_due = f->other_used;
+    size_t i = 0;
 
-    for (size_t i = 0; i < f->n_children || other_due; first = false) {
-        struct metric_view v;
-
-        if (other_due &&
-            (i == f->n_children || compare_labels(f->other->labels, f->children[i]->labels, f->n_labels) < 0)) {
-            v = view_of(f->other);
-            other_due = false;
-        } else {
-            v = view_of(f->children[i++]);
-        }
-        v.first_of_family = first;
-        fn(&v, arg);
+    if (after != NULL) {
+        i = child_at(f, after, &found);
+        i += found ? 1 : 0;
+        other_due = other_due && compare_labels(f->other->labels, after, f->n_labels) > 0;
     }
+    for (bool first = after == NULL; i < f->n_children || other_due; first = false) {
+        bool other = other_due &&
+                     (i == f->n_children || compare_labels(f->other->labels, f->children[i]->labels, f->n_labels) < 0);
+        const struct metric *m = other ? f->other : f->children[i];
+        struct metric_view v = view_of(m);
+
+        other_due = other_due && !other;
+        i += other ? 0 : 1;
+        v.first_of_family = first;
+        if (!fn(&v, arg))
+            return m;
+    }
+    return NULL;
+}
+
+struct every {
+    void (*fn)(const struct metric_view *v, void *arg);
+    void *arg;
+};
+
+static bool and_on(const struct metric_view *v, void *arg)
+{
+    const struct every *e = arg;
+
+    e->fn(v, e->arg);
+    return true;
 }
 
 void metrics_walk(struct metrics *m, void (*fn)(const struct metric_view *v, void *arg), void *arg)
 {
+    struct every e = {fn, arg};
+
     for (size_t i = 0; i < m->n_families; i++)
         if (!m->families[i]->hidden)
-            walk_family(m->families[i], fn, arg);
+            (void)walk_family(m->families[i], NULL, and_on, &e);
+}
+
+/* ---- a walk with pauses ---- */
+
+struct metrics_walk {
+    const struct metrics *m;
+    const struct metric_family *family; /* in which it was paused; NULL: before the first. They are for ever */
+    struct slice after[METRIC_MAX_LABELS];
+    char *texts; /* of `after`: the child may be gone */
+};
+
+struct metrics_walk *metrics_walk_new(struct metrics *m)
+{
+    struct metrics_walk *w = mem_zalloc(sizeof(*w));
+
+    if (w != NULL)
+        w->m = m;
+    return w;
+}
+
+void metrics_walk_free(struct metrics_walk *w)
+{
+    if (w == NULL)
+        return;
+    mem_free(w->texts);
+    mem_free(w);
+}
+
+static bool remember(struct metrics_walk *w, const struct metric *m)
+{
+    size_t n = 1;
+    char *text;
+
+    for (size_t i = 0; i < m->family->n_labels; i++)
+        n += m->labels[i].n;
+    text = mem_alloc(n);
+    if (text == NULL)
+        return false;
+    mem_free(w->texts);
+    w->texts = text;
+    w->family = m->family;
+    for (size_t i = 0; i < m->family->n_labels; i++) {
+        w->after[i] = slice_of(text, m->labels[i].n);
+        if (m->labels[i].n > 0)
+            memcpy(text, m->labels[i].p, m->labels[i].n);
+        text += m->labels[i].n;
+    }
+    return true;
+}
+
+enum metrics_walked metrics_walk_on(struct metrics_walk *w, each_fn *fn, void *arg)
+{
+    bool found;
+    size_t i = w->family == NULL ? 0 : family_at(w->m, w->family->name, &found);
+
+    for (; i < w->m->n_families; i++) {
+        const struct metric_family *f = w->m->families[i];
+        const struct metric *paused = f->hidden ? NULL : walk_family(f, f == w->family ? w->after : NULL, fn, arg);
+
+        if (paused != NULL)
+            return remember(w, paused) ? METRICS_PAUSED : METRICS_NO_MEMORY;
+    }
+    return METRICS_ALL;
 }

@@ -66,5 +66,16 @@ struct metric_view {
 };
 /* Families in name order, children in order of label values. */
 void metrics_walk(struct metrics *m, void (*fn)(const struct metric_view *v, void *arg), void *arg);
+/*
+ * The same with pauses, in which series may come, go and change: none is told twice, and one that came before where the
+ * walk stands is not told.
+ */
+struct metrics_walk;
+enum metrics_walked { METRICS_PAUSED, METRICS_ALL, METRICS_NO_MEMORY };
+MEM_CHECK struct metrics_walk *metrics_walk_new(struct metrics *m); /* NULL when out of memory */
+void metrics_walk_free(struct metrics_walk *w);                     /* NULL is fine */
+/* Goes on until fn() says false, after which it may be called again. Not after METRICS_NO_MEMORY. */
+enum metrics_walked metrics_walk_on(struct metrics_walk *w, bool (*fn)(const struct metric_view *v, void *arg),
+                                    void *arg);
 
 #endif

@@ -211,21 +211,56 @@ static bool do_certs(const struct json_object *request, struct buf *out, struct 
     return true;
 }
 
-static bool do_metrics(const struct json_object *request, struct buf *out, struct err *err, void *arg)
+/* ---- metrics: one string of JSON ---- */
+
+struct metrics_job {
+    struct metrics_text *text;
+    bool begun;
+};
+
+static void end_metrics(void *job)
+{
+    struct metrics_job *j = job;
+
+    metrics_text_free(j->text);
+    mem_free(j);
+}
+
+static void *begin_metrics(const struct json_object *request, struct err *err, void *arg)
 {
     const struct app *a = arg;
-    struct buf text;
+    struct metrics_job *j = mem_zalloc(sizeof(*j));
 
     (void)request;
-    (void)err;
-    buf_init(&text, LIMIT_CONTROL_ANSWER);
-    (void)metrics_text_write(&text, a->metrics, METRICS_PROMETHEUS);
-    buf_append_char(out, '"');
-    buf_append_json(out, buf_slice(&text));
-    buf_append_char(out, '"');
-    buf_free(&text);
-    return true;
+    if (j != NULL)
+        j->text = metrics_text_new(a->metrics, METRICS_PROMETHEUS);
+    if (j != NULL && j->text != NULL)
+        return j;
+    mem_free(j);
+    (void)err_set(err, "out of memory");
+    return NULL;
 }
+
+static bool more_metrics(void *job, struct buf *piece)
+{
+    struct metrics_job *j = job;
+    struct buf text;
+    bool more;
+
+    buf_init(&text, LIMIT_CONTROL_ANSWER);
+    more = metrics_text_more(j->text, &text);
+    if (!j->begun)
+        buf_append_char(piece, '"');
+    j->begun = true;
+    buf_append_json(piece, buf_slice(&text));
+    if (!more)
+        buf_append_char(piece, '"');
+    piece->failed = piece->failed || text.failed;
+    buf_free(&text);
+    return more;
+}
+
+/* ---- skew ---- */
 
 static void *begin_view(bool upgrade, const struct json_object *request, struct err *err, const struct app *a)
 {
@@ -257,6 +292,7 @@ static void *begin_upgrade(const struct json_object *request, struct err *err, v
 static const struct control_job skew_job = {begin_skew, skew_view_more, skew_view_free, 0};
 static const struct control_job upgrade_job = {begin_upgrade, skew_view_more, skew_view_free, 0};
 static const struct control_job reload_job = {begin_reload, more_of_reload, mem_free, RELOAD_PAUSE_MS};
+static const struct control_job metrics_job = {begin_metrics, more_metrics, end_metrics, 0};
 
 static const struct control_command commands[] = {
     {"status", do_status, NULL},     {"skew", NULL, &skew_job},
@@ -265,7 +301,7 @@ static const struct control_command commands[] = {
     {"drain", do_drain, NULL},       {"undrain", do_undrain, NULL},
     {"reload", NULL, &reload_job},   {"loglevel", do_loglevel, NULL},
     {"config", do_config, NULL},     {"certs", do_certs, NULL},
-    {"metrics", do_metrics, NULL},   {NULL, NULL, NULL},
+    {"metrics", NULL, &metrics_job}, {NULL, NULL, NULL},
 };
 
 void operate_open(struct app *a)

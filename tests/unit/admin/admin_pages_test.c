@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the admin listener answers: each page, in the form that is asked for, whole or in pieces. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "http/gzip.h"
 #include "lib/tap.h"
 #include "net/loop_internal.h"
 #include "net/stream_internal.h"
@@ -122,6 +124,98 @@ static void test_page_given_up(void)
     close(fd[3]);
 }
 
+/* ---- compressed ---- */
+
+/* Of a whole answer in chunks. */
+static void unchunk(struct slice text, struct buf *out)
+{
+    size_t head = (size_t)(body_of(text.p) - text.p);
+
+    text = slice_from(text, head);
+    while (text.n > 0) {
+        char *end;
+        size_t n = strtoul(text.p, &end, 16), begin = (size_t)(end - text.p) + 2;
+
+        if (n == 0 || begin + n + 2 > text.n)
+            break;
+        buf_append(out, slice_of(text.p + begin, n));
+        text = slice_from(text, begin + n + 2);
+    }
+}
+
+static void test_page_compressed(void)
+{
+    static const char asks[] = "GET / HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: %s\r\nConnection: close\r\n\r\n";
+    struct buf plain, packed, text;
+    char request[256];
+    struct world w;
+
+    buf_init(&plain, ANSWER_BYTES);
+    buf_init(&packed, ANSWER_BYTES);
+    buf_init(&text, ANSWER_BYTES);
+    world_init(&w, "127.0.0.1", NULL);
+    (void)snprintf(request, sizeof(request), asks, "gzip;q=0");
+    ok(strstr(ask(&w, NULL, request), "Content-Encoding") == NULL, "not for who does not take gzip");
+    unchunk(answer_bytes(), &plain);
+    (void)snprintf(request, sizeof(request), asks, "gzip, deflate, br, zstd");
+    ok(has(ask(&w, NULL, request), "\r\nContent-Encoding: gzip\r\n"), "a browser gets it compressed");
+    unchunk(answer_bytes(), &packed);
+    is_int(gzip_inflate(buf_slice(&packed), &text), GZIP_OK, "%zu bytes of gzip to its end", buf_len(&packed));
+    ok(buf_len(&plain) > 5000 && slice_eq(buf_slice(&text), buf_slice(&plain)), "the same page, of %zu bytes",
+       buf_len(&plain));
+    ok(buf_len(&packed) < buf_len(&plain) / 2, "in %zu", buf_len(&packed));
+    ok(has(ask(&w, NULL, "HEAD / HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n"),
+           "\r\nContent-Encoding: gzip\r\n"),
+       "HEAD says so");
+    world_end(&w);
+    buf_free(&plain);
+    buf_free(&packed);
+    buf_free(&text);
+}
+
+/* Without memory it is whole, or an error, or cut off, but never something else. */
+static void test_page_without_memory(void)
+{
+    static const char request[] =
+        "GET / HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n";
+    unsigned whole = 0, refused = 0, cut = 0, wrong = 0;
+    struct buf packed, text;
+    struct world w;
+    uint64_t all;
+
+    world_init(&w, "127.0.0.1", NULL);
+    all = mem_calls();
+    (void)ask(&w, NULL, request);
+    all = mem_calls() - all;
+    for (uint64_t n = 8; n <= all; n++) {
+        const char *a;
+        bool gzip;
+
+        mem_fail_nth(n);
+        a = ask(&w, NULL, request);
+        mem_fail_nth(0);
+        gzip = strstr(a, "Content-Encoding: gzip") != NULL;
+        if (strstr(a, "HTTP/1.1 200 ") == NULL) {
+            refused++;
+            wrong += gzip;
+            continue;
+        }
+        buf_init(&packed, ANSWER_BYTES);
+        buf_init(&text, ANSWER_BYTES);
+        unchunk(answer_bytes(), &packed);
+        if (gzip && gzip_inflate(buf_slice(&packed), &text) != GZIP_OK)
+            cut++;
+        else if (slice_has_suffix(buf_slice(gzip ? &text : &packed), SLICE_LIT("</html>\n")))
+            whole++;
+        else
+            cut++;
+        buf_free(&packed);
+        buf_free(&text);
+    }
+    ok(whole > 0 && refused > 0 && wrong == 0, "%u whole, %u refused, %u cut off", whole, refused, cut);
+    world_end(&w);
+}
+
 /* Whatever was begun, what comes then is text. */
 static void test_without_memory(void)
 {
@@ -158,6 +252,8 @@ int main(void)
     test_pages();
     test_without_memory();
     test_page();
+    test_page_compressed();
+    test_page_without_memory();
     test_page_given_up();
     return tap_end();
 }

@@ -23,15 +23,48 @@ struct world {
     struct evhttp *http;
     struct asked *asked;
     unsigned port, arrived, answered;
+    unsigned parts, made, dropped; /* of each answer; in all; answers that nobody waits for any more */
     uint64_t cost_us;
     int fds[ASKERS];
 };
 
-static void answer(struct evhttp_request *req, void *arg)
+/* An answer that is being made. */
+struct half {
+    struct world *world;
+    unsigned parts;
+};
+
+static bool make_some(struct evhttp_request *req, void **work, void *arg)
+{
+    struct world *w = arg;
+    struct half *h = *work;
+
+    (void)req;
+    if (w->parts == 0)
+        return true;
+    if (h == NULL) {
+        *work = h = must_zalloc(sizeof(*h));
+        h->world = w;
+    }
+    w->made++;
+    clock_fake(clock_us() + COST_US, clock_wall_us());
+    return ++h->parts == w->parts;
+}
+
+static void drop(void *work)
+{
+    struct half *h = work;
+
+    h->world->dropped++;
+    mem_free(h);
+}
+
+static void answer(struct evhttp_request *req, void *work, void *arg)
 {
     struct world *w = arg;
 
     w->answered++;
+    mem_free(work);
     if (w->cost_us > 0)
         clock_fake(clock_us() + w->cost_us, clock_wall_us());
     evhttp_send_reply(req, 200, NULL, NULL);
@@ -70,7 +103,7 @@ static void begin(struct world *w, struct metrics *m)
 
     memset(w, 0, sizeof(*w));
     w->loop = loop_new(m);
-    w->asked = asked_new(w->loop, answer, w);
+    w->asked = asked_new(w->loop, &(struct asked_fns){make_some, answer, drop}, w);
     w->http = evhttp_new(loop_base(w->loop));
     evhttp_set_gencb(w->http, on_request, w);
     s = evhttp_bind_socket_with_handle(w->http, "127.0.0.1", 0);
@@ -115,6 +148,35 @@ static void turns(void)
     is_u64(w.answered, ASKERS, "all are answered");
     is_u64(most, 1 + ASKED_TURN_US / COST_US, "few in a turn");
     end(&w);
+}
+
+/* One after the other, a little in each turn. */
+static void parts(void)
+{
+    enum { PARTS = 10 };
+    unsigned most = 0, n = 0;
+    struct world w;
+
+    begin(&w, NULL);
+    clock_fake(clock_us(), clock_wall_us());
+    w.parts = PARTS;
+    all_ask(&w);
+    for (; w.answered < ASKERS && n < TURNS; n++) {
+        unsigned before = w.made;
+
+        loop_run_once(w.loop, 20);
+        most = w.made - before > most ? w.made - before : most;
+    }
+    is_u64(w.answered, ASKERS, "all are answered");
+    is_u64(w.made, ASKERS * PARTS, "each part is made once");
+    is_u64(most, 1 + ASKED_TURN_US / COST_US, "few of them in a turn");
+    /* Whoever is there when all ends. */
+    all_ask(&w);
+    for (unsigned made = w.made; w.made == made && n < TURNS; n++)
+        loop_run_once(w.loop, 20);
+    clock_real();
+    end(&w);
+    is_u64(w.dropped, 1, "what is half made at the end is dropped");
 }
 
 /* Whose connection goes while they wait: by the listener's end. */
@@ -166,6 +228,7 @@ static void gone(void)
 int main(void)
 {
     turns();
+    parts();
     given_up();
     gone();
     return tap_end();

@@ -140,6 +140,89 @@ static void collecting(void)
     metrics_free(m);
 }
 
+/* ---- with pauses ---- */
+
+struct paused {
+    struct buf text;
+    unsigned most, told;
+};
+
+static bool print_some(const struct metric_view *v, void *arg)
+{
+    struct paused *p = arg;
+
+    print_view(v, &p->text);
+    return ++p->told % p->most != 0;
+}
+
+static void is_walk_on(struct metrics *m, unsigned most, const char *want)
+{
+    struct metrics_walk *w = metrics_walk_new(m);
+    struct paused p = {.most = most};
+    enum metrics_walked walked;
+    unsigned pauses = 0;
+
+    buf_init(&p.text, 10000);
+    while ((walked = metrics_walk_on(w, print_some, &p)) == METRICS_PAUSED)
+        pauses++;
+    is_int(walked, METRICS_ALL, "to its end");
+    is_u64(pauses, p.told / most, "with a pause after each %u", most);
+    is_slice(buf_slice(&p.text), want, "the same as without");
+    buf_free(&p.text);
+    metrics_walk_free(w);
+}
+
+static void pauses(void)
+{
+    static const char *const labels[] = {"code", "peer", NULL};
+    struct metrics *m = metrics_new();
+    struct metric_family *f = metric_family(m, METRIC_COUNTER, "a_total", "x", labels, 3);
+    struct metric_family *none = metric_family(m, METRIC_COUNTER, "b_total", "no children", labels, 3);
+    struct metric *hidden = metric_single(m, METRIC_GAUGE, "c", "x");
+    struct metrics_walk *w;
+    struct paused p = {.most = 2};
+
+    (void)none;
+    metric_show(hidden, false);
+    metric_inc(metric_single(m, METRIC_COUNTER, "z_total", "x"));
+    metric_inc(metric_child(f, (struct slice[]){SLICE_LIT("200"), SLICE_LIT("")}));
+    metric_inc(metric_child(f, (struct slice[]){SLICE_LIT("503"), SLICE_LIT("a")}));
+    metric_inc(metric_child(f, (struct slice[]){SLICE_LIT("zzz"), SLICE_LIT("b")}));
+    metric_inc(metric_child(f, (struct slice[]){SLICE_LIT("one"), SLICE_LIT("more")}));
+    for (unsigned most = 1; most <= 6; most++)
+        is_walk_on(m, most,
+                   "# a_total code=200 peer= 1\na_total code=503 peer=a 1\na_total code=other peer=other 1\n"
+                   "a_total code=zzz peer=b 1\n# z_total 1\n");
+    /* What is gone, and what has come, while it is paused behind 503. */
+    buf_init(&p.text, 10000);
+    w = metrics_walk_new(m);
+    is_int(metrics_walk_on(w, print_some, &p), METRICS_PAUSED, "paused");
+    metric_family_clear(f);
+    metric_inc(metric_child(f, (struct slice[]){SLICE_LIT("201"), SLICE_LIT("")}));
+    metric_add(metric_child(f, (struct slice[]){SLICE_LIT("503"), SLICE_LIT("a")}), 7);
+    metric_inc(metric_child(f, (struct slice[]){SLICE_LIT("504"), SLICE_LIT("")}));
+    (void)metric_single(m, METRIC_COUNTER, "a_first", "x");
+    (void)metric_single(m, METRIC_COUNTER, "a_total_later", "x");
+    is_int(metrics_walk_on(w, print_some, &p), METRICS_PAUSED, "paused again");
+    is_int(metrics_walk_on(w, print_some, &p), METRICS_ALL, "all");
+    is_slice(buf_slice(&p.text),
+             "# a_total code=200 peer= 1\na_total code=503 peer=a 1\na_total code=504 peer= 1\n# a_total_later 0\n"
+             "# z_total 1\n",
+             "each once, in order");
+    buf_free(&p.text);
+    metrics_walk_free(w);
+    buf_init(&p.text, 10000);
+    (void)buf_reserve(&p.text, 5000);
+    p.told = 0;
+    mem_fail_nth(2);
+    w = metrics_walk_new(m);
+    is_int(w == NULL ? METRICS_ALL : metrics_walk_on(w, print_some, &p), METRICS_NO_MEMORY, "no memory for the place");
+    mem_fail_nth(0);
+    buf_free(&p.text);
+    metrics_walk_free(w);
+    metrics_free(m);
+}
+
 int main(void)
 {
     counters();
@@ -147,5 +230,6 @@ int main(void)
     out_of_memory();
     histograms();
     collecting();
+    pauses();
     return tap_end();
 }
