@@ -50,32 +50,6 @@ void scene_free(struct scene *s)
 
 /* ---- asking ---- */
 
-void scene_put_plain(char *text, size_t room)
-{
-    static const struct {
-        const char *said, *plain;
-    } words[] = {
-        {"unable to get local issuer certificate", "its CA is not in the bundle"},
-        {"self-signed certificate in certificate chain", "its CA is not in the bundle"},
-        {"self-signed certificate", "it is signed by itself, and not in the bundle"},
-        {"hostname mismatch", "it is for other names"},
-        {"certificate has expired", "it has expired"},
-        {"certificate is not yet valid", "it is not valid yet"},
-        {"unsuitable certificate purpose", "it must not be used by servers (extended key usage)"},
-    };
-
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        char *at = strstr(text, words[i].said), rest[256];
-        size_t before = at == NULL ? 0 : (size_t)(at - text);
-
-        if (at == NULL)
-            continue;
-        (void)snprintf(rest, sizeof(rest), "%s", at + strlen(words[i].said));
-        (void)snprintf(at, room - before, "%s%s", words[i].plain, rest);
-        return;
-    }
-}
-
 /* RFC 9110 5.6.7, the form that servers must send. */
 static bool read_date(struct slice text, int64_t *seconds)
 {
@@ -103,7 +77,6 @@ static void on_answer(void *arg, const struct fetch_result *r)
     out->ok = r->ok;
     if (!r->ok) {
         (void)snprintf(out->failure, sizeof(out->failure), "%s", r->failure);
-        scene_put_plain(out->failure, sizeof(out->failure));
         return;
     }
     out->status = r->head->status;

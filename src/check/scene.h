@@ -56,9 +56,6 @@ struct answer {
     int64_t late_ms;   /* our clock is so far ahead of the server's (a second more or less); 0 if it did not say */
 };
 
-/* In words of people: what OpenSSL says of certificates is put plainly. */
-void scene_put_plain(char *text, size_t room);
-
 /* A question under way: it stays where it is until it is over. */
 struct question {
     struct answer *answer;

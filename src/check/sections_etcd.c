@@ -17,6 +17,19 @@ struct waiting {
     bool over;
 };
 
+static const char *remedy_for(const char *failure)
+{
+    if (strstr(failure, "it has expired") != NULL || strstr(failure, "it is not valid yet") != NULL)
+        return "renew etcd's serving certificate (kubeadm certs renew etcd-server), or set this machine's clock";
+    if (strstr(failure, "it is not for") != NULL)
+        return "etcd-servers must be etcd's client URLs (port 2379), by a name or an address of its certificate";
+    if (strstr(failure, "certificate refused") != NULL)
+        return "etcd-servers must be etcd's client URLs (port 2379), and etcd-cafile the CA of its serving certificate";
+    if (strstr(failure, "does not speak TLS") != NULL || strstr(failure, "TLS handshake: the server closed") != NULL)
+        return "etcd-servers must begin with http:// if etcd serves without TLS there, and be its client URLs";
+    return "start etcd, or correct etcd-servers";
+}
+
 static void on_answer(void *arg, const struct fetch_result *r)
 {
     struct waiting *w = arg;
@@ -26,13 +39,8 @@ static void on_answer(void *arg, const struct fetch_result *r)
     w->over = true;
     if (!r->ok)
         (void)snprintf(failure, sizeof(failure), "%s", r->failure);
-    scene_put_plain(failure, sizeof(failure));
     if (!r->ok)
-        findings_wrong(f, "etcd-reachable",
-                       strstr(failure, "certificate") != NULL
-                           ? "etcd-cafile must be the CA of etcd's serving certificate"
-                           : "start etcd, or correct etcd-servers",
-                       "etcd-servers: %s", failure);
+        findings_wrong(f, "etcd-reachable", remedy_for(failure), "etcd-servers: %s", failure);
     else if (r->head->status == 404)
         findings_wrong(f, "etcd-gateway", "etcd 3.4 or newer, without --enable-grpc-gateway=false",
                        "etcd-servers: %s has no JSON gateway (404)", w->url);

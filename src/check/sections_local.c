@@ -98,8 +98,9 @@ static const char *to_be_believed(const struct scene *s)
 
     if (tls_file_validity(s->config->proxy_client_cert_file, false, &v) && v.not_after <= clock_wall_us() / 1000000)
         return "proxy-client-cert-file has expired: renew it";
-    return "its --requestheader-client-ca-file must be the CA of proxy-client-cert-file, and its "
-           "--requestheader-allowed-names have that name or be empty";
+    return "its --requestheader-client-ca-file must be the CA of proxy-client-cert-file, its "
+           "--requestheader-allowed-names have that name or be empty, and its --requestheader-username-headers have "
+           "the first of requestheader-username-headers";
 }
 
 static bool ask_review(struct scene *s, const char *version, struct buf *body, struct answer *a)

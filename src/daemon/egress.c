@@ -47,6 +47,7 @@ static struct tls_ctx *load_tls(const struct egress_selection *s, struct err *er
     bool has_ca = s->ca_bundle.text[0] != '\0', has_name = s->server_name.text[0] != '\0';
     struct tls_client_opts o = {
         .ca_file = has_ca ? s->ca_bundle.text : NULL,
+        .bundle_option = has_ca ? "the caBundle of egress-selector-config-file" : "the roots of this system",
         .system_roots = !has_ca,
         .cert_file = s->client_cert.text,
         .key_file = s->client_key.text,

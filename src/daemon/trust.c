@@ -73,6 +73,7 @@ static struct tls_ctx *load_client(const struct config *c, const char *ca_file, 
 {
     struct tls_client_opts o = {
         .ca_file = ca_file,
+        .bundle_option = "apiserver-ca-file",
         .cert_file = with_cert ? c->proxy_client_cert_file : NULL,
         .key_file = with_cert ? c->proxy_client_key_file : NULL,
         .server_name = name,
@@ -88,6 +89,7 @@ static struct tls_ctx *load_peer(const struct config *c, bool with_cert, struct 
 {
     struct tls_client_opts o = {
         .ca_file = c->peer_ca_file,
+        .bundle_option = "peer-ca-file",
         .cert_file = with_cert ? c->proxy_client_cert_file : NULL,
         .key_file = with_cert ? c->proxy_client_key_file : NULL,
         .server_name = "kubernetes.default.svc",
@@ -101,6 +103,7 @@ static struct tls_ctx *load_etcd(const struct config *c, const char *host, struc
 {
     struct tls_client_opts o = {
         .ca_file = c->etcd_cafile,
+        .bundle_option = "etcd-cafile",
         .cert_file = or_null(c->etcd_certfile),
         .key_file = or_null(c->etcd_keyfile),
         .server_name = host,

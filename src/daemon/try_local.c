@@ -38,11 +38,10 @@ static const char *judge(const struct local_trial *t, const struct fetch_result 
                       t->c->apiserver);
         return "apiserver";
     }
-    /* As OpenSSL says it of each certificate that is not believed; an alert is what the server says of ours. */
-    if (r->ok || !says(r, "certificate") || says(r, "alert"))
+    if (r->ok || !says(r, "certificate refused"))
         return NULL;
     (void)err_set(err, "the certificate that %s shows is not believed (%s): %s", t->c->apiserver, r->failure,
-                  says(r, "has expired") || says(r, "not yet valid")
+                  says(r, "has expired") || says(r, "not valid yet")
                       ? "renew it, or set the clock of this machine"
                       : "give the CA that has signed kube-apiserver's --tls-cert-file, and see that "
                         "apiserver-tls-server-name is one of its names");

@@ -19,6 +19,7 @@
 #include "net/stream_out.h"
 #include "net/tls_bio.h"
 #include "net/tls_internal.h"
+#include "net/tls_words.h"
 
 enum {
     RECORD_BYTES = 16384,
@@ -93,7 +94,8 @@ static void report(struct stream *s, unsigned long error)
 {
     struct tls_conn *t = s->tls;
     long verdict = t->ssl == NULL ? X509_V_OK : SSL_get_verify_result(t->ssl);
-    const char *reason = error == 0 ? NULL : ERR_reason_error_string(error);
+    bool server = t->ssl != NULL && SSL_is_server(t->ssl);
+    char refusal[TLS_WORDS_BYTES];
 
     stream_send_out(s); /* the alert, if one was written */
     if (s->send_broken)
@@ -106,13 +108,15 @@ static void report(struct stream *s, unsigned long error)
         stream_broke(s, "%s: the egress proxy's connection ended: %s", phase(s), s->carrier_failure);
     else if (t->bio.eof) {
         s->left = true;
-        stream_broke(s, "%s: unexpected EOF", phase(s)); /* a FIN without close_notify may be a cut */
-    } else if (verdict != X509_V_OK)
-        stream_broke(s, "%s: certificate refused: %s", phase(s), X509_verify_cert_error_string(verdict));
-    else if (ERR_GET_REASON(error) == SSL_R_WRONG_VERSION_NUMBER && t->ssl != NULL && !SSL_is_server(t->ssl))
-        stream_broke(s, "%s: what answers does not speak TLS", phase(s));
-    else
-        stream_broke(s, "%s: %s", phase(s), reason == NULL ? "protocol error" : reason);
+        if (s->state == STREAM_HANDSHAKING)
+            stream_broke(s, "%s: the %s closed the connection", phase(s), server ? "client" : "server");
+        else
+            stream_broke(s, "%s: the connection ended without close_notify", phase(s)); /* it may be a cut */
+    } else if (verdict != X509_V_OK) {
+        tls_words_refusal(t->ssl, refusal);
+        stream_broke(s, "%s: certificate refused: %s", phase(s), refusal);
+    } else
+        stream_broke(s, "%s: %s", phase(s), tls_words_error(error, server));
 }
 
 static unsigned long queued_error(void)

@@ -345,6 +345,7 @@ struct tls_ctx *tls_client_ctx_new(const struct tls_client_opts *o, struct err *
         goto fail;
     if (o->server_name != NULL)
         c->server_name = must_strdup(o->server_name);
+    c->bundle_option = o->bundle_option;
     tls_digest_add(&c->digest, slice_str(o->server_name));
     fold_number(c, o->cert_file != NULL);
     fold_number(c, o->system_roots);

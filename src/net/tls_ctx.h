@@ -29,8 +29,9 @@ struct tls_server_opts {
 };
 
 struct tls_client_opts {
-    const char *ca_file; /* required, unless: */
-    bool system_roots;   /* the system's roots instead (never for servers: an egress proxy's certificate) */
+    const char *ca_file;       /* required, unless: */
+    const char *bundle_option; /* which option ca_file comes from, for messages; static; NULL: none */
+    bool system_roots;         /* the system's roots instead (never for servers: an egress proxy's certificate) */
     const char *cert_file, *key_file; /* both or none */
     const char *server_name;          /* SNI and name to verify */
     bool http2;                       /* offer h2, http/1.1; otherwise http/1.1 only */

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/utf8.h"
 #include "net/tls_internal.h"
+#include "net/tls_words.h"
 
 enum { MAX_SUBJECT_BYTES = 64 << 10 };
 
@@ -172,7 +173,7 @@ static void judge(struct tls_identity *id, const struct tls_ctx *c, X509 *cert, 
         bool foreign = client == X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY ||
                        client == X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE;
 
-        p->why_not = X509_verify_cert_error_string(foreign ? requestheader : client);
+        p->why_not = tls_words_client(foreign ? requestheader : client);
     }
 }
 

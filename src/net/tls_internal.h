@@ -23,6 +23,7 @@ struct tls_ctx {
     X509_STORE *client_ca;         /* server: NULL if not configured */
     X509_STORE *requestheader_ca;  /* server: likewise */
     char *server_name;             /* client */
+    const char *bundle_option;     /* client: tls_client_opts.bundle_option */
     struct tls_sessions *sessions; /* client */
     struct tls_sni *sni;           /* server: NULL if there is only one certificate */
     bool http2, hop;

@@ -316,8 +316,10 @@ def test_server_ca(world):
     """CAs of servers: what they do not verify is not reached, and comes back with them"""
     # What is no resource is never asked of a peer instead.
     for name, target, good in (("apiserver-ca.crt", "/version", "ca"), ("peer-ca.crt", CLASSES, "ca")):
+        mark = world.proxies["a"].log_mark()
         replace(world, name, world.certs.crt("foreign-ca"))
         until(lambda t=target: world.ask("GET", t).status == 503, name + ": 503")
+        world.proxies["a"].await_log("certificate refused: its CA is not in " + name.replace(".crt", "-file"), mark)
         replace(world, name, world.certs.crt(good))
         until(lambda t=target: world.ask("GET", t).status == 200, name + ": 200")
     world.settle()

@@ -7,14 +7,21 @@
 
 #include <stdio.h>
 
-enum { ROOM = 1 << 16, ENDPOINTS = 6 };
+enum { ROOM = 1 << 16, ENDPOINTS = 9 };
 
 /* What endpoint i answers; 0: not at all, and why. */
 static const struct {
     unsigned status;
     const char *failure;
-} answers[ENDPOINTS] = {
-    {200, ""}, {404, ""}, {403, ""}, {0, "connect: Connection refused"}, {0, "TLS: certificate refused"}, {500, ""}};
+} answers[ENDPOINTS] = {{200, ""},
+                        {404, ""},
+                        {403, ""},
+                        {0, "connect: Connection refused"},
+                        {0, "TLS: certificate refused: its CA"},
+                        {500, ""},
+                        {0, "TLS: certificate refused: it is not for x"},
+                        {0, "TLS: certificate refused: it has expired"},
+                        {0, "TLS: what answers does not speak TLS"}};
 
 static fetch_fn *waiting;
 static void *waiting_arg;
@@ -48,17 +55,12 @@ void loop_run_once(struct loop *l, uint64_t max_wait_ms)
     waiting(waiting_arg, &r);
 }
 
-void scene_put_plain(char *text, size_t room)
-{
-    if (strcmp(text, "TLS: certificate refused") == 0)
-        (void)snprintf(text, room, "certificate refused, plainly");
-}
-
 /* ---- the section ---- */
 
 static void look(size_t n, const char *want, const char *name)
 {
-    static const char *const urls[] = {"http://a", "http://b", "http://c", "http://d", "http://e", "http://f", NULL};
+    static const char *const urls[] = {"http://a", "http://b", "http://c", "http://d", "http://e",
+                                       "http://f", "http://g", "http://h", "http://i", NULL};
     struct config c = {.etcd_servers = urls, .etcd_prefix = "/registry"};
     struct scene s = {.config = &c, .f = findings_new()};
     struct buf out;
@@ -96,11 +98,20 @@ int main(void)
          "XX etcd-servers: http://c does not let records be read: it answers 403\n"
          "    what to do: give etcd-certfile and etcd-keyfile that etcd believes, with rights to read\n"
          "XX etcd-servers: connect: Connection refused\n    what to do: start etcd, or correct etcd-servers\n"
-         "XX etcd-servers: certificate refused, plainly\n"
-         "    what to do: etcd-cafile must be the CA of etcd's serving certificate\n"
+         "XX etcd-servers: TLS: certificate refused: its CA\n"
+         "    what to do: etcd-servers must be etcd's client URLs (port 2379), and etcd-cafile the CA of its serving "
+         "certificate\n"
          "XX etcd-servers: http://f does not let records be read: it answers 500\n"
-         "    what to do: give etcd-certfile and etcd-keyfile that etcd believes, with rights to read\n\n"
-         "5 wrong, 0 to be looked at, 1 well.\n",
+         "    what to do: give etcd-certfile and etcd-keyfile that etcd believes, with rights to read\n"
+         "XX etcd-servers: TLS: certificate refused: it is not for x\n"
+         "    what to do: etcd-servers must be etcd's client URLs (port 2379), by a name or an address of its "
+         "certificate\n"
+         "XX etcd-servers: TLS: certificate refused: it has expired\n"
+         "    what to do: renew etcd's serving certificate (kubeadm certs renew etcd-server), or set this machine's "
+         "clock\n"
+         "XX etcd-servers: TLS: what answers does not speak TLS\n"
+         "    what to do: etcd-servers must begin with http:// if etcd serves without TLS there, and be its client "
+         "URLs\n\n8 wrong, 0 to be looked at, 1 well.\n",
          "every kind of answer");
     no_memory_at = 1;
     look(2,

@@ -109,12 +109,6 @@ void scene_judge_clock(struct scene *s, const char *check, const char *server, c
     clocks += a->ok;
 }
 
-void scene_put_plain(char *text, size_t room)
-{
-    (void)text;
-    (void)room;
-}
-
 /* ---- a block of the golden file ---- */
 
 struct block {

@@ -52,11 +52,12 @@ static const struct row rows[] = {
     {"controller-manager", true, false, "system:kube-controller-manager", "", NULL},
     {"deep", true, false, "deep", "dev", NULL},
     {"front-proxy-client", false, true, "front-proxy-client", "", NULL},
-    {"foreign", false, false, "kubernetes-admin", "system:masters", "unable to get local issuer certificate"},
-    {"expired", false, false, "alice", "dev", "certificate has expired"},
-    {"not-yet", false, false, "alice", "dev", "certificate is not yet valid"},
+    {"foreign", false, false, "kubernetes-admin", "system:masters",
+     "no CA that clients are judged by has signed the certificate"},
+    {"expired", false, false, "alice", "dev", "the certificate has expired"},
+    {"not-yet", false, false, "alice", "dev", "the certificate is not valid yet"},
     {"any-eku", true, false, "alice", "dev", NULL},
-    {"wrong-eku", false, false, "alice", "dev", "unsuitable certificate purpose"},
+    {"wrong-eku", false, false, "alice", "dev", "the certificate must not be used by clients (extended key usage)"},
 };
 
 static void join_orgs(const struct tls_peer *p, char *out, size_t size)
@@ -295,7 +296,7 @@ static void test_expires_between(struct loop *l, int version)
     visit(l, &v, ctx, "odd", version, session);
     is_int(SSL_session_reused(v.ssl), 1, "its session is resumed later");
     is_int(stream_tls_peer(v.server.s)->client_ca, 0, "but it is not verified any more");
-    is_str(stream_tls_peer(v.server.s)->why_not, "certificate has expired", "reason");
+    is_str(stream_tls_peer(v.server.s)->why_not, "the certificate has expired", "reason");
     leave(l, &v);
     SSL_SESSION_free(session);
     tls_ctx_unref(ctx);
