@@ -98,7 +98,7 @@ static void on_readiness(void *arg)
     /* It may be another version; the pauses before the next attempts have grown while it was away. */
     if (!ready)
         return;
-    (void)refresh_trigger(c->local->discovery, REFRESH_RECOVERED);
+    refresh_trigger(c->local->discovery, REFRESH_RECOVERED);
     if (c->leases != NULL)
         leases_retry(c->leases);
     if (c->exclusions != NULL)
@@ -294,10 +294,9 @@ struct served *cluster_served(struct cluster *c)
 
 struct cluster_waiter *cluster_local_miss(struct cluster *c, void (*done)(void *arg), void *arg)
 {
+    refresh_trigger(c->local->discovery, REFRESH_MISS);
     /* Each request to a peer comes here, and most wait for nothing. */
-    if (!refresh_trigger(c->local->discovery, REFRESH_MISS) || done == NULL)
-        return NULL;
-    return waiters_add(&c->waiters, done, arg);
+    return done == NULL ? NULL : waiters_add(&c->waiters, done, arg);
 }
 
 struct cluster_waiter *cluster_want_protobuf(struct cluster *c, void (*done)(void *arg), void *arg)
@@ -318,7 +317,7 @@ void cluster_peer_suspect(struct cluster *c, const char *peer_id)
     struct peer *p = c->peers == NULL ? NULL : peers_find(c->peers, slice_str(peer_id));
 
     if (p != NULL && p->server != NULL)
-        (void)refresh_trigger(p->server->discovery, REFRESH_SUSPECT);
+        refresh_trigger(p->server->discovery, REFRESH_SUSPECT);
 }
 
 void cluster_disbelieved(struct cluster *c, const char *server, const struct gvr *gvr)
@@ -333,7 +332,7 @@ void cluster_peer_answered(struct cluster *c, const char *peer_id)
     struct peer *p = c->peers == NULL ? NULL : peers_find(c->peers, slice_str(peer_id));
 
     if (p != NULL && p->server != NULL && refresh_failing(p->server->discovery))
-        (void)refresh_trigger(p->server->discovery, REFRESH_ANSWERED);
+        refresh_trigger(p->server->discovery, REFRESH_ANSWERED);
 }
 
 bool cluster_fails_over(const struct cluster *c)
@@ -366,7 +365,7 @@ void cluster_local_failed(struct cluster *c, bool unreachable)
     else
         readiness_invalidate(c->readiness);
     if (origin_loops(c->o.local))
-        (void)refresh_trigger(c->local->discovery, REFRESH_SUSPECT); /* and, as it fails, until it no longer does */
+        refresh_trigger(c->local->discovery, REFRESH_SUSPECT); /* and, as it fails, until it no longer does */
 }
 
 void cluster_refresh(struct cluster *c)
@@ -374,10 +373,10 @@ void cluster_refresh(struct cluster *c)
     struct peer *p;
     size_t i = 0;
 
-    (void)refresh_trigger(c->local->discovery, REFRESH_OPERATOR);
+    refresh_trigger(c->local->discovery, REFRESH_OPERATOR);
     while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL)
         if (p->server != NULL)
-            (void)refresh_trigger(p->server->discovery, REFRESH_OPERATOR);
+            refresh_trigger(p->server->discovery, REFRESH_OPERATOR);
 }
 
 bool cluster_is_own_name(const struct cluster *c, const char *name)
@@ -395,12 +394,12 @@ const char *cluster_refresh_server(struct cluster *c, const char *name, struct e
     struct peer *p;
 
     if (cluster_is_own_name(c, name)) {
-        (void)refresh_trigger(c->local->discovery, REFRESH_OPERATOR);
+        refresh_trigger(c->local->discovery, REFRESH_OPERATOR);
         return c->own_id;
     }
     p = find_peer(c, name, false, err);
     if (p != NULL && p->server != NULL)
-        (void)refresh_trigger(p->server->discovery, REFRESH_OPERATOR);
+        refresh_trigger(p->server->discovery, REFRESH_OPERATOR);
     return p == NULL ? NULL : p->id;
 }
 
@@ -419,5 +418,5 @@ bool cluster_drain_peer(struct cluster *c, const char *name, bool drained, struc
 void cluster_local_etag_seen(struct cluster *c, struct slice etag)
 {
     if (etag.n > 0 && !slice_eq(etag, refresh_apis_etag(c->local->discovery)))
-        (void)refresh_trigger(c->local->discovery, REFRESH_ETAG);
+        refresh_trigger(c->local->discovery, REFRESH_ETAG);
 }

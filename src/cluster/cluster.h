@@ -37,7 +37,7 @@ struct served *cluster_served(struct cluster *c);
  * A resource was asked for that the local server does not serve as far as we know: refresh local discovery now
  * (coalesced, at most once a second). `done` (may be NULL) is called once when a refresh that began after this call, or
  * the one under way, has ended either way; never from inside this call. Returns a handle for cluster_forget_waiter, or
- * NULL without `done`, or if out of memory or nothing will be refreshed (then done is not called).
+ * NULL without `done`, or if out of memory (then done is not called).
  */
 struct cluster_waiter;
 struct cluster_waiter *cluster_local_miss(struct cluster *c, void (*done)(void *arg), void *arg);

@@ -29,7 +29,7 @@ static void look_for_restart(struct cluster *c)
     if (c->local_suspect && before > 0 && c->local_connection > before) {
         identity_restarted(c->identity);
         /* What it installs last may be missing in what it has just said. */
-        (void)refresh_trigger(c->local->discovery, REFRESH_EVENT);
+        refresh_trigger(c->local->discovery, REFRESH_EVENT);
     }
     if (watched_or_never(c))
         c->local_suspect = false;
@@ -124,7 +124,7 @@ static void on_leases_health(void *arg, const char *why)
     cluster_note_leases(c, why != NULL);
     publish_request(c->publish);
     readiness_invalidate(c->readiness);
-    (void)refresh_trigger(c->local->discovery, REFRESH_RECOVERED);
+    refresh_trigger(c->local->discovery, REFRESH_RECOVERED);
 }
 
 static void on_own_lease(void *arg, const struct lease *l)
@@ -259,7 +259,7 @@ static void on_exclusions_event(void *arg)
 {
     struct cluster *c = arg;
 
-    (void)refresh_trigger(c->local->discovery, REFRESH_EVENT);
+    refresh_trigger(c->local->discovery, REFRESH_EVENT);
 }
 
 static const struct exclusions_handler exclusions_handler = {.on_change = on_exclusions_change,

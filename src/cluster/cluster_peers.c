@@ -43,7 +43,7 @@ static void on_peer_added(void *arg, struct peer *peer)
 
 static void trigger(const struct peer *peer, enum refresh_trigger t)
 {
-    (void)refresh_trigger(peer->server->discovery, t);
+    refresh_trigger(peer->server->discovery, t);
 }
 
 static bool has_origin(const struct peer *peer)

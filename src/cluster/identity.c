@@ -600,7 +600,6 @@ void identity_stop(struct identity *i, void (*done)(void *arg), void *arg)
 
     i->returning = false;
     farewell_await(&i->farewell, done, arg);
-    loop_timer_cancel(i->timer);
     if (!ours) {
         fetch_cancel(&i->call);
         gone(i);

@@ -225,7 +225,7 @@ static void on_over(void *arg, const struct etcd_answer *a)
     try_later(w);
 }
 
-static bool take_frame(struct record_watch *w, struct etcd_frame *f)
+static void take_frame(struct record_watch *w, struct etcd_frame *f)
 {
     struct etcd_kv kv;
 
@@ -235,13 +235,13 @@ static bool take_frame(struct record_watch *w, struct etcd_frame *f)
         if (w->state == STATE_OPENING)
             etcd_watch_refused(w->o.etcd, "it ends each watch at once");
         try_later(w);
-        return true;
+        return;
     }
     if (w->state == STATE_OPENING) {
         if (f->header.cluster != w->cluster) {
             etcd_next_server(w->o.etcd);
             try_later(w);
-            return true;
+            return;
         }
         set_state(w, STATE_WATCHING);
         etcd_watch_opened(w->o.etcd);
@@ -252,10 +252,9 @@ static bool take_frame(struct record_watch *w, struct etcd_frame *f)
     if (loop_now_ms(w->life.loop) - w->opened_ms >= WATCH_MS) {
         stop_call(w);
         read_all(w);
-        return true;
+        return;
     }
     loop_timer_set(w->timer, SILENCE_MS);
-    return f->events.error == NULL;
 }
 
 static bool on_line(void *arg, struct slice line)
@@ -263,8 +262,12 @@ static bool on_line(void *arg, struct slice line)
     struct record_watch *w = arg;
     struct etcd_frame f;
     struct err err = {.text = ""};
-    bool good = etcd_read_frame(line, &f, &err) && take_frame(w, &f);
+    bool good = etcd_read_frame(line, &f, &err);
 
+    if (good) {
+        take_frame(w, &f);
+        good = f.events.error == NULL;
+    }
     if (!good)
         log_v(2, "A line of the watch of peer endpoint records cannot be read", LT("err", err.text));
     etcd_kvs_free(&f.events);

@@ -284,7 +284,7 @@ static void on_timer(void *arg)
     poll_server(arg);
 }
 
-bool refresh_trigger(struct refresh *r, enum refresh_trigger t)
+void refresh_trigger(struct refresh *r, enum refresh_trigger t)
 {
     uint64_t delay = hold_back(r, t);
 
@@ -294,18 +294,17 @@ bool refresh_trigger(struct refresh *r, enum refresh_trigger t)
         r->follow_up_ms = loop_now_ms(r->loop) + REFRESH_LIMIT_MS;
     switch (r->state) {
     case STATE_IDLE:
-        return false;
+        break;
     case STATE_WAITING:
         if (loop_now_ms(r->loop) + delay < r->due_ms)
             schedule(r, t, delay);
-        return true;
+        break;
     case STATE_POLLING:
         if (!r->again || t < r->again_for)
             r->again_for = t;
         r->again = true;
-        return true;
+        break;
     }
-    return false;
 }
 
 void refresh_invalidate(struct refresh *r)

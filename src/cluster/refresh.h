@@ -68,9 +68,9 @@ bool refresh_has_origin(const struct refresh *r);
 void refresh_set_interval(struct refresh *r, uint64_t interval_ms);
 /*
  * Polls as soon as the trigger's rule allows. A poll under way counts only if it began after the event, so another one
- * follows; many triggers make one poll. False: nothing will be polled (no origin).
+ * follows; many triggers make one poll. Without an origin nothing is polled.
  */
-bool refresh_trigger(struct refresh *r, enum refresh_trigger t);
+void refresh_trigger(struct refresh *r, enum refresh_trigger t);
 /* The server was replaced: the document is kept, but is not knowledge until the next success. */
 void refresh_invalidate(struct refresh *r);
 

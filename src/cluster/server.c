@@ -44,7 +44,7 @@ static void on_pulse(void *arg, enum pulse_state before)
     say_pulse(s, &v, before);
     /* That it answers as long as anybody has asked is no news. */
     if (before != PULSE_UNKNOWN || v.state == PULSE_UNREACHABLE)
-        (void)refresh_trigger(s->discovery, REFRESH_PULSE);
+        refresh_trigger(s->discovery, REFRESH_PULSE);
 }
 
 static size_t servers(void *arg)

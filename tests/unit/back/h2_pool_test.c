@@ -515,6 +515,43 @@ static void fails_once(uint64_t nth)
     h2_close(&k);
 }
 
+/* An answer whose table of fields finds no memory fails: it does not arrive with fewer. */
+static void no_memory_for_a_field(void)
+{
+    enum { FIELDS = 15 }; /* more than there is room for at first; a watch has a small arena */
+    static const char fifteen[] = ":status: 200\nx-a: 1\nx-b: 1\nx-c: 1\nx-d: 1\nx-e: 1\nx-f: 1\nx-g: 1\nx-h: 1\nx-i: "
+                                  "1\nx-j: 1\nx-k: 1\nx-l: 1\nx-m: 1\nx-n: 1\nx-o: 1\n";
+    static struct h2_kit k;
+    unsigned whole = 0, failed = 0, cut = 0;
+
+    for (uint64_t nth = 1; nth <= 40; nth++) {
+        struct h2_conn *s;
+        struct call c;
+
+        h2_open(&k);
+        k.k.short_of_memory = true;
+        call_init(&c, &k.k, "POST", "/x"); /* not sent again */
+        c.opts.with_cert = c.opts.lasting = true;
+        c.opts.http2 = BACK_HTTP2_SHARED;
+        call_send(&c);
+        s = h2_conn(&k, 0);
+        h2_headers(s, h2_asked(s, 0)->id, fifteen, true);
+        mem_fail_nth(nth);
+        for (int i = 0; i < 100 && c.r != NULL; i++) /* or it was the server's memory */
+            loop_run_once(k.k.loop, 5);
+        mem_fail_nth(0);
+        if (c.r != NULL)
+            back_cancel(c.r);
+        whole += buf_has(&c.log, "head(200)") && c.n_fields == FIELDS;
+        cut += buf_has(&c.log, "head(200)") && c.n_fields < FIELDS;
+        failed += buf_has(&c.log, "failed");
+        call_free(&c);
+        h2_close(&k);
+    }
+    is_int((int)cut, 0, "no answer has lost a field");
+    ok(whole > 0 && failed > 0, "%u are whole, %u have failed", whole, failed);
+}
+
 static void short_of_memory(void)
 {
     static struct h2_kit k;
@@ -553,5 +590,6 @@ int main(void)
     idle(true);
     freed_in_the_middle();
     short_of_memory();
+    no_memory_for_a_field();
     return tap_end();
 }

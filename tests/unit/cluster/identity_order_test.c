@@ -498,6 +498,79 @@ static void stopped_at_once(uint64_t after_ms)
     end(&s);
 }
 
+/* ---- after the end ---- */
+
+struct listener {
+    void (*serve)(void *arg, struct sim_request *q);
+    void (*gone)(void *arg, struct sim_request *q);
+    void *arg;
+    const char *id;
+    unsigned asked; /* about the Lease */
+};
+
+static void listen_serve(void *arg, struct sim_request *q)
+{
+    struct listener *l = arg;
+
+    l->asked += slice_has_suffix(sim_path(q), slice_str(l->id));
+    l->serve(l->arg, q);
+}
+
+static void listen_gone(void *arg, struct sim_request *q)
+{
+    struct listener *l = arg;
+
+    l->gone(l->arg, q);
+}
+
+/* The server does not answer in time: after all is said to be over, nothing more is asked. */
+static void asks_no_more(void)
+{
+    struct story s;
+    struct sim_server *server;
+    struct listener l;
+    bool left = false;
+
+    begin(&s, 24, IDENTITY_PUBLISH);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 1000);
+    ok(by_us(&s), "published");
+    server = kube_sim(s.w.local);
+    l = (struct listener){.serve = server->serve, .gone = server->gone, .arg = server->arg, .id = s.id};
+    server->serve = listen_serve;
+    server->gone = server->gone == NULL ? NULL : listen_gone;
+    server->arg = &l;
+    kube_forbid_writes(s.w.local, 500);
+    cluster_stop(s.w.cluster, on_left, &left);
+    for (int i = 0; i < 100 && !left; i++)
+        sim_run_ms(s.w.loop, 100);
+    ok(left && l.asked > 1, "asked again and again, in vain, and told so");
+    l.asked = 0;
+    sim_run_ms(s.w.loop, 60000);
+    is_int((int)l.asked, 0, "nobody asks about the Lease any more");
+    server->serve = l.serve;
+    server->gone = l.gone;
+    server->arg = l.arg;
+    end(&s);
+}
+
+/* All is freed in the turn in which it would have been told. */
+static void freed_at_once(void)
+{
+    struct story s;
+    bool left = false;
+
+    begin(&s, 24, IDENTITY_OFF);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 1000);
+    cluster_stop(s.w.cluster, on_left, &left);
+    cluster_free(s.w.cluster);
+    s.w.cluster = NULL;
+    sim_run_ms(s.w.loop, 1000);
+    ok(!left, "nobody is told any more");
+    end(&s);
+}
+
 /* Reloaded at any moment, twice: what was said last holds. */
 static void reloaded(uint64_t after_ms, uint64_t then_ms, enum identity_mode last)
 {
@@ -537,6 +610,8 @@ int main(void)
         stopped_at_once(after);
     stops();
     stop_after_upgrade();
+    asks_no_more();
+    freed_at_once();
     for (uint64_t after = 0; after < 60; after += 7)
         stop_after_reload(after);
     reloads();

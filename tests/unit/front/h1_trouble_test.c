@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
 #include "lib/tap.h"
 
@@ -198,6 +199,56 @@ static void test_back_pressure(struct world *w)
     respond_end(w);
     ok(client_ends_in(&c, "\r\n0\r\n\r\n"), "everything arrives");
     ok(buf_len(&c.in) > pieces * sizeof(piece), "all of it");
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+}
+
+static void fill(struct world *w)
+{
+    static char piece[16 << 10];
+
+    memset(piece, 'y', sizeof(piece));
+    while (w->gone == 0 && !exchange_congested(w->x)) {
+        exchange_body(w->x, slice_of(piece, sizeof(piece)));
+        loop_run_once(w->loop, 0);
+    }
+    (void)world_sunk(w);
+}
+
+/* Timers fire in real time, and what they find is judged by a clock that the test turns. */
+static void pass(struct world *w, uint64_t ms)
+{
+    clock_fake(clock_us() + ms * 1000, clock_wall_us());
+    for (int i = 0; i < 10; i++)
+        loop_run_once(w->loop, 10);
+}
+
+/* Whoever takes some of the answer from time to time is slow: that lasts as long as it lasts. */
+static void test_slow_reader(struct world *w)
+{
+    struct client c;
+
+    w->opts.body_timeout_ms = 20;
+    world_start(w);
+    client_open(w, &c);
+    clock_fake(clock_us(), clock_wall_us());
+    client_ask(&c, "/x");
+    world_handled(w, 1);
+    exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    for (int i = 0; i < 4 && w->gone == 0; i++) {
+        stream_pause(c.s, STREAM_PAUSE_LIMIT);
+        fill(w);
+        pass(w, 15);
+        stream_resume(c.s, STREAM_PAUSE_LIMIT);
+        ok(world_sink_has(w, "writable"), "it takes some");
+    }
+    is_int(w->gone, 0, "and has more time than the time in which some has to be taken");
+    stream_pause(c.s, STREAM_PAUSE_LIMIT);
+    fill(w);
+    for (int i = 0; i < 50 && w->gone == 0; i++)
+        pass(w, 20);
+    ok(world_sink_has(w, "gone(client takes nothing of the answer)"), "one who takes nothing more does not");
+    clock_real();
     client_close(&c, STREAM_CLOSE_NOW);
     ok(world_empty(w), "over");
 }
@@ -431,6 +482,7 @@ static const struct world_story stories[] = {
     {"wrong length", test_wrong_length},
     {"forgotten", test_forgotten},
     {"back-pressure", test_back_pressure},
+    {"slow reader", test_slow_reader},
     {"slow last answer", test_slow_last_answer},
     {"upgrade", test_upgrade},
     {"refusals", test_refusals},

@@ -196,6 +196,42 @@ static void test_stall_on_busy_connection(struct kit *k)
     is_int(k->held[0].gone, 0, "and the other request goes on");
 }
 
+/* Timers fire in real time, and what they find is judged by a clock that the test turns. */
+static void later(struct kit *k, uint64_t ms)
+{
+    clock_fake(clock_us() + ms * 1000, clock_wall_us());
+    for (int i = 0; i < 10; i++)
+        loop_run_once(k->w.loop, 10);
+}
+
+static bool is_told_to_go_on(void *arg)
+{
+    return ((struct req *)arg)->interim == 100;
+}
+
+/* The client waits for 100 (Continue): that its body does not come is not its doing. */
+static void test_continue_awaited(struct kit *k)
+{
+    struct req *r;
+
+    k->w.opts.body_timeout_ms = 20;
+    front_update(k->w.front, &k->w.opts);
+    kit_connect(k, false, false);
+    clock_fake(clock_us(), clock_wall_us());
+    k->hold_bodies = true;
+    r = kit_ask(k, "POST", "/x", "h", "expect: 100-continue\n", 5);
+    kit_held(k, 1);
+    for (int i = 0; i < 3 && k->held[0].gone == 0; i++)
+        later(k, 20);
+    is_int(k->held[0].gone, 0, "a body that the client may not send yet");
+    exchange_interim(k->held[0].x, kit_head(&k->held[0], 100, NULL, NULL));
+    ok(kit_until(k, is_told_to_go_on, r), "now it may");
+    for (int i = 0; i < 50 && k->held[0].gone == 0; i++)
+        later(k, 20);
+    ok(kit_told(k, &k->held[0], "gone(request body stalled)"), "and does not: it stalls");
+    clock_real();
+}
+
 static void test_header_timeout(struct kit *k)
 {
     static const unsigned char head_begun[] = {0, 0, 1, 1, 0, 0, 0, 0, 1, 0x82};
@@ -578,6 +614,7 @@ static const struct kit_story stories[] = {
     {"client says goodbye", test_client_goaway},
     {"timeouts", test_timeouts},
     {"stall on a busy connection", test_stall_on_busy_connection},
+    {"continue awaited", test_continue_awaited},
     {"header timeout", test_header_timeout},
     {"trailers of a closed stream", test_trailers_of_a_closed_stream},
     {"drain", test_drain},

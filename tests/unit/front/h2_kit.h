@@ -53,6 +53,7 @@ struct kit {
     struct stream *s;
     nghttp2_session *session;
     bool opened, trickle;
+    bool hold_bodies; /* of the requests that are asked then, for good */
     bool hold_output; /* kit_flush() does nothing: the test sends what the session has */
     enum client_end end;
     struct req req[KIT_REQUESTS];

@@ -17,6 +17,8 @@
 #define EXEC PODS "/x/exec"
 #define JOB_EXEC JOBS "/x/exec"
 #define TO_SPDY " HTTP/1.1\r\nHost: k\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
+#define X100 "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789"
+#define X1200 X100 X100 X100 X100 X100 X100 X100 X100 X100 X100 X100 X100
 #define IS_SPDY "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\nok"
 #define IS_OK "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -41,6 +43,10 @@ static const struct story stories[] = {
      .answer = IS_OK,
      .done = "ok",
      .peer = true},
+    {.name = "a path that leaves no room in the first block of memory",
+     .request = "GET " PODS "?x=" X1200 X1200 X1200 " HTTP/1.1\r\nHost: k\r\n\r\n",
+     .answer = IS_OK,
+     .done = "ok"},
     {.name = "no peer left", .request = "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n", .done = "503", .refuses = true},
     {.name = "discovery",
      .request = "GET /apis?pretty=1 HTTP/1.1\r\nHost: k\r\nAccept: " V2 "\r\n\r\n",
