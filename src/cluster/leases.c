@@ -86,8 +86,8 @@ static void gone(struct leases *l, struct slice name, bool unseen)
         }
 }
 
-/* Of one that is renewed: what an upgrade has left behind says where the server was. */
-static bool says_where(const struct leases *l, const struct lease *lease, struct slice id)
+/* The newer one: what an upgrade has left behind says where the server was. */
+static bool newer(const struct leases *l, const struct lease *lease, struct slice id)
 {
     const struct peer *p = peers_find(l->peers, id);
 
@@ -97,11 +97,13 @@ static bool says_where(const struct leases *l, const struct lease *lease, struct
 static void take(struct leases *l, struct lease *lease, struct slice id)
 {
     enum peer_lease which = lease_is_126(lease) ? PEER_LEASE_126 : PEER_LEASE;
+    enum peers_other other =
+        counts(l, lease, id) ? PEERS_OTHER_REPLACES : peers_saw_other(l->peers, id, lease->renew_us);
 
-    if (counts(l, lease, id) || peers_saw_other(l->peers, id, lease->renew_us)) {
+    if (other == PEERS_OTHER_REPLACES) {
         lease->name = id;
         peers_lease(l->peers, lease);
-    } else if (says_where(l, lease, id)) {
+    } else if (other == PEERS_OTHER_RENEWED || newer(l, lease, id)) {
         peers_lend_address(l->peers, id, lease->advertise);
     }
     peers_tag(l->peers, id, which, lease->discovery);

@@ -482,15 +482,16 @@ void peers_tag(struct peers *p, struct slice id, enum peer_lease which, struct s
         report(p, peer, peer_set_tag(peer, which, tag));
 }
 
-bool peers_saw_other(struct peers *p, struct slice id, int64_t renew_us)
+enum peers_other peers_saw_other(struct peers *p, struct slice id, int64_t renew_us)
 {
     struct peer *peer = peers_find(p, id);
     bool moved = peer != NULL && peer->other_us != 0 && renew_us != peer->other_us;
 
-    if (peer == NULL)
-        return false;
-    peer->other_us = renew_us;
-    return moved && loop_now_ms(p->o.loop) - peer->seen_ms >= PEERS_REPLACED_MS;
+    if (peer != NULL)
+        peer->other_us = renew_us;
+    if (!moved)
+        return PEERS_OTHER_LEFT;
+    return loop_now_ms(p->o.loop) - peer->seen_ms >= PEERS_REPLACED_MS ? PEERS_OTHER_REPLACES : PEERS_OTHER_RENEWED;
 }
 
 void peers_lend_address(struct peers *p, struct slice id, struct slice address)
