@@ -12,7 +12,11 @@
 #include "kube/user.h"
 #include "sim/sim_kube_store.h"
 
-enum { CEILING = 256 << 20, RENEW_MS = 10000 };
+enum { CEILING = 256 << 20, RENEW_MS = 10000, GVS = 64 };
+
+struct gv {
+    struct slice group, version, resources;
+};
 
 struct kube_server {
     struct list_node node;
@@ -22,6 +26,8 @@ struct kube_server {
     char *hostname, *address, *apis, *core_apis, *garbage, *forbidden, *hop;
     unsigned watches_forbidden, writes_forbidden, forbidden_status;
     enum kube_form form;
+    struct gv gvs[GVS]; /* the first of `apis` */
+    size_t n_gvs;
     struct buf core, document; /* as served in the current form (aggregated ones) */
     char core_etag[ETAG_BYTES], etag[ETAG_BYTES];
     struct loop_timer *renew;
@@ -186,7 +192,12 @@ static const struct buf *keep_page(struct kube_server *k, struct slice path, con
 static void rebuild(struct kube_server *k)
 {
     const char *form = k->form == KUBE_V2BETA1 ? "v2beta1" : "v2";
+    struct slice rest = slice_str(k->apis);
+    struct gv *v = k->gvs;
 
+    while (v < k->gvs + GVS && next_gv(&rest, &v->group, &v->version, &v->resources))
+        v++;
+    k->n_gvs = (size_t)(v - k->gvs);
     forget_pages(k);
     rebuild_one(&k->core, form, k->core_apis);
     rebuild_one(&k->document, form, k->apis);
@@ -648,7 +659,10 @@ bool kube_serves(const struct kube_server *k, const struct gvr *gvr)
 {
     struct slice rest = slice_str(gvr->group.n == 0 ? k->core_apis : k->apis), group, version, resources;
 
-    while (next_gv(&rest, &group, &version, &resources))
+    for (size_t i = 0; gvr->group.n > 0 && i < k->n_gvs; i++)
+        if (slice_eq(k->gvs[i].group, gvr->group) && slice_eq(k->gvs[i].version, gvr->version))
+            return lists(k->gvs[i].resources, gvr->resource);
+    while ((gvr->group.n == 0 || k->n_gvs == GVS) && next_gv(&rest, &group, &version, &resources))
         if (slice_eq(group, gvr->group) && slice_eq(version, gvr->version))
             return lists(resources, gvr->resource);
     return false;

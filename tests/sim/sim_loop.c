@@ -18,12 +18,17 @@ struct loop_timer {
     size_t place; /* in loop.heap, from 1; 0: not pending */
     loop_fn *fn;
     void *arg;
+};
+
+/* What it is ordered by stands in the heap itself: nobody has to look at the timers. */
+struct place {
     uint64_t due, seq;
+    struct loop_timer *timer;
 };
 
 struct loop {
     struct list deferred;
-    struct loop_timer **heap; /* [1..n], the earliest first */
+    struct place *heap; /* [1..n], the earliest first */
     size_t n, cap;
     uint64_t now, seq, turns, idle_turns, missed;
 };
@@ -83,53 +88,55 @@ struct loop_timer *loop_timer_new(struct loop *l, loop_fn *fn, void *arg)
     return t;
 }
 
-static bool before(const struct loop_timer *a, const struct loop_timer *b)
+static bool before(const struct place *a, const struct place *b)
 {
     return a->due != b->due ? a->due < b->due : a->seq < b->seq;
 }
 
-static void place(struct loop *l, size_t at, struct loop_timer *t)
+static void put(struct loop *l, size_t at, const struct place *p)
 {
-    l->heap[at] = t;
-    t->place = at;
+    l->heap[at] = *p;
+    p->timer->place = at;
 }
 
-static void sift_up(struct loop *l, size_t at, struct loop_timer *t)
+static void sift_up(struct loop *l, size_t at, struct place p)
 {
-    for (; at > 1 && before(t, l->heap[at / 2]); at /= 2)
-        place(l, at, l->heap[at / 2]);
-    place(l, at, t);
+    for (; at > 1 && before(&p, &l->heap[at / 2]); at /= 2)
+        put(l, at, &l->heap[at / 2]);
+    put(l, at, &p);
 }
 
-static void sift_down(struct loop *l, size_t at, struct loop_timer *t)
+static void sift_down(struct loop *l, size_t at, struct place p)
 {
     size_t child;
 
     while ((child = 2 * at) <= l->n) {
-        if (child < l->n && before(l->heap[child + 1], l->heap[child]))
+        if (child < l->n && before(&l->heap[child + 1], &l->heap[child]))
             child++;
-        if (!before(l->heap[child], t))
+        if (!before(&l->heap[child], &p))
             break;
-        place(l, at, l->heap[child]);
+        put(l, at, &l->heap[child]);
         at = child;
     }
-    place(l, at, t);
+    put(l, at, &p);
 }
 
 void loop_timer_cancel(struct loop_timer *t)
 {
     struct loop *l = t->loop;
     size_t at = t->place;
-    struct loop_timer *last;
+    struct place last;
 
     if (at == 0)
         return;
     t->place = 0;
     last = l->heap[l->n--];
-    if (last == t)
+    if (last.timer == t)
         return;
-    sift_down(l, at, last);
-    sift_up(l, last->place, last);
+    if (at > 1 && before(&last, &l->heap[at / 2]))
+        sift_up(l, at, last);
+    else
+        sift_down(l, at, last);
 }
 
 void loop_misuse(struct loop *l, const char *what, const char *of)
@@ -176,16 +183,16 @@ void loop_timers_free(struct loop_timer *first)
     }
 }
 
-static void push(struct loop *l, struct loop_timer *t)
+static void push(struct loop *l, struct place p)
 {
     if (l->n + 1 >= l->cap) {
         l->cap = l->cap == 0 ? 64 : l->cap * 2;
-        l->heap = realloc(l->heap, l->cap * sizeof(struct loop_timer *));
+        l->heap = realloc(l->heap, l->cap * sizeof(l->heap[0]));
         if (l->heap == NULL)
             abort();
     }
     l->n++;
-    sift_up(l, l->n, t);
+    sift_up(l, l->n, p);
 }
 
 void loop_timer_set(struct loop_timer *t, uint64_t delay_ms)
@@ -193,9 +200,7 @@ void loop_timer_set(struct loop_timer *t, uint64_t delay_ms)
     if (t->life != NULL && lifetime_over(t->life))
         loop_misuse(t->loop, "timer set after the end", t->life->what);
     loop_timer_cancel(t);
-    t->due = t->loop->now + delay_ms;
-    t->seq = t->loop->seq++;
-    push(t->loop, t);
+    push(t->loop, (struct place){.due = t->loop->now + delay_ms, .seq = t->loop->seq++, .timer = t});
 }
 
 void loop_timer_move(struct loop_timer *t, uint64_t delay_ms)
@@ -262,20 +267,20 @@ static void run_deferred(struct loop *l)
 /* One timer that is due by `end`; false if there is none. */
 static bool step(struct loop *l, uint64_t end)
 {
-    struct loop_timer *t;
+    struct place p;
 
     run_deferred(l);
-    t = l->n == 0 ? NULL : l->heap[1];
-    if (t == NULL || t->due > end)
+    if (l->n == 0 || l->heap[1].due > end)
         return false;
-    if (t->due > l->now) {
-        l->now = t->due;
+    p = l->heap[1];
+    if (p.due > l->now) {
+        l->now = p.due;
         l->idle_turns = 0;
         set_clock(l);
     }
     l->turns++;
-    loop_timer_cancel(t);
-    t->fn(t->arg);
+    loop_timer_cancel(p.timer);
+    p.timer->fn(p.timer->arg);
     run_deferred(l);
     return true;
 }
