@@ -132,6 +132,7 @@ static void read_parts(struct segments *s, struct reqinfo *out)
     out->name = take(s);
     if (!proxy)
         out->subresource = take(s);
+    out->deeper = s->more;
 }
 
 static enum reqinfo_result refine_verb(struct arena *a, struct reqinfo *out)

@@ -25,6 +25,7 @@ struct reqinfo {
      */
     struct slice verb;
     struct slice group, version, ns, resource, subresource, name;
+    bool deeper;                      /* segments behind the subresource: a route behind `proxy` alone */
     bool name_selected;               /* the name is a list's or watch's field selector's */
     struct slice path;                /* percent-decoded, with its leading slash */
     struct slice raw_path, raw_query; /* as sent; the query without '?' */

@@ -45,6 +45,25 @@ static bool is_out_of_scope(const struct job *j)
            !slice_eq(j->info.verb, SLICE_LIT("watch"));
 }
 
+/*
+ * No server has a route for it, whatever it serves (k8s.io/apiserver, pkg/endpoints/installer.go): something behind a
+ * subresource, an object that is created by its name, or changed without one, and of a watch's path all but reading.
+ */
+static bool has_no_route(const struct job *j)
+{
+    const struct reqinfo *info = &j->info;
+    enum http_method method = exchange_request(j->x)->method_id;
+    bool reads = method == HTTP_GET || method == HTTP_HEAD, named = info->name.n > 0;
+
+    if (info->deeper)
+        return true;
+    if (slice_eq(info->verb, SLICE_LIT("create")))
+        return named && info->subresource.n == 0;
+    if (slice_eq(info->verb, SLICE_LIT("update")) || slice_eq(info->verb, SLICE_LIT("patch")))
+        return !named;
+    return slice_eq(info->verb, SLICE_LIT("watch")) && !reads;
+}
+
 /* Of who answers: that he serves it; or that somebody may, where we may not know what the local server serves. */
 static bool is_believed(const struct job *j)
 {
@@ -76,7 +95,7 @@ enum denial answer_denies(const struct job *j, const struct http_head *head, boo
         return DENIAL_NONE;
     if (head->status == 503)
         return j->peer != NULL || alternatives_may_pass_on(j) ? d : DENIAL_NONE;
-    if (j->peer == NULL && j->looked_again)
+    if ((j->peer == NULL && j->looked_again) || has_no_route(j))
         return DENIAL_NONE;
     /* There is nowhere else to go. */
     if (d == DENIAL_NEEDS_BODY && j->peer == NULL && is_aggregated(j))

@@ -9,6 +9,7 @@
 #define NOT_FOUND                                                                                                      \
     "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 19\r\n\r\n404 page not "     \
     "found\n"
+#define NOT_FOUND_HEAD "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 19\r\n\r\n"
 #define HEAD(status, type, length) "HTTP/1.1 " status "\r\nContent-Type: " type "\r\nContent-Length: " length "\r\n\r\n"
 #define UNKNOWN "\"the server could not find the requested resource\""
 #define UNKNOWN_404 HEAD("404 Not Found", "application/json", "122") UNKNOWN_BODY
@@ -318,6 +319,52 @@ static void out_of_scope(void)
     }
 }
 
+/* What no server has a route for, the local one or a peer. */
+static void no_route(void)
+{
+    static const struct {
+        const char *method, *target;
+        bool looks;
+    } rows[] = {
+        {"GET", JOBS "/x/status", true},
+        {"GET", JOBS "/x/status/y", false},
+        {"POST", JOBS, true},
+        {"POST", JOBS "/x", false},
+        {"POST", JOBS "/x/status", true},
+        {"PUT", JOBS "/x", true},
+        {"PUT", JOBS, false},
+        {"PATCH", JOBS, false},
+        {"GET", "/apis/batch/v1/watch/namespaces/d/jobs", true},
+        {"GET", "/apis/batch/v1/watch/namespaces/d/jobs/x", true},
+        {"PATCH", "/apis/batch/v1/watch/namespaces/d/jobs/x", false},
+        {"HEAD", JOBS "/x/status/y", false},
+    };
+
+    for (size_t i = 0; i < 2 * ROWS(rows); i++) {
+        bool local = i % 2 == 0;
+        char request[200];
+        struct world w;
+        struct side *c;
+
+        (void)snprintf(request, sizeof(request), "%s %s HTTP/1.1\r\nHost: k\r\n\r\n", rows[i / 2].method,
+                       rows[i / 2].target);
+        world_init(&w, 1);
+        w.local_has_jobs = local;
+        world_start(&w);
+        c = client(&w);
+        say(c, request);
+        (void)has(conn(local ? &w.local : &w.peers[0], 0), "\r\n\r\n");
+        say(conn(local ? &w.local : &w.peers[0], 0), rows[i / 2].method[0] == 'H' ? NOT_FOUND_HEAD : NOT_FOUND);
+        if (!rows[i / 2].looks)
+            ok(has(c, "HTTP/1.1 404 "), "%s %s: a 404 at once", rows[i / 2].method, rows[i / 2].target);
+        else if (local)
+            ok(until(&w, world_waiting(&w)), "%s %s: looks again", rows[i / 2].method, rows[i / 2].target);
+        else
+            ok(has(c, "HTTP/1.1 503 "), "%s %s: no peer's 404", rows[i / 2].method, rows[i / 2].target);
+        world_close(&w);
+    }
+}
+
 static void ordinary_not_found(void)
 {
     struct world w;
@@ -412,6 +459,7 @@ int main(void)
     with_a_body_under_way();
     said_behind_it();
     out_of_scope();
+    no_route();
     ordinary_not_found();
     all_denials_of_the_local_server();
     all_denials_of_a_peer();

@@ -21,7 +21,7 @@
 static void start(struct world *w, size_t n_peers, enum readiness_state state)
 {
     world_init(w, n_peers);
-    w->fails_over = true;
+    w->fails_over = w->opts.legacy_discovery = true;
     w->local_state = state;
     world_start(w);
 }

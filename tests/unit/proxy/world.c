@@ -25,8 +25,10 @@
 #define JOBS_GROUP                                                                                                     \
     "{\"metadata\":{\"name\":\"batch\"},\"versions\":[{\"version\":\"v1\",\"resources\":[{\"resource\":\"jobs\","      \
     "\"responseKind\":{\"group\":\"batch\",\"version\":\"v1\",\"kind\":\"Job\"},\"scope\":\"Namespaced\","             \
-    "\"singularResource\":\"job\",\"verbs\":[\"get\",\"list\",\"watch\",\"create\",\"delete\"],\"subresources\":[{"    \
-    "\"subresource\":\"proxy\",\"verbs\":[\"get\"]},{\"subresource\":\"exec\",\"verbs\":[\"get\"]}]}]}]}"
+    "\"singularResource\":\"job\",\"verbs\":[\"get\",\"list\",\"watch\",\"create\",\"update\",\"patch\",\"delete\"],"  \
+    "\"subresources\":[{"                                                                                              \
+    "\"subresource\":\"status\",\"verbs\":[\"get\",\"create\"]},{\"subresource\":\"proxy\",\"verbs\":[\"get\"]},{"     \
+    "\"subresource\":\"exec\",\"verbs\":[\"get\"]}]}]}]}"
 
 const char *world_document(void)
 {
