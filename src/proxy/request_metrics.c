@@ -95,7 +95,7 @@ struct request_metrics *request_metrics_new(struct metrics *m)
         route_labels, ROUTE_ROWS);
     struct metric_family *resources = metric_family(
         m, METRIC_COUNTER, "mvproxy_resource_requests_total",
-        "Requests for resources, but for those answered with 401, 403 or 429, by route.", route_labels, ROUTE_ROWS);
+        "Requests for resources that were answered, but with 401, 403 or 429, by route.", route_labels, ROUTE_ROWS);
 
     declare_requests(a, m);
     declare_others(a, m);
@@ -228,7 +228,7 @@ void request_metrics_count(struct request_metrics *a, struct exchange *x, const 
     count_request(a, x, info, r, e);
     if (!e->long_running && r->row >= ROUTE_ROW_DISABLED && r->row < ROUTE_ROWS)
         metric_observe(a->by_route[r->row], (double)us / 1e6);
-    if (info->is_resource && e->status != 401 && e->status != 403 && e->status != 429)
+    if (info->is_resource && e->status != 0 && e->status != 401 && e->status != 403 && e->status != 429)
         metric_inc(a->resources[r->row]);
     if (e->unavailable && e->status == 503 && info->is_resource)
         metric_inc(a->unavailable[r->row]);

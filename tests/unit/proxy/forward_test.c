@@ -403,6 +403,7 @@ static void no_content(void)
 
 static void gone_while(const char *what, const char *target, const char *more, const char *answer)
 {
+    bool resource = strncmp(target, PODS, sizeof(PODS) - 1) == 0;
     struct world w;
     struct side *c;
 
@@ -416,6 +417,8 @@ static void gone_while(const char *what, const char *target, const char *more, c
     }
     hang_up(c, STREAM_CLOSE_ABORT);
     ok(ended(conn(&w.local, 0)), "%s: the server's connection ends", what);
+    is_double(world_metric(&w, "mvproxy_resource_requests_total", "served-locally"), resource && answer != NULL ? 1 : 0,
+              "what was given up unanswered hides no 503 from the alert");
     world_close(&w);
 }
 
