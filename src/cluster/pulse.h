@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is a server there? Asked for its /version once a second, which costs it nothing and says which version it is; so that
- * a server that dies is noticed by those who look, and by discovery, before its next look is due. It says nothing of
- * the origin's health (back/health.h): that is judged by the requests of clients.
+ * Is a server there? Asked for its /version twice a second, which costs it nothing and says which version it is; so
+ * that a server that dies, or hangs, is noticed within two seconds by those who look, and by discovery. It says nothing
+ * of the origin's health (back/health.h): that is judged by the requests of clients.
  *
  *   UNKNOWN ──an answer──► ANSWERS ──no answer, or 5xx──► UNREACHABLE ──an answer──► ANSWERS
  */
@@ -16,8 +16,11 @@ struct api;
 struct origin;
 struct pulse;
 
-/* More than PULSE_SERVERS are asked less often: all together so many times a second. */
-enum { PULSE_INTERVAL_MS = 1000, PULSE_TIMEOUT_MS = 1500, PULSE_SERVERS = 20, PULSE_MVPROXY_BYTES = 32 };
+/*
+ * Who hangs is known after an interval with its jitter and the timeout: two seconds at most. Slower than the timeout
+ * is nobody who works. More than PULSE_SERVERS are asked less often: all together as often as these.
+ */
+enum { PULSE_INTERVAL_MS = 500, PULSE_TIMEOUT_MS = 1400, PULSE_SERVERS = 10, PULSE_MVPROXY_BYTES = 32 };
 
 enum pulse_state { PULSE_UNKNOWN, PULSE_ANSWERS, PULSE_UNREACHABLE };
 

@@ -117,6 +117,20 @@ def test_seen(cluster):
     _await_healed(cluster)
 
 
+def test_hung(cluster):
+    """any server that hangs is told of by the same, and that it goes on"""
+    for node in cluster.nodes:
+        node.apiserver.signal(signal.SIGSTOP)
+        try:
+            took = _await_views(cluster, node.name, True)
+        finally:
+            node.apiserver.signal(signal.SIGCONT)
+        print("# all of them say that %s does not answer %.1f s after it was stopped" % (node.name, took), flush=True)
+        node.await_apiserver()
+        _await_views(cluster, node.name, False)
+    _await_healed(cluster)
+
+
 def test_whole_node_gone(cluster):
     """the whole other node is gone, its mvproxy too: 503, and healed when it returns"""
     with Load(cluster.old.proxied, cluster.skew.collection) as load:

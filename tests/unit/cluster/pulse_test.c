@@ -60,7 +60,7 @@ static void dies(enum sim_fault fault, bool local)
     sim_run_ms(w.loop, SOON_MS);
     is_u64(kube_discovery_requests(k), before, "that it answers is no reason to read its discovery");
     kube_sim(k)->fault = fault;
-    sim_run_ms(w.loop, fault == SIM_REFUSE ? SOON_MS : SOON_MS + PULSE_TIMEOUT_MS);
+    sim_run_ms(w.loop, SOON_MS);
     ok(look(&w, !local).answers == PULSE_UNREACHABLE && look(&w, !local).failing, "%s is dead", name);
     ok(look(&w, !local).error != NULL && look(&w, !local).error_ms <= SOON_MS, "why and for how long");
     ok(is_told(c, CHANGE_FAILED, name), "it is in the list");
@@ -71,6 +71,28 @@ static void dies(enum sim_fault fault, bool local)
     ok(is_told(c, CHANGE_RECOVERED, name), "in the list, too");
     world_end(&w);
     changes_free(c);
+}
+
+/* However long ago it was asked last. */
+static void hangs_at_any_time(void)
+{
+    enum { STEP_MS = 90, PHASES = 14 };
+    unsigned seen = 0;
+
+    for (unsigned i = 0; i < PHASES; i++) {
+        struct world w;
+        struct changes *c = start(&w);
+        struct kube_server *b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+
+        world_start(&w);
+        sim_run_ms(w.loop, 5000 + i * STEP_MS);
+        kube_sim(b)->fault = SIM_HANG;
+        sim_run_ms(w.loop, SOON_MS);
+        seen += look(&w, 1).answers == PULSE_UNREACHABLE;
+        world_end(&w);
+        changes_free(c);
+    }
+    is_u64(seen, PHASES, "within two seconds, whenever it begins to hang");
 }
 
 static uint64_t news(const struct changes *c)
@@ -175,6 +197,7 @@ int main(void)
     dies(SIM_REFUSE, false);
     dies(SIM_HANG, true);
     dies(SIM_HANG, false);
+    hangs_at_any_time();
     ages();
     off();
     leases_unread();
