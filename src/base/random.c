@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/hash.h"
-
 void random_bytes(void *p, size_t n)
 {
     if (getentropy(p, n) != 0)
@@ -39,17 +37,17 @@ uint64_t random_below(uint64_t bound)
 
 void random_uuid(char out[37])
 {
+    static const char digits[] = "0123456789abcdef";
     unsigned char raw[16];
-    char hex[33];
 
     random_bytes(raw, sizeof(raw));
     raw[6] = (unsigned char)((raw[6] & 0x0f) | 0x40);
     raw[8] = (unsigned char)((raw[8] & 0x3f) | 0x80);
-    hash_hex(raw, sizeof(raw), false, hex);
-    for (size_t i = 0; i < 32; i++) {
-        if (i == 8 || i == 12 || i == 16 || i == 20)
+    for (size_t i = 0; i < sizeof(raw); i++) {
+        if (i == 4 || i == 6 || i == 8 || i == 10)
             *out++ = '-';
-        *out++ = hex[i];
+        *out++ = digits[raw[i] >> 4];
+        *out++ = digits[raw[i] & 0x0f];
     }
     *out = '\0';
 }

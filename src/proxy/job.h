@@ -86,8 +86,8 @@ struct job {
     const struct judge_question *question; /* what is asked in the client's name */
     const struct http_field *filtered;     /* fields that the local server's filters put on every answer */
     size_t n_filtered;
-    struct heal *heal;           /* an answer that is being completed (heal.c) */
     struct work work;            /* on a document: completing it, laying it out */
+    struct heal *heal;           /* an answer that is being completed (heal.c) */
     struct disco_pretty *pretty; /* instead of `document`: made while it is sent; freed with the job */
 
     struct request_summary summary;
@@ -123,15 +123,13 @@ bool job_believes_client(const struct job *j);
  * To be called before the request's fields are forgotten. */
 struct slice job_answers_itself(struct job *j);
 
-/* The only way a job changes its state. */
-void job_set_state(struct job *j, enum job_state state);
+void job_set_state(struct job *j, enum job_state state); /* the only way it changes */
 /* Counts who asks for what not all servers serve: once, and when it is open for an hour more, again. */
 void job_note_asker(struct job *j);
 /* The ways a job ends: it is accounted for, what is under way cancelled, references dropped, the exchange ended. */
 void job_refuse(struct job *j, unsigned status, const char *message);
-/* 503 because the server behind us cannot serve anybody now. A client that came by itself is sent away: behind a load
- * balancer that sees connections only it would otherwise stay here for as long as its HTTP/2 connection lives, where
- * without us it would have lost it. A peer wants this very server. */
+/* 503 because the server behind us cannot serve anybody now. A client that came by itself is sent away, which it would
+ * have been without us, and to which a balancer of connections finds another node. A peer wants this very server. */
 void job_refuse_unserved(struct job *j, const char *message);
 /* What the client is told where the local server failed, also through a peer: of which node it is. */
 const char *job_local_failed_text(const struct job *j);
@@ -147,7 +145,6 @@ void job_route_again(struct job *j);
 bool job_fail_over(struct job *j);
 /* The answer has begun, so no retry can come: what the request's fields took is freed. */
 void job_forget_request(struct job *j);
-/* Drops a request to a server, if one is under way. */
-void job_drop_back(struct job *j);
+void job_drop_back(struct job *j); /* cancels a request to a server, if one is under way */
 
 #endif
