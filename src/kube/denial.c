@@ -20,9 +20,14 @@ static const struct {
     {503, DENIAL_STOPPING, "apiserver is shutting down"},
 };
 
+bool denial_is_plain(struct slice content_type)
+{
+    return slice_has_iprefix(content_type, SLICE_LIT("text/plain"));
+}
+
 enum denial denial_by_head(unsigned status, struct slice content_type, bool body)
 {
-    bool plain = slice_has_iprefix(content_type, SLICE_LIT("text/plain"));
+    bool plain = denial_is_plain(content_type);
 
     if (status == 404 && (plain || !body))
         return DENIAL_UNKNOWN;

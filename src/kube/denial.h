@@ -21,7 +21,10 @@ enum denial {
     DENIAL_STOPPING,   /* it stops, and has not looked at the request */
 };
 
-/* `body`: there is one. Without (HEAD) a 404 is about the path: no API server has HEAD for objects. */
+/* That of "404 page not found". */
+bool denial_is_plain(struct slice content_type);
+/* `body`: there is one. Without (HEAD) a 404 is about the path: no API server has HEAD for objects, but of custom
+ * resources. */
 enum denial denial_by_head(unsigned status, struct slice content_type, bool body);
 /* The whole body, as API servers write a Status: in JSON, protobuf or YAML (CBOR, behind an alpha gate, is not read).
  * Any bytes. */

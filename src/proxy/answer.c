@@ -85,9 +85,19 @@ static bool denies_schema(const struct job *j, const struct http_head *head)
            route_has_schema(j->served, &j->info, x);
 }
 
+/* Custom resources are answered to HEAD as to GET: an object that is not there has no body to say so. */
+static enum denial judge_head(const struct job *j, const struct http_head *head, bool body)
+{
+    struct slice type = http_head_value(head, HTTP_CONTENT_TYPE);
+
+    if (!body && is_aggregated(j) && !denial_is_plain(type))
+        return DENIAL_NONE;
+    return denial_by_head(head->status, type, body);
+}
+
 enum denial answer_denies(const struct job *j, const struct http_head *head, bool body)
 {
-    enum denial d = denial_by_head(head->status, http_head_value(head, HTTP_CONTENT_TYPE), body);
+    enum denial d = judge_head(j, head, body);
 
     if (denies_schema(j, head))
         return DENIAL_UNKNOWN;

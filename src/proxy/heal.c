@@ -9,23 +9,15 @@
 #include "kube/legacy_heal.h"
 #include "kube/schema_merge.h"
 #include "kube/status.h"
+#include "kube/surface.h"
 #include "proxy/deliver.h"
 #include "proxy/disco_serve.h"
 #include "proxy/forward.h"
 #include "proxy/judge.h"
 #include "proxy/rewrite.h"
 
-enum kind {
-    KIND_OTHER,     /* nothing to complete: /api is the same everywhere */
-    KIND_GROUPS,    /* /apis */
-    KIND_GROUP,     /* /apis/GROUP */
-    KIND_RESOURCES, /* /api/v1, /apis/GROUP/VERSION */
-    KIND_SCHEMAS,   /* /openapi/v3 */
-};
-
 struct heal {
-    enum kind kind;
-    struct slice group, version;
+    struct surface about;
     const struct disco_doc *merged;
     bool completes; /* there may be something to add */
     bool yaml;
@@ -38,43 +30,15 @@ struct heal {
 
 /* ---- what is there to add? ---- */
 
-static void name_subject(struct slice path, struct heal *h)
-{
-    struct slice rest = path, part[5];
-    size_t n = 0;
-
-    while (n < 5 && slice_split(&rest, '/', &part[n]))
-        n++;
-    if (slice_eq(path, SLICE_LIT("/openapi/v3"))) {
-        h->kind = KIND_SCHEMAS;
-    } else if (n == 2 && slice_eq(part[1], SLICE_LIT("apis"))) {
-        h->kind = KIND_GROUPS;
-    } else if (n == 3 && slice_eq(part[1], SLICE_LIT("apis"))) {
-        h->kind = KIND_GROUP;
-        h->group = part[2];
-    } else if (n == 3 && slice_eq(part[1], SLICE_LIT("api"))) {
-        h->kind = KIND_RESOURCES;
-        h->group = slice_of("", 0);
-        h->version = part[2];
-    } else if (n == 4 && slice_eq(part[1], SLICE_LIT("apis"))) {
-        h->kind = KIND_RESOURCES;
-        h->group = part[2];
-        h->version = part[3];
-    }
-}
-
 /* Of which the answers of one server are not those of another. */
-static bool is_legacy_discovery(const struct heal *h)
+static bool is_legacy_discovery(enum surface_kind kind)
 {
-    return h->kind == KIND_GROUPS || h->kind == KIND_GROUP || h->kind == KIND_RESOURCES;
+    return kind == SURFACE_GROUPS || kind == SURFACE_GROUP || kind == SURFACE_RESOURCES;
 }
 
 bool heal_is_legacy_discovery(struct slice path)
 {
-    struct heal h = {.kind = KIND_OTHER};
-
-    name_subject(path, &h);
-    return is_legacy_discovery(&h);
+    return is_legacy_discovery(surface_of(path).kind);
 }
 
 static const struct disco_doc *half_of(const struct disco *d, enum served_half half)
@@ -92,7 +56,7 @@ static bool is_away(const struct job *j)
 
 static enum served_half half_with(const struct heal *h)
 {
-    return h->kind == KIND_RESOURCES && h->group.n == 0 ? SERVED_CORE : SERVED_APIS;
+    return h->about.kind == SURFACE_RESOURCES && h->about.group.n == 0 ? SERVED_CORE : SERVED_APIS;
 }
 
 static bool differs(const struct job *j, struct heal *h, bool away)
@@ -104,17 +68,20 @@ static bool differs(const struct job *j, struct heal *h, bool away)
     h->merged = served_merged_doc(j->served, half_with(h));
     if (away)
         local = NULL;
-    if (h->merged == NULL || (local == NULL && !away) || h->merged == local)
+    if (h->merged == NULL || (local == NULL && !away))
         return false;
-    if (h->kind == KIND_GROUPS)
-        return true;
-    if (h->kind == KIND_GROUP) {
-        g = disco_doc_group(h->merged, h->group);
-        own_group = local == NULL ? NULL : disco_doc_group(local, h->group);
+    /* Made of the stored APIServices: a server that starts deletes those of what it lacks, whoever else has it. */
+    if (h->about.kind == SURFACE_GROUPS)
+        return h->merged != local || served_n_peers(j->served) > 0;
+    if (h->merged == local)
+        return false;
+    if (h->about.kind == SURFACE_GROUP) {
+        g = disco_doc_group(h->merged, h->about.group);
+        own_group = local == NULL ? NULL : disco_doc_group(local, h->about.group);
         return g != NULL && (own_group == NULL || own_group->hash != g->hash);
     }
-    v = disco_doc_version(h->merged, h->group, h->version);
-    own_version = local == NULL ? NULL : disco_doc_version(local, h->group, h->version);
+    v = disco_doc_version(h->merged, h->about.group, h->about.version);
+    own_version = local == NULL ? NULL : disco_doc_version(local, h->about.group, h->about.version);
     return v != NULL && (own_version == NULL || own_version->hash != v->hash);
 }
 
@@ -178,9 +145,9 @@ static bool takes_text(const struct job *j, struct heal *h)
 
 static bool may_complete(const struct job *j, struct heal *h, bool away)
 {
-    if (h->kind == KIND_OTHER || exchange_wants_upgrade(j->x))
+    if (h->about.kind == SURFACE_NONE || h->about.kind == SURFACE_CORE || exchange_wants_upgrade(j->x))
         return false;
-    if (h->kind == KIND_SCHEMAS)
+    if (h->about.kind == SURFACE_SCHEMAS)
         return away || lacks_schemas(j);
     return differs(j, h, away) && takes_text(j, h);
 }
@@ -202,16 +169,17 @@ static enum legacy_heal complete(const struct job *j, struct buf *out)
     const struct heal *h = j->heal;
     struct slice said = h->head->status == 200 ? buf_slice(&j->kept) : slice_of("", 0);
 
-    switch (h->kind) {
-    case KIND_GROUPS:
+    switch (h->about.kind) {
+    case SURFACE_GROUPS:
         return legacy_heal_groups(said, h->merged, out);
-    case KIND_GROUP:
-        return legacy_heal_group(said, disco_doc_group(h->merged, h->group), out);
-    case KIND_RESOURCES:
-        return legacy_heal_resources(said, disco_doc_version(h->merged, h->group, h->version), out);
-    case KIND_SCHEMAS:
+    case SURFACE_GROUP:
+        return legacy_heal_group(said, disco_doc_group(h->merged, h->about.group), out);
+    case SURFACE_RESOURCES:
+        return legacy_heal_resources(said, disco_doc_version(h->merged, h->about.group, h->about.version), out);
+    case SURFACE_SCHEMAS:
         return complete_schemas(j, out);
-    case KIND_OTHER:
+    case SURFACE_CORE:
+    case SURFACE_NONE:
         break;
     }
     return LEGACY_FAILED;
@@ -251,7 +219,7 @@ static bool make_etag(const struct job *j, char text[ETAG_BYTES])
     unsigned char digest[HASH_SHA512_BYTES];
 
     text[0] = '\0';
-    if (j->heal->kind != KIND_SCHEMAS)
+    if (j->heal->about.kind != SURFACE_SCHEMAS)
         return true;
     if (!hash_sha512(j->document, digest))
         return false;
@@ -261,7 +229,7 @@ static bool make_etag(const struct job *j, char text[ETAG_BYTES])
 
 static size_t most_held(const struct heal *h)
 {
-    return h->kind == KIND_SCHEMAS ? LIMIT_SCHEMA_INDEX_BYTES : LIMIT_HEALED_BYTES;
+    return h->about.kind == SURFACE_SCHEMAS ? LIMIT_SCHEMA_INDEX_BYTES : LIMIT_HEALED_BYTES;
 }
 
 /* Parsing, merging, writing, a digest: a share of the turn, of which others have theirs. */
@@ -334,15 +302,15 @@ static bool let_go(struct job *j)
 
 static bool is_about_one(const struct heal *h)
 {
-    return h->kind == KIND_GROUP || h->kind == KIND_RESOURCES;
+    return h->about.kind == SURFACE_GROUP || h->about.kind == SURFACE_RESOURCES;
 }
 
 static bool is_in(const struct disco_doc *doc, const struct heal *h)
 {
     if (doc == NULL)
         return false;
-    return h->kind == KIND_GROUP ? disco_doc_group(doc, h->group) != NULL
-                                 : disco_doc_version(doc, h->group, h->version) != NULL;
+    return h->about.kind == SURFACE_GROUP ? disco_doc_group(doc, h->about.group) != NULL
+                                          : disco_doc_version(doc, h->about.group, h->about.version) != NULL;
 }
 
 static bool is_in_local(const struct served *s, const struct heal *h)
@@ -356,7 +324,7 @@ static bool local_has_drifted(const struct job *j)
     const struct heal *h = j->heal;
 
     return j->judge == NULL && !j->looked_again && is_in_local(j->served, h) &&
-           !served_excluded(j->served, h->group, h->version);
+           !served_excluded(j->served, h->about.group, h->about.version);
 }
 
 /*
@@ -368,13 +336,15 @@ static const char *why_withheld(const struct served *s, const struct heal *h, bo
     /* Nor is it known who there is: as for what is in the group (row 4). */
     if (served_peers_enabled(s) && !served_synced(s) && !served_forbidden(s))
         return STATUS_SYNCING;
-    if (served_excluded(s, h->group, h->version))
+    if (served_excluded(s, h->about.group, h->about.version))
         return NULL;
     /* It is somebody's: of a peer that has lapsed, or of the local server, in whose place a peer is asked? */
     if (is_in(h->merged, h))
-        return (by_peer || !is_in_local(s, h)) && !served_live_peer_names(s, h->group, h->version) ? STATUS_SERVERS_AWAY
-                                                                                                   : NULL;
-    return served_unknown_peer(s) || served_undiscovered(s, h->group, h->version) ? STATUS_PEER_UNKNOWN : NULL;
+        return (by_peer || !is_in_local(s, h)) && !served_live_peer_names(s, h->about.group, h->about.version)
+                   ? STATUS_SERVERS_AWAY
+                   : NULL;
+    return served_unknown_peer(s) || served_undiscovered(s, h->about.group, h->about.version) ? STATUS_PEER_UNKNOWN
+                                                                                              : NULL;
 }
 
 static bool is_wanted(const struct job *j, const struct http_head *head)
@@ -391,7 +361,7 @@ static bool denied(struct job *j)
     const char *why;
 
     if (local_has_drifted(j)) {
-        forward_look_again(j, &(struct gvr){j->heal->group, j->heal->version, SLICE_NONE});
+        forward_look_again(j, &(struct gvr){j->heal->about.group, j->heal->about.version, SLICE_NONE});
         return true;
     }
     why = why_withheld(j->served, j->heal, j->judge != NULL);
@@ -494,7 +464,7 @@ static struct judge_question ask_for(struct job *j, bool away)
     h->completes = may_complete(j, h, away);
     return (struct judge_question){
         .handler = &handler,
-        .accept = h->completes && h->kind != KIND_SCHEMAS ? SLICE_LIT("application/json") : SLICE_NONE,
+        .accept = h->completes && h->about.kind != SURFACE_SCHEMAS ? SLICE_LIT("application/json") : SLICE_NONE,
         .whole = h->completes,
         .get = h->completes,
     };
@@ -528,14 +498,14 @@ void heal(struct job *j)
         job_refuse(j, 503, STATUS_NO_MEMORY);
         return;
     }
-    name_subject(j->info.path, h);
+    h->about = surface_of(j->info.path);
     if (exchange_wants_upgrade(j->x) || exchange_request_body(j->x).kind != HTTP_BODY_NONE ||
-        (is_legacy_discovery(h) && !j->config->legacy_discovery)) {
+        (is_legacy_discovery(h->about.kind) && !j->config->legacy_discovery)) {
         forward_local(j);
         return;
     }
     j->heal = h;
-    if (is_legacy_discovery(h) && !disco_is_complete(j))
+    if (is_legacy_discovery(h->about.kind) && !disco_is_complete(j))
         return;
     q = ask_for(j, is_away(j));
     judge_ask(j, &q);
@@ -543,9 +513,8 @@ void heal(struct job *j)
 
 const char *heal_outlook(const struct served *s, struct slice path, bool away)
 {
-    struct heal h = {.kind = KIND_OTHER};
+    struct heal h = {.about = surface_of(path)};
 
-    name_subject(path, &h);
     if (!is_about_one(&h) || (!away && is_in_local(s, &h)))
         return NULL;
     h.merged = served_merged_doc(s, half_with(&h));

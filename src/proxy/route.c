@@ -3,6 +3,7 @@
 
 #include "base/contract.h"
 #include "kube/status.h"
+#include "kube/surface.h"
 
 static void decide(struct route *r, enum route_action action, enum route_row row)
 {
@@ -239,21 +240,6 @@ static void decide_among_peers(const struct route_query *q, const struct subject
 
 #define SCHEMAS "/openapi/v3"
 
-/* Legacy discovery, and the index of schemas; as clients write them. */
-static bool is_healed(struct slice path)
-{
-    struct slice rest = path, part[5];
-    size_t n = 0;
-
-    if (slice_eq(path, SLICE_LIT(SCHEMAS)))
-        return true;
-    while (n < 5 && slice_split(&rest, '/', &part[n]))
-        n++;
-    if (n < 3 || n > 4 || part[0].n != 0 || part[2].n == 0 || part[n - 1].n == 0)
-        return false;
-    return slice_eq(part[1], SLICE_LIT("apis")) || (n == 3 && slice_eq(part[1], SLICE_LIT("api")));
-}
-
 static bool is_away(const struct route_query *q)
 {
     return q->failover && !q->rerouted && (q->local_failed || q->local_state != READINESS_READY);
@@ -371,16 +357,18 @@ static bool decide_schemas(const struct route_query *q, struct route *out)
 
 static void decide_non_resource(const struct route_query *q, struct route *out)
 {
-    struct slice path = q->info->path;
+    struct surface about = surface_of(q->info->path);
 
     if (decide_schemas(q, out))
         return;
     decide(out, ROUTE_LOCAL, ROUTE_ROW_NON_RESOURCE);
     if (!q->get_or_head || q->rerouted)
         return;
-    if (slice_eq(path, SLICE_LIT("/apis")) || slice_eq(path, SLICE_LIT("/api")))
+    if (about.kind == SURFACE_NONE)
+        return;
+    if ((about.kind == SURFACE_CORE || about.kind == SURFACE_GROUPS) && !about.legacy_only)
         out->action = ROUTE_DISCOVERY;
-    else if (is_healed(path))
+    else
         out->action = ROUTE_HEAL;
 }
 

@@ -5,7 +5,7 @@ import os
 
 from harness import waiting
 from harness.api import expect
-from harness.node import at, yaml
+from harness.node import at, numbers, yaml
 from harness.runner import core
 
 # As many as the descriptors of any test machine are enough for.
@@ -25,9 +25,14 @@ def _restart(node, **options):
     node.await_mvproxy()
 
 
-def _all_well(node, *arguments):
+def _all_well(cluster, node, *arguments):
+    """Servers that are two minor versions apart, as one setup has them, are one remark."""
     status, text = _run(node, *arguments)
-    assert status == 0 and "Everything is well" in text, text
+    minors = {numbers(n.spec.version)[1] for n in cluster.nodes}
+    if max(minors) - min(minors) > 1:
+        assert "0 wrong, 1 to be looked at" in text and "Kubernetes supports neighbours only" in text, text
+    else:
+        assert status == 0 and "Everything is well" in text, text
     return text
 
 
@@ -38,12 +43,12 @@ def test_all_well(cluster):
         for node in cluster.proxies:
             node.mvproxy.stop()
             node.write_config(**USUAL)
-            _all_well(node, "--pre", "--config", node.config)
+            _all_well(cluster, node, "--pre", "--config", node.config)
             _restart(node, **USUAL)
         cluster.await_settled()
         for node in cluster.proxies:
             # Where the other one has only just been restarted the process may have to read it once more.
-            text = waiting.until(lambda n=node: _all_well(n), "all well at " + node.name, 30)
+            text = waiting.until(lambda n=node: _all_well(cluster, n), "all well at " + node.name, 30)
             assert "it is kube-apiserver v" + node.spec.version in text, text
             for other in cluster.proxies:
                 assert other is node or "peer %s at %s " % (other.name, at(other.address)) in text, (other.name, text)

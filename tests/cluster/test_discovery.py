@@ -2,45 +2,14 @@
 """Discovery documents: one for all servers, and the local one for whoever asks for it."""
 
 from harness import waiting
-from harness.api import AGGREGATED, CRDS, NOPEER, crd, ensure, expect, remove, same
+from harness.api import AGGREGATED, BETA, CRDS, NOPEER, crd, ensure, expect, own_resources, remove, resources, same
 from harness.runner import core, needs
-
-BETA = AGGREGATED.replace("v=v2;", "v=v2beta1;")
 
 KUBECTL_ACCEPT = (AGGREGATED + ",application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json")
 
 
 def _merged(node, user="admin", **headers):
     return node.proxied(user).get("/apis", Accept=AGGREGATED, **headers)
-
-
-def _resources(document):
-    """{(group, version, resource or resource/subresource): set of verbs}"""
-    found = {}
-    for group in document["items"]:
-        for version in group["versions"]:
-            for resource in version.get("resources", []):
-                key = (group["metadata"]["name"], version["version"], resource["resource"])
-                found.setdefault(key, set()).update(resource.get("verbs", []))
-                for sub in resource.get("subresources", []):
-                    found.setdefault(key[:2] + ("%s/%s" % (key[2], sub["subresource"]),), set()).update(sub.get("verbs", []))
-    return found
-
-
-def _own(node):
-    """_resources() of the server itself, in whatever form its version has it."""
-    for accept in (NOPEER, BETA):
-        answer = node.direct().get("/apis", Accept=accept)
-        if answer.status == 200 and "as=APIGroupDiscoveryList" in answer.header("Content-Type"):
-            return _resources(answer.json())
-    found = {}
-    for group in expect(node.direct().get("/apis"), 200).json()["groups"]:
-        for version in group["versions"]:
-            # The list has the groups of all servers, since the objects that it comes from are stored.
-            answer = expect(node.direct().get("/apis/" + version["groupVersion"]), 200, 404)
-            for resource in answer.json()["resources"] if answer.status == 200 else ():
-                found[(group["name"], version["version"], resource["name"])] = set(resource["verbs"])
-    return found
 
 
 def _settle(cluster):
@@ -65,9 +34,9 @@ def test_union(cluster):
     """it has exactly what the servers have together: every resource, subresource and verb"""
     union = {}
     for node in cluster.nodes:
-        for key, verbs in _own(node).items():
+        for key, verbs in own_resources(node).items():
             union.setdefault(key, set()).update(verbs)
-    merged = _resources(_merged(cluster.old).json())
+    merged = resources(_merged(cluster.old).json())
     assert set(merged) == set(union), set(merged) ^ set(union)
     for key, verbs in union.items():
         assert merged[key] == verbs, (key, merged[key], verbs)
@@ -128,19 +97,46 @@ def test_negotiation(cluster):
 def test_healed(cluster):
     """legacy discovery names what only the newer server has"""
     for node in cluster.nodes:
-        listed = expect(node.proxied().get("/apis/" + cluster.skew.group_version), 200).json()
-        there = expect(cluster.new.direct().get("/apis/" + cluster.skew.group_version), 200).json()
-        names = [{r["name"]: sorted(r["verbs"]) for r in one["resources"]} for one in (listed, there)]
-        assert names[0].items() >= names[1].items(), (names, node.name)
-        groups = {g["name"]: [v["version"] for v in g["versions"]] for g in expect(node.proxied().get("/apis"), 200).json()["groups"]}
-        assert cluster.skew.version in groups[cluster.skew.group], groups
+        for slash in ("", "/"):  # clients that were generated from OpenAPI write one
+            listed = expect(node.proxied().get("/apis/" + cluster.skew.group_version + slash), 200).json()
+            there = expect(cluster.new.direct().get("/apis/" + cluster.skew.group_version), 200).json()
+            names = [{r["name"]: sorted(r["verbs"]) for r in one["resources"]} for one in (listed, there)]
+            assert names[0].items() >= names[1].items(), (names, node.name)
+            listed = expect(node.proxied().get("/apis" + slash), 200).json()["groups"]
+            groups = {g["name"]: [v["version"] for v in g["versions"]] for g in listed}
+            assert cluster.skew.version in groups[cluster.skew.group], (node.name, slash, groups)
+
+
+@core
+@needs("v2")
+def test_deleted_apiservice(cluster):
+    """legacy discovery names a group whose APIService is gone: an older server that starts deletes it, and kube-apiserver goes by it"""
+    path = "/apis/apiregistration.k8s.io/v1/apiservices"
+    name = "%s/%s.%s" % (path, cluster.skew.version, cluster.skew.group)
+    client = cluster.new.direct()
+
+    def names(asked):
+        groups = expect(asked.get("/apis"), 200).json()["groups"]
+        return cluster.skew.group_version in [v["groupVersion"] for g in groups for v in g["versions"]]
+
+    before = client.get(name)
+    remove(client, name)
+    try:
+        waiting.until(lambda: not names(client), "its own server to name it no more")
+        for node in cluster.nodes:
+            assert names(node.proxied()), node.name
+    finally:
+        if before.status == 200:
+            stored = before.json()
+            stored["metadata"] = {key: stored["metadata"][key] for key in ("name", "labels")}
+            expect(client.request("POST", path, stored), 201)
 
 
 @core
 def test_legacy(cluster):
     """legacy discovery in which nobody differs is the local server's answer"""
     for node in cluster.nodes:
-        for path, accept in (("/apis/", "application/json"), ("/apis/apps", "application/json"),
+        for path, accept in (("/apis/apps/", "application/json"), ("/apis/apps", "application/json"),
                              ("/apis/apps/v1", "application/json"), ("/api", "application/json"),
                              ("/apis", "application/vnd.kubernetes.protobuf"), ("/api", "application/yaml")):
             direct = node.direct().get(path, Accept=accept)

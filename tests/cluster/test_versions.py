@@ -149,6 +149,22 @@ def test_denials(cluster):
         assert (details["name"], details["kind"]) == ("nobody", "pods"), details
 
 
+@core
+def test_mistaken_paths(cluster):
+    """what no server has a path for, whatever it serves, is denied as the server that has the resource denies it"""
+    thing = cluster.skew.collection + "/nobody"
+    asked = [("PUT", cluster.skew.collection), ("PATCH", cluster.skew.collection), ("POST", thing), ("GET", thing + "/status/more"),
+             ("PUT", "/api/v1/namespaces/default/pods"), ("POST", "/api/v1/namespaces/default/pods/x"),
+             ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews/x")]
+    for node in cluster.nodes:
+        before = node.metric("mvproxy_retries_total", reason="local-not-found")
+        for method, path in asked:
+            wanted = cluster.new.direct().request(method, path).status
+            answer = node.proxied().request(method, path)
+            assert answer.status == wanted and wanted in (404, 405), (node.name, method, path, wanted, answer)
+        assert node.metric("mvproxy_retries_total", reason="local-not-found") == before, node.name
+
+
 def _lease(cluster, node):
     items = identity_leases(cluster.nodes[0].direct())
     return next((i for i in items if i["metadata"]["labels"]["kubernetes.io/hostname"] == node.name), None)

@@ -9,6 +9,7 @@ DEVICE_CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 DEVICE_CLASSES_KUBECTL = "deviceclasses.v1.resource.k8s.io"
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+BETA = AGGREGATED.replace("v=v2;", "v=v2beta1;")
 NOPEER = AGGREGATED + ";profile=nopeer"
 
 
@@ -144,3 +145,32 @@ def same(left, right, what):
         a = one[number] if number < len(one) else "(end)"
         b = two[number] if number < len(two) else "(end)"
         assert a == b, "%s differ: %s | %s" % (what, a.strip(), b.strip())
+
+
+def resources(document):
+    """{(group, version, resource or resource/subresource): set of verbs}"""
+    found = {}
+    for group in document["items"]:
+        for version in group["versions"]:
+            for resource in version.get("resources", []):
+                key = (group["metadata"]["name"], version["version"], resource["resource"])
+                found.setdefault(key, set()).update(resource.get("verbs", []))
+                for sub in resource.get("subresources", []):
+                    found.setdefault(key[:2] + ("%s/%s" % (key[2], sub["subresource"]),), set()).update(sub.get("verbs", []))
+    return found
+
+
+def own_resources(node):
+    """resources() of the server itself, in whatever form its version has it."""
+    for accept in (NOPEER, BETA):
+        answer = node.direct().get("/apis", Accept=accept)
+        if answer.status == 200 and "as=APIGroupDiscoveryList" in answer.header("Content-Type"):
+            return resources(answer.json())
+    found = {}
+    for group in expect(node.direct().get("/apis"), 200).json()["groups"]:
+        for version in group["versions"]:
+            # The list has the groups of all servers, since the objects that it comes from are stored.
+            answer = expect(node.direct().get("/apis/" + version["groupVersion"]), 200, 404)
+            for resource in answer.json()["resources"] if answer.status == 200 else ():
+                found[(group["name"], version["version"], resource["name"])] = set(resource["verbs"])
+    return found

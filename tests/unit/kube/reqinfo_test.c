@@ -329,6 +329,23 @@ static const struct {
     {"GET", "/healthz", false},
 };
 
+/* Whether there is something behind resource, name and subresource. */
+static const struct {
+    const char *target;
+    bool deeper;
+} deep[] = {
+    {"/api/v1/pods", false},
+    {"/api/v1/namespaces/a/pods/x/status", false},
+    {"/api/v1/namespaces/a/pods/x/status/", false},
+    {"/api/v1/namespaces/a/pods/x/status/y", true},
+    {"/api/v1/namespaces/a/pods/x/proxy/y/z", true},
+    {"/api/v1/namespaces/a/status", false},
+    {"/api/v1/namespaces/a/status/x", true},
+    {"/api/v1/proxy/nodes/n", false},
+    {"/api/v1/proxy/nodes/n/x", true},
+    {"/api/v1/watch/pods", false},
+};
+
 static void test_resources(struct arena *a)
 {
     struct reqinfo r;
@@ -398,6 +415,11 @@ static void test_parts(struct arena *a)
     is_slice(g.resource, "r", "gvr: resource");
     (void)reqinfo_parse(a, SLICE_LIT("GET"), SLICE_LIT("/api/v1/pods"), &r);
     is_slice(r.raw_query, "", "no query");
+    for (size_t i = 0; i < ROWS(deep); i++) {
+        arena_reset(a);
+        (void)reqinfo_parse(a, SLICE_LIT("GET"), slice_str(deep[i].target), &r);
+        is_int(r.deeper, deep[i].deeper, "segments behind it: %s", deep[i].target);
+    }
     for (size_t i = 0; i < ROWS(lengths); i++) {
         arena_reset(a);
         (void)reqinfo_parse(a, slice_str(lengths[i].method), slice_str(lengths[i].target), &r);

@@ -365,6 +365,29 @@ static void no_route(void)
     }
 }
 
+/* kube-apiserver answers HEAD for custom resources, as GET. */
+static void head_of_a_custom_resource(const char *type, bool truth)
+{
+    struct world w;
+    struct side *c;
+    char text[200];
+
+    world_init(&w, 1);
+    w.local_has_jobs = w.jobs_excluded = true;
+    world_start(&w);
+    c = client(&w);
+    say(c, "HEAD " JOBS "/nope HTTP/1.1\r\nHost: k\r\n\r\n");
+    (void)has(conn(&w.local, 0), "\r\n\r\n");
+    (void)snprintf(text, sizeof(text), "HTTP/1.1 404 Not Found\r\nContent-Type: %s\r\nContent-Length: 19\r\n\r\n",
+                   type);
+    say(conn(&w.local, 0), text);
+    if (truth)
+        ok(has(c, "HTTP/1.1 404 ") && w.misses == 0, "an object that is not there");
+    else
+        ok(until(&w, world_waiting(&w)), "a path that is not known: looks again");
+    world_close(&w);
+}
+
 static void ordinary_not_found(void)
 {
     struct world w;
@@ -460,6 +483,8 @@ int main(void)
     said_behind_it();
     out_of_scope();
     no_route();
+    head_of_a_custom_resource("application/json", true);
+    head_of_a_custom_resource("text/plain; charset=utf-8", false);
     ordinary_not_found();
     all_denials_of_the_local_server();
     all_denials_of_a_peer();

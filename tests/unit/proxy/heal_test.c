@@ -66,6 +66,10 @@ static void completed(void)
         {"/apis", "no JSON", "no JSON"},
         {"/apis/batch", NULL, BATCH_ALONE},
         {"/apis/batch/v1", NULL, "\"resources\":[{\"name\":\"jobs\","},
+        /* as clients that were generated from OpenAPI write them */
+        {"/apis/", NO_GROUPS, ALL_GROUPS},
+        {"/apis/batch/", NULL, BATCH_ALONE},
+        {"/apis/batch/v1/", NULL, "\"resources\":[{\"name\":\"jobs\","},
         {"/apis/batch/v1", "{\"resources\":[{\"name\":\"mine\"}]}", ",{\"name\":\"mine\"}]}\n"},
         {"/apis/batch/v1", "{\"resources\":[{\"name\":\"mine\"}]}", "\"name\":\"jobs/proxy\""},
     };
@@ -101,6 +105,26 @@ static void completed(void)
            "but for those about its own body");
         world_close(&w);
     }
+}
+
+/*
+ * The local server has all that there is, but a server with less has deleted the APIService of it when it started:
+ * kube-apiserver makes /apis of what is stored.
+ */
+static void apiservice_deleted(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.opts.legacy_discovery = w.fails_over = w.local_has_jobs = true;
+    w.peers_without_jobs = 1;
+    world_start(&w);
+    c = client(&w);
+    (void)asked(&w, c, GET("/apis"));
+    say_ok(conn(&w.local, 0), NO_GROUPS);
+    ok(has(c, ALL_GROUPS), "its own group, which its legacy discovery does not name, is there");
+    world_close(&w);
 }
 
 static void head(void)
@@ -460,6 +484,7 @@ int main(void)
     static const char *const begun[] = {"", "{\"groups\":[\"of the peer"};
 
     completed();
+    apiservice_deleted();
     head();
     relayed();
     for (size_t i = 0; i < ROWS(begun); i++) {
