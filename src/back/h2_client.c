@@ -11,7 +11,7 @@
 #include "net/stream.h"
 
 /* So that what one connection makes us do between two looks at its output stays small. */
-enum { PIECE_BYTES = 16 << 10, RATE_MS = 1000 };
+enum { RATE_MS = 1000 };
 
 static struct loop *loop_of(const struct h2_client *c)
 {
@@ -89,16 +89,16 @@ static void move(struct h2_client *c, enum h2_client_state to)
     h2_client_show(c);
 }
 
-size_t h2_client_room(const struct h2_client *c)
+bool h2_client_has_room(const struct h2_client *c)
 {
     size_t most;
 
     if (c->state != H2C_OPEN || c->broken != CLOSE_REASONS)
-        return 0;
+        return false;
     most = nghttp2_session_get_remote_settings(c->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
     if (most > LIMIT_H2_BACK_STREAMS)
         most = LIMIT_H2_BACK_STREAMS;
-    return c->calls.count < most && nghttp2_session_check_request_allowed(c->session) != 0 ? most - c->calls.count : 0;
+    return c->calls.count < most && nghttp2_session_check_request_allowed(c->session) != 0;
 }
 
 /* ---- the end ---- */
@@ -211,8 +211,6 @@ static void take_input(struct h2_client *c)
     while ((in = stream_peek(c->stream)).n > 0) {
         ssize_t used;
 
-        if (in.n > PIECE_BYTES)
-            in.n = PIECE_BYTES;
         c->heard_ms = now_of(c);
         c->pinged_ms = 0;
         c->in_session = true;
@@ -338,7 +336,7 @@ void h2_client_heard_settings(struct h2_client *c)
     origin_connected(c->origin);
     c->idle_since_ms = now_of(c);
     move(c, H2C_OPEN);
-    if (h2_client_room(c) == 0 && c->broken == CLOSE_REASONS) {
+    if (!h2_client_has_room(c) && c->broken == CLOSE_REASONS) {
         h2_client_note_broken(c, CLOSE_NO_HTTP2, "server takes no streams");
         c->events->refused(c);
         return;

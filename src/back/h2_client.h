@@ -82,8 +82,8 @@ struct h2_client {
 
 /* NULL: out of memory. `credential`: see above; NONE for everybody's. It starts to dial. */
 MEM_CHECK struct h2_client *h2_client_new(struct pool *p, struct slice credential, const struct h2_events *events);
-/* How many requests it can take now. */
-size_t h2_client_room(const struct h2_client *c);
+/* It can take a request now. */
+bool h2_client_has_room(const struct h2_client *c);
 /* Takes no more requests; ends with the last that it has. */
 void h2_client_leave(struct h2_client *c);
 /* GOAWAY with this code; everything on it ends. */

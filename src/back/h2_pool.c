@@ -81,7 +81,7 @@ static void opened(struct h2_client *c)
     struct back_request *r;
 
     while ((r = next_waiting(c)) != NULL) {
-        if (h2_client_room(c) > 0)
+        if (h2_client_has_room(c))
             h2_call_start(c, r);
         else if (now >= r->give_up_ms)
             request_fail(r, BACK_FAIL_BUSY, "no HTTP/2 connection had room in time");
@@ -155,12 +155,12 @@ static struct h2_client *find_open(const struct pool *p, const struct back_reque
 
     *n_open = 0;
     /* Of tokens there are hundreds, each with its connection. */
-    if (used != NULL && used->pool == p && used->bulk == 0 && is_of(used, credential) && h2_client_room(used) > 0)
+    if (used != NULL && used->pool == p && used->bulk == 0 && is_of(used, credential) && h2_client_has_room(used))
         return used;
     for (n = list_first(&p->h2_clients); n != NULL; n = list_next(&p->h2_clients, n)) {
         struct h2_client *c = list_entry(n, struct h2_client, node);
 
-        if (!is_of(c, credential) || h2_client_room(c) == 0)
+        if (!is_of(c, credential) || !h2_client_has_room(c))
             continue;
         if (c->bulk == 0)
             return c;

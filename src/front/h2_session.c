@@ -195,9 +195,11 @@ static bool too_many_thrown_away(struct h2_conn *c, uint64_t behind)
     uint64_t now = loop_now_ms(c->fc->host->loop);
     bool too_many;
 
-    if (behind != 0)
+    if (behind != 0) {
         clients_behind_cancelled(c->fc->host->clients, behind, now);
-    if (c->of_peer || behind != 0)
+        return false;
+    }
+    if (c->of_peer)
         return false;
     too_many = h2_rate_exceeded(c, &c->resets, LIMIT_H2_RESETS);
     return !clients_may_cancel(&c->fc->client, now, LIMIT_CLIENT_RESETS) || too_many;

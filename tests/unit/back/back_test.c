@@ -486,8 +486,26 @@ static void servers_come_and_go(void)
     kit_close(&k);
 }
 
+/* Nobody above should ask for this; if somebody does, nothing of it is sent. */
+static void unsendable(void)
+{
+    struct kit k;
+    struct call c;
+
+    kit_open(&k, false, 0);
+    call_init(&c, &k, "GET", "/x");
+    if (!http_head_add(&c.head, c.arena, SLICE_LIT("X-A"), SLICE_LIT("a\r\nX-B: b")))
+        tap_bail("no memory");
+    call_send(&c);
+    ok(call_is(&c, "failed: head"), "a head that would be two");
+    is_str(conn_take(kit_conn(&k, 0)), "", "nothing of it is sent");
+    call_free(&c);
+    kit_close(&k);
+}
+
 int main(void)
 {
+    unsendable();
     never_in_the_clear();
     answer_table(false, false);
     answer_table(false, true);

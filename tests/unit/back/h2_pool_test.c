@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "back/bearers.h"
+#include "base/clock.h"
 #include "net/listener.h"
 #include "unit/back/h2_kit.h"
 
@@ -364,6 +365,34 @@ static void never_opens(bool closes)
     h2_close(&k);
 }
 
+/* The server takes one request at a time, and lets us wait until it says so for longer than a request has. */
+static void opens_late(bool late)
+{
+    static struct h2_kit k;
+    struct origin_opts o = {.connect_timeout_ms = 10000};
+    struct call c[2];
+
+    h2_open(&k);
+    k.silent = true;
+    kit_origin(&k.k, &o);
+    clock_fake(clock_us(), clock_wall_us());
+    h2_call_send(&c[0], &k, "/x", NULL);
+    h2_call_send(&c[1], &k, "/y", NULL);
+    (void)run_until(k.k.loop, h2_conn(&k, 0)->window > NGHTTP2_INITIAL_WINDOW_SIZE);
+    is_u64(k.n_conns, 1, "both wait for one connection");
+    clock_fake(clock_us() + (late ? UINT64_C(20000) : UINT64_C(19999)) * 1000, clock_wall_us());
+    h2_settings(h2_conn(&k, 0), NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 1);
+    if (late)
+        ok(call_is(&c[1], "failed: busy"), "who found no room in all that time is refused");
+    else
+        ok(run_until(k.k.loop, k.n_conns == 2), "who found none goes over another");
+    ok(c[0].r != NULL, "the first one has it");
+    clock_real();
+    call_free(&c[1]);
+    call_free(&c[0]);
+    h2_close(&k);
+}
+
 /* The last request on a connection ends; in that very call its owner wants another, for which it would make room. */
 static void room_from_inside(void)
 {
@@ -585,6 +614,8 @@ int main(void)
     never_opens(true);
     never_opens(false);
     cancelled_in_time();
+    opens_late(true);
+    opens_late(false);
     room_from_inside();
     idle(false);
     idle(true);

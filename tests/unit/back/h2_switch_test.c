@@ -65,6 +65,24 @@ static void sizes(void)
     ok(l.on, "what was once is forgotten");
 }
 
+static void bounds(void)
+{
+    static const struct {
+        bool before;
+        uint32_t under_way, mean_bytes; /* with the next */
+        bool after;
+    } rows[] = {
+        {false, ON, LARGE - 1, true},      {false, ON, LARGE, false}, {true, OFF + 1, 2 * LARGE - 1, true},
+        {true, OFF + 1, 2 * LARGE, false}, {true, OFF, LARGE, false}, {false, ON - 1, 0, false},
+    };
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct h2_load l = {rows[i].under_way - 1, rows[i].mean_bytes, rows[i].before};
+
+        h2_load_begin(&l);
+        ok(l.on == rows[i].after, "bounds, row %zu", i);
+    }
+}
+
 static void send_either(struct call *c, struct h2_kit *k, const char *bearer)
 {
     h2_call_init(c, k, "/x", bearer);
@@ -247,6 +265,7 @@ int main(void)
 {
     hysteresis();
     sizes();
+    bounds();
     switches(NULL);
     switches("Bearer a");
     spread();

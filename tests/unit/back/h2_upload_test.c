@@ -524,8 +524,45 @@ static void short_of_memory(void)
        (unsigned long long)calls);
 }
 
+/* What the owner is told of an answer's body. */
+static void kinds_of_answers(void)
+{
+    static const struct {
+        const char *method, *head;
+        bool end;
+        struct http_body body;
+    } rows[] = {
+        {"GET", ":status: 200\n", false, {HTTP_BODY_CHUNKED, 0}},
+        {"GET", ":status: 200\n", true, {HTTP_BODY_LENGTH, 0}},
+        {"GET", ":status: 200\ncontent-length: 5\n", false, {HTTP_BODY_LENGTH, 5}},
+        {"GET", ":status: 204\n", true, {HTTP_BODY_NONE, 0}},
+        {"GET", ":status: 304\ncontent-length: 5\n", true, {HTTP_BODY_NONE, 0}},
+        {"HEAD", ":status: 200\ncontent-length: 5\n", true, {HTTP_BODY_NONE, 0}},
+    };
+    static struct h2_kit k;
+
+    h2_open(&k);
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct h2_conn *s;
+        struct call c;
+
+        call_init(&c, &k.k, rows[i].method, "/x");
+        c.opts.with_cert = true;
+        c.opts.http2 = BACK_HTTP2_SHARED;
+        call_send(&c);
+        s = h2_conn(&k, 0);
+        h2_headers(s, h2_asked(s, i)->id, rows[i].head, rows[i].end);
+        ok(run_until(k.k.loop, buf_has(&c.log, "head(")), "row %zu is answered", i);
+        is_int((int)c.answer_body.kind, (int)rows[i].body.kind, "kind, row %zu", i);
+        is_u64(c.answer_body.length, rows[i].body.length, "length, row %zu", i);
+        call_free(&c);
+    }
+    h2_close(&k);
+}
+
 int main(void)
 {
+    kinds_of_answers();
     well_formed();
     refused("GOAWAY", refuse_by_goaway);
     refused("REFUSED_STREAM", refuse_by_reset);

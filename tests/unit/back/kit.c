@@ -232,8 +232,8 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
 {
     struct call *c = arg;
 
-    (void)body;
     c->n_fields = head->n_fields;
+    c->answer_body = body;
     note(c, "head", head->status);
     act(c, "head");
 }

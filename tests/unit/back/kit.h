@@ -54,6 +54,7 @@ struct call {
     struct buf log;  /* "interim(100) head(200) end", "failed(unanswered)" … */
     struct buf body; /* all of on_body */
     size_t n_fields; /* of the answer */
+    struct http_body answer_body;
     size_t body_events;
     unsigned writable;
     struct back_failure_info failure;

@@ -50,13 +50,17 @@ static void text_lines(void)
     log_warning("Slow");
     ok(written()[0] == 'W', "severity of a warning");
     log_error("Could not load", LT("err", "no such file"));
+    log_set_verbosity(-1);
+    log_info("Nothing");
+    log_error("Nothing");
+    log_set_verbosity(0);
     is_str(behind_header(written()), "\"Could not load\" err=\"no such file\"\n", "an error carries err");
     log_emit(LOG_FATAL, 0, "a/b/c.c", 7, "Gone", NULL);
     ok(strstr(written(), " c.c:7] \"Gone\"\n") != NULL, "basename, no pairs");
     log_info("Odd", LT("none", NULL),
-             LT("v", "a\"b\\c\nd\re\tf\x01g\x7f-\xfc-\xc3\xbc-\xe2\x80\xae-\xc2\x85-\xef\xbb\xbf"));
+             LT("v", "a\"b\\c\nd\re\tf\x01g\x7f-\xfc-\xc3\xbc-\xe2\x80\xae-\xc2\x80\xc2\x85-\xef\xbb\xbf"));
     is_str(behind_header(written()),
-           "\"Odd\" none=\"\" v=\"a\\\"b\\\\c\\nd\\re\\tf\\x01g\\x7f-\\xfc-\xc3\xbc-\\u202e-\\u0085-\\ufeff\"\n",
+           "\"Odd\" none=\"\" v=\"a\\\"b\\\\c\\nd\\re\\tf\\x01g\\x7f-\\xfc-\xc3\xbc-\\u202e-\\u0080\\u0085-\\ufeff\"\n",
            "nothing can forge a line or hide text");
 }
 
@@ -229,6 +233,7 @@ static void journal(void)
     struct stat st;
     char name[64], line[256];
     static const char *const want[] = {"<6>I", "<7>I", "<4>W", "<3>E", "<2>F"};
+    static const char *const others[] = {"1:1", "1", "1:", ":1", "x:1", "1:x"};
 
     if (f == NULL || fstat(fileno(f), &st) != 0)
         tap_bail("no temporary file");
@@ -249,11 +254,14 @@ static void journal(void)
         ok(slice_has_prefix(slice_str(line), slice_str(want[i])), "priority %s", want[i]);
     }
     rewind(f);
-    setenv("JOURNAL_STREAM", "1:1", 1);
-    log_set_stream(f);
-    log_info("A");
-    rewind(f);
-    ok(fgets(line, sizeof(line), f) != NULL && line[0] == 'I', "another stream gets no priorities");
+    for (size_t i = 0; i < ROWS(others); i++) {
+        setenv("JOURNAL_STREAM", others[i], 1);
+        log_set_stream(f);
+        log_info("A");
+        rewind(f);
+        ok(fgets(line, sizeof(line), f) != NULL && line[0] == 'I', "another stream gets no priorities: %s", others[i]);
+        rewind(f);
+    }
     log_set_stream(stream);
     fclose(f);
 }

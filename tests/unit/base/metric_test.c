@@ -86,6 +86,25 @@ static void folded(void)
     metrics_free(m);
 }
 
+/* Of as many as there is room for, and of one more and one less. */
+static void forgotten(void)
+{
+    static const char *const labels[] = {"l", NULL};
+
+    for (size_t n = 1; n <= 17; n++) {
+        struct metrics *m = metrics_new();
+        struct metric_family *f = metric_family(m, METRIC_GAUGE, "g", "Gauge.", labels, 20);
+        char name[2] = "a";
+
+        for (size_t i = 0; i < n; i++, name[0]++)
+            metric_set(metric_child(f, (struct slice[]){slice_str(name)}), 1);
+        while (name[0]-- > 'a')
+            metric_forget(f, slice_str(name));
+        is_walk(m, "", "each is forgotten");
+        metrics_free(m);
+    }
+}
+
 static void out_of_memory(void)
 {
     static const char *const labels[] = {"l", NULL};
@@ -227,6 +246,7 @@ int main(void)
 {
     counters();
     folded();
+    forgotten();
     out_of_memory();
     histograms();
     collecting();

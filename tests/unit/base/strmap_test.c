@@ -35,6 +35,8 @@ static void basics(void)
     ok(strmap_remove(m, SLICE_LIT("abc")) == &two, "removed");
     is_null(strmap_get(m, SLICE_LIT("abc")), "gone");
     is_u64(strmap_count(m), 2, "two left");
+    ok(strmap_remove(m, SLICE_NONE) == &one && strmap_remove(m, slice_of("a\0b", 3)) == &one, "so are these");
+    is_u64(strmap_count(m), 0, "none left");
     strmap_free(m);
     strmap_free(NULL);
 }
