@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "admin/html.h"
 
+#include "base/duration.h"
+
 void html_raw(struct buf *out, const char *markup)
 {
     buf_append_str(out, markup);
@@ -55,16 +57,7 @@ void html_name(struct buf *out, const char *text)
 
 void html_duration(struct buf *out, uint64_t ms)
 {
-    unsigned long long s = (unsigned long long)(ms / 1000);
+    char text[DURATION_BYTES];
 
-    if (s < 10)
-        buf_printf(out, "%llu.%llu s", s, (unsigned long long)(ms % 1000 / 100));
-    else if (s < 120)
-        buf_printf(out, "%llu s", s);
-    else if (s < 7200)
-        buf_printf(out, "%llu m %llu s", s / 60, s % 60);
-    else if (s < 172800)
-        buf_printf(out, "%llu h %llu m", s / 3600, s / 60 % 60);
-    else
-        buf_printf(out, "%llu d %llu h", s / 86400, s / 3600 % 24);
+    buf_append_str(out, duration_text(ms, text));
 }

@@ -6,6 +6,7 @@
 #include "admin/notices.h"
 #include "base/changes.h"
 #include "base/clock.h"
+#include "base/duration.h"
 #include "base/json_write.h"
 #include "cluster/served.h"
 #include "proxy/traffic.h"
@@ -28,6 +29,8 @@ static const char *trouble_of(const struct cluster_server *s)
         return "does not answer";
     if (s->address == NULL)
         return "no address";
+    if (s->leads_to != NULL)
+        return "its address leads to ";
     return s->failing ? "discovery fails" : NULL;
 }
 
@@ -37,14 +40,23 @@ static const char *life_of(const struct cluster_server *s)
     return s->fixed && !s->leased && !s->local && strcmp(s->life, "live") == 0 ? "configured, no Lease" : s->life;
 }
 
+enum { NAMED_BYTES = 32 }; /* of another server */
+
 enum status_mood status_of_server(const struct cluster_server *s, char words[STATUS_STATE_BYTES])
 {
     bool live = s->local || strcmp(s->life, "live") == 0;
     const char *trouble = trouble_of(s);
+    char age[DURATION_BYTES];
     bool starting = trouble == NULL && s->local && s->readiness != NULL && strcmp(s->readiness, "ready") != 0;
 
-    (void)snprintf(words, STATUS_STATE_BYTES, "%s%s%s%s%s%s", life_of(s), trouble == NULL ? "" : ", ",
-                   trouble == NULL ? "" : trouble, s->drained ? ", drained" : "", s->ejected ? ", tried last" : "",
+    bool elsewhere = trouble != NULL && s->leads_to != NULL && s->address != NULL && s->answers != PULSE_UNREACHABLE;
+    char left[DURATION_BYTES + 32] = "";
+
+    if (s->left)
+        (void)snprintf(left, sizeof(left), "left, forgotten in %s", duration_text(s->forgotten_in_ms, age));
+    (void)snprintf(words, STATUS_STATE_BYTES, "%s%s%s%.*s%s%s%s", s->left ? left : life_of(s),
+                   trouble == NULL ? "" : ", ", trouble == NULL ? "" : trouble, NAMED_BYTES,
+                   elsewhere ? s->leads_to : "", s->drained ? ", drained" : "", s->ejected ? ", tried last" : "",
                    starting ? ", starting" : "");
     if (trouble != NULL && (live || s->address != NULL || s->answers == PULSE_UNREACHABLE))
         return STATUS_BAD;
@@ -63,19 +75,18 @@ static void text_servers(const struct cluster_view *c, struct buf *out)
 {
     for (size_t i = 0; i < c->n; i++) {
         const struct cluster_server *s = &c->servers[i];
-        char words[STATUS_STATE_BYTES];
+        char words[STATUS_STATE_BYTES], age[DURATION_BYTES];
 
         (void)status_of_server(s, words);
         buf_printf(out, "Server %s: %s, %s%s%s%s", s->host, words,
                    s->version[0] == '\0' ? "version unknown" : s->version, s->address == NULL ? "" : ", ",
                    s->address == NULL ? "" : s->address, s->has_mvproxy ? ", behind an mvproxy" : "");
         if ((s->failing || s->ejected) && s->error != NULL)
-            buf_printf(
-                out, ", for %llu s: %s",
-                (unsigned long long)((s->answers == PULSE_UNREACHABLE && s->answers_ms > s->error_ms ? s->answers_ms
-                                                                                                     : s->error_ms) /
-                                     1000),
-                s->error);
+            buf_printf(out, ", for %s: %s",
+                       duration_text(s->answers == PULSE_UNREACHABLE && s->answers_ms > s->error_ms ? s->answers_ms
+                                                                                                    : s->error_ms,
+                                     age),
+                       s->error);
         buf_append_char(out, '\n');
     }
 }
@@ -126,13 +137,14 @@ static void text_line(struct buf *out, const char *text)
 
 static void text_config(const struct status *s, struct buf *out)
 {
+    char age[DURATION_BYTES];
+
     if (s->reload_refused[0] != '\0') {
-        buf_printf(out, "Last reload refused, for %llu s: ", (unsigned long long)(s->reload_refused_ms / 1000));
+        buf_printf(out, "Last reload refused, for %s: ", duration_text(s->reload_refused_ms, age));
         text_line(out, s->reload_refused);
     }
     if (s->files_refused[0] != '\0') {
-        buf_printf(out,
-                   "Changed certificate files refused, for %llu s: ", (unsigned long long)(s->files_refused_ms / 1000));
+        buf_printf(out, "Changed certificate files refused, for %s: ", duration_text(s->files_refused_ms, age));
         text_line(out, s->files_refused);
     }
     for (size_t i = 0; i < s->n_certificates; i++) {
@@ -274,6 +286,9 @@ static void put_server(const struct cluster_server *s, struct json_write *list)
     put_age(&w, "leaseAgeSeconds", s->lease_ms);
     json_bool(&w, "static", s->fixed);
     json_bool(&w, "left", s->left);
+    if (s->left)
+        json_seconds(&w, "forgottenInSeconds", s->forgotten_in_ms);
+    json_text(&w, "addressLeadsTo", s->leads_to);
     json_bool(&w, "discoveryKnown", s->known);
     put_age(&w, "discoveryAgeSeconds", s->discovery_ms);
     json_u64(&w, "discoveryReads", s->reads);

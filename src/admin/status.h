@@ -20,7 +20,7 @@ enum {
     STATUS_LISTENERS = 16,
     STATUS_HOST_BYTES = 300,
     STATUS_CERTS = 64,
-    STATUS_STATE_BYTES = 80
+    STATUS_STATE_BYTES = 128
 };
 
 struct status_check {

@@ -69,12 +69,11 @@ static void show_servers(const struct cluster *c)
     set_pulse(c, own, c->local);
     show_server(c, own, c->own_id, c->local, c->o.local);
     while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL) {
-        /* Whose Lease was deleted has gone in good order: how old its document is, and whether it answers, worries
-         * nobody. */
-        if (!p->left) {
+        /* Whose Lease was deleted has gone in good order: how old its document is worries nobody, and without that no
+         * alert fires. That it does not answer is so until it is forgotten. */
+        if (!p->left)
             set_age(c, peer_label(p), p->server, p->known_ms);
-            set_pulse(c, peer_label(p), p->server);
-        }
+        set_pulse(c, peer_label(p), p->server);
         show_server(c, peer_label(p), p->id, p->server, p->origin);
         drained += p->drained;
     }

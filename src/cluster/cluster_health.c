@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "back/back.h"
+#include "base/duration.h"
 #include "base/limits.h"
 #include "cluster/cluster.h"
 #include "cluster/cluster_internal.h"
@@ -84,6 +85,7 @@ bool cluster_peers_synced(struct cluster *c, char *reason, size_t n)
 void cluster_local_describe(struct cluster *c, char *text, size_t n)
 {
     enum readiness_state s = readiness_state(c->readiness);
+    char age[DURATION_BYTES];
     struct pulse_view pulse;
 
     pulse_look(c->local->pulse, &pulse);
@@ -91,14 +93,14 @@ void cluster_local_describe(struct cluster *c, char *text, size_t n)
         (void)snprintf(text, n, "off");
     else if (s == READINESS_READY && pulse.state == PULSE_UNREACHABLE)
         (void)snprintf(text, n,
-                       "not yet: the local API server does not answer for %.1f s; it begins when a request, or reading "
+                       "not yet: the local API server does not answer for %s; it begins when a request, or reading "
                        "discovery, fails as well",
-                       (double)pulse.age_ms / 1000);
+                       duration_text(pulse.age_ms, age));
     else if (s == READINESS_READY)
         (void)snprintf(text, n, "not needed: the local API server answers");
     else
-        (void)snprintf(text, n, "active for %.1f s: the local API server is %s",
-                       (double)readiness_age_ms(c->readiness) / 1000, readiness_name(s));
+        (void)snprintf(text, n, "active for %s: the local API server is %s",
+                       duration_text(readiness_age_ms(c->readiness), age), readiness_name(s));
 }
 
 bool cluster_local_reachable(struct cluster *c, char *reason, size_t n)

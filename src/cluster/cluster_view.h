@@ -17,9 +17,12 @@ struct cluster_server {
     const char *life;   /* "local", or as peer_life_name() */
     const char *holder; /* of its Lease; "" without */
     bool local, leased, fixed, left;
+    uint64_t forgotten_in_ms; /* if it left */
 
     const char *address; /* NULL: none */
     const char *source;  /* of the address */
+    const char
+        *leads_to; /* host name of the other server that is there, as its mvproxy says; NULL: none is known to be */
 
     enum pulse_state answers;
     uint64_t answers_ms;                      /* since when it answers, or does not */

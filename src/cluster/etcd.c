@@ -270,9 +270,12 @@ static void failed_here(struct etcd_call *c, const char *why)
     struct etcd *e = c->etcd;
     struct err text = {.text = ""};
     bool was_before = c->configured != e->configured;
+    const char *where = !was_before && c->server < e->n ? origin_address(e->servers[c->server]) : "";
 
     count(e, c->op, "failed");
-    (void)err_set(&text, "%s: %s", !was_before && c->server < e->n ? origin_address(e->servers[c->server]) : "", why);
+    /* A connection that could not be made says where. */
+    (void)err_set(&text, "%s%s%s", slice_has_prefix(slice_str(why), slice_str(where)) ? "" : where,
+                  slice_has_prefix(slice_str(why), slice_str(where)) ? "" : ": ", why);
     log_v(3, "Request to etcd failed", LT("operation", ops[c->op].name), LT("err", text.text));
     if (!was_before && c->server == e->current)
         etcd_next_server(e);

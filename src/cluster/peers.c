@@ -227,6 +227,13 @@ static uint64_t patience(const struct peers *p, const struct peer *peer)
     return peer->leased && peer->duration_ms < p->o.forget_after_ms ? peer->duration_ms : p->o.forget_after_ms;
 }
 
+uint64_t peers_forgotten_in_ms(const struct peers *p, const struct peer *peer)
+{
+    uint64_t silent = loop_now_ms(p->o.loop) - peer->seen_ms, limit = patience(p, peer);
+
+    return silent < limit ? limit - silent : 0;
+}
+
 static void forget_left(struct peers *p, struct peer *peer, const char *why)
 {
     peer->left = false;

@@ -76,6 +76,8 @@ void peers_answered(struct peers *p, struct peer *peer);
 void peers_set_watching(struct peers *p, bool watching);
 
 struct peer *peers_find(const struct peers *p, struct slice id);
+/* How long one that left (peer->left) is still kept. */
+uint64_t peers_forgotten_in_ms(const struct peers *p, const struct peer *peer);
 size_t peers_count(const struct peers *p);     /* forgotten ones included */
 uint64_t peers_ignored(const struct peers *p); /* how often there was no room for one */
 size_t peers_count_life(const struct peers *p, enum peer_life life);

@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/contract.h"
+#include "base/duration.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "cluster/cluster_metrics.h"
@@ -295,11 +296,10 @@ void records_stop(struct records *r, void (*done)(void *arg), void *arg)
 void records_state(const struct records *r, char *text, size_t n)
 {
     const char *why = r->on ? etcd_failure(r->etcd) : NULL;
-    char health[48] = "works";
+    char health[64] = "works", age[DURATION_BYTES];
 
     if (why != NULL)
-        (void)snprintf(health, sizeof(health), "cannot be used for %llu s",
-                       (unsigned long long)(etcd_failing_ms(r->etcd) / 1000));
+        (void)snprintf(health, sizeof(health), "cannot be used for %s", duration_text(etcd_failing_ms(r->etcd), age));
     if (!r->on)
         (void)snprintf(text, n, "not configured");
     else if (r->watch == NULL)

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-enum { DAY_S = 86400 };
+#include "base/duration.h"
 
 struct json_object *field(struct json_object *o, const char *name)
 {
@@ -50,20 +50,10 @@ const char *field_item(struct json_object *list, size_t i)
     return o == NULL || field_composed(o) ? NULL : json_object_get_string(o);
 }
 
-/* "3d4h", "5m10s", "0.4s": what a person wants of a duration. */
 const char *field_duration(double seconds, char *out, size_t size)
 {
-    long long s = (long long)seconds;
+    char text[DURATION_BYTES];
 
-    if (seconds < 10)
-        (void)snprintf(out, size, "%.1fs", seconds);
-    else if (s < 120)
-        (void)snprintf(out, size, "%llds", s);
-    else if (s < 7200)
-        (void)snprintf(out, size, "%lldm%llds", s / 60, s % 60);
-    else if (s < 2 * DAY_S)
-        (void)snprintf(out, size, "%lldh%lldm", s / 3600, s / 60 % 60);
-    else
-        (void)snprintf(out, size, "%lldd%lldh", s / DAY_S, s / 3600 % 24);
+    (void)snprintf(out, size, "%s", duration_text(seconds > 0 ? (uint64_t)(seconds * 1000 + 0.5) : 0, text));
     return out;
 }

@@ -267,7 +267,7 @@ static void add_state(struct table *t, struct json_object *one)
     if (error[0] == '\0')
         table_cell(t, TABLE_PLAIN, "-");
     else
-        table_cell(t, TABLE_PLAIN, "%s ago: %s",
+        table_cell(t, TABLE_PLAIN, field_truth(one, "failing") ? "for %s: %s" : "%s ago: %s",
                    field_duration(field_number(one, "lastErrorAgeSeconds"), age, sizeof(age)), error);
 }
 

@@ -74,6 +74,7 @@ static bool put_server(struct json_write *w, const struct explain_query *q, cons
     json_text(w, "lastError", how.error);
     if (how.error != NULL)
         json_seconds(w, "lastErrorAgeSeconds", how.error_ms);
+    json_bool(w, "failing", how.failing);
     return how.answers;
 }
 

@@ -17,7 +17,8 @@ struct explain_server {
     char state[EXPLAIN_STATE_BYTES]; /* in words */
     bool answers;                    /* false: it is known that it does not */
     const char *error;               /* the last; NULL: there was none */
-    uint64_t error_ms;               /* how long ago */
+    uint64_t error_ms;               /* how long ago; failing: for how long it has been this one */
+    bool failing;                    /* the error is what is the matter now */
 };
 
 struct explain_query {

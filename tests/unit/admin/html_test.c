@@ -18,13 +18,13 @@ static const struct {
 static const struct {
     uint64_t ms;
     const char *want;
-} durations[] = {{0, "0.0 s"},
-                 {1250, "1.2 s"},
-                 {59999, "59 s"},
-                 {125000, "2 m 5 s"},
-                 {3723000, "62 m 3 s"},
-                 {86400000, "24 h 0 m"},
-                 {90061000 * 3ULL, "3 d 3 h"}};
+} durations[] = {{0, "0.0s"},
+                 {1250, "1.2s"},
+                 {59999, "59s"},
+                 {125000, "2m5s"},
+                 {3723000, "62m3s"},
+                 {86400000, "24h0m"},
+                 {90061000 * 3ULL, "3d3h"}};
 
 int main(void)
 {

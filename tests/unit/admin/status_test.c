@@ -174,7 +174,7 @@ static void test_same(void)
     make(&s, c, false);
     status_text(&s, &out);
     ok(has(&out, "Not ready: local-apiserver: it is \"dead\"\n"), "the first line as text");
-    ok(has(&out, "Server cp-a: local, does not answer, v1.34.0, 127.0.0.1:6443, for 2 s: refused\n"), "a dead server");
+    ok(has(&out, "Server cp-a: local, does not answer, v1.34.0, 127.0.0.1:6443, for 2.0s: refused\n"), "a dead server");
     ok(has(&out, "Peers tried last: cp-b\n"), "who is tried last");
     buf_reset(&out);
     p = status_page_begin(&s, 0, &out);
@@ -196,8 +196,8 @@ static void test_same(void)
 static void test_words(void)
 {
     static const struct {
-        bool local, lapsed, silent, nowhere, failing, drained, ejected;
-        const char *readiness, *words;
+        bool local, lapsed, silent, nowhere, failing, drained, ejected, left;
+        const char *readiness, *leads_to, *words;
         enum status_mood mood;
     } rows[] = {
         {.local = true, .silent = true, .failing = true, .words = "local, does not answer", .mood = STATUS_BAD},
@@ -223,6 +223,23 @@ static void test_words(void)
         {.local = true, .words = "local", .mood = STATUS_GOOD},
         {.readiness = "starting", .words = "live", .mood = STATUS_GOOD},
         {.lapsed = true, .words = "lapsed", .mood = STATUS_WARNING},
+        {.lapsed = true, .left = true, .words = "left, forgotten in 4m12s", .mood = STATUS_WARNING},
+        {.lapsed = true,
+         .left = true,
+         .silent = true,
+         .ejected = true,
+         .words = "left, forgotten in 4m12s, does not answer, tried last",
+         .mood = STATUS_BAD},
+        {.leads_to = "cp-c", .words = "live, its address leads to cp-c", .mood = STATUS_BAD},
+        {.leads_to = "cp-c",
+         .failing = true,
+         .drained = true,
+         .words = "live, its address leads to cp-c, drained",
+         .mood = STATUS_BAD},
+        {.leads_to = "a-host-name-of-more-than-thirty-two-letters",
+         .words = "live, its address leads to a-host-name-of-more-than-thirty-",
+         .mood = STATUS_BAD},
+        {.leads_to = "cp-c", .silent = true, .words = "live, does not answer", .mood = STATUS_BAD},
     };
 
     for (size_t i = 0; i < ROWS(rows); i++) {
@@ -235,6 +252,9 @@ static void test_words(void)
                                          .failing = rows[i].failing,
                                          .drained = rows[i].drained,
                                          .ejected = rows[i].ejected,
+                                         .left = rows[i].left,
+                                         .forgotten_in_ms = 252000,
+                                         .leads_to = rows[i].leads_to,
                                          .readiness = rows[i].readiness};
         char words[STATUS_STATE_BYTES];
 
@@ -280,14 +300,14 @@ static void test_unread(void)
     s.cluster.servers[1].discovery_ms = 1000;
     s.cluster.skewed_ms = UINT64_MAX;
     s.cluster.uneven_ms = 200000;
-    in_all_views(&s, "0 of 20 group/versions are not the same on all servers (for 3 m 20 s), the schemas of 0 differ");
+    in_all_views(&s, "0 of 20 group/versions are not the same on all servers (for 3m20s), the schemas of 0 differ");
     before = notices_of(&s, notices);
     s.cluster.leases_failure = "list of leases: 500";
     s.cluster.leases_failure_ms = 14000;
     is_u64(notices_of(&s, notices), before, "a Lease is renewed every ten seconds: nothing is missed yet");
     s.cluster.leases_failure_ms = 153000;
     in_all_views(&s,
-                 "Identity Leases cannot be read, so who is live may be outdated (for 2 m 33 s): list of leases: 500");
+                 "Identity Leases cannot be read, so who is live may be outdated (for 2m33s): list of leases: 500");
     (void)snprintf(s.peers_off, sizeof(s.peers_off), "peer-ca-file is not configured");
     in_all_views(&s, "Peers are not used: peer-ca-file is not configured");
     in_all_views(&s, "not known: peers are not used");
@@ -314,8 +334,8 @@ static void test_many(void)
     servers[0].discovery_ms = servers[1].discovery_ms = 1;
     notices_skew(&s, skew);
     is_str(skew,
-           "2 of 9 group/versions are not the same on all servers that were read (for 5.1 s), the schemas of 1 differ "
-           "(for 90 s); 1 of 3 servers have never been read",
+           "2 of 9 group/versions are not the same on all servers that were read (for 5.1s), the schemas of 1 differ "
+           "(for 90s); 1 of 3 servers have never been read",
            "of how many it is known");
     s.cluster.n = MANY;
     is_u64(notices_of(&s, notices), 2, "two notices");

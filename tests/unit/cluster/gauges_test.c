@@ -103,7 +103,10 @@ static void taken_away(void)
     sim_run_ms(w.loop, 10000);
     is_u64(series(&w, "mvproxy_server_info", "cp-b"), 1, "gone, it is still known");
     is_u64(series(&w, "mvproxy_discovery_age_seconds", "cp-b"), 0, "without an age");
-    is_u64(series(&w, "mvproxy_server_up", "cp-b"), 0, "and nobody says that it is down");
+    is_u64(series(&w, "mvproxy_server_up", "cp-b"), 1, "by which an alert would fire");
+    is_double(world_metric(&w, "mvproxy_server_up", "cp-b", NULL), 0, "but that it is down is said");
+    sim_run_ms(w.loop, 400000);
+    is_u64(series(&w, "mvproxy_server_up", "cp-b"), 0, "until it is forgotten");
     world_end(&w);
 }
 

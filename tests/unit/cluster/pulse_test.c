@@ -142,6 +142,40 @@ static void ages(void)
     changes_free(c);
 }
 
+/* An mvproxy says which server it stands before: what is asked there says nothing of the peer. */
+static void leads_elsewhere(void)
+{
+    struct world w;
+    struct changes *c = start(&w);
+    struct kube_server *b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH),
+                       *d = world_peer(&w, "cp-d", "10.0.0.4:6443", WORLD_BATCH);
+
+    kube_set_hop(b, kube_id(b));
+    kube_set_hop(d, kube_id(b)); /* an address of cp-d that is really cp-b's */
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    sim_run_ms(w.loop, SOON_MS);
+    is_str(look(&w, 2).host, "cp-d", "the other one");
+    is_str(look(&w, 2).leads_to, "cp-b", "who is there instead");
+    ok(look(&w, 1).leads_to == NULL, "and the right one is itself");
+    kube_set_hop(d, "apiserver-scg43bmblmfhqplxpiyqlziyzi");
+    sim_run_ms(w.loop, SOON_MS);
+    ok(look(&w, 2).leads_to == NULL, "of whom nobody knows nothing is said");
+    kube_set_hop(d, kube_id(w.local));
+    sim_run_ms(w.loop, SOON_MS);
+    is_str(look(&w, 2).leads_to, "cp-a", "it may be this very server");
+    kube_set_hop(d, kube_id(d));
+    sim_run_ms(w.loop, SOON_MS);
+    ok(look(&w, 2).leads_to == NULL, "corrected");
+    kube_stop(d, false);
+    kube_delete(w.store, KUBE_LEASE, kube_id(d));
+    sim_run_ms(w.loop, 60000);
+    ok(look(&w, 2).left && look(&w, 2).forgotten_in_ms > 230000 && look(&w, 2).forgotten_in_ms <= 240000,
+       "one that left is forgotten in %llu ms", (unsigned long long)look(&w, 2).forgotten_in_ms);
+    world_end(&w);
+    changes_free(c);
+}
+
 static void off(void)
 {
     struct world w;
@@ -199,6 +233,7 @@ int main(void)
     dies(SIM_HANG, false);
     hangs_at_any_time();
     ages();
+    leads_elsewhere();
     off();
     leases_unread();
     memory();
