@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 /* Addresses share a place by chance, and may then leave out each other's. */
-enum { AUDIT_FIELDS = 24, PLACES = 256, LIST_BYTES = 3 /* quotes and comma of each */ };
+enum { AUDIT_FIELDS = 24, AUDIT_SOURCES = 32, PLACES = 256, LIST_BYTES = 3 /* quotes and comma of each */ };
 enum sort { SORT_DOCUMENT, SORT_UNAUTHORIZED, SORT_FAILED, SORTS };
 
 struct window {
@@ -153,10 +153,22 @@ static void emit(const struct log_kv *kv)
     log_emit(LOG_INFO, 0, __FILE__, __LINE__, "Audit", some);
 }
 
+static size_t split_sources(struct slice text, struct slice out[AUDIT_SOURCES])
+{
+    size_t n = 0;
+
+    while (n < AUDIT_SOURCES && slice_split(&text, ',', &out[n])) {
+        out[n] = slice_trim(out[n]);
+        n += out[n].n > 0;
+    }
+    return n;
+}
+
 void audit_write(struct audit *a, struct exchange *x, const struct reqinfo *info, const struct audit_entry *e,
                  const struct request_summary *ended)
 {
     char received[CLOCK_RFC3339_BYTES], now[CLOCK_RFC3339_BYTES];
+    struct slice sources[AUDIT_SOURCES];
     int64_t wall = clock_wall_us();
     const struct log_kv *kv;
     struct buf uri;
@@ -170,13 +182,13 @@ void audit_write(struct audit *a, struct exchange *x, const struct reqinfo *info
     kv = LOG_KVS(LT("level", "Metadata"), LS("auditID", ended->audit_id), LT("stage", "ResponseComplete"),
                  LS("requestURI", buf_slice(&uri)), LS("verb", info->verb), LS("user.username", e->user),
                  LL("user.groups", e->groups, e->n_groups), LS("impersonatedUser.username", e->impersonated),
-                 LS("sourceIPs", e->sources), LS("userAgent", ended->user_agent), LS("objectRef.apiGroup", info->group),
-                 LS("objectRef.apiVersion", info->version), LS("objectRef.resource", info->resource),
-                 LS("objectRef.subresource", info->subresource), LS("objectRef.namespace", info->ns),
-                 LS("objectRef.name", info->name), LU("responseStatus.code", ended->status),
-                 LT("responseStatus.message", ended->why), LT("requestReceivedTimestamp", received),
-                 LT("stageTimestamp", now), LT("identity", ended->user_kind), LT("why", e->why), LT("route", e->route),
-                 LS("verdictAuditID", e->verdict));
+                 LL("sourceIPs", sources, split_sources(e->sources, sources)), LS("userAgent", ended->user_agent),
+                 LS("objectRef.apiGroup", info->group), LS("objectRef.apiVersion", info->version),
+                 LS("objectRef.resource", info->resource), LS("objectRef.subresource", info->subresource),
+                 LS("objectRef.namespace", info->ns), LS("objectRef.name", info->name),
+                 LU("responseStatus.code", ended->status), LT("responseStatus.message", ended->why),
+                 LT("requestReceivedTimestamp", received), LT("stageTimestamp", now), LT("identity", ended->user_kind),
+                 LT("why", e->why), LT("route", e->route), LS("verdictAuditID", e->verdict));
     emit(kv);
     buf_free(&uri);
 }

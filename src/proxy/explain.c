@@ -320,8 +320,9 @@ static const char *state_of(const struct job *j)
         [JOB_DECIDING] = "deciding", [JOB_ASKING] = "authorizing", [JOB_FORWARDING] = "waiting",
         [JOB_RELAYING] = "relaying", [JOB_SERVING] = "serving",    [JOB_ENDED] = "ended",
     };
+    bool for_answer = j->state == JOB_ASKING && j->question != NULL && !j->question->verdict;
 
-    return names[j->state];
+    return names[for_answer ? JOB_FORWARDING : j->state];
 }
 
 /* The beginning of a long one, so that however many requests there are, all can be shown. */
@@ -346,6 +347,7 @@ void explain_under_way(const struct proxy *p, size_t max, struct buf *out)
     for (struct list_node *n = list_first(&p->under_way); n != NULL && max > 0;
          n = list_next(&p->under_way, n), max--) {
         const struct job *j = list_entry(n, struct job, under_way);
+        const struct served_peer *peer = j->peer != NULL || j->state != JOB_ASKING ? j->peer : j->judge;
         struct json_write w = json_nested(&list, NULL, '{');
 
         json_seconds(&w, "ageSeconds", (now - exchange_started_us(j->x)) / 1000);
@@ -354,14 +356,8 @@ void explain_under_way(const struct proxy *p, size_t max, struct buf *out)
         json_text(&w, "client", exchange_client(j->x)->address);
         json_text(&w, "protocol", exchange_client(j->x)->protocol);
         json_text(&w, "row", route_row_name(j->route.row));
-        json_text(&w, "server",
-                  j->peer != NULL     ? j->peer->host
-                  : j->target != NULL ? served_local_host(j->served)
-                                      : NULL);
-        json_text(&w, "serverID",
-                  j->peer != NULL     ? j->peer->id
-                  : j->target != NULL ? served_local_id(j->served)
-                                      : NULL);
+        json_text(&w, "server", peer != NULL ? peer->host : j->target != NULL ? served_local_host(j->served) : NULL);
+        json_text(&w, "serverID", peer != NULL ? peer->id : j->target != NULL ? served_local_id(j->served) : NULL);
         json_text(&w, "state", state_of(j));
         json_bool(&w, "longRunning", j->summary.long_running);
         json_u64(&w, "bytesIn", exchange_request_bytes(j->x));

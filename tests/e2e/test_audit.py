@@ -15,7 +15,7 @@ STAMP = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z"
 
 
 def setup():
-    world = fixture.World(options={"logging-format": "json", "discovery-authz-ttl": "1h"}, proxies=["a"])
+    world = fixture.World(options={"logging-format": "json", "discovery-authz-ttl": "1h", "trusted-proxies": ["127.0.0.9/32"]}, proxies=["a"])
     world.proxies["a"].options["peers"] = ["test-server-b=%s:%d" % world.addresses["b"]]
     world.start()
     until(lambda: b"resource.k8s.io" in ask(world, "/apis").body, "the merged document")
@@ -37,8 +37,8 @@ def lines(world, message="Audit"):
     return found
 
 
-def event(world, answer, source="127.0.0.1"):
-    """The one line about this answer, to a client at that address."""
+def event(world, answer, *sources):
+    """The one line about this answer, to a client at these addresses, the last of which is the nearest."""
     audit = answer.header("Audit-Id")
     check(audit, "no Audit-Id", answer)
     found = until(lambda: [e for e in lines(world) if e["auditID"] == audit], "a line about %s" % audit)
@@ -48,7 +48,7 @@ def event(world, answer, source="127.0.0.1"):
     check(found[0]["requestReceivedTimestamp"] <= found[0]["stageTimestamp"], found[0])
     equal((found[0]["level"], found[0]["stage"]), ("Metadata", "ResponseComplete"), "level and stage")
     equal(found[0]["responseStatus.code"], answer.status, "status")
-    equal(found[0]["sourceIPs"], source, "sourceIPs")
+    equal(found[0]["sourceIPs"], list(sources) or ["127.0.0.1"], "sourceIPs")
     return found[0]
 
 
@@ -60,6 +60,8 @@ def test_unauthorized(world):
     equal([e.get(k) for k in ("verb", "requestURI", "userAgent", "objectRef.resource", "objectRef.namespace", "objectRef.name", "responseStatus.message")],
           ["get", "/api/v1/namespaces/default/configmaps/x?limit=7", "probe/1", "configmaps", "default", "x", "Unauthorized"], "fields")
     check("certificate" in e["why"] and "user.username" not in e, e)
+    with world.client(user="foreign", source="127.0.0.9") as proxy:
+        event(world, proxy.ask("GET", "/api/v1/pods", headers={"X-Forwarded-For": "10.1.1.1, 10.2.2.2"}), "10.1.1.1", "10.2.2.2", "127.0.0.9")
 
 
 def test_documents(world):
@@ -140,7 +142,7 @@ def test_flood(world):
     for source in others:
         with world.client(user="foreign", source=source) as client:
             equal(client.ask("GET", "/api/v1/pods").status, 401, "status")
-    until(lambda: sum(any(e["sourceIPs"] == source for e in lines(world)) for source in others) >= 4, "lines of the others")
+    until(lambda: sum(any(e["sourceIPs"] == [source] for e in lines(world)) for source in others) >= 4, "lines of the others")
     event(world, ask(world, "/apis"))
     written = sum(e["responseStatus.code"] == 401 for e in lines(world))
     left_out = proxy.metric("mvproxy_audit_lines_left_out_total")

@@ -277,6 +277,25 @@ static bool under_way(struct world *w, size_t max, const char *part)
     return found;
 }
 
+/* A peer that is asked about discovery in the place of the local server: it is who is waited for. */
+static void waits_for_a_judge(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.opts.legacy_discovery = w.fails_over = true;
+    w.peer_host = "cp-b";
+    w.local_state = READINESS_UNREACHABLE;
+    world_start(&w);
+    c = client(&w);
+    say(c, "GET /apis/batch HTTP/1.1\r\nHost: k\r\n\r\n");
+    (void)has(conn(&w.peers[0], 0), "\r\n\r\n");
+    ok(under_way(&w, 9, "\"server\":\"cp-b\",\"serverID\":\"apiserver-b\",\"state\":\"waiting\""),
+       "a peer, for its answer");
+    world_close(&w);
+}
+
 static void requests(void)
 {
     struct side *one, *two;
@@ -337,6 +356,7 @@ int main(void)
     unauthorized();
     not_completed();
     requests();
+    waits_for_a_judge();
     long_path();
     return tap_end();
 }
