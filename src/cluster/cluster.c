@@ -250,6 +250,9 @@ bool cluster_update(struct cluster *c, const struct cluster_opts *o)
     identity_update(c->identity, cluster_identity_mode(c), c->advertise, c->o.annotate);
     if (was_enabled != o->peers_enabled)
         log_info(o->peers_enabled ? "Peer proxying enabled" : "Peer proxying disabled");
+    /* A restart of the local server is seen by the watches, and there were none. */
+    if (!was_enabled && o->peers_enabled)
+        refresh_trigger(c->local->discovery, REFRESH_EVENT);
     if (moved) {
         server_set_origin(c->local, c->o.local, c->o.pulse);
         api_set_local(c->api, c->o.local);

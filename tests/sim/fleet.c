@@ -490,6 +490,26 @@ void fleet_stop_proxy(struct fleet *f, unsigned node)
     fleet_kill_proxy(f, node);
 }
 
+/* False: refused for want of memory, and all stays as it was. */
+static bool reload(struct node *n)
+{
+    struct proxy_opts o = proxy_opts_of(n);
+    struct proxy_config *config = proxy_config_new(&o);
+
+    if (config == NULL || !cluster_update(n->cluster, &n->opts)) {
+        proxy_config_unref(config);
+        return false;
+    }
+    proxy_update(n->proxy, config);
+    return true;
+}
+
+void fleet_reload(struct fleet *f, unsigned node)
+{
+    if (f->nodes[node].cluster != NULL)
+        (void)reload(&f->nodes[node]);
+}
+
 void fleet_set_peers(struct fleet *f, unsigned node, bool enabled)
 {
     struct node *n = &f->nodes[node];
@@ -497,24 +517,11 @@ void fleet_set_peers(struct fleet *f, unsigned node, bool enabled)
     if (n->cluster == NULL || n->opts.peers_enabled == enabled)
         return;
     n->opts.peers_enabled = enabled;
-    fleet_reload(f, node);
+    /* Whoever wants that sees when it is refused, and does it again. */
+    if (!reload(n) && !reload(n))
+        abort();
     f->changed = loop_now_ms(f->loop);
     n->proxy_since = enabled ? f->changed : 0;
-}
-
-void fleet_reload(struct fleet *f, unsigned node)
-{
-    struct node *n = &f->nodes[node];
-    struct proxy_opts o = proxy_opts_of(n);
-    struct proxy_config *config;
-
-    if (n->cluster == NULL)
-        return;
-    config = proxy_config_new(&o);
-    if (config != NULL && cluster_update(n->cluster, &n->opts))
-        proxy_update(n->proxy, config);
-    else
-        proxy_config_unref(config); /* refused for want of memory: all stays as it was */
 }
 
 void fleet_cut(struct fleet *f, unsigned from, unsigned to, bool cut)

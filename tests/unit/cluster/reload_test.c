@@ -157,11 +157,33 @@ static void gate(void)
     world_end(&s.w);
 }
 
+/* Without peers nothing is watched: another process of the local server is seen by the interval only. */
+static void restarted_without_peers(void)
+{
+    struct story s;
+
+    start(&s);
+    s.w.opts.peers_enabled = false;
+    reload(&s);
+    kube_stop(s.w.local, false);
+    kube_set_apis(s.w.local, WORLD_BASE ";policy/v1:budgets");
+    kube_start(s.w.local, 0);
+    sim_run_ms(s.w.loop, 2000);
+    ok(!world_local_serves(&s.w, "policy", "v1", "budgets"), "what it serves now is not known without peers");
+    s.w.opts.peers_enabled = true;
+    reload(&s);
+    sim_run_ms(s.w.loop, 1000);
+    ok(world_local_serves(&s.w, "policy", "v1", "budgets"), "and is read when they are enabled");
+    ok(world_merged_has(&s.w, "budgets"), "and told");
+    world_end(&s.w);
+}
+
 int main(void)
 {
     nothing_changes();
     small_changes();
     one_side();
     gate();
+    restarted_without_peers();
     return tap_end();
 }
