@@ -617,8 +617,6 @@ void identity_stop(struct identity *i, void (*done)(void *arg), void *arg)
 
 static void set_address(struct identity *i, const char *advertise, bool annotate)
 {
-    if (advertise == NULL)
-        advertise = "";
     lease_address_set(i->address, annotate ? advertise : "");
     if (own_lease_set_address(i->own, advertise))
         renew_now(i);

@@ -68,7 +68,6 @@ struct slice disco_walk_path(const struct disco_walk *w, size_t i)
 
 void disco_walk_absent(struct disco_walk *w, size_t i)
 {
-    buf_release(&w->leaves[i].resources);
     w->leaves[i].state = LEAF_ABSENT;
 }
 

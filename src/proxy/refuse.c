@@ -17,21 +17,19 @@ static bool make_head(struct http_head *h, struct arena *a, const struct status 
                       bool try_another)
 {
     struct slice seconds;
+    bool good;
 
     if (!http_head_init(h, a, 8))
         return false;
     h->status = s->code;
     h->reason = http_reason(s->code);
     h->minor = 1;
-    if (!http_head_add_id(h, a, HTTP_CACHE_CONTROL, SLICE_LIT("no-cache, private")) ||
-        !http_head_add_id(h, a, HTTP_CONTENT_TYPE, SLICE_LIT(STATUS_CONTENT_TYPE)))
-        return false;
-    if (audit_id.n > 0 && !http_head_add_id(h, a, HTTP_AUDIT_ID, audit_id))
-        return false;
-    if (try_another && !http_head_add(h, a, SLICE_LIT(REWRITE_TRY_ANOTHER), SLICE_LIT("true")))
-        return false;
-    if (s->retry_after == 0)
-        return true;
+    good = http_head_add_id(h, a, HTTP_CACHE_CONTROL, SLICE_LIT("no-cache, private")) &&
+           http_head_add_id(h, a, HTTP_CONTENT_TYPE, SLICE_LIT(STATUS_CONTENT_TYPE)) &&
+           (audit_id.n == 0 || http_head_add_id(h, a, HTTP_AUDIT_ID, audit_id)) &&
+           (!try_another || http_head_add(h, a, SLICE_LIT(REWRITE_TRY_ANOTHER), SLICE_LIT("true")));
+    if (!good || s->retry_after == 0)
+        return good;
     seconds = arena_printf(a, "%u", s->retry_after);
     return seconds.p != NULL && http_head_add_id(h, a, HTTP_RETRY_AFTER, seconds);
 }

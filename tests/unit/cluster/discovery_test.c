@@ -243,7 +243,9 @@ static void local_miss(void)
     sim_run_ms(w.loop, 1100);
     is_int(called, 151, "is called as well");
     ok(world_local_serves(&w, "batch", "v1", "jobs"), "and the document has survived");
+    ok(cluster_local_miss(w.cluster, count, &called) != NULL, "one who waits when all is freed");
     world_end(&w);
+    is_int(called, 151, "is not called, and freed as well");
 }
 
 static void garbage(void)

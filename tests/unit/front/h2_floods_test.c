@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
 #include "lib/tap.h"
 
@@ -91,6 +92,31 @@ static void rapid_reset(struct kit *k, uint32_t code)
             ok(false, "request %u was told %u times", i, k->held[i].gone);
     ok(world_empty(&k->w), "over");
     is_double(world_closed(&k->w, "flood"), 1, "counted");
+}
+
+static void reset_one(struct kit *k)
+{
+    unsigned n = k->n_held;
+    struct req *r = kit_get(k, "/x");
+
+    if (!kit_held(k, n + 1))
+        return;
+    nghttp2_submit_rst_stream(k->session, NGHTTP2_FLAG_NONE, r->id, NGHTTP2_CANCEL);
+    kit_flush(k);
+    kit_told(k, &k->held[n], "gone");
+}
+
+/* As many as are allowed in one moment, and one more. */
+static void test_resets_allowed(struct kit *k)
+{
+    kit_connect(k, false, false);
+    clock_fake(clock_us(), clock_wall_us());
+    for (unsigned i = 0; i < LIMIT_H2_RESETS; i++)
+        reset_one(k);
+    ok(kit_closed(k, kit_get(k, "/sync")), "%u resets: the connection goes on", (unsigned)LIMIT_H2_RESETS);
+    reset_one(k);
+    ok(kit_ended(k), "one more ends it");
+    clock_real();
 }
 
 /* One client of it must not be able to end the requests of all others. */
@@ -438,6 +464,7 @@ static const struct kit_story stories[] = {
     {"rapid reset, own code", test_rapid_reset_own_code},
     {"resets of answers", test_resets_of_answers},
     {"resets of an address", test_resets_of_an_address},
+    {"resets that are allowed", test_resets_allowed},
     {"resets of a peer", test_resets_of_a_peer},
     {"resets behind a proxy", test_resets_behind_a_proxy},
     {"dear heads of a peer", test_dear_heads_of_a_peer},
