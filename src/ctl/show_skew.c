@@ -293,6 +293,8 @@ bool show_upgrade(struct json_object *result)
 {
     struct json_object *rows = field(result, "resources");
     double counted = field_number(result, "countedSeconds"), hours = field_number(result, "hours");
+    /* What was noted before servers were alike for a while, or peers were off, stands in the rows as well. */
+    double noted = field(result, "notedSeconds") == NULL ? counted : field_number(result, "notedSeconds");
     bool unread = print_unread(result), left_out = field_number(result, "rowsLeftOut") > 0;
     struct tally leaving;
     bool partly;
@@ -303,8 +305,8 @@ bool show_upgrade(struct json_object *result)
         partly = print_partly(result, NOT_COUNTED);
         return !unread && !partly;
     }
-    if (counted < hours * HOUR_S)
-        (void)field_duration(counted, period, sizeof(period));
+    if (noted < hours * HOUR_S)
+        (void)field_duration(noted, period, sizeof(period));
     else
         (void)snprintf(period, sizeof(period), "%.0f hours", hours);
     printf("%zu resources are not served by all servers; who asked for them in the last %s, or since they are not:\n",

@@ -210,6 +210,7 @@ static void step_gather(struct skew_view *v, struct buf *out)
     if (v->o.upgrade) {
         json_u64(&v->w, "hours", ASKERS_HOURS);
         json_seconds(&v->w, "countedSeconds", counted_ms(v));
+        json_seconds(&v->w, "notedSeconds", askers_since_ms(v->o.askers));
         json_u64(&v->w, "askersForgotten", askers_forgotten(v->o.askers));
     } else {
         put_servers(v);
