@@ -91,7 +91,7 @@ static void questions(void)
 static bool look(void *arg, const char *id, struct explain_server *out)
 {
     (void)arg;
-    *out = (struct explain_server){"live, does not answer", false, "reset", 2500};
+    *out = (struct explain_server){"live, does not answer", false, "reset", 2500, false};
     return strcmp(id, "apiserver-b") == 0;
 }
 
@@ -99,7 +99,7 @@ static bool look(void *arg, const char *id, struct explain_server *out)
 static bool silent(void *arg, const char *id, struct explain_server *out)
 {
     (void)arg;
-    *out = (struct explain_server){"local, does not answer", strcmp(id, "apiserver-a") != 0, "reset", 2500};
+    *out = (struct explain_server){"local, does not answer", strcmp(id, "apiserver-a") != 0, "reset", 2500, false};
     return true;
 }
 
