@@ -260,13 +260,13 @@ static uint64_t since_of(const struct comparison *c, const struct row *r)
 
 static bool step_rows(struct comparison *c)
 {
-    struct row *r = &c->rows[c->at];
+    struct row *r;
 
     if (c->at == c->n) {
         c->part = PART_OVER;
         return true;
     }
-    c->at++;
+    r = &c->rows[c->at++];
     if (r->seen > 0) {
         c->result.gvs++;
         if (r->differs || r->seen < c->documents[r->half]) {
