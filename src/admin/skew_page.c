@@ -13,6 +13,7 @@ enum {
     PIECE_US = 2000,
     PIECE_BYTES = 64 << 10,
     PAGE_ROWS = 2000,      /* that are not the same everywhere */
+    TABLE_ROWS = 25,       /* of a table; those behind the first are closed, so that who uses Tab gets past them */
     PAGE_BYTES = 12 << 20, /* of them; then they are not opened any more */
     NAMED_SERVERS = 12,    /* in a list of servers; the others are counted */
     SHOWN_VARIANTS = 4,    /* of a group/version, in its table of resources */
@@ -279,8 +280,20 @@ static void put_cell(const struct matrix_row *r, const struct matrix_cell *c, st
     html_raw(out, "</td>");
 }
 
-static void begin_matrix(const struct skew_page *p, struct buf *out)
+static void end_table(const struct skew_page *p, struct buf *out)
 {
+    html_raw(out, "</tbody>\n</table>\n</div>\n");
+    if (p->shown > TABLE_ROWS)
+        html_raw(out, "</details>\n");
+}
+
+static void begin_table(const struct skew_page *p, const struct matrix_row *first, struct buf *out)
+{
+    if (p->shown > 1) {
+        buf_printf(out, "<details><summary>%zu and on, from ", p->shown);
+        put_gv(first, out);
+        html_raw(out, "</summary>\n");
+    }
     html_raw(out, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Skew matrix\">\n"
                   "<table class=\"matrix\">\n<caption>Group/versions that are not the same on all servers, or whose "
                   "schemas differ: yes or no; A, B: "
@@ -298,10 +311,12 @@ static void put_row(struct skew_page *p, const struct matrix_row *r, struct buf 
 {
     size_t before = buf_len(out);
 
-    if (p->shown++ == 0)
-        begin_matrix(p, out);
-    if (p->shown > PAGE_ROWS)
+    if (p->shown > 0 && p->shown % TABLE_ROWS == 0 && p->shown <= PAGE_ROWS)
+        end_table(p, out);
+    if (++p->shown > PAGE_ROWS)
         return;
+    if (p->shown % TABLE_ROWS == 1)
+        begin_table(p, r, out);
     html_raw(out, "<tr><th scope=\"row\">");
     put_gv(r, out);
     html_raw(out, "</th>");
@@ -315,8 +330,9 @@ static void put_row(struct skew_page *p, const struct matrix_row *r, struct buf 
 
 static void end_matrix(const struct skew_page *p, struct buf *out)
 {
-    if (p->shown > 0)
-        html_raw(out, "</tbody>\n</table>\n</div>\n");
+    /* That of PAGE_ROWS has been closed where there are more. */
+    if (p->shown > 0 && p->shown <= PAGE_ROWS)
+        end_table(p, out);
     if (p->shown > PAGE_ROWS)
         buf_printf(out, "<p>The first %d of %zu are shown; mvproxyctl skew has all.</p>\n", PAGE_ROWS, p->shown);
     else if (p->bytes >= PAGE_BYTES)

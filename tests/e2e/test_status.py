@@ -7,9 +7,11 @@ import html.parser
 import json
 import os
 import re
+import select
 import shutil
 import struct
 import subprocess
+import sys
 import urllib.request
 import zlib
 
@@ -248,6 +250,116 @@ def test_colours(world):
         path = os.path.join(os.environ.get("MVPROXY_SCREENSHOTS", world.scratch), "status-page-%s.png" % ("dark" if dark else "light"))
         chromium(world, "--screenshot=" + path, "--window-size=1180,1000", dark=dark)
         equal(top_left(path), (wanted, (1180, 1000)), "background")
+
+
+class Tab:
+    """A page in a Chromium that is asked over the DevTools protocol, which a page's policy does not bind."""
+
+    # The browser takes its orders from descriptor 3 and answers on 4.
+    START = ("import fcntl, os, sys; high = [fcntl.fcntl(int(n), fcntl.F_DUPFD, 10) for n in sys.argv[1:3]];"
+             "[os.dup2(n, 3 + i) for i, n in enumerate(high)]; os.execv(sys.argv[3], sys.argv[3:])")
+
+    def __init__(self, world, path="/"):
+        program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+        if program is None:
+            raise fixture.Skip("no chromium")
+        home = os.path.join(world.scratch, "chromium")
+        asks, self._asks = os.pipe()
+        self._said, says = os.pipe()
+        command = [program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--window-size=1180,1000",
+                   "--disable-background-networking", "--disable-component-update", "--user-data-dir=" + home, "--remote-debugging-pipe", "about:blank"]
+        self._browser = subprocess.Popen([sys.executable, "-c", self.START, str(asks), str(says), *command], pass_fds=(asks, says),
+                                         env=dict(os.environ, HOME=home, XDG_CONFIG_HOME=home, XDG_CACHE_HOME=home), stderr=subprocess.DEVNULL)
+        os.close(asks)
+        os.close(says)
+        self._read, self._number, self._session = b"", 0, None
+        target = self._call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._call("Page.enable")
+        self._call("Page.navigate", url="http://%s%s" % (world.proxies["a"].admin, path))
+        until(lambda: self.value("document.readyState == 'complete' && document.querySelector('footer') != null"), "the page")
+
+    def _message(self):
+        while b"\0" not in self._read:
+            ready, _, _ = select.select([self._said], [], [], fixture.PATIENCE)
+            more = os.read(self._said, 65536) if ready else b""
+            check(more, "the browser says nothing")
+            self._read += more
+        one, _, self._read = self._read.partition(b"\0")
+        return json.loads(one)
+
+    def _call(self, method, **params):
+        self._number += 1
+        message = dict({"id": self._number, "method": method, "params": params}, **({"sessionId": self._session} if self._session else {}))
+        os.write(self._asks, json.dumps(message).encode() + b"\0")
+        while True:
+            said = self._message()
+            if said.get("id") == self._number:
+                check("result" in said, method, said)
+                return said["result"]
+
+    def value(self, expression):
+        said = self._call("Runtime.evaluate", expression=expression, returnByValue=True)
+        check("exceptionDetails" not in said, expression, said)
+        return said["result"].get("value")
+
+    def press(self, key):
+        for kind in ("rawKeyDown", "keyUp"):
+            self._call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode={"Tab": 9, "Enter": 13}[key])
+        if key == "Enter":
+            self._call("Input.dispatchKeyEvent", type="char", key=key, text="\r")
+
+    def close(self):
+        self._browser.kill()
+        self._browser.wait()
+        os.close(self._asks)
+        os.close(self._said)
+
+
+FOCUS = "(e => e == document.body ? '' : e.tagName + ' ' + (e.id || e.getAttribute('href') || e.getAttribute('aria-label') || e.textContent))(document.activeElement)"
+CORNER = """(() => {
+    const box = document.querySelector('#skew .scroll'), corner = box.querySelector('thead th');
+    box.style.maxHeight = '300px'; box.style.maxWidth = '200px'; box.scrollTop = 150; box.scrollLeft = 60;
+    box.scrollIntoView();
+    const c = corner.getBoundingClientRect(), b = box.getBoundingClientRect(), seen = document.elementFromPoint(b.left + 4, b.top + 4);
+    return {scrolled: [box.scrollTop, box.scrollLeft], off: [Math.round(c.left - b.left), Math.round(c.top - b.top)], seen: seen == corner,
+            row: Math.round(box.querySelectorAll('tbody th')[8].getBoundingClientRect().left - b.left)};
+})()"""
+MANY = 60  # group/versions that one server has
+
+
+def test_keyboard(world):
+    """with many rows: Tab comes past the matrix in a few steps and opens what is closed; corner and first column stay when it is scrolled"""
+    extra = [{"group": "g%03d.example.com" % i, "version": "v1", "resource": "things", "kind": "Thing", "namespaced": True, "verbs": ["get", "list"]}
+             for i in range(MANY)]
+    many = fixture.World(servers={"b": {"extra": extra}})
+    try:
+        many.start()
+        until(lambda: many.proxies["a"].get("/")[1].count("What differs in <bdi>g") == MANY, "all rows")
+        tab = Tab(many)
+        try:
+            tab.value("document.querySelector('#skew').scrollIntoView(), document.querySelector('nav a').focus()")
+            seen = []
+            while len(seen) < 80 and (not seen or seen[-1]):  # to the end of the page
+                tab.press("Tab")
+                seen.append(tab.value(FOCUS))
+            rows = [s for s in seen if s.startswith("SUMMARY What differs in ")]
+            tables = [s for s in seen if re.match(r"SUMMARY \d+ and on, from ", s)]
+            check(len(rows) == 25 and 2 <= len(tables) <= 4, "one open table, the others are a step each", seen)
+            check("A #end" in seen and seen.index("A #end") < seen.index(rows[0]), "past all of it", seen)
+            tab.value("[...document.querySelectorAll('#skew summary')].find(s => / and on, from /.test(s.textContent)).focus()")
+            tab.press("Enter")
+            until(lambda: tab.value("document.activeElement.parentElement.open"), "Enter opens the second table")
+            tab.press("Tab")
+            tab.press("Tab")
+            check(tab.value(FOCUS).startswith("SUMMARY What differs in "), "its rows are next", tab.value(FOCUS))
+            told = tab.value(CORNER)
+            check(min(told["scrolled"]) > 0, "it can be scrolled both ways", told)
+            check(told["seen"] and max(map(abs, told["off"])) <= 1 and abs(told["row"]) <= 1, "the corner stands above all else, and the first column", told)
+        finally:
+            tab.close()
+    finally:
+        many.close()
 
 
 def test_hostile_names(world):

@@ -285,6 +285,12 @@ static void test_large(void)
     ok(longest < PIECE, "none of them long");
     ok(buf_len(&text) < 16 << 20, "the whole is bounded");
     is_u64(count_of(text.p, "<tr class=\"more\">"), GROUPS, "all of it is there");
+    is_u64(count_of(text.p, "</summary>\n<div class=\"scroll\""), GROUPS / 25 - 1,
+           "in tables, all but one of them closed");
+    ok(count_of(text.p, "<details>") == count_of(text.p, "</details>") &&
+           count_of(text.p, "<tbody>") == count_of(text.p, "</tbody>") &&
+           count_of(text.p, "<div ") == count_of(text.p, "</div>"),
+       "each of which ends");
     ok(has(&text, " and 38 more</li>"), "long lists of servers are counted");
     ok(strstr(text.p, "are the same, with their schemas") == NULL, "nothing is the same");
     buf_free(&text);
