@@ -167,6 +167,18 @@ static const char *why_withheld(const struct proxy *p, const struct route_query 
     return heal_outlook(rq->served, rq->info->path, away);
 }
 
+/* Outliers last. */
+static void name_judges(const struct served *s, bool asserted, struct route *r)
+{
+    for (size_t healthy = 2; healthy-- > 0;)
+        for (size_t i = 0; i < served_n_peers(s) && r->n_candidates < ROUTE_MAX_CANDIDATES; i++) {
+            const struct served_peer *p = served_peer_at(s, i);
+
+            if (judge_may_be(p, asserted) && origin_healthy(p->origin) == (healthy == 1))
+                r->candidates[r->n_candidates++] = (uint16_t)i;
+        }
+}
+
 /*
  * Discovery while the local server is away, or turns out to be when it is asked: a live peer is asked in its place.
  * Unless it is about what nobody has who is there.
@@ -183,9 +195,8 @@ static void fail_over_discovery(const struct proxy *p, const struct explain_quer
         r->action = ROUTE_LOCAL;
         return;
     }
-    for (size_t i = 0; away && i < served_n_peers(rq->served) && r->n_candidates < ROUTE_MAX_CANDIDATES; i++)
-        if (judge_may_be(served_peer_at(rq->served, i), q->user != NULL))
-            r->candidates[r->n_candidates++] = (uint16_t)i;
+    if (away)
+        name_judges(rq->served, q->user != NULL, r);
     refused = why_withheld(p, rq, r, away);
     if (refused != NULL) {
         r->action = ROUTE_REFUSE;

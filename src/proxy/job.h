@@ -80,8 +80,8 @@ struct job {
     struct slice document;
     size_t document_sent;
     unsigned char credential[AUTHN_KEY_BYTES];
-    unsigned verdict, asked_peers;   /* verdict: disco_serve.c */
-    const struct served_peer *judge; /* who is asked; NULL: the local server */
+    unsigned verdict, n_judges;                                     /* verdict: disco_serve.c */
+    const struct served_peer *judge, *judges[ROUTE_MAX_CANDIDATES]; /* asked now, NULL: the local server; and so far */
     bool asked_local;
     const struct judge_question *question; /* what is asked in the client's name */
     const struct http_field *filtered;     /* fields that the local server's filters put on every answer */

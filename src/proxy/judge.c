@@ -84,7 +84,8 @@ static void ask(struct job *j, const struct served_peer *judge)
     }
     j->judge = judge;
     j->asked_local |= judge == NULL;
-    j->asked_peers += judge != NULL;
+    if (judge != NULL)
+        j->judges[j->n_judges++] = judge;
     j->target = origin_ref(judge != NULL ? judge->origin : j->config->local);
     job_set_state(j, JOB_ASKING);
     (void)forward_start(j, j->question->handler, (struct http_body){HTTP_BODY_NONE, 0});
@@ -92,24 +93,41 @@ static void ask(struct job *j, const struct served_peer *judge)
 
 bool judge_may_be(const struct served_peer *p, bool asserted)
 {
-    return p->life == SERVED_LIVE && p->origin != NULL && origin_healthy(p->origin) &&
-           (origin_has_cert(p->origin) || !asserted);
+    return p->life == SERVED_LIVE && p->origin != NULL && (origin_has_cert(p->origin) || !asserted);
 }
 
-/* The one behind those that were asked already; NULL: there is none. Those that an operator drains come last. */
+static bool was_asked(const struct job *j, const struct served_peer *p)
+{
+    for (size_t i = 0; i < j->n_judges; i++)
+        if (j->judges[i] == p)
+            return true;
+    return false;
+}
+
+/* Outliers come last, behind who is drained; not never: anybody's slow requests can make one of a server that is well.
+ */
+static unsigned rank(const struct served_peer *p)
+{
+    if (!origin_healthy(p->origin))
+        return 2;
+    return p->drained ? 1 : 0;
+}
+
+/* The best of those that were not asked yet; NULL: there is none. */
 static const struct served_peer *substitute(const struct job *j)
 {
     size_t n = cluster_fails_over(j->proxy->cluster) && !j->authn.rerouted ? served_n_peers(j->served) : 0;
     size_t first = n == 0 ? 0 : (size_t)exchange_started_us(j->x) % n; /* as good as dice, and the same each time */
-    unsigned before = 0;
+    const struct served_peer *best = NULL;
 
-    for (size_t i = 0; i < 2 * n; i++) {
+    for (size_t i = 0; i < n && j->n_judges < ROUTE_MAX_CANDIDATES; i++) {
         const struct served_peer *p = served_peer_at(j->served, (first + i) % n);
 
-        if (p->drained == (i >= n) && judge_may_be(p, j->authn.kind == AUTHN_ASSERT) && before++ == j->asked_peers)
-            return p;
+        if (judge_may_be(p, j->authn.kind == AUTHN_ASSERT) && !was_asked(j, p) &&
+            (best == NULL || rank(p) < rank(best)))
+            best = p;
     }
-    return NULL;
+    return best;
 }
 
 bool judge_change(struct job *j, const struct judge_question *q)
@@ -134,7 +152,7 @@ void judge_ask(struct job *j, const struct judge_question *q)
 
 bool judge_ask_another(struct job *j)
 {
-    const struct served_peer *p = j->asked_peers > 0 ? NULL : substitute(j);
+    const struct served_peer *p = substitute(j);
 
     if (p == NULL && j->asked_local)
         return false;
@@ -142,16 +160,22 @@ bool judge_ask_another(struct job *j)
     return true;
 }
 
+/* Before a 401 and a 503 nothing was done, whatever was asked. */
+static bool is_for_another(const struct job *j, const struct http_head *head)
+{
+    bool token = j->authn.kind == AUTHN_PASS && http_head_find(exchange_request(j->x), HTTP_AUTHORIZATION) != NULL;
+
+    return j->judge != NULL && (head->status == 503 || (head->status == 401 && token));
+}
+
 bool judge_doubts(struct job *j, const struct http_head *head)
 {
-    const struct served_peer *next;
+    const struct served_peer *next = is_for_another(j, head) && origin_may_repeat(j->target) ? substitute(j) : NULL;
 
-    if (j->judge == NULL || head->status != 401 || j->authn.kind != AUTHN_PASS ||
-        http_head_find(exchange_request(j->x), HTTP_AUTHORIZATION) == NULL || !origin_may_repeat(j->target) ||
-        (next = substitute(j)) == NULL)
+    if (next == NULL)
         return false;
     origin_note_repeat(j->target);
-    j->unauthorized = true;
+    j->unauthorized |= head->status == 401;
     job_drop_back(j);
     ask(j, next);
     return true;

@@ -25,11 +25,11 @@ bool judge_may_be(const struct served_peer *p, bool asserted);
 void judge_ask(struct job *j, const struct judge_question *q);
 /* What the next one is asked, if there is one. False: out of memory. */
 bool judge_change(struct job *j, const struct judge_question *q);
-/* Whoever of the two was not asked yet. False: nobody is left. Nothing may be under way. */
+/* A peer that was not asked yet, or else the local server. False: nobody is left. Nothing may be under way. */
 bool judge_ask_another(struct job *j);
 /*
  * To be called with the head of an answer. True: it is a peer's 401 to a token, which each server judges for itself
- * (docs/internals/retry.md), and another peer is asked now.
+ * (docs/internals/retry.md), or its 503, and another peer is asked now.
  */
 bool judge_doubts(struct job *j, const struct http_head *head);
 /* The on_failed of a question: asks another, or answers the client. */

@@ -551,6 +551,62 @@ static void unknown_token(const char *path)
     world_close(&w);
 }
 
+#define DISCOVERY_OK "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+
+/* A peer that is asked in the local server's place cannot answer: another one can. */
+static void another_judge(const char *path, const char *trouble)
+{
+    char request[200];
+    struct world w;
+    struct side *c;
+
+    (void)snprintf(request, sizeof(request),
+                   "GET %s HTTP/1.1\r\nHost: k\r\nAccept: %s\r\nAuthorization: Bearer t\r\n\r\n", path,
+                   "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
+    start(&w, 2, READINESS_UNREACHABLE);
+    shut_down(&w.local);
+    c = client(&w);
+    say(c, request);
+    if (trouble != NULL)
+        ok(next_judges(&w, path, trouble) && !got(c, "HTTP/1.1 "), "%s: a peer is in trouble itself", path);
+    else {
+        (void)until(&w, asked(&w.peers[0]) || asked(&w.peers[1]));
+        for (size_t i = 0; i < 2; i++)
+            if (asked(&w.peers[i])) {
+                buf_reset(&w.peers[i].conns[0].got);
+                shut_down(&w.peers[i]);
+                hang_up(&w.peers[i].conns[0], STREAM_CLOSE_NOW);
+                break;
+            }
+    }
+    ok(next_judges(&w, path, DISCOVERY_OK) && has(c, "HTTP/1.1 200 "), "%s: the other one answers", path);
+    world_close(&w);
+}
+
+/* kube-apiserver's 504 for what may take a nanosecond, as anybody may ask: an outlier is better than no discovery. */
+static void ejected_judge(void)
+{
+    struct world w;
+    struct side *c;
+
+    start(&w, 1, READINESS_UNREACHABLE);
+    shut_down(&w.local);
+    for (unsigned i = 0; i < 50 && origin_healthy(w.peers[0].origin); i++) {
+        c = client(&w);
+        say(c, "GET " JOBS "?timeout=1ns HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer t\r\n\r\n");
+        (void)until(&w, asked(&w.peers[0]));
+        buf_reset(&w.peers[0].conns[0].got);
+        say(&w.peers[0].conns[0], "HTTP/1.1 504 Gateway Timeout\r\nContent-Length: 2\r\n\r\n{}");
+        (void)has(c, "HTTP/1.1 504 ");
+        hang_up(c, STREAM_CLOSE_NOW);
+    }
+    ok(!origin_healthy(w.peers[0].origin), "the only peer is ejected");
+    c = client(&w);
+    say(c, "GET /apis/batch/v1 HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer t\r\n\r\n");
+    ok(next_judges(&w, "/apis/batch/v1", DISCOVERY_OK) && has(c, "HTTP/1.1 200 "), "and asked about discovery");
+    world_close(&w);
+}
+
 int main(void)
 {
     unreachable(POST, "abc");
@@ -579,6 +635,13 @@ int main(void)
     discovery(200);
     discovery(403);
     body_waits();
+    for (size_t i = 0; i < 2; i++) {
+        const char *path = i == 0 ? "/apis" : "/apis/batch/v1";
+
+        another_judge(path, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\n{}");
+        another_judge(path, NULL);
+    }
+    ejected_judge();
     unknown_token("/apis");
     unknown_token("/apis/batch/v1");
     return tap_end();
