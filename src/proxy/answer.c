@@ -107,8 +107,8 @@ enum denial answer_denies(const struct job *j, const struct http_head *head, boo
         return j->peer != NULL || alternatives_may_pass_on(j) ? d : DENIAL_NONE;
     if ((j->peer == NULL && j->looked_again) || has_no_route(j))
         return DENIAL_NONE;
-    /* There is nowhere else to go. */
-    if (d == DENIAL_NEEDS_BODY && j->peer == NULL && is_aggregated(j))
+    /* There is nowhere else to go, and what is no kube-apiserver has its own words. */
+    if (j->peer == NULL && is_aggregated(j))
         return DENIAL_NONE;
     /* Discovery lists no verb for it: whether it is allowed was not known. */
     if (head->status == 405 && (j->info.verb.n == 0 || j->route.row == ROUTE_ROW_FORBIDDEN))
@@ -130,6 +130,12 @@ bool answer_is_unready(const struct job *j, const struct http_head *head)
 {
     return j->peer != NULL && head->status == 503 && speaks_for_itself(j) &&
            http_head_find_name(head, SLICE_LIT(REWRITE_TRY_ANOTHER)) != NULL;
+}
+
+bool answer_distrusts_us(const struct job *j, const struct http_head *head)
+{
+    return j->peer != NULL && head->status == 401 && j->authn.kind == AUTHN_ASSERT && !reaches_through(&j->info) &&
+           !is_aggregated(j);
 }
 
 bool answer_knows_nobody(const struct job *j, const struct http_head *head)

@@ -17,6 +17,11 @@ enum denial answer_denies(const struct job *j, const struct http_head *head, boo
 /* Of a peer's mvproxy whose server could not be asked, or is only starting. */
 bool answer_is_unready(const struct job *j, const struct http_head *head);
 /*
+ * One peer's 401 to an identity that we assert: it does not believe our front-proxy certificate, so that this is our
+ * trouble and none of the user's.
+ */
+bool answer_distrusts_us(const struct job *j, const struct http_head *head);
+/*
  * One peer's 401 to a token, where another one can be asked that is not an outlier: each server judges a token for
  * itself, by a webhook, an identity provider or a file that others may reach better. Before a 401 nothing was done,
  * whatever the method.

@@ -228,6 +228,22 @@ static bool peer_knows_nobody(struct job *j, const struct http_head *head)
     return true;
 }
 
+static bool peer_distrusts_us(struct job *j, const struct http_head *head)
+{
+    bool again;
+
+    if (!answer_distrusts_us(j, head))
+        return false;
+    again = !alternatives_body_gone(j) && take_repeat(j->target);
+    job_drop_back(j);
+    cluster_peer_suspect(j->proxy->cluster, j->peer->id);
+    if (again && try_next(j, "peer-unauthorized"))
+        return true;
+    j->route.row = ROUTE_ROW_PEERS_FAILED;
+    job_refuse(j, 503, STATUS_PROXY_FAILED);
+    return true;
+}
+
 /* The local server has not looked at the request. False: nobody else can be asked, and its answer is the answer. */
 static bool pass_on(struct job *j)
 {
@@ -301,7 +317,7 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
     enum denial d = answer_denies(j, head, body.kind != HTTP_BODY_NONE);
 
     note_peer_answer(j, head->status);
-    if (peer_passes(j, head) || peer_knows_nobody(j, head))
+    if (peer_passes(j, head) || peer_knows_nobody(j, head) || peer_distrusts_us(j, head))
         return;
     if (d == DENIAL_UNKNOWN)
         denies(j);

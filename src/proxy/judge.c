@@ -160,12 +160,12 @@ bool judge_ask_another(struct job *j)
     return true;
 }
 
-/* Before a 401 and a 503 nothing was done, whatever was asked. */
+/* Before a 401 and a 503 nothing was done, whatever was asked. 401 is the truth only for who does not say who he is. */
 static bool is_for_another(const struct job *j, const struct http_head *head)
 {
-    bool token = j->authn.kind == AUTHN_PASS && http_head_find(exchange_request(j->x), HTTP_AUTHORIZATION) != NULL;
+    bool anonymous = j->authn.kind == AUTHN_PASS && http_head_find(exchange_request(j->x), HTTP_AUTHORIZATION) == NULL;
 
-    return j->judge != NULL && (head->status == 503 || (head->status == 401 && token));
+    return j->judge != NULL && (head->status == 503 || (head->status == 401 && !anonymous));
 }
 
 bool judge_doubts(struct job *j, const struct http_head *head)

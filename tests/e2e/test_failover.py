@@ -55,6 +55,23 @@ def test_first_is_down(world):
     healthy(world)
 
 
+def test_front_proxy_not_believed(world):
+    """401 of a peer that does not believe our front proxy is no user's: the next one is asked, and where there is none it is 503"""
+    for distrusting in (PEERS[:1], PEERS):
+        for name in distrusting:
+            world.sim.fault("status", name, path=CLASSES, status=401)
+        for i in range(8):
+            got, made = world.ask("GET", CLASSES), world.ask("POST", CLASSES, dict(CLASS, metadata={"name": "believed-%d" % i}))
+            if len(distrusting) == 1:
+                equal((got.status, made.status), (200, 201), "others believe it")
+            else:
+                refused(got, True)
+                refused(made, True)
+        token = world.ask("GET", CLASSES, None, "a", None, {"Authorization": "Bearer token-root"})
+        equal(token.status, 200 if len(distrusting) == 1 else 401, "a token speaks for itself")
+        healthy(world)
+
+
 def test_every_method(world):
     """sent and not answered: who may repeat it, and whether the client is told to"""
     rows = (("GET", "", None, True), ("HEAD", "", None, True), ("PUT", "/x", CLASS, False), ("DELETE", "/x", None, False),
