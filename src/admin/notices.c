@@ -83,9 +83,12 @@ size_t notices_of(const struct status *s, char text[NOTICES][NOTICE_BYTES])
         put_servers(s, is_bad, true, &out);
         text[n++][buf_len(&out)] = '\0';
     }
-    if (s->cluster.leases_failure != NULL && s->cluster.leases_failure_ms >= LEASES_LATE_MS) {
+    if (s->cluster.leases_failure != NULL &&
+        (s->cluster.leases_never || s->cluster.leases_failure_ms >= LEASES_LATE_MS)) {
         out = begin(text[n]);
-        buf_append_str(&out, "Identity Leases cannot be read, so who is live may be outdated");
+        buf_append_str(&out, s->cluster.leases_never
+                                 ? "Identity Leases have never been read, so which servers there are is not known"
+                                 : "Identity Leases cannot be read, so who is live may be outdated");
         put_age(s->cluster.leases_failure_ms, &out);
         buf_printf(&out, ": %.512s", s->cluster.leases_failure);
         text[n++][buf_len(&out)] = '\0';
@@ -107,6 +110,8 @@ void notices_skew(const struct status *s, char text[NOTICE_BYTES])
 
     if (s->peers_off[0] != '\0') {
         buf_append_str(&out, "not known: peers are not used");
+    } else if (s->cluster.leases_never && s->cluster.n < 2) {
+        buf_append_str(&out, "not known: the identity Leases have never been read");
     } else if (unread > 0 && s->cluster.n - unread < 2) {
         buf_printf(&out, "not known: %zu of %zu servers have never been read", unread, s->cluster.n);
     } else {

@@ -22,6 +22,8 @@ void status_end(struct status *s)
 
 /* ---- in words ---- */
 
+static const char leads_elsewhere[] = "its address leads to ";
+
 /* What keeps it from being asked; NULL: nothing. */
 static const char *trouble_of(const struct cluster_server *s)
 {
@@ -30,7 +32,7 @@ static const char *trouble_of(const struct cluster_server *s)
     if (s->address == NULL)
         return "no address";
     if (s->leads_to != NULL)
-        return "its address leads to ";
+        return leads_elsewhere;
     return s->failing ? "discovery fails" : NULL;
 }
 
@@ -42,25 +44,38 @@ static const char *life_of(const struct cluster_server *s)
 
 enum { NAMED_BYTES = 32 }; /* of another server */
 
-enum status_mood status_of_server(const struct cluster_server *s, char words[STATUS_STATE_BYTES])
+/* How it stands with its Lease, and what keeps it from being asked. */
+static void put_state(const struct cluster_server *s, const char *trouble, struct buf *out)
 {
-    bool live = s->local || strcmp(s->life, "live") == 0;
-    const char *trouble = trouble_of(s);
     char age[DURATION_BYTES];
-    bool starting = trouble == NULL && s->local && s->readiness != NULL && strcmp(s->readiness, "ready") != 0;
-
-    bool elsewhere = trouble != NULL && s->leads_to != NULL && s->address != NULL && s->answers != PULSE_UNREACHABLE;
-    char left[DURATION_BYTES + 32] = "";
 
     if (s->left)
-        (void)snprintf(left, sizeof(left), "left, forgotten in %s", duration_text(s->forgotten_in_ms, age));
-    (void)snprintf(words, STATUS_STATE_BYTES, "%s%s%s%.*s%s%s%s", s->left ? left : life_of(s),
-                   trouble == NULL ? "" : ", ", trouble == NULL ? "" : trouble, NAMED_BYTES,
-                   elsewhere ? s->leads_to : "", s->drained ? ", drained" : "", s->ejected ? ", tried last" : "",
-                   starting ? ", starting" : "");
-    if (trouble != NULL && (live || s->address != NULL || s->answers == PULSE_UNREACHABLE))
+        buf_printf(out, "left, forgotten in %s", duration_text(s->forgotten_in_ms, age));
+    else
+        buf_append_str(out, life_of(s));
+    if (trouble != NULL)
+        buf_printf(out, ", %s%.*s", trouble, NAMED_BYTES, trouble == leads_elsewhere ? s->leads_to : "");
+}
+
+static bool is_live(const struct cluster_server *s)
+{
+    return s->local || strcmp(s->life, "live") == 0;
+}
+
+enum status_mood status_of_server(const struct cluster_server *s, char words[STATUS_STATE_BYTES])
+{
+    const char *trouble = trouble_of(s);
+    bool starting = trouble == NULL && s->local && s->readiness != NULL && strcmp(s->readiness, "ready") != 0;
+    struct buf out = {.p = words, .cap = STATUS_STATE_BYTES - 1, .ceiling = STATUS_STATE_BYTES - 1};
+
+    put_state(s, trouble, &out);
+    buf_append_str(&out, s->drained ? ", drained" : "");
+    buf_append_str(&out, s->ejected ? ", tried last" : "");
+    buf_append_str(&out, starting ? ", starting" : "");
+    words[buf_len(&out)] = '\0';
+    if (s->missing || (trouble != NULL && (is_live(s) || s->address != NULL || s->answers == PULSE_UNREACHABLE)))
         return STATUS_BAD;
-    return !live || trouble != NULL || s->drained || s->ejected || starting ? STATUS_WARNING : STATUS_GOOD;
+    return !is_live(s) || trouble != NULL || s->drained || s->ejected || starting ? STATUS_WARNING : STATUS_GOOD;
 }
 
 void status_headline(const struct status *s, struct buf *out)

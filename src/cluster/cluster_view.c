@@ -120,6 +120,35 @@ static const char *leads_to(const struct cluster *c, const struct peer *p)
     return v.state == PULSE_ANSWERS && v.hop ? another(c, p, v.hop_id) : NULL;
 }
 
+/* Who has another ID since it was upgraded leaves the one before behind. */
+static bool is_missing(const struct cluster *c, const struct peer *p)
+{
+    const struct peer *other;
+    size_t i = 0;
+
+    if (p->life != PEER_FORGOTTEN || !(p->leased || p->fixed) || strcmp(p->hostname, c->hostname) == 0)
+        return false;
+    while (p->hostname[0] != '\0' && (other = peers_next(c->peers, &i)) != NULL)
+        if (other->life != PEER_FORGOTTEN && strcmp(other->hostname, p->hostname) == 0)
+            return false;
+    return true;
+}
+
+void cluster_each_missing(const struct cluster *c, void (*fn)(void *arg, const char *host), void *arg)
+{
+    const struct peer *p;
+    size_t i = 0;
+
+    while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL)
+        if (is_missing(c, p))
+            fn(arg, p->hostname[0] != '\0' ? p->hostname : p->id);
+}
+
+const char *cluster_leases_never(const struct cluster *c)
+{
+    return !c->o.peers_enabled || c->leases == NULL || leases_synced(c->leases) ? NULL : leases_failure(c->leases);
+}
+
 static void take_peer(const struct cluster *c, const struct peer *p, struct cluster_server *s)
 {
     *s = (struct cluster_server){
@@ -132,6 +161,7 @@ static void take_peer(const struct cluster *c, const struct peer *p, struct clus
         .left = p->left,
         .forgotten_in_ms = p->left ? peers_forgotten_in_ms(c->peers, p) : 0,
         .leads_to = leads_to(c, p),
+        .missing = is_missing(c, p),
         .drained = p->drained,
         .source = peer_source_name(p->source),
         .lease_ms = p->leased ? loop_now_ms(c->loop) - p->seen_ms : UINT64_MAX,
@@ -196,6 +226,7 @@ bool cluster_view_take(struct cluster *c, struct cluster_view *out)
     if (c->leases != NULL && leases_failure(c->leases) != NULL) {
         out->leases_failure = leases_failure(c->leases);
         out->leases_failure_ms = loop_now_ms(c->loop) - c->leases_changed_ms;
+        out->leases_never = cluster_leases_never(c) != NULL;
     }
     qsort(out->servers + 1, out->n - 1, sizeof(out->servers[0]), by_host);
     return true;

@@ -17,6 +17,7 @@ struct cluster_server {
     const char *life;   /* "local", or as peer_life_name() */
     const char *holder; /* of its Lease; "" without */
     bool local, leased, fixed, left;
+    bool missing; /* away for so long that what it served is forgotten, and nobody of its host name is there */
     uint64_t forgotten_in_ms; /* if it left */
 
     const char *address; /* NULL: none */
@@ -49,6 +50,7 @@ struct cluster_view {
     uint64_t generation;
     const char *leases_failure;      /* why the identity Leases are not followed just now; NULL: they are */
     uint64_t leases_failure_ms;      /* since when */
+    bool leases_never;               /* they have never been read: which servers there are is not known */
     const char *identity;            /* how the own Lease is kept: identity_state_name() */
     uint64_t skewed_ms, uneven_ms;   /* cluster_skewed_ms(), cluster_uneven_ms() */
     struct comparison_result uneven; /* what is not the same everywhere */
@@ -64,6 +66,10 @@ uint64_t cluster_skewed_ms(const struct cluster *c);
 uint64_t cluster_uneven_ms(const struct cluster *c);
 /* Likewise of one group/version, and as they differ now; 0 as well if it has not been compared yet. */
 uint64_t cluster_uneven_gv_ms(const struct cluster *c, struct slice group, struct slice version);
+/* The host names of those that are missing (struct cluster_server). */
+void cluster_each_missing(const struct cluster *c, void (*fn)(void *arg, const char *host), void *arg);
+/* Why the identity Leases have never been read; NULL: they have been, or are not used. */
+const char *cluster_leases_never(const struct cluster *c);
 /* False when out of memory. To be freed. */
 MEM_CHECK bool cluster_view_take(struct cluster *c, struct cluster_view *out);
 void cluster_view_free(struct cluster_view *v);

@@ -62,23 +62,33 @@ static void print_by_server(const char *title, struct json_object *rows, struct 
     mem_free(columns);
 }
 
-/* Servers that may serve anything. */
-static bool print_unread(struct json_object *result)
+static bool print_hosts(struct json_object *list, const char *what)
 {
-    struct json_object *list = field(result, "unread");
-    bool off = field(result, "peersEnabled") != NULL && !field_truth(result, "peersEnabled");
-
-    if (off)
-        printf("%sNot known%s what other servers serve: peers are off (feature-gates).\n", table_colour(TABLE_WARNING),
-               table_no_colour());
     if (field_count(list) == 0)
-        return off;
-    printf("%sNot known%s what these serve, whose discovery has not been read yet:", table_colour(TABLE_WARNING),
-           table_no_colour());
+        return false;
+    printf("%sNot known%s %s:", table_colour(TABLE_WARNING), table_no_colour(), what);
     for (size_t i = 0; i < field_count(list); i++)
         printf("%s%s", i == 0 ? " " : ", ", field_item(list, i) == NULL ? "" : field_item(list, i));
     puts(".");
     return true;
+}
+
+/* Servers that may serve anything. */
+static bool print_unread(struct json_object *result)
+{
+    bool off = field(result, "peersEnabled") != NULL && !field_truth(result, "peersEnabled");
+    bool never = field(result, "leasesNeverRead") != NULL;
+    bool missing =
+        print_hosts(field(result, "missing"), "any more what these serve, which have been away for too long");
+
+    if (off)
+        printf("%sNot known%s what other servers serve: peers are off (feature-gates).\n", table_colour(TABLE_WARNING),
+               table_no_colour());
+    if (never)
+        printf("%sNot known%s which servers there are, whose identity Leases have never been read: %s\n",
+               table_colour(TABLE_WARNING), table_no_colour(), field_text(result, "leasesNeverRead"));
+    return print_hosts(field(result, "unread"), "what these serve, whose discovery has not been read yet") || off ||
+           never || missing;
 }
 
 static void add_lacking(struct table *t, struct json_object *row, struct json_object *server)

@@ -6,6 +6,7 @@
 #include "admin/skew.h"
 #include "base/clock.h"
 #include "base/json_write.h"
+#include "cluster/cluster_view.h"
 #include "daemon/skew_detail.h"
 #include "proxy/askers.h"
 #include "proxy/insight.h"
@@ -190,6 +191,22 @@ static void put_unread(struct skew_view *v)
     json_close(&list);
 }
 
+static void put_host(void *arg, const char *host)
+{
+    json_text(arg, NULL, host);
+}
+
+/* Nor of who has been away for too long, or who is not even known of. */
+static void put_missing(struct skew_view *v)
+{
+    struct json_write list = json_nested(&v->w, "missing", '[');
+
+    cluster_each_missing(v->o.cluster, put_host, &list);
+    json_close(&list);
+    if (cluster_leases_never(v->o.cluster) != NULL)
+        json_text(&v->w, "leasesNeverRead", cluster_leases_never(v->o.cluster));
+}
+
 static void put_servers(struct skew_view *v)
 {
     struct json_write servers = json_nested(&v->w, "servers", '[');
@@ -216,6 +233,8 @@ static void step_gather(struct skew_view *v, struct buf *out)
         put_servers(v);
     }
     put_unread(v);
+    if (v->o.cluster != NULL)
+        put_missing(v);
     if (!served_peers_enabled(v->o.served))
         json_bool(&v->w, "peersEnabled", false);
     v->rows = json_nested(&v->w, "resources", '[');

@@ -18,13 +18,8 @@ static const struct {
 static const struct {
     uint64_t ms;
     const char *want;
-} durations[] = {{0, "0.0s"},
-                 {1250, "1.2s"},
-                 {59999, "59s"},
-                 {125000, "2m5s"},
-                 {3723000, "62m3s"},
-                 {86400000, "24h0m"},
-                 {90061000 * 3ULL, "3d3h"}};
+} durations[] = {{0, "0.0s"},        {1250, "1.2s"},      {59999, "59s"},           {125000, "2m5s"},
+                 {3723000, "62m3s"}, {86400000, "24h0m"}, {90061000 * 3ULL, "3d3h"}};
 
 int main(void)
 {

@@ -306,8 +306,14 @@ static void test_unread(void)
     s.cluster.leases_failure_ms = 14000;
     is_u64(notices_of(&s, notices), before, "a Lease is renewed every ten seconds: nothing is missed yet");
     s.cluster.leases_failure_ms = 153000;
+    in_all_views(&s, "Identity Leases cannot be read, so who is live may be outdated (for 2m33s): list of leases: 500");
+    s.cluster.leases_never = true;
+    s.cluster.leases_failure_ms = 100;
     in_all_views(&s,
-                 "Identity Leases cannot be read, so who is live may be outdated (for 2m33s): list of leases: 500");
+                 "Identity Leases have never been read, so which servers there are is not known (for 0.1s): list of "
+                 "leases: 500");
+    s.cluster.n = 1;
+    in_all_views(&s, "not known: the identity Leases have never been read");
     (void)snprintf(s.peers_off, sizeof(s.peers_off), "peer-ca-file is not configured");
     in_all_views(&s, "Peers are not used: peer-ca-file is not configured");
     in_all_views(&s, "not known: peers are not used");

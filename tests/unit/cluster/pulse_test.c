@@ -3,6 +3,7 @@
 #include "cluster/pulse.h"
 
 #include "base/changes.h"
+#include "base/clock.h"
 #include "cluster/cluster_view.h"
 #include "lib/tap.h"
 #include "sim/world.h"
@@ -210,6 +211,65 @@ static void leases_unread(void)
     changes_free(c);
 }
 
+static void count_host(void *arg, const char *host)
+{
+    *(unsigned *)arg += strcmp(host, "cp-b") == 0;
+}
+
+/* Who is away for long is not simply gone: its Lease is there. */
+static void missing(void)
+{
+    struct world w;
+    struct changes *c = start(&w);
+    struct kube_server *b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    unsigned n = 0;
+
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    kube_stop(b, false);
+    sim_run_ms(w.loop, 120000);
+    cluster_each_missing(w.cluster, count_host, &n);
+    ok(n == 0 && !look(&w, 1).missing, "two minutes: what it serves is known");
+    sim_run_ms(w.loop, 300000);
+    cluster_each_missing(w.cluster, count_host, &n);
+    ok(n == 1 && look(&w, 1).missing, "seven minutes: it is missing");
+    kube_put_lease(w.store, &(struct kube_lease){.name = "apiserver-aaaaaaaaaaaaaaaaaaaaaaaaaa",
+                                                 .hostname = "cp-b",
+                                                 .holder = "apiserver-aaaaaaaaaaaaaaaaaaaaaaaaaa_x",
+                                                 .address = "10.0.0.2:6443",
+                                                 .duration_s = 3600,
+                                                 .renew_us = clock_wall_us()});
+    sim_run_ms(w.loop, 1000);
+    n = 0;
+    cluster_each_missing(w.cluster, count_host, &n);
+    is_u64(n, 0, "nobody misses what was left behind by who is there under another ID");
+    world_end(&w);
+    changes_free(c);
+}
+
+static void leases_never_read(void)
+{
+    struct world w;
+    struct cluster_view v;
+    struct changes *c = start(&w);
+
+    kube_forbid(w.local, "/apis/coordination.k8s.io", 403);
+    world_start(&w);
+    sim_run_ms(w.loop, 3000);
+    ok(cluster_leases_never(w.cluster) != NULL && cluster_view_take(w.cluster, &v) && v.leases_never, "not one: %s",
+       v.leases_failure);
+    cluster_view_free(&v);
+    kube_forbid(w.local, NULL, 0);
+    sim_run_ms(w.loop, 60000);
+    ok(cluster_leases_never(w.cluster) == NULL, "but then");
+    kube_forbid(w.local, "/apis/coordination.k8s.io", 403);
+    sim_server_break(kube_sim(w.local));
+    sim_run_ms(w.loop, 60000);
+    ok(cluster_leases_never(w.cluster) == NULL, "once is not never");
+    world_end(&w);
+    changes_free(c);
+}
+
 static void memory(void)
 {
     struct cluster_view v;
@@ -236,6 +296,8 @@ int main(void)
     leads_elsewhere();
     off();
     leases_unread();
+    missing();
+    leases_never_read();
     memory();
     return tap_end();
 }

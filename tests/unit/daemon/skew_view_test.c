@@ -215,11 +215,10 @@ static void partly(struct insight *insight)
         "],\"schemas\":[]}",
         "verbs and subresources");
     o.upgrade = true;
-    check(
-        &o,
-        "{\"hours\":24,\"countedSeconds\":0.0,\"notedSeconds\":0.0,\"askersForgotten\":0,\"unread\":[],\"resources\":[],\"partly\":[" LACKING
-        "]}",
-        "of an upgrade, too");
+    check(&o,
+          "{\"hours\":24,\"countedSeconds\":0.0,\"notedSeconds\":0.0,\"askersForgotten\":0,\"unread\":[],\"resources\":"
+          "[],\"partly\":[" LACKING "]}",
+          "of an upgrade, too");
     served_unref(s);
     s = world_of(DEPLOYMENTS("\"get\",\"delete\"", ""), DEPLOYMENTS("\"delete\",\"get\"", ""), none, 2);
     o = (struct skew_view_opts){.served = s,
@@ -249,7 +248,8 @@ static void no_room(struct insight *insight)
     o.most_bytes = 1;
     o.upgrade = true;
     check(&o,
-          "{\"hours\":24,\"countedSeconds\":0.0,\"notedSeconds\":0.0,\"askersForgotten\":0,\"unread\":[\"p2\"],\"resources\":[],"
+          "{\"hours\":24,\"countedSeconds\":0.0,\"notedSeconds\":0.0,\"askersForgotten\":0,\"unread\":[\"p2\"],"
+          "\"resources\":[],"
           "\"partly\":[],\"rowsLeftOut\":2}",
           "room for none");
     served_unref(s);
@@ -304,7 +304,8 @@ static void upgrade(struct insight *insight)
     check(
         &(struct skew_view_opts){
             .served = s, .askers = insight_askers(insight), .most_bytes = ROOM, .uneven_ms = 700, .upgrade = true},
-        "{\"hours\":24,\"countedSeconds\":0.5,\"notedSeconds\":0.5,\"askersForgotten\":0,\"unread\":[\"p2\"],\"resources\":[{\"group\":"
+        "{\"hours\":24,\"countedSeconds\":0.5,\"notedSeconds\":0.5,\"askersForgotten\":0,\"unread\":[\"p2\"],"
+        "\"resources\":[{\"group\":"
         "\"new\",\"version\":\"v1\",\"resource\":"
         "\"news\",\"servedBy\":\"new\",\"servers\":[\"p0\",\"p1\"],\"lackedBy\":[\"cp-a\"],\"requests\":0,"
         "\"requestsLately\":0,\"askers\":[]},"
