@@ -290,12 +290,9 @@ int app_run(struct app *a)
 /* In reverse order of construction; any part may be missing when construction failed. */
 void app_free(struct app *a)
 {
-    if (a->heartbeat != NULL)
-        loop_timer_free(a->heartbeat);
-    if (a->address_retry != NULL)
-        loop_timer_free(a->address_retry);
-    if (a->drain_step != NULL)
-        loop_timer_free(a->drain_step);
+    loop_timer_free(a->heartbeat);
+    loop_timer_free(a->address_retry);
+    loop_timer_free(a->drain_step);
     operate_close(a);
     reload_free(a->reload);
     observe_free(a);
@@ -303,13 +300,10 @@ void app_free(struct app *a)
         front_free(a->front);
     if (a->proxy != NULL)
         proxy_free(a->proxy);
-    if (a->cluster != NULL)
-        cluster_free(a->cluster);
-    if (a->around.local != NULL)
-        origin_unref(a->around.local);
+    cluster_free(a->cluster);
+    origin_unref(a->around.local);
     wire_etcd_free(&a->around);
-    if (a->back != NULL)
-        back_free(a->back);
+    back_free(a->back);
     wire_networks_free(a->around.networks);
     trust_free(&a->trust);
     file_watch_free(a->watch);

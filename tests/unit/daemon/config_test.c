@@ -363,6 +363,32 @@ static void test_table(void)
     }
 }
 
+static size_t times(const char *text, const char *word)
+{
+    size_t n = 0;
+
+    while ((text = strstr(text, word)) != NULL) {
+        text++;
+        n++;
+    }
+    return n;
+}
+
+static void test_print_mdoc(void)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+
+    if (f == NULL)
+        tap_bail("no memory");
+    options_print_mdoc(f);
+    fclose(f);
+    ok(times(text, "\n.Bl ") > 3 && times(text, "\n.Bl ") == times(text, "\n.El\n"), "each list of the manual ends");
+    ok(strcmp(text + n - 5, "\n.El\n") == 0, "also the last");
+    free(text);
+}
+
 int main(void)
 {
     (void)snprintf(path, sizeof(path), "/tmp/mvproxy-config-test-%ld", (long)getpid());
@@ -374,6 +400,7 @@ int main(void)
     test_dump_round_trip();
     test_restart_needed();
     test_table();
+    test_print_mdoc();
     (void)unlink(path);
     return tap_end();
 }

@@ -177,6 +177,9 @@ static void test_files(void)
     load("a certificate that does not exist",
          TLS "          clientCert: /nonexistent/c\n          clientKey: /dev/null\n",
          ":11:23: clientCert: /nonexistent/c: No such file or directory\n");
+    load("a bundle that does not exist",
+         TLS "          clientCert: /dev/null\n          clientKey: /dev/null\n          caBundle: /nonexistent/ca\n",
+         ":13:21: caBundle: /nonexistent/ca: No such file or directory\n");
     load("also in a selection that is not used",
          ONE("cluster") "    proxyProtocol: HTTPConnect\n    transport:\n      tcp: {url: \"https://h:1\", tlsConfig: "
                         "{clientCert: "

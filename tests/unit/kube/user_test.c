@@ -301,8 +301,20 @@ static void test_scarce_memory(void)
     is_u64(wrong, 0, "each whole, or refused for want of memory");
 }
 
+/* One name for each: what stands behind it in memory is none. */
+static void test_standard(void)
+{
+    const struct user_headers *h = user_headers_default();
+
+    ok(h->n_username == 1 && slice_eq(h->username[0], SLICE_LIT("X-Remote-User")), "the user's name");
+    ok(h->n_group == 1 && slice_eq(h->group[0], SLICE_LIT("X-Remote-Group")), "a group");
+    ok(h->n_extra_prefix == 1 && slice_eq(h->extra_prefix[0], SLICE_LIT("X-Remote-Extra-")), "an extra");
+    is_u64(h->n_uid, 0, "the UID only where it is configured");
+}
+
 int main(void)
 {
+    test_standard();
     struct arena *a = arena_new(1 << 20);
 
     test_scarce_memory();

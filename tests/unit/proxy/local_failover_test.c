@@ -184,6 +184,7 @@ static void stopping(const char *request, const char *body)
     ok(has(conn(&w.peers[0], 0), body), "it has not looked at it: the peer gets it, body and all");
     ok(!got(c, "HTTP/1.1"), "the client hears nothing yet");
     is_u64(w.local_failures, 1, "the cluster hears of it");
+    is_int(w.local_state, READINESS_READY, "and not that it is away");
     say(conn(&w.peers[0], 0), OK_ANSWER);
     ok(has(c, "HTTP/1.1 200 ") && got(c, "X-Mvproxy-Served-By: apiserver-b"), "answered by the peer");
     world_close(&w);

@@ -103,6 +103,7 @@ static void denied_here(void)
     world_know(&w);
     world_refreshed(&w);
     ok(has(c, "HTTP/1.1 503 ") && has(c, "Retry-After: "), "not served: 503, and the other one may ask elsewhere");
+    is_double(world_metric(&w, "mvproxy_unavailable_requests_total", NULL), 1, "counted");
     is_u64(w.peers[0].n_conns, 0, "never sent on again");
     world_close(&w);
 }
