@@ -47,7 +47,15 @@ static bool may_come_from_others(const struct schema_merge *m, const struct sche
            (!schema_path_names(e->path, &group, &version) || !m->excluded(m->arg, group, version));
 }
 
-/* The next entry of `other` from *i on that the base lacks; both are sorted, *b is the place in the base. */
+static bool is_outdone(const struct schema_merge *m, const struct schema_index *other, struct slice path)
+{
+    struct slice group, version;
+
+    return m->outdone != NULL && schema_path_names(path, &group, &version) && m->outdone(m->arg, other, group, version);
+}
+
+/* The next entry of `other` from *i on that the base lacks, or has less in; both are sorted, *b is the place in the
+ * base. */
 static const struct schema_entry *next_lacking(const struct schema_merge *m, const struct schema_index *other,
                                                size_t *i, size_t *b)
 {
@@ -57,7 +65,7 @@ static const struct schema_entry *next_lacking(const struct schema_merge *m, con
 
         while (*b < schema_index_count(m->base) && (d = slice_cmp(schema_index_at(m->base, *b)->path, e->path)) < 0)
             (*b)++;
-        if (*b < schema_index_count(m->base) && d == 0)
+        if (*b < schema_index_count(m->base) && d == 0 && !is_outdone(m, other, e->path))
             continue;
         if (may_come_from_others(m, e))
             return e;
@@ -167,7 +175,10 @@ bool schema_merge_write(const struct schema_merge *m, struct buf *out)
         e = schema_index_at(m->base, b);
         while (a < more.n && slice_cmp(more.at[a].entry->path, e->path) < 0)
             put_added(out, more.at[a++].entry, &first);
-        put_own(out, e, &first);
+        if (a < more.n && slice_eq(more.at[a].entry->path, e->path))
+            put_added(out, more.at[a++].entry, &first);
+        else
+            put_own(out, e, &first);
     }
     while (a < more.n)
         put_added(out, more.at[a++].entry, &first);

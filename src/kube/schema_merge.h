@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One `/openapi/v3` out of several servers': what the first has, and of the others what it lacks. The answer is as
+ * One `/openapi/v3` out of several servers': what the first has, and of the others what it lacks: a
+ * path, or resources in it, which its schemas do not describe then. The answer is as
  * kube-openapi writes it: compact, paths in bytewise order, no line feed at the end.
  */
 #ifndef MVPROXY_KUBE_SCHEMA_MERGE_H
@@ -15,6 +16,8 @@ struct schema_merge {
     size_t n_others;
     /* Never from others. `arg` is given to it. */
     bool (*excluded)(void *arg, struct slice group, struct slice version);
+    /* Whether the base's schemas of a version lack resources, and the other's none that anybody has. NULL: never. */
+    bool (*outdone)(void *arg, const struct schema_index *other, struct slice group, struct slice version);
     void *arg;
 };
 

@@ -90,6 +90,34 @@ static bool is_excluded(void *arg, struct slice group, struct slice version)
     return served_excluded(arg, group, version);
 }
 
+static size_t n_resources(const struct disco *d, enum served_half half, struct slice group, struct slice version)
+{
+    const struct disco_doc *doc = half_of(d, half);
+    const struct disco_version *v = doc == NULL ? NULL : disco_doc_version(doc, group, version);
+
+    return v == NULL ? 0 : v->n_resources;
+}
+
+/* The merged version has each resource that somebody has: who has as many has all of them. */
+static bool is_outdone(void *arg, const struct schema_index *other, struct slice group, struct slice version)
+{
+    const struct served *s = arg;
+    enum served_half half = group.n == 0 ? SERVED_CORE : SERVED_APIS;
+    const struct disco_doc *merged = served_merged_doc(s, half);
+    const struct disco_version *all = merged == NULL ? NULL : disco_doc_version(merged, group, version);
+
+    if (all == NULL || n_resources(served_local_disco(s), half, group, version) >= all->n_resources)
+        return false;
+    for (size_t i = 0; i < served_n_peers(s); i++) {
+        const struct served_peer *p = served_peer_at(s, i);
+
+        if (p->life == SERVED_LIVE && schema_index_digest(p->schemas) == schema_index_digest(other) &&
+            n_resources(p->disco, half, group, version) == all->n_resources)
+            return true;
+    }
+    return false;
+}
+
 /* Most servers say the very same: one of them is enough. */
 static void add_schemas(struct schema_merge *m, const struct schema_index **others, const struct schema_index *x)
 {
@@ -110,7 +138,8 @@ static bool gather_schemas(const struct job *j, const struct schema_index *base,
     size_t n = served_n_peers(j->served);
     const struct schema_index **others = arena_alloc(exchange_arena(j->x), (n + 1) * sizeof(*others));
 
-    *m = (struct schema_merge){.base = base, .others = others, .excluded = is_excluded, .arg = j->served};
+    *m = (struct schema_merge){
+        .base = base, .others = others, .excluded = is_excluded, .outdone = is_outdone, .arg = j->served};
     if (others == NULL)
         return false;
     add_schemas(m, others, served_local_schemas(j->served));

@@ -10,7 +10,9 @@ from fixture import check, equal, until
 INDEX = "/openapi/v3"
 NEW = "apis/resource.k8s.io/v1"  # 1.34 has it, 1.33 does not
 BOTH = "apis/apps/v1"
-EXTRA = {"a": [{"group": "old.example.io", "version": "v1", "resource": "things", "kind": "Thing"}]}
+MORE = "apis/batch/v1"  # both have it, 1.34 with one resource more
+EXTRA = {"a": [{"group": "old.example.io", "version": "v1", "resource": "things", "kind": "Thing"}],
+         "b": [{"group": "batch", "version": "v1", "resource": "gadgets", "kind": "Gadget"}]}
 BOB = {"Authorization": "Bearer token-root"}
 
 
@@ -30,6 +32,12 @@ def paths(world, name="a", direct=False):
     return {path: item["serverRelativeURL"] for path, item in answer.json()["paths"].items()}
 
 
+def resources(world, name, path):
+    """Of the group/version at this path of the index, as that server itself has them."""
+    answer = world.ask("GET", "/" + path, name=name, direct=True)
+    return {r["name"] for r in answer.json()["resources"] if "/" not in r["name"]} if answer.status == 200 and path.count("/") > 0 else set()
+
+
 def served_by(answer):
     return answer.header("X-Mvproxy-Served-By")
 
@@ -39,8 +47,11 @@ def test_index(world):
     own, other, merged = paths(world, direct=True), paths(world, "b", direct=True), paths(world)
     equal(set(merged), set(own) | set(other), "paths")
     check(own[BOTH] != other[BOTH], "the premise: hashes differ")
-    equal({p: u for p, u in merged.items() if p in own}, own, "the local server's own")
+    richer = {p for p in own if p in other and resources(world, "a", p) < resources(world, "b", p)}
+    equal({p: u for p, u in merged.items() if p in own}, {p: other[p] if p in richer else u for p, u in own.items()}, "the local server's own")
     equal({p: u for p, u in merged.items() if p not in own}, {p: u for p, u in other.items() if p not in own}, "the peer's")
+    check(MORE in richer and BOTH not in richer and own[MORE] != other[MORE], "of a version in which it lacks a resource the peer's", richer)
+    equal(paths(world, "b")[MORE], other[MORE], "where nothing is lacking the own")
     answer = index(world)
     equal(answer.body, b'{"paths":{' + answer.body[10:], "compact")
     equal(list(answer.json()["paths"]), sorted(merged), "in order")
@@ -71,7 +82,7 @@ def test_documents(world):
             equal(answer.header("ETag").strip('"'), url.split("=")[1], "the hash is the tag")
             equal(answer.header("Cache-Control"), "public, immutable", "Cache-Control")
             check(answer.header("Expires"), "Expires")
-            check(bool(served_by(answer)) == (path not in paths(world, name, direct=True)), path)
+            check(bool(served_by(answer)) == (paths(world, name, direct=True).get(path) != url), path)
 
 
 def test_another_hash(world):
@@ -147,7 +158,7 @@ def test_peer_away(world):
 
 def test_alike(world):
     """servers of one release: nothing is added, and the local server's answer is not touched"""
-    world.sim.restart_server("a", profile="v1.34", extra=[])
+    world.sim.restart_server("a", profile="v1.34", extra=EXTRA["b"])
     until(lambda: NEW in paths(world, direct=True) and world.ask("GET", INDEX).body == index(world, direct=True).body, "the same")
     equal(index(world).header("ETag"), index(world, direct=True).header("ETag"), "the server's own tag")
 

@@ -112,9 +112,39 @@ static void test_bounds(void)
     schema_index_unref(one);
 }
 
+/* Of apis/b/v1 the second server has all resources that there are. */
+static bool outdone(void *arg, const struct schema_index *other, struct slice group, struct slice version)
+{
+    return other == arg && slice_eq(group, SLICE_LIT("b")) && slice_eq(version, SLICE_LIT("v1"));
+}
+
+static void test_outdone(void)
+{
+    struct schema_index *base = parse(ITEM("apis/a/v1", "A") "," ITEM("apis/b/v1", "A") "," ITEM("apis/c/v1", "A")),
+                        *one = parse(ITEM("apis/b/v1", "B")),
+                        *two = parse(ITEM("apis/a/v1", "C") "," ITEM("apis/b/v1", "C"));
+    const struct schema_index *others[] = {one, two};
+    struct schema_merge m = {
+        .base = base, .others = others, .n_others = 2, .excluded = excluded, .outdone = outdone, .arg = two};
+    struct buf out;
+
+    buf_init(&out, 1 << 20);
+    ok(schema_merge_adds(&m) && schema_merge_write(&m, &out), "of the same paths another one knows more");
+    is_slice(buf_slice(&out),
+             "{\"paths\":{" ITEM("apis/a/v1", "A") "," ITEM("apis/b/v1", "C") "," ITEM("apis/c/v1", "A") "}}",
+             "its hash takes the place of the base's");
+    m.n_others = 1;
+    ok(!schema_merge_adds(&m), "nobody else's");
+    buf_free(&out);
+    schema_index_unref(base);
+    schema_index_unref(one);
+    schema_index_unref(two);
+}
+
 int main(void)
 {
     test_rows();
+    test_outdone();
     test_bounds();
     return tap_end();
 }
