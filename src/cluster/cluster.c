@@ -93,7 +93,10 @@ static void on_readiness(void *arg)
     bool ready = s == READINESS_READY;
 
     changes_add(c->o.changes, ready ? CHANGE_RECOVERED : CHANGE_FAILED, c->hostname, "the local kube-apiserver is %s%s",
-                readiness_name(s), ready ? "" : ": peers take over what they serve");
+                readiness_name(s),
+                ready                     ? ""
+                : cluster_peers_answer(c) ? ": peers take over what they serve"
+                                          : ", and no peer answers for it");
     metric_set(c->metrics.failing_over, ready ? 0 : 1);
     /* It may be another version; the pauses before the next attempts have grown while it was away. */
     if (!ready)

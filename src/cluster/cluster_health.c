@@ -99,8 +99,9 @@ void cluster_local_describe(struct cluster *c, char *text, size_t n)
     else if (s == READINESS_READY)
         (void)snprintf(text, n, "not needed: the local API server answers");
     else
-        (void)snprintf(text, n, "active for %s: the local API server is %s",
-                       duration_text(readiness_age_ms(c->readiness), age), readiness_name(s));
+        (void)snprintf(text, n, "active for %s: the local API server is %s%s",
+                       duration_text(readiness_age_ms(c->readiness), age), readiness_name(s),
+                       cluster_peers_answer(c) ? "" : ", and no peer answers for it");
 }
 
 bool cluster_local_reachable(struct cluster *c, char *reason, size_t n)

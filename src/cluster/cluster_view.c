@@ -32,6 +32,14 @@ static void take_pulse(struct cluster_server *s, const struct server *from)
     s->failing = v.state == PULSE_UNREACHABLE;
 }
 
+static void count_doc(struct cluster_server *s, const struct disco_doc *d)
+{
+    if (d == NULL)
+        return;
+    s->groups += disco_doc_n_groups(d);
+    s->resources += disco_doc_n_resources(d);
+}
+
 /* A server that does not answer at all has no other trouble that would matter more. */
 static void take_discovery(struct cluster_server *s, const struct server *from)
 {
@@ -47,8 +55,8 @@ static void take_discovery(struct cluster_server *s, const struct server *from)
     s->discovery_ms = refresh_age_ms(r);
     s->reads = refresh_polls(r);
     if (refresh_disco(r) != NULL) {
-        s->groups = disco_doc_n_groups(disco_apis(refresh_disco(r)));
-        s->resources = disco_doc_n_resources(disco_apis(refresh_disco(r)));
+        count_doc(s, disco_core(refresh_disco(r)));
+        count_doc(s, disco_apis(refresh_disco(r)));
     }
     error = refresh_last_failure(r, &error_ms);
     if (s->failing || error == NULL || (s->error != NULL && s->error_ms < error_ms && refresh_failure(r) == NULL))

@@ -34,7 +34,7 @@ struct cluster_server {
     uint64_t lease_ms;        /* since its Lease was seen to change; UINT64_MAX: never */
     uint64_t discovery_ms;    /* since its discovery was last confirmed; UINT64_MAX: never read */
     uint64_t reads;           /* of its discovery, whatever came of them */
-    size_t groups, resources; /* as far as known */
+    size_t groups, resources; /* as far as known, the core group among them */
     const char *error;        /* the last; NULL: there was none */
     uint64_t error_ms;        /* how long ago; if it fails or is ejected: for how long this very one */
     bool failing;             /* the error is what is the matter now */

@@ -21,17 +21,23 @@ static void log_pulse(const struct server *s, const struct pulse_view *v, enum p
               LT("version", v->says->binary));
 }
 
-static void say_pulse(const struct server *s, const struct pulse_view *v, enum pulse_state before)
+static void say_pulse(struct server *s, const struct pulse_view *v, enum pulse_state before)
 {
+    bool upgraded = s->said.binary[0] != '\0' && strcmp(s->said.binary, v->says->binary) != 0;
+
     if (v->state == PULSE_UNREACHABLE)
         changes_add(s->o.changes, CHANGE_FAILED, name(s), "does not answer: %s", v->failure);
     else if (before == PULSE_UNREACHABLE)
-        changes_add(s->o.changes, CHANGE_RECOVERED, name(s), "answers again, %s", v->says->binary);
+        changes_add(s->o.changes, CHANGE_RECOVERED, name(s), "answers again, %s%s%s", v->says->binary,
+                    upgraded ? ", before " : "", upgraded ? s->said.binary : "");
     else
-        changes_add(s->o.changes, before == PULSE_UNKNOWN ? CHANGE_CAME : CHANGE_CHANGED, name(s), "is %s%s%s",
+        changes_add(s->o.changes, before == PULSE_UNKNOWN ? CHANGE_CAME : CHANGE_CHANGED, name(s), "is %s%s%s%s%s",
                     v->says->binary[0] == '\0' ? "there" : v->says->binary,
-                    v->says->emulated[0] == '\0' ? "" : ", emulates ", v->says->emulated);
+                    v->says->emulated[0] == '\0' ? "" : ", emulates ", v->says->emulated, upgraded ? ", before " : "",
+                    upgraded ? s->said.binary : "");
     log_pulse(s, v, before);
+    if (v->state == PULSE_ANSWERS && v->says->binary[0] != '\0')
+        s->said = *v->says;
 }
 
 /* Discovery is polled as well: what is believed of it hangs on that, and on nothing that a pulse says. */
@@ -57,12 +63,13 @@ static size_t servers(void *arg)
 static void on_news(void *arg, const struct disco_news *n)
 {
     const struct server *s = arg;
+    bool gone = n->gone[0] != '\0', came = n->came[0] != '\0', changed = n->changed[0] != '\0';
 
-    if (n->came[0] == '\0' && n->gone[0] == '\0' && n->changed[0] == '\0')
+    if (!gone && !came && !changed)
         return;
-    changes_add(s->o.changes, CHANGE_CHANGED, name(s), "serves another set of APIs:%s%s%s%s%s%s",
-                n->gone[0] == '\0' ? "" : " gone ", n->gone, n->came[0] == '\0' ? "" : " new ", n->came,
-                n->changed[0] == '\0' ? "" : " changed ", n->changed);
+    changes_add(s->o.changes, CHANGE_CHANGED, name(s), "serves another set of APIs:%s%s%s%s%s%s%s%s",
+                gone ? " gone: " : "", n->gone, gone && came ? ";" : "", came ? " new: " : "", n->came,
+                (gone || came) && changed ? ";" : "", changed ? " changed: " : "", n->changed);
 }
 
 static void on_polled(void *arg, bool ok, bool changed)

@@ -34,6 +34,7 @@ struct server {
     struct refresh *discovery;
     struct schemas *schemas;
     struct pulse *pulse;
+    struct version said; /* the last version that was told of; empty texts before */
 };
 
 /* NULL when out of memory. Asks nobody without an origin. */

@@ -2,6 +2,8 @@
 /* A server that dies, or comes back, is noticed within two seconds, whatever it is and however it dies. */
 #include "cluster/pulse.h"
 
+#include <stdio.h>
+
 #include "base/changes.h"
 #include "base/clock.h"
 #include "cluster/cluster_view.h"
@@ -70,6 +72,43 @@ static void dies(enum sim_fault fault, bool local)
     ok(look(&w, !local).answers == PULSE_ANSWERS, "%s is back", name);
     ok(look(&w, !local).error != NULL, "the last error is still known");
     ok(is_told(c, CHANGE_RECOVERED, name), "in the list, too");
+    world_end(&w);
+    changes_free(c);
+}
+
+static const char *told_of(const struct changes *c, enum change_kind kind)
+{
+    const struct change *x;
+
+    for (size_t i = 0; (x = changes_at(c, false, i)) != NULL; i++)
+        if (x->kind == kind)
+            return x->text;
+    return "nothing";
+}
+
+/* The core group counts, as it does for skew; an upgrade is told as one. */
+static void upgraded(void)
+{
+    struct world w;
+    struct changes *c = start(&w);
+    struct kube_server *b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    char want[128];
+
+    kube_set_core(w.local, "v1:pods,nodes");
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    sim_run_ms(w.loop, SOON_MS);
+    is_u64(look(&w, 0).groups, 2, "apps and core");
+    is_u64(look(&w, 0).resources, 4, "two resources of each");
+    (void)snprintf(want, sizeof(want), ", before %s", look(&w, 1).version);
+    kube_stop(b, false);
+    sim_run_ms(w.loop, SOON_MS);
+    kube_set_minor(b, 99);
+    kube_start(b, 0);
+    sim_run_ms(w.loop, SOON_MS);
+    ok(strstr(told_of(c, CHANGE_RECOVERED), want) != NULL &&
+           strstr(told_of(c, CHANGE_RECOVERED), "again, v1.99.") != NULL,
+       "from which version to which: %s", told_of(c, CHANGE_RECOVERED));
     world_end(&w);
     changes_free(c);
 }
@@ -292,6 +331,7 @@ int main(void)
     dies(SIM_HANG, true);
     dies(SIM_HANG, false);
     hangs_at_any_time();
+    upgraded();
     ages();
     leads_elsewhere();
     off();

@@ -49,10 +49,29 @@ static void restart(void)
     sim_run_ms(w.loop, POLLS_MS);
     is_state(&w, READINESS_STARTING, "it answers, but is not ready");
     cluster_local_describe(w.cluster, text, sizeof(text));
-    ok(strstr(text, "active for ") != NULL && strstr(text, "starting") != NULL, "said so: %s", text);
+    ok(strstr(text, "active for ") != NULL && strstr(text, "starting") != NULL && strstr(text, "no peer") == NULL,
+       "said so: %s", text);
     kube_forbid(w.local, NULL, 0);
     sim_run_ms(w.loop, POLLS_MS);
     is_state(&w, READINESS_READY, "now it is");
+    world_end(&w);
+}
+
+/* Nobody takes over: that is not said, then. */
+static void alone(void)
+{
+    struct world w;
+    char text[100];
+
+    world_init(&w, WORLD_BASE);
+    w.opts.pulse = true;
+    w.opts.local_failover = true;
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    kube_stop(w.local, false);
+    sim_run_ms(w.loop, SOON_MS);
+    cluster_local_describe(w.cluster, text, sizeof(text));
+    ok(strstr(text, "active for ") != NULL && strstr(text, ", and no peer answers for it") != NULL, "alone: %s", text);
     world_end(&w);
 }
 
@@ -199,6 +218,7 @@ int main(void)
 {
     invalidated_often();
     restart();
+    alone();
     restart_unseen();
     readyz_hangs();
     nothing_happened();
