@@ -541,8 +541,6 @@ struct publish *publish_new(const struct publish_opts *o)
 
 void publish_free(struct publish *p)
 {
-    if (p == NULL)
-        return;
     loop_defer_cancel(p->o.loop, &p->turn);
     loop_timer_free(p->timer);
     loop_timer_free(p->again);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Peer endpoint records: stories of an etcd that changes its mind, its leader, its shape, or is not there. */
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "base/log.h"
 #include "base/metric.h"
 #include "lib/tap.h"
 #include "sim/sim_etcd.h"
@@ -571,6 +573,31 @@ static void restored(void)
     end(&s, 1);
 }
 
+/* A line of the log when the record is published, and none when it is renewed. */
+static void said_once(void)
+{
+    static const char line[] = "Publishing the peer endpoint record of this server";
+    struct story s;
+    char *text = NULL, *at;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+
+    if (f == NULL)
+        tap_bail("no memory");
+    begin(&s, 1);
+    log_set_stream(f);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 600000);
+    log_flush();
+    log_set_stream(stderr);
+    fclose(f);
+    at = strstr(text, line);
+    ok(at != NULL && strstr(at, "ip=\"10.0.0.11\"") != NULL, "said");
+    ok(at != NULL && strstr(at + 1, line) == NULL, "once");
+    free(text);
+    end(&s, 1);
+}
+
 int main(void)
 {
     precedence();
@@ -591,5 +618,6 @@ int main(void)
     wrong_cluster();
     moved();
     restored();
+    said_once();
     return tap_end();
 }
