@@ -27,11 +27,25 @@ mount --bind /mnt/etc /etc
 cat >/mnt/bin/systemctl <<'END'
 #!/bin/sh
 echo "$*" >>/mnt/told
-case "$*" in *is-active*) exit "$(cat /mnt/inactive)" ;; esac
+case "$*" in
+*is-active*) exit "$(cat /mnt/inactive)" ;;
+stop*)
+    [ -e /mnt/at-stop ] || cp /etc/kubernetes/manifests/kube-apiserver.yaml /mnt/at-stop 2>/dev/null
+    [ ! -e /mnt/slow ] || sleep 1
+    ;;
+disable*) [ ! -e /mnt/slow ] || sleep 1 ;;
+esac
 END
 cat >/mnt/bin/ss <<'END'
 #!/bin/sh
-grep -qs '^stop.* mvproxy.service' /mnt/told || echo LISTEN
+# The kube-apiserver on loopback (127.0.0.9) has ended when it is asked for a second time.
+case "$*" in
+*"src 127.0.0.9 "*)
+    [ -e /mnt/asked ] || echo LISTEN
+    touch /mnt/asked
+    ;;
+*"src "*) grep -qs '^stop.* mvproxy.service' /mnt/told || echo LISTEN ;;
+esac
 END
 printf '#!/bin/sh\\necho "Unable to connect to the server" >&2\\nexit 1\\n' >/mnt/bin/kubectl
 chmod +x /mnt/bin/*
@@ -52,7 +66,7 @@ def bypass():
     """The script, with a shorter patience."""
     path = os.path.join(tempfile.mkdtemp(prefix="mvproxy-leaving-"), "mvproxy-bypass")
     with open(os.path.join(TOP, "contrib", "kubeadm", "mvproxy-bypass"), encoding="utf-8") as source, open(path, "w", encoding="utf-8") as out:
-        out.write(source.read().replace("limit=120", "limit=60"))
+        out.write(source.read().replace("limit=120", "limit=60").replace("linger=10", "linger=1"))
     return path
 
 
@@ -88,9 +102,20 @@ def bypasses(script):
         tap.ok(done.returncode == 0 and "answers at 127.0.0.1:%d itself" % server.port in done.stdout and "# mvproxy-bypass: - --bind-address=127.0.0.1" in done.stdout,
                "without admin.conf, an API server that answers %d is seen" % status, done.stdout + done.stderr)
         for argument in ("--bind-address=::1", "--bind-address=[::1]", '"--bind-address=127.0.0.2"'):
-            done = run('manifest 127.0.0.1 "$3" "$2"\nbash "$1"\nbash "$1" --undo &\nback\nkill $! || true\ncat $manifest', script, str(server.port), argument)
+            done = run('manifest 127.0.0.1 "$3" "$2"\nbash "$1"\nbash "$1" --undo &\nback\nkill -KILL $! || true\ncat $manifest', script, str(server.port), argument)
             tap.ok("itself: after" in done.stdout and "    - " + argument in done.stdout, "%s is loopback, too, and comes back with --undo" % argument,
                    done.stdout + done.stderr)
+    done = run('manifest 127.0.0.1 --bind-address=127.0.0.9 "$2"\nbash "$1" || echo "failed $?"\nls /mnt/asked\ncat /mnt/at-stop', script, str(server.port))
+    tap.ok("/mnt/asked" in done.stdout and "# mvproxy-bypass: - --bind" in done.stdout and "failed" not in done.stdout,
+           "mvproxy is stopped when kube-apiserver has its new manifest, and has closed its port on loopback", done.stdout + done.stderr)
+    for when in ("disable", "stop"):
+        done = run('manifest 127.0.0.1 --bind-address=127.0.0.9 "$2"\ntouch /mnt/slow\nbash "$1" &\nuntil grep -q "^$3" /mnt/told; do sleep 0.05; done\n'
+                   'kill -TERM $!\nwait $! || echo "failed $?"\ncat /mnt/told $manifest', script, str(server.port), when)
+        tap.ok("# mvproxy-bypass: - --bind" in done.stdout and "\nstop" in done.stdout, "interrupted at %s: kube-apiserver gets its address all the same" % when,
+               done.stdout + done.stderr)
+    done = run('manifest 127.0.0.1 --bind-address=127.0.0.9 1\nbash "$1" &\nuntil grep -q "^stop" /mnt/told; do sleep 0.05; done\n'
+               'until kill -TERM $! 2>/dev/null && ! sleep 0.2; do kill -0 $! 2>/dev/null || break; done\nwait $! || echo "failed $?"', script)
+    tap.ok("failed 1" in done.stdout and "interrupted: mvproxy is stopped" in done.stderr, "interrupted while it waits: what is left to do is said", done.stdout + done.stderr)
     done = run('manifest 127.0.0.1 --bind-address=10.9.8.7 "$2"\nbash "$1" || echo "failed $?"\ncat /mnt/told $manifest', script, str(server.port))
     tap.ok("failed 1" in done.stdout and "stop" not in done.stdout and "nothing was stopped" in done.stderr and "- --bind-address=10.9.8.7" in done.stdout,
            "where it would not help nothing is stopped", done.stdout + done.stderr)
