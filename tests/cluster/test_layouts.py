@@ -7,10 +7,12 @@ real kube-controller-manager and kube-scheduler elect leaders there, and give up
 
 import contextlib
 import os
+import subprocess
 import time
 
 from harness import rolling, waiting
 from harness.api import ensure_namespace, expect, remove
+from harness.client import Client
 from harness.daemon import Daemon
 from harness.kubectl import kubeconfig
 from harness.node import PORT
@@ -132,6 +134,64 @@ def _layout(cluster, **options):
 def _leaders(pinned, client):
     """{daemon: who holds its Lease, how often it was taken}, both being leaders."""
     return {d: waiting.until(lambda d=d: _await_renewed(pinned, client, d, 1), d, 90) for d in ("kube-controller-manager", "kube-scheduler")}
+
+
+# As kube-vip gives and takes them, of either family; nobody's certificate has them.
+VIRTUAL = ("192.0.2.200", "2001:db8::200")
+
+
+def _move(verb, address):
+    subprocess.run(["ip", "address", verb, "%s/%d" % (address, 128 if ":" in address else 32), "dev", "lo"] + ["nodad"] * (":" in address and verb == "add"),
+                   check=True)
+
+
+def _at(cluster, address):
+    """A client that takes any name in the certificate, not any certificate."""
+    client = Client(address, PORT, cluster.pki.crt("ca"), **cluster.credentials("admin"))
+    client._tls.check_hostname = False  # pylint: disable=protected-access
+    return client
+
+
+def _is_served(client):
+    try:
+        return expect(client.get("/version"), 200).json()
+    except OSError:
+        return None
+
+
+def test_virtual_addresses(cluster):
+    """addresses of IPv4 and IPv6 that are not there at the start come, are served beside the node's, go while watches are open, and come again"""
+    node = cluster.nodes[0]
+    node.mvproxy.stop()
+    node.start_mvproxy(bind_address=[node.address, *VIRTUAL])
+    node.await_mvproxy()
+    try:
+        with node.proxied().watch_from_now("/api/v1/namespaces/default/configmaps") as old:
+            clients = [_at(cluster, address) for address in VIRTUAL]
+            assert [_is_served(c) for c in clients] == [None, None]
+            for turn in ("first", "again"):
+                for address in VIRTUAL:
+                    _move("add", address)
+                answers = [waiting.until(lambda c=c: _is_served(c), c.address) for c in clients]
+                assert answers == [expect(node.direct().get("/version"), 200).json()] * 2, answers
+                with clients[1].watch_from_now("/api/v1/namespaces/default/configmaps") as six:
+                    _move("del", VIRTUAL[0])
+                    assert _is_served(clients[0]) is None, "IPv4 is gone"
+                    expect(node.direct().request("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "virtual-" + turn}}), 201)
+                    for watch in (old, six):
+                        assert watch.event()["object"]["metadata"]["name"] == "virtual-" + turn
+                    expect(clients[1].get("/version"), 200)
+                _move("del", VIRTUAL[1])
+                assert _is_served(clients[1]) is None, "IPv6 is gone"
+                expect(node.proxied().get("/version"), 200)
+    finally:
+        for address in VIRTUAL:
+            subprocess.run(["ip", "address", "del", address, "dev", "lo"], capture_output=True, check=False)
+        for turn in ("first", "again"):
+            remove(node.direct(), "/api/v1/namespaces/default/configmaps/virtual-" + turn)
+        node.mvproxy.stop()
+        node.start_mvproxy()
+        node.await_mvproxy()
 
 
 def test_controllers_on_127_0_0_1(cluster):
