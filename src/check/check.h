@@ -20,10 +20,11 @@ struct check_opts {
     const char *silence;        /* not `before`, and nobody answers: why; NULL: it runs, and said: */
     struct json_object *status; /* as the control socket gives them; NULL: not asked */
     struct json_object *config;
-    pid_t pid;                /* of who gave them; 0: not known here */
-    const char *proc;         /* where this machine's /proc is; NULL: there */
-    const char *systemctl;    /* the program; NULL: no systemd runs here */
-    const char *pod_manifest; /* where that of a static pod would be; NULL: nowhere */
+    pid_t pid;                   /* of who gave them; 0: not known here */
+    const char *proc;            /* where this machine's /proc is; NULL: there */
+    const char *systemctl;       /* the program; NULL: no systemd runs here */
+    const char *pod_manifest;    /* where that of a static pod would be; NULL: nowhere */
+    const char *server_manifest; /* the text of kube-apiserver's, which root alone may read; NULL: there is none */
 };
 
 /* Takes as long as servers need to answer: half a minute at most for the local one and for each etcd, a minute and a

@@ -25,6 +25,7 @@ struct scene {
     struct arena *arena;   /* of the command line of the process */
     const char *file;      /* of the configuration; NULL: none */
     struct config *config; /* NULL: it is wrong */
+    bool of_process;       /* the file is gone, and that is what the process has */
     char hostname[256];
     struct trust trust;
     bool trusted; /* all of it could be loaded */

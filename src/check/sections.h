@@ -18,6 +18,9 @@ void section_identity(struct scene *s);
 void section_peers(struct scene *s);
 void section_etcd(struct scene *s);
 void section_host(struct scene *s);
+/* A part of the last one. */
+struct addresses;
+void section_kubeadm(struct scene *s, const struct addresses *ours);
 
 /*
  * The lines that the daemon's own checks write, "file:line:column: option: what is wrong: what to do", with "warning: "

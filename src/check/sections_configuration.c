@@ -14,6 +14,7 @@
 #include "daemon/flags.h"
 #include "daemon/options.h"
 #include "daemon/preflight.h"
+#include "daemon/yaml_file.h"
 
 enum { ARENA_BYTES = 8 << 20, ERRORS_BYTES = 256 << 10, COMMAND_LINE_BYTES = 256 << 10, VALUE_BYTES = 1 << 20 };
 
@@ -82,6 +83,54 @@ static void judge_readable(struct scene *s)
     buf_free(&errors);
 }
 
+/* What a process has, as it says it: the values are YAML. NULL: it does not. */
+static struct config *of_process(const struct scene *s)
+{
+    size_t n = json_object_is_type(s->opts->config, json_type_array) ? json_object_array_length(s->opts->config) : 0;
+    struct yaml_file yaml = {NULL, 0, false};
+    struct config *c = NULL;
+    struct buf text, errors;
+
+    buf_init(&text, VALUE_BYTES);
+    buf_init(&errors, ERRORS_BYTES);
+    for (size_t i = 0; i < n; i++) {
+        struct json_object *one = json_object_array_get_idx(s->opts->config, i);
+
+        if (sections_text(one, "origin")[0] != '\0')
+            buf_printf(&text, "%s: %s\n", sections_text(one, "name"), sections_text(one, "value"));
+    }
+    if (buf_len(&text) > 0 && yaml_file_parse("mvproxyctl config", buf_slice(&text), s->arena, &yaml, &errors))
+        c = config_load(NULL, yaml.settings, yaml.n, &errors);
+    buf_free(&errors);
+    buf_free(&text);
+    return c;
+}
+
+/* A process goes on without its file, and what it stands on can be looked at. */
+static bool load_of_process(struct scene *s)
+{
+    if (s->file == NULL || s->opts->status == NULL || access(s->file, F_OK) == 0 || s->arena == NULL)
+        return false;
+    s->config = of_process(s);
+    if (s->config == NULL)
+        return false;
+    findings_wrong(s->f, "configuration-valid",
+                   "put it back (mvproxyctl config has every value): neither a reload nor a start works without it",
+                   "%s is not there; what follows is about what the process has", s->file);
+    s->of_process = true;
+    return true;
+}
+
+static void find_hostname(struct scene *s)
+{
+    if (s->config->hostname_override[0] != '\0')
+        (void)snprintf(s->hostname, sizeof(s->hostname), "%s", s->config->hostname_override);
+    else if (sections_text(s->opts->status, "hostname")[0] != '\0') /* it may run where the host has another name */
+        (void)snprintf(s->hostname, sizeof(s->hostname), "%s", sections_text(s->opts->status, "hostname"));
+    else if (gethostname(s->hostname, sizeof(s->hostname) - 1) != 0)
+        s->hostname[0] = '\0';
+}
+
 static void load(struct scene *s, const struct flags *flags)
 {
     struct buf errors;
@@ -92,7 +141,10 @@ static void load(struct scene *s, const struct flags *flags)
                        "there is no configuration: %s is not there", s->opts->else_file);
         return;
     }
-
+    if (load_of_process(s)) {
+        find_hostname(s);
+        return;
+    }
     buf_init(&errors, ERRORS_BYTES);
     s->config = config_load(s->file, flags->settings, flags->n, &errors);
     if (s->config == NULL)
@@ -106,12 +158,7 @@ static void load(struct scene *s, const struct flags *flags)
     if (s->config == NULL)
         return;
     judge_readable(s);
-    if (s->config->hostname_override[0] != '\0')
-        (void)snprintf(s->hostname, sizeof(s->hostname), "%s", s->config->hostname_override);
-    else if (sections_text(s->opts->status, "hostname")[0] != '\0') /* it may run where the host has another name */
-        (void)snprintf(s->hostname, sizeof(s->hostname), "%s", sections_text(s->opts->status, "hostname"));
-    else if (gethostname(s->hostname, sizeof(s->hostname) - 1) != 0)
-        s->hostname[0] = '\0';
+    find_hostname(s);
 }
 
 /* ---- the process ---- */
@@ -149,7 +196,7 @@ static void compare(struct scene *s)
 {
     struct buf names, restart;
 
-    if (s->config == NULL || !json_object_is_type(s->opts->config, json_type_array))
+    if (s->config == NULL || s->of_process || !json_object_is_type(s->opts->config, json_type_array))
         return;
     buf_init(&names, ERRORS_BYTES);
     buf_init(&restart, ERRORS_BYTES);

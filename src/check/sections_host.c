@@ -409,4 +409,5 @@ void section_host(struct scene *s)
     check_backlog(s);
     check_ports(s, &ours);
     check_memory(s);
+    section_kubeadm(s, &ours);
 }

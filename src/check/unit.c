@@ -11,7 +11,7 @@
 #include "base/utf8.h"
 #include "check/command.h"
 
-#define PROPERTIES "LoadState,LimitNOFILE,User,StatusText,UnitFileState,TriggeredBy,ActiveState,SubState"
+#define PROPERTIES "LoadState,LimitNOFILE,User,StatusText,UnitFileState,TriggeredBy,ActiveState,SubState,ExecStartPre"
 
 enum { ANSWER_BYTES = 32 << 10, GROUP_BYTES = 4096, SYSTEMCTL_SECONDS = 10 };
 
@@ -56,6 +56,11 @@ static struct slice property(struct slice all, const char *name)
     return SLICE_NONE;
 }
 
+static bool slice_has(struct slice text, const char *word)
+{
+    return text.n > 0 && memmem(text.p, text.n, word, strlen(word)) != NULL;
+}
+
 static void copy(char *out, size_t room, struct slice text)
 {
     (void)snprintf(out, room, "%.*s", (int)(text.n < room ? text.n : room - 1), text.n == 0 ? "" : text.p);
@@ -85,6 +90,7 @@ static void read_properties(struct slice all, struct unit *out)
     if (!slice_eq(active, SLICE_LIT("active")))
         copy(out->status, sizeof(out->status), property(all, "StatusText"));
     /* Started by its socket it needs not be enabled itself. */
+    out->gives_leave = slice_has(property(all, "ExecStartPre"), "setfacl");
     out->disabled =
         slice_eq(property(all, "UnitFileState"), SLICE_LIT("disabled")) && property(all, "TriggeredBy").n == 0;
 }

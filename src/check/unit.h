@@ -16,6 +16,7 @@ struct unit {
     char status[UNIT_STATUS_BYTES]; /* what it said last, unless it runs */
     bool failing;                   /* started, and does not stay */
     bool disabled;                  /* nothing starts it at the next boot */
+    bool gives_leave;               /* it sets ACLs before it starts */
     uint64_t descriptors;           /* UINT64_MAX: no limit; 0: not told */
 };
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "check/check.h"
 #include "ctl/client.h"
 #include "ctl/show.h"
@@ -21,8 +22,10 @@
 #define SYSTEMCTL "/usr/bin/systemctl"
 /* As docs/kubeadm.md has it. */
 #define POD_MANIFEST "/etc/kubernetes/manifests/mvproxy.yaml"
+/* As kubeadm has it. */
+#define SERVER_MANIFEST "/etc/kubernetes/manifests/kube-apiserver.yaml"
 
-enum { REPORT_BYTES = 16 << 20, USER_BYTES = 256 };
+enum { REPORT_BYTES = 16 << 20, USER_BYTES = 256, MANIFEST_BYTES = 64 << 10 };
 
 static bool shows_utf8(void)
 {
@@ -81,12 +84,25 @@ static void ask_process(const struct check_command *o, struct check_opts *opts, 
     }
 }
 
+/* Before root's rights are given up. NULL: it is not there. */
+static char *read_manifest(void)
+{
+    FILE *f = fopen(SERVER_MANIFEST, "re");
+    char *text = f == NULL ? NULL : mem_zalloc(MANIFEST_BYTES);
+
+    if (text != NULL)
+        text[fread(text, 1, MANIFEST_BYTES - 1, f)] = '\0';
+    if (f != NULL)
+        fclose(f);
+    return text;
+}
+
 int check_command(const struct check_command *o)
 {
     struct check_opts opts = {.config_file = o->config_file, .user = SERVICE_USER, .before = o->before};
     struct printing p = {.f = findings_new(), .utf8 = shows_utf8()};
     FILE *nowhere = fopen("/dev/null", "w");
-    char user[USER_BYTES];
+    char user[USER_BYTES], *manifest = read_manifest();
     struct err err;
     int status;
 
@@ -95,6 +111,7 @@ int check_command(const struct check_command *o)
     err_clear(&err);
     if (!o->before)
         ask_process(o, &opts, user, &err);
+    opts.server_manifest = manifest;
     opts.else_file = o->else_file;
     opts.pod_manifest = POD_MANIFEST;
     opts.systemctl = access(SYSTEMD_RUNS, F_OK) == 0 ? SYSTEMCTL : NULL;
@@ -106,6 +123,7 @@ int check_command(const struct check_command *o)
     status = findings_exit_status(p.f);
     findings_free(p.f);
     buf_free(&p.out);
+    mem_free(manifest);
     json_object_put(opts.status);
     json_object_put(opts.config);
     if (nowhere != NULL)

@@ -328,6 +328,21 @@ def test_file_differs(world):
     equal(ctl(world, [])[0], 0, "as before")
 
 
+def test_file_gone(world):
+    """the file is gone and the process goes on: that is what is wrong, and all else is examined by what the process has"""
+    path = world.proxies["a"].config_path
+    os.rename(path, path + ".away")
+    try:
+        status, text = ctl(world, [])
+    finally:
+        os.rename(path + ".away", path)
+    equal(status, 2, text)
+    check(text.count("\u00d7") == 1 and "\u00d7 %s is not there; what follows is about what the process has\n" % path in text, text)
+    for title in ("certificates", "local API server", "identity and Leases", "peers", "etcd", "host"):
+        check("\n%s\n" % title in text, title, "is missing:", text)
+    equal(ctl(world, [])[0], 0, "as before")
+
+
 def test_reload_refused(world):
     """a reload that was refused, and a process that does not run"""
     proxy = world.proxies["a"]

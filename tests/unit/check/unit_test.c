@@ -81,6 +81,20 @@ static void properties(void)
     }
 }
 
+/* The guide's drop-in, as systemctl shows it. */
+static void leave(void)
+{
+    struct unit u;
+
+    says("mvproxy.service",
+         "LoadState=loaded\\nExecStartPre={ path=/usr/bin/setfacl ; argv[]=setfacl -m u:x:r /k ; }\\n");
+    ask(0, &u);
+    ok(u.gives_leave, "it gives its user leave to read keys");
+    says("mvproxy.service", "LoadState=loaded\\nExecStartPre=\\n");
+    ask(0, &u);
+    ok(!u.gives_leave, "it does not");
+}
+
 static void names(void)
 {
     static const struct {
@@ -123,6 +137,7 @@ int main(void)
         tap_bail("mkdtemp");
     descriptors = descriptors_open();
     properties();
+    leave();
     names();
     is_u64(descriptors_open(), descriptors, "all files are closed");
     (void)snprintf(command, sizeof(command), "rm -rf '%s'", root);
