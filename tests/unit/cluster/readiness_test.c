@@ -57,6 +57,25 @@ static void restart(void)
     world_end(&w);
 }
 
+/* While it is away the pauses before each next attempt grow; when it is ready nothing waits for their end. */
+static void away_for_long(void)
+{
+    struct world w;
+
+    start(&w, true);
+    for (int i = 0; i < 10; i++) {
+        kube_stop(w.local, false);
+        sim_run_ms(w.loop, 300000);
+        is_u64(kube_watches(w.store, KUBE_CRD) + kube_watches(w.store, KUBE_LEASE), 0, "away: nothing is watched");
+        kube_start(w.local, 0);
+        for (int ms = 0; ms < 60000 && cluster_local_state(w.cluster) != READINESS_READY; ms++)
+            sim_run_ms(w.loop, 1);
+        sim_run_ms(w.loop, 100);
+        ok(kube_watches(w.store, KUBE_CRD) > 0 && kube_watches(w.store, KUBE_LEASE) > 0, "ready: all is at once");
+    }
+    world_end(&w);
+}
+
 /* Nobody takes over: that is not said, then. */
 static void alone(void)
 {
@@ -218,6 +237,7 @@ int main(void)
 {
     invalidated_often();
     restart();
+    away_for_long();
     alone();
     restart_unseen();
     readyz_hangs();

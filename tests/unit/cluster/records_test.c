@@ -598,6 +598,35 @@ static void said_once(void)
     end(&s, 1);
 }
 
+/* Nor is it said again and again that etcd is away. */
+static void away_once(void)
+{
+    static const char line[] = "etcd has not answered for a minute";
+    struct story s;
+    char *text = NULL, *at;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+
+    if (f == NULL)
+        tap_bail("no memory");
+    begin(&s, 1);
+    put_record(&s, s.b, "10.0.0.21", 6443, 3600);
+    world_start(&s.w);
+    ok(world_ready(&s.w, 10000), "ready");
+    sim_run_ms(s.w.loop, 2000);
+    s.members[0]->fault = SIM_REFUSE;
+    sim_server_break(s.members[0]);
+    log_set_stream(f);
+    sim_run_ms(s.w.loop, 600000);
+    log_flush();
+    log_set_stream(stderr);
+    fclose(f);
+    at = strstr(text, line);
+    ok(at != NULL && strstr(at + 1, line) == NULL, "said once in ten minutes");
+    free(text);
+    end(&s, 1);
+}
+
 int main(void)
 {
     precedence();
@@ -619,5 +648,6 @@ int main(void)
     moved();
     restored();
     said_once();
+    away_once();
     return tap_end();
 }
