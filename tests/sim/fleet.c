@@ -322,20 +322,6 @@ void fleet_set_legacy(struct fleet *f, unsigned node, bool legacy)
     kube_set_form(k, legacy ? KUBE_LEGACY : KUBE_V2);
 }
 
-bool fleet_registered(struct fleet *f, const struct gvr *g)
-{
-    char *stored = kube_store_registered(f->store);
-    struct slice rest = slice_str(stored), one, group;
-    bool found = false;
-
-    while (!found && slice_split(&rest, ';', &one)) {
-        one.n -= one.n > 0; /* the colon */
-        found = slice_split(&one, '/', &group) && slice_eq(group, g->group) && slice_eq(one, g->version);
-    }
-    mem_free(stored);
-    return found;
-}
-
 static void delete_lacking(struct fleet *f, struct kube_server *k)
 {
     char *stored = kube_store_registered(f->store);
@@ -555,6 +541,11 @@ uint64_t fleet_path_up(const struct fleet *f, unsigned from, unsigned to)
 uint64_t fleet_quiet(const struct fleet *f)
 {
     return since(f, f->changed);
+}
+
+uint64_t fleet_registered(const struct fleet *f, const struct gvr *g)
+{
+    return since(f, kube_registered_ms(f->store, g->group, g->version));
 }
 
 bool fleet_has(const struct fleet *f, unsigned node, const struct gvr *g)

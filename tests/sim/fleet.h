@@ -78,8 +78,8 @@ uint64_t fleet_quiet(const struct fleet *f);
 /* As a server is, or was when it was stopped. */
 bool fleet_has(const struct fleet *f, unsigned node, const struct gvr *g);
 
-/* Whether an APIService names its group/version. */
-bool fleet_registered(struct fleet *f, const struct gvr *g);
+/* Since when an APIService names its group/version, likewise. */
+uint64_t fleet_registered(const struct fleet *f, const struct gvr *g);
 
 struct fleet_answer {
     unsigned node; /* that was asked */

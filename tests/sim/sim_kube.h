@@ -57,6 +57,8 @@ uint64_t kube_lease_writes(const struct kube_store *s, const char *method);
 void kube_put_crd(struct kube_store *s, const char *name, const char *group, const char *versions);
 /* The group/versions that APIServices name, as kube_server_new() takes them, without resources; mem_free() it. */
 char *kube_store_registered(struct kube_store *s);
+/* loop_now_ms() when that APIService was created; 0: there is none. */
+uint64_t kube_registered_ms(struct kube_store *s, struct slice group, struct slice version);
 void kube_put_apiservice(struct kube_store *s, const char *group, const char *version, bool service);
 
 /* An API server on a node of this name, at this address. `apis`: "apps/v1:deployments,replicasets; batch/v1:jobs"; the

@@ -79,6 +79,7 @@ void kube_put(struct kube_store *s, enum kube_kind k, const char *name, const ch
     if (is_new) {
         o = must_zalloc(sizeof(*o));
         o->name = must_strdup(name);
+        o->since_ms = loop_now_ms(s->loop);
         list_push_back(&s->objects[k], &o->node);
     }
     mem_free(o->meta);
@@ -218,6 +219,16 @@ static void print_registered(struct kube_store *s, struct buf *b)
     for (size_t i = 0; i < n; i++)
         buf_printf(b, "%s%s/%.*s:", i > 0 ? ";" : "", strchr(sorted[i]->name, '.') + 1,
                    (int)strcspn(sorted[i]->name, "."), sorted[i]->name);
+}
+
+uint64_t kube_registered_ms(struct kube_store *s, struct slice group, struct slice version)
+{
+    char name[256];
+    const struct kube_object *o;
+
+    (void)snprintf(name, sizeof(name), "%.*s.%.*s", (int)version.n, version.p, (int)group.n, group.p);
+    o = find(s, KUBE_APISERVICE, name);
+    return o == NULL ? 0 : o->since_ms;
 }
 
 char *kube_store_registered(struct kube_store *s)

@@ -9,7 +9,7 @@
 struct kube_object {
     struct list_node node;
     char *name, *meta, *members;
-    uint64_t version;
+    uint64_t version, since_ms;
 };
 
 struct kube_event {

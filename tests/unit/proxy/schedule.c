@@ -149,10 +149,12 @@ void schedule_note(struct schedule *s)
  * Of a server that is away somebody has to have said what it has: it itself, or the APIServices, which older servers
  * delete; and these only of one that was seen to be another process than the one that was read.
  */
-static bool must_be_known(struct schedule *s, unsigned node, unsigned away, const struct gvr *g)
+static bool must_be_known(struct schedule *s, const struct fleet_answer *a, unsigned away)
 {
-    return s->heard[node][away] && s->deaf_ms == 0 &&
-           (s->met[node][away] || (!s->keeps_holder[away] && fleet_registered(s->fleet, g)));
+    uint64_t bound = loop_now_ms(fleet_loop(s->fleet)) - a->asked_ms + patience(s);
+
+    return s->heard[a->node][away] && s->deaf_ms == 0 &&
+           (s->met[a->node][away] || (!s->keeps_holder[away] && fleet_registered(s->fleet, &a->gvr) > bound));
 }
 
 /* Whether a node whose own server is away, and cannot tell it anything, knows another well enough to ask it instead. */
@@ -173,7 +175,7 @@ static void judge_404(struct schedule *s, const struct fleet_answer *a)
         if (!fleet_has(s->fleet, i, &a->gvr) || s->started_ms[i] > a->asked_ms || s->lied_ms[i] > 0 ||
             !believed(s, a->node))
             continue;
-        if (away ? must_be_known(s, a->node, i, &a->gvr)
+        if (away ? must_be_known(s, a, i)
                  : in_touch(s, a->node, i) > patience(s) || takes_over(s, a->node, i, patience(s)))
             schedule_broken(s, "404 at node %u for %.*s/%.*s %.*s, which node %u has%s", a->node, (int)a->gvr.group.n,
                             a->gvr.group.p, (int)a->gvr.version.n, a->gvr.version.p, (int)a->gvr.resource.n,
