@@ -78,7 +78,7 @@ static unsigned char variant_of(struct matrix *m, size_t i, unsigned *n)
 static void take_cell(struct matrix *m, size_t i, const struct gvr *g, struct matrix_row *row)
 {
     const struct disco *d = names_disco(m->served, i);
-    const struct disco_doc *doc = d == NULL ? NULL : g->group.n == 0 ? disco_core(d) : disco_apis(d);
+    const struct disco_doc *doc = disco_half(d, g->group.n == 0);
     struct matrix_cell *c = &m->cells[i];
 
     *c = (struct matrix_cell){.state = d == NULL ? MATRIX_UNKNOWN : MATRIX_ABSENT};

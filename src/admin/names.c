@@ -30,14 +30,9 @@ const struct disco *names_disco(const struct served *s, size_t server)
     return server == 0 ? served_local_disco(s) : served_peer_at(s, server - 1)->disco;
 }
 
-static const struct disco_doc *half_of(const struct disco *d, unsigned half)
-{
-    return d == NULL ? NULL : half == 0 ? disco_core(d) : disco_apis(d);
-}
-
 static uint64_t hash_of(const struct disco *d)
 {
-    return disco_doc_hash(disco_apis(d)) * 31 + (disco_core(d) == NULL ? 0 : disco_doc_hash(disco_core(d)));
+    return disco_doc_hash(disco_apis(d)) * 31 + disco_doc_hash(disco_core(d));
 }
 
 static void take_sides(struct names *n)
@@ -133,7 +128,8 @@ static void next_half(struct names *n)
 
     n->group = NULL;
     while (n->group == NULL && n->server <= served_n_peers(n->served)) {
-        doc = n->sides[n->server].alike < n->server ? NULL : half_of(names_disco(n->served, n->server), n->half);
+        doc =
+            n->sides[n->server].alike < n->server ? NULL : disco_half(names_disco(n->served, n->server), n->half == 0);
         n->group = doc == NULL ? NULL : disco_doc_groups(doc);
         n->server += n->half;
         n->half = !n->half;

@@ -47,12 +47,9 @@ size_t skew_rows(const struct skew *k)
 /* A resource that exists only through its subresources is there too. */
 static enum skew_state state_of(const struct disco *d, const struct gvr *g)
 {
-    const struct disco_doc *doc;
-
     if (d == NULL)
         return SKEW_UNKNOWN;
-    doc = g->group.n == 0 ? disco_core(d) : disco_apis(d);
-    return doc != NULL && disco_doc_resource(doc, g) != NULL ? SKEW_SERVED : SKEW_ABSENT;
+    return disco_resource(d, g) != NULL ? SKEW_SERVED : SKEW_ABSENT;
 }
 
 void skew_row(struct skew *k, size_t i, struct skew_row *out)

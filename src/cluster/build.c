@@ -15,20 +15,13 @@ struct build {
     struct served_documents *made[SERVED_HALVES];
 };
 
-static const struct disco_doc *half_of(const struct disco *d, enum served_half half)
-{
-    if (d == NULL)
-        return NULL;
-    return half == SERVED_CORE ? disco_core(d) : disco_apis(d);
-}
-
 /* A server without this half (a hostile one, or one that is no kube-apiserver) has no say in it. */
 static bool add_servers(struct disco_merge *m, const struct served_input *in, enum served_half half)
 {
-    if (!disco_merge_add(m, slice_str(in->local_id), half_of(in->local, half), DISCO_SERVER_LOCAL))
+    if (!disco_merge_add(m, slice_str(in->local_id), disco_half(in->local, half == SERVED_CORE), DISCO_SERVER_LOCAL))
         return false;
     for (size_t i = 0; in->peers_enabled && i < in->n_peers; i++) {
-        const struct disco_doc *doc = half_of(in->peers[i].disco, half);
+        const struct disco_doc *doc = disco_half(in->peers[i].disco, half == SERVED_CORE);
 
         if (doc != NULL &&
             !disco_merge_add(m, slice_str(in->peers[i].id), doc, in->peers[i].stale ? DISCO_SERVER_LAPSED : 0))
@@ -49,7 +42,7 @@ static bool add_placeholder(struct disco_merge *m, const struct served_input *in
 static bool add_inputs(struct build *b, const struct served_input *in)
 {
     for (size_t i = 0; i < SERVED_HALVES; i++) {
-        if (half_of(in->local, (enum served_half)i) == NULL)
+        if (disco_half(in->local, i == SERVED_CORE) == NULL)
             continue;
         b->merge[i] = disco_merge_new();
         if (b->merge[i] == NULL || !add_servers(b->merge[i], in, (enum served_half)i))

@@ -122,9 +122,7 @@ static const struct disco_doc *document_of(const struct comparison *c, size_t se
 {
     const struct disco *d = server == 0 ? served_local_disco(c->served) : served_peer_at(c->served, server - 1)->disco;
 
-    if (d == NULL)
-        return NULL;
-    return c->half == SERVED_CORE ? disco_core(d) : disco_apis(d);
+    return disco_half(d, c->half == SERVED_CORE);
 }
 
 static bool is_known(struct comparison *c, const struct disco_doc *d)

@@ -435,15 +435,6 @@ struct slice refresh_core_etag(const struct refresh *r)
     return slice_str(r->core_etag);
 }
 
-static uint64_t described(const struct disco_doc *d)
-{
-    uint64_t sum = 0;
-
-    for (const struct disco_group *g = d == NULL ? NULL : disco_doc_groups(d); g != NULL; g = g->next)
-        sum = sum * 31 + g->hash;
-    return sum;
-}
-
 void refresh_tag(const struct refresh *r, char out[LEASE_TAG_BYTES])
 {
     unsigned char digest[HASH_SHA256_BYTES];
@@ -456,8 +447,8 @@ void refresh_tag(const struct refresh *r, char out[LEASE_TAG_BYTES])
     if (r->core_etag != NULL && *r->core_etag != '\0' && r->apis_etag != NULL && *r->apis_etag != '\0')
         buf_printf(&text, "%s\n%s\n", r->core_etag, r->apis_etag);
     else
-        buf_printf(&text, "%016llx\n%016llx\n", (unsigned long long)described(disco_core(r->disco)),
-                   (unsigned long long)described(disco_apis(r->disco)));
+        buf_printf(&text, "%016llx\n%016llx\n", (unsigned long long)disco_doc_hash(disco_core(r->disco)),
+                   (unsigned long long)disco_doc_hash(disco_apis(r->disco)));
     if (!text.failed && hash_sha256(buf_slice(&text), digest))
         hash_base32_lower(digest, 16, out);
     buf_free(&text);

@@ -9,10 +9,7 @@ enum { PART_BYTES = 1024 };
 /* NULL: it does not serve it, or is not known. */
 static const struct disco_resource *resource_of(const struct served *s, size_t server, const struct gvr *g)
 {
-    const struct disco *d = names_disco(s, server);
-    const struct disco_doc *doc = d == NULL ? NULL : g->group.n == 0 ? disco_core(d) : disco_apis(d);
-
-    return doc == NULL ? NULL : disco_doc_resource(doc, g);
+    return disco_resource(names_disco(s, server), g);
 }
 
 static bool is_among(const struct slice *verbs, size_t n, struct slice verb)

@@ -79,7 +79,7 @@ uint64_t disco_doc_hash(const struct disco_doc *d)
 {
     uint64_t sum = 1;
 
-    for (const struct disco_group *g = disco_doc_groups(d); g != NULL; g = g->next)
+    for (const struct disco_group *g = d == NULL ? NULL : disco_doc_groups(d); g != NULL; g = g->next)
         sum = sum * 31 + g->hash;
     return sum;
 }
@@ -218,6 +218,20 @@ const struct disco_doc *disco_apis(const struct disco *d)
     return d->apis;
 }
 
+const struct disco_doc *disco_half(const struct disco *d, bool core)
+{
+    if (d == NULL)
+        return NULL;
+    return core ? d->core : d->apis;
+}
+
+const struct disco_resource *disco_resource(const struct disco *d, const struct gvr *g)
+{
+    const struct disco_doc *doc = disco_half(d, g->group.n == 0);
+
+    return doc == NULL ? NULL : disco_doc_resource(doc, g);
+}
+
 static bool has_verb(const struct slice *verbs, size_t n, struct slice verb)
 {
     for (size_t i = 0; i < n; i++)
@@ -237,8 +251,7 @@ static const struct disco_subresource *find_subresource(const struct disco_resou
 
 enum disco_answer disco_lookup(const struct disco *d, const struct gvr *g, struct slice subresource, struct slice verb)
 {
-    const struct disco_doc *doc = g->group.n == 0 ? d->core : d->apis;
-    const struct disco_resource *r = doc == NULL ? NULL : disco_doc_resource(doc, g);
+    const struct disco_resource *r = disco_resource(d, g);
     const struct disco_subresource *s;
 
     if (r == NULL)
@@ -256,7 +269,7 @@ enum disco_answer disco_lookup(const struct disco *d, const struct gvr *g, struc
 
 enum disco_gv disco_gv(const struct disco *d, struct slice group, struct slice version)
 {
-    const struct disco_doc *doc = group.n == 0 ? d->core : d->apis;
+    const struct disco_doc *doc = disco_half(d, group.n == 0);
     const struct disco_version *v = doc == NULL ? NULL : disco_doc_version(doc, group, version);
 
     if (v == NULL)

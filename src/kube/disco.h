@@ -84,7 +84,8 @@ const struct disco_group *disco_doc_groups(const struct disco_doc *d);
 size_t disco_doc_n_groups(const struct disco_doc *d);
 size_t disco_doc_n_resources(const struct disco_doc *d);
 enum disco_form disco_doc_form(const struct disco_doc *d);
-/* Documents whose groups have the same bytes in the same order have the same; others by chance once in 2^64. */
+/* Documents whose groups have the same bytes in the same order have the same; others by chance once in 2^64. NULL is
+ * fine. */
 uint64_t disco_doc_hash(const struct disco_doc *d);
 /* The whole body as sent. */
 struct slice disco_doc_raw(const struct disco_doc *d);
@@ -102,6 +103,10 @@ struct disco *disco_ref(const struct disco *d);
 void disco_unref(struct disco *d);                         /* NULL is fine */
 const struct disco_doc *disco_core(const struct disco *d); /* may be NULL */
 const struct disco_doc *disco_apis(const struct disco *d);
+/* Either of them; NULL also where d is. */
+const struct disco_doc *disco_half(const struct disco *d, bool core);
+/* Group "" is looked up in /api, all others in /apis. NULL: it is not there, or d is NULL. */
+const struct disco_resource *disco_resource(const struct disco *d, const struct gvr *g);
 
 enum disco_answer {
     DISCO_SERVED,
@@ -111,7 +116,7 @@ enum disco_answer {
 };
 /*
  * `subresource` and `verb` may be empty: not asked for. A verb must be in the subresource's verbs if one is named, else
- * in the resource's. Group "" is looked up in /api, all others in /apis.
+ * in the resource's.
  */
 enum disco_answer disco_lookup(const struct disco *d, const struct gvr *g, struct slice subresource, struct slice verb);
 

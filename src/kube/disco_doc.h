@@ -22,7 +22,7 @@ struct disco_doc {
     struct buf body;
     struct arena *arena; /* everything the index points to, except the body */
     struct slice api_version;
-    struct disco_group *groups;
+    const struct disco_group *groups;
     size_t n_groups, n_versions, n_resources;
     struct disco_entry *entries; /* open addressing; a power of two, at most half full */
     size_t n_entries;

@@ -36,11 +36,10 @@ struct disco_parser {
     size_t start_group, start_version;
     struct disco_group *group;
     struct disco_version *version;
-    struct disco_resource *resource;
-    /* Where the next group, version, resource is to be linked. */
-    struct disco_group *last_group;
-    struct disco_version *last_version;
-    struct disco_resource *last_resource;
+    /* Where the next group, version, resource is linked, or is to be. */
+    const struct disco_group **next_group;
+    const struct disco_version **next_version;
+    const struct disco_resource **next_resource;
 };
 
 struct disco_parser *disco_parser_new(void)
@@ -233,7 +232,8 @@ static bool read_subresource(struct disco_parser *p, struct disco_subresource *s
 
 static bool read_subresources(struct disco_parser *p, struct disco_resource *r)
 {
-    struct disco_subresource *last = NULL, *sub;
+    const struct disco_subresource **next = &r->subresources;
+    struct disco_subresource *sub;
     bool first;
 
     if (!enter_array_or_null(p, &first))
@@ -244,11 +244,8 @@ static bool read_subresources(struct disco_parser *p, struct disco_resource *r)
             return false;
         if (sub->name.n == 0)
             continue;
-        if (last == NULL)
-            r->subresources = sub;
-        else
-            last->next = sub;
-        last = sub;
+        *next = sub;
+        next = &sub->next;
         r->n_subresources++;
     }
     return p->s.error == NULL;
@@ -325,11 +322,8 @@ static bool read_resource(struct disco_parser *p)
     r->raw = text_since(p, start);
     r->hash = hash_quick(r->raw);
     p->version->hash = combine(p->version->hash, r->hash);
-    if (p->last_resource == NULL)
-        p->version->resources = r;
-    else
-        p->last_resource->next = r;
-    p->last_resource = r;
+    *p->next_resource = r;
+    p->next_resource = &r->next;
     p->version->n_resources++;
     p->doc->n_resources++;
     return true;
@@ -379,7 +373,7 @@ static void unit_version(struct disco_parser *p)
         p->version->stale = slice_eq(p->version->freshness, SLICE_LIT("Stale"));
         break;
     case 2:
-        p->last_resource = NULL;
+        p->next_resource = &p->version->resources;
         open_array(p, STAGE_RESOURCES);
         break;
     default:
@@ -406,11 +400,8 @@ static void unit_versions(struct disco_parser *p)
     }
     v->name = v->freshness = SLICE_LIT("");
     v->group = p->group;
-    if (p->last_version == NULL)
-        p->group->versions = v;
-    else
-        p->last_version->next = v;
-    p->version = p->last_version = v;
+    *p->next_version = p->version = v;
+    p->next_version = &v->next;
     p->group->n_versions++;
     p->doc->n_versions++;
     open_stage(p, STAGE_VERSION);
@@ -440,7 +431,7 @@ static void unit_group(struct disco_parser *p)
         read_metadata(p);
         break;
     case 1:
-        p->last_version = NULL;
+        p->next_version = &p->group->versions;
         open_array(p, STAGE_VERSIONS);
         break;
     default:
@@ -466,11 +457,8 @@ static void unit_groups(struct disco_parser *p)
         return;
     }
     g->name = g->metadata = SLICE_LIT("");
-    if (p->last_group == NULL)
-        p->doc->groups = g;
-    else
-        p->last_group->next = g;
-    p->group = p->last_group = g;
+    *p->next_group = p->group = g;
+    p->next_group = &g->next;
     p->doc->n_groups++;
     open_stage(p, STAGE_GROUP);
 }
@@ -503,9 +491,9 @@ static void end_of_document(struct disco_parser *p)
         bad(p, "out of memory");
     else
         p->stage = STAGE_INDEX;
-    p->group = p->last_group = NULL;
-    p->version = p->last_version = NULL;
-    p->resource = NULL;
+    p->group = NULL;
+    p->version = NULL;
+    p->next_group = &p->doc->groups;
 }
 
 static void unit_top(struct disco_parser *p)
@@ -546,47 +534,41 @@ static void unit_top(struct disco_parser *p)
 static void index_resource(struct disco_parser *p)
 {
     const struct disco_version *v = p->version;
-    struct disco_resource *r = OWN(struct disco_resource, p->resource == NULL ? v->resources : p->resource->next);
+    const struct disco_resource *r = *p->next_resource;
     struct gvr name;
 
     if (r == NULL) {
+        p->next_version = &p->version->next;
         p->version = NULL;
         return;
     }
     name = (struct gvr){v->group->name, v->name, r->name};
     if (r->name.n > 0 && disco_doc_index_add(p->doc, DISCO_ENTRY_RESOURCE, &name, r)) {
-        p->resource = r;
+        p->next_resource = &OWN(struct disco_resource, r)->next;
         return;
     }
-    if (p->resource == NULL)
-        p->version->resources = r->next;
-    else
-        p->resource->next = r->next;
+    *p->next_resource = r->next;
     p->version->n_resources--;
     p->doc->n_resources--;
 }
 
 static void index_version(struct disco_parser *p)
 {
-    struct disco_version *v =
-        OWN(struct disco_version, p->last_version == NULL ? p->group->versions : p->last_version->next);
+    struct disco_version *v = OWN(struct disco_version, *p->next_version);
     struct gvr name;
 
     if (v == NULL) {
-        p->last_group = p->group;
+        p->next_group = &p->group->next;
         p->group = NULL;
         return;
     }
     name = (struct gvr){p->group->name, v->name, SLICE_LIT("")};
     if (v->name.n > 0 && disco_doc_index_add(p->doc, DISCO_ENTRY_VERSION, &name, v)) {
-        p->version = p->last_version = v;
-        p->resource = NULL;
+        p->version = v;
+        p->next_resource = &v->resources;
         return;
     }
-    if (p->last_version == NULL)
-        p->group->versions = v->next;
-    else
-        p->last_version->next = v->next;
+    *p->next_version = v->next;
     p->group->n_versions--;
     p->doc->n_versions--;
     p->doc->n_resources -= v->n_resources;
@@ -594,7 +576,7 @@ static void index_version(struct disco_parser *p)
 
 static void index_group(struct disco_parser *p)
 {
-    struct disco_group *g = OWN(struct disco_group, p->last_group == NULL ? p->doc->groups : p->last_group->next);
+    struct disco_group *g = OWN(struct disco_group, *p->next_group);
     struct gvr name;
 
     if (g == NULL) {
@@ -604,13 +586,10 @@ static void index_group(struct disco_parser *p)
     name = (struct gvr){g->name, SLICE_LIT(""), SLICE_LIT("")};
     if (disco_doc_index_add(p->doc, DISCO_ENTRY_GROUP, &name, g)) {
         p->group = g;
-        p->last_version = NULL;
+        p->next_version = &g->versions;
         return;
     }
-    if (p->last_group == NULL)
-        p->doc->groups = OWN(struct disco_group, g->next);
-    else
-        p->last_group->next = g->next;
+    *p->next_group = g->next;
     p->doc->n_groups--;
     for (const struct disco_version *v = g->versions; v != NULL; v = v->next) {
         p->doc->n_versions--;
@@ -673,6 +652,7 @@ static bool start(struct disco_parser *p)
     p->doc = disco_doc_new(&p->body);
     if (p->doc == NULL)
         return false;
+    p->next_group = &p->doc->groups;
     jscan_init(&p->s, disco_doc_raw(p->doc), LIMIT_DISCOVERY_DEPTH);
     limit_unit(p);
     if (jscan_enter_object(&p->s, &p->first[STAGE_TOP]))

@@ -33,9 +33,8 @@ static bool is_aggregated(const struct job *j)
 static bool is_out_of_scope(const struct job *j)
 {
     const struct disco *d = j->peer != NULL ? j->peer->disco : served_local_disco(j->served);
-    const struct disco_doc *doc = d == NULL ? NULL : j->info.group.n == 0 ? disco_core(d) : disco_apis(d);
     struct gvr gvr = reqinfo_gvr(&j->info);
-    const struct disco_resource *r = doc == NULL ? NULL : disco_doc_resource(doc, &gvr);
+    const struct disco_resource *r = disco_resource(d, &gvr);
 
     if (r == NULL || slice_eq(r->name, SLICE_LIT("namespaces")))
         return false;

@@ -41,13 +41,6 @@ bool heal_is_legacy_discovery(struct slice path)
     return is_legacy_discovery(surface_of(path).kind);
 }
 
-static const struct disco_doc *half_of(const struct disco *d, enum served_half half)
-{
-    if (d == NULL)
-        return NULL;
-    return half == SERVED_CORE ? disco_core(d) : disco_apis(d);
-}
-
 /* A live peer is asked, which need not have what only the local server had. */
 static bool is_away(const struct job *j)
 {
@@ -61,7 +54,7 @@ static enum served_half half_with(const struct heal *h)
 
 static bool differs(const struct job *j, struct heal *h, bool away)
 {
-    const struct disco_doc *local = half_of(served_local_disco(j->served), half_with(h));
+    const struct disco_doc *local = disco_half(served_local_disco(j->served), half_with(h) == SERVED_CORE);
     const struct disco_version *v, *own_version;
     const struct disco_group *g, *own_group;
 
@@ -92,7 +85,7 @@ static bool is_excluded(void *arg, struct slice group, struct slice version)
 
 static size_t n_resources(const struct disco *d, enum served_half half, struct slice group, struct slice version)
 {
-    const struct disco_doc *doc = half_of(d, half);
+    const struct disco_doc *doc = disco_half(d, half == SERVED_CORE);
     const struct disco_version *v = doc == NULL ? NULL : disco_doc_version(doc, group, version);
 
     return v == NULL ? 0 : v->n_resources;
@@ -344,7 +337,7 @@ static bool is_in(const struct disco_doc *doc, const struct heal *h)
 
 static bool is_in_local(const struct served *s, const struct heal *h)
 {
-    return is_in(half_of(served_local_disco(s), half_with(h)), h);
+    return is_in(disco_half(served_local_disco(s), half_with(h) == SERVED_CORE), h);
 }
 
 /* The local server has come back serving less, and its discovery has not been read since. */
