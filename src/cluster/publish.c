@@ -358,10 +358,14 @@ static bool see_to_merge(struct publish *p, const struct served_input *in, struc
 
     p->outdated = false;
     await_documents(p);
-    if (under_way && key_same(key, &p->want))
+    /* publish_request() has interrupted it. */
+    if (under_way && key_same(key, &p->want)) {
+        go_on(p);
         return true;
+    }
     if (under_way && now - p->merge_since_ms >= RESTART_FOR_MS) {
         p->outdated = true;
+        go_on(p);
         return true;
     }
     drop_merge(p);

@@ -397,6 +397,44 @@ static void collected(void)
     loop_free(l);
 }
 
+static void ask_again(void *arg)
+{
+    struct storm *s = arg;
+
+    if (s->published++ < s->changes)
+        publish_request(s->publish);
+}
+
+/* Whoever is told of the routing asks for a snapshot, while the documents for it are being merged. */
+static void asked_meanwhile(unsigned times)
+{
+    struct loop *l = loop_new(NULL);
+    struct metrics *m = metrics_new();
+    struct cluster_metrics counts;
+    struct storm s = {.loop = l, .disco = some_disco(), .changes = times};
+    struct work_queue work;
+    struct publish_opts o = {.loop = l,
+                             .work = &work,
+                             .metrics = &counts,
+                             .collect = collect,
+                             .on_published = ask_again,
+                             .on_documents = on_documents,
+                             .arg = &s};
+
+    work_queue_init(&work, l);
+    cluster_metrics_init(&counts, m);
+    s.publish = publish_new(&o);
+    publish_request(s.publish);
+    sim_run_ms(l, 1000);
+    ok(served_merged(publish_current(s.publish), SERVED_V2) != NULL && publish_settled(s.publish),
+       "asked for %u times while it is made, a document is there all the same", times);
+    publish_free(s.publish);
+    work_queue_close(&work);
+    disco_unref(s.disco);
+    metrics_free(m);
+    loop_free(l);
+}
+
 int main(void)
 {
     without_memory();
@@ -407,5 +445,8 @@ int main(void)
     collected();
     storm(false);
     storm(true);
+    asked_meanwhile(0);
+    asked_meanwhile(1);
+    asked_meanwhile(3);
     return tap_end();
 }
