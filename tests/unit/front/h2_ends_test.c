@@ -3,10 +3,12 @@
 #include "unit/front/h2_kit.h"
 
 #include <stdio.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
 #include "lib/tap.h"
+#include "net/stream_internal.h"
 
 /* ---- the ways in which a request ends early ---- */
 
@@ -98,6 +100,33 @@ static void test_client_leaves(struct kit *k)
     for (int i = 0; i < 10; i++)
         is_int(k->held[i].gone, 1, "request %d is told", i);
     is_double(world_closed(&k->w, "client_gone") + world_closed(&k->w, "stream_failed"), 1, "counted");
+}
+
+/* It ends with a FIN and without close_notify, which may be a cut: with requests under way that is a failure. */
+static void test_client_is_cut(struct kit *k)
+{
+    static const struct {
+        bool busy;
+        const char *reason;
+    } rows[] = {{false, "client"}, {true, "stream_failed"}};
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct req *r;
+
+        kit_connect(k, false, false);
+        r = kit_get(k, "/sync");
+        kit_closed(k, r);
+        if (rows[i].busy) {
+            kit_get(k, "/x");
+            kit_held(k, 1);
+        }
+        kit_settle(k);
+        (void)shutdown(k->s->fd, SHUT_WR);
+        ok(world_empty(&k->w), "over");
+        is_double(world_closed(&k->w, rows[i].reason), 1, "%s, counted as %s", rows[i].busy ? "busy" : "at rest",
+                  rows[i].reason);
+        kit_disconnect(k);
+    }
 }
 
 static void test_client_goaway(struct kit *k)
@@ -611,6 +640,7 @@ static const struct kit_story stories[] = {
     {"aborts", test_aborts},
     {"early answer", test_early_answer},
     {"client leaves", test_client_leaves},
+    {"client is cut", test_client_is_cut},
     {"client says goodbye", test_client_goaway},
     {"timeouts", test_timeouts},
     {"stall on a busy connection", test_stall_on_busy_connection},
