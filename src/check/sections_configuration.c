@@ -205,7 +205,9 @@ static void compare(struct scene *s)
         findings_warn(s->f, "process-up-to-date", "mvproxyctl reload, once nothing below is wrong",
                       "the process has other values than the file: %.*s", (int)buf_len(&names), buf_slice(&names).p);
     if (buf_len(&restart) > 0)
-        findings_warn(s->f, "process-up-to-date", "systemctl restart mvproxy, once nothing below is wrong",
+        findings_warn(s->f, "process-up-to-date",
+                      s->opts->systemctl == NULL ? "restart its container, once nothing below is wrong"
+                                                 : "systemctl restart mvproxy, once nothing below is wrong",
                       "the process has other values than the file, which only a restart changes: %.*s",
                       (int)buf_len(&restart), buf_slice(&restart).p);
     if (buf_len(&names) + buf_len(&restart) == 0)
@@ -264,7 +266,11 @@ static void judge_silence(struct scene *s)
                        "no mvproxy answers, for %s ends when it is started%s%s", s->unit.name, told ? ": " : "",
                        s->unit.status);
     else
-        findings_wrong(s->f, "process-running", "systemctl start mvproxy; to check before that, mvproxyctl check --pre",
+        findings_wrong(s->f, "process-running",
+                       s->opts->systemctl == NULL
+                           ? "start it; its container's log says why it ended; to check before that, mvproxyctl check "
+                             "--pre"
+                           : "systemctl start mvproxy; to check before that, mvproxyctl check --pre",
                        "%s%s%s", silence, told ? "; it said last: " : "", s->unit.status);
 }
 

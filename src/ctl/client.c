@@ -15,7 +15,7 @@
 #include "ctl/weigh.h"
 
 #define BEGUN "{\"v\":1,\"ok\":true,"
-#define HANGS "the process hangs (why: systemctl status mvproxy)"
+#define HANGS "the process hangs (why: systemctl status mvproxy, or the container's log)"
 
 /* The most that the daemon sends is an answer that is broken off, and the line that says why. */
 enum {
@@ -55,9 +55,10 @@ static int connect_to(const char *path, bool *silent, struct err *err)
         return fd;
     *silent = true;
     (void)err_set(err, "no mvproxy answers at %s: %s%s", path, errno == EAGAIN ? HANGS : strerror(errno),
-                  errno == EACCES                            ? " (only its user and root may)"
-                  : errno == ENOENT || errno == ECONNREFUSED ? " (why: systemctl status mvproxy)"
-                                                             : "");
+                  errno == EACCES ? " (only its user and root may)"
+                  : errno == ENOENT || errno == ECONNREFUSED
+                      ? " (why: systemctl status mvproxy, or the container's log)"
+                      : "");
     if (fd >= 0)
         close(fd);
     return -1;

@@ -48,8 +48,9 @@ static const struct {
                         "mvproxyctl "
                         "check --pre\n\n1 wrong, 0 to be looked at, 1 well.\n"},
     {"no process, and not why", "good.yaml", NULL, NULL, NULL, NULL, false,
-     VALID("good.yaml") "XX no mvproxy answers\n    what to do: systemctl start mvproxy; to check before that, "
-                        "mvproxyctl "
+     VALID("good.yaml") "XX no mvproxy answers\n    what to do: start it; its container's log says why it ended; to "
+                        "check "
+                        "before that, mvproxyctl "
                         "check --pre\n\n1 wrong, 0 to be looked at, 1 well.\n"},
     {"the process's file", NULL, "none.yaml", STATUS(""), NULL, NULL, false, VALID("good.yaml") WELL("1")},
     {"a file, whatever the process has", "good.yaml", NULL, "{\"config\":{\"file\":\"none.yaml\"}}", NULL, NULL, false,
@@ -88,7 +89,7 @@ static const struct {
                         "reload, once nothing below is wrong\n!! the "
                         "process has other values than the file, which only a restart changes: secure-port, "
                         "control-socket\n    "
-                        "what to do: systemctl restart mvproxy, once nothing below is wrong\n\n0 wrong, 2 to be looked "
+                        "what to do: restart its container, once nothing below is wrong\n\n0 wrong, 2 to be looked "
                         "at, 1 well.\n"},
     {"values that are not told", NULL, NULL, STATUS(""), "{}", NULL, false, VALID("good.yaml") WELL("1")},
     {"a wrong file and other values", "wrong.yaml", NULL, STATUS(""), "[]", NULL, false,
@@ -180,6 +181,7 @@ int main(int argc, char **argv)
                                      .else_file = rows[i].else_file,
                                      .before = rows[i].before,
                                      .silence = rows[i].silence,
+                                     .systemctl = rows[i].silence == NULL ? NULL : "/nonexistent",
                                      .status = status,
                                      .config = config};
 

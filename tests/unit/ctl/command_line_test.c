@@ -35,7 +35,8 @@ enum { MOST_ARGUMENTS = 8, TEXT = 8192, TURN_MS = 100, LEAKS = 99 };
 #define BROKEN                                                                                                         \
     "{\"v\":1,\"ok\":true,\"result\":{\"a\":\r{\"v\":1,\"ok\":false,\"error\":\"too long\"}" /* two lines              \
                                                                                               */
-#define MISSING_WHY "no mvproxy answers at s: No such file or directory (why: systemctl status mvproxy)"
+#define MISSING_WHY                                                                                                    \
+    "no mvproxy answers at s: No such file or directory (why: systemctl status mvproxy, or the container's log)"
 #define MISSING "mvproxyctl: " MISSING_WHY "\n"
 
 /* What a process said. */
@@ -418,11 +419,11 @@ static void long_path(void)
     for (size_t n = sizeof(path) - 2; n < sizeof(path); n++) {
         memset(path, 'p', n);
         path[n] = '\0';
-        (void)snprintf(want, sizeof(want),
-                       n + 2 == sizeof(path) ? "mvproxyctl: no mvproxy answers at %s: %s\n" : "mvproxyctl: %s: %s\n",
-                       path,
-                       n + 2 == sizeof(path) ? "No such file or directory (why: systemctl status mvproxy)"
-                                             : "too long for the path of a socket");
+        (void)snprintf(
+            want, sizeof(want),
+            n + 2 == sizeof(path) ? "mvproxyctl: no mvproxy answers at %s: %s\n" : "mvproxyctl: %s: %s\n", path,
+            n + 2 == sizeof(path) ? "No such file or directory (why: systemctl status mvproxy, or the container's log)"
+                                  : "too long for the path of a socket");
         run(arguments, NULL, -1, &said);
         is_str(said.errors, want, "a path of %zu bytes", n);
     }
