@@ -400,6 +400,24 @@ static bool goes_to_newest(const struct route_query *q, enum disco_answer local,
     return true;
 }
 
+/* Who has lapsed and can be reached again, before those who are live as far as we know and cannot be reached. */
+static struct survey put_lapsed_first(const struct route_query *q, const struct subject *what, struct survey live,
+                                      struct route *out)
+{
+    struct route first = *out;
+    struct survey s;
+
+    first.n_candidates = 0;
+    s = survey_peers(q, what, (struct conditions){.active = true, .healthy = true}, &first);
+    s.n_healthy = first.n_candidates;
+    for (size_t i = 0; i < out->n_candidates && first.n_candidates < ROUTE_MAX_CANDIDATES; i++) {
+        s.n_active += i < live.n_active;
+        first.candidates[first.n_candidates++] = out->candidates[i];
+    }
+    *out = first;
+    return s;
+}
+
 /*
  * Row 5a. Not for what the local server lacks: that is a peer's anyway. Custom resources and aggregated APIs are every
  * server's, out of the same etcd, so a peer that lists them may serve them. The local server is also where Leases are
@@ -417,8 +435,8 @@ static bool fails_over(const struct route_query *q, enum disco_answer local, str
         !served_excluded(q->served, info->group, info->version))
         return false;
     s = survey_peers(q, &what, (struct conditions){.live = true}, out);
-    if (out->n_candidates == 0 && local == DISCO_SERVED)
-        s = survey_peers(q, &what, (struct conditions){.active = true, .healthy = true}, out);
+    if (s.n_healthy == 0 && local == DISCO_SERVED)
+        s = put_lapsed_first(q, &what, s, out);
     if (out->n_candidates == 0)
         return false;
     fail_over(q, &s, out);

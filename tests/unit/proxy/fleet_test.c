@@ -601,6 +601,7 @@ static void was_found(void)
         {3102308, 19, "a peer that came back while the local server was away was not asked in its place"},
         {4073393, 19, "what was registered in the millisecond of a question was to be known by all"},
         {4033351, 19, "what the local server serves was not read again when peers were enabled"},
+        {4089610, 19, "a peer that came back was not asked where a live one was that could not be reached"},
         {4001259, 19, "an address in a Lease of 1.24 did not count while 1.26 had been there with its clock ahead"},
     };
 
