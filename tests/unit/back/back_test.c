@@ -321,6 +321,7 @@ static void upgrades(bool tls)
     static struct kit k;
     struct server_conn *s;
     struct call c;
+    double seconds;
 
     kit_open(&k, tls, 0);
     k.auto_reply = OK5;
@@ -333,6 +334,7 @@ static void upgrades(bool tls)
         if (!http_head_add_id(&c.head, c.arena, HTTP_UPGRADE, SLICE_LIT("SPDY/3.1")))
             tap_bail("no memory");
         c.opts.upgrade = true;
+        seconds = kit_metric(&k, "mvproxy_back_request_duration_seconds", NULL);
         call_send(&c);
         s = kit_conn(&k, i + 1);
         ok(conn_has(s, "\r\n\r\n"), "on a connection of its own");
@@ -351,6 +353,7 @@ static void upgrades(bool tls)
             ok(call_is(&c, "head(403) end"), "refused");
             ok(conn_closed(s), "and never pooled");
         }
+        ok(kit_metric(&k, "mvproxy_back_request_duration_seconds", NULL) > seconds, "an answer like any other");
         call_free(&c);
     }
     kit_close(&k);
