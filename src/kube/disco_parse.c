@@ -87,7 +87,24 @@ static void *node(struct disco_parser *p, size_t size)
     return n;
 }
 
-/* Number of the key among `names`, n if it is none of them. A known key must not come twice: readers would disagree. */
+/*
+ * Whether other readers may take it for that name: Go's, and so every client's, do not look at the case, and fold some
+ * letters beyond ASCII into it.
+ */
+static bool is_taken_for(const struct jscan_value *key, struct slice name)
+{
+    struct slice text = slice_of(key->raw.p + 1, key->raw.n - 2);
+
+    for (size_t i = 0; i < text.n; i++)
+        if ((unsigned char)text.p[i] >= 0x80 || text.p[i] == '\\')
+            return true;
+    return slice_ieq(text, name);
+}
+
+/*
+ * Number of the key among `names`, n if it is none of them. A known key must not come twice, nor in another spelling:
+ * readers would disagree.
+ */
 static unsigned key_number(struct disco_parser *p, const struct jscan_value *key, const struct slice *names, unsigned n,
                            unsigned *seen)
 {
@@ -97,6 +114,9 @@ static unsigned key_number(struct disco_parser *p, const struct jscan_value *key
         i++;
     if (i < n && (*seen & (1U << i)) != 0)
         bad(p, "a field comes twice");
+    for (unsigned k = 0; i == n && k < n; k++)
+        if (is_taken_for(key, names[k]))
+            bad(p, "a field in another spelling");
     *seen |= 1U << i;
     return i;
 }
@@ -121,29 +141,42 @@ static bool skip(struct disco_parser *p)
     return jscan_value(&p->s, &v);
 }
 
-/* Opens an array; false with no error if there is null instead. */
-static bool enter_array_or_null(struct disco_parser *p, bool *first)
+/* What goes on as it stands must have its type, or be null: clients read a document with another one not at all. */
+static bool skip_typed(struct disco_parser *p, enum jscan_type type, const char *otherwise)
+{
+    struct jscan_value v;
+
+    return jscan_value(&p->s, &v) && (v.type == type || v.type == JSCAN_NULL || bad(p, otherwise));
+}
+
+static bool skip_text(struct disco_parser *p)
+{
+    return skip_typed(p, JSCAN_STRING, "a string was expected");
+}
+
+/* Opens an array or object; false with no error if there is null instead. */
+static bool enter_or_null(struct disco_parser *p, bool (*enter)(struct jscan *s, bool *first), bool *first)
 {
     enum jscan_type type;
 
     if (!jscan_peek(&p->s, &type))
         return false;
     if (type != JSCAN_NULL)
-        return jscan_enter_array(&p->s, first);
+        return enter(&p->s, first);
     (void)skip(p);
     return false;
 }
 
-static bool enter_object_or_null(struct disco_parser *p, bool *first)
+static bool skip_each(struct disco_parser *p, bool (*skip_one)(struct disco_parser *p))
 {
-    enum jscan_type type;
+    bool first;
 
-    if (!jscan_peek(&p->s, &type))
-        return false;
-    if (type != JSCAN_NULL)
-        return jscan_enter_object(&p->s, first);
-    (void)skip(p);
-    return false;
+    if (!enter_or_null(p, jscan_enter_array, &first))
+        return p->s.error == NULL;
+    while (jscan_element(&p->s, &first))
+        if (!skip_one(p))
+            return false;
+    return p->s.error == NULL;
 }
 
 static bool read_verbs(struct disco_parser *p, const struct slice **out, size_t *n)
@@ -152,7 +185,7 @@ static bool read_verbs(struct disco_parser *p, const struct slice **out, size_t 
     size_t count = 0;
     bool first;
 
-    if (!enter_array_or_null(p, &first))
+    if (!enter_or_null(p, jscan_enter_array, &first))
         return p->s.error == NULL;
     while (jscan_element(&p->s, &first)) {
         if (count == MAX_VERBS)
@@ -186,26 +219,39 @@ static struct slice text_since(const struct disco_parser *p, size_t start)
     return slice_of(p->s.text.p + start, p->s.pos - start);
 }
 
-/* Reads an object that is of interest for one string only (metadata.name, responseKind.kind). */
-static bool read_text_inside(struct disco_parser *p, struct slice field, struct slice *out)
+/* A group, version and kind; `kind` may be NULL. */
+static bool read_kind(struct disco_parser *p, struct slice *kind)
 {
+    static const struct slice keys[] = {SLICE_LIT("kind"), SLICE_LIT("group"), SLICE_LIT("version")};
     struct jscan_value key;
-    unsigned seen = 0;
-    bool first;
+    unsigned seen = 0, number;
+    bool first, good;
 
-    if (!enter_object_or_null(p, &first))
+    if (!enter_or_null(p, jscan_enter_object, &first))
         return p->s.error == NULL;
-    while (jscan_member(&p->s, &first, &key))
-        if (!(key_number(p, &key, &field, 1, &seen) == 0 ? read_text(p, out) : skip(p)))
+    while (jscan_member(&p->s, &first, &key)) {
+        number = key_number(p, &key, keys, 3, &seen);
+        if (number == 0 && kind != NULL)
+            good = read_text(p, kind);
+        else
+            good = number < 3 ? skip_text(p) : skip(p);
+        if (!good)
             return false;
+    }
     return p->s.error == NULL;
+}
+
+static bool skip_kind(struct disco_parser *p)
+{
+    return read_kind(p, NULL);
 }
 
 /* ---- resources ---- */
 
 static bool read_subresource(struct disco_parser *p, struct disco_subresource *sub)
 {
-    static const struct slice keys[] = {SLICE_LIT("subresource"), SLICE_LIT("verbs")};
+    static const struct slice keys[] = {SLICE_LIT("subresource"), SLICE_LIT("verbs"), SLICE_LIT("responseKind"),
+                                        SLICE_LIT("acceptedTypes")};
     struct jscan_value key;
     size_t start = value_start(p);
     unsigned seen = 0;
@@ -215,12 +261,18 @@ static bool read_subresource(struct disco_parser *p, struct disco_subresource *s
     if (!jscan_enter_object(&p->s, &first))
         return false;
     while (good && jscan_member(&p->s, &first, &key)) {
-        switch (key_number(p, &key, keys, 2, &seen)) {
+        switch (key_number(p, &key, keys, 4, &seen)) {
         case 0:
             good = read_text(p, &sub->name);
             break;
         case 1:
             good = read_verbs(p, &sub->verbs, &sub->n_verbs);
+            break;
+        case 2:
+            good = skip_kind(p);
+            break;
+        case 3:
+            good = skip_each(p, skip_kind);
             break;
         default:
             good = skip(p);
@@ -236,7 +288,7 @@ static bool read_subresources(struct disco_parser *p, struct disco_resource *r)
     struct disco_subresource *sub;
     bool first;
 
-    if (!enter_array_or_null(p, &first))
+    if (!enter_or_null(p, jscan_enter_array, &first))
         return p->s.error == NULL;
     while (jscan_element(&p->s, &first)) {
         sub = node(p, sizeof(*sub));
@@ -276,7 +328,14 @@ static bool read_resource_member(struct disco_parser *p, const struct jscan_valu
         good = read_subresources(p, r);
         break;
     case DISCO_FIELD_KIND:
-        good = read_text_inside(p, SLICE_LIT("kind"), &r->kind);
+        good = read_kind(p, &r->kind);
+        break;
+    case DISCO_FIELD_SINGULAR:
+        good = skip_text(p);
+        break;
+    case DISCO_FIELD_SHORT_NAMES:
+    case DISCO_FIELD_CATEGORIES:
+        good = skip_each(p, skip_text);
         break;
     case DISCO_FIELD_SCOPE:
         good = read_text(p, &r->scope);
@@ -340,7 +399,7 @@ static void open_stage(struct disco_parser *p, enum stage stage)
 /* An array of interest begins (or null stands there, and the stage stays). */
 static void open_array(struct disco_parser *p, enum stage stage)
 {
-    if (enter_array_or_null(p, &p->first[stage]))
+    if (enter_or_null(p, jscan_enter_array, &p->first[stage]))
         open_stage(p, stage);
 }
 
@@ -407,17 +466,43 @@ static void unit_versions(struct disco_parser *p)
     open_stage(p, STAGE_VERSION);
 }
 
-static void read_metadata(struct disco_parser *p)
+/* Only the name is ever set. Clients read all of it: what has another type than text must not be there. */
+static bool read_metadata(struct disco_parser *p)
 {
+    enum { TEXTS = 6, KEYS = 15 };
+    /* clang-format off */
+    static const struct slice keys[KEYS] = {
+        SLICE_LIT("name"), SLICE_LIT("generateName"), SLICE_LIT("namespace"), SLICE_LIT("selfLink"), SLICE_LIT("uid"),
+        SLICE_LIT("resourceVersion"), SLICE_LIT("creationTimestamp"), SLICE_LIT("deletionTimestamp"),
+        SLICE_LIT("generation"), SLICE_LIT("deletionGracePeriodSeconds"), SLICE_LIT("labels"), SLICE_LIT("annotations"),
+        SLICE_LIT("ownerReferences"), SLICE_LIT("finalizers"), SLICE_LIT("managedFields")};
+    /* clang-format on */
     size_t start = value_start(p);
+    unsigned seen = 0, number;
+    struct jscan_value key;
+    bool first, good;
 
-    if (read_text_inside(p, SLICE_LIT("name"), &p->group->name))
-        p->group->metadata = text_since(p, start);
+    if (!enter_or_null(p, jscan_enter_object, &first))
+        return p->s.error == NULL;
+    while (jscan_member(&p->s, &first, &key)) {
+        number = key_number(p, &key, keys, KEYS, &seen);
+        if (number == 0)
+            good = read_text(p, &p->group->name);
+        else if (number < TEXTS)
+            good = skip_text(p);
+        else
+            good = number < KEYS ? skip_typed(p, JSCAN_NULL, "more than a name was not expected") : skip(p);
+        if (!good)
+            return false;
+    }
+    p->group->metadata = text_since(p, start);
+    return p->s.error == NULL;
 }
 
 static void unit_group(struct disco_parser *p)
 {
-    static const struct slice keys[] = {SLICE_LIT("metadata"), SLICE_LIT("versions")};
+    static const struct slice keys[] = {SLICE_LIT("metadata"), SLICE_LIT("versions"), SLICE_LIT("kind"),
+                                        SLICE_LIT("apiVersion")};
     struct jscan_value key;
 
     if (!jscan_member(&p->s, &p->first[STAGE_GROUP], &key)) {
@@ -426,13 +511,18 @@ static void unit_group(struct disco_parser *p)
         p->stage = STAGE_GROUPS;
         return;
     }
-    switch (key_number(p, &key, keys, 2, &p->seen[STAGE_GROUP])) {
+    switch (key_number(p, &key, keys, 4, &p->seen[STAGE_GROUP])) {
     case 0:
-        read_metadata(p);
+        (void)read_metadata(p);
         break;
     case 1:
         p->next_version = &p->group->versions;
         open_array(p, STAGE_VERSIONS);
+        break;
+    case 2:
+    case 3:
+        p->group->extra = true;
+        (void)skip_text(p);
         break;
     default:
         p->group->extra = true;

@@ -113,7 +113,7 @@ static void test_shapes(void)
 {
     check_message(HEAD "]}", SLICE_LIT(LISTED("")), "no groups");
     check_message(HEAD "{\"metadata\":{}}]}", SLICE_LIT(LISTED("\x12\x12\x0a\x10" META("\x0a\0"))), "nothing in it");
-    check_message(HEAD "{\"metadata\":{\"name\":\"a\",\"labels\":{\"x\":\"y\"}},\"odd\":1,\"versions\":[{\"version\":"
+    check_message(HEAD "{\"metadata\":{\"name\":\"a\",\"odd\":{\"x\":\"y\"}},\"odd\":1,\"versions\":[{\"version\":"
                        "\"v\\u0031\",\"odd\":[{}],\"resources\":null}]}]}",
                   SLICE_LIT(LISTED("\x12\x1b\x0a\x11" META("\x0a\x01"
                                                            "a") "\x12\x06\x0a\x02v1\x1a\0")),
