@@ -118,17 +118,18 @@ static void test_shapes(void)
                   SLICE_LIT(LISTED("\x12\x1b\x0a\x11" META("\x0a\x01"
                                                            "a") "\x12\x06\x0a\x02v1\x1a\0")),
                   "escapes; unknown fields are left out");
-    check_message(HEAD "{\"metadata\":{\"name\":\"a\"},\"versions\":[{\"version\":\"v\",\"freshness\":\"Stale\","
-                       "\"resources\":[{\"resource\":\"r\",\"responseKind\":null,\"scope\":null,\"singularResource\":7,"
-                       "\"verbs\":null,\"shortNames\":{},\"categories\":[1,\"c\"],\"subresources\":[{\"subresource\":"
-                       "\"s\",\"responseKind\":{},\"acceptedTypes\":[{\"kind\":\"K\"},null],\"verbs\":[\"get\"]}]}]}]}"
-                       "]}",
+    check_message(HEAD
+                  "{\"metadata\":{\"name\":\"a\"},\"versions\":[{\"version\":\"v\",\"freshness\":\"Stale\","
+                  "\"resources\":[{\"resource\":\"r\",\"responseKind\":null,\"scope\":null,\"singularResource\":null,"
+                  "\"verbs\":null,\"shortNames\":null,\"categories\":[null,\"c\"],\"subresources\":[{\"subresource\":"
+                  "\"s\",\"responseKind\":{},\"acceptedTypes\":[{\"kind\":\"K\"},null],\"verbs\":[\"get\"]}]}]}]}"
+                  "]}",
                   SLICE_LIT(LISTED("\x12\x50\x0a\x11" META("\x0a\x01\x61") "\x12\x3b\x0a\x01v\x12\x2f\x0a\x01r\x1a\0"
                                                                            "\x22\0\x3a\0\x3a\x01\x63\x42\x21\x0a"
                                                                            "\x01s\x12\x06\x0a\0\x12\0\x1a\0\x1a\x07"
                                                                            "\x0a\0\x12\0\x1a\x01K\x1a\x06\x0a\0\x12"
                                                                            "\0\x1a\0\x22\x03get\x1a\x05Stale")),
-                  "null, of another type, or empty");
+                  "null, or empty");
 }
 
 /* Lengths of one, two and three bytes at every level. */
