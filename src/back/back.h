@@ -2,15 +2,14 @@
  * The client side: requests to origins over pooled connections, by HTTP/1.1, or HTTP/2 where owner and server want it.
  *
  * Life of a request: back_start() → on_interim* → on_head → on_body* → on_end, or on_upgraded instead of on_head, or
- * on_failed at any point before on_end. on_end, on_failed and on_upgraded are the last call and the handle is dead
- * after it. Callbacks are never called from inside a back_* call of the owner. back_cancel() ends it silently. What is
- * left of a short answer is read and dropped then, so that the HTTP/1.1 connection can be kept; else it is closed.
+ * on_failed at any point before on_end. on_end, on_failed and on_upgraded are the last call; the handle is dead after
+ * it. No callback comes from inside a back_* call of the owner. back_cancel() ends it silently: what is left of a short
+ * answer is read and dropped, so that the HTTP/1.1 connection can be kept.
  *
  * Retries here are the ones that nobody can notice: a connection lost before any byte of a response, and the method is
  * safe or the server cannot have read any of the request, or says on HTTP/2 that it has not looked at it
  * (back/retry.h). At most twice, the second time on a fresh connection, over HTTP/1.1. All others are the owner's
- * decision (back_failure_info says what he needs to know). A response that is complete before the request's body is
- * ends the request; the connection is closed then.
+ * decision, by back_failure_info. A response that is complete before the request's body ends request and connection.
  */
 #ifndef MVPROXY_BACK_BACK_H
 #define MVPROXY_BACK_BACK_H
@@ -102,8 +101,9 @@ struct back_opts {
     bool upgrade; /* Connection: Upgrade goes out (the Upgrade field is in head), own connection, never pooled */
     bool expect_continue;     /* Expect is in head: on_writable comes with 100 or any final head, or after 1 s */
     uint64_t head_timeout_ms; /* from now to the response head, an upload included; 0 = none */
-    bool others;     /* the owner has another origin to ask: one repetition here, over HTTP/1.1 only what began so */
-    bool own, probe; /* own: not for a client, no limit on clients counts it; probe: its end says nothing of health */
+    bool others; /* the owner has another origin to ask: one repetition here, over HTTP/1.1 only what began so */
+    bool own, proves_nothing; /* own: not for a client, no limit on clients counts it; proves_nothing: of health */
+    bool once;           /* what was sent is not sent again, whatever its method: a program behind the server has it */
     const char *client;  /* address whose budget counts (back/churn.h); NULL: none. Until back_cancel() */
     struct quota *quota; /* is charged with what waits of both bodies, until the last call; NULL: none */
     const struct back_handler *handler;

@@ -203,7 +203,7 @@ struct fetch *fetch_start(struct back *b, struct loop *l, const struct fetch_opt
         .origin = o->origin,
         .with_cert = o->with_cert,
         .own = true,
-        .probe = o->probe,
+        .proves_nothing = o->probe,
         .body = {.kind = o->body.n > 0 ? HTTP_BODY_LENGTH : HTTP_BODY_NONE, .length = o->body.n},
         .handler = &handler,
         .arg = f,

@@ -363,9 +363,12 @@ void origin_request_failed(struct origin *o, enum back_failure why, const char *
 
 void origin_answered(struct origin *o, unsigned status)
 {
-    /* What a server says that is not up, or a proxy before one: any other answer is one, errors included. */
-    if (status == 502 || status == 503 || status == 504)
-        failed(o, HEALTH_REQUEST, "502, 503 or 504 again and again");
+    /*
+     * What a server says that is not up, or a proxy before one: any other answer is one, errors included. Also 504,
+     * which anybody has from kube-apiserver for the asking (`?timeout=1ns`, before it looks who that is).
+     */
+    if (status == 502 || status == 503)
+        failed(o, HEALTH_REQUEST, "502 or 503 again and again");
     else
         succeeded(o, HEALTH_REQUEST);
 }
@@ -391,13 +394,13 @@ void origin_note_close(struct origin *o, enum close_reason why, const char *deta
 
 /* ---- retry budget ---- */
 
-void origin_note_request(struct origin *o, bool own, bool probe)
+void origin_note_request(struct origin *o, bool own, bool proves_nothing)
 {
     uint64_t now = now_of(o);
 
     o->in_flight++;
     o->own_in_flight += own;
-    if (probe)
+    if (proves_nothing)
         return;
     budget_request(&o->budget, now);
     health_try(&o->health, now);

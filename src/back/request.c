@@ -193,7 +193,7 @@ struct back_request *request_new(struct back *b, const struct back_opts *o)
     buf_charge(&r->pending, o->quota);
     buf_charge(&r->copy, o->quota);
     origin_use(o->origin);
-    origin_note_request(o->origin, o->own, o->probe);
+    origin_note_request(o->origin, o->own, o->proves_nothing);
     return r;
 }
 
@@ -311,7 +311,7 @@ void request_fail(struct back_request *r, enum back_failure why, const char *tex
     must_hold(!list_linked(&r->node));
     list_push_back(&r->back->failing, &r->node);
     metric_inc(metric_child(r->back->failures, labels));
-    if (!r->responded && !r->opts.probe) /* else the server was judged by its answer */
+    if (!r->responded && !r->opts.proves_nothing) /* else the server was judged by its answer */
         origin_request_failed(r->origin, why, r->failure_text);
     log_v(3, "Request to server failed", LT("server", r->origin->server), LT("reason", back_failure_name(why)),
           LT("err", r->failure_text), LB("reused", r->reused));
@@ -338,7 +338,7 @@ void request_lost(struct back_request *r, enum back_failure why, const char *tex
         .relayed = r->answered,
         .sent = r->sent,
         .body_gone = r->body_taken && !r->keeps_copy,
-        .upgrade = r->opts.upgrade,
+        .upgrade = r->opts.upgrade || r->opts.once,
         .affordable = true,
         .repeated = r->retries + r->opts.others,
     };
@@ -371,7 +371,7 @@ void request_lost(struct back_request *r, enum back_failure why, const char *tex
 void request_responded(struct back_request *r)
 {
     r->responded = true;
-    if (!r->opts.probe)
+    if (!r->opts.proves_nothing)
         origin_answered(r->origin, r->response.status);
     if (r->opts.own)
         loop_token_answered(r->origin, r->response.status);

@@ -240,3 +240,10 @@ enum reqinfo_result reqinfo_parse(struct arena *a, struct slice method, struct s
         out->long_running = is_long_running(out);
     return result;
 }
+
+bool reqinfo_reaches_through(const struct reqinfo *r)
+{
+    static const char *const through[] = {"proxy", "exec", "attach", "portforward", NULL};
+
+    return is_one_of(r->subresource, through) || slice_eq(r->verb, SLICE_LIT("proxy"));
+}

@@ -39,6 +39,13 @@ struct reqinfo {
  */
 enum reqinfo_result reqinfo_parse(struct arena *a, struct slice method, struct slice target, struct reqinfo *out);
 
+/*
+ * Behind a `proxy` subresource any program answers, and behind exec, attach and portforward a kubelet: kube-apiserver
+ * passes on what it says, and what becomes of the request says nothing of the API server. (Of `log` it makes a Status
+ * of its own.)
+ */
+bool reqinfo_reaches_through(const struct reqinfo *r);
+
 static inline struct gvr reqinfo_gvr(const struct reqinfo *r)
 {
     return (struct gvr){r->group, r->version, r->resource};

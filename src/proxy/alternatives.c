@@ -47,7 +47,7 @@ enum retry_verdict alternatives_after(const struct job *j, const struct back_fai
         .relayed = j->state == JOB_RELAYING,
         .sent = f->request_sent,
         .body_gone = alternatives_body_gone(j),
-        .upgrade = exchange_wants_upgrade(j->x),
+        .upgrade = job_acts(j),
         .others = j->peer != NULL ? alternatives_left(j) : may_fail_over(j, f),
         .affordable = true,
         .repeated = RETRY_MAX_HERE,

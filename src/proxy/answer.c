@@ -5,25 +5,15 @@
 #include "proxy/alternatives.h"
 #include "proxy/rewrite.h"
 
-/*
- * What stands behind a `proxy` subresource is any program, and behind exec, attach and portforward a kubelet, whose
- * refusals kube-apiserver passes on as they are: such a 404 is its own. (Of `log` it makes a Status that names the
- * pod.)
- */
-static bool reaches_through(const struct reqinfo *info)
-{
-    static const char *const through[] = {"proxy", "exec", "attach", "portforward"};
-
-    for (size_t i = 0; i < sizeof(through) / sizeof(through[0]); i++)
-        if (slice_eq(info->subresource, slice_str(through[i])))
-            return true;
-    return slice_eq(info->verb, SLICE_LIT("proxy"));
-}
-
-/* An aggregated API server writes its own errors. */
+/* An aggregated API server writes its own errors, in whatever words. */
 static bool is_aggregated(const struct job *j)
 {
     return served_excluded(j->served, j->info.group, j->info.version);
+}
+
+bool answer_proves_nothing(const struct job *j)
+{
+    return reqinfo_reaches_through(&j->info) || is_aggregated(j);
 }
 
 /*
@@ -100,7 +90,7 @@ enum denial answer_denies(const struct job *j, const struct http_head *head, boo
 
     if (denies_schema(j, head))
         return DENIAL_UNKNOWN;
-    if (d == DENIAL_NONE || reaches_through(&j->info))
+    if (d == DENIAL_NONE || reqinfo_reaches_through(&j->info))
         return DENIAL_NONE;
     if (head->status == 503)
         return j->peer != NULL || alternatives_may_pass_on(j) ? d : DENIAL_NONE;
@@ -121,8 +111,8 @@ enum denial answer_denies(const struct job *j, const struct http_head *head, boo
  */
 static bool speaks_for_itself(const struct job *j)
 {
-    return retry_is_harmless(j->request.method_id, exchange_wants_upgrade(j->x), true) ||
-           (!reaches_through(&j->info) && !is_aggregated(j));
+    return retry_is_harmless(j->request.method_id, job_acts(j), true) ||
+           (!reqinfo_reaches_through(&j->info) && !is_aggregated(j));
 }
 
 bool answer_is_unready(const struct job *j, const struct http_head *head)
@@ -133,8 +123,8 @@ bool answer_is_unready(const struct job *j, const struct http_head *head)
 
 bool answer_distrusts_us(const struct job *j, const struct http_head *head)
 {
-    return j->peer != NULL && head->status == 401 && j->authn.kind == AUTHN_ASSERT && !reaches_through(&j->info) &&
-           !is_aggregated(j);
+    return j->peer != NULL && head->status == 401 && j->authn.kind == AUTHN_ASSERT &&
+           !reqinfo_reaches_through(&j->info) && !is_aggregated(j);
 }
 
 bool answer_knows_nobody(const struct job *j, const struct http_head *head)
@@ -142,7 +132,7 @@ bool answer_knows_nobody(const struct job *j, const struct http_head *head)
     const struct served_peer *next;
 
     if (j->peer == NULL || head->status != 401 || j->authn.kind != AUTHN_PASS || alternatives_body_gone(j) ||
-        http_head_find(exchange_request(j->x), HTTP_AUTHORIZATION) == NULL || reaches_through(&j->info) ||
+        http_head_find(exchange_request(j->x), HTTP_AUTHORIZATION) == NULL || reqinfo_reaches_through(&j->info) ||
         j->next_candidate == j->route.n_candidates)
         return false;
     next = served_peer_at(j->served, j->route.candidates[j->next_candidate]);

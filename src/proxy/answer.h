@@ -9,6 +9,8 @@
 #include "kube/denial.h"
 #include "proxy/job.h"
 
+/* Another program than the server answers: its failures and its 503 say nothing of the server. */
+bool answer_proves_nothing(const struct job *j);
 /*
  * If we believed of a server that it serves this, and it says that it does not know the path (kube/denial.h), what we
  * know has drifted from what is, and its 404 or 405 would be a false one. `body`: the answer has one.

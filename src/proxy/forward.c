@@ -432,6 +432,15 @@ static bool send_elsewhere(struct job *j, const char *why)
     return try_next(j, why);
 }
 
+/*
+ * kube-apiserver ends the request of who has reached a program that breaks off, and has nothing to say of it: nor have
+ * we, and the server is as well as it was.
+ */
+static bool is_of_another_program(const struct job *j, const struct back_failure_info *f)
+{
+    return f->why == BACK_FAIL_UNANSWERED && f->request_sent && reqinfo_reaches_through(&j->info);
+}
+
 static void on_failed(void *arg, const struct back_failure_info *f)
 {
     struct job *j = arg;
@@ -440,11 +449,11 @@ static void on_failed(void *arg, const struct back_failure_info *f)
     j->back = NULL;
     j->held = NULL;
     log_failure(j, f);
-    if (verdict == RETRY_BREAK) {
+    if (verdict == RETRY_BREAK || is_of_another_program(j, f)) {
         job_abort(j, "server broke off its response");
         return;
     }
-    j->maybe_done = !retry_is_harmless(j->request.method_id, exchange_wants_upgrade(j->x), f->request_sent);
+    j->maybe_done = !retry_is_harmless(j->request.method_id, job_acts(j), f->request_sent);
     j->maybe_read |= j->maybe_done;
     if (j->peer != NULL && f->why != BACK_FAIL_CLIENT) {
         cluster_peer_suspect(j->proxy->cluster, j->peer->id);
@@ -515,6 +524,8 @@ bool forward_start(struct job *j, const struct back_handler *handler, struct htt
         .http2 = http2_for(j),
         .http2_if_busy = may_as_well_be_http1(j),
         .lasting = j->summary.long_running,
+        .proves_nothing = answer_proves_nothing(j),
+        .once = reqinfo_reaches_through(&j->info),
         .head = &j->request,
         .body = body,
         .upgrade = exchange_wants_upgrade(j->x) && handler->on_upgraded != NULL,

@@ -39,6 +39,11 @@ bool job_believes_client(const struct job *j)
     return j->authn.front_proxy || cidr_set_covers(&j->config->trusted_proxies, slice_str(exchange_client(j->x)->ip));
 }
 
+bool job_acts(const struct job *j)
+{
+    return exchange_wants_upgrade(j->x) || reqinfo_reaches_through(&j->info);
+}
+
 struct slice job_answers_itself(struct job *j)
 {
     struct slice id = j->summary.audit_id;
@@ -92,7 +97,7 @@ void job_note_asker(struct job *j)
     struct gvr gvr = reqinfo_gvr(&j->info);
     uint64_t now = clock_ms();
 
-    if (j->insight == INSIGHT_EVEN || j->summary.status == 401 || j->summary.status == 403 ||
+    if (j->insight == INSIGHT_EVEN || !request_summary_was_heard(&j->summary) || j->summary.status == 503 ||
         (j->noted_ms != 0 && now - j->noted_ms < HOUR_MS))
         return;
     j->noted_ms = now;
@@ -143,8 +148,7 @@ static void settle(struct job *j, const char *why)
 /* A request that is under way now may be carried out as well as one that was lost. */
 static bool may_be_repeated(const struct job *j)
 {
-    return !j->maybe_done &&
-           (j->back == NULL || retry_is_harmless(j->request.method_id, exchange_wants_upgrade(j->x), true));
+    return !j->maybe_done && (j->back == NULL || retry_is_harmless(j->request.method_id, job_acts(j), true));
 }
 
 void job_refuse(struct job *j, unsigned status, const char *message)

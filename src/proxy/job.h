@@ -124,9 +124,11 @@ bool job_believes_client(const struct job *j);
 struct slice job_answers_itself(struct job *j);
 
 void job_set_state(struct job *j, enum job_state state); /* the only way it changes */
+/* Whatever its method it does something each time that it is read: an upgrade, or a program behind the server. */
+bool job_acts(const struct job *j);
 /* Counts who asks for what not all servers serve: once, and when it is open for an hour more, again. */
 void job_note_asker(struct job *j);
-/* The ways a job ends: it is accounted for, what is under way cancelled, references dropped, the exchange ended. */
+/* The ways a job ends: accounted for, what is under way cancelled, references dropped, the exchange ended. */
 void job_refuse(struct job *j, unsigned status, const char *message);
 /* 503 because the server behind us cannot serve anybody now. A client that came by itself is sent away, which it would
  * have been without us, and to which a balancer of connections finds another node. A peer wants this very server. */
@@ -137,12 +139,10 @@ const char *job_local_failed_text(const struct job *j);
 void job_refuse_loop(struct job *j);
 void job_finish(struct job *j, const struct http_head *trailers);
 void job_abort(struct job *j, const char *reason);
-/* The exchange is over already (client gone, or given away to a tunnel). */
-void job_release(struct job *j, const char *reason);
+void job_release(struct job *j, const char *reason); /* the exchange is over already: client gone, or a tunnel */
 /* Refreshes local discovery (coalesced), then decides anew. Nothing may be under way. */
 void job_route_again(struct job *j);
-/* The local server failed this request: true if the route is one to peers now (row 5a). Nothing may be under way. */
-bool job_fail_over(struct job *j);
+bool job_fail_over(struct job *j); /* the local server failed this request: true if it goes to peers now (row 5a) */
 /* The answer has begun, so no retry can come: what the request's fields took is freed. */
 void job_forget_request(struct job *j);
 void job_drop_back(struct job *j); /* cancels a request to a server, if one is under way */

@@ -198,6 +198,17 @@ bool request_summary_name_head(struct request_summary *e, struct http_head *h, s
     return id.n == 0 || http_head_add_id(h, head_arena, HTTP_AUDIT_ID, id);
 }
 
+/* 400 and 504 too are had without anybody looking who asks (?timeout=). */
+bool request_summary_was_heard(const struct request_summary *e)
+{
+    static const unsigned unheard[] = {0, 400, 401, 403, 429, 504};
+
+    for (size_t i = 0; i < sizeof(unheard) / sizeof(unheard[0]); i++)
+        if (e->status == unheard[i])
+            return false;
+    return true;
+}
+
 void request_summary_note_answer(struct request_summary *e, const struct http_head *h)
 {
     struct slice id = http_head_value(h, HTTP_AUDIT_ID);
@@ -228,7 +239,7 @@ void request_metrics_count(struct request_metrics *a, struct exchange *x, const 
     count_request(a, x, info, r, e);
     if (!e->long_running && r->row >= ROUTE_ROW_DISABLED && r->row < ROUTE_ROWS)
         metric_observe(a->by_route[r->row], (double)us / 1e6);
-    if (info->is_resource && e->status != 0 && e->status != 401 && e->status != 403 && e->status != 429)
+    if (info->is_resource && request_summary_was_heard(e))
         metric_inc(a->resources[r->row]);
     if (e->unavailable && e->status == 503 && info->is_resource)
         metric_inc(a->unavailable[r->row]);

@@ -49,6 +49,8 @@ struct slice request_summary_own_audit_id(struct request_summary *e, struct aren
 MEM_CHECK bool request_summary_name_head(struct request_summary *e, struct http_head *h, struct arena *a,
                                          struct arena *head_arena);
 /* The answer's, of a server that has one. */
+/* Whether its answer shows that a server knew who asked: what strangers can have at will counts for nothing. */
+bool request_summary_was_heard(const struct request_summary *e);
 void request_summary_note_answer(struct request_summary *e, const struct http_head *h);
 /* For the access log: what it says of the request's fields. They must live until the request ends, or until
  * request_summary_keep_head() has copied from them what the log would write. */

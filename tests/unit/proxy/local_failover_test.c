@@ -584,7 +584,25 @@ static void another_judge(const char *path, const char *trouble)
     world_close(&w);
 }
 
-/* kube-apiserver's 504 for what may take a nanosecond, as anybody may ask: an outlier is better than no discovery. */
+/* What a peer answers to one user's requests, until it is an outlier or has done so often. */
+static void answer_often(struct world *w, const char *target, const char *answer)
+{
+    for (unsigned i = 0; i < 20 && origin_healthy(w->peers[0].origin); i++) {
+        char request[200];
+        struct side *c = client(w);
+
+        (void)snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer t\r\n\r\n",
+                       target);
+        say(c, request);
+        (void)until(w, asked(&w->peers[0]));
+        buf_reset(&w->peers[0].conns[0].got);
+        say(&w->peers[0].conns[0], answer);
+        (void)has(c, "HTTP/1.1 50");
+        hang_up(c, STREAM_CLOSE_NOW);
+    }
+}
+
+/* An outlier is better than no discovery. Nobody makes one by what he asks for. */
 static void ejected_judge(void)
 {
     struct world w;
@@ -592,19 +610,37 @@ static void ejected_judge(void)
 
     start(&w, 1, READINESS_UNREACHABLE);
     shut_down(&w.local);
-    for (unsigned i = 0; i < 50 && origin_healthy(w.peers[0].origin); i++) {
-        c = client(&w);
-        say(c, "GET " JOBS "?timeout=1ns HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer t\r\n\r\n");
-        (void)until(&w, asked(&w.peers[0]));
-        buf_reset(&w.peers[0].conns[0].got);
-        say(&w.peers[0].conns[0], "HTTP/1.1 504 Gateway Timeout\r\nContent-Length: 2\r\n\r\n{}");
-        (void)has(c, "HTTP/1.1 504 ");
-        hang_up(c, STREAM_CLOSE_NOW);
-    }
+    answer_often(&w, JOBS "?timeout=1ns", "HTTP/1.1 504 Gateway Timeout\r\nContent-Length: 2\r\n\r\n{}");
+    ok(origin_healthy(w.peers[0].origin), "504, which anybody has for the asking, ejects nobody");
+    answer_often(&w, JOBS "/x/proxy/y", "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\n{}");
+    ok(origin_healthy(w.peers[0].origin), "nor does a program behind a server");
+    answer_often(&w, JOBS, "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 2\r\n\r\n{}");
     ok(!origin_healthy(w.peers[0].origin), "the only peer is ejected");
     c = client(&w);
     say(c, "GET /apis/batch/v1 HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer t\r\n\r\n");
     ok(next_judges(&w, "/apis/batch/v1", DISCOVERY_OK) && has(c, "HTTP/1.1 200 "), "and asked about discovery");
+    world_close(&w);
+}
+
+/* kube-apiserver ends the request of who has reached a program that breaks off: that is no server that is lost. */
+static void program_breaks_off(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 2);
+    w.fails_over = w.local_has_jobs = true;
+    world_start(&w);
+    for (size_t i = 0; i < 8; i++) {
+        c = client(&w);
+        say(c, "GET " JOBS "/x/proxy/y HTTP/1.1\r\nHost: k\r\n\r\n");
+        (void)has(conn(&w.local, i), "\r\n\r\n");
+        hang_up(conn(&w.local, i), STREAM_CLOSE_ABORT);
+        ok(ended(c) && !got(c, "HTTP/1.1"), "%zu: the client's connection ends as the server's did", i);
+    }
+    is_u64(w.local.n_conns, 8, "it is not asked again");
+    is_u64(w.peers[0].n_conns + w.peers[1].n_conns, 0, "and nobody else");
+    is_u64(w.local_failures, 0, "the local server is not taken for lost");
     world_close(&w);
 }
 
@@ -643,6 +679,7 @@ int main(void)
         another_judge(path, NULL);
     }
     ejected_judge();
+    program_breaks_off();
     unknown_token("/apis");
     unknown_token("/apis/batch/v1");
     return tap_end();
