@@ -21,6 +21,7 @@ static void say_failure(struct app *a, const struct buf *errors)
     if (a->files_refused[0] == '\0')
         a->files_refused_ms = loop_now_ms(a->loop);
     (void)snprintf(a->files_refused, sizeof(a->files_refused), "%.*s", (int)text.n, text.p);
+    changes_add(a->changes, CHANGE_FAILED, a->hostname, "changed certificate files were refused: %s", a->files_refused);
     while (slice_split(&text, '\n', &line))
         if (line.n > 0)
             log_error("Certificate files changed but cannot be used, the old ones stay", LS("err", line));
@@ -63,10 +64,12 @@ static bool on_change(void *arg)
         buf_append_str(&errors, "out of memory\n");
     ok = ok && a->reread(a, &errors);
     metric_set(a->files_ok, ok ? 1 : 0);
+    if (!ok)
+        say_failure(a, &errors);
+    else if (a->files_refused[0] != '\0')
+        changes_add(a->changes, CHANGE_RECOVERED, a->hostname, "all certificate files can be used again");
     if (ok)
         a->files_refused[0] = '\0';
-    else
-        say_failure(a, &errors);
     buf_free(&errors);
     return ok;
 }

@@ -225,8 +225,12 @@ def test_files(world):
         out.write("half a certificate\n")
     walk(world, "MvproxyCertificateFilesUnusable", lambda: "mvproxy_certificate_files_good 0\n" in world.proxies["a"].get("/metrics")[1],
          r"changed certificate files refused for " + AGE + ": .*own\\.crt")
+    told = [(c["kind"], c["text"]) for c in ctl_json(world, "status")["changes"]]
+    check(any(kind == "failed" and "changed certificate files were refused: " in text and "own.crt" in text for kind, text in told), "a change", told)
     shutil.copy(world.certs.crt("node-a"), path)
     until(lambda: value(world, "mvproxy_certificate_files_good") == 1, "the files to be good again")
+    told = [(c["kind"], c["text"]) for c in ctl_json(world, "status")["changes"]]
+    check(("recovered", "all certificate files can be used again") in told, "its end", told)
 
 
 def test_etcd(world):
