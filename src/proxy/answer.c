@@ -30,8 +30,9 @@ static bool is_out_of_scope(const struct job *j)
         return false;
     if (j->info.ns.n > 0)
         return slice_eq(r->scope, SLICE_LIT("Cluster"));
-    return slice_eq(r->scope, SLICE_LIT("Namespaced")) && !slice_eq(j->info.verb, SLICE_LIT("list")) &&
-           !slice_eq(j->info.verb, SLICE_LIT("watch"));
+    if (!slice_eq(j->info.verb, SLICE_LIT("list")) && !slice_eq(j->info.verb, SLICE_LIT("watch")))
+        return slice_eq(r->scope, SLICE_LIT("Namespaced"));
+    return slice_eq(r->scope, SLICE_LIT("Namespaced")) && j->info.name.n > 0 && !j->info.name_selected;
 }
 
 /*

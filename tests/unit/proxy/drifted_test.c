@@ -293,9 +293,15 @@ static void out_of_scope(void)
         const char *request;
         bool looks; /* at the server's discovery: it may have drifted */
     } rows[] = {
-        {"GET /apis/batch/v1/jobs", true},       {"GET /apis/batch/v1/jobs?watch=1", true},
-        {"GET /apis/batch/v1/jobs/x", false},    {"DELETE /apis/batch/v1/jobs", false},
-        {"DELETE /apis/batch/v1/jobs/x", false}, {"GET " JOBS "/x", true},
+        {"GET /apis/batch/v1/jobs", true},
+        {"GET /apis/batch/v1/jobs?watch=1", true},
+        {"GET /apis/batch/v1/watch/jobs", true},
+        {"GET /apis/batch/v1/watch/jobs/x", false},
+        {"GET /apis/batch/v1/jobs?fieldSelector=metadata.name%3Dx", true},
+        {"GET /apis/batch/v1/jobs/x", false},
+        {"DELETE /apis/batch/v1/jobs", false},
+        {"DELETE /apis/batch/v1/jobs/x", false},
+        {"GET " JOBS "/x", true},
     };
     char request[200];
 
