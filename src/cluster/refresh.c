@@ -52,7 +52,9 @@ struct refresh {
     struct disco_fetch *fetch;
     bool again; /* triggered during the poll */
     enum refresh_trigger again_for;
-    uint64_t follow_up_ms; /* a poll from then on is needed, because of an event; 0: none */
+    uint64_t event_ms;     /* the last one */
+    uint64_t follow_up_ms; /* a poll from then on is needed, because of it; 0: none */
+    uint64_t took_ms;      /* the last poll */
     bool ever;
     uint64_t started_ms; /* the last poll */
     struct backoff backoff;
@@ -101,9 +103,33 @@ static uint64_t fruitless_limit(const struct refresh *r)
     return limit < REFRESH_FRUITLESS_MAX_MS ? limit : REFRESH_FRUITLESS_MAX_MS;
 }
 
+/* Between polls for events: a twentieth of the time, for a walk of a server without aggregated discovery is long. */
+static uint64_t event_limit(const struct refresh *r)
+{
+    uint64_t limit = 20 * r->took_ms;
+
+    if (limit < REFRESH_EVENT_LIMIT_MS)
+        return REFRESH_EVENT_LIMIT_MS;
+    return limit < REFRESH_LIMIT_MS ? limit : REFRESH_LIMIT_MS;
+}
+
+/* Of the polls that follow an event the next one behind that time; 0: it was the last. */
+static uint64_t follow_up_after(const struct refresh *r, uint64_t ms)
+{
+    static const uint64_t after_ms[] = {30, 60, 120, 250, 500, REFRESH_LIMIT_MS};
+
+    for (size_t i = 0; i < sizeof(after_ms) / sizeof(after_ms[0]); i++)
+        if (r->event_ms + after_ms[i] > ms)
+            return r->event_ms + after_ms[i];
+    return 0;
+}
+
 static uint64_t limit_of(const struct refresh *r, enum refresh_trigger t)
 {
-    uint64_t limit = t < REFRESH_LIMITED ? 0 : t == REFRESH_TAG ? REFRESH_TAG_LIMIT_MS : REFRESH_LIMIT_MS;
+    uint64_t limit = t < REFRESH_LIMITED  ? 0
+                     : t == REFRESH_TAG   ? REFRESH_TAG_LIMIT_MS
+                     : t == REFRESH_EVENT ? event_limit(r)
+                                          : REFRESH_LIMIT_MS;
     uint64_t fruitless = is_of_lease(r, t) ? fruitless_limit(r) : 0;
 
     return fruitless > limit ? fruitless : limit;
@@ -117,7 +143,7 @@ static uint64_t hold_back(const struct refresh *r, enum refresh_trigger t)
     return r->ever && since < limit ? limit - since : 0;
 }
 
-/* Whatever makes the second poll after an event, it counts only if it does not come too early. */
+/* Whatever makes a poll after an event, it counts only if it does not come too early. */
 static void schedule_interval(struct refresh *r)
 {
     uint64_t delay = hold_back(r, REFRESH_EVENT), now = loop_now_ms(r->loop);
@@ -238,6 +264,7 @@ static void on_fetched(void *arg, const struct disco_fetch_result *f)
 
     r->fetch = NULL;
     r->polls++;
+    r->took_ms = loop_now_ms(r->loop) - r->started_ms;
     if (f->outcome == DISCO_CHANGED || (ok && refresh_failing(r)))
         r->fruitless = 0;
     else
@@ -267,10 +294,10 @@ static void poll_server(struct refresh *r)
     r->started_ms = loop_now_ms(r->loop);
     if (r->next == REFRESH_INTERVAL)
         r->fruitless = 0;
-    if (r->started_ms >= r->follow_up_ms)
-        r->follow_up_ms = 0;
     if (r->next == REFRESH_EVENT)
-        r->follow_up_ms = r->started_ms + REFRESH_LIMIT_MS;
+        r->event_ms = r->started_ms;
+    if (r->next == REFRESH_EVENT || (r->follow_up_ms > 0 && r->started_ms >= r->follow_up_ms))
+        r->follow_up_ms = follow_up_after(r, r->started_ms);
     r->ever = true;
     r->fetch = disco_fetch_start(&f, on_fetched, r);
     if (r->fetch == NULL) {
@@ -290,8 +317,10 @@ void refresh_trigger(struct refresh *r, enum refresh_trigger t)
 
     if (t < REFRESH_LIMITED)
         backoff_reset(&r->backoff);
-    if (t == REFRESH_EVENT)
-        r->follow_up_ms = loop_now_ms(r->loop) + REFRESH_LIMIT_MS;
+    if (t == REFRESH_EVENT) {
+        r->event_ms = loop_now_ms(r->loop);
+        r->follow_up_ms = follow_up_after(r, r->event_ms);
+    }
     switch (r->state) {
     case STATE_IDLE:
         break;

@@ -25,8 +25,9 @@ enum refresh_trigger {
     REFRESH_RECOVERED, /* the local server broke off or answers again; a peer whose polls failed renewed its Lease */
     REFRESH_OPERATOR,
     REFRESH_LIMITED,                 /* from here on: at most one poll a second */
-    REFRESH_EVENT = REFRESH_LIMITED, /* a custom resource or an APIService; polled again a second later, for the
-                                        server takes its time */
+    REFRESH_EVENT = REFRESH_LIMITED, /* a custom resource or an APIService; polled again for a second, at growing
+                                        distances, for the server takes its time; REFRESH_EVENT_LIMIT_MS apart or
+                                        20 times what a poll takes */
     REFRESH_MISS,                    /* a request for what it does not serve */
     REFRESH_SUSPECT,                 /* a peer answered a rerouted request with 404 or 503 */
     REFRESH_ETAG,                    /* somebody saw another ETag */
@@ -38,7 +39,7 @@ enum refresh_trigger {
 
 /* A failed poll marks nothing yet: the first retry comes 0.2 s later. From so many in a row on, the document counts as
  * stale. */
-enum { REFRESH_FAILING = 2, REFRESH_LIMIT_MS = 1000, REFRESH_TAG_LIMIT_MS = 100 };
+enum { REFRESH_FAILING = 2, REFRESH_LIMIT_MS = 1000, REFRESH_TAG_LIMIT_MS = 100, REFRESH_EVENT_LIMIT_MS = 25 };
 /*
  * What stands in a Lease may be anybody's who may write Leases. After so many polls for its sake that found nothing
  * new the next ones wait, each twice as long as the one before, until one finds something or the interval has passed.

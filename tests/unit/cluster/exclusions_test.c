@@ -35,7 +35,7 @@ static void kinds(void)
     world_end(&w);
 }
 
-static void created_later(void)
+static void created_later(unsigned after_ms)
 {
     struct world w;
     uint64_t before;
@@ -51,11 +51,17 @@ static void created_later(void)
     sim_run_ms(w.loop, 20);
     ok(excluded(&w, "stable.example.com", "v1"), "a definition appears: excluded at once");
     is_str(world_freshness(&w, "stable.example.com"), "", "and out of the document");
-    kube_set_apis(w.local, WORLD_BASE ";stable.example.com/v1:crontabs");
     ok(kube_discovery_requests(w.local) > before, "local discovery is looked at");
-    sim_run_ms(w.loop, 1100);
-    ok(world_local_serves(&w, "stable.example.com", "v1", "crontabs"),
-       "and again a second later, when it has followed");
+    sim_run_ms(w.loop, after_ms);
+    kube_set_apis(w.local, WORLD_BASE ";stable.example.com/v1:crontabs");
+    sim_run_ms(w.loop, after_ms < 500 ? 2 * after_ms + 30 : 600);
+    ok(world_local_serves(&w, "stable.example.com", "v1", "crontabs"), "and again when it has followed, %u ms later",
+       after_ms);
+    is_str(world_freshness(&w, "stable.example.com"), "Current", "which the document says");
+    before = kube_discovery_requests(w.local);
+    sim_run_ms(w.loop, 10000);
+    ok(kube_discovery_requests(w.local) - before < 16, "not for ever: %llu more",
+       (unsigned long long)(kube_discovery_requests(w.local) - before));
     world_end(&w);
 }
 
@@ -176,7 +182,8 @@ static void silent(void)
 int main(void)
 {
     kinds();
-    created_later();
+    for (unsigned ms = 0; ms < 700; ms = ms == 0 ? 20 : 3 * ms)
+        created_later(ms);
     grace();
     changed_versions();
     many();
