@@ -234,7 +234,8 @@ void h1_client_attach(struct h1_client *c, struct back_request *r)
         return;
     }
     if (!send_head(c, r)) {
-        fail(c, BACK_FAIL_HEAD, "request head cannot be sent");
+        if (c->request == r)
+            fail(c, BACK_FAIL_HEAD, "request head cannot be sent");
         return;
     }
     c->continue_ms = now_of(c) + CONTINUE_WAIT_MS;

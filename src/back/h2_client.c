@@ -11,7 +11,7 @@
 #include "net/stream.h"
 
 /* So that what one connection makes us do between two looks at its output stays small. */
-enum { RATE_MS = 1000 };
+enum { PIECE_BYTES = 16 << 10, RATE_MS = 1000 };
 
 static struct loop *loop_of(const struct h2_client *c)
 {
@@ -211,6 +211,8 @@ static void take_input(struct h2_client *c)
     while ((in = stream_peek(c->stream)).n > 0) {
         ssize_t used;
 
+        if (in.n > PIECE_BYTES)
+            in.n = PIECE_BYTES;
         c->heard_ms = now_of(c);
         c->pinged_ms = 0;
         c->in_session = true;

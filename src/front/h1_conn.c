@@ -137,6 +137,8 @@ struct stream *h1_conn_give_away(struct h1_conn *c)
 
 void h1_conn_linger(struct h1_conn *c, enum front_close reason)
 {
+    if (c->state == H1_CLOSED)
+        return;
     c->close_reason = reason;
     stream_finish_writing(c->stream);
     h1_conn_move(c, H1_LINGERING);

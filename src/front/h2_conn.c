@@ -141,6 +141,7 @@ static void attend(struct h2_stream *st)
     if (st->x.phase == EXCHANGE_DOOMED) {
         exchange_give_gone(&st->x, st->x.doom_reason);
         h2_stream_reset(st, NGHTTP2_INTERNAL_ERROR);
+        return;
     }
     if (st->was_full) {
         st->was_full = false;
