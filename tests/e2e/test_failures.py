@@ -202,9 +202,11 @@ def test_client_leaves_an_upload(world):
 
 
 def test_errors_are_relayed(world):
-    """what a server itself answers is passed on unchanged, with its Retry-After"""
+    """what a server itself answers is passed on unchanged, with its Retry-After; but for a peer's 401, which is about us"""
     for path, server, _ in TARGETS:
         for status in (400, 401, 403, 404, 405, 409, 410, 422, 429, 500, 502, 503, 504):
+            if status == 401 and server == "b":
+                continue  # the user is one that we assert: test_failover
             world.sim.fault("status", server, "GET", path, status=status, retryAfter=7, count=1,
                             body="as it is\n", contentType="text/x-odd")
             answer = world.ask("GET", path)
