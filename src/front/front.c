@@ -19,11 +19,11 @@
 enum {
     DRAIN_ARRIVING_MS = 1000, /* for a request that is on its way when we drain */
     DRAIN_LOOK_MS = 200,
-    SAID_AGAIN_MS = 60000, /* between two lines about what clients can bring about as often as they like */
+    SAID_AGAIN_MS = 20000, /* between two lines about what clients can bring about as often as they like */
     FRESH_ALWAYS = 64,     /* silent connections that a low max_connections does not forbid */
 };
 
-/* A line that is written now and then. */
+/* A line that is written now and then; what has happened meanwhile is told when its time is over. */
 struct rare_line {
     uint64_t said_ms; /* when it was last; 0: never */
     unsigned times;   /* what it is about has happened since then */
@@ -47,6 +47,7 @@ struct front {
     bool paused; /* the listener: max_connections, or held */
     bool held;
     struct rare_line full, headerless, greedy;
+    struct loop_timer *untold; /* of these */
     void (*on_drained)(void *arg);
     void *drained_arg;
     struct lifetime life;
@@ -57,15 +58,38 @@ struct front {
 /* ---- life of one connection ---- */
 
 /* How often it has happened since the last line, if another one is due; else 0. */
-static unsigned line_due(const struct front *f, struct rare_line *l)
+static unsigned line_due(struct front *f, struct rare_line *l)
 {
     uint64_t now = loop_now_ms(f->host.loop);
     unsigned times = ++l->times;
 
-    if (l->said_ms != 0 && now - l->said_ms < SAID_AGAIN_MS)
+    if (l->said_ms != 0 && now - l->said_ms < SAID_AGAIN_MS) {
+        if (!loop_timer_pending(f->untold))
+            loop_timer_set(f->untold, SAID_AGAIN_MS);
         return 0;
+    }
     *l = (struct rare_line){.said_ms = now};
     return times;
+}
+
+/* Otherwise what does not happen again would never be told. */
+static void tell_untold(void *arg)
+{
+    struct front *f = arg;
+    struct {
+        const char *what;
+        struct rare_line *line;
+    } lines[] = {{"Connection limit reached", &f->full},
+                 {"Connection refused that began without a valid PROXY header", &f->headerless},
+                 {"Client memory is short, a connection ends", &f->greedy}};
+
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        if (lines[i].line->times == 0)
+            continue;
+        log_warning("It has happened again since its last line", LT("what", lines[i].what),
+                    LU("times", lines[i].line->times));
+        *lines[i].line = (struct rare_line){.said_ms = loop_now_ms(f->host.loop)};
+    }
 }
 
 static void say_full(struct front *f)
@@ -477,7 +501,9 @@ struct front *front_new(struct loop *l, struct metrics *m, const struct front_op
     lifetime_init(&f->life, l, "front");
     lifetime_work_init(&f->life, &f->drained, LOOP_DEFERRED, call_drained, f);
     f->drain_look = lifetime_timer(&f->life, end_those_not_busy, f);
-    f->host.clients = f->memory == NULL || f->drain_look == NULL ? NULL : clients_new(memory_all(f->memory));
+    f->untold = lifetime_timer(&f->life, tell_untold, f);
+    f->host.clients =
+        f->memory == NULL || f->drain_look == NULL || f->untold == NULL ? NULL : clients_new(memory_all(f->memory));
     if (f->host.clients == NULL) {
         err_set(err, "out of memory");
         front_free(f);

@@ -123,8 +123,10 @@ def test_unfinished_heads(world):
     """heads whose end does not come: the greediest are closed, and counted"""
     proxy = world.proxies["a"]
     before = ended(proxy)
-    crowd(world, headers(1, large_head(250), whole=False), "unfinished heads", lambda: ended(proxy) > before)
+    crowd(world, headers(1, large_head(250), whole=False), "unfinished heads", lambda: ended(proxy) > before + 1)
     proxy.await_log('"Client memory is short, a connection ends" client="127.0.0.1')
+    until(lambda: proxy.log_contains('"It has happened again since its last line" what="Client memory is short, a connection ends" times='),
+          "a line about those that had none", patience=60)
 
 
 def test_limit_can_be_changed(world):
