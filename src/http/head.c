@@ -204,23 +204,25 @@ bool http_head_add_field(struct http_head *h, struct arena *a, const struct http
 
 bool http_head_copy(const struct http_head *h, struct arena *a, struct http_head *out)
 {
-    bool good = http_head_init(out, a, h->n_fields);
-    struct http_field *fields = out->fields;
-    size_t cap = out->cap_fields;
-
-    *out = *h;
-    out->fields = fields;
-    out->cap_fields = cap;
+    if (!http_head_init(out, a, h->n_fields))
+        return false;
     out->method = arena_copy(a, h->method);
     out->target = arena_copy(a, h->target);
+    out->method_id = h->method_id;
+    out->status = h->status;
     out->reason = arena_copy(a, h->reason);
-    good = good && out->method.p != NULL && out->target.p != NULL && out->reason.p != NULL;
-    for (size_t i = 0; good && i < h->n_fields; i++) {
-        fields[i] =
-            (struct http_field){arena_copy(a, h->fields[i].name), arena_copy(a, h->fields[i].value), h->fields[i].id};
-        good = fields[i].name.p != NULL && fields[i].value.p != NULL;
+    out->minor = h->minor;
+    if (out->method.p == NULL || out->target.p == NULL || out->reason.p == NULL)
+        return false;
+    for (size_t i = 0; i < h->n_fields; i++) {
+        struct http_field f = h->fields[i];
+
+        f.name = arena_copy(a, f.name);
+        f.value = arena_copy(a, f.value);
+        if (f.name.p == NULL || f.value.p == NULL || !http_head_add_field(out, a, &f))
+            return false;
     }
-    return good;
+    return true;
 }
 
 const struct http_field *http_head_find(const struct http_head *h, enum http_name id)
