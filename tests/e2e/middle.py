@@ -10,7 +10,7 @@ import ssl
 import threading
 
 import fixture
-from rawh2 import GOAWAY, HEADERS, RST_STREAM, Frames, reset
+from rawh2 import DATA, GOAWAY, HEADERS, RST_STREAM, Frames, reset
 
 class Joint:
     """One connection of mvproxy's, and ours to the server for it."""
@@ -21,7 +21,8 @@ class Joint:
         self.streams = []       # that mvproxy has opened
         self.reset = {}         # and reset itself: stream -> code
         self.refuse = None      # refuses new streams: code of the reset, or "hold": says nothing
-        self.held = []          # streams that were refused or held
+        self.held = []          # streams that were refused or held; of mvproxy's own looks as well
+        self.bodies = set()     # streams on which it has sent DATA
         self.goaway = None      # code of mvproxy's GOAWAY
         self.ended = False
         self._lock = threading.Lock()
@@ -56,6 +57,8 @@ class Joint:
                     self.near.sendall(reset(stream, self.refuse))
                 return False
             self.streams.append(stream)
+        elif kind == DATA:
+            self.bodies.add(stream)
         elif kind == RST_STREAM:
             self.reset[stream] = int.from_bytes(one[9:13], "big")
         elif kind == GOAWAY:

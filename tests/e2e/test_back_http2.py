@@ -141,7 +141,7 @@ def not_looked_at(world, how, code):
             watches.clients.append(client)
             client.request("GET", "%s?watch=true&fieldSelector=metadata.name%%3D%s" % (MAPS, NAME))
             late.append(client)
-        until(lambda: len(first.held) >= 1 if code is None else len(first.held) == 5, "the streams to be opened")
+        until(lambda: len(first.held) >= 1 if code is None else len(first.held) >= 5, "the streams to be opened")
         if code is not None:
             first.say(goaway(first.streams[-1], code))
         for client in late:
@@ -276,7 +276,7 @@ def gets(world, count, act):
         first = joint(world)
         first.refuse = "hold"
         streams = [client.request("GET", SMALL) for _ in range(count)]
-        until(lambda: len(first.held) == count, "the streams to be opened")
+        until(lambda: len(first.held) >= count, "the streams to be opened")
         act(first)
         for stream in streams:
             check(client.ok(stream) and NAME.encode() in client.whole(stream), "stream", stream)
@@ -299,7 +299,7 @@ def test_writes_lost(world):
         first.refuse = "hold"
         mark = world.sim.mark()
         stream = client.request("POST", MAPS, b"{}", fields={"content-type": "application/json", "content-length": "2"})
-        until(lambda: len(first.held) == 1, "the write to be sent")
+        until(lambda: any(s in first.bodies for s in first.held), "the write to be sent")
         first.break_off()
         check(not client.ok(stream), "the write was answered as if it were done")
         equal([r for r in world.sim.requests("a", MAPS, mark) if r["method"] == "POST"], [], "writes that reached the server")
