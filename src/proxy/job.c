@@ -76,7 +76,7 @@ void job_forget_request(struct job *j)
     exchange_forget_request(j->x);
 }
 
-/* A peer's mvproxy looks once a second whether our server is there (cluster/pulse.h): nothing that anybody looks for.
+/* A peer's mvproxy looks twice a second whether our server is there (cluster/pulse.h): nothing that anybody looks for.
  */
 static bool is_pulse(const struct job *j)
 {

@@ -525,49 +525,49 @@ static bool next_judges(struct world *w, const char *path, const char *answer)
     return false;
 }
 
-/* One peer's server does not know the token: another one's may. */
-static void unknown_token(const char *path)
+#define DISCOVERY_OK "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+
+/* A new client with a token, who asks for the aggregated form. */
+static struct side *read_discovery(struct world *w, const char *path)
 {
-    static const char refusal[] = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\n{}";
+    struct side *c = client(w);
     char request[200];
-    struct world w;
-    struct side *c;
 
     (void)snprintf(request, sizeof(request),
                    "GET %s HTTP/1.1\r\nHost: k\r\nAccept: %s\r\nAuthorization: Bearer t\r\n\r\n", path,
                    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
+    say(c, request);
+    return c;
+}
+
+/* One peer's server does not know the token: another one's may. */
+static void unknown_token(const char *path)
+{
+    static const char refusal[] = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\n{}";
+    struct world w;
+    struct side *c;
+
     start(&w, 2, READINESS_UNREACHABLE);
     shut_down(&w.local);
-    c = client(&w);
-    say(c, request);
+    c = read_discovery(&w, path);
     ok(next_judges(&w, path, refusal) && !got(c, "HTTP/1.1 "), "%s: a peer does not know the token", path);
-    ok(next_judges(&w, path, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}") &&
-           has(c, "HTTP/1.1 200 "),
-       "another one does");
+    ok(next_judges(&w, path, DISCOVERY_OK) && has(c, "HTTP/1.1 200 "), "another one does");
     hang_up(c, STREAM_CLOSE_NOW);
-    c = client(&w);
-    say(c, request);
+    c = read_discovery(&w, path);
     ok(next_judges(&w, path, refusal) && next_judges(&w, path, refusal) && has(c, "HTTP/1.1 401 "),
        "neither does: that is the answer");
     world_close(&w);
 }
 
-#define DISCOVERY_OK "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
-
 /* A peer that is asked in the local server's place cannot answer: another one can. */
 static void another_judge(const char *path, const char *trouble)
 {
-    char request[200];
     struct world w;
     struct side *c;
 
-    (void)snprintf(request, sizeof(request),
-                   "GET %s HTTP/1.1\r\nHost: k\r\nAccept: %s\r\nAuthorization: Bearer t\r\n\r\n", path,
-                   "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
     start(&w, 2, READINESS_UNREACHABLE);
     shut_down(&w.local);
-    c = client(&w);
-    say(c, request);
+    c = read_discovery(&w, path);
     if (trouble != NULL)
         ok(next_judges(&w, path, trouble) && !got(c, "HTTP/1.1 "), "%s: a peer is in trouble itself", path);
     else {
