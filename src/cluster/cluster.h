@@ -97,7 +97,7 @@ bool cluster_leases_synced(struct cluster *c, char *reason, size_t n);
 /* Each live peer answered once, or 5 s have passed since they became known. */
 bool cluster_peers_synced(struct cluster *c, char *reason, size_t n);
 bool cluster_local_reachable(struct cluster *c, char *reason, size_t n);
-/* As far as is known the API servers believe the same front proxies as we, by the same headers. */
+/* As far as is known the API servers believe the same front proxies as we, by the same headers, and a CA of clients. */
 bool cluster_front_trusted(struct cluster *c, char *reason, size_t n);
 /* One line on how it stands with etcd's endpoint records, for people. */
 void cluster_etcd_state(struct cluster *c, char *text, size_t n);

@@ -84,8 +84,8 @@ void cluster_metrics_init(struct cluster_metrics *cm, struct metrics *m)
     cm->identity_renewals = metric_family(m, METRIC_COUNTER, "mvproxy_identity_lease_renewals_total",
                                           "Writes of the own identity Lease, by result.", result, 4);
     cm->front_differs = metric_single(m, METRIC_GAUGE, "mvproxy_requestheader_differs",
-                                      "1 while API servers believe other front proxies, or other headers, than "
-                                      "configured here.");
+                                      "1 while API servers believe other front proxies, headers or clients' CAs "
+                                      "than configured here.");
     cm->identity_tags = metric_family(m, METRIC_COUNTER, "mvproxy_identity_lease_tags_total",
                                       "Writes of the tag of local discovery into the Lease of this server.", result, 2);
     cm->refreshes =

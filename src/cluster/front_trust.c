@@ -36,15 +36,15 @@ struct front_trust {
 static void agreed(struct front_trust *t)
 {
     if (t->verdict == REQUEST_HEADER_DIFFERS)
-        log_info("API servers believe the same front proxies as configured here, by the same headers");
+        log_info("API servers believe the same front proxies and clients' CAs as configured here");
     t->verdict = REQUEST_HEADER_AGREES;
 }
 
 static void differs(struct front_trust *t, const struct err *why)
 {
     if (t->verdict != REQUEST_HEADER_DIFFERS || strcmp(why->text, t->why.text) != 0) {
-        log_error("API servers believe other front proxies, or other headers, than configured here: certificate users "
-                  "are not who they seem to be",
+        log_error("API servers believe other front proxies, headers or clients' CAs than configured here: certificate "
+                  "users are not who they seem to be",
                   LT("err", why->text));
         changes_add(t->o.changes, CHANGE_DISBELIEVED, "requestheader", "the API servers believe otherwise: %s",
                     why->text);
@@ -138,7 +138,7 @@ static bool digest_of(const struct request_header *ours, unsigned char out[HASH_
     struct buf words;
     bool ok;
 
-    buf_init(&words, LIMIT_PEM_BYTES + LIMIT_SMALL_BODY);
+    buf_init(&words, 2 * LIMIT_PEM_BYTES + LIMIT_SMALL_BODY);
     if (h != NULL) {
         add_words(&words, h->username, h->n_username);
         add_words(&words, h->uid, h->n_uid);
@@ -149,6 +149,8 @@ static bool digest_of(const struct request_header *ours, unsigned char out[HASH_
         buf_printf(&words, "%zu:%s", strlen(ours->names[i]), ours->names[i]);
     buf_append_char(&words, '|');
     buf_append(&words, ours->ca);
+    buf_append_char(&words, '|');
+    buf_append(&words, ours->client_ca);
     ok = !words.failed && hash_sha256(buf_slice(&words), out);
     buf_free(&words);
     return ok;

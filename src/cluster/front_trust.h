@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Do the API servers believe the front proxies that we do, by the same headers? Their own word for it
+ * Do the API servers believe the front proxies that we do, by the same headers, and a CA of clients that we do? Their
+ * own word for it
  * (kube/request_header.h) is read once a minute, after a reload with other words or of another server, and after each
  * while there is a difference. That means that certificate users are somebody else than they are taken for, so it is
  * said and makes us unready. Whoever may not read it is told so once.

@@ -105,7 +105,8 @@ static const struct {
     {"peer-discovery-sync", HEALTH_READYZ | HEALTH_HEALTHZ, peer_discovery_sync,
      "mvproxyctl peers: the last error of the peer that has not answered"},
     {"requestheader", HEALTH_READYZ | HEALTH_HEALTHZ, requestheader,
-     "the requestheader-* options here and in kube-apiserver: they must be the same"},
+     "requestheader-* and client-ca-file here and in kube-apiserver: they must be the same (mvproxyctl check "
+     "compares)"},
     {"tls-certificates", HEALTH_READYZ | HEALTH_HEALTHZ, tls_certificates,
      "mvproxyctl certs: renew the file, which is then used without a restart"},
     {"client-listener", HEALTH_READYZ | HEALTH_HEALTHZ, client_listener,

@@ -170,18 +170,25 @@ static char *read_text(const char *path, struct err *err)
     return mem_realloc(text, n);
 }
 
-static void load_requestheader_ca(const struct config *c, struct trust *out, struct buf *errors, bool *ok)
+/* The text of a bundle, "" without one; NULL with an error. */
+static char *load_text(const char *option, struct buf *errors)
 {
-    const char *path = or_null(c->requestheader_client_ca_file);
+    const char *path = or_null(option);
+    char *text;
     struct err err;
 
     err_clear(&err);
-    out->requestheader_ca = path == NULL ? mem_strdup("") : read_text(path, &err);
-    if (out->requestheader_ca != NULL)
-        return;
-    *ok = false;
-    if (!is_said(errors, err.text))
+    text = path == NULL ? mem_strdup("") : read_text(path, &err);
+    if (text == NULL && !is_said(errors, err.text))
         buf_printf(errors, "%s\n", err_is_set(&err) ? err.text : "out of memory");
+    return text;
+}
+
+static bool load_texts(const struct config *c, struct trust *out, struct buf *errors)
+{
+    out->requestheader_ca = load_text(c->requestheader_client_ca_file, errors);
+    out->client_ca = load_text(c->client_ca_file, errors);
+    return out->requestheader_ca != NULL && out->client_ca != NULL;
 }
 
 bool trust_load(const struct config *c, struct trust *out, struct buf *errors)
@@ -204,8 +211,7 @@ bool trust_load(const struct config *c, struct trust *out, struct buf *errors)
         out->peer_no_cert = keep(load_peer(c, false, &err), &err, errors, &ok);
     }
     load_etcds(c, out, errors, &ok);
-    if (ok)
-        load_requestheader_ca(c, out, errors, &ok);
+    ok = ok && load_texts(c, out, errors);
     if (or_null(c->egress_selector_config_file) != NULL)
         ok = load_egress(c, out, errors) && ok;
     if (!ok)
@@ -223,7 +229,8 @@ static void drop(struct tls_ctx **ctx)
 void trust_free(struct trust *t)
 {
     mem_free(t->requestheader_ca);
-    t->requestheader_ca = NULL;
+    mem_free(t->client_ca);
+    t->requestheader_ca = t->client_ca = NULL;
     drop(&t->serving);
     drop(&t->admin);
     drop(&t->local_cert);

@@ -17,9 +17,9 @@ struct trust {
     struct tls_ctx *admin;      /* the same for the admin listener, which speaks HTTP/1.1 only */
     struct tls_ctx *local_cert; /* NULL without proxy-client-cert-file */
     struct tls_ctx *local_no_cert;
-    struct tls_ctx *etcd[ETCD_SERVERS_MAX];   /* one per etcd-servers, for each has its name; NULL for http:// */
-    struct tls_ctx *peer_cert, *peer_no_cert; /* NULL without peer-ca-file or proxy-client-cert-file */
-    char *requestheader_ca;                   /* PEM text, to be compared; "" without requestheader-client-ca-file */
+    struct tls_ctx *etcd[ETCD_SERVERS_MAX];         /* one per etcd-servers, for each has its name; NULL for http:// */
+    struct tls_ctx *peer_cert, *peer_no_cert;       /* NULL without peer-ca-file or proxy-client-cert-file */
+    char *requestheader_ca, *client_ca;             /* PEM text, to be compared; "" without such a file */
     struct egress_proxy *peer_egress, *etcd_egress; /* the egress selector's; NULL: dialled directly */
 };
 

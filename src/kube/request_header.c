@@ -169,10 +169,25 @@ static struct slice text_in_data(struct json_object *root, const char *name)
     return slice_of(json_object_get_string(v), (size_t)json_object_get_string_len(v));
 }
 
+/* No certificate of a client that is believed here is believed there. */
+static bool is_foreign(struct slice theirs, struct slice ours)
+{
+    struct slice one;
+
+    for (size_t n = 0; n < OURS_MAX && next_certificate(&ours, &one); n++)
+        if (bundle_has(theirs, one))
+            return false;
+    return true;
+}
+
 static enum request_header_verdict judge(const struct request_header *ours, struct json_object *root, struct err *why)
 {
-    struct slice ca = text_in_data(root, CA_OPTION);
+    struct slice ca = text_in_data(root, CA_OPTION), clients = text_in_data(root, CLIENT_CA_OPTION);
 
+    if (ours->client_ca.n > 0 && clients.p != NULL && is_foreign(clients, ours->client_ca)) {
+        (void)err_set(why, CLIENT_CA_OPTION ": no API server has any certificate of it, so their clients get 401 here");
+        return REQUEST_HEADER_DIFFERS;
+    }
     if (ca.p == NULL) {
         (void)err_set(why, "no API server believes any front proxy");
         return REQUEST_HEADER_UNKNOWN;

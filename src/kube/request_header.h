@@ -17,6 +17,7 @@ struct request_header {
     const struct user_headers *headers;
     const char *const *names; /* of front proxies, NULL-terminated; none: every one that the CA has signed */
     struct slice ca;          /* PEM */
+    struct slice client_ca;   /* PEM; empty: it is not compared */
 };
 
 enum request_header_verdict {
@@ -29,7 +30,8 @@ enum request_header_verdict {
  * What would be wrong: a word that we send and no server knows (certificate users would be nobody), a word that servers
  * know and we do not (clients could assert an identity in it, for we would not take it away), a front proxy, or a CA of
  * front proxies, that we believe and they do not. Further words and CAs on one side are no difference where they are
- * harmless, so that both can be changed one after the other. *why says what, for DIFFERS and UNTOLD.
+ * harmless, so that both can be changed one after the other. Likewise CAs of clients' certificates: it differs where
+ * the two sides share none, for then whoever gets in here is nobody there. *why says what, unless they agree.
  */
 enum request_header_verdict request_header_compare(const struct request_header *ours, struct slice configmap,
                                                    struct err *why);

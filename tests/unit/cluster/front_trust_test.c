@@ -105,6 +105,33 @@ static void put_right_there(void)
     world_end(&w);
 }
 
+/* Nobody with a certificate would get in: such a node must not be sent clients. */
+static void foreign_clients(void)
+{
+#define WITH_CLIENTS(ca)                                                                                               \
+    "{\"kind\":\"ConfigMap\",\"data\":{\"client-ca-file\":\"" ca "\",\"requestheader-client-ca-file\":\"" CERT         \
+    "\",\"requestheader-username-headers\":\"[\\\"X-Remote-User\\\"]\"}}"
+#define OTHER "-----BEGIN CERTIFICATE-----\\nBBBB\\n-----END CERTIFICATE-----\\n"
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    w.opts.front =
+        (struct request_header){.headers = user_headers_default(), .ca = slice_str(PEM), .client_ca = slice_str(PEM)};
+    kube_set_map(w.local, WITH_CLIENTS(OTHER));
+    world_start(&w);
+    sim_run_ms(w.loop, 5000);
+    ok(!trusted(&w), "clients of another CA: not ready");
+    is_double(world_metric(&w, "mvproxy_requestheader_differs", NULL), 1, "and shown");
+    kube_set_map(w.local, WITH_CLIENTS(OTHER CERT));
+    sim_run_ms(w.loop, 70000);
+    ok(trusted(&w), "one that both have: ready");
+    w.opts.front.client_ca = SLICE_LIT("-----BEGIN CERTIFICATE-----\nCCCC\n-----END CERTIFICATE-----\n");
+    cluster_update(w.cluster, &w.opts);
+    sim_run_ms(w.loop, 1000);
+    ok(!trusted(&w), "a reload with another: noticed at once");
+    world_end(&w);
+}
+
 static void not_told(void)
 {
     static const unsigned statuses[] = {401, 403, 404};
@@ -130,6 +157,7 @@ int main(void)
     put_right_here();
     not_needed();
     put_right_there();
+    foreign_clients();
     not_told();
     return tap_end();
 }

@@ -103,7 +103,9 @@ static void loads(void)
                (size_t)(strstr(t.requestheader_ca, "-----END CERTIFICATE-----\n") + 26 - t.requestheader_ca),
        "the CA's text, whole");
     trust_free(&t);
-    ok(t.serving == NULL && t.requestheader_ca == NULL && t.peer_egress == NULL && t.etcd[0] == NULL, "let go");
+    ok(t.serving == NULL && t.requestheader_ca == NULL && t.client_ca == NULL && t.peer_egress == NULL &&
+           t.etcd[0] == NULL,
+       "let go");
     trust_free(&t);
 }
 

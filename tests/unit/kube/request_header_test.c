@@ -2,6 +2,9 @@
 /* What the API servers say of the front proxies that they believe, against what is configured here. */
 #include "kube/request_header.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "lib/tap.h"
 
 #define CERT(text) "-----BEGIN CERTIFICATE-----\n" text "\n-----END CERTIFICATE-----\n"
@@ -113,9 +116,42 @@ static void clients(void)
     }
 }
 
+/* Where the two sides share no CA of clients, whoever gets in here is nobody there. One that they share is enough. */
+static void foreign_clients(void)
+{
+    static const struct {
+        const char *name, *client_ca, *map;
+        enum request_header_verdict want;
+    } rows[] = {
+        {"the same", CERT("AAAA"), "\"client-ca-file\":\"" THEIR("AAAA") "\"", REQUEST_HEADER_AGREES},
+        {"one shared while a CA is replaced", CERT("CCCC") CERT("AAAA"),
+         "\"client-ca-file\":\"" THEIR("AAAA") THEIR("BBBB") "\"", REQUEST_HEADER_AGREES},
+        {"another", CERT("CCCC"), "\"client-ca-file\":\"" THEIR("AAAA") THEIR("BBBB") "\"", REQUEST_HEADER_DIFFERS},
+        {"none here", "", "\"client-ca-file\":\"" THEIR("AAAA") "\"", REQUEST_HEADER_AGREES},
+        {"none there", CERT("AAAA"), "\"x\":\"y\"", REQUEST_HEADER_AGREES},
+    };
+    static const char *const names[] = {NULL};
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        const struct request_header ours = {.headers = user_headers_default(),
+                                            .names = names,
+                                            .ca = slice_str(CERT("FFFF")),
+                                            .client_ca = slice_str(rows[i].client_ca)};
+        struct err why = {.text = ""};
+        char map[1024];
+
+        (void)snprintf(map, sizeof(map), "{\"data\":{%s,\"requestheader-client-ca-file\":\"%s\"}}", rows[i].map,
+                       THEIR("FFFF"));
+        is_int(request_header_compare(&ours, slice_str(map), &why), rows[i].want, "clients' CAs: %s", rows[i].name);
+        ok((strstr(why.text, "client-ca-file: no API server has") != NULL) == (rows[i].want == REQUEST_HEADER_DIFFERS),
+           "%s: %s", rows[i].name, why.text);
+    }
+}
+
 int main(void)
 {
     compared();
     clients();
+    foreign_clients();
     return tap_end();
 }
