@@ -347,6 +347,12 @@ static void print_request(struct json_object *result)
            name[0] == '\0' ? "" : ", name ", name, field_truth(result, "longRunning") ? ", long-running" : "");
 }
 
+static void warn_if_said(const char *what, const char *text)
+{
+    if (text[0] != '\0')
+        headline(table_colour(TABLE_WARNING), what, text);
+}
+
 bool show_explain(struct json_object *result)
 {
     print_verdict(result);
@@ -355,6 +361,8 @@ bool show_explain(struct json_object *result)
         printf("Message:    %s\n", field_text(result, "message"));
     print_request(result);
     printf("Identity:   %s\n", field_text(result, "identity"));
+    warn_if_said("In doubt:   the API servers believe otherwise: ", field_text(result, "doubted"));
+    warn_if_said("Peers:      cannot be asked: ", field_text(result, "noPeers"));
     print_local(field(result, "localServer"));
     print_candidates(field(result, "candidates"));
     return true;

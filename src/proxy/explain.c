@@ -21,7 +21,7 @@ static const char *reason_of(enum route_row row)
 {
     static const char *const sentences[ROUTE_ROWS] = {
         [ROUTE_ROW_DISABLED] =
-            "The feature gate is off or peers are not configured: everything goes to the local server.",
+            "The feature gate UnknownVersionInteroperabilityProxy is off: everything goes to the local server.",
         [ROUTE_ROW_NON_RESOURCE] = "It asks for no resource.",
         [ROUTE_ROW_REROUTED] = "A peer has sent it on already, and it is never sent on twice.",
         [ROUTE_ROW_NOT_SYNCED] = "It is not known yet what the local server or its peers serve.",
@@ -35,7 +35,8 @@ static const char *reason_of(enum route_row row)
         [ROUTE_ROW_UNKNOWN_PEER] = "Nobody known serves it, but it is not known of all servers: one has not been read "
                                    "yet, or the local one or the Leases cannot be read now.",
         [ROUTE_ROW_NOBODY] = "Nobody serves it: the local server says so.",
-        [ROUTE_ROW_FORBIDDEN] = "The local server does not let its discovery be read: everything goes there.",
+        [ROUTE_ROW_FORBIDDEN] = "The local server does not let its discovery be read: everything goes there, and what "
+                                "it does not know is 503.",
         [ROUTE_ROW_NEWEST] =
             "Its schema differs between servers, and skewed-resources: newest sends it to a newer one.",
         [ROUTE_ROW_LOCAL_FAILOVER] = "The local server does not answer or only starts, and a peer serves it.",
@@ -212,8 +213,17 @@ static void name_unread(const struct served *s, struct route *r)
             r->candidates[r->n_candidates++] = (uint16_t)i;
 }
 
-static const char *why_there(const struct route *r, bool answered)
+/* Rows that blame peers where the configuration is to blame. */
+static bool misses_peers(enum route_row row)
 {
+    return row == ROUTE_ROW_NO_ADDRESS || row == ROUTE_ROW_PEERS_FAILED || row == ROUTE_ROW_UNKNOWN_PEER ||
+           row == ROUTE_ROW_NO_PEERS;
+}
+
+static const char *why_there(const struct explain_query *q, const struct route *r, bool answered)
+{
+    if (q->no_peers != NULL && misses_peers(r->row))
+        return "The local server does not serve it, and peers cannot be asked.";
     if (r->action == ROUTE_HEAL && r->n_candidates > 0)
         return "The local server does not answer or only starts, and a live peer answers about discovery and schemas.";
     if (r->action == ROUTE_DISCOVERY)
@@ -260,9 +270,11 @@ static void put_answer(struct proxy *p, const struct explain_query *q, const str
         json_u64(&w, "status", 503);
         json_text(&w, "message", r.message);
     }
-    json_text(&w, "reason", why_there(&r, put_servers(&w, q, s, &r)));
+    json_text(&w, "reason", why_there(q, &r, put_servers(&w, q, s, &r)));
+    json_text(&w, "noPeers", misses_peers(r.row) ? q->no_peers : NULL);
     json_text(&w, "identity", identity_of(p, q));
     json_text(&w, "unauthorized", why_unauthorized(p, q));
+    json_text(&w, "doubted", q->user == NULL ? NULL : q->doubted);
     json_text(&w, "user", q->user);
     json_close(&w);
 }

@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "proxy/proxy.h"
 
-enum { EXPLAIN_STATE_BYTES = 128 };
+enum { EXPLAIN_STATE_BYTES = 128, EXPLAIN_DOUBT_BYTES = 192 };
 
 /* How a server is just now. */
 struct explain_server {
@@ -29,6 +29,8 @@ struct explain_query {
     bool (*look)(void *arg, const char *id, struct explain_server *out);
     void *arg;
     const char *disbelieved; /* why servers do not accept our word for a user now; NULL: they do */
+    const char *doubted;     /* why such a user may not be who he is taken for; NULL: nothing speaks against it */
+    const char *no_peers;    /* why peers cannot be asked; NULL: they can, or the feature gate is off */
 };
 
 /* Appends a JSON object. False with *err: it is no request. Sends nothing and changes nothing. */

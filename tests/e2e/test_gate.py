@@ -161,6 +161,8 @@ def test_front_proxies(world):
     check("[-]requestheader failed" in proxy.get("/readyz")[1], proxy.get("/readyz"))
     proxy.await_log("requestheader-username-headers: no API server knows X-Remote-User, which is sent")
     equal(proxy.metric("mvproxy_requestheader_differs"), 1.0, "the metric")
+    told = fixture.ctl(world, "explain", "GET", "/api/v1/nodes", "--as", "root")[1]
+    check("In doubt:   the API servers believe otherwise: requestheader-username-headers" in told, told)
     equal(world.ask("PUT", TRUST + "/extension-apiserver-authentication", believed(world, "X-Remote-User")).status, 200, "put right")
     proxy.await_log("Reloaded", proxy.reload({"discovery-refresh-interval": "2s"}))
     until(lambda: proxy.get("/readyz")[0] == 200, "ready")

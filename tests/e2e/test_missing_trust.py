@@ -52,6 +52,9 @@ def without_peers(world):
         answer = by_token(world, path)
         equal((answer.status, answer.json()["reason"]), (503, "ServiceUnavailable"), path)
         check(int(answer.header("Retry-After")) >= 1, "Retry-After")
+    told = fixture.ctl(world, "explain", "GET", CLASSES)[1]
+    check("what it does not know is 503." in told or
+          ("peers cannot be asked.\n" in told and "\nPeers:      cannot be asked: peer-ca-file is" in told), told)
 
 
 def options_without(world, missing):

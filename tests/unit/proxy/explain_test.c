@@ -12,43 +12,44 @@ static const struct {
     struct explain_query query;
     const char *parts[6]; /* of the answer; NULL-terminated */
 } answers[] = {
-    {{"GET", PODS "/x/log?follow=true", NULL, false, NULL, NULL, NULL},
+    {{"GET", PODS "/x/log?follow=true", NULL, false, NULL, NULL, NULL, NULL, NULL},
      {"\"resourceRequest\":true,\"verb\":\"get\",\"path\":\"" PODS
       "/x/log\",\"group\":\"\",\"version\":\"v1\",\"resource\":\"pods\","
       "\"subresource\":\"log\",\"namespace\":\"d\",\"name\":\"x\",\"longRunning\":true",
       "\"action\":\"local\",\"row\":\"nobody\"", "\"reason\":\"Nobody serves it: the local server says so.\"",
       "\"refreshesDiscovery\":true,\"localServer\":{", "\"candidates\":[]"}},
-    {{"POST", JOBS, "alice", false, NULL, NULL, NULL},
+    {{"POST", JOBS, "alice", false, NULL, NULL, NULL, NULL, NULL},
      {"\"longRunning\":false,\"action\":\"peer\",\"row\":\"peer\"",
       "\"reason\":\"The local server does not serve it, and a peer does.\"",
       "\"candidates\":[{\"server\":\"cp-b\",\"serverID\":\"apiserver-b\",\"address\":\"127.0.0.1:",
       "\"live\":true,\"healthy\":true,\"drained\":false}]", "\"identity\":\"asserted to the server by X-Remote-User",
       "\"user\":\"alice\"}"}},
-    {{"GET", JOBS, NULL, true, NULL, NULL, NULL},
+    {{"GET", JOBS, NULL, true, NULL, NULL, NULL, NULL, NULL},
      {"\"action\":\"refuse\",\"row\":\"rerouted\"", "\"status\":503,\"message\":\"The request was already rerouted",
       "\"user\":null}", "\"identity\":\"left to the server that answers"}},
-    {{"GET", "/healthz", NULL, false, NULL, NULL, NULL},
+    {{"GET", "/healthz", NULL, false, NULL, NULL, NULL, NULL, NULL},
      {"\"resourceRequest\":false,\"verb\":\"get\",\"path\":\"/healthz\",\"action\":\"local\""}},
-    {{"GET", "/apis", NULL, false, NULL, NULL, NULL},
+    {{"GET", "/apis", NULL, false, NULL, NULL, NULL, NULL, NULL},
      {"\"action\":\"discovery\"", "\"reason\":\"Who accepts the aggregated form and may read it"}},
-    {{"OPTIONS", "*", NULL, false, NULL, NULL, NULL}, {"\"action\":\"local\",\"row\":\"non-resource\""}},
-    {{"GET", "/apis/batch", NULL, false, NULL, NULL, NULL}, {"\"action\":\"heal\""}},
+    {{"OPTIONS", "*", NULL, false, NULL, NULL, NULL, NULL, NULL}, {"\"action\":\"local\",\"row\":\"non-resource\""}},
+    {{"GET", "/apis/batch", NULL, false, NULL, NULL, NULL, NULL, NULL}, {"\"action\":\"heal\""}},
 };
 
 static const struct {
     struct explain_query query;
     const char *why;
 } refused[] = {
-    {{"get", "/x", NULL, false, NULL, NULL, NULL}, "\"get\" is no method: did you mean GET?"},
-    {{"GTE", "/x", NULL, false, NULL, NULL, NULL}, "\"GTE\" is no method: did you mean GET?"},
-    {{"EXPLAIN", "/x", NULL, false, NULL, NULL, NULL}, "\"EXPLAIN\" is no method: mvproxy refuses it with 501"},
-    {{"CONNECT", "/x", NULL, false, NULL, NULL, NULL}, "CONNECT is refused: mvproxy is no forward proxy"},
-    {{"GET", "apis", NULL, false, NULL, NULL, NULL}, "the path must begin with \"/\": did you mean /apis?"},
-    {{"GET", "/%zz", NULL, false, NULL, NULL, NULL},
+    {{"get", "/x", NULL, false, NULL, NULL, NULL, NULL, NULL}, "\"get\" is no method: did you mean GET?"},
+    {{"GTE", "/x", NULL, false, NULL, NULL, NULL, NULL, NULL}, "\"GTE\" is no method: did you mean GET?"},
+    {{"EXPLAIN", "/x", NULL, false, NULL, NULL, NULL, NULL, NULL},
+     "\"EXPLAIN\" is no method: mvproxy refuses it with 501"},
+    {{"CONNECT", "/x", NULL, false, NULL, NULL, NULL, NULL, NULL}, "CONNECT is refused: mvproxy is no forward proxy"},
+    {{"GET", "apis", NULL, false, NULL, NULL, NULL, NULL, NULL}, "the path must begin with \"/\": did you mean /apis?"},
+    {{"GET", "/%zz", NULL, false, NULL, NULL, NULL, NULL, NULL},
      "\"GET /%zz\" is no request: mvproxy answers 400: bad percent escape in request target"},
-    {{"GET", "/api/v1/\xc3\xa9", NULL, false, NULL, NULL, NULL},
+    {{"GET", "/api/v1/\xc3\xa9", NULL, false, NULL, NULL, NULL, NULL, NULL},
      "\"GET /api/v1/\xc3\xa9\" is no request: mvproxy answers 400: forbidden byte in request target"},
-    {{"GET", "*", NULL, false, NULL, NULL, NULL},
+    {{"GET", "*", NULL, false, NULL, NULL, NULL, NULL, NULL},
      "\"GET *\" is no request: mvproxy answers 400: request target * without OPTIONS"},
 };
 
@@ -106,7 +107,7 @@ static bool silent(void *arg, const char *id, struct explain_server *out)
 /* A decision says where a request goes; whether the client gets an answer there is another matter. */
 static void unanswered(void)
 {
-    struct explain_query q = {"GET", JOBS, "alice", false, look, NULL, NULL};
+    struct explain_query q = {"GET", JOBS, "alice", false, look, NULL, NULL, NULL, NULL};
     struct err err;
     struct world w;
     struct buf out;
@@ -135,7 +136,7 @@ static void unanswered(void)
 /* Who is meant is named. */
 static void unread(void)
 {
-    struct explain_query q = {"GET", "/apis/example.io/v1/nothings", NULL, false, NULL, NULL, NULL};
+    struct explain_query q = {"GET", "/apis/example.io/v1/nothings", NULL, false, NULL, NULL, NULL, NULL, NULL};
     struct err err;
     struct world w;
     struct buf out;
@@ -156,7 +157,7 @@ static void unread(void)
 /* Nobody answers who could say who may read it; or a peer does. */
 static void judges(void)
 {
-    struct explain_query q = {"GET", "/apis", NULL, false, silent, NULL, NULL};
+    struct explain_query q = {"GET", "/apis", NULL, false, silent, NULL, NULL, NULL, NULL};
     struct world w;
     struct buf out;
 
@@ -199,7 +200,7 @@ static void away(void)
     world_start(&w);
     buf_init(&out, 1 << 16);
     for (size_t i = 0; i < ROWS(rows); i++) {
-        struct explain_query q = {"GET", rows[i].path, NULL, false, NULL, NULL, NULL};
+        struct explain_query q = {"GET", rows[i].path, NULL, false, NULL, NULL, NULL, NULL, NULL};
         struct err err;
 
         buf_reset(&out);
@@ -228,7 +229,7 @@ static void explains(struct world *w, const struct explain_query *q, const char 
 /* What a user with a certificate gets while no server accepts our word for him. */
 static void is_unauthorized(bool can_assert, const char *user, const char *disbelieved, const char *wanted)
 {
-    struct explain_query q = {"GET", PODS, user, false, look, NULL, disbelieved};
+    struct explain_query q = {"GET", PODS, user, false, look, NULL, disbelieved, NULL, NULL};
     struct world w;
 
     world_init(&w, 1);
@@ -236,10 +237,37 @@ static void is_unauthorized(bool can_assert, const char *user, const char *disbe
     explains(&w, &q, wanted, "a user who is not accepted");
 }
 
+/* A user whom the servers may take for another; for a token that is no matter. */
+static void doubted(const char *user, const char *wanted)
+{
+    struct explain_query q = {"GET", PODS, user, false, look, NULL, NULL, "no server knows X", NULL};
+    struct world w;
+
+    world_init(&w, 1);
+    w.opts.can_assert = true;
+    explains(&w, &q, wanted, "a user in doubt");
+}
+
+/* Not the peers are to blame. */
+static void peers_not_configured(void)
+{
+    struct explain_query q = {"GET", "/apis/example.io/v1/nothings", NULL, false, NULL, NULL, NULL, NULL, "no CA"};
+    struct world w;
+
+    world_init(&w, 1);
+    w.peers_pending = true;
+    explains(&w, &q,
+             "\"reason\":\"The local server does not serve it, and peers cannot be asked.\",\"noPeers\":\"no CA\"",
+             "peers that cannot be asked");
+    world_init(&w, 1);
+    q.target = "/healthz";
+    explains(&w, &q, "\"reason\":\"It asks for no resource.\",\"noPeers\":null", "of no concern");
+}
+
 /* Legacy discovery that is left as the local server says it. */
 static void not_completed(void)
 {
-    struct explain_query q = {"GET", "/apis/batch", NULL, false, look, NULL, NULL};
+    struct explain_query q = {"GET", "/apis/batch", NULL, false, look, NULL, NULL, NULL, NULL};
     struct world w;
 
     world_init(&w, 1);
@@ -261,6 +289,12 @@ static void unauthorized(void)
     is_unauthorized(true, NULL, "it has expired", "\"unauthorized\":null");
     is_unauthorized(false, "alice", NULL, "\"unauthorized\":\"no front-proxy certificate is configured\"");
     is_unauthorized(false, NULL, NULL, "\"unauthorized\":null");
+}
+
+static void in_doubt(void)
+{
+    doubted("alice", "\"doubted\":\"no server knows X\"");
+    doubted(NULL, "\"doubted\":null");
 }
 
 static bool under_way(struct world *w, size_t max, const char *part)
@@ -354,6 +388,8 @@ int main(void)
     judges();
     away();
     unauthorized();
+    in_doubt();
+    peers_not_configured();
     not_completed();
     requests();
     waits_for_a_judge();
