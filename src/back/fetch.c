@@ -5,7 +5,6 @@
 #include "back/request.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "http/gzip.h"
 #include "net/lifetime.h"
 
 enum { REQUEST_BYTES = 1 << 20, PATH_SHOWN = 80 };
@@ -18,9 +17,8 @@ struct fetch {
     struct arena *arena; /* request and, when it is complete, nothing else: the response is the back request's */
     struct http_head head;
     const struct http_head *response;
-    struct gunzip *gunzip;
     struct buf body;
-    size_t got; /* decoded bytes */
+    size_t got; /* bytes of the body */
     uint64_t connection;
     struct lifetime life;
     struct loop_timer *timer;
@@ -31,7 +29,6 @@ static void free_work(void *arg)
 {
     struct fetch *f = arg;
 
-    gunzip_free(f->gunzip);
     buf_free(&f->body);
     arena_free(f->arena);
     mem_free(f);
@@ -56,10 +53,8 @@ static void fail(struct fetch *f, const char *why)
     end(f, &(struct fetch_result){.failure = why});
 }
 
-static bool take_text(void *arg, struct slice text)
+static bool take(struct fetch *f, struct slice text)
 {
-    struct fetch *f = arg;
-
     if (text.n > f->opts.ceiling - f->got) {
         f->too_large = true;
         return false;
@@ -72,11 +67,7 @@ static bool take_text(void *arg, struct slice text)
     return !f->stopped && f->request != NULL;
 }
 
-static const char *gzip_failure(enum gzip_result r)
-{
-    return r == GZIP_BROKEN ? "damaged gzip" : r == GZIP_MEMORY ? "out of memory" : "response is too large";
-}
-
+/* Only as it is was asked for. To unpack what another one has packed may take longer than a turn of the loop may. */
 static void on_head(void *arg, const struct http_head *head, struct http_body body)
 {
     struct fetch *f = arg;
@@ -84,37 +75,22 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
 
     f->response = head;
     f->connection = request_connection(f->request);
-    if (body.kind == HTTP_BODY_NONE || coding.n == 0 || slice_ieq(coding, SLICE_LIT("identity")))
-        return;
-    if (!slice_ieq(coding, SLICE_LIT("gzip"))) {
-        fail(f, "unknown content encoding");
-        return;
-    }
-    f->gunzip = gunzip_new(f->opts.ceiling);
-    if (f->gunzip == NULL)
-        fail(f, "out of memory");
+    if (body.kind != HTTP_BODY_NONE && coding.n > 0 && !slice_ieq(coding, SLICE_LIT("identity")))
+        fail(f, "content encoding that was not asked for");
 }
 
 static void on_body(void *arg, struct slice data)
 {
     struct fetch *f = arg;
-    enum gzip_result r = GZIP_OK;
-    bool good;
 
-    if (f->gunzip != NULL) {
-        r = gunzip_feed(f->gunzip, data, take_text, f);
-        good = r == GZIP_OK;
-    } else {
-        good = take_text(f, data);
-    }
-    if (good || f->request == NULL)
+    if (take(f, data) || f->request == NULL)
         return;
     if (f->stopped)
         fail(f, "stopped by its receiver");
     else if (f->too_large)
         fail(f, "response is too large");
     else
-        fail(f, f->gunzip != NULL ? gzip_failure(r) : "out of memory");
+        fail(f, "out of memory");
 }
 
 static void on_end(void *arg, const struct http_head *trailers)
@@ -124,10 +100,6 @@ static void on_end(void *arg, const struct http_head *trailers)
 
     (void)trailers;
     f->request = NULL;
-    if (f->gunzip != NULL && f->response->status != 304 && !gunzip_complete(f->gunzip)) {
-        fail(f, "truncated gzip");
-        return;
-    }
     r.body = buf_len(&f->body) > 0 ? buf_slice(&f->body) : SLICE_LIT("");
     end(f, &r);
 }
@@ -165,7 +137,7 @@ static bool prepare(struct fetch *f, const struct fetch_opts *o)
     struct http_head *h = &f->head;
     struct slice token = slice_str(loop_token_of(o->origin, o->target));
 
-    if (!http_head_init(h, f->arena, o->n_fields + 2))
+    if (!http_head_init(h, f->arena, o->n_fields + 3))
         return false;
     h->method = arena_copy(f->arena, o->method);
     h->method_id = http_method_of(o->method);
@@ -179,6 +151,8 @@ static bool prepare(struct fetch *f, const struct fetch_opts *o)
         if (name.p == NULL || value.p == NULL || !http_head_add(h, f->arena, name, value))
             return false;
     }
+    if (!http_head_add_id(h, f->arena, HTTP_ACCEPT_ENCODING, SLICE_LIT("identity")))
+        return false;
     if (token.n > 0 && !http_head_add(h, f->arena, SLICE_LIT(LOOP_TOKEN_FIELD), token))
         return false;
     if (http_head_find(h, HTTP_HOST) == NULL) {

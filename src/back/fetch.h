@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A whole small exchange of our own: request without (or with a short) body, response collected up to a ceiling.
+ * A whole small exchange of our own: request without (or with a short) body, response collected up to a ceiling. It is
+ * asked for as it is, without compression; an answer that is encoded all the same is a failure.
  */
 #ifndef MVPROXY_BACK_FETCH_H
 #define MVPROXY_BACK_FETCH_H
@@ -14,7 +15,7 @@ struct fetch_result {
     const char *failure;          /* when not ok */
     bool timed_out;               /* it is not ok, for that reason */
     const struct http_head *head; /* when ok */
-    struct slice body;            /* decoded if it came gzipped; valid during the call */
+    struct slice body;            /* valid during the call */
     uint64_t connection;          /* when ok: that it came over; one opened later has a higher number */
 };
 

@@ -1,21 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/gzip.h"
 
-#include "base/contract.h"
-
 #include <limits.h>
 #include <zlib.h>
 
 enum { GZIP_WINDOW = 15 + 16 /* zlib: gzip wrapper */, PIECE = 32 << 10, LEVEL = 1, MEM_LEVEL = 8 };
-
-struct gunzip {
-    z_stream z;
-    uint64_t left;       /* bytes of text that may still come out */
-    bool between;        /* no member is open */
-    bool any;            /* a member was completed */
-    enum gzip_result rc; /* sticky */
-    unsigned char text[PIECE];
-};
 
 /* The project's allocator, so that out-of-memory tests reach zlib too. */
 static void *z_alloc(void *opaque, unsigned items, unsigned size)
@@ -28,11 +17,6 @@ static void z_free(void *opaque, void *p)
 {
     (void)opaque;
     mem_free(p);
-}
-
-static z_stream z_stream_new(void)
-{
-    return (z_stream){.zalloc = z_alloc, .zfree = z_free};
 }
 
 /* zlib counts in unsigned int. */
@@ -84,7 +68,7 @@ struct gzipper *gzipper_new(void)
 
     if (g == NULL)
         return NULL;
-    g->z = z_stream_new();
+    g->z = (z_stream){.zalloc = z_alloc, .zfree = z_free};
     if (deflateInit2(&g->z, LEVEL, Z_DEFLATED, GZIP_WINDOW, MEM_LEVEL, Z_DEFAULT_STRATEGY) == Z_OK)
         return g;
     mem_free(g);
@@ -102,117 +86,4 @@ void gzipper_free(struct gzipper *g)
 enum gzip_result gzipper_feed(struct gzipper *g, struct slice in, bool last, struct buf *out)
 {
     return deflate_all(&g->z, in, last, out);
-}
-
-enum gzip_result gzip_deflate(struct slice in, struct buf *out)
-{
-    struct gzipper *g = gzipper_new();
-    enum gzip_result result = g == NULL ? GZIP_MEMORY : gzipper_feed(g, in, true, out);
-
-    gzipper_free(g);
-    return result;
-}
-
-struct gunzip *gunzip_new(uint64_t ceiling)
-{
-    struct gunzip *g = mem_zalloc(sizeof(*g));
-
-    if (g == NULL)
-        return NULL;
-    g->z = z_stream_new();
-    g->left = ceiling;
-    g->between = true;
-    if (inflateInit2(&g->z, GZIP_WINDOW) != Z_OK) {
-        mem_free(g);
-        return NULL;
-    }
-    return g;
-}
-
-void gunzip_free(struct gunzip *g)
-{
-    if (g == NULL)
-        return;
-    (void)inflateEnd(&g->z);
-    mem_free(g);
-}
-
-static enum gzip_result hand_out(struct gunzip *g, bool (*receive)(void *arg, struct slice text), void *arg)
-{
-    size_t n = PIECE - g->z.avail_out;
-
-    must_hold(g->z.avail_out <= PIECE);
-    if (n > g->left)
-        return GZIP_TOO_LARGE;
-    g->left -= n;
-    return n == 0 || receive(arg, slice_of((const char *)g->text, n)) ? GZIP_OK : GZIP_STOPPED;
-}
-
-static enum gzip_result inflate_piece(struct gunzip *g, bool (*receive)(void *arg, struct slice text), void *arg)
-{
-    enum gzip_result handed;
-    int rc;
-
-    g->between = false;
-    g->z.next_out = g->text;
-    g->z.avail_out = PIECE;
-    rc = inflate(&g->z, Z_NO_FLUSH);
-    handed = hand_out(g, receive, arg);
-    if (handed != GZIP_OK)
-        return handed;
-    switch (rc) {
-    case Z_OK:
-    case Z_BUF_ERROR:
-        return GZIP_OK;
-    case Z_STREAM_END: /* another member may follow (RFC 1952 2.2) */
-        g->between = true;
-        g->any = true;
-        return inflateReset(&g->z) == Z_OK ? GZIP_OK : GZIP_BROKEN;
-    case Z_MEM_ERROR:
-        return GZIP_MEMORY;
-    default:
-        return GZIP_BROKEN;
-    }
-}
-
-enum gzip_result gunzip_feed(struct gunzip *g, struct slice in, bool (*receive)(void *arg, struct slice text),
-                             void *arg)
-{
-    while (g->rc == GZIP_OK) {
-        bool full = g->z.avail_out == 0 && !g->between;
-
-        if (g->z.avail_in == 0 && in.n > 0)
-            z_give(&g->z, &in);
-        /* A full piece may hide more text in zlib's window, even without input. */
-        if (g->z.avail_in == 0 && !full)
-            break;
-        g->rc = inflate_piece(g, receive, arg);
-    }
-    return g->rc;
-}
-
-bool gunzip_complete(const struct gunzip *g)
-{
-    return g->rc == GZIP_OK && g->any && g->between;
-}
-
-static bool append(void *arg, struct slice text)
-{
-    return buf_append(arg, text);
-}
-
-enum gzip_result gzip_inflate(struct slice in, struct buf *out)
-{
-    struct gunzip *g = gunzip_new(out->ceiling);
-    enum gzip_result rc;
-
-    if (g == NULL)
-        return GZIP_MEMORY;
-    rc = gunzip_feed(g, in, append, out);
-    if (rc == GZIP_STOPPED)
-        rc = GZIP_TOO_LARGE;
-    if (rc == GZIP_OK && !gunzip_complete(g))
-        rc = GZIP_BROKEN;
-    gunzip_free(g);
-    return rc;
 }
