@@ -325,8 +325,10 @@ static void forge(struct schedule *s, unsigned node)
         (void)snprintf(holder, sizeof(holder), "%.*s", (int)real.holder.n, real.holder.p);
         (void)snprintf(address, sizeof(address), "%.*s", (int)real.advertise.n, real.advertise.p);
     }
+    /* A watch that has fallen silent does not show it: who follows that one sees it, as a server that has just come,
+       once the watch is taken for dead, and forgets it as long after that as others after now. */
     if (l.tag == NULL)
-        s->ghost_ms = loop_now_ms(fleet_loop(s->fleet));
+        s->ghost_ms = s->deaf_ms > 0 ? s->deaf_ms + DEAF_MS : loop_now_ms(fleet_loop(s->fleet));
     schedule_say(s, "somebody writes a Lease of %s at %s, with tag %s", hostname, address, l.tag == NULL ? "" : l.tag);
     kube_put_lease(fleet_store(s->fleet), &l);
     arena_free(a);
@@ -603,6 +605,7 @@ static void was_found(void)
         {4033351, 19, "what the local server serves was not read again when peers were enabled"},
         {4089610, 19, "a peer that came back was not asked where a live one was that could not be reached"},
         {4001259, 19, "an address in a Lease of 1.24 did not count while 1.26 had been there with its clock ahead"},
+        {4156512, 19, "the Lease of nobody was seen only when a silent watch was taken for dead"},
     };
 
     for (size_t i = 0; i < ROWS(found); i++)

@@ -53,7 +53,8 @@ struct schedule {
     bool only_etcd;  /* knows addresses */
     bool cut_etcd[NODES_MAX];
     uint64_t hung_ms[NODES_MAX], woke_ms[NODES_MAX]; /* a server hung last from then till then; 0: never, still */
-    uint64_t ghost_ms;               /* when the Lease of a server that is not there was written; 0: never */
+    uint64_t ghost_ms;               /* when the Lease of a server that is not there was written, or by when all have
+                                        seen it if watches had fallen silent before; 0: never */
     bool settled;                    /* all is well, and has been for long enough to be known everywhere */
     bool leaderless, silent, lost;   /* etcd: without leader; its watches; records */
     uint64_t etcd_since_ms, etcd_ms; /* its trouble began, and was there last; 0: never */
