@@ -6,6 +6,7 @@
 #include "back/loop_token.h"
 #include "base/log.h"
 #include "cluster/work.h"
+#include "kube/server_id.h"
 #include "kube/user.h"
 #include "net/lifetime.h"
 
@@ -189,6 +190,13 @@ struct fetch *api_send(struct api *a, const struct api_request *g, fetch_fn *fn,
 bool api_answered(const struct fetch_result *r, unsigned status)
 {
     return r->ok && r->head->status == status;
+}
+
+bool api_through_mvproxy(const struct http_head *head)
+{
+    const struct http_field *f = http_head_find_name(head, SLICE_LIT(USER_HOP));
+
+    return f != NULL && server_id_valid(f->value);
 }
 
 const char *api_why(const struct fetch_result *r, char text[API_WHY_BYTES])

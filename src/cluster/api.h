@@ -51,6 +51,9 @@ struct api_request {
 MEM_CHECK struct fetch *api_send(struct api *a, const struct api_request *g, fetch_fn *fn, void *arg);
 /* It was answered with this status. */
 bool api_answered(const struct fetch_result *r, unsigned status);
+/* An mvproxy hands this on from the server that it stands before: its own word for it would not say so. Only where a
+ * peer was asked. */
+bool api_through_mvproxy(const struct http_head *head);
 /* Why an answer is not the one hoped for; the text is r's or `text`. */
 enum { API_WHY_BYTES = 32 };
 const char *api_why(const struct fetch_result *r, char text[API_WHY_BYTES]);

@@ -8,8 +8,6 @@
 #include "cluster/legacy_walk.h"
 #include "cluster/work.h"
 #include "kube/disco_parse.h"
-#include "kube/server_id.h"
-#include "kube/user.h"
 #include "net/loop.h"
 
 #define ACCEPT_V2 "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -235,6 +233,7 @@ static void start_walk(struct half *h)
         .api = o->api,
         .origin = o->origin,
         .peer = o->peer,
+        .mvproxy = h->mvproxy,
         .kind = h == &h->fetch->halves[CORE] ? DISCO_WALK_API : DISCO_WALK_APIS,
         .parser = h->parser,
         .last = h->fetch->last == NULL ? NULL : disco_apis(h->fetch->last),
@@ -299,14 +298,6 @@ static void keep_etag(struct half *h, const struct http_head *head)
     h->etag[etag.n] = '\0';
 }
 
-/* Only a peer is asked with marks, and only to marks an mvproxy answers so. */
-static bool says_hop(const struct half *h, const struct http_head *head)
-{
-    const struct http_field *f = http_head_find_name(head, SLICE_LIT(USER_HOP));
-
-    return h->fetch->o.peer && f != NULL && server_id_valid(f->value);
-}
-
 static void on_status(struct half *h, unsigned status)
 {
     struct err why = {.text = ""};
@@ -327,7 +318,8 @@ static void on_root(void *arg, const struct fetch_result *r)
     struct half *h = arg;
 
     h->root = NULL;
-    h->mvproxy = r->ok && says_hop(h, r->head);
+    /* Only a peer is asked with marks, and only to marks an mvproxy answers so. */
+    h->mvproxy = r->ok && h->fetch->o.peer && api_through_mvproxy(r->head);
     h->connection = r->connection;
     if (!r->ok)
         fails(h, r->failure);

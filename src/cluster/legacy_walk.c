@@ -45,20 +45,37 @@ static void leave_out(struct legacy_walk *w, size_t i)
     w->unavailable = true;
 }
 
+/*
+ * What the mvproxy before the server says itself: the server has not answered it. Its list may be there again when it
+ * is asked for (ask_list_again), so that does not tell.
+ */
+static bool is_of_mvproxy(const struct legacy_walk *w, const struct http_head *head)
+{
+    return w->o.mvproxy && head->status != 200 && !api_through_mvproxy(head);
+}
+
+static void server_fails(struct legacy_walk *w, struct slice path, const struct fetch_result *r)
+{
+    struct err err = {.text = ""};
+    char text[API_WHY_BYTES];
+
+    (void)err_set(&err, "%.*s: %s", (int)(path.n > 100 ? 100 : path.n), path.p, api_why(r, text));
+    fails(w, &err);
+}
+
 static void on_step(void *arg, const struct fetch_result *r)
 {
     struct walk_step *s = arg;
     struct legacy_walk *w = s->walk;
     struct slice path = disco_walk_path(w->plan, s->index);
-    struct err err = {.text = ""}, ignored = {.text = ""};
+    struct err ignored = {.text = ""};
 
     s->fetch = NULL;
     must_hold(w->running > 0);
     w->running--;
     /* The server itself is in trouble, not one of the groups: keep what was known before. */
-    if (!r->ok) {
-        (void)err_set(&err, "%.*s: %s", (int)(path.n > 100 ? 100 : path.n), path.p, r->failure);
-        fails(w, &err);
+    if (!r->ok || is_of_mvproxy(w, r->head)) {
+        server_fails(w, path, r);
         return;
     }
     if (r->head->status == 404)
@@ -183,9 +200,8 @@ static void on_schemas(void *arg, const struct fetch_result *r)
     struct err err = {.text = ""};
 
     w->server = NULL;
-    if (!r->ok) {
-        (void)err_set(&err, "/openapi/v3: %s", r->failure);
-        fails(w, &err);
+    if (!r->ok || is_of_mvproxy(w, r->head)) {
+        server_fails(w, SLICE_LIT("/openapi/v3"), r);
     } else if (!add_schemas(w, x, &err) || !add_last(w, &err)) {
         fails(w, &err);
     } else {

@@ -19,6 +19,7 @@ struct legacy_walk_opts {
     struct api *api;
     struct origin *origin; /* outlives the walk */
     bool peer;             /* ask with the loop marks */
+    bool mvproxy;          /* the root came through one */
     enum disco_walk_kind kind;
     struct disco_parser *parser;  /* gets the document; outlives the walk */
     const struct disco_doc *last; /* DISCO_WALK_APIS: what the server had before, outlives the walk; NULL: not known */

@@ -539,6 +539,35 @@ static void gone_amid_walk(void)
     world_end(&w);
 }
 
+/* It is there again before the walk ends: what the mvproxy before it has said meanwhile, it has not said itself. */
+static void away_amid_walk(void)
+{
+    struct world w;
+    struct kube_server *b;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BASE ";batch/v1:jobs");
+    kube_set_form(b, KUBE_LEGACY);
+    kube_set_hop(b, kube_id(b));
+    world_start(&w);
+    ok(world_ready(&w, 3000), "ready");
+    sim_run_ms(w.loop, 3000);
+    kube_sim(b)->delay_ms = 20;
+    cluster_refresh(w.cluster);
+    sim_run_ms(w.loop, 30);
+    kube_set_hop(b, NULL);
+    kube_forbid(b, "/apis/", 503);
+    sim_run_ms(w.loop, 100);
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"),
+       "what was known stays, where an mvproxy answers for its server");
+    kube_set_hop(b, kube_id(b));
+    kube_forbid(b, "/apis/batch", 503);
+    cluster_refresh(w.cluster);
+    sim_run_ms(w.loop, 3000);
+    is_str(world_freshness(&w, "batch"), "Stale", "what it hands on is believed");
+    world_end(&w);
+}
+
 /* Ceilings: on bytes, on depth, on groups. */
 static void enormous(void)
 {
@@ -671,6 +700,7 @@ int main(void)
     switched_off();
     long_walk();
     gone_amid_walk();
+    away_amid_walk();
     enormous();
     big_document();
     described();
