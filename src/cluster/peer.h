@@ -36,8 +36,8 @@ struct peer {
     int64_t renew_us, rhythm_us; /* by its own clock: the last renewal, and the time from the one before to it (0:
                                     unknown) */
     uint64_t duration_ms;        /* 0: no Lease */
-    /* The renewal that was seen last in another Lease of the same server, since the last of this one. 0: none. */
-    int64_t other_us;
+    int64_t other_us;            /* the renewal that was seen last in its other Lease; 0: none */
+    uint64_t other_ms;           /* since when that one is seen to be renewed and this one is not; 0: it is not */
     struct {
         char *host; /* NULL: this source says nothing */
         unsigned port;

@@ -388,15 +388,35 @@ static unsigned set_hostname(struct peers *p, struct peer *peer, struct slice te
     return peer_settle_origin(peer, &p->o.reach, true) ? PEER_CHANGED_ORIGIN : 0;
 }
 
+/* A holder begins with the name of its Lease. */
+static bool is_other_lease(const struct peer *peer, const struct lease *l)
+{
+    struct slice before = slice_str(peer->holder), now = l->holder, name_before, name_now;
+
+    return slice_split(&before, '_', &name_before) && slice_split(&now, '_', &name_now) &&
+           !slice_eq(name_before, name_now);
+}
+
+/*
+ * Its other Lease is the one that counts now, and it has answered since that one is seen to be renewed: then it was
+ * this process that did, and is no other one now.
+ */
+static bool was_read(const struct peer *peer, const struct lease *l)
+{
+    return is_other_lease(peer, l) && peer->other_ms > 0 && peer->answered && peer->answered_ms > peer->other_ms;
+}
+
 static void take_lease(struct peer *peer, const struct lease *l, uint64_t now)
 {
+    if (is_other_lease(peer, l))
+        peer->other_us = peer->renew_us;
     (void)peer_set_text(&peer->holder, l->holder);
     peer->renew_us = l->renew_us;
     peer->duration_ms = l->has_duration && l->duration_s > 0 ? (uint64_t)l->duration_s * 1000 : 0;
     peer->seen_ms = now;
     peer->leased = true;
     peer->left = false;
-    peer->other_us = 0;
+    peer->other_ms = 0;
 }
 
 static void first_lease(struct peers *p, const struct lease *l)
@@ -435,13 +455,16 @@ static unsigned renewed(struct peers *p, struct peer *peer, const struct lease *
 {
     bool regained = !peer->leased;
     bool holder = !slice_eq(slice_str(peer->holder), l->holder);
-    bool moved = peer->renew_us != l->renew_us;
+    bool moved = peer->renew_us != l->renew_us, read = holder && !regained && was_read(peer, l);
     unsigned what = 0;
 
     if (!regained && !holder && !moved)
         return 0;
     note_renewal(p);
-    if (holder && !regained) {
+    if (read) {
+        log_info("Peer is known by its other Lease now", LT("server", peer_label(peer)), LT("id", peer->id),
+                 LS("holder", l->holder));
+    } else if (holder && !regained) {
         log_info("Peer restarted: its Lease has another holder", LT("server", peer_label(peer)), LT("id", peer->id),
                  LS("holder", l->holder));
         changes_add(p->o.reach.changes, CHANGE_CHANGED, peer_label(peer), "restarted: its Lease has another holder");
@@ -449,7 +472,7 @@ static unsigned renewed(struct peers *p, struct peer *peer, const struct lease *
     if (moved)
         what |= PEER_CHANGED_RENEWED;
     if (holder || regained) {
-        what |= PEER_CHANGED_HOLDER;
+        what |= read ? PEER_CHANGED_RHYTHM : PEER_CHANGED_HOLDER;
         peer->rhythm_us = 0;
     } else if (moved && out_of_turn(peer, l->renew_us - peer->renew_us)) {
         what |= PEER_CHANGED_RHYTHM;
@@ -498,6 +521,10 @@ enum peers_other peers_saw_other(struct peers *p, struct slice id, int64_t renew
         peer->other_us = renew_us;
     if (!moved)
         return PEERS_OTHER_LEFT;
+    if (peer->other_ms == 0) {
+        peer->other_ms = loop_now_ms(p->o.loop);
+        report(p, peer, PEER_CHANGED_RHYTHM);
+    }
     return loop_now_ms(p->o.loop) - peer->seen_ms >= PEERS_REPLACED_MS ? PEERS_OTHER_REPLACES : PEERS_OTHER_RENEWED;
 }
 

@@ -252,6 +252,63 @@ static void found_behind_a_clock_that_was_ahead(void)
     world_end(&w);
 }
 
+/* We have come after 1.26 was there without its mvproxy. Now it is upgraded, by a clock that is behind. */
+static void found_after_an_upgrade(void)
+{
+    struct world w;
+    struct kube_server *b;
+    char older[SERVER_ID_BYTES_126], holder[80];
+    struct kube_lease l = {.name = older, .hostname = "cp-b", .holder = holder, .duration_s = 3600, .label_126 = true};
+
+    ok(server_id_126_from_hostname(SLICE_LIT("cp-b"), older), "the name in 1.26");
+    (void)snprintf(holder, sizeof(holder), "%s_process-2", older);
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    kube_pause_renewal(b, true);
+    l.renew_us = clock_wall_us() + 60 * SECOND_US;
+    kube_put_lease(w.store, &l);
+    world_start(&w);
+    ok(world_ready(&w, 90000), "ready");
+    ok(!world_peer_serves(&w, b, "batch", "v1", "jobs"), "where it was before 1.26 is not where it is");
+    kube_pause_renewal(b, false);
+    kube_start_again(b, 0);
+    sim_run_ms(w.loop, 1000);
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "its first renewal says where it is");
+    world_end(&w);
+}
+
+/* Of a server that was taken back to 1.26: how long what it serves is not known, from 15 to 40 s after that. */
+static unsigned unknown_on_the_way_back(bool silent)
+{
+    struct world w;
+    struct kube_server *b;
+    unsigned unknown = 0;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    sim_run_ms(w.loop, 60000);
+    kube_set_minor(b, 26);
+    kube_start(b, 0);
+    kube_sim(b)->delay_ms = 20;
+    if (silent)
+        kube_forbid(b, "/api", 0);
+    sim_run_ms(w.loop, 15000);
+    for (unsigned ms = 0; ms < 25000; ms++) {
+        sim_run_ms(w.loop, 1);
+        unknown += !world_peer_of(&w, b)->discovery_known;
+    }
+    world_end(&w);
+    return unknown;
+}
+
+static void read_before_it_counts(void)
+{
+    is_u64(unknown_on_the_way_back(false), 0, "who was read is known when the Lease of 1.26 begins to count");
+    ok(unknown_on_the_way_back(true) > 0, "and who was not is another process then");
+}
+
 /* All are back at 1.26, and what their later versions have left stays there for an hour, unrenewed. */
 static void all_the_way_back(void)
 {
@@ -296,6 +353,8 @@ int main(void)
     never_lapses_on_the_way_back(3000, -1000 * 1000000ll); /* and its clock is set back */
     found_on_the_way_back();
     found_behind_a_clock_that_was_ahead();
+    found_after_an_upgrade();
+    read_before_it_counts();
     all_the_way_back();
     return tap_end();
 }

@@ -606,6 +606,9 @@ static void was_found(void)
         {4089610, 19, "a peer that came back was not asked where a live one was that could not be reached"},
         {4001259, 19, "an address in a Lease of 1.24 did not count while 1.26 had been there with its clock ahead"},
         {4156512, 19, "the Lease of nobody was seen only when a silent watch was taken for dead"},
+        {4187508, 19, "the first renewal after an upgrade from 1.26 did not say where the server was"},
+        {4202314, 19, "what was read of 1.26 was not known any more when its Lease began to count"},
+        {4209004, 19, "nor where we had come while 1.26 was there"},
         {4207091, 19, "what an mvproxy said for a server that was away amid a walk was believed of its group/versions"},
     };
 
