@@ -212,6 +212,7 @@ static void add_asker(struct table *t, struct json_object *row, struct json_obje
     table_cell(t, TABLE_PLAIN, "%.0f", field_number(asker, "requestsLately"));
     table_cell(t, TABLE_PLAIN, "%s", field_text(asker, "userAgent"));
     table_cell(t, TABLE_PLAIN, "%s", field_text(asker, "user")[0] == '\0' ? "(by token)" : field_text(asker, "user"));
+    table_cell(t, TABLE_PLAIN, "%s", field_text(asker, "address"));
     table_cell(t, TABLE_PLAIN, "%s ago", field_duration(field_number(asker, "lastSeconds"), age, sizeof(age)));
 }
 
@@ -228,8 +229,8 @@ static void add_nobody(struct table *t, struct json_object *row, const char *who
     else
         table_cell(t, TABLE_PLAIN, "%s", "");
     table_cell(t, TABLE_PLAIN, "%s", who);
-    table_cell(t, TABLE_PLAIN, "%s", "");
-    table_cell(t, TABLE_PLAIN, "%s", "");
+    for (int user_address_last = 0; user_address_last < 3; user_address_last++)
+        table_cell(t, TABLE_PLAIN, "%s", "");
 }
 
 enum { HOUR_S = 3600, DAY_S = 24 * HOUR_S };
@@ -277,8 +278,8 @@ struct tally {
 
 static struct tally print_kind(struct json_object *rows, const char *kind, const char *heading)
 {
-    static const char *const columns[] = {"RESOURCE",   "SERVED BY", "24 H", "LATELY",
-                                          "USER AGENT", "USER",      "LAST", NULL};
+    static const char *const columns[] = {"RESOURCE", "SERVED BY", "24 H", "LATELY", "USER AGENT",
+                                          "USER",     "ADDRESS",   "LAST", NULL};
     struct tally all = {0, 0, 0};
     struct table *t = NULL;
 

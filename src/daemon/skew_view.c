@@ -121,8 +121,9 @@ static void put_asker(const struct asker *a, void *arg)
 {
     struct json_write w = json_nested(arg, NULL, '{');
 
-    json_slice(&w, "userAgent", a->user_agent);
-    json_slice(&w, "user", a->user);
+    json_slice(&w, "userAgent", a->who.user_agent);
+    json_slice(&w, "user", a->who.user);
+    json_slice(&w, "address", a->who.address);
     json_u64(&w, "requests", a->asked.requests);
     json_u64(&w, "requestsLately", a->asked.requests_lately);
     json_seconds(&w, "lastSeconds", clock_ms() - a->asked.last_ms);

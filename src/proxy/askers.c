@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-enum { TEXT_BYTES = 128, KEY_BYTES = GVR_KEY_BYTES + 2 * TEXT_BYTES + 8, HOUR_MS = 3600 * 1000 };
+enum { TEXT_BYTES = 128, ADDRESS_BYTES = 64, KEY_BYTES = GVR_KEY_BYTES + 2 * TEXT_BYTES + 8, HOUR_MS = 3600 * 1000 };
 
 struct hours {
     uint64_t last_ms, newest; /* newest: the hour of the newest count, since the clock's start */
@@ -30,6 +30,7 @@ struct entry {
     struct resource *resource;
     char *key;                     /* its place in the map */
     struct slice user_agent, user; /* in it */
+    char address[ADDRESS_BYTES];   /* of the last request; no NUL where it fills it */
     struct hours hours;
 };
 
@@ -230,9 +231,9 @@ static struct entry *entry_new(struct askers *a, struct resource *r, struct slic
     return e;
 }
 
-static void note_entry(struct askers *a, struct resource *r, struct slice user_agent, struct slice user)
+static void note_entry(struct askers *a, struct resource *r, const struct asker_who *who)
 {
-    const struct slice parts[] = {slice_str(r->key), bounded(user_agent, ' '), bounded(user, '\n')};
+    const struct slice parts[] = {slice_str(r->key), bounded(who->user_agent, ' '), bounded(who->user, '\n')};
     char text[KEY_BYTES];
     struct buf b = {.p = text, .cap = sizeof(text), .ceiling = sizeof(text)};
     struct entry *e;
@@ -249,9 +250,12 @@ static void note_entry(struct askers *a, struct resource *r, struct slice user_a
     list_remove(&r->entries, &e->node);
     list_push_front(&r->entries, &e->node);
     count_request(&e->hours, r->hours.last_ms);
+    memset(e->address, 0, sizeof(e->address));
+    if (who->address.n > 0)
+        memcpy(e->address, who->address.p, who->address.n < ADDRESS_BYTES ? who->address.n : ADDRESS_BYTES);
 }
 
-void askers_note(struct askers *a, unsigned pool, const struct gvr *gvr, struct slice user_agent, struct slice user)
+void askers_note(struct askers *a, unsigned pool, const struct gvr *gvr, const struct asker_who *who)
 {
     char text[GVR_KEY_BYTES];
     struct slice key = gvr_key(gvr, text);
@@ -266,7 +270,7 @@ void askers_note(struct askers *a, unsigned pool, const struct gvr *gvr, struct 
     }
     move_to(a, r, pool);
     count_request(&r->hours, clock_ms());
-    note_entry(a, r, user_agent, user);
+    note_entry(a, r, who);
     keep_bounds(a, &a->pools[pool]);
 }
 
@@ -296,7 +300,8 @@ void askers_each(const struct askers *a, const struct gvr *gvr, void (*fn)(const
         return;
     for (struct list_node *n = list_first(&r->entries); n != NULL; n = list_next(&r->entries, n)) {
         const struct entry *e = list_entry(n, struct entry, node);
-        struct asker one = {e->user_agent, e->user, sum(&e->hours)};
+        struct slice address = slice_of(e->address, strnlen(e->address, sizeof(e->address)));
+        struct asker one = {{e->user_agent, e->user, address}, sum(&e->hours)};
 
         if (one.asked.requests > 0)
             fn(&one, arg);

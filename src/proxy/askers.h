@@ -21,15 +21,20 @@ struct asked {
     uint64_t last_ms;                   /* clock_ms() of the last request */
 };
 
-struct asker {
+struct asker_who {
     struct slice user_agent, user; /* user "": not known here (a token) */
+    struct slice address;          /* of the last request; not part of who it is. "": a Unix socket */
+};
+
+struct asker {
+    struct asker_who who;
     struct asked asked;
 };
 
 struct askers *askers_new(void); /* ends the process when out of memory */
 void askers_free(struct askers *a);
 /* A request. The user agent counts to its first space. A resource that comes to another pool takes its askers along. */
-void askers_note(struct askers *a, unsigned pool, const struct gvr *gvr, struct slice user_agent, struct slice user);
+void askers_note(struct askers *a, unsigned pool, const struct gvr *gvr, const struct asker_who *who);
 /* How often it was asked for: zeros if nobody did, or that was forgotten. */
 void askers_count(const struct askers *a, const struct gvr *gvr, struct asked *out);
 /* Who asked for it, the last one first; texts live until the next askers_note(). Those that were forgotten are missing.

@@ -108,13 +108,12 @@ void insight_free(struct insight *i)
     mem_free(i);
 }
 
-void insight_note(struct insight *i, enum insight_kind kind, const struct gvr *gvr, struct slice user_agent,
-                  struct slice user)
+void insight_note(struct insight *i, enum insight_kind kind, const struct gvr *gvr, const struct asker_who *who)
 {
     struct slice labels[] = {gvr->group, gvr->version, gvr->resource, slice_str(insight_kind_name(kind))};
 
     metric_inc(metric_child(i->requests, labels));
-    askers_note(i->askers, kind, gvr, user_agent, user);
+    askers_note(i->askers, kind, gvr, who);
 }
 
 const struct askers *insight_askers(const struct insight *i)

@@ -9,6 +9,7 @@
 
 #include "cluster/served.h"
 
+struct asker_who;
 struct askers;
 struct insight;
 struct metrics;
@@ -30,8 +31,7 @@ void insight_free(struct insight *i);
 /* As insight_kind(), remembered for as long as the snapshot is the same: for each request. */
 enum insight_kind insight_look(struct insight *i, const struct served *s, const struct gvr *gvr);
 /* A request that was let through (not 401, 403). */
-void insight_note(struct insight *i, enum insight_kind kind, const struct gvr *gvr, struct slice user_agent,
-                  struct slice user);
+void insight_note(struct insight *i, enum insight_kind kind, const struct gvr *gvr, const struct asker_who *who);
 /* Who asked. */
 const struct askers *insight_askers(const struct insight *i);
 

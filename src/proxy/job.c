@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/state.h"
 #include "kube/status.h"
+#include "proxy/askers.h"
 #include "proxy/disco_pretty.h"
 #include "proxy/refuse.h"
 
@@ -94,6 +95,7 @@ static bool is_look_of_peer(const struct job *j)
 
 void job_note_asker(struct job *j)
 {
+    const struct asker_who who = {j->summary.user_agent, j->summary.user, slice_str(exchange_client(j->x)->ip)};
     struct gvr gvr = reqinfo_gvr(&j->info);
     uint64_t now = clock_ms();
 
@@ -101,7 +103,7 @@ void job_note_asker(struct job *j)
         (j->noted_ms != 0 && now - j->noted_ms < HOUR_MS))
         return;
     j->noted_ms = now;
-    insight_note(j->proxy->insight, j->insight, &gvr, j->summary.user_agent, j->summary.user);
+    insight_note(j->proxy->insight, j->insight, &gvr, &who);
 }
 
 static void account(struct job *j)

@@ -121,11 +121,11 @@ def test_upgrade(world):
     row = until(lambda: askers() if any(a["userAgent"] == "old-operator/1.0" and a["requests"] == 3 for a in askers().get("askers", ())) else None, "who asked")
     equal((row["servedBy"], sorted(row["servers"]), row["lackedBy"]), ("new", ["test-server-b", "test-server-c"], ["test-server-a"]), "the row")
     (asker,) = [a for a in row["askers"] if a["userAgent"] == "old-operator/1.0"]
-    equal((asker["user"], asker["requestsLately"]), ("kubernetes-admin", 3), "who")
+    equal((asker["user"], asker["address"], asker["requestsLately"]), ("kubernetes-admin", "127.0.0.1", 3), "who")
     check(not any(a["userAgent"].startswith("stranger") for a in row["askers"]), "who was refused is counted")
     check(world.proxies["a"].metric("mvproxy_skewed_resource_requests_total", resource="deviceclasses", served_by="new") >= 3, "the metric")
     status, out, _ = ctl(world, "skew", "--upgrade")
-    check("Served by the new servers only:" in out and re.search(r"deviceclasses +test-server-[bc],test-server-[bc] +3 +3 +old-operator/1.0 +kubernetes-admin", out), out)
+    check("Served by the new servers only:" in out and re.search(r"deviceclasses +test-server-[bc],test-server-[bc] +3 +3 +old-operator/1.0 +kubernetes-admin +127.0.0.1 ", out), out)
     equal(status, 0, "nobody asked for what goes")
     for name in ("b", "c"):
         world.sim.restart_server(name, **{"runtime-config": ["batch/v1=false"]})

@@ -298,8 +298,10 @@ static void upgrade(struct insight *insight)
     struct buf out;
 
     for (size_t i = 0; i < ROWS(near); i++)
-        insight_note(insight, INSIGHT_OLD, &near[i], SLICE_LIT("other"), SLICE_LIT("other"));
-    insight_note(insight, INSIGHT_OLD, &old, SLICE_LIT("kubectl/1.30"), SLICE_LIT("eve"));
+        insight_note(insight, INSIGHT_OLD, &near[i],
+                     &(struct asker_who){SLICE_LIT("other"), SLICE_LIT("other"), SLICE_NONE});
+    insight_note(insight, INSIGHT_OLD, &old,
+                 &(struct asker_who){SLICE_LIT("kubectl/1.30"), SLICE_LIT("eve"), SLICE_LIT("192.0.2.1")});
     clock_fake(1500000, 1000000);
     check(
         &(struct skew_view_opts){
@@ -311,7 +313,7 @@ static void upgrade(struct insight *insight)
         "\"requestsLately\":0,\"askers\":[]},"
         "{\"group\":\"old\",\"version\":\"v1\",\"resource\":\"olds\",\"servedBy\":\"old\",\"servers\":[\"cp-a\"],"
         "\"lackedBy\":[\"p0\",\"p1\"],\"requests\":1,\"requestsLately\":1,\"askers\":[{\"userAgent\":\"kubectl/"
-        "1.30\",\"user\":\"eve\",\"requests\":1,"
+        "1.30\",\"user\":\"eve\",\"address\":\"192.0.2.1\",\"requests\":1,"
         "\"requestsLately\":1,\"lastSeconds\":0.5}]}],\"partly\":[]}",
         "who asks for what goes");
     buf_init(&out, ROOM);

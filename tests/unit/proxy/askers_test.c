@@ -10,8 +10,8 @@
 
 static void note(const struct asker *a, void *arg)
 {
-    buf_printf(arg, "jobs by %.*s %llu; ", (int)a->user_agent.n, a->user_agent.p,
-               (unsigned long long)a->asked.requests);
+    buf_printf(arg, "jobs by %.*s at %.*s %llu; ", (int)a->who.user_agent.n, a->who.user_agent.p, (int)a->who.address.n,
+               a->who.address.p, (unsigned long long)a->asked.requests);
 }
 
 static void remembered(struct world *w, const char *want, const char *name)
@@ -31,9 +31,9 @@ static const struct {
     bool peer; /* it goes to the peer */
     const char *answer, *want;
 } rows[] = {
-    {"what one server serves", JOBS, true, "200 OK", "jobs by tool/1 1; "},
-    {"and says that it has not", JOBS "/x", true, "404 Not Found", "jobs by tool/1 1; "},
-    {"and fails at", JOBS, true, "500 Oh", "jobs by tool/1 1; "},
+    {"what one server serves", JOBS, true, "200 OK", "jobs by tool/1 at 127.0.0.1 1; "},
+    {"and says that it has not", JOBS "/x", true, "404 Not Found", "jobs by tool/1 at 127.0.0.1 1; "},
+    {"and fails at", JOBS, true, "500 Oh", "jobs by tool/1 at 127.0.0.1 1; "},
     {"what he may not have", JOBS, true, "403 Forbidden", ""},
     {"as nobody", JOBS, true, "401 Unauthorized", ""},
     {"what all serve", PODS, false, "200 OK", ""},
@@ -55,13 +55,13 @@ static void watch(void)
     remembered(&w, "", "not before the server has taken it");
     say(s, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nevent\r\n");
     ok(has(c, "event"), "is open");
-    remembered(&w, "jobs by tool/1 1; ", "counts while it is open");
-    remembered(&w, "jobs by tool/1 1; ", "once");
+    remembered(&w, "jobs by tool/1 at 127.0.0.1 1; ", "counts while it is open");
+    remembered(&w, "jobs by tool/1 at 127.0.0.1 1; ", "once");
     clock_fake(clock_us() + (uint64_t)3600 * 1000000, clock_wall_us());
-    remembered(&w, "jobs by tool/1 2; ", "and again when it has been so for an hour");
+    remembered(&w, "jobs by tool/1 at 127.0.0.1 2; ", "and again when it has been so for an hour");
     say(s, "0\r\n\r\n");
     ok(has(c, "0\r\n\r\n"), "it ends");
-    remembered(&w, "jobs by tool/1 2; ", "which counts no more");
+    remembered(&w, "jobs by tool/1 at 127.0.0.1 2; ", "which counts no more");
     world_close(&w);
     clock_real();
 }

@@ -34,7 +34,8 @@ static size_t look(const struct insight *i)
 
 static void note(struct insight *i, const char *agent, const char *user)
 {
-    insight_note(i, INSIGHT_OLD, &thing, slice_str(agent), slice_str(user));
+    insight_note(i, INSIGHT_OLD, &thing,
+                 &(struct asker_who){slice_str(agent), slice_str(user), SLICE_LIT("192.0.2.1")});
 }
 
 /* A server of this release (0: not known) that has the resource or has not. */
@@ -173,13 +174,13 @@ static void test_askers(void)
     note(i, "kubectl/v1.30.0 (darwin/arm64)", "alice");
     note(i, "operator", "");
     is_u64(look(i), 2, "by product and user");
-    is_slice(seen[0].user_agent, "operator", "who asked last comes first");
-    is_slice(seen[1].user_agent, "kubectl/v1.30.0", "the product alone");
+    is_slice(seen[0].who.user_agent, "operator", "who asked last comes first");
+    is_slice(seen[1].who.user_agent, "kubectl/v1.30.0", "the product alone");
     is_u64(seen[1].asked.requests, 2, "each request");
     clock_fake(now + 5 * HOUR_US, 0);
     note(i, "kubectl/v1.30.0", "alice");
     (void)look(i);
-    is_slice(seen[0].user, "alice", "she asked again");
+    is_slice(seen[0].who.user, "alice", "she asked again");
     is_u64(seen[0].asked.requests, 3, "in a day");
     is_u64(seen[0].asked.requests_lately, 1, "in this hour and the one before");
     is_u64(seen[1].asked.requests_lately, 0, "the other one is silent");
@@ -194,17 +195,35 @@ static void test_askers(void)
     }
     is_u64(look(i), LIMIT_ASKERS, "so many and no more");
     is_u64(askers_forgotten(insight_askers(i)), 9, "and how many were forgotten");
-    is_slice(seen[0].user, "flood", "one line");
+    is_slice(seen[0].who.user, "flood", "one line");
     insight_free(i);
     metrics_free(m);
     clock_real();
+}
+
+/* The address is that of the last request: the same program on another node is no other. */
+static void test_address(void)
+{
+    struct metrics *m = metrics_new();
+    struct insight *i = insight_new(m);
+    static const char longest[] = "0123456789012345678901234567890123456789012345678901234567890123456789";
+    const char *const from[] = {"192.0.2.1", "2001:db8::1", "", longest};
+
+    for (size_t k = 0; k < ROWS(from); k++) {
+        insight_note(i, INSIGHT_OLD, &thing,
+                     &(struct asker_who){SLICE_LIT("tool/1"), SLICE_LIT("eve"), slice_str(from[k])});
+        is_u64(look(i), 1, "one asker, whatever the address");
+        ok(slice_eq(seen[0].who.address, slice_of(from[k], strnlen(from[k], 64))), "last seen at \"%s\"", from[k]);
+    }
+    insight_free(i);
+    metrics_free(m);
 }
 
 static void note_of(struct insight *i, enum insight_kind kind, const char *resource, const char *agent)
 {
     struct gvr g = {{"g", 1}, {"v1", 2}, slice_str(resource)};
 
-    insight_note(i, kind, &g, slice_str(agent), SLICE_LIT("eve"));
+    insight_note(i, kind, &g, &(struct asker_who){slice_str(agent), SLICE_LIT("eve"), SLICE_NONE});
 }
 
 static void flood(struct insight *i, enum insight_kind kind, const char *resource)
@@ -231,7 +250,7 @@ static void test_room(void)
     is_u64(look(i), 1, "who asks for what only new servers have takes no room");
     flood(i, INSIGHT_OLD, "others");
     is_u64(look(i), 1, "nor who asks for another resource that goes");
-    is_slice(seen[0].user_agent, "important", "it is the same");
+    is_slice(seen[0].who.user_agent, "important", "it is the same");
     flood(i, INSIGHT_OLD, "things");
     askers_count(insight_askers(i), &thing, &asked);
     is_u64(asked.requests, 1 + 2 * LIMIT_ASKERS, "how often it was asked for stays known");
@@ -300,7 +319,7 @@ static void test_memory(void)
         (void)snprintf(name, sizeof(name), "r%llu", (unsigned long long)nth);
         g.resource = slice_str(name);
         mem_fail_nth(nth);
-        insight_note(i, INSIGHT_SOME, &g, SLICE_LIT("a"), SLICE_LIT("b"));
+        insight_note(i, INSIGHT_SOME, &g, &(struct asker_who){SLICE_LIT("a"), SLICE_LIT("b"), SLICE_NONE});
         mem_fail_nth(0);
         askers_count(insight_askers(i), &g, &asked);
         known = asked.requests == 1;
@@ -321,5 +340,6 @@ int main(void)
     test_room();
     test_resources();
     test_memory();
+    test_address();
     return tap_end();
 }
