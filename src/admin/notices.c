@@ -9,6 +9,7 @@
 enum {
     NAMED_SERVERS = 8,
     LEASES_LATE_MS = 15000, /* a server renews its Lease every ten seconds */
+    MEMORY_PERCENT = 80,    /* as the alert on it has it; from 87.5 on the greediest are cut off (front/memory.h) */
 };
 
 typedef bool server_is(const struct cluster_server *s);
@@ -70,6 +71,19 @@ static void put_age(uint64_t ms, struct buf *out)
     buf_append_str(out, ")");
 }
 
+static bool is_memory_short(const struct status *s)
+{
+    return s->client_memory > s->client_memory_limit / 100 * MEMORY_PERCENT;
+}
+
+static void put_memory(const struct status *s, struct buf *out)
+{
+    buf_printf(out,
+               "Clients hold %zu of the %zu MiB of max-client-memory: close to it new requests get 429, and the "
+               "connections that hold most are closed",
+               s->client_memory >> 20, s->client_memory_limit >> 20);
+}
+
 size_t notices_of(const struct status *s, char text[NOTICES][NOTICE_BYTES])
 {
     size_t unread = count(s, was_never_read), bad = count(s, is_bad), n = 0;
@@ -97,6 +111,11 @@ size_t notices_of(const struct status *s, char text[NOTICES][NOTICE_BYTES])
         out = begin(text[n]);
         buf_append_str(&out, "Not known what these serve, whose discovery has not been read yet: ");
         put_servers(s, was_never_read, false, &out);
+        text[n++][buf_len(&out)] = '\0';
+    }
+    if (is_memory_short(s)) {
+        out = begin(text[n]);
+        put_memory(s, &out);
         text[n++][buf_len(&out)] = '\0';
     }
     return n;

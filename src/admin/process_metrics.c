@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,7 +12,7 @@
 #include "base/log.h"
 
 struct process_metrics {
-    struct metric *cpu, *resident, *virtual, *open_fds, *max_fds, *threads, *log_dropped;
+    struct metric *cpu, *waiting, *resident, *virtual, *open_fds, *max_fds, *threads, *log_dropped;
 };
 
 static double seconds_of(struct timeval tv)
@@ -41,6 +42,20 @@ static bool read_stat(unsigned long long *fields, size_t n)
     return true;
 }
 
+/* Seconds that the process was runnable and had no processor (Documentation/scheduler/sched-stats.rst); negative: the
+ * kernel does not tell. */
+static double read_waiting(void)
+{
+    FILE *f = fopen("/proc/self/schedstat", "re"); /* nanoseconds that it ran, and waited */
+    char text[128], *waited = NULL;
+
+    if (f != NULL && fgets(text, sizeof(text), f) != NULL)
+        waited = strchr(text, ' ');
+    if (f != NULL)
+        fclose(f);
+    return waited == NULL ? -1 : (double)strtoull(waited, NULL, 10) / 1e9;
+}
+
 static double count_fds(void)
 {
     DIR *d = opendir("/proc/self/fd");
@@ -59,11 +74,15 @@ static void collect(void *arg)
     enum { FIELD_THREADS = 20 - 4, FIELD_VSIZE = 23 - 4, FIELD_RSS = 24 - 4, FIELDS };
     struct process_metrics *p = arg;
     unsigned long long fields[FIELDS];
+    double waiting = read_waiting();
     struct rusage usage;
     struct rlimit limit;
 
     if (getrusage(RUSAGE_SELF, &usage) == 0)
         metric_add(p->cpu, seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime) - metric_value(p->cpu));
+    metric_show(p->waiting, waiting >= 0);
+    if (waiting >= 0)
+        metric_add(p->waiting, waiting - metric_value(p->waiting));
     if (read_stat(fields, FIELDS)) {
         metric_set(p->threads, (double)fields[FIELD_THREADS]);
         metric_set(p->virtual, (double)fields[FIELD_VSIZE]);
@@ -112,6 +131,8 @@ struct process_metrics *process_metrics_new(struct metrics *m, const char *versi
     struct process_metrics *p = must_zalloc(sizeof(*p));
 
     p->cpu = metric_single(m, METRIC_COUNTER, "process_cpu_seconds_total", "CPU time used, user and system.");
+    p->waiting = metric_single(m, METRIC_COUNTER, "mvproxy_schedstat_waiting_seconds_total",
+                               "Time that the process could have run and had no processor.");
     p->threads = metric_single(m, METRIC_GAUGE, "process_threads", "Threads of the process.");
     p->virtual = metric_single(m, METRIC_GAUGE, "process_virtual_memory_bytes", "Virtual memory.");
     p->resident = metric_single(m, METRIC_GAUGE, "process_resident_memory_bytes", "Resident memory.");

@@ -258,6 +258,8 @@ static void put_process(const struct status *s, struct json_write *w)
     json_u64(w, "connections", s->connections);
     json_u64(w, "requestsInFlight", s->requests);
     json_u64(w, "tunnels", s->tunnels);
+    json_u64(w, "clientMemoryBytes", s->client_memory);
+    json_u64(w, "clientMemoryLimitBytes", s->client_memory_limit);
     nested = json_nested(w, "config", '{');
     json_text(&nested, "file", s->config_file);
     json_text(&nested, "lastReloadRefused", s->reload_refused[0] == '\0' ? NULL : s->reload_refused);

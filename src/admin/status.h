@@ -47,6 +47,7 @@ struct status {
     char listeners[STATUS_LISTENERS][STATUS_HOST_BYTES];
     size_t n_listeners;
     size_t connections, requests, tunnels;
+    size_t client_memory, client_memory_limit;    /* bytes; SIZE_MAX: no limit */
     const char *config_file;                      /* NULL: none */
     const char *reload_refused, *files_refused;   /* why; "": not */
     uint64_t reload_refused_ms, files_refused_ms; /* for how long they have been */

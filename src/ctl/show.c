@@ -184,6 +184,8 @@ static void print_notices(struct json_object *list)
                table_no_colour());
 }
 
+enum { MIB = 1 << 20 };
+
 static void print_process(struct json_object *result)
 {
     struct json_object *config = field(result, "config"), *cluster = field(result, "cluster");
@@ -193,8 +195,12 @@ static void print_process(struct json_object *result)
            field_text(cluster, "serverID"), field_text(result, "version"), field_text(result, "phase"),
            field_number(result, "pid"), field_duration(field_number(result, "upSeconds"), up, sizeof(up)));
     print_listeners(field(result, "listeners"));
-    printf("Traffic:    %.0f connections, %.0f requests, %.0f tunnels\n", field_number(result, "connections"),
+    printf("Traffic:    %.0f connections, %.0f requests, %.0f tunnels", field_number(result, "connections"),
            field_number(result, "requestsInFlight"), field_number(result, "tunnels"));
+    if (field(result, "clientMemoryLimitBytes") != NULL)
+        printf(", %.0f of %.0f MiB held for clients", field_number(result, "clientMemoryBytes") / MIB,
+               field_number(result, "clientMemoryLimitBytes") / MIB);
+    putchar('\n');
     printf("Skew:       %s\n", field_text(field(result, "skew"), "summary"));
     printf("Failover:   %s\n", field_text(cluster, "localFailover"));
     printf("Records:    %s\n", field_text(cluster, "endpointRecords"));

@@ -47,21 +47,13 @@ static bool look_at_server(void *arg, const char *id, struct explain_server *out
     return false;
 }
 
-/* NULL: they can be asked, or are not to be. */
-static const char *why_no_peers(const struct config *c)
-{
-    if (c->peer_ca_file[0] == '\0')
-        return "peer-ca-file is not configured";
-    return c->proxy_client_cert_file[0] == '\0' ? "proxy-client-cert-file is not configured" : NULL;
-}
-
 static bool do_explain(const struct json_object *request, struct buf *out, struct err *err, void *arg)
 {
     struct app *a = arg;
     const char *user = control_text(request, "user");
     struct cluster_view view;
     struct err expired = {.text = ""};
-    char doubt[EXPLAIN_DOUBT_BYTES];
+    char doubt[EXPLAIN_DOUBT_BYTES], peers_off[STATUS_WHY_BYTES];
     struct explain_query q = {
         .method = control_text(request, "method"),
         .target = control_text(request, "path"),
@@ -69,7 +61,6 @@ static bool do_explain(const struct json_object *request, struct buf *out, struc
         .rerouted = control_flag(request, "rerouted"),
         .look = look_at_server,
         .arg = &view,
-        .no_peers = why_no_peers(a->config),
     };
     bool ok;
 
@@ -79,6 +70,8 @@ static bool do_explain(const struct json_object *request, struct buf *out, struc
         q.disbelieved = "client-ca-file is not configured";
     else if (!readiness_checks_front_proxy(a, &expired))
         q.disbelieved = expired.text;
+    status_peers_off(a, peers_off, sizeof(peers_off));
+    q.no_peers = peers_off[0] == '\0' ? NULL : peers_off;
     if (!cluster_front_trusted(a->cluster, doubt, sizeof(doubt)))
         q.doubted = doubt;
     ok = explain_request(a->proxy, &q, out, err);

@@ -557,6 +557,11 @@ size_t front_exchanges(const struct front *f)
     return front_stats_requests_in_flight(f->host.stats);
 }
 
+size_t front_memory_limit(const struct front *f)
+{
+    return memory_all(f->memory)->most;
+}
+
 static void stop_listening(struct front *f)
 {
     listeners_close(f->listeners);

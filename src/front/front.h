@@ -52,8 +52,9 @@ void front_update(struct front *f, const struct front_opts *o);
 void front_release(struct front *f);
 unsigned front_port(const struct front *f); /* of the first listening socket */
 size_t front_connections(const struct front *f);
-size_t front_exchanges(const struct front *f); /* requests being served */
-size_t front_memory(const struct front *f);    /* bytes that clients make us hold */
+size_t front_exchanges(const struct front *f);    /* requests being served */
+size_t front_memory(const struct front *f);       /* bytes that clients make us hold */
+size_t front_memory_limit(const struct front *f); /* SIZE_MAX: none */
 /*
  * Stops accepting; busy connections close after their answer (`Connection: close`), idle ones and those that
  * have not sent a whole request after a second.

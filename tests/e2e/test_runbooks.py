@@ -311,6 +311,29 @@ def test_slow(world):
         walk(world, "MvproxyEventLoopSlow", fires, r"(?m)^" + AGE + r" +GET +/api/v1/pods +127\.0\.0\.1:\d+ +test-server-a")
 
 
+def test_starved(world):
+    """MvproxyEventLoopSlow, its other half: no processor, which the turns themselves do not show"""
+    if not os.path.exists("/proc/self/schedstat"):
+        raise Skip("the kernel does not tell")
+    a = world.proxies["a"]
+    before, others, processors = value(world, "mvproxy_schedstat_waiting_seconds_total"), [], os.sched_getaffinity(a.child.pid)
+    one = {min(processors)}
+    try:
+        for _ in range(8):
+            others.append(subprocess.Popen(["sh", "-c", "while :; do :; done"], preexec_fn=lambda: os.sched_setaffinity(0, one)))
+        os.sched_setaffinity(a.child.pid, one)
+
+        def fires():
+            world.ask("GET", "/api/v1/nodes")
+            return value(world, "mvproxy_schedstat_waiting_seconds_total") > before + 0.1
+        walk(world, "MvproxyEventLoopSlow", fires, r"(?m)^mvproxy_schedstat_waiting_seconds_total \d+\.\d+")
+    finally:
+        os.sched_setaffinity(a.child.pid, processors)
+        for other in others:
+            other.kill()
+            other.wait()
+
+
 def test_memory(world):
     """MvproxyClientMemoryHigh: how many connections there are, and that they ask nothing: heads without an end"""
     a = world.proxies["a"]
@@ -321,7 +344,7 @@ def test_memory(world):
             clients.append(world.client("a", "admin"))
             clients[-1].send(b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 820000)
         walk(world, "MvproxyClientMemoryHigh", lambda: value(world, "mvproxy_client_memory_bytes") / value(world, "mvproxy_client_memory_limit_bytes") > 0.8,
-             r"(?m)^AGE +METHOD +PATH +CLIENT .*OUT\n(?!\d)", r"(?m)^Traffic: +[4-9]\d* connections, 0 requests")
+             r"(?m)^AGE +METHOD +PATH +CLIENT .*OUT\n(?!\d)", r"(?m)^Clients hold [5-8] of the 8 MiB of max-client-memory", r"(?m)^Traffic: +[4-9]\d* connections, 0 requests")
     finally:
         for client in clients:
             client.close()

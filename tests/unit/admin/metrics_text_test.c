@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "admin/process_metrics.h"
 #include "lib/tap.h"
@@ -195,6 +196,9 @@ static void test_process(void)
        "more of it virtual");
     ok(metric_value(metric_single(m, METRIC_GAUGE, "process_start_time_seconds", "")) > 1.6e9, "start");
     ok(metric_value(metric_single(m, METRIC_COUNTER, "process_cpu_seconds_total", "")) > 0, "CPU");
+    ok(metric_value(metric_single(m, METRIC_COUNTER, "mvproxy_schedstat_waiting_seconds_total", "")) > 0 ||
+           access("/proc/self/schedstat", R_OK) != 0,
+       "time without a processor");
     buf_free(&out);
     metrics_free(m);
     process_metrics_free(p);

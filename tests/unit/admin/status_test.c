@@ -314,6 +314,12 @@ static void test_unread(void)
                  "leases: 500");
     s.cluster.n = 1;
     in_all_views(&s, "not known: the identity Leases have never been read");
+    s.client_memory_limit = 100 << 20;
+    s.client_memory = 80 << 20;
+    before = notices_of(&s, notices);
+    s.client_memory++;
+    is_u64(notices_of(&s, notices), before + 1, "from 80 percent on");
+    in_all_views(&s, "Clients hold 80 of the 100 MiB of max-client-memory: close to it new requests get 429");
     (void)snprintf(s.peers_off, sizeof(s.peers_off), "peer-ca-file is not configured");
     in_all_views(&s, "Peers are not used: peer-ca-file is not configured");
     in_all_views(&s, "not known: peers are not used");

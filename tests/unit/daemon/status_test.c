@@ -43,6 +43,18 @@ size_t front_exchanges(const struct front *f)
     return 2;
 }
 
+size_t front_memory(const struct front *f)
+{
+    (void)f;
+    return 81 << 20;
+}
+
+size_t front_memory_limit(const struct front *f)
+{
+    (void)f;
+    return 100 << 20;
+}
+
 size_t proxy_tunnels(const struct proxy *p)
 {
     (void)p;
