@@ -101,7 +101,7 @@ static const struct option table[] = {
     {.name = "peer-stale-after", .type = OPTION_DURATION, FIELD(peer_stale_after), .initial = "40s", .min = 1000, .max = 24 * HOUR_MS, .section = SECTION,
      .argument = "DURATION", .help = "A peer whose Lease was not seen renewed for this long is lapsed: what only it serves is marked Stale in discovery."},
     {.name = "peer-forget-after", .type = OPTION_DURATION, FIELD(peer_forget_after), .initial = "5m", .min = 1000, .max = 24 * HOUR_MS, .section = SECTION,
-     .argument = "DURATION", .help = "A peer that has been lapsed for this long is forgotten."},
+     .argument = "DURATION", .help = "A peer whose Lease was not seen renewed for this long, and that does not answer, is forgotten."},
     {.name = "peer-leave-grace", .type = OPTION_DURATION, FIELD(peer_leave_grace), .initial = "5m", .min = 0, .max = 24 * HOUR_MS, .section = SECTION,
      .argument = "DURATION", .help = "A peer whose Lease is deleted, as API servers do when they restart, is kept as lapsed for this long: what only it serves is marked Stale, and requests for it get 503, not 404. 0s: it is forgotten at once."},
     {.name = "max-requests-inflight-per-peer", .type = OPTION_NUMBER, FIELD(max_requests_inflight_per_peer), .initial = "0", .min = 0, .max = 1000000,
