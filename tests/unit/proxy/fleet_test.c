@@ -92,7 +92,7 @@ static void draw_age(struct schedule *s, unsigned node)
     schedule_say(s, "server %u is 1.%u", node, minor);
     fleet_set_minor(s->fleet, node, minor);
     s->mute[node] = minor < 26;
-    s->settles_ms[node] = minor <= 26 ? HEARD_MS : 0;
+    s->settles_ms[node] = minor < 26 ? HEARD_MS : 0;
     s->keeps_holder[node] = minor < 35;
     for (unsigned i = 0; s->mute[node] && i < s->nodes; i++)
         s->heard[i][node] = false;
