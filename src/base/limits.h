@@ -63,10 +63,13 @@ enum {
     LIMIT_DISCOVERY_RESOURCES = 5000,   /* per group and version */
     LIMIT_SCHEMA_INDEX_BYTES = 1 << 20, /* /openapi/v3 without the documents: 150 bytes for each group/version */
     LIMIT_SCHEMAS = 5000,
-    LIMIT_HEALED_BYTES = 256 << 10,   /* an answer that is completed in one turn; a longer one is relayed as it is */
-    LIMIT_HEALED_WORK = 1 << 20,      /* of others' documents that is looked at for it, in bytes */
-    LIMIT_WATCH_LINE_BYTES = 1 << 20, /* one Lease event; etcd caps objects at 1.5 MiB */
-    LIMIT_LEASE_LIST_BYTES = 16 << 20,
+    LIMIT_HEALED_BYTES = 256 << 10,    /* an answer that is completed in one turn; a longer one is relayed as it is */
+    LIMIT_HEALED_WORK = 1 << 20,       /* of others' documents that is looked at for it, in bytes */
+    LIMIT_LEASE_BYTES = 16 << 10,      /* an API server's has 1.5 KB; a larger one is nobody's identity */
+    LIMIT_LEASE_LIST_BYTES = 16 << 20, /* of those that are not too large */
+    LIMIT_LIST_BYTES = 256 << 20,      /* of a list as it comes, with what is passed over */
+    LIMIT_APISERVICE_BYTES = 1 << 20,
+    LIMIT_JSON_SMALL_BYTES = 256 << 10, /* of what becomes a tree of json-c: some 25 us per KB at worst */
     LIMIT_PEERS = 1000,
     LIMIT_ADDRESS_TEXT_BYTES = 64, /* IP:port */
     LIMIT_ETCD_PREFIX_BYTES = 1024,

@@ -16,7 +16,7 @@
 enum {
     CRD_PAGE = 20, /* custom resource definitions may be a megabyte each */
     CRD_LIST_CEILING = 64 << 20,
-    CRD_LINE_LIMIT = 4 << 20,
+    CRD_BYTES = 4 << 20,
     APISERVICE_PAGE = 500,
     APISERVICE_LIST_CEILING = 32 << 20,
     VERSIONS_MAX = 64, /* of one custom resource definition */
@@ -373,7 +373,7 @@ struct exclusions *exclusions_new(struct api *api, const struct exclusions_handl
         .path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
         .page = CRD_PAGE,
         .list_ceiling = CRD_LIST_CEILING,
-        .line_limit = CRD_LINE_LIMIT,
+        .object_limit = CRD_BYTES,
     };
     const struct informer_opts services = {
         .api = api,
@@ -381,7 +381,7 @@ struct exclusions *exclusions_new(struct api *api, const struct exclusions_handl
         .path = "/apis/apiregistration.k8s.io/v1/apiservices",
         .page = APISERVICE_PAGE,
         .list_ceiling = APISERVICE_LIST_CEILING,
-        .line_limit = LIMIT_WATCH_LINE_BYTES,
+        .object_limit = LIMIT_APISERVICE_BYTES,
     };
 
     if (x == NULL)

@@ -109,7 +109,7 @@ static void ask(void *arg)
     const struct api_request g = {
         .target = SLICE_LIT(REQUEST_HEADER_PATH),
         .accept = SLICE_LIT("application/json"),
-        .ceiling = LIMIT_SMALL_BODY,
+        .ceiling = 2 * LIMIT_JSON_SMALL_BYTES,
         .timeout_ms = CALL_MS,
     };
 

@@ -672,7 +672,7 @@ struct identity *identity_new(const struct identity_opts *o)
     set_address(i, o->advertise, o->annotate);
     set_name(i, i->id);
     backoff_init(&i->backoff, BACKOFF_FIRST_MS, ENSURE_MAX_MS);
-    i->arena = arena_new(2 * LIMIT_WATCH_LINE_BYTES);
+    i->arena = arena_new(4 * LIMIT_LEASE_BYTES);
     i->timer = loop_timer_new(i->loop, on_timer, i);
     i->deadline = loop_timer_new(i->loop, too_late, i);
     i->gc = lease_gc_new(&gc);

@@ -10,7 +10,7 @@
 #include "cluster/api.h"
 #include "cluster/backoff.h"
 #include "cluster/work.h"
-#include "kube/object.h"
+#include "kube/list_cut.h"
 #include "kube/watch.h"
 #include "net/lifetime.h"
 
@@ -23,6 +23,7 @@ enum {
     SETTLED_MS = 5000,            /* a watch that lived so long starts the backoff anew */
     REFUSALS_MAX = 3,             /* watches refused in a row: then our resourceVersion may be what is wrong */
     OBJECTS_MAX = 200000,
+    EVENT_BYTES = 128, /* around the object of an event */
     TARGET_BYTES = 8 << 10,
     VERSION_BYTES = 256,
 };
@@ -66,7 +67,7 @@ struct informer {
     struct strmap *keys; /* → the epoch in which it was seen last */
     uintptr_t epoch;     /* one per list */
     struct fetch *list;
-    struct buf page; /* the list answer being given out */
+    struct list_cut cut; /* its answer, while it comes in and is given out */
     struct object_list items;
     char *more; /* continue token, NULL if the page was the last */
     struct api_stream *stream;
@@ -74,7 +75,7 @@ struct informer {
     bool bookmarked;         /* this stream */
     uint64_t stream_events;  /* of this stream, bookmarks included */
     unsigned watch_refusals; /* in a row */
-    uint64_t opened_ms, lists, events, bad_lines;
+    uint64_t opened_ms, lists, events, bad_lines, too_large;
     struct backoff backoff;
     struct loop_timer *timer; /* next attempt, or the end of a silent watch */
     uint64_t stream_deadline_ms, heard_ms;
@@ -104,7 +105,7 @@ static void drop_list(struct informer *i)
 {
     fetch_cancel(&i->list);
     work_cancel(api_work(i->o.api), &i->taking);
-    buf_release(&i->page);
+    list_cut_free(&i->cut);
     mem_free(i->more);
     i->more = NULL;
 }
@@ -237,6 +238,24 @@ static bool take_object(struct informer *i, struct slice json)
     return false;
 }
 
+/* It is there, but not to be read: whose Leases, say, are large has no say in what becomes of the others. */
+static void skip_object(void *arg, struct slice beginning)
+{
+    struct informer *i = arg;
+    char text[OBJECT_KEY_BYTES];
+    struct slice key = object_key_begun(beginning, text);
+
+    i->too_large++;
+    log_v(2, "Skipped an object that is too large", LT("collection", i->o.name), LS("key", key),
+          LU("limitBytes", i->o.object_limit));
+    if (key.p == NULL || (strmap_get(i->keys, key) == NULL && strmap_count(i->keys) >= OBJECTS_MAX))
+        return;
+    if (!strmap_put(i->keys, key, (void *)i->epoch, NULL))
+        log_error("Out of memory for an object", LT("collection", i->o.name), LS("key", key));
+    if (i->handler->on_too_large != NULL)
+        i->handler->on_too_large(i->arg, key);
+}
+
 /* What the last list did not have is gone. */
 static void sweep(struct informer *i)
 {
@@ -300,17 +319,19 @@ static bool keep_version(struct informer *i, struct slice version)
     return true;
 }
 
-static void take_page(struct informer *i, struct slice body)
+static bool on_piece(void *arg, const struct http_head *head, struct slice piece)
+{
+    struct informer *i = arg;
+
+    return head->status != 200 || list_cut_feed(&i->cut, piece);
+}
+
+static void take_page(struct informer *i)
 {
     struct err err = {.text = ""};
     struct slice token;
 
-    buf_release(&i->page);
-    if (!buf_append(&i->page, body)) {
-        fails(i, true, "out of memory");
-        return;
-    }
-    if (!object_list_begin(&i->items, buf_slice(&i->page), &err)) {
+    if (!list_cut_end(&i->cut, &i->items, &err)) {
         fails(i, true, err.text);
         return;
     }
@@ -337,10 +358,12 @@ static void on_list(void *arg, const struct fetch_result *r)
     struct informer *i = arg;
 
     i->list = NULL;
-    if (!r->ok)
+    if (i->cut.error != NULL)
+        fails(i, true, i->cut.error);
+    else if (!r->ok)
         fails(i, true, r->failure);
     else if (r->head->status == 200)
-        take_page(i, r->body);
+        take_page(i);
     else
         fails_status(i, r->head->status);
 }
@@ -348,11 +371,17 @@ static void on_list(void *arg, const struct fetch_result *r)
 static void start_list(struct informer *i)
 {
     struct buf target;
-    struct api_request g = {
-        .accept = SLICE_LIT("application/json"), .ceiling = i->o.list_ceiling, .timeout_ms = LIST_TIMEOUT_MS};
+    struct api_request g = {.accept = SLICE_LIT("application/json"),
+                            .ceiling = LIMIT_LIST_BYTES,
+                            .timeout_ms = LIST_TIMEOUT_MS,
+                            .on_piece = on_piece};
+    const struct list_cut_opts cut = {
+        .item_limit = i->o.object_limit, .ceiling = i->o.list_ceiling, .too_large = skip_object, .arg = i};
 
     if (i->more == NULL)
         i->epoch++;
+    list_cut_free(&i->cut);
+    list_cut_begin(&i->cut, &cut);
     move(i, STATE_LISTING);
     i->relist = true;
     buf_init(&target, TARGET_BYTES);
@@ -446,6 +475,19 @@ static void take_gone(struct informer *i, struct slice json)
     i->handler->on_gone(i->arg, key);
 }
 
+static void skip_event(struct informer *i, const struct watch_event *ev)
+{
+    char text[OBJECT_KEY_BYTES];
+    struct slice key = object_key_begun(ev->object, text);
+
+    i->events++;
+    i->stream_events++;
+    if (ev->type == WATCH_DELETED && key.p != NULL && strmap_remove(i->keys, key) != NULL)
+        i->handler->on_gone(i->arg, key);
+    else if (ev->type == WATCH_ADDED || ev->type == WATCH_MODIFIED)
+        skip_object(i, ev->object);
+}
+
 /* False: the stream is over. */
 static bool take_event(struct informer *i, const struct watch_event *ev)
 {
@@ -485,8 +527,10 @@ static void on_data(void *arg, struct slice data)
         case WATCH_MORE:
             arm_deadline(i);
             return;
-        case WATCH_BAD_LINE:
         case WATCH_TOO_LONG:
+            skip_event(i, &ev);
+            continue;
+        case WATCH_BAD_LINE:
             i->bad_lines++;
             end_watch(i, true, "a line that is no watch event");
             return;
@@ -534,7 +578,7 @@ static void start_watch(struct informer *i)
     if (print_target(i, &target))
         buf_printf(&target, "watch=true&allowWatchBookmarks=true&resourceVersion=%s&timeoutSeconds=%u", i->version,
                    (unsigned)timeout_s);
-    i->parser = watch_parser_new(i->o.line_limit);
+    i->parser = watch_parser_new(i->o.object_limit + EVENT_BYTES);
     if (i->parser != NULL && !target.failed)
         i->stream = api_stream_start(i->o.api, buf_slice(&target), HEAD_TIMEOUT_MS, &stream_handler, i);
     buf_free(&target);
@@ -573,7 +617,6 @@ struct informer *informer_new(const struct informer_opts *o, const struct inform
     i->state = STATE_WAITING;
     lifetime_init(&i->life, i->loop, "informer");
     i->relist = true;
-    buf_init(&i->page, o->list_ceiling);
     backoff_init(&i->backoff, BACKOFF_FIRST_MS, BACKOFF_MAX_MS);
     i->keys = strmap_new();
     i->timer = lifetime_timer(&i->life, on_timer, i);
@@ -592,7 +635,6 @@ void informer_free(struct informer *i)
     drop_stream(i);
     drop_list(i);
     strmap_free(i->keys);
-    buf_free(&i->page);
     lifetime_retire(&i->life, mem_free, i);
 }
 
@@ -636,8 +678,9 @@ void informer_describe(const struct informer *i, struct buf *out)
     buf_printf(out, "{\"collection\":\"%s\",\"state\":\"%s\",\"synced\":%s,\"objects\":%zu,\"lists\":%llu,", i->o.name,
                state_names[i->state], i->synced ? "true" : "false", strmap_count(i->keys),
                (unsigned long long)i->lists);
-    buf_printf(out, "\"events\":%llu,\"badLines\":%llu,\"resourceVersion\":\"%s\",\"failure\":\"",
-               (unsigned long long)i->events, (unsigned long long)i->bad_lines, i->version);
+    buf_printf(out, "\"events\":%llu,\"badLines\":%llu,\"tooLarge\":%llu,\"resourceVersion\":\"%s\",\"failure\":\"",
+               (unsigned long long)i->events, (unsigned long long)i->bad_lines, (unsigned long long)i->too_large,
+               i->version);
     buf_append_json(out, slice_str(i->failure.text));
     buf_append_str(out, "\"}");
 }

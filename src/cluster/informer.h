@@ -20,8 +20,8 @@ struct informer_opts {
     const char *path;    /* of the collection; literal */
     const char *query;   /* added to every list and watch, escaped, without '&' at the ends; NULL: none; literal */
     unsigned page;       /* objects per list request; 0: all in one */
-    size_t list_ceiling; /* bytes of one list answer */
-    size_t line_limit;   /* bytes of one watch event */
+    size_t list_ceiling; /* bytes of the objects of one list answer that are not too large */
+    size_t object_limit; /* bytes; a larger one is skipped, and costs nothing but itself */
     /*
      * A watch on a collection that is not empty and in which something happens all the time is taken for dead after so
      * long a silence; 0: only the server's own timeout counts.
@@ -36,6 +36,8 @@ struct informer_handler {
      */
     bool (*on_object)(void *arg, struct slice key, struct slice json);
     void (*on_gone)(void *arg, struct slice key);
+    /* One that was skipped: new, changed, or listed. NULL: what was known of it holds. */
+    void (*on_too_large)(void *arg, struct slice key);
     /* A whole list has been given out. */
     void (*on_synced)(void *arg);
     /* It starts to fail (`why`), or works again (NULL). Only on changes. */

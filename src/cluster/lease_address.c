@@ -153,7 +153,7 @@ struct lease_address *lease_address_new(struct api *api)
     struct lease_address *a = must_zalloc(sizeof(*a));
 
     a->api = api;
-    a->arena = arena_new(2 * LIMIT_WATCH_LINE_BYTES);
+    a->arena = arena_new(4 * LIMIT_LEASE_BYTES);
     if (a->arena == NULL)
         abort();
     return a;

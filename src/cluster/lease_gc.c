@@ -11,7 +11,7 @@
 #include "cluster/backoff.h"
 #include "cluster/work.h"
 #include "kube/lease.h"
-#include "kube/object.h"
+#include "kube/list_cut.h"
 #include "kube/server_id.h"
 #include "net/loop.h"
 
@@ -40,7 +40,7 @@ struct lease_gc {
     struct loop_timer *timer;
     struct work work;
     struct fetch *call;
-    struct buf body; /* the list */
+    struct list_cut cut; /* what was listed */
     struct object_list list;
     char path[300]; /* CHECKING: of this one */
     struct arena *arena;
@@ -51,7 +51,7 @@ static void walked(void *arg, bool done);
 
 static void wait(struct lease_gc *g)
 {
-    buf_release(&g->body);
+    list_cut_free(&g->cut);
     g->state = STATE_WAITING;
     loop_timer_set(g->timer, jitter_ms(PERIOD_MS, JITTER_PERCENT));
 }
@@ -62,14 +62,13 @@ static void walk_on(struct lease_gc *g)
     work_start(api_work(g->o.api), &g->work, walk, walked, g);
 }
 
-static bool send(struct lease_gc *g, const char *method, const char *target, struct slice body, size_t ceiling,
-                 fetch_fn *fn)
+static bool send(struct lease_gc *g, const char *method, const char *target, struct slice body, fetch_fn *fn)
 {
     struct api_request get = {
         .method = slice_str(method),
         .target = slice_str(target),
         .accept = SLICE_LIT("application/json"),
-        .ceiling = ceiling,
+        .ceiling = ANSWER_BYTES,
         .timeout_ms = CALL_MS,
     };
 
@@ -126,7 +125,7 @@ static void on_checked(void *arg, const struct fetch_result *r)
     g->state = STATE_DELETING;
     buf_init(&body, BODY_BYTES);
     lease_path(l.name, path);
-    if (!lease_print_delete(&l, &body) || !send(g, "DELETE", path, buf_slice(&body), ANSWER_BYTES, on_deleted))
+    if (!lease_print_delete(&l, &body) || !send(g, "DELETE", path, buf_slice(&body), on_deleted))
         walk_on(g);
     buf_free(&body);
 }
@@ -154,8 +153,15 @@ static void walked(void *arg, bool done)
     struct lease_gc *g = arg;
 
     (void)done;
-    if (g->state != STATE_CHECKING || !send(g, "GET", g->path, SLICE_NONE, ANSWER_BYTES, on_checked))
+    if (g->state != STATE_CHECKING || !send(g, "GET", g->path, SLICE_NONE, on_checked))
         wait(g);
+}
+
+static bool on_piece(void *arg, const struct http_head *head, struct slice piece)
+{
+    struct lease_gc *g = arg;
+
+    return head->status != 200 || list_cut_feed(&g->cut, piece);
 }
 
 static void on_listed(void *arg, const struct fetch_result *r)
@@ -164,11 +170,27 @@ static void on_listed(void *arg, const struct fetch_result *r)
     struct err err = {.text = ""};
 
     g->call = NULL;
-    if (!api_answered(r, 200) || !buf_append(&g->body, r->body) ||
-        !object_list_begin(&g->list, buf_slice(&g->body), &err))
+    if (!api_answered(r, 200) || !list_cut_end(&g->cut, &g->list, &err))
         wait(g);
     else
         walk_on(g);
+}
+
+static bool list(struct lease_gc *g)
+{
+    const struct list_cut_opts cut = {.item_limit = LIMIT_LEASE_BYTES, .ceiling = LIMIT_LEASE_LIST_BYTES};
+    const struct api_request get = {
+        .target = SLICE_LIT(LEASE_COLLECTION_PATH
+                            "?labelSelector=apiserver.kubernetes.io%2Fidentity%3D" LEASE_IDENTITY_VALUE),
+        .accept = SLICE_LIT("application/json"),
+        .ceiling = LIMIT_LIST_BYTES,
+        .timeout_ms = CALL_MS,
+        .on_piece = on_piece,
+    };
+
+    list_cut_begin(&g->cut, &cut);
+    g->call = api_send(g->o.api, &get, on_listed, g);
+    return g->call != NULL;
 }
 
 static void on_timer(void *arg)
@@ -176,10 +198,7 @@ static void on_timer(void *arg)
     struct lease_gc *g = arg;
 
     g->state = STATE_LISTING;
-    if (!g->o.collects(g->o.arg) ||
-        !send(g, "GET",
-              LEASE_COLLECTION_PATH "?labelSelector=apiserver.kubernetes.io%2Fidentity%3D" LEASE_IDENTITY_VALUE,
-              SLICE_NONE, LIMIT_LEASE_LIST_BYTES, on_listed))
+    if (!g->o.collects(g->o.arg) || !list(g))
         wait(g);
 }
 
@@ -194,7 +213,7 @@ void lease_gc_stop(struct lease_gc *g)
     fetch_cancel(&g->call);
     work_cancel(api_work(g->o.api), &g->work);
     loop_timer_cancel(g->timer);
-    buf_release(&g->body);
+    list_cut_free(&g->cut);
     g->state = STATE_STOPPED;
 }
 
@@ -206,8 +225,7 @@ struct lease_gc *lease_gc_new(const struct lease_gc_opts *o)
     g->own_id = must_strdup(o->own_id);
     g->loop = api_loop(o->api);
     g->timer = loop_timer_new(g->loop, on_timer, g);
-    g->arena = arena_new(2 * LIMIT_WATCH_LINE_BYTES);
-    buf_init(&g->body, LIMIT_LEASE_LIST_BYTES);
+    g->arena = arena_new(4 * LIMIT_LEASE_BYTES);
     if (g->timer == NULL || g->arena == NULL)
         abort();
     return g;
@@ -220,7 +238,6 @@ void lease_gc_free(struct lease_gc *g)
     lease_gc_stop(g);
     loop_timer_free(g->timer);
     arena_free(g->arena);
-    buf_free(&g->body);
     mem_free(g->own_id);
     mem_free(g);
 }

@@ -180,7 +180,7 @@ struct lease_news *lease_news_new(const struct lease_news_opts *o)
     n->window_ms = loop_now_ms(n->loop);
     (void)snprintf(n->process, sizeof(n->process), "%04x", (unsigned)(random_u64() & 0xffff));
     backoff_init(&n->backoff, RETRY_FIRST_MS, RETRY_MAX_MS);
-    n->arena = arena_new(2 * LIMIT_WATCH_LINE_BYTES);
+    n->arena = arena_new(4 * LIMIT_LEASE_BYTES);
     n->timer = loop_timer_new(n->loop, on_timer, n);
     if (n->arena == NULL || n->timer == NULL)
         abort();

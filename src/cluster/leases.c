@@ -10,7 +10,7 @@
 
 /* kube-apiserver renews every 10 s ± 4 %: two renewals missed by everybody mean that the watch is dead, not the
  * cluster. */
-enum { SILENCE_MS = 25000, LEASE_ARENA = 2 * LIMIT_WATCH_LINE_BYTES };
+enum { SILENCE_MS = 25000, LEASE_ARENA = 4 * LIMIT_LEASE_BYTES };
 
 /*
  * 1.26 labels its Leases otherwise than all later versions. Two selectors are two collections to the API server. What
@@ -143,6 +143,17 @@ static bool on_object(void *arg, struct slice key, struct slice json)
     return true;
 }
 
+/* Whatever it says: an identity is small, and what is not read cannot be judged. */
+static void on_too_large(void *arg, struct slice key)
+{
+    struct leases *l = ((struct source *)arg)->leases;
+    struct slice name = key, ns;
+
+    complain(l, key, "too large");
+    if (slice_split(&name, '/', &ns) && slice_eq(ns, SLICE_LIT(LEASE_NAMESPACE)))
+        gone(l, name, false);
+}
+
 static void on_gone(void *arg, struct slice key)
 {
     const struct source *s = arg;
@@ -193,6 +204,7 @@ static bool silence_tells(void *arg)
 
 static const struct informer_handler informer_handler = {.on_object = on_object,
                                                          .on_gone = on_gone,
+                                                         .on_too_large = on_too_large,
                                                          .on_synced = on_synced,
                                                          .on_health = on_health,
                                                          .silence_tells = silence_tells};
@@ -206,7 +218,7 @@ static bool follow(struct leases *l, struct api *api, size_t which)
         .path = LEASE_COLLECTION_PATH,
         .query = kinds[which].query,
         .list_ceiling = LIMIT_LEASE_LIST_BYTES,
-        .line_limit = LIMIT_WATCH_LINE_BYTES,
+        .object_limit = LIMIT_LEASE_BYTES,
         .silence_ms = kinds[which].silence_ms,
     };
 

@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/json_small.h"
 
+#include "base/limits.h"
+
 struct json_object *json_small_read(struct slice text, int depth, struct err *err)
 {
-    struct json_tokener *t = text.n > INT32_MAX ? NULL : json_tokener_new_ex(depth);
+    struct json_tokener *t;
     struct json_object *root;
     bool good;
 
+    if (text.n > LIMIT_JSON_SMALL_BYTES) {
+        (void)err_set(err, "more than %u KiB", LIMIT_JSON_SMALL_BYTES >> 10);
+        return NULL;
+    }
+    t = json_tokener_new_ex(depth);
     if (t == NULL) {
         (void)err_set(err, "out of memory");
         return NULL;

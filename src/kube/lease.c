@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "kube/jscan.h"
 #include "kube/json_small.h"
 #include "kube/server_id.h"
 
@@ -96,6 +97,27 @@ static bool read_lease(const struct reader *r, struct json_object *root, struct 
     return out->name.n > 0 || err_set(r->err, "a Lease without a name");
 }
 
+/*
+ * The same without what says who has set which field: nobody reads it here, and of all parts of a Lease it alone may be
+ * of any shape, so that a tree of it can be a hundred times its size.
+ */
+static struct slice without_managed_fields(struct arena *a, struct slice json)
+{
+    struct jscan_value metadata, fields;
+    char *copy;
+
+    if (!jscan_get(json, SLICE_LIT("metadata"), &metadata) || metadata.type != JSCAN_OBJECT ||
+        !jscan_get(metadata.raw, SLICE_LIT("managedFields"), &fields) || fields.type != JSCAN_ARRAY)
+        return json;
+    copy = arena_alloc(a, json.n);
+    if (copy == NULL)
+        return SLICE_NONE;
+    memcpy(copy, json.p, json.n);
+    memset(copy + (fields.raw.p - json.p), ' ', fields.raw.n);
+    memcpy(copy + (fields.raw.p - json.p), "[]", 2);
+    return slice_of(copy, json.n);
+}
+
 bool lease_parse(struct arena *a, struct slice json, struct lease *out, struct err *err)
 {
     struct reader r = {a, err};
@@ -103,8 +125,11 @@ bool lease_parse(struct arena *a, struct slice json, struct lease *out, struct e
     bool good;
 
     *out = (struct lease){.ns = SLICE_NONE};
-    if (json.n > LIMIT_WATCH_LINE_BYTES)
-        return err_set(err, "a Lease of %zu bytes", json.n);
+    if (json.n > LIMIT_LEASE_BYTES)
+        return err_set(err, "a Lease of more than %u KiB", LIMIT_LEASE_BYTES >> 10);
+    json = without_managed_fields(a, json);
+    if (json.p == NULL)
+        return err_set(err, "out of memory");
     root = json_small_read(json, LEASE_DEPTH, err);
     good = root != NULL && read_lease(&r, root, out);
     json_object_put(root);

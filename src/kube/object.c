@@ -20,10 +20,8 @@ struct slice object_text(struct slice json, struct slice outer, struct slice inn
     return plain_text(&i);
 }
 
-struct slice object_key(struct slice json, char out[OBJECT_KEY_BYTES])
+static struct slice join(struct slice ns, struct slice name, char out[OBJECT_KEY_BYTES])
 {
-    struct slice name = object_text(json, SLICE_LIT("metadata"), SLICE_LIT("name"));
-    struct slice ns = object_text(json, SLICE_LIT("metadata"), SLICE_LIT("namespace"));
     size_t n = 0;
 
     if (name.n == 0 || ns.n + 1 + name.n > OBJECT_KEY_BYTES)
@@ -35,6 +33,38 @@ struct slice object_key(struct slice json, char out[OBJECT_KEY_BYTES])
     }
     memcpy(out + n, name.p, name.n);
     return slice_of(out, n + name.n);
+}
+
+struct slice object_key(struct slice json, char out[OBJECT_KEY_BYTES])
+{
+    return join(object_text(json, SLICE_LIT("metadata"), SLICE_LIT("namespace")),
+                object_text(json, SLICE_LIT("metadata"), SLICE_LIT("name")), out);
+}
+
+struct slice object_key_begun(struct slice json, char out[OBJECT_KEY_BYTES])
+{
+    struct slice name = SLICE_NONE, ns = SLICE_NONE;
+    struct jscan s;
+    struct jscan_value key, value;
+    bool first;
+
+    jscan_init(&s, json, JSCAN_MAX_DEPTH);
+    if (!jscan_enter_object(&s, &first))
+        return SLICE_NONE;
+    while (jscan_member(&s, &first, &key)) {
+        if (jscan_text_eq(&key, SLICE_LIT("metadata")))
+            break;
+        if (!jscan_value(&s, &value))
+            return SLICE_NONE;
+    }
+    if (!jscan_enter_object(&s, &first)) /* also at the end of the other one */
+        return SLICE_NONE;
+    while ((name.p == NULL || ns.p == NULL) && jscan_member(&s, &first, &key) && jscan_value(&s, &value))
+        if (jscan_text_eq(&key, SLICE_LIT("name")))
+            name = plain_text(&value);
+        else if (jscan_text_eq(&key, SLICE_LIT("namespace")))
+            ns = plain_text(&value);
+    return ns.n == 0 ? SLICE_NONE : join(ns, name, out);
 }
 
 /* A list is told by its kind, so that nothing else (a Status, a single object) passes for an empty one. */

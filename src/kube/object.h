@@ -13,6 +13,11 @@ enum { OBJECT_KEY_BYTES = 640 };
 /* metadata.namespace "/" metadata.name (or the name alone) into `out`; p is NULL if there is none, or it is escaped or
  * too long. */
 struct slice object_key(struct slice json, char out[OBJECT_KEY_BYTES]);
+/*
+ * The same of an object that is cut off behind its first bytes: an API server writes namespace and name ahead of all
+ * that can be long. Of one without namespace it cannot be told whether that would have come.
+ */
+struct slice object_key_begun(struct slice json, char out[OBJECT_KEY_BYTES]);
 /* The plain text of a string member, e.g. ("spec", "group"); p is NULL if absent, no string, or escaped. Into the json.
  */
 struct slice object_text(struct slice json, struct slice outer, struct slice inner);

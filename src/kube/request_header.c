@@ -3,9 +3,10 @@
 
 #include <string.h>
 
+#include "kube/jscan.h"
 #include "kube/json_small.h"
 
-enum { WORDS_MAX = 64, OURS_MAX = 32, THEIRS_MAX = 256, DEPTH = 16 };
+enum { WORDS_MAX = 64, OURS_MAX = 32, THEIRS_MAX = 256, DEPTH = 4, WORDS_BYTES = 16 << 10 };
 
 #define CA_OPTION "requestheader-client-ca-file"
 #define CLIENT_CA_OPTION "client-ca-file"
@@ -19,11 +20,11 @@ struct words {
 static struct words words_of(struct json_object *data, const char *key)
 {
     struct words w = {NULL, 0};
-    struct json_object *text;
+    struct slice text = json_small_text(data, key);
 
-    if (!json_object_object_get_ex(data, key, &text) || !json_object_is_type(text, json_type_string))
+    if (text.n == 0 || text.n > WORDS_BYTES)
         return w;
-    w.array = json_tokener_parse(json_object_get_string(text));
+    w.array = json_small_read(text, DEPTH, NULL);
     if (w.array != NULL && !json_object_is_type(w.array, json_type_array)) {
         json_object_put(w.array);
         w.array = NULL;
@@ -158,15 +159,31 @@ static bool agree(const struct request_header *ours, struct json_object *data, s
 }
 
 /* p is NULL if there is no such text. */
-static struct slice text_in_data(struct json_object *root, const char *name)
+static struct slice text_in(struct json_object *data, const char *name)
 {
-    struct json_object *data, *v;
+    struct json_object *v = json_small_get(data, name, json_type_string);
 
-    if (!json_object_is_type(root, json_type_object) || !json_object_object_get_ex(root, "data", &data) ||
-        !json_object_is_type(data, json_type_object) || !json_object_object_get_ex(data, name, &v) ||
-        !json_object_is_type(v, json_type_string))
-        return SLICE_NONE;
-    return slice_of(json_object_get_string(v), (size_t)json_object_get_string_len(v));
+    return v == NULL ? SLICE_NONE : slice_of(json_object_get_string(v), (size_t)json_object_get_string_len(v));
+}
+
+/* Only the texts, of which a tree is cheap: what else a ConfigMap has its writers may make dear. NULL with a reason. */
+static struct json_object *data_of(struct slice configmap, struct err *why)
+{
+    struct slice data = SLICE_LIT("{}");
+    struct jscan s;
+    struct jscan_value key, value;
+    bool first;
+
+    jscan_init(&s, configmap, JSCAN_MAX_DEPTH);
+    if (jscan_enter_object(&s, &first))
+        while (jscan_member(&s, &first, &key) && jscan_value(&s, &value))
+            if (value.type == JSCAN_OBJECT && jscan_text_eq(&key, SLICE_LIT("data")))
+                data = value.raw;
+    if (s.error != NULL || !jscan_end(&s)) {
+        (void)err_set(why, "not JSON: %s", s.error);
+        return NULL;
+    }
+    return json_small_read(data, DEPTH, why);
 }
 
 /* No certificate of a client that is believed here is believed there. */
@@ -180,9 +197,9 @@ static bool is_foreign(struct slice theirs, struct slice ours)
     return true;
 }
 
-static enum request_header_verdict judge(const struct request_header *ours, struct json_object *root, struct err *why)
+static enum request_header_verdict judge(const struct request_header *ours, struct json_object *data, struct err *why)
 {
-    struct slice ca = text_in_data(root, CA_OPTION), clients = text_in_data(root, CLIENT_CA_OPTION);
+    struct slice ca = text_in(data, CA_OPTION), clients = text_in(data, CLIENT_CA_OPTION);
 
     if (ours->client_ca.n > 0 && clients.p != NULL && is_foreign(clients, ours->client_ca)) {
         (void)err_set(why, CLIENT_CA_OPTION ": no API server has any certificate of it, so their clients get 401 here");
@@ -192,16 +209,16 @@ static enum request_header_verdict judge(const struct request_header *ours, stru
         (void)err_set(why, "no API server believes any front proxy");
         return REQUEST_HEADER_UNKNOWN;
     }
-    return agree(ours, json_object_object_get(root, "data"), ca, why) ? REQUEST_HEADER_AGREES : REQUEST_HEADER_DIFFERS;
+    return agree(ours, data, ca, why) ? REQUEST_HEADER_AGREES : REQUEST_HEADER_DIFFERS;
 }
 
 enum request_header_verdict request_header_compare(const struct request_header *ours, struct slice configmap,
                                                    struct err *why)
 {
-    struct json_object *root = json_small_read(configmap, DEPTH, why);
-    enum request_header_verdict v = root == NULL ? REQUEST_HEADER_UNKNOWN : judge(ours, root, why);
+    struct json_object *data = data_of(configmap, why);
+    enum request_header_verdict v = data == NULL ? REQUEST_HEADER_UNKNOWN : judge(ours, data, why);
 
-    json_object_put(root);
+    json_object_put(data);
     return v;
 }
 
@@ -222,10 +239,10 @@ static enum request_header_verdict judge_clients(struct slice ours, struct slice
 
 enum request_header_verdict request_header_client_ca(struct slice ours, struct slice configmap, struct err *why)
 {
-    struct json_object *root = json_small_read(configmap, DEPTH, why);
-    struct slice theirs = text_in_data(root, CLIENT_CA_OPTION);
+    struct json_object *data = data_of(configmap, why);
+    struct slice theirs = text_in(data, CLIENT_CA_OPTION);
     enum request_header_verdict v = theirs.p == NULL ? REQUEST_HEADER_UNKNOWN : judge_clients(ours, theirs, why);
 
-    json_object_put(root);
+    json_object_put(data);
     return v;
 }

@@ -122,19 +122,50 @@ static bool parse_line(struct slice line, struct watch_event *ev)
     return true;
 }
 
+/* What can be told of a line from its beginning. */
+static void read_beginning(struct slice line, struct watch_event *ev)
+{
+    struct jscan s;
+    struct jscan_value key, value;
+    enum jscan_type type;
+    bool first;
+
+    *ev = (struct watch_event){.object = SLICE_LIT("")};
+    jscan_init(&s, line, JSCAN_MAX_DEPTH);
+    if (!jscan_enter_object(&s, &first))
+        return;
+    while (jscan_member(&s, &first, &key)) {
+        if (jscan_text_eq(&key, SLICE_LIT("object"))) {
+            if (jscan_peek(&s, &type))
+                ev->object = slice_from(line, s.pos);
+            return;
+        }
+        if (!jscan_value(&s, &value))
+            return;
+        if (jscan_text_eq(&key, SLICE_LIT("type")))
+            (void)type_from(&value, &ev->type);
+    }
+}
+
+static struct slice beginning(const struct watch_parser *p, struct slice line)
+{
+    return slice_of(line.p, line.n < p->line_limit ? line.n : p->line_limit);
+}
+
 /* The held bytes have no newline. */
-static enum watch_result wait_for_more(struct watch_parser *p)
+static enum watch_result wait_for_more(struct watch_parser *p, struct watch_event *ev)
 {
     size_t held = buf_len(&p->held);
 
     p->searched = held;
     if (!p->skipping && held <= p->line_limit)
         return WATCH_MORE;
-    buf_consume(&p->held, held);
+    p->delivered = held;
     p->searched = 0;
     if (p->skipping)
         return WATCH_MORE;
     p->skipping = true;
+    read_beginning(beginning(p, buf_slice(&p->held)), ev);
     return WATCH_TOO_LONG;
 }
 
@@ -151,14 +182,16 @@ enum watch_result watch_parser_next(struct watch_parser *p, struct watch_event *
         held = buf_slice(&p->held);
         end = p->searched < held.n ? memchr(held.p + p->searched, '\n', held.n - p->searched) : NULL;
         if (end == NULL)
-            return wait_for_more(p);
+            return wait_for_more(p, ev);
         line = slice_of(held.p, (size_t)(end - held.p));
         skipped = p->skipping;
         p->skipping = false;
         p->searched = 0;
         p->delivered = line.n + 1;
-        if (line.n > p->line_limit && !skipped)
+        if (line.n > p->line_limit && !skipped) {
+            read_beginning(beginning(p, line), ev);
             return WATCH_TOO_LONG;
+        }
         if (!skipped && slice_trim(line).n > 0 && !slice_eq(line, SLICE_LIT("\r")))
             return parse_line(line, ev) ? WATCH_EVENT : WATCH_BAD_LINE;
         drop_delivered(p); /* an empty line, or the rest of one that was reported */

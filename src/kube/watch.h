@@ -21,13 +21,14 @@ enum watch_result {
     WATCH_EVENT,    /* *ev is filled; its slices live until the next call on the parser */
     WATCH_MORE,     /* no complete line left: feed */
     WATCH_BAD_LINE, /* a line that is no event was skipped: count it, the stream goes on at the next line (or relist) */
-    WATCH_TOO_LONG, /* a line over the limit is being skipped: as BAD_LINE */
+    WATCH_TOO_LONG, /* a line over the limit is being skipped; *ev has its type, and the beginning of its object (n is 0
+                     * if there is none so far). The stream goes on behind it */
     WATCH_NO_MEMORY, /* sticky: end the stream */
 };
 
 struct watch_parser;
 
-/* `line_limit`: LIMIT_WATCH_LINE_BYTES. NULL when out of memory. */
+/* `line_limit`: bytes. NULL when out of memory. */
 MEM_CHECK struct watch_parser *watch_parser_new(size_t line_limit);
 void watch_parser_free(struct watch_parser *p);
 /*

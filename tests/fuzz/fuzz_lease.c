@@ -3,7 +3,7 @@
 #include "base/utf8.h"
 #include "fuzz/fuzz.h"
 #include "kube/lease.h"
-#include "kube/object.h"
+#include "kube/list_cut.h"
 
 /* json-c lets overlong UTF-8 in; it goes out as U+FFFD. */
 static void same_text(struct slice got, struct slice want)
@@ -35,6 +35,33 @@ static void round_trip(struct arena *a, const struct lease *l)
     buf_free(&out);
 }
 
+/* However a list comes in pieces, it has the items that it has as a whole. */
+static void in_pieces(struct slice in)
+{
+    const struct list_cut_opts o = {.item_limit = 1 << 20, .ceiling = 1 << 20};
+    size_t piece = in.n == 0 ? 1 : 1 + (unsigned char)in.p[in.n / 2] % 7;
+    struct object_list whole, cut;
+    struct slice item, same;
+    struct list_cut c;
+    struct err err;
+    bool good = true;
+
+    err_clear(&err);
+    list_cut_begin(&c, &o);
+    for (size_t at = 0; at < in.n && good; at += piece)
+        good = list_cut_feed(&c, slice_of(in.p + at, in.n - at < piece ? in.n - at : piece));
+    good = list_cut_end(&c, &cut, &err);
+    must_hold(good || err_is_set(&err));
+    if (good) {
+        must_hold(object_list_begin(&whole, in, &err));
+        must_hold(slice_eq(whole.resource_version, cut.resource_version) && slice_eq(whole.more, cut.more));
+        while (object_list_next(&whole, &item))
+            must_hold(object_list_next(&cut, &same) && slice_eq(item, same));
+        must_hold(!object_list_next(&cut, &same));
+    }
+    list_cut_free(&c);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct slice in = slice_of((const char *)data, size), item;
@@ -59,6 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         must_hold(err_is_set(&err));
     }
+    in_pieces(in);
     arena_free(a);
     return 0;
 }

@@ -17,7 +17,8 @@ struct recorder {
     struct strmap *objects; /* what the informer has told us of */
     unsigned synced, gone, failures, recoveries, objects_told;
     unsigned refuse; /* so many objects, for want of memory */
-    char last[200];
+    unsigned large;
+    char last[200], last_large[200];
 };
 
 static bool on_object(void *arg, struct slice key, struct slice json)
@@ -58,8 +59,19 @@ static void on_health(void *arg, const char *why)
         r->recoveries++;
 }
 
-static const struct informer_handler handler = {
-    .on_object = on_object, .on_gone = on_gone, .on_synced = on_synced, .on_health = on_health};
+static void on_too_large(void *arg, struct slice key)
+{
+    struct recorder *r = arg;
+
+    r->large++;
+    (void)snprintf(r->last_large, sizeof(r->last_large), "%.*s", (int)key.n, key.p);
+}
+
+static const struct informer_handler handler = {.on_object = on_object,
+                                                .on_gone = on_gone,
+                                                .on_too_large = on_too_large,
+                                                .on_synced = on_synced,
+                                                .on_health = on_health};
 
 static void put(struct recorder *r, int i)
 {
@@ -84,7 +96,7 @@ static void start(struct recorder *r, uint64_t silence_ms)
     struct informer_opts o = {.name = "apiservices",
                               .path = "/apis/apiregistration.k8s.io/v1/apiservices",
                               .list_ceiling = 1 << 20,
-                              .line_limit = 4096,
+                              .object_limit = 4096,
                               .silence_ms = silence_ms};
 
     memset(r, 0, sizeof(*r));
@@ -143,6 +155,60 @@ static void broken_streams(void)
     is_u64(kube_lists(r.w.store, KUBE_APISERVICE), 1, "without listing again");
     is_int((int)r.failures, 50, "each break is said");
     is_int((int)r.recoveries, 50, "and each return");
+    end(&r);
+}
+
+static void put_large(struct recorder *r, const char *name, size_t bytes)
+{
+    char *members = must_zalloc(bytes + 1);
+
+    memset(members, ' ', bytes);
+    memcpy(members, ",\"a\":1", 6);
+    kube_put(r->w.store, KUBE_APISERVICE, name, ",\"namespace\":\"x\"", members);
+    mem_free(members);
+}
+
+/* One that is too large is told as that, wherever it turns up, and everything else goes on. */
+static void too_large(void)
+{
+    struct recorder r;
+
+    start(&r, 0);
+    put_large(&r, "big", 5000);
+    put(&r, 3);
+    sim_run_ms(r.w.loop, 10);
+    is_int((int)r.large, 1, "told of an event");
+    is_str(r.last_large, "x/big", "which it is");
+    ok(strmap_get(r.objects, SLICE_LIT("v1.g3")) != NULL, "the next event is taken");
+    put_large(&r, "big", 150000);
+    sim_run_ms(r.w.loop, 10);
+    is_int((int)r.large, 2, "and of a still larger one");
+    put_large(&r, "big", 100);
+    sim_run_ms(r.w.loop, 10);
+    ok(strmap_get(r.objects, SLICE_LIT("x/big")) != NULL, "when it is smaller it is an object");
+    put_large(&r, "big", 5000);
+    kube_delete(r.w.store, KUBE_APISERVICE, "big");
+    sim_run_ms(r.w.loop, 10);
+    is_int((int)r.gone, 1, "that it goes is told");
+    ok(kube_lists(r.w.store, KUBE_APISERVICE) == 1 && r.failures == 0 && informer_watching(r.informer),
+       "without listing again, and no failure");
+    for (int i = 0; i < 8; i++) {
+        char name[16];
+
+        (void)snprintf(name, sizeof(name), "big%d", i);
+        put_large(&r, name, 150000); /* together more than the list may have */
+    }
+    sim_run_ms(r.w.loop, 10);
+    informer_restart(r.informer);
+    r.large = 0;
+    sim_run_ms(r.w.loop, 1000);
+    ok(kube_lists(r.w.store, KUBE_APISERVICE) == 2 && r.failures == 0 && r.synced == 2,
+       "a list of which they are part");
+    is_int((int)r.large, 8, "tells of each");
+    is_u64(strmap_count(r.objects), 3, "and has the others");
+    kube_delete(r.w.store, KUBE_APISERVICE, "big0");
+    sim_run_ms(r.w.loop, 10);
+    is_int((int)r.gone, 2, "and when one goes");
     end(&r);
 }
 
@@ -397,6 +463,7 @@ int main(void)
 {
     ordinary();
     broken_streams();
+    too_large();
     expired();
     expired_after_absence();
     bad_lines();

@@ -146,6 +146,16 @@ static void watch_is_back(struct story *s)
     kube_sim(s->w.local)->fault = SIM_FINE;
 }
 
+static void lease_too_large(struct story *s)
+{
+    static char members[20000];
+
+    memset(members, ' ', sizeof(members) - 1);
+    kube_put(s->w.store, KUBE_LEASE, "apiserver-large",
+             ",\"namespace\":\"kube-system\",\"labels\":{\"apiserver.kubernetes.io/identity\":\"kube-apiserver\"}",
+             members);
+}
+
 static void gate_off(struct story *s)
 {
     s->w.opts.peers_enabled = false;
@@ -176,6 +186,7 @@ static const struct {
     {nothing, 301000, {"Group/version may come from peers again", "x.example.com/v1", "reason="}},
     {watch_breaks, 3000, {"Informer cannot list or watch", "leases", "err="}},
     {watch_is_back, 15000, {"Informer recovered", "leases"}},
+    {lease_too_large, 100, {"W1124", "Ignoring a Lease", "kube-system/apiserver-large", "err=\"too large\""}},
     {local_goes, 15000, {"W1124", "Server does not answer", "server=\"cp-a\""}},
     {watch_is_back, 15000, {"Server answers again", "server=\"cp-a\""}},
     {ends, 100, {"Peer state changed", "@", "to=\"lapsed\"", "reason=\"Lease deleted\""}},

@@ -45,6 +45,27 @@ static void test_parse(struct arena *a)
     is_slice(l.advertise, "", "nothing");
 }
 
+/* What anybody may put there is not looked at; what is too large for an identity is none. */
+static void test_large(struct arena *a)
+{
+    static char text[LIMIT_LEASE_BYTES + 100];
+    struct lease l;
+    struct err err = {""};
+    size_t n = (size_t)snprintf(text, sizeof(text), "{\"metadata\":{\"name\":\"x\",\"managedFields\":[");
+
+    memset(text + n, '[', 50);
+    memset(text + n + 50, ']', 50);
+    n += 100;
+    n += (size_t)snprintf(text + n, sizeof(text) - n, "],\"namespace\":\"s\"}}");
+    ok(lease_parse(a, slice_of(text, n), &l, &err), "fifty levels of managed fields: %s", err.text);
+    is_slice(l.ns, "s", "and what stands behind them");
+    memset(text + n, ' ', sizeof(text) - n);
+    arena_reset(a);
+    ok(lease_parse(a, slice_of(text, LIMIT_LEASE_BYTES), &l, &err), "16 KiB are a Lease");
+    ok(!lease_parse(a, slice_of(text, LIMIT_LEASE_BYTES + 1), &l, &err), "a byte more is none");
+    is_str(err.text, "a Lease of more than 16 KiB", "and why");
+}
+
 static void test_refused(struct arena *a)
 {
     static const struct {
@@ -209,6 +230,7 @@ int main(void)
     struct arena *a = arena_new(1 << 20);
 
     test_parse(a);
+    test_large(a);
     test_refused(a);
     test_identity();
     test_expiry();

@@ -77,9 +77,38 @@ static void test_key(void)
              "a text");
 }
 
+/* Whatever comes behind the names, and wherever it ends. */
+static void test_key_begun(void)
+{
+    static const char text[] =
+        "{\"kind\":\"X\",\"metadata\":{\"name\":\"n\",\"generateName\":\"g\",\"namespace\":\"s\",\"uid\":\"u\"}}";
+    const size_t known =
+        sizeof("{\"kind\":\"X\",\"metadata\":{\"name\":\"n\",\"generateName\":\"g\",\"namespace\":\"s\"") - 1;
+    static const char *const none[] = {"",
+                                       "{}",
+                                       "[]",
+                                       "{\"metadata\":[",
+                                       "{\"metadata\":{\"name\":\"n\"}}",
+                                       "{\"metadata\":{\"namespace\":\"s\"}}",
+                                       "{\"metadata\":{\"name\":\"n\",\"namespace\":1}}",
+                                       "{\"x\":{\"name\":\"n\",\"namespace\":\"s\"}}"};
+    char out[OBJECT_KEY_BYTES];
+    size_t wrong = 0;
+
+    for (size_t n = 0; n < sizeof(text); n++) {
+        struct slice key = object_key_begun(slice_of(text, n), out);
+
+        wrong += n < known ? key.p != NULL : !slice_eq(key, SLICE_LIT("s/n"));
+    }
+    is_u64(wrong, 0, "told as soon as both names are there");
+    for (size_t i = 0; i < ROWS(none); i++)
+        is_slice(object_key_begun(slice_str(none[i]), out), NULL, "none in %s", none[i]);
+}
+
 int main(void)
 {
     test_list();
     test_key();
+    test_key_begun();
     return tap_end();
 }

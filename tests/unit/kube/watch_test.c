@@ -32,7 +32,7 @@ static const struct {
 /* The same events come out however the bytes are cut. */
 static void test_pieces(size_t piece)
 {
-    struct watch_parser *p = watch_parser_new(LIMIT_WATCH_LINE_BYTES);
+    struct watch_parser *p = watch_parser_new(LIMIT_APISERVICE_BYTES);
     struct watch_event ev;
     size_t next = 0, wrong = 0;
     enum watch_result result;
@@ -89,7 +89,7 @@ static void test_bad_lines(void)
         "{\"type\":\"ADDED\",\"object\":{}",
         "{\"type\":\"ADDED\",\"object\":{\"a\":\"\xff\"}}",
     };
-    struct watch_parser *p = watch_parser_new(LIMIT_WATCH_LINE_BYTES);
+    struct watch_parser *p = watch_parser_new(LIMIT_APISERVICE_BYTES);
     char deep[4 * JSCAN_MAX_DEPTH];
 
     for (size_t i = 0; i < ROWS(bad); i++)
@@ -129,8 +129,48 @@ static void test_long_lines(void)
     watch_parser_free(NULL);
 }
 
+/* Of a line over the limit it is told what it begins with, however it comes. */
+static void test_long_beginnings(size_t piece)
+{
+    static const char text[] =
+        "{\"type\":\"DELETED\",\"object\":{\"metadata\":{\"name\":\"n\",\"x\":\"xxxxxxxxxxxxxxxxxxxxx\"}}}\n"
+        "{\"object\":{\"y\":\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"},\"type\":\"DELETED\"}\n"
+        "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n"
+        "{\"type\":\"ADDED\",\"object\":{}}\n";
+    static const struct {
+        enum watch_type type;
+        const char *object;
+    } want[] = {{WATCH_DELETED, "{\"metadata\":{\"name\":\"n\",\"x\":\"x"},
+                {WATCH_ADDED, "{\"y\":\"xxxxxxx"},
+                {WATCH_ADDED, ""}};
+    struct watch_parser *p = watch_parser_new(60);
+    size_t next = 0, wrong = 0, events = 0;
+    struct watch_event ev;
+    enum watch_result result;
+
+    for (size_t at = 0; at < sizeof(text) - 1; at += piece) {
+        size_t left = sizeof(text) - 1 - at;
+
+        watch_parser_feed(p, slice_of(text + at, piece < left ? piece : left));
+        while ((result = watch_parser_next(p, &ev)) != WATCH_MORE && result != WATCH_NO_MEMORY) {
+            events += result == WATCH_EVENT;
+            if (result != WATCH_TOO_LONG)
+                continue;
+            if (next == ROWS(want) || ev.type != want[next].type || ev.object.n > 60 ||
+                !slice_has_prefix(ev.object, slice_str(want[next].object)))
+                wrong++;
+            next++;
+        }
+    }
+    ok(next == ROWS(want) && wrong == 0 && events == 1, "beginnings of long lines, in pieces of %zu", piece);
+    watch_parser_free(p);
+}
+
 int main(void)
 {
+    for (size_t piece = 1; piece < 300; piece++)
+        test_long_beginnings(piece);
+
     for (size_t piece = 1; piece <= 64; piece++)
         test_pieces(piece);
     test_pieces(sizeof(stream));
