@@ -300,8 +300,8 @@ struct served *cluster_served(struct cluster *c)
 
 struct cluster_waiter *cluster_local_miss(struct cluster *c, void (*done)(void *arg), void *arg)
 {
-    refresh_trigger(c->local->discovery, REFRESH_MISS);
-    /* Each request to a peer comes here, and most wait for nothing. */
+    /* Each request to a peer comes here, and most wait for nothing. Who waits has been told two things at once. */
+    refresh_trigger(c->local->discovery, done == NULL ? REFRESH_MISS : REFRESH_SUSPECT);
     return done == NULL ? NULL : waiters_add(&c->waiters, done, arg);
 }
 
@@ -318,12 +318,27 @@ void cluster_forget_waiter(struct cluster *c, struct cluster_waiter *w)
     waiters_forget(w);
 }
 
-void cluster_peer_suspect(struct cluster *c, const char *peer_id)
+static void poll_peer(struct cluster *c, const char *peer_id, enum refresh_trigger why)
 {
     struct peer *p = c->peers == NULL ? NULL : peers_find(c->peers, slice_str(peer_id));
 
     if (p != NULL && p->server != NULL)
-        refresh_trigger(p->server->discovery, REFRESH_SUSPECT);
+        refresh_trigger(p->server->discovery, why);
+}
+
+void cluster_peer_missed(struct cluster *c, const char *peer_id)
+{
+    poll_peer(c, peer_id, REFRESH_MISS);
+}
+
+void cluster_peer_suspect(struct cluster *c, const char *peer_id)
+{
+    poll_peer(c, peer_id, REFRESH_SUSPECT);
+}
+
+void cluster_local_suspect(struct cluster *c)
+{
+    refresh_trigger(c->local->discovery, REFRESH_SUSPECT);
 }
 
 void cluster_disbelieved(struct cluster *c, const char *server, const struct gvr *gvr)

@@ -35,9 +35,10 @@ struct served *cluster_served(struct cluster *c);
 
 /*
  * A resource was asked for that the local server does not serve as far as we know: refresh local discovery now
- * (coalesced, at most once a second). `done` (may be NULL) is called once when a refresh that began after this call, or
- * the one under way, has ended either way; never from inside this call. Returns a handle for cluster_forget_waiter, or
- * NULL without `done`, or if out of memory (then done is not called).
+ * (coalesced, at most once a second, and less often if nobody waits and it costs the server much: refresh.h). `done`
+ * (may be NULL), for who has it otherwise from a peer or that server itself, is called once when a refresh that began
+ * after this call, or the one under way, has ended either way; never from inside this call. Returns a handle for
+ * cluster_forget_waiter, or NULL without `done`, or if out of memory (then done is not called).
  */
 struct cluster_waiter;
 struct cluster_waiter *cluster_local_miss(struct cluster *c, void (*done)(void *arg), void *arg);
@@ -48,8 +49,13 @@ struct cluster_waiter *cluster_local_miss(struct cluster *c, void (*done)(void *
  */
 struct cluster_waiter *cluster_want_protobuf(struct cluster *c, void (*done)(void *arg), void *arg);
 void cluster_forget_waiter(struct cluster *c, struct cluster_waiter *w);
-/* A peer answered a rerouted request with 404 or 503, or could not be reached: poll its discovery again. */
+/* A peer answered a rerouted request with 404 or 503, which may say no more than that an object is not there. */
+void cluster_peer_missed(struct cluster *c, const char *peer_id);
+/* A peer denied what its discovery lists, or could not be reached: poll that again (coalesced, at most once a second).
+ */
 void cluster_peer_suspect(struct cluster *c, const char *peer_id);
+/* The same of the local server, for who does not wait. */
+void cluster_local_suspect(struct cluster *c);
 /* For people: a server answered 404 for a collection that its discovery lists. `server`: by host name. */
 void cluster_disbelieved(struct cluster *c, const char *server, const struct gvr *gvr);
 /* A peer answered a rerouted request: if its discovery could not be read lately, poll it again now (at most once a

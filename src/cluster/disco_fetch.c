@@ -75,6 +75,15 @@ static void fetch_free(struct disco_fetch *f)
 
 /* ---- the result ---- */
 
+static size_t requests(const struct disco_fetch *f)
+{
+    size_t n = HALVES;
+
+    for (size_t i = 0; i < HALVES; i++)
+        n += f->halves[i].walk == NULL ? 0 : legacy_walk_asked(f->halves[i].walk);
+    return n;
+}
+
 static void deliver_failure(struct disco_fetch *f)
 {
     const struct half *core = &f->halves[CORE], *apis = &f->halves[APIS];
@@ -82,6 +91,7 @@ static void deliver_failure(struct disco_fetch *f)
         .outcome = DISCO_FAILED,
         .failure = f->err.text,
         .refused = core->refused || apis->refused,
+        .requests = requests(f),
         .failed_paths = (unsigned)core->failed + (unsigned)apis->failed,
     };
 
@@ -120,6 +130,7 @@ static void deliver_documents(struct disco_fetch *f)
         .apis_etag = etag_now(apis),
         .mvproxy = core->mvproxy && apis->mvproxy,
         .core_connection = core->connection,
+        .requests = requests(f),
     };
     bool changed = f->last == NULL;
     struct disco *d = NULL;

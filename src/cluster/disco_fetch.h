@@ -27,6 +27,7 @@ struct disco_fetch_result {
     enum disco_outcome outcome;
     const char *failure;               /* FAILED; valid during the call */
     bool refused;                      /* FAILED: because it says that we may not know (401, 403) */
+    size_t requests;                   /* what it cost the server */
     unsigned failed_paths;             /* FAILED: 1 or 2, as upstream's metric counts them */
     const struct disco *disco;         /* CHANGED: disco_ref it to keep it */
     struct slice core_etag, apis_etag; /* CHANGED, UNCHANGED: as they are now; valid during the call */

@@ -20,7 +20,7 @@ struct legacy_walk {
     struct fetch *server; /* asked for its schemas first, and perhaps for its list again at the end */
     bool unavailable;     /* one of the group/versions is, or the server has become so */
     struct walk_step steps[PARALLEL];
-    size_t next, running;
+    size_t next, running, asked;
 };
 
 static void cancel(struct legacy_walk *w)
@@ -107,6 +107,7 @@ static bool ask_next(struct legacy_walk *w)
             return false;
         w->next++;
         w->running++;
+        w->asked++;
     }
     return true;
 }
@@ -123,6 +124,7 @@ static bool ask_server(struct legacy_walk *w, struct slice target, size_t ceilin
     };
 
     w->server = api_send(w->o.api, &g, done, w);
+    w->asked++;
     return w->server != NULL;
 }
 
@@ -228,6 +230,11 @@ struct legacy_walk *legacy_walk_start(const struct legacy_walk_opts *o, struct s
     (void)err_set(err, "out of memory");
     legacy_walk_free(w);
     return NULL;
+}
+
+size_t legacy_walk_asked(const struct legacy_walk *w)
+{
+    return w->asked;
 }
 
 void legacy_walk_free(struct legacy_walk *w)

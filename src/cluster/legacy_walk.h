@@ -32,6 +32,7 @@ struct legacy_walk_opts {
 
 /* `root` is the legacy /api or /apis. NULL with a reason, and no call. */
 MEM_CHECK struct legacy_walk *legacy_walk_start(const struct legacy_walk_opts *o, struct slice root, struct err *err);
-void legacy_walk_free(struct legacy_walk *w); /* NULL is fine. Not from inside `done` */
+size_t legacy_walk_asked(const struct legacy_walk *w); /* requests so far */
+void legacy_walk_free(struct legacy_walk *w);          /* NULL is fine. Not from inside `done` */
 
 #endif

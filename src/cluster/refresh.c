@@ -55,6 +55,7 @@ struct refresh {
     uint64_t event_ms;     /* the last one */
     uint64_t follow_up_ms; /* a poll from then on is needed, because of it; 0: none */
     uint64_t took_ms;      /* the last poll */
+    size_t requests;       /* of it */
     bool ever;
     uint64_t started_ms; /* the last poll */
     struct backoff backoff;
@@ -113,6 +114,16 @@ static uint64_t event_limit(const struct refresh *r)
     return limit < REFRESH_LIMIT_MS ? limit : REFRESH_LIMIT_MS;
 }
 
+/* Between polls that any client can cause. */
+static uint64_t client_limit(const struct refresh *r)
+{
+    uint64_t limit = r->requests * (uint64_t)REFRESH_COST_MS;
+
+    if (limit < REFRESH_LIMIT_MS)
+        return REFRESH_LIMIT_MS;
+    return limit < REFRESH_COST_MAX_MS ? limit : REFRESH_COST_MAX_MS;
+}
+
 /* Of the polls that follow an event the next one behind that time; 0: it was the last. */
 static uint64_t follow_up_after(const struct refresh *r, uint64_t ms)
 {
@@ -126,13 +137,21 @@ static uint64_t follow_up_after(const struct refresh *r, uint64_t ms)
 
 static uint64_t limit_of(const struct refresh *r, enum refresh_trigger t)
 {
-    uint64_t limit = t < REFRESH_LIMITED  ? 0
-                     : t == REFRESH_TAG   ? REFRESH_TAG_LIMIT_MS
-                     : t == REFRESH_EVENT ? event_limit(r)
-                                          : REFRESH_LIMIT_MS;
+    uint64_t limit = t < REFRESH_LIMITED                          ? 0
+                     : t == REFRESH_TAG                           ? REFRESH_TAG_LIMIT_MS
+                     : t == REFRESH_EVENT                         ? event_limit(r)
+                     : t == REFRESH_MISS || t == REFRESH_ANSWERED ? client_limit(r)
+                                                                  : REFRESH_LIMIT_MS;
     uint64_t fruitless = is_of_lease(r, t) ? fruitless_limit(r) : 0;
 
     return fruitless > limit ? fruitless : limit;
+}
+
+static bool is_sooner(const struct refresh *r, enum refresh_trigger a, enum refresh_trigger b)
+{
+    uint64_t first = limit_of(r, a), second = limit_of(r, b);
+
+    return first < second || (first == second && a < b);
 }
 
 /* How long a trigger has to wait for the sake of its rate. */
@@ -265,6 +284,7 @@ static void on_fetched(void *arg, const struct disco_fetch_result *f)
     r->fetch = NULL;
     r->polls++;
     r->took_ms = loop_now_ms(r->loop) - r->started_ms;
+    r->requests = f->requests;
     if (f->outcome == DISCO_CHANGED || (ok && refresh_failing(r)))
         r->fruitless = 0;
     else
@@ -329,7 +349,7 @@ void refresh_trigger(struct refresh *r, enum refresh_trigger t)
             schedule(r, t, delay);
         break;
     case STATE_POLLING:
-        if (!r->again || t < r->again_for)
+        if (!r->again || is_sooner(r, t, r->again_for))
             r->again_for = t;
         r->again = true;
         break;

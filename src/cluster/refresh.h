@@ -24,12 +24,12 @@ enum refresh_trigger {
     REFRESH_LEASE,     /* the Lease appeared, changed holder or was renewed out of turn; another address */
     REFRESH_RECOVERED, /* the local server broke off or answers again; a peer whose polls failed renewed its Lease */
     REFRESH_OPERATOR,
-    REFRESH_LIMITED,                 /* from here on: at most one poll a second */
+    REFRESH_LIMITED,                 /* from here on: at most one poll a second, or fewer (REFRESH_COST_MS) */
     REFRESH_EVENT = REFRESH_LIMITED, /* a custom resource or an APIService; polled again for a second, at growing
                                         distances, for the server takes its time; REFRESH_EVENT_LIMIT_MS apart or
                                         20 times what a poll takes */
-    REFRESH_MISS,                    /* a request for what it does not serve */
-    REFRESH_SUSPECT,                 /* a peer answered a rerouted request with 404 or 503 */
+    REFRESH_MISS,                    /* a request for what it does not serve, or that a peer answered with 404 or 503 */
+    REFRESH_SUSPECT,                 /* it denied what its document lists; a peer could not be reached */
     REFRESH_ETAG,                    /* somebody saw another ETag */
     REFRESH_TAG,                     /* it says that it serves something else now; at most ten polls a second */
     REFRESH_ANSWERED,                /* a peer whose polls failed answered a rerouted request */
@@ -40,6 +40,12 @@ enum refresh_trigger {
 /* A failed poll marks nothing yet: the first retry comes 0.2 s later. From so many in a row on, the document counts as
  * stale. */
 enum { REFRESH_FAILING = 2, REFRESH_LIMIT_MS = 1000, REFRESH_TAG_LIMIT_MS = 100, REFRESH_EVENT_LIMIT_MS = 25 };
+/*
+ * Anybody who may ask at all can ask for what is not there. A poll of a server without aggregated discovery is a
+ * request for each of its group/versions: for a miss, or an answer, one begins only so long after the one before that
+ * clients cost such a server four requests a second, or a poll each half minute.
+ */
+enum { REFRESH_COST_MS = 250, REFRESH_COST_MAX_MS = 30000 };
 /*
  * What stands in a Lease may be anybody's who may write Leases. After so many polls for its sake that found nothing
  * new the next ones wait, each twice as long as the one before, until one finds something or the interval has passed.

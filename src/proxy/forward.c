@@ -170,7 +170,7 @@ static void local_denies(struct job *j)
     if (alternatives_body_gone(j) || j->route.row == ROUTE_ROW_FORBIDDEN || j->route.row == ROUTE_ROW_LOCAL_FAILOVER) {
         job_drop_back(j);
         request_metrics_retry(j->proxy->request_metrics, "local-not-found");
-        (void)cluster_local_miss(j->proxy->cluster, NULL, NULL);
+        cluster_local_suspect(j->proxy->cluster);
         job_refuse(j, 503, STATUS_SYNCING);
         return;
     }
@@ -182,7 +182,7 @@ static void note_peer_answer(const struct job *j, unsigned status)
     if (j->peer == NULL)
         return;
     if (status == 404 || status == 503)
-        cluster_peer_suspect(j->proxy->cluster, j->peer->id);
+        cluster_peer_missed(j->proxy->cluster, j->peer->id);
     else
         cluster_peer_answered(j->proxy->cluster, j->peer->id);
 }

@@ -139,6 +139,17 @@ void cluster_forget_waiter(struct cluster *c, struct cluster_waiter *w)
     free(w);
 }
 
+void cluster_local_suspect(struct cluster *c)
+{
+    (void)c;
+}
+
+void cluster_peer_missed(struct cluster *c, const char *peer_id)
+{
+    (void)c;
+    (void)peer_id;
+}
+
 void cluster_peer_suspect(struct cluster *c, const char *peer_id)
 {
     (void)c;

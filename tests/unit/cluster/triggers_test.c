@@ -2,6 +2,7 @@
 /* What makes discovery be read again at once, and in which order answers may come. */
 #include <stdio.h>
 
+#include "cluster/refresh.h"
 #include "lib/tap.h"
 #include "sim/world.h"
 
@@ -80,6 +81,11 @@ static void suspect(struct world *w, struct kube_server *b)
     cluster_peer_suspect(w->cluster, kube_id(b));
 }
 
+static void missed(struct world *w, struct kube_server *b)
+{
+    cluster_peer_missed(w->cluster, kube_id(b));
+}
+
 static void other_holder(struct world *w, struct kube_server *b)
 {
     (void)w;
@@ -113,7 +119,8 @@ static void causes(void)
         {"a request misses", miss, "local", "miss"},
         {"the local server shows another entity tag", another_etag, "local", "etag"},
         {"the watch of Leases breaks", broken_watch, "local", "recovered"},
-        {"a peer answers 404 or 503", suspect, "peer", "suspect"},
+        {"a peer denies what it has listed", suspect, "peer", "suspect"},
+        {"a peer answers 404 or 503", missed, "peer", "miss"},
         {"a Lease has another holder", other_holder, "peer", "lease"},
         {"a Lease is deleted and made again", lease_comes_back, "peer", "lease"},
         {"somebody asks for it", operator_asks, "local", "operator"},
@@ -281,9 +288,72 @@ static void slow_server(uint64_t operator_ms)
     world_end(&w);
 }
 
+/* What a minute costs each of two servers without aggregated discovery, of so many group/versions. */
+static void a_minute(struct world *w, struct kube_server *b, bool asking, uint64_t cost[2])
+{
+    struct kube_server *servers[2] = {w->local, b};
+
+    for (size_t i = 0; i < 2; i++)
+        cost[i] = kube_sim(servers[i])->requests;
+    for (unsigned ms = 0; ms < 60000; ms += 50) {
+        if (asking) {
+            (void)cluster_local_miss(w->cluster, NULL, NULL);
+            cluster_peer_missed(w->cluster, kube_id(b));
+        }
+        sim_run_ms(w->loop, 50);
+    }
+    for (size_t i = 0; i < 2; i++)
+        cost[i] = kube_sim(servers[i])->requests - cost[i];
+}
+
+/* One client that asks again and again for what nobody serves, and for objects of a peer that are not there. */
+static void legacy_walks(unsigned groups)
+{
+    struct world w;
+    struct kube_server *b;
+    char apis[4000] = WORLD_BASE;
+    uint64_t quiet[2], asked[2];
+
+    for (unsigned i = 1; i < groups; i++)
+        (void)snprintf(apis + strlen(apis), sizeof(apis) - strlen(apis), ";g%u.k8s.io/v1:things", i);
+    world_init(&w, apis);
+    (void)snprintf(apis + strlen(apis), sizeof(apis) - strlen(apis), ";batch/v1:jobs");
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", apis);
+    kube_set_form(w.local, KUBE_LEGACY);
+    kube_set_form(b, KUBE_LEGACY);
+    world_start(&w);
+    if (!world_ready(&w, 5000))
+        tap_bail("not ready");
+    sim_run_ms(w.loop, QUIET_MS);
+    a_minute(&w, b, false, quiet);
+    a_minute(&w, b, true, asked);
+    for (size_t i = 0; i < 2; i++) {
+        const char *whose = i == 0 ? "local server" : "peer";
+
+        diag("%s of %u group/versions: %llu requests a minute, %llu beside that client", whose, groups,
+             (unsigned long long)quiet[i], (unsigned long long)asked[i]);
+        ok(asked[i] <= quiet[i] + 300, "%s: a client makes it cost little more", whose);
+    }
+    /* What is no client's word is not held back. */
+    kube_set_apis(b, "apps/v1:deployments;policy/v1:poddisruptionbudgets");
+    cluster_peer_missed(w.cluster, kube_id(b));
+    kube_start(b, 0);
+    sim_run_ms(w.loop, SOON_MS);
+    ok(world_peer_serves(&w, b, "policy", "v1", "poddisruptionbudgets"), "a Lease that says more is believed at once");
+    kube_set_apis(b, "apps/v1:deployments;policy/v2:poddisruptionbudgets");
+    cluster_peer_missed(w.cluster, kube_id(b));
+    cluster_peer_suspect(w.cluster, kube_id(b));
+    sim_run_ms(w.loop, REFRESH_LIMIT_MS + SOON_MS);
+    ok(world_peer_serves(&w, b, "policy", "v2", "poddisruptionbudgets"), "and a server that denies what it has listed");
+    world_end(&w);
+}
+
 int main(void)
 {
     causes();
+    legacy_walks(10);
+    legacy_walks(35);
+    legacy_walks(100);
     slow_server(0);
     slow_server(1);
     slow_server(100);

@@ -177,7 +177,7 @@ static void what_answers_tell(void)
 {
     static const struct {
         const char *answer, *status;
-        bool suspect;
+        bool missed;
     } rows[] = {
         {"HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}", "404", true},
         {"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\n{}", "503", true},
@@ -198,8 +198,9 @@ static void what_answers_tell(void)
         say(conn(&w.peers[0], 0), rows[i].answer);
         ok(has(c, line), "a peer's %s is relayed", rows[i].status);
         world_settle(&w);
-        is_u64(w.suspects, rows[i].suspect, "%s: it is looked at again, or not", rows[i].status);
-        is_u64(w.answered, !rows[i].suspect, "%s: it is there, or not", rows[i].status);
+        is_u64(w.peer_misses, rows[i].missed, "%s: it is looked at again, or not", rows[i].status);
+        is_u64(w.suspects, 0, "%s: but not as if it had denied what it has", rows[i].status);
+        is_u64(w.answered, !rows[i].missed, "%s: it is there, or not", rows[i].status);
         world_close(&w);
     }
 }

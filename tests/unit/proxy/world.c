@@ -88,6 +88,17 @@ void cluster_disbelieved(struct cluster *c, const char *server, const struct gvr
     (void)gvr;
 }
 
+void cluster_local_suspect(struct cluster *c)
+{
+    c->w->misses++;
+}
+
+void cluster_peer_missed(struct cluster *c, const char *peer_id)
+{
+    (void)peer_id;
+    c->w->peer_misses++;
+}
+
 void cluster_peer_suspect(struct cluster *c, const char *peer_id)
 {
     (void)peer_id;
