@@ -194,6 +194,8 @@ class Liar:
                 if not head:
                     break
                 found = re.search(rb"[?&]lie=([0-9]+)", head.split(b"\r\n")[0])
+                if lied is not None and b"\r\nUser-Agent: mvproxy\r\n" in head:
+                    break  # a look of mvproxy's own, which took what came late for its answer: the next one's would be this one's
                 if lied is not None:
                     self.reused.append(lied)
                 if not found:
