@@ -19,6 +19,7 @@ struct legacy_walk {
     struct disco_walk *plan;
     struct fetch *server; /* asked for its schemas first, and perhaps for its list again at the end */
     bool unavailable;     /* one of the group/versions is, or the server has become so */
+    bool once_more;       /* those are asked for a second time */
     struct walk_step steps[PARALLEL];
     size_t next, running, asked;
 };
@@ -85,9 +86,17 @@ static void on_step(void *arg, const struct fetch_result *r)
     walk_on(w);
 }
 
+/* What has been answered is not asked for again. */
+static void pass_over(struct legacy_walk *w)
+{
+    while (w->once_more && w->next < disco_walk_count(w->plan) && !disco_walk_is_unavailable(w->plan, w->next))
+        w->next++;
+}
+
 /* As many as may be under way. False when out of memory. */
 static bool ask_next(struct legacy_walk *w)
 {
+    pass_over(w);
     for (size_t i = 0; i < PARALLEL && w->next < disco_walk_count(w->plan); i++) {
         struct walk_step *s = &w->steps[i];
         const struct api_request g = {
@@ -108,6 +117,7 @@ static bool ask_next(struct legacy_walk *w)
         w->next++;
         w->running++;
         w->asked++;
+        pass_over(w);
     }
     return true;
 }
@@ -141,17 +151,24 @@ static void on_list_again(void *arg, const struct fetch_result *r)
     struct err err = {.text = ""};
 
     w->server = NULL;
-    if (api_answered(r, 200)) {
+    if (!api_answered(r, 200)) {
+        (void)err_set(&err, "stopped serving discovery in the middle of it: %s",
+                      r->ok ? "no list any more" : r->failure);
+        fails(w, &err);
+    } else if (w->once_more) {
         finish(w);
-        return;
+    } else {
+        w->once_more = true;
+        w->unavailable = false;
+        w->next = 0;
+        walk_on(w);
     }
-    (void)err_set(&err, "stopped serving discovery in the middle of it: %s", r->ok ? "no list any more" : r->failure);
-    fails(w, &err);
 }
 
 /*
  * An mvproxy before the server answers 503 for it when it has gone, for all that was still to be asked: only where the
- * server still shows its list is it one of the group/versions that is unavailable.
+ * server still shows its list is it one of the group/versions that is unavailable. But it may have come back meanwhile:
+ * what is unavailable when it is asked for once more is.
  */
 static bool ask_list_again(struct legacy_walk *w)
 {

@@ -71,6 +71,11 @@ void disco_walk_absent(struct disco_walk *w, size_t i)
     w->leaves[i].state = LEAF_ABSENT;
 }
 
+bool disco_walk_is_unavailable(const struct disco_walk *w, size_t i)
+{
+    return w->leaves[i].state == LEAF_UNAVAILABLE;
+}
+
 void disco_walk_unavailable(struct disco_walk *w, size_t i)
 {
     buf_release(&w->leaves[i].resources);

@@ -36,6 +36,7 @@ bool disco_walk_resources(struct disco_walk *w, size_t i, struct slice body, str
 void disco_walk_absent(struct disco_walk *w, size_t i);
 /* 503, timeout, garbage: kept without resources as freshness Stale. Also the state of those never answered. */
 void disco_walk_unavailable(struct disco_walk *w, size_t i);
+bool disco_walk_is_unavailable(const struct disco_walk *w, size_t i);
 /* Gives the converted document to the parser. False: too big or out of memory. */
 bool disco_walk_finish(struct disco_walk *w, struct disco_parser *p, struct err *err);
 

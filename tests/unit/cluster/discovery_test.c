@@ -532,6 +532,20 @@ static void gone_amid_walk(void)
     sim_run_ms(w.loop, 100);
     ok(world_peer_serves(&w, b, "batch", "v1", "jobs"),
        "what was known stays, where a server goes in the middle of a walk");
+    for (unsigned away_ms = 10; away_ms <= 60; away_ms += 10) {
+        kube_forbid(b, NULL, 0);
+        cluster_refresh(w.cluster);
+        sim_run_ms(w.loop, 3000);
+        cluster_refresh(w.cluster);
+        sim_run_ms(w.loop, 30);
+        kube_forbid(b, "/api", 503);
+        sim_run_ms(w.loop, away_ms);
+        kube_forbid(b, NULL, 0);
+        sim_run_ms(w.loop, 200);
+        is_str(world_freshness(&w, "batch"), "Current", "nor where it is back before the end of it, after %u ms",
+               away_ms);
+        ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "and it has its resources");
+    }
     kube_forbid(b, "/apis/batch", 503);
     cluster_refresh(w.cluster);
     sim_run_ms(w.loop, 3000);
