@@ -152,6 +152,19 @@ void cluster_each_missing(const struct cluster *c, void (*fn)(void *arg, const c
             fn(arg, p->hostname[0] != '\0' ? p->hostname : p->id);
 }
 
+void cluster_each_place(const struct cluster *c, void (*fn)(void *arg, const struct cluster_place *p), void *arg)
+{
+    const struct peer *p;
+    size_t i = 0;
+
+    while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL)
+        if (p->life == PEER_LIVE && p->origin != NULL && p->source != PEER_SOURCES)
+            fn(arg, &(struct cluster_place){.server = peer_label(p),
+                                            .host = p->address[p->source].host,
+                                            .port = p->address[p->source].port,
+                                            .unreachable = origin_unreachable(p->origin)});
+}
+
 const char *cluster_leases_never(const struct cluster *c)
 {
     return !c->o.peers_enabled || c->leases == NULL || leases_synced(c->leases) ? NULL : leases_failure(c->leases);

@@ -68,6 +68,14 @@ uint64_t cluster_uneven_ms(const struct cluster *c);
 uint64_t cluster_uneven_gv_ms(const struct cluster *c, struct slice group, struct slice version);
 /* The host names of those that are missing (struct cluster_server). */
 void cluster_each_missing(const struct cluster *c, void (*fn)(void *arg, const char *host), void *arg);
+struct cluster_place {
+    const char *server; /* host name */
+    const char *host;   /* as struct dial_opts takes it */
+    unsigned port;
+    bool unreachable; /* the last attempt to connect failed */
+};
+/* Where the live peers are. Nothing else may be asked of the cluster in between. */
+void cluster_each_place(const struct cluster *c, void (*fn)(void *arg, const struct cluster_place *p), void *arg);
 /* Why the identity Leases have never been read; NULL: they have been, or are not used. */
 const char *cluster_leases_never(const struct cluster *c);
 /* False when out of memory. To be freed. */

@@ -15,6 +15,7 @@
 #include "daemon/options.h"
 #include "daemon/readiness_checks.h"
 #include "daemon/reload.h"
+#include "daemon/reread.h"
 #include "daemon/rotation.h"
 #include "net/file_watch.h"
 
@@ -69,6 +70,7 @@ static void on_heartbeat(void *arg)
     observe_retry(a);
     if (a->phase == APP_SERVING) {
         readiness_checks_tell(a);
+        reread_look(a);
         operate_keep(a);
     }
     expiry_check(a->expiry);
@@ -226,14 +228,15 @@ static void say_listeners(const struct app *a)
 static bool build(struct app *a, struct buf *errors)
 {
     a->loop = loop_new(a->metrics);
-    a->watch = rotation_watch(a, a->config, reload_trust); /* before the files are read */
+    a->watch = rotation_watch(a, a->config, reread_files); /* before the files are read */
     if (a->watch == NULL)
         buf_append_str(errors, "out of memory\n");
     if (a->watch == NULL || !trust_load(a->config, &a->trust, errors))
         return false;
     a->back = back_new(a->loop, a->metrics);
     a->reload = reload_new(a);
-    if (a->reload == NULL || !build_middle(a) || !catch_signals(a)) {
+    a->reread = reread_new(a);
+    if (a->reload == NULL || a->reread == NULL || !build_middle(a) || !catch_signals(a)) {
         buf_append_str(errors, "out of memory\n");
         return false;
     }
@@ -295,6 +298,7 @@ void app_free(struct app *a)
     loop_timer_free(a->drain_step);
     operate_close(a);
     reload_free(a->reload);
+    reread_free(a->reread);
     observe_free(a);
     if (a->front != NULL)
         front_free(a->front);

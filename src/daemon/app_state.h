@@ -21,6 +21,7 @@ struct file_watch;
 struct health;
 struct process_metrics;
 struct reload;
+struct reread;
 
 enum app_phase {
     APP_SERVING,
@@ -75,8 +76,9 @@ struct app {
     uint64_t reload_refused_ms, files_refused_ms; /* since when */
 
     struct expiry *expiry;
-    struct file_watch *watch;                          /* of certificates, keys and bundles */
-    bool (*reread)(struct app *a, struct buf *errors); /* when one of them has changed */
+    struct file_watch *watch;        /* of certificates, keys and bundles */
+    void (*on_files)(struct app *a); /* when one of them has changed */
+    struct reread *reread;
     struct metric *reload_ok, *reload_time, *config_hash, *files_ok, *files_changes;
 };
 

@@ -19,7 +19,7 @@
 #include "net/tls_inspect.h"
 #include "net/tls_sni.h"
 
-enum { DAY_S = 86400, SOON_S = 30 * DAY_S };
+enum { DAY_S = 86400, SOON_S = 30 * DAY_S, FINDINGS_CEILING = 64 << 10 };
 
 struct preflight {
     struct remarks r;
@@ -419,4 +419,20 @@ bool preflight_files(const struct config *c, const char *user, struct buf *findi
         remarks_warn(&p.r, "client-ca-file",
                      "none: users with certificates are refused: give kube-apiserver's --client-ca-file");
     return p.r.ok;
+}
+
+bool preflight_wrong(const struct config *c, struct buf *errors)
+{
+    struct slice rest, line;
+    struct buf findings;
+    bool ok;
+
+    buf_init(&findings, FINDINGS_CEILING);
+    ok = preflight_files(c, NULL, &findings);
+    rest = buf_slice(&findings);
+    while (!ok && slice_split(&rest, '\n', &line))
+        if (line.n > 0 && !slice_has_prefix(line, SLICE_LIT("warning: ")))
+            buf_printf(errors, "%.*s\n", (int)line.n, line.p);
+    buf_free(&findings);
+    return ok;
 }

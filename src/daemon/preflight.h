@@ -15,6 +15,8 @@
  * asked whether he can read the files; NULL: nobody else than we.
  */
 bool preflight_files(const struct config *c, const char *user, struct buf *findings);
+/* The same with nothing but what is wrong. */
+bool preflight_wrong(const struct config *c, struct buf *errors);
 /* The configuration file, likewise: whether that user can read it. */
 bool preflight_itself(const struct config *c, const char *file, const char *user, struct buf *findings);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/reload.h"
 
-#include "admin/admin.h"
 #include "base/changes.h"
 #include "base/clock.h"
 #include "base/limits.h"
@@ -9,15 +8,16 @@
 #include "daemon/app_state.h"
 #include "daemon/config_load.h"
 #include "daemon/expiry.h"
+#include "daemon/in_force.h"
 #include "daemon/logging.h"
 #include "daemon/options.h"
 #include "daemon/preflight.h"
 #include "daemon/readiness_checks.h"
 #include "daemon/remarks.h"
+#include "daemon/reread.h"
 #include "daemon/rotation.h"
 #include "daemon/try_local.h"
 #include "net/file_watch.h"
-#include "proxy/proxy_config.h"
 
 enum { RELOAD_ERRORS_CEILING = 64 << 10 };
 
@@ -36,6 +36,7 @@ struct reload {
     struct loop_timer *second; /* what is done in a turn of its own */
     uint64_t ended_ms;         /* the last one; 0: none */
     struct local_trial *trial; /* NULL: none is under way */
+    struct trust_trial *peers; /* likewise */
     uint64_t begun, finished;  /* how many */
     bool again;                /* asked for while one was under way */
     bool ok;                   /* the last one */
@@ -69,38 +70,12 @@ static bool refuse_restart_options(const struct app *a, const struct plan *p, st
     return none;
 }
 
-/* The same server, reached in the same way: its connections, and whoever watches it, go on undisturbed. */
-static void keep_local(const struct app *a, struct wire_surroundings *s)
-{
-    if (!origin_same(s->local, a->around.local))
-        return;
-    origin_unref(s->local);
-    s->local = origin_ref(a->around.local);
-}
-
-/* As `mvproxy -t` says it of the files; what it only warns of does not count here. */
-static bool files_fit(const struct config *c, struct buf *errors)
-{
-    struct slice rest, line;
-    struct buf findings;
-    bool ok;
-
-    buf_init(&findings, RELOAD_ERRORS_CEILING);
-    ok = preflight_files(c, NULL, &findings);
-    rest = buf_slice(&findings);
-    while (!ok && slice_split(&rest, '\n', &line))
-        if (line.n > 0 && !slice_has_prefix(line, SLICE_LIT("warning: ")))
-            buf_printf(errors, "%.*s\n", (int)line.n, line.p);
-    buf_free(&findings);
-    return ok;
-}
-
 static bool prepare(struct app *a, struct plan *p, struct buf *errors)
 {
     p->config = config_load(a->args.config_file, a->args.flags, a->args.n_flags, errors);
     if (p->config == NULL || !refuse_restart_options(a, p, errors))
         return false;
-    p->watch = rotation_watch(a, p->config, reload_trust); /* before the files are read */
+    p->watch = rotation_watch(a, p->config, reread_files); /* before the files are read */
     if (p->watch == NULL) {
         buf_append_str(errors, "out of memory\n");
         return false;
@@ -115,54 +90,8 @@ static bool prepare(struct app *a, struct plan *p, struct buf *errors)
         buf_append_str(errors, "out of memory\n");
         return false;
     }
-    keep_local(a, &p->around);
+    in_force_keep_local(a, &p->around);
     return true;
-}
-
-/*
- * Tells everybody. What may fail comes first: then all is as it was. What a->config, a->trust and a->around hold is the
- * caller's to replace.
- */
-static bool put_in_force(struct app *a, const struct config *c, const struct trust *t, struct wire_surroundings *s,
-                         struct buf *errors)
-{
-    struct proxy_opts proxy;
-    struct proxy_config *config;
-    struct cluster_opts cluster;
-    struct front_opts front;
-    bool renetworked = s->networks != a->around.networks && !wire_networks_same(a->around.networks, s->networks);
-
-    wire_proxy(c, t, s->local, &proxy);
-    wire_cluster(c, t, s, a->hostname, &cluster);
-    cluster.peer_allowed_arg = a->around.networks;
-    cluster.peer_rule_changed = renetworked;
-    cluster.changes = a->changes;
-    config = proxy_config_new(&proxy);
-    if (config == NULL || !cluster_update(a->cluster, &cluster)) {
-        proxy_config_unref(config);
-        buf_append_str(errors, "out of memory, or apiserver-user cannot be put into headers\n");
-        return false;
-    }
-    proxy_update(a->proxy, config);
-    if (s->networks != a->around.networks) {
-        wire_networks_replace(a->around.networks, s->networks);
-        s->networks = a->around.networks;
-    }
-    wire_front(c, t, &front);
-    front.arg = a->proxy;
-    front_update(a->front, &front);
-    if (a->admin != NULL)
-        admin_update(a->admin, t->admin);
-    return true;
-}
-
-static void replace_trust(struct app *a, const struct trust *t)
-{
-    struct trust old = a->trust;
-
-    a->trust = *t;
-    trust_say_missing(&a->trust, &old);
-    trust_free(&old);
 }
 
 static bool commit(struct app *a, struct plan *p, struct buf *errors)
@@ -171,7 +100,7 @@ static bool commit(struct app *a, struct plan *p, struct buf *errors)
     struct user_headers old_headers = a->around.headers;
 
     claims_set(&a->claims, &old_headers, &p->around.headers);
-    if (!put_in_force(a, p->config, &p->trust, &p->around, errors)) {
+    if (!in_force_put(a, p->config, &p->trust, &p->around, errors)) {
         claims_set(&a->claims, &old_headers, NULL);
         return false;
     }
@@ -179,11 +108,12 @@ static bool commit(struct app *a, struct plan *p, struct buf *errors)
     a->around = p->around;
     origin_unref(old_local);
     logging_apply(p->config);
-    replace_trust(a, &p->trust);
+    in_force_trust(a, &p->trust);
     claims_set(&a->claims, &a->around.headers, &old_headers);
     config_free(a->config_before);
     a->config_before = a->config;
     a->config = p->config;
+    reread_forget(a);
     rotation_replace(a, p->watch);
     return true;
 }
@@ -250,6 +180,36 @@ static bool has_to_stop(struct reload *r)
     return true;
 }
 
+/* The running configuration was refused for its files alone. */
+static void note_cause(const struct reload *r)
+{
+    struct app *a = r->app;
+
+    a->refused_for_files = options_hash(r->plan.config) == options_hash(a->config);
+}
+
+static void on_peers_tried(void *arg, enum trust_verdict v, const char *server, const char *why)
+{
+    struct reload *r = arg;
+    struct remarks remarks = {r->plan.config, &r->errors, true};
+
+    r->peers = NULL;
+    if (has_to_stop(r))
+        return;
+    if (v == TRUST_UNFIT) {
+        remarks_wrong(&remarks, "peer-ca-file", REREAD_UNFIT_PEERS, r->plan.config->peer_ca_file, server, why);
+        note_cause(r);
+    }
+    finish(r, v != TRUST_UNFIT && commit(r->app, &r->plan, &r->errors));
+}
+
+static void ask_peers(struct reload *r)
+{
+    r->peers = reread_ask_peers(r->app, &r->plan.trust, on_peers_tried, r);
+    if (r->peers == NULL)
+        finish(r, commit(r->app, &r->plan, &r->errors));
+}
+
 static void on_tried(void *arg, const char *option, const struct err *err)
 {
     struct reload *r = arg;
@@ -258,9 +218,13 @@ static void on_tried(void *arg, const char *option, const struct err *err)
     r->trial = NULL;
     if (has_to_stop(r))
         return;
-    if (option != NULL)
-        remarks_wrong(&remarks, option, "%s", err->text);
-    finish(r, option == NULL && commit(r->app, &r->plan, &r->errors));
+    if (option == NULL) {
+        ask_peers(r);
+        return;
+    }
+    remarks_wrong(&remarks, option, "%s", err->text);
+    note_cause(r);
+    finish(r, false);
 }
 
 /* A server that is reached in another way than before is asked first: one that cannot be believed would take the node
@@ -272,15 +236,15 @@ static void look_deeper(void *arg)
 
     if (has_to_stop(r))
         return;
-    if (!files_fit(r->plan.config, &r->errors)) {
-        a->refused_for_files = options_hash(r->plan.config) == options_hash(a->config);
+    if (!preflight_wrong(r->plan.config, &r->errors)) {
+        note_cause(r);
         finish(r, false);
         return;
     }
     if (r->plan.around.local != a->around.local)
         r->trial = local_trial_begin(a->back, a->loop, r->plan.config, r->plan.around.local, on_tried, r);
     if (r->trial == NULL)
-        finish(r, commit(a, &r->plan, &r->errors));
+        ask_peers(r);
 }
 
 /* In two turns, for each takes some milliseconds. */
@@ -358,6 +322,7 @@ void reload_free(struct reload *r)
     if (r == NULL)
         return;
     local_trial_end(r->trial);
+    trust_trial_free(r->peers);
     if (r->due != NULL)
         loop_timer_free(r->due);
     if (r->second != NULL)
@@ -365,61 +330,4 @@ void reload_free(struct reload *r)
     discard(&r->plan);
     buf_free(&r->errors);
     mem_free(r);
-}
-
-/* What was refused for its files alone is in force once those are. */
-static void files_are_good(struct app *a)
-{
-    struct buf ignored;
-    bool good;
-
-    if (a->reload_refused[0] == '\0' || !a->refused_for_files)
-        return;
-    buf_init(&ignored, RELOAD_ERRORS_CEILING);
-    good = files_fit(a->config, &ignored);
-    buf_free(&ignored);
-    if (!good)
-        return;
-    a->refused_for_files = false;
-    a->reload_refused[0] = '\0';
-    metric_set(a->reload_ok, 1);
-    log_info("The files for which a reload was refused are good, and in use");
-    readiness_checks_tell(a);
-}
-
-bool reload_trust(struct app *a, struct buf *errors)
-{
-    struct wire_surroundings around = a->around;
-    struct trust t;
-    bool made;
-
-    if (expiry_would_end(a->expiry, a->config, errors) || !trust_load(a->config, &t, errors)) {
-        trust_name_options(a->config, errors);
-        return false;
-    }
-    if (!trust_keep_same(&t, &a->trust)) {
-        trust_free(&t);
-        files_are_good(a);
-        return true;
-    }
-    around.local = wire_local_origin(a->back, a->config, &t, a->hostname);
-    made = wire_etcd(a->back, a->config, &t, &around) && around.local != NULL;
-    if (!made)
-        buf_append_str(errors, "out of memory\n");
-    else
-        keep_local(a, &around);
-    if (!made || !put_in_force(a, a->config, &t, &around, errors)) {
-        if (around.local != NULL)
-            origin_unref(around.local);
-        wire_etcd_free(&around);
-        trust_free(&t);
-        return false;
-    }
-    wire_etcd_free(&a->around);
-    origin_unref(a->around.local);
-    a->around = around;
-    replace_trust(a, &t);
-    rotation_changed(a);
-    files_are_good(a);
-    return true;
 }

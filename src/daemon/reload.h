@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * SIGHUP in two phases: prepare everything aside, then commit, or leave all as it was and say why: what `mvproxy -t`
- * calls wrong is refused. The same for the
- * certificates alone, when their files change.
+ * calls wrong is refused.
  */
 #ifndef MVPROXY_DAEMON_RELOAD_H
 #define MVPROXY_DAEMON_RELOAD_H
@@ -26,16 +25,10 @@ void reload_request(struct app *a);
 /*
  * At once, for somebody who waits for it: the number of the reload to wait for. It is over when reload_is_over() is
  * true: *ok when the new configuration is in force, else *errors says line by line what is wrong, until the next one.
- * A local server that would be reached in another way than before is asked first, which may take some seconds; if one
- * is under way, the next one is meant.
+ * A local server that would be reached in another way than before, and peers, if their CA would be another, are asked
+ * first, which may take some seconds; if one is under way, the next one is meant.
  */
 uint64_t reload_begin(struct app *a);
 bool reload_is_over(const struct app *a, uint64_t number, bool *ok, struct slice *errors);
-/*
- * Reads the files of the configuration in force again. A certificate that has expired does not replace one that is
- * valid, nor does one that is not valid yet. What changed is used for new connections; nothing that is open
- * notices. True also if nothing changed; false, with lines in *errors, if all stays as it was.
- */
-bool reload_trust(struct app *a, struct buf *errors);
 
 #endif

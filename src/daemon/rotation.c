@@ -8,6 +8,7 @@
 #include "net/file_watch.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { ROTATION_ERRORS_CEILING = 64 << 10 };
 
@@ -15,12 +16,14 @@ enum { ROTATION_ERRORS_CEILING = 64 << 10 };
 static void say_failure(struct app *a, const struct buf *errors)
 {
     struct slice text = slice_trim(buf_slice(errors)), line;
+    char short_text[sizeof(a->files_refused)];
 
-    if (slice_eq(text, slice_str(a->files_refused)))
+    (void)snprintf(short_text, sizeof(short_text), "%.*s", (int)text.n, text.p);
+    if (strcmp(short_text, a->files_refused) == 0)
         return;
     if (a->files_refused[0] == '\0')
         a->files_refused_ms = loop_now_ms(a->loop);
-    (void)snprintf(a->files_refused, sizeof(a->files_refused), "%.*s", (int)text.n, text.p);
+    memcpy(a->files_refused, short_text, sizeof(short_text));
     changes_add(a->changes, CHANGE_FAILED, a->hostname, "changed certificate files were refused: %s", a->files_refused);
     while (slice_split(&text, '\n', &line))
         if (line.n > 0)
@@ -49,37 +52,43 @@ static bool add_files(struct file_watch *w, const struct config *c)
     return to.ok;
 }
 
-static bool on_change(void *arg)
+void rotation_done(struct app *a, bool ok, const struct buf *errors)
 {
-    struct app *a = arg;
-    struct buf errors;
-    bool ok;
-
-    if (a->phase != APP_SERVING)
-        return true;
-    buf_init(&errors, ROTATION_ERRORS_CEILING);
-    /* Before they are read; a changed egress selector's file may name others than before. */
-    ok = add_files(a->watch, a->config);
-    if (!ok)
-        buf_append_str(&errors, "out of memory\n");
-    ok = ok && a->reread(a, &errors);
     metric_set(a->files_ok, ok ? 1 : 0);
     if (!ok)
-        say_failure(a, &errors);
+        say_failure(a, errors);
     else if (a->files_refused[0] != '\0')
         changes_add(a->changes, CHANGE_RECOVERED, a->hostname, "all certificate files can be used again");
     if (ok)
         a->files_refused[0] = '\0';
-    buf_free(&errors);
-    return ok;
+    file_watch_done(a->watch, ok);
 }
 
-struct file_watch *rotation_watch(struct app *a, const struct config *c,
-                                  bool (*reread)(struct app *a, struct buf *errors))
+static void on_change(void *arg)
+{
+    struct app *a = arg;
+    struct buf errors;
+
+    if (a->phase != APP_SERVING) {
+        file_watch_done(a->watch, true);
+        return;
+    }
+    /* Before they are read; a changed egress selector's file may name others than before. */
+    if (add_files(a->watch, a->config)) {
+        a->on_files(a);
+        return;
+    }
+    buf_init(&errors, ROTATION_ERRORS_CEILING);
+    buf_append_str(&errors, "out of memory\n");
+    rotation_done(a, false, &errors);
+    buf_free(&errors);
+}
+
+struct file_watch *rotation_watch(struct app *a, const struct config *c, void (*changed)(struct app *a))
 {
     struct file_watch *w = file_watch_new(a->loop, on_change, a);
 
-    a->reread = reread;
+    a->on_files = changed;
     if (w == NULL || add_files(w, c))
         return w;
     file_watch_free(w);

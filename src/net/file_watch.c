@@ -35,7 +35,7 @@ struct file_watch {
     int inotify; /* -1: none; the timer goes on */
     struct event *readable;
     struct loop_timer *look, *retry;
-    uint64_t retry_ms; /* 0: the last call was a success */
+    uint64_t retry_ms; /* 0: they were good when they were judged last */
     bool settling;     /* something happened; look has been set to see what */
 };
 
@@ -186,9 +186,9 @@ static bool anything_new(struct file_watch *w)
     return true;
 }
 
-static void call(struct file_watch *w)
+void file_watch_done(struct file_watch *w, bool good)
 {
-    if (w->fn(w->arg)) {
+    if (good) {
         w->retry_ms = 0;
         loop_timer_cancel(w->retry);
         return;
@@ -201,7 +201,9 @@ static void call(struct file_watch *w)
 
 static void on_retry(void *arg)
 {
-    call(arg);
+    const struct file_watch *w = arg;
+
+    w->fn(w->arg);
 }
 
 static void on_look(void *arg)
@@ -212,7 +214,8 @@ static void on_look(void *arg)
     loop_timer_set(w->look, PERIOD_MS);
     if (anything_new(w)) {
         w->retry_ms = 0;
-        call(w);
+        loop_timer_cancel(w->retry);
+        w->fn(w->arg);
     }
 }
 

@@ -13,11 +13,10 @@ struct file_watch;
 struct loop;
 
 /*
- * Something is different and has been for a moment. False: it could not be used yet (half written, say); then fn is
- * called again after a second, two, four ... up to a minute, and at every further change. Not called from inside a call
- * into this module, and must not free the watch.
+ * Something is different and has been for a moment: to be judged, file_watch_done() follows, from in here or later. Not
+ * called from inside a call into this module, and must not free the watch.
  */
-typedef bool file_watch_fn(void *arg);
+typedef void file_watch_fn(void *arg);
 
 MEM_CHECK struct file_watch *file_watch_new(struct loop *l, file_watch_fn *fn, void *arg);
 void file_watch_free(struct file_watch *w);
@@ -25,5 +24,10 @@ void file_watch_free(struct file_watch *w);
 MEM_CHECK bool file_watch_add(struct file_watch *w, const char *path);
 /* Starts to call fn. */
 void file_watch_start(struct file_watch *w);
+/*
+ * What the files were found to be. Not good: they cannot be used yet (half written, say), and fn is called again after
+ * a second, two, four ... up to a minute, and at every further change.
+ */
+void file_watch_done(struct file_watch *w, bool good);
 
 #endif

@@ -120,10 +120,14 @@ def test_by_reload(world):
 
 def test_wrong_ca(world):
     """a peer CA that has not signed any peer: the same, and no byte of HTTP for a server that is not trusted"""
+    proxy = world.proxies["a"]
     mark = reloaded(world, ())
-    world.proxies["a"].options["peer-ca-file"] = world.certs.crt("foreign-ca")
-    world.proxies["a"].reload()
-    world.proxies["a"].await_log("Reloaded", mark)
+    proxy.options["peer-ca-file"] = world.certs.crt("foreign-ca")
+    proxy.reload()
+    proxy.await_log("Reload refused", mark)
+    equal(by_token(world, CLASSES).status, 200, "rerouted: a reload does not give all peers up")
+    proxy.stop()
+    proxy.start()
     until(lambda: by_token(world, CLASSES).status == 503, "503 for what would need a peer")
     local_goes_on(world)
     equal(world.ask("GET", MAPS).status, 200, "a user with a certificate")

@@ -312,19 +312,6 @@ def test_proxy_client_pair(world):
     check(new and not new & old, "an old connection was used", old, new)
 
 
-def test_server_ca(world):
-    """CAs of servers: what they do not verify is not reached, and comes back with them"""
-    # What is no resource is never asked of a peer instead.
-    for name, target, good in (("apiserver-ca.crt", "/version", "ca"), ("peer-ca.crt", CLASSES, "ca")):
-        mark = world.proxies["a"].log_mark()
-        replace(world, name, world.certs.crt("foreign-ca"))
-        until(lambda t=target: world.ask("GET", t).status == 503, name + ": 503")
-        world.proxies["a"].await_log("certificate refused: its CA is not in " + name.replace(".crt", "-file"), mark)
-        replace(world, name, world.certs.crt(good))
-        until(lambda t=target: world.ask("GET", t).status == 200, name + ": 200")
-    world.settle()
-
-
 def test_nothing_new(world):
     """the same content again changes nothing, and tickets live on; so they do over SIGHUP"""
     proxy, before = world.proxies["a"], changes(world)

@@ -38,19 +38,27 @@ static void must(int result)
 }
 
 struct calls {
+    struct file_watch *w;
     unsigned n;
-    unsigned refuse; /* so many calls are answered with false */
+    unsigned refuse; /* so many times they are not good */
+    bool later;      /* it is not said in the call */
 };
 
-static bool on_change(void *arg)
+static void judge(struct calls *c)
+{
+    bool good = c->refuse == 0;
+
+    c->refuse -= !good;
+    file_watch_done(c->w, good);
+}
+
+static void on_change(void *arg)
 {
     struct calls *c = arg;
 
     c->n++;
-    if (c->refuse == 0)
-        return true;
-    c->refuse--;
-    return false;
+    if (!c->later)
+        judge(c);
 }
 
 static struct file_watch *watch(struct loop *l, struct calls *c, const char *path)
@@ -59,6 +67,7 @@ static struct file_watch *watch(struct loop *l, struct calls *c, const char *pat
 
     if (w == NULL || !file_watch_add(w, path))
         tap_bail("memory");
+    c->w = w;
     file_watch_start(w);
     settle(l);
     return w;
@@ -172,8 +181,8 @@ static void set_up(void)
 static void test_kinds(struct loop *l)
 {
     for (size_t i = 0; i < ROWS(rows); i++) {
-        struct calls c = {0, 0};
-        struct calls sentinel = {0, 0};
+        struct calls c = {.n = 0};
+        struct calls sentinel = {.n = 0};
         struct file_watch *w, *other;
 
         set_up();
@@ -200,7 +209,7 @@ static void test_kinds(struct loop *l)
 
 static void test_follows(struct loop *l)
 {
-    struct calls c = {0, 0};
+    struct calls c = {.n = 0};
     struct file_watch *w;
 
     set_up();
@@ -215,10 +224,11 @@ static void test_follows(struct loop *l)
 
 static void test_before_start(struct loop *l)
 {
-    struct calls c = {0, 0};
+    struct calls c = {.n = 0};
     struct file_watch *w = file_watch_new(l, on_change, &c);
 
     set_up();
+    c.w = w;
     if (w == NULL || !file_watch_add(w, in("file")))
         tap_bail("memory");
     to_rename();
@@ -232,7 +242,7 @@ static void test_before_start(struct loop *l)
 /* Of another folder, added while the watch is at work. */
 static void test_added_later(struct loop *l)
 {
-    struct calls c = {0, 0};
+    struct calls c = {.n = 0};
     struct file_watch *w;
 
     set_up();
@@ -246,7 +256,7 @@ static void test_added_later(struct loop *l)
 
 static void test_absent(struct loop *l)
 {
-    struct calls c = {0, 0};
+    struct calls c = {.n = 0};
     struct file_watch *w;
 
     set_up();
@@ -258,7 +268,7 @@ static void test_absent(struct loop *l)
 
 static void test_retry(struct loop *l)
 {
-    struct calls c = {0, 2};
+    struct calls c = {.refuse = 2};
     struct file_watch *w;
 
     set_up();
@@ -268,6 +278,28 @@ static void test_retry(struct loop *l)
     is_u64(c.refuse, 0, "and then it was taken");
     settle(l);
     is_u64(c.n, 3, "that is all");
+    file_watch_free(w);
+}
+
+/* Who judges them asks others first. */
+static void test_judged_later(struct loop *l)
+{
+    struct calls c = {.refuse = 1, .later = true};
+    struct file_watch *w;
+
+    set_up();
+    w = watch(l, &c, in("file"));
+    to_rename();
+    ok(run_until(l, c.n == 1), "called");
+    settle(l);
+    is_u64(c.n, 1, "and not again before it is said what they are");
+    judge(&c);
+    ok(run_until(l, c.n == 2), "not good: tried again");
+    to_write();
+    ok(run_until(l, c.n == 3), "called for a further change though nothing was said");
+    judge(&c);
+    settle(l);
+    is_u64(c.n, 3, "good: that is all");
     file_watch_free(w);
 }
 
@@ -284,6 +316,7 @@ int main(void)
     test_added_later(l);
     test_absent(l);
     test_retry(l);
+    test_judged_later(l);
     loop_free(l);
     clean_up();
     return tap_end();
