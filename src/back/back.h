@@ -128,9 +128,10 @@ size_t origin_clients_in_flight(const struct origin *o);               /* withou
 bool origin_unreachable(const struct origin *o);                       /* the last attempt to connect failed */
 bool origin_loops(const struct origin *o);                             /* opts.last, and an mvproxy answers there */
 const char *origin_ejection(const struct origin *o, uint64_t *for_ms); /* why, how long (or NULL); NULL: it is not */
-/* The retry budget (back/health.h): the owner asks before sending elsewhere what failed here, and notes what he did. */
-bool origin_may_repeat(const struct origin *o);
-void origin_note_repeat(struct origin *o);
+/* The retry budget (back/health.h), and that of strangers: asked before what failed here goes elsewhere, and told. */
+bool origin_may_repeat(const struct origin *o, bool stranger);
+void origin_note_repeat(struct origin *o, bool stranger);
+bool back_is_stranger(const struct back *b, const struct http_head *request); /* bearers.h; he has no certificate */
 void origin_note_refused_repeat(struct origin *o);
 MEM_CHECK struct back_request *back_start(struct back *b, const struct back_opts *o);
 void back_cancel(struct back_request *r);
@@ -143,8 +144,7 @@ bool back_write(struct back_request *r, struct slice data);
 bool back_congested(const struct back_request *r);
 /* The body is complete (CHUNKED: with trailers or NULL). Too short for its LENGTH: on_failed follows. */
 void back_finish(struct back_request *r, const struct http_head *trailers);
-/* Stops / continues on_body. */
-void back_pause(struct back_request *r);
+void back_pause(struct back_request *r); /* stops on_body */
 void back_resume(struct back_request *r);
 
 #endif

@@ -182,6 +182,11 @@ void back_free(struct back *b)
 
 /* ---- requests ---- */
 
+bool back_is_stranger(const struct back *b, const struct http_head *request)
+{
+    return bearer_is_stranger(b, request);
+}
+
 struct back_request *back_start(struct back *b, const struct back_opts *o)
 {
     struct back_request *r = request_new(b, o);
@@ -189,6 +194,8 @@ struct back_request *back_start(struct back *b, const struct back_opts *o)
     if (r == NULL)
         return NULL;
     bearer_count(r, &r->pool->load);
+    if (!o->proves_nothing)
+        origin_note_deposit(r->origin, r->stranger);
     request_place(r, o->upgrade);
     return r;
 }

@@ -2,6 +2,11 @@
 #include "back/bearers.h"
 
 #include "base/hash.h"
+#include "net/loop.h"
+
+/* So long who shows a token that was taken is no stranger: not by one server's 401, which may not know it, nor by 503.
+ */
+enum { KNOWN_MS = 600000 };
 
 /* The one Authorization; NONE: without, or with several, of which nobody knows which one counts. */
 struct slice bearer_of(const struct http_head *head)
@@ -39,26 +44,47 @@ bool bearer_may_connect(const struct back_request *r)
     return bearer_is_shared(r) || bearer_slot(r)->accepted == r->bearer;
 }
 
+static bool is_known(const struct back *b, uint64_t hash)
+{
+    const struct bearer *slot = &b->bearers[hash % LIMIT_ACCEPTED_BEARERS];
+
+    return slot->known == hash && loop_now_ms(b->loop) - slot->known_ms < KNOWN_MS;
+}
+
+bool bearer_is_stranger(const struct back *b, const struct http_head *head)
+{
+    struct slice bearer = bearer_of(head);
+
+    return bearer.n == 0 || !is_known(b, hash_seeded(bearer));
+}
+
 void bearer_answered(const struct back_request *r)
 {
+    struct bearer *slot = bearer_slot(r);
+
     if (r->bearer == 0)
         return;
-    if (r->response.status < 300 || r->response.status == 403)
-        bearer_slot(r)->accepted = r->bearer;
-    else if (bearer_slot(r)->accepted == r->bearer)
-        bearer_slot(r)->accepted = 0;
+    if (r->response.status < 300 || r->response.status == 403) {
+        slot->accepted = slot->known = r->bearer;
+        slot->known_ms = loop_now_ms(r->back->loop);
+    } else if (slot->accepted == r->bearer) {
+        slot->accepted = 0;
+    }
 }
 
 void bearer_count(struct back_request *r, struct h2_load *of_all)
 {
     struct slice bearer = SLICE_NONE;
 
+    r->stranger = !r->opts.own && !r->opts.with_cert;
     if (r->opts.http2 == BACK_HTTP1)
         return;
     if (!bearer_is_shared(r))
         bearer = bearer_of(r->opts.head);
     if (bearer.n > 0)
         r->bearer = hash_seeded(bearer);
+    if (r->bearer != 0 && is_known(r->back, r->bearer))
+        r->stranger = false;
     if (r->opts.lasting || (bearer.n == 0 && !bearer_is_shared(r)))
         return;
     r->load = bearer_is_shared(r) ? of_all : &bearer_slot(r)->load;

@@ -18,6 +18,8 @@ struct bearer *bearer_slot(const struct back_request *r);
 bool bearer_may_connect(const struct back_request *r);
 /* A new request: what it has to do with others, before it is placed. `of_all`: the load that everybody's belong to. */
 void bearer_count(struct back_request *r, struct h2_load *of_all);
+/* Nobody knows that who asks so may do anything at all: no certificate, no token that a server took lately. */
+bool bearer_is_stranger(const struct back *b, const struct http_head *head);
 /* Its final head is here: remembers whether its token was taken. */
 void bearer_answered(const struct back_request *r);
 

@@ -21,6 +21,8 @@ struct h2_load {
 /* A token, by its hash. */
 struct bearer {
     uint64_t accepted;      /* the hash, if it was taken last time; else 0 */
+    uint64_t known;         /* the hash of the last that was taken, */
+    uint64_t known_ms;      /* and when */
     struct h2_client *used; /* by the last request with it, if that is still there; perhaps another token's */
     struct h2_load load;
 };

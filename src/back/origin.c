@@ -402,7 +402,6 @@ void origin_note_request(struct origin *o, bool own, bool proves_nothing)
     o->own_in_flight += own;
     if (proves_nothing)
         return;
-    budget_request(&o->budget, now);
     health_try(&o->health, now);
 }
 
@@ -413,15 +412,20 @@ void origin_note_over(struct origin *o, bool own)
     o->own_in_flight -= own;
 }
 
-bool origin_may_repeat(const struct origin *o)
+void origin_note_deposit(struct origin *o, bool stranger)
 {
-    return o->back != NULL && budget_allows(&o->budget, now_of(o));
+    budget_request(stranger ? &o->strangers : &o->budget, now_of(o));
 }
 
-void origin_note_repeat(struct origin *o)
+bool origin_may_repeat(const struct origin *o, bool stranger)
+{
+    return o->back != NULL && budget_allows(stranger ? &o->strangers : &o->budget, now_of(o));
+}
+
+void origin_note_repeat(struct origin *o, bool stranger)
 {
     if (o->back != NULL)
-        budget_spend(&o->budget, now_of(o));
+        budget_spend(stranger ? &o->strangers : &o->budget, now_of(o));
 }
 
 void origin_note_refused_repeat(struct origin *o)

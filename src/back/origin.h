@@ -82,10 +82,10 @@ struct origin {
     struct health health;
     char out_why[ORIGIN_WHY_BYTES]; /* of the last failure that put it out */
     uint64_t out_since_ms;
-    uint64_t out_said_ms; /* that it is out */
-    unsigned out_unsaid;  /* times out since then */
-    bool shown_out;       /* in the gauge */
-    struct budget budget;
+    uint64_t out_said_ms;            /* that it is out */
+    unsigned out_unsaid;             /* times out since then */
+    bool shown_out;                  /* in the gauge */
+    struct budget budget, strangers; /* the second: for whom no server knows (bearers.h) */
     struct origin_metrics m;
 };
 
@@ -137,5 +137,7 @@ void origin_request_failed(struct origin *o, enum back_failure why, const char *
 /* A new request is in flight, and over. */
 void origin_note_request(struct origin *o, bool own, bool probe);
 void origin_note_over(struct origin *o, bool own);
+/* It counts for how many may be repeated. */
+void origin_note_deposit(struct origin *o, bool stranger);
 
 #endif

@@ -349,7 +349,7 @@ void request_lost(struct back_request *r, enum back_failure why, const char *tex
         return;
     }
     here = retry_decide(&c) == RETRY_HERE;
-    if (here && !origin_may_repeat(o)) {
+    if (here && !origin_may_repeat(o, r->stranger)) {
         origin_note_refused_repeat(o);
         here = false;
     }
@@ -362,7 +362,7 @@ void request_lost(struct back_request *r, enum back_failure why, const char *tex
         return;
     }
     r->retries++;
-    origin_note_repeat(o);
+    origin_note_repeat(o, r->stranger);
     metric_inc(o->m.retries);
     log_v(4, "Sending request again", LT("server", o->server), LT("err", text), LU("retry", r->retries));
     request_place(r, r->retries == RETRY_MAX_HERE);

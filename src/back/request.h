@@ -63,6 +63,7 @@ struct back_request {
     enum http_method method;
     uint64_t client; /* hash; 0: none, or not needed so far */
     bool charged;    /* to its client */
+    bool stranger;   /* bearer_is_stranger(): whose retries have a budget of their own */
     struct back_opts opts;
     struct arena *arena;
     struct http_head response, trailers;

@@ -24,11 +24,26 @@ bool alternatives_left(const struct job *j)
            (j->stage < JOB_STAGE_ANY_PEER && j->peers_starting);
 }
 
+static bool is_stranger(const struct job *j)
+{
+    return j->authn.kind != AUTHN_ASSERT && back_is_stranger(j->proxy->back, &j->request);
+}
+
+bool alternatives_affordable(const struct job *j)
+{
+    return origin_may_repeat(j->target, is_stranger(j));
+}
+
+void alternatives_spend(const struct job *j)
+{
+    origin_note_repeat(j->target, is_stranger(j));
+}
+
 /* An aggregated server may say for itself that it stops or starts, again and again: there is a budget. */
 bool alternatives_may_pass_on(const struct job *j)
 {
     return alternatives_exist(j) && cluster_fails_over(j->proxy->cluster) && !alternatives_body_gone(j) &&
-           (j->route.row != ROUTE_ROW_LOCAL_FAILOVER || alternatives_left(j)) && origin_may_repeat(j->target);
+           (j->route.row != ROUTE_ROW_LOCAL_FAILOVER || alternatives_left(j)) && alternatives_affordable(j);
 }
 
 /* A server that is overloaded is not to pass its load on to the next one. */
@@ -54,7 +69,7 @@ enum retry_verdict alternatives_after(const struct job *j, const struct back_fai
     };
 
     /* What the local server never got costs it nothing: the budget is for what is sent twice. */
-    if (retry_decide(&c) != RETRY_ELSEWHERE || origin_may_repeat(j->target) || (j->peer == NULL && !f->request_sent))
+    if (retry_decide(&c) != RETRY_ELSEWHERE || alternatives_affordable(j) || (j->peer == NULL && !f->request_sent))
         return retry_decide(&c);
     origin_note_refused_repeat(j->target);
     c.affordable = false;

@@ -18,6 +18,9 @@ bool alternatives_left(const struct job *j);
 /* Peers may have what the local server refuses because it stops or only starts. */
 bool alternatives_may_pass_on(const struct job *j);
 /* What becomes of a request that failed: docs/internals/retry.md. Counts a repetition that the budget refuses. */
+/* The target's retry budget, as far as this client has a part in it: asked, and taken from. */
+bool alternatives_affordable(const struct job *j);
+void alternatives_spend(const struct job *j);
 enum retry_verdict alternatives_after(const struct job *j, const struct back_failure_info *f);
 
 #endif

@@ -188,13 +188,13 @@ static void note_peer_answer(const struct job *j, unsigned status)
 }
 
 /* What the same request costs a server more than once is bounded. */
-static bool take_repeat(struct origin *o)
+static bool take_repeat(const struct job *j)
 {
-    if (!origin_may_repeat(o)) {
-        origin_note_refused_repeat(o);
+    if (!alternatives_affordable(j)) {
+        origin_note_refused_repeat(j->target);
         return false;
     }
-    origin_note_repeat(o);
+    alternatives_spend(j);
     return true;
 }
 
@@ -205,7 +205,7 @@ static bool take_repeat(struct origin *o)
 static bool peer_passes(struct job *j, const struct http_head *head)
 {
     j->summary.unavailable = answer_is_unready(j, head);
-    if (!j->summary.unavailable || alternatives_body_gone(j) || !alternatives_left(j) || !take_repeat(j->target))
+    if (!j->summary.unavailable || alternatives_body_gone(j) || !alternatives_left(j) || !take_repeat(j))
         return false;
     j->peers_starting = true;
     job_drop_back(j);
@@ -219,7 +219,7 @@ static bool peer_passes(struct job *j, const struct http_head *head)
 /* 401 is only the truth when the others agree. */
 static bool peer_knows_nobody(struct job *j, const struct http_head *head)
 {
-    if (!answer_knows_nobody(j, head) || !take_repeat(j->target))
+    if (!answer_knows_nobody(j, head) || !take_repeat(j))
         return false;
     j->unauthorized = true;
     job_drop_back(j);
@@ -234,7 +234,7 @@ static bool peer_distrusts_us(struct job *j, const struct http_head *head)
 
     if (!answer_distrusts_us(j, head))
         return false;
-    again = !alternatives_body_gone(j) && take_repeat(j->target);
+    again = !alternatives_body_gone(j) && take_repeat(j);
     job_drop_back(j);
     cluster_peer_suspect(j->proxy->cluster, j->peer->id);
     if (again && try_next(j, "peer-unauthorized"))
@@ -253,7 +253,7 @@ static bool pass_on(struct job *j)
     if (!alternatives_may_pass_on(j))
         return false;
     cluster_local_failed(j->proxy->cluster, false);
-    origin_note_repeat(j->target);
+    alternatives_spend(j);
     job_drop_back(j);
     j->held = NULL;
     if (send_elsewhere(j, "local-not-ready"))
@@ -462,7 +462,7 @@ static void on_failed(void *arg, const struct back_failure_info *f)
         cluster_local_failed(j->proxy->cluster, f->why != BACK_FAIL_UNANSWERED);
     }
     if (verdict == RETRY_ELSEWHERE) {
-        origin_note_repeat(j->target);
+        alternatives_spend(j);
         job_drop_back(j);
         if (send_elsewhere(j, back_failure_name(f->why)))
             return;

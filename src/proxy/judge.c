@@ -3,6 +3,7 @@
 
 #include "back/retry.h"
 #include "kube/status.h"
+#include "proxy/alternatives.h"
 #include "proxy/forward.h"
 #include "proxy/rewrite.h"
 
@@ -170,11 +171,11 @@ static bool is_for_another(const struct job *j, const struct http_head *head)
 
 bool judge_doubts(struct job *j, const struct http_head *head)
 {
-    const struct served_peer *next = is_for_another(j, head) && origin_may_repeat(j->target) ? substitute(j) : NULL;
+    const struct served_peer *next = is_for_another(j, head) && alternatives_affordable(j) ? substitute(j) : NULL;
 
     if (next == NULL)
         return false;
-    origin_note_repeat(j->target);
+    alternatives_spend(j);
     j->unauthorized |= head->status == 401;
     job_drop_back(j);
     ask(j, next);

@@ -284,15 +284,20 @@ size_t origin_clients_in_flight(const struct origin *o)
 }
 
 /* Whoever wants to repeat may. */
-bool origin_may_repeat(const struct origin *o)
+bool origin_may_repeat(const struct origin *o, bool stranger)
 {
-    (void)o;
-    return true;
+    return o != NULL || stranger;
 }
 
-void origin_note_repeat(struct origin *o)
+void origin_note_repeat(struct origin *o, bool stranger)
 {
     (void)o;
+    (void)stranger;
+}
+
+bool back_is_stranger(const struct back *b, const struct http_head *request)
+{
+    return b == NULL || request == NULL;
 }
 
 void origin_note_refused_repeat(struct origin *o)

@@ -310,7 +310,8 @@ static void budget(void)
     repeated = kit_metric(&k, "mvproxy_back_retries_total", NULL);
     ok(repeated >= 100 && repeated <= 200, "%.0f of %d requests were sent again", repeated, REQUESTS);
     ok(kit_metric(&k, "mvproxy_back_retries_refused_total", NULL) > 0, "others were not, and are counted");
-    ok(!origin_may_repeat(k.origin), "the owner is told");
+    ok(!origin_may_repeat(k.origin, true), "the owner is told");
+    ok(origin_may_repeat(k.origin, false), "but of those who are known none is held back by strangers");
     refused = kit_metric(&k, "mvproxy_back_retries_refused_total", NULL);
     settle(k.loop);
     k.close_at_once = false;

@@ -210,6 +210,42 @@ static void unknown_token(const char *method, const char *more)
     world_close(&w);
 }
 
+/*
+ * Whoever invents tokens has each of them refused by one server after the other. That is not to cost those their second
+ * attempt whose tokens are good.
+ */
+static void invented_tokens(void)
+{
+    struct world w;
+    struct side *c;
+    unsigned refused = 0;
+
+    world_init(&w, 2);
+    world_start(&w);
+    c = client(&w);
+    ask(c, "GET", TOKEN);
+    ok(next_says(&w, c, OK_ANSWER) && has(c, "HTTP/1.1 200 "), "a token that is good");
+    for (unsigned i = 0; i < 300; i++) {
+        struct server *s;
+        char token[64];
+
+        buf_reset(&c->got);
+        (void)snprintf(token, sizeof(token), "Authorization: Bearer invented-%u\r\n", i);
+        ask(c, "GET", token);
+        while ((s = asked(&w, c)) != NULL) {
+            buf_reset(&s->conns[0].got);
+            say(&s->conns[0], UNAUTHORIZED);
+        }
+        refused += got(c, "HTTP/1.1 401 ");
+    }
+    is_u64(refused, 300, "many that are not");
+    buf_reset(&c->got);
+    ask(c, "GET", TOKEN);
+    ok(next_says(&w, c, UNAUTHORIZED) && !got(c, "HTTP/1.1 "), "one server does not know the good one for a moment");
+    ok(next_says(&w, c, OK_ANSWER) && has(c, "HTTP/1.1 200 "), "the other is asked all the same");
+    world_close(&w);
+}
+
 /* Nobody knows who sends no token at all. */
 static void anonymous(void)
 {
@@ -311,6 +347,7 @@ int main(void)
     outlier();
     unknown_token("GET", TOKEN);
     unknown_token("POST", TOKEN "Content-Length: 0\r\n");
+    invented_tokens();
     anonymous();
     unknown_token_alone();
     unknown_token_busy();
