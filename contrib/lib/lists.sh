@@ -32,7 +32,7 @@ packages_to_check() {
 packages_to_check_all() {
     # Whoever has a node of his own has npm with it.
     command -v npm >/dev/null || echo nodejs npm
-    echo clang-14 libclang-rt-14-dev chromium prometheus testssl.sh sslscan slowhttptest gcovr zsh gdb containerd
+    echo ccache clang-14 libclang-rt-14-dev chromium prometheus testssl.sh sslscan slowhttptest gcovr zsh gdb containerd
     packages_to_package
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/list_cut.h"
 
+#include "base/contract.h"
 #include "kube/jscan.h"
 
 enum { FRAME_BYTES = 64 << 10 };
@@ -50,6 +51,7 @@ static bool add_to_frame(struct list_cut *c, struct slice bytes)
 
 static struct slice trim_end(struct slice s)
 {
+    must_hold(s.p != NULL || s.n == 0);
     while (s.n > 0 && (s.p[s.n - 1] == ' ' || s.p[s.n - 1] == '\n' || s.p[s.n - 1] == '\r' || s.p[s.n - 1] == '\t'))
         s.n--;
     return s;
@@ -58,7 +60,10 @@ static struct slice trim_end(struct slice s)
 /* Of a text that ends with `end`, what stands before it and white space; empty if it does not. */
 static struct slice before(struct slice text, struct slice end)
 {
-    return slice_has_suffix(text, end) ? trim_end(slice_of(text.p, text.n - end.n)) : SLICE_NONE;
+    if (!slice_has_suffix(text, end))
+        return SLICE_NONE;
+    must_hold(text.n >= end.n);
+    return trim_end(slice_of(text.p, text.n - end.n));
 }
 
 /* The frame ends with the key of the items, and a colon. */

@@ -24,9 +24,9 @@ static struct slice join(struct slice ns, struct slice name, char out[OBJECT_KEY
 {
     size_t n = 0;
 
-    if (name.n == 0 || ns.n + 1 + name.n > OBJECT_KEY_BYTES)
+    if (name.p == NULL || name.n == 0 || ns.n + 1 + name.n > OBJECT_KEY_BYTES)
         return SLICE_NONE;
-    if (ns.n > 0) {
+    if (ns.p != NULL && ns.n > 0) {
         memcpy(out, ns.p, ns.n);
         out[ns.n] = '/';
         n = ns.n + 1;
