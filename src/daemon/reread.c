@@ -14,7 +14,6 @@
 #include "daemon/readiness_checks.h"
 #include "daemon/remarks.h"
 #include "daemon/rotation.h"
-#include "net/tls_ctx.h"
 
 enum { REREAD_ERRORS_CEILING = 64 << 10, SERVER_BYTES = 256, WHY_BYTES = 192 };
 
@@ -107,14 +106,6 @@ static void stop_asking(struct reread *r)
     r->pending = false;
 }
 
-static void keep(struct tls_ctx **ctx, struct tls_ctx *old)
-{
-    if (*ctx != NULL && old != NULL) {
-        tls_ctx_unref(*ctx);
-        *ctx = tls_ctx_ref(old);
-    }
-}
-
 static void hold_back(struct reread *r, struct buf *errors)
 {
     const struct config *c = r->app->config;
@@ -123,13 +114,11 @@ static void hold_back(struct reread *r, struct buf *errors)
     struct remarks say = {c, errors, true};
 
     if (local->held) {
-        keep(&r->fresh.local_cert, old->local_cert);
-        keep(&r->fresh.local_no_cert, old->local_no_cert);
+        trust_hold_local(c, &r->fresh, old);
         remarks_wrong(&say, "apiserver-ca-file", REREAD_UNFIT_LOCAL, c->apiserver_ca_file, local->server, local->why);
     }
     if (peers->held) {
-        keep(&r->fresh.peer_cert, old->peer_cert);
-        keep(&r->fresh.peer_no_cert, old->peer_no_cert);
+        trust_hold_peers(c, &r->fresh, old);
         remarks_wrong(&say, "peer-ca-file", REREAD_UNFIT_PEERS, c->peer_ca_file, peers->server, peers->why);
     }
 }

@@ -68,15 +68,16 @@ static struct tls_ctx *load_serving(const struct config *c, bool for_clients, st
     return tls_server_ctx_new(&o, err);
 }
 
-static struct tls_ctx *load_client(const struct config *c, const char *ca_file, const char *name, bool with_cert,
-                                   struct err *err)
+/* `ca_of` NULL: by the file. */
+static struct tls_ctx *load_local(const struct config *c, bool with_cert, const struct tls_ctx *ca_of, struct err *err)
 {
     struct tls_client_opts o = {
-        .ca_file = ca_file,
+        .ca_file = c->apiserver_ca_file,
+        .ca_of = ca_of,
         .bundle_option = "apiserver-ca-file",
         .cert_file = with_cert ? c->proxy_client_cert_file : NULL,
         .key_file = with_cert ? c->proxy_client_key_file : NULL,
-        .server_name = name,
+        .server_name = c->apiserver_tls_server_name,
         .hop = true, /* so that it is noticed when an mvproxy answers */
     };
 
@@ -85,10 +86,11 @@ static struct tls_ctx *load_client(const struct config *c, const char *ca_file, 
 
 /* Every kube-apiserver's certificate carries this name; an address never gives trust (KEP-4020 "Security"). Only where
  * the certificate is shown does it matter whether an mvproxy answers. */
-static struct tls_ctx *load_peer(const struct config *c, bool with_cert, struct err *err)
+static struct tls_ctx *load_peer(const struct config *c, bool with_cert, const struct tls_ctx *ca_of, struct err *err)
 {
     struct tls_client_opts o = {
         .ca_file = c->peer_ca_file,
+        .ca_of = ca_of,
         .bundle_option = "peer-ca-file",
         .cert_file = with_cert ? c->proxy_client_cert_file : NULL,
         .key_file = with_cert ? c->proxy_client_key_file : NULL,
@@ -193,7 +195,6 @@ static bool load_texts(const struct config *c, struct trust *out, struct buf *er
 
 bool trust_load(const struct config *c, struct trust *out, struct buf *errors)
 {
-    const char *local_name = c->apiserver_tls_server_name;
     bool has_cert = or_null(c->proxy_client_cert_file) != NULL, ok = true;
     struct err err;
 
@@ -203,12 +204,12 @@ bool trust_load(const struct config *c, struct trust *out, struct buf *errors)
     /* What is wrong with one is wrong with both, and is said once. */
     if (out->serving != NULL)
         out->admin = keep(load_serving(c, false, &err), &err, errors, &ok);
-    out->local_no_cert = keep(load_client(c, c->apiserver_ca_file, local_name, false, &err), &err, errors, &ok);
+    out->local_no_cert = keep(load_local(c, false, NULL, &err), &err, errors, &ok);
     if (has_cert)
-        out->local_cert = keep(load_client(c, c->apiserver_ca_file, local_name, true, &err), &err, errors, &ok);
+        out->local_cert = keep(load_local(c, true, NULL, &err), &err, errors, &ok);
     if (has_cert && or_null(c->peer_ca_file) != NULL) {
-        out->peer_cert = keep(load_peer(c, true, &err), &err, errors, &ok);
-        out->peer_no_cert = keep(load_peer(c, false, &err), &err, errors, &ok);
+        out->peer_cert = keep(load_peer(c, true, NULL, &err), &err, errors, &ok);
+        out->peer_no_cert = keep(load_peer(c, false, NULL, &err), &err, errors, &ok);
     }
     load_etcds(c, out, errors, &ok);
     ok = ok && load_texts(c, out, errors);
@@ -279,6 +280,32 @@ bool trust_keep_same(struct trust *t, const struct trust *old)
     keep_same_egress(&t->peer_egress, old->peer_egress, &changed);
     keep_same_egress(&t->etcd_egress, old->etcd_egress, &changed);
     return changed;
+}
+
+/* Takes `fresh` over; NULL: it could not be made. */
+static void hold(struct tls_ctx **ctx, struct tls_ctx *fresh, struct tls_ctx *old)
+{
+    tls_ctx_unref(*ctx);
+    *ctx = fresh != NULL ? fresh : old == NULL ? NULL : tls_ctx_ref(old);
+}
+
+void trust_hold_local(const struct config *c, struct trust *t, const struct trust *old)
+{
+    struct err err;
+
+    err_clear(&err);
+    hold(&t->local_no_cert, NULL, old->local_no_cert);
+    if (t->local_cert != NULL)
+        hold(&t->local_cert, load_local(c, true, old->local_no_cert, &err), old->local_cert);
+}
+
+void trust_hold_peers(const struct config *c, struct trust *t, const struct trust *old)
+{
+    struct err err;
+
+    err_clear(&err);
+    hold(&t->peer_no_cert, NULL, old->peer_no_cert);
+    hold(&t->peer_cert, load_peer(c, true, old->peer_no_cert, &err), old->peer_cert);
 }
 
 void trust_say_suites(const struct config *c)

@@ -30,6 +30,12 @@ void trust_name_options(const struct config *c, struct buf *errors);
 /* Puts what `old` has in the place of those that are the same, so that nobody has to connect anew. True if any
  * is not. */
 bool trust_keep_same(struct trust *t, const struct trust *old);
+/*
+ * The local server's, or peers', by the CAs of `old` in place of those of *t, but with the client certificate of now.
+ * What cannot be made is that of `old`.
+ */
+void trust_hold_local(const struct config *c, struct trust *t, const struct trust *old);
+void trust_hold_peers(const struct config *c, struct trust *t, const struct trust *old);
 void trust_free(struct trust *t);
 /* Warns of cipher suites that are configured and insecure (as kube-apiserver does) or not to be had. */
 void trust_say_suites(const struct config *c);

@@ -330,12 +330,28 @@ static bool offer_protocols(struct tls_ctx *c, const struct tls_client_opts *o)
     return SSL_CTX_set_alpn_protos(c->ssl_ctx, p->names, p->n) == 0;
 }
 
+/* Whom a client believes. NULL with a reason, or when out of memory. */
+static X509_STORE *load_server_cas(struct tls_ctx *c, const struct tls_client_opts *o, struct err *err)
+{
+    X509_STORE *store = o->ca_of != NULL ? SSL_CTX_get_cert_store(o->ca_of->ssl_ctx) : new_store();
+
+    if (o->ca_of != NULL) { /* all clients' digests are the same before the CAs */
+        c->digest = o->ca_of->cas;
+        (void)X509_STORE_up_ref(store);
+    } else if (store != NULL && !o->system_roots && !tls_bundle_load(store, NULL, o->ca_file, &c->digest, err)) {
+        X509_STORE_free(store);
+        return NULL;
+    }
+    c->cas = c->digest;
+    return store;
+}
+
 struct tls_ctx *tls_client_ctx_new(const struct tls_client_opts *o, struct err *err)
 {
     struct tls_ctx *c = ctx_new(false, 12, NULL, err);
-    X509_STORE *store = new_store();
+    X509_STORE *store = c == NULL ? NULL : load_server_cas(c, o, err);
 
-    if (c == NULL || store == NULL || (!o->system_roots && !tls_bundle_load(store, NULL, o->ca_file, &c->digest, err)))
+    if (store == NULL)
         goto fail;
     SSL_CTX_set_cert_store(c->ssl_ctx, store); /* takes the reference */
     store = NULL;

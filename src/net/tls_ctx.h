@@ -29,9 +29,10 @@ struct tls_server_opts {
 };
 
 struct tls_client_opts {
-    const char *ca_file;       /* required, unless: */
-    const char *bundle_option; /* which option ca_file comes from, for messages; static; NULL: none */
-    bool system_roots;         /* the system's roots instead (never for servers: an egress proxy's certificate) */
+    const char *ca_file;         /* required, unless: */
+    const struct tls_ctx *ca_of; /* the CAs of this one, a client's with a ca_file, instead of the file */
+    const char *bundle_option;   /* which option ca_file comes from, for messages; static; NULL: none */
+    bool system_roots;           /* the system's roots instead (never for servers: an egress proxy's certificate) */
     const char *cert_file, *key_file; /* both or none */
     const char *server_name;          /* SNI and name to verify */
     bool http2;                       /* offer h2, http/1.1; otherwise http/1.1 only */

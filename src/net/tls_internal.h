@@ -28,6 +28,7 @@ struct tls_ctx {
     struct tls_sni *sni;           /* server: NULL if there is only one certificate */
     bool http2, hop;
     struct tls_digest digest; /* of all that it was made of */
+    struct tls_digest cas;    /* of a client's: as it was after the CAs */
 };
 
 /* A connection's SSL, ready for the handshake but for its BIO. `name` (client; NULL: the context's) is SNI and what

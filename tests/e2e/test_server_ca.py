@@ -8,10 +8,12 @@ import shutil
 import fixture
 from fixture import check, equal, until
 
+MAPS = "/api/v1/namespaces/default/configmaps"
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 CHANGES = "mvproxy_certificate_files_changes_total"
 GOOD = "mvproxy_certificate_files_good"
-FILES = {"tls-cert-file": "serving.crt", "tls-private-key-file": "serving.key", "apiserver-ca-file": "apiserver-ca.crt", "peer-ca-file": "peer-ca.crt"}
+FILES = {"tls-cert-file": "serving.crt", "tls-private-key-file": "serving.key", "apiserver-ca-file": "apiserver-ca.crt", "peer-ca-file": "peer-ca.crt",
+         "proxy-client-cert-file": "proxy.crt", "proxy-client-key-file": "proxy.key"}
 
 
 def setup():
@@ -92,6 +94,18 @@ def held_back(world, way):
     serve(world, "node-c" if way == "local" else "node-a", "a")
     until(lambda: changes(world) > before, "the new serving certificate")
     equal(proxy.metric(GOOD), 0.0, GOOD)
+    # So is the pair that is shown to those same servers.
+    equal(world.ask("GET", MAPS).status, 200, "a user")
+    connections = {r["conn"] for r in world.sim.requests("a", MAPS)}
+    before, pair = changes(world), "proxy-" + way
+    world.certs.extra(pair, "front-proxy-client", ca="front-proxy-ca")
+    put(world, "proxy.key", pair, suffix="key")
+    put(world, "proxy.crt", pair)
+    until(lambda: changes(world) > before, "the new client certificate")
+    equal(proxy.metric(GOOD), 0.0, GOOD)
+    mark = world.sim.mark()
+    equal((world.ask("GET", MAPS).status, world.ask("GET", target).status), (200, 200), "with the new pair")
+    check(not connections & {r["conn"] for r in world.sim.requests("a", MAPS, mark)}, "a connection with the old pair was used")
     # A reload does not take it either.
     code, _, errors = fixture.ctl(world, "reload")
     equal(code, 1, "mvproxyctl reload")

@@ -297,10 +297,41 @@ static void suites(void)
     config_free(c);
 }
 
+/* Other CAs, which are not to count; and perhaps another pair, which is. */
+static void holds(bool other_pair)
+{
+    struct config *c = configured(
+        other_pair ? "tls-cert-file: server.crt\ntls-private-key-file: server.key\napiserver-ca-file: proxy-ca.crt\n"
+                     "bind-address: 10.0.0.9\nproxy-client-cert-file: server.crt\nproxy-client-key-file: server.key\n"
+                     "peer-ca-file: proxy-ca.crt\n"
+                   : "tls-cert-file: server.crt\ntls-private-key-file: server.key\napiserver-ca-file: proxy-ca.crt\n"
+                     "bind-address: 10.0.0.9\n" PROXY "peer-ca-file: proxy-ca.crt\n");
+    struct trust old, t;
+    struct buf errors;
+
+    load(BASE PROXY "peer-ca-file: ca.crt\n", &old);
+    buf_init(&errors, ROOM);
+    ok(trust_load(c, &t, &errors), "other CAs load");
+    ok(!tls_ctx_same(t.local_cert, old.local_cert) && !tls_ctx_same(t.peer_cert, old.peer_cert), "and are others");
+    trust_hold_local(c, &t, &old);
+    ok(t.local_no_cert == old.local_no_cert, "the local server's are those of before");
+    is_int(tls_ctx_same(t.local_cert, old.local_cert), !other_pair, "with the pair of now, %d", other_pair);
+    ok(!tls_ctx_same(t.peer_no_cert, old.peer_no_cert), "peers' are not");
+    trust_hold_peers(c, &t, &old);
+    ok(t.peer_no_cert == old.peer_no_cert, "but when they are to be");
+    is_int(tls_ctx_same(t.peer_cert, old.peer_cert), !other_pair, "with the pair of now, %d", other_pair);
+    trust_free(&t);
+    trust_free(&old);
+    buf_free(&errors);
+    config_free(c);
+}
+
 int main(void)
 {
     make_files();
     loads();
+    holds(false);
+    holds(true);
     refuses();
     names_options();
     keeps();
