@@ -7,6 +7,7 @@ Each test begins where the one before it ended.
 from harness import waiting
 from harness.guide import Guide
 from harness.kubeadm import AUDIT
+from harness.refusals import Refusals
 from harness.runner import limit
 
 GUIDE = Guide("kubeadm.md")
@@ -37,6 +38,15 @@ def _in_place(one):
     GUIDE.take(one, "verify")
 
 
+def _over_and_back(one, kind):
+    """Bypassed and undone; prints for how long nobody could connect, the numbers that the guide has."""
+    for command, owner in (("mvproxy-bypass", "kube-apiserver"), ("mvproxy-bypass --undo", "mvproxy")):
+        with Refusals(one.address, 6443) as connections:
+            said = one.run(command)
+        print("# %s, %s: %s; %s" % (command, kind, connections, said.strip().splitlines()[-1]))
+        assert owner in one.run("ss -Hltnp 'sport = :6443'")
+
+
 @limit(600)
 def test_before(cluster):
     """kubeadm, preflight included, makes a node whose control plane the kubelet runs from images"""
@@ -61,7 +71,7 @@ def test_static_pod(cluster):
     assert GUIDE.take(one, "runtime-verify").startswith("Ready")
     assert one.run("stat -c %%u /proc/%s" % _pid(one, "mvproxy")).strip() == "65532"
     assert "mvproxy" in one.run("ss -Hltnp 'sport = :6443' | grep -F %s:6443" % one.address)
-    one.run("mvproxy-bypass && ! ss -Hltnp 'sport = :6443' | grep mvproxy && mvproxy-bypass --undo")
+    _over_and_back(one, "static pod")
     # --undo has waited until mvproxy answered, and the kubelet is not waited for: it may tell of the pod minutes later.
     GUIDE.take(one, "leave-cluster", "leave-upload", "leave", "leave-verify")
     assert one.status("ss -Hltnp 'sport = :6443' | grep mvproxy") != 0
@@ -84,6 +94,8 @@ def test_without_patch(cluster):
                   "the kubelet to kill what it cannot reach", 300)
     one.run("systemctl start --no-block mvproxy")
     waiting.until(lambda: _pid(one, "kube-apiserver") != before, "another kube-apiserver", 120)
+    # It answers before it knows who may do what.
+    waiting.until(lambda: one.status("kubectl -n kube-system get configmap kubeadm-config") == 0, "it to know its users", 120)
 
 
 @limit(600)
@@ -102,3 +114,14 @@ def test_patch(cluster):
     assert _pid(one, "kube-apiserver") == before
     one.run("systemctl start mvproxy")
     _in_place(one)
+
+
+@limit(900)
+def test_bypass(cluster):
+    """the service is bypassed and comes back, and is bypassed for good"""
+    one = cluster.machines[0]
+    for _ in range(2):
+        _over_and_back(one, "service")
+        _in_place(one)
+    one.run("mvproxy-bypass")
+    assert "mvproxy" not in one.run("ss -Hltnp 'sport = :6443'")
