@@ -77,6 +77,11 @@ static void judge_answer(struct scene *s, const struct served_peer *p, const str
                        "requestheader-allowed-names",
                        "peer %s at %s does not believe this front proxy: it answers %u", p->host,
                        origin_address(p->origin), a->status);
+    else if (a->status == 502 || a->status == 503 || a->status == 504)
+        findings_wrong(s->f, "peer-reachable",
+                       "see to the kube-apiserver on that node; mvproxyctl status there says what is the matter",
+                       "peer %s at %s answers %u: what serves there does not reach its kube-apiserver", p->host,
+                       origin_address(p->origin), a->status);
     else
         findings_wrong(s->f, "peer-reachable", trust, "peer %s at %s: it answers %u when asked for its version",
                        p->host, origin_address(p->origin), a->status);

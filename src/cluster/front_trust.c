@@ -16,7 +16,7 @@
 #include "cluster/backoff.h"
 #include "net/loop.h"
 
-enum { CALL_MS = 10000, JITTER_PERCENT = 10, RETRY_FIRST_MS = 500 };
+enum { MAP_BYTES = 2 * LIMIT_JSON_SMALL_BYTES, CALL_MS = 10000, JITTER_PERCENT = 10, RETRY_FIRST_MS = 500 };
 
 struct front_trust {
     struct front_trust_opts o;
@@ -26,6 +26,7 @@ struct front_trust {
     struct fetch *call;
     struct loop_timer *timer;
     struct backoff backoff;
+    struct buf last;                         /* what they said when it could be read; empty: it never could */
     enum request_header_verdict verdict;     /* the last that there was */
     struct err why;                          /* of DIFFERS */
     unsigned char digest[HASH_SHA256_BYTES]; /* of ours */
@@ -81,11 +82,27 @@ static void judge(struct front_trust *t, struct slice configmap)
     }
 }
 
+/*
+ * Headers that servers do not know cost us our own groups, and with them the right to read this: what was read before
+ * is compared.
+ */
+static void judge_refused(struct front_trust *t, unsigned status)
+{
+    char text[32];
+
+    if (status == 404)
+        buf_reset(&t->last);
+    (void)snprintf(text, sizeof(text), "answered %u", status);
+    if (buf_len(&t->last) > 0)
+        judge(t, buf_slice(&t->last));
+    else
+        unknown(t, text);
+}
+
 static void on_answer(void *arg, const struct fetch_result *r)
 {
     struct front_trust *t = arg;
     unsigned status = r->ok ? r->head->status : 0;
-    char text[32];
 
     t->call = NULL;
     if (status != 200 && status != 401 && status != 403 && status != 404) {
@@ -94,11 +111,13 @@ static void on_answer(void *arg, const struct fetch_result *r)
         return;
     }
     backoff_reset(&t->backoff);
-    (void)snprintf(text, sizeof(text), "answered %u", status);
-    if (status == 200)
+    if (status == 200) {
+        buf_reset(&t->last);
+        (void)buf_append(&t->last, r->body); /* without memory: as if it had never been read */
         judge(t, r->body);
-    else
-        unknown(t, text);
+    } else {
+        judge_refused(t, status);
+    }
     metric_set(t->o.differs, t->verdict == REQUEST_HEADER_DIFFERS ? 1 : 0);
     loop_timer_set(t->timer, jitter_ms(FRONT_TRUST_INTERVAL_MS, JITTER_PERCENT));
 }
@@ -109,7 +128,7 @@ static void ask(void *arg)
     const struct api_request g = {
         .target = SLICE_LIT(REQUEST_HEADER_PATH),
         .accept = SLICE_LIT("application/json"),
-        .ceiling = 2 * LIMIT_JSON_SMALL_BYTES,
+        .ceiling = MAP_BYTES,
         .timeout_ms = CALL_MS,
     };
 
@@ -177,6 +196,8 @@ void front_trust_configure(struct front_trust *t, const struct request_header *o
         t->headers = *ours->headers;
         t->ours.headers = &t->headers;
     }
+    if (moved)
+        buf_reset(&t->last);
     /* Where words differ, a reload may be to say that they were put right over there. */
     if (same && t->verdict != REQUEST_HEADER_DIFFERS)
         return;
@@ -203,6 +224,7 @@ struct front_trust *front_trust_new(const struct front_trust_opts *o)
 
     t->o = *o;
     t->loop = api_loop(o->api);
+    buf_init(&t->last, MAP_BYTES);
     backoff_init(&t->backoff, RETRY_FIRST_MS, FRONT_TRUST_INTERVAL_MS);
     t->timer = loop_timer_new(t->loop, ask, t);
     if (t->timer == NULL)
@@ -216,5 +238,6 @@ void front_trust_free(struct front_trust *t)
         return;
     stop(t);
     loop_timer_free(t->timer);
+    buf_free(&t->last);
     mem_free(t);
 }

@@ -305,7 +305,7 @@ static void print_verdict(struct json_object *result)
         const char *action, *answered, *unanswered;
     } verdicts[] = {
         {"local", "Goes to the local server", LOCAL_SILENT},
-        {"peer", "Goes to a peer", "Goes to a peer, and none of them answers: 503"},
+        {"peer", "Goes to a peer", "Goes to a peer, and none of them answers: 503, or none while they hang"},
         {"discovery", "Is answered with merged discovery, or by a server",
          "No server answers who could say who may read it: 503"},
         {"heal by a peer", "Goes to a peer in place of the local server, and is completed with what others have",

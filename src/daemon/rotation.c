@@ -15,9 +15,11 @@ enum { ROTATION_ERRORS_CEILING = 64 << 10 };
 /* A file that stays broken is said once. */
 static void say_failure(struct app *a, const struct buf *errors)
 {
-    struct slice text = slice_trim(buf_slice(errors)), line;
+    struct slice text = buf_slice(errors), line;
     char short_text[sizeof(a->files_refused)];
 
+    while (text.n > 0 && text.p[text.n - 1] == '\n')
+        text.n--;
     (void)snprintf(short_text, sizeof(short_text), "%.*s", (int)text.n, text.p);
     if (strcmp(short_text, a->files_refused) == 0)
         return;

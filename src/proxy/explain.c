@@ -158,6 +158,18 @@ static bool is_local_silent(const struct explain_query *q, const struct served *
     return q->look != NULL && q->look(q->arg, served_local_id(s), &how) && !how.answers;
 }
 
+/*
+ * A server that is known to hang, or to be gone, is still tried by the first requests; those that may be sent again end
+ * at a peer all the same.
+ */
+static enum readiness_state local_state(const struct proxy *p, const struct explain_query *q, const struct served *s,
+                                        bool repeatable)
+{
+    enum readiness_state state = cluster_local_state(p->cluster);
+
+    return state == READINESS_READY && repeatable && is_local_silent(q, s) ? READINESS_UNREACHABLE : state;
+}
+
 static const char *why_withheld(const struct proxy *p, const struct route_query *rq, const struct route *r, bool away)
 {
     char why[128];
@@ -245,7 +257,7 @@ static void put_answer(struct proxy *p, const struct explain_query *q, const str
         .rerouted = q->rerouted,
         .newest = p->config->newest,
         .failover = cluster_fails_over(p->cluster),
-        .local_state = cluster_local_state(p->cluster),
+        .local_state = local_state(p, q, s, method == HTTP_GET || method == HTTP_HEAD),
         .served = s,
         .healthy = is_healthy,
         .dice = 1,

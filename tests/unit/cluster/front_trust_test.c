@@ -132,6 +132,29 @@ static void foreign_clients(void)
     world_end(&w);
 }
 
+/* Who sends words that no server knows loses his own groups with them, and may not read any more what differs. */
+static void locked_out(void)
+{
+    static const struct slice login[] = {SLICE_LIT("X-Login")};
+    struct user_headers headers = *user_headers_default();
+    struct world w;
+
+    begin(&w, MAP("X-Remote-User"));
+    sim_run_ms(w.loop, 1000);
+    ok(trusted(&w), "the same words");
+    headers.username = login;
+    headers.n_username = 1;
+    w.opts.front.headers = &headers;
+    kube_forbid(w.local, REQUEST_HEADER_PATH, 403);
+    cluster_update(w.cluster, &w.opts);
+    sim_run_ms(w.loop, 1000);
+    ok(!trusted(&w), "compared with what they said before");
+    kube_forbid(w.local, REQUEST_HEADER_PATH, 404);
+    sim_run_ms(w.loop, 70000);
+    ok(trusted(&w), "it is not there any more: nothing to compare with");
+    world_end(&w);
+}
+
 static void not_told(void)
 {
     static const unsigned statuses[] = {401, 403, 404};
@@ -158,6 +181,7 @@ int main(void)
     not_needed();
     put_right_there();
     foreign_clients();
+    locked_out();
     not_told();
     return tap_end();
 }
