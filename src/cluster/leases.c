@@ -97,13 +97,12 @@ static bool newer(const struct leases *l, const struct lease *lease, struct slic
 static void take(struct leases *l, struct lease *lease, struct slice id)
 {
     enum peer_lease which = lease_is_126(lease) ? PEER_LEASE_126 : PEER_LEASE;
-    enum peers_other other =
-        counts(l, lease, id) ? PEERS_OTHER_REPLACES : peers_saw_other(l->peers, id, lease->renew_us);
+    enum peers_other other = counts(l, lease, id) ? PEERS_OTHER_REPLACES : peers_saw_other(l->peers, id, lease, which);
 
     if (other == PEERS_OTHER_REPLACES) {
         lease->name = id;
         peers_lease(l->peers, lease);
-    } else if (other == PEERS_OTHER_RENEWED || newer(l, lease, id)) {
+    } else if (other == PEERS_OTHER_WRITTEN || newer(l, lease, id)) {
         peers_lend_address(l->peers, id, lease->advertise);
     }
     peers_tag(l->peers, id, which, lease->discovery);

@@ -38,6 +38,7 @@ struct peer {
     uint64_t duration_ms;        /* 0: no Lease */
     int64_t other_us;            /* the renewal that was seen last in its other Lease; 0: none */
     uint64_t other_ms;           /* since when that one is seen to be renewed and this one is not; 0: it is not */
+    bool lent;                   /* its annotation's address is that one's */
     struct {
         char *host; /* NULL: this source says nothing */
         unsigned port;

@@ -488,7 +488,7 @@ static unsigned renewed(struct peers *p, struct peer *peer, const struct lease *
 void peers_lease(struct peers *p, const struct lease *l)
 {
     struct peer *peer = peers_find(p, l->name);
-    unsigned what;
+    unsigned what, change;
 
     if (slice_eq(l->name, slice_str(p->own_id)))
         return;
@@ -497,10 +497,15 @@ void peers_lease(struct peers *p, const struct lease *l)
         return;
     }
     what = set_hostname(p, peer, l->hostname_label);
-    what |= renewed(p, peer, l);
-    if (peer_set_annotation(peer, l->advertise, p->o.reach.changes) &&
-        peer_settle_origin(peer, &p->o.reach, peer->source == PEER_FROM_ANNOTATION))
-        what |= PEER_CHANGED_ORIGIN;
+    change = renewed(p, peer, l);
+    what |= change;
+    /* One that is listed again says no less than before. */
+    if (change != 0 || l->advertise.n > 0 || !peer->lent) {
+        peer->lent = false;
+        if (peer_set_annotation(peer, l->advertise, p->o.reach.changes) &&
+            peer_settle_origin(peer, &p->o.reach, peer->source == PEER_FROM_ANNOTATION))
+            what |= PEER_CHANGED_ORIGIN;
+    }
     report(p, peer, what);
 }
 
@@ -512,20 +517,20 @@ void peers_tag(struct peers *p, struct slice id, enum peer_lease which, struct s
         report(p, peer, peer_set_tag(peer, which, tag));
 }
 
-enum peers_other peers_saw_other(struct peers *p, struct slice id, int64_t renew_us)
+enum peers_other peers_saw_other(struct peers *p, struct slice id, const struct lease *l, enum peer_lease which)
 {
     struct peer *peer = peers_find(p, id);
-    bool moved = peer != NULL && peer->other_us != 0 && renew_us != peer->other_us;
+    bool seen = peer != NULL && peer->other_us != 0, moved = seen && l->renew_us != peer->other_us;
 
     if (peer != NULL)
-        peer->other_us = renew_us;
+        peer->other_us = l->renew_us;
     if (!moved)
-        return PEERS_OTHER_LEFT;
+        return seen && !slice_eq(l->discovery, slice_str(peer->tags[which])) ? PEERS_OTHER_WRITTEN : PEERS_OTHER_LEFT;
     if (peer->other_ms == 0) {
         peer->other_ms = loop_now_ms(p->o.loop);
         report(p, peer, PEER_CHANGED_RHYTHM);
     }
-    return loop_now_ms(p->o.loop) - peer->seen_ms >= PEERS_REPLACED_MS ? PEERS_OTHER_REPLACES : PEERS_OTHER_RENEWED;
+    return loop_now_ms(p->o.loop) - peer->seen_ms >= PEERS_REPLACED_MS ? PEERS_OTHER_REPLACES : PEERS_OTHER_WRITTEN;
 }
 
 void peers_lend_address(struct peers *p, struct slice id, struct slice address)
@@ -534,6 +539,7 @@ void peers_lend_address(struct peers *p, struct slice id, struct slice address)
 
     if (peer == NULL || peer->address[PEER_FROM_ANNOTATION].host != NULL)
         return;
+    peer->lent = true;
     if (peer_set_annotation(peer, address, p->o.reach.changes) && peer_settle_origin(peer, &p->o.reach, false))
         report(p, peer, PEER_CHANGED_ORIGIN);
 }

@@ -54,13 +54,14 @@ void peers_lease(struct peers *p, const struct lease *l);
  * that was taken back to 1.26 has left its later one behind, and it takes a while until that is known to be dead. */
 void peers_tag(struct peers *p, struct slice id, enum peer_lease which, struct slice tag);
 /*
- * Another Lease of this peer than the one that it is known by was seen, renewed at `renew_us` by its clock. Whether
- * that one is renewed as far as we see; and whether the one that it is known by is not, by our clock: the clock of its
- * host may have been set back, or that of the server before was ahead.
+ * Another Lease of this peer than the one that it is known by was seen. Whether somebody writes it as far as we see:
+ * its server, which renews it, or the mvproxy before that, which says what it serves; and whether it is renewed and the
+ * one that the peer is known by is not, by our clock: the clock of its host may have been set back, or that of the
+ * server before was ahead.
  */
 enum { PEERS_REPLACED_MS = 25000 };
-enum peers_other { PEERS_OTHER_LEFT, PEERS_OTHER_RENEWED, PEERS_OTHER_REPLACES };
-enum peers_other peers_saw_other(struct peers *p, struct slice id, int64_t renew_us);
+enum peers_other { PEERS_OTHER_LEFT, PEERS_OTHER_WRITTEN, PEERS_OTHER_REPLACES };
+enum peers_other peers_saw_other(struct peers *p, struct slice id, const struct lease *l, enum peer_lease which);
 /* The address in such a Lease, for a peer whose own Lease says none: its mvproxy may not have been there since. */
 void peers_lend_address(struct peers *p, struct slice id, struct slice address);
 /* `unseen`: it was gone when the Leases were listed. Who came and left since the last look is not known. */

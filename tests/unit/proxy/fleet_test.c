@@ -610,6 +610,8 @@ static void was_found(void)
         {4202314, 19, "what was read of 1.26 was not known any more when its Lease began to count"},
         {4209004, 19, "nor where we had come while 1.26 was there"},
         {4207091, 19, "what an mvproxy said for a server that was away amid a walk was believed of its group/versions"},
+        {5140752, 19, "an address in the Lease of 1.26 was forgotten when the other one was listed again"},
+        {5158848, 19, "what an mvproxy wrote into the Lease of its server did not say that it was in use"},
     };
 
     for (size_t i = 0; i < ROWS(found); i++)
