@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * May a request be sent again, and where? One pure function for the whole program, tested as a table
- * (docs/internals/retry.md): back.c asks it whether to repeat at the same origin, the proxy whether to try another.
+ * (docs/internals/retry.md): request.c asks it whether to repeat at the same origin, the proxy whether to try another.
  *
  * The rule (RFC 9110 9.2.2; Go's http.Transport is stricter by one case): what a server may have read is repeated only
  * if its method is safe and it is no upgrade (exec over WebSocket is a GET), what none can have read always, and
