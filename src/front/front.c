@@ -35,14 +35,8 @@ struct front {
     struct listeners *listeners;  /* NULL before front_listen() and once draining */
     struct cidr_set balancers;    /* proxy-protocol-from */
     struct proxy_accept *proxied; /* what came from there and has not said for whom */
-    struct tls_ctx *tls;
-    uint64_t trust;      /* how many contexts there were */
-    struct list conns;   /* being served */
-    struct list leaving; /* their descriptors are still open: tunnels of the proxy now, or last bytes under way */
-    struct memory *memory;
     size_t max_connections, max_per_client, max_fresh;
     uint64_t handshake_timeout_ms;
-    uint64_t next_id;
     unsigned port;
     bool paused; /* the listener: max_connections, or held */
     bool held;
@@ -55,7 +49,12 @@ struct front {
     struct loop_timer *drain_look;
 };
 
-/* ---- life of one connection ---- */
+static struct front *front_of(struct front_host *h)
+{
+    return list_entry(h, struct front, host);
+}
+
+/* ---- rare lines ---- */
 
 /* How often it has happened since the last line, if another one is due; else 0. */
 static unsigned line_due(struct front *f, struct rare_line *l)
@@ -92,6 +91,8 @@ static void tell_untold(void *arg)
     }
 }
 
+/* ---- how many there are ---- */
+
 static void say_full(struct front *f)
 {
     unsigned times = line_due(f, &f->full);
@@ -105,7 +106,7 @@ static void say_full(struct front *f)
 /* Leaves new connections in the kernel's queue while there are as many as may be. */
 static void regulate(struct front *f)
 {
-    bool full = f->max_connections != 0 && f->conns.count + f->leaving.count >= f->max_connections;
+    bool full = f->max_connections != 0 && f->host.conns.count + f->host.leaving.count >= f->max_connections;
 
     if (f->listeners == NULL || (full || f->held) == f->paused)
         return;
@@ -123,100 +124,22 @@ static void call_drained(void *arg)
 {
     struct front *f = arg;
 
-    if (f->on_drained != NULL && f->conns.count == 0)
+    if (f->on_drained != NULL && f->host.conns.count == 0)
         f->on_drained(f->drained_arg);
 }
 
-static void check_drained(struct front *f)
+static void check_drained(struct front_host *h)
 {
-    if (f->host.draining && f->conns.count == 0)
-        lifetime_queue(&f->drained);
+    if (h->draining && h->conns.count == 0)
+        lifetime_queue(&front_of(h)->drained);
 }
 
-/* Whatever was charged to it was queued to be freed before it. */
-static void free_conn(void *arg)
+static void on_closed(struct front_host *h)
 {
-    struct front_conn *fc = arg;
-
-    memory_leave(&fc->memory);
-    clients_gone(fc->host->clients, &fc->client);
-    mem_free(fc);
+    regulate(front_of(h));
 }
 
-/* The limits are about descriptors: a tunnel counts until its end, whoever owns it. */
-static void on_descriptor_closed(void *arg)
-{
-    struct front_conn *fc = arg;
-    struct front *f = fc->front;
-
-    memory_dismiss(&fc->memory);
-    clients_leave(f->host.clients, &fc->client);
-    list_remove(&f->leaving, &fc->node);
-    lifetime_retire(&fc->life, free_conn, fc);
-    regulate(f);
-}
-
-static void no_longer_fresh(struct front_conn *fc)
-{
-    struct front *f = fc->front;
-
-    clients_asked(f->host.clients, &fc->client);
-    front_stats_fresh(f->host.stats, clients_fresh(f->host.clients));
-}
-
-/*
- * As kube-apiserver, which verifies a client's certificate for each request: one that has lost its CA must not live on
- * in a connection that nobody ends. Not at once for all, who may be thousands.
- */
-static void heed_trust(struct front_conn *fc)
-{
-    struct front *f = fc->front;
-
-    if (fc->trust == f->trust || f->tls == NULL)
-        return;
-    fc->trust = f->trust;
-    stream_judge_again(fc->stream, f->tls);
-}
-
-uint64_t front_conn_count_request(struct front_conn *fc)
-{
-    heed_trust(fc);
-    if (++fc->requests == 1)
-        no_longer_fresh(fc);
-    return fc->requests;
-}
-
-static void take_off(struct front_conn *fc, enum front_close reason)
-{
-    struct front *f = fc->front;
-
-    list_remove(&f->conns, &fc->node);
-    list_push_back(&f->leaving, &fc->node);
-    fc->upgraded = reason == FRONT_CLOSE_UPGRADED;
-    if (!fc->upgraded)
-        memory_dismiss(&fc->memory);
-    front_stats_closed(f->host.stats, reason);
-    no_longer_fresh(fc);
-    check_drained(f);
-}
-
-void front_conn_close(struct front_conn *fc, enum front_close reason, enum stream_close_how how)
-{
-    const char *failure = stream_failure(fc->stream);
-
-    log_v(4, "Connection closed", LU("connection", fc->id), LT("client", stream_remote_text(fc->stream)),
-          LT("reason", front_close_name(reason)), LT("failure", failure == NULL ? "" : failure),
-          LU("requests", fc->requests), LU("received", stream_bytes_in(fc->stream)),
-          LU("sent", stream_bytes_out(fc->stream)));
-    take_off(fc, reason);
-    stream_close(fc->stream, how);
-}
-
-void front_conn_give_away(struct front_conn *fc)
-{
-    log_v(4, "Connection upgraded", LU("connection", fc->id), LT("client", stream_remote_text(fc->stream)));
-    take_off(fc, FRONT_CLOSE_UPGRADED);
-}
+/* ---- who comes ---- */
 
 /* Of its heads another mvproxy bounds what clients send, and adds who they are. */
 static bool is_mvproxy(const struct stream *s)
@@ -248,14 +171,6 @@ static void on_handshake(struct stream *s, enum stream_event ev, void *arg)
         front_conn_close(fc, FRONT_CLOSE_HANDSHAKE, STREAM_CLOSE_NOW);
 }
 
-static void shut(struct front_conn *fc, const char *why, enum front_close reason)
-{
-    if (fc->ops != NULL)
-        fc->ops->shut(fc->protocol, why, reason);
-    else
-        front_conn_close(fc, reason, STREAM_CLOSE_NOW);
-}
-
 static size_t fresh_budget(const struct front *f)
 {
     size_t half = f->max_connections / 2 > FRESH_ALWAYS ? f->max_connections / 2 : FRESH_ALWAYS;
@@ -269,15 +184,19 @@ static void make_room(struct front *f, struct front_conn *newcomer)
     struct client_member *m = clients_surplus(f->host.clients, &newcomer->client, fresh_budget(f));
 
     if (m != NULL)
-        shut(list_entry(m, struct front_conn, client), "too many silent connections", FRONT_CLOSE_CROWDED_OUT);
+        front_conn_shut(list_entry(m, struct front_conn, client), "too many silent connections",
+                        FRONT_CLOSE_CROWDED_OUT);
     front_stats_fresh(f->host.stats, clients_fresh(f->host.clients));
 }
 
 static void enter(struct front *f, int fd, const struct sockaddr *client)
 {
     struct front_conn *fc = mem_zalloc(sizeof(*fc));
-    struct stream_opts o = {
-        .fn = on_handshake, .arg = fc, .tls = f->tls, .client = client, .open_timeout_ms = f->handshake_timeout_ms};
+    struct stream_opts o = {.fn = on_handshake,
+                            .arg = fc,
+                            .tls = f->host.tls,
+                            .client = client,
+                            .open_timeout_ms = f->handshake_timeout_ms};
     struct stream *s = stream_accept(f->host.loop, fd, &o);
     enum clients_verdict verdict;
 
@@ -288,8 +207,6 @@ static void enter(struct front *f, int fd, const struct sockaddr *client)
         mem_free(fc);
         return;
     }
-    fc->front = f;
-    lifetime_init(&fc->life, f->host.loop, "client's connection");
     verdict = clients_enter(f->host.clients, &fc->client, slice_str(stream_remote_ip(s)), f->max_per_client);
     if (verdict != CLIENTS_WELCOME) {
         log_v(3, "Connection refused", LT("client", stream_remote_text(s)),
@@ -300,16 +217,8 @@ static void enter(struct front *f, int fd, const struct sockaddr *client)
         mem_free(fc);
         return;
     }
-    fc->host = &f->host;
-    fc->stream = s;
     fc->limits = f->limits;
-    fc->trust = f->trust;
-    fc->id = ++f->next_id;
-    fc->accepted_us = clock_us();
-    memory_enter(f->memory, &fc->memory, clients_quota(&fc->client));
-    stream_charge(s, &fc->memory.held);
-    stream_on_closed(s, on_descriptor_closed, fc);
-    list_push_back(&f->conns, &fc->node);
+    front_conn_enter(fc, &f->host, s);
     make_room(f, fc);
     regulate(f);
 }
@@ -381,7 +290,8 @@ static size_t addresses(void *arg)
 
 static void say_greedy(struct front_conn *fc)
 {
-    unsigned times = line_due(fc->front, &fc->front->greedy);
+    struct front *f = front_of(fc->host);
+    unsigned times = line_due(f, &f->greedy);
 
     if (times > 0)
         log_warning("Client memory is short, a connection ends", LT("client", stream_remote_text(fc->stream)),
@@ -396,7 +306,7 @@ static void end_greedy(struct memory_holder *h)
 
     say_greedy(fc);
     if (!fc->upgraded) {
-        shut(fc, why, FRONT_CLOSE_MEMORY);
+        front_conn_shut(fc, why, FRONT_CLOSE_MEMORY);
         return;
     }
     log_v(3, "Tunnel ended", LU("connection", fc->id), LT("client", stream_remote_text(fc->stream)), LT("reason", why));
@@ -404,14 +314,9 @@ static void end_greedy(struct memory_holder *h)
     stream_break(fc->stream, why);
 }
 
-bool front_conn_must_wait(const struct front_conn *fc)
-{
-    return memory_refuses(&fc->memory);
-}
-
 size_t front_memory(const struct front *f)
 {
-    return memory_all(f->memory)->held;
+    return memory_all(f->host.memory)->held;
 }
 
 static void on_starved(void *arg)
@@ -430,14 +335,14 @@ static void end_those_not_busy(void *arg)
     struct front *f = arg;
     struct list_node *n, *next;
 
-    for (n = list_first(&f->conns); n != NULL; n = next) {
+    for (n = list_first(&f->host.conns); n != NULL; n = next) {
         struct front_conn *fc = list_entry(n, struct front_conn, node);
 
-        next = list_next(&f->conns, n);
+        next = list_next(&f->host.conns, n);
         if (fc->ops == NULL || !fc->ops->busy(fc->protocol))
-            shut(fc, "draining", FRONT_CLOSE_DRAIN);
+            front_conn_shut(fc, "draining", FRONT_CLOSE_DRAIN);
     }
-    if (f->conns.count > 0)
+    if (f->host.conns.count > 0)
         loop_timer_set(f->drain_look, DRAIN_LOOK_MS);
 }
 
@@ -450,10 +355,10 @@ static uint64_t or_default(uint64_t ms, uint64_t fallback)
 
 static void apply(struct front *f, const struct front_opts *o)
 {
-    struct tls_ctx *old = f->tls;
+    struct tls_ctx *old = f->host.tls;
 
-    f->trust += o->tls != old;
-    f->tls = o->tls != NULL ? tls_ctx_ref(o->tls) : NULL;
+    f->host.trust += o->tls != old;
+    f->host.tls = o->tls != NULL ? tls_ctx_ref(o->tls) : NULL;
     if (old != NULL)
         tls_ctx_unref(old);
     if (!cidr_set_assign(&f->balancers, o->proxy_protocol_from))
@@ -461,7 +366,7 @@ static void apply(struct front *f, const struct front_opts *o)
     f->max_connections = o->max_connections;
     f->max_per_client = o->max_connections_per_client;
     f->max_fresh = o->max_fresh_connections;
-    memory_set_limit(f->memory, o->max_memory);
+    memory_set_limit(f->host.memory, o->max_memory);
     front_stats_memory_limit(f->host.stats, o->max_memory);
     f->handshake_timeout_ms = or_default(o->handshake_timeout_ms, TIMEOUT_HANDSHAKE_MS);
     f->limits = (struct front_limits){
@@ -492,24 +397,27 @@ struct front *front_new(struct loop *l, struct metrics *m, const struct front_op
     f->host.stats = front_stats_new(m);
     buf_init(&f->host.scratch, SCRATCH_BYTES);
     f->host.arenas.ceiling = LIMIT_EXCHANGE_ARENA;
-    list_init(&f->conns);
-    list_init(&f->leaving);
+    list_init(&f->host.conns);
+    list_init(&f->host.leaving);
+    f->host.on_left = check_drained;
+    f->host.on_closed = on_closed;
     f->proxied = proxy_accept_new(l, on_proxied, on_bad_proxy_header, f);
-    f->memory = memory_new(
+    f->host.memory = memory_new(
         l, &(struct memory_opts){
                .moved = moved_by, .idle = between_requests, .end = end_greedy, .addresses = addresses, .arg = f});
     lifetime_init(&f->life, l, "front");
     lifetime_work_init(&f->life, &f->drained, LOOP_DEFERRED, call_drained, f);
     f->drain_look = lifetime_timer(&f->life, end_those_not_busy, f);
     f->untold = lifetime_timer(&f->life, tell_untold, f);
-    f->host.clients =
-        f->memory == NULL || f->drain_look == NULL || f->untold == NULL ? NULL : clients_new(memory_all(f->memory));
+    f->host.clients = f->host.memory == NULL || f->drain_look == NULL || f->untold == NULL
+                          ? NULL
+                          : clients_new(memory_all(f->host.memory));
     if (f->host.clients == NULL) {
         err_set(err, "out of memory");
         front_free(f);
         return NULL;
     }
-    front_stats_watch_memory(f->host.stats, m, &memory_all(f->memory)->held);
+    front_stats_watch_memory(f->host.stats, m, &memory_all(f->host.memory)->held);
     apply(f, o);
     f->held = o->hold;
     if (o->listen_later || front_listen(f, &o->listen, err))
@@ -549,7 +457,7 @@ unsigned front_port(const struct front *f)
 
 size_t front_connections(const struct front *f)
 {
-    return f->conns.count;
+    return f->host.conns.count;
 }
 
 size_t front_exchanges(const struct front *f)
@@ -559,7 +467,7 @@ size_t front_exchanges(const struct front *f)
 
 size_t front_memory_limit(const struct front *f)
 {
-    return memory_all(f->memory)->most;
+    return memory_all(f->host.memory)->most;
 }
 
 static void stop_listening(struct front *f)
@@ -579,15 +487,15 @@ void front_drain(struct front *f, void (*on_drained)(void *arg), void *arg)
     f->host.draining = true;
     stop_listening(f);
     /* One connection ends at most itself. */
-    for (n = list_first(&f->conns); n != NULL; n = next) {
+    for (n = list_first(&f->host.conns); n != NULL; n = next) {
         struct front_conn *fc = list_entry(n, struct front_conn, node);
 
-        next = list_next(&f->conns, n);
+        next = list_next(&f->host.conns, n);
         if (fc->ops != NULL)
             fc->ops->drain(fc->protocol);
     }
     loop_timer_set(f->drain_look, DRAIN_ARRIVING_MS);
-    check_drained(f);
+    check_drained(&f->host);
 }
 
 /* After all that its connections have queued to be freed. */
@@ -596,7 +504,7 @@ static void release(void *arg)
     struct front *f = arg;
 
     clients_free(f->host.clients);
-    memory_free(f->memory);
+    memory_free(f->host.memory);
     front_stats_free(f->host.stats);
     buf_free(&f->host.scratch);
     arena_pool_free(&f->host.arenas);
@@ -611,22 +519,16 @@ void front_free(struct front *f)
     f->host.draining = true;
     stop_listening(f);
     f->on_drained = NULL;
-    while ((n = list_first(&f->conns)) != NULL) {
+    while ((n = list_first(&f->host.conns)) != NULL) {
         struct front_conn *fc = list_entry(n, struct front_conn, node);
 
-        shut(fc, "shutting down", FRONT_CLOSE_SHUTDOWN);
+        front_conn_shut(fc, "shutting down", FRONT_CLOSE_SHUTDOWN);
     }
     /* What is left belongs to others, or to the kernel: it may outlive us uncounted. */
-    while ((n = list_pop_front(&f->leaving)) != NULL) {
-        struct front_conn *fc = list_entry(n, struct front_conn, node);
-
-        memory_dismiss(&fc->memory);
-        stream_on_closed(fc->stream, NULL, NULL);
-        stream_charge(fc->stream, NULL);
-        lifetime_retire(&fc->life, free_conn, fc);
-    }
-    if (f->tls != NULL)
-        tls_ctx_unref(f->tls);
+    while ((n = list_first(&f->host.leaving)) != NULL)
+        front_conn_disown(list_entry(n, struct front_conn, node));
+    if (f->host.tls != NULL)
+        tls_ctx_unref(f->host.tls);
     cidr_set_free(&f->balancers);
     lifetime_retire(&f->life, release, f);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between the front and the protocol of one connection: what they share, and the ops a protocol implements
- * (h1_conn and h2_conn, chosen by ALPN in front.c).
+ * One accepted connection, whatever its protocol: what it is charged and counted for, and its end. Below it stand
+ * clients, memory and stats; on top of it the protocols (h1_conn and h2_conn, which implement its ops), and above all
+ * of them front.c, which accepts, and chooses the protocol by ALPN. What the front has to be told, it is told through
+ * front_host.
  */
 #ifndef MVPROXY_FRONT_FRONT_CONN_H
 #define MVPROXY_FRONT_FRONT_CONN_H
@@ -18,12 +20,22 @@
 
 struct exchange;
 struct h1_parser;
+struct tls_ctx;
 
-/* Lives in the front, shared by all its connections. */
+/* Lives in the front, which makes it, shared by all its connections. */
 struct front_host {
     struct loop *loop;
     struct front_stats *stats;
     struct clients *clients;
+    struct memory *memory;
+    struct list conns;   /* being served */
+    struct list leaving; /* their descriptors are still open: tunnels of the proxy now, or last bytes under way */
+    /* One has left `conns`; one has left `leaving`, its descriptor is closed. */
+    void (*on_left)(struct front_host *h);
+    void (*on_closed)(struct front_host *h);
+    struct tls_ctx *tls; /* of new connections; NULL: plain text */
+    uint64_t trust;      /* how many contexts there were */
+    uint64_t last_id;    /* of a connection */
     bool draining;
     void (*on_request)(struct exchange *x, void *arg);
     void *arg;
@@ -58,7 +70,6 @@ struct front_conn_ops {
 /* One accepted connection, on one of its front's lists until its descriptor is closed. */
 struct front_conn {
     struct list_node node;
-    struct front *front;
     struct front_host *host;
     struct stream *stream;
     const struct front_conn_ops *ops; /* NULL during the handshake */
@@ -67,12 +78,22 @@ struct front_conn {
     uint64_t id;
     uint64_t accepted_us;
     uint64_t requests;
-    uint64_t trust; /* front->trust when the client's certificate was judged */
+    uint64_t trust; /* host->trust when the client's certificate was judged */
     struct client_member client;
     struct memory_holder memory;
     struct lifetime life;
     bool upgraded; /* the stream is a tunnel's: of its end we hear by the descriptor only */
 };
+
+/*
+ * `fc`, zeroed but for limits and client, is served from now on, and belongs to itself: it is freed once its descriptor
+ * is closed.
+ */
+void front_conn_enter(struct front_conn *fc, struct front_host *h, struct stream *s);
+/* Ends it within this call, by its protocol if it has one. */
+void front_conn_shut(struct front_conn *fc, const char *why, enum front_close reason);
+/* The front ends; one that is leaving may outlive it, uncounted. */
+void front_conn_disown(struct front_conn *fc);
 
 /*
  * A request has begun; its number on this connection, from 1. Whose it is, the client's certificate says as it is to be
