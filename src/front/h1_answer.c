@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "front/h1_state.h"
-#include "front/refusal.h"
+#include "front/h1_answer.h"
 
 #include "base/clock.h"
-#include "base/limits.h"
 #include "base/log.h"
+#include "front/refusal.h"
 #include "http/hop.h"
 
 static struct h1_conn *conn_of(struct exchange *x)

@@ -2,148 +2,10 @@
 #include "front/h1_conn.h"
 
 #include "base/limits.h"
-#include "base/state.h"
-#include "front/h1_state.h"
+#include "front/h1_answer.h"
 #include "http/hop.h"
 
-/*
- * A connection that waits for a request is given this long when we drain, because one may be on its way. Its answer
- * says that it was the last; closed without a word, a client could not tell whether it was carried out.
- */
-enum { DRAIN_IDLE_MS = 1000 };
-
-/* ---- state and time ---- */
-
-static uint64_t timeout_of(const struct h1_conn *c, enum h1_state state)
-{
-    const struct front_limits *l = &c->fc->limits;
-    uint64_t ms;
-
-    switch (state) {
-    case H1_AWAITING:
-        ms = c->fc->requests > 0 ? l->idle_timeout_ms : l->header_timeout_ms;
-        return c->fc->host->draining && ms > DRAIN_IDLE_MS ? DRAIN_IDLE_MS : ms;
-    case H1_READING:
-        ms = l->header_timeout_ms;
-        return c->fc->host->draining && ms > DRAIN_IDLE_MS ? DRAIN_IDLE_MS : ms;
-    case H1_RECEIVING:
-    case H1_DISCARDING:
-        return l->body_timeout_ms;
-    case H1_LINGERING:
-        return l->linger_timeout_ms;
-    case H1_SERVING:
-    case H1_CLOSED:
-        break;
-    }
-    return 0;
-}
-
-static const char *const state_names[] = {
-    [H1_AWAITING] = "awaiting", [H1_READING] = "reading",       [H1_RECEIVING] = "receiving",
-    [H1_SERVING] = "serving",   [H1_DISCARDING] = "discarding", [H1_LINGERING] = "lingering",
-    [H1_CLOSED] = "closed",
-};
-static const uint32_t state_next[] = {
-    [H1_AWAITING] = STATE(H1_AWAITING) | STATE(H1_READING) | STATE(H1_RECEIVING) | STATE(H1_SERVING) |
-                    STATE(H1_LINGERING) | STATE(H1_CLOSED),
-    [H1_READING] = STATE(H1_RECEIVING) | STATE(H1_SERVING) | STATE(H1_LINGERING) | STATE(H1_CLOSED),
-    [H1_RECEIVING] = STATE(H1_SERVING) | STATE(H1_DISCARDING) | STATE(H1_LINGERING) | STATE(H1_CLOSED),
-    [H1_SERVING] = STATE(H1_AWAITING) | STATE(H1_LINGERING) | STATE(H1_CLOSED),
-    [H1_DISCARDING] = STATE(H1_AWAITING) | STATE(H1_LINGERING) | STATE(H1_CLOSED),
-    [H1_LINGERING] = STATE(H1_CLOSED),
-    [H1_CLOSED] = 0,
-};
-static const struct state_table states = STATE_TABLE("HTTP/1.1 connection", state_names, state_next);
-
-void h1_conn_move(struct h1_conn *c, enum h1_state to)
-{
-    /* From the connection to the end of its first head it is one and the same time that runs. */
-    bool keep_timer = c->state == H1_AWAITING && to == H1_READING && c->fc->requests == 0;
-    uint64_t ms = timeout_of(c, to);
-
-    state_move(&states, &c->state, to);
-    if (keep_timer)
-        return;
-    if (ms == 0)
-        loop_timer_cancel(c->timer);
-    else
-        loop_timer_set(c->timer, ms);
-    c->unsent_seen = stream_unsent(c->stream);
-    c->written_seen = stream_bytes_out(c->stream);
-    c->progress_ms = loop_now_ms(c->fc->host->loop);
-}
-
-/*
- * Has the client taken any of what we sent since the last look, or is there nothing to take? Looked at when a timer
- * fires, so that a slow reader is not cut off by a timeout meant for a silent one. More than fits into the queue can
- * only have been written because some of it had left.
- */
-static bool client_is_reading(struct h1_conn *c)
-{
-    size_t unsent = stream_unsent(c->stream);
-    uint64_t written = stream_bytes_out(c->stream), now = loop_now_ms(c->fc->host->loop);
-
-    if (unsent < c->unsent_seen || written > c->written_seen)
-        c->progress_ms = now;
-    c->unsent_seen = unsent;
-    c->written_seen = written;
-    return unsent > 0 && now - c->progress_ms < c->fc->limits.body_timeout_ms;
-}
-
-/* ---- the end ---- */
-
-static void free_conn(void *arg)
-{
-    struct h1_conn *c = arg;
-
-    h1_body_reset(&c->body);
-    h1_parser_free(c->parser);
-    exchange_forget_request(&c->x);
-    arena_free(c->arena);
-    mem_free(c);
-}
-
-static void ignore_event(struct stream *s, enum stream_event ev, void *arg)
-{
-    (void)s;
-    (void)ev;
-    (void)arg;
-}
-
-static void free_later(struct h1_conn *c)
-{
-    h1_conn_move(c, H1_CLOSED);
-    lifetime_retire(&c->life, free_conn, c);
-}
-
-void h1_conn_close(struct h1_conn *c, enum front_close reason, enum stream_close_how how)
-{
-    if (c->state == H1_CLOSED)
-        return;
-    free_later(c);
-    front_conn_close(c->fc, reason, how);
-}
-
-struct stream *h1_conn_give_away(struct h1_conn *c)
-{
-    struct stream *s = c->stream;
-
-    /* Nothing may reach us between here and the new owner's stream_set_owner(). */
-    stream_set_owner(s, ignore_event, NULL);
-    free_later(c);
-    front_conn_give_away(c->fc);
-    return s;
-}
-
-void h1_conn_linger(struct h1_conn *c, enum front_close reason)
-{
-    if (c->state == H1_CLOSED)
-        return;
-    c->close_reason = reason;
-    stream_finish_writing(c->stream);
-    h1_conn_move(c, H1_LINGERING);
-    h1_conn_wake(c);
-}
+/* ---- what goes wrong ---- */
 
 /* The client is gone, or what it sent makes it impossible to go on: the proxy is told first, while all facts still
  * live. */
@@ -165,55 +27,6 @@ static void refuse_body(struct h1_conn *c, unsigned status, const char *why, enu
         h1_conn_close(c, reason, STREAM_CLOSE_ABORT);
     else
         h1_answer_refuse(c, status, why, reason);
-}
-
-/* ---- between requests ---- */
-
-static void next_request(struct h1_conn *c)
-{
-    h1_body_reset(&c->body);
-    exchange_forget_request(&c->x);
-    arena_pool_give(&c->fc->host->arenas, c->arena);
-    c->arena = c->x.arena = NULL;
-    h1_conn_move(c, H1_AWAITING);
-    stream_begin_message(c->stream);
-    /* Never from here: the caller may be the proxy, in the middle of ending the exchange before. */
-    if (stream_input_len(c->stream) > 0)
-        h1_conn_wake(c);
-}
-
-static void request_read(struct h1_conn *c)
-{
-    if (c->close_after)
-        h1_conn_linger(c, c->close_reason);
-    else
-        next_request(c);
-}
-
-void h1_conn_answer_waits(struct h1_conn *c)
-{
-    if (c->state != H1_SERVING || loop_timer_pending(c->timer))
-        return;
-    (void)client_is_reading(c);
-    c->progress_ms = loop_now_ms(c->fc->host->loop);
-    loop_timer_set(c->timer, c->fc->limits.body_timeout_ms);
-}
-
-bool h1_conn_rest_is_short(const struct h1_conn *c)
-{
-    return c->body.kind == HTTP_BODY_LENGTH && c->body.left <= H1_DISCARD_BYTES && !c->continue_pending;
-}
-
-void h1_conn_response_done(struct h1_conn *c)
-{
-    if (c->state != H1_RECEIVING || c->close_after) {
-        request_read(c);
-    } else if (h1_conn_rest_is_short(c)) {
-        h1_conn_move(c, H1_DISCARDING);
-        h1_conn_wake(c);
-    } else {
-        h1_conn_linger(c, FRONT_CLOSE_BODY_UNREAD);
-    }
 }
 
 /* ---- what comes in ---- */
@@ -333,7 +146,7 @@ static bool take_head(struct h1_conn *c)
 static void body_complete(struct h1_conn *c)
 {
     if (c->state == H1_DISCARDING) {
-        request_read(c);
+        h1_conn_next(c);
     } else {
         h1_conn_move(c, H1_SERVING);
         exchange_give_end(&c->x, h1_body_trailers(&c->body));
@@ -351,7 +164,7 @@ static bool take_body(struct h1_conn *c)
         return false;
     ev = h1_body_feed(&c->body, in, &used, &data);
     c->continue_pending = false;
-    loop_timer_set(c->timer, c->fc->limits.body_timeout_ms);
+    h1_conn_time_anew(c);
     if (ev == H1_BODY_DATA)
         exchange_give_body(&c->x, data);
     if (c->state == H1_CLOSED)
@@ -408,12 +221,6 @@ static void on_wake(void *arg)
         end_exchange(c, c->x.doom_reason, FRONT_CLOSE_RESPONSE_ABORTED);
     else
         take_input(c);
-}
-
-void h1_conn_wake(struct h1_conn *c)
-{
-    if (c->state != H1_CLOSED)
-        lifetime_queue(&c->wake);
 }
 
 /* The client will send no more, but may still be reading the end of an answer. */
@@ -500,8 +307,8 @@ static void on_idle(struct h1_conn *c)
 {
     enum front_close reason = c->fc->requests > 0 ? FRONT_CLOSE_IDLE_TIMEOUT : FRONT_CLOSE_NO_REQUEST;
 
-    if (client_is_reading(c))
-        loop_timer_set(c->timer, timeout_of(c, H1_AWAITING));
+    if (h1_conn_client_reads(c))
+        h1_conn_time_anew(c);
     else
         h1_conn_close(c, c->fc->host->draining ? FRONT_CLOSE_DRAIN : reason, STREAM_CLOSE_FLUSH);
 }
@@ -509,8 +316,8 @@ static void on_idle(struct h1_conn *c)
 static void on_stall(struct h1_conn *c)
 {
     /* Not the client's turn: the proxy wants nothing now, or owes it a 100 (Continue), or it is busy reading. */
-    if (c->body_paused || c->continue_pending || client_is_reading(c))
-        loop_timer_set(c->timer, c->fc->limits.body_timeout_ms);
+    if (c->body_paused || c->continue_pending || h1_conn_client_reads(c))
+        h1_conn_time_anew(c);
     else
         refuse_body(c, 408, "request body stalled", FRONT_CLOSE_BODY_TIMEOUT);
 }
@@ -520,7 +327,7 @@ static void on_answer_look(struct h1_conn *c)
 {
     if (stream_unsent(c->stream) == 0)
         return;
-    if (client_is_reading(c)) {
+    if (h1_conn_client_reads(c)) {
         loop_timer_set(c->timer, c->fc->limits.body_timeout_ms);
         return;
     }
@@ -532,8 +339,8 @@ static void on_linger_over(struct h1_conn *c)
 {
     bool sent = c->unsent_seen == 0 && stream_unsent(c->stream) == 0;
 
-    if (!sent && (client_is_reading(c) || stream_unsent(c->stream) == 0))
-        loop_timer_set(c->timer, c->fc->limits.linger_timeout_ms);
+    if (!sent && (h1_conn_client_reads(c) || stream_unsent(c->stream) == 0))
+        h1_conn_time_anew(c);
     else
         h1_conn_close(c, c->close_reason, sent ? STREAM_CLOSE_NOW : STREAM_CLOSE_ABORT);
 }
@@ -576,7 +383,7 @@ static void drain(void *protocol)
     struct h1_conn *c = protocol;
 
     if ((c->state == H1_AWAITING && stream_input_len(c->stream) == 0) || c->state == H1_READING)
-        loop_timer_set(c->timer, timeout_of(c, c->state));
+        h1_conn_time_anew(c);
 }
 
 /* Between requests it is for as long as its timer says. */
@@ -601,34 +408,14 @@ static const struct front_conn_ops conn_ops = {.drain = drain, .busy = busy, .id
 
 bool h1_conn_start(struct front_conn *fc)
 {
-    struct h1_conn *c = mem_zalloc(sizeof(*c));
+    struct h1_conn *c = h1_conn_new(fc, on_wake, on_timer);
 
     if (c == NULL)
         return false;
-    c->fc = fc;
-    c->stream = fc->stream;
-    lifetime_init(&c->life, fc->host->loop, "HTTP/1.1 connection");
-    lifetime_work_init(&c->life, &c->wake, LOOP_DEFERRED, on_wake, c);
-    c->timer = lifetime_timer(&c->life, on_timer, c);
-    if (c->timer == NULL) {
-        lifetime_retire(&c->life, free_conn, c);
-        return false;
-    }
-    c->x.arenas = &fc->host->arenas;
     c->x.ops = h1_answer_ops();
-    c->x.stats = fc->host->stats;
-    c->x.clients = fc->host->clients;
-    c->x.quota = &fc->memory.held;
-    c->x.client = (struct exchange_client){
-        .address = stream_remote_text(fc->stream),
-        .ip = stream_remote_ip(fc->stream),
-        .tls = stream_tls_peer(fc->stream),
-        .protocol = "HTTP/1.1",
-        .connection_id = fc->id,
-    };
     fc->ops = &conn_ops;
     fc->protocol = c;
     stream_set_owner(fc->stream, on_event, c);
-    next_request(c);
+    h1_conn_next(c);
     return true;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by the two halves of an HTTP/1.1 server connection: h1_conn.c (what comes in, timers, life) and h1_answer.c
- * (what goes out). Nobody else includes this.
+ * What an HTTP/1.1 server connection consists of, its state with the time that belongs to it, and its end. On top of
+ * it stand h1_answer.c (what goes out) and, above that, h1_conn.c (what comes in). Nobody else includes this.
  */
 #ifndef MVPROXY_FRONT_H1_STATE_H
 #define MVPROXY_FRONT_H1_STATE_H
@@ -46,27 +46,36 @@ struct h1_conn {
     uint64_t progress_ms;
 };
 
-/* How much of an unwanted body is read for the sake of keeping the connection. */
-enum { H1_DISCARD_BYTES = 64 << 10 };
-
-const struct exchange_ops *h1_answer_ops(void);
-
+/*
+ * NULL when out of memory. Who takes the input gives it what h1_conn_wake() has called, and what is to be done when the
+ * time of a state is over.
+ */
+MEM_CHECK struct h1_conn *h1_conn_new(struct front_conn *fc, loop_fn *on_wake, loop_fn *on_timer);
 /* The one function that changes the state; sets the timer that belongs to it. */
 void h1_conn_move(struct h1_conn *c, enum h1_state to);
-/* The response is complete: on to the next request, or to the end. */
-void h1_conn_response_done(struct h1_conn *c);
+/* The time of the state begins anew. For states that have one. */
+void h1_conn_time_anew(struct h1_conn *c);
+/*
+ * Has the client taken any of what we sent since the last look, or is there nothing to take? Looked at when a timer
+ * fires, so that a slow reader is not cut off by a timeout meant for a silent one.
+ */
+bool h1_conn_client_reads(struct h1_conn *c);
+/* The client does not take the answer as fast as it comes: it must take some of it within a minute. */
+void h1_conn_answer_waits(struct h1_conn *c);
+/* Has on_wake look again at what there is to do, later in this turn or in the next. */
+void h1_conn_wake(struct h1_conn *c);
+
 /* Half-closes and waits for the client's end. */
 void h1_conn_linger(struct h1_conn *c, enum front_close reason);
 void h1_conn_close(struct h1_conn *c, enum front_close reason, enum stream_close_how how);
 /* For an upgrade: the connection ends without its stream. */
 struct stream *h1_conn_give_away(struct h1_conn *c);
-/* Has h1_conn look again at what there is to do, later in this turn or in the next. */
-void h1_conn_wake(struct h1_conn *c);
-/* The client does not take the answer as fast as it comes: it must take some of it within a minute. */
-void h1_conn_answer_waits(struct h1_conn *c);
+
 /* The rest of the request's body is known to be short. */
 bool h1_conn_rest_is_short(const struct h1_conn *c);
-/* Answers a request that the proxy does not hold (any more) and ends the connection. */
-void h1_answer_refuse(struct h1_conn *c, unsigned status, const char *message, enum front_close reason);
+/* The response is complete: what is left of the request is discarded, if that is short. */
+void h1_conn_response_done(struct h1_conn *c);
+/* Request and response are over: on to the next request, or to the end. */
+void h1_conn_next(struct h1_conn *c);
 
 #endif
