@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/state.h"
 #include "front/h2_request.h"
 #include "front/h2_session.h"
 #include "front/h2_stream.h"
@@ -12,12 +11,7 @@
  * So that what one connection makes us do between two looks at its output, and in one turn, stays small. Header
  * compression can make of 16 KB fields of 64 MB that are to be looked at, so pieces shrink when they take long.
  */
-enum { PIECE_BYTES = 16 << 10, SMALLEST_PIECE = 512, INPUT_TURN_US = 1000, RATE_MS = 1000 };
-/*
- * Of heads, decoded, at one look: a byte that was sent may stand for 4 KB. Whoever has more than the first goes on in
- * turns with all that give much to do (LOOP_BULK), up to the second in each, so that others do not wait for them all.
- */
-enum { HEADS_DEAR = 32 << 10, HEADS_AT_ONCE = 128 << 10 };
+enum { PIECE_BYTES = 16 << 10, SMALLEST_PIECE = 512, INPUT_TURN_US = 1000 };
 
 /* Nobody tells when the client has got the last byte: looked at so often. */
 enum { PARTED_LOOK_MS = 100 };
@@ -25,34 +19,6 @@ enum { PARTED_LOOK_MS = 100 };
 static uint64_t now_of(const struct h2_conn *c)
 {
     return loop_now_ms(c->fc->host->loop);
-}
-
-static const char *const state_names[] = {
-    [H2_SERVING] = "serving", [H2_ANNOUNCED] = "announced", [H2_LEAVING] = "leaving",
-    [H2_PARTED] = "parted",   [H2_FAILING] = "failing",     [H2_CLOSED] = "closed",
-};
-static const uint32_t state_next[] = {
-    [H2_SERVING] = STATE(H2_ANNOUNCED) | STATE(H2_PARTED) | STATE(H2_FAILING) | STATE(H2_CLOSED),
-    [H2_ANNOUNCED] = STATE(H2_LEAVING) | STATE(H2_PARTED) | STATE(H2_FAILING) | STATE(H2_CLOSED),
-    [H2_LEAVING] = STATE(H2_PARTED) | STATE(H2_FAILING) | STATE(H2_CLOSED),
-    [H2_PARTED] = STATE(H2_FAILING) | STATE(H2_CLOSED),
-    [H2_FAILING] = STATE(H2_CLOSED),
-    [H2_CLOSED] = 0,
-};
-static const struct state_table states = STATE_TABLE("HTTP/2 connection", state_names, state_next);
-
-void h2_conn_move(struct h2_conn *c, enum h2_state to)
-{
-    state_move(&states, &c->state, to);
-}
-
-bool h2_rate_exceeded(struct h2_conn *c, struct h2_rate *r, unsigned limit)
-{
-    uint64_t now = now_of(c);
-
-    if (now - r->since_ms >= RATE_MS)
-        *r = (struct h2_rate){now, 0};
-    return ++r->count > limit;
 }
 
 /* ---- the end ---- */
@@ -86,21 +52,6 @@ static void close_conn(struct h2_conn *c, const char *why, enum front_close reas
     end_streams(c, why);
     lifetime_retire(&c->life, free_conn, c); /* behind those of the streams */
     front_conn_close(c->fc, reason, how);
-}
-
-void h2_conn_fail(struct h2_conn *c, uint32_t code, enum front_close reason)
-{
-    if (c->state == H2_FAILING || c->state == H2_CLOSED)
-        return;
-    if (code != NGHTTP2_NO_ERROR)
-        log_v(3, "HTTP/2 connection refused", LU("connection", c->fc->id), LT("client", stream_remote_text(c->stream)),
-              LT("reason", front_close_name(reason)));
-    c->close_reason = reason;
-    h2_conn_move(c, H2_FAILING);
-    c->failed_ms = now_of(c);
-    if (nghttp2_session_terminate_session(c->session, code) != 0)
-        c->no_memory = true;
-    h2_conn_wake(c);
 }
 
 /* RFC 9113 6.8: first a GOAWAY that promises to take everything, so that no request under way is lost; the last one
@@ -157,15 +108,6 @@ static void attend_woken(struct h2_conn *c)
         attend(list_entry(list_pop_front(&c->woken), struct h2_stream, woken));
 }
 
-bool h2_conn_write(struct h2_conn *c, struct slice data)
-{
-    c->unwritable = c->unwritable || !stream_write(c->stream, data);
-    c->written_ms = now_of(c);
-    if (!c->unwritable)
-        front_stats_sent(c->fc->host->stats, data.n);
-    return !c->unwritable;
-}
-
 static void close_broken(struct h2_conn *c)
 {
     if (c->unwritable)
@@ -214,13 +156,6 @@ static ssize_t feed(struct h2_conn *c, struct slice in)
     used = nghttp2_session_mem_recv(c->session, (const uint8_t *)(in.n > 0 ? in.p : ""), in.n);
     c->in_session = false;
     return used;
-}
-
-bool h2_conn_head_bytes(struct h2_conn *c, size_t n)
-{
-    c->head_bytes += n;
-    c->stopped = c->head_bytes >= (c->has_turn ? HEADS_AT_ONCE : HEADS_DEAR);
-    return !c->stopped;
 }
 
 /* Bytes, or the rest of a head that nghttp2 has already. */
@@ -272,7 +207,7 @@ static bool take_input(struct h2_conn *c)
         }
         c->piece_bytes = c->piece_bytes * 2 < PIECE_BYTES ? c->piece_bytes * 2 : PIECE_BYTES;
     }
-    c->dear = c->head_bytes >= HEADS_DEAR;
+    c->dear = c->head_bytes >= H2_HEADS_DEAR;
     leave_if_heard(c);
     return true;
 }
@@ -383,25 +318,6 @@ static void on_turn(void *arg)
     c->has_turn = true;
     settle(c);
     c->has_turn = false;
-}
-
-void h2_conn_wake(struct h2_conn *c)
-{
-    if (c->state != H2_CLOSED)
-        lifetime_queue(&c->work);
-}
-
-void h2_conn_expect(struct h2_conn *c)
-{
-    if (c->n_bodies + c->n_waiting == 0)
-        c->stall_due_ms = now_of(c) + c->fc->limits.body_timeout_ms;
-}
-
-void h2_stream_wake(struct h2_stream *st)
-{
-    if (!list_linked(&st->woken))
-        list_push_back(&st->c->woken, &st->woken);
-    h2_conn_wake(st->c);
 }
 
 /* ---- events ---- */

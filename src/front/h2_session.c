@@ -9,11 +9,23 @@
 #include "http/h2_fields.h"
 #include "http/h2_open.h"
 
+enum { RATE_MS = 1000 };
+
 /* ---- what came in ---- */
 
 static struct h2_stream *stream_by(nghttp2_session *session, int32_t id)
 {
     return nghttp2_session_get_stream_user_data(session, id);
+}
+
+/* Counts one; true beyond the limit. */
+static bool rate_exceeded(struct h2_conn *c, struct h2_rate *r, unsigned limit)
+{
+    uint64_t now = loop_now_ms(c->fc->host->loop);
+
+    if (now - r->since_ms >= RATE_MS)
+        *r = (struct h2_rate){now, 0};
+    return ++r->count > limit;
 }
 
 /* Of WINDOW_UPDATE there are many in good order; what another mvproxy resets was counted there, by client. */
@@ -56,7 +68,7 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
     struct h2_conn *c = arg;
 
     (void)session;
-    if ((is_cheap(c, hd) || comes_too_late(c, hd)) && h2_rate_exceeded(c, &c->control, LIMIT_H2_CONTROL_FRAMES))
+    if ((is_cheap(c, hd) || comes_too_late(c, hd)) && rate_exceeded(c, &c->control, LIMIT_H2_CONTROL_FRAMES))
         h2_conn_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, FRONT_CLOSE_FLOOD);
     if (hd->type == NGHTTP2_HEADERS && hd->stream_id % 2 == 1 && opens_backwards(c, hd->stream_id))
         h2_conn_fail(c, NGHTTP2_PROTOCOL_ERROR, FRONT_CLOSE_BAD_REQUEST);
@@ -96,6 +108,14 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     return 0;
 }
 
+/* So many of a head have been decoded. False: enough for this look, nghttp2 has to stop. */
+static bool count_head(struct h2_conn *c, size_t n)
+{
+    c->head_bytes += n;
+    c->stopped = c->head_bytes >= (c->has_turn ? H2_HEADS_AT_ONCE : H2_HEADS_DEAR);
+    return !c->stopped;
+}
+
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
                      const uint8_t *value, size_t value_len, uint8_t flags, void *arg)
 {
@@ -107,7 +127,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
         h2_head_field(st, n, v);
     else if (st != NULL)
         h2_head_trailer(st, n, v);
-    return h2_conn_head_bytes(arg, name_len + value_len) ? 0 : NGHTTP2_ERR_PAUSE;
+    return count_head(arg, name_len + value_len) ? 0 : NGHTTP2_ERR_PAUSE;
 }
 
 static void headers_complete(struct h2_stream *st, const nghttp2_frame *frame)
@@ -201,7 +221,7 @@ static bool too_many_thrown_away(struct h2_conn *c, uint64_t behind)
     }
     if (c->of_peer)
         return false;
-    too_many = h2_rate_exceeded(c, &c->resets, LIMIT_H2_RESETS);
+    too_many = rate_exceeded(c, &c->resets, LIMIT_H2_RESETS);
     return !clients_may_cancel(&c->fc->client, now, LIMIT_CLIENT_RESETS) || too_many;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by the parts of an HTTP/2 server connection: h2_conn.c (life, time, the two directions of bytes), h2_session.c
- * (what nghttp2 calls), h2_stream.c (life of a stream), h2_request.c (the way in), h2_answer.c (the way out). Nobody
- * else includes this.
+ * What an HTTP/2 server connection and its streams consist of, and what every part of it may do to the connection. From
+ * the top: h2_conn.c (life, time, the two directions of bytes), h2_session.c (what nghttp2 calls), h2_request.c (the
+ * way in), h2_answer.c (the way out), h2_stream.c (life of a stream), h2_head.c (heads), this. Nobody else includes it.
  *
  * Two rules carry the rest. The session is fed and asked for bytes in one place only, settle() of h2_conn.c, and never
  * from inside a call of the proxy or of nghttp2; what those provoke is submitted, and goes out at the end of the turn.
@@ -76,6 +76,12 @@ struct h2_stream {
     size_t n_trailer_nva;
 };
 
+/*
+ * Of heads, decoded, at one look: a byte that was sent may stand for 4 KB. Whoever has more than the first goes on in
+ * turns with all that give much to do (LOOP_BULK), up to the second in each, so that others do not wait for them all.
+ */
+enum { H2_HEADS_DEAR = 32 << 10, H2_HEADS_AT_ONCE = 128 << 10 };
+
 /* Events in a running second. */
 struct h2_rate {
     uint64_t since_ms;
@@ -115,22 +121,15 @@ struct h2_conn {
     bool dear, stopped, has_turn;
 };
 
-/* h2_conn.c */
 /* The one function that changes the state. */
 void h2_conn_move(struct h2_conn *c, enum h2_state to);
-/* Has h2_conn look again at what there is to do, later in this turn or in the next. */
+/* Has h2_conn.c look again at what there is to do, later in this turn or in the next. */
 void h2_conn_wake(struct h2_conn *c);
-/* The same, and at this stream. */
-void h2_stream_wake(struct h2_stream *st);
 /* GOAWAY, mostly with an error; what is open ends with it. */
 void h2_conn_fail(struct h2_conn *c, uint32_t code, enum front_close reason);
-/* So many of a head have been decoded. False: enough for this look, nghttp2 has to stop. */
-bool h2_conn_head_bytes(struct h2_conn *c, size_t n);
 /* False: the stream is broken. */
 bool h2_conn_write(struct h2_conn *c, struct slice data);
 /* Before one more is counted in n_bodies or n_waiting. */
 void h2_conn_expect(struct h2_conn *c);
-/* Counts one; true beyond the limit. */
-bool h2_rate_exceeded(struct h2_conn *c, struct h2_rate *r, unsigned limit);
 
 #endif

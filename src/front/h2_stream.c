@@ -129,6 +129,13 @@ void h2_stream_free_later(struct h2_stream *st)
     lifetime_retire(&st->life, free_stream, st);
 }
 
+void h2_stream_wake(struct h2_stream *st)
+{
+    if (!list_linked(&st->woken))
+        list_push_back(&st->c->woken, &st->woken);
+    h2_conn_wake(st->c);
+}
+
 void h2_stream_reset(struct h2_stream *st, uint32_t code)
 {
     struct h2_conn *c = st->c;

@@ -10,6 +10,8 @@
 MEM_CHECK struct h2_stream *h2_stream_new(struct h2_conn *c, int32_t id, const struct exchange_ops *ops);
 /* At the end of the turn. */
 void h2_stream_free_later(struct h2_stream *st);
+/* Has h2_conn.c look again at this stream, later in this turn or in the next. */
+void h2_stream_wake(struct h2_stream *st);
 /* The functions that change st->sending and st->receiving. */
 void h2_stream_send(struct h2_stream *st, enum h2_sending to);
 void h2_stream_receive(struct h2_stream *st, enum h2_receiving to);
