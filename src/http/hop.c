@@ -170,7 +170,7 @@ static bool is_address(struct slice s)
     char text[INET6_ADDRSTRLEN];
     struct in6_addr ip;
 
-    if (s.n >= sizeof(text))
+    if (s.n == 0 || s.n >= sizeof(text)) /* nothing may have no pointer */
         return false;
     memcpy(text, s.p, s.n);
     text[s.n] = '\0';

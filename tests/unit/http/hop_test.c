@@ -150,6 +150,7 @@ static void forwarded(struct h1_parser *p, struct arena *a)
         {"X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-For: [\r\n", "4.4.4.4", "4.4.4.4"},
         {"X-Forwarded-For: 1.1.1.1,, 2.2.2.2\r\n", "", "1.1.1.1, 2.2.2.2"},
         {"X-Forwarded-For: 6.6.6.6, _hidden\r\n", "", ""},
+        {"X-Forwarded-For: ,\r\n", "4.4.4.4", "4.4.4.4"},
         {"", "", ""},
     };
 
@@ -159,6 +160,16 @@ static void forwarded(struct h1_parser *p, struct arena *a)
         parse(p, a, f[i].fields, &h);
         is_slice(hop_forwarded_for(&h, slice_str(f[i].ip), a), f[i].want, "forwarded, row %zu", i);
     }
+}
+
+/* What is between two commas, or has only a port: a build with sanitizers ends where nothing is read. */
+static void bare_addresses(void)
+{
+    static const char *const nobody[] = {"", ":", ":80", "[]", "[]:80", "[", "]", "1.1.1.1]"};
+
+    ok(hop_bare_address(SLICE_NONE).n == 0, "nothing is no address");
+    for (size_t i = 0; i < ROWS(nobody); i++)
+        ok(hop_bare_address(slice_str(nobody[i])).n == 0, "'%s' is no address", nobody[i]);
 }
 
 static void trailer_names(void)
@@ -211,6 +222,7 @@ int main(void)
     accepted(p, a);
     forwarded(p, a);
     forwarded_grows(p, a);
+    bare_addresses();
     trailer_names();
     arena_free(a);
     h1_parser_free(p);
