@@ -10,9 +10,11 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "cluster/api.h"
+#include "http/head.h"
 #include "kube/request_header.h"
 #include "kube/version.h"
 #include "net/tls_ctx.h"
+#include "net/tls_inspect.h"
 
 enum { BODY_BYTES = 2 << 20, OLDEST_MINOR = 20, NEWEST_MINOR = 37 };
 
@@ -190,16 +192,29 @@ static void judge_identity(struct scene *s, struct buf *body)
 
 /* ---- of one mind ---- */
 
+#define ANEW                                                                                                           \
+    "if no API server has it any more, delete ConfigMap kube-system/extension-apiserver-authentication: they write "   \
+    "it "                                                                                                              \
+    "anew within a minute"
+
 static void judge_headers(struct scene *s, struct slice map)
 {
     const struct request_header ours = {.headers = &s->around.headers,
                                         .names = s->config->requestheader_allowed_names,
-                                        .ca = slice_str(s->trust.requestheader_ca)};
+                                        .ca = slice_str(s->trust.requestheader_ca),
+                                        .ended = tls_inspect_ended,
+                                        .fixed = http_name_is_known};
     struct err why = {.text = ""};
 
     switch (request_header_compare(&ours, map, &why)) {
     case REQUEST_HEADER_AGREES:
         findings_good(s->f, "local-requestheader", "requestheader-* are those of the API servers");
+        break;
+    case REQUEST_HEADER_MORE:
+        findings_warn(s->f, "local-requestheader", "give requestheader-* all that kube-apiserver's flags have; " ANEW,
+                      "the API servers name more headers (extension-apiserver-authentication), which are removed from "
+                      "requests: %s",
+                      why.text);
         break;
     case REQUEST_HEADER_DIFFERS:
         findings_wrong(
@@ -227,14 +242,20 @@ static bool read_bundle(const char *path, struct buf *out)
 static void judge_clients(struct scene *s, struct slice map)
 {
     const char *path = s->config->client_ca_file;
+    struct request_header ours = {.ended = tls_inspect_ended};
     struct err why = {.text = ""};
-    struct buf ours;
+    struct buf bundle;
 
-    buf_init(&ours, LIMIT_PEM_BYTES);
-    if (read_bundle(path, &ours)) /* else it is said with the certificates; none is given: likewise */
-        switch (request_header_client_ca(buf_slice(&ours), map, &why)) {
+    buf_init(&bundle, LIMIT_PEM_BYTES);
+    if (read_bundle(path, &bundle)) { /* else it is said with the certificates; none is given: likewise */
+        ours.client_ca = buf_slice(&bundle);
+        switch (request_header_client_ca(&ours, map, &why)) {
         case REQUEST_HEADER_AGREES:
             findings_good(s->f, "local-client-ca", "client-ca-file has the CAs of the API servers");
+            break;
+        case REQUEST_HEADER_MORE:
+            findings_warn(s->f, "local-client-ca", "give kube-apiserver's --client-ca-file; " ANEW,
+                          "API servers have, or had, a CA more (extension-apiserver-authentication): %s", why.text);
             break;
         case REQUEST_HEADER_DIFFERS:
             findings_wrong(s->f, "local-client-ca", "give kube-apiserver's --client-ca-file",
@@ -246,7 +267,8 @@ static void judge_clients(struct scene *s, struct slice map)
                           "client-ca-file is given, and no API server has one");
             break;
         }
-    buf_free(&ours);
+    }
+    buf_free(&bundle);
 }
 
 /* What they say of themselves. */

@@ -105,6 +105,8 @@ bool cluster_peers_synced(struct cluster *c, char *reason, size_t n);
 bool cluster_local_reachable(struct cluster *c, char *reason, size_t n);
 /* As far as is known the API servers believe the same front proxies as we, by the same headers, and a CA of clients. */
 bool cluster_front_trusted(struct cluster *c, char *reason, size_t n);
+/* The headers by which the API servers say that they do, as far as is known. Until the loop goes on. */
+const struct user_headers *cluster_front_named(const struct cluster *c);
 /* One line on how it stands with etcd's endpoint records, for people. */
 void cluster_etcd_state(struct cluster *c, char *text, size_t n);
 /* What the parts say of themselves, as JSON: for who looks for an error of ours. All else is in cluster_view.h. */

@@ -133,3 +133,8 @@ bool cluster_front_trusted(struct cluster *c, char *reason, size_t n)
 {
     return front_trust_agrees(c->front_trust, reason, n);
 }
+
+const struct user_headers *cluster_front_named(const struct cluster *c)
+{
+    return front_trust_named(c->front_trust);
+}

@@ -16,7 +16,13 @@
 #include "cluster/backoff.h"
 #include "net/loop.h"
 
-enum { MAP_BYTES = 2 * LIMIT_JSON_SMALL_BYTES, CALL_MS = 10000, JITTER_PERCENT = 10, RETRY_FIRST_MS = 500 };
+enum {
+    MAP_BYTES = 2 * LIMIT_JSON_SMALL_BYTES,
+    NAMED_BYTES = 256 << 10,
+    CALL_MS = 10000,
+    JITTER_PERCENT = 10,
+    RETRY_FIRST_MS = 500
+};
 
 struct front_trust {
     struct front_trust_opts o;
@@ -28,17 +34,32 @@ struct front_trust {
     struct backoff backoff;
     struct buf last;                         /* what they said when it could be read; empty: it never could */
     enum request_header_verdict verdict;     /* the last that there was */
-    struct err why;                          /* of DIFFERS */
+    struct err why;                          /* of DIFFERS and MORE */
+    struct user_headers named;               /* as far as it could last be read; in the arena */
+    struct arena *named_in;                  /* NULL: it never could */
     unsigned char digest[HASH_SHA256_BYTES]; /* of ours */
     bool configured;
     bool said; /* that it cannot be read */
 };
 
-static void agreed(struct front_trust *t)
+static void agreed(struct front_trust *t, enum request_header_verdict v)
 {
     if (t->verdict == REQUEST_HEADER_DIFFERS)
         log_info("API servers believe the same front proxies and clients' CAs as configured here");
-    t->verdict = REQUEST_HEADER_AGREES;
+    t->verdict = v;
+}
+
+/* It may be there for ever, and is said once. */
+static void more(struct front_trust *t, const struct err *why)
+{
+    bool said = t->verdict == REQUEST_HEADER_MORE && strcmp(why->text, t->why.text) == 0;
+
+    agreed(t, REQUEST_HEADER_MORE);
+    if (!said)
+        log_warning("API servers name headers for identities that are not configured here: they are removed from "
+                    "requests",
+                    LT("err", why->text));
+    t->why = *why;
 }
 
 static void differs(struct front_trust *t, const struct err *why)
@@ -71,7 +92,10 @@ static void judge(struct front_trust *t, struct slice configmap)
 
     switch (request_header_compare(&t->ours, configmap, &why)) {
     case REQUEST_HEADER_AGREES:
-        agreed(t);
+        agreed(t, REQUEST_HEADER_AGREES);
+        break;
+    case REQUEST_HEADER_MORE:
+        more(t, &why);
         break;
     case REQUEST_HEADER_DIFFERS:
         differs(t, &why);
@@ -80,6 +104,21 @@ static void judge(struct front_trust *t, struct slice configmap)
         unknown(t, why.text);
         break;
     }
+}
+
+/* What could not be read, or kept, changes nothing: servers believe what they did. */
+static void take_named(struct front_trust *t, struct slice configmap)
+{
+    struct arena *a = arena_new(NAMED_BYTES);
+    struct user_headers named = {0};
+
+    if (a == NULL || !request_header_named(configmap, a, &named)) {
+        arena_free(a);
+        return;
+    }
+    arena_free(t->named_in);
+    t->named_in = a;
+    t->named = named;
 }
 
 /*
@@ -113,6 +152,7 @@ static void on_answer(void *arg, const struct fetch_result *r)
     backoff_reset(&t->backoff);
     if (status == 200) {
         buf_reset(&t->last);
+        take_named(t, r->body);
         (void)buf_append(&t->last, r->body); /* without memory: as if it had never been read */
         judge(t, r->body);
     } else {
@@ -218,6 +258,11 @@ bool front_trust_agrees(const struct front_trust *t, char *reason, size_t n)
     return false;
 }
 
+const struct user_headers *front_trust_named(const struct front_trust *t)
+{
+    return &t->named;
+}
+
 struct front_trust *front_trust_new(const struct front_trust_opts *o)
 {
     struct front_trust *t = must_zalloc(sizeof(*t));
@@ -239,5 +284,6 @@ void front_trust_free(struct front_trust *t)
     stop(t);
     loop_timer_free(t->timer);
     buf_free(&t->last);
+    arena_free(t->named_in);
     mem_free(t);
 }

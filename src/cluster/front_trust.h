@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Do the API servers believe the front proxies that we do, by the same headers, and a CA of clients that we do? Their
- * own word for it
- * (kube/request_header.h) is read once a minute, after a reload with other words or of another server, and after each
- * while there is a difference. That means that certificate users are somebody else than they are taken for, so it is
- * said and makes us unready. Whoever may not read it is told so once.
+ * own word for it (kube/request_header.h) is read once a minute, after a reload with other words or of another server,
+ * and after each while there is a difference. That means that certificate users are somebody else than they are taken
+ * for, so it is said and makes us unready. Whoever may not read it is told so once.
  */
 #ifndef MVPROXY_CLUSTER_FRONT_TRUST_H
 #define MVPROXY_CLUSTER_FRONT_TRUST_H
@@ -34,5 +33,7 @@ void front_trust_free(struct front_trust *t); /* NULL is fine */
 void front_trust_configure(struct front_trust *t, const struct request_header *ours, bool moved);
 /* False, with what differs, once the servers were found to believe otherwise. */
 bool front_trust_agrees(const struct front_trust *t, char *reason, size_t n);
+/* The headers that they name, to be removed from requests besides those that are configured. Until the loop goes on. */
+const struct user_headers *front_trust_named(const struct front_trust *t);
 
 #endif

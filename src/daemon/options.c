@@ -63,7 +63,7 @@ static const struct option table[] = {
      .help = "Common names of front proxies' certificates. None: every certificate that requestheader-client-ca-file verifies."},
     {.name = "requestheader-username-headers", .type = OPTION_LIST, FIELD(requestheader_username_headers), .initial = "X-Remote-User", .section = SECTION,
      .argument = "NAMES", .help = "Headers that carry the user name; the first one is used towards API servers. Of this and the next three options name "
-                              "all that the API servers have: a header that they believe, and that is not named here, is for any client to send."},
+                              "all that the API servers have. What only they name is removed from requests once mvproxy has read it."},
     {.name = "requestheader-uid-headers", .type = OPTION_LIST, FIELD(requestheader_uid_headers), .initial = "", .section = SECTION, .argument = "NAMES",
      .help = "Headers that carry the user's UID (kube-apiserver 1.32 and later). None: X-Remote-Uid is sent and none is believed."},
     {.name = "requestheader-group-headers", .type = OPTION_LIST, FIELD(requestheader_group_headers), .initial = "X-Remote-Group", .section = SECTION,

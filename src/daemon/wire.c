@@ -7,8 +7,10 @@
 #include "daemon/derive.h"
 #include "daemon/machine_memory.h"
 #include "daemon/rlimits.h"
+#include "http/head.h"
 #include "kube/status.h"
 #include "net/cidr.h"
+#include "net/tls_inspect.h"
 
 struct wire_networks {
     struct cidr_set set;
@@ -239,7 +241,9 @@ void wire_cluster(const struct config *c, const struct trust *t, const struct wi
         .front = {.headers = &s->headers,
                   .names = c->requestheader_allowed_names,
                   .ca = slice_str(t->requestheader_ca),
-                  .client_ca = slice_str(t->client_ca)},
+                  .client_ca = slice_str(t->client_ca),
+                  .ended = tls_inspect_ended,
+                  .fixed = http_name_is_known},
         .etcd_servers = s->etcd,
         .n_etcd_servers = s->n_etcd,
         .etcd_prefix = c->etcd_prefix,

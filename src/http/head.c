@@ -71,6 +71,11 @@ enum http_name http_name_of(struct slice name)
     return HTTP_NAME_OTHER;
 }
 
+bool http_name_is_known(struct slice name)
+{
+    return http_name_of(name) != HTTP_NAME_OTHER;
+}
+
 struct slice http_name_text(enum http_name id)
 {
     return names[id];

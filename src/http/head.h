@@ -86,6 +86,8 @@ struct http_body {
 };
 
 enum http_name http_name_of(struct slice name);
+/* It is one of those, however it is spelled. */
+bool http_name_is_known(struct slice name);
 /* The canonical spelling, e.g. "Content-Length"; SLICE_NONE for HTTP_NAME_OTHER. */
 struct slice http_name_text(enum http_name id);
 enum http_method http_method_of(struct slice method);

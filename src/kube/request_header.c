@@ -15,14 +15,15 @@ enum { WORDS_MAX = 64, OURS_MAX = 32, THEIRS_MAX = 256, DEPTH = 4, WORDS_BYTES =
 struct words {
     struct json_object *array; /* NULL: absent */
     size_t n;
+    bool more; /* than are looked at */
 };
 
 static struct words words_of(struct json_object *data, const char *key)
 {
-    struct words w = {NULL, 0};
     struct slice text = json_small_text(data, key);
+    struct words w = {.more = text.n > WORDS_BYTES};
 
-    if (text.n == 0 || text.n > WORDS_BYTES)
+    if (text.n == 0 || w.more)
         return w;
     w.array = json_small_read(text, DEPTH, NULL);
     if (w.array != NULL && !json_object_is_type(w.array, json_type_array)) {
@@ -30,7 +31,8 @@ static struct words words_of(struct json_object *data, const char *key)
         w.array = NULL;
     }
     w.n = w.array == NULL ? 0 : json_object_array_length(w.array);
-    w.n = w.n > WORDS_MAX ? WORDS_MAX : w.n;
+    w.more = w.n > WORDS_MAX;
+    w.n = w.more ? WORDS_MAX : w.n;
     return w;
 }
 
@@ -57,30 +59,51 @@ static bool ours_has(const struct slice *list, size_t n, struct slice s)
     return false;
 }
 
-static bool agree_on_words(struct json_object *data, const char *what, const struct slice *ours, size_t n,
-                           struct err *why)
-{
-    struct words w = words_of(data, what);
-    bool fine = true;
+struct comparison {
+    const struct request_header *ours;
+    struct json_object *data;
+    struct err *why; /* of a difference */
+    struct err more; /* they name a header that we do not, which can be removed */
+};
 
-    if (w.n > 0 && n > 0 && !theirs_has(&w, ours[0], true))
-        fine = err_set(why, "%s: no API server knows %.*s, which is sent", what, (int)ours[0].n, ours[0].p);
+/*
+ * The ConfigMap only ever grows, so such a header may be one that no server believes any more, or one that servers
+ * believe: nobody can tell. Whoever removes it from what clients send is safe either way.
+ */
+static bool agree_on_more(struct comparison *c, const char *what, struct slice name)
+{
+    int n = (int)(name.n > 100 ? 100 : name.n);
+
+    if (c->ours->fixed != NULL && c->ours->fixed(name))
+        return err_set(c->why, "%s: API servers name %.*s, which belongs to HTTP and is not removed", what, n, name.p);
+    if (!err_is_set(&c->more))
+        (void)err_set(&c->more, "%s: %.*s is not configured here", what, n, name.p);
+    return true;
+}
+
+static bool agree_on_words(struct comparison *c, const char *what, const struct slice *ours, size_t n)
+{
+    struct words w = words_of(c->data, what);
+    bool fine = !w.more || err_set(c->why, "%s: API servers name too many", what);
+
+    if (fine && w.n > 0 && n > 0 && !theirs_has(&w, ours[0], true))
+        fine = err_set(c->why, "%s: no API server knows %.*s, which is sent", what, (int)ours[0].n, ours[0].p);
     for (size_t i = 0; fine && i < w.n; i++)
-        if (!ours_has(ours, n, word(&w, i)))
-            fine = err_set(why, "%s: API servers believe %.*s, which is not configured here", what,
-                           (int)(word(&w, i).n > 100 ? 100 : word(&w, i).n), word(&w, i).p);
+        if (word(&w, i).n > 0 && !ours_has(ours, n, word(&w, i)))
+            fine = agree_on_more(c, what, word(&w, i));
     json_object_put(w.array);
     return fine;
 }
 
-static bool agree_on_names(struct json_object *data, const char *const *ours, struct err *why)
+static bool agree_on_names(const struct comparison *c)
 {
-    struct words w = words_of(data, "requestheader-allowed-names");
+    struct words w = words_of(c->data, "requestheader-allowed-names");
+    const char *const *ours = c->ours->names;
     bool fine = true;
 
     for (size_t i = 0; fine && w.n > 0 && ours != NULL && ours[i] != NULL; i++)
         if (!theirs_has(&w, slice_str(ours[i]), false))
-            fine = err_set(why, "requestheader-allowed-names: no API server believes %s", ours[i]);
+            fine = err_set(c->why, "requestheader-allowed-names: no API server believes %s", ours[i]);
     json_object_put(w.array);
     return fine;
 }
@@ -137,25 +160,36 @@ static bool bundle_has(struct slice bundle, struct slice certificate)
     return false;
 }
 
-static bool agree_on_ca(const char *option, struct slice theirs, struct slice ours, struct err *why)
+/*
+ * kube-apiserver leaves out of the ConfigMap what has ended, five minutes later (filterExpiredCerts). So here it counts
+ * no more from its end on, and clocks may differ by as much.
+ */
+static bool has_ended(request_header_ended_fn *ended, struct slice certificate)
+{
+    return ended != NULL && ended(slice_of(certificate.p - (sizeof(PEM_BEGIN) - 1),
+                                           certificate.n + sizeof(PEM_BEGIN) - 1 + sizeof(PEM_END) - 1));
+}
+
+static bool agree_on_ca(const char *option, struct slice theirs, struct slice ours, request_header_ended_fn *ended,
+                        struct err *why)
 {
     struct slice one;
 
     for (size_t n = 0; n < OURS_MAX && next_certificate(&ours, &one); n++)
-        if (!bundle_has(theirs, one))
+        if (!bundle_has(theirs, one) && !has_ended(ended, one))
             return err_set(why, "%s: no API server believes certificate %zu of it", option, n + 1);
     return true;
 }
 
-static bool agree(const struct request_header *ours, struct json_object *data, struct slice ca, struct err *why)
+static bool agree(struct comparison *c, struct slice ca)
 {
-    const struct user_headers *h = ours->headers;
+    const struct user_headers *h = c->ours->headers;
 
-    return agree_on_words(data, "requestheader-username-headers", h->username, h->n_username, why) &&
-           agree_on_words(data, "requestheader-group-headers", h->group, h->n_group, why) &&
-           agree_on_words(data, "requestheader-extra-headers-prefix", h->extra_prefix, h->n_extra_prefix, why) &&
-           agree_on_words(data, "requestheader-uid-headers", h->uid, h->n_uid, why) &&
-           agree_on_names(data, ours->names, why) && agree_on_ca(CA_OPTION, ca, ours->ca, why);
+    return agree_on_words(c, "requestheader-username-headers", h->username, h->n_username) &&
+           agree_on_words(c, "requestheader-group-headers", h->group, h->n_group) &&
+           agree_on_words(c, "requestheader-extra-headers-prefix", h->extra_prefix, h->n_extra_prefix) &&
+           agree_on_words(c, "requestheader-uid-headers", h->uid, h->n_uid) && agree_on_names(c) &&
+           agree_on_ca(CA_OPTION, ca, c->ours->ca, c->ours->ended, c->why);
 }
 
 /* p is NULL if there is no such text. */
@@ -186,22 +220,26 @@ static struct json_object *data_of(struct slice configmap, struct err *why)
     return json_small_read(data, DEPTH, why);
 }
 
-/* No certificate of a client that is believed here is believed there. */
-static bool is_foreign(struct slice theirs, struct slice ours)
+/* No certificate of a client that is believed here is believed there; what has ended is believed nowhere. */
+static bool is_foreign(struct slice theirs, struct slice ours, request_header_ended_fn *ended)
 {
+    bool some = false;
     struct slice one;
 
-    for (size_t n = 0; n < OURS_MAX && next_certificate(&ours, &one); n++)
+    for (size_t n = 0; n < OURS_MAX && next_certificate(&ours, &one); n++) {
         if (bundle_has(theirs, one))
             return false;
-    return true;
+        some |= !has_ended(ended, one);
+    }
+    return some;
 }
 
 static enum request_header_verdict judge(const struct request_header *ours, struct json_object *data, struct err *why)
 {
     struct slice ca = text_in(data, CA_OPTION), clients = text_in(data, CLIENT_CA_OPTION);
+    struct comparison c = {.ours = ours, .data = data, .why = why, .more = {.text = ""}};
 
-    if (ours->client_ca.n > 0 && clients.p != NULL && is_foreign(clients, ours->client_ca)) {
+    if (ours->client_ca.n > 0 && clients.p != NULL && is_foreign(clients, ours->client_ca, ours->ended)) {
         (void)err_set(why, CLIENT_CA_OPTION ": no API server has any certificate of it, so their clients get 401 here");
         return REQUEST_HEADER_DIFFERS;
     }
@@ -209,7 +247,12 @@ static enum request_header_verdict judge(const struct request_header *ours, stru
         (void)err_set(why, "no API server believes any front proxy");
         return REQUEST_HEADER_UNKNOWN;
     }
-    return agree(ours, data, ca, why) ? REQUEST_HEADER_AGREES : REQUEST_HEADER_DIFFERS;
+    if (!agree(&c, ca))
+        return REQUEST_HEADER_DIFFERS;
+    if (!err_is_set(&c.more))
+        return REQUEST_HEADER_AGREES;
+    *why = c.more;
+    return REQUEST_HEADER_MORE;
 }
 
 enum request_header_verdict request_header_compare(const struct request_header *ours, struct slice configmap,
@@ -222,22 +265,54 @@ enum request_header_verdict request_header_compare(const struct request_header *
     return v;
 }
 
+static bool copy_words(struct json_object *data, const char *what, struct arena *a, const struct slice **out, size_t *n)
+{
+    struct words w = words_of(data, what);
+    struct slice *copy = arena_alloc(a, (w.n + 1) * sizeof(*copy));
+    bool good = copy != NULL;
+
+    *n = 0;
+    for (size_t i = 0; good && i < w.n; i++) {
+        copy[*n] = arena_copy(a, word(&w, i));
+        good = copy[(*n)++].p != NULL;
+    }
+    *out = copy;
+    json_object_put(w.array);
+    return good;
+}
+
+bool request_header_named(struct slice configmap, struct arena *a, struct user_headers *out)
+{
+    struct err why = {.text = ""};
+    struct json_object *data = data_of(configmap, &why);
+    bool good = data != NULL &&
+                copy_words(data, "requestheader-username-headers", a, &out->username, &out->n_username) &&
+                copy_words(data, "requestheader-group-headers", a, &out->group, &out->n_group) &&
+                copy_words(data, "requestheader-extra-headers-prefix", a, &out->extra_prefix, &out->n_extra_prefix) &&
+                copy_words(data, "requestheader-uid-headers", a, &out->uid, &out->n_uid);
+
+    json_object_put(data);
+    return good;
+}
+
 /* What one side has and the other lacks. */
-static enum request_header_verdict judge_clients(struct slice ours, struct slice theirs, struct err *why)
+static enum request_header_verdict judge_clients(const struct request_header *ours, struct slice theirs,
+                                                 struct err *why)
 {
     struct slice rest = theirs, one;
 
-    if (!agree_on_ca(CLIENT_CA_OPTION, theirs, ours, why))
+    if (!agree_on_ca(CLIENT_CA_OPTION, theirs, ours->client_ca, ours->ended, why))
         return REQUEST_HEADER_DIFFERS;
     for (size_t n = 0; n < THEIRS_MAX && next_certificate(&rest, &one); n++)
-        if (!bundle_has(ours, one)) {
+        if (!bundle_has(ours->client_ca, one) && !has_ended(ours->ended, one)) {
             (void)err_set(why, CLIENT_CA_OPTION ": lacks certificate %zu of what API servers have", n + 1);
-            return REQUEST_HEADER_DIFFERS;
+            return REQUEST_HEADER_MORE;
         }
     return REQUEST_HEADER_AGREES;
 }
 
-enum request_header_verdict request_header_client_ca(struct slice ours, struct slice configmap, struct err *why)
+enum request_header_verdict request_header_client_ca(const struct request_header *ours, struct slice configmap,
+                                                     struct err *why)
 {
     struct json_object *data = data_of(configmap, why);
     struct slice theirs = text_in(data, CLIENT_CA_OPTION);

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
 
 /* NULL with errno. Wiped when it is freed: keys are looked at, too. */
@@ -102,6 +103,18 @@ void tls_inspect(const char *path, struct tls_file_facts *out)
     out->damaged = out->damaged || ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE;
     ERR_clear_error();
     BIO_free(in);
+}
+
+bool tls_inspect_ended(struct slice pem)
+{
+    BIO *in = pem.n > LIMIT_PEM_BYTES ? NULL : BIO_new_mem_buf(pem.p, (int)pem.n);
+    X509 *cert = in == NULL ? NULL : PEM_read_bio_X509(in, NULL, NULL, NULL);
+    bool ended = cert != NULL && seconds_of(X509_get0_notAfter(cert)) < clock_wall_us() / 1000000;
+
+    X509_free(cert);
+    BIO_free(in);
+    ERR_clear_error();
+    return ended;
 }
 
 bool tls_inspect_covers(const char *path, const char *name)

@@ -19,6 +19,8 @@ struct tls_file_facts {
 };
 
 void tls_inspect(const char *path, struct tls_file_facts *out);
+/* Whether the certificate in this text is one that was valid and is not any more. */
+bool tls_inspect_ended(struct slice pem);
 /* Whether the first certificate is valid for this DNS name or IP address. */
 bool tls_inspect_covers(const char *path, const char *name);
 /* The last common name of the first certificate's subject. False: it has none, or it does not fit or is no plain text.

@@ -52,7 +52,8 @@ static void on_client_body_end(void *arg, const struct http_head *trailers)
     if (j->back == NULL)
         return;
     /* Nobody relies on trailers (RFC 9110 6.5.1): without memory for them there are none. */
-    if (trailers != NULL && !rewrite_trailers(trailers, &j->config->authn.headers, exchange_arena(j->x), &kept))
+    if (trailers != NULL && !rewrite_trailers(trailers, &j->config->authn.headers,
+                                              cluster_front_named(j->proxy->cluster), exchange_arena(j->x), &kept))
         kept.n_fields = 0;
     back_finish(j->back, kept.n_fields > 0 ? &kept : NULL);
 }
@@ -572,6 +573,7 @@ static void send_to(struct job *j, struct origin *origin, const struct served_pe
         .head = exchange_request(j->x),
         .authn = &j->authn,
         .headers = &j->config->authn.headers,
+        .also = cluster_front_named(j->proxy->cluster),
         .target = peer != NULL ? REWRITE_PEER : REWRITE_LOCAL,
         .client_ip = exchange_client(j->x)->ip,
         .believes_client = job_believes_client(j),

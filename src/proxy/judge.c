@@ -69,6 +69,7 @@ static void ask(struct job *j, const struct served_peer *judge)
         .head = exchange_request(j->x),
         .authn = &j->authn,
         .headers = &j->config->authn.headers,
+        .also = cluster_front_named(j->proxy->cluster),
         .target = judge != NULL ? REWRITE_PEER : REWRITE_LOCAL,
         .client_ip = exchange_client(j->x)->ip,
         .believes_client = job_believes_client(j),

@@ -29,6 +29,11 @@ static bool claims_address(struct slice name)
     return name.n == 9 && (slice_ieq(name, SLICE_LIT("X-Real-Ip")) || slice_ieq(name, SLICE_LIT("Forwarded")));
 }
 
+static bool is_identity(const struct user_headers *headers, const struct user_headers *also, struct slice name)
+{
+    return user_header_is_identity(headers, name) || (also != NULL && user_header_field(also, name) != USER_FIELD_NONE);
+}
+
 /* Fields that hop_copy let through and that must not go on for our reasons. */
 static bool dropped(const struct rewrite_in *in, const struct http_field *f)
 {
@@ -36,7 +41,7 @@ static bool dropped(const struct rewrite_in *in, const struct http_field *f)
         return true; /* written anew */
     if (f->id == HTTP_AUTHORIZATION)
         return in->authn->kind == AUTHN_ASSERT;
-    return f->id == HTTP_NAME_OTHER && (user_header_is_identity(in->headers, f->name) || claims_address(f->name));
+    return f->id == HTTP_NAME_OTHER && (is_identity(in->headers, in->also, f->name) || claims_address(f->name));
 }
 
 static void drop_fields(const struct rewrite_in *in, struct http_head *h)
@@ -116,13 +121,13 @@ enum rewrite_result rewrite_request(const struct rewrite_in *in, struct arena *a
     return REWRITE_OK;
 }
 
-bool rewrite_trailers(const struct http_head *in, const struct user_headers *headers, struct arena *a,
-                      struct http_head *out)
+bool rewrite_trailers(const struct http_head *in, const struct user_headers *headers, const struct user_headers *also,
+                      struct arena *a, struct http_head *out)
 {
     if (!http_head_init(out, a, in->n_fields))
         return false;
     for (size_t i = 0; i < in->n_fields; i++)
-        if (!user_header_is_identity(headers, in->fields[i].name) &&
+        if (!is_identity(headers, also, in->fields[i].name) &&
             !http_head_add(out, a, in->fields[i].name, in->fields[i].value))
             return false;
     return true;

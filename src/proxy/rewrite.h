@@ -20,6 +20,7 @@ struct rewrite_in {
     const struct authn *authn;
     const struct user_headers
         *headers; /* as configured: which names are stripped, and the spelling towards the local server */
+    const struct user_headers *also; /* further names that are stripped; NULL: none */
     enum rewrite_target target;
     const char *client_ip;
     bool believes_client; /* in whose name it asks (X-Forwarded-For): a peer, or a proxy that is trusted */
@@ -34,8 +35,8 @@ enum rewrite_result { REWRITE_OK, REWRITE_UNENCODABLE, REWRITE_NO_MEMORY };
 enum rewrite_result rewrite_request(const struct rewrite_in *in, struct arena *a, struct http_head *out);
 
 /* The trailers that may go on: those that claim no identity, however it is spelled. False when out of memory. */
-MEM_CHECK bool rewrite_trailers(const struct http_head *in, const struct user_headers *headers, struct arena *a,
-                                struct http_head *out);
+MEM_CHECK bool rewrite_trailers(const struct http_head *in, const struct user_headers *headers,
+                                const struct user_headers *also, struct arena *a, struct http_head *out);
 
 /* What is added to a response; either may be NULL. */
 struct rewrite_origin {

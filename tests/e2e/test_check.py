@@ -25,11 +25,15 @@ GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "check.golden"
 MAP = "extension-apiserver-authentication"
 
 
+def read(path):
+    with open(path, encoding="ascii") as text:
+        return text.read()
+
+
 def authentication(world, **changes):
     """What kube-apiserver keeps in the ConfigMap."""
     def bundle(name):
-        with open(world.certs.crt(name), encoding="ascii") as text:
-            return text.read()
+        return read(world.certs.crt(name))
 
     data = {"client-ca-file": bundle("ca"), "requestheader-client-ca-file": bundle("front-proxy-ca"),
             "requestheader-allowed-names": '["front-proxy-client"]', "requestheader-username-headers": '["X-Remote-User"]',
@@ -213,8 +217,10 @@ def faults(world):
         ("the local server believes other front proxies", {}, server(world, "a", **{"requestheader-client-ca-file": crt("foreign-ca")})),
         ("the local server allows another name", {}, server(world, "a", **{"requestheader-allowed-names": ["aggregator"]})),
         ("the API servers have other headers", {}, told(world, **{"requestheader-username-headers": '["X-User"]'})),
+        ("the API servers name a header more", {}, told(world, **{"requestheader-group-headers": '["X-Remote-Group", "X-Teams"]'})),
         ("a name that the API servers do not allow", {"requestheader-allowed-names": ["front-proxy-client", "somebody"]}),
         ("the API servers verify clients by another CA", {"client-ca-file": crt("foreign-ca")}),
+        ("a CA of clients that API servers had", {}, told(world, **{"client-ca-file": read(crt("foreign-ca")) + read(crt("ca"))})),
         ("what the API servers believe cannot be read", {}, untold(world)),
         ("another host name than the API server's", {"hostname-override": "somebody"}),
         ("a user without rights", {"apiserver-user": "system:mvproxy", "apiserver-groups": ["system:authenticated"]}),
@@ -250,6 +256,15 @@ def test_golden(world):
         equal(status, 2 if "\u00d7" in said else 1, name + ": exit status\n" + text)
         out += "# %s\n%s\n\n" % (name, said)
     fixture.golden(GOLDEN, out)
+
+
+def test_ended_ca(world):
+    """a CA of clients that has ended is in no ConfigMap any more, and is no finding of what API servers have"""
+    world.certs.own.issue("old-ca", "kubernetes", eku="", is_ca=True, start="20200101000000Z", end="20210101000000Z")
+    both = os.path.join(world.scratch, "clients.crt")
+    with open(both, "w", encoding="ascii") as bundle:
+        bundle.write(read(world.certs.own.crt("old-ca")) + read(world.certs.crt("ca")))
+    check("client-ca-file has the CAs of the API servers" in before(world, {"client-ca-file": both})[1], "said otherwise")
 
 
 def test_form(world):

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """UnknownVersionInteroperabilityProxy on, off and on again, by reload and by restart: nothing is left of either state."""
 
+import os
+
 import fixture
 from fixture import check, equal, until
 
@@ -165,6 +167,24 @@ def test_front_proxies(world):
     check("In doubt:   the API servers believe otherwise: requestheader-username-headers" in told, told)
     equal(world.ask("PUT", TRUST + "/extension-apiserver-authentication", believed(world, "X-Remote-User")).status, 200, "put right")
     proxy.await_log("Reloaded", proxy.reload({"discovery-refresh-interval": "2s"}))
+    until(lambda: proxy.get("/readyz")[0] == 200, "ready")
+    equal(world.ask("DELETE", TRUST + "/extension-apiserver-authentication").status, 200, "gone")
+
+
+def test_ended_front_proxy_ca(world):
+    """a CA that has ended is in no ConfigMap any more: what else is in the bundle is compared"""
+    proxy = world.proxies["a"]
+    world.certs.own.issue("old-front-proxy-ca", "front-proxy-ca", eku="", is_ca=True, start="20200101000000Z", end="20210101000000Z")
+    bundle = os.path.join(world.scratch, "front-proxy-bundle.crt")
+    with open(bundle, "w", encoding="ascii") as both:
+        for path in (world.certs.own.crt("old-front-proxy-ca"), world.certs.crt("front-proxy-ca")):
+            with open(path, encoding="ascii") as one:
+                both.write(one.read())
+    equal(world.ask("POST", TRUST, believed(world, "X-Login")).status, 201, "the ConfigMap")
+    proxy.await_log("Reloaded", proxy.reload({"requestheader-client-ca-file": bundle}))
+    until(lambda: proxy.get("/readyz")[0] == 500, "it to be compared")
+    equal(world.ask("PUT", TRUST + "/extension-apiserver-authentication", believed(world, "X-Remote-User")).status, 200, "the same words")
+    proxy.await_log("Reloaded", proxy.reload({}))
     until(lambda: proxy.get("/readyz")[0] == 200, "ready")
     equal(world.ask("DELETE", TRUST + "/extension-apiserver-authentication").status, 200, "gone")
 

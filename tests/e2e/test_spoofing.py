@@ -90,6 +90,35 @@ def test_front_proxy(world):
                 equal(answer.json()["status"]["userInfo"]["username"], "bob", user)
 
 
+MAP = "configmaps"
+
+
+def named(world, groups):
+    """What API servers say of the headers that they believe."""
+    with open(world.certs.crt("front-proxy-ca"), encoding="ascii") as text:
+        ca = text.read()
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"},
+            "data": {"requestheader-client-ca-file": ca, "requestheader-username-headers": '["X-Remote-User", "X-Login"]',
+                     "requestheader-group-headers": groups, "requestheader-extra-headers-prefix": '["X-Remote-Extra-", "X-More-"]'}}
+
+
+def test_names_of_the_servers(world):
+    """a header that the API servers name and the configuration does not is removed as well, and is only remarked on"""
+    proxy = world.proxies["a"]
+    usual = {name: values[:1] for name, values in NAMES.items() if name != "requestheader-uid-headers"}
+    world.sim.put(MAP, named(world, '["X-Remote-Group", "X-Teams"]'))
+    mark = proxy.reload(usual)
+    proxy.await_log("API servers name headers for identities that are not configured here", since=mark)
+    equal(proxy.get("/readyz")[0], 200, "ready all the same")
+    for spelling in ("X-Teams", "x-teams", "X_Teams", "X-Login", "X-More-Scopes"):
+        who = world.ask("POST", WHO, REVIEW, user="alice", headers={spelling: "forged"}).json()["status"]["userInfo"]
+        equal(who["username"], "alice", spelling)
+        check("forged" not in repr(who), spelling, "was believed:", who)
+    world.sim.delete(MAP, "extension-apiserver-authentication", "kube-system")
+    mark = proxy.reload(NAMES)
+    proxy.await_log("Reloaded", since=mark)
+
+
 def test_any_front_proxy(world):
     """without allowed names every certificate of the front-proxy CA may speak for users, and no other"""
     proxy = world.proxies["a"]

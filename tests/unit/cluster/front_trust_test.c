@@ -174,6 +174,31 @@ static void not_told(void)
     }
 }
 
+/* A header that only they name is no trouble, but it is removed from requests for as long as they may believe it. */
+static void named(void)
+{
+#define TWO MAP("X-Remote-User\\\",\\\"X-Login")
+    static const struct slice header = SLICE_LIT("x-login");
+    struct world w;
+
+    begin(&w, TWO);
+    sim_run_ms(w.loop, 1000);
+    ok(trusted(&w), "one more there: ready");
+    ok(user_header_is_identity(cluster_front_named(w.cluster), header), "it is removed");
+    kube_forbid(w.local, REQUEST_HEADER_PATH, 404);
+    sim_run_ms(w.loop, 130000);
+    ok(user_header_is_identity(cluster_front_named(w.cluster), header),
+       "also when they have only deleted what they said");
+    kube_forbid(w.local, NULL, 0);
+    kube_set_map(w.local, "nonsense");
+    sim_run_ms(w.loop, 130000);
+    ok(user_header_is_identity(cluster_front_named(w.cluster), header), "or nobody understands them");
+    kube_set_map(w.local, MAP("X-Remote-User"));
+    sim_run_ms(w.loop, 130000);
+    ok(!user_header_is_identity(cluster_front_named(w.cluster), header), "until they name it no more");
+    world_end(&w);
+}
+
 int main(void)
 {
     told();
@@ -182,6 +207,7 @@ int main(void)
     put_right_there();
     foreign_clients();
     locked_out();
+    named();
     not_told();
     return tap_end();
 }

@@ -19,6 +19,17 @@
 #define GROUP "[\\\"X-Remote-Group\\\"]"
 #define EXTRA "[\\\"X-Remote-Extra-\\\"]"
 
+/* Of a whole block of PEM. */
+static bool has_ended(struct slice certificate)
+{
+    return slice_eq(certificate, slice_of(CERT("EEEE"), sizeof(CERT("EEEE")) - 2));
+}
+
+static bool is_fixed(struct slice name)
+{
+    return slice_ieq(name, SLICE_LIT("Via"));
+}
+
 static void compared(void)
 {
     static const char *const one[] = {"front", NULL}, *const none[] = {NULL}, *const foreign[] = {"front", "me", NULL};
@@ -51,7 +62,18 @@ static void compared(void)
         {"a word that is sent and nobody knows", MAP(ONE_CA, NAMES, USER, GROUP, EXTRA, ""), &turned, one,
          CERT("AAAABBBB"), REQUEST_HEADER_DIFFERS},
         {"a word more there", MAP(ONE_CA, NAMES, "[\\\"X-Remote-User\\\",\\\"X-Login\\\"]", GROUP, EXTRA, ""), &usual,
+         one, CERT("AAAABBBB"), REQUEST_HEADER_MORE},
+        {"one more that is HTTP's", MAP(ONE_CA, NAMES, "[\\\"X-Remote-User\\\",\\\"via\\\"]", GROUP, EXTRA, ""), &usual,
          one, CERT("AAAABBBB"), REQUEST_HEADER_DIFFERS},
+        {"a word more there, and another trouble",
+         MAP(ONE_CA, NAMES, "[\\\"X-Remote-User\\\",\\\"X-Login\\\"]", GROUP, EXTRA, ""), &usual, foreign,
+         CERT("AAAABBBB"), REQUEST_HEADER_DIFFERS},
+        {"groups more there", MAP(ONE_CA, NAMES, USER, "[\\\"X-Remote-Group\\\",\\\"X-Teams\\\"]", EXTRA, ""), &usual,
+         one, CERT("AAAABBBB"), REQUEST_HEADER_MORE},
+        {"a CA that has ended here", MAP(ONE_CA, NAMES, USER, GROUP, EXTRA, ""), &usual, one,
+         CERT("EEEE") CERT("AAAABBBB"), REQUEST_HEADER_AGREES},
+        {"a CA that has ended, and one that has not", MAP(ONE_CA, NAMES, USER, GROUP, EXTRA, ""), &usual, one,
+         CERT("EEEE") CERT("CCCC"), REQUEST_HEADER_DIFFERS},
         {"both words in both", MAP(ONE_CA, NAMES, "[\\\"X-Remote-User\\\",\\\"X-Login\\\"]", GROUP, EXTRA, ""), &turned,
          one, CERT("AAAABBBB"), REQUEST_HEADER_AGREES},
         {"groups in other words", MAP(ONE_CA, NAMES, USER, "[\\\"X-Teams\\\"]", EXTRA, ""), &usual, one,
@@ -59,7 +81,7 @@ static void compared(void)
         {"another prefix", MAP(ONE_CA, NAMES, USER, GROUP, "[\\\"X-More-\\\"]", ""), &usual, one, CERT("AAAABBBB"),
          REQUEST_HEADER_DIFFERS},
         {"UIDs there only", MAP(ONE_CA, NAMES, USER, GROUP, EXTRA, ",\"requestheader-uid-headers\":\"[\\\"X-Id\\\"]\""),
-         &usual, one, CERT("AAAABBBB"), REQUEST_HEADER_DIFFERS},
+         &usual, one, CERT("AAAABBBB"), REQUEST_HEADER_MORE},
         {"UIDs here only: servers before 1.32", MAP(ONE_CA, NAMES, USER, GROUP, EXTRA, ""), &with_uid, one,
          CERT("AAAABBBB"), REQUEST_HEADER_AGREES},
         {"no front proxies there", "{\"data\":{\"client-ca-file\":\"x\"}}", &usual, one, CERT("AAAABBBB"),
@@ -80,13 +102,44 @@ static void compared(void)
     with_uid.uid = uids;
     with_uid.n_uid = 1;
     for (size_t i = 0; i < ROWS(rows); i++) {
-        const struct request_header ours = {
-            .headers = rows[i].headers, .names = rows[i].names, .ca = slice_str(rows[i].ca)};
+        const struct request_header ours = {.headers = rows[i].headers,
+                                            .names = rows[i].names,
+                                            .ca = slice_str(rows[i].ca),
+                                            .ended = has_ended,
+                                            .fixed = is_fixed};
         struct err why = {.text = ""};
 
         is_int(request_header_compare(&ours, slice_str(rows[i].map), &why), rows[i].want, "%s", rows[i].name);
         ok((why.text[0] != '\0') == (rows[i].want != REQUEST_HEADER_AGREES), "%s: %s", rows[i].name, why.text);
     }
+}
+
+/* What is to be removed from requests. */
+static void named(void)
+{
+    char many[8192] =
+        "{\"data\":{\"requestheader-client-ca-file\":\"x\",\"requestheader-username-headers\":\"[\\\"X-Remote-User\\\"";
+    const struct request_header ours = {.headers = user_headers_default()};
+    struct arena *a = arena_new(1 << 20);
+    struct user_headers h = {0};
+    struct err why = {.text = ""};
+
+    ok(request_header_named(
+           slice_str(MAP(ONE_CA, NAMES, "[\\\"X-Remote-User\\\",\\\"X-Login\\\"]", "[\\\"X-Teams\\\"]",
+                         "[\\\"X-More-\\\",\\\"\\\"]", ",\"requestheader-uid-headers\":\"[\\\"X-Id\\\"]\"")),
+           a, &h),
+       "what they name is read");
+    ok(user_header_is_identity(&h, SLICE_LIT("x_login")) && user_header_is_identity(&h, SLICE_LIT("X-Teams")) &&
+           user_header_is_identity(&h, SLICE_LIT("X-More-Scopes")) && user_header_is_identity(&h, SLICE_LIT("X-Id")),
+       "each of it");
+    ok(!user_header_is_identity(&h, SLICE_LIT("Accept")), "and no other, whatever prefix is empty");
+    ok(!request_header_named(SLICE_LIT("nonsense"), a, &h), "what cannot be read names nothing");
+    for (int i = 0; i < 70; i++)
+        (void)snprintf(many + strlen(many), sizeof(many) - strlen(many), ",\\\"X-%d\\\"", i);
+    (void)snprintf(many + strlen(many), sizeof(many) - strlen(many), "]\"}}");
+    is_int(request_header_compare(&ours, slice_str(many), &why), REQUEST_HEADER_DIFFERS, "more than can be removed: %s",
+           why.text);
+    arena_free(a);
 }
 
 static void clients(void)
@@ -101,18 +154,21 @@ static void clients(void)
         {"two, in another order", CERT("AAAA") CERT("BBBB"), CLIENTS(THEIR("BBBB") THEIR("AAAA")),
          REQUEST_HEADER_AGREES},
         {"one more here", CERT("AAAA") CERT("BBBB"), CLIENTS(THEIR("AAAA")), REQUEST_HEADER_DIFFERS},
-        {"one more there", CERT("AAAA"), CLIENTS(THEIR("AAAA") THEIR("BBBB")), REQUEST_HEADER_DIFFERS},
-        {"none here", "", CLIENTS(THEIR("AAAA")), REQUEST_HEADER_DIFFERS},
+        {"one more there", CERT("AAAA"), CLIENTS(THEIR("AAAA") THEIR("BBBB")), REQUEST_HEADER_MORE},
+        {"one more here, which has ended", CERT("EEEE") CERT("AAAA"), CLIENTS(THEIR("AAAA")), REQUEST_HEADER_AGREES},
+        {"one more there, which has ended", CERT("AAAA"), CLIENTS(THEIR("EEEE") THEIR("AAAA")), REQUEST_HEADER_AGREES},
+        {"none here", "", CLIENTS(THEIR("AAAA")), REQUEST_HEADER_MORE},
         {"none there", CERT("AAAA"), "{\"data\":{}}", REQUEST_HEADER_UNKNOWN},
         {"nonsense", CERT("AAAA"), "nonsense", REQUEST_HEADER_UNKNOWN},
     };
 
     for (size_t i = 0; i < ROWS(rows); i++) {
+        const struct request_header ours = {.client_ca = slice_str(rows[i].ours), .ended = has_ended};
         struct err why = {.text = ""};
 
-        is_int(request_header_client_ca(slice_str(rows[i].ours), slice_str(rows[i].map), &why), rows[i].want, "%s",
-               rows[i].name);
-        ok(rows[i].want != REQUEST_HEADER_DIFFERS || why.text[0] != '\0', "%s: %s", rows[i].name, why.text);
+        is_int(request_header_client_ca(&ours, slice_str(rows[i].map), &why), rows[i].want, "%s", rows[i].name);
+        ok(rows[i].want == REQUEST_HEADER_AGREES || rows[i].want == REQUEST_HEADER_UNKNOWN || why.text[0] != '\0',
+           "%s: %s", rows[i].name, why.text);
     }
 }
 
@@ -127,6 +183,9 @@ static void foreign_clients(void)
         {"one shared while a CA is replaced", CERT("CCCC") CERT("AAAA"),
          "\"client-ca-file\":\"" THEIR("AAAA") THEIR("BBBB") "\"", REQUEST_HEADER_AGREES},
         {"another", CERT("CCCC"), "\"client-ca-file\":\"" THEIR("AAAA") THEIR("BBBB") "\"", REQUEST_HEADER_DIFFERS},
+        {"one shared, and one that has ended", CERT("EEEE") CERT("AAAA"), "\"client-ca-file\":\"" THEIR("AAAA") "\"",
+         REQUEST_HEADER_AGREES},
+        {"only what has ended", CERT("EEEE"), "\"client-ca-file\":\"" THEIR("AAAA") "\"", REQUEST_HEADER_AGREES},
         {"none here", "", "\"client-ca-file\":\"" THEIR("AAAA") "\"", REQUEST_HEADER_AGREES},
         {"none there", CERT("AAAA"), "\"x\":\"y\"", REQUEST_HEADER_AGREES},
     };
@@ -136,7 +195,8 @@ static void foreign_clients(void)
         const struct request_header ours = {.headers = user_headers_default(),
                                             .names = names,
                                             .ca = slice_str(CERT("FFFF")),
-                                            .client_ca = slice_str(rows[i].client_ca)};
+                                            .client_ca = slice_str(rows[i].client_ca),
+                                            .ended = has_ended};
         struct err why = {.text = ""};
         char map[1024];
 
@@ -151,6 +211,7 @@ static void foreign_clients(void)
 int main(void)
 {
     compared();
+    named();
     clients();
     foreign_clients();
     return tap_end();

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "lib/tap.h"
+#include "net/tls_inspect.h"
 #include "net/tls_internal.h"
 #include "unit/net/fixture.h"
 
@@ -90,6 +91,14 @@ static void test_validity(void)
     scratch_file("both.pem", both, strlen(both));
     ok(tls_file_validity(cert_path("both.pem"), false, &v) && v.not_after == 1577923200, "a chain: the first to end");
     ok(tls_file_validity(cert_path("both.pem"), true, &v) && v.not_after > (int64_t)time(NULL), "a bundle: the last");
+    for (size_t i = 0; i < 3; i++) {
+        static const char *const names[] = {"expired.crt", "node-a.crt", "node-a.key"};
+        char *text = read_file(cert_path(names[i]), &n);
+
+        is_int(tls_inspect_ended(slice_of(text, n)), i == 0, "%s: whether it has ended", names[i]);
+        mem_free(text);
+    }
+    ok(!tls_inspect_ended(SLICE_LIT("nonsense")), "nonsense has not ended");
     ok(!tls_file_validity(cert_path("node-a.key"), false, &v) && v.not_after == 0, "a key has none");
     ok(!tls_file_validity(cert_path("no-such.crt"), false, &v), "nor has what is not there");
     free(new);

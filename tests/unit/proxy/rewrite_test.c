@@ -230,6 +230,32 @@ static void test_most_fields(void)
     arena_free(a);
 }
 
+/* What API servers name besides, whatever it is configured here. */
+static void test_further_names(void)
+{
+    static const struct slice teams = SLICE_LIT("X-Teams"), more[] = {SLICE_LIT("X-More-"), SLICE_LIT("")};
+    const struct user_headers also = {.group = &teams, .n_group = 1, .extra_prefix = more, .n_extra_prefix = 2};
+    struct arena *a = arena_new(1 << 20);
+    struct authn au = {.kind = AUTHN_ASSERT, .user = {.name = SLICE_LIT("u")}};
+    struct http_head head, out;
+    struct rewrite_in in = {.head = &head,
+                            .authn = &au,
+                            .headers = user_headers_default(),
+                            .also = &also,
+                            .target = REWRITE_LOCAL,
+                            .client_ip = "::1"};
+
+    head_of(a, "X-Teams: forged\nx_teams: forged\nX-MORE-Scopes: forged\nX-Remote-Group: forged\nX-Fine: yes", &head);
+    is_int(rewrite_request(&in, a, &out), REWRITE_OK, "rewritten");
+    is_u64(count_of(&out, "X-Teams") + count_of(&out, "x_teams") + count_of(&out, "X-More-Scopes") +
+               count_of(&out, "X-Remote-Group"),
+           0, "names that only the API servers have are removed");
+    is_u64(count_of(&out, "X-Fine"), 1, "and no others");
+    ok(rewrite_trailers(&head, user_headers_default(), &also, a, &out), "trailers");
+    is_u64(out.n_fields, 1, "likewise");
+    arena_free(a);
+}
+
 static void test_response(void)
 {
     struct arena *a = arena_new(1 << 20);
@@ -263,6 +289,7 @@ int main(void)
     test_source_addresses();
     test_unencodable();
     test_most_fields();
+    test_further_names();
     test_response();
     return tap_end();
 }
