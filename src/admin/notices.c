@@ -2,9 +2,9 @@
 #include "admin/notices.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "admin/html.h"
+#include "admin/server_state.h"
 
 enum {
     NAMED_SERVERS = 8,
@@ -14,16 +14,11 @@ enum {
 
 typedef bool server_is(const struct cluster_server *s);
 
-static bool was_never_read(const struct cluster_server *s)
-{
-    return s->discovery_ms == UINT64_MAX && (s->local || strcmp(s->life, "live") == 0);
-}
-
 static bool is_bad(const struct cluster_server *s)
 {
-    char words[STATUS_STATE_BYTES];
+    char words[SERVER_STATE_BYTES];
 
-    return status_of_server(s, words) == STATUS_BAD;
+    return server_state(s, words) == SERVER_BAD;
 }
 
 static size_t count(const struct status *s, server_is *which)
@@ -42,12 +37,12 @@ static void put_servers(const struct status *s, server_is *which, bool with_stat
 
     for (size_t i = 0; i < s->cluster.n; i++) {
         const struct cluster_server *one = &s->cluster.servers[i];
-        char words[STATUS_STATE_BYTES];
+        char words[SERVER_STATE_BYTES];
 
         if (!which(one) || n++ >= NAMED_SERVERS)
             continue;
         buf_printf(out, "%s%.200s", n == 1 ? "" : ", ", one->host);
-        (void)status_of_server(one, words);
+        (void)server_state(one, words);
         if (with_state)
             buf_printf(out, " (%s)", words);
     }
@@ -86,7 +81,7 @@ static void put_memory(const struct status *s, struct buf *out)
 
 size_t notices_of(const struct status *s, char text[NOTICES][NOTICE_BYTES])
 {
-    size_t unread = count(s, was_never_read), bad = count(s, is_bad), n = 0;
+    size_t unread = count(s, server_is_unread), bad = count(s, is_bad), n = 0;
     struct buf out;
 
     if (s->peers_off[0] != '\0')
@@ -110,7 +105,7 @@ size_t notices_of(const struct status *s, char text[NOTICES][NOTICE_BYTES])
     if (unread > 0) {
         out = begin(text[n]);
         buf_append_str(&out, "Not known what these serve, whose discovery has not been read yet: ");
-        put_servers(s, was_never_read, false, &out);
+        put_servers(s, server_is_unread, false, &out);
         text[n++][buf_len(&out)] = '\0';
     }
     if (is_memory_short(s)) {
@@ -124,7 +119,7 @@ size_t notices_of(const struct status *s, char text[NOTICES][NOTICE_BYTES])
 void notices_skew(const struct status *s, char text[NOTICE_BYTES])
 {
     const struct comparison_result *uneven = &s->cluster.uneven;
-    size_t unread = count(s, was_never_read);
+    size_t unread = count(s, server_is_unread);
     struct buf out = begin(text);
 
     if (s->peers_off[0] != '\0') {

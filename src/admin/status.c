@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "admin/notices.h"
+#include "admin/server_state.h"
 #include "base/changes.h"
 #include "base/clock.h"
 #include "base/duration.h"
@@ -22,62 +23,6 @@ void status_end(struct status *s)
 
 /* ---- in words ---- */
 
-static const char leads_elsewhere[] = "its address leads to ";
-
-/* What keeps it from being asked; NULL: nothing. */
-static const char *trouble_of(const struct cluster_server *s)
-{
-    if (s->answers == PULSE_UNREACHABLE)
-        return "does not answer";
-    if (s->address == NULL)
-        return "no address";
-    if (s->leads_to != NULL)
-        return leads_elsewhere;
-    return s->failing ? "discovery fails" : NULL;
-}
-
-/* A host that `peers` names and that has never been seen: perhaps nobody's name. */
-static const char *life_of(const struct cluster_server *s)
-{
-    return s->fixed && !s->leased && !s->local && strcmp(s->life, "live") == 0 ? "configured, no Lease" : s->life;
-}
-
-enum { NAMED_BYTES = 32 }; /* of another server */
-
-/* How it stands with its Lease, and what keeps it from being asked. */
-static void put_state(const struct cluster_server *s, const char *trouble, struct buf *out)
-{
-    char age[DURATION_BYTES];
-
-    if (s->left)
-        buf_printf(out, "left, forgotten in %s", duration_text(s->forgotten_in_ms, age));
-    else
-        buf_append_str(out, life_of(s));
-    if (trouble != NULL)
-        buf_printf(out, ", %s%.*s", trouble, NAMED_BYTES, trouble == leads_elsewhere ? s->leads_to : "");
-}
-
-static bool is_live(const struct cluster_server *s)
-{
-    return s->local || strcmp(s->life, "live") == 0;
-}
-
-enum status_mood status_of_server(const struct cluster_server *s, char words[STATUS_STATE_BYTES])
-{
-    const char *trouble = trouble_of(s);
-    bool starting = trouble == NULL && s->local && s->readiness != NULL && strcmp(s->readiness, "ready") != 0;
-    struct buf out = {.p = words, .cap = STATUS_STATE_BYTES - 1, .ceiling = STATUS_STATE_BYTES - 1};
-
-    put_state(s, trouble, &out);
-    buf_append_str(&out, s->drained ? ", drained" : "");
-    buf_append_str(&out, s->ejected ? ", tried last" : "");
-    buf_append_str(&out, starting ? ", starting" : "");
-    words[buf_len(&out)] = '\0';
-    if (s->missing || (trouble != NULL && (is_live(s) || s->address != NULL || s->answers == PULSE_UNREACHABLE)))
-        return STATUS_BAD;
-    return !is_live(s) || trouble != NULL || s->drained || s->ejected || starting ? STATUS_WARNING : STATUS_GOOD;
-}
-
 void status_headline(const struct status *s, struct buf *out)
 {
     if (s->ready)
@@ -90,9 +35,9 @@ static void text_servers(const struct cluster_view *c, struct buf *out)
 {
     for (size_t i = 0; i < c->n; i++) {
         const struct cluster_server *s = &c->servers[i];
-        char words[STATUS_STATE_BYTES], age[DURATION_BYTES];
+        char words[SERVER_STATE_BYTES], age[DURATION_BYTES];
 
-        (void)status_of_server(s, words);
+        (void)server_state(s, words);
         buf_printf(out, "Server %s: %s, %s%s%s%s", s->host, words,
                    s->version[0] == '\0' ? "version unknown" : s->version, s->address == NULL ? "" : ", ",
                    s->address == NULL ? "" : s->address, s->has_mvproxy ? ", behind an mvproxy" : "");
@@ -117,12 +62,6 @@ static void text_ejected(const struct cluster_view *c, struct buf *out)
         before = ", ";
     }
     buf_append_str(out, before[0] == ',' ? "\n" : "");
-}
-
-/* It may serve anything. */
-static bool is_unread(const struct cluster_server *s)
-{
-    return s->discovery_ms == UINT64_MAX && (s->local || strcmp(s->life, "live") == 0);
 }
 
 static void text_notices(const struct status *s, struct buf *out)
@@ -279,10 +218,10 @@ static void put_age(struct json_write *w, const char *name, uint64_t ms)
 
 static void put_server(const struct cluster_server *s, struct json_write *list)
 {
-    static const char *const moods[] = {[STATUS_GOOD] = "good", [STATUS_WARNING] = "warning", [STATUS_BAD] = "bad"};
+    static const char *const moods[] = {[SERVER_GOOD] = "good", [SERVER_WARNING] = "warning", [SERVER_BAD] = "bad"};
     struct json_write w = json_nested(list, NULL, '{');
-    char words[STATUS_STATE_BYTES];
-    enum status_mood mood = status_of_server(s, words);
+    char words[SERVER_STATE_BYTES];
+    enum server_mood mood = server_state(s, words);
 
     json_text(&w, "hostname", s->host);
     json_text(&w, "id", s->id);
@@ -364,7 +303,7 @@ static void put_skew(const struct status *s, struct json_write *w)
     notices_skew(s, summary);
     json_text(&nested, "summary", summary);
     for (size_t i = 0; i < s->cluster.n; i++)
-        unread += is_unread(&s->cluster.servers[i]);
+        unread += server_is_unread(&s->cluster.servers[i]);
     json_u64(&nested, "serversUnread", unread);
     json_u64(&nested, "groupVersions", uneven->gvs);
     json_u64(&nested, "groupVersionsUneven", uneven->uneven);

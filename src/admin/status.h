@@ -14,14 +14,7 @@ struct changes;
 struct served;
 struct traffic;
 
-enum {
-    STATUS_CHECKS = 16,
-    STATUS_WHY_BYTES = 256,
-    STATUS_LISTENERS = 16,
-    STATUS_HOST_BYTES = 300,
-    STATUS_CERTS = 64,
-    STATUS_STATE_BYTES = 128
-};
+enum { STATUS_CHECKS = 16, STATUS_WHY_BYTES = 256, STATUS_LISTENERS = 16, STATUS_HOST_BYTES = 300, STATUS_CERTS = 64 };
 
 struct status_check {
     const char *name; /* of the health check */
@@ -78,9 +71,5 @@ void status_text(const struct status *s, struct buf *out);
 
 /* "Ready", or "Not ready: CHECK: WHY; CHECK: WHY": the first line of all. */
 void status_headline(const struct status *s, struct buf *out);
-/* A server's state, and all that is the matter with it: "live", "live, does not answer, drained", "lapsed, tried
- * last", ... */
-enum status_mood { STATUS_GOOD, STATUS_WARNING, STATUS_BAD };
-enum status_mood status_of_server(const struct cluster_server *s, char words[STATUS_STATE_BYTES]);
 
 #endif

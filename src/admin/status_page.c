@@ -3,6 +3,7 @@
 
 #include "admin/html.h"
 #include "admin/notices.h"
+#include "admin/server_state.h"
 #include "admin/skew_page.h"
 #include "admin/status.h"
 #include "base/base64.h"
@@ -35,7 +36,7 @@ static const char style[] =
     ".charts{display:flex;flex-wrap:wrap;gap:1em}figure{margin:0}figcaption{color:var(--dim);font-size:.9em}"
     "svg{background:var(--head);width:15em;height:4em}.bar{fill:var(--bar)}.err{fill:var(--err)}";
 
-static const char *const mood_names[] = {[STATUS_GOOD] = "good", [STATUS_WARNING] = "warning", [STATUS_BAD] = "bad"};
+static const char *const mood_names[] = {[SERVER_GOOD] = "good", [SERVER_WARNING] = "warning", [SERVER_BAD] = "bad"};
 
 void status_page_policy(struct buf *out)
 {
@@ -192,8 +193,8 @@ static void put_error(const struct cluster_server *s, struct buf *out)
 
 static void put_server(const struct cluster_server *s, struct buf *out)
 {
-    char words[STATUS_STATE_BYTES];
-    enum status_mood mood = status_of_server(s, words);
+    char words[SERVER_STATE_BYTES];
+    enum server_mood mood = server_state(s, words);
 
     html_raw(out, "<tr><th scope=\"row\">");
     html_name(out, s->host);

@@ -3,7 +3,7 @@
 
 #include "admin/control.h"
 #include "admin/metrics_text.h"
-#include "admin/status.h"
+#include "admin/server_state.h"
 #include "base/json_write.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -32,7 +32,7 @@ static bool look_at_server(void *arg, const char *id, struct explain_server *out
 
     for (size_t i = 0; i < v->n; i++) {
         const struct cluster_server *s = &v->servers[i];
-        char words[STATUS_STATE_BYTES];
+        char words[SERVER_STATE_BYTES];
 
         if (strcmp(s->id, id) != 0)
             continue;
@@ -40,7 +40,7 @@ static bool look_at_server(void *arg, const char *id, struct explain_server *out
                                        .error = s->error,
                                        .failing = s->failing || s->ejected,
                                        .error_ms = s->answers == PULSE_UNREACHABLE ? s->answers_ms : s->error_ms};
-        (void)status_of_server(s, words);
+        (void)server_state(s, words);
         (void)snprintf(out->state, sizeof(out->state), "%s", words);
         return true;
     }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "admin/notices.h"
+#include "admin/server_state.h"
 #include "admin/status_page.h"
 #include "base/changes.h"
 #include "cluster/served.h"
@@ -198,48 +199,48 @@ static void test_words(void)
     static const struct {
         bool local, lapsed, silent, nowhere, failing, drained, ejected, left;
         const char *readiness, *leads_to, *words;
-        enum status_mood mood;
+        enum server_mood mood;
     } rows[] = {
-        {.local = true, .silent = true, .failing = true, .words = "local, does not answer", .mood = STATUS_BAD},
-        {.silent = true, .nowhere = true, .words = "live, does not answer", .mood = STATUS_BAD},
-        {.silent = true, .lapsed = true, .words = "lapsed, does not answer", .mood = STATUS_BAD},
-        {.nowhere = true, .failing = true, .words = "live, no address", .mood = STATUS_BAD},
-        {.nowhere = true, .lapsed = true, .words = "lapsed, no address", .mood = STATUS_WARNING},
-        {.local = true, .failing = true, .words = "local, discovery fails", .mood = STATUS_BAD},
-        {.failing = true, .drained = true, .words = "live, discovery fails, drained", .mood = STATUS_BAD},
+        {.local = true, .silent = true, .failing = true, .words = "local, does not answer", .mood = SERVER_BAD},
+        {.silent = true, .nowhere = true, .words = "live, does not answer", .mood = SERVER_BAD},
+        {.silent = true, .lapsed = true, .words = "lapsed, does not answer", .mood = SERVER_BAD},
+        {.nowhere = true, .failing = true, .words = "live, no address", .mood = SERVER_BAD},
+        {.nowhere = true, .lapsed = true, .words = "lapsed, no address", .mood = SERVER_WARNING},
+        {.local = true, .failing = true, .words = "local, discovery fails", .mood = SERVER_BAD},
+        {.failing = true, .drained = true, .words = "live, discovery fails, drained", .mood = SERVER_BAD},
         {.silent = true,
          .drained = true,
          .ejected = true,
          .lapsed = true,
          .words = "lapsed, does not answer, drained, tried last",
-         .mood = STATUS_BAD},
-        {.failing = true, .lapsed = true, .words = "lapsed, discovery fails", .mood = STATUS_BAD},
-        {.drained = true, .ejected = true, .words = "live, drained, tried last", .mood = STATUS_WARNING},
-        {.drained = true, .lapsed = true, .words = "lapsed, drained", .mood = STATUS_WARNING},
-        {.ejected = true, .words = "live, tried last", .mood = STATUS_WARNING},
-        {.ejected = true, .lapsed = true, .words = "lapsed, tried last", .mood = STATUS_WARNING},
-        {.local = true, .readiness = "starting", .words = "local, starting", .mood = STATUS_WARNING},
-        {.local = true, .readiness = "ready", .words = "local", .mood = STATUS_GOOD},
-        {.local = true, .words = "local", .mood = STATUS_GOOD},
-        {.readiness = "starting", .words = "live", .mood = STATUS_GOOD},
-        {.lapsed = true, .words = "lapsed", .mood = STATUS_WARNING},
-        {.lapsed = true, .left = true, .words = "left, forgotten in 4m12s", .mood = STATUS_WARNING},
+         .mood = SERVER_BAD},
+        {.failing = true, .lapsed = true, .words = "lapsed, discovery fails", .mood = SERVER_BAD},
+        {.drained = true, .ejected = true, .words = "live, drained, tried last", .mood = SERVER_WARNING},
+        {.drained = true, .lapsed = true, .words = "lapsed, drained", .mood = SERVER_WARNING},
+        {.ejected = true, .words = "live, tried last", .mood = SERVER_WARNING},
+        {.ejected = true, .lapsed = true, .words = "lapsed, tried last", .mood = SERVER_WARNING},
+        {.local = true, .readiness = "starting", .words = "local, starting", .mood = SERVER_WARNING},
+        {.local = true, .readiness = "ready", .words = "local", .mood = SERVER_GOOD},
+        {.local = true, .words = "local", .mood = SERVER_GOOD},
+        {.readiness = "starting", .words = "live", .mood = SERVER_GOOD},
+        {.lapsed = true, .words = "lapsed", .mood = SERVER_WARNING},
+        {.lapsed = true, .left = true, .words = "left, forgotten in 4m12s", .mood = SERVER_WARNING},
         {.lapsed = true,
          .left = true,
          .silent = true,
          .ejected = true,
          .words = "left, forgotten in 4m12s, does not answer, tried last",
-         .mood = STATUS_BAD},
-        {.leads_to = "cp-c", .words = "live, its address leads to cp-c", .mood = STATUS_BAD},
+         .mood = SERVER_BAD},
+        {.leads_to = "cp-c", .words = "live, its address leads to cp-c", .mood = SERVER_BAD},
         {.leads_to = "cp-c",
          .failing = true,
          .drained = true,
          .words = "live, its address leads to cp-c, drained",
-         .mood = STATUS_BAD},
+         .mood = SERVER_BAD},
         {.leads_to = "a-host-name-of-more-than-thirty-two-letters",
          .words = "live, its address leads to a-host-name-of-more-than-thirty-",
-         .mood = STATUS_BAD},
-        {.leads_to = "cp-c", .silent = true, .words = "live, does not answer", .mood = STATUS_BAD},
+         .mood = SERVER_BAD},
+        {.leads_to = "cp-c", .silent = true, .words = "live, does not answer", .mood = SERVER_BAD},
     };
 
     for (size_t i = 0; i < ROWS(rows); i++) {
@@ -256,9 +257,9 @@ static void test_words(void)
                                          .forgotten_in_ms = 252000,
                                          .leads_to = rows[i].leads_to,
                                          .readiness = rows[i].readiness};
-        char words[STATUS_STATE_BYTES];
+        char words[SERVER_STATE_BYTES];
 
-        is_int(status_of_server(&s, words), rows[i].mood, "%s: mood", rows[i].words);
+        is_int(server_state(&s, words), rows[i].mood, "%s: mood", rows[i].words);
         is_str(words, rows[i].words, "row %zu", i);
     }
 }

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "admin/server_state.h"
+
+#include "base/buf.h"
+#include "base/duration.h"
+
+static const char leads_elsewhere[] = "its address leads to ";
+
+/* What keeps it from being asked; NULL: nothing. */
+static const char *trouble_of(const struct cluster_server *s)
+{
+    if (s->answers == PULSE_UNREACHABLE)
+        return "does not answer";
+    if (s->address == NULL)
+        return "no address";
+    if (s->leads_to != NULL)
+        return leads_elsewhere;
+    return s->failing ? "discovery fails" : NULL;
+}
+
+/* A host that `peers` names and that has never been seen: perhaps nobody's name. */
+static const char *life_of(const struct cluster_server *s)
+{
+    return s->fixed && !s->leased && !s->local && strcmp(s->life, "live") == 0 ? "configured, no Lease" : s->life;
+}
+
+enum { NAMED_BYTES = 32 }; /* of another server */
+
+/* How it stands with its Lease, and what keeps it from being asked. */
+static void put_state(const struct cluster_server *s, const char *trouble, struct buf *out)
+{
+    char age[DURATION_BYTES];
+
+    if (s->left)
+        buf_printf(out, "left, forgotten in %s", duration_text(s->forgotten_in_ms, age));
+    else
+        buf_append_str(out, life_of(s));
+    if (trouble != NULL)
+        buf_printf(out, ", %s%.*s", trouble, NAMED_BYTES, trouble == leads_elsewhere ? s->leads_to : "");
+}
+
+static bool is_live(const struct cluster_server *s)
+{
+    return s->local || strcmp(s->life, "live") == 0;
+}
+
+enum server_mood server_state(const struct cluster_server *s, char words[SERVER_STATE_BYTES])
+{
+    const char *trouble = trouble_of(s);
+    bool starting = trouble == NULL && s->local && s->readiness != NULL && strcmp(s->readiness, "ready") != 0;
+    struct buf out = {.p = words, .cap = SERVER_STATE_BYTES - 1, .ceiling = SERVER_STATE_BYTES - 1};
+
+    put_state(s, trouble, &out);
+    buf_append_str(&out, s->drained ? ", drained" : "");
+    buf_append_str(&out, s->ejected ? ", tried last" : "");
+    buf_append_str(&out, starting ? ", starting" : "");
+    words[buf_len(&out)] = '\0';
+    if (s->missing || (trouble != NULL && (is_live(s) || s->address != NULL || s->answers == PULSE_UNREACHABLE)))
+        return SERVER_BAD;
+    return !is_live(s) || trouble != NULL || s->drained || s->ejected || starting ? SERVER_WARNING : SERVER_GOOD;
+}
+
+bool server_is_unread(const struct cluster_server *s)
+{
+    return s->discovery_ms == UINT64_MAX && is_live(s);
+}
