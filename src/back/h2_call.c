@@ -123,21 +123,88 @@ void h2_call_fail(struct h2_call *call, uint32_t code, enum back_failure why, co
     request_lost(r, why, text);
 }
 
+/* ---- the request's body: waits for the server's windows, and is taken when nghttp2 makes DATA frames of it ---- */
+
+static ssize_t on_read(nghttp2_session *session, int32_t id, uint8_t *to, size_t room, uint32_t *flags,
+                       nghttp2_data_source *source, void *arg)
+{
+    /* Not from `source`: the request may be gone, with its reset yet to be sent. */
+    struct h2_call *call = nghttp2_session_get_stream_user_data(session, id);
+    struct slice waiting;
+
+    (void)source;
+    (void)arg;
+    if (call == NULL)
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    waiting = buf_slice(&call->out);
+    if (waiting.n == 0 && !call->r->body_finished) {
+        call->starved = true;
+        return NGHTTP2_ERR_DEFERRED;
+    }
+    if (waiting.n > room)
+        waiting.n = room;
+    memcpy(to, waiting.p, waiting.n);
+    buf_consume(&call->out, waiting.n);
+    call->moved_ms = now_of(call);
+    if (call->r->body_finished && buf_len(&call->out) == 0) {
+        *flags = NGHTTP2_DATA_FLAG_EOF;
+        call->uploaded = true;
+    }
+    if (buf_len(&call->out) <= LIMIT_H2_OUTPUT_LOW)
+        request_wants_body(call->r);
+    return (ssize_t)waiting.n;
+}
+
+/* What nghttp2 is to take the body from; NULL: there is none. */
+static const nghttp2_data_provider *body_source(struct h2_call *call)
+{
+    static const nghttp2_data_provider provider = {.read_callback = on_read};
+
+    call->starved = false;
+    call->uploaded = call->r->opts.body.kind == HTTP_BODY_NONE || call->r->opts.body.length == 0;
+    return call->uploaded ? NULL : &provider;
+}
+
+/* There is something to send, the end perhaps. */
+static void feed(struct h2_call *call)
+{
+    if (call->starved && nghttp2_session_resume_data(call->c->session, call->id) == NGHTTP2_ERR_NOMEM)
+        h2_client_note_broken(call->c, CLOSE_NO_MEMORY, "out of memory");
+    call->starved = false;
+    h2_client_wake(call->c);
+}
+
 /* ---- operations ---- */
 
 static bool op_write(void *self, struct slice data)
 {
-    return h2_call_write(self, data);
+    struct h2_call *call = self;
+
+    if (call->c == NULL) /* the server has closed the stream: it has answered, and wants no more */
+        return true;
+    if (buf_len(&call->out) == 0)
+        call->moved_ms = now_of(call);
+    if (!buf_append(&call->out, data)) {
+        h2_call_fail(call, NGHTTP2_INTERNAL_ERROR, BACK_FAIL_MEMORY, "out of memory for the body");
+        return false;
+    }
+    feed(call);
+    return true;
 }
 
 static bool op_congested(const void *self)
 {
-    return h2_call_congested(self);
+    const struct h2_call *call = self;
+
+    return call->c != NULL && buf_len(&call->out) >= LIMIT_H2_OUTPUT_HIGH;
 }
 
 static void op_body_finished(void *self)
 {
-    h2_call_body_finished(self);
+    struct h2_call *call = self;
+
+    if (call->c != NULL)
+        feed(call);
 }
 
 static void op_pause(void *self, bool paused)
@@ -262,7 +329,7 @@ static bool submit_in(struct h2_call *call, nghttp2_nv *nva, enum back_failure *
     if (!h1_is_value(host) || !h1_is_token(head->method) || !h1_is_value(head->target))
         return false;
     *why = BACK_FAIL_MEMORY;
-    call->id = nghttp2_submit_request(call->c->session, NULL, nva, n, h2_call_upload(call), call);
+    call->id = nghttp2_submit_request(call->c->session, NULL, nva, n, body_source(call), call);
     return call->id > 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One request on an HTTP/2 connection: its head out, its response in, its ends (h2_call.c), its body out (h2_upload.c).
+ * One request on an HTTP/2 connection: its head and body out, its response in, its ends.
  * It belongs to the request, not to the connection: it lets go of the stream when that is over, and may go on
  * delivering what waited for a paused owner.
  */
@@ -47,14 +47,6 @@ struct h2_call {
 void h2_call_start(struct h2_client *c, struct back_request *r);
 /* Resets the stream with the code; the request fails. */
 void h2_call_fail(struct h2_call *call, uint32_t code, enum back_failure why, const char *text);
-/* h2_upload.c. What nghttp2 is to take the body from; NULL: there is none. */
-const nghttp2_data_provider *h2_call_upload(struct h2_call *call);
-/* A piece of the body. False: the request has failed. */
-bool h2_call_write(struct h2_call *call, struct slice data);
-/* Enough of it waits for the server's windows; request_wants_body() when that is over. */
-bool h2_call_congested(const struct h2_call *call);
-/* No more of it will come. */
-void h2_call_body_finished(struct h2_call *call);
 /* What nghttp2 has for it. */
 void h2_call_fields_begin(struct h2_call *call);
 void h2_call_field(struct h2_call *call, struct slice name, struct slice value);
