@@ -304,21 +304,21 @@ static void run_deferred(struct loop *l)
     }
 }
 
-bool loop_hold_timer(struct loop *l, struct list_node *late, uint64_t late_ms)
+bool loop_hold_timer(struct loop *l, struct loop_deferred *late, uint64_t late_ms)
 {
     if (!l->catching_up)
         return false;
     if (late_ms > l->late_ms)
         l->late_ms = late_ms;
-    if (!list_linked(late))
-        list_push_back(&l->late, late);
+    if (!list_linked(&late->node))
+        list_push_back(&l->late, &late->node);
     return true;
 }
 
-void loop_release_timer(struct loop *l, struct list_node *late)
+void loop_release_timer(struct loop *l, struct loop_deferred *late)
 {
-    if (list_linked(late))
-        list_remove(&l->late, late);
+    if (list_linked(&late->node))
+        list_remove(&l->late, &late->node);
 }
 
 static bool has_work(const struct loop *l)
@@ -348,7 +348,7 @@ static void run_late_timers(struct loop *l)
     l->late_ms = 0;
     list_push_back(&l->late, &mark);
     while ((n = list_pop_front(&l->late)) != &mark)
-        loop_timer_late(n);
+        run_node(n);
 }
 
 static void end_turn(struct loop *l)

@@ -44,12 +44,11 @@ void loop_timers_end(struct loop_timer *first);
 void loop_timers_free(struct loop_timer *first);
 
 /*
- * For a timer that is due, and late by so much: whether it has to wait until what has arrived is read (see loop.h). Its
- * node is on the list then, and loop_timer_late() is called with it.
+ * For a timer that is due, and late by so much: whether it has to wait until what has arrived is read (see loop.h).
+ * Then `late`, whose function is set, is called once.
  */
-bool loop_hold_timer(struct loop *l, struct list_node *late, uint64_t late_ms);
-void loop_release_timer(struct loop *l, struct list_node *late);
-void loop_timer_late(struct list_node *late);
+bool loop_hold_timer(struct loop *l, struct loop_deferred *late, uint64_t late_ms);
+void loop_release_timer(struct loop *l, struct loop_deferred *late);
 
 /* Number of the turn, from 1. */
 uint64_t loop_turn(const struct loop *l);

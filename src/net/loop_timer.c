@@ -12,16 +12,11 @@ struct loop_timer {
     struct lifetime *life;     /* whose it is; NULL: its maker's */
     struct loop_timer **chain; /* the first of them */
     struct loop_timer *next;
-    struct list_node late; /* waits until what has arrived is read */
-    union {
-        struct {
-            loop_fn *fn;
-            void *arg;
-            uint64_t deadline_ms; /* when fn is wanted; valid while pending */
-            uint64_t armed_ms;    /* when libevent wakes us; valid while armed */
-        };
-        struct loop_deferred release; /* of one that is freed */
-    };
+    loop_fn *fn;
+    void *arg;
+    uint64_t deadline_ms;      /* when fn is wanted; valid while pending */
+    uint64_t armed_ms;         /* when libevent wakes us; valid while armed */
+    struct loop_deferred work; /* on_late() until what has arrived is read; of one that is freed: the free */
     bool pending;
     bool armed;
 };
@@ -58,6 +53,16 @@ static void fire(struct loop_timer *t)
     loop_leave(l);
 }
 
+/* Nothing has to be read before it any more. */
+static void on_late(void *arg)
+{
+    struct loop_timer *t = arg;
+
+    loop_touch(t->loop);
+    if (is_due(t))
+        fire(t);
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
     struct loop_timer *t = arg;
@@ -67,18 +72,9 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     (void)what;
     loop_touch(l);
     t->armed = false;
-    if (!is_due(t) || loop_hold_timer(l, &t->late, loop_now_ms(l) - t->deadline_ms))
+    if (!is_due(t) || loop_hold_timer(l, &t->work, loop_now_ms(l) - t->deadline_ms))
         return;
     fire(t);
-}
-
-void loop_timer_late(struct list_node *late)
-{
-    struct loop_timer *t = list_entry(late, struct loop_timer, late);
-
-    loop_touch(t->loop);
-    if (is_due(t))
-        fire(t);
 }
 
 struct loop_timer *loop_timer_new(struct loop *l, loop_fn *fn, void *arg)
@@ -90,6 +86,7 @@ struct loop_timer *loop_timer_new(struct loop *l, loop_fn *fn, void *arg)
     t->loop = l;
     t->fn = fn;
     t->arg = arg;
+    t->work = (struct loop_deferred){.fn = on_late, .arg = t};
     if (evtimer_assign(&t->event, loop_base(l), on_timer, t) != 0) {
         mem_free(t);
         return NULL;
@@ -118,9 +115,8 @@ void loop_timer_free(struct loop_timer *t)
     }
     t->pending = false;
     event_del(&t->event);
-    loop_release_timer(t->loop, &t->late);
-    t->release = (struct loop_deferred){.fn = NULL};
-    loop_defer(t->loop, &t->release, mem_free, t);
+    loop_release_timer(t->loop, &t->work);
+    loop_defer(t->loop, &t->work, mem_free, t);
 }
 
 void loop_timer_give(struct loop_timer *t, struct lifetime *life, struct loop_timer **first)
@@ -136,7 +132,7 @@ void loop_timers_end(struct loop_timer *first)
     for (struct loop_timer *t = first; t != NULL; t = t->next) {
         t->pending = t->armed = false;
         event_del(&t->event);
-        loop_release_timer(t->loop, &t->late);
+        loop_release_timer(t->loop, &t->work);
     }
 }
 
