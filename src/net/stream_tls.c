@@ -113,7 +113,7 @@ static void report(struct stream *s, unsigned long error)
         else
             stream_broke(s, "%s: the connection ended without close_notify", phase(s)); /* it may be a cut */
     } else if (verdict != X509_V_OK) {
-        tls_words_refusal(t->ssl, refusal);
+        tls_words_refusal(t->ssl, t->ctx->bundle_option, refusal);
         stream_broke(s, "%s: certificate refused: %s", phase(s), refusal);
     } else
         stream_broke(s, "%s: %s", phase(s), tls_words_error(error, server));
@@ -497,7 +497,7 @@ bool stream_tls_init(struct stream *s, const struct stream_opts *o)
         return false;
     t->step = (struct handshake_step){.fn = step_of_server, .arg = s};
     tls_bio_init(&t->bio, s);
-    return t->ctx->server || (make_ssl(s) && (!o->http2 || tls_offer_http2(t->ssl)));
+    return t->ctx->server || (make_ssl(s) && (!o->http2 || tls_offer_http2(t->ctx, t->ssl)));
 }
 
 static char *session_key(const struct stream *s, const struct tls_conn *t)
@@ -523,7 +523,7 @@ static void tls_start(struct stream *s)
     }
     t->session_key = session_key(s, t);
     if (t->session_key != NULL)
-        tls_sessions_offer(t->ctx, t->ssl, t->session_key);
+        tls_sessions_offer(t->ctx->sessions, t->ssl, t->session_key);
     if (!make_bufferevent(s))
         stream_broke(s, "out of memory");
 }

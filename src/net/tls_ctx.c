@@ -83,11 +83,6 @@ static int field(void)
     return number;
 }
 
-struct tls_ctx *tls_ctx_of(const SSL *ssl)
-{
-    return SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), field());
-}
-
 static bool new_ssl_ctx(struct tls_ctx *c)
 {
     c->ssl_ctx = SSL_CTX_new(c->server ? TLS_server_method() : TLS_client_method());
@@ -305,16 +300,16 @@ struct tls_ctx *tls_server_ctx_new(const struct tls_server_opts *o, struct err *
         SSL_CTX_set_cert_verify_callback(c->ssl_ctx, accept_any_client, NULL);
     }
     SSL_CTX_set_alpn_select_cb(c->ssl_ctx, choose_protocol, c);
-    tls_tickets_enable(c->ssl_ctx);
+    tls_tickets_enable(c);
     tls_sni_enable(c);
     return c;
 }
 
 /* ---- client ---- */
 
-bool tls_offer_http2(SSL *ssl)
+bool tls_offer_http2(const struct tls_ctx *c, SSL *ssl)
 {
-    const struct protocols *p = protocols_of(tls_ctx_of(ssl)->hop, true);
+    const struct protocols *p = protocols_of(c->hop, true);
 
     return SSL_set_alpn_protos(ssl, p->names, p->n) == 0;
 }
@@ -369,9 +364,8 @@ struct tls_ctx *tls_client_ctx_new(const struct tls_client_opts *o, struct err *
     if (!offer_protocols(c, o))
         goto fail;
     c->sessions = tls_sessions_new();
-    if (c->sessions == NULL)
+    if (c->sessions == NULL || !tls_sessions_watch(c->sessions, c->ssl_ctx))
         goto fail;
-    tls_sessions_watch(c);
     return c;
 
 fail:

@@ -34,10 +34,8 @@ struct tls_ctx {
 /* A connection's SSL, ready for the handshake but for its BIO. `name` (client; NULL: the context's) is SNI and what
  * must be verified. */
 MEM_CHECK SSL *tls_ctx_new_ssl(struct tls_ctx *c, const char *name);
-/* The context that it was made of, which lives as long as it does. */
-struct tls_ctx *tls_ctx_of(const SSL *ssl);
-/* Offers h2 before http/1.1 on this connection, also if the context does not. False when out of memory. */
-MEM_CHECK bool tls_offer_http2(SSL *ssl);
+/* Offers h2 before http/1.1 on this connection of the context, also if that does not. False when out of memory. */
+MEM_CHECK bool tls_offer_http2(const struct tls_ctx *c, SSL *ssl);
 
 /* tls_sni.c: certificates by name. `specs` is NULL-terminated, in the option's notation; NULL with *err. */
 struct tls_sni *tls_sni_new(const char *const *specs, struct tls_digest *d, struct err *err);
@@ -48,12 +46,12 @@ void tls_sni_enable(struct tls_ctx *c);
 /* tls_session.c: resumption. */
 MEM_CHECK struct tls_sessions *tls_sessions_new(void);
 void tls_sessions_free(struct tls_sessions *s);
-/* Client: keeps what the server gives under the key that the SSL carries, and offers it the next time. `key` must
- * outlive ssl. */
-void tls_sessions_watch(struct tls_ctx *c);
-void tls_sessions_offer(struct tls_ctx *c, SSL *ssl, char *key);
+/* Client: keeps what the server gives under the key that the SSL carries, and offers it the next time. The sessions
+ * must outlive ctx, `key` ssl. False when out of memory. */
+MEM_CHECK bool tls_sessions_watch(struct tls_sessions *s, SSL_CTX *ctx);
+void tls_sessions_offer(struct tls_sessions *s, SSL *ssl, char *key);
 /* Server: tickets, except for clients whose chain would be lost with them. */
-void tls_tickets_enable(SSL_CTX *ctx);
+void tls_tickets_enable(struct tls_ctx *c);
 
 /*
  * tls_identity.c: after the handshake. *id stays NULL when no certificate was shown (or on the client side). False when

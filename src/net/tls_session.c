@@ -50,30 +50,31 @@ void tls_sessions_free(struct tls_sessions *s)
 /* Called by OpenSSL with every ticket. 1 takes the reference. */
 static int on_new_session(SSL *ssl, SSL_SESSION *session)
 {
-    struct tls_ctx *c = tls_ctx_of(ssl);
+    struct tls_sessions *s = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
     const char *key = SSL_get_app_data(ssl);
     void *old = NULL;
 
     if (key == NULL || SSL_SESSION_is_resumable(session) != 1)
         return 0;
     /* Addresses come and go; instead of an order of age, a clean slate costs some handshakes, rarely. */
-    if (strmap_count(c->sessions->by_key) >= MAX_SESSIONS)
-        forget_all(c->sessions);
-    if (!strmap_put(c->sessions->by_key, slice_str(key), session, &old))
+    if (strmap_count(s->by_key) >= MAX_SESSIONS)
+        forget_all(s);
+    if (!strmap_put(s->by_key, slice_str(key), session, &old))
         return 0;
     SSL_SESSION_free(old);
     return 1;
 }
 
-void tls_sessions_watch(struct tls_ctx *c)
+bool tls_sessions_watch(struct tls_sessions *s, SSL_CTX *ctx)
 {
-    SSL_CTX_set_session_cache_mode(c->ssl_ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
-    SSL_CTX_sess_set_new_cb(c->ssl_ctx, on_new_session);
+    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+    SSL_CTX_sess_set_new_cb(ctx, on_new_session);
+    return SSL_CTX_set_app_data(ctx, s) == 1;
 }
 
-void tls_sessions_offer(struct tls_ctx *c, SSL *ssl, char *key)
+void tls_sessions_offer(struct tls_sessions *s, SSL *ssl, char *key)
 {
-    SSL_SESSION *session = strmap_get(c->sessions->by_key, slice_str(key));
+    SSL_SESSION *session = strmap_get(s->by_key, slice_str(key));
 
     SSL_set_app_data(ssl, key);
     if (session != NULL && SSL_SESSION_is_resumable(session) == 1)
@@ -88,8 +89,7 @@ static int on_ticket_made(SSL *ssl, void *arg)
 {
     static const char mark[] = "chain";
 
-    (void)arg;
-    if (!tls_identity_stands_alone(tls_ctx_of(ssl), ssl))
+    if (!tls_identity_stands_alone(arg, ssl))
         return SSL_SESSION_set1_ticket_appdata(SSL_get_session(ssl), mark, sizeof(mark));
     return 1;
 }
@@ -112,12 +112,13 @@ static SSL_TICKET_RETURN on_ticket_seen(SSL *ssl, SSL_SESSION *session, const un
     return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
 }
 
-void tls_tickets_enable(SSL_CTX *ctx)
+void tls_tickets_enable(struct tls_ctx *c)
 {
     static const unsigned char id[] = "mvproxy";
+    SSL_CTX *ctx = c->ssl_ctx;
 
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_session_id_context(ctx, id, sizeof(id) - 1);
     SSL_CTX_set_num_tickets(ctx, TICKETS_PER_HANDSHAKE);
-    SSL_CTX_set_session_ticket_cb(ctx, on_ticket_made, on_ticket_seen, NULL);
+    SSL_CTX_set_session_ticket_cb(ctx, on_ticket_made, on_ticket_seen, c);
 }

@@ -5,8 +5,6 @@
 #include <openssl/x509v3.h>
 #include <stdio.h>
 
-#include "net/tls_internal.h"
-
 static bool is_of_unknown_ca(long verdict)
 {
     return verdict == X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY || verdict == X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT ||
@@ -25,9 +23,8 @@ static void put_other_names(SSL *ssl, char out[TLS_WORDS_BYTES])
     OPENSSL_free(ip);
 }
 
-void tls_words_refusal(SSL *ssl, char out[TLS_WORDS_BYTES])
+void tls_words_refusal(SSL *ssl, const char *bundle, char out[TLS_WORDS_BYTES])
 {
-    const char *bundle = tls_ctx_of(ssl)->bundle_option;
     long verdict = SSL_get_verify_result(ssl);
 
     bundle = bundle == NULL ? "the bundle" : bundle;

@@ -10,8 +10,9 @@
 
 enum { TLS_WORDS_BYTES = 256 };
 
-/* Why a server's certificate was refused: "its CA is not in peer-ca-file". Verification has failed. */
-void tls_words_refusal(SSL *ssl, char out[TLS_WORDS_BYTES]);
+/* Why a server's certificate was refused: "its CA is not in peer-ca-file". Verification has failed. `bundle` is the
+ * option that names those CAs; may be NULL. */
+void tls_words_refusal(SSL *ssl, const char *bundle, char out[TLS_WORDS_BYTES]);
 /* The same of a client's, by the verdict of the bundles that clients are judged by: "no CA ... has signed it". */
 const char *tls_words_client(long verdict);
 /* Any other error of the library's queue; 0: none was there. `server`: whether we are that. */
