@@ -22,7 +22,14 @@
 #define contract(cond) ((void)sizeof((cond) ? 1 : 0))
 #endif
 
-/* Logs and aborts. In log.c: the log is above what contracts are about. */
+/* Says it and aborts. */
 void contract_broken(const char *file, int line, const char *what) __attribute__((noreturn, cold));
+
+/*
+ * Who says it: the log (log.h) names itself when it begins, since it is above what contracts are about. Before that,
+ * and where it breaks in turn, it is a line on stderr.
+ */
+typedef void contract_words_fn(const char *file, int line, const char *what);
+void contract_set_words(contract_words_fn *fn);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/contract.h"
 #include "base/limits.h"
 #include "base/log_out.h"
 #include "base/utf8.h"
@@ -96,8 +97,14 @@ static bool is_journal(FILE *f)
     return st.st_dev == dev && st.st_ino == ino;
 }
 
+static void say_broken(const char *file, int line, const char *what)
+{
+    log_emit(LOG_FATAL, 0, file, line, "An invariant does not hold", LOG_KVS(LT("condition", what)));
+}
+
 void log_set_stream(FILE *f)
 {
+    contract_set_words(say_broken);
     log_finish();
     logger.used = 0;
     log_out_open(&logger.out, f);
@@ -398,10 +405,4 @@ void log_emit(enum log_level level, int verbosity, const char *file, int line, c
         log_finish();
     else if (!logger.buffered || level != LOG_INFO)
         log_flush();
-}
-
-void contract_broken(const char *file, int line, const char *what)
-{
-    log_emit(LOG_FATAL, 0, file, line, "An invariant does not hold", LOG_KVS(LT("condition", what)));
-    abort();
 }
