@@ -30,8 +30,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     must_hold((request_header_compare(&ours, in, &err) == REQUEST_HEADER_AGREES) == !err_is_set(&err));
     err_clear(&err);
     must_hold(request_header_client_ca(&ours, in, &err) < REQUEST_HEADER_MORE || err_is_set(&err));
-    if (a != NULL)
-        (void)request_header_named(in, a, &named);
+    if (a != NULL && request_header_named(in, a, &named))
+        must_hold(named.username != NULL && named.group != NULL && named.extra_prefix != NULL && named.uid != NULL);
     arena_free(a);
     return 0;
 }
