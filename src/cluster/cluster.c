@@ -135,6 +135,21 @@ static bool make_peers(struct cluster *c, const struct cluster_opts *o, struct p
     return *fixed != NULL;
 }
 
+/* Whatever of the peer side there was no memory for. */
+static void on_memory_retry(void *arg)
+{
+    struct cluster *c = arg;
+    struct peer *p;
+    size_t i = 0;
+
+    if (!c->o.peers_enabled)
+        return;
+    cluster_start_peer_side(c);
+    while ((p = peers_next(c->peers, &i)) != NULL)
+        if (p->server == NULL)
+            cluster_start_server(c, p);
+}
+
 struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, const struct cluster_opts *o)
 {
     struct cluster *c = must_zalloc(sizeof(*c));
@@ -164,7 +179,7 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     p.work = api_work(c->api);
     c->comparer = comparer_new(l, api_work(c->api), on_compared, c);
     c->publish = publish_new(&p);
-    c->memory_retry = loop_timer_new(l, cluster_on_memory_retry, c);
+    c->memory_retry = loop_timer_new(l, on_memory_retry, c);
     c->patience = loop_timer_new(l, on_patience, c);
     c->readiness = readiness_new(c->api, on_readiness, c);
     c->local = cluster_new_server(c, NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The facade's own state, shared by cluster.c (life, surprises), cluster_parts.c (what it consists of), cluster_peers.c
- * (who is asked), cluster_collect.c (for a snapshot), cluster_health.c, cluster_view.c and cluster_gauges.c.
+ * The facade's own state, and what its files ask of each other. From top to bottom: cluster.c (life, surprises),
+ * cluster_peers.c (who is asked), cluster_parts.c (what it consists of), cluster_collect.c (for a snapshot); and those
+ * that only look: cluster_health.c, cluster_view.c, cluster_gauges.c.
  */
 #ifndef MVPROXY_CLUSTER_CLUSTER_INTERNAL_H
 #define MVPROXY_CLUSTER_CLUSTER_INTERNAL_H
@@ -59,15 +60,16 @@ struct cluster {
     struct cluster_metrics metrics;
 };
 
-/* cluster_collect.c. The Leases can be followed from now on, or cannot. */
-void cluster_note_leases(struct cluster *c, bool fail);
-/* cluster_parts.c. What is asked of a server, NULL: the local one. NULL when out of memory. */
-MEM_CHECK struct server *cluster_new_server(struct cluster *c, struct peer *peer);
-/* cluster_peers.c */
+/* ---- cluster_peers.c ---- */
+
 const struct peers_handler *cluster_peers_handler(void); /* with the cluster */
 /* What is asked of it begins anew; without memory after a while. */
 void cluster_start_server(struct cluster *c, struct peer *peer);
-/* cluster_parts.c */
+
+/* ---- cluster_parts.c ---- */
+
+/* What is asked of a server, NULL: the local one. NULL when out of memory. */
+MEM_CHECK struct server *cluster_new_server(struct cluster *c, struct peer *peer);
 /* For the host name, server ID and options that c has. Once. */
 void cluster_make_identity(struct cluster *c);
 void cluster_make_records(struct cluster *c);
@@ -75,9 +77,13 @@ void cluster_make_records(struct cluster *c);
 void cluster_configure_records(struct cluster *c, const struct cluster_opts *o);
 enum identity_mode cluster_identity_mode(const struct cluster *c);
 struct peers_opts cluster_peers_options(const struct cluster *c, const struct cluster_opts *o);
-/* Whatever of the peer side is missing, but for the table. Without memory it is tried again. */
+/* Whatever of the peer side is missing, but for the table. Without memory c->memory_retry is set. */
 void cluster_start_peer_side(struct cluster *c);
 void cluster_stop_peer_side(struct cluster *c);
-void cluster_on_memory_retry(void *arg); /* c->memory_retry */
+
+/* ---- cluster_collect.c ---- */
+
+/* The Leases can be followed from now on, or cannot. */
+void cluster_note_leases(struct cluster *c, bool fail);
 
 #endif

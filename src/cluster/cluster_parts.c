@@ -300,20 +300,6 @@ void cluster_start_peer_side(struct cluster *c)
     }
 }
 
-void cluster_on_memory_retry(void *arg)
-{
-    struct cluster *c = arg;
-    struct peer *p;
-    size_t i = 0;
-
-    if (!c->o.peers_enabled)
-        return;
-    cluster_start_peer_side(c);
-    while ((p = peers_next(c->peers, &i)) != NULL)
-        if (p->server == NULL)
-            cluster_start_server(c, p);
-}
-
 void cluster_stop_peer_side(struct cluster *c)
 {
     leases_free(c->leases);
