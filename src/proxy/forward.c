@@ -455,7 +455,6 @@ static void on_failed(void *arg, const struct back_failure_info *f)
         return;
     }
     j->maybe_done = !retry_is_harmless(j->request.method_id, job_acts(j), f->request_sent);
-    j->maybe_read |= j->maybe_done;
     if (j->peer != NULL && f->why != BACK_FAIL_CLIENT) {
         cluster_peer_suspect(j->proxy->cluster, j->peer->id);
         request_metrics_peer_error(j->proxy->request_metrics, PEER_ERROR_PROXY_TRANSPORT, &j->info);

@@ -161,7 +161,7 @@ void job_refuse(struct job *j, unsigned status, const char *message)
     unsigned flags = may_be_repeated(j) && !only_401 ? REFUSE_AGAIN : 0;
 
     /* For the peer that has sent it on: it may be another's turn. */
-    if (j->authn.rerouted && !j->maybe_read && j->back == NULL)
+    if (j->authn.rerouted && !j->maybe_done && j->back == NULL)
         flags |= REFUSE_TRY_ANOTHER;
     if (only_401) {
         status = 401;

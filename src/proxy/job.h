@@ -71,8 +71,7 @@ struct job {
     bool keeps_body;           /* and all that was taken so far is in `kept`, for another server */
     struct buf kept;           /* initialized with the first byte of the body */
     bool body_ended;           /* the client's body is complete */
-    bool maybe_read;           /* some server may have read it, and its method is not safe: nobody else may get it */
-    bool maybe_done;           /* it may have been carried out: the client must not be told to send it again */
+    bool maybe_done;           /* it may have been carried out: neither client nor peer is told to send it again */
     struct forward_held *held; /* a response that may be a denial, until it is known (forward.c) */
     bool looked_again;         /* the local server denied what we believed of it: its next answer is final */
 

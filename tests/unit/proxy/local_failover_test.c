@@ -282,6 +282,30 @@ static void sent_on(void)
     world_close(&w);
 }
 
+/* What the local server may have carried out is neither for another one nor for the client to send again. */
+static void sent_on_in_doubt(const char *method, bool again)
+{
+    char request[200];
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.front_tls = server_ctx(false);
+    w.client_tls = client_ctx("front-proxy-client", false);
+    w.fails_over = true;
+    world_start(&w);
+    c = client(&w);
+    (void)snprintf(request, sizeof(request), "%s " PODS " HTTP/1.1\r\n" MARKED "Content-Length: 0\r\n\r\n", method);
+    say(c, request);
+    (void)has(conn(&w.local, 0), "\r\n\r\n");
+    shut_down(&w.local);
+    hang_up(conn(&w.local, 0), STREAM_CLOSE_ABORT);
+    ok(has(c, "HTTP/1.1 503 ") && has(c, "\r\n\r\n"), "%s: its server breaks off", method);
+    is_int(got(c, "X-Mvproxy-Try-Another: true"), again, "%s: for another one", method);
+    is_int(got(c, "Retry-After: "), again, "%s: to be sent again", method);
+    world_close(&w);
+}
+
 /*
  * A body waits until a server can take it: nothing of it is gone when the one that was asked first never gets as far as
  * a handshake, however much the client has sent.
@@ -662,6 +686,8 @@ int main(void)
     stopping_is_the_answer(false);
     off();
     sent_on();
+    sent_on_in_doubt("POST", false);
+    sent_on_in_doubt("GET", true);
     forged();
     forged_behind_peer();
     watch_stays();
