@@ -12,16 +12,20 @@ bool alternatives_body_gone(const struct job *j)
     return j->body_started && !j->keeps_body;
 }
 
+bool alternatives_local_left(const struct job *j)
+{
+    return j->stage == JOB_STAGE_READY_PEERS && !j->local_tried &&
+           (j->route.row == ROUTE_ROW_NEWEST || j->route.row == ROUTE_ROW_LOCAL_FAILOVER);
+}
+
+bool alternatives_starting_left(const struct job *j)
+{
+    return j->stage < JOB_STAGE_ANY_PEER && j->peers_starting && j->route.row == ROUTE_ROW_LOCAL_FAILOVER;
+}
+
 bool alternatives_left(const struct job *j)
 {
-    if (j->next_candidate < j->route.n_candidates)
-        return true;
-    if (j->route.row == ROUTE_ROW_NEWEST)
-        return j->stage == JOB_STAGE_READY_PEERS;
-    if (j->route.row != ROUTE_ROW_LOCAL_FAILOVER)
-        return false;
-    return (j->stage == JOB_STAGE_READY_PEERS && !j->local_tried) ||
-           (j->stage < JOB_STAGE_ANY_PEER && j->peers_starting);
+    return j->next_candidate < j->route.n_candidates || alternatives_local_left(j) || alternatives_starting_left(j);
 }
 
 static bool is_stranger(const struct job *j)

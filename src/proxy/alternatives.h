@@ -13,14 +13,16 @@
 bool alternatives_exist(const struct job *j);
 /* What was taken of the client's body cannot be given to another server. */
 bool alternatives_body_gone(const struct job *j);
-/* Somebody has not been asked yet, by the route's order. */
+/* Somebody has not been asked yet. The route's order: its candidates, the local server, those who are only starting. */
 bool alternatives_left(const struct job *j);
+bool alternatives_local_left(const struct job *j);    /* where it would serve this as well, and has not had it yet */
+bool alternatives_starting_left(const struct job *j); /* a candidate has refused it for that, and was not asked again */
 /* Peers may have what the local server refuses because it stops or only starts. */
 bool alternatives_may_pass_on(const struct job *j);
-/* What becomes of a request that failed: docs/internals/retry.md. Counts a repetition that the budget refuses. */
 /* The target's retry budget, as far as this client has a part in it: asked, and taken from. */
 bool alternatives_affordable(const struct job *j);
 void alternatives_spend(const struct job *j);
+/* What becomes of a request that failed: docs/internals/retry.md. Counts a repetition that the budget refuses. */
 enum retry_verdict alternatives_after(const struct job *j, const struct back_failure_info *f);
 
 #endif

@@ -10,6 +10,7 @@
 #include "proxy/disco_pretty.h"
 #include "proxy/forward.h"
 #include "proxy/judge.h"
+#include "proxy/relay.h"
 
 enum {
     WITHOUT_PROTOBUF = NEGOTIATE_OFFER_V2BETA1 | NEGOTIATE_OFFER_YAML,
@@ -152,9 +153,7 @@ static void on_protobuf_there(void *arg)
 {
     struct job *j = arg;
 
-    j->waiter = NULL;
-    served_unref(j->served);
-    j->served = served_ref(cluster_served(j->proxy->cluster));
+    job_waited(j);
     answer(j, true);
 }
 
@@ -226,7 +225,7 @@ static void on_verdict_head(void *arg, const struct http_head *head, struct http
     if (is_passed_on(j)) {
         j->peer = j->judge;
         j->summary.peer = j->peer != NULL ? j->peer->host : NULL;
-        forward_relay_head(j, head, body);
+        relay_head(j, head, body);
     }
     if (j->verdict == VERDICT_ALLOWED)
         keep_filtered(j, head);
@@ -239,7 +238,7 @@ static void on_verdict_body(void *arg, struct slice data)
     struct job *j = arg;
 
     if (is_passed_on(j))
-        forward_on_body(j, data);
+        relay_body(j, data);
 }
 
 static void on_verdict_end(void *arg, const struct http_head *trailers)
@@ -247,7 +246,7 @@ static void on_verdict_end(void *arg, const struct http_head *trailers)
     struct job *j = arg;
 
     if (is_passed_on(j)) {
-        forward_on_end(j, trailers);
+        relay_end(j, trailers);
         return;
     }
     j->back = NULL;
@@ -272,21 +271,6 @@ static const struct back_handler verdict_handler = {
     .on_end = on_verdict_end,
     .on_failed = judge_failed,
 };
-
-/*
- * A client takes /apis for all there is: a namespace controller would leave behind what it does not find, kubectl not
- * know a resource type, and a RESTMapper take a kind for one that does not exist. So nobody hears of the local server
- * alone before the peers were asked: 503, as for resources.
- */
-bool disco_is_complete(struct job *j)
-{
-    char why[128];
-
-    if (cluster_peers_synced(j->proxy->cluster, why, sizeof(why)))
-        return true;
-    job_refuse_unserved(j, STATUS_SYNCING);
-    return false;
-}
 
 /* A verdict is about one path. False when out of memory. */
 static bool name_credential(struct job *j)
@@ -317,7 +301,7 @@ bool disco_serve(struct job *j)
         forward_local(j);
         return true;
     }
-    if (!disco_is_complete(j))
+    if (!judge_peers_were_asked(j))
         return true;
     /* A body on a GET is none of discovery's business: the local server shall say so. */
     if (document_as(j, n.document, NEGOTIATE_JSON) == NULL || exchange_wants_upgrade(j->x) ||

@@ -10,7 +10,5 @@
 /* Answers, or forwards to the local server when the client asks for its document. False: for discovery in its legacy
  * form. */
 bool disco_serve(struct job *j);
-/* Whether the peers have been asked by now, so that a document has what they have, too. False: refused with 503. */
-bool disco_is_complete(struct job *j);
 
 #endif

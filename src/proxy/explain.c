@@ -355,7 +355,7 @@ static const char *state_of(const struct job *j)
         [JOB_DECIDING] = "deciding", [JOB_ASKING] = "authorizing", [JOB_FORWARDING] = "waiting",
         [JOB_RELAYING] = "relaying", [JOB_SERVING] = "serving",    [JOB_ENDED] = "ended",
     };
-    bool for_answer = j->state == JOB_ASKING && j->question != NULL && !j->question->verdict;
+    bool for_answer = j->state == JOB_ASKING && j->heal != NULL;
 
     return names[for_answer ? JOB_FORWARDING : j->state];
 }

@@ -10,10 +10,11 @@
 #include "kube/schema_merge.h"
 #include "kube/status.h"
 #include "kube/surface.h"
+#include "proxy/decide.h"
 #include "proxy/deliver.h"
-#include "proxy/disco_serve.h"
 #include "proxy/forward.h"
 #include "proxy/judge.h"
+#include "proxy/relay.h"
 #include "proxy/rewrite.h"
 
 struct heal {
@@ -297,7 +298,7 @@ static void relay_head_only(struct job *j, const struct http_head *head)
 
 static bool is_for_head(const struct job *j)
 {
-    return j->question->get && exchange_request(j->x)->method_id == HTTP_HEAD;
+    return j->heal->completes && exchange_request(j->x)->method_id == HTTP_HEAD;
 }
 
 /* What was held back goes on as it came. False: the job is over. */
@@ -311,15 +312,10 @@ static bool let_go(struct job *j)
         relay_head_only(j, head);
         return false;
     }
-    forward_relay_head(j, head, h->body);
-    if (j->state != JOB_RELAYING)
+    if (!relay_held(j, head, h->body, buf_slice(&j->kept)))
         return false;
-    if (buf_len(&j->kept) > 0 && exchange_body(j->x, buf_slice(&j->kept)) && j->back != NULL &&
-        exchange_congested(j->x))
-        back_pause(j->back);
-    if (j->state == JOB_RELAYING)
-        buf_release(&j->kept);
-    return j->state == JOB_RELAYING;
+    buf_release(&j->kept);
+    return true;
 }
 
 static bool is_about_one(const struct heal *h)
@@ -383,7 +379,7 @@ static bool denied(struct job *j)
     const char *why;
 
     if (local_has_drifted(j)) {
-        forward_look_again(j, &(struct gvr){j->heal->about.group, j->heal->about.version, SLICE_NONE});
+        decide_again(j, &(struct gvr){j->heal->about.group, j->heal->about.version, SLICE_NONE});
         return true;
     }
     why = why_withheld(j->served, j->heal, j->judge != NULL);
@@ -413,7 +409,7 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
     } else if (is_for_head(j)) {
         relay_head_only(j, head);
     } else {
-        forward_relay_head(j, head, body);
+        relay_head(j, head, body);
     }
 }
 
@@ -424,7 +420,7 @@ static void on_body(void *arg, struct slice data)
     if (j->heal->head != NULL && buf_append(&j->kept, data))
         return;
     if (j->heal->head == NULL || let_go(j))
-        forward_on_body(j, data);
+        relay_body(j, data);
 }
 
 static void completed(void *arg, bool done)
@@ -438,7 +434,7 @@ static void completed(void *arg, bool done)
     if (j->heal->result == LEGACY_HEALED)
         answer(j);
     else if (let_go(j))
-        forward_on_end(j, NULL);
+        relay_end(j, NULL);
 }
 
 /* The request to the server is over, and with it the head that it has given. */
@@ -457,13 +453,13 @@ static void on_end(void *arg, const struct http_head *trailers)
     struct job *j = arg;
 
     if (j->heal->head == NULL) {
-        forward_on_end(j, trailers);
+        relay_end(j, trailers);
         return;
     }
     j->back = NULL;
     if (trailers != NULL && trailers->n_fields > 0) { /* no API server's */
         if (let_go(j))
-            forward_on_end(j, trailers);
+            relay_end(j, trailers);
     } else if (keep_head(j)) {
         work_start(&j->proxy->work, &j->work, complete_it, completed, j);
     } else {
@@ -494,7 +490,7 @@ static struct judge_question ask_for(struct job *j, bool away)
 
 /*
  * What is held of an answer that was broken off is nobody's: neither the next server's question nor its answer. And
- * the next one is a peer, of which more is to be completed; unless there is no memory to ask for that.
+ * the next one is a peer, of which more is to be completed.
  */
 static void on_failed(void *arg, const struct back_failure_info *f)
 {
@@ -505,8 +501,7 @@ static void on_failed(void *arg, const struct back_failure_info *f)
     buf_release(&j->kept);
     if (j->judge == NULL && j->state != JOB_RELAYING) {
         q = ask_for(j, true);
-        if (!judge_change(j, &q))
-            j->heal->completes = false;
+        judge_change(j, &q);
     }
     judge_failed(j, f);
 }
@@ -527,7 +522,7 @@ void heal(struct job *j)
         return;
     }
     j->heal = h;
-    if (is_legacy_discovery(h->about.kind) && !disco_is_complete(j))
+    if (is_legacy_discovery(h->about.kind) && !judge_peers_were_asked(j))
         return;
     q = ask_for(j, is_away(j));
     judge_ask(j, &q);

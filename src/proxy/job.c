@@ -35,6 +35,21 @@ void job_set_state(struct job *j, enum job_state state)
     state_move(&states, &j->state, state);
 }
 
+void job_waited(struct job *j)
+{
+    j->waiter = NULL;
+    j->judge = NULL; /* of the old snapshot, as a peer would be that answered: there was none yet */
+    served_unref(j->served);
+    j->served = served_ref(cluster_served(j->proxy->cluster));
+}
+
+/* Which peer gets a request need not be unguessable: no system call for it. */
+uint64_t job_throw_dice(struct job *j)
+{
+    j->proxy->dice = j->proxy->dice * 6364136223846793005U + 1442695040888963407U;
+    return j->proxy->dice;
+}
+
 bool job_believes_client(const struct job *j)
 {
     return j->authn.front_proxy || cidr_set_covers(&j->config->trusted_proxies, slice_str(exchange_client(j->x)->ip));

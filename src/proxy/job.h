@@ -73,17 +73,17 @@ struct job {
     bool body_ended;           /* the client's body is complete */
     bool maybe_done;           /* it may have been carried out: neither client nor peer is told to send it again */
     struct forward_held *held; /* a response that may be a denial, until it is known (forward.c) */
+    bool refreshed;            /* local discovery was read again for this request: not once more */
     bool looked_again;         /* the local server denied what we believed of it: its next answer is final */
 
     /* serving a document */
     struct slice document;
     size_t document_sent;
     unsigned char credential[AUTHN_KEY_BYTES];
-    unsigned verdict, n_judges;                                     /* verdict: disco_serve.c */
-    const struct served_peer *judge, *judges[ROUTE_MAX_CANDIDATES]; /* asked now, NULL: the local server; and so far */
-    bool asked_local;
-    const struct judge_question *question; /* what is asked in the client's name */
-    const struct http_field *filtered;     /* fields that the local server's filters put on every answer */
+    unsigned verdict;                  /* disco_serve.c */
+    struct judging *judging;           /* what is asked in the client's name, and who was (judge.c) */
+    const struct served_peer *judge;   /* who is asked now; NULL: the local server */
+    const struct http_field *filtered; /* fields that the local server's filters put on every answer */
     size_t n_filtered;
     struct work work;            /* on a document: completing it, laying it out */
     struct heal *heal;           /* an answer that is being completed (heal.c) */
@@ -105,10 +105,11 @@ struct proxy {
     struct authz_cache *authz;
     struct insight *insight;
     struct proxy_config *config;
-    struct list under_way;    /* of struct job, the oldest first */
-    struct list long_running; /* of struct job */
-    struct list tunnels;      /* of struct upgrade, oldest first */
-    struct work_queue work;   /* of jobs */
+    void (*act)(struct job *j); /* decides where it goes and sends it there: for who is below (decide.c) */
+    struct list under_way;      /* of struct job, the oldest first */
+    struct list long_running;   /* of struct job */
+    struct list tunnels;        /* of struct upgrade, oldest first */
+    struct work_queue work;     /* of jobs */
     struct traffic traffic;
     char *hsts; /* Strict-Transport-Security as the local server has it; NULL: it has none, or is not known */
     uint64_t dice;
@@ -139,9 +140,9 @@ void job_refuse_loop(struct job *j);
 void job_finish(struct job *j, const struct http_head *trailers);
 void job_abort(struct job *j, const char *reason);
 void job_release(struct job *j, const char *reason); /* the exchange is over already: client gone, or a tunnel */
-/* Refreshes local discovery (coalesced), then decides anew. Nothing may be under way. */
-void job_route_again(struct job *j);
-bool job_fail_over(struct job *j); /* the local server failed this request: true if it goes to peers now (row 5a) */
+/* What it waited for is there: from now on it sees the cluster as it is now. */
+void job_waited(struct job *j);
+uint64_t job_throw_dice(struct job *j); /* not unguessable */
 /* The answer has begun, so no retry can come: what the request's fields took is freed. */
 void job_forget_request(struct job *j);
 void job_drop_back(struct job *j); /* cancels a request to a server, if one is under way */

@@ -4,8 +4,15 @@
 #include "back/retry.h"
 #include "kube/status.h"
 #include "proxy/alternatives.h"
-#include "proxy/forward.h"
-#include "proxy/rewrite.h"
+#include "proxy/relay.h"
+
+/* In the exchange's arena. */
+struct judging {
+    struct judge_question question;
+    const struct served_peer *asked[ROUTE_MAX_CANDIDATES];
+    size_t n_asked;
+    bool asked_local;
+};
 
 /* What would make of a document its compressed form, a part, or nothing (RFC 9110 13.1, 14.2). */
 static bool is_about_form(const struct http_field *f)
@@ -32,7 +39,7 @@ static bool is_replaced(const struct judge_question *q, const struct http_field 
 /* The client's own request, in another form: replaces fields in place. */
 static bool rephrase(struct job *j)
 {
-    const struct judge_question *q = j->question;
+    const struct judge_question *q = &j->judging->question;
     struct http_head *h = &j->request;
     struct arena *a = exchange_request_arena(j->x);
     size_t kept = 0;
@@ -65,32 +72,30 @@ static bool name_verdict(struct job *j)
 
 static void ask(struct job *j, const struct served_peer *judge)
 {
-    struct rewrite_in in = {
-        .head = exchange_request(j->x),
-        .authn = &j->authn,
-        .headers = &j->config->authn.headers,
-        .also = cluster_front_named(j->proxy->cluster),
-        .target = judge != NULL ? REWRITE_PEER : REWRITE_LOCAL,
-        .client_ip = exchange_client(j->x)->ip,
-        .believes_client = job_believes_client(j),
-    };
-    enum rewrite_result r = rewrite_request(&in, exchange_request_arena(j->x), &j->request);
+    struct judging *g = j->judging;
 
-    if (r == REWRITE_UNENCODABLE) {
-        job_refuse(j, 401, STATUS_UNAUTHORIZED);
+    if (!relay_rewrite(j, judge, false))
         return;
-    }
-    if (r != REWRITE_OK || !rephrase(j) || (j->question->verdict && !name_verdict(j))) {
+    if (!rephrase(j) || (g->question.verdict && !name_verdict(j))) {
         job_refuse(j, 503, STATUS_NO_MEMORY);
         return;
     }
     j->judge = judge;
-    j->asked_local |= judge == NULL;
+    g->asked_local |= judge == NULL;
     if (judge != NULL)
-        j->judges[j->n_judges++] = judge;
-    j->target = origin_ref(judge != NULL ? judge->origin : j->config->local);
+        g->asked[g->n_asked++] = judge;
     job_set_state(j, JOB_ASKING);
-    (void)forward_start(j, j->question->handler, (struct http_body){HTTP_BODY_NONE, 0});
+    relay_start(j, judge, g->question.handler, (struct http_body){HTTP_BODY_NONE, 0});
+}
+
+bool judge_peers_were_asked(struct job *j)
+{
+    char why[128];
+
+    if (cluster_peers_synced(j->proxy->cluster, why, sizeof(why)))
+        return true;
+    job_refuse_unserved(j, STATUS_SYNCING);
+    return false;
 }
 
 bool judge_may_be(const struct served_peer *p, bool asserted)
@@ -98,10 +103,10 @@ bool judge_may_be(const struct served_peer *p, bool asserted)
     return p->life == SERVED_LIVE && p->origin != NULL && (origin_has_cert(p->origin) || !asserted);
 }
 
-static bool was_asked(const struct job *j, const struct served_peer *p)
+static bool was_asked(const struct judging *g, const struct served_peer *p)
 {
-    for (size_t i = 0; i < j->n_judges; i++)
-        if (j->judges[i] == p)
+    for (size_t i = 0; i < g->n_asked; i++)
+        if (g->asked[i] == p)
             return true;
     return false;
 }
@@ -122,41 +127,37 @@ static const struct served_peer *substitute(const struct job *j)
     size_t first = n == 0 ? 0 : (size_t)exchange_started_us(j->x) % n; /* as good as dice, and the same each time */
     const struct served_peer *best = NULL;
 
-    for (size_t i = 0; i < n && j->n_judges < ROUTE_MAX_CANDIDATES; i++) {
+    for (size_t i = 0; i < n && j->judging->n_asked < ROUTE_MAX_CANDIDATES; i++) {
         const struct served_peer *p = served_peer_at(j->served, (first + i) % n);
 
-        if (judge_may_be(p, j->authn.kind == AUTHN_ASSERT) && !was_asked(j, p) &&
+        if (judge_may_be(p, j->authn.kind == AUTHN_ASSERT) && !was_asked(j->judging, p) &&
             (best == NULL || rank(p) < rank(best)))
             best = p;
     }
     return best;
 }
 
-bool judge_change(struct job *j, const struct judge_question *q)
-{
-    struct judge_question *kept = arena_alloc(exchange_arena(j->x), sizeof(*kept));
-
-    if (kept == NULL)
-        return false;
-    *kept = *q;
-    j->question = kept;
-    return true;
-}
-
 void judge_ask(struct job *j, const struct judge_question *q)
 {
-    if (!judge_change(j, q)) {
+    j->judging = arena_zalloc(exchange_arena(j->x), sizeof(*j->judging));
+    if (j->judging == NULL) {
         job_refuse(j, 503, STATUS_NO_MEMORY);
         return;
     }
+    j->judging->question = *q;
     ask(j, cluster_local_state(j->proxy->cluster) == READINESS_READY ? NULL : substitute(j));
+}
+
+void judge_change(struct job *j, const struct judge_question *q)
+{
+    j->judging->question = *q;
 }
 
 bool judge_ask_another(struct job *j)
 {
     const struct served_peer *p = substitute(j);
 
-    if (p == NULL && j->asked_local)
+    if (p == NULL && j->judging->asked_local)
         return false;
     ask(j, p);
     return true;

@@ -18,13 +18,18 @@ struct judge_question {
     bool get;                   /* whatever its method: a HEAD is answered with what a GET says */
 };
 
+/*
+ * A client takes /apis for all there is: a namespace controller would leave behind what it does not find, kubectl not
+ * know a resource type, and a RESTMapper take a kind for one that does not exist. So nobody hears of the local server
+ * alone before the peers have said what they serve: false, and refused with 503, as for resources.
+ */
+bool judge_peers_were_asked(struct job *j);
 /* Whether a peer can be asked in place of the local server, by one that has to be asserted or not. */
 bool judge_may_be(const struct served_peer *p, bool asserted);
-/* The answer comes to the question's handler; the question, copied, is j->question. What fails before is answered
- * here. */
+/* The answer comes to the question's handler. What fails before is answered here. */
 void judge_ask(struct job *j, const struct judge_question *q);
-/* What the next one is asked, if there is one. False: out of memory. */
-bool judge_change(struct job *j, const struct judge_question *q);
+/* What the next one is asked, if there is one. */
+void judge_change(struct job *j, const struct judge_question *q);
 /* A peer that was not asked yet, or else the local server. False: nobody is left. Nothing may be under way. */
 bool judge_ask_another(struct job *j);
 /*

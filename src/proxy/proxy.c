@@ -9,10 +9,12 @@
 #include "kube/status.h"
 #include "net/loop.h"
 #include "net/tls_peer.h"
+#include "proxy/decide.h"
 #include "proxy/disco_serve.h"
 #include "proxy/forward.h"
 #include "proxy/heal.h"
 #include "proxy/refuse.h"
+#include "proxy/relay.h"
 #include "proxy/request_labels.h"
 #include "proxy/upgrade.h"
 
@@ -26,107 +28,37 @@ enum {
 
 /* ---- the pipeline ---- */
 
-static bool peer_healthy(const struct served_peer *p, void *arg)
-{
-    (void)arg;
-    return origin_healthy(p->origin);
-}
-
-static void act(struct job *j);
-
-static void on_refreshed(void *arg)
-{
-    struct job *j = arg;
-
-    j->waiter = NULL;
-    served_unref(j->served);
-    j->served = served_ref(cluster_served(j->proxy->cluster));
-    act(j);
-}
-
-static void wait_for_refresh(struct job *j)
-{
-    j->waiter = cluster_local_miss(j->proxy->cluster, on_refreshed, j);
-    if (j->waiter == NULL)
-        act(j);
-    else
-        exchange_pause_body(j->x); /* there is nobody yet who could take it */
-}
-
-void job_route_again(struct job *j)
-{
-    job_set_state(j, JOB_DECIDING);
-    j->route.action = ROUTE_REFRESH;
-    wait_for_refresh(j);
-}
-
-/* Which peer gets a request need not be unguessable: no system call for it. */
-static uint64_t next_dice(struct proxy *p)
-{
-    p->dice = p->dice * 6364136223846793005U + 1442695040888963407U;
-    return p->dice;
-}
-
 /*
  * goaway-chance, as kube-apiserver's WithProbabilisticGoaway has it: HTTP/2 only, whose connections last for ever, and
  * any request. A peer that sends one on is no client that a load balancer could bring to another server.
  */
 static void maybe_send_away(struct job *j)
 {
-    double dice = j->config->goaway_chance > 0 ? (double)(next_dice(j->proxy) >> 32) / 4294967296.0 : 1;
+    double dice = j->config->goaway_chance > 0 ? (double)(job_throw_dice(j) >> 32) / 4294967296.0 : 1;
 
     if (dice < j->config->goaway_chance && !j->authn.rerouted &&
         slice_eq(slice_str(exchange_client(j->x)->protocol), SLICE_LIT("HTTP/2.0")))
         exchange_send_away(j->x);
 }
 
-static void decide_route(struct job *j, bool refreshed, bool local_failed)
+/* Nobody waits for it: what the local server lacks, as far as we know, it may have by now. */
+static void note_miss(const struct job *j)
 {
-    enum http_method method = exchange_request(j->x)->method_id;
-    struct route_query q = {
-        .info = &j->info,
-        .get_or_head = method == HTTP_GET || method == HTTP_HEAD,
-        .rerouted = j->authn.rerouted,
-        .refreshed = refreshed,
-        .newest = j->config->newest,
-        .failover = cluster_fails_over(j->proxy->cluster),
-        .local_denied = j->looked_again,
-        .local_failed = local_failed,
-        .local_state = cluster_local_state(j->proxy->cluster),
-        .served = j->served,
-        .healthy = peer_healthy,
-        .dice = next_dice(j->proxy),
-    };
-
-    route_decide(&q, &j->route);
+    if (j->route.local_miss)
+        (void)cluster_local_miss(j->proxy->cluster, NULL, NULL);
 }
 
-bool job_fail_over(struct job *j)
-{
-    struct route before = j->route;
-
-    decide_route(j, true, true);
-    if (j->route.row == ROUTE_ROW_LOCAL_FAILOVER)
-        return true;
-    j->route = before;
-    return false;
-}
-
-/* Carries the route out. Called a second time after a refresh, which is not repeated. */
+/* Decides where the job goes, and sends it there. Once more after a refresh, by what is known then (decide.h). */
 static void act(struct job *j)
 {
-    bool refreshed = j->route.action == ROUTE_REFRESH;
-
-    decide_route(j, refreshed, false);
+    decide_route(j);
     switch (j->route.action) {
     case ROUTE_LOCAL:
-        if (j->route.local_miss)
-            (void)cluster_local_miss(j->proxy->cluster, NULL, NULL);
+        note_miss(j);
         forward_local(j);
         break;
     case ROUTE_PEER:
-        if (j->route.local_miss)
-            (void)cluster_local_miss(j->proxy->cluster, NULL, NULL);
+        note_miss(j);
         forward_peers(j);
         break;
     case ROUTE_DISCOVERY:
@@ -137,7 +69,8 @@ static void act(struct job *j)
         heal(j);
         break;
     case ROUTE_REFRESH:
-        wait_for_refresh(j);
+        if (!decide_later(j))
+            act(j);
         break;
     case ROUTE_REFUSE:
         if (j->route.row == ROUTE_ROW_NO_ADDRESS)
@@ -312,7 +245,7 @@ void proxy_on_request(struct exchange *x, void *arg)
     j->config->refs++;
     j->served = served_ref(cluster_served(p->cluster));
     list_push_back(&p->under_way, &j->under_way);
-    exchange_attach(x, forward_sink(), j);
+    exchange_attach(x, relay_sink(), j);
     if (access_log_on(&j->config->access_log))
         request_summary_note_head(&j->summary, exchange_request(x));
     if (!understand(j))
@@ -350,6 +283,7 @@ struct proxy *proxy_new(struct loop *l, struct back *b, struct cluster *c, struc
     p->loop = l;
     p->back = b;
     p->cluster = c;
+    p->act = act;
     p->request_metrics = request_metrics_new(m);
     p->insight = insight_new(m);
     p->audit = audit_new(l, m);

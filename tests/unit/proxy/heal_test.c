@@ -428,6 +428,30 @@ static void local_denies(void)
     world_close(&w);
 }
 
+/* What is decided anew may be asked of anybody: who failed before is there by now. */
+static void asked_anew(void)
+{
+    struct world w;
+    struct side *c;
+
+    start(&w);
+    w.local_state = READINESS_STARTING;
+    w.local_has_jobs = w.peers[0].refuse = true;
+    world_know(&w);
+    c = client(&w);
+    say(c, GET("/apis/batch/v1"));
+    ok(has(conn(&w.local, 0), "\r\n\r\n"), "the peer fails: the local server is asked after all");
+    say(conn(&w.local, 0), NOT_FOUND);
+    ok(until(&w, world_waiting(&w)), "a 404 for what is in its discovery: that is read again");
+    w.peers[0].refuse = false;
+    world_refreshed(&w);
+    ok(has(conn(&w.peers[0], 0), "GET /apis/batch/v1 ") && has(conn(&w.peers[0], 0), "\r\n\r\n"),
+       "then the peer is asked first again");
+    say_ok(conn(&w.peers[0], 0), "{\"resources\":[]}");
+    ok(has(c, "HTTP/1.1 200 ") && has(c, "\"name\":\"jobs\""), "and its answer completed");
+    world_close(&w);
+}
+
 #define SPEC(path, hash) "\"" path "\":{\"serverRelativeURL\":\"/openapi/v3/" path "?hash=" hash "\"}"
 
 static void schemas(void)
@@ -500,6 +524,7 @@ int main(void)
     leaves_before_it_is_completed();
     with_trailers();
     local_denies();
+    asked_anew();
     schemas();
     left_alone();
     return tap_end();
