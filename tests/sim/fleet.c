@@ -7,8 +7,10 @@
 
 #include "base/metric.h"
 #include "cluster/cluster.h"
+#include "cluster/cluster_view.h"
 #include "kube/reqinfo.h"
 #include "lib/tap.h"
+#include "proxy/explain.h"
 #include "proxy/proxy.h"
 #include "sim/sim_front.h"
 #include "sim/world.h"
@@ -573,14 +575,61 @@ static void on_answer(void *arg, const struct fetch_result *r)
     mem_free(q);
 }
 
+enum { TARGET_BYTES = 200 };
+
+static const char *method_of(bool write)
+{
+    return write ? "DELETE" : "GET";
+}
+
+static void print_target(const struct fleet *f, const struct gvr *g, char target[TARGET_BYTES])
+{
+    (void)snprintf(target, TARGET_BYTES, "/%s%.*s/%.*s/namespaces/default/%.*s/w%zu", g->group.n == 0 ? "api" : "apis/",
+                   (int)g->group.n, g->group.p == NULL ? "" : g->group.p, (int)g->version.n, g->version.p,
+                   (int)g->resource.n, g->resource.p, f->n_writes);
+}
+
+/* As the daemon says it to explain, without its words for people. */
+static bool look_at_server(void *arg, const char *id, struct explain_server *out)
+{
+    const struct cluster_view *v = arg;
+
+    for (size_t i = 0; i < v->n; i++)
+        if (strcmp(v->servers[i].id, id) == 0) {
+            *out = (struct explain_server){.answers = v->servers[i].answers != PULSE_UNREACHABLE &&
+                                                      v->servers[i].address != NULL};
+            return true;
+        }
+    return false;
+}
+
+bool fleet_explain(struct fleet *f, unsigned node, const struct gvr *g, bool write, struct buf *out)
+{
+    const struct node *n = &f->nodes[node];
+    char target[TARGET_BYTES];
+    struct cluster_view view;
+    struct explain_query q = {
+        .method = method_of(write), .target = target, .user = "client", .look = look_at_server, .arg = &view};
+    struct err err;
+    bool told;
+
+    err_clear(&err);
+    print_target(f, g, target);
+    if (n->cluster == NULL || !cluster_view_take(n->cluster, &view))
+        return false;
+    told = explain_request(n->proxy, &q, out, &err);
+    cluster_view_free(&view);
+    return told;
+}
+
 void fleet_ask(struct fleet *f, unsigned node, const struct gvr *g, bool write,
                void (*answered)(void *arg, const struct fleet_answer *a), void *arg)
 {
     struct question *q = must_zalloc(sizeof(*q));
     struct http_field user = {.name = SLICE_LIT(SIM_USER), .value = SLICE_LIT("client")};
-    char target[200];
+    char target[TARGET_BYTES];
     struct fetch_opts o = {.origin = f->fronts[node],
-                           .method = write ? SLICE_LIT("DELETE") : SLICE_LIT("GET"),
+                           .method = slice_str(method_of(write)),
                            .fields = &user,
                            .n_fields = 1,
                            .ceiling = FLEET_DOCUMENT_BYTES,
@@ -588,9 +637,8 @@ void fleet_ask(struct fleet *f, unsigned node, const struct gvr *g, bool write,
 
     *q = (struct question){.fleet = f, .answered = answered, .arg = arg};
     q->answer = (struct fleet_answer){.node = node, .gvr = *g, .write = write, .asked_ms = loop_now_ms(f->loop)};
-    (void)snprintf(target, sizeof(target), "/%s%.*s/%.*s/namespaces/default/%.*s/w%zu",
-                   g->group.n == 0 ? "api" : "apis/", (int)g->group.n, g->group.p == NULL ? "" : g->group.p,
-                   (int)g->version.n, g->version.p, (int)g->resource.n, g->resource.p, f->n_writes++);
+    print_target(f, g, target);
+    q->answer.number = f->n_writes++;
     o.target = slice_str(target);
     f->asking++;
     /* Memory may fail once, by order of a test. */

@@ -82,6 +82,7 @@ bool fleet_has(const struct fleet *f, unsigned node, const struct gvr *g);
 uint64_t fleet_registered(const struct fleet *f, const struct gvr *g);
 
 struct fleet_answer {
+    size_t number; /* of the request: its object is called "w" and this */
     unsigned node; /* that was asked */
     struct gvr gvr;
     bool write;
@@ -97,6 +98,8 @@ struct fleet_answer {
 void fleet_ask(struct fleet *f, unsigned node, const struct gvr *g, bool write,
                void (*answered)(void *arg, const struct fleet_answer *a), void *arg);
 size_t fleet_asking(const struct fleet *f);
+/* Appends what a node's mvproxy explains of such a request now (proxy/explain.h). False: it is dead. */
+bool fleet_explain(struct fleet *f, unsigned node, const struct gvr *g, bool write, struct buf *out);
 /* Whether that is named in it, if there is one. */
 bool fleet_lists(struct fleet *f, unsigned node, const struct gvr *g);
 /* The merged document that a node's mvproxy has now, "" without; valid until time passes. */
