@@ -8,16 +8,18 @@
 
 enum { DENIAL_DEPTH = 8 };
 
-/* NewGenericServerResponse() of apimachinery; notfoundhandler and waitgroup of k8s.io/apiserver. */
+/* NewGenericServerResponse() of apimachinery; notfoundhandler, waitgroup and with_retry_after of k8s.io/apiserver. */
 static const struct {
     unsigned status;
     enum denial means;
     const char *message;
+    bool plain; /* in plain text, and nothing else; else the message of a Status begins so */
 } known[] = {
-    {404, DENIAL_UNKNOWN, "the server could not find the requested resource"},
-    {405, DENIAL_UNKNOWN, "the server does not allow this method on the requested resource"},
-    {503, DENIAL_STARTING, "the request has been made before all known HTTP paths have been installed"},
-    {503, DENIAL_STOPPING, "apiserver is shutting down"},
+    {404, DENIAL_UNKNOWN, "the server could not find the requested resource", false},
+    {405, DENIAL_UNKNOWN, "the server does not allow this method on the requested resource", false},
+    {503, DENIAL_STARTING, "the request has been made before all known HTTP paths have been installed", false},
+    {503, DENIAL_STOPPING, "apiserver is shutting down", false},
+    {429, DENIAL_STOPPING, "The apiserver is shutting down, please try again later.", true},
 };
 
 bool denial_is_plain(struct slice content_type)
@@ -31,10 +33,8 @@ enum denial denial_by_head(unsigned status, struct slice content_type, bool body
 
     if (status == 404 && (plain || !body))
         return DENIAL_UNKNOWN;
-    if (!body || plain)
-        return DENIAL_NONE;
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if (known[i].status == status)
+    for (size_t i = 0; body && i < sizeof(known) / sizeof(known[0]); i++)
+        if (known[i].status == status && known[i].plain == plain)
             return DENIAL_NEEDS_BODY;
     return DENIAL_NONE;
 }
@@ -153,6 +153,8 @@ enum denial denial_by_body(unsigned status, struct slice body)
 
         if (known[i].status != status)
             continue;
+        if (known[i].plain && slice_has_prefix(body, message) && body.n <= message.n + 1)
+            return known[i].means; /* and the line's end */
         s = (struct said){.message = SLICE_LIT("")};
         if (slice_has_prefix(body, SLICE_LIT("{")))
             read = read_json(body, &s);

@@ -6,7 +6,7 @@
  * resource or subresource, 405 for a verb. A Status about an object has details.name, one about a kind of objects
  * details.kind. And for as long as a server installs its paths it answers every unknown one with a 503 of its own.
  * One that stops refuses what comes late before anything else looks at it (k8s.io/apiserver, pkg/server/filters/
- * waitgroup.go): that has not been carried out.
+ * waitgroup.go, and with --shutdown-send-retry-after with_retry_after.go): that has not been carried out.
  */
 #ifndef MVPROXY_KUBE_DENIAL_H
 #define MVPROXY_KUBE_DENIAL_H

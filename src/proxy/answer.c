@@ -85,6 +85,11 @@ static enum denial judge_head(const struct job *j, const struct http_head *head,
     return denial_by_head(head->status, type, body);
 }
 
+bool answer_is_not_read(const struct http_head *head)
+{
+    return head->status == 503 || head->status == 429;
+}
+
 enum denial answer_denies(const struct job *j, const struct http_head *head, bool body)
 {
     enum denial d = judge_head(j, head, body);
@@ -93,7 +98,7 @@ enum denial answer_denies(const struct job *j, const struct http_head *head, boo
         return DENIAL_UNKNOWN;
     if (d == DENIAL_NONE || reqinfo_reaches_through(&j->info))
         return DENIAL_NONE;
-    if (head->status == 503)
+    if (answer_is_not_read(head))
         return j->peer != NULL || alternatives_may_pass_on(j) ? d : DENIAL_NONE;
     if ((j->peer == NULL && j->looked_again) || has_no_route(j))
         return DENIAL_NONE;

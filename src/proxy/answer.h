@@ -16,6 +16,8 @@ bool answer_proves_nothing(const struct job *j);
  * know has drifted from what is, and its 404 or 405 would be a false one. `body`: the answer has one.
  */
 enum denial answer_denies(const struct job *j, const struct http_head *head, bool body);
+/* Of an answer that denies: the server starts or stops, and has not looked at the request. */
+bool answer_is_not_read(const struct http_head *head);
 /* Of a peer's mvproxy whose server could not be asked, or is only starting. */
 bool answer_is_unready(const struct job *j, const struct http_head *head);
 /*

@@ -283,11 +283,9 @@ static void on_body(void *arg, struct slice data)
 /* False: it is the answer. */
 static bool is_dealt_with(struct job *j, const struct forward_held *held)
 {
-    unsigned status = held->head->status;
-
-    if (denial_by_body(status, slice_of(held->text, held->n)) == DENIAL_NONE)
+    if (denial_by_body(held->head->status, slice_of(held->text, held->n)) == DENIAL_NONE)
         return false;
-    if (j->peer == NULL && status == 503)
+    if (j->peer == NULL && answer_is_not_read(held->head))
         return pass_on(j);
     denies(j);
     return true;

@@ -10,6 +10,7 @@
 #define NOT_FOUND "the server could not find the requested resource"
 #define NOT_ALLOWED "the server does not allow this method on the requested resource"
 #define STARTING "the request has been made before all known HTTP paths have been installed, please try again"
+#define AWAY "The apiserver is shutting down, please try again later."
 
 static void heads(void)
 {
@@ -27,6 +28,10 @@ static void heads(void)
         {"405 to HEAD", "application/json", 405, false, DENIAL_NONE},
         {"405 in plain text", "text/plain", 405, true, DENIAL_NONE},
         {"503 in JSON", "application/json", 503, true, DENIAL_NEEDS_BODY},
+        {"503 in plain text", "text/plain", 503, true, DENIAL_NONE},
+        {"429 in plain text", "text/plain; charset=utf-8", 429, true, DENIAL_NEEDS_BODY},
+        {"429 in JSON", "application/json", 429, true, DENIAL_NONE},
+        {"429 to HEAD", "text/plain; charset=utf-8", 429, false, DENIAL_NONE},
         {"200", "application/json", 200, true, DENIAL_NONE},
         {"403", "application/json", 403, true, DENIAL_NONE},
         {"410", "application/json", 410, true, DENIAL_NONE},
@@ -69,6 +74,10 @@ static void bodies(void)
          SLICE_LIT(STATUS("404", "NotFound", "apiserver is shutting down", "{}"))},
         {"a server that stops, quoted", 503, DENIAL_NONE,
          SLICE_LIT(STATUS("503", "ServiceUnavailable", "webhook said: apiserver is shutting down", "{}"))},
+        {"a server that stops, and sends everybody away", 429, DENIAL_STOPPING, SLICE_LIT(AWAY "\n")},
+        {"one that has too much to do", 429, DENIAL_NONE, SLICE_LIT("Too many requests, please try again later.\n")},
+        {"one that says more", 429, DENIAL_NONE, SLICE_LIT("x: " AWAY "\n")},
+        {"the same words of another code", 503, DENIAL_NONE, SLICE_LIT(AWAY "\n")},
         {"another 503", 503, DENIAL_NONE,
          SLICE_LIT(STATUS("503", "ServiceUnavailable", "the server is currently unable to handle the request", "{}"))},
         {"no Status", 404, DENIAL_NONE, SLICE_LIT("{\"kind\":\"Pod\",\"message\":\"" NOT_FOUND "\"}")},

@@ -171,7 +171,13 @@ static void lost(const char *request, bool again)
     "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\nContent-Length: "         \
     "150\r\n\r\n" STOPPING_BODY
 
-static void stopping(const char *request, const char *body)
+/* And to everybody, for as long as it waits, with --shutdown-send-retry-after (with_retry_after.go). */
+#define AWAY_BODY "The apiserver is shutting down, please try again later.\n"
+#define AWAY                                                                                                           \
+    "HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/plain; charset=utf-8\r\nRetry-After: 5\r\n"                  \
+    "Content-Length: 56\r\n\r\n" AWAY_BODY
+
+static void stopping(const char *answer, const char *request, const char *body)
 {
     struct world w;
     struct side *c;
@@ -180,13 +186,58 @@ static void stopping(const char *request, const char *body)
     c = client(&w);
     say(c, request);
     ok(has(conn(&w.local, 0), body), "a server that stops gets it");
-    say(conn(&w.local, 0), STOPPING);
+    say(conn(&w.local, 0), answer);
     ok(has(conn(&w.peers[0], 0), body), "it has not looked at it: the peer gets it, body and all");
     ok(!got(c, "HTTP/1.1"), "the client hears nothing yet");
     is_u64(w.local_failures, 1, "the cluster hears of it");
     is_int(w.local_state, READINESS_READY, "and not that it is away");
     say(conn(&w.peers[0], 0), OK_ANSWER);
     ok(has(c, "HTTP/1.1 200 ") && got(c, "X-Mvproxy-Served-By: apiserver-b"), "answered by the peer");
+    world_close(&w);
+}
+
+/* Too much to do is no reason to give it to somebody else. */
+static void overloaded(void)
+{
+    struct world w;
+    struct side *c;
+
+    start(&w, 1, READINESS_READY);
+    c = client(&w);
+    say(c, GET);
+    (void)has(conn(&w.local, 0), "\r\n\r\n");
+    say(conn(&w.local, 0),
+        "HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/plain; charset=utf-8\r\nRetry-After: 1\r\n"
+        "Content-Length: 10\r\n\r\ntoo many.\n");
+    ok(has(c, "HTTP/1.1 429 ") && has(c, "too many.") && got(c, "Retry-After: 1\r\n"),
+       "any other 429 is relayed, whole");
+    is_u64(w.peers[0].n_conns, 0, "and nobody else asked");
+    world_close(&w);
+}
+
+/* Of the peers that have what the local server lacks, one after the other. */
+static void peers_stopping(bool all)
+{
+    struct world w;
+    struct side *c;
+    size_t first;
+
+    start(&w, 2, READINESS_READY);
+    c = client(&w);
+    say(c, "POST " JOBS " HTTP/1.1\r\nHost: k\r\nContent-Length: 3\r\n\r\nabc");
+    ok(until(&w, (w.peers[0].n_conns > 0 && got(&w.peers[0].conns[0], "abc")) ||
+                     (w.peers[1].n_conns > 0 && got(&w.peers[1].conns[0], "abc"))),
+       "one of two peers gets it");
+    first = w.peers[0].n_conns > 0 && got(&w.peers[0].conns[0], "abc") ? 0 : 1;
+    say(conn(&w.peers[first], 0), AWAY);
+    ok(has(conn(&w.peers[1 - first], 0), "abc"), "and then the other");
+    ok(!got(c, "HTTP/1.1"), "the client hears nothing yet");
+    say(conn(&w.peers[1 - first], 0), all ? AWAY : OK_ANSWER);
+    if (all)
+        ok(has(c, "HTTP/1.1 503 ") && got(c, "Retry-After: "), "nobody is left: 503, to be sent again");
+    else
+        ok(has(c, "HTTP/1.1 200 "), "which answers");
+    ok(w.suspects > 0, "who stops is looked at");
     world_close(&w);
 }
 
@@ -678,8 +729,13 @@ int main(void)
     nobody();
     lost(GET, true);
     lost(POST, false);
-    stopping(POST, "abc");
-    stopping(GET, "GET ");
+    stopping(STOPPING, POST, "abc");
+    stopping(STOPPING, GET, "GET ");
+    stopping(AWAY, POST, "abc");
+    stopping(AWAY, GET, "GET ");
+    overloaded();
+    peers_stopping(false);
+    peers_stopping(true);
     stopping_and_nobody_else(true);
     stopping_and_nobody_else(false);
     stopping_is_the_answer(true);
