@@ -93,18 +93,20 @@ enum {
     LIMIT_ASKERS = 500, /* for what only old, only new or only some servers serve: resource, user agent, user */
     LIMIT_ASKERS_RESOURCES = 500, /* how often each was asked for, likewise */
     LIMIT_CHANGES = 100, /* of what happened lately that is kept for people, and as many of what was not believed */
-    LIMIT_CONTROL_CLIENTS = 8,            /* of the control socket, at once */
-    LIMIT_CONTROL_LINE = 64 << 10,        /* one request there */
-    LIMIT_CONTROL_ANSWER = 16 << 20,      /* one answer; 100 servers and 500 groups are 3 MB */
-    LIMIT_PROXY_HEADERS = 1024,           /* connections of balancers whose PROXY header has not come */
-    LIMIT_ADMIN_CONNECTIONS = 256,        /* with the admin listener */
-    LIMIT_ADMIN_HANDSHAKES = 128,         /* of these, in their handshakes */
-    LIMIT_ADMIN_UNTAKEN = 64 << 20,       /* of its answers, until they are read: then no more long ones are made */
-    LIMIT_PEM_BYTES = 16 << 20,           /* a file of certificates or keys */
-    LIMIT_CLIENT_CHAIN_BYTES = 100 << 10, /* the certificates that a client shows */
-    LIMIT_LOG_VALUE = 4 << 10,            /* one value as it stands in a log line; the rest is cut off */
-    LIMIT_LOG_LINE = 40 << 10,            /* journald makes two of what is over 48 KiB (LineMax=) */
-    LIMIT_LOG_BUFFER = 64 << 10,          /* lines that wait for the end of the loop turn */
+    LIMIT_CONTROL_CLIENTS = 8,       /* of the control socket, at once */
+    LIMIT_CONTROL_LINE = 64 << 10,   /* one request there */
+    LIMIT_CONTROL_ANSWER = 16 << 20, /* one answer; 100 servers and 500 groups are 3 MB */
+    LIMIT_PROXY_HEADERS = 1024,      /* connections of balancers whose PROXY header has not come */
+    LIMIT_ADMIN_CONNECTIONS = 256,   /* with the admin listener */
+    LIMIT_ADMIN_HANDSHAKES = 128,    /* of these, in their handshakes */
+    LIMIT_ADMIN_UNTAKEN = 64 << 20,  /* of its answers, until they are read: then no more long ones are made */
+    LIMIT_PEM_BYTES = 16 << 20,      /* a file of certificates or keys */
+    /* Certificates: 0.1 to 0.2 ms and 2 to 4 KB each before anybody is known, and they may be of 170 bytes. */
+    LIMIT_CLIENT_CHAIN_BYTES = 8 << 10,  /* that a client shows; with RSA-4096 one has 1.3 KB */
+    LIMIT_SERVER_CHAIN_BYTES = 16 << 10, /* that a server shows; and that it names CAs in */
+    LIMIT_LOG_VALUE = 4 << 10,           /* one value as it stands in a log line; the rest is cut off */
+    LIMIT_LOG_LINE = 40 << 10,           /* journald makes two of what is over 48 KiB (LineMax=) */
+    LIMIT_LOG_BUFFER = 64 << 10,         /* lines that wait for the end of the loop turn */
 };
 
 enum {

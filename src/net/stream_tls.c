@@ -36,7 +36,8 @@ struct tls_conn {
     struct bufferevent *bev; /* towards servers: reads */
     struct tls_bio bio;
     struct handshake_step step; /* server: of the handshake */
-    struct quota *quota;        /* is charged with TLS_STATE_BYTES while there is an SSL; NULL: none */
+    struct quota *quota;        /* is charged with `held`; NULL: none */
+    size_t held;                /* TLS_STATE_BYTES while there is an SSL, and for the certificates in it */
     struct tls_identity *identity;
     char *server_name;
     char *session_key;
@@ -75,11 +76,15 @@ void tls_conn_judge_again(struct tls_conn *t, const struct tls_ctx *c)
 void tls_conn_charge(struct tls_conn *t, struct quota *q)
 {
     buf_charge(&t->bio.kept, q);
-    if (t->ssl != NULL) {
-        quota_add(q, TLS_STATE_BYTES);
-        quota_give(t->quota, TLS_STATE_BYTES);
-    }
+    quota_add(q, t->held);
+    quota_give(t->quota, t->held);
     t->quota = q;
+}
+
+static void hold(struct tls_conn *t, size_t bytes)
+{
+    quota_add(t->quota, bytes);
+    t->held += bytes;
 }
 
 /* ---- failures ---- */
@@ -379,7 +384,7 @@ static bool make_ssl(struct stream *s)
     t->ssl = tls_ctx_new_ssl(t->ctx, t->server_name);
     if (t->ssl == NULL)
         return false;
-    quota_add(t->quota, TLS_STATE_BYTES);
+    hold(t, TLS_STATE_BYTES);
     t->bio_object = tls_bio_attach(&t->bio, t->ctx->bio_method);
     if (t->bio_object == NULL)
         return false;
@@ -412,6 +417,7 @@ static void finish_handshake(struct stream *s)
     struct tls_conn *t = s->tls;
     t->resumed = SSL_session_reused(t->ssl) == 1; /* TLS 1.3 forgets it with the next ticket */
     note_protocol(t);
+    hold(t, tls_chain_bytes(t->ssl));
     if (!tls_identity_new(t->ctx, t->ssl, &t->identity)) {
         stream_broke(s, "out of memory");
         return;
@@ -555,7 +561,7 @@ static void tls_release(struct stream *s)
         /* Otherwise a connection that was cut off takes its session with it. */
         SSL_set_shutdown(t->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
         SSL_free(t->ssl);
-        quota_give(t->quota, TLS_STATE_BYTES);
+        quota_give(t->quota, t->held);
     }
     tls_identity_free(t->identity);
     tls_ctx_unref(t->ctx);

@@ -141,7 +141,7 @@ static bool set_up(struct tls_ctx *c, int min_version, const char *const *cipher
     /* What the certificate file holds is the chain; the CA that we judge others by is not ours to send. */
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN);
     SSL_CTX_set_timeout(ctx, SESSION_LIFETIME_S);
-    SSL_CTX_set_max_cert_list(ctx, LIMIT_CLIENT_CHAIN_BYTES);
+    SSL_CTX_set_max_cert_list(ctx, c->server ? LIMIT_CLIENT_CHAIN_BYTES : LIMIT_SERVER_CHAIN_BYTES);
     fold_number(c, c->server);
     fold_number(c, min_version);
     if (!set_groups(ctx))

@@ -63,6 +63,8 @@ MEM_CHECK bool tls_identity_of(const struct tls_ctx *c, X509 *cert, STACK_OF(X50
 /* By the bundles of another context than the one that the connection began with. Only the verdict changes: slices that
  * were taken of the rest stay good. */
 void tls_identity_judge_again(struct tls_identity *id, const struct tls_ctx *c, SSL *ssl);
+/* What the certificates that were shown make us hold, roughly; of a server: the client's. */
+size_t tls_chain_bytes(const SSL *ssl);
 /* Server: whether the client's certificate is judged the same without the intermediates that came along. */
 bool tls_identity_stands_alone(const struct tls_ctx *c, SSL *ssl);
 void tls_identity_free(struct tls_identity *id);

@@ -83,6 +83,9 @@ static const char *words_of(int reason, bool server)
     case SSL_R_NO_SHARED_SIGNATURE_ALGORITHMS:
     case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:
         return "no signature algorithm in common";
+    case SSL_R_EXCESSIVE_MESSAGE_SIZE:
+        return server ? "the client's certificates are more than 8 KiB"
+                      : "the server's certificates, or the names of the CAs that it asks for, are more than 16 KiB";
     case SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC:
         return "what came is damaged";
     default:

@@ -528,7 +528,7 @@ static void upgraded(struct world *w)
     bool failed = false;
     struct client c;
 
-    w->opts.max_memory = 560 << 10; /* a buffer doubles: it has room for 512 KiB, and not for more */
+    w->opts.max_memory = 576 << 10; /* a buffer doubles: it has room for 512 KiB, and not for more */
     world_start(w);
     client_open(w, &c);
     client_send(&c, "GET /x HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/quota.h"
 #include "lib/tap.h"
 #include "unit/net/fixture.h"
 
@@ -325,6 +326,101 @@ static void test_hints(struct loop *l)
     tls_ctx_unref(ctx);
 }
 
+/* ---- how many ---- */
+
+/* NAME.crt and NAME.key become those of `of`, with its certificate once and again. */
+static size_t make_chain(const char *name, const char *of, size_t times)
+{
+    char path[64];
+    struct buf b;
+    size_t n, size;
+    char *text;
+
+    snprintf(path, sizeof(path), "%s.key", of);
+    text = read_file(cert_path(path), &n);
+    snprintf(path, sizeof(path), "%s.key", name);
+    scratch_file(path, text, n);
+    free(text);
+    snprintf(path, sizeof(path), "%s.crt", of);
+    text = read_file(cert_path(path), &n);
+    buf_init(&b, 1 << 20);
+    for (size_t i = 0; i < times; i++)
+        buf_append(&b, slice_of(text, n));
+    snprintf(path, sizeof(path), "%s.crt", name);
+    size = buf_len(&b);
+    scratch_file(path, buf_slice(&b).p, size);
+    buf_free(&b);
+    free(text);
+    return size;
+}
+
+static void test_chain_is_charged(struct loop *l, int version)
+{
+    struct tls_ctx *ctx = server_ctx(false);
+    size_t nobody = 0;
+
+    for (size_t n = 0; n <= 8; n += 4) {
+        struct quota q;
+        struct visit v;
+
+        quota_init(&q, NULL, 0);
+        if (n > 0)
+            make_chain("chain", "alice", n);
+        v = (struct visit){.server = {.discard = true}};
+        half_pair(l, &v.server, ctx, &v.fd);
+        stream_charge(v.server.s, &q);
+        v.ssl = bare_client(l, v.fd, n > 0 ? "chain" : NULL, version, NULL);
+        settle(l);
+        is_int(v.server.seen[STREAM_OPENED], 1, "%zu certificates shake hands", n);
+        if (n == 0)
+            nobody = q.held;
+        ok(q.held >= nobody + n * 3000 && q.held <= nobody + n * 8000, "and are charged (%zu, %zu)", q.held, nobody);
+        leave(l, &v);
+        is_u64(q.held, 0, "and given back");
+    }
+    tls_ctx_unref(ctx);
+}
+
+/* Before anybody is known. */
+static void test_long_chain(struct loop *l, int version)
+{
+    struct tls_ctx *ctx = server_ctx(false);
+    struct visit v;
+    size_t size = make_chain("chain", "alice", 40);
+
+    visit(l, &v, ctx, "chain", version, NULL);
+    ok(run_until(l, v.server.seen[STREAM_FAILED] == 1), "a chain of %zu bytes ends it", size);
+    is_str(v.server.failure, "TLS handshake: the client's certificates are more than 8 KiB", "reason");
+    leave(l, &v);
+    tls_ctx_unref(ctx);
+}
+
+static void test_long_chain_of_server(struct loop *l, size_t times, bool taken)
+{
+    char crt[640], key[640];
+    size_t size = make_chain("chain", "node-a", times);
+    struct tls_server_opts o = {.cert_file = crt, .key_file = key};
+    struct tls_ctx *cctx = client_ctx("alice", false), *sctx;
+    struct end client = {.discard = true}, server = {.discard = true};
+    struct err err = {""};
+
+    snprintf(crt, sizeof(crt), "%s", cert_path("chain.crt"));
+    snprintf(key, sizeof(key), "%s", cert_path("chain.key"));
+    sctx = tls_server_ctx_new(&o, &err);
+    if (sctx == NULL)
+        tap_bail("%s", err.text);
+    pair_open(l, &client, &server, cctx, sctx);
+    is_int(client.seen[STREAM_OPENED], taken, "a server's chain of %zu bytes: %s", size, client.failure);
+    if (!taken)
+        ok(strstr(client.failure, "the server's certificates, or ") != NULL && strstr(client.failure, "16 KiB") != NULL,
+           "reason: %s", client.failure);
+    end_release(&client);
+    end_release(&server);
+    settle(l);
+    tls_ctx_unref(cctx);
+    tls_ctx_unref(sctx);
+}
+
 int main(void)
 {
     struct loop *l = loop_new(NULL);
@@ -336,6 +432,12 @@ int main(void)
     test_odd_subjects(l);
     test_expires_between(l, TLS1_3_VERSION);
     test_hints(l);
+    test_chain_is_charged(l, TLS1_2_VERSION);
+    test_chain_is_charged(l, TLS1_3_VERSION);
+    test_long_chain(l, TLS1_2_VERSION);
+    test_long_chain(l, TLS1_3_VERSION);
+    test_long_chain_of_server(l, 15, true);
+    test_long_chain_of_server(l, 60, false);
     loop_free(l);
     return tap_end();
 }
