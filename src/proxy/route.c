@@ -443,6 +443,15 @@ static bool fails_over(const struct route_query *q, enum disco_answer local, str
     return true;
 }
 
+/*
+ * requestInfo, and so authorization, reads over slashes before the prefix; the director of k8s.io/apiserver
+ * (pkg/server/handler.go) does not: what each server says there, 404, is the truth.
+ */
+static bool is_nobodys_path(const struct reqinfo *info)
+{
+    return slice_has_prefix(info->path, SLICE_LIT("//"));
+}
+
 void route_decide(const struct route_query *q, struct route *out)
 {
     enum disco_answer local;
@@ -452,7 +461,7 @@ void route_decide(const struct route_query *q, struct route *out)
         decide(out, ROUTE_LOCAL, ROUTE_ROW_DISABLED);
         return;
     }
-    if (!q->info->is_resource) {
+    if (!q->info->is_resource || is_nobodys_path(q->info)) {
         decide_non_resource(q, out);
         return;
     }

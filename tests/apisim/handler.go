@@ -94,6 +94,10 @@ func (c *call) run(w http.ResponseWriter, r *http.Request) {
 		writeStatus(w, r, forbidden(c.who, c.info))
 		return
 	}
+	if strings.HasPrefix(r.URL.Path, "//") { // the director looks for prefixes, unlike requestInfo
+		plainNotFound(w, r)
+		return
+	}
 	if c.info.Resource {
 		c.resource(w, r)
 		return

@@ -104,6 +104,13 @@ def test_false_404s_only(world):
         equal(through.status, 404, path)
 
 
+def test_slashes_before(world):
+    """what requestInfo reads as a peer's resource, but no server has a path for, is 404"""
+    for path in ("/" + CLASSES, "//" + CLASSES + "/x", "/%2f" + CLASSES[1:]):
+        answer = world.ask("GET", path)
+        equal((answer.status, answer.body), (404, b"404 page not found\n"), path)
+
+
 def test_target_unchanged(world):
     """the peer gets the request target byte for byte"""
     targets = [CLASSES + "?labelSelector=a%3Db&limit=5&&x=%2f;y", "/apis/resource.k8s.io%2Fv1/deviceclasses", CLASSES + "/%e2%82%ac?b&a=1",

@@ -333,6 +333,7 @@ static const struct query {
     {"GET", "/openapi/resource.k8s.io/v1",                   "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
     {"GET", "/healthz",                                      "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
     {"GET", "/openapi/v3/apis/resource.k8s.io/v1",           "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
+    {"GET", "//apis/resource.k8s.io/v1/deviceclasses",       "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
     {"OPTIONS", "*",                                         "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
 };
 
