@@ -33,7 +33,7 @@ struct surface surface_of(struct slice path)
         s.kind = SURFACE_SCHEMAS;
     else if (core || (n > 0 && slice_eq(part[0], SLICE_LIT("apis"))))
         s.kind = kinds[core][n];
-    s.legacy_only = n == 1 && s.kind != SURFACE_NONE && slice_has_suffix(path, SLICE_LIT("/"));
+    s.legacy_only = s.kind == SURFACE_GROUPS && slice_has_suffix(path, SLICE_LIT("/"));
     if (s.kind == SURFACE_GROUP || (s.kind == SURFACE_RESOURCES && !core))
         s.group = part[1];
     if (s.kind == SURFACE_RESOURCES)

@@ -2,7 +2,7 @@
 /*
  * Paths at which API servers say which APIs there are, as kube-apiserver takes them (kube-aggregator, pkg/apiserver;
  * k8s.io/apiserver, pkg/endpoints/discovery). Clients that were generated from OpenAPI write legacy discovery with a
- * slash at the end; so written, /api and /apis have no aggregated form.
+ * slash at the end; so written, /apis has no aggregated form (kube-aggregator registers it for the legacy one alone).
  */
 #ifndef MVPROXY_KUBE_SURFACE_H
 #define MVPROXY_KUBE_SURFACE_H
@@ -22,7 +22,7 @@ enum surface_kind {
 
 struct surface {
     enum surface_kind kind;
-    bool legacy_only;            /* of CORE and GROUPS */
+    bool legacy_only;            /* of GROUPS */
     struct slice group, version; /* "" where nothing; into the path */
 };
 

@@ -5,6 +5,7 @@
 #include "http/etag.h"
 #include "http/negotiate.h"
 #include "kube/status.h"
+#include "kube/surface.h"
 #include "net/loop.h"
 #include "proxy/deliver.h"
 #include "proxy/disco_pretty.h"
@@ -40,7 +41,7 @@ static struct negotiated negotiate(const struct job *j, unsigned offers)
 
 static enum served_half half_of(const struct job *j)
 {
-    return slice_eq(j->info.path, SLICE_LIT("/api")) ? SERVED_CORE : SERVED_APIS;
+    return surface_of(j->info.path).kind == SURFACE_CORE ? SERVED_CORE : SERVED_APIS;
 }
 
 /* NULL while there is none. JSON is YAML as well, so the same bytes are both. */
@@ -278,7 +279,7 @@ static bool name_credential(struct job *j)
     if (!authn_credential_key(&j->authn, exchange_request(j->x), j->credential))
         return false;
     /* Another digest as good as the first. */
-    j->credential[0] ^= (unsigned char)half_of(j);
+    j->credential[0] ^= (unsigned char)(half_of(j) << 1 | slice_has_suffix(j->info.path, SLICE_LIT("/")));
     return true;
 }
 

@@ -139,7 +139,7 @@ func (c *catalog) serveAggregated(w http.ResponseWriter, r *http.Request) bool {
 	if choice.mediaType == "" {
 		return false
 	}
-	doc := c.document(r.URL.Path)
+	doc := c.document(strings.TrimSuffix(r.URL.Path, "/"))
 	header := w.Header()
 	header.Set("ETag", doc.etag)
 	header.Set("Vary", "Accept")

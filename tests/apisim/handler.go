@@ -109,7 +109,7 @@ func (c *call) run(w http.ResponseWriter, r *http.Request) {
 func (c *call) path(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
 	switch path {
-	case "/api":
+	case "/api", "/api/":
 		if !c.cat.serveAggregated(w, r) {
 			c.cat.serveLegacyAPI(w, r, c.server.address)
 		}
@@ -118,9 +118,6 @@ func (c *call) path(w http.ResponseWriter, r *http.Request) {
 		if !c.cat.serveAggregated(w, r) {
 			c.cat.serveLegacyAPIs(w, r)
 		}
-		return
-	case "/api/":
-		c.cat.serveLegacyAPI(w, r, c.server.address)
 		return
 	case "/apis/":
 		c.cat.serveLegacyAPIs(w, r)

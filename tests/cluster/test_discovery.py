@@ -183,6 +183,7 @@ def test_core(cluster):
     union = set().union(*[names(expect(n.direct().get("/api", Accept=NOPEER), 200)) for n in cluster.nodes])
     assert names(seen[0]) == union, names(seen[0]) ^ union
     for node in cluster.nodes:
+        assert expect(node.proxied().get("/api/", Accept=AGGREGATED), 200).body == seen[0].body, node.name
         local = expect(node.proxied().get("/api", Accept=NOPEER), 200)
         assert local.body == expect(node.direct().get("/api", Accept=NOPEER), 200).body, node.name
 

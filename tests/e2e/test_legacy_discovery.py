@@ -84,6 +84,7 @@ def test_aggregated_core(world):
     check("gadgets" not in resources("a", ";profile=nopeer")[1], "profile=nopeer")
     other, _ = resources("b")
     equal((other.body, other.header("ETag")), (answer.body, answer.header("ETag")), "the same at both")
+    equal(world.ask("GET", "/api/", headers={"Accept": accept}).body, answer.body, "so it is with a slash")
     equal(world.ask("GET", "/api", headers={"Accept": accept, "If-None-Match": answer.header("ETag")}).status, 304, "conditional")
     equal(world.ask("GET", "/api", user="alice", headers={"Accept": accept}).status,
           world.ask("GET", "/api", user="alice", headers={"Accept": accept}, direct=True).status, "for alice")

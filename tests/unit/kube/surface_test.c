@@ -13,7 +13,7 @@ int main(void)
         bool legacy_only;
     } rows[] = {
         {"/api", SURFACE_CORE, "", "", false},
-        {"/api/", SURFACE_CORE, "", "", true},
+        {"/api/", SURFACE_CORE, "", "", false},
         {"/apis", SURFACE_GROUPS, "", "", false},
         {"/apis/", SURFACE_GROUPS, "", "", true},
         {"/apis/batch", SURFACE_GROUP, "batch", "", false},

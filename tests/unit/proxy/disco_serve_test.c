@@ -368,6 +368,29 @@ static void passed_on(void)
     }
 }
 
+/* Rules for paths tell /api from /api/, so a verdict on the one says nothing of the other; the document is the same. */
+static void with_slash(void)
+{
+    static const char *const paths[] = {"/api", "/api/"};
+    struct world w;
+    struct side *c, *s;
+    char text[256];
+
+    world_open(&w, 1);
+    c = client(&w);
+    for (size_t i = 0; i < ROWS(paths); i++) {
+        buf_reset(&c->got);
+        (void)snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: k\r\nAccept: " V2 "\r\n\r\n", paths[i]);
+        say(c, text);
+        s = conn(&w.local, 0);
+        (void)snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\n", paths[i]);
+        ok(has(s, text) && has(s, "If-None-Match"), "%s: the local server is asked", paths[i]);
+        say(s, NOT_MODIFIED);
+        ok(has(c, world_document()), "%s: the merged document", paths[i]);
+    }
+    world_close(&w);
+}
+
 static void old_verdict_after_reload(void)
 {
     struct world w;
@@ -404,6 +427,7 @@ int main(void)
     verdict_fails();
     peers_unread();
     passed_on();
+    with_slash();
     old_verdict_after_reload();
     return tap_end();
 }

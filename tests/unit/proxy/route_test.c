@@ -317,7 +317,7 @@ static const struct query {
     {"GET", "/api",                                          "dDDDDDDDDDDDDDDD", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
     {"HEAD", "/api?timeout=32s",                             "dDDDDDDDDDDDDDDD", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
     {"POST", "/api",                                         "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
-    {"GET", "/api/",                                         "dHHHHHHHHHHHHHHH", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
+    {"GET", "/api/",                                         "dDDDDDDDDDDDDDDD", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
     {"GET", "/apis/resource.k8s.io/v1",                      "dHHHHHHHHHHHHHHH", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
     {"HEAD", "/apis/resource.k8s.io",                        "dHHHHHHHHHHHHHHH", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
     {"GET", "/apis/apps/v1",                                 "dHHHHHHHHHHHHHHH", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},

@@ -206,7 +206,7 @@ void world_know(struct world *w)
                               .local_id = "apiserver-a",
                               .local = w->forbidden ? NULL : local,
                               .local_refused = w->forbidden,
-                              .local_etag = {SLICE_LIT("\"L\"")},
+                              .local_etag = {SLICE_LIT("\"L\""), SLICE_LIT("\"L\"")},
                               .local_schemas = schemas(w->local_schemas),
                               .peers = peers,
                               .n_peers = w->n_peers,
@@ -229,10 +229,12 @@ void world_know(struct world *w)
         merged[i] = (struct served_document){.body = slice_str(storage[i]), .etag = SLICE_LIT(WORLD_ETAG)};
     }
     in.documents[SERVED_APIS] = served_documents_new(merged, storage, disco_apis(by_peers ? other : local));
+    in.documents[SERVED_CORE] = served_documents_ref(in.documents[SERVED_APIS]);
     if (w->cluster->served != NULL)
         served_unref(w->cluster->served);
     w->cluster->served = served_new(&in);
     served_documents_unref(in.documents[SERVED_APIS]);
+    served_documents_unref(in.documents[SERVED_CORE]);
     disco_unref(local);
     disco_unref(other);
     disco_unref(lacking);
