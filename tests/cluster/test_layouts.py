@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Controllers that know no other server than https://127.0.0.1:6443, as RKE2 and kOps write their kubeconfigs.
+"""Controllers that know no other server than https://127.0.0.1:6443: the layout "both" of docs/layouts.md.
 
-kube-apiserver has another address of loopback (and the same port), mvproxy the node's address and 127.0.0.1: one layout for all installers. The
+kube-apiserver has another address of loopback (and the same port), mvproxy the node's address and 127.0.0.1. The
 real kube-controller-manager and kube-scheduler elect leaders there, and give up when they cannot renew their Leases in time.
 """
 
