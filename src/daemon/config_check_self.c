@@ -28,7 +28,7 @@ static bool leads_to_us(const struct own *own, const struct derive_address *to, 
 }
 
 /* The list may be the same on all nodes: an entry for this very server is left out later. */
-static bool names_ourselves(const struct config *c, const char *peer)
+bool config_check_self_is_named(const struct config *c, const char *peer)
 {
     char host[256] = "", id[SERVER_ID_BYTES];
 
@@ -48,9 +48,10 @@ static void check_peers(struct remarks *r, const struct own *own)
     for (size_t i = 0; r->c->peers[i] != NULL; i++) {
         err_clear(&err);
         if (derive_peer(r->c->peers[i], name, &to, &err) && leads_to_us(own, &to, where) &&
-            !names_ourselves(r->c, name))
+            !config_check_self_is_named(r->c, name))
             remarks_wrong(r, remarks_entry(entry, "peers", i),
-                          "%s is the address of this proxy itself (%s): give that of the peer", r->c->peers[i], where);
+                          "%s is the address of this proxy itself (%s): take it out, or give that of the peer",
+                          r->c->peers[i], where);
     }
 }
 

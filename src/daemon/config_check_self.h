@@ -9,5 +9,7 @@
 #include "daemon/remarks.h"
 
 void config_check_self(struct remarks *r);
+/* Whether that name of a peer is this server's own; true where its host name is not known. */
+bool config_check_self_is_named(const struct config *c, const char *peer);
 
 #endif

@@ -4,6 +4,8 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include "daemon/addresses.h"
+#include "daemon/config_check_self.h"
 #include "daemon/derive.h"
 #include "daemon/remarks.h"
 #include "net/cidr.h"
@@ -31,8 +33,8 @@ static void lacking(struct remarks *r)
                      "front-proxy pair");
     if (!given(r->c->requestheader_client_ca_file))
         remarks_warn(r, "requestheader-client-ca-file",
-                     "none: peers are not believed who asks, so what they send here is refused: give kube-apiserver's "
-                     "--requestheader-client-ca-file");
+                     "none: requests from peers are refused, because their identity headers cannot be verified: give "
+                     "kube-apiserver's --requestheader-client-ca-file");
 }
 
 /* ---- networks ---- */
@@ -129,6 +131,27 @@ static bool is_address(const char *host)
     return cidr_parse(slice_str(host), &cidr);
 }
 
+/* The list may be the same on all nodes. With another node's address it is rather the name that is wrong. */
+static void look_at_own_name(struct remarks *r, const char *entry, const char *name, const struct derive_address *to)
+{
+    struct addresses ours;
+    struct derive_address at = *to;
+    struct err err;
+
+    err_clear(&err);
+    if (!config_check_self_is_named(r->c, name) || !is_address(to->host) || !addresses_configured(r->c, &ours, &err))
+        return;
+    for (size_t i = 0; i < ours.n; i++) {
+        at.port = ours.at[i].port;
+        if (addresses_reached_by(&ours, &at) != NULL)
+            return;
+    }
+    remarks_warn(r, entry,
+                 "%s is this server's own name, and %s not its address, so the entry is ignored: give the peer's name, "
+                 "or take it out",
+                 name, to->host);
+}
+
 static void look_at_peer(struct remarks *r, size_t i, const struct cidr_set *allowed)
 {
     char name[DERIVE_HOST_BYTES], other[DERIVE_HOST_BYTES], entry[REMARKS_NAME_BYTES];
@@ -137,6 +160,7 @@ static void look_at_peer(struct remarks *r, size_t i, const struct cidr_set *all
     if (!derive_peer(r->c->peers[i], name, &to, NULL))
         return;
     (void)remarks_entry(entry, "peers", i);
+    look_at_own_name(r, entry, name, &to);
     if (allowed->n > 0 && is_address(to.host) && !cidr_set_covers(allowed, slice_str(to.host)))
         remarks_warn(r, entry, "%s is not in peer-allowed-cidrs and is never dialled: add its network there", to.host);
     else if (allowed->n == 0 && is_special(to.host))
@@ -147,7 +171,7 @@ static void look_at_peer(struct remarks *r, size_t i, const struct cidr_set *all
     for (size_t k = 0; k < i; k++) {
         if (!derive_peer(r->c->peers[k], other, &at, NULL) || strcmp(name, other) != 0)
             continue;
-        remarks_warn(r, entry, "%s is named before, and that address counts: take one out", name);
+        remarks_warn(r, entry, "%s is named twice, and only the last address is used: take one out", name);
         return;
     }
 }

@@ -114,7 +114,8 @@ static const struct {
     {"the admin listener where one of several is", BASE "bind-address: 10.0.0.1\nadmin-bind-address: 0.0.0.0:6443\n",
      "F:5:1: admin-bind-address: clients are served there (bind-address, secure-port): choose another port\n"},
     {"itself as a peer, by the admin listener", BASE "peers:\n- cp-b=10.0.0.2:6443\n- cp-c=127.0.0.1:9443\n",
-     "F:6:3: peers: cp-c=127.0.0.1:9443 is the address of this proxy itself (admin-bind-address): give that of the "
+     "F:6:3: peers: cp-c=127.0.0.1:9443 is the address of this proxy itself (admin-bind-address): take it out, or give "
+     "that of the "
      "peer\n"},
     {"itself as etcd", BASE "etcd-servers: [http://10.0.0.2:2379, http://127.0.0.1:9443]\n",
      "F:4:38: etcd-servers: http://127.0.0.1:9443 is this proxy itself (admin-bind-address): give etcd's client "

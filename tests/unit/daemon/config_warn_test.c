@@ -37,7 +37,12 @@ static const struct {
      IN("9", "peers") "169.254.1.2 is an address that is never dialled (loopback "
                       "and the like) unless peer-allowed-cidrs has it: add it there, or give the peer's own\n"},
     {BASE "peers: [cp-b=10.0.0.2:6443, cp-b=10.0.0.3:6443]\n",
-     IN("29", "peers") "cp-b is named before, and that address counts: take one out\n"},
+     IN("29", "peers") "cp-b is named twice, and only the last address is used: take one out\n"},
+    {BASE "peers: [cp_a.example=10.0.0.1:6443, cp_a.example=10.0.0.1:7443]\n",
+     IN("37", "peers") "cp_a.example is named twice, and only the last address is used: take one out\n"},
+    {BASE "peers: [cp_a.example=10.0.0.2:6443]\n",
+     IN("9", "peers") "cp_a.example is this server's own name, and 10.0.0.2 not its address, so the entry is ignored: "
+                      "give the peer's name, or take it out\n"},
     {BASE "peer-advertise-ip: 10.0.0.1\npeer-advertise-port: 6443\n", ""},
     {BASE "peer-advertise-ip: \"::1\"\npeer-advertise-port: 6443\n",
      IN("1", "peer-advertise-ip") "peers on other machines do not reach ::1: give an address that they reach\n"},
@@ -57,8 +62,8 @@ static const struct {
                                   "write it such as api.example.com\n"},
     {"tls-cert-file: c\ntls-private-key-file: k\napiserver-ca-file: a\nbind-address: 10.0.0.1\npeer-ca-file: p\n"
      "proxy-client-cert-file: c\nproxy-client-key-file: k\n",
-     "warning: requestheader-client-ca-file: none: peers are not believed who asks, so what they send here is refused: "
-     "give kube-apiserver's --requestheader-client-ca-file\n"},
+     "warning: requestheader-client-ca-file: none: requests from peers are refused, because their identity headers "
+     "cannot be verified: give kube-apiserver's --requestheader-client-ca-file\n"},
 };
 
 int main(void)

@@ -31,7 +31,7 @@ enum { MOST_ARGUMENTS = 6, TEXT = 1 << 20, KEYS_STAY = 98, TURN_US = 10000 };
     "warning: peer-ca-file: none: peers cannot be used, and what only they have is 503: give the CA of the API "       \
     "servers' serving certificates\nwarning: proxy-client-cert-file: none: users with certificates are refused, and "  \
     "peers cannot be used: give kube-apiserver's front-proxy pair\nwarning: requestheader-client-ca-file: none: "      \
-    "peers are not believed who asks, so what they send here is refused: give kube-apiserver's "                       \
+    "requests from peers are refused, because their identity headers cannot be verified: give kube-apiserver's "       \
     "--requestheader-client-ca-file\n"
 
 static char out[TEXT], errors[TEXT];
