@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "daemon/config_load.h"
+#include "daemon/config_warn.h"
 #include "daemon/derive.h"
 #include "daemon/flags.h"
 #include "daemon/options.h"
@@ -83,6 +84,17 @@ static void judge_readable(struct scene *s)
     buf_free(&errors);
 }
 
+/* What mvproxy -t warns of. */
+static void judge_doubts(struct scene *s)
+{
+    struct buf lines;
+
+    buf_init(&lines, ERRORS_BYTES);
+    config_warn(s->config, &lines);
+    sections_take_lines(s, "configuration-doubtful", buf_slice(&lines), "mvproxy.conf(5) says what the option is for");
+    buf_free(&lines);
+}
+
 /* What a process has, as it says it: the values are YAML. NULL: it does not. */
 static struct config *of_process(const struct scene *s)
 {
@@ -142,6 +154,7 @@ static void load(struct scene *s, const struct flags *flags)
         return;
     }
     if (load_of_process(s)) {
+        judge_doubts(s);
         find_hostname(s);
         return;
     }
@@ -158,6 +171,7 @@ static void load(struct scene *s, const struct flags *flags)
     if (s->config == NULL)
         return;
     judge_readable(s);
+    judge_doubts(s);
     find_hostname(s);
 }
 

@@ -23,8 +23,12 @@ enum {
     LEAST_BACKLOG = 4096,    /* the kernel's default since 5.4 */
     LEAST_PORTS = 16 << 10,  /* towards one server */
     LEAST_TCP_PAGES = 32768, /* 128 MiB of 4 KiB */
+    FIRST_PORT = 1024,       /* below it a capability is needed, if the kernel does not say otherwise */
 };
 
+#define LOW_PORT                                                                                                       \
+    "a port below 1024 needs CAP_NET_BIND_SERVICE (CapabilityBoundingSet= and AmbientCapabilities=) and "              \
+    "PrivateUsers=no in a drop-in of the unit, or mvproxy.socket; or choose another"
 #define SYSCTL_EXAMPLE "set it as contrib/examples/sysctl.conf does, then restart mvproxy"
 
 /* Below /proc. False: it is not there, or may not be read. */
@@ -243,23 +247,36 @@ static void judge_bind(struct scene *s, const struct listen_address *a, const ch
                        "mvproxy itself or mvproxy.socket may be there (then check without --pre)",
                        "bind-address: %s is taken by another process", text);
     else
-        findings_wrong(s->f, "host-address",
-                       error == EACCES ? "a port below 1024 needs CAP_NET_BIND_SERVICE (CapabilityBoundingSet= and "
-                                         "AmbientCapabilities=) and PrivateUsers=no in a drop-in of the unit, or "
-                                         "mvproxy.socket; or choose another"
-                                       : "choose another address or port",
+        findings_wrong(s->f, "host-address", error == EACCES ? LOW_PORT : "choose another address or port",
                        "bind-address: %s: %s", text, strerror(error));
+}
+
+/* Whoever asks may be root, or nobody: what counts is whether the service may take such a port. */
+static bool judge_low(struct scene *s, unsigned port, const char *text)
+{
+    char value[FILE_BYTES];
+    unsigned long first =
+        read_file(s, "sys/net/ipv4/ip_unprivileged_port_start", value) ? strtoul(value, NULL, 10) : FIRST_PORT;
+
+    if (!s->unit.loaded || s->unit.binds_low || port >= first)
+        return true;
+    findings_wrong(s->f, "host-address", LOW_PORT, "bind-address: %s: %s may not take a port below %lu", text,
+                   s->unit.name, first);
+    return false;
 }
 
 static bool check_one_free(struct scene *s, const struct listen_address *a)
 {
     char text[DERIVE_HOST_BYTES];
     int error = try_bind(a, 1);
-    bool here = error != 0 || try_bind(a, 0) != EADDRNOTAVAIL;
+    bool here = error != 0 || try_bind(a, 0) != EADDRNOTAVAIL, may;
 
-    if (error == 0 && here)
-        return true;
     derive_text(a->host, a->port, text);
+    may = judge_low(s, a->port, text);
+    if (error == EACCES && s->unit.loaded) /* not to be tried by whoever asks */
+        return may;
+    if (error == 0 && here)
+        return may;
     if (here)
         judge_bind(s, a, text, error);
     else

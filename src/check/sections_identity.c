@@ -212,21 +212,6 @@ static void check_rights(struct scene *s, struct buf *body)
     buf_free(&missing);
 }
 
-/* Who gives a user of his own wants least privilege. */
-static void check_groups(struct scene *s)
-{
-    const char *const *groups = s->config->apiserver_groups;
-
-    if (strcmp(s->config->apiserver_user, "system:apiserver") == 0)
-        return;
-    for (size_t i = 0; groups[i] != NULL; i++)
-        if (strcmp(groups[i], "system:masters") == 0)
-            findings_warn(
-                s->f, "identity-groups", "apiserver-groups: [], if its own rights are to count",
-                "apiserver-groups has system:masters (its default), so %s has every right, whatever it was given",
-                s->config->apiserver_user);
-}
-
 void section_identity(struct scene *s)
 {
     struct buf body;
@@ -239,6 +224,5 @@ void section_identity(struct scene *s)
     buf_init(&body, BODY_BYTES);
     check_lease(s, &body);
     check_rights(s, &body);
-    check_groups(s);
     buf_free(&body);
 }

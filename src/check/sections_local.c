@@ -163,8 +163,7 @@ static void judge_identity(struct scene *s, struct buf *body)
     bool unknown = true;
 
     if (s->trust.local_cert == NULL) {
-        findings_warn(s->f, "local-front-proxy", "give proxy-client-cert-file and proxy-client-key-file",
-                      "no front-proxy certificate is configured: users with certificates are refused, peers unused");
+        findings_skipped(s->f, "local-front-proxy", "not examined: no front-proxy certificate is configured");
         return;
     }
     for (size_t i = 0; i < 3 && unknown; i++)

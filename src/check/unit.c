@@ -11,7 +11,9 @@
 #include "base/utf8.h"
 #include "check/command.h"
 
-#define PROPERTIES "LoadState,LimitNOFILE,User,StatusText,UnitFileState,TriggeredBy,ActiveState,SubState,ExecStartPre"
+#define PROPERTIES                                                                                                     \
+    "LoadState,LimitNOFILE,User,StatusText,UnitFileState,TriggeredBy,ActiveState,SubState,ExecStartPre,"               \
+    "CapabilityBoundingSet,AmbientCapabilities,PrivateUsers"
 
 enum { ANSWER_BYTES = 32 << 10, GROUP_BYTES = 4096, SYSTEMCTL_SECONDS = 10 };
 
@@ -77,6 +79,18 @@ static uint64_t limit(struct slice text)
     return strtoull(digits, NULL, 10);
 }
 
+/* Root has the capability unless it is bounded; in a user namespace of its own none counts for the host's ports. */
+static bool may_bind_low(struct slice all, const char *user)
+{
+    static const char capability[] = "cap_net_bind_service";
+    bool root = user[0] == '\0' || strcmp(user, "root") == 0;
+
+    return property(all, "TriggeredBy").n > 0 ||
+           (slice_has(property(all, "CapabilityBoundingSet"), capability) &&
+            (root || slice_has(property(all, "AmbientCapabilities"), capability)) &&
+            !slice_eq(property(all, "PrivateUsers"), SLICE_LIT("yes")));
+}
+
 static void read_properties(struct slice all, struct unit *out)
 {
     struct slice active = property(all, "ActiveState"), sub = property(all, "SubState");
@@ -91,6 +105,7 @@ static void read_properties(struct slice all, struct unit *out)
         copy(out->status, sizeof(out->status), property(all, "StatusText"));
     /* Started by its socket it needs not be enabled itself. */
     out->gives_leave = slice_has(property(all, "ExecStartPre"), "setfacl");
+    out->binds_low = may_bind_low(all, out->user);
     out->disabled =
         slice_eq(property(all, "UnitFileState"), SLICE_LIT("disabled")) && property(all, "TriggeredBy").n == 0;
 }

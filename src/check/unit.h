@@ -17,6 +17,7 @@ struct unit {
     bool failing;                   /* started, and does not stay */
     bool disabled;                  /* nothing starts it at the next boot */
     bool gives_leave;               /* it sets ACLs before it starts */
+    bool binds_low;                 /* it may take ports below 1024, or its socket takes them */
     uint64_t descriptors;           /* UINT64_MAX: no limit; 0: not told */
 };
 

@@ -242,6 +242,10 @@ def faults(world):
         ("a peer at the address of another one", {"peers": ["test-server-b=127.0.0.1:%d" % world.ports["b"], "somebody=127.0.0.1:%d" % world.ports["b"]]}),
         ("a peer at the address of another server", {"peers": ["test-server-b=127.0.0.1:%d" % world.ports["a"]]}),
         ("an address that this machine does not have", {"bind-address": "192.0.2.77"}),
+        ("everybody is a trusted proxy", {"trusted-proxies": ["0.0.0.0/0"]}),
+        ("no CA of front proxies", {"requestheader-client-ca-file": None}),
+        ("a peer on loopback", {"peer-allowed-cidrs": [], "peers": ["test-server-b=127.0.0.1:%d" % world.ports["b"]]}),
+        ("a peer that is named twice", {"peers": ["test-server-b=127.0.0.1:%d" % world.ports["b"], "test-server-b=127.0.0.1:1"]}),
         ("more memory for clients than there is", {"max-client-memory": 1 << 49}),
     ]
 

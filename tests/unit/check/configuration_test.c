@@ -13,7 +13,7 @@ enum { ROOM = 1 << 16 };
 
 #define BASE                                                                                                           \
     "tls-cert-file: c\ntls-private-key-file: k\napiserver-ca-file: a\nbind-address: 10.0.0.9\nhostname-override: "     \
-    "cp-a\n"
+    "cp-a\npeer-ca-file: p\nproxy-client-cert-file: f\nproxy-client-key-file: g\nrequestheader-client-ca-file: r\n"
 #define VALID(file) "ok " file " is valid, and no address in it leads back to this proxy\n"
 #define SAME "ok the process has what the file says\n"
 #define WELL(n) "\nEverything is well: " n " checks.\n"
@@ -36,12 +36,17 @@ static const struct {
     const char *want;
 } rows[] = {
     {"a file that is given", "good.yaml", "none.yaml", NULL, NULL, NULL, true, VALID("good.yaml") WELL("1")},
+    {"a file that -t warns of", "doubtful.yaml", "none.yaml", NULL, NULL, NULL, true,
+     VALID(
+         "doubtful.yaml") "!! doubtful.yaml:10:19: trusted-proxies: 0.0.0.0/0 is everybody, who may then forge the "
+                          "addresses in the audit log\n    what to do: give the balancers' addresses alone\n\n0 wrong, "
+                          "1 to be looked at, 1 well.\n"},
     {"the file that is there", NULL, "good.yaml", NULL, NULL, NULL, true, VALID("good.yaml") WELL("1")},
     {"no file", NULL, "none.yaml", NULL, NULL, NULL, true,
      "XX there is no configuration: none.yaml is not there\n    what to do: write it (examples/mvproxy.yaml of the "
      "documentation is one), or give --config FILE\n\n1 wrong, 0 to be looked at, 0 well.\n"},
     {"a wrong file", "wrong.yaml", NULL, NULL, NULL, NULL, true,
-     "XX wrong.yaml:6:1: nonsense: unknown option\n    what to do: take it out (mvproxy --help names those that there "
+     "XX wrong.yaml:10:1: nonsense: unknown option\n    what to do: take it out (mvproxy --help names those that there "
      "are)\n\n1 wrong, 0 to be looked at, 0 well.\n"},
     {"no process", "good.yaml", NULL, NULL, NULL, "no mvproxy answers at s", false,
      VALID("good.yaml") "XX no mvproxy answers at s\n    what to do: systemctl start mvproxy; to check before that, "
@@ -93,7 +98,7 @@ static const struct {
                         "at, 1 well.\n"},
     {"values that are not told", NULL, NULL, STATUS(""), "{}", NULL, false, VALID("good.yaml") WELL("1")},
     {"a wrong file and other values", "wrong.yaml", NULL, STATUS(""), "[]", NULL, false,
-     "XX wrong.yaml:6:1: nonsense: unknown option\n    what to do: take it out (mvproxy --help names those that there "
+     "XX wrong.yaml:10:1: nonsense: unknown option\n    what to do: take it out (mvproxy --help names those that there "
      "are)\n\n1 wrong, 0 to be looked at, 0 well.\n"},
     {"a process without a file", NULL, "good.yaml", "{\"config\":{\"file\":null}}", NULL, NULL, false,
      "XX tls-cert-file: is required: give kube-apiserver's serving certificate\n"},
@@ -169,9 +174,11 @@ int main(int argc, char **argv)
     if (mkdtemp(folder) == NULL || chdir(folder) != 0)
         tap_bail("mkdtemp");
     write_file("good.yaml", BASE);
+    write_file("doubtful.yaml", BASE "trusted-proxies: [0.0.0.0/0]\n");
     write_file("wrong.yaml", BASE "nonsense: 1\n");
     write_file("nameless.yaml",
-               "tls-cert-file: c\ntls-private-key-file: k\napiserver-ca-file: a\nbind-address: 10.0.0.9\n");
+               "tls-cert-file: c\ntls-private-key-file: k\napiserver-ca-file: a\nbind-address: 10.0.0.9\npeer-ca-file: "
+               "p\nproxy-client-cert-file: f\nproxy-client-key-file: g\nrequestheader-client-ca-file: r\n");
     descriptors = descriptors_open();
     pod();
     for (size_t i = 0; i < ROWS(rows); i++) {
@@ -199,6 +206,7 @@ int main(int argc, char **argv)
     is_u64(descriptors_open(), descriptors, "all files are closed");
     (void)unlink("good.yaml");
     (void)unlink("wrong.yaml");
+    (void)unlink("doubtful.yaml");
     (void)unlink("nameless.yaml");
     if (chdir("/") != 0 || rmdir(folder) != 0)
         diag("%s stays", folder);

@@ -104,6 +104,7 @@ static struct buf out;
 static const char *apiserver = "https://127.0.0.1:6443";
 static const char *const *balancers;
 static uint64_t of_unit;
+static bool has_unit, binds_low;
 
 /* Of a process that runs (it is on its addresses) or of none. */
 static void look(const char *const *addresses, uint64_t port, bool runs, uint64_t clients)
@@ -116,7 +117,15 @@ static void look(const char *const *addresses, uint64_t port, bool runs, uint64_
                        .proxy_protocol_from = balancers,
                        .apiserver = apiserver};
     struct check_opts opts = {.before = !runs, .proc = root, .pid = runs ? 7 : 0};
-    struct scene s = {.opts = &opts, .config = &c, .f = findings_new(), .unit = {.descriptors = of_unit}};
+    struct scene s = {.opts = &opts,
+                      .config = &c,
+                      .f = findings_new(),
+                      .unit = {.loaded = has_unit,
+                               .name = "mvproxy.service",
+                               .descriptors = of_unit,
+                               .gives_leave = true,
+                               .binds_low = binds_low,
+                               .user = "mvproxy"}};
 
     if (runs)
         opts.status = json_object_new_object();
@@ -367,6 +376,36 @@ static void unit_limits(void)
     of_unit = 0;
 }
 
+/* Root may take any port, which says nothing of the service. */
+static void low_ports(void)
+{
+    static const char *const here[] = {"127.0.0.1", NULL};
+    static const struct {
+        const char *name, *first;
+        unsigned port;
+        bool capability, wrong;
+    } rows[] = {
+        {"below", "1024\n", 1023, false, true},
+        {"not below", "1024\n", 1024, false, false},
+        {"with the capability", "1024\n", 1023, true, false},
+        {"for all", "443\n", 1023, false, false},
+        {"not told", NULL, 1023, false, true},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        put("sys/net/ipv4/ip_unprivileged_port_start", rows[i].first);
+        has_unit = true;
+        binds_low = rows[i].capability;
+        look(here, rows[i].port, false, 0);
+        is_int(has("mvproxy.service may not take a port below 1024\n    what to do: a port below 1024 needs CAP_NET_"),
+               rows[i].wrong, "%s: %s", rows[i].name, out.p);
+        is_int(has("are free"), !rows[i].wrong, "%s: free", rows[i].name);
+    }
+    look(here, 1023, true, 0);
+    ok(!has("may not take"), "a process that has it");
+    has_unit = binds_low = false;
+}
+
 int main(void)
 {
     unsigned descriptors;
@@ -381,6 +420,7 @@ int main(void)
     headers();
     addresses();
     unit_limits();
+    low_ports();
     is_u64(descriptors_open(), descriptors, "all files are closed");
     buf_free(&out);
     remove_machine();

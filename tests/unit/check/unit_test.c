@@ -95,6 +95,41 @@ static void leave(void)
     ok(!u.gives_leave, "it does not");
 }
 
+static void low_ports(void)
+{
+    static const struct {
+        const char *name, *says;
+        bool may;
+    } rows[] = {
+        {"as it ships", "User=mvproxy\\nCapabilityBoundingSet=\\nAmbientCapabilities=\\nPrivateUsers=yes\\n", false},
+        {"by the drop-in",
+         "User=mvproxy\\nCapabilityBoundingSet=cap_net_bind_service\\nAmbientCapabilities=cap_net_bind_service\\n"
+         "PrivateUsers=no\\n",
+         true},
+        {"in a user namespace",
+         "User=mvproxy\\nCapabilityBoundingSet=cap_net_bind_service\\nAmbientCapabilities=cap_net_bind_service\\n"
+         "PrivateUsers=yes\\n",
+         false},
+        {"not in the bounding set",
+         "User=mvproxy\\nCapabilityBoundingSet=\\nAmbientCapabilities=cap_net_bind_service\\nPrivateUsers=no\\n",
+         false},
+        {"not ambient",
+         "User=mvproxy\\nCapabilityBoundingSet=cap_net_bind_service\\nAmbientCapabilities=\\nPrivateUsers=no\\n",
+         false},
+        {"as root", "CapabilityBoundingSet=cap_chown cap_net_bind_service\\nPrivateUsers=no\\n", true},
+        {"by its socket", "User=mvproxy\\nTriggeredBy=mvproxy.socket\\nPrivateUsers=yes\\n", true},
+    };
+    char text[512];
+    struct unit u;
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        (void)snprintf(text, sizeof(text), "LoadState=loaded\\n%s", rows[i].says);
+        says("mvproxy.service", text);
+        ask(0, &u);
+        is_int(u.binds_low, rows[i].may, "low ports: %s", rows[i].name);
+    }
+}
+
 static void names(void)
 {
     static const struct {
@@ -138,6 +173,7 @@ int main(void)
     descriptors = descriptors_open();
     properties();
     leave();
+    low_ports();
     names();
     is_u64(descriptors_open(), descriptors, "all files are closed");
     (void)snprintf(command, sizeof(command), "rm -rf '%s'", root);
