@@ -16,7 +16,7 @@
 #include "net/tls_ctx.h"
 #include "net/tls_inspect.h"
 
-enum { BODY_BYTES = 2 << 20, OLDEST_MINOR = 20, NEWEST_MINOR = 37 };
+enum { BODY_BYTES = 2 << 20, OLDEST_MINOR = 24, NEWEST_MINOR = 37 };
 
 /* ---- reached ---- */
 
@@ -86,7 +86,7 @@ static void judge_version(struct scene *s, struct buf *body)
     s->minor = v.major == 1 ? v.minor : 0;
     scene_judge_clock(s, "local-clock", "the local API server", &a);
     if (s->minor < OLDEST_MINOR || s->minor > NEWEST_MINOR)
-        findings_warn(s->f, "local-version", "mvproxy was tested with Kubernetes 1.20 to 1.37",
+        findings_warn(s->f, "local-version", "mvproxy was tested with Kubernetes 1.24 to 1.37",
                       "the local API server is %s, with which mvproxy was not tested", v.binary);
     else
         findings_good(s->f, "local-version", "it is kube-apiserver %s", v.binary);
