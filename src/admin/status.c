@@ -233,7 +233,7 @@ static void put_server(const struct cluster_server *s, struct json_write *list)
     json_seconds(&w, "answersSeconds", s->answers_ms);
     json_text(&w, "version", s->version);
     json_text(&w, "emulatedVersion", s->emulated);
-    json_bool(&w, "hasMvproxy", s->has_mvproxy);
+    json_bool(&w, "hasMvproxy", s->has_mvproxy || s->local); /* whoever writes this */
     json_text(&w, "mvproxyVersion", s->mvproxy);
     json_text(&w, "address", s->address);
     json_text(&w, "addressSource", s->address == NULL ? NULL : s->source);
