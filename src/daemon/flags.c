@@ -116,7 +116,10 @@ static bool parse_one(struct parser *p)
     if (!is_config)
         return add_setting(p, name, rest);
     p->out->config_file = rest.p;
-    return true;
+    if (rest.n > 0)
+        return true;
+    buf_append_str(p->errors, "command line: --config: the name is empty: give the path of a YAML file\n");
+    return false;
 }
 
 bool flags_parse(int argc, char *const *argv, struct arena *a, struct flags *out, struct buf *errors)

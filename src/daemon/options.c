@@ -228,18 +228,25 @@ static bool set_text(struct config *c, const struct option *o, const struct conf
     return copy.p != NULL;
 }
 
+static bool is_below_zero(struct slice text)
+{
+    uint64_t v;
+
+    return text.n > 1 && text.p[0] == '-' && slice_u64(slice_from(text, 1), &v);
+}
+
 static bool set_number(struct config *c, const struct option *o, const struct config_setting *s, struct buf *errors)
 {
-    bool duration = o->type == OPTION_DURATION;
+    bool duration = o->type == OPTION_DURATION, below = !duration && is_below_zero(s->values[0]);
     char low[32], high[32];
     uint64_t v = 0;
 
-    if (duration ? !clock_parse_duration(s->values[0], &v) : !slice_u64(s->values[0], &v)) {
+    if (duration ? !clock_parse_duration(s->values[0], &v) : !below && !slice_u64(s->values[0], &v)) {
         config_complain(errors, &s->places[0], "%s: \"%.*s\" is not a %s", o->name, (int)s->values[0].n, s->values[0].p,
                         duration ? "duration: write it such as 1m30s" : "whole number: write it in digits alone");
         return false;
     }
-    if (v < o->min || v > o->max) {
+    if (below || v < o->min || v > o->max) {
         clock_format_duration(o->min, low);
         clock_format_duration(o->max, high);
         if (!duration) {
