@@ -34,7 +34,8 @@ static const char *reason_of(enum route_row row)
         [ROUTE_ROW_PEERS_FAILED] = "No peer that serves it could be reached.",
         [ROUTE_ROW_UNKNOWN_PEER] = "Nobody known serves it, but it is not known of all servers: one has not been read "
                                    "yet, or the local one or the Leases cannot be read now.",
-        [ROUTE_ROW_NOBODY] = "Nobody serves it: the local server says so.",
+        [ROUTE_ROW_NOBODY] =
+            "No server serves it: it goes to the local server, which answers 404 (is the name mistyped?).",
         [ROUTE_ROW_FORBIDDEN] = "The local server does not let its discovery be read: everything goes there, and what "
                                 "it does not know is 503.",
         [ROUTE_ROW_NEWEST] =

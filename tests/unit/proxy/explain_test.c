@@ -16,7 +16,8 @@ static const struct {
      {"\"resourceRequest\":true,\"verb\":\"get\",\"path\":\"" PODS
       "/x/log\",\"group\":\"\",\"version\":\"v1\",\"resource\":\"pods\","
       "\"subresource\":\"log\",\"namespace\":\"d\",\"name\":\"x\",\"longRunning\":true",
-      "\"action\":\"local\",\"row\":\"nobody\"", "\"reason\":\"Nobody serves it: the local server says so.\"",
+      "\"action\":\"local\",\"row\":\"nobody\"",
+      "\"reason\":\"No server serves it: it goes to the local server, which answers 404 (is the name mistyped?).\"",
       "\"refreshesDiscovery\":true,\"localServer\":{", "\"candidates\":[]"}},
     {{"POST", JOBS, "alice", false, NULL, NULL, NULL, NULL, NULL},
      {"\"longRunning\":false,\"action\":\"peer\",\"row\":\"peer\"",
