@@ -8,7 +8,7 @@ _mvproxyctl() {
     [ "$before" != = ] || before=${COMP_WORDS[COMP_CWORD - 2]}
     [ "$word" != = ] || word=''
     for ((i = 1; i < COMP_CWORD; i++)); do
-        case ${COMP_WORDS[i - 1]} in --socket | -o | --config | --as | =) continue ;; esac
+        case ${COMP_WORDS[i - 1]} in --socket | -o | --output | --config | --as | =) continue ;; esac
         case " $commands " in *" ${COMP_WORDS[i]} "*) command=${command:-${COMP_WORDS[i]}} ;; esac
     done
     COMPREPLY=()
@@ -17,10 +17,10 @@ _mvproxyctl() {
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return
         ;;
-    -o) words=json ;;
+    -o | --output) words=json ;;
     --as) ;;
     *)
-        words='--socket -o --help -h'
+        words='--socket -o --output --help -h'
         case $command in
         '') words+=" --version $commands" ;;
         help) words=$commands ;;
@@ -31,6 +31,9 @@ _mvproxyctl() {
         # What is no option: a method, a file.
         case $before/$word in
         */-*) ;;
+        # The first row is this server, who is no peer.
+        drain/* | undrain/*) words=$(mvproxyctl peers 2>/dev/null | awk 'NR > 2 { print $1 }') ;;
+        refresh/*) words=$(mvproxyctl peers 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
         explain/*) words='GET HEAD POST PUT PATCH DELETE' ;;
         support-bundle/*)
             mapfile -t COMPREPLY < <(compgen -f -- "$word")

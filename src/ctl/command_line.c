@@ -61,10 +61,25 @@ static bool fill_skew(const struct call *c, struct json_object *request)
     return true;
 }
 
+/* Of a URL, as a client's log has it, the path is meant. */
+static const char *path_of(const char *target)
+{
+    const char *host = strncmp(target, "https://", 8) == 0 ? target + 8 : NULL, *path;
+
+    if (host == NULL)
+        return target;
+    path = strchr(host, '/');
+    return path == NULL ? "/" : path;
+}
+
 static bool fill_explain(const struct call *c, struct json_object *request)
 {
+    if (c->user != NULL && c->user[0] == '\0') {
+        fputs("mvproxyctl: --as: give a user's name; without --as it is about a token, or nobody\n", stderr);
+        return false;
+    }
     add_text(request, "method", c->argument[0]);
-    add_text(request, "path", c->argument[1]);
+    add_text(request, "path", path_of(c->argument[1]));
     json_object_object_add(request, "rerouted", json_object_new_boolean(c->rerouted));
     if (c->user != NULL)
         add_text(request, "user", c->user);
@@ -205,6 +220,22 @@ static struct json_object *ask(const struct command *k, const struct call *c, in
     return result;
 }
 
+/* Of the whole status only that was asked for. */
+static struct json_object *only_version(struct json_object *status)
+{
+    struct json_object *o = json_object_new_object();
+
+    add_text(o, "version", field_text(status, "version"));
+    json_object_put(status);
+    return o;
+}
+
+/* What JSON says in words of its own, and yet is no answer to go on with. */
+static bool is_refused(struct json_object *result)
+{
+    return field(result, "reloaded") != NULL && !field_truth(result, "reloaded");
+}
+
 static int show_once(const struct command *k, const struct call *c)
 {
     int status = EXIT_NOT_WELL;
@@ -212,13 +243,15 @@ static int show_once(const struct command *k, const struct call *c)
 
     if (result == NULL)
         return status;
+    if (k->show == show_version)
+        result = only_version(result);
     if (c->json)
         show_json(
             slice_str(json_object_to_json_string_ext(result, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE)),
             stdout);
     else
         show_printable(result);
-    status = c->json || k->show(result) ? EXIT_FINE : EXIT_NOT_WELL;
+    status = (c->json ? !is_refused(result) : k->show(result)) ? EXIT_FINE : EXIT_NOT_WELL;
     json_object_put(result);
     return status;
 }
@@ -310,7 +343,8 @@ static int write_new_file(const char *path, struct json_object *o)
         show_json(slice_str(text), f);
     if (text != NULL && fflush(f) == 0 && fclose(f) == 0)
         return EXIT_FINE;
-    fprintf(stderr, "mvproxyctl: %s: %s\n", path, strerror(errno));
+    fprintf(stderr, "mvproxyctl: %s: %s%s\n", path, strerror(errno),
+            errno == EEXIST ? ": give another name, or remove it" : "");
     return EXIT_NOT_WELL;
 }
 
@@ -447,6 +481,7 @@ static const struct option {
 } options[] = {
     {"--socket", NULL, true, offsetof(struct call, socket)},
     {"-o", NULL, true, offsetof(struct call, format)},
+    {"--output", NULL, true, offsetof(struct call, format)},
     {"--help", NULL, false, offsetof(struct call, help)},
     {"-h", NULL, false, offsetof(struct call, help)},
     {"--version", NULL, false, offsetof(struct call, version)},
@@ -482,8 +517,13 @@ static const struct option *find_option(const char *arg)
 static bool take_option(struct call *c, char *const **at)
 {
     const char *value = strchr(**at, '=');
-    const struct option *o = find_option(**at);
+    const struct option *o;
 
+    if (strncmp(**at, "-o", 2) == 0 && (**at)[2] != '\0' && (**at)[2] != '=') { /* -ojson, as kubectl takes it */
+        c->format = **at + 2;
+        return true;
+    }
+    o = find_option(**at);
     if (o == NULL)
         return false;
     if (o->of != NULL)

@@ -320,16 +320,20 @@ bool show_upgrade(struct json_object *result)
         (void)field_duration(noted, period, sizeof(period));
     else
         (void)snprintf(period, sizeof(period), "%.0f hours", hours);
-    printf("%zu resources are not served by all servers; who asked for them in the last %s, or since they are not:\n",
-           field_count(rows), period);
+    printf("%zu resources are not served by all servers. Who asked for them in the last %s:\n", field_count(rows),
+           period);
     leaving = print_kind(rows, "old", "Gone when the last old server is upgraded:");
+    if (leaving.rows == 0 && !left_out)
+        printf("\nNo resource is served by old servers only%s.\n",
+               unread ? ", as far as servers were read" : ": upgrading them takes none away");
     (void)print_kind(rows, "new", "Served by the new servers only:");
     (void)print_kind(rows, "some", "Served by some servers, whatever their release:");
     partly = print_partly(result, NOT_COUNTED);
     (void)print_left_out(result);
     if (leaving.young > 0 || (leaving.rows > 0 && counted < HOUR_S))
-        printf("\nThat is since mvproxy was started, or since servers serve different things: who asks less often is "
-               "not there yet.\n");
+        printf(
+            "\nIt is counted since mvproxy was started, or since servers began to differ: who asks less often is not "
+            "listed yet.\n");
     return leaving.asked == 0 && !unread && !left_out && !partly && leaving.young == 0 &&
            (leaving.rows == 0 || counted >= HOUR_S);
 }

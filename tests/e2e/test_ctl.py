@@ -303,7 +303,10 @@ def test_reload(world):
     proxy.write_config("nonsense: 1\nv: x\n")
     status, _, errors = ctl(world, "reload")
     check(status == 1 and re.search(r"mvproxy-a.yaml:1:1: nonsense: unknown option", errors) and ":2:4: v: " in errors, status, errors)
+    status, text, _ = ctl(world, "reload", "--output", "json")
+    check(status == 1 and json.loads(text)["reloaded"] is False, status, text)
     check(ask(world, "status")["config"]["lastReloadRefused"], "the status says so")
+    check([s["hasMvproxy"] for s in ask(world, "status")["servers"] if s["local"]] == [True], "the local server has this one")
     proxy.write_config()
     equal(ctl(world, "reload")[0], 0, "a good one again")
 
@@ -339,7 +342,7 @@ def test_small_commands(world):
     os.symlink(other, link)
     for there in (path, link):
         status, _, errors = ctl(world, "support-bundle", there)
-        check(status == 1 and errors == "mvproxyctl: %s: File exists\n" % there, errors)
+        check(status == 1 and errors == "mvproxyctl: %s: File exists: give another name, or remove it\n" % there, errors)
     with open(path, encoding="utf-8") as bundle:
         equal(bundle.read(), text, "a file that is there stays as it is")
     check(not os.path.exists(other), "no link is followed")

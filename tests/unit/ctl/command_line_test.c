@@ -118,6 +118,32 @@ static const struct row {
      0,
      "{\n  \"ready\":false,\n  \"a\":\"/\"\n}\n",
      ""},
+    {{"--output", "json", "-ojson", "version"},
+     OK("{\"version\":\"0.1.0\",\"ready\":true}"),
+     REQUEST("status"),
+     0,
+     "{\n  \"version\":\"0.1.0\"\n}\n",
+     ""},
+    {{"-oyaml", "status"}, NULL, "", 3, "", "mvproxyctl: -o yaml: only json is known\n"},
+    {{"-ojson", "reload"},
+     OK("{\"reloaded\":false,\"errors\":[]}"),
+     REQUEST("reload"),
+     1,
+     "{\n  \"reloaded\":false,\n  \"errors\":[\n  ]\n}\n",
+     ""},
+    {{"--output=json", "reload"}, OK("{\"reloaded\":true}"), REQUEST("reload"), 0, "{\n  \"reloaded\":true\n}\n", ""},
+    {{"explain", "--as", "", "GET", "/api"},
+     NULL,
+     "",
+     3,
+     "",
+     "mvproxyctl: --as: give a user's name; without --as it is about a token, or nobody\n"},
+    {{"explain", "GET", "https://192.0.2.1:6443/api"},
+     OK("{\"action\":\"local\"}"),
+     "{\"v\":1,\"command\":\"explain\",\"method\":\"GET\",\"path\":\"\\/api\",\"rerouted\":false}\n",
+     0,
+     NULL,
+     ""},
     {{"status", "-o=json"}, OK("1"), REQUEST("status"), 0, "1\n", ""},
     {{"reload"},
      OK("{\"reloaded\":false,\"errors\":[\"x\\u001b\"]}"),
@@ -484,7 +510,7 @@ static void bundle(void)
     ok(stat("bundle", &st) == 0 && (st.st_mode & 0777) == 0600, "for its owner alone");
     run(arguments, OK("1") OK("2") OK("3") OK("4") OK("5") OK("6"), -1, &said);
     is_int(said.status, 1, "a file that is there");
-    is_str(said.errors, "mvproxyctl: bundle: File exists\n", "stays");
+    is_str(said.errors, "mvproxyctl: bundle: File exists: give another name, or remove it\n", "stays");
     (void)unlink("bundle");
     run(arguments, OK("\"\302\2331m\"") OK("2") OK("3") OK("4") OK("5") OK("6"), -1, &said);
     f = fopen("bundle", "r");
