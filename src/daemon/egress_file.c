@@ -52,7 +52,8 @@ static void check_fields(struct parse *p, const struct yaml_node *map, const cha
         while (known[i] != NULL && !slice_eq(n->key, slice_str(known[i])))
             i++;
         if (known[i] == NULL)
-            wrong(p, &n->key_place, "unknown field \"%.*s\"", (int)(n->key.n < 100 ? n->key.n : 100), n->key.p);
+            wrong(p, &n->key_place, "unknown field \"%.*s\": correct it, or take it out",
+                  (int)(n->key.n < 100 ? n->key.n : 100), n->key.p);
     }
 }
 
@@ -72,9 +73,9 @@ static struct egress_text text_of(struct parse *p, const struct yaml_node *map, 
     if (n == NULL)
         return (struct egress_text){"", map->place};
     if (n->kind != YAML_SCALAR || yaml_is_untextual(n))
-        wrong(p, &n->place, "%s: must be a text", name);
+        wrong(p, &n->place, "%s: must be a text: write it in quotes", name);
     else if (!is_shown(n->text))
-        wrong(p, &n->place, "%s: must not contain control characters", name);
+        wrong(p, &n->place, "%s: must not contain control characters: take them out", name);
     else
         return (struct egress_text){n->text.p, n->place};
     return (struct egress_text){"", n->place};
@@ -87,7 +88,7 @@ static const struct yaml_node *map_of(struct parse *p, const struct yaml_node *m
 
     if (n == NULL || n->kind == YAML_MAP)
         return n;
-    wrong(p, &n->place, "%s: must be a mapping", name);
+    wrong(p, &n->place, "%s: must be a mapping: write its fields below it, indented", name);
     return NULL;
 }
 
@@ -121,7 +122,7 @@ static void take_authority(struct parse *p, const struct egress_text *url, struc
         end++;
     rest.n = end;
     if (slice_index(rest, '@') != rest.n) {
-        wrong(p, &url->place, "url: a user name or password in the URL would not be sent");
+        wrong(p, &url->place, "url: a user name or password in the URL would not be sent: take it out");
         return;
     }
     if (!hostport_parse(rest, &hp)) {
@@ -174,9 +175,10 @@ static void take_uds(struct parse *p, const struct yaml_node *uds, struct egress
     if (is_empty(&name))
         wrong(p, &name.place, "udsName: must be present for UDS connections");
     else if (strlen(name.text) > UDS_NAME_MAX)
-        wrong(p, &name.place, "udsName: longer than %d bytes, which no socket's path can be", (int)UDS_NAME_MAX);
+        wrong(p, &name.place, "udsName: longer than %d bytes, which no socket's path can be: choose a shorter one",
+              (int)UDS_NAME_MAX);
     else if (name.text[0] == '@')
-        wrong(p, &name.place, "udsName: abstract sockets are not supported");
+        wrong(p, &name.place, "udsName: abstract sockets are not supported: give the path of a socket");
     else if (host == NULL)
         wrong(p, &name.place, "out of memory");
     if (host != NULL)
@@ -196,7 +198,7 @@ static void take_http_connect(struct parse *p, const struct yaml_node *connectio
     tcp = map_of(p, transport, "tcp");
     uds = map_of(p, transport, "uds");
     if (tcp != NULL && uds != NULL)
-        wrong(p, &transport->key_place, "transport: tcp and uds cannot both be set");
+        wrong(p, &transport->key_place, "transport: tcp and uds cannot both be set: keep one");
     else if (tcp != NULL)
         take_tcp(p, tcp, out);
     else if (uds != NULL)
@@ -269,7 +271,7 @@ static bool find_name(struct parse *p, const struct egress_text *name, enum egre
     if (strcmp(name->text, "master") == 0) {
         *out = EGRESS_CONTROLPLANE;
         if (!p->alpha)
-            wrong(p, &name->place, "name: \"master\" was v1alpha1's word for controlplane");
+            wrong(p, &name->place, "name: \"master\" was v1alpha1's word for controlplane: write that");
         return p->alpha;
     }
     wrong(p, &name->place, "name: must be controlplane, cluster or etcd, not \"%.100s\"", name->text);
@@ -285,7 +287,8 @@ static void take_selection(struct parse *p, const struct yaml_node *n, struct eg
     enum egress_name which;
 
     if (n->kind != YAML_MAP) {
-        wrong(p, &n->place, "an egress selection must be a mapping");
+        wrong(p, &n->place,
+              "an egress selection must be a mapping: write \"- name: NAME\", and \"connection:\" below it");
         return;
     }
     check_fields(p, n, known);
@@ -299,7 +302,8 @@ static void take_selection(struct parse *p, const struct yaml_node *n, struct eg
     if (connection != NULL)
         take_connection(p, connection, which, &s);
     if (out->of[which].given)
-        wrong(p, &name.place, "name: %.100s is selected twice, first in line %zu", name.text, lines[which]);
+        wrong(p, &name.place, "name: %.100s is selected twice, first in line %zu: keep one of them", name.text,
+              lines[which]);
     else
         lines[which] = name.place.line;
     out->of[which] = s;
@@ -320,7 +324,7 @@ static void take_root(struct parse *p, const struct yaml_node *root, struct egre
         wrong(p, &version.place, "apiVersion: must be apiserver.k8s.io/v1beta1 or v1alpha1, not \"%.100s\"",
               version.text);
     if (list != NULL && list->kind != YAML_LIST) {
-        wrong(p, &list->place, "egressSelections: must be a list");
+        wrong(p, &list->place, "egressSelections: must be a list: begin each selection with \"- name: NAME\"");
         return;
     }
     for (const struct yaml_node *n = list == NULL ? NULL : list->first; n != NULL; n = n->next)

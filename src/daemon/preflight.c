@@ -154,9 +154,11 @@ static bool readable(struct preflight *p, const char *option, const char *path, 
     if (kind == TRUST_KEY ? f.has_key : f.has_certificate && !f.damaged)
         return service_can_read(p, option, path);
     if (kind == TRUST_KEY && f.has_certificate)
-        remarks_wrong(&p->r, option, "%s is a certificate, not a private key: certificate and key are swapped", path);
+        remarks_wrong(&p->r, option, "%s is a certificate, not a private key: give the key here (are the two swapped?)",
+                      path);
     else if (kind != TRUST_KEY && f.has_key)
-        remarks_wrong(&p->r, option, "%s is a private key, not a certificate: certificate and key are swapped", path);
+        remarks_wrong(&p->r, option,
+                      "%s is a private key, not a certificate: give the certificate here (are the two swapped?)", path);
     else if (f.damaged)
         remarks_wrong(&p->r, option, "%s is damaged, its PEM text is incomplete or is no %s: copy it anew", path,
                       kind_name(kind));

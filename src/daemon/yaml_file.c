@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/yaml_file.h"
 
+#include "daemon/options.h"
 #include "daemon/yaml_tree.h"
 
 static bool complain(struct buf *errors, const struct yaml_node *n, struct slice key, const char *what)
@@ -9,14 +10,23 @@ static bool complain(struct buf *errors, const struct yaml_node *n, struct slice
     return false;
 }
 
+static void complain_of_map(struct buf *errors, const struct yaml_node *n, struct slice key)
+{
+    const struct option *o = options_find(key);
+    bool list = o != NULL && (o->type == OPTION_LIST || o->type == OPTION_ITEMS);
+
+    yaml_complain(errors, &n->place, "%.*s: must be a %s, not a mapping: write \"%.*s: %s%s%s\"", (int)key.n, key.p,
+                  list ? "list" : "value", (int)key.n, key.p, list ? "[" : "",
+                  o == NULL || o->argument == NULL ? "VALUE" : o->argument, list ? "]" : "");
+}
+
 /* False with a complaint if it is no value. */
 static bool check_value(const struct yaml_node *n, struct slice key, struct buf *errors)
 {
     if (n->unended)
         return false; /* why, has been said */
     if (n->kind == YAML_MAP) {
-        yaml_complain(errors, &n->place, "%.*s: must be a value, not a mapping: write \"%.*s: VALUE\"", (int)key.n,
-                      key.p, (int)key.n, key.p);
+        complain_of_map(errors, n, key);
         return false;
     }
     if (n->kind == YAML_LIST)

@@ -121,6 +121,7 @@ def mistakes(world):
         ("an entry of a list in lines of its own", "tls-cipher-suites:\n- TLS_AES_128_GCM_SHA256\n- AES128\n"),
         ("an option twice", "v: 2\nv: 3\n"),
         ("a mapping for a value", "tls-min-version:\n  lowest: VersionTLS12\n"),
+        ("a mapping for a list", "trusted-proxies:\n  balancer: 10.0.0.2\n"),
         ("a value that lacks", "tls-min-version:\n"),
         ("a quote that does not end", "tls-min-version: \"VersionTLS12\n"),
         ("a bracket that does not end", "tls-cipher-suites: [TLS_AES_128_GCM_SHA256\nlogging-format: text\n"),
