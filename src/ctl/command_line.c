@@ -64,11 +64,11 @@ static bool fill_skew(const struct call *c, struct json_object *request)
 /* Of a URL, as a client's log has it, the path is meant. */
 static const char *path_of(const char *target)
 {
-    const char *host = strncmp(target, "https://", 8) == 0 ? target + 8 : NULL, *path;
+    const char *host = target[0] == '/' ? NULL : strstr(target, "://"), *path;
 
     if (host == NULL)
         return target;
-    path = strchr(host, '/');
+    path = strchr(host + strlen("://"), '/');
     return path == NULL ? "/" : path;
 }
 
