@@ -19,12 +19,12 @@
 #include "net/stream_out.h"
 #include "net/tls_bio.h"
 #include "net/tls_internal.h"
+#include "net/tls_messages.h"
 #include "net/tls_words.h"
 
 enum {
     RECORD_BYTES = 16384,
     RECORD_OVERHEAD = 64,
-    MESSAGES_MS = 60000,
     TLS_STATE_BYTES = 12 << 10, /* roughly: of the 15 KB of an idle connection (docs/performance.md) */
     SMALL_READ = 2048,          /* room for what a small message takes; libevent makes 32 KB of a whole record's */
 };
@@ -44,8 +44,7 @@ struct tls_conn {
     char alpn[16]; /* without TLS_HOP_ALPN */
     bool hop;      /* it had that */
     bool resumed;
-    uint64_t messages_since_ms; /* handshake messages after the handshake, in a running minute */
-    unsigned messages;
+    struct tls_messages messages;
 };
 
 const char *tls_conn_alpn(const struct tls_conn *t)
@@ -105,7 +104,7 @@ static void report(struct stream *s, unsigned long error)
     stream_send_out(s); /* the alert, if one was written */
     if (s->send_broken)
         stream_read_idle(s);
-    if (t->messages > LIMIT_TLS_MESSAGES)
+    if (tls_messages_too_many(&t->messages))
         stream_broke(s, "%s: too many handshake messages", phase(s));
     else if (t->bio.recv_error != 0)
         stream_broke(s, "%s: read: %s", phase(s), strerror(t->bio.recv_error));
@@ -353,27 +352,14 @@ static void tls_encode_end(struct stream *s)
 
 /* ---- handshake ---- */
 
-/*
- * Told of each handshake message that comes when the handshake is over. OpenSSL reads on until it finds data, and new
- * keys cost 27 bytes to ask for: 64 KB of them would hold the loop for 50 to 100 ms. Go's limit is 16 without data in
- * between.
- */
 static void on_message(const SSL *ssl, int where, int ret)
 {
     struct tls_bio *b = BIO_get_data(SSL_get_rbio(ssl));
-    struct tls_conn *t;
-    uint64_t now;
 
     (void)ret;
-    if ((where & SSL_CB_EXIT) == 0 || b == NULL || b->stream->state < STREAM_OPEN)
+    if (b == NULL || b->stream->state < STREAM_OPEN)
         return;
-    t = b->stream->tls;
-    now = loop_now_ms(b->stream->loop);
-    if (now - t->messages_since_ms >= MESSAGES_MS) {
-        t->messages_since_ms = now;
-        t->messages = 0;
-    }
-    if (++t->messages > LIMIT_TLS_MESSAGES)
+    if (!tls_messages_count(&b->stream->tls->messages, where, loop_now_ms(b->stream->loop)))
         tls_bio_refuse(b);
 }
 

@@ -14,6 +14,7 @@
 #include "net/loop_internal.h"
 #include "net/sockopt.h"
 #include "net/tls_internal.h"
+#include "net/tls_messages.h"
 
 struct tls_acceptor {
     struct loop *loop;
@@ -91,6 +92,59 @@ static void await(struct handshake *h, short what)
         wake(h, EV_TIMEOUT);
 }
 
+/* ---- after the handshake ---- */
+
+/* What belongs to an SSL whose handshake is over. */
+struct watched {
+    SSL *ssl;
+    const struct loop *loop;
+    struct tls_messages messages;
+};
+
+static void on_ssl_freed(void *parent, void *watched, CRYPTO_EX_DATA *data, int index, long n, void *arg)
+{
+    (void)parent;
+    (void)data;
+    (void)index;
+    (void)n;
+    (void)arg;
+    mem_free(watched);
+}
+
+static int field(void)
+{
+    static int number = -1;
+
+    if (number < 0)
+        number = SSL_get_ex_new_index(0, NULL, NULL, NULL, on_ssl_freed);
+    return number;
+}
+
+/* From then on OpenSSL drops what it reads, and the bufferevent finds the end instead of data. */
+static void on_message(const SSL *ssl, int where, int ret)
+{
+    struct watched *w = SSL_get_ex_data(ssl, field());
+
+    (void)ret;
+    if (!tls_messages_count(&w->messages, where, loop_now_ms(w->loop)))
+        SSL_set_shutdown(w->ssl, SSL_get_shutdown(ssl) | SSL_RECEIVED_SHUTDOWN);
+}
+
+/* The bufferevent's SSL reads the socket itself, for as long as there is no data in what comes. */
+static bool watch_messages(SSL *ssl, const struct loop *l)
+{
+    struct watched *w = mem_zalloc(sizeof(*w));
+
+    if (w == NULL || field() < 0 || SSL_set_ex_data(ssl, field(), w) != 1) {
+        mem_free(w);
+        return false;
+    }
+    w->ssl = ssl;
+    w->loop = l;
+    SSL_set_info_callback(ssl, on_message);
+    return true;
+}
+
 static void take_step(void *arg)
 {
     struct handshake *h = arg;
@@ -106,6 +160,8 @@ static void take_step(void *arg)
         await(h, EV_READ);
     else if (error == SSL_ERROR_WANT_WRITE)
         await(h, EV_WRITE);
+    else if (error == SSL_ERROR_NONE && !watch_messages(h->ssl, h->acceptor->loop))
+        wake(h, EV_TIMEOUT);
     else
         wake(h, EV_READ);
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <openssl/ssl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -221,7 +222,7 @@ static void test_handshakes_take_turns(void)
     world_end(&w);
 }
 
-/* ---- handshakes that do not come to an end ---- */
+/* ---- handshake messages after the handshake ---- */
 
 static bool is_closed(struct world *w, int fd)
 {
@@ -236,6 +237,67 @@ static bool is_closed(struct world *w, int fd)
     }
     return false;
 }
+
+static SSL *shake_hands(struct world *w, int fd)
+{
+    SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+    SSL *ssl = SSL_new(ctx);
+    int n;
+
+    SSL_CTX_free(ctx);
+    SSL_set_fd(ssl, fd);
+    for (uint64_t end = clock_ms() + PATIENCE_MS; (n = SSL_connect(ssl)) != 1 && clock_ms() < end;)
+        loop_run_once(w->loop, 20);
+    if (n != 1)
+        tap_bail("no handshake");
+    return ssl;
+}
+
+/* All in one piece. */
+static void change_keys(SSL *ssl, int fd, unsigned times)
+{
+    BIO *segment = BIO_new(BIO_s_mem()), *socket = SSL_get_wbio(ssl);
+    char *bytes;
+    long n;
+
+    BIO_up_ref(socket);
+    SSL_set0_wbio(ssl, segment);
+    for (unsigned i = 0; i < times; i++)
+        if (SSL_key_update(ssl, SSL_KEY_UPDATE_NOT_REQUESTED) != 1 || SSL_do_handshake(ssl) != 1)
+            tap_bail("no change of keys");
+    n = BIO_get_mem_data(segment, &bytes);
+    is_int(send(fd, bytes, (size_t)n, 0), n, "%u changes of keys", times);
+    SSL_set0_wbio(ssl, socket);
+}
+
+static void test_key_updates(void)
+{
+    static const char request[] = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    struct tls_ctx *tls = server_tls();
+    char answer[2048] = "";
+    struct world w;
+    SSL *ssl;
+    int fd, n = -1;
+
+    world_init(&w, "0.0.0.0", tls);
+    fd = dial_admin(&w);
+    ssl = shake_hands(&w, fd);
+    change_keys(ssl, fd, 3);
+    SSL_write(ssl, request, sizeof(request) - 1);
+    for (uint64_t end = clock_ms() + PATIENCE_MS; n <= 0 && clock_ms() < end;) {
+        loop_run_once(w.loop, 20);
+        n = SSL_read(ssl, answer, sizeof(answer) - 1);
+    }
+    ok(has(answer, "HTTP/1.1 200 "), "a client may change its keys");
+    change_keys(ssl, fd, 1000);
+    ok(is_closed(&w, fd), "but not all the time");
+    SSL_free(ssl);
+    close(fd);
+    tls_ctx_unref(tls);
+    world_end(&w);
+}
+
+/* ---- handshakes that do not come to an end ---- */
 
 static bool is_open(struct world *w, int fd)
 {
@@ -473,6 +535,7 @@ int main(void)
     test_tls();
     test_context_replaced();
     test_handshakes_take_turns();
+    test_key_updates();
     test_handshakes_refused();
     test_handshake_timeout();
     test_crowd();
