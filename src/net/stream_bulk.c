@@ -64,5 +64,6 @@ void stream_received(struct stream *s, size_t n)
 
 void stream_begin_message(struct stream *s)
 {
-    s->bulk = false;
+    if (!s->crumbs)
+        s->bulk = false;
 }

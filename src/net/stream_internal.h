@@ -75,9 +75,9 @@ struct stream {
     bool finish;         /* nothing will be written after what is queued */
     bool finish_encoded; /* the orderly end is in s->out */
     size_t written;      /* since the last flush */
-    bool bulk;    /* much came at the last look: the next ones, and what is sent, wait for their part of a turn */
-    bool held;    /* waits to be read: epoll is not asked meanwhile */
-    unsigned due; /* enum stream_due */
+    bool bulk, crumbs;   /* much came at the last look, or tiny records wait inside: it waits for its part of a turn */
+    bool held;           /* waits to be read: epoll is not asked meanwhile */
+    unsigned due;        /* enum stream_due */
     struct evbuffer *in; /* decrypted, not consumed; NULL while there is nothing, unless a bufferevent has it */
     bool in_is_lent;     /* by a bufferevent */
     size_t in_known;     /* length of in that was accounted for, and charged */

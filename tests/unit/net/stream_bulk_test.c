@@ -28,6 +28,7 @@ struct crowd {
     char served[64]; /* names, in the order in which they were told of bytes */
     size_t n_served;
     bool slow;
+    int piece; /* bytes of a record or a send; messages are as small when this is little */
     uint64_t turn_began_us;
 };
 
@@ -40,6 +41,8 @@ static void note(struct end *e, enum stream_event ev)
 
     if (ev != STREAM_READABLE)
         return;
+    if (c->piece < 100)
+        stream_begin_message(e->s);
     if (c->n_served < sizeof(c->served) - 1)
         c->served[c->n_served++] = m->name;
     while (c->slow && m->name != 's' && clock_us() < end)
@@ -85,7 +88,7 @@ static void feed(struct member *m, size_t n)
 static void turn(struct crowd *c)
 {
     for (size_t i = 0; i < BULK; i++)
-        feed(&c->m[i], 16000);
+        feed(&c->m[i], (size_t)c->piece);
     feed(&c->m[SMALL], 1);
     c->turn_began_us = clock_us();
     loop_run_once(c->l, 0);
@@ -99,6 +102,7 @@ static void forget(struct crowd *c)
 
 static void begin(struct crowd *c, struct tls_ctx *ctx)
 {
+    c->piece = c->piece == 0 ? 16000 : c->piece;
     for (size_t i = 0; i < MEMBERS; i++)
         member_open(c, i, ctx);
     for (int i = 0; i < 4; i++) /* now it is known who moves much */
@@ -136,6 +140,27 @@ static void test_order(struct loop *l, struct tls_ctx *ctx, const char *how)
     ok(small_first, "%s: in each turn the small one, and before all others", how);
     ok(one_each, "%s: and one of those that move much", how);
     ok(round, "%s: which take turns", how);
+    end(&c);
+}
+
+/*
+ * A look brings few bytes then, but hundreds of records, which take several visits; whoever has been read to the end is
+ * like everybody else until his next look.
+ */
+static void test_tiny_records(struct loop *l, struct tls_ctx *ctx)
+{
+    struct crowd c = {.l = l, .piece = 2};
+    size_t small = 0;
+
+    begin(&c, ctx);
+    for (int i = 0; i < 3 * BULK; i++)
+        turn(&c);
+    for (size_t i = 0; i < c.n_served; i++)
+        small += c.served[i] == 's';
+    is_u64(small, 3 * (size_t)BULK, "records of two bytes: the small one is served in each turn (%s)", c.served);
+    ok(c.n_served - small <= 2 * small, "and few of the others");
+    for (int i = 0; i < BULK; i++)
+        ok(strchr(c.served, 'A' + i) != NULL, "but %c is", 'A' + i);
     end(&c);
 }
 
@@ -194,6 +219,7 @@ int main(void)
         test_leaving(l, contexts[i], names[i]);
         test_end_while_waiting(l, contexts[i], names[i]);
     }
+    test_tiny_records(l, sctx);
     loop_free(l);
     tls_ctx_unref(sctx);
     return tap_end();

@@ -13,6 +13,7 @@
 #include "unit/net/fixture.h"
 
 static struct tls_ctx *sctx;
+static uint64_t most_seen, most_at_once; /* test_tiny_records() */
 
 /* One stream (server) and one bare client, connected. */
 struct visit {
@@ -325,6 +326,46 @@ static void test_stall_small_records(struct loop *l)
     leave(l, &v);
 }
 
+static void note_most(struct end *e, enum stream_event ev)
+{
+    if (ev != STREAM_READABLE)
+        return;
+    if (e->got_bytes - most_seen > most_at_once)
+        most_at_once = e->got_bytes - most_seen;
+    most_seen = e->got_bytes;
+    if (e->got_bytes % 3 == 0) /* in between, and let go on at once */
+        stream_pause(e->s, STREAM_PAUSE_BODY);
+    stream_begin_message(e->s);
+}
+
+/* A record costs as much with one byte in it as with a hundred. */
+static void test_tiny_records(struct loop *l)
+{
+    struct visit v = {.server = {.discard = true, .check = true, .hook = note_most}};
+    uint64_t give_up = deadline();
+    BIO *segment = BIO_new(BIO_s_mem()), *socket;
+    char *bytes;
+    long n;
+
+    visit(l, &v, NULL, 0, NULL);
+    most_seen = most_at_once = 0;
+    socket = SSL_get_wbio(v.ssl);
+    BIO_up_ref(socket);
+    SSL_set0_wbio(v.ssl, segment);
+    bare_write(l, v.ssl, 0, 2000, 1);
+    n = BIO_get_mem_data(segment, &bytes);
+    is_int(send(v.fd, bytes, (size_t)n, 0), n, "2000 records of a byte in one segment");
+    while (v.server.got_bytes < 2000 && !passed(give_up)) {
+        loop_run_once(l, 1);
+        stream_resume(v.server.s, STREAM_PAUSE_BODY);
+    }
+    is_u64(v.server.got_bytes, 2000, "all are read");
+    ok(!v.server.mismatch, "in order");
+    ok(most_at_once <= 64, "but not at once: %llu of them at most", (unsigned long long)most_at_once);
+    SSL_set0_wbio(v.ssl, socket);
+    leave(l, &v);
+}
+
 static void pause_always(struct end *e, enum stream_event ev)
 {
     if (ev == STREAM_READABLE)
@@ -429,6 +470,7 @@ int main(void)
     test_gathering(l);
     test_stall_full_record(l);
     test_stall_small_records(l);
+    test_tiny_records(l);
     test_stall_paused_upload(l);
     test_stall_pause_in_handshake(l);
     test_shared_area(l);
