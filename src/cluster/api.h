@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests of our own to API servers: as the configured user, over the front-proxy certificate. Towards peers they
- * carry both loop marks, so that nobody proxies them a second time (KEP-4020; kube-apiserver's name for it is the
- * second).
+ * mvproxy's own requests to API servers, made as the configured user over the front-proxy certificate. Those to peers
+ * carry both loop marks, so that no proxy sends them on (KEP-4020's mark is ours, the second is the one that
+ * kube-apiserver uses).
  */
 #ifndef MVPROXY_CLUSTER_API_H
 #define MVPROXY_CLUSTER_API_H
@@ -24,15 +24,17 @@ struct api_identity {
 /* Ends the process when out of memory. Identity text is copied; the header names must outlive it. */
 struct api *api_new(struct loop *l, struct back *b, struct origin *local, const struct api_identity *who);
 void api_free(struct api *a);
-/* A reload: requests from now on. False (and nothing changed) when it cannot be put into headers. */
+/* A reload: the identity of all further requests. False, with nothing changed, when it cannot be put into headers or
+ * when out of memory. */
 bool api_set_identity(struct api *a, const struct api_identity *who);
-/* A reload: the local server is reached so from the next request on. Referenced. */
+/* A reload: the origin of the local server for all further requests; referenced. */
 void api_set_local(struct api *a, struct origin *local);
-/* Nothing can be asked of it just now: that is said of the server, and need not be of each question. */
+/* The last attempt to connect to the local server failed. That is logged once for the server, so callers need not warn
+ * about each request that fails for it. */
 bool api_local_unreachable(const struct api *a);
 struct loop *api_loop(const struct api *a);
 
-/* Where work on answers waits for its turns. */
+/* The queue in which long work on answers is done (work.h). Borrowed. */
 struct work_queue *api_work(struct api *a);
 
 struct api_request {
@@ -44,17 +46,16 @@ struct api_request {
     struct slice content_type, body;                                               /* empty: none; copied */
     struct slice if_none_match;                                                    /* empty: none */
     size_t ceiling;                                                                /* bytes of body */
-    uint64_t timeout_ms;                                                           /* for all of it */
+    uint64_t timeout_ms;                                                           /* for the whole request */
     bool (*on_piece)(void *arg, const struct http_head *head, struct slice piece); /* as in fetch_opts */
 };
 /* As fetch_start: fn is called once unless fetch_cancel'led, never from inside. NULL when out of memory. */
 MEM_CHECK struct fetch *api_send(struct api *a, const struct api_request *g, fetch_fn *fn, void *arg);
-/* It was answered with this status. */
+/* Whether it was answered, with this status. */
 bool api_answered(const struct fetch_result *r, unsigned status);
-/* An mvproxy hands this on from the server that it stands before: its own word for it would not say so. Only where a
- * peer was asked. */
+/* Whether this answer of a peer came through an mvproxy in front of it. */
 bool api_through_mvproxy(const struct http_head *head);
-/* Why an answer is not the one hoped for; the text is r's or `text`. */
+/* Why a request failed, for logs: the failure, or "answered STATUS". Points to r's text or to `text`. */
 enum { API_WHY_BYTES = 32 };
 const char *api_why(const struct fetch_result *r, char text[API_WHY_BYTES]);
 
@@ -62,12 +63,12 @@ struct api_stream;
 struct api_stream_handler {
     void (*on_head)(void *arg, const struct http_head *head);
     void (*on_data)(void *arg, struct slice data);
-    /* The last call; NULL: the server ended it properly. Not after api_stream_cancel. */
+    /* The last call, not made after api_stream_cancel. `failure` NULL: the server ended the answer properly. */
     void (*on_over)(void *arg, const char *failure);
 };
 /*
- * A GET whose answer never ends by itself (a watch). Cancel it from anywhere, also from its own callbacks; it is freed
- * when the turn ends. Only to the local server. NULL when out of memory.
+ * A GET to the local server with an answer that does not end by itself (a watch). It may be cancelled at any time, also
+ * from its own callbacks, and is freed when the turn ends. NULL when out of memory.
  */
 MEM_CHECK struct api_stream *api_stream_start(struct api *a, struct slice target, uint64_t head_timeout_ms,
                                               const struct api_stream_handler *h, void *arg);

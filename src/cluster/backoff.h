@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waiting times that grow, with jitter, so that a thousand instances do not knock in step.
+ * Waiting times between retries: they double up to a maximum, with jitter so that many instances do not retry at the
+ * same time.
  */
 #ifndef MVPROXY_CLUSTER_BACKOFF_H
 #define MVPROXY_CLUSTER_BACKOFF_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is known of the cluster just now, gathered for a snapshot.
+ * Collects the present facts about the cluster for a snapshot.
  */
 #ifndef MVPROXY_CLUSTER_CLUSTER_COLLECT_H
 #define MVPROXY_CLUSTER_CLUSTER_COLLECT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gauges that are cheaper to compute when somebody looks than to keep, and which of them are exported at all: what
- * is not configured says nothing.
+ * Gauges that are computed when metrics are read, and which gauges are exported at all: those of features that are not
+ * configured are hidden.
  */
 #ifndef MVPROXY_CLUSTER_CLUSTER_GAUGES_H
 #define MVPROXY_CLUSTER_CLUSTER_GAUGES_H
@@ -9,7 +9,7 @@
 struct cluster;
 struct metrics;
 
-/* From now on, before every exposition. Once per cluster and registry. */
+/* Updates them before every exposition from now on. To be called once per cluster and registry. */
 void cluster_gauges_follow(struct cluster *c, struct metrics *m);
 
 #endif

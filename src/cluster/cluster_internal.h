@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The facade's own state, and what its files ask of each other. From top to bottom: cluster.c (life, surprises),
- * cluster_peers.c (who is asked), cluster_parts.c (what it consists of), cluster_collect.c (for a snapshot); and those
- * that only look: cluster_health.c, cluster_view.c, cluster_gauges.c.
+ * The state of the cluster facade, and what its files call in each other. Who calls whom, from top to bottom: cluster.c
+ * (life cycle, triggers), cluster_peers.c (changes of the peer table), cluster_parts.c (making and starting the parts),
+ * cluster_collect.c (facts for a snapshot); and those that only read: cluster_health.c, cluster_view.c,
+ * cluster_gauges.c.
  */
 #ifndef MVPROXY_CLUSTER_CLUSTER_INTERNAL_H
 #define MVPROXY_CLUSTER_CLUSTER_INTERNAL_H
@@ -26,7 +27,7 @@ struct cluster {
     bool skewed, uneven; /* schemas of live servers differ; servers do not serve the same */
     uint64_t skewed_since_ms, uneven_since_ms;
     struct back *back;
-    struct cluster_opts o; /* without texts and arrays: they have been handed on */
+    struct cluster_opts o; /* texts and arrays are NULL: they have been passed on to the parts */
     char own_id[SERVER_ID_BYTES];
     char *hostname, advertise[LIMIT_ADDRESS_TEXT_BYTES];
     struct api *api;
@@ -34,8 +35,8 @@ struct cluster {
     struct readiness *readiness; /* without an origin while local-failover or peers are off */
     int64_t own_renew_us;        /* of the own Lease, as it was seen last */
     uint64_t own_seen_ms;        /* when it was seen to change; 0: never */
-    bool local_suspect;          /* the Leases' watch broke, or goes again: the server may be another process */
-    uint64_t local_connection;   /* refresh_connection() at its last good poll */
+    bool local_suspect; /* the Leases' watch broke or works again: another process may answer for the local server */
+    uint64_t local_connection; /* refresh_connection() at its last good poll */
     /* All NULL while peers are off. */
     struct peers *peers;
     struct leases *leases;
@@ -43,7 +44,7 @@ struct cluster {
     struct front_trust *front_trust;
     struct identity *identity; /* stopped while peers are off */
     struct records *records;   /* switched off while peers are off */
-    size_t withdrawing;        /* parts that have not said yet that they are gone (cluster_stop) */
+    size_t withdrawing;        /* parts that are still withdrawing (cluster_stop) */
     void (*withdrawn)(void *arg);
     void *withdrawn_arg;
     bool ending; /* cluster_stop */
@@ -53,9 +54,10 @@ struct cluster {
     struct waiters protobuf_waiters; /* for the documents' protobuf forms */
     struct loop_timer *memory_retry; /* starting the informers again */
     uint64_t leases_changed_ms;      /* since when the Leases are followed, or are not */
-    uint64_t leases_behind_ms;       /* when the minute in which anything may be anybody's began */
+    uint64_t leases_behind_ms;       /* when the minute began in which unknown APIs may belong to unknown peers
+                                        (cluster_collect.c) */
     bool leases_fail;                /* they cannot be followed */
-    struct loop_timer *patience;     /* with peers that have no address or do not answer */
+    struct loop_timer *patience;     /* fires when a time limit of cluster_collect() is over */
     bool peers_seen;                 /* cluster_peers_synced was true once */
     struct cluster_metrics metrics;
 };
@@ -63,21 +65,22 @@ struct cluster {
 /* ---- cluster_peers.c ---- */
 
 const struct peers_handler *cluster_peers_handler(void); /* with the cluster */
-/* What is asked of it begins anew; without memory after a while. */
+/* Starts polling the peer from the beginning, without its last document; tried again when out of memory. */
 void cluster_start_server(struct cluster *c, struct peer *peer);
 
 /* ---- cluster_parts.c ---- */
 
-/* What is asked of a server, NULL: the local one. NULL when out of memory. */
+/* A server to be polled; peer NULL: the local one. NULL when out of memory. */
 MEM_CHECK struct server *cluster_new_server(struct cluster *c, struct peer *peer);
-/* For the host name, server ID and options that c has. Once. */
+/* Makes c->identity from the host name, server ID and options in c. Once. */
 void cluster_make_identity(struct cluster *c);
 void cluster_make_records(struct cluster *c);
-/* With the options as given; what c keeps of them lacks the texts. */
+/* Takes the complete options, as c->o lacks texts and arrays. */
 void cluster_configure_records(struct cluster *c, const struct cluster_opts *o);
 enum identity_mode cluster_identity_mode(const struct cluster *c);
 struct peers_opts cluster_peers_options(const struct cluster *c, const struct cluster_opts *o);
-/* Whatever of the peer side is missing, but for the table. Without memory c->memory_retry is set. */
+/* Starts whatever part of the peer side is not running, except for the peer table. When out of memory, sets
+ * c->memory_retry. */
 void cluster_start_peer_side(struct cluster *c);
 void cluster_stop_peer_side(struct cluster *c);
 

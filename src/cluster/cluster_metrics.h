@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the cluster layer counts. Names that kube-apiserver has are kube-apiserver's.
+ * The metrics of the cluster layer. Where kube-apiserver has the same metric, its name is used.
  */
 #ifndef MVPROXY_CLUSTER_CLUSTER_METRICS_H
 #define MVPROXY_CLUSTER_CLUSTER_METRICS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the configuration says of the cluster.
+ * The options of the cluster.
  */
 #ifndef MVPROXY_CLUSTER_CLUSTER_OPTS_H
 #define MVPROXY_CLUSTER_CLUSTER_OPTS_H
@@ -25,27 +25,28 @@ struct cluster_opts {
     bool peers_enabled;                 /* feature gate on and peer trust configured; false: local knowledge only */
     const char *hostname;               /* of this node: gives the own server ID */
     struct origin *local;               /* the local kube-apiserver */
-    const char *user;                   /* as whom we ask: X-Remote-User … */
+    const char *user;                   /* user of our own requests: X-Remote-User, X-Remote-Group */
     const char *const *groups;          /* NULL-terminated */
-    const struct user_headers *headers; /* under which names; NULL: the standard ones. Must outlive the cluster */
+    const struct user_headers *headers; /* names of the headers; NULL: the standard ones. Must outlive the cluster */
     struct tls_ctx *peer_tls_cert, *peer_tls_no_cert; /* towards peers; must live until the next cluster_update */
     const struct cluster_static_peer *static_peers;
     size_t n_static_peers;
-    bool (*peer_allowed)(const struct sockaddr *addr, void *arg); /* peer-allowed-cidrs; NULL: default rule */
+    /* peer-allowed-cidrs; NULL: any but special addresses (peer.c) */
+    bool (*peer_allowed)(const struct sockaddr *addr, void *arg);
     void *peer_allowed_arg;
-    struct egress_proxy *peer_egress; /* on the way to peers; NULL: none. Lives as long as peer_tls_* */
-    bool peer_rule_changed;           /* cluster_update: peer_allowed judges otherwise than before */
+    struct egress_proxy *peer_egress; /* egress proxy towards peers; NULL: none. Lives as long as peer_tls_* */
+    bool peer_rule_changed;           /* cluster_update only: peer_allowed gives other results than before */
     uint64_t refresh_interval_ms, stale_after_ms, forget_after_ms, leave_grace_ms; /* see peers.h */
     enum identity_mode identity;
     const char *advertise;              /* "ip:port" under which peers reach us; NULL: not told */
     struct request_header front;        /* which front proxies we believe; must live until the next cluster_update */
-    bool annotate;                      /* also into a Lease that the local server publishes */
+    bool annotate;                      /* write `advertise` also into a Lease that the local server publishes itself */
     struct origin *const *etcd_servers; /* for peer endpoint records; n_etcd_servers 0: none */
     size_t n_etcd_servers;
     const char *etcd_prefix;
     bool local_failover;     /* peers may take over while the local server is not ready */
-    bool pulse;              /* each server is asked once a second whether it is there (pulse.h) */
-    struct changes *changes; /* gets what happens to servers; NULL: nobody wants to know. Outlives the cluster */
+    bool pulse;              /* probe each server (pulse.h) */
+    struct changes *changes; /* list of changes for people; NULL: not kept. Must outlive the cluster */
 };
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps what is not the same on all servers, of the current snapshot: counted in pieces that share the turns of the
- * loop with reading and merging (cluster/work.h). Until a new snapshot is compared the result of the one before stays.
+ * Keeps the comparison (comparison.h) of all servers in the current snapshot up to date, computed in pieces in the work
+ * queue (work.h). The last result stays until the next one is complete.
  */
 #ifndef MVPROXY_CLUSTER_COMPARER_H
 #define MVPROXY_CLUSTER_COMPARER_H
@@ -14,12 +14,12 @@ struct work_queue;
 
 enum { COMPARER_BUDGET = 500 }; /* group/versions and schemas in a step: a quarter of a millisecond */
 
-/* `changed` is called when there is another result, never from inside. NULL when out of memory. */
+/* `changed` is called after each comparison, never from inside. NULL when out of memory. */
 MEM_CHECK struct comparer *comparer_new(struct loop *l, struct work_queue *w, void (*changed)(void *arg), void *arg);
 void comparer_free(struct comparer *c); /* NULL is fine */
-/* Compares this snapshot, unless its servers say what those of the last one did. */
+/* Compares this snapshot, unless all servers serve the same in it as in the last one. */
 void comparer_take(struct comparer *c, struct served *s);
-/* Of the last snapshot that was compared; zeros before. Until the loop goes on. */
+/* The result for the last snapshot compared; zeros before the first. Valid until the loop goes on. */
 const struct comparison_result *comparer_result(const struct comparer *c);
 /* As comparison_uneven_since(). */
 uint64_t comparer_uneven_since(const struct comparer *c, struct slice group, struct slice version);

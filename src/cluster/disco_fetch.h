@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads one server's discovery: /api and /apis at once, within one deadline, each conditionally and as it comes
- * (aggregated v2 or v2beta1, or the legacy list, which is walked), parsed in pieces that never hold up the loop.
+ * Reads one server's discovery: /api and /apis in parallel and within one deadline, each as a conditional request.
+ * Accepts aggregated v2 or v2beta1, or the legacy list, of which every group/version is then requested (legacy_walk.h).
+ * Answers are parsed in pieces that do not hold up the loop.
  */
 #ifndef MVPROXY_CLUSTER_DISCO_FETCH_H
 #define MVPROXY_CLUSTER_DISCO_FETCH_H
@@ -16,7 +17,7 @@ struct disco_fetch_opts {
     struct api *api;
     struct origin *origin;
     bool peer;                         /* ask with the loop marks */
-    const struct disco *last;          /* what is known; NULL: nothing */
+    const struct disco *last;          /* the last document; NULL: none */
     struct slice core_etag, apis_etag; /* of `last`; empty: none */
     uint64_t timeout_ms;
 };
@@ -26,20 +27,20 @@ enum disco_outcome { DISCO_CHANGED, DISCO_UNCHANGED, DISCO_FAILED };
 struct disco_fetch_result {
     enum disco_outcome outcome;
     const char *failure;               /* FAILED; valid during the call */
-    bool refused;                      /* FAILED: because it says that we may not know (401, 403) */
-    size_t requests;                   /* what it cost the server */
+    bool refused;                      /* FAILED: it was answered 401 or 403 */
+    size_t requests;                   /* number of requests made */
     unsigned failed_paths;             /* FAILED: 1 or 2, as upstream's metric counts them */
     const struct disco *disco;         /* CHANGED: disco_ref it to keep it */
-    struct slice core_etag, apis_etag; /* CHANGED, UNCHANGED: as they are now; valid during the call */
+    struct slice core_etag, apis_etag; /* CHANGED, UNCHANGED: of the present documents; valid during the call */
     bool mvproxy;                      /* CHANGED, UNCHANGED: all answers came through an mvproxy */
-    uint64_t core_connection;          /* CHANGED, UNCHANGED: over which /api was answered (fetch_result) */
+    uint64_t core_connection; /* CHANGED, UNCHANGED: the connection over which /api was answered (fetch_result) */
 };
 
 typedef void disco_fetch_fn(void *arg, const struct disco_fetch_result *r);
 
-/* fn is called once, never from inside, and the fetch is over then. NULL when out of memory. */
+/* fn is called once, never from inside, and the fetch must not be used after that. NULL when out of memory. */
 MEM_CHECK struct disco_fetch *disco_fetch_start(const struct disco_fetch_opts *o, disco_fetch_fn *fn, void *arg);
-/* No call any more. Not from inside fn. */
+/* Frees it; fn is not called. Not from inside fn. */
 void disco_fetch_cancel(struct disco_fetch *f);
 
 #endif

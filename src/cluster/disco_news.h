@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is different in a server's discovery, for the log: group/versions that came and went, and whose resources did.
+ * Compares two discovery documents of a server, for the log: which group/versions were added, removed or changed.
  */
 #ifndef MVPROXY_CLUSTER_DISCO_NEWS_H
 #define MVPROXY_CLUSTER_DISCO_NEWS_H
@@ -13,10 +13,10 @@ enum { DISCO_NEWS_BYTES = 512 };
 struct disco_news {
     char came[DISCO_NEWS_BYTES];    /* group/versions */
     char gone[DISCO_NEWS_BYTES];    /* group/versions */
-    char changed[DISCO_NEWS_BYTES]; /* group/versions that have other bytes than before */
+    char changed[DISCO_NEWS_BYTES]; /* group/versions in both documents, but with other content */
 };
 
-/* `before` NULL: nothing was known, and nothing is news. */
+/* `before` NULL: nothing was known, and all texts stay empty. */
 void disco_news(const struct disco *before, const struct disco *now, struct disco_news *out);
 
 #endif

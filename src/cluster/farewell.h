@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who asked for something to be withdrawn hears that it is: once, when the turn ends, never from inside. The next
- * withdrawal may begin before that.
+ * Calls back, when something has been withdrawn, whoever asked for that: once, at the end of the loop turn, never from
+ * inside. The next withdrawal may begin before the call.
  */
 #ifndef MVPROXY_CLUSTER_FAREWELL_H
 #define MVPROXY_CLUSTER_FAREWELL_H
@@ -10,18 +10,18 @@
 
 struct farewell {
     struct loop *loop;
-    void (*done)(void *arg); /* of the withdrawal that is under way */
+    void (*done)(void *arg); /* for the withdrawal under way */
     void *arg;
-    void (*due)(void *arg); /* of one that is over, called when the turn ends */
+    void (*due)(void *arg); /* for the one that is over, called when the turn ends */
     void *due_arg;
     struct loop_deferred turn;
 };
 
 void farewell_init(struct farewell *f, struct loop *l);
-/* `done` NULL: nobody wants to know. No other one before the last was called. */
+/* A withdrawal begins; `done` may be NULL. Not before the last one's farewell_tell(). */
 void farewell_await(struct farewell *f, void (*done)(void *arg), void *arg);
-/* It is over, or overtaken. */
+/* The withdrawal is over, or ended by a new start: `done` is called when the turn ends. */
 void farewell_tell(struct farewell *f);
-void farewell_cancel(struct farewell *f); /* nobody is called any more */
+void farewell_cancel(struct farewell *f); /* nothing is called after this */
 
 #endif

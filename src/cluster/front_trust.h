@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Do the API servers believe the front proxies that we do, by the same headers, and a CA of clients that we do? Their
- * own word for it (kube/request_header.h) is read once a minute, after a reload with other words or of another server,
- * and after each while there is a difference. That means that certificate users are somebody else than they are taken
- * for, so it is said and makes us unready. Whoever may not read it is told so once.
+ * Checks whether the API servers accept the front proxies that mvproxy accepts, by the same headers, and a CA of
+ * clients that mvproxy has. Their configuration (kube/request_header.h) is read once a minute, after a reload that
+ * changes ours or the local server, and after any reload while there is a difference.
+ *
+ * If they differ (request_header_compare()), users with certificates are somebody else there than they are taken for
+ * here, so that is logged and makes mvproxy unready.
+ * If we may not read it, that is logged once.
  */
 #ifndef MVPROXY_CLUSTER_FRONT_TRUST_H
 #define MVPROXY_CLUSTER_FRONT_TRUST_H
@@ -20,7 +23,7 @@ enum { FRONT_TRUST_INTERVAL_MS = 60000 };
 struct front_trust_opts {
     struct api *api;
     struct metric *differs;  /* gauge */
-    struct changes *changes; /* gets what differs; NULL: nobody wants to know */
+    struct changes *changes; /* list of changes for people; NULL: not kept */
 };
 
 /* Ends the process when out of memory. Asks nothing before front_trust_configure. */
@@ -31,7 +34,7 @@ void front_trust_free(struct front_trust *t); /* NULL is fine */
  * the local server is another one.
  */
 void front_trust_configure(struct front_trust *t, const struct request_header *ours, bool moved);
-/* False, with what differs, once the servers were found to believe otherwise. */
+/* False, with the difference in `reason`, if the servers were found to be configured differently. */
 bool front_trust_agrees(const struct front_trust *t, char *reason, size_t n);
 /* The headers that they name, to be removed from requests besides those that are configured. Until the loop goes on. */
 const struct user_headers *front_trust_named(const struct front_trust *t);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The collector of expired identity Leases, as kube-apiserver has one (apiserverleasegc): hourly, kube-system, only
- * with the identity label, judged once more by a live read before deletion. Unlike there, deletion has preconditions,
- * so that a Lease which is renewed in between stays; one that is seen to be renewed stays whatever the clocks say, ours
- * and its owner's; and one instance does it for all.
+ * Deletes expired identity Leases, as kube-apiserver's apiserverleasegc does: hourly, in kube-system, only those with
+ * the identity label, and only after reading each once more. Unlike there, deletion has preconditions, so that a Lease
+ * renewed in between stays; a Lease that is seen to be renewed stays even if the clocks disagree; and only one instance
+ * does it for the whole cluster.
  */
 #ifndef MVPROXY_CLUSTER_LEASE_GC_H
 #define MVPROXY_CLUSTER_LEASE_GC_H
@@ -16,9 +16,9 @@ struct lease_gc;
 struct lease_gc_opts {
     struct api *api;
     const char *own_id;                            /* copied; never collected */
-    struct metric *collected;                      /* counts them */
+    struct metric *collected;                      /* counter of deleted Leases */
     bool (*collects)(void *arg);                   /* asked before every round */
-    bool (*renewed)(void *arg, struct slice name); /* somebody has lately been seen to renew that Lease */
+    bool (*renewed)(void *arg, struct slice name); /* whether that Lease was lately seen to be renewed */
     void *arg;
 };
 

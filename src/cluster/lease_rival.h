@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Somebody else's Lease in the place of ours: is its owner alive? Alive means: seen to change between two looks. The
- * clocks of two nodes may differ, so its age says so only if it is great.
+ * Judges whether the owner of a Lease in place of ours is alive, that is, whether it was seen to change between two
+ * looks. Clocks of nodes may differ, so the Lease's age counts only if it is great.
  */
 #ifndef MVPROXY_CLUSTER_LEASE_RIVAL_H
 #define MVPROXY_CLUSTER_LEASE_RIVAL_H
@@ -9,7 +9,7 @@
 #include "kube/lease.h"
 
 struct lease_rival {
-    char *holder; /* as last looked at; NULL: nobody's was */
+    char *holder; /* as last seen; NULL: none seen */
     int64_t renew_us;
     uint64_t noted_ms; /* when it was first seen like that */
 };
@@ -24,7 +24,7 @@ enum lease_rival_verdict {
 
 enum lease_rival_verdict lease_rival_judge(struct lease_rival *r, const struct lease *l, uint64_t now_ms,
                                            uint64_t *wait_ms);
-/* Whose it was says nothing of what is found there later. */
+/* Forgets the owner seen so far, and frees its text. */
 void lease_rival_forget(struct lease_rival *r);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The identity Lease of this server as we write it: what stands in it, and by what we know it for ours when we see it
- * again. Asks nobody.
+ * The content of this server's identity Lease as we write it, and how it is recognised when it is read again. Sends no
+ * requests.
  */
 #ifndef MVPROXY_CLUSTER_OWN_LEASE_H
 #define MVPROXY_CLUSTER_OWN_LEASE_H
@@ -14,26 +14,26 @@ struct own_lease;
 /* Texts are copied. Ends the process when out of memory. */
 struct own_lease *own_lease_new(const char *id, const char *hostname);
 void own_lease_free(struct own_lease *o); /* NULL is fine */
-/* "IP:port", "": none. False: that is what it is already. */
+/* "IP:port"; "": none. False: unchanged. */
 bool own_lease_set_address(struct own_lease *o, const char *advertise);
 const char *own_lease_address(const struct own_lease *o);
 const char *own_lease_holder(const struct own_lease *o);
 /*
- * Another holder than any before. False: the present one has not been confirmed yet, the Lease may still have the one
- * before, and nothing changes.
+ * Makes up a new holder. False, with nothing changed, while the Lease may still have the previous one, since the
+ * present holder has not been confirmed yet.
  */
 bool own_lease_take_holder(struct own_lease *o);
 
-/* What creates, or renews it, now. False: the buffer failed. */
+/* Prints the body of the request that creates, or renews, the Lease now. False: the buffer failed. */
 bool own_lease_print(struct own_lease *o, struct buf *out);
 bool own_lease_print_renewal(struct own_lease *o, struct buf *out);
-/* This one is ours, as we wrote it last or before. */
+/* Whether this Lease is as our last or last confirmed write left it. */
 bool own_lease_is(const struct own_lease *o, const struct lease *l);
-/* Ours, with these uid and resourceVersion. False when out of memory. */
+/* Keeps uid and resourceVersion of our Lease for the next renewal. False when out of memory. */
 MEM_CHECK bool own_lease_keep(struct own_lease *o, const struct lease *l);
-/* It was written as we asked: nobody will see another holder of ours. */
+/* The last write succeeded: the previous holder is in no Lease any more. */
 void own_lease_confirm(struct own_lease *o);
-/* Somebody (ourselves) has written into it: the next renewal is by that version, and not in vain. */
+/* The Lease was written to by another part of this program (lease_news.h): the next renewal uses this version. */
 void own_lease_moved(struct own_lease *o, struct slice uid, struct slice version);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One other API server: a row of the table (peers.h), its addresses, and the origin that comes of them. Addresses come
- * from several sources with a fixed precedence: static configuration, etcd record, Lease annotation.
+ * One other API server: a row of the peer table (peers.h), its addresses, and the origin made from the address in use.
+ * Address sources by precedence: static configuration, etcd record, Lease annotation.
  */
 #ifndef MVPROXY_CLUSTER_PEER_H
 #define MVPROXY_CLUSTER_PEER_H
@@ -13,45 +13,47 @@ struct changes;
 struct server;
 
 enum peer_life { PEER_LIVE, PEER_LAPSED, PEER_FORGOTTEN };
-/* A server that was upgraded from 1.26, or taken back to it, has two for a while. */
+/* A server's Lease has another name in 1.26 than in later versions: after an upgrade or downgrade it has both for a
+ * while. */
 enum peer_lease { PEER_LEASE, PEER_LEASE_126, PEER_LEASES };
 enum peer_source { PEER_FROM_STATIC, PEER_FROM_ETCD, PEER_FROM_ANNOTATION, PEER_SOURCES };
 
-/* Read-only for everybody but the table (peers.c), except `server`. Lives until handler.removed has returned. */
+/* Only the table (peers.c) writes to it, except for `server`. Lives until handler.removed has returned. */
 struct peer {
     char *id;
     char *hostname; /* "" if unknown */
     char *holder;   /* "" without Lease */
     enum peer_life life;
-    bool leased, fixed; /* has a Lease; is in the configuration */
-    bool left;          /* its Lease was deleted, and it is kept for a while */
-    bool answered;      /* its discovery was, once at least */
-    bool drained;       /* by an operator: gets requests only where nobody else is left */
-    /* Of what it serves, as its mvproxy says in its Lease and in that of 1.26; "": not said. */
+    bool leased, fixed; /* has a Lease; is a static peer */
+    bool left;          /* its Lease was deleted, and leave_grace is not over */
+    bool answered;      /* its discovery was read at least once since it was last forgotten */
+    bool drained;       /* by an operator: gets requests only if no other server can take them */
+    /* The tag of its discovery that its mvproxy wrote into each of its Leases; "": none. */
     char tags[PEER_LEASES][LEASE_TAG_BYTES];
-    enum peer_lease said;        /* the one that changed last */
+    enum peer_lease said;        /* whose tag changed last */
     uint64_t known_ms;           /* since when it is in the table */
     uint64_t seen_ms;            /* last sign of life */
-    uint64_t answered_ms;        /* when its discovery was last, if `answered` */
-    int64_t renew_us, rhythm_us; /* by its own clock: the last renewal, and the time from the one before to it (0:
-                                    unknown) */
+    uint64_t answered_ms;        /* when its discovery was last read, if `answered` */
+    int64_t renew_us, rhythm_us; /* by the server's clock, in µs: its Lease's renewTime, and the time since the
+                                    renewTime before (0: unknown) */
     uint64_t duration_ms;        /* 0: no Lease */
-    int64_t other_us;            /* the renewal that was seen last in its other Lease; 0: none */
-    uint64_t other_ms;           /* since when that one is seen to be renewed and this one is not; 0: it is not */
-    bool lent;                   /* its annotation's address is that one's */
+    int64_t other_us;            /* renewTime of its other Lease, as last seen; 0: none seen */
+    uint64_t other_ms; /* since when the other Lease is renewed and the one in use is not; 0: that is not so */
+    bool lent;         /* the annotation's address was taken from the other Lease */
     struct {
-        char *host; /* NULL: this source says nothing */
+        char *host; /* NULL: no address from this source */
         unsigned port;
     } address[PEER_SOURCES];
     enum peer_source source; /* the one in use; PEER_SOURCES: none */
     struct origin *origin;   /* NULL: no usable address, or forgotten */
-    struct server *server;   /* the cluster's: the table never looks at it */
+    struct server *server;   /* owned by the cluster; the table does not use it */
 };
 
 /*
- * RENEWED alone: only the Lease's renewTime moved. With RHYTHM: out of turn, by its own clock. A kube-apiserver
- * before 1.35 that follows another process keeps its holder (it deletes no Lease when it starts, and an update leaves
- * the holder alone), and renews first of all: nothing else tells that it is another.
+ * What changed. RENEWED alone: only the Lease's renewTime. RHYTHM: the renewal came out of turn by the server's clock,
+ * so its process may be another one. A kube-apiserver before 1.35 keeps the holder of its predecessor's Lease (it does
+ * not delete the Lease when it starts, and an update leaves the holder alone) and renews it first of all: nothing else
+ * tells that it restarted.
  */
 enum {
     PEER_CHANGED_LIFE = 1,
@@ -73,21 +75,22 @@ struct peer_reach {
     struct changes *changes;     /* gets what happens to peers; NULL: nobody wants to know */
 };
 
-/* FORGOTTEN, without addresses. NULL when out of memory. */
+/* Starts as FORGOTTEN and without addresses. NULL when out of memory. */
 MEM_CHECK struct peer *peer_new(struct slice id, uint64_t now_ms);
 void peer_free(struct peer *peer); /* NULL is fine */
-/* The setters return whether there is something else now; without memory all stays. */
+/* The setters return whether the value changed; when out of memory the old one is kept. */
 bool peer_set_text(char **slot, struct slice text);
 bool peer_set_address(struct peer *peer, enum peer_source s, const char *host, unsigned port); /* host NULL: none */
-/* The annotation may be written by many: literal addresses only, so that DNS cannot be used to aim us. */
+/* Whoever may write Leases can write the annotation, so only literal IP addresses are accepted: with DNS names it could
+ * direct us anywhere. */
 bool peer_set_annotation(struct peer *peer, struct slice text, struct changes *changes);
 unsigned peer_set_tag(struct peer *peer, enum peer_lease which, struct slice tag); /* PEER_CHANGED_TAG or 0 */
 /*
- * Picks the address by precedence and makes the origin fit it; `anew`: another one in any case. True if it is another
- * one now (NULL also when out of memory).
+ * Picks the address by precedence and makes the origin for it, even if the address is the same when `anew` is set. True
+ * if the origin changed (it is NULL when out of memory).
  */
 bool peer_settle_origin(struct peer *peer, const struct peer_reach *r, bool anew);
-/* How it is named in metrics: its host name, or its ID where that is not known. */
+/* Its name in logs and metrics: the host name, or the ID if that is not known. */
 const char *peer_label(const struct peer *peer);
 const char *peer_life_name(enum peer_life life);
 const char *peer_source_name(enum peer_source s);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which peer an operator means. A server ID is one server's; a host name may be that of several: of a server that has
- * got another ID and has left its old Lease behind, or of whoever else can write a Lease.
+ * Finds the peer that an operator names. A server ID belongs to one server, but several peers may have the same host
+ * name: a server that got another ID leaves its old Lease behind, and anybody who can write Leases can claim a host
+ * name.
  */
 #ifndef MVPROXY_CLUSTER_PEER_NAMED_H
 #define MVPROXY_CLUSTER_PEER_NAMED_H
@@ -10,9 +11,10 @@
 #include "cluster/peers.h"
 
 /*
- * The one of this ID; else the only one of this host name; else, of several, the only one that is drained (`drained`:
- * such a one is looked for), that is live with an address and answers (h->answers), or that is live with an address.
- * NULL: there is none of that name, or, with *err, it may be one or another of those listed there.
+ * The peer with this ID; else the only one with this host name. Of several with this host name, the only one that is
+ * drained (if `drained` is set: the caller looks for such a one); else the only one that is live, has an address and
+ * answers (h->answers); else the only one that is live and has an address. NULL: there is none of that name, or, with
+ * *err set, several are possible, which *err lists.
  */
 struct peer *peer_named(const struct peers *p, const char *name, bool drained, const struct peers_handler *h, void *arg,
                         struct err *err);

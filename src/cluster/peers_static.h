@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the configuration says of static peers: a copy of its own, names turned into server IDs.
+ * The static peers of the configuration: a copy, with host names turned into server IDs.
  */
 #ifndef MVPROXY_CLUSTER_PEERS_STATIC_H
 #define MVPROXY_CLUSTER_PEERS_STATIC_H
@@ -22,7 +22,7 @@ struct peers_static {
     struct peers_static_row rows[];
 };
 
-/* A name that cannot be one is logged and left out. NULL when out of memory. */
+/* A name that gives no server ID is logged and left out. NULL when out of memory. */
 MEM_CHECK struct peers_static *peers_static_new(const struct cluster_static_peer *list, size_t n);
 void peers_static_free(struct peers_static *s); /* NULL is fine */
 /* NULL if there is none. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is a server there? Asked for its /version twice a second, which costs it nothing and says which version it is; so
- * that a server that dies, or hangs, is noticed within two seconds by those who look, and by discovery. It says nothing
- * of the origin's health (back/health.h): that is judged by the requests of clients.
+ * Probes whether a server answers, by requesting its /version twice a second, which also tells its version. A server
+ * that dies or hangs is noticed within two seconds, shown to operators, and its discovery polled again. Routing does
+ * not depend on it: the origin's health (back/health.h) is judged by clients' requests.
  *
  *   UNKNOWN ──an answer──► ANSWERS ──no answer, or 5xx──► UNREACHABLE ──an answer──► ANSWERS
  */
@@ -17,8 +17,8 @@ struct origin;
 struct pulse;
 
 /*
- * Who hangs is known after an interval with its jitter and the timeout: two seconds at most. Slower than the timeout
- * is nobody who works. More than PULSE_SERVERS are asked less often: all together as often as these.
+ * A server that hangs is known after the interval with its jitter and the timeout: two seconds at most. If there are
+ * more than PULSE_SERVERS, each is probed less often, so that the total rate stays that of PULSE_SERVERS.
  */
 enum { PULSE_INTERVAL_MS = 500, PULSE_TIMEOUT_MS = 1400, PULSE_SERVERS = 10, PULSE_MVPROXY_BYTES = 32 };
 
@@ -27,29 +27,29 @@ enum pulse_state { PULSE_UNKNOWN, PULSE_ANSWERS, PULSE_UNREACHABLE };
 struct pulse_opts {
     struct api *api;
     bool peer;
-    size_t (*servers)(void *arg); /* how many are asked */
-    /* It answers again, or does so no longer; or answers as another version. Never from inside. */
+    size_t (*servers)(void *arg); /* number of servers that are probed */
+    /* Its state or its version changed. Never called from inside. */
     void (*changed)(void *arg, enum pulse_state before);
     void *arg;
 };
 
-/* NULL when out of memory. Asks nobody without an origin. */
+/* NULL when out of memory. Nothing is probed before pulse_set_origin(). */
 MEM_CHECK struct pulse *pulse_new(const struct pulse_opts *o);
 void pulse_free(struct pulse *p); /* NULL is fine */
-/* NULL: nobody. Another origin is asked at once, and its state is UNKNOWN; at the same address, by other certificates,
- * what is known stays until it has answered. Referenced. */
+/* The origin to probe, referenced; NULL: none. A new origin is probed at once. The state becomes UNKNOWN, unless the
+ * address is the same (other certificates). */
 void pulse_set_origin(struct pulse *p, struct origin *o);
 
-/* What is known; texts live until the loop goes on. NULL is fine, and has state UNKNOWN. */
+/* Fills *out; texts are valid until the loop goes on. p NULL: UNKNOWN. */
 struct pulse_view {
     enum pulse_state state;
-    uint64_t age_ms;            /* since when it is so; 0 if unknown */
+    uint64_t age_ms;            /* for how long it has been in this state; 0 if UNKNOWN */
     const char *failure;        /* UNREACHABLE: why */
-    const char *last_failure;   /* the last that there was, maybe long ago; NULL: none */
-    uint64_t last_failure_ms;   /* its age; UNREACHABLE: for how long it has been this one */
-    const struct version *says; /* the last that was told; empty texts if nothing was */
-    bool hop;                   /* an mvproxy answers for it */
-    const char *hop_id;         /* the ID of the server that it stands before, as it says; "" without hop */
+    const char *last_failure;   /* the last failure, however long ago; NULL: none */
+    uint64_t last_failure_ms;   /* its age; UNREACHABLE: for how long with this failure */
+    const struct version *says; /* the last version told; empty texts if none */
+    bool hop;                   /* the answer came through an mvproxy */
+    const char *hop_id;         /* the server ID that this mvproxy says it is in front of; "" without */
     const char *mvproxy;        /* its version; "" if not told */
 };
 void pulse_look(const struct pulse *p, struct pulse_view *out);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether the local server takes requests: asked at its /readyz, and only after an invalidation.
+ * Whether the local server is ready for requests. Its /readyz is requested only after an invalidation.
  *
- *   READY ──invalidated──► READY, asked at once ──► what the answer says
- *   READY ──lost───► UNREACHABLE, asked every READINESS_POLL_MS until the answer is neither a failure nor 5xx
+ *   READY ──invalidated──► READY, probed at once ──► state by the answer
+ *   READY ──lost───► UNREACHABLE, probed every READINESS_POLL_MS until there is an answer other than 5xx
  *
- * A server that came back is STARTING until its /readyz was good once, however long that takes to say so: until then
- * kube-apiserver refuses what it will allow a moment later (RBAC and other caches are not filled). Of one that never
- * went away /readyz is not asked, so that a check of it that fails for another reason changes nothing. Who may not ask
- * (401, 403), and a server without such a path (404), count as ready.
+ * A server that came back is STARTING until its /readyz succeeds, however long that answer takes: until then
+ * kube-apiserver refuses requests that it will allow a moment later (caches of RBAC and others are not filled). While
+ * no request has failed /readyz is not requested, so that some failing check in it changes nothing. If we may not read
+ * it (401, 403), or there is none (404), the server counts as ready.
  */
 #ifndef MVPROXY_CLUSTER_READINESS_H
 #define MVPROXY_CLUSTER_READINESS_H
@@ -21,12 +21,12 @@ struct origin;
 struct readiness;
 
 enum readiness_state {
-    READINESS_READY, /* or nothing speaks against it */
+    READINESS_READY, /* or not known to be otherwise */
     READINESS_UNREACHABLE,
     READINESS_STARTING,
 };
 
-/* Of questions because of requests that failed five may come in a row, then one every SPACING. */
+/* Probes caused by failing requests: up to five in a row, then one every READINESS_SPACING_MS. */
 enum {
     READINESS_POLL_MS = 200,
     READINESS_SPACING_MS = 50,
@@ -38,16 +38,16 @@ enum {
  */
 struct readiness *readiness_new(struct api *a, void (*changed)(void *arg), void *arg);
 void readiness_free(struct readiness *r); /* NULL is fine */
-/* NULL: nobody is asked, and the state is READY. Another origin invalidates. Referenced. */
+/* The origin to probe, referenced; a new one is probed at once. NULL: none, and the state is READY. */
 void readiness_set_origin(struct readiness *r, struct origin *o);
-/* Something broke, or a poll of the server failed: it may be gone, or another process may be starting. */
+/* A request or poll failed: the server may be gone, or a new process may be starting. Probes it. */
 void readiness_invalidate(struct readiness *r);
-/* It certainly cannot be reached. */
+/* Connecting failed: the state becomes UNREACHABLE at once. */
 void readiness_lost(struct readiness *r);
 enum readiness_state readiness_state(const struct readiness *r);
-/* Why it is not READY. */
+/* Why it is not READY; "" if it is. */
 const char *readiness_failure(const struct readiness *r);
-/* Milliseconds since the state is what it is. */
+/* Milliseconds since the state changed. */
 uint64_t readiness_age_ms(const struct readiness *r);
 /* "ready", "unreachable", "starting". Static. */
 const char *readiness_name(enum readiness_state s);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The peer endpoint record of this server in etcd: under a lease of 15 s, written again every 10 s, as kube-apiserver
- * does (pkg/reconcilers/peer_endpoint_lease.go), but only while the local kube-apiserver answers.
+ * Publishes the peer endpoint record of this server in etcd: under an etcd lease of 15 s, written again every 10 s as
+ * kube-apiserver does (pkg/reconcilers/peer_endpoint_lease.go), but only while the local kube-apiserver answers.
  *
- * It is written only where there is none, or where it is ours. A kube-apiserver with the feature on writes the same key
- * without looking; then its record stands and ours is not written: two writers with different addresses would send
- * peers to and fro, and its own can be set with --advertise-address.
+ * It is written only if there is none, or if the present one is ours. A kube-apiserver with the feature on writes the
+ * same key without looking; then its record is kept and ours not written, since two writers with different addresses
+ * would send peers back and forth. Its address can be set with --advertise-address.
  */
 #ifndef MVPROXY_CLUSTER_RECORD_PUBLISH_H
 #define MVPROXY_CLUSTER_RECORD_PUBLISH_H
@@ -20,19 +20,19 @@ struct record_publish;
 struct record_publish_opts {
     struct etcd *etcd;
     const char *prefix, *id; /* copied */
-    bool (*may)(void *arg);  /* whether peers should come here now; asked before each writing */
+    bool (*may)(void *arg);  /* whether peers should use this server now; asked before each write */
     void *arg;
     struct cluster_metrics *metrics;
 };
 
-/* Stopped at first. NULL when out of memory. */
+/* Nothing is written before record_publish_start(). NULL when out of memory. */
 MEM_CHECK struct record_publish *record_publish_new(const struct record_publish_opts *o);
-void record_publish_free(struct record_publish *p); /* NULL is fine; leaves the record to expire */
-/* The local kube-apiserver answers: `may` is asked again if it said no. */
+void record_publish_free(struct record_publish *p); /* NULL is fine; the record is left to expire */
+/* The local kube-apiserver answers: if `may` said no, it is asked again. */
 void record_publish_local_answers(struct record_publish *p);
-/* Another etcd: nothing of ours is there. */
+/* Another etcd cluster is in use: writes the record there. */
 void record_publish_moved(struct record_publish *p);
-/* "IP:port"; NULL or "": there is nothing to say. A record with the address before is replaced at once. */
+/* "IP:port"; NULL or "": nothing is published. A record with the previous address is replaced at once. */
 void record_publish_set_address(struct record_publish *p, const char *address);
 void record_publish_start(struct record_publish *p);
 /*
@@ -43,9 +43,9 @@ void record_publish_stop(struct record_publish *p, void (*done)(void *arg), void
 
 /* The record of our ID as it was seen in etcd; NULL: it is gone. */
 void record_publish_seen(struct record_publish *p, const struct peer_record *r, uint64_t lease);
-/* "stopped", "published", "left to another": for people. */
-/* It has been stopped, and that is over. */
+/* Stopping is complete. */
 bool record_publish_stopped(const struct record_publish *p);
+/* "stopped", "published", "left to another", ...: for people. */
 const char *record_publish_state_name(const struct record_publish *p);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Peer endpoint records in etcd, both ways: addresses of peers come out of them, that of this server goes in. Without
- * endpoints in the configuration there is no etcd, and the Lease annotations are all there is.
+ * Peer endpoint records in etcd, both ways: reads the addresses of peers, and publishes that of this server. Without
+ * etcd endpoints in the configuration it does nothing, and addresses come from Lease annotations.
  */
 #ifndef MVPROXY_CLUSTER_RECORDS_H
 #define MVPROXY_CLUSTER_RECORDS_H
@@ -20,20 +20,21 @@ struct records_opts {
     struct loop *loop;
     struct back *back;
     struct cluster_metrics *metrics;
-    struct changes *changes; /* gets what is not believed; NULL: nobody wants to know */
+    struct changes *changes; /* list of changes for people, for refused records; NULL: not kept */
     const char *own_id;      /* copied; "": nothing is published */
-    /* What etcd says of a server's address; host NULL: nothing. Lives during the call. */
+    /* The address of a server in etcd was read or changed; host NULL: it has none any more. Valid during the call. */
     void (*on_address)(void *arg, struct slice id, const char *host, unsigned port);
-    /* Whether peers should be told to come here now. */
+    /* Whether peers should use this server now. */
     bool (*may_publish)(void *arg);
-    /* Whether there is another address for this peer. */
+    /* Whether the peer has an address from another source (then records that could not be confirmed for a minute are
+     * dropped). */
     bool (*has_other)(void *arg, struct slice id);
     void *arg;
 };
 
 /* Does nothing before records_configure. Ends the process when out of memory. */
 struct records *records_new(const struct records_opts *o);
-void records_free(struct records *r); /* NULL is fine; leaves the own record to expire */
+void records_free(struct records *r); /* NULL is fine; the own record is left to expire */
 
 struct records_config {
     struct origin *const *servers; /* of etcd; n_servers 0: none */
@@ -41,16 +42,16 @@ struct records_config {
     const char *prefix;    /* etcd-prefix, at most LIMIT_ETCD_PREFIX_BYTES; copied */
     const char *advertise; /* "IP:port" of this server; NULL or "": not published; copied */
 };
-/* Also a reload. What did not change goes on undisturbed. */
+/* At start and at a reload. Parts whose configuration is the same go on undisturbed. */
 void records_configure(struct records *r, const struct records_config *c);
-/* The local server answers: what may_publish held back goes on. */
+/* The local server answers: if may_publish() said no, it is asked again. */
 void records_local_answers(struct records *r);
-/* Says again what is known of this server, through on_address: for a peer that has just become known. */
+/* Calls on_address again with the known address of this server, for a peer that was just added. */
 void records_tell(struct records *r, struct slice id);
 /* Withdraws the own record, in 2 s at most; `done` (may be NULL) is called once, never from inside. */
 void records_stop(struct records *r, void (*done)(void *arg), void *arg);
 
-/* One line for people. */
+/* One line for people, on whether etcd's records can be used. */
 void records_state(const struct records *r, char *text, size_t n);
 /* Appends a JSON object for the status page. */
 void records_describe(const struct records *r, struct buf *out);

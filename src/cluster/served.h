@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * "Served": who serves which resource, and the discovery documents, as one immutable, reference-counted snapshot. A
- * request takes a reference when it starts and keeps that view to its end.
+ * A snapshot of which server serves which resource, with the prepared discovery documents: immutable and
+ * reference-counted. A request takes a reference when it starts and keeps that view to its end.
  */
 #ifndef MVPROXY_CLUSTER_SERVED_H
 #define MVPROXY_CLUSTER_SERVED_H
@@ -21,12 +21,13 @@ struct served_peer {
     const char *id;   /* server ID (or the text of a static peer that has no Lease yet) */
     const char *host; /* its host name, for people; in a snapshot the ID where none is known. Input: may be NULL */
     enum served_life life;
-    bool drained;                 /* gets requests only where nobody else is left */
-    bool discovery_known;         /* fetched at least once since the Lease appeared or changed holder */
-    bool stale;                   /* lapsed, or its refreshes fail: what nobody else serves becomes Stale when merged */
-    bool pending;                 /* will be known in a moment: live, can be asked, and has not answered for long */
+    bool drained;         /* by an operator: gets requests only if no other server can take them */
+    bool discovery_known; /* fetched at least once since the Lease appeared or changed holder */
+    bool stale;           /* lapsed, or its polls fail: what only it serves is marked Stale in the merged document */
+    bool pending; /* its discovery is not known yet, but expected: live, has an address, and not silent for longer than
+                     a minute */
     struct origin *origin;        /* NULL: no usable address */
-    const char *source;           /* of the address: literal; NULL: not told */
+    const char *source;           /* where the address comes from ("static", ...); static text, NULL: not told */
     const struct disco *disco;    /* NULL until first fetched; the last known document afterwards */
     struct schema_index *schemas; /* NULL: not known */
     uint64_t release;             /* see kube/version.h; 0: not known */
@@ -39,24 +40,24 @@ struct served_gv {
 };
 
 /*
- * What one is built of; arrays are copied, discos and origins referenced. served_is() compares each field but those
- * that are only merged (`stale`, `incomplete`), which the documents stand for.
+ * The facts that a snapshot is made of. Arrays are copied, documents and origins referenced. served_is() compares every
+ * field except those that only matter for merging (`stale`, `incomplete`): they have become part of the documents.
  */
 struct served_input {
     bool peers_enabled;                     /* feature gate on, peer CA and proxy pair configured */
     bool leases_synced;                     /* the Lease informer has listed (or is not needed) */
     const char *local_id, *local_host;      /* local_host NULL: the ID */
-    bool local_refused;                     /* the local server does not let us know what it serves */
+    bool local_refused;                     /* the local server answered 401 or 403 to our request for its discovery */
     const struct disco *local;              /* NULL until first fetched */
     struct slice local_etag[SERVED_HALVES]; /* copied; see served_local_etag */
     struct schema_index *local_schemas;     /* as of a peer */
     uint64_t local_release;
     const struct served_peer *peers;
     size_t n_peers;
-    bool behind; /* there may be peers that are not known yet: the Leases could not be followed a moment ago */
+    bool behind; /* the Leases could not be followed until a moment ago, so there may be peers that are not known */
     const struct slice *excluded; /* "group/version" of CRDs and aggregated APIs, now or until 5 minutes ago */
     size_t n_excluded;
-    /* While what some peer serves is not known: what the cluster's stored APIServices name. */
+    /* Filled while some peer's discovery is not known: group/versions of the cluster's stored APIServices */
     struct served_gv *undiscovered;
     size_t n_undiscovered;
     bool incomplete; /* merged discovery has a placeholder for what `undiscovered` names */
@@ -64,11 +65,12 @@ struct served_input {
     struct served_documents *documents[SERVED_HALVES]; /* referenced; NULL: not available yet */
 };
 
-/* NULL when out of memory. One reference. */
+/* The caller has the one reference. NULL when out of memory. */
 MEM_CHECK struct served *served_new(const struct served_input *in);
-/* Whether served_new() would make the same again: the same facts out of the same objects, with the same documents. */
+/* Whether served_new() would make an equal snapshot: the same facts, objects (by address) and documents. */
 bool served_is(const struct served *s, const struct served_input *in);
-/* Before anybody else has seen it: with these documents, and whether the Leases count as listed. */
+/* Sets the documents (NULL: that half is kept), whether the Leases count as listed, and the generation. Only before the
+ * snapshot is shown to anybody. */
 void served_complete(struct served *s, struct served_documents *const d[SERVED_HALVES], bool leases_synced,
                      uint64_t generation);
 struct served *served_ref(struct served *s);
@@ -78,9 +80,9 @@ uint64_t served_generation(const struct served *s);
 bool served_peers_enabled(const struct served *s);
 /* Local discovery and the Leases have both been seen. */
 bool served_synced(const struct served *s);
-/* What the local server serves is unknown and will stay so: it does not let us read its discovery. */
+/* The local server's discovery is not known, and polling it again does not help: it answers 401 or 403. */
 bool served_forbidden(const struct served *s);
-/* All peers that have a Lease are in it, and what is excluded, whatever is known of the local server. */
+/* The Leases and exclusions had been listed when it was made, whether or not local discovery was known. */
 bool served_leases_listed(const struct served *s);
 size_t served_n_peers(const struct served *s);
 const struct served_peer *served_peer_at(const struct served *s, size_t i);
@@ -93,36 +95,40 @@ enum disco_answer served_local(const struct served *s, const struct gvr *gvr, st
 /* Same for one peer; DISCO_NO_RESOURCE while its discovery is unknown. */
 enum disco_answer served_by_peer(const struct served *s, size_t peer, const struct gvr *gvr, struct slice subresource,
                                  struct slice verb);
-/* Whether the schema of a group/version, of kube-apiserver's own, is not the same on all live servers that have one. */
+/* Whether live servers have different schemas for this group/version. False for excluded ones: they are not
+ * kube-apiserver's own. */
 bool served_skewed(const struct served *s, struct slice group, struct slice version);
 /* The hash of a server's schema (0: the local one, i: peer i - 1); empty if none is known. */
 struct slice served_schema(const struct served *s, size_t server, struct slice group, struct slice version);
-/* The indexes of schemas of all live servers, each that is another one; *n of them. */
+/* The different schema indexes of the live servers, *n of them, each once. Borrowed. */
 const struct schema_index *const *served_distinct_schemas(const struct served *s, size_t *n);
-/* Whether the servers of both say the same of what they serve, and nothing is excluded in only one of them. */
+/* Whether all servers have the same discovery and schemas in both, and the same group/versions are excluded. */
 bool served_says_same(const struct served *a, const struct served *b);
 const struct schema_index *served_local_schemas(const struct served *s); /* NULL: not known */
 uint64_t served_local_release(const struct served *s);
-/* Never a peer's: row 7 of the routing table. */
+/* Whether requests for it never go to a peer, since it is a CRD's or an aggregated API server's (exclusions.h; row 7 of
+ * the routing table). */
 bool served_excluded(const struct served *s, struct slice group, struct slice version);
-/* Row 11 of the routing table: some peer, maybe not known yet, is about to say what it serves: it may be anything. */
+/* Some peer's discovery is expected in a moment (`pending`), or peers may be missing (`behind`): whatever nobody else
+ * serves may be theirs. Row 11 of the routing table. */
 bool served_unknown_peer(const struct served *s);
 /*
- * And for those that will not say it so soon (no address, no answers, lapsed), until they are forgotten: it may be
- * theirs, for stored APIServices name it, or what they said before they were replaced. Version empty: any of the
- * group.
+ * Whether it may belong to a peer whose discovery will not be known that soon (no address, no answers, lapsed): a
+ * stored APIService names it, or that peer's last document before it was replaced. Until the peer is forgotten. Version
+ * empty: any version of the group.
  */
 bool served_undiscovered(const struct served *s, struct slice group, struct slice version);
 
-/* A live peer, whose discovery is known, names it. Version empty: any of the group. */
+/* Whether the known discovery of a live peer has it. Version empty: any version of the group. */
 bool served_live_peer_names(const struct served *s, struct slice group, struct slice version);
 
-/* The merged documents (of /apis), or NULL while there is none. */
+/* A merged document, of /apis or of either half. Borrowed. NULL while there is none. */
 const struct served_document *served_merged(const struct served *s, enum served_shape shape);
 const struct served_document *served_merged_half(const struct served *s, enum served_half h, enum served_shape shape);
-/* The same to look things up in. Where nobody differs it is the local server's own. */
+/* The same, parsed. If all servers agree it is the local server's own document. */
 const struct disco_doc *served_merged_doc(const struct served *s, enum served_half half);
-/* The quoted ETag of the local server's own v2 document as it sent it; empty if unknown (legacy server). */
+/* The quoted ETag that the local server sent with its own v2 document; empty if unknown (a legacy server sends
+ * none). */
 struct slice served_local_etag(const struct served *s, enum served_half half);
 const struct disco *served_local_disco(const struct served *s);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prepared response bodies of one half of discovery (/apis or /api), in each form. Reference-counted, immutable, shared
- * by all snapshots whose discovery is the same although, say, an address differs.
+ * The prepared response bodies of one half of discovery (/apis or /api), in each form. Immutable, reference-counted,
+ * and shared by all snapshots with the same discovery (snapshots also differ by addresses and the like).
  */
 #ifndef MVPROXY_CLUSTER_SERVED_DOCUMENTS_H
 #define MVPROXY_CLUSTER_SERVED_DOCUMENTS_H
@@ -22,20 +22,21 @@ enum served_shape {
     SERVED_V2,
     SERVED_V2BETA1,
     SERVED_JSON_SHAPES,
-    /* There only after somebody wanted them: cluster_want_protobuf(). */
+    /* Made only after cluster_want_protobuf(). */
     SERVED_V2_PROTOBUF = SERVED_JSON_SHAPES,
     SERVED_V2BETA1_PROTOBUF,
     SERVED_SHAPES
 };
 
-/* Owns `storage`, which the slices point into, also when it fails. `parsed`: what all say, or NULL. NULL: no memory. */
+/* Takes over `storage`, which the slices point into, even when it fails. `parsed`: the content that all bodies have in
+ * common, or NULL. NULL when out of memory. */
 MEM_CHECK struct served_documents *served_documents_new(const struct served_document documents[SERVED_SHAPES],
                                                         char *const storage[SERVED_SHAPES * 3],
                                                         const struct disco_doc *parsed);
 struct served_documents *served_documents_ref(struct served_documents *d); /* NULL is fine, here and below */
 void served_documents_unref(struct served_documents *d);
 const struct served_document *served_documents_at(const struct served_documents *d, enum served_shape shape);
-/* What all of them say, to look things up in; may be NULL. */
+/* The parsed content that all bodies have in common; may be NULL. Borrowed. */
 const struct disco_doc *served_documents_parsed(const struct served_documents *d);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Those who wait for the next poll at local discovery and for the snapshot that follows from it.
+ * Callers that wait for the next poll of local discovery to end and its result to be in the snapshot.
  */
 #ifndef MVPROXY_CLUSTER_WAITERS_H
 #define MVPROXY_CLUSTER_WAITERS_H
@@ -13,20 +13,20 @@ struct cluster_waiter;
 
 struct waiters {
     struct loop *loop;
-    struct list polling, published; /* for the poll; for the snapshot after it */
+    struct list polling, published; /* waiting for the poll; for the snapshot after it */
     struct loop_deferred turn;
 };
 
 void waiters_init(struct waiters *w, struct loop *l);
-/* Nobody is called any more. */
+/* Frees all waiters without calling them. */
 void waiters_clear(struct waiters *w);
 /* `done` may be NULL. NULL when out of memory. */
 MEM_CHECK struct cluster_waiter *waiters_add(struct waiters *w, void (*done)(void *arg), void *arg);
 void waiters_forget(struct cluster_waiter *w);
-/* The poll has ended. `snapshot_follows`: waiters_published() will be called; else they are called when the turn ends.
- */
+/* The poll has ended. `snapshot_follows`: waiters_published() will be called; else all are called when the turn
+ * ends. */
 void waiters_polled(struct waiters *w, bool snapshot_follows);
-/* Calls back those whose look has ended. */
+/* Calls back those whose poll has ended. */
 void waiters_published(struct waiters *w);
 
 #endif
