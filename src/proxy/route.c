@@ -372,12 +372,18 @@ static void decide_non_resource(const struct route_query *q, struct route *out)
         out->action = ROUTE_HEAL;
 }
 
+/*
+ * kube-apiserver's own feature sends on by group, version and resource alone, so also subresources and verbs that
+ * nobody has: 404 or 405 is their truth. An mvproxy knows better, and takes it for a denial.
+ */
 static void decide_rerouted(const struct route_query *q, enum disco_answer local, struct route *out)
 {
     if (local == DISCO_SERVED)
         decide(out, ROUTE_LOCAL, ROUTE_ROW_REROUTED);
     else if (!q->refreshed)
         decide(out, ROUTE_REFRESH, ROUTE_ROW_REROUTED);
+    else if (local != DISCO_NO_RESOURCE && route_nobody_else(q->served, q->info))
+        decide(out, ROUTE_LOCAL, ROUTE_ROW_NOBODY);
     else
         refuse(out, ROUTE_ROW_REROUTED, STATUS_REROUTED);
 }

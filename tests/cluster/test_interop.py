@@ -62,6 +62,16 @@ def test_finds_us(cluster):
     assert _rerouted(bare, JOBS) > before
 
 
+def test_sends_what_nobody_has(cluster):
+    """what a bare kube-apiserver sends on by the resource alone, and nobody has, is 404 or 405, as without mvproxy"""
+    bare, there = cluster.node("cp-c"), cluster.node("cp-b")
+    _await_found(bare, JOBS)
+    for method, path in (("GET", JOBS.collection + "/none/nosuch"), ("DELETE", JOBS.collection + "/none/status"), ("PATCH", JOBS.collection)):
+        wanted = there.direct().request(method, path)
+        expect(wanted, 404, 405)
+        expect(bare.proxied().request(method, path), wanted.status)
+
+
 def test_we_find_it(cluster):
     """mvproxy finds a bare kube-apiserver and uses it, with every verb; that server sends nothing on"""
     bare = cluster.node("cp-c")

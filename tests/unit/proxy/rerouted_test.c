@@ -108,6 +108,25 @@ static void denied_here(void)
     world_close(&w);
 }
 
+/* A kube-apiserver that is a proxy itself looks at no verb and no subresource: that nobody has it is the truth. */
+static void nobodys_verb(void)
+{
+    struct world w;
+    struct side *c;
+
+    open_with(&w, "front-proxy-client");
+    c = client(&w);
+    say(c, "DELETE " PODS "/x" MARKED "\r\n");
+    ok(until(&w, world_waiting(&w)), "a verb that is not served as far as we know: looks again");
+    world_refreshed(&w);
+    ok(has(conn(&w.local, 0), "DELETE " PODS "/x"), "nor is by anybody: the local server says so");
+    say(conn(&w.local, 0), "HTTP/1.1 405 Method Not Allowed\r\nContent-Type: application/json\r\nContent-Length: "
+                           "114\r\n\r\n{\"kind\":\"Status\",\"message\":\"the server does not allow this method on "
+                           "the requested resource\",\"details\":{},\"x\":\"y\"}");
+    ok(has(c, "HTTP/1.1 405 ") && has(c, "\"y\"}"), "and is believed");
+    world_close(&w);
+}
+
 static void mark_of_anybody(void)
 {
     struct world w;
@@ -150,6 +169,7 @@ int main(void)
     client_leaves();
     nothing_to_refresh();
     denied_here();
+    nobodys_verb();
     mark_of_anybody();
     return tap_end();
 }

@@ -299,12 +299,12 @@ static const struct query {
     {"PUT", "/apis/resource.k8s.io/v1/namespaces/d/resourceclaims/x/status", "dssoPPaPuuuPPzBP", "dRRRRRRRRRRRRRBR", "dxxxxxxxxxxxxxBx"},
     /* a version, a subresource and a verb that only newer servers have */
     {"GET", "/apis/apps/v2/deployments",                     "dssoPPaPuuuPPzBP", "dRRRRRRRRRRRRRBR", "dxxxxxxxxxxxxxBx"},
-    {"PATCH", "/api/v1/namespaces/d/pods/x/resize",          "dssoPPaPuuuPPzBP", "dRRRRRRRRRRRRRBR", "dxxxxxxxxxxxxxBx"},
-    {"POST", "/apis/apps/v1/namespaces/d/controllerrevisions","dssoPPaPuuuPPzBP", "dRRRRRRRRRRRRRBR", "dxxxxxxxxxxxxxBx"},
+    {"PATCH", "/api/v1/namespaces/d/pods/x/resize",          "dssoPPaPuuuPPzBP", "dRRRRRRRRRRRRRBR", "dxxzxxxxxxxxxzBx"},
+    {"POST", "/apis/apps/v1/namespaces/d/controllerrevisions","dssoPPaPuuuPPzBP", "dRRRRRRRRRRRRRBR", "dxxzxxxxxxxxxzBx"},
     /* what nobody has */
     {"GET", "/apis/nobody.io/v1/things",                     "dssozzzzuzzzuzBz", "dRRRRRRRRRRRRRBR", "dxxxxxxxxxxxxxBx"},
     {"GET", "/apis/apps/v3/deployments",                     "dssozzzzuzzzuzBz", "dRRRRRRRRRRRRRBR", "dxxxxxxxxxxxxxBx"},
-    {"GET", "/api/v1/namespaces/d/pods/x/nothing",           "dssozzzzuuuzuzBz", "dRRRRRRRRRRRRRBR", "dxxxxxxxxxxxxxBx"},
+    {"GET", "/api/v1/namespaces/d/pods/x/nothing",           "dssozzzzuuuzuzBz", "dRRRRRRRRRRRRRBR", "dxxzzzzzxxxzxzBz"},
     {"GET", "/api/v1//pods",                                 "dssozzzzuuuzuzBz", "dRRRRRRRRRRRRRBR", "dxxxxxxxxxxxxxBx"},
     /* of a group/version that belongs to a CRD: never a peer's */
     {"GET", "/apis/example.com/v1/widgets",                  "dsllllllllllllBl", "dRrrrrrrrrrrrrBr", "dxrrrrrrrrrrrrBr"},
@@ -351,7 +351,7 @@ static const struct query failed_over[] = {
     {"GET", "/apis/example.com/v1/gadgets",                  "dFsoFFeFeeeeFeFe", "dRRRRRRRRRRRRRBR", "dxxxxxxxxxxxxxBx"},
     /* what the local server lacks is a peer's as ever, and what nobody has stays so */
     {"GET", "/apis/resource.k8s.io/v1/deviceclasses",        "dFsoPPaPuuuPPzFP", "dRRRRRRRRRRRRRBR", "dxxxxxxxxxxxxxBx"},
-    {"PATCH", "/api/v1/namespaces/d/pods/x/resize",          "dFsoPPaPuuuPPzFP", "dRRRRRRRRRRRRRBR", "dxxxxxxxxxxxxxBx"},
+    {"PATCH", "/api/v1/namespaces/d/pods/x/resize",          "dFsoPPaPuuuPPzFP", "dRRRRRRRRRRRRRBR", "dxxzxxxxxxxxxzBx"},
     {"GET", "/apis/nobody.io/v1/things",                     "dssozzzzuzzzuzBz", "dRRRRRRRRRRRRRBR", "dxxxxxxxxxxxxxBx"},
     /* what is no resource tells the truth about the local server, unless it is about resources */
     {"GET", "/readyz",                                       "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
