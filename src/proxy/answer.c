@@ -54,6 +54,15 @@ static bool has_no_route(const struct job *j)
     return slice_eq(info->verb, SLICE_LIT("watch")) && !reads;
 }
 
+/* Of the peer that answers, by its discovery. */
+static bool lacks_verb(const struct job *j)
+{
+    struct gvr gvr = reqinfo_gvr(&j->info);
+
+    return j->peer != NULL && j->peer->disco != NULL &&
+           disco_lookup(j->peer->disco, &gvr, j->info.subresource, j->info.verb) == DISCO_NO_VERB;
+}
+
 /* Of who answers: that he serves it; or that somebody may, where we may not know what the local server serves. */
 static bool is_believed(const struct job *j)
 {
@@ -105,8 +114,8 @@ enum denial answer_denies(const struct job *j, const struct http_head *head, boo
     /* There is nowhere else to go, and what is no kube-apiserver has its own words. */
     if (j->peer == NULL && is_aggregated(j))
         return DENIAL_NONE;
-    /* Discovery lists no verb for it: whether it is allowed was not known. */
-    if (head->status == 405 && (j->info.verb.n == 0 || j->route.row == ROUTE_ROW_FORBIDDEN))
+    /* Discovery lists no verb for it: whether it is allowed was not known. Or it was known that it is not. */
+    if (head->status == 405 && (j->info.verb.n == 0 || j->route.row == ROUTE_ROW_FORBIDDEN || lacks_verb(j)))
         return DENIAL_NONE;
     return is_believed(j) && !is_out_of_scope(j) ? d : DENIAL_NONE;
 }

@@ -85,6 +85,7 @@ struct subject {
     struct slice schema;         /* in the index of schemas: "apis/GROUP/VERSION" */
     struct slice hash;           /* the one that is wanted; empty: any */
     struct slice group, version; /* "": not of one */
+    bool but_verb;               /* of servers that have the resource without the verb */
 };
 
 static bool has_schema(const struct schema_index *x, const struct subject *what)
@@ -110,7 +111,7 @@ static bool serves(const struct route_query *q, const struct subject *what, size
         return has_schema(p->schemas, what);
     a = served_by_peer(q->served, peer, &gvr, q->info->subresource, verb_to_ask(q->info));
     note_answer(out, a);
-    return a == DISCO_SERVED;
+    return a == (what->but_verb ? DISCO_NO_VERB : DISCO_SERVED);
 }
 
 /* Who is no candidate although it serves it. */
@@ -212,11 +213,32 @@ bool route_nobody_else(const struct served *s, const struct reqinfo *info)
     return served_excluded(s, info->group, info->version) || !somebody_may(s, info->group, info->version);
 }
 
+/* Rows 8 and 9. False: it is no known peer's. */
+static bool goes_to_peer(const struct route_query *q, const struct subject *what, struct route *out)
+{
+    struct survey s = survey_peers(q, what, (struct conditions){.release = newest_release(q, what)}, out);
+
+    if (out->n_candidates > 0) {
+        shuffle_candidates(q, &s, out);
+        decide(out, ROUTE_PEER, ROUTE_ROW_PEER);
+    } else if (s.served) {
+        refuse(out, ROUTE_ROW_NO_ADDRESS, STATUS_NO_ENDPOINT);
+    }
+    return s.served;
+}
+
+/* The local server's 404 would say that it is gone; who has the resource says 405. */
+static bool lacks_verb_elsewhere(const struct route_query *q, const struct subject *what, struct route *out)
+{
+    struct subject without = *what;
+
+    without.but_verb = true;
+    return ask_local(q) != DISCO_NO_VERB && goes_to_peer(q, &without, out);
+}
+
 /* Rows 6 to 12: the local server does not serve it. */
 static void decide_among_peers(const struct route_query *q, const struct subject *what, struct route *out)
 {
-    struct survey s;
-
     if (served_n_peers(q->served) == 0 && !somebody_may(q->served, what->group, what->version)) {
         decide(out, ROUTE_LOCAL, ROUTE_ROW_NO_PEERS);
         return;
@@ -225,17 +247,12 @@ static void decide_among_peers(const struct route_query *q, const struct subject
         decide(out, ROUTE_LOCAL, ROUTE_ROW_EXCLUDED);
         return;
     }
-    s = survey_peers(q, what, (struct conditions){.release = newest_release(q, what)}, out);
-    if (out->n_candidates > 0) {
-        shuffle_candidates(q, &s, out);
-        decide(out, ROUTE_PEER, ROUTE_ROW_PEER);
-    } else if (s.served) {
-        refuse(out, ROUTE_ROW_NO_ADDRESS, STATUS_NO_ENDPOINT);
-    } else if (somebody_may(q->served, what->group, what->version)) {
+    if (goes_to_peer(q, what, out))
+        return;
+    if (somebody_may(q->served, what->group, what->version))
         refuse(out, ROUTE_ROW_UNKNOWN_PEER, STATUS_PEER_UNKNOWN);
-    } else {
+    else if (!lacks_verb_elsewhere(q, what, out))
         decide(out, ROUTE_LOCAL, ROUTE_ROW_NOBODY);
-    }
 }
 
 #define SCHEMAS "/openapi/v3"

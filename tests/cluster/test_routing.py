@@ -89,6 +89,17 @@ def test_namespaced(cluster):
 
 
 @core
+def test_verb_of_nobody(cluster):
+    """what a peer's resource cannot be asked for is 405, as at the peer: 404 would say that it is gone"""
+    status = cluster.skew.collection + "/none/status"
+    for method, path in (("PUT", cluster.skew.collection), ("DELETE", status), ("POST", status)):
+        wanted = cluster.new.direct().request(method, path).status
+        assert wanted in (404, 405), (method, path, wanted)
+        for node in cluster.nodes:
+            expect(node.proxied().request(method, path), wanted)
+
+
+@core
 def test_who_answered(cluster):
     """a peer's resource is answered by the peer once, and the local server never sees the request"""
     answer = expect(cluster.old.proxied().get(cluster.skew.collection), 200)

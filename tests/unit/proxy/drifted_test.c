@@ -100,6 +100,28 @@ static void said_behind_it(void)
     }
 }
 
+#define NOT_ALLOWED                                                                                                    \
+    HEAD("405 Method Not Allowed", "application/json", "109")                                                          \
+    "{\"kind\":\"Status\",\"message\":\"the server does not allow this method on the requested resource\","            \
+    "\"details\":{}}   "
+
+/* The verb is no server's, but the resource is a peer's: the local server's 404 would say that it is gone. */
+static void verb_of_nobody(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    world_start(&w);
+    c = client(&w);
+    say(c, "DELETE " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
+    ok(has(conn(&w.peers[0], 0), "DELETE " JOBS), "deletecollection, which nobody has: the peer is asked");
+    say(conn(&w.peers[0], 0), NOT_ALLOWED);
+    ok(has(c, "HTTP/1.1 405 ") && has(c, "}   "), "and believed");
+    is_u64(w.suspects, 0, "it said nothing new");
+    world_close(&w);
+}
+
 /* Every way in which a server denies that it knows a path, said by the local one and by a peer. */
 static const struct {
     const char *name, *method, *answer;
@@ -111,10 +133,7 @@ static const struct {
              "d\":\"Status\",\"message\":" UNKNOWN
              ",\"reason\":\"NotFound\",\"details\":{},\"code\":404}\r\n0\r\n\r\n"},
     {"the same to DELETE", "DELETE", UNKNOWN_404},
-    {"405 with an empty Status", "DELETE",
-     HEAD("405 Method Not Allowed", "application/json",
-          "109") "{\"kind\":\"Status\",\"message\":\"the server does not allow this method on the requested resource\","
-                 "\"details\":{}}   "},
+    {"405 with an empty Status", "DELETE", NOT_ALLOWED},
     {"404 in YAML", "GET",
      HEAD("404 Not Found", "application/yaml",
           "71") "kind: Status\nmessage: the server could not find the requested resource\n"},
@@ -480,6 +499,7 @@ static void schema_denied_by_a_peer(void)
 
 int main(void)
 {
+    verb_of_nobody();
     sent_to_a_peer();
     really_denied();
     with_a_body_under_way();

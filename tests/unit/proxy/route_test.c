@@ -270,8 +270,7 @@ static const struct verdict {
 static const struct query {
     const char *method, *target;
     const char *cells;    /* from an ordinary client */
-    const char *rerouted; /* with the loop mark, before and ... */
-    const char *refreshed; /* ... after the refresh */
+    const char *rerouted, *refreshed; /* with the loop mark, before and after the refresh */
 } queries[] = {
     /*                                                        dst012abuvSwmoBW  */
     {"GET", "/api/v1/pods",                                  "dsllllllllllllBl", "dRrrrrrrrrrrrrBr", "dxrrrrrrrrrrrrBr"},
@@ -301,6 +300,7 @@ static const struct query {
     {"GET", "/apis/apps/v2/deployments",                     "dssoPPaPuuuPPzBP", "dRRRRRRRRRRRRRBR", "dxxxxxxxxxxxxxBx"},
     {"PATCH", "/api/v1/namespaces/d/pods/x/resize",          "dssoPPaPuuuPPzBP", "dRRRRRRRRRRRRRBR", "dxxzxxxxxxxxxzBx"},
     {"POST", "/apis/apps/v1/namespaces/d/controllerrevisions","dssoPPaPuuuPPzBP", "dRRRRRRRRRRRRRBR", "dxxzxxxxxxxxxzBx"},
+    {"DELETE", "/api/v1/namespaces/d/pods/x/resize",         "dssoPPaPuuuPuzBP", "dRRRRRRRRRRRRRBR", "dxxzzzzzxxxzxzBz"},
     /* what nobody has */
     {"GET", "/apis/nobody.io/v1/things",                     "dssozzzzuzzzuzBz", "dRRRRRRRRRRRRRBR", "dxxxxxxxxxxxxxBx"},
     {"GET", "/apis/apps/v3/deployments",                     "dssozzzzuzzzuzBz", "dRRRRRRRRRRRRRBR", "dxxxxxxxxxxxxxBx"},
