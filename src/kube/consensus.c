@@ -187,17 +187,19 @@ static bool lay_all(size_t n, const struct consensus_list *lists, size_t n_lists
 
 /* ----  ---- */
 
-bool consensus_order(const struct slice *names, size_t n, const struct consensus_list *lists, size_t n_lists,
-                     uint32_t *order)
+/* Rules 1 and 2; *placed: fewer than n on a cycle. */
+static bool order_unless_cyclic(const struct slice *names, size_t n, const struct consensus_list *lists, size_t n_lists,
+                                uint32_t *order, size_t *placed)
 {
     struct graph g;
-    size_t edges = 0, placed;
+    size_t edges = 0;
     uint32_t *memory;
 
     for (size_t l = 0; l < n_lists; l++) {
         if (lists[l].n == n) {
             if (n > 0)
                 memcpy(order, lists[l].items, n * sizeof(*order));
+            *placed = n;
             return true;
         }
         edges += lists[l].n;
@@ -215,9 +217,18 @@ bool consensus_order(const struct slice *names, size_t n, const struct consensus
     };
     rank_names(names, n, g.sorted, g.rank);
     build_graph(&g, n, lists, n_lists);
-    placed = topological(&g, n, order);
+    *placed = topological(&g, n, order);
     mem_free(memory);
-    return placed == n || lay_all(n, lists, n_lists, order);
+    return true;
+}
+
+bool consensus_order(const struct slice *names, size_t n, const struct consensus_list *lists, size_t n_lists,
+                     uint32_t *order)
+{
+    size_t placed;
+
+    return order_unless_cyclic(names, n, lists, n_lists, order, &placed) &&
+           (placed == n || lay_all(n, lists, n_lists, order));
 }
 
 struct fold {
@@ -228,11 +239,12 @@ struct fold {
     uint32_t *all;   /* what is in so_far, and what the next list adds */
     struct slice *some_names;
     uint32_t *first, *second, *result; /* by place */
+    bool cyclic;
 };
 
 static bool fold_in(struct fold *f, const struct consensus_list *next)
 {
-    size_t total = f->n;
+    size_t total = f->n, placed;
     struct consensus_list two[] = {{f->first, f->n}, {f->second, next->n}};
 
     for (size_t i = 0; i < next->n; i++)
@@ -248,8 +260,11 @@ static bool fold_in(struct fold *f, const struct consensus_list *next)
         f->first[i] = f->place[f->so_far[i]];
     for (size_t i = 0; i < next->n; i++)
         f->second[i] = f->place[next->items[i]];
-    if (!consensus_order(f->some_names, total, two, 2, f->result))
+    if (!order_unless_cyclic(f->some_names, total, two, 2, f->result, &placed))
         return false;
+    f->cyclic = placed < total;
+    if (f->cyclic)
+        return true;
     for (size_t i = 0; i < total; i++)
         f->so_far[i] = f->all[f->result[i]];
     f->n = total;
@@ -272,9 +287,9 @@ bool consensus_fold(const struct slice *names, size_t n, const struct consensus_
         for (size_t i = 0; i < n; i++)
             f.place[i] = NOBODY;
     }
-    for (size_t l = 0; good && l < n_lists; l++)
+    for (size_t l = 0; good && !f.cyclic && l < n_lists; l++)
         good = fold_in(&f, &lists[l]);
     mem_free(memory);
     mem_free(f.some_names);
-    return good;
+    return good && (!f.cyclic || consensus_order(names, n, lists, n_lists, order));
 }

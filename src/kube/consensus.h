@@ -32,7 +32,8 @@ MEM_CHECK bool consensus_order(const struct slice *names, size_t n, const struct
 
 /*
  * The same two lists at a time, from the first on: the order of all before, and the next list. So kube-apiserver orders
- * versions and resources (groups it orders all at once). Of two lists it is the same.
+ * versions and resources (groups it orders all at once). Of two lists it is the same. What two lists left open, and
+ * names decided, can contradict the next one, though no two servers disagree: on a cycle it is consensus_order().
  */
 MEM_CHECK bool consensus_fold(const struct slice *names, size_t n, const struct consensus_list *lists, size_t n_lists,
                               uint32_t *order);

@@ -10,7 +10,7 @@
  *                servers, each of which takes its own, come to the same bytes.
  *
  *   order        of groups the consensus of all servers' lists (consensus.h), of versions in a group and resources in
- *                a version the same two servers at a time.
+ *                a version the same two servers at a time; on a cycle that of all at once.
  *
  *   the same     what all its givers describe in the same bytes is copied as it is: groups, versions, resources.
  *

@@ -104,6 +104,30 @@ static void test_table(void)
     buf_free(&got);
 }
 
+static void test_fold(void)
+{
+    static const struct {
+        const char *name, *lists, *want;
+    } rows[] = {
+        {"nothing", "", ""},
+        {"two lists", "A B C|B D", "A B C D"},
+        {"what adds nothing has no say", "b|a x|x b", "a b x"},
+        {"nobody disagrees: no cycle but that of the first two by name", "v2|b1 a1|v2 v1 b1", "v2 v1 b1 a1"},
+        {"a real cycle", "v2|b1 a1|v2 v1 b1|a1 v2 x", "v2 v1 b1 a1 x"},
+    };
+    struct fixture f;
+    uint32_t order[MAX_NAMES];
+    struct buf got;
+
+    buf_init(&got, 1024);
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        build(&f, rows[i].lists);
+        ok(consensus_fold(f.names, f.n, f.lists, f.n_lists, order), "%s: done", rows[i].name);
+        is_str(print(&f, order, &got), rows[i].want, "%s", rows[i].name);
+    }
+    buf_free(&got);
+}
+
 static uint64_t state;
 
 static uint64_t below(uint64_t n)
@@ -215,6 +239,7 @@ static void test_memory(void)
 int main(void)
 {
     test_table();
+    test_fold();
     test_random();
     test_memory();
     return tap_end();
